@@ -1,0 +1,20 @@
+"""The three contract numbers. They are independent: raise only the one whose rule says so.
+
+``BUNDLE_FORMAT``
+    The bytes of a bundle: header, root, tables, frames. Raise it when a reader of the old number
+    would misread or reject a new file. Adding an operator, a kernel or a target never raises it.
+``RECIPE``
+    What a recipe means: bytecode operations, kernel argument kinds, selection order. Raise it when
+    an old runtime could not evaluate a new recipe, or would evaluate it to something else.
+``NATIVE_ABI``
+    The surface between ``aiter_prebuilt`` (Python) and its native extension. Raise it when a
+    signature, a record or an error code of that surface changes.
+
+A mismatch is an error that names both sides and the command that mends it; nobody guesses.
+"""
+
+from typing import Final
+
+BUNDLE_FORMAT: Final = 1
+RECIPE: Final = 1
+NATIVE_ABI: Final = 1
