@@ -28,7 +28,8 @@ from typing import Any
 
 import flydsl.compiler as flyc
 import flydsl.expr as fx
-from flydsl.expr import const_expr, gpu, rocdl
+from flydsl.expr import gpu, range_constexpr, rocdl
+from flydsl.expr.typing import ReductionOp
 
 WAVE = 64
 LOG2E = math.log2(math.e)
@@ -98,34 +99,43 @@ class _Row:
 
 
 def _thread_max(chunks: list[Any]) -> Any:
-    peak = chunks[0].reduce(fx.ReductionOp.MAX)
+    peak = chunks[0].reduce(ReductionOp.MAX)
     for chunk in chunks[1:]:
-        peak = _maximum(peak, chunk.reduce(fx.ReductionOp.MAX))
+        peak = _maximum(peak, chunk.reduce(ReductionOp.MAX))
     return peak
 
 
 def _thread_sum(chunks: list[Any]) -> Any:
-    total = chunks[0].reduce(fx.ReductionOp.ADD)
+    total = chunks[0].reduce(ReductionOp.ADD)
     for chunk in chunks[1:]:
-        total = total + chunk.reduce(fx.ReductionOp.ADD)
+        total = total + chunk.reduce(ReductionOp.ADD)
     return total
 
 
-def _across_waves(parts: tuple[Any, ...], waves: int) -> list[list[Any]]:
-    """Every wave's wave-uniform parts, seen by every thread: [part][wave]. One barrier; no LDS for one wave.
+class _Slots:
+    """LDS words through which the waves of a workgroup exchange wave-uniform values."""
 
-    All lanes of a wave write the same word: the value is uniform, so no lane has to be picked.
-    """
-    if waves == 1:
-        return [[part] for part in parts]
-    slots = fx.SharedAllocator().allocate(fx.Array[fx.Float32, waves * len(parts), 16]).peek().ptr
-    wave = gpu.thread_idx.x // WAVE
-    for index, part in enumerate(parts):
-        fx.generic_store(slots + (wave + index * waves), part)
-    gpu.barrier()
-    return [
-        [fx.generic_load(slots + (index * waves + other)) for other in range(waves)] for index in range(len(parts))
-    ]
+    def __init__(self, waves: int, exchanges: int) -> None:
+        self.waves, self.used = waves, 0
+        if waves > 1:
+            words = fx.Array[fx.Float32, waves * exchanges, 16]
+            self.base = fx.SharedAllocator().allocate(words).peek().ptr
+
+    def exchange(self, *parts: Any) -> list[list[Any]]:
+        """Every wave's parts, seen by every thread: [part][wave]. One barrier; none for a single wave.
+
+        All lanes of a wave write the same word: the value is uniform, so no lane has to be picked. Each exchange
+        has words of its own, so that no second barrier is needed before the next one.
+        """
+        if self.waves == 1:
+            return [[part] for part in parts]
+        wave = gpu.thread_idx.x // WAVE
+        starts = [self.used + index * self.waves for index in range(len(parts))]
+        self.used += len(parts) * self.waves
+        for start, part in zip(starts, parts, strict=True):
+            fx.generic_store(self.base + (wave + start), part)
+        gpu.barrier()
+        return [[fx.generic_load(self.base + (start + w)) for w in range(self.waves)] for start in starts]
 
 
 def _fold(values: list[Any], combine: Any) -> Any:
@@ -135,10 +145,75 @@ def _fold(values: list[Any], combine: Any) -> Any:
     return total
 
 
-def _rows_cached(row: _Row, out: _Row, block: int, tiles: int) -> None:
-    """The whole row in registers: read once, two reductions, written once."""
-    step, waves = block * row.vec, block // WAVE
-    first = gpu.thread_idx.x * row.vec
-    chunks = [row.load(first + tile * step) for tile in range(tiles)]
-    peaks = _wave_reduce(_thread_max(chunks), _maximum)
-    raise NotImplementedError
+def _build_cached(name: str, dtype: Any, block: int, vec: int, tiles: int) -> Any:
+    """Kernel that holds the row in registers: one read, two reductions, one write."""
+    step, waves = block * vec, block // WAVE
+
+    @flyc.kernel(name=name)
+    def rows(out: fx.Pointer, x: fx.Pointer, n: fx.Int32, out_stride: fx.Int64, x_stride: fx.Int64):
+        source, target = _Row(x, x_stride, n, dtype, vec), _Row(out, out_stride, n, dtype, vec)
+        slots = _Slots(waves, 2)
+        first = gpu.thread_idx.x * vec
+        chunks = [source.load(first + tile * step) for tile in range(tiles)]
+        peak = _fold(slots.exchange(_wave_reduce(_thread_max(chunks), _maximum))[0], _maximum)
+        powers = [_exp2((chunk - peak) * LOG2E) for chunk in chunks]
+        total = _fold(slots.exchange(_wave_reduce(_thread_sum(powers), _add))[0], _add)
+        scale = 1.0 / total
+        for tile in range_constexpr(tiles):
+            target.store(first + tile * step, powers[tile] * scale)
+
+    return rows
+
+
+def _build_streamed(name: str, dtype: Any, block: int, vec: int, tiles: int) -> Any:
+    """Kernel for rows of any length: a running maximum and sum per thread, then a second read for the quotients."""
+    step, waves = block * vec, block // WAVE
+
+    @flyc.kernel(name=name)
+    def rows(out: fx.Pointer, x: fx.Pointer, n: fx.Int32, out_stride: fx.Int64, x_stride: fx.Int64):
+        source, target = _Row(x, x_stride, n, dtype, vec), _Row(out, out_stride, n, dtype, vec)
+        slots = _Slots(waves, 2)
+        first = gpu.thread_idx.x * vec
+        peak, total = fx.Float32(NEG_INF), fx.Float32(0.0)
+        for base in range(fx.Int32(0), n, fx.Int32(step * tiles)):
+            chunks = [source.load(base + first + tile * step) for tile in range(tiles)]
+            higher = _maximum(peak, _thread_max(chunks))
+            level = _finite_or_zero(higher)
+            fresh = _thread_sum([_exp2((chunk - level) * LOG2E) for chunk in chunks])
+            total = total * _exp2((peak - level) * LOG2E) + fresh
+            peak = higher
+        wave_peak = _wave_reduce(peak, _maximum)
+        wave_total = _wave_reduce(total * _exp2((peak - _finite_or_zero(wave_peak)) * LOG2E), _add)
+        peaks, totals = slots.exchange(wave_peak, wave_total)
+        row_peak = _fold(peaks, _maximum)
+        level = _finite_or_zero(row_peak)
+        parts = [total_w * _exp2((peak_w - level) * LOG2E) for peak_w, total_w in zip(peaks, totals, strict=True)]
+        scale = 1.0 / _fold(parts, _add)
+        for base in range(fx.Int32(0), n, fx.Int32(step * tiles)):
+            again = [source.load(base + first + tile * step) for tile in range(tiles)]
+            for tile in range_constexpr(tiles):
+                target.store(base + first + tile * step, _exp2((again[tile] - row_peak) * LOG2E) * scale)
+
+    return rows
+
+
+def softmax_rows(constants: Mapping[str, Any]) -> tuple[Any, tuple[Any, ...]]:
+    """What the compile script needs: a launcher and placeholder arguments that give the types.
+
+    Raises ValueError for constants outside the ranges in the head of this file.
+    """
+    dtype = DTYPES[constants["DTYPE"]]
+    block, vec, tiles = int(constants["BLOCK"]), int(constants["VEC"]), int(constants["TILES"])
+    if block % WAVE or not 0 < block <= 1024:
+        raise ValueError(f"BLOCK: {block} is not a multiple of {WAVE} in 64..1024")
+    if vec not in (1, 128 // dtype.width) or tiles < 1:
+        raise ValueError(f"VEC: {vec} is neither 1 nor {128 // dtype.width}, or TILES: {tiles} is below 1")
+    build = _build_cached if int(constants["CACHED"]) else _build_streamed
+    rows = build("softmax_rows", dtype, block, vec, tiles)
+
+    @flyc.jit
+    def launch(out: fx.Pointer, x: fx.Pointer, n: fx.Int32, out_stride: fx.Int64, x_stride: fx.Int64):
+        rows(out, x, n, out_stride, x_stride).launch(grid=(1, 1, 1), block=(block, 1, 1))
+
+    pointer = flyc.from_c_void_p(dtype, None, assumed_align=dtype.width // 8 * vec)
+    return launch, (pointer, pointer, fx.Int32(1), fx.Int64(1), fx.Int64(1))
