@@ -11,7 +11,7 @@ Kernel `softmax_rows`, arguments in kernarg order (offsets in bytes):
 Launch: grid (M, 1, 1), block (BLOCK, 1, 1), no dynamic LDS, no workspace.
 
 Compile-time constants:
-    DTYPE  "f16", "bf16" or "f32" (T)
+    T      "f16", "bf16" or "f32"
     BLOCK  threads per workgroup, a multiple of 64
     VEC    elements per access: 16 bytes' worth, or 1. With VEC > 1 the caller guarantees that N, both row
            strides are multiples of VEC and both pointers are 16-byte aligned; VEC == 1 guarantees nothing.
@@ -95,7 +95,7 @@ class _Row:
         """Round the f32 vector to T and store it; the descriptor drops what lies past the end."""
         narrow = value if self.dtype is fx.Float32 else value.to(self.dtype)
         data = narrow[0].ir_value() if self.vec == 1 else narrow.bitcast(fx.Int32)
-        rocdl.raw_ptr_buffer_store(data, self.resource, (index * self.bytes).ir_value(), fx.Int32(0).ir_value())
+        rocdl.raw_ptr_buffer_store(data, self.resource, fx.Int32(index * self.bytes).ir_value(), fx.Int32(0).ir_value())
 
 
 def _thread_max(chunks: list[Any]) -> Any:
@@ -151,16 +151,16 @@ def _build_cached(name: str, dtype: Any, block: int, vec: int, tiles: int) -> An
 
     @flyc.kernel(name=name)
     def rows(out: fx.Pointer, x: fx.Pointer, n: fx.Int32, out_stride: fx.Int64, x_stride: fx.Int64):
-        source, target = _Row(x, x_stride, n, dtype, vec), _Row(out, out_stride, n, dtype, vec)
+        load, store = _Row(x, x_stride, n, dtype, vec).load, _Row(out, out_stride, n, dtype, vec).store
         slots = _Slots(waves, 2)
         first = gpu.thread_idx.x * vec
-        chunks = [source.load(first + tile * step) for tile in range(tiles)]
+        chunks = [load(first + tile * step) for tile in range(tiles)]
         peak = _fold(slots.exchange(_wave_reduce(_thread_max(chunks), _maximum))[0], _maximum)
         powers = [_exp2((chunk - peak) * LOG2E) for chunk in chunks]
         total = _fold(slots.exchange(_wave_reduce(_thread_sum(powers), _add))[0], _add)
         scale = 1.0 / total
         for tile in range_constexpr(tiles):
-            target.store(first + tile * step, powers[tile] * scale)
+            store(first + tile * step, powers[tile] * scale)
 
     return rows
 
@@ -171,12 +171,12 @@ def _build_streamed(name: str, dtype: Any, block: int, vec: int, tiles: int) -> 
 
     @flyc.kernel(name=name)
     def rows(out: fx.Pointer, x: fx.Pointer, n: fx.Int32, out_stride: fx.Int64, x_stride: fx.Int64):
-        source, target = _Row(x, x_stride, n, dtype, vec), _Row(out, out_stride, n, dtype, vec)
+        load, store = _Row(x, x_stride, n, dtype, vec).load, _Row(out, out_stride, n, dtype, vec).store
         slots = _Slots(waves, 2)
         first = gpu.thread_idx.x * vec
         peak, total = fx.Float32(NEG_INF), fx.Float32(0.0)
         for base in range(fx.Int32(0), n, fx.Int32(step * tiles)):
-            chunks = [source.load(base + first + tile * step) for tile in range(tiles)]
+            chunks = [load(base + first + tile * step) for tile in range(tiles)]
             higher = _maximum(peak, _thread_max(chunks))
             level = _finite_or_zero(higher)
             fresh = _thread_sum([_exp2((chunk - level) * LOG2E) for chunk in chunks])
@@ -190,9 +190,9 @@ def _build_streamed(name: str, dtype: Any, block: int, vec: int, tiles: int) -> 
         parts = [total_w * _exp2((peak_w - level) * LOG2E) for peak_w, total_w in zip(peaks, totals, strict=True)]
         scale = 1.0 / _fold(parts, _add)
         for base in range(fx.Int32(0), n, fx.Int32(step * tiles)):
-            again = [source.load(base + first + tile * step) for tile in range(tiles)]
+            again = [load(base + first + tile * step) for tile in range(tiles)]
             for tile in range_constexpr(tiles):
-                target.store(base + first + tile * step, _exp2((again[tile] - row_peak) * LOG2E) * scale)
+                store(base + first + tile * step, _exp2((again[tile] - row_peak) * LOG2E) * scale)
 
     return rows
 
@@ -202,7 +202,7 @@ def softmax_rows(constants: Mapping[str, Any]) -> tuple[Any, tuple[Any, ...]]:
 
     Raises ValueError for constants outside the ranges in the head of this file.
     """
-    dtype = DTYPES[constants["DTYPE"]]
+    dtype = DTYPES[constants["T"]]
     block, vec, tiles = int(constants["BLOCK"]), int(constants["VEC"]), int(constants["TILES"])
     if block % WAVE or not 0 < block <= 1024:
         raise ValueError(f"BLOCK: {block} is not a multiple of {WAVE} in 64..1024")

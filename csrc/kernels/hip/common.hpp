@@ -3,6 +3,8 @@
 // Freestanding on purpose: no HIP or C++ library header is needed, so the object depends on the compiler alone. Where the
 // build puts clang's HIP wrapper header in front, its `__global__` and friends are the same attributes.
 // Kernels read no hidden argument: block sizes are compile-time constants and grid facts follow from the arguments.
+// A variant is chosen by macros that carry the manifest's names (T, Q, BLOCK, ...); hence no template parameter here is
+// called like one of them.
 #pragma once
 
 #if !defined(__gfx942__) && !defined(__gfx950__) && defined(__AMDGCN__)
@@ -18,7 +20,7 @@
 #define __shared__ __attribute__((shared))
 #endif
 
-#define AP_INLINE static __device__ __attribute__((always_inline)) inline
+#define AP_INLINE static __device__ __attribute__((always_inline, unused)) inline
 // The exact block size lets the compiler plan registers and drop bound checks.
 #define AP_KERNEL(threads) extern "C" __global__ __attribute__((amdgpu_flat_work_group_size(threads, threads)))
 
@@ -33,11 +35,19 @@ using u64 = unsigned long long;
 using i8 = signed char;
 using i32 = int;
 using i64 = long long;
-struct fp8 {};  // tag: the target's own e4m3 (gfx942 fnuz, gfx950 OCP); stored as u8
+
+// Tags of the fp8 types; values are stored as u8. Each target converts to one of them in hardware.
+struct e4m3fnuz {};
+struct e4m3fn {};
+#if defined(__gfx942__)
+using fp8 = e4m3fnuz;
+#else
+using fp8 = e4m3fn;
+#endif
 
 template <typename E, int N>
 struct vec_of {
-  using type __attribute__((ext_vector_type(N))) = E;
+  typedef E type __attribute__((ext_vector_type(N)));
 };
 template <typename E, int N>
 using vec = typename vec_of<E, N>::type;
@@ -76,7 +86,7 @@ AP_INLINE E to_elem(float x) {
 
 // ---- quantised types --------------------------------------------------------------------------------------------------
 
-template <typename Q>
+template <typename Quant>
 struct quant_traits;
 template <>
 struct quant_traits<fp8> {
@@ -92,19 +102,19 @@ struct quant_traits<i8> {
 };
 
 // Largest magnitude that the type holds; v_med3_f32 would be shorter but hides NaN behind a finite number.
-template <typename Q>
+template <typename Quant>
 AP_INLINE float saturate(float x) {
-  constexpr float q = quant_traits<Q>::max;
+  constexpr float q = quant_traits<Quant>::max;
   float y = __builtin_amdgcn_fmed3f(x, -q, q);
   return __builtin_isnan(x) ? x : y;
 }
 
-// Four floats, already scaled, to four bytes of Q packed low byte first; saturating, nearest even.
+// Four floats, already scaled, to four bytes packed low byte first; saturating, nearest even.
 // v_cvt_pk_fp8_f32 gives NaN or infinity above the range unless the values are clamped first.
 // NaN becomes fp8's NaN; int8 has none and gets 0 (v_cvt_i32_f32 of NaN).
-template <typename Q>
+template <typename Quant>
 AP_INLINE u32 pack4(float a, float b, float c, float d) {
-  if constexpr (same<Q, fp8>) {
+  if constexpr (same<Quant, fp8>) {
     u32 w = __builtin_amdgcn_cvt_pk_fp8_f32(saturate<fp8>(a), saturate<fp8>(b), 0, false);
     return __builtin_amdgcn_cvt_pk_fp8_f32(saturate<fp8>(c), saturate<fp8>(d), w, true);
   } else {
@@ -117,9 +127,9 @@ AP_INLINE u32 pack4(float a, float b, float c, float d) {
   }
 }
 
-template <typename Q>
+template <typename Quant>
 AP_INLINE u8 pack1(float a) {
-  return static_cast<u8>(pack4<Q>(a, 0.0f, 0.0f, 0.0f));
+  return static_cast<u8>(pack4<Quant>(a, 0.0f, 0.0f, 0.0f));
 }
 
 // ---- reductions -------------------------------------------------------------------------------------------------------

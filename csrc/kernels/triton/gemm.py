@@ -8,32 +8,30 @@ are row strides in elements.  Any M, N >= 1 and K >= 0 are right: rows past the 
 load and masked on store, and the last K tile is masked, outside of the main loop.
 
 `gemm_a16w16_kernel` arguments, in order
-    0 c *C [M, N] | 1 a *T [M, K] | 2 b *T [N, K] | 3 bias *T [N] (not read unless HAS_BIAS)
-    4 M i32 | 5 N i32 | 6 K i32 | 7 lda i32 | 8 ldb i32 | 9 ldc i32
-  constexprs  BM, BN, BK, GROUP_M, XCDS, HAS_BIAS, WIDE
+    0 c *C [M, N] | 1 a *T [M, K] | 2 b *T [N, K] | 3 bias *T [N] (not read when has_bias is 0)
+    4 M i32 | 5 N i32 | 6 K i32 | 7 lda i32 | 8 ldb i32 | 9 ldc i32 | 10 has_bias i32
+  constexprs  BM, BN, BK, GROUP_M, XCDS, EVEN
   grid        (cdiv(M, BM) * cdiv(N, BN), 1, 1)
 
 `gemm_a16w16_splitk_kernel` arguments, in order
-    0 partial *f32 [SPLITK, M, N] workspace | 1 a *T | 2 b *T
-    3 M i32 | 4 N i32 | 5 K i32 | 6 lda i32 | 7 ldb i32
-  constexprs  BM, BN, BK, GROUP_M, XCDS, WIDE
-  grid        (cdiv(M, BM) * cdiv(N, BN), SPLITK, 1); SPLITK is read from the grid
+    0 partial, any pointer: f32 [SPLITK, M, N] workspace | 1 a *T | 2 b *T
+    3 M i32 | 4 N i32 | 5 K i32 | 6 lda i32 | 7 ldb i32 | 8 splitk i32
+  constexprs  BM, BN, BK, GROUP_M, XCDS, EVEN
+  grid        (cdiv(M, BM) * cdiv(N, BN), SPLITK, 1); splitk is its height
 `splitk_reduce_kernel` arguments, in order
-    0 c *C [M, N] | 1 partial *f32 [SPLITK, M, N] | 2 bias *T [N] | 3 M i32 | 4 N i32 | 5 ldc i32
-    6 splitk i32
-  constexprs  BLOCK, HAS_BIAS
+    0 c *C [M, N] | 1 partial, as above | 2 bias *T [N] | 3 M i32 | 4 N i32 | 5 ldc i32
+    6 splitk i32 | 7 has_bias i32
+  constexprs  BLOCK, EVEN
   grid        (M * cdiv(N, BLOCK), 1, 1)
   The partial sums are added in the order of the splits, so the result does not depend on timing.
   workspace: SPLITK * M * N * 4 bytes, 16-byte aligned, every element of it is written first.
 
-WIDE = 0 holds tile offsets in 32 bits, which the AMD compiler turns into buffer loads; it needs
-0 <= lda, ldb, ldc <= STRIDE_LIMIT (2^21 elements, so 256 rows span less than 2^31 bytes).  Tile
-origins are 64-bit in both forms, so the matrices may have any size.  WIDE = 1 assumes nothing.
-
-Aligned specialisation (`tt.divisibility`): value 16 (bytes) on the pointers a, b and c, and value 8
-(elements) on K, lda, ldb, ldc and N.  Indices: gemm 16 on 0, 1, 2 and 8 on 5..9; split-K 16 on 0, 1,
-2 and 8 on 4..7; reduce 16 on 0, 1 and 8 on 4, 5.  bias is read once a tile and needs no alignment.
-The general variant has WIDE = 1 and no attribute.
+EVEN = 1 is the aligned specialisation: pointers c, a and b (and the workspace) at 16 bytes, and K, N,
+lda, ldb, ldc multiples of 16 elements (`tt.divisibility` 16 on all of these: gemm 0, 1, 2, 5..9;
+split-K 0, 1, 2, 4..7; reduce 0, 1, 4, 5), and 0 <= lda, ldb, ldc <= STRIDE_LIMIT (2^21 elements, so
+that 256 rows span less than 2^31 bytes): offsets inside a tile are then 32-bit and become buffer loads
+on AMD.  Tile origins are 64-bit in both forms, so the matrices may have any size.  bias is read once a
+tile and needs no alignment.  EVEN = 0 assumes nothing and has no attribute.
 
 XCDS is the number of dies workgroups are dealt out to in turn (8 on MI300X and MI350X, 1 elsewhere):
 tiles that share operands are renumbered onto one die, since each die has its own L2.
@@ -62,6 +60,13 @@ def _tile_of(pid, tiles_m, tiles_n, GROUP_M: tl.constexpr):
     height = tl.minimum(tiles_m - first, GROUP_M)
     inside = pid % (GROUP_M * tiles_n)
     return first + inside % height, inside // height
+
+
+@triton.jit
+def _fp32(workspace, EVEN: tl.constexpr):
+    """The workspace, which has no element type of its own, as fp32."""
+    pointer = workspace.to(tl.pointer_type(tl.float32))
+    return tl.multiple_of(pointer, 16) if EVEN else pointer
 
 
 @triton.jit
@@ -113,13 +118,13 @@ def gemm_a16w16_kernel(
     lda,
     ldb,
     ldc,
+    has_bias,
     BM: tl.constexpr,
     BN: tl.constexpr,
     BK: tl.constexpr,
     GROUP_M: tl.constexpr,
     XCDS: tl.constexpr,
-    HAS_BIAS: tl.constexpr,
-    WIDE: tl.constexpr,
+    EVEN: tl.constexpr,
 ):
     tiles_m = tl.cdiv(M, BM)
     tiles_n = tl.cdiv(N, BN)
@@ -129,27 +134,27 @@ def gemm_a16w16_kernel(
     n0 = tile_n * BN
     tl.assume(M - m0 > 0)
     tl.assume(N - n0 > 0)
-    if WIDE:
-        lda = lda.to(tl.int64)
-        ldb = ldb.to(tl.int64)
-        ldc = ldc.to(tl.int64)
-    else:
+    if EVEN:
         tl.assume(lda >= 0)
         tl.assume(ldb >= 0)
         tl.assume(ldc >= 0)
         tl.assume(lda <= STRIDE_LIMIT)
         tl.assume(ldb <= STRIDE_LIMIT)
         tl.assume(ldc <= STRIDE_LIMIT)
+    else:
+        lda = lda.to(tl.int64)
+        ldb = ldb.to(tl.int64)
+        ldc = ldc.to(tl.int64)
     a += m0.to(tl.int64) * lda
     b += n0.to(tl.int64) * ldb
     acc = _accumulate(a, b, M - m0, N - n0, 0, K, lda, ldb, BM, BN, BK)
     rm = tl.arange(0, BM)
     rn = tl.arange(0, BN)
-    if HAS_BIAS:
-        acc += tl.load(bias + n0 + rn, mask=rn < N - n0, other=0.0).to(tl.float32)[None, :]
+    wanted = (rn < N - n0) & (has_bias != 0)
+    acc += tl.load(bias + n0 + rn, mask=wanted, other=0.0).to(tl.float32)[None, :]
     c += m0.to(tl.int64) * ldc + n0
     mask = (rm[:, None] < M - m0) & (rn[None, :] < N - n0)
-    tl.store(c + rm[:, None] * ldc + rn[None, :], acc.to(c.dtype.element_ty), mask=mask)
+    tl.store(c + (rm[:, None] * ldc + rn[None, :]), acc.to(c.dtype.element_ty), mask=mask)
 
 
 @triton.jit
@@ -162,12 +167,13 @@ def gemm_a16w16_splitk_kernel(
     K,
     lda,
     ldb,
+    splitk,
     BM: tl.constexpr,
     BN: tl.constexpr,
     BK: tl.constexpr,
     GROUP_M: tl.constexpr,
     XCDS: tl.constexpr,
-    WIDE: tl.constexpr,
+    EVEN: tl.constexpr,
 ):
     tiles_m = tl.cdiv(M, BM)
     tiles_n = tl.cdiv(N, BN)
@@ -179,23 +185,23 @@ def gemm_a16w16_splitk_kernel(
     tl.assume(M - m0 > 0)
     tl.assume(N - n0 > 0)
     # Whole K tiles a split; the last splits may be short or empty and then write zeros.
-    span = tl.cdiv(tl.cdiv(K, BK), tl.num_programs(1)) * BK
+    span = tl.cdiv(tl.cdiv(K, BK), splitk) * BK
     k_begin = tl.minimum(split.to(tl.int64) * span, K).to(tl.int32)
     k_end = tl.minimum((split.to(tl.int64) + 1) * span, K).to(tl.int32)
-    if WIDE:
-        lda = lda.to(tl.int64)
-        ldb = ldb.to(tl.int64)
-    else:
+    if EVEN:
         tl.assume(lda >= 0)
         tl.assume(ldb >= 0)
         tl.assume(lda <= STRIDE_LIMIT)
         tl.assume(ldb <= STRIDE_LIMIT)
+    else:
+        lda = lda.to(tl.int64)
+        ldb = ldb.to(tl.int64)
     a += m0.to(tl.int64) * lda
     b += n0.to(tl.int64) * ldb
     acc = _accumulate(a, b, M - m0, N - n0, k_begin, k_end, lda, ldb, BM, BN, BK)
     rm = tl.arange(0, BM)
     rn = tl.arange(0, BN)
-    partial += (split.to(tl.int64) * M + m0) * N + n0
+    partial = _fp32(partial, EVEN) + ((split.to(tl.int64) * M + m0) * N + n0)
     off = rm.to(tl.int64)[:, None] * N + rn[None, :]
     mask = (rm[:, None] < M - m0) & (rn[None, :] < N - n0)
     tl.store(partial + off, acc, mask=mask)
@@ -210,19 +216,19 @@ def splitk_reduce_kernel(
     N,
     ldc,
     splitk,
+    has_bias,
     BLOCK: tl.constexpr,
-    HAS_BIAS: tl.constexpr,
+    EVEN: tl.constexpr,
 ):
     blocks = tl.cdiv(N, BLOCK)
     row = (tl.program_id(0) // blocks).to(tl.int64)
     col = tl.program_id(0) % blocks * BLOCK + tl.arange(0, BLOCK)
     mask = col < N
-    partial += row * N
+    partial = _fp32(partial, EVEN) + row * N
     step = M.to(tl.int64) * N
     acc = tl.zeros([BLOCK], tl.float32)
     for _ in range(0, splitk):
         acc += tl.load(partial + col, mask=mask, other=0.0)
         partial += step
-    if HAS_BIAS:
-        acc += tl.load(bias + col, mask=mask, other=0.0).to(tl.float32)
+    acc += tl.load(bias + col, mask=mask & (has_bias != 0), other=0.0).to(tl.float32)
     tl.store(c + row * ldc + col, acc.to(c.dtype.element_ty), mask=mask)

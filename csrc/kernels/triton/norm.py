@@ -17,14 +17,14 @@ is contiguous.  All address arithmetic that involves a row is 64-bit.
     10 residual_out_stride i32 | 11 gemma_norm i32 (0 or 1) | 12 eps f32
 `rms_norm_loop_kernel`, `rmsnorm_add_loop_kernel`: the same arguments.
 
-constexprs   single pass: ROWS, BLOCK (powers of two); looped: BLOCK
+constexprs   single pass: ROWS, BLOCK (powers of two), EVEN; looped: BLOCK, EVEN
 guarantee    single pass needs N <= BLOCK; looped takes any N
 grid         single pass (cdiv(M, ROWS), 1, 1); looped (M, 1, 1)
 workspace    none; M == 0 must not be launched
 
-Aligned specialisation (`tt.divisibility`): 16 bytes on every pointer, and 8 elements on N and on
-every stride, so that each lane moves 16 bytes.  Indices, value 16: rms_norm 0, 1, 2; add 0..4.
-Indices, value 8: rms_norm 4, 5, 6; add 6..10.  The general variant has no attribute at all.
+EVEN = 1 names the aligned specialisation (`tt.divisibility` 16): every pointer at 16 bytes, N and every
+stride a multiple of 16 elements, so that each lane moves 16 bytes.  Indices: rms_norm 0, 1, 2, 4, 5, 6;
+add 0..4, 6..10.  EVEN = 0 assumes nothing and has no attribute.  The code is the same in both.
 
 `gemma_norm` is a run-time scalar and not a constexpr: adding 0 or 1 to a weight costs one
 instruction per element of a row that is bound by memory, and it halves the number of code objects.
@@ -48,6 +48,7 @@ def rms_norm_kernel(
     eps,
     ROWS: tl.constexpr,
     BLOCK: tl.constexpr,
+    EVEN: tl.constexpr,
 ):
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)[:, None]
     col = tl.arange(0, BLOCK)[None, :]
@@ -71,6 +72,7 @@ def rms_norm_loop_kernel(
     input_stride,
     eps,
     BLOCK: tl.constexpr,
+    EVEN: tl.constexpr,
 ):
     row = tl.program_id(0).to(tl.int64)
     input += row * input_stride
@@ -106,6 +108,7 @@ def rmsnorm_add_kernel(
     eps,
     ROWS: tl.constexpr,
     BLOCK: tl.constexpr,
+    EVEN: tl.constexpr,
 ):
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)[:, None]
     col = tl.arange(0, BLOCK)[None, :]
@@ -138,6 +141,7 @@ def rmsnorm_add_loop_kernel(
     gemma_norm,
     eps,
     BLOCK: tl.constexpr,
+    EVEN: tl.constexpr,
 ):
     row = tl.program_id(0).to(tl.int64)
     input += row * input_stride

@@ -18,25 +18,31 @@ true division by at most one unit in the last place of fp32, thus only where y s
     4 M i32 | 5 N i32 | 6 out_stride i32 | 7 input_stride i32
 `smoothquant_loop_kernel`: the same arguments, any N.
 
-constexprs   single pass: ROWS, BLOCK, QMAX, INT8; looped: BLOCK, QMAX, INT8
+constexprs   single pass: ROWS, BLOCK, EVEN; looped: BLOCK, EVEN.  QMAX follows from Q.
 guarantee    single pass needs N <= BLOCK; looped takes any N
 grid         single pass (cdiv(M, ROWS), 1, 1); looped (M, 1, 1)
 workspace    none; M == 0 must not be launched
 
-Aligned specialisation (`tt.divisibility`): value 16 on 0, 1, 2 (bytes) and value 8 on 5, 6, 7
-(elements; out rows are then 8-byte aligned, its lanes store 8 bytes).  y_scale needs no more than
-its own element alignment.  The general variant has no attribute at all.
+EVEN = 1 names the aligned specialisation (`tt.divisibility` 16 on 0, 1, 2, 5, 6, 7): 16-byte pointers,
+N and strides multiples of 16 elements.  y_scale needs its own element alignment only.  EVEN = 0 assumes
+nothing and has no attribute.  The code is the same in both.
 """
 
 import triton
 import triton.language as tl
 
 
+@triton.constexpr_function
+def _qmax(dtype):
+    """Largest finite code of an output type, as a float."""
+    return {"int8": 127.0, "fp8e4b8": 240.0, "fp8e4nv": 448.0}[dtype.name]
+
+
 @triton.jit
 def _row_scale(amax, QMAX: tl.constexpr):
     """Scale of rows with the given absolute maxima: see the module text for 0 and for tiny values."""
     SMALLEST: tl.constexpr = 1.1754943508222875e-38
-    return tl.where(amax > 0.0, tl.maximum(amax / QMAX, SMALLEST), 1.0)
+    return tl.where(amax > 0.0, tl.maximum(tl.math.div_rn(amax, QMAX), SMALLEST), 1.0)
 
 
 @triton.jit
@@ -64,9 +70,9 @@ def smoothquant_kernel(
     input_stride,
     ROWS: tl.constexpr,
     BLOCK: tl.constexpr,
-    QMAX: tl.constexpr,
-    INT8: tl.constexpr,
+    EVEN: tl.constexpr,
 ):
+    QMAX: tl.constexpr = _qmax(out.dtype.element_ty)
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)[:, None]
     col = tl.arange(0, BLOCK)[None, :]
     mask = (row < M) & (col < N)
@@ -76,7 +82,7 @@ def smoothquant_kernel(
     y = x * s
     scale = _row_scale(tl.max(tl.abs(y), axis=1, keep_dims=True), QMAX)
     tl.store(y_scale + wide, scale, mask=row < M)
-    q = _quantise(y * (1.0 / scale), QMAX, INT8)
+    q = _quantise(y * tl.math.div_rn(1.0, scale), QMAX, out.dtype.element_ty == tl.int8)
     tl.store(out + wide * out_stride + col, q.to(out.dtype.element_ty), mask=mask)
 
 
@@ -91,9 +97,9 @@ def smoothquant_loop_kernel(
     out_stride,
     input_stride,
     BLOCK: tl.constexpr,
-    QMAX: tl.constexpr,
-    INT8: tl.constexpr,
+    EVEN: tl.constexpr,
 ):
+    QMAX: tl.constexpr = _qmax(out.dtype.element_ty)
     row = tl.program_id(0).to(tl.int64)
     input += row * input_stride
     out += row * out_stride
@@ -106,10 +112,10 @@ def smoothquant_loop_kernel(
         amax = tl.maximum(amax, tl.abs(x * s))
     scale = _row_scale(tl.max(amax, axis=0), QMAX)
     tl.store(y_scale + row, scale)
-    inverse = 1.0 / scale
+    inverse = tl.math.div_rn(1.0, scale)
     for start in range(0, N, BLOCK):
         col = start + lane
         x = tl.load(input + col, mask=col < N, other=0.0).to(tl.float32)
         s = tl.load(x_scale + col, mask=col < N, other=0.0)
-        q = _quantise(x * s * inverse, QMAX, INT8)
+        q = _quantise(x * s * inverse, QMAX, out.dtype.element_ty == tl.int8)
         tl.store(out + col, q.to(out.dtype.element_ty), mask=col < N)

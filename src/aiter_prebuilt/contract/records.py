@@ -45,7 +45,8 @@ class OperatorRef:
 class Root:
     """The first region of a bundle: what it is for and where its operators are (sorted by name).
 
-    ``provenance`` is JSON text (tools and their versions); it has no host fact in it.
+    ``provenance`` is JSON text without any host fact: ``tools`` (name to version) and ``cus`` (compute units of the
+    target's cards, the usual one first).
     """
 
     target: str

@@ -18,3 +18,6 @@ from typing import Final
 BUNDLE_FORMAT: Final = 1
 RECIPE: Final = 1
 NATIVE_ABI: Final = 1
+
+#: Version of all distributions: the runtime and its bundle wheels are released together.
+VERSION: Final = "0.1.0"

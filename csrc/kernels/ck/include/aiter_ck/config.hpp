@@ -3,8 +3,9 @@
 
 // ck_tile's own default truncates float -> bf16; all kernels of this project round to nearest even.
 #define CK_TILE_FLOAT_TO_BFLOAT16_DEFAULT 0
-// Padded lanes get a byte offset of 2^31 and more, so the buffer unit drops the read. With ck_tile's default
-// they read the next row and throw it away. Needs every tensor to span less than 2^31 bytes; the predicates say so.
+// Padded lanes get a byte offset of 2^31 and more, so the buffer unit drops the read. With ck_tile's
+// default they read the next row and discard it. Needs tensors that span less than 2^31 bytes: the
+// predicates say so.
 #define CK_TILE_EXPERIMENTAL_USE_BUFFER_LOAD_OOB_CHECK_OFFSET_TRICK 1
 
 #include "ck_tile/core.hpp"
@@ -12,8 +13,8 @@
 
 namespace aiter_ck {
 
-// One thread block: BlockM rows by BlockN columns, WarpsM x WarpsN waves of 64 lanes, each lane VectorN wide along
-// a row. A lane never holds two rows (the pipelines count on it), so BlockM == WarpsM.
+// One workgroup: BlockM rows by BlockN columns, WarpsM x WarpsN waves of 64 lanes, a lane is VectorN
+// columns wide. A lane never holds two rows (the pipelines count on it), so BlockM == WarpsM.
 template <int BlockM, int BlockN, int WarpsM, int WarpsN, int VectorN>
 struct RowShape : ck_tile::Generic2dBlockShape<ck_tile::sequence<BlockM, BlockN>,
                                                ck_tile::sequence<WarpsM, WarpsN>,

@@ -1,10 +1,10 @@
 // A pipeline for ck_tile::Smoothquant with the numbers this project promises. It stands in for
 // SmoothquantPipelineOnePass and SmoothquantPipelineTwoPass, because in the ck_tile release at hand
 //   - float -> int8 truncates; here it rounds to nearest even,
-//   - the two-pass pipeline steps its one-dimensional scale window with a two-dimensional step, so its second
-//     pass multiplies all column blocks with the last block's scales,
-//   - each element is divided by the row scale (ten and more instructions on CDNA); here a division costs three
-//     instructions, with the same result,
+//   - the two-pass pipeline moves its one-dimensional scale window by a two-dimensional step: a write past
+//     the end of the index, whose outcome is the compiler's whim,
+//   - each element is divided by the row scale (ten and more instructions on CDNA); here a division costs
+//     three, with the same result,
 //   - a row of zeros divides 0 by 0.
 #pragma once
 
@@ -15,9 +15,9 @@
 
 namespace aiter_ck {
 
-// The divisor of one row, prepared once. divide(y) is y / scale rounded to nearest: an estimate by the correctly
-// rounded reciprocal and one residual step by fma (Markstein). For scales next to 2^-126, where the residual is
-// subnormal, it may be one unit in the last place off.
+// The divisor of one row, prepared once. divide(y) is y / scale rounded to nearest: an estimate by the
+// rounded reciprocal and one residual step by fma (Markstein). For scales next to 2^-126, where the
+// residual is subnormal, it may be one unit in the last place off.
 struct RowDivisor
 {
     float scale;
@@ -50,7 +50,7 @@ struct Quantiser<ck_tile::int8_t>
 
     CK_TILE_DEVICE static uint32_t pack(float a, float b, float c, float d)
     {
-        // v_perm_b32 selectors: byte 0 of the second operand is 0, of the first operand 4; 0x0c is a zero byte
+        // v_perm_b32 selects: 0 is byte 0 of the second operand, 4 that of the first, 0x0c a zero byte
         const uint32_t low  = __builtin_amdgcn_perm(low_byte(b), low_byte(a), 0x0c0c0400u);
         const uint32_t high = __builtin_amdgcn_perm(low_byte(d), low_byte(c), 0x04000c0cu);
         return low | high;
@@ -76,8 +76,8 @@ struct Quantiser<ck_tile::fp8_t>
     }
 };
 
-// out = round(x * smooth / scale), scale = max|x * smooth| / limit, one scale per row. A row of zeros gets scale 1;
-// no scale is below 2^-126, whose reciprocal is still finite.
+// out = round(x * smooth / scale), scale = max|x * smooth| / limit, one scale per row. A row of zeros gets
+// scale 1; no scale is below 2^-126, whose reciprocal is still finite.
 template <typename Problem_, typename Policy_ = ck_tile::SmoothquantPipelineDefaultPolicy>
 struct SmoothquantPipeline
 {
@@ -137,7 +137,8 @@ struct SmoothquantPipeline
     }
 
     template <typename Tile, typename OutWindow>
-    CK_TILE_DEVICE static void store_quantised(OutWindow& out_window, const Tile& y, const RowDivisor& divisor)
+    CK_TILE_DEVICE static void
+    store_quantised(OutWindow& out_window, const Tile& y, const RowDivisor& divisor)
     {
         auto out = ck_tile::make_static_distributed_tensor<QYDataType>(y.get_tile_distribution());
         constexpr index_t count = Tile::get_thread_buffer_size();

@@ -1,0 +1,154 @@
+"""One FlyDSL compile in a process of its own: a kernel source and its constants in, a bare AMDGPU ELF out.
+
+    python -m build_tools.backends.flydsl_compile --source csrc/kernels/flydsl/softmax.py --symbol softmax_rows \
+        --target gfx942 --constants '{"T": "bf16", ...}' --output softmax.hsaco
+
+The source file has, for each kernel symbol, a function of that name: it takes the constants (a dict) and returns the
+`@flyc.jit` launcher and the placeholder arguments that give its types. No GPU, no ROCm and no network are used.
+
+How the ELF is obtained. FlyDSL lowers to a `gpu.binary` operation that holds the linked code object as a string
+attribute. The documented variables COMPILE_ONLY and FLYDSL_DUMP_IR make it write that stage as MLIR text; the string is
+decoded from there. `export_to_c` would wrap the same bytes in a host object, and needs a host linker and objcopy.
+The kernarg segment follows the kernel's parameters with natural alignment: `fx.Pointer` is one 64-bit global address,
+`fx.Int32`, `fx.Int64` and `fx.Float32` are by value. `fx.Tensor` with a dynamic layout would add a packed struct of
+sizes and strides, so kernels here do not use it.
+
+The bytes depend on the source text, the constants, the target and the versions of flydsl and of the linker alone:
+debug locations are off, kernels have explicit names, and every variable that steers FlyDSL is set or cleared here.
+"""
+
+import argparse
+import importlib.util
+import json
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+_BINARY = re.compile(r'gpu\.binary @\w+\s+\[#gpu\.object<(?P<head>.*?), bin = "(?P<body>(?:[^"\\]|\\.)*)"', re.DOTALL)
+_KERNEL = re.compile(r'#gpu\.kernel_metadata<"(?P<name>[^"]+)"')
+_ESCAPE = re.compile(rb"\\([0-9A-Fa-f]{2}|.)", re.DOTALL)
+_PREFIXES = ("FLYDSL_", "MLIR_", "LLVM_")
+_STAGE = "*_gpu_module_to_binary.mlir"
+
+
+class FlydslCompileError(Exception):
+    """The compile gave no usable code object; the message says what was asked and what was found."""
+
+
+def decode_mlir_string(text: str) -> bytes:
+    r"""Bytes of an MLIR string literal: `\XX` is one byte in hex, backslash and any other character is that character."""
+
+    def unescape(match: re.Match[bytes]) -> bytes:
+        token = match.group(1)
+        return bytes.fromhex(token.decode()) if len(token) == 2 else token
+
+    return _ESCAPE.sub(unescape, text.encode("utf-8"))
+
+
+def extract_code_object(mlir: str, symbol: str) -> bytes:
+    """The one AMDGPU ELF in the text of a lowered module, which must hold the kernel `symbol` and no other.
+
+    Raises FlydslCompileError when there is not exactly one binary with exactly that kernel in it.
+    """
+    binaries = list(_BINARY.finditer(mlir))
+    if len(binaries) != 1:
+        raise FlydslCompileError(f"{symbol}: expected one gpu.binary in the lowered module, found {len(binaries)}")
+    kernels = _KERNEL.findall(binaries[0]["head"])
+    if kernels != [symbol]:
+        raise FlydslCompileError(f"{symbol}: the code object holds the kernels {kernels}; give @flyc.kernel that name")
+    data = decode_mlir_string(binaries[0]["body"])
+    # 0x7F 'ELF', 64 bits, little endian; e_machine 224 is EM_AMDGPU.
+    if data[:6] != b"\x7fELF\x02\x01" or int.from_bytes(data[18:20], "little") != 224:
+        raise FlydslCompileError(f"{symbol}: the extracted object is not an AMDGPU ELF (starts with {data[:20].hex()})")
+    return data
+
+
+def write_linker(folder: Path, command: Sequence[str]) -> None:
+    """FlyDSL runs `$ROCM_PATH/llvm/bin/ld.lld`; make `folder` such a ROCM_PATH whose ld.lld runs `command`."""
+    binary = folder / "llvm" / "bin" / "ld.lld"
+    binary.parent.mkdir(parents=True)
+    quoted = " ".join("'" + part.replace("'", "'\\''") + "'" for part in command)
+    binary.write_text(f'#!/bin/sh\nexec {quoted} "$@"\n', encoding="utf-8")
+    binary.chmod(0o755)
+
+
+def compile_environment(base: Mapping[str, str], target: str, scratch: Path) -> dict[str, str]:
+    """`base` without anything that steers FlyDSL, plus what a compile for `target` with no GPU needs."""
+    kept = {name: value for name, value in base.items() if not name.startswith(_PREFIXES)}
+    return kept | {
+        "ARCH": target,
+        "FLYDSL_GPU_ARCH": target,
+        "COMPILE_ONLY": "1",
+        "FLYDSL_RUNTIME_ENABLE_CACHE": "0",
+        "FLYDSL_RUNTIME_CACHE_DIR": str(scratch / "cache"),
+        "FLYDSL_DUMP_IR": "1",
+        "FLYDSL_DUMP_DIR": str(scratch / "stages"),
+        "ROCM_PATH": str(scratch / "rocm"),
+        "ZIG_GLOBAL_CACHE_DIR": str(scratch / "zig"),
+        "ZIG_LOCAL_CACHE_DIR": str(scratch / "zig"),
+    }
+
+
+def load_source(path: Path) -> ModuleType:
+    """Import one kernel source by its path, without leaving bytecode beside it."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise FlydslCompileError(f"{path}: not a Python source file")
+    sys.dont_write_bytecode = True
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def compile_kernel(source: Path, symbol: str, constants: Mapping[str, Any], stages: Path) -> bytes:
+    """Compile `symbol` of `source` with FlyDSL, whose variables are already set, and return the ELF.
+
+    Raises FlydslCompileError when the source has no such builder or leaves no binary stage in `stages`.
+    """
+    import flydsl.compiler as flyc
+
+    builder: Callable[[Mapping[str, Any]], tuple[Any, tuple[Any, ...]]] | None
+    builder = getattr(load_source(source), symbol, None)
+    if builder is None:
+        raise FlydslCompileError(f"{source}: no function named '{symbol}'; a kernel symbol needs its builder there")
+    launcher, arguments = builder(constants)
+    flyc.compile(launcher, *arguments)
+    found = sorted(stages.rglob(_STAGE))
+    if len(found) != 1:
+        raise FlydslCompileError(f"{symbol}: FlyDSL wrote {len(found)} files '{_STAGE}', expected one")
+    return extract_code_object(found[0].read_text(encoding="utf-8"), symbol)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m build_tools.backends.flydsl_compile")
+    parser.add_argument("--source", type=Path, required=True)
+    parser.add_argument("--symbol", required=True)
+    parser.add_argument("--target", required=True, help="gfx942 or gfx950")
+    parser.add_argument("--constants", required=True, help="JSON object")
+    parser.add_argument("--output", type=Path, required=True)
+    parser.add_argument("--linker", help="an ld.lld to use instead of the one in the ziglang package")
+    options = parser.parse_args(argv)
+    linker = [options.linker] if options.linker else [sys.executable, "-m", "ziglang", "ld.lld"]
+    with tempfile.TemporaryDirectory(prefix="flydsl-") as folder:
+        scratch = Path(folder)
+        write_linker(scratch / "rocm", linker)
+        environment = compile_environment(os.environ, options.target, scratch)
+        os.environ.clear()
+        os.environ.update(environment)  # before flydsl is imported: it reads some of these at import
+        try:
+            constants = json.loads(options.constants)
+            data = compile_kernel(options.source.resolve(), options.symbol, constants, scratch / "stages")
+        except (FlydslCompileError, ValueError, KeyError) as error:
+            print(f"flydsl_compile: {type(error).__name__}: {error}", file=sys.stderr)
+            return 1
+        options.output.write_bytes(data)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,150 @@
+"""Every error of the pipeline: what was asked, what was found, what to type next, and the exit code of the command.
+
+``build_tools/__main__.py`` is the one place that turns them into an exit. Codes 0 to 2 keep their usual meaning
+(done, unforeseen, wrong usage); each class has its own, so that a CI job can tell a compile error from a missing tool.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from build_tools.records import AuditReport, CompileResult
+
+
+class BuildToolsError(Exception):
+    """Base of all errors here. ``asked``, ``found`` and ``fix`` are kept apart for programs; ``str()`` joins them."""
+
+    exit_code: ClassVar[int] = 1
+
+    def __init__(self, asked: str, found: str, fix: str) -> None:
+        super().__init__(asked, found, fix)
+        self.asked = asked
+        self.found = found
+        self.fix = fix
+
+    def __str__(self) -> str:
+        return f"{self.asked}: {self.found}. {self.fix.rstrip('.')}."
+
+
+class UsageError(BuildToolsError):
+    """A command line that makes no sense: an unknown job, a filter that matches nothing, options that exclude each other."""
+
+    exit_code = 2
+
+
+class ManifestError(BuildToolsError):
+    """The manifests break their grammar. ``problems`` holds every problem found, each with file and path."""
+
+    exit_code = 3
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        self.problems = tuple(problems)
+        count = len(self.problems)
+        super().__init__(
+            "read the manifests",
+            f"{count} problem{'s' if count != 1 else ''}",
+            "Mend them and run the same command again; manifests/README.md is the grammar.",
+        )
+
+    def __str__(self) -> str:
+        return "\n".join([*self.problems, super().__str__()])
+
+
+class UnknownTargetError(BuildToolsError):
+    """A target that ``manifests/targets.toml`` does not have."""
+
+    exit_code = 4
+
+
+class ToolchainError(BuildToolsError):
+    """A compiler, library or Python package is missing, of another version, or not the bytes that are pinned."""
+
+    exit_code = 5
+
+
+class FetchError(BuildToolsError):
+    """A source archive cannot be found, has another hash than its pin, or holds a member that must not be unpacked."""
+
+    exit_code = 6
+
+
+class JobFailedError(BuildToolsError):
+    """One compile failed. ``command`` is what ran, ``status`` its exit status, ``log`` the tail of its output."""
+
+    exit_code = 7
+
+    def __init__(self, asked: str, found: str, fix: str, *, command: str = "", status: int = 1, log: str = "") -> None:
+        super().__init__(asked, found, fix)
+        self.command = command
+        self.status = status
+        self.log = log
+
+
+class CompileFailedError(BuildToolsError):
+    """Some compiles failed. ``results`` are those: command, exit status and the end of the output of each."""
+
+    exit_code = 7
+
+    def __init__(self, results: Sequence[CompileResult]) -> None:
+        self.results = tuple(results)
+        super().__init__(
+            "compile the jobs of the plan",
+            f"{len(self.results)} failed",
+            "Mend the source named above and run the same command again; what compiled is kept in the store",
+        )
+
+    def __str__(self) -> str:
+        return "\n".join([*(_one_failure(result) for result in self.results), super().__str__()])
+
+
+def _one_failure(result: CompileResult) -> str:
+    lines = [f"{result.job.id} ({result.job.source}):"]
+    if result.command:
+        lines.append(f"  command: {result.command}")
+        lines.append(f"  exit status: {result.exit_code}")
+    lines += [f"  {line}" for line in result.log.rstrip().splitlines()]
+    return "\n".join(lines)
+
+
+class StoreError(BuildToolsError):
+    """The content store cannot be written."""
+
+    exit_code = 8
+
+
+class CodeObjectError(BuildToolsError):
+    """A file is not a code object this project can read."""
+
+    exit_code = 9
+
+
+class AuditError(BuildToolsError):
+    """Code objects break rules of the audit. ``reports`` are those, with every broken rule of each."""
+
+    exit_code = 10
+
+    def __init__(self, reports: Sequence[AuditReport]) -> None:
+        self.reports = tuple(reports)
+        super().__init__(
+            "audit the code objects",
+            f"{len(self.reports)} break a rule",
+            "Mend the kernel or its manifest; `python -m build_tools audit FILE` judges one file",
+        )
+
+    def __str__(self) -> str:
+        lines = [f"{report.subject}: {problem}" for report in self.reports for problem in report.problems]
+        return "\n".join([*lines, super().__str__()])
+
+
+class BundleBuildError(BuildToolsError):
+    """A bundle cannot be made from what was compiled: a job missing, two operators of one name, a field too large."""
+
+    exit_code = 11
+
+
+class WheelError(BuildToolsError):
+    """A wheel cannot be made or would break a rule (two owners of a path, a size limit, a missing bundle)."""
+
+    exit_code = 12

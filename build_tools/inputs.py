@@ -1,0 +1,19 @@
+"""Which files of the repository a compile reads, asked of the backend once per source."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+
+from build_tools.backends import BACKENDS
+from build_tools.plan import InputsOf
+
+
+def inputs_of(root: Path) -> InputsOf:
+    """A function for the planner: (backend, source, symbol, constants) -> files, source first."""
+
+    @lru_cache(maxsize=None)
+    def once(backend: str, source: str, symbol: str) -> tuple[str, ...]:
+        return BACKENDS[backend].expand(source, symbol, root)
+
+    return lambda backend, source, symbol, _constants: once(backend, source, symbol)

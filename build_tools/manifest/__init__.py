@@ -1,0 +1,1 @@
+"""Reading the manifests: TOML files to frozen, checked records."""

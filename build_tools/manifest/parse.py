@@ -1,0 +1,187 @@
+"""Read ``manifests/``: TOML to records, all problems of all files reported at once."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from build_tools.errors import ManifestError
+from build_tools.manifest.model import Catalogue, Family, Manifest, Profile, Target
+from build_tools.manifest.problems import Problems, suggestion
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+M = TypeVar("M", bound=BaseModel)
+_TABLES: Final = ("targets.toml", "toolchains.toml", "profiles.toml", "catalogue.toml")
+
+
+def load(folder: Path) -> Manifest:
+    """All manifests of ``folder``, structure and names checked (expressions are checked by the plan).
+
+    Raises:
+        ManifestError: with every problem found, each with file and path.
+    """
+    problems = Problems()
+    manifest = read(folder, problems)
+    if problems.lines or manifest is None:
+        raise ManifestError(problems.lines)
+    return manifest
+
+
+def read(folder: Path, problems: Problems) -> Manifest | None:
+    """As :func:`load`, but problems are added to ``problems`` and None is returned when there is no usable result."""
+    targets = _table(folder, "targets.toml", Target, problems)
+    profiles = _table(folder, "profiles.toml", Profile, problems)
+    catalogue = _file(folder, "catalogue.toml", Catalogue, problems)
+    families: dict[str, Family] = {}
+    files: dict[str, str] = {}
+    for path in sorted(folder.glob("*.toml")):
+        if path.name in _TABLES:
+            continue
+        family = _file(folder, path.name, Family, problems)
+        if family is None:
+            continue
+        label = f"{folder.name}/{path.name}"
+        if family.family in files:
+            problems.add(f"{label}: family: {family.family!r} is the family of {files[family.family]} already")
+        families[family.family] = family
+        files[family.family] = label
+    if targets is None or profiles is None or catalogue is None:
+        return None
+    manifest = Manifest.model_construct(
+        targets=targets, profiles=profiles, families=families, catalogue=catalogue, files=files
+    )
+    _check_names(manifest, folder, problems)
+    return manifest
+
+
+def _document(folder: Path, name: str, problems: Problems) -> dict[str, Any] | None:
+    path = folder / name
+    with problems.file(f"{folder.name}/{name}"):
+        try:
+            return tomllib.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            problems.add("the file is missing")
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            problems.add(f"not TOML: {error}")
+    return None
+
+
+def _file(folder: Path, name: str, record: type[M], problems: Problems) -> M | None:
+    document = _document(folder, name, problems)
+    with problems.file(f"{folder.name}/{name}"):
+        return None if document is None else _validate(record, document, problems)
+
+
+def _table(folder: Path, name: str, record: type[M], problems: Problems) -> dict[str, M] | None:
+    document = _document(folder, name, problems)
+    if document is None:
+        return None
+    rows: dict[str, M] = {}
+    with problems.file(f"{folder.name}/{name}"):
+        if document.pop("edition", None) != 1:
+            problems.add("the edition must be 1", "edition")
+        for key, value in document.items():
+            with problems.at(key):
+                row = _validate(record, value, problems)
+            if row is not None:
+                rows[key] = row
+    return rows
+
+
+def _validate(record: type[M], document: Any, problems: Problems) -> M | None:
+    try:
+        return record.model_validate(document)
+    except ValidationError as error:
+        for detail in error.errors():
+            problems.add(_say(detail, record), *_location(detail))
+    return None
+
+
+def _location(detail: ErrorDetails) -> tuple[str | int, ...]:
+    # pydantic adds the tried branch of a union ("int", "dict[...]") to the location: not a place in the file
+    noise = ("int", "bool", "str", "constrained-str")
+    parts = [part for part in detail["loc"] if not (isinstance(part, str) and (part in noise or "[" in part))]
+    return tuple(part for part in parts if isinstance(part, int) or not part.startswith("function-"))
+
+
+def _say(detail: ErrorDetails, record: type[BaseModel]) -> str:
+    found = detail["input"]
+    kind, context = detail["type"], detail.get("ctx", {})
+    if kind == "extra_forbidden":
+        return f"unknown key{suggestion(str(detail['loc'][-1]), _keys(record))}"
+    if kind == "missing":
+        return "is missing"
+    if kind == "literal_error":
+        expected = [word.strip(" '") for word in str(context["expected"]).replace(" or ", ",").split(",")]
+        return f"{found!r} is not allowed{suggestion(str(found), expected)}"
+    if kind == "string_pattern_mismatch":
+        return f"{found!r} does not match {context['pattern']}"
+    return f"{detail['msg'][0].lower()}{detail['msg'][1:]}, found {found!r}"
+
+
+def _keys(record: type[BaseModel]) -> set[str]:
+    keys: set[str] = set()
+    todo: list[Any] = [record.model_json_schema(by_alias=True)]
+    while todo:
+        node = todo.pop()
+        if isinstance(node, dict):
+            properties = node.get("properties")
+            keys.update(properties if isinstance(properties, dict) else ())
+            todo.extend(node.values())
+    return keys
+
+
+def _check_names(manifest: Manifest, folder: Path, problems: Problems) -> None:
+    with problems.file(f"{folder.name}/profiles.toml"):
+        for name, profile in manifest.profiles.items():
+            _check_targets(profile.targets, manifest, problems, name)
+            if profile.includes is not None and profile.includes not in manifest.profiles:
+                problems.add(f"{profile.includes!r} is not a profile{suggestion(profile.includes, manifest.profiles)}", name)
+    seen: dict[str, str] = {}
+    for family in manifest.families.values():
+        file = manifest.files[family.family]
+        with problems.file(file):
+            for index, operator in enumerate(family.operators):
+                if operator.name in seen:
+                    problems.add(f"{operator.name!r} is an operator of {seen[operator.name]} already", "operators", index, "name")
+                seen[operator.name] = file
+                for place, kernel in enumerate(operator.kernels):
+                    with problems.at("operators", index, "kernels", place):
+                        _check_targets(kernel.targets, manifest, problems)
+                        _check_profile(kernel.profile, kernel.backend, kernel.targets, manifest, problems)
+                        _check_sources(kernel.source, [step.source for step in kernel.steps], folder.parent, problems)
+
+
+def _check_targets(targets: list[str], manifest: Manifest, problems: Problems, *parts: str) -> None:
+    for place, target in enumerate(targets):
+        if target not in manifest.targets:
+            problems.add(f"{target!r} is not a known target{suggestion(target, manifest.targets)}", *parts, "targets", place)
+        elif targets.index(target) != place:
+            problems.add(f"{target!r} stands here twice", *parts, "targets", place)
+
+
+def _check_profile(profile: str, backend: str, targets: list[str], manifest: Manifest, problems: Problems) -> None:
+    row = manifest.profiles.get(profile)
+    if row is None:
+        return
+    if backend not in row.backends:
+        problems.add(f"backend {backend!r} is not part of profile {profile!r} (its backends: {', '.join(row.backends)})", "backend")
+    for place, target in enumerate(targets):
+        if target in manifest.targets and target not in row.targets:
+            problems.add(f"profile {profile!r} has no wheel for {target!r}", "targets", place)
+
+
+def _check_sources(source: str, steps: list[str | None], root: Path, problems: Problems) -> None:
+    if not (root / source).is_file():
+        problems.add(f"{source!r} is not a file of the repository", "source")
+    for place, step in enumerate(steps):
+        if step is not None and not (root / step).is_file():
+            problems.add(f"{step!r} is not a file of the repository", "steps", place, "source")

@@ -1,0 +1,59 @@
+"""Collecting everything that is wrong, each with its file and path, so that all of it is said at once."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+PathPart = str | int
+
+
+def render_path(parts: Iterable[PathPart]) -> str:
+    """``operators[0].kernels[4].targets[1]``."""
+    text = ""
+    for part in parts:
+        text += f"[{part}]" if isinstance(part, int) else (f".{part}" if text else part)
+    return text
+
+
+def suggestion(word: str, known: Iterable[str]) -> str:
+    """`` (did you mean 'x'?)`` when something known is close, else the list of what is known."""
+    known = sorted(known)
+    close = difflib.get_close_matches(word, known, n=1)
+    return f" (did you mean {close[0]!r}?)" if close else f" (known: {', '.join(known)})"
+
+
+@dataclass
+class Problems:
+    """A list of problems and the place that is being looked at."""
+
+    lines: list[str] = field(default_factory=list)
+    _file: str = ""
+    _path: list[PathPart] = field(default_factory=list)
+
+    @contextmanager
+    def file(self, name: str) -> Iterator[None]:
+        """Everything added inside is about this file."""
+        before, self._file = self._file, name
+        try:
+            yield
+        finally:
+            self._file = before
+
+    @contextmanager
+    def at(self, *parts: PathPart) -> Iterator[None]:
+        """Everything added inside is about this path."""
+        self._path.extend(parts)
+        try:
+            yield
+        finally:
+            del self._path[-len(parts) :]
+
+    def add(self, problem: str, *parts: PathPart) -> None:
+        """Note a problem here; the same line is kept once."""
+        path = render_path([*self._path, *parts])
+        line = ": ".join(text for text in (self._file, path, problem) if text)
+        if line not in self.lines:
+            self.lines.append(line)

@@ -1,0 +1,175 @@
+"""The whole build in one call: plan -> compile -> audit -> bundle. Used by the `build` and `wheels` verbs.
+
+Each bundle has a key beside it (its plan, its jobs' keys, the tools): when that is unchanged the bundle is left
+as it is and nothing is audited again, so that a build with nothing to do takes well under a second.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from aiter_prebuilt.contract.bundle import SUFFIX
+from aiter_prebuilt.contract.version import BUNDLE_FORMAT, RECIPE, VERSION
+from build_tools import audit, codeobject
+from build_tools.bundle import BuiltBundle, build_bundle
+from build_tools.compile import compile_jobs
+from build_tools.errors import AuditError, CompileFailedError
+from build_tools.inputs import inputs_of
+from build_tools.manifest.model import Manifest
+from build_tools.manifest.parse import load
+from build_tools.plan import make_plan
+from build_tools.records import AuditReport, CompileResult, Plan, PlannedBundle
+from build_tools.reproducible import write_atomic
+from build_tools.store import Store
+from build_tools.toolchain import Toolchain, find
+
+REPORT_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Where things are and what is wanted. Empty ``profiles``/``targets`` mean all."""
+
+    root: Path
+    store: Path
+    bundles: Path
+    toolchain: str = "hermetic"
+    profiles: tuple[str, ...] = ()
+    targets: tuple[str, ...] = ()
+    workers: int = 0
+    only: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a build made, and what it found. ``audits`` holds only what was judged in this run."""
+
+    plan: Plan
+    results: tuple[CompileResult, ...]
+    audits: Mapping[str, AuditReport]
+    bundles: tuple[BuiltBundle, ...]
+    seconds: float
+
+
+def build(settings: Settings) -> Outcome:
+    """Run the pipeline and write the report.
+
+    Raises:
+        ManifestError, ToolchainError: before anything is compiled.
+        CompileFailedError, AuditError: after all jobs ran; no bundle of a failing job is written.
+    """
+    started = time.perf_counter()
+    manifest = load(settings.root / "manifests")
+    plan = make_plan(manifest, settings.root, inputs_of(settings.root), settings.profiles, settings.targets)
+    toolchain = find(settings.toolchain, settings.root)
+    store = Store(settings.store)
+    results = compile_jobs(
+        plan.jobs, toolchain, store, root=settings.root, workers=settings.workers,
+        report=settings.bundles.parent / "compile.json",
+    )  # fmt: skip
+    failed = [result for result in results if not result.ok]
+    if failed:
+        raise CompileFailedError(failed)
+    audits: dict[str, AuditReport] = {}
+    built = [_bundle(planned, plan, results, manifest, toolchain, settings, audits) for planned in plan.bundles]
+    outcome = Outcome(plan, results, audits, tuple(built), time.perf_counter() - started)
+    write_report(outcome, settings.bundles.parent / "report.json")
+    return outcome
+
+
+def _bundle(
+    planned: PlannedBundle, plan: Plan, results: tuple[CompileResult, ...], manifest: Manifest, toolchain: Toolchain,
+    settings: Settings, audits: dict[str, AuditReport],
+) -> BuiltBundle:  # fmt: skip
+    by_id = {result.job.id: result for result in results}
+    needed = sorted({job for operator in planned.operators for job in operator.jobs})
+    key = _key(planned, [by_id[job] for job in needed], toolchain)
+    path = settings.bundles / f"{planned.target.name}-{planned.profile}{SUFFIX}"
+    known = _unchanged(path, key)
+    if known is not None:
+        return known
+    path.unlink(missing_ok=True)
+    forbidden = tuple(manifest.profiles[planned.profile].forbidden_symbols)
+    for job in needed:
+        data = by_id[job].path
+        assert data is not None
+        audits[job] = audit.judge(by_id[job], codeobject.read(data.read_bytes()), forbidden)
+    broken = [report for job, report in audits.items() if job in needed and not report.ok]
+    if broken:
+        raise AuditError(broken)
+    suffix = manifest.profiles[planned.profile].suffix
+    built = build_bundle(planned, by_id, audits, toolchain.provenance(), VERSION, suffix, settings.bundles)
+    note = {"key": key, **{name: getattr(built, name) for name in _NOTED}}
+    write_atomic(_note_path(path), (json.dumps(note, indent=1, sort_keys=True) + "\n").encode())
+    return built
+
+
+_NOTED = ("target", "profile", "distribution", "entries", "code_objects", "raw_bytes", "size", "sha256")
+
+
+def _note_path(path: Path) -> Path:
+    return path.with_suffix(".json")
+
+
+def _key(planned: PlannedBundle, results: list[CompileResult], toolchain: Toolchain) -> str:
+    parts = [repr((BUNDLE_FORMAT, RECIPE, VERSION)), repr(planned), repr(sorted(toolchain.provenance().items()))]
+    parts += [f"{result.job.id} {result.key} {result.symbol}" for result in results]
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+def _unchanged(path: Path, key: str) -> BuiltBundle | None:
+    """The bundle that is there, when it was made from the same things and its bytes are still those."""
+    try:
+        note = json.loads(_note_path(path).read_text())
+        data = path.read_bytes()
+    except (OSError, ValueError):
+        return None
+    if note.get("key") != key or hashlib.sha256(data).hexdigest() != note.get("sha256"):
+        return None
+    return BuiltBundle(path=path, **{name: note[name] for name in _NOTED})
+
+
+def write_report(outcome: Outcome, path: Path) -> None:
+    """The build report: versioned JSON, one row per job and per bundle."""
+    write_atomic(path, (json.dumps(report(outcome), indent=1) + "\n").encode())
+
+
+def report(outcome: Outcome) -> dict[str, Any]:
+    """The report as plain data."""
+    return {
+        "version": REPORT_VERSION,
+        "seconds": round(outcome.seconds, 3),
+        "jobs": [
+            {
+                "id": result.job.id,
+                "key": result.key,
+                "cached": result.cached,
+                "seconds": round(result.seconds, 3),
+                "bytes": result.path.stat().st_size if result.path else 0,
+                **_registers(outcome.audits.get(result.job.id), result.symbol),
+            }
+            for result in outcome.results
+        ],
+        "bundles": [
+            {
+                "file": bundle.path.name,
+                **{name: getattr(bundle, name) for name in _NOTED},
+                "ratio": round(bundle.raw_bytes / max(1, bundle.size), 2),
+            }
+            for bundle in outcome.bundles
+        ],
+    }
+
+
+def _registers(audited: AuditReport | None, symbol: str) -> dict[str, Any]:
+    if audited is None or audited.facts is None:
+        return {}
+    facts = next(kernel for kernel in audited.facts.kernels if kernel.symbol == symbol)
+    names = ("vgprs", "agprs", "sgprs", "sgpr_spills", "vgpr_spills", "scratch", "lds_static")
+    return {"audit": {**{name: getattr(facts, name) for name in names}, "notes": list(audited.notes)}}

@@ -1,0 +1,128 @@
+"""The only caller of ``subprocess``: argument lists, a controlled environment, a timeout, captured output.
+
+Each child leads a process group of its own, so that ending it ends what it started (a compiler driver starts a
+linker). :func:`kill_all` is what Ctrl-C does. Nothing here raises for a failing child: an :class:`Outcome` is a value.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+TAIL_BYTES: Final = 12_000
+NOT_STARTED: Final = 127
+TIMED_OUT: Final = 124
+
+# What a child may inherit. Everything else could change a compiler's output (CPATH, TRITON_*, LLVM_*, HIPCC_*, ...).
+_INHERITED: Final = ("HOME", "PATH", "TMPDIR", "LD_LIBRARY_PATH", "XDG_CACHE_HOME")
+_FIXED: Final = {"LC_ALL": "C", "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONNOUSERSITE": "1"}
+
+_lock = threading.Lock()
+_running: set[subprocess.Popen[bytes]] = set()
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a child ended. ``exit_code``: negative for a signal, 124 for the timeout, 127 when it could not be started.
+    ``output``: the last bytes of stdout and stderr together, as text."""
+
+    argv: tuple[str, ...]
+    exit_code: int
+    output: str
+    seconds: float
+
+    @property
+    def ok(self) -> bool:
+        """True when the child ended with 0."""
+        return self.exit_code == 0
+
+    @property
+    def command(self) -> str:
+        """The command as it can be typed in a shell."""
+        return shlex.join(self.argv)
+
+    def describe(self) -> str:
+        """``exit code 1``, ``signal SIGSEGV``, ``still running after its time limit``, ``could not be started``."""
+        if self.exit_code < 0:
+            with suppress(ValueError):
+                return f"ended by signal {signal.Signals(-self.exit_code).name}"
+        return {
+            TIMED_OUT: "was still running after its time limit",
+            NOT_STARTED: "could not be started",
+        }.get(self.exit_code, f"exit code {self.exit_code}")
+
+
+def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The environment of a child: the few inherited names, the fixed ones, then ``extra``."""
+    return {name: os.environ[name] for name in _INHERITED if name in os.environ} | _FIXED | dict(extra or {})
+
+
+def run(
+    argv: Sequence[str | Path],
+    *,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    timeout: float = 900.0,
+) -> Outcome:
+    """Run one child to its end. ``env`` is added to :func:`environment`; ``timeout`` in seconds."""
+    words = tuple(str(word) for word in argv)
+    started = time.monotonic()
+    # A file and not a pipe: a grandchild that keeps the pipe open could block the reader for ever.
+    with tempfile.TemporaryFile() as log:
+        try:
+            process = subprocess.Popen(
+                words,
+                cwd=cwd,
+                env=environment(env),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        except OSError as error:
+            return Outcome(words, NOT_STARTED, str(error), time.monotonic() - started)
+        exit_code = _wait(process, timeout)
+        size = log.seek(0, os.SEEK_END)
+        log.seek(max(0, size - TAIL_BYTES))
+        output = log.read().decode("utf-8", "replace")
+    return Outcome(words, exit_code, output, time.monotonic() - started)
+
+
+def kill_all() -> None:
+    """End every child that is still running, with all that it started."""
+    with _lock:
+        for process in _running:
+            _kill(process)
+
+
+def _wait(process: subprocess.Popen[bytes], timeout: float) -> int:
+    with _lock:
+        _running.add(process)
+    try:
+        return process.wait(timeout)
+    except subprocess.TimeoutExpired:
+        _kill(process)
+        process.wait()
+        return TIMED_OUT
+    except BaseException:
+        _kill(process)
+        process.wait()
+        raise
+    finally:
+        with _lock:
+            _running.discard(process)
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)

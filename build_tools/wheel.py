@@ -1,0 +1,245 @@
+"""Bundles to data wheels, and all wheels of a build in one step: all of them or none.
+
+A data wheel is ``py3-none-any`` and holds one file, ``aiter_prebuilt_bundles/<target>-<profile>.apb``, in a folder without
+``__init__.py`` that all data wheels share; the name of the file is what keeps two wheels from owning one path. The
+runtime lists that folder beside its own package and imports nothing to find it.
+
+Members are stored, not deflated: the bundle is compressed already, and the bytes that deflate writes differ between
+zlib and zlib-ng, hence between two Python builds.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import stat
+import tempfile
+import time
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+from zipfile import ZIP_STORED, ZipInfo
+
+from packaging.utils import canonicalize_name
+from wheel.wheelfile import WheelFile
+
+from aiter_prebuilt.contract.bundle import SUFFIX, Bundle, FormatError
+from aiter_prebuilt.contract.records import BACKENDS
+from aiter_prebuilt.contract.version import VERSION
+from build_tools import licences, sbom
+from build_tools.bundle import decompress
+from build_tools.errors import WheelError
+from build_tools.reproducible import epoch
+
+FOLDER: Final = "aiter_prebuilt_bundles"
+RUNTIME: Final = "aiter-prebuilt"
+GENERATOR: Final = f"{RUNTIME} build_tools"
+CK_SUFFIX: Final = "-ck"
+#: PyPI's limit per file.
+MAX_WHEEL_BYTES: Final = 100_000_000
+_UNIX: Final = 3
+
+
+class PinnedWheel(WheelFile):
+    """A wheel writer whose members, RECORD included, have the pinned time and mode and are stored.
+
+    Members keep the order in which they are added; callers add them sorted, ``.dist-info`` last.
+    """
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, "w", compression=ZIP_STORED)
+
+    def writestr(self, zinfo_or_arcname: str | ZipInfo, data: object, compress_type: int | None = None) -> None:
+        """Add ``data`` (text or bytes) as a member; of an incoming ``ZipInfo`` only its name and exec bit are kept."""
+        executable = False
+        name = zinfo_or_arcname
+        if isinstance(name, ZipInfo):
+            executable = bool(name.external_attr >> 16 & 0o100)
+            name = name.filename
+        info = ZipInfo(name, date_time=time.gmtime(epoch())[:6])
+        info.create_system = _UNIX
+        info.compress_type = ZIP_STORED
+        info.external_attr = (stat.S_IFREG | (0o755 if executable else 0o644)) << 16
+        super().writestr(info, data, ZIP_STORED)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, slots=True)
+class Payload:
+    """A bundle that goes into a wheel: its bytes and what it says about itself."""
+
+    data: bytes
+    target: str
+    profile: str
+    distribution: str
+    version: str
+    provenance: Mapping[str, str]
+    backends: tuple[str, ...]
+
+
+def read_payload(path: Path) -> Payload:
+    """Open a bundle and check all of it: that it is whole, and one that this version may pack.
+
+    Raises:
+        WheelError: not a bundle, damaged, of another version, or under a name that is not its target and profile.
+    """
+    asked = f"pack {path}"
+    again = "Run python -m build_tools build and then this command again"
+    try:
+        data = path.read_bytes()
+        bundle = Bundle(data, decompress)
+        operators = [bundle.operator(name) for name in bundle.names]
+        for operator in operators:
+            for entry in operator.entries:
+                bundle.code_object(entry)
+    except (OSError, FormatError) as error:
+        raise WheelError(asked, str(error), again) from error
+    root = bundle.root
+    if root.version != VERSION:
+        raise WheelError(asked, f"the bundle was built for version {root.version}, this is {VERSION}", again)
+    if path.name != f"{root.target}-{root.profile}{SUFFIX}":
+        raise WheelError(asked, f"the bundle says that it is {root.target} {root.profile}", "Rename it back, or build it again")
+    if canonicalize_name(root.distribution) != root.distribution:
+        raise WheelError(asked, f"{root.distribution!r} is no normalised distribution name", "Mend manifests/targets.toml")
+    used = {operator.kernels[recipe.kernel].backend for operator in operators for recipe in operator.recipes}
+    return Payload(
+        data=data,
+        target=root.target,
+        profile=root.profile,
+        distribution=root.distribution,
+        version=root.version,
+        provenance=json.loads(root.provenance),
+        backends=tuple(BACKENDS[number] for number in sorted(used)),
+    )
+
+
+def write_data_wheel(bundle: Path, output: Path, root: Path, sources: Iterable[str] = ()) -> Path:
+    """Write the data wheel of one bundle into ``output``; the same arguments give the same bytes.
+
+    ``root`` is the repository (licence and ``sources``, which go into the bill of materials, are read there).
+
+    Raises:
+        WheelError: see :func:`read_payload`; or the wheel is larger than an index takes.
+    """
+    payload = read_payload(bundle)
+    stem = f"{payload.distribution.replace('-', '_')}-{payload.version}"
+    info = f"{stem}.dist-info"
+    licence = licences.expression(payload.backends)
+    members = {
+        f"{FOLDER}/{payload.target}-{payload.profile}{SUFFIX}": payload.data,
+        f"{info}/METADATA": metadata(payload, licence).encode(),
+        f"{info}/WHEEL": _wheel_text("true", ["py3-none-any"]).encode(),
+        f"{info}/licenses/LICENSE": (root / "LICENSE").read_bytes(),
+        f"{info}/licenses/THIRD_PARTY.txt": licences.notices(payload.backends).encode(),
+        f"{info}/sboms/{sbom.FILE_NAME}": sbom.write(
+            payload.distribution,
+            payload.version,
+            licence,
+            payload.data,
+            payload.provenance,
+            payload.backends,
+            sbom.file_hashes(root, sources),
+        ),
+    }
+    path = output / f"{stem}-py3-none-any.whl"
+    write_members(path, members)
+    return path
+
+
+def write_members(path: Path, members: Mapping[str, bytes], executables: Iterable[str] = ()) -> None:
+    """Write a wheel of ``members`` (name -> bytes), sorted with ``.dist-info`` last; RECORD is added.
+
+    Raises:
+        WheelError: the wheel is larger than an index takes; it is removed again.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    runnable = set(executables)
+    with PinnedWheel(path) as wheel:
+        for name in sorted(members, key=lambda name: (".dist-info/" in name, name)):
+            info = ZipInfo(name)
+            info.external_attr = (0o755 if name in runnable else 0o644) << 16
+            wheel.writestr(info, members[name])
+    size = path.stat().st_size
+    if size > MAX_WHEEL_BYTES:
+        path.unlink()
+        raise WheelError(f"pack {path.name}", f"{size} bytes, {MAX_WHEEL_BYTES} is the limit", "Split the bundle by profile")
+
+
+def metadata(payload: Payload, licence: str) -> str:
+    """METADATA of a data wheel. What CK adds needs the CK-free wheel of its target; every bundle needs this runtime."""
+    needs = [f"{RUNTIME}=={payload.version}"]
+    if payload.distribution.endswith(CK_SUFFIX):
+        needs.append(f"{payload.distribution.removesuffix(CK_SUFFIX)}=={payload.version}")
+    lines = [
+        "Metadata-Version: 2.4",
+        f"Name: {payload.distribution}",
+        f"Version: {payload.version}",
+        f"Summary: Code objects of {RUNTIME} for {payload.target}, profile {payload.profile}",
+        f"License-Expression: {licence}",
+        "License-File: LICENSE",
+        "License-File: THIRD_PARTY.txt",
+        "Requires-Python: >=3.10",
+        *(f"Requires-Dist: {need}" for need in needs),
+        "Description-Content-Type: text/markdown",
+        "",
+        f"Data of [{RUNTIME}](https://pypi.org/project/{RUNTIME}/): one bundle of ready GPU code objects for `{payload.target}`",
+        f"(profile `{payload.profile}`). Nothing here is imported; the runtime finds the file.",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _wheel_text(pure: str, tags: list[str]) -> str:
+    return "\n".join(
+        ["Wheel-Version: 1.0", f"Generator: {GENERATOR} {VERSION}", f"Root-Is-Purelib: {pure}", *(f"Tag: {tag}" for tag in tags), ""]
+    )
+
+
+def write_wheels(root: Path, bundles: Path, output: Path, *, runtime: bool = True) -> tuple[Path, ...]:
+    """All wheels of the last build: every bundle in ``bundles`` and, unless told otherwise, the runtime.
+
+    They are written beside ``output`` first and moved when the last one is done, so a failure leaves no new wheel.
+
+    Raises:
+        WheelError: the last build had a failing job, there is no bundle, or one cannot be packed.
+    """
+    refuse_failed_build(bundles.parent / "compile.json")
+    found = sorted(bundles.glob(f"*{SUFFIX}"))
+    if not found:
+        raise WheelError("pack wheels", f"no bundle in {bundles}", "Run python -m build_tools build first")
+    output.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".wheels-", dir=output) as folder:
+        staged = [write_data_wheel(path, Path(folder), root, sources_of(root, path)) for path in found]
+        if runtime:
+            from build_tools.runtime_wheel import build_runtime_wheel
+
+            staged.append(build_runtime_wheel(root, Path(folder)))
+        return tuple(Path(shutil.move(path, output / path.name)) for path in staged)
+
+
+def refuse_failed_build(report: Path) -> None:
+    """Raise WheelError when the report of the last compile stage names a job that failed."""
+    if not report.is_file():
+        return
+    with suppress(ValueError, TypeError, KeyError):
+        failed = [job["id"] for job in json.loads(report.read_text(encoding="utf-8"))["jobs"] if not job["ok"]]
+        if failed:
+            raise WheelError(
+                "pack wheels", f"{len(failed)} jobs of the last build failed, {failed[0]} first", "Mend them and build again"
+            )
+
+
+def sources_of(root: Path, bundle: Path) -> tuple[str, ...]:
+    """The repository's files that the jobs of a bundle read, and the manifests; empty when the manifests lack its target."""
+    from build_tools.inputs import inputs_of
+    from build_tools.manifest.parse import load
+    from build_tools.plan import make_plan
+
+    target, _, profile = bundle.stem.partition("-")
+    manifest = load(root / "manifests")
+    if profile not in manifest.profiles or target not in manifest.profiles[profile].targets:
+        return ()
+    plan = make_plan(manifest, root, inputs_of(root), (profile,), (target,))
+    names = {name for job in plan.jobs for name in job.inputs if (root / name).is_file()}
+    return tuple(sorted(names | set(manifest.files.values())))

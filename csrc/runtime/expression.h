@@ -1,0 +1,33 @@
+// The second evaluator of the integer language; src/aiter_prebuilt/contract/expression.py specifies it. A program
+// is proved once with check_program; evaluate_program then runs it without looking at bounds again.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+namespace apb {
+
+using Program = std::span<const std::uint8_t>;
+
+enum class EvaluateStatus : std::uint8_t { Ok, DivisionByZero, Overflow };
+
+// "division by zero" and so on, as the Python evaluator words it.
+const char* evaluate_text(EvaluateStatus status);
+
+// Well formed over `slot_count` slots? Otherwise false, and `problem` has the reason in the Python checker's words.
+[[nodiscard]] bool check_program(Program code, std::size_t slot_count, std::string& problem);
+
+// Runs a checked, non-empty program; no allocation, no unbounded loop (jumps only go forward).
+[[nodiscard]] EvaluateStatus evaluate_program(Program code, const std::int64_t* slots, std::int64_t& value);
+
+// How a program uses slots that hold addresses: `alignment` is raised to the largest power of two that one is tested
+// against (`aligned(x, 16)`); `exact` is set when one is used in any other way.
+struct AddressUse {
+  std::uint64_t alignment = 1;
+  bool exact = false;
+};
+void note_address_use(Program code, const bool* is_address_slot, AddressUse& use);
+
+}  // namespace apb

@@ -1,0 +1,36 @@
+"""The ``aiter-prebuilt`` command."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+from aiter_prebuilt.contract.version import VERSION
+from aiter_prebuilt.errors import AiterPrebuiltError
+
+_VERBS = ("doctor", "explain", "list", "verify")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one verb. Exit codes: 0 right, 1 something is wrong, 2 no GPU (doctor) or wrong usage."""
+    parser = argparse.ArgumentParser(prog="aiter-prebuilt", description="AITER kernels as ready code objects.")
+    parser.add_argument("--version", action="version", version=f"aiter-prebuilt {VERSION}")
+    verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
+    for verb in _VERBS:
+        module = import_module(f"aiter_prebuilt.commands.{verb}")
+        sub = verbs.add_parser(verb, help=module.HELP, description=module.HELP)
+        sub.add_argument("--json", action="store_true", help="machine output with a version")
+        module.configure(sub)
+        sub.set_defaults(execute=module.execute)
+    options = parser.parse_args(arguments)
+    try:
+        return int(options.execute(options))
+    except AiterPrebuiltError as error:
+        print(f"error: {type(error).__name__}: {error}", file=sys.stderr)
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,72 @@
+"""``aiter-prebuilt list``: the operators of the installed bundles, with their kernels."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from aiter_prebuilt import locate
+from aiter_prebuilt.commands.output import print_json, print_table
+from aiter_prebuilt.contract.bundle import Bundle, FormatError
+from aiter_prebuilt.contract.records import BACKENDS, PROFILES
+from aiter_prebuilt.errors import BundleDamagedError
+
+HELP = "operators and kernels of the installed bundles"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Arguments of the verb."""
+    parser.add_argument("--target", help="only this target")
+    parser.add_argument("--operator", help="only this operator, with every variant")
+
+
+def execute(options: argparse.Namespace) -> int:
+    """Print the list; 0, or 1 when nothing is installed."""
+    rows = [row for bundle in locate.installed() for row in _rows(bundle, options)]
+    if options.json:
+        print_json("list", {"kernels": rows})
+    elif rows:
+        columns = ["operator", "target", "order", "kernel", "backend", "profile", "variants", "entries"]
+        print_table(columns, [[row[column] for column in columns] for row in rows])
+        if options.operator:
+            for row in rows:
+                print(f"\n{row['operator']}.{row['kernel']} on {row['target']}: {row['signature']}")
+                for name in row["variant_names"]:
+                    print(f"  {name}")
+    else:
+        print("nothing is installed here: pip install 'aiter-prebuilt[gfx942]' or 'aiter-prebuilt[gfx950]'")
+    return 0 if rows else 1
+
+
+def _rows(installed: locate.InstalledBundle, options: argparse.Namespace) -> list[dict[str, Any]]:
+    if options.target not in (None, installed.target):
+        return []
+    rows = []
+    try:
+        bundle = Bundle(Path(installed.path).read_bytes())
+        for name in bundle.names:
+            if options.operator not in (None, name):
+                continue
+            operator = bundle.operator(name)
+            for place, kernel in enumerate(operator.kernels):
+                recipes = [recipe for recipe in operator.recipes if recipe.kernel == place]
+                rows.append(
+                    {
+                        "operator": name,
+                        "target": installed.target,
+                        "order": kernel.rank,
+                        "kernel": kernel.name,
+                        "backend": BACKENDS[kernel.backend],
+                        "profile": PROFILES[kernel.profile],
+                        "variants": len(recipes),
+                        "entries": len({step.entry for recipe in recipes for step in recipe.steps}),
+                        "signature": operator.signature,
+                        "variant_names": sorted({recipe.variant for recipe in recipes}),
+                    }
+                )
+    except FormatError as error:
+        raise BundleDamagedError(
+            f"list {installed.path}", str(error), f"run: pip install --force-reinstall 'aiter-prebuilt[{installed.extra}]'"
+        ) from error
+    return rows

@@ -1,0 +1,38 @@
+"""From an operator's name to the callable that binds, chooses and launches: one native object per operator.
+
+Nothing is opened here until the object is called with a tensor of some device; then :func:`_resolve` runs once for that
+device. A call that was seen before never comes back to Python.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from aiter_prebuilt import device, locate, native
+
+if TYPE_CHECKING:
+    from aiter_prebuilt._native import Bundle, Operator
+
+
+@lru_cache(maxsize=None)
+def operator(name: str) -> Operator:
+    """The operator called ``name``; whether any bundle has it shows at the first call.
+
+    Raises:
+        NativeError: the native extension is missing or of another version.
+    """
+    made: Operator = native.module().Operator(name, _resolve)
+    return made
+
+
+def _resolve(vendor: str, ordinal: int) -> tuple[tuple[Bundle, ...], int]:
+    """The bundles that serve a device, and its compute units. Called by the native side, once per operator and device."""
+    facts = device.facts(vendor, ordinal)
+    return bundles_of(facts.target, str(facts)), facts.compute_units
+
+
+@lru_cache(maxsize=16)
+def bundles_of(target: str, what: str) -> tuple[Bundle, ...]:
+    """The opened bundles of ``target``; ``what`` is how a message calls the device that needs them."""
+    return tuple(locate.open_bundle(bundle) for bundle in locate.for_target(target, locate.installed(), what))

@@ -1,0 +1,123 @@
+"""Every error of the runtime, one class each: what was asked, what was found, what to type next.
+
+The native extension raises these classes too, by name (``csrc/runtime/errors.h`` lists them and a test
+compares the two). All are subclasses of :class:`AiterPrebuiltError`; those about an argument are also
+``TypeError`` or ``ValueError``, so that callers who know only Python's classes still catch them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class AiterPrebuiltError(Exception):
+    """Base of all errors here. ``asked``, ``found`` and ``fix`` are kept apart for programs; ``str()`` joins them."""
+
+    def __init__(self, asked: str, found: str, fix: str) -> None:
+        super().__init__(asked, found, fix)
+        self.asked = asked
+        self.found = found
+        self.fix = fix
+
+    def __str__(self) -> str:
+        return f"{self.asked}: {self.found}. {self.fix}"
+
+
+class NativeError(AiterPrebuiltError, ImportError):
+    """The native extension is missing or has another ABI number than this package."""
+
+
+class NoBundleError(AiterPrebuiltError):
+    """No installed bundle serves the target of this device."""
+
+
+class BundleDamagedError(AiterPrebuiltError):
+    """A bundle is truncated or some of its bytes are not what was recorded."""
+
+
+class BundleVersionError(AiterPrebuiltError):
+    """A bundle of another format or recipe version than this runtime reads."""
+
+
+class BundleTargetError(AiterPrebuiltError):
+    """A bundle's content is not for the target that its wheel or folder names."""
+
+
+class BundleConflictError(AiterPrebuiltError):
+    """Two installed bundles claim the same kernel of one operator, or disagree about its signature."""
+
+
+class NoOperatorError(AiterPrebuiltError, AttributeError):
+    """No installed bundle has this operator."""
+
+
+class DriverError(AiterPrebuiltError):
+    """The GPU driver library is absent, too old, or answered with an error. ``found`` has the driver's own code and name."""
+
+
+class NoDeviceError(DriverError):
+    """The driver works and reports no GPU."""
+
+
+class LoadError(DriverError):
+    """The driver refused a code object, or its kernel symbol is missing."""
+
+
+class LaunchError(DriverError):
+    """The driver refused a launch."""
+
+
+class CaptureError(AiterPrebuiltError):
+    """A graph capture is running and the kernel is not loaded yet; loading it would spoil the capture."""
+
+
+class ForkError(AiterPrebuiltError):
+    """This process is a fork of one that had already opened the driver."""
+
+
+class ArgumentError(AiterPrebuiltError, ValueError):
+    """An argument breaks the operator's signature. Base of the classes below."""
+
+
+class ArgumentCountError(ArgumentError, TypeError):
+    """Too few or too many arguments."""
+
+
+class ArgumentKindError(ArgumentError, TypeError):
+    """Not a tensor where one is needed, or not a number, or None for an argument that is not optional."""
+
+
+class ArgumentDTypeError(ArgumentError, TypeError):
+    """A tensor of another element type (another fp8 flavour too), or types that no kernel combines."""
+
+
+class ArgumentShapeError(ArgumentError):
+    """A tensor of another rank, or a size that differs from what the signature says."""
+
+
+class ArgumentStrideError(ArgumentError):
+    """A tensor that is not contiguous, or a stride that the signature does not allow."""
+
+
+class ArgumentAlignmentError(ArgumentError):
+    """A base address that is not a multiple of what the signature says."""
+
+
+class ArgumentDeviceError(ArgumentError):
+    """Tensors on the CPU, on different devices, or without memory (meta and fake tensors)."""
+
+
+class UnsupportedError(AiterPrebuiltError, NotImplementedError):
+    """An option of the AITER signature that no kernel here covers; never silently ignored."""
+
+
+class NoKernelError(AiterPrebuiltError):
+    """Every candidate was refused. ``reasons`` holds one line per candidate."""
+
+    def __init__(self, asked: str, found: str, fix: str, reasons: Sequence[str] = ()) -> None:
+        super().__init__(asked, found, fix)
+        self.reasons = tuple(reasons)
+
+    def __str__(self) -> str:
+        lines = "".join(f"\n  {reason}" for reason in self.reasons)
+        return f"{self.asked}: {self.found}. {self.fix}{lines}"

@@ -1,0 +1,132 @@
+"""Find the installed bundles. Reads folder listings and file names; opens nothing until a bundle is asked for.
+
+A bundle wheel puts ``aiter_prebuilt_bundles/<target>-<profile>.apb`` beside this package. ``AITER_PREBUILT_BUNDLES``
+(folders or files, separated like ``PATH``) replaces that search, for air-gapped layouts and tests.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from aiter_prebuilt import native
+from aiter_prebuilt.contract.bundle import SUFFIX
+from aiter_prebuilt.errors import BundleConflictError, BundleTargetError, NoBundleError
+
+if TYPE_CHECKING:
+    from aiter_prebuilt._native import Bundle
+
+VARIABLE: Final = "AITER_PREBUILT_BUNDLES"
+FOLDER: Final = "aiter_prebuilt_bundles"
+_PROFILES: Final = ("ck-free", "ck-full")
+
+
+@dataclass(frozen=True, slots=True)
+class InstalledBundle:
+    """A bundle file; target and profile as its name says (checked against its content when it is opened)."""
+
+    path: str
+    target: str
+    profile: str
+
+    @property
+    def extra(self) -> str:
+        """The pip extra that installs it: ``gfx950``, ``gfx950-ck``."""
+        return extra_of(self.target) + ("-ck" if self.profile == "ck-full" else "")
+
+
+def extra_of(target: str) -> str:
+    """The pip extra of a target's CK-free bundle."""
+    return target.replace("_", "")
+
+
+def installed(environment: str | None = None, folders: Sequence[str] | None = None) -> tuple[InstalledBundle, ...]:
+    """All bundles, by target and profile.
+
+    Raises:
+        BundleConflictError: two files are for the same target and profile.
+        BundleTargetError: a file's name is not ``<target>-<profile>.apb``.
+    """
+    setting = os.environ.get(VARIABLE, "") if environment is None else environment
+    files = _from_setting(setting) if setting else _from_folders(sys.path if folders is None else folders)
+    found: dict[tuple[str, str], InstalledBundle] = {}
+    for file in files:
+        bundle = _named(file)
+        known = found.setdefault((bundle.target, bundle.profile), bundle)
+        if known is not bundle:
+            raise BundleConflictError(
+                f"find the bundle of {bundle.target} ({bundle.profile})",
+                f"two files claim it: {known.path} and {bundle.path}",
+                "keep one: pip uninstall the older wheel, or set " + VARIABLE,
+            )
+    return tuple(found[key] for key in sorted(found))
+
+
+def _from_setting(setting: str) -> list[Path]:
+    files: list[Path] = []
+    for part in filter(None, setting.split(os.pathsep)):
+        path = Path(part)
+        if not path.exists():
+            raise NoBundleError(f"find bundles in {VARIABLE}={setting}", f"{part} does not exist", f"correct {VARIABLE} or unset it")
+        files += [path] if path.is_file() else sorted(path.glob("*" + SUFFIX))
+    return files
+
+
+def _from_folders(folders: Sequence[str]) -> list[Path]:
+    places = [Path(__file__).resolve().parent.parent, *(Path(folder or ".") for folder in folders)]
+    files: dict[Path, None] = {}
+    for place in places:
+        folder = place / FOLDER
+        if folder.is_dir():
+            for file in sorted(folder.glob("*" + SUFFIX)):
+                files.setdefault(file.resolve())
+    return list(files)
+
+
+def _named(path: Path) -> InstalledBundle:
+    for profile in _PROFILES:
+        if path.stem.endswith("-" + profile):
+            return InstalledBundle(str(path), path.stem[: -len(profile) - 1], profile)
+    raise BundleTargetError(
+        f"use {path} as a bundle",
+        f"its name does not end in {' or '.join('-' + profile + SUFFIX for profile in _PROFILES)}",
+        "give the file the name that its wheel gave it",
+    )
+
+
+def open_bundle(bundle: InstalledBundle) -> Bundle:
+    """Map the file and check its header and root.
+
+    Raises:
+        BundleDamagedError, BundleVersionError: the file is not a bundle that this runtime reads.
+        BundleTargetError: its content is for another target or profile than its name says.
+    """
+    opened: Bundle = native.module().Bundle(bundle.path)
+    if (opened.target, opened.profile) != (bundle.target, bundle.profile):
+        raise BundleTargetError(
+            f"open {bundle.path}",
+            f"its content is for {opened.target} ({opened.profile}), its name says {bundle.target} ({bundle.profile})",
+            f"run: pip install --force-reinstall 'aiter-prebuilt[{bundle.extra}]'",
+        )
+    return opened
+
+
+def for_target(target: str, bundles: Sequence[InstalledBundle], device: str) -> tuple[InstalledBundle, ...]:
+    """Those of ``bundles`` that serve ``target``; ``device`` is how messages call it.
+
+    Raises:
+        NoBundleError: none does; the text says what is installed and what to type.
+    """
+    serving = tuple(bundle for bundle in bundles if bundle.target == target)
+    if not any(bundle.profile == "ck-free" for bundle in serving):
+        have = ", ".join(sorted({f"{bundle.target} ({bundle.profile})" for bundle in bundles})) or "none"
+        raise NoBundleError(
+            f"serve {device}",
+            f"its target is {target}; installed bundles: {have}",
+            f"run: pip install 'aiter-prebuilt[{extra_of(target)}]'",
+        )
+    return serving

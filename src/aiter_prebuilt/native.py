@@ -1,0 +1,31 @@
+"""The native extension: found, checked against this package's contract numbers, imported once."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+from aiter_prebuilt.contract.version import BUNDLE_FORMAT, NATIVE_ABI, RECIPE
+from aiter_prebuilt.errors import NativeError
+
+_REINSTALL = "run: pip install --force-reinstall aiter-prebuilt"
+
+
+def module() -> ModuleType:
+    """``aiter_prebuilt._native``.
+
+    Raises:
+        NativeError: it is missing, cannot be loaded, or was built for other contract numbers.
+    """
+    try:
+        from aiter_prebuilt import _native
+    except ImportError as error:
+        raise NativeError("load the native extension aiter_prebuilt._native", str(error), _REINSTALL) from error
+    built = _native.contract()
+    wanted = (BUNDLE_FORMAT, RECIPE, NATIVE_ABI)
+    if built != wanted:
+        raise NativeError(
+            "load the native extension aiter_prebuilt._native",
+            f"it has the contract numbers {built} (bundle format, recipe, ABI), this package has {wanted}",
+            _REINSTALL,
+        )
+    return _native

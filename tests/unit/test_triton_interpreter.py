@@ -1,0 +1,235 @@
+"""The Triton kernels under Triton's CPU interpreter, against the torch references.
+
+Triton decides at import whether it interprets, and a process that interprets cannot compile: so this file runs itself in a
+child with TRITON_INTERPRET=1. Every output lies in a larger poisoned buffer with odd strides, and what surrounds it must
+still be the poison afterwards.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="needs torch")
+if importlib.util.find_spec("triton") is None:
+    pytest.skip("needs triton, which is not installed", allow_module_level=True)
+
+ROOT = Path(__file__).resolve().parents[2]
+CHILD = os.environ.get("TRITON_INTERPRET") == "1"
+POISON = 77.0
+child_only = pytest.mark.skipif(not CHILD, reason="runs in the child that test_all_in_a_child starts")
+BOTH = pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=["bf16", "f16"])
+
+
+@pytest.mark.skipif(CHILD, reason="this is the child")
+def test_all_in_a_child() -> None:
+    env = {**os.environ, "TRITON_INTERPRET": "1", "PYTEST_ADDOPTS": "", "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", str(Path(__file__).resolve())]
+    done = subprocess.run(command, env=env, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
+    assert " passed" in done.stdout
+
+
+@pytest.fixture(autouse=True)
+def exact_rounding(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Round fp32 to bf16 and fp8 to nearest even, as the targets do.
+
+    Triton 3.9's interpreter truncates to bf16, and its fp8 rounding loses the carry out of the mantissa.
+    """
+    if not CHILD:
+        return
+    import numpy as np
+    import triton.language as tl
+    from triton.runtime import interpreter
+
+    types = {tl.bfloat16: torch.bfloat16, tl.float8e4nv: torch.float8_e4m3fn, tl.float8e4b8: torch.float8_e4m3fnuz}
+    original = interpreter._convert_float
+
+    def convert(data: np.ndarray, source: tl.dtype, target: tl.dtype, mode: object) -> np.ndarray:
+        if source != tl.float32 or target not in types:
+            return original(data, source, target, mode)
+        rounded = torch.from_numpy(np.ascontiguousarray(data, dtype=np.float32)).to(types[target])
+        storage = torch.uint16 if target == tl.bfloat16 else torch.uint8
+        return rounded.view(storage).numpy()
+
+    monkeypatch.setattr(interpreter, "_convert_float", convert)
+
+
+def load(path: str) -> ModuleType:
+    """A file of the repository as a module, by path: kernels are build inputs and no package."""
+    spec = importlib.util.spec_from_file_location(path.replace("/", "_").removesuffix(".py"), ROOT / path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+class Poisoned:
+    """A [rows, cols] view into a poisoned buffer with `gap` spare columns and a spare row at both ends."""
+
+    def __init__(self, rows: int, cols: int, dtype: torch.dtype, gap: int = 3) -> None:
+        self.buffer = torch.full((rows + 2, cols + gap), POISON).to(dtype)
+        self.view = self.buffer[1 : rows + 1, :cols]
+
+    def check(self) -> None:
+        """Everything around the view is still the poison."""
+        around = torch.ones(self.buffer.shape, dtype=torch.bool)
+        around[1 : 1 + self.view.shape[0], : self.view.shape[1]] = False
+        assert (self.buffer.float()[around] == POISON).all()
+
+
+def strided(rows: int, cols: int, dtype: torch.dtype, gap: int = 5) -> torch.Tensor:
+    """Random rows with `gap` spare elements between them."""
+    return torch.randn(rows, cols + gap).to(dtype)[:, :cols]
+
+
+def close(actual: torch.Tensor, expected: torch.Tensor, ulps: float = 1.01) -> None:
+    """Within `ulps` units in the last place of the (16-bit) type; NaN and infinity must be equal."""
+    wide, want = actual.double(), expected.double()
+    step = want.abs().clamp(min=torch.finfo(expected.dtype).tiny) * torch.finfo(expected.dtype).eps
+    bad = ~((wide - want).abs() <= ulps * step) & (actual != expected)
+    assert not bad.any(), f"{int(bad.sum())} of {bad.numel()} differ, first at {bad.nonzero()[0].tolist()}"
+
+
+@child_only
+@BOTH
+@pytest.mark.parametrize(("m", "n", "rows", "block"), [(1, 1, 1, 16), (5, 33, 4, 64), (3, 130, 1, 256), (4, 515, 0, 128)])
+def test_rms_norm(dtype: torch.dtype, m: int, n: int, rows: int, block: int) -> None:
+    kernels, reference = load("csrc/kernels/triton/norm.py"), load("tests/reference/norm.py")
+    torch.manual_seed(m + n)
+    x, weight, out = strided(m, n, dtype), torch.randn(n).to(dtype), Poisoned(m, n, dtype)
+    args = (out.view, x, weight, m, n, out.view.stride(0), x.stride(0), 1e-6)
+    if rows:
+        kernels.rms_norm_kernel[(-(-m // rows),)](*args, ROWS=rows, BLOCK=block, EVEN=0)
+    else:
+        kernels.rms_norm_loop_kernel[(m,)](*args, BLOCK=block, EVEN=0)
+    close(out.view, reference.rms_norm(x, weight, 1e-6))
+    out.check()
+
+
+@child_only
+@BOTH
+@pytest.mark.parametrize("gemma", [0, 1])
+@pytest.mark.parametrize(("m", "n", "rows", "block"), [(5, 33, 4, 64), (3, 130, 1, 256), (4, 515, 0, 128)])
+def test_rmsnorm_add(dtype: torch.dtype, gemma: int, m: int, n: int, rows: int, block: int) -> None:
+    kernels, reference = load("csrc/kernels/triton/norm.py"), load("tests/reference/norm.py")
+    torch.manual_seed(m + n)
+    x, residual, weight = strided(m, n, dtype), strided(m, n, dtype, 9), torch.randn(n).to(dtype)
+    out, kept = Poisoned(m, n, dtype), Poisoned(m, n, dtype, 7)
+    strides = (out.view.stride(0), x.stride(0), residual.stride(0), kept.view.stride(0))
+    args = (out.view, x, residual, kept.view, weight, m, n, *strides, gemma, 1e-5)
+    if rows:
+        kernels.rmsnorm_add_kernel[(-(-m // rows),)](*args, ROWS=rows, BLOCK=block, EVEN=0)
+    else:
+        kernels.rmsnorm_add_loop_kernel[(m,)](*args, BLOCK=block, EVEN=0)
+    expected, total = reference.rmsnorm2d_fwd_with_add(x, residual, weight, 1e-5, bool(gemma))
+    assert torch.equal(kept.view, total)
+    close(out.view, expected)
+    out.check()
+    kept.check()
+
+
+@child_only
+@BOTH
+@pytest.mark.parametrize("code", [torch.int8, torch.float8_e4m3fn, torch.float8_e4m3fnuz], ids=["i8", "e4m3fn", "e4m3fnuz"])
+@pytest.mark.parametrize(("m", "n", "rows", "block"), [(6, 33, 4, 64), (4, 130, 1, 256), (5, 515, 0, 128)])
+def test_smoothquant(dtype: torch.dtype, code: torch.dtype, m: int, n: int, rows: int, block: int) -> None:
+    kernels, reference = load("csrc/kernels/triton/quant.py"), load("tests/reference/quant.py")
+    torch.manual_seed(m + n)
+    x, scale = strided(m, n, dtype), torch.rand(n) + 0.25
+    x[1] = 0.0
+    x[2] *= 1e-38 if dtype is torch.bfloat16 else 1e-6
+    out, y_scale = Poisoned(m, n, code), Poisoned(m, 1, torch.float32, 0)
+    args = (out.view, x, scale, y_scale.view, m, n, out.view.stride(0), x.stride(0))
+    if rows:
+        kernels.smoothquant_kernel[(-(-m // rows),)](*args, ROWS=rows, BLOCK=block, EVEN=0)
+    else:
+        kernels.smoothquant_loop_kernel[(m,)](*args, BLOCK=block, EVEN=0)
+    expected, rows_scale = reference.smoothquant_fwd(x, scale, out_dtype=code)
+    assert torch.equal(y_scale.view, rows_scale)
+    assert y_scale.view[1, 0] == 1.0 and not out.view[1].float().any()
+    assert torch.equal(out.view.float(), expected.float())
+    y_scale.check()
+
+
+def gemm_error(a: torch.Tensor, b: torch.Tensor, out: torch.Tensor, expected: torch.Tensor) -> None:
+    """fp32 accumulation in any order, then one rounding."""
+    bound = a.shape[1] * 2.0**-23 * (a.double().abs() @ b.double().abs().T + 1.0)
+    bound = bound + expected.double().abs() * torch.finfo(out.dtype).eps
+    assert ((out.double() - expected.double()).abs() <= bound).all()
+
+
+@child_only
+@BOTH
+@pytest.mark.parametrize("out_dtype", [None, torch.float32], ids=["same", "f32"])
+@pytest.mark.parametrize(("m", "n", "k", "even", "bias"), [(1, 1, 1, 0, 1), (33, 37, 45, 0, 1), (50, 70, 96, 1, 0), (17, 16, 0, 0, 1)])
+def test_gemm(dtype: torch.dtype, out_dtype: torch.dtype | None, m: int, n: int, k: int, even: int, bias: int) -> None:
+    kernels, reference = load("csrc/kernels/triton/gemm.py"), load("tests/reference/gemm.py")
+    torch.manual_seed(m + n + k)
+    a, b, extra = strided(m, k, dtype), strided(n, k, dtype), torch.randn(n).to(dtype)
+    out = Poisoned(m, n, out_dtype or dtype)
+    constants = {"BM": 16, "BN": 32, "BK": 32, "GROUP_M": 2, "XCDS": 3, "EVEN": even}
+    grid = (-(-m // 16) * -(-n // 32),)
+    strides = (a.stride(0), b.stride(0), out.view.stride(0))
+    kernels.gemm_a16w16_kernel[grid](out.view, a, b, extra, m, n, k, *strides, bias, **constants)
+    gemm_error(a, b, out.view, reference.gemm_a16w16(a, b, extra if bias else None, out_dtype))
+    out.check()
+
+
+@child_only
+@BOTH
+@pytest.mark.parametrize(("m", "n", "k", "splitk"), [(3, 37, 200, 2), (18, 40, 300, 4), (1, 5, 33, 8)])
+def test_gemm_splitk(dtype: torch.dtype, m: int, n: int, k: int, splitk: int) -> None:
+    kernels, reference = load("csrc/kernels/triton/gemm.py"), load("tests/reference/gemm.py")
+    torch.manual_seed(m + n + k)
+    a, b, extra, out = strided(m, k, dtype), strided(n, k, dtype), torch.randn(n).to(dtype), Poisoned(m, n, dtype)
+    partial = Poisoned(splitk * m, n, torch.float32, 0)
+    constants = {"BM": 16, "BN": 32, "BK": 32, "GROUP_M": 4, "XCDS": 8, "EVEN": 0}
+    grid = (-(-m // 16) * -(-n // 32), splitk)
+    kernels.gemm_a16w16_splitk_kernel[grid](partial.view, a, b, m, n, k, a.stride(0), b.stride(0), splitk, **constants)
+    partial.check()
+    sizes = (m, n, out.view.stride(0), splitk, 1)
+    kernels.splitk_reduce_kernel[(m * -(-n // 16),)](out.view, partial.view, extra, *sizes, BLOCK=16, EVEN=0)
+    gemm_error(a, b, out.view, reference.gemm_a16w16(a, b, extra))
+    out.check()
+
+
+ATTENTION = [  # b, sq, sk, hq, hk, d, pack, causal
+    (2, 37, 37, 2, 2, 64, 1, 1),
+    (1, 50, 21, 4, 1, 64, 1, 1),
+    (1, 5, 90, 6, 2, 64, 3, 1),
+    (2, 19, 40, 2, 1, 128, 1, 0),
+    (1, 1, 33, 8, 2, 64, 4, 0),
+    (1, 3, 0, 2, 2, 64, 1, 0),
+]
+
+
+@child_only
+@BOTH
+@pytest.mark.parametrize("scale", [0.125, -0.3])
+@pytest.mark.parametrize(("b", "sq", "sk", "hq", "hk", "d", "pack", "causal"), ATTENTION)
+def test_attention(
+    dtype: torch.dtype, scale: float, b: int, sq: int, sk: int, hq: int, hk: int, d: int, pack: int, causal: int
+) -> None:
+    kernels, reference = load("csrc/kernels/triton/attention.py"), load("tests/reference/attention.py")
+    torch.manual_seed(sq + sk)
+    q, k, v = (torch.randn(b, s, h, d + 3).to(dtype)[..., :d] for s, h in ((sq, hq), (sk, hk), (sk, hk)))
+    out, lse = Poisoned(b * sq * hq, d, dtype, 0), Poisoned(b * hq * sq, 1, torch.float32, 0)
+    view = out.view.view(b, sq, hq, d)
+    strides = [stride for tensor in (view, q, k, v) for stride in tensor.stride()[:3]]
+    constants = {"HEAD": d, "BM": 16, "BN": 16, "CAUSAL": causal, "AWAY": int(d == 128), "XCDS": 8, "EVEN": int(sq == sk)}
+    grid = (-(-sq * pack // 16) * (hq // pack) * b,)
+    sizes = (b, hq, hk, sq, sk, pack, 1)
+    kernels.flash_attn_fwd_kernel[grid](view, q, k, v, lse.view, *sizes, *strides, scale, **constants)
+    expected, expected_lse = reference.flash_attn_func(q, k, v, scale, bool(causal))
+    bound = torch.finfo(dtype).eps * (2.0 * v.double().abs().max() if sk else 0.0)
+    assert ((view.double() - expected.double()).abs() <= bound).all()
+    assert torch.allclose(lse.view.view(b, hq, sq), expected_lse, rtol=1e-5, atol=1e-5)
+    out.check()
+    lse.check()
