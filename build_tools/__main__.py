@@ -12,7 +12,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from build_tools.errors import BuildError
+from build_tools.errors import BuildToolsError
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 JSON_VERSION: Final = 1
@@ -248,7 +248,7 @@ def main() -> None:
     """Run a verb; an error of ours is printed as text and becomes its exit code."""
     try:
         cli(standalone_mode=True)
-    except BuildError as error:
+    except BuildToolsError as error:
         click.echo(f"error: {error}", err=True)
         sys.exit(error.exit_code)
     except KeyboardInterrupt:

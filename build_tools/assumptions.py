@@ -8,8 +8,10 @@ bytes, so the manifest is refused.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
+from functools import lru_cache
 
-from aiter_prebuilt.contract.expression import ExpressionError, evaluate
+from aiter_prebuilt.contract.expression import ExpressionError, evaluate, slots_of
 from aiter_prebuilt.contract.records import ARG_INT, ARG_TENSOR
 from build_tools.frame import Frame
 from build_tools.manifest.problems import Problems
@@ -17,6 +19,7 @@ from build_tools.recipe import RecipeDraft
 
 _NICE = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 65536)
 _ADDRESS = 1 << 20
+_MAX_CHOICES = 32
 
 
 def check_assumptions(drafted: RecipeDraft, frame: Frame, problems: Problems) -> None:
@@ -26,7 +29,7 @@ def check_assumptions(drafted: RecipeDraft, frame: Frame, problems: Problems) ->
             if not kernel_arg.divisible:
                 continue
             if arg.kind == ARG_TENSOR:
-                broken = {"&" + frame.tensors[arg.operand].name: (1, 2, 4, 8)}
+                broken: dict[str, tuple[int, ...]] = {"&" + frame.tensors[arg.operand].name: (1, 2, 4, 8)}
             elif arg.kind == ARG_INT and kernel_arg.name in frame.slots:
                 broken = {kernel_arg.name: (1, 2, 3, 4, 7, 8, 24, 100, 1000, 4104)}
             else:
@@ -41,23 +44,59 @@ def check_assumptions(drafted: RecipeDraft, frame: Frame, problems: Problems) ->
 
 
 def _permitted(drafted: RecipeDraft, frame: Frame, broken: dict[str, tuple[int, ...]]) -> str | None:
-    (name, bad_values), = broken.items()
-    for nice, bad, flag in itertools.product(_NICE, bad_values, (0, 1)):
-        slots = [_value(slot, nice, flag) for slot in frame.slots]
-        place = frame.slots.index(name)
-        slots[place] = slots[place] + bad if name.startswith("&") else bad
-        if all(_holds(condition.code, slots) for condition in drafted.recipe.conditions):
-            return ", ".join(f"{slot}={value}" for slot, value in zip(frame.slots, slots, strict=True) if slot[0] != "?")
-    return None
+    ((name, bad_values),) = broken.items()
+    codes = tuple(condition.code for condition in drafted.recipe.conditions)
+    slots = _search(codes, frame, name, bad_values)
+    if slots is None:
+        return None
+    return ", ".join(f"{slot}={value}" for slot, value in zip(frame.slots, slots, strict=True) if slot[0] != "?")
 
 
-def _value(slot: str, nice: int, flag: int) -> int:
+@lru_cache(maxsize=4096)
+def _search(codes: tuple[bytes, ...], frame: Frame, name: str, bad_values: tuple[int, ...]) -> tuple[int, ...] | None:
+    """The first tried call that passes every condition. Cached: variants that differ in types only ask the same."""
+    place = frame.slots.index(name)
+    # One condition that refuses every tried call proves the assumption. Ask those that look at the argument first, with
+    # values for the few slots that they load; nearly always that is all there is to do.
+    for code in codes:
+        used = slots_of(code)
+        if place in used and not any(_holds(code, call) for call in _calls(frame, place, bad_values, used)):
+            return None
+    everything = frozenset(range(len(frame.slots)))
+    return next((call for call in _calls(frame, place, bad_values, everything) if all(_holds(code, call) for code in codes)), None)
+
+
+def _calls(frame: Frame, place: int, bad_values: tuple[int, ...], used: frozenset[int]) -> Iterator[tuple[int, ...]]:
+    """Calls that are nice but for slot ``place``, with values for the ``used`` slots (the others are 0), each once."""
+    choices = _attribute_choices(frame, {frame.slots[slot] for slot in used})
+    sized = {slot for slot in used - {place} if frame.slots[slot][0] not in "&?" and frame.slots[slot] not in choices[0]}
+    nices = itertools.product(_NICE, (1, 2)) if sized else iter([(16, 1)])
+    for (nice, double), bad, attributes in itertools.product(nices, bad_values, choices):
+        call = [0] * len(frame.slots)
+        for slot in used:
+            call[slot] = attributes.get(frame.slots[slot], _value(frame.slots[slot], nice * double))
+        call[place] = _ADDRESS + bad if frame.slots[place].startswith("&") else bad
+        yield tuple(call)
+
+
+def _attribute_choices(frame: Frame, used: set[str]) -> list[dict[str, int]]:
+    """Combinations of the used integer attributes (every value of a bool or enum, 0 and 1 of an int) and optional tensors."""
+    ranges = {
+        spec.name: range(len(spec.values)) if spec.kind == "enum" else range(2)
+        for spec in frame.attributes
+        if spec.kind != "float" and spec.name in used
+    }
+    ranges |= {"?" + tensor.name: range(2) for tensor in frame.tensors if tensor.optional and "?" + tensor.name in used}
+    return [dict(zip(ranges, values, strict=True)) for values in itertools.islice(itertools.product(*ranges.values()), _MAX_CHOICES)]
+
+
+def _value(slot: str, nice: int) -> int:
     if slot.startswith("&"):
         return _ADDRESS
-    return 1 if slot.startswith("?") else nice * (1 + flag)
+    return 1 if slot.startswith("?") else nice
 
 
-def _holds(code: bytes, slots: list[int]) -> bool:
+def _holds(code: bytes, slots: tuple[int, ...]) -> bool:
     try:
         return evaluate(code, slots) != 0
     except ExpressionError:

@@ -33,7 +33,7 @@ from build_tools.manifest.signature import (
 COMPUTE_UNITS = "CUS"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Frame:
     """The signature of one operator, ready for expressions: tensors (arguments, then returns), attributes, slots."""
 

@@ -120,7 +120,6 @@ def find(pins: Pins, cache: Path, hashes: FileHashes) -> Clang:
     flags = ["-nogpulib", "-nogpuinc", "-nostdinc", "-D__HIP_PLATFORM_AMD__"]
     flags += [f"-D{name}={value}" for name, value in _LIBCXX.items()]
     flags += [word for folder in includes for word in ("-isystem", str(folder))]
-    flags += ["-include", "__clang_hip_runtime_wrapper.h"]
     pinned = "\n".join(f"{row.tool} {row.version} {row.sha256}" for row in rows)
     own = hashlib.sha256((pinned + repr(sorted(_LIBCXX.items())) + _CONSTANTS).encode()).hexdigest()
     return Clang(

@@ -150,6 +150,7 @@ class KernelFacts:
     vgpr_spills: int
     scratch: int
     kernarg_preload: int = 0
+    uses_dynamic_stack: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,16 +74,16 @@ class Toolchain:
 
     def provenance(self) -> dict[str, str]:
         """Tool to version, for a bundle's root: no path, no host fact."""
-        rows = {row.tool: row.version for row in self.rows}
+        rows = {row.tool: row.version for row in self.rows if row.tool != "python"}
         ck = "from CK_DIR " + self._ck_identity()[:12] if self.composable_kernel else self.pins.sources[_CK].version
         return {"toolchain": self.kind, "composable-kernel": ck, **rows}
 
-    def describe(self) -> tuple[ToolRow, ...]:
-        """Rows for ``python -m build_tools toolchain``."""
+    def describe(self) -> list[dict[str, str]]:
+        """Rows for ``python -m build_tools toolchain``: tool, version, from where, sha256 ("" where only the version was checked)."""
         source = self.pins.sources[_CK]
         where = str(self.composable_kernel) if self.composable_kernel else str(self.cache / "sources" / source.folder)
         ck = ToolRow("composable kernel", "CK_DIR" if self.composable_kernel else source.version, where, self._ck_identity())
-        return (*self.rows, ck)
+        return [{"tool": row.tool, "version": row.version, "from": row.where, "sha256": row.sha256} for row in (*self.rows, ck)]
 
 
 def find(kind: str, root: Path) -> Toolchain:

@@ -16,7 +16,6 @@ import stat
 import tempfile
 import time
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -74,7 +73,7 @@ class Payload:
     profile: str
     distribution: str
     version: str
-    provenance: Mapping[str, str]
+    tools: Mapping[str, str]
     backends: tuple[str, ...]
 
 
@@ -109,7 +108,7 @@ def read_payload(path: Path) -> Payload:
         profile=root.profile,
         distribution=root.distribution,
         version=root.version,
-        provenance=json.loads(root.provenance),
+        tools=json.loads(root.provenance)["tools"],
         backends=tuple(BACKENDS[number] for number in sorted(used)),
     )
 
@@ -137,7 +136,7 @@ def write_data_wheel(bundle: Path, output: Path, root: Path, sources: Iterable[s
             payload.version,
             licence,
             payload.data,
-            payload.provenance,
+            payload.tools,
             payload.backends,
             sbom.file_hashes(root, sources),
         ),
@@ -204,7 +203,7 @@ def write_wheels(root: Path, bundles: Path, output: Path, *, runtime: bool = Tru
     Raises:
         WheelError: the last build had a failing job, there is no bundle, or one cannot be packed.
     """
-    refuse_failed_build(bundles.parent / "compile.json")
+    refuse_failed_build(bundles.parent)
     found = sorted(bundles.glob(f"*{SUFFIX}"))
     if not found:
         raise WheelError("pack wheels", f"no bundle in {bundles}", "Run python -m build_tools build first")
@@ -218,16 +217,25 @@ def write_wheels(root: Path, bundles: Path, output: Path, *, runtime: bool = Tru
         return tuple(Path(shutil.move(path, output / path.name)) for path in staged)
 
 
-def refuse_failed_build(report: Path) -> None:
-    """Raise WheelError when the report of the last compile stage names a job that failed."""
-    if not report.is_file():
+def refuse_failed_build(reports: Path) -> None:
+    """Raise WheelError unless the last build ended well; no report at all means bundles from elsewhere, which may be packed.
+
+    ``compile.json`` is written by every build, whatever happens; ``report.json`` after it, when everything was right.
+    """
+    compiled, finished = reports / "compile.json", reports / "report.json"
+    if not compiled.is_file():
         return
-    with suppress(ValueError, TypeError, KeyError):
-        failed = [job["id"] for job in json.loads(report.read_text(encoding="utf-8"))["jobs"] if not job["ok"]]
-        if failed:
-            raise WheelError(
-                "pack wheels", f"{len(failed)} jobs of the last build failed, {failed[0]} first", "Mend them and build again"
-            )
+    table = json.loads(compiled.read_text(encoding="utf-8"))
+    failed = [job["id"] for job in table["jobs"] if not job["ok"]]
+    if failed:
+        found = f"{len(failed)} jobs of the last build failed, {failed[0]} first"
+    elif len(table["jobs"]) < table["planned"]:
+        found = f"the last build was interrupted after {len(table['jobs'])} of {table['planned']} jobs"
+    elif not finished.is_file() or finished.stat().st_mtime_ns < compiled.stat().st_mtime_ns:
+        found = "the last build compiled everything and then refused a code object"
+    else:
+        return
+    raise WheelError("pack wheels", found, "Run python -m build_tools build, mend what it says, and pack again")
 
 
 def sources_of(root: Path, bundle: Path) -> tuple[str, ...]:

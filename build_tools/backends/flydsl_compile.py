@@ -1,23 +1,28 @@
 """One FlyDSL compile in a process of its own: a kernel source and its constants in, a bare AMDGPU ELF out.
 
-    python -m build_tools.backends.flydsl_compile --source csrc/kernels/flydsl/softmax.py --symbol softmax_rows \
-        --target gfx942 --constants '{"T": "bf16", ...}' --output softmax.hsaco
+    python -m build_tools.backends.flydsl_compile --source csrc/kernels/flydsl/softmax.py \
+        --symbol softmax_rows --target gfx942 --constants '{"T": "bf16", ...}' --output softmax.hsaco
 
-The source file has, for each kernel symbol, a function of that name: it takes the constants (a dict) and returns the
-`@flyc.jit` launcher and the placeholder arguments that give its types. No GPU, no ROCm and no network are used.
+The source file has, for each kernel symbol, a function of that name: it takes the constants (a dict) and
+returns the `@flyc.jit` launcher and the placeholder arguments that give its types. No GPU, no ROCm and no
+network are used.
 
-How the ELF is obtained. FlyDSL lowers to a `gpu.binary` operation that holds the linked code object as a string
-attribute. The documented variables COMPILE_ONLY and FLYDSL_DUMP_IR make it write that stage as MLIR text; the string is
-decoded from there. `export_to_c` would wrap the same bytes in a host object, and needs a host linker and objcopy.
-The kernarg segment follows the kernel's parameters with natural alignment: `fx.Pointer` is one 64-bit global address,
-`fx.Int32`, `fx.Int64` and `fx.Float32` are by value. `fx.Tensor` with a dynamic layout would add a packed struct of
-sizes and strides, so kernels here do not use it.
+How the ELF is obtained. FlyDSL lowers to a `gpu.binary` operation that holds the linked code object as a
+string attribute. The documented variables COMPILE_ONLY and FLYDSL_DUMP_IR make it write that stage as MLIR
+text, and the string is decoded from there. `export_to_c` would wrap the same bytes in a host object, and
+needs a host linker and objcopy for it.
 
-The bytes depend on the source text, the constants, the target and the versions of flydsl and of the linker alone:
-debug locations are off, kernels have explicit names, and every variable that steers FlyDSL is set or cleared here.
+The kernarg segment follows the kernel's parameters with natural alignment: `fx.Pointer` is one 64-bit global
+address; `fx.Int32`, `fx.Int64` and `fx.Float32` are by value. `fx.Tensor` with a dynamic layout would add a
+packed struct of sizes and strides, so kernels here do not use it. There are no hidden arguments.
+
+The bytes depend on the source text, the constants, the target and the versions of flydsl and of the linker
+alone: debug locations are off, kernels have explicit names, and every variable that steers FlyDSL is set or
+cleared here.
 """
 
 import argparse
+import importlib
 import importlib.util
 import json
 import os
@@ -27,13 +32,19 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, Final, TypeAlias
 
-_BINARY = re.compile(r'gpu\.binary @\w+\s+\[#gpu\.object<(?P<head>.*?), bin = "(?P<body>(?:[^"\\]|\\.)*)"', re.DOTALL)
-_KERNEL = re.compile(r'#gpu\.kernel_metadata<"(?P<name>[^"]+)"')
-_ESCAPE = re.compile(rb"\\([0-9A-Fa-f]{2}|.)", re.DOTALL)
-_PREFIXES = ("FLYDSL_", "MLIR_", "LLVM_")
-_STAGE = "*_gpu_module_to_binary.mlir"
+Launch: TypeAlias = tuple[Any, tuple[Any, ...]]
+
+_BINARY: Final = re.compile(
+    r'gpu\.binary @\w+\s+\[#gpu\.object<(?P<head>.*?), bin = "(?P<body>(?:[^"\\]|\\.)*)"', re.DOTALL
+)
+_KERNEL: Final = re.compile(r'#gpu\.kernel_metadata<"(?P<name>[^"]+)"')
+_ESCAPE: Final = re.compile(rb"\\([0-9A-Fa-f]{2}|.)", re.DOTALL)
+_PREFIXES: Final = ("FLYDSL_", "MLIR_", "LLVM_")
+_STAGE: Final = "*_gpu_module_to_binary.mlir"
+_ELF64_LITTLE: Final = b"\x7fELF\x02\x01"
+_EM_AMDGPU: Final = 224
 
 
 class FlydslCompileError(Exception):
@@ -41,7 +52,7 @@ class FlydslCompileError(Exception):
 
 
 def decode_mlir_string(text: str) -> bytes:
-    r"""Bytes of an MLIR string literal: `\XX` is one byte in hex, backslash and any other character is that character."""
+    r"""Bytes of an MLIR string literal: ``\XX`` is a byte in hex; else the backslash is dropped."""
 
     def unescape(match: re.Match[bytes]) -> bytes:
         token = match.group(1)
@@ -51,25 +62,25 @@ def decode_mlir_string(text: str) -> bytes:
 
 
 def extract_code_object(mlir: str, symbol: str) -> bytes:
-    """The one AMDGPU ELF in the text of a lowered module, which must hold the kernel `symbol` and no other.
+    """The one AMDGPU ELF in the text of a lowered module, which must hold the kernel ``symbol`` and no other.
 
-    Raises FlydslCompileError when there is not exactly one binary with exactly that kernel in it.
+    Raises:
+        FlydslCompileError: there is not exactly one binary with exactly that kernel in it.
     """
     binaries = list(_BINARY.finditer(mlir))
     if len(binaries) != 1:
-        raise FlydslCompileError(f"{symbol}: expected one gpu.binary in the lowered module, found {len(binaries)}")
+        raise FlydslCompileError(f"{symbol}: found {len(binaries)} gpu.binary operations, expected one")
     kernels = _KERNEL.findall(binaries[0]["head"])
     if kernels != [symbol]:
-        raise FlydslCompileError(f"{symbol}: the code object holds the kernels {kernels}; give @flyc.kernel that name")
+        raise FlydslCompileError(f"{symbol}: the code object holds {kernels}; name the @flyc.kernel so")
     data = decode_mlir_string(binaries[0]["body"])
-    # 0x7F 'ELF', 64 bits, little endian; e_machine 224 is EM_AMDGPU.
-    if data[:6] != b"\x7fELF\x02\x01" or int.from_bytes(data[18:20], "little") != 224:
-        raise FlydslCompileError(f"{symbol}: the extracted object is not an AMDGPU ELF (starts with {data[:20].hex()})")
+    if data[:6] != _ELF64_LITTLE or int.from_bytes(data[18:20], "little") != _EM_AMDGPU:
+        raise FlydslCompileError(f"{symbol}: not an AMDGPU ELF, it starts with {data[:20].hex()}")
     return data
 
 
 def write_linker(folder: Path, command: Sequence[str]) -> None:
-    """FlyDSL runs `$ROCM_PATH/llvm/bin/ld.lld`; make `folder` such a ROCM_PATH whose ld.lld runs `command`."""
+    """Make ``folder`` a ROCM_PATH for FlyDSL, which runs its ``llvm/bin/ld.lld``: a script for ``command``."""
     binary = folder / "llvm" / "bin" / "ld.lld"
     binary.parent.mkdir(parents=True)
     quoted = " ".join("'" + part.replace("'", "'\\''") + "'" for part in command)
@@ -78,7 +89,7 @@ def write_linker(folder: Path, command: Sequence[str]) -> None:
 
 
 def compile_environment(base: Mapping[str, str], target: str, scratch: Path) -> dict[str, str]:
-    """`base` without anything that steers FlyDSL, plus what a compile for `target` with no GPU needs."""
+    """``base`` without anything that steers FlyDSL, plus what a compile for ``target`` with no GPU needs."""
     kept = {name: value for name, value in base.items() if not name.startswith(_PREFIXES)}
     return kept | {
         "ARCH": target,
@@ -106,16 +117,17 @@ def load_source(path: Path) -> ModuleType:
 
 
 def compile_kernel(source: Path, symbol: str, constants: Mapping[str, Any], stages: Path) -> bytes:
-    """Compile `symbol` of `source` with FlyDSL, whose variables are already set, and return the ELF.
+    """Compile ``symbol`` of ``source`` with FlyDSL, whose variables are already set, and return the ELF.
 
-    Raises FlydslCompileError when the source has no such builder or leaves no binary stage in `stages`.
+    Raises:
+        FlydslCompileError: the source has no such builder, or no binary stage was left in ``stages``.
     """
-    import flydsl.compiler as flyc
-
-    builder: Callable[[Mapping[str, Any]], tuple[Any, tuple[Any, ...]]] | None
-    builder = getattr(load_source(source), symbol, None)
+    flyc = importlib.import_module("flydsl.compiler")  # not sooner: it reads variables when it is imported
+    builder: Callable[[Mapping[str, Any]], Launch] | None = getattr(load_source(source), symbol, None)
     if builder is None:
-        raise FlydslCompileError(f"{source}: no function named '{symbol}'; a kernel symbol needs its builder there")
+        raise FlydslCompileError(
+            f"{source}: no function '{symbol}', which would build the kernel of that name"
+        )
     launcher, arguments = builder(constants)
     flyc.compile(launcher, *arguments)
     found = sorted(stages.rglob(_STAGE))
@@ -125,6 +137,7 @@ def compile_kernel(source: Path, symbol: str, constants: Mapping[str, Any], stag
 
 
 def main(argv: Sequence[str] | None = None) -> int:
+    """The command line: 0 when the code object is written, 1 with a message on stderr otherwise."""
     parser = argparse.ArgumentParser(prog="python -m build_tools.backends.flydsl_compile")
     parser.add_argument("--source", type=Path, required=True)
     parser.add_argument("--symbol", required=True)
@@ -139,12 +152,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         write_linker(scratch / "rocm", linker)
         environment = compile_environment(os.environ, options.target, scratch)
         os.environ.clear()
-        os.environ.update(environment)  # before flydsl is imported: it reads some of these at import
+        os.environ.update(environment)
         try:
             constants = json.loads(options.constants)
             data = compile_kernel(options.source.resolve(), options.symbol, constants, scratch / "stages")
         except (FlydslCompileError, ValueError, KeyError) as error:
-            print(f"flydsl_compile: {type(error).__name__}: {error}", file=sys.stderr)
+            sys.stderr.write(f"flydsl_compile: {type(error).__name__}: {error}\n")
             return 1
         options.output.write_bytes(data)
     return 0

@@ -8,9 +8,22 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo
+
+from build_tools.manifest.problems import suggestion
 
 Scalar = int | bool | str
+
+
+def _known_target(name: str, info: ValidationInfo) -> str:
+    """The parser gives the names of the target table as context; without it any name will do."""
+    known = (info.context or {}).get("targets")
+    if known is not None and name not in known:
+        raise ValueError(f"{name!r} is not a known target{suggestion(name, known)}")
+    return name
+
+
+TargetName = Annotated[str, AfterValidator(_known_target)]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 
 
@@ -47,7 +60,7 @@ class Kernel(Record):
 
     name: Name
     backend: Literal["asm", "hip", "ck", "triton", "flydsl"]
-    targets: Annotated[list[str], Field(min_length=1)]
+    targets: Annotated[list[TargetName], Field(min_length=1)]
     profile: Literal["ck-free", "ck-full"] = "ck-free"
     source: str
     symbol: Name | None = None
@@ -113,7 +126,7 @@ class Profile(Record):
 
     title: str
     backends: list[Literal["asm", "hip", "ck", "triton", "flydsl"]]
-    targets: Annotated[list[str], Field(min_length=1)]
+    targets: Annotated[list[TargetName], Field(min_length=1)]
     includes: str | None = None
     suffix: str = ""
     forbidden_symbols: list[str] = []

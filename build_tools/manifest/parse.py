@@ -19,6 +19,7 @@ else:
     import tomli as tomllib
 
 M = TypeVar("M", bound=BaseModel)
+Context = dict[str, set[str]]
 _TABLES: Final = ("targets.toml", "toolchains.toml", "profiles.toml", "catalogue.toml")
 
 
@@ -38,14 +39,15 @@ def load(folder: Path) -> Manifest:
 def read(folder: Path, problems: Problems) -> Manifest | None:
     """As :func:`load`, but problems are added to ``problems`` and None is returned when there is no usable result."""
     targets = _table(folder, "targets.toml", Target, problems)
-    profiles = _table(folder, "profiles.toml", Profile, problems)
+    context = {"targets": set(targets)} if targets is not None else {}
+    profiles = _table(folder, "profiles.toml", Profile, problems, context)
     catalogue = _file(folder, "catalogue.toml", Catalogue, problems)
     families: dict[str, Family] = {}
     files: dict[str, str] = {}
     for path in sorted(folder.glob("*.toml")):
         if path.name in _TABLES:
             continue
-        family = _file(folder, path.name, Family, problems)
+        family = _file(folder, path.name, Family, problems, context)
         if family is None:
             continue
         label = f"{folder.name}/{path.name}"
@@ -74,13 +76,15 @@ def _document(folder: Path, name: str, problems: Problems) -> dict[str, Any] | N
     return None
 
 
-def _file(folder: Path, name: str, record: type[M], problems: Problems) -> M | None:
+def _file(folder: Path, name: str, record: type[M], problems: Problems, context: Context | None = None) -> M | None:
     document = _document(folder, name, problems)
     with problems.file(f"{folder.name}/{name}"):
-        return None if document is None else _validate(record, document, problems)
+        return None if document is None else _validate(record, document, problems, context)
 
 
-def _table(folder: Path, name: str, record: type[M], problems: Problems) -> dict[str, M] | None:
+def _table(
+    folder: Path, name: str, record: type[M], problems: Problems, context: Context | None = None
+) -> dict[str, M] | None:
     document = _document(folder, name, problems)
     if document is None:
         return None
@@ -90,15 +94,15 @@ def _table(folder: Path, name: str, record: type[M], problems: Problems) -> dict
             problems.add("the edition must be 1", "edition")
         for key, value in document.items():
             with problems.at(key):
-                row = _validate(record, value, problems)
+                row = _validate(record, value, problems, context)
             if row is not None:
                 rows[key] = row
     return rows
 
 
-def _validate(record: type[M], document: Any, problems: Problems) -> M | None:
+def _validate(record: type[M], document: Any, problems: Problems, context: Context | None) -> M | None:
     try:
-        return record.model_validate(document)
+        return record.model_validate(document, context=context)
     except ValidationError as error:
         for detail in error.errors():
             problems.add(_say(detail, record), *_location(detail))
@@ -122,6 +126,8 @@ def _say(detail: ErrorDetails, record: type[BaseModel]) -> str:
     if kind == "literal_error":
         expected = [word.strip(" '") for word in str(context["expected"]).replace(" or ", ",").split(",")]
         return f"{found!r} is not allowed{suggestion(str(found), expected)}"
+    if kind == "value_error":
+        return str(context["error"])
     if kind == "string_pattern_mismatch":
         return f"{found!r} does not match {context['pattern']}"
     return f"{detail['msg'][0].lower()}{detail['msg'][1:]}, found {found!r}"
@@ -142,7 +148,6 @@ def _keys(record: type[BaseModel]) -> set[str]:
 def _check_names(manifest: Manifest, folder: Path, problems: Problems) -> None:
     with problems.file(f"{folder.name}/profiles.toml"):
         for name, profile in manifest.profiles.items():
-            _check_targets(profile.targets, manifest, problems, name)
             if profile.includes is not None and profile.includes not in manifest.profiles:
                 problems.add(f"{profile.includes!r} is not a profile{suggestion(profile.includes, manifest.profiles)}", name)
     seen: dict[str, str] = {}
@@ -155,17 +160,15 @@ def _check_names(manifest: Manifest, folder: Path, problems: Problems) -> None:
                 seen[operator.name] = file
                 for place, kernel in enumerate(operator.kernels):
                     with problems.at("operators", index, "kernels", place):
-                        _check_targets(kernel.targets, manifest, problems)
+                        _check_twice(kernel.targets, problems)
                         _check_profile(kernel.profile, kernel.backend, kernel.targets, manifest, problems)
                         _check_sources(kernel.source, [step.source for step in kernel.steps], folder.parent, problems)
 
 
-def _check_targets(targets: list[str], manifest: Manifest, problems: Problems, *parts: str) -> None:
+def _check_twice(targets: list[str], problems: Problems) -> None:
     for place, target in enumerate(targets):
-        if target not in manifest.targets:
-            problems.add(f"{target!r} is not a known target{suggestion(target, manifest.targets)}", *parts, "targets", place)
-        elif targets.index(target) != place:
-            problems.add(f"{target!r} stands here twice", *parts, "targets", place)
+        if targets.index(target) != place:
+            problems.add(f"{target!r} stands here twice", "targets", place)
 
 
 def _check_profile(profile: str, backend: str, targets: list[str], manifest: Manifest, problems: Problems) -> None:
@@ -175,7 +178,7 @@ def _check_profile(profile: str, backend: str, targets: list[str], manifest: Man
     if backend not in row.backends:
         problems.add(f"backend {backend!r} is not part of profile {profile!r} (its backends: {', '.join(row.backends)})", "backend")
     for place, target in enumerate(targets):
-        if target in manifest.targets and target not in row.targets:
+        if target not in row.targets:
             problems.add(f"profile {profile!r} has no wheel for {target!r}", "targets", place)
 
 

@@ -45,11 +45,12 @@ class Problems:
     @contextmanager
     def at(self, *parts: PathPart) -> Iterator[None]:
         """Everything added inside is about this path."""
+        depth = len(self._path)
         self._path.extend(parts)
         try:
             yield
         finally:
-            del self._path[-len(parts) :]
+            del self._path[depth:]
 
     def add(self, problem: str, *parts: PathPart) -> None:
         """Note a problem here; the same line is kept once."""

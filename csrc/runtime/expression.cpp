@@ -4,7 +4,6 @@
 #include <array>
 #include <cstring>
 #include <limits>
-#include <vector>
 
 #include "bundle_layout.h"
 #include "errors.h"
@@ -296,6 +295,14 @@ EvaluateStatus evaluate_program(Program code, const std::int64_t* slots, std::in
   }
   value = stack[0];
   return EvaluateStatus::Ok;
+}
+
+void note_slots(Program code, std::vector<bool>& used) {
+  for (std::size_t at = 0; at < code.size();) {
+    const Op op = static_cast<Op>(code[at]);
+    if (op == Op::Load) used[read16(&code[at + 1])] = true;
+    at += 1 + operand_size(op);
+  }
 }
 
 void note_address_use(Program code, const bool* is_address_slot, AddressUse& use) {

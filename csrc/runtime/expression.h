@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace apb {
 
@@ -21,6 +22,9 @@ const char* evaluate_text(EvaluateStatus status);
 
 // Runs a checked, non-empty program; no allocation, no unbounded loop (jumps only go forward).
 [[nodiscard]] EvaluateStatus evaluate_program(Program code, const std::int64_t* slots, std::int64_t& value);
+
+// Sets `used` for every slot that a checked program loads.
+void note_slots(Program code, std::vector<bool>& used);
 
 // How a program uses slots that hold addresses: `alignment` is raised to the largest power of two that one is tested
 // against (`aligned(x, 16)`); `exact` is set when one is used in any other way.

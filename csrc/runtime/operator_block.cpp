@@ -53,6 +53,7 @@ bool OperatorBlock::check_signature(std::string& problem) const {
                                " slots or ", kMaxFloats, " floats"));
   }
   if (operation.return_count > tensors_.size()) return broken(problem, "more returns than tensors");
+  if (operation.type_variables.count > kMaxTypeVariables) return broken(problem, cat("more than ", kMaxTypeVariables, " type variables"));
   for (const layout::TypeVariable& variable : array(operation.type_variables)) {
     for (const std::uint8_t number : array(variable.allowed)) {
       if (number >= kDTypes.size()) return broken(problem, cat("type variable ", text(variable.name), " allows type ", number));
@@ -149,7 +150,7 @@ bool OperatorBlock::check_step(const layout::Step& step, std::string& problem) c
       return broken(problem, "a kernel argument leaves the kernarg buffer");
     }
     if (kind == ArgKind::Tensor && arg.operand >= tensors_.size()) return broken(problem, "a kernel argument names no tensor");
-    if (kind == ArgKind::Float && arg.operand >= op().floats.count) return broken(problem, "a kernel argument names no float");
+    if (kind == ArgKind::Float && float_attribute(arg.operand) < 0) return broken(problem, "a kernel argument names no float attribute");
     if (kind == ArgKind::Int && arg.code.length == 0) return broken(problem, "an integer argument has no program");
     if (!check_code(arg.code, problem)) return false;
   }
@@ -195,6 +196,14 @@ bool OperatorBlock::default_value(const layout::Attribute& attribute, std::int64
     }
   }
   return false;
+}
+
+int OperatorBlock::float_attribute(std::uint32_t slot) const {
+  for (std::size_t i = 0; i < attributes_.size(); ++i) {
+    const bool real = static_cast<AttributeKind>(attributes_[i].kind) == AttributeKind::Float;
+    if (real && attributes_[i].slot == slot) return static_cast<int>(i);
+  }
+  return -1;
 }
 
 void OperatorBlock::collect_facts() {

@@ -20,6 +20,7 @@ inline constexpr std::size_t kMaxTensors = 48;
 inline constexpr std::size_t kMaxAttributes = 48;
 inline constexpr std::size_t kMaxSlots = 512;
 inline constexpr std::size_t kMaxFloats = 16;
+inline constexpr std::size_t kMaxTypeVariables = 16;
 inline constexpr std::size_t kMaxRank = 16;  // dims of a tensor of the call
 inline constexpr std::size_t kMaxSteps = 16;
 inline constexpr std::size_t kMaxKernarg = 4096;
@@ -55,6 +56,8 @@ class OperatorBlock {
 
   // The default of an attribute (`integer` for int, bool and enum, `real` for float); false when the text is none.
   [[nodiscard]] bool default_value(const layout::Attribute& attribute, std::int64_t& integer, double& real) const;
+  // Position of the float attribute that lives in float slot `slot`, or -1.
+  int float_attribute(std::uint32_t slot) const;
 
  private:
   bool check_signature(std::string& problem) const;

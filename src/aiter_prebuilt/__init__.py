@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from aiter_prebuilt.contract.version import VERSION as __version__
 
 if TYPE_CHECKING:
-    from aiter_prebuilt.ops.activation import gelu_and_mul, silu_and_mul
+    from aiter_prebuilt.ops.activation import gelu_and_mul, gelu_tanh_and_mul, silu_and_mul, swiglu_and_mul
     from aiter_prebuilt.ops.attention import flash_attn_func
     from aiter_prebuilt.ops.gemm import gemm_a8w8_bpreshuffle, gemm_a16w16
     from aiter_prebuilt.ops.kv_cache import reshape_and_cache
@@ -30,6 +30,7 @@ __all__ = [
     "dynamic_per_token_scaled_quant",
     "flash_attn_func",
     "gelu_and_mul",
+    "gelu_tanh_and_mul",
     "gemm_a16w16",
     "gemm_a8w8_bpreshuffle",
     "reshape_and_cache",
@@ -40,12 +41,13 @@ __all__ = [
     "silu_and_mul",
     "smoothquant_fwd",
     "softmax",
+    "swiglu_and_mul",
     "topk_softmax",
 ]
 
 #: Where each public function lives; a test compares it with ``__all__``.
 _HOMES = {
-    "activation": ("gelu_and_mul", "silu_and_mul"),
+    "activation": ("gelu_and_mul", "gelu_tanh_and_mul", "silu_and_mul", "swiglu_and_mul"),
     "attention": ("flash_attn_func",),
     "gemm": ("gemm_a16w16", "gemm_a8w8_bpreshuffle"),
     "kv_cache": ("reshape_and_cache",),

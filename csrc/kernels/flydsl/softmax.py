@@ -13,18 +13,19 @@ Launch: grid (M, 1, 1), block (BLOCK, 1, 1), no dynamic LDS, no workspace.
 Compile-time constants:
     T      "f16", "bf16" or "f32"
     BLOCK  threads per workgroup, a multiple of 64
-    VEC    elements per access: 16 bytes' worth, or 1. With VEC > 1 the caller guarantees that N, both row
-           strides are multiples of VEC and both pointers are 16-byte aligned; VEC == 1 guarantees nothing.
+    WIDE   1: accesses of 16 bytes; N and, if M > 1, both row strides are then multiples of 16 / sizeof(T) and
+    both
+           pointers are 16-byte aligned. 0: accesses of one element, no condition.
     TILES  accesses in flight per thread
-    CACHED 1: the row stays in registers, N <= BLOCK * VEC * TILES; 0: any N, the row is read twice
-           (online maximum and sum, then the quotients).
+    CACHED 1: the row stays in registers, so N <= BLOCK * TILES * (elements per access). 0: any N, the row is
+           read twice (running maximum and sum, then the quotients)
 
 A row of nothing but -inf, or with a NaN or a +inf in it, gives NaN in every column, as torch.softmax does.
 """
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 import flydsl.compiler as flyc
 import flydsl.expr as fx
@@ -35,20 +36,22 @@ WAVE = 64
 LOG2E = math.log2(math.e)
 DTYPES = {"f16": fx.Float16, "bf16": fx.BFloat16, "f32": fx.Float32}
 NEG_INF = float("-inf")
+Value: TypeAlias = Any  # a traced value, pointer or buffer resource: flydsl ships no types
 
-# DPP controls that together reduce 16 lanes: quad_perm(1,0,3,2), quad_perm(2,3,0,1), row_half_mirror, row_mirror.
+# DPP controls that together reduce 16 lanes: quad_perm(1,0,3,2), quad_perm(2,3,0,1), row_half_mirror,
+# row_mirror.
 DPP_ROW_STEPS = (0xB1, 0x4E, 0x141, 0x140)
 
 
-def _maximum(a: Any, b: Any) -> Any:
+def _maximum(a: Value, b: Value) -> Value:
     return fx.Float32(fx.arith.maxnumf(a, b))
 
 
-def _add(a: Any, b: Any) -> Any:
+def _add(a: Value, b: Value) -> Value:
     return a + b
 
 
-def _wave_reduce(value: Any, combine: Any) -> Any:
+def _wave_reduce(value: Value, combine: Value) -> Value:
     """Combine an f32 over the 64 lanes; the result is uniform (it comes out of scalar registers)."""
     f32 = fx.Float32.ir_type
     for control in DPP_ROW_STEPS:
@@ -58,12 +61,12 @@ def _wave_reduce(value: Any, combine: Any) -> Any:
     return combine(combine(rows[0], rows[1]), combine(rows[2], rows[3]))
 
 
-def _exp2(value: Any) -> Any:
+def _exp2(value: Value) -> Value:
     """v_exp_f32: arguments here are <= 0 and a result below 2**-126 is zero after any rounding to 16 bits."""
     return fx.math.exp2(value, fastmath=fx.arith.FastMathFlags.afn)
 
 
-def _finite_or_zero(value: Any) -> Any:
+def _finite_or_zero(value: Value) -> Value:
     """-inf becomes 0, so that exp2(-inf - value) is 0 and not NaN while a thread has seen nothing yet."""
     return (value == NEG_INF).select(fx.Float32(0.0), value)
 
@@ -71,14 +74,14 @@ def _finite_or_zero(value: Any) -> Any:
 class _Row:
     """A row of T seen through a buffer descriptor: accesses past its last byte read 0 and store nothing."""
 
-    def __init__(self, pointer: Any, stride: Any, n: Any, dtype: Any, vec: int) -> None:
+    def __init__(self, pointer: Value, stride: Value, n: Value, dtype: Value, vec: int) -> None:
         self.dtype, self.vec, self.n = dtype, vec, n
         self.bytes = dtype.width // 8
         start = pointer + fx.Int64(gpu.block_idx.x) * stride
         sized = rocdl.make_buffer_ptr(start, num_records_bytes=fx.Int64(n) * self.bytes)
         self.resource = rocdl.get_buffer_rsrc(sized)
 
-    def load(self, index: Any) -> Any:
+    def load(self, index: Value) -> Value:
         """f32 vector of the `vec` elements from `index` on; -inf where the row has ended."""
         offset = index * self.bytes
         if self.vec == 1:
@@ -91,21 +94,23 @@ class _Row:
         ended = fx.Vector.filled(self.vec, NEG_INF, fx.Float32)
         return fx.Vector(fx.arith.select(index < self.n, wide, ended), dtype=fx.Float32)
 
-    def store(self, index: Any, value: Any) -> None:
+    def store(self, index: Value, value: Value) -> None:
         """Round the f32 vector to T and store it; the descriptor drops what lies past the end."""
         narrow = value if self.dtype is fx.Float32 else value.to(self.dtype)
         data = narrow[0].ir_value() if self.vec == 1 else narrow.bitcast(fx.Int32)
-        rocdl.raw_ptr_buffer_store(data, self.resource, fx.Int32(index * self.bytes).ir_value(), fx.Int32(0).ir_value())
+        rocdl.raw_ptr_buffer_store(
+            data, self.resource, fx.Int32(index * self.bytes).ir_value(), fx.Int32(0).ir_value()
+        )
 
 
-def _thread_max(chunks: list[Any]) -> Any:
+def _thread_max(chunks: list[Value]) -> Value:
     peak = chunks[0].reduce(ReductionOp.MAX)
     for chunk in chunks[1:]:
         peak = _maximum(peak, chunk.reduce(ReductionOp.MAX))
     return peak
 
 
-def _thread_sum(chunks: list[Any]) -> Any:
+def _thread_sum(chunks: list[Value]) -> Value:
     total = chunks[0].reduce(ReductionOp.ADD)
     for chunk in chunks[1:]:
         total = total + chunk.reduce(ReductionOp.ADD)
@@ -121,11 +126,11 @@ class _Slots:
             words = fx.Array[fx.Float32, waves * exchanges, 16]
             self.base = fx.SharedAllocator().allocate(words).peek().ptr
 
-    def exchange(self, *parts: Any) -> list[list[Any]]:
+    def exchange(self, *parts: Value) -> list[list[Value]]:
         """Every wave's parts, seen by every thread: [part][wave]. One barrier; none for a single wave.
 
-        All lanes of a wave write the same word: the value is uniform, so no lane has to be picked. Each exchange
-        has words of its own, so that no second barrier is needed before the next one.
+        All lanes of a wave write the same word: the value is uniform, so no lane has to be picked. Each
+        exchange has words of its own, so that no second barrier is needed before the next one.
         """
         if self.waves == 1:
             return [[part] for part in parts]
@@ -138,19 +143,19 @@ class _Slots:
         return [[fx.generic_load(self.base + (start + w)) for w in range(self.waves)] for start in starts]
 
 
-def _fold(values: list[Any], combine: Any) -> Any:
+def _fold(values: list[Value], combine: Value) -> Value:
     total = values[0]
     for value in values[1:]:
         total = combine(total, value)
     return total
 
 
-def _build_cached(name: str, dtype: Any, block: int, vec: int, tiles: int) -> Any:
+def _build_cached(name: str, dtype: Value, block: int, vec: int, tiles: int) -> Value:
     """Kernel that holds the row in registers: one read, two reductions, one write."""
     step, waves = block * vec, block // WAVE
 
     @flyc.kernel(name=name)
-    def rows(out: fx.Pointer, x: fx.Pointer, n: fx.Int32, out_stride: fx.Int64, x_stride: fx.Int64):
+    def rows(out: fx.Pointer, x: fx.Pointer, n: fx.Int32, out_stride: fx.Int64, x_stride: fx.Int64) -> None:
         load, store = _Row(x, x_stride, n, dtype, vec).load, _Row(out, out_stride, n, dtype, vec).store
         slots = _Slots(waves, 2)
         first = gpu.thread_idx.x * vec
@@ -165,12 +170,12 @@ def _build_cached(name: str, dtype: Any, block: int, vec: int, tiles: int) -> An
     return rows
 
 
-def _build_streamed(name: str, dtype: Any, block: int, vec: int, tiles: int) -> Any:
-    """Kernel for rows of any length: a running maximum and sum per thread, then a second read for the quotients."""
+def _build_streamed(name: str, dtype: Value, block: int, vec: int, tiles: int) -> Value:
+    """Kernel for any length: a running maximum and sum per thread, then a second read for the quotients."""
     step, waves = block * vec, block // WAVE
 
     @flyc.kernel(name=name)
-    def rows(out: fx.Pointer, x: fx.Pointer, n: fx.Int32, out_stride: fx.Int64, x_stride: fx.Int64):
+    def rows(out: fx.Pointer, x: fx.Pointer, n: fx.Int32, out_stride: fx.Int64, x_stride: fx.Int64) -> None:
         load, store = _Row(x, x_stride, n, dtype, vec).load, _Row(out, out_stride, n, dtype, vec).store
         slots = _Slots(waves, 2)
         first = gpu.thread_idx.x * vec
@@ -187,7 +192,9 @@ def _build_streamed(name: str, dtype: Any, block: int, vec: int, tiles: int) -> 
         peaks, totals = slots.exchange(wave_peak, wave_total)
         row_peak = _fold(peaks, _maximum)
         level = _finite_or_zero(row_peak)
-        parts = [total_w * _exp2((peak_w - level) * LOG2E) for peak_w, total_w in zip(peaks, totals, strict=True)]
+        parts = [
+            total_w * _exp2((peak_w - level) * LOG2E) for peak_w, total_w in zip(peaks, totals, strict=True)
+        ]
         scale = 1.0 / _fold(parts, _add)
         for base in range(fx.Int32(0), n, fx.Int32(step * tiles)):
             again = [load(base + first + tile * step) for tile in range(tiles)]
@@ -203,16 +210,17 @@ def softmax_rows(constants: Mapping[str, Any]) -> tuple[Any, tuple[Any, ...]]:
     Raises ValueError for constants outside the ranges in the head of this file.
     """
     dtype = DTYPES[constants["T"]]
-    block, vec, tiles = int(constants["BLOCK"]), int(constants["VEC"]), int(constants["TILES"])
+    block, tiles = int(constants["BLOCK"]), int(constants["TILES"])
+    vec = 128 // dtype.width if int(constants["WIDE"]) else 1
     if block % WAVE or not 0 < block <= 1024:
         raise ValueError(f"BLOCK: {block} is not a multiple of {WAVE} in 64..1024")
-    if vec not in (1, 128 // dtype.width) or tiles < 1:
-        raise ValueError(f"VEC: {vec} is neither 1 nor {128 // dtype.width}, or TILES: {tiles} is below 1")
+    if tiles < 1:
+        raise ValueError(f"TILES: {tiles} is below 1")
     build = _build_cached if int(constants["CACHED"]) else _build_streamed
     rows = build("softmax_rows", dtype, block, vec, tiles)
 
     @flyc.jit
-    def launch(out: fx.Pointer, x: fx.Pointer, n: fx.Int32, out_stride: fx.Int64, x_stride: fx.Int64):
+    def launch(out: fx.Pointer, x: fx.Pointer, n: fx.Int32, out_stride: fx.Int64, x_stride: fx.Int64) -> None:
         rows(out, x, n, out_stride, x_stride).launch(grid=(1, 1, 1), block=(block, 1, 1))
 
     pointer = flyc.from_c_void_p(dtype, None, assumed_align=dtype.width // 8 * vec)

@@ -60,7 +60,8 @@ AP_INLINE void gated(elem* out, const elem* gate, const elem* up, bounds b) {
 }
 
 // One tile of one row: pointers at its first column, `d` columns from there to the row's end.
-AP_INLINE void row_tile(elem* __restrict__ out, const elem* __restrict__ gate, const elem* __restrict__ up, u32 d, bounds b) {
+AP_INLINE void row_tile(elem* __restrict__ out, const elem* __restrict__ gate, const elem* __restrict__ up, u32 d,
+                        bounds b) {
   alignas(16) elem g[kVec] = {}, u[kVec] = {}, r[kVec];
 #if ALIGNED
   using pack = vec<elem, kVec>;

@@ -143,7 +143,8 @@ void reshape_and_cache(const ap::u16* __restrict__ key, const ap::u16* __restric
   sizes n = {static_cast<u32>(d), static_cast<u32>(h * d), static_cast<u32>(block_size)};
   float k_inverse = inverse_scale(k_scale), v_inverse = inverse_scale(v_scale);
 #if TILED
-  scatter_tile(key, value, key_cache, value_cache, slots, k_inverse, v_inverse, static_cast<u32>(tokens), k_stride, v_stride, n);
+  scatter_tile(key, value, key_cache, value_cache, slots, k_inverse, v_inverse, static_cast<u32>(tokens), k_stride, v_stride,
+               n);
 #else
   static_cast<void>(tokens);
   scatter(key, value, key_cache, value_cache, slots, k_inverse, v_inverse, k_stride, v_stride, n);

@@ -1,4 +1,5 @@
-// Dynamic quantisation per row ("token"): scales[m] = amax(|input[m]|) / qmax, out[m, n] = sat(rne(input[m, n] / scales[m])).
+// Dynamic quantisation per row ("token"): scales[m] = amax(|input[m]|) / qmax, out[m, n] = input[m, n] / scales[m], rounded
+// to nearest even and saturated.
 //
 // Build:  T = bf16 | f16     input element type
 //         Q = fp8 | i8       output: the target's e4m3 (qmax 240 on gfx942, 448 on gfx950), or int8 (qmax 127)

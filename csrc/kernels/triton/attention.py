@@ -13,7 +13,7 @@ rounded to T before the second product, and out is rounded once.  Any SQ, SK >= 
 `flash_attn_fwd_kernel` arguments, in order
     0 out *T [B, SQ, HQ, D] | 1 q *T [B, SQ, HQ, D] | 2 k *T [B, SK, HK, D] | 3 v *T [B, SK, HK, D]
     4 lse *f32 [B, HQ, SQ] contiguous (not touched when write_lse is 0)
-    5 B i32 | 6 HQ i32 | 7 HK i32 | 8 SQ i32 | 9 SK i32 | 10 pack i32 | 11 write_lse i32
+    5 B i32 | 6 HQ i32 | 7 HK i32 | 8 SQ i32 | 9 SK i32 | 10 pack i32 | 11 write_lse i32 (0 or 1)
     12 out_stride_b i64 | 13 out_stride_s i32 | 14 out_stride_h i32
     15 q_stride_b i64 | 16 q_stride_s i32 | 17 q_stride_h i32
     18 k_stride_b i64 | 19 k_stride_s i32 | 20 k_stride_h i32
@@ -208,10 +208,12 @@ def flash_attn_fwd_kernel(
     )
 
     seen = peak > float("-inf")
-    acc = acc * tl.where(seen, 1.0 / total, 0.0)[:, None]
+    # A row that saw no key has acc 0 and total 0.
+    total = tl.where(seen, total, 1.0)
+    acc = acc * (1.0 / total)[:, None]
     inside = (m0 + tl.arange(0, BM)) < rows
     out += batch * out_stride_b
     off_out = query.to(tl.int64) * out_stride_s + head.to(tl.int64) * out_stride_h
     tl.store(out + (off_out[:, None] + rd[None, :]), acc.to(out.dtype.element_ty), mask=inside[:, None])
     value = tl.where(seen, (peak + tl.math.log2(total)) * LN2, float("-inf"))
-    tl.store(lse + ((batch * HQ + head) * SQ + query), value, mask=inside & (write_lse != 0))
+    tl.store(lse + ((batch * HQ + head) * SQ + query), value, mask=m0 + tl.arange(0, BM) < rows * write_lse)

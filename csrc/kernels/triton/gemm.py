@@ -9,7 +9,7 @@ load and masked on store, and the last K tile is masked, outside of the main loo
 
 `gemm_a16w16_kernel` arguments, in order
     0 c *C [M, N] | 1 a *T [M, K] | 2 b *T [N, K] | 3 bias *T [N] (not read when has_bias is 0)
-    4 M i32 | 5 N i32 | 6 K i32 | 7 lda i32 | 8 ldb i32 | 9 ldc i32 | 10 has_bias i32
+    4 M i32 | 5 N i32 | 6 K i32 | 7 lda i32 | 8 ldb i32 | 9 ldc i32 | 10 has_bias i32 (0 or 1)
   constexprs  BM, BN, BK, GROUP_M, XCDS, EVEN
   grid        (cdiv(M, BM) * cdiv(N, BN), 1, 1)
 
@@ -20,7 +20,7 @@ load and masked on store, and the last K tile is masked, outside of the main loo
   grid        (cdiv(M, BM) * cdiv(N, BN), SPLITK, 1); splitk is its height
 `splitk_reduce_kernel` arguments, in order
     0 c *C [M, N] | 1 partial, as above | 2 bias *T [N] | 3 M i32 | 4 N i32 | 5 ldc i32
-    6 splitk i32 | 7 has_bias i32
+    6 splitk i32 | 7 has_bias i32 (0 or 1)
   constexprs  BLOCK, EVEN
   grid        (M * cdiv(N, BLOCK), 1, 1)
   The partial sums are added in the order of the splits, so the result does not depend on timing.
@@ -150,8 +150,7 @@ def gemm_a16w16_kernel(
     acc = _accumulate(a, b, M - m0, N - n0, 0, K, lda, ldb, BM, BN, BK)
     rm = tl.arange(0, BM)
     rn = tl.arange(0, BN)
-    wanted = (rn < N - n0) & (has_bias != 0)
-    acc += tl.load(bias + n0 + rn, mask=wanted, other=0.0).to(tl.float32)[None, :]
+    acc += tl.load(bias + n0 + rn, mask=rn < (N - n0) * has_bias, other=0.0).to(tl.float32)[None, :]
     c += m0.to(tl.int64) * ldc + n0
     mask = (rm[:, None] < M - m0) & (rn[None, :] < N - n0)
     tl.store(c + (rm[:, None] * ldc + rn[None, :]), acc.to(c.dtype.element_ty), mask=mask)
@@ -230,5 +229,5 @@ def splitk_reduce_kernel(
     for _ in range(0, splitk):
         acc += tl.load(partial + col, mask=mask, other=0.0)
         partial += step
-    acc += tl.load(bias + col, mask=mask & (has_bias != 0), other=0.0).to(tl.float32)
+    acc += tl.load(bias + col, mask=col < N * has_bias, other=0.0).to(tl.float32)
     tl.store(c + row * ldc + col, acc.to(c.dtype.element_ty), mask=mask)

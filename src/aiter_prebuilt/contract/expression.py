@@ -31,6 +31,7 @@ from __future__ import annotations
 import ast
 import struct
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Final
 
 INT64_MIN: Final = -(2**63)
@@ -88,7 +89,7 @@ class Scope:
 
     def names(self) -> list[str]:
         """All plain names, for suggestions in error texts."""
-        return sorted([name for name in self.slots if name[0] not in "&?"] + list(self.constants))
+        return sorted({name for name in self.slots if name[0] not in "&?"} | set(self.constants))
 
 
 def compile_expression(text: str | int, scope: Scope) -> bytes:
@@ -112,9 +113,14 @@ def constant_value(code: bytes) -> int | None:
     """The value of a program that loads no slot, or None when it depends on the call."""
     if not code:
         return None
-    if any(operation == LOAD for operation, _, _ in _walk(code)):
+    if slots_of(code):
         return None
     return evaluate(code, ())
+
+
+def slots_of(code: bytes) -> frozenset[int]:
+    """The slots that a program loads."""
+    return frozenset(operand for operation, operand, _ in _walk(code) if operation == LOAD)
 
 
 class _Compiler:
@@ -149,7 +155,7 @@ class _Compiler:
             return self._conditional(node)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.keywords:
             return self._call(node.func.id, node.args)
-        raise self.fail(f"{type(node).__name__} is not part of the expression language")
+        raise self.fail(f"{type(getattr(node, 'op', node)).__name__} is not part of the expression language")
 
     def _constant(self, node: ast.Constant) -> bytes:
         if not isinstance(node.value, int):
@@ -239,7 +245,8 @@ def _try_fold(code: bytes) -> int | None:
         return None  # left as it is: 1 // 0 behind a false condition is legal and never runs
 
 
-def _walk(code: bytes) -> list[tuple[int, int, int]]:
+@lru_cache(maxsize=8192)
+def _walk(code: bytes) -> tuple[tuple[int, int, int], ...]:
     """(operation, operand, offset of the next operation) of each instruction, in order."""
     result: list[tuple[int, int, int]] = []
     at = 0
@@ -254,12 +261,13 @@ def _walk(code: bytes) -> list[tuple[int, int, int]]:
         operand = struct.unpack_from(form, code, at + 1)[0] if form else 0
         at += 1 + size
         result.append((operation, int(operand), at))
-    return result
+    return tuple(result)
 
 
 _KNOWN: Final = frozenset({PUSH8, PUSH64, LOAD, *range(ADD, BOOL + 1), *range(EQ, GE + 1), *range(JUMP, 0x34)})
 
 
+@lru_cache(maxsize=8192)
 def check(code: bytes, slot_count: int) -> None:
     """Prove that ``code`` is well formed: known operations, slots in range, jumps to instruction
     starts and forward, the same stack depth on every path, one value at the end.

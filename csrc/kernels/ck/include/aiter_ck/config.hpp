@@ -11,6 +11,21 @@
 #include "ck_tile/core.hpp"
 #include "ck_tile/ops/common/generic_2d_block_shape.hpp"
 
+// Element types under the manifest's names. A compile sets T (and Q) as macros, so an instance says types::T;
+// hence no template parameter here is named so. Each target has its own fp8 only: the other one does not compile.
+namespace aiter_ck::types {
+
+using bf16 = ck_tile::bf16_t;
+using f16  = ck_tile::fp16_t;
+using i8   = ck_tile::int8_t;
+#if defined(__gfx950__)
+using e4m3fn = ck_tile::fp8_t;
+#elif defined(__gfx942__)
+using e4m3fnuz = ck_tile::fp8_t;
+#endif
+
+} // namespace aiter_ck::types
+
 namespace aiter_ck {
 
 // One workgroup: BlockM rows by BlockN columns, WarpsM x WarpsN waves of 64 lanes, a lane is VectorN

@@ -13,17 +13,17 @@ namespace aiter_ck {
 // eight bf16 in two stores; the epilogue hands over the bits, so any 16-bit type may pass as half.
 using Carrier = ck_tile::fp16_t;
 
-template <typename T>
+template <typename Element>
 CK_TILE_DEVICE Carrier round_to(float v)
 {
-    if constexpr(std::is_same_v<T, ck_tile::bf16_t>)
+    if constexpr(std::is_same_v<Element, ck_tile::bf16_t>)
         return __builtin_bit_cast(Carrier, static_cast<__bf16>(v)); // one instruction on gfx950
     else
         return static_cast<Carrier>(v);
 }
 
 // fp32 tile -> output bits -> memory. ck_tile's Default2DEpilogue would pull in the matrix-core headers.
-template <typename T>
+template <typename Element>
 struct RowEpilogue
 {
     template <typename OutWindow, typename Tile>
@@ -31,12 +31,12 @@ struct RowEpilogue
     {
         auto out = ck_tile::make_static_distributed_tensor<Carrier>(tile.get_tile_distribution());
         ck_tile::static_for<0, Tile::get_thread_buffer_size(), 1>{}(
-            [&](auto i) { out.get_thread_buffer()(i) = round_to<T>(tile.get_thread_buffer()[i]); });
+            [&](auto i) { out.get_thread_buffer()(i) = round_to<Element>(tile.get_thread_buffer()[i]); });
         ck_tile::store_tile(out_window, out);
     }
 };
 
-template <typename T, typename Shape, bool Pad, bool TwoPass>
+template <typename Element, typename Shape, bool Pad, bool TwoPass>
 struct Rmsnorm2dFwdTypes
 {
     using None    = ck_tile::null_type;
@@ -48,14 +48,14 @@ struct Rmsnorm2dFwdTypes
                                                ck_tile::Rmsnorm2dFusedQuantEnum::NO_SWEEP,
                                                ck_tile::Rmsnorm2dSensitiveEnum::NO_SPECIFIC_MODEL>;
     using Problem = ck_tile::
-        Rmsnorm2dFwdPipelineProblem<T, T, float, Carrier, None, None, None, None, Shape, Traits>;
+        Rmsnorm2dFwdPipelineProblem<Element, Element, float, Carrier, None, None, None, None, Shape, Traits>;
     using Pipeline = std::conditional_t<TwoPass,
                                         ck_tile::Rmsnorm2dFwdPipelineTwoPass<Problem>,
                                         ck_tile::Rmsnorm2dFwdPipelineOnePass<Problem>>;
-    using Kernel   = ck_tile::Rmsnorm2dFwd<Pipeline, RowEpilogue<T>>;
+    using Kernel   = ck_tile::Rmsnorm2dFwd<Pipeline, RowEpilogue<Element>>;
 };
 
-template <typename T, typename Shape, bool Pad, bool TwoPass>
-using Rmsnorm2dFwd = typename Rmsnorm2dFwdTypes<T, Shape, Pad, TwoPass>::Kernel;
+template <typename Element, typename Shape, bool Pad, bool TwoPass>
+using Rmsnorm2dFwd = typename Rmsnorm2dFwdTypes<Element, Shape, Pad, TwoPass>::Kernel;
 
 } // namespace aiter_ck

@@ -34,7 +34,7 @@ struct RowDivisor
 };
 
 // Four quantised values in one register, the first in the low byte.
-template <typename T>
+template <typename Code>
 struct Quantiser;
 
 template <>

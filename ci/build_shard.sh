@@ -1,0 +1,6 @@
+#!/bin/sh
+# One shard of the compiles of one bundle, into build/store: ci/build_shard.sh TARGET PROFILE I/N
+set -eu
+cd "$(dirname "$0")/.."
+python3 -m pip install --quiet nox
+exec python3 -m nox -s compile -- --target "$1" --profile "$2" --shard "$3"

@@ -1,0 +1,109 @@
+#include "arguments.h"
+
+namespace apb {
+
+ArgumentParser::ArgumentParser(const OperatorBlock& block) : block_(&block), tensors_(block.tensors().size()), required_(tensors_) {
+  for (const layout::Attribute& attribute : block.attributes()) {
+    AttributeSpec spec{static_cast<AttributeKind>(attribute.kind), 0, 0, {}, block.text(attribute.name)};
+    for (const layout::Text value : block.array(attribute.values)) spec.values.push_back(block.text(value));
+    if (attribute.default_text.length == 0) ++required_;
+    else static_cast<void>(block.default_value(attribute, spec.integer, spec.real));  // check() has tried it
+    attributes_.push_back(std::move(spec));
+  }
+}
+
+bool ArgumentParser::parse_fast(PyObject* const* args, std::size_t count, Call& call) const {
+  if (count < required_ || count > tensors_ + attributes_.size()) return false;
+  for (std::size_t i = 0; i < tensors_; ++i) {
+    if (!read_tensor_fast(args[i], call.tensors[i], call)) return false;
+  }
+  for (std::size_t i = 0; i < attributes_.size(); ++i) {
+    const AttributeSpec& spec = attributes_[i];
+    if (tensors_ + i >= count) {
+      call.integers[i] = spec.integer;
+      call.reals[i] = spec.real;
+      continue;
+    }
+    PyObject* object = args[tensors_ + i];
+    PyTypeObject* type = py::type_of(object);
+    call.integers[i] = 0;
+    if (spec.kind == AttributeKind::Float && type == &PyFloat_Type) {
+      call.reals[i] = PyFloat_AsDouble(object);
+    } else if (spec.kind == AttributeKind::Int && type == &PyLong_Type) {
+      call.integers[i] = PyLong_AsLongLong(object);
+      if (call.integers[i] == -1 && PyErr_Occurred() != nullptr) return false;
+    } else if (spec.kind == AttributeKind::Bool && (object == py::true_object() || object == py::false_object())) {
+      call.integers[i] = object == py::true_object() ? 1 : 0;
+    } else {
+      Error unused;
+      if (!read_attribute(spec, object, call.integers[i], call.reals[i], unused)) return false;
+    }
+  }
+  call.tensor_count = tensors_;
+  call.attribute_count = attributes_.size();
+  return true;
+}
+
+bool ArgumentParser::parse(PyObject* const* args, std::size_t count, Call& call, CallStorage& storage, Error& error) const {
+  if (count < required_ || count > tensors_ + attributes_.size()) {
+    const std::size_t most = tensors_ + attributes_.size();
+    return error.set(ErrorKind::ArgumentCount, cat(block_->name()),
+                     cat(count, " arguments were given, it takes ", required_, required_ == most ? std::string() : cat(" to ", most)),
+                     cat("The signature is ", block_->text(block_->op().signature)));
+  }
+  for (std::size_t i = 0; i < tensors_; ++i) {
+    if (!read_tensor(args[i], call.tensors[i], call, storage, error)) {
+      error.asked = cat(block_->name(), ": argument ", block_->text(block_->tensors()[i].name));
+      return false;
+    }
+  }
+  for (std::size_t i = 0; i < attributes_.size(); ++i) {
+    const AttributeSpec& spec = attributes_[i];
+    call.integers[i] = spec.integer;
+    call.reals[i] = spec.real;
+    if (tensors_ + i >= count) continue;
+    call.integers[i] = 0;
+    if (!read_attribute(spec, args[tensors_ + i], call.integers[i], call.reals[i], error)) return false;
+  }
+  call.tensor_count = tensors_;
+  call.attribute_count = attributes_.size();
+  return true;
+}
+
+bool ArgumentParser::wrong(const AttributeSpec& spec, PyObject* object, Error& error) const {
+  const py::Ref shown(PyObject_Str(object));
+  std::string_view text = "?";
+  if (!shown || !py::read_text(shown.get(), text)) PyErr_Clear();
+  std::string wanted = cat("one ", kAttributeKinds[static_cast<std::size_t>(spec.kind)]);
+  if (spec.kind == AttributeKind::Int) wanted += " of 64 bits";
+  for (std::size_t i = 0; i < spec.values.size(); ++i) wanted = cat(i == 0 ? "one of " : cat(wanted, ", "), spec.values[i]);
+  return error.set(ErrorKind::ArgumentKind, cat(block_->name(), ": attribute ", spec.name), cat("it is ", text), cat("Pass ", wanted));
+}
+
+bool ArgumentParser::read_attribute(const AttributeSpec& spec, PyObject* object, std::int64_t& integer, double& real, Error& error) const {
+  switch (spec.kind) {
+    case AttributeKind::Int:
+      return py::read_integer(object, integer) || wrong(spec, object, error);
+    case AttributeKind::Bool:
+      return (py::read_integer(object, integer) && (integer == 0 || integer == 1)) || wrong(spec, object, error);
+    case AttributeKind::Float:
+      real = PyFloat_AsDouble(object);  // takes ints and whatever has __float__
+      if (real != -1.0 || PyErr_Occurred() == nullptr) return true;
+      PyErr_Clear();
+      return wrong(spec, object, error);
+    case AttributeKind::Enum: {
+      std::string_view text;
+      if (!py::read_text(object, text)) return wrong(spec, object, error);
+      for (std::size_t i = 0; i < spec.values.size(); ++i) {
+        if (spec.values[i] == text) {
+          integer = static_cast<std::int64_t>(i);
+          return true;
+        }
+      }
+      return wrong(spec, object, error);
+    }
+  }
+  return false;
+}
+
+}  // namespace apb

@@ -1,0 +1,46 @@
+// The arguments of a Python call, in the order of the signature: tensors (arguments, then returns), then attributes.
+#pragma once
+
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "call.h"
+#include "errors.h"
+#include "operator_block.h"
+#include "tensor.h"
+
+namespace apb {
+
+// What parsing needs of a signature, laid out for the hot path.
+class ArgumentParser {
+ public:
+  ArgumentParser() = default;
+  explicit ArgumentParser(const OperatorBlock& block);
+
+  // The hot path: exact types and the exchange API only. False: use parse(), which also has the words for what is
+  // wrong; a Python exception may be set and has to be cleared.
+  [[nodiscard]] bool parse_fast(PyObject* const* args, std::size_t count, Call& call) const;
+
+  // Everything; an Argument* error otherwise.
+  [[nodiscard]] bool parse(PyObject* const* args, std::size_t count, Call& call, CallStorage& storage, Error& error) const;
+
+ private:
+  struct AttributeSpec {
+    AttributeKind kind;
+    std::int64_t integer;  // default
+    double real;           // default
+    std::vector<std::string_view> values;
+    std::string_view name;
+  };
+
+  bool read_attribute(const AttributeSpec& spec, PyObject* object, std::int64_t& integer, double& real, Error& error) const;
+  bool wrong(const AttributeSpec& spec, PyObject* object, Error& error) const;
+
+  const OperatorBlock* block_ = nullptr;
+  std::size_t tensors_ = 0;
+  std::size_t required_ = 0;  // tensors and attributes without default
+  std::vector<AttributeSpec> attributes_;
+};
+
+}  // namespace apb

@@ -1,0 +1,64 @@
+// One call, as the caller gave it: plain values on the stack, nothing of Python but borrowed pointers.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+
+#include "bundle_layout.h"
+#include "dlpack.h"
+#include "operator_block.h"
+
+namespace apb {
+
+// A DLPack type in one word, for comparing.
+constexpr std::uint32_t pack_dtype(std::uint8_t code, std::uint8_t bits, std::uint16_t lanes) {
+  return code | (std::uint32_t{bits} << 8) | (std::uint32_t{lanes} << 16);
+}
+constexpr std::uint32_t pack_dtype(const DType& type) {
+  return pack_dtype(type.dlpack_code, type.dlpack_bits, type.dlpack_lanes);
+}
+
+// Position in kDTypes, or -1 for a type that no bundle knows.
+int dtype_number(std::uint32_t packed);
+// "bf16", or the DLPack triple of an unknown type.
+std::string dtype_text(std::uint32_t packed);
+
+struct TensorArg {
+  std::uint64_t address;
+  const std::int64_t* shape;
+  const std::int64_t* strides;  // never null when ndim > 0
+  std::int32_t ndim;
+  std::uint32_t dtype;
+  dlpack::Device device;
+  bool given;
+};
+
+// The vendor of a device type, or -1: memory that no kernel here can reach.
+constexpr int vendor_of(dlpack::DeviceType type) {
+  switch (type) {
+    case dlpack::DeviceType::Rocm:
+      return static_cast<int>(Vendor::Amd);
+    case dlpack::DeviceType::Cuda:
+    case dlpack::DeviceType::CudaManaged:
+      return static_cast<int>(Vendor::Nvidia);
+    default:
+      return -1;
+  }
+}
+
+struct Call {
+  // Left uninitialised: only the first tensor_count and attribute_count are ever read.
+  std::array<TensorArg, kMaxTensors> tensors;
+  std::array<std::int64_t, kMaxAttributes> integers;  // int, bool, enum index
+  std::array<double, kMaxAttributes> reals;           // float
+  std::size_t tensor_count = 0;
+  std::size_t attribute_count = 0;
+  const dlpack::ExchangeApi* api = nullptr;  // of the first given tensor
+  void* stream = nullptr;
+  bool stream_given = false;
+
+  std::span<const TensorArg> given_tensors() const { return {tensors.data(), tensor_count}; }
+};
+
+}  // namespace apb

@@ -1,0 +1,103 @@
+#include "driver.h"
+
+#include <array>
+#include <cstring>
+
+namespace apb {
+namespace {
+
+// hipDeviceProp_t as hipGetDevicePropertiesR0600 fills it. The symbol's name carries the layout's version (HIP 6.0),
+// so these offsets do not move; hipDeviceGetAttribute's numbers did, between HIP 5 and 6.
+constexpr std::size_t kPropertiesSize = 1472;
+constexpr std::size_t kPropertiesName = 0;           // char[256]
+constexpr std::size_t kPropertiesMemory = 288;       // size_t totalGlobalMem
+constexpr std::size_t kPropertiesLds = 296;          // size_t sharedMemPerBlock
+constexpr std::size_t kPropertiesComputeUnits = 388;  // int multiProcessorCount
+constexpr std::size_t kPropertiesArch = 1160;        // char gcnArchName[256]
+constexpr std::size_t kPropertiesText = 256;
+
+// CUdevice_attribute
+constexpr int kCudaMultiprocessors = 16;
+constexpr int kCudaMajor = 75;
+constexpr int kCudaMinor = 76;
+constexpr int kCudaLdsOptIn = 97;
+
+template <class Value>
+Value read(const std::uint8_t* at) {
+  Value value;
+  std::memcpy(&value, at, sizeof value);
+  return value;
+}
+
+std::string bounded_text(const std::uint8_t* at, std::size_t size) {
+  const char* text = reinterpret_cast<const char*>(at);
+  return std::string(text, ::strnlen(text, size));
+}
+
+}  // namespace
+
+std::string Driver::code_text(int code) const {
+  const char* name = nullptr;
+  if (table.error_name != nullptr) name = table.error_name(code);
+  if (table.error_name_into != nullptr && table.error_name_into(code, &name) != 0) name = nullptr;
+  return cat(name == nullptr ? "error" : name, " (", code, ")");
+}
+
+bool Driver::fail(ErrorKind kind, std::string asked, const char* call, int code, Error& error) const {
+  const char* prefix = is_hip() ? "hip" : "cu";
+  return error.set(kind, std::move(asked), cat(prefix, call, " answered ", code_text(code)),
+                   cat("The driver library is ", path, "; look the code up in its documentation"));
+}
+
+bool Driver::facts(int ordinal, DeviceFacts& out, Error& error) const {
+  const std::string asked = cat("asking for ", kVendors[static_cast<std::size_t>(vendor)], " device ", ordinal);
+  if (devices == 0) {
+    return error.set(ErrorKind::NoDevice, asked, cat("the driver ", path, " reports no GPU"),
+                     "Check that the GPU's device files are visible in this container and to this user");
+  }
+  if (ordinal < 0 || ordinal >= devices) {
+    return error.set(ErrorKind::NoDevice, asked, cat("there are ", devices, " devices"),
+                     cat("Use an ordinal from 0 to ", devices - 1));
+  }
+  return is_hip() ? hip_facts(ordinal, out, error) : cuda_facts(ordinal, out, error);
+}
+
+bool Driver::hip_facts(int ordinal, DeviceFacts& out, Error& error) const {
+  // Larger than the struct is today: a later minor release may append fields behind the known ones.
+  alignas(16) std::array<std::uint8_t, 4 * kPropertiesSize> properties{};
+  const int code = table.device_properties(properties.data(), ordinal);
+  if (code != 0) return fail(ErrorKind::Driver, cat("reading the properties of device ", ordinal), "GetDeviceProperties", code, error);
+  out.name = bounded_text(properties.data() + kPropertiesName, kPropertiesText);
+  out.arch = bounded_text(properties.data() + kPropertiesArch, kPropertiesText);
+  out.compute_units = read<int>(properties.data() + kPropertiesComputeUnits);
+  out.memory_bytes = read<std::uint64_t>(properties.data() + kPropertiesMemory);
+  out.lds_bytes = read<std::uint64_t>(properties.data() + kPropertiesLds);
+  return true;
+}
+
+bool Driver::cuda_facts(int ordinal, DeviceFacts& out, Error& error) const {
+  const std::string asked = cat("reading the attributes of device ", ordinal);
+  int device = 0;
+  if (const int code = table.device_get(&device, ordinal); code != 0) {
+    return fail(ErrorKind::Driver, asked, "DeviceGet", code, error);
+  }
+  std::array<char, 256> name{};
+  if (const int code = table.device_name(name.data(), static_cast<int>(name.size()) - 1, device); code != 0) {
+    return fail(ErrorKind::Driver, asked, "DeviceGetName", code, error);
+  }
+  std::size_t memory = 0;
+  if (const int code = table.device_memory(&memory, device); code != 0) {
+    return fail(ErrorKind::Driver, asked, "DeviceTotalMem", code, error);
+  }
+  std::array<int, 4> values{};
+  const std::array<int, 4> attributes{kCudaMultiprocessors, kCudaMajor, kCudaMinor, kCudaLdsOptIn};
+  for (std::size_t i = 0; i < attributes.size(); ++i) {
+    if (const int code = table.device_attribute(&values[i], attributes[i], device); code != 0) {
+      return fail(ErrorKind::Driver, asked, "DeviceGetAttribute", code, error);
+    }
+  }
+  out = {name.data(), cat("sm_", values[1], values[2]), values[0], memory, static_cast<std::uint64_t>(values[3])};
+  return true;
+}
+
+}  // namespace apb

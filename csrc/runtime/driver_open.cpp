@@ -1,0 +1,227 @@
+// Finds, opens and initialises the driver library; probing lives here, deciding in driver.cpp's users.
+#include <dlfcn.h>
+#include <link.h>
+#include <pthread.h>
+
+#include <array>
+#include <atomic>
+#include <climits>
+#include <cstdlib>
+#include <mutex>
+#include <string_view>
+#include <vector>
+
+#include "driver.h"
+
+namespace apb {
+namespace {
+
+struct VendorNames {
+  const char* stem;         // base names of loaded libraries start with it
+  const char* environment;  // a path in here goes before the system's library
+  std::array<const char*, 3> system;
+  const char* fix;
+};
+
+constexpr std::array<VendorNames, 2> kNames{{
+    {"libamdhip64", "AITER_PREBUILT_HIP", {"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so"},
+     "Install ROCm's HIP runtime or a ROCm build of torch, or set AITER_PREBUILT_HIP to the path of libamdhip64.so"},
+    {"libcuda.", "AITER_PREBUILT_CUDA", {"libcuda.so.1", "libcuda.so", nullptr},
+     "Install the NVIDIA driver, or set AITER_PREBUILT_CUDA to the path of libcuda.so.1"},
+}};
+
+std::mutex open_mutex;
+std::array<std::atomic<Driver*>, 2> ready_drivers{};
+std::array<void*, 2> handles{};            // under open_mutex
+std::array<std::string, 2> handle_paths;  // under open_mutex
+std::atomic<bool> any_opened{false};
+std::atomic<bool> is_forked_child{false};
+
+struct LoadedSearch {
+  std::string_view stem;
+  std::string path;
+};
+
+int look_at_library(dl_phdr_info* info, std::size_t, void* context) {
+  auto& search = *static_cast<LoadedSearch*>(context);
+  const std::string_view path = info->dlpi_name == nullptr ? "" : info->dlpi_name;
+  const std::size_t slash = path.rfind('/');
+  const std::string_view base = slash == std::string_view::npos ? path : path.substr(slash + 1);
+  if (base.starts_with(search.stem) && base.find(".so") != std::string_view::npos) {
+    search.path = std::string(path);
+    return 1;
+  }
+  return 0;
+}
+
+std::string loaded_library(const char* stem) {
+  LoadedSearch search{stem, {}};
+  ::dl_iterate_phdr(look_at_library, &search);
+  return search.path;
+}
+
+std::string real_path(const std::string& path) {
+  std::array<char, PATH_MAX> buffer;
+  return ::realpath(path.c_str(), buffer.data()) == nullptr ? path : std::string(buffer.data());
+}
+
+const char* last_dl_error() {
+  const char* text = ::dlerror();
+  return text == nullptr ? "no reason given" : text;
+}
+
+// Opens the library into handles[]; false with an Error.
+bool open_library(std::size_t vendor, const std::string& path, Error& error) {
+  const VendorNames& names = kNames[vendor];
+  const std::string asked = cat("opening the ", kVendors[vendor], " driver");
+  const std::string loaded = loaded_library(names.stem);
+  if (!loaded.empty() && !path.empty() && real_path(loaded) != real_path(path)) {
+    return error.set(ErrorKind::Driver, asked, cat("this process uses ", loaded, " already, and ", path, " is another one"),
+                     "Two runtimes in one process corrupt each other: leave the path out");
+  }
+  const char* environment = std::getenv(names.environment);
+  std::vector<std::string> candidates;
+  if (!loaded.empty()) {
+    candidates.push_back(loaded);
+  } else if (!path.empty()) {
+    candidates.push_back(path);
+  } else if (environment != nullptr && environment[0] != '\0') {
+    candidates.emplace_back(environment);
+  } else {
+    for (const char* name : names.system) {
+      if (name != nullptr) candidates.emplace_back(name);
+    }
+  }
+  std::string reasons;
+  for (const std::string& candidate : candidates) {
+    handles[vendor] = ::dlopen(candidate.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (handles[vendor] != nullptr) {
+      handle_paths[vendor] = candidate;
+      return true;
+    }
+    reasons += cat(reasons.empty() ? "" : "; ", last_dl_error());
+  }
+  return error.set(ErrorKind::Driver, asked, reasons, names.fix);
+}
+
+// Fills one entry of the table; remembers the first symbol that is missing.
+struct Resolver {
+  void* handle;
+  const char* missing = nullptr;
+
+  template <class Function>
+  void operator()(Function& entry, const char* symbol) {
+    entry = reinterpret_cast<Function>(::dlsym(handle, symbol));
+    if (entry == nullptr && missing == nullptr) missing = symbol;
+  }
+};
+
+const char* fill_hip(void* handle, DriverTable& table) {
+  Resolver get{handle};
+  get(table.init, "hipInit");
+  get(table.device_count, "hipGetDeviceCount");
+  get(table.version, "hipRuntimeGetVersion");
+  get(table.device_properties, "hipGetDevicePropertiesR0600");
+  get(table.get_device, "hipGetDevice");
+  get(table.set_device, "hipSetDevice");
+  get(table.error_name, "hipGetErrorName");
+  get(table.module_load_data, "hipModuleLoadData");
+  get(table.module_get_function, "hipModuleGetFunction");
+  get(table.launch, "hipModuleLaunchKernel");
+  get(table.stream_is_capturing, "hipStreamIsCapturing");
+  get(table.malloc_async, "hipMallocAsync");
+  get(table.free_async, "hipFreeAsync");
+  return get.missing;
+}
+
+const char* fill_cuda(void* handle, DriverTable& table) {
+  Resolver get{handle};
+  get(table.init, "cuInit");
+  get(table.device_count, "cuDeviceGetCount");
+  get(table.version, "cuDriverGetVersion");
+  get(table.error_name_into, "cuGetErrorName");
+  get(table.device_get, "cuDeviceGet");
+  get(table.device_name, "cuDeviceGetName");
+  get(table.device_attribute, "cuDeviceGetAttribute");
+  get(table.device_memory, "cuDeviceTotalMem_v2");
+  get(table.primary_context_retain, "cuDevicePrimaryCtxRetain");
+  get(table.context_get, "cuCtxGetCurrent");
+  get(table.context_set, "cuCtxSetCurrent");
+  get(table.context_push, "cuCtxPushCurrent_v2");
+  get(table.context_pop, "cuCtxPopCurrent_v2");
+  get(table.module_load_data, "cuModuleLoadData");
+  get(table.module_get_function, "cuModuleGetFunction");
+  get(table.launch, "cuLaunchKernel");
+  get(table.function_set_attribute, "cuFuncSetAttribute");
+  get(table.stream_is_capturing, "cuStreamIsCapturing");
+  get(table.malloc_async, "cuMemAllocAsync");
+  get(table.free_async, "cuMemFreeAsync");
+  return get.missing;
+}
+
+// "No GPU" has the number 100 in both APIs.
+constexpr int kNoDevice = 100;
+
+bool initialise(Driver& driver, std::size_t vendor, Error& error) {
+  const std::string asked = cat("starting the ", kVendors[vendor], " driver");
+  const char* missing = driver.is_hip() ? fill_hip(handles[vendor], driver.table) : fill_cuda(handles[vendor], driver.table);
+  if (missing != nullptr) {
+    return error.set(ErrorKind::Driver, asked, cat(driver.path, " has no ", missing),
+                     driver.is_hip() ? "It is older than HIP 6.0: update ROCm" : "It is older than CUDA 11.2: update the driver");
+  }
+  if (const int code = driver.table.init(0); code != 0 && code != kNoDevice) {
+    return driver.fail(ErrorKind::Driver, asked, "Init", code, error);
+  }
+  if (const int code = driver.table.device_count(&driver.devices); code != 0) {
+    if (code != kNoDevice) return driver.fail(ErrorKind::Driver, asked, "GetDeviceCount", code, error);
+    driver.devices = 0;
+  }
+  if (const int code = driver.table.version(&driver.version); code != 0) {
+    return driver.fail(ErrorKind::Driver, asked, "GetVersion", code, error);
+  }
+  return true;
+}
+
+void after_fork_in_child() {
+  if (any_opened.load(std::memory_order_relaxed)) is_forked_child.store(true, std::memory_order_relaxed);
+}
+
+}  // namespace
+
+Driver* opened_driver(Vendor vendor) {
+  return ready_drivers[static_cast<std::size_t>(vendor)].load(std::memory_order_acquire);
+}
+
+bool forked_after_open() { return is_forked_child.load(std::memory_order_relaxed); }
+
+bool fork_error(std::string asked, Error& error) {
+  return error.set(ErrorKind::Fork, std::move(asked), "this process is a fork of one that had opened the GPU driver",
+                   "Start workers with the 'spawn' method, or fork before the first GPU call");
+}
+
+Driver* open_driver(Vendor vendor, const std::string& path, Error& error) {
+  const auto index = static_cast<std::size_t>(vendor);
+  if (forked_after_open()) {
+    fork_error(cat("opening the ", kVendors[index], " driver"), error);
+    return nullptr;
+  }
+  const std::lock_guard lock(open_mutex);
+  if (Driver* ready = opened_driver(vendor)) {
+    if (path.empty() || real_path(path) == real_path(ready->path)) return ready;
+    error.set(ErrorKind::Driver, cat("opening ", path), cat("this process uses ", ready->path, " already"),
+              "Two runtimes in one process corrupt each other: leave the path out");
+    return nullptr;
+  }
+  if (handles[index] == nullptr && !open_library(index, path, error)) return nullptr;
+  if (!any_opened.exchange(true)) ::pthread_atfork(nullptr, nullptr, after_fork_in_child);
+  auto* driver = new Driver(vendor);
+  driver->path = handle_paths[index];
+  if (!initialise(*driver, index, error)) {
+    delete driver;
+    return nullptr;
+  }
+  ready_drivers[index].store(driver, std::memory_order_release);  // never freed: launches may come from any thread
+  return driver;
+}
+
+}  // namespace apb

@@ -1,0 +1,61 @@
+// A prepared launch: everything of a call that does not change while its key stays the same, laid out so that a
+// launch is a copy, a few patches and the driver's call.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "call.h"
+#include "module_cache.h"
+#include "select.h"
+
+namespace apb {
+
+enum class PatchKind : std::uint8_t { Tensor, Workspace, Float32, Float64 };
+
+// What to write into the kernargs at every call: the address of tensor `operand`, workspace + addend, or attribute
+// `operand` as a float.
+struct Patch {
+  PatchKind kind;
+  std::uint16_t operand;
+  std::uint16_t offset;
+  std::int64_t addend;
+};
+
+struct PreparedStep {
+  void* function;
+  const layout::Entry* entry;
+  std::array<std::uint32_t, 3> grid;
+  std::array<std::uint32_t, 3> block;
+  std::uint32_t lds;
+  std::uint32_t kernarg_size;
+  std::uint32_t kernargs;  // position in Prepared::kernargs
+  std::uint32_t first_patch;
+  std::uint32_t end_patch;
+};
+
+struct Prepared {
+  std::vector<std::uint64_t> key;  // filled in by the memo
+  const OperatorBlock* block = nullptr;
+  std::vector<PreparedStep> steps;  // without those whose grid has a zero
+  std::vector<Patch> patches;
+  std::vector<std::uint8_t> kernargs;
+  std::uint64_t workspace = 0;
+  std::uint32_t users = 0;  // calls between allocation and launch, during which other Python code may run
+  bool dropped = false;
+
+  // Deletes it now, or as soon as the last user is done.
+  static void drop(Prepared* prepared);
+};
+
+// Loads the kernels of `plan` on `device` (see Device::function for `check_capture`) and lays out the launch. Call it
+// without the GIL. Null with an Error.
+std::unique_ptr<Prepared> prepare(Device& device, const LaunchPlan& plan, bool check_capture, void* stream, Error& error);
+
+// Launches all steps in order. `launches` counts them. False with Launch, Driver or Fork.
+[[nodiscard]] bool launch(Device& device, Prepared& prepared, const Call& call, void* stream, std::uint64_t& launches,
+                          Error& error);
+
+}  // namespace apb

@@ -1,0 +1,246 @@
+#include "operator.h"
+
+#include "bundle_type.h"
+
+namespace apb {
+namespace {
+
+// The first given tensor of a parsed call, or null.
+const TensorArg* first_tensor(const Call& call) {
+  for (const TensorArg& tensor : call.given_tensors()) {
+    if (tensor.given) return &tensor;
+  }
+  return nullptr;
+}
+
+bool same_device(const TensorArg& tensor, const dlpack::Device& device) {
+  return tensor.device.id == device.id && vendor_of(tensor.device.type) == vendor_of(device.type);
+}
+
+}  // namespace
+
+bool ServedOperator::build(std::string_view name, PyObject* bundle_tuple, std::int64_t cus, Error& error) {
+  std::vector<Bundle*> opened;
+  const Py_ssize_t count = py::has_flag(bundle_tuple, py::kFlagTuple) ? PyTuple_Size(bundle_tuple) : -1;
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    PyObject* object = PyTuple_GetItem(bundle_tuple, i);
+    Bundle* bundle = bundle_of(object);
+    if (bundle == nullptr) break;
+    opened.push_back(bundle);
+    bundles.push_back(py::Ref::borrow(object));
+  }
+  if (count < 0 || opened.size() != static_cast<std::size_t>(count)) {
+    PyErr_SetString(PyExc_TypeError, "bundles must be a tuple of Bundle");
+    return error.set(ErrorKind::Raised, "", "", "");
+  }
+  if (!merge(name, opened, merged, error)) return false;
+  compute_units = cus;
+  parser = ArgumentParser(*merged.blocks.front());
+  for (const OperatorBlock* block : merged.blocks) {
+    address_use.alignment = std::max(address_use.alignment, block->address_use().alignment);
+    address_use.exact = address_use.exact || block->address_use().exact;
+  }
+  return true;
+}
+
+bool decide(const ServedOperator& served, const Call& call, std::vector<Frame>& frames, std::vector<Decision>& decisions,
+            LaunchPlan& plan, Error& error) {
+  frames.resize(served.merged.blocks.size());
+  for (std::size_t i = 0; i < frames.size(); ++i) {
+    if (!bind(*served.merged.blocks[i], call, served.compute_units, frames[i], error)) return false;
+  }
+  return select(served.merged, frames, served.compute_units, decisions, plan, error);
+}
+
+PyObject* Operator::call(PyObject* const* args, std::size_t count, PyObject* stream) {
+  ++stats_.calls;
+  OnDevice* on = current_;
+  if (on == nullptr || stream != nullptr) return call_slow(args, count, stream);
+  Call call;
+  MemoKey key;
+  if (!on->served.parser.parse_fast(args, count, call) || call.api == nullptr || !build_key(call, on->served.address_use, key)) {
+    return call_slow(args, count, stream);
+  }
+  // The key has the device of every tensor in it, and this memo only has keys of its own device.
+  Prepared* prepared = on->memo.find(key);
+  if (prepared == nullptr) return call_slow(args, count, stream);
+  void* handle = nullptr;
+  if (call.api->current_stream(on->where.type, on->where.id, &handle) != 0) [[unlikely]] {
+    return call_slow(args, count, stream);
+  }
+  ++stats_.memo_hits;
+  Error error;
+  if (!launch(*on->device, *prepared, call, handle, stats_.launches, error)) [[unlikely]] return py::raise(error);
+  Py_IncRef(py::none());
+  return py::none();
+}
+
+PyObject* Operator::call_slow(PyObject* const* args, std::size_t count, PyObject* stream) {
+  PyErr_Clear();  // the fast path may have left one; whatever is wrong is found again, and worded, below
+  Error error;
+  if (!run_slow(args, count, stream, error)) return py::raise(error);
+  Py_IncRef(py::none());
+  return py::none();
+}
+
+bool Operator::run_slow(PyObject* const* args, std::size_t count, PyObject* stream, Error& error) {
+  Call call;
+  CallStorage storage;
+  if (stream != nullptr && !py::is_none(stream)) {
+    if (!py::has_flag(stream, py::kFlagLong)) {
+      return error.set(ErrorKind::ArgumentKind, cat(name_, ": stream"), "it is no integer", "Pass the stream's handle as an int");
+    }
+    call.stream = reinterpret_cast<void*>(PyLong_AsUnsignedLongLongMask(stream));
+    call.stream_given = true;
+  }
+  Vendor vendor = Vendor::Amd;
+  int ordinal = 0;
+  if (!find_device(args, count, vendor, ordinal, error)) return false;
+  OnDevice* on = on_device(vendor, ordinal, error);
+  if (on == nullptr || !on->served.parser.parse(args, count, call, storage, error)) return false;
+  if (!call.stream_given && !current_stream(call, storage, on->where, call.stream, error)) return false;
+  MemoKey key;
+  Prepared* prepared = build_key(call, on->served.address_use, key) ? on->memo.find(key) : nullptr;
+  std::unique_ptr<Prepared> unkept;
+  if (prepared != nullptr) {
+    ++stats_.memo_hits;
+  } else {
+    prepared = prepare_call(*on, call, unkept, error);
+    if (prepared == nullptr) return false;
+  }
+  current_ = on;
+  return launch(*on->device, *prepared, call, call.stream, stats_.launches, error);
+}
+
+Prepared* Operator::prepare_call(OnDevice& on, const Call& call, std::unique_ptr<Prepared>& unkept, Error& error) {
+  std::vector<Frame> frames;
+  std::vector<Decision> decisions;
+  LaunchPlan plan;
+  if (!decide(on.served, call, frames, decisions, plan, error)) return nullptr;
+  {
+    const py::GilRelease released;
+    unkept = prepare(*on.device, plan, true, call.stream, error);
+  }
+  if (unkept == nullptr) return nullptr;
+  MemoKey key;
+  if (!build_key(call, on.served.address_use, key)) return unkept.get();
+  if (Prepared* other = on.memo.find(key)) return other;  // another thread was faster while the GIL was free
+  return on.memo.insert(key, std::move(unkept));
+}
+
+bool Operator::find_device(PyObject* const* args, std::size_t count, Vendor& vendor, int& ordinal, Error& error) const {
+  Error first;
+  bool seen = false;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (!looks_like_tensor(args[i])) continue;
+    Call call;
+    CallStorage storage;
+    TensorArg tensor;
+    Error problem;
+    const bool read = read_tensor(args[i], tensor, call, storage, problem);
+    if (read && vendor_of(tensor.device.type) >= 0) {
+      vendor = static_cast<Vendor>(vendor_of(tensor.device.type));
+      ordinal = tensor.device.id;
+      return true;
+    }
+    if (read) problem.set(ErrorKind::ArgumentDevice, "", "a tensor on the CPU", "Move the tensors to the GPU first");
+    if (!seen) {
+      first = std::move(problem);
+      first.asked = cat(name_, ": argument ", i + 1);
+    }
+    seen = true;
+  }
+  if (seen) {
+    error = std::move(first);
+    return false;
+  }
+  return error.set(ErrorKind::ArgumentKind, name_, cat("none of its ", count, " arguments is a tensor"),
+                   "Pass the tensors in the order of the signature");
+}
+
+Operator::OnDevice* Operator::on_device(Vendor vendor, int ordinal, Error& error) {
+  if (forked_after_open()) {
+    fork_error(cat("calling ", name_), error);
+    return nullptr;
+  }
+  const auto key = std::pair{vendor, ordinal};
+  if (const auto known = devices_.find(key); known != devices_.end()) return known->second.get();
+  auto made = std::make_unique<OnDevice>();
+  if (!resolve(vendor, ordinal, *made, error)) return nullptr;
+  Driver* driver = opened_driver(vendor);
+  if (driver == nullptr) {
+    const py::GilRelease released;
+    driver = open_driver(vendor, std::string(), error);
+  }
+  if (driver != nullptr) made->device = device_of(*driver, ordinal, error);
+  if (made->device == nullptr) return nullptr;
+  made->where = {vendor == Vendor::Amd ? dlpack::DeviceType::Rocm : dlpack::DeviceType::Cuda, ordinal};
+  return devices_.try_emplace(key, std::move(made)).first->second.get();
+}
+
+// Asks Python which bundles serve the device: resolve(vendor, ordinal) -> (bundles, compute units).
+bool Operator::resolve(Vendor vendor, int ordinal, OnDevice& out, Error& error) const {
+  const py::Ref arguments = py::tuple(2, [&](std::size_t i) {
+    return i == 0 ? py::text(kVendors[static_cast<std::size_t>(vendor)]) : py::integer(ordinal);
+  });
+  const py::Ref answer(arguments ? PyObject_CallObject(resolve_.get(), arguments.get()) : nullptr);
+  if (!answer) return error.set(ErrorKind::Raised, "", "", "");
+  std::int64_t compute_units = 0;
+  const bool pair = py::has_flag(answer.get(), py::kFlagTuple) && PyTuple_Size(answer.get()) == 2;
+  if (!pair || !py::read_integer(PyTuple_GetItem(answer.get(), 1), compute_units)) {
+    PyErr_SetString(PyExc_TypeError, "resolve must return (bundles, compute units)");
+    return error.set(ErrorKind::Raised, "", "", "");
+  }
+  return out.served.build(name_, PyTuple_GetItem(answer.get(), 0), compute_units, error);
+}
+
+PyObject* Operator::preload(Vendor vendor, int ordinal, PyObject* const* args, std::size_t count) {
+  Error error;
+  OnDevice* on = on_device(vendor, ordinal, error);
+  if (on == nullptr) return py::raise(error);
+  bool done = false;
+  if (args == nullptr) {
+    done = load_all(*on, error);
+  } else {
+    Call call;
+    CallStorage storage;
+    std::vector<Frame> frames;
+    std::vector<Decision> decisions;
+    LaunchPlan plan;
+    const bool parsed = on->served.parser.parse(args, count, call, storage, error);
+    const TensorArg* tensor = parsed ? first_tensor(call) : nullptr;
+    if (tensor != nullptr && !same_device(*tensor, on->where)) {
+      error.set(ErrorKind::ArgumentDevice, cat("preloading ", name_), "the tensors are on another device than the one named", "Name their device");
+    } else if (parsed && decide(on->served, call, frames, decisions, plan, error)) {
+      const py::GilRelease released;
+      done = prepare(*on->device, plan, false, nullptr, error) != nullptr;
+    }
+  }
+  if (!done) return py::raise(error);
+  Py_IncRef(py::none());
+  return py::none();
+}
+
+bool Operator::load_all(OnDevice& on, Error& error) const {
+  const py::GilRelease released;
+  for (const CandidateRef& at : on.served.merged.candidates) {
+    const OperatorBlock& block = *on.served.merged.blocks[at.block];
+    for (const layout::Step& step : block.array(on.served.merged.recipe(at).steps)) {
+      if (on.device->function(block, block.entries()[step.entry], 0, false, nullptr, error) == nullptr) return false;
+    }
+  }
+  return true;
+}
+
+PyObject* Operator::stats() const {
+  std::uint64_t memo_size = 0;
+  for (const auto& [key, on] : devices_) memo_size += on->memo.size();
+  const py::Ref out(PyDict_New());
+  const auto count = [](std::uint64_t value) { return py::integer(static_cast<std::int64_t>(value)); };
+  const bool done = out && py::put(out.get(), "calls", count(stats_.calls)) && py::put(out.get(), "memo_hits", count(stats_.memo_hits)) &&
+                    py::put(out.get(), "memo_size", count(memo_size)) && py::put(out.get(), "launches", count(stats_.launches)) &&
+                    py::put(out.get(), "modules_loaded", count(Device::modules_loaded()));
+  return done ? py::Ref::borrow(out.get()).release() : nullptr;
+}
+
+}  // namespace apb

@@ -1,0 +1,79 @@
+// One operator as callers see it: finds what serves the device of the call, binds, remembers, launches.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "arguments.h"
+#include "memo.h"
+#include "module_cache.h"
+#include "python_glue.h"
+#include "select.h"
+
+namespace apb {
+
+// The operator on one kind of device: the merged blocks of the bundles that serve it.
+struct ServedOperator {
+  std::vector<py::Ref> bundles;  // keeps them open
+  MergedOperator merged;
+  ArgumentParser parser;
+  AddressUse address_use;
+  std::int64_t compute_units = 0;
+
+  // Merges `bundles` (a tuple of Bundle). False with an Error, or Raised.
+  [[nodiscard]] bool build(std::string_view name, PyObject* bundle_tuple, std::int64_t cus, Error& error);
+};
+
+struct OperatorStats {
+  std::uint64_t calls = 0;
+  std::uint64_t memo_hits = 0;
+  std::uint64_t launches = 0;
+};
+
+class Operator {
+ public:
+  Operator(std::string name, py::Ref resolve) : name_(std::move(name)), resolve_(std::move(resolve)) {}
+
+  const std::string& name() const { return name_; }
+
+  // One call; `stream` is the keyword's value or null. None, or null with an exception set.
+  PyObject* call(PyObject* const* args, std::size_t count, PyObject* stream);
+
+  // The decisions for these arguments with these bundles; nothing is opened or launched.
+  PyObject* explain(PyObject* bundle_tuple, std::int64_t compute_units, PyObject* const* args, std::size_t count) const;
+
+  // Loads what a call with these arguments would launch, or all kernels when `args` is null.
+  PyObject* preload(Vendor vendor, int ordinal, PyObject* const* args, std::size_t count);
+
+  PyObject* stats() const;
+
+ private:
+  struct OnDevice {
+    ServedOperator served;
+    dlpack::Device where;  // as the tensors name it
+    Device* device = nullptr;
+    Memo memo;
+  };
+
+  PyObject* call_slow(PyObject* const* args, std::size_t count, PyObject* stream);
+  bool run_slow(PyObject* const* args, std::size_t count, PyObject* stream, Error& error);
+  bool find_device(PyObject* const* args, std::size_t count, Vendor& vendor, int& ordinal, Error& error) const;
+  OnDevice* on_device(Vendor vendor, int ordinal, Error& error);
+  bool resolve(Vendor vendor, int ordinal, OnDevice& out, Error& error) const;
+  Prepared* prepare_call(OnDevice& on, const Call& call, std::unique_ptr<Prepared>& unkept, Error& error);
+  bool load_all(OnDevice& on, Error& error) const;
+
+  std::string name_;
+  py::Ref resolve_;
+  std::map<std::pair<Vendor, int>, std::unique_ptr<OnDevice>> devices_;
+  OnDevice* current_ = nullptr;  // that of the last call
+  OperatorStats stats_;
+};
+
+// Binds one frame per block and selects.
+[[nodiscard]] bool decide(const ServedOperator& served, const Call& call, std::vector<Frame>& frames,
+                          std::vector<Decision>& decisions, LaunchPlan& plan, Error& error);
+
+}  // namespace apb

@@ -1,0 +1,159 @@
+#include "select.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace apb {
+namespace {
+
+bool types_fit(const OperatorBlock& block, const layout::Recipe& recipe, const Frame& frame) {
+  const auto types = block.array(recipe.types);
+  for (std::size_t i = 0; i < types.size(); ++i) {
+    if (frame.types[i] != kOpenType && frame.types[i] != types[i]) return false;
+  }
+  return true;
+}
+
+Decision judge(const MergedOperator& op, const CandidateRef& at, const Frame& frame) {
+  const OperatorBlock& block = *op.blocks[at.block];
+  const layout::Recipe& recipe = op.recipe(at);
+  Decision decision{at, Verdict::Accepted, 0, EvaluateStatus::Ok, 0, false, false, {}};
+  if (!types_fit(block, recipe, frame)) {
+    decision.verdict = Verdict::OtherTypes;
+    return decision;
+  }
+  const auto conditions = block.array(recipe.conditions);
+  for (std::uint32_t i = 0; i < conditions.size(); ++i) {
+    std::int64_t value = 0;
+    decision.condition = i;
+    decision.status = evaluate_program(block.code(conditions[i].code), frame.slots.data(), value);
+    if (decision.status != EvaluateStatus::Ok || value == 0) {
+      decision.verdict = decision.status == EvaluateStatus::Ok ? Verdict::ConditionFalse : Verdict::ConditionError;
+      return decision;
+    }
+  }
+  const Program cost = block.code(recipe.cost);
+  if (!cost.empty()) decision.status = evaluate_program(cost, frame.slots.data(), decision.cost);
+  if (decision.status != EvaluateStatus::Ok) decision.verdict = Verdict::CostError;
+  return decision;
+}
+
+// Marks the recipes that a tuned row of exactly this device and these values names.
+void mark_tuned(const MergedOperator& op, std::span<const Frame> frames, std::int64_t compute_units,
+                std::vector<Decision>& decisions) {
+  for (std::uint32_t b = 0; b < op.blocks.size(); ++b) {
+    const OperatorBlock& block = *op.blocks[b];
+    const auto slots = block.array(block.op().tuned_slots);
+    for (const layout::TunedRow& row : block.array(block.op().tuned)) {
+      const auto values = block.array(row.values);
+      bool equal = row.cus == compute_units;
+      for (std::size_t i = 0; equal && i < values.size(); ++i) equal = values[i] == frames[b].slots[slots[i]];
+      if (!equal) continue;
+      for (Decision& decision : decisions) {
+        if (decision.at.block == b && decision.at.recipe == row.recipe) decision.tuned = true;
+      }
+    }
+  }
+}
+
+// Better first: a tuned row, the order of the kernels, the cost; candidates come in a stable order.
+bool better(const Decision& a, const Decision& b) {
+  if (a.tuned != b.tuned) return a.tuned;
+  if (a.at.order != b.at.order) return a.at.order < b.at.order;
+  return a.cost < b.cost;
+}
+
+Decision* best_of(std::vector<Decision>& decisions) {
+  Decision* best = nullptr;
+  for (Decision& decision : decisions) {
+    if (decision.verdict == Verdict::Accepted && (best == nullptr || better(decision, *best))) best = &decision;
+  }
+  return best;
+}
+
+bool refuse_all(const MergedOperator& op, std::span<const Frame> frames, const std::vector<Decision>& decisions, Error& error) {
+  const bool types_only = !decisions.empty() && std::all_of(decisions.begin(), decisions.end(), [](const Decision& decision) {
+    return decision.verdict == Verdict::OtherTypes;
+  });
+  const std::string asked = cat(op.blocks.front()->name());
+  std::vector<std::string> reasons;
+  for (const Decision& decision : decisions) reasons.push_back(cat(op.label(decision.at), ": ", reason(op, frames, decision)));
+  if (types_only) {
+    std::string known;
+    for (const std::string& line : reasons) known += cat(known.empty() ? "" : "; ", line);
+    return error.set(ErrorKind::ArgumentDType, asked, cat("no kernel combines these types (", known, ")"), "Convert the tensors");
+  }
+  error.set(ErrorKind::NoKernel, asked, cat("all ", decisions.size(), " candidates were refused"),
+            "Change what the reasons below name, or install a bundle with more kernels");
+  error.reasons = std::move(reasons);
+  return false;
+}
+
+// "N = 4096, in_row = 4100": the symbols that a condition reads.
+std::string values_read(const OperatorBlock& block, layout::Code code, const Frame& frame) {
+  const auto names = block.array(block.op().slots);
+  std::vector<bool> used(names.size(), false);
+  note_slots(block.code(code), used);
+  std::string out;
+  for (std::size_t i = 0; i < used.size(); ++i) {
+    if (!used[i]) continue;
+    const std::string_view name = block.text(names[i]);
+    const bool address = name.starts_with('&');
+    const std::string value = address ? hex_text(static_cast<std::uint64_t>(frame.slots[i])) : cat(frame.slots[i]);
+    out += cat(out.empty() ? "" : ", ", name, " = ", value);
+  }
+  return out;
+}
+
+}  // namespace
+
+bool select(const MergedOperator& op, std::span<const Frame> frames, std::int64_t compute_units,
+            std::vector<Decision>& decisions, LaunchPlan& plan, Error& error) {
+  decisions.clear();
+  for (const CandidateRef& at : op.candidates) decisions.push_back(judge(op, at, frames[at.block]));
+  mark_tuned(op, frames, compute_units, decisions);
+  while (Decision* best = best_of(decisions)) {
+    if (plan_launch(op, best->at, frames[best->at.block], plan, best->problem)) {
+      best->chosen = true;
+      return true;
+    }
+    best->verdict = Verdict::NotLaunchable;
+  }
+  return refuse_all(op, frames, decisions, error);
+}
+
+std::string reason(const MergedOperator& op, std::span<const Frame> frames, const Decision& decision) {
+  const OperatorBlock& block = *op.blocks[decision.at.block];
+  const layout::Recipe& recipe = op.recipe(decision.at);
+  const Frame& frame = frames[decision.at.block];
+  switch (decision.verdict) {
+    case Verdict::Accepted:
+      break;
+    case Verdict::OtherTypes: {
+      const auto variables = block.array(block.op().type_variables);
+      std::string types;
+      for (std::size_t i = 0; i < variables.size(); ++i) {
+        if (frame.types[i] != kOpenType) types += cat(types.empty() ? "" : ", ", block.text(variables[i].name), " is ", kDTypes[frame.types[i]].name);
+      }
+      return cat("made for other types: ", types, " in this call");
+    }
+    case Verdict::ConditionFalse:
+    case Verdict::ConditionError: {
+      const layout::Condition& condition = block.array(recipe.conditions)[decision.condition];
+      const std::string values = values_read(block, condition.code, frame);
+      const bool failed = decision.verdict == Verdict::ConditionError;
+      return cat("needs ", block.text(condition.text), failed ? cat(" (", evaluate_text(decision.status), ")") : std::string(),
+                 values.empty() ? "" : ", and ", values);
+    }
+    case Verdict::CostError:
+      return cat("its cost cannot be computed: ", evaluate_text(decision.status));
+    case Verdict::NotLaunchable:
+      return decision.problem;
+  }
+  if (decision.chosen && decision.tuned) return "a tuned row names it";
+  if (decision.chosen) return cat("first accepted kernel of the order, lowest cost ", decision.cost);
+  if (decision.tuned) return "accepted and tuned, but another tuned row stands before it";
+  return cat("accepted with cost ", decision.cost, ", but another stands before it");
+}
+
+}  // namespace apb

@@ -1,0 +1,78 @@
+// The choice of a recipe: every candidate is judged, with the reason; then one is taken. explain() and the live call
+// use the same functions, so that what one says the other does.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "bind.h"
+#include "bundle.h"
+#include "errors.h"
+
+namespace apb {
+
+// A recipe of one of the merged blocks. `order` is the place of its kernel in the operator's order.
+struct CandidateRef {
+  std::uint32_t block;
+  std::uint32_t recipe;
+  std::uint32_t order;
+};
+
+// The blocks of one operator from the bundles that serve one device, as one operator.
+struct MergedOperator {
+  std::vector<const OperatorBlock*> blocks;
+  std::vector<CandidateRef> candidates;  // by order, then in the order of the bundles and their recipes
+
+  const layout::Recipe& recipe(const CandidateRef& at) const { return blocks[at.block]->recipes()[at.recipe]; }
+  const layout::Kernel& kernel(const CandidateRef& at) const { return blocks[at.block]->kernels()[recipe(at).kernel]; }
+  // "rmsnorm[BLOCK1024-EVEN1] T=bf16"
+  std::string label(const CandidateRef& at) const;
+};
+
+// Merges the blocks of `name` in `bundles` (those without it are passed over). False with NoOperator, BundleDamaged or
+// BundleConflict (signatures that differ, or one kernel, variant and types twice).
+[[nodiscard]] bool merge(std::string_view name, std::span<Bundle* const> bundles, MergedOperator& out, Error& error);
+
+enum class Verdict : std::uint8_t { Accepted, OtherTypes, ConditionFalse, ConditionError, CostError, NotLaunchable };
+
+struct Decision {
+  CandidateRef at;
+  Verdict verdict;
+  std::uint32_t condition;  // position of the one that failed
+  EvaluateStatus status;
+  std::int64_t cost;
+  bool tuned;
+  bool chosen;
+  std::string problem;  // NotLaunchable
+};
+
+// One launch with its numbers: grid in workgroups, values of the integer arguments in their order.
+struct StepPlan {
+  const layout::Step* step;
+  const layout::Entry* entry;
+  std::array<std::uint32_t, 3> grid;
+  std::uint32_t lds;
+  std::vector<std::int64_t> integers;  // one per argument; ARG_WORKSPACE: the byte offset, others 0
+};
+
+struct LaunchPlan {
+  const OperatorBlock* block = nullptr;
+  std::vector<StepPlan> steps;
+  std::uint64_t workspace = 0;
+};
+
+// Judges every candidate for the bound frames (one per block) and marks the chosen one; `plan` is its launch. False
+// when none is left, with NoKernel, or ArgumentDType when the types alone refuse all.
+[[nodiscard]] bool select(const MergedOperator& op, std::span<const Frame> frames, std::int64_t compute_units,
+                          std::vector<Decision>& decisions, LaunchPlan& plan, Error& error);
+
+// The numbers of one candidate's launch; false with the reason why it cannot be launched.
+[[nodiscard]] bool plan_launch(const MergedOperator& op, const CandidateRef& at, const Frame& frame, LaunchPlan& plan,
+                               std::string& problem);
+
+// Why `decision` was taken or refused, for people.
+std::string reason(const MergedOperator& op, std::span<const Frame> frames, const Decision& decision);
+
+}  // namespace apb

@@ -1,0 +1,139 @@
+#include "tensor.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "tensor_fallback.h"
+
+namespace apb {
+
+CachedType hot_type;
+
+namespace {
+
+// Types in use at one time are few: torch.Tensor, Parameter, a wrapper or two. A program with more than these pays
+// one attribute lookup per tensor for the rest.
+constexpr std::size_t kCachedTypes = 32;
+std::array<CachedType, kCachedTypes> cached_types;
+std::size_t cached_count = 0;
+
+const dlpack::ExchangeApi* look_up(PyTypeObject* type) {
+  const py::Ref capsule(PyObject_GetAttrString(reinterpret_cast<PyObject*>(type), "__dlpack_c_exchange_api__"));
+  if (!capsule || PyCapsule_IsValid(capsule.get(), "dlpack_exchange_api") == 0) {
+    PyErr_Clear();
+    return nullptr;
+  }
+  auto* header = static_cast<dlpack::ExchangeHeader*>(PyCapsule_GetPointer(capsule.get(), "dlpack_exchange_api"));
+  // A newer major version has another layout; the exporter may chain an older table behind it.
+  while (header != nullptr && header->version.major != dlpack::kMajor) header = header->previous;
+  return reinterpret_cast<const dlpack::ExchangeApi*>(header);
+}
+
+bool is_true(PyObject* object, const char* attribute) {
+  const py::Ref value(PyObject_GetAttrString(object, attribute));
+  if (!value) PyErr_Clear();
+  return value.get() == py::true_object();
+}
+
+// The exporter raised: meta tensors do, and so do sparse ones.
+bool refuse_export(PyObject* object, Error& error) {
+  const std::string text = py::take_exception_text();
+  if (is_true(object, "is_meta")) {
+    return error.set(ErrorKind::ArgumentDevice, "", cat("a meta tensor has no memory (", text, ")"), "Pass a tensor with storage");
+  }
+  return error.set(ErrorKind::ArgumentKind, "", cat("its framework does not export it: ", text), "Pass a dense tensor on the GPU");
+}
+
+bool read_through_api(PyObject* object, const dlpack::ExchangeApi* api, TensorArg& out, Call& call, CallStorage& storage,
+                      Error& error) {
+  dlpack::Tensor tensor;
+  if (api->borrow != nullptr) {
+    if (api->borrow(object, &tensor) != 0) return refuse_export(object, error);
+  } else {
+    dlpack::ManagedTensorVersioned* managed = nullptr;
+    if (api->managed_from_object(object, &managed) != 0) return refuse_export(object, error);
+    tensor = managed->tensor;
+    storage.copy_shape(tensor);
+    // The caller's own reference keeps the memory alive, so that the managed tensor can go at once.
+    if (managed->deleter != nullptr) managed->deleter(managed);
+  }
+  if (call.api == nullptr) call.api = api;
+  if (!fill_from_dlpack(tensor, out)) out.strides = storage.dense_strides(out.shape, out.ndim);
+  return true;
+}
+
+}  // namespace
+
+const dlpack::ExchangeApi* find_exchange_api(PyTypeObject* type) {
+  for (std::size_t i = 0; i < cached_count; ++i) {
+    if (cached_types[i].type == type) return cached_types[i].api;
+  }
+  const CachedType found{type, look_up(type)};
+  if (cached_count < kCachedTypes) {
+    Py_IncRef(reinterpret_cast<PyObject*>(type));
+    cached_types[cached_count++] = found;
+    if (hot_type.type == nullptr && found.api != nullptr) hot_type = found;
+  }
+  return found.api;
+}
+
+void CallStorage::copy_shape(dlpack::Tensor& tensor) {
+  const auto rank = static_cast<std::size_t>(std::max(tensor.ndim, 0));
+  const auto copy = [&](std::int64_t*& values) {
+    if (values == nullptr) return;
+    std::int64_t* kept = array(rank);
+    std::copy_n(values, rank, kept);
+    values = kept;
+  };
+  copy(tensor.shape);
+  copy(tensor.strides);
+}
+
+std::int64_t* CallStorage::array(std::size_t count) {
+  arrays.push_back(std::make_unique<std::int64_t[]>(count + 1));
+  return arrays.back().get();
+}
+
+const std::int64_t* CallStorage::dense_strides(const std::int64_t* shape, std::int32_t ndim) {
+  std::int64_t* strides = array(static_cast<std::size_t>(std::max(ndim, 0)));
+  std::int64_t stride = 1;
+  for (std::int32_t d = ndim; d-- > 0;) {
+    strides[d] = stride;
+    if (__builtin_mul_overflow(stride, shape[d] > 1 ? shape[d] : 1, &stride)) stride = 0;
+  }
+  return strides;
+}
+
+bool read_tensor(PyObject* object, TensorArg& out, Call& call, CallStorage& storage, Error& error) {
+  if (py::is_none(object)) {
+    out.given = false;
+    return true;
+  }
+  if (py::has_flag(object, py::kFlagTuple)) return read_raw_tuple(object, out, storage, error);
+  if (const dlpack::ExchangeApi* api = exchange_api(py::type_of(object))) {
+    return read_through_api(object, api, out, call, storage, error);
+  }
+  if (has_attribute(object, "data_ptr")) return read_torch_like(object, out, storage, error);
+  if (has_attribute(object, "__dlpack__")) return read_dlpack_object(object, out, call, storage, error);
+  const py::Ref name(PyObject_GetAttrString(reinterpret_cast<PyObject*>(py::type_of(object)), "__name__"));
+  std::string_view text = "?";
+  if (!name || !py::read_text(name.get(), text)) PyErr_Clear();
+  return error.set(ErrorKind::ArgumentKind, "", cat("an object of type ", text, " is no tensor"),
+                   "Pass a tensor, or (address, dtype, shape, strides, (vendor, ordinal))");
+}
+
+bool looks_like_tensor(PyObject* object) {
+  return !py::is_none(object) && (py::has_flag(object, py::kFlagTuple) || exchange_api(py::type_of(object)) != nullptr ||
+                                  has_attribute(object, "data_ptr") || has_attribute(object, "__dlpack__"));
+}
+
+bool current_stream(const Call& call, const CallStorage& storage, dlpack::Device device, void*& stream, Error& error) {
+  stream = nullptr;
+  if (call.api != nullptr) {
+    if (call.api->current_stream(device.type, device.id, &stream) == 0) return true;
+    return error.set(ErrorKind::ArgumentDevice, "asking for the current stream", py::take_exception_text(), "Pass stream= explicitly");
+  }
+  return storage.torch_like == nullptr || torch_stream(device.id, stream, error);
+}
+
+}  // namespace apb

@@ -1,0 +1,77 @@
+// From Python objects to TensorArg. The fast way is DLPack's C exchange API, looked up once per type; then, slower:
+// raw-pointer tuples, objects like old torch tensors (data_ptr), objects with __dlpack__. The GIL is held.
+//
+// What this cannot see: a lazily negated or conjugated torch tensor (is_neg, is_conj) exports its memory as it is, and
+// DLPack has no flag for it. Such views of real types come only from parts of complex tensors.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "call.h"
+#include "errors.h"
+#include "python_glue.h"
+
+namespace apb {
+
+// What must live until the call ends; empty, and free, for tensors that come through the exchange API.
+struct CallStorage {
+  std::vector<std::unique_ptr<std::int64_t[]>> arrays;
+  std::vector<py::Ref> objects;
+  PyObject* torch_like = nullptr;  // borrowed: a tensor whose stream torch.cuda has to be asked for
+
+  // Room for `count` numbers, alive as long as this.
+  std::int64_t* array(std::size_t count);
+  // The strides of dense memory, for tensors that come without.
+  const std::int64_t* dense_strides(const std::int64_t* shape, std::int32_t ndim);
+  // Replaces the tensor's shape and strides by copies.
+  void copy_shape(dlpack::Tensor& tensor);
+};
+
+// The exchange API of a type, or null. Found once per type; types in the cache are kept alive.
+struct CachedType {
+  PyTypeObject* type = nullptr;
+  const dlpack::ExchangeApi* api = nullptr;
+};
+extern CachedType hot_type;
+const dlpack::ExchangeApi* find_exchange_api(PyTypeObject* type);
+
+inline const dlpack::ExchangeApi* exchange_api(PyTypeObject* type) {
+  return type == hot_type.type ? hot_type.api : find_exchange_api(type);
+}
+
+inline bool fill_from_dlpack(const dlpack::Tensor& tensor, TensorArg& out) {
+  out.address = reinterpret_cast<std::uint64_t>(tensor.data) + (tensor.data == nullptr ? 0 : tensor.byte_offset);
+  out.shape = tensor.shape;
+  out.strides = tensor.strides;
+  out.ndim = tensor.ndim;
+  out.dtype = pack_dtype(tensor.dtype.code, tensor.dtype.bits, tensor.dtype.lanes);
+  out.device = tensor.device;
+  out.given = true;
+  return tensor.strides != nullptr || tensor.ndim == 0;
+}
+
+// The fast way alone: None, or a tensor whose type has the exchange API with explicit strides. False: take the other
+// (a Python exception may be set; read_tensor meets it again).
+inline bool read_tensor_fast(PyObject* object, TensorArg& out, Call& call) {
+  if (py::is_none(object)) {
+    out.given = false;
+    return true;
+  }
+  const dlpack::ExchangeApi* api = exchange_api(py::type_of(object));
+  dlpack::Tensor tensor;
+  if (api == nullptr || api->borrow == nullptr || api->borrow(object, &tensor) != 0) return false;
+  if (call.api == nullptr) call.api = api;
+  return fill_from_dlpack(tensor, out);
+}
+
+// Every way. False with an ArgumentKind or ArgumentDevice error whose `asked` the caller fills in; no exception is set.
+[[nodiscard]] bool read_tensor(PyObject* object, TensorArg& out, Call& call, CallStorage& storage, Error& error);
+
+// Could `object` be meant as a tensor? For finding the device of a call whose signature is not known yet.
+bool looks_like_tensor(PyObject* object);
+
+// The stream to launch on when the caller gave none: the current one of the first tensor's framework, else the default.
+[[nodiscard]] bool current_stream(const Call& call, const CallStorage& storage, dlpack::Device device, void*& stream, Error& error);
+
+}  // namespace apb

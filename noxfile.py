@@ -1,0 +1,135 @@
+"""The commands of this repository. A fresh machine needs Python and pip, nothing else: no apt, no root, no ROCm.
+
+    python3 -m pip install nox
+    python3 -m nox -s demo      from manifests to installed wheels, and one operator end to end
+    python3 -m nox -s tests     all tests
+    python3 -m nox              lint and tests
+
+CI calls the same sessions (``.ci/run``, ``ci/github-workflow.yml``).
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import nox
+
+nox.needs_version = ">=2025.2.9"
+nox.options.default_venv_backend = "virtualenv"  # uv does not read pip's configuration (find-links, extra indexes)
+nox.options.reuse_venv = "yes"
+nox.options.sessions = ["lint", "tests"]
+
+ROOT = Path(__file__).resolve().parent
+BUILD = ROOT / "build"
+DIST = ROOT / "dist"
+PROJECT = nox.project.load_toml("pyproject.toml")
+EXTRAS = "gfx942,gfx950,gfx950-ck"
+#: Triton has no wheel for CPython 3.10. What is built serves 3.10; only the machine that builds needs a later one.
+OLDEST_BUILD_PYTHON = (3, 11)
+LATER_PYTHONS = ("3.14", "3.13", "3.12", "3.11")
+ENVIRONMENT = {"PYTHONPATH": str(ROOT / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+def build_python() -> str | None:
+    """The interpreter of sessions that compile: this one, or a later one that is installed. None is this one."""
+    if sys.version_info >= OLDEST_BUILD_PYTHON:
+        return None
+    return next((version for version in LATER_PYTHONS if shutil.which(f"python{version}")), None)
+
+
+def groups(*names: str) -> list[str]:
+    """Requirements of dependency groups of ``pyproject.toml``, every one an exact pin."""
+    return list(nox.project.dependency_groups(PROJECT, *names))
+
+
+def install_build(session: nox.Session) -> None:
+    """The hermetic toolchain (pinned with hashes) and what the pipeline imports."""
+    if sys.version_info < OLDEST_BUILD_PYTHON and build_python() is None:
+        session.error("building needs Python 3.11 or later (Triton has no wheel for 3.10); the wheels made then serve 3.10 too")
+    session.install("--require-hashes", "--no-deps", "-r", "build_tools/requirements.txt")
+    session.install(*groups("build"))
+
+
+def install_torch(session: nox.Session) -> None:
+    """The CPU build of torch, for the reference functions of the tests; never gigabytes of CUDA libraries."""
+    (pin,) = groups("torch")
+    report = session.create_tmp() + "/torch.json"
+    session.run("python", "-m", "pip", "install", "-q", "--dry-run", "--report", report, pin, silent=True)
+    chosen = {row["metadata"]["name"]: row for row in json.loads(Path(report).read_text())["install"]}
+    cuda = sorted(name for name in chosen if name.startswith(("nvidia-", "cuda-")))
+    if cuda:
+        session.error(
+            f"pip would install the CUDA build of {pin} with {', '.join(cuda[:3])}, ...; the tests need the CPU build. "
+            "Point pip at PyTorch's CPU index (pytorch.org, Get Started, CPU), for example with PIP_EXTRA_INDEX_URL, "
+            "or at a folder with the wheel, with PIP_FIND_LINKS"
+        )
+    session.install(pin)
+
+
+def build_tools(session: nox.Session, *words: str) -> None:
+    """Run one verb of the pipeline."""
+    session.run("python", "-m", "build_tools", *words, env=ENVIRONMENT)
+
+
+def generated(session: nox.Session) -> None:
+    """Put the native extension beside its package in ``src`` and the wheels into ``dist``."""
+    build_tools(session, "build")
+    build_tools(session, "wheels", "--output", str(DIST))
+    session.run("python", "-m", "build_tools.runtime_wheel", "--unpack", str(DIST), env=ENVIRONMENT)
+
+
+@nox.session(python=build_python())
+def tests(session: nox.Session) -> None:
+    """Compile everything, pack it, and run all tests: unit, native, build, dist, gpu (skipped without a GPU)."""
+    install_build(session)
+    session.install(*groups("test"))
+    install_torch(session)
+    generated(session)
+    environment = {**ENVIRONMENT, "AITER_PREBUILT_DIST": str(DIST)}
+    session.run("python", "-m", "pytest", "-q", *session.posargs, env=environment)
+
+
+@nox.session(python=build_python())
+def wheels(session: nox.Session) -> None:
+    """All wheels of both profiles and all targets, in ``dist``."""
+    install_build(session)
+    build_tools(session, "build")
+    build_tools(session, "wheels", "--output", str(DIST))
+
+
+@nox.session(python=build_python())
+def demo(session: nox.Session) -> None:
+    """Build all wheels, install them in a clean environment, look at them there and run one operator where a GPU is."""
+    wheels(session)
+    clean = BUILD / "demo"
+    session.run(sys.executable, "-m", "virtualenv", "-q", "--clear", "--no-periodic-update", str(clean), external=True)
+    python = clean / "bin" / "python"
+    pip = (str(python), "-m", "pip", "install", "-q", "--no-index", "--find-links", str(DIST))
+    session.run(*pip, f"aiter-prebuilt[{EXTRAS}]", external=True)
+    session.run(*pip, "aiter-prebuilt[sm90]", external=True)
+    session.run(str(python), "-m", "pip", "list", external=True)
+    elsewhere = session.create_tmp()
+    with session.chdir(elsewhere):
+        for verb in ("doctor", "list", "verify"):
+            session.run(str(clean / "bin" / "aiter-prebuilt"), verb, external=True)
+        session.run(str(python), "-I", str(ROOT / "ci" / "demo_operator.py"), external=True)
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """ruff, mypy, and the manifests."""
+    session.install(*groups("lint", "build", "test"))
+    session.run("ruff", "check", ".")
+    session.run("ruff", "format", "--check", ".")
+    session.run("mypy")
+    build_tools(session, "lint")
+
+
+@nox.session
+def schema(session: nox.Session) -> None:
+    """Write the generated files again: manifest schema, C++ layout header, CI matrix and workflow."""
+    session.install(*groups("build"))
+    build_tools(session, "schema")

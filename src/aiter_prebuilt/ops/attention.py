@@ -1,0 +1,77 @@
+"""Flash attention, forward."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from aiter_prebuilt.dispatch import operator
+from aiter_prebuilt.ops._common import refuse, torch_dtype
+
+if TYPE_CHECKING:
+    import torch
+
+_flash_attn_func = operator("flash_attn_func")
+
+
+def flash_attn_func(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    dropout_p: float = 0.0,
+    softmax_scale: float | None = None,
+    causal: bool = False,
+    window_size: tuple[int, ...] = (-1, -1, 0),
+    bias: torch.Tensor | None = None,
+    alibi_slopes: torch.Tensor | None = None,
+    deterministic: bool = True,
+    return_lse: bool = False,
+    return_attn_probs: bool = False,
+    how_v3_bf16_cvt: int = 1,
+    cu_seqlens_q: torch.Tensor | None = None,
+    cu_seqlens_kv: torch.Tensor | None = None,
+    sink_ptr: torch.Tensor | None = None,
+    num_splits: int = 0,
+) -> Any:
+    """``softmax(q @ k.T * softmax_scale) @ v`` per head, with grouped queries; dense, forward only.
+
+    Args:
+        q: [b, sq, hq, d] bf16 or fp16, d 64 or 128. k, v: [b, sk, hk, d] of the same type, hq a multiple of hk. The last dim of
+            each must be contiguous.
+        softmax_scale: d**-0.5 when None. causal: aligned bottom-right: query i sees keys up to i + sk - sq.
+        return_lse: also return the log-sum-exp (natural log) of the scaled scores.
+        deterministic, how_v3_bf16_cvt: any value; the kernel is deterministic and rounds to nearest even.
+        dropout_p, window_size, bias, alibi_slopes, return_attn_probs, cu_seqlens_*, sink_ptr, num_splits: defaults only.
+
+    Returns:
+        [b, sq, hq, d], or with ``return_lse`` a pair with lse fp32 [b, hq, sq]. A query that sees no key gives 0 and -inf.
+
+    Raises:
+        UnsupportedError: an option that no kernel covers. ArgumentError, NoKernelError: the call does not fit.
+
+    Source: Dao, FlashAttention-2; AITER ``flash_attn_func``.
+    """
+    del deterministic, how_v3_bf16_cvt
+    _refuse_options(dropout_p, window_size, return_attn_probs, num_splits)
+    absent = {"bias": bias, "alibi_slopes": alibi_slopes, "cu_seqlens_q": cu_seqlens_q, "cu_seqlens_kv": cu_seqlens_kv, "sink_ptr": sink_ptr}
+    for option, value in absent.items():
+        if value is not None:
+            raise refuse("flash_attn_func", option, "...", "None")
+    scale = q.shape[-1] ** -0.5 if softmax_scale is None else softmax_scale
+    out = q.new_empty(q.shape)
+    if not return_lse:
+        _flash_attn_func(q, k, v, out, None, scale, causal)
+        return out
+    lse = q.new_empty((q.shape[0], q.shape[2], q.shape[1]), dtype=torch_dtype("float32"))
+    _flash_attn_func(q, k, v, out, lse, scale, causal)
+    return out, lse
+
+
+def _refuse_options(dropout_p: float, window_size: tuple[int, ...], return_attn_probs: bool, num_splits: int) -> None:
+    if dropout_p:
+        raise refuse("flash_attn_func", "dropout_p", dropout_p, "0.0")
+    if tuple(window_size[:2]) != (-1, -1) or any(window_size[2:]):
+        raise refuse("flash_attn_func", "window_size", window_size, "(-1, -1, 0)")
+    if return_attn_probs:
+        raise refuse("flash_attn_func", "return_attn_probs", return_attn_probs, "False")
+    if num_splits > 1:
+        raise refuse("flash_attn_func", "num_splits", num_splits, "0")

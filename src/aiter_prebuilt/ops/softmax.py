@@ -1,0 +1,31 @@
+"""Row softmax."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from aiter_prebuilt.dispatch import operator
+
+if TYPE_CHECKING:
+    import torch
+
+_softmax = operator("softmax")
+
+
+def softmax(x: torch.Tensor) -> torch.Tensor:
+    """``exp(x - max) / sum(exp(x - max))`` over the last dim, computed in fp32.
+
+    Args:
+        x: [..., N] fp32, bf16 or fp16, contiguous.
+
+    Returns:
+        A new tensor like ``x``.
+
+    Raises:
+        ArgumentError: type, strides or device do not fit. NoKernelError: no candidate fits.
+
+    Source: AITER's Triton ``softmax``.
+    """
+    out = x.new_empty(x.shape)
+    _softmax(x, out)
+    return out

@@ -1,0 +1,142 @@
+"""What is inside the wheels: members, RECORD, tags, metadata, licences, bill of materials."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from email.parser import Parser
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+from packaging.utils import parse_wheel_filename
+from wheel.wheelfile import WheelFile
+
+from aiter_prebuilt.contract.version import VERSION
+from build_tools import licences
+from build_tools.manifest.parse import load
+from build_tools.reproducible import DEFAULT_EPOCH
+from build_tools.runtime_wheel import TAG, judge
+
+ROOT = Path(__file__).resolve().parents[2]
+
+def every_wheel(dist: Path, data_wheels: Path) -> list[Path]:
+    """The built wheels and the made-up ones."""
+    return [*sorted(dist.glob("*.whl")), *sorted(data_wheels.glob("*.whl"))]
+
+
+def metadata_of(path: Path) -> dict[str, list[str]]:
+    with ZipFile(path) as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        message = Parser().parsestr(archive.read(name).decode())
+    return {key: [str(value) for value in message.get_all(key, [])] for key in message.keys()}
+
+
+def test_members_lie_in_one_folder_and_the_record_is_right(dist: Path, data_wheels: Path) -> None:
+    for path in every_wheel(dist, data_wheels):
+        folder = "aiter_prebuilt/" if path.name.startswith("aiter_prebuilt-") else "aiter_prebuilt_bundles/"
+        with WheelFile(path) as wheel:
+            names = wheel.namelist()
+            outside = [name for name in names if not name.startswith((folder, wheel.dist_info_path + "/"))]
+            assert not outside, path.name
+            assert len(names) == len(set(names))
+            for name in names:
+                wheel.read(name)  # WheelFile compares with RECORD and raises
+            recorded = {line.rsplit(",", 2)[0] for line in wheel.read(wheel.record_path).decode().splitlines()}
+        assert recorded == set(names), path.name
+
+
+def test_record_is_really_compared(data_wheels: Path, tmp_path: Path) -> None:
+    path = next(data_wheels.glob("*gfx950*.whl"))
+    damaged = tmp_path / path.name
+    data = bytearray(path.read_bytes())
+    data[data.index(b"APBNDL") + 200] ^= 1
+    damaged.write_bytes(data)
+    with WheelFile(damaged) as wheel, pytest.raises(Exception, match="CRC|Hash"):
+        wheel.read("aiter_prebuilt_bundles/gfx950-ck-free.apb")
+
+
+def test_no_two_wheels_own_one_path(dist: Path) -> None:
+    owners: dict[str, str] = {}
+    for path in sorted(dist.glob("*.whl")):
+        with ZipFile(path) as archive:
+            for name in archive.namelist():
+                assert owners.setdefault(name, path.name) == path.name, name
+
+
+def test_tags(dist: Path, data_wheels: Path, runtime_wheel: Path) -> None:
+    for path in every_wheel(dist, data_wheels):
+        _, version, _, tags = parse_wheel_filename(path.name)
+        assert str(version) == VERSION
+        expected = TAG if path == runtime_wheel else "py3-none-any"
+        assert {str(tag) for tag in tags} == {expected}
+        with ZipFile(path) as archive:
+            (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/WHEEL"))
+            header = Parser().parsestr(archive.read(name).decode())
+        assert header.get_all("Tag") == [expected]
+        assert header["Root-Is-Purelib"] == ("false" if path == runtime_wheel else "true")
+
+
+def test_auditwheel_confirms_the_platform(runtime_wheel: Path) -> None:
+    judge(runtime_wheel)
+    shown = subprocess.run(
+        [sys.executable, "-m", "auditwheel", "show", "--json", str(runtime_wheel)], capture_output=True, text=True, check=True
+    )
+    verdict = json.loads(shown.stdout)
+    major, minor = map(int, re.fullmatch(r"manylinux_(\d+)_(\d+)_x86_64", verdict["overall_tag"]).groups())
+    assert (major, minor) <= (2, 28)
+    assert verdict["external_libs"] == {}
+    assert {name.split(".so")[0] for name in verdict["versioned_symbols"]} <= {"libc", "libdl", "libpthread", "libm"}
+
+
+def test_extras_are_the_targets_of_the_manifests_with_the_same_version(runtime_wheel: Path) -> None:
+    manifest = load(ROOT / "manifests")
+    wheels = {
+        manifest.targets[target].extra + profile.suffix: manifest.targets[target].distribution + profile.suffix
+        for profile in manifest.profiles.values()
+        for target in profile.targets
+    } | {"emulator": "aiter-prebuilt-emulator"}
+    found = metadata_of(runtime_wheel)
+    assert set(found["Provides-Extra"]) == set(wheels)
+    assert set(found["Requires-Dist"]) == {f'{name}=={VERSION}; extra == "{extra}"' for extra, name in wheels.items()}
+
+
+def test_what_ck_adds_requires_the_ck_free_wheel(data_wheels: Path) -> None:
+    needs = {path.name.split("-")[0]: metadata_of(path)["Requires-Dist"] for path in data_wheels.glob("*.whl")}
+    runtime = f"aiter-prebuilt=={VERSION}"
+    assert needs["aiter_prebuilt_gfx942"] == [runtime]
+    assert needs["aiter_prebuilt_gfx942_ck"] == [runtime, f"aiter-prebuilt-gfx942=={VERSION}"]
+
+
+def test_licence_files_and_bill_of_materials(dist: Path, data_wheels: Path, runtime_wheel: Path) -> None:
+    for path in every_wheel(dist, data_wheels):
+        with WheelFile(path) as wheel:
+            info = wheel.dist_info_path
+            about = metadata_of(path)
+            for name in about["License-File"]:
+                assert wheel.read(f"{info}/licenses/{name}").strip()
+            (document,) = (name for name in wheel.namelist() if name.startswith(f"{info}/sboms/"))
+            bill = json.loads(wheel.read(document))
+        assert bill["bomFormat"] == "CycloneDX"
+        assert bill["metadata"]["component"]["name"] == about["Name"][0]
+        assert bill["metadata"]["component"]["licenses"] == [{"expression": about["License-Expression"][0]}]
+        if path.parent == dist:
+            assert bill["metadata"]["tools"]["components"], path.name
+            assert [part["name"] for part in bill["components"] if part["type"] == "file"], path.name
+    assert metadata_of(runtime_wheel)["License-Expression"] == [licences.expression([licences.RUNTIME])]
+
+
+def test_no_time_and_no_place_of_this_machine(dist: Path, data_wheels: Path) -> None:
+    epoch = int(os.environ.get("SOURCE_DATE_EPOCH") or DEFAULT_EPOCH)
+    places = {str(ROOT), str(Path.home()), sys.prefix} - {"/", "/usr"}
+    for path in every_wheel(dist, data_wheels):
+        with ZipFile(path) as archive:
+            assert {info.date_time for info in archive.infolist()} == {time.gmtime(epoch)[:6]}
+            for name in archive.namelist():
+                content = archive.read(name)
+                for place in places:
+                    assert place.encode() not in content, (path.name, name, place)

@@ -1,0 +1,107 @@
+"""The bundle format: what is written is read back, and no damaged byte goes unnoticed."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+
+import pytest
+from support.bundles import small_bundle, small_operator
+
+from aiter_prebuilt.contract import bundle as contract
+from aiter_prebuilt.contract.records import LAYOUT, check_layout
+
+
+def test_layout_names_every_field() -> None:
+    check_layout()
+    assert len(LAYOUT) == 15
+
+
+def test_round_trip() -> None:
+    data, operators = small_bundle()
+    bundle = contract.Bundle(data)
+    assert bundle.root.target == "gfx942"
+    assert bundle.names == tuple(sorted(op.name for op in operators))
+    for operator in operators:
+        assert bundle.operator(operator.name) == operator
+        for entry in operator.entries:
+            assert hashlib.sha256(bundle.code_object(entry)).digest() == entry.sha256
+
+
+def test_the_same_arguments_give_the_same_bytes() -> None:
+    assert small_bundle()[0] == small_bundle()[0]
+
+
+def _use_everything(data: bytes) -> None:
+    bundle = contract.Bundle(data)
+    for name in bundle.names:
+        for entry in bundle.operator(name).entries:
+            bundle.code_object(entry)
+
+
+def test_every_truncation_is_noticed() -> None:
+    data, _ = small_bundle()
+    for size in range(len(data)):
+        with pytest.raises(contract.FormatError):
+            contract.Bundle(data[:size])
+
+
+def test_trailing_bytes_are_noticed() -> None:
+    with pytest.raises(contract.FormatError, match="cut or grew"):
+        contract.Bundle(small_bundle()[0] + b"\0")
+
+
+def test_every_flipped_bit_is_noticed_or_harmless() -> None:
+    """A flip in padding changes nothing that is read; anywhere else it must end in a FormatError."""
+    data, operators = small_bundle()
+    noticed = 0
+    for at in range(len(data)):
+        damaged = bytearray(data)
+        damaged[at] ^= 1 << (at % 8)
+        try:
+            bundle = contract.Bundle(bytes(damaged))
+            assert [bundle.operator(op.name) for op in sorted(operators, key=lambda op: op.name)] == sorted(
+                operators, key=lambda op: op.name
+            )
+            for operator in operators:
+                for entry in operator.entries:
+                    assert hashlib.sha256(bundle.code_object(entry)).digest() == entry.sha256
+        except contract.FormatError:
+            noticed += 1
+    assert noticed > len(data) * 0.75
+
+
+@pytest.mark.parametrize(("offset", "part"), [(8, "bundle format 2"), (12, "recipe version 2")])
+def test_another_version_says_which(offset: int, part: str) -> None:
+    data = bytearray(small_bundle()[0])
+    data[offset] = 2
+    data[96:128] = hashlib.sha256(data[:96]).digest()
+    with pytest.raises(contract.VersionError, match=part):
+        contract.Bundle(bytes(data))
+
+
+def test_an_unknown_operator_is_a_key_error() -> None:
+    with pytest.raises(KeyError):
+        contract.Bundle(small_bundle()[0]).operator("nothing")
+
+
+@pytest.mark.parametrize(
+    ("change", "part"),
+    [
+        ({"return_count": 9}, "more returns"),
+        ({"entries": ()}, "names entry"),
+        ({"kernels": ()}, "names kernel"),
+        ({"slots": ()}, "slot"),
+    ],
+)
+def test_rules_of_an_operator(change: dict[str, object], part: str) -> None:
+    operator = replace(small_operator("broken"), **change)  # type: ignore[arg-type]
+    with pytest.raises(contract.FormatError, match=part):
+        contract.check_operator(operator, 10)
+
+
+def test_bytecode_is_checked_when_an_operator_is_read() -> None:
+    operator = small_operator("broken")
+    recipe = replace(operator.recipes[0], cost=b"\x10")
+    with pytest.raises(contract.FormatError, match="underflow"):
+        contract.check_operator(replace(operator, recipes=(recipe,)), 10)

@@ -1,0 +1,132 @@
+"""The house's directions, walked import by import (function-level ones too)."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+STDLIB_ONLY = "src/aiter_prebuilt"
+
+
+def _modules() -> dict[str, Path]:
+    found = {}
+    for base, top in ((ROOT / "src", "aiter_prebuilt"), (ROOT, "build_tools")):
+        for path in sorted((base / top).rglob("*.py")):
+            parts = path.relative_to(base).with_suffix("").parts
+            found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+MODULES = _modules()
+
+
+def _imports(path: Path, *, typing_only: bool) -> set[str]:
+    tree = ast.parse(path.read_text())
+    guarded: set[ast.AST] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+            guarded.update(child for stmt in node.body for child in ast.walk(stmt))
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if not typing_only and node in guarded:
+            continue
+        if isinstance(node, ast.Import):
+            names.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            names.add(node.module)
+            names.update(f"{node.module}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
+            names.update(part.value for part in node.args if isinstance(part, ast.Constant))
+    return names
+
+
+def test_there_is_something_to_walk() -> None:
+    assert {"aiter_prebuilt", "aiter_prebuilt.contract.bundle", "build_tools.plan"} <= set(MODULES)
+
+
+def test_the_runtime_never_sees_the_build_tools() -> None:
+    for name, path in MODULES.items():
+        if name.startswith("aiter_prebuilt"):
+            assert not [i for i in _imports(path, typing_only=True) if i.split(".")[0] == "build_tools"], name
+
+
+def test_the_build_tools_see_only_the_contract() -> None:
+    for name, path in MODULES.items():
+        if name.startswith("build_tools"):
+            seen = {i for i in _imports(path, typing_only=True) if i.split(".")[0] == "aiter_prebuilt"}
+            assert all(i.startswith("aiter_prebuilt.contract") for i in seen), (name, seen)
+
+
+def test_the_contract_sees_only_itself_and_the_standard_library() -> None:
+    import sys
+
+    for name, path in MODULES.items():
+        if name.startswith("aiter_prebuilt.contract"):
+            for seen in _imports(path, typing_only=True):
+                top = seen.split(".")[0]
+                assert top in sys.stdlib_module_names or seen.startswith("aiter_prebuilt.contract"), (name, seen)
+
+
+def test_the_runtime_imports_nothing_outside_the_standard_library() -> None:
+    import sys
+
+    for name, path in MODULES.items():
+        if name.startswith("aiter_prebuilt"):
+            # a function that was handed a torch tensor may import torch: it is loaded already
+            allowed = {"torch"} if name.startswith("aiter_prebuilt.ops.") else set()
+            for seen in _imports(path, typing_only=False):
+                assert seen.split(".")[0] in {*sys.stdlib_module_names, "aiter_prebuilt", *allowed}, (name, seen)
+
+
+def test_subprocesses_start_in_one_place() -> None:
+    for name, path in MODULES.items():
+        if name != "build_tools.run":
+            assert "subprocess" not in _imports(path, typing_only=False), name
+
+
+def test_no_backend_imports_another() -> None:
+    backends = {name for name in MODULES if name.startswith("build_tools.backends.")}
+    assert backends
+    for name in backends:
+        for seen in _imports(MODULES[name], typing_only=False) & backends:
+            family = seen.rsplit(".", 1)[1].split("_")[0]
+            same = name.rsplit(".", 1)[1].split("_")[0] == family
+            assert same or seen.endswith(("_common", ".base", ".clang")), (name, seen)
+
+
+@pytest.mark.parametrize("top", ["aiter_prebuilt", "build_tools"])
+def test_no_cycle(top: str) -> None:
+    graph = {
+        name: {seen for seen in _imports(path, typing_only=False) if seen in MODULES and seen != name}
+        for name, path in MODULES.items()
+        if name.startswith(top)
+    }
+    done: set[str] = set()
+
+    def visit(name: str, trail: tuple[str, ...]) -> None:
+        assert name not in trail, " -> ".join([*trail[trail.index(name) :], name])
+        if name not in done:
+            for seen in graph.get(name, ()):
+                visit(seen, (*trail, name))
+            done.add(name)
+
+    for name in graph:
+        visit(name, ())
+
+
+def test_the_map_names_files_that_exist() -> None:
+    import re
+
+    text = (ROOT / "AGENTS.md").read_text()
+    paths = re.findall(r"`((?:build_tools|src|csrc|manifests|tests|hsa|ci)/[\w./-]+)`", text)
+    assert len(paths) > 15
+    for path in paths:
+        assert (ROOT / path).exists(), path
+
+
+def test_files_stay_small() -> None:
+    for name, path in MODULES.items():
+        assert len(path.read_text().splitlines()) <= 460, name
