@@ -56,8 +56,8 @@ def install_build(session: nox.Session) -> None:
 def install_torch(session: nox.Session) -> None:
     """The CPU build of torch, for the reference functions of the tests; never gigabytes of CUDA libraries."""
     (pin,) = groups("torch")
-    report = session.create_tmp() + "/torch.json"
-    session.run("python", "-m", "pip", "install", "-q", "--dry-run", "--report", report, pin, silent=True)
+    report = str(Path(session.create_tmp()).resolve() / "torch.json")
+    session.run_install("python", "-m", "pip", "install", "-q", "--dry-run", "--report", report, pin, silent=True)
     chosen = {row["metadata"]["name"]: row for row in json.loads(Path(report).read_text())["install"]}
     cuda = sorted(name for name in chosen if name.startswith(("nvidia-", "cuda-")))
     if cuda:
@@ -98,6 +98,22 @@ def wheels(session: nox.Session) -> None:
     install_build(session)
     build_tools(session, "build")
     build_tools(session, "wheels", "--output", str(DIST))
+
+
+@nox.session(python=build_python())
+def compile(session: nox.Session) -> None:  # noqa: A001 - the session's name
+    """Compile a part of the jobs into build/store, for CI: ``-- --target T --profile P --shard I/N``."""
+    install_build(session)
+    build_tools(session, "build", *session.posargs)
+
+
+@nox.session(python=build_python())
+def zstd(session: nox.Session) -> None:
+    """Copy the pinned zstd sources into a folder, for cibuildwheel: ``-- FOLDER``."""
+    install_build(session)
+    code = "import shutil, sys; from pathlib import Path; from build_tools.fetch import fetch; "
+    code += "shutil.copytree(fetch('zstd', Path.cwd()), sys.argv[1], dirs_exist_ok=True)"
+    session.run("python", "-c", code, *session.posargs, env=ENVIRONMENT)
 
 
 @nox.session(python=build_python())

@@ -118,15 +118,17 @@ def plan(profiles: tuple[str, ...], targets: tuple[str, ...], as_json: bool, sha
 @_store
 @_bundles
 @click.option("--workers", type=int, default=0, help="Parallel compiles; 0 is one per core.")
+@click.option("--shard", metavar="I/N", default="", help="Compile only every N-th job, starting with the I-th; bundle nothing.")
 def build(
-    profiles: tuple[str, ...], targets: tuple[str, ...], as_json: bool, toolchain: str, store: Path, bundles: Path, workers: int
-) -> None:
+    profiles: tuple[str, ...], targets: tuple[str, ...], as_json: bool, toolchain: str, store: Path, bundles: Path,
+    workers: int, shard: str,
+) -> None:  # fmt: skip
     """Compile, audit and bundle. Writes build/report.json."""
     from build_tools.pipeline import Settings
     from build_tools.pipeline import build as run_build
     from build_tools.pipeline import report
 
-    outcome = run_build(Settings(ROOT, store, bundles, toolchain, profiles, targets, workers))
+    outcome = run_build(Settings(ROOT, store, bundles, toolchain, profiles, targets, workers, shard))
     if as_json:
         _print_json(report(outcome))
         return

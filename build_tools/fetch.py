@@ -16,7 +16,7 @@ from typing import Final
 
 from build_tools.errors import FetchError
 from build_tools.filehash import sha256_file
-from build_tools.pins import SourcePin
+from build_tools.pins import SourcePin, load
 from build_tools.run import run
 
 SDISTS_VARIABLE: Final = "AITER_PREBUILT_SDISTS"
@@ -54,6 +54,22 @@ def source_folder(pin: SourcePin, cache: Path) -> Path:
             if not final.is_dir():
                 raise
     return final
+
+
+#: The names that people type, and where below the unpacked archive the sources lie.
+SOURCES: Final = {"zstd": ("zstandard", "zstd"), "ck": ("flash-attn", "csrc/composable_kernel/include")}
+
+
+def fetch(name: str, root: Path) -> Path:
+    """The folder of source ``name`` (``zstd`` or ``ck``) with the pins of the repository at ``root``, fetched when need be.
+
+    Raises:
+        FetchError: see :func:`source_folder`; or no source has this name.
+    """
+    if name not in SOURCES:
+        raise FetchError(f"fetch {name!r}", "there is no such source", f"Sources: {', '.join(SOURCES)}")
+    package, below = SOURCES[name]
+    return source_folder(load(root).sources[package], cache_folder()) / below
 
 
 def _local(pin: SourcePin) -> Path | None:

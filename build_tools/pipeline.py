@@ -23,7 +23,7 @@ from build_tools.errors import AuditError, CompileFailedError
 from build_tools.inputs import inputs_of
 from build_tools.manifest.model import Manifest
 from build_tools.manifest.parse import load
-from build_tools.plan import make_plan
+from build_tools.plan import make_plan, shard_of
 from build_tools.records import AuditReport, CompileResult, Plan, PlannedBundle
 from build_tools.reproducible import write_atomic
 from build_tools.store import Store
@@ -34,7 +34,7 @@ REPORT_VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Where things are and what is wanted. Empty ``profiles``/``targets`` mean all."""
+    """Where things are and what is wanted. Empty ``profiles``/``targets`` mean all; ``shard`` I/N compiles a part and bundles nothing."""
 
     root: Path
     store: Path
@@ -43,7 +43,7 @@ class Settings:
     profiles: tuple[str, ...] = ()
     targets: tuple[str, ...] = ()
     workers: int = 0
-    only: str = ""
+    shard: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +67,8 @@ def build(settings: Settings) -> Outcome:
     started = time.perf_counter()
     manifest = load(settings.root / "manifests")
     plan = make_plan(manifest, settings.root, inputs_of(settings.root), settings.profiles, settings.targets)
+    if settings.shard:
+        plan = shard_of(plan, settings.shard)
     toolchain = find(settings.toolchain, settings.root)
     store = Store(settings.store)
     results = compile_jobs(
@@ -81,6 +83,21 @@ def build(settings: Settings) -> Outcome:
     outcome = Outcome(plan, results, audits, tuple(built), time.perf_counter() - started)
     write_report(outcome, settings.bundles.parent / "report.json")
     return outcome
+
+
+def _plan(manifest: Manifest, settings: Settings) -> Plan:
+    """The plan; the trial of assumptions runs once per state of the manifests and of the code that tries them."""
+    files = [*sorted((settings.root / "manifests").glob("*.toml")), *(Path(__file__).parent / name for name in _PROVERS)]
+    digest = hashlib.sha256(b"".join(hashlib.sha256(path.read_bytes()).digest() for path in files)).hexdigest()
+    proved = settings.store / "proved" / digest
+    inputs = inputs_of(settings.root)
+    plan = make_plan(manifest, settings.root, inputs, settings.profiles, settings.targets, prove=not proved.exists())
+    if not settings.profiles and not settings.targets:
+        write_atomic(proved, b"")
+    return plan
+
+
+_PROVERS = ("assumptions.py", "recipe.py", "variants.py", "frame.py")
 
 
 def _bundle(

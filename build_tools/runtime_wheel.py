@@ -21,7 +21,7 @@ from zipfile import ZipFile
 
 from build_tools import licences, pins, sbom
 from build_tools.errors import WheelError
-from build_tools.fetch import cache_folder, source_folder
+from build_tools.fetch import cache_folder, fetch
 from build_tools.hermetic import package_folder
 from build_tools.reproducible import epoch, write_atomic
 from build_tools.run import run
@@ -73,7 +73,7 @@ def build_runtime_wheel(root: Path, output: Path) -> Path:
     pinned = pins.load(root)
     cache = cache_folder()
     zig = package_folder(pinned.tools["ziglang"]) / "zig"
-    zstd = source_folder(pinned.sources["zstandard"], cache) / "zstd"
+    zstd = fetch("zstd", root)
     environment = {
         **host_compiler(zig, cache),
         "SOURCE_DATE_EPOCH": str(epoch()),

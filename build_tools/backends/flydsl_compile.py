@@ -80,7 +80,7 @@ def extract_code_object(mlir: str, symbol: str) -> bytes:
 
 
 def write_linker(folder: Path, command: Sequence[str]) -> None:
-    """Make ``folder`` a ROCM_PATH for FlyDSL, which runs its ``llvm/bin/ld.lld``: a script for ``command``."""
+    """Make ``folder`` a ROCM_PATH for FlyDSL: its ``llvm/bin/ld.lld`` is a script that runs ``command``."""
     binary = folder / "llvm" / "bin" / "ld.lld"
     binary.parent.mkdir(parents=True)
     quoted = " ".join("'" + part.replace("'", "'\\''") + "'" for part in command)

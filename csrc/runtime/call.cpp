@@ -1,5 +1,7 @@
 #include "call.h"
 
+#include "errors.h"
+
 namespace apb {
 
 int dtype_number(std::uint32_t packed) {

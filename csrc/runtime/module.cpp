@@ -4,8 +4,9 @@
 
 #include "bundle_layout.h"
 #include "bundle_type.h"
+#include "driver_functions.h"
 #include "expression.h"
-#include "operator_block.h"
+#include "operator_type.h"
 #include "python_abi.h"
 #include "python_glue.h"
 #include "sha256.h"
@@ -101,6 +102,8 @@ PyMethodDef methods[] = {
     {"zstd_decompress", zstd_decompress, py::kMethVarArgs, "zstd_decompress(frame, raw_size, dictionary) -> bytes."},
     {"evaluate", evaluate, py::kMethVarArgs, "evaluate(code, slots) -> int: run a program of the expression language."},
     {"sha256", sha256_bytes, py::kMethVarArgs, "sha256(data, portable) -> bytes."},
+    {"open_driver", py_open_driver, py::kMethVarArgs, "open_driver(vendor, path) -> {path, version, devices}; once per process."},
+    {"device", py_device, py::kMethVarArgs, "device(vendor, ordinal) -> dict of facts."},
     {nullptr, nullptr, 0, nullptr},
 };
 
@@ -110,7 +113,8 @@ bool add_type(PyObject* module, const char* name, PyObject* type) {
 }
 
 int execute(PyObject* module) {
-  return add_type(module, "Bundle", make_bundle_type()) ? 0 : -1;
+  const bool done = add_type(module, "Bundle", make_bundle_type()) && add_type(module, "Operator", make_operator_type());
+  return done ? 0 : -1;
 }
 
 PyModuleDef_Slot slots[] = {

@@ -1,7 +1,7 @@
 """Torch reference of expert routing: softmax over the experts of a token and the k largest.
 
-The arithmetic is float64 and is rounded to float32 once. What a kernel may do otherwise: fp32 arithmetic, so a weight may be off by
-about 2^-20 of itself (exp of a difference times log2(e), a sum of E terms, one quotient); indices must be equal, always.
+The arithmetic is float64 and is rounded to float32 once. A kernel computes in fp32, so a weight may be off by
+about 2^-17 of itself (the argument of exp2 is rounded), and one below 2^-126 may be lost. Indices are equal.
 """
 
 from __future__ import annotations
@@ -14,13 +14,18 @@ def topk_softmax(
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """The `topk` most probable experts of each token, most probable first.
 
-    gating_output [T, E] (bf16, f16 or f32) -> weights f32 [T, topk], indices i32 [T, topk], token_expert_indices i32 [T, topk].
-    weights[t, j] = softmax(gating_output[t])[indices[t, j]], divided by the sum of its row with `need_renorm`.
+    gating_output [T, E] (bf16, f16 or f32) -> weights f32 [T, topk], indices i32 [T, topk] and
+    token_expert_indices i32 [T, topk].
+    weights[t, j] = softmax(gating_output[t])[indices[t, j]]; with `need_renorm` divided by their sum over j.
     token_expert_indices[t, j] = j * T + t (the order in which vLLM's kernels number the pairs).
 
-    The order is that of the logits, not of the rounded probabilities (a softmax may make two different logits equal): a stable
-    descending sort, so equal logits (-0 and +0 too) go by the lower index and NaN stands above everything. NaN or +inf anywhere in a row,
-    or nothing but -inf, makes all its weights NaN; its indices stay distinct and below E. ValueError when topk is not in 1..E.
+    The order is that of the logits, not of the rounded probabilities (softmax may make different logits equal):
+    a stable descending sort, so equal logits (-0 and +0 too) go by the lower index and NaN stands above all.
+    NaN or +inf anywhere in a row, or nothing but -inf, makes all its weights NaN; its indices stay distinct
+    and below E.
+
+    Raises:
+        ValueError: topk is not in 1..E.
     """
     tokens, experts = gating_output.shape
     if not 1 <= topk <= experts:
@@ -30,5 +35,6 @@ def topk_softmax(
     weights = torch.softmax(logits, dim=-1).gather(-1, indices)
     if need_renorm:
         weights = weights / weights.sum(dim=-1, keepdim=True)
-    pairs = torch.arange(topk, dtype=torch.int32)[None, :] * tokens + torch.arange(tokens, dtype=torch.int32)[:, None]
-    return weights.float(), indices.int(), pairs.to(torch.int32)
+    token = torch.arange(tokens, dtype=torch.int32)[:, None]
+    pairs = torch.arange(topk, dtype=torch.int32)[None, :] * tokens + token
+    return weights.float(), indices.int(), pairs

@@ -27,11 +27,12 @@ rounded to T before the second product, and out is rounded once.  Any SQ, SK >= 
   grid        (cdiv(SQ * pack, BM) * (HQ // pack) * B, 1, 1); none to launch when SQ == 0
   workspace   none
 
-EVEN = 1 is the aligned specialisation: 16-byte pointers 0..3, all strides 12..23 multiples of 16
-elements (`tt.divisibility` 16 on all of these), and 0 <= k_stride_s, v_stride_s <= STRIDE_LIMIT (2^21
-elements), so that offsets inside a K or V tile stay below 2^31 bytes and become buffer loads.  lse
-needs its element alignment only.  Tile origins and batches are 64-bit in both forms.  EVEN = 0 assumes
-nothing and has no attribute.
+guarantee   0 <= k_stride_s, v_stride_s <= STRIDE_LIMIT (2^23 elements): offsets inside a K or V tile of at
+              most 128 rows stay below 2^31 bytes, which makes them buffer loads on AMD.  Tile origins,
+              batches and query rows are 64-bit, so the tensors may have any size.
+EVEN = 1 is the aligned specialisation: 16-byte pointers 0..3 and all strides 12..23 multiples of 16
+elements (`tt.divisibility` 16 on all of these); lse needs its element alignment only.  EVEN = 0 assumes no
+alignment and has no attribute; the code is the same in both.
 
 The logits are kept in base 2 (scale * log2 e), since v_exp_f32 and ex2 compute 2^x.
 """
@@ -39,7 +40,7 @@ The logits are kept in base 2 (scale * log2 e), since v_exp_f32 and ex2 compute 
 import triton
 import triton.language as tl
 
-STRIDE_LIMIT: tl.constexpr = tl.constexpr(2097152)
+STRIDE_LIMIT: tl.constexpr = tl.constexpr(8388608)
 
 
 @triton.jit
@@ -175,14 +176,10 @@ def flash_attn_fwd_kernel(
     # The running maximum is taken after scaling, so a negative scale is as good as a positive one.
     scale = softmax_scale * LOG2E
 
-    if EVEN:
-        tl.assume(k_stride_s >= 0)
-        tl.assume(v_stride_s >= 0)
-        tl.assume(k_stride_s <= STRIDE_LIMIT)
-        tl.assume(v_stride_s <= STRIDE_LIMIT)
-    else:
-        k_stride_s = k_stride_s.to(tl.int64)
-        v_stride_s = v_stride_s.to(tl.int64)
+    tl.assume(k_stride_s >= 0)
+    tl.assume(v_stride_s >= 0)
+    tl.assume(k_stride_s <= STRIDE_LIMIT)
+    tl.assume(v_stride_s <= STRIDE_LIMIT)
     k += batch * k_stride_b + head_k.to(tl.int64) * k_stride_h
     v += batch * v_stride_b + head_k.to(tl.int64) * v_stride_h
 

@@ -26,22 +26,24 @@ def gemm_a16w16(
     """``A @ B.T + bias``, accumulated in fp32 on the matrix cores.
 
     Args:
-        A: [M, K] bf16 or fp16; rows may be strided. B: [N, K] of the same type; rows may be strided.
-        bias: [N] of the same type, or None. otype: type of the result (that of ``A`` when None).
+        A: [..., K] bf16 or fp16; rows may be strided. B: [N, K] of the same type; rows may be strided.
+        bias: [N] of the same type, or None. otype: only None or the type of ``A`` is covered.
         scale_a, scale_b, scale_c: only None is covered.
 
     Returns:
-        [M, N], contiguous.
+        [..., N] of the type of ``A``, contiguous.
 
     Raises:
-        UnsupportedError: a scale was given. ArgumentError, NoKernelError: the call does not fit.
+        UnsupportedError: a scale or another type was asked for. ArgumentError, NoKernelError: the call does not fit.
 
     Source: AITER ``gemm_a16w16`` (``tuned_gemm``).
     """
     for option, value in (("scale_a", scale_a), ("scale_b", scale_b), ("scale_c", scale_c)):
         if value is not None:
             raise refuse("gemm_a16w16", option, "...", "None")
-    out = A.new_empty((A.shape[0], B.shape[0]), dtype=otype or A.dtype)
+    if otype is not None and otype != A.dtype:
+        raise refuse("gemm_a16w16", "otype", otype, f"None or {A.dtype}")
+    out = A.new_empty((*A.shape[:-1], B.shape[0]))
     _gemm_a16w16(A, B, bias, out)
     return out
 

@@ -1,0 +1,175 @@
+#include "operator_type.h"
+
+#include <cstddef>
+
+#include "operator.h"
+
+namespace apb {
+namespace {
+
+struct OperatorObject {
+  PyObject base;
+  py::Vectorcall vectorcall;
+  Operator* op;
+};
+
+PyTypeObject* operator_type = nullptr;
+
+PyObject* as_object(PyTypeObject* type) { return reinterpret_cast<PyObject*>(type); }
+Operator& self_operator(PyObject* self) { return *reinterpret_cast<OperatorObject*>(self)->op; }
+
+PyObject* type_error(const char* problem) {
+  PyErr_SetString(PyExc_TypeError, problem);
+  return nullptr;
+}
+
+PyObject* keyword_error(PyObject* self) {
+  Error error;
+  error.set(ErrorKind::ArgumentCount, self_operator(self).name(), "it has keyword arguments other than stream",
+            "Pass everything by position; stream= is the only keyword");
+  return py::raise(error);
+}
+
+bool is_stream(PyObject* name) {
+  std::string_view text;
+  return py::read_text(name, text) && text == "stream";
+}
+
+PyObject* vectorcall(PyObject* self, PyObject* const* args, std::size_t count, PyObject* names) {
+  const std::size_t positional = count & ~py::kVectorcallOffsetFlag;
+  PyObject* stream = nullptr;
+  if (names != nullptr) {
+    const Py_ssize_t keywords = PyTuple_Size(names);
+    if (keywords > 1 || (keywords == 1 && !is_stream(PyTuple_GetItem(names, 0)))) return keyword_error(self);
+    if (keywords == 1) stream = args[positional];
+  }
+  return self_operator(self).call(args, positional, stream);
+}
+
+std::vector<PyObject*> borrow_all(PyObject* tuple) {
+  std::vector<PyObject*> items(static_cast<std::size_t>(PyTuple_Size(tuple)));
+  for (std::size_t i = 0; i < items.size(); ++i) items[i] = PyTuple_GetItem(tuple, static_cast<Py_ssize_t>(i));
+  return items;
+}
+
+// For callers that come with a tuple and a dict: op(*args, **keywords) in C code older than vectorcall.
+PyObject* tuple_call(PyObject* self, PyObject* args, PyObject* keywords) {
+  PyObject* stream = nullptr;
+  if (keywords != nullptr) {
+    Py_ssize_t at = 0;
+    PyObject* name = nullptr;
+    while (PyDict_Next(keywords, &at, &name, &stream) != 0) {
+      if (!is_stream(name)) return keyword_error(self);
+    }
+  }
+  const std::vector<PyObject*> items = borrow_all(args);
+  return self_operator(self).call(items.data(), items.size(), stream);
+}
+
+PyObject* operator_new(PyTypeObject* type, PyObject* args, PyObject* keywords) {
+  std::string_view name;
+  const bool named = keywords != nullptr && PyDict_Size(keywords) != 0;
+  if (named || PyTuple_Size(args) != 2 || !py::read_text(PyTuple_GetItem(args, 0), name)) {
+    return type_error("Operator(name: str, resolve: Callable) takes two arguments");
+  }
+  PyObject* self = PyType_GenericAlloc(type, 0);
+  if (self == nullptr) return nullptr;
+  auto* object = reinterpret_cast<OperatorObject*>(self);
+  object->op = new Operator(std::string(name), py::Ref::borrow(PyTuple_GetItem(args, 1)));
+  object->vectorcall = vectorcall;
+  return self;
+}
+
+void operator_dealloc(PyObject* self) {
+  PyTypeObject* type = py::type_of(self);
+  delete reinterpret_cast<OperatorObject*>(self)->op;
+  PyObject_Free(self);
+  Py_DecRef(as_object(type));
+}
+
+// tensors and attributes, one behind the other; the references live as long as `keep`.
+bool gather(PyObject* tensors, PyObject* attributes, std::vector<py::Ref>& keep, std::vector<PyObject*>& out) {
+  for (PyObject* part : {tensors, attributes}) {
+    if (py::is_none(part)) continue;
+    keep.emplace_back(PySequence_Tuple(part));
+    if (!keep.back()) return false;
+    for (PyObject* item : borrow_all(keep.back().get())) out.push_back(item);
+  }
+  return true;
+}
+
+PyObject* explain(PyObject* self, PyObject* args) {
+  std::int64_t compute_units = 0;
+  if (PyTuple_Size(args) != 4 || !py::read_integer(PyTuple_GetItem(args, 1), compute_units)) {
+    return type_error("explain(bundles, cus, tensors, attributes) takes four arguments");
+  }
+  std::vector<py::Ref> keep;
+  std::vector<PyObject*> items;
+  if (!gather(PyTuple_GetItem(args, 2), PyTuple_GetItem(args, 3), keep, items)) return nullptr;
+  return self_operator(self).explain(PyTuple_GetItem(args, 0), compute_units, items.data(), items.size());
+}
+
+PyObject* preload(PyObject* self, PyObject* args) {
+  std::string_view name;
+  std::int64_t ordinal = 0;
+  const Py_ssize_t count = PyTuple_Size(args);
+  if ((count != 2 && count != 4) || !py::read_text(PyTuple_GetItem(args, 0), name) || !py::read_integer(PyTuple_GetItem(args, 1), ordinal)) {
+    return type_error("preload(vendor, ordinal, tensors=None, attributes=None)");
+  }
+  const bool amd = name == kVendors[0];
+  if (!amd && name != kVendors[1]) return type_error("vendor must be 'amd' or 'nvidia'");
+  const Vendor vendor = amd ? Vendor::Amd : Vendor::Nvidia;
+  if (count == 2 || py::is_none(PyTuple_GetItem(args, 2))) {
+    return self_operator(self).preload(vendor, static_cast<int>(ordinal), nullptr, 0);
+  }
+  std::vector<py::Ref> keep;
+  std::vector<PyObject*> items;
+  if (!gather(PyTuple_GetItem(args, 2), PyTuple_GetItem(args, 3), keep, items)) return nullptr;
+  items.reserve(1);  // data() must not be null: that means "everything"
+  return self_operator(self).preload(vendor, static_cast<int>(ordinal), items.data(), items.size());
+}
+
+PyObject* stats(PyObject* self, PyObject*) { return self_operator(self).stats(); }
+
+PyObject* get_name(PyObject* self, void*) { return py::text(self_operator(self).name()).release(); }
+
+PyMethodDef operator_methods[] = {
+    {"explain", explain, py::kMethVarArgs, "explain(bundles, cus, tensors, attributes) -> list of decisions."},
+    {"preload", preload, py::kMethVarArgs, "preload(vendor, ordinal, tensors=None, attributes=None): load, launch nothing."},
+    {"stats", stats, py::kMethNoArgs, "stats() -> dict: calls, memo_hits, memo_size, launches, modules_loaded."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+PyMemberDef operator_members[] = {
+    {"__vectorcalloffset__", py::kMemberSsize, offsetof(OperatorObject, vectorcall), py::kMemberReadOnly, nullptr},
+    {nullptr, 0, 0, 0, nullptr},
+};
+
+PyGetSetDef operator_getset[] = {
+    {"name", get_name, nullptr, "AITER's name of the operator.", nullptr},
+    {nullptr, nullptr, nullptr, nullptr, nullptr},
+};
+
+PyType_Slot operator_slots[] = {
+    {py::kSlotNew, reinterpret_cast<void*>(operator_new)},
+    {py::kSlotDealloc, reinterpret_cast<void*>(operator_dealloc)},
+    {py::kSlotCall, reinterpret_cast<void*>(tuple_call)},
+    {py::kSlotMethods, operator_methods},
+    {py::kSlotMembers, operator_members},
+    {py::kSlotGetSet, operator_getset},
+    {py::kSlotDoc, const_cast<char*>("Operator(name, resolve): call it with tensors, then attributes, by position.")},
+    {0, nullptr},
+};
+
+PyType_Spec operator_spec = {"aiter_prebuilt._native.Operator", sizeof(OperatorObject), 0,
+                             py::kFlagDefault | py::kFlagVectorcall, operator_slots};
+
+}  // namespace
+
+PyObject* make_operator_type() {
+  if (operator_type == nullptr) operator_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&operator_spec));
+  if (operator_type != nullptr) Py_IncRef(as_object(operator_type));
+  return as_object(operator_type);
+}
+
+}  // namespace apb

@@ -1,0 +1,118 @@
+"""The native extension: bundles, selection and launches. Built from csrc/runtime; ABI number in contract/version.py."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypedDict, final
+
+#: (address, element type, shape, strides in elements or None for dense, (vendor, ordinal))
+RawTensor = tuple[int, str, Sequence[int], Sequence[int] | None, tuple[str, int]]
+
+class DriverInfo(TypedDict):
+    path: str
+    version: int
+    devices: int
+
+class DeviceInfo(TypedDict):
+    name: str
+    arch: str
+    compute_units: int
+    memory_bytes: int
+    lds_bytes: int
+    driver_version: int
+
+class StepInfo(TypedDict):
+    entry: str
+    symbol: str
+    grid: list[int]
+    block: list[int]
+    lds: int
+    kernarg_size: int
+    sha256: str
+
+class DecisionInfo(TypedDict):
+    kernel: str
+    backend: str
+    variant: str
+    types: dict[str, str]
+    rank: int
+    accepted: bool
+    chosen: bool
+    reason: str
+    cost: int | None
+    tuned: bool
+    workspace: int
+    steps: list[StepInfo]
+
+class Stats(TypedDict):
+    calls: int
+    memo_hits: int
+    memo_size: int
+    launches: int
+    modules_loaded: int
+
+def abi() -> int:
+    """``contract.version.NATIVE_ABI`` of the build."""
+
+def contract() -> tuple[int, int, int]:
+    """(bundle format, recipe version, native ABI) of the build."""
+
+def zstd_decompress(frame: bytes, raw_size: int, dictionary: bytes | None, /) -> bytes:
+    """Decode one frame to exactly ``raw_size`` bytes; ``dictionary`` is raw content. Raises ValueError."""
+
+def evaluate(code: bytes, slots: Sequence[int], /) -> int:
+    """Run a program of the expression language. Raises ValueError with the Python evaluator's words."""
+
+def sha256(data: bytes, portable: bool, /) -> bytes:
+    """SHA-256, by the processor's instructions where it has them unless ``portable``."""
+
+def open_driver(vendor: str, path: str | None, /) -> DriverInfo:
+    """Open ``amd`` or ``nvidia`` once per process. Raises DriverError, ForkError."""
+
+def device(vendor: str, ordinal: int, /) -> DeviceInfo:
+    """What the driver says of one device. Raises DriverError, NoDeviceError, ForkError."""
+
+@final
+class Bundle:
+    """An opened bundle file: mapped, header and root checked. Raises BundleDamagedError, BundleVersionError."""
+
+    def __new__(cls, path: str, /) -> Bundle: ...
+    @property
+    def path(self) -> str: ...
+    @property
+    def target(self) -> str: ...
+    @property
+    def profile(self) -> str: ...
+    @property
+    def distribution(self) -> str: ...
+    @property
+    def version(self) -> str: ...
+    @property
+    def provenance(self) -> str: ...
+    @property
+    def vendor(self) -> str: ...
+    @property
+    def entry_count(self) -> int: ...
+    @property
+    def names(self) -> tuple[str, ...]: ...
+
+@final
+class Operator:
+    """One operator. Call it with tensors (arguments, then returns), then attributes, all by position."""
+
+    def __new__(cls, name: str, resolve: Callable[[str, int], tuple[tuple[Bundle, ...], int]], /) -> Operator: ...
+    @property
+    def name(self) -> str: ...
+    def __call__(self, *args: Any, stream: int | None = None) -> None:
+        """Bind, choose, launch. Raises what ``aiter_prebuilt.errors`` names; nothing is launched then."""
+
+    def explain(
+        self, bundles: tuple[Bundle, ...], cus: int, tensors: Sequence[Any], attributes: Sequence[Any], /
+    ) -> list[DecisionInfo]:
+        """The decisions for these arguments on a device with ``cus`` compute units; nothing is opened or launched."""
+
+    def preload(
+        self, vendor: str, ordinal: int, tensors: Sequence[Any] | None = None, attributes: Sequence[Any] | None = None, /
+    ) -> None:
+        """Load what such a call would launch, or every kernel of the operator."""
+
+    def stats(self) -> Stats:
+        """Counters since the start; ``modules_loaded`` counts the whole process."""

@@ -1,0 +1,186 @@
+"""Fixtures of the native tests: the extension (built when no built one is importable), the stub driver, operators."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import importlib.util
+import itertools
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from native import synthetic
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILD = ROOT / "build" / "native"
+HERE = Path(__file__).resolve().parent
+
+Resolve = Callable[[str, int], tuple[tuple[object, ...], int]]
+
+
+def host_compiler(language: str) -> list[str]:
+    """zig's clang against glibc 2.28 when the package is there, else the system's compiler."""
+    if importlib.util.find_spec("ziglang") is not None:
+        return [sys.executable, "-m", "ziglang", {"C": "cc", "CXX": "c++"}[language], "-target", "x86_64-linux-gnu.2.28"]
+    return {"C": ["cc"], "CXX": ["c++"]}[language]
+
+
+def _zstd_source() -> str | None:
+    given = os.environ.get("APB_ZSTD_SOURCE")
+    if given:
+        return given
+    try:
+        from build_tools import fetch, pins, store
+    except ImportError:
+        return None
+    try:
+        return str(fetch.source_folder(pins.load(ROOT).sources["zstandard"], store.cache_folder()) / "zstd")
+    except Exception as error:  # no network and nothing cached: the reason goes into the skip
+        pytest.skip(f"the extension is not built and the zstd sources are not at hand: {error}", allow_module_level=True)
+
+
+def _build_extension() -> Path:
+    source = _zstd_source()
+    if source is None:
+        pytest.skip("no built extension, and APB_ZSTD_SOURCE is not set")
+    tools = [f"-DCMAKE_{language}_COMPILER={';'.join(host_compiler(language))}" for language in ("C", "CXX")]
+    configure = ["cmake", "-S", str(ROOT), "-B", str(BUILD), "-G", "Ninja", f"-DAPB_ZSTD_SOURCE={source}", *tools]
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+    environment = {**os.environ, "PATH": path}
+    commands = [["cmake", "--build", str(BUILD)]]
+    if not (BUILD / "build.ninja").is_file():
+        commands.insert(0, configure)
+    for command in commands:
+        done = subprocess.run(command, capture_output=True, text=True, env=environment)
+        assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
+    return BUILD / "_native.abi3.so"
+
+
+def load_extension(path: Path) -> ModuleType:
+    """The extension at ``path``, under the name that the package imports."""
+    spec = importlib.util.spec_from_file_location("aiter_prebuilt._native", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["aiter_prebuilt._native"] = module
+    spec.loader.exec_module(module)
+    importlib.import_module("aiter_prebuilt")._native = module  # type: ignore[attr-defined]
+    return module
+
+
+@pytest.fixture(scope="session")
+def extension_path() -> Path:
+    """Where the extension lies. ``AITER_PREBUILT_NATIVE`` names one; else an installed one; else it is built."""
+    named = os.environ.get("AITER_PREBUILT_NATIVE")
+    if named:
+        return Path(named)
+    found = importlib.util.find_spec("aiter_prebuilt._native")
+    return Path(found.origin) if found is not None and found.origin else _build_extension()
+
+
+@pytest.fixture(scope="session")
+def native(extension_path: Path) -> ModuleType:
+    """The extension, imported."""
+    return load_extension(extension_path)
+
+
+@pytest.fixture(scope="session")
+def stub_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The stub driver library, compiled. Its name is that of no real driver."""
+    return compile_c("stub_hip.c", tmp_path_factory.mktemp("stub") / "libstub_driver.so")
+
+
+def compile_c(source: str, output: Path, *flags: str) -> Path:
+    """Compile one C file of this folder to a shared library."""
+    command = [*host_compiler("C"), "-O2", "-Wall", "-Werror", "-shared", "-fPIC", str(HERE / source), "-o", str(output), *flags]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return output
+
+
+class LaunchRecord(ctypes.Structure):
+    """``Launch`` of stub_hip.c."""
+
+    _fields_ = [
+        ("symbol", ctypes.c_char * 128),
+        ("grid", ctypes.c_uint * 3),
+        ("block", ctypes.c_uint * 3),
+        ("lds", ctypes.c_uint),
+        ("kernarg_size", ctypes.c_uint),
+        ("stream", ctypes.c_void_p),
+        ("device", ctypes.c_int),
+        ("end_mark", ctypes.c_int),
+        ("kernargs", ctypes.c_uint8 * 512),
+    ]
+
+
+FAULTS = ("init", "load", "symbol", "launch", "malloc", "capture", "count", "device")
+
+
+class Stub:
+    """The stub driver's other side: counters, records and faults."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = str(path)
+        self.library = ctypes.CDLL(self.path)
+        self.library.stub_launch.restype = ctypes.POINTER(LaunchRecord)
+
+    def __getattr__(self, name: str) -> Callable[..., int]:
+        return getattr(self.library, f"stub_{name}")
+
+    def fault(self, which: str, code: int) -> None:
+        self.library.stub_fault(FAULTS.index(which), code)
+
+    def launch(self, index: int = -1) -> LaunchRecord:
+        return self.library.stub_launch(self.library.stub_launches() + index if index < 0 else index).contents
+
+    def kernargs(self, index: int = -1) -> bytes:
+        record = self.launch(index)
+        return bytes(record.kernargs[: record.kernarg_size])
+
+
+@pytest.fixture
+def stub(native: ModuleType, stub_path: Path) -> Iterator[Stub]:
+    """The stub driver opened as both vendors' driver, with fresh counters."""
+    made = Stub(stub_path)
+    made.reset()
+    for vendor in ("amd", "nvidia"):
+        native.open_driver(vendor, str(stub_path))
+    yield made
+    made.reset()
+
+
+_serial = itertools.count()
+
+
+@pytest.fixture
+def serve(native: ModuleType, tmp_path: Path) -> Callable[..., object]:
+    """serve(op, ...) -> an Operator over freshly written bundles; every code object is a new one for the process."""
+
+    def make(*groups: list[synthetic.Op] | synthetic.Op, cus: int = 304, name: str | None = None, **facts: object) -> object:
+        bundles = []
+        for group in groups:
+            ops = group if isinstance(group, list) else [group]
+            path = tmp_path / f"{next(_serial)}.apb"
+            path.write_bytes(synthetic.bundle_bytes(ops, **facts))  # type: ignore[arg-type]
+            bundles.append(native.Bundle(str(path)))
+        first = groups[0][0] if isinstance(groups[0], list) else groups[0]
+        return native.Operator(name or first.name, lambda vendor, ordinal: (tuple(bundles), cus))
+
+    return make
+
+
+@pytest.fixture
+def blob() -> Callable[[], str]:
+    """Names of code objects that no other test has loaded: modules stay loaded for the life of the process."""
+    return lambda: f"blob-{next(_serial)}"
+
+
+def raw(address: int, kind: str, shape: tuple[int, ...], strides: tuple[int, ...] | None = None, device: tuple[str, int] = ("amd", 0)) -> tuple[object, ...]:
+    """A raw-pointer tensor."""
+    return (address, kind, shape, strides, device)

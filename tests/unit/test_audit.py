@@ -1,0 +1,131 @@
+"""The audit: every rule is broken once, and the message names what was found."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from build_tools import audit, codeobject
+from build_tools.records import AuditReport, CodeObjectFacts, CompileJob, CompileResult, KernelArg, TargetFacts
+
+FOLDER = Path(__file__).resolve().parents[1] / "data" / "codeobjects"
+GFX942 = TargetFacts(
+    name="gfx942", title="CDNA3", vendor="amd", wave=64, lds_bytes=65536, vgprs=512, sgprs=102, fp8="e4m3fnuz", isa_version=9402,
+    cus=(304,), devices=("MI300X",), elf_mach=0x4C, distribution="d", extra="e",
+)  # fmt: skip
+ARGS = (
+    KernelArg("ptr", "out", 0, 8, "f32"),
+    KernelArg("ptr", "x", 8, 8, "f32"),
+    KernelArg("i32", "n", 16, 4),
+    KernelArg("f32", "factor", 20, 4),
+)
+JOB = CompileJob("job", GFX942, "hip", "scale.hip", "scale", (), ARGS, 24, (64, 1, 1), ("scale.hip",))
+FILE = FOLDER / "scale_gfx942.co"
+FACTS = codeobject.read(FILE.read_bytes())
+
+
+def judge(job: CompileJob = JOB, facts: CodeObjectFacts = FACTS, words: tuple[str, ...] = (), **result: Any) -> AuditReport:
+    return audit.judge(CompileResult(job, "key", True, **{"path": FILE, "symbol": "scale", **result}), facts, words)
+
+
+def with_kernel(**changes: Any) -> CodeObjectFacts:
+    return replace(FACTS, kernels=(replace(FACTS.kernels[0], **changes),))
+
+
+def with_args(*args: KernelArg) -> CompileJob:
+    return replace(JOB, args=args)
+
+
+def test_a_right_code_object_has_no_problem_and_no_note() -> None:
+    report = judge()
+    assert (report.subject, report.problems, report.notes, report.ok) == ("job", (), (), True)
+
+
+@pytest.mark.parametrize(
+    "job, words",
+    [
+        (replace(JOB, target=replace(GFX942, name="gfx950")), "is for gfx942, the job for gfx950"),
+        (replace(JOB, target=replace(GFX942, wave=32)), "waves of 64"),
+        (replace(JOB, target=replace(GFX942, lds_bytes=128)), "needs 256 bytes of LDS, gfx942 has 128"),
+        (replace(JOB, block=(128, 1, 1)), "128 threads, the kernel is compiled for at most 64"),
+        (with_args(*ARGS[:3]), "takes 4 arguments, the job passes 3"),
+        (with_args(*ARGS, KernelArg("i32", "more", 24, 4)), "takes 4 arguments, the job passes 5"),
+        (with_args(ARGS[0], ARGS[1], replace(ARGS[2], kind="i64", size=8), ARGS[3]), r"argument 2 \(n\): the kernel has 4 bytes at 16"),
+        (with_args(ARGS[0], ARGS[1], ARGS[2], replace(ARGS[3], offset=24)), r"argument 3 \(factor\)"),
+        (replace(JOB, kernarg_size=20), "reads 24 bytes of arguments, the job passes 20"),
+    ],
+)
+def test_a_job_that_does_not_fit(job: CompileJob, words: str) -> None:
+    report = judge(job)
+    assert not report.ok
+    with pytest.raises(AssertionError, match=words):
+        raise AssertionError("\n".join(report.problems))
+
+
+@pytest.mark.parametrize(
+    "facts, words",
+    [
+        (replace(FACTS, version=4), "code object version 4"),
+        (replace(FACTS, features=("xnack+",)), r"only for devices with xnack\+"),
+        (replace(FACTS, kernels=()), "it has no kernel"),
+        (replace(FACTS, symbols=("scale",)), "has no descriptor"),
+        (with_kernel(uses_dynamic_stack=True), "dynamic stack"),
+        (with_kernel(hidden=("hidden_hostcall_buffer",)), "hidden_hostcall_buffer"),
+        (with_kernel(vgprs=600), "needs 600 registers"),
+        (with_kernel(kernarg_size=280), "argument segment has 280 bytes"),
+        (with_kernel(args=()), None),
+        (with_kernel(args=(), kernarg_size=64), "takes 64 bytes"),
+        (with_kernel(args=tuple((o, s, "image") for o, s, _ in FACTS.kernels[0].args)), "takes it as image"),
+        (with_kernel(symbol="other"), r"'scale' is not in the code object \(kernels: other\)"),
+    ],
+)
+def test_a_code_object_that_breaks_a_rule(facts: CodeObjectFacts, words: str | None) -> None:
+    problems = "\n".join(judge(facts=facts).problems)
+    if words is None:
+        assert problems == "", "hand-written assembly may leave the argument list out when the size is right"
+    else:
+        with pytest.raises(AssertionError, match=words):
+            raise AssertionError(problems)
+
+
+def test_hidden_arguments_and_spills_are_notes_only() -> None:
+    facts = with_kernel(hidden=("hidden_block_count_x",), kernarg_size=280, vgpr_spills=3, scratch=16)
+    report = judge(facts=facts)
+    assert report.ok
+    assert report.notes == (
+        "spills: 3 VGPR, 0 SGPR",
+        "scratch: 16 bytes a lane",
+        "hidden arguments that the driver fills in: hidden_block_count_x",
+    )
+
+
+def test_dynamic_lds_counts() -> None:
+    assert judge(extra={"lds": "65280"}).ok
+    assert judge(extra={"lds": "65281"}).problems == ("it needs 65537 bytes of LDS, gfx942 has 65536",)
+
+
+def test_a_slot_larger_than_its_argument_is_right() -> None:
+    args = tuple(replace(arg, offset=16 * place) for place, arg in enumerate(ARGS))
+    facts = with_kernel(args=tuple((16 * place, row[1], row[2]) for place, row in enumerate(FACTS.kernels[0].args)), kernarg_size=64)
+    assert judge(replace(JOB, args=args, kernarg_size=64), facts).ok
+
+
+def test_a_forbidden_symbol_and_a_forbidden_text(tmp_path: Path) -> None:
+    assert judge(words=("scal",)).problems == ("symbol 'scale' holds 'scal', which this profile forbids",)
+    path = tmp_path / "with.co"
+    path.write_bytes(FILE.read_bytes() + b"\0ck_tile::kernel\0")
+    problems = judge(words=("ck_tile",), path=path).problems
+    assert problems == ("the file holds the text 'ck_tile', which this profile forbids",)
+
+
+def test_files_are_judged_on_their_own(tmp_path: Path) -> None:
+    cut = tmp_path / "cut.co"
+    cut.write_bytes(FILE.read_bytes()[:1000])
+    paths = [*sorted(path for path in FOLDER.iterdir() if path.suffix != ".md"), cut, tmp_path / "missing.co"]
+    reports = audit.audit_files(paths)
+    assert [report.ok for report in reports] == [True, True, True, False, False]
+    assert "damaged" in reports[3].problems[0]
+    assert "cannot be read" in reports[4].problems[0]

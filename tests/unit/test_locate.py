@@ -1,0 +1,75 @@
+"""Finding bundles, with no native extension and no GPU."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support.bundles import small_bundle
+
+from aiter_prebuilt import locate
+from aiter_prebuilt.errors import BundleConflictError, BundleTargetError, NoBundleError
+
+
+def _install(folder: Path, *names: str) -> str:
+    place = folder / locate.FOLDER
+    place.mkdir(parents=True, exist_ok=True)
+    for name in names:
+        (place / name).write_bytes(small_bundle()[0])
+    return str(folder)
+
+
+def test_bundles_are_found_beside_the_package(tmp_path: Path) -> None:
+    folder = _install(tmp_path, "gfx950-ck-full.apb", "gfx942-ck-free.apb", "gfx950-ck-free.apb")
+    found = locate.installed("", [folder])
+    assert [(b.target, b.profile, b.extra) for b in found] == [
+        ("gfx942", "ck-free", "gfx942"),
+        ("gfx950", "ck-free", "gfx950"),
+        ("gfx950", "ck-full", "gfx950-ck"),
+    ]
+
+
+def test_one_folder_listed_twice_is_one_bundle(tmp_path: Path) -> None:
+    folder = _install(tmp_path, "gfx942-ck-free.apb")
+    assert len(locate.installed("", [folder, folder])) == 1
+
+
+def test_two_bundles_for_one_target_are_a_conflict(tmp_path: Path) -> None:
+    folders = [_install(tmp_path / name, "gfx942-ck-free.apb") for name in ("a", "b")]
+    with pytest.raises(BundleConflictError, match="two files claim it") as caught:
+        locate.installed("", folders)
+    assert str(tmp_path / "a") in caught.value.found and str(tmp_path / "b") in caught.value.found
+
+
+def test_a_stray_name_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BundleTargetError, match="name does not end"):
+        locate.installed("", [_install(tmp_path, "gfx942.apb")])
+
+
+def test_the_variable_replaces_the_search(tmp_path: Path) -> None:
+    folder = _install(tmp_path / "installed", "gfx942-ck-free.apb")
+    other = tmp_path / "gfx950-ck-free.apb"
+    other.write_bytes(small_bundle()[0])
+    found = locate.installed(str(other), [folder])
+    assert [bundle.target for bundle in found] == ["gfx950"]
+    with pytest.raises(NoBundleError, match="does not exist"):
+        locate.installed(str(tmp_path / "nowhere"), [])
+
+
+def test_no_bundle_says_what_is_there_and_what_to_type(tmp_path: Path) -> None:
+    found = locate.installed("", [_install(tmp_path, "gfx942-ck-free.apb")])
+    with pytest.raises(NoBundleError) as caught:
+        locate.for_target("gfx950", found, "device 3 (MI355X)")
+    assert str(caught.value) == (
+        "serve device 3 (MI355X): its target is gfx950; installed bundles: gfx942 (ck-free). run: pip install 'aiter-prebuilt[gfx950]'"
+    )
+
+
+def test_what_ck_adds_does_not_serve_alone(tmp_path: Path) -> None:
+    found = locate.installed("", [_install(tmp_path, "gfx942-ck-full.apb")])
+    with pytest.raises(NoBundleError):
+        locate.for_target("gfx942", found, "device 0")
+
+
+def test_extra_of_sm_90_has_no_underscore() -> None:
+    assert locate.extra_of("sm_90") == "sm90"

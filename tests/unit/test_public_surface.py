@@ -1,0 +1,99 @@
+"""What users import: lazily, with AITER's signatures, documented, and every error class with its three parts."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import aiter_prebuilt
+from aiter_prebuilt import errors
+
+ROOT = Path(__file__).resolve().parents[2]
+
+#: Parameter names in order, as AITER has them (reference/aiter.md, section 3): clients bind by name and by position.
+SIGNATURES = {
+    "rms_norm": "input weight epsilon use_model_sensitive_rmsnorm",
+    "rmsnorm2d_fwd": "input weight epsilon use_model_sensitive_rmsnorm",
+    "rmsnorm2d_fwd_with_add": "out input residual_in residual_out weight epsilon gemma_norm use_model_sensitive_rmsnorm",
+    "gemm_a16w16": "A B bias otype scale_a scale_b scale_c",
+    "gemm_a8w8_bpreshuffle": "XQ WQ x_scale w_scale bias dtype check",
+    "flash_attn_func": "q k v dropout_p softmax_scale causal window_size bias alibi_slopes deterministic return_lse "
+    "return_attn_probs how_v3_bf16_cvt cu_seqlens_q cu_seqlens_kv sink_ptr num_splits",
+    "silu_and_mul": "out input limit",
+    "gelu_and_mul": "out input",
+    "gelu_tanh_and_mul": "out input",
+    "swiglu_and_mul": "out input",
+    "smoothquant_fwd": "out input x_scale y_scale",
+    "dynamic_per_token_scaled_quant": "out input scales scale_ub shuffle_scale num_rows num_rows_factor",
+    "reshape_and_cache": "key value key_cache value_cache slot_mapping kv_cache_dtype k_scale v_scale asm_layout",
+    "softmax": "x",
+    "topk_softmax": "topk_weights topk_indices token_expert_indices gating_output need_renorm num_shared_experts "
+    "shared_expert_scoring_func",
+    "shuffle_weight": "x layout use_int4 is_guinterleave gate_up pad_k_to",
+}
+
+
+def _functions() -> dict[str, ast.FunctionDef]:
+    found = {}
+    for path in sorted((ROOT / "src/aiter_prebuilt/ops").glob("*.py")):
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
+                found[node.name] = node
+    return found
+
+
+def test_homes_are_what_is_promised() -> None:
+    promised = {name for names in aiter_prebuilt._HOMES.values() for name in names}
+    assert promised == set(aiter_prebuilt.__all__) - {"__version__"} == set(SIGNATURES)
+    assert promised <= set(_functions())
+
+
+@pytest.mark.parametrize("name", sorted(SIGNATURES))
+def test_signature_is_aiters(name: str) -> None:
+    node = _functions()[name]
+    assert [arg.arg for arg in node.args.args] == SIGNATURES[name].split()
+    assert not node.args.vararg and not node.args.kwarg
+
+
+@pytest.mark.parametrize("name", sorted(SIGNATURES))
+def test_docstring_says_shapes_errors_and_source(name: str) -> None:
+    text = ast.get_docstring(_functions()[name]) or ""
+    for word in ("Args:", "Raises:", "Source:"):
+        assert word in text or "Arguments and errors as" in text or text.startswith("As :func:"), (name, word)
+
+
+def test_unknown_name() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'fused_everything'"):
+        aiter_prebuilt.fused_everything  # noqa: B018
+
+
+def test_import_loads_nothing_but_the_standard_library() -> None:
+    code = (
+        "import sys; before = set(sys.modules); import aiter_prebuilt; "
+        "print(sorted({n.split('.')[0] for n in set(sys.modules) - before} - set(sys.stdlib_module_names)))"
+    )
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env={"PYTHONPATH": str(ROOT / "src")})
+    assert done.stdout.strip() == "['aiter_prebuilt']"
+
+
+def test_every_error_has_three_parts_and_a_text() -> None:
+    classes = [value for value in vars(errors).values() if inspect.isclass(value) and issubclass(value, Exception)]
+    assert len(classes) > 20
+    for kind in classes:
+        error = kind("asked", "found", "fix")
+        assert (error.asked, error.found, error.fix) == ("asked", "found", "fix")
+        assert str(error) == "asked: found. fix"
+        assert kind.__doc__
+    reasons = errors.NoKernelError("a", "b", "c", ["row: too long", "loop: misaligned"])
+    assert str(reasons).splitlines()[1:] == ["  row: too long", "  loop: misaligned"]
+
+
+def test_argument_errors_are_the_builtin_ones_too() -> None:
+    assert issubclass(errors.ArgumentDTypeError, TypeError) and issubclass(errors.ArgumentShapeError, ValueError)
+    assert issubclass(errors.UnsupportedError, NotImplementedError) and issubclass(errors.NativeError, ImportError)

@@ -1,0 +1,84 @@
+"""The one caller of subprocess: what a child sees, how it ends, and that nothing of it stays behind."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from build_tools import run
+
+
+def python(code: str, **options: object) -> run.Outcome:
+    return run.run([sys.executable, "-c", code], **options)  # type: ignore[arg-type]
+
+
+def test_exit_status_and_both_streams() -> None:
+    outcome = python("import sys; print('out', flush=True); print('err', file=sys.stderr); sys.exit(3)")
+    assert (outcome.ok, outcome.exit_code, outcome.describe()) == (False, 3, "exit code 3")
+    assert outcome.output.split() == ["out", "err"]
+    assert outcome.command.startswith(sys.executable)
+
+
+def test_only_the_end_of_a_long_output_is_kept() -> None:
+    outcome = python("print('x' * 100_000 + 'the end')")
+    assert len(outcome.output) <= run.TAIL_BYTES
+    assert outcome.output.rstrip().endswith("the end")
+
+
+def test_a_signal_and_a_missing_program_are_values() -> None:
+    assert python("import os; os.abort()").describe() == "ended by signal SIGABRT"
+    outcome = run.run(["/no/such/compiler", "-c"])
+    assert (outcome.exit_code, outcome.describe()) == (run.NOT_STARTED, "could not be started")
+    assert "No such file" in outcome.output
+
+
+def test_variables_that_steer_compilers_are_not_inherited(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("CPATH", "TRITON_INTERPRET", "LLVM_OPTS", "PYTHONPATH"):
+        monkeypatch.setenv(name, "/somewhere")
+    outcome = python("import os; print(*sorted(os.environ))", env={"GIVEN": "1"})
+    names = set(outcome.output.split())
+    assert {"GIVEN", "LC_ALL", "PYTHONHASHSEED"} <= names
+    assert not names & {"CPATH", "TRITON_INTERPRET", "LLVM_OPTS", "PYTHONPATH"}
+
+
+GRANDCHILD = "import subprocess, sys; print(subprocess.Popen(['sleep', '60']).pid, flush=True); __import__('time').sleep(60)"
+
+
+def gone(pid: int) -> bool:
+    for _ in range(100):
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+        except OSError:
+            return True
+        if state == "Z":  # ended; its parent is gone too and nobody has collected it yet
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def test_the_time_limit_ends_the_whole_group() -> None:
+    outcome = python(GRANDCHILD, timeout=2.0)
+    assert (outcome.exit_code, outcome.describe()) == (run.TIMED_OUT, "was still running after its time limit")
+    assert gone(int(outcome.output.split()[0]))
+
+
+def test_kill_all_ends_every_child() -> None:
+    outcomes: list[run.Outcome] = []
+    thread = threading.Thread(target=lambda: outcomes.append(python(GRANDCHILD)))
+    thread.start()
+    time.sleep(1.0)
+    run.kill_all()
+    thread.join(20)
+    assert not thread.is_alive()
+    assert outcomes[0].describe() == "ended by signal SIGKILL"
+    assert gone(int(outcomes[0].output.split()[0]))
+
+
+def test_a_child_has_no_terminal_to_wait_for() -> None:
+    assert python("print(repr(__import__('sys').stdin.read()))").output.strip() == "''"
+    assert os.getpgid(0) != 0
