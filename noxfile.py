@@ -11,6 +11,7 @@ CI calls the same sessions (``.ci/run``, ``ci/github-workflow.yml``).
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -18,7 +19,9 @@ from pathlib import Path
 import nox
 
 nox.needs_version = ">=2025.2.9"
-nox.options.default_venv_backend = "virtualenv"  # uv does not read pip's configuration (find-links, extra indexes)
+nox.options.default_venv_backend = (
+    "virtualenv"  # uv does not read pip's configuration (find-links, extra indexes)
+)
 nox.options.reuse_venv = "yes"
 nox.options.sessions = ["lint", "tests"]
 
@@ -26,11 +29,17 @@ ROOT = Path(__file__).resolve().parent
 BUILD = ROOT / "build"
 DIST = ROOT / "dist"
 PROJECT = nox.project.load_toml("pyproject.toml")
+TEST_TARGETS = ("gfx950", "sm_90")
 EXTRAS = "gfx942,gfx950,gfx950-ck"
 #: Triton has no wheel for CPython 3.10. What is built serves 3.10; only the machine that builds needs a later one.
 OLDEST_BUILD_PYTHON = (3, 11)
 LATER_PYTHONS = ("3.14", "3.13", "3.12", "3.11")
 ENVIRONMENT = {"PYTHONPATH": str(ROOT / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
+#: Where the pipeline keeps what it fetched and zig its compiled C++ library; the tests' own compiles use it too.
+CACHE = Path(
+    os.environ.get("AITER_PREBUILT_CACHE")
+    or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "aiter-prebuilt"
+)
 
 
 def build_python() -> str | None:
@@ -48,7 +57,9 @@ def groups(*names: str) -> list[str]:
 def install_build(session: nox.Session) -> None:
     """The hermetic toolchain (pinned with hashes) and what the pipeline imports."""
     if sys.version_info < OLDEST_BUILD_PYTHON and build_python() is None:
-        session.error("building needs Python 3.11 or later (Triton has no wheel for 3.10); the wheels made then serve 3.10 too")
+        session.error(
+            "building needs Python 3.11 or later (Triton has no wheel for 3.10); the wheels made then serve 3.10 too"
+        )
     session.install("--require-hashes", "--no-deps", "-r", "build_tools/requirements.txt")
     session.install(*groups("build"))
 
@@ -57,7 +68,9 @@ def install_torch(session: nox.Session) -> None:
     """The CPU build of torch, for the reference functions of the tests; never gigabytes of CUDA libraries."""
     (pin,) = groups("torch")
     report = str(Path(session.create_tmp()).resolve() / "torch.json")
-    session.run_install("python", "-m", "pip", "install", "-q", "--dry-run", "--report", report, pin, silent=True)
+    session.run_install(
+        "python", "-m", "pip", "install", "-q", "--dry-run", "--report", report, pin, silent=True
+    )
     chosen = {row["metadata"]["name"]: row for row in json.loads(Path(report).read_text())["install"]}
     cuda = sorted(name for name in chosen if name.startswith(("nvidia-", "cuda-")))
     if cuda:
@@ -74,21 +87,23 @@ def build_tools(session: nox.Session, *words: str) -> None:
     session.run("python", "-m", "build_tools", *words, env=ENVIRONMENT)
 
 
-def generated(session: nox.Session) -> None:
-    """Put the native extension beside its package in ``src`` and the wheels into ``dist``."""
-    build_tools(session, "build")
-    build_tools(session, "wheels", "--output", str(DIST))
-    session.run("python", "-m", "build_tools.runtime_wheel", "--unpack", str(DIST), env=ENVIRONMENT)
-
-
 @nox.session(python=build_python())
 def tests(session: nox.Session) -> None:
-    """Compile everything, pack it, and run all tests: unit, native, build, dist, gpu (skipped without a GPU)."""
+    """Compile a part, pack it, and run all tests: unit, native, build, dist, gpu (skipped without a GPU).
+
+    The part is one AMD target in both profiles and the NVIDIA one; ``demo``, ``wheels`` and the CI matrix compile all.
+    """
     install_build(session)
     session.install(*groups("test"))
     install_torch(session)
-    generated(session)
-    environment = {**ENVIRONMENT, "AITER_PREBUILT_DIST": str(DIST)}
+    build_tools(session, "build", *(word for target in TEST_TARGETS for word in ("--target", target)))
+    build_tools(session, "wheels", "--output", str(DIST))
+    session.run("python", "-m", "build_tools.runtime_wheel", "--unpack", str(DIST), env=ENVIRONMENT)
+    environment = {
+        **ENVIRONMENT,
+        "AITER_PREBUILT_DIST": str(DIST),
+        "ZIG_GLOBAL_CACHE_DIR": str(CACHE / "zig"),
+    }
     session.run("python", "-m", "pytest", "-q", *session.posargs, env=environment)
 
 
@@ -101,7 +116,7 @@ def wheels(session: nox.Session) -> None:
 
 
 @nox.session(python=build_python())
-def compile(session: nox.Session) -> None:  # noqa: A001 - the session's name
+def compile(session: nox.Session) -> None:
     """Compile a part of the jobs into build/store, for CI: ``-- --target T --profile P --shard I/N``."""
     install_build(session)
     build_tools(session, "build", *session.posargs)
@@ -121,7 +136,9 @@ def demo(session: nox.Session) -> None:
     """Build all wheels, install them in a clean environment, look at them there and run one operator where a GPU is."""
     wheels(session)
     clean = BUILD / "demo"
-    session.run(sys.executable, "-m", "virtualenv", "-q", "--clear", "--no-periodic-update", str(clean), external=True)
+    session.run(
+        sys.executable, "-m", "virtualenv", "-q", "--clear", "--no-periodic-update", str(clean), external=True
+    )
     python = clean / "bin" / "python"
     pip = (str(python), "-m", "pip", "install", "-q", "--no-index", "--find-links", str(DIST))
     session.run(*pip, f"aiter-prebuilt[{EXTRAS}]", external=True)

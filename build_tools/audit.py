@@ -8,7 +8,14 @@ from typing import Final
 
 from build_tools import codeobject
 from build_tools.errors import CodeObjectError
-from build_tools.records import AuditReport, CodeObjectFacts, CompileJob, CompileResult, KernelArg, KernelFacts
+from build_tools.records import (
+    AuditReport,
+    CodeObjectFacts,
+    CompileJob,
+    CompileResult,
+    KernelArg,
+    KernelFacts,
+)
 
 #: Code object versions that every supported ROCm loads.
 VERSIONS: Final = (5, 6)
@@ -23,7 +30,9 @@ _FILLED_IN: Final = frozenset({
 })  # fmt: skip
 
 
-def judge(result: CompileResult, facts: CodeObjectFacts, forbidden_symbols: Sequence[str] = ()) -> AuditReport:
+def judge(
+    result: CompileResult, facts: CodeObjectFacts, forbidden_symbols: Sequence[str] = ()
+) -> AuditReport:
     """The judgement of what a job's compile gave. ``forbidden_symbols``: texts that may stand nowhere in the file."""
     job = result.job
     problems = list(_general(facts))
@@ -72,13 +81,17 @@ def _arguments(job: CompileJob, kernel: KernelFacts, vendor: str) -> Iterable[st
             yield f"it lists no arguments and takes {kernel.kernarg_size} bytes, the job passes {job.kernarg_size}"
         return
     if len(kernel.args) != len(job.args):
-        yield f"the kernel takes {len(kernel.args)} arguments, the job passes {len(job.args)} ({', '.join(arg.name for arg in job.args)})"
+        names = ", ".join(arg.name for arg in job.args)
+        yield f"the kernel takes {len(kernel.args)} arguments, the job passes {len(job.args)} ({names})"
     for place, (arg, actual) in enumerate(zip(job.args, kernel.args, strict=False)):
         yield from _argument(place, arg, actual)
     end = max((offset + size for offset, size, _ in kernel.args), default=0)
     if job.kernarg_size < end:
         yield f"the kernel reads {end} bytes of arguments, the job passes {job.kernarg_size}"
-    if not kernel.hidden and kernel.kernarg_size > job.kernarg_size + -job.kernarg_size % kernel.kernarg_align:
+    if (
+        not kernel.hidden
+        and kernel.kernarg_size > job.kernarg_size + -job.kernarg_size % kernel.kernarg_align
+    ):
         yield f"the kernel's argument segment has {kernel.kernarg_size} bytes, the job passes {job.kernarg_size}"
 
 

@@ -17,7 +17,8 @@ import zstandard
 
 from aiter_prebuilt.contract import bundle as contract
 from aiter_prebuilt.contract import dtype
-from aiter_prebuilt.contract.records import VENDORS, Entry, Operator, Root
+from aiter_prebuilt.contract.expression import Scope, compile_expression
+from aiter_prebuilt.contract.records import VENDORS, Entry, Operator, Root, Step
 from build_tools.errors import BundleBuildError
 from build_tools.records import AuditReport, CompileResult, KernelFacts, PlannedBundle, PlannedOperator
 from build_tools.reproducible import write_atomic
@@ -72,7 +73,7 @@ def build_bundle(
                 blobs.append(data)
                 groups.append(results[job_id].job.source)
             entries.append(_entry(results[job_id], facts, index_of[digest], digest))
-        operators.append(_with_entries(planned_operator, tuple(entries)))
+        operators.append(_finished(planned_operator, tuple(entries), results))
     root = _root(planned, provenance, version, suffix)
     data = contract.encode(root, tuple(operators), compress(blobs, groups))
     path = folder / f"{planned.target.name}-{planned.profile}{contract.SUFFIX}"
@@ -138,8 +139,20 @@ def _entry(result: CompileResult, facts: KernelFacts, code_object: int, digest: 
     )
 
 
-def _with_entries(planned: PlannedOperator, entries: tuple[Entry, ...]) -> Operator:
-    return replace(planned.operator, entries=entries)
+def _finished(planned: PlannedOperator, entries: tuple[Entry, ...], results: Mapping[str, CompileResult]) -> Operator:
+    """The operator with its entries, and with what only the compiler knew: dynamic LDS and threads of each step."""
+    recipes = tuple(
+        replace(recipe, steps=tuple(_launchable(step, results[planned.jobs[step.entry]]) for step in recipe.steps))
+        for recipe in planned.operator.recipes
+    )
+    return replace(planned.operator, entries=entries, recipes=recipes)
+
+
+def _launchable(step: Step, result: CompileResult) -> Step:
+    if result.threads and (step.block_y, step.block_z) == (1, 1):
+        step = replace(step, block_x=result.threads)
+    lds = int(result.extra.get("lds", "0"))
+    return replace(step, lds=compile_expression(lds, Scope({}))) if lds and not step.lds else step
 
 
 def compress(blobs: list[bytes], groups: list[str]) -> tuple[contract.Frame, ...]:

@@ -20,7 +20,12 @@ DEVICE_FLAGS: Final = (
     "-Wall", "-Wextra", "-fno-color-diagnostics",
 )  # fmt: skip
 
-ASSEMBLY_FLAGS: Final = ("-target", "amdgcn-amd-amdhsa", f"-mcode-object-version={CODE_OBJECT_VERSION}", "-fno-color-diagnostics")
+ASSEMBLY_FLAGS: Final = (
+    "-target",
+    "amdgcn-amd-amdhsa",
+    f"-mcode-object-version={CODE_OBJECT_VERSION}",
+    "-fno-color-diagnostics",
+)
 
 LINK_FLAGS: Final = ("-shared", "--no-undefined", "--build-id=none")
 

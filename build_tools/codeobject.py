@@ -55,9 +55,15 @@ def read(data: bytes) -> CodeObjectFacts:
     except Exception as error:
         # pyelftools meets broken offsets with whatever its parsers raise; here all of them mean a damaged file.
         raise CodeObjectError(
-            "read a code object", f"the file is damaged ({type(error).__name__}: {error})", "Compile or copy it again"
+            "read a code object",
+            f"the file is damaged ({type(error).__name__}: {error})",
+            "Compile or copy it again",
         ) from error
-    raise CodeObjectError("read a code object", f"the ELF is for the machine {machine}", "Only AMDGPU and CUDA ELF files are read")
+    raise CodeObjectError(
+        "read a code object",
+        f"the ELF is for the machine {machine}",
+        "Only AMDGPU and CUDA ELF files are read",
+    )
 
 
 def _refuse_containers(data: bytes) -> None:
@@ -66,24 +72,39 @@ def _refuse_containers(data: bytes) -> None:
         raise CodeObjectError(
             asked,
             "the file is a clang offload bundle, which holds one code object per target",
-            "Take one out: clang-offload-bundler --unbundle --type=o --targets=hipv4-amdgcn-amd-amdhsa--TARGET --input=FILE --output=OUT.co",
+            "Take one out: clang-offload-bundler --unbundle --type=o --targets=hipv4-amdgcn-amd-amdhsa--TARGET "
+            "--input=FILE --output=OUT.co",
         )
     if data.startswith(_FATBIN_MAGIC):
         raise CodeObjectError(
-            asked, "the file is a CUDA fat binary, which holds code for several targets", "Take one out: cuobjdump --extract-elf all FILE"
+            asked,
+            "the file is a CUDA fat binary, which holds code for several targets",
+            "Take one out: cuobjdump --extract-elf all FILE",
         )
     if data[:4] != b"\x7fELF":
-        raise CodeObjectError(asked, f"the file starts with {data[:4]!r}", "Give it an ELF file (.co, .hsaco or .cubin)")
+        raise CodeObjectError(
+            asked, f"the file starts with {data[:4]!r}", "Give it an ELF file (.co, .hsaco or .cubin)"
+        )
     if data[4:6] != b"\x02\x01":
-        raise CodeObjectError(asked, "the ELF is not 64 bits, little endian", "Give it a code object for gfx942, gfx950 or sm_90")
+        raise CodeObjectError(
+            asked,
+            "the ELF is not 64 bits, little endian",
+            "Give it a code object for gfx942, gfx950 or sm_90",
+        )
 
 
 def _amdgpu(elf: ELFFile, data: bytes) -> CodeObjectFacts:
     if data[7] != _ELFOSABI_HSA:
-        raise CodeObjectError("read a code object", f"the AMDGPU ELF has OS ABI {data[7]}, not HSA", "Compile it for amdgcn-amd-amdhsa")
+        raise CodeObjectError(
+            "read a code object",
+            f"the AMDGPU ELF has OS ABI {data[7]}, not HSA",
+            "Compile it for amdgcn-amd-amdhsa",
+        )
     if elf.header["e_type"] != "ET_DYN":
         raise CodeObjectError(
-            "read a code object", f"the AMDGPU ELF is {elf.header['e_type']}, not linked", "Link it: ld.lld -shared FILE -o OUT.co"
+            "read a code object",
+            f"the AMDGPU ELF is {elf.header['e_type']}, not linked",
+            "Link it: ld.lld -shared FILE -o OUT.co",
         )
     metadata = _metadata(elf)
     symbols = {symbol.name: symbol for symbol in _symbols(elf)}
@@ -122,7 +143,9 @@ def _metadata(elf: ELFFile) -> Mapping[str, Any]:
             for note in section.iter_notes():
                 if note["n_name"] == "AMDGPU" and note["n_type"] in (_NT_METADATA, "NT_AMDGPU_METADATA"):
                     return _unpacked(note["n_descdata"] if "n_descdata" in note else note["n_desc"])
-    raise CodeObjectError("read a code object", "it has no AMDGPU metadata note", "Recompile it with code object version 5")
+    raise CodeObjectError(
+        "read a code object", "it has no AMDGPU metadata note", "Recompile it with code object version 5"
+    )
 
 
 def _unpacked(blob: bytes | str) -> Mapping[str, Any]:
@@ -173,4 +196,8 @@ def _descriptor(symbol: Any, elf: ELFFile) -> dict[str, int]:
             preload = struct.unpack_from("<H", raw, 58)[0]
             # Bits 0 to 6 are the length in dwords, the rest the first dword.
             return {"kernarg_size": struct.unpack_from("<I", raw, 8)[0], "preload": preload & 0x7F}
-    raise CodeObjectError("read a code object", f"descriptor {symbol.name} points outside of all sections", "Compile or copy it again")
+    raise CodeObjectError(
+        "read a code object",
+        f"descriptor {symbol.name} points outside of all sections",
+        "Compile or copy it again",
+    )

@@ -34,9 +34,17 @@ _Batch = list[tuple[CompileJob, str]]
 
 
 def compile_jobs(
-    jobs: Sequence[CompileJob], toolchain: Toolchain, store: Store, *, root: Path, workers: int = 0, report: Path | None = None
+    jobs: Sequence[CompileJob],
+    toolchain: Toolchain,
+    store: Store,
+    *,
+    root: Path,
+    workers: int = 0,
+    report: Path | None = None,
 ) -> tuple[CompileResult, ...]:
-    """One result per job, in the order of ``jobs``. ``workers``: compiles at once, 0 for one per core. ``report``: JSON file to write.
+    """One result per job, in the order of ``jobs``.
+
+    ``workers``: compiles at once, 0 for one per core. ``report``: JSON file to write.
 
     Raises:
         KeyboardInterrupt: after all children have ended.
@@ -55,7 +63,9 @@ def compile_jobs(
     finally:
         if report is not None:
             done = [results[job.id] for job in jobs if job.id in results]
-            write_atomic(report, (json.dumps(as_report(done, toolchain, len(jobs)), indent=1) + "\n").encode())
+            write_atomic(
+                report, (json.dumps(as_report(done, toolchain, len(jobs)), indent=1) + "\n").encode()
+            )
     return tuple(results[job.id] for job in jobs)
 
 
@@ -73,13 +83,13 @@ def _from_store(job: CompileJob, toolchain: Toolchain, store: Store, root: Path)
     if entry is None:
         return key
     return CompileResult(
-        job=job, key=key, ok=True, path=entry.path, symbol=entry.symbol, threads=entry.threads, cached=True, seconds=entry.seconds,
-        extra=entry.extra,
+        job=job, key=key, ok=True, path=entry.path, symbol=entry.symbol, threads=entry.threads, cached=True,
+        seconds=entry.seconds, extra=entry.extra,
     )  # fmt: skip
 
 
 def batches(missing: _Batch, workers: int) -> list[_Batch]:
-    """Split into what one child does: several jobs of one source where a backend can, but no fewer batches than workers if avoidable."""
+    """Split into what one child does: several jobs of one source where a backend can, but not so many that a worker idles."""
     alone = [[pair] for pair in missing if pair[0].backend not in COMPILE_MANY]
     together: dict[tuple[str, str], _Batch] = {}
     for pair in missing:
@@ -93,10 +103,17 @@ def batches(missing: _Batch, workers: int) -> list[_Batch]:
 
 
 def _compile_missing(
-    missing: _Batch, results: dict[str, CompileResult], toolchain: Toolchain, store: Store, root: Path, workers: int
+    missing: _Batch,
+    results: dict[str, CompileResult],
+    toolchain: Toolchain,
+    store: Store,
+    root: Path,
+    workers: int,
 ) -> None:
     with progress.show(len(missing)) as display, ThreadPoolExecutor(max_workers=workers) as pool:
-        futures = {pool.submit(_one_batch, batch, toolchain, store, root) for batch in batches(missing, workers)}
+        futures = {
+            pool.submit(_one_batch, batch, toolchain, store, root) for batch in batches(missing, workers)
+        }
         try:
             for result in _as_completed(futures):
                 results[result.job.id] = result
@@ -121,11 +138,15 @@ def _one_batch(batch: _Batch, toolchain: Toolchain, store: Store, root: Path) ->
     with tempfile.TemporaryDirectory(prefix="aiter-prebuilt-") as folder:
         if many is not None:
             answers = many(jobs, toolchain, root, Path(folder))
-            return [_result(job, key, *answer, store) for (job, key), answer in zip(batch, answers, strict=True)]
+            return [
+                _result(job, key, *answer, store) for (job, key), answer in zip(batch, answers, strict=True)
+            ]
         return [_alone(job, key, toolchain, store, root, Path(folder)) for job, key in batch]
 
 
-def _alone(job: CompileJob, key: str, toolchain: Toolchain, store: Store, root: Path, folder: Path) -> CompileResult:
+def _alone(
+    job: CompileJob, key: str, toolchain: Toolchain, store: Store, root: Path, folder: Path
+) -> CompileResult:
     started = time.monotonic()
     answer: Built | BuildToolsError
     try:
@@ -135,14 +156,29 @@ def _alone(job: CompileJob, key: str, toolchain: Toolchain, store: Store, root: 
     return _result(job, key, answer, time.monotonic() - started, store)
 
 
-def _result(job: CompileJob, key: str, answer: Built | BuildToolsError, seconds: float, store: Store) -> CompileResult:
+def _result(
+    job: CompileJob, key: str, answer: Built | BuildToolsError, seconds: float, store: Store
+) -> CompileResult:
     if isinstance(answer, BuildToolsError):
         return _failed(job, key, answer, seconds)
     entry = store.put(
-        key, answer.path.read_bytes(), job=job.id, symbol=answer.symbol, threads=answer.threads, seconds=seconds, extra=answer.extra
+        key,
+        answer.path.read_bytes(),
+        job=job.id,
+        symbol=answer.symbol,
+        threads=answer.threads,
+        seconds=seconds,
+        extra=answer.extra,
     )
     return CompileResult(
-        job=job, key=key, ok=True, path=entry.path, symbol=entry.symbol, threads=entry.threads, seconds=seconds, extra=entry.extra
+        job=job,
+        key=key,
+        ok=True,
+        path=entry.path,
+        symbol=entry.symbol,
+        threads=entry.threads,
+        seconds=seconds,
+        extra=entry.extra,
     )
 
 
@@ -151,7 +187,9 @@ def _failed(job: CompileJob, key: str, error: BuildToolsError, seconds: float) -
     if isinstance(error, JobFailedError):
         command, status = error.command, error.status
         log = f"{error}\n{error.log}" if error.log else str(error)
-    return CompileResult(job=job, key=key, ok=False, seconds=seconds, command=command, exit_code=status, log=log)
+    return CompileResult(
+        job=job, key=key, ok=False, seconds=seconds, command=command, exit_code=status, log=log
+    )
 
 
 def as_report(results: Sequence[CompileResult], toolchain: Toolchain, planned: int) -> dict[str, object]:

@@ -1,7 +1,8 @@
 """What a cubin says about its kernels. Reader only; called by ``codeobject.read``.
 
-A ``.nv.info.<kernel>`` section is a row of records: format byte, attribute byte, then (format 4) a u16 length and that many bytes,
-or (formats 1 to 3) two bytes of value. ``.nv.info`` without a suffix has the same records with a symbol index in front.
+A ``.nv.info.<kernel>`` section is a row of records: format byte, attribute byte, then (format 4) a u16 length and that
+many bytes, or (formats 1 to 3) two bytes of value. ``.nv.info`` without a suffix has the same records with a symbol
+index in front.
 """
 
 from __future__ import annotations
@@ -38,13 +39,16 @@ def read_cubin(elf: ELFFile, data: bytes) -> CodeObjectFacts:
     flags = elf.header["e_flags"]
     # Since CUDA 12.8 (ABI version 8) the SM number is in the second byte, before that in the first.
     number = (flags >> 8 if data[8] >= 8 else flags) & 0xFF
-    table = next((section for section in elf.iter_sections() if isinstance(section, SymbolTableSection)), None)
+    table = next(
+        (section for section in elf.iter_sections() if isinstance(section, SymbolTableSection)), None
+    )
     names = [symbol.name for symbol in table.iter_symbols()] if table is not None else []
     shared = _per_symbol(elf, names)
     kernels = [
         _kernel(elf, section.name.removeprefix(_TEXT), shared)
         for section in elf.iter_sections()
-        if section.name.startswith(_TEXT) and elf.get_section_by_name(".nv.info." + section.name.removeprefix(_TEXT)) is not None
+        if section.name.startswith(_TEXT)
+        and elf.get_section_by_name(".nv.info." + section.name.removeprefix(_TEXT)) is not None
     ]
     return CodeObjectFacts(
         target=f"sm_{number}",
@@ -68,7 +72,9 @@ def _records(section: Any) -> Iterator[tuple[int, bytes]]:
             yield attribute, struct.pack("<H", size)
             continue
         if at + size > len(raw):
-            raise CodeObjectError("read a cubin", f"section {section.name} is cut off", "Compile or copy it again")
+            raise CodeObjectError(
+                "read a cubin", f"section {section.name} is cut off", "Compile or copy it again"
+            )
         yield attribute, raw[at : at + size]
         at += size
 

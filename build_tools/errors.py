@@ -75,7 +75,9 @@ class JobFailedError(BuildToolsError):
 
     exit_code = 7
 
-    def __init__(self, asked: str, found: str, fix: str, *, command: str = "", status: int = 1, log: str = "") -> None:
+    def __init__(
+        self, asked: str, found: str, fix: str, *, command: str = "", status: int = 1, log: str = ""
+    ) -> None:
         super().__init__(asked, found, fix)
         self.command = command
         self.status = status

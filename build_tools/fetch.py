@@ -104,7 +104,11 @@ def _download(pin: SourcePin, folder: Path) -> Path:
         # pip's extra indexes stand beside the default index, not in its place.
         finder.sources.extend(PackageFinder().sources)
     try:
-        found = [package.link for package in finder.find_all_packages(pin.name) if package.link.filename == pin.file]
+        found = [
+            package.link
+            for package in finder.find_all_packages(pin.name)
+            if package.link.filename == pin.file
+        ]
         if not found:
             raise FetchError(
                 f"fetch {pin.file}",
@@ -114,7 +118,8 @@ def _download(pin: SourcePin, folder: Path) -> Path:
         return finder.download(found[0], folder, hashes={"sha256": [pin.sha256]})
     except FetchError:
         raise
-    except Exception as error:  # the finder's HTTP client has error classes of its own, which change with its releases
+    except Exception as error:
+        # The finder's HTTP client has error classes of its own, which change with its releases.
         raise FetchError(
             f"fetch {pin.file}",
             f"{type(error).__name__}: {error}",
@@ -123,10 +128,12 @@ def _download(pin: SourcePin, folder: Path) -> Path:
 
 
 def pip_settings() -> dict[str, list[str]]:
-    """pip's ``index-url``, ``extra-index-url`` and ``find-links``: from PIP_* variables, else from ``pip config list``."""
+    """What pip is set to (``index-url``, ``extra-index-url``, ``find-links``): PIP_* variables, else ``pip config list``."""
     names = ("index-url", "extra-index-url", "find-links")
     answer = run([sys.executable, "-m", "pip", "config", "list"], timeout=60)
-    lines = dict(line.split("=", 1) for line in answer.output.splitlines() if "=" in line) if answer.ok else {}
+    lines = (
+        dict(line.split("=", 1) for line in answer.output.splitlines() if "=" in line) if answer.ok else {}
+    )
     settings = {}
     for name in names:
         variable = os.environ.get("PIP_" + name.upper().replace("-", "_"))
@@ -143,7 +150,7 @@ def unpack(pin: SourcePin, archive: Path, target: Path) -> None:
     Raises:
         FetchError: a kept member is anything else, or nothing matches an entry of ``keep``.
     """
-    kept = {name: 0 for name in pin.keep}
+    kept = dict.fromkeys(pin.keep, 0)
     try:
         with tarfile.open(archive) as tar:
             for member in tar:
@@ -157,10 +164,16 @@ def unpack(pin: SourcePin, archive: Path, target: Path) -> None:
         raise FetchError(f"unpack {archive.name}", str(error), "Fetch the archive again") from error
     for name, count in kept.items():
         if not count:
-            raise FetchError(f"unpack {name} of {archive.name}", "the archive has no such file", "Correct keep in manifests/toolchains.toml")
+            raise FetchError(
+                f"unpack {name} of {archive.name}",
+                "the archive has no such file",
+                "Correct keep in manifests/toolchains.toml",
+            )
 
 
-def _extract(pin: SourcePin, tar: tarfile.TarFile, member: tarfile.TarInfo, relative: PurePosixPath, target: Path) -> None:
+def _extract(
+    pin: SourcePin, tar: tarfile.TarFile, member: tarfile.TarInfo, relative: PurePosixPath, target: Path
+) -> None:
     data = tar.extractfile(member) if member.isreg() else None
     if data is None or ".." in relative.parts or relative.is_absolute():
         raise FetchError(

@@ -5,6 +5,7 @@ It covers the job, the contents of every file the compile reads, the code of the
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import json
 from functools import lru_cache
@@ -62,6 +63,18 @@ def _remembered(path: Path, size: int, mtime_ns: int, inode: int) -> str:
 
 @lru_cache(maxsize=16)
 def _backend_code(backend: str) -> str:
-    """Digest of the files that turn a job into a command."""
+    """Digest of what the files do that turn a job into a command; comments, docstrings and layout do not count."""
     names = [*_SHARED, f"{backend}.py", f"{backend}_compile.py"]
-    return "".join(sha256_file(_BACKENDS / name) for name in names if (_BACKENDS / name).is_file())
+    texts = [(_BACKENDS / name).read_text(encoding="utf-8") for name in names if (_BACKENDS / name).is_file()]
+    return hashlib.sha256("\n".join(map(_meaning, texts)).encode()).hexdigest()
+
+
+def _meaning(text: str) -> str:
+    tree = ast.parse(text)
+    for node in ast.walk(tree):
+        if (
+            isinstance(node, ast.Module | ast.FunctionDef | ast.ClassDef)
+            and ast.get_docstring(node, clean=False) is not None
+        ):
+            del node.body[0]
+    return ast.dump(tree)

@@ -46,7 +46,7 @@ _LIBCXX: Final = {
     "__GLIBC_MINOR__": "28",
 }
 
-# ocml and ockl ask these for the rounding, the denormal mode and the target; a ROCm installation has one bitcode file for each value.
+# ocml and ockl ask these for the rounding, the denormal mode and the target; ROCm has one bitcode file for each value.
 _CONSTANTS: Final = """\
 #define CONTROL __attribute__((visibility("hidden"), address_space(4)))
 const CONTROL unsigned char __oclc_finite_only_opt = 0;
@@ -92,7 +92,9 @@ def check_package(pin: ToolPin, hashes: FileHashes) -> ToolRow:
         digest = hashes.sha256(path) if path.is_file() else "nothing"
         if digest != wanted:
             raise ToolchainError(
-                f"use {pin.name} {pin.version}", f"{name} has sha256 {digest} and not {wanted}", f"{_INSTALL} with --force-reinstall"
+                f"use {pin.name} {pin.version}",
+                f"{name} has sha256 {digest} and not {wanted}",
+                f"{_INSTALL} with --force-reinstall",
             )
     first = next(iter(pin.installed.values()), "")
     return ToolRow(pin.name, pin.version, str(folder), first)
@@ -106,7 +108,11 @@ def find(pins: Pins, cache: Path, hashes: FileHashes) -> Clang:
     """
     rows = tuple(check_package(pins.tools[name], hashes) for name in PACKAGES)
     folders = [Path(row.where) for row in rows]
-    zig, tidy, triton = folders[0] / "zig", folders[1] / "data/lib/clang/22/include", folders[2] / "backends/amd"
+    zig, tidy, triton = (
+        folders[0] / "zig",
+        folders[1] / "data/lib/clang/22/include",
+        folders[2] / "backends/amd",
+    )
     library = folders[0] / "lib"
     includes = [
         # First: cmath and algorithm of this folder wrap those of the C++ library, with #include_next.
@@ -114,7 +120,10 @@ def find(pins: Pins, cache: Path, hashes: FileHashes) -> Clang:
         library / "libcxx/include",
         library / "libcxxabi/include",
         tidy,
-        *(library / "libc/include" / name for name in ("x86-linux-gnu", "generic-glibc", "x86-linux-any", "any-linux-any")),
+        *(
+            library / "libc/include" / name
+            for name in ("x86-linux-gnu", "generic-glibc", "x86-linux-any", "any-linux-any")
+        ),
         triton / "include",
     ]
     flags = ["-nogpulib", "-nogpuinc", "-nostdinc", "-D__HIP_PLATFORM_AMD__"]
@@ -154,7 +163,9 @@ def control_constants(clang: Clang, target: TargetFacts, cache: Path) -> Path:
     Raises:
         ToolchainError: clang did not compile its eight lines.
     """
-    text = _CONSTANTS.format(wave64=int(target.wave == 64), isa=target.isa_version, abi=CODE_OBJECT_VERSION * 100)
+    text = _CONSTANTS.format(
+        wave64=int(target.wave == 64), isa=target.isa_version, abi=CODE_OBJECT_VERSION * 100
+    )
     key = hashlib.sha256(f"{clang.identity}\n{target.name}\n{text}".encode()).hexdigest()[:16]
     path = cache / "toolchain" / key / f"oclc-{target.name}.bc"
     if path.is_file():
@@ -162,13 +173,22 @@ def control_constants(clang: Clang, target: TargetFacts, cache: Path) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
         (Path(folder) / "oclc.c").write_text(text, encoding="utf-8")
-        triple = ["-target", "amdgcn-amd-amdhsa", f"-mcpu={target.name}", f"-mcode-object-version={CODE_OBJECT_VERSION}"]
+        triple = [
+            "-target",
+            "amdgcn-amd-amdhsa",
+            f"-mcpu={target.name}",
+            f"-mcode-object-version={CODE_OBJECT_VERSION}",
+        ]
         outcome = run(
-            [*clang.driver, *triple, "-nogpulib", "-emit-llvm", "-c", "oclc.c", "-o", "oclc.bc"], cwd=Path(folder), env=clang.env
+            [*clang.driver, *triple, "-nogpulib", "-emit-llvm", "-c", "oclc.c", "-o", "oclc.bc"],
+            cwd=Path(folder),
+            env=clang.env,
         )
         if not outcome.ok:
             raise ToolchainError(
-                f"compile the device library's constants for {target.name}", f"{outcome.describe()}\n{outcome.output}", _INSTALL
+                f"compile the device library's constants for {target.name}",
+                f"{outcome.describe()}\n{outcome.output}",
+                _INSTALL,
             )
         (Path(folder) / "oclc.bc").replace(path)
     return path

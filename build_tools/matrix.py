@@ -8,7 +8,6 @@ manifests; ``python -m build_tools schema`` writes them again.
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any, Final
 
@@ -37,7 +36,9 @@ def rows(root: Path) -> list[Row]:
     """
     manifest = load(root / "manifests")
     return [
-        _row(root, manifest, target, name) for name, profile in manifest.profiles.items() for target in profile.targets
+        _row(root, manifest, target, name)
+        for name, profile in manifest.profiles.items()
+        for target in profile.targets
     ]
 
 
@@ -64,7 +65,9 @@ def shards(bundles: list[Row]) -> list[dict[str, Any]]:
 
 def render_matrix(bundles: list[Row]) -> str:
     """The text of ``ci/matrix.json``."""
-    return json.dumps({"version": JSON_VERSION, "bundles": bundles, "shards": shards(bundles)}, indent=1) + "\n"
+    return (
+        json.dumps({"version": JSON_VERSION, "bundles": bundles, "shards": shards(bundles)}, indent=1) + "\n"
+    )
 
 
 def render_workflow(bundles: list[Row], template: str) -> str:
@@ -93,4 +96,4 @@ def write(root: Path) -> tuple[Path, ...]:
     made = files(root)
     for path, text in made.items():
         write_atomic(root / path, text.encode())
-    return tuple(Path(os.path.abspath(root / path)) for path in made)
+    return tuple(root / path for path in made)

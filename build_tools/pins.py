@@ -75,7 +75,11 @@ def load(root: Path) -> Pins:
     sources = _rows(table, "sources", SourcePin, {}, problems)
     for place, tool in enumerate(tools.values()):
         digests = [*tool.wheels.items(), *tool.installed.items()]
-        problems += [f"tools[{place}]: {name!r} has no sha256" for name, digest in digests if not _SHA256.fullmatch(digest)]
+        problems += [
+            f"tools[{place}]: {name!r} has no sha256"
+            for name, digest in digests
+            if not _SHA256.fullmatch(digest)
+        ]
     for place, source in enumerate(sources.values()):
         if not _SHA256.fullmatch(source.sha256):
             problems.append(f"sources[{place}].sha256: not 64 hexadecimal digits")
@@ -89,8 +93,8 @@ def _rows(
 ) -> dict[str, R]:
     names = {field.name for field in fields(record)}
     result: dict[str, R] = {}
-    for place, row in enumerate(table.get(key, [])):
-        row = {**defaults, **row}
+    for place, given in enumerate(table.get(key, [])):
+        row = {**defaults, **given}
         problems += [f"{key}[{place}].{name}: unknown key" for name in sorted(row.keys() - names)]
         problems += [f"{key}[{place}].{name}: is missing" for name in sorted(names - row.keys())]
         if row.keys() == names:
@@ -110,7 +114,11 @@ def requirements(pins: Pins) -> str:
         digests = sorted(set(tool.wheels.values()))
         # Triton 3.9 has no wheel for CPython 3.10; there pip must not fail on the others.
         marker = ' ; python_version >= "3.11"' if tool.name == "triton" else ""
-        lines.append(" \\\n    ".join([f"{tool.name}=={tool.version}{marker}", *(f"--hash=sha256:{d}" for d in digests)]))
+        lines.append(
+            " \\\n    ".join(
+                [f"{tool.name}=={tool.version}{marker}", *(f"--hash=sha256:{d}" for d in digests)]
+            )
+        )
     return "\n".join(lines) + "\n"
 
 

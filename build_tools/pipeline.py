@@ -23,7 +23,7 @@ from build_tools.errors import AuditError, CompileFailedError
 from build_tools.inputs import inputs_of
 from build_tools.manifest.model import Manifest
 from build_tools.manifest.parse import load
-from build_tools.plan import make_plan, shard_of
+from build_tools.plan import make_plan, shard_of, shard_of
 from build_tools.records import AuditReport, CompileResult, Plan, PlannedBundle
 from build_tools.reproducible import write_atomic
 from build_tools.store import Store
@@ -94,7 +94,7 @@ def _plan(manifest: Manifest, settings: Settings) -> Plan:
     plan = make_plan(manifest, settings.root, inputs, settings.profiles, settings.targets, prove=not proved.exists())
     if not settings.profiles and not settings.targets:
         write_atomic(proved, b"")
-    return plan
+    return plan if settings.shard is None else shard_of(plan, settings.shard)
 
 
 _PROVERS = ("assumptions.py", "recipe.py", "variants.py", "frame.py")

@@ -25,7 +25,11 @@ class _Lines:
         self.count += 1
         if not result.cached:
             word = "ok" if result.ok else "FAILED"
-            print(f"[{self.count}/{self.total}] {word} {result.job.id} {result.seconds:.1f} s", file=self.stream, flush=True)
+            print(
+                f"[{self.count}/{self.total}] {word} {result.job.id} {result.seconds:.1f} s",
+                file=self.stream,
+                flush=True,
+            )
 
 
 @contextmanager
@@ -54,6 +58,12 @@ def _bar(total: int, stream: TextIO) -> Iterator[Progress]:
             failed = f"[red]{self.failed} failed" if self.failed else ""
             self.display.update(self.task, advance=1, failed=failed, description=result.job.id[:60])
 
-    columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.fields[failed]}"), TextColumn("{task.description}"))
+    columns = (
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[failed]}"),
+        TextColumn("{task.description}"),
+    )
     with RichProgress(*columns, console=Console(file=stream), transient=True) as display:
         yield Bar(display)

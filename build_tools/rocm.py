@@ -38,10 +38,19 @@ def find(hashes: FileHashes, environ: Mapping[str, str] = os.environ) -> Clang:
         )
     banner = run([driver, "--version"], timeout=60)
     if not banner.ok:
-        raise ToolchainError("use the ROCm toolchain", f"{driver} --version: {banner.describe()}\n{banner.output}", "Mend that ROCm")
+        raise ToolchainError(
+            "use the ROCm toolchain",
+            f"{driver} --version: {banner.describe()}\n{banner.output}",
+            "Mend that ROCm",
+        )
     version = _version(root, banner.output)
     # The driver's file names only the version's shared libraries; banner and release number tell apart what it hides.
-    facts = [version, _without_paths(banner.output), hashes.sha256(driver.resolve()), _device_libraries(root, hashes)]
+    facts = [
+        version,
+        _without_paths(banner.output),
+        hashes.sha256(driver.resolve()),
+        _device_libraries(root, hashes),
+    ]
     identity = hashlib.sha256("\n".join(facts).encode()).hexdigest()
     hashes.save()
     return Clang(
@@ -50,7 +59,10 @@ def find(hashes: FileHashes, environ: Mapping[str, str] = os.environ) -> Clang:
         hip_flags=(f"--rocm-path={root}",),
         libraries=(),
         identity=f"rocm {identity}",
-        rows=(ToolRow("ROCm", version, str(root)), ToolRow("amdclang++", version, str(driver), hashes.sha256(driver.resolve()))),
+        rows=(
+            ToolRow("ROCm", version, str(root)),
+            ToolRow("amdclang++", version, str(driver), hashes.sha256(driver.resolve())),
+        ),
     )
 
 
@@ -60,12 +72,18 @@ def _first(root: Path, names: tuple[str, ...]) -> Path | None:
 
 def _version(root: Path, banner: str) -> str:
     path = root / ".info" / "version"
-    return path.read_text(encoding="utf-8").strip() if path.is_file() else (banner.splitlines() or ["unknown"])[0]
+    return (
+        path.read_text(encoding="utf-8").strip()
+        if path.is_file()
+        else (banner.splitlines() or ["unknown"])[0]
+    )
 
 
 def _without_paths(banner: str) -> str:
     """The banner's lines that say what it is, without those that say where it lies."""
-    return "\n".join(line for line in banner.splitlines() if not line.startswith(("InstalledDir", "Configuration file")))
+    return "\n".join(
+        line for line in banner.splitlines() if not line.startswith(("InstalledDir", "Configuration file"))
+    )
 
 
 def _device_libraries(root: Path, hashes: FileHashes) -> str:

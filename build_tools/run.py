@@ -25,7 +25,12 @@ TIMED_OUT: Final = 124
 
 # What a child may inherit. Everything else could change a compiler's output (CPATH, TRITON_*, LLVM_*, HIPCC_*, ...).
 _INHERITED: Final = ("HOME", "PATH", "TMPDIR", "LD_LIBRARY_PATH", "XDG_CACHE_HOME")
-_FIXED: Final = {"LC_ALL": "C", "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONNOUSERSITE": "1"}
+_FIXED: Final = {
+    "LC_ALL": "C",
+    "PYTHONHASHSEED": "0",
+    "PYTHONDONTWRITEBYTECODE": "1",
+    "PYTHONNOUSERSITE": "1",
+}
 
 _lock = threading.Lock()
 _running: set[subprocess.Popen[bytes]] = set()
@@ -34,7 +39,8 @@ _running: set[subprocess.Popen[bytes]] = set()
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """How a child ended. ``exit_code``: negative for a signal, 124 for the timeout, 127 when it could not be started.
-    ``output``: the last bytes of stdout and stderr together, as text."""
+    ``output``: the last bytes of stdout and stderr together, as text.
+    """
 
     argv: tuple[str, ...]
     exit_code: int

@@ -81,12 +81,26 @@ def build_runtime_wheel(root: Path, output: Path) -> Path:
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]),
     }
     with tempfile.TemporaryDirectory(prefix="runtime-wheel-") as folder:
-        command = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "--no-index", "-w", folder]
+        command = [
+            sys.executable,
+            "-m",
+            "pip",
+            "wheel",
+            "--no-deps",
+            "--no-build-isolation",
+            "--no-index",
+            "-w",
+            folder,
+        ]
         setting = f"cmake.define.APB_ZSTD_SOURCE={zstd}"
         outcome = run([*command, "-C", setting, root], cwd=root, env=environment, timeout=_TIMEOUT)
         found = list(Path(folder).glob("*.whl"))
         if not outcome.ok or len(found) != 1:
-            raise WheelError("build the runtime wheel", f"{outcome.describe()}\n{outcome.output}", "Mend what the compiler says")
+            raise WheelError(
+                "build the runtime wheel",
+                f"{outcome.describe()}\n{outcome.output}",
+                "Mend what the compiler says",
+            )
         judge(found[0])
         return finish(found[0], root, output, {"ziglang": pinned.tools["ziglang"].version, **_packers()})
 
@@ -107,12 +121,26 @@ def judge(wheel: Path) -> None:
     start, end = outcome.output.find("{"), outcome.output.rfind("}")
     asked = f"judge {wheel.name} with auditwheel"
     if not outcome.ok or start < 0:
-        raise WheelError(asked, f"{outcome.describe()}\n{outcome.output}", "Is auditwheel of pyproject.toml's group 'build' installed?")
+        raise WheelError(
+            asked,
+            f"{outcome.describe()}\n{outcome.output}",
+            "Is auditwheel of pyproject.toml's group 'build' installed?",
+        )
     verdict: dict[str, Any] = json.loads(outcome.output[start : end + 1])
     tag = _JUDGED.fullmatch(str(verdict["overall_tag"]))
-    if tag is None or (int(tag[1]), int(tag[2])) > GLIBC or verdict["external_libs"] or verdict["unsupported_isa"]:
-        needs = {name: verdict[name] for name in ("overall_tag", "versioned_symbols", "external_libs", "unsupported_isa")}
-        raise WheelError(asked, f"not {PLATFORM}: {json.dumps(needs)}", "Build with the hermetic host compiler")
+    if (
+        tag is None
+        or (int(tag[1]), int(tag[2])) > GLIBC
+        or verdict["external_libs"]
+        or verdict["unsupported_isa"]
+    ):
+        needs = {
+            name: verdict[name]
+            for name in ("overall_tag", "versioned_symbols", "external_libs", "unsupported_isa")
+        }
+        raise WheelError(
+            asked, f"not {PLATFORM}: {json.dumps(needs)}", "Build with the hermetic host compiler"
+        )
 
 
 def finish(wheel: Path, root: Path, output: Path, tools: Mapping[str, str]) -> Path:
@@ -122,18 +150,30 @@ def finish(wheel: Path, root: Path, output: Path, tools: Mapping[str, str]) -> P
     stem = "-".join(wheel.name.split("-")[:2])
     info = f"{stem}.dist-info"
     if EXTENSION not in members:
-        raise WheelError(f"finish {wheel.name}", f"it has no {EXTENSION}", "See CMakeLists.txt: the target _native installs it")
+        raise WheelError(
+            f"finish {wheel.name}",
+            f"it has no {EXTENSION}",
+            "See CMakeLists.txt: the target _native installs it",
+        )
     del members[f"{info}/RECORD"]
     header = members[f"{info}/WHEEL"].decode().splitlines()
     kept = [line for line in header if line and not line.startswith("Tag:")]
     members[f"{info}/WHEEL"] = "\n".join([*kept, f"Tag: {TAG}", ""]).encode()
     about = members[f"{info}/METADATA"].decode()
-    members[f"{info}/METADATA"] = about.replace("\nLicense-File: LICENSE\n", "\nLicense-File: LICENSE\nLicense-File: THIRD_PARTY.txt\n").encode()
+    members[f"{info}/METADATA"] = about.replace(
+        "\nLicense-File: LICENSE\n", "\nLicense-File: LICENSE\nLicense-File: THIRD_PARTY.txt\n"
+    ).encode()
     members[f"{info}/licenses/THIRD_PARTY.txt"] = licences.notices([licences.RUNTIME]).encode()
     version = stem.split("-")[1]
     sources = sbom.file_hashes(root, source_files(root))
     members[f"{info}/sboms/{sbom.FILE_NAME}"] = sbom.write(
-        RUNTIME, version, licences.expression([licences.RUNTIME]), members[EXTENSION], tools, [licences.RUNTIME], sources
+        RUNTIME,
+        version,
+        licences.expression([licences.RUNTIME]),
+        members[EXTENSION],
+        tools,
+        [licences.RUNTIME],
+        sources,
     )
     path = output / f"{stem}-{TAG}.whl"
     write_members(path, members, executables=[EXTENSION])
@@ -145,7 +185,9 @@ def source_files(root: Path) -> tuple[str, ...]:
     found = []
     for name in _SOURCES:
         place = root / name
-        files = [place] if place.is_file() else [path for path in place.rglob("*") if path.suffix in _SUFFIXES]
+        files = (
+            [place] if place.is_file() else [path for path in place.rglob("*") if path.suffix in _SUFFIXES]
+        )
         found += [path.relative_to(root).as_posix() for path in files]
     return tuple(sorted(found))
 
@@ -158,7 +200,11 @@ def unpack_extension(folder: Path, root: Path) -> Path:
     """
     found = sorted(folder.glob(f"aiter_prebuilt-*-{TAG}.whl"))
     if len(found) != 1:
-        raise WheelError("unpack the extension", f"{len(found)} runtime wheels in {folder}", "Run python -m build_tools wheels")
+        raise WheelError(
+            "unpack the extension",
+            f"{len(found)} runtime wheels in {folder}",
+            "Run python -m build_tools wheels",
+        )
     path = root / "src" / EXTENSION
     with ZipFile(found[0]) as archive:
         write_atomic(path, archive.read(EXTENSION))
@@ -169,7 +215,9 @@ def unpack_extension(folder: Path, root: Path) -> Path:
 def main() -> int:
     """The command of the module's docstring."""
     parser = argparse.ArgumentParser(prog="python -m build_tools.runtime_wheel")
-    parser.add_argument("--unpack", type=Path, required=True, metavar="FOLDER", help="a folder with the runtime wheel")
+    parser.add_argument(
+        "--unpack", type=Path, required=True, metavar="FOLDER", help="a folder with the runtime wheel"
+    )
     options = parser.parse_args()
     unpack_extension(options.unpack, Path(__file__).resolve().parents[1])
     return 0

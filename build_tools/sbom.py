@@ -56,7 +56,10 @@ def write(
             },
             "tools": {"components": [_tool(name, tools[name]) for name in sorted(tools)]},
         },
-        "components": [*map(_part, licences.parts(backends)), *(_source(*source) for source in sorted(sources))],
+        "components": [
+            *map(_part, licences.parts(backends)),
+            *(_source(*source) for source in sorted(sources)),
+        ],
     }
     body = json.dumps(document, sort_keys=True)
     document["serialNumber"] = f"urn:uuid:{uuid.uuid5(_NAMESPACE, body)}"
@@ -65,7 +68,9 @@ def write(
 
 def file_hashes(root: Path, paths: Iterable[str]) -> tuple[tuple[str, str], ...]:
     """(path, SHA-256) of repository files, sorted and unique."""
-    return tuple((path, hashlib.sha256((root / path).read_bytes()).hexdigest()) for path in sorted(set(paths)))
+    return tuple(
+        (path, hashlib.sha256((root / path).read_bytes()).hexdigest()) for path in sorted(set(paths))
+    )
 
 
 def _hash(digest: str) -> Hashes:

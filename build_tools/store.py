@@ -3,8 +3,9 @@
     objects/<first two digits>/<sha256>     the bytes, named by their own hash
     entries/<first two digits>/<key>.json   what the job of that key gave: which object, symbol, threads, seconds
 
-Both are written to a temporary file and renamed. Objects never change, so two processes at once need no lock: whoever comes last
-replaces an entry by another that is as good. An entry that cannot be read, or whose object is missing or has other bytes, is no entry.
+Both are written to a temporary file and renamed. Objects never change, so two processes at once need no lock: whoever
+comes last replaces an entry by another that is as good. An entry that cannot be read, or whose object is missing or has
+other bytes, is no entry.
 """
 
 from __future__ import annotations
@@ -74,7 +75,15 @@ class Store:
         )
 
     def put(
-        self, key: str, data: bytes, *, job: str, symbol: str, threads: int, seconds: float, extra: Mapping[str, str]
+        self,
+        key: str,
+        data: bytes,
+        *,
+        job: str,
+        symbol: str,
+        threads: int,
+        seconds: float,
+        extra: Mapping[str, str],
     ) -> StoreEntry:
         """Keep ``data`` for ``key``. ``job`` is written down for people, nothing reads it.
 
@@ -91,7 +100,11 @@ class Store:
                 write_atomic(self.object_path(digest), data)
             write_atomic(self.entry_path(key), (json.dumps(row, indent=1) + "\n").encode())
         except OSError as error:
-            raise StoreError(f"keep the code object of {job}", str(error), "Free some space, or choose another folder with --store") from error
+            raise StoreError(
+                f"keep the code object of {job}",
+                str(error),
+                "Free some space, or choose another folder with --store",
+            ) from error
         return self._entry(row, key)
 
     def _holds(self, digest: str) -> bool:

@@ -45,7 +45,9 @@ class Toolchain:
     @property
     def identity(self) -> str:
         """One text for all backends' tools."""
-        return hashlib.sha256("\n".join(self.identity_of(name) for name in ("hip", "ck", "triton", "flydsl")).encode()).hexdigest()
+        return hashlib.sha256(
+            "\n".join(self.identity_of(name) for name in ("hip", "ck", "triton", "flydsl")).encode()
+        ).hexdigest()
 
     def identity_of(self, backend: str) -> str:
         """What the content key of a job of ``backend`` holds about its tools: versions, hashes and fixed flags, no path."""
@@ -75,15 +77,31 @@ class Toolchain:
     def provenance(self) -> dict[str, str]:
         """Tool to version, for a bundle's root: no path, no host fact."""
         rows = {row.tool: row.version for row in self.rows if row.tool != "python"}
-        ck = "from CK_DIR " + self._ck_identity()[:12] if self.composable_kernel else self.pins.sources[_CK].version
+        ck = (
+            "from CK_DIR " + self._ck_identity()[:12]
+            if self.composable_kernel
+            else self.pins.sources[_CK].version
+        )
         return {"toolchain": self.kind, "composable-kernel": ck, **rows}
 
     def describe(self) -> list[dict[str, str]]:
-        """Rows for ``python -m build_tools toolchain``: tool, version, from where, sha256 ("" where only the version was checked)."""
+        """Rows for ``python -m build_tools toolchain``; sha256 is "" where only the version was checked."""
         source = self.pins.sources[_CK]
-        where = str(self.composable_kernel) if self.composable_kernel else str(self.cache / "sources" / source.folder)
-        ck = ToolRow("composable kernel", "CK_DIR" if self.composable_kernel else source.version, where, self._ck_identity())
-        return [{"tool": row.tool, "version": row.version, "from": row.where, "sha256": row.sha256} for row in (*self.rows, ck)]
+        where = (
+            str(self.composable_kernel)
+            if self.composable_kernel
+            else str(self.cache / "sources" / source.folder)
+        )
+        ck = ToolRow(
+            "composable kernel",
+            "CK_DIR" if self.composable_kernel else source.version,
+            where,
+            self._ck_identity(),
+        )
+        return [
+            {"tool": row.tool, "version": row.version, "from": row.where, "sha256": row.sha256}
+            for row in (*self.rows, ck)
+        ]
 
 
 def find(kind: str, root: Path) -> Toolchain:
@@ -101,7 +119,11 @@ def find(kind: str, root: Path) -> Toolchain:
     hashes = FileHashes(cache / "hashes.json")
     clang = hermetic.find(pinned, cache, hashes) if kind == "hermetic" else rocm.find(hashes)
     known = {row.tool for row in clang.rows}
-    others = [hermetic.check_package(pinned.tools[name], hashes) for name in ("triton", "flydsl") if name not in known]
+    others = [
+        hermetic.check_package(pinned.tools[name], hashes)
+        for name in ("triton", "flydsl")
+        if name not in known
+    ]
     hashes.save()
     rows = (*clang.rows, *others, ToolRow("python", ".".join(map(str, sys.version_info[:3])), sys.executable))
     return Toolchain(kind, clang, pinned, sys.executable, cache, _ck_override(), rows)
@@ -116,7 +138,10 @@ def _ck_override() -> Path | None:
     text = os.environ.get(CK_VARIABLE)
     if not text:
         return None
-    folder = next((path for path in (Path(text) / "include", Path(text)) if (path / "ck_tile" / "core.hpp").is_file()), None)
+    folder = next(
+        (path for path in (Path(text) / "include", Path(text)) if (path / "ck_tile" / "core.hpp").is_file()),
+        None,
+    )
     if folder is None:
         raise ToolchainError(
             f"use Composable Kernel from {CK_VARIABLE}={text}",

@@ -41,7 +41,7 @@ MAX_WHEEL_BYTES: Final = 100_000_000
 _UNIX: Final = 3
 
 
-class PinnedWheel(WheelFile):
+class PinnedWheel(WheelFile):  # type: ignore[misc]  # the package has no types
     """A wheel writer whose members, RECORD included, have the pinned time and mode and are stored.
 
     Members keep the order in which they are added; callers add them sorted, ``.dist-info`` last.
@@ -50,8 +50,11 @@ class PinnedWheel(WheelFile):
     def __init__(self, path: Path) -> None:
         super().__init__(path, "w", compression=ZIP_STORED)
 
-    def writestr(self, zinfo_or_arcname: str | ZipInfo, data: object, compress_type: int | None = None) -> None:
+    def writestr(
+        self, zinfo_or_arcname: str | ZipInfo, data: object, compress_type: int | None = None
+    ) -> None:
         """Add ``data`` (text or bytes) as a member; of an incoming ``ZipInfo`` only its name and exec bit are kept."""
+        del compress_type  # everything is stored
         executable = False
         name = zinfo_or_arcname
         if isinstance(name, ZipInfo):
@@ -61,7 +64,7 @@ class PinnedWheel(WheelFile):
         info.create_system = _UNIX
         info.compress_type = ZIP_STORED
         info.external_attr = (stat.S_IFREG | (0o755 if executable else 0o644)) << 16
-        super().writestr(info, data, ZIP_STORED)  # type: ignore[arg-type]
+        super().writestr(info, data, ZIP_STORED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +101,15 @@ def read_payload(path: Path) -> Payload:
     if root.version != VERSION:
         raise WheelError(asked, f"the bundle was built for version {root.version}, this is {VERSION}", again)
     if path.name != f"{root.target}-{root.profile}{SUFFIX}":
-        raise WheelError(asked, f"the bundle says that it is {root.target} {root.profile}", "Rename it back, or build it again")
+        raise WheelError(
+            asked,
+            f"the bundle says that it is {root.target} {root.profile}",
+            "Rename it back, or build it again",
+        )
     if canonicalize_name(root.distribution) != root.distribution:
-        raise WheelError(asked, f"{root.distribution!r} is no normalised distribution name", "Mend manifests/targets.toml")
+        raise WheelError(
+            asked, f"{root.distribution!r} is no normalised distribution name", "Mend manifests/targets.toml"
+        )
     used = {operator.kernels[recipe.kernel].backend for operator in operators for recipe in operator.recipes}
     return Payload(
         data=data,
@@ -162,7 +171,11 @@ def write_members(path: Path, members: Mapping[str, bytes], executables: Iterabl
     size = path.stat().st_size
     if size > MAX_WHEEL_BYTES:
         path.unlink()
-        raise WheelError(f"pack {path.name}", f"{size} bytes, {MAX_WHEEL_BYTES} is the limit", "Split the bundle by profile")
+        raise WheelError(
+            f"pack {path.name}",
+            f"{size} bytes, {MAX_WHEEL_BYTES} is the limit",
+            "Split the bundle by profile",
+        )
 
 
 def metadata(payload: Payload, licence: str) -> str:
@@ -191,7 +204,13 @@ def metadata(payload: Payload, licence: str) -> str:
 
 def _wheel_text(pure: str, tags: list[str]) -> str:
     return "\n".join(
-        ["Wheel-Version: 1.0", f"Generator: {GENERATOR} {VERSION}", f"Root-Is-Purelib: {pure}", *(f"Tag: {tag}" for tag in tags), ""]
+        [
+            "Wheel-Version: 1.0",
+            f"Generator: {GENERATOR} {VERSION}",
+            f"Root-Is-Purelib: {pure}",
+            *(f"Tag: {tag}" for tag in tags),
+            "",
+        ]
     )
 
 
@@ -235,7 +254,9 @@ def refuse_failed_build(reports: Path) -> None:
         found = "the last build compiled everything and then refused a code object"
     else:
         return
-    raise WheelError("pack wheels", found, "Run python -m build_tools build, mend what it says, and pack again")
+    raise WheelError(
+        "pack wheels", found, "Run python -m build_tools build, mend what it says, and pack again"
+    )
 
 
 def sources_of(root: Path, bundle: Path) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """The backends, listed by hand. Each is a module with two functions; none imports another.
 
 ``expand`` says which files of the repository a compile reads, ``compile`` makes one code object in a child process.
-``compile_many``, where a backend has it, does several jobs of one source in one child, because starting the compiler is what costs.
+``compile_many``, where a backend has it, does several jobs of one source in one child, since starting the compiler costs most.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ class Backend(Protocol):
         """One code object in ``workdir``; JobFailedError with the command and its output when there is none."""
 
 
-CompileMany = Callable[[Sequence[CompileJob], Toolchain, Path, Path], "list[tuple[Built | BuildToolsError, float]]"]
+CompileMany = Callable[
+    [Sequence[CompileJob], Toolchain, Path, Path], "list[tuple[Built | BuildToolsError, float]]"
+]
 
 BACKENDS: Final[dict[str, Backend]] = {"asm": asm, "hip": hip, "ck": ck, "triton": triton, "flydsl": flydsl}
 

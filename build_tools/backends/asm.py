@@ -77,7 +77,11 @@ def _adopt(job: CompileJob, root: Path, workdir: Path) -> Built:
     if not problems:
         problems += _disagreements(source, row)
     if problems:
-        raise JobFailedError(f"adopt {job.source} for {job.id}", "; ".join(problems), f"Correct {ADOPTED} or the manifest, or get the right file")
+        raise JobFailedError(
+            f"adopt {job.source} for {job.id}",
+            "; ".join(problems),
+            f"Correct {ADOPTED} or the manifest, or get the right file",
+        )
     path = workdir / "out.co"
     path.write_bytes(source.read_bytes())
     return Built(path, job.symbol)
@@ -94,7 +98,11 @@ def _row(job: CompileJob, root: Path) -> dict[str, Any]:
         raise JobFailedError(asked, f"{ADOPTED} names it {len(rows)} times", "List it there exactly once")
     if set(rows[0]) != _ROW:
         odd = sorted(set(rows[0]) ^ _ROW)
-        raise JobFailedError(asked, f"{ADOPTED}: missing or unknown keys {', '.join(odd)}", f"The keys are {', '.join(sorted(_ROW))}")
+        raise JobFailedError(
+            asked,
+            f"{ADOPTED}: missing or unknown keys {', '.join(odd)}",
+            f"The keys are {', '.join(sorted(_ROW))}",
+        )
     return dict(rows[0])
 
 
@@ -109,5 +117,7 @@ def _disagreements(source: Path, row: dict[str, Any]) -> list[str]:
         return [f"it has no kernel {row['symbol']}"]
     problems = [f"its ELF is for {facts.target}"] if facts.target != row["target"] else []
     if kernel.kernarg_size != row["kernarg_size"]:
-        problems.append(f"its kernel takes {kernel.kernarg_size} bytes of arguments and not {row['kernarg_size']}")
+        problems.append(
+            f"its kernel takes {kernel.kernarg_size} bytes of arguments and not {row['kernarg_size']}"
+        )
     return problems

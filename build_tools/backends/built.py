@@ -21,7 +21,11 @@ _INCLUDE: Final = re.compile(r'^[ \t]*(?:#[ \t]*include|\.include)[ \t]+"([^"]+)
 #: Where a child finds these modules: neither package need be installed, and the folder it runs in must not come first.
 CHILD_PATH: Final = {
     "PYTHONPATH": os.pathsep.join(
-        str(path) for path in (Path(__file__).resolve().parents[2], Path(aiter_prebuilt.contract.__file__).resolve().parents[2])
+        str(path)
+        for path in (
+            Path(__file__).resolve().parents[2],
+            Path(aiter_prebuilt.contract.__file__).resolve().parents[2],
+        )
     ),
     "PYTHONSAFEPATH": "1",
 }
@@ -40,10 +44,17 @@ class Built:
     extra: Mapping[str, str] = field(default_factory=dict)
 
 
-def failure(job: CompileJob, outcome: Outcome, fix: str = "The compiler's own words follow") -> JobFailedError:
+def failure(
+    job: CompileJob, outcome: Outcome, fix: str = "The compiler's own words follow"
+) -> JobFailedError:
     """The error of a compile whose child did not end well."""
     return JobFailedError(
-        f"compile {job.id}", outcome.describe(), fix, command=outcome.command, status=outcome.exit_code, log=outcome.output
+        f"compile {job.id}",
+        outcome.describe(),
+        fix,
+        command=outcome.command,
+        status=outcome.exit_code,
+        log=outcome.output,
     )
 
 
@@ -56,7 +67,11 @@ def built(job: CompileJob, path: Path, threads: int = 0, extra: Mapping[str, str
     try:
         kernels = [kernel.symbol for kernel in codeobject.read(path.read_bytes()).kernels]
     except (OSError, CodeObjectError) as error:
-        raise JobFailedError(f"compile {job.id}", f"no usable code object came out ({error})", "Look at the compiler's settings") from error
+        raise JobFailedError(
+            f"compile {job.id}",
+            f"no usable code object came out ({error})",
+            "Look at the compiler's settings",
+        ) from error
     return Built(path, actual_symbol(job, kernels), threads, extra or {})
 
 
@@ -94,13 +109,15 @@ def closure(source: str, root: Path, mentions: Callable[[Path, str], Iterable[Pa
     """
     start = root / source
     if not start.is_file():
-        raise JobFailedError(f"compile {source}", "there is no such file in the repository", "Correct source in the manifest")
+        raise JobFailedError(
+            f"compile {source}", "there is no such file in the repository", "Correct source in the manifest"
+        )
     seen = {start.resolve()}
     waiting = [start.resolve()]
     while waiting:
         path = waiting.pop()
-        for mentioned in mentions(path, path.read_text(encoding="utf-8", errors="replace")):
-            mentioned = mentioned.resolve()
+        for named in mentions(path, path.read_text(encoding="utf-8", errors="replace")):
+            mentioned = named.resolve()
             if mentioned not in seen and mentioned.is_relative_to(root.resolve()):
                 seen.add(mentioned)
                 waiting.append(mentioned)

@@ -25,9 +25,15 @@ def expand(source: str, symbol: str, root: Path) -> tuple[str, ...]:
     del symbol
     folder = (root / source).parent
     if not (root / source).is_file():
-        raise JobFailedError(f"compile {source}", "there is no such file in the repository", "Correct source in the manifest")
-    files = (path.relative_to(root) for path in folder.rglob("*") if path.suffix in _SUFFIXES and path.is_file())
-    visible = sorted(path.as_posix() for path in files if not any(part.startswith((".", "__")) for part in path.parts))
+        raise JobFailedError(
+            f"compile {source}", "there is no such file in the repository", "Correct source in the manifest"
+        )
+    files = (
+        path.relative_to(root) for path in folder.rglob("*") if path.suffix in _SUFFIXES and path.is_file()
+    )
+    visible = sorted(
+        path.as_posix() for path in files if not any(part.startswith((".", "__")) for part in path.parts)
+    )
     return (source, *(name for name in visible if name != source))
 
 
@@ -40,17 +46,27 @@ def compile(job: CompileJob, toolchain: Toolchain, root: Path, workdir: Path) ->
     """
     op, instance = (job.constant(name) for name in _CHOOSING)
     if not isinstance(op, str) or not isinstance(instance, str):
-        raise JobFailedError(f"compile {job.id}", "the constants op and instance are not both given", "Name them in the manifest")
+        raise JobFailedError(
+            f"compile {job.id}",
+            "the constants op and instance are not both given",
+            "Name them in the manifest",
+        )
     generator = root / job.source
     generated = workdir / "generated"
     outcome = run(
-        [toolchain.python, generator, "--op", op, "--instance", instance, "--working-path", generated], cwd=root, timeout=60
+        [toolchain.python, generator, "--op", op, "--instance", instance, "--working-path", generated],
+        cwd=root,
+        timeout=60,
     )
     if not outcome.ok:
         raise failure(job, outcome, "The generator's own words follow")
     sources = sorted(generated.glob("*.hip"))
     if len(sources) != 1:
-        raise JobFailedError(f"compile {job.id}", f"{generator.name} wrote {len(sources)} sources for {instance}", "Correct instances.toml")
+        raise JobFailedError(
+            f"compile {job.id}",
+            f"{generator.name} wrote {len(sources)} sources for {instance}",
+            "Correct instances.toml",
+        )
     includes = [
         # Behind every other folder: where ROCm has a header that stands here too, ROCm's wins.
         "-idirafter", str(generator.parent / "include"),
@@ -58,4 +74,12 @@ def compile(job: CompileJob, toolchain: Toolchain, root: Path, workdir: Path) ->
         f"-ffile-prefix-map={root}=.", f"-ffile-prefix-map={toolchain.ck_include()}=ck",
     ]  # fmt: skip
     macros = replace(job, constants=tuple(pair for pair in job.constants if pair[0] not in _CHOOSING))
-    return compile_device(macros, Path("generated") / sources[0].name, workdir, workdir / "out.co", toolchain, headers=True, extra=includes)
+    return compile_device(
+        macros,
+        Path("generated") / sources[0].name,
+        workdir,
+        workdir / "out.co",
+        toolchain,
+        headers=True,
+        extra=includes,
+    )

@@ -18,7 +18,14 @@ WRAPPER: Final = "__clang_hip_runtime_wrapper.h"
 
 
 def compile_device(
-    job: CompileJob, source: Path, folder: Path, output: Path, toolchain: Toolchain, *, headers: bool, extra: Sequence[str] = ()
+    job: CompileJob,
+    source: Path,
+    folder: Path,
+    output: Path,
+    toolchain: Toolchain,
+    *,
+    headers: bool,
+    extra: Sequence[str] = (),
 ) -> Built:
     """Compile ``source`` (relative to ``folder``, where clang runs) with the job's constants as macros.
 

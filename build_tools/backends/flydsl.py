@@ -31,7 +31,7 @@ def compile(job: CompileJob, toolchain: Toolchain, root: Path, workdir: Path) ->
     quoted = " ".join("'" + word.replace("'", "'\\''") + "'" for word in toolchain.clang.lld)
     linker.write_text(f'#!/bin/sh\nexec {quoted} "$@"\n', encoding="utf-8")
     linker.chmod(0o755)
-    argv = [
+    argv: list[str | Path] = [
         toolchain.python, "-m", _CHILD, "--source", job.source, "--symbol", job.symbol, "--target", job.target.name,
         "--constants", json.dumps(dict(job.constants), sort_keys=True), "--output", output, "--linker", linker,
     ]  # fmt: skip

@@ -1,8 +1,8 @@
 """Triton kernels, compiled ahead of time in a child process; several jobs of one source share a child.
 
 A job's arguments are the kernel's parameters in order; its constants are constexpr parameters or compile options.
-Triton 3.9 appends two hidden pointers to every kernel, global scratch and profile scratch, at the next multiple of 8, for HIP and for
-CUDA alike. The manifest's reader appends them as ``ptr null``; here they are left out of the signature again.
+Triton 3.9 appends two hidden pointers to every kernel, global scratch and profile scratch, at the next multiple of 8, for
+HIP and for CUDA alike. The manifest's reader appends them as ``ptr null``; here they are left out of the signature again.
 """
 
 from __future__ import annotations
@@ -56,14 +56,26 @@ def compile_many(
         outcome = _child(rest, toolchain, root, folder)
         done = _answers(rest, folder, outcome)
         if len(done) < len(rest):
-            done.append((failure(rest[len(done)], outcome, "The compiler ended in the middle of this job; its words follow"), outcome.seconds))
+            done.append(
+                (
+                    failure(
+                        rest[len(done)],
+                        outcome,
+                        "The compiler ended in the middle of this job; its words follow",
+                    ),
+                    outcome.seconds,
+                )
+            )
         answers += done
     return answers
 
 
 def _child(jobs: Sequence[CompileJob], toolchain: Toolchain, root: Path, folder: Path) -> Outcome:
     request = folder / "request.json"
-    request.write_text(json.dumps([_request(job, folder / f"{place}.out") for place, job in enumerate(jobs)]), encoding="utf-8")
+    request.write_text(
+        json.dumps([_request(job, folder / f"{place}.out") for place, job in enumerate(jobs)]),
+        encoding="utf-8",
+    )
     env = {
         **CHILD_PATH,
         # Line numbers and the source's folder would be in the object; the default of FP fusion changes in Triton 3.10.
@@ -73,13 +85,18 @@ def _child(jobs: Sequence[CompileJob], toolchain: Toolchain, root: Path, folder:
         "TRITON_HOME": str(folder),
     }
     return run(
-        [toolchain.python, "-m", _CHILD, str(request), str(folder / "answers.jsonl")], cwd=root, env=env, timeout=_SECONDS_PER_JOB * len(jobs)
+        [toolchain.python, "-m", _CHILD, str(request), str(folder / "answers.jsonl")],
+        cwd=root,
+        env=env,
+        timeout=_SECONDS_PER_JOB * len(jobs),
     )
 
 
 def _request(job: CompileJob, output: Path) -> dict[str, Any]:
     args = job.args
-    if len(args) >= HIDDEN_POINTERS and all(arg.kind == "ptr" and arg.name == "null" for arg in args[-HIDDEN_POINTERS:]):
+    if len(args) >= HIDDEN_POINTERS and all(
+        arg.kind == "ptr" and arg.name == "null" for arg in args[-HIDDEN_POINTERS:]
+    ):
         args = args[:-HIDDEN_POINTERS]
     return {
         "source": job.source,
@@ -88,22 +105,31 @@ def _request(job: CompileJob, output: Path) -> dict[str, Any]:
         "target": job.target.name,
         "wave": job.target.wave,
         "constants": dict(job.constants),
-        "args": [{"kind": arg.kind, "name": arg.name, "dtype": arg.dtype, "divisible": arg.divisible} for arg in args],
+        "args": [
+            {"kind": arg.kind, "name": arg.name, "dtype": arg.dtype, "divisible": arg.divisible}
+            for arg in args
+        ],
         "output": str(output),
     }
 
 
-def _answers(jobs: Sequence[CompileJob], folder: Path, outcome: Outcome) -> list[tuple[Built | BuildToolsError, float]]:
+def _answers(
+    jobs: Sequence[CompileJob], folder: Path, outcome: Outcome
+) -> list[tuple[Built | BuildToolsError, float]]:
     path = folder / "answers.jsonl"
     lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
     return [_answer(job, json.loads(line), outcome) for job, line in zip(jobs, lines, strict=False)]
 
 
-def _answer(job: CompileJob, answer: dict[str, Any], outcome: Outcome) -> tuple[Built | BuildToolsError, float]:
+def _answer(
+    job: CompileJob, answer: dict[str, Any], outcome: Outcome
+) -> tuple[Built | BuildToolsError, float]:
     seconds = float(answer["seconds"])
     if not answer["ok"]:
         return JobFailedError(
-            f"compile {job.id}", answer["error"].splitlines()[-1] if answer["error"] else "it failed", "Mend the kernel or its manifest",
+            f"compile {job.id}",
+            answer["error"].splitlines()[-1] if answer["error"] else "it failed",
+            "Mend the kernel or its manifest",
             command=outcome.command, status=1, log=answer["error"],
         ), seconds  # fmt: skip
     try:

@@ -17,7 +17,8 @@ from typing import Any, Final
 
 #: Options of Triton's compiler; a constant of such a name is one, unless the kernel has a parameter of that name.
 OPTIONS: Final = {
-    "num_warps", "num_stages", "num_ctas", "waves_per_eu", "matrix_instr_nonkdim", "kpack", "maxnreg", "schedule_hint", "enable_fp_fusion",
+    "num_warps", "num_stages", "num_ctas", "waves_per_eu", "matrix_instr_nonkdim", "kpack", "maxnreg", "schedule_hint",
+    "enable_fp_fusion", "llvm_fn_attrs",
 }  # fmt: skip
 
 #: Element type of a pointer in Triton's words. e4m3fnuz is MI300's own fp8, e4m3fn the OCP one.
@@ -31,6 +32,23 @@ SCALARS: Final = {"i32": "i32", "u32": "u32", "i64": "i64", "f32": "fp32"}
 
 class RequestError(Exception):
     """A job that does not fit its kernel; the message is all there is to say."""
+
+
+#: LLVM cannot see through some intrinsics (loads straight to LDS, for one) and then lets a kernel ask for everything HIP
+#: can pass: a hostcall buffer, a device heap, queues. HIP would allocate them at the first launch. No kernel here uses them
+#: (the LLVM IR is searched below), so the compiler is told.
+UNUSED_HIDDEN: Final = tuple(
+    f"amdgpu-no-{name}"
+    for name in (
+        "completion-action",
+        "default-queue",
+        "heap-ptr",
+        "hostcall-ptr",
+        "multigrid-sync-arg",
+        "queue-ptr",
+        "implicitarg-ptr",
+    )
+)
 
 
 def triton_type(arg: dict[str, Any]) -> str:
@@ -57,7 +75,9 @@ def match(
     plain = [name for name in parameters if name not in constexprs]
     problems = []
     if len(plain) != len(args):
-        problems.append(f"the kernel has {len(plain)} arguments ({', '.join(plain)}), the manifest {len(args)} ({_names(args)})")
+        problems.append(
+            f"the kernel has {len(plain)} arguments ({', '.join(plain)}), the manifest {len(args)} ({_names(args)})"
+        )
     else:
         right = {name for name, arg in zip(plain, args, strict=True) if arg["name"] == name}
         for name, arg in zip(plain, args, strict=True):
@@ -68,13 +88,17 @@ def match(
     missing = sorted(constexprs - constants.keys())
     unknown = sorted(constants.keys() - constexprs - OPTIONS - _informative(constants))
     problems += [f"the kernel's constexpr {name!r} has no value" for name in missing]
-    problems += [f"constant {name!r} is neither a constexpr of the kernel nor a compile option" for name in unknown]
+    problems += [
+        f"constant {name!r} is neither a constexpr of the kernel nor a compile option" for name in unknown
+    ]
     if problems:
         raise RequestError("; ".join(problems))
     types = dict(zip(plain, map(triton_type, args), strict=True))
     signature = {name: "constexpr" if name in constexprs else types[name] for name in parameters}
     values = {name: constants[name] for name in parameters if name in constexprs}
-    options = {name: value for name, value in sorted(constants.items()) if name in OPTIONS and name not in constexprs}
+    options = {
+        name: value for name, value in sorted(constants.items()) if name in OPTIONS and name not in constexprs
+    }
     divisible = [parameters.index(name) for name, arg in zip(plain, args, strict=True) if arg["divisible"]]
     return signature, values, options, divisible
 
@@ -114,20 +138,45 @@ def compile_job(job: dict[str, Any], modules: dict[str, ModuleType]) -> dict[str
     if not isinstance(kernel, triton.JITFunction):
         raise RequestError(f"{job['source']} has no @triton.jit function {job['symbol']!r}")
     constexprs = {parameter.name for parameter in kernel.params if parameter.is_constexpr}
-    signature, values, options, divisible = match(list(kernel.arg_names), constexprs, job["args"], job["constants"])
+    signature, values, options, divisible = match(
+        list(kernel.arg_names), constexprs, job["args"], job["constants"]
+    )
     attributes = {(index,): [["tt.divisibility", 16]] for index in divisible}
     amd = job["vendor"] == "amd"
-    target = GPUTarget("hip", job["target"], 64) if amd else GPUTarget("cuda", int(job["target"].removeprefix("sm_")), 32)
+    target = (
+        GPUTarget("hip", job["target"], 64)
+        if amd
+        else GPUTarget("cuda", int(job["target"].removeprefix("sm_")), 32)
+    )
     if not amd:
-        options = {name: value for name, value in options.items() if name in ("num_warps", "num_stages", "num_ctas", "maxnreg", "enable_fp_fusion")}
+        options = {
+            name: value
+            for name, value in options.items()
+            if name in ("num_warps", "num_stages", "num_ctas", "maxnreg", "enable_fp_fusion")
+        }
+    else:
+        extra = str(options.get("llvm_fn_attrs", ""))
+        options["llvm_fn_attrs"] = ",".join(filter(None, (extra, *UNUSED_HIDDEN)))
     result = triton.compile(ASTSource(kernel, signature, values, attributes), target=target, options=options)
+    if amd and any(word in result.asm["llir"] for word in ("@llvm.amdgcn.implicitarg", "@__ockl_")):
+        raise RequestError(
+            "the kernel prints, asserts or allocates on the device, which no kernel that ships may do"
+        )
     facts = result.metadata
     if facts.global_scratch_size or facts.profile_scratch_size:
         raise RequestError("the kernel needs a global scratch buffer, which no recipe here provides")
     if facts.num_ctas != 1 or facts.launch_cooperative_grid:
-        raise RequestError("the kernel needs a cluster or a cooperative launch, which no recipe here provides")
+        raise RequestError(
+            "the kernel needs a cluster or a cooperative launch, which no recipe here provides"
+        )
     Path(job["output"]).write_bytes(result.asm["hsaco" if amd else "cubin"])
-    return {"output": job["output"], "symbol": facts.name, "lds": facts.shared, "warps": facts.num_warps, "threads": facts.num_warps * job["wave"]}
+    return {
+        "output": job["output"],
+        "symbol": facts.name,
+        "lds": facts.shared,
+        "warps": facts.num_warps,
+        "threads": facts.num_warps * job["wave"],
+    }
 
 
 def main(argv: list[str]) -> int:
@@ -142,7 +191,7 @@ def main(argv: list[str]) -> int:
                 answer = {"ok": True, **compile_job(job, modules)}
             except RequestError as error:
                 answer = {"ok": False, "error": str(error)}
-            except Exception:
+            except Exception:  # noqa: BLE001 - whatever the compiler raises is this job's failure, not the batch's
                 answer = {"ok": False, "error": traceback.format_exc()[-8000:]}
             answer["seconds"] = round(time.monotonic() - started, 4)
             file.write(json.dumps(answer) + "\n")

@@ -38,7 +38,8 @@ def table() -> tuple[Part, ...]:
     document = tomllib.loads((FOLDER / "table.toml").read_text(encoding="utf-8"))
     rows = {name: row for name, row in document.items() if name != "edition"}
     return tuple(
-        Part(name, row["title"], tuple(row["backends"]), row["spdx"], row["holder"], row["url"]) for name, row in rows.items()
+        Part(name, row["title"], tuple(row["backends"]), row["spdx"], row["holder"], row["url"])
+        for name, row in rows.items()
     )
 
 

@@ -120,9 +120,7 @@ bool Binder::check_device(std::size_t i) {
   const dlpack::Device device = arg(i).device;
   const int vendor = vendor_of(device.type);
   if (vendor < 0) {
-    const bool cpu = device.type == dlpack::DeviceType::Cpu;
-    return refuse(ErrorKind::ArgumentDevice, i, cpu ? "a tensor on the CPU" : cat("memory of DLPack device type ", static_cast<int>(device.type)),
-                  "Move it to the GPU first");
+    return refuse(ErrorKind::ArgumentDevice, i, memory_text(device.type), "Move it to the GPU first");
   }
   if (device_from_ == kMaxTensors) device_from_ = i;
   const dlpack::Device first = arg(device_from_).device;

@@ -25,6 +25,9 @@ int dtype_number(std::uint32_t packed);
 // "bf16", or the DLPack triple of an unknown type.
 std::string dtype_text(std::uint32_t packed);
 
+// "a tensor on the CPU": what is wrong with memory of a device type that has no vendor here.
+std::string memory_text(dlpack::DeviceType type);
+
 struct TensorArg {
   std::uint64_t address;
   const std::int64_t* shape;

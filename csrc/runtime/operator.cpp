@@ -143,7 +143,7 @@ bool Operator::find_device(PyObject* const* args, std::size_t count, Vendor& ven
       ordinal = tensor.device.id;
       return true;
     }
-    if (read) problem.set(ErrorKind::ArgumentDevice, "", "a tensor on the CPU", "Move the tensors to the GPU first");
+    if (read) problem.set(ErrorKind::ArgumentDevice, "", memory_text(tensor.device.type), "Move the tensors to the GPU first");
     if (!seen) {
       first = std::move(problem);
       first.asked = cat(name_, ": argument ", i + 1);

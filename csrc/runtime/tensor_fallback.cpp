@@ -191,8 +191,7 @@ bool read_dlpack_object(PyObject* object, TensorArg& out, Call& call, CallStorag
   const auto device = static_cast<dlpack::DeviceType>(type);
   if (vendor_of(device) < 0) {
     // Not exported: NumPy refuses a stream, and the memory is out of reach anyway.
-    return error.set(ErrorKind::ArgumentDevice, "", device == dlpack::DeviceType::Cpu ? "an array on the CPU" : cat("memory of DLPack device type ", type),
-                     "Move it to the GPU first");
+    return error.set(ErrorKind::ArgumentDevice, "", memory_text(device), "Move it to the GPU first");
   }
   const py::Ref stream = producer_stream(call, vendor_of(device) == static_cast<int>(Vendor::Nvidia));
   py::Ref capsule = stream ? export_capsule(object, stream.get()) : py::Ref();

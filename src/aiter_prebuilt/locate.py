@@ -15,7 +15,12 @@ from typing import TYPE_CHECKING, Final
 
 from aiter_prebuilt import native
 from aiter_prebuilt.contract.bundle import SUFFIX
-from aiter_prebuilt.errors import BundleConflictError, BundleTargetError, NoBundleError
+from aiter_prebuilt.errors import (
+    BundleConflictError,
+    BundleDamagedError,
+    BundleTargetError,
+    NoBundleError,
+)
 
 if TYPE_CHECKING:
     from aiter_prebuilt._native import Bundle
@@ -105,12 +110,17 @@ def open_bundle(bundle: InstalledBundle) -> Bundle:
         BundleDamagedError, BundleVersionError: the file is not a bundle that this runtime reads.
         BundleTargetError: its content is for another target or profile than its name says.
     """
-    opened: Bundle = native.module().Bundle(bundle.path)
+    mend = f"run: pip install --force-reinstall 'aiter-prebuilt[{bundle.extra}]'"
+    try:
+        opened: Bundle = native.module().Bundle(bundle.path)
+    except BundleDamagedError as error:
+        # The native reader sees a file; which wheel owns it is known here.
+        raise BundleDamagedError(error.asked, error.found, mend) from error
     if (opened.target, opened.profile) != (bundle.target, bundle.profile):
         raise BundleTargetError(
             f"open {bundle.path}",
             f"its content is for {opened.target} ({opened.profile}), its name says {bundle.target} ({bundle.profile})",
-            f"run: pip install --force-reinstall 'aiter-prebuilt[{bundle.extra}]'",
+            mend,
         )
     return opened
 

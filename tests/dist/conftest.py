@@ -48,7 +48,10 @@ def environment(tmp_path: Path) -> Environment:
 def installed(dist: Path, data_wheels: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
     """An environment with the runtime, the made-up gfx942 bundles and no GPU work done; tests only look at it."""
     made = make_environment(tmp_path_factory.mktemp("installed"))
-    made.install("aiter-prebuilt[gfx942,gfx942-ck]", places=(data_wheels, runtime_only(dist, tmp_path_factory.mktemp("links"))))
+    made.install(
+        "aiter-prebuilt[gfx942,gfx942-ck]",
+        places=(data_wheels, runtime_only(dist, tmp_path_factory.mktemp("links"))),
+    )
     return made
 
 

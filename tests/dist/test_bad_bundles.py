@@ -85,7 +85,9 @@ def test_two_files_for_one_target_and_profile_are_refused(shared: Environment, t
     assert "two files claim it" in done.stderr
 
 
-def test_a_bundle_of_another_version_is_a_problem_that_doctor_names(shared: Environment, tmp_path: Path) -> None:
+def test_a_bundle_of_another_version_is_a_problem_that_doctor_names(
+    shared: Environment, tmp_path: Path
+) -> None:
     write_bundle(tmp_path, "gfx942", "ck-free", version="0.0.1")
     done = shared.command("doctor", "--json", AITER_PREBUILT_BUNDLES=str(tmp_path))
     assert done.returncode == 1
@@ -111,7 +113,9 @@ def test_packing_refuses_a_damaged_bundle_and_leaves_nothing(tmp_path: Path) -> 
         ({"planned": 1, "jobs": [{"id": "gfx942-hip-x", "ok": True}]}, "refused a code object"),
     ],
 )
-def test_packing_refuses_after_a_build_that_failed(tmp_path: Path, report: dict[str, object], said: str) -> None:
+def test_packing_refuses_after_a_build_that_failed(
+    tmp_path: Path, report: dict[str, object], said: str
+) -> None:
     bundles = tmp_path / "bundles"
     bundles.mkdir()
     write_bundle(bundles, "gfx942", "ck-free")

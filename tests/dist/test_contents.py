@@ -24,6 +24,7 @@ from build_tools.runtime_wheel import TAG, judge
 
 ROOT = Path(__file__).resolve().parents[2]
 
+
 def every_wheel(dist: Path, data_wheels: Path) -> list[Path]:
     """The built wheels and the made-up ones."""
     return [*sorted(dist.glob("*.whl")), *sorted(data_wheels.glob("*.whl"))]
@@ -33,7 +34,7 @@ def metadata_of(path: Path) -> dict[str, list[str]]:
     with ZipFile(path) as archive:
         (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
         message = Parser().parsestr(archive.read(name).decode())
-    return {key: [str(value) for value in message.get_all(key, [])] for key in message.keys()}
+    return {key: [str(value) for value in message.get_all(key, [])] for key in set(message)}
 
 
 def test_members_lie_in_one_folder_and_the_record_is_right(dist: Path, data_wheels: Path) -> None:
@@ -46,7 +47,9 @@ def test_members_lie_in_one_folder_and_the_record_is_right(dist: Path, data_whee
             assert len(names) == len(set(names))
             for name in names:
                 wheel.read(name)  # WheelFile compares with RECORD and raises
-            recorded = {line.rsplit(",", 2)[0] for line in wheel.read(wheel.record_path).decode().splitlines()}
+            recorded = {
+                line.rsplit(",", 2)[0] for line in wheel.read(wheel.record_path).decode().splitlines()
+            }
         assert recorded == set(names), path.name
 
 
@@ -56,7 +59,7 @@ def test_record_is_really_compared(data_wheels: Path, tmp_path: Path) -> None:
     data = bytearray(path.read_bytes())
     data[data.index(b"APBNDL") + 200] ^= 1
     damaged.write_bytes(data)
-    with WheelFile(damaged) as wheel, pytest.raises(Exception, match="CRC|Hash"):
+    with WheelFile(damaged) as wheel, pytest.raises(Exception, match=r"CRC|Hash"):
         wheel.read("aiter_prebuilt_bundles/gfx950-ck-free.apb")
 
 
@@ -84,29 +87,42 @@ def test_tags(dist: Path, data_wheels: Path, runtime_wheel: Path) -> None:
 def test_auditwheel_confirms_the_platform(runtime_wheel: Path) -> None:
     judge(runtime_wheel)
     shown = subprocess.run(
-        [sys.executable, "-m", "auditwheel", "show", "--json", str(runtime_wheel)], capture_output=True, text=True, check=True
+        [sys.executable, "-m", "auditwheel", "show", "--json", str(runtime_wheel)],
+        capture_output=True,
+        text=True,
+        check=True,
     )
     verdict = json.loads(shown.stdout)
     major, minor = map(int, re.fullmatch(r"manylinux_(\d+)_(\d+)_x86_64", verdict["overall_tag"]).groups())
     assert (major, minor) <= (2, 28)
     assert verdict["external_libs"] == {}
-    assert {name.split(".so")[0] for name in verdict["versioned_symbols"]} <= {"libc", "libdl", "libpthread", "libm"}
+    assert {name.split(".so")[0] for name in verdict["versioned_symbols"]} <= {
+        "libc",
+        "libdl",
+        "libpthread",
+        "libm",
+    }
 
 
 def test_extras_are_the_targets_of_the_manifests_with_the_same_version(runtime_wheel: Path) -> None:
     manifest = load(ROOT / "manifests")
     wheels = {
-        manifest.targets[target].extra + profile.suffix: manifest.targets[target].distribution + profile.suffix
+        manifest.targets[target].extra + profile.suffix: manifest.targets[target].distribution
+        + profile.suffix
         for profile in manifest.profiles.values()
         for target in profile.targets
     } | {"emulator": "aiter-prebuilt-emulator"}
     found = metadata_of(runtime_wheel)
     assert set(found["Provides-Extra"]) == set(wheels)
-    assert set(found["Requires-Dist"]) == {f'{name}=={VERSION}; extra == "{extra}"' for extra, name in wheels.items()}
+    assert set(found["Requires-Dist"]) == {
+        f'{name}=={VERSION}; extra == "{extra}"' for extra, name in wheels.items()
+    }
 
 
 def test_what_ck_adds_requires_the_ck_free_wheel(data_wheels: Path) -> None:
-    needs = {path.name.split("-")[0]: metadata_of(path)["Requires-Dist"] for path in data_wheels.glob("*.whl")}
+    needs = {
+        path.name.split("-")[0]: metadata_of(path)["Requires-Dist"] for path in data_wheels.glob("*.whl")
+    }
     runtime = f"aiter-prebuilt=={VERSION}"
     assert needs["aiter_prebuilt_gfx942"] == [runtime]
     assert needs["aiter_prebuilt_gfx942_ck"] == [runtime, f"aiter-prebuilt-gfx942=={VERSION}"]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -52,7 +54,10 @@ def test_doctor_names_the_bundles_and_exits_2_without_a_gpu(installed: Environme
         ("gfx942", "ck-free", True),
         ("gfx942", "ck-full", True),
     }
-    assert [row["distribution"] for row in report["bundles"]] == ["aiter-prebuilt-gfx942", "aiter-prebuilt-gfx942-ck"]
+    assert [row["distribution"] for row in report["bundles"]] == [
+        "aiter-prebuilt-gfx942",
+        "aiter-prebuilt-gfx942-ck",
+    ]
     if not report["devices"]:
         assert done.returncode == 2
         assert "no GPU here" in installed.command("doctor").stdout
@@ -78,20 +83,44 @@ def test_verify_refuses_code_objects_that_are_no_elf(installed: Environment) -> 
     assert "ELF" in done.stdout
 
 
-def test_uninstalling_one_wheel_leaves_the_others(environment: Environment, data_wheels: Path, runtime_links: Path) -> None:
+@pytest.mark.parametrize("version", ["3.10", "3.11", "3.12", "3.13", "3.14"])
+def test_one_wheel_serves_every_python(
+    version: str, data_wheels: Path, runtime_links: Path, tmp_path: Path
+) -> None:
+    python = shutil.which(f"python{version}")
+    if python is None or subprocess.run([python, "-c", ""], capture_output=True, check=False).returncode:
+        pytest.skip(f"no python{version} on this machine")
+    subprocess.run([python, "-m", "venv", "--without-pip", str(tmp_path / "venv")], check=True)
+    environment = Environment(tmp_path / "venv")
+    environment.install("aiter-prebuilt[gfx942]", places=(data_wheels, runtime_links))
+    done = environment.python(
+        "import sys; from aiter_prebuilt import native; print(sys.version_info[:2], native.module().abi())"
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(f"(3, {version.partition('.')[2]})")
+    assert environment.command("explain", "once", "M=3", "N=5").returncode == 0
+
+
+def test_uninstalling_one_wheel_leaves_the_others(
+    environment: Environment, data_wheels: Path, runtime_links: Path
+) -> None:
     environment.install("aiter-prebuilt[gfx942,gfx942-ck,gfx950]", places=(data_wheels, runtime_links))
     bundles = environment.site / "aiter_prebuilt_bundles"
     assert len(list(bundles.iterdir())) == 3
     assert environment.pip("uninstall", "-y", "aiter-prebuilt-gfx942-ck").returncode == 0
     assert {path.name for path in bundles.iterdir()} == {"gfx942-ck-free.apb", "gfx950-ck-free.apb"}
     assert environment.command("list").returncode == 0
-    done = environment.pip("uninstall", "-y", "aiter-prebuilt", "aiter-prebuilt-gfx942", "aiter-prebuilt-gfx950")
+    done = environment.pip(
+        "uninstall", "-y", "aiter-prebuilt", "aiter-prebuilt-gfx942", "aiter-prebuilt-gfx950"
+    )
     assert done.returncode == 0
     assert not list(environment.site.glob("aiter_prebuilt*"))
     assert not (environment.folder / "bin" / "aiter-prebuilt").exists()
 
 
-def test_an_extra_brings_its_wheel_and_what_that_needs(environment: Environment, data_wheels: Path, runtime_links: Path) -> None:
+def test_an_extra_brings_its_wheel_and_what_that_needs(
+    environment: Environment, data_wheels: Path, runtime_links: Path
+) -> None:
     environment.install("aiter-prebuilt[gfx942-ck]", places=(data_wheels, runtime_links))
     names = {path.name for path in (environment.site / "aiter_prebuilt_bundles").iterdir()}
     assert names == {"gfx942-ck-free.apb", "gfx942-ck-full.apb"}
@@ -103,7 +132,13 @@ def test_a_data_wheel_of_another_version_is_refused_by_the_extra(
     monkeypatch.setattr(wheel, "VERSION", "9.9.9")
     wheel.write_data_wheel(write_bundle(tmp_path, "gfx942", "ck-free", "9.9.9"), tmp_path / "wheels", ROOT)
     done = environment.pip(
-        "install", "--no-index", "--find-links", str(tmp_path / "wheels"), "--find-links", str(runtime_links), "aiter-prebuilt[gfx942]"
+        "install",
+        "--no-index",
+        "--find-links",
+        str(tmp_path / "wheels"),
+        "--find-links",
+        str(runtime_links),
+        "aiter-prebuilt[gfx942]",
     )
     assert done.returncode != 0
     assert "aiter-prebuilt-gfx942==" in done.stderr

@@ -15,7 +15,18 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PARTS = ("build_tools", "csrc", "hsa", "manifests", "src", "CMakeLists.txt", "LICENSE", "README.md", "pyproject.toml", ".gitignore")
+PARTS = (
+    "build_tools",
+    "csrc",
+    "hsa",
+    "manifests",
+    "src",
+    "CMakeLists.txt",
+    "LICENSE",
+    "README.md",
+    "pyproject.toml",
+    ".gitignore",
+)
 TARGET = "gfx950"
 
 REDUCED_BUILD = """
@@ -75,7 +86,10 @@ def copy_of_the_repository(folder: Path) -> Path:
 
 def run_in(folder: Path, code: str, *words: str) -> str:
     """Run ``code`` with the pipeline of ``folder``; its output."""
-    environment = os.environ | {"PYTHONPATH": f"{folder}{os.pathsep}{folder / 'src'}", "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = os.environ | {
+        "PYTHONPATH": f"{folder}{os.pathsep}{folder / 'src'}",
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
     done = subprocess.run(
         [sys.executable, "-P", "-c", code, *words] if sys.version_info >= (3, 11) else [sys.executable, "-c", code, *words],
         cwd=folder, env=environment, capture_output=True, text=True, timeout=900, check=False,

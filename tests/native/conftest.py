@@ -36,11 +36,11 @@ def _zstd_source() -> str | None:
     if given:
         return given
     try:
-        from build_tools import fetch, pins, store
+        from build_tools import fetch, pins
     except ImportError:
         return None
     try:
-        return str(fetch.source_folder(pins.load(ROOT).sources["zstandard"], store.cache_folder()) / "zstd")
+        return str(fetch.source_folder(pins.load(ROOT).sources["zstandard"], fetch.cache_folder()) / "zstd")
     except Exception as error:  # no network and nothing cached: the reason goes into the skip
         pytest.skip(f"the extension is not built and the zstd sources are not at hand: {error}", allow_module_level=True)
 

@@ -19,7 +19,7 @@ def topk_softmax(
     weights[t, j] = softmax(gating_output[t])[indices[t, j]]; with `need_renorm` divided by their sum over j.
     token_expert_indices[t, j] = j * T + t (the order in which vLLM's kernels number the pairs).
 
-    The order is that of the logits, not of the rounded probabilities (softmax may make different logits equal):
+    The order is that of the logits, not of the rounded probabilities (softmax may make two logits equal):
     a stable descending sort, so equal logits (-0 and +0 too) go by the lower index and NaN stands above all.
     NaN or +inf anywhere in a row, or nothing but -inf, makes all its weights NaN; its indices stay distinct
     and below E.

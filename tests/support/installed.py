@@ -54,8 +54,12 @@ class Environment:
 
 def run(argv: list[str], cwd: Path, **variables: str) -> subprocess.CompletedProcess[str]:
     """A child that knows nothing of this repository: no PYTHONPATH, another working directory."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "AITER_", "PIP_"))}
-    return subprocess.run(argv, cwd=cwd, env=kept | variables, capture_output=True, text=True, timeout=300, check=False)
+    kept = {
+        name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "AITER_", "PIP_"))
+    }
+    return subprocess.run(
+        argv, cwd=cwd, env=kept | variables, capture_output=True, text=True, timeout=300, check=False
+    )
 
 
 def make_environment(folder: Path) -> Environment:

@@ -9,7 +9,14 @@ from typing import Any
 import pytest
 
 from build_tools import audit, codeobject
-from build_tools.records import AuditReport, CodeObjectFacts, CompileJob, CompileResult, KernelArg, TargetFacts
+from build_tools.records import (
+    AuditReport,
+    CodeObjectFacts,
+    CompileJob,
+    CompileResult,
+    KernelArg,
+    TargetFacts,
+)
 
 FOLDER = Path(__file__).resolve().parents[1] / "data" / "codeobjects"
 GFX942 = TargetFacts(
@@ -27,8 +34,12 @@ FILE = FOLDER / "scale_gfx942.co"
 FACTS = codeobject.read(FILE.read_bytes())
 
 
-def judge(job: CompileJob = JOB, facts: CodeObjectFacts = FACTS, words: tuple[str, ...] = (), **result: Any) -> AuditReport:
-    return audit.judge(CompileResult(job, "key", True, **{"path": FILE, "symbol": "scale", **result}), facts, words)
+def judge(
+    job: CompileJob = JOB, facts: CodeObjectFacts = FACTS, words: tuple[str, ...] = (), **result: Any
+) -> AuditReport:
+    return audit.judge(
+        CompileResult(job, "key", True, **{"path": FILE, "symbol": "scale", **result}), facts, words
+    )
 
 
 def with_kernel(**changes: Any) -> CodeObjectFacts:
@@ -45,7 +56,7 @@ def test_a_right_code_object_has_no_problem_and_no_note() -> None:
 
 
 @pytest.mark.parametrize(
-    "job, words",
+    ("job", "words"),
     [
         (replace(JOB, target=replace(GFX942, name="gfx950")), "is for gfx942, the job for gfx950"),
         (replace(JOB, target=replace(GFX942, wave=32)), "waves of 64"),
@@ -53,7 +64,10 @@ def test_a_right_code_object_has_no_problem_and_no_note() -> None:
         (replace(JOB, block=(128, 1, 1)), "128 threads, the kernel is compiled for at most 64"),
         (with_args(*ARGS[:3]), "takes 4 arguments, the job passes 3"),
         (with_args(*ARGS, KernelArg("i32", "more", 24, 4)), "takes 4 arguments, the job passes 5"),
-        (with_args(ARGS[0], ARGS[1], replace(ARGS[2], kind="i64", size=8), ARGS[3]), r"argument 2 \(n\): the kernel has 4 bytes at 16"),
+        (
+            with_args(ARGS[0], ARGS[1], replace(ARGS[2], kind="i64", size=8), ARGS[3]),
+            r"argument 2 \(n\): the kernel has 4 bytes at 16",
+        ),
         (with_args(ARGS[0], ARGS[1], ARGS[2], replace(ARGS[3], offset=24)), r"argument 3 \(factor\)"),
         (replace(JOB, kernarg_size=20), "reads 24 bytes of arguments, the job passes 20"),
     ],
@@ -66,7 +80,7 @@ def test_a_job_that_does_not_fit(job: CompileJob, words: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "facts, words",
+    ("facts", "words"),
     [
         (replace(FACTS, version=4), "code object version 4"),
         (replace(FACTS, features=("xnack+",)), r"only for devices with xnack\+"),
@@ -109,7 +123,10 @@ def test_dynamic_lds_counts() -> None:
 
 def test_a_slot_larger_than_its_argument_is_right() -> None:
     args = tuple(replace(arg, offset=16 * place) for place, arg in enumerate(ARGS))
-    facts = with_kernel(args=tuple((16 * place, row[1], row[2]) for place, row in enumerate(FACTS.kernels[0].args)), kernarg_size=64)
+    facts = with_kernel(
+        args=tuple((16 * place, row[1], row[2]) for place, row in enumerate(FACTS.kernels[0].args)),
+        kernarg_size=64,
+    )
     assert judge(replace(JOB, args=args, kernarg_size=64), facts).ok
 
 

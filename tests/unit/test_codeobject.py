@@ -26,17 +26,34 @@ def test_a_hip_code_object() -> None:
     assert (facts.target, facts.vendor, facts.version, facts.features) == ("gfx942", "amd", 5, ())
     (kernel,) = facts.kernels
     assert kernel.symbol == "scale"
-    assert kernel.args == ((0, 8, "global_buffer"), (8, 8, "global_buffer"), (16, 4, "by_value"), (20, 4, "by_value"))
+    assert kernel.args == (
+        (0, 8, "global_buffer"),
+        (8, 8, "global_buffer"),
+        (16, 4, "by_value"),
+        (20, 4, "by_value"),
+    )
     assert (kernel.kernarg_size, kernel.kernarg_align, kernel.hidden) == (24, 8, ())
     assert (kernel.lds_static, kernel.max_threads, kernel.wave) == (256, 64, 64)
-    assert (kernel.scratch, kernel.sgpr_spills, kernel.vgpr_spills, kernel.uses_dynamic_stack) == (0, 0, 0, False)
+    assert (kernel.scratch, kernel.sgpr_spills, kernel.vgpr_spills, kernel.uses_dynamic_stack) == (
+        0,
+        0,
+        0,
+        False,
+    )
     assert kernel.vgprs > 0
     assert "scale.kd" in facts.symbols
 
 
 def test_a_triton_code_object_has_two_hidden_pointers_and_preloaded_arguments() -> None:
     (kernel,) = codeobject.read(load("add_gfx950.hsaco")).kernels
-    assert [(offset, size) for offset, size, _ in kernel.args] == [(0, 8), (8, 8), (16, 8), (24, 4), (32, 8), (40, 8)]
+    assert [(offset, size) for offset, size, _ in kernel.args] == [
+        (0, 8),
+        (8, 8),
+        (16, 8),
+        (24, 4),
+        (32, 8),
+        (40, 8),
+    ]
     assert (kernel.kernarg_size, kernel.max_threads, kernel.kernarg_preload > 0) == (48, 64, True)
 
 
@@ -44,12 +61,19 @@ def test_a_cubin() -> None:
     facts = codeobject.read(load("add_sm_90.cubin"))
     assert (facts.target, facts.vendor, facts.version) == ("sm_90", "nvidia", 0)
     (kernel,) = facts.kernels
-    assert [(offset, size) for offset, size, _ in kernel.args] == [(0, 8), (8, 8), (16, 8), (24, 4), (32, 8), (40, 8)]
+    assert [(offset, size) for offset, size, _ in kernel.args] == [
+        (0, 8),
+        (8, 8),
+        (16, 8),
+        (24, 4),
+        (32, 8),
+        (40, 8),
+    ]
     assert (kernel.symbol, kernel.kernarg_size, kernel.max_threads, kernel.wave) == ("add", 48, 32, 32)
     assert 0 < kernel.vgprs <= 255
 
 
-@pytest.mark.parametrize("mach, target", [(0x4C, "gfx942"), (0x4F, "gfx950"), (0x41, "mach 0x41")])
+@pytest.mark.parametrize(("mach", "target"), [(0x4C, "gfx942"), (0x4F, "gfx950"), (0x41, "mach 0x41")])
 def test_the_target_is_what_the_elf_flags_say(mach: int, target: str) -> None:
     data = bytearray(load("scale_gfx942.co"))
     data[48] = mach
@@ -57,8 +81,15 @@ def test_the_target_is_what_the_elf_flags_say(mach: int, target: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "flags, features",
-    [(0x000, ()), (0x500, ()), (0x200, ("xnack-",)), (0x300, ("xnack+",)), (0xC00, ("sramecc+",)), (0xA00, ("sramecc-", "xnack-"))],
+    ("flags", "features"),
+    [
+        (0x000, ()),
+        (0x500, ()),
+        (0x200, ("xnack-",)),
+        (0x300, ("xnack+",)),
+        (0xC00, ("sramecc+",)),
+        (0xA00, ("sramecc-", "xnack-")),
+    ],
 )
 def test_features_that_a_device_must_have(flags: int, features: tuple[str, ...]) -> None:
     data = bytearray(load("scale_gfx942.co"))
@@ -67,7 +98,7 @@ def test_features_that_a_device_must_have(flags: int, features: tuple[str, ...])
 
 
 @pytest.mark.parametrize(
-    "data, words",
+    ("data", "words"),
     [
         (b"__CLANG_OFFLOAD_BUNDLE__" + bytes(64), "clang-offload-bundler --unbundle"),
         (b"CCOB" + bytes(64), "clang-offload-bundler --unbundle"),

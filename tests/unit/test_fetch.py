@@ -114,13 +114,17 @@ def test_pip_variables_come_before_its_configuration(monkeypatch: pytest.MonkeyP
     assert settings["find-links"] == ["/a", "/b"]
 
 
-def test_an_index_that_does_not_have_the_file_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_index_that_does_not_have_the_file_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv(fetch.SDISTS_VARIABLE, raising=False)
     index = tmp_path / "index" / "thing"
     index.mkdir(parents=True)
     (index / "index.html").write_text('<a href="thing-0.9.tar.gz">thing-0.9.tar.gz</a>')
     monkeypatch.setattr(
-        fetch, "pip_settings", lambda: {"index-url": [index.parent.as_uri()], "extra-index-url": [], "find-links": []}
+        fetch,
+        "pip_settings",
+        lambda: {"index-url": [index.parent.as_uri()], "extra-index-url": [], "find-links": []},
     )
     with pytest.raises(FetchError, match=fetch.SDISTS_VARIABLE):
         fetch.source_folder(pin_for(b""), tmp_path / "cache")
@@ -133,7 +137,9 @@ def test_an_index_that_has_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     pin = pin_for(archive(index / "thing-1.0.tar.gz", FILES))
     (index / "index.html").write_text('<a href="thing-1.0.tar.gz">thing-1.0.tar.gz</a>')
     monkeypatch.setattr(
-        fetch, "pip_settings", lambda: {"index-url": [index.parent.as_uri()], "extra-index-url": [], "find-links": []}
+        fetch,
+        "pip_settings",
+        lambda: {"index-url": [index.parent.as_uri()], "extra-index-url": [], "find-links": []},
     )
     assert (fetch.source_folder(pin, tmp_path / "cache") / "LICENSE").read_bytes() == b"free"
 

@@ -19,7 +19,18 @@ TARGET = TargetFacts(
     cus=(304,), devices=("MI300X",), elf_mach=0x4C, distribution="d", extra="e",
 )  # fmt: skip
 ARGS = (KernelArg("ptr", "out", 0, 8, "f32"), KernelArg("i32", "n", 8, 4))
-JOB = CompileJob("job", TARGET, "hip", "k.hip", "k", (("BLOCK", 64), ("T", "f32")), ARGS, 12, (64, 1, 1), ("k.hip", "c.hpp"))
+JOB = CompileJob(
+    "job",
+    TARGET,
+    "hip",
+    "k.hip",
+    "k",
+    (("BLOCK", 64), ("T", "f32")),
+    ARGS,
+    12,
+    (64, 1, 1),
+    ("k.hip", "c.hpp"),
+)
 PINS = Pins(
     {"triton": ToolPin("triton", "3.9.0", "", {}, {}), "flydsl": ToolPin("flydsl", "0.4.2", "", {}, {})},
     {"flash-attn": SourcePin("flash-attn", "2", "", "f", "0" * 64, ())},
@@ -45,7 +56,9 @@ def sources(folder: Path) -> Path:
 
 def test_the_folder_the_id_and_the_tools_place_do_not_matter(root: Path, tmp_path: Path) -> None:
     elsewhere = replace(tools(), python="/usr/bin/python3", cache=Path("elsewhere"))
-    assert job_key(JOB, tools(), root) == job_key(replace(JOB, id="another"), elsewhere, sources(tmp_path / "b"))
+    assert job_key(JOB, tools(), root) == job_key(
+        replace(JOB, id="another"), elsewhere, sources(tmp_path / "b")
+    )
 
 
 @pytest.mark.parametrize(
@@ -75,7 +88,11 @@ def test_a_changed_header_has_another_key(root: Path) -> None:
 
 
 def test_hermetic_and_rocm_never_share_a_key(root: Path) -> None:
-    keys = {job_key(JOB, tools(kind, identity), root) for kind in ("hermetic", "rocm") for identity in ("clang 22", "clang 23")}
+    keys = {
+        job_key(JOB, tools(kind, identity), root)
+        for kind in ("hermetic", "rocm")
+        for identity in ("clang 22", "clang 23")
+    }
     assert len(keys) == 4
 
 

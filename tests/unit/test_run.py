@@ -63,7 +63,10 @@ def gone(pid: int) -> bool:
 
 def test_the_time_limit_ends_the_whole_group() -> None:
     outcome = python(GRANDCHILD, timeout=2.0)
-    assert (outcome.exit_code, outcome.describe()) == (run.TIMED_OUT, "was still running after its time limit")
+    assert (outcome.exit_code, outcome.describe()) == (
+        run.TIMED_OUT,
+        "was still running after its time limit",
+    )
     assert gone(int(outcome.output.split()[0]))
 
 

@@ -16,7 +16,9 @@ DATA = b"a code object" * 100
 
 
 def put(store: Store, data: bytes = DATA, key: str = KEY) -> Path:
-    return store.put(key, data, job="job", symbol="kernel", threads=64, seconds=1.25, extra={"lds": "16"}).path
+    return store.put(
+        key, data, job="job", symbol="kernel", threads=64, seconds=1.25, extra={"lds": "16"}
+    ).path
 
 
 def test_what_was_put_is_got(tmp_path: Path) -> None:
@@ -24,7 +26,13 @@ def test_what_was_put_is_got(tmp_path: Path) -> None:
     entry = Store(tmp_path).get(KEY)
     assert entry is not None
     assert entry.path.read_bytes() == DATA
-    assert (entry.symbol, entry.threads, entry.seconds, entry.extra, entry.size) == ("kernel", 64, 1.25, {"lds": "16"}, len(DATA))
+    assert (entry.symbol, entry.threads, entry.seconds, entry.extra, entry.size) == (
+        "kernel",
+        64,
+        1.25,
+        {"lds": "16"},
+        len(DATA),
+    )
 
 
 def test_an_unknown_key_is_nothing(tmp_path: Path) -> None:
@@ -64,7 +72,15 @@ def test_every_cut_of_the_entry_file_is_no_entry(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [{"version": 99}, {"key": "cd" * 32}, {"sha256": "00" * 32}, {"extra": [1]}, {"size": "many"}, {"threads": None}]
+    "change",
+    [
+        {"version": 99},
+        {"key": "cd" * 32},
+        {"sha256": "00" * 32},
+        {"extra": [1]},
+        {"size": "many"},
+        {"threads": None},
+    ],
 )
 def test_an_entry_that_says_something_odd_is_no_entry(tmp_path: Path, change: dict[str, object]) -> None:
     store = Store(tmp_path)

@@ -47,7 +47,13 @@ def test_every_problem_of_the_pins_is_said_at_once(tmp_path: Path) -> None:
     with pytest.raises(ManifestError) as caught:
         pins.load(root)
     text = str(caught.value)
-    for words in ("edition: 2 is not 1", "extra: unknown key", "tools[0]: 'a.whl'", "sources[0].colour: unknown key", "sources[0].sha256: is missing"):
+    for words in (
+        "edition: 2 is not 1",
+        "extra: unknown key",
+        "tools[0]: 'a.whl'",
+        "sources[0].colour: unknown key",
+        "sources[0].sha256: is missing",
+    ):
         assert words in text
 
 
@@ -62,7 +68,9 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ToolPin:
     folder.mkdir(parents=True)
     (folder / "zig").write_bytes(b"a compiler")
     spec = importlib.machinery.ModuleSpec("ziglang", None, origin=str(folder / "__init__.py"))
-    monkeypatch.setattr(hermetic.importlib.util, "find_spec", lambda name: spec if name == "ziglang" else None)
+    monkeypatch.setattr(
+        hermetic.importlib.util, "find_spec", lambda name: spec if name == "ziglang" else None
+    )
     monkeypatch.setattr(hermetic.metadata, "version", lambda _name: "1.0")
     return ToolPin("ziglang", "1.0", "a test", {}, {"ziglang/zig": hashlib.sha256(b"a compiler").hexdigest()})
 
@@ -72,7 +80,9 @@ def test_a_package_that_is_what_is_pinned(package: ToolPin, tmp_path: Path) -> N
     assert (row.tool, row.version, row.sha256) == ("ziglang", "1.0", package.installed["ziglang/zig"])
 
 
-def test_a_package_of_another_version(package: ToolPin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_package_of_another_version(
+    package: ToolPin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(hermetic.metadata, "version", lambda _name: "1.1")
     with pytest.raises(ToolchainError, match=r"version 1\.1 is installed.*pip install"):
         hermetic.check_package(package, FileHashes(tmp_path / "hashes.json"))
@@ -126,7 +136,10 @@ def test_an_unknown_kind() -> None:
 
 
 def fake_rocm(root: Path, banner: str = "AMD clang version 20", version: str = "7.0.1") -> Path:
-    for name, text in (("bin/amdclang++", f"echo '{banner}'; echo InstalledDir: $0"), ("llvm/bin/ld.lld", "exit 0")):
+    for name, text in (
+        ("bin/amdclang++", f"echo '{banner}'; echo InstalledDir: $0"),
+        ("llvm/bin/ld.lld", "exit 0"),
+    ):
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"#!/bin/sh\n{text}\n")

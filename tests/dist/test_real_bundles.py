@@ -1,0 +1,63 @@
+"""The data wheels that were built: installed together, every code object verified from another folder without a GPU."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from support.installed import Environment, make_environment
+
+from build_tools.manifest.parse import load
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def real(dist: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
+    """Everything in the folder of wheels."""
+    names = sorted(path.name.split("-")[0] for path in dist.glob("aiter_prebuilt_*.whl"))
+    if not names:
+        pytest.skip(
+            f"no data wheel in {dist}: run python -m build_tools build and python -m build_tools wheels"
+        )
+    made = make_environment(tmp_path_factory.mktemp("real"))
+    made.install(*names, places=(dist,))
+    return made
+
+
+def test_every_code_object_is_verified(real: Environment, dist: Path) -> None:
+    done = real.command("verify", "--json")
+    report = json.loads(done.stdout)
+    assert done.returncode == 0, [finding for bundle in report["bundles"] for finding in bundle["findings"]][
+        :5
+    ]
+    assert report["ok"] is True
+    assert len(report["bundles"]) == len(list(dist.glob("aiter_prebuilt_*.whl")))
+    assert all(bundle["code_objects"] > 0 and bundle["executed"] == 0 for bundle in report["bundles"])
+
+
+def test_list_has_the_operators_of_the_manifests(real: Environment) -> None:
+    manifest = load(ROOT / "manifests")
+    rows = json.loads(real.command("list", "--json").stdout)["kernels"]
+    installed = {(row["target"], row["profile"]) for row in rows}
+    wanted = {
+        (operator.name, kernel.name, target)
+        for family in manifest.families.values()
+        for operator in family.operators
+        for kernel in operator.kernels
+        for target in kernel.targets
+        if (target, kernel.profile) in installed
+    }
+    assert {(row["operator"], row["kernel"], row["target"]) for row in rows} == wanted
+
+
+def test_a_verified_bundle_that_is_then_damaged_is_found(real: Environment, tmp_path: Path) -> None:
+    source = max((real.site / "aiter_prebuilt_bundles").iterdir(), key=lambda path: path.stat().st_size)
+    data = bytearray(source.read_bytes())
+    data[len(data) // 2] ^= 0x10
+    (tmp_path / source.name).write_bytes(data)
+    done = real.command("verify", AITER_PREBUILT_BUNDLES=str(tmp_path))
+    assert done.returncode == 1
+    assert "SHA-256" in done.stdout or "does not decode" in done.stdout
+    assert "mend it: pip install --force-reinstall" in done.stdout

@@ -1,0 +1,125 @@
+"""From a call to the driver: kernel arguments, grids, workspaces, several steps, streams, devices."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from aiter_prebuilt import errors
+from native.conftest import raw
+from native.synthetic import A, Op, R, S, T
+
+X, OUT, RES = 0x7F0000000100, 0x7F0000200000, 0x7F0000400000
+
+
+def norm(blob: str, **changes: object) -> Op:
+    """out, x [*M, N] with row strides, an optional residual, eps, flag, mode."""
+    step = S("norm_kernel", ["ptr out", "ptr x", "ptr res", "i32 N", "i64 row", "f32 eps", "i32 flag", "i32 mode", "f64 eps", "ptr null"], ["M", "cdiv(N, BLOCK)"])
+    fields: dict[str, object] = dict(
+        name="norm",
+        tensors=[
+            T("out", "T", ["*M", "N"], ["out_row", "1"], role="out"),
+            T("x", "T", ["*M", "N"], ["row", "1"], align=4),
+            T("res", "T", ["*M", "N"], optional=True),
+        ],
+        attributes=[A("eps", "float"), A("flag", "bool", "false"), A("mode", "enum", "fast", ("slow", "fast")), A("k", "int", "-3")],
+        types={"T": ["bf16", "f16"]},
+        recipes=[R(variant=t, types=(t,), steps=[step], constants={"BLOCK": 256}, blob=blob) for t in ("bf16", "f16")],
+    )
+    return Op(**{**fields, **changes})  # type: ignore[arg-type]
+
+
+def test_arguments_lie_where_the_c_abi_puts_them(serve, stub, blob):
+    op = serve(norm(blob()))
+    assert op(raw(OUT, "bf16", (2, 3, 300), (900, 300, 1)), raw(X, "bf16", (2, 3, 300)), None, 1e-5, True, "slow") is None
+    launch = stub.launch()
+    assert stub.launches() == 1 and launch.symbol == b"norm_kernel"
+    assert list(launch.grid) == [6, 2, 1] and list(launch.block) == [256, 1, 1]
+    assert launch.end_mark == 3 and launch.stream is None
+    want = struct.pack("<QQQi4xqfiixxxxdQ", OUT, X, 0, 300, 300, 1e-5, 1, 0, 1e-5, 0)
+    assert stub.kernargs() == want and launch.kernarg_size == len(want)
+
+
+def test_defaults_of_attributes_and_given_tensors(serve, stub, blob):
+    op = serve(norm(blob()))
+    op(raw(OUT, "f16", (5, 64)), raw(X, "f16", (5, 64)), raw(RES, "f16", (5, 64)), 0.5)
+    assert struct.unpack_from("<QQQ", stub.kernargs()) == (OUT, X, RES)
+    assert struct.unpack_from("<fii", stub.kernargs(), 40) == (0.5, 0, 1)
+
+
+def test_stream_keyword_is_what_the_driver_gets(serve, stub, blob):
+    op = serve(norm(blob()))
+    op(raw(OUT, "f16", (5, 64)), raw(X, "f16", (5, 64)), None, 0.5, stream=0x1234)
+    assert stub.launch().stream == 0x1234
+    with pytest.raises(errors.ArgumentCountError, match="keyword"):
+        op(raw(OUT, "f16", (5, 64)), raw(X, "f16", (5, 64)), None, eps=0.5)
+    with pytest.raises(errors.ArgumentKindError, match="stream"):
+        op(raw(OUT, "f16", (5, 64)), raw(X, "f16", (5, 64)), None, 0.5, stream="x")
+    assert stub.launches() == 1
+
+
+def test_empty_tensors_launch_nothing_and_load_nothing(serve, stub, blob):
+    op = serve(norm(blob()))
+    op(raw(0, "f16", (0, 64)), raw(0, "f16", (0, 64)), None, 0.5)
+    assert stub.launches() == 0 and stub.load_attempts() == 0
+
+
+def test_steps_run_in_order_over_one_workspace(serve, stub, blob):
+    first = S("partial", ["ptr x", "ptr workspace", "i32 N"], ["M"], (64, 1, 1), lds="N * 4")
+    second = S("reduce", ["ptr workspace + M * 8", "ptr out", "i64 M * N - 1"], ["1", "1", "M"], (128, 2, 1))
+    op = serve(
+        Op("two", [T("x", "f32", ["M", "N"]), T("out", "f32", ["M"], role="out")],
+           recipes=[R(workspace="M * N * 4", steps=[first, second], blob=blob())])
+    )  # fmt: skip
+    op(raw(X, "f32", (3, 100)), raw(OUT, "f32", (3,)))
+    one, two = stub.launch(-2), stub.launch(-1)
+    assert (one.symbol, two.symbol) == (b"partial", b"reduce")
+    assert one.lds == 400 and list(two.grid) == [1, 1, 3] and list(two.block) == [128, 2, 1]
+    base = struct.unpack_from("<Q", stub.kernargs(-2), 8)[0]
+    assert base % 256 == 0 and struct.unpack("<QQq", stub.kernargs(-1)) == (base + 24, OUT, 299)
+    assert (stub.mallocs(), stub.frees()) == (1, 1)
+    assert stub.loads() == 1, "both steps are in one code object"
+
+
+def test_nvidia_gets_its_end_mark_context_and_shared_memory(serve, stub, blob):
+    step = S("k", ["ptr x"], lds="N")
+    op = serve(Op("cuda", [T("x", "u8", ["N"])], recipes=[R(steps=[step], blob=blob())]), vendor=1, target="sm_90", lds_bytes=232448)
+    op(raw(X, "u8", (40000,), device=("nvidia", 0)))
+    assert stub.launch().end_mark == 0 and stub.attributes() == 0
+    op(raw(X, "u8", (100000,), device=("nvidia", 0)))
+    assert stub.attributes() == 8_100_000 and stub.launch().lds == 100000
+
+
+def test_driver_refusals_have_the_drivers_own_name(serve, stub, blob):
+    op = serve(norm(blob()))
+    stub.fault("launch", 209)
+    with pytest.raises(errors.LaunchError, match=r"hipModuleLaunchKernel answered hipErrorNoBinaryForGpu \(209\).*5 x 1 x 1"):
+        op(raw(OUT, "f16", (5, 64)), raw(X, "f16", (5, 64)), None, 0.5)
+    stub.fault("launch", 0)
+    op(raw(OUT, "f16", (5, 64)), raw(X, "f16", (5, 64)), None, 0.5)
+    assert stub.launches() == 1
+
+
+def test_workspace_failure_launches_nothing(serve, stub, blob):
+    op = serve(Op("scratch", [T("x", "f32", ["N"])], recipes=[R(workspace="N", steps=[S(args=["ptr workspace"])], blob=blob())]))
+    stub.fault("malloc", 2)
+    with pytest.raises(errors.LaunchError, match="allocating 64 bytes of workspace for scratch"):
+        op(raw(X, "f32", (64,)))
+    assert stub.launches() == 0 and stub.frees() == 0
+    stub.fault("malloc", 0)
+    op(raw(X, "f32", (64,)))
+    assert stub.launches() == 1
+
+
+def test_values_that_do_not_fit_are_refused(serve, stub, blob):
+    op = serve(Op("wide", [T("x", "u8", ["N"], ["s"])], [A("k", "int")], recipes=[R(steps=[S(args=["i32 k * 2"])], blob=blob())]))
+    x = raw(X, "u8", (4,), (1,))
+    op(x, 2**31 - 1)
+    assert struct.unpack("<I", stub.kernargs()) == (2**32 - 2,)
+    for k in (2**31, -(2**31) + 1 - 2**30, 2**62):
+        with pytest.raises(errors.NoKernelError, match="integer argument"):
+            op(x, k)
+    with pytest.raises(errors.ArgumentKindError, match="64 bits"):
+        op(x, 2**63)
+    assert stub.launches() == 1

@@ -1,0 +1,158 @@
+"""The memo: a hit does what the slow path would have done, whatever changes between two calls."""
+
+from __future__ import annotations
+
+import random
+import struct
+
+import pytest
+
+from aiter_prebuilt import errors
+from native.conftest import raw
+from native.exchange import ROCM, GpuTensor
+from native.synthetic import A, Op, R, S, T
+
+X = 0x7F0000000000
+
+
+def spec(blob: str) -> Op:
+    """Two variants by alignment and divisibility; the arguments say which numbers were used."""
+    args = ["ptr x", "ptr y", "i64 M", "i64 N", "i64 row", "i32 V", "i32 k", "f32 eps"]
+    step = S("k", args, ["M", "cdiv(N, V)"])
+    return Op(
+        "m",
+        [T("x", "T", ["*M", "N"], ["row", "1"]), T("y", "f32", ["N"], optional=True)],
+        [A("k", "int", "0"), A("eps", "float", "0")],
+        types={"T": ["bf16", "f32"]},
+        recipes=[
+            R(variant=f"{t}-{v}", types=(t,), constants={"V": v}, steps=[step], cost=f"{-v}", when=[f"aligned(x, {v * 2})", f"N % {v} == 0 and row % {v} == 0"] if v > 1 else [], blob=blob)
+            for t in ("bf16", "f32")
+            for v in (8, 1)
+        ],
+    )
+
+
+def expected(x: GpuTensor, y: GpuTensor | None, k: int, eps: float) -> tuple[bytes, list[int]]:
+    """What the kernel must get, worked out from the tensors alone."""
+    shape, strides = list(x._shape[: x.tensor.ndim]), list(x._strides[: x.tensor.ndim])
+    n, m = shape[-1], 1
+    for size in shape[:-1]:
+        m *= size
+    row = next((s for size, s in zip(reversed(shape[:-1]), reversed(strides[:-1]), strict=True) if size > 1), n)
+    address = x.tensor.data + x.tensor.byte_offset
+    v = 8 if address % 16 == 0 and n % 8 == 0 and row % 8 == 0 else 1
+    kernargs = struct.pack("<QQqqqiif", address, y.tensor.data if y else 0, m, n, row, v, k, eps)
+    return kernargs, [m, -(-n // v), 1]
+
+
+def random_call(rng: random.Random) -> tuple[GpuTensor, GpuTensor | None, int, float]:
+    n = rng.choice([8, 16, 24, 7])
+    lead = rng.choice([(), (3,), (4,), (2, 2), (1, 4)])
+    row = n + rng.choice([0, 8, 3])
+    strides, step = [1], row
+    for size in reversed(lead):
+        strides.insert(0, step)
+        step *= size
+    x = GpuTensor(X + rng.choice([0, 16, 2, 4096]), rng.choice(["bf16", "f32"]), (*lead, n), tuple(strides), offset=rng.choice([0, 0, 4]))
+    y = GpuTensor(X + 64 * rng.randrange(1, 9), "f32", (n,)) if rng.random() < 0.5 else None
+    return x, y, rng.choice([0, 5, -1]), rng.choice([0.0, 1.5])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_random_calls_get_what_they_should(serve, stub, blob, seed):
+    op = serve(spec(blob()))
+    rng = random.Random(seed)
+    for _ in range(1500):
+        call = random_call(rng)
+        op(*call)
+        kernargs, grid = expected(*call)
+        assert stub.kernargs() == kernargs and list(stub.launch().grid) == grid
+    stats = op.stats()
+    assert stats["calls"] == stats["launches"] == stub.launches() == 1500
+    assert stats["memo_hits"] > 300 and 300 < stats["memo_size"] <= 1500 - stats["memo_hits"]
+
+
+def test_addresses_and_floats_are_fresh_at_every_hit(serve, stub, blob):
+    op = serve(spec(blob()))
+    for i in range(5):
+        x = GpuTensor(X + 4096 * i, "f32", (4, 8))
+        op(x, None, 1, i / 2)
+        assert stub.kernargs() == expected(x, None, 1, i / 2)[0]
+    assert op.stats()["memo_hits"] == 4 and op.stats()["memo_size"] == 1
+
+
+def test_more_shapes_than_it_holds(serve, stub, blob):
+    op = serve(spec(blob()))
+    shapes = [GpuTensor(X, "f32", (n, 8)) for n in range(1, 3000)]
+    for _ in range(2):
+        for x in shapes:
+            op(x, None)
+            assert stub.launch().grid[0] == x._shape[0]
+    assert op.stats()["memo_size"] == 1024
+
+
+def test_raw_tuples_and_exchange_tensors_share_entries(serve, stub, blob):
+    op = serve(spec(blob()))
+    op(raw(X, "f32", (4, 8)), None)
+    op(GpuTensor(X + 256, "f32", (4, 8)), None)
+    op(raw(X + 512, "f32", (4, 8)), None, stream=7)
+    assert op.stats()["memo_hits"] == 2 and stub.launch().stream == 7
+
+
+def test_every_part_of_the_key_counts(serve, stub, blob):
+    """One change at a time: none may be served by another's entry."""
+    op = serve(spec(blob()))
+    base = dict(address=X, kind="f32", shape=(4, 8), strides=(8, 1), k=1, y=None)
+    changes = [
+        {}, dict(address=X + 2), dict(kind="bf16"), dict(shape=(4, 16), strides=(16, 1)), dict(strides=(16, 1)), dict(shape=(2, 2, 8), strides=(16, 8, 1)),
+        dict(k=2), dict(y=GpuTensor(X, "f32", (8,))),
+    ]  # fmt: skip
+    for change in changes:
+        c = {**base, **change}
+        op(GpuTensor(c["address"], c["kind"], c["shape"], c["strides"]), c["y"], c["k"])
+    assert op.stats()["memo_hits"] == 0 and op.stats()["memo_size"] == len(changes)
+
+
+def test_a_condition_on_more_than_16_bytes_is_part_of_the_key(serve, stub, blob):
+    name = blob()
+    op = serve(
+        Op("wide", [T("x", "f32", ["N"])],
+           recipes=[R(variant="a", when=["aligned(x, 256)"], steps=[S("a")], blob=name), R(variant="b", steps=[S("b")], blob=name)])
+    )  # fmt: skip
+    for _ in range(2):
+        for offset, symbol in ((0, b"a"), (16, b"b"), (128, b"b"), (256, b"a"), (512, b"a"), (240, b"b")):
+            op(GpuTensor(X + offset, "f32", (4,)))
+            assert stub.launch().symbol == symbol, offset
+
+
+def test_a_condition_on_an_odd_divisor_is_part_of_the_key(serve, stub, blob):
+    name = blob()
+    op = serve(
+        Op("odd", [T("x", "u8", ["N"])],
+           recipes=[R(variant="a", when=["aligned(x, 48)"], steps=[S("a")], blob=name), R(variant="b", steps=[S("b")], blob=name)])
+    )  # fmt: skip
+    for _ in range(2):
+        for address in (48 * 1000, 48 * 1001, 48 * 1000 + 16, 48 * 1000 + 32):
+            op(GpuTensor(address, "u8", (4,)))
+            assert stub.launch().symbol == (b"a" if address % 48 == 0 else b"b")
+
+
+def test_devices_do_not_share(serve, stub, blob):
+    op = serve(spec(blob()))
+    stub.set_devices(1)
+    op(GpuTensor(X, "f32", (4, 8)), None)
+    with pytest.raises(errors.NoDeviceError):
+        op(GpuTensor(X, "f32", (4, 8), device=(ROCM, 3)), None)
+    op(GpuTensor(X, "f32", (4, 8)), None)
+    assert stub.launches() == 2 and op.stats()["memo_hits"] == 1
+
+
+def test_too_large_for_a_key_still_works(serve, stub, blob):
+    names = [f"t{i}" for i in range(40)]
+    tensors = [T(name, "f32", ["*A", "B"], ["_", "_"]) for name in names]
+    op = serve(Op("many", tensors, recipes=[R(steps=[S(args=[f"ptr {name}" for name in names])], blob=blob())]))
+    args = [GpuTensor(X + 64 * i, "f32", (1,) * 14 + (3, 4)) for i in range(40)]
+    for _ in range(2):
+        op(*args)
+        assert stub.kernargs() == struct.pack("<40Q", *[X + 64 * i for i in range(40)])
+    assert op.stats() == {**op.stats(), "memo_hits": 0, "memo_size": 0, "launches": 2}

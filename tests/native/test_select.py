@@ -1,0 +1,197 @@
+"""The choice: order, cost, tuned rows, conditions with their reasons; explain and the live call agree."""
+
+from __future__ import annotations
+
+import pytest
+
+from aiter_prebuilt import errors
+from native.conftest import raw
+from native.synthetic import A, Op, R, S, T
+
+X = 0x7F0000000100
+
+
+
+
+@pytest.fixture
+def both(native, tmp_path, stub):
+    """Explains and calls; checks that the chosen decision is what was launched."""
+    from native import synthetic
+
+    def run(op: Op, tensors: list, attributes: tuple = (), cus: int = 304):
+        path = tmp_path / f"{len(list(tmp_path.iterdir()))}.apb"
+        path.write_bytes(synthetic.bundle_bytes([op]))
+        bundles = (native.Bundle(str(path)),)
+        made = native.Operator(op.name, lambda vendor, ordinal: (bundles, cus))
+        before = stub.launches()
+        rows = made.explain(bundles, cus, tensors, list(attributes))
+        assert stub.launches() == before, "explain launches nothing"
+        chosen = [row for row in rows if row["chosen"]]
+        if not chosen:
+            with pytest.raises((errors.NoKernelError, errors.ArgumentDTypeError)):
+                made(*tensors, *attributes)
+            assert stub.launches() == before
+            return rows, None
+        (row,) = chosen
+        made(*tensors, *attributes)
+        record = stub.launch()
+        step = row["steps"][-1]
+        assert step["symbol"].encode() == record.symbol and step["grid"] == list(record.grid)
+        assert step["block"] == list(record.block) and step["lds"] == record.lds and step["kernarg_size"] == record.kernarg_size
+        return rows, row
+
+    return run
+
+
+def recipe(kernel: str, variant: str, blob: str, **more) -> R:
+    return R(kernel=kernel, variant=variant, steps=[S(symbol=f"{kernel}_{variant}")], blob=blob, **more)
+
+
+def vector(n: int, address: int = X, kind: str = "f32"):
+    return [raw(address, kind, (n,))]
+
+
+def test_order_goes_before_cost_and_cost_within_a_kernel(both, blob):
+    name = blob()
+    recipes = [
+        recipe("late", "cheap", name, cost="0"),
+        recipe("first", "big", name, cost="N", when=["N > 10"]),
+        recipe("first", "small", name, cost="N // 2", when=["N > 20"]),
+        recipe("first", "twin", name, cost="N // 2", when=["N > 20"]),
+    ]
+    op = Op("o", [T("x", "f32", ["N"])], recipes=recipes, kernels=["first", "late"])
+    rows, row = both(op, vector(100))
+    assert (row["kernel"], row["variant"], row["cost"]) == ("first", "small", 50)
+    assert [r["kernel"] for r in rows] == ["first", "first", "first", "late"] and [r["rank"] for r in rows] == [0, 0, 0, 1]
+    assert "lowest cost 50" in row["reason"]
+    assert [r["accepted"] for r in rows] == [True] * 4
+    assert all("another stands before it" in r["reason"] for r in rows if not r["chosen"])
+    assert both(op, vector(15))[1]["variant"] == "big"
+    rows, row = both(op, vector(5))
+    assert row["kernel"] == "late"
+    assert rows[0]["reason"] == "needs N > 10, and N = 5" and rows[0]["cost"] is None and rows[0]["steps"] == []
+
+
+def test_negative_costs_order_too(both, blob):
+    name = blob()
+    op = Op("o", [T("x", "f32", ["N"])], recipes=[recipe("k", "a", name, cost="-1"), recipe("k", "b", name, cost="-N")])
+    assert both(op, vector(9))[1]["variant"] == "b"
+
+
+def test_tuned_row_wins_only_when_exact_and_accepted(both, blob):
+    name = blob()
+    recipes = [
+        recipe("first", "a", name, cost="1"),
+        recipe("second", "b", name, cost="9", when=["N % 2 == 0"]),
+        recipe("second", "c", name, cost="8"),
+    ]
+    tuned = [(304, 1, [64, 7]), (304, 1, [65, 7]), (256, 2, [64, 7])]
+    op = Op("o", [T("x", "f32", ["N"])], [A("k", "int")], recipes=recipes, kernels=["first", "second"], tuned_on=["N", "k"], tuned=tuned)
+    rows, row = both(op, vector(64), (7,))
+    assert row["variant"] == "b" and row["tuned"] and row["reason"] == "a tuned row names it"
+    assert both(op, vector(64), (7,), cus=256)[1]["variant"] == "c"
+    assert both(op, vector(64), (8,))[1]["variant"] == "a"
+    assert both(op, vector(64), (7,), cus=64)[1]["variant"] == "a"
+    rows, row = both(op, vector(65), (7,))
+    assert row["variant"] == "a", "the tuned variant's condition does not hold"
+    assert [r["tuned"] for r in rows] == [False, True, False] and "needs N % 2 == 0" in rows[1]["reason"]
+
+
+def test_compute_units_and_alignment_in_conditions(both, blob):
+    name = blob()
+    op = Op("o", [T("x", "f32", ["N"])], recipes=[recipe("k", "v4", name, when=["aligned(x, 16)"]), recipe("k", "v1", name, cost="CUS")])
+    assert both(op, vector(8))[1]["variant"] == "v4"
+    rows, row = both(op, vector(8, X + 4), cus=80)
+    assert row["variant"] == "v1" and row["cost"] == 80
+    assert rows[0]["reason"] == "needs aligned(x, 16), and &x = 0x7f0000000104"
+
+
+def test_conditions_that_cannot_be_computed_refuse_with_the_reason(both, blob):
+    name = blob()
+    recipes = [
+        recipe("k", "division", name, when=["N % k == 0"]),
+        recipe("k", "overflow", name, when=["N * 4611686018427387904 > 0"]),
+        recipe("k", "cost", name, cost="N // k"),
+        recipe("k", "good", name, cost="7"),
+    ]
+    rows, row = both(Op("o", [T("x", "f32", ["N"])], [A("k", "int")], recipes=recipes), vector(8), (0,))
+    assert row["variant"] == "good"
+    assert "(division by zero)" in rows[0]["reason"] and "N = 8, k = 0" in rows[0]["reason"]
+    assert "(a value does not fit 64 bits)" in rows[1]["reason"]
+    assert rows[2]["reason"] == "its cost cannot be computed: division by zero"
+
+
+@pytest.mark.parametrize(
+    ("step", "more", "words"),
+    [
+        (S(grid=["N * -1"]), {}, "its grid is -8, not between 0 and"),
+        (S(grid=["1", "2147483648"]), {}, "its grid is 2147483648"),
+        (S(grid=["N // k"]), {}, "its grid cannot be computed: division by zero"),
+        (S(block=(1024, 1, 1), grid=["4194304 * N // 8"]), {}, "its grid is 4194304, not between 0 and 4194303"),
+        (S(lds="65537"), {}, "its dynamic LDS is 65537, not between 0 and 65536"),
+        (S(lds="8"), {"lds_static": 65529}, "its dynamic LDS is 8, not between 0 and 7"),
+        (S(lds="-8"), {}, "its dynamic LDS is -8"),
+        (S(block=(512, 1, 1)), {"max_threads": 256}, "512 threads, the code object allows 256"),
+        (S(), {"workspace": "k - 1"}, "its workspace is -1"),
+        (S(args=["ptr workspace + 65"]), {"workspace": "64"}, "a workspace offset is 65, not between 0 and 64"),
+        (S(args=["i32 N * 1000000000"]), {}, "an integer argument is 8000000000"),
+    ],
+)
+def test_what_cannot_be_launched_gives_way_to_the_next(both, blob, step, more, words):
+    name = blob()
+    recipes = [R(kernel="first", variant="bad", steps=[step], blob=name, **more), recipe("second", "good", name)]
+    op = Op("o", [T("x", "f32", ["N"])], [A("k", "int", "0")], recipes=recipes, kernels=["first", "second"])
+    rows, row = both(op, vector(8))
+    assert row["variant"] == "good" and words in rows[0]["reason"] and not rows[0]["accepted"]
+
+
+def test_no_kernel_lists_every_candidate(serve, stub, blob):
+    name = blob()
+    op = serve(Op("o", [T("x", "f32", ["N"])], recipes=[recipe("k", f"v{i}", name, when=[f"N > {i * 10}"]) for i in range(3)]))
+    with pytest.raises(errors.NoKernelError) as caught:
+        op(*vector(0))
+    assert caught.value.reasons == tuple(f"k[v{i}]: needs N > {i * 10}, and N = 0" for i in range(3))
+    assert "all 3 candidates were refused" in str(caught.value) and "k[v2]" in str(caught.value)
+    assert stub.launches() == 0 and stub.load_attempts() == 0
+
+
+def test_types_that_no_kernel_combines(serve, both, stub, blob):
+    name = blob()
+    spec = Op(
+        "o", [T("x", "A", ["N"]), T("y", "B", ["N"], optional=True)], types={"A": ["bf16", "f16"], "B": ["bf16", "i8"]},
+        recipes=[recipe("k", "v", name, types=("bf16", "i8")), recipe("k", "w", name, types=("f16", "bf16"))],
+    )  # fmt: skip
+    x, y = raw(X, "bf16", (8,)), raw(X, "bf16", (8,))
+    with pytest.raises(errors.ArgumentDTypeError, match="no kernel combines these types.*A=bf16,B=i8.*B is bf16"):
+        serve(spec)(x, y)
+    assert stub.launches() == 0
+    rows, row = both(spec, [x, raw(X, "i8", (8,))])
+    assert row["types"] == {"A": "bf16", "B": "i8"} and "made for other types" in rows[1]["reason"]
+    assert both(spec, [raw(X, "f16", (8,)), None])[1]["variant"] == "w", "a variable that no tensor names fits any"
+
+
+def test_given_and_enum_in_conditions(both, blob):
+    name = blob()
+    op = Op(
+        "o", [T("x", "f32", ["N"]), T("b", "f32", ["N"], optional=True)], [A("mode", "enum", "", ("plain", "fast"))],
+        recipes=[recipe("k", "bias", name, when=["given(b)"]), recipe("k", "fast", name, when=["mode == 'fast'"]), recipe("k", "plain", name)],
+    )  # fmt: skip
+    x = vector(4)[0]
+    assert both(op, [x, x], ("fast",))[1]["variant"] == "bias"
+    assert both(op, [x, None], ("fast",))[1]["variant"] == "fast"
+    assert both(op, [x, None], ("plain",))[1]["variant"] == "plain"
+
+
+def test_explain_needs_no_driver_and_reports_argument_errors(native, tmp_path):
+    from native import synthetic
+
+    path = tmp_path / "b.apb"
+    path.write_bytes(synthetic.bundle_bytes([Op("o", [T("x", "f32", ["N"])], recipes=[R(workspace="N * 4")])]))
+    bundle = native.Bundle(str(path))
+    op = native.Operator("o", lambda vendor, ordinal: pytest.fail("explain resolves nothing"))
+    (row,) = op.explain((bundle,), 1, [raw(4096, "f32", (7,), device=("amd", 99))], [])
+    assert row["workspace"] == 28 and row["backend"] == "hip" and len(row["steps"][0]["sha256"]) == 64
+    with pytest.raises(errors.ArgumentShapeError):
+        op.explain((bundle,), 1, [raw(4096, "f32", (7, 1))], [])
+    with pytest.raises(TypeError, match="tuple of Bundle"):
+        op.explain([bundle], 1, [raw(4096, "f32", (7,))], [])

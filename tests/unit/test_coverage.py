@@ -1,0 +1,78 @@
+"""The coverage table: computed, from manifests or from bundles, with the gaps named."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+from support.bundles import blob, small_operator, small_root
+
+from aiter_prebuilt.contract import bundle as contract
+from build_tools.coverage import compute
+from build_tools.coverage_view import render
+from build_tools.manifest.model import Manifest
+from build_tools.manifest.parse import load
+
+ROOT = Path(__file__).resolve().parents[2]
+TARGETS = ("gfx942", "gfx950")
+
+
+@pytest.fixture(scope="module")
+def manifest() -> Manifest:
+    return load(ROOT / "manifests")
+
+
+def test_the_catalogue_has_every_row_of_the_coverage_document(manifest: Manifest) -> None:
+    rows = [entry for entries in manifest.catalogue.categories.values() for entry in entries]
+    assert len(rows) >= 31
+    assert len({entry.title for entry in rows}) == len(rows)
+
+
+def test_every_operator_of_the_manifests_is_in_the_catalogue(manifest: Manifest) -> None:
+    table = compute(manifest, "ck-full", TARGETS, None)
+    assert [row.operator for row in table.rows if row.category == "not in the catalogue"] == []
+
+
+def test_from_the_manifests(manifest: Manifest) -> None:
+    table = compute(manifest, "ck-free", TARGETS, None)
+    status = {row.operator: row.status(TARGETS, table.built) for row in table.rows}
+    assert not table.built
+    assert status["rms_norm"] == status["smoothquant_fwd"] == "covered"
+    assert status["deepgemm"] == "missing"
+    assert all(backend != "ck" for row in table.rows for backend, _ in row.cells)
+
+
+def test_ck_full_counts_ck_too(manifest: Manifest) -> None:
+    row = next(row for row in compute(manifest, "ck-full", TARGETS, None).rows if row.operator == "smoothquant_fwd")
+    assert {backend for backend, _ in row.cells} == {"ck", "triton"}
+
+
+def test_with_bundles_only_what_was_built_counts(manifest: Manifest, tmp_path: Path) -> None:
+    operator = replace(small_operator("rms_norm"), kernels=(replace(small_operator("x").kernels[0], backend=3),))
+    frame = contract.Frame(blob(0), 300, hashlib.sha256(blob(0)).digest(), "raw")
+    (tmp_path / "gfx942-ck-free.apb").write_bytes(contract.encode(small_root(), (operator,), (frame,)))
+    table = compute(manifest, "ck-free", TARGETS, tmp_path)
+    status = {row.operator: row.status(TARGETS, table.built) for row in table.rows}
+    assert table.built
+    assert status["rms_norm"] == "missing on gfx950"
+    assert status["smoothquant_fwd"] == "missing"
+    row = next(row for row in table.rows if row.operator == "rms_norm")
+    assert row.cells["triton", "gfx942"].entries == 1
+
+
+def test_a_damaged_bundle_covers_nothing(manifest: Manifest, tmp_path: Path) -> None:
+    (tmp_path / "gfx942-ck-free.apb").write_bytes(b"nonsense")
+    assert not compute(manifest, "ck-free", TARGETS, tmp_path).built
+
+
+def test_views(manifest: Manifest) -> None:
+    table = compute(manifest, "ck-free", TARGETS, None)
+    out = io.StringIO()
+    render(table, Console(file=out, width=200))
+    assert "DeepGEMM (FlatMM): deepgemm" in out.getvalue()
+    data = table.as_json()
+    assert data["version"] == 1 and "deepgemm" in data["gaps"] and "rms_norm" not in data["gaps"]

@@ -1,0 +1,26 @@
+"""Licence expressions and notices: each SPDX identifier has its text, each wheel names what is in it."""
+
+from __future__ import annotations
+
+from aiter_prebuilt.contract.records import BACKENDS
+from build_tools import licences
+
+
+def test_every_identifier_of_the_table_has_its_text() -> None:
+    everything = licences.notices([*BACKENDS, licences.RUNTIME])
+    assert all(part.holder in everything for part in licences.table())
+
+
+def test_backends_of_the_table_exist() -> None:
+    assert {name for part in licences.table() for name in part.backends} <= {*BACKENDS, licences.RUNTIME}
+
+
+def test_expression_names_our_licence_first_and_each_other_once() -> None:
+    assert licences.expression([]) == "MIT"
+    assert licences.expression(["asm"]) == "MIT"
+    assert licences.expression(["hip"]) == "MIT AND (Apache-2.0 WITH LLVM-exception) AND NCSA"
+
+
+def test_composable_kernel_is_named_only_where_it_is_in() -> None:
+    assert "Composable Kernel" in licences.notices(["ck"])
+    assert "Composable Kernel" not in licences.notices(["hip", "triton", "flydsl", "asm"])

@@ -1,0 +1,50 @@
+"""The CI matrix: generated from the manifests, committed, and the same."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from build_tools import matrix
+from build_tools.manifest.parse import load
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.parametrize("path", [matrix.MATRIX, matrix.WORKFLOW], ids=str)
+def test_the_committed_file_is_what_the_manifests_say(path: Path) -> None:
+    assert (ROOT / path).read_text(encoding="utf-8") == matrix.files(ROOT)[path], (
+        "run: python -m build_tools schema"
+    )
+
+
+def test_every_target_of_every_profile_has_one_row() -> None:
+    manifest = load(ROOT / "manifests")
+    wanted = [(target, name) for name, profile in manifest.profiles.items() for target in profile.targets]
+    assert [(row["target"], row["profile"]) for row in matrix.rows(ROOT)] == wanted
+
+
+def test_shards_cover_each_bundle_once() -> None:
+    bundles: list[matrix.Row] = [
+        {"target": "gfx942", "profile": "ck-free", "extra": "gfx942", "distribution": "d", "shards": 3},
+        {"target": "gfx950", "profile": "ck-full", "extra": "gfx950-ck", "distribution": "e", "shards": 1},
+    ]
+    made = matrix.shards(bundles)
+    assert [row["shard"] for row in made] == ["1/3", "2/3", "3/3", "1/1"]
+    assert [row["target"] for row in made] == ["gfx942"] * 3 + ["gfx950"]
+    assert json.loads(matrix.render_matrix(bundles))["shards"] == made
+
+
+def test_the_workflow_gets_one_line_per_shard_at_the_place_of_the_marker() -> None:
+    bundles: list[matrix.Row] = [
+        {"target": "gfx942", "profile": "ck-free", "extra": "x", "distribution": "d", "shards": 2}
+    ]
+    text = matrix.render_workflow(bundles, "a:\n    @BUNDLES@\nb: 1")
+    assert text.splitlines() == [
+        "a:",
+        '    - { number: 1, target: "gfx942", profile: "ck-free", shard: "1/2" }',
+        '    - { number: 2, target: "gfx942", profile: "ck-free", shard: "2/2" }',
+        "b: 1",
+    ]
