@@ -17,16 +17,25 @@ from build_tools.errors import BuildToolsError
 ROOT: Final = Path(__file__).resolve().parent.parent
 JSON_VERSION: Final = 1
 
-_profiles = click.option("--profile", "profiles", multiple=True, help="ck-free or ck-full; all when left out.")
-_targets = click.option("--target", "targets", multiple=True, help="gfx942, gfx950, sm_90; all when left out.")
+_profiles = click.option(
+    "--profile", "profiles", multiple=True, help="ck-free or ck-full; all when left out."
+)
+_targets = click.option(
+    "--target", "targets", multiple=True, help="gfx942, gfx950, sm_90; all when left out."
+)
 _json = click.option("--json", "as_json", is_flag=True, help="Machine output with a version.")
 _toolchain = click.option(
     "--toolchain", type=click.Choice(["hermetic", "rocm"]), default="hermetic", show_default=True,
     help="From PyPI packages, or an installed ROCm.",
 )  # fmt: skip
-_store = click.option("--store", type=click.Path(path_type=Path), default=ROOT / "build" / "store", show_default="build/store")
+_store = click.option(
+    "--store", type=click.Path(path_type=Path), default=ROOT / "build" / "store", show_default="build/store"
+)
 _bundles = click.option(
-    "--bundles", type=click.Path(path_type=Path), default=ROOT / "build" / "bundles", show_default="build/bundles"
+    "--bundles",
+    type=click.Path(path_type=Path),
+    default=ROOT / "build" / "bundles",
+    show_default="build/bundles",
 )
 
 
@@ -46,7 +55,9 @@ def toolchain(as_json: bool, toolchain: str) -> None:
     if as_json:
         _print_json({"toolchain": toolchain, "tools": rows})
     else:
-        _print_table(f"toolchain: {toolchain}", ["tool", "version", "from", "sha256"], (row.values() for row in rows))
+        _print_table(
+            f"toolchain: {toolchain}", ["tool", "version", "from", "sha256"], (row.values() for row in rows)
+        )
 
 
 @cli.command()
@@ -67,7 +78,9 @@ def lint() -> None:
 
         raise ManifestError(problems.lines)
     operators = {planned.operator.name for bundle in plan.bundles for planned in bundle.operators}
-    click.echo(f"manifests are right: {len(operators)} operators, {len(plan.jobs)} jobs, {len(plan.bundles)} bundles")
+    click.echo(
+        f"manifests are right: {len(operators)} operators, {len(plan.jobs)} jobs, {len(plan.bundles)} bundles"
+    )
 
 
 @cli.command()
@@ -101,7 +114,11 @@ def plan(profiles: tuple[str, ...], targets: tuple[str, ...], as_json: bool, sha
             for job in made.jobs
         ]  # fmt: skip
         bundles = [
-            {"target": bundle.target.name, "profile": bundle.profile, "jobs": sorted({j for op in bundle.operators for j in op.jobs})}
+            {
+                "target": bundle.target.name,
+                "profile": bundle.profile,
+                "jobs": sorted({j for op in bundle.operators for j in op.jobs}),
+            }
             for bundle in made.bundles
         ]
         _print_json({"jobs": jobs, "bundles": bundles})
@@ -118,15 +135,19 @@ def plan(profiles: tuple[str, ...], targets: tuple[str, ...], as_json: bool, sha
 @_store
 @_bundles
 @click.option("--workers", type=int, default=0, help="Parallel compiles; 0 is one per core.")
-@click.option("--shard", metavar="I/N", default="", help="Compile only every N-th job, starting with the I-th; bundle nothing.")
+@click.option(
+    "--shard",
+    metavar="I/N",
+    default="",
+    help="Compile only every N-th job, starting with the I-th; bundle nothing.",
+)
 def build(
     profiles: tuple[str, ...], targets: tuple[str, ...], as_json: bool, toolchain: str, store: Path, bundles: Path,
     workers: int, shard: str,
 ) -> None:  # fmt: skip
     """Compile, audit and bundle. Writes build/report.json."""
-    from build_tools.pipeline import Settings
+    from build_tools.pipeline import Settings, report
     from build_tools.pipeline import build as run_build
-    from build_tools.pipeline import report
 
     outcome = run_build(Settings(ROOT, store, bundles, toolchain, profiles, targets, workers, shard))
     if as_json:
@@ -135,7 +156,14 @@ def build(
     cached = sum(result.cached for result in outcome.results)
     click.echo(f"{len(outcome.results)} jobs, {cached} from the store, {outcome.seconds:.2f} s")
     rows = (
-        (b.path.name, b.entries, b.code_objects, f"{b.raw_bytes / 1024:.0f}", f"{b.size / 1024:.0f}", f"{b.raw_bytes / b.size:.1f}x")
+        (
+            b.path.name,
+            b.entries,
+            b.code_objects,
+            f"{b.raw_bytes / 1024:.0f}",
+            f"{b.size / 1024:.0f}",
+            f"{b.raw_bytes / b.size:.1f}x",
+        )
         for b in outcome.bundles
     )
     _print_table("bundles", ["file", "entries", "code objects", "raw KiB", "KiB", "ratio"], rows)
@@ -254,7 +282,9 @@ def main() -> None:
         click.echo(f"error: {error}", err=True)
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
-        click.echo("interrupted: what was finished is in the store, the next build goes on from there", err=True)
+        click.echo(
+            "interrupted: what was finished is in the store, the next build goes on from there", err=True
+        )
         sys.exit(130)
 
 

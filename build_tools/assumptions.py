@@ -33,7 +33,9 @@ def check_assumptions(drafted: RecipeDraft, frame: Frame, problems: Problems) ->
             elif arg.kind == ARG_INT and kernel_arg.name in frame.slots:
                 broken = {kernel_arg.name: (1, 2, 3, 4, 7, 8, 24, 100, 1000, 4104)}
             else:
-                problems.add(f"{kernel_arg.name!r} is neither a tensor nor a dim or stride", "assume", "divisible")
+                problems.add(
+                    f"{kernel_arg.name!r} is neither a tensor nor a dim or stride", "assume", "divisible"
+                )
                 continue
             call = _permitted(drafted, frame, broken)
             if call is not None:
@@ -49,11 +51,15 @@ def _permitted(drafted: RecipeDraft, frame: Frame, broken: dict[str, tuple[int, 
     slots = _search(codes, frame, name, bad_values)
     if slots is None:
         return None
-    return ", ".join(f"{slot}={value}" for slot, value in zip(frame.slots, slots, strict=True) if slot[0] != "?")
+    return ", ".join(
+        f"{slot}={value}" for slot, value in zip(frame.slots, slots, strict=True) if slot[0] != "?"
+    )
 
 
 @lru_cache(maxsize=4096)
-def _search(codes: tuple[bytes, ...], frame: Frame, name: str, bad_values: tuple[int, ...]) -> tuple[int, ...] | None:
+def _search(
+    codes: tuple[bytes, ...], frame: Frame, name: str, bad_values: tuple[int, ...]
+) -> tuple[int, ...] | None:
     """The first tried call that passes every condition. Cached: variants that differ in types only ask the same."""
     place = frame.slots.index(name)
     # One condition that refuses every tried call proves the assumption. Ask those that look at the argument first, with
@@ -63,13 +69,26 @@ def _search(codes: tuple[bytes, ...], frame: Frame, name: str, bad_values: tuple
         if place in used and not any(_holds(code, call) for call in _calls(frame, place, bad_values, used)):
             return None
     everything = frozenset(range(len(frame.slots)))
-    return next((call for call in _calls(frame, place, bad_values, everything) if all(_holds(code, call) for code in codes)), None)
+    return next(
+        (
+            call
+            for call in _calls(frame, place, bad_values, everything)
+            if all(_holds(code, call) for code in codes)
+        ),
+        None,
+    )
 
 
-def _calls(frame: Frame, place: int, bad_values: tuple[int, ...], used: frozenset[int]) -> Iterator[tuple[int, ...]]:
+def _calls(
+    frame: Frame, place: int, bad_values: tuple[int, ...], used: frozenset[int]
+) -> Iterator[tuple[int, ...]]:
     """Calls that are nice but for slot ``place``, with values for the ``used`` slots (the others are 0), each once."""
     choices = _attribute_choices(frame, {frame.slots[slot] for slot in used})
-    sized = {slot for slot in used - {place} if frame.slots[slot][0] not in "&?" and frame.slots[slot] not in choices[0]}
+    sized = {
+        slot
+        for slot in used - {place}
+        if frame.slots[slot][0] not in "&?" and frame.slots[slot] not in choices[0]
+    }
     nices = itertools.product(_NICE, (1, 2)) if sized else iter([(16, 1)])
     for (nice, double), bad, attributes in itertools.product(nices, bad_values, choices):
         call = [0] * len(frame.slots)
@@ -86,8 +105,15 @@ def _attribute_choices(frame: Frame, used: set[str]) -> list[dict[str, int]]:
         for spec in frame.attributes
         if spec.kind != "float" and spec.name in used
     }
-    ranges |= {"?" + tensor.name: range(2) for tensor in frame.tensors if tensor.optional and "?" + tensor.name in used}
-    return [dict(zip(ranges, values, strict=True)) for values in itertools.islice(itertools.product(*ranges.values()), _MAX_CHOICES)]
+    ranges |= {
+        "?" + tensor.name: range(2)
+        for tensor in frame.tensors
+        if tensor.optional and "?" + tensor.name in used
+    }
+    return [
+        dict(zip(ranges, values, strict=True))
+        for values in itertools.islice(itertools.product(*ranges.values()), _MAX_CHOICES)
+    ]
 
 
 def _value(slot: str, nice: int) -> int:

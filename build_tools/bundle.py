@@ -98,7 +98,9 @@ def _root(planned: PlannedBundle, provenance: Mapping[str, str], version: str, s
         profile=planned.profile,
         distribution=target.distribution + suffix,
         version=version,
-        provenance=json.dumps({"tools": dict(sorted(provenance.items())), "cus": target.cus}, separators=(",", ":")),
+        provenance=json.dumps(
+            {"tools": dict(sorted(provenance.items())), "cus": target.cus}, separators=(",", ":")
+        ),
         vendor=VENDORS.index(target.vendor),
         wave=target.wave,
         lds_bytes=target.lds_bytes,
@@ -112,9 +114,15 @@ def _root(planned: PlannedBundle, provenance: Mapping[str, str], version: str, s
 
 def _audited(result: CompileResult, audit: AuditReport) -> tuple[bytes, KernelFacts]:
     if not result.ok or result.path is None:
-        raise BundleBuildError(f"put {result.job.id} into a bundle", "its compile failed", "see the build report for the command and its output")
+        raise BundleBuildError(
+            f"put {result.job.id} into a bundle",
+            "its compile failed",
+            "see the build report for the command and its output",
+        )
     if not audit.ok or audit.facts is None:
-        raise BundleBuildError(f"put {result.job.id} into a bundle", "; ".join(audit.problems), "mend the kernel or its manifest")
+        raise BundleBuildError(
+            f"put {result.job.id} into a bundle", "; ".join(audit.problems), "mend the kernel or its manifest"
+        )
     facts = next(kernel for kernel in audit.facts.kernels if kernel.symbol == result.symbol)
     return result.path.read_bytes(), facts
 
@@ -139,10 +147,14 @@ def _entry(result: CompileResult, facts: KernelFacts, code_object: int, digest: 
     )
 
 
-def _finished(planned: PlannedOperator, entries: tuple[Entry, ...], results: Mapping[str, CompileResult]) -> Operator:
+def _finished(
+    planned: PlannedOperator, entries: tuple[Entry, ...], results: Mapping[str, CompileResult]
+) -> Operator:
     """The operator with its entries, and with what only the compiler knew: dynamic LDS and threads of each step."""
     recipes = tuple(
-        replace(recipe, steps=tuple(_launchable(step, results[planned.jobs[step.entry]]) for step in recipe.steps))
+        replace(
+            recipe, steps=tuple(_launchable(step, results[planned.jobs[step.entry]]) for step in recipe.steps)
+        )
         for recipe in planned.operator.recipes
     )
     return replace(planned.operator, entries=entries, recipes=recipes)
@@ -190,7 +202,11 @@ def _frame(blob: bytes, reference: int | None, dictionary: bytes | None) -> cont
 
 
 def _zstd(blob: bytes, dictionary: bytes | None, level: int) -> bytes:
-    raw = None if dictionary is None else zstandard.ZstdCompressionDict(dictionary, dict_type=zstandard.DICT_TYPE_RAWCONTENT)
+    raw = (
+        None
+        if dictionary is None
+        else zstandard.ZstdCompressionDict(dictionary, dict_type=zstandard.DICT_TYPE_RAWCONTENT)
+    )
     total = len(blob) + len(dictionary or b"")
     parameters = zstandard.ZstdCompressionParameters.from_level(
         level, source_size=len(blob), dict_size=len(dictionary or b""), write_checksum=False, write_content_size=True,
@@ -201,7 +217,11 @@ def _zstd(blob: bytes, dictionary: bytes | None, level: int) -> bytes:
 
 def decompress(frame: bytes, raw_size: int, dictionary: bytes | None) -> bytes:
     """The decoder that the contract's reader asks for, on the build side."""
-    raw = None if dictionary is None else zstandard.ZstdCompressionDict(dictionary, dict_type=zstandard.DICT_TYPE_RAWCONTENT)
+    raw = (
+        None
+        if dictionary is None
+        else zstandard.ZstdCompressionDict(dictionary, dict_type=zstandard.DICT_TYPE_RAWCONTENT)
+    )
     data = zstandard.ZstdDecompressor(dict_data=raw).decompress(frame, max_output_size=raw_size)
     if len(data) != raw_size:
         raise ValueError(f"{len(data)} bytes decoded, {raw_size} recorded")

@@ -186,7 +186,8 @@ def _failed(job: CompileJob, key: str, error: BuildToolsError, seconds: float) -
     command, status, log = "", 1, str(error)
     if isinstance(error, JobFailedError):
         command, status = error.command, error.status
-        log = f"{error}\n{error.log}" if error.log else str(error)
+        words = error.log.strip()
+        log = f"{error}\n{words}" if words and words not in str(error) else str(error)
     return CompileResult(
         job=job, key=key, ok=False, seconds=seconds, command=command, exit_code=status, log=log
     )

@@ -42,7 +42,11 @@ class Row:
 
     def has(self, target: str, built: bool) -> bool:
         """Whether any backend serves ``target``."""
-        return any((cell.entries if built else cell.kernels) > 0 for (_, name), cell in self.cells.items() if name == target)
+        return any(
+            (cell.entries if built else cell.kernels) > 0
+            for (_, name), cell in self.cells.items()
+            if name == target
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,12 +103,18 @@ def compute(manifest: Manifest, profile: str, targets: tuple[str, ...], bundles:
     for family in manifest.families.values():
         for operator in family.operators:
             if operator.name not in listed:
-                extra = CatalogueEntry.model_construct(title=operator.summary, operators=[operator.name], aiter=[], note="")
-                rows.append(_row("not in the catalogue", extra, operator.name, manifest, profiles, targets, built))
+                extra = CatalogueEntry.model_construct(
+                    title=operator.summary, operators=[operator.name], aiter=[], note=""
+                )
+                rows.append(
+                    _row("not in the catalogue", extra, operator.name, manifest, profiles, targets, built)
+                )
     return Coverage(profile, targets, tuple(rows), bool(built))
 
 
-def _built(folder: Path | None, profiles: list[str], targets: tuple[str, ...]) -> dict[tuple[str, str], list[Operator]]:
+def _built(
+    folder: Path | None, profiles: list[str], targets: tuple[str, ...]
+) -> dict[tuple[str, str], list[Operator]]:
     found: dict[tuple[str, str], list[Operator]] = {}
     for profile in profiles:
         for target in targets:
@@ -135,7 +145,11 @@ def _row(
     for backend in BACKENDS:
         for target in targets:
             declared = sum(1 for kernel in kernels if _serves(kernel, backend, target))
-            entries = sum(_entries(operators, name, backend) for (_, place), operators in built.items() if place == target)
+            entries = sum(
+                _entries(operators, name, backend)
+                for (_, place), operators in built.items()
+                if place == target
+            )
             if declared or entries:
                 cells[backend, target] = Cell(declared, entries)
     return Row(category, entry.title, name, tuple(entry.aiter), cells)

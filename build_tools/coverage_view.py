@@ -11,8 +11,11 @@ from build_tools.coverage import Coverage, Row
 
 def render(coverage: Coverage, console: Console) -> None:
     """Print one table per category, then the gaps by name. A cell counts entries per target (``6+6``); without built
-    bundles it counts kernels of the manifests. A dash is a backend that AITER has and we do not."""
-    source = "entries in built bundles" if coverage.built else "kernels in the manifests (nothing is built yet)"
+    bundles it counts kernels of the manifests. A dash is a backend that AITER has and we do not.
+    """
+    source = (
+        "entries in built bundles" if coverage.built else "kernels in the manifests (nothing is built yet)"
+    )
     console.print(f"profile {coverage.profile}, targets {', '.join(coverage.targets)}; cells count {source}")
     for category in dict.fromkeys(row.category for row in coverage.rows):
         table = Table(title=category.replace("_", " "), title_justify="left")

@@ -70,7 +70,9 @@ def _tensor_text(spec: TensorSpec) -> str:
     dims = ", ".join(("*" if spec.star and place == 0 else "") + dim for place, dim in enumerate(spec.dims))
     strides = "" if spec.strides is None else f" strides [{', '.join(spec.strides)}]"
     align = f" align {spec.align}" if spec.align > 1 else ""
-    return f"{spec.name}: {spec.role} {spec.type}[{dims}]{strides}{align}{' optional' if spec.optional else ''}"
+    return (
+        f"{spec.name}: {spec.role} {spec.type}[{dims}]{strides}{align}{' optional' if spec.optional else ''}"
+    )
 
 
 def build_frame(spec: OperatorSpec, problems: Problems) -> Frame:
@@ -98,7 +100,9 @@ def _check_attribute_order(attributes: list[AttributeSpec], problems: Problems) 
     optional = False
     for spec in attributes:
         if optional and spec.default is None:
-            problems.add("an attribute without a default stands behind one with a default", "attributes", spec.name)
+            problems.add(
+                "an attribute without a default stands behind one with a default", "attributes", spec.name
+            )
         optional = optional or spec.default is not None
 
 
@@ -176,5 +180,6 @@ def attribute_records(frame: Frame) -> tuple[Attribute, ...]:
 def type_variables(frame: Frame, fp8: str) -> tuple[TypeVariable, ...]:
     """The contract records of the type variables on a target with this fp8 flavour."""
     return tuple(
-        TypeVariable(name, tuple(dtype.resolve(text, fp8).number for text in allowed)) for name, allowed in frame.types.items()
+        TypeVariable(name, tuple(dtype.resolve(text, fp8).number for text in allowed))
+        for name, allowed in frame.types.items()
     )

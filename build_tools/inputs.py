@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 
 from build_tools.backends import BACKENDS
@@ -12,7 +12,7 @@ from build_tools.plan import InputsOf
 def inputs_of(root: Path) -> InputsOf:
     """A function for the planner: (backend, source, symbol, constants) -> files, source first."""
 
-    @lru_cache(maxsize=None)
+    @cache
     def once(backend: str, source: str, symbol: str) -> tuple[str, ...]:
         return BACKENDS[backend].expand(source, symbol, root)
 

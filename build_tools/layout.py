@@ -15,7 +15,8 @@ from typing import Any, Final
 
 from aiter_prebuilt.contract import bundle, dtype, expression, records, version
 
-HEADER: Final = Path(__file__).resolve().parent.parent / "csrc" / "runtime" / "bundle_layout.h"
+ROOT: Final = Path(__file__).resolve().parent.parent
+HEADER: Final = ROOT / "csrc" / "runtime" / "bundle_layout.h"
 
 _CPP: Final[dict[str, str]] = {
     "u8": "std::uint8_t",
@@ -73,7 +74,15 @@ _VISIT: Final = """
 
 def render() -> str:
     """The text of the header."""
-    parts = [_PREAMBLE, _numbers(), _dtypes(), _operations(), _enumerations(), _header_struct_constants(), _REGION]
+    parts = [
+        _PREAMBLE,
+        _numbers(),
+        _dtypes(),
+        _operations(),
+        _enumerations(),
+        _header_struct_constants(),
+        _REGION,
+    ]
     parts.extend(_record(record) for record in records.LAYOUT)
     parts.append(_VISIT)
     parts.extend(_visitor(record) for record in records.LAYOUT)
@@ -106,10 +115,32 @@ def _dtypes() -> str:
     return head + "\n".join(rows) + "\n}};\n"
 
 
-_OPERATIONS: Final = (
-    "PUSH8 PUSH64 LOAD ADD SUB MUL FLOORDIV MOD CDIV MIN MAX NEG NOT BOOL EQ NE LT LE GT GE "
-    "JUMP JUMP_IF_FALSE JUMP_IF_FALSE_KEEP JUMP_IF_TRUE_KEEP"
-).split()
+_OPERATIONS: Final = [
+    "PUSH8",
+    "PUSH64",
+    "LOAD",
+    "ADD",
+    "SUB",
+    "MUL",
+    "FLOORDIV",
+    "MOD",
+    "CDIV",
+    "MIN",
+    "MAX",
+    "NEG",
+    "NOT",
+    "BOOL",
+    "EQ",
+    "NE",
+    "LT",
+    "LE",
+    "GT",
+    "GE",
+    "JUMP",
+    "JUMP_IF_FALSE",
+    "JUMP_IF_FALSE_KEEP",
+    "JUMP_IF_TRUE_KEEP",
+]
 
 
 def _operations() -> str:
@@ -144,7 +175,9 @@ def _enumerations() -> str:
         items = ", ".join(f"{_camel(value)} = {number}" for number, value in enumerate(values))
         lines.append(f"enum class {name} : std::uint32_t {{ {items} }};")
     for prefix in ("DIM", "ARG"):
-        names = sorted((getattr(records, name), name) for name in dir(records) if name.startswith(prefix + "_"))
+        names = sorted(
+            (getattr(records, name), name) for name in dir(records) if name.startswith(prefix + "_")
+        )
         items = ", ".join(f"{_camel(name.removeprefix(prefix + '_'))} = {value}" for value, name in names)
         lines.append(f"enum class {_camel(prefix)}Kind : std::uint32_t {{ {items} }};")
     return "\n".join(lines) + "\n"
@@ -201,6 +234,13 @@ def _visitor(record: type[Any]) -> str:
 def _field(name: str) -> str:
     """``default`` is a C++ keyword; every other field keeps its name."""
     return "default_text" if name == "default" else name
+
+
+def write(root: Path) -> Path:
+    """Write the header into the checkout at ``root``."""
+    path = root / HEADER.relative_to(ROOT)
+    path.write_text(render())
+    return path
 
 
 def main(arguments: list[str]) -> int:

@@ -23,7 +23,7 @@ from build_tools.errors import AuditError, CompileFailedError
 from build_tools.inputs import inputs_of
 from build_tools.manifest.model import Manifest
 from build_tools.manifest.parse import load
-from build_tools.plan import make_plan, shard_of, shard_of
+from build_tools.plan import make_plan, shard_of
 from build_tools.records import AuditReport, CompileResult, Plan, PlannedBundle
 from build_tools.reproducible import write_atomic
 from build_tools.store import Store
@@ -34,7 +34,9 @@ REPORT_VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Where things are and what is wanted. Empty ``profiles``/``targets`` mean all; ``shard`` I/N compiles a part and bundles nothing."""
+    """Where things are and what is wanted. Empty ``profiles``/``targets`` mean all; ``shard`` I/N compiles a part and
+    bundles nothing.
+    """
 
     root: Path
     store: Path
@@ -66,9 +68,7 @@ def build(settings: Settings) -> Outcome:
     """
     started = time.perf_counter()
     manifest = load(settings.root / "manifests")
-    plan = make_plan(manifest, settings.root, inputs_of(settings.root), settings.profiles, settings.targets)
-    if settings.shard:
-        plan = shard_of(plan, settings.shard)
+    plan = _plan(manifest, settings)
     toolchain = find(settings.toolchain, settings.root)
     store = Store(settings.store)
     results = compile_jobs(
@@ -79,7 +79,7 @@ def build(settings: Settings) -> Outcome:
     if failed:
         raise CompileFailedError(failed)
     audits: dict[str, AuditReport] = {}
-    built = [_bundle(planned, plan, results, manifest, toolchain, settings, audits) for planned in plan.bundles]
+    built = [_bundle(planned, results, manifest, toolchain, settings, audits) for planned in plan.bundles]
     outcome = Outcome(plan, results, audits, tuple(built), time.perf_counter() - started)
     write_report(outcome, settings.bundles.parent / "report.json")
     return outcome
@@ -87,21 +87,28 @@ def build(settings: Settings) -> Outcome:
 
 def _plan(manifest: Manifest, settings: Settings) -> Plan:
     """The plan; the trial of assumptions runs once per state of the manifests and of the code that tries them."""
-    files = [*sorted((settings.root / "manifests").glob("*.toml")), *(Path(__file__).parent / name for name in _PROVERS)]
-    digest = hashlib.sha256(b"".join(hashlib.sha256(path.read_bytes()).digest() for path in files)).hexdigest()
+    files = [
+        *sorted((settings.root / "manifests").glob("*.toml")),
+        *(Path(__file__).parent / name for name in _PROVERS),
+    ]
+    digest = hashlib.sha256(
+        b"".join(hashlib.sha256(path.read_bytes()).digest() for path in files)
+    ).hexdigest()
     proved = settings.store / "proved" / digest
     inputs = inputs_of(settings.root)
-    plan = make_plan(manifest, settings.root, inputs, settings.profiles, settings.targets, prove=not proved.exists())
-    if not settings.profiles and not settings.targets:
+    plan = make_plan(
+        manifest, settings.root, inputs, settings.profiles, settings.targets, prove=not proved.exists()
+    )
+    if len(settings.profiles) + len(settings.targets) == 0:
         write_atomic(proved, b"")
-    return plan if settings.shard is None else shard_of(plan, settings.shard)
+    return shard_of(plan, settings.shard) if settings.shard else plan
 
 
 _PROVERS = ("assumptions.py", "recipe.py", "variants.py", "frame.py")
 
 
 def _bundle(
-    planned: PlannedBundle, plan: Plan, results: tuple[CompileResult, ...], manifest: Manifest, toolchain: Toolchain,
+    planned: PlannedBundle, results: tuple[CompileResult, ...], manifest: Manifest, toolchain: Toolchain,
     settings: Settings, audits: dict[str, AuditReport],
 ) -> BuiltBundle:  # fmt: skip
     by_id = {result.job.id: result for result in results}
@@ -135,7 +142,11 @@ def _note_path(path: Path) -> Path:
 
 
 def _key(planned: PlannedBundle, results: list[CompileResult], toolchain: Toolchain) -> str:
-    parts = [repr((BUNDLE_FORMAT, RECIPE, VERSION)), repr(planned), repr(sorted(toolchain.provenance().items()))]
+    parts = [
+        repr((BUNDLE_FORMAT, RECIPE, VERSION)),
+        repr(planned),
+        repr(sorted(toolchain.provenance().items())),
+    ]
     parts += [f"{result.job.id} {result.key} {result.symbol}" for result in results]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 

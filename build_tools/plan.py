@@ -26,7 +26,9 @@ InputsOf = Callable[[str, str, str, dict[str, object]], tuple[str, ...]]
 def target_facts(manifest: model.Manifest) -> dict[str, TargetFacts]:
     """The target table as records of the pipeline."""
     return {
-        name: TargetFacts(name=name, **{**row.model_dump(), "cus": tuple(row.cus), "devices": tuple(row.devices)})
+        name: TargetFacts(
+            name=name, **{**row.model_dump(), "cus": tuple(row.cus), "devices": tuple(row.devices)}
+        )
         for name, row in manifest.targets.items()
     }
 
@@ -50,7 +52,9 @@ class _Planner:
                         planned = self.operator(spec, target, profile)
                     if planned is not None:
                         operators.append(planned)
-        return PlannedBundle(target, profile, tuple(sorted(operators, key=lambda planned: planned.operator.name)))
+        return PlannedBundle(
+            target, profile, tuple(sorted(operators, key=lambda planned: planned.operator.name))
+        )
 
     def operator(self, spec: model.Operator, target: TargetFacts, profile: str) -> PlannedOperator | None:
         frame = build_frame(spec, self.problems)
@@ -92,10 +96,15 @@ class _Planner:
         for name in sorted({name for name in names if names.count(name) > 1}):
             self.problems.add(f"kernel {name!r} stands here twice", "kernels")
         if not spec.order and len(set(names)) > 1:
-            self.problems.add(f"is missing: the operator has the kernels {', '.join(names)} and their order must be said", "order")
+            self.problems.add(
+                f"is missing: the operator has the kernels {', '.join(names)} and their order must be said",
+                "order",
+            )
         for name in spec.order:
             if name not in names:
-                self.problems.add(f"{name!r} is not a kernel of the operator{suggestion(name, names)}", "order")
+                self.problems.add(
+                    f"{name!r} is not a kernel of the operator{suggestion(name, names)}", "order"
+                )
         for name in names:
             if spec.order and name not in spec.order:
                 self.problems.add(f"kernel {name!r} is not in the order", "order")
@@ -115,7 +124,10 @@ class _Planner:
                 check_assumptions(drafted, frame, self.problems)
             recipes.append(self.finish(spec, kernel, variant, drafted, target, index, jobs))
         if not found:
-            self.problems.add(f"no variant is left on {target.name}: every one is excluded or can never be chosen", "variants")
+            self.problems.add(
+                f"no variant is left on {target.name}: every one is excluded or can never be chosen",
+                "variants",
+            )
 
     def finish(
         self, spec: model.Operator, kernel: model.Kernel, variant: Variant, drafted: RecipeDraft, target: TargetFacts,
@@ -132,7 +144,16 @@ class _Planner:
     def job(
         self, spec: model.Operator, kernel: model.Kernel, variant: Variant, job: JobDraft, target: TargetFacts
     ) -> str:
-        identity = (target.name, kernel.backend, job.source, job.symbol, job.constants, job.args, job.kernarg_size, job.block)
+        identity = (
+            target.name,
+            kernel.backend,
+            job.source,
+            job.symbol,
+            job.constants,
+            job.args,
+            job.kernarg_size,
+            job.block,
+        )
         if identity in self.shared:
             return self.shared[identity]
         step = f".{job.step}" if job.step else ""
@@ -140,7 +161,9 @@ class _Planner:
         parts = [target.name, kernel.backend, f"{spec.name}.{kernel.name}{step}", variant.name_of(used)]
         job_id = "-".join([*parts, *(["_".join(variant.types)] if variant.types else [])])
         if job_id in self.jobs:
-            self.problems.add(f"two different jobs have the id {job_id!r}: name the differing constants in 'uses'")
+            self.problems.add(
+                f"two different jobs have the id {job_id!r}: name the differing constants in 'uses'"
+            )
         inputs = self.inputs_of(kernel.backend, job.source, job.symbol, dict(job.constants))
         self.jobs[job_id] = CompileJob(
             id=job_id,
@@ -158,7 +181,12 @@ class _Planner:
         return job_id
 
     def tuned(
-        self, spec: model.Operator, frame: Frame, kernels: list[Kernel], recipes: list[Recipe], target: TargetFacts
+        self,
+        spec: model.Operator,
+        frame: Frame,
+        kernels: list[Kernel],
+        recipes: list[Recipe],
+        target: TargetFacts,
     ) -> tuple[tuple[int, ...], tuple[TunedRow, ...]]:
         if spec.tuned is None:
             return (), ()
@@ -171,7 +199,12 @@ class _Planner:
 
 
 def read_tuned(
-    path: Path, frame: Frame, kernels: list[Kernel], recipes: list[Recipe], target: TargetFacts, problems: Problems
+    path: Path,
+    frame: Frame,
+    kernels: list[Kernel],
+    recipes: list[Recipe],
+    target: TargetFacts,
+    problems: Problems,
 ) -> tuple[tuple[int, ...], tuple[TunedRow, ...]]:
     """Rows of a tuned table for ``target``: columns target, cus, types, symbols of the operator, kernel, variant."""
     with path.open(newline="", encoding="utf-8") as file:
@@ -184,7 +217,8 @@ def read_tuned(
                 return (), ()
         slots = tuple(frame.slots.index(name) for name in symbols)
         names = {
-            (kernels[recipe.kernel].name, recipe.variant, _types_text(recipe)): place for place, recipe in enumerate(recipes)
+            (kernels[recipe.kernel].name, recipe.variant, _types_text(recipe)): place
+            for place, recipe in enumerate(recipes)
         }
         rows = []
         for number, row in enumerate(reader, start=2):
@@ -192,7 +226,9 @@ def read_tuned(
                 continue
             key = (row["kernel"], row["variant"], row["types"])
             if key not in names:
-                problems.add(f"row {number}: kernel {key[0]!r} has no variant {key[1]!r} for the types {key[2]!r}")
+                problems.add(
+                    f"row {number}: kernel {key[0]!r} has no variant {key[1]!r} for the types {key[2]!r}"
+                )
                 continue
             rows.append(TunedRow(int(row["cus"]), names[key], tuple(int(row[name]) for name in symbols)))
     return slots, tuple(sorted(rows, key=lambda row: (row.cus, row.values, row.recipe)))
@@ -248,12 +284,13 @@ def plan_into(
             )
     planner = _Planner(manifest, root, inputs_of, problems, prove)
     facts = target_facts(manifest)
-    bundles = []
-    for name, profile_row in manifest.profiles.items():
-        for target in profile_row.targets:
-            if (not profiles or name in profiles) and (not targets or target in targets):
-                bundles.append(planner.bundle(facts[target], name))
-    return Plan(tuple(planner.jobs[job_id] for job_id in sorted(planner.jobs)), tuple(bundles))
+    bundles = tuple(
+        planner.bundle(facts[target], name)
+        for name, profile_row in manifest.profiles.items()
+        for target in profile_row.targets
+        if (not profiles or name in profiles) and (not targets or target in targets)
+    )
+    return Plan(tuple(planner.jobs[job_id] for job_id in sorted(planner.jobs)), bundles)
 
 
 def shard_of(plan: Plan, text: str) -> Plan:
@@ -265,5 +302,9 @@ def shard_of(plan: Plan, text: str) -> Plan:
     match = re.fullmatch(r"(\d+)/(\d+)", text)
     index, count = (int(match[1]), int(match[2])) if match else (0, 0)
     if not 1 <= index <= count:
-        raise UsageError(asked=f"shard {text!r}", found="not of the form I/N with 1 <= I <= N", fix="write --shard 1/4, for example")
+        raise UsageError(
+            asked=f"shard {text!r}",
+            found="not of the form I/N with 1 <= I <= N",
+            fix="write --shard 1/4, for example",
+        )
     return Plan(plan.jobs[index - 1 :: count], ())

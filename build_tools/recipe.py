@@ -122,8 +122,12 @@ def _code(text: str | int | None, scope: Scope, problems: Problems, *path: str |
         return b""
 
 
-def _step(kernel: Kernel, spec: StepSpec, variant: Variant, frame: Frame, problems: Problems) -> tuple[Step, JobDraft]:
-    merged = Variant(variant.target, variant.types, variant.axes, variant.keys, {**variant.constants, **spec.constants})
+def _step(
+    kernel: Kernel, spec: StepSpec, variant: Variant, frame: Frame, problems: Problems
+) -> tuple[Step, JobDraft]:
+    merged = Variant(
+        variant.target, variant.types, variant.axes, variant.keys, {**variant.constants, **spec.constants}
+    )
     scope = merged.scope(frame)
     grid = [_code(text, scope, problems, "grid", place) for place, text in enumerate(spec.grid)]
     grid += [b""] * (3 - len(grid))
@@ -135,7 +139,11 @@ def _step(kernel: Kernel, spec: StepSpec, variant: Variant, frame: Frame, proble
     constants = {
         name: value
         for name, value in merged.constants.items()
-        if used is None or name in used or name in frame.types or name in kernel.constants or name in spec.constants
+        if used is None
+        or name in used
+        or name in frame.types
+        or name in kernel.constants
+        or name in spec.constants
     }
     job = JobDraft(
         step=spec.symbol if kernel.steps else "",
@@ -155,11 +163,15 @@ def _used(spec: StepSpec, variant: Variant, problems: Problems) -> frozenset[str
         return None
     for name in spec.uses:
         if name not in variant.constants:
-            problems.add(f"{name!r} is not a constant of the kernel{suggestion(name, variant.constants)}", "uses")
+            problems.add(
+                f"{name!r} is not a constant of the kernel{suggestion(name, variant.constants)}", "uses"
+            )
     return frozenset(spec.uses)
 
 
-def _block(kernel: Kernel, spec: StepSpec, variant: Variant, scope: Scope, problems: Problems) -> tuple[int, int, int]:
+def _block(
+    kernel: Kernel, spec: StepSpec, variant: Variant, scope: Scope, problems: Problems
+) -> tuple[int, int, int]:
     if kernel.backend == "triton":
         if spec.block is not None:
             problems.add("Triton kernels have no block: it is num_warps times the wave size", "block")
@@ -183,14 +195,21 @@ def _divisible(assume: Assume | None, variant: Variant, problems: Problems) -> f
         return frozenset()
     if assume.when_constant is not None:
         if assume.when_constant not in variant.constants:
-            problems.add(f"{assume.when_constant!r} is not a constant of the kernel", "assume", "when_constant")
+            problems.add(
+                f"{assume.when_constant!r} is not a constant of the kernel", "assume", "when_constant"
+            )
         if not variant.constants.get(assume.when_constant):
             return frozenset()
     return frozenset(assume.divisible)
 
 
 def _arguments(
-    kernel: Kernel, spec: StepSpec, variant: Variant, frame: Frame, divisible: frozenset[str], problems: Problems
+    kernel: Kernel,
+    spec: StepSpec,
+    variant: Variant,
+    frame: Frame,
+    divisible: frozenset[str],
+    problems: Problems,
 ) -> tuple[tuple[Arg, ...], tuple[KernelArg, ...], int]:
     args: list[Arg] = []
     kernel_args: list[KernelArg] = []
@@ -215,7 +234,9 @@ def _arguments(
     return tuple(args), tuple(kernel_args), end
 
 
-def _argument(kind: str, rest: str, size: int, offset: int, frame: Frame, scope: Scope, problems: Problems) -> Arg:
+def _argument(
+    kind: str, rest: str, size: int, offset: int, frame: Frame, scope: Scope, problems: Problems
+) -> Arg:
     if kind == "f32":
         if rest not in frame.floats:
             problems.add(f"{rest!r} is not a float attribute{suggestion(rest, frame.floats)}")
@@ -230,7 +251,9 @@ def _argument(kind: str, rest: str, size: int, offset: int, frame: Frame, scope:
         return Arg(ARG_WORKSPACE, size, offset, 0, _code(workspace["offset"], scope, problems))
     index = frame.tensor_index(rest)
     if index is None:
-        problems.add(f"{rest!r} is not a tensor of the operator{suggestion(rest, [spec.name for spec in frame.tensors])}")
+        problems.add(
+            f"{rest!r} is not a tensor of the operator{suggestion(rest, [spec.name for spec in frame.tensors])}"
+        )
         return Arg(ARG_NULL, size, offset, 0, b"")
     return Arg(ARG_TENSOR, size, offset, index, b"")
 

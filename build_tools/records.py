@@ -109,9 +109,13 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class CompileResult:
-    """How one job ended. ``path``: the code object in the store when ``ok``. ``symbol``: the kernel's symbol in it (a compiler may
-    mangle). ``threads``: threads per workgroup that the compiler fixed (0 when it did not). ``command``/``log``/``exit_code``: of the failing
-    process when not. ``cached``: found in the store."""
+    """How one job ended.
+
+    ``path``: the code object in the store when ``ok``. ``symbol``: the kernel's symbol in it (a compiler may mangle).
+    ``threads``: threads per workgroup that the compiler fixed (0 when it did not).
+    ``extra``: ``lds``, the dynamic LDS bytes that the kernel expects. ``command``, ``log`` and ``exit_code`` are the
+    failing process's when not ok. ``cached``: found in the store.
+    """
 
     job: CompileJob
     key: str
@@ -155,7 +159,9 @@ class KernelFacts:
 
 @dataclass(frozen=True, slots=True)
 class CodeObjectFacts:
-    """What one ELF says about itself. ``version``: AMDGPU code object version (0 for a cubin). ``features``: "sramecc+" and the like."""
+    """What one ELF says about itself. ``version``: AMDGPU code object version (0 for a cubin). ``features``: "sramecc+" and
+    the like.
+    """
 
     target: str
     vendor: Literal["amd", "nvidia"]

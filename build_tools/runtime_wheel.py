@@ -20,12 +20,12 @@ from typing import Any, Final
 from zipfile import ZipFile
 
 from build_tools import licences, pins, sbom
+from build_tools.archive import RUNTIME, write_members
 from build_tools.errors import WheelError
 from build_tools.fetch import cache_folder, fetch
 from build_tools.hermetic import package_folder
 from build_tools.reproducible import epoch, write_atomic
 from build_tools.run import run
-from build_tools.wheel import RUNTIME, write_members
 
 GLIBC: Final = (2, 28)
 PLATFORM: Final = f"manylinux_{GLIBC[0]}_{GLIBC[1]}_x86_64"

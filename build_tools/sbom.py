@@ -16,6 +16,8 @@ from build_tools import licences
 from build_tools.reproducible import timestamp
 
 FILE_NAME: Final = "aiter-prebuilt.cdx.json"
+#: The one row among the tools that is no tool: "hermetic" or "rocm".
+TOOLCHAIN: Final = "toolchain"
 _NAMESPACE: Final = uuid.UUID("6e1d3c52-3c0f-5f6b-9d0e-2f7f0c1a9b47")
 
 Hashes = list[dict[str, str]]
@@ -54,7 +56,12 @@ def write(
                 "hashes": digest,
                 "licenses": [{"expression": licence}],
             },
-            "tools": {"components": [_tool(name, tools[name]) for name in sorted(tools)]},
+            "tools": {
+                "components": [_tool(name, tools[name]) for name in sorted(tools) if name != TOOLCHAIN]
+            },
+            "properties": [
+                {"name": f"aiter-prebuilt:{TOOLCHAIN}", "value": tools.get(TOOLCHAIN, "hermetic")}
+            ],
         },
         "components": [
             *map(_part, licences.parts(backends)),

@@ -17,7 +17,8 @@ from build_tools.records import Constant, TargetFacts
 @dataclass(frozen=True, slots=True)
 class Variant:
     """One combination. ``axes``: name of each axis and its text in the variant's name. ``numbers`` and ``strings``: what
-    expressions see; ``constants``: what the compiler gets (type variables as concrete element type names)."""
+    expressions see; ``constants``: what the compiler gets (type variables as concrete element type names).
+    """
 
     target: TargetFacts
     types: tuple[str, ...]
@@ -80,24 +81,33 @@ def _allowed(kernel: Kernel, frame: Frame, name: str) -> tuple[str, ...]:
 def _check_types(kernel: Kernel, frame: Frame, problems: Problems) -> None:
     for name, allowed in kernel.types.items():
         if name not in frame.types:
-            problems.add(f"{name!r} is not a type variable of the operator{suggestion(name, frame.types)}", "types", name)
+            problems.add(
+                f"{name!r} is not a type variable of the operator{suggestion(name, frame.types)}",
+                "types",
+                name,
+            )
             continue
         for text in allowed:
             if text not in frame.types[name]:
-                problems.add(f"{text!r} is not a type that the operator allows{suggestion(text, frame.types[name])}", "types", name)
+                problems.add(
+                    f"{text!r} is not a type that the operator allows{suggestion(text, frame.types[name])}",
+                    "types",
+                    name,
+                )
 
 
-def _combinations(kernel: Kernel) -> Iterator[tuple[tuple[tuple[str, str], ...], dict[str, tuple[str, ...]], dict[str, Constant]]]:
+def _combinations(
+    kernel: Kernel,
+) -> Iterator[tuple[tuple[tuple[str, str], ...], dict[str, tuple[str, ...]], dict[str, Constant]]]:
     axes = list(kernel.variants.items())
     for choice in itertools.product(*(values for _, values in axes)):
         texts: list[tuple[str, str]] = []
         keys: dict[str, tuple[str, ...]] = {}
         constants: dict[str, Constant] = {}
         for (axis, _), value in zip(axes, choice, strict=True):
-            row = value if isinstance(value, dict) else {axis: value}
-            named = {name: item for name, item in row.items() if name != "name" or not isinstance(value, dict)}
-            text = str(row["name"]) if isinstance(value, dict) and "name" in row else "".join(map(_text, named.items()))
-            texts.append((axis, text))
+            named: dict[str, Constant] = dict(value) if isinstance(value, dict) else {axis: value}
+            label = named.pop("name", None) if isinstance(value, dict) else None
+            texts.append((axis, "".join(map(_text, named.items())) if label is None else str(label)))
             keys[axis] = tuple(named)
             constants.update(named)
         yield tuple(texts), keys, constants
@@ -109,8 +119,16 @@ def _text(item: tuple[str, Constant]) -> str:
 
 
 def _filled(constants: dict[str, Constant], target: TargetFacts) -> dict[str, Constant]:
-    facts = {"{wave}": target.wave, "{lds_bytes}": target.lds_bytes, "{fp8}": target.fp8, "{target}": target.name}
-    return {name: facts.get(value, value) if isinstance(value, str) else value for name, value in constants.items()}
+    facts: dict[str, Constant] = {
+        "{wave}": target.wave,
+        "{lds_bytes}": target.lds_bytes,
+        "{fp8}": target.fp8,
+        "{target}": target.name,
+    }
+    return {
+        name: facts.get(value, value) if isinstance(value, str) else value
+        for name, value in constants.items()
+    }
 
 
 def _excluded(kernel: Kernel, variant: Variant, problems: Problems) -> bool:
@@ -130,4 +148,6 @@ def _check_shadows(kernel: Kernel, frame: Frame, problems: Problems) -> None:
         for value in values:
             names |= set(value) - {"name"} if isinstance(value, dict) else {axis}
     for name in sorted(names & (set(frame.slots) | set(frame.types))):
-        problems.add(f"constant {name!r} has the name of a dim, stride, attribute or type variable of the operator")
+        problems.add(
+            f"constant {name!r} has the name of a dim, stride, attribute or type variable of the operator"
+        )

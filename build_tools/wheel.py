@@ -3,68 +3,35 @@
 A data wheel is ``py3-none-any`` and holds one file, ``aiter_prebuilt_bundles/<target>-<profile>.apb``, in a folder without
 ``__init__.py`` that all data wheels share; the name of the file is what keeps two wheels from owning one path. The
 runtime lists that folder beside its own package and imports nothing to find it.
-
-Members are stored, not deflated: the bundle is compressed already, and the bytes that deflate writes differ between
-zlib and zlib-ng, hence between two Python builds.
 """
 
 from __future__ import annotations
 
 import json
 import shutil
-import stat
 import tempfile
-import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
-from zipfile import ZIP_STORED, ZipInfo
 
 from packaging.utils import canonicalize_name
-from wheel.wheelfile import WheelFile
 
 from aiter_prebuilt.contract.bundle import SUFFIX, Bundle, FormatError
 from aiter_prebuilt.contract.records import BACKENDS
 from aiter_prebuilt.contract.version import VERSION
 from build_tools import licences, sbom
+from build_tools.archive import RUNTIME, write_members
 from build_tools.bundle import decompress
 from build_tools.errors import WheelError
-from build_tools.reproducible import epoch
+from build_tools.inputs import inputs_of
+from build_tools.manifest.parse import load
+from build_tools.plan import make_plan
+from build_tools.runtime_wheel import build_runtime_wheel
 
 FOLDER: Final = "aiter_prebuilt_bundles"
-RUNTIME: Final = "aiter-prebuilt"
 GENERATOR: Final = f"{RUNTIME} build_tools"
 CK_SUFFIX: Final = "-ck"
-#: PyPI's limit per file.
-MAX_WHEEL_BYTES: Final = 100_000_000
-_UNIX: Final = 3
-
-
-class PinnedWheel(WheelFile):  # type: ignore[misc]  # the package has no types
-    """A wheel writer whose members, RECORD included, have the pinned time and mode and are stored.
-
-    Members keep the order in which they are added; callers add them sorted, ``.dist-info`` last.
-    """
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(path, "w", compression=ZIP_STORED)
-
-    def writestr(
-        self, zinfo_or_arcname: str | ZipInfo, data: object, compress_type: int | None = None
-    ) -> None:
-        """Add ``data`` (text or bytes) as a member; of an incoming ``ZipInfo`` only its name and exec bit are kept."""
-        del compress_type  # everything is stored
-        executable = False
-        name = zinfo_or_arcname
-        if isinstance(name, ZipInfo):
-            executable = bool(name.external_attr >> 16 & 0o100)
-            name = name.filename
-        info = ZipInfo(name, date_time=time.gmtime(epoch())[:6])
-        info.create_system = _UNIX
-        info.compress_type = ZIP_STORED
-        info.external_attr = (stat.S_IFREG | (0o755 if executable else 0o644)) << 16
-        super().writestr(info, data, ZIP_STORED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,29 +122,6 @@ def write_data_wheel(bundle: Path, output: Path, root: Path, sources: Iterable[s
     return path
 
 
-def write_members(path: Path, members: Mapping[str, bytes], executables: Iterable[str] = ()) -> None:
-    """Write a wheel of ``members`` (name -> bytes), sorted with ``.dist-info`` last; RECORD is added.
-
-    Raises:
-        WheelError: the wheel is larger than an index takes; it is removed again.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    runnable = set(executables)
-    with PinnedWheel(path) as wheel:
-        for name in sorted(members, key=lambda name: (".dist-info/" in name, name)):
-            info = ZipInfo(name)
-            info.external_attr = (0o755 if name in runnable else 0o644) << 16
-            wheel.writestr(info, members[name])
-    size = path.stat().st_size
-    if size > MAX_WHEEL_BYTES:
-        path.unlink()
-        raise WheelError(
-            f"pack {path.name}",
-            f"{size} bytes, {MAX_WHEEL_BYTES} is the limit",
-            "Split the bundle by profile",
-        )
-
-
 def metadata(payload: Payload, licence: str) -> str:
     """METADATA of a data wheel. What CK adds needs the CK-free wheel of its target; every bundle needs this runtime."""
     needs = [f"{RUNTIME}=={payload.version}"]
@@ -230,8 +174,6 @@ def write_wheels(root: Path, bundles: Path, output: Path, *, runtime: bool = Tru
     with tempfile.TemporaryDirectory(prefix=".wheels-", dir=output) as folder:
         staged = [write_data_wheel(path, Path(folder), root, sources_of(root, path)) for path in found]
         if runtime:
-            from build_tools.runtime_wheel import build_runtime_wheel
-
             staged.append(build_runtime_wheel(root, Path(folder)))
         return tuple(Path(shutil.move(path, output / path.name)) for path in staged)
 
@@ -261,14 +203,10 @@ def refuse_failed_build(reports: Path) -> None:
 
 def sources_of(root: Path, bundle: Path) -> tuple[str, ...]:
     """The repository's files that the jobs of a bundle read, and the manifests; empty when the manifests lack its target."""
-    from build_tools.inputs import inputs_of
-    from build_tools.manifest.parse import load
-    from build_tools.plan import make_plan
-
     target, _, profile = bundle.stem.partition("-")
     manifest = load(root / "manifests")
     if profile not in manifest.profiles or target not in manifest.profiles[profile].targets:
         return ()
-    plan = make_plan(manifest, root, inputs_of(root), (profile,), (target,))
+    plan = make_plan(manifest, root, inputs_of(root), (profile,), (target,), prove=False)
     names = {name for job in plan.jobs for name in job.inputs if (root / name).is_file()}
     return tuple(sorted(names | set(manifest.files.values())))

@@ -4,7 +4,8 @@
 
 Needs an installed ``aiter-prebuilt`` with the bundle of the device's target, and torch with the same GPU. Inputs are random
 and fresh on every run (the seed is printed), outputs are poisoned before the call, sizes are odd on purpose, and at the end
-no Triton compiler may be in the process. Exit status: 0 all right, 1 something differs, 2 no GPU with a bundle (nothing executed).
+no Triton compiler may be in the process. Exit status: 0 all right, 1 something differs, 2 no GPU with a bundle (nothing
+executed).
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 from reference import attention, gemm, norm, quant
 
 Case = tuple[str, str, Callable[[], "tuple[float, float]"]]
-#: One unit in the last place, relative to the smallest value of its binade: what two right roundings of nearly equal sums differ by.
+#: One unit in the last place, relative to the smallest value of its binade: what two right
+#: roundings of nearly equal sums differ by.
 ULP = {torch.bfloat16: 2.0**-7, torch.float16: 2.0**-10}
 
 
@@ -39,7 +41,9 @@ def _poisoned(*shape: int, dtype: torch.dtype) -> torch.Tensor:
     return torch.full(shape, float("nan"), dtype=dtype, device="cuda")
 
 
-def _worst(actual: torch.Tensor, wanted: torch.Tensor, absolute: float, relative: float) -> tuple[float, float]:
+def _worst(
+    actual: torch.Tensor, wanted: torch.Tensor, absolute: float, relative: float
+) -> tuple[float, float]:
     """(largest error in units of its bound, largest absolute error); NaN or inf where none is wanted counts as infinite."""
     found, right = actual.double(), wanted.double()
     if found.shape != right.shape or not torch.equal(torch.isfinite(found), torch.isfinite(right)):
@@ -53,9 +57,23 @@ def _worst(actual: torch.Tensor, wanted: torch.Tensor, absolute: float, relative
 def norm_cases() -> Iterator[Case]:
     """RMS norms: model sizes, odd sizes, sizes past every block, strided rows."""
     for dtype in (torch.bfloat16, torch.float16):
-        for rows, columns in ((1, 4096), (7, 2880), (33, 128), (5, 1), (3, 4099), (64, 8192), (2, 16384), (3, 40001), (513, 512)):
+        for rows, columns in (
+            (1, 4096),
+            (7, 2880),
+            (33, 128),
+            (5, 1),
+            (3, 4099),
+            (64, 8192),
+            (2, 16384),
+            (3, 40001),
+            (513, 512),
+        ):
             yield "rms_norm", f"{rows}x{columns} {dtype}", lambda d=dtype, m=rows, n=columns: _rms(d, m, n, 0)
-            yield "rmsnorm2d_fwd_with_add", f"{rows}x{columns} {dtype}", lambda d=dtype, m=rows, n=columns: _rms_add(d, m, n, 0)
+            yield (
+                "rmsnorm2d_fwd_with_add",
+                f"{rows}x{columns} {dtype}",
+                lambda d=dtype, m=rows, n=columns: _rms_add(d, m, n, 0),
+            )
         yield "rms_norm", f"strided 9x1000 {dtype}", lambda d=dtype: _rms(d, 9, 1000, 24)
         yield "rmsnorm2d_fwd_with_add", f"strided 9x1003 {dtype}", lambda d=dtype: _rms_add(d, 9, 1003, 5)
 
@@ -81,11 +99,24 @@ def _rms_add(dtype: torch.dtype, rows: int, columns: int, pad: int) -> tuple[flo
 
 def gemm_cases() -> Iterator[Case]:
     """GEMM: decode and prefill sizes of models, split-K, odd sizes, bias."""
-    shapes = ((1, 4096, 4096), (17, 4096, 4096), (16, 768, 4096), (64, 512, 16384), (300, 5120, 2880), (1000, 1003, 777), (5, 3, 1), (2048, 4096, 4096))
+    shapes = (
+        (1, 4096, 4096),
+        (17, 4096, 4096),
+        (16, 768, 4096),
+        (64, 512, 16384),
+        (300, 5120, 2880),
+        (1000, 1003, 777),
+        (5, 3, 1),
+        (2048, 4096, 4096),
+    )
     for dtype in (torch.bfloat16, torch.float16):
         for m, n, k in shapes:
             for bias in (False, True):
-                yield "gemm_a16w16", f"{m}x{n}x{k} bias={bias} {dtype}", lambda d=dtype, s=(m, n, k), b=bias: _gemm(d, s, b)
+                yield (
+                    "gemm_a16w16",
+                    f"{m}x{n}x{k} bias={bias} {dtype}",
+                    lambda d=dtype, s=(m, n, k), b=bias: _gemm(d, s, b),
+                )
 
 
 def _gemm(dtype: torch.dtype, shape: tuple[int, int, int], with_bias: bool) -> tuple[float, float]:
@@ -102,7 +133,11 @@ def quant_cases() -> Iterator[Case]:
     for dtype in (torch.bfloat16, torch.float16):
         for quantised in (torch.int8, torch.float8_e4m3fn):
             for rows, columns in ((1, 4096), (33, 2880), (7, 1003), (4, 20000), (3, 16)):
-                yield "smoothquant_fwd", f"{rows}x{columns} {dtype} {quantised}", lambda d=dtype, q=quantised, s=(rows, columns): _smooth(d, q, s)
+                yield (
+                    "smoothquant_fwd",
+                    f"{rows}x{columns} {dtype} {quantised}",
+                    lambda d=dtype, q=quantised, s=(rows, columns): _smooth(d, q, s),
+                )
 
 
 def _smooth(dtype: torch.dtype, quantised: torch.dtype, shape: tuple[int, int]) -> tuple[float, float]:
@@ -115,20 +150,34 @@ def _smooth(dtype: torch.dtype, quantised: torch.dtype, shape: tuple[int, int]) 
     wanted, wanted_scale = quant.smoothquant_fwd(x, x_scale, out_dtype=quantised)
     scale = _worst(y_scale, wanted_scale, 0.0 + 1e-30, 1e-6)
     # one step of the quantised grid where the exact quotient lies on a rounding boundary
-    values = _worst(out.float(), wanted.float(), 1.0 if quantised is torch.int8 else 2.0**-9, 0.0 if quantised is torch.int8 else 2.0**-3)
+    values = _worst(
+        out.float(),
+        wanted.float(),
+        1.0 if quantised is torch.int8 else 2.0**-9,
+        0.0 if quantised is torch.int8 else 2.0**-3,
+    )
     share = float((out.float() != wanted.float()).double().mean())
     return max(values[0], scale[0], share / 0.002), values[1]
 
 
 def attention_cases() -> Iterator[Case]:
     """Attention: causal bottom-right, grouped queries, tails, log-sum-exp."""
-    shapes = ((1, 128, 128, 8, 8), (2, 333, 333, 8, 2), (1, 1, 1025, 32, 8), (2, 65, 130, 6, 1), (1, 130, 65, 4, 4), (1, 2048, 2048, 16, 2))
+    shapes = (
+        (1, 128, 128, 8, 8),
+        (2, 333, 333, 8, 2),
+        (1, 1, 1025, 32, 8),
+        (2, 65, 130, 6, 1),
+        (1, 130, 65, 4, 4),
+        (1, 2048, 2048, 16, 2),
+    )
     for dtype in (torch.bfloat16, torch.float16):
         for head in (64, 128):
             for shape in shapes:
                 for causal in (False, True):
-                    yield "flash_attn_func", f"b,sq,sk,hq,hk={shape} d={head} causal={causal} {dtype}", (
-                        lambda d=dtype, h=head, s=shape, c=causal: _attention(d, h, s, c)
+                    yield (
+                        "flash_attn_func",
+                        f"b,sq,sk,hq,hk={shape} d={head} causal={causal} {dtype}",
+                        (lambda d=dtype, h=head, s=shape, c=causal: _attention(d, h, s, c)),
                     )
 
 
@@ -149,9 +198,20 @@ def run(cases: list[Case]) -> list[dict[str, object]]:
     for operator, name, case in cases:
         try:
             ratio, error = case()
-            row = {"operator": operator, "case": name, "ok": ratio <= 1.0, "error_over_bound": ratio, "max_error": error}
+            row = {
+                "operator": operator,
+                "case": name,
+                "ok": ratio <= 1.0,
+                "error_over_bound": ratio,
+                "max_error": error,
+            }
         except AiterPrebuiltError as problem:
-            row = {"operator": operator, "case": name, "ok": False, "problem": f"{type(problem).__name__}: {problem}"}
+            row = {
+                "operator": operator,
+                "case": name,
+                "ok": False,
+                "problem": f"{type(problem).__name__}: {problem}",
+            }
         rows.append(row)
         if not row["ok"]:
             print("differs:", row)
@@ -165,18 +225,28 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=None)
     options = parser.parse_args()
     targets = {bundle.target for bundle in locate.installed()}
-    devices = [facts for vendor in device.VENDORS for facts in device.probe(vendor).devices if facts.target in targets]
+    devices = [
+        facts
+        for vendor in device.VENDORS
+        for facts in device.probe(vendor).devices
+        if facts.target in targets
+    ]
     if not devices or not torch.cuda.is_available():
         print("no GPU with an installed bundle here: nothing was executed")
         return 2
     seed = options.seed if options.seed is not None else int(torch.seed() % 2**31)
     torch.manual_seed(seed)
-    print(f"{devices[0]}, driver {devices[0].driver_version}, torch {torch.__version__}, aiter-prebuilt {aiter_prebuilt.__version__}, seed {seed}")
+    print(
+        f"{devices[0]}, driver {devices[0].driver_version}, torch {torch.__version__}, "
+        f"aiter-prebuilt {aiter_prebuilt.__version__}, seed {seed}"
+    )
     rows = run([*norm_cases(), *gemm_cases(), *quant_cases(), *attention_cases()])
     for operator in dict.fromkeys(str(row["operator"]) for row in rows):
         mine = [row for row in rows if row["operator"] == operator]
         worst = max(float(str(row.get("error_over_bound", "inf"))) for row in mine)
-        print(f"{operator}: {sum(bool(row['ok']) for row in mine)} of {len(mine)} cases right, worst error {worst:.3f} of its bound")
+        print(
+            f"{operator}: {sum(bool(row['ok']) for row in mine)} of {len(mine)} cases right, worst error {worst:.3f} of its bound"
+        )
     compilers = sorted(name for name in sys.modules if name.split(".")[0] == "triton")
     print(f"Triton modules in the process: {len(compilers)}")
     if options.json:

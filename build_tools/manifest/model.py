@@ -37,7 +37,9 @@ class Assume(Record):
     """What the compiler may take for granted in variants in which ``when_constant`` is true (always, if left out)."""
 
     when_constant: Name | None = None
-    divisible: list[Name] = Field(description="kernel arguments that are multiples of 16: bytes for pointers, value for integers")
+    divisible: list[Name] = Field(
+        description="kernel arguments that are multiples of 16: bytes for pointers, value for integers"
+    )
 
 
 class Step(Record):
@@ -137,7 +139,9 @@ class CatalogueEntry(Record):
 
     title: str
     operators: Annotated[list[Name], Field(min_length=1)]
-    aiter: list[Literal["asm", "hip", "ck", "triton", "flydsl"]] = Field(description="backends that AITER itself has")
+    aiter: list[Literal["asm", "hip", "ck", "triton", "flydsl"]] = Field(
+        description="backends that AITER itself has"
+    )
     note: str = ""
 
 

@@ -52,7 +52,9 @@ def read(folder: Path, problems: Problems) -> Manifest | None:
             continue
         label = f"{folder.name}/{path.name}"
         if family.family in files:
-            problems.add(f"{label}: family: {family.family!r} is the family of {files[family.family]} already")
+            problems.add(
+                f"{label}: family: {family.family!r} is the family of {files[family.family]} already"
+            )
         families[family.family] = family
         files[family.family] = label
     if targets is None or profiles is None or catalogue is None:
@@ -76,7 +78,9 @@ def _document(folder: Path, name: str, problems: Problems) -> dict[str, Any] | N
     return None
 
 
-def _file(folder: Path, name: str, record: type[M], problems: Problems, context: Context | None = None) -> M | None:
+def _file(
+    folder: Path, name: str, record: type[M], problems: Problems, context: Context | None = None
+) -> M | None:
     document = _document(folder, name, problems)
     with problems.file(f"{folder.name}/{name}"):
         return None if document is None else _validate(record, document, problems, context)
@@ -149,20 +153,30 @@ def _check_names(manifest: Manifest, folder: Path, problems: Problems) -> None:
     with problems.file(f"{folder.name}/profiles.toml"):
         for name, profile in manifest.profiles.items():
             if profile.includes is not None and profile.includes not in manifest.profiles:
-                problems.add(f"{profile.includes!r} is not a profile{suggestion(profile.includes, manifest.profiles)}", name)
+                problems.add(
+                    f"{profile.includes!r} is not a profile{suggestion(profile.includes, manifest.profiles)}",
+                    name,
+                )
     seen: dict[str, str] = {}
     for family in manifest.families.values():
         file = manifest.files[family.family]
         with problems.file(file):
             for index, operator in enumerate(family.operators):
                 if operator.name in seen:
-                    problems.add(f"{operator.name!r} is an operator of {seen[operator.name]} already", "operators", index, "name")
+                    problems.add(
+                        f"{operator.name!r} is an operator of {seen[operator.name]} already",
+                        "operators",
+                        index,
+                        "name",
+                    )
                 seen[operator.name] = file
                 for place, kernel in enumerate(operator.kernels):
                     with problems.at("operators", index, "kernels", place):
                         _check_twice(kernel.targets, problems)
                         _check_profile(kernel.profile, kernel.backend, kernel.targets, manifest, problems)
-                        _check_sources(kernel.source, [step.source for step in kernel.steps], folder.parent, problems)
+                        _check_sources(
+                            kernel.source, [step.source for step in kernel.steps], folder.parent, problems
+                        )
 
 
 def _check_twice(targets: list[str], problems: Problems) -> None:
@@ -171,12 +185,17 @@ def _check_twice(targets: list[str], problems: Problems) -> None:
             problems.add(f"{target!r} stands here twice", "targets", place)
 
 
-def _check_profile(profile: str, backend: str, targets: list[str], manifest: Manifest, problems: Problems) -> None:
+def _check_profile(
+    profile: str, backend: str, targets: list[str], manifest: Manifest, problems: Problems
+) -> None:
     row = manifest.profiles.get(profile)
     if row is None:
         return
     if backend not in row.backends:
-        problems.add(f"backend {backend!r} is not part of profile {profile!r} (its backends: {', '.join(row.backends)})", "backend")
+        problems.add(
+            f"backend {backend!r} is not part of profile {profile!r} (its backends: {', '.join(row.backends)})",
+            "backend",
+        )
     for place, target in enumerate(targets):
         if target not in row.targets:
             problems.add(f"profile {profile!r} has no wheel for {target!r}", "targets", place)

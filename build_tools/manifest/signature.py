@@ -1,7 +1,7 @@
 """The one-line grammar of arguments and attributes: text to records.
 
-    argument  := [out|inout] TYPE "[" dims "]" ["strides" "[" strides "]"] ["align" N] ["optional"]
-    attribute := int | bool | float | enum(a, b, ...), each with an optional "= default"
+argument  := [out|inout] TYPE "[" dims "]" ["strides" "[" strides "]"] ["align" N] ["optional"]
+attribute := int | bool | float | enum(a, b, ...), each with an optional "= default"
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ _ARGUMENT: Final = re.compile(
     r"^(?:(?P<role>out|inout)\s+)?(?P<type>\w+)\s*\[(?P<dims>[^\]]*)\]"
     r"(?:\s+strides\s*\[(?P<strides>[^\]]*)\])?(?:\s+align\s+(?P<align>\d+))?(?P<optional>\s+optional)?$"
 )
-_ATTRIBUTE: Final = re.compile(r"^(?P<kind>int|bool|float|enum)\s*(?:\((?P<values>[^)]*)\))?\s*(?:=\s*(?P<default>\S+))?$")
+_ATTRIBUTE: Final = re.compile(
+    r"^(?P<kind>int|bool|float|enum)\s*(?:\((?P<values>[^)]*)\))?\s*(?:=\s*(?P<default>\S+))?$"
+)
 _SYMBOL: Final = re.compile(r"^[A-Za-z_]\w*$")
 
 
@@ -66,7 +68,9 @@ def parse_tensor(name: str, text: str, types: dict[str, list[str]], *, returned:
     """
     match = _ARGUMENT.match(text.strip())
     if match is None:
-        raise SignatureError(f"{text!r} is not of the form '[out|inout] TYPE[dims] [strides [..]] [align N] [optional]'")
+        raise SignatureError(
+            f"{text!r} is not of the form '[out|inout] TYPE[dims] [strides [..]] [align N] [optional]'"
+        )
     element = match["type"]
     if element not in types and element not in BY_NAME and element != TARGET_FP8:
         known = ", ".join([*types, *BY_NAME, TARGET_FP8])

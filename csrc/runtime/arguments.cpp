@@ -2,12 +2,15 @@
 
 namespace apb {
 
-ArgumentParser::ArgumentParser(const OperatorBlock& block) : block_(&block), tensors_(block.tensors().size()), required_(tensors_) {
+ArgumentParser::ArgumentParser(const OperatorBlock& block)
+    : block_(&block), tensors_(block.tensors().size()), required_(tensors_) {
   for (const layout::Attribute& attribute : block.attributes()) {
     AttributeSpec spec{static_cast<AttributeKind>(attribute.kind), 0, 0, {}, block.text(attribute.name)};
     for (const layout::Text value : block.array(attribute.values)) spec.values.push_back(block.text(value));
-    if (attribute.default_text.length == 0) ++required_;
-    else static_cast<void>(block.default_value(attribute, spec.integer, spec.real));  // check() has tried it
+    if (attribute.default_text.length == 0)
+      ++required_;
+    else
+      static_cast<void>(block.default_value(attribute, spec.integer, spec.real));  // check() has tried it
     attributes_.push_back(std::move(spec));
   }
 }
@@ -44,11 +47,13 @@ bool ArgumentParser::parse_fast(PyObject* const* args, std::size_t count, Call& 
   return true;
 }
 
-bool ArgumentParser::parse(PyObject* const* args, std::size_t count, Call& call, CallStorage& storage, Error& error) const {
+bool ArgumentParser::parse(PyObject* const* args, std::size_t count, Call& call, CallStorage& storage,
+                           Error& error) const {
   if (count < required_ || count > tensors_ + attributes_.size()) {
     const std::size_t most = tensors_ + attributes_.size();
     return error.set(ErrorKind::ArgumentCount, cat(block_->name()),
-                     cat(count, " arguments were given, it takes ", required_, required_ == most ? std::string() : cat(" to ", most)),
+                     cat(count, " arguments were given, it takes ", required_,
+                         required_ == most ? std::string() : cat(" to ", most)),
                      cat("The signature is ", block_->text(block_->op().signature)));
   }
   for (std::size_t i = 0; i < tensors_; ++i) {
@@ -76,11 +81,14 @@ bool ArgumentParser::wrong(const AttributeSpec& spec, PyObject* object, Error& e
   if (!shown || !py::read_text(shown.get(), text)) PyErr_Clear();
   std::string wanted = cat("one ", kAttributeKinds[static_cast<std::size_t>(spec.kind)]);
   if (spec.kind == AttributeKind::Int) wanted += " of 64 bits";
-  for (std::size_t i = 0; i < spec.values.size(); ++i) wanted = cat(i == 0 ? "one of " : cat(wanted, ", "), spec.values[i]);
-  return error.set(ErrorKind::ArgumentKind, cat(block_->name(), ": attribute ", spec.name), cat("it is ", text), cat("Pass ", wanted));
+  for (std::size_t i = 0; i < spec.values.size(); ++i)
+    wanted = cat(i == 0 ? "one of " : cat(wanted, ", "), spec.values[i]);
+  return error.set(ErrorKind::ArgumentKind, cat(block_->name(), ": attribute ", spec.name), cat("it is ", text),
+                   cat("Pass ", wanted));
 }
 
-bool ArgumentParser::read_attribute(const AttributeSpec& spec, PyObject* object, std::int64_t& integer, double& real, Error& error) const {
+bool ArgumentParser::read_attribute(const AttributeSpec& spec, PyObject* object, std::int64_t& integer, double& real,
+                                    Error& error) const {
   switch (spec.kind) {
     case AttributeKind::Int:
       return py::read_integer(object, integer) || wrong(spec, object, error);

@@ -23,7 +23,8 @@ class ArgumentParser {
   [[nodiscard]] bool parse_fast(PyObject* const* args, std::size_t count, Call& call) const;
 
   // Everything; an Argument* error otherwise.
-  [[nodiscard]] bool parse(PyObject* const* args, std::size_t count, Call& call, CallStorage& storage, Error& error) const;
+  [[nodiscard]] bool parse(PyObject* const* args, std::size_t count, Call& call, CallStorage& storage,
+                           Error& error) const;
 
  private:
   struct AttributeSpec {
@@ -34,7 +35,8 @@ class ArgumentParser {
     std::string_view name;
   };
 
-  bool read_attribute(const AttributeSpec& spec, PyObject* object, std::int64_t& integer, double& real, Error& error) const;
+  bool read_attribute(const AttributeSpec& spec, PyObject* object, std::int64_t& integer, double& real,
+                      Error& error) const;
   bool wrong(const AttributeSpec& spec, PyObject* object, Error& error) const;
 
   const OperatorBlock* block_ = nullptr;

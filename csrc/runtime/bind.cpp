@@ -70,28 +70,37 @@ bool Binder::run(std::int64_t compute_units) {
   };
   return each_given([&](std::size_t i) { return bind_dims(i); }) &&
          each_given([&](std::size_t i) { return check_dim_expressions(i); }) &&
-         each_given([&](std::size_t i) { return bind_strides(i); }) &&
-         each_given([&](std::size_t i) { bind_free_strides(i); return true; }) &&
+         each_given([&](std::size_t i) { return bind_strides(i); }) && each_given([&](std::size_t i) {
+           bind_free_strides(i);
+           return true;
+         }) &&
          each_given([&](std::size_t i) { return check_stride_expressions(i); });
 }
 
 std::string Binder::signature_text(std::size_t i) const {
   std::string out = "[";
   for (const layout::Dim& dim : dims(i)) {
-    if (out.size() > 1) out += ", ";
-    else if (spec(i).star != 0) out += '*';
+    if (out.size() > 1)
+      out += ", ";
+    else if (spec(i).star != 0)
+      out += '*';
     const auto kind = static_cast<DimKind>(dim.kind);
     std::int64_t value = 0;
-    if (kind == DimKind::Bind) out += slot_name(dim.slot);
-    else if (kind == DimKind::Any) out += '_';
-    else if (evaluate_program(block_.code(dim.code), frame_.slots.data(), value) == EvaluateStatus::Ok) out += cat(value);
-    else out += '?';
+    if (kind == DimKind::Bind)
+      out += slot_name(dim.slot);
+    else if (kind == DimKind::Any)
+      out += '_';
+    else if (evaluate_program(block_.code(dim.code), frame_.slots.data(), value) == EvaluateStatus::Ok)
+      out += cat(value);
+    else
+      out += '?';
   }
   return out + ']';
 }
 
 bool Binder::refuse(ErrorKind kind, std::size_t i, std::string found, std::string fix) {
-  return error_.set(kind, cat(block_.name(), ": argument ", block_.text(spec(i).name)), std::move(found), std::move(fix));
+  return error_.set(kind, cat(block_.name(), ": argument ", block_.text(spec(i).name)), std::move(found),
+                    std::move(fix));
 }
 
 void Binder::bind_attributes(std::int64_t compute_units) {
@@ -125,9 +134,10 @@ bool Binder::check_device(std::size_t i) {
   if (device_from_ == kMaxTensors) device_from_ = i;
   const dlpack::Device first = arg(device_from_).device;
   if (vendor_of(first.type) == vendor && first.id == device.id) return true;
-  return refuse(ErrorKind::ArgumentDevice, i,
-                cat("it is on device ", device.id, " and ", block_.text(spec(device_from_).name), " is on device ", first.id),
-                "All tensors of a call must be on one device");
+  return refuse(
+      ErrorKind::ArgumentDevice, i,
+      cat("it is on device ", device.id, " and ", block_.text(spec(device_from_).name), " is on device ", first.id),
+      "All tensors of a call must be on one device");
 }
 
 bool Binder::check_type(std::size_t i) {
@@ -135,8 +145,9 @@ bool Binder::check_type(std::size_t i) {
   const std::uint32_t dtype = arg(i).dtype;
   const auto wrong = [&](const std::string& wanted) {
     const bool fp8 = (dtype & 0xff) == kDTypes[10].dlpack_code || (dtype & 0xff) == kDTypes[11].dlpack_code;
-    return refuse(ErrorKind::ArgumentDType, i, cat("its type is ", dtype_text(dtype), ", the signature says ", wanted),
-                  fp8 ? "e4m3fn and e4m3fnuz are different numbers: convert to the flavour of this GPU" : "Convert it first");
+    return refuse(
+        ErrorKind::ArgumentDType, i, cat("its type is ", dtype_text(dtype), ", the signature says ", wanted),
+        fp8 ? "e4m3fn and e4m3fnuz are different numbers: convert to the flavour of this GPU" : "Convert it first");
   };
   if (tensor.type_var == kNone8) {
     return dtype == pack_dtype(kDTypes[tensor.dtype]) || wrong(kDTypes[tensor.dtype].name);
@@ -166,7 +177,8 @@ bool Binder::check_memory(std::size_t i) {
   }
   const std::uint64_t align = spec(i).align;
   if (align <= 1 || arg(i).address % align == 0) return true;
-  return refuse(ErrorKind::ArgumentAlignment, i, cat("its address ", hex_text(arg(i).address), " is not a multiple of ", align, " bytes"),
+  return refuse(ErrorKind::ArgumentAlignment, i,
+                cat("its address ", hex_text(arg(i).address), " is not a multiple of ", align, " bytes"),
                 "Copy it (clone()), or slice at a multiple of that");
 }
 
@@ -175,17 +187,21 @@ bool Binder::check_shape(std::size_t i) {
     case ShapeProblem::None:
       break;
     case ShapeProblem::Rank:
-      return refuse(ErrorKind::ArgumentShape, i,
-                    cat("its shape ", shape_text(i), " has ", arg(i).ndim, " dims, the signature says ", signature_text(i)), "Reshape it");
+      return refuse(
+          ErrorKind::ArgumentShape, i,
+          cat("its shape ", shape_text(i), " has ", arg(i).ndim, " dims, the signature says ", signature_text(i)),
+          "Reshape it");
     case ShapeProblem::Impossible:
       return refuse(ErrorKind::ArgumentShape, i, cat("its shape is ", shape_text(i)), "Pass a tensor that can exist");
     case ShapeProblem::NotCollapsible:
-      return refuse(ErrorKind::ArgumentStride, i,
-                    cat("its leading dims cannot be taken as one: shape ", shape_text(i), ", strides ", strides_text(i)),
-                    "Make it contiguous, or pass it with one leading dim");
+      return refuse(
+          ErrorKind::ArgumentStride, i,
+          cat("its leading dims cannot be taken as one: shape ", shape_text(i), ", strides ", strides_text(i)),
+          "Make it contiguous, or pass it with one leading dim");
   }
   if (spec(i).contiguous == 0 || is_dense(shaped_[i])) return true;
-  return refuse(ErrorKind::ArgumentStride, i, cat("it is not contiguous: shape ", shape_text(i), ", strides ", strides_text(i)),
+  return refuse(ErrorKind::ArgumentStride, i,
+                cat("it is not contiguous: shape ", shape_text(i), ", strides ", strides_text(i)),
                 "Call contiguous() on it");
 }
 
@@ -198,8 +214,8 @@ bool Binder::bind_dims(std::size_t i) {
     if (!bound_.test(slot)) set_slot(slot, size);
     if (frame_.slots[slot] != size) {
       return refuse(ErrorKind::ArgumentShape, i,
-                    cat("its shape is ", shape_text(i), ", the signature says ", signature_text(i), ", and ", slot_name(slot), " is ",
-                        frame_.slots[slot], " already, not ", size),
+                    cat("its shape is ", shape_text(i), ", the signature says ", signature_text(i), ", and ",
+                        slot_name(slot), " is ", frame_.slots[slot], " already, not ", size),
                     "Pass tensors whose sizes agree");
     }
   }
@@ -209,7 +225,8 @@ bool Binder::bind_dims(std::size_t i) {
 bool Binder::evaluate(std::size_t i, layout::Code code, const char* what, std::int64_t& value) {
   const EvaluateStatus status = evaluate_program(block_.code(code), frame_.slots.data(), value);
   if (status == EvaluateStatus::Ok) return true;
-  return refuse(ErrorKind::ArgumentShape, i, cat("what its ", what, " must be cannot be computed: ", evaluate_text(status)),
+  return refuse(ErrorKind::ArgumentShape, i,
+                cat("what its ", what, " must be cannot be computed: ", evaluate_text(status)),
                 "Check the sizes of the other arguments");
 }
 
@@ -221,7 +238,8 @@ bool Binder::check_dim_expressions(std::size_t i) {
     if (!evaluate(i, all[d].code, "shape", wanted)) return false;
     if (shaped_[i].size[d] != wanted) {
       return refuse(ErrorKind::ArgumentShape, i,
-                    cat("its shape is ", shape_text(i), ", the signature says ", signature_text(i), ": dim ", d, " must be ", wanted),
+                    cat("its shape is ", shape_text(i), ", the signature says ", signature_text(i), ": dim ", d,
+                        " must be ", wanted),
                     "Pass tensors whose sizes agree");
     }
   }
@@ -235,9 +253,10 @@ bool Binder::bind_strides(std::size_t i) {
     const std::size_t slot = all[d].slot;
     if (!bound_.test(slot)) set_slot(slot, shaped_[i].stride[d]);
     if (frame_.slots[slot] != shaped_[i].stride[d]) {
-      return refuse(ErrorKind::ArgumentStride, i,
-                    cat("its strides are ", strides_text(i), ": ", slot_name(slot), " is ", frame_.slots[slot], " already"),
-                    "Pass tensors whose strides agree, or make them contiguous");
+      return refuse(
+          ErrorKind::ArgumentStride, i,
+          cat("its strides are ", strides_text(i), ": ", slot_name(slot), " is ", frame_.slots[slot], " already"),
+          "Pass tensors whose strides agree, or make them contiguous");
     }
   }
   return true;
@@ -254,12 +273,14 @@ void Binder::bind_free_strides(std::size_t i) {
 bool Binder::check_stride_expressions(std::size_t i) {
   const auto all = strides(i);
   for (std::size_t d = 0; d < all.size(); ++d) {
-    if (static_cast<DimKind>(all[d].kind) != DimKind::Expression || shaped_[i].size[d] <= 1 || shaped_[i].empty) continue;
+    if (static_cast<DimKind>(all[d].kind) != DimKind::Expression || shaped_[i].size[d] <= 1 || shaped_[i].empty)
+      continue;
     std::int64_t wanted = 0;
     if (!evaluate(i, all[d].code, "strides", wanted)) return false;
     if (shaped_[i].stride[d] != wanted) {
       return refuse(ErrorKind::ArgumentStride, i,
-                    cat("its strides are ", strides_text(i), ": that of dim ", d, " must be ", wanted), "Make it contiguous");
+                    cat("its strides are ", strides_text(i), ": that of dim ", d, " must be ", wanted),
+                    "Make it contiguous");
     }
   }
   return true;

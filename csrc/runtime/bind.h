@@ -24,6 +24,7 @@ struct Frame {
 // tensor first, compared ever after), dims that are expressions, strides. The stride of a dim of size 0 or 1 is
 // never compared; where only such a stride names a symbol, the symbol is the stride of dense memory. A symbol that
 // only absent tensors name is 0. False with an Argument* error.
-[[nodiscard]] bool bind(const OperatorBlock& block, const Call& call, std::int64_t compute_units, Frame& frame, Error& error);
+[[nodiscard]] bool bind(const OperatorBlock& block, const Call& call, std::int64_t compute_units, Frame& frame,
+                        Error& error);
 
 }  // namespace apb

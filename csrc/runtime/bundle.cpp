@@ -42,7 +42,8 @@ bool Bytes::allocate(std::size_t size) {
 bool Bundle::damaged(std::string found, Error& error) const {
   std::string fix = "Reinstall the wheel that owns this file";
   if (root_.data != nullptr) {
-    fix = cat("Reinstall it: pip install --force-reinstall --no-deps ", text(root().distribution), "==", text(root().version));
+    fix = cat("Reinstall it: pip install --force-reinstall --no-deps ", text(root().distribution),
+              "==", text(root().version));
   }
   return error.set(ErrorKind::BundleDamaged, cat("reading the bundle ", path_), std::move(found), std::move(fix));
 }
@@ -63,16 +64,19 @@ bool Bundle::check_header(Error& error) {
     return damaged("the header is damaged: its SHA-256 is not the recorded one", error);
   }
   if (header.format != kBundleFormat || header.recipe != kRecipeVersion) {
-    return error.set(ErrorKind::BundleVersion, cat("reading the bundle ", path_),
-                     cat("it has bundle format ", header.format, " and recipe version ", header.recipe,
-                         ", this runtime reads ", kBundleFormat, " and ", kRecipeVersion),
-                     "Install matching releases: pip install --upgrade aiter-prebuilt and the wheel that owns this file");
+    return error.set(
+        ErrorKind::BundleVersion, cat("reading the bundle ", path_),
+        cat("it has bundle format ", header.format, " and recipe version ", header.recipe, ", this runtime reads ",
+            kBundleFormat, " and ", kRecipeVersion),
+        "Install matching releases: pip install --upgrade aiter-prebuilt and the wheel that owns this file");
   }
   if (header.file_size != file_.size()) {
-    return damaged(cat("the file has ", file_.size(), " bytes, its header says ", header.file_size, ": it was cut or grew"), error);
+    return damaged(
+        cat("the file has ", file_.size(), " bytes, its header says ", header.file_size, ": it was cut or grew"),
+        error);
   }
-  if (!copy_region(header.root_offset, header.root_size, header.root_digest, sizeof(layout::Root), "the root", root_bytes_,
-                   error)) {
+  if (!copy_region(header.root_offset, header.root_size, header.root_digest, sizeof(layout::Root), "the root",
+                   root_bytes_, error)) {
     return false;
   }
   const Region region{reinterpret_cast<const std::uint8_t*>(root_bytes_.data()), header.root_size};
@@ -86,7 +90,8 @@ bool Bundle::check_header(Error& error) {
 // Copies a region and checks the copy, so that a file changed in place later cannot change what was checked.
 bool Bundle::copy_region(std::uint64_t offset, std::uint64_t size, const layout::Digest& digest, std::size_t least,
                          const std::string& what, std::vector<std::uint64_t>& out, Error& error) const {
-  if (offset % kRegionAlign != 0 || offset < kHeaderSize || offset > file_.size() || size > file_.size() - offset || size < least) {
+  if (offset % kRegionAlign != 0 || offset < kHeaderSize || offset > file_.size() || size > file_.size() - offset ||
+      size < least) {
     return damaged(cat(what, ": ", size, " bytes at ", offset, " leave the file of ", file_.size(), " bytes"), error);
   }
   out.resize((size + 7) / 8);
@@ -147,8 +152,10 @@ bool Bundle::table_record(std::uint32_t index, layout::CodeObject& record, Error
     return damaged(cat("code object ", index, " leaves the table of ", root().code_object_count), error);
   }
   std::memcpy(&record, file_.data() + table + at, sizeof record);
-  if (record.offset > file_.size() || record.stored_size > file_.size() - record.offset || record.raw_size > kMaxCodeObject) {
-    return damaged(cat("code object ", index, ": ", record.stored_size, " bytes at ", record.offset, " leave the file"), error);
+  if (record.offset > file_.size() || record.stored_size > file_.size() - record.offset ||
+      record.raw_size > kMaxCodeObject) {
+    return damaged(cat("code object ", index, ": ", record.stored_size, " bytes at ", record.offset, " leave the file"),
+                   error);
   }
   if (record.encoding >= kEncodings.size()) {
     return damaged(cat("code object ", index, " has the unknown encoding ", record.encoding), error);
@@ -183,7 +190,8 @@ bool Bundle::decode(std::uint32_t index, bool may_refer, Bytes& out, Error& erro
 bool Bundle::read_code_object(const OperatorBlock& block, const layout::Entry& entry, Bytes& out, Error& error) const {
   if (!decode(entry.code_object, true, out, error)) return false;
   if (sha256(out.data(), out.size()) != entry.sha256) {
-    return damaged(cat("code object ", entry.code_object, " of ", block.text(entry.name), " is damaged: SHA-256 differs"), error);
+    return damaged(
+        cat("code object ", entry.code_object, " of ", block.text(entry.name), " is damaged: SHA-256 differs"), error);
   }
   return true;
 }

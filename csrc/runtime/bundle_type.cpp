@@ -59,7 +59,8 @@ PyObject* get_names(PyObject* self, void*) {
 
 PyGetSetDef bundle_getset[] = {
     {"path", get_path, nullptr, "The file.", nullptr},
-    {"target", get_text<&layout::Root::target>, nullptr, "What the code objects run on: gfx942, gfx950, sm_90.", nullptr},
+    {"target", get_text<&layout::Root::target>, nullptr, "What the code objects run on: gfx942, gfx950, sm_90.",
+     nullptr},
     {"profile", get_text<&layout::Root::profile>, nullptr, "ck-free or ck-full.", nullptr},
     {"distribution", get_text<&layout::Root::distribution>, nullptr, "The wheel that owns the file.", nullptr},
     {"version", get_text<&layout::Root::version>, nullptr, "The wheel's version.", nullptr},

@@ -9,11 +9,11 @@ namespace {
 // hipDeviceProp_t as hipGetDevicePropertiesR0600 fills it. The symbol's name carries the layout's version (HIP 6.0),
 // so these offsets do not move; hipDeviceGetAttribute's numbers did, between HIP 5 and 6.
 constexpr std::size_t kPropertiesSize = 1472;
-constexpr std::size_t kPropertiesName = 0;           // char[256]
-constexpr std::size_t kPropertiesMemory = 288;       // size_t totalGlobalMem
-constexpr std::size_t kPropertiesLds = 296;          // size_t sharedMemPerBlock
+constexpr std::size_t kPropertiesName = 0;            // char[256]
+constexpr std::size_t kPropertiesMemory = 288;        // size_t totalGlobalMem
+constexpr std::size_t kPropertiesLds = 296;           // size_t sharedMemPerBlock
 constexpr std::size_t kPropertiesComputeUnits = 388;  // int multiProcessorCount
-constexpr std::size_t kPropertiesArch = 1160;        // char gcnArchName[256]
+constexpr std::size_t kPropertiesArch = 1160;         // char gcnArchName[256]
 constexpr std::size_t kPropertiesText = 256;
 
 // CUdevice_attribute
@@ -66,7 +66,9 @@ bool Driver::hip_facts(int ordinal, DeviceFacts& out, Error& error) const {
   // Larger than the struct is today: a later minor release may append fields behind the known ones.
   alignas(16) std::array<std::uint8_t, 4 * kPropertiesSize> properties{};
   const int code = table.device_properties(properties.data(), ordinal);
-  if (code != 0) return fail(ErrorKind::Driver, cat("reading the properties of device ", ordinal), "GetDeviceProperties", code, error);
+  if (code != 0)
+    return fail(ErrorKind::Driver, cat("reading the properties of device ", ordinal), "GetDeviceProperties", code,
+                error);
   out.name = bounded_text(properties.data() + kPropertiesName, kPropertiesText);
   out.arch = bounded_text(properties.data() + kPropertiesArch, kPropertiesText);
   out.compute_units = read<int>(properties.data() + kPropertiesComputeUnits);

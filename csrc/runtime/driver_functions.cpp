@@ -44,7 +44,8 @@ PyObject* py_open_driver(PyObject*, PyObject* args) {
   const Driver* driver = open(vendor, std::string(path), error);
   if (driver == nullptr) return py::raise(error);
   py::Ref out(PyDict_New());
-  const bool done = out && py::put(out.get(), "path", py::text(driver->path)) && py::put(out.get(), "version", py::integer(driver->version)) &&
+  const bool done = out && py::put(out.get(), "path", py::text(driver->path)) &&
+                    py::put(out.get(), "version", py::integer(driver->version)) &&
                     py::put(out.get(), "devices", py::integer(driver->devices));
   return done ? out.release() : nullptr;
 }
@@ -52,7 +53,8 @@ PyObject* py_open_driver(PyObject*, PyObject* args) {
 PyObject* py_device(PyObject*, PyObject* args) {
   Vendor vendor = Vendor::Amd;
   std::int64_t ordinal = 0;
-  if (PyTuple_Size(args) != 2 || !read_vendor(PyTuple_GetItem(args, 0), vendor) || !py::read_integer(PyTuple_GetItem(args, 1), ordinal)) {
+  if (PyTuple_Size(args) != 2 || !read_vendor(PyTuple_GetItem(args, 0), vendor) ||
+      !py::read_integer(PyTuple_GetItem(args, 1), ordinal)) {
     return type_error("device(vendor: 'amd' | 'nvidia', ordinal: int) takes two arguments");
   }
   Error error;
@@ -60,9 +62,11 @@ PyObject* py_device(PyObject*, PyObject* args) {
   const Driver* driver = open(vendor, std::string(), error);
   if (driver == nullptr || !driver->facts(static_cast<int>(ordinal), facts, error)) return py::raise(error);
   py::Ref out(PyDict_New());
-  const bool done = out && py::put(out.get(), "name", py::text(facts.name)) && py::put(out.get(), "arch", py::text(facts.arch)) &&
+  const bool done = out && py::put(out.get(), "name", py::text(facts.name)) &&
+                    py::put(out.get(), "arch", py::text(facts.arch)) &&
                     py::put(out.get(), "compute_units", py::integer(facts.compute_units)) &&
-                    py::put(out.get(), "memory_bytes", size(facts.memory_bytes)) && py::put(out.get(), "lds_bytes", size(facts.lds_bytes)) &&
+                    py::put(out.get(), "memory_bytes", size(facts.memory_bytes)) &&
+                    py::put(out.get(), "lds_bytes", size(facts.lds_bytes)) &&
                     py::put(out.get(), "driver_version", py::integer(driver->version));
   return done ? out.release() : nullptr;
 }

@@ -24,15 +24,19 @@ struct VendorNames {
 };
 
 constexpr std::array<VendorNames, 2> kNames{{
-    {"libamdhip64", "AITER_PREBUILT_HIP", {"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so"},
+    {"libamdhip64",
+     "AITER_PREBUILT_HIP",
+     {"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so"},
      "Install ROCm's HIP runtime or a ROCm build of torch, or set AITER_PREBUILT_HIP to the path of libamdhip64.so"},
-    {"libcuda.", "AITER_PREBUILT_CUDA", {"libcuda.so.1", "libcuda.so", nullptr},
+    {"libcuda.",
+     "AITER_PREBUILT_CUDA",
+     {"libcuda.so.1", "libcuda.so", nullptr},
      "Install the NVIDIA driver, or set AITER_PREBUILT_CUDA to the path of libcuda.so.1"},
 }};
 
 std::mutex open_mutex;
 std::array<std::atomic<Driver*>, 2> ready_drivers{};
-std::array<void*, 2> handles{};            // under open_mutex
+std::array<void*, 2> handles{};           // under open_mutex
 std::array<std::string, 2> handle_paths;  // under open_mutex
 std::atomic<bool> any_opened{false};
 std::atomic<bool> is_forked_child{false};
@@ -76,7 +80,8 @@ bool open_library(std::size_t vendor, const std::string& path, Error& error) {
   const std::string asked = cat("opening the ", kVendors[vendor], " driver");
   const std::string loaded = loaded_library(names.stem);
   if (!loaded.empty() && !path.empty() && real_path(loaded) != real_path(path)) {
-    return error.set(ErrorKind::Driver, asked, cat("this process uses ", loaded, " already, and ", path, " is another one"),
+    return error.set(ErrorKind::Driver, asked,
+                     cat("this process uses ", loaded, " already, and ", path, " is another one"),
                      "Two runtimes in one process corrupt each other: leave the path out");
   }
   const char* environment = std::getenv(names.environment);
@@ -164,10 +169,12 @@ constexpr int kNoDevice = 100;
 
 bool initialise(Driver& driver, std::size_t vendor, Error& error) {
   const std::string asked = cat("starting the ", kVendors[vendor], " driver");
-  const char* missing = driver.is_hip() ? fill_hip(handles[vendor], driver.table) : fill_cuda(handles[vendor], driver.table);
+  const char* missing =
+      driver.is_hip() ? fill_hip(handles[vendor], driver.table) : fill_cuda(handles[vendor], driver.table);
   if (missing != nullptr) {
-    return error.set(ErrorKind::Driver, asked, cat(driver.path, " has no ", missing),
-                     driver.is_hip() ? "It is older than HIP 6.0: update ROCm" : "It is older than CUDA 11.2: update the driver");
+    return error.set(
+        ErrorKind::Driver, asked, cat(driver.path, " has no ", missing),
+        driver.is_hip() ? "It is older than HIP 6.0: update ROCm" : "It is older than CUDA 11.2: update the driver");
   }
   if (const int code = driver.table.init(0); code != 0 && code != kNoDevice) {
     return driver.fail(ErrorKind::Driver, asked, "Init", code, error);

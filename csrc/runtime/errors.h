@@ -40,12 +40,11 @@ enum class ErrorKind : std::uint8_t {
 
 // Class names in aiter_prebuilt.errors, by ErrorKind (Raised has none). tests/native/test_errors.py reads this table.
 inline constexpr std::array<const char*, 22> kErrorClasses{
-    "NativeError",           "NoBundleError",       "BundleDamagedError",     "BundleVersionError",
-    "BundleTargetError",     "BundleConflictError", "NoOperatorError",        "DriverError",
-    "NoDeviceError",         "LoadError",           "LaunchError",            "CaptureError",
-    "ForkError",             "ArgumentCountError",  "ArgumentKindError",      "ArgumentDTypeError",
-    "ArgumentShapeError",    "ArgumentStrideError", "ArgumentAlignmentError", "ArgumentDeviceError",
-    "UnsupportedError",      "NoKernelError",
+    "NativeError",         "NoBundleError",      "BundleDamagedError",  "BundleVersionError",     "BundleTargetError",
+    "BundleConflictError", "NoOperatorError",    "DriverError",         "NoDeviceError",          "LoadError",
+    "LaunchError",         "CaptureError",       "ForkError",           "ArgumentCountError",     "ArgumentKindError",
+    "ArgumentDTypeError",  "ArgumentShapeError", "ArgumentStrideError", "ArgumentAlignmentError", "ArgumentDeviceError",
+    "UnsupportedError",    "NoKernelError",
 };
 static_assert(kErrorClasses.size() == static_cast<std::size_t>(ErrorKind::Raised));
 

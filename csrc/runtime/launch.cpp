@@ -13,7 +13,8 @@ void* const kBufferSize = reinterpret_cast<void*>(2);
 void* const kHipEnd = reinterpret_cast<void*>(3);
 void* const kCudaEnd = nullptr;
 
-void lay_out_argument(const OperatorBlock& block, const layout::Arg& arg, std::int64_t value, std::uint8_t* kernargs, Prepared& out) {
+void lay_out_argument(const OperatorBlock& block, const layout::Arg& arg, std::int64_t value, std::uint8_t* kernargs,
+                      Prepared& out) {
   const auto patch = [&](PatchKind kind, std::uint32_t operand, std::int64_t addend) {
     out.patches.push_back({kind, static_cast<std::uint16_t>(operand), static_cast<std::uint16_t>(arg.offset), addend});
   };
@@ -25,7 +26,8 @@ void lay_out_argument(const OperatorBlock& block, const layout::Arg& arg, std::i
       patch(PatchKind::Workspace, 0, value);
       break;
     case ArgKind::Float:
-      patch(arg.size == 4 ? PatchKind::Float32 : PatchKind::Float64, static_cast<std::uint32_t>(block.float_attribute(arg.operand)), 0);
+      patch(arg.size == 4 ? PatchKind::Float32 : PatchKind::Float64,
+            static_cast<std::uint32_t>(block.float_attribute(arg.operand)), 0);
       break;
     case ArgKind::Int:
       std::memcpy(kernargs + arg.offset, &value, arg.size);  // little endian: the low bytes
@@ -70,14 +72,15 @@ bool launch_steps(Driver& driver, const Prepared& prepared, const Call& call, vo
     }
     std::size_t size = step.kernarg_size;
     void* extra[] = {kBufferPointer, kernargs.data(), kBufferSize, &size, driver.is_hip() ? kHipEnd : kCudaEnd};
-    const int code = driver.table.launch(step.function, step.grid[0], step.grid[1], step.grid[2], step.block[0], step.block[1],
-                                         step.block[2], step.lds, stream, nullptr, extra);
+    const int code = driver.table.launch(step.function, step.grid[0], step.grid[1], step.grid[2], step.block[0],
+                                         step.block[1], step.block[2], step.lds, stream, nullptr, extra);
     if (code != 0) [[unlikely]] {
       const OperatorBlock& block = *prepared.block;
       driver.fail(ErrorKind::Launch, cat("launching kernel ", block.text(step.entry->name), " of ", block.name()),
                   driver.is_hip() ? "ModuleLaunchKernel" : "LaunchKernel", code, error);
-      error.found += cat(" for a grid of ", step.grid[0], " x ", step.grid[1], " x ", step.grid[2], " workgroups of ", step.block[0],
-                         " x ", step.block[1], " x ", step.block[2], " threads with ", step.lds, " bytes of dynamic LDS");
+      error.found += cat(" for a grid of ", step.grid[0], " x ", step.grid[1], " x ", step.grid[2], " workgroups of ",
+                         step.block[0], " x ", step.block[1], " x ", step.block[2], " threads with ", step.lds,
+                         " bytes of dynamic LDS");
       return false;
     }
     ++launches;
@@ -96,7 +99,8 @@ void Prepared::drop(Prepared* prepared) {
   }
 }
 
-std::unique_ptr<Prepared> prepare(Device& device, const LaunchPlan& plan, bool check_capture, void* stream, Error& error) {
+std::unique_ptr<Prepared> prepare(Device& device, const LaunchPlan& plan, bool check_capture, void* stream,
+                                  Error& error) {
   auto out = std::make_unique<Prepared>();
   const OperatorBlock& block = *plan.block;
   out->block = &block;
@@ -105,9 +109,15 @@ std::unique_ptr<Prepared> prepare(Device& device, const LaunchPlan& plan, bool c
     if (step.grid[0] == 0 || step.grid[1] == 0 || step.grid[2] == 0) continue;
     void* function = device.function(block, *step.entry, step.lds, check_capture, stream, error);
     if (function == nullptr) return nullptr;
-    PreparedStep made{function, step.entry, step.grid, {step.step->block_x, step.step->block_y, step.step->block_z}, step.lds,
-                      step.step->kernarg_size, static_cast<std::uint32_t>(out->kernargs.size()),
-                      static_cast<std::uint32_t>(out->patches.size()), 0};
+    PreparedStep made{function,
+                      step.entry,
+                      step.grid,
+                      {step.step->block_x, step.step->block_y, step.step->block_z},
+                      step.lds,
+                      step.step->kernarg_size,
+                      static_cast<std::uint32_t>(out->kernargs.size()),
+                      static_cast<std::uint32_t>(out->patches.size()),
+                      0};
     out->kernargs.resize(out->kernargs.size() + made.kernarg_size, 0);
     const auto args = block.array(step.step->args);
     for (std::size_t i = 0; i < args.size(); ++i) {
@@ -130,7 +140,8 @@ bool launch(Device& device, Prepared& prepared, const Call& call, void* stream, 
   ++prepared.users;
   Workspace workspace;
   const bool ready = workspace.allocate(device, prepared, call, stream, error);
-  const bool done = ready && launch_steps(device.driver(), prepared, call, stream, workspace.address(), launches, error);
+  const bool done =
+      ready && launch_steps(device.driver(), prepared, call, stream, workspace.address(), launches, error);
   workspace.release();
   if (--prepared.users == 0 && prepared.dropped) delete &prepared;
   return done;

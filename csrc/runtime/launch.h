@@ -52,7 +52,8 @@ struct Prepared {
 
 // Loads the kernels of `plan` on `device` (see Device::function for `check_capture`) and lays out the launch. Call it
 // without the GIL. Null with an Error.
-std::unique_ptr<Prepared> prepare(Device& device, const LaunchPlan& plan, bool check_capture, void* stream, Error& error);
+std::unique_ptr<Prepared> prepare(Device& device, const LaunchPlan& plan, bool check_capture, void* stream,
+                                  Error& error);
 
 // Launches all steps in order. `launches` counts them. False with Launch, Driver or Fork.
 [[nodiscard]] bool launch(Device& device, Prepared& prepared, const Call& call, void* stream, std::uint64_t& launches,

@@ -33,14 +33,17 @@ struct MemoKey {
       continue;
     }
     const auto rank = static_cast<std::size_t>(tensor.ndim);
-    if (rank > kMaxRank || tensor.device.id < 0 || tensor.device.id > 254 || 2 * rank + 2 > static_cast<std::size_t>(end - out)) {
+    if (rank > kMaxRank || tensor.device.id < 0 || tensor.device.id > 254 ||
+        2 * rank + 2 > static_cast<std::size_t>(end - out)) {
       return false;
     }
     // Which powers of two divide the address, up to the largest that anything asks for; null is a class of its own.
     const std::uint64_t known_bits = tensor.address | use.alignment;
-    const auto alignment = tensor.address == 0 ? std::uint64_t{63} : static_cast<std::uint64_t>(__builtin_ctzll(known_bits));
+    const auto alignment =
+        tensor.address == 0 ? std::uint64_t{63} : static_cast<std::uint64_t>(__builtin_ctzll(known_bits));
     *out++ = tensor.dtype | (std::uint64_t{rank} << 32) | (alignment << 40) |
-             (static_cast<std::uint64_t>(tensor.device.type) << 48) | (static_cast<std::uint64_t>(tensor.device.id) << 56);
+             (static_cast<std::uint64_t>(tensor.device.type) << 48) |
+             (static_cast<std::uint64_t>(tensor.device.id) << 56);
     for (std::size_t d = 0; d < rank; ++d) out[d] = static_cast<std::uint64_t>(tensor.shape[d]);
     out += rank;
     for (std::size_t d = 0; d < rank; ++d) out[d] = static_cast<std::uint64_t>(tensor.strides[d]);

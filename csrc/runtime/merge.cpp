@@ -25,8 +25,8 @@ bool same_signature(const OperatorBlock& first, const OperatorBlock& other, Erro
                       a.type_variables.count == b.type_variables.count;
   if (counts && first.text(a.signature) == other.text(b.signature)) return true;
   return error.set(ErrorKind::BundleConflict, cat("operator ", first.name()),
-                   cat(first.bundle().path(), " has the signature '", first.text(a.signature), "' and ", other.bundle().path(),
-                       " has '", other.text(b.signature), "'"),
+                   cat(first.bundle().path(), " has the signature '", first.text(a.signature), "' and ",
+                       other.bundle().path(), " has '", other.text(b.signature), "'"),
                    "Install bundles of one release");
 }
 
@@ -51,11 +51,12 @@ bool collect_candidates(MergedOperator& op, Error& error) {
     for (std::uint32_t r = 0; r < recipes.size(); ++r) {
       const std::string_view kernel = block.text(block.kernels()[recipes[r].kernel].name);
       op.candidates.push_back({b, r, order.at(kernel)});
-      const auto [twin, fresh] = seen.try_emplace({kernel, block.text(recipes[r].variant), type_list(block, recipes[r])}, &block);
+      const auto [twin, fresh] =
+          seen.try_emplace({kernel, block.text(recipes[r].variant), type_list(block, recipes[r])}, &block);
       if (!fresh) {
         return error.set(ErrorKind::BundleConflict, cat("operator ", block.name()),
-                         cat("the recipe ", op.label(op.candidates.back()), " is in ", twin->second->bundle().path(), " and in ",
-                             block.bundle().path()),
+                         cat("the recipe ", op.label(op.candidates.back()), " is in ", twin->second->bundle().path(),
+                             " and in ", block.bundle().path()),
                          "Uninstall one of the two wheels, or install bundles of one release");
       }
     }

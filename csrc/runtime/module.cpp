@@ -102,7 +102,8 @@ PyMethodDef methods[] = {
     {"zstd_decompress", zstd_decompress, py::kMethVarArgs, "zstd_decompress(frame, raw_size, dictionary) -> bytes."},
     {"evaluate", evaluate, py::kMethVarArgs, "evaluate(code, slots) -> int: run a program of the expression language."},
     {"sha256", sha256_bytes, py::kMethVarArgs, "sha256(data, portable) -> bytes."},
-    {"open_driver", py_open_driver, py::kMethVarArgs, "open_driver(vendor, path) -> {path, version, devices}; once per process."},
+    {"open_driver", py_open_driver, py::kMethVarArgs,
+     "open_driver(vendor, path) -> {path, version, devices}; once per process."},
     {"device", py_device, py::kMethVarArgs, "device(vendor, ordinal) -> dict of facts."},
     {nullptr, nullptr, 0, nullptr},
 };
@@ -113,7 +114,8 @@ bool add_type(PyObject* module, const char* name, PyObject* type) {
 }
 
 int execute(PyObject* module) {
-  const bool done = add_type(module, "Bundle", make_bundle_type()) && add_type(module, "Operator", make_operator_type());
+  const bool done =
+      add_type(module, "Bundle", make_bundle_type()) && add_type(module, "Operator", make_operator_type());
   return done ? 0 : -1;
 }
 

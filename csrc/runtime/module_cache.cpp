@@ -49,14 +49,16 @@ void* Device::function(const OperatorBlock& block, const layout::Entry& entry, s
   return function;
 }
 
-bool Device::refuse_in_capture(const OperatorBlock& block, const layout::Entry& entry, void* stream, Error& error) const {
+bool Device::refuse_in_capture(const OperatorBlock& block, const layout::Entry& entry, void* stream,
+                               Error& error) const {
   int status = kNotCapturing;
   // Asking about the default stream while another stream captures is an error of its own: it means "capturing".
   const int code = driver_.table.stream_is_capturing(stream, &status);
   if (code == 0 && status == kNotCapturing) return true;
   return error.set(ErrorKind::Capture, loading(block, entry),
-                   code == 0 ? "the stream is capturing a graph, and loading a code object would spoil the capture"
-                             : cat("a graph capture may be running: asking the stream answered ", driver_.code_text(code)),
+                   code == 0
+                       ? "the stream is capturing a graph, and loading a code object would spoil the capture"
+                       : cat("a graph capture may be running: asking the stream answered ", driver_.code_text(code)),
                    cat("Call preload() for ", block.name(), ", or run it once, before the capture begins"));
 }
 
@@ -68,7 +70,8 @@ bool Device::load(const OperatorBlock& block, const layout::Entry& entry, Module
     module.handle = nullptr;
     module.failed = true;
     driver_.fail(ErrorKind::Load, loading(block, entry), "ModuleLoadData", code, module.error);
-    module.error.found += cat(" for a code object of ", image.size(), " bytes for ", block.bundle().text(block.bundle().root().target));
+    module.error.found +=
+        cat(" for a code object of ", image.size(), " bytes for ", block.bundle().text(block.bundle().root().target));
     return false;
   }
   loaded_count.fetch_add(1, std::memory_order_relaxed);
@@ -129,7 +132,8 @@ Device* device_of(Driver& driver, int ordinal, Error& error) {
   auto& device = devices[{driver.vendor, ordinal}];
   if (device == nullptr) {
     if (ordinal < 0 || ordinal >= driver.devices) {
-      error.set(ErrorKind::NoDevice, cat("using ", kVendors[static_cast<std::size_t>(driver.vendor)], " device ", ordinal),
+      error.set(ErrorKind::NoDevice,
+                cat("using ", kVendors[static_cast<std::size_t>(driver.vendor)], " device ", ordinal),
                 cat("the driver reports ", driver.devices, " devices"), "Use the ordinal of a visible device");
       return nullptr;
     }
@@ -168,7 +172,8 @@ bool DeviceScope::enter_cuda(Error& error) {
   const bool push = current != nullptr;
   const int code = push ? driver.table.context_push(wanted) : driver.table.context_set(wanted);
   if (code != 0) {
-    return driver.fail(ErrorKind::Driver, cat("using device ", device_.ordinal()), push ? "CtxPushCurrent" : "CtxSetCurrent", code, error);
+    return driver.fail(ErrorKind::Driver, cat("using device ", device_.ordinal()),
+                       push ? "CtxPushCurrent" : "CtxSetCurrent", code, error);
   }
   pushed_ = push;
   return true;

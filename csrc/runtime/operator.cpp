@@ -43,8 +43,8 @@ bool ServedOperator::build(std::string_view name, PyObject* bundle_tuple, std::i
   return true;
 }
 
-bool decide(const ServedOperator& served, const Call& call, std::vector<Frame>& frames, std::vector<Decision>& decisions,
-            LaunchPlan& plan, Error& error) {
+bool decide(const ServedOperator& served, const Call& call, std::vector<Frame>& frames,
+            std::vector<Decision>& decisions, LaunchPlan& plan, Error& error) {
   frames.resize(served.merged.blocks.size());
   for (std::size_t i = 0; i < frames.size(); ++i) {
     if (!bind(*served.merged.blocks[i], call, served.compute_units, frames[i], error)) return false;
@@ -58,7 +58,8 @@ PyObject* Operator::call(PyObject* const* args, std::size_t count, PyObject* str
   if (on == nullptr || stream != nullptr) return call_slow(args, count, stream);
   Call call;
   MemoKey key;
-  if (!on->served.parser.parse_fast(args, count, call) || call.api == nullptr || !build_key(call, on->served.address_use, key)) {
+  if (!on->served.parser.parse_fast(args, count, call) || call.api == nullptr ||
+      !build_key(call, on->served.address_use, key)) {
     return call_slow(args, count, stream);
   }
   // The key has the device of every tensor in it, and this memo only has keys of its own device.
@@ -70,7 +71,8 @@ PyObject* Operator::call(PyObject* const* args, std::size_t count, PyObject* str
   }
   ++stats_.memo_hits;
   Error error;
-  if (!launch(*on->device, *prepared, call, handle, stats_.launches, error)) [[unlikely]] return py::raise(error);
+  if (!launch(*on->device, *prepared, call, handle, stats_.launches, error)) [[unlikely]]
+    return py::raise(error);
   Py_IncRef(py::none());
   return py::none();
 }
@@ -88,7 +90,8 @@ bool Operator::run_slow(PyObject* const* args, std::size_t count, PyObject* stre
   CallStorage storage;
   if (stream != nullptr && !py::is_none(stream)) {
     if (!py::has_flag(stream, py::kFlagLong)) {
-      return error.set(ErrorKind::ArgumentKind, cat(name_, ": stream"), "it is no integer", "Pass the stream's handle as an int");
+      return error.set(ErrorKind::ArgumentKind, cat(name_, ": stream"), "it is no integer",
+                       "Pass the stream's handle as an int");
     }
     call.stream = reinterpret_cast<void*>(PyLong_AsUnsignedLongLongMask(stream));
     call.stream_given = true;
@@ -143,7 +146,8 @@ bool Operator::find_device(PyObject* const* args, std::size_t count, Vendor& ven
       ordinal = tensor.device.id;
       return true;
     }
-    if (read) problem.set(ErrorKind::ArgumentDevice, "", memory_text(tensor.device.type), "Move the tensors to the GPU first");
+    if (read)
+      problem.set(ErrorKind::ArgumentDevice, "", memory_text(tensor.device.type), "Move the tensors to the GPU first");
     if (!seen) {
       first = std::move(problem);
       first.asked = cat(name_, ": argument ", i + 1);
@@ -210,7 +214,8 @@ PyObject* Operator::preload(Vendor vendor, int ordinal, PyObject* const* args, s
     const bool parsed = on->served.parser.parse(args, count, call, storage, error);
     const TensorArg* tensor = parsed ? first_tensor(call) : nullptr;
     if (tensor != nullptr && !same_device(*tensor, on->where)) {
-      error.set(ErrorKind::ArgumentDevice, cat("preloading ", name_), "the tensors are on another device than the one named", "Name their device");
+      error.set(ErrorKind::ArgumentDevice, cat("preloading ", name_),
+                "the tensors are on another device than the one named", "Name their device");
     } else if (parsed && decide(on->served, call, frames, decisions, plan, error)) {
       const py::GilRelease released;
       done = prepare(*on->device, plan, false, nullptr, error) != nullptr;
@@ -237,8 +242,10 @@ PyObject* Operator::stats() const {
   for (const auto& [key, on] : devices_) memo_size += on->memo.size();
   const py::Ref out(PyDict_New());
   const auto count = [](std::uint64_t value) { return py::integer(static_cast<std::int64_t>(value)); };
-  const bool done = out && py::put(out.get(), "calls", count(stats_.calls)) && py::put(out.get(), "memo_hits", count(stats_.memo_hits)) &&
-                    py::put(out.get(), "memo_size", count(memo_size)) && py::put(out.get(), "launches", count(stats_.launches)) &&
+  const bool done = out && py::put(out.get(), "calls", count(stats_.calls)) &&
+                    py::put(out.get(), "memo_hits", count(stats_.memo_hits)) &&
+                    py::put(out.get(), "memo_size", count(memo_size)) &&
+                    py::put(out.get(), "launches", count(stats_.launches)) &&
                     py::put(out.get(), "modules_loaded", count(Device::modules_loaded()));
   return done ? py::Ref::borrow(out.get()).release() : nullptr;
 }

@@ -1,8 +1,8 @@
 #include "operator_block.h"
 
+#include <locale.h>
 #include <clocale>
 #include <cstdlib>
-#include <locale.h>
 
 #include "errors.h"
 
@@ -47,16 +47,18 @@ bool OperatorBlock::check(std::uint32_t code_object_count, std::string& problem)
 
 bool OperatorBlock::check_signature(std::string& problem) const {
   const layout::Operator& operation = op();
-  if (operation.slots.count > kMaxSlots || operation.floats.count > kMaxFloats ||
-      tensors_.size() > kMaxTensors || attributes_.size() > kMaxAttributes) {
+  if (operation.slots.count > kMaxSlots || operation.floats.count > kMaxFloats || tensors_.size() > kMaxTensors ||
+      attributes_.size() > kMaxAttributes) {
     return broken(problem, cat("more than ", kMaxTensors, " tensors, ", kMaxAttributes, " attributes, ", kMaxSlots,
                                " slots or ", kMaxFloats, " floats"));
   }
   if (operation.return_count > tensors_.size()) return broken(problem, "more returns than tensors");
-  if (operation.type_variables.count > kMaxTypeVariables) return broken(problem, cat("more than ", kMaxTypeVariables, " type variables"));
+  if (operation.type_variables.count > kMaxTypeVariables)
+    return broken(problem, cat("more than ", kMaxTypeVariables, " type variables"));
   for (const layout::TypeVariable& variable : array(operation.type_variables)) {
     for (const std::uint8_t number : array(variable.allowed)) {
-      if (number >= kDTypes.size()) return broken(problem, cat("type variable ", text(variable.name), " allows type ", number));
+      if (number >= kDTypes.size())
+        return broken(problem, cat("type variable ", text(variable.name), " allows type ", number));
     }
   }
   for (const layout::Tensor& tensor : tensors_) {
@@ -71,9 +73,12 @@ bool OperatorBlock::check_signature(std::string& problem) const {
 }
 
 bool OperatorBlock::check_tensor(const layout::Tensor& tensor, std::string& problem) const {
-  const auto wrong = [&](const char* rule) { return broken(problem, cat("tensor ", text(tensor.name), " has ", rule)); };
+  const auto wrong = [&](const char* rule) {
+    return broken(problem, cat("tensor ", text(tensor.name), " has ", rule));
+  };
   const std::size_t slots = op().slots.count;
-  if (tensor.type_var != kNone8 && tensor.type_var >= op().type_variables.count) return wrong("an unknown type variable");
+  if (tensor.type_var != kNone8 && tensor.type_var >= op().type_variables.count)
+    return wrong("an unknown type variable");
   if (tensor.dtype >= kDTypes.size() || tensor.role >= kRoles.size()) return wrong("an unknown type or role");
   if (tensor.address_slot >= slots || tensor.given_slot >= slots) return wrong("a slot out of range");
   if (!is_power_of_two(tensor.align)) return wrong("an alignment that is no power of two");
@@ -96,7 +101,9 @@ bool OperatorBlock::check_tensor(const layout::Tensor& tensor, std::string& prob
 bool OperatorBlock::check_attributes(std::string& problem) const {
   bool optional = false;
   for (const layout::Attribute& attribute : attributes_) {
-    const auto wrong = [&](const char* rule) { return broken(problem, cat("attribute ", text(attribute.name), " ", rule)); };
+    const auto wrong = [&](const char* rule) {
+      return broken(problem, cat("attribute ", text(attribute.name), " ", rule));
+    };
     const auto kind = static_cast<AttributeKind>(attribute.kind);
     if (kind > AttributeKind::Enum) return wrong("has an unknown kind");
     const std::size_t slots = kind == AttributeKind::Float ? op().floats.count : op().slots.count;
@@ -135,22 +142,27 @@ bool OperatorBlock::check_step(const layout::Step& step, std::string& problem) c
   if (step.entry >= op().entries.count) return broken(problem, cat("a step names entry ", step.entry));
   if (step.kernarg_size > kMaxKernarg) return broken(problem, cat("a kernarg buffer of ", step.kernarg_size, " bytes"));
   const std::uint64_t threads = std::uint64_t{step.block_x} * step.block_y;
-  if (step.block_x > 1024 || step.block_y > 1024 || step.block_z > 1024 || threads * step.block_z > 1024 || threads * step.block_z == 0) {
+  if (step.block_x > 1024 || step.block_y > 1024 || step.block_z > 1024 || threads * step.block_z > 1024 ||
+      threads * step.block_z == 0) {
     return broken(problem, "a block of no threads or more than 1024");
   }
   for (const layout::Code code : {step.grid_x, step.grid_y, step.grid_z, step.lds}) {
     if (!check_code(code, problem)) return false;
   }
   for (const layout::Arg& arg : array(step.args)) {
-    if (arg.kind > static_cast<std::uint8_t>(ArgKind::Float)) return broken(problem, "a kernel argument of unknown kind");
+    if (arg.kind > static_cast<std::uint8_t>(ArgKind::Float))
+      return broken(problem, "a kernel argument of unknown kind");
     const auto kind = static_cast<ArgKind>(arg.kind);
     const bool pointer = kind == ArgKind::Tensor || kind == ArgKind::Workspace;
-    if (arg.size != 8 && (arg.size != 4 || pointer)) return broken(problem, cat("a kernel argument of ", arg.size, " bytes"));
+    if (arg.size != 8 && (arg.size != 4 || pointer))
+      return broken(problem, cat("a kernel argument of ", arg.size, " bytes"));
     if (std::uint64_t{arg.offset} + arg.size > step.kernarg_size) {
       return broken(problem, "a kernel argument leaves the kernarg buffer");
     }
-    if (kind == ArgKind::Tensor && arg.operand >= tensors_.size()) return broken(problem, "a kernel argument names no tensor");
-    if (kind == ArgKind::Float && float_attribute(arg.operand) < 0) return broken(problem, "a kernel argument names no float attribute");
+    if (kind == ArgKind::Tensor && arg.operand >= tensors_.size())
+      return broken(problem, "a kernel argument names no tensor");
+    if (kind == ArgKind::Float && float_attribute(arg.operand) < 0)
+      return broken(problem, "a kernel argument names no float attribute");
     if (kind == ArgKind::Int && arg.code.length == 0) return broken(problem, "an integer argument has no program");
     if (!check_code(arg.code, problem)) return false;
   }

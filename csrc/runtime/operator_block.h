@@ -28,7 +28,9 @@ inline constexpr std::size_t kMaxKernarg = 4096;
 class OperatorBlock {
  public:
   OperatorBlock(const Bundle& bundle, std::vector<std::uint64_t> bytes, std::size_t size)
-      : bundle_(bundle), bytes_(std::move(bytes)), region_{reinterpret_cast<const std::uint8_t*>(bytes_.data()), size} {}
+      : bundle_(bundle),
+        bytes_(std::move(bytes)),
+        region_{reinterpret_cast<const std::uint8_t*>(bytes_.data()), size} {}
 
   // Bounds first, then the rules; false with the broken rule. Call once, before anything else.
   [[nodiscard]] bool check(std::uint32_t code_object_count, std::string& problem);

@@ -113,7 +113,8 @@ PyObject* preload(PyObject* self, PyObject* args) {
   std::string_view name;
   std::int64_t ordinal = 0;
   const Py_ssize_t count = PyTuple_Size(args);
-  if ((count != 2 && count != 4) || !py::read_text(PyTuple_GetItem(args, 0), name) || !py::read_integer(PyTuple_GetItem(args, 1), ordinal)) {
+  if (count < 2 || count > 4 || !py::read_text(PyTuple_GetItem(args, 0), name) ||
+      !py::read_integer(PyTuple_GetItem(args, 1), ordinal)) {
     return type_error("preload(vendor, ordinal, tensors=None, attributes=None)");
   }
   const bool amd = name == kVendors[0];
@@ -124,7 +125,8 @@ PyObject* preload(PyObject* self, PyObject* args) {
   }
   std::vector<py::Ref> keep;
   std::vector<PyObject*> items;
-  if (!gather(PyTuple_GetItem(args, 2), PyTuple_GetItem(args, 3), keep, items)) return nullptr;
+  if (!gather(PyTuple_GetItem(args, 2), count == 4 ? PyTuple_GetItem(args, 3) : py::none(), keep, items))
+    return nullptr;
   items.reserve(1);  // data() must not be null: that means "everything"
   return self_operator(self).preload(vendor, static_cast<int>(ordinal), items.data(), items.size());
 }
@@ -135,7 +137,8 @@ PyObject* get_name(PyObject* self, void*) { return py::text(self_operator(self).
 
 PyMethodDef operator_methods[] = {
     {"explain", explain, py::kMethVarArgs, "explain(bundles, cus, tensors, attributes) -> list of decisions."},
-    {"preload", preload, py::kMethVarArgs, "preload(vendor, ordinal, tensors=None, attributes=None): load, launch nothing."},
+    {"preload", preload, py::kMethVarArgs,
+     "preload(vendor, ordinal, tensors=None, attributes=None): load, launch nothing."},
     {"stats", stats, py::kMethNoArgs, "stats() -> dict: calls, memo_hits, memo_size, launches, modules_loaded."},
     {nullptr, nullptr, 0, nullptr},
 };

@@ -15,7 +15,8 @@ constexpr std::int64_t kMaxWorkspace = std::int64_t{1} << 40;
 
 class Planner {
  public:
-  Planner(const OperatorBlock& block, const Frame& frame, std::string& problem) : block_(block), frame_(frame), problem_(problem) {}
+  Planner(const OperatorBlock& block, const Frame& frame, std::string& problem)
+      : block_(block), frame_(frame), problem_(problem) {}
 
   bool run(const layout::Recipe& recipe, LaunchPlan& plan) {
     plan.block = &block_;
@@ -35,7 +36,8 @@ class Planner {
     return false;
   }
 
-  bool number(layout::Code code, std::int64_t least, std::int64_t most, std::int64_t absent, const char* what, std::int64_t& value) {
+  bool number(layout::Code code, std::int64_t least, std::int64_t most, std::int64_t absent, const char* what,
+              std::int64_t& value) {
     value = absent;
     if (code.length == 0) return true;
     const EvaluateStatus status = evaluate_program(block_.code(code), frame_.slots.data(), value);
@@ -82,8 +84,10 @@ class Planner {
       case ArgKind::Int: {
         // i32 and u32 have one kind: either reading must hold the value, or it would be cut without a word.
         const bool narrow = arg.size == 4;
-        const std::int64_t least = narrow ? std::numeric_limits<std::int32_t>::min() : std::numeric_limits<std::int64_t>::min();
-        const std::int64_t most = narrow ? std::numeric_limits<std::uint32_t>::max() : std::numeric_limits<std::int64_t>::max();
+        const std::int64_t least =
+            narrow ? std::numeric_limits<std::int32_t>::min() : std::numeric_limits<std::int64_t>::min();
+        const std::int64_t most =
+            narrow ? std::numeric_limits<std::uint32_t>::max() : std::numeric_limits<std::int64_t>::max();
         return number(arg.code, least, most, 0, "an integer argument", value);
       }
       case ArgKind::Workspace:
@@ -100,7 +104,8 @@ class Planner {
 
 }  // namespace
 
-bool plan_launch(const MergedOperator& op, const CandidateRef& at, const Frame& frame, LaunchPlan& plan, std::string& problem) {
+bool plan_launch(const MergedOperator& op, const CandidateRef& at, const Frame& frame, LaunchPlan& plan,
+                 std::string& problem) {
   return Planner(*op.blocks[at.block], frame, problem).run(op.recipe(at), plan);
 }
 

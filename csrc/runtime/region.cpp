@@ -66,8 +66,8 @@ bool BoundsCheck::operator()(layout::Text at) const {
 bool BoundsCheck::place(std::uint32_t offset, std::uint32_t count, std::size_t element) const {
   if (count == 0) return true;
   if (offset % 8 == 0 && std::uint64_t{offset} + std::uint64_t{count} * element <= region.size) return true;
-  problem = cat("an array of ", count, " x ", element, " bytes at ", offset, " leaves its region of ", region.size,
-                " bytes");
+  problem =
+      cat("an array of ", count, " x ", element, " bytes at ", offset, " leaves its region of ", region.size, " bytes");
   return false;
 }
 

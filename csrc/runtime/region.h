@@ -22,7 +22,8 @@ struct Region {
     return *reinterpret_cast<const Record*>(data);
   }
   std::string_view text(layout::Text at) const {
-    return at.length == 0 ? std::string_view{} : std::string_view{reinterpret_cast<const char*>(data) + at.offset, at.length};
+    return at.length == 0 ? std::string_view{}
+                          : std::string_view{reinterpret_cast<const char*>(data) + at.offset, at.length};
   }
   Program code(layout::Code at) const { return at.length == 0 ? Program{} : Program{data + at.offset, at.length}; }
 

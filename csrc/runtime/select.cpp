@@ -71,17 +71,20 @@ Decision* best_of(std::vector<Decision>& decisions) {
   return best;
 }
 
-bool refuse_all(const MergedOperator& op, std::span<const Frame> frames, const std::vector<Decision>& decisions, Error& error) {
-  const bool types_only = !decisions.empty() && std::all_of(decisions.begin(), decisions.end(), [](const Decision& decision) {
-    return decision.verdict == Verdict::OtherTypes;
-  });
+bool refuse_all(const MergedOperator& op, std::span<const Frame> frames, const std::vector<Decision>& decisions,
+                Error& error) {
+  const bool types_only = !decisions.empty() &&
+                          std::all_of(decisions.begin(), decisions.end(),
+                                      [](const Decision& decision) { return decision.verdict == Verdict::OtherTypes; });
   const std::string asked = cat(op.blocks.front()->name());
   std::vector<std::string> reasons;
-  for (const Decision& decision : decisions) reasons.push_back(cat(op.label(decision.at), ": ", reason(op, frames, decision)));
+  for (const Decision& decision : decisions)
+    reasons.push_back(cat(op.label(decision.at), ": ", reason(op, frames, decision)));
   if (types_only) {
     std::string known;
     for (const std::string& line : reasons) known += cat(known.empty() ? "" : "; ", line);
-    return error.set(ErrorKind::ArgumentDType, asked, cat("no kernel combines these types (", known, ")"), "Convert the tensors");
+    return error.set(ErrorKind::ArgumentDType, asked, cat("no kernel combines these types (", known, ")"),
+                     "Convert the tensors");
   }
   error.set(ErrorKind::NoKernel, asked, cat("all ", decisions.size(), " candidates were refused"),
             "Change what the reasons below name, or install a bundle with more kernels");
@@ -133,7 +136,8 @@ std::string reason(const MergedOperator& op, std::span<const Frame> frames, cons
       const auto variables = block.array(block.op().type_variables);
       std::string types;
       for (std::size_t i = 0; i < variables.size(); ++i) {
-        if (frame.types[i] != kOpenType) types += cat(types.empty() ? "" : ", ", block.text(variables[i].name), " is ", kDTypes[frame.types[i]].name);
+        if (frame.types[i] != kOpenType)
+          types += cat(types.empty() ? "" : ", ", block.text(variables[i].name), " is ", kDTypes[frame.types[i]].name);
       }
       return cat("made for other types: ", types, " in this call");
     }
@@ -142,7 +146,8 @@ std::string reason(const MergedOperator& op, std::span<const Frame> frames, cons
       const layout::Condition& condition = block.array(recipe.conditions)[decision.condition];
       const std::string values = values_read(block, condition.code, frame);
       const bool failed = decision.verdict == Verdict::ConditionError;
-      return cat("needs ", block.text(condition.text), failed ? cat(" (", evaluate_text(decision.status), ")") : std::string(),
+      return cat("needs ", block.text(condition.text),
+                 failed ? cat(" (", evaluate_text(decision.status), ")") : std::string(),
                  values.empty() ? "" : ", and ", values);
     }
     case Verdict::CostError:

@@ -39,13 +39,15 @@ bool is_true(PyObject* object, const char* attribute) {
 bool refuse_export(PyObject* object, Error& error) {
   const std::string text = py::take_exception_text();
   if (is_true(object, "is_meta")) {
-    return error.set(ErrorKind::ArgumentDevice, "", cat("a meta tensor has no memory (", text, ")"), "Pass a tensor with storage");
+    return error.set(ErrorKind::ArgumentDevice, "", cat("a meta tensor has no memory (", text, ")"),
+                     "Pass a tensor with storage");
   }
-  return error.set(ErrorKind::ArgumentKind, "", cat("its framework does not export it: ", text), "Pass a dense tensor on the GPU");
+  return error.set(ErrorKind::ArgumentKind, "", cat("its framework does not export it: ", text),
+                   "Pass a dense tensor on the GPU");
 }
 
-bool read_through_api(PyObject* object, const dlpack::ExchangeApi* api, TensorArg& out, Call& call, CallStorage& storage,
-                      Error& error) {
+bool read_through_api(PyObject* object, const dlpack::ExchangeApi* api, TensorArg& out, Call& call,
+                      CallStorage& storage, Error& error) {
   dlpack::Tensor tensor;
   if (api->borrow != nullptr) {
     if (api->borrow(object, &tensor) != 0) return refuse_export(object, error);
@@ -123,15 +125,17 @@ bool read_tensor(PyObject* object, TensorArg& out, Call& call, CallStorage& stor
 }
 
 bool looks_like_tensor(PyObject* object) {
-  return !py::is_none(object) && (py::has_flag(object, py::kFlagTuple) || exchange_api(py::type_of(object)) != nullptr ||
-                                  has_attribute(object, "data_ptr") || has_attribute(object, "__dlpack__"));
+  return !py::is_none(object) &&
+         (py::has_flag(object, py::kFlagTuple) || exchange_api(py::type_of(object)) != nullptr ||
+          has_attribute(object, "data_ptr") || has_attribute(object, "__dlpack__"));
 }
 
 bool current_stream(const Call& call, const CallStorage& storage, dlpack::Device device, void*& stream, Error& error) {
   stream = nullptr;
   if (call.api != nullptr) {
     if (call.api->current_stream(device.type, device.id, &stream) == 0) return true;
-    return error.set(ErrorKind::ArgumentDevice, "asking for the current stream", py::take_exception_text(), "Pass stream= explicitly");
+    return error.set(ErrorKind::ArgumentDevice, "asking for the current stream", py::take_exception_text(),
+                     "Pass stream= explicitly");
   }
   return storage.torch_like == nullptr || torch_stream(device.id, stream, error);
 }

@@ -72,6 +72,7 @@ inline bool read_tensor_fast(PyObject* object, TensorArg& out, Call& call) {
 bool looks_like_tensor(PyObject* object);
 
 // The stream to launch on when the caller gave none: the current one of the first tensor's framework, else the default.
-[[nodiscard]] bool current_stream(const Call& call, const CallStorage& storage, dlpack::Device device, void*& stream, Error& error);
+[[nodiscard]] bool current_stream(const Call& call, const CallStorage& storage, dlpack::Device device, void*& stream,
+                                  Error& error);
 
 }  // namespace apb

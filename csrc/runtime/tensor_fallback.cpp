@@ -54,8 +54,9 @@ bool dtype_of_name(std::string_view name, std::uint32_t& packed) {
 bool read_device(PyObject* object, dlpack::Device& device) {
   std::string_view vendor;
   std::int64_t ordinal = 0;
-  if (!py::has_flag(object, py::kFlagTuple) || PyTuple_Size(object) != 2 || !py::read_text(PyTuple_GetItem(object, 0), vendor) ||
-      !py::read_integer(PyTuple_GetItem(object, 1), ordinal) || ordinal < 0 || ordinal > INT32_MAX) {
+  if (!py::has_flag(object, py::kFlagTuple) || PyTuple_Size(object) != 2 ||
+      !py::read_text(PyTuple_GetItem(object, 0), vendor) || !py::read_integer(PyTuple_GetItem(object, 1), ordinal) ||
+      ordinal < 0 || ordinal > INT32_MAX) {
     return false;
   }
   const bool amd = vendor == kVendors[static_cast<std::size_t>(Vendor::Amd)];
@@ -119,7 +120,8 @@ py::Ref export_capsule(PyObject* object, PyObject* stream) {
 bool has_attribute(PyObject* object, const char* name) { return static_cast<bool>(attribute(object, name)); }
 
 bool read_raw_tuple(PyObject* tuple, TensorArg& out, CallStorage& storage, Error& error) {
-  if (PyTuple_Size(tuple) != 5) return not_a_tensor(cat("a tuple of ", PyTuple_Size(tuple), " items is no tensor"), kRawFix, error);
+  if (PyTuple_Size(tuple) != 5)
+    return not_a_tensor(cat("a tuple of ", PyTuple_Size(tuple), " items is no tensor"), kRawFix, error);
   PyObject* address = PyTuple_GetItem(tuple, 0);
   std::string_view name;
   if (!py::has_flag(address, py::kFlagLong)) return not_a_tensor("its address is not an integer", kRawFix, error);
@@ -128,7 +130,9 @@ bool read_raw_tuple(PyObject* tuple, TensorArg& out, CallStorage& storage, Error
     return not_a_tensor(cat("its element type '", name, "' is unknown"), kRawFix, error);
   }
   if (!read_shape(PyTuple_GetItem(tuple, 2), PyTuple_GetItem(tuple, 3), out, storage)) {
-    return not_a_tensor(cat("its shape or strides are not integers, differ in length, or have more than ", kMaxRank, " dims"), kRawFix, error);
+    return not_a_tensor(
+        cat("its shape or strides are not integers, differ in length, or have more than ", kMaxRank, " dims"), kRawFix,
+        error);
   }
   if (!read_device(PyTuple_GetItem(tuple, 4), out.device)) {
     return not_a_tensor("its device is not (vendor, ordinal) with the vendor 'amd' or 'nvidia'", kRawFix, error);
@@ -164,7 +168,8 @@ bool read_torch_like(PyObject* object, TensorArg& out, CallStorage& storage, Err
   std::int64_t ordinal = 0;
   if (device_name != "cuda") {
     out.device = {dlpack::DeviceType::Cpu, 0};
-    if (device_name == "meta") return error.set(ErrorKind::ArgumentDevice, "", "a meta tensor has no memory", "Pass a tensor with storage");
+    if (device_name == "meta")
+      return error.set(ErrorKind::ArgumentDevice, "", "a meta tensor has no memory", "Pass a tensor with storage");
   } else if (!index || !py::read_integer(index.get(), ordinal)) {
     return not_a_tensor("its device has no index", kFix, error);
   } else {
@@ -185,7 +190,8 @@ bool read_dlpack_object(PyObject* object, TensorArg& out, Call& call, CallStorag
   std::int64_t type = 0;
   std::int64_t ordinal = 0;
   if (!where || !py::has_flag(where.get(), py::kFlagTuple) || PyTuple_Size(where.get()) != 2 ||
-      !py::read_integer(PyTuple_GetItem(where.get(), 0), type) || !py::read_integer(PyTuple_GetItem(where.get(), 1), ordinal)) {
+      !py::read_integer(PyTuple_GetItem(where.get(), 0), type) ||
+      !py::read_integer(PyTuple_GetItem(where.get(), 1), ordinal)) {
     return not_a_tensor("it has __dlpack__ and no usable __dlpack_device__", "Pass a tensor on the GPU", error);
   }
   const auto device = static_cast<dlpack::DeviceType>(type);
@@ -197,7 +203,8 @@ bool read_dlpack_object(PyObject* object, TensorArg& out, Call& call, CallStorag
   py::Ref capsule = stream ? export_capsule(object, stream.get()) : py::Ref();
   const dlpack::Tensor* tensor = capsule ? tensor_in(capsule.get()) : nullptr;
   if (tensor == nullptr) {
-    const std::string text = PyErr_Occurred() == nullptr ? "no capsule that this runtime reads" : py::take_exception_text();
+    const std::string text =
+        PyErr_Occurred() == nullptr ? "no capsule that this runtime reads" : py::take_exception_text();
     return not_a_tensor(cat("its __dlpack__ failed: ", text), "Pass a dense tensor on the GPU", error);
   }
   if (!fill_from_dlpack(*tensor, out)) out.strides = storage.dense_strides(out.shape, out.ndim);
@@ -212,7 +219,8 @@ bool torch_stream(int ordinal, void*& stream, Error& error) {
   const py::Ref current(function && arguments ? PyObject_CallObject(function.get(), arguments.get()) : nullptr);
   const py::Ref handle(current ? PyObject_GetAttrString(current.get(), "cuda_stream") : nullptr);
   if (!handle || !py::has_flag(handle.get(), py::kFlagLong)) {
-    return error.set(ErrorKind::ArgumentDevice, "asking torch for the current stream", py::take_exception_text(), "Pass stream= explicitly");
+    return error.set(ErrorKind::ArgumentDevice, "asking torch for the current stream", py::take_exception_text(),
+                     "Pass stream= explicitly");
   }
   stream = reinterpret_cast<void*>(PyLong_AsUnsignedLongLongMask(handle.get()));
   return true;

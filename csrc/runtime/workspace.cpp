@@ -13,7 +13,8 @@ std::string asked(const Prepared& prepared) {
 }
 
 void keep_error(void* context, const char* kind, const char* message) {
-  *static_cast<std::string*>(context) = cat(kind == nullptr ? "error" : kind, ": ", message == nullptr ? "no text" : message);
+  *static_cast<std::string*>(context) =
+      cat(kind == nullptr ? "error" : kind, ": ", message == nullptr ? "no text" : message);
 }
 
 }  // namespace
@@ -24,8 +25,9 @@ bool Workspace::allocate(Device& device, const Prepared& prepared, const Call& c
   if (address_ != 0 && address_ % kAlignment == 0) return true;
   const std::uint64_t got = address_;
   release();
-  return error.set(ErrorKind::Launch, asked(prepared), cat("the allocator gave the address ", hex_text(got)),
-                   cat("Workspaces need a multiple of ", kAlignment, " bytes; pass stream= to use the driver's allocator"));
+  return error.set(
+      ErrorKind::Launch, asked(prepared), cat("the allocator gave the address ", hex_text(got)),
+      cat("Workspaces need a multiple of ", kAlignment, " bytes; pass stream= to use the driver's allocator"));
 }
 
 bool Workspace::from_framework(const Prepared& prepared, const Call& call, Error& error) {
@@ -43,7 +45,8 @@ bool Workspace::from_framework(const Prepared& prepared, const Call& call, Error
   if (call.api->allocate(&prototype, &managed_, &problem, keep_error) != 0 || managed_ == nullptr) {
     managed_ = nullptr;
     PyErr_Clear();
-    return error.set(ErrorKind::Launch, asked(prepared), cat("the framework's allocator answered ", problem.empty() ? "nothing" : problem),
+    return error.set(ErrorKind::Launch, asked(prepared),
+                     cat("the framework's allocator answered ", problem.empty() ? "nothing" : problem),
                      "Free GPU memory, or use a smaller problem");
   }
   address_ = reinterpret_cast<std::uint64_t>(managed_->tensor.data) + managed_->tensor.byte_offset;
@@ -54,7 +57,8 @@ bool Workspace::from_driver(Device& device, const Prepared& prepared, void* stre
   const int code = device.driver().table.malloc_async(&address_, prepared.workspace, stream);
   if (code != 0) {
     address_ = 0;
-    return device.driver().fail(ErrorKind::Launch, asked(prepared), device.driver().is_hip() ? "MallocAsync" : "MemAllocAsync", code, error);
+    return device.driver().fail(ErrorKind::Launch, asked(prepared),
+                                device.driver().is_hip() ? "MallocAsync" : "MemAllocAsync", code, error);
   }
   device_ = &device;
   stream_ = stream;

@@ -12,7 +12,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from aiter_prebuilt.contract.version import VERSION as __version__
+from aiter_prebuilt.contract.version import VERSION
 
 if TYPE_CHECKING:
     from aiter_prebuilt.ops.activation import gelu_and_mul, gelu_tanh_and_mul, silu_and_mul, swiglu_and_mul
@@ -25,14 +25,16 @@ if TYPE_CHECKING:
     from aiter_prebuilt.ops.softmax import softmax
     from aiter_prebuilt.ops.topk import topk_softmax
 
+__version__ = VERSION
+
 __all__ = [
     "__version__",
     "dynamic_per_token_scaled_quant",
     "flash_attn_func",
     "gelu_and_mul",
     "gelu_tanh_and_mul",
-    "gemm_a16w16",
     "gemm_a8w8_bpreshuffle",
+    "gemm_a16w16",
     "reshape_and_cache",
     "rms_norm",
     "rmsnorm2d_fwd",

@@ -15,7 +15,9 @@ _VERBS = ("doctor", "explain", "list", "verify")
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one verb. Exit codes: 0 right, 1 something is wrong, 2 no GPU (doctor) or wrong usage."""
-    parser = argparse.ArgumentParser(prog="aiter-prebuilt", description="AITER kernels as ready code objects.")
+    parser = argparse.ArgumentParser(
+        prog="aiter-prebuilt", description="AITER kernels as ready code objects."
+    )
     parser.add_argument("--version", action="version", version=f"aiter-prebuilt {VERSION}")
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
     for verb in _VERBS:

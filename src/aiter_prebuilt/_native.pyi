@@ -1,10 +1,10 @@
 """The native extension: bundles, selection and launches. Built from csrc/runtime; ABI number in contract/version.py."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypedDict, final
+from typing import Any, TypeAlias, TypedDict, final
 
 #: (address, element type, shape, strides in elements or None for dense, (vendor, ordinal))
-RawTensor = tuple[int, str, Sequence[int], Sequence[int] | None, tuple[str, int]]
+RawTensor: TypeAlias = tuple[int, str, Sequence[int], Sequence[int] | None, tuple[str, int]]
 
 class DriverInfo(TypedDict):
     path: str
@@ -98,7 +98,9 @@ class Bundle:
 class Operator:
     """One operator. Call it with tensors (arguments, then returns), then attributes, all by position."""
 
-    def __new__(cls, name: str, resolve: Callable[[str, int], tuple[tuple[Bundle, ...], int]], /) -> Operator: ...
+    def __new__(
+        cls, name: str, resolve: Callable[[str, int], tuple[tuple[Bundle, ...], int]], /
+    ) -> Operator: ...
     @property
     def name(self) -> str: ...
     def __call__(self, *args: Any, stream: int | None = None) -> None:
@@ -110,7 +112,12 @@ class Operator:
         """The decisions for these arguments on a device with ``cus`` compute units; nothing is opened or launched."""
 
     def preload(
-        self, vendor: str, ordinal: int, tensors: Sequence[Any] | None = None, attributes: Sequence[Any] | None = None, /
+        self,
+        vendor: str,
+        ordinal: int,
+        tensors: Sequence[Any] | None = None,
+        attributes: Sequence[Any] | None = None,
+        /,
     ) -> None:
         """Load what such a call would launch, or every kernel of the operator."""
 

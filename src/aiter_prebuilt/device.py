@@ -14,7 +14,8 @@ VENDORS = ("amd", "nvidia")
 @dataclass(frozen=True, slots=True)
 class DeviceFacts:
     """One GPU. ``arch`` is the driver's own word (``gfx942:sramecc+:xnack-``); ``target`` its first part;
-    ``features`` the rest. ``compute_units`` counts CUs or SMs; memory in bytes."""
+    ``features`` the rest. ``compute_units`` counts CUs or SMs; memory in bytes.
+    """
 
     vendor: str
     ordinal: int

@@ -6,7 +6,7 @@ device. A call that was seen before never comes back to Python.
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
 from aiter_prebuilt import device, locate, native
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from aiter_prebuilt._native import Bundle, Operator
 
 
-@lru_cache(maxsize=None)
+@cache
 def operator(name: str) -> Operator:
     """The operator called ``name``; whether any bundle has it shows at the first call.
 

@@ -1,7 +1,8 @@
 """Why this kernel, or why none: the live choice, run for a described call instead of real tensors.
 
 A call is described by the operator's symbols (``M=17 N=4096 causal=1``), types (``T=f16``) and absent optional tensors
-(``bias=none``). Tensors are contiguous unless a stride symbol is given, and aligned to 256 bytes unless ``x.align=2`` says otherwise.
+(``bias=none``). Tensors are contiguous unless a stride symbol is given, and aligned to 256 bytes unless ``x.align=2`` says
+otherwise.
 The decision is made by the same native code that serves a real call.
 """
 
@@ -32,7 +33,7 @@ class Explanation:
     target: str
     cus: int
     call: dict[str, Any]
-    decisions: tuple[dict[str, Any], ...]
+    decisions: tuple[Any, ...]
 
 
 def explain(name: str, settings: Mapping[str, str], target: str, cus: int | None = None) -> Explanation:
@@ -58,49 +59,81 @@ def _operator(name: str, serving: Sequence[locate.InstalledBundle]) -> tuple[Ope
         names.update(bundle.names)
         if name in bundle.names:
             return bundle.operator(name), int(json.loads(bundle.root.provenance)["cus"][0])
-    raise NoOperatorError(f"explain {name!r}", f"the installed bundles have {', '.join(sorted(names))}", "see: aiter-prebuilt list")
+    raise NoOperatorError(
+        f"explain {name!r}",
+        f"the installed bundles have {', '.join(sorted(names))}",
+        "see: aiter-prebuilt list",
+    )
 
 
 def describe(operator: Operator, settings: Mapping[str, str]) -> tuple[list[Any], list[Any], dict[str, Any]]:
     """Tensors and attributes of the described call, as the native side takes them, and the call as plain data."""
     left = dict(settings)
     types = [_type(variable.name, variable.allowed, left) for variable in operator.type_variables]
-    absent = {tensor.name for tensor in operator.tensors if tensor.optional and left.pop(tensor.name, "") == "none"}
-    aligns = {tensor.name: _number(left.pop(tensor.name + ".align", "256"), tensor.name + ".align") for tensor in operator.tensors}
+    absent = {
+        tensor.name for tensor in operator.tensors if tensor.optional and left.pop(tensor.name, "") == "none"
+    }
+    aligns = {
+        tensor.name: _number(left.pop(tensor.name + ".align", "256"), tensor.name + ".align")
+        for tensor in operator.tensors
+    }
     attributes = [_attribute(attribute, left) for attribute in operator.attributes]
     present = [tensor for tensor in operator.tensors if tensor.name not in absent]
     slots = _slots(operator, present, left)
     if left:
         raise _problem(operator, f"{', '.join(sorted(left))} is not a symbol of it")
     tensors = [
-        None if tensor.name in absent else _raw(operator, tensor, types, slots, aligns[tensor.name]) for tensor in operator.tensors
+        None if tensor.name in absent else _raw(operator, tensor, types, slots, aligns[tensor.name])
+        for tensor in operator.tensors
     ]
     call = {
-        "types": {variable.name: dtype.BY_NUMBER[number].name for variable, number in zip(operator.type_variables, types, strict=True)},
-        "symbols": {name: value for name, value in zip(operator.slots, slots, strict=True) if value is not None and name[0] not in "&?"},
+        "types": {
+            variable.name: dtype.BY_NUMBER[number].name
+            for variable, number in zip(operator.type_variables, types, strict=True)
+        },
+        "symbols": {
+            name: value
+            for name, value in zip(operator.slots, slots, strict=True)
+            if value is not None and name[0] not in "&?"
+        },
         "absent": sorted(absent),
     }
     return tensors, attributes, call
 
 
 def _problem(operator: Operator, found: str) -> ArgumentError:
-    symbols = sorted({operator.slots[dim.slot] for tensor in operator.tensors for dim in tensor.dims if dim.kind == DIM_BIND})
+    symbols = sorted(
+        {
+            operator.slots[dim.slot]
+            for tensor in operator.tensors
+            for dim in tensor.dims
+            if dim.kind == DIM_BIND
+        }
+    )
     wants = " ".join(f"{name}=.." for name in symbols)
-    return ArgumentError(f"explain {operator.name}", found, f"write: aiter-prebuilt explain {operator.name} {wants} ({operator.signature})")
+    return ArgumentError(
+        f"explain {operator.name}",
+        found,
+        f"write: aiter-prebuilt explain {operator.name} {wants} ({operator.signature})",
+    )
 
 
 def _number(text: str, name: str) -> int:
     try:
         return int(text)
     except ValueError:
-        raise ArgumentError(f"explain with {name}={text}", "not an integer", f"write {name}=16, for example") from None
+        raise ArgumentError(
+            f"explain with {name}={text}", "not an integer", f"write {name}=16, for example"
+        ) from None
 
 
 def _type(name: str, allowed: tuple[int, ...], left: dict[str, str]) -> int:
     text = left.pop(name, "")
     names = [dtype.BY_NUMBER[number].name for number in allowed]
     if text and text not in names:
-        raise ArgumentError(f"explain with {name}={text}", f"{name} is one of {', '.join(names)}", f"write {name}={names[0]}")
+        raise ArgumentError(
+            f"explain with {name}={text}", f"{name} is one of {', '.join(names)}", f"write {name}={names[0]}"
+        )
     return allowed[names.index(text)] if text else allowed[0]
 
 
@@ -121,13 +154,22 @@ def _slots(operator: Operator, present: list[Tensor], left: dict[str, str]) -> l
             name = operator.slots[dim.slot]
             if dim.kind == DIM_BIND and name in left:
                 slots[dim.slot] = _number(left.pop(name), name)
-    missing = sorted({operator.slots[d.slot] for t in present for d in t.dims if d.kind == DIM_BIND and slots[d.slot] is None})
+    missing = sorted(
+        {
+            operator.slots[d.slot]
+            for t in present
+            for d in t.dims
+            if d.kind == DIM_BIND and slots[d.slot] is None
+        }
+    )
     if missing:
         raise _problem(operator, f"{', '.join(missing)} is missing")
     return slots
 
 
-def _raw(operator: Operator, tensor: Tensor, types: list[int], slots: list[int | None], align: int) -> tuple[Any, ...]:
+def _raw(
+    operator: Operator, tensor: Tensor, types: list[int], slots: list[int | None], align: int
+) -> tuple[Any, ...]:
     filled = [0 if value is None else value for value in slots]
     shape = [filled[dim.slot] if dim.kind == DIM_BIND else evaluate(dim.code, filled) for dim in tensor.dims]
     strides = [1] * len(shape)

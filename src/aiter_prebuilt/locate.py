@@ -49,7 +49,9 @@ def extra_of(target: str) -> str:
     return target.replace("_", "")
 
 
-def installed(environment: str | None = None, folders: Sequence[str] | None = None) -> tuple[InstalledBundle, ...]:
+def installed(
+    environment: str | None = None, folders: Sequence[str] | None = None
+) -> tuple[InstalledBundle, ...]:
     """All bundles, by target and profile.
 
     Raises:
@@ -76,7 +78,11 @@ def _from_setting(setting: str) -> list[Path]:
     for part in filter(None, setting.split(os.pathsep)):
         path = Path(part)
         if not path.exists():
-            raise NoBundleError(f"find bundles in {VARIABLE}={setting}", f"{part} does not exist", f"correct {VARIABLE} or unset it")
+            raise NoBundleError(
+                f"find bundles in {VARIABLE}={setting}",
+                f"{part} does not exist",
+                f"correct {VARIABLE} or unset it",
+            )
         files += [path] if path.is_file() else sorted(path.glob("*" + SUFFIX))
     return files
 

@@ -19,7 +19,9 @@ def module() -> ModuleType:
     try:
         from aiter_prebuilt import _native
     except ImportError as error:
-        raise NativeError("load the native extension aiter_prebuilt._native", str(error), _REINSTALL) from error
+        raise NativeError(
+            "load the native extension aiter_prebuilt._native", str(error), _REINSTALL
+        ) from error
     built = _native.contract()
     wanted = (BUNDLE_FORMAT, RECIPE, NATIVE_ABI)
     if built != wanted:

@@ -70,7 +70,9 @@ def verify(installed: InstalledBundle) -> Verdict:
             entries += 1
             seen.add(entry.code_object)
             executed += '"executed": true' in entry.receipt
-            findings += [Finding(name, entry.name, text) for text in _check_entry(bundle, operator, index, entry)]
+            findings += [
+                Finding(name, entry.name, text) for text in _check_entry(bundle, operator, index, entry)
+            ]
     unused = bundle.root.code_object_count - len(seen)
     if unused > 0:
         findings.append(Finding(name, "", f"{unused} code objects belong to no entry"))

@@ -46,8 +46,8 @@ def first_recipe(planned):
     operator = replace(planned.operator, recipes=(replace(recipe, steps=steps),), tuned=())
     return PlannedOperator(operator, tuple(planned.jobs[place] for place in used))
 
-def reduced(*words):
-    plan = complete(*words)
+def reduced(*words, **options):
+    plan = complete(*words, **options)
     backends, bundles = {job.id: job.backend for job in plan.jobs}, []
     for bundle in plan.bundles:
         kept = {backends[planned.jobs[0]]: first_recipe(planned) for planned in bundle.operators}

@@ -27,7 +27,14 @@ Resolve = Callable[[str, int], tuple[tuple[object, ...], int]]
 def host_compiler(language: str) -> list[str]:
     """zig's clang against glibc 2.28 when the package is there, else the system's compiler."""
     if importlib.util.find_spec("ziglang") is not None:
-        return [sys.executable, "-m", "ziglang", {"C": "cc", "CXX": "c++"}[language], "-target", "x86_64-linux-gnu.2.28"]
+        return [
+            sys.executable,
+            "-m",
+            "ziglang",
+            {"C": "cc", "CXX": "c++"}[language],
+            "-target",
+            "x86_64-linux-gnu.2.28",
+        ]
     return {"C": ["cc"], "CXX": ["c++"]}[language]
 
 
@@ -36,13 +43,16 @@ def _zstd_source() -> str | None:
     if given:
         return given
     try:
-        from build_tools import fetch, pins
+        from build_tools import errors, fetch, pins
     except ImportError:
         return None
     try:
         return str(fetch.source_folder(pins.load(ROOT).sources["zstandard"], fetch.cache_folder()) / "zstd")
-    except Exception as error:  # no network and nothing cached: the reason goes into the skip
-        pytest.skip(f"the extension is not built and the zstd sources are not at hand: {error}", allow_module_level=True)
+    except errors.BuildToolsError as error:  # no network and nothing cached: the reason goes into the skip
+        pytest.skip(
+            f"the extension is not built and the zstd sources are not at hand: {error}",
+            allow_module_level=True,
+        )
 
 
 def _build_extension() -> Path:
@@ -50,7 +60,17 @@ def _build_extension() -> Path:
     if source is None:
         pytest.skip("no built extension, and APB_ZSTD_SOURCE is not set")
     tools = [f"-DCMAKE_{language}_COMPILER={';'.join(host_compiler(language))}" for language in ("C", "CXX")]
-    configure = ["cmake", "-S", str(ROOT), "-B", str(BUILD), "-G", "Ninja", f"-DAPB_ZSTD_SOURCE={source}", *tools]
+    configure = [
+        "cmake",
+        "-S",
+        str(ROOT),
+        "-B",
+        str(BUILD),
+        "-G",
+        "Ninja",
+        f"-DAPB_ZSTD_SOURCE={source}",
+        *tools,
+    ]
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
     environment = {**os.environ, "PATH": path}
     commands = [["cmake", "--build", str(BUILD)]]
@@ -97,7 +117,18 @@ def stub_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def compile_c(source: str, output: Path, *flags: str) -> Path:
     """Compile one C file of this folder to a shared library."""
-    command = [*host_compiler("C"), "-O2", "-Wall", "-Werror", "-shared", "-fPIC", str(HERE / source), "-o", str(output), *flags]
+    command = [
+        *host_compiler("C"),
+        "-O2",
+        "-Wall",
+        "-Werror",
+        "-shared",
+        "-fPIC",
+        str(HERE / source),
+        "-o",
+        str(output),
+        *flags,
+    ]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return output
@@ -162,7 +193,9 @@ _serial = itertools.count()
 def serve(native: ModuleType, tmp_path: Path) -> Callable[..., object]:
     """serve(op, ...) -> an Operator over freshly written bundles; every code object is a new one for the process."""
 
-    def make(*groups: list[synthetic.Op] | synthetic.Op, cus: int = 304, name: str | None = None, **facts: object) -> object:
+    def make(
+        *groups: list[synthetic.Op] | synthetic.Op, cus: int = 304, name: str | None = None, **facts: object
+    ) -> object:
         bundles = []
         for group in groups:
             ops = group if isinstance(group, list) else [group]
@@ -181,6 +214,12 @@ def blob() -> Callable[[], str]:
     return lambda: f"blob-{next(_serial)}"
 
 
-def raw(address: int, kind: str, shape: tuple[int, ...], strides: tuple[int, ...] | None = None, device: tuple[str, int] = ("amd", 0)) -> tuple[object, ...]:
+def raw(
+    address: int,
+    kind: str,
+    shape: tuple[int, ...],
+    strides: tuple[int, ...] | None = None,
+    device: tuple[str, int] = ("amd", 0),
+) -> tuple[object, ...]:
     """A raw-pointer tensor."""
     return (address, kind, shape, strides, device)

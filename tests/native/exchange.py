@@ -30,7 +30,9 @@ Managed._fields_ = [
     ("flags", ctypes.c_uint64), ("tensor", Tensor),
 ]  # fmt: skip
 
-ALLOCATE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(Tensor), ctypes.POINTER(ctypes.POINTER(Managed)), ctypes.c_void_p, SET_ERROR)
+ALLOCATE = ctypes.CFUNCTYPE(
+    ctypes.c_int, ctypes.POINTER(Tensor), ctypes.POINTER(ctypes.POINTER(Managed)), ctypes.c_void_p, SET_ERROR
+)
 EXPORT = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.POINTER(ctypes.POINTER(Managed)))
 IMPORT = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.POINTER(Managed), ctypes.POINTER(ctypes.py_object))
 BORROW = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.POINTER(Tensor))
@@ -60,14 +62,24 @@ class DeviceTensor:
 
     stream = 0
 
-    def __init__(self, address: int, kind: str, shape: tuple[int, ...], strides: Any = None, device: tuple[int, int] = (ROCM, 0), offset: int = 0) -> None:
+    def __init__(
+        self,
+        address: int,
+        kind: str,
+        shape: tuple[int, ...],
+        strides: Any = None,
+        device: tuple[int, int] = (ROCM, 0),
+        offset: int = 0,
+    ) -> None:
         dense, step = [], 1
         for size in reversed(shape):
             dense.insert(0, step)
             step *= max(size, 1)
         self.tensor = Tensor(address, *device, len(shape), *BY_NAME[kind].dlpack)
         self._shape = (ctypes.c_int64 * max(len(shape), 1))(*shape)
-        self._strides = (ctypes.c_int64 * max(len(shape), 1))(*(dense if strides in (None, "null") else strides))
+        self._strides = (ctypes.c_int64 * max(len(shape), 1))(
+            *(dense if strides in (None, "null") else strides)
+        )
         self.tensor.shape = ctypes.cast(self._shape, ctypes.POINTER(ctypes.c_int64))
         if strides != "null":
             self.tensor.strides = ctypes.cast(self._strides, ctypes.POINTER(ctypes.c_int64))
@@ -76,8 +88,6 @@ class DeviceTensor:
 
 def fill_borrow(instance: DeviceTensor, out: Any) -> int:
     """The exporter's borrow function."""
-    if not isinstance(instance, DeviceTensor):
-        raise BufferError("cannot export this")
     ctypes.memmove(out, ctypes.byref(instance.tensor), ctypes.sizeof(Tensor))
     return 0
 
@@ -87,7 +97,13 @@ def _current_stream(kind: int, ordinal: int, out: Any) -> int:
     return 0
 
 
-def table(borrow: Callable[..., int] | None = fill_borrow, *, export: Callable[..., int] | None = None, major: int = 1, previous: Table | None = None) -> Table:
+def table(
+    borrow: Callable[..., int] | None = fill_borrow,
+    *,
+    export: Callable[..., int] | None = None,
+    major: int = 1,
+    previous: Table | None = None,
+) -> Table:
     """An exchange table; ``borrow`` None leaves the slot null."""
     made = Table(major, 3, ctypes.addressof(previous) if previous else None)
     made.stream = STREAM(_current_stream)
@@ -101,7 +117,11 @@ def table(borrow: Callable[..., int] | None = fill_borrow, *, export: Callable[.
 
 def exposing(made: Table, name: str = "Exposed") -> type[DeviceTensor]:
     """A subclass of DeviceTensor whose type exposes ``made``."""
-    return type(name, (DeviceTensor,), {"__dlpack_c_exchange_api__": capsule(ctypes.addressof(made), b"dlpack_exchange_api")})
+    return type(
+        name,
+        (DeviceTensor,),
+        {"__dlpack_c_exchange_api__": capsule(ctypes.addressof(made), b"dlpack_exchange_api")},
+    )
 
 
 GpuTensor = exposing(table(), "GpuTensor")

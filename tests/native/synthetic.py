@@ -155,7 +155,9 @@ class _Encoder:
             return records.Arg(records.ARG_NULL, size, offset, 0, b"")
         if rest.startswith("workspace"):
             tail = rest.removeprefix("workspace").strip().removeprefix("+").strip()
-            return records.Arg(records.ARG_WORKSPACE, size, offset, 0, compile_expression(tail, scope) if tail else b"")
+            return records.Arg(
+                records.ARG_WORKSPACE, size, offset, 0, compile_expression(tail, scope) if tail else b""
+            )
         index = [t.name for t in self.op.tensors].index(rest)
         return records.Arg(records.ARG_TENSOR, size, offset, index, b"")
 
@@ -171,9 +173,22 @@ class _Encoder:
         digest = hashlib.sha256(code_object(r.blob)).digest()
         self.entries.append(
             records.Entry(
-                f"{self.op.name}-{r.kernel}-{r.variant}-{s.symbol}", s.symbol, "job", '{"executed": false}', blob, end, 8,
-                r.lds_static, r.max_threads, 32, 64, 0, 0, 0, digest,
-            )  # fmt: skip
+                f"{self.op.name}-{r.kernel}-{r.variant}-{s.symbol}",
+                s.symbol,
+                "job",
+                '{"executed": false}',
+                blob,
+                end,
+                8,
+                r.lds_static,
+                r.max_threads,
+                32,
+                64,
+                0,
+                0,
+                0,
+                digest,
+            )
         )
         code = [compile_expression(g, scope) for g in s.grid] + [b""] * (3 - len(s.grid))
         lds = compile_expression(s.lds, scope) if s.lds else b""
@@ -200,7 +215,8 @@ class _Encoder:
             signature=op.signature or f"{op.name}({', '.join(t.name for t in op.tensors)})",
             return_count=op.returns,
             type_variables=tuple(
-                records.TypeVariable(name, tuple(dtype.BY_NAME[kind].number for kind in kinds)) for name, kinds in op.types.items()
+                records.TypeVariable(name, tuple(dtype.BY_NAME[kind].number for kind in kinds))
+                for name, kinds in op.types.items()
             ),
             tensors=tuple(self.tensor(t) for t in op.tensors),
             attributes=tuple(self.attribute(a) for a in op.attributes),
@@ -210,7 +226,12 @@ class _Encoder:
             recipes=recipes,
             entries=tuple(self.entries),
             tuned_slots=tuple(self.slots.index(name) for name in op.tuned_on),
-            tuned=tuple(sorted((records.TunedRow(cus, r, tuple(v)) for cus, r, v in op.tuned), key=lambda row: (row.cus, row.values))),
+            tuned=tuple(
+                sorted(
+                    (records.TunedRow(cus, r, tuple(v)) for cus, r, v in op.tuned),
+                    key=lambda row: (row.cus, row.values),
+                )
+            ),
         )
 
 
@@ -221,11 +242,11 @@ def encode_operator(op: Op, blobs: list[str]) -> records.Operator:
 
 def root(**facts: Any) -> records.Root:
     """A root for gfx942; ``facts`` replace fields."""
-    fields: dict[str, Any] = dict(
-        target="gfx942", profile="ck-free", distribution="aiter-prebuilt-gfx942", version="0.1.0", provenance="{}",
-        vendor=0, wave=64, lds_bytes=65536, fp8=dtype.BY_NAME["e4m3fnuz"].number, operators=(),
-        code_object_offset=0, code_object_count=0, entry_count=0,
-    )  # fmt: skip
+    fields: dict[str, Any] = {
+        "target": "gfx942", "profile": "ck-free", "distribution": "aiter-prebuilt-gfx942", "version": "0.1.0", "provenance": "{}",
+        "vendor": 0, "wave": 64, "lds_bytes": 65536, "fp8": dtype.BY_NAME["e4m3fnuz"].number, "operators": (),
+        "code_object_offset": 0, "code_object_count": 0, "entry_count": 0,
+    }  # fmt: skip
     return records.Root(**{**fields, **facts})
 
 

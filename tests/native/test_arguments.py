@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import numpy
+import numpy as np
 import pytest
 
 from aiter_prebuilt import errors
@@ -22,7 +22,12 @@ def op_spec(blob: str) -> Op:
             T("w", "e4m3fnuz", ["N", "k + 1"]),
             T("s", "f32", [], optional=True),
         ],
-        [A("k", "int", "3"), A("flag", "bool", "false"), A("eps", "float", "1e-5"), A("mode", "enum", "b", ("a", "b"))],
+        [
+            A("k", "int", "3"),
+            A("flag", "bool", "false"),
+            A("eps", "float", "1e-5"),
+            A("mode", "enum", "b", ("a", "b")),
+        ],
         types={"T": ["bf16", "f16"]},
         recipes=[R(variant=t, types=(t,), blob=blob) for t in ("bf16", "f16")],
         signature="op(out, x, w, s, k, flag, eps, mode)",
@@ -42,46 +47,92 @@ GOOD = {
 
 REFUSED = [
     # what is passed instead, class, words
-    (dict(x=None), errors.ArgumentKindError, "argument x: None, and it is not optional"),
-    (dict(x=3), errors.ArgumentKindError, "argument x: an object of type int is no tensor"),
-    (dict(x="text"), errors.ArgumentKindError, "argument x: an object of type str is no tensor"),
-    (dict(x=(1, 2)), errors.ArgumentKindError, "argument x: a tuple of 2 items is no tensor"),
-    (dict(x=("a", "bf16", (6, 64), None, ("amd", 0))), errors.ArgumentKindError, "its address is not an integer"),
-    (dict(x=raw(X, "bf17", (6, 64))), errors.ArgumentKindError, "element type 'bf17' is unknown"),
-    (dict(x=raw(X, "bf16", (6, 64), (64,))), errors.ArgumentKindError, "differ in length"),
-    (dict(x=raw(X, "bf16", (1,) * 17)), errors.ArgumentKindError, "more than 16 dims"),
-    (dict(x=raw(X, "bf16", (6, 64), device=("intel", 0))), errors.ArgumentKindError, r"\(vendor, ordinal\)"),
-    (dict(x=raw(X, "bf16", (6, 64), device=("amd", 1))), errors.ArgumentDeviceError, "it is on device 1 and out is on device 0"),
-    (dict(x=raw(X, "bf16", (6, 64), device=("nvidia", 0))), errors.ArgumentDeviceError, "one device"),
-    (dict(x=numpy.zeros((6, 64), numpy.float16)), errors.ArgumentDeviceError, "argument x: a tensor on the CPU"),
-    (dict(x=raw(0, "bf16", (6, 64))), errors.ArgumentDeviceError, "no memory"),
-    (dict(x=raw(X, "f32", (6, 64))), errors.ArgumentDTypeError, "its type is f32, the signature says T, which is bf16 in this call"),
-    (dict(out=raw(OUT, "f32", (6, 64))), errors.ArgumentDTypeError, "its type is f32, the signature says bf16 or f16"),
-    (dict(w=raw(X, "e4m3fn", (64, 4))), errors.ArgumentDTypeError, "its type is e4m3fn, the signature says e4m3fnuz.*flavour"),
-    (dict(x=raw(X, "bf16", (6,))), errors.ArgumentShapeError, "dim|shape"),
-    (dict(w=raw(X, "e4m3fnuz", (64,))), errors.ArgumentShapeError, r"its shape \[64\] has 1 dims, the signature says \[N, 4\]"),
-    (dict(w=raw(X, "e4m3fnuz", (64, 5))), errors.ArgumentShapeError, r"its shape is \[64, 5\].*dim 1 must be 4"),
-    (dict(w=raw(X, "e4m3fnuz", (63, 4))), errors.ArgumentShapeError, "N is 64 already, not 63"),
-    (dict(x=raw(X, "bf16", (7, 64))), errors.ArgumentShapeError, "M is 6 already, not 7"),
-    (dict(x=raw(X, "bf16", (-1, 64))), errors.ArgumentShapeError, r"its shape is \[-1, 64\]"),
-    (dict(x=raw(X, "bf16", (2**62, 2**62, 64))), errors.ArgumentShapeError, "its shape is"),
-    (dict(s=raw(X, "f32", (1,))), errors.ArgumentShapeError, r"argument s: its shape \[1\] has 1 dims"),
-    (dict(k=2**62 * 2 - 1), errors.ArgumentShapeError, "cannot be computed: a value does not fit 64 bits"),
-    (dict(x=raw(X, "bf16", (6, 64), (64, 2))), errors.ArgumentStrideError, r"its strides are \[64, 2\]: that of dim 1 must be 1"),
-    (dict(x=raw(X, "bf16", (2, 3, 64), (500, 64, 1))), errors.ArgumentStrideError, "leading dims cannot be taken as one"),
-    (dict(w=raw(X, "e4m3fnuz", (64, 4), (8, 1))), errors.ArgumentStrideError, "argument w: it is not contiguous"),
-    (dict(x=raw(X + 8, "bf16", (6, 64))), errors.ArgumentAlignmentError, "0x7f0000000108 is not a multiple of 16"),
-    (dict(k="3"), errors.ArgumentKindError, "attribute k: it is 3. Pass one int of 64 bits"),
-    (dict(k=2.5), errors.ArgumentKindError, "attribute k"),
-    (dict(k=None), errors.ArgumentKindError, "attribute k: it is None"),
-    (dict(flag=2), errors.ArgumentKindError, "attribute flag: it is 2. Pass one bool"),
-    (dict(eps="x"), errors.ArgumentKindError, "attribute eps: it is x. Pass one float"),
-    (dict(mode="c"), errors.ArgumentKindError, "attribute mode: it is c. Pass one of a, b"),
-    (dict(mode=0), errors.ArgumentKindError, "attribute mode"),
+    ({"x": None}, errors.ArgumentKindError, "argument x: None, and it is not optional"),
+    ({"x": 3}, errors.ArgumentKindError, "argument x: an object of type int is no tensor"),
+    ({"x": "text"}, errors.ArgumentKindError, "argument x: an object of type str is no tensor"),
+    ({"x": (1, 2)}, errors.ArgumentKindError, "argument x: a tuple of 2 items is no tensor"),
+    (
+        {"x": ("a", "bf16", (6, 64), None, ("amd", 0))},
+        errors.ArgumentKindError,
+        "its address is not an integer",
+    ),
+    ({"x": raw(X, "bf17", (6, 64))}, errors.ArgumentKindError, "element type 'bf17' is unknown"),
+    ({"x": raw(X, "bf16", (6, 64), (64,))}, errors.ArgumentKindError, "differ in length"),
+    ({"x": raw(X, "bf16", (1,) * 17)}, errors.ArgumentKindError, "more than 16 dims"),
+    ({"x": raw(X, "bf16", (6, 64), device=("intel", 0))}, errors.ArgumentKindError, r"\(vendor, ordinal\)"),
+    (
+        {"x": raw(X, "bf16", (6, 64), device=("amd", 1))},
+        errors.ArgumentDeviceError,
+        "it is on device 1 and out is on device 0",
+    ),
+    ({"x": raw(X, "bf16", (6, 64), device=("nvidia", 0))}, errors.ArgumentDeviceError, "one device"),
+    ({"x": np.zeros((6, 64), np.float16)}, errors.ArgumentDeviceError, "argument x: a tensor on the CPU"),
+    ({"x": raw(0, "bf16", (6, 64))}, errors.ArgumentDeviceError, "no memory"),
+    (
+        {"x": raw(X, "f32", (6, 64))},
+        errors.ArgumentDTypeError,
+        "its type is f32, the signature says T, which is bf16 in this call",
+    ),
+    (
+        {"out": raw(OUT, "f32", (6, 64))},
+        errors.ArgumentDTypeError,
+        "its type is f32, the signature says bf16 or f16",
+    ),
+    (
+        {"w": raw(X, "e4m3fn", (64, 4))},
+        errors.ArgumentDTypeError,
+        "its type is e4m3fn, the signature says e4m3fnuz.*flavour",
+    ),
+    ({"x": raw(X, "bf16", (6,))}, errors.ArgumentShapeError, "dim|shape"),
+    (
+        {"w": raw(X, "e4m3fnuz", (64,))},
+        errors.ArgumentShapeError,
+        r"its shape \[64\] has 1 dims, the signature says \[N, 4\]",
+    ),
+    (
+        {"w": raw(X, "e4m3fnuz", (64, 5))},
+        errors.ArgumentShapeError,
+        r"its shape is \[64, 5\].*dim 1 must be 4",
+    ),
+    ({"w": raw(X, "e4m3fnuz", (63, 4))}, errors.ArgumentShapeError, "N is 64 already, not 63"),
+    ({"x": raw(X, "bf16", (7, 64))}, errors.ArgumentShapeError, "M is 6 already, not 7"),
+    ({"x": raw(X, "bf16", (-1, 64))}, errors.ArgumentShapeError, r"its shape is \[-1, 64\]"),
+    ({"x": raw(X, "bf16", (2**62, 2**62, 64))}, errors.ArgumentShapeError, "its shape is"),
+    ({"s": raw(X, "f32", (1,))}, errors.ArgumentShapeError, r"argument s: its shape \[1\] has 1 dims"),
+    ({"k": 2**62 * 2 - 1}, errors.ArgumentShapeError, "cannot be computed: a value does not fit 64 bits"),
+    (
+        {"x": raw(X, "bf16", (6, 64), (64, 2))},
+        errors.ArgumentStrideError,
+        r"its strides are \[64, 2\]: that of dim 1 must be 1",
+    ),
+    (
+        {"x": raw(X, "bf16", (2, 3, 64), (500, 64, 1))},
+        errors.ArgumentStrideError,
+        "leading dims cannot be taken as one",
+    ),
+    (
+        {"w": raw(X, "e4m3fnuz", (64, 4), (8, 1))},
+        errors.ArgumentStrideError,
+        "argument w: it is not contiguous",
+    ),
+    (
+        {"x": raw(X + 8, "bf16", (6, 64))},
+        errors.ArgumentAlignmentError,
+        "0x7f0000000108 is not a multiple of 16",
+    ),
+    ({"k": "3"}, errors.ArgumentKindError, "attribute k: it is 3. Pass one int of 64 bits"),
+    ({"k": 2.5}, errors.ArgumentKindError, "attribute k"),
+    ({"k": None}, errors.ArgumentKindError, "attribute k: it is None"),
+    ({"flag": 2}, errors.ArgumentKindError, "attribute flag: it is 2. Pass one bool"),
+    ({"eps": "x"}, errors.ArgumentKindError, "attribute eps: it is x. Pass one float"),
+    ({"mode": "c"}, errors.ArgumentKindError, "attribute mode: it is c. Pass one of a, b"),
+    ({"mode": 0}, errors.ArgumentKindError, "attribute mode"),
 ]
 
 
-@pytest.mark.parametrize(("changed", "kind", "words"), REFUSED, ids=[f"{i}-{c[1].__name__}" for i, c in enumerate(REFUSED)])
+@pytest.mark.parametrize(
+    ("changed", "kind", "words"), REFUSED, ids=[f"{i}-{c[1].__name__}" for i, c in enumerate(REFUSED)]
+)
 def test_refused(serve, stub, blob, changed, kind, words):
     op = serve(op_spec(blob()))
     with pytest.raises(kind, match=words) as caught:
@@ -107,24 +158,27 @@ def test_wrong_count(serve, stub, blob, count):
     op = serve(op_spec(blob()))
     values = [*GOOD.values(), 1][:count]
     kind = errors.ArgumentKindError if count == 0 else errors.ArgumentCountError
-    with pytest.raises(kind, match="none of its 0 arguments" if count == 0 else f"{count} arguments were given, it takes 4 to 8"):
+    with pytest.raises(
+        kind,
+        match="none of its 0 arguments" if count == 0 else f"{count} arguments were given, it takes 4 to 8",
+    ):
         op(*values)
     assert stub.launches() == 0
 
 
 ACCEPTED = [
-    dict(x=raw(X, "bf16", (6, 64), (640, 1))),  # padded rows
-    dict(x=raw(X, "bf16", (1, 6, 64), (5, 64, 1))),  # the stride of a dim of size 1 says nothing
-    dict(x=raw(X, "bf16", (2, 1, 3, 64), (192, 7, 64, 1))),
-    dict(s=raw(X, "f32", ())),
-    dict(flag=True),
-    dict(flag=1),
-    dict(k=numpy.int64(3)),
-    dict(eps=1),
-    dict(eps=numpy.float32(0.5)),
-    dict(out=raw(0, "bf16", (0, 64)), x=raw(0, "bf16", (2, 0, 64))),
-    dict(out=raw(OUT, "bf16", (1, 64)), x=raw(X, "bf16", (64,))),
-    dict(out=raw(OUT, "f16", (6, 64)), x=raw(X, "float16", (6, 64))),  # manifest and torch names
+    {"x": raw(X, "bf16", (6, 64), (640, 1))},  # padded rows
+    {"x": raw(X, "bf16", (1, 6, 64), (5, 64, 1))},  # the stride of a dim of size 1 says nothing
+    {"x": raw(X, "bf16", (2, 1, 3, 64), (192, 7, 64, 1))},
+    {"s": raw(X, "f32", ())},
+    {"flag": True},
+    {"flag": 1},
+    {"k": np.int64(3)},
+    {"eps": 1},
+    {"eps": np.float32(0.5)},
+    {"out": raw(0, "bf16", (0, 64)), "x": raw(0, "bf16", (2, 0, 64))},
+    {"out": raw(OUT, "bf16", (1, 64)), "x": raw(X, "bf16", (64,))},
+    {"out": raw(OUT, "f16", (6, 64)), "x": raw(X, "float16", (6, 64))},  # manifest and torch names
 ]
 
 
@@ -135,7 +189,13 @@ def test_accepted(serve, stub, blob, changed):
 
 
 def test_a_stride_that_two_tensors_share(serve, stub, blob):
-    op = serve(Op("shared", [T("a", "f32", ["M", "N"], ["s", "1"]), T("b", "f32", ["M", "N"], ["s", "1"])], recipes=[R(blob=blob())]))
+    op = serve(
+        Op(
+            "shared",
+            [T("a", "f32", ["M", "N"], ["s", "1"]), T("b", "f32", ["M", "N"], ["s", "1"])],
+            recipes=[R(blob=blob())],
+        )
+    )
     with pytest.raises(errors.ArgumentStrideError, match="s is 8 already"):
         op(raw(X, "f32", (2, 4), (8, 1)), raw(OUT, "f32", (2, 4), (4, 1)))
     op(raw(X, "f32", (1, 4), (8, 1)), raw(OUT, "f32", (1, 4), (4, 1)))
@@ -144,7 +204,7 @@ def test_a_stride_that_two_tensors_share(serve, stub, blob):
 
 def test_first_given_tensor_names_the_device(serve, stub, blob):
     op = serve(op_spec(blob()))
-    cpu = numpy.zeros((6, 64), numpy.float16)
+    cpu = np.zeros((6, 64), np.float16)
     with pytest.raises(errors.ArgumentDeviceError, match="op: argument 1: a tensor on the CPU"):
         op(cpu, cpu, cpu, None)
     assert stub.launches() == 0

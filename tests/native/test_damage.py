@@ -21,12 +21,27 @@ OUT = raw(0x7F0000200000, "f32", (8,))
 
 def ops(name: str) -> list[Op]:
     tensors = [T("x", "T", ["N"]), T("out", "T", ["N"], role="out")]
+    attributes = [A("eps", "float", "1e-6"), A("mode", "enum", "a", ("a", "b"))]
+    step = S("k", ["ptr x", "ptr out", "i32 N", "f32 eps"], ["N"], lds="N")
+
+    def recipe(op: str, variant: str) -> R:
+        blob = f"{name}-{op}-{variant}"
+        return R(
+            variant=variant, types=("f32",), when=["N < 9"], cost="N", workspace="N", steps=[step], blob=blob
+        )
+
     return [
-        Op(op, tensors, [A("eps", "float", "1e-6"), A("mode", "enum", "a", ("a", "b"))], types={"T": ["f32"]},
-           recipes=[R(variant=v, types=("f32",), when=["N < 9"], cost="N", workspace="N", steps=[S("k", ["ptr x", "ptr out", "i32 N", "f32 eps"], ["N"], lds="N")], blob=f"{name}-{op}-{v}") for v in ("p", "q")],
-           tuned_on=["N"], tuned=[(304, 1, [8])])
+        Op(
+            op,
+            tensors,
+            attributes,
+            types={"T": ["f32"]},
+            recipes=[recipe(op, variant) for variant in ("p", "q")],
+            tuned_on=["N"],
+            tuned=[(304, 1, [8])],
+        )
         for op in ("one", "two")
-    ]  # fmt: skip
+    ]
 
 
 @pytest.fixture
@@ -90,7 +105,19 @@ def test_longer_than_it_says(run, stub, blob):
     assert stub.launches() == 0
 
 
-PARTS = ["magic", "versions", "header", "header hash", "root", "block one", "block two", "table", "frame 0", "frame 1", "frame 3"]
+PARTS = [
+    "magic",
+    "versions",
+    "header",
+    "header hash",
+    "root",
+    "block one",
+    "block two",
+    "table",
+    "frame 0",
+    "frame 1",
+    "frame 3",
+]
 
 
 @pytest.mark.parametrize("encoding", ["raw", "zstd"])
@@ -107,11 +134,13 @@ def test_one_bit(native, stub, blob, tmp_path, encoding, part):
         try:
             bundle = native.Bundle(str(path))
             for name in bundle.names:
-                native.Operator(name, lambda vendor, ordinal: ((bundle,), 304)).preload("amd", 0)
+                native.Operator(name, lambda vendor, ordinal, b=bundle: ((b,), 304)).preload("amd", 0)
         except errors.AiterPrebuiltError as caught:
             error = caught
-        # The raw size and the reference of a frame that is stored raw are not used.
+        # The raw size and the reference of a frame that is stored raw are not used. Two bytes of a zstd frame's header
+        # (an unused bit, the window size) may change and the content stays the same, which its hash proves.
         unread = part == "table" and encoding == "raw" and 12 <= at % 24 < 20
+        unread = unread or (part.startswith("frame") and encoding == "zstd" and at in (4, 5))
         assert type(error) is errors.BundleDamagedError or unread, (at, error)
     assert stub.launches() == 0
 
@@ -125,7 +154,10 @@ def test_a_damaged_block_hides_no_other_operator(native, stub, blob, tmp_path):
     bundle = native.Bundle(str(path))
     assert bundle.names == ("one", "two")
     for _ in range(2):
-        with pytest.raises(errors.BundleDamagedError, match="operator 'one' is damaged.*SHA-256.*pip install --force-reinstall --no-deps aiter-prebuilt-gfx942==0.1.0"):
+        with pytest.raises(
+            errors.BundleDamagedError,
+            match=r"operator 'one' is damaged.*SHA-256.*pip install --force-reinstall --no-deps aiter-prebuilt-gfx942==0.1.0",
+        ):
             native.Operator("one", lambda vendor, ordinal: ((bundle,), 304))(X, OUT)
     native.Operator("two", lambda vendor, ordinal: ((bundle,), 304))(X, OUT)
     assert stub.launches() == 1
@@ -140,16 +172,26 @@ def test_other_versions(run, stub, blob):
     data = synthetic.bundle_bytes(ops(blob()))
     assert run(reheader(data, version.BUNDLE_FORMAT, version.RECIPE)) is None
     before = stub.launches()
-    for fmt, recipe in ((version.BUNDLE_FORMAT + 1, version.RECIPE), (version.BUNDLE_FORMAT, version.RECIPE + 1)):
+    for fmt, recipe in (
+        (version.BUNDLE_FORMAT + 1, version.RECIPE),
+        (version.BUNDLE_FORMAT, version.RECIPE + 1),
+    ):
         failure = run(reheader(data, fmt, recipe))
-        assert type(failure) is errors.BundleVersionError and f"bundle format {fmt} and recipe version {recipe}" in str(failure)
+        assert type(
+            failure
+        ) is errors.BundleVersionError and f"bundle format {fmt} and recipe version {recipe}" in str(failure)
     assert stub.launches() == before
 
 
 def rebuilt(name: str, **changes: object) -> bytes:
     """A bundle whose hashes are right and whose operator 'one' breaks a rule: fields of records replaced by name."""
     op = synthetic.encode_operator(ops(name)[0], [f"{name}-one-p", f"{name}-one-q"])
-    frames = tuple(contract.Frame(synthetic.code_object(f"{name}-one-{v}"), len(synthetic.code_object("")), bytes(32), "raw") for v in "pq")
+    frames = tuple(
+        contract.Frame(
+            synthetic.code_object(f"{name}-one-{v}"), len(synthetic.code_object("")), bytes(32), "raw"
+        )
+        for v in "pq"
+    )
 
     def patched(value, path: str):
         if isinstance(value, tuple) and value and hasattr(value[0], "__dataclass_fields__"):
@@ -158,7 +200,9 @@ def rebuilt(name: str, **changes: object) -> bytes:
             return value
         prefix = type(value).__name__ + "."
         fields = {f: patched(getattr(value, f), path) for f in value.__dataclass_fields__}
-        fields.update({key.removeprefix(prefix): new for key, new in changes.items() if key.startswith(prefix)})
+        fields.update(
+            {key.removeprefix(prefix): new for key, new in changes.items() if key.startswith(prefix)}
+        )
         return type(value)(**fields)
 
     return contract.encode(synthetic.root(), (patched(op, ""),), frames)
@@ -214,7 +258,9 @@ RULES = [
 ]
 
 
-@pytest.mark.parametrize(("changes", "words"), RULES, ids=[next(iter(c)) + f"-{i}" for i, (c, _) in enumerate(RULES)])
+@pytest.mark.parametrize(
+    ("changes", "words"), RULES, ids=[next(iter(c)) + f"-{i}" for i, (c, _) in enumerate(RULES)]
+)
 def test_a_rule_of_the_format_broken_with_good_hashes(run, stub, blob, changes, words):
     failure = run(rebuilt(blob(), **changes))
     assert type(failure) is errors.BundleDamagedError and words in failure.found, failure

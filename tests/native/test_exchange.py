@@ -18,7 +18,14 @@ X = 0x7F0000000100
 @pytest.fixture
 def op(serve, blob):
     step = S("k", ["ptr x", "i64 M", "i64 s", "f32 eps"], ["M"])
-    return serve(Op("o", [T("x", "bf16", ["M", "N"], ["s", "1"])], [A("eps", "float", "1")], recipes=[R(steps=[step], blob=blob())]))
+    return serve(
+        Op(
+            "o",
+            [T("x", "bf16", ["M", "N"], ["s", "1"])],
+            [A("eps", "float", "1")],
+            recipes=[R(steps=[step], blob=blob())],
+        )
+    )
 
 
 def test_the_exchange_api_and_its_stream(op, stub):
@@ -39,8 +46,10 @@ def test_a_table_without_borrow_uses_the_managed_tensor_and_gives_it_back(op, st
     freed = []
 
     def export(tensor, out):
-        managed = exchange.Managed(1, 3, None, exchange.DELETER(lambda m: freed.append(m)), 0)
-        ctypes.memmove(ctypes.byref(managed.tensor), ctypes.byref(tensor.tensor), ctypes.sizeof(exchange.Tensor))
+        managed = exchange.Managed(1, 3, None, exchange.DELETER(freed.append), 0)
+        ctypes.memmove(
+            ctypes.byref(managed.tensor), ctypes.byref(tensor.tensor), ctypes.sizeof(exchange.Tensor)
+        )
         exchange._KEEP.append(managed)
         out[0] = ctypes.pointer(managed)
         return 0
@@ -51,7 +60,9 @@ def test_a_table_without_borrow_uses_the_managed_tensor_and_gives_it_back(op, st
 
 
 def test_an_older_table_behind_a_newer_one(op, stub):
-    newer = exchange.table(lambda *_: pytest.fail("this major version is unknown"), major=2, previous=exchange.table())
+    newer = exchange.table(
+        lambda *_: pytest.fail("this major version is unknown"), major=2, previous=exchange.table()
+    )
     op(exchange.exposing(newer)(X, "bf16", (4, 8)))
     only_newer = exchange.table(lambda *_: pytest.fail("this major version is unknown"), major=2)
     with pytest.raises(errors.ArgumentKindError, match="tensor"):
@@ -71,7 +82,14 @@ def test_workspace_from_the_framework_of_the_tensors(serve, stub, blob):
         if prototype[0].shape[0] > 4096:
             set_error(context, b"MemoryError", b"out of made-up memory")
             return -1
-        managed = exchange.Managed(1, 3, None, exchange.DELETER(lambda m: freed.append(1)), 0, exchange.Tensor(base + (prototype[0].shape[0] == 20)))
+        managed = exchange.Managed(
+            1,
+            3,
+            None,
+            exchange.DELETER(lambda m: freed.append(1)),
+            0,
+            exchange.Tensor(base + (prototype[0].shape[0] == 20)),
+        )
         exchange._KEEP.append(managed)
         out[0] = ctypes.pointer(managed)
         return 0
@@ -88,7 +106,9 @@ def test_workspace_from_the_framework_of_the_tensors(serve, stub, blob):
         op(kind(X, "f32", (5,)))
     assert stub.launches() == 1 and len(freed) == 2
     op(kind(X, "f32", (16,)), stream=0x10)
-    assert stub.mallocs() == 1 and len(asked) == 3, "a stream that the framework does not know takes the driver's allocator"
+    assert stub.mallocs() == 1 and len(asked) == 3, (
+        "a stream that the framework does not know takes the driver's allocator"
+    )
 
 
 def test_cpu_and_null_tensors_are_refused_warm_and_cold(op, stub):
@@ -122,7 +142,11 @@ class Array:
             raise TypeError("unexpected keyword max_version")
 
         class Legacy(ctypes.Structure):
-            _fields_ = [("tensor", exchange.Tensor), ("context", ctypes.c_void_p), ("deleter", ctypes.c_void_p)]
+            _fields_ = [
+                ("tensor", exchange.Tensor),
+                ("context", ctypes.c_void_p),
+                ("deleter", ctypes.c_void_p),
+            ]
 
         managed = Legacy(self.tensor.tensor)
         exchange._KEEP.append(managed)
@@ -168,7 +192,11 @@ def test_torch_without_the_exchange_api(op, stub, monkeypatch):
     import sys
     import types
 
-    torch, cuda, version = types.ModuleType("torch"), types.ModuleType("torch.cuda"), types.ModuleType("torch.version")
+    torch, cuda, version = (
+        types.ModuleType("torch"),
+        types.ModuleType("torch.cuda"),
+        types.ModuleType("torch.version"),
+    )
     cuda.current_stream = lambda ordinal: types.SimpleNamespace(cuda_stream=0x99 + ordinal)
     version.hip = "6.4"
     torch.cuda, torch.version = cuda, version

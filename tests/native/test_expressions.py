@@ -59,7 +59,11 @@ def random_program(rng: random.Random) -> bytes:
         kind = rng.random()
         if depth < 2 or kind < 0.35:
             value = rng.choice(EDGES)
-            code += struct.pack("<Bq", 2, value) if rng.random() < 0.5 else struct.pack("<BH", 3, rng.randrange(5))
+            code += (
+                struct.pack("<Bq", 2, value)
+                if rng.random() < 0.5
+                else struct.pack("<BH", 3, rng.randrange(5))
+            )
             depth += 1
         elif kind < 0.75:
             code += bytes([rng.choice([*range(0x10, 0x18), *range(0x20, 0x26)])])
@@ -92,8 +96,13 @@ def test_random_programs_end_alike_in_both(native, seed):
 def test_random_bytes_end_alike_in_both(native, seed):
     rng = random.Random(seed)
     for _ in range(1500):
-        code = bytes(rng.choice(range(0x34)) if rng.random() < 0.9 else rng.randrange(256) for _ in range(rng.randrange(1, 16)))
-        assert outcome(native.evaluate, code, [1, 2, 3, 4, 5]) == outcome(expression.evaluate, code, [1, 2, 3, 4, 5]), code.hex()
+        code = bytes(
+            rng.choice(range(0x34)) if rng.random() < 0.9 else rng.randrange(256)
+            for _ in range(rng.randrange(1, 16))
+        )
+        assert outcome(native.evaluate, code, [1, 2, 3, 4, 5]) == outcome(
+            expression.evaluate, code, [1, 2, 3, 4, 5]
+        ), code.hex()
 
 
 def test_evaluate_refuses_what_it_cannot_take(native):

@@ -15,24 +15,57 @@ X, OUT, RES = 0x7F0000000100, 0x7F0000200000, 0x7F0000400000
 
 def norm(blob: str, **changes: object) -> Op:
     """out, x [*M, N] with row strides, an optional residual, eps, flag, mode."""
-    step = S("norm_kernel", ["ptr out", "ptr x", "ptr res", "i32 N", "i64 row", "f32 eps", "i32 flag", "i32 mode", "f64 eps", "ptr null"], ["M", "cdiv(N, BLOCK)"])
-    fields: dict[str, object] = dict(
-        name="norm",
-        tensors=[
+    step = S(
+        "norm_kernel",
+        [
+            "ptr out",
+            "ptr x",
+            "ptr res",
+            "i32 N",
+            "i64 row",
+            "f32 eps",
+            "i32 flag",
+            "i32 mode",
+            "f64 eps",
+            "ptr null",
+        ],
+        ["M", "cdiv(N, BLOCK)"],
+    )
+    fields: dict[str, object] = {
+        "name": "norm",
+        "tensors": [
             T("out", "T", ["*M", "N"], ["out_row", "1"], role="out"),
             T("x", "T", ["*M", "N"], ["row", "1"], align=4),
             T("res", "T", ["*M", "N"], optional=True),
         ],
-        attributes=[A("eps", "float"), A("flag", "bool", "false"), A("mode", "enum", "fast", ("slow", "fast")), A("k", "int", "-3")],
-        types={"T": ["bf16", "f16"]},
-        recipes=[R(variant=t, types=(t,), steps=[step], constants={"BLOCK": 256}, blob=blob) for t in ("bf16", "f16")],
-    )
+        "attributes": [
+            A("eps", "float"),
+            A("flag", "bool", "false"),
+            A("mode", "enum", "fast", ("slow", "fast")),
+            A("k", "int", "-3"),
+        ],
+        "types": {"T": ["bf16", "f16"]},
+        "recipes": [
+            R(variant=t, types=(t,), steps=[step], constants={"BLOCK": 256}, blob=blob)
+            for t in ("bf16", "f16")
+        ],
+    }
     return Op(**{**fields, **changes})  # type: ignore[arg-type]
 
 
 def test_arguments_lie_where_the_c_abi_puts_them(serve, stub, blob):
     op = serve(norm(blob()))
-    assert op(raw(OUT, "bf16", (2, 3, 300), (900, 300, 1)), raw(X, "bf16", (2, 3, 300)), None, 1e-5, True, "slow") is None
+    assert (
+        op(
+            raw(OUT, "bf16", (2, 3, 300), (900, 300, 1)),
+            raw(X, "bf16", (2, 3, 300)),
+            None,
+            1e-5,
+            True,
+            "slow",
+        )
+        is None
+    )
     launch = stub.launch()
     assert stub.launches() == 1 and launch.symbol == b"norm_kernel"
     assert list(launch.grid) == [6, 2, 1] and list(launch.block) == [256, 1, 1]
@@ -84,7 +117,12 @@ def test_steps_run_in_order_over_one_workspace(serve, stub, blob):
 
 def test_nvidia_gets_its_end_mark_context_and_shared_memory(serve, stub, blob):
     step = S("k", ["ptr x"], lds="N")
-    op = serve(Op("cuda", [T("x", "u8", ["N"])], recipes=[R(steps=[step], blob=blob())]), vendor=1, target="sm_90", lds_bytes=232448)
+    op = serve(
+        Op("cuda", [T("x", "u8", ["N"])], recipes=[R(steps=[step], blob=blob())]),
+        vendor=1,
+        target="sm_90",
+        lds_bytes=232448,
+    )
     op(raw(X, "u8", (40000,), device=("nvidia", 0)))
     assert stub.launch().end_mark == 0 and stub.attributes() == 0
     op(raw(X, "u8", (100000,), device=("nvidia", 0)))
@@ -94,7 +132,9 @@ def test_nvidia_gets_its_end_mark_context_and_shared_memory(serve, stub, blob):
 def test_driver_refusals_have_the_drivers_own_name(serve, stub, blob):
     op = serve(norm(blob()))
     stub.fault("launch", 209)
-    with pytest.raises(errors.LaunchError, match=r"hipModuleLaunchKernel answered hipErrorNoBinaryForGpu \(209\).*5 x 1 x 1"):
+    with pytest.raises(
+        errors.LaunchError, match=r"hipModuleLaunchKernel answered hipErrorNoBinaryForGpu \(209\).*5 x 1 x 1"
+    ):
         op(raw(OUT, "f16", (5, 64)), raw(X, "f16", (5, 64)), None, 0.5)
     stub.fault("launch", 0)
     op(raw(OUT, "f16", (5, 64)), raw(X, "f16", (5, 64)), None, 0.5)
@@ -102,7 +142,13 @@ def test_driver_refusals_have_the_drivers_own_name(serve, stub, blob):
 
 
 def test_workspace_failure_launches_nothing(serve, stub, blob):
-    op = serve(Op("scratch", [T("x", "f32", ["N"])], recipes=[R(workspace="N", steps=[S(args=["ptr workspace"])], blob=blob())]))
+    op = serve(
+        Op(
+            "scratch",
+            [T("x", "f32", ["N"])],
+            recipes=[R(workspace="N", steps=[S(args=["ptr workspace"])], blob=blob())],
+        )
+    )
     stub.fault("malloc", 2)
     with pytest.raises(errors.LaunchError, match="allocating 64 bytes of workspace for scratch"):
         op(raw(X, "f32", (64,)))
@@ -113,7 +159,14 @@ def test_workspace_failure_launches_nothing(serve, stub, blob):
 
 
 def test_values_that_do_not_fit_are_refused(serve, stub, blob):
-    op = serve(Op("wide", [T("x", "u8", ["N"], ["s"])], [A("k", "int")], recipes=[R(steps=[S(args=["i32 k * 2"])], blob=blob())]))
+    op = serve(
+        Op(
+            "wide",
+            [T("x", "u8", ["N"], ["s"])],
+            [A("k", "int")],
+            recipes=[R(steps=[S(args=["i32 k * 2"])], blob=blob())],
+        )
+    )
     x = raw(X, "u8", (4,), (1,))
     op(x, 2**31 - 1)
     assert struct.unpack("<I", stub.kernargs()) == (2**32 - 2,)

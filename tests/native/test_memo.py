@@ -25,7 +25,15 @@ def spec(blob: str) -> Op:
         [A("k", "int", "0"), A("eps", "float", "0")],
         types={"T": ["bf16", "f32"]},
         recipes=[
-            R(variant=f"{t}-{v}", types=(t,), constants={"V": v}, steps=[step], cost=f"{-v}", when=[f"aligned(x, {v * 2})", f"N % {v} == 0 and row % {v} == 0"] if v > 1 else [], blob=blob)
+            R(
+                variant=f"{t}-{v}",
+                types=(t,),
+                constants={"V": v},
+                steps=[step],
+                cost=f"{-v}",
+                when=[f"aligned(x, {v * 2})", f"N % {v} == 0 and row % {v} == 0"] if v > 1 else [],
+                blob=blob,
+            )
             for t in ("bf16", "f32")
             for v in (8, 1)
         ],
@@ -38,7 +46,9 @@ def expected(x: GpuTensor, y: GpuTensor | None, k: int, eps: float) -> tuple[byt
     n, m = shape[-1], 1
     for size in shape[:-1]:
         m *= size
-    row = next((s for size, s in zip(reversed(shape[:-1]), reversed(strides[:-1]), strict=True) if size > 1), n)
+    row = next(
+        (s for size, s in zip(reversed(shape[:-1]), reversed(strides[:-1]), strict=True) if size > 1), n
+    )
     address = x.tensor.data + x.tensor.byte_offset
     v = 8 if address % 16 == 0 and n % 8 == 0 and row % 8 == 0 else 1
     kernargs = struct.pack("<QQqqqiif", address, y.tensor.data if y else 0, m, n, row, v, k, eps)
@@ -53,7 +63,13 @@ def random_call(rng: random.Random) -> tuple[GpuTensor, GpuTensor | None, int, f
     for size in reversed(lead):
         strides.insert(0, step)
         step *= size
-    x = GpuTensor(X + rng.choice([0, 16, 2, 4096]), rng.choice(["bf16", "f32"]), (*lead, n), tuple(strides), offset=rng.choice([0, 0, 4]))
+    x = GpuTensor(
+        X + rng.choice([0, 16, 2, 4096]),
+        rng.choice(["bf16", "f32"]),
+        (*lead, n),
+        tuple(strides),
+        offset=rng.choice([0, 0, 4]),
+    )
     y = GpuTensor(X + 64 * rng.randrange(1, 9), "f32", (n,)) if rng.random() < 0.5 else None
     return x, y, rng.choice([0, 5, -1]), rng.choice([0.0, 1.5])
 
@@ -102,23 +118,34 @@ def test_raw_tuples_and_exchange_tensors_share_entries(serve, stub, blob):
 def test_every_part_of_the_key_counts(serve, stub, blob):
     """One change at a time: none may be served by another's entry."""
     op = serve(spec(blob()))
-    base = dict(address=X, kind="f32", shape=(4, 8), strides=(8, 1), k=1, y=None)
+    base = {"address": X, "kind": "f32", "shape": (4, 8), "strides": (8, 1), "k": 1, "y": None}
     changes = [
-        {}, dict(address=X + 2), dict(kind="bf16"), dict(shape=(4, 16), strides=(16, 1)), dict(strides=(16, 1)), dict(shape=(2, 2, 8), strides=(16, 8, 1)),
-        dict(k=2), dict(y=GpuTensor(X, "f32", (8,))),
-    ]  # fmt: skip
+        {},
+        {"address": X + 2},
+        {"kind": "bf16"},
+        {"shape": (4, 16), "strides": (16, 1)},
+        {"strides": (16, 1)},
+        {"shape": (2, 2, 8), "strides": (16, 8, 1)},
+        {"k": 2},
+        {"y": GpuTensor(X, "f32", (8,))},
+    ]
     for change in changes:
         c = {**base, **change}
         op(GpuTensor(c["address"], c["kind"], c["shape"], c["strides"]), c["y"], c["k"])
     assert op.stats()["memo_hits"] == 0 and op.stats()["memo_size"] == len(changes)
 
 
+def two_by_alignment(multiple: int, kind: str, blob: str) -> Op:
+    """Kernel ``a`` for addresses that are a multiple, ``b`` for the others."""
+    recipes = [
+        R(variant="a", when=[f"aligned(x, {multiple})"], steps=[S("a")], blob=blob),
+        R(variant="b", steps=[S("b")], blob=blob),
+    ]
+    return Op("by_alignment", [T("x", kind, ["N"])], recipes=recipes)
+
+
 def test_a_condition_on_more_than_16_bytes_is_part_of_the_key(serve, stub, blob):
-    name = blob()
-    op = serve(
-        Op("wide", [T("x", "f32", ["N"])],
-           recipes=[R(variant="a", when=["aligned(x, 256)"], steps=[S("a")], blob=name), R(variant="b", steps=[S("b")], blob=name)])
-    )  # fmt: skip
+    op = serve(two_by_alignment(256, "f32", blob()))
     for _ in range(2):
         for offset, symbol in ((0, b"a"), (16, b"b"), (128, b"b"), (256, b"a"), (512, b"a"), (240, b"b")):
             op(GpuTensor(X + offset, "f32", (4,)))
@@ -126,11 +153,7 @@ def test_a_condition_on_more_than_16_bytes_is_part_of_the_key(serve, stub, blob)
 
 
 def test_a_condition_on_an_odd_divisor_is_part_of_the_key(serve, stub, blob):
-    name = blob()
-    op = serve(
-        Op("odd", [T("x", "u8", ["N"])],
-           recipes=[R(variant="a", when=["aligned(x, 48)"], steps=[S("a")], blob=name), R(variant="b", steps=[S("b")], blob=name)])
-    )  # fmt: skip
+    op = serve(two_by_alignment(48, "u8", blob()))
     for _ in range(2):
         for address in (48 * 1000, 48 * 1001, 48 * 1000 + 16, 48 * 1000 + 32):
             op(GpuTensor(address, "u8", (4,)))
@@ -150,7 +173,9 @@ def test_devices_do_not_share(serve, stub, blob):
 def test_too_large_for_a_key_still_works(serve, stub, blob):
     names = [f"t{i}" for i in range(40)]
     tensors = [T(name, "f32", ["*A", "B"], ["_", "_"]) for name in names]
-    op = serve(Op("many", tensors, recipes=[R(steps=[S(args=[f"ptr {name}" for name in names])], blob=blob())]))
+    op = serve(
+        Op("many", tensors, recipes=[R(steps=[S(args=[f"ptr {name}" for name in names])], blob=blob())])
+    )
     args = [GpuTensor(X + 64 * i, "f32", (1,) * 14 + (3, 4)) for i in range(40)]
     for _ in range(2):
         op(*args)

@@ -45,14 +45,20 @@ def test_variants_of_one_kernel_from_two_bundles_compete_by_cost(serve, stub, bl
 
 def test_slots_may_be_numbered_differently(serve, stub, blob):
     first = op([one("k", "a", blob(), when=["N == 99"])], ["k"])
-    second = op([R(kernel="k", variant="b", steps=[S("k_b", ["i64 N", "ptr x"])], when=["N == 8"], blob=blob())], ["k"], extra_slots=["spare1", "spare2"])
+    second = op(
+        [R(kernel="k", variant="b", steps=[S("k_b", ["i64 N", "ptr x"])], when=["N == 8"], blob=blob())],
+        ["k"],
+        extra_slots=["spare1", "spare2"],
+    )
     serve(first, second)(X)
     assert stub.launch().symbol == b"k_b" and stub.kernargs()[:8] == (8).to_bytes(8, "little")
 
 
 def test_a_tuned_row_of_the_second_bundle(serve, stub, blob):
     free = op([one("hip", "h", blob())], ["hip", "ck"])
-    full = op([one("ck", "a", blob()), one("ck", "b", blob())], ["hip", "ck"], tuned_on=["N"], tuned=[(304, 1, [8])])
+    full = op(
+        [one("ck", "a", blob()), one("ck", "b", blob())], ["hip", "ck"], tuned_on=["N"], tuned=[(304, 1, [8])]
+    )
     made = serve(free, full)
     made(X)
     assert stub.launch().symbol == b"ck_b"
@@ -69,7 +75,12 @@ def test_the_same_recipe_twice_is_a_conflict(serve, stub, blob):
 
 def test_the_same_variant_for_other_types_is_none(serve, stub, blob):
     def typed(kind: str) -> Op:
-        return Op("o", [T("x", "T", ["N"])], types={"T": ["bf16", "f16"]}, recipes=[R(types=(kind,), steps=[S(kind)], blob=blob())])
+        return Op(
+            "o",
+            [T("x", "T", ["N"])],
+            types={"T": ["bf16", "f16"]},
+            recipes=[R(types=(kind,), steps=[S(kind)], blob=blob())],
+        )
 
     made = serve(typed("bf16"), typed("f16"))
     made(raw(0x1000, "f16", (8,)))
@@ -78,7 +89,9 @@ def test_the_same_variant_for_other_types_is_none(serve, stub, blob):
 
 def test_other_signatures_are_a_conflict(serve, stub, blob):
     made = serve(op([one("k", "a", blob())], ["k"]), op([one("k", "b", blob())], ["k"], signature="o(x, y)"))
-    with pytest.raises(errors.BundleConflictError, match=r"has the signature 'o\(x\)' and .* has 'o\(x, y\)'"):
+    with pytest.raises(
+        errors.BundleConflictError, match=r"has the signature 'o\(x\)' and .* has 'o\(x, y\)'"
+    ):
         made(X)
     assert stub.launches() == 0
 

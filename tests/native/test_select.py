@@ -11,8 +11,6 @@ from native.synthetic import A, Op, R, S, T
 X = 0x7F0000000100
 
 
-
-
 @pytest.fixture
 def both(native, tmp_path, stub):
     """Explains and calls; checks that the chosen decision is what was launched."""
@@ -37,7 +35,11 @@ def both(native, tmp_path, stub):
         record = stub.launch()
         step = row["steps"][-1]
         assert step["symbol"].encode() == record.symbol and step["grid"] == list(record.grid)
-        assert step["block"] == list(record.block) and step["lds"] == record.lds and step["kernarg_size"] == record.kernarg_size
+        assert (
+            step["block"] == list(record.block)
+            and step["lds"] == record.lds
+            and step["kernarg_size"] == record.kernarg_size
+        )
         return rows, row
 
     return run
@@ -62,19 +64,27 @@ def test_order_goes_before_cost_and_cost_within_a_kernel(both, blob):
     op = Op("o", [T("x", "f32", ["N"])], recipes=recipes, kernels=["first", "late"])
     rows, row = both(op, vector(100))
     assert (row["kernel"], row["variant"], row["cost"]) == ("first", "small", 50)
-    assert [r["kernel"] for r in rows] == ["first", "first", "first", "late"] and [r["rank"] for r in rows] == [0, 0, 0, 1]
+    assert [r["kernel"] for r in rows] == ["first", "first", "first", "late"] and [
+        r["rank"] for r in rows
+    ] == [0, 0, 0, 1]
     assert "lowest cost 50" in row["reason"]
     assert [r["accepted"] for r in rows] == [True] * 4
     assert all("another stands before it" in r["reason"] for r in rows if not r["chosen"])
     assert both(op, vector(15))[1]["variant"] == "big"
     rows, row = both(op, vector(5))
     assert row["kernel"] == "late"
-    assert rows[0]["reason"] == "needs N > 10, and N = 5" and rows[0]["cost"] is None and rows[0]["steps"] == []
+    assert (
+        rows[0]["reason"] == "needs N > 10, and N = 5" and rows[0]["cost"] is None and rows[0]["steps"] == []
+    )
 
 
 def test_negative_costs_order_too(both, blob):
     name = blob()
-    op = Op("o", [T("x", "f32", ["N"])], recipes=[recipe("k", "a", name, cost="-1"), recipe("k", "b", name, cost="-N")])
+    op = Op(
+        "o",
+        [T("x", "f32", ["N"])],
+        recipes=[recipe("k", "a", name, cost="-1"), recipe("k", "b", name, cost="-N")],
+    )
     assert both(op, vector(9))[1]["variant"] == "b"
 
 
@@ -86,7 +96,15 @@ def test_tuned_row_wins_only_when_exact_and_accepted(both, blob):
         recipe("second", "c", name, cost="8"),
     ]
     tuned = [(304, 1, [64, 7]), (304, 1, [65, 7]), (256, 2, [64, 7])]
-    op = Op("o", [T("x", "f32", ["N"])], [A("k", "int")], recipes=recipes, kernels=["first", "second"], tuned_on=["N", "k"], tuned=tuned)
+    op = Op(
+        "o",
+        [T("x", "f32", ["N"])],
+        [A("k", "int")],
+        recipes=recipes,
+        kernels=["first", "second"],
+        tuned_on=["N", "k"],
+        tuned=tuned,
+    )
     rows, row = both(op, vector(64), (7,))
     assert row["variant"] == "b" and row["tuned"] and row["reason"] == "a tuned row names it"
     assert both(op, vector(64), (7,), cus=256)[1]["variant"] == "c"
@@ -99,7 +117,11 @@ def test_tuned_row_wins_only_when_exact_and_accepted(both, blob):
 
 def test_compute_units_and_alignment_in_conditions(both, blob):
     name = blob()
-    op = Op("o", [T("x", "f32", ["N"])], recipes=[recipe("k", "v4", name, when=["aligned(x, 16)"]), recipe("k", "v1", name, cost="CUS")])
+    op = Op(
+        "o",
+        [T("x", "f32", ["N"])],
+        recipes=[recipe("k", "v4", name, when=["aligned(x, 16)"]), recipe("k", "v1", name, cost="CUS")],
+    )
     assert both(op, vector(8))[1]["variant"] == "v4"
     rows, row = both(op, vector(8, X + 4), cus=80)
     assert row["variant"] == "v1" and row["cost"] == 80
@@ -127,19 +149,30 @@ def test_conditions_that_cannot_be_computed_refuse_with_the_reason(both, blob):
         (S(grid=["N * -1"]), {}, "its grid is -8, not between 0 and"),
         (S(grid=["1", "2147483648"]), {}, "its grid is 2147483648"),
         (S(grid=["N // k"]), {}, "its grid cannot be computed: division by zero"),
-        (S(block=(1024, 1, 1), grid=["4194304 * N // 8"]), {}, "its grid is 4194304, not between 0 and 4194303"),
+        (
+            S(block=(1024, 1, 1), grid=["4194304 * N // 8"]),
+            {},
+            "its grid is 4194304, not between 0 and 4194303",
+        ),
         (S(lds="65537"), {}, "its dynamic LDS is 65537, not between 0 and 65536"),
         (S(lds="8"), {"lds_static": 65529}, "its dynamic LDS is 8, not between 0 and 7"),
         (S(lds="-8"), {}, "its dynamic LDS is -8"),
         (S(block=(512, 1, 1)), {"max_threads": 256}, "512 threads, the code object allows 256"),
         (S(), {"workspace": "k - 1"}, "its workspace is -1"),
-        (S(args=["ptr workspace + 65"]), {"workspace": "64"}, "a workspace offset is 65, not between 0 and 64"),
+        (
+            S(args=["ptr workspace + 65"]),
+            {"workspace": "64"},
+            "a workspace offset is 65, not between 0 and 64",
+        ),
         (S(args=["i32 N * 1000000000"]), {}, "an integer argument is 8000000000"),
     ],
 )
 def test_what_cannot_be_launched_gives_way_to_the_next(both, blob, step, more, words):
     name = blob()
-    recipes = [R(kernel="first", variant="bad", steps=[step], blob=name, **more), recipe("second", "good", name)]
+    recipes = [
+        R(kernel="first", variant="bad", steps=[step], blob=name, **more),
+        recipe("second", "good", name),
+    ]
     op = Op("o", [T("x", "f32", ["N"])], [A("k", "int", "0")], recipes=recipes, kernels=["first", "second"])
     rows, row = both(op, vector(8))
     assert row["variant"] == "good" and words in rows[0]["reason"] and not rows[0]["accepted"]
@@ -147,7 +180,13 @@ def test_what_cannot_be_launched_gives_way_to_the_next(both, blob, step, more, w
 
 def test_no_kernel_lists_every_candidate(serve, stub, blob):
     name = blob()
-    op = serve(Op("o", [T("x", "f32", ["N"])], recipes=[recipe("k", f"v{i}", name, when=[f"N > {i * 10}"]) for i in range(3)]))
+    op = serve(
+        Op(
+            "o",
+            [T("x", "f32", ["N"])],
+            recipes=[recipe("k", f"v{i}", name, when=[f"N > {i * 10}"]) for i in range(3)],
+        )
+    )
     with pytest.raises(errors.NoKernelError) as caught:
         op(*vector(0))
     assert caught.value.reasons == tuple(f"k[v{i}]: needs N > {i * 10}, and N = 0" for i in range(3))
@@ -162,20 +201,27 @@ def test_types_that_no_kernel_combines(serve, both, stub, blob):
         recipes=[recipe("k", "v", name, types=("bf16", "i8")), recipe("k", "w", name, types=("f16", "bf16"))],
     )  # fmt: skip
     x, y = raw(X, "bf16", (8,)), raw(X, "bf16", (8,))
-    with pytest.raises(errors.ArgumentDTypeError, match="no kernel combines these types.*A=bf16,B=i8.*B is bf16"):
+    with pytest.raises(
+        errors.ArgumentDTypeError, match=r"no kernel combines these types.*A=bf16,B=i8.*B is bf16"
+    ):
         serve(spec)(x, y)
     assert stub.launches() == 0
     rows, row = both(spec, [x, raw(X, "i8", (8,))])
     assert row["types"] == {"A": "bf16", "B": "i8"} and "made for other types" in rows[1]["reason"]
-    assert both(spec, [raw(X, "f16", (8,)), None])[1]["variant"] == "w", "a variable that no tensor names fits any"
+    assert both(spec, [raw(X, "f16", (8,)), None])[1]["variant"] == "w", (
+        "a variable that no tensor names fits any"
+    )
 
 
 def test_given_and_enum_in_conditions(both, blob):
     name = blob()
-    op = Op(
-        "o", [T("x", "f32", ["N"]), T("b", "f32", ["N"], optional=True)], [A("mode", "enum", "", ("plain", "fast"))],
-        recipes=[recipe("k", "bias", name, when=["given(b)"]), recipe("k", "fast", name, when=["mode == 'fast'"]), recipe("k", "plain", name)],
-    )  # fmt: skip
+    recipes = [
+        recipe("k", "bias", name, when=["given(b)"]),
+        recipe("k", "fast", name, when=["mode == 'fast'"]),
+        recipe("k", "plain", name),
+    ]
+    tensors = [T("x", "f32", ["N"]), T("b", "f32", ["N"], optional=True)]
+    op = Op("o", tensors, [A("mode", "enum", "", ("plain", "fast"))], recipes=recipes)
     x = vector(4)[0]
     assert both(op, [x, x], ("fast",))[1]["variant"] == "bias"
     assert both(op, [x, None], ("fast",))[1]["variant"] == "fast"
@@ -186,7 +232,9 @@ def test_explain_needs_no_driver_and_reports_argument_errors(native, tmp_path):
     from native import synthetic
 
     path = tmp_path / "b.apb"
-    path.write_bytes(synthetic.bundle_bytes([Op("o", [T("x", "f32", ["N"])], recipes=[R(workspace="N * 4")])]))
+    path.write_bytes(
+        synthetic.bundle_bytes([Op("o", [T("x", "f32", ["N"])], recipes=[R(workspace="N * 4")])])
+    )
     bundle = native.Bundle(str(path))
     op = native.Operator("o", lambda vendor, ordinal: pytest.fail("explain resolves nothing"))
     (row,) = op.explain((bundle,), 1, [raw(4096, "f32", (7,), device=("amd", 99))], [])

@@ -3,7 +3,8 @@
 Every function takes `input` [..., 2 * d] (bf16 or f16) and returns [..., d] of the same dtype. The arithmetic is float64 and
 is rounded once, so a kernel may differ by the rounding of its own fp32 arithmetic: at most one unit in the last place of
 the output type, for the erf GELU 2^-22 * |gate * up| more (1 + erf cancels in the negative tail), and for the others
-2^-125 * |gate * up| (a sigmoid below the normal numbers is 0 in hardware). NaN goes through. The first half is the gate, as in AITER's `activation` module.
+2^-125 * |gate * up| (a sigmoid below the normal numbers is 0 in hardware). NaN goes through.
+The first half is the gate, as in AITER's `activation` module.
 """
 
 from __future__ import annotations

@@ -17,8 +17,8 @@ def unshuffle_weight(w: torch.Tensor) -> torch.Tensor:
 
 
 def gemm_a8w8_bpreshuffle(
-    XQ: torch.Tensor,  # noqa: N803
-    WQ: torch.Tensor,  # noqa: N803
+    XQ: torch.Tensor,
+    WQ: torch.Tensor,
     x_scale: torch.Tensor,
     w_scale: torch.Tensor,
     dtype: torch.dtype = torch.bfloat16,

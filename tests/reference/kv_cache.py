@@ -45,7 +45,9 @@ def reshape_and_cache(
     raw = torch.uint8 if key_cache.element_size() == 1 else torch.int16
     new_k = key_cache.view(raw).clone()
     new_v = value_cache.view(raw).clone()
-    v_view = new_v.view(blocks, h, block_size // x, d, x) if asm_layout else new_v.view(blocks, h, d, block_size)
+    v_view = (
+        new_v.view(blocks, h, block_size // x, d, x) if asm_layout else new_v.view(blocks, h, d, block_size)
+    )
     for token, slot in enumerate(slot_mapping.tolist()):
         if slot < 0:
             continue

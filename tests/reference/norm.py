@@ -9,7 +9,9 @@ from __future__ import annotations
 import torch
 
 
-def rms_norm(input: torch.Tensor, weight: torch.Tensor, epsilon: float, gemma_norm: bool = False) -> torch.Tensor:
+def rms_norm(
+    input: torch.Tensor, weight: torch.Tensor, epsilon: float, gemma_norm: bool = False
+) -> torch.Tensor:
     """input / sqrt(mean(input^2) + epsilon) * (weight + 1 if gemma_norm else weight), over the last dimension."""
     x = input.double()
     scale = weight.double() + (1.0 if gemma_norm else 0.0)

@@ -47,12 +47,16 @@ def test_from_the_manifests(manifest: Manifest) -> None:
 
 
 def test_ck_full_counts_ck_too(manifest: Manifest) -> None:
-    row = next(row for row in compute(manifest, "ck-full", TARGETS, None).rows if row.operator == "smoothquant_fwd")
+    row = next(
+        row for row in compute(manifest, "ck-full", TARGETS, None).rows if row.operator == "smoothquant_fwd"
+    )
     assert {backend for backend, _ in row.cells} == {"ck", "triton"}
 
 
 def test_with_bundles_only_what_was_built_counts(manifest: Manifest, tmp_path: Path) -> None:
-    operator = replace(small_operator("rms_norm"), kernels=(replace(small_operator("x").kernels[0], backend=3),))
+    operator = replace(
+        small_operator("rms_norm"), kernels=(replace(small_operator("x").kernels[0], backend=3),)
+    )
     frame = contract.Frame(blob(0), 300, hashlib.sha256(blob(0)).digest(), "raw")
     (tmp_path / "gfx942-ck-free.apb").write_bytes(contract.encode(small_root(), (operator,), (frame,)))
     table = compute(manifest, "ck-free", TARGETS, tmp_path)

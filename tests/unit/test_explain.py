@@ -23,8 +23,11 @@ def test_tensors_follow_the_symbols() -> None:
 
 def test_alignment_types_and_absence() -> None:
     operator = small_operator("x")
-    second = replace(operator.tensors[1], optional=1, type_var=0, dims=(operator.tensors[1].dims[0], Dim(DIM_EXPRESSION, 0, compile_expression("N * 2", SCOPE))))  # fmt: skip
-    operator = replace(operator, tensors=(operator.tensors[0], second), type_variables=(TypeVariable("T", (7, 6)),))
+    doubled = Dim(DIM_EXPRESSION, 0, compile_expression("N * 2", SCOPE))
+    second = replace(operator.tensors[1], optional=1, type_var=0, dims=(operator.tensors[1].dims[0], doubled))
+    operator = replace(
+        operator, tensors=(operator.tensors[0], second), type_variables=(TypeVariable("T", (7, 6)),)
+    )
     tensors, _, call = describe(operator, {"M": "3", "N": "5", "T": "f16", "out.align": "4"})
     assert tensors[0][0] % 8 == 4
     assert tensors[1][1:3] == ("f16", (3, 10))

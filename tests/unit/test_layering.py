@@ -67,7 +67,10 @@ def test_the_contract_sees_only_itself_and_the_standard_library() -> None:
         if name.startswith("aiter_prebuilt.contract"):
             for seen in _imports(path, typing_only=True):
                 top = seen.split(".")[0]
-                assert top in sys.stdlib_module_names or seen.startswith("aiter_prebuilt.contract"), (name, seen)
+                assert top in sys.stdlib_module_names or seen.startswith("aiter_prebuilt.contract"), (
+                    name,
+                    seen,
+                )
 
 
 def test_the_runtime_imports_nothing_outside_the_standard_library() -> None:
@@ -78,7 +81,10 @@ def test_the_runtime_imports_nothing_outside_the_standard_library() -> None:
             # a function that was handed a torch tensor may import torch: it is loaded already
             allowed = {"torch"} if name.startswith("aiter_prebuilt.ops.") else set()
             for seen in _imports(path, typing_only=False):
-                assert seen.split(".")[0] in {*sys.stdlib_module_names, "aiter_prebuilt", *allowed}, (name, seen)
+                assert seen.split(".")[0] in {*sys.stdlib_module_names, "aiter_prebuilt", *allowed}, (
+                    name,
+                    seen,
+                )
 
 
 def test_subprocesses_start_in_one_place() -> None:

@@ -61,7 +61,8 @@ def test_no_bundle_says_what_is_there_and_what_to_type(tmp_path: Path) -> None:
     with pytest.raises(NoBundleError) as caught:
         locate.for_target("gfx950", found, "device 3 (MI355X)")
     assert str(caught.value) == (
-        "serve device 3 (MI355X): its target is gfx950; installed bundles: gfx942 (ck-free). run: pip install 'aiter-prebuilt[gfx950]'"
+        "serve device 3 (MI355X): its target is gfx950; installed bundles: gfx942 (ck-free). "
+        "run: pip install 'aiter-prebuilt[gfx950]'"
     )
 
 

@@ -136,7 +136,8 @@ def test_shards_are_a_partition(folder: Path) -> None:
 
 def test_everything_wrong_is_said_at_once(folder: Path) -> None:
     problems = _problems(
-        folder, ('"gfx950",', '"gfx95",'), ('backend = "triton"', 'backend = "tritn"'), ("[[operators.kernels]]\nname", "[[operators.kernels]]\nnam"),
+        folder, ('"gfx950",', '"gfx95",'), ('backend = "triton"', 'backend = "tritn"'),
+        ("[[operators.kernels]]\nname", "[[operators.kernels]]\nnam"),
     )  # fmt: skip
     assert problems == [
         "manifests/norm.toml: operators[0].kernels[0].name: is missing",
@@ -203,7 +204,7 @@ def test_broken_toml_and_missing_files(folder: Path) -> None:
 
 def test_one_operator_in_two_files(folder: Path) -> None:
     (folder / "other.toml").write_text(GOOD.replace('family = "norm"', 'family = "other"'))
-    with pytest.raises(ManifestError, match="'scale' is an operator of manifests/norm.toml already"):
+    with pytest.raises(ManifestError, match=r"'scale' is an operator of manifests/norm\.toml already"):
         load(folder)
 
 

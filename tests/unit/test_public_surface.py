@@ -78,12 +78,16 @@ def test_import_loads_nothing_but_the_standard_library() -> None:
         "print(sorted({n.split('.')[0] for n in set(sys.modules) - before} - set(sys.stdlib_module_names)))"
     )
     command = [sys.executable, "-c", code]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, env={"PYTHONPATH": str(ROOT / "src")})
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=True, env={"PYTHONPATH": str(ROOT / "src")}
+    )
     assert done.stdout.strip() == "['aiter_prebuilt']"
 
 
 def test_every_error_has_three_parts_and_a_text() -> None:
-    classes = [value for value in vars(errors).values() if inspect.isclass(value) and issubclass(value, Exception)]
+    classes = [
+        value for value in vars(errors).values() if inspect.isclass(value) and issubclass(value, Exception)
+    ]
     assert len(classes) > 20
     for kind in classes:
         error = kind("asked", "found", "fix")
@@ -95,5 +99,9 @@ def test_every_error_has_three_parts_and_a_text() -> None:
 
 
 def test_argument_errors_are_the_builtin_ones_too() -> None:
-    assert issubclass(errors.ArgumentDTypeError, TypeError) and issubclass(errors.ArgumentShapeError, ValueError)
-    assert issubclass(errors.UnsupportedError, NotImplementedError) and issubclass(errors.NativeError, ImportError)
+    assert issubclass(errors.ArgumentDTypeError, TypeError) and issubclass(
+        errors.ArgumentShapeError, ValueError
+    )
+    assert issubclass(errors.UnsupportedError, NotImplementedError) and issubclass(
+        errors.NativeError, ImportError
+    )

@@ -31,8 +31,19 @@ BOTH = pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=["b
 @pytest.mark.skipif(CHILD, reason="this is the child")
 def test_all_in_a_child() -> None:
     env = {**os.environ, "TRITON_INTERPRET": "1", "PYTEST_ADDOPTS": "", "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", str(Path(__file__).resolve())]
-    done = subprocess.run(command, env=env, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-x",
+        "-p",
+        "no:cacheprovider",
+        str(Path(__file__).resolve()),
+    ]
+    done = subprocess.run(
+        command, env=env, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False
+    )
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
     assert " passed" in done.stdout
 
@@ -50,7 +61,11 @@ def mended_interpreter(monkeypatch: pytest.MonkeyPatch) -> None:
     import triton.language as tl
     from triton.runtime import interpreter
 
-    types = {tl.bfloat16: torch.bfloat16, tl.float8e4nv: torch.float8_e4m3fn, tl.float8e4b8: torch.float8_e4m3fnuz}
+    types = {
+        tl.bfloat16: torch.bfloat16,
+        tl.float8e4nv: torch.float8_e4m3fn,
+        tl.float8e4b8: torch.float8_e4m3fnuz,
+    }
     convert, dot = interpreter._convert_float, interpreter.InterpreterBuilder.create_dot
 
     def round_even(data: Any, source: Any, target: Any, mode: Any) -> Any:
@@ -109,7 +124,9 @@ def close(actual: torch.Tensor, expected: torch.Tensor, ulps: float = 1.01) -> N
 
 @child_only
 @BOTH
-@pytest.mark.parametrize(("m", "n", "rows", "block"), [(1, 1, 1, 16), (5, 33, 4, 64), (3, 130, 1, 256), (4, 515, 0, 128)])
+@pytest.mark.parametrize(
+    ("m", "n", "rows", "block"), [(1, 1, 1, 16), (5, 33, 4, 64), (3, 130, 1, 256), (4, 515, 0, 128)]
+)
 def test_rms_norm(dtype: torch.dtype, m: int, n: int, rows: int, block: int) -> None:
     kernels, reference = load("csrc/kernels/triton/norm.py"), load("tests/reference/norm.py")
     torch.manual_seed(m + n)
@@ -147,7 +164,9 @@ def test_rmsnorm_add(dtype: torch.dtype, gemma: int, m: int, n: int, rows: int, 
 
 @child_only
 @BOTH
-@pytest.mark.parametrize("code", [torch.int8, torch.float8_e4m3fn, torch.float8_e4m3fnuz], ids=["i8", "e4m3fn", "e4m3fnuz"])
+@pytest.mark.parametrize(
+    "code", [torch.int8, torch.float8_e4m3fn, torch.float8_e4m3fnuz], ids=["i8", "e4m3fn", "e4m3fnuz"]
+)
 @pytest.mark.parametrize(("m", "n", "rows", "block"), [(6, 33, 4, 64), (4, 130, 1, 256), (5, 515, 0, 128)])
 def test_smoothquant(dtype: torch.dtype, code: torch.dtype, m: int, n: int, rows: int, block: int) -> None:
     kernels, reference = load("csrc/kernels/triton/quant.py"), load("tests/reference/quant.py")
@@ -179,8 +198,13 @@ def gemm_error(a: torch.Tensor, b: torch.Tensor, out: torch.Tensor, expected: to
 @child_only
 @BOTH
 @pytest.mark.parametrize("out_dtype", [None, torch.float32], ids=["same", "f32"])
-@pytest.mark.parametrize(("m", "n", "k", "even", "bias"), [(1, 1, 1, 0, 1), (33, 37, 45, 0, 1), (50, 70, 96, 1, 0), (17, 16, 0, 0, 1)])
-def test_gemm(dtype: torch.dtype, out_dtype: torch.dtype | None, m: int, n: int, k: int, even: int, bias: int) -> None:
+@pytest.mark.parametrize(
+    ("m", "n", "k", "even", "bias"),
+    [(1, 1, 1, 0, 1), (33, 37, 45, 0, 1), (50, 70, 96, 1, 0), (17, 16, 0, 0, 1)],
+)
+def test_gemm(
+    dtype: torch.dtype, out_dtype: torch.dtype | None, m: int, n: int, k: int, even: int, bias: int
+) -> None:
     kernels, reference = load("csrc/kernels/triton/gemm.py"), load("tests/reference/gemm.py")
     torch.manual_seed(m + n + k)
     a, b, extra = strided(m, k, dtype), strided(n, k, dtype), torch.randn(n).to(dtype)
@@ -199,11 +223,18 @@ def test_gemm(dtype: torch.dtype, out_dtype: torch.dtype | None, m: int, n: int,
 def test_gemm_splitk(dtype: torch.dtype, m: int, n: int, k: int, splitk: int) -> None:
     kernels, reference = load("csrc/kernels/triton/gemm.py"), load("tests/reference/gemm.py")
     torch.manual_seed(m + n + k)
-    a, b, extra, out = strided(m, k, dtype), strided(n, k, dtype), torch.randn(n).to(dtype), Poisoned(m, n, dtype)
+    a, b, extra, out = (
+        strided(m, k, dtype),
+        strided(n, k, dtype),
+        torch.randn(n).to(dtype),
+        Poisoned(m, n, dtype),
+    )
     partial = Poisoned(splitk * m, n, torch.float32, 0)
     constants = {"BM": 16, "BN": 32, "BK": 32, "GROUP_M": 4, "XCDS": 8, "EVEN": 0}
     grid = (-(-m // 16) * -(-n // 32), splitk)
-    kernels.gemm_a16w16_splitk_kernel[grid](partial.view, a, b, m, n, k, a.stride(0), b.stride(0), splitk, **constants)
+    kernels.gemm_a16w16_splitk_kernel[grid](
+        partial.view, a, b, m, n, k, a.stride(0), b.stride(0), splitk, **constants
+    )
     partial.check()
     sizes = (m, n, out.view.stride(0), splitk, 1)
     kernels.splitk_reduce_kernel[(m * -(-n // 16),)](out.view, partial.view, extra, *sizes, BLOCK=16, EVEN=0)
@@ -226,7 +257,16 @@ ATTENTION = [  # b, sq, sk, hq, hk, d, pack, causal
 @pytest.mark.parametrize("scale", [0.125, -0.3])
 @pytest.mark.parametrize(("b", "sq", "sk", "hq", "hk", "d", "pack", "causal"), ATTENTION)
 def test_attention(
-    dtype: torch.dtype, scale: float, b: int, sq: int, sk: int, hq: int, hk: int, d: int, pack: int, causal: int
+    dtype: torch.dtype,
+    scale: float,
+    b: int,
+    sq: int,
+    sk: int,
+    hq: int,
+    hk: int,
+    d: int,
+    pack: int,
+    causal: int,
 ) -> None:
     kernels, reference = load("csrc/kernels/triton/attention.py"), load("tests/reference/attention.py")
     torch.manual_seed(sq + sk)
@@ -234,7 +274,15 @@ def test_attention(
     out, lse = Poisoned(b * sq * hq, d, dtype, 0), Poisoned(b * hq * sq, 1, torch.float32, 0)
     view = out.view.view(b, sq, hq, d)
     strides = [stride for tensor in (view, q, k, v) for stride in tensor.stride()[:3]]
-    constants = {"HEAD": d, "BM": 16, "BN": 16, "CAUSAL": causal, "AWAY": int(d == 128), "XCDS": 8, "EVEN": int(sq == sk)}
+    constants = {
+        "HEAD": d,
+        "BM": 16,
+        "BN": 16,
+        "CAUSAL": causal,
+        "AWAY": int(d == 128),
+        "XCDS": 8,
+        "EVEN": int(sq == sk),
+    }
     grid = (-(-sq * pack // 16) * (hq // pack) * b,)
     sizes = (b, hq, hk, sq, sk, pack, 1)
     kernels.flash_attn_fwd_kernel[grid](view, q, k, v, lse.view, *sizes, *strides, scale, **constants)

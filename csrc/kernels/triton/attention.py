@@ -54,7 +54,7 @@ def _renumber(pid, count, XCDS: tl.constexpr):
 
 @triton.jit
 def _to_storage(p, like, AWAY: tl.constexpr):
-    """p >= 0 in the type of `like`."""
+    """P >= 0 in the type of `like`."""
     if AWAY and like.dtype == tl.bfloat16:
         # gfx942 has no fp32 to bf16 conversion; the general one takes five instructions an element.
         # p is never negative, so half a unit and a shift round it to nearest, ties away from zero,
@@ -198,10 +198,42 @@ def flash_attn_fwd_kernel(
         end = SK
         limit = tl.full([BM], SK - 1, tl.int32)
     acc, total, peak = _attend(
-        acc, total, peak, qt, k, v, limit, 0, whole, SK - 1, k_stride_s, v_stride_s, scale, HEAD, BN, False, AWAY
+        acc,
+        total,
+        peak,
+        qt,
+        k,
+        v,
+        limit,
+        0,
+        whole,
+        SK - 1,
+        k_stride_s,
+        v_stride_s,
+        scale,
+        HEAD,
+        BN,
+        False,
+        AWAY,
     )
     acc, total, peak = _attend(
-        acc, total, peak, qt, k, v, limit, whole, end, SK - 1, k_stride_s, v_stride_s, scale, HEAD, BN, True, AWAY
+        acc,
+        total,
+        peak,
+        qt,
+        k,
+        v,
+        limit,
+        whole,
+        end,
+        SK - 1,
+        k_stride_s,
+        v_stride_s,
+        scale,
+        HEAD,
+        BN,
+        True,
+        AWAY,
     )
 
     seen = peak > float("-inf")

@@ -94,7 +94,7 @@ def _accumulate(
     a += k_begin
     b += k_begin
     whole = (k_end - k_begin) // BK
-    for _ in range(0, whole):
+    for _ in range(whole):
         acc = tl.dot(tl.load(a + off_a), tl.load(b + off_b), acc)
         a += BK
         b += BK
@@ -226,7 +226,7 @@ def splitk_reduce_kernel(
     partial = _fp32(partial, EVEN) + row * N
     step = M.to(tl.int64) * N
     acc = tl.zeros([BLOCK], tl.float32)
-    for _ in range(0, splitk):
+    for _ in range(splitk):
         acc += tl.load(partial + col, mask=mask, other=0.0)
         partial += step
     acc += tl.load(bias + col, mask=col < N * has_bias, other=0.0).to(tl.float32)

@@ -25,7 +25,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     """Print the report; 0 when every GPU has a bundle and there is one, 1 when a GPU lacks its bundle or something is
-    broken, 2 when there is no GPU."""
+    broken, 2 when there is no GPU.
+    """
     report = examine()
     if options.json:
         print_json("doctor", report)
@@ -49,8 +50,12 @@ def examine() -> dict[str, Any]:
     for driver in drivers:
         problems += driver.problems
         for facts in driver.devices:
-            serving = [bundle["file"] for bundle in bundles if bundle["target"] == facts.target and bundle["ok"]]
-            if not serving and not (facts.vendor == "nvidia" and any(b["target"].startswith("gfx") for b in bundles)):
+            serving = [
+                bundle["file"] for bundle in bundles if bundle["target"] == facts.target and bundle["ok"]
+            ]
+            if not serving and not (
+                facts.vendor == "nvidia" and any(b["target"].startswith("gfx") for b in bundles)
+            ):
                 extra = locate.extra_of(facts.target)
                 problems.append(f"{facts} has no bundle: pip install 'aiter-prebuilt[{extra}]'")
             devices.append({**asdict(facts), "features": sorted(facts.features), "bundles": serving})
@@ -62,7 +67,8 @@ def examine() -> dict[str, Any]:
         "torch": _torch(),
         "environment": {name: os.environ[name] for name in _VARIABLES if name in os.environ},
         "drivers": [
-            {"vendor": driver.vendor, "path": driver.path, "version": driver.version, "error": driver.error} for driver in drivers
+            {"vendor": driver.vendor, "path": driver.path, "version": driver.version, "error": driver.error}
+            for driver in drivers
         ],
         "devices": devices,
         "bundles": bundles,
@@ -74,7 +80,12 @@ def examine() -> dict[str, Any]:
 def _bundles(problems: list[str]) -> list[dict[str, Any]]:
     rows = []
     for bundle in locate.installed():
-        row: dict[str, Any] = {"file": bundle.path, "target": bundle.target, "profile": bundle.profile, "ok": True}
+        row: dict[str, Any] = {
+            "file": bundle.path,
+            "target": bundle.target,
+            "profile": bundle.profile,
+            "ok": True,
+        }
         try:
             opened = locate.open_bundle(bundle)
             row.update(version=opened.version, distribution=opened.distribution, operators=len(opened.names))
@@ -88,7 +99,9 @@ def _bundles(problems: list[str]) -> list[dict[str, Any]]:
             problems.append(str(error))
         rows.append(row)
     if not rows:
-        problems.append("no bundle is installed: pip install 'aiter-prebuilt[gfx942]' or 'aiter-prebuilt[gfx950]'")
+        problems.append(
+            "no bundle is installed: pip install 'aiter-prebuilt[gfx942]' or 'aiter-prebuilt[gfx950]'"
+        )
     return rows
 
 
@@ -116,11 +129,18 @@ def _print(report: dict[str, Any]) -> None:
         print(f"driver {driver['vendor']}: {state}")
     for facts in report["devices"]:
         serving = ", ".join(facts["bundles"]) or "no bundle"
-        print(f"device {facts['vendor']}:{facts['ordinal']}: {facts['name']}, {facts['arch']}, {facts['compute_units']} CUs: {serving}")
+        print(
+            f"device {facts['vendor']}:{facts['ordinal']}: {facts['name']}, {facts['arch']}, "
+            f"{facts['compute_units']} CUs: {serving}"
+        )
     if not report["devices"]:
         print("no GPU here: bundles can be listed, explained and verified, nothing can be executed")
     for bundle in report["bundles"]:
-        state = f"{bundle['operators']} operators, version {bundle['version']}" if bundle["ok"] else bundle["problem"]
+        state = (
+            f"{bundle['operators']} operators, version {bundle['version']}"
+            if bundle["ok"]
+            else bundle["problem"]
+        )
         print(f"bundle {bundle['target']} ({bundle['profile']}): {state}")
     for problem in report["problems"]:
         print(f"problem: {problem}")

@@ -17,7 +17,9 @@ HELP = "why this kernel, or why none: every candidate with its verdict and cost"
 def configure(parser: argparse.ArgumentParser) -> None:
     """Arguments of the verb."""
     parser.add_argument("operator", help="gemm_a16w16, for example")
-    parser.add_argument("call", nargs="*", metavar="SYMBOL=VALUE", help="M=17 N=4096 K=4096 T=f16 bias=none out.align=2")
+    parser.add_argument(
+        "call", nargs="*", metavar="SYMBOL=VALUE", help="M=17 N=4096 K=4096 T=f16 bias=none out.align=2"
+    )
     parser.add_argument("--target", help="gfx942, gfx950 or sm_90; the first device's when left out")
     parser.add_argument("--cus", type=int, help="compute units; the target's usual number when left out")
     parser.add_argument("--all", action="store_true", help="also candidates for other types")
@@ -29,7 +31,9 @@ def execute(options: argparse.Namespace) -> int:
     for text in options.call:
         name, equals, value = text.partition("=")
         if not equals:
-            raise ArgumentError(f"explain with {text!r}", "not of the form SYMBOL=VALUE", "write M=17, for example")
+            raise ArgumentError(
+                f"explain with {text!r}", "not of the form SYMBOL=VALUE", "write M=17, for example"
+            )
         settings[name] = value
     found = explain(options.operator, settings, options.target or _target(), options.cus)
     chosen = next((decision for decision in found.decisions if decision["chosen"]), None)
@@ -47,25 +51,44 @@ def _target() -> str:
     targets = sorted({bundle.target for bundle in locate.installed()})
     if len(targets) == 1:
         return targets[0]
-    raise ArgumentError("explain without --target", f"no device here and bundles for {', '.join(targets) or 'nothing'}", "add --target gfx950")
+    raise ArgumentError(
+        "explain without --target",
+        f"no device here and bundles for {', '.join(targets) or 'nothing'}",
+        "add --target gfx950",
+    )
 
 
 def _print(found: Explanation, chosen: dict[str, Any] | None, everything: bool) -> None:
-    symbols = " ".join(f"{name}={value}" for name, value in {**found.call["types"], **found.call["symbols"]}.items())
+    symbols = " ".join(
+        f"{name}={value}" for name, value in {**found.call["types"], **found.call["symbols"]}.items()
+    )
     print(f"{found.operator} on {found.target} with {found.cus} compute units: {symbols}")
     rows = []
     for decision in found.decisions:
-        if not everything and decision["reason"].startswith("types"):
+        if not everything and decision["reason"].startswith("made for other types"):
             continue
         verdict = "chosen" if decision["chosen"] else ("accepted" if decision["accepted"] else "refused")
         cost = "" if decision["cost"] is None else decision["cost"]
-        rows.append((decision["rank"], decision["kernel"], decision["backend"], decision["variant"], verdict, cost, decision["reason"]))
+        rows.append(
+            (
+                decision["rank"],
+                decision["kernel"],
+                decision["backend"],
+                decision["variant"],
+                verdict,
+                cost,
+                decision["reason"],
+            )
+        )
     print_table(["order", "kernel", "backend", "variant", "verdict", "cost", "reason"], rows)
     if chosen is None:
         print("no kernel fits")
         return
     for step in chosen["steps"]:
         grid, block = "x".join(map(str, step["grid"])), "x".join(map(str, step["block"]))
-        print(f"launch {step['symbol']} ({step['entry']}): grid {grid}, block {block}, LDS {step['lds']}, sha256 {step['sha256'][:16]}")
+        print(
+            f"launch {step['symbol']} ({step['entry']}): grid {grid}, block {block}, LDS {step['lds']}, "
+            f"sha256 {step['sha256'][:16]}"
+        )
     if chosen["workspace"]:
         print(f"workspace {chosen['workspace']} bytes")

@@ -67,6 +67,8 @@ def _rows(installed: locate.InstalledBundle, options: argparse.Namespace) -> lis
                 )
     except FormatError as error:
         raise BundleDamagedError(
-            f"list {installed.path}", str(error), f"run: pip install --force-reinstall 'aiter-prebuilt[{installed.extra}]'"
+            f"list {installed.path}",
+            str(error),
+            f"run: pip install --force-reinstall 'aiter-prebuilt[{installed.extra}]'",
         ) from error
     return rows

@@ -11,7 +11,9 @@ JSON_VERSION: Final = 1
 
 def print_json(verb: str, value: dict[str, Any]) -> None:
     """One JSON document with a version and the verb that made it."""
-    print(json.dumps({"version": JSON_VERSION, "verb": verb, **value}, indent=1, sort_keys=False, default=str))
+    print(
+        json.dumps({"version": JSON_VERSION, "verb": verb, **value}, indent=1, sort_keys=False, default=str)
+    )
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:

@@ -23,7 +23,9 @@ def execute(options: argparse.Namespace) -> int:
     verdicts = [verify(bundle) for bundle in bundles]
     ok = bool(verdicts) and all(verdict.ok for verdict in verdicts)
     if options.json:
-        print_json("verify", {"ok": ok, "bundles": [{**asdict(verdict), "ok": verdict.ok} for verdict in verdicts]})
+        print_json(
+            "verify", {"ok": ok, "bundles": [{**asdict(verdict), "ok": verdict.ok} for verdict in verdicts]}
+        )
         return 0 if ok else 1
     if not verdicts:
         print("nothing is installed here: pip install 'aiter-prebuilt[gfx942]' or 'aiter-prebuilt[gfx950]'")

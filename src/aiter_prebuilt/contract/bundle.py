@@ -1,7 +1,7 @@
-"""The bundle format, version 1: one file with the code objects and the index of one target and profile.
+r"""The bundle format, version 1: one file with the code objects and the index of one target and profile.
 
     +0    header, 128 bytes:
-          0  8s   magic "APBNDL\\r\\n" (a text-mode copy breaks it)
+          0  8s   magic "APBNDL\r\n" (a text-mode copy breaks it)
           8  u32  bundle format        12 u32  recipe version
           16 u64  file size
           24 u64  root offset          32 u64  root size       40 32s  SHA-256 of the root
@@ -138,7 +138,8 @@ class _Region:
 def encode(root: Root, operators: tuple[Operator, ...], frames: tuple[Frame, ...]) -> bytes:
     """The bundle's bytes. ``root`` gives the facts; its operator references, table position and counts are
     filled in here. Operators are sorted by name; frames keep their order (entries name them by position).
-    The same arguments give the same bytes."""
+    The same arguments give the same bytes.
+    """
     blocks = [(op.name, _Region().build(op)) for op in sorted(operators, key=lambda op: op.name)]
     draft = _Region().build(_finish(root, blocks, operators, frames, 0, 0))
     first_block = _up(HEADER_SIZE + len(draft))
@@ -201,7 +202,16 @@ def _append_frames(out: bytearray, frames: tuple[Frame, ...]) -> None:
 
 def _write_header(out: bytearray, root_bytes: bytes) -> None:
     digest = hashlib.sha256(root_bytes).digest()
-    head = (MAGIC, version.BUNDLE_FORMAT, version.RECIPE, len(out), HEADER_SIZE, len(root_bytes), digest, bytes(24))
+    head = (
+        MAGIC,
+        version.BUNDLE_FORMAT,
+        version.RECIPE,
+        len(out),
+        HEADER_SIZE,
+        len(root_bytes),
+        digest,
+        bytes(24),
+    )
     draft = HEADER.pack(*head, bytes(32))[:96]
     out[:HEADER_SIZE] = draft + hashlib.sha256(draft).digest()
 
@@ -231,7 +241,9 @@ def _decode(record: type[R], data: memoryview, at: int) -> R:
 def _decode_array(element: type[Any] | str, data: memoryview, start: int, count: int) -> tuple[Any, ...]:
     size = element_size(element)
     if count and (start % 8 or start + count * size > len(data)):
-        raise FormatError(f"an array of {count} x {size} bytes at {start} leaves its region of {len(data)} bytes")
+        raise FormatError(
+            f"an array of {count} x {size} bytes at {start} leaves its region of {len(data)} bytes"
+        )
     places = range(start, start + count * size, size)
     if not isinstance(element, str):
         return tuple(_decode(element, data, at) for at in places)
@@ -264,7 +276,12 @@ class Bundle:
         self.root = cast(Root, self._region(Root, offset, size, digest, "the root"))
 
     def _region(self, record: type[Any], offset: int, size: int, digest: bytes, what: str) -> Any:
-        if offset % ALIGN or offset < HEADER_SIZE or offset + size > len(self._data) or size < record_size(record):
+        if (
+            offset % ALIGN
+            or offset < HEADER_SIZE
+            or offset + size > len(self._data)
+            or size < record_size(record)
+        ):
             raise FormatError(f"{what}: {size} bytes at {offset} leave the file of {len(self._data)} bytes")
         region = self._data[offset : offset + size]
         if hashlib.sha256(region).digest() != digest:
@@ -298,7 +315,9 @@ class Bundle:
             raise FormatError(f"code object {index} leaves the table of {self.root.code_object_count}")
         record = _decode(CodeObject, self._data, at)
         if record.offset + record.stored_size > len(self._data) or record.raw_size > MAX_CODE_OBJECT:
-            raise FormatError(f"code object {index}: {record.stored_size} bytes at {record.offset} leave the file")
+            raise FormatError(
+                f"code object {index}: {record.stored_size} bytes at {record.offset} leave the file"
+            )
         if record.encoding >= len(ENCODINGS):
             raise FormatError(f"code object {index} has the unknown encoding {record.encoding}")
         return record
@@ -335,7 +354,9 @@ class Bundle:
 def _check_header(data: memoryview) -> tuple[int, int, bytes]:
     if len(data) < HEADER_SIZE:
         raise FormatError(f"{len(data)} bytes are too few for a bundle's header of {HEADER_SIZE}")
-    magic, fmt, recipe, file_size, root_offset, root_size, root_digest, _zero, digest = HEADER.unpack_from(data)
+    magic, fmt, recipe, file_size, root_offset, root_size, root_digest, _zero, digest = HEADER.unpack_from(
+        data
+    )
     if magic != MAGIC:
         raise FormatError("the first bytes are not those of a bundle")
     if hashlib.sha256(data[:96]).digest() != digest:
@@ -361,15 +382,27 @@ def check_operator(operator: Operator, code_objects: int) -> None:
     for tensor in operator.tensors:
         variable_ok = tensor.type_var == NONE8 or tensor.type_var < len(operator.type_variables)
         _require(variable_ok, f"{where}: tensor {tensor.name} has an unknown type variable")
-        _require(max(tensor.address_slot, tensor.given_slot) < slots, f"{where}: tensor {tensor.name} has a slot out of range")
+        _require(
+            max(tensor.address_slot, tensor.given_slot) < slots,
+            f"{where}: tensor {tensor.name} has a slot out of range",
+        )
         for dim in (*tensor.dims, *tensor.strides):
-            _require(dim.kind != DIM_BIND or dim.slot < slots, f"{where}: a dim of {tensor.name} has a slot out of range")
+            _require(
+                dim.kind != DIM_BIND or dim.slot < slots,
+                f"{where}: a dim of {tensor.name} has a slot out of range",
+            )
             _check_code(dim.code, slots, where)
     for entry in operator.entries:
-        _require(entry.code_object < code_objects, f"{where}: entry {entry.name} names code object {entry.code_object}")
+        _require(
+            entry.code_object < code_objects,
+            f"{where}: entry {entry.name} names code object {entry.code_object}",
+        )
     for recipe in operator.recipes:
         _require(recipe.kernel < len(operator.kernels), f"{where}: a recipe names kernel {recipe.kernel}")
-        _require(len(recipe.types) == len(operator.type_variables), f"{where}: a recipe leaves a type variable open")
+        _require(
+            len(recipe.types) == len(operator.type_variables),
+            f"{where}: a recipe leaves a type variable open",
+        )
         for code in (recipe.cost, recipe.workspace, *(condition.code for condition in recipe.conditions)):
             _check_code(code, slots, where)
         for step in recipe.steps:
@@ -377,7 +410,10 @@ def check_operator(operator: Operator, code_objects: int) -> None:
             for code in (step.grid_x, step.grid_y, step.grid_z, step.lds, *(arg.code for arg in step.args)):
                 _check_code(code, slots, where)
             for arg in step.args:
-                _require(arg.offset + arg.size <= step.kernarg_size, f"{where}: a kernel argument leaves the kernarg buffer")
+                _require(
+                    arg.offset + arg.size <= step.kernarg_size,
+                    f"{where}: a kernel argument leaves the kernarg buffer",
+                )
 
 
 def _require(holds: bool, problem: str) -> None:

@@ -88,7 +88,10 @@ class _Reader:
         if not rows or names_index >= len(rows):
             raise ElfError("no section names")
         base = rows[names_index][2]
-        return tuple(_Section(self.text(base + name), kind, offset, size, link) for name, kind, offset, size, link in rows)
+        return tuple(
+            _Section(self.text(base + name), kind, offset, size, link)
+            for name, kind, offset, size, link in rows
+        )
 
     def text(self, at: int) -> str:
         end = self.data.find(b"\0", at)

@@ -202,7 +202,9 @@ class _Compiler:
     def _enumerator(self, attribute: ast.expr, value: str) -> bytes:
         values = self._scope.enums.get(attribute.id) if isinstance(attribute, ast.Name) else None
         if values is None:
-            raise self.fail(f"{value!r} can only be compared (== or !=) with an enum attribute or a string constant")
+            raise self.fail(
+                f"{value!r} can only be compared (== or !=) with an enum attribute or a string constant"
+            )
         if value not in values:
             raise self.fail(f"{value!r} is not one of {', '.join(values)}")
         return _push(values.index(value))
@@ -264,7 +266,9 @@ def _walk(code: bytes) -> tuple[tuple[int, int, int], ...]:
     return tuple(result)
 
 
-_KNOWN: Final = frozenset({PUSH8, PUSH64, LOAD, *range(ADD, BOOL + 1), *range(EQ, GE + 1), *range(JUMP, 0x34)})
+_KNOWN: Final = frozenset(
+    {PUSH8, PUSH64, LOAD, *range(ADD, BOOL + 1), *range(EQ, GE + 1), *range(JUMP, 0x34)}
+)
 
 
 @lru_cache(maxsize=8192)

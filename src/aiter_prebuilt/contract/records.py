@@ -67,7 +67,8 @@ class Root:
 @dataclass(frozen=True, slots=True)
 class CodeObject:
     """Where one code object's frame lies. ``reference`` is the code object whose bytes are the zstd
-    dictionary of this frame (never one that has a reference itself), or NONE32."""
+    dictionary of this frame (never one that has a reference itself), or NONE32.
+    """
 
     offset: int
     stored_size: int
@@ -96,7 +97,8 @@ class Dim:
 @dataclass(frozen=True, slots=True)
 class Tensor:
     """One tensor of the call. ``star``: the first dim stands for all leading dims. ``contiguous``: ``strides`` is
-    empty and the tensor must be dense in C order. ``type_var`` is NONE8 when ``dtype`` is fixed."""
+    empty and the tensor must be dense in C order. ``type_var`` is NONE8 when ``dtype`` is fixed.
+    """
 
     name: str
     role: int
@@ -115,7 +117,8 @@ class Tensor:
 @dataclass(frozen=True, slots=True)
 class Attribute:
     """One scalar of the call. int, bool and enum (index) live in integer slots, float in float slots.
-    ``default`` is the text of the default, empty when there is none."""
+    ``default`` is the text of the default, empty when there is none.
+    """
 
     name: str
     default: str
@@ -146,7 +149,8 @@ class Condition:
 class Arg:
     """One kernel argument: ``kind`` ARG_*, at ``offset`` of the kernarg buffer, ``size`` bytes.
     ``operand``: tensor index (ARG_TENSOR) or float slot (ARG_FLOAT). ``code``: the value (ARG_INT) or the byte
-    offset into the workspace (ARG_WORKSPACE; empty is 0)."""
+    offset into the workspace (ARG_WORKSPACE; empty is 0).
+    """
 
     kind: int
     size: int
@@ -174,7 +178,8 @@ class Step:
 @dataclass(frozen=True, slots=True)
 class Recipe:
     """How entries are chosen and launched for one variant and one assignment of the type variables.
-    An empty ``cost`` is 0; an empty ``workspace`` is none."""
+    An empty ``cost`` is 0; an empty ``workspace`` is none.
+    """
 
     kernel: int
     variant: str
@@ -188,7 +193,8 @@ class Recipe:
 @dataclass(frozen=True, slots=True)
 class Entry:
     """One launchable kernel: a symbol of a code object whose content has this SHA-256, with what the audit read
-    from its descriptor. ``receipt`` is JSON text; ``{"executed": false}`` until a device has run it."""
+    from its descriptor. ``receipt`` is JSON text; ``{"executed": false}`` until a device has run it.
+    """
 
     name: str
     symbol: str
@@ -210,7 +216,8 @@ class Entry:
 @dataclass(frozen=True, slots=True)
 class TunedRow:
     """For a device with ``cus`` compute units and these values of ``Operator.tuned_slots``: take ``recipe``.
-    The type variables are those of the recipe. Rows are sorted by (cus, values)."""
+    The type variables are those of the recipe. Rows are sorted by (cus, values).
+    """
 
     cus: int
     recipe: int
@@ -221,7 +228,8 @@ class TunedRow:
 class Operator:
     """One operator block. ``signature`` is canonical text of arguments, returns and attributes: two bundles may add
     kernels to one operator only when it is equal. ``slots`` names the integer slots, ``floats`` the float slots.
-    Slot ``CUS`` is filled by the runtime. ``tensors`` are the arguments, then the returns (``return_count`` of them)."""
+    Slot ``CUS`` is filled by the runtime. ``tensors`` are the arguments, then the returns (``return_count`` of them).
+    """
 
     name: str
     summary: str
@@ -285,7 +293,15 @@ LAYOUT: Final[dict[type[Any], tuple[tuple[str, Format], ...]]] = {
     Attribute: (("name", "str"), ("default", "str"), ("kind", "u32"), ("slot", "u32"), ("values", ["str"])),
     Kernel: (("name", "str"), ("backend", "u8"), ("profile", "u8"), ("", "pad2"), ("rank", "u32")),
     Condition: (("text", "str"), ("code", "code")),
-    Arg: (("kind", "u8"), ("size", "u8"), ("", "pad2"), ("offset", "u32"), ("operand", "u32"), ("code", "code"), ("", "pad4")),
+    Arg: (
+        ("kind", "u8"),
+        ("size", "u8"),
+        ("", "pad2"),
+        ("offset", "u32"),
+        ("operand", "u32"),
+        ("code", "code"),
+        ("", "pad4"),
+    ),
     Step: (
         ("entry", "u32"),
         ("kernarg_size", "u32"),

@@ -52,7 +52,13 @@ def flash_attn_func(
     """
     del deterministic, how_v3_bf16_cvt
     _refuse_options(dropout_p, window_size, return_attn_probs, num_splits)
-    absent = {"bias": bias, "alibi_slopes": alibi_slopes, "cu_seqlens_q": cu_seqlens_q, "cu_seqlens_kv": cu_seqlens_kv, "sink_ptr": sink_ptr}
+    absent = {
+        "bias": bias,
+        "alibi_slopes": alibi_slopes,
+        "cu_seqlens_q": cu_seqlens_q,
+        "cu_seqlens_kv": cu_seqlens_kv,
+        "sink_ptr": sink_ptr,
+    }
     for option, value in absent.items():
         if value is not None:
             raise refuse("flash_attn_func", option, "...", "None")
@@ -66,7 +72,9 @@ def flash_attn_func(
     return out, lse
 
 
-def _refuse_options(dropout_p: float, window_size: tuple[int, ...], return_attn_probs: bool, num_splits: int) -> None:
+def _refuse_options(
+    dropout_p: float, window_size: tuple[int, ...], return_attn_probs: bool, num_splits: int
+) -> None:
     if dropout_p:
         raise refuse("flash_attn_func", "dropout_p", dropout_p, "0.0")
     if tuple(window_size[:2]) != (-1, -1) or any(window_size[2:]):

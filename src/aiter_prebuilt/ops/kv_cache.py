@@ -38,4 +38,6 @@ def reshape_and_cache(
 
     Source: AITER ``reshape_and_cache``.
     """
-    _reshape_and_cache(key, value, key_cache, value_cache, slot_mapping, k_scale, v_scale, kv_cache_dtype, asm_layout)
+    _reshape_and_cache(
+        key, value, key_cache, value_cache, slot_mapping, k_scale, v_scale, kv_cache_dtype, asm_layout
+    )

@@ -74,5 +74,7 @@ def rmsnorm2d_fwd_with_add(
     Source: AITER ``rmsnorm2d_fwd_with_add``.
     """
     if use_model_sensitive_rmsnorm:
-        raise refuse("rmsnorm2d_fwd_with_add", "use_model_sensitive_rmsnorm", use_model_sensitive_rmsnorm, "0")
+        raise refuse(
+            "rmsnorm2d_fwd_with_add", "use_model_sensitive_rmsnorm", use_model_sensitive_rmsnorm, "0"
+        )
     _rmsnorm2d_fwd_with_add(out, input, residual_in, residual_out, weight, epsilon, gemma_norm)

@@ -39,7 +39,9 @@ def dynamic_per_token_scaled_quant(
     _dynamic_per_token_scaled_quant(out, input, scales, scale_ub, num_rows, shuffle_scale, num_rows_factor)
 
 
-def smoothquant_fwd(out: torch.Tensor, input: torch.Tensor, x_scale: torch.Tensor, y_scale: torch.Tensor) -> None:
+def smoothquant_fwd(
+    out: torch.Tensor, input: torch.Tensor, x_scale: torch.Tensor, y_scale: torch.Tensor
+) -> None:
     """``v = input * x_scale``; ``y_scale = amax(|v|) / qmax``; ``out = v / y_scale``, rounded to nearest even and saturated.
 
     Args:

@@ -51,7 +51,7 @@ def shuffle_weight(
         ValueError: a size is not a multiple of its block.
         UnsupportedError: ``pad_k_to`` with ``use_int4`` or ``is_guinterleave``, which AITER refuses too.
     """
-    import torch  # noqa: PLC0415 - importing the package must not load torch
+    import torch
 
     dtype = x.dtype
     if dtype is getattr(torch, "float4_e2m1fn_x2", None):
