@@ -224,7 +224,8 @@ def _record(record: type[Any]) -> str:
 
 def _visitor(record: type[Any]) -> str:
     points = [name for name, fmt in records.LAYOUT[record] if isinstance(fmt, list) or fmt in ("str", "code")]
-    body = " && ".join(f"visit(record.{_field(name)})" for name in points) or "true"
+    calls = [f"visit(record.{_field(name)})" for name in points] or ["true"]
+    body = (" &&\n         " if len(calls) > 4 else " && ").join(calls)
     return (
         f"\ntemplate <class Visit>\nbool visit_positions([[maybe_unused]] const {record.__name__}& record, "
         f"[[maybe_unused]] Visit&& visit) {{\n  return {body};\n}}\n"

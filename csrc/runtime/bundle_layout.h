@@ -400,7 +400,12 @@ bool visit_positions([[maybe_unused]] const OperatorRef& record, [[maybe_unused]
 
 template <class Visit>
 bool visit_positions([[maybe_unused]] const Root& record, [[maybe_unused]] Visit&& visit) {
-  return visit(record.target) && visit(record.profile) && visit(record.distribution) && visit(record.version) && visit(record.provenance) && visit(record.operators);
+  return visit(record.target) &&
+         visit(record.profile) &&
+         visit(record.distribution) &&
+         visit(record.version) &&
+         visit(record.provenance) &&
+         visit(record.operators);
 }
 
 template <class Visit>
@@ -445,12 +450,21 @@ bool visit_positions([[maybe_unused]] const Arg& record, [[maybe_unused]] Visit&
 
 template <class Visit>
 bool visit_positions([[maybe_unused]] const Step& record, [[maybe_unused]] Visit&& visit) {
-  return visit(record.grid_x) && visit(record.grid_y) && visit(record.grid_z) && visit(record.lds) && visit(record.args);
+  return visit(record.grid_x) &&
+         visit(record.grid_y) &&
+         visit(record.grid_z) &&
+         visit(record.lds) &&
+         visit(record.args);
 }
 
 template <class Visit>
 bool visit_positions([[maybe_unused]] const Recipe& record, [[maybe_unused]] Visit&& visit) {
-  return visit(record.variant) && visit(record.types) && visit(record.conditions) && visit(record.cost) && visit(record.workspace) && visit(record.steps);
+  return visit(record.variant) &&
+         visit(record.types) &&
+         visit(record.conditions) &&
+         visit(record.cost) &&
+         visit(record.workspace) &&
+         visit(record.steps);
 }
 
 template <class Visit>
@@ -465,7 +479,19 @@ bool visit_positions([[maybe_unused]] const TunedRow& record, [[maybe_unused]] V
 
 template <class Visit>
 bool visit_positions([[maybe_unused]] const Operator& record, [[maybe_unused]] Visit&& visit) {
-  return visit(record.name) && visit(record.summary) && visit(record.signature) && visit(record.type_variables) && visit(record.tensors) && visit(record.attributes) && visit(record.slots) && visit(record.floats) && visit(record.kernels) && visit(record.recipes) && visit(record.entries) && visit(record.tuned_slots) && visit(record.tuned);
+  return visit(record.name) &&
+         visit(record.summary) &&
+         visit(record.signature) &&
+         visit(record.type_variables) &&
+         visit(record.tensors) &&
+         visit(record.attributes) &&
+         visit(record.slots) &&
+         visit(record.floats) &&
+         visit(record.kernels) &&
+         visit(record.recipes) &&
+         visit(record.entries) &&
+         visit(record.tuned_slots) &&
+         visit(record.tuned);
 }
 
 }  // namespace layout
