@@ -213,6 +213,7 @@ def _arguments(
 ) -> tuple[tuple[Arg, ...], tuple[KernelArg, ...], int]:
     args: list[Arg] = []
     kernel_args: list[KernelArg] = []
+    scope = variant.scope(frame)
     end = 0
     texts = [*spec.args, *["ptr null"] * TRAILING_POINTERS.get(kernel.backend, 0)]
     for place, text in enumerate(texts):
@@ -226,7 +227,7 @@ def _arguments(
         offset = end + -end % align
         end = offset + (spec.slot or size)
         with problems.at("args", place):
-            args.append(_argument(kind, rest, size, offset, frame, variant.scope(frame), problems))
+            args.append(_argument(kind, rest, size, offset, frame, scope, problems))
         pointee = _pointee(kind, rest, frame, variant)
         kernel_args.append(KernelArg(kind, rest, offset, size, pointee, rest in divisible))
     for name in sorted(divisible - {arg.name for arg in kernel_args}):

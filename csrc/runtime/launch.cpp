@@ -105,7 +105,7 @@ std::unique_ptr<Prepared> prepare(Device& device, const LaunchPlan& plan, bool c
   const OperatorBlock& block = *plan.block;
   out->block = &block;
   out->workspace = plan.workspace;
-  out->kernargs.reserve(kMaxKernarg);  // never null, even for kernels without arguments
+  out->kernargs.reserve(64);  // never null, even for kernels without arguments
   for (const StepPlan& step : plan.steps) {
     if (step.grid[0] == 0 || step.grid[1] == 0 || step.grid[2] == 0) continue;
     void* function = device.function(block, *step.entry, step.lds, check_capture, stream, error);

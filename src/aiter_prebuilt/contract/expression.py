@@ -100,11 +100,7 @@ def compile_expression(text: str | int, scope: Scope) -> bytes:
     """
     if isinstance(text, int):
         return _push(int(text))
-    try:
-        tree = ast.parse(text.strip(), mode="eval").body
-    except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
-        raise ExpressionError(f"{text!r} is not an expression: {error}") from None
-    code = _Compiler(text, scope).emit(tree)
+    code = _Compiler(text, scope).emit(_parsed(text))
     check(code, len(scope.slots))
     return code
 
@@ -118,6 +114,16 @@ def constant_value(code: bytes) -> int | None:
     return evaluate(code, ())
 
 
+@lru_cache(maxsize=4096)
+def _parsed(text: str) -> ast.expr:
+    """The syntax tree. One text is compiled for many variants of a kernel, so it is kept."""
+    try:
+        return ast.parse(text.strip(), mode="eval").body
+    except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
+        raise ExpressionError(f"{text!r} is not an expression: {error}") from None
+
+
+@lru_cache(maxsize=8192)
 def slots_of(code: bytes) -> frozenset[int]:
     """The slots that a program loads."""
     return frozenset(operand for operation, operand, _ in _walk(code) if operation == LOAD)
