@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
@@ -17,6 +16,7 @@ from build_tools.manifest import model
 from build_tools.manifest.problems import Problems, suggestion
 from build_tools.recipe import JobDraft, RecipeDraft, draft
 from build_tools.records import CompileJob, Plan, PlannedBundle, PlannedOperator, TargetFacts
+from build_tools.tuned import read_tuned
 from build_tools.variants import Variant, expand
 
 #: (backend, source, symbol, constants) -> files of the repository that the compile reads
@@ -194,44 +194,12 @@ class _Planner:
         if not path.is_file():
             self.problems.add(f"{spec.tuned!r} is not a file of manifests/", "tuned")
             return (), ()
-        with self.problems.file(f"manifests/{spec.tuned}"):
-            return read_tuned(path, frame, kernels, recipes, target, self.problems)
-
-
-def read_tuned(
-    path: Path,
-    frame: Frame,
-    kernels: list[Kernel],
-    recipes: list[Recipe],
-    target: TargetFacts,
-    problems: Problems,
-) -> tuple[tuple[int, ...], tuple[TunedRow, ...]]:
-    """Rows of a tuned table for ``target``: columns target, cus, types, symbols of the operator, kernel, variant."""
-    with path.open(newline="", encoding="utf-8") as file:
-        reader = csv.DictReader(line for line in file if not line.startswith("#"))
-        fixed = {"target", "cus", "types", "kernel", "variant", "us"}
-        symbols = [name for name in reader.fieldnames or () if name not in fixed]
-        for name in symbols:
-            if name not in frame.slots:
-                problems.add(f"column {name!r} is not a dim or integer attribute of {frame.name}")
-                return (), ()
-        slots = tuple(frame.slots.index(name) for name in symbols)
         names = {
             (kernels[recipe.kernel].name, recipe.variant, _types_text(recipe)): place
             for place, recipe in enumerate(recipes)
         }
-        rows = []
-        for number, row in enumerate(reader, start=2):
-            if row["target"] != target.name or row["kernel"] not in {kernel.name for kernel in kernels}:
-                continue
-            key = (row["kernel"], row["variant"], row["types"])
-            if key not in names:
-                problems.add(
-                    f"row {number}: kernel {key[0]!r} has no variant {key[1]!r} for the types {key[2]!r}"
-                )
-                continue
-            rows.append(TunedRow(int(row["cus"]), names[key], tuple(int(row[name]) for name in symbols)))
-    return slots, tuple(sorted(rows, key=lambda row: (row.cus, row.values, row.recipe)))
+        with self.problems.file(f"manifests/{spec.tuned}"):
+            return read_tuned(path, frame, names, target.name, set(self.manifest.targets), self.problems)
 
 
 def _types_text(recipe: Recipe) -> str:

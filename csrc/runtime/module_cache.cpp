@@ -13,11 +13,20 @@ std::atomic<std::uint64_t> loaded_count{0};
 constexpr int kMaxDynamicLds = 8;
 constexpr std::uint32_t kCudaPlainLds = 48 * 1024;
 
+// hipErrorStreamCapture* and CUDA_ERROR_STREAM_CAPTURE_*: some other stream captures. The code object is not at fault.
+constexpr int kFirstCaptureError = 900;
+constexpr int kLastCaptureError = 908;
+
 // hipStreamCaptureStatusNone and CU_STREAM_CAPTURE_STATUS_NONE.
 constexpr int kNotCapturing = 0;
 
 std::string loading(const OperatorBlock& block, const layout::Entry& entry) {
   return cat("loading kernel ", block.text(entry.name), " of ", block.name());
+}
+
+bool capture_error(const OperatorBlock& block, const layout::Entry& entry, std::string found, Error& error) {
+  return error.set(ErrorKind::Capture, loading(block, entry), std::move(found),
+                   cat("Call preload() for ", block.name(), ", or run it once, before the capture begins"));
 }
 
 }  // namespace
@@ -40,10 +49,7 @@ void* Device::function(const OperatorBlock& block, const layout::Entry& entry, s
   }
   const bool known = module.handle != nullptr && module.functions.contains(block.text(entry.symbol));
   if (!known && check_capture && !refuse_in_capture(block, entry, stream, error)) return nullptr;
-  if (module.handle == nullptr && !load(block, entry, module)) {
-    error = module.error;
-    return nullptr;
-  }
+  if (module.handle == nullptr && !load(block, entry, module, error)) return nullptr;
   void* function = symbol(block, entry, module, error);
   if (function != nullptr && !allow_lds(block, entry, module, function, dynamic_lds, error)) return nullptr;
   return function;
@@ -55,27 +61,33 @@ bool Device::refuse_in_capture(const OperatorBlock& block, const layout::Entry& 
   // Asking about the default stream while another stream captures is an error of its own: it means "capturing".
   const int code = driver_.table.stream_is_capturing(stream, &status);
   if (code == 0 && status == kNotCapturing) return true;
-  return error.set(ErrorKind::Capture, loading(block, entry),
-                   code == 0
-                       ? "the stream is capturing a graph, and loading a code object would spoil the capture"
-                       : cat("a graph capture may be running: asking the stream answered ", driver_.code_text(code)),
-                   cat("Call preload() for ", block.name(), ", or run it once, before the capture begins"));
+  return capture_error(
+      block, entry,
+      code == 0 ? "the stream is capturing a graph, and loading a code object would spoil the capture"
+                : cat("a graph capture may be running: asking the stream answered ", driver_.code_text(code)),
+      error);
 }
 
-bool Device::load(const OperatorBlock& block, const layout::Entry& entry, Module& module) const {
+bool Device::load(const OperatorBlock& block, const layout::Entry& entry, Module& module, Error& error) const {
   Bytes image;
-  module.failed = !block.bundle().read_code_object(block, entry, image, module.error);
-  if (module.failed) return false;
-  if (const int code = driver_.table.module_load_data(&module.handle, image.data()); code != 0) {
+  module.failed = !block.bundle().read_code_object(block, entry, image, error);
+  if (!module.failed) {
+    const int code = driver_.table.module_load_data(&module.handle, image.data());
+    if (code == 0) {
+      loaded_count.fetch_add(1, std::memory_order_relaxed);
+      return true;
+    }
     module.handle = nullptr;
+    if (code >= kFirstCaptureError && code <= kLastCaptureError) {
+      return capture_error(block, entry, cat("another stream is capturing a graph: ", driver_.code_text(code)), error);
+    }
     module.failed = true;
-    driver_.fail(ErrorKind::Load, loading(block, entry), "ModuleLoadData", code, module.error);
-    module.error.found +=
-        cat(" for a code object of ", image.size(), " bytes for ", block.bundle().text(block.bundle().root().target));
-    return false;
+    driver_.fail(ErrorKind::Load, loading(block, entry), "ModuleLoadData", code, error);
+    const Bundle& bundle = block.bundle();
+    error.found += cat(" for a code object of ", image.size(), " bytes for ", bundle.text(bundle.root().target));
   }
-  loaded_count.fetch_add(1, std::memory_order_relaxed);
-  return true;
+  module.error = error;
+  return false;
 }
 
 void* Device::symbol(const OperatorBlock& block, const layout::Entry& entry, Module& module, Error& error) const {

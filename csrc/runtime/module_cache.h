@@ -46,7 +46,7 @@ class Device {
     std::map<void*, std::uint32_t> lds_allowed;
   };
 
-  bool load(const OperatorBlock& block, const layout::Entry& entry, Module& module) const;
+  bool load(const OperatorBlock& block, const layout::Entry& entry, Module& module, Error& error) const;
   bool refuse_in_capture(const OperatorBlock& block, const layout::Entry& entry, void* stream, Error& error) const;
   void* symbol(const OperatorBlock& block, const layout::Entry& entry, Module& module, Error& error) const;
   bool allow_lds(const OperatorBlock& block, const layout::Entry& entry, Module& module, void* function,

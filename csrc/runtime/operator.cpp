@@ -98,24 +98,27 @@ bool Operator::run_slow(PyObject* const* args, std::size_t count, PyObject* stre
   }
   Vendor vendor = Vendor::Amd;
   int ordinal = 0;
-  if (!find_device(args, count, vendor, ordinal, error)) return false;
+  if (!find_device(args, count, call, vendor, ordinal, error)) return false;
   OnDevice* on = on_device(vendor, ordinal, error);
   if (on == nullptr || !on->served.parser.parse(args, count, call, storage, error)) return false;
   if (!call.stream_given && !current_stream(call, storage, on->where, call.stream, error)) return false;
+  // Built here, while the GIL is held and the tensors are as they were read.
   MemoKey key;
-  Prepared* prepared = build_key(call, on->served.address_use, key) ? on->memo.find(key) : nullptr;
+  const bool keyed = build_key(call, on->served.address_use, key);
+  Prepared* prepared = keyed ? on->memo.find(key) : nullptr;
   std::unique_ptr<Prepared> unkept;
   if (prepared != nullptr) {
     ++stats_.memo_hits;
   } else {
-    prepared = prepare_call(*on, call, unkept, error);
+    prepared = prepare_call(*on, call, keyed ? &key : nullptr, unkept, error);
     if (prepared == nullptr) return false;
   }
   current_ = on;
   return launch(*on->device, *prepared, call, call.stream, stats_.launches, error);
 }
 
-Prepared* Operator::prepare_call(OnDevice& on, const Call& call, std::unique_ptr<Prepared>& unkept, Error& error) {
+Prepared* Operator::prepare_call(OnDevice& on, const Call& call, const MemoKey* key, std::unique_ptr<Prepared>& unkept,
+                                 Error& error) {
   std::vector<Frame> frames;
   std::vector<Decision> decisions;
   LaunchPlan plan;
@@ -124,19 +127,20 @@ Prepared* Operator::prepare_call(OnDevice& on, const Call& call, std::unique_ptr
     const py::GilRelease released;
     unkept = prepare(*on.device, plan, true, call.stream, error);
   }
-  if (unkept == nullptr) return nullptr;
-  MemoKey key;
-  if (!build_key(call, on.served.address_use, key)) return unkept.get();
-  if (Prepared* other = on.memo.find(key)) return other;  // another thread was faster while the GIL was free
-  return on.memo.insert(key, std::move(unkept));
+  if (unkept == nullptr || key == nullptr) return unkept.get();
+  if (Prepared* other = on.memo.find(*key)) return other;  // another thread was faster while the GIL was free
+  return on.memo.insert(*key, std::move(unkept));
 }
 
-bool Operator::find_device(PyObject* const* args, std::size_t count, Vendor& vendor, int& ordinal, Error& error) const {
+bool Operator::find_device(PyObject* const* args, std::size_t count, const Call& like, Vendor& vendor, int& ordinal,
+                           Error& error) const {
   Error first;
   bool seen = false;
   for (std::size_t i = 0; i < count; ++i) {
     if (!looks_like_tensor(args[i])) continue;
     Call call;
+    call.stream = like.stream;
+    call.stream_given = like.stream_given;
     CallStorage storage;
     TensorArg tensor;
     Error problem;
@@ -171,6 +175,15 @@ Operator::OnDevice* Operator::on_device(Vendor vendor, int ordinal, Error& error
   if (const auto known = devices_.find(key); known != devices_.end()) return known->second.get();
   auto made = std::make_unique<OnDevice>();
   if (!resolve(vendor, ordinal, *made, error)) return nullptr;
+  for (const OperatorBlock* block : made->served.merged.blocks) {
+    const Bundle& bundle = block->bundle();
+    if (static_cast<Vendor>(bundle.root().vendor) == vendor) continue;
+    error.set(ErrorKind::BundleTarget,
+              cat("calling ", name_, " on ", kVendors[static_cast<std::size_t>(vendor)], " device ", ordinal),
+              cat(bundle.path(), " is for ", bundle.text(bundle.root().target)),
+              "Reinstall the wheel that owns this file");
+    return nullptr;
+  }
   Driver* driver = opened_driver(vendor);
   if (driver == nullptr) {
     const py::GilRelease released;

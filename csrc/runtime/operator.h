@@ -59,10 +59,14 @@ class Operator {
 
   PyObject* call_slow(PyObject* const* args, std::size_t count, PyObject* stream);
   bool run_slow(PyObject* const* args, std::size_t count, PyObject* stream, Error& error);
-  bool find_device(PyObject* const* args, std::size_t count, Vendor& vendor, int& ordinal, Error& error) const;
+  // `like` has the stream that exporting a tensor may need.
+  bool find_device(PyObject* const* args, std::size_t count, const Call& like, Vendor& vendor, int& ordinal,
+                   Error& error) const;
   OnDevice* on_device(Vendor vendor, int ordinal, Error& error);
   bool resolve(Vendor vendor, int ordinal, OnDevice& out, Error& error) const;
-  Prepared* prepare_call(OnDevice& on, const Call& call, std::unique_ptr<Prepared>& unkept, Error& error);
+  // `key` is null for a call that cannot be remembered; `unkept` then owns the answer.
+  Prepared* prepare_call(OnDevice& on, const Call& call, const MemoKey* key, std::unique_ptr<Prepared>& unkept,
+                         Error& error);
   bool load_all(OnDevice& on, Error& error) const;
 
   std::string name_;

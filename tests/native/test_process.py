@@ -127,6 +127,25 @@ def test_a_stream_that_cannot_be_asked_counts_as_capturing(serve, stub, blob):
     assert stub.load_attempts() == 0
 
 
+def test_a_capture_on_another_stream_is_no_failure_of_the_code_object(serve, stub, blob):
+    op = serve(simple(blob()))
+    stub.fault("load", 906)
+    with pytest.raises(
+        errors.CaptureError, match=r"another stream is capturing a graph: hipErrorOfTheStub \(906\)"
+    ):
+        op(X)
+    stub.fault("load", 0)
+    op(X)
+    assert stub.launches() == 1
+
+
+def test_a_bundle_of_the_other_vendor(serve, stub, blob):
+    op = serve(simple(blob()), vendor=1, target="sm_90")
+    with pytest.raises(errors.BundleTargetError, match="is for sm_90"):
+        op(X)
+    assert stub.load_attempts() == 0
+
+
 def test_preload_of_everything_and_of_bad_arguments(serve, stub, blob):
     names = [blob() for _ in range(3)]
     op = serve(

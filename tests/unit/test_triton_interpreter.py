@@ -17,7 +17,9 @@ from typing import Any
 
 import pytest
 
-torch = pytest.importorskip("torch", reason="needs torch")
+pytest.importorskip("torch", reason="needs torch")
+import torch
+
 if importlib.util.find_spec("triton") is None:
     pytest.skip("needs triton, which is not installed", allow_module_level=True)
 

@@ -50,6 +50,8 @@ def shuffle_weight(
     Raises:
         ValueError: a size is not a multiple of its block.
         UnsupportedError: ``pad_k_to`` with ``use_int4`` or ``is_guinterleave``, which AITER refuses too.
+
+    Source: AITER ``shuffle_weight``, whose layouts its GEMM kernels read.
     """
     import torch
 
