@@ -25,8 +25,7 @@ from build_tools.reproducible import write_atomic
 
 LEVEL: Final = 19
 TRIAL_LEVEL: Final = 3
-#: One reference per this many code objects of a group, and at most this many.
-GROUP_PER_REFERENCE: Final = 6
+#: References of one group at most: each is decoded, and kept, for the members that need it.
 MAX_REFERENCES: Final = 16
 
 
@@ -172,25 +171,65 @@ def compress(blobs: list[bytes], groups: list[str]) -> tuple[contract.Frame, ...
     frames: dict[int, contract.Frame] = {}
     for group in sorted(set(groups)):
         members = [index for index, name in enumerate(groups) if name == group]
-        references = _references(members, blobs)
+        trial = _Trial(members, blobs)
+        references = trial.references()
         for index in references:
             frames[index] = _frame(blobs[index], None, None)
         for index in members:
             if index not in frames:
-                frames[index] = _best(index, references, blobs)
+                reference = trial.best(index, references)
+                frames[index] = _frame(
+                    blobs[index], reference, None if reference is None else blobs[reference]
+                )
     return tuple(frames[index] for index in range(len(blobs)))
 
 
-def _references(members: list[int], blobs: list[bytes]) -> list[int]:
-    by_size = sorted(members, key=lambda index: (len(blobs[index]), blobs[index]))
-    count = min(MAX_REFERENCES, max(1, len(members) // GROUP_PER_REFERENCE))
-    step = len(by_size) / count
-    return sorted(by_size[int((place + 0.5) * step)] for place in range(count))
+class _Trial:
+    """Sizes of a group's members alone and against each other, at a fast level: enough to tell who resembles whom."""
 
+    def __init__(self, members: list[int], blobs: list[bytes]) -> None:
+        self.members = members
+        self.alone = {index: len(_zstd(blobs[index], None, TRIAL_LEVEL)) for index in members}
+        self.against = {
+            (index, reference): len(_zstd(blobs[index], blobs[reference], TRIAL_LEVEL))
+            for index in members
+            for reference in members
+            if index != reference
+        }
 
-def _best(index: int, references: list[int], blobs: list[bytes]) -> contract.Frame:
-    trial = min(references, key=lambda ref: (len(_zstd(blobs[index], blobs[ref], TRIAL_LEVEL)), ref))
-    return _frame(blobs[index], trial, blobs[trial])
+    def references(self) -> list[int]:
+        """Greedily, while it gains: the member as whose dictionary the others would shrink most."""
+        chosen: list[int] = []
+        sizes = dict(self.alone)
+        while len(chosen) < MAX_REFERENCES:
+            gain, negative = max(
+                ((self._gain(index, chosen, sizes), -index) for index in self.members if index not in chosen),
+                default=(0, 0),
+            )
+            if gain <= 0:
+                break
+            chosen.append(-negative)
+            for index in self.members:
+                if index in chosen:
+                    sizes[index] = self.alone[index]
+                else:
+                    sizes[index] = min(sizes[index], self.against[index, -negative])
+        return sorted(chosen)
+
+    def _gain(self, reference: int, chosen: list[int], sizes: dict[int, int]) -> int:
+        saved = sum(
+            max(0, sizes[index] - self.against[index, reference])
+            for index in self.members
+            if index != reference and index not in chosen
+        )
+        return saved - (self.alone[reference] - sizes[reference])
+
+    def best(self, index: int, references: list[int]) -> int | None:
+        """The reference that suits ``index`` best, or None when it is smaller alone."""
+        size, reference = min(
+            ((self.against[index, ref], ref) for ref in references), default=(self.alone[index], -1)
+        )
+        return reference if size < self.alone[index] else None
 
 
 def _frame(blob: bytes, reference: int | None, dictionary: bytes | None) -> contract.Frame:

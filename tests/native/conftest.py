@@ -15,6 +15,7 @@ from types import ModuleType
 
 import pytest
 
+from aiter_prebuilt import errors as runtime_errors
 from native import synthetic
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -223,3 +224,26 @@ def raw(
 ) -> tuple[object, ...]:
     """A raw-pointer tensor."""
     return (address, kind, shape, strides, device)
+
+
+@pytest.fixture
+def run(native: ModuleType, stub: Stub, tmp_path: Path) -> Callable[[bytes], Exception | None]:
+    """For operators of (x, out): run(bytes) -> calls both operators of the file; returns what the first raised, if anything."""
+    path = tmp_path / "damaged.apb"
+    x, out = (raw(address, "f32", (8,)) for address in (0x7F0000000100, 0x7F0000200000))
+
+    def call(data: bytes) -> Exception | None:
+        path.write_bytes(data)
+        failure = None
+        try:
+            bundle = native.Bundle(str(path))
+            for name in bundle.names:
+                try:
+                    native.Operator(name, lambda vendor, ordinal: ((bundle,), 304))(x, out)
+                except runtime_errors.AiterPrebuiltError as error:
+                    failure = failure or error
+        except runtime_errors.AiterPrebuiltError as error:
+            failure = error
+        return failure
+
+    return call
