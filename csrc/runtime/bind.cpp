@@ -173,7 +173,7 @@ bool Binder::check_memory(std::size_t i) {
   if (shaped_[i].empty) return true;
   if (arg(i).address == 0) {
     return refuse(ErrorKind::ArgumentDevice, i, "it has elements and no memory (a fake or meta tensor)",
-                  "Pass a tensor with storage; under torch.compile call the operator through torch.ops.aiter_prebuilt");
+                  "Pass a tensor with storage; a traced call has none");
   }
   const std::uint64_t align = spec(i).align;
   if (align <= 1 || arg(i).address % align == 0) return true;

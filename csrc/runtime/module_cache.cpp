@@ -26,7 +26,7 @@ std::string loading(const OperatorBlock& block, const layout::Entry& entry) {
 
 bool capture_error(const OperatorBlock& block, const layout::Entry& entry, std::string found, Error& error) {
   return error.set(ErrorKind::Capture, loading(block, entry), std::move(found),
-                   cat("Call preload() for ", block.name(), ", or run it once, before the capture begins"));
+                   cat("Call aiter_prebuilt.preload('", block.name(), "'), or run it once, before the capture begins"));
 }
 
 }  // namespace

@@ -82,12 +82,12 @@ class Planner {
   bool argument(const layout::Arg& arg, std::int64_t workspace, std::int64_t& value) {
     switch (static_cast<ArgKind>(arg.kind)) {
       case ArgKind::Int: {
-        // i32 and u32 have one kind: either reading must hold the value, or it would be cut without a word.
+        // Kernels read four bytes as a signed number: a stride of 2^31 elements would turn negative without a word.
         const bool narrow = arg.size == 4;
         const std::int64_t least =
             narrow ? std::numeric_limits<std::int32_t>::min() : std::numeric_limits<std::int64_t>::min();
         const std::int64_t most =
-            narrow ? std::numeric_limits<std::uint32_t>::max() : std::numeric_limits<std::int64_t>::max();
+            narrow ? std::numeric_limits<std::int32_t>::max() : std::numeric_limits<std::int64_t>::max();
         return number(arg.code, least, most, 0, "an integer argument", value);
       }
       case ArgKind::Workspace:

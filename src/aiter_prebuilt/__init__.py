@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from aiter_prebuilt.contract.version import VERSION
 
 if TYPE_CHECKING:
+    from aiter_prebuilt.dispatch import preload
     from aiter_prebuilt.ops.activation import gelu_and_mul, gelu_tanh_and_mul, silu_and_mul, swiglu_and_mul
     from aiter_prebuilt.ops.attention import flash_attn_func
     from aiter_prebuilt.ops.gemm import gemm_a8w8_bpreshuffle, gemm_a16w16
@@ -62,6 +63,8 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
+    if name == "preload":
+        return import_module("aiter_prebuilt.dispatch").preload
     for home, names in _HOMES.items():
         if name in names:
             function = getattr(import_module(f"aiter_prebuilt.ops.{home}"), name)

@@ -36,3 +36,24 @@ def _resolve(vendor: str, ordinal: int) -> tuple[tuple[Bundle, ...], int]:
 def bundles_of(target: str, what: str) -> tuple[Bundle, ...]:
     """The opened bundles of ``target``; ``what`` is how a message calls the device that needs them."""
     return tuple(locate.open_bundle(bundle) for bundle in locate.for_target(target, locate.installed(), what))
+
+
+def preload(*names: str, vendor: str | None = None, ordinal: int = 0) -> int:
+    """Load the code objects of operators now, so that no call of theirs loads anything later.
+
+    Args:
+        names: operators; all that the device's bundles have when none is named.
+        vendor: "amd" or "nvidia"; the one that has a device when None. ordinal: the device.
+
+    Returns:
+        How many operators were loaded.
+
+    Raises:
+        DriverError, NoBundleError, LoadError: the device, its bundle or a code object cannot be used.
+    """
+    chosen = vendor or next((name for name in device.VENDORS if device.probe(name).devices), device.VENDORS[0])
+    bundles, _ = _resolve(chosen, ordinal)
+    wanted = names or tuple(sorted({name for bundle in bundles for name in bundle.names}))
+    for name in wanted:
+        operator(name).preload(chosen, ordinal)
+    return len(wanted)

@@ -11,13 +11,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from aiter_prebuilt import dispatch, locate
 from aiter_prebuilt.contract import dtype
-from aiter_prebuilt.contract.bundle import Bundle
-from aiter_prebuilt.contract.expression import evaluate
+from aiter_prebuilt.contract.bundle import FormatError
+from aiter_prebuilt.contract.expression import ExpressionError, evaluate
 from aiter_prebuilt.contract.records import DIM_BIND, DIM_EXPRESSION, NONE8, Operator, Tensor
 from aiter_prebuilt.errors import ArgumentError, NoOperatorError
 
@@ -43,6 +42,8 @@ def explain(name: str, settings: Mapping[str, str], target: str, cus: int | None
         NoBundleError, NoOperatorError: nothing to decide about.
         ArgumentError: a symbol is missing, unknown or no number; its text lists what the operator needs.
     """
+    if cus is not None and cus < 1:
+        raise ArgumentError(f"explain for {cus} compute units", "a device has at least one", "write --cus 304, for example")
     serving = locate.for_target(target, locate.installed(), f"an explanation for {target}")
     block, usual = _operator(name, serving)
     tensors, attributes, call = describe(block, settings)
@@ -55,10 +56,13 @@ def explain(name: str, settings: Mapping[str, str], target: str, cus: int | None
 def _operator(name: str, serving: Sequence[locate.InstalledBundle]) -> tuple[Operator, int]:
     names: set[str] = set()
     for installed in serving:
-        bundle = Bundle(Path(installed.path).read_bytes())
+        bundle = locate.read_bundle(installed)
         names.update(bundle.names)
         if name in bundle.names:
-            return bundle.operator(name), int(json.loads(bundle.root.provenance)["cus"][0])
+            try:
+                return bundle.operator(name), int(json.loads(bundle.root.provenance)["cus"][0])
+            except FormatError as error:
+                raise locate.damaged(installed, error) from error
     raise NoOperatorError(
         f"explain {name!r}",
         f"the installed bundles have {', '.join(sorted(names))}",
@@ -82,10 +86,13 @@ def describe(operator: Operator, settings: Mapping[str, str]) -> tuple[list[Any]
     slots = _slots(operator, present, left)
     if left:
         raise _problem(operator, f"{', '.join(sorted(left))} is not a symbol of it")
-    tensors = [
-        None if tensor.name in absent else _raw(operator, tensor, types, slots, aligns[tensor.name])
-        for tensor in operator.tensors
-    ]
+    try:
+        tensors = [
+            None if tensor.name in absent else _raw(operator, tensor, types, slots, aligns[tensor.name])
+            for tensor in operator.tensors
+        ]
+    except ExpressionError as error:
+        raise _problem(operator, f"a size cannot be computed: {error}") from None
     call = {
         "types": {
             variable.name: dtype.BY_NUMBER[number].name
@@ -140,7 +147,12 @@ def _type(name: str, allowed: tuple[int, ...], left: dict[str, str]) -> int:
 def _attribute(attribute: Any, left: dict[str, str]) -> Any:
     text = left.pop(attribute.name, attribute.default)
     if attribute.kind == 2:
-        return float(text or 1.0)
+        try:
+            return float(text or 1.0)
+        except ValueError:
+            raise ArgumentError(
+                f"explain with {attribute.name}={text}", "not a number", f"write {attribute.name}=0.5"
+            ) from None
     if attribute.kind == 3:
         return text or attribute.values[0]
     words = {"true": 1, "false": 0, "": 0}

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from aiter_prebuilt import native
-from aiter_prebuilt.contract.bundle import SUFFIX
+from aiter_prebuilt.contract.bundle import SUFFIX, FormatError
+from aiter_prebuilt.contract.bundle import Bundle as FormatBundle
 from aiter_prebuilt.errors import (
     BundleConflictError,
     BundleDamagedError,
@@ -106,6 +107,25 @@ def _named(path: Path) -> InstalledBundle:
         f"use {path} as a bundle",
         f"its name does not end in {' or '.join('-' + profile + SUFFIX for profile in _PROFILES)}",
         "give the file the name that its wheel gave it",
+    )
+
+
+def read_bundle(bundle: InstalledBundle) -> FormatBundle:
+    """Read a bundle's index with the Python reader, for listing and explaining; no native extension is needed.
+
+    Raises:
+        BundleDamagedError: the file is not a bundle that this runtime reads.
+    """
+    try:
+        return FormatBundle(Path(bundle.path).read_bytes())
+    except (OSError, FormatError) as error:
+        raise damaged(bundle, error) from error
+
+
+def damaged(bundle: InstalledBundle, error: Exception) -> BundleDamagedError:
+    """The error for a bundle that does not read, with the command that mends it."""
+    return BundleDamagedError(
+        f"read {bundle.path}", str(error), f"run: pip install --force-reinstall 'aiter-prebuilt[{bundle.extra}]'"
     )
 
 

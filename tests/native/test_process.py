@@ -108,7 +108,7 @@ def test_a_capture_that_would_load_is_refused_and_preload_mends_it(serve, stub, 
     op = serve(simple(blob()))
     stub.set_capturing(1)
     for _ in range(2):
-        with pytest.raises(errors.CaptureError, match=r"capturing a graph.*Call preload\(\) for o"):
+        with pytest.raises(errors.CaptureError, match=r"capturing a graph.*Call aiter_prebuilt\.preload\('o'\)"):
             op(X)
     assert stub.load_attempts() == 0 and stub.launches() == 0
     stub.set_capturing(0)
@@ -162,3 +162,18 @@ def test_preload_of_everything_and_of_bad_arguments(serve, stub, blob):
     with pytest.raises(TypeError, match="vendor"):
         op.preload("intel", 0)
     assert stub.launches() == 0
+
+
+def test_the_public_preload_loads_whole_operators(serve, stub, blob, monkeypatch):
+    """``aiter_prebuilt.preload`` names operators; it finds the device's bundles and loads everything they need."""
+    import aiter_prebuilt
+    from aiter_prebuilt import dispatch
+
+    op = serve(simple(blob()))
+    monkeypatch.setattr(dispatch, "operator", lambda name: {"o": op}[name])
+    monkeypatch.setattr(dispatch, "_resolve", lambda vendor, ordinal: ((), 304))
+    assert aiter_prebuilt.preload("o", vendor="amd") == 1
+    assert stub.loads() == 1 and stub.launches() == 0
+    stub.set_capturing(1)
+    op(X)
+    assert stub.launches() == 1

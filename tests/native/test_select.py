@@ -165,6 +165,7 @@ def test_conditions_that_cannot_be_computed_refuse_with_the_reason(both, blob):
             "a workspace offset is 65, not between 0 and 64",
         ),
         (S(args=["i32 N * 1000000000"]), {}, "an integer argument is 8000000000"),
+        (S(args=["i32 N * 268435456"]), {}, "an integer argument is 2147483648"),
     ],
 )
 def test_what_cannot_be_launched_gives_way_to_the_next(both, blob, step, more, words):

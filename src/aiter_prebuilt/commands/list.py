@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import Any
 
 from aiter_prebuilt import locate
 from aiter_prebuilt.commands.output import print_json, print_table
-from aiter_prebuilt.contract.bundle import Bundle, FormatError
+from aiter_prebuilt.contract.bundle import FormatError
 from aiter_prebuilt.contract.records import BACKENDS, PROFILES
-from aiter_prebuilt.errors import BundleDamagedError
 
 HELP = "operators and kernels of the installed bundles"
 
@@ -44,7 +42,7 @@ def _rows(installed: locate.InstalledBundle, options: argparse.Namespace) -> lis
         return []
     rows = []
     try:
-        bundle = Bundle(Path(installed.path).read_bytes())
+        bundle = locate.read_bundle(installed)
         for name in bundle.names:
             if options.operator not in (None, name):
                 continue
@@ -66,9 +64,5 @@ def _rows(installed: locate.InstalledBundle, options: argparse.Namespace) -> lis
                     }
                 )
     except FormatError as error:
-        raise BundleDamagedError(
-            f"list {installed.path}",
-            str(error),
-            f"run: pip install --force-reinstall 'aiter-prebuilt[{installed.extra}]'",
-        ) from error
+        raise locate.damaged(installed, error) from error
     return rows

@@ -20,7 +20,12 @@ def refuse(function: str, option: str, value: object, covered: str) -> Unsupport
     )
 
 
+def torch_module() -> Any:
+    """torch itself. The caller passed a torch tensor, so it is loaded already: this imports nothing."""
+    return sys.modules["torch"]
+
+
 def torch_dtype(name: str) -> torch.dtype:
-    """``torch.float32`` and the like. The caller passed a torch tensor, so torch is loaded already: this imports nothing."""
-    dtype: Any = getattr(sys.modules["torch"], name)
+    """``torch.float32`` and the like."""
+    dtype: Any = getattr(torch_module(), name)
     return dtype  # type: ignore[no-any-return]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from aiter_prebuilt.dispatch import operator
-from aiter_prebuilt.ops._common import refuse, torch_dtype
+from aiter_prebuilt.ops._common import refuse, torch_dtype, torch_module
 
 if TYPE_CHECKING:
     import torch
@@ -51,6 +51,8 @@ def flash_attn_func(
     Source: Dao, FlashAttention-2; AITER ``flash_attn_func``.
     """
     del deterministic, how_v3_bf16_cvt
+    if (q.requires_grad or k.requires_grad or v.requires_grad) and torch_module().is_grad_enabled():
+        raise refuse("flash_attn_func", "requires_grad", True, "detached tensors or torch.no_grad(): there is no backward here")
     _refuse_options(dropout_p, window_size, return_attn_probs, num_splits)
     absent = {
         "bias": bias,

@@ -29,7 +29,7 @@ def reshape_and_cache(
         key, value: [tokens, heads, d] bf16 or fp16; tokens may be strided.
         key_cache: [blocks, heads, d / x, block_size, x] with x = 16 bytes / item size, written.
         value_cache: [blocks, heads, d, block_size], or with ``asm_layout`` [blocks, heads, block_size / x, d, x], written.
-        slot_mapping: [tokens] int64 (or int32): block * block_size + offset.
+        slot_mapping: [tokens] int64: block * block_size + offset.
         kv_cache_dtype: "auto" (the type of ``key``) or "fp8" (the target's own e4m3: stored = value / scale, saturating).
         k_scale, v_scale: fp32 [1], or None for 1.
 

@@ -16,10 +16,10 @@ def softmax(x: torch.Tensor) -> torch.Tensor:
     """``exp(x - max) / sum(exp(x - max))`` over the last dim, computed in fp32.
 
     Args:
-        x: [..., N] fp32, bf16 or fp16, contiguous.
+        x: [M, N] fp32, bf16 or fp16; rows may be strided.
 
     Returns:
-        A new tensor like ``x``.
+        A new contiguous tensor like ``x``.
 
     Raises:
         ArgumentError: type, strides or device do not fit. NoKernelError: no candidate fits.
