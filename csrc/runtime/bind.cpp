@@ -175,7 +175,9 @@ bool Binder::check_memory(std::size_t i) {
     return refuse(ErrorKind::ArgumentDevice, i, "it has elements and no memory (a fake or meta tensor)",
                   "Pass a tensor with storage; a traced call has none");
   }
-  const std::uint64_t align = spec(i).align;
+  // dtype is packed as code, bits, lanes; memory instructions fault or split on an element that straddles its own size.
+  const std::uint64_t element = ((arg(i).dtype >> 8) & 0xff) * (arg(i).dtype >> 16) / 8;
+  const std::uint64_t align = std::max<std::uint64_t>(spec(i).align, element);
   if (align <= 1 || arg(i).address % align == 0) return true;
   return refuse(ErrorKind::ArgumentAlignment, i,
                 cat("its address ", hex_text(arg(i).address), " is not a multiple of ", align, " bytes"),

@@ -1,6 +1,8 @@
 #include "operator_block.h"
 
 #include <locale.h>
+
+#include <algorithm>
 #include <clocale>
 #include <cstdlib>
 
@@ -222,7 +224,8 @@ void OperatorBlock::collect_facts() {
   bool is_address[kMaxSlots] = {};
   for (const layout::Tensor& tensor : tensors_) {
     is_address[tensor.address_slot] = true;
-    if (tensor.align > address_use_.alignment) address_use_.alignment = tensor.align;
+    // Eight bytes is the largest element: every address must be a multiple of its element, so the memo must see those bits.
+    address_use_.alignment = std::max({address_use_.alignment, std::uint64_t{tensor.align}, std::uint64_t{8}});
     for (const layout::Array<layout::Dim> part : {tensor.dims, tensor.strides}) {
       for (const layout::Dim& dim : array(part)) note_address_use(code(dim.code), is_address, address_use_);
     }

@@ -36,6 +36,7 @@ __all__ = [
     "gelu_tanh_and_mul",
     "gemm_a8w8_bpreshuffle",
     "gemm_a16w16",
+    "preload",
     "reshape_and_cache",
     "rms_norm",
     "rmsnorm2d_fwd",
@@ -50,24 +51,23 @@ __all__ = [
 
 #: Where each public function lives; a test compares it with ``__all__``.
 _HOMES = {
-    "activation": ("gelu_and_mul", "gelu_tanh_and_mul", "silu_and_mul", "swiglu_and_mul"),
-    "attention": ("flash_attn_func",),
-    "gemm": ("gemm_a16w16", "gemm_a8w8_bpreshuffle"),
-    "kv_cache": ("reshape_and_cache",),
-    "norm": ("rms_norm", "rmsnorm2d_fwd", "rmsnorm2d_fwd_with_add"),
-    "quant": ("dynamic_per_token_scaled_quant", "smoothquant_fwd"),
-    "shuffle": ("shuffle_weight",),
-    "softmax": ("softmax",),
-    "topk": ("topk_softmax",),
+    "dispatch": ("preload",),
+    "ops.activation": ("gelu_and_mul", "gelu_tanh_and_mul", "silu_and_mul", "swiglu_and_mul"),
+    "ops.attention": ("flash_attn_func",),
+    "ops.gemm": ("gemm_a16w16", "gemm_a8w8_bpreshuffle"),
+    "ops.kv_cache": ("reshape_and_cache",),
+    "ops.norm": ("rms_norm", "rmsnorm2d_fwd", "rmsnorm2d_fwd_with_add"),
+    "ops.quant": ("dynamic_per_token_scaled_quant", "smoothquant_fwd"),
+    "ops.shuffle": ("shuffle_weight",),
+    "ops.softmax": ("softmax",),
+    "ops.topk": ("topk_softmax",),
 }
 
 
 def __getattr__(name: str) -> Any:
-    if name == "preload":
-        return import_module("aiter_prebuilt.dispatch").preload
     for home, names in _HOMES.items():
         if name in names:
-            function = getattr(import_module(f"aiter_prebuilt.ops.{home}"), name)
+            function = getattr(import_module(f"aiter_prebuilt.{home}"), name)
             globals()[name] = function
             return function
     raise AttributeError(f"module 'aiter_prebuilt' has no attribute {name!r}")

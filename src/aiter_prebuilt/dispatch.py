@@ -51,7 +51,9 @@ def preload(*names: str, vendor: str | None = None, ordinal: int = 0) -> int:
     Raises:
         DriverError, NoBundleError, LoadError: the device, its bundle or a code object cannot be used.
     """
-    chosen = vendor or next((name for name in device.VENDORS if device.probe(name).devices), device.VENDORS[0])
+    chosen = vendor or next(
+        (name for name in device.VENDORS if device.probe(name).devices), device.VENDORS[0]
+    )
     bundles, _ = _resolve(chosen, ordinal)
     wanted = names or tuple(sorted({name for bundle in bundles for name in bundle.names}))
     for name in wanted:

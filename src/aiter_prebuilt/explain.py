@@ -42,8 +42,10 @@ def explain(name: str, settings: Mapping[str, str], target: str, cus: int | None
         NoBundleError, NoOperatorError: nothing to decide about.
         ArgumentError: a symbol is missing, unknown or no number; its text lists what the operator needs.
     """
-    if cus is not None and cus < 1:
-        raise ArgumentError(f"explain for {cus} compute units", "a device has at least one", "write --cus 304, for example")
+    if cus is not None and not 1 <= cus < 2**31:
+        raise ArgumentError(
+            f"explain for {cus} compute units", "a device has at least one", "write --cus 304, for example"
+        )
     serving = locate.for_target(target, locate.installed(), f"an explanation for {target}")
     block, usual = _operator(name, serving)
     tensors, attributes, call = describe(block, settings)
@@ -78,7 +80,7 @@ def describe(operator: Operator, settings: Mapping[str, str]) -> tuple[list[Any]
         tensor.name for tensor in operator.tensors if tensor.optional and left.pop(tensor.name, "") == "none"
     }
     aligns = {
-        tensor.name: _number(left.pop(tensor.name + ".align", "256"), tensor.name + ".align")
+        tensor.name: _align(left.pop(tensor.name + ".align", "256"), tensor.name + ".align")
         for tensor in operator.tensors
     }
     attributes = [_attribute(attribute, left) for attribute in operator.attributes]
@@ -108,6 +110,15 @@ def describe(operator: Operator, settings: Mapping[str, str]) -> tuple[list[Any]
     return tensors, attributes, call
 
 
+def _align(text: str, name: str) -> int:
+    value = _number(text, name)
+    if value < 1 or value & (value - 1):
+        raise ArgumentError(
+            f"explain with {name}={text}", "not a power of two", f"write {name}=16, for example"
+        )
+    return value
+
+
 def _problem(operator: Operator, found: str) -> ArgumentError:
     symbols = sorted(
         {
@@ -127,10 +138,13 @@ def _problem(operator: Operator, found: str) -> ArgumentError:
 
 def _number(text: str, name: str) -> int:
     try:
-        return int(text)
+        value = int(text)
+        if -(2**63) <= value < 2**63:
+            return value
+        raise ValueError
     except ValueError:
         raise ArgumentError(
-            f"explain with {name}={text}", "not an integer", f"write {name}=16, for example"
+            f"explain with {name}={text}", "not an integer of 64 bits", f"write {name}=16, for example"
         ) from None
 
 

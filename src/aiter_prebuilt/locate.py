@@ -85,7 +85,7 @@ def _from_setting(setting: str) -> list[Path]:
                 f"correct {VARIABLE} or unset it",
             )
         files += [path] if path.is_file() else sorted(path.glob("*" + SUFFIX))
-    return files
+    return list(dict.fromkeys(file.resolve() for file in files))
 
 
 def _from_folders(folders: Sequence[str]) -> list[Path]:
@@ -117,16 +117,20 @@ def read_bundle(bundle: InstalledBundle) -> FormatBundle:
         BundleDamagedError: the file is not a bundle that this runtime reads.
     """
     try:
-        return FormatBundle(Path(bundle.path).read_bytes())
+        read = FormatBundle(Path(bundle.path).read_bytes())
     except (OSError, FormatError) as error:
         raise damaged(bundle, error) from error
+    _check_name(bundle, read.root.target, read.root.profile)
+    return read
 
 
 def damaged(bundle: InstalledBundle, error: Exception) -> BundleDamagedError:
     """The error for a bundle that does not read, with the command that mends it."""
-    return BundleDamagedError(
-        f"read {bundle.path}", str(error), f"run: pip install --force-reinstall 'aiter-prebuilt[{bundle.extra}]'"
-    )
+    return BundleDamagedError(f"read {bundle.path}", str(error), _mend(bundle))
+
+
+def _mend(bundle: InstalledBundle) -> str:
+    return f"run: pip install --force-reinstall 'aiter-prebuilt[{bundle.extra}]'"
 
 
 def open_bundle(bundle: InstalledBundle) -> Bundle:
@@ -136,19 +140,22 @@ def open_bundle(bundle: InstalledBundle) -> Bundle:
         BundleDamagedError, BundleVersionError: the file is not a bundle that this runtime reads.
         BundleTargetError: its content is for another target or profile than its name says.
     """
-    mend = f"run: pip install --force-reinstall 'aiter-prebuilt[{bundle.extra}]'"
     try:
         opened: Bundle = native.module().Bundle(bundle.path)
     except BundleDamagedError as error:
         # The native reader sees a file; which wheel owns it is known here.
-        raise BundleDamagedError(error.asked, error.found, mend) from error
-    if (opened.target, opened.profile) != (bundle.target, bundle.profile):
+        raise BundleDamagedError(error.asked, error.found, _mend(bundle)) from error
+    _check_name(bundle, opened.target, opened.profile)
+    return opened
+
+
+def _check_name(bundle: InstalledBundle, target: str, profile: str) -> None:
+    if (target, profile) != (bundle.target, bundle.profile):
         raise BundleTargetError(
             f"open {bundle.path}",
-            f"its content is for {opened.target} ({opened.profile}), its name says {bundle.target} ({bundle.profile})",
-            mend,
+            f"its content is for {target} ({profile}), its name says {bundle.target} ({bundle.profile})",
+            _mend(bundle),
         )
-    return opened
 
 
 def for_target(target: str, bundles: Sequence[InstalledBundle], device: str) -> tuple[InstalledBundle, ...]:

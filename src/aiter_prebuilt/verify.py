@@ -73,6 +73,7 @@ def verify(installed: InstalledBundle) -> Verdict:
             findings += [
                 Finding(name, entry.name, text) for text in _check_entry(bundle, operator, index, entry)
             ]
+    findings += [Finding(name, "", text) for text in _check_padding(bundle, data)]
     unused = bundle.root.code_object_count - len(seen)
     if unused > 0:
         findings.append(Finding(name, "", f"{unused} code objects belong to no entry"))
@@ -81,6 +82,17 @@ def verify(installed: InstalledBundle) -> Verdict:
         installed.path, root.target, root.profile, len(bundle.names), entries, root.code_object_count, executed, len(data),
         tuple(findings),
     )  # fmt: skip
+
+
+def _check_padding(bundle: Bundle, data: bytes) -> Iterator[str]:
+    """Bytes that belong to no part of the format are zero, so that every byte of a bundle is accounted for."""
+    end = 0
+    for start, size in sorted(bundle.parts()):
+        if data[end:start].strip(b"\0"):
+            yield f"bytes {end} to {start} belong to nothing and are not zero"
+        end = max(end, start + size)
+    if data[end:].strip(b"\0"):
+        yield f"bytes {end} to {len(data)} belong to nothing and are not zero"
 
 
 def _check_entry(bundle: Bundle, operator: Operator, index: int, entry: Entry) -> Iterator[str]:

@@ -208,3 +208,14 @@ def test_first_given_tensor_names_the_device(serve, stub, blob):
     with pytest.raises(errors.ArgumentDeviceError, match="op: argument 1: a tensor on the CPU"):
         op(cpu, cpu, cpu, None)
     assert stub.launches() == 0
+
+
+def test_an_element_must_not_straddle_its_own_size(serve, stub, blob):
+    """No signature says so: an address that is no multiple of the element is refused, also once an aligned call is known."""
+    op = serve(Op("o", [T("x", "f32", ["N"])], recipes=[R(blob=blob())]))
+    op(raw(0x1000, "f32", (4,)))
+    for off in (1, 2, 3):
+        with pytest.raises(errors.ArgumentAlignmentError, match="not a multiple of 4 bytes"):
+            op(raw(0x1000 + off, "f32", (4,)))
+    op(raw(0x1004, "f32", (4,)))
+    assert stub.launches() == 2

@@ -108,7 +108,9 @@ def test_a_capture_that_would_load_is_refused_and_preload_mends_it(serve, stub, 
     op = serve(simple(blob()))
     stub.set_capturing(1)
     for _ in range(2):
-        with pytest.raises(errors.CaptureError, match=r"capturing a graph.*Call aiter_prebuilt\.preload\('o'\)"):
+        with pytest.raises(
+            errors.CaptureError, match=r"capturing a graph.*Call aiter_prebuilt\.preload\('o'\)"
+        ):
             op(X)
     assert stub.load_attempts() == 0 and stub.launches() == 0
     stub.set_capturing(0)

@@ -15,7 +15,8 @@ from aiter_prebuilt.contract.version import BUNDLE_FORMAT, NATIVE_ABI, RECIPE, V
 from aiter_prebuilt.errors import AiterPrebuiltError
 
 HELP = "devices, drivers, bundles and versions: what would be used, and why"
-_VARIABLES = (locate.VARIABLE, "AITER_PREBUILT_HIP", "AITER_PREBUILT_CUDA")
+_LIBRARY = {"amd": "AITER_PREBUILT_HIP", "nvidia": "AITER_PREBUILT_CUDA"}
+_VARIABLES = (locate.VARIABLE, *_LIBRARY.values())
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -49,15 +50,18 @@ def examine() -> dict[str, Any]:
     devices = []
     for driver in drivers:
         problems += driver.problems
+        variable = _LIBRARY[driver.vendor]
+        if driver.error and variable in os.environ:
+            problems.append(f"{variable}={os.environ[variable]} cannot be used: {driver.error}")
         for facts in driver.devices:
-            serving = [
-                bundle["file"] for bundle in bundles if bundle["target"] == facts.target and bundle["ok"]
-            ]
-            if not serving and not (
-                facts.vendor == "nvidia" and any(b["target"].startswith("gfx") for b in bundles)
-            ):
+            serving = [row["file"] for row in bundles if row["target"] == facts.target and row["ok"]]
+            complete = any(row["profile"] == "ck-free" for row in bundles if row["file"] in serving)
+            # An NVIDIA card in a machine with AMD bundles is not what they were installed for.
+            stray = facts.vendor == "nvidia" and any(row["target"].startswith("gfx") for row in bundles)
+            if not complete and not stray:
                 extra = locate.extra_of(facts.target)
-                problems.append(f"{facts} has no bundle: pip install 'aiter-prebuilt[{extra}]'")
+                lacking = "what CK adds, but not its ck-free bundle" if serving else "no bundle"
+                problems.append(f"{facts} has {lacking}: pip install 'aiter-prebuilt[{extra}]'")
             devices.append({**asdict(facts), "features": sorted(facts.features), "bundles": serving})
     code = 1 if problems else (0 if devices else 2)
     return {

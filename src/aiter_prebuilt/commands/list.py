@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 from aiter_prebuilt import locate
-from aiter_prebuilt.commands.output import print_json, print_table
+from aiter_prebuilt.commands.output import nothing, print_json, print_table
 from aiter_prebuilt.contract.bundle import FormatError
 from aiter_prebuilt.contract.records import BACKENDS, PROFILES
 
@@ -21,7 +21,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     """Print the list; 0, or 1 when nothing is installed."""
-    rows = [row for bundle in locate.installed() for row in _rows(bundle, options)]
+    installed = locate.installed()
+    rows = [row for bundle in installed for row in _rows(bundle, options)]
     if options.json:
         print_json("list", {"kernels": rows})
     elif rows:
@@ -33,7 +34,7 @@ def execute(options: argparse.Namespace) -> int:
                 for name in row["variant_names"]:
                     print(f"  {name}")
     else:
-        print("nothing is installed here: pip install 'aiter-prebuilt[gfx942]' or 'aiter-prebuilt[gfx950]'")
+        print(nothing(installed, options.target, options.operator))
     return 0 if rows else 1
 
 

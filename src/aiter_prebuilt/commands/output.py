@@ -4,9 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from aiter_prebuilt.locate import InstalledBundle
 
 JSON_VERSION: Final = 1
+
+
+def nothing(installed: Sequence[InstalledBundle], target: str | None, operator: str | None) -> str:
+    """Why there is nothing to show: nothing installed, or nothing of what was asked for."""
+    if not installed:
+        return "nothing is installed here: pip install 'aiter-prebuilt[gfx942]' or 'aiter-prebuilt[gfx950]'"
+    have = ", ".join(f"{bundle.target} ({bundle.profile})" for bundle in installed)
+    if target is not None and all(bundle.target != target for bundle in installed):
+        return f"no installed bundle is for {target!r}; installed: {have}"
+    return f"no installed bundle has an operator {operator!r}; installed: {have}; see: aiter-prebuilt list"
 
 
 def print_json(verb: str, value: dict[str, Any]) -> None:

@@ -6,7 +6,7 @@ import argparse
 from dataclasses import asdict
 
 from aiter_prebuilt import locate
-from aiter_prebuilt.commands.output import print_json, print_table
+from aiter_prebuilt.commands.output import nothing, print_json, print_table
 from aiter_prebuilt.verify import verify
 
 HELP = "check every code object: hash, ELF, target, descriptor, argument layout"
@@ -19,7 +19,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     """Print verdicts; 0 when all is right, 1 when something is not or nothing is installed."""
-    bundles = [bundle for bundle in locate.installed() if options.target in (None, bundle.target)]
+    installed = locate.installed()
+    bundles = [bundle for bundle in installed if options.target in (None, bundle.target)]
     verdicts = [verify(bundle) for bundle in bundles]
     ok = bool(verdicts) and all(verdict.ok for verdict in verdicts)
     if options.json:
@@ -28,7 +29,7 @@ def execute(options: argparse.Namespace) -> int:
         )
         return 0 if ok else 1
     if not verdicts:
-        print("nothing is installed here: pip install 'aiter-prebuilt[gfx942]' or 'aiter-prebuilt[gfx950]'")
+        print(nothing(installed, options.target, None))
         return 1
     print_table(
         ["bundle", "operators", "entries", "code objects", "executed", "KiB", "verdict"],

@@ -30,7 +30,7 @@ from __future__ import annotations
 
 import hashlib
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, TypeVar, cast
@@ -321,6 +321,21 @@ class Bundle:
         if record.encoding >= len(ENCODINGS):
             raise FormatError(f"code object {index} has the unknown encoding {record.encoding}")
         return record
+
+    def parts(self) -> Iterator[tuple[int, int]]:
+        """(offset, size) of everything that the format gives a meaning: header, root, blocks, table, frames.
+
+        Raises:
+            FormatError: a table record leaves the file.
+        """
+        yield 0, HEADER_SIZE
+        yield struct.unpack_from("<QQ", self._data, 24)
+        for ref in self.root.operators:
+            yield ref.offset, ref.size
+        yield self.root.code_object_offset, self.root.code_object_count * record_size(CodeObject)
+        for index in range(self.root.code_object_count):
+            record = self.record(index)
+            yield record.offset, record.stored_size
 
     def code_object(self, entry: Entry) -> bytes:
         """The decoded code object of ``entry``, its SHA-256 checked.

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from aiter_prebuilt.errors import UnsupportedError
+from aiter_prebuilt.errors import ArgumentKindError, UnsupportedError
 
 if TYPE_CHECKING:
     import torch
+
+#: What Python raises when an argument is no tensor, or has too few dims.
+NOT_A_TENSOR: Final = (AttributeError, IndexError, TypeError, RuntimeError, ZeroDivisionError)
 
 
 def refuse(function: str, option: str, value: object, covered: str) -> UnsupportedError:
@@ -20,8 +23,17 @@ def refuse(function: str, option: str, value: object, covered: str) -> Unsupport
     )
 
 
+def no_output(function: str, error: Exception) -> ArgumentKindError:
+    """The error for arguments from which the output's shape cannot be taken: not tensors, or of too few dims."""
+    return ArgumentKindError(
+        f"{function}: allocate its output",
+        f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else 'no reason given'}",
+        f"pass torch tensors of the shapes that help(aiter_prebuilt.{function}) names",
+    )
+
+
 def torch_module() -> Any:
-    """torch itself. The caller passed a torch tensor, so it is loaded already: this imports nothing."""
+    """The torch that is loaded. The caller passed a torch tensor, so there is one: this imports nothing."""
     return sys.modules["torch"]
 
 

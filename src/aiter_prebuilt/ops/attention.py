@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from aiter_prebuilt.dispatch import operator
-from aiter_prebuilt.ops._common import refuse, torch_dtype, torch_module
+from aiter_prebuilt.ops._common import NOT_A_TENSOR, no_output, refuse, torch_dtype, torch_module
 
 if TYPE_CHECKING:
     import torch
@@ -51,9 +51,10 @@ def flash_attn_func(
     Source: Dao, FlashAttention-2; AITER ``flash_attn_func``.
     """
     del deterministic, how_v3_bf16_cvt
-    if (q.requires_grad or k.requires_grad or v.requires_grad) and torch_module().is_grad_enabled():
-        raise refuse("flash_attn_func", "requires_grad", True, "detached tensors or torch.no_grad(): there is no backward here")
-    _refuse_options(dropout_p, window_size, return_attn_probs, num_splits)
+    try:
+        _refuse_options(dropout_p, window_size, return_attn_probs, num_splits)
+    except TypeError as error:
+        raise no_output("flash_attn_func", error) from error
     absent = {
         "bias": bias,
         "alibi_slopes": alibi_slopes,
@@ -64,14 +65,23 @@ def flash_attn_func(
     for option, value in absent.items():
         if value is not None:
             raise refuse("flash_attn_func", option, "...", "None")
-    scale = q.shape[-1] ** -0.5 if softmax_scale is None else softmax_scale
-    out = q.new_empty(q.shape)
-    if not return_lse:
-        _flash_attn_func(q, k, v, out, None, scale, causal)
-        return out
-    lse = q.new_empty((q.shape[0], q.shape[2], q.shape[1]), dtype=torch_dtype("float32"))
+    try:
+        differentiated = q.requires_grad or k.requires_grad or v.requires_grad
+        scale = q.shape[-1] ** -0.5 if softmax_scale is None else softmax_scale
+        out = q.new_empty(q.shape)
+        lse_shape = (q.shape[0], q.shape[2], q.shape[1])
+        lse = q.new_empty(lse_shape, dtype=torch_dtype("float32")) if return_lse else None
+    except (*NOT_A_TENSOR, KeyError) as error:
+        raise no_output("flash_attn_func", error) from error
+    if differentiated and torch_module().is_grad_enabled():
+        raise refuse(
+            "flash_attn_func",
+            "requires_grad",
+            True,
+            "detached tensors or torch.no_grad(): there is no backward here",
+        )
     _flash_attn_func(q, k, v, out, lse, scale, causal)
-    return out, lse
+    return (out, lse) if return_lse else out
 
 
 def _refuse_options(

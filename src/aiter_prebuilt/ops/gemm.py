@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aiter_prebuilt.dispatch import operator
-from aiter_prebuilt.ops._common import refuse, torch_dtype
+from aiter_prebuilt.ops._common import NOT_A_TENSOR, no_output, refuse, torch_dtype
 
 if TYPE_CHECKING:
     import torch
@@ -41,9 +41,12 @@ def gemm_a16w16(
     for option, value in (("scale_a", scale_a), ("scale_b", scale_b), ("scale_c", scale_c)):
         if value is not None:
             raise refuse("gemm_a16w16", option, "...", "None")
+    try:
+        out = A.new_empty((*A.shape[:-1], B.shape[0]))
+    except NOT_A_TENSOR as error:
+        raise no_output("gemm_a16w16", error) from error
     if otype is not None and otype != A.dtype:
         raise refuse("gemm_a16w16", "otype", otype, f"None or {A.dtype}")
-    out = A.new_empty((*A.shape[:-1], B.shape[0]))
     _gemm_a16w16(A, B, bias, out)
     return out
 
@@ -77,6 +80,9 @@ def gemm_a8w8_bpreshuffle(
         raise refuse("gemm_a8w8_bpreshuffle", "bias", "...", "None and add it to the result")
     if check:
         raise refuse("gemm_a8w8_bpreshuffle", "check", check, "False")
-    out = XQ.new_empty((XQ.shape[0], WQ.shape[0]), dtype=dtype or torch_dtype("bfloat16"))
+    try:
+        out = XQ.new_empty((XQ.shape[0], WQ.shape[0]), dtype=dtype or torch_dtype("bfloat16"))
+    except (*NOT_A_TENSOR, KeyError) as error:
+        raise no_output("gemm_a8w8_bpreshuffle", error) from error
     _gemm_a8w8_bpreshuffle(XQ, WQ, x_scale, w_scale, out)
     return out

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aiter_prebuilt.dispatch import operator
-from aiter_prebuilt.ops._common import refuse
+from aiter_prebuilt.ops._common import NOT_A_TENSOR, no_output, refuse
 
 if TYPE_CHECKING:
     import torch
@@ -34,7 +34,10 @@ def rms_norm(
     """
     if use_model_sensitive_rmsnorm:
         raise refuse("rms_norm", "use_model_sensitive_rmsnorm", use_model_sensitive_rmsnorm, "0")
-    out = input.new_empty(input.shape)
+    try:
+        out = input.new_empty(input.shape)
+    except NOT_A_TENSOR as error:
+        raise no_output("rms_norm", error) from error
     _rms_norm(input, weight, out, epsilon)
     return out
 
@@ -45,7 +48,10 @@ def rmsnorm2d_fwd(
     """As :func:`rms_norm`; Composable Kernel's kernel comes first where its bundle is installed."""
     if use_model_sensitive_rmsnorm:
         raise refuse("rmsnorm2d_fwd", "use_model_sensitive_rmsnorm", use_model_sensitive_rmsnorm, "0")
-    out = input.new_empty(input.shape)
+    try:
+        out = input.new_empty(input.shape)
+    except NOT_A_TENSOR as error:
+        raise no_output("rmsnorm2d_fwd", error) from error
     _rmsnorm2d_fwd(input, weight, out, epsilon)
     return out
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aiter_prebuilt.dispatch import operator
+from aiter_prebuilt.ops._common import NOT_A_TENSOR, no_output
 
 if TYPE_CHECKING:
     import torch
@@ -26,6 +27,9 @@ def softmax(x: torch.Tensor) -> torch.Tensor:
 
     Source: AITER's Triton ``softmax``.
     """
-    out = x.new_empty(x.shape)
+    try:
+        out = x.new_empty(x.shape)
+    except NOT_A_TENSOR as error:
+        raise no_output("softmax", error) from error
     _softmax(x, out)
     return out

@@ -1,0 +1,63 @@
+"""Calls from which no output can be made, and options that no kernel covers: a named error before anything is opened."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import aiter_prebuilt
+from aiter_prebuilt.errors import ArgumentDeviceError, ArgumentKindError, UnsupportedError
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("aiter_prebuilt._native", reason="the native extension is not built")
+
+
+W = torch.ones(8)
+Q = torch.ones(1, 4, 2, 64, dtype=torch.bfloat16)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: aiter_prebuilt.rms_norm(None, W, 1e-6),
+        lambda: aiter_prebuilt.rms_norm([1.0], W, 1e-6),
+        lambda: aiter_prebuilt.rmsnorm2d_fwd(3, W, 1e-6),
+        lambda: aiter_prebuilt.softmax("x"),
+        lambda: aiter_prebuilt.gemm_a16w16(W, torch.tensor(1.0)),
+        lambda: aiter_prebuilt.gemm_a16w16(None, W),
+        lambda: aiter_prebuilt.gemm_a8w8_bpreshuffle(W, None, W, W),
+        lambda: aiter_prebuilt.flash_attn_func(torch.tensor(1.0), Q, Q),
+        lambda: aiter_prebuilt.flash_attn_func(Q[..., :0], Q, Q),
+        lambda: aiter_prebuilt.flash_attn_func(Q, Q, Q, window_size=3),
+        lambda: aiter_prebuilt.flash_attn_func(W, Q, Q, return_lse=True),
+    ],
+)
+def test_no_output_can_be_made(call: Callable[[], Any]) -> None:
+    with pytest.raises(ArgumentKindError, match="help\\(aiter_prebuilt"):
+        call()
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: aiter_prebuilt.rms_norm(W, W, 1e-6, use_model_sensitive_rmsnorm=1),
+        lambda: aiter_prebuilt.gemm_a16w16(W[None], W[None], scale_a=W),
+        lambda: aiter_prebuilt.gemm_a16w16(W[None], W[None], otype=torch.float16),
+        lambda: aiter_prebuilt.gemm_a8w8_bpreshuffle(W[None], W[None], W, W, bias=W),
+        lambda: aiter_prebuilt.flash_attn_func(Q, Q, Q, dropout_p=0.1),
+        lambda: aiter_prebuilt.flash_attn_func(Q, Q, Q, window_size=(128, 0)),
+        lambda: aiter_prebuilt.flash_attn_func(Q, Q, Q, alibi_slopes=W),
+        lambda: aiter_prebuilt.flash_attn_func(Q.requires_grad_(), Q, Q),
+        lambda: aiter_prebuilt.topk_softmax(W, W, W, W, True, num_shared_experts=1),
+    ],
+)
+def test_an_option_that_nothing_covers_is_never_ignored(call: Callable[[], Any]) -> None:
+    with pytest.raises(UnsupportedError, match="no prebuilt kernel covers it"):
+        call()
+
+
+def test_tensors_on_the_cpu_are_refused_by_name() -> None:
+    with pytest.raises(ArgumentDeviceError, match="on the CPU"):
+        aiter_prebuilt.rms_norm(W[None].bfloat16(), W.bfloat16(), 1e-6)
