@@ -16,6 +16,8 @@ from build_tools.errors import BuildToolsError
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 JSON_VERSION: Final = 1
+#: Exit code when the machine, not the input, is in the way: a missing package, a path that cannot be written.
+UNUSABLE: Final = 13
 
 _profiles = click.option(
     "--profile", "profiles", multiple=True, help="ck-free or ck-full; all when left out."
@@ -134,7 +136,9 @@ def plan(profiles: tuple[str, ...], targets: tuple[str, ...], as_json: bool, sha
 @_toolchain
 @_store
 @_bundles
-@click.option("--workers", type=int, default=0, help="Parallel compiles; 0 is one per core.")
+@click.option(
+    "--workers", type=click.IntRange(min=0), default=0, help="Parallel compiles; 0 is one per core."
+)
 @click.option(
     "--shard",
     metavar="I/N",
@@ -277,15 +281,33 @@ def _print_json(value: dict[str, Any]) -> None:
 def main() -> None:
     """Run a verb; an error of ours is printed as text and becomes its exit code."""
     try:
-        cli(standalone_mode=True)
+        # Not click's standalone mode, which turns Ctrl-C into "Aborted!" and exit code 1.
+        code = cli(standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
     except BuildToolsError as error:
         click.echo(f"error: {error}", err=True)
         sys.exit(error.exit_code)
-    except KeyboardInterrupt:
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.startswith(("build_tools", "aiter_prebuilt")):
+            raise
+        fix = "run: pip install --require-hashes --no-deps -r build_tools/requirements.txt and pip install --group build"
+        click.echo(
+            f"error: the build needs the Python package {error.name!r}, which is not installed. {fix}",
+            err=True,
+        )
+        sys.exit(UNUSABLE)
+    except OSError as error:
+        click.echo(f"error: {error}", err=True)
+        sys.exit(UNUSABLE)
+    except (click.Abort, KeyboardInterrupt):
         click.echo(
             "interrupted: what was finished is in the store, the next build goes on from there", err=True
         )
         sys.exit(130)
+    if isinstance(code, int):  # --help and the like ask for an exit themselves
+        sys.exit(code)
 
 
 if __name__ == "__main__":

@@ -19,8 +19,10 @@ from build_tools.records import (
 
 #: Code object versions that every supported ROCm loads.
 VERSIONS: Final = (5, 6)
+#: Bytes from which on a text in megabytes of machine code is no accident.
+CHANCE: Final = 6
 _VALUE_KINDS: Final = {
-    "ptr": ("global_buffer", "by_value"), "i32": ("by_value",), "u32": ("by_value",), "i64": ("by_value",), "f32": ("by_value",),
+    "ptr": ("global_buffer", "by_value"), "i32": ("by_value",), "i64": ("by_value",), "f32": ("by_value",),
 }  # fmt: skip
 #: Arguments that HIP's runtime fills in when a kernel is launched through its module API.
 _FILLED_IN: Final = frozenset({
@@ -127,13 +129,17 @@ def _notes(kernel: KernelFacts) -> Iterable[str]:
 
 
 def forbidden(data: bytes, symbols: Iterable[str], words: Sequence[str]) -> list[str]:
-    """One line per forbidden text, in a symbol or anywhere else in the file (names live in string tables and in notes too)."""
+    """One line per forbidden text, in a symbol or anywhere else in the file (names live in string tables and in notes too).
+
+    A short word is looked for in symbols, string tables and notes only: any four bytes turn up in machine code by chance.
+    """
     problems = []
+    texts = codeobject.texts(data) if any(len(word) < CHANCE for word in words) else b""
     for word in words:
         symbol = next((symbol for symbol in symbols if word in symbol), None)
         if symbol is not None:
             problems.append(f"symbol {symbol!r} holds {word!r}, which this profile forbids")
-        elif word.encode() in data:
+        elif word.encode() in (texts if len(word) < CHANCE else data):
             problems.append(f"the file holds the text {word!r}, which this profile forbids")
     return problems
 

@@ -66,6 +66,24 @@ def read(data: bytes) -> CodeObjectFacts:
     )
 
 
+def texts(data: bytes) -> bytes:
+    """The parts of an ELF in which names stand: its string tables and notes, one after the other.
+
+    Raises:
+        CodeObjectError: the file is damaged.
+    """
+    try:
+        return b"\0".join(
+            section.data()
+            for section in ELFFile(io.BytesIO(data)).iter_sections()
+            if section["sh_type"] in ("SHT_STRTAB", "SHT_NOTE")
+        )
+    except Exception as error:
+        raise CodeObjectError(
+            "read a code object", f"the file is damaged ({error})", "Compile it again"
+        ) from error
+
+
 def _refuse_containers(data: bytes) -> None:
     asked = "read a code object"
     if data.startswith((_BUNDLE_MAGIC, _COMPRESSED_MAGIC)):

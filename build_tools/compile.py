@@ -22,7 +22,7 @@ from build_tools.errors import BuildToolsError, JobFailedError
 from build_tools.fingerprint import job_key
 from build_tools.records import CompileJob, CompileResult
 from build_tools.reproducible import write_atomic
-from build_tools.run import kill_all
+from build_tools.run import allow, kill_all
 from build_tools.store import Store
 from build_tools.toolchain import Toolchain
 
@@ -110,11 +110,12 @@ def _compile_missing(
     root: Path,
     workers: int,
 ) -> None:
-    with progress.show(len(missing)) as display, ThreadPoolExecutor(max_workers=workers) as pool:
-        futures = {
-            pool.submit(_one_batch, batch, toolchain, store, root) for batch in batches(missing, workers)
-        }
+    pool = ThreadPoolExecutor(max_workers=workers)
+    with progress.show(len(missing)) as display:
         try:
+            futures = {
+                pool.submit(_one_batch, batch, toolchain, store, root) for batch in batches(missing, workers)
+            }
             for result in _as_completed(futures):
                 results[result.job.id] = result
                 display.done(result)
@@ -122,6 +123,9 @@ def _compile_missing(
             pool.shutdown(wait=False, cancel_futures=True)
             kill_all()
             raise
+        finally:
+            pool.shutdown()
+            allow()
 
 
 def _as_completed(futures: set[Future[list[CompileResult]]]) -> Iterator[CompileResult]:
@@ -133,6 +137,18 @@ def _as_completed(futures: set[Future[list[CompileResult]]]) -> Iterator[Compile
 
 
 def _one_batch(batch: _Batch, toolchain: Toolchain, store: Store, root: Path) -> list[CompileResult]:
+    try:
+        return _answers(batch, toolchain, store, root)
+    except OSError as error:  # a full disk, or a file that another program took away: the other batches go on
+        return [
+            _failed(
+                job, key, JobFailedError(f"compile {job.id}", str(error), "See to it and build again"), 0.0
+            )
+            for job, key in batch
+        ]
+
+
+def _answers(batch: _Batch, toolchain: Toolchain, store: Store, root: Path) -> list[CompileResult]:
     jobs = [job for job, _ in batch]
     many = COMPILE_MANY.get(jobs[0].backend)
     with tempfile.TemporaryDirectory(prefix="aiter-prebuilt-") as folder:

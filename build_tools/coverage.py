@@ -11,6 +11,7 @@ from aiter_prebuilt.contract.bundle import SUFFIX, FormatError
 from aiter_prebuilt.contract.records import BACKENDS, Operator
 from build_tools.bundle import open_bundle
 from build_tools.manifest.model import CatalogueEntry, Kernel, Manifest
+from build_tools.plan import check_filters
 
 JSON_VERSION = 1
 
@@ -88,7 +89,12 @@ class Coverage:
 
 
 def compute(manifest: Manifest, profile: str, targets: tuple[str, ...], bundles: Path | None) -> Coverage:
-    """The table for ``profile`` (ck-full counts what ck-free has too)."""
+    """The table for ``profile`` (ck-full counts what ck-free has too).
+
+    Raises:
+        UnknownTargetError, UsageError: a target or profile that the manifests do not have.
+    """
+    check_filters(manifest, (profile,), targets)
     profiles = [profile]
     while (included := manifest.profiles[profiles[-1]].includes) is not None:
         profiles.append(included)

@@ -7,6 +7,7 @@ library's default index. The sha256 decides, not the place. Nothing of an archiv
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 import tarfile
@@ -112,7 +113,7 @@ def _download(pin: SourcePin, folder: Path) -> Path:
         if not found:
             raise FetchError(
                 f"fetch {pin.file}",
-                f"no index has it ({', '.join(source['url'] for source in finder.sources)})",
+                f"no index has it ({', '.join(without_login(source['url']) for source in finder.sources)})",
                 f"Put the file into a folder and set {SDISTS_VARIABLE} to it",
             )
         return finder.download(found[0], folder, hashes={"sha256": [pin.sha256]})
@@ -122,9 +123,14 @@ def _download(pin: SourcePin, folder: Path) -> Path:
         # The finder's HTTP client has error classes of its own, which change with its releases.
         raise FetchError(
             f"fetch {pin.file}",
-            f"{type(error).__name__}: {error}",
+            without_login(f"{type(error).__name__}: {error}"),
             f"Check the network and pip's index settings, or put the file into a folder and set {SDISTS_VARIABLE} to it",
         ) from error
+
+
+def without_login(text: str) -> str:
+    """``text`` whose URLs have no ``user:password@``: index URLs are set with it, and logs are read by others."""
+    return re.sub(r"(\w+://)[^/\s]*@", r"\1", text)
 
 
 def pip_settings() -> dict[str, list[str]]:

@@ -18,8 +18,9 @@ from aiter_prebuilt.contract.records import (
     Tensor,
     TypeVariable,
 )
+from build_tools import limits
 from build_tools.manifest.model import Operator as OperatorSpec
-from build_tools.manifest.problems import Problems
+from build_tools.manifest.problems import Problems, suggestion
 from build_tools.manifest.signature import (
     AttributeSpec,
     SignatureError,
@@ -84,6 +85,8 @@ def build_frame(spec: OperatorSpec, problems: Problems) -> Frame:
                 tensors.append(parse_tensor(name, text, spec.types, returned=key == "returns"))
             except SignatureError as error:
                 problems.add(str(error), key, name)
+            else:
+                limits.check(len(tensors[-1].dims), limits.RANK, "dims", problems, key, name)
     attributes: list[AttributeSpec] = []
     for name, text in spec.attributes.items():
         try:
@@ -92,8 +95,33 @@ def build_frame(spec: OperatorSpec, problems: Problems) -> Frame:
             problems.add(str(error), "attributes", name)
     _check_attribute_order(attributes, problems)
     slots, floats = _slots(tensors, attributes, problems)
-    types = {name: tuple(allowed) for name, allowed in spec.types.items()}
-    return Frame(spec.name, tuple(tensors), len(spec.returns), tuple(attributes), types, slots, floats)
+    returned = sum(tensor.name in spec.returns for tensor in tensors)
+    frame = Frame(
+        spec.name, tuple(tensors), returned, tuple(attributes), _types(spec, problems), slots, floats
+    )
+    _check_limits(frame, problems)
+    return frame
+
+
+def _types(spec: OperatorSpec, problems: Problems) -> dict[str, tuple[str, ...]]:
+    known = (*dtype.BY_NAME, dtype.TARGET_FP8)
+    for name, allowed in spec.types.items():
+        for place, text in enumerate(allowed):
+            if text not in known:
+                problems.add(
+                    f"{text!r} is not an element type{suggestion(text, known)}", "types", name, place
+                )
+    return {name: tuple(text for text in allowed if text in known) for name, allowed in spec.types.items()}
+
+
+def _check_limits(frame: Frame, problems: Problems) -> None:
+    limits.check(len(frame.tensors), limits.TENSORS, "arguments and returns", problems, "arguments")
+    limits.check(len(frame.attributes), limits.ATTRIBUTES, "attributes", problems, "attributes")
+    limits.check(len(frame.floats), limits.FLOATS, "float attributes", problems, "attributes")
+    limits.check(len(frame.types), limits.TYPE_VARIABLES, "type variables", problems, "types")
+    limits.check(
+        len(frame.slots), limits.SLOTS, "dims, strides, attributes and addresses", problems, "arguments"
+    )
 
 
 def _check_attribute_order(attributes: list[AttributeSpec], problems: Problems) -> None:
@@ -128,8 +156,9 @@ def tensor_records(frame: Frame, fp8: str, problems: Problems) -> tuple[Tensor, 
     slots = {name: place for place, name in enumerate(frame.slots)}
     variables = list(frame.types)
     records = []
-    for spec in frame.tensors:
-        with problems.at("arguments", spec.name):
+    first_return = len(frame.tensors) - frame.return_count
+    for place, spec in enumerate(frame.tensors):
+        with problems.at("arguments" if place < first_return else "returns", spec.name):
             variable = variables.index(spec.type) if spec.type in frame.types else NONE8
             records.append(
                 Tensor(

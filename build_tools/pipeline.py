@@ -1,7 +1,7 @@
 """The whole build in one call: plan -> compile -> audit -> bundle. Used by the `build` and `wheels` verbs.
 
-Each bundle has a key beside it (its plan, its jobs' keys, the tools): when that is unchanged the bundle is left
-as it is and nothing is audited again, so that a build with nothing to do takes well under a second.
+Each bundle has a note beside it with a key (its plan, its jobs' keys, the tools): when that is unchanged the bundle is
+left as it is and nothing is audited again, so that a build with nothing to do takes well under a second.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from aiter_prebuilt.contract import dtype, expression
 from aiter_prebuilt.contract.bundle import SUFFIX
 from aiter_prebuilt.contract.version import BUNDLE_FORMAT, RECIPE, VERSION
-from build_tools import audit, codeobject
+from build_tools import audit, codeobject, notes
 from build_tools.bundle import BuiltBundle, build_bundle
 from build_tools.compile import compile_jobs
 from build_tools.errors import AuditError, CompileFailedError
@@ -71,6 +72,8 @@ def build(settings: Settings) -> Outcome:
     plan = _plan(manifest, settings)
     toolchain = find(settings.toolchain, settings.root)
     store = Store(settings.store)
+    # Before anything compiles: a file that changes meanwhile makes the bundle stale, and not the record wrong.
+    sources = [_sources(planned, plan, settings.root) for planned in plan.bundles]
     results = compile_jobs(
         plan.jobs, toolchain, store, root=settings.root, workers=settings.workers,
         report=settings.bundles.parent / "compile.json",
@@ -79,7 +82,10 @@ def build(settings: Settings) -> Outcome:
     if failed:
         raise CompileFailedError(failed)
     audits: dict[str, AuditReport] = {}
-    built = [_bundle(planned, results, manifest, toolchain, settings, audits) for planned in plan.bundles]
+    built = [
+        _bundle(planned, results, manifest, toolchain, settings, audits, read)
+        for planned, read in zip(plan.bundles, sources, strict=True)
+    ]
     outcome = Outcome(plan, results, audits, tuple(built), time.perf_counter() - started)
     write_report(outcome, settings.bundles.parent / "report.json")
     return outcome
@@ -87,10 +93,7 @@ def build(settings: Settings) -> Outcome:
 
 def _plan(manifest: Manifest, settings: Settings) -> Plan:
     """The plan; the trial of assumptions runs once per state of the manifests and of the code that tries them."""
-    files = [
-        *sorted((settings.root / "manifests").glob("*.toml")),
-        *(Path(__file__).parent / name for name in _PROVERS),
-    ]
+    files = [*sorted((settings.root / "manifests").glob("*.toml")), *PROVERS]
     digest = hashlib.sha256(
         b"".join(hashlib.sha256(path.read_bytes()).digest() for path in files)
     ).hexdigest()
@@ -104,18 +107,34 @@ def _plan(manifest: Manifest, settings: Settings) -> Plan:
     return shard_of(plan, settings.shard) if settings.shard else plan
 
 
-_PROVERS = ("assumptions.py", "recipe.py", "variants.py", "frame.py")
+#: The code that decides what the trial of assumptions tries and finds.
+PROVERS = (
+    *(
+        Path(__file__).parent / name
+        for name in (
+            "assumptions.py", "recipe.py", "variants.py", "frame.py", "limits.py", "plan.py",
+            "manifest/signature.py", "manifest/model.py",
+        )
+    ),
+    *(Path(str(module.__file__)) for module in (dtype, expression)),
+)  # fmt: skip
+
+
+def _sources(planned: PlannedBundle, plan: Plan, root: Path) -> dict[str, str]:
+    needed = {job for operator in planned.operators for job in operator.jobs}
+    names = {name for job in plan.jobs if job.id in needed for name in job.inputs}
+    return notes.hashes(root, names | notes.manifest_files(root))
 
 
 def _bundle(
     planned: PlannedBundle, results: tuple[CompileResult, ...], manifest: Manifest, toolchain: Toolchain,
-    settings: Settings, audits: dict[str, AuditReport],
+    settings: Settings, audits: dict[str, AuditReport], sources: Mapping[str, str],
 ) -> BuiltBundle:  # fmt: skip
     by_id = {result.job.id: result for result in results}
     needed = sorted({job for operator in planned.operators for job in operator.jobs})
     key = _key(planned, [by_id[job] for job in needed], toolchain)
     path = settings.bundles / f"{planned.target.name}-{planned.profile}{SUFFIX}"
-    known = _unchanged(path, key)
+    known = _unchanged(path, key, sources)
     if known is not None:
         return known
     path.unlink(missing_ok=True)
@@ -129,16 +148,11 @@ def _bundle(
         raise AuditError(broken)
     suffix = manifest.profiles[planned.profile].suffix
     built = build_bundle(planned, by_id, audits, toolchain.provenance(), VERSION, suffix, settings.bundles)
-    note = {"key": key, **{name: getattr(built, name) for name in _NOTED}}
-    write_atomic(_note_path(path), (json.dumps(note, indent=1, sort_keys=True) + "\n").encode())
+    notes.write(path, {"key": key, "sources": sources, **{name: getattr(built, name) for name in _NOTED}})
     return built
 
 
 _NOTED = ("target", "profile", "distribution", "entries", "code_objects", "raw_bytes", "size", "sha256")
-
-
-def _note_path(path: Path) -> Path:
-    return path.with_suffix(".json")
 
 
 def _key(planned: PlannedBundle, results: list[CompileResult], toolchain: Toolchain) -> str:
@@ -151,15 +165,18 @@ def _key(planned: PlannedBundle, results: list[CompileResult], toolchain: Toolch
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
-def _unchanged(path: Path, key: str) -> BuiltBundle | None:
+def _unchanged(path: Path, key: str, sources: Mapping[str, str]) -> BuiltBundle | None:
     """The bundle that is there, when it was made from the same things and its bytes are still those."""
+    note = notes.read(path)
     try:
-        note = json.loads(_note_path(path).read_text())
         data = path.read_bytes()
-    except (OSError, ValueError):
+    except OSError:
         return None
     if note.get("key") != key or hashlib.sha256(data).hexdigest() != note.get("sha256"):
         return None
+    if note.get("sources") != sources:
+        # Another operator's manifest, or a comment in one: the same bundle comes of it.
+        notes.write(path, note | {"sources": sources})
     return BuiltBundle(path=path, **{name: note[name] for name in _NOTED})
 
 

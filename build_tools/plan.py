@@ -100,6 +100,8 @@ class _Planner:
                 f"is missing: the operator has the kernels {', '.join(names)} and their order must be said",
                 "order",
             )
+        for name in sorted({name for name in spec.order if spec.order.count(name) > 1}):
+            self.problems.add(f"kernel {name!r} stands here twice", "order")
         for name in spec.order:
             if name not in names:
                 self.problems.add(
@@ -236,20 +238,7 @@ def plan_into(
     prove: bool = True,
 ) -> Plan:
     """As :func:`make_plan`, but what is wrong in the manifests goes to ``problems``."""
-    for target in targets:
-        if target not in manifest.targets:
-            raise UnknownTargetError(
-                asked=f"plan for target {target!r}",
-                found=f"not a known target{suggestion(target, manifest.targets)}",
-                fix="see manifests/targets.toml for the targets there are",
-            )
-    for profile in profiles:
-        if profile not in manifest.profiles:
-            raise UsageError(
-                asked=f"plan for profile {profile!r}",
-                found=f"not a profile{suggestion(profile, manifest.profiles)}",
-                fix="see manifests/profiles.toml for the profiles there are",
-            )
+    check_filters(manifest, profiles, targets)
     planner = _Planner(manifest, root, inputs_of, problems, prove)
     facts = target_facts(manifest)
     bundles = tuple(
@@ -259,6 +248,28 @@ def plan_into(
         if (not profiles or name in profiles) and (not targets or target in targets)
     )
     return Plan(tuple(planner.jobs[job_id] for job_id in sorted(planner.jobs)), bundles)
+
+
+def check_filters(manifest: model.Manifest, profiles: Iterable[str], targets: Iterable[str]) -> None:
+    """Refuse names that people typed and the manifests do not have.
+
+    Raises:
+        UnknownTargetError, UsageError: with the name that was perhaps meant.
+    """
+    for target in targets:
+        if target not in manifest.targets:
+            raise UnknownTargetError(
+                asked=f"look for target {target!r}",
+                found=f"not a known target{suggestion(target, manifest.targets)}",
+                fix="see manifests/targets.toml for the targets there are",
+            )
+    for profile in profiles:
+        if profile not in manifest.profiles:
+            raise UsageError(
+                asked=f"look for profile {profile!r}",
+                found=f"not a profile{suggestion(profile, manifest.profiles)}",
+                fix="see manifests/profiles.toml for the profiles there are",
+            )
 
 
 def shard_of(plan: Plan, text: str) -> Plan:

@@ -19,6 +19,7 @@ from aiter_prebuilt.contract.records import (
     Recipe,
     Step,
 )
+from build_tools import limits
 from build_tools.frame import Frame
 from build_tools.manifest.model import Assume, Kernel
 from build_tools.manifest.model import Step as StepSpec
@@ -26,7 +27,7 @@ from build_tools.manifest.problems import Problems, suggestion
 from build_tools.records import Constant, KernelArg
 from build_tools.variants import Variant
 
-_SIZES: Final = {"ptr": 8, "i32": 4, "u32": 4, "i64": 8, "f32": 4}
+_SIZES: Final = {"ptr": 8, "i32": 4, "i64": 8, "f32": 4}
 _ARG: Final = re.compile(r"^(?P<kind>\w+)\s+(?P<rest>.+)$")
 _WORKSPACE: Final = re.compile(r"^workspace(?:\s*\+\s*(?P<offset>.+))?$")
 #: Pointers that a backend's compiler appends to every kernel (Triton: global and profile scratch); they are passed as null.
@@ -61,6 +62,7 @@ def steps_of(kernel: Kernel, problems: Problems) -> list[StepSpec]:
         for key in ("symbol", "grid", "block", "args", "lds", "slot", "assume"):
             if getattr(kernel, key) is not None:
                 problems.add("stands with the steps when there are steps", key)
+        limits.check(len(kernel.steps), limits.STEPS, "steps", problems, "steps")
         return list(kernel.steps)
     for key in ("symbol", "grid", "args"):
         if getattr(kernel, key) is None:
@@ -104,7 +106,7 @@ def _conditions(kernel: Kernel, scope: Scope, problems: Problems) -> tuple[Condi
     result = []
     for place, text in enumerate(kernel.when):
         code = _code(text, scope, problems, "when", place)
-        value = constant_value(code)
+        value = _constant(text, code, problems, "when", place)
         if value == 0 and code:
             return None
         if value is None and code:
@@ -120,6 +122,14 @@ def _code(text: str | int | None, scope: Scope, problems: Problems, *path: str |
     except ExpressionError as error:
         problems.add(str(error), *path)
         return b""
+
+
+def _constant(text: str | int, code: bytes, problems: Problems, *path: str | int) -> int | None:
+    try:
+        return constant_value(code)
+    except ExpressionError as error:
+        problems.add(f"{text!r} cannot be computed: {error}", *path)
+        return None
 
 
 def _step(
@@ -176,17 +186,24 @@ def _block(
         if spec.block is not None:
             problems.add("Triton kernels have no block: it is num_warps times the wave size", "block")
         warps = variant.constants.get("num_warps", 4)
-        return int(warps) * variant.target.wave, 1, 1
+        if not isinstance(warps, int) or not 1 <= warps * variant.target.wave <= limits.THREADS:
+            problems.add(
+                f"num_warps = {warps!r} makes no block of 1 to {limits.THREADS} threads (waves of {variant.target.wave})"
+            )
+            return variant.target.wave, 1, 1
+        return warps * variant.target.wave, 1, 1
     if spec.block is None:
         problems.add(f"is missing (needed for backend {kernel.backend!r})", "block")
         return 1, 1, 1
     sizes = [1, 1, 1]
     for place, text in enumerate(spec.block):
-        value = constant_value(_code(text, scope, problems, "block", place))
-        if value is None or not 1 <= value <= 1024:
-            problems.add(f"{text!r} is not a constant between 1 and 1024", "block", place)
+        value = _constant(text, _code(text, scope, problems, "block", place), problems, "block", place)
+        if value is None or not 1 <= value <= limits.THREADS:
+            problems.add(f"{text!r} is not a constant between 1 and {limits.THREADS}", "block", place)
         else:
             sizes[place] = value
+    if sizes[0] * sizes[1] * sizes[2] > limits.THREADS:
+        problems.add(f"{sizes} is more than {limits.THREADS} threads", "block")
     return sizes[0], sizes[1], sizes[2]
 
 
@@ -219,10 +236,12 @@ def _arguments(
     for place, text in enumerate(texts):
         match = _ARG.match(text)
         if match is None or match["kind"] not in _SIZES:
-            problems.add(f"{text!r} is not of the form 'ptr|i32|u32|i64|f32 WHAT'", "args", place)
+            problems.add(f"{text!r} is not of the form 'ptr|i32|i64|f32 WHAT'", "args", place)
             continue
         kind, rest = match["kind"], match["rest"].strip()
         size = _SIZES[kind]
+        if spec.slot is not None and spec.slot < size:
+            problems.add(f"a slot of {spec.slot} bytes is too small for {text!r}", "slot")
         align = spec.slot or size
         offset = end + -end % align
         end = offset + (spec.slot or size)
@@ -232,6 +251,7 @@ def _arguments(
         kernel_args.append(KernelArg(kind, rest, offset, size, pointee, rest in divisible))
     for name in sorted(divisible - {arg.name for arg in kernel_args}):
         problems.add(f"{name!r} is not an argument of the kernel", "assume", "divisible")
+    limits.check(end, limits.KERNARG, "bytes of kernel arguments", problems, "args")
     return tuple(args), tuple(kernel_args), end
 
 

@@ -8,6 +8,8 @@ import time
 from pathlib import Path
 from typing import Final
 
+from build_tools.errors import UsageError
+
 #: 2026-01-01T00:00:00Z. Used when SOURCE_DATE_EPOCH is not set: any fixed time does, and a zip has none before 1980.
 DEFAULT_EPOCH: Final = 1_767_225_600
 _ZIP_EPOCH: Final = 315_532_800
@@ -17,7 +19,7 @@ def epoch() -> int:
     """Seconds since 1970 that every time in an output shows: SOURCE_DATE_EPOCH, else :data:`DEFAULT_EPOCH`.
 
     Raises:
-        ValueError: SOURCE_DATE_EPOCH is set and is not a number.
+        UsageError: SOURCE_DATE_EPOCH is set and is not a number.
     """
     text = os.environ.get("SOURCE_DATE_EPOCH", "")
     if not text:
@@ -25,7 +27,11 @@ def epoch() -> int:
     try:
         return max(int(text), _ZIP_EPOCH)
     except ValueError:
-        raise ValueError(f"SOURCE_DATE_EPOCH is {text!r}, not a number of seconds since 1970") from None
+        raise UsageError(
+            "read SOURCE_DATE_EPOCH",
+            f"it is {text!r}, not a number of seconds since 1970",
+            "Set a number, or unset it",
+        ) from None
 
 
 def timestamp() -> str:

@@ -1,7 +1,8 @@
 """The only caller of ``subprocess``: argument lists, a controlled environment, a timeout, captured output.
 
 Each child leads a process group of its own, so that ending it ends what it started (a compiler driver starts a
-linker). :func:`kill_all` is what Ctrl-C does. Nothing here raises for a failing child: an :class:`Outcome` is a value.
+linker). :func:`kill_all` is what Ctrl-C does; until :func:`allow` nothing new starts, so that a thread whose child it ended
+does not go on with the next one. Nothing here raises for a failing child: an :class:`Outcome` is a value.
 """
 
 from __future__ import annotations
@@ -17,15 +18,16 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
 TAIL_BYTES: Final = 12_000
 NOT_STARTED: Final = 127
 TIMED_OUT: Final = 124
+STOPPED: Final = 130
 
 # What a child may inherit. Everything else could change a compiler's output (CPATH, TRITON_*, LLVM_*, HIPCC_*, ...).
 _INHERITED: Final = ("HOME", "PATH", "TMPDIR", "LD_LIBRARY_PATH", "XDG_CACHE_HOME")
-_FIXED: Final = {
+FIXED: Final = {
     "LC_ALL": "C",
     "PYTHONHASHSEED": "0",
     "PYTHONDONTWRITEBYTECODE": "1",
@@ -34,12 +36,13 @@ _FIXED: Final = {
 
 _lock = threading.Lock()
 _running: set[subprocess.Popen[bytes]] = set()
+_stopping = threading.Event()  # set and read under _lock
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a child ended. ``exit_code``: negative for a signal, 124 for the timeout, 127 when it could not be started.
-    ``output``: the last bytes of stdout and stderr together, as text.
+    """How a child ended. ``exit_code``: negative for a signal, 124 for the timeout, 127 when it could not be started,
+    130 when it was not started because of :func:`kill_all`. ``output``: the last bytes of stdout and stderr together, as text.
     """
 
     argv: tuple[str, ...]
@@ -58,19 +61,20 @@ class Outcome:
         return shlex.join(self.argv)
 
     def describe(self) -> str:
-        """``exit code 1``, ``signal SIGSEGV``, ``still running after its time limit``, ``could not be started``."""
+        """``exit code 1``, ``signal SIGSEGV``, ``still running after its time limit``, ``could not be started``, .."""
         if self.exit_code < 0:
             with suppress(ValueError):
                 return f"ended by signal {signal.Signals(-self.exit_code).name}"
         return {
             TIMED_OUT: "was still running after its time limit",
             NOT_STARTED: "could not be started",
+            STOPPED: "was not started, since the build is being interrupted",
         }.get(self.exit_code, f"exit code {self.exit_code}")
 
 
 def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
     """The environment of a child: the few inherited names, the fixed ones, then ``extra``."""
-    return {name: os.environ[name] for name in _INHERITED if name in os.environ} | _FIXED | dict(extra or {})
+    return {name: os.environ[name] for name in _INHERITED if name in os.environ} | FIXED | dict(extra or {})
 
 
 def run(
@@ -86,17 +90,11 @@ def run(
     # A file and not a pipe: a grandchild that keeps the pipe open could block the reader for ever.
     with tempfile.TemporaryFile() as log:
         try:
-            process = subprocess.Popen(
-                words,
-                cwd=cwd,
-                env=environment(env),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
+            process = _start(words, cwd, environment(env), log)
         except OSError as error:
             return Outcome(words, NOT_STARTED, str(error), time.monotonic() - started)
+        if process is None:
+            return Outcome(words, STOPPED, "", time.monotonic() - started)
         exit_code = _wait(process, timeout)
         size = log.seek(0, os.SEEK_END)
         log.seek(max(0, size - TAIL_BYTES))
@@ -105,15 +103,35 @@ def run(
 
 
 def kill_all() -> None:
-    """End every child that is still running, with all that it started."""
+    """End every child that is still running, with all that it started, and start no other one until :func:`allow`."""
     with _lock:
+        _stopping.set()
         for process in _running:
             _kill(process)
 
 
-def _wait(process: subprocess.Popen[bytes], timeout: float) -> int:
+def allow() -> None:
+    """Let children start again, once the threads that :func:`kill_all` was meant for have ended."""
     with _lock:
+        _stopping.clear()
+
+
+def _start(
+    words: tuple[str, ...], cwd: Path | None, env: Mapping[str, str], log: IO[bytes]
+) -> subprocess.Popen[bytes] | None:
+    # Started and registered under one lock: kill_all sees the child, or the child is not started.
+    with _lock:
+        if _stopping.is_set():
+            return None
+        process = subprocess.Popen(
+            words, cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )  # fmt: skip
         _running.add(process)
+        return process
+
+
+def _wait(process: subprocess.Popen[bytes], timeout: float) -> int:
     try:
         return process.wait(timeout)
     except subprocess.TimeoutExpired:

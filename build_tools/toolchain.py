@@ -20,6 +20,7 @@ from build_tools.errors import ToolchainError, UsageError
 from build_tools.fetch import cache_folder, source_folder
 from build_tools.filehash import FileHashes
 from build_tools.pins import Pins
+from build_tools.run import FIXED
 
 KINDS: Final = ("hermetic", "rocm")
 CK_VARIABLE: Final = "CK_DIR"
@@ -51,7 +52,7 @@ class Toolchain:
 
     def identity_of(self, backend: str) -> str:
         """What the content key of a job of ``backend`` holds about its tools: versions, hashes and fixed flags, no path."""
-        flags = repr((DEVICE_FLAGS, ASSEMBLY_FLAGS, LINK_FLAGS))
+        flags = repr((DEVICE_FLAGS, ASSEMBLY_FLAGS, LINK_FLAGS, sorted(FIXED.items())))
         parts = [self.kind, backend, self.clang.identity, flags]
         if backend in ("triton", "flydsl"):
             parts.append(f"{backend} {self.pins.tools[backend].version}")

@@ -1,7 +1,8 @@
 """Tuned tables: CSV rows that say which variant a shape takes, before the order of kernels and the cost rule.
 
 Columns: ``target, cus``, then dims or integer attributes of the operator, then ``kernel, variant, types`` (``bf16``, or
-``bf16_e4m3fn`` for two type variables), and any of ``us`` and ``source`` for the reader. Lines that start with ``#`` are comments.
+``bf16_e4m3fn`` for two type variables), and any of ``us`` and ``source`` for the reader.
+Lines that start with ``#`` are comments.
 """
 
 from __future__ import annotations

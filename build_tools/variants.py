@@ -75,7 +75,8 @@ def expand(kernel: Kernel, frame: Frame, target: TargetFacts, problems: Problems
 
 
 def _allowed(kernel: Kernel, frame: Frame, name: str) -> tuple[str, ...]:
-    return tuple(kernel.types.get(name, frame.types[name]))
+    # What the operator does not allow was said by _check_types, and has perhaps no size.
+    return tuple(text for text in kernel.types.get(name, frame.types[name]) if text in frame.types[name])
 
 
 def _check_types(kernel: Kernel, frame: Frame, problems: Problems) -> None:

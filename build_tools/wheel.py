@@ -20,18 +20,16 @@ from packaging.utils import canonicalize_name
 from aiter_prebuilt.contract.bundle import SUFFIX, Bundle, FormatError
 from aiter_prebuilt.contract.records import BACKENDS
 from aiter_prebuilt.contract.version import VERSION
-from build_tools import licences, sbom
+from build_tools import licences, notes, sbom
 from build_tools.archive import RUNTIME, write_members
 from build_tools.bundle import decompress
 from build_tools.errors import WheelError
-from build_tools.inputs import inputs_of
-from build_tools.manifest.parse import load
-from build_tools.plan import make_plan
 from build_tools.runtime_wheel import build_runtime_wheel
 
 FOLDER: Final = "aiter_prebuilt_bundles"
 GENERATOR: Final = f"{RUNTIME} build_tools"
 CK_SUFFIX: Final = "-ck"
+_AGAIN: Final = "Run python -m build_tools build, mend what it says, and pack again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,15 +87,18 @@ def read_payload(path: Path) -> Payload:
     )
 
 
-def write_data_wheel(bundle: Path, output: Path, root: Path, sources: Iterable[str] = ()) -> Path:
+def write_data_wheel(bundle: Path, output: Path, root: Path) -> Path:
     """Write the data wheel of one bundle into ``output``; the same arguments give the same bytes.
 
-    ``root`` is the repository (licence and ``sources``, which go into the bill of materials, are read there).
+    The licence is read below ``root``, the repository; the bill of materials lists the sources that the bundle's note names.
 
     Raises:
         WheelError: see :func:`read_payload`; or the wheel is larger than an index takes.
     """
-    payload = read_payload(bundle)
+    return _pack(read_payload(bundle), notes.read(bundle).get("sources", {}), output, root)
+
+
+def _pack(payload: Payload, sources: Mapping[str, str], output: Path, root: Path) -> Path:
     stem = f"{payload.distribution.replace('-', '_')}-{payload.version}"
     info = f"{stem}.dist-info"
     licence = licences.expression(payload.backends)
@@ -114,7 +115,7 @@ def write_data_wheel(bundle: Path, output: Path, root: Path, sources: Iterable[s
             payload.data,
             payload.tools,
             payload.backends,
-            sbom.file_hashes(root, sources),
+            sources.items(),
         ),
     }
     path = output / f"{stem}-py3-none-any.whl"
@@ -164,7 +165,7 @@ def write_wheels(root: Path, bundles: Path, output: Path, *, runtime: bool = Tru
     They are written beside ``output`` first and moved when the last one is done, so a failure leaves no new wheel.
 
     Raises:
-        WheelError: the last build had a failing job, there is no bundle, or one cannot be packed.
+        WheelError: the last build had a failing job; there is no bundle; one is older than its sources or cannot be packed.
     """
     refuse_failed_build(bundles.parent)
     found = sorted(bundles.glob(f"*{SUFFIX}"))
@@ -172,7 +173,12 @@ def write_wheels(root: Path, bundles: Path, output: Path, *, runtime: bool = Tru
         raise WheelError("pack wheels", f"no bundle in {bundles}", "Run python -m build_tools build first")
     output.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".wheels-", dir=output) as folder:
-        staged = [write_data_wheel(path, Path(folder), root, sources_of(root, path)) for path in found]
+        payloads = [read_payload(path) for path in found]
+        refuse_stale(root, found)
+        staged = [
+            _pack(payload, notes.read(path)["sources"], Path(folder), root)
+            for path, payload in zip(found, payloads, strict=True)
+        ]
         if runtime:
             staged.append(build_runtime_wheel(root, Path(folder)))
         return tuple(Path(shutil.move(path, output / path.name)) for path in staged)
@@ -186,27 +192,26 @@ def refuse_failed_build(reports: Path) -> None:
     compiled, finished = reports / "compile.json", reports / "report.json"
     if not compiled.is_file():
         return
-    table = json.loads(compiled.read_text(encoding="utf-8"))
-    failed = [job["id"] for job in table["jobs"] if not job["ok"]]
+    try:
+        table = json.loads(compiled.read_text(encoding="utf-8"))
+        done, planned = len(table["jobs"]), int(table["planned"])
+        failed = [job["id"] for job in table["jobs"] if not job["ok"]]
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        raise WheelError("pack wheels", f"{compiled} cannot be read ({error})", _AGAIN) from error
     if failed:
         found = f"{len(failed)} jobs of the last build failed, {failed[0]} first"
-    elif len(table["jobs"]) < table["planned"]:
-        found = f"the last build was interrupted after {len(table['jobs'])} of {table['planned']} jobs"
+    elif done < planned:
+        found = f"the last build was interrupted after {done} of {planned} jobs"
     elif not finished.is_file() or finished.stat().st_mtime_ns < compiled.stat().st_mtime_ns:
         found = "the last build compiled everything and then refused a code object"
     else:
         return
-    raise WheelError(
-        "pack wheels", found, "Run python -m build_tools build, mend what it says, and pack again"
-    )
+    raise WheelError("pack wheels", found, _AGAIN)
 
 
-def sources_of(root: Path, bundle: Path) -> tuple[str, ...]:
-    """The repository's files that the jobs of a bundle read, and the manifests; empty when the manifests lack its target."""
-    target, _, profile = bundle.stem.partition("-")
-    manifest = load(root / "manifests")
-    if profile not in manifest.profiles or target not in manifest.profiles[profile].targets:
-        return ()
-    plan = make_plan(manifest, root, inputs_of(root), (profile,), (target,), prove=False)
-    names = {name for job in plan.jobs for name in job.inputs if (root / name).is_file()}
-    return tuple(sorted(names | set(manifest.files.values())))
+def refuse_stale(root: Path, bundles: Iterable[Path]) -> None:
+    """Raise WheelError, naming each, when bundles are not what the sources below ``root`` give now."""
+    reasons = {path.name: notes.stale(root, path) for path in bundles}
+    found = "; ".join(f"{name}: {reason}" for name, reason in reasons.items() if reason)
+    if found:
+        raise WheelError("pack bundles that are as the sources are now", found, _AGAIN)

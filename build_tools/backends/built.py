@@ -132,9 +132,13 @@ def quoted_includes(path: Path, text: str) -> list[Path]:
 
 
 def sibling_imports(path: Path, text: str) -> list[Path]:
-    """Python files beside ``path`` that it imports."""
+    """Python files beside ``path`` that it imports; none when it is no Python, which its compile will say."""
     names: set[str] = set()
-    for node in ast.walk(ast.parse(text, filename=str(path))):
+    try:
+        tree = ast.parse(text, filename=str(path))
+    except (SyntaxError, ValueError):
+        return []
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             names |= {alias.name.split(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom):

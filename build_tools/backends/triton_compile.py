@@ -27,7 +27,7 @@ POINTEES: Final = {
     "u32": "u32", "i64": "i64", "u64": "u64", "bool": "i1", "e4m3fn": "fp8e4nv", "e4m3fnuz": "fp8e4b8", "e5m2": "fp8e5",
     "e5m2fnuz": "fp8e5b16", "e8m0": "u8", "fp4x2": "u8", "": "i8",
 }  # fmt: skip
-SCALARS: Final = {"i32": "i32", "u32": "u32", "i64": "i64", "f32": "fp32"}
+SCALARS: Final = {"i32": "i32", "i64": "i64", "f32": "fp32"}
 
 
 class RequestError(Exception):

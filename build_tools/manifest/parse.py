@@ -73,8 +73,10 @@ def _document(folder: Path, name: str, problems: Problems) -> dict[str, Any] | N
             return tomllib.loads(path.read_text(encoding="utf-8"))
         except FileNotFoundError:
             problems.add("the file is missing")
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
             problems.add(f"not TOML: {error}")
+        except OSError as error:
+            problems.add(f"cannot be read: {error.strerror}")
     return None
 
 
@@ -157,6 +159,7 @@ def _check_names(manifest: Manifest, folder: Path, problems: Problems) -> None:
                     f"{profile.includes!r} is not a profile{suggestion(profile.includes, manifest.profiles)}",
                     name,
                 )
+        _check_includes(manifest, problems)
     seen: dict[str, str] = {}
     for family in manifest.families.values():
         file = manifest.files[family.family]
@@ -177,6 +180,17 @@ def _check_names(manifest: Manifest, folder: Path, problems: Problems) -> None:
                         _check_sources(
                             kernel.source, [step.source for step in kernel.steps], folder.parent, problems
                         )
+
+
+def _check_includes(manifest: Manifest, problems: Problems) -> None:
+    for name in manifest.profiles:
+        chain = [name]
+        while (row := manifest.profiles.get(chain[-1])) is not None and row.includes is not None:
+            chain.append(row.includes)
+            if row.includes == name:
+                problems.add(f"the profile includes itself ({' -> '.join(chain)})", name, "includes")
+            if row.includes in chain[:-1]:
+                break
 
 
 def _check_twice(targets: list[str], problems: Problems) -> None:
@@ -202,8 +216,16 @@ def _check_profile(
 
 
 def _check_sources(source: str, steps: list[str | None], root: Path, problems: Problems) -> None:
-    if not (root / source).is_file():
-        problems.add(f"{source!r} is not a file of the repository", "source")
+    if not _is_source(source, root):
+        problems.add(f"{source[:200]!r} is not a file of the repository", "source")
     for place, step in enumerate(steps):
-        if step is not None and not (root / step).is_file():
-            problems.add(f"{step!r} is not a file of the repository", "steps", place, "source")
+        if step is not None and not _is_source(step, root):
+            problems.add(f"{step[:200]!r} is not a file of the repository", "steps", place, "source")
+
+
+def _is_source(source: str, root: Path) -> bool:
+    try:
+        path = (root / source).resolve()
+        return path.is_file() and path.is_relative_to(root.resolve()) and not Path(source).is_absolute()
+    except (OSError, ValueError):  # a name that is too long, or has a zero byte
+        return False

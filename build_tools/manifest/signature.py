@@ -20,6 +20,13 @@ _ARGUMENT: Final = re.compile(
 _ATTRIBUTE: Final = re.compile(
     r"^(?P<kind>int|bool|float|enum)\s*(?:\((?P<values>[^)]*)\))?\s*(?:=\s*(?P<default>\S+))?$"
 )
+#: Bytes: the largest power of two in the 32 bits that a bundle has for it.
+MAX_ALIGN: Final = 1 << 31
+#: Default values as the runtime reads them; Python's own int() and float() take more ("1_000", "+1").
+_NUMBERS: Final = {
+    "int": re.compile(r"-?[0-9]{1,18}"),
+    "float": re.compile(r"-?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|-?(?:inf|nan)"),
+}
 _SYMBOL: Final = re.compile(r"^[A-Za-z_]\w*$")
 
 
@@ -87,6 +94,8 @@ def parse_tensor(name: str, text: str, types: dict[str, list[str]], *, returned:
     align = int(match["align"] or 1)
     if align & (align - 1) or align == 0:
         raise SignatureError(f"alignment {align} in {text!r} is not a power of two")
+    if align > MAX_ALIGN:
+        raise SignatureError(f"alignment {align} in {text!r} is more than {MAX_ALIGN}")
     role = match["role"] or ("out" if returned else ROLES[0])
     if returned and role != "out":
         raise SignatureError(f"a returned tensor is an output, not {role!r}")
@@ -128,14 +137,9 @@ def parse_attribute(name: str, text: str) -> AttributeSpec:
 
 
 def _check_default(kind: str, values: tuple[str, ...], default: str, text: str) -> None:
-    try:
-        fits = {
-            "int": lambda: int(default) is not None,
-            "float": lambda: float(default) is not None,
-            "bool": lambda: default in ("true", "false"),
-            "enum": lambda: default in values,
-        }[kind]()
-    except ValueError:
-        fits = False
+    if kind in _NUMBERS:
+        fits = _NUMBERS[kind].fullmatch(default) is not None
+    else:
+        fits = default in (values if kind == "enum" else ("true", "false"))
     if not fits:
         raise SignatureError(f"{default!r} in {text!r} is not a value of {kind}")

@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from build_tools.backends import BACKENDS
+from build_tools.backends.built import Built
 from build_tools.compile import batches, compile_jobs
 from build_tools.errors import CompileFailedError, ToolchainError
 from build_tools.records import TargetFacts
@@ -100,6 +102,20 @@ def test_a_dying_compiler_is_blamed_on_the_job_it_was_at(
     results = compile_jobs(jobs, toolchain, store, root=root, workers=1)
     assert [result.ok for result in results] == [True, False, True]
     assert "SIGABRT" in results[1].log
+
+
+def test_a_batch_that_meets_a_full_disk_fails_and_the_others_go_on(
+    make_job: MakeJob, toolchain: Toolchain, root: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_words: object) -> Built:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(BACKENDS["hip"], "compile", full)
+    failed, good = compile_jobs(
+        [make_job("hip", "gfx942"), make_job("asm", "gfx942")], toolchain, store, root=root, workers=1
+    )
+    assert (failed.ok, good.ok) == (False, True)
+    assert "No space left on device" in failed.log
 
 
 def test_a_missing_compiler(make_job: MakeJob, toolchain: Toolchain, root: Path, store: Store) -> None:
@@ -198,9 +214,10 @@ class Slow:
         return Built(workdir / "out", job.symbol)
 
 backends.BACKENDS["hip"] = Slow()
+backends.triton._child = lambda *words: run.run(["sleep", "60"])
 print("started", flush=True)
 try:
-    stage.compile_jobs(jobs, toolchain, Store(folder), root=root, workers=2, report=folder / "report.json")
+    stage.compile_jobs(jobs, toolchain, Store(folder), root=root, workers=3, report=folder / "report.json")
 except KeyboardInterrupt:
     print("interrupted", flush=True)
 """
@@ -215,6 +232,8 @@ def test_ctrl_c_ends_the_children_and_keeps_what_was_done(
     jobs = [
         replace(base, id=f"{base.id}-quick"),
         *(replace(base, id=f"slow{n}", symbol=f"slow{n}") for n in range(4)),
+        # Two batches of two: after the death of its child a batch would go on with a new one.
+        *(make_job("triton", "gfx942", BLOCK=64 << n) for n in range(4)),
     ]
     folder = tmp_path / "store"
     (tmp_path / "jobs").write_bytes(pickle.dumps((jobs, toolchain, root, folder)))
@@ -232,8 +251,11 @@ def test_ctrl_c_ends_the_children_and_keeps_what_was_done(
         time.sleep(0.1)
     time.sleep(0.5)
     child.send_signal(signal.SIGINT)
-    output, _ = child.communicate(timeout=30)
+    try:
+        output, _ = child.communicate(timeout=30)
+    finally:
+        child.kill()
     assert output == "interrupted\n"
     report = json.loads((folder / "report.json").read_text())
-    assert (report["planned"], [row["ok"] for row in report["jobs"]]) == (5, [True])
+    assert (report["planned"], [row["ok"] for row in report["jobs"]]) == (9, [True])
     assert Store(folder).get(report["jobs"][0]["key"]) is not None

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from elftools.elf.elffile import ELFFile
 
 from build_tools import audit, codeobject
 from build_tools.records import (
@@ -136,6 +138,17 @@ def test_a_forbidden_symbol_and_a_forbidden_text(tmp_path: Path) -> None:
     path.write_bytes(FILE.read_bytes() + b"\0ck_tile::kernel\0")
     problems = judge(words=("ck_tile",), path=path).problems
     assert problems == ("the file holds the text 'ck_tile', which this profile forbids",)
+
+
+def test_a_short_word_counts_in_names_and_not_in_machine_code(tmp_path: Path) -> None:
+    data, path = bytearray(FILE.read_bytes()), tmp_path / "with.co"
+    sections = {section.name: section for section in ELFFile(io.BytesIO(data)).iter_sections()}
+    code, names = sections[".text"]["sh_offset"], sections[".strtab"]["sh_offset"]
+    path.write_bytes(data[:code] + b"2ck9" + data[code + 4 :])
+    assert judge(words=("2ck9",), path=path).ok
+    path.write_bytes(data[: names + 1] + b"2ck9" + data[names + 5 :])
+    problems = judge(words=("2ck9",), path=path).problems
+    assert problems == ("the file holds the text '2ck9', which this profile forbids",)
 
 
 def test_files_are_judged_on_their_own(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from support.bundles import blob, small_operator, small_root
 from aiter_prebuilt.contract import bundle as contract
 from build_tools.coverage import compute
 from build_tools.coverage_view import render
+from build_tools.errors import UnknownTargetError, UsageError
 from build_tools.manifest.model import Manifest
 from build_tools.manifest.parse import load
 
@@ -66,6 +67,13 @@ def test_with_bundles_only_what_was_built_counts(manifest: Manifest, tmp_path: P
     assert status["smoothquant_fwd"] == "missing"
     row = next(row for row in table.rows if row.operator == "rms_norm")
     assert row.cells["triton", "gfx942"].entries == 1
+
+
+def test_names_that_nobody_knows_are_refused(manifest: Manifest) -> None:
+    with pytest.raises(UsageError, match="'foo': not a profile"):
+        compute(manifest, "foo", TARGETS, None)
+    with pytest.raises(UnknownTargetError, match="did you mean 'gfx942'"):
+        compute(manifest, "ck-free", ("gfx94",), None)
 
 
 def test_a_damaged_bundle_covers_nothing(manifest: Manifest, tmp_path: Path) -> None:

@@ -130,6 +130,29 @@ def test_an_index_that_does_not_have_the_file_is_an_error(
         fetch.source_folder(pin_for(b""), tmp_path / "cache")
 
 
+@pytest.mark.parametrize("broken", [False, True])
+def test_no_error_shows_the_login_of_an_index(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: bool
+) -> None:
+    import unearth
+
+    class Finder:
+        def __init__(self, **_options: object) -> None:
+            self.sources = [{"url": "https://user:secret@index.example/simple", "type": "index"}]
+
+        def find_all_packages(self, _name: str) -> list[object]:
+            if broken:
+                raise OSError("no route to https://user:sec@ret@index.example/simple/thing")
+            return []
+
+    monkeypatch.delenv(fetch.SDISTS_VARIABLE, raising=False)
+    monkeypatch.setattr(unearth, "PackageFinder", Finder)
+    with pytest.raises(FetchError) as caught:
+        fetch.source_folder(pin_for(b""), tmp_path / "cache")
+    assert "https://index.example/simple" in str(caught.value)
+    assert "sec" not in str(caught.value)
+
+
 def test_an_index_that_has_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(fetch.SDISTS_VARIABLE, raising=False)
     index = tmp_path / "index" / "thing"

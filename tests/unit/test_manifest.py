@@ -168,14 +168,56 @@ def test_everything_wrong_is_said_at_once(folder: Path) -> None:
         ("and aligned(input, 16)", "and aligned(input, 8)", "kernels[0].assume.divisible", "lets this call through"),
         ("N % 16 == 0 and", "N % 8 == 0 and", "kernels[0].assume.divisible", "'N' is assumed to be a multiple of 16"),
         ("EVEN and BLOCK == 4096 and target == 'gfx942'", "BLOCK", "kernels[0].variants", "no variant is left"),
+        ('source = "kernel.py"', 'source = "/etc/passwd"', "kernels[0].source", "not a file of the repository"),
+        ('source = "kernel.py"', 'source = "../x"', "kernels[0].source", "not a file of the repository"),
+        ('source = "kernel.py"', f'source = "{"a" * 5000}"', "kernels[0].source", "not a file of the repository"),
         ("edition = 1", "edition = 2", "edition", "not allowed"),
         ("when_constant = \"EVEN\"", "when_constant = \"ODD\"", "kernels[0].assume.when_constant", "not a constant"),
+        ("\"N <= BLOCK\"", "\"1 // 0 == 1\"", "kernels[0].when[0]", "cannot be computed: division by zero"),
+        ('types.T = ["bf16"', 'types.T = ["bf17"', "operators[0].types.T[0]", "did you mean 'bf16'"),
+        ("assume = {", 'types = { T = ["bf17"] }\nassume = {', "kernels[0].types.T", "not a type that the operator allows"),
+        ('"i32 N"', '"u32 N"', "kernels[0].args[3]", "ptr|i32|i64|f32"),
+        ("num_warps = 2", "num_warps = 32", "operators[0].kernels[0]", "no block of 1 to 1024 threads"),
+        ("num_warps = 2", 'num_warps = "many"', "operators[0].kernels[0]", "no block of 1 to 1024 threads"),
+        ("types.T =", 'order = ["scale", "scale"]\ntypes.T =', "operators[0].order", "'scale' stands here twice"),
+        ("[operators.attributes]", '[operators.returns]\nsum = "T[M, 2 *]"\n\n[operators.attributes]',
+         "operators[0].returns.sum", "not an expression"),
+        ("align 2", "align 4294967296", "arguments.input", "more than 2147483648"),
+        ('"float"', '"float = 1_0"', "attributes.epsilon", "not a value of float"),
+        ("T[N] optional", f"T[{', '.join('N' * 17)}]", "arguments.bias", "17 dims, the runtime takes at most 16"),
+        ("assume = {", "slot = 4\nassume = {", "kernels[0].slot", "too small for 'ptr out'"),
+        ("args = [", "args = [" + 512 * '"i64 N", ', "kernels[0].args", "the runtime takes at most 4096"),
         ("targets = [\"gfx942\",", "block = [64]\ntargets = [\"gfx942\",", "kernels[0].block", "have no block"),
     ],
 )  # fmt: skip
 def test_one_problem_has_its_path(folder: Path, before: str, after: str, path: str, part: str) -> None:
     problems = _problems(folder, (before, after))
     assert any(path + ":" in line and part in line for line in problems), problems
+
+
+@pytest.mark.parametrize(
+    ("block", "part"),
+    [
+        ('"1 // 0"', "block[0]: '1 // 0' cannot be computed"),
+        ("64, 32", "block: [64, 32, 1] is more than 1024 threads"),
+    ],
+)
+def test_a_block_that_no_kernel_can_have(folder: Path, block: str, part: str) -> None:
+    problems = _problems(
+        folder, ('backend = "triton"', f'backend = "hip"\nblock = [{block}]'), ("assume = {", "#"),
+    )  # fmt: skip
+    assert any(part in line for line in problems), problems
+
+
+def test_a_profile_cannot_include_itself(folder: Path) -> None:
+    path = folder / "profiles.toml"
+    path.write_text(path.read_text().replace("[ck-free]", '[ck-free]\nincludes = "ck-full"'))
+    with pytest.raises(ManifestError) as caught:
+        load(folder)
+    assert caught.value.problems == (
+        "manifests/profiles.toml: ck-free.includes: the profile includes itself (ck-free -> ck-full -> ck-free)",
+        "manifests/profiles.toml: ck-full.includes: the profile includes itself (ck-full -> ck-free -> ck-full)",
+    )
 
 
 def test_two_kernels_need_an_order(folder: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from build_tools import reproducible
+from build_tools.errors import UsageError
 
 
 def test_epoch_is_fixed_unless_the_environment_says_another(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -17,7 +18,7 @@ def test_epoch_is_fixed_unless_the_environment_says_another(monkeypatch: pytest.
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "5")
     assert reproducible.timestamp() == "1980-01-01T00:00:00Z"  # a zip has no earlier time
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "yesterday")
-    with pytest.raises(ValueError, match="'yesterday', not a number"):
+    with pytest.raises(UsageError, match="'yesterday', not a number"):
         reproducible.epoch()
 
 

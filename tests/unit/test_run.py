@@ -72,12 +72,18 @@ def test_the_time_limit_ends_the_whole_group() -> None:
 
 def test_kill_all_ends_every_child() -> None:
     outcomes: list[run.Outcome] = []
-    thread = threading.Thread(target=lambda: outcomes.append(python(GRANDCHILD)))
+    thread = threading.Thread(target=lambda: outcomes.extend(python(GRANDCHILD) for _ in range(3)))
     thread.start()
     time.sleep(1.0)
-    run.kill_all()
-    thread.join(20)
-    assert not thread.is_alive()
+    try:
+        run.kill_all()
+        thread.join(20)
+        assert not thread.is_alive()
+    finally:
+        run.allow()
+    assert [outcome.exit_code for outcome in outcomes[1:]] == [run.STOPPED] * 2
+    assert "interrupted" in outcomes[1].describe()
+    assert python("pass").ok
     assert outcomes[0].describe() == "ended by signal SIGKILL"
     assert gone(int(outcomes[0].output.split()[0]))
 

@@ -1,0 +1,61 @@
+"""The command line's exits: its own codes, its own words, no traceback."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+import pytest
+
+from build_tools import __main__ as main
+from build_tools.errors import WheelError
+
+
+def _exit(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
+    monkeypatch.setattr(sys, "argv", ["build_tools", *words])
+    try:
+        main.main()
+    except SystemExit as exit_:
+        return int(exit_.code or 0)
+    return 0
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "said"),
+    [
+        (KeyboardInterrupt(), 130, "interrupted: what was finished is in the store"),
+        (WheelError("pack", "no bundle", "build first"), 12, "error: pack: no bundle. build first."),
+        (click.UsageError("two of them"), 2, "Error: two of them"),
+        (
+            NotADirectoryError(20, "Not a directory", "README.md"),
+            13,
+            "error: [Errno 20] Not a directory: 'README.md'",
+        ),
+        (ModuleNotFoundError("No module named 'rich'", name="rich"), 13, "needs the Python package 'rich'"),
+    ],
+)
+def test_errors(
+    error: BaseException,
+    code: int,
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    @click.command()
+    def failing() -> None:
+        raise error
+
+    monkeypatch.setitem(main.cli.commands, "failing", failing)
+    assert _exit(monkeypatch, "failing") == code
+    shown = capsys.readouterr().err
+    assert said in shown
+    assert "Aborted" not in shown
+
+
+def test_usage(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _exit(monkeypatch, "--help") == 0
+    assert "coverage" in capsys.readouterr().out
+    assert _exit(monkeypatch, "plam") == 2
+    assert "No such command 'plam'" in capsys.readouterr().err
+    assert _exit(monkeypatch, "coverage", "--profile", "foo") == 2
+    assert "'foo': not a profile" in capsys.readouterr().err

@@ -1,0 +1,99 @@
+"""Bundles know what they were made from: a stale one is not packed, and the bill of materials says what was compiled."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zipfile
+from pathlib import Path
+
+import pytest
+from support.installed import write_bundle
+
+from build_tools import notes, pipeline
+from build_tools.bundle import BuiltBundle
+from build_tools.errors import WheelError
+from build_tools.wheel import write_wheels
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "manifests").mkdir()
+    for name in ("LICENSE", "one.hip", "two.hip", "manifests/norm.toml"):
+        (tmp_path / name).write_text(f"{name} as it was compiled")
+    return tmp_path
+
+
+@pytest.fixture
+def bundles(root: Path) -> Path:
+    folder = root / "build" / "bundles"
+    folder.mkdir(parents=True)
+    for target, source in (("gfx942", "one.hip"), ("gfx950", "two.hip")):
+        path = write_bundle(folder, target, "ck-free")
+        sources = notes.hashes(root, {source, *notes.manifest_files(root)})
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()
+        notes.write(path, {"key": "k", "sha256": digest, "sources": sources})
+    return folder
+
+
+def test_current_bundles_are_packed_with_the_sources_of_their_note(root: Path, bundles: Path) -> None:
+    packed = write_wheels(root, bundles, root / "dist", runtime=False)
+    assert len(packed) == 2
+    with zipfile.ZipFile(packed[0]) as wheel:
+        (name,) = (name for name in wheel.namelist() if name.endswith(".cdx.json"))
+        document = json.loads(wheel.read(name))
+    files = {
+        part["name"]: part["hashes"][0]["content"]
+        for part in document["components"]
+        if part["type"] == "file"
+    }
+    assert files == notes.hashes(root, ("one.hip", "manifests/norm.toml"))
+
+
+def test_a_bundle_older_than_its_source_is_named(root: Path, bundles: Path) -> None:
+    (root / "two.hip").write_text("edited")
+    with pytest.raises(
+        WheelError, match=r"gfx950-ck-free\.apb: two\.hip changed since.*build_tools build"
+    ) as caught:
+        write_wheels(root, bundles, root / "dist", runtime=False)
+    assert "gfx942" not in str(caught.value)
+    assert list((root / "dist").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda root: (root / "one.hip").unlink(), "gfx942-ck-free.apb: one.hip changed"),
+        (lambda root: (root / "manifests/new.toml").write_text(""), "manifests/new.toml changed"),
+        (lambda root: (root / "build/bundles/gfx942-ck-free.json").unlink(), "gfx942-ck-free.json is missing"),
+        (lambda root: (root / "build/bundles/gfx942-ck-free.json").write_text("{}"), "says nothing about sources"),
+        (lambda root: (root / "build/bundles/gfx942-ck-free.json").write_text('{"sources": {}}'), "other bytes"),
+        (lambda root: (root / "build/compile.json").write_text("{"), "compile.json cannot be read"),
+        (lambda root: (root / "build/compile.json").write_text("{}"), "compile.json cannot be read"),
+    ],
+)  # fmt: skip
+def test_what_else_makes_a_bundle_stale(root: Path, bundles: Path, change: object, said: str) -> None:
+    assert callable(change)
+    change(root)
+    with pytest.raises(WheelError) as caught:
+        write_wheels(root, bundles, root / "dist", runtime=False)
+    assert said in str(caught.value)
+
+
+def test_an_unchanged_bundle_gets_the_sources_of_the_last_build(root: Path, bundles: Path) -> None:
+    path = bundles / "gfx942-ck-free.apb"
+    data = path.read_bytes()
+    built = BuiltBundle(
+        path, "gfx942", "ck-free", "d", 1, 1, 300, len(data), hashlib.sha256(data).hexdigest()
+    )
+    rest = {name: getattr(built, name) for name in BuiltBundle.__slots__ if name != "path"}
+    notes.write(path, {"key": "k", "sources": {}, **rest})
+    assert pipeline._unchanged(path, "other", {"one.hip": "x"}) is None
+    assert pipeline._unchanged(path, "k", {"one.hip": "x"}) == built
+    assert notes.read(path)["sources"] == {"one.hip": "x"}
+
+
+def test_assumptions_are_tried_again_when_the_code_that_tries_them_changes() -> None:
+    names = {path.name for path in pipeline.PROVERS}
+    assert all(path.is_file() for path in pipeline.PROVERS)
+    assert {"assumptions.py", "expression.py", "signature.py", "plan.py", "recipe.py"} <= names
