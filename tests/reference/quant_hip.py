@@ -32,7 +32,8 @@ def dynamic_per_token_scaled_quant(
     are at least the smallest normal float32, so that 1 / scale is finite.
     """
     x = input.float()
-    amax = x.abs().nan_to_num(nan=0.0, posinf=float("inf")).amax(dim=-1, keepdim=True)
+    absolute = x.abs().nan_to_num(nan=0.0, posinf=float("inf"))
+    amax = absolute.amax(dim=-1, keepdim=True) if x.shape[-1] else x.new_zeros(*x.shape[:-1], 1)
     if scale_ub is not None:
         amax = torch.minimum(amax, scale_ub.to(torch.float32))
     per_unit = torch.tensor(1.0 / QMAX[out_dtype], dtype=torch.float32)

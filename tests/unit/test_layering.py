@@ -133,6 +133,16 @@ def test_the_map_names_files_that_exist() -> None:
         assert (ROOT / path).exists(), path
 
 
+def test_every_folder_of_tests_is_collected(request: pytest.FixtureRequest) -> None:
+    """A folder's name must not be one that pytest passes over: its tests would be missing without a word."""
+    import fnmatch
+
+    passed_over = request.config.getini("norecursedirs")
+    for folder in (ROOT / "tests").iterdir():
+        if any(folder.rglob("test_*.py")):
+            assert not [pattern for pattern in passed_over if fnmatch.fnmatch(folder.name, pattern)], folder.name
+
+
 def test_files_stay_small() -> None:
     for name, path in MODULES.items():
         assert len(path.read_text().splitlines()) <= 460, name
