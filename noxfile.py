@@ -29,6 +29,7 @@ nox.options.sessions = ["lint", "tests"]
 ROOT = Path(__file__).resolve().parent
 BUILD = ROOT / "build"
 DIST = ROOT / "dist"
+TESTED = BUILD / "tested"
 PROJECT = nox.project.load_toml("pyproject.toml")
 TEST_TARGETS = ("gfx950", "sm_90")
 EXTRAS = "gfx942,gfx950,gfx950-ck"
@@ -97,12 +98,16 @@ def tests(session: nox.Session) -> None:
     install_build(session)
     session.install(*groups("test"))
     install_torch(session)
-    build_tools(session, "build", *(word for target in TEST_TARGETS for word in ("--target", target)))
-    build_tools(session, "wheels", "--output", str(DIST))
-    session.run("python", "-m", "build_tools.runtime_wheel", "--unpack", str(DIST), env=ENVIRONMENT)
+    # Folders of their own: bundles that an earlier session left are not rebuilt here, so they may be older than the sources.
+    bundles, dist = str(TESTED / "bundles"), str(TESTED / "dist")
+    shutil.rmtree(TESTED, ignore_errors=True)
+    only = (word for target in TEST_TARGETS for word in ("--target", target))
+    build_tools(session, "build", "--bundles", bundles, *only)
+    build_tools(session, "wheels", "--bundles", bundles, "--output", dist)
+    session.run("python", "-m", "build_tools.runtime_wheel", "--unpack", dist, env=ENVIRONMENT)
     environment = {
         **ENVIRONMENT,
-        "AITER_PREBUILT_DIST": str(DIST),
+        "AITER_PREBUILT_DIST": dist,
         "ZIG_GLOBAL_CACHE_DIR": str(CACHE / "zig"),
     }
     session.run("python", "-m", "pytest", "-q", *session.posargs, env=environment)
