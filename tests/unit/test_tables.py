@@ -1,0 +1,71 @@
+"""Facts that stand in two places because two readers need them: they must say the same."""
+
+from __future__ import annotations
+
+import ast
+import csv
+from pathlib import Path
+
+import pytest
+
+from build_tools.manifest.model import Manifest
+from build_tools.manifest.parse import load
+
+tomllib = pytest.importorskip("tomllib", reason="Python 3.11 reads TOML")
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def manifest() -> Manifest:
+    return load(ROOT / "manifests")
+
+
+def test_the_assembly_table_is_the_manifests(manifest: Manifest) -> None:
+    """``hsa/topk_softmax.csv`` is what people who adopt the code objects read; the manifest is what is built."""
+    with (ROOT / "hsa" / "topk_softmax.csv").open(newline="") as file:
+        rows = {
+            tuple(row[key] for key in ("target", "T", "EXPERTS", "PER_LANE", "source"))
+            for row in csv.DictReader(file)
+        }
+    (operator,) = (op for op in manifest.families["topk"].operators if op.name == "topk_softmax")
+    built = {
+        (kernel.targets[0], dtype, str(choice["EXPERTS"]), str(choice["PER_LANE"]), kernel.source)
+        for kernel in operator.kernels
+        for dtype in operator.types["T"]
+        for choice in kernel.variants["experts"]
+        if isinstance(choice, dict)
+    }
+    assert len(built) == 90
+    assert rows == built
+
+
+def test_the_ck_instances_are_the_manifests(manifest: Manifest) -> None:
+    """Every instance of the generator's table is a variant, with the block that the instance has."""
+    table = tomllib.loads((ROOT / "csrc/kernels/ck/instances.toml").read_text())
+    kernels = [
+        kernel
+        for family in manifest.families.values()
+        for operator in family.operators
+        for kernel in operator.kernels
+        if kernel.backend == "ck"
+    ]
+    assert len(kernels) == len(table["ops"])
+    for kernel in kernels:
+        wanted = table["ops"][kernel.constants["op"]]["instances"]
+        rows = [row for values in kernel.variants.values() for row in values if isinstance(row, dict)]
+        assert [row["instance"] for row in rows] == wanted
+        for row in rows:
+            facts = table["instances"][row["instance"]]
+            bound = 0 if facts["two_pass"] else facts["columns"]  # 0: a row of any length, read twice
+            assert (row["ROWS"], row["COLUMNS"], row["VECTOR"]) == (facts["rows"], bound, facts["vector"])
+            assert row["THREADS"] == 64 * facts["waves"][0] * facts["waves"][1]
+
+
+def test_every_operator_has_its_reference(manifest: Manifest) -> None:
+    for family in manifest.families.values():
+        for operator in family.operators:
+            module, function = operator.reference.split(".")
+            tree = ast.parse((ROOT / "tests" / "reference" / f"{module}.py").read_text())
+            names = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+            assert function in names, operator.reference
