@@ -26,7 +26,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sub.add_argument("--json", action="store_true", help="machine output with a version")
         module.configure(sub)
         sub.set_defaults(execute=module.execute)
-    options = parser.parse_args(arguments)
+    options, rest = parser.parse_known_args(arguments)
+    # argparse takes no words of a list behind an option: `explain OP M=1 --target gfx950 N=2` would fail without this.
+    if hasattr(options, "call") and all("=" in word and not word.startswith("-") for word in rest):
+        options.call += rest
+    elif rest:
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
     try:
         return int(options.execute(options))
     except AiterPrebuiltError as error:

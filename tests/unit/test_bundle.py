@@ -6,7 +6,7 @@ import hashlib
 from dataclasses import replace
 
 import pytest
-from support.bundles import small_bundle, small_operator
+from support.bundles import small_bundle, small_operator, small_root
 
 from aiter_prebuilt.contract import bundle as contract
 from aiter_prebuilt.contract.records import LAYOUT, check_layout
@@ -37,6 +37,16 @@ def _use_everything(data: bytes) -> None:
     for name in bundle.names:
         for entry in bundle.operator(name).entries:
             bundle.code_object(entry)
+
+
+def test_equal_arrays_are_stored_once() -> None:
+    """A hundred variants with the same steps cost little more than their own records."""
+    operator = small_operator("many")
+    recipes = tuple(replace(operator.recipes[0], variant=f"v{place}") for place in range(100))
+    frame = contract.Frame(b"x", 1, hashlib.sha256(b"x").digest(), "raw")
+    data = contract.encode(small_root(), (replace(operator, recipes=recipes),), (frame,))
+    assert contract.Bundle(data).operator("many").recipes == recipes
+    assert len(data) < 100 * 80 + 3000
 
 
 def test_every_truncation_is_noticed() -> None:

@@ -54,3 +54,17 @@ def test_enum_and_bool_attributes() -> None:
 def test_what_is_wrong_is_said(settings: dict[str, str], part: str) -> None:
     with pytest.raises(ArgumentError, match=part):
         describe(small_operator("x"), settings)
+
+
+def test_symbols_may_stand_behind_options(monkeypatch: pytest.MonkeyPatch) -> None:
+    from aiter_prebuilt import __main__ as command
+    from aiter_prebuilt.commands import explain as verb
+
+    seen = {}
+    monkeypatch.setattr(verb, "execute", lambda options: seen.update(vars(options)) or 0)
+    assert command.main(["explain", "rms_norm", "M=3", "--target", "gfx942", "N=4", "T=f16"]) == 0
+    assert seen["call"] == ["M=3", "N=4", "T=f16"] and seen["target"] == "gfx942"
+    with pytest.raises(SystemExit):
+        command.main(["explain", "rms_norm", "M=3", "--targt=gfx942"])
+    with pytest.raises(SystemExit):
+        command.main(["list", "M=3"])

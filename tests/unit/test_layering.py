@@ -140,7 +140,9 @@ def test_every_folder_of_tests_is_collected(request: pytest.FixtureRequest) -> N
     passed_over = request.config.getini("norecursedirs")
     for folder in (ROOT / "tests").iterdir():
         if any(folder.rglob("test_*.py")):
-            assert not [pattern for pattern in passed_over if fnmatch.fnmatch(folder.name, pattern)], folder.name
+            assert not [pattern for pattern in passed_over if fnmatch.fnmatch(folder.name, pattern)], (
+                folder.name
+            )
 
 
 def test_files_stay_small() -> None:

@@ -87,11 +87,13 @@ class Frame:
 
 
 class _Region:
-    """Bytes of one region: the first record at 0, arrays and text behind it, equal strings stored once."""
+    """Bytes of one region: the first record at 0, arrays and text behind it, equal strings and equal arrays stored once
+    (the variants of a kernel share their arguments and most of their conditions)."""
 
     def __init__(self) -> None:
         self._bytes = bytearray()
         self._strings: dict[bytes, int] = {}
+        self._arrays: dict[tuple[Any, ...], int] = {}
 
     def build(self, value: Any) -> bytes:
         self._bytes.extend(bytes(record_size(type(value))))
@@ -121,8 +123,11 @@ class _Region:
     def _array(self, element: type[Any] | str, values: tuple[Any, ...]) -> tuple[int, int]:
         if not values:
             return 0, 0
+        if (element, values) in self._arrays:
+            return self._arrays[element, values], len(values)
         self._bytes.extend(bytes(-len(self._bytes) % 8))
         start, size = len(self._bytes), element_size(element)
+        self._arrays[element, values] = start
         self._bytes.extend(bytes(size * len(values)))
         for index, value in enumerate(values):
             at = start + index * size
