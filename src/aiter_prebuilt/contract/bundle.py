@@ -88,7 +88,8 @@ class Frame:
 
 class _Region:
     """Bytes of one region: the first record at 0, arrays and text behind it, equal strings and equal arrays stored once
-    (the variants of a kernel share their arguments and most of their conditions)."""
+    (the variants of a kernel share their arguments and most of their conditions).
+    """
 
     def __init__(self) -> None:
         self._bytes = bytearray()
