@@ -35,7 +35,13 @@ def _resolve(vendor: str, ordinal: int) -> tuple[tuple[Bundle, ...], int]:
 @lru_cache(maxsize=16)
 def bundles_of(target: str, what: str) -> tuple[Bundle, ...]:
     """The opened bundles of ``target``; ``what`` is how a message calls the device that needs them."""
-    return tuple(locate.open_bundle(bundle) for bundle in locate.for_target(target, locate.installed(), what))
+    return _opened(locate.for_target(target, locate.installed(), what))
+
+
+@lru_cache(maxsize=16)
+def _opened(serving: tuple[locate.InstalledBundle, ...]) -> tuple[Bundle, ...]:
+    """Opened once for all devices of a target: eight cards of one kind share one mapping and one checked index."""
+    return tuple(locate.open_bundle(bundle) for bundle in serving)
 
 
 def preload(*names: str, vendor: str | None = None, ordinal: int = 0) -> int:

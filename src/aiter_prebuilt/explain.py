@@ -17,7 +17,7 @@ from aiter_prebuilt import dispatch, locate
 from aiter_prebuilt.contract import dtype
 from aiter_prebuilt.contract.bundle import FormatError
 from aiter_prebuilt.contract.expression import ExpressionError, evaluate
-from aiter_prebuilt.contract.records import DIM_BIND, DIM_EXPRESSION, NONE8, Operator, Tensor
+from aiter_prebuilt.contract.records import ATTRIBUTE_KINDS, DIM_BIND, DIM_EXPRESSION, NONE8, Operator, Tensor
 from aiter_prebuilt.errors import ArgumentError, NoOperatorError
 
 _ADDRESS = 1 << 20
@@ -160,14 +160,15 @@ def _type(name: str, allowed: tuple[int, ...], left: dict[str, str]) -> int:
 
 def _attribute(attribute: Any, left: dict[str, str]) -> Any:
     text = left.pop(attribute.name, attribute.default)
-    if attribute.kind == 2:
+    kind = ATTRIBUTE_KINDS[attribute.kind]
+    if kind == "float":
         try:
             return float(text or 1.0)
         except ValueError:
             raise ArgumentError(
                 f"explain with {attribute.name}={text}", "not a number", f"write {attribute.name}=0.5"
             ) from None
-    if attribute.kind == 3:
+    if kind == "enum":
         return text or attribute.values[0]
     words = {"true": 1, "false": 0, "": 0}
     return words[text] if text in words else _number(text, attribute.name)

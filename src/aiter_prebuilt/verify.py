@@ -5,6 +5,7 @@ Pure reading: needs no driver and no GPU, and executes nothing. Every problem is
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -69,7 +70,7 @@ def verify(installed: InstalledBundle) -> Verdict:
         for index, entry in enumerate(operator.entries):
             entries += 1
             seen.add(entry.code_object)
-            executed += '"executed": true' in entry.receipt
+            executed += _was_executed(entry)
             findings += [
                 Finding(name, entry.name, text) for text in _check_entry(bundle, operator, index, entry)
             ]
@@ -82,6 +83,14 @@ def verify(installed: InstalledBundle) -> Verdict:
         installed.path, root.target, root.profile, len(bundle.names), entries, root.code_object_count, executed, len(data),
         tuple(findings),
     )  # fmt: skip
+
+
+def _was_executed(entry: Entry) -> bool:
+    try:
+        receipt = json.loads(entry.receipt)
+    except ValueError:
+        return False
+    return isinstance(receipt, dict) and receipt.get("executed") is True
 
 
 def _check_padding(bundle: Bundle, data: bytes) -> Iterator[str]:

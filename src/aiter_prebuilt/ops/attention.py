@@ -55,16 +55,16 @@ def flash_attn_func(
         _refuse_options(dropout_p, window_size, return_attn_probs, num_splits)
     except TypeError as error:
         raise no_output("flash_attn_func", error) from error
-    absent = {
-        "bias": bias,
-        "alibi_slopes": alibi_slopes,
-        "cu_seqlens_q": cu_seqlens_q,
-        "cu_seqlens_kv": cu_seqlens_kv,
-        "sink_ptr": sink_ptr,
-    }
-    for option, value in absent.items():
-        if value is not None:
-            raise refuse("flash_attn_func", option, "...", "None")
+    if (
+        bias is not None
+        or alibi_slopes is not None
+        or cu_seqlens_q is not None
+        or cu_seqlens_kv is not None
+        or sink_ptr is not None
+    ):
+        raise refuse(
+            "flash_attn_func", "bias, alibi_slopes, cu_seqlens_q, cu_seqlens_kv, sink_ptr", "...", "None"
+        )
     try:
         differentiated = q.requires_grad or k.requires_grad or v.requires_grad
         scale = q.shape[-1] ** -0.5 if softmax_scale is None else softmax_scale

@@ -38,9 +38,8 @@ def gemm_a16w16(
 
     Source: AITER ``gemm_a16w16`` (``tuned_gemm``).
     """
-    for option, value in (("scale_a", scale_a), ("scale_b", scale_b), ("scale_c", scale_c)):
-        if value is not None:
-            raise refuse("gemm_a16w16", option, "...", "None")
+    if scale_a is not None or scale_b is not None or scale_c is not None:
+        raise refuse("gemm_a16w16", "scale_a, scale_b, scale_c", "...", "None")
     try:
         out = A.new_empty((*A.shape[:-1], B.shape[0]))
     except NOT_A_TENSOR as error:
