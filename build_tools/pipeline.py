@@ -14,7 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import zstandard
+
+from aiter_prebuilt.contract import bundle as contract_bundle
 from aiter_prebuilt.contract import dtype, expression
+from aiter_prebuilt.contract import records as contract_records
 from aiter_prebuilt.contract.bundle import SUFFIX
 from aiter_prebuilt.contract.version import BUNDLE_FORMAT, RECIPE, VERSION
 from build_tools import audit, codeobject, notes
@@ -22,7 +26,7 @@ from build_tools.bundle import BuiltBundle, build_bundle
 from build_tools.compile import compile_jobs
 from build_tools.errors import AuditError, CompileFailedError
 from build_tools.inputs import inputs_of
-from build_tools.manifest.model import Manifest
+from build_tools.manifest.model import Manifest, Profile
 from build_tools.manifest.parse import load
 from build_tools.plan import make_plan, shard_of
 from build_tools.records import AuditReport, CompileResult, Plan, PlannedBundle
@@ -132,13 +136,14 @@ def _bundle(
 ) -> BuiltBundle:  # fmt: skip
     by_id = {result.job.id: result for result in results}
     needed = sorted({job for operator in planned.operators for job in operator.jobs})
-    key = _key(planned, [by_id[job] for job in needed], toolchain)
+    profile = manifest.profiles[planned.profile]
+    key = bundle_key(planned, [by_id[job] for job in needed], toolchain.provenance(), profile)
     path = settings.bundles / f"{planned.target.name}-{planned.profile}{SUFFIX}"
     known = _unchanged(path, key, sources)
     if known is not None:
         return known
     path.unlink(missing_ok=True)
-    forbidden = tuple(manifest.profiles[planned.profile].forbidden_symbols)
+    forbidden = tuple(profile.forbidden_symbols)
     for job in needed:
         data = by_id[job].path
         assert data is not None
@@ -146,8 +151,9 @@ def _bundle(
     broken = [report for job, report in audits.items() if job in needed and not report.ok]
     if broken:
         raise AuditError(broken)
-    suffix = manifest.profiles[planned.profile].suffix
-    built = build_bundle(planned, by_id, audits, toolchain.provenance(), VERSION, suffix, settings.bundles)
+    built = build_bundle(
+        planned, by_id, audits, toolchain.provenance(), VERSION, profile.suffix, settings.bundles
+    )
     notes.write(path, {"key": key, "sources": sources, **{name: getattr(built, name) for name in _NOTED}})
     return built
 
@@ -155,12 +161,31 @@ def _bundle(
 _NOTED = ("target", "profile", "distribution", "entries", "code_objects", "raw_bytes", "size", "sha256")
 
 
-def _key(planned: PlannedBundle, results: list[CompileResult], toolchain: Toolchain) -> str:
+#: The code that judges code objects and writes a bundle: another state of it may judge or write differently.
+MAKERS = (
+    *(
+        Path(__file__).parent / name
+        for name in ("bundle.py", "audit.py", "codeobject.py", "cubin.py", "pipeline.py")
+    ),
+    *(Path(str(module.__file__)) for module in (contract_bundle, contract_records)),
+)
+
+
+def bundle_key(
+    planned: PlannedBundle,
+    results: list[CompileResult],
+    tools: Mapping[str, str],
+    profile: Profile,
+    makers: tuple[Path, ...] = MAKERS,
+) -> str:
+    """What a bundle is made from, in one hash: when it is unchanged, so is the bundle, and nothing is judged again."""
     parts = [
-        repr((BUNDLE_FORMAT, RECIPE, VERSION)),
+        repr((BUNDLE_FORMAT, RECIPE, VERSION, zstandard.__version__)),
         repr(planned),
-        repr(sorted(toolchain.provenance().items())),
+        repr((profile.suffix, profile.forbidden_symbols)),
+        repr(sorted(tools.items())),
     ]
+    parts += [hashlib.sha256(path.read_bytes()).hexdigest() for path in makers]
     parts += [f"{result.job.id} {result.key} {result.symbol}" for result in results]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 

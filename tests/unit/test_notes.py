@@ -13,6 +13,8 @@ from support.installed import write_bundle
 from build_tools import notes, pipeline
 from build_tools.bundle import BuiltBundle
 from build_tools.errors import WheelError
+from build_tools.manifest.model import Profile
+from build_tools.records import PlannedBundle, TargetFacts
 from build_tools.wheel import write_wheels
 
 
@@ -97,3 +99,26 @@ def test_assumptions_are_tried_again_when_the_code_that_tries_them_changes() -> 
     names = {path.name for path in pipeline.PROVERS}
     assert all(path.is_file() for path in pipeline.PROVERS)
     assert {"assumptions.py", "expression.py", "signature.py", "plan.py", "recipe.py"} <= names
+
+
+def test_a_bundle_is_made_again_when_anything_that_makes_it_changes(tmp_path: Path) -> None:
+    """Also the code that judges and encodes, and the profile's rules: an old bundle must never pass for a new one."""
+    target = TargetFacts(
+        "gfx942", "", "amd", 64, 65536, 512, 102, "e4m3fnuz", 9402, (304,), (), 0x4C, "d", "e"
+    )
+    planned = PlannedBundle(target, "ck-free", ())
+    profile = Profile(title="t", backends=["hip"], targets=["gfx942"])
+    maker = tmp_path / "maker.py"
+    maker.write_text("one")
+    keys = {pipeline.bundle_key(planned, [], {}, profile, (maker,))}
+    assert keys == {pipeline.bundle_key(planned, [], {}, profile, (maker,))}
+    for changed in ({"suffix": "-x"}, {"forbidden_symbols": ["ck"]}):
+        keys.add(pipeline.bundle_key(planned, [], {}, profile.model_copy(update=changed), (maker,)))
+    keys.add(pipeline.bundle_key(planned, [], {"zig": "2"}, profile, (maker,)))
+    maker.write_text("two")
+    keys.add(pipeline.bundle_key(planned, [], {}, profile, (maker,)))
+    assert len(keys) == 5
+    names = {path.name for path in pipeline.MAKERS}
+    assert {"bundle.py", "records.py", "audit.py"} <= names and all(
+        path.is_file() for path in pipeline.MAKERS
+    )
