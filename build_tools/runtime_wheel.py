@@ -9,58 +9,26 @@ Nothing is grafted: the extension links the C library only, opens the GPU driver
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import re
 import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 from zipfile import ZipFile
 
 from build_tools import licences, pins, sbom
 from build_tools.archive import RUNTIME, write_members
 from build_tools.errors import WheelError
-from build_tools.fetch import cache_folder, fetch
-from build_tools.hermetic import package_folder
-from build_tools.reproducible import epoch, write_atomic
+from build_tools.fetch import fetch
+from build_tools.host import PLATFORM, environment_of, judge
+from build_tools.reproducible import write_atomic
 from build_tools.run import run
 
-GLIBC: Final = (2, 28)
-PLATFORM: Final = f"manylinux_{GLIBC[0]}_{GLIBC[1]}_x86_64"
 TAG: Final = f"cp310-abi3-{PLATFORM}"
 EXTENSION: Final = "aiter_prebuilt/_native.abi3.so"
-_JUDGED: Final = re.compile(r"manylinux_(\d+)_(\d+)_x86_64")
 _SOURCES: Final = ("CMakeLists.txt", "pyproject.toml", "csrc/runtime", "src/aiter_prebuilt")
 _SUFFIXES: Final = frozenset((".py", ".typed", ".cpp", ".h", ".c", ".txt", ".toml", ".cmake"))
 _TIMEOUT: Final = 1800.0
-
-
-def host_compiler(zig: Path, cache: Path) -> dict[str, str]:
-    """``CC`` and ``CXX`` scripts for the host: clang of the zig package against glibc 2.28, its C++ library linked statically."""
-    target = f"x86_64-linux-gnu.{GLIBC[0]}.{GLIBC[1]}"
-    zig_cache = cache / "zig"
-    folder = cache / "host"
-    made = {}
-    for variable, verb in (("CC", "cc"), ("CXX", "c++")):
-        lines = [
-            "#!/bin/sh",
-            f"export ZIG_GLOBAL_CACHE_DIR={_quoted(zig_cache)} ZIG_LOCAL_CACHE_DIR={_quoted(zig_cache)}",
-            f'exec {_quoted(zig)} {verb} -target {target} "$@"',
-            "",
-        ]
-        path = folder / verb
-        text = "\n".join(lines).encode()
-        if not path.is_file() or path.read_bytes() != text:
-            write_atomic(path, text)
-        path.chmod(0o755)
-        made[variable] = str(path)
-    return made
-
-
-def _quoted(path: Path) -> str:
-    return "'" + str(path).replace("'", "'\\''") + "'"
 
 
 def build_runtime_wheel(root: Path, output: Path) -> Path:
@@ -71,15 +39,8 @@ def build_runtime_wheel(root: Path, output: Path) -> Path:
         WheelError: the compile failed, or the extension needs more than manylinux_2_28 has.
     """
     pinned = pins.load(root)
-    cache = cache_folder()
-    zig = package_folder(pinned.tools["ziglang"]) / "zig"
     zstd = fetch("zstd", root)
-    environment = {
-        **host_compiler(zig, cache),
-        "SOURCE_DATE_EPOCH": str(epoch()),
-        # cmake and ninja come from this environment's packages; without this a system cmake could win.
-        "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]),
-    }
+    environment = environment_of(pinned)
     with tempfile.TemporaryDirectory(prefix="runtime-wheel-") as folder:
         command = [
             sys.executable,
@@ -109,38 +70,6 @@ def _packers() -> dict[str, str]:
     from importlib import metadata
 
     return {name: metadata.version(name) for name in ("cmake", "ninja", "scikit-build-core")}
-
-
-def judge(wheel: Path) -> None:
-    """Ask auditwheel which platforms the wheel runs on; refuse what :data:`PLATFORM` does not promise.
-
-    Raises:
-        WheelError: it needs a later C library, a library that is not there, or an instruction set extension.
-    """
-    outcome = run([sys.executable, "-m", "auditwheel", "show", "--json", wheel], timeout=300.0)
-    start, end = outcome.output.find("{"), outcome.output.rfind("}")
-    asked = f"judge {wheel.name} with auditwheel"
-    if not outcome.ok or start < 0:
-        raise WheelError(
-            asked,
-            f"{outcome.describe()}\n{outcome.output}",
-            "Is auditwheel of pyproject.toml's group 'build' installed?",
-        )
-    verdict: dict[str, Any] = json.loads(outcome.output[start : end + 1])
-    tag = _JUDGED.fullmatch(str(verdict["overall_tag"]))
-    if (
-        tag is None
-        or (int(tag[1]), int(tag[2])) > GLIBC
-        or verdict["external_libs"]
-        or verdict["unsupported_isa"]
-    ):
-        needs = {
-            name: verdict[name]
-            for name in ("overall_tag", "versioned_symbols", "external_libs", "unsupported_isa")
-        }
-        raise WheelError(
-            asked, f"not {PLATFORM}: {json.dumps(needs)}", "Build with the hermetic host compiler"
-        )
 
 
 def finish(wheel: Path, root: Path, output: Path, tools: Mapping[str, str]) -> Path:
