@@ -1,0 +1,76 @@
+#include "buffer_resource.h"
+
+#include "operands.h"
+
+namespace apb::emu {
+
+BufferResource BufferResource::decode(const std::uint32_t* words, bool typed) {
+  BufferResource r{};
+  r.base = words[0] | static_cast<std::uint64_t>(words[1] & 0xffff) << 32;
+  r.stride = words[1] >> 16 & 0x3fff;
+  r.swizzle = words[1] >> 31;
+  r.records = words[2];
+  for (int i = 0; i < 4; ++i) r.select[i] = words[3] >> (3 * i) & 7;
+  r.number_format = words[3] >> 12 & 7;
+  r.data_format = words[3] >> 15 & 15;
+  r.index_stride = 8u << (words[3] >> 21 & 3);
+  r.add_thread = words[3] >> 23 & 1;
+  // With the thread number added, untyped accesses take four more bits of stride from the data format.
+  if (r.add_thread && !typed) r.stride |= static_cast<std::uint32_t>(r.data_format) << 14;
+  // Data format 0 means "not bound", for instructions too that bring their own format (9.1.4). So does a resource of
+  // zeros.
+  r.bound = r.data_format != 0 || (r.add_thread && !typed);
+  return r;
+}
+
+BufferAccess::BufferAccess(const Wave& wave, const Instruction& instruction, const BufferOperands& operands, bool typed)
+    : resource_(BufferResource::decode(wave.scalar + operands.resource->index, typed)) {
+  const bool indexed = instruction.idxen, vector_offset = instruction.offen;
+  // Raw: SGPR, VGPR and instruction offset together against num_records in bytes. The ISA document says it as
+  // "buffer_offset >= num_records - sgpr_offset"; AITER's attention kernels step through K and V with the SGPR offset
+  // and count on it, and AMD's own simulator was changed to it after measurements on gfx950 (rocm-systems pull request
+  // 10928). LLVM's "soffset is excluded from bounds checking" is only what compilers may rely on.
+  // Structured: the index against num_records in records. Private: no check.
+  check_ = resource_.add_thread && !indexed ? Check::none : indexed && resource_.stride ? Check::index : Check::offset;
+  scalar_offset_ = read32(wave, *operands.scalar);
+  start_ = resource_.base + scalar_offset_;
+  // The index comes first when there are both.
+  const std::uint32_t* rows = indexed || vector_offset ? wave.row(*operands.address) : nullptr;
+  const std::uint32_t* offsets = vector_offset ? rows + (indexed ? lanes : 0) : nullptr;
+  const auto constant = static_cast<std::uint32_t>(instruction.offset);
+  for (int l = 0; l < lanes; ++l) offset_[l] = constant;
+  if (offsets)  // these two are added in 32 bits, the SGPR offset in more
+    for (int l = 0; l < lanes; ++l) offset_[l] = constant + offsets[l];
+  if (!indexed && !resource_.add_thread && !resource_.swizzle) {
+    for (int l = 0; l < lanes; ++l) linear_[l] = start_ + offset_[l];
+    return;  // the usual case, in which nobody asks for the index
+  }
+  for (int l = 0; l < lanes; ++l)
+    index_[l] = (indexed ? rows[l] : 0) + (resource_.add_thread ? static_cast<std::uint32_t>(l) : 0);
+  for (int l = 0; l < lanes; ++l)
+    linear_[l] = start_ + offset_[l] + static_cast<std::uint64_t>(index_[l]) * resource_.stride;
+}
+
+std::uint64_t BufferAccess::whole(std::uint64_t active, std::uint32_t bytes) const {
+  if (!resource_.bound || resource_.swizzle) return 0;
+  if (check_ == Check::none) return active;
+  if (check_ == Check::offset && active == all_lanes) {
+    std::uint64_t highest = 0;
+    for (int l = 0; l < lanes; ++l) highest = offset_[l] > highest ? offset_[l] : highest;
+    if (highest + scalar_offset_ + bytes <= resource_.records) return all_lanes;
+  }
+  std::uint64_t mask = 0;
+  for (int l = 0; l < lanes; ++l) mask |= static_cast<std::uint64_t>(in_range(l, 0, bytes)) << l;
+  return mask & active;
+}
+
+// Records of `stride` bytes, `index_stride` of them interleaved by elements of 4 bytes: gfx9 has no element size field.
+std::uint64_t BufferAccess::swizzled(int lane, std::uint32_t piece) const {
+  constexpr std::uint64_t element = 4;
+  const std::uint64_t offset = offset_[lane] + piece, index = index_[lane], group = resource_.index_stride;
+  const std::uint64_t place = (index / group * resource_.stride + offset / element * element) * group +
+                              index % group * element + offset % element;
+  return start_ + place;
+}
+
+}  // namespace apb::emu

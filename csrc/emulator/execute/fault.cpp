@@ -1,0 +1,100 @@
+// How a wave stops with words, and the cold half of the address check.
+#include "fault.h"
+
+#include <cstdarg>
+#include <cstdio>
+
+#include "decode.h"
+#include "operands.h"
+#include "reach.h"
+#include "wave.h"
+
+namespace apb::emu {
+
+const char* name(FaultKind kind) {
+  switch (kind) {
+    case FaultKind::none: return "none";
+    case FaultKind::unknown_instruction: return "unknown instruction";
+    case FaultKind::illegal_address: return "illegal address";
+    case FaultKind::misaligned: return "misaligned address";
+    case FaultKind::lds_out_of_bounds: return "LDS access out of bounds";
+    case FaultKind::lds_uninitialised: return "read of uninitialised LDS";
+    case FaultKind::lds_race: return "LDS race";
+    case FaultKind::hazard: return "missing s_waitcnt";
+    case FaultKind::illegal_jump: return "illegal jump";
+    case FaultKind::illegal_register: return "illegal register";
+    case FaultKind::instruction_limit: return "instruction limit";
+    case FaultKind::trap: return "trap";
+    case FaultKind::deadlock: return "deadlock";
+  }
+  return "?";
+}
+
+namespace {
+
+// "missing s_waitcnt at code+0x1c `v_add_f32_e32 v0, v1, v2`, workgroup (3, 0, 0), wave 1, lane 5: "
+std::string place(const Wave& wave, FaultKind kind, int lane) {
+  std::string text = name(kind);
+  char part[160];
+  if (wave.current != nullptr) {
+    std::snprintf(part, sizeof part, " at code+0x%x `", wave.current->address);
+    text += part;
+    text += wave.current->dwords != 0 ? disassemble(wave.target, *wave.current) : std::string("undecodable");
+    text += '`';
+  }
+  if (wave.group != nullptr) {
+    const Workgroup& group = *wave.group;
+    std::snprintf(part, sizeof part, ", workgroup (%u, %u, %u), wave %u", group.id[0], group.id[1], group.id[2], wave.number);
+    text += part;
+  }
+  if (lane >= 0) {
+    std::snprintf(part, sizeof part, ", lane %d", lane);
+    text += part;
+  }
+  return text;
+}
+
+}  // namespace
+
+void raise(Wave& wave, FaultKind kind, int lane, const char* format, ...) {
+  if (wave.stop == Stop::fault) return;  // the first one is the cause
+  char detail[512];
+  std::va_list arguments;
+  va_start(arguments, format);
+  std::vsnprintf(detail, sizeof detail, format, arguments);
+  va_end(arguments);
+  wave.stop = Stop::fault;
+  wave.fault.kind = kind;
+  wave.fault.text = place(wave, kind, lane);
+  if (detail[0] != '\0') wave.fault.text.append(": ").append(detail);
+}
+
+bool reach_other(Wave& wave, int lane, std::uint64_t address, std::uint32_t bytes) {
+  Range found;
+  if (wave.memory != nullptr && wave.memory->find(address, bytes, found) && found.holds(address, bytes)) {
+    wave.recent = found;
+    return true;
+  }
+  char where[320] = "no memory";
+  if (wave.memory != nullptr) wave.memory->describe(address, bytes, where, sizeof where);
+  raise(wave, FaultKind::illegal_address, lane, "%u bytes at 0x%llx: %s", bytes, static_cast<unsigned long long>(address), where);
+  return false;
+}
+
+std::uint64_t special(const Wave& wave, const Operand& operand) {
+  constexpr std::uint64_t aperture = 0xffffffffu;  // each aperture is 4 GiB: the limit is its last byte
+  const Workgroup none;
+  const Workgroup& group = wave.group != nullptr ? *wave.group : none;
+  switch (operand.index) {
+    case source_number::shared_base: return group.shared_base;
+    case source_number::shared_limit: return group.shared_base + aperture;
+    case source_number::private_base: return group.private_base;
+    case source_number::private_limit: return group.private_base + aperture;
+    case source_number::vccz: return wave.vcc() == 0;
+    case source_number::execz: return wave.exec() == 0;
+    case source_number::scc: return wave.scc;
+    default: return 0;  // pops_exiting_wave_id: compute waves are in no ordered pixel section; bind() lets nothing else through
+  }
+}
+
+}  // namespace apb::emu

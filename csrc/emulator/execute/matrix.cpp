@@ -1,0 +1,286 @@
+// Execution of matrix instructions, from operands to counters.
+#include "matrix.h"
+
+#include <xmmintrin.h>
+
+#include <algorithm>
+
+#include "bind.h"
+#include "lanes.h"
+#include "operands.h"
+#include "small_float.h"
+
+namespace apb::emu {
+namespace {
+
+using enum Element;
+constexpr Element format_elements[matrix_formats] = {fp8, bf8, fp6, bf6, fp4};  // CBSZ and BLGP of f8f6f4
+
+// MFMA rounds to nearest even and keeps denormals whatever MODE says; the lane functions may have set MXCSR otherwise.
+class DefaultArithmetic {
+ public:
+  DefaultArithmetic() : saved_(_mm_getcsr()) {
+    if ((saved_ & changed) != 0) [[unlikely]]
+      _mm_setcsr(saved_ & ~changed);
+  }
+  ~DefaultArithmetic() {
+    if ((saved_ & changed) != 0) [[unlikely]]
+      _mm_setcsr(saved_);
+  }
+  DefaultArithmetic(const DefaultArithmetic&) = delete;
+  DefaultArithmetic& operator=(const DefaultArithmetic&) = delete;
+
+ private:
+  static constexpr unsigned changed = 0xe040;  // flush to zero, rounding, denormals are zero
+  unsigned saved_;
+};
+
+// Everything one execution needs. Big: the constructor leaves the arrays as they are.
+struct Work {
+  Work(Wave& wave_, const Instruction& instruction_, const MatrixShape& shape_)
+      : wave(wave_), instruction(instruction_), shape(shape_) {
+    const bool formats = shape.a == by_format;
+    a = formats ? format_elements[instruction.cbsz] : shape.a;
+    b = formats ? format_elements[instruction.blgp] : shape.b;
+  }
+  Wave& wave;
+  const Instruction& instruction;
+  const MatrixShape& shape;
+  Element a, b;
+  const u32* a_rows;
+  const u32* b_rows;
+  const u32* c_rows;
+  u32* d_rows;
+  alignas(64) u32 copy_a[8 * lanes], copy_b[8 * lanes], copy_c[32 * lanes];
+  MatrixScratch scratch;
+};
+
+bool is_register(const Operand& operand) {
+  return operand.kind == OperandKind::vgpr || operand.kind == OperandKind::accvgpr;
+}
+
+// The rows of an operand; scalars and constants are spread out. `rows` of them, in pairs (low, high) for f64.
+const u32* rows_of(const Wave& wave, const Operand& operand, int rows, bool wide, u32* copy) {
+  if (is_register(operand)) return wave.row(operand);
+  const u64 value = wide ? read64(wave, operand) : read32(wave, operand);
+  for (int r = 0; r < rows; ++r)
+    std::fill_n(copy + r * lanes, lanes, static_cast<u32>(wide && r % 2 ? value >> 32 : value));
+  return copy;
+}
+
+int rows_for(int elements, int bits) {
+  return (elements * bits / 64 + 31) / 32;
+}  // `elements` of the whole operand, 64 lanes
+
+bool overlaps(const u32* a, int a_rows, const u32* b, int b_rows) {
+  return a < b + b_rows * lanes && b < a + a_rows * lanes;
+}
+
+const u32* keep(const u32* rows, int count, u32* copy) {
+  std::copy_n(rows, count * lanes, copy);
+  return copy;
+}
+
+void fetch_operands(Work& w) {
+  const MatrixShape& s = w.shape;
+  const bool wide = s.a == f64;
+  const int a_rows = rows_for(s.m * (s.sparse ? s.k / 2 : s.k) * s.blocks, element_bits(w.a));
+  const int b_rows = rows_for(s.n * s.k * s.blocks, element_bits(w.b));
+  const int d_rows = rows_for(s.m * s.n * s.blocks, wide ? 64 : 32);
+  w.d_rows = w.wave.row(w.instruction.destination[0]);
+  w.a_rows = rows_of(w.wave, w.instruction.source[0], a_rows, wide, w.copy_a);
+  w.b_rows = rows_of(w.wave, w.instruction.source[1], b_rows, wide, w.copy_b);
+  w.c_rows = s.sparse ? w.d_rows : rows_of(w.wave, w.instruction.source[2], d_rows, wide, w.copy_c);
+  // The hardware reads all sources before it writes; results go out block by block and row by row here.
+  if (w.a_rows != w.copy_a && overlaps(w.a_rows, a_rows, w.d_rows, d_rows)) w.a_rows = keep(w.a_rows, a_rows, w.copy_a);
+  if (w.b_rows != w.copy_b && overlaps(w.b_rows, b_rows, w.d_rows, d_rows)) w.b_rows = keep(w.b_rows, b_rows, w.copy_b);
+  if (w.c_rows != w.d_rows && w.c_rows != w.copy_c && overlaps(w.c_rows, d_rows, w.d_rows, d_rows))
+    w.c_rows = keep(w.c_rows, d_rows, w.copy_c);
+  if (s.swizzle && w.instruction.blgp) {
+    // BLGP: 1, 2 one half for both; 3 rotation by 16 lanes; 4..7 one quarter for all.
+    const int mode = w.instruction.blgp;
+    const u32* from = w.b_rows;
+    alignas(64) u32 permuted[8 * lanes];
+    for (int r = 0; r < b_rows; ++r) {
+      for (int lane = 0; lane < lanes; ++lane) {
+        const int source = mode < 3    ? lane % 32 + (mode - 1) * 32
+                           : mode == 3 ? (lane + 16) % 64
+                                       : lane % 16 + (mode - 4) * 16;
+        permuted[r * lanes + lane] = from[r * lanes + source];
+      }
+    }
+    w.b_rows = keep(permuted, b_rows, w.copy_b);
+  }
+}
+
+int source_block(const Work& w, int block) {
+  if (!w.shape.broadcast || !w.instruction.cbsz) return block;
+  const int receivers = 1 << w.instruction.cbsz;
+  return (block / receivers * receivers + w.instruction.abid) % w.shape.blocks;
+}
+
+BlockSource source_a(const Work& w, int block) {
+  const int k = w.shape.sparse ? w.shape.k / 2 : w.shape.k;
+  return {
+      w.a_rows, w.shape.m, k, w.shape.blocks, source_block(w, block), w.shape.a == by_format && element_bits(w.a) == 8};
+}
+BlockSource source_b(const Work& w, int block) {
+  return {w.b_rows, w.shape.n, w.shape.k, w.shape.blocks, block, w.shape.b == by_format && element_bits(w.b) == 8};
+}
+BlockCall block_call(Work& w, int block) {
+  const RowPlace place{w.shape.n, w.shape.blocks, block, w.shape.a == f64};
+  return {&w.scratch, place, w.shape.sparse ? w.shape.k / 2 : w.shape.k, w.c_rows, w.d_rows};
+}
+
+// SMFMAC: two bits per stored value say which of the four along k it is. A lane's index bits are as many as it has
+// values times two; ABID picks the set of them in the index register unless CBSZ is not zero, which means the first.
+void select_sparse(Work& w) {
+  const u32* index = w.wave.row(w.instruction.source[2]);
+  const int m = w.shape.m, groups = 64 / m, per_lane = w.shape.k / 2 / groups, bits = 2 * per_lane;
+  const int set = w.instruction.cbsz ? 0 : w.instruction.abid % (32 / bits);
+  for (int lane = 0; lane < lanes; ++lane) {
+    const int first = lane / m * per_lane;
+    i32* row = w.scratch.selection + lane % m * (matrix_elements / 32) + first;
+    const u32 positions = index[lane] >> set * bits;
+    for (int e = 0; e < per_lane; ++e) row[e] = (first + e) / 2 * 4 + static_cast<i32>(positions >> 2 * e & 3);
+  }
+}
+
+// Scaled f8f6f4: one E8M0 byte per 32 elements along k, in lane i + M * block; which byte: op_sel (low bit) and
+// op_sel_hi. Returns the largest exponent after scaling, 128 or more when there is a NaN.
+int apply_scale(const Work& w, int which, float* values, i32* exponents, int largest) {
+  const Operand& operand = w.instruction.scale[static_cast<std::size_t>(which)];
+  alignas(64) u32 copy[lanes];
+  const u32* row = rows_of(w.wave, operand, 1, false, copy);
+  const int shift = ((w.instruction.opsel >> which & 1) | (w.instruction.opsel_hi >> which & 1) << 1) * 8;
+  const int size = w.shape.m;
+  int reached = largest >= 128 ? 128 : -1000;
+  for (int block = 0; block < w.shape.k / 32; ++block) {
+    i32 exponent[32];
+    bool any_nan = false;
+    for (int i = 0; i < size; ++i) {
+      const u32 code = row[block * size + i] >> shift & 0xff;
+      any_nan |= code == e8m0_nan;
+      exponent[i] = e8m0_exponent(code);
+    }
+    for (int at = block * 32 * size; at < (block + 1) * 32 * size; at += size) {
+      for (int i = 0; i < size; ++i) {
+        exponents[at + i] += exponent[i];
+        reached = std::max(reached, exponents[at + i]);
+      }
+      if (!any_nan) [[likely]]
+        continue;
+      for (int i = 0; i < size; ++i)
+        values[at + i] = exponent[i] == e8m0_exponent(e8m0_nan) ? as_f32(nan_f32) : values[at + i];
+    }
+    if (any_nan) reached = 1000;
+  }
+  return reached;
+}
+
+// value / 2^exponent: in [1, 2), or below 1 where the exponent stops at the format's smallest.
+void to_significands(float* values, const i32* exponents, int count) {
+  for (int at = 0; at < count; ++at)
+    values[at] =
+        static_cast<float>(static_cast<double>(values[at]) * as_f64(static_cast<u64>(1023 - exponents[at]) << 52));
+}
+
+FusedKind fused_kind(Element element) {
+  switch (element) {
+    case xf32:
+      return FusedKind::groups_of_4;
+    case f16:
+    case bf16:
+      return FusedKind::groups_of_8;
+    default:
+      return FusedKind::groups_of_16_in_two;
+  }
+}
+
+void fused_block(Work& w, int block) {
+  MatrixScratch& s = w.scratch;
+  const BlockSource a = source_a(w, block), b = source_b(w, block);
+  ExponentRange range_a = unpack_float(w.a, w.wave.target, a, s.a, s.a_exponent);
+  ExponentRange range_b = unpack_float(w.b, w.wave.target, b, s.b, s.b_exponent);
+  const bool scaled = w.instruction.scale[0].used();
+  const int smallest = range_a.smallest + range_b.smallest, largest = range_a.largest + range_b.largest;
+  s.significands = scaled || smallest < -100 || largest > 100;
+  if (s.significands) {
+    to_significands(s.a, s.a_exponent, a.k * a.size);
+    to_significands(s.b, s.b_exponent, b.k * b.size);
+  }
+  if (scaled) {
+    range_a.largest = apply_scale(w, 0, s.a, s.a_exponent, range_a.largest);
+    range_b.largest = apply_scale(w, 1, s.b, s.b_exponent, range_b.largest);
+  }
+  s.special = range_a.largest >= 128 || range_b.largest >= 128 || range_a.largest + range_b.largest >= 127;
+  multiply_fused(block_call(w, block), fused_kind(w.a), w.shape.sparse);
+}
+
+void f32_block(Work& w, int block) {
+  unpack_float(w.a, w.wave.target, source_a(w, block), w.scratch.a, w.scratch.a_exponent);
+  unpack_float(w.b, w.wave.target, source_b(w, block), w.scratch.b, w.scratch.b_exponent);
+  multiply_f32(block_call(w, block));
+}
+
+// Sums are exact, so a sparse A is spread out with zeros.
+void i8_block(Work& w, int block) {
+  MatrixScratch& s = w.scratch;
+  unpack_i8(source_a(w, block), s.a_exponent);
+  unpack_i8(source_b(w, block), s.b_exponent);
+  BlockCall call = block_call(w, block);
+  i32* a = s.a_exponent;
+  if (w.shape.sparse) {
+    const int m = w.shape.m, stored = w.shape.k / 2;
+    a = s.dense;
+    std::fill_n(a, w.shape.k / 2 * m, 0);
+    for (int i = 0; i < m; ++i) {
+      for (int c = 0; c < stored; ++c) {
+        const u32 value = static_cast<u32>(s.a_exponent[c / 2 * m + i]) >> (c % 2 * 16) & 0xffff;
+        const int k = s.selection[i * (matrix_elements / 32) + c];
+        // Two stored values at one position add up: the hardware multiplies both.
+        i32& place = a[k / 2 * m + i];
+        const u32 pair = static_cast<u32>(place), sum = ((pair >> (k % 2 * 16)) + value) & 0xffff;
+        place = static_cast<i32>(k % 2 ? (pair & 0xffff) | sum << 16 : (pair & 0xffff0000) | sum);
+      }
+    }
+    call.k = w.shape.k;
+  }
+  multiply_i8(call, a, s.b_exponent);
+}
+
+void count_flops(Wave& wave, const MatrixShape& shape) {
+  if (wave.counters) wave.counters->flops += 2ull * shape.m * shape.n * shape.k * shape.blocks;
+}
+
+void matrix(Wave& wave, const Instruction& instruction) {
+  const auto& shape = *static_cast<const MatrixShape*>(instruction.function);
+  const DefaultArithmetic arithmetic;
+  Work work(wave, instruction, shape);
+  fetch_operands(work);
+  if (shape.sparse) select_sparse(work);
+  for (int block = 0; block < shape.blocks; ++block) {
+    if (shape.a == f64)
+      multiply_f64(source_a(work, block), source_b(work, block), block_call(work, block), instruction.blgp);
+    else if (shape.a == f32)
+      f32_block(work, block);
+    else if (shape.a == Element::i8)
+      i8_block(work, block);
+    else
+      fused_block(work, block);
+  }
+  count_flops(wave, shape);
+}
+
+}  // namespace
+
+bool bind_matrix(Target target, Instruction& instruction) {
+  const MatrixShape* shape = find_matrix(target, instruction);
+  if (!shape || !is_register(instruction.destination[0])) return false;
+  if (shape->sparse && !is_register(instruction.source[2])) return false;
+  instruction.function = shape;
+  instruction.execute = matrix;
+  return true;
+}
+
+}  // namespace apb::emu

@@ -1,0 +1,157 @@
+// The fetch loop of one wave.
+#include <xmmintrin.h>
+
+#include "bind.h"
+#include "checker.h"
+#include "wave.h"
+
+namespace apb::emu {
+
+namespace {
+
+// Bits of MODE that change what the next instructions mean.
+constexpr std::uint32_t mode_index_enabled = 1u << 27, mode_skip_vector = 1u << 28;
+constexpr int index_source[3] = {12, 13, 14};  // bits of M0: the index is added to source 0, 1, 2
+constexpr int index_destination = 15;          // or to the destination
+
+// The slot at wave.pc holds nothing to execute. Inside an instruction, outside the code, or bytes that no encoding matches?
+[[gnu::cold]] void no_instruction(Wave& wave, const Instruction* code) {
+  const std::int64_t offset = static_cast<std::int64_t>(static_cast<std::int32_t>(wave.pc)) * 4;
+  const auto address = static_cast<unsigned long long>(wave.code_base + static_cast<std::uint64_t>(offset));
+  if (wave.pc >= wave.code_dwords) {
+    raise(wave, FaultKind::illegal_jump, -1, "to 0x%llx, outside the code [0x%llx, 0x%llx)", address,
+          static_cast<unsigned long long>(wave.code_base), static_cast<unsigned long long>(wave.code_base + 4ull * wave.code_dwords));
+    return;
+  }
+  for (std::uint32_t back = 1; back <= 3 && back <= wave.pc; ++back) {
+    const Instruction& before = code[wave.pc - back];
+    if (before.execute != nullptr && before.dwords > back) {
+      raise(wave, FaultKind::illegal_jump, -1, "to 0x%llx (code+0x%x), into the middle of the instruction at code+0x%x", address, wave.pc * 4,
+            before.address);
+      return;
+    }
+  }
+  wave.current = nullptr;  // the instruction before these bytes is not at fault
+  std::uint32_t word = 0;
+  if (wave.code_base != 0) std::memcpy(&word, reinterpret_cast<const void*>(wave.code_base + wave.pc * 4ull), sizeof word);
+  raise(wave, FaultKind::unknown_instruction, -1, "the bytes at 0x%llx (code+0x%x) begin with 0x%08x, which no encoding matches", address,
+        wave.pc * 4, word);
+}
+
+bool is_vector_alu(Encoding encoding) {
+  switch (encoding) {
+    case Encoding::vop1:
+    case Encoding::vop2:
+    case Encoding::vopc:
+    case Encoding::vop3:
+    case Encoding::vop3sd:
+    case Encoding::vop3p:
+    case Encoding::vop3p_mfma:
+    case Encoding::vop3px2: return true;
+    default: return false;
+  }
+}
+
+bool is_scalar(Encoding encoding) {
+  switch (encoding) {
+    case Encoding::sop1:
+    case Encoding::sop2:
+    case Encoding::sopc:
+    case Encoding::sopk:
+    case Encoding::sopp:
+    case Encoding::smem: return true;
+    default: return false;
+  }
+}
+
+// GPR indexing mode (s_set_gpr_idx_on): VGPR numbers of vector ALU operands are relative to M0[7:0], each as M0[15:12] says.
+bool add_index(Wave& wave, Instruction& instruction) {
+  const std::uint32_t m0 = wave.scalar[sreg::m0];
+  const auto add = [&](Operand& operand, int bit) {
+    if (operand.kind != OperandKind::vgpr || (m0 >> bit & 1) == 0) return true;
+    const std::uint32_t index = operand.index + (m0 & 0xff);
+    operand.index = static_cast<std::uint16_t>(index);
+    if (index + operand.dwords <= 256) return true;
+    raise(wave, FaultKind::illegal_register, -1, "GPR indexing reaches v%u", index);
+    return false;
+  };
+  for (unsigned s = 0; s < 3; ++s) {
+    if (!add(instruction.source[s], index_source[s])) return false;
+  }
+  return add(instruction.destination[0], index_destination);
+}
+
+// One instruction with everything that is not usual: checks, VSKIP, GPR indexing. Kept out of the hot loop.
+[[gnu::noinline]] void step(Wave& wave, const Instruction& instruction, Counters& counters) {
+  if ((wave.mode.bits & mode_skip_vector) != 0 && !is_scalar(instruction.encoding)) return;  // VSKIP: not even issued
+  Instruction moved;
+  const Instruction* current = &instruction;
+  if ((wave.mode.bits & mode_index_enabled) != 0 && is_vector_alu(instruction.encoding)) {
+    moved = instruction;
+    wave.current = &moved;
+    if (!add_index(wave, moved)) {
+      wave.current = &instruction;
+      return;
+    }
+    current = &moved;
+  }
+  if (wave.checker != nullptr) wave.checker->before(wave, *current);
+  if (wave.stop == Stop::none) {
+    counters.instructions[static_cast<int>(instruction.category)]++;
+    current->execute(wave, *current);
+  }
+  wave.current = &instruction;
+}
+
+// Until the wave stops or `count` instructions are done; says how many were. The usual loop and the one that looks at everything.
+template <bool Careful> std::uint64_t loop(Wave& wave, const Instruction* code, std::uint64_t count, Counters& counters) {
+  std::uint64_t left = count;
+  while (left != 0) {
+    if (wave.pc >= wave.code_dwords || code[wave.pc].execute == nullptr) [[unlikely]] {
+      no_instruction(wave, code);
+      break;
+    }
+    const Instruction& instruction = code[wave.pc];
+    wave.pc += instruction.dwords;
+    wave.current = &instruction;
+    --left;
+    if constexpr (Careful) {
+      step(wave, instruction, counters);
+    } else {
+      counters.instructions[static_cast<int>(instruction.category)]++;
+      instruction.execute(wave, instruction);
+    }
+    if (wave.stop != Stop::none) [[unlikely]] break;
+  }
+  return count - left;
+}
+
+// Lane functions count on the processor's default arithmetic; the thread that launches may have set another one (a host program
+// that flushes denormals, or unmasks exceptions), and gets it back.
+class ProcessorDefault {
+ public:
+  ProcessorDefault() : saved_(_mm_getcsr()) { _mm_setcsr(0x1f80); }
+  ProcessorDefault(const ProcessorDefault&) = delete;
+  ProcessorDefault& operator=(const ProcessorDefault&) = delete;
+  ~ProcessorDefault() { _mm_setcsr(saved_); }
+
+ private:
+  unsigned saved_;
+};
+
+}  // namespace
+
+void run(Wave& wave, const Instruction* code, std::uint64_t budget) {
+  const ProcessorDefault arithmetic;
+  Counters nobody;
+  Counters& counters = wave.counters != nullptr ? *wave.counters : nobody;
+  while (wave.stop == Stop::none && budget != 0) {
+    const bool careful = wave.checker != nullptr || (wave.mode.bits & (mode_index_enabled | mode_skip_vector)) != 0;
+    const std::uint64_t done = careful ? loop<true>(wave, code, budget, counters) : loop<false>(wave, code, budget, counters);
+    wave.executed += done;
+    budget -= done;
+    if (wave.stop == Stop::mode) wave.stop = Stop::none;  // s_setvskip and friends: go on with the other loop, or the same
+  }
+}
+
+}  // namespace apb::emu
