@@ -1,0 +1,235 @@
+// The list of what is alive, and the last that was freed.
+#include "allocations.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <deque>
+#include <set>
+#include <utility>
+
+#include "arena.h"
+#include "configuration.h"
+#include "snapshot.h"
+
+namespace apb::emu {
+namespace {
+
+constexpr std::size_t remembered_frees = 4096;
+constexpr std::uint64_t host_arena = 64ull << 30;
+
+struct State {
+  mutable std::shared_mutex mutex;
+  std::map<std::uint64_t, Allocation> live;  // by begin; disjoint
+  std::deque<Allocation> freed;              // youngest last
+  std::map<int, std::unique_ptr<Arena>> arenas;
+  std::set<std::pair<int, int>> peers;
+  std::uint64_t next_number = 1;
+  std::map<int, std::shared_ptr<const Snapshot>> snapshots;  // dropped when the list changes
+
+  Arena* arena(int device) {
+    auto& slot = arenas[device];
+    if (!slot) {
+      const auto& devices = configuration().devices;
+      if (device >= 0 && static_cast<std::size_t>(device) >= devices.size()) return nullptr;
+      slot = std::make_unique<Arena>(device < 0 ? host_arena : devices[static_cast<std::size_t>(device)].memory);
+    }
+    return slot.get();
+  }
+
+  const Allocation* around(std::uint64_t address) const {
+    auto next = live.upper_bound(address);
+    if (next == live.begin()) return nullptr;
+    const Allocation& before = std::prev(next)->second;
+    return address < before.end() || address == before.begin ? &before : nullptr;
+  }
+
+  bool overlaps(std::uint64_t begin, std::uint64_t end) const {
+    auto next = live.lower_bound(begin);
+    if (next != live.end() && next->first < end) return true;
+    return next != live.begin() && std::prev(next)->second.end() > begin;
+  }
+
+  void forget(std::map<std::uint64_t, Allocation>::iterator it) {
+    freed.push_back(it->second);
+    if (freed.size() > remembered_frees) freed.pop_front();
+    live.erase(it);
+    snapshots.clear();
+  }
+};
+
+State& state() {
+  static State* const only = [] {
+    auto* made = new State;  // never destroyed: worker threads use it until the process is gone
+    // A child of fork() must find the lock open.
+    pthread_atfork([] { state().mutex.lock(); }, [] { state().mutex.unlock(); }, [] { state().mutex.unlock(); });
+    return made;
+  }();
+  return *only;
+}
+
+const char* kind_name(AllocationKind kind) {
+  switch (kind) {
+    case AllocationKind::device:
+      return "device memory";
+    case AllocationKind::host:
+      return "host memory";
+    case AllocationKind::registered:
+      return "registered host memory";
+    case AllocationKind::managed:
+      return "managed memory";
+    case AllocationKind::code:
+      return "code object";
+    case AllocationKind::pool:
+      return "pool memory";
+  }
+  return "memory";
+}
+
+}  // namespace
+
+Allocations& Allocations::instance() {
+  static Allocations only;
+  return only;
+}
+
+void* Allocations::allocate(int device, std::uint64_t bytes, AllocationKind kind, unsigned flags) {
+  State& all = state();
+  const std::lock_guard guard(all.mutex);
+  Arena* arena = all.arena(device);
+  const std::uint64_t at = arena ? arena->allocate(bytes) : 0;
+  if (!at) return nullptr;
+  all.live.emplace(at, Allocation{at, bytes, all.next_number++, kind, device, flags});
+  all.snapshots.clear();
+  return reinterpret_cast<void*>(at);
+}
+
+bool Allocations::free(void* address, AllocationKind kind_hint) {
+  State& all = state();
+  const std::lock_guard guard(all.mutex);
+  const auto it = all.live.find(reinterpret_cast<std::uint64_t>(address));
+  if (it == all.live.end()) return false;
+  const Allocation& found = it->second;
+  // hipFree takes device, managed and pool memory alike; a code object or a registered range is never freed by address.
+  const auto exact = [](AllocationKind kind) {
+    return kind == AllocationKind::code || kind == AllocationKind::registered || kind == AllocationKind::host;
+  };
+  if ((exact(found.kind) || exact(kind_hint)) && found.kind != kind_hint) return false;
+  if (found.kind == AllocationKind::registered) return false;
+  all.arena(found.device)->release(found.begin, found.bytes);
+  all.forget(it);
+  return true;
+}
+
+bool Allocations::adopt(void* address, std::uint64_t bytes, unsigned flags) {
+  State& all = state();
+  const std::lock_guard guard(all.mutex);
+  const std::uint64_t begin = reinterpret_cast<std::uint64_t>(address);
+  if (!address || bytes == 0 || begin + bytes < begin || all.overlaps(begin, begin + bytes)) return false;
+  all.live.emplace(begin, Allocation{begin, bytes, all.next_number++, AllocationKind::registered, -1, flags});
+  all.snapshots.clear();
+  return true;
+}
+
+bool Allocations::abandon(void* address) {
+  State& all = state();
+  const std::lock_guard guard(all.mutex);
+  const auto it = all.live.find(reinterpret_cast<std::uint64_t>(address));
+  if (it == all.live.end() || it->second.kind != AllocationKind::registered) return false;
+  all.forget(it);
+  return true;
+}
+
+bool Allocations::find(std::uint64_t address, Allocation& out) const {
+  const State& all = state();
+  const std::shared_lock guard(all.mutex);
+  const Allocation* found = all.around(address);
+  if (found) out = *found;
+  return found != nullptr;
+}
+
+std::uint64_t Allocations::used(int device) const {
+  const State& all = state();
+  const std::shared_lock guard(all.mutex);
+  const auto it = all.arenas.find(device);
+  return it == all.arenas.end() || !it->second ? 0 : it->second->used();
+}
+
+bool Allocations::set_peer(int device, int peer, bool enabled) {
+  State& all = state();
+  const std::lock_guard guard(all.mutex);
+  all.snapshots.clear();
+  return enabled ? all.peers.insert({device, peer}).second : all.peers.erase({device, peer}) != 0;
+}
+
+std::shared_ptr<const Memory> Allocations::snapshot(int device) const {
+  State& all = state();
+  {
+    const std::shared_lock guard(all.mutex);
+    if (const auto it = all.snapshots.find(device); it != all.snapshots.end()) return it->second;
+  }
+  const std::lock_guard guard(all.mutex);
+  auto& slot = all.snapshots[device];
+  if (!slot) {
+    std::vector<Range> ranges;
+    ranges.reserve(all.live.size());
+    for (const auto& [begin, allocation] : all.live) {
+      const bool own =
+          allocation.device < 0 || allocation.device == device || allocation.kind == AllocationKind::managed;
+      if (own || all.peers.contains({device, allocation.device})) ranges.push_back({begin, allocation.end()});
+    }
+    slot = std::make_shared<const Snapshot>(device, std::move(ranges));
+  }
+  return slot;
+}
+
+void Allocations::describe(int device, std::uint64_t address, std::uint64_t bytes, char* text, std::size_t size) const {
+  const State& all = state();
+  const std::shared_lock guard(all.mutex);
+  const auto unsigned_long = [](std::uint64_t value) { return static_cast<unsigned long long>(value); };
+  const auto say = [&](const char* where, std::uint64_t distance, const Allocation& a, const char* suffix) {
+    std::snprintf(text, size, "%llu bytes %s allocation %llu (%llu bytes of %s at 0x%llx)%s", unsigned_long(distance),
+                  where, unsigned_long(a.number), unsigned_long(a.bytes), kind_name(a.kind), unsigned_long(a.begin),
+                  suffix);
+  };
+  if (address < 65536) {  // nothing is ever mapped there (vm.mmap_min_addr)
+    std::snprintf(text, size, "a null pointer%s", address ? " with an offset" : "");
+    return;
+  }
+  if (const Allocation* around = all.around(address)) {
+    const bool other = around->device >= 0 && around->device != device && around->kind != AllocationKind::managed &&
+                       !all.peers.contains({device, around->device});
+    if (other) {
+      say("inside", address - around->begin, *around, "");
+      const std::size_t length = std::char_traits<char>::length(text);
+      std::snprintf(text + length, size - length, ", which belongs to device %d: peer access is not enabled",
+                    around->device);
+    } else if (address + bytes > around->end()) {
+      say("past the end of", address + bytes - around->end(), *around, "");
+    } else {
+      say("inside", address - around->begin, *around, ", allocated or enabled after the launch began");
+    }
+    return;
+  }
+  for (auto it = all.freed.rbegin(); it != all.freed.rend(); ++it) {
+    if (address >= it->begin && address < it->end()) {
+      say("inside", address - it->begin, *it, it->kind == AllocationKind::registered ? ", unregistered" : ", freed");
+      return;
+    }
+  }
+  const auto next = all.live.upper_bound(address);
+  const Allocation* before = next == all.live.begin() ? nullptr : &std::prev(next)->second;
+  const Allocation* after = next == all.live.end() ? nullptr : &next->second;
+  constexpr std::uint64_t near = 1ull << 30;  // further away the neighbour explains nothing
+  const std::uint64_t past = before ? address - before->end() : UINT64_MAX,
+                      ahead = after ? after->begin - address : UINT64_MAX;
+  if (before && past < near && past <= ahead)
+    say("past the end of", past + bytes, *before, "");
+  else if (after && ahead < near)
+    say("before the start of", ahead, *after, "");
+  else
+    std::snprintf(text, size, "no allocation is near it");
+}
+
+}  // namespace apb::emu

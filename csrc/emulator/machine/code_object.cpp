@@ -1,0 +1,161 @@
+// The way of a file into device memory: container, ELF, image, relocations, kernels, records.
+#include "code_object.h"
+
+#include <algorithm>
+
+#include "allocations.h"
+#include "arena.h"
+#include "configuration.h"
+#include "descriptor.h"
+#include "elf.h"
+#include "fatbin.h"
+#include "functions.h"
+#include "metadata.h"
+#include "program.h"
+#include "relocation.h"
+
+namespace apb::emu {
+namespace {
+
+constexpr std::string_view descriptor_suffix = ".kd";
+constexpr std::uint64_t least_image = 4096;  // page-aligned then, as p_align of AMDGPU objects asks
+
+class Loader {
+ public:
+  Loader(const ElfFile& file, CodeObject& object, std::string& problem)
+      : file_(file), object_(object), problem_(problem) {}
+
+  bool load() {
+    code_ = executable_segment(file_);
+    if (!place()) return false;
+    globals();
+    if (!relocate(file_, object_.base, image_, problem_) || !kernels()) return false;
+    decode_code();
+    return true;
+  }
+
+ private:
+  bool place() {
+    object_.bytes = std::max(file_.image_bytes, least_image);
+    void* memory = Allocations::instance().allocate(object_.device, object_.bytes, AllocationKind::code, 0);
+    if (!memory) {
+      problem_ = "out of device memory: the image has " + std::to_string(object_.bytes) + " bytes";
+      object_.bytes = 0;
+      return false;
+    }
+    object_.base = reinterpret_cast<std::uint64_t>(memory);
+    zero_pages(object_.base, object_.bytes);
+    image_ = {static_cast<std::uint8_t*>(memory), file_.image_bytes};
+    for (const ElfSegment& segment : file_.segments)
+      if (segment.file_bytes)
+        std::memcpy(image_.data() + segment.address, file_.bytes.data() + segment.offset, segment.file_bytes);
+    if (code_) object_.code = object_.base + code_->address;
+    return true;
+  }
+
+  void globals() {
+    for (const ElfSymbol& symbol : file_.dynamic_symbols) {
+      Bytes place;
+      if (symbol.type != symbol_type::object || !symbol.defined() || symbol.name.ends_with(descriptor_suffix)) continue;
+      if (slice(image_, symbol.value, symbol.bytes, place))
+        object_.globals[std::string(symbol.name)] = {object_.base + symbol.value, symbol.bytes};
+    }
+  }
+
+  const ElfSymbol* find_symbol(std::string_view wanted) const {
+    for (const ElfSymbol& symbol : file_.symbols)
+      if (symbol.name == wanted && symbol.defined()) return &symbol;
+    return nullptr;
+  }
+
+  bool kernels() {
+    std::vector<DescribedKernel> described;
+    if (!read_metadata(file_, described, problem_)) return false;
+    for (DescribedKernel& entry : described) {
+      const ElfSymbol* symbol = find_symbol(entry.symbol);
+      if (!symbol) {
+        problem_ = "kernel " + entry.kernel.name + ": no symbol '" + entry.symbol + "'";
+        return false;
+      }
+      if (!add_kernel(std::move(entry.kernel), *symbol)) return false;
+    }
+    // Hand-written objects may describe fewer kernels than they have.
+    for (const ElfSymbol& symbol : file_.dynamic_symbols) {
+      if (!symbol.defined() || symbol.type != symbol_type::object || !symbol.name.ends_with(descriptor_suffix))
+        continue;
+      Kernel kernel;
+      kernel.name = symbol.name.substr(0, symbol.name.size() - descriptor_suffix.size());
+      if (!object_.kernels.contains(kernel.name) && !add_kernel(std::move(kernel), symbol)) return false;
+    }
+    return true;
+  }
+
+  bool add_kernel(Kernel kernel, const ElfSymbol& symbol) {
+    Bytes descriptor;
+    if (!code_) {
+      problem_ = "kernel " + kernel.name + ": the file has no code";
+      return false;
+    }
+    if (!slice(image_, symbol.value, 64, descriptor)) descriptor = {};
+    if (!read_descriptor(descriptor, symbol.value, code_->address, code_->file_bytes / 4 * 4, kernel, problem_))
+      return false;
+    kernel.object = &object_;
+    kernel.descriptor = object_.base + symbol.value;
+    std::string name = kernel.name;
+    object_.kernels.insert_or_assign(std::move(name), std::move(kernel));
+    return true;
+  }
+
+  void decode_code() {
+    if (!code_) return;
+    const std::vector<FunctionRange> ranges = function_ranges(file_, *code_);
+    std::vector<std::uint32_t> starts;
+    for (const FunctionRange& range : ranges) {
+      starts.push_back(range.begin / 4);
+      starts.push_back(range.end / 4);  // what lies between functions is padding: it must not swallow the next one
+    }
+    for (const auto& [name, kernel] : object_.kernels) starts.push_back(kernel.entry / 4);
+    std::ranges::sort(starts);
+    std::vector<std::uint32_t> words(code_->file_bytes / 4);
+    std::memcpy(words.data(), image_.data() + code_->address, words.size() * 4);
+    object_.instructions = decode_program(object_.target, words, starts);
+    for (auto& [name, kernel] : object_.kernels) {
+      const auto after = std::ranges::upper_bound(ranges, kernel.entry, {}, &FunctionRange::begin);
+      const std::uint32_t end = after == ranges.begin() || std::prev(after)->end <= kernel.entry
+                                    ? static_cast<std::uint32_t>(words.size() * 4)
+                                    : std::prev(after)->end;
+      kernel.code_bytes = end - kernel.entry;
+      kernel.register_problem = check_registers(kernel, object_.instructions, kernel.entry, end);
+    }
+  }
+
+  const ElfFile& file_;
+  CodeObject& object_;
+  std::string& problem_;
+  const ElfSegment* code_ = nullptr;
+  std::span<std::uint8_t> image_;
+};
+
+}  // namespace
+
+CodeObject::~CodeObject() {
+  if (base) Allocations::instance().free(reinterpret_cast<void*>(base), AllocationKind::code);
+}
+
+std::unique_ptr<CodeObject> load_code_object(std::span<const std::uint8_t> image, Target target, int device,
+                                             std::string& problem) {
+  Bytes bytes;
+  ElfFile file;
+  auto object = std::make_unique<CodeObject>();
+  object->target = target;
+  object->device = device;
+  if (!unwrap(image, target, bytes, problem) || !read_elf(bytes, file, problem) ||
+      !target_fits(file.flags, target, object->isa, problem))
+    return nullptr;
+  if (!Loader(file, *object, problem).load()) return nullptr;
+  log(LogLevel::info, "loaded %s for device %d: %zu bytes, %zu kernels, %zu dwords of code", object->isa.c_str(),
+      device, bytes.size(), object->kernels.size(), object->instructions.size());
+  return object;
+}
+
+}  // namespace apb::emu

@@ -1,0 +1,229 @@
+// Environment to record. Every word that is not understood is a problem with the variable's name in it, never a
+// default.
+#include "configuration.h"
+
+#include <sched.h>
+
+#include <array>
+#include <charconv>
+#include <cstdlib>
+#include <string_view>
+
+namespace apb::emu {
+namespace {
+
+constexpr std::size_t most_devices = 64;
+constexpr std::uint32_t most_compute_units = 1024;
+constexpr unsigned most_threads = 1024;
+constexpr std::uint64_t least_memory = 1ull << 20, most_memory = 1ull << 42;
+
+// Cores that this process may use: fewer than the machine has in a container or under taskset.
+unsigned usable_cores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
+  const int count = CPU_COUNT(&set);
+  return count > 0 ? static_cast<unsigned>(count) : 1;
+}
+
+std::string_view trimmed(std::string_view text) {
+  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
+  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
+  return text;
+}
+
+// The part before `separator`; `text` keeps what follows.
+std::string_view next_part(std::string_view& text, char separator) {
+  const std::size_t at = text.find(separator);
+  const std::string_view part = trimmed(text.substr(0, at));
+  text = at == std::string_view::npos ? std::string_view{} : text.substr(at + 1);
+  return part;
+}
+
+bool read_number(std::string_view text, std::uint64_t& out) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
+  return error == std::errc{} && end == text.data() + text.size();
+}
+
+// "8G", "512M", "4096": bytes in powers of 1024.
+bool read_bytes(std::string_view text, std::uint64_t& out) {
+  unsigned shift = 0;
+  if (!text.empty()) {
+    switch (text.back()) {
+      case 'k':
+      case 'K':
+        shift = 10;
+        break;
+      case 'm':
+      case 'M':
+        shift = 20;
+        break;
+      case 'g':
+      case 'G':
+        shift = 30;
+        break;
+      case 't':
+      case 'T':
+        shift = 40;
+        break;
+      default:
+        break;
+    }
+  }
+  if (shift) text.remove_suffix(1);
+  if (!read_number(text, out) || out > (UINT64_MAX >> shift)) return false;
+  out <<= shift;
+  return true;
+}
+
+class Reader {
+ public:
+  explicit Reader(const char* (*lookup)(const char*)) : lookup_(lookup) {}
+
+  Configuration read() {
+    devices();
+    threads();
+    checks();
+    limit();
+    log_level();
+    counters();
+    return std::move(configuration_);
+  }
+
+ private:
+  // Only the first problem is kept: the others may follow from it.
+  void problem(const char* variable, std::string_view found, const char* expected) {
+    if (!configuration_.problem.empty()) return;
+    configuration_.problem = std::string(variable) + ": found '" + std::string(found) + "', expected " + expected;
+  }
+
+  std::string_view variable(const char* name) const {
+    const char* value = lookup_(name);
+    return value ? trimmed(value) : std::string_view{};
+  }
+
+  void devices() {
+    constexpr const char* name = "AITER_PREBUILT_EMULATOR";
+    std::string_view text = variable(name);
+    if (text.empty()) text = "gfx942";
+    bool more = true;
+    while (more) {
+      more = text.find(',') != std::string_view::npos;
+      device(name, next_part(text, ','));
+    }
+    if (configuration_.devices.size() > most_devices)
+      problem(name, std::to_string(configuration_.devices.size()), "at most 64 devices");
+    if (!configuration_.problem.empty()) configuration_.devices.clear();
+  }
+
+  void device(const char* variable_name, std::string_view text) {
+    DeviceConfiguration device;
+    const std::string_view whole = text, target = next_part(text, ':');
+    if (target == "gfx942") {
+      device.target = Target::gfx942;
+      device.compute_units = 304;  // MI300X
+    } else if (target == "gfx950") {
+      device.target = Target::gfx950;
+      device.compute_units = 256;  // MI355X
+    } else {
+      problem(variable_name, whole, "gfx942 or gfx950, with options as in gfx942:cus=80:memory=8G");
+      return;
+    }
+    while (!text.empty()) option(variable_name, next_part(text, ':'), device);
+    configuration_.devices.push_back(device);
+  }
+
+  void option(const char* variable_name, std::string_view text, DeviceConfiguration& device) {
+    const std::string_view whole = text, key = next_part(text, '=');
+    std::uint64_t value = 0;
+    if (key == "cus") {
+      if (!read_number(trimmed(text), value) || value < 1 || value > most_compute_units)
+        problem(variable_name, whole, "cus=1 to cus=1024");
+      device.compute_units = static_cast<std::uint32_t>(value);
+    } else if (key == "memory") {
+      if (!read_bytes(trimmed(text), value) || value < least_memory || value > most_memory)
+        problem(variable_name, whole, "memory=1M to memory=4T, with K, M, G or T");
+      device.memory = value;
+    } else if (key != "sramecc+" && key != "xnack-") {  // what the emulated cards are anyway
+      problem(variable_name, whole, "the options cus=NUMBER and memory=BYTES");
+    }
+  }
+
+  void threads() {
+    constexpr const char* name = "AITER_PREBUILT_EMULATOR_THREADS";
+    const std::string_view text = variable(name);
+    configuration_.threads = usable_cores();
+    if (text.empty()) return;
+    std::uint64_t value = 0;
+    if (!read_number(text, value) || value < 1 || value > most_threads)
+      problem(name, text, "a number from 1 to 1024");
+    else
+      configuration_.threads = static_cast<unsigned>(value);
+  }
+
+  void checks() {
+    constexpr const char* name = "AITER_PREBUILT_EMULATOR_CHECKS";
+    std::string_view text = variable(name);
+    CheckSwitches& switches = configuration_.checks;
+    while (!text.empty()) {
+      const std::string_view word = next_part(text, ',');
+      if (word == "all")
+        switches = {true, true, true, true};
+      else if (word == "none")
+        switches = {};
+      else if (word == "lds")
+        switches.lds = true;
+      else if (word == "races")
+        switches.races = true;
+      else if (word == "hazards")
+        switches.hazards = true;
+      else if (word == "alignment")
+        switches.alignment = true;
+      else
+        problem(name, word, "all, none, lds, races, hazards or alignment");
+    }
+  }
+
+  void limit() {
+    constexpr const char* name = "AITER_PREBUILT_EMULATOR_LIMIT";
+    const std::string_view text = variable(name);
+    if (text.empty()) return;
+    std::uint64_t value = 0;
+    if (!read_number(text, value))
+      problem(name, text, "a number of instructions per wave, 0 for no limit");
+    else
+      configuration_.instruction_limit = value;
+  }
+
+  void log_level() {
+    constexpr const char* name = "AITER_PREBUILT_EMULATOR_LOG";
+    constexpr std::array<std::string_view, 5> words{"off", "error", "warning", "info", "trace"};
+    const std::string_view text = variable(name);
+    if (text.empty()) return;
+    for (std::size_t i = 0; i < words.size(); ++i) {
+      if (words[i] == text) {
+        configuration_.log = static_cast<LogLevel>(i);
+        return;
+      }
+    }
+    problem(name, text, "off, error, warning, info or trace");
+  }
+
+  void counters() { configuration_.counters_file = std::string(variable("AITER_PREBUILT_EMULATOR_COUNTERS")); }
+
+  const char* (*lookup_)(const char*);
+  Configuration configuration_;
+};
+
+}  // namespace
+
+Configuration read_configuration(const char* (*lookup)(const char* name)) { return Reader(lookup).read(); }
+
+const Configuration& configuration() {
+  // Never destroyed: worker threads read it until the process is gone.
+  static const Configuration* const read =
+      new Configuration(read_configuration([](const char* name) -> const char* { return std::getenv(name); }));
+  return *read;
+}
+
+}  // namespace apb::emu

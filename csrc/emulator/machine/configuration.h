@@ -1,0 +1,47 @@
+// What the emulated machine is: read once from the environment, at the first call of the library.
+//   AITER_PREBUILT_EMULATOR            devices, comma separated: gfx942 | gfx950, each with options: gfx942:cus=80:memory=8G
+//                                      (default: one gfx942). cus: 304 for gfx942, 256 for gfx950 unless said.
+//   AITER_PREBUILT_EMULATOR_THREADS    host threads for workgroups (default: the cores this process may use)
+//   AITER_PREBUILT_EMULATOR_CHECKS     comma separated: all | none | lds | races | hazards | alignment (default none; addresses are always checked)
+//   AITER_PREBUILT_EMULATOR_LIMIT      instructions per wave before a launch is stopped (default 2^33; 0: no limit)
+//   AITER_PREBUILT_EMULATOR_LOG        error (default) | warning | info | trace, or off; trace prints every instruction
+//   AITER_PREBUILT_EMULATOR_COUNTERS   a file: counters as JSON at exit
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "../isa/instruction.h"
+
+namespace apb::emu {
+
+struct DeviceConfiguration {
+  Target target = Target::gfx942;
+  std::uint32_t compute_units = 304;
+  std::uint64_t memory = 16ull << 30;
+};
+
+struct CheckSwitches { bool lds = false, races = false, hazards = false, alignment = false;
+  bool any() const { return lds || races || hazards || alignment; } };
+
+enum class LogLevel : std::uint8_t { off, error, warning, info, trace };
+
+struct Configuration {
+  std::vector<DeviceConfiguration> devices;
+  unsigned threads = 1;
+  CheckSwitches checks;
+  std::uint64_t instruction_limit = 1ull << 33;
+  LogLevel log = LogLevel::error;
+  std::string counters_file;
+  std::string problem;  // not empty: the environment is wrong; hipInit returns hipErrorInvalidValue... and logs it once
+};
+
+const Configuration& configuration();
+// Pure, for tests: reads from a lookup function.
+Configuration read_configuration(const char* (*lookup)(const char* name));
+
+// One line on standard error, "aiter-prebuilt-emulator: ...", when `level` is enabled.
+[[gnu::format(printf, 2, 3)]] void log(LogLevel level, const char* format, ...);
+
+}  // namespace apb::emu

@@ -1,0 +1,35 @@
+#include "dispatch.h"
+
+#include <cstdio>
+
+namespace apb::emu {
+
+bool DispatchMemory::find(std::uint64_t address, std::uint64_t bytes, Range& out) const {
+  for (const Own& own : own_) {
+    if (!own.range.holds(address, bytes)) continue;
+    out = own.range;
+    return true;
+  }
+  return device->find(address, bytes, out);
+}
+
+void DispatchMemory::describe(std::uint64_t address, std::uint64_t bytes, char* text, std::size_t size) const {
+  for (const Own& own : own_) {
+    if (address < own.range.begin || address >= own.range.end + reserved_behind) continue;
+    std::snprintf(text, size, "%llu bytes past the end of the %s (%llu bytes)",
+                  static_cast<unsigned long long>(address + bytes - own.range.end), own.name,
+                  static_cast<unsigned long long>(own.range.end - own.range.begin));
+    return;
+  }
+  device->describe(address, bytes, text, size);
+}
+
+Dim3 Dispatch::block_of(const std::uint32_t (&id)[3]) const {
+  const auto pick = [](std::uint32_t number, std::uint32_t count, std::uint32_t whole, std::uint32_t rest) {
+    return rest && number + 1 == count ? rest : whole;
+  };
+  return {pick(id[0], grid.x, block.x, tail.x), pick(id[1], grid.y, block.y, tail.y),
+          pick(id[2], grid.z, block.z, tail.z)};
+}
+
+}  // namespace apb::emu

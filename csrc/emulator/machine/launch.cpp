@@ -1,0 +1,206 @@
+// A launch from its request to its end: is it possible, what do its waves see, who runs them.
+#include "launch.h"
+
+#include <algorithm>
+#include <chrono>
+#include <new>
+
+#include "../isa/decode.h"
+#include "allocations.h"
+#include "configuration.h"
+#include "counters.h"
+#include "dispatch.h"
+#include "pool.h"
+#include "scheduler.h"
+
+namespace apb::emu {
+namespace {
+
+constexpr std::uint32_t most_block = 1024, most_grid_x = 0x7fffffff, most_grid_yz = 65536;
+constexpr std::uint32_t most_scratch = 131056;  // COMPUTE_TMPRING_SIZE.WAVESIZE: 13 bits of 1 KiB per wave of 64 lanes
+constexpr std::uint32_t dynamic_stack_bytes = 16384;  // what HIP sets aside when a kernel's stack has no known size
+constexpr std::uint64_t packet_header = 2;            // HSA_PACKET_TYPE_KERNEL_DISPATCH
+
+std::uint32_t most_lds(Target target) { return target == Target::gfx942 ? 64u << 10 : 160u << 10; }
+
+std::string text_of(Dim3 size) {
+  return "(" + std::to_string(size.x) + ", " + std::to_string(size.y) + ", " + std::to_string(size.z) + ")";
+}
+
+std::uint64_t volume(Dim3 size) { return std::uint64_t{size.x} * size.y * size.z; }
+
+LaunchResult check_block(const LaunchRequest& r, std::string& text) {
+  const Kernel& kernel = *r.kernel;
+  const std::uint32_t longest = std::max({r.block.x, r.block.y, r.block.z});
+  if (longest > most_block || volume(r.block) == 0 || volume(r.block) > std::min(most_block, kernel.max_block)) {
+    text = "block " + text_of(r.block) + ": 1 to " + std::to_string(std::min(most_block, kernel.max_block)) +
+           " work items are possible";
+    return LaunchResult::invalid_configuration;
+  }
+  const Dim3 required{kernel.required_block[0], kernel.required_block[1], kernel.required_block[2]};
+  if (volume(required) && (required.x != r.block.x || required.y != r.block.y || required.z != r.block.z)) {
+    text = "block " + text_of(r.block) + ": the kernel was compiled for " + text_of(required);
+    return LaunchResult::invalid_configuration;
+  }
+  if (r.tail.x >= std::max(r.block.x, 1u) || r.tail.y >= r.block.y || r.tail.z >= r.block.z) {
+    text =
+        "last workgroup of " + text_of(r.tail) + " work items: it must be smaller than the block " + text_of(r.block);
+    return LaunchResult::invalid_configuration;
+  }
+  return LaunchResult::done;
+}
+
+LaunchResult check_grid(const LaunchRequest& r, std::string& text) {
+  const bool fits = r.grid.x <= most_grid_x && r.grid.y <= most_grid_yz && r.grid.z <= most_grid_yz;
+  // The dispatch packet counts work items in 32 bits per dimension.
+  const auto countable = [](std::uint32_t grid, std::uint32_t block) {
+    return std::uint64_t{grid} * block <= UINT32_MAX;
+  };
+  if (volume(r.grid) && fits && countable(r.grid.x, r.block.x) && countable(r.grid.y, r.block.y) &&
+      countable(r.grid.z, r.block.z))
+    return LaunchResult::done;
+  text = "grid " + text_of(r.grid) + " of blocks " + text_of(r.block) +
+         ": 1 to 2147483647, 65536, 65536 blocks and below 2^32 work items per dimension are possible";
+  return LaunchResult::invalid_configuration;
+}
+
+LaunchResult check(const LaunchRequest& r, std::string& text) {
+  if (!r.kernel || !r.kernel->object) {
+    text = "no kernel";
+    return LaunchResult::invalid_value;
+  }
+  const auto& devices = configuration().devices;
+  if (r.device < 0 || static_cast<std::size_t>(r.device) >= devices.size()) {
+    text = "device " + std::to_string(r.device) + " of " + std::to_string(devices.size());
+    return LaunchResult::invalid_value;
+  }
+  if (LaunchResult result = check_block(r, text); result != LaunchResult::done) return result;
+  if (LaunchResult result = check_grid(r, text); result != LaunchResult::done) return result;
+  const Target target = r.kernel->object->target;
+  const std::uint64_t lds = std::uint64_t{r.kernel->static_lds} + r.dynamic_lds;
+  if (lds > most_lds(target)) {
+    text = std::to_string(r.kernel->static_lds) + " bytes of static and " + std::to_string(r.dynamic_lds) +
+           " bytes of dynamic LDS: " + std::string(name(target)) + " has " + std::to_string(most_lds(target));
+    return LaunchResult::too_much_lds;
+  }
+  if (r.kernel->private_bytes > most_scratch) {
+    text = std::to_string(r.kernel->private_bytes) + " bytes of scratch per work item: at most " +
+           std::to_string(most_scratch);
+    return LaunchResult::out_of_memory;
+  }
+  return LaunchResult::done;
+}
+
+std::uint32_t scratch_bytes(const Kernel& kernel) {
+  const std::uint32_t bytes =
+      kernel.dynamic_stack ? std::max(kernel.private_bytes, dynamic_stack_bytes) : kernel.private_bytes;
+  return (bytes + 15) / 16 * 16;
+}
+
+std::uint32_t items(std::uint32_t grid, std::uint32_t block, std::uint32_t tail) {
+  return tail ? (grid - 1) * block + tail : grid * block;
+}
+
+void describe_dispatch(const LaunchRequest& r, Dispatch& d) {
+  d.kernel = r.kernel;
+  d.grid = r.grid;
+  d.block = r.block;
+  d.tail = r.tail;
+  d.lds_bytes = r.kernel->static_lds + r.dynamic_lds;
+  d.scratch_bytes = scratch_bytes(*r.kernel);
+  d.compute_units = configuration().devices[static_cast<std::size_t>(r.device)].compute_units;
+  d.workgroups = volume(r.grid);
+  d.waves = d.workgroups * d.waves_per_workgroup();
+  d.memory.device = Allocations::instance().snapshot(r.device);
+}
+
+void fill_packet(const LaunchRequest& r, Dispatch& d) {
+  DispatchPacket& p = d.packet;
+  p.header = packet_header;
+  p.grid_size[0] = items(r.grid.x, r.block.x, r.tail.x);
+  p.grid_size[1] = items(r.grid.y, r.block.y, r.tail.y);
+  p.grid_size[2] = items(r.grid.z, r.block.z, r.tail.z);
+  p.setup = p.grid_size[2] > 1 ? 3 : p.grid_size[1] > 1 ? 2 : 1;
+  p.workgroup_size[0] = static_cast<std::uint16_t>(r.block.x);
+  p.workgroup_size[1] = static_cast<std::uint16_t>(r.block.y);
+  p.workgroup_size[2] = static_cast<std::uint16_t>(r.block.z);
+  p.private_segment_size = d.scratch_bytes;
+  p.group_segment_size = d.lds_bytes;
+  p.kernel_object = r.kernel->descriptor;
+  p.kernarg_address = reinterpret_cast<std::uint64_t>(d.kernarg);
+  d.memory.add("dispatch packet", reinterpret_cast<std::uint64_t>(&p), sizeof p);
+}
+
+void record(const LaunchRequest& r, const Dispatch& d, const Counters& counters, double seconds) {
+  LaunchRecord out;
+  out.kernel = r.kernel->name;
+  out.device = r.device;
+  const Dim3 sizes[2] = {r.grid, r.block};
+  for (int i = 0; i < 2; ++i) {
+    std::uint32_t* to = i == 0 ? out.grid : out.block;
+    to[0] = sizes[i].x;
+    to[1] = sizes[i].y;
+    to[2] = sizes[i].z;
+  }
+  out.waves = d.waves;
+  out.seconds = seconds;
+  out.counters = counters;
+  std::uint64_t instructions = 0;
+  for (const std::uint64_t count : counters.instructions) instructions += count;
+  log(LogLevel::info, "kernel %s, device %d, grid %s, block %s: %llu waves, %llu instructions, %.3f ms",
+      r.kernel->name.c_str(), r.device, text_of(r.grid).c_str(), text_of(r.block).c_str(),
+      static_cast<unsigned long long>(d.waves), static_cast<unsigned long long>(instructions), seconds * 1e3);
+  record_launch(out);
+}
+
+LaunchResult fault_of(const LaunchRequest& r, const Fault& found, Fault& fault, std::string& text) {
+  fault = found;
+  fault.text = "kernel " + r.kernel->name + ": " + found.text;
+  text = fault.text;
+  return LaunchResult::fault;
+}
+
+LaunchResult run_launch(const LaunchRequest& r, Fault& fault, std::string& text) {
+  if (!r.kernel->register_problem.empty())
+    return fault_of(r,
+                    {FaultKind::illegal_register,
+                     std::string(name(FaultKind::illegal_register)) + ": " + r.kernel->register_problem},
+                    fault, text);
+  Dispatch dispatch;
+  describe_dispatch(r, dispatch);
+  fill_kernarg(r, dispatch);
+  fill_packet(r, dispatch);
+  const auto threads =
+      static_cast<unsigned>(std::min<std::uint64_t>(std::max(configuration().threads, 1u), dispatch.workgroups));
+  Scheduler scheduler(dispatch, threads, r.cooperative);
+  const auto begin = std::chrono::steady_clock::now();
+  run_on_pool(threads - 1, [&scheduler] { scheduler.work(); });
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+  if (scheduler.out_of_memory()) {
+    text = "no host memory for a workgroup's registers";
+    return LaunchResult::out_of_memory;
+  }
+  record(r, dispatch, scheduler.counters(), seconds.count());
+  if (scheduler.fault().kind != FaultKind::none) return fault_of(r, scheduler.fault(), fault, text);
+  return LaunchResult::done;
+}
+
+}  // namespace
+
+LaunchResult launch(const LaunchRequest& request, Fault& fault, std::string& text) {
+  fault = {};
+  text.clear();
+  const LaunchResult possible = check(request, text);
+  if (possible != LaunchResult::done) {
+    if (request.kernel) text = "kernel " + request.kernel->name + ": " + text;
+    return possible;
+  }
+  try {
+    return run_launch(request, fault, text);
+  } catch (const std::bad_alloc&) {
+    text = "kernel " + request.kernel->name + ": out of host memory";
+    return LaunchResult::out_of_memory;
+  }
+}
+
+}  // namespace apb::emu

@@ -1,0 +1,19 @@
+// What a code object says about its kernels in its notes (LLVM, AMDGPUUsage, "Code Object V3 and Above Metadata").
+#pragma once
+
+#include <vector>
+
+#include "code_object.h"
+#include "elf.h"
+
+namespace apb::emu {
+
+// Kernels with what the metadata knows: name, sizes, arguments. A kernel's symbol is returned beside it. Broken
+// metadata is a problem; none at all is not (hand-written objects).
+struct DescribedKernel {
+  Kernel kernel;
+  std::string symbol;
+};
+[[nodiscard]] bool read_metadata(const ElfFile& file, std::vector<DescribedKernel>& out, std::string& problem);
+
+}  // namespace apb::emu

@@ -1,0 +1,30 @@
+// As much of MessagePack as kernel metadata needs: a reader of whole documents that may be broken.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "bytes.h"
+
+namespace apb::emu {
+
+struct MessageValue {
+  enum class Kind : std::uint8_t { nothing, boolean, integer, real, text, list, map };
+  Kind kind = Kind::nothing;
+  bool boolean = false;
+  std::int64_t integer = 0;  // unsigned values above 2^63 - 1 keep their bits
+  std::string_view text;     // str and bin, in the document
+  std::vector<MessageValue> list;
+  std::vector<std::pair<MessageValue, MessageValue>> map;
+
+  // The value of a text key; a value of kind nothing when there is none or this is no map.
+  const MessageValue& operator[](std::string_view key) const;
+};
+
+// False for anything that is not one well-formed value at the start of `bytes`, or that nests deeper than any metadata
+// does.
+[[nodiscard]] bool read_message(Bytes bytes, MessageValue& out);
+
+}  // namespace apb::emu

@@ -1,0 +1,128 @@
+// LLVM, AMDGPUUsage, "Initial Kernel Execution State", for gfx942 and gfx950: packed work-item ids, architected flat
+// scratch (so no scratch offset register), workgroup ids in SGPRs.
+#include "wave_setup.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "descriptor.h"
+#include "program.h"
+
+namespace apb::emu {
+namespace {
+
+constexpr std::uint32_t status_in_workgroup = 1u << 11, status_valid = 1u << 16;
+constexpr int most_user_sgprs = 16;
+
+// Writes registers one after the other; what would run past the user SGPRs is dropped, as the hardware does.
+class ScalarWriter {
+ public:
+  explicit ScalarWriter(Wave& wave) : wave_(wave) {}
+  void put(std::uint32_t value) {
+    if (next_ < sreg::flat_scratch) wave_.scalar[next_++] = value;
+  }
+  void put64(std::uint64_t value) {
+    put(static_cast<std::uint32_t>(value));
+    put(static_cast<std::uint32_t>(value >> 32));
+  }
+  void seek(int index) { next_ = index; }
+  int next() const { return next_; }
+
+ private:
+  Wave& wave_;
+  int next_ = 0;
+};
+
+void user_registers(ScalarWriter& out, const Dispatch& d) {
+  const Kernel& kernel = *d.kernel;
+  const unsigned properties = kernel.properties;
+  if (properties & property::private_segment_buffer) {
+    out.put64(0);  // with architected flat scratch nothing is behind it: a descriptor of no records
+    out.put64(0);
+  }
+  if (properties & property::dispatch_ptr) out.put64(reinterpret_cast<std::uint64_t>(&d.packet));
+  if (properties & property::queue_ptr) out.put64(0);
+  if (properties & property::kernarg_ptr) out.put64(reinterpret_cast<std::uint64_t>(d.kernarg));
+  if (properties & property::dispatch_id) out.put64(0);
+  if (properties & property::flat_scratch_init) out.put64(0);
+  if (properties & property::private_segment_size) out.put(d.scratch_bytes);
+  for (std::uint32_t i = 0; i < kernel.preload_length && out.next() < most_user_sgprs; ++i) {
+    std::uint32_t dword = poison;
+    const std::uint32_t at = (kernel.preload_offset + i) * 4;
+    if (at + 4 <= d.kernarg_bytes) std::memcpy(&dword, d.kernarg + at, 4);
+    out.put(dword);
+  }
+}
+
+// v0: x in bits 9:0, y in 19:10, z in 29:20; dimensions that the kernel did not ask for read as 0.
+void work_item_ids(Wave& wave, Dim3 block, std::uint32_t number, std::uint32_t wanted) {
+  const std::uint32_t first = number * lanes;
+  std::uint32_t x = first % block.x, y = first / block.x % block.y, z = first / block.x / block.y;
+  for (std::uint32_t lane = 0; lane < lanes; ++lane) {
+    wave.vector[lane] = (x & 0x3ff) | (wanted >= 1 ? (y & 0x3ff) << 10 : 0) | (wanted >= 2 ? (z & 0x3ff) << 20 : 0);
+    if (++x < block.x) continue;
+    x = 0;
+    if (++y < block.y) continue;
+    y = 0;
+    ++z;
+  }
+}
+
+void poison_registers(Wave& wave, const Kernel& kernel) {
+  // Vector operands may name what lies beyond accum_offset: see RegisterCheck.
+  const std::uint32_t vgprs = std::min(kernel.vgprs, 256u),
+                      accvgprs = std::min(kernel.vgprs - std::min(kernel.accum_offset, kernel.vgprs), 256u);
+  std::fill_n(wave.vector, std::size_t{vgprs} * lanes, poison);
+  std::fill_n(wave.vector + 256 * lanes, std::size_t{accvgprs} * lanes, poison);
+  std::ranges::fill(wave.scalar, poison);
+}
+
+// HW_ID of GFX9: wave slot, SIMD, compute unit, shader engine. Workgroups go round the XCCs, then round their units.
+void place(Wave& wave, const Dispatch& d, const Workgroup& group, std::uint32_t number) {
+  const std::uint64_t linear =
+      group.id[0] + std::uint64_t{d.grid.x} * (group.id[1] + std::uint64_t{d.grid.y} * group.id[2]);
+  const std::uint32_t xccs = d.compute_units >= 128 ? 8 : d.compute_units >= 64 ? 4 : 1;
+  const auto unit = static_cast<std::uint32_t>(linear / xccs % std::max(d.compute_units / xccs, 1u));
+  wave.xcc_id = static_cast<std::uint32_t>(linear % xccs);
+  wave.hardware_id = (number / 4 & 15) | (number & 3) << 4 | (unit / 4 & 15) << 8 | (unit & 3) << 13;
+}
+
+}  // namespace
+
+void start_wave(Wave& wave, const Dispatch& d, Workgroup& group, Dim3 block, std::uint32_t number) {
+  const Kernel& kernel = *d.kernel;
+  const CodeObject& object = *kernel.object;
+  poison_registers(wave, kernel);
+  work_item_ids(wave, block, number, rsrc::workitem_ids(kernel.rsrc2));
+  ScalarWriter scalars(wave);
+  user_registers(scalars, d);
+  // System registers follow the count that the descriptor names, whether or not all of them were filled.
+  scalars.seek(static_cast<int>(rsrc::user_sgprs(kernel.rsrc2)));
+  for (int dimension = 0; dimension < 3; ++dimension)
+    if (rsrc::workgroup_id(kernel.rsrc2, dimension)) scalars.put(group.id[dimension]);
+  if (rsrc::workgroup_info(kernel.rsrc2)) scalars.put((number == 0 ? 1u << 31 : 0) | group.waves);
+
+  wave.code_base = object.code;
+  wave.code_dwords = static_cast<std::uint32_t>(object.instructions.size());
+  wave.pc = kernel.entry / 4;
+  wave.scc = false;
+  wave.stop = Stop::none;
+  wave.mode.bits = rsrc::float_mode(kernel.rsrc1) | (rsrc::dx10_clamp(kernel.rsrc1) ? 1u << 8 : 0) |
+                   (rsrc::ieee_mode(kernel.rsrc1) ? 1u << 9 : 0) | (rsrc::fp16_overflow(kernel.rsrc1) ? 1u << 23 : 0);
+  wave.target = object.target;
+  wave.number = static_cast<std::uint8_t>(number);
+  wave.group = &group;
+  wave.memory = &d.memory;
+  wave.recent = {};
+  wave.scratch_bytes = d.scratch_bytes;
+  wave.executed = 0;
+  wave.status = status_in_workgroup | status_valid;
+  wave.trap_status = 0;
+  wave.current = nullptr;
+  wave.set_pair(sreg::flat_scratch, reinterpret_cast<std::uint64_t>(wave.scratch));
+  const std::uint32_t items = block.x * block.y * block.z - number * lanes;
+  wave.set_pair(sreg::exec, items >= lanes ? ~0ull : (1ull << items) - 1);
+  place(wave, d, group, number);
+}
+
+}  // namespace apb::emu

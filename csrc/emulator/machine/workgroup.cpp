@@ -1,0 +1,150 @@
+#include "workgroup.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <new>
+
+#include "../execute/bind.h"
+#include "../isa/decode.h"
+#include "configuration.h"
+#include "program.h"
+#include "wave_setup.h"
+
+namespace apb::emu {
+namespace {
+
+// Waves of a workgroup take short turns, because on the card they run side by side on four SIMDs: AITER's attention for gfx950
+// reads a tile from LDS and loads the next one over it some 50 instructions later with no barrier between, which is
+// right only as long as no wave is far ahead of the others.
+constexpr std::uint64_t budget = 16;
+constexpr std::uint64_t slice = 80'000;              // instructions of each wave before the workgroup lets another one in
+constexpr std::size_t file_bytes = 512 * row_bytes;  // both register files of a wave
+
+std::uint64_t scratch_per_wave(const Dispatch& d) { return std::uint64_t{d.scratch_bytes} * lanes; }
+
+// The same as run(), one instruction at a time, with its text.
+void run_traced(Wave& wave, const Instruction* code, std::uint64_t instructions) {
+  while (instructions-- && wave.stop == Stop::none) {
+    if (wave.pc < wave.code_dwords && code[wave.pc].execute)
+      log(LogLevel::trace, "workgroup (%u, %u, %u) wave %u code+0x%x exec 0x%016llx: %s", wave.group->id[0],
+          wave.group->id[1], wave.group->id[2], wave.number, wave.pc * 4, static_cast<unsigned long long>(wave.exec()),
+          disassemble(wave.target, code[wave.pc]).c_str());
+    run(wave, code, 1);
+  }
+}
+
+}  // namespace
+
+ResidentWorkgroup::Pages::Pages(std::size_t bytes) : data_(nullptr), bytes_(bytes) {
+  if (bytes_ == 0) return;
+  void* at = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (at == MAP_FAILED) throw std::bad_alloc();
+  data_ = static_cast<std::uint8_t*>(at);
+}
+
+ResidentWorkgroup::Pages::~Pages() {
+  if (data_) ::munmap(data_, bytes_);
+}
+
+std::uint64_t ResidentWorkgroup::bytes(const Dispatch& d) {
+  return d.waves_per_workgroup() * (file_bytes + scratch_per_wave(d)) + d.lds_bytes;
+}
+
+ResidentWorkgroup::ResidentWorkgroup(const Dispatch& dispatch)
+    : dispatch_(dispatch),
+      registers_(dispatch.waves_per_workgroup() * file_bytes),
+      lds_((dispatch.lds_bytes + 3) / 4 * 4),
+      scratch_(dispatch.waves_per_workgroup() * scratch_per_wave(dispatch)),
+      waves_(dispatch.waves_per_workgroup()),
+      waiting_(waves_.size()),
+      checks_(make_workgroup_checks(configuration().checks, dispatch.waves_per_workgroup(), dispatch.lds_bytes)) {
+  for (std::size_t i = 0; i < waves_.size(); ++i) {
+    waves_[i].vector = reinterpret_cast<std::uint32_t*>(registers_.data() + i * file_bytes);
+    waves_[i].scratch = scratch_.data() ? scratch_.data() + i * scratch_per_wave(dispatch) : nullptr;
+    waves_[i].counters = &counters_;
+    waves_[i].checker = checks_ ? checks_->of_wave(static_cast<std::uint32_t>(i)) : nullptr;
+  }
+  group_.lds = lds_.data();
+  group_.lds_bytes = dispatch.lds_bytes;
+  group_.shared_base = shared_aperture;
+  group_.private_base = private_aperture;
+}
+
+void ResidentWorkgroup::begin(std::uint64_t linear) {
+  const Dim3& grid = dispatch_.grid;
+  group_.id[0] = static_cast<std::uint32_t>(linear % grid.x);
+  group_.id[1] = static_cast<std::uint32_t>(linear / grid.x % grid.y);
+  group_.id[2] = static_cast<std::uint32_t>(linear / grid.x / grid.y);
+  const Dim3 block = dispatch_.block_of(group_.id);
+  group_.waves = (block.x * block.y * block.z + lanes - 1) / lanes;
+  group_.waiting = group_.ended = 0;
+  if (checks_) checks_->reset();
+  std::fill_n(reinterpret_cast<std::uint32_t*>(lds_.data()), (group_.lds_bytes + 3) / 4, poison);
+  const std::uint64_t scratch_dwords = scratch_per_wave(dispatch_) * group_.waves / 4;
+  std::fill_n(reinterpret_cast<std::uint32_t*>(scratch_.data()), scratch_dwords, poison);
+  std::ranges::fill(waiting_, 0);
+  for (std::uint32_t i = 0; i < group_.waves; ++i) start_wave(waves_[i], dispatch_, group_, block, i);
+}
+
+void ResidentWorkgroup::release_barrier() {
+  if (checks_) checks_->barrier();
+  group_.waiting = 0;
+  for (std::uint32_t i = 0; i < group_.waves; ++i) {
+    if (!waiting_[i]) continue;
+    waiting_[i] = 0;
+    waves_[i].stop = Stop::none;
+  }
+}
+
+// False: the wave has a fault.
+bool ResidentWorkgroup::advance(Wave& wave) {
+  const std::uint64_t limit = configuration().instruction_limit, before = wave.executed;
+  const std::uint64_t instructions = limit ? std::min(budget, limit - std::min(limit, before)) : budget;
+  const Instruction* code = dispatch_.kernel->object->instructions.data();
+  if (configuration().log == LogLevel::trace)
+    run_traced(wave, code, instructions);
+  else
+    run(wave, code, instructions);
+  if (wave.stop != Stop::fault && wave.stop != Stop::ended && limit && wave.executed >= limit)
+    raise(wave, FaultKind::instruction_limit, -1, "%llu instructions (AITER_PREBUILT_EMULATOR_LIMIT)",
+          static_cast<unsigned long long>(limit));
+  return wave.stop != Stop::fault;
+}
+
+Turn ResidentWorkgroup::turn(const std::atomic<bool>& stop) {
+  std::uint64_t left = slice * group_.waves;
+  while (true) {
+    bool all_sleep = true;
+    for (std::uint32_t i = 0; i < group_.waves; ++i) {
+      Wave& wave = waves_[i];
+      if (waiting_[i] || wave.stop == Stop::ended) continue;
+      if (stop.load(std::memory_order_relaxed)) return Turn::stopped;
+      const std::uint64_t before = wave.executed;
+      if (!advance(wave)) {
+        fault_ = wave.fault;
+        return Turn::fault;
+      }
+      left -= std::min(left, wave.executed - before);
+      if (wave.stop == Stop::yield) {
+        wave.stop = Stop::none;
+        continue;
+      }
+      all_sleep = false;
+      if (wave.stop == Stop::ended) ++group_.ended;
+      if (wave.stop == Stop::barrier) {
+        ++group_.waiting;
+        waiting_[i] = 1;
+      }
+    }
+    if (group_.ended == group_.waves) return Turn::finished;
+    // The barrier counts waves that have not ended, as the hardware's does.
+    if (group_.waiting == group_.waves - group_.ended)
+      release_barrier();
+    else if (all_sleep)
+      return Turn::paused;
+    if (left == 0) return Turn::paused;
+  }
+}
+
+}  // namespace apb::emu

@@ -1,0 +1,63 @@
+// A workgroup on a host thread: the waves' register files, LDS and scratch, and the round robin among its waves.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "checks.h"
+#include "dispatch.h"
+
+namespace apb::emu {
+
+enum class Turn : std::uint8_t {
+  finished,
+  paused,  // its slice is used up, or all its waves sleep: another workgroup may have to run first
+  fault,
+  stopped,  // the launch ends because of another workgroup
+};
+
+class ResidentWorkgroup {
+ public:
+  explicit ResidentWorkgroup(const Dispatch& dispatch);
+
+  // Makes all waves ready to start as workgroup number `linear` of the grid; the same object serves one workgroup after
+  // the other.
+  void begin(std::uint64_t linear);
+  // Runs the waves in turns.
+  Turn turn(const std::atomic<bool>& stop);
+
+  const Counters& counters() const { return counters_; }  // of all workgroups it has run
+  const Fault& fault() const { return fault_; }
+  static std::uint64_t bytes(const Dispatch& dispatch);  // memory of one such object, roughly
+
+ private:
+  // Anonymous memory: rows that a kernel does not use are never touched and cost nothing.
+  class Pages {
+   public:
+    explicit Pages(std::size_t bytes);
+    Pages(const Pages&) = delete;
+    Pages& operator=(const Pages&) = delete;
+    ~Pages();
+    std::uint8_t* data() const { return data_; }
+
+   private:
+    std::uint8_t* data_;
+    std::size_t bytes_;
+  };
+
+  bool advance(Wave& wave);
+  void release_barrier();
+
+  const Dispatch& dispatch_;
+  Pages registers_, lds_, scratch_;
+  Workgroup group_;
+  std::vector<Wave> waves_;
+  std::vector<std::uint8_t> waiting_;  // per wave: stands at the barrier
+  std::unique_ptr<WorkgroupChecks> checks_;
+  Counters counters_;
+  Fault fault_;
+};
+
+}  // namespace apb::emu
