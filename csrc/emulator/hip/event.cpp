@@ -1,0 +1,154 @@
+// Events: a point in a stream, with the time at which it was passed.
+#include "capture.h"
+
+namespace apb::emu::hip {
+namespace {
+
+constexpr unsigned event_flags = hipEventBlockingSync | hipEventDisableTiming | hipEventInterprocess |
+                                 hipEventDisableSystemFence | hipEventReleaseToDevice | hipEventReleaseToSystem;
+
+hipError_t create(hipEvent_t* out, unsigned flags) {
+  if (!out) return null_argument("the result");
+  if ((flags & ~event_flags) != 0) return fail(hipErrorInvalidValue, "flags 0x%x", flags);
+  if ((flags & hipEventReleaseToDevice) && (flags & hipEventReleaseToSystem))
+    return fail(hipErrorInvalidValue, "both kinds of release");
+  if (flags & hipEventInterprocess) return fail(hipErrorNotSupported, "events that are shared with other processes");
+  auto event = std::make_shared<Event>();
+  event->device = thread().device;
+  event->flags = flags;
+  *out = static_cast<hipEvent_t>(table<Event>().add(std::move(event)));
+  return hipSuccess;
+}
+
+hipError_t record(hipEvent_t handle, hipStream_t stream_handle, bool external) {
+  hipError_t error = hipSuccess;
+  const auto event = find_event(handle, error);
+  if (!event) return error;
+  const auto stream = find_stream(stream_handle, error);
+  if (!stream) return error;
+  if (event->device != stream->device)
+    return fail(hipErrorInvalidHandle, "the event belongs to device %d, the stream to device %d", event->device,
+                stream->device);
+  {
+    const std::lock_guard guard(capture_mutex());
+    if (stream->capture && !external) {
+      if (stream->capture->broken) return hipErrorStreamCaptureInvalidated;
+      event->capture = stream->capture;
+      event->tail = stream->tail;
+      return hipSuccess;
+    }
+    if (!stream->capture) {
+      event->capture.reset();
+      event->tail.clear();
+    }
+  }
+  return submit(stream, RecordOperation{event});
+}
+
+hipError_t wait(hipStream_t stream_handle, hipEvent_t handle, unsigned flags) {
+  if ((flags & ~hipEventWaitExternal) != 0) return fail(hipErrorInvalidValue, "flags 0x%x", flags);
+  hipError_t error = hipSuccess;
+  const auto event = find_event(handle, error);
+  if (!event) return error;
+  const auto stream = find_stream(stream_handle, error);
+  if (!stream) return error;
+  {
+    const std::lock_guard guard(capture_mutex());
+    if (!(flags & hipEventWaitExternal) && (stream->capture || event->capture)) return capture_wait(stream, *event);
+  }
+  return submit(stream, WaitOperation{event});
+}
+
+// For calls that look at a time: not when the event lies in a capture.
+hipError_t outside_capture(const Event& event) {
+  const std::lock_guard guard(capture_mutex());
+  if (!event.capture) return hipSuccess;
+  if (!event.capture->ended) break_capture(*event.capture);
+  return fail(hipErrorCapturedEvent, "the event was last recorded in a capture");
+}
+
+hipError_t finished(hipEvent_t handle) {
+  hipError_t error = hipSuccess;
+  const auto event = find_event(handle, error);
+  if (!event) return error;
+  if (const hipError_t captured = outside_capture(*event); captured != hipSuccess) return captured;
+  return find_device(event->device)->fault.load();
+}
+
+bool passed(Event& event, std::chrono::steady_clock::time_point& time) {
+  const std::lock_guard guard(event.mutex);
+  time = event.time;
+  return event.recorded;
+}
+
+}  // namespace
+
+std::shared_ptr<Event> find_event(hipEvent_t handle, hipError_t& error) {
+  auto event = table<Event>().find(handle);
+  if (!event) error = fail(hipErrorInvalidHandle, "%p is no event", static_cast<void*>(handle));
+  return event;
+}
+
+void record_now(Event& event) {
+  const std::lock_guard guard(event.mutex);
+  event.recorded = true;
+  event.time = std::chrono::steady_clock::now();
+}
+
+}  // namespace apb::emu::hip
+
+using namespace apb::emu::hip;
+
+APB_HIP hipError_t hipEventCreate(hipEvent_t* out) {
+  return entry(__func__, [&] { return create(out, 0); });
+}
+APB_HIP hipError_t hipEventCreateWithFlags(hipEvent_t* out, unsigned flags) {
+  return entry(__func__, [&] { return create(out, flags); });
+}
+
+APB_HIP hipError_t hipEventDestroy(hipEvent_t handle) {
+  return entry(__func__, [&] {
+    return table<Event>().take(handle) ? hipSuccess
+                                       : fail(hipErrorInvalidHandle, "%p is no event", static_cast<void*>(handle));
+  });
+}
+
+APB_HIP hipError_t hipEventRecord(hipEvent_t event, hipStream_t stream) {
+  return entry(__func__, [&] { return record(event, stream, false); });
+}
+APB_HIP hipError_t hipEventRecordWithFlags(hipEvent_t event, hipStream_t stream, unsigned flags) {
+  return entry(__func__, [&] {
+    if ((flags & ~hipEventRecordExternal) != 0) return fail(hipErrorInvalidValue, "flags 0x%x", flags);
+    return record(event, stream, (flags & hipEventRecordExternal) != 0);
+  });
+}
+
+APB_HIP hipError_t hipStreamWaitEvent(hipStream_t stream, hipEvent_t event, unsigned flags) {
+  return entry(__func__, [&] { return wait(stream, event, flags); });
+}
+
+// An event that was never recorded is complete.
+APB_HIP hipError_t hipEventQuery(hipEvent_t event) {
+  return entry(__func__, [&] { return finished(event); });
+}
+APB_HIP hipError_t hipEventSynchronize(hipEvent_t event) {
+  return entry(__func__, [&] { return finished(event); });
+}
+
+APB_HIP hipError_t hipEventElapsedTime(float* out, hipEvent_t first, hipEvent_t last) {
+  return entry(__func__, [&] {
+    if (!out) return null_argument("the result");
+    hipError_t error = hipSuccess;
+    const auto from = find_event(first, error);
+    const auto to = from ? find_event(last, error) : nullptr;
+    if (!to) return error;
+    if (const hipError_t captured = outside_capture(*from); captured != hipSuccess) return captured;
+    if (const hipError_t captured = outside_capture(*to); captured != hipSuccess) return captured;
+    if ((from->flags | to->flags) & hipEventDisableTiming)
+      return fail(hipErrorInvalidHandle, "an event was created without timing");
+    std::chrono::steady_clock::time_point begin, end;
+    if (!passed(*from, begin) || !passed(*to, end)) return fail(hipErrorInvalidHandle, "an event was never recorded");
+    *out = std::chrono::duration<float, std::milli>(end - begin).count();
+    return hipSuccess;
+  });
+}

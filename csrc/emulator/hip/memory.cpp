@@ -1,0 +1,203 @@
+// Allocation: device, host, managed and registered memory.
+#include "memory.h"
+
+#include <algorithm>
+#include <climits>
+
+#include "../machine/allocations.h"
+#include "capture.h"
+#include "pool.h"
+
+namespace apb::emu::hip {
+namespace {
+
+constexpr std::size_t pitch_alignment = 256;  // HIP's rows begin at multiples of 256 bytes
+constexpr unsigned host_flags =
+    0xF0000007;  // hipHostMalloc*: portable, mapped, write combined, uncached, NUMA, (non)coherent
+constexpr unsigned register_flags = 0x8000000F;
+constexpr unsigned device_flags = 0x7;
+constexpr unsigned attach_global = 1, attach_host = 2;
+
+Allocations& memory() { return Allocations::instance(); }
+
+hipError_t no_memory(const char* what, std::size_t bytes, int device) {
+  if (device < 0) return fail(hipErrorOutOfMemory, "no %zu bytes of %s", bytes, what);
+  const Device* owner = find_device(device);
+  return fail(hipErrorOutOfMemory, "no %zu bytes of %s on device %d: %llu of %llu are used", bytes, what, device,
+              static_cast<unsigned long long>(memory().used(device)),
+              static_cast<unsigned long long>(owner->configuration.memory));
+}
+
+hipError_t allocate(void** out, std::size_t bytes, AllocationKind kind, unsigned flags) {
+  if (!out) return null_argument("the result");
+  *out = nullptr;
+  if (const hipError_t error = refuse_unsafe(); error != hipSuccess) return error;
+  if (bytes == 0) return hipSuccess;
+  const bool on_host = kind == AllocationKind::host || kind == AllocationKind::managed;
+  const int device = on_host ? -1 : thread().device;
+  *out = memory().allocate(device, bytes, kind, flags);
+  return *out ? hipSuccess : no_memory(on_host ? "host memory" : "device memory", bytes, device);
+}
+
+hipError_t allocate_host(void** out, std::size_t bytes, unsigned flags) {
+  if ((flags & ~host_flags) != 0) return fail(hipErrorInvalidValue, "flags 0x%x", flags);
+  return allocate(out, bytes, AllocationKind::host, flags);
+}
+
+hipError_t free_host(void* address) {
+  if (const hipError_t error = refuse_unsafe(); error != hipSuccess) return error;
+  if (!address || memory().free(address, AllocationKind::host)) return hipSuccess;
+  return fail(hipErrorInvalidValue, "%p is not the start of memory of hipHostMalloc", address);
+}
+
+hipError_t allocate_rows(void** out, std::size_t* pitch, std::size_t width, std::size_t rows) {
+  if (!out || !pitch) return null_argument("a result");
+  if (width > SIZE_MAX - pitch_alignment) return fail(hipErrorInvalidValue, "a width of %zu", width);
+  *pitch = (width + pitch_alignment - 1) / pitch_alignment * pitch_alignment;
+  std::size_t bytes = 0;
+  if (__builtin_mul_overflow(*pitch, rows, &bytes))
+    return fail(hipErrorInvalidValue, "%zu rows of %zu bytes", rows, *pitch);
+  return allocate(out, bytes, AllocationKind::device, 0);
+}
+
+}  // namespace
+
+bool live(const void* address, Allocation& out) { return memory().find(reinterpret_cast<std::uint64_t>(address), out); }
+
+hipError_t device_free(void* address) {
+  pool_forget(address);  // before: as soon as it is free another thread may get the same address
+  if (memory().free(address, AllocationKind::device)) return hipSuccess;
+  Allocation around;
+  if (!live(address, around))
+    return fail(hipErrorInvalidValue, "%p is in no live allocation (freed already?)", address);
+  return fail(hipErrorInvalidValue, "%p is %s allocation %llu", address,
+              reinterpret_cast<std::uint64_t>(address) == around.begin ? "not device memory:" : "not the start of",
+              static_cast<unsigned long long>(around.number));
+}
+
+}  // namespace apb::emu::hip
+
+using namespace apb::emu;
+using namespace apb::emu::hip;
+
+APB_HIP hipError_t hipMalloc(void** out, std::size_t bytes) {
+  return entry(__func__, [&] { return allocate(out, bytes, AllocationKind::device, 0); });
+}
+// Memory of the host is fine-grained on every device here, so the flags change nothing.
+APB_HIP hipError_t hipExtMallocWithFlags(void** out, std::size_t bytes, unsigned flags) {
+  return entry(__func__, [&] {
+    if ((flags & ~device_flags) != 0) return fail(hipErrorInvalidValue, "flags 0x%x", flags);
+    return allocate(out, bytes, AllocationKind::device, flags);
+  });
+}
+APB_HIP hipError_t hipFree(void* address) {
+  return entry(__func__, [&] {
+    if (const hipError_t error = refuse_unsafe(); error != hipSuccess) return error;
+    return address ? device_free(address) : hipSuccess;
+  });
+}
+
+APB_HIP hipError_t hipHostMalloc(void** out, std::size_t bytes, unsigned flags) {
+  return entry(__func__, [&] { return allocate_host(out, bytes, flags); });
+}
+APB_HIP hipError_t hipHostAlloc(void** out, std::size_t bytes, unsigned flags) {
+  return entry(__func__, [&] { return allocate_host(out, bytes, flags); });
+}
+APB_HIP hipError_t hipExtHostAlloc(void** out, std::size_t bytes, unsigned flags) {
+  return entry(__func__, [&] { return allocate_host(out, bytes, flags); });
+}
+APB_HIP hipError_t hipMallocHost(void** out, std::size_t bytes) {
+  return entry(__func__, [&] { return allocate_host(out, bytes, 0); });
+}
+APB_HIP hipError_t hipMemAllocHost(void** out, std::size_t bytes) {
+  return entry(__func__, [&] { return allocate_host(out, bytes, 0); });
+}
+APB_HIP hipError_t hipHostFree(void* address) {
+  return entry(__func__, [&] { return free_host(address); });
+}
+APB_HIP hipError_t hipFreeHost(void* address) {
+  return entry(__func__, [&] { return free_host(address); });
+}
+
+APB_HIP hipError_t hipMallocManaged(void** out, std::size_t bytes, unsigned flags) {
+  return entry(__func__, [&] {
+    if (flags != attach_global && flags != attach_host) return fail(hipErrorInvalidValue, "flags 0x%x", flags);
+    return allocate(out, bytes, AllocationKind::managed, flags);
+  });
+}
+
+APB_HIP hipError_t hipMallocPitch(void** out, std::size_t* pitch, std::size_t width, std::size_t height) {
+  return entry(__func__, [&] { return allocate_rows(out, pitch, width, height); });
+}
+APB_HIP hipError_t hipMemAllocPitch(hipDeviceptr_t* out, std::size_t* pitch, std::size_t width, std::size_t height,
+                                    unsigned element) {
+  return entry(__func__, [&] {
+    if (element != 4 && element != 8 && element != 16)
+      return fail(hipErrorInvalidValue, "elements of %u bytes, must be 4, 8 or 16", element);
+    return allocate_rows(out, pitch, width, height);
+  });
+}
+APB_HIP hipError_t hipMalloc3D(hipPitchedPtr* out, hipExtent extent) {
+  return entry(__func__, [&] {
+    if (!out) return null_argument("the result");
+    std::size_t rows = 0;
+    if (__builtin_mul_overflow(extent.height, extent.depth, &rows))
+      return fail(hipErrorInvalidValue, "the extent is too large");
+    out->xsize = extent.width;
+    out->ysize = extent.height;
+    return allocate_rows(&out->ptr, &out->pitch, extent.width, rows);
+  });
+}
+
+APB_HIP hipError_t hipHostRegister(void* address, std::size_t bytes, unsigned flags) {
+  return entry(__func__, [&] {
+    if (!address || bytes == 0 || (flags & ~register_flags) != 0)
+      return fail(hipErrorInvalidValue, "%zu bytes at %p, flags 0x%x", bytes, address, flags);
+    if (const hipError_t error = refuse_unsafe(); error != hipSuccess) return error;
+    if (memory().adopt(address, bytes, flags)) return hipSuccess;
+    return fail(hipErrorHostMemoryAlreadyRegistered, "some of the %zu bytes at %p is known already", bytes, address);
+  });
+}
+APB_HIP hipError_t hipHostUnregister(void* address) {
+  return entry(__func__, [&] {
+    if (!address) return null_argument("the address");
+    if (const hipError_t error = refuse_unsafe(); error != hipSuccess) return error;
+    return memory().abandon(address) ? hipSuccess
+                                     : fail(hipErrorHostMemoryNotRegistered, "%p was not registered", address);
+  });
+}
+
+// Host memory has one address on host and device.
+APB_HIP hipError_t hipHostGetDevicePointer(void** out, void* address, unsigned flags) {
+  return entry(__func__, [&] {
+    if (!out || !address) return null_argument("an argument");
+    *out = nullptr;
+    if (flags != 0) return fail(hipErrorInvalidValue, "flags 0x%x, must be 0", flags);
+    Allocation found;
+    if (!live(address, found) || found.device >= 0)
+      return fail(hipErrorInvalidValue, "%p is no host memory that devices know", address);
+    *out = address;
+    return hipSuccess;
+  });
+}
+APB_HIP hipError_t hipHostGetFlags(unsigned* out, void* address) {
+  return entry(__func__, [&] {
+    if (!out || !address) return null_argument("an argument");
+    Allocation found;
+    if (!live(address, found) || found.kind != AllocationKind::host)
+      return fail(hipErrorInvalidValue, "%p is not memory of hipHostMalloc", address);
+    *out = found.flags;
+    return hipSuccess;
+  });
+}
+
+APB_HIP hipError_t hipMemGetInfo(std::size_t* free_bytes, std::size_t* total) {
+  return entry(__func__, [&] {
+    const Device& device = current_device();
+    const std::uint64_t all = device.configuration.memory, used = memory().used(device.ordinal);
+    if (!free_bytes && !total) return null_argument("every result");
+    if (free_bytes) *free_bytes = used < all ? all - used : 0;
+    if (total) *total = all;
+    return hipSuccess;
+  });
+}

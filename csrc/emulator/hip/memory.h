@@ -1,0 +1,12 @@
+// What an address is.
+#pragma once
+
+#include "../machine/allocations.h"
+#include "runtime.h"
+
+namespace apb::emu::hip {
+
+// The live allocation around `address`; false when there is none.
+bool live(const void* address, Allocation& out);
+
+}  // namespace apb::emu::hip
