@@ -229,13 +229,36 @@ def coverage(profile: str, targets: tuple[str, ...], as_json: bool, bundles: Pat
 @cli.command()
 @_bundles
 @click.option("--output", type=click.Path(path_type=Path), default=ROOT / "dist", show_default="dist")
-@click.option("--runtime/--no-runtime", default=True, help="Also build the runtime wheel.")
+@click.option(
+    "--runtime/--no-runtime", default=True, help="Also build the runtime's and the emulator's wheels."
+)
 def wheels(bundles: Path, output: Path, runtime: bool) -> None:
-    """Pack the bundles of the last build, and the runtime, into wheels."""
+    """Pack the bundles of the last build, the runtime and the emulator into wheels."""
     from build_tools.wheel import write_wheels
 
     for path in write_wheels(ROOT, bundles, output, runtime=runtime):
         click.echo(f"{path.name}  {path.stat().st_size / 1024:.0f} KiB")
+
+
+@cli.command()
+def emulator() -> None:
+    """Compile the embedded device and put it beside its package in src."""
+    from build_tools.emulator_wheel import compile_emulator
+
+    click.echo(compile_emulator(ROOT).relative_to(ROOT).as_posix())
+
+
+@cli.command()
+@click.argument("lines", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--checks", required=True, help="What the device checked while it executed, in words.")
+def receipts(lines: tuple[Path, ...], checks: str) -> None:
+    """Write manifests/receipts.json from the lines of the operator tests (nox -s prove)."""
+    from build_tools.receipts import load, write
+
+    path = write(ROOT, lines, checks)
+    click.echo(
+        f"{path.relative_to(ROOT).as_posix()}: {len(load(ROOT))} code objects were executed and found right"
+    )
 
 
 @cli.command()

@@ -23,6 +23,7 @@ from aiter_prebuilt.contract.version import VERSION
 from build_tools import licences, notes, sbom
 from build_tools.archive import RUNTIME, write_members
 from build_tools.bundle import decompress
+from build_tools.emulator_wheel import build_emulator_wheel
 from build_tools.errors import WheelError
 from build_tools.runtime_wheel import build_runtime_wheel
 
@@ -160,7 +161,7 @@ def _wheel_text(pure: str, tags: list[str]) -> str:
 
 
 def write_wheels(root: Path, bundles: Path, output: Path, *, runtime: bool = True) -> tuple[Path, ...]:
-    """All wheels of the last build: every bundle in ``bundles`` and, unless told otherwise, the runtime.
+    """All wheels of the last build: every bundle in ``bundles`` and, unless told otherwise, the runtime and the emulator.
 
     They are written beside ``output`` first and moved when the last one is done, so a failure leaves no new wheel.
 
@@ -181,6 +182,7 @@ def write_wheels(root: Path, bundles: Path, output: Path, *, runtime: bool = Tru
         ]
         if runtime:
             staged.append(build_runtime_wheel(root, Path(folder)))
+            staged.append(build_emulator_wheel(root, Path(folder)))
         return tuple(Path(shutil.move(path, output / path.name)) for path in staged)
 
 

@@ -18,6 +18,8 @@ FOLDER: Final = Path(__file__).resolve().parent
 OWN: Final = "MIT"
 #: The pseudo-backend of what is linked into the native extension.
 RUNTIME: Final = "runtime"
+#: The pseudo-backend of what is linked into the embedded device, or is a fact in its tables.
+EMULATOR: Final = "emulator"
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,10 +17,11 @@ from packaging.utils import parse_wheel_filename
 from wheel.wheelfile import WheelFile
 
 from aiter_prebuilt.contract.version import VERSION
-from build_tools import licences
+from build_tools import emulator_wheel, licences
+from build_tools.host import judge
 from build_tools.manifest.parse import load
 from build_tools.reproducible import DEFAULT_EPOCH
-from build_tools.runtime_wheel import TAG, judge
+from build_tools.runtime_wheel import TAG
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -39,7 +40,8 @@ def metadata_of(path: Path) -> dict[str, list[str]]:
 
 def test_members_lie_in_one_folder_and_the_record_is_right(dist: Path, data_wheels: Path) -> None:
     for path in every_wheel(dist, data_wheels):
-        folder = "aiter_prebuilt/" if path.name.startswith("aiter_prebuilt-") else "aiter_prebuilt_bundles/"
+        package = path.name.split("-")[0]
+        folder = f"{package if package in ('aiter_prebuilt', emulator_wheel.PACKAGE) else 'aiter_prebuilt_bundles'}/"
         with WheelFile(path) as wheel:
             names = wheel.namelist()
             outside = [name for name in names if not name.startswith((folder, wheel.dist_info_path + "/"))]
@@ -75,19 +77,22 @@ def test_tags(dist: Path, data_wheels: Path, runtime_wheel: Path) -> None:
     for path in every_wheel(dist, data_wheels):
         _, version, _, tags = parse_wheel_filename(path.name)
         assert str(version) == VERSION
-        expected = TAG if path == runtime_wheel else "py3-none-any"
+        native = {runtime_wheel.name.split("-")[0]: TAG, emulator_wheel.PACKAGE: emulator_wheel.TAG}
+        expected = native.get(path.name.split("-")[0], "py3-none-any")
         assert {str(tag) for tag in tags} == {expected}
         with ZipFile(path) as archive:
             (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/WHEEL"))
             header = Parser().parsestr(archive.read(name).decode())
         assert header.get_all("Tag") == [expected]
-        assert header["Root-Is-Purelib"] == ("false" if path == runtime_wheel else "true")
+        assert header["Root-Is-Purelib"] == ("true" if expected == "py3-none-any" else "false")
 
 
-def test_auditwheel_confirms_the_platform(runtime_wheel: Path) -> None:
-    judge(runtime_wheel)
+@pytest.mark.parametrize("package", ["aiter_prebuilt", emulator_wheel.PACKAGE])
+def test_auditwheel_confirms_the_platform(dist: Path, package: str) -> None:
+    (path,) = dist.glob(f"{package}-*.whl")
+    judge(path)
     shown = subprocess.run(
-        [sys.executable, "-m", "auditwheel", "show", "--json", str(runtime_wheel)],
+        [sys.executable, "-m", "auditwheel", "show", "--json", str(path)],
         capture_output=True,
         text=True,
         check=True,

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from aiter_prebuilt.contract import bundle as contract
+from build_tools import emulator_wheel
 from support.bundles import blob, small_operator, small_root
 
 
@@ -50,6 +51,15 @@ class Environment:
 
     def command(self, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
         return run([str(self.folder / "bin" / "aiter-prebuilt"), *words], self.folder, **variables)
+
+
+def data_wheels_of(dist: Path) -> list[Path]:
+    """The wheels of ``dist`` that hold bundles: not the runtime, not the emulator."""
+    return [
+        path
+        for path in sorted(dist.glob("aiter_prebuilt_*.whl"))
+        if not path.name.startswith(emulator_wheel.PACKAGE)
+    ]
 
 
 def run(argv: list[str], cwd: Path, **variables: str) -> subprocess.CompletedProcess[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,11 @@ STDLIB_ONLY = "src/aiter_prebuilt"
 
 def _modules() -> dict[str, Path]:
     found = {}
-    for base, top in ((ROOT / "src", "aiter_prebuilt"), (ROOT, "build_tools")):
+    for base, top in (
+        (ROOT / "src", "aiter_prebuilt"),
+        (ROOT / "src", "aiter_prebuilt_emulator"),
+        (ROOT, "build_tools"),
+    ):
         for path in sorted((base / top).rglob("*.py")):
             parts = path.relative_to(base).with_suffix("").parts
             found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
@@ -81,7 +86,7 @@ def test_the_runtime_imports_nothing_outside_the_standard_library() -> None:
             # a function that was handed a torch tensor may import torch: it is loaded already
             allowed = {"torch"} if name.startswith("aiter_prebuilt.ops.") else set()
             for seen in _imports(path, typing_only=False):
-                assert seen.split(".")[0] in {*sys.stdlib_module_names, "aiter_prebuilt", *allowed}, (
+                assert seen.split(".")[0] in {*sys.stdlib_module_names, name.split(".")[0], *allowed}, (
                     name,
                     seen,
                 )
@@ -103,12 +108,31 @@ def test_no_backend_imports_another() -> None:
             assert same or seen.endswith((".built", ".device")), (name, seen)
 
 
-@pytest.mark.parametrize("top", ["aiter_prebuilt", "build_tools"])
+LAYERS = ("isa", "execute", "machine", "hip")
+
+
+def test_the_emulator_includes_in_one_direction() -> None:
+    """hip -> machine -> execute -> isa, and never back."""
+    folder = ROOT / "csrc" / "emulator"
+    layer_of = {path.name: name for name in LAYERS for path in (folder / name).glob("*.h")}
+    assert len(layer_of) > len(LAYERS)
+    for name in LAYERS:
+        for path in sorted((folder / name).iterdir()):
+            if path.suffix not in (".cpp", ".h", ".inc"):
+                continue
+            for included in re.findall(r'#include "(?:[^"]*/)?([^"/]+)"', path.read_text()):
+                # the compiler looks beside the including file first
+                beside = (path.parent / included).is_file()
+                seen = name if beside else layer_of.get(included, LAYERS[0])
+                assert LAYERS.index(seen) <= LAYERS.index(name), (path.name, included)
+
+
+@pytest.mark.parametrize("top", ["aiter_prebuilt", "aiter_prebuilt_emulator", "build_tools"])
 def test_no_cycle(top: str) -> None:
     graph = {
         name: {seen for seen in _imports(path, typing_only=False) if seen in MODULES and seen != name}
         for name, path in MODULES.items()
-        if name.startswith(top)
+        if name.split(".")[0] == top
     }
     done: set[str] = set()
 

@@ -7,12 +7,16 @@ from build_tools import licences
 
 
 def test_every_identifier_of_the_table_has_its_text() -> None:
-    everything = licences.notices([*BACKENDS, licences.RUNTIME])
+    everything = licences.notices([*BACKENDS, licences.RUNTIME, licences.EMULATOR])
     assert all(part.holder in everything for part in licences.table())
 
 
 def test_backends_of_the_table_exist() -> None:
-    assert {name for part in licences.table() for name in part.backends} <= {*BACKENDS, licences.RUNTIME}
+    assert {name for part in licences.table() for name in part.backends} <= {
+        *BACKENDS,
+        licences.RUNTIME,
+        licences.EMULATOR,
+    }
 
 
 def test_expression_names_our_licence_first_and_each_other_once() -> None:

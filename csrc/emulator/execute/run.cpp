@@ -65,14 +65,16 @@ bool is_scalar(Encoding encoding) {
 }
 
 // GPR indexing mode (s_set_gpr_idx_on): VGPR numbers of vector ALU operands are relative to M0[7:0], each as M0[15:12] says.
+// Accumulation VGPRs too: AITER's MXFP4 GEMM reads its results so, with v_accvgpr_read.
 bool add_index(Wave& wave, Instruction& instruction) {
   const std::uint32_t m0 = wave.scalar[sreg::m0];
   const auto add = [&](Operand& operand, int bit) {
-    if (operand.kind != OperandKind::vgpr || (m0 >> bit & 1) == 0) return true;
+    const bool accumulation = operand.kind == OperandKind::accvgpr;
+    if ((operand.kind != OperandKind::vgpr && !accumulation) || (m0 >> bit & 1) == 0) return true;
     const std::uint32_t index = operand.index + (m0 & 0xff);
     operand.index = static_cast<std::uint16_t>(index);
     if (index + operand.dwords <= 256) return true;
-    raise(wave, FaultKind::illegal_register, -1, "GPR indexing reaches v%u", index);
+    raise(wave, FaultKind::illegal_register, -1, "GPR indexing reaches %c%u", accumulation ? 'a' : 'v', index);
     return false;
   };
   for (unsigned s = 0; s < 3; ++s) {

@@ -67,7 +67,7 @@ void div_scale(VectorCall& call) {
   call.mask_out = mask;
 }
 
-// Fused, scaled by 2^power, rounded once. The f64 sum of f32 is made odd by its own error, f64 goes through 113 bits.
+// Fused, scaled by 2^power, rounded once. The f64 sum of f32 is made odd by its own error, that of f64 has 113 bits and the same.
 inline float fused_scaled(float a, float b, float c, int power) {
   const double product = static_cast<double>(a) * static_cast<double>(b), addend = static_cast<double>(c), sum = product + addend;
   const double part = sum - product, error = (product - (sum - part)) + (addend - part);
@@ -76,9 +76,14 @@ inline float fused_scaled(float a, float b, float c, int power) {
   return static_cast<float>(std::ldexp(as_f64(bits), power));
 }
 inline double fused_scaled(double a, double b, double c, int power) {
-  const __float128 sum = static_cast<__float128>(a) * static_cast<__float128>(b) + static_cast<__float128>(c);
-  const __float128 scale = power > 0 ? 0x1p128 : 0x1p-128;
-  return static_cast<double>(sum * scale);
+  using Wide = __float128;
+  const Wide product = static_cast<Wide>(a) * static_cast<Wide>(b), addend = static_cast<Wide>(c), sum = product + addend;
+  const Wide part = sum - product, error = (product - (sum - part)) + (addend - part);
+  // 113 bits are not enough for 1 + 2^-53 + 2^-157: made odd, the sum does not look like a tie any more.
+  auto bits = std::bit_cast<unsigned __int128>(sum);
+  if (error != 0 && error == error && !(bits & 1)) bits += (error > 0) == (sum > 0) ? 1 : static_cast<unsigned __int128>(-1);
+  const Wide scale = power > 0 ? 0x1p128 : 0x1p-128;
+  return static_cast<double>(std::bit_cast<Wide>(bits) * scale);
 }
 
 template <class T>

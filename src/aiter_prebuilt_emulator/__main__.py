@@ -1,0 +1,116 @@
+"""The ``aiter-prebuilt-emulator`` command."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from aiter_prebuilt_emulator import LIBRARY, VERSION, library, native
+
+JSON_VERSION: Final = 1
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one verb. Exit codes: 0 right; 1 something is missing, unreadable or not covered; 2 wrong usage."""
+    parser = argparse.ArgumentParser(
+        prog="aiter-prebuilt-emulator",
+        description="A libamdhip64 that executes gfx942 and gfx950 code objects on the processor.",
+    )
+    parser.add_argument("--version", action="version", version=f"aiter-prebuilt-emulator {VERSION}")
+    verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
+    verb = verbs.add_parser("path", help="print where the library is")
+    verb.set_defaults(execute=_path)
+    verb = verbs.add_parser("coverage", help="what code objects use, and what of it cannot be executed")
+    verb.add_argument("files", nargs="+", type=Path, metavar="FILE.co")
+    verb.add_argument("--json", action="store_true", help="machine output with a version")
+    verb.add_argument("--all", action="store_true", help="also list what is covered")
+    verb.set_defaults(execute=_coverage)
+    verb = verbs.add_parser("run", help="run a command that finds the emulator as its HIP library")
+    verb.add_argument("--devices", default="", help="gfx942, gfx950:cus=80:memory=8G, or several with commas")
+    verb.add_argument("--checks", default="", help="all, or some of lds,races,hazards,alignment")
+    verb.add_argument("command", nargs=argparse.REMAINDER, metavar="-- COMMAND")
+    verb.set_defaults(execute=_run)
+    options = parser.parse_args(arguments)
+    try:
+        return int(options.execute(options))
+    except (OSError, native.UnreadableCodeObjectError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+
+
+def _path(options: argparse.Namespace) -> int:
+    del options
+    print(library())
+    return 0
+
+
+def _run(options: argparse.Namespace) -> int:  # noqa: RET503  # execvp does not return
+    command = options.command[1:] if options.command[:1] == ["--"] else options.command
+    if not command:
+        print("error: no command; write: aiter-prebuilt-emulator run -- python serve.py", file=sys.stderr)
+        return 2
+    given = {"AITER_PREBUILT_EMULATOR": options.devices, "AITER_PREBUILT_EMULATOR_CHECKS": options.checks}
+    os.environ.update({name: value for name, value in given.items() if value})
+    path = library()
+    os.environ.update(AITER_PREBUILT_HIP=path, TRITON_LIBHIP_PATH=path)
+    # By path for those that ask; loaded already, as libamdhip64.so.7, for those that link it; by folder for the others.
+    for name, value, separator in (("LD_PRELOAD", path, " "), ("LD_LIBRARY_PATH", str(LIBRARY.parent), ":")):
+        os.environ[name] = separator.join(filter(None, (value, os.environ.get(name))))
+    os.execvp(command[0], command)  # noqa: S606  # this verb's purpose
+
+
+def _coverage(options: argparse.Namespace) -> int:
+    rows: dict[tuple[str, str], Counter[str]] = {}
+    problems: dict[str, str] = {}
+    for path in options.files:
+        try:
+            found = native.coverage(path.read_bytes())
+        except (OSError, native.UnreadableCodeObjectError) as error:
+            problems[str(path)] = str(error)
+            continue
+        for line in found["instructions"]:
+            row = rows.setdefault((found["target"], line["mnemonic"]), Counter())
+            row.update(count=line["count"], files=1)
+            row["missing"] |= not (line["decoded"] and line["executable"])
+    missing = sorted(key for key, row in rows.items() if row["missing"])
+    if options.json:
+        print(json.dumps(_as_json(rows, problems), indent=1))
+    else:
+        _print(rows, problems, options.all)
+    return 1 if missing or problems else 0
+
+
+def _as_json(rows: dict[tuple[str, str], Counter[str]], problems: dict[str, str]) -> dict[str, Any]:
+    return {
+        "version": JSON_VERSION,
+        "verb": "coverage",
+        "instructions": [
+            {"target": target, "mnemonic": mnemonic, "count": row["count"], "files": row["files"], "covered": not row["missing"]}
+            for (target, mnemonic), row in sorted(rows.items())
+        ],
+        "unreadable": problems,
+    }  # fmt: skip
+
+
+def _print(rows: dict[tuple[str, str], Counter[str]], problems: dict[str, str], everything: bool) -> None:
+    for (target, mnemonic), row in sorted(rows.items()):
+        if everything or row["missing"]:
+            verdict = "MISSING" if row["missing"] else "covered"
+            print(f"{verdict}  {target}  {mnemonic:34} {row['count']:9} times in {row['files']} files")
+    for path, problem in problems.items():
+        print(f"unreadable: {path}: {problem}")
+    for target in sorted({target for target, _ in rows}):
+        mine = [row for (name, _), row in rows.items() if name == target]
+        covered = sum(not row["missing"] for row in mine)
+        total = sum(row["count"] for row in mine)
+        print(f"{target}: {covered} of {len(mine)} mnemonics covered, {total} instructions")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
