@@ -20,6 +20,7 @@ from aiter_prebuilt.contract import dtype
 from aiter_prebuilt.contract.expression import Scope, compile_expression
 from aiter_prebuilt.contract.records import VENDORS, Entry, Operator, Root, Step
 from build_tools.errors import BundleBuildError
+from build_tools.receipts import NOT_EXECUTED
 from build_tools.records import AuditReport, CompileResult, KernelFacts, PlannedBundle, PlannedOperator
 from build_tools.reproducible import write_atomic
 
@@ -52,8 +53,11 @@ def build_bundle(
     version: str,
     suffix: str,
     folder: Path,
+    receipts: Mapping[str, str],
 ) -> BuiltBundle:
     """Encode and write ``<folder>/<target>-<profile>.apb`` (temporary file, then rename).
+
+    ``receipts``: SHA-256 of a code object -> JSON text of its receipt, from :mod:`build_tools.receipts`.
 
     Raises:
         BundleBuildError: a job has no code object, or its audit broke a rule.
@@ -71,7 +75,8 @@ def build_bundle(
                 index_of[digest] = len(blobs)
                 blobs.append(data)
                 groups.append(results[job_id].job.source)
-            entries.append(_entry(results[job_id], facts, index_of[digest], digest))
+            receipt = receipts.get(digest, NOT_EXECUTED)
+            entries.append(_entry(results[job_id], facts, index_of[digest], digest, receipt))
         operators.append(_finished(planned_operator, tuple(entries), results))
     root = _root(planned, provenance, version, suffix)
     data = contract.encode(root, tuple(operators), compress(blobs, groups))
@@ -126,12 +131,12 @@ def _audited(result: CompileResult, audit: AuditReport) -> tuple[bytes, KernelFa
     return result.path.read_bytes(), facts
 
 
-def _entry(result: CompileResult, facts: KernelFacts, code_object: int, digest: str) -> Entry:
+def _entry(result: CompileResult, facts: KernelFacts, code_object: int, digest: str, receipt: str) -> Entry:
     return Entry(
         name=result.job.id,
         symbol=result.symbol,
         job=result.key,
-        receipt=json.dumps({"executed": False}),
+        receipt=receipt,
         code_object=code_object,
         kernarg_size=facts.kernarg_size,
         kernarg_align=facts.kernarg_align,

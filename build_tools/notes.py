@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from build_tools import receipts
 from build_tools.reproducible import write_atomic
 
 
@@ -35,11 +36,9 @@ def write(bundle: Path, note: Mapping[str, Any]) -> None:
 
 
 def manifest_files(root: Path) -> set[str]:
-    """Every table below ``manifests/`` that a plan reads: TOML, and CSV of tuned rows."""
-    folder = root / "manifests"
-    return {
-        path.relative_to(root).as_posix() for path in folder.rglob("*") if path.suffix in (".toml", ".csv")
-    }
+    """Every table below ``manifests/`` that a bundle is made from: TOML, CSV of tuned rows, the receipts."""
+    tables = [path for path in (root / "manifests").rglob("*") if path.suffix in (".toml", ".csv")]
+    return {path.relative_to(root).as_posix() for path in tables} | {receipts.FILE}
 
 
 def hashes(root: Path, names: Iterable[str]) -> dict[str, str]:

@@ -21,7 +21,7 @@ from aiter_prebuilt.contract import dtype, expression
 from aiter_prebuilt.contract import records as contract_records
 from aiter_prebuilt.contract.bundle import SUFFIX
 from aiter_prebuilt.contract.version import BUNDLE_FORMAT, RECIPE, VERSION
-from build_tools import audit, codeobject, notes
+from build_tools import audit, codeobject, notes, receipts
 from build_tools.bundle import BuiltBundle, build_bundle
 from build_tools.compile import compile_jobs
 from build_tools.errors import AuditError, CompileFailedError
@@ -137,7 +137,8 @@ def _bundle(
     by_id = {result.job.id: result for result in results}
     needed = sorted({job for operator in planned.operators for job in operator.jobs})
     profile = manifest.profiles[planned.profile]
-    key = bundle_key(planned, [by_id[job] for job in needed], toolchain.provenance(), profile)
+    proved = receipts.load(settings.root)
+    key = bundle_key(planned, [by_id[job] for job in needed], toolchain.provenance(), profile, proved)
     path = settings.bundles / f"{planned.target.name}-{planned.profile}{SUFFIX}"
     known = _unchanged(path, key, sources)
     if known is not None:
@@ -152,7 +153,7 @@ def _bundle(
     if broken:
         raise AuditError(broken)
     built = build_bundle(
-        planned, by_id, audits, toolchain.provenance(), VERSION, profile.suffix, settings.bundles
+        planned, by_id, audits, toolchain.provenance(), VERSION, profile.suffix, settings.bundles, proved
     )
     notes.write(path, {"key": key, "sources": sources, **{name: getattr(built, name) for name in _NOTED}})
     return built
@@ -176,6 +177,7 @@ def bundle_key(
     results: list[CompileResult],
     tools: Mapping[str, str],
     profile: Profile,
+    proved: Mapping[str, str],
     makers: tuple[Path, ...] = MAKERS,
 ) -> str:
     """What a bundle is made from, in one hash: when it is unchanged, so is the bundle, and nothing is judged again."""
@@ -184,6 +186,7 @@ def bundle_key(
         repr(planned),
         repr((profile.suffix, profile.forbidden_symbols)),
         repr(sorted(tools.items())),
+        repr(sorted(proved.items())),
     ]
     parts += [hashlib.sha256(path.read_bytes()).hexdigest() for path in makers]
     parts += [f"{result.job.id} {result.key} {result.symbol}" for result in results]

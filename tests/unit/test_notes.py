@@ -110,14 +110,15 @@ def test_a_bundle_is_made_again_when_anything_that_makes_it_changes(tmp_path: Pa
     profile = Profile(title="t", backends=["hip"], targets=["gfx942"])
     maker = tmp_path / "maker.py"
     maker.write_text("one")
-    keys = {pipeline.bundle_key(planned, [], {}, profile, (maker,))}
-    assert keys == {pipeline.bundle_key(planned, [], {}, profile, (maker,))}
+    keys = {pipeline.bundle_key(planned, [], {}, profile, {}, (maker,))}
+    assert keys == {pipeline.bundle_key(planned, [], {}, profile, {}, (maker,))}
     for changed in ({"suffix": "-x"}, {"forbidden_symbols": ["ck"]}):
-        keys.add(pipeline.bundle_key(planned, [], {}, profile.model_copy(update=changed), (maker,)))
-    keys.add(pipeline.bundle_key(planned, [], {"zig": "2"}, profile, (maker,)))
+        keys.add(pipeline.bundle_key(planned, [], {}, profile.model_copy(update=changed), {}, (maker,)))
+    keys.add(pipeline.bundle_key(planned, [], {"zig": "2"}, profile, {}, (maker,)))
+    keys.add(pipeline.bundle_key(planned, [], {}, profile, {"00": "executed"}, (maker,)))
     maker.write_text("two")
-    keys.add(pipeline.bundle_key(planned, [], {}, profile, (maker,)))
-    assert len(keys) == 5
+    keys.add(pipeline.bundle_key(planned, [], {}, profile, {}, (maker,)))
+    assert len(keys) == 6
     names = {path.name for path in pipeline.MAKERS}
     assert {"bundle.py", "records.py", "audit.py"} <= names and all(
         path.is_file() for path in pipeline.MAKERS
