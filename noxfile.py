@@ -1,7 +1,7 @@
 """The commands of this repository. A fresh machine needs Python and pip, nothing else: no apt, no root, no ROCm.
 
     python3 -m pip install nox
-    python3 -m nox -s demo      from manifests to installed wheels, and one operator end to end
+    python3 -m nox -s demo      from manifests to installed wheels, and every operator executed on the embedded device
     python3 -m nox -s tests     all tests
     python3 -m nox              lint and tests
 
@@ -31,8 +31,9 @@ BUILD = ROOT / "build"
 DIST = ROOT / "dist"
 TESTED = BUILD / "tested"
 PROJECT = nox.project.load_toml("pyproject.toml")
-TEST_TARGETS = ("gfx950", "sm_90")
-EXTRAS = "gfx942,gfx950,gfx950-ck"
+#: One device of each target, for the demo.
+EMULATED = "gfx942,gfx950"
+EXTRAS = "gfx942,gfx950,gfx942-ck,gfx950-ck,emulator"
 #: Triton has no wheel for CPython 3.10. What is built serves 3.10; only the machine that builds needs a later one.
 OLDEST_BUILD_PYTHON = (3, 11)
 LATER_PYTHONS = ("3.14", "3.13", "3.12", "3.11")
@@ -91,18 +92,14 @@ def build_tools(session: nox.Session, *words: str) -> None:
 
 @nox.session(python=build_python())
 def tests(session: nox.Session) -> None:
-    """Compile a part, pack it, and run all tests: unit, native, build, dist, gpu (skipped without a GPU).
-
-    The part is one AMD target in both profiles and the NVIDIA one; ``demo``, ``wheels`` and the CI matrix compile all.
-    """
+    """Compile everything, pack it, and run all tests: unit, native, build, dist, emulator, gpu (skipped without a GPU)."""
     install_build(session)
     session.install(*groups("test"))
     install_torch(session)
     # Folders of their own: bundles that an earlier session left are not rebuilt here, so they may be older than the sources.
     bundles, dist = str(TESTED / "bundles"), str(TESTED / "dist")
     shutil.rmtree(TESTED, ignore_errors=True)
-    only = (word for target in TEST_TARGETS for word in ("--target", target))
-    build_tools(session, "build", "--bundles", bundles, *only)
+    build_tools(session, "build", "--bundles", bundles)
     build_tools(session, "wheels", "--bundles", bundles, "--output", dist)
     session.run("python", "-m", "build_tools.runtime_wheel", "--unpack", dist, env=ENVIRONMENT)
     environment = {
@@ -138,8 +135,25 @@ def zstd(session: nox.Session) -> None:
 
 
 @nox.session(python=build_python())
+def prove(session: nox.Session) -> None:
+    """Execute every case of every operator on the embedded device, and write the receipts: manifests/receipts.json."""
+    install_build(session)
+    session.install(*groups("test"))
+    install_torch(session)
+    build_tools(session, "build")
+    build_tools(session, "emulator")
+    with_tests = {**ENVIRONMENT, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT / 'tests'}:{ROOT}"}
+    session.run("python", "-m", "emulator.prove", str(BUILD / "receipts"), env=with_tests)
+    lines = sorted(map(str, (BUILD / "receipts").glob("*.jsonl")))
+    build_tools(session, "receipts", "--checks", "addresses, lds, races, hazards, alignment", *lines)
+    build_tools(session, "build")
+
+
+@nox.session(python=build_python())
 def demo(session: nox.Session) -> None:
-    """Build all wheels, install them in a clean environment, look at them there and run one operator where a GPU is."""
+    """Build all wheels, install them in a clean environment, look at them there, and execute every operator on the embedded
+    device: no GPU, no driver. Where a real GPU is, one operator runs on it too.
+    """
     wheels(session)
     clean = BUILD / "demo"
     session.run(
@@ -149,6 +163,8 @@ def demo(session: nox.Session) -> None:
     pip = (str(python), "-m", "pip", "install", "-q", "--no-index", "--find-links", str(DIST))
     session.run(*pip, f"aiter-prebuilt[{EXTRAS}]", external=True)
     session.run(*pip, "aiter-prebuilt[sm90]", external=True)
+    # The demo compares with float64 formulas; no wheel of this project needs numpy.
+    session.run(str(python), "-m", "pip", "install", "-q", *groups("numpy"), external=True)
     with tempfile.TemporaryDirectory() as elsewhere, session.chdir(elsewhere):
         for verb in ("doctor", "list", "verify"):
             # doctor answers 2 where there is no GPU
@@ -156,6 +172,10 @@ def demo(session: nox.Session) -> None:
             command = str(clean / "bin" / "aiter-prebuilt")
             session.run(command, verb, external=True, success_codes=codes, env={"PYTHONPATH": ""})
         session.run(str(python), "-I", str(ROOT / "ci" / "demo_operator.py"), external=True)
+        emulated = (str(clean / "bin" / "aiter-prebuilt-emulator"), "run", "--devices", EMULATED, "--")
+        doctor = (str(clean / "bin" / "aiter-prebuilt"), "doctor")
+        session.run(*emulated, *doctor, external=True, env={"PYTHONPATH": ""})
+        session.run(*emulated, str(python), "-I", str(ROOT / "ci" / "demo_operators.py"), external=True)
 
 
 @nox.session(python=build_python())

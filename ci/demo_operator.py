@@ -1,4 +1,4 @@
-"""The last step of ``nox -s demo``: one operator end to end on the GPU that is here, with no torch in the process.
+"""A step of ``nox -s demo``: one operator end to end on the GPU that is here, with no torch in the process.
 
 Memory comes straight from the driver; the operator gets raw addresses; the numbers are compared with a float64 reference in
 plain Python. Where there is no GPU with an installed bundle it says that nothing was executed. Exit status: 0 right or nothing
@@ -7,14 +7,14 @@ executed, 1 wrong numbers.
 
 from __future__ import annotations
 
-import ctypes
 import random
 import struct
 import sys
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from aiter_prebuilt import device, dispatch, locate
+from aiter_prebuilt.device_memory import DeviceMemory
 
 ROWS: Final = 7
 COLUMNS: Final = 2880
@@ -22,49 +22,6 @@ EPSILON: Final = 1e-6
 #: Half a unit in the last place of f16, relative, plus what the fp32 sum of 2880 squares may lose.
 BOUND: Final = 2.0**-11 * 1.01
 NAN: Final = struct.pack("<e", float("nan"))
-
-Pointer = ctypes.c_uint64
-
-
-class Memory:
-    """Device memory through the driver library that the runtime opened; every call's status is checked."""
-
-    def __init__(self, facts: device.DeviceFacts, path: str) -> None:
-        self.library = ctypes.CDLL(path)
-        self.nvidia = facts.vendor == "nvidia"
-        if self.nvidia:
-            context = ctypes.c_void_p()
-            self._call("cuInit", 0)
-            self._call("cuDevicePrimaryCtxRetain", ctypes.byref(context), facts.ordinal)
-            self._call("cuCtxSetCurrent", context)
-        else:
-            self._call("hipSetDevice", facts.ordinal)
-
-    def _call(self, name: str, *arguments: Any) -> None:
-        status = getattr(self.library, name)(*arguments)
-        if status:
-            raise RuntimeError(f"{name} answered {status}")
-
-    def upload(self, data: bytes) -> int:
-        """New device memory with ``data``; its address."""
-        address = Pointer()
-        size = ctypes.c_size_t(len(data))
-        self._call("cuMemAlloc_v2" if self.nvidia else "hipMalloc", ctypes.byref(address), size)
-        if self.nvidia:
-            self._call("cuMemcpyHtoD_v2", address, data, size)
-        else:
-            self._call("hipMemcpy", address, data, size, 1)
-        return address.value
-
-    def download(self, address: int, size: int) -> bytes:
-        """``size`` bytes at ``address``, after everything that was launched is done."""
-        data = ctypes.create_string_buffer(size)
-        self._call("cuCtxSynchronize" if self.nvidia else "hipDeviceSynchronize")
-        if self.nvidia:
-            self._call("cuMemcpyDtoH_v2", data, Pointer(address), ctypes.c_size_t(size))
-        else:
-            self._call("hipMemcpy", data, Pointer(address), ctypes.c_size_t(size), 2)
-        return data.raw
 
 
 def rms_norm(row: Sequence[float], weight: Sequence[float]) -> list[float]:
@@ -106,7 +63,7 @@ def main() -> int:
     weight = struct.unpack(
         f"<{COLUMNS}e", struct.pack(f"<{COLUMNS}e", *(source.uniform(0.5, 1.5) for _ in range(COLUMNS)))
     )
-    memory = Memory(facts, path)
+    memory = DeviceMemory(facts, path)
     place = (facts.vendor, facts.ordinal)
     input_ = (memory.upload(halves.pack(*x)), "f16", (ROWS, COLUMNS), None, place)
     scale = (memory.upload(struct.pack(f"<{COLUMNS}e", *weight)), "f16", (COLUMNS,), None, place)

@@ -10,7 +10,7 @@ from importlib import import_module
 from aiter_prebuilt.contract.version import VERSION
 from aiter_prebuilt.errors import AiterPrebuiltError
 
-_VERBS = ("doctor", "explain", "list", "verify")
+_VERBS = ("bench", "doctor", "explain", "list", "verify")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -47,7 +47,7 @@ def explain(name: str, settings: Mapping[str, str], target: str, cus: int | None
             f"explain for {cus} compute units", "a device has at least one", "write --cus 304, for example"
         )
     serving = locate.for_target(target, locate.installed(), f"an explanation for {target}")
-    block, usual = _operator(name, serving)
+    block, usual = find_operator(name, serving)
     tensors, attributes, call = describe(block, settings)
     bundles = tuple(locate.open_bundle(bundle) for bundle in serving)
     units = cus or usual
@@ -55,7 +55,12 @@ def explain(name: str, settings: Mapping[str, str], target: str, cus: int | None
     return Explanation(name, target, units, call, tuple(decisions))
 
 
-def _operator(name: str, serving: Sequence[locate.InstalledBundle]) -> tuple[Operator, int]:
+def find_operator(name: str, serving: Sequence[locate.InstalledBundle]) -> tuple[Operator, int]:
+    """The operator's index records in the first bundle that has it, and the usual compute units of its target.
+
+    Raises:
+        NoOperatorError: none has it. BundleDamagedError: its records cannot be read.
+    """
     names: set[str] = set()
     for installed in serving:
         bundle = locate.read_bundle(installed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -27,14 +28,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     """Print the decisions; 0 when a kernel was chosen, 1 when none fits."""
-    settings = {}
-    for text in options.call:
-        name, equals, value = text.partition("=")
-        if not equals:
-            raise ArgumentError(
-                f"explain with {text!r}", "not of the form SYMBOL=VALUE", "write M=17, for example"
-            )
-        settings[name] = value
+    settings = settings_of("explain", options.call)
     found = explain(options.operator, settings, options.target or _target(), options.cus)
     chosen = next((decision for decision in found.decisions if decision["chosen"]), None)
     if options.json:
@@ -42,6 +36,23 @@ def execute(options: argparse.Namespace) -> int:
     else:
         _print(found, chosen, options.all)
     return 0 if chosen else 1
+
+
+def settings_of(verb: str, words: Sequence[str]) -> dict[str, str]:
+    """``SYMBOL=VALUE`` words as a table.
+
+    Raises:
+        ArgumentError: a word has no ``=``.
+    """
+    settings = {}
+    for text in words:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise ArgumentError(
+                f"{verb} with {text!r}", "not of the form SYMBOL=VALUE", "write M=17, for example"
+            )
+        settings[name] = value
+    return settings
 
 
 def _target() -> str:

@@ -1,0 +1,76 @@
+"""``aiter-prebuilt bench OP SYMBOL=VALUE...``: run one described call and say what it took."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import asdict
+from typing import Any
+
+from aiter_prebuilt.bench import Benchmark, bench
+from aiter_prebuilt.commands.explain import settings_of
+from aiter_prebuilt.commands.output import print_json, print_table
+from aiter_prebuilt.errors import UnsupportedError
+
+_TOTALS = (
+    "mfma_flops",
+    "global_read_bytes",
+    "global_written_bytes",
+    "lds_read_bytes",
+    "lds_written_bytes",
+)
+HELP = "run one call on the device that is here: times, and on the embedded device its counters"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Arguments of the verb."""
+    parser.add_argument("operator", help="rms_norm, for example")
+    parser.add_argument(
+        "call", nargs="*", metavar="SYMBOL=VALUE", help="as for explain: M=1024 N=8192 T=bf16"
+    )
+    parser.add_argument("--device", type=int, default=0, help="ordinal of the device")
+    parser.add_argument("--repeat", type=int, default=10, help="calls that are timed")
+    parser.add_argument(
+        "--counters", action="store_true", help="also what was executed (the embedded device counts)"
+    )
+
+
+def execute(options: argparse.Namespace) -> int:
+    """Print the figures; 0 when the call ran.
+
+    Raises:
+        UnsupportedError: counters were asked for and the device does not count.
+    """
+    found = bench(
+        options.operator, settings_of("bench", options.call), options.device, max(1, options.repeat)
+    )
+    if options.counters and found.counters is None:
+        raise UnsupportedError(
+            f"count what {options.operator} executes",
+            f"{found.device} does not count",
+            "run: aiter-prebuilt-emulator run -- aiter-prebuilt bench ... --counters",
+        )
+    if options.json:
+        document = asdict(found)
+        if not options.counters:
+            del document["counters"]
+        print_json("bench", document)
+        return 0
+    symbols = " ".join(
+        f"{name}={value}" for name, value in {**found.call["types"], **found.call["symbols"]}.items()
+    )
+    print(f"{found.operator} on {found.device}: {symbols}")
+    print(
+        f"host {found.host_seconds * 1e6:.1f} us, until done {found.seconds * 1e6:.1f} us (medians of {found.repeat})"
+    )
+    if options.counters:
+        _print_counters(found)
+    return 0
+
+
+def _print_counters(found: Benchmark) -> None:
+    kernels: list[dict[str, Any]] = (found.counters or {}).get("kernels", [])
+    for kernel in kernels:
+        print(f"{kernel['kernel']}: {kernel['launches']} launches, {kernel['waves']} waves")
+        rows = [(name, value) for name, value in kernel["instructions"].items() if value]
+        rows += [(name.replace("_", " "), kernel[name]) for name in _TOTALS if kernel.get(name)]
+        print_table(["counted", "in one call"], rows)

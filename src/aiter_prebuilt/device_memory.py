@@ -1,0 +1,68 @@
+"""Device memory without torch, through the driver library that the runtime itself opened: for commands and demonstrations."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+from aiter_prebuilt.device import DeviceFacts
+from aiter_prebuilt.errors import DriverError
+
+_HOST_TO_DEVICE = 1
+_DEVICE_TO_HOST = 2
+
+
+class DeviceMemory:
+    """Allocations on one device; all are freed by :meth:`close`. ``path`` is ``DriverFacts.path``."""
+
+    def __init__(self, facts: DeviceFacts, path: str) -> None:
+        self.library = ctypes.CDLL(path)
+        self.nvidia = facts.vendor == "nvidia"
+        self._held: list[int] = []
+        if self.nvidia:
+            context = ctypes.c_void_p()
+            self._call("cuInit", 0)
+            self._call("cuDevicePrimaryCtxRetain", ctypes.byref(context), facts.ordinal)
+            self._call("cuCtxSetCurrent", context)
+        else:
+            self._call("hipSetDevice", facts.ordinal)
+
+    def _call(self, name: str, *arguments: Any) -> None:
+        status = getattr(self.library, name)(*arguments)
+        if status:
+            raise DriverError(f"call {name}", f"it answered {status}", "see: aiter-prebuilt doctor")
+
+    def upload(self, data: bytes) -> int:
+        """New device memory with ``data``; its address."""
+        address = ctypes.c_uint64()
+        size = ctypes.c_size_t(len(data))
+        self._call(
+            "cuMemAlloc_v2" if self.nvidia else "hipMalloc",
+            ctypes.byref(address),
+            ctypes.c_size_t(len(data) or 1),
+        )
+        self._held.append(address.value)
+        if self.nvidia:
+            self._call("cuMemcpyHtoD_v2", address, data, size)
+        else:
+            self._call("hipMemcpy", address, data, size, _HOST_TO_DEVICE)
+        return address.value
+
+    def download(self, address: int, size: int) -> bytes:
+        """``size`` bytes at ``address``, after everything that was launched is done."""
+        data = ctypes.create_string_buffer(size)
+        self.synchronize()
+        if self.nvidia:
+            self._call("cuMemcpyDtoH_v2", data, ctypes.c_uint64(address), ctypes.c_size_t(size))
+        else:
+            self._call("hipMemcpy", data, ctypes.c_uint64(address), ctypes.c_size_t(size), _DEVICE_TO_HOST)
+        return data.raw
+
+    def synchronize(self) -> None:
+        """Wait until the device has nothing left to do; an error of earlier work is raised here."""
+        self._call("cuCtxSynchronize" if self.nvidia else "hipDeviceSynchronize")
+
+    def close(self) -> None:
+        """Free everything that was uploaded."""
+        while self._held:
+            self._call("cuMemFree_v2" if self.nvidia else "hipFree", ctypes.c_uint64(self._held.pop()))
