@@ -94,7 +94,7 @@ def build_tools(session: nox.Session, *words: str) -> None:
 def tests(session: nox.Session) -> None:
     """Compile everything, pack it, and run all tests: unit, native, build, dist, emulator, gpu (skipped without a GPU)."""
     install_build(session)
-    session.install(*groups("test"))
+    session.install(*groups("test", "clients"))
     install_torch(session)
     # Folders of their own: bundles that an earlier session left are not rebuilt here, so they may be older than the sources.
     bundles, dist = str(TESTED / "bundles"), str(TESTED / "dist")
