@@ -83,8 +83,7 @@ def small_root(target: str = "gfx942", profile: str = "ck-free") -> Root:
     """The facts of a made-up bundle."""
     return Root(
         target=target, profile=profile, distribution=f"aiter-prebuilt-{target}", version="0.1.0",
-        provenance='{"tools":{},"cus":[304]}', vendor=0, wave=64, lds_bytes=65536, fp8=11, operators=(),
-        code_object_offset=0, code_object_count=0, entry_count=0,
+        provenance='{"tools":{},"cus":[304]}', vendor=0, wave=64, lds_bytes=65536, fp8=11,
     )  # fmt: skip
 
 

@@ -125,7 +125,12 @@ BlockSource source_a(const Work& w, int block) {
       w.a_rows, w.shape.m, k, w.shape.blocks, source_block(w, block), w.shape.a == by_format && element_bits(w.a) == 8};
 }
 BlockSource source_b(const Work& w, int block) {
-  return {w.b_rows, w.shape.n, w.shape.k, w.shape.blocks, block, w.shape.b == by_format && element_bits(w.b) == 8};
+  // Eight registers of B are two halves of k for gfx950's SMFMAC too, while its A is one piece: AITER's attention adds up
+  // rows with v_smfmac_f32_16x16x128_fp8_fp8, and its choice of A comes out as the row's sum in no other way. That the
+  // other shapes are the same is inferred from this one.
+  const bool halves = w.shape.sparse ? rows_for(w.shape.n * w.shape.k, element_bits(w.b)) == 8
+                                     : w.shape.b == by_format && element_bits(w.b) == 8;
+  return {w.b_rows, w.shape.n, w.shape.k, w.shape.blocks, block, halves};
 }
 BlockCall block_call(Work& w, int block) {
   const RowPlace place{w.shape.n, w.shape.blocks, block, w.shape.a == f64};

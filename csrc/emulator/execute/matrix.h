@@ -54,7 +54,7 @@ struct BlockSource {
   int size;                   // M or N
   int k;                      // stored extent along k: half of K for a sparse A
   int blocks, block;
-  bool halves;  // eight-bit f8f6f4 operand
+  bool halves;  // eight registers, each four of them one half of k: eight-bit f8f6f4 operand, B of SMFMAC
 };
 
 // Of the nonzero elements; 128: there is an infinity or NaN.

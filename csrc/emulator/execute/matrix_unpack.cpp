@@ -76,6 +76,13 @@ template <class Read, int size>
   return {smallest, largest};
 }
 
+// Where along k the lanes of `group` have their element `e`. In halves: each four registers are one half of k.
+template <int bits>
+int k_of(const BlockSource& source, int group, int per_lane, int e) {
+  constexpr int chunk = 128 / bits;
+  return source.halves ? e / chunk * (source.k / 2) + group * chunk + e % chunk : group * per_lane + e;
+}
+
 template <class Read, int size>
 ExponentRange unpack_block(const BlockSource& source, float* values, i32* exponents) {
   const int groups = 64 / (size * source.blocks), per_lane = source.k / groups;
@@ -83,7 +90,7 @@ ExponentRange unpack_block(const BlockSource& source, float* values, i32* expone
   for (int group = 0; group < groups; ++group) {
     const int lane = size * (source.block + source.blocks * group);
     for (int e = 0; e < per_lane; ++e) {
-      const int k = source.halves ? e / 16 * (source.k / 2) + group * 16 + e % 16 : group * per_lane + e;
+      const int k = k_of<Read::bits>(source, group, per_lane, e);
       const int bit = e * Read::bits, shift = bit % 32;
       const u32* low = source.rows + bit / 32 * lanes + lane;
       const u32* high = shift + Read::bits > 32 ? low + lanes : nullptr;
@@ -139,7 +146,7 @@ void unpack_i8(const BlockSource& source, i32* pairs) {
     const u32* lane = source.rows + size * (source.block + source.blocks * group);
     for (int e = 0; e < per_lane; e += 2) {
       const u32* row = lane + e / 4 * lanes;
-      i32* out = pairs + (group * per_lane + e) / 2 * size;
+      i32* out = pairs + k_of<8>(source, group, per_lane, e) / 2 * size;
       const int shift = e % 4 * 8;
       for (int i = 0; i < size; ++i) {
         const u32 low = static_cast<u32>(static_cast<i32>(static_cast<i8>(row[i] >> shift))) & 0xffff;

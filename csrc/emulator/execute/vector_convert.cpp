@@ -53,8 +53,12 @@ inline i32 clamp_i32(i32 value, i32 low, i32 high) { return value < low ? low : 
 constexpr auto i32_f32 = [](u32 a) { return static_cast<u32>(to_i32(as_f32(a))); };
 constexpr auto u32_f32 = [](u32 a) { return to_u32(as_f32(a)); };
 constexpr auto f32_i32 = [](u32 a) { return bits_of(static_cast<float>(static_cast<i32>(a))); };
-// Through f64, which is exact: clang's vector code for u32 to f32 makes -0 of 0 when MODE rounds down.
-constexpr auto f32_u32 = [](u32 a) { return bits_of(static_cast<float>(static_cast<double>(a))); };
+// Not by a cast: clang's vector code for it makes -0 of 0 when MODE rounds down. The low bit of a halved number is sticky.
+constexpr auto f32_u32 = [](u32 a) {
+  const bool large = a >> 31;
+  const float value = static_cast<float>(static_cast<i32>(large ? a >> 1 | (a & 1) : a));
+  return bits_of(large ? value * 2 : value);
+};
 constexpr auto rpi = [](u32 a) { return static_cast<u32>(to_i32(__builtin_floorf(as_f32(a) + 0.5f))); };
 constexpr auto flr = [](u32 a) { return static_cast<u32>(to_i32(__builtin_floorf(as_f32(a)))); };
 constexpr auto off_f32_i4 = [](u32 a) {

@@ -1,0 +1,113 @@
+"""The Python package of the emulator: its command, its memory, and ``aiter-prebuilt bench --counters`` on top of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.assembly import code_object
+from support.emulator import bundles, library_path
+
+import aiter_prebuilt_emulator
+from aiter_prebuilt.contract.version import VERSION
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def command(*words: object, expect: int = 0, **environment: str) -> subprocess.CompletedProcess[str]:
+    """``python -m ...`` with the checkout's packages, and its exit status checked."""
+    done = subprocess.run(
+        [sys.executable, "-m", *map(str, words)],
+        env=os.environ | {"PYTHONPATH": str(ROOT / "src")} | environment,
+        capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert done.returncode == expect, done.stdout + done.stderr
+    return done
+
+
+@pytest.fixture(autouse=True)
+def built() -> None:
+    if not aiter_prebuilt_emulator.LIBRARY.is_file():
+        pytest.skip("the library is not in the package: run python -m build_tools emulator")
+
+
+def test_the_package_has_the_version_of_all_distributions() -> None:
+    assert aiter_prebuilt_emulator.VERSION == VERSION
+
+
+def test_path_names_the_library() -> None:
+    assert command("aiter_prebuilt_emulator", "path").stdout.strip() == str(library_path())
+
+
+def test_run_sets_what_programs_look_for() -> None:
+    code = "import os; print(*(os.environ[n] for n in ('AITER_PREBUILT_HIP', 'TRITON_LIBHIP_PATH', 'AITER_PREBUILT_EMULATOR')))"
+    words = ["--devices", "gfx950:cus=7", "--", sys.executable, "-c", code]
+    hip, triton, devices = command("aiter_prebuilt_emulator", "run", *words).stdout.split()
+    assert hip == triton == aiter_prebuilt_emulator.library() and devices == "gfx950:cus=7"
+    assert "write: " in command("aiter_prebuilt_emulator", "run", expect=2).stderr
+
+
+def test_a_program_that_opens_hip_by_soname_finds_it() -> None:
+    code = "import ctypes; [ctypes.CDLL(name).hipInit for name in ('libamdhip64.so', 'libamdhip64.so.7')]; print('found')"
+    assert command("aiter_prebuilt_emulator", "run", "--", sys.executable, "-c", code).stdout == "found\n"
+
+
+@pytest.mark.parametrize("target", ["gfx942", "gfx950"])
+def test_coverage_counts_mnemonics(target: str, tmp_path: Path) -> None:
+    path = tmp_path / "k.co"
+    path.write_bytes(code_object(target, "v_add_f32 v0, v0, v1\nv_add_f32 v0, v0, v1\ns_nop 0\ns_endpgm"))
+    found = json.loads(command("aiter_prebuilt_emulator", "coverage", "--json", path).stdout)
+    counts = {
+        row["mnemonic"]: row["count"]
+        for row in found["instructions"]
+        if row["target"] == target and row["covered"]
+    }
+    assert counts == {"v_add_f32": 2, "s_nop": 1, "s_endpgm": 1}
+
+
+def test_coverage_says_what_is_missing_and_what_is_no_code_object(tmp_path: Path) -> None:
+    unknown, junk = tmp_path / "unknown.co", tmp_path / "junk.co"
+    # Encoding 0b1100 01 (VINTRP of older targets) does not exist on CDNA3.
+    unknown.write_bytes(code_object("gfx942", ".long 0xd4000000\ns_endpgm"))
+    junk.write_bytes(b"\x7fELF" + bytes(100))
+    done = command("aiter_prebuilt_emulator", "coverage", unknown, junk, expect=1)
+    assert "MISSING" in done.stdout and f"unreadable: {junk}" in done.stdout
+
+
+def test_bench_counts_what_a_call_does() -> None:
+    files = os.pathsep.join(map(str, bundles("gfx942", "ck-free")))
+    settings = {
+        "AITER_PREBUILT_HIP": str(library_path()),
+        "AITER_PREBUILT_EMULATOR": "gfx942",
+        "AITER_PREBUILT_BUNDLES": files,
+    }
+    words = [
+        "bench",
+        "gemm_a16w16",
+        "M=64",
+        "N=64",
+        "K=128",
+        "bias=none",
+        "--repeat",
+        2,
+        "--counters",
+        "--json",
+    ]
+    found = json.loads(command("aiter_prebuilt", *words, **settings).stdout)
+    assert found["verb"] == "bench" and found["target"] == "gfx942" and found["seconds"] > 0
+    assert found["call"]["symbols"]["K"] == 128
+    kernels = found["counters"]["kernels"]
+    # A product of M x N x K takes 2 M N K operations, whatever the tile; padding of a tile may add more.
+    assert sum(kernel["mfma_flops"] for kernel in kernels) >= 2 * 64 * 64 * 128
+    assert all(kernel["instructions"]["valu"] > 0 for kernel in kernels)
+
+
+def test_bench_without_a_counting_device_refuses_counters() -> None:
+    done = command(
+        "aiter_prebuilt", "bench", "rms_norm", "M=1", "N=8", AITER_PREBUILT_HIP="/nonexistent", expect=1
+    )
+    assert "error: " in done.stderr
