@@ -50,7 +50,7 @@ def _path(options: argparse.Namespace) -> int:
     return 0
 
 
-def _run(options: argparse.Namespace) -> int:  # noqa: RET503  # execvp does not return
+def _run(options: argparse.Namespace) -> int:
     command = options.command[1:] if options.command[:1] == ["--"] else options.command
     if not command:
         print("error: no command; write: aiter-prebuilt-emulator run -- python serve.py", file=sys.stderr)
@@ -62,7 +62,10 @@ def _run(options: argparse.Namespace) -> int:  # noqa: RET503  # execvp does not
     # By path for those that ask; loaded already, as libamdhip64.so.7, for those that link it; by folder for the others.
     for name, value, separator in (("LD_PRELOAD", path, " "), ("LD_LIBRARY_PATH", str(LIBRARY.parent), ":")):
         os.environ[name] = separator.join(filter(None, (value, os.environ.get(name))))
-    os.execvp(command[0], command)  # noqa: S606  # this verb's purpose
+    try:
+        os.execvp(command[0], command)  # noqa: S606  # this verb's purpose
+    except OSError as error:
+        raise OSError(f"cannot run {command[0]}: {error.strerror}") from None
 
 
 def _coverage(options: argparse.Namespace) -> int:
@@ -71,7 +74,10 @@ def _coverage(options: argparse.Namespace) -> int:
     for path in options.files:
         try:
             found = native.coverage(path.read_bytes())
-        except (OSError, native.UnreadableCodeObjectError) as error:
+        except OSError as error:
+            problems[str(path)] = error.strerror or str(error)
+            continue
+        except native.UnreadableCodeObjectError as error:
             problems[str(path)] = str(error)
             continue
         for line in found["instructions"]:

@@ -10,7 +10,7 @@ from support.assembly import code_object
 from support.hip import ADD_ONE, exported_names
 from support.hip_faults import BUFFER, kernel, one_line
 from support.hip_process import Launch, launch, program
-from support.linked import kernel_source, link, metadata
+from support.linked import PLAIN, kernel_source, link, metadata
 
 INVALID_VALUE, INVALID_CONFIGURATION, INVALID_IMAGE, NO_BINARY = 1, 9, 200, 209
 NOT_FOUND, ILLEGAL_ADDRESS, TIME_OUT, ASSERT, LAUNCH_FAILURE = 500, 700, 702, 710, 719
@@ -88,6 +88,25 @@ def test_missing_symbol() -> None:
     answer, log = launch(Launch(code_object("gfx942", ADD_ONE), [BUFFER], kernel="no_such_kernel"))
     assert (answer.loaded, answer.found) == (0, NOT_FOUND)
     one_line(log, "hipModuleGetFunction", "no_such_kernel")
+
+
+def test_absurd_argument_segment() -> None:
+    """A wrong number in a descriptor is an error of the file, not gigabytes at the launch."""
+    source = kernel_source("s_endpgm", descriptor=(*PLAIN, f"kernarg_size {1 << 31}"))
+    answer, log = launch(Launch(link("gfx942", source + metadata([(0, 8, "global_buffer")])), [BUFFER]))
+    assert answer.loaded == INVALID_IMAGE
+    one_line(log, f"{1 << 31} bytes of arguments")
+
+
+@pytest.mark.parametrize(("path", "code"), [("/dev/zero", 200), ("/", 200), ("/no/such/file", 301)])
+def test_path_that_is_no_file(path: str, code: int) -> None:
+    source = """
+import ctypes, sys
+print(ctypes.CDLL(sys.argv[1]).hipModuleLoad(ctypes.byref(ctypes.c_void_p()), sys.argv[2].encode()))
+"""
+    out, log = program(source, path)
+    assert int(out) == code
+    one_line(log, "hipModuleLoad", path)
 
 
 # --- launches -----------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from support.assembly import code_object
 from support.counted import Launch, counters
 from support.coverage import patched
 from support.emulator import bundles, library_path
+from support.hip_process import program
 from support.instructions import assemble
 
 from build_tools import isa_tables
@@ -156,6 +157,29 @@ def test_bytes_of_active_lanes(target: str, tmp_path: Path) -> None:
         assert launch["mfma_flops"] == 0
 
 
+#: With a buffer of 100 bytes: six lanes 16 apart are inside, of the seventh 4 bytes.
+_CUT = (
+    ("buffer_load_dwordx4 v[10:13], v1, s[8:11], 0 offen", 100, 0, 0, 0),
+    ("buffer_load_ubyte v10, v1, s[8:11], 0 offen", 7, 0, 0, 0),
+    ("buffer_store_dwordx2 v[10:11], v1, s[8:11], 0 offen", 0, 52, 0, 0),
+    ("buffer_store_dword v10, v1, s[8:11], 0 offen", 0, 28, 0, 0),
+    ("buffer_atomic_add v10, v1, s[8:11], 0 offen", 28, 28, 0, 0),
+    ("tbuffer_load_format_x v10, v1, s[8:11], 0 format:[BUF_DATA_FORMAT_32, BUF_NUM_FORMAT_UINT] offen", 28, 0, 0, 0),
+    ("tbuffer_store_format_x v10, v1, s[8:11], 0 format:[BUF_DATA_FORMAT_32, BUF_NUM_FORMAT_UINT] offen", 0, 28, 0, 0),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_bytes_outside_a_buffer_are_not_moved(target: str, tmp_path: Path) -> None:
+    body = _ACCESS.replace("0x10000", "100")
+    groups = [
+        [Launch(code_object(target, body.format(what=what, low=0xFFFFFFFF, high=0xFFFFFFFF)))]
+        for what, *_ in _CUT
+    ]
+    for (what, *expected), document in zip(_CUT, counters(target, tmp_path, groups), strict=True):
+        assert [document["launches"][0][name] for name in BYTES] == expected, what
+
+
 def matrix_instructions(target: str) -> dict[str, int]:
     """Every matrix instruction of a target in assembly, and 2 x M x N x K x blocks by its name (sparse ones: K of B)."""
     bit = 1 << TARGETS.index(target)
@@ -193,6 +217,12 @@ def test_flops_of_every_matrix_instruction(target: str, tmp_path: Path) -> None:
         (launch,) = document["launches"]
         assert launch["instructions"]["mfma"] == waves, text
         assert launch["mfma_flops"] == waves * flops, text
+
+
+def test_the_file_is_written_without_a_launch(tmp_path: Path) -> None:
+    file = tmp_path / "counters.json"
+    program("import ctypes, sys; ctypes.CDLL(sys.argv[1]).hipInit(0)", counters=str(file))
+    assert json.loads(file.read_text(encoding="utf-8"))["kernels"] == []
 
 
 def test_records_of_launches_and_kernels_and_reset(tmp_path: Path) -> None:

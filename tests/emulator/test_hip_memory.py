@@ -108,6 +108,24 @@ def test_what_a_pointer_is() -> None:
     assert code("hipMemGetAddressRange", None, None, kinds[DEVICE]) == NOT_FOUND
 
 
+def test_only_memory_that_can_be_written_is_registered() -> None:
+    """A kernel's access to anything else would end the process."""
+    page, none, readable, writable = 4096, 0, 1, 3
+    libc = ctypes.CDLL(None)
+    libc.mmap.restype = ctypes.c_void_p
+    private_anonymous = 0x22
+    pages = libc.mmap(None, size(2 * page), writable, private_anonymous, -1, size(0))
+    first, second = ctypes.c_void_p(pages), ctypes.c_void_p(pages + page)
+    for protection in (none, readable):
+        assert libc.mprotect(second, size(page), protection) == 0
+        assert code("hipHostRegister", second, size(8), 0) == INVALID_VALUE
+        assert code("hipHostRegister", first, size(page + 1), 0) == INVALID_VALUE
+    call("hipHostRegister", first, size(page), 0)
+    call("hipHostUnregister", first)
+    assert libc.munmap(first, size(2 * page)) == 0
+    assert code("hipHostRegister", first, size(8), 0) == INVALID_VALUE
+
+
 def test_pools() -> None:
     pool, made = handle("hipDeviceGetDefaultMemPool", 0), ctypes.c_void_p()
     used, used_current, used_high = ctypes.c_uint64(), 7, 8

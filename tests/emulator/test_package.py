@@ -49,6 +49,8 @@ def test_run_sets_what_programs_look_for() -> None:
     hip, triton, devices = command("aiter_prebuilt_emulator", "run", *words).stdout.split()
     assert hip == triton == aiter_prebuilt_emulator.library() and devices == "gfx950:cus=7"
     assert "write: " in command("aiter_prebuilt_emulator", "run", expect=2).stderr
+    done = command("aiter_prebuilt_emulator", "run", "--", "no-such-program", expect=1)
+    assert done.stderr == "error: cannot run no-such-program: No such file or directory\n"
 
 
 def test_a_program_that_opens_hip_by_soname_finds_it() -> None:

@@ -36,6 +36,7 @@ bool load_rows(Wave& wave, const BufferAccess& access, std::uint64_t active, std
       if (access.in_range(l, 4 * d, bytes)) {
         const std::uint64_t at = access.address(l, 4 * d);
         if (!reach_piece(wave, l, at, bytes)) return false;
+        count_read(wave, 1, bytes);
         if constexpr (S.bytes < 4)
           value = read_small<S>(at);
         else
@@ -44,7 +45,7 @@ bool load_rows(Wave& wave, const BufferAccess& access, std::uint64_t active, std
       *to = placed<S>(value, *to);
     }
   }
-  count_read(wave, active, S.bytes);
+  count_read(wave, whole, S.bytes);
   return true;
 }
 
@@ -80,9 +81,10 @@ void store(Wave& wave, const Instruction& instruction) {
       const std::uint64_t at = access.address(l, 4 * d);
       if (!reach_piece(wave, l, at, piece.bytes)) return;
       store_lane<piece>(at, rows + d * lanes + l);
+      count_written(wave, 1, piece.bytes);
     }
   }
-  count_written(wave, active, S.bytes);
+  count_written(wave, whole, S.bytes);
 }
 
 // In range or not as a whole; lanes out of range change nothing and return 0.
@@ -107,8 +109,8 @@ void atomic_operation(Wave& wave, const Instruction& instruction) {
       for (int d = 0; d < operation.bytes / 4; ++d) data[d * lanes + l] = 0;
     });
   }
-  count_read(wave, active, operation.bytes);
-  count_written(wave, active, operation.bytes);
+  count_read(wave, inside, operation.bytes);
+  count_written(wave, inside, operation.bytes);
 }
 
 // Device memory is host memory and coherent; only the order of this thread's accesses is left to say.

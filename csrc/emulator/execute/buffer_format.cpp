@@ -79,9 +79,9 @@ bool load_components(Wave& wave, const BufferAccess& access, const Typed& type, 
     const int l = std::countr_zero(rest);
     const bool inside = access.in_range(l, 0, bytes);
     if (inside && !reach_element(wave, l, access.address(l, 0), bytes)) return false;
+    if (inside) count_read(wave, 1, bytes);
     convert(type, inside ? access.address(l, 0) : 0, out[l]);
   }
-  count_read(wave, wave.exec(), bytes);
   return true;
 }
 
@@ -173,8 +173,8 @@ void store(Wave& wave, const Instruction& instruction) {
             unsigned{type.format->components});
       return;
     }
+    count_written(wave, 1, bytes);
   }
-  count_written(wave, wave.exec(), bytes);
 }
 
 #define APB_FORMATS(PREFIX)                                                                                        \

@@ -25,7 +25,6 @@ const char* name(FaultKind kind) {
     case FaultKind::illegal_register: return "illegal register";
     case FaultKind::instruction_limit: return "instruction limit";
     case FaultKind::trap: return "trap";
-    case FaultKind::deadlock: return "deadlock";
   }
   return "?";
 }

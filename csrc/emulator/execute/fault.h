@@ -19,7 +19,6 @@ enum class FaultKind : std::uint8_t {
   illegal_register,     // a register beyond what the kernel descriptor allocates
   instruction_limit,
   trap,
-  deadlock,             // every wave of the launch waits
 };
 
 struct Fault {

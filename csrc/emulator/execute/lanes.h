@@ -37,7 +37,6 @@ inline constexpr u64 nan_f64 = 0x7ff8000000000000;
 
 inline bool is_nan_f16(u32 bits) { return (bits & 0x7fff) > 0x7c00; }
 inline bool is_nan_f32(u32 bits) { return (bits & 0x7fffffff) > 0x7f800000; }
-inline bool is_nan_f64(u64 bits) { return (bits & 0x7fffffffffffffff) > 0x7ff0000000000000; }
 
 // Exact, and a signalling NaN stays one (the processor's own conversion quiets it, and v_min/v_max must see it).
 inline u32 f16_to_f32_bits(u32 half) {
@@ -46,7 +45,6 @@ inline u32 f16_to_f32_bits(u32 half) {
   return scaled | (magnitude >= 0x0f800000 ? 0x7f800000 : 0) | (half & 0x8000) << 16;
 }
 inline float f16_to_f32(u32 half) { return as_f32(f16_to_f32_bits(half)); }
-inline float bf16_to_f32(u32 value) { return as_f32(value << 16); }
 
 // In the rounding direction of MXCSR, which the wrapper has set from MODE. NaNs become quiet and keep the upper payload.
 inline u32 f32_to_f16(float value) { return static_cast<u16>(_cvtss_sh(value, _MM_FROUND_CUR_DIRECTION)); }
@@ -56,7 +54,6 @@ inline float f64_to_f32_odd(double value) {
   const u64 bits = bits_of(value), rest = bits & 0x1fffffff;
   return static_cast<float>(as_f64((bits ^ rest) | (rest ? 0x20000000 : 0)));
 }
-inline u32 f64_to_f16(double value) { return f32_to_f16(f64_to_f32_odd(value)); }
 
 // Whole rows; f16 in the low half of each dword, zeros above in the result.
 inline void f16_row_to_f32(const u32* __restrict half, u32* __restrict single) {

@@ -160,6 +160,7 @@ inline bool reach_lanes(Wave& wave, const std::uint64_t* address, std::uint64_t 
   return true;
 }
 
+// `active`: the lanes that moved `bytes` each; what lies outside a buffer moves none.
 inline void count_read(Wave& wave, std::uint64_t active, std::uint32_t bytes) {
   if (wave.counters) wave.counters->global_read += static_cast<std::uint64_t>(std::popcount(active)) * bytes;
 }

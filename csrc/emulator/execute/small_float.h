@@ -129,11 +129,6 @@ inline std::uint32_t encode_small(std::uint32_t bits, bool saturate, int scale =
 
 // --- f16 and bf16 ---
 
-inline float half_to_float(std::uint32_t bits) {
-  return static_cast<float>(std::bit_cast<_Float16>(static_cast<std::uint16_t>(bits)));
-}
-inline float brain_to_float(std::uint32_t bits) { return std::bit_cast<float>(bits << 16); }
-
 // Nearest even; a NaN stays a (quiet) NaN with the top of its payload.
 inline std::uint16_t float_to_brain(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);

@@ -20,7 +20,6 @@ hipError_t code_of(FaultKind kind) {
     case FaultKind::trap:
       return hipErrorAssert;  // assert() and __builtin_trap() are s_trap
     case FaultKind::instruction_limit:
-    case FaultKind::deadlock:
       return hipErrorLaunchTimeOut;  // a card would hang until its watchdog steps in
     default:
       return hipErrorLaunchFailure;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 
@@ -48,7 +49,10 @@ bool for_other_devices(std::span<const std::uint8_t> image, Target target) {
 }
 
 hipError_t read_file(const char* path, std::vector<std::uint8_t>& out) {
+  std::error_code unknown;
   std::ifstream file(path, std::ios::binary);
+  if (file && !std::filesystem::is_regular_file(path, unknown))  // a device may have no end
+    return fail(hipErrorInvalidImage, "%s is no regular file", path);
   if (!file) return fail(hipErrorFileNotFound, "cannot open %s", path);
   out.assign(std::istreambuf_iterator<char>(file), {});
   return file.bad() ? fail(hipErrorInvalidImage, "cannot read %s", path) : hipSuccess;

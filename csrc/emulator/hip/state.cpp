@@ -1,6 +1,7 @@
 // Devices and threads: made once, at the first call.
 #include "runtime.h"
 
+#include "../machine/counters.h"
 #include "pool.h"
 #include "stream.h"
 
@@ -52,6 +53,7 @@ hipError_t no_such_device(int ordinal) {
 hipError_t start() {
   static const hipError_t result = [] {
     if (!configuration().problem.empty()) return fail(hipErrorInvalidValue, "%s", configuration().problem.c_str());
+    write_counters_at_exit();
     return devices().empty() ? hipErrorNoDevice : hipSuccess;
   }();
   return result;

@@ -140,6 +140,8 @@ std::string counters_json() {
   return out + "], \"launches_dropped\": " + std::to_string(all.dropped) + "}";
 }
 
+void write_counters_at_exit() { state(); }
+
 void reset_counters() {
   State& all = state();
   const std::lock_guard guard(all.mutex);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "metadata.h"
+
 namespace apb::emu {
 namespace {
 
@@ -32,6 +34,10 @@ bool read_descriptor(Bytes bytes, std::uint64_t address, std::uint64_t code_offs
   kernel.static_lds = std::max(kernel.static_lds, d.group_segment_fixed_size);
   kernel.private_bytes = std::max(kernel.private_bytes, d.private_segment_fixed_size);
   kernel.kernarg_bytes = std::max(kernel.kernarg_bytes, d.kernarg_size);
+  if (kernel.kernarg_bytes > most_argument_bytes) {
+    problem = "kernel " + kernel.name + ": " + std::to_string(kernel.kernarg_bytes) + " bytes of arguments";
+    return false;
+  }
   kernel.rsrc1 = d.rsrc1;
   kernel.rsrc2 = d.rsrc2;
   kernel.rsrc3 = d.rsrc3;

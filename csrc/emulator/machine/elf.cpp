@@ -11,6 +11,7 @@ constexpr std::uint16_t machine_amdgpu = 224, type_shared = 3, type_relocatable 
 constexpr std::uint8_t os_abi_hsa = 64, abi_v4 = 2, abi_v6 = 4;
 constexpr std::uint32_t segment_load = 1, segment_dynamic = 2, segment_note = 4, flag_execute = 1;
 constexpr std::uint32_t section_symbols = 2, note_metadata = 32;
+constexpr std::size_t most_notes = 16;  // there is one; segments that name the same bytes again must not add up
 constexpr std::uint64_t most_image_bytes = 1ull << 31;  // kernels address their own code and data with 32-bit offsets
 
 struct Header {
@@ -138,7 +139,7 @@ class ElfReader {
       const std::uint64_t payload_at = at + 12 + (std::uint64_t{name_bytes} + 3) / 4 * 4;
       Bytes note_name, payload;
       if (!slice(bytes, at + 12, name_bytes, note_name) || !slice(bytes, payload_at, payload_bytes, payload)) return;
-      if (type == note_metadata && name_bytes == 7 && std::memcmp(note_name.data(), "AMDGPU", 7) == 0)
+      if (type == note_metadata && out_.metadata.size() < most_notes && name_bytes == 7 && std::memcmp(note_name.data(), "AMDGPU", 7) == 0)
         out_.metadata.push_back(payload);
       at = payload_at + (std::uint64_t{payload_bytes} + 3) / 4 * 4;
     }
@@ -268,6 +269,7 @@ class ElfReader {
         out_.symbols.insert(out_.symbols.end(), more.begin(), more.end());
       else
         problem_.clear();
+      break;  // ELF has one; many headers on the same bytes would fill memory
     }
     return true;
   }

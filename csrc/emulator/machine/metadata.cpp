@@ -7,9 +7,6 @@
 namespace apb::emu {
 namespace {
 
-constexpr std::uint64_t most_argument_bytes =
-    1u << 20;  // far beyond what any kernarg segment holds: keeps sums in 32 bits
-
 bool number(const MessageValue& from, std::string_view key, std::uint32_t& out, std::string& problem) {
   const MessageValue& value = from[key];
   if (value.kind == MessageValue::Kind::nothing) return true;
