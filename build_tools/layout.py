@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
-from aiter_prebuilt.contract import bundle, dtype, expression, records, version
+from aiter_prebuilt.contract import dtype, expression, header, records, version
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 HEADER: Final = ROOT / "csrc" / "runtime" / "bundle_layout.h"
@@ -184,14 +184,15 @@ def _enumerations() -> str:
 
 
 def _header_struct_constants() -> str:
-    magic = ", ".join(f"0x{byte:02x}" for byte in bundle.MAGIC)
+    magic = ", ".join(f"0x{byte:02x}" for byte in header.MAGIC)
     return (
         f"\ninline constexpr std::uint8_t kNone8 = 0x{records.NONE8:02x};\n"
         f"inline constexpr std::uint32_t kNone32 = 0x{records.NONE32:08x};\n"
         f"inline constexpr std::array<std::uint8_t, 8> kMagic{{{magic}}};\n"
-        f"inline constexpr std::size_t kHeaderSize = {bundle.HEADER_SIZE};\n"
-        f"inline constexpr std::size_t kRegionAlign = {bundle.ALIGN};\n"
-        f"inline constexpr std::uint64_t kMaxCodeObject = {bundle.MAX_CODE_OBJECT};\n"
+        f"inline constexpr std::size_t kHeaderSize = {header.HEADER_SIZE};\n"
+        f"inline constexpr std::uint32_t kMaxRegion = {header.MAX_REGION};\n"
+        f"inline constexpr std::uint32_t kMaxDictionary = {header.MAX_DICTIONARY};\n"
+        f"inline constexpr std::uint32_t kMaxCodeObject = {header.MAX_CODE_OBJECT};\n"
     )
 
 
@@ -202,6 +203,8 @@ def _camel(name: str) -> str:
 def _cpp_type(fmt: records.Format) -> str:
     if isinstance(fmt, str):
         return _CPP[fmt]
+    if isinstance(fmt, type):
+        return str(fmt.__name__)
     element = fmt[0]
     return f"Array<{_CPP[element] if isinstance(element, str) else element.__name__}>"
 
@@ -223,8 +226,13 @@ def _record(record: type[Any]) -> str:
 
 
 def _visitor(record: type[Any]) -> str:
-    points = [name for name, fmt in records.LAYOUT[record] if isinstance(fmt, list) or fmt in ("str", "code")]
-    calls = [f"visit(record.{_field(name)})" for name in points] or ["true"]
+    calls = [
+        f"visit_positions(record.{_field(name)}, visit)"
+        if isinstance(fmt, type)
+        else f"visit(record.{_field(name)})"
+        for name, fmt in records.LAYOUT[record]
+        if not isinstance(fmt, str) or fmt in ("str", "code")
+    ] or ["true"]
     body = (" &&\n         " if len(calls) > 4 else " && ").join(calls)
     return (
         f"\ntemplate <class Visit>\nbool visit_positions([[maybe_unused]] const {record.__name__}& record, "

@@ -19,6 +19,7 @@ import zstandard
 from aiter_prebuilt.contract import bundle as contract_bundle
 from aiter_prebuilt.contract import dtype, expression
 from aiter_prebuilt.contract import records as contract_records
+from aiter_prebuilt.contract import writer as contract_writer
 from aiter_prebuilt.contract.bundle import SUFFIX
 from aiter_prebuilt.contract.version import BUNDLE_FORMAT, RECIPE, VERSION
 from build_tools import audit, codeobject, notes, receipts
@@ -166,9 +167,9 @@ _NOTED = ("target", "profile", "distribution", "entries", "code_objects", "raw_b
 MAKERS = (
     *(
         Path(__file__).parent / name
-        for name in ("bundle.py", "audit.py", "codeobject.py", "cubin.py", "pipeline.py")
+        for name in ("bundle.py", "compress.py", "audit.py", "codeobject.py", "cubin.py", "pipeline.py")
     ),
-    *(Path(str(module.__file__)) for module in (contract_bundle, contract_records)),
+    *(Path(str(module.__file__)) for module in (contract_bundle, contract_records, contract_writer)),
 )
 
 

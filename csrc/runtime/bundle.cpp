@@ -1,11 +1,6 @@
 #include "bundle.h"
 
-#include <algorithm>
-#include <cstdlib>
-#include <cstring>
-
 #include "sha256.h"
-#include "zstd_decoder.h"
 
 namespace apb {
 namespace {
@@ -26,18 +21,7 @@ static_assert(sizeof(Header) == kHeaderSize);
 static_assert(offsetof(Header, root_digest) == 40 && offsetof(Header, digest) == 96);
 constexpr std::size_t kHashedHeader = offsetof(Header, digest);
 
-constexpr std::size_t kPage = 4096;
-
 }  // namespace
-
-void Bytes::Free::operator()(std::uint8_t* data) const { std::free(data); }
-
-bool Bytes::allocate(std::size_t size) {
-  const std::size_t rounded = (size + kPage) / kPage * kPage;  // never 0, a multiple of the alignment
-  data_.reset(static_cast<std::uint8_t*>(std::aligned_alloc(kPage, rounded)));
-  size_ = data_ == nullptr ? 0 : size;
-  return data_ != nullptr;
-}
 
 bool Bundle::damaged(std::string found, Error& error) const {
   std::string fix = "Reinstall the wheel that owns this file";
@@ -50,7 +34,9 @@ bool Bundle::damaged(std::string found, Error& error) const {
 
 bool Bundle::open(const std::string& path, Error& error) {
   path_ = path;
-  return file_.open(path, error) && check_header(error);
+  const bool done = file_.open(path, error) && check_header(error);
+  file_.settle();
+  return done;
 }
 
 bool Bundle::check_header(Error& error) {
@@ -58,9 +44,9 @@ bool Bundle::check_header(Error& error) {
     return damaged(cat(file_.size(), " bytes are too few for a bundle's header of ", kHeaderSize), error);
   }
   Header header;
-  std::memcpy(&header, file_.data(), sizeof header);
+  if (!file_.copy(0, sizeof header, &header)) return damaged("it cannot be read", error);
   if (header.magic != kMagic) return damaged("the first bytes are not those of a bundle", error);
-  if (sha256(file_.data(), kHashedHeader) != header.digest) {
+  if (sha256(reinterpret_cast<const std::uint8_t*>(&header), kHashedHeader) != header.digest) {
     return damaged("the header is damaged: its SHA-256 is not the recorded one", error);
   }
   if (header.format != kBundleFormat || header.recipe != kRecipeVersion) {
@@ -75,31 +61,26 @@ bool Bundle::check_header(Error& error) {
         cat("the file has ", file_.size(), " bytes, its header says ", header.file_size, ": it was cut or grew"),
         error);
   }
-  if (!copy_region(header.root_offset, header.root_size, header.root_digest, sizeof(layout::Root), "the root",
-                   root_bytes_, error)) {
-    return false;
+  return read_root(header.root_offset, header.root_size, header.root_digest, error);
+}
+
+// Copies the root and checks the copy, so that a file changed in place later cannot change what was checked.
+bool Bundle::read_root(std::uint64_t offset, std::uint64_t size, const layout::Digest& digest, Error& error) {
+  if (offset < kHeaderSize || offset > file_.size() || size > file_.size() - offset || size < sizeof(layout::Root)) {
+    return damaged(cat("the root: ", size, " bytes at ", offset, " leave the file of ", file_.size(), " bytes"), error);
   }
-  const Region region{reinterpret_cast<const std::uint8_t*>(root_bytes_.data()), header.root_size};
+  root_bytes_.resize((size + 7) / 8);
+  if (!file_.copy(offset, size, root_bytes_.data())) return damaged("the root cannot be read", error);
+  const Region region{reinterpret_cast<const std::uint8_t*>(root_bytes_.data()), size};
+  if (sha256(region.data, size) != digest) {
+    return damaged("the root is damaged: its SHA-256 is not the recorded one", error);
+  }
   std::string problem;
   if (!check_region<layout::Root>(region, problem)) return damaged(cat("the root: ", problem), error);
   if (region.root<layout::Root>().vendor >= kVendors.size()) return damaged("the root names an unknown vendor", error);
   root_ = region;
-  return true;
-}
-
-// Copies a region and checks the copy, so that a file changed in place later cannot change what was checked.
-bool Bundle::copy_region(std::uint64_t offset, std::uint64_t size, const layout::Digest& digest, std::size_t least,
-                         const std::string& what, std::vector<std::uint64_t>& out, Error& error) const {
-  if (offset % kRegionAlign != 0 || offset < kHeaderSize || offset > file_.size() || size > file_.size() - offset ||
-      size < least) {
-    return damaged(cat(what, ": ", size, " bytes at ", offset, " leave the file of ", file_.size(), " bytes"), error);
-  }
-  out.resize((size + 7) / 8);
-  std::memcpy(out.data(), file_.data() + offset, size);
-  if (sha256(reinterpret_cast<const std::uint8_t*>(out.data()), size) != digest) {
-    return damaged(cat(what, " is damaged: its SHA-256 is not the recorded one"), error);
-  }
-  return true;
+  if (frames_.open(file_, root_.array(root().dictionaries), root(), problem)) return true;
+  return damaged(std::move(problem), error);
 }
 
 std::vector<std::string_view> Bundle::names() const {
@@ -130,9 +111,11 @@ const OperatorBlock* Bundle::operator_block(std::string_view name, Error& error)
   Slot& slot = blocks_[std::string(name)];
   const std::string what = cat("operator '", name, "'");
   std::vector<std::uint64_t> bytes;
-  if (copy_region(ref->offset, ref->size, ref->sha256, sizeof(layout::Operator), what, bytes, slot.error)) {
-    auto block = std::make_unique<OperatorBlock>(*this, std::move(bytes), ref->size);
-    std::string problem;
+  std::string problem;
+  if (!frames_.region(ref->stored, sizeof(layout::Operator), what, bytes, problem)) {
+    damaged(std::move(problem), slot.error);
+  } else {
+    auto block = std::make_unique<OperatorBlock>(*this, std::move(bytes), ref->stored.raw_size);
     if (!block->check(root().code_object_count, problem)) {
       damaged(cat(what, ": ", problem), slot.error);
     } else if (block->name() != name) {
@@ -145,50 +128,9 @@ const OperatorBlock* Bundle::operator_block(std::string_view name, Error& error)
   return slot.block.get();
 }
 
-bool Bundle::table_record(std::uint32_t index, layout::CodeObject& record, Error& error) const {
-  const std::uint64_t table = root().code_object_offset;
-  const std::uint64_t at = std::uint64_t{index} * sizeof record;
-  if (index >= root().code_object_count || table > file_.size() || at + sizeof record > file_.size() - table) {
-    return damaged(cat("code object ", index, " leaves the table of ", root().code_object_count), error);
-  }
-  std::memcpy(&record, file_.data() + table + at, sizeof record);
-  if (record.offset > file_.size() || record.stored_size > file_.size() - record.offset ||
-      record.raw_size > kMaxCodeObject) {
-    return damaged(cat("code object ", index, ": ", record.stored_size, " bytes at ", record.offset, " leave the file"),
-                   error);
-  }
-  if (record.encoding >= kEncodings.size()) {
-    return damaged(cat("code object ", index, " has the unknown encoding ", record.encoding), error);
-  }
-  return true;
-}
-
-bool Bundle::decode(std::uint32_t index, bool may_refer, Bytes& out, Error& error) const {
-  layout::CodeObject record;
-  if (!table_record(index, record, error)) return false;
-  const std::span<const std::uint8_t> stored(file_.data() + record.offset, record.stored_size);
-  const bool raw = static_cast<Encoding>(record.encoding) == Encoding::Raw;
-  Bytes reference;
-  if (!raw && record.reference != kNone32) {
-    if (!may_refer) return damaged(cat("code object ", index, " is a reference and has a reference itself"), error);
-    if (!decode(record.reference, false, reference, error)) return false;
-  }
-  if (!out.allocate(raw ? record.stored_size : record.raw_size)) {
-    return damaged(cat("code object ", index, ": no memory for ", record.raw_size, " bytes"), error);
-  }
-  if (raw) {
-    if (!stored.empty()) std::memcpy(out.data(), stored.data(), stored.size());
-    return true;
-  }
-  std::string problem;
-  if (!zstd_decode(stored, {reference.data(), reference.size()}, out.data(), out.size(), problem)) {
-    return damaged(cat("code object ", index, " does not decode: ", problem), error);
-  }
-  return true;
-}
-
 bool Bundle::read_code_object(const OperatorBlock& block, const layout::Entry& entry, Bytes& out, Error& error) const {
-  if (!decode(entry.code_object, true, out, error)) return false;
+  std::string problem;
+  if (!frames_.code_object(entry.code_object, out, problem)) return damaged(std::move(problem), error);
   if (sha256(out.data(), out.size()) != entry.sha256) {
     return damaged(
         cat("code object ", entry.code_object, " of ", block.text(entry.name), " is damaged: SHA-256 differs"), error);

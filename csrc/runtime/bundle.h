@@ -1,6 +1,6 @@
-// The reader of a bundle file; src/aiter_prebuilt/contract/bundle.py specifies the bytes. Opening checks header and
-// root; operator blocks and code objects are checked when they are first used. Callers hold the GIL, except for
-// read_code_object, which touches only the map and may run on any thread.
+// The reader of a bundle file; src/aiter_prebuilt/contract/bundle.py specifies the bytes. Opening checks header,
+// root and table; operator blocks and code objects are checked when they are first used. Callers hold the GIL, except
+// for read_code_object, which may run on any thread.
 #pragma once
 
 #include <cstdint>
@@ -12,27 +12,12 @@
 
 #include "bundle_layout.h"
 #include "errors.h"
+#include "frames.h"
 #include "mapped_file.h"
 #include "operator_block.h"
 #include "region.h"
 
 namespace apb {
-
-// Page-aligned bytes from malloc: code objects are large, and running out of memory must be an error, not an abort.
-class Bytes {
- public:
-  [[nodiscard]] bool allocate(std::size_t size);
-  std::uint8_t* data() { return data_.get(); }
-  const std::uint8_t* data() const { return data_.get(); }
-  std::size_t size() const { return size_; }
-
- private:
-  struct Free {
-    void operator()(std::uint8_t* data) const;
-  };
-  std::unique_ptr<std::uint8_t, Free> data_;
-  std::size_t size_ = 0;
-};
 
 class Bundle {
  public:
@@ -59,16 +44,14 @@ class Bundle {
 
   bool damaged(std::string found, Error& error) const;
   bool check_header(Error& error);
-  bool copy_region(std::uint64_t offset, std::uint64_t size, const layout::Digest& digest, std::size_t least,
-                   const std::string& what, std::vector<std::uint64_t>& out, Error& error) const;
+  bool read_root(std::uint64_t offset, std::uint64_t size, const layout::Digest& digest, Error& error);
   const layout::OperatorRef* find(std::string_view name) const;
-  bool table_record(std::uint32_t index, layout::CodeObject& record, Error& error) const;
-  bool decode(std::uint32_t index, bool may_refer, Bytes& out, Error& error) const;
 
   std::string path_;
   MappedFile file_;
   std::vector<std::uint64_t> root_bytes_;
   Region root_;
+  Frames frames_;
   std::map<std::string, Slot, std::less<>> blocks_;
 };
 

@@ -11,9 +11,9 @@ namespace apb {
 
 static_assert(std::endian::native == std::endian::little, "a bundle is little endian and used in place");
 
-inline constexpr std::uint32_t kBundleFormat = 1;
+inline constexpr std::uint32_t kBundleFormat = 2;
 inline constexpr std::uint32_t kRecipeVersion = 1;
-inline constexpr int kNativeAbi = 1;
+inline constexpr int kNativeAbi = 2;
 
 struct DType {
   const char* name;
@@ -91,8 +91,9 @@ inline constexpr std::uint8_t kNone8 = 0xff;
 inline constexpr std::uint32_t kNone32 = 0xffffffff;
 inline constexpr std::array<std::uint8_t, 8> kMagic{0x41, 0x50, 0x42, 0x4e, 0x44, 0x4c, 0x0d, 0x0a};
 inline constexpr std::size_t kHeaderSize = 128;
-inline constexpr std::size_t kRegionAlign = 64;
-inline constexpr std::uint64_t kMaxCodeObject = 268435456;
+inline constexpr std::uint32_t kMaxRegion = 67108864;
+inline constexpr std::uint32_t kMaxDictionary = 16777216;
+inline constexpr std::uint32_t kMaxCodeObject = 268435456;
 
 // Positions in a region; offsets count from the region's first byte.
 namespace layout {
@@ -115,17 +116,29 @@ struct Array {
 
 using Digest = std::array<std::uint8_t, 32>;
 
-struct OperatorRef {
-  Text name;
+struct Stored {
   std::uint64_t offset;
-  std::uint64_t size;
+  std::uint32_t stored_size;
+  std::uint32_t raw_size;
+  std::uint32_t dictionary;
+  std::uint32_t encoding;
   Digest sha256;
 };
-static_assert(sizeof(OperatorRef) == 56);
+static_assert(sizeof(Stored) == 56);
+static_assert(offsetof(Stored, offset) == 0);
+static_assert(offsetof(Stored, stored_size) == 8);
+static_assert(offsetof(Stored, raw_size) == 12);
+static_assert(offsetof(Stored, dictionary) == 16);
+static_assert(offsetof(Stored, encoding) == 20);
+static_assert(offsetof(Stored, sha256) == 24);
+
+struct OperatorRef {
+  Text name;
+  Stored stored;
+};
+static_assert(sizeof(OperatorRef) == 64);
 static_assert(offsetof(OperatorRef, name) == 0);
-static_assert(offsetof(OperatorRef, offset) == 8);
-static_assert(offsetof(OperatorRef, size) == 16);
-static_assert(offsetof(OperatorRef, sha256) == 24);
+static_assert(offsetof(OperatorRef, stored) == 8);
 
 struct Root {
   Text target;
@@ -138,11 +151,14 @@ struct Root {
   std::uint32_t lds_bytes;
   std::uint32_t fp8;
   Array<OperatorRef> operators;
-  std::uint64_t code_object_offset;
+  Array<Stored> dictionaries;
+  Stored table;
+  std::uint64_t frames_offset;
+  std::uint64_t frames_size;
   std::uint32_t code_object_count;
   std::uint32_t entry_count;
 };
-static_assert(sizeof(Root) == 80);
+static_assert(sizeof(Root) == 152);
 static_assert(offsetof(Root, target) == 0);
 static_assert(offsetof(Root, profile) == 8);
 static_assert(offsetof(Root, distribution) == 16);
@@ -153,23 +169,24 @@ static_assert(offsetof(Root, wave) == 44);
 static_assert(offsetof(Root, lds_bytes) == 48);
 static_assert(offsetof(Root, fp8) == 52);
 static_assert(offsetof(Root, operators) == 56);
-static_assert(offsetof(Root, code_object_offset) == 64);
-static_assert(offsetof(Root, code_object_count) == 72);
-static_assert(offsetof(Root, entry_count) == 76);
+static_assert(offsetof(Root, dictionaries) == 64);
+static_assert(offsetof(Root, table) == 72);
+static_assert(offsetof(Root, frames_offset) == 128);
+static_assert(offsetof(Root, frames_size) == 136);
+static_assert(offsetof(Root, code_object_count) == 144);
+static_assert(offsetof(Root, entry_count) == 148);
 
 struct CodeObject {
-  std::uint64_t offset;
   std::uint32_t stored_size;
   std::uint32_t raw_size;
-  std::uint32_t reference;
+  std::uint32_t dictionary;
   std::uint32_t encoding;
 };
-static_assert(sizeof(CodeObject) == 24);
-static_assert(offsetof(CodeObject, offset) == 0);
-static_assert(offsetof(CodeObject, stored_size) == 8);
-static_assert(offsetof(CodeObject, raw_size) == 12);
-static_assert(offsetof(CodeObject, reference) == 16);
-static_assert(offsetof(CodeObject, encoding) == 20);
+static_assert(sizeof(CodeObject) == 16);
+static_assert(offsetof(CodeObject, stored_size) == 0);
+static_assert(offsetof(CodeObject, raw_size) == 4);
+static_assert(offsetof(CodeObject, dictionary) == 8);
+static_assert(offsetof(CodeObject, encoding) == 12);
 
 struct TypeVariable {
   Text name;
@@ -394,8 +411,13 @@ static_assert(offsetof(Operator, return_count) == 104);
 // visit_positions(record, visit): `visit` sees every field that points into the region and says whether to go on.
 
 template <class Visit>
+bool visit_positions([[maybe_unused]] const Stored& record, [[maybe_unused]] Visit&& visit) {
+  return true;
+}
+
+template <class Visit>
 bool visit_positions([[maybe_unused]] const OperatorRef& record, [[maybe_unused]] Visit&& visit) {
-  return visit(record.name);
+  return visit(record.name) && visit_positions(record.stored, visit);
 }
 
 template <class Visit>
@@ -405,7 +427,9 @@ bool visit_positions([[maybe_unused]] const Root& record, [[maybe_unused]] Visit
          visit(record.distribution) &&
          visit(record.version) &&
          visit(record.provenance) &&
-         visit(record.operators);
+         visit(record.operators) &&
+         visit(record.dictionaries) &&
+         visit_positions(record.table, visit);
 }
 
 template <class Visit>

@@ -19,6 +19,7 @@ bool fail(const std::string& path, const char* what, Error& error) {
 }  // namespace
 
 MappedFile::~MappedFile() {
+  settle();
   if (data_ != nullptr) ::munmap(const_cast<std::uint8_t*>(data_), size_);
 }
 
@@ -44,10 +45,32 @@ bool MappedFile::open(const std::string& path, Error& error) {
     ::close(file);
     return false;
   }
-  ::close(file);
+  handle_ = file;
   data_ = static_cast<const std::uint8_t*>(mapped);
   size_ = size;
   return true;
+}
+
+bool MappedFile::copy(std::size_t offset, std::size_t size, void* out) const {
+  if (handle_ < 0) {
+    std::memcpy(out, data_ + offset, size);
+    return true;
+  }
+  auto* to = static_cast<std::uint8_t*>(out);
+  while (size != 0) {
+    const ::ssize_t got = ::pread(handle_, to, size, static_cast<::off_t>(offset));
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return false;
+    to += got;
+    offset += static_cast<std::size_t>(got);
+    size -= static_cast<std::size_t>(got);
+  }
+  return true;
+}
+
+void MappedFile::settle() {
+  if (handle_ >= 0) ::close(handle_);
+  handle_ = -1;
 }
 
 }  // namespace apb

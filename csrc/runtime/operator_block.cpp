@@ -16,8 +16,10 @@ bool broken(std::string& problem, std::string rule) {
   return false;
 }
 
-// strtod reads the decimal point of the process's locale; a bundle always has a dot.
+// strtod reads the decimal point of the process's locale, hexadecimal numbers, and words; a bundle has decimal digits and
+// a dot.
 bool parse_real(std::string_view text, double& value) {
+  if (text.find_first_not_of("+-.0123456789eE") != std::string_view::npos) return false;
   static const locale_t plain = ::newlocale(LC_ALL_MASK, "C", nullptr);
   const std::string copy(text);
   char* end = nullptr;
@@ -175,11 +177,21 @@ bool OperatorBlock::check_tuned(std::string& problem) const {
   for (const std::uint16_t slot : array(op().tuned_slots)) {
     if (slot >= op().slots.count) return broken(problem, "a tuned slot is out of range");
   }
+  const layout::TunedRow* before = nullptr;
   for (const layout::TunedRow& row : array(op().tuned)) {
     if (row.recipe >= op().recipes.count) return broken(problem, cat("a tuned row names recipe ", row.recipe));
     if (row.values.count != op().tuned_slots.count) return broken(problem, "a tuned row has another number of values");
+    if (before != nullptr && row_before(row, *before)) return broken(problem, "tuned rows are not sorted");
+    before = &row;
   }
   return true;
+}
+
+bool OperatorBlock::row_before(const layout::TunedRow& row, const layout::TunedRow& other) const {
+  if (row.cus != other.cus) return row.cus < other.cus;
+  const auto left = array(row.values);
+  const auto right = array(other.values);
+  return std::lexicographical_compare(left.begin(), left.end(), right.begin(), right.end());
 }
 
 bool OperatorBlock::check_code(layout::Code at, std::string& problem) const {

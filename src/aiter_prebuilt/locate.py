@@ -14,17 +14,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from aiter_prebuilt import native
-from aiter_prebuilt.contract.bundle import SUFFIX, FormatError
-from aiter_prebuilt.contract.bundle import Bundle as FormatBundle
+from aiter_prebuilt.contract.version import SUFFIX
 from aiter_prebuilt.errors import (
     BundleConflictError,
     BundleDamagedError,
     BundleTargetError,
+    BundleVersionError,
     NoBundleError,
 )
 
 if TYPE_CHECKING:
     from aiter_prebuilt._native import Bundle
+    from aiter_prebuilt.contract.bundle import Bundle as FormatBundle
 
 VARIABLE: Final = "AITER_PREBUILT_BUNDLES"
 FOLDER: Final = "aiter_prebuilt_bundles"
@@ -47,7 +48,7 @@ class InstalledBundle:
 
 def extra_of(target: str) -> str:
     """The pip extra of a target's CK-free bundle."""
-    return target.replace("_", "")
+    return target.partition(":")[0].replace("_", "")
 
 
 def installed(
@@ -111,26 +112,45 @@ def _named(path: Path) -> InstalledBundle:
 
 
 def read_bundle(bundle: InstalledBundle) -> FormatBundle:
-    """Read a bundle's index with the Python reader, for listing and explaining; no native extension is needed.
+    """Read a bundle's index with the Python reader, for listing and explaining. Operator blocks need the native extension
+    to be decoded, when they are asked for.
 
     Raises:
-        BundleDamagedError: the file is not a bundle that this runtime reads.
+        BundleDamagedError, BundleVersionError: the file is not a bundle that this runtime reads.
     """
+    # Not needed for a launch, and hashlib's OpenSSL alone is 4 MB of memory and 10 ms.
+    from aiter_prebuilt.contract.bundle import Bundle as FormatBundle
+    from aiter_prebuilt.contract.bundle import FormatError
+
     try:
-        read = FormatBundle(Path(bundle.path).read_bytes())
+        read = FormatBundle(Path(bundle.path).read_bytes(), decompress)
     except (OSError, FormatError) as error:
         raise damaged(bundle, error) from error
     _check_name(bundle, read.root.target, read.root.profile)
     return read
 
 
-def damaged(bundle: InstalledBundle, error: Exception) -> BundleDamagedError:
+def decompress(frame: bytes, raw_size: int, dictionary: bytes | None) -> bytes:
+    """The decoder of the Python reader: the extension's zstd."""
+    decoded: bytes = native.module().zstd_decompress(frame, raw_size, dictionary)
+    return decoded
+
+
+def damaged(bundle: InstalledBundle, error: Exception) -> BundleDamagedError | BundleVersionError:
     """The error for a bundle that does not read, with the command that mends it."""
+    from aiter_prebuilt.contract.header import VersionError
+
+    if isinstance(error, VersionError):
+        return BundleVersionError(f"read {bundle.path}", str(error), _match(bundle))
     return BundleDamagedError(f"read {bundle.path}", str(error), _mend(bundle))
 
 
 def _mend(bundle: InstalledBundle) -> str:
     return f"run: pip install --force-reinstall 'aiter-prebuilt[{bundle.extra}]'"
+
+
+def _match(bundle: InstalledBundle) -> str:
+    return f"run: pip install --upgrade 'aiter-prebuilt[{bundle.extra}]', which installs a runtime and a bundle that match"
 
 
 def open_bundle(bundle: InstalledBundle) -> Bundle:
@@ -145,6 +165,8 @@ def open_bundle(bundle: InstalledBundle) -> Bundle:
     except BundleDamagedError as error:
         # The native reader sees a file; which wheel owns it is known here.
         raise BundleDamagedError(error.asked, error.found, _mend(bundle)) from error
+    except BundleVersionError as error:
+        raise BundleVersionError(error.asked, error.found, _match(bundle)) from error
     _check_name(bundle, opened.target, opened.profile)
     return opened
 
@@ -158,13 +180,23 @@ def _check_name(bundle: InstalledBundle, target: str, profile: str) -> None:
         )
 
 
+def serves(bundle: str, arch: str) -> bool:
+    """Do code objects built for ``bundle`` run on ``arch``, the driver's word? As the loader decides: the same processor, and
+    every feature that they were built with is set so on the device. What names no feature was built for either setting.
+    """
+    processor, *features = bundle.split(":")
+    found, *have = arch.split(":")
+    return processor == found and set(features) <= set(have)
+
+
 def for_target(target: str, bundles: Sequence[InstalledBundle], device: str) -> tuple[InstalledBundle, ...]:
-    """Those of ``bundles`` that serve ``target``; ``device`` is how messages call it.
+    """Those of ``bundles`` that serve ``target``, which may have features behind it (``gfx942:sramecc+:xnack-``); ``device`` is
+    how messages call it.
 
     Raises:
         NoBundleError: none does; the text says what is installed and what to type.
     """
-    serving = tuple(bundle for bundle in bundles if bundle.target == target)
+    serving = tuple(bundle for bundle in bundles if serves(bundle.target, target))
     if not any(bundle.profile == "ck-free" for bundle in serving):
         have = ", ".join(sorted({f"{bundle.target} ({bundle.profile})" for bundle in bundles})) or "none"
         raise NoBundleError(

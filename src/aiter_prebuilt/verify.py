@@ -10,11 +10,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from aiter_prebuilt import native
 from aiter_prebuilt.contract.bundle import Bundle, FormatError
 from aiter_prebuilt.contract.elf import ElfError, Image, KernelImage, read
 from aiter_prebuilt.contract.records import Entry, Operator, Step
-from aiter_prebuilt.locate import InstalledBundle
+from aiter_prebuilt.locate import InstalledBundle, decompress
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +51,7 @@ def verify(installed: InstalledBundle) -> Verdict:
     name = path.name
     try:
         data = path.read_bytes()
-        bundle = Bundle(data, native.module().zstd_decompress)
+        bundle = Bundle(data, decompress)
     except (OSError, FormatError) as error:
         finding = Finding(name, "", str(error))
         return Verdict(installed.path, installed.target, installed.profile, 0, 0, 0, 0, 0, (finding,))
@@ -74,7 +73,7 @@ def verify(installed: InstalledBundle) -> Verdict:
             findings += [
                 Finding(name, entry.name, text) for text in _check_entry(bundle, operator, index, entry)
             ]
-    findings += [Finding(name, "", text) for text in _check_padding(bundle, data)]
+    findings += [Finding(name, "", text) for text in _check_parts(bundle, len(data))]
     unused = bundle.root.code_object_count - len(seen)
     if unused > 0:
         findings.append(Finding(name, "", f"{unused} code objects belong to no entry"))
@@ -93,15 +92,19 @@ def _was_executed(entry: Entry) -> bool:
     return isinstance(receipt, dict) and receipt.get("executed") is True
 
 
-def _check_padding(bundle: Bundle, data: bytes) -> Iterator[str]:
-    """Bytes that belong to no part of the format are zero, so that every byte of a bundle is accounted for."""
+def _check_parts(bundle: Bundle, size: int) -> Iterator[str]:
+    """The parts follow one another and fill the file, so that every byte of a bundle is accounted for."""
     end = 0
-    for start, size in sorted(bundle.parts()):
-        if data[end:start].strip(b"\0"):
-            yield f"bytes {end} to {start} belong to nothing and are not zero"
-        end = max(end, start + size)
-    if data[end:].strip(b"\0"):
-        yield f"bytes {end} to {len(data)} belong to nothing and are not zero"
+    try:
+        for name, start, length in bundle.parts():
+            if start != end:
+                yield f"{name} begins at byte {start}, what is before it ends at {end}"
+            end = start + length
+    except FormatError as error:
+        yield str(error)
+        return
+    if end != size:
+        yield f"bytes {end} to {size} belong to nothing"
 
 
 def _check_entry(bundle: Bundle, operator: Operator, index: int, entry: Entry) -> Iterator[str]:

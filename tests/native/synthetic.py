@@ -11,6 +11,7 @@ from aiter_prebuilt.contract import bundle as contract
 from aiter_prebuilt.contract import dtype, records
 from aiter_prebuilt.contract.expression import Scope, compile_expression
 from aiter_prebuilt.contract.records import NONE8
+from aiter_prebuilt.contract.writer import as_is
 
 KINDS = {"ptr": 8, "i32": 4, "i64": 8, "f32": 4, "f64": 8}
 
@@ -244,26 +245,36 @@ def root(**facts: Any) -> records.Root:
     """A root for gfx942; ``facts`` replace fields."""
     fields: dict[str, Any] = {
         "target": "gfx942", "profile": "ck-free", "distribution": "aiter-prebuilt-gfx942", "version": "0.1.0", "provenance": "{}",
-        "vendor": 0, "wave": 64, "lds_bytes": 65536, "fp8": dtype.BY_NAME["e4m3fnuz"].number, "operators": (),
-        "code_object_offset": 0, "code_object_count": 0, "entry_count": 0,
+        "vendor": 0, "wave": 64, "lds_bytes": 65536, "fp8": dtype.BY_NAME["e4m3fnuz"].number,
     }  # fmt: skip
     return records.Root(**{**fields, **facts})
 
 
 def bundle_bytes(ops: list[Op], *, encoding: str = "raw", **facts: Any) -> bytes:
-    """A whole bundle with ``ops``; ``encoding`` "zstd" stores every blob but the first against the first."""
+    """A whole bundle with ``ops``; ``encoding`` "zstd" compresses everything, and all blobs share one dictionary."""
     blobs = sorted({r.blob for op in ops for r in op.recipes})
-    frames = []
-    for place, name in enumerate(blobs):
-        data, digest = code_object(name), hashlib.sha256(code_object(name)).digest()
-        if encoding == "raw":
-            frames.append(contract.Frame(data, len(data), digest, "raw"))
-        else:
-            import zstandard
+    images = [code_object(name) for name in blobs]
+    operators = tuple(encode_operator(op, blobs) for op in ops)
+    if encoding == "raw":
+        return contract.encode(root(**facts), operators, as_is(images).frames)
+    shared = b"".join(images[:2])
+    frames = tuple(zstd_frame(image, shared) for image in images)
+    return contract.encode(root(**facts), operators, frames, (zstd_frame(shared),), zstd_regions)
 
-            base = None if place == 0 else code_object(blobs[0])
-            raw = zstandard.DICT_TYPE_RAWCONTENT
-            known = zstandard.ZstdCompressionDict(base, dict_type=raw) if base else None
-            packed = zstandard.ZstdCompressor(level=19, dict_data=known, write_dict_id=False).compress(data)
-            frames.append(contract.Frame(packed, len(data), digest, "zstd", 0 if base else None))
-    return contract.encode(root(**facts), tuple(encode_operator(op, blobs) for op in ops), tuple(frames))
+
+def zstd_frame(data: bytes, dictionary: bytes = b"") -> contract.Frame:
+    """``data`` as a zstd frame, against dictionary 0 when there is one."""
+    import zstandard
+
+    raw = zstandard.DICT_TYPE_RAWCONTENT
+    known = zstandard.ZstdCompressionDict(dictionary, dict_type=raw) if dictionary else None
+    packed = zstandard.ZstdCompressor(level=19, dict_data=known, write_dict_id=False).compress(data)
+    return contract.Frame(packed, len(data), hashlib.sha256(data).digest(), "zstd", 0 if dictionary else None)
+
+
+def zstd_regions(regions: list[bytes]) -> contract.Packed:
+    """Operator blocks against the first of them; a lone region by itself."""
+    if len(regions) == 1:
+        return contract.Packed((zstd_frame(regions[0]),))
+    frames = tuple(zstd_frame(region, regions[0]) for region in regions)
+    return contract.Packed(frames, (zstd_frame(regions[0]),))

@@ -3,17 +3,21 @@ and the damage of one operator or code object hides no other."""
 
 from __future__ import annotations
 
-import hashlib
 import struct
 
 import pytest
+from support.mutate import offset_of, rehashed, stored_at
 
 from aiter_prebuilt import errors
 from aiter_prebuilt.contract import bundle as contract
 from aiter_prebuilt.contract import records, version
+from aiter_prebuilt.contract.writer import as_is
 from native import synthetic
 from native.conftest import raw
 from native.synthetic import A, Op, R, S, T
+
+pytest.importorskip("zstandard")
+from build_tools.compress import decompress
 
 X = raw(0x7F0000000100, "f32", (8,))
 OUT = raw(0x7F0000200000, "f32", (8,))
@@ -45,18 +49,10 @@ def ops(name: str) -> list[Op]:
 
 
 def parts(data: bytes) -> dict[str, tuple[int, int]]:
-    """Every part of a bundle: name -> (offset, size)."""
-    opened = contract.Bundle(data, lambda frame, size, dictionary: b"")
+    """Every part of a bundle: name -> (offset, size); the header by its fields."""
     found = {"magic": (0, 8), "versions": (8, 8), "header": (16, 80), "header hash": (96, 32)}
-    found["root"] = (contract.HEADER_SIZE, struct.unpack_from("<Q", data, 32)[0])
-    for ref in opened.root.operators:
-        found[f"block {ref.name}"] = (ref.offset, ref.size)
-    count = opened.root.code_object_count
-    found["table"] = (opened.root.code_object_offset, count * records.record_size(records.CodeObject))
-    for index in range(count):
-        record = opened.record(index)
-        found[f"frame {index}"] = (record.offset, record.stored_size)
-    return found
+    opened = contract.Bundle(data, decompress)
+    return found | {name: (offset, size) for name, offset, size in opened.parts() if name != "header"}
 
 
 @pytest.mark.parametrize("encoding", ["raw", "zstd"])
@@ -96,10 +92,12 @@ PARTS = [
     "frame 1",
     "frame 3",
 ]
+ZSTD_PARTS = [*PARTS, "dictionary 0", "dictionary 1"]
 
 
-@pytest.mark.parametrize("encoding", ["raw", "zstd"])
-@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize(
+    ("encoding", "part"), [*(("raw", part) for part in PARTS), *(("zstd", part) for part in ZSTD_PARTS)]
+)
 def test_one_bit(native, stub, blob, tmp_path, encoding, part):
     """One bit of the part, at up to 24 places, each in a bundle of its own: loaded code objects are remembered by hash."""
     path = tmp_path / "flipped.apb"
@@ -115,10 +113,9 @@ def test_one_bit(native, stub, blob, tmp_path, encoding, part):
                 native.Operator(name, lambda vendor, ordinal, b=bundle: ((b,), 304)).preload("amd", 0)
         except errors.AiterPrebuiltError as caught:
             error = caught
-        # The raw size and the reference of a frame that is stored raw are not used. Two bytes of a zstd frame's header
-        # (an unused bit, the window size) may change and the content stays the same, which its hash proves.
-        unread = part == "table" and encoding == "raw" and 12 <= at % 24 < 20
-        unread = unread or (part.startswith("frame") and encoding == "zstd" and at in (4, 5))
+        # Two bytes of a zstd frame's header (an unused bit, the window size) may change and the content stays the same,
+        # which its hash proves.
+        unread = part.startswith("frame") and encoding == "zstd" and at in (4, 5)
         assert type(error) is errors.BundleDamagedError or unread, (at, error)
     assert stub.launches() == 0
 
@@ -141,61 +138,163 @@ def test_a_damaged_block_hides_no_other_operator(native, stub, blob, tmp_path):
     assert stub.launches() == 1
 
 
-def reheader(data: bytes, fmt: int, recipe: int) -> bytes:
-    head = data[:8] + struct.pack("<II", fmt, recipe) + data[16:96]
-    return head + hashlib.sha256(head).digest() + data[128:]
-
-
 def test_other_versions(run, stub, blob):
     data = synthetic.bundle_bytes(ops(blob()))
-    assert run(reheader(data, version.BUNDLE_FORMAT, version.RECIPE)) is None
+    assert run(rehashed(data)) is None
     before = stub.launches()
     for fmt, recipe in (
         (version.BUNDLE_FORMAT + 1, version.RECIPE),
+        (version.BUNDLE_FORMAT - 1, version.RECIPE),
         (version.BUNDLE_FORMAT, version.RECIPE + 1),
     ):
-        failure = run(reheader(data, fmt, recipe))
+        failure = run(rehashed(data, fmt, recipe))
         assert type(
             failure
         ) is errors.BundleVersionError and f"bundle format {fmt} and recipe version {recipe}" in str(failure)
     assert stub.launches() == before
 
 
+def patched(data: bytes, at: int, form: str, value: object) -> bytes:
+    """``data`` with one value of its root replaced, and the hashes above it right again."""
+    changed = bytearray(data)
+    struct.pack_into("<" + form, changed, at, value)
+    return rehashed(changed)
+
+
+def python_says(data: bytes) -> str:
+    """What the Python reader finds wrong when everything is used; empty when nothing is."""
+    try:
+        bundle = contract.Bundle(data, decompress)
+        for name in bundle.names:
+            for entry in bundle.operator(name).entries:
+                bundle.code_object(entry)
+    except contract.FormatError as error:
+        return str(error)
+    return ""
+
+
+ROOT_FIELDS = [
+    ("table", "offset", "Q", 2**63, "the table: "),
+    ("table", "offset", "Q", 0, "the table: "),
+    ("table", "stored_size", "I", 2**32 - 1, "the table: "),
+    ("table", "raw_size", "I", 3, "the table: "),
+    ("table", "raw_size", "I", 2**31, "the table has 2147483648 bytes, at most"),
+    ("table", "raw_size", "I", 4096, "the table does not decode"),
+    ("table", "dictionary", "I", 7, "the table names dictionary 7 of 2"),
+    ("table", "encoding", "I", 2, "the table has the unknown encoding 2"),
+    ("table", "encoding", "I", 0, "the table is stored as it is, and says"),
+    ("table", "sha256", "B", 0, "the table is damaged: its SHA-256"),
+    ("operators", "offset", "Q", 2**63, "operator 'one': "),
+    ("operators", "stored_size", "I", 2**32 - 1, "operator 'one': "),
+    ("operators", "raw_size", "I", 10, "operator 'one': "),
+    ("operators", "raw_size", "I", 2**31, "operator 'one' has 2147483648 bytes, at most"),
+    ("operators", "raw_size", "I", 5000, "operator 'one' does not decode"),
+    ("operators", "dictionary", "I", 0, "operator 'one'"),
+    ("operators", "dictionary", "I", 2, "operator 'one' names dictionary 2 of 2"),
+    ("operators", "encoding", "I", 9, "operator 'one' has the unknown encoding 9"),
+    ("operators", "sha256", "B", 0, "operator 'one' is damaged: its SHA-256"),
+    ("dictionaries", "offset", "Q", 1, "dictionary 0: "),
+    ("dictionaries", "stored_size", "I", 2**32 - 1, "dictionary 0: "),
+    ("dictionaries", "raw_size", "I", 2**31, "dictionary 0 has 2147483648 bytes, at most"),
+    ("dictionaries", "raw_size", "I", 100, "dictionary 0 does not decode"),
+    ("dictionaries", "dictionary", "I", 1, "dictionary 0 needs a dictionary itself"),
+    ("dictionaries", "encoding", "I", 2, "dictionary 0 has the unknown encoding 2"),
+    ("dictionaries", "sha256", "B", 0, "dictionary 0 is damaged: its SHA-256"),
+]
+
+
+@pytest.mark.parametrize(("part", "name", "form", "value", "words"), ROOT_FIELDS)
+def test_fields_of_the_root_that_lie_with_good_hashes(run, stub, blob, part, name, form, value, words):
+    data = synthetic.bundle_bytes(ops(blob()), encoding="zstd")
+    at = stored_at(data, part) + offset_of(records.Stored, name)
+    if name == "sha256":
+        value = data[at] ^ 1
+    changed = patched(data, at, form, value)
+    failure = run(changed)
+    assert type(failure) is errors.BundleDamagedError and failure.found.startswith(words), failure
+    assert python_says(changed).startswith(words)
+    assert stub.launches() <= 1, "only the other operator may have run"
+
+
+def retabled(name: str, index: int, column: int, value: int) -> bytes:
+    """A bundle with one number of its table replaced (columns as in ``CodeObject``), every hash right."""
+    blobs = [f"{name}-{op}-{variant}" for op in ("one", "two") for variant in ("p", "q")]
+    operators = tuple(synthetic.encode_operator(op, blobs) for op in ops(name))
+    images = [synthetic.code_object(blob) for blob in blobs]
+    frames = tuple(synthetic.zstd_frame(image, images[1]) for image in images)
+
+    def pack(regions: list[bytes]) -> contract.Packed:
+        if len(regions) == 1:
+            table = bytearray(regions[0])
+            struct.pack_into("<I", table, 16 * index + 4 * column, value)
+            regions = [bytes(table)]
+        return as_is(regions)
+
+    return contract.encode(synthetic.root(), operators, frames, (synthetic.zstd_frame(images[1]),), pack)
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "words"),
+    [
+        (0, 2**31, "the table's frames end at"),
+        (0, 0, "the table's frames end at"),
+        (1, 2**31, "code object 1 has 2147483648 bytes, at most"),
+        (1, 100, "code object 1 does not decode"),
+        (2, 1, "code object 1 names dictionary 1 of 1"),
+        (2, records.NONE32, "code object 1 does not decode"),
+        (3, 2, "code object 1 has the unknown encoding 2"),
+        (3, 0, "code object 1 is stored as it is, and says"),
+    ],
+)
+def test_a_table_that_lies_with_good_hashes(run, stub, blob, column, value, words):
+    changed = retabled(blob(), 1, column, value)
+    failure = run(changed)
+    assert type(failure) is errors.BundleDamagedError and failure.found.startswith(words), failure
+    assert python_says(changed).startswith(words)
+    assert stub.launches() <= 1, "only the other operator may have run"
+
+
 def test_a_block_under_the_name_of_another(run, stub, blob):
-    data = bytearray(synthetic.bundle_bytes(ops(blob())))
-    root_at, root_size = parts(bytes(data))["root"]
-    array_at, _ = struct.unpack_from("<II", data, root_at + 56)
-    first, second = root_at + array_at, root_at + array_at + 56
-    data[first + 8 : first + 56] = data[second + 8 : second + 56]
-    data[40:72] = hashlib.sha256(data[root_at : root_at + root_size]).digest()
-    failure = run(reheader(bytes(data), version.BUNDLE_FORMAT, version.RECIPE))
+    data = synthetic.bundle_bytes(ops(blob()))
+    first, second = (stored_at(data, "operators", index) for index in range(2))
+    size = records.record_size(records.Stored)
+    changed = patched(data, first, f"{size}s", data[second : second + size])
+    failure = run(changed)
     assert type(failure) is errors.BundleDamagedError and "the block is that of 'two'" in failure.found
+    assert "the block is that of 'two'" in python_says(changed)
     assert stub.launches() == 1, "the other operator is whole"
 
 
-def test_a_reference_with_a_reference_and_frames_that_lie(run, stub, blob):
+@pytest.mark.parametrize("encoding", ["raw", "zstd"])
+def test_two_code_objects_swapped(run, stub, blob, encoding):
+    """Their bytes and their records, so that each decodes well: only the hash in the entry tells."""
     name = blob()
-    data = synthetic.bundle_bytes(ops(name), encoding="zstd")
-    table, _ = parts(data)["table"]
-    for index, field, value, words in (
-        (1, 16, 2, "is a reference and has a reference itself"),
-        (1, 16, 1, "has a reference itself"),
-        (1, 16, 77, "leaves the table"),
-        (1, 12, 2**31, "leave the file"),
-        (1, 12, 100, "does not decode"),
-        (1, 8, 2**31, "leave the file"),
-        (1, 0, 2**63, "leave the file"),
-        (1, 20, 2, "unknown encoding 2"),
-        (1, 20, 0, "SHA-256 differs"),
-    ):
-        changed = bytearray(data)
-        struct.pack_into("<Q" if field == 0 else "<I", changed, table + 24 * index + field, value)
-        failure = run(bytes(changed))
-        assert type(failure) is errors.BundleDamagedError and words in failure.found, (field, value, failure)
-        assert stub.launches() <= 1, "only the other operator may have run"
-        stub.reset()
-        name = blob()
-        data = synthetic.bundle_bytes(ops(name), encoding="zstd")
+    blobs = [f"{name}-{op}-{variant}" for op in ("one", "two") for variant in ("p", "q")]
+    operators = tuple(synthetic.encode_operator(op, blobs) for op in ops(name))
+    images = [synthetic.code_object(blobs[place]) for place in (1, 0, 2, 3)]
+    frames = as_is(images).frames if encoding == "raw" else tuple(map(synthetic.zstd_frame, images))
+    changed = contract.encode(synthetic.root(), operators, frames)
+    failure = run(changed)
+    assert type(failure) is errors.BundleDamagedError and "SHA-256 differs" in failure.found
+    assert "SHA-256 differs" in python_says(changed)
+    assert stub.launches() == 1, "the other operator is whole"
+
+
+def test_a_failed_load_stays_failed_with_its_first_cause(native, stub, blob, tmp_path):
+    """The file is whole again under the same mapping, and the answer stays what it was."""
+    good = synthetic.bundle_bytes(ops(blob()))
+    offset, _ = parts(good)["frame 1"]
+    path = tmp_path / "b.apb"
+    path.write_bytes(good[: offset + 9] + bytes([good[offset + 9] ^ 1]) + good[offset + 10 :])
+    bundle = native.Bundle(str(path))
+    one = native.Operator("one", lambda vendor, ordinal: ((bundle,), 304))
+    with pytest.raises(errors.BundleDamagedError) as first:
+        one(X, OUT)
+    with path.open("r+b") as file:
+        file.write(good)
+    with pytest.raises(errors.BundleDamagedError) as second:
+        one(X, OUT)
+    assert str(second.value) == str(first.value) and stub.launches() == 0 and stub.load_attempts() == 0
 
 
 def test_files_that_are_none(native, tmp_path):

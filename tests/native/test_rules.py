@@ -1,4 +1,5 @@
-"""Every rule of an operator block, broken one at a time in a bundle whose hashes are right: refused by its own words."""
+"""Every rule of an operator block, broken one at a time in a bundle whose hashes are right: refused
+by both readers with the same words."""
 
 from __future__ import annotations
 
@@ -55,6 +56,14 @@ RULES = [
     ({"Attribute.kind": 4}, "unknown kind"),
     ({"Attribute.slot": 5}, "slot out of range"),
     ({"Attribute.default": "x"}, "a default of another kind"),
+    ({"Attribute.default": "0x1p3"}, "a default of another kind"),
+    ({"Attribute.default": "1_0"}, "a default of another kind"),
+    ({"Attribute.default": "1e"}, "a default of another kind"),
+    ({"Attribute.default": " 1"}, "a default of another kind"),
+    ({"Attribute.kind": 0, "Attribute.default": "9223372036854775808"}, "a default of another kind"),
+    ({"Attribute.kind": 0, "Attribute.default": "+1"}, "a default of another kind"),
+    ({"Attribute.kind": 1, "Attribute.default": "1"}, "a default of another kind"),
+    ({"Attribute.kind": 3, "Attribute.default": "c"}, "a default of another kind"),
     ({"TypeVariable.allowed": (16,)}, "allows type 16"),
     ({"Kernel.backend": 5}, "unknown backend"),
     ({"Recipe.kernel": 1}, "names kernel 1"),
@@ -81,6 +90,10 @@ RULES = [
     ({"Entry.code_object": 2}, "names code object 2"),
     ({"TunedRow.recipe": 2}, "a tuned row names recipe 2"),
     ({"TunedRow.values": (1, 2)}, "another number of values"),
+    (
+        {"Operator.tuned": (records.TunedRow(304, 0, (9,)), records.TunedRow(304, 0, (8,)))},
+        "tuned rows are not sorted",
+    ),
     ({"Operator.tuned_slots": (99,)}, "tuned slot is out of range"),
     ({"Operator.slots": tuple(f"s{i}" for i in range(600))}, "512 slots"),
 ]
@@ -90,9 +103,13 @@ RULES = [
     ("changes", "words"), RULES, ids=[next(iter(c)) + f"-{i}" for i, (c, _) in enumerate(RULES)]
 )
 def test_a_rule_of_the_format_broken_with_good_hashes(run, stub, blob, changes, words):
-    failure = run(rebuilt(blob(), **changes))
+    data = rebuilt(blob(), **changes)
+    failure = run(data)
     assert type(failure) is errors.BundleDamagedError and words in failure.found, failure
     assert stub.launches() == 0
+    with pytest.raises(contract.FormatError) as refused:
+        contract.Bundle(data).operator("one")
+    assert str(refused.value) == failure.found, "both readers say the same"
 
 
 def test_the_unbroken_rebuild_runs(run, stub, blob):

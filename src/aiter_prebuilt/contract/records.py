@@ -7,6 +7,7 @@ field at its natural alignment, padding spelled out. Formats:
     u8 u16 u32 u64 i64    integers                      pad4      zero bytes
     str, code             (u32 offset, u32 length) of UTF-8 text or bytecode
     sha                   32 bytes
+    X                     the record X itself, in place
     [X]                   (u32 offset, u32 count) of an array of X, starting at a multiple of 8
 
 Offsets count from the start of the region that holds the record (the root or one operator block).
@@ -32,13 +33,28 @@ ARG_TENSOR, ARG_NULL, ARG_WORKSPACE, ARG_INT, ARG_FLOAT = 0, 1, 2, 3, 4
 
 
 @dataclass(frozen=True, slots=True)
+class Stored:
+    """Where a region or a dictionary lies in the file: ``stored_size`` bytes at ``offset``, whose SHA-256 is ``sha256``,
+    give ``raw_size`` bytes. ``dictionary``: which one decodes it, or NONE32; a dictionary itself has none.
+    """
+
+    offset: int
+    stored_size: int
+    raw_size: int
+    dictionary: int
+    encoding: int
+    sha256: bytes
+
+
+NOWHERE: Final = Stored(0, 0, 0, NONE32, 0, bytes(32))
+
+
+@dataclass(frozen=True, slots=True)
 class OperatorRef:
-    """Where one operator block lies in the file, and its SHA-256."""
+    """Where one operator block lies in the file."""
 
     name: str
-    offset: int
-    size: int
-    sha256: bytes
+    stored: Stored
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +62,8 @@ class Root:
     """The first region of a bundle: what it is for and where its operators are (sorted by name).
 
     ``provenance`` is JSON text without any host fact: ``tools`` (name to version) and ``cus`` (compute units of the
-    target's cards, the usual one first).
+    target's cards, the usual one first). ``table``: the ``CodeObject`` records. ``frames_offset``, ``frames_size``: the
+    bytes that the code objects' frames fill. What follows ``fp8`` is filled in by the writer.
     """
 
     target: str
@@ -58,22 +75,22 @@ class Root:
     wave: int
     lds_bytes: int
     fp8: int
-    operators: tuple[OperatorRef, ...]
-    code_object_offset: int
-    code_object_count: int
-    entry_count: int
+    operators: tuple[OperatorRef, ...] = ()
+    dictionaries: tuple[Stored, ...] = ()
+    table: Stored = NOWHERE
+    frames_offset: int = 0
+    frames_size: int = 0
+    code_object_count: int = 0
+    entry_count: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class CodeObject:
-    """Where one code object's frame lies. ``reference`` is the code object whose bytes are the zstd
-    dictionary of this frame (never one that has a reference itself), or NONE32.
-    """
+    """How one code object is stored. Its frame begins where the one before it ends, the first at ``frames_offset``."""
 
-    offset: int
     stored_size: int
     raw_size: int
-    reference: int
+    dictionary: int
     encoding: int
 
 
@@ -247,10 +264,18 @@ class Operator:
     tuned: tuple[TunedRow, ...]
 
 
-Format = str | list[Any]
+Format = str | list[Any] | type[Any]
 
 LAYOUT: Final[dict[type[Any], tuple[tuple[str, Format], ...]]] = {
-    OperatorRef: (("name", "str"), ("offset", "u64"), ("size", "u64"), ("sha256", "sha")),
+    Stored: (
+        ("offset", "u64"),
+        ("stored_size", "u32"),
+        ("raw_size", "u32"),
+        ("dictionary", "u32"),
+        ("encoding", "u32"),
+        ("sha256", "sha"),
+    ),
+    OperatorRef: (("name", "str"), ("stored", Stored)),
     Root: (
         ("target", "str"),
         ("profile", "str"),
@@ -262,17 +287,14 @@ LAYOUT: Final[dict[type[Any], tuple[tuple[str, Format], ...]]] = {
         ("lds_bytes", "u32"),
         ("fp8", "u32"),
         ("operators", [OperatorRef]),
-        ("code_object_offset", "u64"),
+        ("dictionaries", [Stored]),
+        ("table", Stored),
+        ("frames_offset", "u64"),
+        ("frames_size", "u64"),
         ("code_object_count", "u32"),
         ("entry_count", "u32"),
     ),
-    CodeObject: (
-        ("offset", "u64"),
-        ("stored_size", "u32"),
-        ("raw_size", "u32"),
-        ("reference", "u32"),
-        ("encoding", "u32"),
-    ),
+    CodeObject: (("stored_size", "u32"), ("raw_size", "u32"), ("dictionary", "u32"), ("encoding", "u32")),
     TypeVariable: (("name", "str"), ("allowed", ["u8"])),
     Dim: (("kind", "u16"), ("slot", "u16"), ("code", "code"), ("", "pad4")),
     Tensor: (
@@ -377,9 +399,11 @@ _SCALARS: Final[dict[str, tuple[str, int]]] = {
 
 
 def struct_format(fmt: Format) -> tuple[str, int]:
-    """(``struct`` letters, bytes) of one field format."""
+    """(``struct`` letters, bytes) of one field format; a record in place has no letters."""
     if isinstance(fmt, list):
         return "II", 8
+    if isinstance(fmt, type):
+        return "", record_size(fmt)
     return _SCALARS[fmt]
 
 
@@ -405,7 +429,8 @@ def check_layout() -> None:
         at = 0
         for name, fmt in layout:
             size = struct_format(fmt)[1]
-            align = {1: 1, 2: 2, 8: 8}.get(size, 4) if fmt in ("u64", "i64") or size < 4 else 4
+            wide = fmt in ("u64", "i64") or isinstance(fmt, type)
+            align = 8 if wide else min(size, 4)
             assert fmt in ("pad2", "pad4") or at % align == 0, (record, name)
             at += size
         assert at % 8 == 0, (record, at)

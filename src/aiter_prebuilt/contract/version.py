@@ -1,8 +1,9 @@
 """The three contract numbers. They are independent: raise only the one whose rule says so.
 
 ``BUNDLE_FORMAT``
-    The bytes of a bundle: header, root, tables, frames. Raise it when a reader of the old number
+    The bytes of a bundle: header, root, blocks, table, dictionaries, frames. Raise it when a reader of the old number
     would misread or reject a new file. Adding an operator, a kernel or a target never raises it.
+    1 was never released: no reader of 2 reads it, and nothing writes it.
 ``RECIPE``
     What a recipe means: bytecode operations, kernel argument kinds, selection order. Raise it when
     an old runtime could not evaluate a new recipe, or would evaluate it to something else.
@@ -15,9 +16,12 @@ A mismatch is an error that names both sides and the command that mends it; nobo
 
 from typing import Final
 
-BUNDLE_FORMAT: Final = 1
+BUNDLE_FORMAT: Final = 2
 RECIPE: Final = 1
-NATIVE_ABI: Final = 1
+NATIVE_ABI: Final = 2
 
 #: Version of all distributions: the runtime and its bundle wheels are released together.
 VERSION: Final = "0.1.0"
+
+#: How the name of a bundle file ends.
+SUFFIX: Final = ".apb"

@@ -1,0 +1,83 @@
+"""Every way in which an installed bundle can be wrong ends in one named error whose text holds the command that mends it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from support.mutate import rehashed
+
+from aiter_prebuilt import errors, locate
+from aiter_prebuilt.contract import version
+from native import synthetic
+from native.test_damage import ops
+
+NAME = "gfx942-ck-free.apb"
+
+
+def whole() -> bytes:
+    return synthetic.bundle_bytes(ops("mending"))
+
+
+def flipped(data: bytes, at: int) -> bytes:
+    return data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
+
+
+FILES: dict[str, tuple[Callable[[bytes], bytes], type[Exception], str]] = {
+    "empty": (lambda data: b"", errors.BundleDamagedError, "too few"),
+    "cut": (lambda data: data[:-1], errors.BundleDamagedError, "cut or grew"),
+    "longer": (lambda data: data + b"x", errors.BundleDamagedError, "cut or grew"),
+    "header": (lambda data: flipped(data, 20), errors.BundleDamagedError, "header is damaged"),
+    "root": (lambda data: flipped(data, 200), errors.BundleDamagedError, "root is damaged"),
+    "text mode": (lambda data: data.replace(b"\r\n", b"\n"), errors.BundleDamagedError, "not those of a bundle"),
+    "newer format": (
+        lambda data: rehashed(data, fmt=version.BUNDLE_FORMAT + 1), errors.BundleVersionError,
+        f"format {version.BUNDLE_FORMAT + 1}",
+    ),
+    "older format": (
+        lambda data: rehashed(data, fmt=version.BUNDLE_FORMAT - 1), errors.BundleVersionError,
+        f"format {version.BUNDLE_FORMAT - 1}",
+    ),
+    "newer recipes": (
+        lambda data: rehashed(data, recipe=version.RECIPE + 1), errors.BundleVersionError, f"version {version.RECIPE + 1}",
+    ),
+    "another target": (
+        lambda data: synthetic.bundle_bytes(ops("mending"), target="gfx950"), errors.BundleTargetError, "for gfx950",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("reader", [locate.open_bundle, locate.read_bundle])
+@pytest.mark.parametrize("case", FILES)
+def test_a_wrong_file(native, stub, tmp_path, case, reader):
+    change, error, words = FILES[case]
+    (tmp_path / NAME).write_bytes(change(whole()))
+    (bundle,) = locate.installed(str(tmp_path))
+    with pytest.raises(errors.AiterPrebuiltError) as raised:
+        reader(bundle)
+    assert type(raised.value) is error and words in raised.value.found, raised.value
+    assert "pip install" in raised.value.fix and "aiter-prebuilt[gfx942]" in raised.value.fix
+    assert NAME in raised.value.asked and stub.launches() == 0
+
+
+def test_the_whole_file_opens(native, tmp_path):
+    (tmp_path / NAME).write_bytes(whole())
+    (bundle,) = locate.installed(str(tmp_path))
+    assert locate.open_bundle(bundle).names == locate.read_bundle(bundle).names == ("one", "two")
+
+
+def test_no_wheel() -> None:
+    with pytest.raises(errors.NoBundleError, match=r"pip install 'aiter-prebuilt\[gfx950\]'"):
+        locate.for_target("gfx950", locate.installed("", [str(Path("/nonexistent"))])[:0], "AMD Instinct")
+
+
+def test_two_versions_installed(tmp_path: Path) -> None:
+    """Two site-packages folders, each with a bundle of the same target."""
+    for folder in ("old", "new"):
+        place = tmp_path / folder / locate.FOLDER
+        place.mkdir(parents=True)
+        shutil.copyfile(__file__, place / NAME)
+    with pytest.raises(errors.BundleConflictError, match=r"two files claim it.*pip uninstall"):
+        locate.installed("", [str(tmp_path / "old"), str(tmp_path / "new")])
