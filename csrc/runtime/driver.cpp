@@ -43,17 +43,40 @@ std::string Driver::code_text(int code) const {
   return cat(name == nullptr ? "error" : name, " (", code, ")");
 }
 
+// The codes that users meet; hipError_t and CUresult mean the same by these numbers.
+std::string Driver::advice(int code) const {
+  switch (code) {
+    case 2:  // hipErrorOutOfMemory
+      return cat("Free memory of the device, or use smaller sizes; who holds it shows: ",
+                 is_hip() ? "rocm-smi --showpids --showmeminfo vram" : "nvidia-smi");
+    case 100:  // hipErrorNoDevice
+      return cat("Check that this user may open the GPU's device files: ",
+                 is_hip() ? "ls -l /dev/kfd /dev/dri; id" : "ls -l /dev/nvidia*; id");
+    case 209:  // hipErrorNoBinaryForGpu
+      return "Compare the device's target with the installed bundles, run: aiter-prebuilt doctor";
+    case 700:  // hipErrorIllegalAddress
+    case 702:  // hipErrorLaunchTimeOut
+    case 710:  // hipErrorAssert
+    case 719:  // hipErrorLaunchFailure
+      return cat(
+          "A kernel of this process has failed, this one or an earlier one, and the device is of no use to it any more: "
+          "start the process again; to find the kernel, run it with ",
+          is_hip() ? "AMD_SERIALIZE_KERNEL=3" : "CUDA_LAUNCH_BLOCKING=1");
+    default:
+      return cat("The driver library is ", path, "; look the code up in its documentation, and run: aiter-prebuilt doctor");
+  }
+}
+
 bool Driver::fail(ErrorKind kind, std::string asked, const char* call, int code, Error& error) const {
   const char* prefix = is_hip() ? "hip" : "cu";
-  return error.set(kind, std::move(asked), cat(prefix, call, " answered ", code_text(code)),
-                   cat("The driver library is ", path, "; look the code up in its documentation"));
+  return error.set(kind, std::move(asked), cat(prefix, call, " answered ", code_text(code)), advice(code));
 }
 
 bool Driver::facts(int ordinal, DeviceFacts& out, Error& error) const {
   const std::string asked = cat("asking for ", kVendors[static_cast<std::size_t>(vendor)], " device ", ordinal);
   if (devices == 0) {
     return error.set(ErrorKind::NoDevice, asked, cat("the driver ", path, " reports no GPU"),
-                     "Check that the GPU's device files are visible in this container and to this user");
+                     advice(100));
   }
   if (ordinal < 0 || ordinal >= devices) {
     return error.set(ErrorKind::NoDevice, asked, cat("there are ", devices, " devices"),

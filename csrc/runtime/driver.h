@@ -67,6 +67,8 @@ class Driver {
 
   // "hipErrorInvalidImage (200)"
   std::string code_text(int code) const;
+  // What to type when the driver has answered `code`.
+  std::string advice(int code) const;
 
   // Sets `error` to "CALL answered NAME (CODE)" and returns false.
   bool fail(ErrorKind kind, std::string asked, const char* call, int code, Error& error) const;

@@ -39,6 +39,8 @@ std::array<std::atomic<Driver*>, 2> ready_drivers{};
 std::array<void*, 2> handles{};           // under open_mutex
 std::array<std::string, 2> handle_paths;  // under open_mutex
 std::atomic<bool> any_opened{false};
+std::atomic<bool> fork_watched{false};
+std::atomic<int> threads_opening{0};
 std::atomic<bool> is_forked_child{false};
 
 struct LoadedSearch {
@@ -189,9 +191,21 @@ bool initialise(Driver& driver, std::size_t vendor, Error& error) {
   return true;
 }
 
+// A thread that is opening holds open_mutex, and nobody in the child would ever give it back.
 void after_fork_in_child() {
-  if (any_opened.load(std::memory_order_relaxed)) is_forked_child.store(true, std::memory_order_relaxed);
+  if (any_opened.load(std::memory_order_relaxed) || threads_opening.load(std::memory_order_relaxed) != 0)
+    is_forked_child.store(true, std::memory_order_relaxed);
 }
+
+struct Opening {
+  Opening() {
+    if (!fork_watched.exchange(true)) ::pthread_atfork(nullptr, nullptr, after_fork_in_child);
+    threads_opening.fetch_add(1, std::memory_order_relaxed);
+  }
+  ~Opening() { threads_opening.fetch_sub(1, std::memory_order_relaxed); }
+  Opening(const Opening&) = delete;
+  Opening& operator=(const Opening&) = delete;
+};
 
 }  // namespace
 
@@ -212,6 +226,7 @@ Driver* open_driver(Vendor vendor, const std::string& path, Error& error) {
     fork_error(cat("opening the ", kVendors[index], " driver"), error);
     return nullptr;
   }
+  const Opening opening;
   const std::lock_guard lock(open_mutex);
   if (Driver* ready = opened_driver(vendor)) {
     if (path.empty() || real_path(path) == real_path(ready->path)) return ready;
@@ -220,7 +235,7 @@ Driver* open_driver(Vendor vendor, const std::string& path, Error& error) {
     return nullptr;
   }
   if (handles[index] == nullptr && !open_library(index, path, error)) return nullptr;
-  if (!any_opened.exchange(true)) ::pthread_atfork(nullptr, nullptr, after_fork_in_child);
+  any_opened.store(true, std::memory_order_relaxed);
   auto* driver = new Driver(vendor);
   driver->path = handle_paths[index];
   if (!initialise(*driver, index, error)) {

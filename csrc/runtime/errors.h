@@ -35,16 +35,17 @@ enum class ErrorKind : std::uint8_t {
   ArgumentDevice,
   Unsupported,
   NoKernel,
+  TunedTable,
   Raised,  // a Python exception is set already and stays as it is
 };
 
 // Class names in aiter_prebuilt.errors, by ErrorKind (Raised has none). tests/native/test_errors.py reads this table.
-inline constexpr std::array<const char*, 22> kErrorClasses{
+inline constexpr std::array<const char*, 23> kErrorClasses{
     "NativeError",         "NoBundleError",      "BundleDamagedError",  "BundleVersionError",     "BundleTargetError",
     "BundleConflictError", "NoOperatorError",    "DriverError",         "NoDeviceError",          "LoadError",
     "LaunchError",         "CaptureError",       "ForkError",           "ArgumentCountError",     "ArgumentKindError",
     "ArgumentDTypeError",  "ArgumentShapeError", "ArgumentStrideError", "ArgumentAlignmentError", "ArgumentDeviceError",
-    "UnsupportedError",    "NoKernelError",
+    "UnsupportedError",    "NoKernelError",      "TunedTableError",
 };
 static_assert(kErrorClasses.size() == static_cast<std::size_t>(ErrorKind::Raised));
 

@@ -1,4 +1,6 @@
 // What the choice would be, and why, as Python values: the live functions, with nothing opened or launched.
+#include <algorithm>
+
 #include "operator.h"
 
 namespace apb {
@@ -68,22 +70,50 @@ py::Ref decision_dict(const MergedOperator& op, std::span<const Frame> frames, D
                     py::put(out.get(), "chosen", py::boolean(decision.chosen)) &&
                     py::put(out.get(), "reason", py::text(reason(op, frames, decision))) &&
                     py::put(out.get(), "cost", costed ? py::integer(decision.cost) : py::Ref::borrow(py::none())) &&
-                    py::put(out.get(), "tuned", py::boolean(decision.tuned)) &&
+                    py::put(out.get(), "tuned", py::boolean(decision.tuned())) &&
+                    py::put(out.get(), "row", py::text(decision.user != nullptr ? decision.user->origin : "")) &&
                     py::put(out.get(), "workspace", py::integer(static_cast<std::int64_t>(plan.workspace))) &&
                     py::put(out.get(), "steps",
                             list(plan.steps.size(), [&](std::size_t i) { return step_dict(block, plan.steps[i]); }));
   return done ? std::move(out) : py::Ref();
 }
 
+// A row of the user's that names what is not there stands in the list too, refused, so that nobody wonders.
+py::Ref missing_dict(const MergedOperator& op, const UserRow& row) {
+  const auto variables = op.blocks.front()->array(op.blocks.front()->op().type_variables);
+  py::Ref types(PyDict_New());
+  std::string_view left = row.types;
+  for (std::size_t i = 0; types && i < variables.size(); ++i) {
+    const std::string_view word = left.substr(0, left.find('_'));
+    left.remove_prefix(std::min(left.size(), word.size() + 1));
+    const std::string name(op.blocks.front()->text(variables[i].name));
+    if (!py::put(types.get(), name.c_str(), py::text(word))) return {};
+  }
+  py::Ref out(PyDict_New());
+  const std::string why = cat("the user row ", row.origin, " names it, and no bundle of this device has it for ",
+                              row.types, "; the next rule decides");
+  const bool done = out && py::put(out.get(), "kernel", py::text(row.kernel)) &&
+                    py::put(out.get(), "backend", py::text("")) && py::put(out.get(), "variant", py::text(row.variant)) &&
+                    py::put(out.get(), "types", std::move(types)) && py::put(out.get(), "rank", py::integer(-1)) &&
+                    py::put(out.get(), "accepted", py::boolean(false)) &&
+                    py::put(out.get(), "chosen", py::boolean(false)) && py::put(out.get(), "reason", py::text(why)) &&
+                    py::put(out.get(), "cost", py::Ref::borrow(py::none())) &&
+                    py::put(out.get(), "tuned", py::boolean(true)) && py::put(out.get(), "row", py::text(row.origin)) &&
+                    py::put(out.get(), "workspace", py::integer(0)) &&
+                    py::put(out.get(), "steps", list(0, [](std::size_t) { return py::Ref(); }));
+  return done ? std::move(out) : py::Ref();
+}
+
 }  // namespace
 
-PyObject* Operator::explain(PyObject* bundle_tuple, std::int64_t compute_units, PyObject* const* args,
+PyObject* Operator::explain(PyObject* bundle_tuple, std::int64_t compute_units, PyObject* tables, PyObject* const* args,
                             std::size_t count) const {
   Error error;
   ServedOperator served;
   Call call;
   CallStorage storage;
   if (!served.build(name_, bundle_tuple, compute_units, error)) return py::raise(error);
+  if (tables != nullptr && !read_user_tables(tables, served.merged, error)) return py::raise(error);
   if (!served.parser.parse(args, count, call, storage, error)) return py::raise(error);
   std::vector<Frame> frames(served.merged.blocks.size());
   for (std::size_t i = 0; i < frames.size(); ++i) {
@@ -93,7 +123,12 @@ PyObject* Operator::explain(PyObject* bundle_tuple, std::int64_t compute_units, 
   LaunchPlan plan;
   // A refusal of all candidates is an answer here, not an error: the decisions say it.
   static_cast<void>(select(served.merged, frames, compute_units, decisions, plan, error));
-  return list(decisions.size(), [&](std::size_t i) { return decision_dict(served.merged, frames, decisions[i]); })
+  const std::vector<const UserRow*> missing = missing_user_rows(served.merged, frames, compute_units, decisions);
+  return list(decisions.size() + missing.size(),
+              [&](std::size_t i) {
+                return i < decisions.size() ? decision_dict(served.merged, frames, decisions[i])
+                                            : missing_dict(served.merged, *missing[i - decisions.size()]);
+              })
       .release();
 }
 

@@ -13,6 +13,8 @@ void* const kBufferSize = reinterpret_cast<void*>(2);
 void* const kHipEnd = reinterpret_cast<void*>(3);
 void* const kCudaEnd = nullptr;
 
+constexpr std::size_t kKernargAlign = 16;
+
 void lay_out_argument(const OperatorBlock& block, const layout::Arg& arg, std::int64_t value, std::uint8_t* kernargs,
                       Prepared& out) {
   const auto patch = [&](PatchKind kind, std::uint32_t operand, std::int64_t addend) {
@@ -62,33 +64,36 @@ inline void write_patch(const Patch& patch, const Call& call, std::uint64_t work
   }
 }
 
-bool launch_steps(Driver& driver, const Prepared& prepared, const Call& call, void* stream, std::uint64_t workspace,
-                  std::uint64_t& launches, Error& error) {
-  alignas(64) std::array<std::uint8_t, kMaxKernarg> kernargs;
+}  // namespace
+
+LaunchFailure launch_steps(const Driver& driver, Prepared& prepared, const Call& call, void* stream,
+                           std::uint64_t workspace, std::uint64_t& launches) {
   for (const PreparedStep& step : prepared.steps) {
-    std::memcpy(kernargs.data(), prepared.kernargs.data() + step.kernargs, step.kernarg_size);
+    std::uint8_t* kernargs = prepared.kernargs.data() + step.kernargs;
     for (std::uint32_t i = step.first_patch; i < step.end_patch; ++i) {
-      write_patch(prepared.patches[i], call, workspace, kernargs.data());
+      write_patch(prepared.patches[i], call, workspace, kernargs);
     }
     std::size_t size = step.kernarg_size;
-    void* extra[] = {kBufferPointer, kernargs.data(), kBufferSize, &size, driver.is_hip() ? kHipEnd : kCudaEnd};
+    void* extra[] = {kBufferPointer, kernargs, kBufferSize, &size, driver.is_hip() ? kHipEnd : kCudaEnd};
     const int code = driver.table.launch(step.function, step.grid[0], step.grid[1], step.grid[2], step.block[0],
                                          step.block[1], step.block[2], step.lds, stream, nullptr, extra);
-    if (code != 0) [[unlikely]] {
-      const OperatorBlock& block = *prepared.block;
-      driver.fail(ErrorKind::Launch, cat("launching kernel ", block.text(step.entry->name), " of ", block.name()),
-                  driver.is_hip() ? "ModuleLaunchKernel" : "LaunchKernel", code, error);
-      error.found += cat(" for a grid of ", step.grid[0], " x ", step.grid[1], " x ", step.grid[2], " workgroups of ",
-                         step.block[0], " x ", step.block[1], " x ", step.block[2], " threads with ", step.lds,
-                         " bytes of dynamic LDS");
-      return false;
-    }
+    if (code != 0) [[unlikely]]
+      return {&step, code};
     ++launches;
   }
-  return true;
+  return {};
 }
 
-}  // namespace
+Error LaunchFailure::error(const Driver& driver, const Prepared& prepared) const {
+  Error error;
+  const OperatorBlock& block = *prepared.block;
+  driver.fail(ErrorKind::Launch, cat("launching kernel ", block.text(step->entry->name), " of ", block.name()),
+              driver.is_hip() ? "ModuleLaunchKernel" : "LaunchKernel", code, error);
+  error.found += cat(" for a grid of ", step->grid[0], " x ", step->grid[1], " x ", step->grid[2], " workgroups of ",
+                     step->block[0], " x ", step->block[1], " x ", step->block[2], " threads with ", step->lds,
+                     " bytes of dynamic LDS");
+  return error;
+}
 
 void Prepared::drop(Prepared* prepared) {
   if (prepared == nullptr) return;
@@ -119,7 +124,8 @@ std::unique_ptr<Prepared> prepare(Device& device, const LaunchPlan& plan, bool c
                       static_cast<std::uint32_t>(out->kernargs.size()),
                       static_cast<std::uint32_t>(out->patches.size()),
                       0};
-    out->kernargs.resize(out->kernargs.size() + made.kernarg_size, 0);
+    const std::size_t room = (made.kernarg_size + kKernargAlign - 1) / kKernargAlign * kKernargAlign;
+    out->kernargs.resize(out->kernargs.size() + room, 0);
     const auto args = block.array(step.step->args);
     for (std::size_t i = 0; i < args.size(); ++i) {
       lay_out_argument(block, args[i], step.integers[i], out->kernargs.data() + made.kernargs, *out);
@@ -137,15 +143,18 @@ bool launch(Device& device, Prepared& prepared, const Call& call, void* stream, 
   if (prepared.steps.empty()) return true;
   DeviceScope scope(device);
   if (!scope.enter(error)) return false;
-  if (prepared.workspace == 0) return launch_steps(device.driver(), prepared, call, stream, 0, launches, error);
+  const auto done = [&](std::uint64_t workspace) {
+    const LaunchFailure failure = launch_steps(device.driver(), prepared, call, stream, workspace, launches);
+    if (failure.step != nullptr) error = failure.error(device.driver(), prepared);
+    return failure.step == nullptr;
+  };
+  if (prepared.workspace == 0) return done(0);
   ++prepared.users;
   Workspace workspace;
-  const bool ready = workspace.allocate(device, prepared, call, stream, error);
-  const bool done =
-      ready && launch_steps(device.driver(), prepared, call, stream, workspace.address(), launches, error);
+  const bool launched = workspace.allocate(device, prepared, call, stream, error) && done(workspace.address());
   workspace.release();
   if (--prepared.users == 0 && prepared.dropped) delete &prepared;
-  return done;
+  return launched;
 }
 
 }  // namespace apb

@@ -41,7 +41,7 @@ struct Prepared {
   const OperatorBlock* block = nullptr;
   std::vector<PreparedStep> steps;  // without those whose grid has a zero
   std::vector<Patch> patches;
-  std::vector<std::uint8_t> kernargs;
+  std::vector<std::uint8_t> kernargs;  // of all steps; patched in place, which the GIL makes safe
   std::uint64_t workspace = 0;
   std::uint32_t users = 0;  // calls between allocation and launch, during which other Python code may run
   bool dropped = false;
@@ -55,7 +55,25 @@ struct Prepared {
 std::unique_ptr<Prepared> prepare(Device& device, const LaunchPlan& plan, bool check_capture, void* stream,
                                   Error& error);
 
-// Launches all steps in order. `launches` counts them. False with Launch, Driver or Fork.
+// The step whose launch the driver refused, and its code; null when all went well.
+struct LaunchFailure {
+  const PreparedStep* step = nullptr;
+  int code = 0;
+
+  Error error(const Driver& driver, const Prepared& prepared) const;
+};
+
+// Launches all steps in order. `launches` counts them. The device is current; the GIL is held, since the kernargs are
+// written in place.
+LaunchFailure launch_steps(const Driver& driver, Prepared& prepared, const Call& call, void* stream,
+                           std::uint64_t workspace, std::uint64_t& launches);
+
+// Whether launch_steps() is all that is to be done.
+inline bool nothing_to_prepare(const Device& device, const Prepared& prepared) {
+  return prepared.workspace == 0 && !forked_after_open() && (prepared.steps.empty() || device.is_current());
+}
+
+// Launches all steps, whatever that takes: the device made current, workspace. False with Launch, Driver or Fork.
 [[nodiscard]] bool launch(Device& device, Prepared& prepared, const Call& call, void* stream, std::uint64_t& launches,
                           Error& error);
 

@@ -1,5 +1,7 @@
 #include "memo.h"
 
+#include <cstring>
+
 namespace apb {
 namespace {
 
@@ -21,36 +23,36 @@ std::uint64_t hash_words(const std::uint64_t* words, std::size_t count) {
 }  // namespace
 
 Memo::~Memo() {
-  if (sets_ == nullptr) return;
-  for (Set& set : *sets_) {
-    for (Prepared* entry : set.entries) Prepared::drop(entry);
-  }
+  if (table_ == nullptr) return;
+  for (Prepared* entry : table_->entries) Prepared::drop(entry);
 }
 
-Prepared* Memo::find_in_table(const MemoKey& key) {
-  if (sets_ == nullptr) return nullptr;
+Prepared* Memo::find(const MemoKey& key) {
+  if (table_ == nullptr) return nullptr;
   const std::uint64_t hash = hash_words(key.words.data(), key.count);
-  Set& set = (*sets_)[hash % kSets];
-  for (std::size_t way = 0; way < kWays; ++way) {
-    Prepared* entry = set.entries[way];
-    if (entry != nullptr && set.hashes[way] == hash && equal(*entry, key)) return last_ = entry;
+  const std::size_t first = hash % kSets * kWays;
+  for (std::size_t slot = first; slot < first + kWays; ++slot) {
+    const Prepared* entry = table_->entries[slot];
+    if (entry != nullptr && table_->hashes[slot] == hash && entry->key.size() == key.count &&
+        std::memcmp(entry->key.data(), key.words.data(), key.count * sizeof(std::uint64_t)) == 0) {
+      return use(slot);
+    }
   }
   return nullptr;
 }
 
 Prepared* Memo::insert(const MemoKey& key, std::unique_ptr<Prepared> prepared) {
-  if (sets_ == nullptr) sets_ = std::make_unique<std::array<Set, kSets>>();
+  if (table_ == nullptr) table_ = std::make_unique<Table>();
   prepared->key.assign(key.words.data(), key.words.data() + key.count);
   const std::uint64_t hash = hash_words(key.words.data(), key.count);
-  Set& set = (*sets_)[hash % kSets];
-  const std::size_t way = set.next++ % kWays;
-  Prepared* old = set.entries[way];
+  const std::size_t set = hash % kSets;
+  const std::size_t slot = set * kWays + table_->victims[set]++ % kWays;
+  Prepared* old = table_->entries[slot];
   if (old == nullptr) ++size_;
-  if (old == last_) last_ = nullptr;
   Prepared::drop(old);
-  set.hashes[way] = hash;
-  set.entries[way] = prepared.release();
-  return last_ = set.entries[way];
+  table_->hashes[slot] = hash;
+  table_->entries[slot] = prepared.release();
+  return use(slot);
 }
 
 }  // namespace apb

@@ -157,8 +157,8 @@ Device* device_of(Driver& driver, int ordinal, Error& error) {
 bool DeviceScope::enter(Error& error) { return device_.driver().is_hip() ? enter_hip(error) : enter_cuda(error); }
 
 bool DeviceScope::enter_hip(Error& error) {
+  if (device_.is_current()) return true;
   Driver& driver = device_.driver();
-  if (driver.devices == 1) return true;  // there is no other that could be current
   int current = -1;
   if (const int code = driver.table.get_device(&current); code != 0) {
     return driver.fail(ErrorKind::Driver, cat("using device ", device_.ordinal()), "GetDevice", code, error);

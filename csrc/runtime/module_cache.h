@@ -34,6 +34,18 @@ class Device {
   // CUDA's primary context of the device, retained at first use; null with an Error. No lock once it is there.
   void* context(Error& error);
 
+  // Whether it is the calling thread's device already, so that no DeviceScope is needed. False also when in doubt.
+  bool is_current() const {
+    if (driver_.is_hip()) {
+      if (driver_.devices == 1) return true;  // there is no other that could be current
+      int current = -1;
+      return driver_.table.get_device(&current) == 0 && current == ordinal_;
+    }
+    void* current = nullptr;
+    return driver_.table.context_get(&current) == 0 && current != nullptr &&
+           current == context_.load(std::memory_order_acquire);
+  }
+
   // Modules loaded so far in this process, on all devices.
   static std::uint64_t modules_loaded();
 

@@ -1,6 +1,7 @@
 #include "operator.h"
 
 #include "bundle_type.h"
+#include "trace.h"
 
 namespace apb {
 namespace {
@@ -57,24 +58,36 @@ PyObject* Operator::call(PyObject* const* args, std::size_t count, PyObject* str
   OnDevice* on = current_;
   if (on == nullptr || stream != nullptr) return call_slow(args, count, stream);
   Call call;
-  MemoKey key;
-  if (!on->served.parser.parse_fast(args, count, call) || call.api == nullptr ||
-      !build_key(call, on->served.address_use, key)) {
-    return call_slow(args, count, stream);
-  }
+  if (!on->served.parser.parse_fast(args, count, call) || call.api == nullptr) return call_slow(args, count, stream);
   // The key has the device of every tensor in it, and this memo only has keys of its own device.
-  Prepared* prepared = on->memo.find(key);
+  Prepared* prepared = on->memo.find_next(call, on->served.address_use);
+  if (prepared == nullptr) prepared = find_remembered(*on, call);
   if (prepared == nullptr) return call_slow(args, count, stream);
   void* handle = nullptr;
   if (call.api->current_stream(on->where.type, on->where.id, &handle) != 0) [[unlikely]] {
     return call_slow(args, count, stream);
   }
   ++stats_.memo_hits;
-  Error error;
-  if (!launch(*on->device, *prepared, call, handle, stats_.launches, error)) [[unlikely]]
-    return py::raise(error);
+  return launch_known(*on->device, *prepared, call, handle);
+}
+
+PyObject* Operator::launch_known(Device& device, Prepared& prepared, const Call& call, void* stream) {
+  if (nothing_to_prepare(device, prepared)) [[likely]] {
+    const LaunchFailure failure = launch_steps(device.driver(), prepared, call, stream, 0, stats_.launches);
+    if (failure.step != nullptr) [[unlikely]]
+      return py::raise(failure.error(device.driver(), prepared));
+  } else {
+    Error error;
+    if (!launch(device, prepared, call, stream, stats_.launches, error)) return py::raise(error);
+  }
   Py_IncRef(py::none());
   return py::none();
+}
+
+// Not inlined: the key's 4 KB stay off the stack of the calls that need none.
+__attribute__((noinline)) Prepared* Operator::find_remembered(OnDevice& on, const Call& call) {
+  MemoKey key;
+  return build_key(call, on.served.address_use, key) ? on.memo.find(key) : nullptr;
 }
 
 PyObject* Operator::call_slow(PyObject* const* args, std::size_t count, PyObject* stream) {
@@ -122,11 +135,16 @@ Prepared* Operator::prepare_call(OnDevice& on, const Call& call, const MemoKey* 
   std::vector<Frame> frames;
   std::vector<Decision> decisions;
   LaunchPlan plan;
+  ++stats_.selections;
   if (!decide(on.served, call, frames, decisions, plan, error)) return nullptr;
+  note_choice({on.served.merged, call, frames, decisions, on.where, on.served.compute_units});
   {
     const py::GilRelease released;
     unkept = prepare(*on.device, plan, true, call.stream, error);
   }
+  if (unkept == nullptr && error.kind == ErrorKind::Capture)
+    error.fix = cat("Before the capture begins, run it once or call ",
+                    preload_text(on.served.merged, call, frames[0], on.where));
   if (unkept == nullptr || key == nullptr) return unkept.get();
   if (Prepared* other = on.memo.find(*key)) return other;  // another thread was faster while the GIL was free
   return on.memo.insert(*key, std::move(unkept));
@@ -195,7 +213,7 @@ Operator::OnDevice* Operator::on_device(Vendor vendor, int ordinal, Error& error
   return devices_.try_emplace(key, std::move(made)).first->second.get();
 }
 
-// Asks Python which bundles serve the device: resolve(vendor, ordinal) -> (bundles, compute units).
+// Asks Python what serves the device: resolve(vendor, ordinal) -> (bundles, compute units[, the user's tuned tables]).
 bool Operator::resolve(Vendor vendor, int ordinal, OnDevice& out, Error& error) const {
   const py::Ref arguments = py::tuple(2, [&](std::size_t i) {
     return i == 0 ? py::text(kVendors[static_cast<std::size_t>(vendor)]) : py::integer(ordinal);
@@ -203,12 +221,13 @@ bool Operator::resolve(Vendor vendor, int ordinal, OnDevice& out, Error& error) 
   const py::Ref answer(arguments ? PyObject_CallObject(resolve_.get(), arguments.get()) : nullptr);
   if (!answer) return error.set(ErrorKind::Raised, "", "", "");
   std::int64_t compute_units = 0;
-  const bool pair = py::has_flag(answer.get(), py::kFlagTuple) && PyTuple_Size(answer.get()) == 2;
-  if (!pair || !py::read_integer(PyTuple_GetItem(answer.get(), 1), compute_units)) {
-    PyErr_SetString(PyExc_TypeError, "resolve must return (bundles, compute units)");
+  const Py_ssize_t parts = py::has_flag(answer.get(), py::kFlagTuple) ? PyTuple_Size(answer.get()) : 0;
+  if ((parts != 2 && parts != 3) || !py::read_integer(PyTuple_GetItem(answer.get(), 1), compute_units)) {
+    PyErr_SetString(PyExc_TypeError, "resolve must return (bundles, compute units[, tuned tables])");
     return error.set(ErrorKind::Raised, "", "", "");
   }
-  return out.served.build(name_, PyTuple_GetItem(answer.get(), 0), compute_units, error);
+  return out.served.build(name_, PyTuple_GetItem(answer.get(), 0), compute_units, error) &&
+         (parts == 2 || read_user_tables(PyTuple_GetItem(answer.get(), 2), out.served.merged, error));
 }
 
 PyObject* Operator::preload(Vendor vendor, int ordinal, PyObject* const* args, std::size_t count) {
@@ -230,6 +249,7 @@ PyObject* Operator::preload(Vendor vendor, int ordinal, PyObject* const* args, s
       error.set(ErrorKind::ArgumentDevice, cat("preloading ", name_),
                 "the tensors are on another device than the one named", "Name their device");
     } else if (parsed && decide(on->served, call, frames, decisions, plan, error)) {
+      note_choice({on->served.merged, call, frames, decisions, on->where, on->served.compute_units});
       const py::GilRelease released;
       done = prepare(*on->device, plan, false, nullptr, error) != nullptr;
     }
@@ -258,6 +278,7 @@ PyObject* Operator::stats() const {
   const bool done = out && py::put(out.get(), "calls", count(stats_.calls)) &&
                     py::put(out.get(), "memo_hits", count(stats_.memo_hits)) &&
                     py::put(out.get(), "memo_size", count(memo_size)) &&
+                    py::put(out.get(), "selections", count(stats_.selections)) &&
                     py::put(out.get(), "launches", count(stats_.launches)) &&
                     py::put(out.get(), "modules_loaded", count(Device::modules_loaded()));
   return done ? py::Ref::borrow(out.get()).release() : nullptr;

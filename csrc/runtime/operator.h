@@ -29,6 +29,7 @@ struct ServedOperator {
 struct OperatorStats {
   std::uint64_t calls = 0;
   std::uint64_t memo_hits = 0;
+  std::uint64_t selections = 0;  // calls that were bound and judged afresh
   std::uint64_t launches = 0;
 };
 
@@ -41,8 +42,10 @@ class Operator {
   // One call; `stream` is the keyword's value or null. None, or null with an exception set.
   PyObject* call(PyObject* const* args, std::size_t count, PyObject* stream);
 
-  // The decisions for these arguments with these bundles; nothing is opened or launched.
-  PyObject* explain(PyObject* bundle_tuple, std::int64_t compute_units, PyObject* const* args, std::size_t count) const;
+  // The decisions for these arguments with these bundles and the user's tuned tables (null: none); nothing is opened or
+  // launched.
+  PyObject* explain(PyObject* bundle_tuple, std::int64_t compute_units, PyObject* tables, PyObject* const* args,
+                    std::size_t count) const;
 
   // Loads what a call with these arguments would launch, or all kernels when `args` is null.
   PyObject* preload(Vendor vendor, int ordinal, PyObject* const* args, std::size_t count);
@@ -57,6 +60,8 @@ class Operator {
     Memo memo;
   };
 
+  static Prepared* find_remembered(OnDevice& on, const Call& call);
+  PyObject* launch_known(Device& device, Prepared& prepared, const Call& call, void* stream);
   PyObject* call_slow(PyObject* const* args, std::size_t count, PyObject* stream);
   bool run_slow(PyObject* const* args, std::size_t count, PyObject* stream, Error& error);
   // `like` has the stream that exporting a tensor may need.

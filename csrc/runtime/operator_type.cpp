@@ -100,13 +100,15 @@ bool gather(PyObject* tensors, PyObject* attributes, std::vector<py::Ref>& keep,
 
 PyObject* explain(PyObject* self, PyObject* args) {
   std::int64_t compute_units = 0;
-  if (PyTuple_Size(args) != 4 || !py::read_integer(PyTuple_GetItem(args, 1), compute_units)) {
-    return type_error("explain(bundles, cus, tensors, attributes) takes four arguments");
+  const Py_ssize_t given = PyTuple_Size(args);
+  if ((given != 4 && given != 5) || !py::read_integer(PyTuple_GetItem(args, 1), compute_units)) {
+    return type_error("explain(bundles, cus, tensors, attributes, tuned=()) takes four or five arguments");
   }
   std::vector<py::Ref> keep;
   std::vector<PyObject*> items;
   if (!gather(PyTuple_GetItem(args, 2), PyTuple_GetItem(args, 3), keep, items)) return nullptr;
-  return self_operator(self).explain(PyTuple_GetItem(args, 0), compute_units, items.data(), items.size());
+  return self_operator(self).explain(PyTuple_GetItem(args, 0), compute_units, given == 5 ? PyTuple_GetItem(args, 4) : nullptr,
+                                     items.data(), items.size());
 }
 
 PyObject* preload(PyObject* self, PyObject* args) {
@@ -136,10 +138,10 @@ PyObject* stats(PyObject* self, PyObject*) { return self_operator(self).stats();
 PyObject* get_name(PyObject* self, void*) { return py::text(self_operator(self).name()).release(); }
 
 PyMethodDef operator_methods[] = {
-    {"explain", explain, py::kMethVarArgs, "explain(bundles, cus, tensors, attributes) -> list of decisions."},
+    {"explain", explain, py::kMethVarArgs, "explain(bundles, cus, tensors, attributes, tuned=()) -> list of decisions."},
     {"preload", preload, py::kMethVarArgs,
      "preload(vendor, ordinal, tensors=None, attributes=None): load, launch nothing."},
-    {"stats", stats, py::kMethNoArgs, "stats() -> dict: calls, memo_hits, memo_size, launches, modules_loaded."},
+    {"stats", stats, py::kMethNoArgs, "stats() -> dict: calls, memo_hits, memo_size, selections, launches, modules_loaded."},
     {nullptr, nullptr, 0, nullptr},
 };
 

@@ -17,7 +17,7 @@ bool types_fit(const OperatorBlock& block, const layout::Recipe& recipe, const F
 Decision judge(const MergedOperator& op, const CandidateRef& at, const Frame& frame) {
   const OperatorBlock& block = *op.blocks[at.block];
   const layout::Recipe& recipe = op.recipe(at);
-  Decision decision{at, Verdict::Accepted, 0, EvaluateStatus::Ok, 0, false, false, {}};
+  Decision decision{.at = at};
   if (!types_fit(block, recipe, frame)) {
     decision.verdict = Verdict::OtherTypes;
     return decision;
@@ -50,7 +50,7 @@ void mark_tuned(const MergedOperator& op, std::span<const Frame> frames, std::in
       for (std::size_t i = 0; equal && i < values.size(); ++i) equal = values[i] == frames[b].slots[slots[i]];
       if (!equal) continue;
       for (Decision& decision : decisions) {
-        if (decision.at.block == b && decision.at.recipe == row.recipe) decision.tuned = true;
+        if (decision.at.block == b && decision.at.recipe == row.recipe) decision.tuned_rank = kBundleTuned;
       }
     }
   }
@@ -58,7 +58,7 @@ void mark_tuned(const MergedOperator& op, std::span<const Frame> frames, std::in
 
 // Better first: a tuned row, the order of the kernels, the cost; candidates come in a stable order.
 bool better(const Decision& a, const Decision& b) {
-  if (a.tuned != b.tuned) return a.tuned;
+  if (a.tuned_rank != b.tuned_rank) return a.tuned_rank < b.tuned_rank;
   if (a.at.order != b.at.order) return a.at.order < b.at.order;
   return a.cost < b.cost;
 }
@@ -115,6 +115,7 @@ bool select(const MergedOperator& op, std::span<const Frame> frames, std::int64_
   decisions.clear();
   for (const CandidateRef& at : op.candidates) decisions.push_back(judge(op, at, frames[at.block]));
   mark_tuned(op, frames, compute_units, decisions);
+  mark_user_rows(op, frames, compute_units, decisions);  // after those of the bundles: the user's word stands
   while (Decision* best = best_of(decisions)) {
     if (plan_launch(op, best->at, frames[best->at.block], plan, best->problem)) {
       best->chosen = true;
@@ -125,13 +126,16 @@ bool select(const MergedOperator& op, std::span<const Frame> frames, std::int64_
   return refuse_all(op, frames, decisions, error);
 }
 
-std::string reason(const MergedOperator& op, std::span<const Frame> frames, const Decision& decision) {
+namespace {
+
+// Why `decision` was refused; empty when it was not.
+std::string refusal(const MergedOperator& op, std::span<const Frame> frames, const Decision& decision) {
   const OperatorBlock& block = *op.blocks[decision.at.block];
   const layout::Recipe& recipe = op.recipe(decision.at);
   const Frame& frame = frames[decision.at.block];
   switch (decision.verdict) {
     case Verdict::Accepted:
-      break;
+      return {};
     case Verdict::OtherTypes: {
       const auto variables = block.array(block.op().type_variables);
       std::string types;
@@ -155,9 +159,20 @@ std::string reason(const MergedOperator& op, std::span<const Frame> frames, cons
     case Verdict::NotLaunchable:
       return decision.problem;
   }
-  if (decision.chosen && decision.tuned) return "a tuned row names it";
+  return {};
+}
+
+}  // namespace
+
+std::string reason(const MergedOperator& op, std::span<const Frame> frames, const Decision& decision) {
+  const std::string row = decision.user == nullptr ? std::string() : cat("the user row ", decision.user->origin);
+  if (const std::string no = refusal(op, frames, decision); !no.empty())
+    return row.empty() ? no : cat(no, "; ", row, " names it, and the next rule decides");
+  if (decision.chosen && !row.empty()) return cat(row, " names it");
+  if (decision.chosen && decision.tuned()) return "a tuned row names it";
   if (decision.chosen) return cat("first accepted kernel of the order, lowest cost ", decision.cost);
-  if (decision.tuned) return "accepted and tuned, but another tuned row stands before it";
+  if (!row.empty()) return cat(row, " names it, but another row stands before it");
+  if (decision.tuned()) return "accepted and tuned, but another tuned row stands before it";
   return cat("accepted with cost ", decision.cost, ", but another stands before it");
 }
 

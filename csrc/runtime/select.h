@@ -10,6 +10,7 @@
 #include "bind.h"
 #include "bundle.h"
 #include "errors.h"
+#include "tuned_user.h"
 
 namespace apb {
 
@@ -24,6 +25,7 @@ struct CandidateRef {
 struct MergedOperator {
   std::vector<const OperatorBlock*> blocks;
   std::vector<CandidateRef> candidates;  // by order, then in the order of the bundles and their recipes
+  std::vector<UserTable> user;           // of the user's tables for this operator and device, first wins
 
   const layout::Recipe& recipe(const CandidateRef& at) const { return blocks[at.block]->recipes()[at.recipe]; }
   const layout::Kernel& kernel(const CandidateRef& at) const { return blocks[at.block]->kernels()[recipe(at).kernel]; }
@@ -37,15 +39,22 @@ struct MergedOperator {
 
 enum class Verdict : std::uint8_t { Accepted, OtherTypes, ConditionFalse, ConditionError, CostError, NotLaunchable };
 
+// Ranks of tuned rows: a user's rows by their order, then those of the bundles, then no row at all.
+inline constexpr std::uint32_t kBundleTuned = 0xfffffffe;
+inline constexpr std::uint32_t kNotTuned = 0xffffffff;
+
 struct Decision {
   CandidateRef at;
-  Verdict verdict;
-  std::uint32_t condition;  // position of the one that failed
-  EvaluateStatus status;
-  std::int64_t cost;
-  bool tuned;
-  bool chosen;
-  std::string problem;  // NotLaunchable
+  Verdict verdict = Verdict::Accepted;
+  std::uint32_t condition = 0;  // position of the one that failed
+  EvaluateStatus status = EvaluateStatus::Ok;
+  std::int64_t cost = 0;
+  std::uint32_t tuned_rank = kNotTuned;  // lower is better
+  const UserRow* user = nullptr;         // the user's row that names it
+  bool chosen = false;
+  std::string problem{};  // NotLaunchable
+
+  bool tuned() const { return tuned_rank != kNotTuned; }
 };
 
 // One launch with its numbers: grid in workgroups, values of the integer arguments in their order.

@@ -89,6 +89,10 @@ static int launch(void* f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, u
                   void* stream, void** params, void** extra) {
   if (params != NULL || (intptr_t)extra[0] != 1 || (intptr_t)extra[2] != 2) return 1;
   if (state.faults[FAULT_LAUNCH] != 0) return state.faults[FAULT_LAUNCH];
+#ifdef STUB_COUNTS_ONLY /* for benchmarks: what a launch costs without the records */
+  (void)f, (void)gx, (void)gy, (void)gz, (void)bx, (void)by, (void)bz, (void)lds, (void)stream;
+  return ++state.launches, 0;
+#endif
   Launch* entry = &state.log[state.launches++ % MAX_LAUNCHES];
   size_t size = *(size_t*)extra[3];
   strcpy(entry->symbol, (const char*)f);
