@@ -88,10 +88,15 @@ def lint() -> None:
 @cli.command()
 def schema() -> None:
     """Write the generated files: manifest schema, C++ layout header, CI matrix and workflow."""
-    from build_tools import layout, matrix
+    from build_tools import layout, matrix, signatures
     from build_tools.manifest import schema as manifest_schema
 
-    for path in (manifest_schema.write(ROOT), layout.write(ROOT), *matrix.write(ROOT)):
+    for path in (
+        manifest_schema.write(ROOT),
+        layout.write(ROOT),
+        signatures.write(ROOT),
+        *matrix.write(ROOT),
+    ):
         click.echo(path.relative_to(ROOT).as_posix())
 
 
@@ -258,6 +263,34 @@ def receipts(lines: tuple[Path, ...], checks: str) -> None:
     path = write(ROOT, lines, checks)
     click.echo(
         f"{path.relative_to(ROOT).as_posix()}: {len(load(ROOT))} code objects were executed and found right"
+    )
+
+
+@cli.command("tune-request")
+@click.argument("logs", nargs=-1, required=True, type=click.Path(path_type=Path))
+@_json
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path),
+    default=ROOT / "build" / "tuning",
+    show_default="build/tuning",
+)
+def tune_request(logs: tuple[Path, ...], as_json: bool, output: Path) -> None:
+    """Turn miss logs of the runtime (AITER_PREBUILT_MISS_LOG) into tables for a person to complete."""
+    from build_tools.tune_request import requests, write
+
+    made = requests(logs)
+    paths = write(output, made)
+    rows = [
+        {"file": path.as_posix(), "rows": request.rows} for path, request in zip(paths, made, strict=True)
+    ]
+    if as_json:
+        _print_json({"tables": rows})
+        return
+    for row in rows:
+        click.echo(f"{row['file']}: {row['rows']} shapes")
+    click.echo(
+        "write kernel and variant of each row, then name the folder in AITER_PREBUILT_TUNED or put the file into manifests/tuned/"
     )
 
 

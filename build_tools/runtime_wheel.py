@@ -27,7 +27,9 @@ from build_tools.run import run
 TAG: Final = f"cp310-abi3-{PLATFORM}"
 EXTENSION: Final = "aiter_prebuilt/_native.abi3.so"
 _SOURCES: Final = ("CMakeLists.txt", "pyproject.toml", "csrc/runtime", "src/aiter_prebuilt")
-_SUFFIXES: Final = frozenset((".py", ".typed", ".cpp", ".h", ".c", ".txt", ".toml", ".cmake"))
+_SUFFIXES: Final = frozenset(
+    (".py", ".pyi", ".json", ".typed", ".cpp", ".h", ".c", ".txt", ".toml", ".cmake")
+)
 _TIMEOUT: Final = 1800.0
 
 

@@ -1,6 +1,7 @@
 """Run the operators of the installed wheels on the GPU that is here and compare them with references in higher precision.
 
     python ci/gpu_check.py [--json FILE]
+    python ci/gpu_check.py --opcheck          what torch promises of them: ci/gpu_torch.py
 
 Needs an installed ``aiter-prebuilt`` with the bundle of the device's target, and torch with the same GPU. Inputs are random
 and fresh on every run (the seed is printed), outputs are poisoned before the call, sizes are odd on purpose, and at the end
@@ -223,7 +224,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--json", type=Path)
     parser.add_argument("--seed", type=int, default=None)
+    parser.add_argument(
+        "--opcheck", action="store_true", help="opcheck, torch.compile and torch.cuda.graph instead"
+    )
     options = parser.parse_args()
+    if options.opcheck:
+        import gpu_torch  # beside this file
+
+        return gpu_torch.main(["--json", str(options.json)] if options.json else [])
     targets = {bundle.target for bundle in locate.installed()}
     devices = [
         facts

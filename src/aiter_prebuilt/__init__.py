@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from aiter_prebuilt.contract.version import VERSION
 
 if TYPE_CHECKING:
-    from aiter_prebuilt.dispatch import preload
+    from aiter_prebuilt.loading import preload
     from aiter_prebuilt.ops.activation import gelu_and_mul, gelu_tanh_and_mul, silu_and_mul, swiglu_and_mul
     from aiter_prebuilt.ops.attention import flash_attn_func
     from aiter_prebuilt.ops.gemm import gemm_a8w8_bpreshuffle, gemm_a16w16
@@ -51,7 +51,7 @@ __all__ = [
 
 #: Where each public function lives; a test compares it with ``__all__``.
 _HOMES = {
-    "dispatch": ("preload",),
+    "loading": ("preload",),
     "ops.activation": ("gelu_and_mul", "gelu_tanh_and_mul", "silu_and_mul", "swiglu_and_mul"),
     "ops.attention": ("flash_attn_func",),
     "ops.gemm": ("gemm_a16w16", "gemm_a8w8_bpreshuffle"),

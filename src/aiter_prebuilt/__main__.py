@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -10,11 +11,11 @@ from importlib import import_module
 from aiter_prebuilt.contract.version import VERSION
 from aiter_prebuilt.errors import AiterPrebuiltError
 
-_VERBS = ("bench", "doctor", "explain", "list", "verify")
+_VERBS = ("bench", "doctor", "explain", "list", "preload", "verify")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one verb. Exit codes: 0 right, 1 something is wrong, 2 no GPU (doctor) or wrong usage."""
+    """Run one verb. Exit codes: 0 right, 1 something is wrong, 2 no GPU (doctor, preload, verify --execute) or wrong usage."""
     parser = argparse.ArgumentParser(
         prog="aiter-prebuilt", description="AITER kernels as ready code objects."
     )
@@ -36,6 +37,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return int(options.execute(options))
     except AiterPrebuiltError as error:
         print(f"error: {type(error).__name__}: {error}", file=sys.stderr)
+        return 1
+    except BrokenPipeError:
+        # The reader (head, a pager) has what it wanted. Python flushes standard output once more at exit: into nothing.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
 
 

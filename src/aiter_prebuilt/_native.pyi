@@ -3,6 +3,11 @@
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias, TypedDict, final
 
+#: One table of tuned rows: its columns with their places, and (origin, compute units, values, kernel, variant, types) a row.
+TunedTable: TypeAlias = tuple[
+    tuple[tuple[str, str], ...], tuple[tuple[str, int, tuple[int, ...], str, str, str], ...]
+]
+
 #: (address, element type, shape, strides in elements or None for dense, (vendor, ordinal))
 RawTensor: TypeAlias = tuple[int, str, Sequence[int], Sequence[int] | None, tuple[str, int]]
 
@@ -39,6 +44,7 @@ class DecisionInfo(TypedDict):
     reason: str
     cost: int | None
     tuned: bool
+    row: str
     workspace: int
     steps: list[StepInfo]
 
@@ -46,6 +52,7 @@ class Stats(TypedDict):
     calls: int
     memo_hits: int
     memo_size: int
+    selections: int
     launches: int
     modules_loaded: int
 
@@ -99,7 +106,13 @@ class Operator:
     """One operator. Call it with tensors (arguments, then returns), then attributes, all by position."""
 
     def __new__(
-        cls, name: str, resolve: Callable[[str, int], tuple[tuple[Bundle, ...], int]], /
+        cls,
+        name: str,
+        resolve: Callable[
+            [str, int],
+            tuple[tuple[Bundle, ...], int] | tuple[tuple[Bundle, ...], int, tuple[TunedTable, ...]],
+        ],
+        /,
     ) -> Operator: ...
     @property
     def name(self) -> str: ...
@@ -107,9 +120,18 @@ class Operator:
         """Bind, choose, launch. Raises what ``aiter_prebuilt.errors`` names; nothing is launched then."""
 
     def explain(
-        self, bundles: tuple[Bundle, ...], cus: int, tensors: Sequence[Any], attributes: Sequence[Any], /
+        self,
+        bundles: tuple[Bundle, ...],
+        cus: int,
+        tensors: Sequence[Any],
+        attributes: Sequence[Any],
+        tuned: tuple[TunedTable, ...] = ...,
+        /,
     ) -> list[DecisionInfo]:
-        """The decisions for these arguments on a device with ``cus`` compute units; nothing is opened or launched."""
+        """The decisions for these arguments on a device with ``cus`` compute units; nothing is opened or launched.
+
+        ``tuned``: the user's tables, the one that wins first. Raises TunedTableError for a column that the operator lacks.
+        """
 
     def preload(
         self,

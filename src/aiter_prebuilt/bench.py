@@ -50,7 +50,7 @@ def bench(name: str, settings: Mapping[str, str], ordinal: int = 0, repeat: int 
         NoDeviceError: no GPU here. NoBundleError, NoOperatorError, ArgumentError, NoKernelError: as in a call.
     """
     facts, path = _device(ordinal)
-    serving = locate.for_target(facts.target, locate.installed(), str(facts))
+    serving = locate.for_target(facts.arch, locate.installed(), str(facts))
     block, _ = find_operator(name, serving)
     described, attributes, call = describe(block, settings)
     memory = DeviceMemory(facts, path)

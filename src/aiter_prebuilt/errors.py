@@ -111,6 +111,10 @@ class UnsupportedError(AiterPrebuiltError, NotImplementedError):
     """An option of the AITER signature that no kernel here covers; never silently ignored."""
 
 
+class TunedTableError(AiterPrebuiltError, ValueError):
+    """A table of tuned rows (``AITER_PREBUILT_TUNED``) cannot be read; ``asked`` names file, line and column."""
+
+
 class NoKernelError(AiterPrebuiltError):
     """Every candidate was refused. ``reasons`` holds one line per candidate."""
 

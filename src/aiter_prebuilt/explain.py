@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from aiter_prebuilt import dispatch, locate
+from aiter_prebuilt import dispatch, locate, tuned
 from aiter_prebuilt.contract import dtype
 from aiter_prebuilt.contract.bundle import FormatError
 from aiter_prebuilt.contract.expression import ExpressionError, evaluate
@@ -26,13 +26,16 @@ _BYTES = 1 << 40
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """``decisions``: one per candidate, as the native side made them; the chosen one has ``chosen`` set."""
+    """``decisions``: one per candidate, as the native side made them; the chosen one has ``chosen`` set. Rows of the user's
+    tables that name what no bundle has come last. ``tables``: the user's tables for this operator and target.
+    """
 
     operator: str
     target: str
     cus: int
     call: dict[str, Any]
     decisions: tuple[Any, ...]
+    tables: tuple[str, ...]
 
 
 def explain(name: str, settings: Mapping[str, str], target: str, cus: int | None = None) -> Explanation:
@@ -41,6 +44,7 @@ def explain(name: str, settings: Mapping[str, str], target: str, cus: int | None
     Raises:
         NoBundleError, NoOperatorError: nothing to decide about.
         ArgumentError: a symbol is missing, unknown or no number; its text lists what the operator needs.
+        TunedTableError: a table of ``AITER_PREBUILT_TUNED`` is not what it should be.
     """
     if cus is not None and not 1 <= cus < 2**31:
         raise ArgumentError(
@@ -51,8 +55,10 @@ def explain(name: str, settings: Mapping[str, str], target: str, cus: int | None
     tensors, attributes, call = describe(block, settings)
     bundles = tuple(locate.open_bundle(bundle) for bundle in serving)
     units = cus or usual
-    decisions = dispatch.operator(name).explain(bundles, units, list(tensors), list(attributes))
-    return Explanation(name, target, units, call, tuple(decisions))
+    mine = dispatch.tuned_tables(name, target, units, bundles)
+    decisions = dispatch.operator(name).explain(bundles, units, list(tensors), list(attributes), mine)
+    tables = [user.path for user in tuned.read(tuned.setting()) if user.operator == name]
+    return Explanation(name, target, units, call, tuple(decisions), tuple(tables))
 
 
 def find_operator(name: str, serving: Sequence[locate.InstalledBundle]) -> tuple[Operator, int]:

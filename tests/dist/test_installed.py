@@ -24,7 +24,8 @@ print(sorted(foreign), aiter_prebuilt.__file__)
 EVERY_MODULE = """
 import importlib, pkgutil, aiter_prebuilt
 for found in pkgutil.walk_packages(aiter_prebuilt.__path__, 'aiter_prebuilt.'):
-    if not found.name.endswith('__main__'):
+    # what torch.compile traces is imported by torch users alone
+    if not found.name.endswith('__main__') and not found.name.startswith('aiter_prebuilt.torch_'):
         importlib.import_module(found.name)
         print(found.name)
 """

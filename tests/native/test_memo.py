@@ -181,3 +181,74 @@ def test_too_large_for_a_key_still_works(serve, stub, blob):
         op(*args)
         assert stub.kernargs() == struct.pack("<40Q", *[X + 64 * i for i in range(40)])
     assert op.stats() == {**op.stats(), "memo_hits": 0, "memo_size": 0, "launches": 2}
+
+
+def test_a_stream_of_new_shapes_costs_the_slow_path_once_each_and_nothing_more(serve, stub, blob):
+    """Counts, not times: each call is judged once, launched once, and the memo stays where it is."""
+    op = serve(spec(blob()))
+    count = 8000
+    for n in range(1, count + 1):
+        op(GpuTensor(X, "f32", (n, 8)), None)
+        assert op.stats()["memo_size"] <= 1024
+    stats = op.stats()
+    assert stats["memo_hits"] == 0 and stats["memo_size"] == 1024
+    assert stats["selections"] == stats["calls"] == stats["launches"] == stub.launches() == count
+    assert stub.loads() == 1
+
+
+def memo_set(words: list[int]) -> int:
+    """The set that memo.cpp puts a key into."""
+
+    def fold(a: int, b: int) -> int:
+        return (a * b & (1 << 64) - 1) ^ (a * b >> 64)
+
+    value = 0x9E3779B97F4A7C15 ^ len(words)
+    for i in range(0, len(words) - 1, 2):
+        value = fold(words[i] ^ 0xBF58476D1CE4E5B9, words[i + 1] ^ value)
+    if len(words) % 2:
+        value = fold(words[-1] ^ 0x94D049BB133111EB, value ^ 0xD6E8FEB86659FD93)
+    return fold(value ^ 0xA0761D6478BD642F, 0xE7037ED1A0B428DB) % 128
+
+
+def test_shapes_chosen_to_share_one_set_evict_each_other_only(serve, stub, blob):
+    """Whoever knows the hash can fill one set of eight; no chain grows behind it, and other calls keep their entries."""
+    op = serve(Op("one", [T("x", "u8", ["N"])], recipes=[R(steps=[S("k", ["i64 N"])], blob=blob())]))
+    head = 1 | 8 << 8 | 1 << 16 | 1 << 32 | 4 << 40 | ROCM << 48  # type, rank, alignment of 16 bytes, device
+    sets = {n: memo_set([head, n, 1]) for n in range(1, 30_000)}
+    crowd = [n for n, found in sets.items() if found == 5][:120]
+    others = [next(n for n, found in sets.items() if found == wanted) for wanted in range(6, 100)]
+    for n in others + crowd:
+        op(GpuTensor(X, "u8", (n,)))
+    assert op.stats()["memo_size"] == len(others) + 8 and op.stats()["memo_hits"] == 0
+    for n in others + crowd[-8:]:
+        op(GpuTensor(X, "u8", (n,)))
+        assert stub.kernargs() == struct.pack("<q", n)
+    assert op.stats()["memo_hits"] == len(others) + 8 and op.stats()["selections"] == len(others) + len(crowd)
+
+
+def test_a_predicted_call_that_was_evicted_or_does_not_come(serve, stub, blob):
+    """The memo guesses the next call from the last one's; a wrong guess must show in nothing."""
+    op = serve(spec(blob()))
+    a, b, c = (GpuTensor(X, "f32", (rows, 8)) for rows in (3, 4, 5))
+    for x in (a, b, c, a, b, c, a, c, b, a, a, c, c, b, b):
+        op(x, None)
+        assert stub.launch().grid[0] == x._shape[0]
+    assert op.stats()["selections"] == 3
+    for rows in range(100, 5000):  # what followed `a` is gone from its slot
+        op(GpuTensor(X, "f32", (rows, 8)), None)
+    for x in (a, b, a, c, a, b):
+        op(x, None)
+        assert stub.launch().grid[0] == x._shape[0]
+
+
+def test_a_launch_that_fails_on_a_hit_says_so_and_the_next_one_works(serve, stub, blob):
+    op = serve(spec(blob()))
+    x = GpuTensor(X, "f32", (3, 8))
+    op(x, None)
+    stub.fault("launch", 719)
+    with pytest.raises(errors.LaunchError) as caught:
+        op(x, None)
+    assert "719" in caught.value.found and "a grid of 3 x 1 x 1" in caught.value.found
+    stub.fault("launch", 0)
+    op(x, None)
+    assert op.stats()["memo_hits"] == 2 and op.stats()["launches"] == stub.launches() == 2

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -19,6 +22,9 @@ from reference import (
     topk,
 )
 
+import aiter_prebuilt
+
+ROOT = Path(__file__).resolve().parents[2]
 BF16, F16, F32 = torch.bfloat16, torch.float16, torch.float32
 FP8 = torch.float8_e4m3fn
 
@@ -100,6 +106,34 @@ KERNELS: dict[str, Callable[..., Any]] = {
     "softmax": softmax.softmax,
     "topk_softmax": _topk,
 }
+
+#: The public functions that have an operator.
+FUNCTIONS = sorted(set(aiter_prebuilt.__all__) - {"__version__", "preload", "shuffle_weight"})
+
+
+def registered() -> Iterator[Any]:
+    """``aiter_prebuilt.torch_library`` with these kernels for CPU tensors, until the generator goes on."""
+    from aiter_prebuilt import torch_library
+
+    kernels = torch.library.Library("aiter_prebuilt", "IMPL")
+    for name, kernel in KERNELS.items():
+        kernels.impl(name, kernel, "CPU")
+    yield torch_library
+    kernels._destroy()
+
+
+def python(code: str) -> str:
+    """What a fresh interpreter with the package, and no home, prints."""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"PYTHONPATH": str(ROOT / "src"), "HOME": "/nonexistent"},
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
 
 #: opcheck compares by allclose, which torch has not for these; :func:`check_written` does for them what ``test_schema`` does.
 _UNCOMPARABLE = (torch.float8_e4m3fn, torch.float8_e4m3fnuz)

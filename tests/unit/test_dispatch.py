@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from support.bundles import small_operator
 
-from aiter_prebuilt import dispatch, locate
-from aiter_prebuilt.errors import NoBundleError
+from aiter_prebuilt import device, dispatch, explain, loading, locate, tuned
+from aiter_prebuilt.errors import ArgumentKindError, NoBundleError
 
 FREE = locate.InstalledBundle("/made/up/gfx942-ck-free.apb", "gfx942", "ck-free")
 
@@ -39,3 +40,82 @@ def test_a_bundle_installed_after_a_failure_is_found(monkeypatch: pytest.MonkeyP
         dispatch.bundles_of("gfx942", "device 0")
     have.append(FREE)
     assert dispatch.bundles_of("gfx942", "device 0") == (FREE.path,)
+
+
+class Operator:
+    """Stands for a native operator; keeps what it is asked to load."""
+
+    def __init__(self, name: str, asked: list[tuple[object, ...]]) -> None:
+        self.name, self.asked = name, asked
+
+    def preload(self, vendor: str, ordinal: int, tensors: object = None, attributes: object = None) -> None:
+        self.asked.append((self.name, vendor, ordinal, tensors, attributes))
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[object, ...]]:
+    """What operators are asked to load; the device is a made-up one with the operator ``once``."""
+    found: list[tuple[object, ...]] = []
+    facts = device.DeviceFacts("amd", 3, "made up", "gfx942", "gfx942", frozenset(), 304, 1, 1)
+    monkeypatch.setattr(dispatch, "operator", lambda name: Operator(name, found))
+    monkeypatch.setattr(loading, "operators", lambda vendor, ordinal: ("one", "two"))
+    monkeypatch.setattr(device, "facts", lambda vendor, ordinal: facts)
+    monkeypatch.setattr(locate, "installed", lambda: (FREE,))
+    monkeypatch.setattr(explain, "find_operator", lambda name, serving: (small_operator(name), 304))
+    return found
+
+
+def test_preload_of_names(asked: list[tuple[object, ...]]) -> None:
+    assert loading.preload("a", ops=("b", "c"), vendor="amd", ordinal=3) == 3
+    assert loading.preload(ops="d", vendor="nvidia") == 1
+    assert loading.preload(vendor="amd") == 2
+    assert [line[:3] for line in asked] == [
+        ("a", "amd", 3), ("b", "amd", 3), ("c", "amd", 3), ("d", "nvidia", 0), ("one", "amd", 0), ("two", "amd", 0),
+    ]  # fmt: skip
+    assert all(line[3:] == (None, None) for line in asked)
+
+
+def test_preload_of_shapes(asked: list[tuple[object, ...]]) -> None:
+    shapes = [{"M": 3, "N": 5, "out.align": 4}, {"M": "7", "N": 1}]
+    assert loading.preload("a", "b", shapes=shapes, vendor="amd", ordinal=3) == 4
+    assert [line[0] for line in asked] == ["a", "a", "b", "b"]
+    out, x = asked[0][3]  # type: ignore[misc]
+    assert out[1:] == x[1:] == ("f32", (3, 5), (5, 1), ("amd", 3)), (
+        "the described tensors are on the device that is asked"
+    )
+    assert out[0] % 8 == 4 and x[0] % 256 == 0
+    asked.clear()
+    call = (object(), object(), 0.5)
+    assert loading.preload(shapes={"a": [call], "b": [{"M": 1, "N": 1}]}, vendor="amd", ordinal=3) == 2
+    assert asked[0] == ("a", "amd", 3, list(call), None), "the arguments of a call are passed on as they are"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"shapes": [{"M": 1}]}, "no operator is named"),
+        ({"ops": "a", "shapes": "M=1"}, "shapes is a text"),
+        ({"ops": "a", "shapes": [7]}, "neither a dict of symbols nor a tuple of arguments"),
+        ({"ops": "a", "shapes": {"b": [{"M": 1}]}}, "an operator that it lacks"),
+        ({"shapes": {"M": 1}}, "'M' is no operator with its list of calls"),
+    ],
+)
+def test_preload_says_how_shapes_are_written(
+    asked: list[tuple[object, ...]], arguments: dict[str, object], words: str
+) -> None:
+    with pytest.raises(ArgumentKindError, match=words) as caught:
+        loading.preload(vendor="amd", **arguments)  # type: ignore[arg-type]
+    assert caught.value.fix.startswith("write ") and not asked
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(None, "none"), (True, "true"), (False, "false"), (17, "17"), ("f16", "f16")]
+)
+def test_words_of_a_described_call(value: object, text: str) -> None:
+    assert loading.word(value) == text
+
+
+def test_tables_are_only_looked_for_when_they_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(tuned.VARIABLE, raising=False)
+    monkeypatch.setattr(tuned, "native_tables", lambda *_: pytest.fail("nobody named a table"))
+    assert dispatch.tuned_tables("a", "gfx942", 304, ()) == ()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -65,6 +66,52 @@ def test_docstring_says_shapes_errors_and_source(name: str) -> None:
     text = ast.get_docstring(_functions()[name]) or ""
     for word in ("Args:", "Raises:", "Source:"):
         assert word in text or "Arguments and errors as" in text or text.startswith("As :func:"), (name, word)
+
+
+@pytest.mark.parametrize("name", sorted(set(aiter_prebuilt.__all__) - {"__version__"}))
+def test_every_public_function_is_typed_and_documented(name: str) -> None:
+    """What ``aiter_prebuilt.__all__`` promises is there, has a type at every parameter, and a docstring that says what, with
+    which arguments, and which errors; the package ships its types.
+    """
+    function = getattr(aiter_prebuilt, name)
+    signature = inspect.signature(function)
+    assert signature.return_annotation is not inspect.Signature.empty
+    for parameter in signature.parameters.values():
+        assert parameter.annotation is not inspect.Parameter.empty, parameter
+    text = inspect.getdoc(function) or ""
+    assert len(text.splitlines()[0]) > 20
+    referring = re.search(r"As :func:`(\w+)`|Arguments and errors as :func:`(\w+)`", text)
+    if referring:
+        other = inspect.getdoc(getattr(aiter_prebuilt, referring[1] or referring[2])) or ""
+        text += other
+    assert "Raises:" in text and "Error" in text
+    documented = [parameter for parameter in signature.parameters if re.search(rf"\b{parameter}\b", text)]
+    starred = [
+        parameter
+        for parameter in signature.parameters
+        if re.search(rf"{parameter.rsplit('_', 1)[0]}_\*", text)
+    ]
+    assert set(signature.parameters) <= {*documented, *starred}, set(signature.parameters) - {
+        *documented,
+        *starred,
+    }
+    assert (ROOT / "src/aiter_prebuilt/py.typed").is_file()
+
+
+def test_the_stub_names_what_the_extension_has() -> None:
+    """``_native.pyi`` and the extension: the same functions, classes and methods, each with a docstring."""
+    native = pytest.importorskip("aiter_prebuilt._native")
+    tree = ast.parse((ROOT / "src/aiter_prebuilt/_native.pyi").read_text())
+    functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+    classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef) and not node.bases}
+    public = {name for name in vars(native) if not name.startswith("_")}
+    assert public == functions | set(classes)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef) and node.name in functions:
+            assert ast.get_docstring(node), node.name
+    for name, node in classes.items():
+        stub = {item.name for item in node.body if isinstance(item, ast.FunctionDef) and item.name[0] != "_"}
+        assert stub == {item for item in vars(getattr(native, name)) if item[0] != "_"}
 
 
 def test_unknown_name() -> None:

@@ -7,16 +7,18 @@ import os
 import platform
 import sys
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
-from aiter_prebuilt import device, locate, native
+from aiter_prebuilt import device, locate, native, tuned
 from aiter_prebuilt.commands.output import print_json
 from aiter_prebuilt.contract.version import BUNDLE_FORMAT, NATIVE_ABI, RECIPE, VERSION
 from aiter_prebuilt.errors import AiterPrebuiltError
 
 HELP = "devices, drivers, bundles and versions: what would be used, and why"
 _LIBRARY = {"amd": "AITER_PREBUILT_HIP", "nvidia": "AITER_PREBUILT_CUDA"}
-_VARIABLES = (locate.VARIABLE, *_LIBRARY.values())
+_MISS_LOG = "AITER_PREBUILT_MISS_LOG"
+_VARIABLES = (locate.VARIABLE, *_LIBRARY.values(), tuned.VARIABLE, "AITER_PREBUILT_TRACE", _MISS_LOG)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -47,6 +49,42 @@ def examine() -> dict[str, Any]:
         drivers = [device.probe(vendor) for vendor in device.VENDORS]
     except AiterPrebuiltError as error:
         problems.append(str(error))
+    devices = _devices(drivers, bundles, problems)
+    for row in bundles:
+        users = [
+            f"{facts['vendor']}:{facts['ordinal']}" for facts in devices if row["file"] in facts["bundles"]
+        ]
+        row["used_by"] = users
+        row["why"] = _why_bundle(row, users)
+    tables = _tables(problems, bundles)
+    _check_miss_log(problems)
+    return {
+        "runtime": VERSION,
+        "contract": {"bundle_format": BUNDLE_FORMAT, "recipe": RECIPE, "native_abi": NATIVE_ABI},
+        "python": platform.python_version(),
+        "torch": _torch(),
+        "environment": {name: os.environ[name] for name in _VARIABLES if name in os.environ},
+        "drivers": [
+            {
+                "vendor": driver.vendor,
+                "path": driver.path,
+                "version": driver.version,
+                "why": _why_driver(driver),
+                "error": driver.error,
+            }
+            for driver in drivers
+        ],
+        "devices": devices,
+        "bundles": bundles,
+        "tuned_tables": tables,
+        "problems": problems,
+        "exit_code": 1 if problems else (0 if devices else 2),
+    }
+
+
+def _devices(
+    drivers: list[device.DriverFacts], bundles: list[dict[str, Any]], problems: list[str]
+) -> list[dict[str, Any]]:
     devices = []
     for driver in drivers:
         problems += driver.problems
@@ -62,23 +100,62 @@ def examine() -> dict[str, Any]:
                 extra = locate.extra_of(facts.target)
                 lacking = "what CK adds, but not its ck-free bundle" if serving else "no bundle"
                 problems.append(f"{facts} has {lacking}: pip install 'aiter-prebuilt[{extra}]'")
-            devices.append({**asdict(facts), "features": sorted(facts.features), "bundles": serving})
-    code = 1 if problems else (0 if devices else 2)
-    return {
-        "runtime": VERSION,
-        "contract": {"bundle_format": BUNDLE_FORMAT, "recipe": RECIPE, "native_abi": NATIVE_ABI},
-        "python": platform.python_version(),
-        "torch": _torch(),
-        "environment": {name: os.environ[name] for name in _VARIABLES if name in os.environ},
-        "drivers": [
-            {"vendor": driver.vendor, "path": driver.path, "version": driver.version, "error": driver.error}
-            for driver in drivers
-        ],
-        "devices": devices,
-        "bundles": bundles,
-        "problems": problems,
-        "exit_code": code,
-    }
+            why = f"its target is {facts.target}" + (
+                "" if complete else ", and no complete bundle is for that"
+            )
+            devices.append(
+                {
+                    **asdict(facts),
+                    "features": sorted(facts.features),
+                    "bundles": serving if complete else [],
+                    "why": why,
+                }
+            )
+    return devices
+
+
+def _why_driver(driver: device.DriverFacts) -> str:
+    if driver.error:
+        return ""
+    named = os.environ.get(_LIBRARY[driver.vendor], "")
+    if named and Path(named).resolve() == Path(driver.path).resolve():
+        return f"{_LIBRARY[driver.vendor]} names it"
+    return "it is the first that the system's loader finds"
+
+
+def _why_bundle(row: dict[str, Any], users: list[str]) -> str:
+    if not row["ok"]:
+        return "not used: it cannot be read"
+    if users:
+        return f"used by {', '.join(users)}"
+    return f"not used: no device here is a {row['target']} with a complete bundle"
+
+
+def _tables(problems: list[str], bundles: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The user's tuned tables: rows in all, and those for a target that is installed."""
+    try:
+        read = tuned.read(tuned.setting())
+    except AiterPrebuiltError as error:
+        problems.append(str(error))
+        return []
+    targets = {row["target"] for row in bundles}
+    return [
+        {
+            "file": user.path,
+            "operator": user.operator,
+            "rows": len(user.table.rows),
+            "rows_for_installed_targets": sum(row.target in targets for row in user.table.rows),
+        }
+        for user in read
+    ]
+
+
+def _check_miss_log(problems: list[str]) -> None:
+    name = os.environ.get(_MISS_LOG, "")
+    path = Path(name)
+    place = path if path.exists() else path.absolute().parent
+    if name and (path.is_dir() or not os.access(place, os.W_OK)):
+        problems.append(f"{_MISS_LOG}={name} cannot be written: name another file, or unset the variable")
 
 
 def _bundles(problems: list[str]) -> list[dict[str, Any]]:
@@ -129,13 +206,13 @@ def _print(report: dict[str, Any]) -> None:
     for name, value in report["environment"].items():
         print(f"{name}={value}")
     for driver in report["drivers"]:
-        state = driver["error"] or f"{driver['path']}, version {driver['version']}"
+        state = driver["error"] or f"{driver['path']}, version {driver['version']}: {driver['why']}"
         print(f"driver {driver['vendor']}: {state}")
     for facts in report["devices"]:
         serving = ", ".join(facts["bundles"]) or "no bundle"
         print(
             f"device {facts['vendor']}:{facts['ordinal']}: {facts['name']}, {facts['arch']}, "
-            f"{facts['compute_units']} CUs: {serving}"
+            f"{facts['compute_units']} CUs: {serving}: {facts['why']}"
         )
     if not report["devices"]:
         print("no GPU here: bundles can be listed, explained and verified, nothing can be executed")
@@ -145,6 +222,10 @@ def _print(report: dict[str, Any]) -> None:
             if bundle["ok"]
             else bundle["problem"]
         )
-        print(f"bundle {bundle['target']} ({bundle['profile']}): {state}")
+        print(f"bundle {bundle['target']} ({bundle['profile']}): {state}: {bundle['why']}")
+    for table in report["tuned_tables"]:
+        print(
+            f"tuned table {table['file']}: {table['rows']} rows for {table['operator']}, used before those of the bundles"
+        )
     for problem in report["problems"]:
         print(f"problem: {problem}")

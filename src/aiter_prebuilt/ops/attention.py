@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from aiter_prebuilt.dispatch import operator
-from aiter_prebuilt.ops._common import NOT_A_TENSOR, no_output, refuse, torch_dtype, torch_module
+from aiter_prebuilt.ops._common import NOT_A_TENSOR, like, no_output, refuse, torch_dtype, torch_module
+from aiter_prebuilt.ops._traced import traced
 
 if TYPE_CHECKING:
     import torch
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 _flash_attn_func = operator("flash_attn_func")
 
 
+@traced
 def flash_attn_func(
     q: torch.Tensor,
     k: torch.Tensor,
@@ -68,7 +70,7 @@ def flash_attn_func(
     try:
         differentiated = q.requires_grad or k.requires_grad or v.requires_grad
         scale = q.shape[-1] ** -0.5 if softmax_scale is None else softmax_scale
-        out = q.new_empty(q.shape)
+        out = like(q)
         lse_shape = (q.shape[0], q.shape[2], q.shape[1])
         lse = q.new_empty(lse_shape, dtype=torch_dtype("float32")) if return_lse else None
     except (*NOT_A_TENSOR, KeyError) as error:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from aiter_prebuilt.dispatch import operator
 from aiter_prebuilt.ops._common import NOT_A_TENSOR, no_output, refuse, torch_dtype
+from aiter_prebuilt.ops._traced import traced
 
 if TYPE_CHECKING:
     import torch
@@ -14,6 +15,7 @@ _gemm_a16w16 = operator("gemm_a16w16")
 _gemm_a8w8_bpreshuffle = operator("gemm_a8w8_bpreshuffle")
 
 
+@traced
 def gemm_a16w16(
     A: torch.Tensor,
     B: torch.Tensor,
@@ -50,6 +52,7 @@ def gemm_a16w16(
     return out
 
 
+@traced
 def gemm_a8w8_bpreshuffle(
     XQ: torch.Tensor,
     WQ: torch.Tensor,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aiter_prebuilt.dispatch import operator
+from aiter_prebuilt.ops._traced import traced
 
 if TYPE_CHECKING:
     import torch
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
 _reshape_and_cache = operator("reshape_and_cache")
 
 
+@traced
 def reshape_and_cache(
     key: torch.Tensor,
     value: torch.Tensor,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aiter_prebuilt.dispatch import operator
-from aiter_prebuilt.ops._common import NOT_A_TENSOR, no_output, refuse
+from aiter_prebuilt.ops._common import NOT_A_TENSOR, like, no_output, refuse
+from aiter_prebuilt.ops._traced import traced
 
 if TYPE_CHECKING:
     import torch
@@ -15,6 +16,7 @@ _rmsnorm2d_fwd = operator("rmsnorm2d_fwd")
 _rmsnorm2d_fwd_with_add = operator("rmsnorm2d_fwd_with_add")
 
 
+@traced
 def rms_norm(
     input: torch.Tensor, weight: torch.Tensor, epsilon: float, use_model_sensitive_rmsnorm: int = 0
 ) -> torch.Tensor:
@@ -35,13 +37,14 @@ def rms_norm(
     if use_model_sensitive_rmsnorm:
         raise refuse("rms_norm", "use_model_sensitive_rmsnorm", use_model_sensitive_rmsnorm, "0")
     try:
-        out = input.new_empty(input.shape)
+        out = like(input)
     except NOT_A_TENSOR as error:
         raise no_output("rms_norm", error) from error
     _rms_norm(input, weight, out, epsilon)
     return out
 
 
+@traced
 def rmsnorm2d_fwd(
     input: torch.Tensor, weight: torch.Tensor, epsilon: float, use_model_sensitive_rmsnorm: int = 0
 ) -> torch.Tensor:
@@ -49,13 +52,14 @@ def rmsnorm2d_fwd(
     if use_model_sensitive_rmsnorm:
         raise refuse("rmsnorm2d_fwd", "use_model_sensitive_rmsnorm", use_model_sensitive_rmsnorm, "0")
     try:
-        out = input.new_empty(input.shape)
+        out = like(input)
     except NOT_A_TENSOR as error:
         raise no_output("rmsnorm2d_fwd", error) from error
     _rmsnorm2d_fwd(input, weight, out, epsilon)
     return out
 
 
+@traced
 def rmsnorm2d_fwd_with_add(
     out: torch.Tensor,
     input: torch.Tensor,
@@ -71,7 +75,7 @@ def rmsnorm2d_fwd_with_add(
     Args:
         out, input, residual_in, residual_out: [..., N] bf16 or fp16, one type; rows may be strided; the first and
             the last of them are written.
-        weight: [N] of the same type. gemma_norm: multiply by ``weight + 1``.
+        weight: [N] of the same type. epsilon: added to the mean square. gemma_norm: multiply by ``weight + 1``.
         use_model_sensitive_rmsnorm: only 0 is covered.
 
     Raises:

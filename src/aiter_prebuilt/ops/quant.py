@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aiter_prebuilt.dispatch import operator
+from aiter_prebuilt.ops._traced import traced
 
 if TYPE_CHECKING:
     import torch
@@ -13,6 +14,7 @@ _dynamic_per_token_scaled_quant = operator("dynamic_per_token_scaled_quant")
 _smoothquant_fwd = operator("smoothquant_fwd")
 
 
+@traced
 def dynamic_per_token_scaled_quant(
     out: torch.Tensor,
     input: torch.Tensor,
@@ -39,6 +41,7 @@ def dynamic_per_token_scaled_quant(
     _dynamic_per_token_scaled_quant(out, input, scales, scale_ub, num_rows, shuffle_scale, num_rows_factor)
 
 
+@traced
 def smoothquant_fwd(
     out: torch.Tensor, input: torch.Tensor, x_scale: torch.Tensor, y_scale: torch.Tensor
 ) -> None:

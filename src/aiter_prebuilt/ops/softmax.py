@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aiter_prebuilt.dispatch import operator
-from aiter_prebuilt.ops._common import NOT_A_TENSOR, no_output
+from aiter_prebuilt.ops._common import NOT_A_TENSOR, like, no_output
+from aiter_prebuilt.ops._traced import traced
 
 if TYPE_CHECKING:
     import torch
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 _softmax = operator("softmax")
 
 
+@traced
 def softmax(x: torch.Tensor) -> torch.Tensor:
     """``exp(x - max) / sum(exp(x - max))`` over the last dim, computed in fp32.
 
@@ -28,7 +30,7 @@ def softmax(x: torch.Tensor) -> torch.Tensor:
     Source: AITER's Triton ``softmax``.
     """
     try:
-        out = x.new_empty(x.shape)
+        out = like(x)
     except NOT_A_TENSOR as error:
         raise no_output("softmax", error) from error
     _softmax(x, out)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from aiter_prebuilt.dispatch import operator
 from aiter_prebuilt.ops._common import refuse
+from aiter_prebuilt.ops._traced import traced
 
 if TYPE_CHECKING:
     import torch
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 _topk_softmax = operator("topk_softmax")
 
 
+@traced
 def topk_softmax(
     topk_weights: torch.Tensor,
     topk_indices: torch.Tensor,

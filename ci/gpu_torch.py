@@ -1,0 +1,200 @@
+"""What torch promises of the operators, on a machine with a GPU: opcheck, torch.compile, torch.cuda.graph.
+
+    python ci/gpu_torch.py [--inductor] [--json FILE]        (also: python ci/gpu_check.py --opcheck)
+
+The installed package and the bundle of the GPU's target are what is run; operators that the bundle has not are named and left
+out. Exit code 0: everything held; 1: something did not; 2: no GPU with a bundle, nothing was executed. ``--inductor`` also
+compiles with torch's own code generator, which needs its compiler (on NVIDIA: Triton); without it nothing here compiles anything.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "tests"))
+
+from support import torch_kernels
+
+import aiter_prebuilt
+from aiter_prebuilt import device, dispatch, errors, locate
+
+BF16 = torch.bfloat16
+#: What two paths that round each step once may differ by, relative to values of order 1.
+STEPS = 2.0**-6
+
+
+def inputs(rows: int, width: int = 256) -> list[torch.Tensor]:
+    """Arguments of :func:`block`."""
+    shapes = ((rows, width), (rows, width), (4 * width, width), (width, 2 * width), (width,))
+    return [(torch.randn(*shape, device="cuda") / 8).to(BF16) for shape in shapes]
+
+
+def block(x: Any, residual: Any, up: Any, down: Any, weight: Any) -> Any:
+    """Norm, product, gate, product, add and norm; the gate by torch where the bundle has no silu_and_mul."""
+    both = aiter_prebuilt.gemm_a16w16(aiter_prebuilt.rms_norm(x, weight, 1e-6), up)
+    if STATE["gate"]:
+        gated = both.new_empty((both.shape[0], both.shape[1] // 2))
+        aiter_prebuilt.silu_and_mul(gated, both)
+    else:
+        first, second = both.chunk(2, dim=-1)
+        gated = torch.nn.functional.silu(first) * second
+    added = aiter_prebuilt.gemm_a16w16(gated, down)
+    out, residual_out = torch.empty_like(x), torch.empty_like(x)
+    aiter_prebuilt.rmsnorm2d_fwd_with_add(out, added, residual, residual_out, weight, 1e-6)
+    return out
+
+
+#: Whether the bundle has the gate; set by :func:`main`.
+STATE = {"gate": False}
+
+
+def opcheck(names: set[str], fp8: torch.dtype) -> dict[str, Callable[[], object]]:
+    """One check per call of :func:`support.torch_kernels.samples` whose operator the bundle has."""
+    import aiter_prebuilt.torch_library  # noqa: F401  # registers
+
+    def check(name: str, args: tuple[Any, ...]) -> None:
+        operator = getattr(torch.ops.aiter_prebuilt, name).default
+        try:
+            operator(*args)
+        except errors.NoKernelError as error:  # a shape that only other targets cover
+            print(f"  {name}: no kernel here: {str(error).splitlines()[0][:150]}")
+            return
+        torch.library.opcheck(operator, args, test_utils=torch_kernels.checks(args))
+        torch_kernels.check_written(operator, args)
+
+    found: dict[str, Callable[[], object]] = {}
+    for name, label, args in torch_kernels.samples("cuda", fp8):
+        if name in names:
+            found[f"opcheck {name} {label}"] = lambda name=name, args=args: check(name, args)  # type: ignore[misc]
+    return found
+
+
+def compiled(backend: str) -> None:
+    """No graph break, and the eager calls' values, for two numbers of rows."""
+    torch.compiler.reset()
+    run = torch.compile(block, fullgraph=True, backend=backend)
+    for rows in (16, 40):
+        values = inputs(rows)
+        assert torch.allclose(run(*values).float(), block(*values).float(), rtol=STEPS, atol=STEPS), rows
+
+
+def captured() -> None:
+    """torch.cuda.graph after preload: replays give the values of an eager call on new inputs, and load nothing."""
+    aiter_prebuilt.preload()
+    values = inputs(17)
+    block(*values)  # torch's own kernels and allocator are warm
+    torch.cuda.synchronize()
+    loaded = dispatch.operator("rms_norm").stats()["modules_loaded"]
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        out = block(*values)
+    for _ in range(3):
+        for old, new in zip(values, inputs(17), strict=True):
+            old.copy_(new)
+        graph.replay()
+        torch.cuda.synchronize()
+        assert torch.equal(out, block(*values))
+    assert dispatch.operator("rms_norm").stats()["modules_loaded"] == loaded
+
+
+def capture_unloaded() -> None:
+    """Nothing loaded: CaptureError names the call to make, the capture goes on, and what it has captured replays.
+
+    Runs first: modules stay loaded for the life of the process.
+    """
+    x, weight = torch.randn(7, 512, device="cuda").to(BF16), torch.ones(512, device="cuda", dtype=BF16)
+    doubled = torch.empty_like(x)
+    torch.mul(x, 2, out=doubled)
+    graph = torch.cuda.CUDAGraph()
+    refused = ""
+    with torch.cuda.graph(graph):
+        torch.mul(x, 2, out=doubled)
+        try:
+            aiter_prebuilt.rms_norm(x, weight, 1e-6)
+        except errors.CaptureError as error:
+            refused = str(error)
+    assert "preload" in refused, refused or "the capture loaded a module"
+    doubled.zero_()
+    graph.replay()
+    torch.cuda.synchronize()
+    assert torch.equal(doubled, x * 2)
+
+
+def without_memory() -> None:
+    """Tensors of this device without memory: refused, and nothing is launched."""
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    real = torch.zeros(4, 512, device="cuda", dtype=BF16)
+    with FakeTensorMode():
+        fake = torch.empty(4, 512, device="cuda", dtype=BF16)
+    weight = torch.ones(512, device="cuda", dtype=BF16)
+    before = dispatch.operator("rmsnorm2d_fwd_with_add").stats()["launches"]
+    for tensor, kind in (
+        (fake, errors.ArgumentDeviceError),
+        (real.to("meta"), errors.ArgumentDeviceError),
+        (real.cpu(), errors.ArgumentDeviceError),
+        (real.to(torch.complex64).conj(), errors.ArgumentDTypeError),
+        (real[:, ::2], errors.ArgumentShapeError),
+        (real.t(), errors.ArgumentShapeError),
+        (torch.zeros(4, 1024, device="cuda", dtype=BF16)[:, ::2], errors.ArgumentStrideError),
+    ):
+        try:
+            aiter_prebuilt.rmsnorm2d_fwd_with_add(tensor, real, real, real.clone(), weight, 1e-6)
+        except kind:
+            continue
+        raise AssertionError(f"{tuple(tensor.shape)} {tensor.device} was accepted")
+    assert dispatch.operator("rmsnorm2d_fwd_with_add").stats()["launches"] == before
+
+
+def main(words: list[str] | None = None) -> int:
+    """Run everything; one line per check that does not hold."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--inductor", action="store_true")
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args(words)
+    targets = {bundle.target for bundle in locate.installed()}
+    facts = [f for vendor in device.VENDORS for f in device.probe(vendor).devices if f.target in targets]
+    if not facts or not torch.cuda.is_available():
+        print("no GPU with an installed bundle here: nothing was executed")
+        return 2
+    names = {name for bundle in dispatch.bundles_of(facts[0].target, str(facts[0])) for name in bundle.names}
+    STATE["gate"] = "silu_and_mul" in names
+    fp8 = torch.float8_e4m3fnuz if facts[0].target == "gfx942" else torch.float8_e4m3fn
+    torch.manual_seed(5)
+    with torch.no_grad():
+        checks: dict[str, Callable[[], object]] = {
+            "capture without preload": capture_unloaded,
+            "capture and replay": captured,
+            "tensors without memory": without_memory,
+            **{f"compile {name}": lambda name=name: compiled(name) for name in ("eager", "aot_eager")},  # type: ignore[misc]
+            **opcheck(names, fp8),
+        }
+        if options.inductor:
+            checks["compile inductor"] = lambda: compiled("inductor")
+        failed = {}
+        for label, check in checks.items():
+            try:
+                check()
+            except Exception:  # noqa: BLE001  # a line of the report, and the next check
+                failed[label] = traceback.format_exc()
+                print(f"{label}: {failed[label].splitlines()[-1][:300]}")
+    print(f"{facts[0]}, torch {torch.__version__}: {len(checks) - len(failed)} of {len(checks)} held")
+    print(f"not in this bundle: {', '.join(sorted(set(torch_kernels.KERNELS) - names)) or 'nothing'}")
+    if options.json:
+        options.json.write_text(
+            json.dumps({"version": 1, "checks": list(checks), "failed": failed}, indent=1)
+        )
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

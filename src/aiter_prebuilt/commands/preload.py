@@ -1,0 +1,94 @@
+"""``aiter-prebuilt preload``: load every kernel on the devices here, and say how long it took and what failed."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+
+from aiter_prebuilt import device, dispatch, loading, locate
+from aiter_prebuilt.commands.output import print_json, print_table
+from aiter_prebuilt.errors import AiterPrebuiltError
+
+HELP = "load every kernel on the devices here: how long it takes, and what a driver refuses"
+NO_DEVICE = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """One operator on one device. ``code_objects``: new ones; those that an earlier operator has too are counted there."""
+
+    operator: str
+    device: str
+    target: str
+    code_objects: int
+    seconds: float
+    problem: str
+
+    @property
+    def ok(self) -> bool:
+        """True when everything was loaded."""
+        return not self.problem
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Arguments of the verb."""
+    parser.add_argument("--target", help="only devices of this target")
+    parser.add_argument("--operator", help="only this operator")
+
+
+def execute(options: argparse.Namespace) -> int:
+    """Print what was loaded; 0 when all was, 1 when something was refused, 2 when no device here is served by a bundle."""
+    rows = list(load_all(options.target, options.operator))
+    code = NO_DEVICE if not rows else 0 if all(row.ok for row in rows) else 1
+    if options.json:
+        print_json("preload", {"ok": code == 0, "loaded": [{**asdict(row), "ok": row.ok} for row in rows]})
+        return code
+    if not rows:
+        print(
+            "no device here that an installed bundle serves: nothing was loaded; see: aiter-prebuilt doctor"
+        )
+    for where in dict.fromkeys(row.device for row in rows):
+        mine = [row for row in rows if row.device == where]
+        print(
+            f"{where}: {sum(row.code_objects for row in mine)} code objects in {sum(row.seconds for row in mine):.3f} s"
+        )
+        print_table(
+            ["operator", "code objects", "ms", "verdict"],
+            [
+                (
+                    row.operator,
+                    row.code_objects,
+                    f"{row.seconds * 1e3:.1f}",
+                    "loaded" if row.ok else row.problem,
+                )
+                for row in mine
+            ],
+        )
+    return code
+
+
+def load_all(target: str | None, operator: str | None) -> Iterator[Loaded]:
+    """Load on every device that an installed bundle serves; an operator that fails hides no other."""
+    served = {bundle.target for bundle in locate.installed() if bundle.profile == "ck-free"}
+    for vendor in device.VENDORS:
+        for facts in device.probe(vendor).devices:
+            if facts.target not in served or target not in (None, facts.target):
+                continue
+            names = (operator,) if operator else loading.operators(vendor, facts.ordinal)
+            for name in names:
+                yield _load(name, facts)
+
+
+def _load(name: str, facts: device.DeviceFacts) -> Loaded:
+    made = dispatch.operator(name)
+    before = made.stats()["modules_loaded"]
+    problem = ""
+    start = time.perf_counter()
+    try:
+        made.preload(facts.vendor, facts.ordinal)
+    except AiterPrebuiltError as error:
+        problem = f"{type(error).__name__}: {error}"
+    seconds = time.perf_counter() - start
+    return Loaded(name, str(facts), facts.target, made.stats()["modules_loaded"] - before, seconds, problem)

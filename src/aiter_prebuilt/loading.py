@@ -1,0 +1,120 @@
+"""Loading kernels ahead of time, so that no later call loads anything: no pause at a first request, and graph capture."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from aiter_prebuilt import device, dispatch, locate
+from aiter_prebuilt.errors import ArgumentKindError
+
+
+def preload(
+    *names: str,
+    ops: str | Sequence[str] | None = None,
+    shapes: Sequence[Any] | Mapping[str, Sequence[Any]] | None = None,
+    vendor: str | None = None,
+    ordinal: int = 0,
+) -> int:
+    """Load code objects now: whole operators, or with ``shapes`` exactly what these calls would launch. Launches nothing.
+
+        aiter_prebuilt.preload()                                    # everything that the device's bundles have
+        aiter_prebuilt.preload("softmax", "rms_norm")               # every kernel of two operators
+        aiter_prebuilt.preload(ops="softmax", shapes=[{"M": 64, "N": 4096, "T": "bf16"}])
+        aiter_prebuilt.preload(shapes={"softmax": [(x, out)]})      # the calls themselves: tensors, then attributes
+
+    Args:
+        names, ops: operators; all that the device's bundles have when neither they nor ``shapes`` name one.
+        shapes: calls, for each of the operators, or by operator. A call is a dict of symbols, types, absent tensors and
+            alignments as ``aiter-prebuilt explain`` takes them (``{"M": 17, "T": "f16", "bias": None, "out.align": 2}``; tensors
+            are dense and aligned to 256 bytes unless it says otherwise), or a tuple of the arguments of a call in the order of
+            the signature (arguments, returned tensors, attributes), on the device.
+        vendor: "amd" or "nvidia"; the one that has a device when None. ordinal: the device.
+
+    Returns:
+        How many operators were loaded, or with ``shapes`` how many calls.
+
+    Raises:
+        DriverError, NoBundleError, LoadError: the device, its bundle or a code object cannot be used.
+        ArgumentError, NoKernelError, NoOperatorError: a described call does not fit its operator.
+    """
+    listed = (*names, *((ops,) if isinstance(ops, str) else ops or ()))
+    chosen = vendor or first_vendor()
+    if shapes is None:
+        wanted = listed or operators(chosen, ordinal)
+        for name in wanted:
+            dispatch.operator(name).preload(chosen, ordinal)
+        return len(wanted)
+    count = 0
+    for name, calls in _by_operator(listed, shapes).items():
+        for call in calls:
+            tensors, attributes = _arguments(name, call, chosen, ordinal)
+            dispatch.operator(name).preload(chosen, ordinal, tensors, attributes)
+            count += 1
+    return count
+
+
+def first_vendor() -> str:
+    """The vendor whose driver reports a device; AMD when none does, so that the error is about its driver."""
+    return next((name for name in device.VENDORS if device.probe(name).devices), device.VENDORS[0])
+
+
+def operators(vendor: str, ordinal: int) -> tuple[str, ...]:
+    """The operators of the bundles that serve a device, sorted.
+
+    Raises:
+        DriverError, NoBundleError: the device or its bundle cannot be used.
+    """
+    facts = device.facts(vendor, ordinal)
+    bundles = dispatch.bundles_of(facts.arch, str(facts))
+    return tuple(sorted({name for bundle in bundles for name in bundle.names}))
+
+
+def _by_operator(
+    listed: Sequence[str], shapes: Sequence[Any] | Mapping[str, Sequence[Any]]
+) -> Mapping[str, Sequence[Any]]:
+    if isinstance(shapes, Mapping):
+        stray = [key for key, calls in shapes.items() if isinstance(calls, (str, int)) or calls is None]
+        if stray or any(name not in shapes for name in listed):
+            raise ArgumentKindError(
+                "preload with a dict as shapes",
+                f"{', '.join(map(repr, stray)) or 'an operator that it lacks'} is no operator with its list of calls",
+                "write shapes={'softmax': [{'M': 64, 'N': 4096}]}, or ops='softmax' with shapes=[{'M': 64, 'N': 4096}]",
+            )
+        return shapes
+    if not listed or isinstance(shapes, str):
+        raise ArgumentKindError(
+            "preload with shapes",
+            "no operator is named" if not listed else "shapes is a text",
+            "write preload(ops='softmax', shapes=[{'M': 64, 'N': 4096}])",
+        )
+    return dict.fromkeys(listed, shapes)
+
+
+def _arguments(name: str, call: Any, vendor: str, ordinal: int) -> tuple[list[Any], list[Any] | None]:
+    """A call as the native side takes it: tensors and attributes."""
+    if isinstance(call, (tuple, list)):
+        return list(call), None
+    if not isinstance(call, Mapping):
+        raise ArgumentKindError(
+            f"preload {name} with a shape that is {type(call).__name__}",
+            "neither a dict of symbols nor a tuple of arguments",
+            "write {'M': 64, 'N': 4096}, or (x, out)",
+        )
+    from aiter_prebuilt.explain import (
+        describe,
+        find_operator,
+    )  # reads a bundle's index in Python: not at import
+
+    facts = device.facts(vendor, ordinal)
+    serving = locate.for_target(facts.arch, locate.installed(), str(facts))
+    block, _ = find_operator(name, serving)
+    tensors, attributes, _ = describe(block, {key: word(value) for key, value in call.items()})
+    return [tensor and (*tensor[:-1], (vendor, ordinal)) for tensor in tensors], attributes
+
+
+def word(value: object) -> str:
+    """A value of a described call as the command line would write it: ``true``, ``none``, ``17``, ``bf16``."""
+    if value is None or isinstance(value, bool):
+        return {None: "none", True: "true", False: "false"}[value]
+    return str(value)

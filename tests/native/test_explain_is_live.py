@@ -1,0 +1,173 @@
+"""explain and the live call are one code: for random operators, tables and shapes the driver sees what explain chooses."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from aiter_prebuilt import errors
+from aiter_prebuilt.contract.dtype import BY_NUMBER
+from aiter_prebuilt.contract.records import DIM_BIND
+from native.conftest import raw
+from native.synthetic import A, Op, R, S, T
+from native.test_user_tables import row, table
+
+CONDITIONS = (
+    "N % 2 == 0", "N <= 64", "M < N", "aligned(x, 16)", "k > 3", "row % 4 == 0", "given(b)", "mode == 'fast'", "CUS > 100",
+    "N // k > 1",
+)  # fmt: skip
+COSTS = ("N", "cdiv(M, 16) * 3", "k", "N - M", "0", "CUS", "N // k", "max(M, N)")
+GRIDS = ("M", "cdiv(N, 32)", "1", "M * N", "M - 3")
+
+
+def random_operator(draw: random.Random, blob) -> Op:
+    kernels = [f"k{place}" for place in range(draw.randint(1, 4))]
+    recipes = [
+        R(
+            kernel=draw.choice(kernels), variant=f"v{place}", when=draw.sample(CONDITIONS, draw.randint(0, 3)),
+            cost=draw.choice(COSTS), types=(draw.choice(("bf16", "f16")),), workspace=draw.choice(("", "M * 4", "k * 8")),
+            steps=[S(f"s{place}_{step}", ["ptr x", "i32 N"], [draw.choice(GRIDS)]) for step in range(draw.randint(1, 2))],
+            blob=blob(),
+        )
+        for place in range(draw.randint(1, 8))
+    ]  # fmt: skip
+    tuned = [
+        (304, draw.randrange(len(recipes)), [draw.choice((8, 63, 64)), draw.randint(0, 9)]) for _ in range(4)
+    ]
+    tensors = [T("x", "T", ["*M", "N"], ["row", "1"]), T("b", "f32", ["N"], optional=True)]
+    attributes = [A("k", "int", "5"), A("mode", "enum", "slow", ("slow", "fast"))]
+    return Op(
+        "o", tensors, attributes, {"T": ["bf16", "f16"]}, recipes, kernels, tuned_on=["N", "k"], tuned=tuned
+    )
+
+
+def random_table(draw: random.Random, op: Op):
+    rows = []
+    for line in range(2, draw.randint(2, 6)):
+        recipe = draw.choice(op.recipes)
+        variant = draw.choice((recipe.variant, recipe.variant, "gone"))
+        values = (draw.choice((8, 63, 64)), draw.randint(0, 9))
+        rows.append(row(line, 304, values, variant, recipe.types[0], recipe.kernel))
+    return table(*rows, columns=("N", "k"))
+
+
+def random_call(draw: random.Random):
+    m, n = draw.choice((0, 1, 3, 17)), draw.choice((8, 63, 64))
+    stride = n + draw.choice((0, 1, 4))
+    x = raw(0x7F0000000000 + draw.choice((0, 2, 16)), draw.choice(("bf16", "f16")), (m, n), (stride, 1))
+    b = draw.choice((None, raw(0x7F0000400000, "f32", (n,))))
+    return [x, b], [draw.randint(0, 9), draw.choice(("slow", "fast"))]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_explain_chooses_what_is_launched(native, stub, blob, tmp_path, seed):
+    from native import synthetic
+
+    draw = random.Random(seed)
+    op = random_operator(draw, blob)
+    path = tmp_path / "random.apb"
+    path.write_bytes(synthetic.bundle_bytes([op]))
+    bundles, tables = (
+        (native.Bundle(str(path)),),
+        tuple(random_table(draw, op) for _ in range(draw.randint(0, 2))),
+    )
+    made = native.Operator("o", lambda vendor, ordinal: (bundles, 304, tables))
+    launched = refused = 0
+    for _ in range(60):
+        tensors, attributes = random_call(draw)
+        rows = made.explain(bundles, 304, tensors, attributes, tables)
+        chosen = [found for found in rows if found["chosen"]]
+        before = stub.launches()
+        if not chosen:
+            refused += 1
+            with pytest.raises((errors.NoKernelError, errors.ArgumentDTypeError)):
+                made(*tensors, *attributes)
+            assert stub.launches() == before
+            continue
+        made(*tensors, *attributes)
+        steps = [step for step in chosen[0]["steps"] if 0 not in step["grid"]]
+        assert stub.launches() - before == len(steps)
+        for place, step in enumerate(steps):
+            record = stub.launch(place - len(steps))
+            assert (record.symbol.decode(), list(record.grid), list(record.block), record.lds, record.kernarg_size) == (
+                step["symbol"], step["grid"], step["block"], step["lds"], step["kernarg_size"]
+            )  # fmt: skip
+        launched += len(steps)
+    assert launched or refused
+
+
+#: Where sizes drawn one by one never fit each other.
+FITTING = {
+    "gemm_a8w8_bpreshuffle": lambda s: {"K": "256", "KW": "256", "N": str(16 * int(s["M"]))},
+    "reshape_and_cache": lambda s: {
+        "C": s["T"], "k_scales": "1", "v_scales": "1", "d": "64", "x": "8", "groups": "8", "block_size": "16",
+        "value_columns": "16",
+        "value_rows": str(int(s["blocks"]) * int(s["h"]) * 64),
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("target", ["gfx942", "gfx950"])
+def test_the_shipped_bundles_launch_what_explain_says(native, stub, monkeypatch, target):
+    """Random shapes of every real operator, described as on the command line: its choice is the stub driver's record."""
+    from support.emulator import bundles
+
+    from aiter_prebuilt import explain, locate
+
+    stub.set_arch(target.encode())
+    paths = bundles(target, "ck-full")
+    monkeypatch.setenv(locate.VARIABLE, ":".join(map(str, paths)))
+    monkeypatch.delenv("AITER_PREBUILT_TUNED", raising=False)
+    draw = random.Random(target)
+    serving = locate.installed()
+    opened = tuple(native.Bundle(str(path)) for path in paths)
+    launched = dict.fromkeys(sorted({name for bundle in opened for name in bundle.names}), 0)
+    for name in launched:
+        block, _ = explain.find_operator(name, serving)
+        made = native.Operator(name, lambda vendor, ordinal: (opened, 256))
+        symbols = {
+            block.slots[dim.slot] for tensor in block.tensors for dim in tensor.dims if dim.kind == DIM_BIND
+        }
+        for _ in range(40):
+            settings = {
+                symbol: str(draw.choice((1, 2, 3, 8, 16, 40, 64, 128, 1000, 4096)))
+                for symbol in sorted(symbols)
+            }
+            for variable in block.type_variables:
+                settings[variable.name] = BY_NUMBER[draw.choice(variable.allowed)].name
+            if name in FITTING and draw.random() < 0.8:
+                settings |= FITTING[name](settings)
+            settings |= {
+                tensor.name: "none" for tensor in block.tensors if tensor.optional and draw.random() < 0.5
+            }
+            absent = {tensor.name for tensor in block.tensors if settings.get(tensor.name) == "none"}
+            bound = {
+                block.slots[dim.slot]
+                for tensor in block.tensors if tensor.name not in absent
+                for dim in tensor.dims if dim.kind == DIM_BIND
+            }  # fmt: skip
+            settings = {key: value for key, value in settings.items() if key not in symbols - bound}
+            tensors, attributes, _ = explain.describe(block, settings)
+            try:
+                found = explain.explain(name, settings, target, 256)
+            except errors.ArgumentError as error:
+                with pytest.raises(type(error)):
+                    made(*tensors, *attributes)
+                continue
+            chosen = [row for row in found.decisions if row["chosen"]]
+            before = stub.launches()
+            if not chosen:
+                with pytest.raises((errors.NoKernelError, errors.ArgumentDTypeError)):
+                    made(*tensors, *attributes)
+                continue
+            made(*tensors, *attributes)
+            steps = [step for step in chosen[0]["steps"] if 0 not in step["grid"]]
+            assert stub.launches() - before == len(steps)
+            launched[name] += len(steps)
+            for place, step in enumerate(steps):
+                record = stub.launch(place - len(steps))
+                assert (record.symbol.decode(), list(record.grid), list(record.block), record.lds) == (
+                    step["symbol"], step["grid"], step["block"], step["lds"]
+                ), (name, settings)  # fmt: skip
+    assert [name for name, count in launched.items() if not count] == []

@@ -1,0 +1,116 @@
+"""Tensors without memory, or with memory that does not hold their values: refused by name, and nothing is launched."""
+
+from __future__ import annotations
+
+import ctypes
+
+import pytest
+
+from aiter_prebuilt import errors
+from native import exchange
+from native.exchange import CUDA, DeviceTensor, GpuTensor
+from native.synthetic import Op, R, S, T
+
+X = 0x7F0000000100
+
+
+def _unfit(torch):
+    """Tensors that torch gives out and no kernel can use, by label: the tensor, the error and its words."""
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    from torch._subclasses.functional_tensor import FunctionalTensor, FunctionalTensorMode
+
+    class Hollow(torch.Tensor):
+        @classmethod
+        def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+            raise AssertionError(f"{func} was called")
+
+    def batched(tensor):
+        seen = []
+        torch.func.vmap(lambda t: seen.append(t) or t)(tensor[None])
+        return seen[0]
+
+    with FakeTensorMode():
+        fake = torch.empty(4, 8, dtype=torch.bfloat16, device="cuda:0")
+    with FunctionalTensorMode():
+        functional = FunctionalTensor.to_functional(fake)
+    plain = torch.zeros(4, 8, dtype=torch.bfloat16)
+    hollow = torch.Tensor._make_wrapper_subclass(Hollow, (4, 8), dtype=torch.bfloat16, device="cuda:0")
+    device, kind = errors.ArgumentDeviceError, errors.ArgumentKindError
+    return {
+        "fake": (fake, device, "no memory .a fake or meta tensor.. Pass a tensor with storage"),
+        "wrapper subclass": (hollow, device, "no memory .a fake or meta tensor.. Pass a tensor with storage"),
+        "functional": (functional, kind, "(?s)does not export it.*Pass a dense tensor on the GPU"),
+        "batched": (batched(plain), kind, "(?s)does not export it.*Pass a dense tensor on the GPU"),
+        "meta": (plain.to("meta"), device, "(?s)meta tensor has no memory.*Pass a tensor with storage"),
+        "sparse": (plain.to_sparse(), kind, "(?s)does not export it.*Pass a dense tensor on the GPU"),
+        "nested": (torch.nested.nested_tensor([plain[0], plain[1, :3]]), kind, "does not export it"),
+        "cpu": (plain, device, "CPU. Move"),
+        "cpu subclass": (torch.nn.Parameter(plain), device, "CPU. Move"),
+    }
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_tensors_without_usable_memory_launch_nothing(serve, stub, blob, native):
+    """Cold and, where a real call has made the memo warm, in place of each argument; torch calls a ROCm device "cuda" too."""
+    torch = pytest.importorskip("torch")
+    op = serve(
+        Op(
+            "o",
+            [T("x", "bf16", ["M", "N"]), T("y", "bf16", ["M", "N"], role="out")],
+            recipes=[R(blob=blob())],
+        ),
+        vendor=1,
+        target="sm_90",
+    )
+    good = GpuTensor(X, "bf16", (4, 8), device=(CUDA, 0))
+    launched = 0
+    for _ in range(2):
+        for label, (tensor, kind, words) in _unfit(torch).items():
+            for arguments in ((tensor, good), (good, tensor), (tensor, tensor)):
+                with pytest.raises(kind, match=words) as raised:
+                    op(*arguments)
+                assert type(raised.value) is kind, label
+                assert stub.launches() == launched and stub.mallocs() == 0, label
+        op(good, good)
+        launched += 1
+    assert stub.launches() == launched
+
+
+def test_conjugated_and_negated_views(serve, stub, blob):
+    """DLPack has no bit for them. A conjugate is complex, which no operator takes; a negated view is every other element."""
+    torch = pytest.importorskip("torch")
+    op = serve(Op("o", [T("x", "f32", ["N"])], recipes=[R(blob=blob())]), vendor=1, target="sm_90")
+
+    class OnCard(torch.Tensor):
+        """A CPU tensor whose table says that it is on the card."""
+
+    def borrow(tensor, out):
+        made = DeviceTensor(
+            X, {torch.complex64: "f64"}.get(tensor.dtype, "f32"), tuple(tensor.shape), tensor.stride()
+        )
+        made.tensor.device_type = CUDA
+        if tensor.dtype is torch.complex64:
+            made.tensor.code, made.tensor.bits = 5, 64
+        exchange._KEEP.append(made)
+        return exchange.fill_borrow(made, out)
+
+    table = exchange.table(borrow)
+    OnCard.__dlpack_c_exchange_api__ = exchange.capsule(ctypes.addressof(table), b"dlpack_exchange_api")
+    conjugate = torch.zeros(4, dtype=torch.complex64).conj()
+    assert conjugate.is_conj() and conjugate.imag.is_neg()
+    op(torch.zeros(4).as_subclass(OnCard))
+    with pytest.raises(errors.ArgumentDTypeError, match=r"signature says f32\. Convert it first"):
+        op(conjugate.as_subclass(OnCard))
+    with pytest.raises(errors.ArgumentStrideError, match=r"not contiguous.*Call contiguous"):
+        op(conjugate.imag.as_subclass(OnCard))
+    assert stub.launches() == 1
+
+
+def test_no_rows_need_no_memory_and_launch_nothing(serve, stub, blob):
+    step = S("k", ["ptr x", "i64 M"], ["M"])
+    op = serve(Op("o", [T("x", "bf16", ["M", "N"])], recipes=[R(steps=[step], blob=blob())]))
+    for _ in range(2):
+        op(GpuTensor(0, "bf16", (0, 8)))
+    assert stub.launches() == 0
+    op(GpuTensor(X, "bf16", (4, 8)))
+    assert stub.launches() == 1

@@ -1,0 +1,52 @@
+"""The schemas that the runtime ships: one per verb, valid, closed, and versioned as the documents are."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from aiter_prebuilt import __main__ as command
+from aiter_prebuilt.commands.output import JSON_VERSION
+from build_tools.runtime_wheel import source_files
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDER = ROOT / "src" / "aiter_prebuilt" / "schemas"
+
+
+def test_every_verb_has_one_and_it_ships() -> None:
+    assert sorted(path.stem for path in FOLDER.iterdir()) == sorted(command._VERBS)
+    shipped = source_files(ROOT)
+    for verb in command._VERBS:
+        assert f"src/aiter_prebuilt/schemas/{verb}.json" in shipped
+
+
+def objects(schema: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    if isinstance(schema, dict):
+        if schema.get("type") == "object":
+            yield path, schema
+        for key, value in schema.items():
+            yield from objects(value, f"{path}/{key}")
+
+
+@pytest.mark.parametrize("verb", command._VERBS)
+def test_a_schema_is_valid_and_closed(verb: str) -> None:
+    schema = json.loads((FOLDER / f"{verb}.json").read_text())
+    jsonschema.Draft202012Validator.check_schema(schema)
+    assert (
+        schema["properties"]["version"]["const"] == JSON_VERSION
+        and schema["properties"]["verb"]["const"] == verb
+    )
+    for path, found in objects(schema):
+        # A counters document of the embedded device has a version of its own.
+        if "counters" in path:
+            continue
+        assert "additionalProperties" in found, path
+        if found["additionalProperties"] is False:
+            assert set(found["required"]) <= set(found["properties"]), path
+    refused = {"version": JSON_VERSION, "verb": verb, "surprise": 1}
+    assert not jsonschema.Draft202012Validator(schema).is_valid(refused)

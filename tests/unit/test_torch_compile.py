@@ -1,0 +1,248 @@
+"""What torch.compile sees of the public functions: each traced to its operator, no graph break, and no cost to eager calls."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from support import torch_kernels  # noqa: E402
+
+import aiter_prebuilt  # noqa: E402
+from aiter_prebuilt import errors  # noqa: E402
+from aiter_prebuilt.ops import _traced, norm  # noqa: E402
+
+BF16 = torch.bfloat16
+
+
+@pytest.fixture(scope="module")
+def library() -> Iterator[Any]:
+    """The registrations, with the references as kernels for CPU tensors."""
+    yield from torch_kernels.registered()
+
+
+@pytest.fixture
+def compiled(library: Any) -> Iterator[Any]:
+    """torch.compile with nothing left over from another test."""
+    torch._dynamo.reset()
+    yield torch.compile
+    torch._dynamo.reset()
+
+
+def _block(x: Any, residual: Any, gate_up: Any, down: Any, weight: Any) -> tuple[Any, Any]:
+    """A small block as models have it: norm, product, gated activation, product, add and norm."""
+    hidden = aiter_prebuilt.rms_norm(x, weight, 1e-6)
+    both = aiter_prebuilt.gemm_a16w16(hidden, gate_up)
+    gated = both.new_empty((*both.shape[:-1], both.shape[-1] // 2))
+    aiter_prebuilt.silu_and_mul(gated, both)
+    added = aiter_prebuilt.gemm_a16w16(gated, down)
+    out, residual_out = torch.empty_like(x), torch.empty_like(x)
+    aiter_prebuilt.rmsnorm2d_fwd_with_add(out, added, residual, residual_out, weight, 1e-6)
+    return out, residual_out
+
+
+def _by_references(x: Any, residual: Any, gate_up: Any, down: Any, weight: Any) -> tuple[Any, Any]:
+    from reference import activation, gemm
+    from reference import norm as reference
+
+    both = gemm.gemm_a16w16(reference.rms_norm(x, weight, 1e-6), gate_up)
+    added = gemm.gemm_a16w16(activation.silu_and_mul(both), down)
+    out: tuple[Any, Any] = reference.rmsnorm2d_fwd_with_add(added, residual, weight, 1e-6)
+    return out
+
+
+def _inputs(rows: int) -> list[Any]:
+    shapes = ((rows, 64), (rows, 64), (128, 64), (64, 64), (64,))
+    return [torch.randn(*shape).to(BF16) for shape in shapes]
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_a_block_compiles_without_a_graph_break(compiled: Any, backend: str, dynamic: bool) -> None:
+    run = compiled(_block, fullgraph=True, backend=backend, dynamic=dynamic)
+    for rows in (3, 5):
+        inputs = _inputs(rows)
+        for found, wanted in zip(run(*inputs), _by_references(*inputs), strict=True):
+            assert torch.equal(found, wanted)
+
+
+def test_the_graph_has_the_operators_and_nothing_of_the_eager_path(compiled: Any) -> None:
+    graphs = []
+
+    def keep(graph: Any, _: Any) -> Any:
+        graphs.append(graph)
+        return graph.forward
+
+    compiled(_block, fullgraph=True, backend=keep)(*_inputs(3))
+    names = [str(node.target) for node in graphs[0].graph.nodes if "aiter_prebuilt" in str(node.target)]
+    assert len(graphs) == 1 and names == [
+        f"aiter_prebuilt.{name}.default"
+        for name in ("rms_norm", "gemm_a16w16", "silu_and_mul", "gemm_a16w16", "rmsnorm2d_fwd_with_add")
+    ]
+
+
+def _calls() -> dict[str, tuple[Any, ...]]:
+    """Arguments of each public function, in its own order."""
+    found = {name: args for name, _, args in torch_kernels.samples()}
+    q, k, v, *_ = found["flash_attn_func"]
+    key, value, k_cache, v_cache, slots, k_scale, v_scale, kind, asm = found["reshape_and_cache"]
+    out, x, scales, bound, rows, shuffle, factor = found["dynamic_per_token_scaled_quant"]
+    return {
+        **found,
+        "flash_attn_func": (q, k, v, 0.0, None, True, (-1, -1, 0), None, None, True, True),
+        "reshape_and_cache": (key, value, k_cache, v_cache, slots, kind, k_scale, v_scale, asm),
+        "dynamic_per_token_scaled_quant": (out, x, scales, bound, shuffle, rows, factor),
+        "gemm_a8w8_bpreshuffle": (*found["gemm_a8w8_bpreshuffle"][:4], None, torch.float16),
+    }
+
+
+@pytest.mark.parametrize("name", torch_kernels.FUNCTIONS)
+def test_every_function_is_traced_to_its_operator(compiled: Any, name: str) -> None:
+    """By position and by keyword, and with the operator's own result."""
+    graphs: list[Any] = []
+
+    def keep(graph: Any, _: Any) -> Any:
+        graphs.append(graph)
+        return graph.forward
+
+    args = _calls()[name]
+    keywords = dict(zip(inspect.signature(getattr(aiter_prebuilt, name)).parameters, args, strict=False))
+
+    def by_position(*values: Any) -> Any:
+        return getattr(aiter_prebuilt, name)(*values)
+
+    def by_keyword(given: dict[str, Any]) -> Any:
+        return getattr(aiter_prebuilt, name)(**given)
+
+    with torch.no_grad():
+        first = compiled(by_position, fullgraph=True, backend=keep)(*args)
+        second = compiled(by_keyword, fullgraph=True, backend=keep)(keywords)
+    for graph in graphs:
+        assert f"aiter_prebuilt.{name}.default" in {str(node.target) for node in graph.graph.nodes}
+    assert len(graphs) == 2
+    for one, two in zip(_flat(first), _flat(second), strict=True):
+        assert torch.equal(one, two)
+
+
+def _flat(value: Any) -> list[Any]:
+    return [] if value is None else [value] if isinstance(value, torch.Tensor) else list(value)
+
+
+def test_traced_functions_have_the_eager_parameters() -> None:
+    from aiter_prebuilt import torch_calls
+
+    for name in torch_kernels.FUNCTIONS:
+        eager, traced = getattr(aiter_prebuilt, name), torch_calls.TRACED[name]
+        if hasattr(traced, "_schema"):
+            found = [(each.name, each.default_value) for each in traced._schema.arguments]
+        else:
+            found = [(each.name, _default(each)) for each in inspect.signature(traced).parameters.values()]
+        assert found == [(e.name, _default(e)) for e in inspect.signature(eager).parameters.values()], name
+
+
+def _default(parameter: inspect.Parameter) -> Any:
+    return None if parameter.default is parameter.empty else parameter.default
+
+
+REFUSED: list[tuple[str, dict[str, Any]]] = [
+    ("rms_norm", {"use_model_sensitive_rmsnorm": 1}),
+    ("rmsnorm2d_fwd", {"use_model_sensitive_rmsnorm": 1}),
+    ("rmsnorm2d_fwd_with_add", {"use_model_sensitive_rmsnorm": 1}),
+    ("gemm_a16w16", {"scale_a": 1}),
+    ("gemm_a16w16", {"scale_b": 1}),
+    ("gemm_a16w16", {"scale_c": 1}),
+    ("gemm_a16w16", {"otype": torch.float64}),
+    ("gemm_a8w8_bpreshuffle", {"bias": 1}),
+    ("gemm_a8w8_bpreshuffle", {"check": True}),
+    ("topk_softmax", {"num_shared_experts": 1}),
+    ("topk_softmax", {"shared_expert_scoring_func": "sigmoid"}),
+    *(
+        ("flash_attn_func", {option: value})
+        for option, value in {
+            "dropout_p": 0.5,
+            "window_size": (3, 0),
+            "bias": 1,
+            "alibi_slopes": 1,
+            "return_attn_probs": True,
+            "cu_seqlens_q": 1,
+            "cu_seqlens_kv": 1,
+            "sink_ptr": 1,
+            "num_splits": 2,
+        }.items()
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "option"), REFUSED)
+def test_options_are_refused_with_the_same_words(name: str, option: dict[str, Any]) -> None:
+    from aiter_prebuilt import torch_calls
+
+    texts = []
+    for function in (getattr(aiter_prebuilt, name), torch_calls.TRACED[name]):
+        parameters = inspect.signature(function).parameters.values()
+        keywords = {each.name: torch.ones(2, 2) for each in parameters if each.default is each.empty}
+        with pytest.raises(errors.UnsupportedError) as raised:
+            function(**{**keywords, **option})
+        texts.append(str(raised.value))
+    assert texts[0] == texts[1]
+
+
+def test_attention_refuses_gradients_in_a_trace_too() -> None:
+    from aiter_prebuilt import torch_calls
+
+    q = torch.ones(1, 1, 1, 64, dtype=BF16, requires_grad=True)
+    for function in (aiter_prebuilt.flash_attn_func, torch_calls.flash_attn_func):
+        with pytest.raises(errors.UnsupportedError, match="no backward"):
+            function(q, q, q)
+
+
+def test_without_kernels_for_the_device_the_error_is_ours() -> None:
+    """A traced call on CPU tensors ends in the error of the eager call, not in the dispatcher's list of backends."""
+    code = (
+        "import aiter_prebuilt, torch\n"
+        "from aiter_prebuilt import errors\n"
+        "x = torch.ones(2, 64, dtype=torch.bfloat16)\n"
+        "f = torch.compile(lambda: aiter_prebuilt.rms_norm(x, x[0], 1e-6), backend='eager', fullgraph=True)\n"
+        "for call in (f, lambda: torch.ops.aiter_prebuilt.rms_norm(x, x[0], 1e-6)):\n"
+        "    try: call()\n"
+        "    except errors.ArgumentDeviceError as error: print(error)\n"
+    )
+    lines = torch_kernels.python(code).splitlines()
+    assert len(lines) == 2 and all("Move the tensors to the GPU" in line for line in lines)
+
+
+def test_sizes_that_only_the_run_knows(compiled: Any) -> None:
+    """A data-dependent number of rows: the fake asks torch to check, and asks for no hint."""
+
+    def run(x: Any, weight: Any, keep: Any) -> Any:
+        return aiter_prebuilt.rms_norm(x[keep.nonzero()[:, 0]], weight, 1e-6)
+
+    x, weight = torch.randn(6, 64).to(BF16), torch.ones(64, dtype=BF16)
+    keep = torch.tensor([1, 0, 1, 1, 0, 0])
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+        found = compiled(run, fullgraph=True, backend="aot_eager")(x, weight, keep)
+    assert found.shape == (3, 64)
+
+
+def test_eager_calls_go_around_the_dispatcher(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The function that runs is the one of ops/: same code object, no wrapper, no question whether something is tracing."""
+    function = norm.rms_norm
+    assert inspect.isfunction(function) and not hasattr(function, "__wrapped__")
+    names = {*function.__code__.co_names, *function.__code__.co_freevars}
+    assert not names & {"is_compiling", "torch", "torch_calls"} and "_rms_norm" in names
+    seen = []
+    monkeypatch.setattr(norm, "_rms_norm", lambda *args: seen.append(args))
+    x = torch.ones(2, 8)
+    out = function(x, x[0], 1e-6)
+    assert len(seen) == 1 and seen[0][0] is x and seen[0][2] is out and seen[0][3] == 1e-6
+
+
+def test_marking_a_function_changes_nothing_else() -> None:
+    def plain(x: int) -> int:
+        return x
+
+    assert _traced.traced(plain) is plain and plain(3) == 3
