@@ -1,0 +1,200 @@
+"""The commands and promises that need a device, on the embedded one: reference cases, preloading, capture, JSON, tuned tables."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from support.emulator import bundles, library_path
+
+ROOT = Path(__file__).resolve().parents[2]
+SCHEMAS = ROOT / "src" / "aiter_prebuilt" / "schemas"
+TARGETS = ("gfx942", "gfx950")
+
+
+@pytest.fixture(scope="module")
+def surroundings() -> dict[str, str]:
+    """Two emulated devices and their bundles, in the environment of a child."""
+    files = dict.fromkeys(path for target in TARGETS for path in bundles(target, "ck-full"))
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("AITER_")}
+    return kept | {
+        "PYTHONPATH": os.pathsep.join(map(str, (ROOT / "src", ROOT / "tests", ROOT))),
+        "AITER_PREBUILT_HIP": str(library_path()),
+        "AITER_PREBUILT_EMULATOR": ",".join(TARGETS),
+        "AITER_PREBUILT_BUNDLES": os.pathsep.join(map(str, files)),
+    }
+
+
+def command(surroundings: dict[str, str], *words: str, **more: str) -> subprocess.CompletedProcess[str]:
+    argv = [sys.executable, "-m", "aiter_prebuilt", *words]
+    return subprocess.run(argv, env=surroundings | more, capture_output=True, text=True, timeout=300)
+
+
+def document(surroundings: dict[str, str], code: int, *words: str, **more: str) -> dict[str, Any]:
+    """What a verb prints with --json: its exit code is ``code`` and its schema holds."""
+    done = command(surroundings, *words, "--json", **more)
+    assert done.returncode == code, done.stdout[-2000:] + done.stderr
+    found: dict[str, Any] = json.loads(
+        done.stdout, parse_constant=lambda text: pytest.fail(f"{text} is no JSON")
+    )
+    schema = json.loads((SCHEMAS / f"{words[0]}.json").read_text())
+    jsonschema.Draft202012Validator(schema).validate(found)
+    return found
+
+
+def test_every_operator_executes_and_is_right(surroundings: dict[str, str]) -> None:
+    found = document(surroundings, 0, "verify", "--execute")
+    runs = found["executions"]
+    names = {row["operator"] for row in runs}
+    assert len(names) == 15
+    assert sorted({(row["target"], row["operator"]) for row in runs}) == [
+        (t, n) for t in TARGETS for n in sorted(names)
+    ]
+    assert all(row["ok"] and row["error"] <= 1 for row in runs)
+    # A comparison that never differs from its formula at all compares nothing.
+    assert sum(row["error"] > 0 for row in runs) >= len(runs) - 2
+    shown = command(surroundings, "verify", "--execute", "--target", "gfx942").stdout
+    assert shown.count(" right ") >= 15 and "error / bound" in shown and "executed on device 0" in shown
+    assert "gfx950" not in shown.split("executed on")[1]
+
+
+def test_a_wrong_kernel_is_wrong(surroundings: dict[str, str]) -> None:
+    """Another formula stands for a kernel that computes something else."""
+    code = (
+        "import sys; from aiter_prebuilt.execute import formulas; plain = formulas.softmax; "
+        "formulas.softmax = lambda rows: [[p * (1 + 2e-4) for p in row] for row in plain(rows)]; "
+        "from aiter_prebuilt.__main__ import main; sys.exit(main(['verify', '--execute', '--json']))"
+    )
+    argv = [sys.executable, "-c", code]
+    done = subprocess.run(argv, env=surroundings, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 1, done.stderr
+    found = json.loads(done.stdout)
+    wrong = {row["operator"] for row in found["executions"] if not row["ok"]}
+    assert wrong == {"softmax"} and not found["ok"]
+
+
+def test_nothing_to_execute_on(surroundings: dict[str, str]) -> None:
+    (only,) = (
+        path for path in surroundings["AITER_PREBUILT_BUNDLES"].split(os.pathsep) if "gfx942-ck-free" in path
+    )
+    found = document(
+        surroundings, 2, "verify", "--execute", AITER_PREBUILT_BUNDLES=only, AITER_PREBUILT_EMULATOR="gfx950"
+    )
+    assert found["executions"] == [] and all(row["ok"] for row in found["bundles"])
+    assert document(surroundings, 0, "verify")["executions"] is None
+
+
+def test_preload_loads_everything_and_names_what_fails(surroundings: dict[str, str], tmp_path: Path) -> None:
+    found = document(surroundings, 0, "preload")
+    assert {row["target"] for row in found["loaded"]} == set(TARGETS) and len(found["loaded"]) == 30
+    for target in TARGETS:
+        assert sum(row["code_objects"] for row in found["loaded"] if row["target"] == target) > 200
+    broken = tmp_path / "gfx950-ck-free.apb"
+    (source,) = (
+        path for path in surroundings["AITER_PREBUILT_BUNDLES"].split(os.pathsep) if "gfx950-ck-free" in path
+    )
+    data = bytearray(Path(source).read_bytes())
+    data[-2000:] = bytes(2000)  # code objects lie last
+    broken.write_bytes(data)
+    one = {"AITER_PREBUILT_BUNDLES": str(broken), "AITER_PREBUILT_EMULATOR": "gfx950"}
+    found = document(surroundings, 1, "preload", **one)
+    failed = [row for row in found["loaded"] if not row["ok"]]
+    assert 0 < len(failed) < 15 and all("BundleDamagedError" in row["problem"] for row in failed)
+    assert (
+        document(surroundings, 2, "preload", AITER_PREBUILT_EMULATOR="gfx942", AITER_PREBUILT_BUNDLES=source)[
+            "loaded"
+        ]
+        == []
+    )
+
+
+def test_capture_is_refused_before_it_is_spoilt_and_works_after_the_preload_it_names(
+    surroundings: dict[str, str],
+) -> None:
+    argv = [sys.executable, str(Path(__file__).with_name("face_program.py"))]
+    done = subprocess.run(argv, env=surroundings, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(lines) == 30 and {line["target"] for line in lines} == set(TARGETS)
+    for line in lines:
+        ordinal = ", ordinal=1)" if line["target"] == TARGETS[1] else "}])"
+        assert f"aiter_prebuilt.preload(ops=['{line['operator']}'], shapes=[{{" in line["said"], line
+        assert line["said"].endswith(ordinal), line
+        assert (
+            line["preloaded"] == 1 and line["loaded_by_preload"] >= 1 and line["launched_by_preload"] == 0
+        ), line
+        assert line["again"] == "" and line["loaded_by_capture"] == 0 and not line["ran_at_capture"], line
+        assert line["error"] is not None and line["error"] <= 1, line
+
+
+def test_doctor_says_what_is_used_and_why(surroundings: dict[str, str], tmp_path: Path) -> None:
+    found = document(surroundings, 0, "doctor")
+    assert [facts["target"] for facts in found["devices"]] == list(TARGETS)
+    assert all(len(facts["bundles"]) == 2 and facts["target"] in facts["why"] for facts in found["devices"])
+    amd = next(driver for driver in found["drivers"] if driver["vendor"] == "amd")
+    assert amd["why"] == "AITER_PREBUILT_HIP names it" and found["problems"] == []
+    assert {row["why"] for row in found["bundles"]} == {"used by amd:0", "used by amd:1"}
+    table = tmp_path / "softmax.csv"
+    table.write_text("target,cus,M,N,kernel,variant,types\ngfx950,256,3,40,softmax_rows,WIDE1-row,f32\n")
+    found = document(surroundings, 0, "doctor", AITER_PREBUILT_TUNED=str(table))
+    assert found["tuned_tables"] == [
+        {"file": str(table), "operator": "softmax", "rows": 1, "rows_for_installed_targets": 1}
+    ]
+    table.write_text("target,cus,M,N,kernel,variant,types\ngfx950,x,3,40,softmax_rows,WIDE1-row,f32\n")
+    found = document(surroundings, 1, "doctor", AITER_PREBUILT_TUNED=str(table))
+    assert any(f"{table}, line 2, column 8" in problem for problem in found["problems"])
+    found = document(surroundings, 1, "doctor", AITER_PREBUILT_MISS_LOG=str(tmp_path / "no" / "such" / "log"))
+    assert any("AITER_PREBUILT_MISS_LOG" in problem for problem in found["problems"])
+    files = surroundings["AITER_PREBUILT_BUNDLES"].split(os.pathsep)
+    lacking = os.pathsep.join(path for path in files if "gfx950-ck-free" not in path)
+    found = document(surroundings, 1, "doctor", AITER_PREBUILT_BUNDLES=lacking)
+    (problem,) = found["problems"]
+    assert "not its ck-free bundle" in problem and "pip install 'aiter-prebuilt[gfx950]'" in problem
+    assert [bool(facts["bundles"]) for facts in found["devices"]] == [True, False], (
+        "a known GPU beside it is served"
+    )
+
+
+def test_a_user_row_decides_explain_and_execution_alike(surroundings: dict[str, str], tmp_path: Path) -> None:
+    words = ("explain", "softmax", "M=3", "N=40", "T=f32", "--target", "gfx950")
+    plain = next(row for row in document(surroundings, 0, *words)["decisions"] if row["chosen"])
+    other = next(
+        row for row in document(surroundings, 0, *words)["decisions"] if row["accepted"] and not row["chosen"]
+    )
+    table = tmp_path / "softmax.csv"
+    header = "target,cus,M,N,kernel,variant,types\n"
+    table.write_text(header + f"gfx950,256,3,40,softmax_rows,{other['variant']},f32\n")
+    mine = {"AITER_PREBUILT_TUNED": str(table), "AITER_PREBUILT_TRACE": "1"}
+    found = document(surroundings, 0, *words, **mine)
+    chosen = next(row for row in found["decisions"] if row["chosen"])
+    assert chosen["variant"] == other["variant"] != plain["variant"]
+    assert chosen["row"] == f"{table}:2" and chosen["tuned"] and found["tables"] == [str(table)]
+    done = command(surroundings, "verify", "--execute", "--json", **mine)
+    runs = {(row["target"], row["operator"]): row for row in json.loads(done.stdout)["executions"]}
+    assert done.returncode == 0 and runs["gfx950", "softmax"]["variant"] == other["variant"]
+    assert runs["gfx942", "softmax"]["variant"] == plain["variant"], "a row of another target is nobody's"
+    (line,) = (line for line in done.stderr.splitlines() if ": softmax on amd:1" in line)
+    assert f"softmax_rows[{other['variant']}]" in line and f"tuned row of the user, {table}:2" in line
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("list",), ("list", "--operator", "softmax"), ("bench", "softmax", "M=3", "N=40", "--counters", "--repeat", "2"),
+     ("bench", "gemm_a16w16", "M=5", "N=64", "K=64", "--repeat", "1")],
+)  # fmt: skip
+def test_other_verbs_keep_their_schema(surroundings: dict[str, str], words: tuple[str, ...]) -> None:
+    assert document(surroundings, 0, *words)["verb"] == words[0]
+
+
+def test_a_refusal_keeps_the_schema_of_explain(surroundings: dict[str, str]) -> None:
+    words = ("explain", "gemm_a8w8_bpreshuffle", "M=1", "N=17", "K=33", "KW=33", "--target", "gfx950")
+    found = document(surroundings, 1, *words)
+    assert not any(row["chosen"] for row in found["decisions"]) and all(
+        row["reason"] for row in found["decisions"]
+    )
