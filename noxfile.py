@@ -3,6 +3,8 @@
     python3 -m pip install nox
     python3 -m nox -s demo      from manifests to installed wheels, and every operator executed on the embedded device
     python3 -m nox -s tests     all tests
+    python3 -m nox -s prove     execute every kernel on the embedded device and write the receipts
+    python3 -m nox -s sanitize  the native parts under the sanitizers of the system's gcc
     python3 -m nox              lint and tests
 
 CI calls the same sessions (``.ci/run``, ``ci/github-workflow.yml``).
@@ -147,6 +149,19 @@ def prove(session: nox.Session) -> None:
     lines = sorted(map(str, (BUILD / "receipts").glob("*.jsonl")))
     build_tools(session, "receipts", "--checks", "addresses, lds, races, hazards, alignment", *lines)
     build_tools(session, "build")
+
+
+@nox.session(python=build_python())
+def sanitize(session: nox.Session) -> None:
+    """The native parts under ThreadSanitizer, then AddressSanitizer and UndefinedBehaviorSanitizer: ``-- thread`` for one kind.
+
+    Needs the system gcc's sanitizer runtimes.
+    """
+    install_build(session)
+    session.install(*groups("test"))
+    install_torch(session)
+    build_tools(session, "build")
+    session.run("python", "ci/sanitize.py", *session.posargs, env=ENVIRONMENT)
 
 
 @nox.session(python=build_python())
