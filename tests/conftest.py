@@ -14,8 +14,8 @@ for folder in (ROOT, ROOT / "src", ROOT / "tests"):
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What has to do with the embedded device comes last: a process has one HIP library, and beside a real one the runtime rightly
-    refuses a stub driver.
+    """What has to do with the embedded device comes last: a process has one HIP library, and beside a real one the
+    runtime rightly refuses a stub driver.
     """
     last = ("promises", "emulator")
     items.sort(
