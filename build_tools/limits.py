@@ -1,4 +1,4 @@
-"""What the runtime's reader takes at most (``csrc/runtime/operator_block.h``; a test compares the two).
+"""What a reader takes at most (``contract/rules.py``, and ``csrc/runtime/operator_block.h``; a test compares with that).
 
 A manifest beyond a limit would build a bundle that nobody can open, so the plan refuses it.
 """
@@ -7,20 +7,21 @@ from __future__ import annotations
 
 from typing import Final
 
+from aiter_prebuilt.contract import rules
 from build_tools.manifest.problems import PathPart, Problems
 
-TENSORS: Final = 48
-ATTRIBUTES: Final = 48
+TENSORS: Final = rules.MAX_TENSORS
+ATTRIBUTES: Final = rules.MAX_ATTRIBUTES
 #: Integer slots: dims, strides, integer attributes, the compute units, and two for each tensor.
-SLOTS: Final = 512
-FLOATS: Final = 16
-TYPE_VARIABLES: Final = 16
-RANK: Final = 16
-STEPS: Final = 16
+SLOTS: Final = rules.MAX_SLOTS
+FLOATS: Final = rules.MAX_FLOATS
+TYPE_VARIABLES: Final = rules.MAX_TYPE_VARIABLES
+RANK: Final = rules.MAX_RANK
+STEPS: Final = rules.MAX_STEPS
 #: Bytes of the kernel arguments of one launch.
-KERNARG: Final = 4096
+KERNARG: Final = rules.MAX_KERNARG
 #: Threads of a block, all its dims together.
-THREADS: Final = 1024
+THREADS: Final = rules.MAX_THREADS
 
 
 def check(count: int, limit: int, what: str, problems: Problems, *path: PathPart) -> None:

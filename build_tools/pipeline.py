@@ -17,7 +17,7 @@ from typing import Any
 import zstandard
 
 from aiter_prebuilt.contract import bundle as contract_bundle
-from aiter_prebuilt.contract import dtype, expression
+from aiter_prebuilt.contract import dtype, expression, rules
 from aiter_prebuilt.contract import records as contract_records
 from aiter_prebuilt.contract import writer as contract_writer
 from aiter_prebuilt.contract.bundle import SUFFIX
@@ -121,7 +121,7 @@ PROVERS = (
             "manifest/signature.py", "manifest/model.py",
         )
     ),
-    *(Path(str(module.__file__)) for module in (dtype, expression)),
+    *(Path(str(module.__file__)) for module in (dtype, expression, rules)),
 )  # fmt: skip
 
 

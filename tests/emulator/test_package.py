@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import subprocess
@@ -13,7 +14,10 @@ from support.assembly import code_object
 from support.emulator import bundles, library_path
 
 import aiter_prebuilt_emulator
+from aiter_prebuilt.bench import Benchmark
+from aiter_prebuilt.commands import bench
 from aiter_prebuilt.contract.version import VERSION
+from aiter_prebuilt.errors import UnsupportedError
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -108,8 +112,16 @@ def test_bench_counts_what_a_call_does() -> None:
     assert all(kernel["instructions"]["valu"] > 0 for kernel in kernels)
 
 
-def test_bench_without_a_counting_device_refuses_counters() -> None:
+def test_bench_without_a_device_says_how_to_get_one() -> None:
     done = command(
         "aiter_prebuilt", "bench", "rms_norm", "M=1", "N=8", AITER_PREBUILT_HIP="/nonexistent", expect=1
     )
-    assert "error: " in done.stderr
+    assert "NoDeviceError" in done.stderr and "aiter-prebuilt-emulator run" in done.stderr
+
+
+def test_counters_of_a_device_that_does_not_count_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = Benchmark("rms_norm", "device 0", "gfx942", {"types": {}, "symbols": {}}, 1, 1e-6, 1e-6, None)
+    monkeypatch.setattr(bench, "bench", lambda *words: plain)
+    options = argparse.Namespace(operator="rms_norm", call=[], device=0, repeat=1, counters=True, json=False)
+    with pytest.raises(UnsupportedError, match="does not count"):
+        bench.execute(options)
