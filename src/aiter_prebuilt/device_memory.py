@@ -17,6 +17,7 @@ class DeviceMemory:
 
     def __init__(self, facts: DeviceFacts, path: str) -> None:
         self.library = ctypes.CDLL(path)
+        self.device = (facts.vendor, facts.ordinal)
         self.nvidia = facts.vendor == "nvidia"
         self._held: list[int] = []
         if self.nvidia:

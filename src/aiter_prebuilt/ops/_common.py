@@ -38,13 +38,24 @@ def torch_module() -> Any:
 
 
 def torch_dtype(name: str) -> torch.dtype:
-    """``torch.float32`` and the like."""
-    dtype: Any = getattr(torch_module(), name)
+    """``torch.float32`` and the like; the name alone where there is no torch: such a tensor takes names."""
+    dtype: Any
+    try:
+        dtype = getattr(sys.modules["torch"], name)
+    except KeyError:
+        dtype = name
     return dtype  # type: ignore[no-any-return]
 
 
 def like(tensor: torch.Tensor) -> torch.Tensor:
     """A new contiguous tensor of the same shape, type and device: half the time of ``new_empty(shape)``."""
     torch = sys.modules.get("torch")
-    made: Any = torch.empty_like(tensor, memory_format=torch.contiguous_format)  # type: ignore[union-attr]
+    made: Any
+    try:
+        made = torch.empty_like(tensor, memory_format=torch.contiguous_format)  # type: ignore[union-attr]
+    except (AttributeError, TypeError):
+        # No torch, or no tensor of torch's: aiter_prebuilt.execute.array has such.
+        if not isinstance(tensor, tuple) or not hasattr(tensor, "new_empty"):
+            raise
+        made = tensor.new_empty(tensor.shape)
     return made  # type: ignore[no-any-return]
