@@ -98,7 +98,7 @@ def build(settings: Settings) -> Outcome:
 
 def _plan(manifest: Manifest, settings: Settings) -> Plan:
     """The plan; the trial of assumptions runs once per state of the manifests and of the code that tries them."""
-    files = [*sorted((settings.root / "manifests").glob("*.toml")), *PROVERS]
+    files = [*sorted((settings.root / "manifests").rglob("*.toml")), *PROVERS]
     digest = hashlib.sha256(
         b"".join(hashlib.sha256(path.read_bytes()).digest() for path in files)
     ).hexdigest()
@@ -118,7 +118,7 @@ PROVERS = (
         Path(__file__).parent / name
         for name in (
             "assumptions.py", "recipe.py", "variants.py", "frame.py", "limits.py", "plan.py",
-            "manifest/signature.py", "manifest/model.py",
+            "manifest/signature.py", "manifest/model.py", "manifest/sharing.py", "manifest/operators.py",
         )
     ),
     *(Path(str(module.__file__)) for module in (dtype, expression, rules)),

@@ -47,8 +47,8 @@ class _Planner:
         operators = []
         for family in self.manifest.families.values():
             with self.problems.file(self.manifest.files[family.family]):
-                for place, spec in enumerate(family.operators):
-                    with self.problems.at("operators", place):
+                for spec in family.operators:
+                    with self.problems.at("operators", spec.name):
                         planned = self.operator(spec, target, profile)
                     if planned is not None:
                         operators.append(planned)
@@ -59,16 +59,16 @@ class _Planner:
     def operator(self, spec: model.Operator, target: TargetFacts, profile: str) -> PlannedOperator | None:
         frame = build_frame(spec, self.problems)
         tensors = tensor_records(frame, target.fp8, self.problems)
-        order = self.order(spec)
+        order = list(dict.fromkeys(kernel.name for kernel in spec.kernels))
         kernels: list[Kernel] = []
         recipes: list[Recipe] = []
         jobs: list[str] = []
-        for place, kernel in sorted(enumerate(spec.kernels), key=lambda item: order.index(item[1].name)):
+        for kernel in spec.kernels:
             if target.name not in kernel.targets or kernel.profile != profile:
                 continue
             rank = order.index(kernel.name)
             kernels.append(Kernel(kernel.name, BACKENDS.index(kernel.backend), PROFILES.index(profile), rank))
-            with self.problems.at("kernels", place):
+            with self.problems.at("kernels", kernel.name):
                 self.kernel(spec, kernel, frame, target, len(kernels) - 1, recipes, jobs)
         if not kernels:
             return None
@@ -90,27 +90,6 @@ class _Planner:
             tuned=rows,
         )
         return PlannedOperator(operator, tuple(jobs))
-
-    def order(self, spec: model.Operator) -> list[str]:
-        names = [kernel.name for kernel in spec.kernels]
-        for name in sorted({name for name in names if names.count(name) > 1}):
-            self.problems.add(f"kernel {name!r} stands here twice", "kernels")
-        if not spec.order and len(set(names)) > 1:
-            self.problems.add(
-                f"is missing: the operator has the kernels {', '.join(names)} and their order must be said",
-                "order",
-            )
-        for name in sorted({name for name in spec.order if spec.order.count(name) > 1}):
-            self.problems.add(f"kernel {name!r} stands here twice", "order")
-        for name in spec.order:
-            if name not in names:
-                self.problems.add(
-                    f"{name!r} is not a kernel of the operator{suggestion(name, names)}", "order"
-                )
-        for name in names:
-            if spec.order and name not in spec.order:
-                self.problems.add(f"kernel {name!r} is not in the order", "order")
-        return [*spec.order, *(name for name in names if name not in spec.order)]
 
     def kernel(
         self, spec: model.Operator, kernel: model.Kernel, frame: Frame, target: TargetFacts, index: int,
