@@ -191,7 +191,7 @@ class FamilyText(Record):
 class Operator:
     """One operator: its signature, said once, and the kernels that do it, in order of preference.
 
-    ``attributes``: scalars of the native call, in the grammar of ``signature.py``; ``covered``: option -> the values that are
+    ``attributes``: scalars of the native call, in the grammar of ``grammar.py``; ``covered``: option -> the values that are
     served (an element type of an argument as ``ArgumentType``); ``function``: the hand-written module of its Python function.
     """
 

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from build_tools.manifest.grammar import SignatureError, parse_tensor
 from build_tools.manifest.model import Family, FamilyText, Operator, OperatorPart, OperatorText
 from build_tools.manifest.problems import Problems, suggestion
 from build_tools.manifest.python import Parameter, PythonSignature, PythonSignatureError, parse_python
 from build_tools.manifest.sharing import kernels_of
-from build_tools.manifest.signature import SignatureError, parse_tensor
 
 _SCALARS = ("int", "bool", "float")
 

@@ -12,10 +12,10 @@ from aiter_prebuilt.contract.dtype import BY_NUMBER
 from aiter_prebuilt.contract.expression import evaluate
 from build_tools.errors import ManifestError, UnknownTargetError, UsageError
 from build_tools.manifest import sharing
+from build_tools.manifest.grammar import SignatureError, parse_attribute, parse_tensor
 from build_tools.manifest.parse import load
 from build_tools.manifest.schema import manifest_schema
-from build_tools.manifest.signature import SignatureError, parse_attribute, parse_tensor
-from build_tools.plan import make_plan, shard_of
+from build_tools.plan.plan import make_plan, shard_of
 from build_tools.records import Plan
 
 ROOT = Path(__file__).resolve().parents[2]
