@@ -7,8 +7,9 @@ import random
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from operator import mul
 
-from aiter_prebuilt.contract.calls import Array, Call, Want
+from aiter_prebuilt.contract.calls import Array, Call, ElementType, Want
 
 
 def bf16(values: Sequence[float]) -> bytes:
@@ -47,7 +48,9 @@ def array(
     return Array(dtype, (len(rows), width), (width + pad, 1), offset, data)
 
 
-def want(name: str, dtype: str, rows: Sequence[Sequence[float]], slack: float = 0.0, *, returned: bool) -> Want:
+def want(
+    name: str, dtype: str, rows: Sequence[Sequence[float]], slack: float = 0.0, *, returned: bool
+) -> Want:
     """Each value with ``slack`` (relative) on both sides, then rounded."""
     flat = [value for row in rows for value in row]
     low, high = ([value + sign * slack * abs(value) for value in flat] for sign in (-1, 1))
@@ -57,9 +60,7 @@ def want(name: str, dtype: str, rows: Sequence[Sequence[float]], slack: float = 
 
 def stored_bf16(rows: Sequence[Sequence[float]]) -> list[list[float]]:
     """What is left of the values when they are stored."""
-    return [
-        [struct.unpack("<f", b"\0\0" + bf16([value]))[0] for value in row] for row in rows
-    ]
+    return [[struct.unpack("<f", b"\0\0" + bf16([value]))[0] for value in row] for row in rows]
 
 
 def drawn(source: random.Random, rows: int, columns: int) -> list[list[float]]:
@@ -72,7 +73,9 @@ def rms_norm(seed: int = 1, *, pad: int = 0, offset: int = 0, compute_units: int
     source = random.Random(seed)
     x, (w,) = drawn(source, 3, 40), drawn(source, 1, 40)
     scales = [(sum(v * v for v in row) / 40 + 1e-6) ** -0.5 for row in x]
-    right = [[v * scale * g for v, g in zip(row, w, strict=True)] for row, scale in zip(x, scales, strict=True)]
+    right = [
+        [v * scale * g for v, g in zip(row, w, strict=True)] for row, scale in zip(x, scales, strict=True)
+    ]
     weight = Array("bf16", (40,), (1,), 0, bf16(w))
     arguments = {"input": array("bf16", x, pad=pad, offset=offset), "weight": weight, "epsilon": 1e-6}
     wants = (want("out", "bf16", right, 2.0**-18, returned=True),)
@@ -84,7 +87,9 @@ def silu_and_mul(seed: int = 1, *, pad: int = 5) -> Call:
     both = drawn(random.Random(seed), 3, 48)
     right = [[g / (1 + math.exp(-g)) * u for g, u in zip(row[:24], row[24:], strict=True)] for row in both]
     arguments = {"out": array("bf16", 3, 24, pad=pad), "input": array("bf16", both)}
-    return Call("silu_and_mul", f"3x24 pad={pad}", arguments, (want("out", "bf16", right, 2.0**-18, returned=False),))
+    return Call(
+        "silu_and_mul", f"3x24 pad={pad}", arguments, (want("out", "bf16", right, 2.0**-18, returned=False),)
+    )
 
 
 def topk_softmax(seed: int = 1) -> Call:
@@ -109,12 +114,23 @@ def topk_softmax(seed: int = 1) -> Call:
     return Call("topk_softmax", "4x60 k=6", arguments, wants)
 
 
+def gemm(seed: int = 1, *, compute_units: int = 0) -> Call:
+    """A product of small whole numbers, whose sums every order gives exactly; the number of compute units decides how it is split."""
+    source = random.Random(seed)
+    a, b = ([[float(source.randint(-2, 2)) for _ in range(2048)] for _ in range(rows)] for rows in (3, 64))
+    right = [[sum(map(mul, row, column)) for column in b] for row in a]
+    wants = (want("out", "bf16", right, returned=True),)
+    arguments = {"A": array("bf16", a), "B": array("bf16", b), "bias": None, "otype": ElementType("bf16")}
+    return Call("gemm_a16w16", f"3x64x2048 cus={compute_units}", arguments, wants, compute_units)
+
+
 def right() -> Iterator[Call]:
     """Calls that every device executes right."""
     yield rms_norm()
     yield rms_norm(2, pad=7, offset=3)
     yield silu_and_mul()
     yield topk_softmax()
+    yield gemm()
 
 
 def other(call: Call, **arguments: object) -> Call:

@@ -2,7 +2,7 @@
 
     python -m build_tools ... | python -m aiter_prebuilt.execute        a JSON line for each call
 
-No formula is here: a call brings its inputs as bytes and an interval for each element of its results. ``array`` is a tensor without a
-framework, ``layout`` finds its elements in its memory, ``values`` says what stored bytes mean, ``judge`` compares, ``record`` sees what
-was chosen, ``run`` does one call, ``fork`` does it in a child.
+No formula is here: a call brings its inputs as bytes and an interval for each element of its results. ``array`` is a tensor
+without a framework, ``layout`` finds its elements in its memory, ``values`` says what stored bytes mean, ``judge`` compares,
+``record`` sees what was chosen, ``run`` does one call, ``fork`` does it in a child.
 """

@@ -20,7 +20,7 @@ LIMIT: Final = 600.0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Exit codes: 0 every call is right, 1 one is not, 2 nothing was executed, or the stream is damaged (what came before it has run)."""
+    """Exit codes: 0 every call is right, 1 one is not, 2 nothing was executed or the stream is damaged (then after some)."""
     parser = argparse.ArgumentParser(
         prog="python -m aiter_prebuilt.execute", description="Execute calls with known answers on a device."
     )

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from aiter_prebuilt.contract.dtype import BY_NAME, DTYPES, DType
 from aiter_prebuilt.device_memory import DeviceMemory
 from aiter_prebuilt.errors import ArgumentDTypeError
 from aiter_prebuilt.execute.layout import Layout, dense
 from aiter_prebuilt.execute.values import POISON
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 #: What the native side takes as a tensor: (address, element type, shape, strides, (vendor, ordinal)).
 Raw: TypeAlias = tuple[int, str, tuple[int, ...], tuple[int, ...], tuple[str, int]]
@@ -32,7 +35,7 @@ def dtype_named(dtype: object) -> DType:
 
 
 class DeviceArray(Raw):
-    """The tuple that the native side takes, with what a public function asks of a tensor. As a sequence it is these five, no rows.
+    """The tuple that the native side takes, with what a public function asks of a tensor. As a sequence it is those five.
 
     The memory belongs to ``memory``, which frees it. What is not written holds NaN, or a value that no case wants.
     """
@@ -43,7 +46,7 @@ class DeviceArray(Raw):
     base: int
     requires_grad: Final = False
 
-    def __new__(
+    def __new__(  # noqa: D102  # the class says it
         cls,
         memory: DeviceMemory,
         dtype: object,
@@ -52,7 +55,7 @@ class DeviceArray(Raw):
         *,
         strides: Sequence[int] | None = None,
         offset: int = 0,
-    ) -> DeviceArray:
+    ) -> Self:
         kind = dtype_named(dtype)
         sizes = tuple(map(int, shape))
         steps = dense(sizes) if strides is None else tuple(strides)
@@ -62,9 +65,7 @@ class DeviceArray(Raw):
         if len(data) != layout.nbytes:
             raise ValueError(f"{len(data)} bytes for a tensor whose memory has {layout.nbytes}")
         base = memory.upload(data)
-        made = super().__new__(
-            cls, (base + offset * kind.itemsize, kind.name, sizes, steps, memory.device)
-        )
+        made = super().__new__(cls, (base + offset * kind.itemsize, kind.name, sizes, steps, memory.device))
         made.memory, made.layout, made.base = memory, layout, base
         return made
 

@@ -1,5 +1,5 @@
-"""One call in a child that opens the driver itself: a fault makes a device unusable for its process, as on a card, and must not touch
-the next call. The parent never opens it.
+"""One call in a child that opens the driver itself; the parent never does. A fault makes a device unusable for its process, as
+on a card, and must not touch the next call.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _PIECE = 1 << 16
 def here(
     call: Call, vendor: str | None, ordinal: int, told: Callable[[dict[str, Any]], None] | None = None
 ) -> Execution:
-    """Execute a call in this process. ``vendor``: the first that has a device when None. ``told`` hears the line's words as they come."""
+    """Execute a call in this process. ``vendor``: the first that has a device when None; ``told`` hears words as they come."""
     try:
         facts, path = _find(vendor, ordinal)
     except AiterPrebuiltError as error:
@@ -92,7 +92,7 @@ def _child(call: Call, vendor: str | None, ordinal: int, writer: int) -> None:
 def _read(reader: int, limit: float) -> tuple[bytes, bool]:
     """(all that a child says, whether it took too long)."""
     end = time.monotonic() + limit
-    pieces = []
+    pieces: list[bytes] = []
     while True:
         left = end - time.monotonic()
         if left <= 0 or not select.select([reader], [], [], left)[0]:

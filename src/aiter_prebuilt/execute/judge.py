@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import compress
+from operator import le
 from typing import Final
 
 from aiter_prebuilt.contract.calls import Want
@@ -18,8 +19,8 @@ _FLIPPED: Final = bytes([1] + [0] * 255)
 
 
 def values(want: Want, found: bytes) -> tuple[float, list[str]]:
-    """Compare the elements of a tensor, dense, with a want: the largest distance from the middle of its interval in units of half the
-    interval, and what is wrong. Right is at most 1. An interval of one value is at distance 0, or infinitely far from anything else.
+    """Compare the elements of a tensor, dense, with a want: the largest distance from the middle of an interval, in halves of it,
+    and what is wrong. Right is at most 1. To an interval of one value the distance is 0, or infinite.
     """
     if found == want.low == want.high and want.kept is None:
         return 0.0, []
@@ -31,23 +32,26 @@ def values(want: Want, found: bytes) -> tuple[float, list[str]]:
     if want.kept is not None:
         free = _each(want.kept.translate(_FLIPPED), values_per_element(want.dtype))
         now, low, high, places = (list(compress(row, free)) for row in (now, low, high, places))  # type: ignore[assignment]
-    wrong = [
-        place
-        for place, (least, value, most) in enumerate(zip(low, now, high, strict=True))
-        if not (least <= value <= most or (least != least and value != value))
-    ]
+    wrong = _outside(low, now, high)
     if not wrong:
         return _distance(low, now, high), []
     far = max(_far(low[at], now[at], high[at]) for at in wrong)
     first = wrong[0]
-    where = Layout(want.shape, dense(want.shape), 0, 1).place(
-        places[first] // values_per_element(want.dtype)
-    )
+    where = Layout(want.shape, dense(want.shape), 0, 1).place(places[first] // values_per_element(want.dtype))
     bounds = f"{low[first]!r}" if low[first] == high[first] else f"{low[first]!r} to {high[first]!r}"
     said = "nan" if low[first] != low[first] else bounds
-    return far, [
-        f"{want.name}: {len(wrong)} of {len(now)} values are not what is wanted, "
-        f"the first at {where}: {now[first]!r} instead of {said}"
+    many = f"{len(wrong)} of {len(now)} values are not what is wanted"
+    return far, [f"{want.name}: {many}, the first at {where}: {now[first]!r} instead of {said}"]
+
+
+def _outside(low: Sequence[float], now: Sequence[float], high: Sequence[float]) -> list[int]:
+    """Places of the values that are not what is wanted."""
+    if all(map(le, low, now)) and all(map(le, now, high)):
+        return []
+    return [
+        place
+        for place, (least, value, most) in enumerate(zip(low, now, high, strict=True))
+        if not (least <= value <= most or (least != least and value != value))
     ]
 
 
@@ -86,7 +90,9 @@ def gaps(name: str, layout: Layout, now: bytes, before: bytes) -> list[str]:
     count, first = changed(layout.without(now, before), before)
     if not count:
         return []
-    return [f"{name}: {count} bytes between its elements were written, the first is byte {first} of {len(now)}"]
+    return [
+        f"{name}: {count} bytes between its elements were written, the first is byte {first} of {len(now)}"
+    ]
 
 
 def kept(want: Want, now: bytes, before: bytes) -> list[str]:

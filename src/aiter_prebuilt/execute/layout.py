@@ -6,10 +6,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import Final, Literal
 
 #: Unsigned integers of :class:`memoryview`, by size: a stride counts these.
-_LETTERS: Final = {1: "B", 2: "H", 4: "I", 8: "Q"}
+_LETTERS: Final[dict[int, Literal["B", "H", "I", "Q"]]] = {1: "B", 2: "H", 4: "I", 8: "Q"}
 
 
 def dense(shape: Sequence[int]) -> tuple[int, ...]:
@@ -45,7 +45,7 @@ class Layout:
 
     @cached_property
     def _runs(self) -> tuple[list[int], int, int]:
-        """(places of the first elements of all runs, elements of a run, the stride in it): dims that follow each other are one."""
+        """(places of the runs' first elements, elements of a run, the stride in it): dims that follow each other are one."""
         merged: list[tuple[int, int]] = []
         for size, step in zip(self.shape, self.strides, strict=True):
             if size == 1:
@@ -64,7 +64,7 @@ class Layout:
         starts, length, stride = self._runs
         return [slice(start, start + (length - 1) * stride + 1, stride) for start in starts]
 
-    def _view(self, data: bytes | bytearray) -> memoryview:
+    def _view(self, data: bytes | bytearray) -> memoryview[int]:
         return memoryview(data).cast(_LETTERS[self.itemsize])
 
     def gather(self, data: bytes) -> bytes:

@@ -41,6 +41,7 @@ class Recorder:
     seen: list[Chosen] = field(default_factory=list)
 
     def __call__(self, operator: Operator, tensors: list[Any], attributes: list[Any]) -> None:
+        """Note, say, and launch."""
         if self.compute_units:
             operator = dispatch.operator_as_if(operator.name, self.compute_units)
         try:
@@ -98,7 +99,7 @@ class _Stand:
 @contextmanager
 def instead(function: Callable[..., Any], deed: Deed) -> Iterator[None]:
     """While it lasts, ``deed`` gets what ``function`` hands to native operators."""
-    names: dict[str, Any] = function.__globals__  # type: ignore[attr-defined]
+    names: dict[str, Any] = function.__globals__
     kind = native.module().Operator
     before = {name: value for name, value in names.items() if isinstance(value, kind)}
     names.update({name: _Stand(value, deed) for name, value in before.items()})

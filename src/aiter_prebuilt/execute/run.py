@@ -27,8 +27,8 @@ EDITION: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class Execution:
-    """One call on one device, as a line says it. ``worst``: the largest distance from the middle of an interval, in halves of it (at
-    most 1 is right); None when nothing could be compared, or something is infinitely far. ``seconds``: loading included.
+    """One call on one device, as a line says it. ``worst``: the largest distance from the middle of an interval, in halves of it
+    (at most 1 is right); None: nothing could be compared, or something is infinitely far. ``seconds``: loading included.
     """
 
     operator: str
@@ -80,9 +80,7 @@ def _embedded(path: str) -> bool:
         return False
 
 
-def run(
-    call: Call, facts: DeviceFacts, path: str, told: Callable[[Chosen], None] | None = None
-) -> Execution:
+def run(call: Call, facts: DeviceFacts, path: str, told: Callable[[Chosen], None] | None = None) -> Execution:
     """Execute one call; ``path`` is the driver's (``DriverFacts.path``), ``told`` hears what was chosen before it is launched."""
     where = (named(facts, path), facts.target)
     function = getattr(aiter_prebuilt, call.operator, None)

@@ -27,7 +27,7 @@ _HALVES: Final = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
 
 #: What memory holds that a call must write: NaN where there is one, else a value that no case wants. One byte, repeated.
 POISON: Final = dict.fromkeys(BY_NAME, 0xFF) | {
-    "bool": 0x7F, "u8": 0x7F, "i8": 0x80, "i16": 0x7F, "i32": 0x7F, "i64": 0x7F, "fp4x2": 0x7F,
+    "bool": 0x7E, "u8": 0x7E, "i8": 0x80, "i16": 0x7F, "i32": 0x7F, "i64": 0x7F, "fp4x2": 0x7F,
     "e4m3fn": 0x7F, "e5m2": 0x7F, "e4m3fnuz": 0x80, "e5m2fnuz": 0x80,
 }  # fmt: skip
 

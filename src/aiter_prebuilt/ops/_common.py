@@ -55,7 +55,7 @@ def like(tensor: torch.Tensor) -> torch.Tensor:
         made = torch.empty_like(tensor, memory_format=torch.contiguous_format)  # type: ignore[union-attr]
     except (AttributeError, TypeError):
         # No torch, or no tensor of torch's: aiter_prebuilt.execute.array has such.
-        if not isinstance(tensor, tuple) or not hasattr(tensor, "new_empty"):
+        if not isinstance(getattr(tensor, "dtype", None), str):
             raise
         made = tensor.new_empty(tensor.shape)
     return made  # type: ignore[no-any-return]
