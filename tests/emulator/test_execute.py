@@ -22,8 +22,8 @@ ROOT = Path(__file__).resolve().parents[2]
 SCHEMA = json.loads((ROOT / "src" / "aiter_prebuilt" / "schemas" / "execute.json").read_text())
 TARGETS = ("gfx942", "gfx950")
 
-#: A function that does what ``deed`` says, with the globals of the real one, so that its operator is seen. ``native``: the operator,
-#: as the real function calls it.
+#: A function that does what ``deed`` says, with the globals of the real one, so that its operator is seen. ``native``: the
+#: operator, as the real function calls it.
 SLY = """
 import os, sys, time
 import aiter_prebuilt

@@ -115,7 +115,7 @@ def topk_softmax(seed: int = 1) -> Call:
 
 
 def gemm(seed: int = 1, *, compute_units: int = 0) -> Call:
-    """A product of small whole numbers, whose sums every order gives exactly; the number of compute units decides how it is split."""
+    """A product of small whole numbers, whose sums every order gives exactly; compute units decide how it is split."""
     source = random.Random(seed)
     a, b = ([[float(source.randint(-2, 2)) for _ in range(2048)] for _ in range(rows)] for rows in (3, 64))
     right = [[sum(map(mul, row, column)) for column in b] for row in a]
