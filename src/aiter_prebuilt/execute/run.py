@@ -23,6 +23,7 @@ from aiter_prebuilt.execute.record import Chosen, Recorder, instead
 
 #: Of the schema ``schemas/execute.json``; raised when a field changes its meaning or goes.
 EDITION: Final = 1
+EMBEDDED: Final = f"aiter-prebuilt-emulator {VERSION}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +67,13 @@ def failed(
 
 def named(facts: DeviceFacts, path: str) -> str:
     """What a proof calls a device: the embedded one by its own name, whatever card it stands for; ``path`` is the driver's."""
-    if _embedded(path):
-        return f"{facts.target} of aiter-prebuilt-emulator {VERSION}"
+    if embedded(path):
+        return f"{facts.target} of {EMBEDDED}"
     return f"{facts.name}, driver {facts.driver_version}"
 
 
 @cache
-def _embedded(path: str) -> bool:
+def embedded(path: str) -> bool:
     """Is this driver library the embedded device? A card's has no such symbol."""
     try:
         return hasattr(ctypes.CDLL(path), "apb_emulator_version")
