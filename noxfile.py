@@ -103,7 +103,7 @@ def tests(session: nox.Session) -> None:
     shutil.rmtree(TESTED, ignore_errors=True)
     build_tools(session, "build", "--bundles", bundles)
     build_tools(session, "wheels", "--bundles", bundles, "--output", dist)
-    session.run("python", "-m", "build_tools.runtime_wheel", "--unpack", dist, env=ENVIRONMENT)
+    session.run("python", "-m", "build_tools.pack.runtime_wheel", "--unpack", dist, env=ENVIRONMENT)
     environment = {
         **ENVIRONMENT,
         "AITER_PREBUILT_DIST": dist,
@@ -131,7 +131,7 @@ def compile(session: nox.Session) -> None:
 def zstd(session: nox.Session) -> None:
     """Copy the pinned zstd sources into a folder, for cibuildwheel: ``-- FOLDER``."""
     install_build(session)
-    code = "import shutil, sys; from pathlib import Path; from build_tools.fetch import fetch; "
+    code = "import shutil, sys; from pathlib import Path; from build_tools.tools.fetch import fetch; "
     code += "shutil.copytree(fetch('zstd', Path.cwd()), sys.argv[1], dirs_exist_ok=True)"
     session.run("python", "-c", code, *session.posargs, env=ENVIRONMENT)
 

@@ -19,21 +19,22 @@ import zstandard
 from aiter_prebuilt.contract import bundle as contract_bundle
 from aiter_prebuilt.contract import dtype, expression, rules
 from aiter_prebuilt.contract import records as contract_records
-from aiter_prebuilt.contract import writer as contract_writer
 from aiter_prebuilt.contract.bundle import SUFFIX
 from aiter_prebuilt.contract.version import BUNDLE_FORMAT, RECIPE, VERSION
-from build_tools import audit, codeobject, notes, receipts
-from build_tools.bundle import BuiltBundle, build_bundle
-from build_tools.compile import compile_jobs
+from build_tools.compile.compile import compile_jobs
+from build_tools.compile.inputs import inputs_of
+from build_tools.compile.store import Store
 from build_tools.errors import AuditError, CompileFailedError
-from build_tools.inputs import inputs_of
+from build_tools.files.reproducible import write_atomic
+from build_tools.judge import audit, receipts
 from build_tools.manifest.model import Manifest, Profile
 from build_tools.manifest.parse import load
-from build_tools.plan import make_plan, shard_of
+from build_tools.objects import codeobject
+from build_tools.pack import notes
+from build_tools.pack.bundle import BuiltBundle, build_bundle
+from build_tools.plan.plan import make_plan, shard_of
 from build_tools.records import AuditReport, CompileResult, Plan, PlannedBundle
-from build_tools.reproducible import write_atomic
-from build_tools.store import Store
-from build_tools.toolchain import Toolchain, find
+from build_tools.tools.toolchain import Toolchain, find
 
 REPORT_VERSION = 1
 
@@ -98,7 +99,7 @@ def build(settings: Settings) -> Outcome:
 
 def _plan(manifest: Manifest, settings: Settings) -> Plan:
     """The plan; the trial of assumptions runs once per state of the manifests and of the code that tries them."""
-    files = [*sorted((settings.root / "manifests").glob("*.toml")), *PROVERS]
+    files = [*sorted((settings.root / "manifests").rglob("*.toml")), *PROVERS]
     digest = hashlib.sha256(
         b"".join(hashlib.sha256(path.read_bytes()).digest() for path in files)
     ).hexdigest()
@@ -117,8 +118,8 @@ PROVERS = (
     *(
         Path(__file__).parent / name
         for name in (
-            "assumptions.py", "recipe.py", "variants.py", "frame.py", "limits.py", "plan.py",
-            "manifest/signature.py", "manifest/model.py",
+            "plan/assumptions.py", "plan/recipe.py", "plan/variants.py", "plan/slots.py", "plan/limits.py", "plan/plan.py",
+            "manifest/grammar.py", "manifest/model.py", "manifest/sharing.py", "manifest/operators.py",
         )
     ),
     *(Path(str(module.__file__)) for module in (dtype, expression, rules)),
@@ -167,10 +168,13 @@ _NOTED = ("target", "profile", "distribution", "entries", "code_objects", "raw_b
 MAKERS = (
     *(
         Path(__file__).parent / name
-        for name in ("bundle.py", "compress.py", "audit.py", "codeobject.py", "cubin.py", "pipeline.py")
+        for name in (
+            "pack/bundle.py", "pack/compress.py", "pack/writer.py", "judge/audit.py", "objects/codeobject.py",
+            "objects/cubin.py", "pipeline.py",
+        )
     ),
-    *(Path(str(module.__file__)) for module in (contract_bundle, contract_records, contract_writer)),
-)
+    *(Path(str(module.__file__)) for module in (contract_bundle, contract_records)),
+)  # fmt: skip
 
 
 def bundle_key(

@@ -8,7 +8,7 @@ the repository (sources) or absolute in the store (results); nothing that ends u
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -17,6 +17,8 @@ from aiter_prebuilt.contract.records import Operator
 
 Backend = Literal["asm", "hip", "ck", "triton", "flydsl"]
 Constant = int | str | bool
+#: (backend, source, symbol, constants) -> files of the repository that the compile reads
+InputsOf = Callable[[str, str, str, dict[str, object]], tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True)

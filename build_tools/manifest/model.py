@@ -1,4 +1,4 @@
-"""The records of edition 1, as people write them. The JSON Schema is generated from here.
+"""The records of the manifests, as people write them and as the pipeline reads them. The JSON Schema is generated from here.
 
 Structure only: which keys exist and what shape their values have. What the values mean together
 (names, targets, expressions) is checked in ``parse`` and ``recipe``, so that everything wrong is said at once.
@@ -6,13 +6,16 @@ Structure only: which keys exist and what shape their values have. What the valu
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo
 
 from build_tools.manifest.problems import suggestion
+from build_tools.manifest.python import PythonSignature
 
 Scalar = int | bool | str
+Backend = Literal["asm", "hip", "ck", "triton", "flydsl"]
 
 
 def _known_target(name: str, info: ValidationInfo) -> str:
@@ -27,10 +30,16 @@ TargetName = Annotated[str, AfterValidator(_known_target)]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 
 
+Extent = Annotated[list[str | int], Field(min_length=1, max_length=3)]
+
+
 class Record(BaseModel):
     """Frozen, and unknown keys are refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, strict=True)
+
+
+Axis = Annotated[list[Scalar | dict[Name, Scalar]], Field(min_length=1)]
 
 
 class Assume(Record):
@@ -47,8 +56,8 @@ class Step(Record):
 
     symbol: Name
     source: str | None = None
-    grid: Annotated[list[str | int], Field(min_length=1, max_length=3)]
-    block: Annotated[list[str | int], Field(min_length=1, max_length=3)] | None = None
+    grid: Extent
+    block: Extent | None = None
     lds: str | int | None = None
     args: list[str]
     slot: int | None = None
@@ -58,10 +67,10 @@ class Step(Record):
 
 
 class Kernel(Record):
-    """One way to do an operator: one backend, its variants, and how it is launched."""
+    """One way to do an operator: one backend, its variants, and how it is launched. What a manifest shares is resolved."""
 
     name: Name
-    backend: Literal["asm", "hip", "ck", "triton", "flydsl"]
+    backend: Backend
     targets: Annotated[list[TargetName], Field(min_length=1)]
     profile: Literal["ck-free", "ck-full"] = "ck-free"
     source: str
@@ -70,39 +79,147 @@ class Kernel(Record):
     when: list[str] = []
     cost: str | int | None = None
     workspace: str | int | None = None
-    grid: Annotated[list[str | int], Field(min_length=1, max_length=3)] | None = None
-    block: Annotated[list[str | int], Field(min_length=1, max_length=3)] | None = None
+    grid: Extent | None = None
+    block: Extent | None = None
     lds: str | int | None = None
     args: list[str] | None = None
     slot: int | None = None
     constants: dict[Name, Scalar] = {}
-    variants: dict[Name, Annotated[list[Scalar | dict[Name, Scalar]], Field(min_length=1)]] = {}
+    variants: dict[Name, Axis] = {}
     excluded: list[str] = Field(default=[], alias="except")
     assume: Assume | None = None
     steps: list[Step] = []
 
 
-class Operator(Record):
-    """One operator: its signature, said once, and the kernels that do it."""
+class More(Record):
+    """What is appended to lists that are shared."""
 
-    name: Name
-    summary: str
-    reference: Annotated[str, Field(pattern=r"^[a-z0-9_]+\.[a-z0-9_]+$")]
-    order: list[Name] = []
+    when: list[str] = []
+    args: list[str] = []
+
+
+class KernelPart(Record):
+    """Keys of a kernel that replace the shared ones; tables (constants, types, variants) are joined key by key."""
+
+    source: str | None = None
+    symbol: Name | None = None
+    types: dict[Name, list[str]] | None = None
+    when: list[str] | None = None
+    cost: str | int | None = None
+    workspace: str | int | None = None
+    grid: Extent | None = None
+    block: Extent | None = None
+    lds: str | int | None = None
+    args: list[str] | None = None
+    slot: int | None = None
+    constants: dict[Name, Scalar] | None = None
+    variants: dict[Name, Axis] | None = None
+    excluded: list[str] | None = Field(default=None, alias="except")
+    assume: Assume | None = None
+    steps: list[Step] | None = None
+    more: More | None = None
+
+
+class KernelText(KernelPart):
+    """``[kernels.NAME]`` as written: a kernel that operators use by name. ``like``: another one whose keys it takes over;
+    ``on``: what differs on a target.
+    """
+
+    like: Name | None = None
+    backend: Backend | None = None
+    profile: Literal["ck-free", "ck-full"] | None = None
+    targets: Annotated[list[TargetName], Field(min_length=1)] | None = None
+    on: dict[TargetName, KernelPart] = {}
+
+
+class Use(KernelPart):
+    """A shared kernel in an operator's list, with what differs there."""
+
+    use: Name
+
+
+Module = Annotated[
+    str,
+    Field(
+        pattern=r"^(module_[a-z0-9_]+|aiter\.[a-z0-9_.]+)$",
+        description="AITER's JIT module, or its Python module where no JIT module serves the function",
+    ),
+]
+
+
+class OperatorPart(Record):
+    """``[operators.NAME]`` as written. ``like``: another operator of the file whose keys it takes over."""
+
+    like: Name | None = None
+    python: str | None = None
+    module: Module | None = None
+    summary: str | None = None
+    source: str | None = None
+    notes: dict[Name, str] = {}
+    covered: dict[Name, Annotated[list[Scalar | float], Field(min_length=1)]] = {}
+    ignored: list[Name] = []
+    type_of: dict[Name, Name] = {}
+    function: Name | None = None
     types: dict[Name, Annotated[list[str], Field(min_length=1)]] = {}
-    arguments: Annotated[dict[Name, str], Field(min_length=1)]
+    arguments: dict[Name, str] = {}
     returns: dict[Name, str] = {}
-    attributes: dict[Name, str] = {}
+    attributes: dict[Name, str] | None = None
     tuned: str | None = None
-    kernels: Annotated[list[Kernel], Field(min_length=1)]
+    kernels: list[Name | Use] = []
 
 
-class Family(Record):
-    """One manifest file: a family of operators."""
+class OperatorText(OperatorPart):
+    """The same, with all keys that an operator needs: what ``like`` left out is filled in."""
 
-    edition: Literal[1]
-    family: Name
-    operators: Annotated[list[Operator], Field(min_length=1)]
+    python: str
+    module: Module
+    summary: str
+    source: str
+    arguments: Annotated[dict[Name, str], Field(min_length=1)]
+    kernels: Annotated[list[Name | Use], Field(min_length=1)]
+
+
+class FamilyText(Record):
+    """``operators.toml`` of one folder: a family of operators, and the kernels that they share."""
+
+    edition: Literal[2]
+    operators: Annotated[dict[Name, OperatorPart], Field(min_length=1)]
+    kernels: dict[Name, KernelText] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """One operator: its signature, said once, and the kernels that do it, in order of preference.
+
+    ``attributes``: scalars of the native call, in the grammar of ``grammar.py``; ``covered``: option -> the values that are
+    served (an element type of an argument as ``ArgumentType``); ``function``: the hand-written module of its Python function.
+    """
+
+    name: str
+    family: str
+    python: PythonSignature
+    module: str
+    summary: str
+    source: str
+    notes: dict[str, str]
+    covered: dict[str, tuple[Any, ...]]
+    ignored: tuple[str, ...]
+    type_of: dict[str, str]
+    function: str | None
+    types: dict[str, list[str]]
+    arguments: dict[str, str]
+    returns: dict[str, str]
+    attributes: dict[str, str]
+    tuned: str | None
+    kernels: tuple[Kernel, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """The operators of one folder."""
+
+    family: str
+    operators: tuple[Operator, ...]
 
 
 class Target(Record):
@@ -127,7 +244,7 @@ class Profile(Record):
     """One row of ``profiles.toml``: what goes into which wheel."""
 
     title: str
-    backends: list[Literal["asm", "hip", "ck", "triton", "flydsl"]]
+    backends: list[Backend]
     targets: Annotated[list[TargetName], Field(min_length=1)]
     includes: str | None = None
     suffix: str = ""
@@ -139,9 +256,7 @@ class CatalogueEntry(Record):
 
     title: str
     operators: Annotated[list[Name], Field(min_length=1)]
-    aiter: list[Literal["asm", "hip", "ck", "triton", "flydsl"]] = Field(
-        description="backends that AITER itself has"
-    )
+    aiter: list[Backend] = Field(description="backends that AITER itself has")
     note: str = ""
 
 

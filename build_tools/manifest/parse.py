@@ -10,7 +10,8 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from build_tools.errors import ManifestError
-from build_tools.manifest.model import Catalogue, Family, Manifest, Profile, Target
+from build_tools.manifest.model import Catalogue, Family, FamilyText, Manifest, Profile, Target
+from build_tools.manifest.operators import family_of
 from build_tools.manifest.problems import Problems, suggestion
 
 if sys.version_info >= (3, 11):
@@ -20,7 +21,8 @@ else:
 
 M = TypeVar("M", bound=BaseModel)
 Context = dict[str, set[str]]
-_TABLES: Final = ("targets.toml", "toolchains.toml", "profiles.toml", "catalogue.toml")
+#: The file of a family's folder that says its operators.
+OPERATORS: Final = "operators.toml"
 
 
 def load(folder: Path) -> Manifest:
@@ -44,19 +46,14 @@ def read(folder: Path, problems: Problems) -> Manifest | None:
     catalogue = _file(folder, "catalogue.toml", Catalogue, problems)
     families: dict[str, Family] = {}
     files: dict[str, str] = {}
-    for path in sorted(folder.glob("*.toml")):
-        if path.name in _TABLES:
+    for path in sorted(folder.glob(f"*/{OPERATORS}")):
+        name = path.parent.name
+        text = _file(folder, f"{name}/{OPERATORS}", FamilyText, problems, context)
+        if text is None:
             continue
-        family = _file(folder, path.name, Family, problems, context)
-        if family is None:
-            continue
-        label = f"{folder.name}/{path.name}"
-        if family.family in files:
-            problems.add(
-                f"{label}: family: {family.family!r} is the family of {files[family.family]} already"
-            )
-        families[family.family] = family
-        files[family.family] = label
+        files[name] = f"{folder.name}/{name}/{OPERATORS}"
+        with problems.file(files[name]):
+            families[name] = family_of(name, text, problems)
     if targets is None or profiles is None or catalogue is None:
         return None
     manifest = Manifest.model_construct(
@@ -164,17 +161,14 @@ def _check_names(manifest: Manifest, folder: Path, problems: Problems) -> None:
     for family in manifest.families.values():
         file = manifest.files[family.family]
         with problems.file(file):
-            for index, operator in enumerate(family.operators):
+            for operator in family.operators:
                 if operator.name in seen:
                     problems.add(
-                        f"{operator.name!r} is an operator of {seen[operator.name]} already",
-                        "operators",
-                        index,
-                        "name",
+                        f"is an operator of {seen[operator.name]} already", "operators", operator.name
                     )
                 seen[operator.name] = file
-                for place, kernel in enumerate(operator.kernels):
-                    with problems.at("operators", index, "kernels", place):
+                for kernel in operator.kernels:
+                    with problems.at("kernels", kernel.name):
                         _check_twice(kernel.targets, problems)
                         _check_profile(kernel.profile, kernel.backend, kernel.targets, manifest, problems)
                         _check_sources(

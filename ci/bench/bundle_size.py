@@ -30,7 +30,7 @@ from rows import Row, report
 from aiter_prebuilt import native
 from aiter_prebuilt.contract.bundle import Bundle
 from aiter_prebuilt.contract.records import ENCODINGS, NONE32
-from build_tools.compress import decompress
+from build_tools.objects.unpack import decompress
 from build_tools.pipeline import Settings, build
 
 SCRATCH: Final = ROOT / "build" / "bench" / "size"

@@ -17,7 +17,9 @@ from native.synthetic import Op, R, S, T
 
 from aiter_prebuilt.contract import bundle as contract
 from aiter_prebuilt.contract.records import Operator
-from build_tools.compress import compress, decompress, regions
+from build_tools.objects.unpack import decompress
+from build_tools.pack import writer
+from build_tools.pack.compress import compress, regions
 
 ENTRIES: Final = 3000
 #: Bytes of the code objects whose first launch is timed.
@@ -43,11 +45,11 @@ def _patched(blob: bytes, number: int) -> bytes:
     return blob[:middle] + hashlib.sha256(b"%d" % number).digest()[:16] + blob[middle + 16 :]
 
 
-def _frame(blob: bytes, content: bytes = b"", number: int | None = None) -> contract.Frame:
+def _frame(blob: bytes, content: bytes = b"", number: int | None = None) -> writer.Frame:
     raw = zstandard.DICT_TYPE_RAWCONTENT
     known = zstandard.ZstdCompressionDict(content, dict_type=raw) if content else None
     packed = zstandard.ZstdCompressor(level=3, dict_data=known, write_dict_id=False).compress(blob)
-    return contract.Frame(packed, len(blob), hashlib.sha256(blob).digest(), "zstd", number)
+    return writer.Frame(packed, len(blob), hashlib.sha256(blob).digest(), "zstd", number)
 
 
 def large_bundle(source: Path, path: Path) -> int:
@@ -73,7 +75,7 @@ def large_bundle(source: Path, path: Path) -> int:
                 for entry in operator.entries
             )  # fmt: skip
             made.append(replace(operator, name=f"{operator.name}_{copy}", entries=entries))
-    path.write_bytes(contract.encode(bundle.root, tuple(made), tuple(frames), dictionaries, regions))
+    path.write_bytes(writer.encode(bundle.root, tuple(made), tuple(frames), dictionaries, regions))
     return sum(len(operator.entries) for operator in made)
 
 
@@ -110,6 +112,6 @@ def launch_bundle(source: Path, path: Path) -> dict[str, int]:
         entries = tuple(replace(entry, sha256=hashlib.sha256(images[name]).digest()) for entry in op.entries)
         operators.append(replace(op, entries=entries))
     path.write_bytes(
-        contract.encode(synthetic.root(), tuple(operators), packed.frames, packed.dictionaries, regions)
+        writer.encode(synthetic.root(), tuple(operators), packed.frames, packed.dictionaries, regions)
     )
     return {name: len(frame.data) for name, frame in zip(names, packed.frames, strict=True)}

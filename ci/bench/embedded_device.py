@@ -74,7 +74,7 @@ def loading(target: str) -> dict[str, Any]:
     """``hipModuleLoadData`` of the largest code object of our own bundles and of one with at least 200 KB of the same code."""
     from aiter_prebuilt.contract.bundle import Bundle
     from aiter_prebuilt_emulator import memory
-    from build_tools.bundle import decompress
+    from build_tools.objects.unpack import decompress
 
     bundle = Bundle((ROOT / "build" / "bundles" / f"{target}-ck-free.apb").read_bytes(), decompress)
     operators = [bundle.operator(name) for name in bundle.names]
@@ -110,9 +110,9 @@ def interpreted(target: str, entries: dict[str, str]) -> dict[str, float]:
     """The same Triton kernels, constants and sizes in Triton's interpreter (this process has TRITON_INTERPRET=1)."""
     import torch
 
-    from build_tools.inputs import inputs_of
+    from build_tools.compile.inputs import inputs_of
     from build_tools.manifest.parse import load
-    from build_tools.plan import make_plan
+    from build_tools.plan.plan import make_plan
 
     plan = make_plan(load(ROOT / "manifests"), ROOT, inputs_of(ROOT), (), (target,))
     jobs = {job.id: job for job in plan.jobs}

@@ -25,7 +25,7 @@ import bundles
 import startup
 from rows import Row, report
 
-from build_tools import host, pins
+from build_tools.tools import host, pins
 
 BUILD: Final = ROOT / "build" / "bench"
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING
 
-from aiter_prebuilt import device, locate, native, tuned
+from aiter_prebuilt import device, locate, native, user_tables
 
 if TYPE_CHECKING:
     from aiter_prebuilt._native import Bundle, Operator
@@ -28,7 +28,7 @@ def operator(name: str) -> Operator:
 
 def _served(
     name: str, vendor: str, ordinal: int
-) -> tuple[tuple[Bundle, ...], int, tuple[tuned.NativeTable, ...]]:
+) -> tuple[tuple[Bundle, ...], int, tuple[user_tables.NativeTable, ...]]:
     """What serves operator ``name`` on a device: bundles, compute units, the user's tables. Called by the native side, once per
     operator and device.
     """
@@ -45,15 +45,17 @@ def _resolve(vendor: str, ordinal: int) -> tuple[tuple[Bundle, ...], int]:
 
 def tuned_tables(
     name: str, target: str, units: int, bundles: tuple[Bundle, ...]
-) -> tuple[tuned.NativeTable, ...]:
+) -> tuple[user_tables.NativeTable, ...]:
     """The user's tables for ``name`` on a device with ``units`` compute units that ``bundles`` serve.
 
     Raises:
         TunedTableError: a table of ``AITER_PREBUILT_TUNED`` is not what it should be.
     """
-    if not tuned.setting():
+    if not user_tables.setting():
         return ()
-    return tuned.native_tables(name, target, units, {known for bundle in bundles for known in bundle.names})
+    return user_tables.native_tables(
+        name, target, units, {known for bundle in bundles for known in bundle.names}
+    )
 
 
 @lru_cache(maxsize=16)

@@ -101,7 +101,7 @@ def _arguments(name: str, call: Any, vendor: str, ordinal: int) -> tuple[list[An
             "neither a dict of symbols nor a tuple of arguments",
             "write {'M': 64, 'N': 4096}, or (x, out)",
         )
-    from aiter_prebuilt.explain import (
+    from aiter_prebuilt.decisions import (
         describe,
         find_operator,
     )  # reads a bundle's index in Python: not at import

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from build_tools.backends import BACKENDS
+from build_tools.compile.backends.table import BACKENDS
+from build_tools.compile.store import Store
 from build_tools.errors import ToolchainError
 from build_tools.manifest.parse import load
-from build_tools.plan import target_facts
+from build_tools.plan.plan import target_facts
 from build_tools.records import CompileJob, KernelArg, TargetFacts
-from build_tools.store import Store
-from build_tools.toolchain import Toolchain, find
+from build_tools.tools.toolchain import Toolchain, find
 
 ROOT = Path(__file__).resolve().parents[2]
 MakeJob = Callable[..., CompileJob]

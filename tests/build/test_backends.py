@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from build_tools import audit, codeobject
-from build_tools.backends import BACKENDS
+from build_tools.compile.backends.table import BACKENDS
 from build_tools.errors import JobFailedError
+from build_tools.judge import audit
+from build_tools.objects import codeobject
 from build_tools.records import CompileJob, CompileResult
-from build_tools.toolchain import Toolchain
+from build_tools.tools.toolchain import Toolchain
 
 from .conftest import ROOT, MakeJob, write_sources
 

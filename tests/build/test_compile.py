@@ -14,13 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from build_tools.backends import BACKENDS
-from build_tools.backends.built import Built
-from build_tools.compile import batches, compile_jobs
+from build_tools.compile.backends.built import Built
+from build_tools.compile.backends.table import BACKENDS
+from build_tools.compile.compile import batches, compile_jobs
+from build_tools.compile.store import Store
 from build_tools.errors import CompileFailedError, ToolchainError
 from build_tools.records import TargetFacts
-from build_tools.store import Store
-from build_tools.toolchain import Toolchain, find
+from build_tools.tools.toolchain import Toolchain, find
 
 from .conftest import ROOT, MakeJob
 
@@ -197,9 +197,11 @@ INTERRUPTED = """
 import sys, threading, time, signal, os
 from pathlib import Path
 from dataclasses import replace
-from build_tools import backends, compile as stage, run
-from build_tools.backends.built import Built
-from build_tools.store import Store
+from build_tools.compile import compile as stage
+    from build_tools.compile.backends import table as backends
+from build_tools.files import run
+from build_tools.compile.backends.built import Built
+from build_tools.compile.store import Store
 import pickle
 
 jobs, toolchain, root, folder = pickle.loads(Path(sys.argv[1]).read_bytes())

@@ -13,8 +13,8 @@ import pytest
 pytest.importorskip("flydsl")
 pytest.importorskip("ziglang")
 
-from build_tools import codeobject
-from build_tools.backends.built import CHILD_PATH
+from build_tools.compile.backends.built import CHILD_PATH
+from build_tools.objects import codeobject
 
 SOURCES = Path(__file__).resolve().parents[2] / "csrc" / "kernels" / "flydsl"
 SOFTMAX = {"T": "bf16", "BLOCK": 256, "WIDE": 1, "TILES": 2, "CACHED": 0}
@@ -28,7 +28,7 @@ def compile_in(
     folder.mkdir(parents=True)
     shutil.copy(SOURCES / source, folder / source)
     argv = [
-        *(sys.executable, "-m", "build_tools.backends.flydsl_compile", "--source", folder / source),
+        *(sys.executable, "-m", "build_tools.compile.backends.flydsl_compile", "--source", folder / source),
         *("--symbol", symbol, "--target", target, "--constants", json.dumps(constants)),
         *("--output", folder / "out.co"),
     ]

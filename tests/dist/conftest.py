@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from support.installed import Environment, make_environment, runtime_only, write_bundle
 
-from build_tools import wheel
+from build_tools.pack import wheel
 
 ROOT = Path(__file__).resolve().parents[2]
 MADE_UP = (("gfx942", "ck-free"), ("gfx942", "ck-full"), ("gfx950", "ck-free"))

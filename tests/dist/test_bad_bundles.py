@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from support.installed import Environment, make_environment, write_bundle
 
-from build_tools import wheel
+from build_tools.pack import wheel
 from build_tools.errors import WheelError
 
 ROOT = Path(__file__).resolve().parents[2]

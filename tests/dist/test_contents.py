@@ -17,11 +17,11 @@ from packaging.utils import parse_wheel_filename
 from wheel.wheelfile import WheelFile
 
 from aiter_prebuilt.contract.version import VERSION
-from build_tools import emulator_wheel, licences
-from build_tools.host import judge
+from build_tools.pack import emulator_wheel, licences
+from build_tools.tools.host import judge
 from build_tools.manifest.parse import load
-from build_tools.reproducible import DEFAULT_EPOCH
-from build_tools.runtime_wheel import TAG
+from build_tools.files.reproducible import DEFAULT_EPOCH
+from build_tools.pack.runtime_wheel import TAG
 
 ROOT = Path(__file__).resolve().parents[2]
 

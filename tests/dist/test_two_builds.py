@@ -33,7 +33,8 @@ REDUCED_BUILD = """
 import sys
 from dataclasses import replace
 from pathlib import Path
-from build_tools import pipeline, wheel
+from build_tools import pipeline
+from build_tools.pack import wheel
 from build_tools.records import Plan, PlannedOperator
 
 root, target = Path.cwd(), sys.argv[1]
@@ -66,7 +67,7 @@ wheel.write_wheels(root, settings.bundles, root / 'dist', runtime=False)
 
 RUNTIME_BUILD = """
 from pathlib import Path
-from build_tools.runtime_wheel import build_runtime_wheel
+from build_tools.pack.runtime_wheel import build_runtime_wheel
 build_runtime_wheel(Path.cwd(), Path('dist'))
 """
 

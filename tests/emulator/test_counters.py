@@ -18,7 +18,7 @@ from support.emulator import bundles, library_path
 from support.hip_process import program
 from support.instructions import assemble
 
-from build_tools import isa_tables
+from csrc.emulator.generate import isa_tables
 
 TARGETS = ("gfx942", "gfx950")
 CATEGORIES = (

@@ -18,7 +18,7 @@ from support.instructions import assemble as assemble_lines
 from support.instructions import disassemble
 from support.one_wave import run_wave
 
-from build_tools import isa_tables
+from csrc.emulator.generate import isa_tables
 
 TARGETS = ("gfx942", "gfx950")
 DATA = Path(__file__).with_name("data") / "aiter_mnemonics.csv"

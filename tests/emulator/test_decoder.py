@@ -15,7 +15,7 @@ from support.encodings import Generator, Sample
 from support.instructions import assemble, disassemble
 from support.one_wave import run_wave
 
-from build_tools import isa_tables
+from csrc.emulator.generate import isa_tables
 
 TARGETS = ("gfx942", "gfx950")
 #: The assembler's second names: matrix shapes without an underscore before the type, and older ones.

@@ -12,7 +12,7 @@ import pytest
 from emulator.operators import runs, worker
 from support.emulator import bundles, library_path
 
-from build_tools import receipts
+from build_tools.judge import receipts
 
 SEED = int(os.environ.get("AITER_PREBUILT_TEST_SEED") or random.randrange(2**31))
 

@@ -14,10 +14,10 @@ from support.assembly import code_object
 from support.emulator import bundles, library_path
 
 import aiter_prebuilt_emulator
-from aiter_prebuilt.bench import Benchmark
 from aiter_prebuilt.commands import bench
 from aiter_prebuilt.contract.version import VERSION
 from aiter_prebuilt.errors import UnsupportedError
+from aiter_prebuilt.timing import Benchmark
 
 ROOT = Path(__file__).resolve().parents[2]
 

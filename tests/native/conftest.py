@@ -44,7 +44,8 @@ def _zstd_source() -> str | None:
     if given:
         return given
     try:
-        from build_tools import errors, fetch, pins
+        from build_tools import errors
+        from build_tools.tools import fetch, pins
     except ImportError:
         return None
     try:

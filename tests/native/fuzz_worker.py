@@ -21,6 +21,7 @@ from support.mutate import damaged
 
 from aiter_prebuilt import errors
 from aiter_prebuilt.contract import bundle as contract
+from build_tools.pack import writer
 from native.conftest import load_extension
 from native.synthetic import A, Op, R, S, T, bundle_bytes, encode_operator, zstd_frame
 
@@ -65,7 +66,7 @@ def fresh(name: str, encoding: str) -> bytes:
     images = [code_object(blob) for blob in blobs]
     frames = tuple(zstd_frame(image, images[0]) for image in images)
     encoded = tuple(encode_operator(op, blobs) for op in operators(name))
-    return contract.encode(root(), encoded, frames, (zstd_frame(images[0]),))
+    return writer.encode(root(), encoded, frames, (zstd_frame(images[0]),))
 
 
 def python_reads(data: bytes, decoder: contract.Decoder) -> dict[str, str]:

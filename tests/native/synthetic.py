@@ -7,11 +7,11 @@ import hashlib
 from dataclasses import dataclass, field
 from typing import Any
 
-from aiter_prebuilt.contract import bundle as contract
 from aiter_prebuilt.contract import dtype, records
 from aiter_prebuilt.contract.expression import Scope, compile_expression
 from aiter_prebuilt.contract.records import NONE8
-from aiter_prebuilt.contract.writer import as_is
+from build_tools.pack import writer
+from build_tools.pack.writer import as_is
 
 KINDS = {"ptr": 8, "i32": 4, "i64": 8, "f32": 4, "f64": 8}
 
@@ -256,25 +256,25 @@ def bundle_bytes(ops: list[Op], *, encoding: str = "raw", **facts: Any) -> bytes
     images = [code_object(name) for name in blobs]
     operators = tuple(encode_operator(op, blobs) for op in ops)
     if encoding == "raw":
-        return contract.encode(root(**facts), operators, as_is(images).frames)
+        return writer.encode(root(**facts), operators, as_is(images).frames)
     shared = b"".join(images[:2])
     frames = tuple(zstd_frame(image, shared) for image in images)
-    return contract.encode(root(**facts), operators, frames, (zstd_frame(shared),), zstd_regions)
+    return writer.encode(root(**facts), operators, frames, (zstd_frame(shared),), zstd_regions)
 
 
-def zstd_frame(data: bytes, dictionary: bytes = b"") -> contract.Frame:
+def zstd_frame(data: bytes, dictionary: bytes = b"") -> writer.Frame:
     """``data`` as a zstd frame, against dictionary 0 when there is one."""
     import zstandard
 
     raw = zstandard.DICT_TYPE_RAWCONTENT
     known = zstandard.ZstdCompressionDict(dictionary, dict_type=raw) if dictionary else None
     packed = zstandard.ZstdCompressor(level=19, dict_data=known, write_dict_id=False).compress(data)
-    return contract.Frame(packed, len(data), hashlib.sha256(data).digest(), "zstd", 0 if dictionary else None)
+    return writer.Frame(packed, len(data), hashlib.sha256(data).digest(), "zstd", 0 if dictionary else None)
 
 
-def zstd_regions(regions: list[bytes]) -> contract.Packed:
+def zstd_regions(regions: list[bytes]) -> writer.Packed:
     """Operator blocks against the first of them; a lone region by itself."""
     if len(regions) == 1:
-        return contract.Packed((zstd_frame(regions[0]),))
+        return writer.Packed((zstd_frame(regions[0]),))
     frames = tuple(zstd_frame(region, regions[0]) for region in regions)
-    return contract.Packed(frames, (zstd_frame(regions[0]),))
+    return writer.Packed(frames, (zstd_frame(regions[0]),))

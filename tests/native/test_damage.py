@@ -11,13 +11,14 @@ from support.mutate import offset_of, rehashed, stored_at
 from aiter_prebuilt import errors
 from aiter_prebuilt.contract import bundle as contract
 from aiter_prebuilt.contract import records, version
-from aiter_prebuilt.contract.writer import as_is
+from build_tools.pack import writer
+from build_tools.pack.writer import as_is
 from native import synthetic
 from native.conftest import raw
 from native.synthetic import A, Op, R, S, T
 
 pytest.importorskip("zstandard")
-from build_tools.compress import decompress
+from build_tools.objects.unpack import decompress
 
 X = raw(0x7F0000000100, "f32", (8,))
 OUT = raw(0x7F0000200000, "f32", (8,))
@@ -223,14 +224,14 @@ def retabled(name: str, index: int, column: int, value: int) -> bytes:
     images = [synthetic.code_object(blob) for blob in blobs]
     frames = tuple(synthetic.zstd_frame(image, images[1]) for image in images)
 
-    def pack(regions: list[bytes]) -> contract.Packed:
+    def pack(regions: list[bytes]) -> writer.Packed:
         if len(regions) == 1:
             table = bytearray(regions[0])
             struct.pack_into("<I", table, 16 * index + 4 * column, value)
             regions = [bytes(table)]
         return as_is(regions)
 
-    return contract.encode(synthetic.root(), operators, frames, (synthetic.zstd_frame(images[1]),), pack)
+    return writer.encode(synthetic.root(), operators, frames, (synthetic.zstd_frame(images[1]),), pack)
 
 
 @pytest.mark.parametrize(
@@ -273,7 +274,7 @@ def test_two_code_objects_swapped(run, stub, blob, encoding):
     operators = tuple(synthetic.encode_operator(op, blobs) for op in ops(name))
     images = [synthetic.code_object(blobs[place]) for place in (1, 0, 2, 3)]
     frames = as_is(images).frames if encoding == "raw" else tuple(map(synthetic.zstd_frame, images))
-    changed = contract.encode(synthetic.root(), operators, frames)
+    changed = writer.encode(synthetic.root(), operators, frames)
     failure = run(changed)
     assert type(failure) is errors.BundleDamagedError and "SHA-256 differs" in failure.found
     assert "SHA-256 differs" in python_says(changed)

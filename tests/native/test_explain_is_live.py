@@ -113,7 +113,7 @@ def test_the_shipped_bundles_launch_what_explain_says(native, stub, monkeypatch,
     """Random shapes of every real operator, described as on the command line: its choice is the stub driver's record."""
     from support.emulator import bundles
 
-    from aiter_prebuilt import explain, locate
+    from aiter_prebuilt import decisions, locate
 
     stub.set_arch(target.encode())
     paths = bundles(target, "ck-full")
@@ -124,7 +124,7 @@ def test_the_shipped_bundles_launch_what_explain_says(native, stub, monkeypatch,
     opened = tuple(native.Bundle(str(path)) for path in paths)
     launched = dict.fromkeys(sorted({name for bundle in opened for name in bundle.names}), 0)
     for name in launched:
-        block, _ = explain.find_operator(name, serving)
+        block, _ = decisions.find_operator(name, serving)
         made = native.Operator(name, lambda vendor, ordinal: (opened, 256))
         symbols = {
             block.slots[dim.slot] for tensor in block.tensors for dim in tensor.dims if dim.kind == DIM_BIND
@@ -148,9 +148,9 @@ def test_the_shipped_bundles_launch_what_explain_says(native, stub, monkeypatch,
                 for dim in tensor.dims if dim.kind == DIM_BIND
             }  # fmt: skip
             settings = {key: value for key, value in settings.items() if key not in symbols - bound}
-            tensors, attributes, _ = explain.describe(block, settings)
+            tensors, attributes, _ = decisions.describe(block, settings)
             try:
-                found = explain.explain(name, settings, target, 256)
+                found = decisions.explain(name, settings, target, 256)
             except errors.ArgumentError as error:
                 with pytest.raises(type(error)):
                     made(*tensors, *attributes)

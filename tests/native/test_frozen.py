@@ -12,7 +12,7 @@ import pytest
 
 from aiter_prebuilt import errors
 from aiter_prebuilt.contract import records, version
-from build_tools import layout
+from build_tools.generate import layout
 from native.conftest import HERE, ROOT, host_compiler
 
 RUNTIME = ROOT / "csrc" / "runtime"
@@ -35,7 +35,7 @@ def compile_only(output: Path, source: str, *flags: str) -> None:
 
 
 def test_the_committed_layout_is_what_the_contract_says():
-    assert layout.HEADER.read_text() == layout.render(), "run: python -m build_tools.layout"
+    assert layout.HEADER.read_text() == layout.render(), "run: python -m build_tools.generate.layout"
     records.check_layout()
 
 

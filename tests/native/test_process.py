@@ -84,11 +84,11 @@ def test_a_missing_symbol(serve, stub, blob):
 def test_what_is_no_code_object(native, stub, tmp_path):
     import hashlib
 
-    from aiter_prebuilt.contract import bundle as contract
+    from build_tools.pack import writer
     from native import synthetic
 
     data = b"no ELF at all" * 50
-    frame = contract.Frame(data, len(data), hashlib.sha256(data).digest(), "raw")
+    frame = writer.Frame(data, len(data), hashlib.sha256(data).digest(), "raw")
     op = synthetic.encode_operator(simple("b"), ["b"])
     entry = type(op.entries[0])(
         **{
@@ -98,7 +98,7 @@ def test_what_is_no_code_object(native, stub, tmp_path):
     )
     op = type(op)(**{**{f: getattr(op, f) for f in op.__dataclass_fields__}, "entries": (entry,)})
     path = tmp_path / "b.apb"
-    path.write_bytes(contract.encode(synthetic.root(), (op,), (frame,)))
+    path.write_bytes(writer.encode(synthetic.root(), (op,), (frame,)))
     bundle = native.Bundle(str(path))
     with pytest.raises(errors.LoadError, match=r"\(200\) for a code object of 650 bytes"):
         native.Operator("o", lambda vendor, ordinal: ((bundle,), 304))(X)

@@ -8,6 +8,7 @@ import pytest
 from aiter_prebuilt import errors
 from aiter_prebuilt.contract import bundle as contract
 from aiter_prebuilt.contract import records
+from build_tools.pack import writer
 from native import synthetic
 from native.test_damage import ops
 
@@ -16,7 +17,7 @@ def rebuilt(name: str, **changes: object) -> bytes:
     """A bundle whose hashes are right and whose operator 'one' breaks a rule: fields of records replaced by name."""
     op = synthetic.encode_operator(ops(name)[0], [f"{name}-one-p", f"{name}-one-q"])
     frames = tuple(
-        contract.Frame(
+        writer.Frame(
             synthetic.code_object(f"{name}-one-{v}"), len(synthetic.code_object("")), bytes(32), "raw"
         )
         for v in "pq"
@@ -34,7 +35,7 @@ def rebuilt(name: str, **changes: object) -> bytes:
         )
         return type(value)(**fields)
 
-    return contract.encode(synthetic.root(), (patched(op, ""),), frames)
+    return writer.encode(synthetic.root(), (patched(op, ""),), frames)
 
 
 BAD = b"\x10"  # ADD on an empty stack

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import random
 
-from aiter_prebuilt.contract import bundle as contract
 from aiter_prebuilt.contract.expression import Scope, compile_expression
 from aiter_prebuilt.contract.records import (
     ARG_FLOAT,
@@ -25,6 +24,7 @@ from aiter_prebuilt.contract.records import (
     Step,
     Tensor,
 )
+from build_tools.pack import writer
 
 SLOTS = ("M", "N", "CUS", "&out", "?out", "&x", "?x")
 SCOPE = Scope({name: place for place, name in enumerate(SLOTS)})
@@ -90,5 +90,5 @@ def small_root(target: str = "gfx942", profile: str = "ck-free") -> Root:
 def small_bundle(target: str = "gfx942", profile: str = "ck-free") -> tuple[bytes, tuple[Operator, ...]]:
     """A bundle of two operators with one code object each, and the operators."""
     operators = (small_operator("twice", 1), small_operator("once", 0))
-    frames = tuple(contract.Frame(blob(i), 300, hashlib.sha256(blob(i)).digest(), "raw") for i in range(2))
-    return contract.encode(small_root(target, profile), operators, frames), operators
+    frames = tuple(writer.Frame(blob(i), 300, hashlib.sha256(blob(i)).digest(), "raw") for i in range(2))
+    return writer.encode(small_root(target, profile), operators, frames), operators

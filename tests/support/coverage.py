@@ -31,7 +31,7 @@ class Use:
 
 def code_objects(target: str) -> Iterator[tuple[str, bytes]]:
     """Each code object of the target's bundles once, with the name of an entry in it."""
-    from build_tools.bundle import open_bundle
+    from build_tools.objects.unpack import open_bundle
 
     seen: set[bytes] = set()
     for path in bundles(target, "ck-full"):

@@ -9,8 +9,8 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from build_tools import isa_tables
-from build_tools.isa_tables import OperandRow, Row
+from csrc.emulator.generate import isa_tables
+from csrc.emulator.generate.isa_tables import OperandRow, Row
 
 INTEGERS = range(128, 209)  # the hardware's source numbers of 0..64 and -1..-16
 FLOATS = range(240, 249)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from aiter_prebuilt.contract import bundle as contract
-from build_tools import emulator_wheel
+from build_tools.pack import emulator_wheel, writer
 from support.bundles import blob, small_operator, small_root
 
 
@@ -20,9 +20,9 @@ def write_bundle(folder: Path, target: str, profile: str, version: str | None = 
     root = small_root(target, profile)
     suffix = "-ck" if profile == "ck-full" else ""
     root = replace(root, distribution=root.distribution + suffix, version=version or root.version)
-    frame = contract.Frame(blob(0), 300, hashlib.sha256(blob(0)).digest(), "raw")
+    frame = writer.Frame(blob(0), 300, hashlib.sha256(blob(0)).digest(), "raw")
     path = folder / f"{target}-{profile}{contract.SUFFIX}"
-    path.write_bytes(contract.encode(root, (small_operator("once" + suffix.replace("-", "_")),), (frame,)))
+    path.write_bytes(writer.encode(root, (small_operator("once" + suffix.replace("-", "_")),), (frame,)))
     return path
 
 

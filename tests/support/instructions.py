@@ -35,8 +35,8 @@ class Assembled:
 
 def assemble(target: str, lines: Sequence[str]) -> list[Assembled]:
     """Every line on its own, in one or two starts of clang: lines that it refuses are left out in the second."""
-    from build_tools import toolchain
-    from build_tools.clang import ASSEMBLY_FLAGS
+    from build_tools.tools import toolchain
+    from build_tools.tools.clang import ASSEMBLY_FLAGS
 
     clang = toolchain.find("hermetic", ROOT).clang
     errors: dict[int, str] = {}

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from build_tools import isa_tables
+from csrc.emulator.generate import isa_tables
 from support import matrix_model as model
 from support.matrix_model import Shape, shape_of
 from support.matrix_wave import Batch

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from elftools.elf.elffile import ELFFile
 
-from build_tools import audit, codeobject
+from build_tools.judge import audit
+from build_tools.objects import codeobject
 from build_tools.records import (
     AuditReport,
     CodeObjectFacts,

@@ -10,6 +10,7 @@ from support.bundles import small_bundle, small_operator, small_root
 
 from aiter_prebuilt.contract import bundle as contract
 from aiter_prebuilt.contract.records import LAYOUT, check_layout
+from build_tools.pack import writer
 
 
 def test_layout_names_every_field() -> None:
@@ -43,8 +44,8 @@ def test_equal_arrays_are_stored_once() -> None:
     """A hundred variants with the same steps cost little more than their own records."""
     operator = small_operator("many")
     recipes = tuple(replace(operator.recipes[0], variant=f"v{place}") for place in range(100))
-    frame = contract.Frame(b"x", 1, hashlib.sha256(b"x").digest(), "raw")
-    data = contract.encode(small_root(), (replace(operator, recipes=recipes),), (frame,))
+    frame = writer.Frame(b"x", 1, hashlib.sha256(b"x").digest(), "raw")
+    data = writer.encode(small_root(), (replace(operator, recipes=recipes),), (frame,))
     assert contract.Bundle(data).operator("many").recipes == recipes
     assert len(data) < 100 * 80 + 3000
 

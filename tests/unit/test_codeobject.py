@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from build_tools import codeobject
 from build_tools.errors import CodeObjectError
+from build_tools.objects import codeobject
 from build_tools.records import CodeObjectFacts
 
 FOLDER = Path(__file__).resolve().parents[1] / "data" / "codeobjects"

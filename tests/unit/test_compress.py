@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import random
 
-from aiter_prebuilt.contract.writer import Packed
-from build_tools.compress import DICTIONARY, LARGEST_DICTIONARY, compress, decompress
+from build_tools.objects.unpack import decompress
+from build_tools.pack.compress import DICTIONARY, LARGEST_DICTIONARY, compress
+from build_tools.pack.writer import Packed
 
 
 def _near_copies(seed: int, count: int, size: int) -> list[bytes]:

@@ -11,12 +11,12 @@ import pytest
 from rich.console import Console
 from support.bundles import blob, small_operator, small_root
 
-from aiter_prebuilt.contract import bundle as contract
-from build_tools.coverage import compute
-from build_tools.coverage_view import render
 from build_tools.errors import UnknownTargetError, UsageError
 from build_tools.manifest.model import Manifest
 from build_tools.manifest.parse import load
+from build_tools.pack import writer
+from build_tools.report.coverage import compute
+from build_tools.report.coverage_view import render
 
 ROOT = Path(__file__).resolve().parents[2]
 TARGETS = ("gfx942", "gfx950")
@@ -58,8 +58,8 @@ def test_with_bundles_only_what_was_built_counts(manifest: Manifest, tmp_path: P
     operator = replace(
         small_operator("rms_norm"), kernels=(replace(small_operator("x").kernels[0], backend=3),)
     )
-    frame = contract.Frame(blob(0), 300, hashlib.sha256(blob(0)).digest(), "raw")
-    (tmp_path / "gfx942-ck-free.apb").write_bytes(contract.encode(small_root(), (operator,), (frame,)))
+    frame = writer.Frame(blob(0), 300, hashlib.sha256(blob(0)).digest(), "raw")
+    (tmp_path / "gfx942-ck-free.apb").write_bytes(writer.encode(small_root(), (operator,), (frame,)))
     table = compute(manifest, "ck-free", TARGETS, tmp_path)
     status = {row.operator: row.status(TARGETS, table.built) for row in table.rows}
     assert table.built

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from support.bundles import small_operator
 
-from aiter_prebuilt import device, dispatch, explain, loading, locate, tuned
+from aiter_prebuilt import decisions, device, dispatch, loading, locate, user_tables
 from aiter_prebuilt.errors import ArgumentKindError, NoBundleError
 
 FREE = locate.InstalledBundle("/made/up/gfx942-ck-free.apb", "gfx942", "ck-free")
@@ -61,7 +61,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[object, ...]]:
     monkeypatch.setattr(loading, "operators", lambda vendor, ordinal: ("one", "two"))
     monkeypatch.setattr(device, "facts", lambda vendor, ordinal: facts)
     monkeypatch.setattr(locate, "installed", lambda: (FREE,))
-    monkeypatch.setattr(explain, "find_operator", lambda name, serving: (small_operator(name), 304))
+    monkeypatch.setattr(decisions, "find_operator", lambda name, serving: (small_operator(name), 304))
     return found
 
 
@@ -116,6 +116,6 @@ def test_words_of_a_described_call(value: object, text: str) -> None:
 
 
 def test_tables_are_only_looked_for_when_they_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(tuned.VARIABLE, raising=False)
-    monkeypatch.setattr(tuned, "native_tables", lambda *_: pytest.fail("nobody named a table"))
+    monkeypatch.delenv(user_tables.VARIABLE, raising=False)
+    monkeypatch.setattr(user_tables, "native_tables", lambda *_: pytest.fail("nobody named a table"))
     assert dispatch.tuned_tables("a", "gfx942", 304, ()) == ()

@@ -9,8 +9,8 @@ from support.bundles import SCOPE, small_operator
 
 from aiter_prebuilt.contract.expression import compile_expression
 from aiter_prebuilt.contract.records import DIM_EXPRESSION, NONE8, Attribute, Dim, TypeVariable
+from aiter_prebuilt.decisions import describe
 from aiter_prebuilt.errors import ArgumentError
-from aiter_prebuilt.explain import describe
 
 
 def test_tensors_follow_the_symbols() -> None:

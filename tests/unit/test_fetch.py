@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from build_tools import fetch
 from build_tools.errors import FetchError
-from build_tools.pins import SourcePin
+from build_tools.tools import fetch
+from build_tools.tools.pins import SourcePin
 
 FILES = {"zstd/zstd.c": b"int x;", "zstd/deep/er.h": b"", "LICENSE": b"free", "setup.py": b"raise SystemExit"}
 Add = Callable[[tarfile.TarFile], None]

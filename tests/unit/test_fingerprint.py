@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from build_tools.clang import Clang
+from build_tools.compile.fingerprint import job_key
 from build_tools.errors import JobFailedError
-from build_tools.fingerprint import job_key
-from build_tools.pins import Pins, SourcePin, ToolPin
 from build_tools.records import CompileJob, KernelArg, TargetFacts
-from build_tools.toolchain import Toolchain
+from build_tools.tools.clang import Clang
+from build_tools.tools.pins import Pins, SourcePin, ToolPin
+from build_tools.tools.toolchain import Toolchain
 
 TARGET = TargetFacts(
     name="gfx942", title="CDNA3", vendor="amd", wave=64, lds_bytes=65536, vgprs=512, sgprs=102, fp8="e4m3fnuz", isa_version=9402,

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from build_tools.backends.flydsl_compile import (
+from build_tools.compile.backends.flydsl_compile import (
     FlydslCompileError,
     compile_environment,
     decode_mlir_string,

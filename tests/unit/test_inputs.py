@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from build_tools.backends.built import closure, quoted_includes, sibling_imports
+from build_tools.compile.backends.built import closure, quoted_includes, sibling_imports
 
 
 def test_siblings_and_includes_are_followed(tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ import pytest
 
 pytest.importorskip("tinygrad")
 
-from build_tools import isa_tables
-from build_tools.isa_corrections import CORRECTIONS
+from csrc.emulator.generate import isa_tables
+from csrc.emulator.generate.isa_corrections import CORRECTIONS
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from aiter_prebuilt.contract.records import BACKENDS
-from build_tools import licences
+from build_tools.pack import licences
 
 
 def test_every_identifier_of_the_table_has_its_text() -> None:

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from build_tools import limits
-from build_tools.frame import build_frame
 from build_tools.manifest.model import Kernel, Operator
 from build_tools.manifest.problems import Problems
-from build_tools.recipe import steps_of
+from build_tools.plan import limits
+from build_tools.plan.recipe import steps_of
+from build_tools.plan.slots import build_frame
 
 ROOT = Path(__file__).resolve().parents[2]
 

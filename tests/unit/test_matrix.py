@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from build_tools import matrix
+from build_tools.generate import matrix
 from build_tools.manifest.parse import load
 
 ROOT = Path(__file__).resolve().parents[2]

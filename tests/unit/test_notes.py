@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 from support.installed import write_bundle
 
-from build_tools import notes, pipeline
-from build_tools.bundle import BuiltBundle
+from build_tools import pipeline
 from build_tools.errors import WheelError
 from build_tools.manifest.model import Profile
+from build_tools.pack import notes
+from build_tools.pack.bundle import BuiltBundle
+from build_tools.pack.wheel import write_wheels
 from build_tools.records import PlannedBundle, TargetFacts
-from build_tools.wheel import write_wheels
 
 
 @pytest.fixture
@@ -98,7 +99,7 @@ def test_an_unchanged_bundle_gets_the_sources_of_the_last_build(root: Path, bund
 def test_assumptions_are_tried_again_when_the_code_that_tries_them_changes() -> None:
     names = {path.name for path in pipeline.PROVERS}
     assert all(path.is_file() for path in pipeline.PROVERS)
-    assert {"assumptions.py", "expression.py", "signature.py", "plan.py", "recipe.py"} <= names
+    assert {"assumptions.py", "expression.py", "grammar.py", "plan.py", "recipe.py"} <= names
 
 
 def test_a_bundle_is_made_again_when_anything_that_makes_it_changes(tmp_path: Path) -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from build_tools import receipts
 from build_tools.errors import ManifestError, UsageError
+from build_tools.judge import receipts
 
 RIGHT = {"device": "d", "launched": ["aa", "bb", "aa"], "problems": []}
 WRONG = {"device": "d", "launched": ["bb"], "problems": ["out: 3 times its bound"]}

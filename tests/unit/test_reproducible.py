@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from build_tools import reproducible
 from build_tools.errors import UsageError
+from build_tools.files import reproducible
 
 
 def test_epoch_is_fixed_unless_the_environment_says_another(monkeypatch: pytest.MonkeyPatch) -> None:

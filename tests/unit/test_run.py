@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from build_tools import run
+from build_tools.files import run
 
 
 def python(code: str, **options: object) -> run.Outcome:

@@ -12,7 +12,7 @@ import pytest
 
 from aiter_prebuilt import __main__ as command
 from aiter_prebuilt.commands.output import JSON_VERSION
-from build_tools.runtime_wheel import source_files
+from build_tools.pack.runtime_wheel import source_files
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "src" / "aiter_prebuilt" / "schemas"

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from build_tools.compile.store import Store
 from build_tools.errors import StoreError
-from build_tools.store import Store
 
 KEY = "ab" + "0" * 62
 DATA = b"a code object" * 100

@@ -9,17 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from build_tools import hermetic, pins, rocm, toolchain
 from build_tools.errors import ManifestError, ToolchainError, UsageError
-from build_tools.filehash import FileHashes
-from build_tools.pins import ToolPin
+from build_tools.files.filehash import FileHashes
+from build_tools.tools import hermetic, pins, rocm, toolchain
+from build_tools.tools.pins import ToolPin
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_the_requirements_file_is_written_from_the_pins() -> None:
     text = (ROOT / "build_tools" / "requirements.txt").read_text(encoding="utf-8")
-    assert text == pins.requirements(pins.load(ROOT)), "run `python -m build_tools.pins`"
+    assert text == pins.requirements(pins.load(ROOT)), "run `python -m build_tools.tools.pins`"
 
 
 def manifest(tmp_path: Path, text: str) -> Path:

@@ -31,7 +31,7 @@ def _samples() -> list[Any]:
 
 
 def test_the_file_is_what_the_manifests_say() -> None:
-    from build_tools import signatures as generator
+    from build_tools.generate import signatures as generator
     from build_tools.manifest.parse import load
 
     assert (ROOT / generator.FILE).read_text() == generator.text(load(ROOT / "manifests"))

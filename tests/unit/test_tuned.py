@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from aiter_prebuilt import tuned
-from aiter_prebuilt.contract import tuned as grammar
+from aiter_prebuilt import user_tables
+from aiter_prebuilt.contract import tuned_grammar
 from aiter_prebuilt.errors import TunedTableError
-from build_tools import tune_request
 from build_tools.errors import UsageError
-from build_tools.frame import Frame
 from build_tools.manifest.problems import Problems
-from build_tools.tuned import read_tuned
+from build_tools.plan.slots import Frame
+from build_tools.plan.tuned_rows import read_tuned
+from build_tools.report import tune_request
 
 FRAME = Frame("gemm", (), 0, (), {"T": ("bf16",)}, ("M", "N", "K", "CUS"), ())
 RECIPES = {("tile", "16x64", "bf16"): 0, ("tile", "64x64", "bf16"): 1}
@@ -73,7 +73,7 @@ def test_what_is_wrong_is_said(tmp_path: Path, text: str, part: str) -> None:
 
 def test_quotes_spaces_comments_and_a_byte_order_mark() -> None:
     text = '\ufeff# a table\n\ntarget, cus ,M,kernel,variant,types,source\n gfx950,1,2,"k,1","a ""b""",f32,"by, me"\n'
-    table = grammar.read(text)
+    table = tuned_grammar.read(text)
     (row,) = table.rows
     assert not table.problems and table.symbols == (("M", 14),) and table.line == 3
     assert (row.target, row.cus, row.values, row.kernel, row.variant) == ("gfx950", 1, (2,), "k,1", 'a "b"')
@@ -93,8 +93,8 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
         path.parent.mkdir(exist_ok=True)
         path.write_text(text)
         named.append(str(path))
-        monkeypatch.setenv(tuned.VARIABLE, os.pathsep.join(named))
-        tuned.read.cache_clear()
+        monkeypatch.setenv(user_tables.VARIABLE, os.pathsep.join(named))
+        user_tables.read.cache_clear()
         return path
 
     return make
@@ -110,15 +110,15 @@ def test_a_users_tables_are_for_their_operator_target_and_device(write: Write) -
     second = write("b/gemm.csv", "target,cus,kernel,variant,types\n\ngfx950,256,k,u,bf16\n")
     write("b/softmax.csv", HEADER + "gfx950,256,1,k,v,bf16\n")
     names = {"gemm", "softmax"}
-    found = tuned.native_tables("gemm", "gfx950", 256, names)
+    found = user_tables.native_tables("gemm", "gfx950", 256, names)
     assert found == (
         ((), ((f"{second}:3", 256, (), "k", "u", "bf16"),)),
         ((("M", f"{first}:1:12"),), ((f"{first}:2", 256, (1,), "k", "v", "bf16"),)),
     ), "the later path wins"
-    assert tuned.native_tables("gemm", "gfx942", 304, {"gemm"})[0][1] == (
+    assert user_tables.native_tables("gemm", "gfx942", 304, {"gemm"})[0][1] == (
         (f"{first}:4", 304, (1,), "k", "w", "bf16"),
     )
-    assert tuned.native_tables("rms_norm", "gfx950", 256, names) == ()
+    assert user_tables.native_tables("rms_norm", "gfx950", 256, names) == ()
 
 
 def test_a_folder_is_all_its_tables_and_they_are_read_once(
@@ -126,10 +126,10 @@ def test_a_folder_is_all_its_tables_and_they_are_read_once(
 ) -> None:
     path = write("gemm.csv", HEADER + "gfx950,256,1,k,v,bf16\n")
     (path.parent / "notes.txt").write_text("no table")
-    monkeypatch.setenv(tuned.VARIABLE, str(path.parent))
-    assert len(tuned.native_tables("gemm", "gfx950", 256, {"gemm"})[0][1]) == 1
+    monkeypatch.setenv(user_tables.VARIABLE, str(path.parent))
+    assert len(user_tables.native_tables("gemm", "gfx950", 256, {"gemm"})[0][1]) == 1
     path.write_text("changed")
-    assert len(tuned.native_tables("gemm", "gfx950", 256, {"gemm"})[0][1]) == 1
+    assert len(user_tables.native_tables("gemm", "gfx950", 256, {"gemm"})[0][1]) == 1
 
 
 @pytest.mark.parametrize(
@@ -149,20 +149,20 @@ def test_a_bad_table_is_an_error_with_its_place(
     write(name, text)
     for _ in range(2):
         with pytest.raises(TunedTableError) as caught:
-            tuned.native_tables("softmax", "gfx950", 256, {"gemm", "softmax"})
+            user_tables.native_tables("softmax", "gfx950", 256, {"gemm", "softmax"})
         assert asked in caught.value.asked and found in caught.value.found and fix in caught.value.fix
 
 
 def test_a_path_that_is_not_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv(tuned.VARIABLE, str(tmp_path / "none"))
+    monkeypatch.setenv(user_tables.VARIABLE, str(tmp_path / "none"))
     with pytest.raises(
         TunedTableError, match=r"none of AITER_PREBUILT_TUNED: there is no such file or folder\. Name files"
     ):
-        tuned.native_tables("gemm", "gfx950", 256, {"gemm"})
+        user_tables.native_tables("gemm", "gfx950", 256, {"gemm"})
     (tmp_path / "gemm.csv").write_bytes(b"\xff\xfe")
-    monkeypatch.setenv(tuned.VARIABLE, str(tmp_path / "gemm.csv"))
+    monkeypatch.setenv(user_tables.VARIABLE, str(tmp_path / "gemm.csv"))
     with pytest.raises(TunedTableError, match=r"gemm\.csv, line 1, column 1.*UTF-8"):
-        tuned.native_tables("gemm", "gfx950", 256, {"gemm"})
+        user_tables.native_tables("gemm", "gfx950", 256, {"gemm"})
 
 
 def _miss(**changes: object) -> str:
@@ -198,9 +198,9 @@ def test_a_request_has_every_shape_once_sorted_and_waits_for_a_person(tmp_path: 
     with pytest.raises(UsageError, match="a completed table lies there"):
         tune_request.write(folder, made)
     write("softmax.csv", completed)
-    (table,) = tuned.native_tables("softmax", "gfx950", 256, {"softmax"})
+    (table,) = user_tables.native_tables("softmax", "gfx950", 256, {"softmax"})
     assert table[1][0][3:] == ("softmax_rows", "WIDE1-row", "bf16")
-    assert grammar.read(made[1].text).rows == (), "an empty variant is never taken"
+    assert tuned_grammar.read(made[1].text).rows == (), "an empty variant is never taken"
 
 
 @pytest.mark.parametrize(

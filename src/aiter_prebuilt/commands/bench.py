@@ -6,10 +6,10 @@ import argparse
 from dataclasses import asdict
 from typing import Any
 
-from aiter_prebuilt.bench import Benchmark, bench
 from aiter_prebuilt.commands.explain import settings_of
 from aiter_prebuilt.commands.output import print_json, print_table
 from aiter_prebuilt.errors import UnsupportedError
+from aiter_prebuilt.timing import Benchmark, bench
 
 _TOTALS = (
     "mfma_flops",

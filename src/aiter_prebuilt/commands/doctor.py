@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from aiter_prebuilt import device, locate, native, tuned
+from aiter_prebuilt import device, locate, native, user_tables
 from aiter_prebuilt.commands.output import print_json
 from aiter_prebuilt.contract.version import BUNDLE_FORMAT, NATIVE_ABI, RECIPE, VERSION
 from aiter_prebuilt.errors import AiterPrebuiltError
@@ -18,7 +18,7 @@ from aiter_prebuilt.errors import AiterPrebuiltError
 HELP = "devices, drivers, bundles and versions: what would be used, and why"
 _LIBRARY = {"amd": "AITER_PREBUILT_HIP", "nvidia": "AITER_PREBUILT_CUDA"}
 _MISS_LOG = "AITER_PREBUILT_MISS_LOG"
-_VARIABLES = (locate.VARIABLE, *_LIBRARY.values(), tuned.VARIABLE, "AITER_PREBUILT_TRACE", _MISS_LOG)
+_VARIABLES = (locate.VARIABLE, *_LIBRARY.values(), user_tables.VARIABLE, "AITER_PREBUILT_TRACE", _MISS_LOG)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -134,7 +134,7 @@ def _why_bundle(row: dict[str, Any], users: list[str]) -> str:
 def _tables(problems: list[str], bundles: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The user's tuned tables: rows in all, and those for a target that is installed."""
     try:
-        read = tuned.read(tuned.setting())
+        read = user_tables.read(user_tables.setting())
     except AiterPrebuiltError as error:
         problems.append(str(error))
         return []

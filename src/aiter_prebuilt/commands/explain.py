@@ -9,8 +9,8 @@ from typing import Any
 
 from aiter_prebuilt import device, locate
 from aiter_prebuilt.commands.output import print_json, print_table
+from aiter_prebuilt.decisions import Explanation, explain
 from aiter_prebuilt.errors import ArgumentError
-from aiter_prebuilt.explain import Explanation, explain
 
 HELP = "why this kernel, or why none: every candidate with its verdict and cost"
 

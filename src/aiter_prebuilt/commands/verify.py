@@ -10,7 +10,7 @@ from aiter_prebuilt import device, loading, locate
 from aiter_prebuilt.commands.output import nothing, print_json, print_table
 from aiter_prebuilt.execute import run as reference
 from aiter_prebuilt.execute.run import Execution
-from aiter_prebuilt.verify import Verdict, verify
+from aiter_prebuilt.integrity import Verdict, verify
 
 HELP = "check every code object: hash, ELF, target, descriptor, argument layout; --execute runs each operator on the devices here"
 NO_DEVICE = 2

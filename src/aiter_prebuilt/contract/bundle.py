@@ -64,9 +64,8 @@ from aiter_prebuilt.contract.records import (
     struct_format,
 )
 from aiter_prebuilt.contract.rules import check_operator
-from aiter_prebuilt.contract.writer import Frame, Packed, encode
 
-__all__ = ["SUFFIX", "Bundle", "FormatError", "Frame", "Packed", "VersionError", "check_operator", "encode"]
+__all__ = ["SUFFIX", "Bundle", "FormatError", "VersionError", "check_operator"]
 
 SUFFIX: Final = version.SUFFIX
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Final
 
-from build_tools.isa_corrections import CORRECTIONS
-from build_tools.isa_tables import OperandRow, rows
+from csrc.emulator.generate.isa_corrections import CORRECTIONS
+from csrc.emulator.generate.isa_tables import OperandRow, rows
 
 SOURCES: Final = (0, 32, 64)
 """First vector registers of the three sources: 32, 32 and 32 apart, as much as the widest takes."""

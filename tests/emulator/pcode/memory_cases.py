@@ -29,7 +29,7 @@ from emulator.pcode.vector_cases import get, noise, others, put, put_lane
 from support.emulator import library
 from support.instructions import EXEC, LANES, M0, Wave, WaveFaultError, run
 
-from build_tools.isa_tables import Row, rows
+from csrc.emulator.generate.isa_tables import Row, rows
 
 SIZE: Final = 65536
 ADDRESS, DATA, DATA2 = 0, 32, 64

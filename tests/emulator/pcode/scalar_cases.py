@@ -16,7 +16,7 @@ from emulator.pcode.forms import SCALAR_DESTINATION, SCALARS, Form, Operand, reg
 from emulator.pcode.vector_cases import noise, others
 from support.instructions import EXEC, M0, VCC, Wave, WaveFaultError, run
 
-from build_tools.isa_tables import OperandRow, rows
+from csrc.emulator.generate.isa_tables import OperandRow, rows
 
 #: What changes the program counter or how later instructions are read; test_control runs small programs of them.
 CONTROL: Final = (

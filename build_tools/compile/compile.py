@@ -1,0 +1,233 @@
+"""Walk the jobs of a plan: take from the store what is there, compile the rest on all cores, one result per job.
+
+Threads only wait for child processes. A failure stops nothing; Ctrl-C ends the children and leaves a store in which all that was
+finished can be used. With nothing to do no process is started.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from pathlib import Path
+from typing import Final
+
+from build_tools.compile.backends.built import Built
+from build_tools.compile.backends.table import BACKENDS, COMPILE_MANY
+from build_tools.compile.fingerprint import job_key
+from build_tools.compile.store import Store
+from build_tools.errors import BuildToolsError, JobFailedError
+from build_tools.files import progress
+from build_tools.files.reproducible import write_atomic
+from build_tools.files.run import allow, kill_all
+from build_tools.records import CompileJob, CompileResult
+from build_tools.tools.toolchain import Toolchain
+
+REPORT_VERSION: Final = 1
+#: Jobs of one source that share a child at most: starting Triton costs a second, and a batch is also what one thread holds.
+BATCH: Final = 8
+
+_Batch = list[tuple[CompileJob, str]]
+
+
+def compile_jobs(
+    jobs: Sequence[CompileJob],
+    toolchain: Toolchain,
+    store: Store,
+    *,
+    root: Path,
+    workers: int = 0,
+    report: Path | None = None,
+) -> tuple[CompileResult, ...]:
+    """One result per job, in the order of ``jobs``.
+
+    ``workers``: compiles at once, 0 for one per core. ``report``: JSON file to write.
+
+    Raises:
+        KeyboardInterrupt: after all children have ended.
+        StoreError: the store cannot be written.
+    """
+    results: dict[str, CompileResult] = {}
+    missing: _Batch = []
+    for job in jobs:
+        found = _from_store(job, toolchain, store, root)
+        if isinstance(found, CompileResult):
+            results[job.id] = found
+        else:
+            missing.append((job, found))
+    try:
+        _compile_missing(missing, results, toolchain, store, root, workers or _cores())
+    finally:
+        if report is not None:
+            done = [results[job.id] for job in jobs if job.id in results]
+            write_atomic(
+                report, (json.dumps(as_report(done, toolchain, len(jobs)), indent=1) + "\n").encode()
+            )
+    return tuple(results[job.id] for job in jobs)
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _from_store(job: CompileJob, toolchain: Toolchain, store: Store, root: Path) -> CompileResult | str:
+    """The stored result, or the key under which to store one; a job that has no key has failed."""
+    try:
+        key = job_key(job, toolchain, root)
+    except JobFailedError as error:
+        return _failed(job, "", error, 0.0)
+    entry = store.get(key)
+    if entry is None:
+        return key
+    return CompileResult(
+        job=job, key=key, ok=True, path=entry.path, symbol=entry.symbol, threads=entry.threads, cached=True,
+        seconds=entry.seconds, extra=entry.extra,
+    )  # fmt: skip
+
+
+def batches(missing: _Batch, workers: int) -> list[_Batch]:
+    """Split into what one child does: several jobs of one source where a backend can, but not so many that a worker idles."""
+    alone = [[pair] for pair in missing if pair[0].backend not in COMPILE_MANY]
+    together: dict[tuple[str, str], _Batch] = {}
+    for pair in missing:
+        if pair[0].backend in COMPILE_MANY:
+            together.setdefault((pair[0].backend, pair[0].source), []).append(pair)
+    count = sum(map(len, together.values()))
+    size = max(1, min(BATCH, -(-count // max(1, workers))))
+    split = [group[at : at + size] for group in together.values() for at in range(0, len(group), size)]
+    # Large batches first, so that the last thread does not start one when all others are done.
+    return sorted(split + alone, key=len, reverse=True)
+
+
+def _compile_missing(
+    missing: _Batch,
+    results: dict[str, CompileResult],
+    toolchain: Toolchain,
+    store: Store,
+    root: Path,
+    workers: int,
+) -> None:
+    pool = ThreadPoolExecutor(max_workers=workers)
+    with progress.show(len(missing)) as display:
+        try:
+            futures = {
+                pool.submit(_one_batch, batch, toolchain, store, root) for batch in batches(missing, workers)
+            }
+            for result in _as_completed(futures):
+                results[result.job.id] = result
+                display.done(result)
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            kill_all()
+            raise
+        finally:
+            pool.shutdown()
+            allow()
+
+
+def _as_completed(futures: set[Future[list[CompileResult]]]) -> Iterator[CompileResult]:
+    while futures:
+        # With a timeout, since a wait without one does not see Ctrl-C on every platform.
+        done, futures = wait(futures, timeout=0.5, return_when=FIRST_COMPLETED)
+        for future in done:
+            yield from future.result()
+
+
+def _one_batch(batch: _Batch, toolchain: Toolchain, store: Store, root: Path) -> list[CompileResult]:
+    try:
+        return _answers(batch, toolchain, store, root)
+    except OSError as error:  # a full disk, or a file that another program took away: the other batches go on
+        return [
+            _failed(
+                job, key, JobFailedError(f"compile {job.id}", str(error), "See to it and build again"), 0.0
+            )
+            for job, key in batch
+        ]
+
+
+def _answers(batch: _Batch, toolchain: Toolchain, store: Store, root: Path) -> list[CompileResult]:
+    jobs = [job for job, _ in batch]
+    many = COMPILE_MANY.get(jobs[0].backend)
+    with tempfile.TemporaryDirectory(prefix="aiter-prebuilt-") as folder:
+        if many is not None:
+            answers = many(jobs, toolchain, root, Path(folder))
+            return [
+                _result(job, key, *answer, store) for (job, key), answer in zip(batch, answers, strict=True)
+            ]
+        return [_alone(job, key, toolchain, store, root, Path(folder)) for job, key in batch]
+
+
+def _alone(
+    job: CompileJob, key: str, toolchain: Toolchain, store: Store, root: Path, folder: Path
+) -> CompileResult:
+    started = time.monotonic()
+    answer: Built | BuildToolsError
+    try:
+        answer = BACKENDS[job.backend].compile(job, toolchain, root, folder)
+    except BuildToolsError as error:
+        answer = error
+    return _result(job, key, answer, time.monotonic() - started, store)
+
+
+def _result(
+    job: CompileJob, key: str, answer: Built | BuildToolsError, seconds: float, store: Store
+) -> CompileResult:
+    if isinstance(answer, BuildToolsError):
+        return _failed(job, key, answer, seconds)
+    entry = store.put(
+        key,
+        answer.path.read_bytes(),
+        job=job.id,
+        symbol=answer.symbol,
+        threads=answer.threads,
+        seconds=seconds,
+        extra=answer.extra,
+    )
+    return CompileResult(
+        job=job,
+        key=key,
+        ok=True,
+        path=entry.path,
+        symbol=entry.symbol,
+        threads=entry.threads,
+        seconds=seconds,
+        extra=entry.extra,
+    )
+
+
+def _failed(job: CompileJob, key: str, error: BuildToolsError, seconds: float) -> CompileResult:
+    command, status, log = "", 1, str(error)
+    if isinstance(error, JobFailedError):
+        command, status = error.command, error.status
+        words = error.log.strip()
+        log = f"{error}\n{words}" if words and words not in str(error) else str(error)
+    return CompileResult(
+        job=job, key=key, ok=False, seconds=seconds, command=command, exit_code=status, log=log
+    )
+
+
+def as_report(results: Sequence[CompileResult], toolchain: Toolchain, planned: int) -> dict[str, object]:
+    """The results as plain data; ``planned`` is larger than the number of rows when the compile was interrupted."""
+    return {
+        "version": REPORT_VERSION,
+        "toolchain": toolchain.provenance(),
+        "planned": planned,
+        "failed": sum(not result.ok for result in results),
+        "cached": sum(result.cached for result in results),
+        "jobs": [_row(result) for result in sorted(results, key=lambda result: result.job.id)],
+    }
+
+
+def _row(result: CompileResult) -> dict[str, object]:
+    row: dict[str, object] = {
+        "id": result.job.id, "key": result.key, "ok": result.ok, "cached": result.cached, "seconds": round(result.seconds, 3),
+    }  # fmt: skip
+    if result.ok and result.path is not None:
+        return row | {
+            "symbol": result.symbol, "threads": result.threads, "size": result.path.stat().st_size, "sha256": result.path.name,
+            "extra": dict(result.extra),
+        }  # fmt: skip
+    return row | {"command": result.command, "exit_status": result.exit_code, "log": result.log}

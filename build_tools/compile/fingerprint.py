@@ -1,0 +1,80 @@
+"""The content key of a job: equal keys mean equal bytes, whichever folder or machine the compile runs in.
+
+It covers the job, the contents of every file the compile reads, the code of the backend, and the identity of its tools.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+from functools import lru_cache
+from pathlib import Path
+from typing import Final
+
+from build_tools.errors import JobFailedError
+from build_tools.files.filehash import sha256_file
+from build_tools.records import CompileJob
+from build_tools.tools.toolchain import Toolchain
+
+#: Raise it when the same key would have to mean other bytes for a reason that nothing below covers.
+FORMAT: Final = 1
+_BACKENDS: Final = Path(__file__).resolve().parent / "backends"
+_SHARED: Final = ("built.py", "device.py")
+
+
+def job_key(job: CompileJob, toolchain: Toolchain, root: Path) -> str:
+    """Hex sha256 for ``job``, whose files lie below ``root``.
+
+    Raises:
+        JobFailedError: one of its inputs cannot be read.
+    """
+    try:
+        inputs = [(name, _digest(root / name)) for name in job.inputs]
+    except OSError as error:
+        raise JobFailedError(f"compile {job.id}", str(error), "Correct source in the manifest") from error
+    facts = {
+        "format": FORMAT,
+        "backend": job.backend,
+        "target": [job.target.name, job.target.vendor, job.target.wave, job.target.isa_version],
+        "source": job.source,
+        "symbol": job.symbol,
+        "constants": [[name, type(value).__name__, value] for name, value in job.constants],
+        "args": [[arg.kind, arg.name, arg.offset, arg.size, arg.dtype, arg.divisible] for arg in job.args],
+        "kernarg_size": job.kernarg_size,
+        "block": job.block,
+        "inputs": inputs,
+        "code": _backend_code(job.backend),
+        "tools": toolchain.identity_of(job.backend),
+    }
+    return hashlib.sha256(json.dumps(facts, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def _digest(path: Path) -> str:
+    facts = path.stat()
+    return _remembered(path, facts.st_size, facts.st_mtime_ns, facts.st_ino)
+
+
+@lru_cache(maxsize=4096)
+def _remembered(path: Path, size: int, mtime_ns: int, inode: int) -> str:
+    del size, mtime_ns, inode  # only there to tell apart two states of one file
+    return sha256_file(path)
+
+
+@lru_cache(maxsize=16)
+def _backend_code(backend: str) -> str:
+    """Digest of what the files do that turn a job into a command; comments, docstrings and layout do not count."""
+    names = [*_SHARED, f"{backend}.py", f"{backend}_compile.py"]
+    texts = [(_BACKENDS / name).read_text(encoding="utf-8") for name in names if (_BACKENDS / name).is_file()]
+    return hashlib.sha256("\n".join(map(_meaning, texts)).encode()).hexdigest()
+
+
+def _meaning(text: str) -> str:
+    tree = ast.parse(text)
+    for node in ast.walk(tree):
+        if (
+            isinstance(node, ast.Module | ast.FunctionDef | ast.ClassDef)
+            and ast.get_docstring(node, clean=False) is not None
+        ):
+            del node.body[0]
+    return ast.dump(tree)

@@ -1,0 +1,19 @@
+"""Which files of the repository a compile reads, asked of the backend once per source."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+from build_tools.compile.backends.table import BACKENDS
+from build_tools.records import InputsOf
+
+
+def inputs_of(root: Path) -> InputsOf:
+    """A function for the planner: (backend, source, symbol, constants) -> files, source first."""
+
+    @cache
+    def once(backend: str, source: str, symbol: str) -> tuple[str, ...]:
+        return BACKENDS[backend].expand(source, symbol, root)
+
+    return lambda backend, source, symbol, _constants: once(backend, source, symbol)

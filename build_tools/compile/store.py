@@ -1,0 +1,114 @@
+"""The content-addressed store: what was compiled once is never compiled again, and never used when it is damaged.
+
+    objects/<first two digits>/<sha256>     the bytes, named by their own hash
+    entries/<first two digits>/<key>.json   what the job of that key gave: which object, symbol, threads, seconds
+
+Both are written to a temporary file and renamed. Objects never change, so two processes at once need no lock: whoever
+comes last replaces an entry by another that is as good. An entry that cannot be read, or whose object is missing or has
+other bytes, is no entry.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from build_tools.errors import StoreError
+from build_tools.files.reproducible import write_atomic
+
+VERSION: Final = 1
+DEFAULT: Final = Path("build/store")
+
+
+@dataclass(frozen=True, slots=True)
+class StoreEntry:
+    """What a key leads to. ``seconds``: how long the compile took when it ran."""
+
+    path: Path
+    sha256: str
+    size: int
+    symbol: str
+    threads: int
+    seconds: float
+    extra: Mapping[str, str] = field(default_factory=dict)
+
+
+class Store:
+    """The store in ``path``, which need not exist yet."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path.resolve()
+
+    def entry_path(self, key: str) -> Path:
+        """File of the entry for ``key``."""
+        return self.path / "entries" / key[:2] / f"{key}.json"
+
+    def object_path(self, digest: str) -> Path:
+        """File of the object with that sha256."""
+        return self.path / "objects" / digest[:2] / digest
+
+    def get(self, key: str) -> StoreEntry | None:
+        """The entry for ``key``, its object verified; None when there is none that can be trusted."""
+        try:
+            row = json.loads(self.entry_path(key).read_text(encoding="utf-8"))
+            entry = self._entry(row, key)
+            data = entry.path.read_bytes()
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return None
+        return entry if hashlib.sha256(data).hexdigest() == entry.sha256 else None
+
+    def _entry(self, row: Mapping[str, Any], key: str) -> StoreEntry:
+        if row["version"] != VERSION or row["key"] != key:
+            raise ValueError("another version of the store, or a file that was renamed")
+        return StoreEntry(
+            path=self.object_path(str(row["sha256"])),
+            sha256=str(row["sha256"]),
+            size=int(row["size"]),
+            symbol=str(row["symbol"]),
+            threads=int(row["threads"]),
+            seconds=float(row["seconds"]),
+            extra={str(name): str(value) for name, value in row["extra"].items()},
+        )
+
+    def put(
+        self,
+        key: str,
+        data: bytes,
+        *,
+        job: str,
+        symbol: str,
+        threads: int,
+        seconds: float,
+        extra: Mapping[str, str],
+    ) -> StoreEntry:
+        """Keep ``data`` for ``key``. ``job`` is written down for people, nothing reads it.
+
+        Raises:
+            StoreError: the store cannot be written.
+        """
+        digest = hashlib.sha256(data).hexdigest()
+        row = {
+            "version": VERSION, "key": key, "job": job, "sha256": digest, "size": len(data), "symbol": symbol, "threads": threads,
+            "seconds": round(seconds, 3), "extra": dict(sorted(extra.items())),
+        }  # fmt: skip
+        try:
+            if not self._holds(digest):
+                write_atomic(self.object_path(digest), data)
+            write_atomic(self.entry_path(key), (json.dumps(row, indent=1) + "\n").encode())
+        except OSError as error:
+            raise StoreError(
+                f"keep the code object of {job}",
+                str(error),
+                "Free some space, or choose another folder with --store",
+            ) from error
+        return self._entry(row, key)
+
+    def _holds(self, digest: str) -> bool:
+        try:
+            return hashlib.sha256(self.object_path(digest).read_bytes()).hexdigest() == digest
+        except OSError:
+            return False

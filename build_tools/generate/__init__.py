@@ -1,0 +1,1 @@
+"""Writers of the generated files of this repository; tests compare them."""

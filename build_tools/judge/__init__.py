@@ -1,0 +1,1 @@
+"""Stage 4: what may go into a bundle, and what was executed and found right."""

@@ -1,0 +1,193 @@
+"""Judge code objects: against the job that asked for them, and on their own. Judges, never edits; every broken rule is a line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Final
+
+from build_tools.errors import CodeObjectError
+from build_tools.objects import codeobject
+from build_tools.records import (
+    AuditReport,
+    CodeObjectFacts,
+    CompileJob,
+    CompileResult,
+    KernelArg,
+    KernelFacts,
+)
+
+#: Code object versions that every supported ROCm loads.
+VERSIONS: Final = (5, 6)
+#: Bytes from which on a text in megabytes of machine code is no accident.
+CHANCE: Final = 6
+_VALUE_KINDS: Final = {
+    "ptr": ("global_buffer", "by_value"), "i32": ("by_value",), "i64": ("by_value",), "f32": ("by_value",),
+}  # fmt: skip
+#: Arguments that HIP's runtime fills in when a kernel is launched through its module API.
+_FILLED_IN: Final = frozenset({
+    "hidden_block_count_x", "hidden_block_count_y", "hidden_block_count_z", "hidden_group_size_x", "hidden_group_size_y",
+    "hidden_group_size_z", "hidden_remainder_x", "hidden_remainder_y", "hidden_remainder_z", "hidden_global_offset_x",
+    "hidden_global_offset_y", "hidden_global_offset_z", "hidden_grid_dims", "hidden_dynamic_lds_size", "hidden_none",
+})  # fmt: skip
+
+
+def judge(
+    result: CompileResult, facts: CodeObjectFacts, forbidden_symbols: Sequence[str] = ()
+) -> AuditReport:
+    """The judgement of what a job's compile gave. ``forbidden_symbols``: texts that may stand nowhere in the file."""
+    job = result.job
+    problems = list(_general(facts))
+    notes: list[str] = []
+    if facts.target != job.target.name:
+        problems.append(f"the code object is for {facts.target}, the job for {job.target.name}")
+    kernel = next((kernel for kernel in facts.kernels if kernel.symbol == result.symbol), None)
+    if kernel is None:
+        names = ", ".join(kernel.symbol for kernel in facts.kernels) or "none"
+        problems.append(f"the kernel {result.symbol!r} is not in the code object (kernels: {names})")
+    else:
+        problems += _arguments(job, kernel, facts.vendor)
+        problems += _limits(job, kernel, _number(result.extra.get("lds")), result.threads)
+        notes += _notes(kernel)
+    if result.path is not None:
+        problems += forbidden(result.path.read_bytes(), facts.symbols, forbidden_symbols)
+    return AuditReport(job.id, facts, tuple(problems), tuple(notes))
+
+
+def _number(text: str | None) -> int:
+    return int(text) if text else 0
+
+
+def _general(facts: CodeObjectFacts) -> Iterable[str]:
+    """Rules that need no job."""
+    if not facts.kernels:
+        yield "it has no kernel"
+    if facts.vendor == "amd":
+        if facts.version not in VERSIONS:
+            yield f"code object version {facts.version or 'unknown'} is not one of {', '.join(map(str, VERSIONS))}"
+        for feature in facts.features:
+            # A code object that insists on a feature fails to load where the feature is set the other way.
+            yield f"it is only for devices with {feature}; compile without the feature in the target's name"
+    for kernel in facts.kernels:
+        if facts.vendor == "amd" and f"{kernel.symbol}.kd" not in facts.symbols:
+            yield f"kernel {kernel.symbol} has no descriptor ({kernel.symbol}.kd)"
+        if kernel.uses_dynamic_stack:
+            yield f"kernel {kernel.symbol} uses a dynamic stack (recursion or indirect calls), whose size nobody knows at launch"
+        for name in sorted(set(kernel.hidden) - _FILLED_IN):
+            yield f"kernel {kernel.symbol} needs {name}, which only the full HIP runtime provides"
+
+
+def _arguments(job: CompileJob, kernel: KernelFacts, vendor: str) -> Iterable[str]:
+    if vendor == "amd" and not kernel.args and job.args:
+        if kernel.kernarg_size != job.kernarg_size:
+            yield f"it lists no arguments and takes {kernel.kernarg_size} bytes, the job passes {job.kernarg_size}"
+        return
+    if len(kernel.args) != len(job.args):
+        names = ", ".join(arg.name for arg in job.args)
+        yield f"the kernel takes {len(kernel.args)} arguments, the job passes {len(job.args)} ({names})"
+    for place, (arg, actual) in enumerate(zip(job.args, kernel.args, strict=False)):
+        yield from _argument(place, arg, actual)
+    end = max((offset + size for offset, size, _ in kernel.args), default=0)
+    if job.kernarg_size < end:
+        yield f"the kernel reads {end} bytes of arguments, the job passes {job.kernarg_size}"
+    if (
+        not kernel.hidden
+        and kernel.kernarg_size > job.kernarg_size + -job.kernarg_size % kernel.kernarg_align
+    ):
+        yield f"the kernel's argument segment has {kernel.kernarg_size} bytes, the job passes {job.kernarg_size}"
+
+
+def _argument(place: int, arg: KernelArg, actual: tuple[int, int, str]) -> Iterable[str]:
+    offset, size, kind = actual
+    if (offset, size) != (arg.offset, arg.size):
+        yield f"argument {place} ({arg.name}): the kernel has {size} bytes at {offset}, the job {arg.size} bytes at {arg.offset}"
+    elif kind not in _VALUE_KINDS[arg.kind]:
+        yield f"argument {place} ({arg.name}): the kernel takes it as {kind}, the job passes a {arg.kind}"
+
+
+def _limits(job: CompileJob, kernel: KernelFacts, dynamic_lds: int, threads: int) -> Iterable[str]:
+    target = job.target
+    lds = kernel.lds_static + dynamic_lds
+    if lds > target.lds_bytes:
+        yield f"it needs {lds} bytes of LDS, {target.name} has {target.lds_bytes}"
+    if kernel.wave != target.wave:
+        yield f"it is compiled for waves of {kernel.wave}, {target.name} has {target.wave}"
+    block = threads or job.block[0] * job.block[1] * job.block[2]
+    if kernel.max_threads and block > kernel.max_threads:
+        yield f"the block has {block} threads, the kernel is compiled for at most {kernel.max_threads}"
+    if target.vendor == "amd" and max(kernel.vgprs, kernel.agprs) > target.vgprs:
+        yield f"it needs {max(kernel.vgprs, kernel.agprs)} registers a lane, {target.name} has {target.vgprs}"
+
+
+def _notes(kernel: KernelFacts) -> Iterable[str]:
+    if kernel.sgpr_spills or kernel.vgpr_spills:
+        yield f"spills: {kernel.vgpr_spills} VGPR, {kernel.sgpr_spills} SGPR"
+    if kernel.scratch:
+        yield f"scratch: {kernel.scratch} bytes a lane"
+    if kernel.hidden:
+        yield f"hidden arguments that the driver fills in: {', '.join(kernel.hidden)}"
+
+
+def forbidden(data: bytes, symbols: Iterable[str], words: Sequence[str]) -> list[str]:
+    """One line per forbidden text, in a symbol or anywhere else in the file (names live in string tables and in notes too).
+
+    A short word is looked for in symbols, string tables and notes only: any four bytes turn up in machine code by chance.
+    """
+    problems = []
+    texts = codeobject.texts(data) if any(len(word) < CHANCE for word in words) else b""
+    for word in words:
+        symbol = next((symbol for symbol in symbols if word in symbol), None)
+        if symbol is not None:
+            problems.append(f"symbol {symbol!r} holds {word!r}, which this profile forbids")
+        elif word.encode() in (texts if len(word) < CHANCE else data):
+            problems.append(f"the file holds the text {word!r}, which this profile forbids")
+    return problems
+
+
+def audit_files(paths: Iterable[Path]) -> tuple[AuditReport, ...]:
+    """Judge files on their own: code objects, and bundles (``.apb``), of which each entry is judged."""
+    reports: list[AuditReport] = []
+    for path in paths:
+        reports += _bundle(path) if path.suffix == ".apb" else [_file(str(path), path)]
+    return tuple(reports)
+
+
+def _file(subject: str, path: Path) -> AuditReport:
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        return AuditReport(subject, None, (f"cannot be read: {error.strerror}",))
+    return judge_bytes(subject, data)
+
+
+def judge_bytes(subject: str, data: bytes) -> AuditReport:
+    """The judgement of one code object without a job."""
+    try:
+        facts = codeobject.read(data)
+    except CodeObjectError as error:
+        return AuditReport(subject, None, (f"{error.found}. {error.fix}",))
+    notes = [f"{kernel.symbol}: {note}" for kernel in facts.kernels for note in _notes(kernel)]
+    return AuditReport(subject, facts, tuple(_general(facts)), tuple(notes))
+
+
+def _bundle(path: Path) -> list[AuditReport]:
+    from aiter_prebuilt.contract.bundle import FormatError
+    from build_tools.objects.unpack import open_bundle  # here: judging single files needs no zstd
+
+    reports = []
+    try:
+        bundle = open_bundle(path)
+        for name in bundle.names:
+            for entry in bundle.operator(name).entries:
+                report = judge_bytes(f"{path.name}: {entry.name}", bundle.code_object(entry))
+                reports.append(_agrees(report, bundle.root.target))
+    except (OSError, FormatError) as error:
+        reports.append(AuditReport(str(path), None, (str(error),)))
+    return reports
+
+
+def _agrees(report: AuditReport, target: str) -> AuditReport:
+    if report.facts is None or report.facts.target == target:
+        return report
+    problem = f"it is for {report.facts.target}, its bundle for {target}"
+    return AuditReport(report.subject, report.facts, (*report.problems, problem), report.notes)

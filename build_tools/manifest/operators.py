@@ -1,0 +1,224 @@
+"""From an operator as written to the operator that is built: what its Python signature says already is derived, and checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from build_tools.manifest.grammar import SignatureError, parse_tensor
+from build_tools.manifest.model import Family, FamilyText, Operator, OperatorPart, OperatorText
+from build_tools.manifest.problems import Problems, suggestion
+from build_tools.manifest.python import Parameter, PythonSignature, PythonSignatureError, parse_python
+from build_tools.manifest.sharing import kernels_of
+
+_SCALARS = ("int", "bool", "float")
+
+
+@dataclass(frozen=True, slots=True)
+class ArgumentType:
+    """A covered value of an element type option: the type of this argument."""
+
+    argument: str
+
+    def __repr__(self) -> str:
+        return f"{self.argument}.dtype"
+
+
+def family_of(name: str, text: FamilyText, problems: Problems) -> Family:
+    """The operators of a file; what is wrong goes to ``problems``."""
+    operators = []
+    for operator, part in text.operators.items():
+        with problems.at("operators", operator):
+            written = _complete(part, text.operators, problems)
+            if written is not None:
+                operators.append(_operator(operator, name, written, text, problems))
+    used = {
+        entry if isinstance(entry, str) else entry.use
+        for each in text.operators.values()
+        for entry in each.kernels
+    }
+    used |= {kernel.like for kernel in text.kernels.values() if kernel.like is not None}
+    for kernel in text.kernels:
+        if kernel not in used:
+            problems.add("no operator uses this kernel", "kernels", kernel)
+    return Family(name, tuple(operator for operator in operators if operator is not None))
+
+
+def _complete(
+    part: OperatorPart, others: Mapping[str, OperatorPart], problems: Problems
+) -> OperatorText | None:
+    """The keys of the operator that it is like, under its own. One step: likeness to a likeness is hard to read."""
+    keys = part.model_dump(exclude_unset=True, exclude={"like"})
+    if part.like is not None:
+        model = others.get(part.like)
+        if model is None or model.like is not None or model is part:
+            problems.add(
+                f"{part.like!r} is no operator of this file that is like none{suggestion(part.like, others)}",
+                "like",
+            )
+            return None
+        keys = {**model.model_dump(exclude_unset=True), **keys}
+    for name, field in OperatorText.model_fields.items():
+        if field.is_required() and not keys.get(name):
+            problems.add("is missing", name)
+            return None
+    return OperatorText.model_validate(keys)
+
+
+def _operator(
+    name: str, family: str, text: OperatorText, file: FamilyText, problems: Problems
+) -> Operator | None:
+    try:
+        python = parse_python(text.python)
+    except PythonSignatureError as error:
+        problems.add(str(error), "python")
+        return None
+    covered = _covered(text, python, problems)
+    _check_tensors(text, python, covered, problems)
+    if text.function is None:
+        _check_generated(text, python, problems)
+    for key, names in (("notes", text.notes), ("ignored", text.ignored)):
+        for each in names:
+            if python.parameter(each) is None and each not in text.returns:
+                problems.add(f"{each!r} is no parameter{suggestion(each, python.names)}", key)
+    return Operator(
+        name=name,
+        family=family,
+        python=python,
+        module=text.module,
+        summary=text.summary,
+        source=text.source,
+        notes=dict(text.notes),
+        covered=covered,
+        ignored=tuple(text.ignored),
+        type_of=dict(text.type_of),
+        function=text.function,
+        types=dict(text.types),
+        arguments=dict(text.arguments),
+        returns=dict(text.returns),
+        attributes=_attributes(text, python, covered, problems),
+        tuned=text.tuned,
+        kernels=kernels_of(text, file.kernels, problems),
+    )
+
+
+def _covered(text: OperatorText, python: PythonSignature, problems: Problems) -> dict[str, tuple[Any, ...]]:
+    made: dict[str, tuple[Any, ...]] = {}
+    for name, values in text.covered.items():
+        parameter = python.parameter(name)
+        if parameter is None:
+            problems.add(f"is no parameter{suggestion(name, python.names)}", "covered", name)
+            continue
+        found = tuple(_value(parameter, value, text.arguments, problems) for value in values)
+        if not parameter.required and parameter.default not in found:
+            problems.add(
+                f"the default {parameter.default!r} is not among the covered values", "covered", name
+            )
+        made[name] = found
+    return made
+
+
+def _value(parameter: Parameter, value: Any, arguments: Mapping[str, str], problems: Problems) -> Any:
+    if value == "None" and parameter.optional:
+        return None
+    argument = value.removesuffix(".dtype") if isinstance(value, str) else ""
+    if parameter.kind == "dtype" and argument in arguments:
+        return ArgumentType(argument)
+    expected = {"int": int, "bool": bool, "float": float, "str": str}.get(parameter.kind)
+    if expected is None or type(value) is not expected:
+        problems.add(f"{value!r} is no value of {parameter.text!r}", "covered", parameter.name)
+    return value
+
+
+def _check_tensors(
+    text: OperatorText, python: PythonSignature, covered: Mapping[str, tuple[Any, ...]], problems: Problems
+) -> None:
+    """Every tensor parameter has a contract, with the same word on whether it may be None."""
+    for parameter in python.parameters:
+        left_out = covered.get(parameter.name) == (None,) or parameter.name in text.ignored
+        if parameter.kind == "Tensor" and parameter.name not in text.arguments and not left_out:
+            problems.add(
+                f"tensor {parameter.name!r} has no contract here, and is not covered by None alone",
+                "arguments",
+            )
+    for name, contract in text.arguments.items():
+        found = python.parameter(name)
+        if found is None:
+            if text.function is None:
+                problems.add(f"is no parameter{suggestion(name, python.names)}", "arguments", name)
+            continue
+        try:
+            optional = parse_tensor(name, contract, text.types).optional
+        except SignatureError as error:
+            problems.add(str(error), "arguments", name)
+            continue
+        if found.kind != "Tensor":
+            problems.add(f"{found.text!r} is no tensor", "arguments", name)
+        elif optional != found.optional:
+            problems.add("only one of 'optional' and '| None' is said", "arguments", name)
+    for name, option in text.type_of.items():
+        found = python.parameter(option)
+        if name not in text.returns or found is None or found.kind != "dtype":
+            problems.add(
+                f"type_of says by which dtype parameter a returned tensor's type is chosen, not {option!r}",
+                "type_of",
+                name,
+            )
+
+
+def _check_generated(text: OperatorText, python: PythonSignature, problems: Problems) -> None:
+    if text.attributes is not None:
+        problems.add(
+            "are derived from 'python'; only a hand-written function ('function') lists them", "attributes"
+        )
+    if python.returned != len(text.returns):
+        problems.add(
+            f"it returns {python.returned} tensors, and 'returns' has {len(text.returns)}", "returns"
+        )
+    order = [name for name in python.names if name in text.arguments]
+    if order != [name for name in text.arguments if name in order]:
+        problems.add(f"stand in another order than in 'python' ({', '.join(order)})", "arguments")
+    for parameter in python.parameters:
+        said = parameter.name in text.covered or parameter.name in text.ignored
+        if parameter.kind == "dtype" and not said and parameter.name not in text.type_of.values():
+            problems.add(
+                f"{parameter.name!r} is an element type that neither type_of nor covered names", "python"
+            )
+        if parameter.kind == "str" and not said:
+            problems.add(f"{parameter.name!r} is a str: its values must be covered", "python")
+        if parameter.kind.startswith("tuple") and not said:
+            problems.add(
+                f"{parameter.name!r} is a tuple, which no kernel takes: cover it or name a function", "python"
+            )
+
+
+def _attributes(
+    text: OperatorText, python: PythonSignature, covered: Mapping[str, tuple[Any, ...]], problems: Problems
+) -> dict[str, str]:
+    """The scalars of the native call: parameters of which more than one value is served."""
+    if text.function is not None:
+        return dict(text.attributes or {})
+    made: dict[str, str] = {}
+    for parameter in python.parameters:
+        values = covered.get(parameter.name, ())
+        if parameter.name in text.ignored or len(values) == 1:
+            continue
+        if parameter.kind == "str":
+            kind = f"enum({', '.join(map(str, values))})"
+        elif parameter.kind in _SCALARS:
+            kind = parameter.kind
+            if parameter.optional:
+                problems.add(
+                    f"{parameter.name!r} may be None, which no kernel takes: cover it or name a function",
+                    "python",
+                )
+        else:
+            continue
+        made[parameter.name] = kind if parameter.required else f"{kind} = {_default(parameter)}"
+    return made
+
+
+def _default(parameter: Parameter) -> str:
+    value = parameter.default
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,130 @@
+"""AITER's Python signature as a manifest says it: ``(input: Tensor, epsilon: float = 1e-6) -> Tensor``, text to records."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from typing import Any, Final
+
+#: What an annotation may be, and how the parameter is called in Python. ``| None`` may follow each.
+ANNOTATIONS: Final = {
+    "Tensor": "torch.Tensor",
+    "dtype": "torch.dtype",
+    "int": "int",
+    "bool": "bool",
+    "float": "float",
+    "str": "str",
+    "tuple[int, ...]": "tuple[int, ...]",
+}
+#: The default of a parameter that has none.
+REQUIRED: Final = object()
+
+
+class PythonSignatureError(ValueError):
+    """A text that is no Python signature of known annotations."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One parameter. ``kind``: a key of :data:`ANNOTATIONS`; ``default``: its Python value, or :data:`REQUIRED`."""
+
+    name: str
+    kind: str
+    optional: bool
+    default: Any
+
+    @property
+    def required(self) -> bool:
+        """Whether the caller must give it."""
+        return self.default is REQUIRED
+
+    @property
+    def text(self) -> str:
+        """As it stands in a Python function."""
+        annotation = ANNOTATIONS[self.kind] + (" | None" if self.optional else "")
+        return f"{self.name}: {annotation}" + ("" if self.required else f" = {literal(self.default)}")
+
+
+@dataclass(frozen=True, slots=True)
+class PythonSignature:
+    """A function's parameters in order, and how many tensors it returns (0: it writes in place)."""
+
+    parameters: tuple[Parameter, ...]
+    returned: int
+
+    def parameter(self, name: str) -> Parameter | None:
+        """The parameter called ``name``."""
+        return next((each for each in self.parameters if each.name == name), None)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the parameters, in order."""
+        return tuple(each.name for each in self.parameters)
+
+
+def literal(value: Any) -> str:
+    """A default as code: strings in double quotes, as the formatter has them."""
+    return (
+        '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"' if isinstance(value, str) else repr(value)
+    )
+
+
+def parse_python(text: str) -> PythonSignature:
+    """Read a signature.
+
+    Raises:
+        PythonSignatureError: with what is wrong in ``text``.
+    """
+    try:
+        (function,) = ast.parse(f"def function{text.strip()}: ...").body
+    except (SyntaxError, ValueError):
+        raise PythonSignatureError(
+            f"{text!r} is not of the form '(input: Tensor, epsilon: float = 1e-6) -> Tensor'"
+        ) from None
+    assert isinstance(function, ast.FunctionDef)
+    arguments = function.args
+    if arguments.vararg or arguments.kwarg or arguments.kwonlyargs or arguments.posonlyargs:
+        raise PythonSignatureError("only plain parameters: no *, no /")
+    missing = len(arguments.args) - len(arguments.defaults)
+    defaults = [REQUIRED] * missing + [_default(node) for node in arguments.defaults]
+    parameters = tuple(
+        _parameter(argument, default) for argument, default in zip(arguments.args, defaults, strict=True)
+    )
+    return PythonSignature(parameters, _returned(function.returns))
+
+
+def _default(node: ast.expr) -> Any:
+    try:
+        return ast.literal_eval(node)
+    except ValueError:
+        raise PythonSignatureError(f"the default {ast.unparse(node)!r} is no literal") from None
+
+
+def _parameter(argument: ast.arg, default: Any) -> Parameter:
+    if argument.annotation is None:
+        raise PythonSignatureError(f"parameter {argument.arg!r} has no annotation")
+    text = ast.unparse(argument.annotation)
+    kind = text.removesuffix(" | None")
+    if kind not in ANNOTATIONS:
+        raise PythonSignatureError(
+            f"{argument.arg!r} is annotated {text!r}: not one of {', '.join(ANNOTATIONS)}, or one of them | None"
+        )
+    if default is None and kind == text:
+        raise PythonSignatureError(f"{argument.arg!r} has the default None: annotate it {kind} | None")
+    return Parameter(argument.arg, kind, kind != text, default)
+
+
+def _returned(node: ast.expr | None) -> int:
+    if node is None:
+        raise PythonSignatureError(
+            "what it returns is missing: '-> Tensor', '-> tuple[Tensor, Tensor]' or '-> None'"
+        )
+    text = ast.unparse(node)
+    if text == "None":
+        return 0
+    names = text.removeprefix("tuple[").removesuffix("]").split(", ")
+    if any(name != "Tensor" for name in names):
+        raise PythonSignatureError(
+            f"it returns {text!r}: not Tensor, tuple[Tensor, ...] of a fixed number, or None"
+        )
+    return len(names)

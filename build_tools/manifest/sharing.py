@@ -1,0 +1,132 @@
+"""What kernels share is resolved: ``like``, ``use``, ``on`` and ``more`` become plain kernels, one for each target that differs.
+
+A kernel that lets its compiler assume something (``assume``) may only be launched where it holds: the conditions that say so
+are written here, so that no manifest says one fact twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from pydantic import ValidationError
+
+from build_tools.manifest.model import Assume, Kernel, KernelPart, KernelText, OperatorText, Use
+from build_tools.manifest.problems import Problems, suggestion
+
+#: Tables that are joined key by key; of every other key the later one replaces the earlier.
+_JOINED: Final = ("constants", "types", "variants", "on")
+_Keys = dict[str, Any]
+
+
+def kernels_of(
+    operator: OperatorText, shared: Mapping[str, KernelText], problems: Problems
+) -> tuple[Kernel, ...]:
+    """The kernels of ``operator`` in its order; what is wrong goes to ``problems``, at the operator's place."""
+    made: list[Kernel] = []
+    seen: set[str] = set()
+    for place, entry in enumerate(operator.kernels):
+        name = entry.use if isinstance(entry, Use) else entry
+        with problems.at("kernels", place):
+            if name in seen:
+                problems.add(f"kernel {name!r} stands here twice")
+            elif name not in shared:
+                problems.add(f"{name!r} is not a kernel of this file{suggestion(name, shared)}")
+            else:
+                made += _one(name, entry, shared, {*operator.arguments, *operator.returns}, problems)
+        seen.add(name)
+    return tuple(made)
+
+
+def _one(
+    name: str, entry: str | Use, shared: Mapping[str, KernelText], tensors: set[str], problems: Problems
+) -> list[Kernel]:
+    keys = _inherited(name, shared, (), problems)
+    if isinstance(entry, Use):
+        keys = _over(keys, _given(entry, {"use"}))
+    per_target: dict[str, _Keys] = keys.pop("on", {})
+    targets: list[str] = keys.get("targets", [])
+    for target in per_target:
+        if target not in targets:
+            problems.add(f"{target!r} is not one of its targets ({', '.join(targets)})", "on")
+    common = [target for target in targets if target not in per_target]
+    groups = [(common, keys)] if common else []
+    groups += [([target], _over(keys, per_target[target])) for target in targets if target in per_target]
+    kernels = [
+        _kernel(name, {**group, "targets": names}, tensors, problems)
+        for names, group in groups or [([], keys)]
+    ]
+    return [kernel for kernel in kernels if kernel is not None]
+
+
+def _inherited(
+    name: str, shared: Mapping[str, KernelText], trail: tuple[str, ...], problems: Problems
+) -> _Keys:
+    text = shared[name]
+    own = _given(text, {"like"})
+    if text.like is None:
+        return _over({}, own)
+    if text.like not in shared:
+        problems.add(f"{text.like!r} is not a kernel of this file{suggestion(text.like, shared)}", "like")
+        return own
+    if text.like in (*trail, name):
+        problems.add(f"{' -> '.join((*trail, name, text.like))}: a kernel that is like itself", "like")
+        return own
+    return _over(_inherited(text.like, shared, (*trail, name), problems), own)
+
+
+def _given(record: KernelPart, left_out: set[str]) -> _Keys:
+    """The keys that were written, records as tables."""
+    return record.model_dump(exclude_unset=True, exclude=left_out)
+
+
+def _over(below: _Keys, above: _Keys) -> _Keys:
+    """``above`` laid over ``below``; ``more`` appends to the lists that come out."""
+    joined = {**below, **above}
+    for key in _JOINED:
+        if below.get(key) and above.get(key):  # an empty table leaves nothing of what was below
+            joined[key] = {**below[key], **above[key]}
+    for key, words in (joined.pop("more", None) or {}).items():
+        joined[key] = [*(joined.get(key) or []), *words]
+    return joined
+
+
+def _kernel(name: str, keys: _Keys, tensors: set[str], problems: Problems) -> Kernel | None:
+    for key in ("backend", "targets", "source"):
+        if not keys.get(key):
+            problems.add("is missing, here and in what it is like", key)
+    try:
+        kernel = Kernel.model_validate({**keys, "name": name})
+    except ValidationError:
+        return None  # its parts are right one by one: a key that is missing was said above
+    implied = tuple(_implied(kernel, tensors))
+    return kernel.model_copy(
+        update={"when": [*kernel.when, *(text for text in implied if text not in kernel.when)]}
+    )
+
+
+def _implied(kernel: Kernel, tensors: set[str]) -> Iterable[str]:
+    """The conditions that make what its compiles assume true: addresses, then sizes."""
+    assumptions = [
+        each for each in (kernel.assume, *(step.assume for step in kernel.steps)) if each is not None
+    ]
+    for constant in dict.fromkeys(each.when_constant for each in assumptions):
+        names = _divisible(each for each in assumptions if each.when_constant == constant)
+        for texts in (
+            [f"aligned({name}, 16)" for name in names if name in tensors],
+            [f"{name} % 16 == 0" for name in names if name not in tensors],
+        ):
+            if texts:
+                yield _guarded(kernel, constant, texts)
+
+
+def _divisible(assumptions: Iterable[Assume]) -> list[str]:
+    return list(dict.fromkeys(name for each in assumptions for name in each.divisible))
+
+
+def _guarded(kernel: Kernel, constant: str | None, texts: list[str]) -> str:
+    """The conjunction, asked only where the constant is true; a constant that is always true needs no guard."""
+    together = " and ".join(texts)
+    if constant is None or kernel.constants.get(constant) in (1, True):
+        return together
+    return f"not {constant} or ({together})" if len(texts) > 1 else f"not {constant} or {together}"

@@ -1,0 +1,165 @@
+"""Audited code objects to one bundle per target and profile, in the format of ``contract.bundle``.
+
+How small it gets is :mod:`build_tools.pack.compress`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from aiter_prebuilt.contract import bundle as contract
+from aiter_prebuilt.contract import dtype
+from aiter_prebuilt.contract.expression import Scope, compile_expression
+from aiter_prebuilt.contract.records import VENDORS, Entry, Operator, Root, Step
+from build_tools.errors import BundleBuildError
+from build_tools.files.reproducible import write_atomic
+from build_tools.judge.receipts import NOT_EXECUTED
+from build_tools.pack.compress import compress, regions
+from build_tools.pack.writer import encode
+from build_tools.records import AuditReport, CompileResult, KernelFacts, PlannedBundle, PlannedOperator
+
+#: Hexadecimal digits of a job's key that an entry carries: enough to find it in a store, and half as long in the file.
+KEY_DIGITS: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltBundle:
+    """A bundle on disk. Sizes in bytes; ``raw_bytes``: its code objects before compression."""
+
+    path: Path
+    target: str
+    profile: str
+    distribution: str
+    entries: int
+    code_objects: int
+    raw_bytes: int
+    size: int
+    sha256: str
+
+
+def build_bundle(
+    planned: PlannedBundle,
+    results: Mapping[str, CompileResult],
+    audits: Mapping[str, AuditReport],
+    provenance: Mapping[str, str],
+    version: str,
+    suffix: str,
+    folder: Path,
+    receipts: Mapping[str, str],
+) -> BuiltBundle:
+    """Encode and write ``<folder>/<target>-<profile>.apb`` (temporary file, then rename).
+
+    ``receipts``: SHA-256 of a code object -> JSON text of its receipt, from :mod:`build_tools.judge.receipts`.
+
+    Raises:
+        BundleBuildError: a job has no code object, or its audit broke a rule.
+    """
+    blobs: list[bytes] = []
+    groups: list[str] = []
+    index_of: dict[str, int] = {}
+    operators = []
+    for planned_operator in planned.operators:
+        entries = []
+        for job_id in planned_operator.jobs:
+            data, facts = _audited(results[job_id], audits[job_id])
+            digest = hashlib.sha256(data).hexdigest()
+            if digest not in index_of:
+                index_of[digest] = len(blobs)
+                blobs.append(data)
+                groups.append(results[job_id].job.source)
+            receipt = receipts.get(digest, NOT_EXECUTED)
+            entries.append(_entry(results[job_id], facts, index_of[digest], digest, receipt))
+        operators.append(_finished(planned_operator, tuple(entries), results))
+    root = _root(planned, provenance, version, suffix)
+    packed = compress(blobs, groups)
+    data = encode(root, tuple(operators), packed.frames, packed.dictionaries, regions)
+    path = folder / f"{planned.target.name}-{planned.profile}{contract.SUFFIX}"
+    write_atomic(path, data)
+    return BuiltBundle(
+        path=path,
+        target=planned.target.name,
+        profile=planned.profile,
+        distribution=root.distribution,
+        entries=sum(len(operator.entries) for operator in operators),
+        code_objects=len(blobs),
+        raw_bytes=sum(map(len, blobs)),
+        size=len(data),
+        sha256=hashlib.sha256(data).hexdigest(),
+    )
+
+
+def _root(planned: PlannedBundle, provenance: Mapping[str, str], version: str, suffix: str) -> Root:
+    target = planned.target
+    return Root(
+        target=target.name,
+        profile=planned.profile,
+        distribution=target.distribution + suffix,
+        version=version,
+        provenance=json.dumps(
+            {"tools": dict(sorted(provenance.items())), "cus": target.cus}, separators=(",", ":")
+        ),
+        vendor=VENDORS.index(target.vendor),
+        wave=target.wave,
+        lds_bytes=target.lds_bytes,
+        fp8=dtype.BY_NAME[target.fp8].number,
+    )
+
+
+def _audited(result: CompileResult, audit: AuditReport) -> tuple[bytes, KernelFacts]:
+    if not result.ok or result.path is None:
+        raise BundleBuildError(
+            f"put {result.job.id} into a bundle",
+            "its compile failed",
+            "see the build report for the command and its output",
+        )
+    if not audit.ok or audit.facts is None:
+        raise BundleBuildError(
+            f"put {result.job.id} into a bundle", "; ".join(audit.problems), "mend the kernel or its manifest"
+        )
+    facts = next(kernel for kernel in audit.facts.kernels if kernel.symbol == result.symbol)
+    return result.path.read_bytes(), facts
+
+
+def _entry(result: CompileResult, facts: KernelFacts, code_object: int, digest: str, receipt: str) -> Entry:
+    return Entry(
+        name=result.job.id,
+        symbol=result.symbol,
+        job=result.key[:KEY_DIGITS],
+        receipt=receipt,
+        code_object=code_object,
+        kernarg_size=facts.kernarg_size,
+        kernarg_align=facts.kernarg_align,
+        lds_static=facts.lds_static,
+        max_threads=facts.max_threads,
+        sgprs=facts.sgprs,
+        vgprs=facts.vgprs,
+        agprs=facts.agprs,
+        spills=facts.sgpr_spills + facts.vgpr_spills,
+        scratch=facts.scratch,
+        sha256=bytes.fromhex(digest),
+    )
+
+
+def _finished(
+    planned: PlannedOperator, entries: tuple[Entry, ...], results: Mapping[str, CompileResult]
+) -> Operator:
+    """The operator with its entries, and with what only the compiler knew: dynamic LDS and threads of each step."""
+    recipes = tuple(
+        replace(
+            recipe, steps=tuple(_launchable(step, results[planned.jobs[step.entry]]) for step in recipe.steps)
+        )
+        for recipe in planned.operator.recipes
+    )
+    return replace(planned.operator, entries=entries, recipes=recipes)
+
+
+def _launchable(step: Step, result: CompileResult) -> Step:
+    if result.threads and (step.block_y, step.block_z) == (1, 1):
+        step = replace(step, block_x=result.threads)
+    lds = int(result.extra.get("lds", "0"))
+    return replace(step, lds=compile_expression(lds, Scope({}))) if lds and not step.lds else step

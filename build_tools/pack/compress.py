@@ -1,0 +1,157 @@
+"""Makes near-copies small: kernels of one source differ in little, so some of them, one after the other, are the
+dictionary that all the others are stored against; where those are too many for one dictionary there are several.
+
+A dictionary is one zstd frame, in which its members shrink against each other; every member is stored against it too, and
+then costs the twenty bytes of a single copy. To load a kernel its dictionary is decoded once, then the kernel alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import zstandard
+
+from build_tools.pack.writer import Frame, Packed
+
+#: btultra2; the levels above differ by a thousandth at these sizes.
+LEVEL: Final = 19
+#: A fast level is enough to tell who resembles whom.
+TRIAL_LEVEL: Final = 3
+#: Bytes of a dictionary: decoded before the first kernel of its group can be, at two to four GB/s, and kept in memory. Large
+#: members get more room, because a dictionary of one or two members serves nobody.
+DICTIONARY: Final = 512 * 1024
+MEMBERS: Final = 4
+LARGEST_DICTIONARY: Final = 1024 * 1024
+#: Bytes of one group that may be in its dictionaries; each takes a trial against every member.
+LARGEST_GROUP: Final = 8 * 1024 * 1024
+#: A member that the dictionary brings down to this many bytes would not help another by joining it.
+GOOD_ENOUGH: Final = 256
+
+
+def compress(blobs: Sequence[bytes], groups: Sequence[str]) -> Packed:
+    """One frame per blob, in order; ``groups`` says which are likely to be alike."""
+    frames: dict[int, Frame] = {}
+    dictionaries: list[Frame] = []
+    for group in sorted(set(groups)):
+        members = [index for index, name in enumerate(groups) if name == group]
+        for cluster in _clusters(members, blobs):
+            alone = {index: _frame(blobs[index]) for index in cluster.members}
+            content = b"".join(blobs[index] for index in cluster.dictionary)
+            if content:
+                shared = _frame(content)
+                against = {
+                    index: _frame(blobs[index], content, len(dictionaries)) for index in cluster.members
+                }
+                best = {index: min(alone[index], against[index], key=_size) for index in cluster.members}
+                if sum(map(_size, best.values())) + len(shared.data) < sum(map(_size, alone.values())):
+                    dictionaries.append(shared)
+                    alone = best
+            frames |= alone
+    return Packed(tuple(frames[index] for index in range(len(blobs))), tuple(dictionaries))
+
+
+def regions(blobs: list[bytes]) -> Packed:
+    """Operator blocks, or the table, which is alone: they resemble each other and nothing else."""
+    return compress(blobs, [""] * len(blobs))
+
+
+def _size(frame: Frame) -> int:
+    return len(frame.data)
+
+
+@dataclass(slots=True)
+class _Cluster:
+    """Positions of blobs: those whose bytes are the dictionary, and all that are stored against it."""
+
+    dictionary: list[int] = field(default_factory=list)
+    members: list[int] = field(default_factory=list)
+
+
+def _clusters(members: list[int], blobs: Sequence[bytes]) -> list[_Cluster]:
+    """The members of one group, by the dictionary that serves them; what serves nobody else may be in one too.
+
+    References are chosen first: again and again the member that those chosen so far serve worst. Each knows which earlier
+    one served it best, so they form a tree; walked in depth, neighbours are alike, and it is cut into dictionaries.
+    """
+    if len(members) < 2:
+        return [_Cluster([], members)]
+    alone = zstandard.ZstdCompressor(level=TRIAL_LEVEL)
+    size = {index: len(alone.compress(blobs[index])) for index in members}
+    served = dict.fromkeys(members, -1)
+    children: dict[int, list[int]] = {-1: []}
+    room = LARGEST_GROUP
+    while size:
+        worst = max(size, key=lambda index: (size[index], -index))
+        if size.pop(worst) < GOOD_ENOUGH or len(blobs[worst]) > room:
+            break
+        room -= len(blobs[worst])
+        children[served[worst]].append(worst)
+        children[worst] = []
+        against = zstandard.ZstdCompressor(level=TRIAL_LEVEL, dict_data=_raw(blobs[worst]))
+        for index in size:
+            trial = len(against.compress(blobs[index]))
+            if trial < size[index]:
+                size[index], served[index] = trial, worst
+    return _cut(_walked(children), members, served, blobs)
+
+
+def _walked(children: dict[int, list[int]]) -> list[int]:
+    """The references in depth-first order."""
+    order: list[int] = []
+    waiting = children[-1][::-1]
+    while waiting:
+        reference = waiting.pop()
+        order.append(reference)
+        waiting += children[reference][::-1]
+    return order
+
+
+def _cut(
+    order: list[int], members: list[int], served: dict[int, int], blobs: Sequence[bytes]
+) -> list[_Cluster]:
+    """Consecutive references to dictionaries of about equal size, members to the dictionary of what serves them."""
+    total = sum(len(blobs[index]) for index in order)
+    largest = max((len(blobs[index]) for index in order), default=0)
+    room = min(max(DICTIONARY, MEMBERS * largest), LARGEST_DICTIONARY)
+    count = -(-total // room)
+    clusters: list[_Cluster] = []
+    cluster_of: dict[int, _Cluster] = {}
+    start = end = before = 0
+    for index in order:
+        if before >= end or before - start + len(blobs[index]) > room:
+            clusters.append(_Cluster())
+            start, end = before, before + total // count
+        clusters[-1].dictionary.append(index)
+        cluster_of[index] = clusters[-1]
+        before += len(blobs[index])
+    lonely = _Cluster()
+    for index in members:
+        cluster_of.get(index, cluster_of.get(served[index], lonely)).members.append(index)
+    return [*clusters, *([lonely] if lonely.members else [])]
+
+
+def _frame(blob: bytes, dictionary: bytes = b"", number: int | None = None) -> Frame:
+    packed = _zstd(blob, dictionary)
+    digest = hashlib.sha256(blob).digest()
+    if len(packed) >= len(blob):
+        return Frame(blob, len(blob), digest, "raw")
+    return Frame(packed, len(blob), digest, "zstd", number)
+
+
+def _zstd(blob: bytes, dictionary: bytes) -> bytes:
+    """One frame whose window holds the dictionary and the blob, so that a match may lie anywhere in them."""
+    total = len(blob) + len(dictionary)
+    parameters = zstandard.ZstdCompressionParameters.from_level(
+        LEVEL, source_size=len(blob), dict_size=len(dictionary), write_checksum=False, write_content_size=True,
+        window_log=max(10, min(27, (total - 1).bit_length())),
+    )  # fmt: skip
+    return zstandard.ZstdCompressor(dict_data=_raw(dictionary), compression_params=parameters).compress(blob)
+
+
+def _raw(dictionary: bytes) -> zstandard.ZstdCompressionDict | None:
+    if not dictionary:
+        return None
+    return zstandard.ZstdCompressionDict(dictionary, dict_type=zstandard.DICT_TYPE_RAWCONTENT)

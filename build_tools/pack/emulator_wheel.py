@@ -1,0 +1,138 @@
+"""The embedded device: compile ``csrc/emulator`` with the hermetic host compiler, and pack it with its Python package as a wheel.
+
+The decoder's tables are made from the pinned tinygrad package while it compiles; nothing of that package is in the wheel but
+the facts. The compile works in ``build/emulator`` and is incremental; the linked file does not say where it was built.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Final
+
+from aiter_prebuilt.contract.version import VERSION
+from build_tools.errors import WheelError
+from build_tools.files.reproducible import write_atomic
+from build_tools.files.run import run
+from build_tools.pack import licences, sbom
+from build_tools.pack.archive import RUNTIME, write_members
+from build_tools.tools import pins
+from build_tools.tools.host import PLATFORM, environment_of, judge
+
+DISTRIBUTION: Final = f"{RUNTIME}-emulator"
+PACKAGE: Final = "aiter_prebuilt_emulator"
+LIBRARY: Final = f"{PACKAGE}/lib/libamdhip64.so"
+TAG: Final = f"py3-none-{PLATFORM}"
+_SOURCES: Final = (
+    "csrc/emulator",
+    f"src/{PACKAGE}",
+)
+_SUFFIXES: Final = frozenset((".py", ".typed", ".cpp", ".h", ".inc", ".txt", ".map"))
+_TIMEOUT: Final = 3600.0
+
+
+def compile_emulator(root: Path) -> Path:
+    """Compile the library and put it beside the package in ``src``; its path.
+
+    Raises:
+        ToolchainError: the compiler is not there. WheelError: the compile failed.
+    """
+    folder = root / "build" / "emulator"
+    environment = environment_of(pins.load(root))
+    # The generator of the decoder's tables is run by cmake, as a module below the root.
+    environment["PYTHONPATH"] = str(root)
+    configure: list[str | Path] = ["cmake", "-G", "Ninja", "-S", root / "csrc" / "emulator", "-B", folder]
+    configure += [f"-DPython3_EXECUTABLE={sys.executable}", "-DCMAKE_BUILD_TYPE=Release"]
+    build: list[str | Path] = ["cmake", "--build", folder]
+    for command in (configure, build):
+        outcome = run(command, cwd=root, env=environment, timeout=_TIMEOUT)
+        if not outcome.ok:
+            raise WheelError(
+                "compile the emulator",
+                f"{outcome.describe()}\n{outcome.output}",
+                "Mend what the compiler says",
+            )
+    library = root / "src" / LIBRARY
+    write_atomic(library, (folder / library.name).read_bytes())
+    library.chmod(0o755)
+    return library
+
+
+def build_emulator_wheel(root: Path, output: Path) -> Path:
+    """Compile, pack and judge the emulator's wheel into ``output``; the same sources give the same bytes.
+
+    Raises:
+        ToolchainError: the compiler is not there.
+        WheelError: the compile failed, or the library needs more than manylinux_2_28 has.
+    """
+    library = compile_emulator(root).read_bytes()
+    package = root / "src" / PACKAGE
+    stem = f"{PACKAGE}-{VERSION}"
+    info = f"{stem}.dist-info"
+    members = {
+        f"{PACKAGE}/{path.name}": path.read_bytes()
+        for path in package.iterdir()
+        if path.suffix in (".py", ".typed")
+    }
+    licence = licences.expression([licences.EMULATOR])
+    members |= {
+        LIBRARY: library,
+        f"{info}/METADATA": _metadata(licence).encode(),
+        f"{info}/WHEEL": f"Wheel-Version: 1.0\nGenerator: {RUNTIME} build_tools {VERSION}\n"
+        f"Root-Is-Purelib: false\nTag: {TAG}\n".encode(),
+        f"{info}/entry_points.txt": f"[console_scripts]\n{DISTRIBUTION} = {PACKAGE}.__main__:main\n".encode(),
+        f"{info}/licenses/LICENSE": (root / "LICENSE").read_bytes(),
+        f"{info}/licenses/THIRD_PARTY.txt": licences.notices([licences.EMULATOR]).encode(),
+        f"{info}/sboms/{sbom.FILE_NAME}": sbom.write(
+            DISTRIBUTION,
+            VERSION,
+            licence,
+            library,
+            _tools(root),
+            [licences.EMULATOR],
+            sbom.file_hashes(root, source_files(root)),
+        ),
+    }
+    path = output / f"{stem}-{TAG}.whl"
+    write_members(path, members, executables=[LIBRARY])
+    judge(path)
+    return path
+
+
+def source_files(root: Path) -> tuple[str, ...]:
+    """The repository's files that the wheel is made of."""
+    found: list[Path] = []
+    for name in _SOURCES:
+        place = root / name
+        files = [place] if place.is_file() else place.rglob("*")
+        found += [path for path in files if path.suffix in _SUFFIXES]
+    return tuple(sorted(path.relative_to(root).as_posix() for path in found))
+
+
+def _tools(root: Path) -> dict[str, str]:
+    from importlib import metadata
+
+    pinned = pins.load(root).tools
+    packages = {name: pinned[name].version for name in ("ziglang", "tinygrad")}
+    return packages | {name: metadata.version(name) for name in ("cmake", "ninja")}
+
+
+def _metadata(licence: str) -> str:
+    return "\n".join(
+        [
+            "Metadata-Version: 2.4",
+            f"Name: {DISTRIBUTION}",
+            f"Version: {VERSION}",
+            "Summary: A libamdhip64 that executes gfx942 and gfx950 code objects on the processor",
+            f"License-Expression: {licence}",
+            "License-File: LICENSE",
+            "License-File: THIRD_PARTY.txt",
+            "Requires-Python: >=3.10",
+            "Description-Content-Type: text/markdown",
+            "",
+            f"The embedded device of [{RUNTIME}](https://pypi.org/project/{RUNTIME}/): HIP's C API over emulated GPUs.",
+            "Any HIP program opens it by path; `aiter-prebuilt-emulator run -- COMMAND` sets the variables.",
+            "The processor must have AVX2 and FMA.",
+            "",
+        ]
+    )

@@ -1,0 +1,69 @@
+"""Licence of our own work and of what others' work becomes part of a wheel: expression and notices, from ``table.toml``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+FOLDER: Final = Path(__file__).resolve().with_name("licence_texts")
+OWN: Final = "MIT"
+#: The pseudo-backend of what is linked into the native extension.
+RUNTIME: Final = "runtime"
+#: The pseudo-backend of what is linked into the embedded device, or is a fact in its tables.
+EMULATOR: Final = "emulator"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Work of others: what it is, under which SPDX expression, whose, from where, and through which backends it comes in."""
+
+    name: str
+    title: str
+    backends: tuple[str, ...]
+    spdx: str
+    holder: str
+    url: str
+
+
+@cache
+def table() -> tuple[Part, ...]:
+    """All rows of ``table.toml``, in its order."""
+    document = tomllib.loads((FOLDER / "table.toml").read_text(encoding="utf-8"))
+    rows = {name: row for name, row in document.items() if name != "edition"}
+    return tuple(
+        Part(name, row["title"], tuple(row["backends"]), row["spdx"], row["holder"], row["url"])
+        for name, row in rows.items()
+    )
+
+
+def parts(backends: Iterable[str]) -> tuple[Part, ...]:
+    """What comes in through ``backends``."""
+    wanted = set(backends)
+    return tuple(part for part in table() if wanted & set(part.backends))
+
+
+def expression(backends: Iterable[str]) -> str:
+    """SPDX licence expression (PEP 639) of a wheel with kernels of ``backends``."""
+    others = sorted({part.spdx for part in parts(backends)} - {OWN})
+    return " AND ".join([OWN, *(f"({spdx})" if " " in spdx else spdx for spdx in others)])
+
+
+def notices(backends: Iterable[str]) -> str:
+    """The text of ``THIRD_PARTY.txt``: each part with its holder, then each licence once, in full."""
+    found = parts(backends)
+    lines = ["Parts of this wheel were made from the work of others:", ""]
+    for part in found:
+        lines += [part.title, f"  Copyright (c) {part.holder}", f"  {part.spdx}", f"  {part.url}", ""]
+    for spdx in sorted({part.spdx for part in found}):
+        text = (FOLDER / f"{spdx.replace(' ', '-')}.txt").read_text(encoding="utf-8").rstrip()
+        lines += ["=" * 80, spdx, "", text, ""]
+    return "\n".join(lines)

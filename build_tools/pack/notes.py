@@ -1,0 +1,64 @@
+"""The note beside each bundle: what it was made from, so that a bundle older than its sources is known as such.
+
+``<bundle>.json`` has the key under which the bundle is left as it is, what a report says about it, and ``sources``: SHA-256
+by path of every file of the repository that its compiles read, and of the manifests.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from build_tools.files.reproducible import write_atomic
+from build_tools.judge import receipts
+
+
+def path_of(bundle: Path) -> Path:
+    """The note of ``bundle``."""
+    return bundle.with_suffix(".json")
+
+
+def read(bundle: Path) -> dict[str, Any]:
+    """The note's content; empty when there is none, or none that can be read."""
+    try:
+        note = json.loads(path_of(bundle).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return note if isinstance(note, dict) else {}
+
+
+def write(bundle: Path, note: Mapping[str, Any]) -> None:
+    """Write the note of ``bundle``, the same content as the same bytes."""
+    write_atomic(path_of(bundle), (json.dumps(note, indent=1, sort_keys=True) + "\n").encode())
+
+
+def manifest_files(root: Path) -> set[str]:
+    """Every table below ``manifests/`` that a bundle is made from: TOML, CSV of tuned rows, the receipts."""
+    tables = [path for path in (root / "manifests").rglob("*") if path.suffix in (".toml", ".csv")]
+    return {path.relative_to(root).as_posix() for path in tables} | {receipts.FILE}
+
+
+def hashes(root: Path, names: Iterable[str]) -> dict[str, str]:
+    """SHA-256 by name of those of ``names`` that are files below ``root``."""
+    found = (name for name in sorted(set(names)) if (root / name).is_file())
+    return {name: hashlib.sha256((root / name).read_bytes()).hexdigest() for name in found}
+
+
+def stale(root: Path, bundle: Path) -> str:
+    """Why ``bundle`` is not what a build would make of ``root`` now, or "" when it is."""
+    note = read(bundle)
+    recorded = note.get("sources")
+    if not isinstance(recorded, dict):
+        return f"{path_of(bundle).name} is missing or says nothing about sources"
+    if note.get("sha256") != hashlib.sha256(bundle.read_bytes()).hexdigest():
+        return f"{path_of(bundle).name} is about other bytes"
+    now = hashes(root, {*recorded, *manifest_files(root)})
+    changed = sorted(name for name in {*recorded, *now} if recorded.get(name) != now.get(name))
+    return (
+        f"{', '.join(changed[:3])}{' and others' if len(changed) > 3 else ''} changed since"
+        if changed
+        else ""
+    )

@@ -1,0 +1,159 @@
+"""The runtime wheel: scikit-build-core compiles the extension with the hermetic host compiler, auditwheel judges it, then
+it gets its manylinux tag, the notices and the bill of materials, and the pinned times.
+
+    python -m build_tools.pack.runtime_wheel --unpack dist     put the extension of the wheel in ``dist`` beside its sources
+
+Nothing is grafted: the extension links the C library only, opens the GPU drivers at first use, and has its C++ library inside.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+from zipfile import ZipFile
+
+from build_tools.errors import WheelError
+from build_tools.files.reproducible import write_atomic
+from build_tools.files.run import run
+from build_tools.pack import licences, sbom
+from build_tools.pack.archive import RUNTIME, write_members
+from build_tools.tools import pins
+from build_tools.tools.fetch import fetch
+from build_tools.tools.host import PLATFORM, environment_of, judge
+
+TAG: Final = f"cp310-abi3-{PLATFORM}"
+EXTENSION: Final = "aiter_prebuilt/_native.abi3.so"
+_SOURCES: Final = ("CMakeLists.txt", "pyproject.toml", "csrc/runtime", "src/aiter_prebuilt")
+_SUFFIXES: Final = frozenset(
+    (".py", ".pyi", ".json", ".typed", ".cpp", ".h", ".c", ".txt", ".toml", ".cmake")
+)
+_TIMEOUT: Final = 1800.0
+
+
+def build_runtime_wheel(root: Path, output: Path) -> Path:
+    """Build, judge and finish the runtime wheel into ``output``.
+
+    Raises:
+        ToolchainError, FetchError: the compiler or the zstd sources are not there.
+        WheelError: the compile failed, or the extension needs more than manylinux_2_28 has.
+    """
+    pinned = pins.load(root)
+    zstd = fetch("zstd", root)
+    environment = environment_of(pinned)
+    with tempfile.TemporaryDirectory(prefix="runtime-wheel-") as folder:
+        command = [
+            sys.executable,
+            "-m",
+            "pip",
+            "wheel",
+            "--no-deps",
+            "--no-build-isolation",
+            "--no-index",
+            "-w",
+            folder,
+        ]
+        setting = f"cmake.define.APB_ZSTD_SOURCE={zstd}"
+        outcome = run([*command, "-C", setting, root], cwd=root, env=environment, timeout=_TIMEOUT)
+        found = list(Path(folder).glob("*.whl"))
+        if not outcome.ok or len(found) != 1:
+            raise WheelError(
+                "build the runtime wheel",
+                f"{outcome.describe()}\n{outcome.output}",
+                "Mend what the compiler says",
+            )
+        judge(found[0])
+        return finish(found[0], root, output, {"ziglang": pinned.tools["ziglang"].version, **_packers()})
+
+
+def _packers() -> dict[str, str]:
+    from importlib import metadata
+
+    return {name: metadata.version(name) for name in ("cmake", "ninja", "scikit-build-core")}
+
+
+def finish(wheel: Path, root: Path, output: Path, tools: Mapping[str, str]) -> Path:
+    """The wheel again with its manylinux tag, THIRD_PARTY.txt and bill of materials; same content, same bytes."""
+    with ZipFile(wheel) as archive:
+        members = {name: archive.read(name) for name in archive.namelist() if not name.endswith("/")}
+    stem = "-".join(wheel.name.split("-")[:2])
+    info = f"{stem}.dist-info"
+    if EXTENSION not in members:
+        raise WheelError(
+            f"finish {wheel.name}",
+            f"it has no {EXTENSION}",
+            "See CMakeLists.txt: the target _native installs it",
+        )
+    del members[f"{info}/RECORD"]
+    header = members[f"{info}/WHEEL"].decode().splitlines()
+    kept = [line for line in header if line and not line.startswith("Tag:")]
+    members[f"{info}/WHEEL"] = "\n".join([*kept, f"Tag: {TAG}", ""]).encode()
+    about = members[f"{info}/METADATA"].decode()
+    members[f"{info}/METADATA"] = about.replace(
+        "\nLicense-File: LICENSE\n", "\nLicense-File: LICENSE\nLicense-File: THIRD_PARTY.txt\n"
+    ).encode()
+    members[f"{info}/licenses/THIRD_PARTY.txt"] = licences.notices([licences.RUNTIME]).encode()
+    version = stem.split("-")[1]
+    sources = sbom.file_hashes(root, source_files(root))
+    members[f"{info}/sboms/{sbom.FILE_NAME}"] = sbom.write(
+        RUNTIME,
+        version,
+        licences.expression([licences.RUNTIME]),
+        members[EXTENSION],
+        tools,
+        [licences.RUNTIME],
+        sources,
+    )
+    path = output / f"{stem}-{TAG}.whl"
+    write_members(path, members, executables=[EXTENSION])
+    return path
+
+
+def source_files(root: Path) -> tuple[str, ...]:
+    """The repository's files that the runtime wheel is made of."""
+    found = []
+    for name in _SOURCES:
+        place = root / name
+        files = (
+            [place] if place.is_file() else [path for path in place.rglob("*") if path.suffix in _SUFFIXES]
+        )
+        found += [path.relative_to(root).as_posix() for path in files]
+    return tuple(sorted(found))
+
+
+def unpack_extension(folder: Path, root: Path) -> Path:
+    """Put the extension of the runtime wheel in ``folder`` into ``src``, so that the checkout is importable as it is.
+
+    Raises:
+        WheelError: there is not exactly one such wheel.
+    """
+    found = sorted(folder.glob(f"aiter_prebuilt-*-{TAG}.whl"))
+    if len(found) != 1:
+        raise WheelError(
+            "unpack the extension",
+            f"{len(found)} runtime wheels in {folder}",
+            "Run python -m build_tools wheels",
+        )
+    path = root / "src" / EXTENSION
+    with ZipFile(found[0]) as archive:
+        write_atomic(path, archive.read(EXTENSION))
+    path.chmod(0o755)
+    return path
+
+
+def main() -> int:
+    """The command of the module's docstring."""
+    parser = argparse.ArgumentParser(prog="python -m build_tools.pack.runtime_wheel")
+    parser.add_argument(
+        "--unpack", type=Path, required=True, metavar="FOLDER", help="a folder with the runtime wheel"
+    )
+    options = parser.parse_args()
+    unpack_extension(options.unpack, Path(__file__).resolve().parents[2])
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

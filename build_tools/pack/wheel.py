@@ -1,0 +1,219 @@
+"""Bundles to data wheels, and all wheels of a build in one step: all of them or none.
+
+A data wheel is ``py3-none-any`` and holds one file, ``aiter_prebuilt_bundles/<target>-<profile>.apb``, in a folder without
+``__init__.py`` that all data wheels share; the name of the file is what keeps two wheels from owning one path. The
+runtime lists that folder beside its own package and imports nothing to find it.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from packaging.utils import canonicalize_name
+
+from aiter_prebuilt.contract.bundle import SUFFIX, Bundle, FormatError
+from aiter_prebuilt.contract.records import BACKENDS
+from aiter_prebuilt.contract.version import VERSION
+from build_tools.errors import WheelError
+from build_tools.objects.unpack import decompress
+from build_tools.pack import licences, notes, sbom
+from build_tools.pack.archive import RUNTIME, write_members
+from build_tools.pack.emulator_wheel import build_emulator_wheel
+from build_tools.pack.runtime_wheel import build_runtime_wheel
+
+FOLDER: Final = "aiter_prebuilt_bundles"
+GENERATOR: Final = f"{RUNTIME} build_tools"
+CK_SUFFIX: Final = "-ck"
+_AGAIN: Final = "Run python -m build_tools build, mend what it says, and pack again"
+
+
+@dataclass(frozen=True, slots=True)
+class Payload:
+    """A bundle that goes into a wheel: its bytes and what it says about itself."""
+
+    data: bytes
+    target: str
+    profile: str
+    distribution: str
+    version: str
+    tools: Mapping[str, str]
+    backends: tuple[str, ...]
+
+
+def read_payload(path: Path) -> Payload:
+    """Open a bundle and check all of it: that it is whole, and one that this version may pack.
+
+    Raises:
+        WheelError: not a bundle, damaged, of another version, or under a name that is not its target and profile.
+    """
+    asked = f"pack {path}"
+    again = "Run python -m build_tools build and then this command again"
+    try:
+        data = path.read_bytes()
+        bundle = Bundle(data, decompress)
+        operators = [bundle.operator(name) for name in bundle.names]
+        for operator in operators:
+            for entry in operator.entries:
+                bundle.code_object(entry)
+    except (OSError, FormatError) as error:
+        raise WheelError(asked, str(error), again) from error
+    root = bundle.root
+    if root.version != VERSION:
+        raise WheelError(asked, f"the bundle was built for version {root.version}, this is {VERSION}", again)
+    if path.name != f"{root.target}-{root.profile}{SUFFIX}":
+        raise WheelError(
+            asked,
+            f"the bundle says that it is {root.target} {root.profile}",
+            "Rename it back, or build it again",
+        )
+    if canonicalize_name(root.distribution) != root.distribution:
+        raise WheelError(
+            asked, f"{root.distribution!r} is no normalised distribution name", "Mend manifests/targets.toml"
+        )
+    used = {operator.kernels[recipe.kernel].backend for operator in operators for recipe in operator.recipes}
+    return Payload(
+        data=data,
+        target=root.target,
+        profile=root.profile,
+        distribution=root.distribution,
+        version=root.version,
+        tools=json.loads(root.provenance)["tools"],
+        backends=tuple(BACKENDS[number] for number in sorted(used)),
+    )
+
+
+def write_data_wheel(bundle: Path, output: Path, root: Path) -> Path:
+    """Write the data wheel of one bundle into ``output``; the same arguments give the same bytes.
+
+    The licence is read below ``root``, the repository; the bill of materials lists the sources that the bundle's note names.
+
+    Raises:
+        WheelError: see :func:`read_payload`; or the wheel is larger than an index takes.
+    """
+    return _pack(read_payload(bundle), notes.read(bundle).get("sources", {}), output, root)
+
+
+def _pack(payload: Payload, sources: Mapping[str, str], output: Path, root: Path) -> Path:
+    stem = f"{payload.distribution.replace('-', '_')}-{payload.version}"
+    info = f"{stem}.dist-info"
+    licence = licences.expression(payload.backends)
+    members = {
+        f"{FOLDER}/{payload.target}-{payload.profile}{SUFFIX}": payload.data,
+        f"{info}/METADATA": metadata(payload, licence).encode(),
+        f"{info}/WHEEL": _wheel_text("true", ["py3-none-any"]).encode(),
+        f"{info}/licenses/LICENSE": (root / "LICENSE").read_bytes(),
+        f"{info}/licenses/THIRD_PARTY.txt": licences.notices(payload.backends).encode(),
+        f"{info}/sboms/{sbom.FILE_NAME}": sbom.write(
+            payload.distribution,
+            payload.version,
+            licence,
+            payload.data,
+            payload.tools,
+            payload.backends,
+            sources.items(),
+        ),
+    }
+    path = output / f"{stem}-py3-none-any.whl"
+    write_members(path, members)
+    return path
+
+
+def metadata(payload: Payload, licence: str) -> str:
+    """METADATA of a data wheel. What CK adds needs the CK-free wheel of its target; every bundle needs this runtime."""
+    needs = [f"{RUNTIME}=={payload.version}"]
+    if payload.distribution.endswith(CK_SUFFIX):
+        needs.append(f"{payload.distribution.removesuffix(CK_SUFFIX)}=={payload.version}")
+    lines = [
+        "Metadata-Version: 2.4",
+        f"Name: {payload.distribution}",
+        f"Version: {payload.version}",
+        f"Summary: Code objects of {RUNTIME} for {payload.target}, profile {payload.profile}",
+        f"License-Expression: {licence}",
+        "License-File: LICENSE",
+        "License-File: THIRD_PARTY.txt",
+        "Requires-Python: >=3.10",
+        *(f"Requires-Dist: {need}" for need in needs),
+        "Description-Content-Type: text/markdown",
+        "",
+        f"Data of [{RUNTIME}](https://pypi.org/project/{RUNTIME}/): one bundle of ready GPU code objects for `{payload.target}`",
+        f"(profile `{payload.profile}`). Nothing here is imported; the runtime finds the file.",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _wheel_text(pure: str, tags: list[str]) -> str:
+    return "\n".join(
+        [
+            "Wheel-Version: 1.0",
+            f"Generator: {GENERATOR} {VERSION}",
+            f"Root-Is-Purelib: {pure}",
+            *(f"Tag: {tag}" for tag in tags),
+            "",
+        ]
+    )
+
+
+def write_wheels(root: Path, bundles: Path, output: Path, *, runtime: bool = True) -> tuple[Path, ...]:
+    """All wheels of the last build: every bundle in ``bundles`` and, unless told otherwise, the runtime and the emulator.
+
+    They are written beside ``output`` first and moved when the last one is done, so a failure leaves no new wheel.
+
+    Raises:
+        WheelError: the last build had a failing job; there is no bundle; one is older than its sources or cannot be packed.
+    """
+    refuse_failed_build(bundles.parent)
+    found = sorted(bundles.glob(f"*{SUFFIX}"))
+    if not found:
+        raise WheelError("pack wheels", f"no bundle in {bundles}", "Run python -m build_tools build first")
+    output.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".wheels-", dir=output) as folder:
+        payloads = [read_payload(path) for path in found]
+        refuse_stale(root, found)
+        staged = [
+            _pack(payload, notes.read(path)["sources"], Path(folder), root)
+            for path, payload in zip(found, payloads, strict=True)
+        ]
+        if runtime:
+            staged.append(build_runtime_wheel(root, Path(folder)))
+            staged.append(build_emulator_wheel(root, Path(folder)))
+        return tuple(Path(shutil.move(path, output / path.name)) for path in staged)
+
+
+def refuse_failed_build(reports: Path) -> None:
+    """Raise WheelError unless the last build ended well; no report at all means bundles from elsewhere, which may be packed.
+
+    ``compile.json`` is written by every build, whatever happens; ``report.json`` after it, when everything was right.
+    """
+    compiled, finished = reports / "compile.json", reports / "report.json"
+    if not compiled.is_file():
+        return
+    try:
+        table = json.loads(compiled.read_text(encoding="utf-8"))
+        done, planned = len(table["jobs"]), int(table["planned"])
+        failed = [job["id"] for job in table["jobs"] if not job["ok"]]
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        raise WheelError("pack wheels", f"{compiled} cannot be read ({error})", _AGAIN) from error
+    if failed:
+        found = f"{len(failed)} jobs of the last build failed, {failed[0]} first"
+    elif done < planned:
+        found = f"the last build was interrupted after {done} of {planned} jobs"
+    elif not finished.is_file() or finished.stat().st_mtime_ns < compiled.stat().st_mtime_ns:
+        found = "the last build compiled everything and then refused a code object"
+    else:
+        return
+    raise WheelError("pack wheels", found, _AGAIN)
+
+
+def refuse_stale(root: Path, bundles: Iterable[Path]) -> None:
+    """Raise WheelError, naming each, when bundles are not what the sources below ``root`` give now."""
+    reasons = {path.name: notes.stale(root, path) for path in bundles}
+    found = "; ".join(f"{name}: {reason}" for name, reason in reasons.items() if reason)
+    if found:
+        raise WheelError("pack bundles that are as the sources are now", found, _AGAIN)

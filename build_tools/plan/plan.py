@@ -1,0 +1,265 @@
+"""From the manifests to the exact list of jobs, and the recipes that need them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from aiter_prebuilt.contract.dtype import BY_NUMBER
+from aiter_prebuilt.contract.records import BACKENDS, PROFILES, Kernel, Operator, Recipe, TunedRow
+from build_tools.errors import ManifestError, UnknownTargetError, UsageError
+from build_tools.manifest import model
+from build_tools.manifest.problems import Problems, suggestion
+from build_tools.plan.assumptions import check_assumptions
+from build_tools.plan.recipe import JobDraft, RecipeDraft, draft
+from build_tools.plan.slots import Frame, attribute_records, build_frame, tensor_records, type_variables
+from build_tools.plan.tuned_rows import read_tuned
+from build_tools.plan.variants import Variant, expand
+from build_tools.records import CompileJob, InputsOf, Plan, PlannedBundle, PlannedOperator, TargetFacts
+
+
+def target_facts(manifest: model.Manifest) -> dict[str, TargetFacts]:
+    """The target table as records of the pipeline."""
+    return {
+        name: TargetFacts(
+            name=name, **{**row.model_dump(), "cus": tuple(row.cus), "devices": tuple(row.devices)}
+        )
+        for name, row in manifest.targets.items()
+    }
+
+
+@dataclass
+class _Planner:
+    manifest: model.Manifest
+    root: Path
+    inputs_of: InputsOf
+    problems: Problems
+    prove: bool
+    jobs: dict[str, CompileJob] = field(default_factory=dict)
+    shared: dict[tuple[object, ...], str] = field(default_factory=dict)
+
+    def bundle(self, target: TargetFacts, profile: str) -> PlannedBundle:
+        operators = []
+        for family in self.manifest.families.values():
+            with self.problems.file(self.manifest.files[family.family]):
+                for spec in family.operators:
+                    with self.problems.at("operators", spec.name):
+                        planned = self.operator(spec, target, profile)
+                    if planned is not None:
+                        operators.append(planned)
+        return PlannedBundle(
+            target, profile, tuple(sorted(operators, key=lambda planned: planned.operator.name))
+        )
+
+    def operator(self, spec: model.Operator, target: TargetFacts, profile: str) -> PlannedOperator | None:
+        frame = build_frame(spec, self.problems)
+        tensors = tensor_records(frame, target.fp8, self.problems)
+        order = list(dict.fromkeys(kernel.name for kernel in spec.kernels))
+        kernels: list[Kernel] = []
+        recipes: list[Recipe] = []
+        jobs: list[str] = []
+        for kernel in spec.kernels:
+            if target.name not in kernel.targets or kernel.profile != profile:
+                continue
+            rank = order.index(kernel.name)
+            kernels.append(Kernel(kernel.name, BACKENDS.index(kernel.backend), PROFILES.index(profile), rank))
+            with self.problems.at("kernels", kernel.name):
+                self.kernel(spec, kernel, frame, target, len(kernels) - 1, recipes, jobs)
+        if not kernels:
+            return None
+        slots, rows = self.tuned(spec, frame, kernels, recipes, target)
+        operator = Operator(
+            name=spec.name,
+            summary=spec.summary,
+            signature=frame.text(),
+            return_count=frame.return_count,
+            type_variables=type_variables(frame, target.fp8),
+            tensors=tensors,
+            attributes=attribute_records(frame),
+            slots=frame.slots,
+            floats=frame.floats,
+            kernels=tuple(kernels),
+            recipes=tuple(recipes),
+            entries=(),
+            tuned_slots=slots,
+            tuned=rows,
+        )
+        return PlannedOperator(operator, tuple(jobs))
+
+    def kernel(
+        self, spec: model.Operator, kernel: model.Kernel, frame: Frame, target: TargetFacts, index: int,
+        recipes: list[Recipe], jobs: list[str],
+    ) -> None:  # fmt: skip
+        found = 0
+        for variant in expand(kernel, frame, target, self.problems):
+            drafted = draft(kernel, variant, frame, self.problems)
+            if drafted is None:
+                continue
+            found += 1
+            if self.prove:
+                check_assumptions(drafted, frame, self.problems)
+            recipes.append(self.finish(spec, kernel, variant, drafted, target, index, jobs))
+        if not found:
+            self.problems.add(
+                f"no variant is left on {target.name}: every one is excluded or can never be chosen",
+                "variants",
+            )
+
+    def finish(
+        self, spec: model.Operator, kernel: model.Kernel, variant: Variant, drafted: RecipeDraft, target: TargetFacts,
+        index: int, jobs: list[str],
+    ) -> Recipe:  # fmt: skip
+        steps = []
+        for step, job in zip(drafted.recipe.steps, drafted.jobs, strict=True):
+            job_id = self.job(spec, kernel, variant, job, target)
+            if job_id not in jobs:
+                jobs.append(job_id)
+            steps.append(replace(step, entry=jobs.index(job_id)))
+        return replace(drafted.recipe, kernel=index, steps=tuple(steps))
+
+    def job(
+        self, spec: model.Operator, kernel: model.Kernel, variant: Variant, job: JobDraft, target: TargetFacts
+    ) -> str:
+        identity = (
+            target.name,
+            kernel.backend,
+            job.source,
+            job.symbol,
+            job.constants,
+            job.args,
+            job.kernarg_size,
+            job.block,
+        )
+        if identity in self.shared:
+            return self.shared[identity]
+        step = f".{job.step}" if job.step else ""
+        used = None if job.used is None else set(job.used)
+        parts = [target.name, kernel.backend, f"{spec.name}.{kernel.name}{step}", variant.name_of(used)]
+        job_id = "-".join([*parts, *(["_".join(variant.types)] if variant.types else [])])
+        if job_id in self.jobs:
+            self.problems.add(
+                f"two different jobs have the id {job_id!r}: name the differing constants in 'uses'"
+            )
+        inputs = self.inputs_of(kernel.backend, job.source, job.symbol, dict(job.constants))
+        self.jobs[job_id] = CompileJob(
+            id=job_id,
+            target=target,
+            backend=kernel.backend,
+            source=job.source,
+            symbol=job.symbol,
+            constants=job.constants,
+            args=job.args,
+            kernarg_size=job.kernarg_size,
+            block=job.block,
+            inputs=inputs,
+        )
+        self.shared[identity] = job_id
+        return job_id
+
+    def tuned(
+        self,
+        spec: model.Operator,
+        frame: Frame,
+        kernels: list[Kernel],
+        recipes: list[Recipe],
+        target: TargetFacts,
+    ) -> tuple[tuple[int, ...], tuple[TunedRow, ...]]:
+        if spec.tuned is None:
+            return (), ()
+        path = self.root / "manifests" / spec.tuned
+        if not path.is_file():
+            self.problems.add(f"{spec.tuned!r} is not a file of manifests/", "tuned")
+            return (), ()
+        names = {
+            (kernels[recipe.kernel].name, recipe.variant, _types_text(recipe)): place
+            for place, recipe in enumerate(recipes)
+        }
+        with self.problems.file(f"manifests/{spec.tuned}"):
+            return read_tuned(path, frame, names, target.name, set(self.manifest.targets), self.problems)
+
+
+def _types_text(recipe: Recipe) -> str:
+    return "_".join(BY_NUMBER[number].name for number in recipe.types)
+
+
+def make_plan(
+    manifest: model.Manifest, root: Path, inputs_of: InputsOf, profiles: Iterable[str] = (), targets: Iterable[str] = (),
+    *, prove: bool = True,
+) -> Plan:  # fmt: skip
+    """Every job and bundle of the chosen profiles and targets (all, when none are named).
+
+    ``prove=False`` leaves out the trial of assumptions, for manifests that have passed it before.
+
+    Raises:
+        ManifestError: with every problem of every manifest.
+        UnknownTargetError, UsageError: a target or profile that the manifests do not have.
+    """
+    problems = Problems()
+    plan = plan_into(manifest, root, inputs_of, problems, tuple(profiles), tuple(targets), prove=prove)
+    if problems.lines:
+        raise ManifestError(problems.lines)
+    return plan
+
+
+def plan_into(
+    manifest: model.Manifest,
+    root: Path,
+    inputs_of: InputsOf,
+    problems: Problems,
+    profiles: tuple[str, ...] = (),
+    targets: tuple[str, ...] = (),
+    *,
+    prove: bool = True,
+) -> Plan:
+    """As :func:`make_plan`, but what is wrong in the manifests goes to ``problems``."""
+    check_filters(manifest, profiles, targets)
+    planner = _Planner(manifest, root, inputs_of, problems, prove)
+    facts = target_facts(manifest)
+    bundles = tuple(
+        planner.bundle(facts[target], name)
+        for name, profile_row in manifest.profiles.items()
+        for target in profile_row.targets
+        if (not profiles or name in profiles) and (not targets or target in targets)
+    )
+    return Plan(tuple(planner.jobs[job_id] for job_id in sorted(planner.jobs)), bundles)
+
+
+def check_filters(manifest: model.Manifest, profiles: Iterable[str], targets: Iterable[str]) -> None:
+    """Refuse names that people typed and the manifests do not have.
+
+    Raises:
+        UnknownTargetError, UsageError: with the name that was perhaps meant.
+    """
+    for target in targets:
+        if target not in manifest.targets:
+            raise UnknownTargetError(
+                asked=f"look for target {target!r}",
+                found=f"not a known target{suggestion(target, manifest.targets)}",
+                fix="see manifests/targets.toml for the targets there are",
+            )
+    for profile in profiles:
+        if profile not in manifest.profiles:
+            raise UsageError(
+                asked=f"look for profile {profile!r}",
+                found=f"not a profile{suggestion(profile, manifest.profiles)}",
+                fix="see manifests/profiles.toml for the profiles there are",
+            )
+
+
+def shard_of(plan: Plan, text: str) -> Plan:
+    """Shard ``I/N`` of a plan (I from 1): every N-th job; bundles are left out, since one shard cannot make them.
+
+    Raises:
+        UsageError: ``text`` is not I/N with 1 <= I <= N.
+    """
+    match = re.fullmatch(r"(\d+)/(\d+)", text)
+    index, count = (int(match[1]), int(match[2])) if match else (0, 0)
+    if not 1 <= index <= count:
+        raise UsageError(
+            asked=f"shard {text!r}",
+            found="not of the form I/N with 1 <= I <= N",
+            fix="write --shard 1/4, for example",
+        )
+    return Plan(plan.jobs[index - 1 :: count], ())

@@ -1,0 +1,214 @@
+"""The integer slots of one operator: which name lives where, and the contract records of its signature."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from aiter_prebuilt.contract import dtype
+from aiter_prebuilt.contract.expression import ExpressionError, Scope, compile_expression
+from aiter_prebuilt.contract.records import (
+    ATTRIBUTE_KINDS,
+    DIM_ANY,
+    DIM_BIND,
+    DIM_EXPRESSION,
+    NONE8,
+    ROLES,
+    Attribute,
+    Dim,
+    Tensor,
+    TypeVariable,
+)
+from build_tools.manifest.grammar import (
+    AttributeSpec,
+    SignatureError,
+    TensorSpec,
+    is_symbol,
+    parse_attribute,
+    parse_tensor,
+)
+from build_tools.manifest.model import Operator as OperatorSpec
+from build_tools.manifest.problems import Problems, suggestion
+from build_tools.plan import limits
+
+#: Filled in by the runtime for the device of the call.
+COMPUTE_UNITS = "CUS"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Frame:
+    """The signature of one operator, ready for expressions: tensors (arguments, then returns), attributes, slots."""
+
+    name: str
+    tensors: tuple[TensorSpec, ...]
+    return_count: int
+    attributes: tuple[AttributeSpec, ...]
+    types: dict[str, tuple[str, ...]]
+    slots: tuple[str, ...]
+    floats: tuple[str, ...]
+
+    def scope(self, constants: dict[str, int] | None = None, strings: dict[str, str] | None = None) -> Scope:
+        """The names that an expression of this operator may use."""
+        enums = {spec.name: spec.values for spec in self.attributes if spec.kind == "enum"}
+        return Scope({name: slot for slot, name in enumerate(self.slots)}, constants, enums, strings)
+
+    def tensor_index(self, name: str) -> int | None:
+        """Position of tensor ``name`` in the native call."""
+        return next((place for place, spec in enumerate(self.tensors) if spec.name == name), None)
+
+    def text(self) -> str:
+        """Canonical signature: two bundles may add kernels to one operator only when it is equal."""
+        types = "".join(f"{name}={'|'.join(allowed)} " for name, allowed in self.types.items())
+        tensors = ", ".join(_tensor_text(spec) for spec in self.tensors)
+        attributes = "".join(
+            f", {spec.name}: {spec.kind}{'(' + ', '.join(spec.values) + ')' if spec.values else ''}"
+            + (f" = {spec.default}" if spec.default is not None else "")
+            for spec in self.attributes
+        )
+        return f"{types}{self.name}({tensors}{attributes}) -> {self.return_count}"
+
+
+def _tensor_text(spec: TensorSpec) -> str:
+    dims = ", ".join(("*" if spec.star and place == 0 else "") + dim for place, dim in enumerate(spec.dims))
+    strides = "" if spec.strides is None else f" strides [{', '.join(spec.strides)}]"
+    align = f" align {spec.align}" if spec.align > 1 else ""
+    return (
+        f"{spec.name}: {spec.role} {spec.type}[{dims}]{strides}{align}{' optional' if spec.optional else ''}"
+    )
+
+
+def build_frame(spec: OperatorSpec, problems: Problems) -> Frame:
+    """Read the signature of ``spec``; what is wrong goes to ``problems`` (the frame then lacks it)."""
+    tensors: list[TensorSpec] = []
+    for key, table in (("arguments", spec.arguments), ("returns", spec.returns)):
+        for name, text in table.items():
+            try:
+                tensors.append(parse_tensor(name, text, spec.types, returned=key == "returns"))
+            except SignatureError as error:
+                problems.add(str(error), key, name)
+            else:
+                limits.check(len(tensors[-1].dims), limits.RANK, "dims", problems, key, name)
+    attributes: list[AttributeSpec] = []
+    for name, text in spec.attributes.items():
+        try:
+            attributes.append(parse_attribute(name, text))
+        except SignatureError as error:
+            problems.add(str(error), "attributes", name)
+    _check_attribute_order(attributes, problems)
+    slots, floats = _slots(tensors, attributes, problems)
+    returned = sum(tensor.name in spec.returns for tensor in tensors)
+    frame = Frame(
+        spec.name, tuple(tensors), returned, tuple(attributes), _types(spec, problems), slots, floats
+    )
+    _check_limits(frame, problems)
+    return frame
+
+
+def _types(spec: OperatorSpec, problems: Problems) -> dict[str, tuple[str, ...]]:
+    known = (*dtype.BY_NAME, dtype.TARGET_FP8)
+    for name, allowed in spec.types.items():
+        for place, text in enumerate(allowed):
+            if text not in known:
+                problems.add(
+                    f"{text!r} is not an element type{suggestion(text, known)}", "types", name, place
+                )
+    return {name: tuple(text for text in allowed if text in known) for name, allowed in spec.types.items()}
+
+
+def _check_limits(frame: Frame, problems: Problems) -> None:
+    limits.check(len(frame.tensors), limits.TENSORS, "arguments and returns", problems, "arguments")
+    limits.check(len(frame.attributes), limits.ATTRIBUTES, "attributes", problems, "attributes")
+    limits.check(len(frame.floats), limits.FLOATS, "float attributes", problems, "attributes")
+    limits.check(len(frame.types), limits.TYPE_VARIABLES, "type variables", problems, "types")
+    limits.check(
+        len(frame.slots), limits.SLOTS, "dims, strides, attributes and addresses", problems, "arguments"
+    )
+
+
+def _check_attribute_order(attributes: list[AttributeSpec], problems: Problems) -> None:
+    optional = False
+    for spec in attributes:
+        if optional and spec.default is None:
+            problems.add(
+                "an attribute without a default stands behind one with a default", "attributes", spec.name
+            )
+        optional = optional or spec.default is not None
+
+
+def _slots(
+    tensors: list[TensorSpec], attributes: list[AttributeSpec], problems: Problems
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    names: list[str] = []
+    for tensor in tensors:
+        names.extend(symbol for symbol in tensor.symbols() if symbol not in names)
+    for attribute in attributes:
+        if attribute.kind != "float":
+            if attribute.name in names:
+                problems.add(f"{attribute.name!r} is a dim or stride already", "attributes", attribute.name)
+            names.append(attribute.name)
+    names.append(COMPUTE_UNITS)
+    for tensor in tensors:
+        names += ["&" + tensor.name, "?" + tensor.name]
+    return tuple(names), tuple(spec.name for spec in attributes if spec.kind == "float")
+
+
+def tensor_records(frame: Frame, fp8: str, problems: Problems) -> tuple[Tensor, ...]:
+    """The contract records of the tensors on a target with this fp8 flavour."""
+    slots = {name: place for place, name in enumerate(frame.slots)}
+    variables = list(frame.types)
+    records = []
+    first_return = len(frame.tensors) - frame.return_count
+    for place, spec in enumerate(frame.tensors):
+        with problems.at("arguments" if place < first_return else "returns", spec.name):
+            variable = variables.index(spec.type) if spec.type in frame.types else NONE8
+            records.append(
+                Tensor(
+                    name=spec.name,
+                    role=ROLES.index(spec.role),
+                    optional=int(spec.optional),
+                    star=int(spec.star),
+                    contiguous=int(spec.strides is None),
+                    type_var=variable,
+                    dtype=0 if variable != NONE8 else dtype.resolve(spec.type, fp8).number,
+                    align=spec.align,
+                    address_slot=slots["&" + spec.name],
+                    given_slot=slots["?" + spec.name],
+                    dims=tuple(_dim(text, frame, slots, problems) for text in spec.dims),
+                    strides=tuple(_dim(text, frame, slots, problems) for text in spec.strides or ()),
+                )
+            )
+    return tuple(records)
+
+
+def _dim(text: str, frame: Frame, slots: dict[str, int], problems: Problems) -> Dim:
+    if text == "_":
+        return Dim(DIM_ANY, 0, b"")
+    if is_symbol(text):
+        return Dim(DIM_BIND, slots[text], b"")
+    try:
+        return Dim(DIM_EXPRESSION, 0, compile_expression(text, frame.scope()))
+    except ExpressionError as error:
+        problems.add(str(error))
+        return Dim(DIM_ANY, 0, b"")
+
+
+def attribute_records(frame: Frame) -> tuple[Attribute, ...]:
+    """The contract records of the attributes."""
+    slots = {name: place for place, name in enumerate(frame.slots)}
+    return tuple(
+        Attribute(
+            name=spec.name,
+            default=spec.default or "",
+            kind=ATTRIBUTE_KINDS.index(spec.kind),
+            slot=frame.floats.index(spec.name) if spec.kind == "float" else slots[spec.name],
+            values=spec.values,
+        )
+        for spec in frame.attributes
+    )
+
+
+def type_variables(frame: Frame, fp8: str) -> tuple[TypeVariable, ...]:
+    """The contract records of the type variables on a target with this fp8 flavour."""
+    return tuple(
+        TypeVariable(name, tuple(dtype.resolve(text, fp8).number for text in allowed))
+        for name, allowed in frame.types.items()
+    )

@@ -1,0 +1,154 @@
+"""The cross product of a kernel: every combination of types and variant axes, with its constants and its name."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from aiter_prebuilt.contract import dtype
+from aiter_prebuilt.contract.expression import ExpressionError, Scope, compile_expression, constant_value
+from build_tools.manifest.model import Kernel
+from build_tools.manifest.problems import Problems, suggestion
+from build_tools.plan.slots import Frame
+from build_tools.records import Constant, TargetFacts
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """One combination. ``axes``: name of each axis and its text in the variant's name. ``numbers`` and ``strings``: what
+    expressions see; ``constants``: what the compiler gets (type variables as concrete element type names).
+    """
+
+    target: TargetFacts
+    types: tuple[str, ...]
+    axes: tuple[tuple[str, str], ...]
+    keys: dict[str, tuple[str, ...]]
+    constants: dict[str, Constant]
+
+    @property
+    def name(self) -> str:
+        """``BLOCK1024-EVEN0``; ``default`` for a kernel without variants."""
+        return "-".join(text for _, text in self.axes) or "default"
+
+    def name_of(self, used: set[str] | None) -> str:
+        """The name from the axes that set a constant in ``used`` (all axes when None)."""
+        if used is None:
+            return self.name
+        return "-".join(text for axis, text in self.axes if used & set(self.keys[axis])) or "default"
+
+    def numbers(self) -> dict[str, int]:
+        """Integer constants, target facts and type sizes, for expressions."""
+        numbers = {name: int(value) for name, value in self.constants.items() if isinstance(value, int)}
+        facts = {"wave": self.target.wave, "lds_bytes": self.target.lds_bytes}
+        sizes = {
+            f"sizeof_{name}": dtype.BY_NAME[value].itemsize
+            for name, value in self.constants.items()
+            if isinstance(value, str) and value in dtype.BY_NAME
+        }
+        return {**facts, **sizes, **numbers}
+
+    def strings(self) -> dict[str, str]:
+        """String constants, type variables and the target's name, for comparisons in expressions."""
+        strings = {name: value for name, value in self.constants.items() if isinstance(value, str)}
+        return {**strings, "target": self.target.name}
+
+    def scope(self, frame: Frame) -> Scope:
+        """What an expression of this kernel variant may use."""
+        return frame.scope(self.numbers(), self.strings())
+
+
+def expand(kernel: Kernel, frame: Frame, target: TargetFacts, problems: Problems) -> list[Variant]:
+    """All combinations of ``kernel`` on ``target`` that ``except`` leaves in, in the order they are written."""
+    _check_types(kernel, frame, problems)
+    result = []
+    for types in itertools.product(*(_allowed(kernel, frame, name) for name in frame.types)):
+        concrete = tuple(dtype.resolve(text, target.fp8).name for text in types)
+        for axes, keys, values in _combinations(kernel):
+            constants: dict[str, Constant] = {**_filled(kernel.constants, target), **_filled(values, target)}
+            constants.update(zip(frame.types, concrete, strict=True))
+            variant = Variant(target, concrete, axes, keys, constants)
+            if not _excluded(kernel, variant, problems):
+                result.append(variant)
+    _check_shadows(kernel, frame, problems)
+    return result
+
+
+def _allowed(kernel: Kernel, frame: Frame, name: str) -> tuple[str, ...]:
+    # What the operator does not allow was said by _check_types, and has perhaps no size.
+    return tuple(text for text in kernel.types.get(name, frame.types[name]) if text in frame.types[name])
+
+
+def _check_types(kernel: Kernel, frame: Frame, problems: Problems) -> None:
+    for name, allowed in kernel.types.items():
+        if name not in frame.types:
+            problems.add(
+                f"{name!r} is not a type variable of the operator{suggestion(name, frame.types)}",
+                "types",
+                name,
+            )
+            continue
+        for text in allowed:
+            if text not in frame.types[name]:
+                problems.add(
+                    f"{text!r} is not a type that the operator allows{suggestion(text, frame.types[name])}",
+                    "types",
+                    name,
+                )
+
+
+def _combinations(
+    kernel: Kernel,
+) -> Iterator[tuple[tuple[tuple[str, str], ...], dict[str, tuple[str, ...]], dict[str, Constant]]]:
+    axes = list(kernel.variants.items())
+    for choice in itertools.product(*(values for _, values in axes)):
+        texts: list[tuple[str, str]] = []
+        keys: dict[str, tuple[str, ...]] = {}
+        constants: dict[str, Constant] = {}
+        for (axis, _), value in zip(axes, choice, strict=True):
+            named: dict[str, Constant] = dict(value) if isinstance(value, dict) else {axis: value}
+            label = named.pop("name", None) if isinstance(value, dict) else None
+            texts.append((axis, "".join(map(_text, named.items())) if label is None else str(label)))
+            keys[axis] = tuple(named)
+            constants.update(named)
+        yield tuple(texts), keys, constants
+
+
+def _text(item: tuple[str, Constant]) -> str:
+    name, value = item
+    return f"{name}{int(value)}" if isinstance(value, bool) else f"{name}{value}"
+
+
+def _filled(constants: dict[str, Constant], target: TargetFacts) -> dict[str, Constant]:
+    facts: dict[str, Constant] = {
+        "{wave}": target.wave,
+        "{lds_bytes}": target.lds_bytes,
+        "{fp8}": target.fp8,
+        "{target}": target.name,
+    }
+    return {
+        name: facts.get(value, value) if isinstance(value, str) else value
+        for name, value in constants.items()
+    }
+
+
+def _excluded(kernel: Kernel, variant: Variant, problems: Problems) -> bool:
+    scope = Scope({}, variant.numbers(), None, variant.strings())
+    for place, text in enumerate(kernel.excluded):
+        try:
+            if constant_value(compile_expression(text, scope)):
+                return True
+        except ExpressionError as error:
+            problems.add(str(error), "except", place)
+    return False
+
+
+def _check_shadows(kernel: Kernel, frame: Frame, problems: Problems) -> None:
+    names = set(kernel.constants)
+    for axis, values in kernel.variants.items():
+        for value in values:
+            names |= set(value) - {"name"} if isinstance(value, dict) else {axis}
+    for name in sorted(names & (set(frame.slots) | set(frame.types))):
+        problems.add(
+            f"constant {name!r} has the name of a dim, stride, attribute or type variable of the operator"
+        )

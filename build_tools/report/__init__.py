@@ -1,0 +1,1 @@
+"""What is covered, what is missing, and which shapes ask for tuning."""

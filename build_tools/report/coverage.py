@@ -1,0 +1,175 @@
+"""The operator x backend x target table, computed from the manifests and the built bundles, with the gaps named."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from aiter_prebuilt.contract.bundle import SUFFIX, FormatError
+from aiter_prebuilt.contract.records import BACKENDS, Operator
+from build_tools.manifest.model import CatalogueEntry, Kernel, Manifest
+from build_tools.objects.unpack import open_bundle
+from build_tools.plan.plan import check_filters
+
+JSON_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """What one backend has for one operator on one target: kernels in the manifests, entries in the built bundle."""
+
+    kernels: int
+    entries: int
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One operator of AITER's list. ``cells`` is keyed by (backend, target)."""
+
+    category: str
+    title: str
+    operator: str
+    aiter: tuple[str, ...]
+    cells: dict[tuple[str, str], Cell]
+
+    def status(self, targets: Iterable[str], built: bool) -> str:
+        """``covered``, ``missing``, or which targets lack it; with bundles at hand only what was built counts."""
+        lacking = [target for target in targets if not self.has(target, built)]
+        if not lacking:
+            return "covered"
+        return "missing" if len(lacking) == len(list(targets)) else f"missing on {', '.join(lacking)}"
+
+    def has(self, target: str, built: bool) -> bool:
+        """Whether any backend serves ``target``."""
+        return any(
+            (cell.entries if built else cell.kernels) > 0
+            for (_, name), cell in self.cells.items()
+            if name == target
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """The whole table. ``built`` is True when bundles were found and counted."""
+
+    profile: str
+    targets: tuple[str, ...]
+    rows: tuple[Row, ...]
+    built: bool
+
+    def gaps(self) -> tuple[Row, ...]:
+        """Operators that some target lacks."""
+        return tuple(row for row in self.rows if row.status(self.targets, self.built) != "covered")
+
+    def as_json(self) -> dict[str, Any]:
+        """Machine form."""
+        return {
+            "version": JSON_VERSION,
+            "profile": self.profile,
+            "targets": list(self.targets),
+            "counted": "built bundles" if self.built else "manifests only",
+            "rows": [
+                {
+                    "category": row.category,
+                    "title": row.title,
+                    "operator": row.operator,
+                    "aiter_backends": list(row.aiter),
+                    "cells": {
+                        f"{backend}/{target}": {"kernels": cell.kernels, "entries": cell.entries}
+                        for (backend, target), cell in sorted(row.cells.items())
+                    },
+                    "status": row.status(self.targets, self.built),
+                }
+                for row in self.rows
+            ],
+            "gaps": [row.operator for row in self.gaps()],
+        }
+
+
+def compute(manifest: Manifest, profile: str, targets: tuple[str, ...], bundles: Path | None) -> Coverage:
+    """The table for ``profile`` (ck-full counts what ck-free has too).
+
+    Raises:
+        UnknownTargetError, UsageError: a target or profile that the manifests do not have.
+    """
+    check_filters(manifest, (profile,), targets)
+    profiles = [profile]
+    while (included := manifest.profiles[profiles[-1]].includes) is not None:
+        profiles.append(included)
+    built = _built(bundles, profiles, targets)
+    rows = []
+    listed: set[str] = set()
+    for category, entries in manifest.catalogue.categories.items():
+        for entry in entries:
+            for name in entry.operators:
+                listed.add(name)
+                rows.append(_row(category, entry, name, manifest, profiles, targets, built))
+    for family in manifest.families.values():
+        for operator in family.operators:
+            if operator.name not in listed:
+                extra = CatalogueEntry.model_construct(
+                    title=operator.summary, operators=[operator.name], aiter=[], note=""
+                )
+                rows.append(
+                    _row("not in the catalogue", extra, operator.name, manifest, profiles, targets, built)
+                )
+    return Coverage(profile, targets, tuple(rows), bool(built))
+
+
+def _built(
+    folder: Path | None, profiles: list[str], targets: tuple[str, ...]
+) -> dict[tuple[str, str], list[Operator]]:
+    found: dict[tuple[str, str], list[Operator]] = {}
+    for profile in profiles:
+        for target in targets:
+            path = folder / f"{target}-{profile}{SUFFIX}" if folder is not None else None
+            if path is None or not path.is_file():
+                continue
+            try:
+                bundle = open_bundle(path)
+                found[profile, target] = [bundle.operator(name) for name in bundle.names]
+            except FormatError:
+                continue  # a damaged bundle covers nothing; `build` and `audit` say what is wrong with it
+    return found
+
+
+def _row(
+    category: str, entry: CatalogueEntry, name: str, manifest: Manifest, profiles: list[str], targets: tuple[str, ...],
+    built: dict[tuple[str, str], list[Operator]],
+) -> Row:  # fmt: skip
+    cells: dict[tuple[str, str], Cell] = {}
+    kernels = [
+        kernel
+        for family in manifest.families.values()
+        for operator in family.operators
+        if operator.name == name
+        for kernel in operator.kernels
+        if kernel.profile in profiles
+    ]
+    for backend in BACKENDS:
+        for target in targets:
+            declared = sum(1 for kernel in kernels if _serves(kernel, backend, target))
+            entries = sum(
+                _entries(operators, name, backend)
+                for (_, place), operators in built.items()
+                if place == target
+            )
+            if declared or entries:
+                cells[backend, target] = Cell(declared, entries)
+    return Row(category, entry.title, name, tuple(entry.aiter), cells)
+
+
+def _serves(kernel: Kernel, backend: str, target: str) -> bool:
+    return kernel.backend == backend and target in kernel.targets
+
+
+def _entries(operators: list[Operator], name: str, backend: str) -> int:
+    used: set[int] = set()
+    for operator in operators:
+        if operator.name == name:
+            for recipe in operator.recipes:
+                if BACKENDS[operator.kernels[recipe.kernel].backend] == backend:
+                    used.update(step.entry for step in recipe.steps)
+    return len(used)

@@ -1,0 +1,133 @@
+"""``manifests/toolchains.toml`` as records, and the pip requirements file that is written from it."""
+
+from __future__ import annotations
+
+import re
+import sys
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from build_tools.errors import ManifestError
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+EDITION: Final = 1
+_SHA256: Final = re.compile(r"[0-9a-f]{64}")
+R = TypeVar("R", "ToolPin", "SourcePin")
+
+
+@dataclass(frozen=True, slots=True)
+class ToolPin:
+    """A package of the build environment. ``wheels``: file name to sha256; ``installed``: path below site-packages to sha256."""
+
+    name: str
+    version: str
+    gives: str
+    wheels: dict[str, str]
+    installed: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class SourcePin:
+    """A source archive. ``keep``: folders and files below its top folder that are unpacked."""
+
+    name: str
+    version: str
+    gives: str
+    file: str
+    sha256: str
+    keep: tuple[str, ...]
+
+    @property
+    def folder(self) -> str:
+        """Name of the unpacked archive in the cache; another content has another name."""
+        return f"{self.name}-{self.version}-{self.sha256[:12]}"
+
+
+@dataclass(frozen=True, slots=True)
+class Pins:
+    """All pins, by name."""
+
+    tools: dict[str, ToolPin]
+    sources: dict[str, SourcePin]
+
+
+def load(root: Path) -> Pins:
+    """The pins of the repository at ``root``.
+
+    Raises:
+        ManifestError: with every problem of the file.
+    """
+    label = "manifests/toolchains.toml"
+    try:
+        table = tomllib.loads((root / label).read_text(encoding="utf-8"))
+    except (OSError, tomllib.TOMLDecodeError) as error:
+        raise ManifestError([f"{label}: {error}"]) from None
+    problems: list[str] = []
+    if table.get("edition") != EDITION:
+        problems.append(f"edition: {table.get('edition')!r} is not {EDITION}")
+    problems += [f"{key}: unknown key" for key in sorted(table.keys() - {"edition", "tools", "sources"})]
+    tools = _rows(table, "tools", ToolPin, {"installed": {}}, problems)
+    sources = _rows(table, "sources", SourcePin, {}, problems)
+    for place, tool in enumerate(tools.values()):
+        digests = [*tool.wheels.items(), *tool.installed.items()]
+        problems += [
+            f"tools[{place}]: {name!r} has no sha256"
+            for name, digest in digests
+            if not _SHA256.fullmatch(digest)
+        ]
+    for place, source in enumerate(sources.values()):
+        if not _SHA256.fullmatch(source.sha256):
+            problems.append(f"sources[{place}].sha256: not 64 hexadecimal digits")
+    if problems:
+        raise ManifestError([f"{label}: {problem}" for problem in problems])
+    return Pins(tools, sources)
+
+
+def _rows(
+    table: dict[str, Any], key: str, record: type[R], defaults: dict[str, Any], problems: list[str]
+) -> dict[str, R]:
+    names = {field.name for field in fields(record)}
+    result: dict[str, R] = {}
+    for place, given in enumerate(table.get(key, [])):
+        row = {**defaults, **given}
+        problems += [f"{key}[{place}].{name}: unknown key" for name in sorted(row.keys() - names)]
+        problems += [f"{key}[{place}].{name}: is missing" for name in sorted(names - row.keys())]
+        if row.keys() == names:
+            if "keep" in row:
+                row["keep"] = tuple(row["keep"])
+            result[str(row["name"])] = record(**row)
+    return result
+
+
+def requirements(pins: Pins) -> str:
+    """The text of ``build_tools/requirements.txt``: exact versions with the hashes of the pinned wheels, for pip."""
+    lines = [
+        "# Written from manifests/toolchains.toml by `python -m build_tools.tools.pins`. Install with",
+        "#     pip install --no-deps --require-hashes -r build_tools/requirements.txt",
+    ]
+    for tool in sorted(pins.tools.values(), key=lambda tool: tool.name):
+        digests = sorted(set(tool.wheels.values()))
+        # Triton 3.9 has no wheel for CPython 3.10; there pip must not fail on the others.
+        marker = ' ; python_version >= "3.11"' if tool.name == "triton" else ""
+        lines.append(
+            " \\\n    ".join(
+                [f"{tool.name}=={tool.version}{marker}", *(f"--hash=sha256:{d}" for d in digests)]
+            )
+        )
+    return "\n".join(lines) + "\n"
+
+
+def main() -> int:
+    """Write the requirements file of the repository this module lies in."""
+    root = Path(__file__).resolve().parents[2]
+    (root / "build_tools" / "requirements.txt").write_text(requirements(load(root)), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

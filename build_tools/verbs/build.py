@@ -1,0 +1,54 @@
+"""Manifests to bundles."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from build_tools.verbs import options
+from build_tools.verbs.output import print_json, print_table
+
+
+@click.command()
+@options.profiles
+@options.targets
+@options.json
+@options.toolchain
+@options.store
+@options.bundles
+@click.option(
+    "--workers", type=click.IntRange(min=0), default=0, help="Parallel compiles; 0 is one per core."
+)
+@click.option(
+    "--shard",
+    metavar="I/N",
+    default="",
+    help="Compile only every N-th job, starting with the I-th; bundle nothing.",
+)
+def build(
+    profiles: tuple[str, ...], targets: tuple[str, ...], as_json: bool, toolchain: str, store: Path, bundles: Path,
+    workers: int, shard: str,
+) -> None:  # fmt: skip
+    """Compile, audit and bundle. Writes build/report.json."""
+    from build_tools.pipeline import Settings, report
+    from build_tools.pipeline import build as run_build
+
+    outcome = run_build(Settings(options.ROOT, store, bundles, toolchain, profiles, targets, workers, shard))
+    if as_json:
+        print_json(report(outcome))
+        return
+    cached = sum(result.cached for result in outcome.results)
+    click.echo(f"{len(outcome.results)} jobs, {cached} from the store, {outcome.seconds:.2f} s")
+    rows = (
+        (
+            b.path.name,
+            b.entries,
+            b.code_objects,
+            f"{b.raw_bytes / 1024:.0f}",
+            f"{b.size / 1024:.0f}",
+            f"{b.raw_bytes / b.size:.1f}x",
+        )
+        for b in outcome.bundles
+    )
+    print_table("bundles", ["file", "entries", "code objects", "raw KiB", "KiB", "ratio"], rows)

@@ -1,0 +1,27 @@
+"""What the verbs share of their command lines: where the repository is, and the options of more than one verb."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import click
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+
+profiles = click.option("--profile", "profiles", multiple=True, help="ck-free or ck-full; all when left out.")
+targets = click.option("--target", "targets", multiple=True, help="gfx942, gfx950, sm_90; all when left out.")
+json = click.option("--json", "as_json", is_flag=True, help="Machine output with a version.")
+toolchain = click.option(
+    "--toolchain", type=click.Choice(["hermetic", "rocm"]), default="hermetic", show_default=True,
+    help="From PyPI packages, or an installed ROCm.",
+)  # fmt: skip
+store = click.option(
+    "--store", type=click.Path(path_type=Path), default=ROOT / "build" / "store", show_default="build/store"
+)
+bundles = click.option(
+    "--bundles",
+    type=click.Path(path_type=Path),
+    default=ROOT / "build" / "bundles",
+    show_default="build/bundles",
+)

@@ -1,0 +1,34 @@
+"""How verbs print: tables for people, JSON with a version for machines."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable
+from typing import Any, Final
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+JSON_VERSION: Final = 1
+
+
+def console() -> Console:
+    """A console as wide as the terminal, or wide enough for a log."""
+    return Console(width=None if sys.stdout.isatty() else 160)
+
+
+def print_table(title: str, columns: list[str], rows: Iterable[Iterable[object]]) -> None:
+    """A table with folded cells."""
+    table = Table(title=title, title_justify="left")
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    for row in rows:
+        table.add_row(*(str(cell) for cell in row))
+    console().print(table)
+
+
+def print_json(value: dict[str, Any]) -> None:
+    """``value`` with the version of this output."""
+    click.echo(json.dumps({"version": JSON_VERSION, **value}, indent=1, default=str))

@@ -1,0 +1,147 @@
+"""Check an installed bundle, all of it: hashes, ELF, target, descriptor, argument layout against the recipes.
+
+Pure reading: needs no driver and no GPU, and executes nothing. Every problem is reported, not only the first.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from aiter_prebuilt.contract.bundle import Bundle, FormatError
+from aiter_prebuilt.contract.records import Entry, Operator, Step
+from aiter_prebuilt.elf import ElfError, Image, KernelImage, read
+from aiter_prebuilt.locate import InstalledBundle, decompress
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One problem of one bundle; ``entry`` is empty for the bundle as a whole."""
+
+    bundle: str
+    entry: str
+    problem: str
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What was checked in one bundle and what was wrong. Sizes in bytes."""
+
+    path: str
+    target: str
+    profile: str
+    operators: int
+    entries: int
+    code_objects: int
+    executed: int
+    size: int
+    findings: tuple[Finding, ...]
+
+    @property
+    def ok(self) -> bool:
+        """True when nothing is wrong."""
+        return not self.findings
+
+
+def verify(installed: InstalledBundle) -> Verdict:
+    """Check every entry of one bundle."""
+    path = Path(installed.path)
+    name = path.name
+    try:
+        data = path.read_bytes()
+        bundle = Bundle(data, decompress)
+    except (OSError, FormatError) as error:
+        finding = Finding(name, "", str(error))
+        return Verdict(installed.path, installed.target, installed.profile, 0, 0, 0, 0, 0, (finding,))
+    findings: list[Finding] = []
+    if (bundle.root.target, bundle.root.profile) != (installed.target, installed.profile):
+        findings.append(Finding(name, "", f"its content is for {bundle.root.target} ({bundle.root.profile})"))
+    seen: set[int] = set()
+    entries = executed = 0
+    for operator_name in bundle.names:
+        try:
+            operator = bundle.operator(operator_name)
+        except FormatError as error:
+            findings.append(Finding(name, "", str(error)))
+            continue
+        for index, entry in enumerate(operator.entries):
+            entries += 1
+            seen.add(entry.code_object)
+            executed += _was_executed(entry)
+            findings += [
+                Finding(name, entry.name, text) for text in _check_entry(bundle, operator, index, entry)
+            ]
+    findings += [Finding(name, "", text) for text in _check_parts(bundle, len(data))]
+    unused = bundle.root.code_object_count - len(seen)
+    if unused > 0:
+        findings.append(Finding(name, "", f"{unused} code objects belong to no entry"))
+    root = bundle.root
+    return Verdict(
+        installed.path, root.target, root.profile, len(bundle.names), entries, root.code_object_count, executed, len(data),
+        tuple(findings),
+    )  # fmt: skip
+
+
+def _was_executed(entry: Entry) -> bool:
+    try:
+        receipt = json.loads(entry.receipt)
+    except ValueError:
+        return False
+    return isinstance(receipt, dict) and receipt.get("executed") is True
+
+
+def _check_parts(bundle: Bundle, size: int) -> Iterator[str]:
+    """The parts follow one another and fill the file, so that every byte of a bundle is accounted for."""
+    end = 0
+    try:
+        for name, start, length in bundle.parts():
+            if start != end:
+                yield f"{name} begins at byte {start}, what is before it ends at {end}"
+            end = start + length
+    except FormatError as error:
+        yield str(error)
+        return
+    if end != size:
+        yield f"bytes {end} to {size} belong to nothing"
+
+
+def _check_entry(bundle: Bundle, operator: Operator, index: int, entry: Entry) -> Iterator[str]:
+    try:
+        image = read(bundle.code_object(entry))
+    except (FormatError, ElfError) as error:
+        yield str(error)
+        return
+    if image.target != bundle.root.target:
+        yield f"the code object is for {image.target}, the bundle for {bundle.root.target}"
+    kernel = next((kernel for kernel in image.kernels if kernel.symbol == entry.symbol), None)
+    if kernel is None:
+        yield f"the code object has no kernel {entry.symbol!r}"
+        return
+    yield from _check_kernel(kernel, bundle, image, entry)
+    for recipe in operator.recipes:
+        for step in recipe.steps:
+            if step.entry == index:
+                yield from _check_step(step, kernel, recipe.variant)
+
+
+def _check_kernel(kernel: KernelImage, bundle: Bundle, image: Image, entry: Entry) -> Iterator[str]:
+    if not kernel.has_descriptor:
+        yield f"kernel {kernel.symbol!r} has no descriptor"
+    if kernel.wave != bundle.root.wave:
+        yield f"kernel {kernel.symbol!r} has waves of {kernel.wave} lanes, {image.target} has {bundle.root.wave}"
+    if kernel.kernarg_size != entry.kernarg_size:
+        yield f"kernarg size {kernel.kernarg_size}, recorded {entry.kernarg_size}"
+    if kernel.lds_static > bundle.root.lds_bytes:
+        yield f"{kernel.lds_static} bytes of LDS, the target has {bundle.root.lds_bytes}"
+
+
+def _check_step(step: Step, kernel: KernelImage, variant: str) -> Iterator[str]:
+    planned = [(arg.offset, arg.size) for arg in step.args]
+    actual = [(offset, size) for offset, size, _ in kernel.args]
+    if planned != actual:
+        yield f"variant {variant}: arguments (offset, size) {actual} in the code object, {planned} in the recipe"
+    threads = step.block_x * step.block_y * step.block_z
+    if threads > kernel.max_threads:
+        yield f"variant {variant}: {threads} threads a workgroup, the kernel allows {kernel.max_threads}"
