@@ -12,10 +12,11 @@ from typing import Any, Final
 from aiter_prebuilt.contract import dtype
 from aiter_prebuilt.contract.expression import ExpressionError, Scope, compile_expression, evaluate
 from build_tools.cases import numbers
-from build_tools.cases.subject import REQUIRED, Subject
+from build_tools.cases.subject import Subject
 from build_tools.cases.words import Words
+from build_tools.manifest.grammar import TensorSpec
+from build_tools.manifest.operators import ArgumentType
 from build_tools.manifest.problems import suggestion
-from build_tools.manifest.signature import TensorSpec
 
 _NAME: Final = re.compile(r"[A-Za-z_]\w*")
 #: Elements of one tensor of a case; more is a slip of the pen.
@@ -97,6 +98,10 @@ def _one(subject: Subject, words: Words, label: str, types: Mapping[str, str], f
         except ExpressionError as error:
             raise BindError(f"{spec.name}: {error}") from None
     values, stated = _values(subject, words, stored)
+    for name, value in values.items():
+        if isinstance(value, ArgumentType):
+            layout = tensors[value.argument]
+            values[name] = layout.dtype if layout is not None else None
     return Bound(subject, words, label, stored, sizes, tensors, values, stated)
 
 
@@ -196,14 +201,14 @@ def _values(subject: Subject, words: Words, stored: Mapping[str, str]) -> tuple[
     for parameter in subject.parameters:
         name = parameter.name
         if parameter.kind == "Tensor":
-            if subject.tensors().get(name) is None and not parameter.nullable:
+            if subject.tensors().get(name) is None and not parameter.optional:
                 raise BindError(f"{name} is a tensor that no call can give")
             continue
         if name in words.values:
             values[name] = words.values[name]
         elif name in chosen:
             values[name] = stored.get(chosen[name], chosen[name])
-        elif parameter.default is REQUIRED:
+        elif parameter.required:
             raise BindError(f"{name!r} has no default: say {name}=VALUE")
         else:
             values[name] = parameter.default

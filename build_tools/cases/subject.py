@@ -1,41 +1,21 @@
-"""What the cases need of an operator: its Python signature, its tensors, its types. Made from the manifest in one place."""
+"""What the cases need of an operator: its Python signature, its tensors, its types. Made from the manifest in :func:`subject_of`."""
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
-from build_tools.manifest.signature import TensorSpec, is_symbol
-
-#: The default of a parameter that the caller must give.
-REQUIRED: Final = "<required>"
-
-
-@dataclass(frozen=True, slots=True)
-class Parameter:
-    """A parameter of the Python function. ``annotation`` in Python's words: ``Tensor | None``, ``float``, ``dtype | None``."""
-
-    name: str
-    annotation: str
-    default: Any = REQUIRED
-
-    @property
-    def kind(self) -> str:
-        """``Tensor``, ``dtype``, ``int``, ``bool``, ``float``, ``str``, or the annotation when it is none of these."""
-        return self.annotation.removesuffix("| None").strip()
-
-    @property
-    def nullable(self) -> bool:
-        """May it be None?"""
-        return self.annotation.endswith("| None")
+from build_tools.manifest.grammar import TensorSpec, is_symbol, parse_tensor
+from build_tools.manifest.model import Manifest, Operator
+from build_tools.manifest.python import Parameter
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
     """One operator. ``arguments``: the tensors of its native signature, ``returns``: those that it allocates; ``covered``: the
-    values that are served of an option; ``type_of``: returned tensor -> the parameter that chooses its element type.
+    values that are served of an option; ``ignored``: parameters of which any value is; ``type_of``: returned tensor -> the
+    parameter that chooses its element type; ``targets``: where there are kernels for it.
     """
 
     name: str
@@ -45,6 +25,7 @@ class Subject:
     arguments: tuple[TensorSpec, ...]
     returns: tuple[TensorSpec, ...] = ()
     covered: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    ignored: frozenset[str] = frozenset()
     type_of: Mapping[str, str] = field(default_factory=dict)
     targets: frozenset[str] = frozenset()
 
@@ -75,35 +56,35 @@ class Subject:
         return found
 
     def options(self) -> tuple[Parameter, ...]:
-        """Parameters that a call may set: no tensor, no element type, and more than one value of it served."""
+        """Parameters that change what is computed: scalars and words of which more than one value is served."""
         return tuple(
             parameter
             for parameter in self.parameters
-            if parameter.kind in ("int", "bool", "float", "str") and len(self.covered.get(parameter.name, (0, 1))) > 1
+            if parameter.kind in ("int", "bool", "float", "str")
+            and parameter.name not in self.ignored
+            and len(self.covered.get(parameter.name, (0, 1))) > 1
         )
 
 
-def read_signature(text: str) -> tuple[str, tuple[Parameter, ...]]:
-    """``f(a: Tensor, b: int = 0) -> Tensor`` as (name, parameters).
-
-    Raises:
-        ValueError: it is not the signature of a Python function.
-    """
-    try:
-        (function,) = ast.parse(f"def {text}: ...").body
-    except (SyntaxError, ValueError) as error:
-        raise ValueError(f"{text!r} is not a Python signature: {error}") from None
-    assert isinstance(function, ast.FunctionDef)
-    arguments = function.args
-    named = [*arguments.posonlyargs, *arguments.args]
-    missing = [None] * (len(named) - len(arguments.defaults))
-    defaults: list[ast.expr | None] = [*missing, *arguments.defaults, *arguments.kw_defaults]
-    parameters = tuple(
-        Parameter(
-            argument.arg,
-            ast.unparse(argument.annotation) if argument.annotation else "",
-            REQUIRED if default is None else ast.literal_eval(default),
-        )
-        for argument, default in zip([*named, *arguments.kwonlyargs], defaults, strict=True)
+def subject_of(operator: Operator) -> Subject:
+    """An operator of the manifest, whose texts were checked when it was read."""
+    types = {name: tuple(allowed) for name, allowed in operator.types.items()}
+    return Subject(
+        name=operator.name,
+        family=operator.family,
+        parameters=operator.python.parameters,
+        types=types,
+        arguments=tuple(parse_tensor(name, text, operator.types) for name, text in operator.arguments.items()),
+        returns=tuple(
+            parse_tensor(name, text, operator.types, returned=True) for name, text in operator.returns.items()
+        ),
+        covered=operator.covered,
+        ignored=frozenset(operator.ignored),
+        type_of=operator.type_of,
+        targets=frozenset(target for kernel in operator.kernels for target in kernel.targets),
     )
-    return function.name, parameters
+
+
+def subjects(manifest: Manifest) -> list[Subject]:
+    """Every operator of the manifest."""
+    return [subject_of(operator) for family in manifest.families.values() for operator in family.operators]

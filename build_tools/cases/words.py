@@ -2,6 +2,7 @@
 
     NAME=VALUE      a dim or stride symbol (an integer, an expression of other symbols, or ``(2,3)`` for a ``*M``), a type
                     variable, or a parameter of the Python function
+    OPTION=A.dtype  the element type of argument A
     TENSOR=none     an optional tensor is left out     TENSOR@K        its address is K elements past an aligned one
     TENSOR~DRAW:a,b how its values are drawn           cus=N           as if the device had N compute units
     targets=a,b     only there
@@ -14,9 +15,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from build_tools.cases.subject import Parameter, Subject
+from build_tools.cases.subject import Subject
+from build_tools.manifest.grammar import TensorSpec
+from build_tools.manifest.operators import ArgumentType
 from build_tools.manifest.problems import Problems, suggestion
-from build_tools.manifest.signature import TensorSpec
+from build_tools.manifest.python import Parameter
 
 _WORD: Final = re.compile(r"^([A-Za-z_]\w*)([=@~])(.+)$")
 _DRAW: Final = re.compile(r"^([a-z_][a-z0-9_]*)(?::(.*))?$")
@@ -155,10 +158,10 @@ class _Reader:
         value = read_value(parameter, text)
         served = self.subject.covered.get(name)
         if value is _WRONG:
-            self.problems.add(f"{name}={text}: not a value of {parameter.annotation}")
+            self.problems.add(f"{name}={text}: not a value of {parameter.text!r}")
         elif served is not None and value not in served:
             self.problems.add(f"{name}={text}: not served (covered: {', '.join(map(repr, served))})")
-        elif parameter.kind == "dtype" and value is not None:
+        elif served is None and parameter.kind == "dtype" and value is not None:
             self.problems.add(f"{name}={text}: say the type variable instead; only {name}=none is written")
         self._note("values", name, None if value is _WRONG else value)
 
@@ -194,13 +197,15 @@ _WRONG: Final = object()
 def read_value(parameter: Parameter, text: str) -> Any:
     """``text`` as a value of ``parameter``, or a marker that equals nothing."""
     if text == "none":
-        return None if parameter.nullable else _WRONG
+        return None if parameter.optional else _WRONG
     if parameter.kind == "bool":
         return {"true": True, "false": False}.get(text, _WRONG)
     if parameter.kind in _NUMBERS:
         convert = int if parameter.kind == "int" else float
         return convert(text) if _NUMBERS[parameter.kind].fullmatch(text) else _WRONG
-    return text if parameter.kind in ("str", "dtype") else _WRONG
+    if parameter.kind == "dtype":
+        return ArgumentType(text.removesuffix(".dtype")) if text.endswith(".dtype") else _WRONG
+    return text if parameter.kind == "str" else _WRONG
 
 
 def read(
