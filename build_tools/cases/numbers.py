@@ -99,7 +99,7 @@ def _encode_float(exact: npt.NDArray[np.float64], form: Float, saturate: bool) -
     nan, infinite = np.isnan(exact), np.isinf(exact)
     finite = np.where(nan | infinite, 0.0, np.abs(exact))
     # frexp: finite = m * 2^exponent with m in [0.5, 1)
-    exponent = np.maximum(np.frexp(finite)[1] - 1, form.lowest)
+    exponent = np.where(finite > 0, np.maximum(np.frexp(finite)[1] - 1, form.lowest), form.lowest)
     steps = np.rint(np.ldexp(finite, form.fraction - exponent))
     # A carry of the rounding goes into the exponent by itself.
     code = ((exponent - form.lowest).astype(np.int64) << form.fraction) + steps.astype(np.int64)
@@ -116,7 +116,7 @@ def _encode_scale(exact: npt.NDArray[np.float64]) -> Bits:
     """Powers of two alone: the code is the exponent plus 127, 255 is NaN."""
     fraction, exponent = np.frexp(np.where(np.isfinite(exact), exact, 0.0))
     # frexp's fraction is in [0.5, 1): from 0.75 on the next power is nearer (a tie goes up, as in torch)
-    code = np.clip(exponent - 1 + (fraction >= 0.75) + 127, 0, 254)
+    code = np.where(exact > 0, np.clip(exponent - 1 + (fraction >= 0.75) + 127, 0, 254), 0)
     return np.where(np.isfinite(exact) & (exact >= 0), code, 255).astype(np.uint8)
 
 
