@@ -18,8 +18,10 @@ from build_tools.cases.near import Near, as_near
 from build_tools.errors import ManifestError
 from build_tools.manifest.problems import suggestion
 
-#: The parameter of a reference that is told the element types: tensor or result name -> name.
+#: Parameters that a reference may have beside those of the Python function: tensor or result name -> its element type, and
+#: dim or stride symbol of the call -> its value.
 KINDS: Final = "kinds"
+SIZES: Final = "sizes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +70,7 @@ def function_of(reference: Reference, bound: Bound) -> Callable[..., Any]:
     function = reference.functions.get(name)
     if function is None:
         raise ManifestError([f"{reference.file}: no function {name!r}{suggestion(name, reference.functions)}"])
-    known = {KINDS, *(parameter.name for parameter in bound.subject.parameters)}
+    known = {KINDS, SIZES, *(parameter.name for parameter in bound.subject.parameters)}
     strange = [asked for asked in inspect.signature(function).parameters if asked not in known]
     if strange:
         raise ManifestError(
@@ -85,7 +87,7 @@ def results(reference: Reference, bound: Bound, inputs: Mapping[str, Any]) -> di
     """
     function = function_of(reference, bound)
     kinds = {layout.name: layout.dtype for layout in bound.tensors.values() if layout is not None}
-    known = {**bound.values, **inputs, KINDS: kinds}
+    known = {**bound.values, **inputs, KINDS: kinds, SIZES: dict(bound.sizes)}
     asked = {name: known[name] for name in inspect.signature(function).parameters}
     try:
         with np.errstate(all="ignore"):

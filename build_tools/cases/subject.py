@@ -44,13 +44,13 @@ class Subject:
         return (*passed, *(spec for spec in (*written, *self.returns) if not self.parameter(spec.name)))
 
     def symbols(self) -> dict[str, bool]:
-        """Dim and stride symbols -> does it stand for several leading dims?"""
+        """Dim and stride symbols that a call may state -> does it stand for several leading dims?"""
         found: dict[str, bool] = {}
         for spec in self.tensors().values():
             for place, text in enumerate(spec.dims):
                 if is_symbol(text):
                     found[text] = found.get(text, False) or (spec.star and place == 0)
-            for text in spec.strides or ():
+            for text in (spec.strides or ()) if spec.role == "in" or self.parameter(spec.name) else ():
                 if is_symbol(text):
                     found.setdefault(text, False)
         return found
