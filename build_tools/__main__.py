@@ -11,6 +11,7 @@ from build_tools.errors import BuildToolsError
 from build_tools.verbs.audit import audit
 from build_tools.verbs.build import build
 from build_tools.verbs.coverage import coverage
+from build_tools.verbs.develop import develop
 from build_tools.verbs.emulator import emulator
 from build_tools.verbs.fetch import fetch
 from build_tools.verbs.generate import generate
@@ -40,6 +41,7 @@ for verb in (
     audit,
     coverage,
     wheels,
+    develop,
     emulator,
     receipts,
     tune_request,
