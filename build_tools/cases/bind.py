@@ -42,14 +42,15 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """One call, bound: ``tensors`` has None for what is left out; ``types`` the stored type of every type variable; ``values``
-    all parameters that are no tensors; ``stated`` those that the words name.
+    """One call, bound: ``tensors`` has None for what is left out; ``types`` the manifest's word for every type variable, ``fp8`` what
+    that word means here; ``values`` all parameters that are no tensors; ``stated`` those that the words name.
     """
 
     subject: Subject
     words: Words
     label: str
     types: Mapping[str, str]
+    fp8: str
     sizes: Mapping[str, int]
     tensors: Mapping[str, Layout | None]
     values: Mapping[str, Any]
@@ -67,7 +68,7 @@ def bind(subject: Subject, words: Words, fp8: str) -> Iterator[Bound]:
         picked = dict(zip(open_types, chosen, strict=True))
         suffix = "".join(f" {name}={kind}" for name, kind in picked.items() if len(subject.types[name]) > 1)
         types = _types(subject, {**words.types, **picked})
-        yield _one(subject, words, (words.text + suffix).strip(), types, fp8)
+        yield bind_one(subject, words, (words.text + suffix).strip(), types, fp8)
 
 
 def _types(subject: Subject, said: Mapping[str, str]) -> dict[str, str]:
@@ -82,7 +83,12 @@ def _types(subject: Subject, said: Mapping[str, str]) -> dict[str, str]:
     return found
 
 
-def _one(subject: Subject, words: Words, label: str, types: Mapping[str, str], fp8: str) -> Bound:
+def bind_one(subject: Subject, words: Words, label: str, types: Mapping[str, str], fp8: str) -> Bound:
+    """One call, all types chosen.
+
+    Raises:
+        BindError: with what is missing or wrong.
+    """
     stored = {name: dtype.resolve(kind, fp8).name for name, kind in types.items()}
     constants = {f"sizeof_{name}": dtype.BY_NAME[kind].itemsize for name, kind in stored.items()}
     sizes, several = _sizes(subject, words, constants)
@@ -102,7 +108,7 @@ def _one(subject: Subject, words: Words, label: str, types: Mapping[str, str], f
         if isinstance(value, ArgumentType):
             layout = tensors[value.argument]
             values[name] = layout.dtype if layout is not None else None
-    return Bound(subject, words, label, stored, sizes, tensors, values, stated)
+    return Bound(subject, words, label, types, fp8, sizes, tensors, values, stated)
 
 
 def _sizes(
