@@ -32,7 +32,10 @@ JOB = CompileJob(
     ("k.hip", "c.hpp"),
 )
 PINS = Pins(
-    {"triton": ToolPin("triton", "3.9.0", "", {}, {}), "flydsl": ToolPin("flydsl", "0.4.2", "", {}, {})},
+    {
+        "triton": ToolPin("triton", "3.9.0", "", "MIT", (), {}, {}),
+        "flydsl": ToolPin("flydsl", "0.4.2", "", "MIT", (), {}, {}),
+    },
     {"flash-attn": SourcePin("flash-attn", "2", "", "f", "0" * 64, ())},
 )
 
