@@ -59,6 +59,16 @@ def build_emulator_wheel(root: Path, output: Path) -> Path:
         if path.suffix in (".py", ".typed")
     }
     licence = licences.expression([licences.EMULATOR])
+    pinned = pins.load(root)
+    tools = {name: pinned.tools[name].version for name in ("ziglang", "tinygrad")}
+    bill = sbom.Bill(
+        DISTRIBUTION,
+        VERSION,
+        library,
+        (licences.EMULATOR,),
+        tools | sbom.builders("cmake", "ninja"),
+        sbom.file_hashes(root, source_files(root)),
+    )
     members |= {
         LIBRARY: library,
         f"{info}/METADATA": _metadata(licence).encode(),
@@ -67,15 +77,7 @@ def build_emulator_wheel(root: Path, output: Path) -> Path:
         f"{info}/entry_points.txt": f"[console_scripts]\n{DISTRIBUTION} = {PACKAGE}.__main__:main\n".encode(),
         f"{info}/licenses/LICENSE": (root / "LICENSE").read_bytes(),
         f"{info}/licenses/THIRD_PARTY.txt": licences.notices([licences.EMULATOR]).encode(),
-        f"{info}/sboms/{sbom.FILE_NAME}": sbom.write(
-            DISTRIBUTION,
-            VERSION,
-            licence,
-            library,
-            _tools(root),
-            [licences.EMULATOR],
-            sbom.file_hashes(root, source_files(root)),
-        ),
+        f"{info}/sboms/{sbom.FILE_NAME}": sbom.write(bill, pinned),
     }
     path = output / f"{stem}-{TAG}.whl"
     write_members(path, members, executables=[LIBRARY])
@@ -91,14 +93,6 @@ def source_files(root: Path) -> tuple[str, ...]:
         files = [place] if place.is_file() else place.rglob("*")
         found += [path for path in files if path.suffix in _SUFFIXES]
     return tuple(sorted(path.relative_to(root).as_posix() for path in found))
-
-
-def _tools(root: Path) -> dict[str, str]:
-    from importlib import metadata
-
-    pinned = pins.load(root).tools
-    packages = {name: pinned[name].version for name in ("ziglang", "tinygrad")}
-    return packages | {name: metadata.version(name) for name in ("cmake", "ninja")}
 
 
 def _metadata(licence: str) -> str:

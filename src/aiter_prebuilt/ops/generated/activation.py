@@ -89,7 +89,7 @@ def swiglu_and_mul(out: torch.Tensor, input: torch.Tensor) -> None:
 
 @traced
 def silu(out: torch.Tensor, input: torch.Tensor) -> None:
-    """``out = silu(input)``, element by element, computed in fp32.
+    """SiLU: ``out = input * sigmoid(input)``, element by element, computed in fp32.
 
     Args:
         out: [..., N] bf16 or fp16, written; rows may be strided.
