@@ -12,6 +12,7 @@ from build_tools.verbs.audit import audit
 from build_tools.verbs.build import build
 from build_tools.verbs.cases import cases
 from build_tools.verbs.coverage import coverage
+from build_tools.verbs.develop import develop
 from build_tools.verbs.emulator import emulator
 from build_tools.verbs.fetch import fetch
 from build_tools.verbs.generate import generate
@@ -42,6 +43,7 @@ for verb in (
     coverage,
     cases,
     wheels,
+    develop,
     emulator,
     receipts,
     tune_request,
