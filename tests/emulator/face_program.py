@@ -9,6 +9,7 @@ import ctypes
 import json
 import math
 import sys
+from pathlib import Path
 from typing import Any
 
 import aiter_prebuilt
@@ -96,7 +97,7 @@ def main() -> None:
     driver = device.probe("amd")
     streams = dict(word.split("=", 1) for word in sys.argv[1:])
     for facts in driver.devices:
-        with open(streams[facts.target], "rb") as stream:
+        with Path(streams[facts.target]).open("rb") as stream:
             calls = {call.operator: call for call in read(stream)}
         for call in calls.values():
             memory = DeviceMemory(facts, driver.path)
