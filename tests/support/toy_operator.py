@@ -28,7 +28,7 @@ PYTHON = (
     "shift: int = 0, fast: bool = False, once: bool = True, kind: dtype | None = None, otype: dtype | None = None) -> Tensor"
 )
 
-REFERENCE = '''
+REFERENCE = """
 import numpy as np
 from build_tools.cases.near import near
 
@@ -42,14 +42,15 @@ def toy(input, bias, index, state, epsilon, mode, shift, fast, kinds):
 
 def draw_upward(rng, shape, sizes, first=0.0):
     return first + np.arange(sizes["N"])
-'''
+"""
 
 CASES = """
 [toy]
 default = "epsilon=0.5 bias=none index~permutation N=6 M=2"
 golden = "M=1 N=4 T=bf16 Q=i8 O=bf16"
 calls = [
-  "bias~normal epsilon=2.0", "M=(2,2) mode=twice shift=1 fast=true", "M=3 N=5 in_row=8 input@1 kind=none O=bf16", "otype=input.dtype once=true",
+  "bias~normal epsilon=2.0", "M=(2,2) mode=twice shift=1 fast=true", "M=3 N=5 in_row=8 input@1 kind=none O=bf16",
+  "otype=input.dtype once=true",
 ]
 """
 

@@ -23,7 +23,10 @@ def _ends(found: interval.Interval) -> tuple[list[float], list[float]]:
 
 def test_an_exact_result_is_rounded_once() -> None:
     tie = 1 + 2.0**-8  # between two bf16: the even one
-    assert _ends(interval.interval(near(np.array([tie, -tie, 0.1])), "bf16")) == ([1.0, -1.0, 0.10009765625],) * 2
+    assert (
+        _ends(interval.interval(near(np.array([tie, -tie, 0.1])), "bf16"))
+        == ([1.0, -1.0, 0.10009765625],) * 2
+    )
 
 
 def test_an_error_reaches_the_neighbour_only_where_it_crosses_a_tie() -> None:
@@ -81,10 +84,13 @@ def test_a_result_is_numbers() -> None:
 
 
 @pytest.mark.parametrize("kind", ["bf16", "f16", "f32", "e4m3fn", "e4m3fnuz"])
-@pytest.mark.parametrize("how", ["normal", "edges", "extremes", "nonfinite", "ties", "zero_rows", "zeros", "ones"])
+@pytest.mark.parametrize(
+    "how", ["normal", "edges", "extremes", "nonfinite", "ties", "zero_rows", "zeros", "ones"]
+)
 def test_draws_are_of_their_type_and_the_same_again(kind: str, how: str) -> None:
     made = [
-        draw.draw(Draw(how), {}, draw.generator(1, "op", "label", "input"), (14, 40), kind, {}) for _ in range(2)
+        draw.draw(Draw(how), {}, draw.generator(1, "op", "label", "input"), (14, 40), kind, {})
+        for _ in range(2)
     ]
     assert np.array_equal(made[0], made[1], equal_nan=True)
     assert np.array_equal(numbers.rounded(made[0], kind), made[0], equal_nan=True)
@@ -124,9 +130,11 @@ def test_draws_that_cannot_be() -> None:
 
 
 def test_a_family_brings_draws_of_its_own(tmp_path: Path) -> None:
-    text = toy_operator.CASES.replace("index~permutation", "").replace('"bias~normal', '"index~upward:0 bias~normal')
-    text = text.replace('"M=1 N=4', '"index~zeros M=1 N=4').replace('"M=(2', '"index~zeros M=(2').replace('"M=3', '"index~upward M=3')
-    text = text.replace('"otype', '"index~zeros otype')
+    text = toy_operator.CASES.replace("index~permutation", "").replace(
+        '"bias~normal', '"index~upward:0 bias~normal'
+    )
+    for start in ('"M=1 N=4', '"M=(2', '"M=3', '"otype'):
+        text = text.replace(start, start.replace('"', '"index~zeros '))
     cases = toy_operator.cases(tmp_path, text)
     first = next(make.questions(cases, "gfx950", toy_operator.targets()["gfx950"], 1))
     assert first.inputs["index"].tolist() == [0, 1, 2, 3, 4, 5]  # type: ignore[union-attr]
@@ -141,7 +149,11 @@ def test_a_family_brings_draws_of_its_own(tmp_path: Path) -> None:
         (", told, y.sum(axis=-1, keepdims=True)", ", told", "2 results for out, state, total"),
         ("y.sum(axis=-1, keepdims=True)", "y.sum(axis=-1)", "total has shape (2,), and should have (2, 1)"),
         ("y.sum(axis=-1, keepdims=True)", "None", "the result total is missing"),
-        ("return near(y, relative=2.0**-20), told, y.sum(axis=-1, keepdims=True)", "return {'outt': y}", "no result 'outt'"),
+        (
+            "return near(y, relative=2.0**-20), told, y.sum(axis=-1, keepdims=True)",
+            "return {'outt': y}",
+            "no result 'outt'",
+        ),
         ("y = -y if fast else y", "y = 1 / None", "TypeError"),
     ],
 )
@@ -155,7 +167,9 @@ def test_what_is_wrong_with_a_reference(tmp_path: Path, old: str, new: str, prob
     assert problem in line
 
 
-@pytest.mark.parametrize(("text", "problem"), [("import nothing_at_all", "ModuleNotFoundError"), ("def f(:", "SyntaxError")])
+@pytest.mark.parametrize(
+    ("text", "problem"), [("import nothing_at_all", "ModuleNotFoundError"), ("def f(:", "SyntaxError")]
+)
 def test_a_reference_that_cannot_be_imported(tmp_path: Path, text: str, problem: str) -> None:
     with pytest.raises(ManifestError) as caught:
         toy_operator.cases(tmp_path, reference=text)

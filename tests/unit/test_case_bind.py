@@ -36,7 +36,9 @@ def test_types_that_are_not_said_take_each_of_their_values() -> None:
         f"M=2 N=6 epsilon=0.5 T=f16 Q={q} O={o}" for q in ("fp8", "i8") for o in ("bf16", "f32")
     ]
     assert [bound.tensors["out"].dtype for bound in found] == ["e4m3fnuz", "e4m3fnuz", "i8", "i8"]  # type: ignore[union-attr]
-    assert [bound.values["kind"] for bound in found] == ["bf16", "f32"] * 2, "the parameter that chooses a type"
+    assert [bound.values["kind"] for bound in found] == ["bf16", "f32"] * 2, (
+        "the parameter that chooses a type"
+    )
     assert all(bound.tensors["bias"] is not None for bound in found)
 
 
@@ -49,10 +51,14 @@ def test_one_type_may_be_another() -> None:
 
 def test_shapes_strides_and_offsets() -> None:
     assert _one(FULL, "input") == Layout("input", "in", "bf16", (2, 6), (6, 1), 0, returned=False)
-    assert _one(FULL + "in_row=9 input@3", "input") == Layout("input", "in", "bf16", (2, 6), (9, 1), 3, returned=False)
+    assert _one(FULL + "in_row=9 input@3", "input") == Layout(
+        "input", "in", "bf16", (2, 6), (9, 1), 3, returned=False
+    )
     many = _one("M=(2,3,1) N=4 epsilon=1 in_row=5", "input")
     assert (many.shape, many.strides) == ((2, 3, 1, 4), (15, 5, 5, 1))
-    assert _one("M=(2,3) N=4 epsilon=1", "total") == Layout("total", "out", "f32", (2, 3, 1), (3, 1, 1), 0, returned=True)
+    assert _one("M=(2,3) N=4 epsilon=1", "total") == Layout(
+        "total", "out", "f32", (2, 3, 1), (3, 1, 1), 0, returned=True
+    )
     assert _one("M=() N=4 epsilon=1", "input").shape == (4,)
     assert _one("M=0 N=4 epsilon=1", "input").strides == (4, 1)
 
@@ -75,7 +81,10 @@ def test_expressions_wait_for_what_they_name() -> None:
         ("M=2 N=1//0 epsilon=1", "N: division by zero"),
         ("M=2 N=open(1) epsilon=1", "N: "),
         ("M=100000 N=100000 epsilon=1", "10000000000 elements"),
-        (FULL + "out_row=5", r"out is written, and strides \[5, 1\] of \(2, 6\) put two elements in one place"),
+        (
+            FULL + "out_row=5",
+            r"out is written, and strides \[5, 1\] of \(2, 6\) put two elements in one place",
+        ),
     ],
 )
 def test_what_cannot_be_bound(text: str, problem: str) -> None:

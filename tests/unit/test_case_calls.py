@@ -50,7 +50,10 @@ def test_a_tensor_is_its_whole_allocation(tmp_path: Path) -> None:
     assert len(codes) == array.span
     values = numbers.decode(codes, "bf16")
     inside = np.concatenate([values[1 + 8 * row :][:5] for row in range(3)])
-    assert np.isfinite(inside).all() and np.isnan(np.delete(values, [1 + 8 * r + c for r in range(3) for c in range(5)])).all()
+    assert (
+        np.isfinite(inside).all()
+        and np.isnan(np.delete(values, [1 + 8 * r + c for r in range(3) for c in range(5)])).all()
+    )
     out = call.arguments["out"]
     assert isinstance(out, Array) and out.data is None
 
@@ -69,7 +72,9 @@ def test_a_seed_gives_the_same_bytes_and_another_one_others(tmp_path: Path) -> N
     facts = toy_operator.targets()["gfx942"]
     streams = [b"".join(map(pack, make.calls(cases, "gfx942", facts, seed))) for seed in (1, 1, 2)]
     assert streams[0] == streams[1] != streams[2]
-    assert [call.label for call in read(io.BytesIO(streams[0]))] == [call.label for call in _calls(tmp_path, "gfx942")]
+    assert [call.label for call in read(io.BytesIO(streams[0]))] == [
+        call.label for call in _calls(tmp_path, "gfx942")
+    ]
 
 
 def test_a_call_of_one_target_alone(tmp_path: Path) -> None:
@@ -90,7 +95,11 @@ def test_a_call_of_one_target_alone(tmp_path: Path) -> None:
         ("epsilon=2.0", "epsilom=2.0", "cases.toml: toy.calls[0]: toy has nothing called 'epsilom'"),
         ("N=6 M=2", "N=6", "cases.toml: toy.calls[0]: 'M' is not said, and out needs it"),
         ("M=1 N=4", "M=1 N=4 T=f64", "cases.toml: toy.golden: 'T' is said twice"),
-        ('"otype=', '"bias~normal epsilon=2.0", "otype=', "toy.calls[3]: a call with the words 'bias~normal epsilon=2.0 T=bf16"),
+        (
+            '"otype=',
+            '"bias~normal epsilon=2.0", "otype=',
+            "toy.calls[3]: a call with the words 'bias~normal epsilon=2.0 T=bf16",
+        ),
         ("[toy]", "[toy", "cases.toml: not TOML"),
         ("[toy]", "[toy]\ninsensitive = 3", "cases.toml: toy.insensitive: is not a table of reasons"),
     ],
@@ -114,7 +123,9 @@ def _blind(folder: Path, **changed: str) -> list[str]:
 
 
 def test_cases_that_see_everything(tmp_path: Path) -> None:
-    text = toy_operator.CASES.replace("bias~normal epsilon", "bias~normal mode=plain shift=2 fast=false epsilon")
+    text = toy_operator.CASES.replace(
+        "bias~normal epsilon", "bias~normal mode=plain shift=2 fast=false epsilon"
+    )
     assert _blind(tmp_path, text=text) == []
 
 
@@ -135,19 +146,29 @@ def test_cases_that_see_everything(tmp_path: Path) -> None:
         ("kind=none O=bf16|", None, "kind=None, which no call has"),
     ],
 )  # fmt: skip
-def test_cases_that_are_blind(tmp_path: Path, text: str, reference: tuple[str, str] | None, blind: str) -> None:
+def test_cases_that_are_blind(
+    tmp_path: Path, text: str, reference: tuple[str, str] | None, blind: str
+) -> None:
     old, _, new = text.partition("|")
     assert old in toy_operator.CASES
     formula = toy_operator.REFERENCE.replace(*reference) if reference else toy_operator.REFERENCE
     assert (formula != toy_operator.REFERENCE) == bool(reference)
-    assert blind in _blind(tmp_path, text=toy_operator.CASES.replace(old, new) if old else toy_operator.CASES, reference=formula)
+    assert blind in _blind(
+        tmp_path, text=toy_operator.CASES.replace(old, new) if old else toy_operator.CASES, reference=formula
+    )
 
 
 def test_blindness_that_is_declared(tmp_path: Path) -> None:
-    text = toy_operator.CASES + 'insensitive.otype = "it is the type of input anyway"\ninsensitive.shift = "made up"\n'
+    text = (
+        toy_operator.CASES
+        + 'insensitive.otype = "it is the type of input anyway"\ninsensitive.shift = "made up"\n'
+    )
     seen = _blind(tmp_path, text=text.replace("otype=input.dtype", ""))
     assert not [what for what in seen if "otype" in what or "shift" in what]
-    with pytest.raises(ManifestError, match=r"toy\.insensitive\.shfit: nothing of this name is moved \(did you mean 'shift'\?\)"):
+    with pytest.raises(
+        ManifestError,
+        match=r"toy\.insensitive\.shfit: nothing of this name is moved \(did you mean 'shift'\?\)",
+    ):
         _blind(tmp_path, text=text.replace("insensitive.shift", "insensitive.shfit"))
 
 
@@ -165,13 +186,22 @@ def test_every_operator_has_cases_that_bind_on_every_target(
     for name, cases in known.items():
         assert cases.golden is not None
         for target, facts in targets.items():
-            bound = [each for words in (*cases.calls, cases.golden) for each in bind.bind(cases.subject, words, facts.fp8)]
+            bound = [
+                each
+                for words in (*cases.calls, cases.golden)
+                for each in bind.bind(cases.subject, words, facts.fp8)
+            ]
             assert len(bound) >= 10, (name, target)
             types = {(variable, kind) for each in bound for variable, kind in each.types.items()}
-            assert types == {(v, kind) for v, allowed in cases.subject.types.items() for kind in allowed}, (name, target)
+            assert types == {(v, kind) for v, allowed in cases.subject.types.items() for kind in allowed}, (
+                name,
+                target,
+            )
 
 
-def test_every_golden_call_is_small(everything: tuple[dict[str, table.Cases], dict[str, make.Target]]) -> None:
+def test_every_golden_call_is_small(
+    everything: tuple[dict[str, table.Cases], dict[str, make.Target]],
+) -> None:
     known, targets = everything
     for name, cases in known.items():
         made = [pack(call) for call in make.calls(cases, "gfx942", targets["gfx942"], 1, golden=True)]

@@ -25,7 +25,10 @@ def _read(text: str) -> tuple[Words, list[str]]:
 
 
 def test_every_kind_of_word() -> None:
-    text = "M=(2,3)  N=4*M in_row=8 T=bf16 epsilon=1e-6 shift=-2 fast=true mode=twice kind=none otype=input.dtype bias=none input@3 state~edges cus=4 targets=gfx950,sm_90 index~upward:-1,2.5"
+    text = (
+        "M=(2,3)  N=4*M in_row=8 T=bf16 epsilon=1e-6 shift=-2 fast=true mode=twice kind=none otype=input.dtype bias=none "
+        "input@3 state~edges cus=4 targets=gfx950,sm_90 index~upward:-1,2.5"
+    )
     found, problems = _read(text)
     assert problems == []
     assert found.text == " ".join(text.split())
@@ -101,8 +104,13 @@ def test_a_name_that_could_mean_two_things() -> None:
     subject = toy_operator.subject()
     clash = parse_tensor("index", "i64[epsilon]", toy_operator.TYPES)
     problems = Problems()
-    words.check_names(dataclasses.replace(subject, arguments=(*subject.arguments[:3], clash, subject.arguments[4])), problems)
-    assert problems.lines == ["'epsilon' is a dim or stride symbol of toy and a parameter: rename one of them"]
+    words.check_names(
+        dataclasses.replace(subject, arguments=(*subject.arguments[:3], clash, subject.arguments[4])),
+        problems,
+    )
+    assert problems.lines == [
+        "'epsilon' is a dim or stride symbol of toy and a parameter: rename one of them"
+    ]
     problems = Problems()
     words.check_names(subject, problems)
     assert problems.lines == []
