@@ -26,6 +26,8 @@ from build_tools.pack import licences, notes, sbom
 from build_tools.pack.archive import RUNTIME, write_members
 from build_tools.pack.emulator_wheel import build_emulator_wheel
 from build_tools.pack.runtime_wheel import build_runtime_wheel
+from build_tools.tools import pins
+from build_tools.tools.pins import Pins
 
 FOLDER: Final = "aiter_prebuilt_bundles"
 GENERATOR: Final = f"{RUNTIME} build_tools"
@@ -95,29 +97,30 @@ def write_data_wheel(bundle: Path, output: Path, root: Path) -> Path:
 
     Raises:
         WheelError: see :func:`read_payload`; or the wheel is larger than an index takes.
+        ManifestError: the pins cannot be read.
     """
-    return _pack(read_payload(bundle), notes.read(bundle).get("sources", {}), output, root)
+    return _pack(read_payload(bundle), notes.read(bundle).get("sources", {}), output, root, pins.load(root))
 
 
-def _pack(payload: Payload, sources: Mapping[str, str], output: Path, root: Path) -> Path:
+def _pack(payload: Payload, sources: Mapping[str, str], output: Path, root: Path, pinned: Pins) -> Path:
     stem = f"{payload.distribution.replace('-', '_')}-{payload.version}"
     info = f"{stem}.dist-info"
     licence = licences.expression(payload.backends)
+    bill = sbom.Bill(
+        payload.distribution,
+        payload.version,
+        payload.data,
+        payload.backends,
+        payload.tools,
+        tuple(sources.items()),
+    )
     members = {
         f"{FOLDER}/{payload.target}-{payload.profile}{SUFFIX}": payload.data,
         f"{info}/METADATA": metadata(payload, licence).encode(),
         f"{info}/WHEEL": _wheel_text("true", ["py3-none-any"]).encode(),
         f"{info}/licenses/LICENSE": (root / "LICENSE").read_bytes(),
         f"{info}/licenses/THIRD_PARTY.txt": licences.notices(payload.backends).encode(),
-        f"{info}/sboms/{sbom.FILE_NAME}": sbom.write(
-            payload.distribution,
-            payload.version,
-            licence,
-            payload.data,
-            payload.tools,
-            payload.backends,
-            sources.items(),
-        ),
+        f"{info}/sboms/{sbom.FILE_NAME}": sbom.write(bill, pinned),
     }
     path = output / f"{stem}-py3-none-any.whl"
     write_members(path, members)
@@ -176,8 +179,9 @@ def write_wheels(root: Path, bundles: Path, output: Path, *, runtime: bool = Tru
     with tempfile.TemporaryDirectory(prefix=".wheels-", dir=output) as folder:
         payloads = [read_payload(path) for path in found]
         refuse_stale(root, found)
+        pinned = pins.load(root)
         staged = [
-            _pack(payload, notes.read(path)["sources"], Path(folder), root)
+            _pack(payload, notes.read(path)["sources"], Path(folder), root, pinned)
             for path, payload in zip(found, payloads, strict=True)
         ]
         if runtime:
