@@ -10,14 +10,17 @@ import click
 from build_tools.errors import BuildToolsError
 from build_tools.verbs.audit import audit
 from build_tools.verbs.build import build
+from build_tools.verbs.cases import cases
 from build_tools.verbs.coverage import coverage
+from build_tools.verbs.develop import develop
 from build_tools.verbs.emulator import emulator
 from build_tools.verbs.fetch import fetch
+from build_tools.verbs.generate import generate
 from build_tools.verbs.lint import lint
 from build_tools.verbs.matrix import matrix
+from build_tools.verbs.new_operator import new_operator
 from build_tools.verbs.plan import plan
 from build_tools.verbs.receipts import receipts
-from build_tools.verbs.schema import schema
 from build_tools.verbs.toolchain import toolchain
 from build_tools.verbs.tune_request import tune_request
 from build_tools.verbs.wheels import wheels
@@ -34,12 +37,15 @@ def cli() -> None:
 for verb in (
     toolchain,
     lint,
-    schema,
+    generate,
+    new_operator,
     plan,
     build,
     audit,
     coverage,
+    cases,
     wheels,
+    develop,
     emulator,
     receipts,
     tune_request,

@@ -52,6 +52,12 @@ class ManifestError(BuildToolsError):
         return "\n".join([*self.problems, super().__str__()])
 
 
+class StaleFilesError(BuildToolsError):
+    """Generated files are not what the manifests say."""
+
+    exit_code = 14
+
+
 class UnknownTargetError(BuildToolsError):
     """A target that ``manifests/targets.toml`` does not have."""
 

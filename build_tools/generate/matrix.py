@@ -2,7 +2,7 @@
 
 One row per bundle (target and profile). Compiles are sharded: each shard fills a store, and since results are addressed by
 content the job that packs the wheels takes all stores together and compiles nothing. A test compares the files with the
-manifests; ``python -m build_tools schema`` writes them again.
+manifests; ``python -m build_tools generate`` writes them again.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from build_tools.compile.inputs import inputs_of
-from build_tools.files.reproducible import write_atomic
 from build_tools.manifest.model import Manifest
 from build_tools.manifest.parse import load
 from build_tools.plan.plan import make_plan
@@ -89,11 +88,3 @@ def files(root: Path) -> dict[Path, str]:
     bundles = rows(root)
     template = (root / TEMPLATE).read_text(encoding="utf-8")
     return {MATRIX: render_matrix(bundles), WORKFLOW: render_workflow(bundles, template)}
-
-
-def write(root: Path) -> tuple[Path, ...]:
-    """Write the generated files; their absolute paths."""
-    made = files(root)
-    for path, text in made.items():
-        write_atomic(root / path, text.encode())
-    return tuple(root / path for path in made)

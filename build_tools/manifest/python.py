@@ -63,10 +63,10 @@ class PythonSignature:
 
 
 def literal(value: Any) -> str:
-    """A default as code: strings in double quotes, as the formatter has them."""
-    return (
-        '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"' if isinstance(value, str) else repr(value)
-    )
+    """A default as code, quoted as the formatter quotes."""
+    if not isinstance(value, str):
+        return repr(value)
+    return repr(value) if '"' in value else '"' + value.replace("\\", "\\\\") + '"'
 
 
 def parse_python(text: str) -> PythonSignature:

@@ -11,13 +11,10 @@ from pathlib import Path
 from typing import Final
 
 from aiter_prebuilt.contract.version import VERSION
-from build_tools.errors import WheelError
-from build_tools.files.reproducible import write_atomic
-from build_tools.files.run import run
 from build_tools.pack import dist_info, licences, sbom
 from build_tools.pack.archive import RUNTIME, write_members
 from build_tools.tools import pins
-from build_tools.tools.host import PLATFORM, environment_of, judge
+from build_tools.tools.host import PLATFORM, compile_project, environment_of, judge, put_library
 
 DISTRIBUTION: Final = f"{RUNTIME}-emulator"
 PACKAGE: Final = "aiter_prebuilt_emulator"
@@ -28,7 +25,6 @@ _SOURCES: Final = (
     f"src/{PACKAGE}",
 )
 _SUFFIXES: Final = frozenset((".py", ".typed", ".cpp", ".h", ".inc", ".txt", ".map"))
-_TIMEOUT: Final = 3600.0
 _ABOUT: Final = dist_info.About(
     summary="A libamdhip64 that executes gfx942 and gfx950 code objects on the processor",
     description=f"The embedded device of [{RUNTIME}](https://pypi.org/project/{RUNTIME}/): HIP's C API over emulated GPUs.\n"
@@ -47,24 +43,12 @@ def compile_emulator(root: Path) -> Path:
         ToolchainError: the compiler is not there. WheelError: the compile failed.
     """
     folder = root / "build" / "emulator"
-    environment = environment_of(pins.load(root))
     # The generator of the decoder's tables is run by cmake, as a module below the root.
-    environment["PYTHONPATH"] = str(root)
-    configure: list[str | Path] = ["cmake", "-G", "Ninja", "-S", root / "csrc" / "emulator", "-B", folder]
-    configure += [f"-DPython3_EXECUTABLE={sys.executable}", "-DCMAKE_BUILD_TYPE=Release"]
-    build: list[str | Path] = ["cmake", "--build", folder]
-    for command in (configure, build):
-        outcome = run(command, cwd=root, env=environment, timeout=_TIMEOUT)
-        if not outcome.ok:
-            raise WheelError(
-                "compile the emulator",
-                f"{outcome.describe()}\n{outcome.output}",
-                "Mend what the compiler says",
-            )
+    environment = {**environment_of(pins.load(root)), "PYTHONPATH": str(root)}
+    settings = [f"-DPython3_EXECUTABLE={sys.executable}"]
+    compile_project("the emulator", root / "csrc" / "emulator", folder, settings, environment)
     library = root / "src" / LIBRARY
-    write_atomic(library, (folder / library.name).read_bytes())
-    library.chmod(0o755)
-    return library
+    return put_library(folder / library.name, library)
 
 
 def build_emulator_wheel(root: Path, output: Path) -> Path:

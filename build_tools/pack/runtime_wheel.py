@@ -22,7 +22,7 @@ from build_tools.pack import licences, sbom
 from build_tools.pack.archive import RUNTIME, write_members
 from build_tools.tools import pins
 from build_tools.tools.fetch import fetch
-from build_tools.tools.host import PLATFORM, environment_of, judge
+from build_tools.tools.host import PLATFORM, compile_project, environment_of, judge, put_library
 from build_tools.tools.pins import Pins
 
 TAG: Final = f"cp310-abi3-{PLATFORM}"
@@ -109,6 +109,18 @@ def source_files(root: Path) -> tuple[str, ...]:
         )
         found += [path.relative_to(root).as_posix() for path in files]
     return tuple(sorted(found))
+
+
+def compile_extension(root: Path) -> Path:
+    """Compile the extension in ``build`` and put it beside its sources; seconds when little has changed.
+
+    Raises:
+        ToolchainError, FetchError: the compiler or the zstd sources are not there. WheelError: the compile failed.
+    """
+    folder = root / "build" / "native"
+    settings = [f"-DAPB_ZSTD_SOURCE={fetch('zstd', root)}"]
+    compile_project("the native extension", root, folder, settings, environment_of(pins.load(root)))
+    return put_library(folder / Path(EXTENSION).name, root / "src" / EXTENSION)
 
 
 def unpack_extension(folder: Path, root: Path) -> Path:

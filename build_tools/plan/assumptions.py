@@ -15,29 +15,29 @@ from aiter_prebuilt.contract.expression import ExpressionError, evaluate, slots_
 from aiter_prebuilt.contract.records import ARG_INT, ARG_TENSOR
 from build_tools.manifest.problems import Problems
 from build_tools.plan.recipe import RecipeDraft
-from build_tools.plan.slots import Frame
+from build_tools.plan.slots import Slots
 
 _NICE = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 65536)
 _ADDRESS = 1 << 20
 _MAX_CHOICES = 32
 
 
-def check_assumptions(drafted: RecipeDraft, frame: Frame, problems: Problems) -> None:
+def check_assumptions(drafted: RecipeDraft, slots: Slots, problems: Problems) -> None:
     """Add a problem for each assumed argument that a permitted call can break."""
     for step, job in zip(drafted.recipe.steps, drafted.jobs, strict=True):
         for arg, kernel_arg in zip(step.args, job.args, strict=True):
             if not kernel_arg.divisible:
                 continue
             if arg.kind == ARG_TENSOR:
-                broken: dict[str, tuple[int, ...]] = {"&" + frame.tensors[arg.operand].name: (1, 2, 4, 8)}
-            elif arg.kind == ARG_INT and kernel_arg.name in frame.slots:
+                broken: dict[str, tuple[int, ...]] = {"&" + slots.tensors[arg.operand].name: (1, 2, 4, 8)}
+            elif arg.kind == ARG_INT and kernel_arg.name in slots.names:
                 broken = {kernel_arg.name: (1, 2, 3, 4, 7, 8, 24, 100, 1000, 4104)}
             else:
                 problems.add(
                     f"{kernel_arg.name!r} is neither a tensor nor a dim or stride", "assume", "divisible"
                 )
                 continue
-            call = _permitted(drafted, frame, broken)
+            call = _permitted(drafted, slots, broken)
             if call is not None:
                 problems.add(
                     f"{kernel_arg.name!r} is assumed to be a multiple of 16, but 'when' lets this call through: {call}",
@@ -45,34 +45,34 @@ def check_assumptions(drafted: RecipeDraft, frame: Frame, problems: Problems) ->
                 )  # fmt: skip
 
 
-def _permitted(drafted: RecipeDraft, frame: Frame, broken: dict[str, tuple[int, ...]]) -> str | None:
+def _permitted(drafted: RecipeDraft, slots: Slots, broken: dict[str, tuple[int, ...]]) -> str | None:
     ((name, bad_values),) = broken.items()
     codes = tuple(condition.code for condition in drafted.recipe.conditions)
-    slots = _search(codes, frame, name, bad_values)
-    if slots is None:
+    call = _search(codes, slots, name, bad_values)
+    if call is None:
         return None
     return ", ".join(
-        f"{slot}={value}" for slot, value in zip(frame.slots, slots, strict=True) if slot[0] != "?"
+        f"{slot}={value}" for slot, value in zip(slots.names, call, strict=True) if slot[0] != "?"
     )
 
 
 @lru_cache(maxsize=4096)
 def _search(
-    codes: tuple[bytes, ...], frame: Frame, name: str, bad_values: tuple[int, ...]
+    codes: tuple[bytes, ...], slots: Slots, name: str, bad_values: tuple[int, ...]
 ) -> tuple[int, ...] | None:
     """The first tried call that passes every condition. Cached: variants that differ in types only ask the same."""
-    place = frame.slots.index(name)
+    place = slots.names.index(name)
     # One condition that refuses every tried call proves the assumption. Ask those that look at the argument first, with
     # values for the few slots that they load; nearly always that is all there is to do.
     for code in codes:
         used = slots_of(code)
-        if place in used and not any(_holds(code, call) for call in _calls(frame, place, bad_values, used)):
+        if place in used and not any(_holds(code, call) for call in _calls(slots, place, bad_values, used)):
             return None
-    everything = frozenset(range(len(frame.slots)))
+    everything = frozenset(range(len(slots.names)))
     return next(
         (
             call
-            for call in _calls(frame, place, bad_values, everything)
+            for call in _calls(slots, place, bad_values, everything)
             if all(_holds(code, call) for code in codes)
         ),
         None,
@@ -80,34 +80,34 @@ def _search(
 
 
 def _calls(
-    frame: Frame, place: int, bad_values: tuple[int, ...], used: frozenset[int]
+    slots: Slots, place: int, bad_values: tuple[int, ...], used: frozenset[int]
 ) -> Iterator[tuple[int, ...]]:
     """Calls that are nice but for slot ``place``, with values for the ``used`` slots (the others are 0), each once."""
-    choices = _attribute_choices(frame, {frame.slots[slot] for slot in used})
+    choices = _attribute_choices(slots, {slots.names[slot] for slot in used})
     sized = {
         slot
         for slot in used - {place}
-        if frame.slots[slot][0] not in "&?" and frame.slots[slot] not in choices[0]
+        if slots.names[slot][0] not in "&?" and slots.names[slot] not in choices[0]
     }
     nices = itertools.product(_NICE, (1, 2)) if sized else iter([(16, 1)])
     for (nice, double), bad, attributes in itertools.product(nices, bad_values, choices):
-        call = [0] * len(frame.slots)
+        call = [0] * len(slots.names)
         for slot in used:
-            call[slot] = attributes.get(frame.slots[slot], _value(frame.slots[slot], nice * double))
-        call[place] = _ADDRESS + bad if frame.slots[place].startswith("&") else bad
+            call[slot] = attributes.get(slots.names[slot], _value(slots.names[slot], nice * double))
+        call[place] = _ADDRESS + bad if slots.names[place].startswith("&") else bad
         yield tuple(call)
 
 
-def _attribute_choices(frame: Frame, used: set[str]) -> list[dict[str, int]]:
+def _attribute_choices(slots: Slots, used: set[str]) -> list[dict[str, int]]:
     """Combinations of the used integer attributes (every value of a bool or enum, 0 and 1 of an int) and optional tensors."""
     ranges = {
         spec.name: range(len(spec.values)) if spec.kind == "enum" else range(2)
-        for spec in frame.attributes
+        for spec in slots.attributes
         if spec.kind != "float" and spec.name in used
     }
     ranges |= {
         "?" + tensor.name: range(2)
-        for tensor in frame.tensors
+        for tensor in slots.tensors
         if tensor.optional and "?" + tensor.name in used
     }
     return [
@@ -122,8 +122,8 @@ def _value(slot: str, nice: int) -> int:
     return 1 if slot.startswith("?") else nice
 
 
-def _holds(code: bytes, slots: tuple[int, ...]) -> bool:
+def _holds(code: bytes, call: tuple[int, ...]) -> bool:
     try:
-        return evaluate(code, slots) != 0
+        return evaluate(code, call) != 0
     except ExpressionError:
         return False

@@ -14,7 +14,7 @@ from build_tools.manifest import model
 from build_tools.manifest.problems import Problems, suggestion
 from build_tools.plan.assumptions import check_assumptions
 from build_tools.plan.recipe import JobDraft, RecipeDraft, draft
-from build_tools.plan.slots import Frame, attribute_records, build_frame, tensor_records, type_variables
+from build_tools.plan.slots import Slots, assign_slots, attribute_records, tensor_records, type_variables
 from build_tools.plan.tuned_rows import read_tuned
 from build_tools.plan.variants import Variant, expand
 from build_tools.records import CompileJob, InputsOf, Plan, PlannedBundle, PlannedOperator, TargetFacts
@@ -54,8 +54,8 @@ class _Planner:
         )
 
     def operator(self, spec: model.Operator, target: TargetFacts, profile: str) -> PlannedOperator | None:
-        frame = build_frame(spec, self.problems)
-        tensors = tensor_records(frame, target.fp8, self.problems)
+        slots = assign_slots(spec, self.problems)
+        tensors = tensor_records(slots, target.fp8, self.problems)
         order = list(dict.fromkeys(kernel.name for kernel in spec.kernels))
         kernels: list[Kernel] = []
         recipes: list[Recipe] = []
@@ -66,40 +66,40 @@ class _Planner:
             rank = order.index(kernel.name)
             kernels.append(Kernel(kernel.name, BACKENDS.index(kernel.backend), PROFILES.index(profile), rank))
             with self.problems.at("kernels", kernel.name):
-                self.kernel(spec, kernel, frame, target, len(kernels) - 1, recipes, jobs)
+                self.kernel(spec, kernel, slots, target, len(kernels) - 1, recipes, jobs)
         if not kernels:
             return None
-        slots, rows = self.tuned(spec, frame, kernels, recipes, target)
+        compared, rows = self.tuned(spec, slots, kernels, recipes, target)
         operator = Operator(
             name=spec.name,
             summary=spec.summary,
-            signature=frame.text(),
-            return_count=frame.return_count,
-            type_variables=type_variables(frame, target.fp8),
+            signature=slots.text(),
+            return_count=slots.return_count,
+            type_variables=type_variables(slots, target.fp8),
             tensors=tensors,
-            attributes=attribute_records(frame),
-            slots=frame.slots,
-            floats=frame.floats,
+            attributes=attribute_records(slots),
+            slots=slots.names,
+            floats=slots.floats,
             kernels=tuple(kernels),
             recipes=tuple(recipes),
             entries=(),
-            tuned_slots=slots,
+            tuned_slots=compared,
             tuned=rows,
         )
         return PlannedOperator(operator, tuple(jobs))
 
     def kernel(
-        self, spec: model.Operator, kernel: model.Kernel, frame: Frame, target: TargetFacts, index: int,
+        self, spec: model.Operator, kernel: model.Kernel, slots: Slots, target: TargetFacts, index: int,
         recipes: list[Recipe], jobs: list[str],
     ) -> None:  # fmt: skip
         found = 0
-        for variant in expand(kernel, frame, target, self.problems):
-            drafted = draft(kernel, variant, frame, self.problems)
+        for variant in expand(kernel, slots, target, self.problems):
+            drafted = draft(kernel, variant, slots, self.problems)
             if drafted is None:
                 continue
             found += 1
             if self.prove:
-                check_assumptions(drafted, frame, self.problems)
+                check_assumptions(drafted, slots, self.problems)
             recipes.append(self.finish(spec, kernel, variant, drafted, target, index, jobs))
         if not found:
             self.problems.add(
@@ -161,7 +161,7 @@ class _Planner:
     def tuned(
         self,
         spec: model.Operator,
-        frame: Frame,
+        slots: Slots,
         kernels: list[Kernel],
         recipes: list[Recipe],
         target: TargetFacts,
@@ -177,7 +177,7 @@ class _Planner:
             for place, recipe in enumerate(recipes)
         }
         with self.problems.file(f"manifests/{spec.tuned}"):
-            return read_tuned(path, frame, names, target.name, set(self.manifest.targets), self.problems)
+            return read_tuned(path, slots, names, target.name, set(self.manifest.targets), self.problems)
 
 
 def _types_text(recipe: Recipe) -> str:

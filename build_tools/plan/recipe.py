@@ -23,7 +23,7 @@ from build_tools.manifest.model import Assume, Kernel
 from build_tools.manifest.model import Step as StepSpec
 from build_tools.manifest.problems import Problems, suggestion
 from build_tools.plan import limits
-from build_tools.plan.slots import Frame
+from build_tools.plan.slots import Slots
 from build_tools.plan.variants import Variant
 from build_tools.records import Constant, KernelArg
 
@@ -77,9 +77,9 @@ def steps_of(kernel: Kernel, problems: Problems) -> list[StepSpec]:
     ]  # fmt: skip
 
 
-def draft(kernel: Kernel, variant: Variant, frame: Frame, problems: Problems) -> RecipeDraft | None:
+def draft(kernel: Kernel, variant: Variant, slots: Slots, problems: Problems) -> RecipeDraft | None:
     """The recipe of ``variant``, or None when its conditions can never hold."""
-    scope = variant.scope(frame)
+    scope = variant.scope(slots)
     conditions = _conditions(kernel, scope, problems)
     if conditions is None:
         return None
@@ -87,7 +87,7 @@ def draft(kernel: Kernel, variant: Variant, frame: Frame, problems: Problems) ->
     for place, spec in enumerate(steps_of(kernel, problems)):
         at = ("steps", place) if kernel.steps else ()
         with problems.at(*at):
-            step, job = _step(kernel, spec, variant, frame, problems)
+            step, job = _step(kernel, spec, variant, slots, problems)
         steps.append(step)
         jobs.append(job)
     recipe = Recipe(
@@ -133,17 +133,17 @@ def _constant(text: str | int, code: bytes, problems: Problems, *path: str | int
 
 
 def _step(
-    kernel: Kernel, spec: StepSpec, variant: Variant, frame: Frame, problems: Problems
+    kernel: Kernel, spec: StepSpec, variant: Variant, slots: Slots, problems: Problems
 ) -> tuple[Step, JobDraft]:
     merged = Variant(
         variant.target, variant.types, variant.axes, variant.keys, {**variant.constants, **spec.constants}
     )
-    scope = merged.scope(frame)
+    scope = merged.scope(slots)
     grid = [_code(text, scope, problems, "grid", place) for place, text in enumerate(spec.grid)]
     grid += [b""] * (3 - len(grid))
     block = _block(kernel, spec, merged, scope, problems)
     divisible = _divisible(spec.assume, merged, problems)
-    args, kernel_args, size = _arguments(kernel, spec, merged, frame, divisible, problems)
+    args, kernel_args, size = _arguments(kernel, spec, merged, slots, divisible, problems)
     step = Step(0, size, *block, grid[0], grid[1], grid[2], _code(spec.lds, scope, problems, "lds"), args)
     used = _used(spec, variant, problems)
     constants = {
@@ -151,7 +151,7 @@ def _step(
         for name, value in merged.constants.items()
         if used is None
         or name in used
-        or name in frame.types
+        or name in slots.types
         or name in kernel.constants
         or name in spec.constants
     }
@@ -224,13 +224,13 @@ def _arguments(
     kernel: Kernel,
     spec: StepSpec,
     variant: Variant,
-    frame: Frame,
+    slots: Slots,
     divisible: frozenset[str],
     problems: Problems,
 ) -> tuple[tuple[Arg, ...], tuple[KernelArg, ...], int]:
     args: list[Arg] = []
     kernel_args: list[KernelArg] = []
-    scope = variant.scope(frame)
+    scope = variant.scope(slots)
     end = 0
     texts = [*spec.args, *["ptr null"] * TRAILING_POINTERS.get(kernel.backend, 0)]
     for place, text in enumerate(texts):
@@ -246,8 +246,8 @@ def _arguments(
         offset = end + -end % align
         end = offset + (spec.slot or size)
         with problems.at("args", place):
-            args.append(_argument(kind, rest, size, offset, frame, scope, problems))
-        pointee = _pointee(kind, rest, frame, variant)
+            args.append(_argument(kind, rest, size, offset, slots, scope, problems))
+        pointee = _pointee(kind, rest, slots, variant)
         kernel_args.append(KernelArg(kind, rest, offset, size, pointee, rest in divisible))
     for name in sorted(divisible - {arg.name for arg in kernel_args}):
         problems.add(f"{name!r} is not an argument of the kernel", "assume", "divisible")
@@ -256,13 +256,13 @@ def _arguments(
 
 
 def _argument(
-    kind: str, rest: str, size: int, offset: int, frame: Frame, scope: Scope, problems: Problems
+    kind: str, rest: str, size: int, offset: int, slots: Slots, scope: Scope, problems: Problems
 ) -> Arg:
     if kind == "f32":
-        if rest not in frame.floats:
-            problems.add(f"{rest!r} is not a float attribute{suggestion(rest, frame.floats)}")
+        if rest not in slots.floats:
+            problems.add(f"{rest!r} is not a float attribute{suggestion(rest, slots.floats)}")
             return Arg(ARG_NULL, size, offset, 0, b"")
-        return Arg(ARG_FLOAT, size, offset, frame.floats.index(rest), b"")
+        return Arg(ARG_FLOAT, size, offset, slots.floats.index(rest), b"")
     if kind != "ptr":
         return Arg(ARG_INT, size, offset, 0, _code(rest, scope, problems))
     if rest == "null":
@@ -270,19 +270,19 @@ def _argument(
     workspace = _WORKSPACE.match(rest)
     if workspace is not None:
         return Arg(ARG_WORKSPACE, size, offset, 0, _code(workspace["offset"], scope, problems))
-    index = frame.tensor_index(rest)
+    index = slots.tensor_index(rest)
     if index is None:
         problems.add(
-            f"{rest!r} is not a tensor of the operator{suggestion(rest, [spec.name for spec in frame.tensors])}"
+            f"{rest!r} is not a tensor of the operator{suggestion(rest, [spec.name for spec in slots.tensors])}"
         )
         return Arg(ARG_NULL, size, offset, 0, b"")
     return Arg(ARG_TENSOR, size, offset, index, b"")
 
 
-def _pointee(kind: str, rest: str, frame: Frame, variant: Variant) -> str:
-    index = frame.tensor_index(rest) if kind == "ptr" else None
+def _pointee(kind: str, rest: str, slots: Slots, variant: Variant) -> str:
+    index = slots.tensor_index(rest) if kind == "ptr" else None
     if index is None:
         return ""
-    name = frame.tensors[index].type
-    concrete = variant.constants.get(name) if name in frame.types else None
+    name = slots.tensors[index].type
+    concrete = variant.constants.get(name) if name in slots.types else None
     return str(concrete) if concrete is not None else dtype.resolve(name, variant.target.fp8).name

@@ -35,7 +35,7 @@ COMPUTE_UNITS = "CUS"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Frame:
+class Slots:
     """The signature of one operator, ready for expressions: tensors (arguments, then returns), attributes, slots."""
 
     name: str
@@ -43,13 +43,13 @@ class Frame:
     return_count: int
     attributes: tuple[AttributeSpec, ...]
     types: dict[str, tuple[str, ...]]
-    slots: tuple[str, ...]
+    names: tuple[str, ...]
     floats: tuple[str, ...]
 
     def scope(self, constants: dict[str, int] | None = None, strings: dict[str, str] | None = None) -> Scope:
         """The names that an expression of this operator may use."""
         enums = {spec.name: spec.values for spec in self.attributes if spec.kind == "enum"}
-        return Scope({name: slot for slot, name in enumerate(self.slots)}, constants, enums, strings)
+        return Scope({name: slot for slot, name in enumerate(self.names)}, constants, enums, strings)
 
     def tensor_index(self, name: str) -> int | None:
         """Position of tensor ``name`` in the native call."""
@@ -76,8 +76,8 @@ def _tensor_text(spec: TensorSpec) -> str:
     )
 
 
-def build_frame(spec: OperatorSpec, problems: Problems) -> Frame:
-    """Read the signature of ``spec``; what is wrong goes to ``problems`` (the frame then lacks it)."""
+def assign_slots(spec: OperatorSpec, problems: Problems) -> Slots:
+    """Read the signature of ``spec``; what is wrong goes to ``problems`` (the slots then lack it)."""
     tensors: list[TensorSpec] = []
     for key, table in (("arguments", spec.arguments), ("returns", spec.returns)):
         for name, text in table.items():
@@ -94,13 +94,13 @@ def build_frame(spec: OperatorSpec, problems: Problems) -> Frame:
         except SignatureError as error:
             problems.add(str(error), "attributes", name)
     _check_attribute_order(attributes, problems)
-    slots, floats = _slots(tensors, attributes, problems)
+    names, floats = _names(tensors, attributes, problems)
     returned = sum(tensor.name in spec.returns for tensor in tensors)
-    frame = Frame(
-        spec.name, tuple(tensors), returned, tuple(attributes), _types(spec, problems), slots, floats
+    slots = Slots(
+        spec.name, tuple(tensors), returned, tuple(attributes), _types(spec, problems), names, floats
     )
-    _check_limits(frame, problems)
-    return frame
+    _check_limits(slots, problems)
+    return slots
 
 
 def _types(spec: OperatorSpec, problems: Problems) -> dict[str, tuple[str, ...]]:
@@ -114,13 +114,13 @@ def _types(spec: OperatorSpec, problems: Problems) -> dict[str, tuple[str, ...]]
     return {name: tuple(text for text in allowed if text in known) for name, allowed in spec.types.items()}
 
 
-def _check_limits(frame: Frame, problems: Problems) -> None:
-    limits.check(len(frame.tensors), limits.TENSORS, "arguments and returns", problems, "arguments")
-    limits.check(len(frame.attributes), limits.ATTRIBUTES, "attributes", problems, "attributes")
-    limits.check(len(frame.floats), limits.FLOATS, "float attributes", problems, "attributes")
-    limits.check(len(frame.types), limits.TYPE_VARIABLES, "type variables", problems, "types")
+def _check_limits(slots: Slots, problems: Problems) -> None:
+    limits.check(len(slots.tensors), limits.TENSORS, "arguments and returns", problems, "arguments")
+    limits.check(len(slots.attributes), limits.ATTRIBUTES, "attributes", problems, "attributes")
+    limits.check(len(slots.floats), limits.FLOATS, "float attributes", problems, "attributes")
+    limits.check(len(slots.types), limits.TYPE_VARIABLES, "type variables", problems, "types")
     limits.check(
-        len(frame.slots), limits.SLOTS, "dims, strides, attributes and addresses", problems, "arguments"
+        len(slots.names), limits.SLOTS, "dims, strides, attributes and addresses", problems, "arguments"
     )
 
 
@@ -134,7 +134,7 @@ def _check_attribute_order(attributes: list[AttributeSpec], problems: Problems) 
         optional = optional or spec.default is not None
 
 
-def _slots(
+def _names(
     tensors: list[TensorSpec], attributes: list[AttributeSpec], problems: Problems
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     names: list[str] = []
@@ -151,15 +151,15 @@ def _slots(
     return tuple(names), tuple(spec.name for spec in attributes if spec.kind == "float")
 
 
-def tensor_records(frame: Frame, fp8: str, problems: Problems) -> tuple[Tensor, ...]:
+def tensor_records(slots: Slots, fp8: str, problems: Problems) -> tuple[Tensor, ...]:
     """The contract records of the tensors on a target with this fp8 flavour."""
-    slots = {name: place for place, name in enumerate(frame.slots)}
-    variables = list(frame.types)
+    places = {name: place for place, name in enumerate(slots.names)}
+    variables = list(slots.types)
     records = []
-    first_return = len(frame.tensors) - frame.return_count
-    for place, spec in enumerate(frame.tensors):
+    first_return = len(slots.tensors) - slots.return_count
+    for place, spec in enumerate(slots.tensors):
         with problems.at("arguments" if place < first_return else "returns", spec.name):
-            variable = variables.index(spec.type) if spec.type in frame.types else NONE8
+            variable = variables.index(spec.type) if spec.type in slots.types else NONE8
             records.append(
                 Tensor(
                     name=spec.name,
@@ -170,45 +170,45 @@ def tensor_records(frame: Frame, fp8: str, problems: Problems) -> tuple[Tensor, 
                     type_var=variable,
                     dtype=0 if variable != NONE8 else dtype.resolve(spec.type, fp8).number,
                     align=spec.align,
-                    address_slot=slots["&" + spec.name],
-                    given_slot=slots["?" + spec.name],
-                    dims=tuple(_dim(text, frame, slots, problems) for text in spec.dims),
-                    strides=tuple(_dim(text, frame, slots, problems) for text in spec.strides or ()),
+                    address_slot=places["&" + spec.name],
+                    given_slot=places["?" + spec.name],
+                    dims=tuple(_dim(text, slots, places, problems) for text in spec.dims),
+                    strides=tuple(_dim(text, slots, places, problems) for text in spec.strides or ()),
                 )
             )
     return tuple(records)
 
 
-def _dim(text: str, frame: Frame, slots: dict[str, int], problems: Problems) -> Dim:
+def _dim(text: str, slots: Slots, places: dict[str, int], problems: Problems) -> Dim:
     if text == "_":
         return Dim(DIM_ANY, 0, b"")
     if is_symbol(text):
-        return Dim(DIM_BIND, slots[text], b"")
+        return Dim(DIM_BIND, places[text], b"")
     try:
-        return Dim(DIM_EXPRESSION, 0, compile_expression(text, frame.scope()))
+        return Dim(DIM_EXPRESSION, 0, compile_expression(text, slots.scope()))
     except ExpressionError as error:
         problems.add(str(error))
         return Dim(DIM_ANY, 0, b"")
 
 
-def attribute_records(frame: Frame) -> tuple[Attribute, ...]:
+def attribute_records(slots: Slots) -> tuple[Attribute, ...]:
     """The contract records of the attributes."""
-    slots = {name: place for place, name in enumerate(frame.slots)}
+    places = {name: place for place, name in enumerate(slots.names)}
     return tuple(
         Attribute(
             name=spec.name,
             default=spec.default or "",
             kind=ATTRIBUTE_KINDS.index(spec.kind),
-            slot=frame.floats.index(spec.name) if spec.kind == "float" else slots[spec.name],
+            slot=slots.floats.index(spec.name) if spec.kind == "float" else places[spec.name],
             values=spec.values,
         )
-        for spec in frame.attributes
+        for spec in slots.attributes
     )
 
 
-def type_variables(frame: Frame, fp8: str) -> tuple[TypeVariable, ...]:
+def type_variables(slots: Slots, fp8: str) -> tuple[TypeVariable, ...]:
     """The contract records of the type variables on a target with this fp8 flavour."""
     return tuple(
         TypeVariable(name, tuple(dtype.resolve(text, fp8).number for text in allowed))
-        for name, allowed in frame.types.items()
+        for name, allowed in slots.types.items()
     )

@@ -11,12 +11,12 @@ from pathlib import Path
 from aiter_prebuilt.contract import tuned_grammar
 from aiter_prebuilt.contract.records import TunedRow
 from build_tools.manifest.problems import Problems, suggestion
-from build_tools.plan.slots import Frame
+from build_tools.plan.slots import Slots
 
 
 def read_tuned(
     path: Path,
-    frame: Frame,
+    slots: Slots,
     recipes: Mapping[tuple[str, str, str], int],
     target: str,
     targets: set[str],
@@ -29,8 +29,8 @@ def read_tuned(
     table = tuned_grammar.read(path.read_text(encoding="utf-8"))
     found = list(table.problems)
     for name, column in table.symbols:
-        if name not in frame.slots:
-            text = f"column {name!r} is not a dim or integer attribute of {frame.name}{suggestion(name, frame.slots)}"
+        if name not in slots.names:
+            text = f"column {name!r} is not a dim or integer attribute of {slots.name}{suggestion(name, slots.names)}"
             found.append(tuned_grammar.Problem(table.line, column, text, ""))
     rows: list[TunedRow] = []
     for row in table.rows:
@@ -39,10 +39,10 @@ def read_tuned(
         rows += [made] if made else []
     for problem in found:
         problems.add(f"{problem.place}: {problem.text}")
-    if any(name not in frame.slots for name, _ in table.symbols):
+    if any(name not in slots.names for name, _ in table.symbols):
         return (), ()
-    slots = tuple(frame.slots.index(name) for name, _ in table.symbols)
-    return slots, tuple(sorted(rows, key=lambda row: (row.cus, row.values, row.recipe)))
+    compared = tuple(slots.names.index(name) for name, _ in table.symbols)
+    return compared, tuple(sorted(rows, key=lambda row: (row.cus, row.values, row.recipe)))
 
 
 def _row(

@@ -10,7 +10,7 @@ from aiter_prebuilt.contract import dtype
 from aiter_prebuilt.contract.expression import ExpressionError, Scope, compile_expression, constant_value
 from build_tools.manifest.model import Kernel
 from build_tools.manifest.problems import Problems, suggestion
-from build_tools.plan.slots import Frame
+from build_tools.plan.slots import Slots
 from build_tools.records import Constant, TargetFacts
 
 
@@ -53,45 +53,45 @@ class Variant:
         strings = {name: value for name, value in self.constants.items() if isinstance(value, str)}
         return {**strings, "target": self.target.name}
 
-    def scope(self, frame: Frame) -> Scope:
+    def scope(self, slots: Slots) -> Scope:
         """What an expression of this kernel variant may use."""
-        return frame.scope(self.numbers(), self.strings())
+        return slots.scope(self.numbers(), self.strings())
 
 
-def expand(kernel: Kernel, frame: Frame, target: TargetFacts, problems: Problems) -> list[Variant]:
+def expand(kernel: Kernel, slots: Slots, target: TargetFacts, problems: Problems) -> list[Variant]:
     """All combinations of ``kernel`` on ``target`` that ``except`` leaves in, in the order they are written."""
-    _check_types(kernel, frame, problems)
+    _check_types(kernel, slots, problems)
     result = []
-    for types in itertools.product(*(_allowed(kernel, frame, name) for name in frame.types)):
+    for types in itertools.product(*(_allowed(kernel, slots, name) for name in slots.types)):
         concrete = tuple(dtype.resolve(text, target.fp8).name for text in types)
         for axes, keys, values in _combinations(kernel):
             constants: dict[str, Constant] = {**_filled(kernel.constants, target), **_filled(values, target)}
-            constants.update(zip(frame.types, concrete, strict=True))
+            constants.update(zip(slots.types, concrete, strict=True))
             variant = Variant(target, concrete, axes, keys, constants)
             if not _excluded(kernel, variant, problems):
                 result.append(variant)
-    _check_shadows(kernel, frame, problems)
+    _check_shadows(kernel, slots, problems)
     return result
 
 
-def _allowed(kernel: Kernel, frame: Frame, name: str) -> tuple[str, ...]:
+def _allowed(kernel: Kernel, slots: Slots, name: str) -> tuple[str, ...]:
     # What the operator does not allow was said by _check_types, and has perhaps no size.
-    return tuple(text for text in kernel.types.get(name, frame.types[name]) if text in frame.types[name])
+    return tuple(text for text in kernel.types.get(name, slots.types[name]) if text in slots.types[name])
 
 
-def _check_types(kernel: Kernel, frame: Frame, problems: Problems) -> None:
+def _check_types(kernel: Kernel, slots: Slots, problems: Problems) -> None:
     for name, allowed in kernel.types.items():
-        if name not in frame.types:
+        if name not in slots.types:
             problems.add(
-                f"{name!r} is not a type variable of the operator{suggestion(name, frame.types)}",
+                f"{name!r} is not a type variable of the operator{suggestion(name, slots.types)}",
                 "types",
                 name,
             )
             continue
         for text in allowed:
-            if text not in frame.types[name]:
+            if text not in slots.types[name]:
                 problems.add(
-                    f"{text!r} is not a type that the operator allows{suggestion(text, frame.types[name])}",
+                    f"{text!r} is not a type that the operator allows{suggestion(text, slots.types[name])}",
                     "types",
                     name,
                 )
@@ -143,12 +143,12 @@ def _excluded(kernel: Kernel, variant: Variant, problems: Problems) -> bool:
     return False
 
 
-def _check_shadows(kernel: Kernel, frame: Frame, problems: Problems) -> None:
+def _check_shadows(kernel: Kernel, slots: Slots, problems: Problems) -> None:
     names = set(kernel.constants)
     for axis, values in kernel.variants.items():
         for value in values:
             names |= set(value) - {"name"} if isinstance(value, dict) else {axis}
-    for name in sorted(names & (set(frame.slots) | set(frame.types))):
+    for name in sorted(names & (set(slots.names) | set(slots.types))):
         problems.add(
             f"constant {name!r} has the name of a dim, stride, attribute or type variable of the operator"
         )

@@ -12,65 +12,30 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from aiter_prebuilt import ops
 from aiter_prebuilt.contract.version import VERSION
 
 if TYPE_CHECKING:
     from aiter_prebuilt.loading import preload
-    from aiter_prebuilt.ops.activation import gelu_and_mul, gelu_tanh_and_mul, silu_and_mul, swiglu_and_mul
-    from aiter_prebuilt.ops.attention import flash_attn_func
-    from aiter_prebuilt.ops.gemm import gemm_a8w8_bpreshuffle, gemm_a16w16
-    from aiter_prebuilt.ops.kv_cache import reshape_and_cache
-    from aiter_prebuilt.ops.norm import rms_norm, rmsnorm2d_fwd, rmsnorm2d_fwd_with_add
-    from aiter_prebuilt.ops.quant import dynamic_per_token_scaled_quant, smoothquant_fwd
+    from aiter_prebuilt.ops import *  # noqa: F403  # ops lists its names in __all__, for type checkers only
     from aiter_prebuilt.ops.shuffle import shuffle_weight
-    from aiter_prebuilt.ops.softmax import softmax
-    from aiter_prebuilt.ops.topk import topk_softmax
 
 __version__ = VERSION
 
-__all__ = [
-    "__version__",
-    "dynamic_per_token_scaled_quant",
-    "flash_attn_func",
-    "gelu_and_mul",
-    "gelu_tanh_and_mul",
-    "gemm_a8w8_bpreshuffle",
-    "gemm_a16w16",
-    "preload",
-    "reshape_and_cache",
-    "rms_norm",
-    "rmsnorm2d_fwd",
-    "rmsnorm2d_fwd_with_add",
-    "shuffle_weight",
-    "silu_and_mul",
-    "smoothquant_fwd",
-    "softmax",
-    "swiglu_and_mul",
-    "topk_softmax",
-]
+__all__ = ["__version__", "preload", "shuffle_weight"]
+__all__ += ops.__all__
 
-#: Where each public function lives; a test compares it with ``__all__``.
-_HOMES = {
-    "loading": ("preload",),
-    "ops.activation": ("gelu_and_mul", "gelu_tanh_and_mul", "silu_and_mul", "swiglu_and_mul"),
-    "ops.attention": ("flash_attn_func",),
-    "ops.gemm": ("gemm_a16w16", "gemm_a8w8_bpreshuffle"),
-    "ops.kv_cache": ("reshape_and_cache",),
-    "ops.norm": ("rms_norm", "rmsnorm2d_fwd", "rmsnorm2d_fwd_with_add"),
-    "ops.quant": ("dynamic_per_token_scaled_quant", "smoothquant_fwd"),
-    "ops.shuffle": ("shuffle_weight",),
-    "ops.softmax": ("softmax",),
-    "ops.topk": ("topk_softmax",),
-}
+#: Functions that are no operators, and where they live.
+_HOMES = {"preload": "loading", "shuffle_weight": "ops.shuffle"}
 
 
 def __getattr__(name: str) -> Any:
-    for home, names in _HOMES.items():
-        if name in names:
-            function = getattr(import_module(f"aiter_prebuilt.{home}"), name)
-            globals()[name] = function
-            return function
-    raise AttributeError(f"module 'aiter_prebuilt' has no attribute {name!r}")
+    home = f"ops.{ops.HOMES[name]}" if name in ops.HOMES else _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'aiter_prebuilt' has no attribute {name!r}")
+    function = getattr(import_module(f"aiter_prebuilt.{home}"), name)
+    globals()[name] = function
+    return function
 
 
 def __dir__() -> list[str]:

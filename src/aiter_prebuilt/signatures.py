@@ -1,6 +1,6 @@
 """The operators' signatures as torch needs them: records, and the schema text. No torch is imported here.
 
-``signatures.json`` is written from the manifests (``python -m build_tools schema``) and travels with the runtime: a traced call
+``signatures.json`` is written from the manifests (``python -m build_tools generate``) and travels with the runtime: a traced call
 has no device, so there may be no bundle to ask.
 """
 
@@ -16,7 +16,7 @@ from aiter_prebuilt.contract.dtype import TARGET_FP8
 from aiter_prebuilt.errors import NativeError
 
 _FILE: Final = Path(__file__).with_name("signatures.json")
-_EDITION: Final = 1
+_EDITION: Final = 2
 #: A manifest's ``fp8`` is the target's own e4m3; a traced call has no target, so either will do until the launch.
 FP8_FLAVOURS: Final = ("e4m3fn", "e4m3fnuz")
 _SCHEMA_TYPES: Final = {"int": "int", "bool": "bool", "float": "float", "enum": "str"}
@@ -59,12 +59,17 @@ _NUMBERS: Final = {"int": int, "float": float}
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """One operator: tensors in the order of the native call (the returned ones last), then attributes."""
+    """One operator: tensors in the order of the native call (the returned ones last), then attributes.
+
+    ``parameters``: of the Python function, in order; ``covered``: option -> the values that are served, as the file has them.
+    """
 
     name: str
     types: dict[str, tuple[str, ...]]
     tensors: tuple[Tensor, ...]
     attributes: tuple[Attribute, ...]
+    parameters: tuple[str, ...]
+    covered: dict[str, tuple[Any, ...]]
 
     @property
     def arguments(self) -> tuple[Tensor, ...]:
@@ -137,4 +142,6 @@ def _signature(name: str, record: dict[str, Any]) -> Signature:
     tensors = (Tensor(**{**each, "dims": tuple(each["dims"])}) for each in record["tensors"])
     attributes = (Attribute(**{**each, "values": tuple(each["values"])}) for each in record["attributes"])
     types = {variable: tuple(allowed) for variable, allowed in record["types"].items()}
-    return Signature(name, types, tuple(tensors), tuple(attributes))
+    parameters = tuple(each["name"] for each in record["parameters"])
+    covered = {option: tuple(values) for option, values in record["covered"].items()}
+    return Signature(name, types, tuple(tensors), tuple(attributes), parameters, covered)

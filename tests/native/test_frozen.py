@@ -35,7 +35,7 @@ def compile_only(output: Path, source: str, *flags: str) -> None:
 
 
 def test_the_committed_layout_is_what_the_contract_says():
-    assert layout.HEADER.read_text() == layout.render(), "run: python -m build_tools.generate.layout"
+    assert layout.HEADER.read_text() == layout.render(), "run: python -m build_tools generate"
     records.check_layout()
 
 

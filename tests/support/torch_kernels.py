@@ -220,7 +220,7 @@ def _rows(random: Callable[..., torch.Tensor], empty: Callable[..., torch.Tensor
         out, added = torch.zeros_like(x), torch.zeros_like(x)
         yield "rmsnorm2d_fwd_with_add", label, (out, x, x.clone(), added, weight, 1e-6)
         yield "silu_and_mul", label, (x.new_zeros((*x.shape[:-1], 32)), x)
-    yield "rmsnorm2d_fwd", "dense", (random(3, 64), random(64), 1e-6, 0)
+    yield "rmsnorm2d_fwd", "dense", (random(3, 64), random(64), 1e-6)
     for name in ("gelu_and_mul", "gelu_tanh_and_mul", "swiglu_and_mul"):
         yield name, "dense", (empty(3, 32), random(3, 64))
     yield "silu_and_mul", "limit", (empty(3, 32), random(3, 64), 1.5)
@@ -241,4 +241,4 @@ def _quantising(
         yield "smoothquant_fwd", f"{dtype}", (out, x, random(64, dtype=F32).abs(), scales)
         yield "dynamic_per_token_scaled_quant", f"{dtype}", (out, x, scales)
         bound = random(1, dtype=F32).abs()
-        yield "dynamic_per_token_scaled_quant", f"bound {dtype}", (out, x, scales, bound, None, False, 1)
+        yield "dynamic_per_token_scaled_quant", f"bound {dtype}", (out, x, scales, bound, None, 1)

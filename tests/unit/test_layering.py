@@ -111,6 +111,67 @@ def test_no_backend_imports_another() -> None:
             assert same or seen.endswith((".built", ".device")), (name, seen)
 
 
+#: Folder of build_tools -> folders that it may import. All of them may import the records and the errors; ``pipeline.py`` and
+#: the verbs call the stages and may import any. A stage is listed after those that it imports.
+STAGES: dict[str, set[str]] = {
+    "files": set(),
+    "manifest": set(),
+    "plan": {"manifest"},
+    "tools": {"files"},
+    "objects": set(),
+    "compile": {"files", "tools", "objects"},
+    "judge": {"files", "objects"},
+    "pack": {"files", "tools", "objects", "judge"},
+    "report": {"manifest", "plan", "objects"},
+    "generate": {"files", "manifest", "plan", "compile"},
+}
+COMMON = {"records", "errors"}
+CALLERS = {"pipeline", "verbs", "__main__"}
+
+
+def _room(name: str) -> str:
+    """``plan`` for ``build_tools.plan.slots``; nothing for the package itself."""
+    return name.split(".")[1] if "." in name else ""
+
+
+def _rooms_seen() -> dict[str, set[str]]:
+    seen: dict[str, set[str]] = {}
+    for name, path in MODULES.items():
+        if name.startswith("build_tools."):
+            imports = {i for i in _imports(path, typing_only=True) if i in MODULES}
+            rooms = {_room(i) for i in imports if i.startswith("build_tools.")}
+            seen.setdefault(_room(name), set()).update(rooms - {_room(name)})
+    return seen
+
+
+def test_every_folder_of_the_build_is_a_stage() -> None:
+    assert set(_rooms_seen()) == {*STAGES, *COMMON, *CALLERS}
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_stage_imports_only_what_the_table_allows(stage: str) -> None:
+    """Exactly that: an arrow of the table that nobody needs any more goes, too."""
+    assert _rooms_seen()[stage] - COMMON == STAGES[stage]
+
+
+def test_the_stages_form_no_circle() -> None:
+    order = list(STAGES)
+    for stage, allowed in STAGES.items():
+        assert all(order.index(other) < order.index(stage) for other in allowed), stage
+
+
+def test_what_all_stages_share_imports_none_of_them() -> None:
+    for name in COMMON:
+        assert _rooms_seen()[name] <= COMMON, name
+
+
+def test_packages_of_the_build_hold_no_code() -> None:
+    """No second name for anything: what a file defines is imported from that file."""
+    for path in sorted((ROOT / "build_tools").rglob("*/__init__.py")):
+        (only,) = ast.parse(path.read_text()).body
+        assert isinstance(only, ast.Expr) and isinstance(only.value, ast.Constant), path
+
+
 LAYERS = ("isa", "execute", "machine", "hip")
 
 
@@ -158,6 +219,36 @@ def test_the_map_names_files_that_exist() -> None:
     assert len(paths) > 15
     for path in paths:
         assert (ROOT / path).exists(), path
+
+
+#: Too wide for one rule: naming such a folder in the map says nothing of a file in it.
+WIDE = ("build_tools/", "src/", "src/aiter_prebuilt/", "csrc/", "tests/")
+SOURCES = frozenset((".py", ".pyi", ".cpp", ".c", ".h", ".hpp", ".inc", ".hip", ".S"))
+
+
+def test_the_map_names_every_source_file_or_its_folder() -> None:
+    named = set(re.findall(r"`([\w./-]+)`", (ROOT / "AGENTS.md").read_text())) - set(WIDE)
+    folders = tuple(path for path in named if path.endswith("/"))
+    sources = [
+        path.relative_to(ROOT).as_posix()
+        for top in ("build_tools", "src", "csrc", "ci", "hsa")
+        for path in sorted((ROOT / top).rglob("*"))
+        if path.suffix in SOURCES
+    ]
+    assert len(sources) > 200
+    missing = [path for path in sources if path not in named and not path.startswith(folders)]
+    assert not missing, f"name these files, or their folder, in AGENTS.md: {', '.join(missing)}"
+
+
+def test_the_map_names_files_of_its_folders() -> None:
+    """A bare file name stands behind its folder: `build_tools/plan/`: `slots.py`."""
+    for line in (ROOT / "AGENTS.md").read_text().splitlines():
+        folder = ROOT
+        for path in re.findall(r"`([\w./-]+)`", line):
+            if path.endswith("/") and (ROOT / path).is_dir():
+                folder = ROOT / path
+            elif line.startswith("|") and re.fullmatch(r"\w+\.py", path):
+                assert (folder / path).is_file(), (line.split("|")[1].strip(), path)
 
 
 def test_every_folder_of_tests_is_collected(request: pytest.FixtureRequest) -> None:

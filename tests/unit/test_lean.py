@@ -13,7 +13,7 @@ SOURCE = Path(__file__).resolve().parents[2] / "src"
 
 
 def test_the_way_to_a_launch_loads_neither_the_python_reader_nor_openssl():
-    code = "import sys, json, aiter_prebuilt.dispatch, aiter_prebuilt.ops.norm; print(json.dumps(sorted(sys.modules)))"
+    code = "import sys, json, aiter_prebuilt.dispatch, aiter_prebuilt.ops.generated.norm; print(json.dumps(sorted(sys.modules)))"
     done = subprocess.run(
         [sys.executable, "-S", "-c", code],
         env={"PYTHONPATH": str(SOURCE)},

@@ -12,7 +12,7 @@ from build_tools.manifest.model import Kernel, Operator
 from build_tools.manifest.problems import Problems
 from build_tools.plan import limits
 from build_tools.plan.recipe import steps_of
-from build_tools.plan.slots import build_frame
+from build_tools.plan.slots import assign_slots
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -42,7 +42,7 @@ def _problems(**changes: Any) -> list[str]:
         **changes,
     }
     problems = Problems()
-    build_frame(Operator.model_construct(name="x", **spec), problems)
+    assign_slots(Operator.model_construct(name="x", **spec), problems)
     return problems.lines
 
 

@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 @pytest.mark.parametrize("path", [matrix.MATRIX, matrix.WORKFLOW], ids=str)
 def test_the_committed_file_is_what_the_manifests_say(path: Path) -> None:
     assert (ROOT / path).read_text(encoding="utf-8") == matrix.files(ROOT)[path], (
-        "run: python -m build_tools schema"
+        "run: python -m build_tools generate"
     )
 
 

@@ -14,7 +14,8 @@ from support import torch_kernels  # noqa: E402
 
 import aiter_prebuilt  # noqa: E402
 from aiter_prebuilt import errors  # noqa: E402
-from aiter_prebuilt.ops import _traced, norm  # noqa: E402
+from aiter_prebuilt.ops import _traced  # noqa: E402
+from aiter_prebuilt.ops.generated import norm  # noqa: E402
 
 BF16 = torch.bfloat16
 

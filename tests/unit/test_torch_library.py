@@ -59,12 +59,10 @@ def test_a_file_that_cannot_be_read_says_so(monkeypatch: pytest.MonkeyPatch, tmp
 
 def test_schemas_mark_what_is_written() -> None:
     schemas = {name: signature.schema() for name, signature in signatures.load().items()}
-    assert schemas["rms_norm"] == (
-        "rms_norm(Tensor input, Tensor weight, float epsilon, int use_model_sensitive_rmsnorm=0) -> Tensor"
-    )
+    assert schemas["rms_norm"] == "rms_norm(Tensor input, Tensor weight, float epsilon) -> Tensor"
     assert schemas["rmsnorm2d_fwd_with_add"] == (
         "rmsnorm2d_fwd_with_add(Tensor(a0!) out, Tensor input, Tensor residual_in, Tensor(a3!) residual_out, Tensor weight, "
-        "float epsilon, bool gemma_norm=False, int use_model_sensitive_rmsnorm=0) -> ()"
+        "float epsilon, bool gemma_norm=False) -> ()"
     )
     assert schemas["reshape_and_cache"] == (
         "reshape_and_cache(Tensor key, Tensor value, Tensor(a2!) key_cache, Tensor(a3!) value_cache, Tensor slot_mapping, "
@@ -187,6 +185,8 @@ def test_a_dim_that_is_computed() -> None:
             tensor("out", "return", "f32", True, ("M", "cdiv(N, 32) + max(2, N % 3)"), False),
         ),
         (),
+        ("x",),
+        {},
     )
     x = torch.ones(2, 3, 65, dtype=BF16)
     made = torch_library._allocator(signature, signature.returns[0])((x,))

@@ -14,11 +14,11 @@ from aiter_prebuilt.contract import tuned_grammar
 from aiter_prebuilt.errors import TunedTableError
 from build_tools.errors import UsageError
 from build_tools.manifest.problems import Problems
-from build_tools.plan.slots import Frame
+from build_tools.plan.slots import Slots
 from build_tools.plan.tuned_rows import read_tuned
 from build_tools.report import tune_request
 
-FRAME = Frame("gemm", (), 0, (), {"T": ("bf16",)}, ("M", "N", "K", "CUS"), ())
+SLOTS = Slots("gemm", (), 0, (), {"T": ("bf16",)}, ("M", "N", "K", "CUS"), ())
 RECIPES = {("tile", "16x64", "bf16"): 0, ("tile", "64x64", "bf16"): 1}
 GOOD = "target,cus,M,N,K,kernel,variant,types,us\n"
 
@@ -27,7 +27,7 @@ def _read(tmp_path: Path, text: str) -> tuple[tuple[int, ...], tuple[object, ...
     path = tmp_path / "gemm.csv"
     path.write_text(text)
     problems = Problems()
-    slots, rows = read_tuned(path, FRAME, RECIPES, "gfx950", {"gfx942", "gfx950"}, problems)
+    slots, rows = read_tuned(path, SLOTS, RECIPES, "gfx950", {"gfx942", "gfx950"}, problems)
     return slots, rows, problems.lines
 
 

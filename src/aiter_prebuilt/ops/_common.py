@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
+from aiter_prebuilt.contract.dtype import BY_NAME
 from aiter_prebuilt.errors import ArgumentKindError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -32,19 +33,18 @@ def no_output(function: str, error: Exception) -> ArgumentKindError:
     )
 
 
-def torch_module() -> Any:
-    """The torch that is loaded. The caller passed a torch tensor, so there is one: this imports nothing."""
-    return sys.modules["torch"]
-
-
-def torch_dtype(name: str) -> torch.dtype:
-    """``torch.float32`` and the like."""
-    dtype: Any = getattr(torch_module(), name)
-    return dtype  # type: ignore[no-any-return]
-
-
 def like(tensor: torch.Tensor) -> torch.Tensor:
-    """A new contiguous tensor of the same shape, type and device: half the time of ``new_empty(shape)``."""
-    torch = sys.modules.get("torch")
-    made: Any = torch.empty_like(tensor, memory_format=torch.contiguous_format)  # type: ignore[union-attr]
+    """A new contiguous tensor of the same shape, type and device: with torch, half the time of ``new_empty(shape)``."""
+    torch: Any = sys.modules.get("torch")
+    try:
+        made: Any = torch.empty_like(tensor, memory_format=torch.contiguous_format)
+    except (AttributeError, TypeError):  # there is no torch, or it is a tensor of another kind
+        made = tensor.new_empty(tensor.shape)
+    return made  # type: ignore[no-any-return]
+
+
+def element_type(tensor: torch.Tensor, name: str) -> torch.dtype:
+    """The element type ``name`` ("f32") as ``tensor`` calls its own: ``torch.float32``, or the name where that is one."""
+    kind: Any = tensor.dtype
+    made: Any = name if isinstance(kind, str) else getattr(sys.modules["torch"], BY_NAME[name].torch)
     return made  # type: ignore[no-any-return]

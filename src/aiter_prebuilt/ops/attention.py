@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 from aiter_prebuilt.dispatch import operator
-from aiter_prebuilt.ops._common import NOT_A_TENSOR, like, no_output, refuse, torch_dtype, torch_module
+from aiter_prebuilt.ops._common import NOT_A_TENSOR, element_type, like, no_output, refuse
 from aiter_prebuilt.ops._traced import traced
 
 if TYPE_CHECKING:
@@ -72,10 +73,10 @@ def flash_attn_func(
         scale = q.shape[-1] ** -0.5 if softmax_scale is None else softmax_scale
         out = like(q)
         lse_shape = (q.shape[0], q.shape[2], q.shape[1])
-        lse = q.new_empty(lse_shape, dtype=torch_dtype("float32")) if return_lse else None
+        lse = q.new_empty(lse_shape, dtype=element_type(q, "f32")) if return_lse else None
     except (*NOT_A_TENSOR, KeyError) as error:
         raise no_output("flash_attn_func", error) from error
-    if differentiated and torch_module().is_grad_enabled():
+    if differentiated and sys.modules["torch"].is_grad_enabled():
         raise refuse(
             "flash_attn_func",
             "requires_grad",

@@ -1,0 +1,108 @@
+"""The docstring of a Python function, from its operator: shapes, types, options, errors, source."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from build_tools.generate.python_text import wrapped
+from build_tools.manifest.grammar import TensorSpec, parse_tensor
+from build_tools.manifest.model import Operator
+from build_tools.manifest.python import Parameter, literal
+
+TITLES: Final = {
+    "f32": "fp32", "f16": "fp16", "f64": "fp64", "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64", "u8": "uint8",
+    "fp8": "the target's own e4m3",
+}  # fmt: skip
+_FIT: Final = (
+    "ArgumentError: types, shapes, strides or device do not fit. NoKernelError: no kernel takes the call."
+)
+
+
+def tensors(operator: Operator) -> dict[str, TensorSpec]:
+    """Every tensor of the native call, returned ones last."""
+    types = dict(operator.types)
+    made = {name: parse_tensor(name, text, types) for name, text in operator.arguments.items()}
+    return made | {
+        name: parse_tensor(name, text, types, returned=True) for name, text in operator.returns.items()
+    }
+
+
+def types_text(operator: Operator, spec: TensorSpec) -> str:
+    """``bf16 or fp16``."""
+    return " or ".join(TITLES.get(name, name) for name in operator.types.get(spec.type, [spec.type]))
+
+
+def shape_text(spec: TensorSpec) -> str:
+    """``[..., N]``: the leading dims that a ``*M`` takes are an ellipsis."""
+    if spec.star and len(spec.dims) == 1:
+        return f"{spec.dims[0]} elements,"
+    dims = [("..." if spec.star and place == 0 else dim) for place, dim in enumerate(spec.dims)]
+    return f"[{', '.join(dims)}]"
+
+
+def describe(operator: Operator, spec: TensorSpec, note: str) -> str:
+    """What a tensor must be, in words."""
+    words = [f"{shape_text(spec)} {types_text(operator, spec)}"]
+    if spec.role != "in":
+        words.append("read and written" if spec.role == "inout" else "written")
+    if spec.optional:
+        words.append("or None")
+    if spec.strides is not None:
+        words.append(_strided(spec))
+    if note:
+        words.append(note)
+    return f"{words[0]}{', ' if len(words) > 1 else ''}{'; '.join(words[1:])}"
+
+
+def _strided(spec: TensorSpec) -> str:
+    if spec.strides is None or spec.strides[-1] != "1":
+        return "may be strided"
+    return "rows may be strided" if len(spec.dims) <= 2 else "may be strided, the last dim contiguous"
+
+
+def covered_text(values: tuple[Any, ...]) -> str:
+    """``only 0 is covered``."""
+    said = " and ".join(literal(value) for value in values)
+    return f"only {said} {'is' if len(values) == 1 else 'are'} covered"
+
+
+def _scalar(operator: Operator, parameter: Parameter) -> str:
+    words = [operator.notes.get(parameter.name, "")]
+    if parameter.name in operator.covered:
+        words.append(covered_text(operator.covered[parameter.name]))
+    if parameter.name in operator.ignored:
+        words.append("any value; it changes nothing")
+    for returned, option in operator.type_of.items():
+        if option == parameter.name:
+            spec = parse_tensor(returned, operator.returns[returned], operator.types, returned=True)
+            words.append(f"the type of the result: {types_text(operator, spec)}")
+    return "; ".join(word for word in words if word) or f"a {parameter.kind}"
+
+
+def docstring(operator: Operator) -> list[str]:
+    """The lines, indented by four, quotes included."""
+    specs = tensors(operator)
+    quoted = [line.replace("`", "``") for line in (operator.summary, operator.source)]
+    lines = wrapped('"""' + quoted[0], 4, 130)
+    lines += ["", "    Args:"]
+    for parameter in operator.python.parameters:
+        spec = specs.get(parameter.name)
+        note = operator.notes.get(parameter.name, "")
+        text = _scalar(operator, parameter) if spec is None else describe(operator, spec, note)
+        lines += wrapped(f"{parameter.name}: {text}.".replace("`", "``"), 8, 130, 4)
+    if operator.returns:
+        lines += ["", "    Returns:"]
+        for name in operator.returns:
+            text = describe_return(operator, specs[name], operator.notes.get(name, ""))
+            lines += wrapped(f"{text}.", 8, 130, 4)
+    lines += ["", "    Raises:"]
+    option = "an option that is not covered, or " if operator.covered else ""
+    lines += wrapped(f"UnsupportedError: {option}a tensor that requires grad. {_FIT}", 8, 130, 4)
+    lines += ["", *wrapped(f"Source: {quoted[1]}", 4, 130), '    """']
+    return lines
+
+
+def describe_return(operator: Operator, spec: TensorSpec, note: str) -> str:
+    """A new tensor, in words."""
+    text = f"New, contiguous: {shape_text(spec)} {types_text(operator, spec)}"
+    return f"{text}; {note}" if note else text

@@ -1,0 +1,86 @@
+"""All generated files of the repository: where each stands and what it must hold. One verb writes them, one test compares."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from build_tools.errors import StaleFilesError
+from build_tools.files.reproducible import write_atomic
+from build_tools.generate import exports, functions, layout, matrix, signatures, table, traced
+from build_tools.manifest.model import Manifest
+from build_tools.manifest.schema import manifest_schema
+
+GENERATED: Final = Path("src/aiter_prebuilt/ops/generated")
+COMMAND: Final = "python -m build_tools generate"
+
+
+def outputs(manifest: Manifest, root: Path) -> dict[Path, str]:
+    """Path below ``root`` -> text, of every generated file."""
+    operators = sorted(
+        (operator for family in manifest.families.values() for operator in family.operators),
+        key=lambda each: each.name,
+    )
+    made = {
+        Path("manifests/manifest.schema.json"): manifest_schema(),
+        layout.HEADER.relative_to(layout.ROOT): layout.render(),
+        Path(signatures.FILE): signatures.text(manifest),
+        Path("src/aiter_prebuilt/ops/__init__.py"): exports.exports(operators),
+        Path("src/aiter_prebuilt/torch_generated.py"): traced.traced(
+            operator for operator in operators if operator.function is None
+        ),
+        Path("docs/operators.md"): table.table(operators, manifest.targets),
+        GENERATED
+        / "__init__.py": f'"""Written by `{COMMAND}` from the manifests: one module a family. Do not edit."""\n',
+        **matrix.files(root),
+    }
+    for family in manifest.families.values():
+        text = functions.functions(family)
+        if text is not None:
+            made[GENERATED / f"{family.family}.py"] = text
+    return made
+
+
+def stale(manifest: Manifest, root: Path) -> list[Path]:
+    """Generated files that are missing, differ, or that nothing generates any more."""
+    made = outputs(manifest, root)
+    wrong = [path for path, text in made.items() if not _holds(root / path, text)]
+    wrong += [
+        path.relative_to(root)
+        for path in sorted((root / GENERATED).glob("*.py"))
+        if path.relative_to(root) not in made
+    ]
+    return wrong
+
+
+def check(manifest: Manifest, root: Path) -> None:
+    """Refuse generated files that are not what the manifests say.
+
+    Raises:
+        StaleFilesError: names them, and the command that renews them.
+    """
+    wrong = stale(manifest, root)
+    if wrong:
+        raise StaleFilesError(
+            asked="compare the generated files with the manifests",
+            found=f"stale: {', '.join(path.as_posix() for path in wrong)}",
+            fix=f"run: {COMMAND}",
+        )
+
+
+def write(manifest: Manifest, root: Path) -> list[Path]:
+    """Write what is stale and remove what nothing generates; the paths that changed."""
+    made, changed = outputs(manifest, root), stale(manifest, root)
+    for path in changed:
+        if path in made:
+            write_atomic(root / path, made[path].encode())
+        else:
+            (root / path).unlink()
+    return changed
+
+
+def _holds(path: Path, text: str) -> bool:
+    try:
+        return path.read_text(encoding="utf-8") == text
+    except FileNotFoundError:
+        return False

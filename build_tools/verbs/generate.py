@@ -1,0 +1,23 @@
+"""Writes the generated files."""
+
+from __future__ import annotations
+
+import click
+
+from build_tools.verbs import options
+
+
+@click.command()
+@click.option("--check", "only_check", is_flag=True, help="Write nothing; fail when a file is stale.")
+def generate(only_check: bool) -> None:
+    """Write what the manifests say elsewhere: Python functions, exports, torch stand-ins, signatures, documentation, CI files."""
+    from build_tools.generate import outputs
+    from build_tools.manifest.parse import load
+
+    manifest = load(options.ROOT / "manifests")
+    if only_check:
+        outputs.check(manifest, options.ROOT)
+        click.echo("all generated files are what the manifests say")
+        return
+    for path in outputs.write(manifest, options.ROOT):
+        click.echo(path.as_posix())

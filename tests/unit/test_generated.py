@@ -1,0 +1,142 @@
+"""What is generated from the manifests: it is what stands in the repository, and it behaves as the manifests say."""
+
+from __future__ import annotations
+
+import inspect
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import aiter_prebuilt
+from aiter_prebuilt import errors, signatures, torch_calls
+from build_tools.errors import StaleFilesError
+from build_tools.generate import outputs
+from build_tools.generate.python_text import fitted, substituted, wrapped
+from build_tools.manifest.model import Operator
+from build_tools.manifest.operators import ArgumentType
+from build_tools.manifest.parse import load
+from build_tools.manifest.python import Parameter
+
+ROOT = Path(__file__).resolve().parents[2]
+MANIFEST = load(ROOT / "manifests")
+OPERATORS = {
+    operator.name: operator for family in MANIFEST.families.values() for operator in family.operators
+}
+#: A value of each kind that no covered list has.
+OTHERS: dict[str, Any] = {
+    "int": 77,
+    "bool": None,
+    "float": 0.123,
+    "str": "another",
+    "Tensor": torch.zeros(2),
+    "dtype": torch.int16,
+}
+OPTIONS = [(name, option) for name, operator in OPERATORS.items() for option in operator.covered]
+
+
+def test_the_committed_files_are_what_the_manifests_say() -> None:
+    assert outputs.stale(MANIFEST, ROOT) == [], f"run: {outputs.COMMAND}"
+
+
+def test_stale_missing_and_forgotten_files_are_named(tmp_path: Path) -> None:
+    for path in (*outputs.outputs(MANIFEST, ROOT), Path("ci/github-workflow.yml.in")):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / path, tmp_path / path)
+    shutil.copytree(ROOT / "manifests", tmp_path / "manifests", dirs_exist_ok=True)
+    shutil.copytree(ROOT / "csrc" / "kernels", tmp_path / "csrc" / "kernels")
+    shutil.copytree(ROOT / "hsa", tmp_path / "hsa")
+    outputs.check(MANIFEST, tmp_path)
+    norm, extra = outputs.GENERATED / "norm.py", outputs.GENERATED / "gone.py"
+    (tmp_path / norm).write_text((tmp_path / norm).read_text() + "\n")
+    (tmp_path / extra).write_text("")
+    (tmp_path / "docs" / "operators.md").unlink()
+    with pytest.raises(StaleFilesError) as caught:
+        outputs.check(MANIFEST, tmp_path)
+    assert all(
+        path in str(caught.value)
+        for path in (norm.as_posix(), extra.as_posix(), "docs/operators.md", outputs.COMMAND)
+    )
+    assert set(outputs.write(MANIFEST, tmp_path)) == {norm, extra, Path("docs/operators.md")}
+    outputs.check(MANIFEST, tmp_path)
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_a_function_has_the_parameters_that_the_manifest_says(name: str) -> None:
+    found = inspect.signature(getattr(aiter_prebuilt, name)).parameters.values()
+    wanted = OPERATORS[name].python.parameters
+    assert [each.name for each in found] == [each.name for each in wanted]
+    for has, says in zip(found, wanted, strict=True):
+        assert has.default is inspect.Parameter.empty if says.required else has.default == says.default
+    traced = torch_calls.TRACED[name]
+    if not hasattr(traced, "_schema"):  # the operator itself: its schema has a test of its own
+        assert [(p.name, p.default) for p in inspect.signature(traced).parameters.values()] == [
+            (p.name, p.default) for p in found
+        ]
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_a_docstring_speaks_of_every_parameter(name: str) -> None:
+    text = inspect.getdoc(getattr(aiter_prebuilt, name)) or ""
+    assert "Source: " in text and "Raises:" in text
+    missing = [
+        each
+        for each in OPERATORS[name].python.names
+        if each not in text and not each.startswith("cu_seqlens")
+    ]
+    assert not missing
+
+
+def _uncovered(parameter: Parameter, values: tuple[Any, ...]) -> Any:
+    if parameter.kind == "bool":
+        return not values[0]
+    return OTHERS[parameter.kind]
+
+
+@pytest.mark.parametrize(("name", "option"), OPTIONS)
+def test_an_option_that_is_not_covered_is_refused_by_name(name: str, option: str) -> None:
+    operator = OPERATORS[name]
+    if option in operator.attributes and operator.function is None and option != "num_splits":
+        pytest.skip("an enum of the native call, refused there (tests/native)")
+    parameter = operator.python.parameter(option)
+    assert parameter is not None
+    arguments = {
+        each.name: torch.zeros(2, 2)
+        for each in operator.python.parameters
+        if each.kind == "Tensor" and each.required
+    }
+    arguments |= {
+        each.name: 0 for each in operator.python.parameters if each.kind != "Tensor" and each.required
+    }
+    for function in (getattr(aiter_prebuilt, name), torch_calls.TRACED[name]):
+        with pytest.raises(errors.UnsupportedError) as caught:
+            function(**arguments, **{option: _uncovered(parameter, operator.covered[option])})
+        assert f"{name}(" in caught.value.asked and option in caught.value.asked
+
+
+def test_signatures_have_the_parameters_and_what_is_covered() -> None:
+    for name, signature in signatures.load().items():
+        operator: Operator = OPERATORS[name]
+        assert signature.parameters == operator.python.names
+        for option, values in operator.covered.items():
+            said = tuple({"type_of": v.argument} if isinstance(v, ArgumentType) else v for v in values)
+            assert signature.covered[option] == said
+
+
+def test_text_is_laid_out_as_the_formatter_does() -> None:
+    assert fitted("f(", ["a", "b"], ")") == ["f(a, b)"]
+    long = ["x" * 50, "y" * 50]
+    assert fitted("function(", long, ")") == ["function(", f"    {', '.join(long)}", ")"]
+    assert fitted("f(", [*long, "z" * 50], ")", 4)[1] == f"        {'x' * 50},"
+    assert wrapped("one two three", 2, 9, 2) == ["  one two", "    three"]
+
+
+def test_dims_become_python() -> None:
+    assert (
+        substituted("2 * d + cdiv(N, 32)", {"d": "x.shape[-1]", "N": "w.shape[0]"})
+        == "2 * x.shape[-1] + -(-w.shape[0] // 32)"
+    )
+    with pytest.raises(KeyError):
+        substituted("d", {})
