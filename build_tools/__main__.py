@@ -18,6 +18,7 @@ from build_tools.verbs.fetch import fetch
 from build_tools.verbs.generate import generate
 from build_tools.verbs.lint import lint
 from build_tools.verbs.matrix import matrix
+from build_tools.verbs.new_operator import new_operator
 from build_tools.verbs.plan import plan
 from build_tools.verbs.receipts import receipts
 from build_tools.verbs.toolchain import toolchain
@@ -37,6 +38,7 @@ for verb in (
     toolchain,
     lint,
     generate,
+    new_operator,
     plan,
     build,
     audit,
