@@ -32,7 +32,9 @@ def tensor(array: Array, device: str = "cpu") -> torch.Tensor:
     kind = dtype.BY_NAME[array.dtype]
     data = bytes(array.span * kind.itemsize) if array.data is None else array.data
     flat = torch.frombuffer(bytearray(data or b"\0" * kind.itemsize), dtype=torch.uint8).to(device)
-    return flat.view(getattr(torch, kind.torch)).as_strided(array.shape, array.strides, array.offset if data else 0)
+    return flat.view(getattr(torch, kind.torch)).as_strided(
+        array.shape, array.strides, array.offset if data else 0
+    )
 
 
 def argument(value: Argument, device: str = "cpu") -> Any:

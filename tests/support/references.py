@@ -1,7 +1,7 @@
 """The manifests' references for torch tensors on the processor: what an operator must compute, by the only formula there is.
 
-``manifests/<family>/reference.py`` says the exact result and the largest error before the last rounding; here torch tensors go in,
-and rounded tensors come out (:func:`kernel`), or found ones are judged by the interval (:func:`misses`).
+``manifests/<family>/reference.py`` says the exact result and the largest error before the last rounding; here torch tensors go
+in, and rounded tensors come out (:func:`kernel`), or found ones are judged by the interval (:func:`misses`).
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ def functions() -> dict[str, Callable[..., Any]]:
     return {
         name: function
         for path in sorted(MANIFESTS.glob("*/reference.py"))
-        for name, function in reference.load(path, path.relative_to(MANIFESTS.parent).as_posix()).functions.items()
+        for name, function in reference.load(
+            path, path.relative_to(MANIFESTS.parent).as_posix()
+        ).functions.items()
     }
 
 
@@ -52,7 +54,7 @@ def stored(values: Any, kind: torch.dtype) -> torch.Tensor:
 
 def named(signature: signatures.Signature, args: tuple[Any, ...]) -> dict[str, Any]:
     """Arguments in the order of torch's schema by name, left out ones with their defaults."""
-    found: dict[str, Any] = dict.fromkeys((each.name for each in signature.arguments))
+    found: dict[str, Any] = dict.fromkeys(each.name for each in signature.arguments)
     found |= {attribute.name: attribute.value for attribute in signature.attributes}
     found |= dict.fromkeys(f"{name}_dtype" for name in signature.free_types)
     return found | dict(zip(found, args, strict=False))
@@ -64,9 +66,13 @@ def results(signature: signatures.Signature, given: Mapping[str, Any]) -> dict[s
     kinds = {name: NAMES[value.dtype] for name, value in given.items() if isinstance(value, torch.Tensor)}
     kinds |= {each.name: NAMES[out_type(signature, each, given)] for each in signature.returns}
     public = inspect.signature(getattr(aiter_prebuilt, signature.name)).parameters.values()
-    known: dict[str, Any] = {each.name: None if each.default is each.empty else each.default for each in public}
+    known: dict[str, Any] = {
+        each.name: None if each.default is each.empty else each.default for each in public
+    }
     known |= {name: exact(value) for name, value in given.items()}
-    known |= {f"return_{each.name}": given[each.name] is not None for each in signature.arguments if each.optional}
+    known |= {
+        f"return_{each.name}": given[each.name] is not None for each in signature.arguments if each.optional
+    }
     known |= {"kinds": kinds, "sizes": sizes(signature, given)}
     with np.errstate(all="ignore"):
         made = function(**{name: known.get(name) for name in inspect.signature(function).parameters})
@@ -76,7 +82,9 @@ def results(signature: signatures.Signature, given: Mapping[str, Any]) -> dict[s
     return {name: as_near(value) for name, value in made.items() if value is not None}
 
 
-def out_type(signature: signatures.Signature, spec: signatures.Tensor, given: Mapping[str, Any]) -> torch.dtype:
+def out_type(
+    signature: signatures.Signature, spec: signatures.Tensor, given: Mapping[str, Any]
+) -> torch.dtype:
     """The element type of a returned tensor."""
     if chosen := given.get(f"{spec.name}_dtype"):
         return chosen
@@ -111,7 +119,9 @@ def kernel(name: str) -> Callable[..., Any]:
                 if kept is not None:
                     out = torch.where(torch.from_numpy(kept), given[spec.name], out)
                 given[spec.name].copy_(out)
-        returned = [stored(made[each.name].values, out_type(signature, each, given)) for each in signature.returns]
+        returned = [
+            stored(made[each.name].values, out_type(signature, each, given)) for each in signature.returns
+        ]
         return (returned[0] if len(returned) == 1 else tuple(returned)) if returned else None
 
     return run

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from support import call_tensors, references
 
 import aiter_prebuilt
 from aiter_prebuilt import signatures
+from support import call_tensors, references
 
 ROOT = Path(__file__).resolve().parents[2]
 FP8 = torch.float8_e4m3fn

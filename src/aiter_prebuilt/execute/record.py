@@ -82,7 +82,9 @@ class _Stand:
 
     def __call__(self, *arguments: Any) -> None:
         # Tensors come first, absent ones as None; attributes are plain values.
-        places = (place for place, value in enumerate(arguments) if isinstance(value, (bool, int, float, str)))
+        places = (
+            place for place, value in enumerate(arguments) if isinstance(value, (bool, int, float, str))
+        )
         count = next(places, len(arguments))
         self._deed(self._operator, list(arguments[:count]), list(arguments[count:]))
 
