@@ -10,6 +10,7 @@ import click
 from build_tools.errors import BuildToolsError
 from build_tools.verbs.audit import audit
 from build_tools.verbs.build import build
+from build_tools.verbs.cases import cases
 from build_tools.verbs.coverage import coverage
 from build_tools.verbs.emulator import emulator
 from build_tools.verbs.fetch import fetch
@@ -39,6 +40,7 @@ for verb in (
     build,
     audit,
     coverage,
+    cases,
     wheels,
     emulator,
     receipts,

@@ -1,0 +1,226 @@
+"""The words of a call and an operator's signature -> every tensor's shape, strides, offset and element type."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from aiter_prebuilt.contract import dtype
+from aiter_prebuilt.contract.expression import ExpressionError, Scope, compile_expression, evaluate
+from build_tools.cases import numbers
+from build_tools.cases.subject import Subject
+from build_tools.cases.words import Words
+from build_tools.manifest.grammar import TensorSpec
+from build_tools.manifest.operators import ArgumentType
+from build_tools.manifest.problems import suggestion
+
+_NAME: Final = re.compile(r"[A-Za-z_]\w*")
+#: Elements of one tensor of a case; more is a slip of the pen.
+MAX_ELEMENTS: Final = 1 << 28
+
+
+class BindError(ValueError):
+    """A call that cannot be made: a symbol too few, a value of the wrong kind."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """One tensor of a call."""
+
+    name: str
+    role: str
+    dtype: str
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int
+    returned: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """One call, bound: ``tensors`` has None for what is left out; ``types`` the stored type of every type variable; ``values``
+    all parameters that are no tensors; ``stated`` those that the words name.
+    """
+
+    subject: Subject
+    words: Words
+    label: str
+    types: Mapping[str, str]
+    sizes: Mapping[str, int]
+    tensors: Mapping[str, Layout | None]
+    values: Mapping[str, Any]
+    stated: frozenset[str]
+
+
+def bind(subject: Subject, words: Words, fp8: str) -> Iterator[Bound]:
+    """The calls that ``words`` stand for: a type variable that is not stated takes each of its values. ``fp8``: the target's own.
+
+    Raises:
+        BindError: with what is missing or wrong.
+    """
+    open_types = [name for name in subject.types if name not in words.types]
+    for chosen in itertools.product(*(subject.types[name] for name in open_types)):
+        picked = dict(zip(open_types, chosen, strict=True))
+        suffix = "".join(f" {name}={kind}" for name, kind in picked.items() if len(subject.types[name]) > 1)
+        types = _types(subject, {**words.types, **picked})
+        yield _one(subject, words, (words.text + suffix).strip(), types, fp8)
+
+
+def _types(subject: Subject, said: Mapping[str, str]) -> dict[str, str]:
+    """Type variables by their manifest name; one may be said to be another one (``C=T``)."""
+    found = {}
+    for name, text in said.items():
+        kind = said.get(text, text)
+        if kind not in subject.types[name]:
+            allowed = subject.types[name]
+            raise BindError(f"{name}={text}: {kind!r} is not one of {', '.join(allowed)}{suggestion(kind, allowed)}")
+        found[name] = kind
+    return found
+
+
+def _one(subject: Subject, words: Words, label: str, types: Mapping[str, str], fp8: str) -> Bound:
+    stored = {name: dtype.resolve(kind, fp8).name for name, kind in types.items()}
+    constants = {f"sizeof_{name}": dtype.BY_NAME[kind].itemsize for name, kind in stored.items()}
+    sizes, several = _sizes(subject, words, constants)
+    scope = Scope({}, {**constants, **sizes})
+    tensors: dict[str, Layout | None] = {}
+    for spec in (*subject.arguments, *subject.returns):
+        if spec.name in words.absent:
+            tensors[spec.name] = None
+            continue
+        kind = stored.get(spec.type) or dtype.resolve(spec.type, fp8).name
+        try:
+            tensors[spec.name] = _layout(subject, spec, words, kind, scope, several)
+        except ExpressionError as error:
+            raise BindError(f"{spec.name}: {error}") from None
+    values, stated = _values(subject, words, stored)
+    for name, value in values.items():
+        if isinstance(value, ArgumentType):
+            layout = tensors[value.argument]
+            values[name] = layout.dtype if layout is not None else None
+    return Bound(subject, words, label, stored, sizes, tensors, values, stated)
+
+
+def _sizes(
+    subject: Subject, words: Words, constants: Mapping[str, int]
+) -> tuple[dict[str, int], dict[str, tuple[int, ...]]]:
+    """(every stated symbol's value, the dims of those that stand for several). Expressions wait for what they name."""
+    starred = subject.symbols()
+    waiting = dict(words.symbols)
+    sizes: dict[str, int] = {}
+    several: dict[str, tuple[int, ...]] = {}
+    while waiting:
+        scope = Scope({}, {**constants, **sizes})
+        ready = [
+            name
+            for name, text in waiting.items()
+            if not (_mentioned(text) - {"cdiv", "min", "max", "if", "else", "and", "or", "not"}) & waiting.keys()
+        ]
+        if not ready:
+            raise BindError(f"{', '.join(sorted(waiting))}: each is said by the other")
+        for name in ready:
+            text = waiting.pop(name)
+            dims = tuple(_evaluate(part, scope, name) for part in ((text,) if isinstance(text, str) else text))
+            sizes[name] = math.prod(dims)
+            if starred[name]:
+                several[name] = dims
+    return sizes, several
+
+
+def _mentioned(text: str | tuple[str, ...]) -> set[str]:
+    return set(_NAME.findall(text if isinstance(text, str) else " ".join(text)))
+
+
+def _evaluate(text: str, scope: Scope, name: str) -> int:
+    try:
+        value = evaluate(compile_expression(text, scope), ())
+    except ExpressionError as error:
+        raise BindError(f"{name}: {error}") from None
+    if value < 0:
+        raise BindError(f"{name}={text} is negative")
+    return value
+
+
+def _layout(
+    subject: Subject, spec: TensorSpec, words: Words, kind: str, scope: Scope, several: Mapping[str, tuple[int, ...]]
+) -> Layout:
+    missing = [name for text in spec.dims for name in sorted(_mentioned(text)) if name not in scope.constants]
+    if missing:
+        raise BindError(f"{missing[0]!r} is not said, and {spec.name} needs it")
+    if kind not in numbers.KNOWN:
+        raise BindError(f"{spec.name}: no case can hold {kind}")
+    shape: list[int] = []
+    places: list[int] = []  # which entry of spec.strides each dim follows; leading dims of a star but the last have none
+    for place, text in enumerate(spec.dims):
+        dims = several[text] if spec.star and place == 0 else (evaluate(compile_expression(text, scope), ()),)
+        shape += dims
+        places += [-1] * (len(dims) - 1) + [place] * bool(dims)
+    returned = subject.parameter(spec.name) is None
+    strides = _strides(spec, shape, places, {} if returned else words.symbols, scope)
+    if math.prod(shape) > MAX_ELEMENTS:
+        raise BindError(f"{spec.name} would have {math.prod(shape)} elements")
+    if spec.role != "in" and _overlaps(shape, strides):
+        raise BindError(f"{spec.name} is written, and strides {strides} of {tuple(shape)} put two elements in one place")
+    offset = words.offsets.get(spec.name, 0)
+    return Layout(spec.name, spec.role, kind, tuple(shape), tuple(strides), offset, returned)
+
+
+def _strides(
+    spec: TensorSpec, shape: Sequence[int], places: Sequence[int], said: Mapping[str, Any], scope: Scope
+) -> list[int]:
+    """Dense, but for the strides that the call states or the signature computes."""
+    strides = [0] * len(shape)
+    step = 1
+    for dim in reversed(range(len(shape))):
+        text = spec.strides[places[dim]] if spec.strides is not None and places[dim] >= 0 else "_"
+        if text != "_" and (text in said or not text.isidentifier() or text in scope.constants):
+            step = evaluate(compile_expression(text, scope), ())
+        strides[dim] = step
+        step *= max(shape[dim], 1)
+    return strides
+
+
+def _overlaps(shape: Sequence[int], strides: Sequence[int]) -> bool:
+    """Could two elements share a place? Sorted by stride, each step must pass all that lies below it."""
+    reach = 0
+    for step, size in sorted((step, size) for step, size in zip(strides, shape, strict=True) if size > 1):
+        if step <= reach:
+            return True
+        reach += (size - 1) * step
+    return False
+
+
+def _values(subject: Subject, words: Words, stored: Mapping[str, str]) -> tuple[dict[str, Any], frozenset[str]]:
+    """Every parameter that is no tensor; one that chooses a type gets it, unless the words say none."""
+    chosen = {parameter: subject.tensors()[tensor].type for tensor, parameter in subject.type_of.items()}
+    values: dict[str, Any] = {}
+    for parameter in subject.parameters:
+        name = parameter.name
+        if parameter.kind == "Tensor":
+            if subject.tensors().get(name) is None and not parameter.optional:
+                raise BindError(f"{name} is a tensor that no call can give")
+            continue
+        if name in words.values:
+            values[name] = words.values[name]
+        elif name in chosen:
+            values[name] = stored.get(chosen[name], chosen[name])
+        elif parameter.required:
+            raise BindError(f"{name!r} has no default: say {name}=VALUE")
+        else:
+            values[name] = parameter.default
+    for tensor, name in subject.type_of.items():
+        if values[name] is None:
+            _check_none(subject, tensor, stored)
+    return values, frozenset(words.values)
+
+
+def _check_none(subject: Subject, tensor: str, stored: Mapping[str, str]) -> None:
+    """No type asked for: the type of the inputs where they have the same variable, else the first one served."""
+    variable = subject.tensors()[tensor].type
+    inputs = {spec.type for spec in subject.arguments if subject.parameter(spec.name)}
+    if variable not in inputs and variable in subject.types and stored[variable] != subject.types[variable][0]:
+        raise BindError(f"without {subject.type_of[tensor]}, {variable} is {subject.types[variable][0]}")

@@ -1,0 +1,136 @@
+"""Cases -> calls with known answers, one at a time: drawn inputs as the bytes of whole allocations, intervals as results."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from aiter_prebuilt.contract.calls import Argument, Array, Call, ElementType
+from build_tools.cases import bind, draw, interval, numbers
+from build_tools.cases import reference as references
+from build_tools.cases.bind import Bound, Layout
+from build_tools.cases.near import Near
+from build_tools.cases.table import Cases
+from build_tools.errors import ManifestError
+from build_tools.manifest.model import Target
+
+Values: TypeAlias = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Question:
+    """One call before it is answered: ``inputs`` are what the stored bytes mean, None where a tensor is left out."""
+
+    bound: Bound
+    inputs: Mapping[str, Values | None]
+
+
+def questions(cases: Cases, target: str, facts: Target, seed: int, *, golden: bool = False) -> Iterator[Question]:
+    """Every call of the operator on ``target``, inputs drawn; ``golden``: that one alone.
+
+    Raises:
+        ManifestError: a draw does not fit.
+    """
+    chosen = cases.calls if not golden else (cases.golden,) if cases.golden else ()
+    for words in chosen:
+        if words.targets and target not in words.targets:
+            continue
+        for bound in bind.bind(cases.subject, words, facts.fp8):
+            yield Question(bound, _inputs(cases, bound, seed))
+
+
+def _inputs(cases: Cases, bound: Bound, seed: int) -> dict[str, Values | None]:
+    inputs: dict[str, Values | None] = {}
+    for parameter in cases.subject.parameters:
+        if parameter.kind != "Tensor":
+            continue
+        layout = bound.tensors.get(parameter.name)
+        if layout is None:
+            inputs[parameter.name] = None
+        elif layout.role != "out":
+            inputs[parameter.name] = drawn(cases, bound, layout, seed)
+    return inputs
+
+
+def drawn(cases: Cases, bound: Bound, layout: Layout, seed: int) -> Values:
+    """The values of one tensor.
+
+    Raises:
+        ManifestError: its draw does not fit.
+    """
+    rng = draw.generator(seed, cases.subject.name, bound.label, layout.name)
+    how = bound.words.draws.get(layout.name)
+    try:
+        return draw.draw(how, cases.reference.draws, rng, layout.shape, layout.dtype, bound.sizes)
+    except ValueError as error:
+        raise ManifestError([f"{cases.file}: {cases.subject.name}: {bound.label!r}: {layout.name}: {error}"]) from error
+
+
+def answer(cases: Cases, question: Question) -> dict[str, Near]:
+    """The exact results.
+
+    Raises:
+        ManifestError: the reference fails.
+    """
+    return references.results(cases.reference, question.bound, question.inputs)
+
+
+def call_of(cases: Cases, question: Question) -> Call:
+    """The record that goes to a device.
+
+    Raises:
+        ManifestError: the reference fails, or a result does not fit its type.
+    """
+    bound = question.bound
+    results = answer(cases, question)
+    wants = []
+    for name, result in results.items():
+        layout = bound.tensors[name]
+        assert layout is not None  # references.results has looked
+        try:
+            wants.append(interval.want(name, result, layout.dtype, returned=layout.returned))
+        except ValueError as error:
+            raise ManifestError(
+                [f"{cases.reference.file}: {bound.subject.name}: {bound.label!r}: {name}: {error}"]
+            ) from error
+    arguments = dict(_arguments(question))
+    return Call(bound.subject.name, bound.label, arguments, tuple(wants), bound.words.compute_units)
+
+
+def calls(cases: Cases, target: str, facts: Target, seed: int, *, golden: bool = False) -> Iterator[Call]:
+    """:func:`questions`, answered."""
+    for question in questions(cases, target, facts, seed, golden=golden):
+        yield call_of(cases, question)
+
+
+def _arguments(question: Question) -> Iterator[tuple[str, Argument]]:
+    """What the function is given. What no word says is left to the function's own default, which is so proved too."""
+    bound = question.bound
+    for parameter in bound.subject.parameters:
+        name = parameter.name
+        if parameter.kind == "Tensor":
+            layout = bound.tensors.get(name)
+            if layout is not None:
+                yield name, array(layout, question.inputs.get(name))
+        elif parameter.kind == "dtype" and bound.values[name] is not None:
+            yield name, ElementType(bound.values[name])
+        elif name in bound.stated:
+            yield name, bound.values[name]
+
+
+def array(layout: Layout, values: Values | None) -> Array:
+    """The whole allocation of a tensor; gaps hold what nobody may read."""
+    empty = Array(layout.dtype, layout.shape, layout.strides, layout.offset, None)
+    if values is None:
+        return empty
+    kind = numbers.stored(layout.dtype)
+    flat = np.full(empty.span * kind.itemsize, numbers.poison(layout.dtype), np.uint8).view(kind)
+    if values.size:
+        steps = tuple(step * kind.itemsize for step in layout.strides)
+        place = np.lib.stride_tricks.as_strided(flat[layout.offset :], layout.shape, steps)
+        place[...] = numbers.encode(values, layout.dtype)
+    return Array(layout.dtype, layout.shape, layout.strides, layout.offset, flat.tobytes())

@@ -1,0 +1,90 @@
+"""What the cases need of an operator: its Python signature, its tensors, its types. Made from the manifest in :func:`subject_of`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from build_tools.manifest.grammar import TensorSpec, is_symbol, parse_tensor
+from build_tools.manifest.model import Manifest, Operator
+from build_tools.manifest.python import Parameter
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """One operator. ``arguments``: the tensors of its native signature, ``returns``: those that it allocates; ``covered``: the
+    values that are served of an option; ``ignored``: parameters of which any value is; ``type_of``: returned tensor -> the
+    parameter that chooses its element type; ``targets``: where there are kernels for it.
+    """
+
+    name: str
+    family: str
+    parameters: tuple[Parameter, ...]
+    types: Mapping[str, tuple[str, ...]]
+    arguments: tuple[TensorSpec, ...]
+    returns: tuple[TensorSpec, ...] = ()
+    covered: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    ignored: frozenset[str] = frozenset()
+    type_of: Mapping[str, str] = field(default_factory=dict)
+    targets: frozenset[str] = frozenset()
+
+    def parameter(self, name: str) -> Parameter | None:
+        """The parameter called ``name``."""
+        return next((parameter for parameter in self.parameters if parameter.name == name), None)
+
+    def tensors(self) -> dict[str, TensorSpec]:
+        """All tensors by name: arguments, then returns."""
+        return {spec.name: spec for spec in (*self.arguments, *self.returns)}
+
+    def results(self) -> tuple[TensorSpec, ...]:
+        """What is written, then what is returned, in the order of the signature."""
+        written = tuple(spec for spec in self.arguments if spec.role != "in")
+        passed = tuple(spec for spec in written if self.parameter(spec.name))
+        return (*passed, *(spec for spec in (*written, *self.returns) if not self.parameter(spec.name)))
+
+    def symbols(self) -> dict[str, bool]:
+        """Dim and stride symbols that a call may state -> does it stand for several leading dims?"""
+        found: dict[str, bool] = {}
+        for spec in self.tensors().values():
+            for place, text in enumerate(spec.dims):
+                if is_symbol(text):
+                    found[text] = found.get(text, False) or (spec.star and place == 0)
+            for text in (spec.strides or ()) if spec.role == "in" or self.parameter(spec.name) else ():
+                if is_symbol(text):
+                    found.setdefault(text, False)
+        return found
+
+    def options(self) -> tuple[Parameter, ...]:
+        """Parameters that change what is computed: scalars and words of which more than one value is served."""
+        return tuple(
+            parameter
+            for parameter in self.parameters
+            if parameter.kind in ("int", "bool", "float", "str")
+            and parameter.name not in self.ignored
+            and len(self.covered.get(parameter.name, (0, 1))) > 1
+        )
+
+
+def subject_of(operator: Operator) -> Subject:
+    """An operator of the manifest, whose texts were checked when it was read."""
+    types = {name: tuple(allowed) for name, allowed in operator.types.items()}
+    return Subject(
+        name=operator.name,
+        family=operator.family,
+        parameters=operator.python.parameters,
+        types=types,
+        arguments=tuple(parse_tensor(name, text, operator.types) for name, text in operator.arguments.items()),
+        returns=tuple(
+            parse_tensor(name, text, operator.types, returned=True) for name, text in operator.returns.items()
+        ),
+        covered=operator.covered,
+        ignored=frozenset(operator.ignored),
+        type_of=operator.type_of,
+        targets=frozenset(target for kernel in operator.kernels for target in kernel.targets),
+    )
+
+
+def subjects(manifest: Manifest) -> list[Subject]:
+    """Every operator of the manifest."""
+    return [subject_of(operator) for family in manifest.families.values() for operator in family.operators]

@@ -1,0 +1,146 @@
+"""``manifests/<family>/cases.toml``: text to records, everything wrong in it said at once."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from build_tools.cases import bind, draw, words
+from build_tools.cases import reference as references
+from build_tools.cases.subject import Subject
+from build_tools.cases.words import Words
+from build_tools.errors import ManifestError
+from build_tools.manifest.model import Target
+from build_tools.manifest.problems import Problems, suggestion
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+FILE: Final = "cases.toml"
+REFERENCE: Final = "reference.py"
+_KEYS: Final = ("default", "golden", "calls", "insensitive")
+
+
+@dataclass(frozen=True, slots=True)
+class Cases:
+    """What proves one operator. ``calls`` and ``golden`` have the words of ``default`` in them already; ``insensitive``: what the
+    cases need not notice, with the reason.
+    """
+
+    subject: Subject
+    reference: references.Reference
+    calls: tuple[Words, ...]
+    golden: Words | None
+    insensitive: Mapping[str, str]
+    file: str
+
+
+def load(folder: Path, subjects: Iterable[Subject], targets: Mapping[str, Target]) -> dict[str, Cases]:
+    """The cases of all ``subjects``; ``folder`` is ``manifests``.
+
+    Raises:
+        ManifestError: with every problem found in every file.
+    """
+    problems = Problems()
+    families: dict[str, list[Subject]] = {}
+    for subject in subjects:
+        families.setdefault(subject.family, []).append(subject)
+    found: dict[str, Cases] = {}
+    for family, members in families.items():
+        place = folder / family
+        name = f"{folder.name}/{family}"
+        try:
+            reference = references.load(place / REFERENCE, f"{name}/{REFERENCE}")
+        except ManifestError as error:
+            for line in error.problems:
+                problems.add(line)
+            continue
+        with problems.file(f"{name}/{FILE}"):
+            table = _read(place / FILE, problems)
+            for strange in table.keys() - {member.name for member in members}:
+                problems.add(f"no operator of the family has this name{suggestion(strange, [m.name for m in members])}", strange)
+            for member in members:
+                with problems.at(member.name):
+                    cases = _cases(table.get(member.name), member, reference, targets, problems, f"{name}/{FILE}")
+                    if cases is not None:
+                        found[member.name] = cases
+    if problems.lines:
+        raise ManifestError(problems.lines)
+    return found
+
+
+def _read(path: Path, problems: Problems) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        problems.add("the file is missing")
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        problems.add(f"not TOML: {error}")
+    except OSError as error:
+        problems.add(f"cannot be read: {error.strerror}")
+    return {}
+
+
+def _cases(
+    row: Any, subject: Subject, reference: references.Reference, targets: Mapping[str, Target], problems: Problems,
+    file: str,
+) -> Cases | None:  # fmt: skip
+    if not isinstance(row, dict):
+        problems.add("the operator has no table of cases" if row is None else "is not a table")
+        return None
+    for key in row.keys() - set(_KEYS):
+        problems.add(f"no such key{suggestion(key, _KEYS)}", key)
+    words.check_names(subject, problems)
+    draws = [*draw.BUILT_IN, *reference.draws]
+
+    def read(text: Any, *path: str | int) -> Words | None:
+        with problems.at(*path):
+            if not isinstance(text, str):
+                problems.add("is not a text of words")
+                return None
+            before = len(problems.lines)
+            made = words.read(text, subject, draws, targets, problems)
+            return made if len(problems.lines) == before else None
+
+    default = read(row.get("default", ""), "default") or Words()
+    texts = row.get("calls", [])
+    if not isinstance(texts, list) or not texts:
+        problems.add("no calls", "calls")
+        texts = []
+    calls = [read(text, "calls", place) for place, text in enumerate(texts)]
+    golden = read(row["golden"], "golden") if "golden" in row else None
+    if "golden" not in row:
+        problems.add("no golden call: the small one that travels in the wheels", "golden")
+    whole = [made.over(default) for made in calls if made is not None]
+    small = golden.over(default) if golden is not None else None
+    if len(whole) == len(texts):
+        _check_bound(subject, whole, targets, problems, "calls")
+        _check_bound(subject, [small] if small else [], targets, problems, "golden")
+    insensitive = row.get("insensitive", {})
+    if not isinstance(insensitive, dict) or not all(isinstance(reason, str) for reason in insensitive.values()):
+        problems.add("is not a table of reasons", "insensitive")
+        insensitive = {}
+    return Cases(subject, reference, tuple(whole), small, insensitive, file)
+
+
+def _check_bound(
+    subject: Subject, calls: Sequence[Words], targets: Mapping[str, Target], problems: Problems, key: str
+) -> None:
+    """Every call binds wherever it is made, and no two calls have the same label."""
+    labels: set[str] = set()
+    for place, made in enumerate(calls):
+        flavours = {target.fp8 for name, target in targets.items() if name in (made.targets or targets)}
+        with problems.at(key, *([place] if key == "calls" else [])):
+            try:
+                found = {bound.label for fp8 in sorted(flavours) for bound in bind.bind(subject, made, fp8)}
+            except bind.BindError as error:
+                problems.add(str(error))
+                continue
+            for label in sorted(labels & found):
+                problems.add(f"a call with the words {label!r} stands above")
+            labels |= found

@@ -1,0 +1,43 @@
+"""Calls with known answers, for a device to execute; and whether they would notice a wrong kernel."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from build_tools.verbs import options
+
+
+@click.command()
+@click.option("--target", required=True, help="The target whose calls are made (its fp8 is one of two).")
+@click.option("--operator", "operators", multiple=True, help="Only this operator. May be given more than once.")
+@click.option("--seed", default=1, show_default=True, help="Inputs are drawn from it: the same seed, the same bytes.")
+@click.option("--golden", is_flag=True, help="Only the small calls that travel in the wheels.")
+@click.option("--output", required=True, type=click.Path(path_type=Path, allow_dash=True), help="A file; - for a pipe.")
+def cases(target: str, operators: tuple[str, ...], seed: int, golden: bool, output: Path) -> None:
+    """Write the calls of manifests/*/cases.toml with their answers, as python -m aiter_prebuilt.execute reads them."""
+    from aiter_prebuilt.contract.calls import pack
+    from build_tools.cases import make, table
+    from build_tools.cases.subject import subjects
+    from build_tools.errors import UnknownTargetError, UsageError
+    from build_tools.manifest.parse import load
+    from build_tools.manifest.problems import suggestion
+
+    manifest = load(options.ROOT / "manifests")
+    facts = manifest.targets.get(target)
+    if facts is None:
+        found = f"no such target{suggestion(target, manifest.targets)}"
+        raise UnknownTargetError(f"make the calls for {target}", found, "Name a row of manifests/targets.toml")
+    known = table.load(options.ROOT / "manifests", subjects(manifest), manifest.targets)
+    for name in operators:
+        if name not in known:
+            found = f"no operator is called {name!r}{suggestion(name, known)}"
+            raise UsageError("make calls", found, "Name an operator of manifests/*/operators.toml")
+
+    with sys.stdout.buffer if str(output) == "-" else output.open("wb") as stream:
+        for name, each in known.items():
+            if target in each.subject.targets and (not operators or name in operators):
+                for call in make.calls(each, target, facts, seed, golden=golden):
+                    stream.write(pack(call))

@@ -1,0 +1,75 @@
+"""Gated activations: act(gate) * up over the two halves of the last dim, gate first.
+
+A kernel computes in fp32 and rounds once. exp2 takes a rounded argument, so a sigmoid is off by 2^-24 for every unit of that
+argument, and by a few roundings more: its reciprocal and exp2 are each good to one unit in the last place. A sigmoid below
+2^-126 is 0 in hardware. NaN goes through.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from build_tools.cases.near import Near, Values, near
+from build_tools.cases.numbers import rounded
+
+_ROUNDING = 2.0**-24
+_LOST = 2.0**-125
+
+
+def _halves(input: Values) -> tuple[Values, Values]:
+    """Gate and up."""
+    half = input.shape[-1] // 2
+    return input[..., :half], input[..., half:]
+
+
+def _sigmoid(x: Values) -> Values:
+    return 1 / (1 + np.exp(-x))
+
+
+def _gated(gate: Values, slope: Values, up: Values) -> Near:
+    """gate * sigmoid(slope) * up."""
+    exact = gate * _sigmoid(slope) * up
+    product = np.where(np.isfinite(gate * up), np.abs(gate * up), 0.0)
+    # Where the sigmoid is near 1 an error of its exponential counts for nothing.
+    tail = np.where(np.isfinite(slope), np.abs(slope), 0.0) * _sigmoid(-slope)
+    return near(exact, relative=_ROUNDING * (8 + 3 * np.nan_to_num(tail)), absolute=_LOST * product + _LOST)
+
+
+def silu_and_mul(input: Values, limit: float, kinds: dict[str, str]) -> Near:
+    """silu(gate) * up; limit > 0 cuts the gate at +limit (rounded to the input's type) and up at +-limit."""
+    gate, up = _halves(input)
+    if limit > 0:
+        bound = rounded(np.array(limit), "f32")
+        gate = np.minimum(gate, rounded(bound, kinds["input"]))
+        up = np.clip(up, -bound, bound)
+    return _gated(gate, gate, up)
+
+
+def gelu_and_mul(input: Values) -> Near:
+    """Exact GELU: gate * (1 + erf(gate / sqrt(2))) / 2 * up.
+
+    1 + erf cancels in the negative tail: two units of fp32 at 1 are left of erf's error there, times gate / 2 * up.
+    """
+    gate, up = _halves(input)
+    upper = np.frompyfunc(math.erfc, 1, 1)(-gate * math.sqrt(0.5)).astype(np.float64)
+    product = np.where(np.isfinite(gate * up), np.abs(gate * up), 0.0)
+    return near(0.5 * gate * upper * up, relative=4 * _ROUNDING, absolute=2.0**-23 * product + _LOST)
+
+
+def gelu_tanh_and_mul(input: Values) -> Near:
+    """GELU by tanh: gate * (1 + tanh(sqrt(2 / pi) * (gate + 0.044715 * gate^3))) / 2 * up.
+
+    (1 + tanh(y)) / 2 is sigmoid(2 * y).
+    """
+    gate, up = _halves(input)
+    inner = math.sqrt(2 / math.pi) * (gate + 0.044715 * gate**3)
+    return _gated(gate, 2 * inner, up)
+
+
+def swiglu_and_mul(input: Values) -> Near:
+    """gpt-oss: gate cut at 7, up cut at +-7, gate * sigmoid(1.702 * gate) * (up + 1)."""
+    gate, up = _halves(input)
+    gate = np.minimum(gate, 7.0)
+    return _gated(gate, 1.702 * gate, np.clip(up, -7.0, 7.0) + 1)

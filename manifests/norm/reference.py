@@ -1,0 +1,55 @@
+"""RMS norms: the formula and how far a kernel may be off.
+
+A kernel squares and adds in fp32, takes one reciprocal square root, multiplies twice and rounds once. The adders of a row work
+side by side: no sum is longer than 40 additions, and the square root halves their error; 2^-19 is what is left of that with the
+other four roundings. A row whose squares add up to more than fp32 holds (3.4e38, which only bf16 reaches) has the scale 0, in
+AITER as here. NaN or an infinity in a row makes the row NaN where it stands; the other elements follow the formula.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from build_tools.cases.near import Near, Values, near
+from build_tools.cases.numbers import rounded
+
+_LARGEST = float(np.finfo(np.float32).max)
+#: Products of a subnormal number may be lost.
+_LOST = 2.0**-125
+
+
+def _norm(x: Values, weight: Values, epsilon: float) -> Near:
+    total = (x * x).sum(axis=-1, keepdims=True)
+    total = np.where(total > _LARGEST, np.inf, total)
+    scale = 1 / np.sqrt(total / max(x.shape[-1], 1) + epsilon)
+    return near(x * scale * weight, relative=2.0**-19, absolute=_LOST)
+
+
+def rms_norm(input: Values, weight: Values, epsilon: float) -> Near:
+    """input / sqrt(mean(input^2) + epsilon) * weight, over the last dim."""
+    return _norm(input, weight, epsilon)
+
+
+def rmsnorm2d_fwd(input: Values, weight: Values, epsilon: float) -> Near:
+    """:func:`rms_norm` under AITER's second name."""
+    return _norm(input, weight, epsilon)
+
+
+def rmsnorm2d_fwd_with_add(
+    input: Values,
+    residual_in: Values,
+    weight: Values,
+    epsilon: float,
+    gemma_norm: bool,
+    kinds: Mapping[str, str],
+) -> tuple[Near, Near]:
+    """residual_out = input + residual_in, rounded to its type; out is the norm of that rounded sum, with ``gemma_norm`` times
+    weight + 1.
+
+    The sum of two 16-bit numbers that fp32 cannot hold is never close to a tie, so rounding it once or by way of fp32 is the same.
+    """
+    total = input + residual_in
+    seen = rounded(total, kinds["residual_out"])
+    return _norm(seen, weight + 1 if gemma_norm else weight, epsilon), near(total)

@@ -1,0 +1,65 @@
+"""Quantisation of rows: one scale a row, codes rounded to nearest even and cut at the largest one.
+
+qmax is 127 for int8 (-128 is never a code), 240 for e4m3fnuz, 448 for e4m3fn. A row of zeros gets scale 1 and codes 0, as AITER's
+``pertoken_quant`` has it; no other scale is below the smallest normal fp32 number, so that its reciprocal is finite.
+
+A kernel rounds the scale twice (the reciprocal of qmax is a constant), and multiplies by the rounded reciprocal of the scale:
+six roundings before a code is rounded. That moves a code only where the exact quotient is that close to a tie.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from build_tools.cases.near import Near, Values, near
+
+QMAX = {"i8": 127.0, "e4m3fnuz": 240.0, "e4m3fn": 448.0}
+_SMALLEST = 2.0**-126
+_ROUNDING = 2.0**-24
+
+
+def _amax(x: Values) -> Values:
+    """Largest size of each row; NaN is passed over."""
+    sizes: Values = np.fmax.reduce(np.abs(x), axis=-1, keepdims=True, initial=0.0)
+    return sizes
+
+
+def _quantised(x: Values, amax: Values, kind: str) -> tuple[Values, Values]:
+    """(codes before their rounding, scales)."""
+    qmax = QMAX[kind]
+    scales = np.where(amax > 0, np.maximum(amax / qmax, _SMALLEST), 1.0)
+    codes = np.clip(x / scales, -qmax, qmax)
+    return (np.nan_to_num(codes, nan=0.0) if kind == "i8" else codes), scales
+
+
+def dynamic_per_token_scaled_quant(
+    input: Values,
+    scale_ub: Values | None,
+    num_rows: Values | None,
+    num_rows_factor: int,
+    kinds: Mapping[str, str],
+) -> tuple[Near, Near]:
+    """scales = amax(|row|) / qmax, amax at most ``scale_ub``; out = input / scales.
+
+    Only the first ``num_rows * num_rows_factor`` rows are done; the others stay as they were. NaN is left out of amax: its code
+    is NaN in fp8 and 0 in int8, and so is that of an infinity, whose row has the scale infinity.
+    """
+    amax = _amax(input)
+    if scale_ub is not None:
+        amax = np.minimum(amax, scale_ub.reshape(()))
+    codes, scales = _quantised(input, amax, kinds["out"])
+    if num_rows is not None:
+        count = int(num_rows.reshape(())) * num_rows_factor
+        rest = (np.arange(scales.size) >= count).reshape(scales.shape)
+        codes = np.ma.array(codes, mask=np.broadcast_to(rest, codes.shape))
+        scales = np.ma.array(scales, mask=rest)
+    return near(codes, relative=6 * _ROUNDING), near(scales, relative=2 * _ROUNDING)
+
+
+def smoothquant_fwd(input: Values, x_scale: Values, kinds: Mapping[str, str]) -> tuple[Near, Near]:
+    """v = input * x_scale; y_scale = amax(|v|) / qmax; out = v / y_scale. The product is one rounding more."""
+    product = input * x_scale
+    codes, scales = _quantised(product, _amax(product), kinds["out"])
+    return near(codes, relative=8 * _ROUNDING), near(scales, relative=3 * _ROUNDING)

@@ -1,0 +1,39 @@
+"""Expert routing: softmax over the experts of a token and the k largest.
+
+The order is that of the logits, not of the rounded probabilities (softmax may make two logits equal): a stable descending sort,
+so equal logits (-0 and +0 too) go by the lower index and NaN stands above all. NaN or +inf anywhere in a row, or nothing but
+-inf, makes all its weights NaN; its indices stay distinct and below E.
+
+A kernel works in fp32: the argument of exp2 is rounded twice, 2^-23 of a power for every unit below the largest logit; one lane
+adds a tenth of the experts at most, 64 lanes fold. Weights below 2^-126 may be lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from build_tools.cases.near import Near, Values, near
+
+
+def topk_softmax(
+    gating_output: Values, need_renorm: bool, sizes: Mapping[str, int]
+) -> tuple[Near, Values, Values]:
+    """The K most probable experts of each token, most probable first; with ``need_renorm`` their weights sum to 1.
+
+    token_expert_indices[t, j] = j * T + t, the order in which vLLM's kernels number the pairs.
+    """
+    tokens, experts = gating_output.shape
+    k = sizes["K"]
+    nan = np.isnan(gating_output)
+    order = np.lexsort((np.where(nan, 0.0, -gating_output), ~nan), axis=-1)[:, :k]
+    below = gating_output - gating_output.max(axis=-1, keepdims=True, initial=-np.inf)
+    powers = np.exp(below)
+    weights = np.take_along_axis(powers / powers.sum(axis=-1, keepdims=True), order, axis=-1)
+    if need_renorm:
+        weights = weights / weights.sum(axis=-1, keepdims=True)
+    depth = np.take_along_axis(np.where(np.isfinite(below), -below, 0.0), order, axis=-1)
+    roundings = 24 + k * need_renorm + 3 * depth
+    pairs = np.arange(k)[None, :] * tokens + np.arange(tokens)[:, None]
+    return near(weights, relative=2.0**-24 * roundings, absolute=2.0**-125), order, pairs
