@@ -161,7 +161,7 @@ def _bundle(
     return built
 
 
-_NOTED = ("target", "profile", "distribution", "entries", "code_objects", "raw_bytes", "size", "sha256")
+_NOTED = ("target", "profile", "distribution", "entries", "code_objects", "raw_bytes", "size", "sha256", "unproved")
 
 
 #: The code that judges code objects and writes a bundle: another state of it may judge or write differently.

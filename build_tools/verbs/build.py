@@ -48,7 +48,10 @@ def build(
             f"{b.raw_bytes / 1024:.0f}",
             f"{b.size / 1024:.0f}",
             f"{b.raw_bytes / b.size:.1f}x",
+            b.unproved or "",
         )
         for b in outcome.bundles
     )
-    print_table("bundles", ["file", "entries", "code objects", "raw KiB", "KiB", "ratio"], rows)
+    print_table("bundles", ["file", "entries", "code objects", "raw KiB", "KiB", "ratio", "not proved"], rows)
+    if unproved := sum(b.unproved for b in outcome.bundles):
+        click.echo(f"{unproved} entries have no receipt: python -m build_tools prove executes them, status names them")
