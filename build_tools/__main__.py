@@ -12,11 +12,13 @@ from build_tools.verbs.audit import audit
 from build_tools.verbs.build import build
 from build_tools.verbs.cases import cases
 from build_tools.verbs.coverage import coverage
+from build_tools.verbs.develop import develop
 from build_tools.verbs.emulator import emulator
 from build_tools.verbs.fetch import fetch
 from build_tools.verbs.generate import generate
 from build_tools.verbs.lint import lint
 from build_tools.verbs.matrix import matrix
+from build_tools.verbs.new_operator import new_operator
 from build_tools.verbs.plan import plan
 from build_tools.verbs.prove import prove
 from build_tools.verbs.receipts import receipts
@@ -38,6 +40,7 @@ for verb in (
     toolchain,
     lint,
     generate,
+    new_operator,
     plan,
     build,
     audit,
@@ -45,6 +48,7 @@ for verb in (
     status,
     cases,
     wheels,
+    develop,
     emulator,
     prove,
     receipts,

@@ -9,8 +9,8 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +24,12 @@ from aiter_prebuilt.contract.version import BUNDLE_FORMAT, RECIPE, VERSION
 from build_tools.compile.compile import compile_jobs
 from build_tools.compile.inputs import inputs_of
 from build_tools.compile.store import Store
-from build_tools.errors import AuditError, CompileFailedError
+from build_tools.errors import AuditError, CompileFailedError, UsageError
 from build_tools.files.reproducible import write_atomic
 from build_tools.judge import audit, receipts
 from build_tools.manifest.model import Manifest, Profile
 from build_tools.manifest.parse import load
+from build_tools.manifest.problems import suggestion
 from build_tools.objects import codeobject
 from build_tools.pack import notes
 from build_tools.pack.bundle import BuiltBundle, build_bundle
@@ -41,8 +42,8 @@ REPORT_VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Where things are and what is wanted. Empty ``profiles``/``targets`` mean all; ``shard`` I/N compiles a part and
-    bundles nothing.
+    """Where things are and what is wanted. Empty ``profiles``/``targets``/``operators`` mean all; ``shard`` I/N compiles a part
+    and bundles nothing.
     """
 
     root: Path
@@ -53,6 +54,7 @@ class Settings:
     targets: tuple[str, ...] = ()
     workers: int = 0
     shard: str = ""
+    operators: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +76,7 @@ def build(settings: Settings) -> Outcome:
         CompileFailedError, AuditError: after all jobs ran; no bundle of a failing job is written.
     """
     started = time.perf_counter()
-    manifest = load(settings.root / "manifests")
+    manifest = chosen(load(settings.root / "manifests"), settings.operators)
     plan = _plan(manifest, settings)
     toolchain = find(settings.toolchain, settings.root)
     store = Store(settings.store)
@@ -91,10 +93,36 @@ def build(settings: Settings) -> Outcome:
     built = [
         _bundle(planned, results, manifest, toolchain, settings, audits, read)
         for planned, read in zip(plan.bundles, sources, strict=True)
+        if planned.operators or not settings.operators
     ]
     outcome = Outcome(plan, results, audits, tuple(built), time.perf_counter() - started)
     write_report(outcome, settings.bundles.parent / "report.json")
     return outcome
+
+
+def chosen(manifest: Manifest, names: Sequence[str]) -> Manifest:
+    """The manifest with these operators only (all, when none is named).
+
+    Raises:
+        UsageError: an operator that the manifests do not have.
+    """
+    if not names:
+        return manifest
+    known = {operator.name for family in manifest.families.values() for operator in family.operators}
+    for name in names:
+        if name not in known:
+            raise UsageError(
+                f"look for operator {name!r}",
+                f"not an operator{suggestion(name, known)}",
+                "see docs/operators.md",
+            )
+    families = {
+        family: replace(
+            row, operators=tuple(operator for operator in row.operators if operator.name in names)
+        )
+        for family, row in manifest.families.items()
+    }
+    return manifest.model_copy(update={"families": families})
 
 
 def _plan(manifest: Manifest, settings: Settings) -> Plan:
@@ -108,7 +136,7 @@ def _plan(manifest: Manifest, settings: Settings) -> Plan:
     plan = make_plan(
         manifest, settings.root, inputs, settings.profiles, settings.targets, prove=not proved.exists()
     )
-    if len(settings.profiles) + len(settings.targets) == 0:
+    if len(settings.profiles) + len(settings.targets) + len(settings.operators) == 0:
         write_atomic(proved, b"")
     return shard_of(plan, settings.shard) if settings.shard else plan
 

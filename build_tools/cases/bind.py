@@ -42,14 +42,15 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """One call, bound: ``tensors`` has None for what is left out; ``types`` the stored type of every type variable; ``values``
-    all parameters that are no tensors; ``stated`` those that the words name.
+    """One call, bound: ``tensors`` has None for what is left out; ``types`` the manifest's word for every type variable, ``fp8`` what
+    that word means here; ``values`` all parameters that are no tensors; ``stated`` those that the words name.
     """
 
     subject: Subject
     words: Words
     label: str
     types: Mapping[str, str]
+    fp8: str
     sizes: Mapping[str, int]
     tensors: Mapping[str, Layout | None]
     values: Mapping[str, Any]
@@ -67,7 +68,7 @@ def bind(subject: Subject, words: Words, fp8: str) -> Iterator[Bound]:
         picked = dict(zip(open_types, chosen, strict=True))
         suffix = "".join(f" {name}={kind}" for name, kind in picked.items() if len(subject.types[name]) > 1)
         types = _types(subject, {**words.types, **picked})
-        yield _one(subject, words, (words.text + suffix).strip(), types, fp8)
+        yield bind_one(subject, words, (words.text + suffix).strip(), types, fp8)
 
 
 def _types(subject: Subject, said: Mapping[str, str]) -> dict[str, str]:
@@ -77,12 +78,19 @@ def _types(subject: Subject, said: Mapping[str, str]) -> dict[str, str]:
         kind = said.get(text, text)
         if kind not in subject.types[name]:
             allowed = subject.types[name]
-            raise BindError(f"{name}={text}: {kind!r} is not one of {', '.join(allowed)}{suggestion(kind, allowed)}")
+            raise BindError(
+                f"{name}={text}: {kind!r} is not one of {', '.join(allowed)}{suggestion(kind, allowed)}"
+            )
         found[name] = kind
     return found
 
 
-def _one(subject: Subject, words: Words, label: str, types: Mapping[str, str], fp8: str) -> Bound:
+def bind_one(subject: Subject, words: Words, label: str, types: Mapping[str, str], fp8: str) -> Bound:
+    """One call, all types chosen.
+
+    Raises:
+        BindError: with what is missing or wrong.
+    """
     stored = {name: dtype.resolve(kind, fp8).name for name, kind in types.items()}
     constants = {f"sizeof_{name}": dtype.BY_NAME[kind].itemsize for name, kind in stored.items()}
     sizes, several = _sizes(subject, words, constants)
@@ -102,7 +110,7 @@ def _one(subject: Subject, words: Words, label: str, types: Mapping[str, str], f
         if isinstance(value, ArgumentType):
             layout = tensors[value.argument]
             values[name] = layout.dtype if layout is not None else None
-    return Bound(subject, words, label, stored, sizes, tensors, values, stated)
+    return Bound(subject, words, label, types, fp8, sizes, tensors, values, stated)
 
 
 def _sizes(
@@ -118,13 +126,16 @@ def _sizes(
         ready = [
             name
             for name, text in waiting.items()
-            if not (_mentioned(text) - {"cdiv", "min", "max", "if", "else", "and", "or", "not"}) & waiting.keys()
+            if not (_mentioned(text) - {"cdiv", "min", "max", "if", "else", "and", "or", "not"})
+            & waiting.keys()
         ]
         if not ready:
             raise BindError(f"{', '.join(sorted(waiting))}: each is said by the other")
         for name in ready:
             text = waiting.pop(name)
-            dims = tuple(_evaluate(part, scope, name) for part in ((text,) if isinstance(text, str) else text))
+            dims = tuple(
+                _evaluate(part, scope, name) for part in ((text,) if isinstance(text, str) else text)
+            )
             sizes[name] = math.prod(dims)
             if starred[name]:
                 several[name] = dims
@@ -146,7 +157,12 @@ def _evaluate(text: str, scope: Scope, name: str) -> int:
 
 
 def _layout(
-    subject: Subject, spec: TensorSpec, words: Words, kind: str, scope: Scope, several: Mapping[str, tuple[int, ...]]
+    subject: Subject,
+    spec: TensorSpec,
+    words: Words,
+    kind: str,
+    scope: Scope,
+    several: Mapping[str, tuple[int, ...]],
 ) -> Layout:
     missing = [name for text in spec.dims for name in sorted(_mentioned(text)) if name not in scope.constants]
     if missing:
@@ -154,7 +170,9 @@ def _layout(
     if kind not in numbers.KNOWN:
         raise BindError(f"{spec.name}: no case can hold {kind}")
     shape: list[int] = []
-    places: list[int] = []  # which entry of spec.strides each dim follows; leading dims of a star but the last have none
+    places: list[
+        int
+    ] = []  # which entry of spec.strides each dim follows; leading dims of a star but the last have none
     for place, text in enumerate(spec.dims):
         dims = several[text] if spec.star and place == 0 else (evaluate(compile_expression(text, scope), ()),)
         shape += dims
@@ -164,7 +182,9 @@ def _layout(
     if math.prod(shape) > MAX_ELEMENTS:
         raise BindError(f"{spec.name} would have {math.prod(shape)} elements")
     if spec.role != "in" and _overlaps(shape, strides):
-        raise BindError(f"{spec.name} is written, and strides {strides} of {tuple(shape)} put two elements in one place")
+        raise BindError(
+            f"{spec.name} is written, and strides {strides} of {tuple(shape)} put two elements in one place"
+        )
     offset = words.offsets.get(spec.name, 0)
     return Layout(spec.name, spec.role, kind, tuple(shape), tuple(strides), offset, returned)
 
@@ -194,7 +214,9 @@ def _overlaps(shape: Sequence[int], strides: Sequence[int]) -> bool:
     return False
 
 
-def _values(subject: Subject, words: Words, stored: Mapping[str, str]) -> tuple[dict[str, Any], frozenset[str]]:
+def _values(
+    subject: Subject, words: Words, stored: Mapping[str, str]
+) -> tuple[dict[str, Any], frozenset[str]]:
     """Every parameter that is no tensor; one that chooses a type gets it, unless the words say none."""
     chosen = {parameter: subject.tensors()[tensor].type for tensor, parameter in subject.type_of.items()}
     values: dict[str, Any] = {}
@@ -222,5 +244,9 @@ def _check_none(subject: Subject, tensor: str, stored: Mapping[str, str]) -> Non
     """No type asked for: the type of the inputs where they have the same variable, else the first one served."""
     variable = subject.tensors()[tensor].type
     inputs = {spec.type for spec in subject.arguments if subject.parameter(spec.name)}
-    if variable not in inputs and variable in subject.types and stored[variable] != subject.types[variable][0]:
+    if (
+        variable not in inputs
+        and variable in subject.types
+        and stored[variable] != subject.types[variable][0]
+    ):
         raise BindError(f"without {subject.type_of[tensor]}, {variable} is {subject.types[variable][0]}")

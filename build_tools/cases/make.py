@@ -29,7 +29,9 @@ class Question:
     inputs: Mapping[str, Values | None]
 
 
-def questions(cases: Cases, target: str, facts: Target, seed: int, *, golden: bool = False) -> Iterator[Question]:
+def questions(
+    cases: Cases, target: str, facts: Target, seed: int, *, golden: bool = False
+) -> Iterator[Question]:
     """Every call of the operator on ``target``, inputs drawn; ``golden``: that one alone.
 
     Raises:
@@ -87,7 +89,9 @@ def drawn(cases: Cases, bound: Bound, layout: Layout, seed: int) -> Values:
     try:
         return draw.draw(how, cases.reference.draws, rng, layout.shape, layout.dtype, bound.sizes)
     except ValueError as error:
-        raise ManifestError([f"{cases.file}: {cases.subject.name}: {bound.label!r}: {layout.name}: {error}"]) from error
+        raise ManifestError(
+            [f"{cases.file}: {cases.subject.name}: {bound.label!r}: {layout.name}: {error}"]
+        ) from error
 
 
 def answer(cases: Cases, question: Question) -> dict[str, Near]:

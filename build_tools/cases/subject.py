@@ -74,7 +74,9 @@ def subject_of(operator: Operator) -> Subject:
         family=operator.family,
         parameters=operator.python.parameters,
         types=types,
-        arguments=tuple(parse_tensor(name, text, operator.types) for name, text in operator.arguments.items()),
+        arguments=tuple(
+            parse_tensor(name, text, operator.types) for name, text in operator.arguments.items()
+        ),
         returns=tuple(
             parse_tensor(name, text, operator.types, returned=True) for name, text in operator.returns.items()
         ),

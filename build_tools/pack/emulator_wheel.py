@@ -11,13 +11,10 @@ from pathlib import Path
 from typing import Final
 
 from aiter_prebuilt.contract.version import VERSION
-from build_tools.errors import WheelError
-from build_tools.files.reproducible import write_atomic
-from build_tools.files.run import run
 from build_tools.pack import licences, sbom
 from build_tools.pack.archive import RUNTIME, write_members
 from build_tools.tools import pins
-from build_tools.tools.host import PLATFORM, environment_of, judge
+from build_tools.tools.host import PLATFORM, compile_project, environment_of, judge, put_library
 
 DISTRIBUTION: Final = f"{RUNTIME}-emulator"
 PACKAGE: Final = "aiter_prebuilt_emulator"
@@ -28,7 +25,6 @@ _SOURCES: Final = (
     f"src/{PACKAGE}",
 )
 _SUFFIXES: Final = frozenset((".py", ".typed", ".cpp", ".h", ".inc", ".txt", ".map"))
-_TIMEOUT: Final = 3600.0
 
 
 def compile_emulator(root: Path) -> Path:
@@ -38,24 +34,12 @@ def compile_emulator(root: Path) -> Path:
         ToolchainError: the compiler is not there. WheelError: the compile failed.
     """
     folder = root / "build" / "emulator"
-    environment = environment_of(pins.load(root))
     # The generator of the decoder's tables is run by cmake, as a module below the root.
-    environment["PYTHONPATH"] = str(root)
-    configure: list[str | Path] = ["cmake", "-G", "Ninja", "-S", root / "csrc" / "emulator", "-B", folder]
-    configure += [f"-DPython3_EXECUTABLE={sys.executable}", "-DCMAKE_BUILD_TYPE=Release"]
-    build: list[str | Path] = ["cmake", "--build", folder]
-    for command in (configure, build):
-        outcome = run(command, cwd=root, env=environment, timeout=_TIMEOUT)
-        if not outcome.ok:
-            raise WheelError(
-                "compile the emulator",
-                f"{outcome.describe()}\n{outcome.output}",
-                "Mend what the compiler says",
-            )
+    environment = {**environment_of(pins.load(root)), "PYTHONPATH": str(root)}
+    settings = [f"-DPython3_EXECUTABLE={sys.executable}"]
+    compile_project("the emulator", root / "csrc" / "emulator", folder, settings, environment)
     library = root / "src" / LIBRARY
-    write_atomic(library, (folder / library.name).read_bytes())
-    library.chmod(0o755)
-    return library
+    return put_library(folder / library.name, library)
 
 
 def build_emulator_wheel(root: Path, output: Path) -> Path:
@@ -75,6 +59,16 @@ def build_emulator_wheel(root: Path, output: Path) -> Path:
         if path.suffix in (".py", ".typed")
     }
     licence = licences.expression([licences.EMULATOR])
+    pinned = pins.load(root)
+    tools = {name: pinned.tools[name].version for name in ("ziglang", "tinygrad")}
+    bill = sbom.Bill(
+        DISTRIBUTION,
+        VERSION,
+        library,
+        (licences.EMULATOR,),
+        tools | sbom.builders("cmake", "ninja"),
+        sbom.file_hashes(root, source_files(root)),
+    )
     members |= {
         LIBRARY: library,
         f"{info}/METADATA": _metadata(licence).encode(),
@@ -83,15 +77,7 @@ def build_emulator_wheel(root: Path, output: Path) -> Path:
         f"{info}/entry_points.txt": f"[console_scripts]\n{DISTRIBUTION} = {PACKAGE}.__main__:main\n".encode(),
         f"{info}/licenses/LICENSE": (root / "LICENSE").read_bytes(),
         f"{info}/licenses/THIRD_PARTY.txt": licences.notices([licences.EMULATOR]).encode(),
-        f"{info}/sboms/{sbom.FILE_NAME}": sbom.write(
-            DISTRIBUTION,
-            VERSION,
-            licence,
-            library,
-            _tools(root),
-            [licences.EMULATOR],
-            sbom.file_hashes(root, source_files(root)),
-        ),
+        f"{info}/sboms/{sbom.FILE_NAME}": sbom.write(bill, pinned),
     }
     path = output / f"{stem}-{TAG}.whl"
     write_members(path, members, executables=[LIBRARY])
@@ -107,14 +93,6 @@ def source_files(root: Path) -> tuple[str, ...]:
         files = [place] if place.is_file() else place.rglob("*")
         found += [path for path in files if path.suffix in _SUFFIXES]
     return tuple(sorted(path.relative_to(root).as_posix() for path in found))
-
-
-def _tools(root: Path) -> dict[str, str]:
-    from importlib import metadata
-
-    pinned = pins.load(root).tools
-    packages = {name: pinned[name].version for name in ("ziglang", "tinygrad")}
-    return packages | {name: metadata.version(name) for name in ("cmake", "ninja")}
 
 
 def _metadata(licence: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -24,7 +24,10 @@ EMULATOR: Final = "emulator"
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Work of others: what it is, under which SPDX expression, whose, from where, and through which backends it comes in."""
+    """Work of others: what it is, under which SPDX expression, whose, from where, and through which backends it comes in.
+
+    ``carrier`` is the pin that brings it; ``table.toml`` says what the rest means.
+    """
 
     name: str
     title: str
@@ -32,6 +35,11 @@ class Part:
     spdx: str
     holder: str
     url: str
+    carrier: str
+    version: str
+    purl: str
+    files: tuple[str, ...]
+    rocm: bool
 
 
 @cache
@@ -39,9 +47,22 @@ def table() -> tuple[Part, ...]:
     """All rows of ``table.toml``, in its order."""
     document = tomllib.loads((FOLDER / "table.toml").read_text(encoding="utf-8"))
     rows = {name: row for name, row in document.items() if name != "edition"}
-    return tuple(
-        Part(name, row["title"], tuple(row["backends"]), row["spdx"], row["holder"], row["url"])
-        for name, row in rows.items()
+    return tuple(_part(name, row) for name, row in rows.items())
+
+
+def _part(name: str, row: dict[str, Any]) -> Part:
+    return Part(
+        name=name,
+        title=row["title"],
+        backends=tuple(row["backends"]),
+        spdx=row["spdx"],
+        holder=row["holder"],
+        url=row["url"],
+        carrier=row["from"],
+        version=row["version"],
+        purl=row["purl"],
+        files=tuple(row.get("files", ())),
+        rocm=row.get("rocm", False),
     )
 
 

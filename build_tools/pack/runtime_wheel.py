@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 from zipfile import ZipFile
@@ -23,7 +22,8 @@ from build_tools.pack import licences, sbom
 from build_tools.pack.archive import RUNTIME, write_members
 from build_tools.tools import pins
 from build_tools.tools.fetch import fetch
-from build_tools.tools.host import PLATFORM, environment_of, judge
+from build_tools.tools.host import PLATFORM, compile_project, environment_of, judge, put_library
+from build_tools.tools.pins import Pins
 
 TAG: Final = f"cp310-abi3-{PLATFORM}"
 EXTENSION: Final = "aiter_prebuilt/_native.abi3.so"
@@ -66,16 +66,10 @@ def build_runtime_wheel(root: Path, output: Path) -> Path:
                 "Mend what the compiler says",
             )
         judge(found[0])
-        return finish(found[0], root, output, {"ziglang": pinned.tools["ziglang"].version, **_packers()})
+        return finish(found[0], root, output, pinned)
 
 
-def _packers() -> dict[str, str]:
-    from importlib import metadata
-
-    return {name: metadata.version(name) for name in ("cmake", "ninja", "scikit-build-core")}
-
-
-def finish(wheel: Path, root: Path, output: Path, tools: Mapping[str, str]) -> Path:
+def finish(wheel: Path, root: Path, output: Path, pinned: Pins) -> Path:
     """The wheel again with its manylinux tag, THIRD_PARTY.txt and bill of materials; same content, same bytes."""
     with ZipFile(wheel) as archive:
         members = {name: archive.read(name) for name in archive.namelist() if not name.endswith("/")}
@@ -96,17 +90,18 @@ def finish(wheel: Path, root: Path, output: Path, tools: Mapping[str, str]) -> P
         "\nLicense-File: LICENSE\n", "\nLicense-File: LICENSE\nLicense-File: THIRD_PARTY.txt\n"
     ).encode()
     members[f"{info}/licenses/THIRD_PARTY.txt"] = licences.notices([licences.RUNTIME]).encode()
-    version = stem.split("-")[1]
-    sources = sbom.file_hashes(root, source_files(root))
-    members[f"{info}/sboms/{sbom.FILE_NAME}"] = sbom.write(
+    bill = sbom.Bill(
         RUNTIME,
-        version,
-        licences.expression([licences.RUNTIME]),
+        stem.split("-")[1],
         members[EXTENSION],
-        tools,
-        [licences.RUNTIME],
-        sources,
+        (licences.RUNTIME,),
+        {
+            "ziglang": pinned.tools["ziglang"].version,
+            **sbom.builders("cmake", "ninja", "scikit-build-core"),
+        },
+        sbom.file_hashes(root, source_files(root)),
     )
+    members[f"{info}/sboms/{sbom.FILE_NAME}"] = sbom.write(bill, pinned)
     path = output / f"{stem}-{TAG}.whl"
     write_members(path, members, executables=[EXTENSION])
     return path
@@ -122,6 +117,18 @@ def source_files(root: Path) -> tuple[str, ...]:
         )
         found += [path.relative_to(root).as_posix() for path in files]
     return tuple(sorted(found))
+
+
+def compile_extension(root: Path) -> Path:
+    """Compile the extension in ``build`` and put it beside its sources; seconds when little has changed.
+
+    Raises:
+        ToolchainError, FetchError: the compiler or the zstd sources are not there. WheelError: the compile failed.
+    """
+    folder = root / "build" / "native"
+    settings = [f"-DAPB_ZSTD_SOURCE={fetch('zstd', root)}"]
+    compile_project("the native extension", root, folder, settings, environment_of(pins.load(root)))
+    return put_library(folder / Path(EXTENSION).name, root / "src" / EXTENSION)
 
 
 def unpack_extension(folder: Path, root: Path) -> Path:

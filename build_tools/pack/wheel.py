@@ -1,9 +1,8 @@
 """Bundles to data wheels, and all wheels of a build in one step: all of them or none.
 
-A data wheel is ``py3-none-any`` and holds two files, ``aiter_prebuilt_bundles/<target>-<profile>.apb`` and beside it the golden
-calls that prove it where it is installed (``.calls``), in a folder without ``__init__.py`` that all data wheels share; the names
-of the files are what keeps two wheels from owning one path. The runtime lists that folder beside its own package and imports
-nothing to find it.
+A data wheel is ``py3-none-any`` and holds one file, ``aiter_prebuilt_bundles/<target>-<profile>.apb``, in a folder without
+``__init__.py`` that all data wheels share; the name of the file is what keeps two wheels from owning one path. The
+runtime lists that folder beside its own package and imports nothing to find it.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -20,15 +19,15 @@ from packaging.utils import canonicalize_name
 
 from aiter_prebuilt.contract.bundle import SUFFIX, Bundle, FormatError
 from aiter_prebuilt.contract.records import BACKENDS
-from aiter_prebuilt.contract.version import CALLS_SUFFIX, VERSION
+from aiter_prebuilt.contract.version import VERSION
 from build_tools.errors import WheelError
-from build_tools.objects.entries import BuiltEntry, entries_of
 from build_tools.objects.unpack import decompress
 from build_tools.pack import licences, notes, sbom
 from build_tools.pack.archive import RUNTIME, write_members
 from build_tools.pack.emulator_wheel import build_emulator_wheel
 from build_tools.pack.runtime_wheel import build_runtime_wheel
-from build_tools.pack.unproved import refuse_unproved, said
+from build_tools.tools import pins
+from build_tools.tools.pins import Pins
 
 FOLDER: Final = "aiter_prebuilt_bundles"
 GENERATOR: Final = f"{RUNTIME} build_tools"
@@ -47,21 +46,6 @@ class Payload:
     version: str
     tools: Mapping[str, str]
     backends: tuple[str, ...]
-    entries: tuple[BuiltEntry, ...]
-
-    @property
-    def operators(self) -> tuple[str, ...]:
-        """The operators that it has kernels of."""
-        return tuple(dict.fromkeys(entry.operator for entry in self.entries))
-
-    @property
-    def unproved(self) -> str:
-        """What its wheel says of entries without a receipt."""
-        return said(sum(not entry.executed for entry in self.entries), len(self.entries))
-
-
-#: Operators of a bundle and its target -> the golden calls of these, as ``contract.calls`` reads them.
-Golden = Callable[[Collection[str], str], bytes]
 
 
 def read_payload(path: Path) -> Payload:
@@ -103,46 +87,41 @@ def read_payload(path: Path) -> Payload:
         version=root.version,
         tools=json.loads(root.provenance)["tools"],
         backends=tuple(BACKENDS[number] for number in sorted(used)),
-        entries=entries_of(bundle),
     )
 
 
-def write_data_wheel(bundle: Path, output: Path, root: Path, golden: Golden | None = None) -> Path:
-    """Write the data wheel of one bundle into ``output``; the same arguments give the same bytes. None: without golden calls.
+def write_data_wheel(bundle: Path, output: Path, root: Path) -> Path:
+    """Write the data wheel of one bundle into ``output``; the same arguments give the same bytes.
 
     The licence is read below ``root``, the repository; the bill of materials lists the sources that the bundle's note names.
 
     Raises:
         WheelError: see :func:`read_payload`; or the wheel is larger than an index takes.
+        ManifestError: the pins cannot be read.
     """
-    return _pack(read_payload(bundle), notes.read(bundle).get("sources", {}), output, root, golden)
+    return _pack(read_payload(bundle), notes.read(bundle).get("sources", {}), output, root, pins.load(root))
 
 
-def _pack(
-    payload: Payload, sources: Mapping[str, str], output: Path, root: Path, golden: Golden | None
-) -> Path:
+def _pack(payload: Payload, sources: Mapping[str, str], output: Path, root: Path, pinned: Pins) -> Path:
     stem = f"{payload.distribution.replace('-', '_')}-{payload.version}"
     info = f"{stem}.dist-info"
     licence = licences.expression(payload.backends)
+    bill = sbom.Bill(
+        payload.distribution,
+        payload.version,
+        payload.data,
+        payload.backends,
+        payload.tools,
+        tuple(sources.items()),
+    )
     members = {
         f"{FOLDER}/{payload.target}-{payload.profile}{SUFFIX}": payload.data,
         f"{info}/METADATA": metadata(payload, licence).encode(),
         f"{info}/WHEEL": _wheel_text("true", ["py3-none-any"]).encode(),
         f"{info}/licenses/LICENSE": (root / "LICENSE").read_bytes(),
         f"{info}/licenses/THIRD_PARTY.txt": licences.notices(payload.backends).encode(),
-        f"{info}/sboms/{sbom.FILE_NAME}": sbom.write(
-            payload.distribution,
-            payload.version,
-            licence,
-            payload.data,
-            payload.tools,
-            payload.backends,
-            sources.items(),
-        ),
+        f"{info}/sboms/{sbom.FILE_NAME}": sbom.write(bill, pinned),
     }
-    if golden is not None:
-        name = f"{FOLDER}/{payload.target}-{payload.profile}{CALLS_SUFFIX}"
-        members[name] = golden(payload.operators, payload.target)
     path = output / f"{stem}-py3-none-any.whl"
     write_members(path, members)
     return path
@@ -157,7 +136,7 @@ def metadata(payload: Payload, licence: str) -> str:
         "Metadata-Version: 2.4",
         f"Name: {payload.distribution}",
         f"Version: {payload.version}",
-        " ".join(f"Summary: {_summary(payload)} {payload.unproved}".split()),
+        f"Summary: Code objects of {RUNTIME} for {payload.target}, profile {payload.profile}",
         f"License-Expression: {licence}",
         "License-File: LICENSE",
         "License-File: THIRD_PARTY.txt",
@@ -167,15 +146,9 @@ def metadata(payload: Payload, licence: str) -> str:
         "",
         f"Data of [{RUNTIME}](https://pypi.org/project/{RUNTIME}/): one bundle of ready GPU code objects for `{payload.target}`",
         f"(profile `{payload.profile}`). Nothing here is imported; the runtime finds the file.",
-        *filter(None, [payload.unproved]),
         "",
     ]
     return "\n".join(lines)
-
-
-def _summary(payload: Payload) -> str:
-    end = "." if payload.unproved else ""
-    return f"Code objects of {RUNTIME} for {payload.target}, profile {payload.profile}{end}"
 
 
 def _wheel_text(pure: str, tags: list[str]) -> str:
@@ -190,23 +163,12 @@ def _wheel_text(pure: str, tags: list[str]) -> str:
     )
 
 
-def write_wheels(
-    root: Path,
-    bundles: Path,
-    output: Path,
-    *,
-    runtime: bool = True,
-    golden: Golden | None = None,
-    unproved: Collection[str] = (),
-) -> tuple[Path, ...]:
+def write_wheels(root: Path, bundles: Path, output: Path, *, runtime: bool = True) -> tuple[Path, ...]:
     """All wheels of the last build: every bundle in ``bundles`` and, unless told otherwise, the runtime and the emulator.
-
-    ``golden``: makes the calls that travel with a bundle; ``unproved``: targets whose entries need no receipt.
 
     They are written beside ``output`` first and moved when the last one is done, so a failure leaves no new wheel.
 
     Raises:
-        UnprovedError: an entry has no receipt.
         WheelError: the last build had a failing job; there is no bundle; one is older than its sources or cannot be packed.
     """
     refuse_failed_build(bundles.parent)
@@ -217,9 +179,9 @@ def write_wheels(
     with tempfile.TemporaryDirectory(prefix=".wheels-", dir=output) as folder:
         payloads = [read_payload(path) for path in found]
         refuse_stale(root, found)
-        refuse_unproved([entry for payload in payloads for entry in payload.entries], unproved)
+        pinned = pins.load(root)
         staged = [
-            _pack(payload, notes.read(path)["sources"], Path(folder), root, golden)
+            _pack(payload, notes.read(path)["sources"], Path(folder), root, pinned)
             for path, payload in zip(found, payloads, strict=True)
         ]
         if runtime:

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,6 +19,7 @@ from build_tools.tools.pins import Pins
 
 GLIBC: Final = (2, 28)
 PLATFORM: Final = f"manylinux_{GLIBC[0]}_{GLIBC[1]}_x86_64"
+_TIMEOUT: Final = 3600.0
 _JUDGED: Final = re.compile(r"manylinux_(\d+)_(\d+)_x86_64")
 
 
@@ -92,3 +94,37 @@ def judge(wheel: Path) -> None:
         raise WheelError(
             asked, f"not {PLATFORM}: {json.dumps(needs)}", "Build with the hermetic host compiler"
         )
+
+
+def compile_project(
+    what: str, source: Path, folder: Path, settings: Sequence[str], environment: Mapping[str, str]
+) -> None:
+    """Configure and build the cmake project ``source`` in ``folder``; what is up to date there is not compiled again.
+
+    Raises:
+        WheelError: the compile failed, with the compiler's words.
+    """
+    configure: list[str | Path] = [
+        "cmake",
+        "-G",
+        "Ninja",
+        "-S",
+        source,
+        "-B",
+        folder,
+        "-DCMAKE_BUILD_TYPE=Release",
+    ]
+    build: list[str | Path] = ["cmake", "--build", folder]
+    for command in ([*configure, *settings], build):
+        outcome = run(command, cwd=source, env=dict(environment), timeout=_TIMEOUT)
+        if not outcome.ok:
+            raise WheelError(
+                f"compile {what}", f"{outcome.describe()}\n{outcome.output}", "Mend what the compiler says"
+            )
+
+
+def put_library(built: Path, place: Path) -> Path:
+    """Put a library that was built beside its package in ``src``; its path there."""
+    write_atomic(place, built.read_bytes())
+    place.chmod(0o755)
+    return place

@@ -26,15 +26,26 @@ from build_tools.verbs.output import print_json, print_table
     default="",
     help="Compile only every N-th job, starting with the I-th; bundle nothing.",
 )
+@click.option(
+    "--operator",
+    "operators",
+    multiple=True,
+    help="Only this one, into build/operators/bundles unless --bundles says where.",
+)
 def build(
     profiles: tuple[str, ...], targets: tuple[str, ...], as_json: bool, toolchain: str, store: Path, bundles: Path,
-    workers: int, shard: str,
+    workers: int, shard: str, operators: tuple[str, ...],
 ) -> None:  # fmt: skip
     """Compile, audit and bundle. Writes build/report.json."""
     from build_tools.pipeline import Settings, report
     from build_tools.pipeline import build as run_build
 
-    outcome = run_build(Settings(options.ROOT, store, bundles, toolchain, profiles, targets, workers, shard))
+    if operators and bundles == options.BUNDLES:
+        bundles = (
+            options.ROOT / "build" / "operators" / "bundles"
+        )  # a bundle of a few operators is never taken for the whole
+    settings = Settings(options.ROOT, store, bundles, toolchain, profiles, targets, workers, shard, operators)
+    outcome = run_build(settings)
     if as_json:
         print_json(report(outcome))
         return

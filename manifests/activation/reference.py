@@ -73,3 +73,8 @@ def swiglu_and_mul(input: Values) -> Near:
     gate, up = _halves(input)
     gate = np.minimum(gate, 7.0)
     return _gated(gate, 1.702 * gate, np.clip(up, -7.0, 7.0) + 1)
+
+
+def silu(input: Values) -> Near:
+    """input * sigmoid(input)."""
+    return _gated(input, input, np.ones_like(input))

@@ -53,3 +53,27 @@ def rmsnorm2d_fwd_with_add(
     total = input + residual_in
     seen = rounded(total, kinds["residual_out"])
     return _norm(seen, weight + 1 if gemma_norm else weight, epsilon), near(total)
+
+
+def layernorm2d_fwd(
+    input: Values, weight: Values, bias: Values | None, epsilon: float, x_bias: Values | None
+) -> Near:
+    """x = input + x_bias; (x - mean(x)) / sqrt(mean((x - mean(x))^2) + epsilon) * weight + bias, over the last dim.
+
+    A kernel subtracts the mean before it squares, so large means cost nothing but the rounding of x itself.
+    """
+    x = input if x_bias is None else input + x_bias
+    centred = x - x.sum(axis=-1, keepdims=True) / max(x.shape[-1], 1)
+    scaled = (
+        centred
+        / np.sqrt((centred * centred).sum(axis=-1, keepdims=True) / max(x.shape[-1], 1) + epsilon)
+        * weight
+    )
+    lost = 2.0**-21 * np.abs(x).max(
+        axis=-1, keepdims=True, initial=0.0
+    )  # of x and of its mean, before they are subtracted
+    error = np.nan_to_num(
+        np.abs(scaled) * 2.0**-19
+        + lost / np.sqrt((centred * centred).mean(axis=-1, keepdims=True) + epsilon) * np.abs(weight)
+    )
+    return near(scaled if bias is None else scaled + bias, relative=2.0**-23, absolute=error + _LOST)

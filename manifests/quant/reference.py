@@ -63,3 +63,9 @@ def smoothquant_fwd(input: Values, x_scale: Values, kinds: Mapping[str, str]) ->
     product = input * x_scale
     codes, scales = _quantised(product, _amax(product), kinds["out"])
     return near(codes, relative=8 * _ROUNDING), near(scales, relative=3 * _ROUNDING)
+
+
+def dynamic_per_tensor_quant(input: Values, kinds: Mapping[str, str]) -> tuple[Near, Near]:
+    """scale = amax(|input|) / qmax; out = input / scale. The whole tensor is one row of the above."""
+    codes, scale = _quantised(input, _amax(input.reshape(-1)), kinds["out"])
+    return near(codes, relative=6 * _ROUNDING), near(scale, relative=2 * _ROUNDING)

@@ -198,7 +198,7 @@ import sys, threading, time, signal, os
 from pathlib import Path
 from dataclasses import replace
 from build_tools.compile import compile as stage
-    from build_tools.compile.backends import table as backends
+from build_tools.compile.backends import table as backends
 from build_tools.files import run
 from build_tools.compile.backends.built import Built
 from build_tools.compile.store import Store

@@ -1,4 +1,4 @@
-"""Calls with known answers: what proves an operator on a device. Written by the build, read by the runtime; standard library only.
+"""Calls with known answers: what proves an operator on a device. The build writes them, the runtime reads them; nothing is imported.
 
 A stream is a sequence of records, each complete in itself, so that it can be piped as it is made:
 

@@ -1,0 +1,304 @@
+"""Would the cases notice a wrong kernel? Each input, option and default is moved in the reference alone, and at least one call's
+answer must refuse what comes of it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from build_tools.cases import bind, interval, make, numbers
+from build_tools.cases.interval import Interval
+from build_tools.cases.make import Question
+from build_tools.cases.table import Cases
+from build_tools.errors import ManifestError
+from build_tools.manifest.model import Target
+from build_tools.manifest.problems import suggestion
+from build_tools.manifest.python import Parameter
+
+Values: TypeAlias = npt.NDArray[Any]
+#: The ways in which a question can be changed; none where the change cannot be made there.
+Change: TypeAlias = Callable[[Question], "list[Question]"]
+SEED: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Blind:
+    """What no call of an operator notices."""
+
+    operator: str
+    what: str
+    file: str
+
+    def __str__(self) -> str:
+        return f"{self.file}: {self.operator}: no call notices {self.what}"
+
+
+class _Judge:
+    """The calls of one operator, smallest first, with their answers made once."""
+
+    def __init__(self, cases: Cases, target: str, facts: Target) -> None:
+        self.cases = cases
+        self.questions = sorted(
+            make.questions(cases, target, facts, SEED), key=lambda question: _size(question.bound)
+        )
+        self._answers: dict[int, dict[str, Interval]] = {}
+
+    def answer(self, place: int) -> dict[str, Interval]:
+        """The intervals of a call's results."""
+        if place not in self._answers:
+            question = self.questions[place]
+            self._answers[place] = {
+                name: interval.interval(result, _kind(question, name))
+                for name, result in make.answer(self.cases, question).items()
+            }
+        return self._answers[place]
+
+    def notices(self, change: Change) -> bool | None:
+        """Does a call refuse a changed result? None when the change can be made nowhere."""
+        found: bool | None = None
+        for place, question in enumerate(self.questions):
+            for changed in change(question):
+                found = False
+                try:
+                    results = make.answer(self.cases, changed)
+                except ManifestError:
+                    continue  # nothing comes of it: another call must show it
+                if self._differs(place, changed, results):
+                    return True
+        return found
+
+    def _differs(self, place: int, changed: Question, results: Mapping[str, Any]) -> bool:
+        wanted = self.answer(place)
+        if wanted.keys() != results.keys():
+            return True
+        for name, right in wanted.items():
+            result = results[name]
+            if not _same(right.kept, result.kept) or _kind(changed, name) != right.dtype:
+                return True
+            if right.low.shape != result.values.shape:
+                return True
+            exact = dataclasses.replace(result, error=np.zeros_like(result.error))
+            try:
+                found = numbers.decode(interval.interval(exact, right.dtype).low, right.dtype)
+            except ValueError:
+                return True  # a number that the type does not hold
+            if right.misses(found).any() or _moved(self.questions[place], changed, name, right):
+                return True
+        return False
+
+
+def _moved(before: Question, after: Question, name: str, right: Interval) -> bool:
+    """Has what must stay as it was another value?"""
+    old, new = before.inputs.get(name), after.inputs.get(name)
+    if right.kept is None or old is None or new is None:
+        return False
+    return not np.array_equal(old[right.kept], new[right.kept], equal_nan=True)
+
+
+def _same(first: Values | None, second: Values | None) -> bool:
+    if first is None or second is None:
+        return first is second
+    return np.array_equal(first, second)
+
+
+def _size(bound: bind.Bound) -> int:
+    return sum(math.prod(layout.shape) for layout in bound.tensors.values() if layout is not None)
+
+
+def _kind(question: Question, name: str) -> str:
+    layout = question.bound.tensors[name]
+    assert layout is not None  # it has a result
+    return layout.dtype
+
+
+def check(cases: Cases, target: str, facts: Target) -> Iterator[Blind]:
+    """Everything that the calls of one operator would not notice, but for what ``insensitive`` declares.
+
+    Raises:
+        ManifestError: a call cannot be made, or ``insensitive`` names nothing that is moved.
+    """
+    judge = _Judge(cases, target, facts)
+    known: set[str] = set()
+    for move in _moves(cases):
+        known.add(move.name)
+        if move.name not in cases.insensitive:
+            noticed = judge.notices(move.change)
+            if noticed is False or (noticed is None and move.must):
+                yield Blind(cases.subject.name, move.what, cases.file)
+    for name, what in _unused(cases, judge.questions):
+        known.add(name)
+        if name not in cases.insensitive:
+            yield Blind(cases.subject.name, what, cases.file)
+    for name in cases.insensitive:
+        if name not in known:
+            where = f"{cases.file}: {cases.subject.name}.insensitive.{name}"
+            raise ManifestError([f"{where}: nothing of this name is moved{suggestion(name, known)}"])
+
+
+@dataclass(frozen=True, slots=True)
+class _Move:
+    """``must``: a change that can be made in no call is a gap too."""
+
+    name: str
+    what: str
+    change: Change
+    must: bool
+
+
+def _moves(cases: Cases) -> Iterator[_Move]:
+    for spec in cases.subject.arguments:
+        name = spec.name
+        if spec.role == "out" or cases.subject.parameter(name) is None:
+            continue
+        yield _Move(name, f"{name} scaled by 1 + 2^-4", _tensor(name, _scaled), must=False)
+        yield _Move(name, f"{name} with its rows shifted by one", _tensor(name, _shifted), must=False)
+        if spec.optional:
+            yield _Move(name, f"{name} left out", _dropped(name), must=True)
+            yield _Move(name, f"{name} given where it is left out", _given(cases, name), must=True)
+    for parameter in cases.subject.options():
+        name = parameter.name
+        yield _Move(name, f"{name} moved", _option(cases, parameter, stated=True), must=True)
+        if not parameter.required and parameter.default is not None:
+            what = f"the default of {name} moved"
+            yield _Move(name, what, _option(cases, parameter, stated=False), must=True)
+
+
+def _unused(cases: Cases, questions: Iterable[Question]) -> Iterator[tuple[str, str]]:
+    """Values that are served and that no call has: of options, and of parameters that choose an element type."""
+    questions = list(questions)
+    for name, served in cases.subject.covered.items():
+        if len(served) > 1:
+            said = [question.bound.words.values.get(name, _default(cases, name)) for question in questions]
+            yield from (
+                (name, f"{name}={value!r}, which no call has") for value in served if value not in said
+            )
+    for tensor, name in cases.subject.type_of.items():
+        variable = cases.subject.tensors()[tensor].type
+        chosen = {
+            None if question.bound.values[name] is None else question.bound.types[variable]
+            for question in questions
+        }
+        wanted = [*cases.subject.types[variable], *([None] if _default(cases, name) is None else [])]
+        yield from ((name, f"{name}={kind}, which no call has") for kind in wanted if kind not in chosen)
+
+
+def _default(cases: Cases, name: str) -> Any:
+    parameter = cases.subject.parameter(name)
+    return None if parameter is None or parameter.required else parameter.default
+
+
+def _with(question: Question, name: str, values: Values | None) -> Question:
+    return dataclasses.replace(question, inputs={**question.inputs, name: values})
+
+
+def _tensor(name: str, move: Callable[[Values, str], Values]) -> Change:
+    def change(question: Question) -> list[Question]:
+        values = question.inputs.get(name)
+        if values is None or values.size == 0:
+            return []
+        with np.errstate(all="ignore"):
+            moved = move(values, _kind(question, name))
+        same = np.array_equal(moved, values, equal_nan=values.dtype.kind == "f")
+        return [] if same else [_with(question, name, moved)]
+
+    return change
+
+
+def _scaled(values: Values, kind: str) -> Values:
+    """Floats a little larger, a lone integer one more; indices are moved by the shift of rows alone."""
+    if numbers.is_integer(kind):
+        return values + 1 if values.size == 1 else values
+    return values * (1 + 2.0**-4)
+
+
+def _shifted(values: Values, kind: str) -> Values:
+    """Rows of the last dim, one further; single numbers where there are no rows."""
+    del kind
+    wide = values.ndim > 1 and values.shape[-1] > 1
+    return np.roll(values.reshape(-1, values.shape[-1]) if wide else values.ravel(), 1, axis=0).reshape(
+        values.shape
+    )
+
+
+def _dropped(name: str) -> Change:
+    return lambda question: [] if question.inputs.get(name) is None else [_with(question, name, None)]
+
+
+def _given(cases: Cases, name: str) -> Change:
+    """The tensor drawn where a call leaves it out, provided that the call says its dims."""
+
+    def change(question: Question) -> list[Question]:
+        bound = question.bound
+        if bound.tensors.get(name) is not None:
+            return []
+        words = dataclasses.replace(bound.words, absent=bound.words.absent - {name})
+        try:
+            filled = bind.bind_one(cases.subject, words, bound.label, bound.types, bound.fp8)
+        except bind.BindError:
+            return []
+        layout = filled.tensors[name]
+        assert layout is not None  # it is no longer left out
+        lone = numbers.is_integer(layout.dtype) and name not in words.draws
+        values = np.zeros(layout.shape, np.int64) if lone else make.drawn(cases, filled, layout, SEED)
+        return [dataclasses.replace(_with(question, name, values), bound=filled)]
+
+    return change
+
+
+def _option(cases: Cases, parameter: Parameter, *, stated: bool) -> Change:
+    """The parameter moved in calls that say it, or in those that leave it to its default."""
+    name = parameter.name
+
+    def change(question: Question) -> list[Question]:
+        if (name in question.bound.stated) != stated:
+            return []
+        value = question.bound.values[name]
+        return [
+            dataclasses.replace(
+                question,
+                bound=dataclasses.replace(question.bound, values={**question.bound.values, name: other}),
+            )
+            for other in _others(parameter, value, cases.subject.covered.get(name, ()))
+        ]
+
+    return change
+
+
+def _others(parameter: Parameter, value: Any, served: tuple[Any, ...]) -> list[Any]:
+    """Other values that a wrong kernel might take ``value`` for."""
+    if served:
+        return [other for other in served if other != value]
+    if value is None:
+        return []
+    if parameter.kind == "bool":
+        return [not value]
+    if parameter.kind == "int":
+        return [value + 1, value - 1]
+    return [value * 1.125 if value else 0.125] if parameter.kind == "float" else []
+
+
+def check_all(
+    known: Mapping[str, Cases], targets: Mapping[str, Target]
+) -> tuple[list[Blind], dict[str, str]]:
+    """(what no call notices, of any operator; what is declared to be no matter: ``operator.name`` -> reason).
+
+    Raises:
+        ManifestError: a call cannot be made.
+    """
+    blind: list[Blind] = []
+    for cases in known.values():
+        served = next((name for name in targets if name in cases.subject.targets), next(iter(targets)))
+        blind += check(cases, served, targets[served])
+    declared = {
+        f"{name}.{what}": reason
+        for name, cases in known.items()
+        for what, reason in cases.insensitive.items()
+    }
+    return blind, declared

@@ -1,0 +1,17 @@
+"""Makes a checkout usable as it is."""
+
+from __future__ import annotations
+
+import click
+
+from build_tools.verbs import options
+
+
+@click.command()
+def develop() -> None:
+    """Compile the native extension and the embedded device, and put both beside their packages in src."""
+    from build_tools.pack.emulator_wheel import compile_emulator
+    from build_tools.pack.runtime_wheel import compile_extension
+
+    for compiled in (compile_extension, compile_emulator):
+        click.echo(compiled(options.ROOT).relative_to(options.ROOT).as_posix())
