@@ -1,16 +1,17 @@
 """Bundles to data wheels, and all wheels of a build in one step: all of them or none.
 
-A data wheel is ``py3-none-any`` and holds one file, ``aiter_prebuilt_bundles/<target>-<profile>.apb``, in a folder without
-``__init__.py`` that all data wheels share; the name of the file is what keeps two wheels from owning one path. The
-runtime lists that folder beside its own package and imports nothing to find it.
+A data wheel is ``py3-none-any`` and holds a bundle and its golden calls, ``aiter_prebuilt_bundles/<target>-<profile>.apb`` and
+``.calls``, in a folder without ``__init__.py`` that all data wheels share; the name of the files is what keeps two wheels from
+owning one path. The runtime lists that folder beside its own package and imports nothing to find it.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -19,13 +20,15 @@ from packaging.utils import canonicalize_name
 
 from aiter_prebuilt.contract.bundle import SUFFIX, Bundle, FormatError
 from aiter_prebuilt.contract.records import BACKENDS
-from aiter_prebuilt.contract.version import VERSION
+from aiter_prebuilt.contract.version import CALLS_SUFFIX, VERSION
 from build_tools.errors import WheelError
+from build_tools.objects.entries import BuiltEntry, entries_of
 from build_tools.objects.unpack import decompress
 from build_tools.pack import licences, notes, sbom
 from build_tools.pack.archive import RUNTIME, write_members
 from build_tools.pack.emulator_wheel import build_emulator_wheel
 from build_tools.pack.runtime_wheel import build_runtime_wheel
+from build_tools.pack.unproved import refuse_unproved, said
 from build_tools.tools import pins
 from build_tools.tools.pins import Pins
 
@@ -37,15 +40,24 @@ _AGAIN: Final = "Run python -m build_tools build, mend what it says, and pack ag
 
 @dataclass(frozen=True, slots=True)
 class Payload:
-    """A bundle that goes into a wheel: its bytes and what it says about itself."""
+    """A bundle that goes into a wheel: its bytes and what it says about itself. ``calls``: its golden ones, None when its note
+    tells of none (a bundle made by hand).
+    """
 
     data: bytes
+    calls: bytes | None
     target: str
     profile: str
     distribution: str
     version: str
     tools: Mapping[str, str]
     backends: tuple[str, ...]
+    entries: tuple[BuiltEntry, ...]
+
+    @property
+    def unproved(self) -> str:
+        """What its wheel says of entries without a receipt; nothing when there is none."""
+        return said(sum(not entry.executed for entry in self.entries), len(self.entries))
 
 
 def read_payload(path: Path) -> Payload:
@@ -81,13 +93,26 @@ def read_payload(path: Path) -> Payload:
     used = {operator.kernels[recipe.kernel].backend for operator in operators for recipe in operator.recipes}
     return Payload(
         data=data,
+        calls=_golden_calls(path),
         target=root.target,
         profile=root.profile,
         distribution=root.distribution,
         version=root.version,
         tools=json.loads(root.provenance)["tools"],
         backends=tuple(BACKENDS[number] for number in sorted(used)),
+        entries=entries_of(bundle),
     )
+
+
+def _golden_calls(bundle: Path) -> bytes | None:
+    told = notes.read(bundle).get("calls")
+    if told is None:
+        return None
+    path = bundle.with_suffix(CALLS_SUFFIX)
+    data = path.read_bytes() if path.is_file() else b""
+    if hashlib.sha256(data).hexdigest() != told["sha256"]:
+        raise WheelError(f"pack {path}", "it is missing, or not what the build wrote", _AGAIN)
+    return data
 
 
 def write_data_wheel(bundle: Path, output: Path, root: Path) -> Path:
@@ -114,8 +139,10 @@ def _pack(payload: Payload, sources: Mapping[str, str], output: Path, root: Path
         payload.tools,
         tuple(sources.items()),
     )
+    file = f"{FOLDER}/{payload.target}-{payload.profile}"
     members = {
-        f"{FOLDER}/{payload.target}-{payload.profile}{SUFFIX}": payload.data,
+        f"{file}{SUFFIX}": payload.data,
+        **({} if payload.calls is None else {f"{file}{CALLS_SUFFIX}": payload.calls}),
         f"{info}/METADATA": metadata(payload, licence).encode(),
         f"{info}/WHEEL": _wheel_text("true", ["py3-none-any"]).encode(),
         f"{info}/licenses/LICENSE": (root / "LICENSE").read_bytes(),
@@ -136,7 +163,7 @@ def metadata(payload: Payload, licence: str) -> str:
         "Metadata-Version: 2.4",
         f"Name: {payload.distribution}",
         f"Version: {payload.version}",
-        f"Summary: Code objects of {RUNTIME} for {payload.target}, profile {payload.profile}",
+        f"Summary: {_summary(payload)}",
         f"License-Expression: {licence}",
         "License-File: LICENSE",
         "License-File: THIRD_PARTY.txt",
@@ -146,9 +173,15 @@ def metadata(payload: Payload, licence: str) -> str:
         "",
         f"Data of [{RUNTIME}](https://pypi.org/project/{RUNTIME}/): one bundle of ready GPU code objects for `{payload.target}`",
         f"(profile `{payload.profile}`). Nothing here is imported; the runtime finds the file.",
+        *filter(None, [payload.unproved]),
         "",
     ]
     return "\n".join(lines)
+
+
+def _summary(payload: Payload) -> str:
+    what = f"Code objects of {RUNTIME} for {payload.target}, profile {payload.profile}"
+    return f"{what}. {payload.unproved}" if payload.unproved else what
 
 
 def _wheel_text(pure: str, tags: list[str]) -> str:
@@ -163,12 +196,17 @@ def _wheel_text(pure: str, tags: list[str]) -> str:
     )
 
 
-def write_wheels(root: Path, bundles: Path, output: Path, *, runtime: bool = True) -> tuple[Path, ...]:
+def write_wheels(
+    root: Path, bundles: Path, output: Path, *, runtime: bool = True, unproved: Collection[str] = ()
+) -> tuple[Path, ...]:
     """All wheels of the last build: every bundle in ``bundles`` and, unless told otherwise, the runtime and the emulator.
+
+    ``unproved``: targets whose entries need no receipt, :data:`build_tools.pack.unproved.ALL` for all.
 
     They are written beside ``output`` first and moved when the last one is done, so a failure leaves no new wheel.
 
     Raises:
+        UnprovedError: an entry has no receipt.
         WheelError: the last build had a failing job; there is no bundle; one is older than its sources or cannot be packed.
     """
     refuse_failed_build(bundles.parent)
@@ -179,6 +217,7 @@ def write_wheels(root: Path, bundles: Path, output: Path, *, runtime: bool = Tru
     with tempfile.TemporaryDirectory(prefix=".wheels-", dir=output) as folder:
         payloads = [read_payload(path) for path in found]
         refuse_stale(root, found)
+        refuse_unproved([entry for payload in payloads for entry in payload.entries], unproved)
         pinned = pins.load(root)
         staged = [
             _pack(payload, notes.read(path)["sources"], Path(folder), root, pinned)

@@ -30,12 +30,12 @@ from build_tools.prove.workers import Line, Place
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What to prove. No operators or targets: all (targets: those that the embedded device can be). ``everything``: also what has
-    a receipt. ``workers``: 0 is one per core.
+    """What to prove. ``folders`` of bundles: the first that has the operators as they are now. No operators or targets: all
+    (targets: those that the embedded device can be). ``everything``: also what has a receipt. ``workers``: 0 is one per core.
     """
 
     root: Path
-    bundles: Path
+    folders: tuple[Path, ...]
     operators: tuple[str, ...] = ()
     targets: tuple[str, ...] = ()
     everything: bool = False
@@ -80,10 +80,10 @@ def prove(settings: Settings) -> Proof:
     operators = {name: known[name] for name in _operators(settings, known)}
     targets = _targets(settings, manifest)
     library = ready.native_parts(settings.root)
-    built = [ready.open_target(manifest, settings.root, settings.bundles, target) for target in targets]
+    built = [ready.open_target(manifest, settings.root, settings.folders, target, operators) for target in targets]
     book = _Book(receipts.read(settings.root), {name: each.subject.family for name, each in known.items()})
     for one in built:
-        book.forget(one, {each.subject.family for each in operators.values()})
+        book.forget(one, operators)
     try:
         for one in built:
             _prove_target(one, operators, manifest, settings, book, library)
@@ -161,14 +161,14 @@ class _Book:
     wrong: list[Line] = field(default_factory=list)
     calls: Counter[tuple[str, str]] = field(default_factory=Counter)
 
-    def forget(self, built: Built, families: Collection[str]) -> None:
-        """Receipts of code objects that the same kind of toolchain no longer makes: nothing ships them."""
+    def forget(self, built: Built, operators: Collection[str]) -> None:
+        """Receipts of code objects of ``operators`` that the same kind of toolchain no longer makes: nothing ships them."""
         kinds = {tools.get("toolchain") for tools in built.tools.values()}
         self.known = {
             digest: receipt
             for digest, receipt in self.known.items()
             if receipt.target != built.target
-            or receipt.family not in families
+            or receipt.kernel.partition(".")[0] not in operators
             or digest in built.tools
             or receipt.tools.get("toolchain") not in kinds
         }

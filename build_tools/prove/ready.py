@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -37,24 +38,28 @@ class Built:
         return tuple(self.bundles[name] for name in names[: names.index(profile) + 1])
 
 
-def profiles_of(manifest: Manifest, target: str) -> list[str]:
-    """The profiles with a bundle for ``target``, each after the one that it includes."""
-    mine = [name for name, profile in manifest.profiles.items() if target in profile.targets]
-    return sorted(mine, key=lambda name: manifest.profiles[name].includes is not None)
-
-
-def open_target(manifest: Manifest, root: Path, folder: Path, target: str) -> Built:
-    """The bundles of ``target``.
+def open_target(
+    manifest: Manifest, root: Path, folders: Sequence[Path], target: str, operators: Collection[str]
+) -> Built:
+    """The bundles of ``target`` in the first of ``folders`` that has all of ``operators`` as they are now.
 
     Raises:
-        NotReadyError: one is missing, damaged, or older than its sources.
+        NotReadyError: none has; the reason is the last one's.
     """
+    *earlier, last = folders
+    for folder in earlier:
+        with suppress(NotReadyError):
+            return _open(manifest, root, folder, target, operators)
+    return _open(manifest, root, last, target, operators)
+
+
+def _open(manifest: Manifest, root: Path, folder: Path, target: str, operators: Collection[str]) -> Built:
     bundles: dict[str, Path] = {}
     entries: list[BuiltEntry] = []
     tools: dict[str, Mapping[str, str]] = {}
-    for profile in profiles_of(manifest, target):
+    asked = f"prove what was built for {target}"
+    for profile, needed in _needed(manifest, target, operators).items():
         path = folder / f"{target}-{profile}{SUFFIX}"
-        asked = f"prove what was built for {target}"
         try:
             bundle = open_bundle(path)
             mine = entries_of(bundle)
@@ -64,10 +69,28 @@ def open_target(manifest: Manifest, root: Path, folder: Path, target: str) -> Bu
             raise NotReadyError(asked, f"{path.name}: {error}", _BUILD) from error
         if reason := notes.stale(root, path, but=notes.proofs(root)):
             raise NotReadyError(asked, f"{path.name}: {reason}", _BUILD)
+        if missing := sorted(needed - set(bundle.names)):
+            raise NotReadyError(asked, f"{path.name} has no {', '.join(missing)}", _BUILD)
         bundles[profile] = path
         entries += mine
         tools |= dict.fromkeys((entry.sha256 for entry in mine), tools_of(bundle))
     return Built(target, bundles, tuple(entries), tools)
+
+
+def _needed(manifest: Manifest, target: str, operators: Collection[str]) -> dict[str, set[str]]:
+    """Profile -> those of ``operators`` that have kernels in it for ``target``; a profile after the one that it adds to."""
+    found: dict[str, set[str]] = {}
+    for name in sorted(manifest.profiles, key=lambda name: manifest.profiles[name].includes is not None):
+        mine = {
+            operator.name
+            for family in manifest.families.values()
+            for operator in family.operators
+            if operator.name in operators
+            and any(kernel.profile == name and target in kernel.targets for kernel in operator.kernels)
+        }
+        if mine or manifest.profiles[name].includes is None:  # nothing is served without what a profile adds to
+            found[name] = mine
+    return found
 
 
 def native_parts(root: Path) -> Path:

@@ -41,9 +41,7 @@ def build(
     from build_tools.pipeline import build as run_build
 
     if operators and bundles == options.BUNDLES:
-        bundles = (
-            options.ROOT / "build" / "operators" / "bundles"
-        )  # a bundle of a few operators is never taken for the whole
+        bundles = options.OPERATOR_BUNDLES
     settings = Settings(options.ROOT, store, bundles, toolchain, profiles, targets, workers, shard, operators)
     outcome = run_build(settings)
     if as_json:

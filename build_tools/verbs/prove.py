@@ -28,7 +28,9 @@ def prove(
     from build_tools.prove.prove import Settings
     from build_tools.prove.prove import prove as run_proof
 
-    proof = run_proof(Settings(options.ROOT, bundles, operators, targets, everything, seed, workers))
+    few = operators and bundles == options.BUNDLES
+    folders = (options.OPERATOR_BUNDLES, bundles) if few else (bundles,)  # of `build --operator`, when they are there
+    proof = run_proof(Settings(options.ROOT, folders, operators, targets, everything, seed, workers))
     rows = (
         (
             row.operator,

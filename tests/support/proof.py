@@ -1,4 +1,4 @@
-"""Every case of the manifests on the embedded device: calls from the pipeline, lines from the runtime; tests and receipts share it."""
+"""Every case of the manifests on the embedded device: calls from the pipeline, lines from the runtime."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from aiter_prebuilt.contract.bundle import Bundle
-from aiter_prebuilt.contract.calls import Call, pack, read
+from aiter_prebuilt.contract.calls import pack, read
 from build_tools.objects.unpack import decompress
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -41,10 +41,10 @@ def _python(environment: dict[str, str] | None = None) -> dict[str, str]:
 
 
 @cache
-def calls(target: str, seed: int = SEED, *, golden: bool = False) -> Path:
-    """A stream with all calls of a target, or with the golden ones; gone when this process ends."""
-    path = _folder() / f"{target}-{seed}{'-golden' * golden}.calls"
-    words = ["cases", "--target", target, "--seed", str(seed), "--output", str(path), *["--golden"] * golden]
+def calls(target: str, seed: int = SEED) -> Path:
+    """A stream with all calls of a target; gone when this process ends."""
+    path = _folder() / f"{target}-{seed}.calls"
+    words = ["cases", "--target", target, "--seed", str(seed), "--output", str(path)]
     done = subprocess.run(
         [sys.executable, "-m", "build_tools", *words], env=_python(), capture_output=True, text=True
     )
@@ -76,13 +76,6 @@ def labels(path: Path) -> list[tuple[str, str]]:
     """What a stream's calls are called."""
     with path.open("rb") as source:
         return [(call.operator, call.label) for call in read(source)]
-
-
-def golden(target: str, operators: Iterable[str] | None = None) -> list[Call]:
-    """The golden calls of a target."""
-    wanted = None if operators is None else frozenset(operators)
-    with calls(target, 1, golden=True).open("rb") as source:
-        return [call for call in read(source) if wanted is None or call.operator in wanted]
 
 
 def surroundings(library: Path, bundles: Sequence[Path], target: str) -> dict[str, str]:

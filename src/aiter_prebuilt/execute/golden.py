@@ -42,6 +42,5 @@ def _read(serving: Sequence[locate.InstalledBundle]) -> tuple[list[Call], str]:
         except FileNotFoundError:
             problems.append(f"{bundle.calls} is not there")
         except (OSError, CallsError) as error:
-            mend = f"pip install --force-reinstall 'aiter-prebuilt[{bundle.extra}]'"
-            problems.append(f"{bundle.calls}: {error}; run: {mend}")
+            problems.append(f"{bundle.calls}: {error}")
     return list(found.values()), "".join(f" ({problem})" for problem in problems)
