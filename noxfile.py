@@ -203,6 +203,6 @@ def lint(session: nox.Session) -> None:
 
 @nox.session(python=build_python())
 def schema(session: nox.Session) -> None:
-    """Write the generated files again: manifest schema, C++ layout header, CI matrix and workflow."""
+    """Write the generated files again: what the manifests say elsewhere, the C++ layout header, CI matrix and workflow."""
     install_build(session)
-    build_tools(session, "schema")
+    build_tools(session, "generate")

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from aiter_prebuilt.contract.bundle import Bundle
-from aiter_prebuilt.contract.records import BACKENDS, Entry, Operator
+from aiter_prebuilt.contract.receipt import was_executed
+from aiter_prebuilt.contract.records import BACKENDS, Operator
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,15 +54,6 @@ def _entry(bundle: Bundle, operator: Operator, place: int) -> BuiltEntry:
         sha256=entry.sha256.hex(),
         executed=was_executed(entry),
     )
-
-
-def was_executed(entry: Entry) -> bool:
-    """What an entry's receipt says; one that cannot be read says no."""
-    try:
-        receipt = json.loads(entry.receipt)
-    except ValueError:
-        return False
-    return isinstance(receipt, dict) and receipt.get("executed") is True
 
 
 def tools_of(bundle: Bundle) -> dict[str, str]:
