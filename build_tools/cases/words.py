@@ -1,7 +1,7 @@
 """The grammar of a call: ``"M=(2,3) N=256 input~edges cus=1"`` -> :class:`Words`. Everything wrong is said at once.
 
 NAME=VALUE      a dim or stride symbol (an integer, an expression of other symbols, or ``(2,3)`` for a ``*M``), a type
-variable, or a parameter of the Python function
+                variable, or a parameter of the Python function
 OPTION=A.dtype  the element type of argument A
 TENSOR=none     an optional tensor is left out     TENSOR@K        its address is K elements past an aligned one
 TENSOR~DRAW:a,b how its values are drawn           cus=N           as if the device had N compute units
