@@ -1,4 +1,7 @@
-"""Licence of our own work and of what others' work becomes part of a wheel: expression and notices, from ``table.toml``."""
+"""Licence of our own work and of what others' work becomes part of a wheel: expression and notices, from ``table.toml``.
+
+python -m build_tools.pack.licences     write THIRD_PARTY.txt of the runtime again, which its wheel and its sdist carry
+"""
 
 from __future__ import annotations
 
@@ -88,3 +91,14 @@ def notices(backends: Iterable[str]) -> str:
         text = (FOLDER / f"{spdx.replace(' ', '-')}.txt").read_text(encoding="utf-8").rstrip()
         lines += ["=" * 80, spdx, "", text, ""]
     return "\n".join(lines)
+
+
+def main() -> int:
+    """Write the runtime's notices where pyproject.toml names them."""
+    root = Path(__file__).resolve().parents[2]
+    (root / "THIRD_PARTY.txt").write_text(notices([RUNTIME]), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,5 +1,5 @@
-"""The runtime wheel: scikit-build-core compiles the extension with the hermetic host compiler, auditwheel judges it, then
-it gets its manylinux tag, the notices and the bill of materials, and the pinned times.
+"""The runtime wheel: scikit-build-core compiles the extension with the hermetic host compiler and packs it under its tag,
+auditwheel judges whether the tag is true, then the wheel gets its bill of materials and the pinned times.
 
     python -m build_tools.pack.runtime_wheel --unpack dist     put the extension of the wheel in ``dist`` beside its sources
 
@@ -56,8 +56,8 @@ def build_runtime_wheel(root: Path, output: Path) -> Path:
             "-w",
             folder,
         ]
-        setting = f"cmake.define.APB_ZSTD_SOURCE={zstd}"
-        outcome = run([*command, "-C", setting, root], cwd=root, env=environment, timeout=_TIMEOUT)
+        settings = ["-C", f"cmake.define.APB_ZSTD_SOURCE={zstd}", "-C", f"wheel.tags={TAG}"]
+        outcome = run([*command, *settings, root], cwd=root, env=environment, timeout=_TIMEOUT)
         found = list(Path(folder).glob("*.whl"))
         if not outcome.ok or len(found) != 1:
             raise WheelError(
@@ -70,7 +70,7 @@ def build_runtime_wheel(root: Path, output: Path) -> Path:
 
 
 def finish(wheel: Path, root: Path, output: Path, pinned: Pins) -> Path:
-    """The wheel again with its manylinux tag, THIRD_PARTY.txt and bill of materials; same content, same bytes."""
+    """The wheel again with its bill of materials, and with pinned times and stored members; same content, same bytes."""
     with ZipFile(wheel) as archive:
         members = {name: archive.read(name) for name in archive.namelist() if not name.endswith("/")}
     stem = "-".join(wheel.name.split("-")[:2])
@@ -82,14 +82,6 @@ def finish(wheel: Path, root: Path, output: Path, pinned: Pins) -> Path:
             "See CMakeLists.txt: the target _native installs it",
         )
     del members[f"{info}/RECORD"]
-    header = members[f"{info}/WHEEL"].decode().splitlines()
-    kept = [line for line in header if line and not line.startswith("Tag:")]
-    members[f"{info}/WHEEL"] = "\n".join([*kept, f"Tag: {TAG}", ""]).encode()
-    about = members[f"{info}/METADATA"].decode()
-    members[f"{info}/METADATA"] = about.replace(
-        "\nLicense-File: LICENSE\n", "\nLicense-File: LICENSE\nLicense-File: THIRD_PARTY.txt\n"
-    ).encode()
-    members[f"{info}/licenses/THIRD_PARTY.txt"] = licences.notices([licences.RUNTIME]).encode()
     bill = sbom.Bill(
         RUNTIME,
         stem.split("-")[1],
@@ -102,7 +94,7 @@ def finish(wheel: Path, root: Path, output: Path, pinned: Pins) -> Path:
         sbom.file_hashes(root, source_files(root)),
     )
     members[f"{info}/sboms/{sbom.FILE_NAME}"] = sbom.write(bill, pinned)
-    path = output / f"{stem}-{TAG}.whl"
+    path = output / wheel.name
     write_members(path, members, executables=[EXTENSION])
     return path
 

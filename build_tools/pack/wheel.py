@@ -22,7 +22,7 @@ from aiter_prebuilt.contract.records import BACKENDS
 from aiter_prebuilt.contract.version import VERSION
 from build_tools.errors import WheelError
 from build_tools.objects.unpack import decompress
-from build_tools.pack import licences, notes, sbom
+from build_tools.pack import dist_info, notes, sbom
 from build_tools.pack.archive import RUNTIME, write_members
 from build_tools.pack.emulator_wheel import build_emulator_wheel
 from build_tools.pack.runtime_wheel import build_runtime_wheel
@@ -30,7 +30,7 @@ from build_tools.tools import pins
 from build_tools.tools.pins import Pins
 
 FOLDER: Final = "aiter_prebuilt_bundles"
-GENERATOR: Final = f"{RUNTIME} build_tools"
+TAG: Final = "py3-none-any"
 CK_SUFFIX: Final = "-ck"
 _AGAIN: Final = "Run python -m build_tools build, mend what it says, and pack again"
 
@@ -103,9 +103,6 @@ def write_data_wheel(bundle: Path, output: Path, root: Path) -> Path:
 
 
 def _pack(payload: Payload, sources: Mapping[str, str], output: Path, root: Path, pinned: Pins) -> Path:
-    stem = f"{payload.distribution.replace('-', '_')}-{payload.version}"
-    info = f"{stem}.dist-info"
-    licence = licences.expression(payload.backends)
     bill = sbom.Bill(
         payload.distribution,
         payload.version,
@@ -114,52 +111,24 @@ def _pack(payload: Payload, sources: Mapping[str, str], output: Path, root: Path
         payload.tools,
         tuple(sources.items()),
     )
-    members = {
-        f"{FOLDER}/{payload.target}-{payload.profile}{SUFFIX}": payload.data,
-        f"{info}/METADATA": metadata(payload, licence).encode(),
-        f"{info}/WHEEL": _wheel_text("true", ["py3-none-any"]).encode(),
-        f"{info}/licenses/LICENSE": (root / "LICENSE").read_bytes(),
-        f"{info}/licenses/THIRD_PARTY.txt": licences.notices(payload.backends).encode(),
-        f"{info}/sboms/{sbom.FILE_NAME}": sbom.write(bill, pinned),
-    }
-    path = output / f"{stem}-py3-none-any.whl"
-    write_members(path, members)
+    inside = {f"{FOLDER}/{payload.target}-{payload.profile}{SUFFIX}": payload.data}
+    path = output / f"{dist_info.stem(bill)}-{TAG}.whl"
+    write_members(path, inside | dist_info.members(about(payload), bill, root, pinned))
     return path
 
 
-def metadata(payload: Payload, licence: str) -> str:
-    """METADATA of a data wheel. What CK adds needs the CK-free wheel of its target; every bundle needs this runtime."""
+def about(payload: Payload) -> dist_info.About:
+    """What a data wheel says of itself. What CK adds needs the CK-free wheel of its target; every bundle needs this runtime."""
     needs = [f"{RUNTIME}=={payload.version}"]
     if payload.distribution.endswith(CK_SUFFIX):
         needs.append(f"{payload.distribution.removesuffix(CK_SUFFIX)}=={payload.version}")
-    lines = [
-        "Metadata-Version: 2.4",
-        f"Name: {payload.distribution}",
-        f"Version: {payload.version}",
-        f"Summary: Code objects of {RUNTIME} for {payload.target}, profile {payload.profile}",
-        f"License-Expression: {licence}",
-        "License-File: LICENSE",
-        "License-File: THIRD_PARTY.txt",
-        "Requires-Python: >=3.10",
-        *(f"Requires-Dist: {need}" for need in needs),
-        "Description-Content-Type: text/markdown",
-        "",
-        f"Data of [{RUNTIME}](https://pypi.org/project/{RUNTIME}/): one bundle of ready GPU code objects for `{payload.target}`",
-        f"(profile `{payload.profile}`). Nothing here is imported; the runtime finds the file.",
-        "",
-    ]
-    return "\n".join(lines)
-
-
-def _wheel_text(pure: str, tags: list[str]) -> str:
-    return "\n".join(
-        [
-            "Wheel-Version: 1.0",
-            f"Generator: {GENERATOR} {VERSION}",
-            f"Root-Is-Purelib: {pure}",
-            *(f"Tag: {tag}" for tag in tags),
-            "",
-        ]
+    return dist_info.About(
+        summary=f"Code objects of {RUNTIME} for {payload.target}, profile {payload.profile}",
+        description=f"Data of [{RUNTIME}](https://pypi.org/project/{RUNTIME}/): one bundle of ready GPU code objects for "
+        f"`{payload.target}`\n(profile `{payload.profile}`). Nothing here is imported; the runtime finds the file.\n",
+        requires=tuple(needs),
+        tag=TAG,
+        pure=True,
     )
 
 
