@@ -42,8 +42,8 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """One call, bound: ``tensors`` has None for what is left out; ``types`` the manifest's word for every type variable, ``fp8`` what
-    that word means here; ``values`` all parameters that are no tensors; ``stated`` those that the words name.
+    """One call, bound: ``tensors`` has None for what is left out; ``types`` the manifest's word for every type variable, ``fp8``
+    what that word means here; ``values`` all parameters that are no tensors; ``stated`` those that the words name.
     """
 
     subject: Subject

@@ -130,7 +130,7 @@ def extremes(rng: np.random.Generator, shape: tuple[int, ...], *, kind: str) -> 
         elif turn == 3:
             row[:] = rng.choice([smallest, -smallest, subnormal, -subnormal, 3 * subnormal], row.size)
         elif turn == 4:
-            row *= math.sqrt(largest) / 1024
+            row[:] = row * (math.sqrt(largest) / 1024)
     return values
 
 

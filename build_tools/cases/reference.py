@@ -74,13 +74,12 @@ def function_of(reference: Reference, bound: Bound) -> Callable[..., Any]:
         raise ManifestError(
             [f"{reference.file}: no function {name!r}{suggestion(name, reference.functions)}"]
         )
-    known = {KINDS, SIZES, *(parameter.name for parameter in bound.subject.parameters)}
+    written = {spec.name for spec in bound.subject.arguments if spec.role == "out"}
+    known = {KINDS, SIZES, *(parameter.name for parameter in bound.subject.parameters)} - written
     strange = [asked for asked in inspect.signature(function).parameters if asked not in known]
     if strange:
         raise ManifestError(
-            [
-                f"{reference.file}: {name}: {name} has no parameter {strange[0]!r}{suggestion(strange[0], known)}"
-            ]
+            [f"{reference.file}: {name}: no reference is given {strange[0]!r}{suggestion(strange[0], known)}"]
         )
     return function
 

@@ -125,7 +125,8 @@ def check(cases: Cases, target: str, facts: Target) -> Iterator[Blind]:
         ManifestError: a call cannot be made, or ``insensitive`` names nothing that is moved.
     """
     judge = _Judge(cases, target, facts)
-    known: set[str] = set()
+    known = {name for name, served in cases.subject.covered.items() if len(served) > 1}
+    known |= set(cases.subject.type_of.values())
     for move in _moves(cases):
         known.add(move.name)
         if move.name not in cases.insensitive:
@@ -133,7 +134,6 @@ def check(cases: Cases, target: str, facts: Target) -> Iterator[Blind]:
             if noticed is False or (noticed is None and move.must):
                 yield Blind(cases.subject.name, move.what, cases.file)
     for name, what in _unused(cases, judge.questions):
-        known.add(name)
         if name not in cases.insensitive:
             yield Blind(cases.subject.name, what, cases.file)
     for name in cases.insensitive:

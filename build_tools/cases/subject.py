@@ -1,4 +1,4 @@
-"""What the cases need of an operator: its Python signature, its tensors, its types. Made from the manifest in :func:`subject_of`."""
+"""What the cases need of an operator: its Python signature, its tensors, its types. :func:`subject_of` makes it."""
 
 from __future__ import annotations
 

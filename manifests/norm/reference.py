@@ -28,7 +28,7 @@ def _norm(x: Values, weight: Values, epsilon: float) -> Near:
 
 
 def rms_norm(input: Values, weight: Values, epsilon: float) -> Near:
-    """input / sqrt(mean(input^2) + epsilon) * weight, over the last dim."""
+    """Input / sqrt(mean(input^2) + epsilon) * weight, over the last dim."""
     return _norm(input, weight, epsilon)
 
 
@@ -45,10 +45,9 @@ def rmsnorm2d_fwd_with_add(
     gemma_norm: bool,
     kinds: Mapping[str, str],
 ) -> tuple[Near, Near]:
-    """residual_out = input + residual_in, rounded to its type; out is the norm of that rounded sum, with ``gemma_norm`` times
-    weight + 1.
+    """residual_out = input + residual_in, rounded to its type; out is the norm of that sum (``gemma_norm``: times weight + 1).
 
-    The sum of two 16-bit numbers that fp32 cannot hold is never close to a tie, so rounding it once or by way of fp32 is the same.
+    A sum of two 16-bit numbers that fp32 cannot hold is never close to a tie: rounding it once or by way of fp32 is the same.
     """
     total = input + residual_in
     seen = rounded(total, kinds["residual_out"])

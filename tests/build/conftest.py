@@ -12,11 +12,13 @@ from build_tools.compile.store import Store
 from build_tools.errors import ToolchainError
 from build_tools.manifest.parse import load
 from build_tools.plan.plan import target_facts
-from build_tools.records import CompileJob, KernelArg, TargetFacts
+from build_tools.records import Backend, CompileJob, Constant, KernelArg, TargetFacts
 from build_tools.tools.toolchain import Toolchain, find
 
 ROOT = Path(__file__).resolve().parents[2]
 MakeJob = Callable[..., CompileJob]
+#: Source, symbol, constants, and arguments as (kind, name, element type).
+Kind = tuple[str, str, dict[str, Constant], tuple[tuple[str, str, str], ...]]
 
 HIP = """\
 #include "scale.hpp"
@@ -155,7 +157,7 @@ _CK_ARGS = (
     *(("ptr", name, "") for name in ("out", "input", "x_scale", "y_scale")),
     *(("i32", name, "") for name in ("M", "N", "out_row", "in_row")),
 )
-_CK_INSTANCE = {
+_CK_INSTANCE: dict[str, Constant] = {
     "op": "smoothquant",
     "instance": "w512",
     "ROWS": 4,
@@ -166,8 +168,7 @@ _CK_INSTANCE = {
 _ROWS = (("ptr", "out", "bf16"), ("ptr", "x", "bf16"), _N, ("i64", "out_stride", ""), ("i64", "x_stride", ""))
 _CK = "csrc/kernels/ck/gen_instances.py"
 _FLYDSL = "csrc/kernels/flydsl/softmax.py"
-# backend: source, symbol, constants, arguments
-KINDS = {
+KINDS: dict[Backend, Kind] = {
     "hip": (
         "k/scale.hip",
         "scale",
@@ -195,7 +196,7 @@ KINDS = {
 def make_job(root: Path, targets: dict[str, TargetFacts]) -> MakeJob:
     """``make_job(backend, target, in_folder=root, **constants)``: the job of that backend, some constants replaced."""
 
-    def make(backend: str, target: str, in_folder: Path = root, **changed: object) -> CompileJob:
+    def make(backend: Backend, target: str, in_folder: Path = root, **changed: Constant) -> CompileJob:
         source, symbol, constants, spec = KINDS[backend]
         args, size = layout(*spec)
         named = {**constants, **changed}

@@ -75,15 +75,14 @@ def test_ck_and_flydsl(
 def test_every_constant_reaches_the_compiler(
     make_job: MakeJob, toolchain: Toolchain, root: Path, tmp_path: Path
 ) -> None:
+    changes: list[tuple[str, dict[str, int]]] = [
+        ("hip", {}), ("hip", {"DOUBLED": True}), ("hip", {"BLOCK": 128}), ("asm", {}), ("asm", {"VALUE": 8}),
+        ("triton", {}), ("triton", {"SUM": False}), ("triton", {"num_warps": 1}),
+    ]  # fmt: skip
     objects = {
         read(compiled(make_job(backend, "gfx942", **changed), toolchain, root, tmp_path / f"{place}"))
-        for place, (backend, changed) in enumerate(
-            [
-                ("hip", {}), ("hip", {"DOUBLED": True}), ("hip", {"BLOCK": 128}), ("asm", {}), ("asm", {"VALUE": 8}),
-                ("triton", {}), ("triton", {"SUM": False}), ("triton", {"num_warps": 1}),
-            ]
-        )
-    }  # fmt: skip
+        for place, (backend, changed) in enumerate(changes)
+    }
     assert len(objects) == 8
 
 

@@ -28,9 +28,15 @@ def compile_in(
     folder.mkdir(parents=True)
     shutil.copy(SOURCES / source, folder / source)
     argv = [
-        *(sys.executable, "-m", "build_tools.compile.backends.flydsl_compile", "--source", folder / source),
+        *(
+            sys.executable,
+            "-m",
+            "build_tools.compile.backends.flydsl_compile",
+            "--source",
+            str(folder / source),
+        ),
         *("--symbol", symbol, "--target", target, "--constants", json.dumps(constants)),
-        *("--output", folder / "out.co"),
+        *("--output", str(folder / "out.co")),
     ]
     env = {"PATH": "/usr/bin:/bin", "HOME": str(folder), **CHILD_PATH, **variables}
     return subprocess.run(argv, cwd=folder, env=env, capture_output=True, text=True, check=False)

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from support.installed import Environment, make_environment, write_bundle
 
-from build_tools.pack import wheel
 from build_tools.errors import WheelError
+from build_tools.pack import wheel
 
 ROOT = Path(__file__).resolve().parents[2]
 FIX = "pip install --force-reinstall 'aiter-prebuilt[gfx942]'"

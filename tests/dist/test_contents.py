@@ -17,11 +17,11 @@ from packaging.utils import parse_wheel_filename
 from wheel.wheelfile import WheelFile
 
 from aiter_prebuilt.contract.version import VERSION
-from build_tools.pack import emulator_wheel, licences
-from build_tools.tools.host import judge
-from build_tools.manifest.parse import load
 from build_tools.files.reproducible import DEFAULT_EPOCH
+from build_tools.manifest.parse import load
+from build_tools.pack import emulator_wheel, licences
 from build_tools.pack.runtime_wheel import TAG
+from build_tools.tools.host import judge
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -98,7 +98,9 @@ def test_auditwheel_confirms_the_platform(dist: Path, package: str) -> None:
         check=True,
     )
     verdict = json.loads(shown.stdout)
-    major, minor = map(int, re.fullmatch(r"manylinux_(\d+)_(\d+)_x86_64", verdict["overall_tag"]).groups())
+    tag = re.fullmatch(r"manylinux_(\d+)_(\d+)_x86_64", verdict["overall_tag"])
+    assert tag is not None, verdict["overall_tag"]
+    major, minor = map(int, tag.groups())
     assert (major, minor) <= (2, 28)
     assert verdict["external_libs"] == {}
     assert {name.split(".so")[0] for name in verdict["versioned_symbols"]} <= {

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from support.installed import Environment, write_bundle
 
-from build_tools.pack import wheel
 from build_tools.errors import WheelError
+from build_tools.pack import wheel
 
 ROOT = Path(__file__).resolve().parents[2]
 IMPORTED = """

@@ -6,6 +6,7 @@ import re
 import subprocess
 import textwrap
 from pathlib import Path
+from typing import Any
 
 import pytest
 from native.conftest import host_compiler
@@ -80,7 +81,7 @@ def call():
 """
 
 
-def stubbed(code: str, stub: Path, folder: Path) -> list[list[object]]:
+def stubbed(code: str, stub: Path, folder: Path) -> list[Any]:
     """``code`` in a process whose HIP is the stub, with one bundle."""
     variables = {"AITER_PREBUILT_HIP": str(stub), "AITER_PREBUILT_BUNDLES": str(write(folder, "gfx942"))}
     return programs.lines(STUB + textwrap.dedent(code), variables)

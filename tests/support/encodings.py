@@ -132,7 +132,8 @@ class Generator:
     def scalar(self, count: int) -> int:
         step = 1 if count == 1 else 2 if count == 2 else 4
         special = {1: [106, 107, 110, 124, 126, 127], 2: [106, 126]}.get(count, [])
-        return self.random.choice([*range(0, 101 - count, step), *special])
+        registers: list[int] = [*range(0, 101 - count, step), *special]
+        return self.random.choice(registers)
 
     def vector(self, count: int) -> int:
         return self.random.randrange(256) if count == 1 else 2 * self.random.randrange((256 - count) // 2 + 1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cache
 from itertools import product
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +20,7 @@ TARGETS = ("gfx942", "gfx950")
 FORMATS = ("fp8", "bf8", "fp6", "bf6", "fp4")
 A, B, C, D, INDEX, SCALES = 0, 16, 32, 64, 96, 100  # first registers of the operands
 Codes = npt.NDArray[np.uint64]
+_Number = TypeVar("_Number", bound=np.generic)
 
 
 @cache
@@ -159,12 +161,17 @@ def expected(
         values = [np.ldexp(x, s) for x, s in zip(values, scales, strict=True)]
         exponents = [x + s for x, s in zip(exponents, scales, strict=True)]
     size = (shape.m, shape.m, a.shape[1])
-    left = [np.broadcast_to(x[0][:, None, :], size) for x in (values, exponents)]
     rows = np.arange(a.shape[1])[None, :].repeat(shape.m, 0) if at is None else at
-    right = [np.transpose(x[1][:, rows], (1, 0, 2)) for x in (values, exponents)]
+
+    def left(x: npt.NDArray[_Number]) -> npt.NDArray[_Number]:
+        return np.broadcast_to(x[:, None, :], size)
+
+    def right(x: npt.NDArray[_Number]) -> npt.NDArray[_Number]:
+        return np.transpose(x[:, rows], (1, 0, 2))
+
     if shape.a == "f32":
-        return model.fma_chain(left[0], right[0], c)
-    return model.dot(shape, left[0], right[0], (left[1], right[1]), c)
+        return model.fma_chain(left(values[0]), right(values[1]), c)
+    return model.dot(shape, left(values[0]), right(values[1]), (left(exponents[0]), right(exponents[1])), c)
 
 
 def same(got: npt.NDArray[np.generic], wanted: npt.NDArray[np.generic]) -> None:

@@ -202,7 +202,7 @@ def fused(
     products: Reals, exponents: Ints, c: npt.NDArray[np.float32], in_two: bool
 ) -> npt.NDArray[np.float32]:
     """One group of products (last axis) added to ``c``."""
-    plain = products.sum(axis=-1) + c.astype(np.float64)
+    plain: Reals = products.sum(axis=-1) + c.astype(np.float64)
     high, low = (products >= 2.0**128).any(axis=-1), (products <= -(2.0**128)).any(axis=-1)
     clean = np.where(np.isfinite(products), products, 0.0)
     if in_two:

@@ -25,7 +25,7 @@ def offset_of(record: type[Any], name: str) -> int:
     raise KeyError(name)
 
 
-def stored_at(data: bytes, part: str, index: int = 0) -> int:
+def stored_at(data: bytes | bytearray, part: str, index: int = 0) -> int:
     """Where the root has the ``Stored`` of the "table", of "operators" or "dictionaries" ``index``."""
     root = struct.unpack_from("<Q", data, 24)[0]
     if part == "table":

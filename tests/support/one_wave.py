@@ -85,7 +85,7 @@ def run_wave(
     )  # fmt: skip
     message = ctypes.c_void_p()
     fault = function(int(target[3:]), code, len(words), ctypes.byref(state), limit, ctypes.byref(message))
-    text = ctypes.cast(message, ctypes.c_char_p).value or b"" if message else b""
+    text = ctypes.cast(message, ctypes.c_char_p).value or b"" if message.value else b""
     lib.apb_emulator_free.argtypes = (ctypes.c_void_p,)
     lib.apb_emulator_free(message)
     return Result(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from support.bundles import small_bundle, small_operator, small_root
@@ -105,8 +106,8 @@ def test_an_unknown_operator_is_a_key_error() -> None:
         ({"slots": ()}, "slot"),
     ],
 )
-def test_rules_of_an_operator(change: dict[str, object], part: str) -> None:
-    operator = replace(small_operator("broken"), **change)  # type: ignore[arg-type]
+def test_rules_of_an_operator(change: dict[str, Any], part: str) -> None:
+    operator = replace(small_operator("broken"), **change)
     with pytest.raises(contract.FormatError, match=part):
         contract.check_operator(operator, 10)
 

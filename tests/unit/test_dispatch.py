@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any, cast
 
 import pytest
 from support.bundles import small_operator
@@ -24,9 +25,14 @@ def forgotten() -> Iterator[None]:
 
 
 def test_devices_of_one_target_share_their_bundles(monkeypatch: pytest.MonkeyPatch) -> None:
-    opened = []
+    opened: list[locate.InstalledBundle] = []
+
+    def open_bundle(bundle: locate.InstalledBundle) -> object:
+        opened.append(bundle)
+        return object()
+
     monkeypatch.setattr(locate, "installed", lambda: (FREE,))
-    monkeypatch.setattr(locate, "open_bundle", lambda bundle: opened.append(bundle) or object())
+    monkeypatch.setattr(locate, "open_bundle", open_bundle)
     first, second = (dispatch.bundles_of("gfx942", f"device {ordinal}") for ordinal in range(2))
     assert first[0] is second[0]
     assert opened == [FREE]
@@ -39,7 +45,8 @@ def test_a_bundle_installed_after_a_failure_is_found(monkeypatch: pytest.MonkeyP
     with pytest.raises(NoBundleError, match="device 0"):
         dispatch.bundles_of("gfx942", "device 0")
     have.append(FREE)
-    assert dispatch.bundles_of("gfx942", "device 0") == (FREE.path,)
+    opened: tuple[object, ...] = dispatch.bundles_of("gfx942", "device 0")
+    assert opened == (FREE.path,)
 
 
 class Operator:
@@ -79,7 +86,7 @@ def test_preload_of_shapes(asked: list[tuple[object, ...]]) -> None:
     shapes = [{"M": 3, "N": 5, "out.align": 4}, {"M": "7", "N": 1}]
     assert loading.preload("a", "b", shapes=shapes, vendor="amd", ordinal=3) == 4
     assert [line[0] for line in asked] == ["a", "a", "b", "b"]
-    out, x = asked[0][3]  # type: ignore[misc]
+    out, x = cast("list[tuple[Any, ...]]", asked[0][3])
     assert out[1:] == x[1:] == ("f32", (3, 5), (5, 1), ("amd", 3)), (
         "the described tensors are on the device that is asked"
     )
@@ -101,10 +108,10 @@ def test_preload_of_shapes(asked: list[tuple[object, ...]]) -> None:
     ],
 )
 def test_preload_says_how_shapes_are_written(
-    asked: list[tuple[object, ...]], arguments: dict[str, object], words: str
+    asked: list[tuple[object, ...]], arguments: dict[str, Any], words: str
 ) -> None:
     with pytest.raises(ArgumentKindError, match=words) as caught:
-        loading.preload(vendor="amd", **arguments)  # type: ignore[arg-type]
+        loading.preload(vendor="amd", **arguments)
     assert caught.value.fix.startswith("write ") and not asked
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from dataclasses import replace
 
 import pytest
@@ -60,8 +61,13 @@ def test_symbols_may_stand_behind_options(monkeypatch: pytest.MonkeyPatch) -> No
     from aiter_prebuilt import __main__ as command
     from aiter_prebuilt.commands import explain as verb
 
-    seen = {}
-    monkeypatch.setattr(verb, "execute", lambda options: seen.update(vars(options)) or 0)
+    seen: dict[str, object] = {}
+
+    def execute(options: argparse.Namespace) -> int:
+        seen.update(vars(options))
+        return 0
+
+    monkeypatch.setattr(verb, "execute", execute)
     assert command.main(["explain", "rms_norm", "M=3", "--target", "gfx942", "N=4", "T=f16"]) == 0
     assert seen["call"] == ["M=3", "N=4", "T=f16"] and seen["target"] == "gfx942"
     with pytest.raises(SystemExit):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import operator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -24,10 +25,11 @@ from aiter_prebuilt.contract.expression import (
 SLOTS = {"M": 0, "N": 1, "kv": 2, "&x": 3, "?x": 4}
 SCOPE = Scope(SLOTS, {"BM": 128, "EVEN": 1}, {"kv": ("auto", "fp8")}, {"T": "bf16"})
 
-_OPS: dict[str, Any] = {
+_OPS: dict[str, Callable[[int, int], int]] = {
     "+": operator.add, "-": operator.sub, "*": operator.mul, "//": operator.floordiv, "%": operator.mod,
     "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
 }  # fmt: skip
+_FUNCTIONS: dict[str, Callable[[int, int], int]] = {"min": min, "max": max, "cdiv": lambda a, b: -((-a) // b)}
 
 
 class _UndefinedError(Exception):
@@ -81,9 +83,7 @@ def _value(tree: Any, names: dict[str, int]) -> int:
         return int(right != 0)
     if kind in ("//", "%", "cdiv") and right == 0:
         raise _UndefinedError
-    result = {"min": min, "max": max, "cdiv": lambda a, b: -((-a) // b)}.get(kind, _OPS.get(kind))(
-        left, right
-    )  # type: ignore[misc]
+    result = {**_OPS, **_FUNCTIONS}[kind](left, right)
     if not INT64_MIN <= result <= INT64_MAX:
         raise _UndefinedError
     return int(result)

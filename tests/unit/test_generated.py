@@ -102,7 +102,7 @@ def test_an_option_that_is_not_covered_is_refused_by_name(name: str, option: str
         pytest.skip("an enum of the native call, refused there (tests/native)")
     parameter = operator.python.parameter(option)
     assert parameter is not None
-    arguments = {
+    arguments: dict[str, Any] = {
         each.name: torch.zeros(2, 2)
         for each in operator.python.parameters
         if each.kind == "Tensor" and each.required

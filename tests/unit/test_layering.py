@@ -44,7 +44,8 @@ def _imports(path: Path, *, typing_only: bool) -> set[str]:
             names.add(node.module)
             names.update(f"{node.module}.{alias.name}" for alias in node.names)
         elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
-            names.update(part.value for part in node.args if isinstance(part, ast.Constant))
+            texts = (part.value for part in node.args if isinstance(part, ast.Constant))
+            names.update(text for text in texts if isinstance(text, str))
     return names
 
 

@@ -12,7 +12,7 @@ import pytest
 SOURCE = Path(__file__).resolve().parents[2] / "src"
 
 
-def test_the_way_to_a_launch_loads_neither_the_python_reader_nor_openssl():
+def test_the_way_to_a_launch_loads_neither_the_python_reader_nor_openssl() -> None:
     code = "import sys, json, aiter_prebuilt.dispatch, aiter_prebuilt.ops.generated.norm; print(json.dumps(sorted(sys.modules)))"
     done = subprocess.run(
         [sys.executable, "-S", "-c", code],
@@ -35,7 +35,7 @@ def test_the_way_to_a_launch_loads_neither_the_python_reader_nor_openssl():
     }
 
 
-def test_outputs_are_contiguous_and_like_their_input():
+def test_outputs_are_contiguous_and_like_their_input() -> None:
     torch = pytest.importorskip("torch")
     from aiter_prebuilt.ops._common import like
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,31 @@ import pytest
 
 from build_tools.manifest.model import Kernel, Operator
 from build_tools.manifest.problems import Problems
+from build_tools.manifest.python import PythonSignature
 from build_tools.plan import limits
 from build_tools.plan.recipe import steps_of
 from build_tools.plan.slots import assign_slots
 
 ROOT = Path(__file__).resolve().parents[2]
+_OPERATOR = Operator(
+    name="x",
+    family="made_up",
+    python=PythonSignature((), 0),
+    module="module_x",
+    summary="made up",
+    source="nobody",
+    notes={},
+    covered={},
+    ignored=(),
+    type_of={},
+    function=None,
+    types={},
+    arguments={"out": "out f32[N]"},
+    returns={},
+    attributes={},
+    tuned=None,
+    kernels=(),
+)
 
 
 def test_the_limits_are_those_of_the_reader() -> None:
@@ -34,15 +55,8 @@ def test_the_limits_are_those_of_the_reader() -> None:
 
 
 def _problems(**changes: Any) -> list[str]:
-    spec: dict[str, Any] = {
-        "arguments": {"out": "out f32[N]"},
-        "types": {},
-        "attributes": {},
-        "returns": {},
-        **changes,
-    }
     problems = Problems()
-    assign_slots(Operator.model_construct(name="x", **spec), problems)
+    assign_slots(replace(_OPERATOR, **changes), problems)
     return problems.lines
 
 

@@ -67,8 +67,8 @@ def folder(tmp_path: Path) -> Path:
     return manifests
 
 
-def _plan(folder: Path, **options: tuple[str, ...]) -> Plan:
-    return make_plan(load(folder), folder.parent, lambda _b, source, _s, _c: (source,), **options)
+def _plan(folder: Path, profiles: tuple[str, ...] = (), targets: tuple[str, ...] = ()) -> Plan:
+    return make_plan(load(folder), folder.parent, lambda _b, source, _s, _c: (source,), profiles, targets)
 
 
 def _problems(folder: Path, *changes: tuple[str, str]) -> list[str]:

@@ -137,6 +137,7 @@ def test_every_error_has_three_parts_and_a_text() -> None:
     ]
     assert len(classes) > 20
     for kind in classes:
+        assert issubclass(kind, errors.AiterPrebuiltError)
         error = kind("asked", "found", "fix")
         assert (error.asked, error.found, error.fix) == ("asked", "found", "fix")
         assert str(error) == "asked: found. fix"

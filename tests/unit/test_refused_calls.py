@@ -18,19 +18,24 @@ W = torch.ones(8)
 Q = torch.ones(1, 4, 2, 64, dtype=torch.bfloat16)
 
 
+def wrong(value: object) -> Any:
+    """A value of a type that the function does not take: Any, so that mypy lets the call through."""
+    return value
+
+
 @pytest.mark.parametrize(
     "call",
     [
-        lambda: aiter_prebuilt.rms_norm(None, W, 1e-6),
-        lambda: aiter_prebuilt.rms_norm([1.0], W, 1e-6),
-        lambda: aiter_prebuilt.rmsnorm2d_fwd(3, W, 1e-6),
-        lambda: aiter_prebuilt.softmax("x"),
+        lambda: aiter_prebuilt.rms_norm(wrong(None), W, 1e-6),
+        lambda: aiter_prebuilt.rms_norm(wrong([1.0]), W, 1e-6),
+        lambda: aiter_prebuilt.rmsnorm2d_fwd(wrong(3), W, 1e-6),
+        lambda: aiter_prebuilt.softmax(wrong("x")),
         lambda: aiter_prebuilt.gemm_a16w16(W, torch.tensor(1.0)),
-        lambda: aiter_prebuilt.gemm_a16w16(None, W),
-        lambda: aiter_prebuilt.gemm_a8w8_bpreshuffle(W, None, W, W),
+        lambda: aiter_prebuilt.gemm_a16w16(wrong(None), W),
+        lambda: aiter_prebuilt.gemm_a8w8_bpreshuffle(W, wrong(None), W, W),
         lambda: aiter_prebuilt.flash_attn_func(torch.tensor(1.0), Q, Q),
         lambda: aiter_prebuilt.flash_attn_func(Q[..., :0], Q, Q),
-        lambda: aiter_prebuilt.flash_attn_func(Q, Q, Q, window_size=3),
+        lambda: aiter_prebuilt.flash_attn_func(Q, Q, Q, window_size=wrong(3)),
         lambda: aiter_prebuilt.flash_attn_func(W, Q, Q, return_lse=True),
     ],
 )

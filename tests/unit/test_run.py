@@ -7,14 +7,15 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from build_tools.files import run
 
 
-def python(code: str, **options: object) -> run.Outcome:
-    return run.run([sys.executable, "-c", code], **options)  # type: ignore[arg-type]
+def python(code: str, **options: Any) -> run.Outcome:
+    return run.run([sys.executable, "-c", code], **options)
 
 
 def test_exit_status_and_both_streams() -> None:

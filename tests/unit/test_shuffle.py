@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import pytest
 
-torch = pytest.importorskip("torch")
+pytest.importorskip("torch")
 
-from aiter_prebuilt.errors import UnsupportedError  # noqa: E402
-from aiter_prebuilt.ops.shuffle import shuffle_weight  # noqa: E402
+import torch
+
+from aiter_prebuilt.errors import UnsupportedError
+from aiter_prebuilt.ops.shuffle import shuffle_weight
 
 
 def numbered(*shape: int, dtype: torch.dtype) -> torch.Tensor:
@@ -128,7 +131,7 @@ def test_gate_up_without_interleave_changes_nothing() -> None:
 
 def test_padding_appends_zeros_and_remembers() -> None:
     x = numbered(16, 96, dtype=torch.uint8).view(torch.float8_e4m3fnuz)
-    got = shuffle_weight(x, pad_k_to=128)
+    got: Any = shuffle_weight(x, pad_k_to=128)  # its marks are attributes that torch's type does not know
     wide = torch.zeros(16, 128, dtype=torch.uint8)
     wide[:, :96] = raw(x)
     assert torch.equal(raw(got), expected_blocked(wide, (16, 16), 16))
@@ -136,12 +139,12 @@ def test_padding_appends_zeros_and_remembers() -> None:
 
 
 def test_padding_that_is_not_needed_still_remembers() -> None:
-    got = shuffle_weight(numbered(16, 128, dtype=torch.int8), pad_k_to=128)
+    got: Any = shuffle_weight(numbered(16, 128, dtype=torch.int8), pad_k_to=128)
     assert (got.aiter_original_k, got.aiter_padded_k, tuple(got.shape)) == (128, 128, (16, 128))
 
 
 def test_mark_is_set_and_only_padding_adds_more() -> None:
-    got = shuffle_weight(numbered(16, 32, dtype=torch.int8))
+    got: Any = shuffle_weight(numbered(16, 32, dtype=torch.int8))
     assert got.is_shuffled is True
     assert not hasattr(got, "aiter_original_k")
 
@@ -160,17 +163,16 @@ def test_mark_is_set_and_only_padding_adds_more() -> None:
         ((32, 64), {"layout": (16, 4)}, [r"2 \* layout\[1\]", "multiple of 16"]),
     ],
 )
-def test_sizes_that_do_not_divide(
-    shape: tuple[int, ...], options: dict[str, object], words: list[str]
-) -> None:
+def test_sizes_that_do_not_divide(shape: tuple[int, ...], options: dict[str, Any], words: list[str]) -> None:
     with pytest.raises(ValueError, match=".*".join(words)):
-        shuffle_weight(torch.zeros(shape, dtype=torch.int8), **options)  # type: ignore[arg-type]
+        shuffle_weight(torch.zeros(shape, dtype=torch.int8), **options)
 
 
 @pytest.mark.parametrize("option", ["use_int4", "is_guinterleave"])
 def test_padding_with_packed_layouts_is_refused_by_name(option: str) -> None:
+    options: dict[str, Any] = {option: True}
     with pytest.raises(UnsupportedError, match=option):
-        shuffle_weight(torch.zeros(1, 32, 64, dtype=torch.int8), pad_k_to=128, **{option: True})
+        shuffle_weight(torch.zeros(1, 32, 64, dtype=torch.int8), pad_k_to=128, **options)
 
 
 def test_fp4_pairs_count_as_bytes() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.machinery
+import importlib.util
 from importlib import metadata
 from pathlib import Path
 
@@ -70,10 +71,8 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ToolPin:
     folder.mkdir(parents=True)
     (folder / "zig").write_bytes(b"a compiler")
     spec = importlib.machinery.ModuleSpec("ziglang", None, origin=str(folder / "__init__.py"))
-    monkeypatch.setattr(
-        hermetic.importlib.util, "find_spec", lambda name: spec if name == "ziglang" else None
-    )
-    monkeypatch.setattr(hermetic.metadata, "version", lambda _name: "1.0")
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: spec if name == "ziglang" else None)
+    monkeypatch.setattr(metadata, "version", lambda _name: "1.0")
     return ToolPin(
         "ziglang", "1.0", "a test", "MIT", (), {}, {"ziglang/zig": hashlib.sha256(b"a compiler").hexdigest()}
     )
@@ -87,7 +86,7 @@ def test_a_package_that_is_what_is_pinned(package: ToolPin, tmp_path: Path) -> N
 def test_a_package_of_another_version(
     package: ToolPin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hermetic.metadata, "version", lambda _name: "1.1")
+    monkeypatch.setattr(metadata, "version", lambda _name: "1.1")
     with pytest.raises(ToolchainError, match=r"version 1\.1 is installed.*pip install"):
         hermetic.check_package(package, FileHashes(tmp_path / "hashes.json"))
 
@@ -96,7 +95,7 @@ def test_a_package_that_is_missing(package: ToolPin, tmp_path: Path, monkeypatch
     def absent(_name: str) -> str:
         raise metadata.PackageNotFoundError
 
-    monkeypatch.setattr(hermetic.metadata, "version", absent)
+    monkeypatch.setattr(metadata, "version", absent)
     with pytest.raises(ToolchainError, match="not installed in this Python environment"):
         hermetic.check_package(package, FileHashes(tmp_path / "hashes.json"))
 

@@ -11,6 +11,7 @@ import pytest
 
 from aiter_prebuilt import user_tables
 from aiter_prebuilt.contract import tuned_grammar
+from aiter_prebuilt.contract.records import TunedRow
 from aiter_prebuilt.errors import TunedTableError
 from build_tools.errors import UsageError
 from build_tools.manifest.problems import Problems
@@ -23,7 +24,7 @@ RECIPES = {("tile", "16x64", "bf16"): 0, ("tile", "64x64", "bf16"): 1}
 GOOD = "target,cus,M,N,K,kernel,variant,types,us\n"
 
 
-def _read(tmp_path: Path, text: str) -> tuple[tuple[int, ...], tuple[object, ...], list[str]]:
+def _read(tmp_path: Path, text: str) -> tuple[tuple[int, ...], tuple[TunedRow, ...], list[str]]:
     path = tmp_path / "gemm.csv"
     path.write_text(text)
     problems = Problems()
@@ -37,7 +38,7 @@ def test_rows_are_sorted_and_filtered_by_target(tmp_path: Path) -> None:
     slots, rows, problems = _read(tmp_path, text)
     assert problems == []
     assert slots == (0, 1, 2)
-    assert [(row.cus, row.recipe, row.values) for row in rows] == [(256, 0, (1, 8, 8)), (256, 1, (32, 8, 8))]  # type: ignore[attr-defined]
+    assert [(row.cus, row.recipe, row.values) for row in rows] == [(256, 0, (1, 8, 8)), (256, 1, (32, 8, 8))]
 
 
 @pytest.mark.parametrize(
