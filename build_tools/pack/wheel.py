@@ -18,11 +18,11 @@ from typing import Final
 from packaging.utils import canonicalize_name
 
 from aiter_prebuilt.contract.bundle import SUFFIX, Bundle, FormatError
-from aiter_prebuilt.contract.records import BACKENDS
+from aiter_prebuilt.contract.records import BACKENDS, VENDORS
 from aiter_prebuilt.contract.version import VERSION
 from build_tools.errors import WheelError
 from build_tools.objects.unpack import decompress
-from build_tools.pack import dist_info, notes, sbom
+from build_tools.pack import dist_info, licences, notes, sbom
 from build_tools.pack.archive import RUNTIME, write_members
 from build_tools.pack.emulator_wheel import build_emulator_wheel
 from build_tools.pack.runtime_wheel import build_runtime_wheel
@@ -37,7 +37,7 @@ _AGAIN: Final = "Run python -m build_tools build, mend what it says, and pack ag
 
 @dataclass(frozen=True, slots=True)
 class Payload:
-    """A bundle that goes into a wheel: its bytes and what it says about itself."""
+    """A bundle that goes into a wheel: its bytes and what it says about itself, backends as the table of licences has them."""
 
     data: bytes
     target: str
@@ -86,8 +86,13 @@ def read_payload(path: Path) -> Payload:
         distribution=root.distribution,
         version=root.version,
         tools=json.loads(root.provenance)["tools"],
-        backends=tuple(BACKENDS[number] for number in sorted(used)),
+        backends=tuple(_licensed(BACKENDS[number], VENDORS[root.vendor]) for number in sorted(used)),
     )
+
+
+def _licensed(backend: str, vendor: str) -> str:
+    """The backend as the table of licences knows it."""
+    return licences.TRITON_NVIDIA if (backend, vendor) == ("triton", "nvidia") else backend
 
 
 def write_data_wheel(bundle: Path, output: Path, root: Path) -> Path:
