@@ -20,7 +20,8 @@ from aiter_prebuilt.contract import bundle as contract_bundle
 from aiter_prebuilt.contract import dtype, expression, rules
 from aiter_prebuilt.contract import records as contract_records
 from aiter_prebuilt.contract.bundle import SUFFIX
-from aiter_prebuilt.contract.version import BUNDLE_FORMAT, RECIPE, VERSION
+from aiter_prebuilt.contract.version import BUNDLE_FORMAT, CALLS_SUFFIX, RECIPE, VERSION
+from build_tools.cases import golden
 from build_tools.compile.compile import compile_jobs
 from build_tools.compile.inputs import inputs_of
 from build_tools.compile.store import Store
@@ -95,6 +96,8 @@ def build(settings: Settings) -> Outcome:
         for planned, read in zip(plan.bundles, sources, strict=True)
         if planned.operators or not settings.operators
     ]
+    for planned, bundle in zip(plan.bundles, built, strict=True):
+        _golden_calls(planned, bundle, manifest, settings.root / "manifests")
     outcome = Outcome(plan, results, audits, tuple(built), time.perf_counter() - started)
     write_report(outcome, settings.bundles.parent / "report.json")
     return outcome
@@ -187,6 +190,18 @@ def _bundle(
     )
     notes.write(path, {"key": key, "sources": sources, **{name: getattr(built, name) for name in _NOTED}})
     return built
+
+
+def _golden_calls(planned: PlannedBundle, bundle: BuiltBundle, manifest: Manifest, folder: Path) -> None:
+    """Write the golden calls beside a bundle, unless those that are there were made from the same."""
+    names = [operator.operator.name for operator in planned.operators]
+    path, note, key = bundle.path.with_suffix(CALLS_SUFFIX), notes.read(bundle.path), golden.key(folder, names)
+    there = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
+    if note.get("calls") == {"key": key, "sha256": there}:
+        return
+    data = golden.stream(manifest, folder, planned.target.name, names)
+    write_atomic(path, data)
+    notes.write(bundle.path, note | {"calls": {"key": key, "sha256": hashlib.sha256(data).hexdigest()}})
 
 
 _NOTED = ("target", "profile", "distribution", "entries", "code_objects", "raw_bytes", "size", "sha256")

@@ -36,8 +36,10 @@ def write(bundle: Path, note: Mapping[str, Any]) -> None:
 
 
 def manifest_files(root: Path) -> set[str]:
-    """Every table below ``manifests/`` that a bundle is made from: TOML, CSV of tuned rows, the receipts."""
-    tables = [path for path in (root / "manifests").rglob("*") if path.suffix in (".toml", ".csv")]
+    """Every file below ``manifests/`` that a bundle and its golden calls are made from: TOML, CSV of tuned rows, references, the
+    receipts.
+    """
+    tables = [path for path in (root / "manifests").rglob("*") if path.suffix in (".toml", ".csv", ".py")]
     return {path.relative_to(root).as_posix() for path in tables} | {receipts.FILE}
 
 

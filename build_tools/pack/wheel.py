@@ -1,12 +1,13 @@
 """Bundles to data wheels, and all wheels of a build in one step: all of them or none.
 
-A data wheel is ``py3-none-any`` and holds one file, ``aiter_prebuilt_bundles/<target>-<profile>.apb``, in a folder without
-``__init__.py`` that all data wheels share; the name of the file is what keeps two wheels from owning one path. The
-runtime lists that folder beside its own package and imports nothing to find it.
+A data wheel is ``py3-none-any`` and holds a bundle and its golden calls, ``aiter_prebuilt_bundles/<target>-<profile>.apb`` and
+``.calls``, in a folder without ``__init__.py`` that all data wheels share; the name of the files is what keeps two wheels from
+owning one path. The runtime lists that folder beside its own package and imports nothing to find it.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 import tempfile
@@ -19,7 +20,7 @@ from packaging.utils import canonicalize_name
 
 from aiter_prebuilt.contract.bundle import SUFFIX, Bundle, FormatError
 from aiter_prebuilt.contract.records import BACKENDS, VENDORS
-from aiter_prebuilt.contract.version import VERSION
+from aiter_prebuilt.contract.version import CALLS_SUFFIX, VERSION
 from build_tools.errors import WheelError
 from build_tools.objects.unpack import decompress
 from build_tools.pack import dist_info, licences, notes, sbom
@@ -37,9 +38,12 @@ _AGAIN: Final = "Run python -m build_tools build, mend what it says, and pack ag
 
 @dataclass(frozen=True, slots=True)
 class Payload:
-    """A bundle that goes into a wheel: its bytes and what it says about itself, backends as the table of licences has them."""
+    """A bundle that goes into a wheel: its bytes and what it says about itself. ``calls``: its golden ones, None when its note
+    tells of none (a bundle made by hand). ``backends``: as the table of licences has them.
+    """
 
     data: bytes
+    calls: bytes | None
     target: str
     profile: str
     distribution: str
@@ -81,6 +85,7 @@ def read_payload(path: Path) -> Payload:
     used = {operator.kernels[recipe.kernel].backend for operator in operators for recipe in operator.recipes}
     return Payload(
         data=data,
+        calls=_golden_calls(path),
         target=root.target,
         profile=root.profile,
         distribution=root.distribution,
@@ -93,6 +98,17 @@ def read_payload(path: Path) -> Payload:
 def _licensed(backend: str, vendor: str) -> str:
     """The backend as the table of licences knows it."""
     return licences.TRITON_NVIDIA if (backend, vendor) == ("triton", "nvidia") else backend
+
+
+def _golden_calls(bundle: Path) -> bytes | None:
+    told = notes.read(bundle).get("calls")
+    if told is None:
+        return None
+    path = bundle.with_suffix(CALLS_SUFFIX)
+    data = path.read_bytes() if path.is_file() else b""
+    if hashlib.sha256(data).hexdigest() != told["sha256"]:
+        raise WheelError(f"pack {path}", "it is missing, or not what the build wrote", _AGAIN)
+    return data
 
 
 def write_data_wheel(bundle: Path, output: Path, root: Path) -> Path:
@@ -116,7 +132,11 @@ def _pack(payload: Payload, sources: Mapping[str, str], output: Path, root: Path
         payload.tools,
         tuple(sources.items()),
     )
-    inside = {f"{FOLDER}/{payload.target}-{payload.profile}{SUFFIX}": payload.data}
+    file = f"{FOLDER}/{payload.target}-{payload.profile}"
+    inside = {
+        f"{file}{SUFFIX}": payload.data,
+        **({} if payload.calls is None else {f"{file}{CALLS_SUFFIX}": payload.calls}),
+    }
     path = output / f"{dist_info.stem(bill)}-{TAG}.whl"
     write_members(path, inside | dist_info.members(about(payload), bill, root, pinned))
     return path

@@ -9,7 +9,7 @@ import json
 import sys
 from pathlib import Path
 
-from emulator.operators import runs
+from support import proof
 from support.emulator import bundles, library_path
 
 SEED = 1
@@ -20,15 +20,15 @@ def main() -> int:
     folder = Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
     wrong = 0
-    for target, profile in runs.RUNS:
-        lines, errors = runs.run(library_path(), bundles(target, profile), target, profile, SEED)
+    for target, profile in proof.RUNS:
+        lines, errors = proof.run(library_path(), bundles(target, profile), target, profile, SEED)
         (folder / f"{target}-{profile}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
         bad = [line for line in lines if line["problems"]]
         print(f"{target} {profile}: {len(lines)} cases, {len(bad)} wrong")
         for line in bad[:5]:
             print(f"  {line['operator']} {line['label']}: {line['problems']}")
         wrong += len(bad) + (not lines)
-        print(errors[-2000:] if bad else "", end="")
+        print(errors[-2000:] if bad or not lines else "", end="")
     return 1 if wrong else 0
 
 
