@@ -89,6 +89,8 @@ def test_a_wheel_lists_only_what_is_in_it_or_made_it() -> None:
     triton = document("triton")
     assert set(used(triton, "contained")) == {"rocm-device-libs", "triton"}
     assert set(used(triton, "build tool")) == {"triton"}
+    nvidia = document(licences.TRITON_NVIDIA)
+    assert [set(used(nvidia, use)) for use in ("contained", "build tool")] == [{"triton"}, {"triton"}]
     assert set(used(document("asm"), "contained")) == set()
     assert set(used(document("asm"), "build tool")) == {"ziglang"}
     runtime = document(licences.RUNTIME, tools=HOST)
