@@ -28,7 +28,7 @@ def _norm(x: Values, weight: Values, epsilon: float) -> Near:
 
 
 def rms_norm(input: Values, weight: Values, epsilon: float) -> Near:
-    """Input / sqrt(mean(input^2) + epsilon) * weight, over the last dim."""
+    """input / sqrt(mean(input^2) + epsilon) * weight, over the last dim."""
     return _norm(input, weight, epsilon)
 
 
