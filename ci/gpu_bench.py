@@ -143,8 +143,14 @@ def _compiled(folder: Path) -> Path:
 
 @triton.jit
 def store_k(
-    out: tl.tensor, x: tl.tensor, y: tl.tensor, m: tl.tensor, n: tl.tensor, row: tl.tensor, k: tl.tensor
-) -> None:  # noqa: ARG001 - as many as ours
+    out: tl.tensor,
+    x: tl.tensor,
+    y: tl.tensor,
+    m: tl.tensor,
+    n: tl.tensor,
+    row: tl.tensor,
+    k: tl.tensor,  # noqa: ARG001
+) -> None:
     if tl.program_id(0) == 0:
         tl.store(out, k)
 
