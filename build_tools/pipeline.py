@@ -9,8 +9,8 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +20,17 @@ from aiter_prebuilt.contract import bundle as contract_bundle
 from aiter_prebuilt.contract import dtype, expression, rules
 from aiter_prebuilt.contract import records as contract_records
 from aiter_prebuilt.contract.bundle import SUFFIX
-from aiter_prebuilt.contract.version import BUNDLE_FORMAT, RECIPE, VERSION
+from aiter_prebuilt.contract.version import BUNDLE_FORMAT, CALLS_SUFFIX, RECIPE, VERSION
+from build_tools.cases import golden
 from build_tools.compile.compile import compile_jobs
 from build_tools.compile.inputs import inputs_of
 from build_tools.compile.store import Store
-from build_tools.errors import AuditError, CompileFailedError
+from build_tools.errors import AuditError, CompileFailedError, UsageError
 from build_tools.files.reproducible import write_atomic
 from build_tools.judge import audit, receipts
 from build_tools.manifest.model import Manifest, Profile
 from build_tools.manifest.parse import load
+from build_tools.manifest.problems import suggestion
 from build_tools.objects import codeobject
 from build_tools.pack import notes
 from build_tools.pack.bundle import BuiltBundle, build_bundle
@@ -41,8 +43,8 @@ REPORT_VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Where things are and what is wanted. Empty ``profiles``/``targets`` mean all; ``shard`` I/N compiles a part and
-    bundles nothing.
+    """Where things are and what is wanted. Empty ``profiles``/``targets``/``operators`` mean all; ``shard`` I/N compiles a part
+    and bundles nothing.
     """
 
     root: Path
@@ -53,6 +55,7 @@ class Settings:
     targets: tuple[str, ...] = ()
     workers: int = 0
     shard: str = ""
+    operators: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +77,7 @@ def build(settings: Settings) -> Outcome:
         CompileFailedError, AuditError: after all jobs ran; no bundle of a failing job is written.
     """
     started = time.perf_counter()
-    manifest = load(settings.root / "manifests")
+    manifest = chosen(load(settings.root / "manifests"), settings.operators)
     plan = _plan(manifest, settings)
     toolchain = find(settings.toolchain, settings.root)
     store = Store(settings.store)
@@ -91,10 +94,40 @@ def build(settings: Settings) -> Outcome:
     built = [
         _bundle(planned, results, manifest, toolchain, settings, audits, read)
         for planned, read in zip(plan.bundles, sources, strict=True)
+        if planned.operators or not settings.operators
     ]
+    made = {(bundle.target, bundle.profile): bundle for bundle in built}
+    for planned in plan.bundles:
+        if bundle := made.get((planned.target.name, planned.profile)):
+            _golden_calls(planned, bundle, manifest, settings.root / "manifests")
     outcome = Outcome(plan, results, audits, tuple(built), time.perf_counter() - started)
     write_report(outcome, settings.bundles.parent / "report.json")
     return outcome
+
+
+def chosen(manifest: Manifest, names: Sequence[str]) -> Manifest:
+    """The manifest with these operators only (all, when none is named).
+
+    Raises:
+        UsageError: an operator that the manifests do not have.
+    """
+    if not names:
+        return manifest
+    known = {operator.name for family in manifest.families.values() for operator in family.operators}
+    for name in names:
+        if name not in known:
+            raise UsageError(
+                f"look for operator {name!r}",
+                f"not an operator{suggestion(name, known)}",
+                "see docs/operators.md",
+            )
+    families = {
+        family: replace(
+            row, operators=tuple(operator for operator in row.operators if operator.name in names)
+        )
+        for family, row in manifest.families.items()
+    }
+    return manifest.model_copy(update={"families": families})
 
 
 def _plan(manifest: Manifest, settings: Settings) -> Plan:
@@ -108,7 +141,7 @@ def _plan(manifest: Manifest, settings: Settings) -> Plan:
     plan = make_plan(
         manifest, settings.root, inputs, settings.profiles, settings.targets, prove=not proved.exists()
     )
-    if len(settings.profiles) + len(settings.targets) == 0:
+    if len(settings.profiles) + len(settings.targets) + len(settings.operators) == 0:
         write_atomic(proved, b"")
     return shard_of(plan, settings.shard) if settings.shard else plan
 
@@ -161,7 +194,19 @@ def _bundle(
     return built
 
 
-_NOTED = ("target", "profile", "distribution", "entries", "code_objects", "raw_bytes", "size", "sha256")
+def _golden_calls(planned: PlannedBundle, bundle: BuiltBundle, manifest: Manifest, folder: Path) -> None:
+    """Write the golden calls beside a bundle, unless those that are there were made from the same."""
+    names = [operator.operator.name for operator in planned.operators]
+    path, note, key = bundle.path.with_suffix(CALLS_SUFFIX), notes.read(bundle.path), golden.key(folder, names)
+    there = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
+    if note.get("calls") == {"key": key, "sha256": there}:
+        return
+    data = golden.stream(manifest, folder, planned.target.name, names)
+    write_atomic(path, data)
+    notes.write(bundle.path, note | {"calls": {"key": key, "sha256": hashlib.sha256(data).hexdigest()}})
+
+
+_NOTED = ("target", "profile", "distribution", "entries", "code_objects", "raw_bytes", "size", "sha256", "unproved")
 
 
 #: The code that judges code objects and writes a bundle: another state of it may judge or write differently.

@@ -42,8 +42,8 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """One call, bound: ``tensors`` has None for what is left out; ``types`` the manifest's word for every type variable, ``fp8`` what
-    that word means here; ``values`` all parameters that are no tensors; ``stated`` those that the words name.
+    """One call, bound: ``tensors`` has None for what is left out; ``types`` the manifest's word for every type variable, ``fp8``
+    what that word means here; ``values`` all parameters that are no tensors; ``stated`` those that the words name.
     """
 
     subject: Subject
@@ -78,7 +78,9 @@ def _types(subject: Subject, said: Mapping[str, str]) -> dict[str, str]:
         kind = said.get(text, text)
         if kind not in subject.types[name]:
             allowed = subject.types[name]
-            raise BindError(f"{name}={text}: {kind!r} is not one of {', '.join(allowed)}{suggestion(kind, allowed)}")
+            raise BindError(
+                f"{name}={text}: {kind!r} is not one of {', '.join(allowed)}{suggestion(kind, allowed)}"
+            )
         found[name] = kind
     return found
 
@@ -124,13 +126,16 @@ def _sizes(
         ready = [
             name
             for name, text in waiting.items()
-            if not (_mentioned(text) - {"cdiv", "min", "max", "if", "else", "and", "or", "not"}) & waiting.keys()
+            if not (_mentioned(text) - {"cdiv", "min", "max", "if", "else", "and", "or", "not"})
+            & waiting.keys()
         ]
         if not ready:
             raise BindError(f"{', '.join(sorted(waiting))}: each is said by the other")
         for name in ready:
             text = waiting.pop(name)
-            dims = tuple(_evaluate(part, scope, name) for part in ((text,) if isinstance(text, str) else text))
+            dims = tuple(
+                _evaluate(part, scope, name) for part in ((text,) if isinstance(text, str) else text)
+            )
             sizes[name] = math.prod(dims)
             if starred[name]:
                 several[name] = dims
@@ -152,7 +157,12 @@ def _evaluate(text: str, scope: Scope, name: str) -> int:
 
 
 def _layout(
-    subject: Subject, spec: TensorSpec, words: Words, kind: str, scope: Scope, several: Mapping[str, tuple[int, ...]]
+    subject: Subject,
+    spec: TensorSpec,
+    words: Words,
+    kind: str,
+    scope: Scope,
+    several: Mapping[str, tuple[int, ...]],
 ) -> Layout:
     missing = [name for text in spec.dims for name in sorted(_mentioned(text)) if name not in scope.constants]
     if missing:
@@ -160,7 +170,9 @@ def _layout(
     if kind not in numbers.KNOWN:
         raise BindError(f"{spec.name}: no case can hold {kind}")
     shape: list[int] = []
-    places: list[int] = []  # which entry of spec.strides each dim follows; leading dims of a star but the last have none
+    places: list[
+        int
+    ] = []  # which entry of spec.strides each dim follows; leading dims of a star but the last have none
     for place, text in enumerate(spec.dims):
         dims = several[text] if spec.star and place == 0 else (evaluate(compile_expression(text, scope), ()),)
         shape += dims
@@ -170,7 +182,9 @@ def _layout(
     if math.prod(shape) > MAX_ELEMENTS:
         raise BindError(f"{spec.name} would have {math.prod(shape)} elements")
     if spec.role != "in" and _overlaps(shape, strides):
-        raise BindError(f"{spec.name} is written, and strides {strides} of {tuple(shape)} put two elements in one place")
+        raise BindError(
+            f"{spec.name} is written, and strides {strides} of {tuple(shape)} put two elements in one place"
+        )
     offset = words.offsets.get(spec.name, 0)
     return Layout(spec.name, spec.role, kind, tuple(shape), tuple(strides), offset, returned)
 
@@ -200,7 +214,9 @@ def _overlaps(shape: Sequence[int], strides: Sequence[int]) -> bool:
     return False
 
 
-def _values(subject: Subject, words: Words, stored: Mapping[str, str]) -> tuple[dict[str, Any], frozenset[str]]:
+def _values(
+    subject: Subject, words: Words, stored: Mapping[str, str]
+) -> tuple[dict[str, Any], frozenset[str]]:
     """Every parameter that is no tensor; one that chooses a type gets it, unless the words say none."""
     chosen = {parameter: subject.tensors()[tensor].type for tensor, parameter in subject.type_of.items()}
     values: dict[str, Any] = {}
@@ -228,5 +244,9 @@ def _check_none(subject: Subject, tensor: str, stored: Mapping[str, str]) -> Non
     """No type asked for: the type of the inputs where they have the same variable, else the first one served."""
     variable = subject.tensors()[tensor].type
     inputs = {spec.type for spec in subject.arguments if subject.parameter(spec.name)}
-    if variable not in inputs and variable in subject.types and stored[variable] != subject.types[variable][0]:
+    if (
+        variable not in inputs
+        and variable in subject.types
+        and stored[variable] != subject.types[variable][0]
+    ):
         raise BindError(f"without {subject.type_of[tensor]}, {variable} is {subject.types[variable][0]}")

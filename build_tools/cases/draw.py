@@ -130,7 +130,7 @@ def extremes(rng: np.random.Generator, shape: tuple[int, ...], *, kind: str) -> 
         elif turn == 3:
             row[:] = rng.choice([smallest, -smallest, subnormal, -subnormal, 3 * subnormal], row.size)
         elif turn == 4:
-            row *= math.sqrt(largest) / 1024
+            row[:] = row * (math.sqrt(largest) / 1024)
     return values
 
 
@@ -139,7 +139,9 @@ def edges(rng: np.random.Generator, shape: tuple[int, ...], *, kind: str) -> Val
     first, second = nonfinite(rng, shape), extremes(rng, shape, kind=kind)
     turn = np.arange(len(_rows(first)))
     # Seven kinds and five kinds: two rows of each before the other, so that few rows show most of them.
-    return np.where(((turn // 2) % 2 == 0)[:, None], _rows(_shifted(first)), _rows(_shifted(second))).reshape(shape)
+    return np.where(((turn // 2) % 2 == 0)[:, None], _rows(_shifted(first)), _rows(_shifted(second))).reshape(
+        shape
+    )
 
 
 def _shifted(values: Values) -> Values:

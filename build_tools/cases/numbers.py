@@ -46,6 +46,8 @@ FLOATS: Final[dict[str, Float]] = {
     "e5m2fnuz": Float(8, 2, -15, 0x7F, 0x80, None, fnuz=True),
 }
 _WIDE: Final[dict[str, type[np.floating[Any]]]] = {"f32": np.float32, "f64": np.float64}
+#: Types whose bits numpy reads; a bf16 is the upper half of a float32.
+_VIEWED: Final[dict[str, type[np.floating[Any]]]] = {**_WIDE, "f16": np.float16, "bf16": np.float32}
 #: Element types that can be encoded and decoded; pairs of fp4 have no place in a case yet.
 KNOWN: Final = frozenset(INTEGERS) | frozenset(FLOATS) | frozenset(_WIDE) | {"e8m0"}
 #: Results of these types are cut at their largest number: nothing here answers a number that is too large with NaN.
@@ -124,12 +126,10 @@ def decode(codes: Bits, name: str) -> Numbers:
     """The numbers that ``codes`` mean: float64, or int64 for integer types."""
     if name in INTEGERS:
         return codes.view(INTEGERS[name]).astype(np.int64)
-    if name in _WIDE:
-        return codes.view(_WIDE[name]).astype(np.float64)
-    if name == "f16":
-        return codes.view(np.uint16).view(np.float16).astype(np.float64)
-    if name == "bf16":
-        return (codes.view(np.uint16).astype(np.uint32) << 16).view(np.float32).astype(np.float64)
+    if name in _VIEWED:
+        wide = codes.astype(np.uint32) << 16 if name == "bf16" else codes
+        with np.errstate(invalid="ignore"):  # a NaN that signals
+            return wide.view(_VIEWED[name]).astype(np.float64)
     if name == "e8m0":
         raw = codes.view(np.uint8).astype(np.int64)
         return np.where(raw == 255, np.nan, np.ldexp(1.0, raw - 127))

@@ -49,7 +49,9 @@ def load(path: Path, file: str) -> Reference:
         raise ManifestError([f"{file}: cannot be imported: {type(error).__name__}: {error}"]) from error
     own = {name: value for name, value in _functions(module) if not name.startswith("_")}
     draws = {name.removeprefix("draw_"): value for name, value in own.items() if name.startswith("draw_")}
-    return Reference(file, {name: value for name, value in own.items() if not name.startswith("draw_")}, draws)
+    return Reference(
+        file, {name: value for name, value in own.items() if not name.startswith("draw_")}, draws
+    )
 
 
 def _functions(module: ModuleType) -> list[tuple[str, Callable[..., Any]]]:
@@ -69,12 +71,15 @@ def function_of(reference: Reference, bound: Bound) -> Callable[..., Any]:
     name = bound.subject.name
     function = reference.functions.get(name)
     if function is None:
-        raise ManifestError([f"{reference.file}: no function {name!r}{suggestion(name, reference.functions)}"])
-    known = {KINDS, SIZES, *(parameter.name for parameter in bound.subject.parameters)}
+        raise ManifestError(
+            [f"{reference.file}: no function {name!r}{suggestion(name, reference.functions)}"]
+        )
+    written = {spec.name for spec in bound.subject.arguments if spec.role == "out"}
+    known = {KINDS, SIZES, *(parameter.name for parameter in bound.subject.parameters)} - written
     strange = [asked for asked in inspect.signature(function).parameters if asked not in known]
     if strange:
         raise ManifestError(
-            [f"{reference.file}: {name}: {name} has no parameter {strange[0]!r}{suggestion(strange[0], known)}"]
+            [f"{reference.file}: {name}: no reference is given {strange[0]!r}{suggestion(strange[0], known)}"]
         )
     return function
 

@@ -125,7 +125,8 @@ def check(cases: Cases, target: str, facts: Target) -> Iterator[Blind]:
         ManifestError: a call cannot be made, or ``insensitive`` names nothing that is moved.
     """
     judge = _Judge(cases, target, facts)
-    known: set[str] = set()
+    known = {name for name, served in cases.subject.covered.items() if len(served) > 1}
+    known |= set(cases.subject.type_of.values())
     for move in _moves(cases):
         known.add(move.name)
         if move.name not in cases.insensitive:
@@ -133,7 +134,6 @@ def check(cases: Cases, target: str, facts: Target) -> Iterator[Blind]:
             if noticed is False or (noticed is None and move.must):
                 yield Blind(cases.subject.name, move.what, cases.file)
     for name, what in _unused(cases, judge.questions):
-        known.add(name)
         if name not in cases.insensitive:
             yield Blind(cases.subject.name, what, cases.file)
     for name in cases.insensitive:
@@ -176,11 +176,14 @@ def _unused(cases: Cases, questions: Iterable[Question]) -> Iterator[tuple[str, 
     for name, served in cases.subject.covered.items():
         if len(served) > 1:
             said = [question.bound.words.values.get(name, _default(cases, name)) for question in questions]
-            yield from ((name, f"{name}={value!r}, which no call has") for value in served if value not in said)
+            yield from (
+                (name, f"{name}={value!r}, which no call has") for value in served if value not in said
+            )
     for tensor, name in cases.subject.type_of.items():
         variable = cases.subject.tensors()[tensor].type
         chosen = {
-            None if question.bound.values[name] is None else question.bound.types[variable] for question in questions
+            None if question.bound.values[name] is None else question.bound.types[variable]
+            for question in questions
         }
         wanted = [*cases.subject.types[variable], *([None] if _default(cases, name) is None else [])]
         yield from ((name, f"{name}={kind}, which no call has") for kind in wanted if kind not in chosen)
@@ -219,7 +222,9 @@ def _shifted(values: Values, kind: str) -> Values:
     """Rows of the last dim, one further; single numbers where there are no rows."""
     del kind
     wide = values.ndim > 1 and values.shape[-1] > 1
-    return np.roll(values.reshape(-1, values.shape[-1]) if wide else values.ravel(), 1, axis=0).reshape(values.shape)
+    return np.roll(values.reshape(-1, values.shape[-1]) if wide else values.ravel(), 1, axis=0).reshape(
+        values.shape
+    )
 
 
 def _dropped(name: str) -> Change:
@@ -257,7 +262,8 @@ def _option(cases: Cases, parameter: Parameter, *, stated: bool) -> Change:
         value = question.bound.values[name]
         return [
             dataclasses.replace(
-                question, bound=dataclasses.replace(question.bound, values={**question.bound.values, name: other})
+                question,
+                bound=dataclasses.replace(question.bound, values={**question.bound.values, name: other}),
             )
             for other in _others(parameter, value, cases.subject.covered.get(name, ()))
         ]
@@ -278,7 +284,9 @@ def _others(parameter: Parameter, value: Any, served: tuple[Any, ...]) -> list[A
     return [value * 1.125 if value else 0.125] if parameter.kind == "float" else []
 
 
-def check_all(known: Mapping[str, Cases], targets: Mapping[str, Target]) -> tuple[list[Blind], dict[str, str]]:
+def check_all(
+    known: Mapping[str, Cases], targets: Mapping[str, Target]
+) -> tuple[list[Blind], dict[str, str]]:
     """(what no call notices, of any operator; what is declared to be no matter: ``operator.name`` -> reason).
 
     Raises:
@@ -289,6 +297,8 @@ def check_all(known: Mapping[str, Cases], targets: Mapping[str, Target]) -> tupl
         served = next((name for name in targets if name in cases.subject.targets), next(iter(targets)))
         blind += check(cases, served, targets[served])
     declared = {
-        f"{name}.{what}": reason for name, cases in known.items() for what, reason in cases.insensitive.items()
+        f"{name}.{what}": reason
+        for name, cases in known.items()
+        for what, reason in cases.insensitive.items()
     }
     return blind, declared

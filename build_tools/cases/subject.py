@@ -1,4 +1,4 @@
-"""What the cases need of an operator: its Python signature, its tensors, its types. Made from the manifest in :func:`subject_of`."""
+"""What the cases need of an operator: its Python signature, its tensors, its types. :func:`subject_of` makes it."""
 
 from __future__ import annotations
 
@@ -74,7 +74,9 @@ def subject_of(operator: Operator) -> Subject:
         family=operator.family,
         parameters=operator.python.parameters,
         types=types,
-        arguments=tuple(parse_tensor(name, text, operator.types) for name, text in operator.arguments.items()),
+        arguments=tuple(
+            parse_tensor(name, text, operator.types) for name, text in operator.arguments.items()
+        ),
         returns=tuple(
             parse_tensor(name, text, operator.types, returned=True) for name, text in operator.returns.items()
         ),

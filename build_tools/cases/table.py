@@ -63,10 +63,15 @@ def load(folder: Path, subjects: Iterable[Subject], targets: Mapping[str, Target
         with problems.file(f"{name}/{FILE}"):
             table = _read(place / FILE, problems)
             for strange in table.keys() - {member.name for member in members}:
-                problems.add(f"no operator of the family has this name{suggestion(strange, [m.name for m in members])}", strange)
+                problems.add(
+                    f"no operator of the family has this name{suggestion(strange, [m.name for m in members])}",
+                    strange,
+                )
             for member in members:
                 with problems.at(member.name):
-                    cases = _cases(table.get(member.name), member, reference, targets, problems, f"{name}/{FILE}")
+                    cases = _cases(
+                        table.get(member.name), member, reference, targets, problems, f"{name}/{FILE}"
+                    )
                     if cases is not None:
                         found[member.name] = cases
     if problems.lines:
@@ -122,7 +127,9 @@ def _cases(
         _check_bound(subject, whole, targets, problems, "calls")
         _check_bound(subject, [small] if small else [], targets, problems, "golden")
     insensitive = row.get("insensitive", {})
-    if not isinstance(insensitive, dict) or not all(isinstance(reason, str) for reason in insensitive.values()):
+    if not isinstance(insensitive, dict) or not all(
+        isinstance(reason, str) for reason in insensitive.values()
+    ):
         problems.add("is not a table of reasons", "insensitive")
         insensitive = {}
     return Cases(subject, reference, tuple(whole), small, insensitive, file)

@@ -1,11 +1,11 @@
 """The grammar of a call: ``"M=(2,3) N=256 input~edges cus=1"`` -> :class:`Words`. Everything wrong is said at once.
 
-    NAME=VALUE      a dim or stride symbol (an integer, an expression of other symbols, or ``(2,3)`` for a ``*M``), a type
-                    variable, or a parameter of the Python function
-    OPTION=A.dtype  the element type of argument A
-    TENSOR=none     an optional tensor is left out     TENSOR@K        its address is K elements past an aligned one
-    TENSOR~DRAW:a,b how its values are drawn           cus=N           as if the device had N compute units
-    targets=a,b     only there
+NAME=VALUE      a dim or stride symbol (an integer, an expression of other symbols, or ``(2,3)`` for a ``*M``), a type
+                variable, or a parameter of the Python function
+OPTION=A.dtype  the element type of argument A
+TENSOR=none     an optional tensor is left out     TENSOR@K        its address is K elements past an aligned one
+TENSOR~DRAW:a,b how its values are drawn           cus=N           as if the device had N compute units
+targets=a,b     only there
 """
 
 from __future__ import annotations
@@ -77,7 +77,9 @@ class _Reader:
     ) -> None:
         self.subject, self.problems = subject, problems
         self.symbols, self.tensors = subject.symbols(), subject.tensors()
-        self.options = {parameter.name: parameter for parameter in subject.parameters if parameter.kind != "Tensor"}
+        self.options = {
+            parameter.name: parameter for parameter in subject.parameters if parameter.kind != "Tensor"
+        }
         self.known_draws, self.known_targets = set(draws), set(targets)
         self.said: dict[str, dict[str, Any]] = {
             "symbols": {}, "types": {}, "values": {}, "offsets": {}, "draws": {}, "absent": {}, "own": {},

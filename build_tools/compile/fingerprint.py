@@ -1,11 +1,10 @@
-"""The content key of a job: equal keys mean equal bytes, whichever folder or machine the compile runs in.
+"""The content key of a job: equal keys mean equal bytes, whichever folder, machine or Python the compile runs in.
 
 It covers the job, the contents of every file the compile reads, the code of the backend, and the identity of its tools.
 """
 
 from __future__ import annotations
 
-import ast
 import hashlib
 import json
 from functools import lru_cache
@@ -18,7 +17,7 @@ from build_tools.records import CompileJob
 from build_tools.tools.toolchain import Toolchain
 
 #: Raise it when the same key would have to mean other bytes for a reason that nothing below covers.
-FORMAT: Final = 1
+FORMAT: Final = 2
 _BACKENDS: Final = Path(__file__).resolve().parent / "backends"
 _SHARED: Final = ("built.py", "device.py")
 
@@ -63,18 +62,7 @@ def _remembered(path: Path, size: int, mtime_ns: int, inode: int) -> str:
 
 @lru_cache(maxsize=16)
 def _backend_code(backend: str) -> str:
-    """Digest of what the files do that turn a job into a command; comments, docstrings and layout do not count."""
+    """Digest of the files that turn a job into a command, byte by byte: a parsed form would depend on the Python that parses."""
     names = [*_SHARED, f"{backend}.py", f"{backend}_compile.py"]
-    texts = [(_BACKENDS / name).read_text(encoding="utf-8") for name in names if (_BACKENDS / name).is_file()]
-    return hashlib.sha256("\n".join(map(_meaning, texts)).encode()).hexdigest()
-
-
-def _meaning(text: str) -> str:
-    tree = ast.parse(text)
-    for node in ast.walk(tree):
-        if (
-            isinstance(node, ast.Module | ast.FunctionDef | ast.ClassDef)
-            and ast.get_docstring(node, clean=False) is not None
-        ):
-            del node.body[0]
-    return ast.dump(tree)
+    digests = [(name, sha256_file(_BACKENDS / name)) for name in names if (_BACKENDS / name).is_file()]
+    return hashlib.sha256(repr(digests).encode()).hexdigest()

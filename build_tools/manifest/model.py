@@ -103,6 +103,9 @@ class KernelPart(Record):
 
     source: str | None = None
     symbol: Name | None = None
+    let: dict[Name, str] | None = Field(
+        default=None, description="names for expressions that stand here several times"
+    )
     types: dict[Name, list[str]] | None = None
     when: list[str] | None = None
     cost: str | int | None = None

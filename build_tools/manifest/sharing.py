@@ -6,6 +6,7 @@ are written here, so that no manifest says one fact twice.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
@@ -15,7 +16,9 @@ from build_tools.manifest.model import Assume, Kernel, KernelPart, KernelText, O
 from build_tools.manifest.problems import Problems, suggestion
 
 #: Tables that are joined key by key; of every other key the later one replaces the earlier.
-_JOINED: Final = ("constants", "types", "variants", "on")
+_JOINED: Final = ("constants", "types", "variants", "on", "let")
+#: Keys that hold expressions, here and in steps.
+_EXPRESSIONS: Final = ("when", "cost", "workspace", "grid", "block", "lds", "args", "excluded")
 _Keys = dict[str, Any]
 
 
@@ -95,6 +98,13 @@ def _kernel(name: str, keys: _Keys, tensors: set[str], problems: Problems) -> Ke
     for key in ("backend", "targets", "source"):
         if not keys.get(key):
             problems.add("is missing, here and in what it is like", key)
+    named: dict[str, str] = {}
+    for word, text in (keys.pop("let", None) or {}).items():
+        named[word] = f"({_written_out(text, named)})"  # a later name may use the earlier ones
+    keys = {
+        key: _written_out(value, named) if key in (*_EXPRESSIONS, "steps") else value
+        for key, value in keys.items()
+    }
     try:
         kernel = Kernel.model_validate({**keys, "name": name})
     except ValidationError:
@@ -103,6 +113,21 @@ def _kernel(name: str, keys: _Keys, tensors: set[str], problems: Problems) -> Ke
     return kernel.model_copy(
         update={"when": [*kernel.when, *(text for text in implied if text not in kernel.when)]}
     )
+
+
+def _written_out(value: Any, named: Mapping[str, str]) -> Any:
+    """Expressions with the names of ``let`` replaced by what they stand for; steps key by key."""
+    if not named:
+        return value
+    if isinstance(value, dict):
+        return {
+            key: _written_out(part, named) if key in _EXPRESSIONS else part for key, part in value.items()
+        }
+    if isinstance(value, list):
+        return [_written_out(part, named) for part in value]
+    if not isinstance(value, str):
+        return value
+    return re.sub(r"\b[A-Za-z_]\w*\b", lambda match: named.get(match[0], match[0]), value)
 
 
 def _implied(kernel: Kernel, tensors: set[str]) -> Iterable[str]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from aiter_prebuilt.contract.version import VERSION
-from build_tools.pack import licences, sbom
+from build_tools.pack import dist_info, licences, sbom
 from build_tools.pack.archive import RUNTIME, write_members
 from build_tools.tools import pins
 from build_tools.tools.host import PLATFORM, compile_project, environment_of, judge, put_library
@@ -25,6 +25,15 @@ _SOURCES: Final = (
     f"src/{PACKAGE}",
 )
 _SUFFIXES: Final = frozenset((".py", ".typed", ".cpp", ".h", ".inc", ".txt", ".map"))
+_ABOUT: Final = dist_info.About(
+    summary="A libamdhip64 that executes gfx942 and gfx950 code objects on the processor",
+    description=f"The embedded device of [{RUNTIME}](https://pypi.org/project/{RUNTIME}/): HIP's C API over emulated GPUs.\n"
+    "Any HIP program opens it by path; `aiter-prebuilt-emulator run -- COMMAND` sets the variables.\n"
+    "The processor must have AVX2 and FMA.\n",
+    requires=(),
+    tag=TAG,
+    pure=False,
+)
 
 
 def compile_emulator(root: Path) -> Path:
@@ -51,32 +60,25 @@ def build_emulator_wheel(root: Path, output: Path) -> Path:
     """
     library = compile_emulator(root).read_bytes()
     package = root / "src" / PACKAGE
-    stem = f"{PACKAGE}-{VERSION}"
-    info = f"{stem}.dist-info"
-    members = {
+    pinned = pins.load(root)
+    tools = {name: pinned.tools[name].version for name in ("ziglang", "tinygrad")}
+    bill = sbom.Bill(
+        DISTRIBUTION,
+        VERSION,
+        library,
+        (licences.EMULATOR,),
+        tools | sbom.builders("cmake", "ninja"),
+        sbom.file_hashes(root, source_files(root)),
+    )
+    inside = {
         f"{PACKAGE}/{path.name}": path.read_bytes()
         for path in package.iterdir()
         if path.suffix in (".py", ".typed")
     }
-    licence = licences.expression([licences.EMULATOR])
-    members |= {
-        LIBRARY: library,
-        f"{info}/METADATA": _metadata(licence).encode(),
-        f"{info}/WHEEL": f"Wheel-Version: 1.0\nGenerator: {RUNTIME} build_tools {VERSION}\n"
-        f"Root-Is-Purelib: false\nTag: {TAG}\n".encode(),
-        f"{info}/entry_points.txt": f"[console_scripts]\n{DISTRIBUTION} = {PACKAGE}.__main__:main\n".encode(),
-        f"{info}/licenses/LICENSE": (root / "LICENSE").read_bytes(),
-        f"{info}/licenses/THIRD_PARTY.txt": licences.notices([licences.EMULATOR]).encode(),
-        f"{info}/sboms/{sbom.FILE_NAME}": sbom.write(
-            DISTRIBUTION,
-            VERSION,
-            licence,
-            library,
-            _tools(root),
-            [licences.EMULATOR],
-            sbom.file_hashes(root, source_files(root)),
-        ),
-    }
+    stem = dist_info.stem(bill)
+    scripts = f"[console_scripts]\n{DISTRIBUTION} = {PACKAGE}.__main__:main\n"
+    inside |= {LIBRARY: library, f"{stem}.dist-info/entry_points.txt": scripts.encode()}
+    members = inside | dist_info.members(_ABOUT, bill, root, pinned)
     path = output / f"{stem}-{TAG}.whl"
     write_members(path, members, executables=[LIBRARY])
     judge(path)
@@ -91,32 +93,3 @@ def source_files(root: Path) -> tuple[str, ...]:
         files = [place] if place.is_file() else place.rglob("*")
         found += [path for path in files if path.suffix in _SUFFIXES]
     return tuple(sorted(path.relative_to(root).as_posix() for path in found))
-
-
-def _tools(root: Path) -> dict[str, str]:
-    from importlib import metadata
-
-    pinned = pins.load(root).tools
-    packages = {name: pinned[name].version for name in ("ziglang", "tinygrad")}
-    return packages | {name: metadata.version(name) for name in ("cmake", "ninja")}
-
-
-def _metadata(licence: str) -> str:
-    return "\n".join(
-        [
-            "Metadata-Version: 2.4",
-            f"Name: {DISTRIBUTION}",
-            f"Version: {VERSION}",
-            "Summary: A libamdhip64 that executes gfx942 and gfx950 code objects on the processor",
-            f"License-Expression: {licence}",
-            "License-File: LICENSE",
-            "License-File: THIRD_PARTY.txt",
-            "Requires-Python: >=3.10",
-            "Description-Content-Type: text/markdown",
-            "",
-            f"The embedded device of [{RUNTIME}](https://pypi.org/project/{RUNTIME}/): HIP's C API over emulated GPUs.",
-            "Any HIP program opens it by path; `aiter-prebuilt-emulator run -- COMMAND` sets the variables.",
-            "The processor must have AVX2 and FMA.",
-            "",
-        ]
-    )

@@ -1,4 +1,7 @@
-"""Licence of our own work and of what others' work becomes part of a wheel: expression and notices, from ``table.toml``."""
+"""Licence of our own work and of what others' work becomes part of a wheel: expression and notices, from ``table.toml``.
+
+python -m build_tools.pack.licences     write THIRD_PARTY.txt of the runtime again, which its wheel and its sdist carry
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -18,13 +21,18 @@ FOLDER: Final = Path(__file__).resolve().with_name("licence_texts")
 OWN: Final = "MIT"
 #: The pseudo-backend of what is linked into the native extension.
 RUNTIME: Final = "runtime"
+#: The pseudo-backend of Triton's kernels for NVIDIA's targets, which have nothing of AMD's in them.
+TRITON_NVIDIA: Final = "triton-nvidia"
 #: The pseudo-backend of what is linked into the embedded device, or is a fact in its tables.
 EMULATOR: Final = "emulator"
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Work of others: what it is, under which SPDX expression, whose, from where, and through which backends it comes in."""
+    """Work of others: what it is, under which SPDX expression, whose, from where, and through which backends it comes in.
+
+    ``carrier`` is the pin that brings it; ``table.toml`` says what the rest means.
+    """
 
     name: str
     title: str
@@ -32,6 +40,11 @@ class Part:
     spdx: str
     holder: str
     url: str
+    carrier: str
+    version: str
+    purl: str
+    files: tuple[str, ...]
+    rocm: bool
 
 
 @cache
@@ -39,9 +52,22 @@ def table() -> tuple[Part, ...]:
     """All rows of ``table.toml``, in its order."""
     document = tomllib.loads((FOLDER / "table.toml").read_text(encoding="utf-8"))
     rows = {name: row for name, row in document.items() if name != "edition"}
-    return tuple(
-        Part(name, row["title"], tuple(row["backends"]), row["spdx"], row["holder"], row["url"])
-        for name, row in rows.items()
+    return tuple(_part(name, row) for name, row in rows.items())
+
+
+def _part(name: str, row: dict[str, Any]) -> Part:
+    return Part(
+        name=name,
+        title=row["title"],
+        backends=tuple(row["backends"]),
+        spdx=row["spdx"],
+        holder=row["holder"],
+        url=row["url"],
+        carrier=row["from"],
+        version=row["version"],
+        purl=row["purl"],
+        files=tuple(row.get("files", ())),
+        rocm=row.get("rocm", False),
     )
 
 
@@ -67,3 +93,14 @@ def notices(backends: Iterable[str]) -> str:
         text = (FOLDER / f"{spdx.replace(' ', '-')}.txt").read_text(encoding="utf-8").rstrip()
         lines += ["=" * 80, spdx, "", text, ""]
     return "\n".join(lines)
+
+
+def main() -> int:
+    """Write the runtime's notices where pyproject.toml names them."""
+    root = Path(__file__).resolve().parents[2]
+    (root / "THIRD_PARTY.txt").write_text(notices([RUNTIME]), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,5 +1,5 @@
-"""The runtime wheel: scikit-build-core compiles the extension with the hermetic host compiler, auditwheel judges it, then
-it gets its manylinux tag, the notices and the bill of materials, and the pinned times.
+"""The runtime wheel: scikit-build-core compiles the extension with the hermetic host compiler and packs it under its tag,
+auditwheel judges whether the tag is true, then the wheel gets its bill of materials and the pinned times.
 
     python -m build_tools.pack.runtime_wheel --unpack dist     put the extension of the wheel in ``dist`` beside its sources
 
@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 from zipfile import ZipFile
@@ -24,6 +23,7 @@ from build_tools.pack.archive import RUNTIME, write_members
 from build_tools.tools import pins
 from build_tools.tools.fetch import fetch
 from build_tools.tools.host import PLATFORM, compile_project, environment_of, judge, put_library
+from build_tools.tools.pins import Pins
 
 TAG: Final = f"cp310-abi3-{PLATFORM}"
 EXTENSION: Final = "aiter_prebuilt/_native.abi3.so"
@@ -56,8 +56,8 @@ def build_runtime_wheel(root: Path, output: Path) -> Path:
             "-w",
             folder,
         ]
-        setting = f"cmake.define.APB_ZSTD_SOURCE={zstd}"
-        outcome = run([*command, "-C", setting, root], cwd=root, env=environment, timeout=_TIMEOUT)
+        settings = ["-C", f"cmake.define.APB_ZSTD_SOURCE={zstd}", "-C", f"wheel.tags={TAG}"]
+        outcome = run([*command, *settings, root], cwd=root, env=environment, timeout=_TIMEOUT)
         found = list(Path(folder).glob("*.whl"))
         if not outcome.ok or len(found) != 1:
             raise WheelError(
@@ -66,17 +66,11 @@ def build_runtime_wheel(root: Path, output: Path) -> Path:
                 "Mend what the compiler says",
             )
         judge(found[0])
-        return finish(found[0], root, output, {"ziglang": pinned.tools["ziglang"].version, **_packers()})
+        return finish(found[0], root, output, pinned)
 
 
-def _packers() -> dict[str, str]:
-    from importlib import metadata
-
-    return {name: metadata.version(name) for name in ("cmake", "ninja", "scikit-build-core")}
-
-
-def finish(wheel: Path, root: Path, output: Path, tools: Mapping[str, str]) -> Path:
-    """The wheel again with its manylinux tag, THIRD_PARTY.txt and bill of materials; same content, same bytes."""
+def finish(wheel: Path, root: Path, output: Path, pinned: Pins) -> Path:
+    """The wheel again with its bill of materials, and with pinned times and stored members; same content, same bytes."""
     with ZipFile(wheel) as archive:
         members = {name: archive.read(name) for name in archive.namelist() if not name.endswith("/")}
     stem = "-".join(wheel.name.split("-")[:2])
@@ -88,26 +82,19 @@ def finish(wheel: Path, root: Path, output: Path, tools: Mapping[str, str]) -> P
             "See CMakeLists.txt: the target _native installs it",
         )
     del members[f"{info}/RECORD"]
-    header = members[f"{info}/WHEEL"].decode().splitlines()
-    kept = [line for line in header if line and not line.startswith("Tag:")]
-    members[f"{info}/WHEEL"] = "\n".join([*kept, f"Tag: {TAG}", ""]).encode()
-    about = members[f"{info}/METADATA"].decode()
-    members[f"{info}/METADATA"] = about.replace(
-        "\nLicense-File: LICENSE\n", "\nLicense-File: LICENSE\nLicense-File: THIRD_PARTY.txt\n"
-    ).encode()
-    members[f"{info}/licenses/THIRD_PARTY.txt"] = licences.notices([licences.RUNTIME]).encode()
-    version = stem.split("-")[1]
-    sources = sbom.file_hashes(root, source_files(root))
-    members[f"{info}/sboms/{sbom.FILE_NAME}"] = sbom.write(
+    bill = sbom.Bill(
         RUNTIME,
-        version,
-        licences.expression([licences.RUNTIME]),
+        stem.split("-")[1],
         members[EXTENSION],
-        tools,
-        [licences.RUNTIME],
-        sources,
+        (licences.RUNTIME,),
+        {
+            "ziglang": pinned.tools["ziglang"].version,
+            **sbom.builders("cmake", "ninja", "scikit-build-core"),
+        },
+        sbom.file_hashes(root, source_files(root)),
     )
-    path = output / f"{stem}-{TAG}.whl"
+    members[f"{info}/sboms/{sbom.FILE_NAME}"] = sbom.write(bill, pinned)
+    path = output / wheel.name
     write_members(path, members, executables=[EXTENSION])
     return path
 

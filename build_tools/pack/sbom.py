@@ -1,76 +1,89 @@
-"""The bill of materials inside a wheel (PEP 770): CycloneDX 1.6 JSON that names the tools and the sources.
+"""The bill of materials inside a wheel (PEP 770): CycloneDX 1.6 JSON, written by cyclonedx-python-lib.
 
-Deterministic: the serial number is derived from the content, the time is the pinned one, all lists are sorted.
+Three kinds of components, told apart by scope and by the property ``aiter-prebuilt:use``: what the wheel contains of others
+(``contained``), the files of this repository that it was made from (``source``), and the tools that made it (``build tool``,
+scope ``excluded``: nothing of theirs is in the wheel). Deterministic: the serial number is derived from the content, the time is
+the pinned one.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 import uuid
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from importlib import metadata
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from build_tools.files.reproducible import timestamp
+from cyclonedx.contrib.this.builders import this_component
+from cyclonedx.model import ExternalReference, ExternalReferenceType, HashAlgorithm, HashType, Property, XsUri
+from cyclonedx.model.bom import Bom, BomMetaData
+from cyclonedx.model.bom_ref import BomRef
+from cyclonedx.model.component import Component, ComponentScope, ComponentType
+from cyclonedx.model.contact import OrganizationalEntity
+from cyclonedx.model.license import LicenseExpression
+from cyclonedx.model.tool import ToolRepository
+from cyclonedx.output.json import JsonV1Dot6
+from packageurl import PackageURL
+
+from aiter_prebuilt.contract.version import VERSION
+from build_tools.files.reproducible import epoch
 from build_tools.pack import licences
+from build_tools.tools.pins import Pins, SourcePin, ToolPin
 
 FILE_NAME: Final = "aiter-prebuilt.cdx.json"
 #: The one row among the tools that is no tool: "hermetic" or "rocm".
 TOOLCHAIN: Final = "toolchain"
+ROCM: Final = "ROCm"
+#: Build tools that pyproject.toml pins and manifests/toolchains.toml does not, with their licences.
+BUILDERS: Final = {
+    "cmake": "Apache-2.0 AND BSD-3-Clause",
+    "ninja": "Apache-2.0",
+    "scikit-build-core": "Apache-2.0",
+}
+_USE: Final = "aiter-prebuilt:use"
 _NAMESPACE: Final = uuid.UUID("6e1d3c52-3c0f-5f6b-9d0e-2f7f0c1a9b47")
 
-Hashes = list[dict[str, str]]
 
+@dataclass(frozen=True, slots=True)
+class Bill:
+    """What the document of one wheel is about.
 
-def write(
-    distribution: str,
-    version: str,
-    licence: str,
-    content: bytes,
-    tools: Mapping[str, str],
-    backends: Iterable[str],
-    sources: Iterable[tuple[str, str]],
-) -> bytes:
-    """The document for one wheel.
-
-    ``content`` is the wheel's payload (its hash is the component's), ``tools`` name -> version, ``backends`` those whose
-    third parties count (see :mod:`build_tools.pack.licences`), ``sources`` (path in the repository, SHA-256).
+    ``content`` is the wheel's payload (its hash is the component's), ``backends`` those whose parts are in it (see
+    :mod:`build_tools.pack.licences`), ``tools`` name -> version, ``sources`` (path in the repository, SHA-256).
     """
-    digest = _hash(hashlib.sha256(content).hexdigest())
-    purl = f"pkg:pypi/{distribution}@{version}"
-    document: dict[str, Any] = {
-        "$schema": "http://cyclonedx.org/schema/bom-1.6.schema.json",
-        "bomFormat": "CycloneDX",
-        "specVersion": "1.6",
-        "serialNumber": "",
-        "version": 1,
-        "metadata": {
-            "timestamp": timestamp(),
-            "component": {
-                "type": "library",
-                "bom-ref": purl,
-                "name": distribution,
-                "version": version,
-                "purl": purl,
-                "hashes": digest,
-                "licenses": [{"expression": licence}],
-            },
-            "tools": {
-                "components": [_tool(name, tools[name]) for name in sorted(tools) if name != TOOLCHAIN]
-            },
-            "properties": [
-                {"name": f"aiter-prebuilt:{TOOLCHAIN}", "value": tools.get(TOOLCHAIN, "hermetic")}
+
+    distribution: str
+    version: str
+    content: bytes
+    backends: tuple[str, ...]
+    tools: Mapping[str, str]
+    sources: tuple[tuple[str, str], ...]
+
+
+def write(bill: Bill, pinned: Pins) -> bytes:
+    """The document of one wheel; ``pinned`` knows the hashes of what it was made with."""
+    subject = _subject(bill)
+    parts = [_part(part, bill, pinned) for part in licences.parts(bill.backends)]
+    sources = [_source(*source) for source in sorted(bill.sources)]
+    tools = [_tool(name, bill, pinned) for name in _tools_used(bill, pinned)]
+    bom = Bom(
+        serial_number=uuid.UUID(int=0),
+        metadata=BomMetaData(
+            timestamp=datetime.fromtimestamp(epoch(), tz=timezone.utc),
+            component=subject,
+            tools=ToolRepository(components=_writers()),
+            properties=[
+                Property(name=f"aiter-prebuilt:{TOOLCHAIN}", value=bill.tools.get(TOOLCHAIN, "hermetic"))
             ],
-        },
-        "components": [
-            *map(_part, licences.parts(backends)),
-            *(_source(*source) for source in sorted(sources)),
-        ],
-    }
-    body = json.dumps(document, sort_keys=True)
-    document["serialNumber"] = f"urn:uuid:{uuid.uuid5(_NAMESPACE, body)}"
-    return (json.dumps(document, indent=1) + "\n").encode()
+        ),
+        components=[*parts, *sources, *tools],
+    )
+    bom.register_dependency(subject, [*parts, *sources])
+    bom.serial_number = uuid.uuid5(_NAMESPACE, _text(bom))
+    return _text(bom).encode()
 
 
 def file_hashes(root: Path, paths: Iterable[str]) -> tuple[tuple[str, str], ...]:
@@ -80,25 +93,124 @@ def file_hashes(root: Path, paths: Iterable[str]) -> tuple[tuple[str, str], ...]
     )
 
 
-def _hash(digest: str) -> Hashes:
-    return [{"alg": "SHA-256", "content": digest}]
+def builders(*names: str) -> dict[str, str]:
+    """The installed versions of :data:`BUILDERS` of these names."""
+    return {name: metadata.version(name) for name in names}
 
 
-def _tool(name: str, version: str) -> dict[str, Any]:
-    return {"type": "application", "name": name, "version": version}
+def _text(bom: Bom) -> str:
+    return JsonV1Dot6(bom).output_as_string(indent=1) + "\n"
 
 
-def _part(part: licences.Part) -> dict[str, Any]:
-    return {
-        "type": "library",
-        "bom-ref": f"part:{part.name}",
-        "name": part.name,
-        "description": part.title,
-        "supplier": {"name": part.holder},
-        "licenses": [{"expression": part.spdx}],
-        "externalReferences": [{"type": "website", "url": part.url}],
-    }
+def _subject(bill: Bill) -> Component:
+    purl = PackageURL("pypi", None, bill.distribution, bill.version)
+    return Component(
+        type=ComponentType.LIBRARY,
+        bom_ref=str(purl),
+        name=bill.distribution,
+        version=bill.version,
+        purl=purl,
+        hashes=_sha256(hashlib.sha256(bill.content).hexdigest()),
+        licenses=[LicenseExpression(licences.expression(bill.backends))],
+    )
 
 
-def _source(path: str, digest: str) -> dict[str, Any]:
-    return {"type": "file", "bom-ref": f"source:{path}", "name": path, "hashes": _hash(digest)}
+def _writers() -> list[Component]:
+    """What wrote the document."""
+    library = this_component()
+    library.bom_ref.value = f"writer:{library.name}"
+    own = Component(
+        type=ComponentType.APPLICATION, bom_ref="writer:build_tools", name="build_tools", version=VERSION
+    )
+    return [library, own]
+
+
+def _part(part: licences.Part, bill: Bill, pinned: Pins) -> Component:
+    """Work of others that the wheel contains, at the version that the build had."""
+    pin: ToolPin | SourcePin = pinned.tools.get(part.carrier) or pinned.sources[part.carrier]
+    version, purl = part.version.format(version=pin.version), part.purl.format(version=pin.version)
+    told = bill.tools.get(part.name) or bill.tools.get(part.carrier) or pin.version
+    files = [*part.files] if isinstance(pin, ToolPin) else []
+    references = _distributions(pin)
+    if part.rocm and bill.tools.get(TOOLCHAIN) == "rocm":
+        told = bill.tools.get(ROCM, "unknown")
+    if told != pin.version:  # an installed ROCm, CK_DIR, or other pins than today's: no hash is known here
+        version, files, references = told, [], []
+        purl = str(PackageURL("generic", None, part.name, version))
+    return Component(
+        type=ComponentType.LIBRARY,
+        bom_ref=f"part:{part.name}",
+        name=part.name,
+        version=version,
+        description=part.title,
+        scope=ComponentScope.REQUIRED,
+        supplier=OrganizationalEntity(name=part.holder),
+        purl=PackageURL.from_string(purl),
+        licenses=[LicenseExpression(part.spdx)],
+        external_references=[
+            ExternalReference(type=ExternalReferenceType.WEBSITE, url=XsUri(part.url)),
+            *references,
+        ],
+        components=[_file(f"part:{part.name}:", name, pin.installed[name]) for name in files]
+        if isinstance(pin, ToolPin)
+        else [],
+        properties=[Property(name=_USE, value="contained")],
+    )
+
+
+def _source(path: str, digest: str) -> Component:
+    source = _file("source:", path, digest)
+    source.scope = ComponentScope.REQUIRED
+    source.properties.add(Property(name=_USE, value="source"))
+    return source
+
+
+def _tools_used(bill: Bill, pinned: Pins) -> list[str]:
+    """Names in ``bill.tools`` that had a hand in this wheel, sorted."""
+    own = {TOOLCHAIN, *(part.name for part in licences.table() if part.name not in pinned.tools)}
+    return [
+        name
+        for name in sorted(bill.tools.keys() - own)
+        if name not in pinned.tools or set(pinned.tools[name].backends) & set(bill.backends)
+    ]
+
+
+def _tool(name: str, bill: Bill, pinned: Pins) -> Component:
+    version, pin = bill.tools[name], pinned.tools.get(name)
+    spdx = BUILDERS.get(name) if pin is None else pin.spdx
+    pinned_bytes = pin is not None and pin.version == version
+    return Component(
+        type=ComponentType.APPLICATION,
+        bom_ref=f"tool:{name}",
+        name=name,
+        version=version,
+        description=None if pin is None else pin.gives,
+        scope=ComponentScope.EXCLUDED,
+        purl=PackageURL("generic" if spdx is None else "pypi", None, name, version),
+        licenses=[] if spdx is None else [LicenseExpression(spdx)],
+        external_references=_distributions(pin) if pin is not None and pinned_bytes else [],
+        properties=[Property(name=_USE, value="build tool")],
+    )
+
+
+def _distributions(pin: ToolPin | SourcePin) -> list[ExternalReference]:
+    """The pinned files of a package, each with its hash; a tool has one for each Python."""
+    files = pin.wheels if isinstance(pin, ToolPin) else {pin.file: pin.sha256}
+    return [
+        ExternalReference(
+            type=ExternalReferenceType.DISTRIBUTION,
+            url=XsUri(str(PackageURL("pypi", None, pin.name, pin.version, {"file_name": name}))),
+            hashes=_sha256(digest),
+        )
+        for name, digest in sorted(files.items())
+    ]
+
+
+def _file(prefix: str, path: str, digest: str) -> Component:
+    return Component(
+        type=ComponentType.FILE, bom_ref=BomRef(prefix + path), name=path, hashes=_sha256(digest)
+    )
+
+
+def _sha256(digest: str) -> list[HashType]:
+    return [HashType(alg=HashAlgorithm.SHA_256, content=digest)]

@@ -1,16 +1,17 @@
 """Bundles to data wheels, and all wheels of a build in one step: all of them or none.
 
-A data wheel is ``py3-none-any`` and holds one file, ``aiter_prebuilt_bundles/<target>-<profile>.apb``, in a folder without
-``__init__.py`` that all data wheels share; the name of the file is what keeps two wheels from owning one path. The
-runtime lists that folder beside its own package and imports nothing to find it.
+A data wheel is ``py3-none-any`` and holds a bundle and its golden calls, ``aiter_prebuilt_bundles/<target>-<profile>.apb`` and
+``.calls``, in a folder without ``__init__.py`` that all data wheels share; the name of the files is what keeps two wheels from
+owning one path. The runtime lists that folder beside its own package and imports nothing to find it.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -18,32 +19,45 @@ from typing import Final
 from packaging.utils import canonicalize_name
 
 from aiter_prebuilt.contract.bundle import SUFFIX, Bundle, FormatError
-from aiter_prebuilt.contract.records import BACKENDS
-from aiter_prebuilt.contract.version import VERSION
+from aiter_prebuilt.contract.records import BACKENDS, VENDORS
+from aiter_prebuilt.contract.version import CALLS_SUFFIX, VERSION
 from build_tools.errors import WheelError
+from build_tools.objects.entries import BuiltEntry, entries_of
 from build_tools.objects.unpack import decompress
-from build_tools.pack import licences, notes, sbom
+from build_tools.pack import dist_info, licences, notes, sbom
 from build_tools.pack.archive import RUNTIME, write_members
 from build_tools.pack.emulator_wheel import build_emulator_wheel
 from build_tools.pack.runtime_wheel import build_runtime_wheel
+from build_tools.pack.unproved import refuse_unproved, said
+from build_tools.tools import pins
+from build_tools.tools.pins import Pins
 
 FOLDER: Final = "aiter_prebuilt_bundles"
-GENERATOR: Final = f"{RUNTIME} build_tools"
+TAG: Final = "py3-none-any"
 CK_SUFFIX: Final = "-ck"
 _AGAIN: Final = "Run python -m build_tools build, mend what it says, and pack again"
 
 
 @dataclass(frozen=True, slots=True)
 class Payload:
-    """A bundle that goes into a wheel: its bytes and what it says about itself."""
+    """A bundle that goes into a wheel: its bytes and what it says about itself. ``calls``: its golden ones, None when its note
+    tells of none (a bundle made by hand). ``backends``: as the table of licences has them.
+    """
 
     data: bytes
+    calls: bytes | None
     target: str
     profile: str
     distribution: str
     version: str
     tools: Mapping[str, str]
     backends: tuple[str, ...]
+    entries: tuple[BuiltEntry, ...]
+
+    @property
+    def unproved(self) -> str:
+        """What its wheel says of entries without a receipt; nothing when there is none."""
+        return said(sum(not entry.executed for entry in self.entries), len(self.entries))
 
 
 def read_payload(path: Path) -> Payload:
@@ -79,13 +93,31 @@ def read_payload(path: Path) -> Payload:
     used = {operator.kernels[recipe.kernel].backend for operator in operators for recipe in operator.recipes}
     return Payload(
         data=data,
+        calls=_golden_calls(path),
         target=root.target,
         profile=root.profile,
         distribution=root.distribution,
         version=root.version,
         tools=json.loads(root.provenance)["tools"],
-        backends=tuple(BACKENDS[number] for number in sorted(used)),
+        backends=tuple(_licensed(BACKENDS[number], VENDORS[root.vendor]) for number in sorted(used)),
+        entries=entries_of(bundle),
     )
+
+
+def _licensed(backend: str, vendor: str) -> str:
+    """The backend as the table of licences knows it."""
+    return licences.TRITON_NVIDIA if (backend, vendor) == ("triton", "nvidia") else backend
+
+
+def _golden_calls(bundle: Path) -> bytes | None:
+    told = notes.read(bundle).get("calls")
+    if told is None:
+        return None
+    path = bundle.with_suffix(CALLS_SUFFIX)
+    data = path.read_bytes() if path.is_file() else b""
+    if hashlib.sha256(data).hexdigest() != told["sha256"]:
+        raise WheelError(f"pack {path}", "it is missing, or not what the build wrote", _AGAIN)
+    return data
 
 
 def write_data_wheel(bundle: Path, output: Path, root: Path) -> Path:
@@ -95,77 +127,59 @@ def write_data_wheel(bundle: Path, output: Path, root: Path) -> Path:
 
     Raises:
         WheelError: see :func:`read_payload`; or the wheel is larger than an index takes.
+        ManifestError: the pins cannot be read.
     """
-    return _pack(read_payload(bundle), notes.read(bundle).get("sources", {}), output, root)
+    return _pack(read_payload(bundle), notes.read(bundle).get("sources", {}), output, root, pins.load(root))
 
 
-def _pack(payload: Payload, sources: Mapping[str, str], output: Path, root: Path) -> Path:
-    stem = f"{payload.distribution.replace('-', '_')}-{payload.version}"
-    info = f"{stem}.dist-info"
-    licence = licences.expression(payload.backends)
-    members = {
-        f"{FOLDER}/{payload.target}-{payload.profile}{SUFFIX}": payload.data,
-        f"{info}/METADATA": metadata(payload, licence).encode(),
-        f"{info}/WHEEL": _wheel_text("true", ["py3-none-any"]).encode(),
-        f"{info}/licenses/LICENSE": (root / "LICENSE").read_bytes(),
-        f"{info}/licenses/THIRD_PARTY.txt": licences.notices(payload.backends).encode(),
-        f"{info}/sboms/{sbom.FILE_NAME}": sbom.write(
-            payload.distribution,
-            payload.version,
-            licence,
-            payload.data,
-            payload.tools,
-            payload.backends,
-            sources.items(),
-        ),
+def _pack(payload: Payload, sources: Mapping[str, str], output: Path, root: Path, pinned: Pins) -> Path:
+    bill = sbom.Bill(
+        payload.distribution,
+        payload.version,
+        payload.data,
+        payload.backends,
+        payload.tools,
+        tuple(sources.items()),
+    )
+    file = f"{FOLDER}/{payload.target}-{payload.profile}"
+    inside = {
+        f"{file}{SUFFIX}": payload.data,
+        **({} if payload.calls is None else {f"{file}{CALLS_SUFFIX}": payload.calls}),
     }
-    path = output / f"{stem}-py3-none-any.whl"
-    write_members(path, members)
+    path = output / f"{dist_info.stem(bill)}-{TAG}.whl"
+    write_members(path, inside | dist_info.members(about(payload), bill, root, pinned))
     return path
 
 
-def metadata(payload: Payload, licence: str) -> str:
-    """METADATA of a data wheel. What CK adds needs the CK-free wheel of its target; every bundle needs this runtime."""
+def about(payload: Payload) -> dist_info.About:
+    """What a data wheel says of itself. What CK adds needs the CK-free wheel of its target; every bundle needs this runtime."""
     needs = [f"{RUNTIME}=={payload.version}"]
     if payload.distribution.endswith(CK_SUFFIX):
         needs.append(f"{payload.distribution.removesuffix(CK_SUFFIX)}=={payload.version}")
-    lines = [
-        "Metadata-Version: 2.4",
-        f"Name: {payload.distribution}",
-        f"Version: {payload.version}",
-        f"Summary: Code objects of {RUNTIME} for {payload.target}, profile {payload.profile}",
-        f"License-Expression: {licence}",
-        "License-File: LICENSE",
-        "License-File: THIRD_PARTY.txt",
-        "Requires-Python: >=3.10",
-        *(f"Requires-Dist: {need}" for need in needs),
-        "Description-Content-Type: text/markdown",
-        "",
-        f"Data of [{RUNTIME}](https://pypi.org/project/{RUNTIME}/): one bundle of ready GPU code objects for `{payload.target}`",
-        f"(profile `{payload.profile}`). Nothing here is imported; the runtime finds the file.",
-        "",
-    ]
-    return "\n".join(lines)
-
-
-def _wheel_text(pure: str, tags: list[str]) -> str:
-    return "\n".join(
-        [
-            "Wheel-Version: 1.0",
-            f"Generator: {GENERATOR} {VERSION}",
-            f"Root-Is-Purelib: {pure}",
-            *(f"Tag: {tag}" for tag in tags),
-            "",
-        ]
+    summary = f"Code objects of {RUNTIME} for {payload.target}, profile {payload.profile}"
+    unproved = payload.unproved
+    return dist_info.About(
+        summary=f"{summary}. {unproved}" if unproved else summary,
+        description=f"Data of [{RUNTIME}](https://pypi.org/project/{RUNTIME}/): one bundle of ready GPU code objects for "
+        f"`{payload.target}`\n(profile `{payload.profile}`). Nothing here is imported; the runtime finds the file.\n"
+        + (f"{unproved}\n" if unproved else ""),
+        requires=tuple(needs),
+        tag=TAG,
+        pure=True,
     )
 
 
-def write_wheels(root: Path, bundles: Path, output: Path, *, runtime: bool = True) -> tuple[Path, ...]:
+def write_wheels(
+    root: Path, bundles: Path, output: Path, *, runtime: bool = True, unproved: Collection[str] = ()
+) -> tuple[Path, ...]:
     """All wheels of the last build: every bundle in ``bundles`` and, unless told otherwise, the runtime and the emulator.
+
+    ``unproved``: targets whose entries need no receipt, :data:`build_tools.pack.unproved.ALL` for all.
 
     They are written beside ``output`` first and moved when the last one is done, so a failure leaves no new wheel.
 
     Raises:
+        UnprovedError: an entry has no receipt.
         WheelError: the last build had a failing job; there is no bundle; one is older than its sources or cannot be packed.
     """
     refuse_failed_build(bundles.parent)
@@ -176,8 +190,10 @@ def write_wheels(root: Path, bundles: Path, output: Path, *, runtime: bool = Tru
     with tempfile.TemporaryDirectory(prefix=".wheels-", dir=output) as folder:
         payloads = [read_payload(path) for path in found]
         refuse_stale(root, found)
+        refuse_unproved([entry for payload in payloads for entry in payload.entries], unproved)
+        pinned = pins.load(root)
         staged = [
-            _pack(payload, notes.read(path)["sources"], Path(folder), root)
+            _pack(payload, notes.read(path)["sources"], Path(folder), root, pinned)
             for path, payload in zip(found, payloads, strict=True)
         ]
         if runtime:

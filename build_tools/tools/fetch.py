@@ -1,7 +1,7 @@
-"""Source archives: found by name in the package index that pip uses, checked against their pin, unpacked into the cache.
+"""Source archives: downloaded by pip, checked against their pin, unpacked into the cache.
 
-Order of places: the folder ``AITER_PREBUILT_SDISTS``, then pip's own configuration (index, extra index, find-links), then the
-library's default index. The sha256 decides, not the place. Nothing of an archive is ever run.
+Order of places: the folder ``AITER_PREBUILT_SDISTS``, then wherever pip looks (its indexes, mirrors, find-links). The sha256
+decides, not the place. Nothing of an archive is ever run: pip asks the build backend in ``archive_backend`` in its place.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import shutil
 import sys
 import tarfile
 import tempfile
+from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
 from typing import Final
 
@@ -22,6 +23,8 @@ from build_tools.tools.pins import SourcePin, load
 
 SDISTS_VARIABLE: Final = "AITER_PREBUILT_SDISTS"
 CACHE_VARIABLE: Final = "AITER_PREBUILT_CACHE"
+_BACKEND: Final = Path(__file__).resolve().with_name("archive_backend")
+_TIMEOUT: Final = 1800.0
 
 
 def cache_folder() -> Path:
@@ -92,60 +95,50 @@ def _check(pin: SourcePin, archive: Path) -> None:
 
 
 def _download(pin: SourcePin, folder: Path) -> Path:
-    from unearth import PackageFinder  # here: importing it costs 0.2 s, and it is seldom needed
-
-    settings = pip_settings()
-    finder = PackageFinder(
-        index_urls=settings["index-url"] + settings["extra-index-url"],
-        find_links=settings["find-links"],
-        no_binary=[pin.name],
-        ignore_compatibility=True,
-    )
-    if not settings["index-url"] and finder.sources != PackageFinder().sources:
-        # pip's extra indexes stand beside the default index, not in its place.
-        finder.sources.extend(PackageFinder().sources)
-    try:
-        found = [
-            package.link
-            for package in finder.find_all_packages(pin.name)
-            if package.link.filename == pin.file
-        ]
-        if not found:
-            raise FetchError(
-                f"fetch {pin.file}",
-                f"no index has it ({', '.join(without_login(source['url']) for source in finder.sources)})",
-                f"Put the file into a folder and set {SDISTS_VARIABLE} to it",
-            )
-        return finder.download(found[0], folder, hashes={"sha256": [pin.sha256]})
-    except FetchError:
-        raise
-    except Exception as error:
-        # The finder's HTTP client has error classes of its own, which change with its releases.
+    """What ``pip download`` finds for the pin: pip alone knows its indexes, mirrors, proxies, certificates and logins."""
+    if find_spec("pip") is None:
         raise FetchError(
             f"fetch {pin.file}",
-            without_login(f"{type(error).__name__}: {error}"),
-            f"Check the network and pip's index settings, or put the file into a folder and set {SDISTS_VARIABLE} to it",
-        ) from error
+            f"this Python ({sys.executable}) has no pip to ask",
+            f"Run `python -m ensurepip`, or put the file into a folder and set {SDISTS_VARIABLE} to it",
+        )
+    wanted = folder / "requirements.txt"
+    wanted.write_text(f"{pin.name}=={pin.version} --hash=sha256:{pin.sha256}\n", encoding="utf-8")
+    command: list[str | Path] = [
+        sys.executable,
+        "-m",
+        "pip",
+        "download",
+        "-r",
+        wanted,
+        "-d",
+        folder / "found",
+    ]
+    command += [f"--no-binary={pin.name}", "--no-deps", "--require-hashes", "--ignore-requires-python"]
+    command += ["--no-build-isolation", "--progress-bar=off", "--no-input", "--disable-pip-version-check"]
+    # All of this environment: proxies, certificates and PIP_* are in it.
+    outcome = run(command, env={**os.environ, "PYTHONPATH": str(_BACKEND)}, timeout=_TIMEOUT)
+    path = folder / "found" / pin.file
+    if outcome.ok and path.is_file():
+        return path
+    raise FetchError(
+        f"fetch {pin.file} with sha256 {pin.sha256}",
+        f"pip download: {outcome.describe()}\n{without_login(_said(outcome.output))}",
+        f"Check the network and pip's index settings, or put the file into a folder and set {SDISTS_VARIABLE} to it",
+    )
+
+
+def _said(output: str) -> str:
+    """What pip's output says about its places, and its errors."""
+    lines = output.splitlines()
+    places = [line for line in lines if line.startswith("Looking in ")]
+    start = next((i for i, line in enumerate(lines) if line.startswith("ERROR:")), max(0, len(lines) - 5))
+    return "\n".join([*places, *lines[start : start + 15]])
 
 
 def without_login(text: str) -> str:
     """``text`` whose URLs have no ``user:password@``: index URLs are set with it, and logs are read by others."""
     return re.sub(r"(\w+://)[^/\s]*@", r"\1", text)
-
-
-def pip_settings() -> dict[str, list[str]]:
-    """What pip is set to (``index-url``, ``extra-index-url``, ``find-links``): PIP_* variables, else ``pip config list``."""
-    names = ("index-url", "extra-index-url", "find-links")
-    answer = run([sys.executable, "-m", "pip", "config", "list"], timeout=60)
-    lines = (
-        dict(line.split("=", 1) for line in answer.output.splitlines() if "=" in line) if answer.ok else {}
-    )
-    settings = {}
-    for name in names:
-        variable = os.environ.get("PIP_" + name.upper().replace("-", "_"))
-        configured = lines.get(f"install.{name}") or lines.get(f"global.{name}") or ""
-        settings[name] = (variable or configured.strip("'\"").replace("\\n", " ")).split()
-    return settings
 
 
 def unpack(pin: SourcePin, archive: Path, target: Path) -> None:

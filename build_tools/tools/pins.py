@@ -22,11 +22,17 @@ R = TypeVar("R", "ToolPin", "SourcePin")
 
 @dataclass(frozen=True, slots=True)
 class ToolPin:
-    """A package of the build environment. ``wheels``: file name to sha256; ``installed``: path below site-packages to sha256."""
+    """A package of the build environment. ``wheels``: file name to sha256; ``installed``: path below site-packages to sha256.
+
+    ``backends``: those it compiles or links for, as :mod:`build_tools.pack.licences` names them; none when only files of it are
+    used, or when it only judges.
+    """
 
     name: str
     version: str
     gives: str
+    spdx: str
+    backends: tuple[str, ...]
     wheels: dict[str, str]
     installed: dict[str, str]
 
@@ -98,8 +104,7 @@ def _rows(
         problems += [f"{key}[{place}].{name}: unknown key" for name in sorted(row.keys() - names)]
         problems += [f"{key}[{place}].{name}: is missing" for name in sorted(names - row.keys())]
         if row.keys() == names:
-            if "keep" in row:
-                row["keep"] = tuple(row["keep"])
+            row |= {name: tuple(row[name]) for name in ("keep", "backends") if name in row}
             result[str(row["name"])] = record(**row)
     return result
 

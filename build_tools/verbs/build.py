@@ -26,15 +26,24 @@ from build_tools.verbs.output import print_json, print_table
     default="",
     help="Compile only every N-th job, starting with the I-th; bundle nothing.",
 )
+@click.option(
+    "--operator",
+    "operators",
+    multiple=True,
+    help="Only this one, into build/operators/bundles unless --bundles says where.",
+)
 def build(
     profiles: tuple[str, ...], targets: tuple[str, ...], as_json: bool, toolchain: str, store: Path, bundles: Path,
-    workers: int, shard: str,
+    workers: int, shard: str, operators: tuple[str, ...],
 ) -> None:  # fmt: skip
     """Compile, audit and bundle. Writes build/report.json."""
     from build_tools.pipeline import Settings, report
     from build_tools.pipeline import build as run_build
 
-    outcome = run_build(Settings(options.ROOT, store, bundles, toolchain, profiles, targets, workers, shard))
+    if operators and bundles == options.BUNDLES:
+        bundles = options.OPERATOR_BUNDLES
+    settings = Settings(options.ROOT, store, bundles, toolchain, profiles, targets, workers, shard, operators)
+    outcome = run_build(settings)
     if as_json:
         print_json(report(outcome))
         return
@@ -48,7 +57,10 @@ def build(
             f"{b.raw_bytes / 1024:.0f}",
             f"{b.size / 1024:.0f}",
             f"{b.raw_bytes / b.size:.1f}x",
+            b.unproved or "",
         )
         for b in outcome.bundles
     )
-    print_table("bundles", ["file", "entries", "code objects", "raw KiB", "KiB", "ratio"], rows)
+    print_table("bundles", ["file", "entries", "code objects", "raw KiB", "KiB", "ratio", "not proved"], rows)
+    if unproved := sum(b.unproved for b in outcome.bundles):
+        click.echo(f"{unproved} entries have no receipt: python -m build_tools prove executes them, status names them")

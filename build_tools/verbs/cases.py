@@ -12,10 +12,16 @@ from build_tools.verbs import options
 
 @click.command()
 @click.option("--target", required=True, help="The target whose calls are made (its fp8 is one of two).")
-@click.option("--operator", "operators", multiple=True, help="Only this operator. May be given more than once.")
-@click.option("--seed", default=1, show_default=True, help="Inputs are drawn from it: the same seed, the same bytes.")
+@click.option(
+    "--operator", "operators", multiple=True, help="Only this operator. May be given more than once."
+)
+@click.option(
+    "--seed", default=1, show_default=True, help="Inputs are drawn from it: the same seed, the same bytes."
+)
 @click.option("--golden", is_flag=True, help="Only the small calls that travel in the wheels.")
-@click.option("--output", required=True, type=click.Path(path_type=Path, allow_dash=True), help="A file; - for a pipe.")
+@click.option(
+    "--output", required=True, type=click.Path(path_type=Path, allow_dash=True), help="A file; - for a pipe."
+)
 def cases(target: str, operators: tuple[str, ...], seed: int, golden: bool, output: Path) -> None:
     """Write the calls of manifests/*/cases.toml with their answers, as python -m aiter_prebuilt.execute reads them."""
     from aiter_prebuilt.contract.calls import pack
@@ -29,7 +35,9 @@ def cases(target: str, operators: tuple[str, ...], seed: int, golden: bool, outp
     facts = manifest.targets.get(target)
     if facts is None:
         found = f"no such target{suggestion(target, manifest.targets)}"
-        raise UnknownTargetError(f"make the calls for {target}", found, "Name a row of manifests/targets.toml")
+        raise UnknownTargetError(
+            f"make the calls for {target}", found, "Name a row of manifests/targets.toml"
+        )
     known = table.load(options.ROOT / "manifests", subjects(manifest), manifest.targets)
     for name in operators:
         if name not in known:

@@ -9,6 +9,10 @@ import click
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 
+BUNDLES: Final = ROOT / "build" / "bundles"
+#: Of `build --operator`: a bundle of a few operators is never taken for the whole.
+OPERATOR_BUNDLES: Final = ROOT / "build" / "operators" / "bundles"
+
 profiles = click.option("--profile", "profiles", multiple=True, help="ck-free or ck-full; all when left out.")
 targets = click.option("--target", "targets", multiple=True, help="gfx942, gfx950, sm_90; all when left out.")
 json = click.option("--json", "as_json", is_flag=True, help="Machine output with a version.")
@@ -22,6 +26,6 @@ store = click.option(
 bundles = click.option(
     "--bundles",
     type=click.Path(path_type=Path),
-    default=ROOT / "build" / "bundles",
+    default=BUNDLES,
     show_default="build/bundles",
 )

@@ -29,7 +29,7 @@ def _sigmoid(x: Values) -> Values:
 
 
 def _gated(gate: Values, slope: Values, up: Values) -> Near:
-    """gate * sigmoid(slope) * up."""
+    """Gate * sigmoid(slope) * up."""
     exact = gate * _sigmoid(slope) * up
     product = np.where(np.isfinite(gate * up), np.abs(gate * up), 0.0)
     # Where the sigmoid is near 1 an error of its exponential counts for nothing.
@@ -53,7 +53,7 @@ def gelu_and_mul(input: Values) -> Near:
     1 + erf cancels in the negative tail: two units of fp32 at 1 are left of erf's error there, times gate / 2 * up.
     """
     gate, up = _halves(input)
-    upper = np.frompyfunc(math.erfc, 1, 1)(-gate * math.sqrt(0.5)).astype(np.float64)
+    upper = np.asarray(np.frompyfunc(math.erfc, 1, 1)(-gate * math.sqrt(0.5)), np.float64)
     product = np.where(np.isfinite(gate * up), np.abs(gate * up), 0.0)
     return near(0.5 * gate * upper * up, relative=4 * _ROUNDING, absolute=2.0**-23 * product + _LOST)
 
@@ -73,3 +73,8 @@ def swiglu_and_mul(input: Values) -> Near:
     gate, up = _halves(input)
     gate = np.minimum(gate, 7.0)
     return _gated(gate, 1.702 * gate, np.clip(up, -7.0, 7.0) + 1)
+
+
+def silu(input: Values) -> Near:
+    """input * sigmoid(input)."""
+    return _gated(input, input, np.ones_like(input))

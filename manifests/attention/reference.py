@@ -57,7 +57,8 @@ def flash_attn_func(
 def _size(queries: Values, keys: Values) -> Values:
     """The largest partial sum that a score of each query may have, about."""
     sizes = np.sqrt((queries**2) @ (keys**2).swapaxes(-1, -2))
-    return 2 * sizes.max(axis=-1, keepdims=True, initial=0.0)
+    largest: Values = 2 * sizes.max(axis=-1, keepdims=True, initial=0.0)
+    return largest
 
 
 def _finite(error: Values) -> Values:

@@ -36,7 +36,8 @@ def _unshuffled(w: Values) -> Values:
     """
     rows, columns = w.shape
     blocks = w.reshape(rows // 16, columns // 32, 2, 16, 16)
-    return blocks.transpose(0, 3, 1, 2, 4).reshape(rows, columns)
+    plain: Values = blocks.transpose(0, 3, 1, 2, 4).reshape(rows, columns)
+    return plain
 
 
 def gemm_a8w8_bpreshuffle(XQ: Values, WQ: Values, x_scale: Values, w_scale: Values) -> Near:

@@ -37,13 +37,18 @@ def reshape_and_cache(
     asm_layout: bool,
     kinds: Mapping[str, str],
 ) -> tuple[Near, Near]:
-    """Both caches after the write. A kernel multiplies by the rounded reciprocal of the scale: three roundings before the last."""
+    """Both caches after the write.
+
+    A kernel multiplies by the rounded reciprocal of the scale: three roundings before the last.
+    """
     blocks, h, groups, block_size, x = key_cache.shape
     keys = _cells(key, k_scale, kv_cache_dtype, kinds["key_cache"])
     values = _cells(value, v_scale, kv_cache_dtype, kinds["value_cache"])
-    new_keys = np.ma.masked_all(key_cache.shape)
-    new_values = np.ma.masked_all(value_cache.shape)
-    layout = (blocks, h, block_size // x, groups * x, x) if asm_layout else (blocks, h, groups * x, block_size)
+    new_keys = np.ma.array(key_cache, mask=np.ones(key_cache.shape, bool))
+    new_values = np.ma.array(value_cache, mask=np.ones(value_cache.shape, bool))
+    layout = (
+        (blocks, h, block_size // x, groups * x, x) if asm_layout else (blocks, h, groups * x, block_size)
+    )
     places = new_values.reshape(layout)  # a view
     for token, slot in enumerate(slot_mapping.tolist()):
         if slot < 0:
@@ -68,4 +73,6 @@ def draw_slots(rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[
 
 def draw_run(rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int]) -> Values:
     """One slot after the other, as in a prefill, from a place in the first block on."""
-    return np.arange(shape[0]) + rng.integers(min(sizes["block_size"], sizes["blocks"] * sizes["block_size"] - shape[0] + 1))
+    return np.arange(shape[0]) + rng.integers(
+        min(sizes["block_size"], sizes["blocks"] * sizes["block_size"] - shape[0] + 1)
+    )

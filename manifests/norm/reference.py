@@ -28,7 +28,7 @@ def _norm(x: Values, weight: Values, epsilon: float) -> Near:
 
 
 def rms_norm(input: Values, weight: Values, epsilon: float) -> Near:
-    """input / sqrt(mean(input^2) + epsilon) * weight, over the last dim."""
+    """Input / sqrt(mean(input^2) + epsilon) * weight, over the last dim."""
     return _norm(input, weight, epsilon)
 
 
@@ -45,11 +45,35 @@ def rmsnorm2d_fwd_with_add(
     gemma_norm: bool,
     kinds: Mapping[str, str],
 ) -> tuple[Near, Near]:
-    """residual_out = input + residual_in, rounded to its type; out is the norm of that rounded sum, with ``gemma_norm`` times
-    weight + 1.
+    """residual_out = input + residual_in, rounded to its type; out is the norm of that sum (``gemma_norm``: times weight + 1).
 
-    The sum of two 16-bit numbers that fp32 cannot hold is never close to a tie, so rounding it once or by way of fp32 is the same.
+    A sum of two 16-bit numbers that fp32 cannot hold is never close to a tie: rounding it once or by way of fp32 is the same.
     """
     total = input + residual_in
     seen = rounded(total, kinds["residual_out"])
     return _norm(seen, weight + 1 if gemma_norm else weight, epsilon), near(total)
+
+
+def layernorm2d_fwd(
+    input: Values, weight: Values, bias: Values | None, epsilon: float, x_bias: Values | None
+) -> Near:
+    """x = input + x_bias; (x - mean(x)) / sqrt(mean((x - mean(x))^2) + epsilon) * weight + bias, over the last dim.
+
+    A kernel subtracts the mean before it squares, so large means cost nothing but the rounding of x itself.
+    Nothing is promised of a row whose sum, or sum of squares, is more than fp32 holds.
+    """
+    x = input if x_bias is None else input + x_bias
+    centred = x - x.sum(axis=-1, keepdims=True) / max(x.shape[-1], 1)
+    scaled = (
+        centred
+        / np.sqrt((centred * centred).sum(axis=-1, keepdims=True) / max(x.shape[-1], 1) + epsilon)
+        * weight
+    )
+    lost = 2.0**-21 * np.abs(x).max(
+        axis=-1, keepdims=True, initial=0.0
+    )  # of x and of its mean, before they are subtracted
+    error = np.nan_to_num(
+        np.abs(scaled) * 2.0**-19
+        + lost / np.sqrt((centred * centred).mean(axis=-1, keepdims=True) + epsilon) * np.abs(weight)
+    )
+    return near(scaled if bias is None else scaled + bias, relative=2.0**-23, absolute=error + _LOST)

@@ -41,7 +41,7 @@ def dynamic_per_token_scaled_quant(
     num_rows_factor: int,
     kinds: Mapping[str, str],
 ) -> tuple[Near, Near]:
-    """scales = amax(|row|) / qmax, amax at most ``scale_ub``; out = input / scales.
+    """Scales = amax(|row|) / qmax, amax at most ``scale_ub``; out = input / scales.
 
     Only the first ``num_rows * num_rows_factor`` rows are done; the others stay as they were. NaN is left out of amax: its code
     is NaN in fp8 and 0 in int8, and so is that of an infinity, whose row has the scale infinity.
@@ -59,7 +59,13 @@ def dynamic_per_token_scaled_quant(
 
 
 def smoothquant_fwd(input: Values, x_scale: Values, kinds: Mapping[str, str]) -> tuple[Near, Near]:
-    """v = input * x_scale; y_scale = amax(|v|) / qmax; out = v / y_scale. The product is one rounding more."""
+    """V = input * x_scale; y_scale = amax(|v|) / qmax; out = v / y_scale. The product is one rounding more."""
     product = input * x_scale
     codes, scales = _quantised(product, _amax(product), kinds["out"])
     return near(codes, relative=8 * _ROUNDING), near(scales, relative=3 * _ROUNDING)
+
+
+def dynamic_per_tensor_quant(input: Values, kinds: Mapping[str, str]) -> tuple[Near, Near]:
+    """scale = amax(|input|) / qmax; out = input / scale. The whole tensor is one row of the above."""
+    codes, scale = _quantised(input, _amax(input.reshape(-1)), kinds["out"])
+    return near(codes, relative=6 * _ROUNDING), near(scale, relative=2 * _ROUNDING)

@@ -24,8 +24,7 @@ def topk_softmax(
 
     token_expert_indices[t, j] = j * T + t, the order in which vLLM's kernels number the pairs.
     """
-    tokens, experts = gating_output.shape
-    k = sizes["K"]
+    tokens, k = gating_output.shape[0], sizes["K"]
     nan = np.isnan(gating_output)
     order = np.lexsort((np.where(nan, 0.0, -gating_output), ~nan), axis=-1)[:, :k]
     below = gating_output - gating_output.max(axis=-1, keepdims=True, initial=-np.inf)

@@ -17,6 +17,7 @@ class DeviceMemory:
 
     def __init__(self, facts: DeviceFacts, path: str) -> None:
         self.library = ctypes.CDLL(path)
+        self.device = (facts.vendor, facts.ordinal)
         self.nvidia = facts.vendor == "nvidia"
         self._held: list[int] = []
         if self.nvidia:
@@ -35,18 +36,22 @@ class DeviceMemory:
     def upload(self, data: bytes) -> int:
         """New device memory with ``data``; its address."""
         address = ctypes.c_uint64()
-        size = ctypes.c_size_t(len(data))
         self._call(
             "cuMemAlloc_v2" if self.nvidia else "hipMalloc",
             ctypes.byref(address),
             ctypes.c_size_t(len(data) or 1),
         )
         self._held.append(address.value)
-        if self.nvidia:
-            self._call("cuMemcpyHtoD_v2", address, data, size)
-        else:
-            self._call("hipMemcpy", address, data, size, _HOST_TO_DEVICE)
+        self.write(address.value, data)
         return address.value
+
+    def write(self, address: int, data: bytes) -> None:
+        """Copy ``data`` to ``address``."""
+        size = ctypes.c_size_t(len(data))
+        if self.nvidia:
+            self._call("cuMemcpyHtoD_v2", ctypes.c_uint64(address), data, size)
+        else:
+            self._call("hipMemcpy", ctypes.c_uint64(address), data, size, _HOST_TO_DEVICE)
 
     def download(self, address: int, size: int) -> bytes:
         """``size`` bytes at ``address``, after everything that was launched is done."""

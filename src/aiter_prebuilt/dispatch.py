@@ -26,13 +26,23 @@ def operator(name: str) -> Operator:
     return made
 
 
+@cache
+def operator_as_if(name: str, compute_units: int) -> Operator:
+    """Another object for the operator, which chooses as if every device had so many compute units: for proofs, which must reach
+    variants that this device's own number never chooses. Kernels stay right with any number; they are only slower.
+    """
+    made: Operator = native.module().Operator(name, partial(_served, name, compute_units=compute_units))
+    return made
+
+
 def _served(
-    name: str, vendor: str, ordinal: int
+    name: str, vendor: str, ordinal: int, compute_units: int = 0
 ) -> tuple[tuple[Bundle, ...], int, tuple[user_tables.NativeTable, ...]]:
-    """What serves operator ``name`` on a device: bundles, compute units, the user's tables. Called by the native side, once per
-    operator and device.
+    """What serves operator ``name`` on a device: bundles, compute units (the device's own, unless others are given), the user's
+    tables. Called by the native side, once per operator and device.
     """
     bundles, units = _resolve(vendor, ordinal)
+    units = compute_units or units
     tables = tuned_tables(name, bundles[0].target, units, bundles) if bundles else ()
     return bundles, units, tables
 

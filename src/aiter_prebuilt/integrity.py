@@ -5,12 +5,13 @@ Pure reading: needs no driver and no GPU, and executes nothing. Every problem is
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from aiter_prebuilt.contract import calls
 from aiter_prebuilt.contract.bundle import Bundle, FormatError
+from aiter_prebuilt.contract.receipt import was_executed
 from aiter_prebuilt.contract.records import Entry, Operator, Step
 from aiter_prebuilt.elf import ElfError, Image, KernelImage, read
 from aiter_prebuilt.locate import InstalledBundle, decompress
@@ -69,11 +70,12 @@ def verify(installed: InstalledBundle) -> Verdict:
         for index, entry in enumerate(operator.entries):
             entries += 1
             seen.add(entry.code_object)
-            executed += _was_executed(entry)
+            executed += was_executed(entry)
             findings += [
                 Finding(name, entry.name, text) for text in _check_entry(bundle, operator, index, entry)
             ]
     findings += [Finding(name, "", text) for text in _check_parts(bundle, len(data))]
+    findings += [Finding(name, "", text) for text in _check_calls(installed)]
     unused = bundle.root.code_object_count - len(seen)
     if unused > 0:
         findings.append(Finding(name, "", f"{unused} code objects belong to no entry"))
@@ -84,12 +86,17 @@ def verify(installed: InstalledBundle) -> Verdict:
     )  # fmt: skip
 
 
-def _was_executed(entry: Entry) -> bool:
+def _check_calls(installed: InstalledBundle) -> Iterator[str]:
+    """The golden calls can be read. That there are some is for ``--execute`` to ask: a bundle may come without its wheel."""
+    path = Path(installed.calls)
     try:
-        receipt = json.loads(entry.receipt)
-    except ValueError:
-        return False
-    return isinstance(receipt, dict) and receipt.get("executed") is True
+        with path.open("rb") as stream:
+            for _ in calls.read(stream):
+                pass
+    except FileNotFoundError:
+        return
+    except (OSError, calls.CallsError) as error:
+        yield f"{path.name}: {error}"
 
 
 def _check_parts(bundle: Bundle, size: int) -> Iterator[str]:

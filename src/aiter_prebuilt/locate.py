@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from aiter_prebuilt import native
-from aiter_prebuilt.contract.version import SUFFIX
+from aiter_prebuilt.contract.version import CALLS_SUFFIX, SUFFIX
 from aiter_prebuilt.errors import (
     BundleConflictError,
     BundleDamagedError,
@@ -44,6 +44,11 @@ class InstalledBundle:
     def extra(self) -> str:
         """The pip extra that installs it: ``gfx950``, ``gfx950-ck``."""
         return extra_of(self.target) + ("-ck" if self.profile == "ck-full" else "")
+
+    @property
+    def calls(self) -> str:
+        """The file of its golden calls, which its wheel puts beside it (``execute/golden.py``)."""
+        return self.path.removesuffix(SUFFIX) + CALLS_SUFFIX
 
 
 def extra_of(target: str) -> str:

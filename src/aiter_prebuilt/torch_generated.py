@@ -69,6 +69,11 @@ def gemm_a8w8_bpreshuffle(
     return _OPS.gemm_a8w8_bpreshuffle.default(XQ, WQ, x_scale, w_scale, dtype)
 
 
+def layernorm2d_fwd(input: Any, weight: Any, bias: Any, epsilon: float = 1e-05, x_bias: Any = None) -> Any:
+    """Traced ``aiter_prebuilt.layernorm2d_fwd``."""
+    return _OPS.layernorm2d_fwd.default(input, weight, bias, x_bias, epsilon)
+
+
 def reshape_and_cache(
     key: Any,
     value: Any,
@@ -137,15 +142,18 @@ def topk_softmax(
 
 #: One of the above, or the operator itself where the parameters are the schema's.
 TRACED: Final[dict[str, Callable[..., Any]]] = {
+    "dynamic_per_tensor_quant": _OPS.dynamic_per_tensor_quant.default,
     "dynamic_per_token_scaled_quant": dynamic_per_token_scaled_quant,
     "gelu_and_mul": _OPS.gelu_and_mul.default,
     "gelu_tanh_and_mul": _OPS.gelu_tanh_and_mul.default,
     "gemm_a16w16": gemm_a16w16,
     "gemm_a8w8_bpreshuffle": gemm_a8w8_bpreshuffle,
+    "layernorm2d_fwd": layernorm2d_fwd,
     "reshape_and_cache": reshape_and_cache,
     "rms_norm": rms_norm,
     "rmsnorm2d_fwd": rmsnorm2d_fwd,
     "rmsnorm2d_fwd_with_add": rmsnorm2d_fwd_with_add,
+    "silu": _OPS.silu.default,
     "silu_and_mul": _OPS.silu_and_mul.default,
     "smoothquant_fwd": _OPS.smoothquant_fwd.default,
     "softmax": _OPS.softmax.default,

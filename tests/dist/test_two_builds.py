@@ -23,6 +23,7 @@ PARTS = (
     "src",
     "CMakeLists.txt",
     "LICENSE",
+    "THIRD_PARTY.txt",
     "README.md",
     "pyproject.toml",
     ".gitignore",

@@ -1,19 +1,25 @@
-"""A child of ``test_face.py``: captures every operator's reference case into a graph, on every device that it has."""
+"""A child of ``test_face.py``: captures a golden call of every operator into a graph, on every device that it has.
+
+Arguments: TARGET=FILE, the golden calls of each target.
+"""
 
 from __future__ import annotations
 
 import ctypes
 import json
 import math
+import sys
+from pathlib import Path
 from typing import Any
 
 import aiter_prebuilt
-from aiter_prebuilt import device, dispatch
+from aiter_prebuilt import device
+from aiter_prebuilt.contract.calls import Call, read
 from aiter_prebuilt.device_memory import DeviceMemory
 from aiter_prebuilt.errors import CaptureError
-from aiter_prebuilt.execute.cases import Case, cases
-from aiter_prebuilt.execute.numbers import decode
-from aiter_prebuilt.execute.run import _raw, _size
+from aiter_prebuilt.execute.array import DeviceArray
+from aiter_prebuilt.execute.record import instead
+from aiter_prebuilt.execute.run import judged, uploaded
 
 GLOBAL, ACTIVE = 0, 1
 
@@ -49,52 +55,53 @@ def capture(hip: Hip, stream: ctypes.c_void_p, call: Any) -> tuple[ctypes.c_void
     return graph, text
 
 
-def replay(case: Case, facts: device.DeviceFacts, memory: DeviceMemory) -> dict[str, Any]:
+def replay(call: Call, facts: device.DeviceFacts, memory: DeviceMemory) -> dict[str, Any]:
     """Refused, preloaded as the refusal says, captured, launched twice, compared."""
     hip = Hip(memory.library)
     stream = hip.handle("hipStreamCreateWithFlags", 1)
-    tensors = [tensor and _raw(tensor, facts, memory) for tensor in case.tensors]
-    operator = dispatch.operator(case.operator)
+    arguments = {name: uploaded(value, memory) for name, value in call.arguments.items()}
+    handed: list[tuple[Any, list[Any], list[Any]]] = []
+    function = getattr(aiter_prebuilt, call.operator)
+    # A tensor without a framework goes to the default stream, which cannot be captured: the native call gets another one.
+    with instead(function, lambda *native: handed.append(native)):
+        result = function(**arguments)
+    ((operator, tensors, attributes),) = handed
+    before = {id(tensor): tensor.read() for tensor in tensors if tensor is not None}
 
-    def call() -> None:
-        operator(*tensors, *case.attributes, stream=stream.value)
+    def launch() -> None:
+        operator(*tensors, *attributes, stream=stream.value)
 
-    empty, said = capture(hip, stream, call)
+    empty, said = capture(hip, stream, launch)
     hip("hipGraphDestroy", empty)
-    before = operator.stats()
+    start = operator.stats()
     preloaded = eval(said.partition(" call ")[2], {"aiter_prebuilt": aiter_prebuilt}) if said else 0
     loaded = operator.stats()
-    graph, again = capture(hip, stream, call)
+    graph, again = capture(hip, stream, launch)
     captured = operator.stats()
     made = hip.handle("hipGraphInstantiateWithFlags", graph, ctypes.c_ulonglong(0))
-    untouched = [
-        tensor.values is None and set(memory.download(raw[0], _size(tensor))) <= {0xFF, 0x7F}
-        for tensor, raw in zip(case.tensors, tensors, strict=True)
-        if tensor and raw and tensor.values is None
-    ]
+    ran = any(tensor.read() != before[id(tensor)] for tensor in tensors if isinstance(tensor, DeviceArray))
     for _ in range(2):
         hip("hipGraphLaunch", made, stream)
     hip("hipStreamSynchronize", stream)
-    now = [
-        decode(tensor.kind, memory.download(raw[0], _size(tensor))) if tensor and raw else None
-        for tensor, raw in zip(case.tensors, tensors, strict=True)
-    ]
-    worst = case.check(now)
+    worst, problems = judged(call, arguments, result)
     return {
-        "operator": case.operator, "target": facts.target, "said": said, "preloaded": preloaded, "again": again,
-        "loaded_by_preload": loaded["modules_loaded"] - before["modules_loaded"], "launched_by_preload":
-        loaded["launches"] - before["launches"], "loaded_by_capture": captured["modules_loaded"] - loaded["modules_loaded"],
-        "ran_at_capture": not all(untouched), "error": worst if math.isfinite(worst) else None,
+        "operator": call.operator, "target": facts.target, "said": said, "preloaded": preloaded, "again": again,
+        "loaded_by_preload": loaded["modules_loaded"] - start["modules_loaded"], "launched_by_preload":
+        loaded["launches"] - start["launches"], "loaded_by_capture": captured["modules_loaded"] - loaded["modules_loaded"],
+        "ran_at_capture": ran, "worst": worst if math.isfinite(worst) else None, "problems": problems,
     }  # fmt: skip
 
 
 def main() -> None:
     """One JSON line for each operator and device."""
     driver = device.probe("amd")
+    streams = dict(word.split("=", 1) for word in sys.argv[1:])
     for facts in driver.devices:
-        for case in cases(facts.target):
+        with Path(streams[facts.target]).open("rb") as stream:
+            calls = {call.operator: call for call in read(stream)}
+        for call in calls.values():
             memory = DeviceMemory(facts, driver.path)
-            print(json.dumps(replay(case, facts, memory)), flush=True)
+            print(json.dumps(replay(call, facts, memory)), flush=True)
             memory.close()
 
 

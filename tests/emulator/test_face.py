@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
+import shutil
 import subprocess
 import sys
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
+from support import proof
 from support.emulator import bundles, library_path
+
+import aiter_prebuilt
+from aiter_prebuilt.contract.calls import pack, read
 
 ROOT = Path(__file__).resolve().parents[2]
 SCHEMAS = ROOT / "src" / "aiter_prebuilt" / "schemas"
 TARGETS = ("gfx942", "gfx950")
+#: The public functions that have an operator.
+FUNCTIONS = sorted(set(aiter_prebuilt.__all__) - {"__version__", "preload", "shuffle_weight"})
 
 
 @pytest.fixture(scope="module")
@@ -52,31 +62,87 @@ def test_every_operator_executes_and_is_right(surroundings: dict[str, str]) -> N
     found = document(surroundings, 0, "verify", "--execute")
     runs = found["executions"]
     names = {row["operator"] for row in runs}
-    assert len(names) == 15
+    assert len(names) == len(FUNCTIONS)
     assert sorted({(row["target"], row["operator"]) for row in runs}) == [
         (t, n) for t in TARGETS for n in sorted(names)
     ]
-    assert all(row["ok"] and row["error"] <= 1 for row in runs)
+    mine = [(row["operator"], row["label"]) for row in runs if row["target"] == "gfx950"]
+    assert sorted(mine) == sorted(proof.labels(golden("gfx950"))), "each once, though two bundles have it"
+    assert all(row["ok"] and row["error"] <= 1 and row["launched"] for row in runs)
     # A comparison that never differs from its formula at all compares nothing.
-    assert sum(row["error"] > 0 for row in runs) >= len(runs) - 2
+    assert sum(row["error"] > 0 for row in runs) > len(runs) / 3
     shown = command(surroundings, "verify", "--execute", "--target", "gfx942").stdout
     assert shown.count(" right ") >= 15 and "error / bound" in shown and "executed on device 0" in shown
+    assert "aiter-prebuilt-emulator 0." in shown, "no card has run it"
+    assert "frameworks and compilers in this process: none" in shown
     assert "gfx950" not in shown.split("executed on")[1]
 
 
-def test_a_wrong_kernel_is_wrong(surroundings: dict[str, str]) -> None:
-    """Another formula stands for a kernel that computes something else."""
-    code = (
-        "import sys; from aiter_prebuilt.execute import formulas; plain = formulas.softmax; "
-        "formulas.softmax = lambda rows: [[p * (1 + 2e-4) for p in row] for row in plain(rows)]; "
-        "from aiter_prebuilt.__main__ import main; sys.exit(main(['verify', '--execute', '--json']))"
+def golden(target: str) -> Path:
+    """The golden calls of everything that a target has, as the build wrote them."""
+    return bundles(target, "ck-free")[0].with_suffix(".calls")
+
+
+def other_calls(
+    surroundings: dict[str, str], folder: Path, change: Callable[[bytes], bytes]
+) -> dict[str, str]:
+    """The surroundings with other golden calls of gfx942, whose only bundle it is."""
+    (bundle,) = (
+        path for path in surroundings["AITER_PREBUILT_BUNDLES"].split(os.pathsep) if "gfx942-ck-free" in path
     )
-    argv = [sys.executable, "-c", code]
-    done = subprocess.run(argv, env=surroundings, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 1, done.stderr
-    found = json.loads(done.stdout)
-    wrong = {row["operator"] for row in found["executions"] if not row["ok"]}
-    assert wrong == {"softmax"} and not found["ok"]
+    shutil.copy(bundle, folder)
+    data = change(golden("gfx942").read_bytes())
+    if data:
+        (folder / "gfx942-ck-free.calls").write_bytes(data)
+    return {"AITER_PREBUILT_BUNDLES": str(folder), "AITER_PREBUILT_EMULATOR": "gfx942"}
+
+
+def test_a_wrong_kernel_is_wrong(surroundings: dict[str, str], tmp_path: Path) -> None:
+    """Another answer stands for a kernel that computes something else."""
+
+    def other(data: bytes) -> bytes:
+        calls = list(read(io.BytesIO(data)))
+        place = next(place for place, call in enumerate(calls) if call.operator == "softmax")
+        (want,) = calls[place].wants
+        low, high = want.low[: len(want.low) // 2], want.high[: len(want.high) // 2]
+        calls[place] = replace(calls[place], wants=(replace(want, low=low + low, high=high + high),))
+        return b"".join(map(pack, calls))
+
+    mine = other_calls(surroundings, tmp_path, other)
+    found = document(surroundings, 1, "verify", "--execute", **mine)
+    (wrong,) = (row for row in found["executions"] if not row["ok"])
+    assert (
+        wrong["operator"] == "softmax"
+        and "values are not what is wanted" in wrong["problem"]
+        and not found["ok"]
+    )
+    shown = command(surroundings, "verify", "--execute", **mine).stdout
+    assert shown.count(" WRONG ") == 1 and f"gfx942 softmax {wrong['label']}: {wrong['problem']}" in shown
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_what_has_no_golden_call_was_not_executed(
+    surroundings: dict[str, str], tmp_path: Path, missing: bool
+) -> None:
+    def without(data: bytes) -> bytes:
+        calls = [call for call in read(io.BytesIO(data)) if call.operator != "softmax" and not missing]
+        return b"".join(map(pack, calls))
+
+    found = document(surroundings, 1, "verify", "--execute", **other_calls(surroundings, tmp_path, without))
+    wrong = [row for row in found["executions"] if not row["ok"]]
+    assert len(wrong) == (len(FUNCTIONS) if missing else 1), wrong
+    for row in wrong:
+        assert "it was not executed: no golden call of it is installed" in row["problem"]
+        assert ("gfx942-ck-free.calls is not there" in row["problem"]) == missing
+
+
+def test_damaged_golden_calls_are_a_damaged_bundle(surroundings: dict[str, str], tmp_path: Path) -> None:
+    mine = other_calls(surroundings, tmp_path, lambda data: data[:-1])
+    for words in (("verify",), ("verify", "--execute")):
+        found = document(surroundings, 1, *words, **mine)
+        (finding,) = found["bundles"][0]["findings"]
+        assert finding["problem"].startswith("gfx942-ck-free.calls: it ends inside a record of")
+        assert not found["executions"], "nothing of it is launched"
 
 
 def test_nothing_to_execute_on(surroundings: dict[str, str]) -> None:
@@ -117,7 +183,8 @@ def test_preload_loads_everything_and_names_what_fails(surroundings: dict[str, s
 def test_capture_is_refused_before_it_is_spoilt_and_works_after_the_preload_it_names(
     surroundings: dict[str, str],
 ) -> None:
-    argv = [sys.executable, str(Path(__file__).with_name("face_program.py"))]
+    streams = [f"{target}={golden(target)}" for target in TARGETS]
+    argv = [sys.executable, str(Path(__file__).with_name("face_program.py")), *streams]
     done = subprocess.run(argv, env=surroundings, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     lines = [json.loads(line) for line in done.stdout.splitlines()]
@@ -130,7 +197,7 @@ def test_capture_is_refused_before_it_is_spoilt_and_works_after_the_preload_it_n
             line["preloaded"] == 1 and line["loaded_by_preload"] >= 1 and line["launched_by_preload"] == 0
         ), line
         assert line["again"] == "" and line["loaded_by_capture"] == 0 and not line["ran_at_capture"], line
-        assert line["error"] is not None and line["error"] <= 1, line
+        assert not line["problems"] and line["worst"] <= 1, line
 
 
 def test_doctor_says_what_is_used_and_why(surroundings: dict[str, str], tmp_path: Path) -> None:
@@ -176,11 +243,13 @@ def test_a_user_row_decides_explain_and_execution_alike(surroundings: dict[str, 
     assert chosen["variant"] == other["variant"] != plain["variant"]
     assert chosen["row"] == f"{table}:2" and chosen["tuned"] and found["tables"] == [str(table)]
     done = command(surroundings, "verify", "--execute", "--json", **mine)
-    runs = {(row["target"], row["operator"]): row for row in json.loads(done.stdout)["executions"]}
+    wide = (row for row in json.loads(done.stdout)["executions"] if row["label"].endswith("T=f32"))
+    runs = {(row["target"], row["operator"]): row for row in wide}
     assert done.returncode == 0 and runs["gfx950", "softmax"]["variant"] == other["variant"]
     assert runs["gfx942", "softmax"]["variant"] == plain["variant"], "a row of another target is nobody's"
-    (line,) = (line for line in done.stderr.splitlines() if ": softmax on amd:1" in line)
-    assert f"softmax_rows[{other['variant']}]" in line and f"tuned row of the user, {table}:2" in line
+    lines = [line for line in done.stderr.splitlines() if ": softmax on amd:1" in line]
+    (line,) = (line for line in lines if f"softmax_rows[{other['variant']}]" in line)
+    assert f"tuned row of the user, {table}:2" in line
 
 
 @pytest.mark.parametrize(

@@ -65,7 +65,8 @@ def tree(extension_path: Path) -> Iterator[Path]:
     (root / "aiter_prebuilt_bundles").mkdir()
     for target in TARGETS:
         for path in dict.fromkeys((*bundles(target, "ck-free"), *bundles(target, "ck-full"))):
-            shutil.copy(path, root / "aiter_prebuilt_bundles")
+            for file in (path, path.with_suffix(".calls")):
+                shutil.copy(file, root / "aiter_prebuilt_bundles")
     (root / "home").mkdir()
     places = [root, *root.rglob("*")]
     for place in places:

@@ -1,133 +1,177 @@
-"""The reference cases that the runtime ships: right against other formulas, for every operator, and able to say WRONG."""
+"""What judges a device's answers: stored types, where elements lie, intervals, and everything that must not be written."""
 
 from __future__ import annotations
 
 import math
 import random
 import struct
-from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
-from reference import activation, attention, gemm, norm, quant, topk
+from support import calls
 
-from aiter_prebuilt.execute import formulas, numbers
-from aiter_prebuilt.execute.cases import Case, cases, error
+from aiter_prebuilt import errors
+from aiter_prebuilt.contract import dtype
+from aiter_prebuilt.contract.calls import Want
+from aiter_prebuilt.execute import array, judge, values
+from aiter_prebuilt.execute.layout import Layout, changed, dense
 
-tomllib = pytest.importorskip("tomllib", reason="Python 3.11 reads TOML")
-ROOT = Path(__file__).resolve().parents[2]
-FP8 = {"e4m3fn": torch.float8_e4m3fn, "e4m3fnuz": torch.float8_e4m3fnuz}
-TORCH = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32, **FP8}
-
-
-@pytest.mark.parametrize("kind", sorted(TORCH))
-def test_types_round_and_store_as_torch_does(kind: str) -> None:
-    draw = random.Random(7)
-    values = [draw.uniform(-1, 1) * 2.0 ** draw.randint(-12, 7) for _ in range(3000)]
-    values += [0.0, 1.0, -1.0, 2.0**-6, 2.0**-9, 1.0625, 1.1875, 3e-3]
-    rounded = [numbers.round_to(kind, value) for value in values]
-    # By way of fp32, as torch has no rounding from float64 to fp8: these values are fp32 values first.
-    values = [struct.unpack("<f", struct.pack("<f", value))[0] for value in values]
-    wanted = torch.tensor(values, dtype=torch.float32).to(TORCH[kind])
-    again = [numbers.round_to(kind, value) for value in values]
-    assert again == wanted.double().tolist()
-    assert numbers.encode(kind, again).replace(b"\x80", b"\0") == wanted.view(
-        torch.uint8
-    ).numpy().tobytes().replace(b"\x80", b"\0")
-    assert numbers.decode(kind, numbers.encode(kind, rounded)) == rounded
+#: torch names what it can turn into float64; fp4 pairs it cannot.
+KNOWN = [kind for kind in dtype.DTYPES if kind.name != "fp4x2" and hasattr(torch, kind.torch)]
 
 
-def test_fp8_saturates_and_whole_numbers_are_exact() -> None:
-    assert numbers.round_to("e4m3fn", 1e9) == 448 and numbers.round_to("e4m3fnuz", -1e9) == -240
-    assert [numbers.round_to("i8", value) for value in (0.5, 1.5, -2.5, 300, -300)] == [0, 2, -2, 127, -127]
-    for kind in ("i8", "i32", "i64"):
-        assert numbers.decode(kind, numbers.encode(kind, [-1, 0, 100])) == [-1, 0, 100]
+@pytest.mark.parametrize("kind", KNOWN, ids=lambda kind: kind.name)
+def test_stored_bytes_mean_what_torch_says(kind: dtype.DType) -> None:
+    """Every code of types of one and two bytes; random ones of the others."""
+    if kind.itemsize == 1:
+        data = bytes(range(2 if kind.name == "bool" else 256))
+    elif kind.itemsize == 2:
+        data = struct.pack("<65536H", *range(1 << 16))
+    else:
+        data = random.Random(5).randbytes(kind.itemsize * 5000)
+    wanted = torch.frombuffer(bytearray(data), dtype=torch.uint8).view(getattr(torch, kind.torch))
+    exact = wanted.tolist() if not wanted.is_floating_point() else wanted.double().tolist()
+    found = values.decode(kind.name, data)
+    assert len(found) == len(exact) == len(data) // kind.itemsize
     assert all(
-        math.isnan(numbers.decode(kind, b"\x7f\x80")[place])
-        for kind, place in (("e4m3fn", 0), ("e4m3fnuz", 1))
+        (a == b and math.copysign(1, a) == math.copysign(1, b)) or (a != a and b != b)
+        for a, b in zip(found, exact, strict=True)
     )
 
 
-def _rows(*shape: int, low: float = -2.0, high: float = 2.0) -> tuple[formulas.Rows, torch.Tensor]:
-    values = torch.from_numpy(np.random.default_rng(5).uniform(low, high, shape)).float()
-    return values.double().tolist(), values
+def test_pairs_of_four_bits() -> None:
+    """OCP's e2m1, the low half first."""
+    assert values.decode("fp4x2", b"\x10\x72\xf9") == [0.0, 0.5, 1.0, 6.0, -0.5, -6.0]
+    assert values.values_per_element("fp4x2") == 2 and values.values_per_element("bf16") == 1
 
 
-def _close(found: object, wanted: torch.Tensor) -> None:
-    made = torch.tensor(found, dtype=torch.float64).reshape(wanted.shape)
-    assert torch.allclose(made, wanted.double(), rtol=2e-6, atol=2e-6)
+def test_poison_is_nan_or_no_usual_value() -> None:
+    for kind in dtype.DTYPES:
+        (value, *_) = values.decode(kind.name, bytes([values.POISON[kind.name]]) * kind.itemsize)
+        floating = kind.name[0] in "fbe" and kind.name not in ("bool", "fp4x2")
+        assert value != value if floating else value not in (0, 1, -1, 127, -127), kind.name
 
 
-def test_formulas_are_those_of_the_references() -> None:
-    rows, x = _rows(3, 40, low=-9, high=9)
-    weight, w = _rows(1, 40)
-    _close(formulas.rms_norm(rows, weight[0], 1e-5), norm.rms_norm(x, w[0], 1e-5))
-    for name in formulas.GATED:
-        _close(formulas.gated(name, rows), getattr(activation, name)(x))
-    _close(formulas.softmax(rows), torch.softmax(x.double(), -1))
-    _close(formulas.product(rows, weight), gemm.gemm_a16w16(x, w))
-    q, k, v = (
-        torch.randn(1, length, 1, 64, generator=torch.Generator().manual_seed(3)) for length in (3, 5, 5)
+@pytest.mark.parametrize(
+    ("shape", "strides", "offset"),
+    [((3, 5), (5, 1), 0), ((3, 5), (9, 1), 2), ((2, 3, 4), (40, 12, 1), 1), ((4, 3), (1, 4), 0), ((2, 3), (20, 5), 3),
+     ((7,), (1,), 4), ((), (), 2), ((1, 1, 6), (99, 7, 2), 0), ((2, 0), (3, 1), 2)],
+)  # fmt: skip
+@pytest.mark.parametrize("size", [1, 2, 4, 8])
+def test_elements_are_where_torch_has_them(
+    shape: tuple[int, ...], strides: tuple[int, ...], offset: int, size: int
+) -> None:
+    layout = Layout(shape, strides, offset, size)
+    data = random.Random(1).randbytes(layout.nbytes)
+    kind = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[size]
+    memory = (
+        torch.frombuffer(bytearray(data), dtype=torch.uint8).view(kind)
+        if data
+        else torch.empty(0, dtype=kind)
     )
-    heads = (tensor[0, :, 0].double().tolist() for tensor in (q, k, v))
-    out, lse = formulas.attention(*heads, 0.125)
-    right = attention.flash_attn_func(q, k, v, softmax_scale=0.125, causal=True)
-    _close(out, right[0])
-    _close(lse, right[1])
-    codes, scales = quant.smoothquant_fwd(x, torch.ones(40), out_dtype=torch.int8)
-    before, scale = formulas.quantised(rows, 127.0)
-    assert [round(value) for value in formulas.flat(before)] == codes.flatten().tolist()
-    _close(scale, scales)
-    weights, experts = formulas.routed(rows, 4)
-    wanted = topk.topk_softmax(x, 4, True)
-    _close(weights, wanted[0])
-    assert experts == wanted[1].tolist()
+    wanted = memory.as_strided(shape, strides, offset).contiguous() if layout.count else memory[:0]
+    assert layout.gather(data) == wanted.view(-1).view(torch.uint8).numpy().tobytes()
+    # Whatever is written to elements is no gap; every other byte is.
+    other = random.Random(2).randbytes(layout.nbytes)
+    memory = torch.frombuffer(bytearray(other), dtype=torch.uint8).view(kind) if other else memory
+    if layout.count:
+        source = torch.frombuffer(bytearray(data), dtype=torch.uint8).view(kind)
+        memory.as_strided(shape, strides, offset).copy_(source.as_strided(shape, strides, offset))
+    assert layout.without(other, data) == memory.view(torch.uint8).numpy().tobytes()
 
 
-def test_the_shuffled_weight_is_that_of_shuffle_weight() -> None:
-    from aiter_prebuilt.ops.shuffle import shuffle_weight
-
-    plain = torch.arange(32 * 64, dtype=torch.int16).to(torch.uint8).reshape(32, 64).view(torch.int8)
-    wanted = shuffle_weight(plain, layout=(16, 16)).flatten().tolist()
-    assert formulas.shuffled(plain.tolist()) == wanted
+def test_an_index_is_a_place() -> None:
+    layout = Layout((2, 3, 4), dense((2, 3, 4)), 0, 1)
+    assert layout.place(0) == [0, 0, 0] and layout.place(23) == [1, 2, 3] and layout.place(5) == [0, 1, 1]
+    assert Layout((), (), 0, 1).place(0) == []
 
 
-def test_every_operator_of_the_manifests_has_one_case() -> None:
-    names = sorted(
-        operator["name"]
-        for path in (ROOT / "manifests").glob("*.toml")
-        for operator in tomllib.loads(path.read_text()).get("operators", ())
-        if operator.get("arguments")
-    )
-    assert len(names) == 15
-    for target in ("gfx942", "gfx950", "sm_90"):
-        assert sorted(case.operator for case in cases(target)) == names
+def test_changed_counts_bytes() -> None:
+    assert changed(b"abcd", b"abcd") == (0, 0)
+    assert changed(b"abcd", b"aXcY") == (2, 1)
+    assert changed(b"abcd", b"aXcY", b"\xff\x00\xff\xff") == (1, 3)
+    assert changed(b"abcd", b"aXcY", bytes(4)) == (0, 0)
 
 
-@pytest.mark.parametrize("case", cases("gfx950"), ids=lambda case: case.operator)
-def test_a_case_says_wrong(case: Case) -> None:
-    """Poison left in an output, an output of zeros, or one element off by two roundings is never right."""
-    outputs = [place for place, tensor in enumerate(case.tensors) if tensor and tensor.values is None]
-    inout = [2, 3] if case.operator == "reshape_and_cache" else []
-    assert outputs or inout
-    untouched: list[list[float] | None] = [tensor and list(tensor.values or ()) for tensor in case.tensors]
-    for place in outputs:
-        tensor = case.tensors[place]
-        assert tensor is not None
-        untouched[place] = [math.nan if tensor.kind[0] != "i" else 127.0] * math.prod(tensor.shape)
-    assert not case.check(untouched) <= 1
-    for place in outputs:
-        zeros = list(untouched)
-        zeros[place] = [0.0] * len(untouched[place] or ())
-        assert not case.check(zeros) <= 1
+def _want(low: list[float], high: list[float], kept: bytes | None = None, kind: str = "f32") -> Want:
+    store = calls.STORE[kind]
+    return Want("out", kind, (len(low) // 2, 2), store(low), store(high), kept, False)
 
 
-def test_the_error_is_in_units_of_its_bound() -> None:
-    assert error("bf16", [1.0, 2.0], [1.0, 2.0]) == 0
-    assert 0.9 < error("bf16", [1.0, 2.0 * (1 + 2.0**-8)], [1.0, 2.0]) < 1.0
-    assert error("bf16", [1.0, 2.0 * (1 + 2.0**-7)], [1.0, 2.0]) > 1.9
-    assert (
-        error("bf16", [math.nan], [1.0]) == error("bf16", None, [1.0]) == error("bf16", [], [1.0]) == math.inf
-    )
-    assert error("f32", [math.inf], [1.0]) == math.inf
+NAN, INF = math.nan, math.inf
+
+
+@pytest.mark.parametrize(
+    ("found", "low", "high", "worst"),
+    [
+        ([1, 2], [1, 2], [1, 2], 0),
+        ([1.5, 2], [1, 2], [2, 2], 0),
+        ([1.75, 2], [1, 2], [2, 2], 0.5),
+        ([2, 2], [1, 2], [2, 2], 1),
+        ([NAN, 2], [NAN, 2], [NAN, 2], 0),
+        ([INF, -INF], [INF, -INF], [INF, -INF], 0),
+        ([INF, 9], [8, 8], [INF, 10], 1),
+        ([-0.0, 0.0], [0.0, -0.0], [0.0, -0.0], 0),
+    ],
+)
+def test_right(found: list[float], low: list[float], high: list[float], worst: float) -> None:
+    assert judge.values(_want(low, high), calls.f32(found)) == (worst, [])
+
+
+@pytest.mark.parametrize(
+    ("found", "low", "high", "worst", "said"),
+    [
+        ([3, 2], [1, 2], [2, 2], 3, "1 of 2 values are not what is wanted, the first at [0, 0]: 3.0 instead of 1.0 to 2.0"),
+        ([1, 2.5], [1, 2], [2, 2], INF, "1 of 2 values are not what is wanted, the first at [0, 1]: 2.5 instead of 2.0"),
+        ([1, NAN], [1, 2], [2, 3], INF, "at [0, 1]: nan instead of 2.0 to 3.0"),
+        ([1, 2], [1, NAN], [2, NAN], INF, "at [0, 1]: 2.0 instead of nan"),
+        ([INF, -INF], [1, INF], [2, INF], INF, "2 of 2 values"),
+        ([INF, 0], [1, 0], [2, 0], INF, "inf instead of 1.0 to 2.0"),
+    ],
+)  # fmt: skip
+def test_wrong(found: list[float], low: list[float], high: list[float], worst: float, said: str) -> None:
+    far, (problem,) = judge.values(_want(low, high), calls.f32(found))
+    assert far == worst and said in problem and problem.startswith("out: ")
+
+
+def test_whole_numbers_are_exact() -> None:
+    want = Want("n", "i64", (2,), struct.pack("<2q", 2**62, -1), struct.pack("<2q", 2**62, -1), None, False)
+    assert judge.values(want, struct.pack("<2q", 2**62, -1)) == (0, [])
+    far, (problem,) = judge.values(want, struct.pack("<2q", 2**62 + 1, -1))
+    assert far == INF and f"{2**62 + 1} instead of {2**62}" in problem
+
+
+def test_other_sizes_are_no_answer() -> None:
+    assert judge.values(_want([1, 2], [1, 2]), calls.f32([1, 2, 3]))[0] == INF
+
+
+def test_what_must_stay_is_not_compared_and_not_written() -> None:
+    want = _want([1, 2, 3, 4], [1, 2, 3, 4], b"\0\1\1\0")
+    now = calls.f32([1, 7, 8, 4])
+    assert judge.values(want, now) == (0, [])
+    assert judge.kept(want, now, calls.f32([0, 7, 8, 0])) == []
+    (problem,) = judge.kept(want, now, calls.f32([1, 7, 9, 4]))
+    assert "elements that must stay were written, the first at [1, 0]" in problem
+    far, (problem,) = judge.values(want, calls.f32([1, 7, 8, 5]))
+    assert far == INF and "1 of 2 values" in problem and "at [1, 1]: 5.0 instead of 4.0" in problem
+
+
+def test_gaps_and_inputs_stay() -> None:
+    layout = Layout((2, 2), (3, 1), 1, 2)
+    before = bytes(range(layout.nbytes))
+    now = bytearray(before)
+    now[2:4] = b"\xff\xff"  # the first element
+    assert judge.gaps("out", layout, bytes(now), before) == []
+    now[6] ^= 1
+    assert judge.gaps("out", layout, bytes(now), before) == [
+        "out: 1 bytes between its elements were written, the first is byte 6 of 12"
+    ]
+    assert judge.untouched("x", before, before) == []
+    (problem,) = judge.untouched("x", bytes(now), before)
+    assert problem == "x: an input was written: 3 bytes, the first is byte 2 of 12"
+
+
+def test_an_element_type_has_three_names() -> None:
+    assert {array.dtype_named(name).name for name in ("bf16", "bfloat16", torch.bfloat16)} == {"bf16"}
+    with pytest.raises(errors.ArgumentDTypeError, match="no element type has this name"):
+        array.dtype_named("half")

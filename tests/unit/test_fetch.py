@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import os
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
@@ -106,65 +107,85 @@ def test_a_folder_that_is_not_in_the_archive_is_an_error(shelf: Path, tmp_path: 
         fetch.source_folder(pin, tmp_path / "cache")
 
 
-def test_pip_variables_come_before_its_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PIP_INDEX_URL", "https://index.example/simple")
-    monkeypatch.setenv("PIP_FIND_LINKS", "/a /b")
-    settings = fetch.pip_settings()
-    assert settings["index-url"] == ["https://index.example/simple"]
-    assert settings["find-links"] == ["/a", "/b"]
-
-
-def test_an_index_that_does_not_have_the_file_is_an_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A package index of files; this machine's settings of pip do not count."""
+    for name in os.environ:
+        if name.startswith("PIP_") or name.lower() in ("http_proxy", "https_proxy", "all_proxy"):
+            monkeypatch.delenv(name)
     monkeypatch.delenv(fetch.SDISTS_VARIABLE, raising=False)
-    index = tmp_path / "index" / "thing"
-    index.mkdir(parents=True)
-    (index / "index.html").write_text('<a href="thing-0.9.tar.gz">thing-0.9.tar.gz</a>')
-    monkeypatch.setattr(
-        fetch,
-        "pip_settings",
-        lambda: {"index-url": [index.parent.as_uri()], "extra-index-url": [], "find-links": []},
-    )
-    with pytest.raises(FetchError, match=fetch.SDISTS_VARIABLE):
+    folder = tmp_path / "index" / "thing"
+    folder.mkdir(parents=True)
+    settings = {
+        "CONFIG_FILE": os.devnull,
+        "INDEX_URL": folder.parent.as_uri(),
+        "RETRIES": "0",
+        "TIMEOUT": "5",
+    }
+    for name, value in settings.items():
+        monkeypatch.setenv(f"PIP_{name}", value)
+    return folder
+
+
+def serve(index: Path, name: str) -> None:
+    (index / "index.html").write_text(f'<!DOCTYPE html><a href="{name}">{name}</a>')
+
+
+#: What every source archive has; its setup.py must not be run, or pip fails.
+PACKAGE = {**FILES, "PKG-INFO": b"Metadata-Version: 2.1\nName: thing\nVersion: 1.0\nRequires-Dist: nowhere\n"}
+
+
+@pytest.mark.parametrize(
+    "backend",
+    [None, b'[build-system]\nrequires = ["setuptools>=99"]\nbuild-backend = "setuptools.build_meta"\n'],
+)
+def test_an_index_that_has_the_file(index: Path, tmp_path: Path, backend: bytes | None) -> None:
+    files = PACKAGE if backend is None else {**PACKAGE, "pyproject.toml": backend}
+    pin = pin_for(archive(index / "thing-1.0.tar.gz", files))
+    serve(index, "thing-1.0.tar.gz")
+    assert (fetch.source_folder(pin, tmp_path / "cache") / "LICENSE").read_bytes() == b"free"
+
+
+def test_a_folder_of_find_links_is_enough(
+    index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pin = pin_for(archive(index / "thing-1.0.tar.gz", PACKAGE))
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(index))
+    assert (fetch.source_folder(pin, tmp_path / "cache") / "LICENSE").read_bytes() == b"free"
+
+
+def test_an_index_with_other_bytes_is_refused(index: Path, tmp_path: Path) -> None:
+    archive(index / "thing-1.0.tar.gz", PACKAGE)
+    serve(index, "thing-1.0.tar.gz")
+    with pytest.raises(FetchError, match="DO NOT MATCH THE HASHES"):
+        fetch.source_folder(pin_for(b"something else"), tmp_path / "cache")
+    assert list((tmp_path / "cache" / "sources").iterdir()) == []
+
+
+def test_an_index_that_does_not_have_the_file_is_an_error(index: Path, tmp_path: Path) -> None:
+    serve(index, "thing-0.9.tar.gz")
+    with pytest.raises(FetchError, match=rf"(?s)No matching distribution.*{fetch.SDISTS_VARIABLE}"):
         fetch.source_folder(pin_for(b""), tmp_path / "cache")
 
 
-@pytest.mark.parametrize("broken", [False, True])
 def test_no_error_shows_the_login_of_an_index(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: bool
+    index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import unearth
-
-    class Finder:
-        def __init__(self, **_options: object) -> None:
-            self.sources = [{"url": "https://user:secret@index.example/simple", "type": "index"}]
-
-        def find_all_packages(self, _name: str) -> list[object]:
-            if broken:
-                raise OSError("no route to https://user:sec@ret@index.example/simple/thing")
-            return []
-
-    monkeypatch.delenv(fetch.SDISTS_VARIABLE, raising=False)
-    monkeypatch.setattr(unearth, "PackageFinder", Finder)
+    monkeypatch.setenv("PIP_INDEX_URL", "http://user:sec%40ret@localhost:1/simple")
     with pytest.raises(FetchError) as caught:
         fetch.source_folder(pin_for(b""), tmp_path / "cache")
-    assert "https://index.example/simple" in str(caught.value)
-    assert "sec" not in str(caught.value)
+    assert "http://localhost:1/simple" in str(caught.value)
+    assert "user" not in str(caught.value) and "sec" not in str(caught.value)
+    assert fetch.without_login("no route to https://u:a@b@c.example/x") == "no route to https://c.example/x"
 
 
-def test_an_index_that_has_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(fetch.SDISTS_VARIABLE, raising=False)
-    index = tmp_path / "index" / "thing"
-    index.mkdir(parents=True)
-    pin = pin_for(archive(index / "thing-1.0.tar.gz", FILES))
-    (index / "index.html").write_text('<a href="thing-1.0.tar.gz">thing-1.0.tar.gz</a>')
-    monkeypatch.setattr(
-        fetch,
-        "pip_settings",
-        lambda: {"index-url": [index.parent.as_uri()], "extra-index-url": [], "find-links": []},
-    )
-    assert (fetch.source_folder(pin, tmp_path / "cache") / "LICENSE").read_bytes() == b"free"
+def test_a_python_without_pip_says_what_to_do(
+    index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fetch, "find_spec", lambda name: None)
+    with pytest.raises(FetchError, match=rf"no pip.*ensurepip.*{fetch.SDISTS_VARIABLE}"):
+        fetch.source_folder(pin_for(b""), tmp_path / "cache")
 
 
 def test_the_cache_can_be_put_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

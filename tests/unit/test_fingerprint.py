@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 
+from build_tools.compile import fingerprint
 from build_tools.compile.fingerprint import job_key
 from build_tools.errors import JobFailedError
 from build_tools.records import CompileJob, KernelArg, TargetFacts
@@ -32,7 +38,10 @@ JOB = CompileJob(
     ("k.hip", "c.hpp"),
 )
 PINS = Pins(
-    {"triton": ToolPin("triton", "3.9.0", "", {}, {}), "flydsl": ToolPin("flydsl", "0.4.2", "", {}, {})},
+    {
+        "triton": ToolPin("triton", "3.9.0", "", "MIT", (), {}, {}),
+        "flydsl": ToolPin("flydsl", "0.4.2", "", "MIT", (), {}, {}),
+    },
     {"flash-attn": SourcePin("flash-attn", "2", "", "f", "0" * 64, ())},
 )
 
@@ -100,3 +109,77 @@ def test_a_missing_input_is_an_error_of_the_job(root: Path) -> None:
     (root / "c.hpp").unlink()
     with pytest.raises(JobFailedError, match=r"c\.hpp"):
         job_key(JOB, tools(), root)
+
+
+#: The key of :data:`JOB` with the sources and the tools of this file and the backend of :func:`fixed_backends`. Another key means
+#: that everybody compiles everything again: change it knowingly.
+KNOWN = "ec11e3d6794140a8fc38cd7cdae7474e28d80dd7d311b94fb214ef43010b66ef"
+
+
+def fixed_backends(folder: Path) -> Path:
+    """A backend whose code never changes, so that a key can be written down."""
+    folder.mkdir()
+    for name in ("built.py", "device.py", "hip.py", "triton.py"):
+        (folder / name).write_text(f"# {name}\nvalue = f'{{1 + 1}}'\n")
+    return folder
+
+
+class FixedTools:
+    def identity_of(self, backend: str) -> str:
+        return f"the tools of {backend}"
+
+
+def known_job_key(folder: Path) -> str:
+    fingerprint._backend_code.cache_clear()
+    return job_key(JOB, FixedTools(), sources(folder))
+
+
+def test_the_key_of_a_fixed_job_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    backends = fixed_backends(tmp_path / "backends")
+    monkeypatch.setattr(fingerprint, "_BACKENDS", backends)
+    assert known_job_key(tmp_path / "a") == KNOWN
+    (backends / "triton.py").write_text("# not this backend")
+    assert known_job_key(tmp_path / "b") == KNOWN
+    (backends / "hip.py").write_text("# hip.py\nvalue = f'{1 + 2}'\n")
+    assert known_job_key(tmp_path / "c") != KNOWN
+    fingerprint._backend_code.cache_clear()
+
+
+def other_pythons() -> list[str]:
+    """Interpreters of other versions that are on PATH and start."""
+    names = (f"python3.{minor}" for minor in range(11, 16) if minor != sys.version_info.minor)
+    found = filter(None, map(shutil.which, names))
+    return [
+        name
+        for name in found
+        if subprocess.run([name, "-c", ""], capture_output=True, check=False).returncode == 0
+    ]
+
+
+def test_another_python_gives_the_same_key(tmp_path: Path) -> None:
+    others = other_pythons()
+    if not others:
+        pytest.skip("no other Python from 3.11 on is on PATH")
+    code = (
+        "import json, sys; from pathlib import Path\n"
+        "from build_tools.compile import fingerprint as f\n"
+        "from build_tools.records import CompileJob, KernelArg, TargetFacts\n"
+        "f._BACKENDS = Path(sys.argv[1])\n"
+        "job = json.loads(sys.argv[3])\n"
+        "job['target'], job['args'] = TargetFacts(**job['target']), [KernelArg(**arg) for arg in job['args']]\n"
+        "class Tools:\n    def identity_of(self, backend): return f'the tools of {backend}'\n"
+        "print(f.job_key(CompileJob(**job), Tools(), Path(sys.argv[2])))\n"
+    )
+    repository = Path(__file__).resolve().parents[2]
+    words = [
+        str(fixed_backends(tmp_path / "backends")),
+        str(sources(tmp_path / "a")),
+        json.dumps(asdict(JOB)),
+    ]
+    places = os.pathsep.join((str(repository), str(repository / "src")))
+    for python in others:
+        environment = {**os.environ, "PYTHONPATH": places, "PYTHONDONTWRITEBYTECODE": "1"}
+        done = subprocess.run(
+            [python, "-c", code, *words], env=environment, capture_output=True, text=True, check=True
+        )
+        assert done.stdout.strip() == KNOWN, python

@@ -24,6 +24,8 @@ def root(tmp_path: Path) -> Path:
     (tmp_path / "manifests").mkdir()
     for name in ("LICENSE", "one.hip", "two.hip", "manifests/norm.toml"):
         (tmp_path / name).write_text(f"{name} as it was compiled")
+    pins = "manifests/toolchains.toml"
+    (tmp_path / pins).write_bytes((Path(__file__).resolve().parents[2] / pins).read_bytes())
     return tmp_path
 
 
@@ -50,7 +52,7 @@ def test_current_bundles_are_packed_with_the_sources_of_their_note(root: Path, b
         for part in document["components"]
         if part["type"] == "file"
     }
-    assert files == notes.hashes(root, ("one.hip", "manifests/norm.toml"))
+    assert files == notes.hashes(root, ("one.hip", "manifests/norm.toml", "manifests/toolchains.toml"))
 
 
 def test_a_bundle_older_than_its_source_is_named(root: Path, bundles: Path) -> None:

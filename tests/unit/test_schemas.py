@@ -12,16 +12,21 @@ import pytest
 
 from aiter_prebuilt import __main__ as command
 from aiter_prebuilt.commands.output import JSON_VERSION
+from aiter_prebuilt.execute.run import EDITION
 from build_tools.pack.runtime_wheel import source_files
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "src" / "aiter_prebuilt" / "schemas"
 
 
+#: ``python -m aiter_prebuilt.execute`` prints lines, and is no verb.
+DOCUMENTS = (*command._VERBS, "execute")
+
+
 def test_every_verb_has_one_and_it_ships() -> None:
-    assert sorted(path.stem for path in FOLDER.iterdir()) == sorted(command._VERBS)
+    assert sorted(path.stem for path in FOLDER.iterdir()) == sorted(DOCUMENTS)
     shipped = source_files(ROOT)
-    for verb in command._VERBS:
+    for verb in DOCUMENTS:
         assert f"src/aiter_prebuilt/schemas/{verb}.json" in shipped
 
 
@@ -33,14 +38,13 @@ def objects(schema: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any]]]
             yield from objects(value, f"{path}/{key}")
 
 
-@pytest.mark.parametrize("verb", command._VERBS)
+@pytest.mark.parametrize("verb", DOCUMENTS)
 def test_a_schema_is_valid_and_closed(verb: str) -> None:
     schema = json.loads((FOLDER / f"{verb}.json").read_text())
     jsonschema.Draft202012Validator.check_schema(schema)
-    assert (
-        schema["properties"]["version"]["const"] == JSON_VERSION
-        and schema["properties"]["verb"]["const"] == verb
-    )
+    edition = EDITION if verb == "execute" else JSON_VERSION
+    assert schema["properties"]["version"]["const"] == edition
+    assert verb not in command._VERBS or schema["properties"]["verb"]["const"] == verb
     for path, found in objects(schema):
         # A counters document of the embedded device has a version of its own.
         if "counters" in path:
@@ -48,5 +52,5 @@ def test_a_schema_is_valid_and_closed(verb: str) -> None:
         assert "additionalProperties" in found, path
         if found["additionalProperties"] is False:
             assert set(found["required"]) <= set(found["properties"]), path
-    refused = {"version": JSON_VERSION, "verb": verb, "surprise": 1}
+    refused = {"version": edition, "verb": verb, "surprise": 1}
     assert not jsonschema.Draft202012Validator(schema).is_valid(refused)

@@ -39,6 +39,8 @@ def test_every_problem_of_the_pins_is_said_at_once(tmp_path: Path) -> None:
         name = "a"
         version = "1"
         gives = "x"
+        spdx = "MIT"
+        backends = []
         wheels = { "a.whl" = "12" }
         [[sources]]
         name = "b"
@@ -71,7 +73,9 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ToolPin:
     spec = importlib.machinery.ModuleSpec("ziglang", None, origin=str(folder / "__init__.py"))
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: spec if name == "ziglang" else None)
     monkeypatch.setattr(metadata, "version", lambda _name: "1.0")
-    return ToolPin("ziglang", "1.0", "a test", {}, {"ziglang/zig": hashlib.sha256(b"a compiler").hexdigest()})
+    return ToolPin(
+        "ziglang", "1.0", "a test", "MIT", (), {}, {"ziglang/zig": hashlib.sha256(b"a compiler").hexdigest()}
+    )
 
 
 def test_a_package_that_is_what_is_pinned(package: ToolPin, tmp_path: Path) -> None:

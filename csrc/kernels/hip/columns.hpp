@@ -14,22 +14,25 @@ inline constexpr u32 kStep = BLOCK * kVec;  // columns that a block takes at onc
 // Columns from `first` to the row's end; past it 0, and no wrap around.
 AP_INLINE u32 columns_left(u32 columns, u32 first) { return columns > first ? columns - first : 0; }
 
-// The pointer is at the step's first column, `n` columns from there to the row's end; columns past it read as 0.
-AP_INLINE pack load8(const elem* __restrict__ in, u32 n) {
-  pack p = {};
+// The step that starts `first` columns after `in`, where the row has `n` columns left, at least one. A lane past the row's end
+// reads its last columns again: they do no harm to a maximum, and what is not stored may be anything. So no load stands in a
+// branch, and all that a kernel asks for are on their way together, each waited for by number.
+AP_INLINE pack load8(const elem* __restrict__ in, u32 first, u32 n) {
 #if ALIGNED
-  u32 c = thread_x() * kVec;
-  if (c < n) p = *reinterpret_cast<const pack*>(in + c);
+  u32 c = first + thread_x() * kVec;
+  return *reinterpret_cast<const pack*>(in + (c < n ? c : n - kVec));
 #else
+  pack p;
 #pragma unroll
   for (u32 i = 0; i < kVec; ++i) {
-    u32 c = thread_x() + i * BLOCK;
-    if (c < n) p[i] = in[c];
+    u32 c = first + thread_x() + i * BLOCK;
+    p[i] = in[c < n ? c : n - 1];
   }
-#endif
   return p;
+#endif
 }
 
+// The pointer is at the step's first column, `n` columns from there to the row's end.
 AP_INLINE void store8(elem* __restrict__ out, pack p, u32 n) {
 #if ALIGNED
   u32 c = thread_x() * kVec;
@@ -47,7 +50,7 @@ AP_INLINE void store8(elem* __restrict__ out, pack p, u32 n) {
 template <u32 PACKS>
 AP_INLINE void load_steps(pack (&held)[PACKS], const elem* __restrict__ in, u32 n) {
 #pragma unroll
-  for (u32 i = 0; i < PACKS; ++i) held[i] = load8(in + i * kStep, columns_left(n, i * kStep));
+  for (u32 i = 0; i < PACKS; ++i) held[i] = load8(in, i * kStep, n);
 }
 
 }  // namespace ap

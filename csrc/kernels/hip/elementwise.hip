@@ -18,7 +18,7 @@ void act_elementwise(ap::elem* out, const ap::elem* input, ap::i32 n, ap::i64 ou
   u32 steps = (columns + kStep - 1) / kStep;
   u32 row = block_x() / steps;
   u32 first = (block_x() - row * steps) * kStep;
-  pack p = load8(input + row * in_stride + first, columns - first);
+  pack p = load8(input + row * in_stride + first, 0, columns - first);
 #pragma unroll
   for (int i = 0; i < kVec; ++i) p[i] = to_elem<elem>(activate(static_cast<float>(p[i])));
   store8(out + row * out_stride + first, p, columns - first);

@@ -20,6 +20,10 @@ void dynamic_per_token_scaled_quant(ap::u8* __restrict__ out, const ap::elem* __
   u32 row = block_x();
   if (num_rows && static_cast<i64>(row) >= static_cast<i64>(*num_rows) * num_rows_factor) return;
   u32 cols = static_cast<u32>(n);
+  if (cols == 0) {
+    if (thread_x() == 0) scales[row] = scale_of(0.0f, scale_ub).scale;
+    return;
+  }
   const elem* from = input + row * in_stride;
   u8* to = out + row * out_stride;
   float amax = 0.0f;
@@ -30,7 +34,7 @@ void dynamic_per_token_scaled_quant(ap::u8* __restrict__ out, const ap::elem* __
   for (u32 i = 0; i < ITERS; ++i) amax = amax8(held[i], amax);
 #else
 #pragma unroll 4
-  for (u32 first = 0; first < cols; first += kStep) amax = amax8(load8(from + first, cols - first), amax);
+  for (u32 first = 0; first < cols; first += kStep) amax = amax8(load8(from + first, 0, cols - first), amax);
 #endif
   quant_scale s = scale_of(block_max_nonneg<BLOCK>(amax, partial), scale_ub);
   if (thread_x() == 0) scales[row] = s.scale;
@@ -39,7 +43,7 @@ void dynamic_per_token_scaled_quant(ap::u8* __restrict__ out, const ap::elem* __
 #else
 #pragma unroll 4
   for (u32 first = 0; first < cols; first += kStep) {
-    store_codes(to + first, load8(from + first, cols - first), s.inverse, cols - first);
+    store_codes(to + first, load8(from + first, 0, cols - first), s.inverse, cols - first);
   }
 #endif
 }

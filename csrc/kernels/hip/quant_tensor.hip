@@ -62,12 +62,12 @@ void tensor_quantise(ap::u8* __restrict__ out, const ap::elem* __restrict__ inpu
   __shared__ float waves[BLOCK / kWave];
   u32 columns = static_cast<u32>(n), stride = static_cast<u32>(blocks);
   // The maxima are asked for first and the first tile after them: memory answers in order, so that the reduction waits for the
-  // maxima alone and runs while the tile is on its way.
+  // maxima alone and runs while the tile is on its way. Lanes without a maximum take the last one again.
   float maxima[4];
 #pragma unroll
   for (u32 i = 0; i < 4; ++i) {
     u32 b = thread_x() + i * BLOCK;
-    maxima[i] = b < stride ? partial[b] : 0.0f;
+    maxima[i] = partial[b < stride ? b : stride - 1];
   }
   u32 t = block_x() + (static_cast<u32>(tiles) - 1 - block_x()) / stride * stride;  // the last tile of this block
   place at = place_of(t, columns);
@@ -77,7 +77,14 @@ void tensor_quantise(ap::u8* __restrict__ out, const ap::elem* __restrict__ inpu
   quant_scale s = scale_of(block_max_nonneg<BLOCK>(amax, waves), nullptr);
   if (block_x() == 0 && thread_x() == 0) *scale = s.scale;
   for (;;) {
-    store_steps(out + at.row * out_stride + at.first, held, s.inverse, columns - at.first);
+    u8* to = out + at.row * out_stride + at.first;
+    // A whole tile has no lane to leave out. Behind a branch for each step a store would wait for the one before it: there the
+    // compiler no longer knows how many are on their way.
+    if (columns - at.first >= kTile) {
+      store_steps(to, held, s.inverse, kTile);
+    } else {
+      store_steps(to, held, s.inverse, columns - at.first);
+    }
     if (t < stride) break;
     t -= stride;
     at = place_of(t, columns);

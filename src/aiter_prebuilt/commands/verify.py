@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import argparse
+import math
+import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from typing import Any, Final
 
-from aiter_prebuilt import device, loading, locate
-from aiter_prebuilt.commands.output import nothing, print_json, print_table
-from aiter_prebuilt.execute import run as reference
-from aiter_prebuilt.execute.run import Execution
+from aiter_prebuilt import device, locate
+from aiter_prebuilt.commands.output import not_executed, nothing, print_json, print_table
+from aiter_prebuilt.execute import golden
+from aiter_prebuilt.execute.run import EMBEDDED, Execution, embedded
 from aiter_prebuilt.integrity import Verdict, verify
 
 HELP = "check every code object: hash, ELF, target, descriptor, argument layout; --execute runs each operator on the devices here"
 NO_DEVICE = 2
+#: What a call here needs none of.
+_FRAMEWORKS: Final = {"flydsl", "numpy", "torch", "triton"}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -23,18 +29,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--execute",
         action="store_true",
         dest="run",
-        help="also run each operator's small reference case on every device here that a bundle serves",
+        help="also run the golden calls of each operator on every device here that a bundle serves",
     )
 
 
 def execute_cases(target: str | None) -> Iterator[Execution]:
-    """The reference cases on every device that an installed bundle serves (only those of ``target``, when it is given)."""
+    """The golden calls on every device that an installed bundle serves (only those of ``target``, when it is given)."""
     served = {bundle.target for bundle in locate.installed() if bundle.profile == "ck-free"}
     for vendor in device.VENDORS:
         driver = device.probe(vendor)
         for facts in driver.devices:
             if facts.target in served and target in (None, facts.target):
-                yield from reference.execute(facts, driver.path, loading.operators(vendor, facts.ordinal))
+                where = f"{facts}, {EMBEDDED}" if embedded(driver.path) else str(facts)
+                for run in golden.execute(facts, driver.path):
+                    yield replace(run, device=where)  # with its number: of eight cards it is one
 
 
 def execute(options: argparse.Namespace) -> int:
@@ -49,7 +57,7 @@ def execute(options: argparse.Namespace) -> int:
     code = (NO_DEVICE if options.run and not runs else 0) if ok else 1
     if options.json:
         rows = [{**asdict(verdict), "ok": verdict.ok} for verdict in verdicts]
-        ran = [{**asdict(run), "ok": run.ok} for run in runs]
+        ran = [_row(run) for run in runs]
         print_json("verify", {"ok": code == 0, "bundles": rows, "executions": ran if options.run else None})
         return code
     if not verdicts:
@@ -74,6 +82,11 @@ def _print_verdicts(verdicts: Sequence[Verdict]) -> None:
             for v in verdicts
         ],
     )  # fmt: skip
+    left: Counter[str] = Counter()
+    for verdict in verdicts:
+        left[verdict.target] += verdict.entries - verdict.executed
+    for line in not_executed(left):
+        print(line)
     for verdict in verdicts:
         for finding in verdict.findings:
             print(f"{finding.bundle}: {finding.entry + ': ' if finding.entry else ''}{finding.problem}")
@@ -82,13 +95,36 @@ def _print_verdicts(verdicts: Sequence[Verdict]) -> None:
             print(f"mend it: pip install --force-reinstall 'aiter-prebuilt[{extra}]'")
 
 
+def _row(run: Execution) -> dict[str, Any]:
+    """An execution as version 1 of the schema has it."""
+    row = asdict(run)
+    problems, worst = row.pop("problems"), row.pop("worst")
+    return {**row, "error": worst, "problem": "; ".join(problems), "ok": run.ok}
+
+
 def _print_runs(runs: Sequence[Execution]) -> None:
     for where in dict.fromkeys(run.device for run in runs):
         print(f"\nexecuted on {where}")
-        rows = []
-        for run in (run for run in runs if run.device == where):
-            verdict = "right" if run.ok else "WRONG"
-            error = run.problem if run.error is None else f"{run.error:.3f}"
-            kernel = f"{run.kernel}[{run.variant}]" if run.kernel else ""
-            rows.append((run.operator, verdict, error, f"{run.seconds * 1e3:.1f}", run.backend, kernel))
-        print_table(["operator", "verdict", "error / bound", "ms", "backend", "kernel"], rows)
+        mine = [run for run in runs if run.device == where]
+        columns = ["target", "operator", "verdict", "error / bound", "calls", "ms", "backend", "kernel"]
+        print_table(columns, [_line(mine, name) for name in dict.fromkeys(run.operator for run in mine)])
+        for run in mine:
+            for problem in run.problems:
+                print(" ".join(filter(None, (run.target, run.operator, run.label))) + f": {problem}")
+    if runs:
+        beside = sorted(_FRAMEWORKS & set(sys.modules))
+        print(f"\nframeworks and compilers in this process: {', '.join(beside) or 'none'}")
+
+
+def _line(runs: Sequence[Execution], name: str) -> tuple[object, ...]:
+    """One operator on one device: all its golden calls."""
+    mine = [run for run in runs if run.operator == name]
+    right = all(run.ok for run in mine)
+    kernels = dict.fromkeys(f"{run.kernel}[{run.variant}]" for run in mine if run.kernel)
+    backends = dict.fromkeys(run.backend for run in mine if run.backend)
+    worst = max(math.inf if run.worst is None else run.worst for run in mine)
+    seconds = sum(run.seconds for run in mine)
+    return (
+        mine[0].target, name, "right" if right else "WRONG", f"{worst:.3f}", len(mine), f"{seconds * 1e3:.1f}",
+        ", ".join(backends), ", ".join(kernels),
+    )  # fmt: skip

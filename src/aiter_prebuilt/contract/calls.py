@@ -1,4 +1,4 @@
-"""Calls with known answers: what proves an operator on a device. Written by the build, read by the runtime; standard library only.
+"""Calls with known answers: what proves an operator on a device. The build writes them, the runtime reads them.
 
 A stream is a sequence of records, each complete in itself, so that it can be piped as it is made:
 
@@ -6,9 +6,9 @@ A stream is a sequence of records, each complete in itself, so that it can be pi
     head    UTF-8 JSON: edition, operator, label, arguments, wants, compute units, profile
     body    the bytes that the head names, each as [start, length] counted from the body's first byte
 
-An argument of the Python function is a tensor (its whole allocation, offset and gaps included), an element type, or a JSON value.
-What is wanted of a written or returned tensor is an interval for each element: ``low <= found <= high`` as values of its type, NaN
-exactly where ``low`` is NaN. Who reads a stream needs no formula. Elements that a call must leave alone are marked in ``kept``.
+An argument of the Python function is a tensor (its whole allocation, offset and gaps included), an element type, or a JSON
+value. What is wanted of a written or returned tensor is an interval for each element: ``low <= found <= high`` as values of its
+type, NaN exactly where ``low`` is NaN. Who reads a stream needs no formula. Elements that a call must leave alone are ``kept``.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ MAX_BODY: Final = 1 << 34
 
 @dataclass(frozen=True, slots=True)
 class Array:
-    """A tensor. ``data``: all bytes of the allocation, from ``offset`` elements before the first one to the last one; None when its
-    contents are no input (it is poisoned before the call). ``strides`` count elements.
+    """A tensor. ``data``: all bytes of the allocation, from ``offset`` elements before the first one to the last one; None when
+    its contents are no input (it is poisoned before the call). ``strides`` count elements.
     """
 
     dtype: str
@@ -62,9 +62,9 @@ Argument: TypeAlias = "Array | ElementType | int | float | str | bool | list[Any
 
 @dataclass(frozen=True, slots=True)
 class Want:
-    """What a written argument, or a returned tensor, must be. ``low``, ``high``: dense in the order of ``shape``, stored as ``dtype``.
-    ``kept``: one byte an element, 1 where the call must not write; None when it writes all. ``returned``: a result of the function
-    (the place among them is that of the wants), and no argument.
+    """What a written argument, or a returned tensor, must be. ``low``, ``high``: dense in the order of ``shape``, stored as
+    ``dtype``. ``kept``: one byte an element, 1 where the call must not write; None when it writes all. ``returned``: a result of
+    the function (the place among them is that of the wants), and no argument.
     """
 
     name: str
@@ -78,8 +78,8 @@ class Want:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call of a Python function of the package. ``arguments`` by parameter name, in the signature's order; ``compute_units``: as
-    if the device had so many (0: as many as it has), which moves the choice of a variant.
+    """One call of a Python function of the package. ``arguments`` by parameter name, in the signature's order;
+    ``compute_units``: as if the device had so many (0: as many as it has), which moves the choice of a variant.
     """
 
     operator: str

@@ -25,3 +25,5 @@ VERSION: Final = "0.1.0"
 
 #: How the name of a bundle file ends.
 SUFFIX: Final = ".apb"
+#: How the name of the file with its golden calls ends, which lies beside it.
+CALLS_SUFFIX: Final = ".calls"

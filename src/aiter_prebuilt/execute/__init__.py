@@ -1,5 +1,8 @@
-"""One small reference case per operator, run on a device and compared with float64 formulas; the standard library is enough.
+"""Executes calls with known answers (``contract/calls.py``) on a device, through the functions that serve users, and judges them.
 
-``numbers`` stores and reads element types, ``formulas`` has one function per operator, ``cases`` puts them to small inputs,
-``run`` executes them. The formulas of ``tests/reference`` say the same in torch and are compared over all types and layouts.
+    python -m build_tools ... | python -m aiter_prebuilt.execute        a JSON line for each call
+
+No formula is here: a call brings its inputs as bytes and an interval for each element of its results. ``array`` is a tensor
+without a framework, ``layout`` finds its elements in its memory, ``values`` says what stored bytes mean, ``judge`` compares,
+``record`` sees what was chosen, ``run`` does one call, ``fork`` does it in a child, ``explain`` says what it would launch, without a device.
 """

@@ -1,94 +1,177 @@
-"""Executes the reference cases on a device, through the same operators that serve callers."""
+"""One call on one device: upload, call the public function, download, judge. Everything that is wrong becomes words."""
 
 from __future__ import annotations
 
+import ctypes
 import math
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from functools import cache
+from typing import Any, Final
 
-from aiter_prebuilt import dispatch
-from aiter_prebuilt.contract import dtype
+import aiter_prebuilt
+from aiter_prebuilt.contract.calls import Argument, Array, Call, ElementType, Want
+from aiter_prebuilt.contract.version import VERSION
 from aiter_prebuilt.device import DeviceFacts
 from aiter_prebuilt.device_memory import DeviceMemory
-from aiter_prebuilt.errors import AiterPrebuiltError
-from aiter_prebuilt.execute.cases import Case, Tensor, cases
-from aiter_prebuilt.execute.numbers import decode, encode
+from aiter_prebuilt.errors import DriverError
+from aiter_prebuilt.execute import judge
+from aiter_prebuilt.execute.array import DeviceArray
+from aiter_prebuilt.execute.record import Chosen, Recorder, instead
+
+#: Of the schema ``schemas/execute.json``; raised when a field changes its meaning or goes.
+EDITION: Final = 1
+EMBEDDED: Final = f"aiter-prebuilt-emulator {VERSION}"
 
 
 @dataclass(frozen=True, slots=True)
 class Execution:
-    """One operator on one device. ``error``: the largest, in units of its bound (None: nothing to compare);
-    ``seconds``: the first call, loading included; ``problem``: why there is no result, "" otherwise.
+    """One call on one device, as a line says it. ``worst``: the largest distance from the middle of an interval, in halves of it
+    (at most 1 is right); None: nothing could be compared, or something is infinitely far. ``seconds``: loading included.
     """
 
     operator: str
+    label: str
     device: str
     target: str
     kernel: str
     variant: str
     backend: str
-    error: float | None
+    launched: tuple[str, ...]
+    worst: float | None
     seconds: float
-    problem: str
+    problems: tuple[str, ...]
 
     @property
     def ok(self) -> bool:
-        """Right: executed, and no error larger than its bound."""
-        return not self.problem and self.error is not None and self.error <= 1
+        """Executed, and right."""
+        return not self.problems and self.worst is not None
+
+    def line(self) -> dict[str, Any]:
+        """What ``python -m aiter_prebuilt.execute`` prints (``schemas/execute.json``)."""
+        return {"version": EDITION, **asdict(self)}
 
 
-def execute(facts: DeviceFacts, path: str, operators: tuple[str, ...]) -> Iterator[Execution]:
-    """Run the case of each operator on a device; ``path`` is its driver's (``DriverFacts.path``).
-
-    An operator that fails is an :class:`Execution` with a problem; the others run all the same.
-    """
-    known = {case.operator: case for case in cases(facts.target)}
-    for name in operators:
-        where = (str(facts), facts.target)
-        if name not in known:
-            yield Execution(name, *where, "", "", "", None, 0.0, "this version has no reference case for it")
-            continue
-        memory = DeviceMemory(facts, path)
-        try:
-            yield _one(known[name], facts, memory)
-        except AiterPrebuiltError as error:
-            yield Execution(name, *where, "", "", "", None, 0.0, f"{type(error).__name__}: {error}")
-        finally:
-            memory.close()
-
-
-def _one(case: Case, facts: DeviceFacts, memory: DeviceMemory) -> Execution:
-    tensors = [None if tensor is None else _raw(tensor, facts, memory) for tensor in case.tensors]
-    operator = dispatch.operator(case.operator)
-    bundles = dispatch.bundles_of(facts.arch, str(facts))
-    mine = dispatch.tuned_tables(case.operator, facts.target, facts.compute_units, bundles)
-    decisions = operator.explain(bundles, facts.compute_units, tensors, case.attributes, mine)
-    chosen = next((row for row in decisions if row["chosen"]), None)
-    start = time.perf_counter()
-    operator(*tensors, *case.attributes, stream=0)
-    memory.synchronize()
-    seconds = time.perf_counter() - start
-    now = [
-        decode(tensor.kind, memory.download(raw[0], _size(tensor))) if tensor and raw else None
-        for tensor, raw in zip(case.tensors, tensors, strict=True)
-    ]
-    words = (chosen["kernel"], chosen["variant"], chosen["backend"]) if chosen else ("", "", "")
-    worst = case.check(now)
-    # No number in JSON is infinite: nothing near the right values is a problem in words.
-    problem = "" if math.isfinite(worst) else "an output is not near its value, or was not written"
+def failed(
+    call: Call, where: tuple[str, str], problem: str, chosen: Chosen | None = None, seconds: float = 0.0
+) -> Execution:
+    """A call that gave nothing to compare."""
+    words = chosen or Chosen()
     return Execution(
-        case.operator, str(facts), facts.target, *words, None if problem else worst, seconds, problem
-    )
+        call.operator, call.label, *where, words.kernel, words.variant, words.backend, words.launched,
+        None, seconds, (problem,),
+    )  # fmt: skip
 
 
-def _size(tensor: Tensor) -> int:
-    return math.prod(tensor.shape) * dtype.BY_NAME[tensor.kind].itemsize
+def named(facts: DeviceFacts, path: str) -> str:
+    """What a proof calls a device: the embedded one by its own name, whatever card it stands for; ``path`` is the driver's."""
+    if embedded(path):
+        return f"{facts.target} of {EMBEDDED}"
+    return f"{facts.name}, driver {facts.driver_version}"
 
 
-def _raw(tensor: Tensor, facts: DeviceFacts, memory: DeviceMemory) -> tuple[Any, ...]:
-    # 0xFF is NaN in the wide floats; 0x7F is NaN or a value that no case produces in the types of one byte.
-    poison = 0x7F if dtype.BY_NAME[tensor.kind].itemsize == 1 else 0xFF
-    data = bytes([poison]) * _size(tensor) if tensor.values is None else encode(tensor.kind, tensor.values)
-    return memory.upload(data), tensor.kind, tensor.shape, None, (facts.vendor, facts.ordinal)
+@cache
+def embedded(path: str) -> bool:
+    """Is this driver library the embedded device? A card's has no such symbol."""
+    try:
+        return hasattr(ctypes.CDLL(path), "apb_emulator_version")
+    except OSError:
+        return False
+
+
+def run(call: Call, facts: DeviceFacts, path: str, told: Callable[[Chosen], None] | None = None) -> Execution:
+    """Execute one call; ``path`` is the driver's (``DriverFacts.path``), ``told`` hears what was chosen before it is launched."""
+    where = (named(facts, path), facts.target)
+    function = getattr(aiter_prebuilt, call.operator, None)
+    if function is None or call.operator not in aiter_prebuilt.__all__:
+        return failed(call, where, f"aiter_prebuilt has no function {call.operator!r}")
+    recorder = Recorder(facts, call.compute_units, told)
+    started = time.perf_counter()
+    memory = None
+    try:
+        memory = DeviceMemory(facts, path)
+        arguments = {name: uploaded(value, memory) for name, value in call.arguments.items()}
+        started = time.perf_counter()
+        with instead(function, recorder):
+            result = function(**arguments)
+        memory.synchronize()
+        seconds = time.perf_counter() - started
+        worst, problems = judged(call, arguments, result)
+    except Exception as error:  # noqa: BLE001  # whatever it is, it is what the line reports
+        seconds = time.perf_counter() - started
+        return failed(call, where, f"{type(error).__name__}: {error}"[:4000], recorder.chosen, seconds)
+    finally:
+        if memory is not None:
+            with suppress(DriverError):  # after a fault nothing can be freed
+                memory.close()
+    if not recorder.seen:
+        problems.append("the function never called its operator")
+    chosen = recorder.chosen
+    return Execution(
+        call.operator, call.label, *where, chosen.kernel, chosen.variant, chosen.backend, chosen.launched,
+        worst if math.isfinite(worst) else None, seconds, tuple(problems),
+    )  # fmt: skip
+
+
+def uploaded(value: Argument, memory: DeviceMemory) -> Any:
+    """An argument as the function takes it."""
+    if isinstance(value, Array):
+        return DeviceArray(
+            memory, value.dtype, value.shape, value.data, strides=value.strides, offset=value.offset
+        )
+    return value.name if isinstance(value, ElementType) else value
+
+
+def judged(call: Call, arguments: dict[str, Any], result: Any) -> tuple[float, list[str]]:
+    """The worst distance of all wants, and everything that is wrong: values, gaps, elements that must stay, inputs."""
+    worst, problems = 0.0, []
+    written = {want.name for want in call.wants if not want.returned}
+    for name, value in call.arguments.items():
+        if isinstance(value, Array) and name not in written:
+            tensor = arguments[name]
+            problems += judge.untouched(name, tensor.read(), value.data or tensor.poison())
+    for want, found in _tensors(call, arguments, result, problems):
+        given = None if want.returned else call.arguments[want.name]
+        before = given.data if isinstance(given, Array) else None
+        far, wrong = _judged(want, found, before)
+        worst = max(worst, far)
+        problems += wrong
+    return worst if call.wants else math.inf, problems or ([] if call.wants else ["the call wants nothing"])
+
+
+def _tensors(
+    call: Call, arguments: dict[str, Any], result: Any, problems: list[str]
+) -> Iterator[tuple[Want, DeviceArray]]:
+    """Each want with its tensor; what has none, or is of another shape or type, is a problem."""
+    results = _listed(result)
+    returned = [want for want in call.wants if want.returned]
+    if len(results) != len(returned):
+        problems.append(f"it returned {len(results)} tensors, {len(returned)} are wanted")
+    pairs: list[tuple[Want, Any]] = list(zip(returned, results, strict=False))
+    pairs += [(want, arguments.get(want.name)) for want in call.wants if not want.returned]
+    for want, found in pairs:
+        if not isinstance(found, DeviceArray):
+            problems.append(f"{want.name}: {type(found).__name__} instead of a tensor")
+        elif (found.dtype, found.shape) != (want.dtype, want.shape):
+            has, needs = f"{found.dtype}{list(found.shape)}", f"{want.dtype}{list(want.shape)}"
+            problems.append(f"{want.name}: {has} instead of {needs}")
+        else:
+            yield want, found
+
+
+def _listed(result: Any) -> Sequence[Any]:
+    """The tensors that a function returned: none, one, or several; an absent one of several is None."""
+    if result is None or isinstance(result, DeviceArray):
+        return [] if result is None else [result]
+    return [each for each in result if each is not None] if isinstance(result, (tuple, list)) else [result]
+
+
+def _judged(want: Want, found: DeviceArray, before: bytes | None) -> tuple[float, list[str]]:
+    now = found.read()
+    old = found.poison() if before is None else before
+    elements = found.layout.gather(now)
+    far, wrong = judge.values(want, elements)
+    wrong += judge.gaps(want.name, found.layout, now, old)
+    return far, wrong + judge.kept(want, elements, found.layout.gather(old))

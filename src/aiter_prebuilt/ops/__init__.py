@@ -15,27 +15,40 @@ if TYPE_CHECKING:
     from aiter_prebuilt.ops.generated.activation import (
         gelu_and_mul,
         gelu_tanh_and_mul,
+        silu,
         silu_and_mul,
         swiglu_and_mul,
     )
     from aiter_prebuilt.ops.generated.gemm import gemm_a8w8_bpreshuffle, gemm_a16w16
     from aiter_prebuilt.ops.generated.kv_cache import reshape_and_cache
-    from aiter_prebuilt.ops.generated.norm import rms_norm, rmsnorm2d_fwd, rmsnorm2d_fwd_with_add
-    from aiter_prebuilt.ops.generated.quant import dynamic_per_token_scaled_quant, smoothquant_fwd
+    from aiter_prebuilt.ops.generated.norm import (
+        layernorm2d_fwd,
+        rms_norm,
+        rmsnorm2d_fwd,
+        rmsnorm2d_fwd_with_add,
+    )
+    from aiter_prebuilt.ops.generated.quant import (
+        dynamic_per_tensor_quant,
+        dynamic_per_token_scaled_quant,
+        smoothquant_fwd,
+    )
     from aiter_prebuilt.ops.generated.softmax import softmax
     from aiter_prebuilt.ops.generated.topk import topk_softmax
 
 __all__ = [
+    "dynamic_per_tensor_quant",
     "dynamic_per_token_scaled_quant",
     "flash_attn_func",
     "gelu_and_mul",
     "gelu_tanh_and_mul",
     "gemm_a8w8_bpreshuffle",
     "gemm_a16w16",
+    "layernorm2d_fwd",
     "reshape_and_cache",
     "rms_norm",
     "rmsnorm2d_fwd",
     "rmsnorm2d_fwd_with_add",
+    "silu",
     "silu_and_mul",
     "smoothquant_fwd",
     "softmax",
@@ -48,14 +61,17 @@ HOMES: Final = {
     "flash_attn_func": "attention",
     "gelu_and_mul": "generated.activation",
     "gelu_tanh_and_mul": "generated.activation",
+    "silu": "generated.activation",
     "silu_and_mul": "generated.activation",
     "swiglu_and_mul": "generated.activation",
     "gemm_a8w8_bpreshuffle": "generated.gemm",
     "gemm_a16w16": "generated.gemm",
     "reshape_and_cache": "generated.kv_cache",
+    "layernorm2d_fwd": "generated.norm",
     "rms_norm": "generated.norm",
     "rmsnorm2d_fwd": "generated.norm",
     "rmsnorm2d_fwd_with_add": "generated.norm",
+    "dynamic_per_tensor_quant": "generated.quant",
     "dynamic_per_token_scaled_quant": "generated.quant",
     "smoothquant_fwd": "generated.quant",
     "softmax": "generated.softmax",

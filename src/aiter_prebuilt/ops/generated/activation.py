@@ -15,6 +15,7 @@ _silu_and_mul = operator("silu_and_mul")
 _gelu_and_mul = operator("gelu_and_mul")
 _gelu_tanh_and_mul = operator("gelu_tanh_and_mul")
 _swiglu_and_mul = operator("swiglu_and_mul")
+_silu = operator("silu")
 
 
 @traced
@@ -84,3 +85,20 @@ def swiglu_and_mul(out: torch.Tensor, input: torch.Tensor) -> None:
     Source: the gpt-oss model card's reference; AITER ``swiglu_and_mul``.
     """
     _swiglu_and_mul(out, input)
+
+
+@traced
+def silu(out: torch.Tensor, input: torch.Tensor) -> None:
+    """SiLU: ``out = input * sigmoid(input)``, element by element, computed in fp32.
+
+    Args:
+        out: [..., N] bf16 or fp16, written; rows may be strided.
+        input: [..., N] bf16 or fp16, rows may be strided.
+
+    Raises:
+        UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
+            no kernel takes the call.
+
+    Source: ``silu(v) = v / (1 + exp(-v))``; in the form of AITER's ``gelu_fast(out, input)``.
+    """
+    _silu(out, input)

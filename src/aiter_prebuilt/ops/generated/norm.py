@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 _rms_norm = operator("rms_norm")
 _rmsnorm2d_fwd = operator("rmsnorm2d_fwd")
 _rmsnorm2d_fwd_with_add = operator("rmsnorm2d_fwd_with_add")
+_layernorm2d_fwd = operator("layernorm2d_fwd")
 
 
 @traced
@@ -113,3 +114,37 @@ def rmsnorm2d_fwd_with_add(
             "rmsnorm2d_fwd_with_add", "use_model_sensitive_rmsnorm", use_model_sensitive_rmsnorm, "0"
         )
     _rmsnorm2d_fwd_with_add(out, input, residual_in, residual_out, weight, epsilon, gemma_norm)
+
+
+@traced
+def layernorm2d_fwd(
+    input: torch.Tensor,
+    weight: torch.Tensor,
+    bias: torch.Tensor | None,
+    epsilon: float = 1e-05,
+    x_bias: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """``(x - mean(x)) / sqrt(var(x) + epsilon) * weight + bias`` over the last dim, x = input + x_bias, in fp32.
+
+    Args:
+        input: [..., N] bf16 or fp16, rows may be strided.
+        weight: [N] bf16 or fp16.
+        bias: [N] bf16 or fp16, or None.
+        epsilon: a float.
+        x_bias: [N] bf16 or fp16, or None.
+
+    Returns:
+        New, contiguous: [..., N] bf16 or fp16.
+
+    Raises:
+        UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
+            no kernel takes the call.
+
+    Source: Ba, Kiros and Hinton, Layer Normalization; AITER ``layernorm2d_fwd``.
+    """
+    try:
+        out = like(input)
+    except NOT_A_TENSOR as error:
+        raise no_output("layernorm2d_fwd", error) from error
+    _layernorm2d_fwd(input, weight, bias, x_bias, out, epsilon)
+    return out

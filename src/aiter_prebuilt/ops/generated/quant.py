@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 _dynamic_per_token_scaled_quant = operator("dynamic_per_token_scaled_quant")
 _smoothquant_fwd = operator("smoothquant_fwd")
+_dynamic_per_tensor_quant = operator("dynamic_per_tensor_quant")
 
 
 @traced
@@ -69,3 +70,21 @@ def smoothquant_fwd(
     Source: Xiao et al., SmoothQuant; AITER ``smoothquant_fwd``.
     """
     _smoothquant_fwd(out, input, x_scale, y_scale)
+
+
+@traced
+def dynamic_per_tensor_quant(out: torch.Tensor, input: torch.Tensor, scale: torch.Tensor) -> None:
+    """``scale = amax(|input|) / qmax``; ``out = input / scale``, rounded to nearest even and saturated.
+
+    Args:
+        out: [..., N] the target's own e4m3 or int8, written; rows may be strided.
+        input: [..., N] bf16 or fp16, rows may be strided.
+        scale: [1] fp32, written.
+
+    Raises:
+        UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
+            no kernel takes the call.
+
+    Source: AITER ``dynamic_per_tensor_quant``.
+    """
+    _dynamic_per_tensor_quant(out, input, scale)

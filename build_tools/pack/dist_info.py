@@ -1,0 +1,87 @@
+"""What a wheel says about itself: METADATA, WHEEL, licences and the bill of materials.
+
+For the wheels that no build backend makes (bundles, the embedded device); the runtime's comes from scikit-build-core. The fields
+are checked and written by ``packaging`` (core metadata 2.4, PEP 639), RECORD is added by :mod:`build_tools.pack.archive`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from packaging.metadata import Metadata, RawMetadata, RFC822Message
+from packaging.tags import parse_tag
+
+from aiter_prebuilt.contract.version import VERSION
+from build_tools.pack import licences, sbom
+from build_tools.pack.archive import RUNTIME
+from build_tools.tools.pins import Pins
+
+GENERATOR: Final = f"{RUNTIME} build_tools {VERSION}"
+#: The licence files of every wheel, below ``licenses``.
+LICENCE_FILES: Final = ("LICENSE", "THIRD_PARTY.txt")
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """One distribution, in the words of its metadata. ``pure``: nothing in it is for one platform only."""
+
+    summary: str
+    description: str
+    requires: tuple[str, ...]
+    tag: str
+    pure: bool
+
+
+def stem(bill: sbom.Bill) -> str:
+    """``name-version``, as files and folders are called."""
+    return f"{bill.distribution.replace('-', '_')}-{bill.version}"
+
+
+def members(about: About, bill: sbom.Bill, root: Path, pinned: Pins) -> dict[str, bytes]:
+    """The files of ``.dist-info``, RECORD apart, by their path in the wheel."""
+    folder = f"{stem(bill)}.dist-info"
+    texts = ((root / "LICENSE").read_bytes(), licences.notices(bill.backends).encode())
+    return {
+        f"{folder}/METADATA": _text(metadata(about, bill)),
+        f"{folder}/WHEEL": _wheel(about),
+        **{f"{folder}/licenses/{name}": text for name, text in zip(LICENCE_FILES, texts, strict=True)},
+        f"{folder}/sboms/{sbom.FILE_NAME}": sbom.write(bill, pinned),
+    }
+
+
+def metadata(about: About, bill: sbom.Bill) -> Metadata:
+    """The core metadata, checked field by field."""
+    raw: RawMetadata = {
+        "metadata_version": "2.4",
+        "name": bill.distribution,
+        "version": bill.version,
+        "summary": about.summary,
+        "license_expression": licences.expression(bill.backends),
+        "license_files": [*LICENCE_FILES],
+        "requires_python": ">=3.10",
+        "requires_dist": [*about.requires],
+        "description_content_type": "text/markdown",
+        "description": about.description,
+    }
+    return Metadata.from_raw(raw)
+
+
+def _text(metadata: Metadata) -> bytes:
+    """The file. ``packaging`` writes field names in small letters, which is valid; here they are as other tools write them."""
+    written, message = metadata.as_rfc822(), RFC822Message()
+    for name, value in written.items():
+        message[name.title()] = value
+    message.set_payload(written.get_payload())
+    return message.as_bytes()
+
+
+def _wheel(about: About) -> bytes:
+    message = RFC822Message()
+    message["Wheel-Version"] = "1.0"
+    message["Generator"] = GENERATOR
+    message["Root-Is-Purelib"] = str(about.pure).lower()
+    for tag in sorted(map(str, parse_tag(about.tag))):
+        message["Tag"] = tag
+    return message.as_bytes()

@@ -1,0 +1,24 @@
+"""The build backend (PEP 517) that ``fetch`` shows to ``pip download``, so that nothing of an archive is run.
+
+pip takes no source archive without its metadata and asks the archive's backend for it, which would run its ``setup.py``. All
+pinned archives name setuptools; this answers in its place with the ``PKG-INFO`` that lies in every source archive.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+
+def prepare_metadata_for_build_wheel(metadata_directory: str, config_settings: object = None) -> str:
+    """Copy ``PKG-INFO`` of the archive in the working directory; the name of the folder made."""
+    del config_settings
+    folder = Path(metadata_directory) / "archive.dist-info"
+    folder.mkdir()
+    shutil.copyfile("PKG-INFO", folder / "METADATA")
+    return folder.name
+
+
+#: What pip names when an archive names no backend.
+__legacy__ = sys.modules[__name__]

@@ -1,0 +1,25 @@
+"""Starts a new operator."""
+
+from __future__ import annotations
+
+import click
+
+from build_tools.verbs import options
+
+
+@click.command("new-operator")
+@click.argument("name")
+@click.option("--like", required=True, metavar="OPERATOR", help="The operator whose parts are copied.")
+def new_operator(name: str, like: str) -> None:
+    """Add operator NAME to the family of another: definition, reference and calls, complete and ready to be changed."""
+    from build_tools.generate import outputs, scaffold
+    from build_tools.manifest.parse import load
+
+    manifest = load(options.ROOT / "manifests")
+    for path in scaffold.new_operator(name, like, manifest, options.ROOT):
+        click.echo(f"{path.relative_to(options.ROOT).as_posix()}: change what differs from {like}")
+    for path in outputs.write(load(options.ROOT / "manifests"), options.ROOT):
+        click.echo(f"{path.as_posix()}: generated")
+    click.echo(
+        f"next: python -m build_tools lint && python -m build_tools build && python -m build_tools prove --operator {name}"
+    )

@@ -1,0 +1,46 @@
+"""The golden calls: one or a few small calls of each operator, which travel in a bundle's wheel as a file beside the bundle."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from aiter_prebuilt import dispatch, locate
+from aiter_prebuilt.contract.calls import Call, CallsError, read
+from aiter_prebuilt.device import DeviceFacts
+from aiter_prebuilt.execute.run import Execution, failed, named, run
+
+
+def execute(facts: DeviceFacts, path: str) -> Iterator[Execution]:
+    """Run the golden calls of every operator that a device's bundles have, one after the other in this process; ``path`` is its
+    driver's (``DriverFacts.path``). An operator without one is an :class:`Execution` with a problem.
+
+    Raises:
+        NoBundleError, BundleDamagedError: no bundle serves the device, or one cannot be read.
+    """
+    serving = locate.for_target(facts.arch, locate.installed(), str(facts))
+    names = {name for bundle in dispatch.bundles_of(facts.arch, str(facts)) for name in bundle.names}
+    known, missing = _read(serving)
+    for name in sorted(names):
+        mine = [call for call in known if call.operator == name]
+        if not mine:
+            said = f"it was not executed: no golden call of it is installed{missing}"
+            yield failed(Call(name, "", {}, ()), (named(facts, path), facts.target), said)
+        for call in mine:
+            yield run(call, facts, path)
+
+
+def _read(serving: Sequence[locate.InstalledBundle]) -> tuple[list[Call], str]:
+    """The golden calls beside some bundles, each once, and what is wrong with the files in words."""
+    found: dict[tuple[str, str], Call] = {}
+    problems = []
+    for bundle in serving:
+        try:
+            with Path(bundle.calls).open("rb") as stream:
+                for call in read(stream):
+                    found.setdefault((call.operator, call.label), call)
+        except FileNotFoundError:
+            problems.append(f"{bundle.calls} is not there")
+        except (OSError, CallsError) as error:
+            problems.append(f"{bundle.calls}: {error}")
+    return list(found.values()), "".join(f" ({problem})" for problem in problems)

@@ -1,0 +1,100 @@
+"""Every case of the manifests on the embedded device: calls from the pipeline, lines from the runtime."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from aiter_prebuilt.contract.bundle import Bundle
+from aiter_prebuilt.contract.calls import pack, read
+from build_tools.objects.unpack import decompress
+
+ROOT = Path(__file__).resolve().parents[2]
+TARGETS = ("gfx942", "gfx950")
+#: (target, profile): ck-full runs the operators of its own bundle, whose kernels come first there.
+RUNS = [(target, profile) for target in TARGETS for profile in ("ck-free", "ck-full")]
+#: Another one in each run of the tests; receipts are made with 1.
+SEED = int(os.environ.get("AITER_PREBUILT_TEST_SEED") or random.randrange(2**31))
+CHECKS = "all"
+
+
+@cache
+def _folder() -> Path:
+    folder = tempfile.mkdtemp(prefix="apb-calls-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return Path(folder)
+
+
+def _python(environment: dict[str, str] | None = None) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("AITER_PREBUILT")}
+    return kept | {"PYTHONPATH": os.pathsep.join(map(str, (ROOT / "src", ROOT)))} | (environment or {})
+
+
+@cache
+def calls(target: str, seed: int = SEED) -> Path:
+    """A stream with all calls of a target; gone when this process ends."""
+    path = _folder() / f"{target}-{seed}.calls"
+    words = ["cases", "--target", target, "--seed", str(seed), "--output", str(path)]
+    done = subprocess.run(
+        [sys.executable, "-m", "build_tools", *words], env=_python(), capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    return path
+
+
+def some(path: Path, operators: Iterable[str]) -> Path:
+    """A stream with those calls of another one."""
+    wanted = frozenset(operators)
+    chosen = path.with_name(f"{path.stem}-{'-'.join(sorted(wanted))}.calls")
+    with path.open("rb") as source, chosen.open("wb") as target:
+        for call in read(source):
+            if call.operator in wanted:
+                target.write(pack(call))
+    return chosen
+
+
+def stream(bundles: Sequence[Path], target: str, profile: str, seed: int = SEED) -> Path:
+    """The calls of one run."""
+    everything = calls(target, seed)
+    if profile == "ck-free":
+        return everything
+    own = next(path for path in bundles if path.stem.endswith(profile))
+    return some(everything, Bundle(own.read_bytes(), decompress).names)
+
+
+def labels(path: Path) -> list[tuple[str, str]]:
+    """What a stream's calls are called."""
+    with path.open("rb") as source:
+        return [(call.operator, call.label) for call in read(source)]
+
+
+def surroundings(library: Path, bundles: Sequence[Path], target: str) -> dict[str, str]:
+    """The environment of a child whose HIP is one embedded device with every check on."""
+    return _python(
+        {
+            "AITER_PREBUILT_HIP": str(library),
+            "AITER_PREBUILT_EMULATOR": target,
+            "AITER_PREBUILT_EMULATOR_CHECKS": CHECKS,
+            "AITER_PREBUILT_BUNDLES": os.pathsep.join(map(str, bundles)),
+        }
+    )
+
+
+def run(
+    library: Path, bundles: Sequence[Path], target: str, profile: str, seed: int = SEED
+) -> tuple[list[dict[str, Any]], str]:
+    """One run: (a line per call, what went to standard error)."""
+    command = [sys.executable, "-m", "aiter_prebuilt.execute", str(stream(bundles, target, profile, seed))]
+    environment = surroundings(library, bundles, target)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=1500)
+    return [json.loads(line) for line in done.stdout.splitlines()], done.stderr

@@ -1,0 +1,217 @@
+"""From cases.toml to calls: the whole way, what is wrong with a file, and that every operator's cases bind on every target."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support import toy_operator
+
+from aiter_prebuilt.contract.calls import Array, ElementType, pack, read
+from build_tools.cases import bind, make, numbers, sensitivity, table
+from build_tools.cases.subject import subjects
+from build_tools.errors import ManifestError
+from build_tools.manifest.parse import load
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def _calls(folder: Path, target: str = "gfx950", *, golden: bool = False, **changed: str) -> list[make.Call]:
+    cases = toy_operator.cases(folder, **changed)
+    return list(make.calls(cases, target, toy_operator.targets()[target], 1, golden=golden))
+
+
+def test_every_call_of_the_cross_product(tmp_path: Path) -> None:
+    found = _calls(tmp_path)
+    assert len(found) == 8 + 8 + 4 + 8
+    assert len({call.label for call in found}) == len(found)
+    assert [call.label for call in _calls(tmp_path, golden=True)] == ["M=1 N=4 T=bf16 Q=i8 O=bf16"]
+
+
+def test_what_is_not_said_is_left_to_the_function(tmp_path: Path) -> None:
+    found = {call.label: call for call in _calls(tmp_path)}
+    first = found["bias~normal epsilon=2.0 T=bf16 Q=fp8 O=f32"]
+    assert list(first.arguments) == ["out", "input", "bias", "index", "state", "epsilon", "kind"]
+    assert first.arguments["kind"] == ElementType("f32") and first.arguments["epsilon"] == 2.0
+    assert "bias" not in found["M=(2,2) mode=twice shift=1 fast=true T=bf16 Q=i8 O=f32"].arguments
+    said = found["M=3 N=5 in_row=8 input@1 kind=none O=bf16 T=f16 Q=i8"]
+    assert said.arguments["kind"] is None
+    assert found["otype=input.dtype once=true T=f16 Q=i8 O=f32"].arguments["otype"] == ElementType("f16")
+
+
+def test_a_tensor_is_its_whole_allocation(tmp_path: Path) -> None:
+    call = next(call for call in _calls(tmp_path) if call.label.startswith("M=3 N=5 in_row=8 input@1"))
+    array = call.arguments["input"]
+    assert isinstance(array, Array) and array.data is not None
+    assert (array.shape, array.strides, array.offset, array.span) == ((3, 5), (8, 1), 1, 1 + 16 + 5)
+    codes = np.frombuffer(array.data, np.uint16)
+    assert len(codes) == array.span
+    values = numbers.decode(codes, "bf16")
+    inside = np.concatenate([values[1 + 8 * row :][:5] for row in range(3)])
+    assert (
+        np.isfinite(inside).all()
+        and np.isnan(np.delete(values, [1 + 8 * r + c for r in range(3) for c in range(5)])).all()
+    )
+    out = call.arguments["out"]
+    assert isinstance(out, Array) and out.data is None
+
+
+def test_wants_name_what_is_written_and_returned(tmp_path: Path) -> None:
+    call = _calls(tmp_path)[0]
+    assert [(want.name, want.dtype, want.returned) for want in call.wants] == [
+        ("out", "e4m3fn", False), ("state", "f32", False), ("total", "bf16", True),
+    ]  # fmt: skip
+    assert call.wants[0].kept is None
+    assert call.wants[1].kept is not None and sum(call.wants[1].kept) == 5
+
+
+def test_a_seed_gives_the_same_bytes_and_another_one_others(tmp_path: Path) -> None:
+    cases = toy_operator.cases(tmp_path)
+    facts = toy_operator.targets()["gfx942"]
+    streams = [b"".join(map(pack, make.calls(cases, "gfx942", facts, seed))) for seed in (1, 1, 2)]
+    assert streams[0] == streams[1] != streams[2]
+    assert [call.label for call in read(io.BytesIO(streams[0]))] == [
+        call.label for call in _calls(tmp_path, "gfx942")
+    ]
+
+
+def test_a_call_of_one_target_alone(tmp_path: Path) -> None:
+    text = toy_operator.CASES.replace('"bias~normal', '"targets=gfx942 bias~normal')
+    assert len(_calls(tmp_path, "gfx942", text=text)) == 28
+    assert len(_calls(tmp_path, "gfx950", text=text)) == 20
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        ("golden =", "# ", "cases.toml: toy.golden: no golden call"),
+        ("calls = [", "calls = 3\nother = [", "cases.toml: toy.calls: no calls"),
+        ("[toy]", "[tyo]", "cases.toml: tyo: no operator of the family has this name (did you mean 'toy'?)"),
+        ("[toy]", "[tyo]", "cases.toml: toy: the operator has no table of cases"),
+        ("golden", "goldne", "cases.toml: toy.goldne: no such key (did you mean 'golden'?)"),
+        ('"bias~normal', '3, "bias~normal', "cases.toml: toy.calls[0]: is not a text of words"),
+        ("epsilon=2.0", "epsilom=2.0", "cases.toml: toy.calls[0]: toy has nothing called 'epsilom'"),
+        ("N=6 M=2", "N=6", "cases.toml: toy.calls[0]: 'M' is not said, and out needs it"),
+        ("M=1 N=4", "M=1 N=4 T=f64", "cases.toml: toy.golden: 'T' is said twice"),
+        (
+            '"otype=',
+            '"bias~normal epsilon=2.0", "otype=',
+            "toy.calls[3]: a call with the words 'bias~normal epsilon=2.0 T=bf16",
+        ),
+        ("[toy]", "[toy", "cases.toml: not TOML"),
+        ("[toy]", "[toy]\ninsensitive = 3", "cases.toml: toy.insensitive: is not a table of reasons"),
+    ],
+)
+def test_what_is_wrong_with_a_file(tmp_path: Path, old: str, new: str, problem: str) -> None:
+    assert old in toy_operator.CASES
+    with pytest.raises(ManifestError) as caught:
+        toy_operator.cases(tmp_path, toy_operator.CASES.replace(old, new))
+    assert [line for line in caught.value.problems if problem in line], caught.value.problems
+
+
+def test_a_family_without_its_files(tmp_path: Path) -> None:
+    with pytest.raises(ManifestError) as caught:
+        table.load(tmp_path / "manifests", [toy_operator.subject()], toy_operator.targets())
+    assert caught.value.problems == ("manifests/toys/reference.py: the file is missing",)
+
+
+def _blind(folder: Path, **changed: str) -> list[str]:
+    cases = toy_operator.cases(folder, **changed)
+    return [blind.what for blind in sensitivity.check(cases, "gfx950", toy_operator.targets()["gfx950"])]
+
+
+def test_cases_that_see_everything(tmp_path: Path) -> None:
+    text = toy_operator.CASES.replace(
+        "bias~normal epsilon", "bias~normal mode=plain shift=2 fast=false epsilon"
+    )
+    assert _blind(tmp_path, text=text) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "reference", "blind"),
+    [
+        # the reference does not look at a parameter: nor does any kernel have to
+        ("", ("shift\n    if bias", "0 * shift\n    if bias"), "the default of shift moved"),
+        ("", ("    y = input", "    index = np.arange(index.size)\n    y = input"), "index with its rows shifted by one"),
+        # no call has the bias, or none leaves it out
+        ("bias~normal epsilon|epsilon", None, "bias left out"),
+        ("bias=none |", None, "bias given where it is left out"),
+        # an epsilon that is lost in inputs of size one
+        ("", ("+ epsilon", "+ 1e-9 * epsilon"), "epsilon moved"),
+        ("fast=true|", None, "fast moved"),
+        ("mode=twice|", None, "mode='twice', which no call has"),
+        ("otype=input.dtype|", None, "otype=input.dtype, which no call has"),
+        ("kind=none O=bf16|", None, "kind=None, which no call has"),
+    ],
+)  # fmt: skip
+def test_cases_that_are_blind(
+    tmp_path: Path, text: str, reference: tuple[str, str] | None, blind: str
+) -> None:
+    old, _, new = text.partition("|")
+    assert old in toy_operator.CASES
+    formula = toy_operator.REFERENCE.replace(*reference) if reference else toy_operator.REFERENCE
+    assert (formula != toy_operator.REFERENCE) == bool(reference)
+    assert blind in _blind(
+        tmp_path, text=toy_operator.CASES.replace(old, new) if old else toy_operator.CASES, reference=formula
+    )
+
+
+def test_blindness_that_is_declared(tmp_path: Path) -> None:
+    text = (
+        toy_operator.CASES
+        + 'insensitive.otype = "it is the type of input anyway"\ninsensitive.shift = "made up"\n'
+    )
+    seen = _blind(tmp_path, text=text.replace("otype=input.dtype", ""))
+    assert not [what for what in seen if "otype" in what or "shift" in what]
+    with pytest.raises(
+        ManifestError,
+        match=r"toy\.insensitive\.shfit: nothing of this name is moved \(did you mean 'shift'\?\)",
+    ):
+        _blind(tmp_path, text=text.replace("insensitive.shift", "insensitive.shfit"))
+
+
+@pytest.fixture(scope="module")
+def everything() -> tuple[dict[str, table.Cases], dict[str, make.Target]]:
+    manifest = load(ROOT / "manifests")
+    return table.load(ROOT / "manifests", subjects(manifest), manifest.targets), manifest.targets
+
+
+def test_every_operator_has_cases_that_bind_on_every_target(
+    everything: tuple[dict[str, table.Cases], dict[str, make.Target]],
+) -> None:
+    known, targets = everything
+    assert len(known) >= 15
+    for name, cases in known.items():
+        assert cases.golden is not None
+        for target, facts in targets.items():
+            bound = [
+                each
+                for words in (*cases.calls, cases.golden)
+                for each in bind.bind(cases.subject, words, facts.fp8)
+            ]
+            assert len(bound) >= 10, (name, target)
+            types = {(variable, kind) for each in bound for variable, kind in each.types.items()}
+            assert types == {(v, kind) for v, allowed in cases.subject.types.items() for kind in allowed}, (
+                name,
+                target,
+            )
+
+
+def test_every_golden_call_is_small(
+    everything: tuple[dict[str, table.Cases], dict[str, make.Target]],
+) -> None:
+    known, targets = everything
+    for name, cases in known.items():
+        made = [pack(call) for call in make.calls(cases, "gfx942", targets["gfx942"], 1, golden=True)]
+        assert made and sum(map(len, made)) < 64 << 10, name
+
+
+def test_the_cases_of_this_repository_would_notice(
+    everything: tuple[dict[str, table.Cases], dict[str, make.Target]],
+) -> None:
+    known, targets = everything
+    blind, declared = sensitivity.check_all(known, targets)
+    assert blind == []
+    assert all(reason for reason in declared.values())
