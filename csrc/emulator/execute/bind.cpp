@@ -8,7 +8,8 @@ namespace apb::emu {
 namespace {
 
 void unknown(Wave& wave, const Instruction&) {
-  raise(wave, FaultKind::unknown_instruction, -1, "this library does not execute it on %s", wave.target == Target::gfx942 ? "gfx942" : "gfx950");
+  raise(wave, FaultKind::unknown_instruction, -1, "this library does not execute it on %s",
+        wave.target == Target::gfx942 ? "gfx942" : "gfx950");
 }
 
 void outside_file(Wave& wave, const Instruction&) {

@@ -71,20 +71,13 @@ std::uint32_t from_memory(std::uint32_t raw, unsigned bits, unsigned numeric) {
   if (bits == 32) return raw;
   const double unsigned_max = (1u << bits) - 1, signed_max = (1u << (bits - 1)) - 1;
   switch (numeric) {
-    case number::unorm:
-      return as_bits(raw / unsigned_max);
-    case number::snorm:
-      return as_bits(std::max(sign_extended(raw, bits) / signed_max, -1.0));
-    case number::uscaled:
-      return as_bits(raw);
-    case number::sscaled:
-      return as_bits(sign_extended(raw, bits));
-    case number::sint:
-      return static_cast<std::uint32_t>(sign_extended(raw, bits));
-    case number::floating:
-      return bits == 16 ? f16_to_f32_bits(raw) : small_to_f32(raw, bits);
-    default:
-      return raw;
+    case number::unorm: return as_bits(raw / unsigned_max);
+    case number::snorm: return as_bits(std::max(sign_extended(raw, bits) / signed_max, -1.0));
+    case number::uscaled: return as_bits(raw);
+    case number::sscaled: return as_bits(sign_extended(raw, bits));
+    case number::sint: return static_cast<std::uint32_t>(sign_extended(raw, bits));
+    case number::floating: return bits == 16 ? f16_to_f32_bits(raw) : small_to_f32(raw, bits);
+    default: return raw;
   }
 }
 
@@ -98,14 +91,12 @@ std::uint32_t to_memory(std::uint32_t value, unsigned bits, unsigned numeric) {
   if (std::isnan(number)) number = 0;
   const double unsigned_max = mask, signed_max = mask >> 1;
   switch (numeric) {
-    case number::unorm:
-      return static_cast<std::uint32_t>(std::nearbyint(std::clamp(number, 0.0, 1.0) * unsigned_max));
+    case number::unorm: return static_cast<std::uint32_t>(std::nearbyint(std::clamp(number, 0.0, 1.0) * unsigned_max));
     case number::snorm:
       return static_cast<std::uint32_t>(
                  static_cast<std::int32_t>(std::nearbyint(std::clamp(number, -1.0, 1.0) * signed_max))) &
              mask;
-    case number::uscaled:
-      return static_cast<std::uint32_t>(std::clamp(std::trunc(number), 0.0, unsigned_max));
+    case number::uscaled: return static_cast<std::uint32_t>(std::clamp(std::trunc(number), 0.0, unsigned_max));
     default:
       return static_cast<std::uint32_t>(
                  static_cast<std::int32_t>(std::clamp(std::trunc(number), -signed_max - 1, signed_max))) &

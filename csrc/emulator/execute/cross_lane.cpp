@@ -84,7 +84,9 @@ void nothing(Wave&, const Instruction&) {}
 void clear_exceptions(Wave& wave, const Instruction&) { wave.trap_status &= ~0x1ffu; }  // the sticky bits of TRAPSTS
 
 // Operands of these must be rows; everything else would index the register file with a scalar's number.
-bool is_row(const Operand& operand) { return operand.kind == OperandKind::vgpr || operand.kind == OperandKind::accvgpr; }
+bool is_row(const Operand& operand) {
+  return operand.kind == OperandKind::vgpr || operand.kind == OperandKind::accvgpr;
+}
 
 Handler handler_of(Target target, const Instruction& i) {
   switch (i.opcode) {
@@ -108,7 +110,8 @@ Handler handler_of(Target target, const Instruction& i) {
 }  // namespace
 
 bool bind_cross_lane(Target target, Instruction& instruction) {
-  if (instruction.variant != Variant::plain) return false;  // none of them has a DPP or SDWA form that differs from the move of vector.h
+  if (instruction.variant != Variant::plain)
+    return false;  // none of them has a DPP or SDWA form that differs from the move of vector.h
   const Handler handler = handler_of(target, instruction);
   if (handler == nullptr) return false;
   instruction.execute = handler;

@@ -43,7 +43,8 @@ std::string place(const Wave& wave, FaultKind kind, int lane) {
   }
   if (wave.group != nullptr) {
     const Workgroup& group = *wave.group;
-    std::snprintf(part, sizeof part, ", workgroup (%u, %u, %u), wave %u", group.id[0], group.id[1], group.id[2], wave.number);
+    std::snprintf(part, sizeof part, ", workgroup (%u, %u, %u), wave %u", group.id[0], group.id[1], group.id[2],
+                  wave.number);
     text += part;
   }
   if (lane >= 0) {
@@ -76,7 +77,8 @@ bool reach_other(Wave& wave, int lane, std::uint64_t address, std::uint32_t byte
   }
   char where[320] = "no memory";
   if (wave.memory != nullptr) wave.memory->describe(address, bytes, where, sizeof where);
-  raise(wave, FaultKind::illegal_address, lane, "%u bytes at 0x%llx: %s", bytes, static_cast<unsigned long long>(address), where);
+  raise(wave, FaultKind::illegal_address, lane, "%u bytes at 0x%llx: %s", bytes,
+        static_cast<unsigned long long>(address), where);
   return false;
 }
 
@@ -92,7 +94,8 @@ std::uint64_t special(const Wave& wave, const Operand& operand) {
     case source_number::vccz: return wave.vcc() == 0;
     case source_number::execz: return wave.exec() == 0;
     case source_number::scc: return wave.scc;
-    default: return 0;  // pops_exiting_wave_id: compute waves are in no ordered pixel section; bind() lets nothing else through
+    default:
+      return 0;  // pops_exiting_wave_id: compute waves are in no ordered pixel section; bind() lets nothing else through
   }
 }
 

@@ -12,18 +12,18 @@ enum class FaultKind : std::uint8_t {
   illegal_address,      // outside every live allocation, or freed
   misaligned,
   lds_out_of_bounds,
-  lds_uninitialised,    // check
-  lds_race,             // check
-  hazard,               // check: a loaded register used before its s_waitcnt
-  illegal_jump,         // the program counter left the code
-  illegal_register,     // a register beyond what the kernel descriptor allocates
+  lds_uninitialised,  // check
+  lds_race,           // check
+  hazard,             // check: a loaded register used before its s_waitcnt
+  illegal_jump,       // the program counter left the code
+  illegal_register,   // a register beyond what the kernel descriptor allocates
   instruction_limit,
   trap,
 };
 
 struct Fault {
   FaultKind kind = FaultKind::none;
-  std::string text;      // the whole message
+  std::string text;  // the whole message
 };
 
 const char* name(FaultKind kind);

@@ -192,13 +192,10 @@ void to_significands(float* values, const i32* exponents, int count) {
 
 FusedKind fused_kind(Element element) {
   switch (element) {
-    case xf32:
-      return FusedKind::groups_of_4;
+    case xf32: return FusedKind::groups_of_4;
     case f16:
-    case bf16:
-      return FusedKind::groups_of_8;
-    default:
-      return FusedKind::groups_of_16_in_two;
+    case bf16: return FusedKind::groups_of_8;
+    default: return FusedKind::groups_of_16_in_two;
   }
 }
 

@@ -60,23 +60,17 @@ double read_f64(const BlockSource& source, int i, int k, bool negate) {
 
 void multiply_f32(const BlockCall& call) {
   switch (call.place.size) {
-    case 4:
-      return block_f32<4>(call);
-    case 16:
-      return block_f32<16>(call);
-    default:
-      return block_f32<32>(call);
+    case 4: return block_f32<4>(call);
+    case 16: return block_f32<16>(call);
+    default: return block_f32<32>(call);
   }
 }
 
 void multiply_i8(const BlockCall& call, const i32* a, const i32* b) {
   switch (call.place.size) {
-    case 4:
-      return block_i8<4>(call, a, b);
-    case 16:
-      return block_i8<16>(call, a, b);
-    default:
-      return block_i8<32>(call, a, b);
+    case 4: return block_i8<4>(call, a, b);
+    case 16: return block_i8<16>(call, a, b);
+    default: return block_i8<32>(call, a, b);
   }
 }
 

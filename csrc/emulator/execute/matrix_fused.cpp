@@ -238,12 +238,9 @@ void choose_range(const BlockCall& call) {
 template <int group, bool in_two>
 void choose_shape(const BlockCall& call, bool sparse) {
   switch (call.place.size) {
-    case 4:
-      return choose_range<4, group, in_two, false>(call);
-    case 16:
-      return sparse ? choose_range<16, group, in_two, true>(call) : choose_range<16, group, in_two, false>(call);
-    default:
-      return sparse ? choose_range<32, group, in_two, true>(call) : choose_range<32, group, in_two, false>(call);
+    case 4: return choose_range<4, group, in_two, false>(call);
+    case 16: return sparse ? choose_range<16, group, in_two, true>(call) : choose_range<16, group, in_two, false>(call);
+    default: return sparse ? choose_range<32, group, in_two, true>(call) : choose_range<32, group, in_two, false>(call);
   }
 }
 
@@ -251,12 +248,9 @@ void choose_shape(const BlockCall& call, bool sparse) {
 
 void multiply_fused(const BlockCall& call, FusedKind kind, bool sparse) {
   switch (kind) {
-    case FusedKind::groups_of_4:
-      return choose_shape<4, false>(call, sparse);
-    case FusedKind::groups_of_8:
-      return choose_shape<8, false>(call, sparse);
-    case FusedKind::groups_of_16_in_two:
-      return choose_shape<16, true>(call, sparse);
+    case FusedKind::groups_of_4: return choose_shape<4, false>(call, sparse);
+    case FusedKind::groups_of_8: return choose_shape<8, false>(call, sparse);
+    case FusedKind::groups_of_16_in_two: return choose_shape<16, true>(call, sparse);
   }
 }
 

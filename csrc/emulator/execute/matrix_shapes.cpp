@@ -7,21 +7,15 @@ namespace apb::emu {
 
 int element_bits(Element element) {
   switch (element) {
-    case Element::f64:
-      return 64;
+    case Element::f64: return 64;
     case Element::f32:
-    case Element::xf32:
-      return 32;
+    case Element::xf32: return 32;
     case Element::f16:
-    case Element::bf16:
-      return 16;
+    case Element::bf16: return 16;
     case Element::fp6:
-    case Element::bf6:
-      return 6;
-    case Element::fp4:
-      return 4;
-    default:
-      return 8;
+    case Element::bf6: return 6;
+    case Element::fp4: return 4;
+    default: return 8;
   }
 }
 

@@ -105,12 +105,9 @@ ExponentRange unpack_block(const BlockSource& source, float* values, i32* expone
 template <class Read>
 ExponentRange unpack_as(const BlockSource& source, float* values, i32* exponents) {
   switch (source.size) {
-    case 4:
-      return unpack_block<Read, 4>(source, values, exponents);
-    case 16:
-      return unpack_block<Read, 16>(source, values, exponents);
-    default:
-      return unpack_block<Read, 32>(source, values, exponents);
+    case 4: return unpack_block<Read, 4>(source, values, exponents);
+    case 16: return unpack_block<Read, 16>(source, values, exponents);
+    default: return unpack_block<Read, 32>(source, values, exponents);
   }
 }
 
@@ -119,24 +116,17 @@ ExponentRange unpack_as(const BlockSource& source, float* values, i32* exponents
 ExponentRange unpack_float(Element element, Target target, const BlockSource& source, float* values, i32* exponents) {
   const bool fnuz = target == Target::gfx942;
   switch (element) {
-    case Element::f32:
-      return unpack_as<ReadF32>(source, values, exponents);
-    case Element::xf32:
-      return unpack_as<ReadXf32>(source, values, exponents);
-    case Element::f16:
-      return unpack_as<ReadF16>(source, values, exponents);
-    case Element::bf16:
-      return unpack_as<ReadBf16>(source, values, exponents);
+    case Element::f32: return unpack_as<ReadF32>(source, values, exponents);
+    case Element::xf32: return unpack_as<ReadXf32>(source, values, exponents);
+    case Element::f16: return unpack_as<ReadF16>(source, values, exponents);
+    case Element::bf16: return unpack_as<ReadBf16>(source, values, exponents);
     case Element::fp8:
       return fnuz ? unpack_as<ReadE4m3fnuz>(source, values, exponents) : unpack_as<ReadE4m3>(source, values, exponents);
     case Element::bf8:
       return fnuz ? unpack_as<ReadE5m2fnuz>(source, values, exponents) : unpack_as<ReadE5m2>(source, values, exponents);
-    case Element::fp6:
-      return unpack_as<ReadE2m3>(source, values, exponents);
-    case Element::bf6:
-      return unpack_as<ReadE3m2>(source, values, exponents);
-    default:
-      return unpack_as<ReadE2m1>(source, values, exponents);
+    case Element::fp6: return unpack_as<ReadE2m3>(source, values, exponents);
+    case Element::bf6: return unpack_as<ReadE3m2>(source, values, exponents);
+    default: return unpack_as<ReadE2m1>(source, values, exponents);
   }
 }
 

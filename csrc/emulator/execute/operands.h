@@ -20,13 +20,15 @@ inline constexpr int pops_exiting_wave_id = 239, vccz = 251, execz = 252, scc = 
 
 // An operand of kind sgpr, constant or special. bind() has made sure that sgpr operands end inside the scalar file.
 [[nodiscard]] inline std::uint32_t read32(const Wave& wave, const Operand& operand) {
-  if (operand.kind == OperandKind::sgpr) [[likely]] return wave.scalar[operand.index];
+  if (operand.kind == OperandKind::sgpr) [[likely]]
+    return wave.scalar[operand.index];
   if (operand.kind == OperandKind::constant) return operand.low;
   return static_cast<std::uint32_t>(special(wave, operand));
 }
 
 [[nodiscard]] inline std::uint64_t read64(const Wave& wave, const Operand& operand) {
-  if (operand.kind == OperandKind::sgpr) [[likely]] return wave.pair(operand.index);
+  if (operand.kind == OperandKind::sgpr) [[likely]]
+    return wave.pair(operand.index);
   if (operand.kind == OperandKind::constant) return operand.low | static_cast<std::uint64_t>(operand.high) << 32;
   return special(wave, operand);
 }

@@ -20,22 +20,24 @@ constexpr int index_destination = 15;          // or to the destination
   const auto address = static_cast<unsigned long long>(wave.code_base + static_cast<std::uint64_t>(offset));
   if (wave.pc >= wave.code_dwords) {
     raise(wave, FaultKind::illegal_jump, -1, "to 0x%llx, outside the code [0x%llx, 0x%llx)", address,
-          static_cast<unsigned long long>(wave.code_base), static_cast<unsigned long long>(wave.code_base + 4ull * wave.code_dwords));
+          static_cast<unsigned long long>(wave.code_base),
+          static_cast<unsigned long long>(wave.code_base + 4ull * wave.code_dwords));
     return;
   }
   for (std::uint32_t back = 1; back <= 3 && back <= wave.pc; ++back) {
     const Instruction& before = code[wave.pc - back];
     if (before.execute != nullptr && before.dwords > back) {
-      raise(wave, FaultKind::illegal_jump, -1, "to 0x%llx (code+0x%x), into the middle of the instruction at code+0x%x", address, wave.pc * 4,
-            before.address);
+      raise(wave, FaultKind::illegal_jump, -1, "to 0x%llx (code+0x%x), into the middle of the instruction at code+0x%x",
+            address, wave.pc * 4, before.address);
       return;
     }
   }
   wave.current = nullptr;  // the instruction before these bytes is not at fault
   std::uint32_t word = 0;
-  if (wave.code_base != 0) std::memcpy(&word, reinterpret_cast<const void*>(wave.code_base + wave.pc * 4ull), sizeof word);
-  raise(wave, FaultKind::unknown_instruction, -1, "the bytes at 0x%llx (code+0x%x) begin with 0x%08x, which no encoding matches", address,
-        wave.pc * 4, word);
+  if (wave.code_base != 0)
+    std::memcpy(&word, reinterpret_cast<const void*>(wave.code_base + wave.pc * 4ull), sizeof word);
+  raise(wave, FaultKind::unknown_instruction, -1,
+        "the bytes at 0x%llx (code+0x%x) begin with 0x%08x, which no encoding matches", address, wave.pc * 4, word);
 }
 
 bool is_vector_alu(Encoding encoding) {
@@ -106,7 +108,8 @@ bool add_index(Wave& wave, Instruction& instruction) {
 }
 
 // Until the wave stops or `count` instructions are done; says how many were. The usual loop and the one that looks at everything.
-template <bool Careful> std::uint64_t loop(Wave& wave, const Instruction* code, std::uint64_t count, Counters& counters) {
+template <bool Careful> std::uint64_t loop(Wave& wave, const Instruction* code, std::uint64_t count,
+                                           Counters& counters) {
   std::uint64_t left = count;
   while (left != 0) {
     if (wave.pc >= wave.code_dwords || code[wave.pc].execute == nullptr) [[unlikely]] {
@@ -123,7 +126,8 @@ template <bool Careful> std::uint64_t loop(Wave& wave, const Instruction* code, 
       counters.instructions[static_cast<int>(instruction.category)]++;
       instruction.execute(wave, instruction);
     }
-    if (wave.stop != Stop::none) [[unlikely]] break;
+    if (wave.stop != Stop::none) [[unlikely]]
+      break;
   }
   return count - left;
 }
@@ -149,10 +153,12 @@ void run(Wave& wave, const Instruction* code, std::uint64_t budget) {
   Counters& counters = wave.counters != nullptr ? *wave.counters : nobody;
   while (wave.stop == Stop::none && budget != 0) {
     const bool careful = wave.checker != nullptr || (wave.mode.bits & (mode_index_enabled | mode_skip_vector)) != 0;
-    const std::uint64_t done = careful ? loop<true>(wave, code, budget, counters) : loop<false>(wave, code, budget, counters);
+    const std::uint64_t done =
+        careful ? loop<true>(wave, code, budget, counters) : loop<false>(wave, code, budget, counters);
     wave.executed += done;
     budget -= done;
-    if (wave.stop == Stop::mode) wave.stop = Stop::none;  // s_setvskip and friends: go on with the other loop, or the same
+    if (wave.stop == Stop::mode)
+      wave.stop = Stop::none;  // s_setvskip and friends: go on with the other loop, or the same
   }
 }
 

@@ -11,7 +11,9 @@ template <typename T> void conditional_move(Wave& wave, const Instruction& i) {
 void conditional_move_immediate(Wave& wave, const Instruction& i) {
   if (wave.scc) write32(wave, i.destination[0], static_cast<u32>(i.immediate));
 }
-void move_immediate(Wave& wave, const Instruction& i) { write32(wave, i.destination[0], static_cast<u32>(i.immediate)); }
+void move_immediate(Wave& wave, const Instruction& i) {
+  write32(wave, i.destination[0], static_cast<u32>(i.immediate));
+}
 
 template <typename T> void select(Wave& wave, const Instruction& i) {
   write<T>(wave, i.destination[0], read<T>(wave, i.source[wave.scc ? 0 : 1]));

@@ -11,7 +11,8 @@ template <typename T, auto F> void compare(Wave& wave, const Instruction& i) {
 
 // s_cmpk_*: the register in the encoding's destination field is read, against simm16: sign-extended for i32, zero-extended for u32.
 template <typename T, auto F> void compare_immediate(Wave& wave, const Instruction& i) {
-  const T immediate = sizeof(T) == sizeof(u32) && T(-1) > T(0) ? static_cast<T>(i.immediate & 0xffff) : static_cast<T>(i.immediate);
+  const T immediate =
+      sizeof(T) == sizeof(u32) && T(-1) > T(0) ? static_cast<T>(i.immediate & 0xffff) : static_cast<T>(i.immediate);
   wave.scc = F(read<T>(wave, i.source[0]), immediate);
 }
 

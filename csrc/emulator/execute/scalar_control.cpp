@@ -69,7 +69,9 @@ void fork(Wave& wave, u64 condition, u64 taken) {
   wave.set_pair(sreg::exec, fail_first ? fail : pass);
   if (!fail_first) jump(wave, taken);
 }
-void fork_to_register(Wave& wave, const Instruction& i) { fork(wave, read64(wave, i.source[0]), read64(wave, i.source[1])); }
+void fork_to_register(Wave& wave, const Instruction& i) {
+  fork(wave, read64(wave, i.source[0]), read64(wave, i.source[1]));
+}
 void fork_to_label(Wave& wave, const Instruction& i) {
   fork(wave, read64(wave, i.source[0]), address_behind(wave) + static_cast<u64>(i64{i.immediate} * 4));
 }
@@ -91,7 +93,8 @@ void kill(Wave& wave, const Instruction& i) {
   if ((i.immediate & 1) != 0) wave.stop = Stop::ended;
 }
 void halt(Wave& wave, const Instruction& i) {
-  if ((i.immediate & 1) != 0) raise(wave, FaultKind::trap, -1, "the wave halts until a debugger resumes it, and there is none");
+  if ((i.immediate & 1) != 0)
+    raise(wave, FaultKind::trap, -1, "the wave halts until a debugger resumes it, and there is none");
 }
 // MSG_INTERRUPT rings for the host (device printf and hostcall do it after writing to memory); the others are of graphics, or answer.
 void send_message(Wave& wave, const Instruction& i) {
@@ -135,10 +138,10 @@ constexpr ScalarEntry table[] = {
     {Opcode::S_TRAP, trap},
     {Opcode::S_NOP, nothing},
     {Opcode::S_WAITCNT, nothing},
-    {Opcode::S_WAKEUP, nothing},             // ends another wave's s_sleep early
-    {Opcode::S_SETPRIO, nothing},            // how often this wave may issue
-    {Opcode::S_ICACHE_INV, nothing},         // code does not change
-    {Opcode::S_INCPERFLEVEL, nothing},       // performance counters and thread traces: nobody listens
+    {Opcode::S_WAKEUP, nothing},        // ends another wave's s_sleep early
+    {Opcode::S_SETPRIO, nothing},       // how often this wave may issue
+    {Opcode::S_ICACHE_INV, nothing},    // code does not change
+    {Opcode::S_INCPERFLEVEL, nothing},  // performance counters and thread traces: nobody listens
     {Opcode::S_DECPERFLEVEL, nothing},
     {Opcode::S_TTRACEDATA, nothing},
 };

@@ -45,8 +45,8 @@ bool touch(Wave& wave, u64 address, u32 bytes) {
 // The dword's other bytes are there, since memory comes in pages.
 bool touch_load(Wave& wave, u64 address, u32 bytes) {
   Range found;
-  const bool tail = !wave.recent.holds(address, bytes) && wave.memory != nullptr && !wave.memory->find(address, bytes, found) &&
-                    wave.memory->find(address, bytes - 3, found);
+  const bool tail = !wave.recent.holds(address, bytes) && wave.memory != nullptr &&
+                    !wave.memory->find(address, bytes, found) && wave.memory->find(address, bytes - 3, found);
   return tail || touch(wave, address, bytes);
 }
 
@@ -128,9 +128,11 @@ template <typename T, bool Buffered, auto F> void atomic(Wave& wave, const Instr
   if (!touch(wave, address, sizeof(T))) return;
   T data{}, compare{};
   std::memcpy(&data, wave.scalar + parts.data->index, sizeof(T));
-  if (parts.data->dwords * 4u >= 2 * sizeof(T)) std::memcpy(&compare, wave.scalar + parts.data->index + sizeof(T) / 4, sizeof(T));
+  if (parts.data->dwords * 4u >= 2 * sizeof(T))
+    std::memcpy(&compare, wave.scalar + parts.data->index + sizeof(T) / 4, sizeof(T));
   T old = __atomic_load_n(pointer<T>(address), __ATOMIC_RELAXED);
-  while (!__atomic_compare_exchange_n(pointer<T>(address), &old, F(old, data, compare), false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED)) {
+  while (!__atomic_compare_exchange_n(pointer<T>(address), &old, F(old, data, compare), false, __ATOMIC_SEQ_CST,
+                                      __ATOMIC_RELAXED)) {
   }
   if (i.glc) std::memcpy(wave.scalar + parts.data->index, &old, sizeof(T));
 }
@@ -147,11 +149,17 @@ constexpr auto umax = [](auto old, auto data, auto) { return data >= old ? data 
 constexpr auto and_ = [](auto old, auto data, auto) { return old & data; };
 constexpr auto or_ = [](auto old, auto data, auto) { return old | data; };
 constexpr auto xor_ = [](auto old, auto data, auto) { return old ^ data; };
-constexpr auto inc = [](auto old, auto data, auto) { return old >= data ? decltype(old){0} : static_cast<decltype(old)>(old + 1); };
-constexpr auto dec = [](auto old, auto data, auto) { return old == 0 || old > data ? data : static_cast<decltype(old)>(old - 1); };
+constexpr auto inc = [](auto old, auto data, auto) {
+  return old >= data ? decltype(old){0} : static_cast<decltype(old)>(old + 1);
+};
+constexpr auto dec = [](auto old, auto data, auto) {
+  return old == 0 || old > data ? data : static_cast<decltype(old)>(old - 1);
+};
 
 u64 nanoseconds() {
-  return static_cast<u64>(std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count());
+  return static_cast<u64>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+          .count());
 }
 // s_memtime counts shader cycles, here of a 2 GHz clock; s_memrealtime counts at 100 MHz, as on both cards.
 void shader_clock(Wave& wave, const Instruction& i) { write64(wave, i.destination[0], nanoseconds() * 2); }
@@ -165,11 +173,11 @@ struct Entry {
   Handler handler;
 };
 
-#define APB_SCALAR_ATOMIC(NAME, F)                                      \
-  {Opcode::S_ATOMIC_##NAME, atomic<u32, false, F>},                     \
-  {Opcode::S_ATOMIC_##NAME##_X2, atomic<u64, false, F>},                \
-  {Opcode::S_BUFFER_ATOMIC_##NAME, atomic<u32, true, F>},               \
-  {Opcode::S_BUFFER_ATOMIC_##NAME##_X2, atomic<u64, true, F>}
+#define APB_SCALAR_ATOMIC(NAME, F)                                                                         \
+  {Opcode::S_ATOMIC_##NAME, atomic<u32, false, F>}, {Opcode::S_ATOMIC_##NAME##_X2, atomic<u64, false, F>}, \
+      {Opcode::S_BUFFER_ATOMIC_##NAME, atomic<u32, true, F>}, {                                            \
+    Opcode::S_BUFFER_ATOMIC_##NAME##_X2, atomic<u64, true, F>                                              \
+  }
 
 constexpr Entry table[] = {
     {Opcode::S_LOAD_DWORD, load},
@@ -219,7 +227,8 @@ constexpr Entry table[] = {
 // Not here: s_scratch_load_* and s_scratch_store_*. They address the wave's scratch in the hardware's swizzled layout, which the
 // lane-major scratch of wave.h has no counterpart for; no compiler emits them.
 bool bind_scalar_memory(Target, Instruction& instruction) {
-  const auto* entry = std::find_if(std::begin(table), std::end(table), [&](const Entry& e) { return e.opcode == instruction.opcode; });
+  const auto* entry =
+      std::find_if(std::begin(table), std::end(table), [&](const Entry& e) { return e.opcode == instruction.opcode; });
   if (entry == std::end(table)) return false;
   instruction.execute = entry->handler;
   return true;

@@ -7,11 +7,22 @@ namespace {
 
 // Numbers of gfx9's hardware registers that a compute wave can see (HW_REG_* of AMD's ISA data).
 enum : unsigned {
-  reg_mode = 1, reg_status = 2, reg_trap_status = 3, reg_hardware_id = 4, reg_lds_alloc = 6, reg_wait_status = 7, reg_pc_low = 8, reg_pc_high = 9,
-  reg_memory_bases = 15, reg_trap_base_low = 16, reg_trap_memory_high = 19, reg_xcc_id = 20,
+  reg_mode = 1,
+  reg_status = 2,
+  reg_trap_status = 3,
+  reg_hardware_id = 4,
+  reg_lds_alloc = 6,
+  reg_wait_status = 7,
+  reg_pc_low = 8,
+  reg_pc_high = 9,
+  reg_memory_bases = 15,
+  reg_trap_base_low = 16,
+  reg_trap_memory_high = 19,
+  reg_xcc_id = 20,
 };
 
-constexpr u32 mode_index_enabled = 1u << 27, mode_skip_vector = 1u << 28, mode_read_differently = mode_index_enabled | mode_skip_vector;
+constexpr u32 mode_index_enabled = 1u << 27, mode_skip_vector = 1u << 28,
+              mode_read_differently = mode_index_enabled | mode_skip_vector;
 // MODE's fields that exist: rounding, denormals, DX10_CLAMP, IEEE, LOD_CLAMPED, exception enables, FP16_OVFL and above.
 constexpr u32 mode_mask = 0xff9ff7ff;
 // TRAPSTS: sticky exceptions [8:0], address watch [14:12], cycle of the exception, DP_RATE.
@@ -47,7 +58,9 @@ bool hardware_register(const Wave& wave, unsigned number, u32& value) {
       value = wave.group == nullptr ? 0 : (wave.group->lds_bytes + 511) / 512 << 12;
       return true;
     case reg_memory_bases:  // bits [63:48] of the apertures: [15:0] private, [31:16] shared
-      value = wave.group == nullptr ? 0 : static_cast<u32>(wave.group->private_base >> 48 | wave.group->shared_base >> 48 << 16);
+      value = wave.group == nullptr
+                  ? 0
+                  : static_cast<u32>(wave.group->private_base >> 48 | wave.group->shared_base >> 48 << 16);
       return true;
     default:
       value = 0;
@@ -58,7 +71,8 @@ bool hardware_register(const Wave& wave, unsigned number, u32& value) {
 struct Field {
   unsigned number, offset, size;
   explicit Field(i32 immediate)
-      : number(static_cast<unsigned>(immediate) & 63), offset(static_cast<unsigned>(immediate) >> 6 & 31),
+      : number(static_cast<unsigned>(immediate) & 63),
+        offset(static_cast<unsigned>(immediate) >> 6 & 31),
         size((static_cast<unsigned>(immediate) >> 11 & 31) + 1) {}
   u32 mask() const { return static_cast<u32>((u64{1} << size) - 1); }
 };
@@ -84,7 +98,8 @@ void set_register(Wave& wave, i32 immediate, u32 source) {
   const u32 mask = field.mask() << field.offset;
   const u32 value = source << field.offset;
   if (field.number == reg_mode) set_mode(wave, (old & ~(mask & mode_mask)) | (value & mask & mode_mask));
-  if (field.number == reg_trap_status) wave.trap_status = (old & ~(mask & trap_status_mask)) | (value & mask & trap_status_mask);
+  if (field.number == reg_trap_status)
+    wave.trap_status = (old & ~(mask & trap_status_mask)) | (value & mask & trap_status_mask);
 }
 void set_register_from(Wave& wave, const Instruction& i) { set_register(wave, i.immediate, read32(wave, i.source[0])); }
 void set_register_literal(Wave& wave, const Instruction& i) { set_register(wave, i.immediate, i.source[0].low); }
@@ -99,7 +114,8 @@ void skip_vector(Wave& wave, const Instruction& i) {
 void index_on(Wave& wave, const Instruction& i) {
   u32& m0 = wave.scalar[sreg::m0];
   const u32 index = read32(wave, i.source[0]) & 0xff;
-  const u32 enabled = (i.source[1].kind == OperandKind::sgpr ? i.source[1].index : i.source[1].low) & 15;  // the field itself, not what it names
+  const u32 enabled = (i.source[1].kind == OperandKind::sgpr ? i.source[1].index : i.source[1].low) &
+                      15;  // the field itself, not what it names
   m0 = (m0 & ~0xf0ffu) | index | enabled << 12;
   set_mode(wave, wave.mode.bits | mode_index_enabled);
 }

@@ -29,20 +29,13 @@ struct SmallTraits {
 template <SmallFormat F>
 inline constexpr SmallTraits small_traits = [] {
   switch (F) {
-    case SmallFormat::e4m3fnuz:
-      return SmallTraits{8, 3, 8, 0x7f, 0x80, 0x80, true};
-    case SmallFormat::e5m2fnuz:
-      return SmallTraits{8, 2, 16, 0x7f, 0x80, 0x80, true};
-    case SmallFormat::e4m3:
-      return SmallTraits{8, 3, 7, 0x7e, 0x7f, 0x7f, false};
-    case SmallFormat::e5m2:
-      return SmallTraits{8, 2, 15, 0x7b, 0x7c, 0x7f, false};
-    case SmallFormat::e3m2:
-      return SmallTraits{6, 2, 3, 0x1f, 0x1f, 0x1f, false};
-    case SmallFormat::e2m3:
-      return SmallTraits{6, 3, 1, 0x1f, 0x1f, 0x1f, false};
-    case SmallFormat::e2m1:
-      return SmallTraits{4, 1, 1, 0x7, 0x7, 0x7, false};
+    case SmallFormat::e4m3fnuz: return SmallTraits{8, 3, 8, 0x7f, 0x80, 0x80, true};
+    case SmallFormat::e5m2fnuz: return SmallTraits{8, 2, 16, 0x7f, 0x80, 0x80, true};
+    case SmallFormat::e4m3: return SmallTraits{8, 3, 7, 0x7e, 0x7f, 0x7f, false};
+    case SmallFormat::e5m2: return SmallTraits{8, 2, 15, 0x7b, 0x7c, 0x7f, false};
+    case SmallFormat::e3m2: return SmallTraits{6, 2, 3, 0x1f, 0x1f, 0x1f, false};
+    case SmallFormat::e2m3: return SmallTraits{6, 3, 1, 0x1f, 0x1f, 0x1f, false};
+    case SmallFormat::e2m1: return SmallTraits{4, 1, 1, 0x7, 0x7, 0x7, false};
   }
   return SmallTraits{};
 }();

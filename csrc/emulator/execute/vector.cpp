@@ -12,18 +12,25 @@ namespace {
 
 bool is_float(Format format) {
   switch (format) {
-    case Format::f16: case Format::f32: case Format::f64: case Format::pk2_f16: case Format::pk2_f32: case Format::pk_f16: return true;
+    case Format::f16:
+    case Format::f32:
+    case Format::f64:
+    case Format::pk2_f16:
+    case Format::pk2_f32:
+    case Format::pk_f16: return true;
     default: return false;
   }
 }
 
 // AMD's data puts the select of v_cndmask, the carries of v_addc among the sources; they are masks, not rows.
 bool is_mask_operand(const BoundVector& entry, const Instruction& instruction, int index) {
-  return index == 2 && (entry.mask == Mask::reads || entry.mask == Mask::reads_writes) && instruction.source[2].format == Format::m64;
+  return index == 2 && (entry.mask == Mask::reads || entry.mask == Mask::reads_writes) &&
+         instruction.source[2].format == Format::m64;
 }
 
 u64 mask_in(const Wave& wave, const BoundVector& entry, const Instruction& instruction) {
-  if (is_mask_operand(entry, instruction, 2) && instruction.source[2].used()) return read64(wave, instruction.source[2]);
+  if (is_mask_operand(entry, instruction, 2) && instruction.source[2].used())
+    return read64(wave, instruction.source[2]);
   return wave.vcc();
 }
 
@@ -105,7 +112,8 @@ inline bool overlaps(const u32* out, int dwords, const Operand& operand, const u
 template <unsigned sensitive, bool masks>
 void fast(Wave& wave, const Instruction& instruction) {
   if constexpr (sensitive != 0) {
-    if ((wave.mode.bits ^ Mode{}.bits) & sensitive) [[unlikely]] return general(wave, instruction);
+    if ((wave.mode.bits ^ Mode{}.bits) & sensitive) [[unlikely]]
+      return general(wave, instruction);
   }
   const BoundVector& entry = *static_cast<const BoundVector*>(instruction.function);
   alignas(64) u32 buffer[3][4 * lanes];
@@ -134,8 +142,10 @@ void fast(Wave& wave, const Instruction& instruction) {
   call.out = direct ? row : spare;
   if constexpr (masks) call.mask_in = mask_in(wave, entry, instruction);
   entry.function(call);
-  if (entry.keeps_high) write_result(wave, instruction, spare, exec);
-  else if (has_row && !direct) write_rows(row, spare, dwords, exec);
+  if (entry.keeps_high)
+    write_result(wave, instruction, spare, exec);
+  else if (has_row && !direct)
+    write_rows(row, spare, dwords, exec);
   if constexpr (masks) {
     if (writes_mask(entry.mask)) write_mask(wave, entry, instruction, call.mask_out & exec);
   }
@@ -159,8 +169,8 @@ constexpr std::size_t opcode_count = static_cast<std::size_t>(Opcode::count);
 void set_exceptions(std::vector<BoundVector>& table) {
   const auto at = [&](Opcode opcode) -> BoundVector& { return table[static_cast<std::size_t>(opcode)]; };
   // These look at bits, not at numbers: MODE's denormal bits do not concern them.
-  for (const Opcode opcode : {Opcode::V_CMP_CLASS_F16, Opcode::V_CMP_CLASS_F32, Opcode::V_CMP_CLASS_F64, Opcode::V_CMPX_CLASS_F16,
-                              Opcode::V_CMPX_CLASS_F32, Opcode::V_CMPX_CLASS_F64}) {
+  for (const Opcode opcode : {Opcode::V_CMP_CLASS_F16, Opcode::V_CMP_CLASS_F32, Opcode::V_CMP_CLASS_F64,
+                              Opcode::V_CMPX_CLASS_F16, Opcode::V_CMPX_CLASS_F32, Opcode::V_CMPX_CLASS_F64}) {
     at(opcode).flushes_sources = false;
     at(opcode).integer_sources = 2;
   }
@@ -168,11 +178,13 @@ void set_exceptions(std::vector<BoundVector>& table) {
                               Opcode::V_FREXP_MANT_F16, Opcode::V_FREXP_MANT_F32, Opcode::V_FREXP_MANT_F64}) {
     at(opcode).flushes_sources = at(opcode).flushes_result = false;
   }
-  for (const Opcode opcode : {Opcode::V_LDEXP_F16, Opcode::V_LDEXP_F32, Opcode::V_LDEXP_F64, Opcode::V_TRIG_PREOP_F64}) {
+  for (const Opcode opcode :
+       {Opcode::V_LDEXP_F16, Opcode::V_LDEXP_F32, Opcode::V_LDEXP_F64, Opcode::V_TRIG_PREOP_F64}) {
     at(opcode).integer_sources = 2;
   }
   // f16 or f32 by a bit of the instruction, whatever the operand's format says.
-  for (const Opcode opcode : {Opcode::V_MAD_MIX_F32, Opcode::V_MAD_MIXLO_F16, Opcode::V_MAD_MIXHI_F16}) at(opcode).flushes_sources = false;
+  for (const Opcode opcode : {Opcode::V_MAD_MIX_F32, Opcode::V_MAD_MIXLO_F16, Opcode::V_MAD_MIXHI_F16})
+    at(opcode).flushes_sources = false;
   // Their truth table lies in the bits of the modifiers.
   for (const Opcode opcode : {Opcode::V_BITOP3_B16, Opcode::V_BITOP3_B32}) at(opcode).integer_sources = 7;
 }
@@ -211,7 +223,8 @@ bool is_plain(const BoundVector& entry, const Instruction& instruction) {
   if (instruction.destination[0].dwords > 4) return false;
   if (entry.own_modifiers) return true;
   if (entry.integer_sources == 7) return !instruction.opsel;  // v_bitop3: no modifiers but its table in their place
-  const unsigned opsel = entry.keeps_high ? instruction.opsel & 7u : instruction.opsel;  // which half it keeps is no hindrance
+  const unsigned opsel =
+      entry.keeps_high ? instruction.opsel & 7u : instruction.opsel;  // which half it keeps is no hindrance
   return !instruction.abs && !instruction.neg && !opsel && !instruction.omod;
 }
 
@@ -241,13 +254,17 @@ Handler fast_handler(unsigned bits) {
 }  // namespace
 
 const u32* fetch(const Wave& wave, const Operand& operand, u32* buffer) {
-  if (operand.kind == OperandKind::vgpr || operand.kind == OperandKind::accvgpr) [[likely]] return wave.row(operand);
+  if (operand.kind == OperandKind::vgpr || operand.kind == OperandKind::accvgpr) [[likely]]
+    return wave.row(operand);
   const int dwords = operand.dwords ? operand.dwords : 1;
   for (int d = 0; d < dwords; ++d) {
     u32 value;
-    if (operand.kind == OperandKind::sgpr) value = wave.scalar[operand.index + d];
-    else if (d < 2) value = static_cast<u32>(read64(wave, operand) >> d * 32);
-    else value = operand.high;
+    if (operand.kind == OperandKind::sgpr)
+      value = wave.scalar[operand.index + d];
+    else if (d < 2)
+      value = static_cast<u32>(read64(wave, operand) >> d * 32);
+    else
+      value = operand.high;
     u32* const row = buffer + d * lanes;
     for (int lane = 0; lane < lanes; ++lane) row[lane] = value;
   }

@@ -4,7 +4,19 @@
 namespace apb::emu {
 namespace {
 
-enum class Test { never, less, equal, less_equal, greater, less_greater, greater_equal, ordered, unordered, not_equal, always };
+enum class Test {
+  never,
+  less,
+  equal,
+  less_equal,
+  greater,
+  less_greater,
+  greater_equal,
+  ordered,
+  unordered,
+  not_equal,
+  always
+};
 
 template <Test test, class Value>
 inline bool holds(Value a, Value b) {
@@ -21,15 +33,33 @@ inline bool holds(Value a, Value b) {
   return true;
 }
 
-struct F16 { static float get(const u32* row, int lane) { return f16_to_f32(row[lane] & 0xffff); } };
-struct F32 { static float get(const u32* row, int lane) { return as_f32(row[lane]); } };
-struct F64 { static double get(const u32* row, int lane) { return as_f64(get64(row, lane)); } };
-struct I16 { static i32 get(const u32* row, int lane) { return static_cast<i16>(row[lane]); } };
-struct U16 { static u32 get(const u32* row, int lane) { return row[lane] & 0xffff; } };
-struct I32 { static i32 get(const u32* row, int lane) { return static_cast<i32>(row[lane]); } };
-struct U32 { static u32 get(const u32* row, int lane) { return row[lane]; } };
-struct I64 { static i64 get(const u32* row, int lane) { return static_cast<i64>(get64(row, lane)); } };
-struct U64 { static u64 get(const u32* row, int lane) { return get64(row, lane); } };
+struct F16 {
+  static float get(const u32* row, int lane) { return f16_to_f32(row[lane] & 0xffff); }
+};
+struct F32 {
+  static float get(const u32* row, int lane) { return as_f32(row[lane]); }
+};
+struct F64 {
+  static double get(const u32* row, int lane) { return as_f64(get64(row, lane)); }
+};
+struct I16 {
+  static i32 get(const u32* row, int lane) { return static_cast<i16>(row[lane]); }
+};
+struct U16 {
+  static u32 get(const u32* row, int lane) { return row[lane] & 0xffff; }
+};
+struct I32 {
+  static i32 get(const u32* row, int lane) { return static_cast<i32>(row[lane]); }
+};
+struct U32 {
+  static u32 get(const u32* row, int lane) { return row[lane]; }
+};
+struct I64 {
+  static i64 get(const u32* row, int lane) { return static_cast<i64>(get64(row, lane)); }
+};
+struct U64 {
+  static u64 get(const u32* row, int lane) { return get64(row, lane); }
+};
 
 template <class T, Test test, bool negated>
 void compare(VectorCall& call) {
@@ -54,24 +84,33 @@ void classify(VectorCall& call) {
 }
 
 #define APB_BOTH(NAME, FUNCTION) \
-  {Opcode::V_CMP_##NAME, FUNCTION, Mask::writes}, {Opcode::V_CMPX_##NAME, FUNCTION, Mask::writes_exec}
+  {Opcode::V_CMP_##NAME, FUNCTION, Mask::writes}, { Opcode::V_CMPX_##NAME, FUNCTION, Mask::writes_exec }
 #define APB_ONE(CONDITION, TYPE, TEST, NEGATED) APB_BOTH(CONDITION##_##TYPE, (compare<TYPE, Test::TEST, NEGATED>))
-#define APB_FLOAT(TYPE)                                                                                             \
-  APB_ONE(F, TYPE, never, false), APB_ONE(LT, TYPE, less, false), APB_ONE(EQ, TYPE, equal, false),                  \
+#define APB_FLOAT(TYPE)                                                                                                \
+  APB_ONE(F, TYPE, never, false), APB_ONE(LT, TYPE, less, false), APB_ONE(EQ, TYPE, equal, false),                     \
       APB_ONE(LE, TYPE, less_equal, false), APB_ONE(GT, TYPE, greater, false), APB_ONE(LG, TYPE, less_greater, false), \
-      APB_ONE(GE, TYPE, greater_equal, false), APB_ONE(O, TYPE, ordered, false), APB_ONE(U, TYPE, unordered, false), \
-      APB_ONE(NGE, TYPE, greater_equal, true), APB_ONE(NLG, TYPE, less_greater, true), APB_ONE(NGT, TYPE, greater, true), \
-      APB_ONE(NLE, TYPE, less_equal, true), APB_ONE(NEQ, TYPE, equal, true), APB_ONE(NLT, TYPE, less, true),        \
-      APB_ONE(TRU, TYPE, always, false)
-#define APB_INTEGER(TYPE)                                                                                        \
-  APB_ONE(F, TYPE, never, false), APB_ONE(LT, TYPE, less, false), APB_ONE(EQ, TYPE, equal, false),               \
+      APB_ONE(GE, TYPE, greater_equal, false), APB_ONE(O, TYPE, ordered, false), APB_ONE(U, TYPE, unordered, false),   \
+      APB_ONE(NGE, TYPE, greater_equal, true), APB_ONE(NLG, TYPE, less_greater, true),                                 \
+      APB_ONE(NGT, TYPE, greater, true), APB_ONE(NLE, TYPE, less_equal, true), APB_ONE(NEQ, TYPE, equal, true),        \
+      APB_ONE(NLT, TYPE, less, true), APB_ONE(TRU, TYPE, always, false)
+#define APB_INTEGER(TYPE)                                                                                           \
+  APB_ONE(F, TYPE, never, false), APB_ONE(LT, TYPE, less, false), APB_ONE(EQ, TYPE, equal, false),                  \
       APB_ONE(LE, TYPE, less_equal, false), APB_ONE(GT, TYPE, greater, false), APB_ONE(NE, TYPE, not_equal, false), \
       APB_ONE(GE, TYPE, greater_equal, false), APB_ONE(T, TYPE, always, false)
 
 constexpr VectorEntry entries[] = {
-    APB_FLOAT(F16),   APB_FLOAT(F32),   APB_FLOAT(F64),   APB_INTEGER(I16), APB_INTEGER(U16),
-    APB_INTEGER(I32), APB_INTEGER(U32), APB_INTEGER(I64), APB_INTEGER(U64),
-    APB_BOTH(CLASS_F16, classify<Half>), APB_BOTH(CLASS_F32, classify<Single>), APB_BOTH(CLASS_F64, classify<Double>),
+    APB_FLOAT(F16),
+    APB_FLOAT(F32),
+    APB_FLOAT(F64),
+    APB_INTEGER(I16),
+    APB_INTEGER(U16),
+    APB_INTEGER(I32),
+    APB_INTEGER(U32),
+    APB_INTEGER(I64),
+    APB_INTEGER(U64),
+    APB_BOTH(CLASS_F16, classify<Half>),
+    APB_BOTH(CLASS_F32, classify<Single>),
+    APB_BOTH(CLASS_F64, classify<Double>),
 };
 
 #undef APB_INTEGER

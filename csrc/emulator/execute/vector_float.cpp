@@ -17,25 +17,35 @@ constexpr auto fused_f16 = [](float a, float b, float c) {
   return f64_to_f32_odd(static_cast<double>(a) * static_cast<double>(b) + static_cast<double>(c));
 };
 // v_mad_f16, v_mac_f16: the product is rounded to f16 before the addition.
-constexpr auto unfused_f16 = [](float a, float b, float c) { return static_cast<float>(static_cast<_Float16>(a * b)) + c; };
+constexpr auto unfused_f16 = [](float a, float b, float c) {
+  return static_cast<float>(static_cast<_Float16>(a * b)) + c;
+};
 // DX9: zero times anything is +0.
 constexpr auto multiply_legacy = [](float a, float b) { return a == 0.0f || b == 0.0f ? 0.0f : a * b; };
 
 constexpr auto truncate = [](auto a) {
-  if constexpr (sizeof(a) == 8) return __builtin_trunc(a);
-  else return __builtin_truncf(a);
+  if constexpr (sizeof(a) == 8)
+    return __builtin_trunc(a);
+  else
+    return __builtin_truncf(a);
 };
 constexpr auto ceiling = [](auto a) {
-  if constexpr (sizeof(a) == 8) return __builtin_ceil(a);
-  else return __builtin_ceilf(a);
+  if constexpr (sizeof(a) == 8)
+    return __builtin_ceil(a);
+  else
+    return __builtin_ceilf(a);
 };
 constexpr auto floor_of = [](auto a) {
-  if constexpr (sizeof(a) == 8) return __builtin_floor(a);
-  else return __builtin_floorf(a);
+  if constexpr (sizeof(a) == 8)
+    return __builtin_floor(a);
+  else
+    return __builtin_floorf(a);
 };
 constexpr auto nearest_even = [](auto a) {
-  if constexpr (sizeof(a) == 8) return __builtin_roundeven(a);
-  else return __builtin_roundevenf(a);
+  if constexpr (sizeof(a) == 8)
+    return __builtin_roundeven(a);
+  else
+    return __builtin_roundevenf(a);
 };
 // The instruction never returns 1: LLVM folds fmin(x - floor(x), the largest value below 1) into it (OpenCL's fract).
 constexpr auto fraction_f32 = [](float a) {
@@ -102,8 +112,8 @@ std::span<const VectorEntry> vector_float_arithmetic() { return entries; }
 std::span<const VectorEntry> vector_float_table() {
   static const std::vector<VectorEntry> table = [] {
     std::vector<VectorEntry> all;
-    for (const auto part : {vector_float_arithmetic(), vector_float_minmax(), vector_float_transcendental(), vector_float_parts(),
-                            vector_float_divide()}) {
+    for (const auto part : {vector_float_arithmetic(), vector_float_minmax(), vector_float_transcendental(),
+                            vector_float_parts(), vector_float_divide()}) {
       all.insert(all.end(), part.begin(), part.end());
     }
     return all;

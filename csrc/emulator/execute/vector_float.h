@@ -25,7 +25,8 @@ struct Single {
 struct Double {
   using Value = double;
   using Bits = u64;
-  static constexpr u64 quiet = 0x0008000000000000, default_nan = nan_f64, infinity = 0x7ff0000000000000, magnitude = 0x7fffffffffffffff;
+  static constexpr u64 quiet = 0x0008000000000000, default_nan = nan_f64, infinity = 0x7ff0000000000000,
+                       magnitude = 0x7fffffffffffffff;
   static constexpr int exponent_bits = 11, mantissa_bits = 52, bias = 1023;
   static u64 bits(const u32* row, int lane) { return get64(row, lane); }
   static double get(const u32* row, int lane) { return as_f64(get64(row, lane)); }
@@ -80,7 +81,8 @@ template <class T, int sources, class Operation>
     T::put(out, lane, value);
     unordered |= static_cast<typename T::Bits>(value != value);
   }
-  if (unordered) [[unlikely]] settle_nans<T, sources>(source, out);
+  if (unordered) [[unlikely]]
+    settle_nans<T, sources>(source, out);
 }
 
 template <class T, int sources, auto operation>
@@ -112,7 +114,8 @@ template <int sources, class Operation>
   }
   over_lanes<Single, sources>(rows, result, operation);
   f32_row_to_f16(result, call.out);
-  if (call.mode.fp16_overflow()) [[unlikely]] keep_finite_f16<sources>(call);
+  if (call.mode.fp16_overflow()) [[unlikely]]
+    keep_finite_f16<sources>(call);
 }
 template <int sources, auto operation>
 void arithmetic_f16(VectorCall& call) {
@@ -124,6 +127,7 @@ std::span<const VectorEntry> vector_float_arithmetic();      // vector_float.cpp
 std::span<const VectorEntry> vector_float_minmax();          // vector_float_minmax.cpp
 std::span<const VectorEntry> vector_float_transcendental();  // vector_float_transcendental.cpp
 std::span<const VectorEntry> vector_float_parts();           // vector_float_parts.cpp: exponents, mantissas, cube maps
-std::span<const VectorEntry> vector_float_divide();          // vector_float_divide.cpp: div_scale, div_fmas, div_fixup, trig_preop
+std::span<const VectorEntry>
+vector_float_divide();  // vector_float_divide.cpp: div_scale, div_fmas, div_fixup, trig_preop
 
 }  // namespace apb::emu

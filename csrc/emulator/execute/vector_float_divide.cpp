@@ -61,7 +61,8 @@ void div_scale(VectorCall& call) {
   u64 mask = 0;
   for (int lane = 0; lane < lanes; ++lane) {
     bool post = false;
-    T::put(call.out, lane, scaled<T>(T::get(call.source[0], lane), T::get(call.source[1], lane), T::get(call.source[2], lane), post));
+    T::put(call.out, lane,
+           scaled<T>(T::get(call.source[0], lane), T::get(call.source[1], lane), T::get(call.source[2], lane), post));
     mask |= static_cast<u64>(post) << lane;
   }
   call.mask_out = mask;
@@ -69,7 +70,8 @@ void div_scale(VectorCall& call) {
 
 // Fused, scaled by 2^power, rounded once. The f64 sum of f32 is made odd by its own error, that of f64 has 113 bits and the same.
 inline float fused_scaled(float a, float b, float c, int power) {
-  const double product = static_cast<double>(a) * static_cast<double>(b), addend = static_cast<double>(c), sum = product + addend;
+  const double product = static_cast<double>(a) * static_cast<double>(b), addend = static_cast<double>(c),
+               sum = product + addend;
   const double part = sum - product, error = (product - (sum - part)) + (addend - part);
   u64 bits = bits_of(sum);
   if (error != 0 && error == error && !(bits & 1)) bits += (error > 0) == (sum > 0) ? 1 : static_cast<u64>(-1);
@@ -77,11 +79,13 @@ inline float fused_scaled(float a, float b, float c, int power) {
 }
 inline double fused_scaled(double a, double b, double c, int power) {
   using Wide = __float128;
-  const Wide product = static_cast<Wide>(a) * static_cast<Wide>(b), addend = static_cast<Wide>(c), sum = product + addend;
+  const Wide product = static_cast<Wide>(a) * static_cast<Wide>(b), addend = static_cast<Wide>(c),
+             sum = product + addend;
   const Wide part = sum - product, error = (product - (sum - part)) + (addend - part);
   // 113 bits are not enough for 1 + 2^-53 + 2^-157: made odd, the sum does not look like a tie any more.
   auto bits = std::bit_cast<unsigned __int128>(sum);
-  if (error != 0 && error == error && !(bits & 1)) bits += (error > 0) == (sum > 0) ? 1 : static_cast<unsigned __int128>(-1);
+  if (error != 0 && error == error && !(bits & 1))
+    bits += (error > 0) == (sum > 0) ? 1 : static_cast<unsigned __int128>(-1);
   const Wide scale = power > 0 ? 0x1p128 : 0x1p-128;
   return static_cast<double>(std::bit_cast<Wide>(bits) * scale);
 }
@@ -90,8 +94,10 @@ template <class T>
 void div_fmas(VectorCall& call) {
   const u64 post = call.mask_in;
   over_lanes<T, 3>(call.source, call.out, [](auto a, auto b, auto c) {
-    if constexpr (sizeof(a) == 8) return __builtin_fma(a, b, c);
-    else return __builtin_fmaf(a, b, c);
+    if constexpr (sizeof(a) == 8)
+      return __builtin_fma(a, b, c);
+    else
+      return __builtin_fmaf(a, b, c);
   });
   if (!post) return;
   for (int lane = 0; lane < lanes; ++lane) {
@@ -112,7 +118,8 @@ inline typename T::Bits fixed_up(typename T::Bits quotient, typename T::Bits den
   const Bits d = denominator & T::magnitude, n = numerator & T::magnitude;
   if (n > T::infinity) return numerator | T::quiet;
   if (d > T::infinity) return denominator | T::quiet;
-  if ((d == 0 && n == 0) || (d == T::infinity && n == T::infinity)) return sign_bit | T::default_nan;  // negative, as AMD writes it
+  if ((d == 0 && n == 0) || (d == T::infinity && n == T::infinity))
+    return sign_bit | T::default_nan;  // negative, as AMD writes it
   if (d == 0 || n == T::infinity) return sign | T::infinity;
   if (d == T::infinity || n == 0) return sign;
   if constexpr (T::mantissa_bits > 10) {
@@ -127,15 +134,18 @@ inline typename T::Bits fixed_up(typename T::Bits quotient, typename T::Bits den
 template <class T>
 void div_fixup(VectorCall& call) {
   for (int lane = 0; lane < lanes; ++lane) {
-    T::put_bits(call.out, lane, fixed_up<T>(T::bits(call.source[0], lane), T::bits(call.source[1], lane), T::bits(call.source[2], lane)));
+    T::put_bits(
+        call.out, lane,
+        fixed_up<T>(T::bits(call.source[0], lane), T::bits(call.source[1], lane), T::bits(call.source[2], lane)));
   }
 }
 
 // The 1201 bits behind the point of 2 / pi, from the top.
-constexpr u64 two_over_pi[20] = {
-    0xa2f9836e4e441529, 0xfc2757d1f534ddc0, 0xdb6295993c439041, 0xfe5163abdebbc561, 0xb7246e3a424dd2e0, 0x06492eea09d1921c, 0xfe1deb1cb129a73e,
-    0xe88235f52ebb4484, 0xe99c7026b45f7e41, 0x3991d639835339f4, 0x9c845f8bbdf9283b, 0x1ff897ffde05980f, 0xef2f118b5a0a6d1f, 0x6d367ecf27cb09b7,
-    0x4f463f669e5fea2d, 0x7527bac7ebe5f17b, 0x3d0739f78a5292ea, 0x6bfb5fb11f8d5d08, 0x56033046fc7b0000, 0};
+constexpr u64 two_over_pi[20] = {0xa2f9836e4e441529, 0xfc2757d1f534ddc0, 0xdb6295993c439041, 0xfe5163abdebbc561,
+                                 0xb7246e3a424dd2e0, 0x06492eea09d1921c, 0xfe1deb1cb129a73e, 0xe88235f52ebb4484,
+                                 0xe99c7026b45f7e41, 0x3991d639835339f4, 0x9c845f8bbdf9283b, 0x1ff897ffde05980f,
+                                 0xef2f118b5a0a6d1f, 0x6d367ecf27cb09b7, 0x4f463f669e5fea2d, 0x7527bac7ebe5f17b,
+                                 0x3d0739f78a5292ea, 0x6bfb5fb11f8d5d08, 0x56033046fc7b0000, 0};
 
 // Segment S1 of 53 bits of 2 / pi, for the argument reduction of S0.
 void trig_preop(VectorCall& call) {

@@ -35,7 +35,8 @@ void two(VectorCall& call) {
   const u32 *a = call.source[0], *b = call.source[1];
   u32* __restrict out = call.out;
   const bool ieee = call.mode.ieee();
-  for (int lane = 0; lane < lanes; ++lane) T::put_bits(out, lane, pick<T, maximum>(T::bits(a, lane), T::bits(b, lane), ieee));
+  for (int lane = 0; lane < lanes; ++lane)
+    T::put_bits(out, lane, pick<T, maximum>(T::bits(a, lane), T::bits(b, lane), ieee));
 }
 
 template <class T, bool maximum>
@@ -75,11 +76,13 @@ void median(VectorCall& call) {
     T::put_bits(out, lane, pick_number<T, true>(left, right));
     any_nan |= static_cast<u32>(is_nan<T>(x)) | static_cast<u32>(is_nan<T>(y)) | static_cast<u32>(is_nan<T>(z));
   }
-  if (!any_nan) [[likely]] return;
+  if (!any_nan) [[likely]]
+    return;
   const bool ieee = call.mode.ieee();
   for (int lane = 0; lane < lanes; ++lane) {
     const auto x = T::bits(a, lane), y = T::bits(b, lane), z = T::bits(c, lane);
-    if (is_nan<T>(x) || is_nan<T>(y) || is_nan<T>(z)) T::put_bits(out, lane, pick<T, false>(pick<T, false>(x, y, ieee), z, ieee));
+    if (is_nan<T>(x) || is_nan<T>(y) || is_nan<T>(z))
+      T::put_bits(out, lane, pick<T, false>(pick<T, false>(x, y, ieee), z, ieee));
   }
 }
 

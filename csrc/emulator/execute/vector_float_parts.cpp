@@ -28,7 +28,8 @@ inline typename T::Bits mantissa_of(typename T::Bits bits) {
 
 template <class T, u32 mask>
 void frexp_exponent(VectorCall& call) {
-  for (int lane = 0; lane < lanes; ++lane) call.out[lane] = static_cast<u32>(exponent_of<T>(T::bits(call.source[0], lane))) & mask;
+  for (int lane = 0; lane < lanes; ++lane)
+    call.out[lane] = static_cast<u32>(exponent_of<T>(T::bits(call.source[0], lane))) & mask;
 }
 template <class T>
 void frexp_mantissa(VectorCall& call) {
@@ -44,7 +45,8 @@ void ldexp_f32(VectorCall& call) {
   const u32 *value = call.source[0], *exponent = call.source[1];
   u32 unordered = 0;
   for (int lane = 0; lane < lanes; ++lane) {
-    const double wide = static_cast<double>(as_f32(value[lane])) * scale(limited(static_cast<i32>(exponent[lane]), 300));
+    const double wide =
+        static_cast<double>(as_f32(value[lane])) * scale(limited(static_cast<i32>(exponent[lane]), 300));
     out[lane] = bits_of(static_cast<float>(wide));
     unordered |= wide != wide;
   }
@@ -53,7 +55,8 @@ void ldexp_f32(VectorCall& call) {
 
 void ldexp_f64(VectorCall& call) {
   for (int lane = 0; lane < lanes; ++lane) {
-    Double::put(call.out, lane, std::ldexp(Double::get(call.source[0], lane), limited(static_cast<i32>(call.source[1][lane]), 4096)));
+    Double::put(call.out, lane,
+                std::ldexp(Double::get(call.source[0], lane), limited(static_cast<i32>(call.source[1][lane]), 4096)));
   }
   settle_nans<Double, 1>(call.source, call.out);
 }
@@ -69,7 +72,8 @@ void ldexp_f16(VectorCall& call) {
   const u32* const rows[1] = {wide};
   settle_nans<Single, 1>(rows, result);
   f32_row_to_f16(result, call.out);
-  if (call.mode.fp16_overflow()) [[unlikely]] keep_finite_f16<1>(call);
+  if (call.mode.fp16_overflow()) [[unlikely]]
+    keep_finite_f16<1>(call);
 }
 
 // The face of (x, y, z): 0, 1 = +x, -x; 2, 3 = +y, -y; 4, 5 = +z, -z.

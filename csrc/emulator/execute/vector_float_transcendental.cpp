@@ -11,7 +11,9 @@ namespace {
 
 constexpr float smallest_normal = 0x1p-126f;
 
-inline float flushed(float value) { return __builtin_fabsf(value) < smallest_normal ? __builtin_copysignf(0.0f, value) : value; }
+inline float flushed(float value) {
+  return __builtin_fabsf(value) < smallest_normal ? __builtin_copysignf(0.0f, value) : value;
+}
 
 inline double power_of_two(i32 exponent) { return as_f64(static_cast<u64>(static_cast<i64>(exponent) + 1023) << 52); }
 
@@ -100,7 +102,9 @@ inline double sine_of_turns(double x) {
 constexpr auto exp_f32 = [](float a) { return flushed(static_cast<float>(exp2_of(static_cast<double>(a)))); };
 constexpr auto log_f32 = [](float a) { return static_cast<float>(log2_of(static_cast<double>(flushed(a)))); };
 constexpr auto rcp_f32 = [](float a) { return flushed(1.0f / flushed(a)); };
-constexpr auto rsq_f32 = [](float a) { return static_cast<float>(1.0 / __builtin_sqrt(static_cast<double>(flushed(a)))); };
+constexpr auto rsq_f32 = [](float a) {
+  return static_cast<float>(1.0 / __builtin_sqrt(static_cast<double>(flushed(a))));
+};
 constexpr auto sqrt_f32 = [](float a) { return __builtin_sqrtf(flushed(a)); };
 constexpr auto sin_f32 = [](float a) { return static_cast<float>(sine_of_turns<0>(static_cast<double>(a))); };
 constexpr auto cos_f32 = [](float a) { return static_cast<float>(sine_of_turns<1>(static_cast<double>(a))); };

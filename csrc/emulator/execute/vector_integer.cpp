@@ -61,11 +61,14 @@ constexpr auto three_i16 = [](u32 a, u32 b, u32 c) { return pick(extended(a), ex
 
 constexpr auto shift_left_16 = [](u32 by, u32 a) { return a << (by & 15); };
 constexpr auto shift_right_16 = [](u32 by, u32 a) { return a >> (by & 15); };
-constexpr auto shift_right_signed_16 = [](u32 by, u32 a) { return static_cast<u32>(static_cast<i32>(static_cast<i16>(a)) >> (by & 15)); };
+constexpr auto shift_right_signed_16 = [](u32 by, u32 a) {
+  return static_cast<u32>(static_cast<i32>(static_cast<i16>(a)) >> (by & 15));
+};
 
 template <auto operation>
 void two_u64(VectorCall& call) {  // the shift is a 32-bit operand
-  for (int lane = 0; lane < lanes; ++lane) put64(call.out, lane, operation(call.source[0][lane], get64(call.source[1], lane)));
+  for (int lane = 0; lane < lanes; ++lane)
+    put64(call.out, lane, operation(call.source[0][lane], get64(call.source[1], lane)));
 }
 constexpr auto shift_left_64 = [](u32 by, u64 a) { return a << (by & 63); };
 constexpr auto shift_right_64 = [](u32 by, u64 a) { return a >> (by & 63); };
@@ -86,7 +89,8 @@ template <int first>
 void count_below(VectorCall& call) {
   for (int lane = 0; lane < lanes; ++lane) {
     const u64 below = (u64{1} << lane) - 1;
-    call.out[lane] = static_cast<u32>(std::popcount(call.source[0][lane] & static_cast<u32>(below >> first))) + call.source[1][lane];
+    call.out[lane] =
+        static_cast<u32>(std::popcount(call.source[0][lane] & static_cast<u32>(below >> first))) + call.source[1][lane];
   }
 }
 
@@ -95,7 +99,8 @@ void count_below(VectorCall& call) {
 template <u32 width>
 void any_of_three(VectorCall& call) {
   const Instruction& instruction = *call.instruction;
-  const u32 table = static_cast<u32>(instruction.omod & 3) << 6 | static_cast<u32>(instruction.abs & 7) << 3 | (instruction.neg & 7u);
+  const u32 table =
+      static_cast<u32>(instruction.omod & 3) << 6 | static_cast<u32>(instruction.abs & 7) << 3 | (instruction.neg & 7u);
   u32 entry[8];
   for (u32 i = 0; i < 8; ++i) entry[i] = 0u - (table >> i & 1);
   const u32 *a = call.source[0], *b = call.source[1], *c = call.source[2];

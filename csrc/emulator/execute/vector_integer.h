@@ -31,12 +31,14 @@ void two_u16(VectorCall& call) {
 }
 template <auto operation>
 void three_u16(VectorCall& call) {
-  three_u32<[](u32 a, u32 b, u32 c) { return static_cast<u32>(operation(a & 0xffff, b & 0xffff, c & 0xffff)) & 0xffff; }>(call);
+  three_u32<[](u32 a, u32 b, u32 c) {
+    return static_cast<u32>(operation(a & 0xffff, b & 0xffff, c & 0xffff)) & 0xffff;
+  }>(call);
 }
 
-
-std::span<const VectorEntry> vector_integer_logic();       // vector_integer.cpp: logic, shifts, bit fields, moves, min/max
-std::span<const VectorEntry> vector_integer_arithmetic();  // vector_integer_arithmetic.cpp: add, multiply, carries, 16 bit, saturation
-std::span<const VectorEntry> vector_integer_bytes();       // vector_integer_bytes.cpp: sad, lerp, perm, pack
+std::span<const VectorEntry> vector_integer_logic();  // vector_integer.cpp: logic, shifts, bit fields, moves, min/max
+std::span<const VectorEntry>
+vector_integer_arithmetic();  // vector_integer_arithmetic.cpp: add, multiply, carries, 16 bit, saturation
+std::span<const VectorEntry> vector_integer_bytes();  // vector_integer_bytes.cpp: sad, lerp, perm, pack
 
 }  // namespace apb::emu

@@ -9,7 +9,10 @@ enum class Type { u16, i16, u32, i32 };
 template <Type type>
 inline u32 stored(i64 exact, bool clamp) {
   constexpr i64 low = type == Type::i16 ? -0x8000 : type == Type::i32 ? -0x80000000ll : 0;
-  constexpr i64 high = type == Type::u16 ? 0xffff : type == Type::i16 ? 0x7fff : type == Type::u32 ? 0xffffffffll : 0x7fffffff;
+  constexpr i64 high = type == Type::u16   ? 0xffff
+                       : type == Type::i16 ? 0x7fff
+                       : type == Type::u32 ? 0xffffffffll
+                                           : 0x7fffffff;
   constexpr u32 mask = type == Type::u16 || type == Type::i16 ? 0xffff : 0xffffffff;
   if (clamp) exact = exact < low ? low : exact > high ? high : exact;
   return static_cast<u32>(exact) & mask;
@@ -29,10 +32,13 @@ void two(VectorCall& call) {
   const u32 *a = call.source[0], *b = call.source[1];
   u32* __restrict out = call.out;
   const auto loop = [&](bool clamp) __attribute__((always_inline)) {
-    for (int lane = 0; lane < lanes; ++lane) out[lane] = stored<to>(operation(loaded<from>(a[lane]), loaded<from>(b[lane])), clamp);
+    for (int lane = 0; lane < lanes; ++lane)
+      out[lane] = stored<to>(operation(loaded<from>(a[lane]), loaded<from>(b[lane])), clamp);
   };
-  if (call.instruction->clamp) loop(true);
-  else loop(false);
+  if (call.instruction->clamp)
+    loop(true);
+  else
+    loop(false);
 }
 template <Type from, Type addend, Type to, auto operation>
 void three(VectorCall& call) {
@@ -43,8 +49,10 @@ void three(VectorCall& call) {
       out[lane] = stored<to>(operation(loaded<from>(a[lane]), loaded<from>(b[lane]), loaded<addend>(c[lane])), clamp);
     }
   };
-  if (call.instruction->clamp) loop(true);
-  else loop(false);
+  if (call.instruction->clamp)
+    loop(true);
+  else
+    loop(false);
 }
 
 constexpr auto add = [](i64 a, i64 b) { return a + b; };
@@ -60,9 +68,13 @@ constexpr auto multiply_add_unsigned24 = [](i64 a, i64 b, i64 c) { return unsign
 constexpr auto multiply_signed24 = [](u32 a, u32 b) {
   return static_cast<u32>(static_cast<i32>(a << 8) >> 8) * static_cast<u32>(static_cast<i32>(b << 8) >> 8);
 };
-constexpr auto multiply_high_signed24 = [](u32 a, u32 b) { return static_cast<u32>(static_cast<u64>(signed24(a) * signed24(b)) >> 32); };
+constexpr auto multiply_high_signed24 = [](u32 a, u32 b) {
+  return static_cast<u32>(static_cast<u64>(signed24(a) * signed24(b)) >> 32);
+};
 constexpr auto multiply_unsigned24 = [](u32 a, u32 b) { return (a & 0xffffff) * (b & 0xffffff); };
-constexpr auto multiply_high_unsigned24 = [](u32 a, u32 b) { return static_cast<u32>((static_cast<u64>(a & 0xffffff) * (b & 0xffffff)) >> 32); };
+constexpr auto multiply_high_unsigned24 = [](u32 a, u32 b) {
+  return static_cast<u32>((static_cast<u64>(a & 0xffffff) * (b & 0xffffff)) >> 32);
+};
 constexpr auto multiply_low = [](u32 a, u32 b) { return a * b; };
 constexpr auto multiply_high = [](u32 a, u32 b) { return static_cast<u32>((static_cast<u64>(a) * b) >> 32); };
 constexpr auto multiply_high_signed = [](u32 a, u32 b) {
@@ -105,11 +117,14 @@ void multiply_add_64(VectorCall& call) {
     const u32 a = call.source[0][lane], b = call.source[1][lane];
     const u64 c = get64(call.source[2], lane);
     Wide exact;
-    if constexpr (is_signed) exact = static_cast<Wide>(static_cast<i32>(a)) * static_cast<i32>(b) + static_cast<i64>(c);
-    else exact = static_cast<Wide>(static_cast<u64>(a) * b) + c;
+    if constexpr (is_signed)
+      exact = static_cast<Wide>(static_cast<i32>(a)) * static_cast<i32>(b) + static_cast<i64>(c);
+    else
+      exact = static_cast<Wide>(static_cast<u64>(a) * b) + c;
     mask |= static_cast<u64>(exact >> 64 & 1) << lane;
     if (call.instruction->clamp) {
-      const Wide high = is_signed ? static_cast<Wide>(INT64_MAX) : static_cast<Wide>(UINT64_MAX), low = is_signed ? static_cast<Wide>(INT64_MIN) : 0;
+      const Wide high = is_signed ? static_cast<Wide>(INT64_MAX) : static_cast<Wide>(UINT64_MAX),
+                 low = is_signed ? static_cast<Wide>(INT64_MIN) : 0;
       exact = exact < low ? low : exact > high ? high : exact;
     }
     put64(call.out, lane, static_cast<u64>(exact));

@@ -42,14 +42,17 @@ void quad_sums(VectorCall& call) {
     const u32 reference = call.source[1][lane];
     u32 sum[4];
     for (int i = 0; i < 4; ++i) {
-      const u32 addend = wide ? call.source[2][i * lanes + lane] : call.source[2][i / 2 * lanes + lane] >> i % 2 * 16 & 0xffff;
+      const u32 addend =
+          wide ? call.source[2][i * lanes + lane] : call.source[2][i / 2 * lanes + lane] >> i % 2 * 16 & 0xffff;
       sum[i] = difference(static_cast<u32>(bytes >> i * 8), reference) + addend;
       if (clamp && wide && sum[i] < addend) sum[i] = ~0u;
       if (clamp && !wide && sum[i] > 0xffff) sum[i] = 0xffff;
     }
     for (int i = 0; i < 4; ++i) {
-      if (wide) call.out[i * lanes + lane] = sum[i];
-      else if (i % 2 == 0) call.out[i / 2 * lanes + lane] = (sum[i] & 0xffff) | sum[i + 1] << 16;
+      if (wide)
+        call.out[i * lanes + lane] = sum[i];
+      else if (i % 2 == 0)
+        call.out[i / 2 * lanes + lane] = (sum[i] & 0xffff) | sum[i + 1] << 16;
     }
   }
 }
@@ -68,7 +71,8 @@ inline __m256i permute_pairs(__m256i data, __m256i selector) {
   const auto every = [](int value) { return _mm256_set1_epi8(static_cast<char>(value)); };
   const __m256i bytes = _mm256_shuffle_epi8(data, _mm256_add_epi8(_mm256_and_si256(selector, every(7)), second));
   const __m256i odd = _mm256_or_si256(_mm256_slli_epi16(_mm256_and_si256(selector, every(3)), 1), every(1));
-  const __m256i signs = _mm256_cmpgt_epi8(_mm256_setzero_si256(), _mm256_shuffle_epi8(data, _mm256_add_epi8(odd, second)));
+  const __m256i signs =
+      _mm256_cmpgt_epi8(_mm256_setzero_si256(), _mm256_shuffle_epi8(data, _mm256_add_epi8(odd, second)));
   const auto at_least = [&](int value) { return _mm256_cmpeq_epi8(_mm256_max_epu8(selector, every(value)), selector); };
   __m256i result = _mm256_blendv_epi8(bytes, signs, at_least(8));
   result = _mm256_andnot_si256(at_least(12), result);
@@ -90,13 +94,16 @@ void permute(VectorCall& call) {
 
 constexpr auto pack_16 = [](u32 low, u32 high) { return (low & 0xffff) | high << 16; };
 
-inline u32 saturated(i32 value, i32 low, i32 high) { return static_cast<u32>(value < low ? low : value > high ? high : value) & 0xff; }
+inline u32 saturated(i32 value, i32 low, i32 high) {
+  return static_cast<u32>(value < low ? low : value > high ? high : value) & 0xff;
+}
 constexpr auto saturate_pack = [](u32 a) {
   return saturated(static_cast<i16>(a), 0, 255) | saturated(static_cast<i16>(a >> 16), 0, 255) << 8;
 };
 template <i32 low, i32 high>
 constexpr auto shift_pack = [](u32 a, u32 b, u32 by) {
-  return saturated(static_cast<i32>(a) >> (by & 31), low, high) | saturated(static_cast<i32>(b) >> (by & 31), low, high) << 8;
+  return saturated(static_cast<i32>(a) >> (by & 31), low, high) | saturated(static_cast<i32>(b) >> (by & 31), low, high)
+                                                                      << 8;
 };
 
 // Which of four shader engines a rectangle of 32 x 32 tiles touches. S0: x_min, y_min, x_max, y_max, two bits each from the

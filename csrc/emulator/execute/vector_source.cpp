@@ -5,7 +5,9 @@
 namespace apb::emu {
 namespace {
 
-const BoundVector& bound(const Instruction& instruction) { return *static_cast<const BoundVector*>(instruction.function); }
+const BoundVector& bound(const Instruction& instruction) {
+  return *static_cast<const BoundVector*>(instruction.function);
+}
 
 // Where a lane reads from, -1: no such lane. Numbers of DPP_CTRL on gfx9; row_newbcast since gfx90a.
 constexpr int dpp_lane(int control, int lane) {
@@ -78,16 +80,20 @@ void select_sub_dword(Select select, bool sign_extend, u32* row) {
   const int shift = is_byte ? static_cast<int>(select) * 8 : select == Select::word1 ? 16 : 0;
   for (int lane = 0; lane < lanes; ++lane) {
     const u32 part = row[lane] >> shift;
-    if (is_byte) row[lane] = sign_extend ? static_cast<u32>(static_cast<i32>(static_cast<i8>(part))) : part & 0xff;
-    else row[lane] = sign_extend ? static_cast<u32>(static_cast<i32>(static_cast<i16>(part))) : part & 0xffff;
+    if (is_byte)
+      row[lane] = sign_extend ? static_cast<u32>(static_cast<i32>(static_cast<i8>(part))) : part & 0xff;
+    else
+      row[lane] = sign_extend ? static_cast<u32>(static_cast<i32>(static_cast<i16>(part))) : part & 0xffff;
   }
 }
 
 // Sign bit of the operand's format; 32-bit moves and selects take f32 modifiers (LLVM: FP32 source modifiers of v_cndmask_b32).
 void change_sign(Format format, int dwords, bool absolute, bool negate, u32* row) {
   u32 sign = 0x80000000;
-  if (is_16_bit(format)) sign = 0x8000;
-  else if (dwords == 2) row += lanes;
+  if (is_16_bit(format))
+    sign = 0x8000;
+  else if (dwords == 2)
+    row += lanes;
   const u32 keep = absolute ? ~sign : ~0u, flip = negate ? sign : 0;
   for (int lane = 0; lane < lanes; ++lane) row[lane] = (row[lane] & keep) ^ flip;
 }
@@ -102,8 +108,10 @@ enum class Kind { other, f16, packed_f16, f32, f64 };
 Kind kind_of(Format format) {
   switch (format) {
     case Format::f16: return Kind::f16;
-    case Format::pk2_f16: case Format::pk_f16: return Kind::packed_f16;
-    case Format::f32: case Format::pk2_f32: return Kind::f32;
+    case Format::pk2_f16:
+    case Format::pk_f16: return Kind::packed_f16;
+    case Format::f32:
+    case Format::pk2_f32: return Kind::f32;
     case Format::f64: return Kind::f64;
     default: return Kind::other;
   }
@@ -144,13 +152,15 @@ void clamp_row(Format format, int dwords, bool nan_to_zero, u32* row) {
       for (int lane = 0; lane < lanes; ++lane) row[lane] = clamped_f16(row[lane] & 0xffff, nan_to_zero);
       break;
     case Kind::packed_f16:
-      for (int lane = 0; lane < lanes; ++lane) row[lane] = clamped_f16(row[lane] & 0xffff, nan_to_zero) | clamped_f16(row[lane] >> 16, nan_to_zero) << 16;
+      for (int lane = 0; lane < lanes; ++lane)
+        row[lane] = clamped_f16(row[lane] & 0xffff, nan_to_zero) | clamped_f16(row[lane] >> 16, nan_to_zero) << 16;
       break;
     case Kind::f32:
       for (int i = 0; i < dwords * lanes; ++i) row[i] = bits_of(clamped(as_f32(row[i]), nan_to_zero));
       break;
     case Kind::f64:
-      for (int lane = 0; lane < lanes; ++lane) put64(row, lane, bits_of(clamped(as_f64(get64(row, lane)), nan_to_zero)));
+      for (int lane = 0; lane < lanes; ++lane)
+        put64(row, lane, bits_of(clamped(as_f64(get64(row, lane)), nan_to_zero)));
       break;
     case Kind::other: break;
   }
@@ -245,7 +255,8 @@ void modify_result(const Mode& mode, const Instruction& instruction, u32* out) {
   const BoundVector& entry = bound(instruction);
   const Operand& destination = instruction.destination[0];
   if (instruction.omod && !entry.own_modifiers) scale_result(mode, destination.format, instruction.omod, out);
-  if (entry.flushes_result) flush_denormals(destination.format, destination.dwords, mode.denorm_f32() & 2, mode.denorm_f64() & 2, out);
+  if (entry.flushes_result)
+    flush_denormals(destination.format, destination.dwords, mode.denorm_f32() & 2, mode.denorm_f64() & 2, out);
   if (instruction.clamp) clamp_row(destination.format, destination.dwords, mode.dx10_clamp(), out);
 }
 
@@ -270,14 +281,16 @@ void write_result(Wave& wave, const Instruction& instruction, const u32* out, u6
     return;
   }
   const bool halves = entry.keeps_high || is_16_bit(operand.format);
-  const bool high = entry.own_modifiers ? instruction.opcode == Opcode::V_MAD_MIXHI_F16 : halves && instruction.opsel >> 3 & 1;
+  const bool high =
+      entry.own_modifiers ? instruction.opcode == Opcode::V_MAD_MIXHI_F16 : halves && instruction.opsel >> 3 & 1;
   if (!high && !entry.keeps_high) {
     write_rows(destination, out, operand.dwords, writable);
     return;
   }
   alignas(64) u32 merged[lanes];
   for (int lane = 0; lane < lanes; ++lane) {
-    merged[lane] = high ? (destination[lane] & 0xffff) | out[lane] << 16 : (destination[lane] & 0xffff0000) | (out[lane] & 0xffff);
+    merged[lane] =
+        high ? (destination[lane] & 0xffff) | out[lane] << 16 : (destination[lane] & 0xffff0000) | (out[lane] & 0xffff);
   }
   write_rows(destination, merged, 1, writable);
 }

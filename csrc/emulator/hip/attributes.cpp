@@ -101,50 +101,23 @@ bool common_attribute(int attribute, const Properties& p, int& out) {
 
 bool amd_attribute(int attribute, const Device& device, const Properties& p, int& out) {
   switch (attribute - amd) {
-    case 0:
-      out = p.clockInstructionRate;
-      return true;
-    case 2:
-      out = clamp(p.maxSharedMemoryPerMultiProcessor);
-      return true;
+    case 0: out = p.clockInstructionRate; return true;
+    case 2: out = clamp(p.maxSharedMemoryPerMultiProcessor); return true;
     case 7:
     case 8:
     case 9:
-    case 10:
-      out = 0;
-      return true;  // cooperative launches over several devices
-    case 11:
-      out = p.isLargeBar;
-      return true;
-    case 12:
-      out = p.asicRevision;
-      return true;
-    case 13:
-      out = 0;
-      return true;  // hipStreamWaitValue: not here
-    case 14:
-      out = 0;
-      return true;  // images
-    case 15:
-      out = p.multiProcessorCount;
-      return true;
-    case 16:
-      out = 1;
-      return true;  // fine-grained memory: all of it is
-    case 17:
-      out = 100000;
-      return true;  // wall_clock64() counts at 100 MHz
-    case 18:
-      out = card(device).xccs;
-      return true;
-    case 19:
-      out = 512;
-      return true;  // registers of a work item at most, both files
-    case 20:
-      out = card(device).pci_chip;
-      return true;
-    default:
-      return false;
+    case 10: out = 0; return true;  // cooperative launches over several devices
+    case 11: out = p.isLargeBar; return true;
+    case 12: out = p.asicRevision; return true;
+    case 13: out = 0; return true;  // hipStreamWaitValue: not here
+    case 14: out = 0; return true;  // images
+    case 15: out = p.multiProcessorCount; return true;
+    case 16: out = 1; return true;       // fine-grained memory: all of it is
+    case 17: out = 100000; return true;  // wall_clock64() counts at 100 MHz
+    case 18: out = card(device).xccs; return true;
+    case 19: out = 512; return true;  // registers of a work item at most, both files
+    case 20: out = card(device).pci_chip; return true;
+    default: return false;
   }
 }
 

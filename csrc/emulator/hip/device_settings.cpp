@@ -27,14 +27,10 @@ hipError_t check_banks(int value) {
 
 std::size_t* limit_of(Device& device, hipLimit_t limit) {
   switch (limit) {
-    case hipLimitStackSize:
-      return &device.stack_limit;
-    case hipLimitMallocHeapSize:
-      return &device.heap_limit;
-    case hipLimitPrintfFifoSize:
-      return &device.printf_limit;
-    default:
-      return nullptr;
+    case hipLimitStackSize: return &device.stack_limit;
+    case hipLimitMallocHeapSize: return &device.heap_limit;
+    case hipLimitPrintfFifoSize: return &device.printf_limit;
+    default: return nullptr;
   }
 }
 

@@ -71,36 +71,17 @@ hipError_t attribute_of(const Function& function, int attribute, int& out) {
   const Kernel& kernel = *function.kernel;
   const int architecture = find_device(function.code->device)->configuration.target == Target::gfx950 ? 95 : 94;
   switch (attribute) {
-    case HIP_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
-      out = static_cast<int>(kernel.max_block);
-      return hipSuccess;
-    case HIP_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES:
-      out = static_cast<int>(kernel.static_lds);
-      return hipSuccess;
-    case HIP_FUNC_ATTRIBUTE_CONST_SIZE_BYTES:
-      out = 0;
-      return hipSuccess;
-    case HIP_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES:
-      out = static_cast<int>(kernel.private_bytes);
-      return hipSuccess;
-    case HIP_FUNC_ATTRIBUTE_NUM_REGS:
-      out = static_cast<int>(kernel.vgprs);
-      return hipSuccess;
+    case HIP_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK: out = static_cast<int>(kernel.max_block); return hipSuccess;
+    case HIP_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES: out = static_cast<int>(kernel.static_lds); return hipSuccess;
+    case HIP_FUNC_ATTRIBUTE_CONST_SIZE_BYTES: out = 0; return hipSuccess;
+    case HIP_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES: out = static_cast<int>(kernel.private_bytes); return hipSuccess;
+    case HIP_FUNC_ATTRIBUTE_NUM_REGS: out = static_cast<int>(kernel.vgprs); return hipSuccess;
     case HIP_FUNC_ATTRIBUTE_PTX_VERSION:
-    case HIP_FUNC_ATTRIBUTE_BINARY_VERSION:
-      out = architecture;
-      return hipSuccess;
-    case HIP_FUNC_ATTRIBUTE_CACHE_MODE_CA:
-      out = 0;
-      return hipSuccess;
-    case HIP_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
-      out = max_dynamic(function);
-      return hipSuccess;
-    case HIP_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
-      out = 0;
-      return hipSuccess;
-    default:
-      return fail(hipErrorInvalidValue, "attribute %d", attribute);
+    case HIP_FUNC_ATTRIBUTE_BINARY_VERSION: out = architecture; return hipSuccess;
+    case HIP_FUNC_ATTRIBUTE_CACHE_MODE_CA: out = 0; return hipSuccess;
+    case HIP_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES: out = max_dynamic(function); return hipSuccess;
+    case HIP_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT: out = 0; return hipSuccess;
+    default: return fail(hipErrorInvalidValue, "attribute %d", attribute);
   }
 }
 

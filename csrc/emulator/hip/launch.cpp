@@ -15,31 +15,21 @@ constexpr std::uint64_t max_items =
 // What a fault in a kernel is called. HIP has no code for an unknown instruction.
 hipError_t code_of(FaultKind kind) {
   switch (kind) {
-    case FaultKind::illegal_address:
-      return hipErrorIllegalAddress;
-    case FaultKind::trap:
-      return hipErrorAssert;  // assert() and __builtin_trap() are s_trap
-    case FaultKind::instruction_limit:
-      return hipErrorLaunchTimeOut;  // a card would hang until its watchdog steps in
-    default:
-      return hipErrorLaunchFailure;
+    case FaultKind::illegal_address: return hipErrorIllegalAddress;
+    case FaultKind::trap: return hipErrorAssert;                      // assert() and __builtin_trap() are s_trap
+    case FaultKind::instruction_limit: return hipErrorLaunchTimeOut;  // a card would hang until its watchdog steps in
+    default: return hipErrorLaunchFailure;
   }
 }
 
 hipError_t code_of(LaunchResult result) {
   switch (result) {
-    case LaunchResult::done:
-      return hipSuccess;
-    case LaunchResult::invalid_value:
-      return hipErrorInvalidValue;
-    case LaunchResult::invalid_configuration:
-      return hipErrorInvalidConfiguration;
-    case LaunchResult::too_much_lds:
-      return hipErrorInvalidValue;
-    case LaunchResult::out_of_memory:
-      return hipErrorOutOfMemory;
-    case LaunchResult::fault:
-      break;
+    case LaunchResult::done: return hipSuccess;
+    case LaunchResult::invalid_value: return hipErrorInvalidValue;
+    case LaunchResult::invalid_configuration: return hipErrorInvalidConfiguration;
+    case LaunchResult::too_much_lds: return hipErrorInvalidValue;
+    case LaunchResult::out_of_memory: return hipErrorOutOfMemory;
+    case LaunchResult::fault: break;
   }
   return hipErrorLaunchFailure;
 }
@@ -121,7 +111,8 @@ hipError_t unpack(const Function& function, void** extra, std::vector<std::uint8
   // HIP does not compare the sizes, and callers leave out what the kernel never reads: AITER passes 448 bytes to fused
   // MoE kernels that declare 480. What is missing is not there: a kernel that reads it has a fault. Hidden arguments lie
   // behind the explicit ones, so a kernel with those needs all of them.
-  const bool all_explicit = std::ranges::none_of(function.kernel->arguments, [](const KernelArgument& a) { return a.kind == ArgumentKind::hidden; });
+  const bool all_explicit = std::ranges::none_of(
+      function.kernel->arguments, [](const KernelArgument& a) { return a.kind == ArgumentKind::hidden; });
   if (*size < least && !all_explicit)
     return fail(hipErrorInvalidValue, "%s: %zu bytes of arguments, the kernel reads %zu", function.name.c_str(), *size,
                 least);

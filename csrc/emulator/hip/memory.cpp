@@ -155,7 +155,8 @@ APB_HIP hipError_t hipHostRegister(void* address, std::size_t bytes, unsigned fl
     if (!address || bytes == 0 || (flags & ~register_flags) != 0)
       return fail(hipErrorInvalidValue, "%zu bytes at %p, flags 0x%x", bytes, address, flags);
     if (const hipError_t error = refuse_unsafe(); error != hipSuccess) return error;
-    if (accessible_from(reinterpret_cast<std::uint64_t>(address), true) < bytes)  // a kernel's access would end the process
+    if (accessible_from(reinterpret_cast<std::uint64_t>(address), true) <
+        bytes)  // a kernel's access would end the process
       return fail(hipErrorInvalidValue, "the %zu bytes at %p are not all mapped and writable", bytes, address);
     if (memory().adopt(address, bytes, flags)) return hipSuccess;
     return fail(hipErrorHostMemoryAlreadyRegistered, "some of the %zu bytes at %p is known already", bytes, address);

@@ -87,8 +87,7 @@ hipError_t attribute(Pool& pool, hipMemPoolAttr which, void* value, bool write) 
       write ? (void)(field = *at != 0) : (void)(*at = field);
       return hipSuccess;
     }
-    case hipMemPoolAttrReleaseThreshold:
-      return number(pool.release_threshold);
+    case hipMemPoolAttrReleaseThreshold: return number(pool.release_threshold);
     case hipMemPoolAttrReservedMemCurrent:
     case hipMemPoolAttrUsedMemCurrent:
       return write ? fail(hipErrorInvalidValue, "attribute %d cannot be set", static_cast<int>(which))

@@ -37,7 +37,8 @@ ConstantKind constant_kind(const Operand& operand) {
 // an integer operation gets the single, of which it reads the lower half (LLVM bug 46302). Integers are sign-extended always.
 bool set_inline_constant(std::uint32_t number, Operand& out) {
   if (number >= 128 && number <= 208) {
-    const std::int32_t value = number <= 192 ? static_cast<std::int32_t>(number) - 128 : 192 - static_cast<std::int32_t>(number);
+    const std::int32_t value =
+        number <= 192 ? static_cast<std::int32_t>(number) - 128 : 192 - static_cast<std::int32_t>(number);
     const ConstantKind kind = constant_kind(out);
     out.low = static_cast<std::uint32_t>(value);
     out.high = value < 0 && (out.dwords > 1 || kind == ConstantKind::f64) ? ~0u : 0;

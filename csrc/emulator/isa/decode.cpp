@@ -21,13 +21,20 @@ struct Base {
 };
 
 constexpr Base bases[] = {
-    {Encoding::vop1, vop1::pattern, vop1::op, rows_vop1, 1},     {Encoding::vop2, vop2::pattern, vop2::op, rows_vop2, 1},
-    {Encoding::vopc, vopc::pattern, vopc::op, rows_vopc, 1},     {Encoding::vop3, vop3::pattern, vop3::op, rows_vop3, 2},
-    {Encoding::vop3p, vop3p::pattern, vop3p::op, rows_vop3p, 2}, {Encoding::sop1, sop1::pattern, sop1::op, rows_sop1, 1},
-    {Encoding::sop2, sop2::pattern, sop2::op, rows_sop2, 1},     {Encoding::sopc, sopc::pattern, sopc::op, rows_sopc, 1},
-    {Encoding::sopk, sopk::pattern, sopk::op, rows_sopk, 1},     {Encoding::sopp, sopp::pattern, sopp::op, rows_sopp, 1},
-    {Encoding::smem, smem::pattern, smem::op, rows_smem, 2},     {Encoding::ds, ds::pattern, ds::op, rows_ds, 2},
-    {Encoding::flat, flat::pattern, flat::op, rows_flat, 2},     {Encoding::mubuf, mubuf::pattern, mubuf::op, rows_mubuf, 2},
+    {Encoding::vop1, vop1::pattern, vop1::op, rows_vop1, 1},
+    {Encoding::vop2, vop2::pattern, vop2::op, rows_vop2, 1},
+    {Encoding::vopc, vopc::pattern, vopc::op, rows_vopc, 1},
+    {Encoding::vop3, vop3::pattern, vop3::op, rows_vop3, 2},
+    {Encoding::vop3p, vop3p::pattern, vop3p::op, rows_vop3p, 2},
+    {Encoding::sop1, sop1::pattern, sop1::op, rows_sop1, 1},
+    {Encoding::sop2, sop2::pattern, sop2::op, rows_sop2, 1},
+    {Encoding::sopc, sopc::pattern, sopc::op, rows_sopc, 1},
+    {Encoding::sopk, sopk::pattern, sopk::op, rows_sopk, 1},
+    {Encoding::sopp, sopp::pattern, sopp::op, rows_sopp, 1},
+    {Encoding::smem, smem::pattern, smem::op, rows_smem, 2},
+    {Encoding::ds, ds::pattern, ds::op, rows_ds, 2},
+    {Encoding::flat, flat::pattern, flat::op, rows_flat, 2},
+    {Encoding::mubuf, mubuf::pattern, mubuf::op, rows_mubuf, 2},
     {Encoding::mtbuf, mtbuf::pattern, mtbuf::op, rows_mtbuf, 2},
 };
 
@@ -54,9 +61,12 @@ const OpcodeRow* find(const Base& base, Target target, const std::uint32_t* code
   const std::uint16_t* rows = base.rows;
   if (base.encoding == Encoding::flat) {
     const std::uint32_t segment = code[0] & flat::pattern.mask;
-    if (segment == global_::pattern.value) rows = rows_global;
-    else if (segment == scratch::pattern.value) rows = rows_scratch;
-    else if (segment != flat::pattern.value) return nullptr;
+    if (segment == global_::pattern.value)
+      rows = rows_global;
+    else if (segment == scratch::pattern.value)
+      rows = rows_scratch;
+    else if (segment != flat::pattern.value)
+      return nullptr;
   }
   const std::uint16_t row = rows[base.op.of(code)];
   if (row == nothing || !(opcode_rows[row].targets & (target == Target::gfx942 ? 1 : 2))) return nullptr;

@@ -7,7 +7,8 @@ namespace {
 
 // Registers and formats of a matrix in one of the five formats of f8f6f4; 32 values per lane.
 void small_float(std::uint8_t which, Operand& out) {
-  constexpr Format formats[] = {Format::pk32_fp8, Format::pk32_bf8, Format::pk32_fp6, Format::pk32_bf6, Format::pk2_fp4};
+  constexpr Format formats[] = {Format::pk32_fp8, Format::pk32_bf8, Format::pk32_fp6, Format::pk32_bf6,
+                                Format::pk2_fp4};
   constexpr std::uint8_t dwords[] = {8, 8, 6, 6, 4};
   if (which >= std::size(formats)) return;
   out.format = formats[which];
@@ -61,8 +62,10 @@ bool Decoder::scalar_memory() {
   offset->kind = OperandKind::off;
   offset->dwords = 1;
   if (flag(smem::imm)) i_.offset = static_cast<std::int32_t>(get(smem::offset) << 11) >> 11;
-  if (flag(smem::soffset_en)) scalar(get(smem::soffset), *offset);
-  else if (!flag(smem::imm)) scalar(get(smem::offset) & 127, *offset);
+  if (flag(smem::soffset_en))
+    scalar(get(smem::soffset), *offset);
+  else if (!flag(smem::imm))
+    scalar(get(smem::offset) & 127, *offset);
   constexpr unsigned first_atomic = 64;  // in the numbers of SMEM
   if (row_.number >= first_atomic && i_.glc) i_.destination[0] = i_.source[1];
   return offset->index != 125 || offset->kind == OperandKind::off;

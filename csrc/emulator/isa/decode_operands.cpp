@@ -79,8 +79,7 @@ bool Decoder::operand(const OperandRow& row, std::uint32_t raw, Operand& out) {
       if (!source(raw, out) || out.kind != OperandKind::vgpr) return false;
       out.kind = OperandKind::accvgpr;
       return true;
-    case OperandType::src_vgpr:
-      return source(raw, out) && out.kind == OperandKind::vgpr;
+    case OperandType::src_vgpr: return source(raw, out) && out.kind == OperandKind::vgpr;
     case OperandType::simm32: return source(marker::literal, out);
     default: return source(raw, out);
   }
@@ -88,12 +87,16 @@ bool Decoder::operand(const OperandRow& row, std::uint32_t raw, Operand& out) {
 
 // SDWA and DPP put the real first source into a second dword.
 void Decoder::variant() {
-  const bool short_form = row_.encoding == Encoding::vop1 || row_.encoding == Encoding::vop2 || row_.encoding == Encoding::vopc;
+  const bool short_form =
+      row_.encoding == Encoding::vop1 || row_.encoding == Encoding::vop2 || row_.encoding == Encoding::vopc;
   if (!short_form || code_.size() < 2) return;
   const std::uint32_t src0 = get(vop2::src0);
-  if (src0 == marker::sdwa) i_.variant = Variant::sdwa;
-  else if (src0 == marker::dpp) i_.variant = Variant::dpp;
-  else return;
+  if (src0 == marker::sdwa)
+    i_.variant = Variant::sdwa;
+  else if (src0 == marker::dpp)
+    i_.variant = Variant::dpp;
+  else
+    return;
   size_ = 2;
 }
 
@@ -116,7 +119,8 @@ bool Decoder::sdwa_modifiers() {
     i_.omod = static_cast<std::uint8_t>(get(sdwa::omod));
     i_.clamp = flag(sdwa::clmp);
   }
-  if (i_.sdwa.source[0] > Select::dword || i_.sdwa.source[1] > Select::dword || i_.sdwa.destination > Select::dword) return false;
+  if (i_.sdwa.source[0] > Select::dword || i_.sdwa.source[1] > Select::dword || i_.sdwa.destination > Select::dword)
+    return false;
   if (i_.sdwa.unused > 2 || !sdwa_source(sdwa::s0, i_.source[0])) return false;
   return row_.encoding == Encoding::vop1 || sdwa_source(sdwa::s1, i_.source[1]);
 }
@@ -157,7 +161,9 @@ void Decoder::modifiers() {
 
 // v_fma_mix* reads each source as f32 or, where its op_sel_hi bit is set, as f16: an inline constant follows its source.
 void Decoder::mixed_constants() {
-  if (i_.opcode != Opcode::V_MAD_MIX_F32 && i_.opcode != Opcode::V_MAD_MIXLO_F16 && i_.opcode != Opcode::V_MAD_MIXHI_F16) return;
+  if (i_.opcode != Opcode::V_MAD_MIX_F32 && i_.opcode != Opcode::V_MAD_MIXLO_F16 &&
+      i_.opcode != Opcode::V_MAD_MIXHI_F16)
+    return;
   for (unsigned k = 0; k < 3; ++k) {
     Operand& source = i_.source[k];
     if (source.kind != OperandKind::constant || (i_.opsel_hi >> k & 1) == 0) continue;

@@ -21,7 +21,8 @@ std::string local(const Instruction& i, std::string text) {
   for (unsigned k = 0; k < sources(i); ++k) join(text, operand(i.source[k]));
   const std::string_view name = mnemonic(i.opcode);
   if (i.opcode == Opcode::DS_NOP) return text;
-  const bool two = name.find("read2") != name.npos || name.find("write2") != name.npos || name.find("wrxchg2") != name.npos;
+  const bool two =
+      name.find("read2") != name.npos || name.find("write2") != name.npos || name.find("wrxchg2") != name.npos;
   if (two) {
     if (i.offset0) text += " offset0:" + std::to_string(i.offset0);
     if (i.offset1) text += " offset1:" + std::to_string(i.offset1);
@@ -58,8 +59,10 @@ std::string buffer(const Instruction& i, std::string text) {
 std::string scalar_memory(const Instruction& i, std::string text) {
   text += " ";
   const bool stores = i.source[2].kind != OperandKind::none;
-  if (stores || i.source[0].kind == OperandKind::none) join(text, operand(stores ? i.source[1] : i.destination[0]));
-  else join(text, operand(i.destination[0]));
+  if (stores || i.source[0].kind == OperandKind::none)
+    join(text, operand(stores ? i.source[1] : i.destination[0]));
+  else
+    join(text, operand(i.destination[0]));
   join(text, operand(i.source[0]));
   const Operand& offset = i.source[stores ? 2 : 1];
   if (offset.kind == OperandKind::sgpr) {
@@ -75,8 +78,8 @@ std::string scalar_memory(const Instruction& i, std::string text) {
 // Without operands and with any: s_barrier, s_icache_inv and the like have a field that nobody reads.
 std::string program(const Instruction& i, std::string text) {
   const std::uint16_t value = static_cast<std::uint16_t>(i.immediate);
-  if (one_of(i.opcode, {Opcode::S_BARRIER, Opcode::S_ICACHE_INV, Opcode::S_TTRACEDATA, Opcode::S_ENDPGM_SAVED, Opcode::S_WAKEUP,
-                        Opcode::S_SET_GPR_IDX_OFF, Opcode::S_ENDPGM_ORDERED_PS_DONE}))
+  if (one_of(i.opcode, {Opcode::S_BARRIER, Opcode::S_ICACHE_INV, Opcode::S_TTRACEDATA, Opcode::S_ENDPGM_SAVED,
+                        Opcode::S_WAKEUP, Opcode::S_SET_GPR_IDX_OFF, Opcode::S_ENDPGM_ORDERED_PS_DONE}))
     return text;
   if (i.opcode == Opcode::S_ENDPGM) return value ? text + " " + std::to_string(value) : text;
   if (i.category == Category::branch) return text + " " + std::to_string(i.immediate);

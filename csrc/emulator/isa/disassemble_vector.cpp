@@ -20,7 +20,8 @@ bool has_short_form(Opcode opcode) {
 }
 
 bool reads_carry(Opcode opcode) {
-  return one_of(opcode, {Opcode::V_CNDMASK_B32, Opcode::V_ADDC_CO_U32, Opcode::V_SUBB_CO_U32, Opcode::V_SUBBREV_CO_U32});
+  return one_of(opcode,
+                {Opcode::V_CNDMASK_B32, Opcode::V_ADDC_CO_U32, Opcode::V_SUBB_CO_U32, Opcode::V_SUBBREV_CO_U32});
 }
 bool writes_carry(Opcode opcode) {
   return one_of(opcode, {Opcode::V_ADD_CO_U32, Opcode::V_SUB_CO_U32, Opcode::V_SUBREV_CO_U32, Opcode::V_ADDC_CO_U32,
@@ -41,7 +42,8 @@ std::string sdwa_text(const Instruction& i) {
   static const char* const unused[] = {"UNUSED_PAD", "UNUSED_SEXT", "UNUSED_PRESERVE"};
   std::string text = output_modifiers(i);
   // Conversions from FP8 write whole registers: their assembly has no destination selection.
-  const bool whole = one_of(i.opcode, {Opcode::V_CVT_F32_FP8, Opcode::V_CVT_F32_BF8, Opcode::V_CVT_PK_F32_FP8, Opcode::V_CVT_PK_F32_BF8});
+  const bool whole = one_of(
+      i.opcode, {Opcode::V_CVT_F32_FP8, Opcode::V_CVT_F32_BF8, Opcode::V_CVT_PK_F32_FP8, Opcode::V_CVT_PK_F32_BF8});
   if (i.encoding != Encoding::vopc && !whole)
     text += std::string(" dst_sel:") + select_name(i.sdwa.destination) + " dst_unused:" + unused[i.sdwa.unused];
   text += std::string(" src0_sel:") + select_name(i.sdwa.source[0]);
@@ -108,8 +110,8 @@ std::string long_vector(const Instruction& i, std::string text) {
   // v_bitop3 keeps its truth table where others have omod, abs and neg.
   if (bitop3) text += " bitop3:" + hexadecimal(i.omod << 6 | i.abs << 3 | i.neg);
   // Conversions to one byte of the destination choose it with the bits of a third source that they do not have, and of the destination.
-  const bool byte = one_of(i.opcode, {Opcode::V_CVT_SR_FP8_F32, Opcode::V_CVT_SR_BF8_F32, Opcode::V_CVT_SCALEF32_PK_FP4_F16,
-                                      Opcode::V_CVT_SCALEF32_PK_FP4_BF16});
+  const bool byte = one_of(i.opcode, {Opcode::V_CVT_SR_FP8_F32, Opcode::V_CVT_SR_BF8_F32,
+                                      Opcode::V_CVT_SCALEF32_PK_FP4_F16, Opcode::V_CVT_SCALEF32_PK_FP4_BF16});
   const unsigned inputs = byte ? 3 : count;
   if (i.opsel) text += bits("op_sel", (i.opsel & ((1u << inputs) - 1)) | (i.opsel >> 3 & 1) << inputs, inputs + 1);
   return bitop3 ? text + (i.clamp ? " clamp" : "") : text + output_modifiers(i);
@@ -152,8 +154,10 @@ std::string matrix(const Instruction& i, std::string text) {
   number("cbsz", i.cbsz);
   number("abid", i.abid);
   // For doubles the three bits are the signs of the sources.
-  if (i.source[0].format == Format::f64) text += i.blgp ? bits("neg", i.blgp, 3) : "";
-  else number("blgp", i.blgp);
+  if (i.source[0].format == Format::f64)
+    text += i.blgp ? bits("neg", i.blgp, 3) : "";
+  else
+    number("blgp", i.blgp);
   return text;
 }
 

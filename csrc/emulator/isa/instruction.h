@@ -21,16 +21,16 @@ enum class OperandKind : std::uint8_t {
   vgpr,      // index 0..255
   accvgpr,   // index 0..255
   constant,  // inline constant or literal: its bits, already in the operand's format, are `low` and `high`
-  special,   // value known only when it runs: `index` is the hardware's source number (235..239, 251 vccz, 252 execz, 253 scc, 254 lds_direct)
-  off,       // an address operand that the instruction does not use
+  special,  // value known only when it runs: `index` is the hardware's source number (235..239, 251 vccz, 252 execz, 253 scc, 254 lds_direct)
+  off,      // an address operand that the instruction does not use
 };
 
 struct Operand {
   OperandKind kind = OperandKind::none;
-  std::uint8_t dwords = 0;         // 1 for everything up to 32 bits
-  std::uint16_t index = 0;         // first register; for `constant` the hardware's source number (128..248, 255 literal)
-  Format format = Format::any;     // how the bits are read: f16, f32, pk2_f16, ... (AMD's data formats)
-  std::uint32_t low = 0, high = 0; // constants only; `high` is the second dword of 64-bit operands
+  std::uint8_t dwords = 0;      // 1 for everything up to 32 bits
+  std::uint16_t index = 0;      // first register; for `constant` the hardware's source number (128..248, 255 literal)
+  Format format = Format::any;  // how the bits are read: f16, f32, pk2_f16, ... (AMD's data formats)
+  std::uint32_t low = 0, high = 0;  // constants only; `high` is the second dword of 64-bit operands
 
   bool used() const { return kind != OperandKind::none && kind != OperandKind::off; }
 };
@@ -63,7 +63,7 @@ struct Instruction {
   std::uint32_t address = 0;       // bytes from the start of the code
   Opcode opcode{};
   Encoding encoding{};
-  std::uint8_t dwords = 0;         // 1..4, literal included
+  std::uint8_t dwords = 0;  // 1..4, literal included
   Category category = Category::other;
   Variant variant = Variant::plain;
 
@@ -81,12 +81,12 @@ struct Instruction {
   Dpp dpp;
   Sdwa sdwa;
 
-  std::int32_t immediate = 0;   // SOPK, SOPP: sign-extended simm16; s_setreg_imm32: the 32-bit literal is source[0]
-  std::int32_t offset = 0;      // memory: byte offset, sign-extended where the hardware does; DS: offset0 | offset1 << 8
+  std::int32_t immediate = 0;  // SOPK, SOPP: sign-extended simm16; s_setreg_imm32: the 32-bit literal is source[0]
+  std::int32_t offset = 0;     // memory: byte offset, sign-extended where the hardware does; DS: offset0 | offset1 << 8
   std::uint8_t offset0 = 0, offset1 = 0;
   bool offen = false, idxen = false, lds = false, gds = false;
   bool sc0 = false, sc1 = false, nt = false, glc = false;
-  bool sve = false;             // scratch: the vector address takes part
+  bool sve = false;                                 // scratch: the vector address takes part
   std::uint8_t data_format = 0, number_format = 0;  // typed buffers
 };
 

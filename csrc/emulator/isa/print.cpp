@@ -71,7 +71,8 @@ std::string constant(const Operand& operand) {
   if (number == 255) {
     const bool upper = constant_kind(operand) == ConstantKind::f64;
     const std::string text = hexadecimal(upper ? operand.high : operand.low);
-    const bool small = (upper ? operand.high : operand.low) <= 64;  // an integer to the assembler, also where a double is read
+    const bool small =
+        (upper ? operand.high : operand.low) <= 64;  // an integer to the assembler, also where a double is read
     return small || would_be_inline(operand) ? "lit(" + text + ")" : text;
   }
   if (number >= 128 && number <= 192) return std::to_string(number - 128);
@@ -112,7 +113,8 @@ std::string source(const Instruction& instruction, unsigned which) {
   std::string text = operand(from);
   // A minus before a number would change the number; neg() says that the bit of the encoding is meant.
   const bool number = from.kind == OperandKind::constant;
-  if (instruction.variant == Variant::sdwa && which < 2 && instruction.sdwa.sign_extend[which]) text = "sext(" + text + ")";
+  if (instruction.variant == Variant::sdwa && which < 2 && instruction.sdwa.sign_extend[which])
+    text = "sext(" + text + ")";
   const bool absolute = instruction.abs >> which & 1, negative = instruction.neg >> which & 1;
   if (absolute) text = "|" + text + "|";
   if (negative) text = number && !absolute ? "neg(" + text + ")" : "-" + text;

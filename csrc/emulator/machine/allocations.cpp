@@ -71,18 +71,12 @@ State& state() {
 
 const char* kind_name(AllocationKind kind) {
   switch (kind) {
-    case AllocationKind::device:
-      return "device memory";
-    case AllocationKind::host:
-      return "host memory";
-    case AllocationKind::registered:
-      return "registered host memory";
-    case AllocationKind::managed:
-      return "managed memory";
-    case AllocationKind::code:
-      return "code object";
-    case AllocationKind::pool:
-      return "pool memory";
+    case AllocationKind::device: return "device memory";
+    case AllocationKind::host: return "host memory";
+    case AllocationKind::registered: return "registered host memory";
+    case AllocationKind::managed: return "managed memory";
+    case AllocationKind::code: return "code object";
+    case AllocationKind::pool: return "pool memory";
   }
   return "memory";
 }

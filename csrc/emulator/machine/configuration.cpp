@@ -51,23 +51,14 @@ bool read_bytes(std::string_view text, std::uint64_t& out) {
   if (!text.empty()) {
     switch (text.back()) {
       case 'k':
-      case 'K':
-        shift = 10;
-        break;
+      case 'K': shift = 10; break;
       case 'm':
-      case 'M':
-        shift = 20;
-        break;
+      case 'M': shift = 20; break;
       case 'g':
-      case 'G':
-        shift = 30;
-        break;
+      case 'G': shift = 30; break;
       case 't':
-      case 'T':
-        shift = 40;
-        break;
-      default:
-        break;
+      case 'T': shift = 40; break;
+      default: break;
     }
   }
   if (shift) text.remove_suffix(1);

@@ -22,8 +22,10 @@ struct DeviceConfiguration {
   std::uint64_t memory = 16ull << 30;
 };
 
-struct CheckSwitches { bool lds = false, races = false, hazards = false, alignment = false;
-  bool any() const { return lds || races || hazards || alignment; } };
+struct CheckSwitches {
+  bool lds = false, races = false, hazards = false, alignment = false;
+  bool any() const { return lds || races || hazards || alignment; }
+};
 
 enum class LogLevel : std::uint8_t { off, error, warning, info, trace };
 

@@ -139,7 +139,8 @@ class ElfReader {
       const std::uint64_t payload_at = at + 12 + (std::uint64_t{name_bytes} + 3) / 4 * 4;
       Bytes note_name, payload;
       if (!slice(bytes, at + 12, name_bytes, note_name) || !slice(bytes, payload_at, payload_bytes, payload)) return;
-      if (type == note_metadata && out_.metadata.size() < most_notes && name_bytes == 7 && std::memcmp(note_name.data(), "AMDGPU", 7) == 0)
+      if (type == note_metadata && out_.metadata.size() < most_notes && name_bytes == 7 &&
+          std::memcmp(note_name.data(), "AMDGPU", 7) == 0)
         out_.metadata.push_back(payload);
       at = payload_at + (std::uint64_t{payload_bytes} + 3) / 4 * 4;
     }
@@ -160,35 +161,16 @@ class ElfReader {
     std::uint64_t value = 0;
     for (std::uint64_t at = 0; get(dynamic_, at, tag) && get(dynamic_, at + 8, value) && tag != 0; at += 16) {
       switch (tag) {
-        case 2:
-          d.plt_rela_bytes = value;
-          break;
-        case 4:
-          d.hash = value;
-          break;
-        case 5:
-          d.strings = value;
-          break;
-        case 6:
-          d.symbols = value;
-          break;
-        case 7:
-          d.rela = value;
-          break;
-        case 8:
-          d.rela_bytes = value;
-          break;
-        case 10:
-          d.strings_bytes = value;
-          break;
-        case 23:
-          d.plt_rela = value;
-          break;
-        case 0x6ffffef5:
-          d.gnu_hash = value;
-          break;
-        default:
-          break;
+        case 2: d.plt_rela_bytes = value; break;
+        case 4: d.hash = value; break;
+        case 5: d.strings = value; break;
+        case 6: d.symbols = value; break;
+        case 7: d.rela = value; break;
+        case 8: d.rela_bytes = value; break;
+        case 10: d.strings_bytes = value; break;
+        case 23: d.plt_rela = value; break;
+        case 0x6ffffef5: d.gnu_hash = value; break;
+        default: break;
       }
     }
     if (d.symbols && !dynamic_symbols(d)) return false;

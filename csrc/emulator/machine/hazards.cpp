@@ -37,7 +37,9 @@ int first_register(const Operand& operand) {
   }
 }
 
-struct Reach { bool memory = false, lds = false; };
+struct Reach {
+  bool memory = false, lds = false;
+};
 
 // What the active lanes' flat addresses point to: the LDS aperture is known by the high half of the address.
 Reach reach_of(const Wave& wave, const Operand& address) {
@@ -135,7 +137,8 @@ void Hazards::issue(const Wave& wave, const Instruction& i) {
   if (loads_to_lds(i)) return;
   for (const Operand& operand : i.destination) mark(operand, load);
   // Atomics of SMEM and MUBUF return what was there into their data register, when they return it at all.
-  const bool into_data = i.category == Category::atomic && ((i.encoding == Encoding::smem && i.glc) || (i.encoding == Encoding::mubuf && i.sc0));
+  const bool into_data = i.category == Category::atomic &&
+                         ((i.encoding == Encoding::smem && i.glc) || (i.encoding == Encoding::mubuf && i.sc0));
   if (into_data) mark(i.source[1], load);
 }
 
@@ -163,7 +166,8 @@ bool Hazards::clear(Wave& wave, int first, int count, const Load* in_order) {
       word &= ~bit;
       continue;
     }
-    const bool same_queue = in_order != nullptr && load.scalar == 0 && (load.vector == 0 || in_order->vector != 0) && (load.lds == 0 || in_order->lds != 0);
+    const bool same_queue = in_order != nullptr && load.scalar == 0 && (load.vector == 0 || in_order->vector != 0) &&
+                            (load.lds == 0 || in_order->lds != 0);
     if (same_queue) continue;
     report(wave, r, load);
     return false;
@@ -181,7 +185,8 @@ void Hazards::report(Wave& wave, int number, const Load& load) const {
   } else {
     std::snprintf(wanted, sizeof wanted, "lgkmcnt(%u)", load.lds > lds_done_ ? lds_issued_ - load.lds : 0u);
   }
-  raise(wave, FaultKind::hazard, -1, "%s is still being loaded by the instruction at code+0x%x; it takes s_waitcnt %s first", name.c_str(),
+  raise(wave, FaultKind::hazard, -1,
+        "%s is still being loaded by the instruction at code+0x%x; it takes s_waitcnt %s first", name.c_str(),
         load.address, wanted);
 }
 

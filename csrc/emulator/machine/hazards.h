@@ -29,8 +29,12 @@ class Hazards {
   };
   static constexpr int scalar_first = 512, registers = scalar_first + sreg::count;
 
-  bool waiting(const Load& load) const { return load.vector > vector_done_ || load.lds > lds_done_ || load.scalar > scalar_done_; }
-  bool outstanding() const { return vector_issued_ > vector_done_ || lds_issued_ > lds_done_ || scalar_issued_ > scalar_done_; }
+  bool waiting(const Load& load) const {
+    return load.vector > vector_done_ || load.lds > lds_done_ || load.scalar > scalar_done_;
+  }
+  bool outstanding() const {
+    return vector_issued_ > vector_done_ || lds_issued_ > lds_done_ || scalar_issued_ > scalar_done_;
+  }
   void wait(std::uint32_t immediate);
   void issue(const Wave& wave, const Instruction& instruction);
   void mark(const Operand& operand, const Load& load);
@@ -40,7 +44,8 @@ class Hazards {
 
   std::array<Load, registers> loads_{};
   std::array<std::uint64_t, registers / 64> maybe_{};  // registers whose load may be under way
-  std::uint32_t vector_issued_ = 0, vector_done_ = 0, lds_issued_ = 0, lds_done_ = 0, scalar_issued_ = 0, scalar_done_ = 0;
+  std::uint32_t vector_issued_ = 0, vector_done_ = 0, lds_issued_ = 0, lds_done_ = 0, scalar_issued_ = 0,
+                scalar_done_ = 0;
 };
 
 }  // namespace apb::emu

@@ -26,8 +26,7 @@ class MessageReader {
   bool other(MessageValue& out, std::uint64_t type, int depth) {
     std::uint64_t n = 0;
     switch (type) {
-      case 0xc0:
-        return true;
+      case 0xc0: return true;
       case 0xc2:
       case 0xc3:
         out.kind = MessageValue::Kind::boolean;
@@ -35,8 +34,7 @@ class MessageReader {
         return true;
       case 0xc4:
       case 0xc5:
-      case 0xc6:
-        return number(1u << (type - 0xc4), n) && text(out, n);
+      case 0xc6: return number(1u << (type - 0xc4), n) && text(out, n);
       case 0xca:
       case 0xcb:
         out.kind = MessageValue::Kind::real;  // metadata has none: the value is not kept
@@ -44,28 +42,19 @@ class MessageReader {
       case 0xcc:
       case 0xcd:
       case 0xce:
-      case 0xcf:
-        return number(1u << (type - 0xcc), n) && integer(out, static_cast<std::int64_t>(n));
-      case 0xd0:
-        return number(1, n) && integer(out, static_cast<std::int8_t>(n));
-      case 0xd1:
-        return number(2, n) && integer(out, static_cast<std::int16_t>(n));
-      case 0xd2:
-        return number(4, n) && integer(out, static_cast<std::int32_t>(n));
-      case 0xd3:
-        return number(8, n) && integer(out, static_cast<std::int64_t>(n));
+      case 0xcf: return number(1u << (type - 0xcc), n) && integer(out, static_cast<std::int64_t>(n));
+      case 0xd0: return number(1, n) && integer(out, static_cast<std::int8_t>(n));
+      case 0xd1: return number(2, n) && integer(out, static_cast<std::int16_t>(n));
+      case 0xd2: return number(4, n) && integer(out, static_cast<std::int32_t>(n));
+      case 0xd3: return number(8, n) && integer(out, static_cast<std::int64_t>(n));
       case 0xd9:
       case 0xda:
-      case 0xdb:
-        return number(1u << (type - 0xd9), n) && text(out, n);
+      case 0xdb: return number(1u << (type - 0xd9), n) && text(out, n);
       case 0xdc:
-      case 0xdd:
-        return number(type == 0xdc ? 2 : 4, n) && list(out, n, depth);
+      case 0xdd: return number(type == 0xdc ? 2 : 4, n) && list(out, n, depth);
       case 0xde:
-      case 0xdf:
-        return number(type == 0xde ? 2 : 4, n) && map(out, n, depth);
-      default:
-        return false;  // extension types: metadata has none
+      case 0xdf: return number(type == 0xde ? 2 : 4, n) && map(out, n, depth);
+      default: return false;  // extension types: metadata has none
     }
   }
 

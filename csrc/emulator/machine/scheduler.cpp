@@ -102,8 +102,7 @@ void Scheduler::give(Slot& mine, Turn turn) {
       stop_ = true;
       changed_.notify_all();
       return;
-    case Turn::stopped:
-      return;
+    case Turn::stopped: return;
   }
 }
 

@@ -18,7 +18,7 @@ namespace {
 // reads a tile from LDS and loads the next one over it some 50 instructions later with no barrier between, which is
 // right only as long as no wave is far ahead of the others.
 constexpr std::uint64_t budget = 16;
-constexpr std::uint64_t slice = 80'000;              // instructions of each wave before the workgroup lets another one in
+constexpr std::uint64_t slice = 80'000;  // instructions of each wave before the workgroup lets another one in
 constexpr std::size_t file_bytes = 512 * row_bytes;  // both register files of a wave
 
 std::uint64_t scratch_per_wave(const Dispatch& d) { return std::uint64_t{d.scratch_bytes} * lanes; }
