@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
+// NOLINTBEGIN(readability-identifier-naming): CPython's own names
 #ifndef Py_PYTHON_H  // the real header is not there: the structs of the stable ABI, as 3.10 froze them
 
 using Py_ssize_t = std::ptrdiff_t;
@@ -160,6 +161,7 @@ void* PyCapsule_GetPointer(PyObject*, const char*);
 int PyCapsule_IsValid(PyObject*, const char*);
 
 }  // extern "C"
+// NOLINTEND(readability-identifier-naming)
 
 namespace apb::py {
 

@@ -7,7 +7,7 @@
 
 namespace apb::emu {
 
-enum class LdsAccess : std::uint8_t { read, write, atomic };
+enum class LdsAccess : std::uint8_t { Read, Write, Atomic };
 
 class Checker {
  public:

@@ -7,7 +7,7 @@ namespace apb::emu {
 
 namespace {
 
-using Table = std::array<Handler, static_cast<std::size_t>(Opcode::count)>;
+using Table = std::array<Handler, static_cast<std::size_t>(Opcode::Count)>;
 
 Table collect() {
   Table table{};

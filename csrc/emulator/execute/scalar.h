@@ -22,7 +22,7 @@ std::span<const ScalarEntry> scalar_control_table();   // branches, calls, forks
 std::span<const ScalarEntry> scalar_register_table();  // s_getreg, s_setreg, s_setvskip, s_set_gpr_idx_*
 
 // In the handlers below F is a captureless lambda over the sources' values. `Set` says what becomes of SCC.
-enum class Scc : std::uint8_t { keep, not_zero };
+enum class Scc : std::uint8_t { Keep, NotZero };
 
 using u32 = std::uint32_t;
 using i32 = std::int32_t;
@@ -46,14 +46,14 @@ template <typename T> void write(Wave& wave, const Operand& operand, T value) {
 template <typename D, typename A, Scc Set, auto F> void unary(Wave& wave, const Instruction& i) {
   const D result = static_cast<D>(F(read<A>(wave, i.source[0])));
   write<D>(wave, i.destination[0], result);
-  if constexpr (Set == Scc::not_zero) wave.scc = result != 0;
+  if constexpr (Set == Scc::NotZero) wave.scc = result != 0;
 }
 
 // D = F(S0, S1)
 template <typename D, typename A, typename B, Scc Set, auto F> void binary(Wave& wave, const Instruction& i) {
   const D result = static_cast<D>(F(read<A>(wave, i.source[0]), read<B>(wave, i.source[1])));
   write<D>(wave, i.destination[0], result);
-  if constexpr (Set == Scc::not_zero) wave.scc = result != 0;
+  if constexpr (Set == Scc::NotZero) wave.scc = result != 0;
 }
 
 // D = F(S0, S1, SCC), where F takes SCC by reference and sets it

@@ -25,17 +25,17 @@ using VectorFunction = void (*)(VectorCall&);
 
 // What the wrapper must know of an instruction beside its operands' formats.
 enum class Mask : std::uint8_t {
-  none,
-  reads,         // v_cndmask, v_div_fmas: VCC or source[2]
-  writes,        // v_cmp, v_add_co, v_div_scale: VCC or the scalar destination
-  reads_writes,  // v_addc_co
-  writes_exec,   // v_cmpx: the destination and EXEC
+  None,
+  Reads,        // v_cndmask, v_div_fmas: VCC or source[2]
+  Writes,       // v_cmp, v_add_co, v_div_scale: VCC or the scalar destination
+  ReadsWrites,  // v_addc_co
+  WritesExec,   // v_cmpx: the destination and EXEC
 };
 
 struct VectorEntry {
   Opcode opcode;
   VectorFunction function;
-  Mask mask = Mask::none;
+  Mask mask = Mask::None;
   bool reads_destination =
       false;  // v_fmac, v_mad_mixlo, d16: source[2] of the call is the old destination (source[3] when source[2] is an operand)
   bool keeps_high = false;  // 16-bit result goes into one half and keeps the other

@@ -10,12 +10,13 @@
 
 namespace apb::emu {
 
-inline constexpr int lanes = 64;
-inline constexpr int row_bytes = lanes * 4;
+inline constexpr int kLanes = 64;
+inline constexpr int kRowBytes = kLanes * 4;
 
 // Numbers in the scalar file.
 namespace sreg {
-inline constexpr int flat_scratch = 102, xnack_mask = 104, vcc = 106, ttmp = 108, m0 = 124, exec = 126, count = 128;
+inline constexpr int kFlatScratch = 102, kXnackMask = 104, kVcc = 106, kTtmp = 108, kM0 = 124, kExec = 126,
+                     kCount = 128;
 }  // namespace sreg
 
 // MODE register: [3:0] rounding (1:0 f32, 3:2 f64 and f16; 0 even, 1 up, 2 down, 3 zero), [7:4] denormals (5:4 f32, 7:6 f64 and
@@ -63,16 +64,16 @@ struct Workgroup {
 };
 
 enum class Stop : std::uint8_t {
-  none,     // go on
-  barrier,  // waits for the workgroup's other waves
-  yield,    // s_sleep, s_sethalt, spinning: let others run, then go on
-  ended,    // s_endpgm
-  fault,    // wave.fault says what
-  mode,  // only inside run(): MODE changed how instructions are read (VSKIP, GPR indexing); never seen by the scheduler
+  None,     // go on
+  Barrier,  // waits for the workgroup's other waves
+  Yield,    // s_sleep, s_sethalt, spinning: let others run, then go on
+  Ended,    // s_endpgm
+  Fault,    // wave.fault says what
+  Mode,  // only inside run(): MODE changed how instructions are read (VSKIP, GPR indexing); never seen by the scheduler
 };
 
 struct Counters {
-  std::uint64_t instructions[category_count] = {};
+  std::uint64_t instructions[kCategoryCount] = {};
   std::uint64_t flops = 0;                            // MFMA only: 2 x multiply-adds
   std::uint64_t global_read = 0, global_written = 0;  // bytes asked for by active lanes, atomics in both
   std::uint64_t lds_read = 0, lds_written = 0;
@@ -81,12 +82,12 @@ struct Counters {
 struct Wave {
   // 512 rows of 64 lanes: v0..v255, then a0..a255. Row r of lane l is vector[r * 64 + l]; a 64-bit operand is two rows.
   std::uint32_t* vector = nullptr;
-  alignas(16) std::uint32_t scalar[sreg::count] = {};
+  alignas(16) std::uint32_t scalar[sreg::kCount] = {};
   std::uint64_t code_base = 0;  // host address of the code; the program counter is code_base + pc * 4
   std::uint32_t pc = 0;         // in dwords from code_base
   std::uint32_t code_dwords = 0;
   bool scc = false;
-  Stop stop = Stop::none;
+  Stop stop = Stop::None;
   Mode mode;
   Target target{};
   std::uint8_t number = 0;  // in the workgroup
@@ -104,15 +105,15 @@ struct Wave {
   const Instruction* current = nullptr;  // for messages
   Fault fault;
 
-  std::uint64_t exec() const { return pair(sreg::exec); }
-  std::uint64_t vcc() const { return pair(sreg::vcc); }
+  std::uint64_t exec() const { return pair(sreg::kExec); }
+  std::uint64_t vcc() const { return pair(sreg::kVcc); }
   std::uint64_t pair(int index) const { return scalar[index] | static_cast<std::uint64_t>(scalar[index + 1]) << 32; }
   void set_pair(int index, std::uint64_t value) {
     scalar[index] = static_cast<std::uint32_t>(value);
     scalar[index + 1] = static_cast<std::uint32_t>(value >> 32);
   }
   std::uint32_t* row(const Operand& operand) const {  // of a vgpr or accvgpr operand
-    return vector + (operand.index + (operand.kind == OperandKind::accvgpr ? 256 : 0)) * lanes;
+    return vector + (operand.index + (operand.kind == OperandKind::Accvgpr ? 256 : 0)) * kLanes;
   }
   bool active(int lane) const { return exec() >> lane & 1; }
 };

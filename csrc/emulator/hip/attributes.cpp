@@ -9,7 +9,7 @@ namespace apb::emu::hip {
 namespace {
 
 using Properties = hipDeviceProp_tR0600;
-constexpr int amd = 10000;  // first AMD-specific number
+constexpr int kAmd = 10000;  // first AMD-specific number
 
 int clamp(std::uint64_t value) { return static_cast<int>(std::min<std::uint64_t>(value, INT_MAX)); }
 
@@ -19,7 +19,7 @@ struct CommonAttribute {
   int number;
   int (*read)(const Properties& p);
 };
-constexpr CommonAttribute common_attributes[] = {
+constexpr CommonAttribute kCommonAttributes[] = {
     {0, [](const Properties& p) { return p.ECCEnabled; }},
     {1, [](const Properties& p) { return p.accessPolicyMaxWindowSize; }},
     {2, [](const Properties& p) { return p.asyncEngineCount; }},
@@ -89,7 +89,7 @@ constexpr CommonAttribute common_attributes[] = {
 };
 
 bool common_attribute(int attribute, const Properties& p, int& out) {
-  for (const CommonAttribute& row : common_attributes) {
+  for (const CommonAttribute& row : kCommonAttributes) {
     if (row.number != attribute) continue;
     out = row.read(p);
     return true;
@@ -100,7 +100,7 @@ bool common_attribute(int attribute, const Properties& p, int& out) {
 }
 
 bool amd_attribute(int attribute, const Device& device, const Properties& p, int& out) {
-  switch (attribute - amd) {
+  switch (attribute - kAmd) {
     case 0: out = p.clockInstructionRate; return true;
     case 2: out = clamp(p.maxSharedMemoryPerMultiProcessor); return true;
     case 7:
@@ -134,7 +134,7 @@ APB_HIP hipError_t hipDeviceGetAttribute(int* out, int attribute, int ordinal) {
     const hipDeviceProp_tR0600 all = properties(*device);
     int value = 0;
     const bool known =
-        attribute < amd ? common_attribute(attribute, all, value) : amd_attribute(attribute, *device, all, value);
+        attribute < kAmd ? common_attribute(attribute, all, value) : amd_attribute(attribute, *device, all, value);
     if (!known) return fail(hipErrorInvalidValue, "there is no attribute %d", attribute);
     *out = value;
     return hipSuccess;

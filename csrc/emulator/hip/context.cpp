@@ -119,7 +119,7 @@ APB_HIP hipError_t hipCtxGetDevice(hipDevice_t* out) {
 APB_HIP hipError_t hipCtxGetApiVersion(hipCtx_t, unsigned* out) {
   return entry(__func__, [&] {
     if (!out) return null_argument("the result");
-    *out = version / 10000000;
+    *out = kVersion / 10000000;
     return hipSuccess;
   });
 }

@@ -176,7 +176,7 @@ hipError_t set(hipGraphNode_t handle, Make&& make) {
 void kernel_params(const KernelOperation& kernel, Node& node, hipKernelNodeParams& out) {
   node.pointers.clear();
   for (const KernelArgument& argument : kernel.function->kernel->arguments)
-    if (argument.kind != ArgumentKind::hidden)
+    if (argument.kind != ArgumentKind::Hidden)
       node.pointers.push_back(const_cast<std::uint8_t*>(kernel.arguments.data()) + argument.offset);
   out = {};
   out.blockDim = {kernel.block.x, kernel.block.y, kernel.block.z};

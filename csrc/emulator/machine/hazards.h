@@ -27,7 +27,7 @@ class Hazards {
     std::uint32_t vector = 0, lds = 0, scalar = 0;  // numbers in the three queues; 0 or done: nothing to wait for
     std::uint32_t address = 0;                      // of the load's instruction
   };
-  static constexpr int scalar_first = 512, registers = scalar_first + sreg::count;
+  static constexpr int kScalarFirst = 512, kRegisters = kScalarFirst + sreg::kCount;
 
   bool waiting(const Load& load) const {
     return load.vector > vector_done_ || load.lds > lds_done_ || load.scalar > scalar_done_;
@@ -42,8 +42,8 @@ class Hazards {
   bool clear(Wave& wave, int first, int count, const Load* in_order);
   void report(Wave& wave, int number, const Load& load) const;
 
-  std::array<Load, registers> loads_{};
-  std::array<std::uint64_t, registers / 64> maybe_{};  // registers whose load may be under way
+  std::array<Load, kRegisters> loads_{};
+  std::array<std::uint64_t, kRegisters / 64> maybe_{};  // registers whose load may be under way
   std::uint32_t vector_issued_ = 0, vector_done_ = 0, lds_issued_ = 0, lds_done_ = 0, scalar_issued_ = 0,
                 scalar_done_ = 0;
 };

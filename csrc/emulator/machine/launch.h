@@ -24,14 +24,7 @@ struct LaunchRequest {
   bool cooperative = false;  // all workgroups resident at once
 };
 
-enum class LaunchResult : std::uint8_t {
-  done,
-  invalid_value,
-  invalid_configuration,
-  too_much_lds,
-  out_of_memory,
-  fault
-};
+enum class LaunchResult : std::uint8_t { Done, InvalidValue, InvalidConfiguration, TooMuchLds, OutOfMemory, Fault };
 
 // `text` says what was wrong; for a fault it is the fault's message.
 LaunchResult launch(const LaunchRequest& request, Fault& fault, std::string& text);
