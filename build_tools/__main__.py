@@ -20,7 +20,9 @@ from build_tools.verbs.lint import lint
 from build_tools.verbs.matrix import matrix
 from build_tools.verbs.new_operator import new_operator
 from build_tools.verbs.plan import plan
+from build_tools.verbs.prove import prove
 from build_tools.verbs.receipts import receipts
+from build_tools.verbs.status import status
 from build_tools.verbs.toolchain import toolchain
 from build_tools.verbs.tune_request import tune_request
 from build_tools.verbs.wheels import wheels
@@ -43,10 +45,12 @@ for verb in (
     build,
     audit,
     coverage,
+    status,
     cases,
     wheels,
     develop,
     emulator,
+    prove,
     receipts,
     tune_request,
     fetch,

@@ -156,3 +156,34 @@ class WheelError(BuildToolsError):
     """A wheel cannot be made or would break a rule (two owners of a path, a size limit, a missing bundle)."""
 
     exit_code = 12
+
+
+class NotReadyError(BuildToolsError):
+    """A proof needs something that is not there: the bundles of a target, the embedded device, the native extension."""
+
+    exit_code = 15
+
+
+class ExecutorError(BuildToolsError):
+    """The child that executes calls ended before it answered."""
+
+    exit_code = 16
+
+
+class ProofError(BuildToolsError):
+    """Something that was executed is wrong, or no call reaches an entry. ``lines``: each of them, in words."""
+
+    exit_code = 17
+
+    def __init__(self, asked: str, found: str, fix: str, lines: Sequence[str] = ()) -> None:
+        super().__init__(asked, found, fix)
+        self.lines = tuple(lines)
+
+    def __str__(self) -> str:
+        return "\n".join([*self.lines, super().__str__()])
+
+
+class UnprovedError(ProofError):
+    """Wheels would hold entries that no device has executed."""
+
+    exit_code = 18

@@ -96,8 +96,10 @@ def build(settings: Settings) -> Outcome:
         for planned, read in zip(plan.bundles, sources, strict=True)
         if planned.operators or not settings.operators
     ]
-    for planned, bundle in zip(plan.bundles, built, strict=True):
-        _golden_calls(planned, bundle, manifest, settings.root / "manifests")
+    made = {(bundle.target, bundle.profile): bundle for bundle in built}
+    for planned in plan.bundles:
+        if bundle := made.get((planned.target.name, planned.profile)):
+            _golden_calls(planned, bundle, manifest, settings.root / "manifests")
     outcome = Outcome(plan, results, audits, tuple(built), time.perf_counter() - started)
     write_report(outcome, settings.bundles.parent / "report.json")
     return outcome
@@ -204,7 +206,7 @@ def _golden_calls(planned: PlannedBundle, bundle: BuiltBundle, manifest: Manifes
     notes.write(bundle.path, note | {"calls": {"key": key, "sha256": hashlib.sha256(data).hexdigest()}})
 
 
-_NOTED = ("target", "profile", "distribution", "entries", "code_objects", "raw_bytes", "size", "sha256")
+_NOTED = ("target", "profile", "distribution", "entries", "code_objects", "raw_bytes", "size", "sha256", "unproved")
 
 
 #: The code that judges code objects and writes a bundle: another state of it may judge or write differently.

@@ -37,12 +37,32 @@ def questions(
     Raises:
         ManifestError: a draw does not fit.
     """
+    for bound in bounds(cases, target, facts, golden=golden):
+        yield asked(cases, bound, seed)
+
+
+def bounds(cases: Cases, target: str, facts: Target, *, golden: bool = False) -> Iterator[Bound]:
+    """Every call of the operator on ``target``, before its inputs are drawn; ``golden``: that one alone."""
     chosen = cases.calls if not golden else (cases.golden,) if cases.golden else ()
     for words in chosen:
-        if words.targets and target not in words.targets:
-            continue
-        for bound in bind.bind(cases.subject, words, facts.fp8):
-            yield Question(bound, _inputs(cases, bound, seed))
+        if not words.targets or target in words.targets:
+            yield from bind.bind(cases.subject, words, facts.fp8)
+
+
+def asked(cases: Cases, bound: Bound, seed: int) -> Question:
+    """One call with its inputs drawn.
+
+    Raises:
+        ManifestError: a draw does not fit.
+    """
+    return Question(bound, _inputs(cases, bound, seed))
+
+
+def outline(bound: Bound) -> Call:
+    """A call without data and without answers: enough to say what it would launch."""
+    return Call(
+        bound.subject.name, bound.label, dict(_arguments(Question(bound, {}))), (), bound.words.compute_units
+    )
 
 
 def _inputs(cases: Cases, bound: Bound, seed: int) -> dict[str, Values | None]:
@@ -120,6 +140,8 @@ def _arguments(question: Question) -> Iterator[tuple[str, Argument]]:
             layout = bound.tensors.get(name)
             if layout is not None:
                 yield name, array(layout, question.inputs.get(name))
+            elif parameter.required:  # it may be None, but has no default
+                yield name, None
         elif parameter.kind == "dtype" and bound.values[name] is not None:
             yield name, ElementType(bound.values[name])
         elif name in bound.stated:

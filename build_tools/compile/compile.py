@@ -21,6 +21,7 @@ from build_tools.compile.fingerprint import job_key
 from build_tools.compile.store import Store
 from build_tools.errors import BuildToolsError, JobFailedError
 from build_tools.files import progress
+from build_tools.files.progress import Done
 from build_tools.files.reproducible import write_atomic
 from build_tools.files.run import allow, kill_all
 from build_tools.records import CompileJob, CompileResult
@@ -118,7 +119,7 @@ def _compile_missing(
             }
             for result in _as_completed(futures):
                 results[result.job.id] = result
-                display.done(result)
+                display.done(Done(result.job.id, result.ok, result.seconds, result.cached))
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             kill_all()

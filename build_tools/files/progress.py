@@ -1,40 +1,47 @@
-"""How far the compiles are: a bar on a terminal, one plain line per job that was not cached otherwise."""
+"""How far long work is: a bar on a terminal, otherwise one plain line for each thing that took time."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Protocol, TextIO
 
-from build_tools.records import CompileResult
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """One thing that is finished. ``silent``: it cost nothing, and deserves no line."""
+
+    name: str
+    ok: bool
+    seconds: float
+    silent: bool = False
 
 
 class Progress(Protocol):
-    """Told of each result as it comes, from one thread."""
+    """Told of each thing as it comes, from one thread."""
 
-    def done(self, result: CompileResult) -> None:
-        """One more job is finished."""
+    def done(self, what: Done) -> None:
+        """One more is finished."""
 
 
 class _Lines:
     def __init__(self, total: int, stream: TextIO) -> None:
         self.total, self.count, self.stream = total, 0, stream
 
-    def done(self, result: CompileResult) -> None:
+    def done(self, what: Done) -> None:
         self.count += 1
-        if not result.cached:
-            word = "ok" if result.ok else "FAILED"
+        if not what.silent:
+            word = "ok" if what.ok else "FAILED"
             print(
-                f"[{self.count}/{self.total}] {word} {result.job.id} {result.seconds:.1f} s",
-                file=self.stream,
-                flush=True,
+                f"[{self.count}/{self.total}] {word} {what.name} {what.seconds:.1f} s", file=self.stream, flush=True
             )
 
 
 @contextmanager
 def show(total: int, stream: TextIO = sys.stderr) -> Iterator[Progress]:
-    """A progress display for ``total`` jobs, for as long as the context lasts."""
+    """A progress display for ``total`` things, for as long as the context lasts."""
     if total == 0 or not stream.isatty():
         yield _Lines(total, stream)
         return
@@ -51,19 +58,19 @@ def _bar(total: int, stream: TextIO) -> Iterator[Progress]:
     class Bar:
         def __init__(self, display: RichProgress) -> None:
             self.display, self.failed = display, 0
-            self.task = display.add_task("compile", total=total, failed="")
+            self.task = display.add_task("", total=total, failed="")
 
-        def done(self, result: CompileResult) -> None:
-            self.failed += not result.ok
+        def done(self, what: Done) -> None:
+            self.failed += not what.ok
             failed = f"[red]{self.failed} failed" if self.failed else ""
-            self.display.update(self.task, advance=1, failed=failed, description=result.job.id[:60])
+            self.display.update(self.task, advance=1, failed=failed, description=what.name[:60])
 
     columns = (
         BarColumn(),
         MofNCompleteColumn(),
         TimeRemainingColumn(),
         TextColumn("{task.fields[failed]}"),
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
     )
     with RichProgress(*columns, console=Console(file=stream), transient=True) as display:
         yield Bar(display)

@@ -1,4 +1,5 @@
-"""The only caller of ``subprocess``: argument lists, a controlled environment, a timeout, captured output.
+"""The only caller of ``subprocess``: argument lists, a controlled environment, a timeout, captured output. :func:`run` waits
+for a child's end, :func:`converse` talks to one.
 
 Each child leads a process group of its own, so that ending it ends what it started (a compiler driver starts a
 linker). :func:`kill_all` is what Ctrl-C does; until :func:`allow` nothing new starts, so that a thread whose child it ended
@@ -14,8 +15,8 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final
@@ -102,6 +103,63 @@ def run(
     return Outcome(words, exit_code, output, time.monotonic() - started)
 
 
+@dataclass(slots=True)
+class Conversation:
+    """A child that answers each message with one line. ``answered`` counts; it ends when its input is closed."""
+
+    _process: subprocess.Popen[bytes] | None
+    _log: IO[bytes]
+    _trouble: str = ""
+    answered: int = 0
+
+    def ask(self, message: bytes) -> str | None:
+        """The line that answers; None when the child has ended, or was ended: :meth:`last_words` then says more."""
+        if self._process is None or self._process.stdin is None or self._process.stdout is None:
+            return None
+        try:
+            self._process.stdin.write(message)
+            self._process.stdin.flush()
+            line = self._process.stdout.readline()
+        except OSError:
+            return None
+        if not line.endswith(b"\n"):
+            return None
+        self.answered += 1
+        return line.decode("utf-8", "replace")
+
+    def last_words(self) -> str:
+        """The end of what the child wrote to standard error, or why it was not started."""
+        size = self._log.seek(0, os.SEEK_END)
+        self._log.seek(max(0, size - TAIL_BYTES))
+        return (self._log.read().decode("utf-8", "replace").strip() or self._trouble).strip()
+
+
+@contextmanager
+def converse(
+    argv: Sequence[str | Path], *, cwd: Path | None = None, env: Mapping[str, str] | None = None
+) -> Iterator[Conversation]:
+    """A child to talk to, for as long as the context lasts. It ends with the context, whatever it is doing."""
+    words = tuple(str(word) for word in argv)
+    with tempfile.TemporaryFile() as log:
+        try:
+            process = _start(words, cwd, environment(env), log, talks=True)
+        except OSError as error:
+            yield Conversation(None, log, str(error))
+            return
+        if process is None:
+            yield Conversation(None, log, "it was not started, since everything is being interrupted")
+            return
+        try:
+            yield Conversation(process, log)
+        finally:
+            _kill(process)
+            for pipe in (process.stdin, process.stdout):
+                if pipe is not None:
+                    with suppress(OSError):  # what could not be written any more
+                        pipe.close()
+            _wait(process, None)
+
+
 def kill_all() -> None:
     """End every child that is still running, with all that it started, and start no other one until :func:`allow`."""
     with _lock:
@@ -117,21 +175,21 @@ def allow() -> None:
 
 
 def _start(
-    words: tuple[str, ...], cwd: Path | None, env: Mapping[str, str], log: IO[bytes]
+    words: tuple[str, ...], cwd: Path | None, env: Mapping[str, str], log: IO[bytes], *, talks: bool = False
 ) -> subprocess.Popen[bytes] | None:
     # Started and registered under one lock: kill_all sees the child, or the child is not started.
     with _lock:
         if _stopping.is_set():
             return None
         process = subprocess.Popen(
-            words, cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
-            start_new_session=True,
+            words, cwd=cwd, env=env, stdin=subprocess.PIPE if talks else subprocess.DEVNULL,
+            stdout=subprocess.PIPE if talks else log, stderr=log, start_new_session=True,
         )  # fmt: skip
         _running.add(process)
         return process
 
 
-def _wait(process: subprocess.Popen[bytes], timeout: float) -> int:
+def _wait(process: subprocess.Popen[bytes], timeout: float | None) -> int:
     try:
         return process.wait(timeout)
     except subprocess.TimeoutExpired:

@@ -29,7 +29,9 @@ KEY_DIGITS: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class BuiltBundle:
-    """A bundle on disk. Sizes in bytes; ``raw_bytes``: its code objects before compression."""
+    """A bundle on disk. Sizes in bytes; ``raw_bytes``: its code objects before compression; ``unproved``: entries without a
+    receipt.
+    """
 
     path: Path
     target: str
@@ -40,6 +42,7 @@ class BuiltBundle:
     raw_bytes: int
     size: int
     sha256: str
+    unproved: int
 
 
 def build_bundle(
@@ -90,6 +93,9 @@ def build_bundle(
         raw_bytes=sum(map(len, blobs)),
         size=len(data),
         sha256=hashlib.sha256(data).hexdigest(),
+        unproved=sum(
+            entry.sha256.hex() not in receipts for operator in operators for entry in operator.entries
+        ),
     )
 
 

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from build_tools.files.reproducible import write_atomic
 from build_tools.judge import receipts
+
+_PROOFS: Final = ("/cases.toml", "/reference.py", f"/{receipts.NAME}")
 
 
 def path_of(bundle: Path) -> Path:
@@ -36,11 +38,16 @@ def write(bundle: Path, note: Mapping[str, Any]) -> None:
 
 
 def manifest_files(root: Path) -> set[str]:
-    """Every file below ``manifests/`` that a bundle and its golden calls are made from: TOML, CSV of tuned rows, references, the
-    receipts.
+    """Every file below ``manifests/`` that a bundle or its golden calls are made from: TOML, CSV of tuned rows, the references,
+    the receipts.
     """
     tables = [path for path in (root / "manifests").rglob("*") if path.suffix in (".toml", ".csv", ".py")]
-    return {path.relative_to(root).as_posix() for path in tables} | {receipts.FILE}
+    return {path.relative_to(root).as_posix() for path in tables} | set(receipts.files(root))
+
+
+def proofs(root: Path) -> frozenset[str]:
+    """Those of :func:`manifest_files` that decide about no byte of a code object: cases, references and receipts."""
+    return frozenset(name for name in manifest_files(root) if name.endswith(_PROOFS))
 
 
 def hashes(root: Path, names: Iterable[str]) -> dict[str, str]:
@@ -49,8 +56,10 @@ def hashes(root: Path, names: Iterable[str]) -> dict[str, str]:
     return {name: hashlib.sha256((root / name).read_bytes()).hexdigest() for name in found}
 
 
-def stale(root: Path, bundle: Path) -> str:
-    """Why ``bundle`` is not what a build would make of ``root`` now, or "" when it is."""
+def stale(root: Path, bundle: Path, *, but: Collection[str] = ()) -> str:
+    """Why ``bundle`` is not what a build would make of ``root`` now, or "" when it is. What files named in ``but`` say does not
+    count.
+    """
     note = read(bundle)
     recorded = note.get("sources")
     if not isinstance(recorded, dict):
@@ -58,7 +67,8 @@ def stale(root: Path, bundle: Path) -> str:
     if note.get("sha256") != hashlib.sha256(bundle.read_bytes()).hexdigest():
         return f"{path_of(bundle).name} is about other bytes"
     now = hashes(root, {*recorded, *manifest_files(root)})
-    changed = sorted(name for name in {*recorded, *now} if recorded.get(name) != now.get(name))
+    names = {name for name in {*recorded, *now} if name not in but}
+    changed = sorted(name for name in names if recorded.get(name) != now.get(name))
     return (
         f"{', '.join(changed[:3])}{' and others' if len(changed) > 3 else ''} changed since"
         if changed

@@ -11,7 +11,7 @@ import hashlib
 import json
 import shutil
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -19,14 +19,16 @@ from typing import Final
 from packaging.utils import canonicalize_name
 
 from aiter_prebuilt.contract.bundle import SUFFIX, Bundle, FormatError
-from aiter_prebuilt.contract.records import BACKENDS
+from aiter_prebuilt.contract.records import BACKENDS, VENDORS
 from aiter_prebuilt.contract.version import CALLS_SUFFIX, VERSION
 from build_tools.errors import WheelError
+from build_tools.objects.entries import BuiltEntry, entries_of
 from build_tools.objects.unpack import decompress
-from build_tools.pack import dist_info, notes, sbom
+from build_tools.pack import dist_info, licences, notes, sbom
 from build_tools.pack.archive import RUNTIME, write_members
 from build_tools.pack.emulator_wheel import build_emulator_wheel
 from build_tools.pack.runtime_wheel import build_runtime_wheel
+from build_tools.pack.unproved import refuse_unproved, said
 from build_tools.tools import pins
 from build_tools.tools.pins import Pins
 
@@ -39,7 +41,7 @@ _AGAIN: Final = "Run python -m build_tools build, mend what it says, and pack ag
 @dataclass(frozen=True, slots=True)
 class Payload:
     """A bundle that goes into a wheel: its bytes and what it says about itself. ``calls``: its golden ones, None when its note
-    tells of none (a bundle made by hand).
+    tells of none (a bundle made by hand). ``backends``: as the table of licences has them.
     """
 
     data: bytes
@@ -50,6 +52,12 @@ class Payload:
     version: str
     tools: Mapping[str, str]
     backends: tuple[str, ...]
+    entries: tuple[BuiltEntry, ...]
+
+    @property
+    def unproved(self) -> str:
+        """What its wheel says of entries without a receipt; nothing when there is none."""
+        return said(sum(not entry.executed for entry in self.entries), len(self.entries))
 
 
 def read_payload(path: Path) -> Payload:
@@ -91,8 +99,14 @@ def read_payload(path: Path) -> Payload:
         distribution=root.distribution,
         version=root.version,
         tools=json.loads(root.provenance)["tools"],
-        backends=tuple(BACKENDS[number] for number in sorted(used)),
+        backends=tuple(_licensed(BACKENDS[number], VENDORS[root.vendor]) for number in sorted(used)),
+        entries=entries_of(bundle),
     )
+
+
+def _licensed(backend: str, vendor: str) -> str:
+    """The backend as the table of licences knows it."""
+    return licences.TRITON_NVIDIA if (backend, vendor) == ("triton", "nvidia") else backend
 
 
 def _golden_calls(bundle: Path) -> bytes | None:
@@ -142,22 +156,30 @@ def about(payload: Payload) -> dist_info.About:
     needs = [f"{RUNTIME}=={payload.version}"]
     if payload.distribution.endswith(CK_SUFFIX):
         needs.append(f"{payload.distribution.removesuffix(CK_SUFFIX)}=={payload.version}")
+    summary = f"Code objects of {RUNTIME} for {payload.target}, profile {payload.profile}"
+    unproved = payload.unproved
     return dist_info.About(
-        summary=f"Code objects of {RUNTIME} for {payload.target}, profile {payload.profile}",
+        summary=f"{summary}. {unproved}" if unproved else summary,
         description=f"Data of [{RUNTIME}](https://pypi.org/project/{RUNTIME}/): one bundle of ready GPU code objects for "
-        f"`{payload.target}`\n(profile `{payload.profile}`). Nothing here is imported; the runtime finds the file.\n",
+        f"`{payload.target}`\n(profile `{payload.profile}`). Nothing here is imported; the runtime finds the file.\n"
+        + (f"{unproved}\n" if unproved else ""),
         requires=tuple(needs),
         tag=TAG,
         pure=True,
     )
 
 
-def write_wheels(root: Path, bundles: Path, output: Path, *, runtime: bool = True) -> tuple[Path, ...]:
+def write_wheels(
+    root: Path, bundles: Path, output: Path, *, runtime: bool = True, unproved: Collection[str] = ()
+) -> tuple[Path, ...]:
     """All wheels of the last build: every bundle in ``bundles`` and, unless told otherwise, the runtime and the emulator.
+
+    ``unproved``: targets whose entries need no receipt, :data:`build_tools.pack.unproved.ALL` for all.
 
     They are written beside ``output`` first and moved when the last one is done, so a failure leaves no new wheel.
 
     Raises:
+        UnprovedError: an entry has no receipt.
         WheelError: the last build had a failing job; there is no bundle; one is older than its sources or cannot be packed.
     """
     refuse_failed_build(bundles.parent)
@@ -168,6 +190,7 @@ def write_wheels(root: Path, bundles: Path, output: Path, *, runtime: bool = Tru
     with tempfile.TemporaryDirectory(prefix=".wheels-", dir=output) as folder:
         payloads = [read_payload(path) for path in found]
         refuse_stale(root, found)
+        refuse_unproved([entry for payload in payloads for entry in payload.entries], unproved)
         pinned = pins.load(root)
         staged = [
             _pack(payload, notes.read(path)["sources"], Path(folder), root, pinned)

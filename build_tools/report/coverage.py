@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from aiter_prebuilt.contract.bundle import SUFFIX, FormatError
-from aiter_prebuilt.contract.records import BACKENDS, Operator
+from aiter_prebuilt.contract.records import BACKENDS
 from build_tools.manifest.model import CatalogueEntry, Kernel, Manifest
+from build_tools.objects.entries import BuiltEntry, entries_of
 from build_tools.objects.unpack import open_bundle
 from build_tools.plan.plan import check_filters
 
@@ -18,10 +19,13 @@ JSON_VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """What one backend has for one operator on one target: kernels in the manifests, entries in the built bundle."""
+    """What one backend has for one operator on one target: kernels in the manifests, entries in the built bundle, how many of
+    these have a receipt.
+    """
 
     kernels: int
     entries: int
+    proved: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +39,20 @@ class Row:
     cells: dict[tuple[str, str], Cell]
 
     def status(self, targets: Iterable[str], built: bool) -> str:
-        """``covered``, ``missing``, or which targets lack it; with bundles at hand only what was built counts."""
+        """``proved``, ``covered``, ``missing``, or which targets lack it. With bundles at hand only what was built counts; only then
+        can it be proved: every entry has a receipt.
+        """
         lacking = [target for target in targets if not self.has(target, built)]
-        if not lacking:
+        if lacking:
+            return "missing" if len(lacking) == len(list(targets)) else f"missing on {', '.join(lacking)}"
+        if not built:
             return "covered"
-        return "missing" if len(lacking) == len(list(targets)) else f"missing on {', '.join(lacking)}"
+        unproved = self.unproved()
+        return f"covered, {unproved} not proved" if unproved else "proved"
+
+    def unproved(self) -> int:
+        """Built entries without a receipt."""
+        return sum(cell.entries - cell.proved for cell in self.cells.values())
 
     def has(self, target: str, built: bool) -> bool:
         """Whether any backend serves ``target``."""
@@ -61,7 +74,13 @@ class Coverage:
 
     def gaps(self) -> tuple[Row, ...]:
         """Operators that some target lacks."""
-        return tuple(row for row in self.rows if row.status(self.targets, self.built) != "covered")
+        return tuple(
+            row for row in self.rows if not all(row.has(target, self.built) for target in self.targets)
+        )
+
+    def unproved(self) -> int:
+        """Built entries without a receipt."""
+        return sum(row.unproved() for row in self.rows)
 
     def as_json(self) -> dict[str, Any]:
         """Machine form."""
@@ -77,7 +96,9 @@ class Coverage:
                     "operator": row.operator,
                     "aiter_backends": list(row.aiter),
                     "cells": {
-                        f"{backend}/{target}": {"kernels": cell.kernels, "entries": cell.entries}
+                        f"{backend}/{target}": {
+                            "kernels": cell.kernels, "entries": cell.entries, "proved": cell.proved,
+                        }
                         for (backend, target), cell in sorted(row.cells.items())
                     },
                     "status": row.status(self.targets, self.built),
@@ -85,11 +106,14 @@ class Coverage:
                 for row in self.rows
             ],
             "gaps": [row.operator for row in self.gaps()],
+            "unproved": self.unproved(),
         }
 
 
-def compute(manifest: Manifest, profile: str, targets: tuple[str, ...], bundles: Path | None) -> Coverage:
-    """The table for ``profile`` (ck-full counts what ck-free has too).
+def compute(
+    manifest: Manifest, profile: str, targets: tuple[str, ...], bundles: Path | None, proved: Collection[str] = ()
+) -> Coverage:
+    """The table for ``profile`` (ck-full counts what ck-free has too). ``proved``: SHA-256 of code objects with a receipt.
 
     Raises:
         UnknownTargetError, UsageError: a target or profile that the manifests do not have.
@@ -98,7 +122,7 @@ def compute(manifest: Manifest, profile: str, targets: tuple[str, ...], bundles:
     profiles = [profile]
     while (included := manifest.profiles[profiles[-1]].includes) is not None:
         profiles.append(included)
-    built = _built(bundles, profiles, targets)
+    built = _counted(_built(bundles, profiles, targets), proved)
     rows = []
     listed: set[str] = set()
     for category, entries in manifest.catalogue.categories.items():
@@ -118,18 +142,15 @@ def compute(manifest: Manifest, profile: str, targets: tuple[str, ...], bundles:
     return Coverage(profile, targets, tuple(rows), bool(built))
 
 
-def _built(
-    folder: Path | None, profiles: list[str], targets: tuple[str, ...]
-) -> dict[tuple[str, str], list[Operator]]:
-    found: dict[tuple[str, str], list[Operator]] = {}
+def _built(folder: Path | None, profiles: list[str], targets: tuple[str, ...]) -> list[BuiltEntry]:
+    found: list[BuiltEntry] = []
     for profile in profiles:
         for target in targets:
             path = folder / f"{target}-{profile}{SUFFIX}" if folder is not None else None
             if path is None or not path.is_file():
                 continue
             try:
-                bundle = open_bundle(path)
-                found[profile, target] = [bundle.operator(name) for name in bundle.names]
+                found += entries_of(open_bundle(path))
             except FormatError:
                 continue  # a damaged bundle covers nothing; `build` and `audit` say what is wrong with it
     return found
@@ -137,7 +158,7 @@ def _built(
 
 def _row(
     category: str, entry: CatalogueEntry, name: str, manifest: Manifest, profiles: list[str], targets: tuple[str, ...],
-    built: dict[tuple[str, str], list[Operator]],
+    built: Mapping[tuple[str, str, str], Cell],
 ) -> Row:  # fmt: skip
     cells: dict[tuple[str, str], Cell] = {}
     kernels = [
@@ -151,13 +172,9 @@ def _row(
     for backend in BACKENDS:
         for target in targets:
             declared = sum(1 for kernel in kernels if _serves(kernel, backend, target))
-            entries = sum(
-                _entries(operators, name, backend)
-                for (_, place), operators in built.items()
-                if place == target
-            )
-            if declared or entries:
-                cells[backend, target] = Cell(declared, entries)
+            made = built.get((name, backend, target), Cell(0, 0))
+            if declared or made.entries:
+                cells[backend, target] = Cell(declared, made.entries, made.proved)
     return Row(category, entry.title, name, tuple(entry.aiter), cells)
 
 
@@ -165,11 +182,11 @@ def _serves(kernel: Kernel, backend: str, target: str) -> bool:
     return kernel.backend == backend and target in kernel.targets
 
 
-def _entries(operators: list[Operator], name: str, backend: str) -> int:
-    used: set[int] = set()
-    for operator in operators:
-        if operator.name == name:
-            for recipe in operator.recipes:
-                if BACKENDS[operator.kernels[recipe.kernel].backend] == backend:
-                    used.update(step.entry for step in recipe.steps)
-    return len(used)
+def _counted(entries: Iterable[BuiltEntry], proved: Collection[str]) -> dict[tuple[str, str, str], Cell]:
+    """(operator, backend, target) -> what was built of it."""
+    cells: dict[tuple[str, str, str], Cell] = {}
+    for entry in entries:
+        key = (entry.operator, entry.backend, entry.target)
+        known = cells.get(key, Cell(0, 0))
+        cells[key] = Cell(0, known.entries + 1, known.proved + (entry.sha256 in proved))
+    return cells

@@ -9,13 +9,14 @@ from build_tools.verbs import options
 
 @click.command()
 def lint() -> None:
-    """Check every manifest: structure, names, signatures, expressions, assumptions, references, and that the cases would notice
-    a wrong kernel.
+    """Check every manifest: structure, names, signatures, expressions, assumptions; that no part of an operator is missing, that
+    its cases would notice a wrong kernel, and that generated files are what the manifests say.
     """
-    from build_tools.cases import sensitivity, table
+    from build_tools.cases import parts, sensitivity, table
     from build_tools.cases.subject import subjects
     from build_tools.compile.inputs import inputs_of
     from build_tools.errors import ManifestError
+    from build_tools.generate import outputs
     from build_tools.manifest.parse import read
     from build_tools.manifest.problems import Problems
     from build_tools.plan.plan import plan_into
@@ -27,15 +28,19 @@ def lint() -> None:
         plan = plan_into(manifest, options.ROOT, inputs_of(options.ROOT), problems)
     declared: dict[str, str] = {}
     if manifest is not None and not problems.lines:  # cases of an operator that cannot be read say nothing
+        problems.lines += parts.unreferenced(subjects(manifest), options.ROOT / "manifests")
+    if manifest is not None and not problems.lines:
         try:
             cases = table.load(options.ROOT / "manifests", subjects(manifest), manifest.targets)
+            problems.lines += parts.uncalled(cases, manifest.targets)
             blind, declared = sensitivity.check_all(cases, manifest.targets)
         except ManifestError as error:
             problems.lines += error.problems
         else:
             problems.lines += map(str, blind)
-    if problems.lines or plan is None:
+    if problems.lines or plan is None or manifest is None:
         raise ManifestError(problems.lines)
+    outputs.check(manifest, options.ROOT)
     for what, reason in declared.items():
         click.echo(f"no case needs to notice {what}: {reason}")
     operators = {planned.operator.name for bundle in plan.bundles for planned in bundle.operators}

@@ -1,4 +1,4 @@
-"""What was executed, as a file of the repository."""
+"""Takes what another machine executed."""
 
 from __future__ import annotations
 
@@ -10,13 +10,17 @@ from build_tools.verbs import options
 
 
 @click.command()
-@click.argument("lines", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--checks", required=True, help="What the device checked while it executed, in words.")
-def receipts(lines: tuple[Path, ...], checks: str) -> None:
-    """Write manifests/receipts.json from the lines of the operator tests (nox -s prove)."""
-    from build_tools.judge.receipts import load, write
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--checks", default="results", show_default=True, help="What the device checked, in words.")
+@options.bundles
+def receipts(files: tuple[Path, ...], checks: str, bundles: Path) -> None:
+    """Join lines of python -m aiter_prebuilt.execute (ci/gpu_check.py --record FILE) with manifests/<family>/receipts.json."""
+    from build_tools.prove.recorded import join
 
-    path = write(options.ROOT, lines, checks)
+    joined = join(options.ROOT, bundles, files, checks)
     click.echo(
-        f"{path.relative_to(options.ROOT).as_posix()}: {len(load(options.ROOT))} code objects were executed and found right"
+        f"{joined.lines} lines: {joined.proved} code objects were right on {', '.join(joined.devices)}, "
+        f"{joined.wrong} were not; {joined.strange} launches of code objects that are in no bundle here"
     )
+    for name in joined.changed:
+        click.echo(name)

@@ -15,9 +15,19 @@ from build_tools.verbs import options
 @click.option(
     "--runtime/--no-runtime", default=True, help="Also build the runtime's and the emulator's wheels."
 )
-def wheels(bundles: Path, output: Path, runtime: bool) -> None:
-    """Pack the bundles of the last build, the runtime and the emulator into wheels."""
+@click.option(
+    "--unproved",
+    multiple=True,
+    metavar="TARGET",
+    help="Let entries for this target in that no device has executed (all: for every one). Their wheel says so.",
+)
+def wheels(bundles: Path, output: Path, runtime: bool, unproved: tuple[str, ...]) -> None:
+    """Pack the bundles of the last build, the runtime and the emulator into wheels. Only what was executed goes in."""
+    from build_tools.manifest.parse import load
+    from build_tools.pack.unproved import ALL
     from build_tools.pack.wheel import write_wheels
+    from build_tools.plan.plan import check_filters
 
-    for path in write_wheels(options.ROOT, bundles, output, runtime=runtime):
+    check_filters(load(options.ROOT / "manifests"), (), (name for name in unproved if name != ALL))
+    for path in write_wheels(options.ROOT, bundles, output, runtime=runtime, unproved=unproved):
         click.echo(f"{path.name}  {path.stat().st_size / 1024:.0f} KiB")

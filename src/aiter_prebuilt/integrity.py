@@ -5,13 +5,13 @@ Pure reading: needs no driver and no GPU, and executes nothing. Every problem is
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from aiter_prebuilt.contract import calls
 from aiter_prebuilt.contract.bundle import Bundle, FormatError
+from aiter_prebuilt.contract.receipt import was_executed
 from aiter_prebuilt.contract.records import Entry, Operator, Step
 from aiter_prebuilt.elf import ElfError, Image, KernelImage, read
 from aiter_prebuilt.locate import InstalledBundle, decompress
@@ -70,7 +70,7 @@ def verify(installed: InstalledBundle) -> Verdict:
         for index, entry in enumerate(operator.entries):
             entries += 1
             seen.add(entry.code_object)
-            executed += _was_executed(entry)
+            executed += was_executed(entry)
             findings += [
                 Finding(name, entry.name, text) for text in _check_entry(bundle, operator, index, entry)
             ]
@@ -84,14 +84,6 @@ def verify(installed: InstalledBundle) -> Verdict:
         installed.path, root.target, root.profile, len(bundle.names), entries, root.code_object_count, executed, len(data),
         tuple(findings),
     )  # fmt: skip
-
-
-def _was_executed(entry: Entry) -> bool:
-    try:
-        receipt = json.loads(entry.receipt)
-    except ValueError:
-        return False
-    return isinstance(receipt, dict) and receipt.get("executed") is True
 
 
 def _check_calls(installed: InstalledBundle) -> Iterator[str]:

@@ -9,6 +9,7 @@ import types
 import warnings
 from collections.abc import Callable
 from typing import Any
+from unittest import mock
 
 import torch
 
@@ -36,8 +37,8 @@ class CardTensor(torch.Tensor):
     def on_card(array: DeviceArray, kind: type[CardTensor] | None = None) -> CardTensor:
         """The tensor over ``array``."""
         dtype = next(each for each, name in NAMES.items() if name == array.dtype)
-        made = torch.Tensor._make_wrapper_subclass(
-            kind or CardTensor, array.shape, strides=array.strides, dtype=dtype, device="cuda:0"
+        made: CardTensor = torch.Tensor._make_wrapper_subclass(
+            kind or CardTensor, array.shape, strides=array.strides, dtype=dtype, device=torch.device("cuda:0")
         )
         made.array = array
         return made
@@ -47,7 +48,7 @@ class CardTensor(torch.Tensor):
         return self.array.address
 
     @classmethod
-    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # type: ignore[override]  # torch calls a class method
         """What the operators' Python functions ask of a tensor: a new one like it."""
         kwargs = kwargs or {}
         assert func in (torch.ops.aten.empty_like.default, torch.ops.aten.new_empty.default), func
@@ -129,7 +130,7 @@ class Hollow(torch.Tensor):
     """A wrapper subclass: a device and a shape, and no memory of its own."""
 
     @classmethod
-    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # type: ignore[override]  # torch calls a class method
         """Nothing is computed with it."""
         raise AssertionError(f"{func} was called")
 
@@ -156,7 +157,7 @@ def old_torch_refusals() -> None:
     plain = torch.zeros(ROWS, COLUMNS, dtype=torch.float16)
     wide = torch.zeros(ROWS, 2 * COLUMNS, dtype=torch.complex64).conj()
     hollow = torch.Tensor._make_wrapper_subclass(
-        Hollow, (ROWS, COLUMNS), dtype=torch.float16, device="cuda:0"
+        Hollow, (ROWS, COLUMNS), dtype=torch.float16, device=torch.device("cuda:0")
     )
     for out, kind, words in (
         (plain, errors.ArgumentDeviceError, "CPU"),
@@ -199,11 +200,8 @@ def compiled() -> None:
                     now = torch.frombuffer(bytearray(device.read()), dtype=torch.uint8).view(host.dtype)
                     host.copy_(now.as_strided(host.shape, host.stride()))
 
-        original, library.operator = library.operator, lambda name: launch
-        try:
+        with mock.patch.object(library, "operator", return_value=launch):
             return library._kernel(signature)
-        finally:
-            library.operator = original
 
     kernels = torch.library.Library("aiter_prebuilt", "IMPL")
     for signature in signatures.load().values():

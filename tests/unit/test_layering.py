@@ -117,6 +117,7 @@ def test_no_backend_imports_another() -> None:
 STAGES: dict[str, set[str]] = {
     "files": set(),
     "manifest": set(),
+    "cases": {"manifest"},
     "plan": {"manifest"},
     "tools": {"files"},
     "objects": set(),
@@ -125,6 +126,7 @@ STAGES: dict[str, set[str]] = {
     "pack": {"files", "tools", "objects", "judge"},
     "report": {"manifest", "plan", "objects"},
     "generate": {"files", "manifest", "plan", "compile"},
+    "prove": {"files", "manifest", "cases", "objects", "judge", "pack"},
 }
 COMMON = {"records", "errors"}
 CALLERS = {"pipeline", "verbs", "__main__"}

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+from collections import Counter
 from typing import Any
 
 from aiter_prebuilt import locate
-from aiter_prebuilt.commands.output import nothing, print_json, print_table
+from aiter_prebuilt.commands.output import not_executed, nothing, print_json, print_table
 from aiter_prebuilt.contract.bundle import FormatError
+from aiter_prebuilt.contract.receipt import was_executed
 from aiter_prebuilt.contract.records import BACKENDS, PROFILES
 
 HELP = "operators and kernels of the installed bundles"
@@ -22,23 +24,29 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def execute(options: argparse.Namespace) -> int:
     """Print the list; 0, or 1 when nothing is installed."""
     installed = locate.installed()
-    rows = [row for bundle in installed for row in _rows(bundle, options)]
+    left: Counter[str] = Counter()
+    rows = [row for bundle in installed for row in _rows(bundle, options, left)]
     if options.json:
         print_json("list", {"kernels": rows})
     elif rows:
-        columns = ["operator", "target", "order", "kernel", "backend", "profile", "variants", "entries"]
+        columns = ["operator", "target", "order", "kernel", "backend", "profile", "variants", "entries", "executed"]
         print_table(columns, [[row[column] for column in columns] for row in rows])
         if options.operator:
             for row in rows:
                 print(f"\n{row['operator']}.{row['kernel']} on {row['target']}: {row['signature']}")
                 for name in row["variant_names"]:
                     print(f"  {name}")
+        for line in not_executed(left):
+            print(line)
     else:
         print(nothing(installed, options.target, options.operator))
     return 0 if rows else 1
 
 
-def _rows(installed: locate.InstalledBundle, options: argparse.Namespace) -> list[dict[str, Any]]:
+def _rows(
+    installed: locate.InstalledBundle, options: argparse.Namespace, left: Counter[str]
+) -> list[dict[str, Any]]:
+    """The rows of one bundle; entries that were not executed are added to ``left`` by target."""
     if options.target not in (None, installed.target):
         return []
     rows = []
@@ -48,8 +56,10 @@ def _rows(installed: locate.InstalledBundle, options: argparse.Namespace) -> lis
             if options.operator not in (None, name):
                 continue
             operator = bundle.operator(name)
+            left[installed.target] += sum(not was_executed(entry) for entry in operator.entries)
             for place, kernel in enumerate(operator.kernels):
                 recipes = [recipe for recipe in operator.recipes if recipe.kernel == place]
+                used = {step.entry for recipe in recipes for step in recipe.steps}
                 rows.append(
                     {
                         "operator": name,
@@ -59,7 +69,8 @@ def _rows(installed: locate.InstalledBundle, options: argparse.Namespace) -> lis
                         "backend": BACKENDS[kernel.backend],
                         "profile": PROFILES[kernel.profile],
                         "variants": len(recipes),
-                        "entries": len({step.entry for recipe in recipes for step in recipe.steps}),
+                        "entries": len(used),
+                        "executed": sum(was_executed(operator.entries[index]) for index in used),
                         "signature": operator.signature,
                         "variant_names": sorted({recipe.variant for recipe in recipes}),
                     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -20,6 +20,15 @@ def nothing(installed: Sequence[InstalledBundle], target: str | None, operator: 
     if target is not None and all(bundle.target != target for bundle in installed):
         return f"no installed bundle is for {target!r}; installed: {have}"
     return f"no installed bundle has an operator {operator!r}; installed: {have}; see: aiter-prebuilt list"
+
+
+def not_executed(counts: Mapping[str, int]) -> list[str]:
+    """What is said of entries without a receipt: target -> how many."""
+    return [
+        f"{count} entries for {target} were not executed on any device before they shipped"
+        for target, count in sorted(counts.items())
+        if count
+    ]
 
 
 def print_json(verb: str, value: dict[str, Any]) -> None:

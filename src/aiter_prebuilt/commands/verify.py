@@ -5,12 +5,13 @@ from __future__ import annotations
 import argparse
 import math
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from typing import Any, Final
 
 from aiter_prebuilt import device, locate
-from aiter_prebuilt.commands.output import nothing, print_json, print_table
+from aiter_prebuilt.commands.output import not_executed, nothing, print_json, print_table
 from aiter_prebuilt.execute import golden
 from aiter_prebuilt.execute.run import EMBEDDED, Execution, embedded
 from aiter_prebuilt.integrity import Verdict, verify
@@ -81,6 +82,11 @@ def _print_verdicts(verdicts: Sequence[Verdict]) -> None:
             for v in verdicts
         ],
     )  # fmt: skip
+    left: Counter[str] = Counter()
+    for verdict in verdicts:
+        left[verdict.target] += verdict.entries - verdict.executed
+    for line in not_executed(left):
+        print(line)
     for verdict in verdicts:
         for finding in verdict.findings:
             print(f"{finding.bundle}: {finding.entry + ': ' if finding.entry else ''}{finding.problem}")

@@ -13,14 +13,16 @@ from typing import Final
 from aiter_prebuilt import device, native
 from aiter_prebuilt.contract.calls import Call, CallsError, read
 from aiter_prebuilt.errors import AiterPrebuiltError
+from aiter_prebuilt.execute.explain import explain
 from aiter_prebuilt.execute.fork import forked, here
+from aiter_prebuilt.execute.run import Execution
 
 #: A minute is long for any call on any device here.
 LIMIT: Final = 600.0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Exit codes: 0 every call is right, 1 one is not, 2 nothing was executed or the stream is damaged (then after some)."""
+    """Exit codes: 0 every call is right (explained: would be launched), 1 one is not, 2 nothing was executed or the stream is damaged (then after some)."""
     parser = argparse.ArgumentParser(
         prog="python -m aiter_prebuilt.execute", description="Execute calls with known answers on a device."
     )
@@ -30,19 +32,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--no-fork", action="store_true", help="all calls in this process: faster, and a fault ends them all"
     )
+    parser.add_argument(
+        "--explain", metavar="TARGET", help="launch nothing: say what each call would launch on its cards; no device"
+    )
     parser.add_argument("--timeout", type=float, default=LIMIT, metavar="SECONDS", help="of one call's child")
     options = parser.parse_args(arguments)
     count = wrong = 0
     try:
         native.module()  # loaded once, for all children; it opens no driver
         for call in _calls(options.files):
-            if options.no_fork:
-                done = here(call, options.vendor, options.device)
-            else:
-                done = forked(call, options.vendor, options.device, options.timeout)
+            done = _done(call, options)
             print(json.dumps(done.line(), allow_nan=False), flush=True)
             count += 1
-            wrong += not done.ok
+            wrong += bool(done.problems) if options.explain else not done.ok
     except (CallsError, OSError, AiterPrebuiltError) as error:
         print(f"error: after {count} calls: {type(error).__name__}: {error}", file=sys.stderr)
         return 2
@@ -50,6 +52,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("error: no call came: nothing was executed", file=sys.stderr)
         return 2
     return 1 if wrong else 0
+
+
+def _done(call: Call, options: argparse.Namespace) -> Execution:
+    if options.explain:
+        return explain(call, options.explain)
+    if options.no_fork:
+        return here(call, options.vendor, options.device)
+    return forked(call, options.vendor, options.device, options.timeout)
 
 
 def _calls(files: Sequence[Path]) -> Iterator[Call]:

@@ -1,0 +1,82 @@
+"""Which calls are executed: those that would launch a code object without a receipt."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from aiter_prebuilt.contract.calls import Call
+from build_tools.cases import make
+from build_tools.cases.bind import Bound
+from build_tools.cases.table import Cases
+from build_tools.manifest.model import Target
+from build_tools.prove.workers import Line
+
+#: Says what calls would launch with the bundles of a profile.
+Explain = Callable[[str, Iterable[Call]], Iterable[Line]]
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """One call that will be executed with the bundles of ``profile``. ``launched``: what it will launch."""
+
+    cases: Cases
+    bound: Bound
+    profile: str
+    launched: frozenset[str]
+
+    @property
+    def name(self) -> str:
+        """For people."""
+        return f"{self.bound.subject.name} {self.bound.label}"
+
+    def call(self, seed: int) -> Call:
+        """With inputs and answers.
+
+        Raises:
+            ManifestError: they cannot be made.
+        """
+        return make.call_of(self.cases, make.asked(self.cases, self.bound, seed))
+
+
+@dataclass(slots=True)
+class Choice:
+    """``calls`` to execute; ``refused``: lines of those that nothing would serve, which is wrong."""
+
+    calls: list[Chosen] = field(default_factory=list)
+    refused: list[Line] = field(default_factory=list)
+
+
+def choose(
+    cases: Iterable[Cases],
+    target: str,
+    facts: Target,
+    operators: Mapping[str, Collection[str]],
+    explain: Explain,
+    wanted: Collection[str] | None,
+) -> Choice:
+    """``operators``: profile -> the operators of its bundle, in the order in which bundles add to each other; ``wanted``: code
+    objects to reach, None for every call once. A call that launches the same with more bundles installed is the same call.
+    """
+    choice = Choice()
+    seen: set[tuple[str, str, frozenset[str]]] = set()
+    known = list(cases)
+    for profile, names in operators.items():
+        bounds = [
+            (each, bound)
+            for each in known
+            if each.subject.name in names
+            for bound in make.bounds(each, target, facts)
+        ]
+        lines = explain(profile, (make.outline(bound) for _, bound in bounds))
+        for (each, bound), line in zip(bounds, lines, strict=True):
+            launched = frozenset(line["launched"])
+            identity = (each.subject.name, bound.label, launched)
+            if identity in seen:
+                continue
+            seen.add(identity)
+            if line["problems"]:
+                choice.refused.append(line)
+            elif wanted is None or launched & set(wanted):
+                choice.calls.append(Chosen(each, bound, profile, launched))
+    return choice

@@ -1,0 +1,196 @@
+"""Calls that reach unproved code objects, executed on the embedded device with all checks on, and what they show, written down."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from aiter_prebuilt.contract.calls import Call
+from build_tools.cases import table
+from build_tools.cases.subject import subjects
+from build_tools.cases.table import Cases
+from build_tools.errors import UsageError
+from build_tools.files import progress
+from build_tools.files.progress import Done
+from build_tools.judge import receipts
+from build_tools.judge.receipts import EMBEDDED_CHECKS, Found, Receipt
+from build_tools.manifest.model import Manifest
+from build_tools.manifest.parse import load
+from build_tools.manifest.problems import suggestion
+from build_tools.objects.entries import BuiltEntry
+from build_tools.prove import ready, workers
+from build_tools.prove.choose import Choice, choose
+from build_tools.prove.ready import Built
+from build_tools.prove.workers import Line, Place
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What to prove. ``folders`` of bundles: the first that has the operators as they are now. No operators or targets: all
+    (targets: those that the embedded device can be). ``everything``: also what has a receipt. ``workers``: 0 is one per core.
+    """
+
+    root: Path
+    folders: tuple[Path, ...]
+    operators: tuple[str, ...] = ()
+    targets: tuple[str, ...] = ()
+    everything: bool = False
+    seed: int = 1
+    workers: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One operator on one target. ``calls``: executed now; ``worst``: of all its receipts, None when it has none."""
+
+    operator: str
+    target: str
+    entries: int
+    proved: int
+    calls: int
+    worst: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """What was found. ``wrong``: lines of calls that are not right; ``unproved``: entries that have no receipt now; ``changed``:
+    files that were written.
+    """
+
+    rows: tuple[Row, ...]
+    wrong: tuple[Line, ...]
+    unproved: tuple[BuiltEntry, ...]
+    changed: tuple[str, ...]
+
+
+def prove(settings: Settings) -> Proof:
+    """Execute and write receipts; what was finished when something interrupts is written, too.
+
+    Raises:
+        UsageError, ManifestError: what was asked for is not there, or cannot be made.
+        NotReadyError: something is not built.
+        ExecutorError: the executor ended.
+    """
+    manifest = load(settings.root / "manifests")
+    known = table.load(settings.root / "manifests", subjects(manifest), manifest.targets)
+    operators = {name: known[name] for name in _operators(settings, known)}
+    targets = _targets(settings, manifest)
+    library = ready.native_parts(settings.root)
+    built = [ready.open_target(manifest, settings.root, settings.folders, target, operators) for target in targets]
+    book = _Book(receipts.read(settings.root), {name: each.subject.family for name, each in known.items()})
+    for one in built:
+        book.forget(one, operators)
+    try:
+        for one in built:
+            _prove_target(one, operators, manifest, settings, book, library)
+    finally:
+        changed = receipts.write(settings.root, book.known.values())
+    entries = [entry for one in built for entry in one.entries if entry.operator in operators]
+    return Proof(
+        rows=tuple(book.row(name, one) for one in built for name in operators),
+        wrong=tuple(book.wrong),
+        unproved=tuple(entry for entry in entries if entry.sha256 not in book.known),
+        changed=changed,
+    )
+
+
+def _operators(settings: Settings, known: Mapping[str, Cases]) -> Iterator[str]:
+    for name in settings.operators:
+        if name not in known:
+            found = f"no operator is called {name!r}{suggestion(name, known)}"
+            raise UsageError("prove operators", found, "Name an operator of manifests/*/operators.toml")
+    yield from (name for name in known if not settings.operators or name in settings.operators)
+
+
+def _targets(settings: Settings, manifest: Manifest) -> list[str]:
+    embedded = [name for name, target in manifest.targets.items() if target.vendor == "amd"]
+    for name in settings.targets:
+        if name not in embedded:
+            raise UsageError(
+                f"prove what was built for {name}",
+                f"the embedded device is one of {', '.join(embedded)}{suggestion(name, embedded)}",
+                "A card proves other targets: python ci/gpu_check.py --record FILE where it is, "
+                "then python -m build_tools receipts FILE here",
+            )
+    return [name for name in embedded if not settings.targets or name in settings.targets]
+
+
+def _prove_target(
+    built: Built, operators: Mapping[str, Cases], manifest: Manifest, settings: Settings, book: _Book, library: Path
+) -> None:
+    places = {
+        profile: Place(settings.root, built.serving(profile), built.target, library) for profile in built.bundles
+    }
+    names = {
+        profile: {entry.operator for entry in built.entries if entry.profile == profile} for profile in places
+    }
+
+    def explain(profile: str, calls: Iterable[Call]) -> Iterator[Line]:
+        return workers.explained(places[profile], calls)
+
+    unproved = {entry.sha256 for entry in built.entries} - book.known.keys()
+    wanted = None if settings.everything else unproved
+    facts = manifest.targets[built.target]
+    choice = choose(operators.values(), built.target, facts, names, explain, wanted)
+    lines: dict[int, Line] = {}
+    try:
+        with progress.show(len(choice.calls)) as display:
+            for profile, place in places.items():
+                mine = [at for at, call in enumerate(choice.calls) if call.profile == profile]
+                makers = [partial(choice.calls[at].call, settings.seed) for at in mine]
+                with closing(workers.executed(place, makers, settings.workers)) as answers:
+                    for which, line, seconds in answers:
+                        lines[mine[which]] = line
+                        name = f"{built.target} {choice.calls[mine[which]].name}"
+                        display.done(Done(name, not line["problems"], seconds))
+    finally:
+        # In the order of the cases, however the workers shared them: the same proof gives the same file.
+        book.note([lines[at] for at in sorted(lines)], choice, built)
+
+
+@dataclass(slots=True)
+class _Book:
+    """Receipts while they are made. ``families``: operator -> its family; ``calls``: (operator, target) -> how many ran."""
+
+    known: dict[str, Receipt]
+    families: Mapping[str, str]
+    wrong: list[Line] = field(default_factory=list)
+    calls: Counter[tuple[str, str]] = field(default_factory=Counter)
+
+    def forget(self, built: Built, operators: Collection[str]) -> None:
+        """Receipts of code objects of ``operators`` that the same kind of toolchain no longer makes: nothing ships them."""
+        kinds = {tools.get("toolchain") for tools in built.tools.values()}
+        self.known = {
+            digest: receipt
+            for digest, receipt in self.known.items()
+            if receipt.target != built.target
+            or receipt.kernel.partition(".")[0] not in operators
+            or digest in built.tools
+            or receipt.tools.get("toolchain") not in kinds
+        }
+
+    def note(self, lines: list[Line], choice: Choice, built: Built) -> None:
+        """What lines say, but for code objects that calls which did not come to their end launch, too."""
+        ran = {(line["operator"], line["label"]) for line in lines}
+        left = {
+            digest
+            for call in choice.calls
+            if (call.bound.subject.name, call.bound.label) not in ran
+            for digest in call.launched
+        }
+        found = receipts.collect(lines, EMBEDDED_CHECKS, self.families, built.tools)
+        whole = {digest: receipt for digest, receipt in found.receipts.items() if digest not in left}
+        self.known = receipts.merged(self.known, Found(whole, found.wrong))
+        self.wrong += [line for line in lines if line["problems"]] + choice.refused
+        self.calls.update((line["operator"], built.target) for line in lines)
+
+    def row(self, operator: str, built: Built) -> Row:
+        """What is known of an operator on a target now."""
+        mine = [entry for entry in built.entries if entry.operator == operator]
+        proofs = [self.known[entry.sha256] for entry in mine if entry.sha256 in self.known]
+        worst = max((proof.worst for proof in proofs), default=None)
+        return Row(operator, built.target, len(mine), len(proofs), self.calls[operator, built.target], worst)

@@ -1,0 +1,107 @@
+"""What a proof needs: the bundles of a target as the sources are now, the embedded device, the native extension beside ``src``."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from aiter_prebuilt.contract.bundle import SUFFIX, FormatError
+from build_tools.errors import NotReadyError
+from build_tools.manifest.model import Manifest
+from build_tools.objects.entries import BuiltEntry, entries_of, tools_of
+from build_tools.objects.unpack import open_bundle
+from build_tools.pack import notes
+from build_tools.pack.emulator_wheel import LIBRARY
+from build_tools.pack.runtime_wheel import EXTENSION
+
+_BUILD: Final = "Run python -m build_tools build, and then this command again"
+_DEVELOP: Final = "Run python -m build_tools develop, and then this command again"
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """The bundles of one target. ``bundles``: profile -> file, a profile after the one that it adds to; ``tools``: SHA-256 of each
+    code object -> what compiled it.
+    """
+
+    target: str
+    bundles: Mapping[str, Path]
+    entries: tuple[BuiltEntry, ...]
+    tools: Mapping[str, Mapping[str, str]]
+
+    def serving(self, profile: str) -> tuple[Path, ...]:
+        """The files that are installed together for ``profile``."""
+        names = list(self.bundles)
+        return tuple(self.bundles[name] for name in names[: names.index(profile) + 1])
+
+
+def open_target(
+    manifest: Manifest, root: Path, folders: Sequence[Path], target: str, operators: Collection[str]
+) -> Built:
+    """The bundles of ``target`` in the first of ``folders`` that has all of ``operators`` as they are now.
+
+    Raises:
+        NotReadyError: none has; the reason is the last one's.
+    """
+    *earlier, last = folders
+    for folder in earlier:
+        with suppress(NotReadyError):
+            return _open(manifest, root, folder, target, operators)
+    return _open(manifest, root, last, target, operators)
+
+
+def _open(manifest: Manifest, root: Path, folder: Path, target: str, operators: Collection[str]) -> Built:
+    bundles: dict[str, Path] = {}
+    entries: list[BuiltEntry] = []
+    tools: dict[str, Mapping[str, str]] = {}
+    asked = f"prove what was built for {target}"
+    for profile, needed in _needed(manifest, target, operators).items():
+        path = folder / f"{target}-{profile}{SUFFIX}"
+        try:
+            bundle = open_bundle(path)
+            mine = entries_of(bundle)
+        except FileNotFoundError:
+            raise NotReadyError(asked, f"there is no {path.name} in {folder}", _BUILD) from None
+        except (OSError, FormatError) as error:
+            raise NotReadyError(asked, f"{path.name}: {error}", _BUILD) from error
+        if reason := notes.stale(root, path, but=notes.proofs(root)):
+            raise NotReadyError(asked, f"{path.name}: {reason}", _BUILD)
+        if missing := sorted(needed - set(bundle.names)):
+            raise NotReadyError(asked, f"{path.name} has no {', '.join(missing)}", _BUILD)
+        bundles[profile] = path
+        entries += mine
+        tools |= dict.fromkeys((entry.sha256 for entry in mine), tools_of(bundle))
+    return Built(target, bundles, tuple(entries), tools)
+
+
+def _needed(manifest: Manifest, target: str, operators: Collection[str]) -> dict[str, set[str]]:
+    """Profile -> those of ``operators`` that have kernels in it for ``target``; a profile after the one that it adds to."""
+    found: dict[str, set[str]] = {}
+    for name in sorted(manifest.profiles, key=lambda name: manifest.profiles[name].includes is not None):
+        mine = {
+            operator.name
+            for family in manifest.families.values()
+            for operator in family.operators
+            if operator.name in operators
+            and any(kernel.profile == name and target in kernel.targets for kernel in operator.kernels)
+        }
+        if mine or manifest.profiles[name].includes is None:  # nothing is served without what a profile adds to
+            found[name] = mine
+    return found
+
+
+def native_parts(root: Path) -> Path:
+    """The embedded device's library below ``root``, when the native extension is there, too.
+
+    Raises:
+        NotReadyError: one of them is not beside its package in ``src``.
+    """
+    missing = [name for name in (EXTENSION, LIBRARY) if not (root / "src" / name).is_file()]
+    if missing:
+        raise NotReadyError(
+            "execute kernels on the embedded device", f"src/{', src/'.join(missing)} is not there", _DEVELOP
+        )
+    return root / "src" / LIBRARY

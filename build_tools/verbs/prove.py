@@ -1,0 +1,72 @@
+"""Executes what was built, and writes receipts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from build_tools.verbs import options
+from build_tools.verbs.output import print_table
+
+if TYPE_CHECKING:
+    from build_tools.prove.prove import Proof
+
+
+@click.command()
+@click.option("--operator", "operators", multiple=True, help="Only this operator. May be given more than once.")
+@click.option("--target", "targets", multiple=True, help="gfx942 or gfx950; both when left out.")
+@click.option("--all", "everything", is_flag=True, help="Execute every call, also where all has a receipt.")
+@click.option("--seed", default=1, show_default=True, help="Inputs are drawn from it: the same seed, the same receipts.")
+@click.option("--workers", type=click.IntRange(min=0), default=0, help="Calls at once; 0 is one per core.")
+@options.bundles
+def prove(
+    operators: tuple[str, ...], targets: tuple[str, ...], everything: bool, seed: int, workers: int, bundles: Path
+) -> None:
+    """Execute code objects without a receipt on the embedded device, all checks on: manifests/<family>/receipts.json."""
+    from build_tools.prove.prove import Settings
+    from build_tools.prove.prove import prove as run_proof
+
+    few = operators and bundles == options.BUNDLES
+    folders = (options.OPERATOR_BUNDLES, bundles) if few else (bundles,)  # of `build --operator`, when they are there
+    proof = run_proof(Settings(options.ROOT, folders, operators, targets, everything, seed, workers))
+    rows = (
+        (
+            row.operator,
+            row.target,
+            f"{row.proved}/{row.entries}",
+            row.calls,
+            "" if row.worst is None else f"{row.worst:.3g}",
+        )
+        for row in proof.rows
+        if row.entries
+    )
+    print_table("proved", ["operator", "target", "entries", "calls now", "error / bound"], rows)
+    for name in proof.changed:
+        click.echo(name)
+    _refuse(proof)
+    if proof.changed:
+        click.echo("now: python -m build_tools build puts the receipts into the bundles")
+
+
+def _refuse(proof: Proof) -> None:
+    """Raise ProofError unless every call was right and every entry is proved."""
+    from build_tools.errors import ProofError
+
+    lines = [
+        f"{line['target']} {line['operator']} {line['label']}: {'; '.join(line['problems'])}" for line in proof.wrong
+    ]
+    launched = {digest for line in proof.wrong for digest in line["launched"]}
+    lines += [
+        f"{entry.name}: no call of the cases launches it"
+        for entry in proof.unproved
+        if entry.sha256 not in launched
+    ]
+    if lines:
+        raise ProofError(
+            "prove what was built",
+            f"{len(proof.wrong)} calls are wrong, {len(proof.unproved)} entries have no receipt",
+            "Mend the kernel, or add a call to the family's cases.toml that chooses the entry, and prove again",
+            lines,
+        )

@@ -1,0 +1,27 @@
+"""What is declared, built, proved."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from build_tools.verbs import options
+from build_tools.verbs.output import console, print_json
+
+
+@click.command()
+@options.json
+@options.bundles
+def status(as_json: bool, bundles: Path) -> None:
+    """The ledger: each kernel of each operator is tested, compiled, or source only; with counts."""
+    from build_tools.judge import receipts
+    from build_tools.manifest.parse import load
+    from build_tools.report.ledger import compute
+    from build_tools.report.ledger_view import render
+
+    ledger = compute(load(options.ROOT / "manifests"), bundles, receipts.load(options.ROOT).keys())
+    if as_json:
+        print_json(ledger.as_json())
+    else:
+        render(ledger, console())
