@@ -45,29 +45,33 @@ def median(run: Callable[[], object], repeat: int = 5) -> float:
 def on_the_emulator(target: str) -> dict[str, Any]:
     """Both kernels through the production runtime; and a large code object loaded and decoded through HIP."""
     import torch
-    from emulator.operators.tensors import BF16, Maker
 
     from aiter_prebuilt import device, dispatch
+    from aiter_prebuilt.device_memory import DeviceMemory
+    from aiter_prebuilt.execute.array import DeviceArray
 
     torch.manual_seed(1)
-    make = Maker(target, 0)
+    (facts,) = (driver := device.probe("amd")).devices
+    memory = DeviceMemory(facts, driver.path)
+
+    def put(*shape: int) -> DeviceArray:
+        data = torch.randn(*shape).bfloat16().view(torch.uint8).numpy().tobytes()
+        return DeviceArray(memory, "bf16", shape, data)
+
     m, n, k = GEMM
-    a, b, out = make.random(m, k), make.random(n, k), make.output((m, n), BF16)
-    x, w, y = make.random(*ROWS), make.random(ROWS[1]), make.output(ROWS, BF16)
-    calls: dict[str, tuple[list[Any], list[float]]] = {
-        "gemm_a16w16": ([a, b, None, out], []),
-        "rms_norm": ([x, w, y], [1e-6]),
+    out, y = (DeviceArray(memory, "bf16", shape) for shape in ((m, n), ROWS))
+    calls: dict[str, tuple[list[Any], list[Any]]] = {
+        "gemm_a16w16": ([put(m, k), put(n, k), None, out], []),
+        "rms_norm": ([put(*ROWS), put(ROWS[1]), y], [1e-6]),
     }
-    facts = device.facts("amd", 0)
     found: dict[str, Any] = {}
     for name, (tensors, attributes) in calls.items():
-        raws = [tensor and tensor.raw for tensor in tensors]
         operator = dispatch.operator(name)
         decisions = operator.explain(
-            dispatch.bundles_of(target, str(facts)), facts.compute_units, raws, attributes
+            dispatch.bundles_of(target, str(facts)), facts.compute_units, tensors, attributes
         )
         (step,) = next(row for row in decisions if row["chosen"])["steps"]
-        call = partial(operator, *raws, *attributes, stream=0)
+        call = partial(operator, *tensors, *attributes, stream=0)
         call()
         found[name] = {"seconds": median(call), "entry": step["entry"]}
     return found
@@ -104,9 +108,7 @@ def lengthened(image: bytes, target: str) -> bytes:
     from elftools.elf.elffile import ELFFile
     from support.assembly import code_object
 
-    section = ELFFile(io.BytesIO(image)).get_section_by_name(".text")
-    assert section is not None, "a code object without instructions"
-    code = section.data()
+    code = ELFFile(io.BytesIO(image)).get_section_by_name(".text").data()
     words = [int.from_bytes(code[at : at + 4], "little") for at in range(0, len(code), 4)]
     return code_object(target, "\n".join(f".long {word:#x}" for word in words * (LARGE // len(code) + 1)))
 
@@ -136,7 +138,7 @@ def interpreted(target: str, entries: dict[str, str]) -> dict[str, float]:
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
         kernel = getattr(module, job.symbol)
-        values: dict[str, Any] = {key: value for key, value in job.constants if key in kernel.arg_names}
+        values = {key: value for key, value in job.constants if key in kernel.arg_names}
         rows = values.get("BM", values.get("ROWS", 1))
         grid = (-(-arguments[0].shape[0] // rows) * -(-n // values["BN"] if "BN" in values else 1),)
         start = time.perf_counter()
