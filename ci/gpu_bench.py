@@ -143,14 +143,8 @@ def _compiled(folder: Path) -> Path:
 
 @triton.jit
 def store_k(
-    out: tl.tensor,
-    x: tl.tensor,
-    y: tl.tensor,
-    m: tl.tensor,
-    n: tl.tensor,
-    row: tl.tensor,
-    k: tl.tensor,  # noqa: ARG001
-) -> None:
+    out: tl.tensor, x: tl.tensor, y: tl.tensor, m: tl.tensor, n: tl.tensor, row: tl.tensor, k: tl.tensor  # noqa: ARG001
+) -> None:  # fmt: skip
     if tl.program_id(0) == 0:
         tl.store(out, k)
 
