@@ -126,6 +126,7 @@ STAGES: dict[str, set[str]] = {
     "pack": {"files", "tools", "objects", "judge"},
     "report": {"manifest", "plan", "objects"},
     "generate": {"files", "manifest", "plan", "compile"},
+    "prove": {"files", "manifest", "cases", "objects", "judge", "pack"},
 }
 COMMON = {"records", "errors"}
 CALLERS = {"pipeline", "verbs", "__main__"}
