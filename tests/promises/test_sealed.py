@@ -16,7 +16,7 @@ import pytest
 from support import proof
 
 from promises import seal
-from promises.conftest import ROOT, environment, python
+from promises.conftest import environment, python
 
 pytestmark = pytest.mark.skipif(not seal.possible(), reason="the filter is written for x86-64 Linux")
 

@@ -34,7 +34,12 @@ def bundles(tmp_path: Path) -> Path:
     """rms_norm's first kernel with two entries, for gfx942 alone."""
     one = small_operator("rms_norm")
     entries = tuple(
-        replace(one.entries[0], name=f"entry{place}", code_object=place, sha256=hashlib.sha256(blob(place)).digest())
+        replace(
+            one.entries[0],
+            name=f"entry{place}",
+            code_object=place,
+            sha256=hashlib.sha256(blob(place)).digest(),
+        )
         for place in range(2)
     )
     small, large = one.recipes
@@ -45,7 +50,9 @@ def bundles(tmp_path: Path) -> Path:
         entries=entries,
         recipes=(small, replace(large, steps=(step,))),
     )
-    frames = tuple(writer.Frame(blob(place), 300, hashlib.sha256(blob(place)).digest(), "raw") for place in range(2))
+    frames = tuple(
+        writer.Frame(blob(place), 300, hashlib.sha256(blob(place)).digest(), "raw") for place in range(2)
+    )
     (tmp_path / "gfx942-ck-free.apb").write_bytes(writer.encode(small_root(), (made,), frames))
     (tmp_path / "gfx950-ck-free.apb").write_bytes(b"damaged")
     return tmp_path
@@ -53,7 +60,9 @@ def bundles(tmp_path: Path) -> Path:
 
 def state(ledger: Ledger, target: str) -> tuple[str, int, int]:
     (line,) = (
-        line for line in ledger.lines if (line.operator, line.kernel, line.target) == ("rms_norm", "rms_norm_row", target)
+        line
+        for line in ledger.lines
+        if (line.operator, line.kernel, line.target) == ("rms_norm", "rms_norm_row", target)
     )
     return line.state, line.proved, line.entries
 
@@ -100,7 +109,10 @@ def test_as_json_and_for_people(manifest: Manifest, bundles: Path) -> None:
 
 
 def test_coverage_knows_proved(manifest: Manifest, bundles: Path) -> None:
-    for proved, word, count in (([digest(0)], "covered, 1 not proved", 1), ([digest(0), digest(1)], "proved", 0)):
+    for proved, word, count in (
+        ([digest(0)], "covered, 1 not proved", 1),
+        ([digest(0), digest(1)], "proved", 0),
+    ):
         table = covered(manifest, "ck-free", ("gfx942",), bundles, proved)
         row = next(row for row in table.rows if row.operator == "rms_norm")
         assert row.status(("gfx942",), table.built) == word

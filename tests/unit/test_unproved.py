@@ -46,7 +46,12 @@ def entry(target: str, operator: str, kernel: str = "row", executed: bool = Fals
 def test_what_a_bundle_says_of_its_entries(tmp_path: Path) -> None:
     for proved in (False, True):
         (found,) = entries_of(open_bundle(write(tmp_path, "gfx942", proved=proved)))
-        assert (found.operator, found.kernels, found.backend, found.executed) == ("once", ("kernel",), "hip", proved)
+        assert (found.operator, found.kernels, found.backend, found.executed) == (
+            "once",
+            ("kernel",),
+            "hip",
+            proved,
+        )
 
 
 @pytest.mark.parametrize("text", ["", "[]", "3", '{"executed": "yes"}', "{"])
