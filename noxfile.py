@@ -185,7 +185,7 @@ def demo(session: nox.Session) -> None:
         session.run(*emulated, "doctor", external=True, env={"PYTHONPATH": ""})
         execute = (*emulated, "verify", "--execute")
         shown = str(session.run(*execute, external=True, silent=True, env={"PYTHONPATH": ""}))
-        print(shown)
+        session.log("%s", shown)
         if "frameworks and compilers in this process: none" not in shown:
             session.error("a framework or a compiler was loaded: the wheels must need none")
 

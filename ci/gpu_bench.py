@@ -22,6 +22,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
+from unittest import mock
 
 import torch
 import triton
@@ -72,12 +73,8 @@ def operator(folder: Path) -> Any:
         "add_like", tensors, [A("k", "int")], recipes=[R(steps=[step], when=["N % 8 == 0", "aligned(x, 16)"])]
     )
     path = folder / "add_like.apb"
-    kept = synthetic.code_object
-    synthetic.code_object = lambda _: PTX.encode() + b"\0"
-    try:
+    with mock.patch.object(synthetic, "code_object", return_value=PTX.encode() + b"\0"):
         path.write_bytes(synthetic.bundle_bytes([op], vendor=1, target="sm_90", lds_bytes=232448, wave=32))
-    finally:
-        synthetic.code_object = kept
     bundle = _native.Bundle(str(path))
     return _native.Operator("add_like", lambda *_: ((bundle,), 132))
 
@@ -145,7 +142,15 @@ def _compiled(folder: Path) -> Path:
 
 
 @triton.jit
-def store_k(out, x, y, m, n, row, k):  # noqa: ANN001, ANN201, ARG001 - Triton's arguments have no Python type
+def store_k(
+    out: tl.tensor,
+    x: tl.tensor,
+    y: tl.tensor,
+    m: tl.tensor,
+    n: tl.tensor,
+    row: tl.tensor,
+    k: tl.tensor,  # noqa: ARG001
+) -> None:
     if tl.program_id(0) == 0:
         tl.store(out, k)
 
@@ -175,7 +180,7 @@ def samples(folder: Path) -> dict[str, float]:
         "raw": lambda: raw.sample("raw_params"),
         "raw buffer": lambda: raw.sample("raw_buffer"),
         "ours": lambda: _loop(op, out, x, y, K),
-        "ours held": lambda: _loop(op, *held, K),
+        "ours held": lambda: _loop(op, held[0], held[1], held[2], K),
         "triton": lambda: _loop(through_triton, out, x, y, K),
         "torch": lambda: _loop(through_torch, out, x, y, K),
     }

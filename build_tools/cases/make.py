@@ -140,6 +140,8 @@ def _arguments(question: Question) -> Iterator[tuple[str, Argument]]:
             layout = bound.tensors.get(name)
             if layout is not None:
                 yield name, array(layout, question.inputs.get(name))
+            elif parameter.required:  # it may be None, but has no default
+                yield name, None
         elif parameter.kind == "dtype" and bound.values[name] is not None:
             yield name, ElementType(bound.values[name])
         elif name in bound.stated:

@@ -44,7 +44,7 @@ def members(about: About, bill: sbom.Bill, root: Path, pinned: Pins) -> dict[str
     folder = f"{stem(bill)}.dist-info"
     texts = ((root / "LICENSE").read_bytes(), licences.notices(bill.backends).encode())
     return {
-        f"{folder}/METADATA": metadata(about, bill).as_rfc822().as_bytes(),
+        f"{folder}/METADATA": _text(metadata(about, bill)),
         f"{folder}/WHEEL": _wheel(about),
         **{f"{folder}/licenses/{name}": text for name, text in zip(LICENCE_FILES, texts, strict=True)},
         f"{folder}/sboms/{sbom.FILE_NAME}": sbom.write(bill, pinned),
@@ -66,6 +66,15 @@ def metadata(about: About, bill: sbom.Bill) -> Metadata:
         "description": about.description,
     }
     return Metadata.from_raw(raw)
+
+
+def _text(metadata: Metadata) -> bytes:
+    """The file. ``packaging`` writes field names in small letters, which is valid; here they are as other tools write them."""
+    written, message = metadata.as_rfc822(), RFC822Message()
+    for name, value in written.items():
+        message[name.title()] = value
+    message.set_payload(written.get_payload())
+    return message.as_bytes()
 
 
 def _wheel(about: About) -> bytes:

@@ -21,6 +21,8 @@ FOLDER: Final = Path(__file__).resolve().with_name("licence_texts")
 OWN: Final = "MIT"
 #: The pseudo-backend of what is linked into the native extension.
 RUNTIME: Final = "runtime"
+#: The pseudo-backend of Triton's kernels for NVIDIA's targets, which have nothing of AMD's in them.
+TRITON_NVIDIA: Final = "triton-nvidia"
 #: The pseudo-backend of what is linked into the embedded device, or is a fact in its tables.
 EMULATOR: Final = "emulator"
 

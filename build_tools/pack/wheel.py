@@ -19,12 +19,12 @@ from typing import Final
 from packaging.utils import canonicalize_name
 
 from aiter_prebuilt.contract.bundle import SUFFIX, Bundle, FormatError
-from aiter_prebuilt.contract.records import BACKENDS
+from aiter_prebuilt.contract.records import BACKENDS, VENDORS
 from aiter_prebuilt.contract.version import CALLS_SUFFIX, VERSION
 from build_tools.errors import WheelError
 from build_tools.objects.entries import BuiltEntry, entries_of
 from build_tools.objects.unpack import decompress
-from build_tools.pack import dist_info, notes, sbom
+from build_tools.pack import dist_info, licences, notes, sbom
 from build_tools.pack.archive import RUNTIME, write_members
 from build_tools.pack.emulator_wheel import build_emulator_wheel
 from build_tools.pack.runtime_wheel import build_runtime_wheel
@@ -41,7 +41,7 @@ _AGAIN: Final = "Run python -m build_tools build, mend what it says, and pack ag
 @dataclass(frozen=True, slots=True)
 class Payload:
     """A bundle that goes into a wheel: its bytes and what it says about itself. ``calls``: its golden ones, None when its note
-    tells of none (a bundle made by hand).
+    tells of none (a bundle made by hand). ``backends``: as the table of licences has them.
     """
 
     data: bytes
@@ -99,9 +99,14 @@ def read_payload(path: Path) -> Payload:
         distribution=root.distribution,
         version=root.version,
         tools=json.loads(root.provenance)["tools"],
-        backends=tuple(BACKENDS[number] for number in sorted(used)),
+        backends=tuple(_licensed(BACKENDS[number], VENDORS[root.vendor]) for number in sorted(used)),
         entries=entries_of(bundle),
     )
+
+
+def _licensed(backend: str, vendor: str) -> str:
+    """The backend as the table of licences knows it."""
+    return licences.TRITON_NVIDIA if (backend, vendor) == ("triton", "nvidia") else backend
 
 
 def _golden_calls(bundle: Path) -> bytes | None:

@@ -24,8 +24,8 @@ R = TypeVar("R", "ToolPin", "SourcePin")
 class ToolPin:
     """A package of the build environment. ``wheels``: file name to sha256; ``installed``: path below site-packages to sha256.
 
-    ``backends``: those it compiles or links for (and ``runtime``, ``emulator``: see :mod:`build_tools.pack.licences`); none when
-    only files of it are used, or when it only judges.
+    ``backends``: those it compiles or links for, as :mod:`build_tools.pack.licences` names them; none when only files of it are
+    used, or when it only judges.
     """
 
     name: str

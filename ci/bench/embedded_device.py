@@ -54,7 +54,10 @@ def on_the_emulator(target: str) -> dict[str, Any]:
     m, n, k = GEMM
     a, b, out = make.random(m, k), make.random(n, k), make.output((m, n), BF16)
     x, w, y = make.random(*ROWS), make.random(ROWS[1]), make.output(ROWS, BF16)
-    calls = {"gemm_a16w16": ([a, b, None, out], []), "rms_norm": ([x, w, y], [1e-6])}
+    calls: dict[str, tuple[list[Any], list[float]]] = {
+        "gemm_a16w16": ([a, b, None, out], []),
+        "rms_norm": ([x, w, y], [1e-6]),
+    }
     facts = device.facts("amd", 0)
     found: dict[str, Any] = {}
     for name, (tensors, attributes) in calls.items():
@@ -101,7 +104,9 @@ def lengthened(image: bytes, target: str) -> bytes:
     from elftools.elf.elffile import ELFFile
     from support.assembly import code_object
 
-    code = ELFFile(io.BytesIO(image)).get_section_by_name(".text").data()
+    section = ELFFile(io.BytesIO(image)).get_section_by_name(".text")
+    assert section is not None, "a code object without instructions"
+    code = section.data()
     words = [int.from_bytes(code[at : at + 4], "little") for at in range(0, len(code), 4)]
     return code_object(target, "\n".join(f".long {word:#x}" for word in words * (LARGE // len(code) + 1)))
 
@@ -131,7 +136,7 @@ def interpreted(target: str, entries: dict[str, str]) -> dict[str, float]:
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
         kernel = getattr(module, job.symbol)
-        values = {key: value for key, value in job.constants if key in kernel.arg_names}
+        values: dict[str, Any] = {key: value for key, value in job.constants if key in kernel.arg_names}
         rows = values.get("BM", values.get("ROWS", 1))
         grid = (-(-arguments[0].shape[0] // rows) * -(-n // values["BN"] if "BN" in values else 1),)
         start = time.perf_counter()

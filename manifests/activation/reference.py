@@ -29,7 +29,7 @@ def _sigmoid(x: Values) -> Values:
 
 
 def _gated(gate: Values, slope: Values, up: Values) -> Near:
-    """Gate * sigmoid(slope) * up."""
+    """gate * sigmoid(slope) * up."""
     exact = gate * _sigmoid(slope) * up
     product = np.where(np.isfinite(gate * up), np.abs(gate * up), 0.0)
     # Where the sigmoid is near 1 an error of its exponential counts for nothing.

@@ -29,7 +29,7 @@ def flash_attn_func(
     probabilities before it rounds them for the second product, so out is off by half a unit of them times sum p * |v|.
 
     Limit: a kernel multiplies keys that a query does not see by 0, and those that fill a tile too: an infinity or NaN in v may
-    make NaN of what does not depend on it.
+    make NaN of what does not depend on it. The lse of a query with NaN is -inf, and not NaN, while its out is NaN.
     """
     group = q.shape[2] // k.shape[2]
     queries, keys, values = (x.transpose(0, 2, 1, 3) for x in (q, k, v))

@@ -28,7 +28,7 @@ def _norm(x: Values, weight: Values, epsilon: float) -> Near:
 
 
 def rms_norm(input: Values, weight: Values, epsilon: float) -> Near:
-    """Input / sqrt(mean(input^2) + epsilon) * weight, over the last dim."""
+    """input / sqrt(mean(input^2) + epsilon) * weight, over the last dim."""
     return _norm(input, weight, epsilon)
 
 
@@ -60,6 +60,7 @@ def layernorm2d_fwd(
     """x = input + x_bias; (x - mean(x)) / sqrt(mean((x - mean(x))^2) + epsilon) * weight + bias, over the last dim.
 
     A kernel subtracts the mean before it squares, so large means cost nothing but the rounding of x itself.
+    Nothing is promised of a row whose sum, or sum of squares, is more than fp32 holds.
     """
     x = input if x_bias is None else input + x_bias
     centred = x - x.sum(axis=-1, keepdims=True) / max(x.shape[-1], 1)

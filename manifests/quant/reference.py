@@ -41,7 +41,7 @@ def dynamic_per_token_scaled_quant(
     num_rows_factor: int,
     kinds: Mapping[str, str],
 ) -> tuple[Near, Near]:
-    """Scales = amax(|row|) / qmax, amax at most ``scale_ub``; out = input / scales.
+    """scales = amax(|row|) / qmax, amax at most ``scale_ub``; out = input / scales.
 
     Only the first ``num_rows * num_rows_factor`` rows are done; the others stay as they were. NaN is left out of amax: its code
     is NaN in fp8 and 0 in int8, and so is that of an infinity, whose row has the scale infinity.
@@ -59,10 +59,17 @@ def dynamic_per_token_scaled_quant(
 
 
 def smoothquant_fwd(input: Values, x_scale: Values, kinds: Mapping[str, str]) -> tuple[Near, Near]:
-    """V = input * x_scale; y_scale = amax(|v|) / qmax; out = v / y_scale. The product is one rounding more."""
+    """v = input * x_scale; y_scale = amax(|v|) / qmax; out = v / y_scale. The product is one rounding more.
+
+    NaN is left out of amax, and a kernel's cut takes it for the lower bound: its code is -qmax. A row with an infinity has the
+    scale infinity and no codes to speak of: each is 0 or -qmax, as its kernel has it.
+    """
     product = input * x_scale
-    codes, scales = _quantised(product, _amax(product), kinds["out"])
-    return near(codes, relative=8 * _ROUNDING), near(scales, relative=3 * _ROUNDING)
+    amax, qmax = _amax(product), QMAX[kinds["out"]]
+    codes, scales = _quantised(product, amax, kinds["out"])
+    lost = np.broadcast_to(amax == np.inf, codes.shape)
+    codes = np.where(lost, -qmax / 2, np.where(np.isnan(product), -qmax, codes))
+    return near(codes, relative=np.where(lost, 1.0, 8 * _ROUNDING)), near(scales, relative=3 * _ROUNDING)
 
 
 def dynamic_per_tensor_quant(input: Values, kinds: Mapping[str, str]) -> tuple[Near, Near]:

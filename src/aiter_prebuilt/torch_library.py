@@ -19,7 +19,7 @@ import torch
 
 from aiter_prebuilt.dispatch import operator
 from aiter_prebuilt.signatures import Signature, Tensor, load
-from aiter_prebuilt.torch_shapes import Bound, dtypes, rule
+from aiter_prebuilt.torch_shapes import Bound, dtypes, rule, symbols_of
 
 NAMESPACE: Final = "aiter_prebuilt"
 
@@ -145,9 +145,9 @@ def _tags() -> tuple[Any, ...]:
 
 
 def _register(signature: Signature) -> None:
-    for spec in signature.tensors:
-        for text in spec.dims:
-            rule(text)  # a dim that cannot be computed shows here, not in somebody's trace
+    symbols = symbols_of(signature)
+    for text in {text for spec in signature.tensors for text in spec.dims} - {"_"}:
+        rule(text, symbols)  # a dim that cannot be computed shows here, not in somebody's trace
     _LIBRARY.define(signature.schema(), tags=_tags())
     _LIBRARY.impl(signature.name, _kernel(signature), "CompositeExplicitAutograd")
     torch.library.register_fake(f"{NAMESPACE}::{signature.name}", _fake(signature), lib=_LIBRARY)

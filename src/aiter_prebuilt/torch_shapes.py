@@ -6,15 +6,14 @@ may change before the launch; addresses and the target's own fp8 exist only ther
 
 from __future__ import annotations
 
-import ast
 import math
-import operator
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, Final
 
 import torch
 
+from aiter_prebuilt.contract import expression
 from aiter_prebuilt.contract.dtype import BY_NAME
 from aiter_prebuilt.errors import (
     ArgumentDeviceError,
@@ -29,42 +28,38 @@ Size = Any
 #: A dim: symbols to their sizes in, its size out.
 Rule = Callable[[Mapping[str, Size]], Size]
 
-_BINARY: Final = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.FloorDiv: operator.floordiv,
-    ast.Mod: operator.mod,
-}
 #: Some of torch has no types.
 _TORCH: Final[Any] = torch
-_CALLS: Final[dict[str, Callable[..., Size]]] = {"cdiv": lambda a, b: -(-a // b), "min": min, "max": max}
+#: The contract's operations; the smaller and the larger of two symbolic sizes stay symbolic with torch's own.
+OPERATIONS: Final = {**expression.OPERATIONS, expression.MIN: _TORCH.sym_min, expression.MAX: _TORCH.sym_max}
 
 
 @cache
-def rule(text: str) -> Rule:
-    """The arithmetic of the manifests' expressions: numbers, symbols, ``+ - * // %``, cdiv, min and max.
+def rule(text: str, symbols: tuple[str, ...]) -> Rule:
+    """The dim ``text`` as the contract's language understands it, over ``symbols`` that tensors bind.
 
     Raises:
-        ValueError: anything else stands in ``text``.
+        ValueError: it is no expression, or uses another name.
     """
-    return _rule(ast.parse(text, mode="eval").body, text)
+    try:
+        code = expression.compile_expression(
+            text, expression.Scope({name: slot for slot, name in enumerate(symbols)})
+        )
+    except expression.ExpressionError as error:
+        raise ValueError(f"the dim {text!r} of a signature cannot be computed from sizes: {error}") from None
+    used = expression.slots_of(code)
+
+    def computed(sizes: Mapping[str, Size]) -> Size:
+        slots = [sizes[name] if slot in used else 0 for slot, name in enumerate(symbols)]
+        return expression.evaluate(code, slots, OPERATIONS)
+
+    return computed
 
 
-def _rule(node: ast.expr, text: str) -> Rule:
-    if isinstance(node, ast.Constant) and type(node.value) is int:
-        number = node.value
-        return lambda _: number
-    if isinstance(node, ast.Name):
-        name = node.id
-        return lambda sizes: sizes[name]
-    if isinstance(node, ast.BinOp) and type(node.op) in _BINARY:
-        join, left, right = _BINARY[type(node.op)], _rule(node.left, text), _rule(node.right, text)
-        return lambda sizes: join(left(sizes), right(sizes))
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _CALLS:
-        call, parts = _CALLS[node.func.id], [_rule(part, text) for part in node.args]
-        return lambda sizes: call(*(part(sizes) for part in parts))
-    raise ValueError(f"the dim {text!r} of a signature cannot be computed from sizes")
+def symbols_of(signature: Signature) -> tuple[str, ...]:
+    """The names that the sizes of a signature's tensors bind."""
+    dims = {text for spec in signature.tensors for text in spec.dims}
+    return tuple(sorted(text for text in dims - {"_"} if text.isidentifier()))
 
 
 class Bound:
@@ -80,6 +75,7 @@ class Bound:
             ArgumentKindError, ArgumentDTypeError, ArgumentDeviceError, ArgumentShapeError: the call cannot be right.
         """
         self.signature = signature
+        self.symbols = symbols_of(signature)
         self.sizes: dict[str, Size] = {}
         self.leading: dict[str, tuple[Size, ...]] = {}
         self.types: dict[str, torch.dtype] = {}
@@ -98,6 +94,9 @@ class Bound:
                 for text, size in zip(spec.dims, shape, strict=True):
                     if text.isidentifier() is symbols:
                         self._compare(spec, text, size)
+
+    def _rule(self, text: str) -> Rule:
+        return rule(text, self.symbols)
 
     def _about(self, spec: Tensor) -> str:
         return f"{self.signature.name}: argument {spec.name}"
@@ -142,7 +141,7 @@ class Bound:
     def _compare(self, spec: Tensor, text: str, size: Size) -> None:
         if text == "_":
             return
-        wanted = self.sizes.setdefault(text, size) if text.isidentifier() else rule(text)(self.sizes)
+        wanted = self.sizes.setdefault(text, size) if text.isidentifier() else self._rule(text)(self.sizes)
         found = f"a size of it is {size}, and {text} is {wanted}"
         error = ArgumentShapeError(self._about(spec), found, "Pass tensors whose sizes agree")
         if isinstance(size, int) and isinstance(wanted, int):
@@ -154,10 +153,10 @@ class Bound:
     def shape(self, spec: Tensor) -> tuple[Size, ...]:
         """The shape of a returned tensor."""
         if not spec.star:
-            return tuple(rule(text)(self.sizes) for text in spec.dims)
+            return tuple(self._rule(text)(self.sizes) for text in spec.dims)
         leading = self.leading.get(spec.dims[0])
         first = (self.sizes[spec.dims[0]],) if leading is None else leading
-        return *first, *(rule(text)(self.sizes) for text in spec.dims[1:])
+        return *first, *(self._rule(text)(self.sizes) for text in spec.dims[1:])
 
 
 @cache

@@ -224,7 +224,7 @@ def test_the_end_of_a_child_is_a_problem_with_its_kernel() -> None:
     line, errors = one(calls.silu_and_mul(), deed="native(out, input, limit); os.kill(os.getpid(), 11)")
     assert line["problems"] == ["the process was ended by SIGSEGV"]
     assert (
-        line["kernel"] == "silu_and_mul"
+        line["kernel"] == "act_and_mul"
         and line["launched"]
         and line["target"] == "gfx942"
         and line["worst"] is None
@@ -242,7 +242,7 @@ def test_a_call_that_does_not_end() -> None:
 def test_a_fault_of_the_device_is_said_and_ends_only_its_own_call() -> None:
     line, _ = one(calls.silu_and_mul(), deed="input.memory.close(); native(out, input, limit)")
     (problem,) = line["problems"]
-    assert "Error: " in problem and line["kernel"] == "silu_and_mul"
+    assert "Error: " in problem and line["kernel"] == "act_and_mul"
     program = ("-c", SLY.format(deed="input.memory.close(); native(out, input, limit)"))
     stream = pack(calls.silu_and_mul()) + pack(calls.rms_norm())
     (_, after), code, _ = execute(stream, "--no-fork", program=program)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -88,6 +89,7 @@ def test_infinities_and_nans(target: str, rng: np.random.Generator) -> None:
 def test_operands_and_modifiers(target: str, kind: str, rng: np.random.Generator) -> None:
     """Accumulator registers, constants, D as C, lane swizzles of B and broadcasts of A; neither EXEC nor MODE takes part."""
     for shape in shapes(target, kind):
+        c: npt.NDArray[Any]
         if kind == "i8":
             a, b = (rng.integers(0, 256, (shape.blocks, shape.m, shape.k), dtype=np.uint64) for _ in "ab")
             c = rng.integers(-(2**31), 2**31, (shape.blocks, shape.m, shape.m)).astype(np.int32)
@@ -105,7 +107,7 @@ def test_operands_and_modifiers(target: str, kind: str, rng: np.random.Generator
             file = batch(target, kind).run(source, placed, execute=int(rng.integers(0, 2**63)), mode=0)
             got = model.unpack_output(shape, file[D + shift[0] : D + shift[0] + shape.dwords("d")])
             cbsz, abid, blgp = swizzled.get(" ".join(words[3].split(" ")[1:]), (0, 0, 0))
-            start = np.full_like(c, float(words[3])) if constant else c
+            start: npt.NDArray[Any] = np.full_like(c, float(words[3])) if constant else c
             left = a[[n >> cbsz << cbsz | abid if cbsz else n for n in range(shape.blocks)]]
             right = unpacked(shape, swizzle(rows[B], blgp)) if blgp else b
             if kind == "i8":
@@ -146,7 +148,8 @@ def unpacked(shape: Shape, rows: model.Words) -> Codes:
 
 def integer_dot(a: Codes, b: Codes, c: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
     left, right = (x.astype(np.uint8).view(np.int8).astype(np.int64) for x in (a, b))
-    return (np.einsum("nik,njk->nij", left, right) + c).astype(np.int32)
+    total: npt.NDArray[np.int32] = (np.einsum("nik,njk->nij", left, right) + c).astype(np.int32)
+    return total
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -170,7 +173,7 @@ def test_f64(target: str, rng: np.random.Generator) -> None:
                 if "neg" in source
                 else [1, 1, 1]
             )
-            start = np.full_like(c, -4.0) if source.endswith("-4.0") else c
+            start: npt.NDArray[Any] = np.full_like(c, -4.0) if source.endswith("-4.0") else c
             file = batch(target, "f64").run(source, rows)
             wanted = np.empty_like(c)
             for n, i, j in np.ndindex(c.shape):
@@ -206,6 +209,7 @@ def test_sparse(target: str, rng: np.random.Generator) -> None:
         for source in modified(shape):
             cbsz, abid = (int(source.partition(name)[2][:1] or 0) for name in ("cbsz:", "abid:"))
             index, at = positions(rng, shape, sets, 0 if cbsz else abid % sets)
+            c: npt.NDArray[Any]
             if shape.a == "i8":
                 a, b = (
                     rng.integers(0, 256, (1, shape.m, k), dtype=np.uint64) for k in (shape.stored_k, shape.k)

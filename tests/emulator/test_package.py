@@ -86,11 +86,6 @@ def test_coverage_says_what_is_missing_and_what_is_no_code_object(tmp_path: Path
 
 def test_bench_counts_what_a_call_does() -> None:
     files = os.pathsep.join(map(str, bundles("gfx942", "ck-free")))
-    settings = {
-        "AITER_PREBUILT_HIP": str(library_path()),
-        "AITER_PREBUILT_EMULATOR": "gfx942",
-        "AITER_PREBUILT_BUNDLES": files,
-    }
     words = [
         "bench",
         "gemm_a16w16",
@@ -103,7 +98,14 @@ def test_bench_counts_what_a_call_does() -> None:
         "--counters",
         "--json",
     ]
-    found = json.loads(command("aiter_prebuilt", *words, **settings).stdout)
+    done = command(
+        "aiter_prebuilt",
+        *words,
+        AITER_PREBUILT_HIP=str(library_path()),
+        AITER_PREBUILT_EMULATOR="gfx942",
+        AITER_PREBUILT_BUNDLES=files,
+    )
+    found = json.loads(done.stdout)
     assert found["verb"] == "bench" and found["target"] == "gfx942" and found["seconds"] > 0
     assert found["call"]["symbols"]["K"] == 128
     kernels = found["counters"]["kernels"]

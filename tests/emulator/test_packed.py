@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -36,10 +39,12 @@ def half(word: Words, high: int) -> npt.NDArray[np.uint16]:
 def f16_words(rng: np.random.Generator, count: int = COUNT) -> Words:
     """Two finite f16 per word, of all sizes."""
     codes = rng.integers(0, 0x7C00, (2, count)) | rng.integers(0, 2, (2, count)) << 15
-    return (codes[0] | codes[1] << 16).astype(np.uint32)
+    words: Words = (codes[0] | codes[1] << 16).astype(np.uint32)
+    return words
 
 
-_F16 = {
+Operation = Callable[..., npt.NDArray[Any]]
+_F16: dict[str, tuple[int, Operation]] = {
     "v_pk_add_f16": (2, lambda a, b: a + b),
     "v_pk_mul_f16": (2, lambda a, b: a * b),
     "v_pk_fma_f16": (3, lambda a, b, c: a * b + c),
@@ -97,7 +102,7 @@ def test_fmac(target: str, rng: np.random.Generator) -> None:
             assert np.array_equal(half(got, part).view(np.float16), (a * b + old).astype(np.float16))
 
 
-_INTEGERS = {
+_INTEGERS: dict[str, tuple[int, Operation]] = {
     "add": (2, lambda a, b: a + b),
     "sub": (2, lambda a, b: a - b),
     "max": (2, np.maximum),

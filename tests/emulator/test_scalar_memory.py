@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import random
+from collections.abc import Iterator
 
 import pytest
 from support.emulator import library
@@ -21,7 +22,7 @@ def rng() -> random.Random:
 
 
 @pytest.fixture
-def memory() -> ctypes.c_void_p:
+def memory() -> Iterator[ctypes.c_void_p]:
     """256 bytes of device memory, freed afterwards."""
     lib = library()
     address = ctypes.c_void_p()

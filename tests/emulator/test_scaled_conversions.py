@@ -69,7 +69,7 @@ def test_scaled_pairs_widen(kind: str, wide: str, rng: np.random.Generator) -> N
         else {"[0,0,0]": 0, "[1,0,0]": 16}
     )
     for select, shift in places.items():
-        source = (codes | codes[::-1] << bits) << shift
+        source = (codes | codes[::-1] << np.uint32(bits)) << np.uint32(shift)
         got = over_lanes(
             "gfx950",
             f"v_cvt_scalef32_pk_{wide}_{kind} {{d}}, {{a}}, {{b}} op_sel:{select}",
@@ -106,7 +106,7 @@ def test_blocks_of_six_bits(kind: str, rng: np.random.Generator) -> None:
     small = over_lanes(
         "gfx950",
         f"v_cvt_scalef32_pk32_{kind}_f16 {{d}}, {{a}}, {{b}}",
-        [packed[0::2] | packed[1::2] << 16, words],
+        [packed[0::2] | packed[1::2] << np.uint32(16), words],
         out=6,
     )
     codes = six_bit_codes(small)

@@ -40,7 +40,7 @@ def test_every_code_widens(target: str, kind: str) -> None:
             over_lanes(target, f"v_cvt_f32_{kind}_sdwa {{d}}, {{a}} src0_sel:BYTE_{byte}", [word])[0], wanted
         )
     for half in range(2):
-        word = (codes | codes[::-1] << 8) << (16 * half)
+        word = (codes | codes[::-1] << np.uint32(8)) << np.uint32(16 * half)
         both = over_lanes(
             target, f"v_cvt_pk_f32_{kind}_sdwa {{d}}, {{a}} src0_sel:WORD_{half}", [word], out=2
         )
@@ -134,8 +134,10 @@ def test_every_f16(target: str) -> None:
 def test_every_bf16(rng: np.random.Generator) -> None:
     torch = pytest.importorskip("torch")
     codes = np.arange(65536, dtype=np.uint32)
-    same_floats(over_lanes("gfx950", "v_cvt_f32_bf16 {d}, {a}", [codes])[0], f32(codes << 16))
-    values = np.concatenate([f32(codes << 16 | low) for low in (0, 0x7FFF, 0x8000, 0x8001)])
+    same_floats(over_lanes("gfx950", "v_cvt_f32_bf16 {d}, {a}", [codes])[0], f32(codes << np.uint32(16)))
+    values = np.concatenate(
+        [f32(codes << np.uint32(16) | np.uint32(low)) for low in (0, 0x7FFF, 0x8000, 0x8001)]
+    )
     got = over_lanes("gfx950", "v_cvt_pk_bf16_f32 {d}, {a}, {b}", [bits_of(values), bits_of(-values)])[0]
     wanted = torch.from_numpy(values).bfloat16().float().numpy()
     same_floats(got << 16, wanted)

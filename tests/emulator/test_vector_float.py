@@ -164,10 +164,8 @@ def rounded(value: Fraction, bits: int, smallest: int, direction: int) -> Fracti
 def test_rounding(target: str, direction: int, rng: np.random.Generator) -> None:
     """f32 rounds by one field of MODE, f16 by the other; a fused multiply-add rounds once."""
     # Every exponent whose product stays inside the format, so that overflow is not at stake.
-    a, b, c = (rng.integers(1 << 31, 1 << 32, LANES, dtype=np.uint64) & 0x807FFFFF for _ in range(3))
-    a, b, c = (
-        (x | rng.integers(40, 180, LANES).astype(np.uint64) << 23).astype(np.uint32) for x in (a, b, c)
-    )
+    signs = [rng.integers(1 << 31, 1 << 32, LANES, dtype=np.uint64) & 0x807FFFFF for _ in range(3)]
+    a, b, c = ((x | rng.integers(40, 180, LANES).astype(np.uint64) << 23).astype(np.uint32) for x in signs)
     single = row(run(target, "v_fma_f32 v3, v0, v1, v2", a, b, c, mode=MODE | direction), 3)
     for lane in range(LANES):
         x, y, z = (Fraction(float(f32(v)[lane])) for v in (a, b, c))

@@ -12,17 +12,35 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 
 from aiter_prebuilt import errors as runtime_errors
 from native import synthetic
 
+if TYPE_CHECKING:
+    from aiter_prebuilt._native import Operator, RawTensor
+
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build" / "native"
 HERE = Path(__file__).resolve().parent
 
-Resolve = Callable[[str, int], tuple[tuple[object, ...], int]]
+#: What the fixtures of the same names give.
+Blob = Callable[[], str]
+Run = Callable[[bytes], runtime_errors.AiterPrebuiltError | None]
+
+
+class Serve(Protocol):
+    """``serve(op, ...)``: an operator over bundles that are written for it; ``facts`` replace fields of their roots."""
+
+    def __call__(
+        self,
+        *groups: list[synthetic.Op] | synthetic.Op,
+        cus: int = 304,
+        name: str | None = None,
+        **facts: Any,
+    ) -> Operator: ...
 
 
 def host_compiler(language: str) -> list[str]:
@@ -164,13 +182,16 @@ class Stub:
         self.library.stub_launch.restype = ctypes.POINTER(LaunchRecord)
 
     def __getattr__(self, name: str) -> Callable[..., int]:
-        return getattr(self.library, f"stub_{name}")
+        function: Callable[..., int] = getattr(self.library, f"stub_{name}")
+        return function
 
     def fault(self, which: str, code: int) -> None:
         self.library.stub_fault(FAULTS.index(which), code)
 
     def launch(self, index: int = -1) -> LaunchRecord:
-        return self.library.stub_launch(self.library.stub_launches() + index if index < 0 else index).contents
+        place = self.library.stub_launches() + index if index < 0 else index
+        record: LaunchRecord = self.library.stub_launch(place).contents
+        return record
 
     def kernargs(self, index: int = -1) -> bytes:
         record = self.launch(index)
@@ -192,26 +213,27 @@ _serial = itertools.count()
 
 
 @pytest.fixture
-def serve(native: ModuleType, tmp_path: Path) -> Callable[..., object]:
+def serve(native: ModuleType, tmp_path: Path) -> Serve:
     """serve(op, ...) -> an Operator over freshly written bundles; every code object is a new one for the process."""
 
     def make(
-        *groups: list[synthetic.Op] | synthetic.Op, cus: int = 304, name: str | None = None, **facts: object
-    ) -> object:
+        *groups: list[synthetic.Op] | synthetic.Op, cus: int = 304, name: str | None = None, **facts: Any
+    ) -> Operator:
         bundles = []
         for group in groups:
             ops = group if isinstance(group, list) else [group]
             path = tmp_path / f"{next(_serial)}.apb"
-            path.write_bytes(synthetic.bundle_bytes(ops, **facts))  # type: ignore[arg-type]
+            path.write_bytes(synthetic.bundle_bytes(ops, **facts))
             bundles.append(native.Bundle(str(path)))
         first = groups[0][0] if isinstance(groups[0], list) else groups[0]
-        return native.Operator(name or first.name, lambda vendor, ordinal: (tuple(bundles), cus))
+        made: Operator = native.Operator(name or first.name, lambda vendor, ordinal: (tuple(bundles), cus))
+        return made
 
     return make
 
 
 @pytest.fixture
-def blob() -> Callable[[], str]:
+def blob() -> Blob:
     """Names of code objects that no other test has loaded: modules stay loaded for the life of the process."""
     return lambda: f"blob-{next(_serial)}"
 
@@ -222,20 +244,20 @@ def raw(
     shape: tuple[int, ...],
     strides: tuple[int, ...] | None = None,
     device: tuple[str, int] = ("amd", 0),
-) -> tuple[object, ...]:
+) -> RawTensor:
     """A raw-pointer tensor."""
     return (address, kind, shape, strides, device)
 
 
 @pytest.fixture
-def run(native: ModuleType, stub: Stub, tmp_path: Path) -> Callable[[bytes], Exception | None]:
+def run(native: ModuleType, stub: Stub, tmp_path: Path) -> Run:
     """For operators of (x, out): run(bytes) -> calls both operators of the file; returns what the first raised, if anything."""
     path = tmp_path / "damaged.apb"
     x, out = (raw(address, "f32", (8,)) for address in (0x7F0000000100, 0x7F0000200000))
 
-    def call(data: bytes) -> Exception | None:
+    def call(data: bytes) -> runtime_errors.AiterPrebuiltError | None:
         path.write_bytes(data)
-        failure = None
+        failure: runtime_errors.AiterPrebuiltError | None = None
         try:
             bundle = native.Bundle(str(path))
             for name in bundle.names:

@@ -71,7 +71,8 @@ class DeviceTensor:
         device: tuple[int, int] = (ROCM, 0),
         offset: int = 0,
     ) -> None:
-        dense, step = [], 1
+        dense: list[int] = []
+        step = 1
         for size in reversed(shape):
             dense.insert(0, step)
             step *= max(size, 1)
@@ -124,4 +125,10 @@ def exposing(made: Table, name: str = "Exposed") -> type[DeviceTensor]:
     )
 
 
-GpuTensor = exposing(table(), "GpuTensor")
+_TABLE = table()
+
+
+class GpuTensor(DeviceTensor):
+    """A DeviceTensor whose type exposes a table that borrows."""
+
+    __dlpack_c_exchange_api__ = capsule(ctypes.addressof(_TABLE), b"dlpack_exchange_api")

@@ -56,6 +56,11 @@ def pair() -> tuple[DeviceArray, DeviceArray]:
     return DeviceArray("f16", (ROWS, 2 * COLUMNS), f16(VALUES)), DeviceArray("f16", (ROWS, COLUMNS))
 
 
+def foreign(tensor: object) -> Any:
+    """A tensor that is not torch's, where the functions' types name torch's: they take all that these parts pass."""
+    return tensor
+
+
 class Missing(importlib.abc.MetaPathFinder):
     """torch and everything like it is not installed."""
 
@@ -68,7 +73,7 @@ def raw() -> None:
     """Raw pointers with no torch installed: values, the driver's own stream, and an output that cannot be allocated says so."""
     sys.meta_path.insert(0, Missing())
     x, out = pair()
-    aiter_prebuilt.silu_and_mul(out.raw, x.raw)
+    aiter_prebuilt.silu_and_mul(foreign(out.raw), foreign(x.raw))
     close(read(out), silu_rows(VALUES))
     norm, weight = DeviceArray("f16", (ROWS, COLUMNS)), DeviceArray("f16", (COLUMNS,), f16([0.5] * COLUMNS))
     source = DeviceArray("f16", (ROWS, COLUMNS), f16(VALUES[: ROWS * COLUMNS]))
@@ -80,7 +85,7 @@ def raw() -> None:
         wanted += [v * scale for v in row]
     close(read(norm), wanted)
     try:
-        aiter_prebuilt.rms_norm(source.raw, weight.raw, 1e-6)  # type: ignore[arg-type]
+        aiter_prebuilt.rms_norm(foreign(source.raw), foreign(weight.raw), 1e-6)
     except errors.ArgumentKindError as error:
         assert "allocate its output" in str(error), error
     else:
@@ -144,11 +149,11 @@ def cupy() -> None:
     for versioned in (True, False):
         x, out = pair()
         inputs, outputs = Cupy(x, versioned), Cupy(out, versioned)
-        aiter_prebuilt.silu_and_mul(outputs, inputs)  # type: ignore[arg-type]
+        aiter_prebuilt.silu_and_mul(foreign(outputs), foreign(inputs))
         close(read(out), silu_rows(VALUES))
         narrow = Cupy(DeviceArray("f16", (ROWS, COLUMNS), poison=0), versioned)
         try:
-            aiter_prebuilt.silu_and_mul(outputs, narrow)  # type: ignore[arg-type]
+            aiter_prebuilt.silu_and_mul(foreign(outputs), foreign(narrow))
         except errors.ArgumentShapeError as error:
             assert "dim 1 must be 128" in str(error), error
         else:
@@ -173,7 +178,7 @@ def numpy() -> None:
     x, out = np.zeros((ROWS, 2 * COLUMNS), np.float16), np.zeros((ROWS, COLUMNS), np.float16)
     for _ in range(2):
         try:
-            aiter_prebuilt.silu_and_mul(out, x)  # type: ignore[arg-type]
+            aiter_prebuilt.silu_and_mul(foreign(out), foreign(x))
         except errors.ArgumentDeviceError as error:
             assert "CPU" in str(error) and "Move" in str(error), error
         else:
@@ -251,7 +256,7 @@ def refusals() -> None:
         smooth(codes, x, scale, rows, stream=0)
         product(x, weight, bias, out, stream=0)
     empty = [DeviceArray(kind, (0, COLUMNS)) for kind in ("f16", "f16")]
-    aiter_prebuilt.silu_and_mul(like(empty[0].raw, shape=(0, COLUMNS // 2)), empty[1].raw)
+    aiter_prebuilt.silu_and_mul(like(empty[0].raw, shape=(0, COLUMNS // 2)), foreign(empty[1].raw))
     assert dispatch.operator("silu_and_mul").stats()["launches"] == 0, "no rows need no launch"
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from aiter_prebuilt import errors
-from native.conftest import raw
+from native.conftest import Blob, Serve, Stub, raw
 from native.synthetic import A, Op, R, T
 
 X, OUT = 0x7F0000000100, 0x7F0000200000
@@ -34,7 +34,7 @@ def op_spec(blob: str) -> Op:
     )
 
 
-GOOD = {
+GOOD: dict[str, object] = {
     "out": raw(OUT, "bf16", (6, 64)),
     "x": raw(X, "bf16", (2, 3, 64)),
     "w": raw(0x7F0001000000, "e4m3fnuz", (64, 4)),
@@ -45,7 +45,7 @@ GOOD = {
     "mode": "a",
 }
 
-REFUSED = [
+REFUSED: list[tuple[dict[str, object], type[errors.AiterPrebuiltError], str]] = [
     # what is passed instead, class, words
     ({"x": None}, errors.ArgumentKindError, "argument x: None, and it is not optional"),
     ({"x": 3}, errors.ArgumentKindError, "argument x: an object of type int is no tensor"),
@@ -133,7 +133,14 @@ REFUSED = [
 @pytest.mark.parametrize(
     ("changed", "kind", "words"), REFUSED, ids=[f"{i}-{c[1].__name__}" for i, c in enumerate(REFUSED)]
 )
-def test_refused(serve, stub, blob, changed, kind, words):
+def test_refused(
+    serve: Serve,
+    stub: Stub,
+    blob: Blob,
+    changed: dict[str, object],
+    kind: type[errors.AiterPrebuiltError],
+    words: str,
+) -> None:
     op = serve(op_spec(blob()))
     with pytest.raises(kind, match=words) as caught:
         op(*{**GOOD, **changed}.values())
@@ -144,7 +151,7 @@ def test_refused(serve, stub, blob, changed, kind, words):
     assert stub.launches() == 1, "the refusal left nothing behind"
 
 
-def test_refused_also_when_the_memo_is_warm(serve, stub, blob):
+def test_refused_also_when_the_memo_is_warm(serve: Serve, stub: Stub, blob: Blob) -> None:
     op = serve(op_spec(blob()))
     op(*GOOD.values())
     for changed, kind, words in REFUSED:
@@ -154,7 +161,7 @@ def test_refused_also_when_the_memo_is_warm(serve, stub, blob):
 
 
 @pytest.mark.parametrize("count", [0, 1, 3, 9])
-def test_wrong_count(serve, stub, blob, count):
+def test_wrong_count(serve: Serve, stub: Stub, blob: Blob, count: int) -> None:
     op = serve(op_spec(blob()))
     values = [*GOOD.values(), 1][:count]
     kind = errors.ArgumentKindError if count == 0 else errors.ArgumentCountError
@@ -183,12 +190,12 @@ ACCEPTED = [
 
 
 @pytest.mark.parametrize("changed", ACCEPTED, ids=range(len(ACCEPTED)))
-def test_accepted(serve, stub, blob, changed):
+def test_accepted(serve: Serve, stub: Stub, blob: Blob, changed: dict[str, object]) -> None:
     serve(op_spec(blob()))(*{**GOOD, **changed}.values())
     assert stub.launches() == 1
 
 
-def test_a_stride_that_two_tensors_share(serve, stub, blob):
+def test_a_stride_that_two_tensors_share(serve: Serve, stub: Stub, blob: Blob) -> None:
     op = serve(
         Op(
             "shared",
@@ -202,7 +209,7 @@ def test_a_stride_that_two_tensors_share(serve, stub, blob):
     assert stub.launches() == 1
 
 
-def test_first_given_tensor_names_the_device(serve, stub, blob):
+def test_first_given_tensor_names_the_device(serve: Serve, stub: Stub, blob: Blob) -> None:
     op = serve(op_spec(blob()))
     cpu = np.zeros((6, 64), np.float16)
     with pytest.raises(errors.ArgumentDeviceError, match="op: argument 1: a tensor on the CPU"):
@@ -210,7 +217,7 @@ def test_first_given_tensor_names_the_device(serve, stub, blob):
     assert stub.launches() == 0
 
 
-def test_an_element_must_not_straddle_its_own_size(serve, stub, blob):
+def test_an_element_must_not_straddle_its_own_size(serve: Serve, stub: Stub, blob: Blob) -> None:
     """No signature says so: an address that is no multiple of the element is refused, also once an aligned call is known."""
     op = serve(Op("o", [T("x", "f32", ["N"])], recipes=[R(blob=blob())]))
     op(raw(0x1000, "f32", (4,)))

@@ -41,20 +41,25 @@ print(made.stats()["launches"])
 """
 
 
-@pytest.fixture
-def child(extension_path, stub_path, tmp_path):
+class Child:
     """child(sizes, environment, origin) -> standard error's lines; every call is launched."""
 
-    def start(sizes: list[int], environment: dict[str, str], origin: str = "", place: int = 0):
+    def __init__(self, extension: Path, driver: Path, folder: Path) -> None:
+        self.extension, self.driver, self.folder = extension, driver, folder
+
+    def start(
+        self, sizes: list[int], environment: dict[str, str], origin: str = "", place: int = 0
+    ) -> subprocess.Popen[str]:
+        """The process, still running."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith("AITER_PREBUILT")}
         paths = os.pathsep.join(map(str, (ROOT / "src", ROOT / "tests", ROOT)))
         argv = [
             sys.executable,
             "-c",
             PROGRAM,
-            str(extension_path),
-            str(stub_path),
-            str(tmp_path / f"{place}.apb"),
+            str(self.extension),
+            str(self.driver),
+            str(self.folder / f"{place}.apb"),
             origin,
         ]
         return subprocess.Popen(
@@ -62,18 +67,21 @@ def child(extension_path, stub_path, tmp_path):
             stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )  # fmt: skip
 
-    def run(sizes: list[int], environment: dict[str, str], origin: str = "") -> list[str]:
-        started = start(sizes, environment, origin)
+    def __call__(self, sizes: list[int], environment: dict[str, str], origin: str = "") -> list[str]:
+        started = self.start(sizes, environment, origin)
         out, err = started.communicate(timeout=120)
         assert started.returncode == 0, err
         assert out.split() == [str(len(sizes))], "every call is launched"
         return err.splitlines()
 
-    run.start = start
-    return run
+
+@pytest.fixture
+def child(extension_path: Path, stub_path: Path, tmp_path: Path) -> Child:
+    """Its three files are these."""
+    return Child(extension_path, stub_path, tmp_path)
 
 
-def test_each_first_choice_is_traced_once(child):
+def test_each_first_choice_is_traced_once(child: Child) -> None:
     lines = child([5, 5, 64, 5, 100, 64, 100], {"AITER_PREBUILT_TRACE": "1"})
     assert len(lines) == 3
     assert lines[0] == (
@@ -86,22 +94,22 @@ def test_each_first_choice_is_traced_once(child):
     assert "k[big] T=bf16" in lines[2] and "cost 7" in lines[2]
 
 
-def test_a_user_row_is_traced_with_its_file_and_line(child):
+def test_a_user_row_is_traced_with_its_file_and_line(child: Child) -> None:
     (line,) = child([65], {"AITER_PREBUILT_TRACE": "1"}, "/etc/o.csv:12")
     assert "k[small] T=bf16" in line and line.endswith("because: tuned row of the user, /etc/o.csv:12")
 
 
 @pytest.mark.parametrize("environment", [{}, {"AITER_PREBUILT_TRACE": ""}, {"AITER_PREBUILT_TRACE": "0"}])
-def test_nobody_asked_and_nothing_is_said(child, environment):
+def test_nobody_asked_and_nothing_is_said(child: Child, environment: dict[str, str]) -> None:
     assert child([5, 64], environment) == []
 
 
-def test_what_is_evicted_from_the_memo_is_not_traced_again(child):
+def test_what_is_evicted_from_the_memo_is_not_traced_again(child: Child) -> None:
     sizes = list(range(100, 2500))
     assert len(child([*sizes, *sizes], {"AITER_PREBUILT_TRACE": "1"})) == len(sizes)
 
 
-def test_misses_are_recorded_once_and_tuned_shapes_never(child, tmp_path):
+def test_misses_are_recorded_once_and_tuned_shapes_never(child: Child, tmp_path: Path) -> None:
     log = tmp_path / "log"
     assert child([5, 64, 5, 100, 65], {"AITER_PREBUILT_MISS_LOG": str(log)}, "t.csv:2") == []
     lines = [json.loads(line) for line in log.read_text().splitlines()]
@@ -114,7 +122,7 @@ def test_misses_are_recorded_once_and_tuned_shapes_never(child, tmp_path):
     assert len(log.read_text().splitlines()) == 3, "another process appends"
 
 
-def test_processes_share_a_log_and_every_line_is_whole(child, tmp_path):
+def test_processes_share_a_log_and_every_line_is_whole(child: Child, tmp_path: Path) -> None:
     log = tmp_path / "log"
     sizes = list(range(100, 700))
     children = [child.start(sizes, {"AITER_PREBUILT_MISS_LOG": str(log)}, place=place) for place in range(4)]
@@ -131,7 +139,7 @@ def test_processes_share_a_log_and_every_line_is_whole(child, tmp_path):
         ("/dev/full", "No space left"),
     ],
 )
-def test_a_log_that_cannot_be_written_is_one_warning(child, path, reason):
+def test_a_log_that_cannot_be_written_is_one_warning(child: Child, path: str, reason: str) -> None:
     (line,) = child([5, 6, 7, 5], {"AITER_PREBUILT_MISS_LOG": path})
     assert (
         line.startswith(f"aiter-prebuilt: warning: AITER_PREBUILT_MISS_LOG={path}: {reason}")

@@ -4,6 +4,8 @@ and the damage of one operator or code object hides no other."""
 from __future__ import annotations
 
 import struct
+from pathlib import Path
+from types import ModuleType
 
 import pytest
 from support.mutate import offset_of, rehashed, stored_at
@@ -14,7 +16,7 @@ from aiter_prebuilt.contract import records, version
 from build_tools.pack import writer
 from build_tools.pack.writer import as_is
 from native import synthetic
-from native.conftest import raw
+from native.conftest import Blob, Run, Stub, raw
 from native.synthetic import A, Op, R, S, T
 
 pytest.importorskip("zstandard")
@@ -57,13 +59,13 @@ def parts(data: bytes) -> dict[str, tuple[int, int]]:
 
 
 @pytest.mark.parametrize("encoding", ["raw", "zstd"])
-def test_whole_bundles_run(run, stub, blob, encoding):
+def test_whole_bundles_run(run: Run, stub: Stub, blob: Blob, encoding: str) -> None:
     data = synthetic.bundle_bytes(ops(blob()), encoding=encoding)
     assert run(data) is None and stub.launches() == 2
 
 
 @pytest.mark.parametrize("encoding", ["raw", "zstd"])
-def test_cut_at_every_boundary(run, stub, blob, encoding):
+def test_cut_at_every_boundary(run: Run, stub: Stub, blob: Blob, encoding: str) -> None:
     data = synthetic.bundle_bytes(ops(blob()), encoding=encoding)
     cuts = {0, 1, len(data) - 1}
     for offset, size in parts(data).values():
@@ -75,7 +77,7 @@ def test_cut_at_every_boundary(run, stub, blob, encoding):
     assert stub.launches() == 0 and stub.load_attempts() == 0
 
 
-def test_longer_than_it_says(run, stub, blob):
+def test_longer_than_it_says(run: Run, stub: Stub, blob: Blob) -> None:
     assert type(run(synthetic.bundle_bytes(ops(blob())) + b"\0")) is errors.BundleDamagedError
     assert stub.launches() == 0
 
@@ -99,7 +101,9 @@ ZSTD_PARTS = [*PARTS, "dictionary 0", "dictionary 1"]
 @pytest.mark.parametrize(
     ("encoding", "part"), [*(("raw", part) for part in PARTS), *(("zstd", part) for part in ZSTD_PARTS)]
 )
-def test_one_bit(native, stub, blob, tmp_path, encoding, part):
+def test_one_bit(
+    native: ModuleType, stub: Stub, blob: Blob, tmp_path: Path, encoding: str, part: str
+) -> None:
     """One bit of the part, at up to 24 places, each in a bundle of its own: loaded code objects are remembered by hash."""
     path = tmp_path / "flipped.apb"
     _, size = parts(synthetic.bundle_bytes(ops(blob()), encoding=encoding))[part]
@@ -121,7 +125,9 @@ def test_one_bit(native, stub, blob, tmp_path, encoding, part):
     assert stub.launches() == 0
 
 
-def test_a_damaged_block_hides_no_other_operator(native, stub, blob, tmp_path):
+def test_a_damaged_block_hides_no_other_operator(
+    native: ModuleType, stub: Stub, blob: Blob, tmp_path: Path
+) -> None:
     data = bytearray(synthetic.bundle_bytes(ops(blob())))
     offset, size = parts(bytes(data))["block one"]
     data[offset + size // 2] ^= 1
@@ -139,7 +145,7 @@ def test_a_damaged_block_hides_no_other_operator(native, stub, blob, tmp_path):
     assert stub.launches() == 1
 
 
-def test_other_versions(run, stub, blob):
+def test_other_versions(run: Run, stub: Stub, blob: Blob) -> None:
     data = synthetic.bundle_bytes(ops(blob()))
     assert run(rehashed(data)) is None
     before = stub.launches()
@@ -205,7 +211,9 @@ ROOT_FIELDS = [
 
 
 @pytest.mark.parametrize(("part", "name", "form", "value", "words"), ROOT_FIELDS)
-def test_fields_of_the_root_that_lie_with_good_hashes(run, stub, blob, part, name, form, value, words):
+def test_fields_of_the_root_that_lie_with_good_hashes(
+    run: Run, stub: Stub, blob: Blob, part: str, name: str, form: str, value: int, words: str
+) -> None:
     data = synthetic.bundle_bytes(ops(blob()), encoding="zstd")
     at = stored_at(data, part) + offset_of(records.Stored, name)
     if name == "sha256":
@@ -247,7 +255,9 @@ def retabled(name: str, index: int, column: int, value: int) -> bytes:
         (3, 0, "code object 1 is stored as it is, and says"),
     ],
 )
-def test_a_table_that_lies_with_good_hashes(run, stub, blob, column, value, words):
+def test_a_table_that_lies_with_good_hashes(
+    run: Run, stub: Stub, blob: Blob, column: int, value: int, words: str
+) -> None:
     changed = retabled(blob(), 1, column, value)
     failure = run(changed)
     assert type(failure) is errors.BundleDamagedError and failure.found.startswith(words), failure
@@ -255,7 +265,7 @@ def test_a_table_that_lies_with_good_hashes(run, stub, blob, column, value, word
     assert stub.launches() <= 1, "only the other operator may have run"
 
 
-def test_a_block_under_the_name_of_another(run, stub, blob):
+def test_a_block_under_the_name_of_another(run: Run, stub: Stub, blob: Blob) -> None:
     data = synthetic.bundle_bytes(ops(blob()))
     first, second = (stored_at(data, "operators", index) for index in range(2))
     size = records.record_size(records.Stored)
@@ -267,7 +277,7 @@ def test_a_block_under_the_name_of_another(run, stub, blob):
 
 
 @pytest.mark.parametrize("encoding", ["raw", "zstd"])
-def test_two_code_objects_swapped(run, stub, blob, encoding):
+def test_two_code_objects_swapped(run: Run, stub: Stub, blob: Blob, encoding: str) -> None:
     """Their bytes and their records, so that each decodes well: only the hash in the entry tells."""
     name = blob()
     blobs = [f"{name}-{op}-{variant}" for op in ("one", "two") for variant in ("p", "q")]
@@ -281,7 +291,9 @@ def test_two_code_objects_swapped(run, stub, blob, encoding):
     assert stub.launches() == 1, "the other operator is whole"
 
 
-def test_a_failed_load_stays_failed_with_its_first_cause(native, stub, blob, tmp_path):
+def test_a_failed_load_stays_failed_with_its_first_cause(
+    native: ModuleType, stub: Stub, blob: Blob, tmp_path: Path
+) -> None:
     """The file is whole again under the same mapping, and the answer stays what it was."""
     good = synthetic.bundle_bytes(ops(blob()))
     offset, _ = parts(good)["frame 1"]
@@ -298,7 +310,7 @@ def test_a_failed_load_stays_failed_with_its_first_cause(native, stub, blob, tmp
     assert str(second.value) == str(first.value) and stub.launches() == 0 and stub.load_attempts() == 0
 
 
-def test_files_that_are_none(native, tmp_path):
+def test_files_that_are_none(native: ModuleType, tmp_path: Path) -> None:
     for path, words in ((tmp_path / "missing.apb", "cannot be opened"), (tmp_path, "not a regular file")):
         with pytest.raises(errors.BundleDamagedError, match=words):
             native.Bundle(str(path))

@@ -7,10 +7,15 @@ import shutil
 import subprocess
 import sys
 import textwrap
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 from native.conftest import HERE, ROOT, host_compiler
+
+Child = Callable[..., list[str]]
 
 START = """
 import ctypes, os, sys
@@ -52,7 +57,7 @@ bundle, op = serve("o")
 
 
 @pytest.fixture
-def child(native, extension_path, stub_path, tmp_path):
+def child(native: ModuleType, extension_path: Path, stub_path: Path, tmp_path: Path) -> Child:
     """child(code, **environment) -> the lines that ``code`` prints in a fresh process, after START."""
 
     def run(code: str, **environment: str) -> list[str]:
@@ -69,7 +74,7 @@ def child(native, extension_path, stub_path, tmp_path):
     return run
 
 
-def test_a_fork_before_the_driver_is_a_fresh_start(child):
+def test_a_fork_before_the_driver_is_a_fresh_start(child: Child) -> None:
     lines = child("""
         def work():
             native.open_driver("amd", stub_path)
@@ -81,7 +86,7 @@ def test_a_fork_before_the_driver_is_a_fresh_start(child):
     assert lines == ["ran", "ran"]
 
 
-def test_a_fork_after_the_driver_is_an_error_everywhere(child):
+def test_a_fork_after_the_driver_is_an_error_everywhere(child: Child) -> None:
     lines = child("""
         native.open_driver("amd", stub_path)
         op(tensor())
@@ -97,7 +102,7 @@ def test_a_fork_after_the_driver_is_an_error_everywhere(child):
     assert lines[4:] == ["ran", "2"], "explaining needs no driver; the parent goes on"
 
 
-def test_the_environment_names_the_driver(child, stub_path):
+def test_the_environment_names_the_driver(child: Child, stub_path: Path) -> None:
     lines = child(
         """
         info = native.open_driver("amd", None)
@@ -119,7 +124,7 @@ def test_the_environment_names_the_driver(child, stub_path):
     ]
 
 
-def test_no_driver_at_all(child):
+def test_no_driver_at_all(child: Child) -> None:
     lines = child(
         """
         print(attempt(lambda: native.open_driver("amd", None)))
@@ -131,7 +136,7 @@ def test_no_driver_at_all(child):
         assert line.startswith("DriverError") and "/no/such/lib.so" in line and "AITER_PREBUILT_HIP" in line
 
 
-def test_a_library_without_the_entry_points(child, tmp_path):
+def test_a_library_without_the_entry_points(child: Child, tmp_path: Path) -> None:
     (tmp_path / "old.c").write_text("int hipInit(unsigned f) { return (int)f; }\n")
     library = tmp_path / "libold.so"
     command = [*host_compiler("C"), "-shared", "-fPIC", str(tmp_path / "old.c"), "-o", str(library)]
@@ -142,7 +147,9 @@ def test_a_library_without_the_entry_points(child, tmp_path):
     assert "has no hipGetDeviceCount. It is older than HIP 6.0" in line
 
 
-def test_the_library_in_the_process_goes_first_and_a_second_is_refused(child, stub_path, tmp_path):
+def test_the_library_in_the_process_goes_first_and_a_second_is_refused(
+    child: Child, stub_path: Path, tmp_path: Path
+) -> None:
     loaded = tmp_path / "torch" / "libamdhip64.so"
     loaded.parent.mkdir()
     shutil.copy(stub_path, loaded)
@@ -162,7 +169,7 @@ def test_the_library_in_the_process_goes_first_and_a_second_is_refused(child, st
     )
 
 
-def test_no_device_and_a_driver_that_does_not_start(child):
+def test_no_device_and_a_driver_that_does_not_start(child: Child) -> None:
     lines = child("""
         stub = conftest.Stub(Path(stub_path))
         stub.fault("init", 3)
@@ -178,7 +185,7 @@ def test_no_device_and_a_driver_that_does_not_start(child):
     assert lines[3].startswith("NoDeviceError") and "0 devices" in lines[3]
 
 
-def test_the_callers_device_is_put_back(child):
+def test_the_callers_device_is_put_back(child: Child) -> None:
     lines = child("""
         stub = conftest.Stub(Path(stub_path))
         stub.set_devices(3)
@@ -200,7 +207,7 @@ def test_the_callers_device_is_put_back(child):
     assert lines[6] == "3"
 
 
-def test_cuda_contexts_of_the_caller_are_put_back(child):
+def test_cuda_contexts_of_the_caller_are_put_back(child: Child) -> None:
     lines = child("""
         stub = conftest.Stub(Path(stub_path))
         stub.set_devices(2)
@@ -216,7 +223,7 @@ def test_cuda_contexts_of_the_caller_are_put_back(child):
     assert lines == ["0 100", "1 7"], "set where there was none; pushed and popped where there was another"
 
 
-def test_explaining_opens_no_driver(child):
+def test_explaining_opens_no_driver(child: Child) -> None:
     lines = child(
         """
         rows = op.explain((bundle,), 304, [tensor()], [])

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import ctypes
 import struct
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from aiter_prebuilt import errors
 from native import exchange
+from native.conftest import Blob, Serve, Stub
 from native.exchange import CPU, CUDA, DeviceTensor, GpuTensor
 from native.synthetic import A, Op, R, S, T
+
+if TYPE_CHECKING:
+    from aiter_prebuilt._native import Operator
 
 X = 0x7F0000000100
 
 
 @pytest.fixture
-def op(serve, blob):
+def op(serve: Serve, blob: Blob) -> Operator:
     step = S("k", ["ptr x", "i64 M", "i64 s", "f32 eps"], ["M"])
     return serve(
         Op(
@@ -28,7 +33,7 @@ def op(serve, blob):
     )
 
 
-def test_the_exchange_api_and_its_stream(op, stub):
+def test_the_exchange_api_and_its_stream(op: Operator, stub: Stub) -> None:
     GpuTensor.stream, DeviceTensor.stream = 0x55, 0x55
     op(GpuTensor(X, "bf16", (4, 8), (16, 1), offset=32), 2.0)
     assert stub.kernargs() == struct.pack("<Qqqf", X + 32, 4, 16, 2.0) and stub.launch().stream == 0x55
@@ -36,16 +41,16 @@ def test_the_exchange_api_and_its_stream(op, stub):
     assert stub.launch().stream == 0x66 and stub.kernargs()[:8] == struct.pack("<Q", X)
 
 
-def test_null_strides_mean_dense(op, stub):
+def test_null_strides_mean_dense(op: Operator, stub: Stub) -> None:
     for _ in range(2):
         op(GpuTensor(X, "bf16", (4, 8), "null"))
         assert stub.kernargs()[:24] == struct.pack("<Qqq", X, 4, 8)
 
 
-def test_a_table_without_borrow_uses_the_managed_tensor_and_gives_it_back(op, stub):
-    freed = []
+def test_a_table_without_borrow_uses_the_managed_tensor_and_gives_it_back(op: Operator, stub: Stub) -> None:
+    freed: list[Any] = []
 
-    def export(tensor, out):
+    def export(tensor: DeviceTensor, out: Any) -> int:
         managed = exchange.Managed(1, 3, None, exchange.DELETER(freed.append), 0)
         ctypes.memmove(
             ctypes.byref(managed.tensor), ctypes.byref(tensor.tensor), ctypes.sizeof(exchange.Tensor)
@@ -59,7 +64,7 @@ def test_a_table_without_borrow_uses_the_managed_tensor_and_gives_it_back(op, st
     assert stub.kernargs()[:24] == struct.pack("<Qqq", X, 4, 9) and freed
 
 
-def test_an_older_table_behind_a_newer_one(op, stub):
+def test_an_older_table_behind_a_newer_one(op: Operator, stub: Stub) -> None:
     newer = exchange.table(
         lambda *_: pytest.fail("this major version is unknown"), major=2, previous=exchange.table()
     )
@@ -70,14 +75,15 @@ def test_an_older_table_behind_a_newer_one(op, stub):
     assert stub.launches() == 1
 
 
-def test_workspace_from_the_framework_of_the_tensors(serve, stub, blob):
+def test_workspace_from_the_framework_of_the_tensors(serve: Serve, stub: Stub, blob: Blob) -> None:
     step = S("k", ["ptr workspace", "ptr x"])
     op = serve(Op("o", [T("x", "f32", ["N"])], recipes=[R(workspace="N * 4", steps=[step], blob=blob())]))
-    asked, freed = [], []
+    asked: list[tuple[int, int, int]] = []
+    freed: list[int] = []
     memory = ctypes.create_string_buffer(8192)
     base = (ctypes.addressof(memory) + 255) // 256 * 256
 
-    def allocate(prototype, out, context, set_error):
+    def allocate(prototype: Any, out: Any, context: Any, set_error: Any) -> int:
         asked.append((prototype[0].shape[0], prototype[0].device_type, prototype[0].bits))
         if prototype[0].shape[0] > 4096:
             set_error(context, b"MemoryError", b"out of made-up memory")
@@ -111,7 +117,7 @@ def test_workspace_from_the_framework_of_the_tensors(serve, stub, blob):
     )
 
 
-def test_cpu_and_null_tensors_are_refused_warm_and_cold(op, stub):
+def test_cpu_and_null_tensors_are_refused_warm_and_cold(op: Operator, stub: Stub) -> None:
     for _ in range(2):
         with pytest.raises(errors.ArgumentDeviceError, match="CPU"):
             op(GpuTensor(X, "bf16", (4, 8), device=(CPU, 0)))
@@ -127,12 +133,13 @@ class Array:
     """What CuPy looks like: __dlpack__ with a stream, and __dlpack_device__."""
 
     def __init__(self, tensor: DeviceTensor, versioned: bool) -> None:
-        self.tensor, self.versioned, self.calls = tensor, versioned, []
+        self.tensor, self.versioned = tensor, versioned
+        self.calls: list[dict[str, Any]] = []
 
-    def __dlpack_device__(self):
+    def __dlpack_device__(self) -> tuple[int, int]:
         return self.tensor.tensor.device_type, self.tensor.tensor.device_id
 
-    def __dlpack__(self, **keywords):
+    def __dlpack__(self, **keywords: Any) -> Any:
         self.calls.append(keywords)
         if self.versioned:
             managed = exchange.Managed(1, 0, None, exchange.DELETER(), 0, self.tensor.tensor)
@@ -148,13 +155,13 @@ class Array:
                 ("deleter", ctypes.c_void_p),
             ]
 
-        managed = Legacy(self.tensor.tensor)
-        exchange._KEEP.append(managed)
-        return exchange.capsule(ctypes.addressof(managed), b"dltensor")
+        legacy = Legacy(self.tensor.tensor)
+        exchange._KEEP.append(legacy)
+        return exchange.capsule(ctypes.addressof(legacy), b"dltensor")
 
 
 @pytest.mark.parametrize("versioned", [True, False])
-def test_dlpack_objects(op, stub, versioned):
+def test_dlpack_objects(op: Operator, stub: Stub, versioned: bool) -> None:
     array = Array(DeviceTensor(X, "bf16", (4, 8)), versioned)
     op(array)
     assert stub.kernargs()[:24] == struct.pack("<Qqq", X, 4, 8) and stub.launch().stream is None
@@ -163,7 +170,7 @@ def test_dlpack_objects(op, stub, versioned):
     assert array.calls[-1]["stream"] == 0x77 and stub.launch().stream == 0x77
 
 
-def test_cuda_managed_memory_counts_as_cuda(serve, stub, blob):
+def test_cuda_managed_memory_counts_as_cuda(serve: Serve, stub: Stub, blob: Blob) -> None:
     op = serve(Op("o", [T("x", "u8", ["N"])], recipes=[R(blob=blob())]), vendor=1, target="sm_90")
     op(GpuTensor(X, "u8", (4,), device=(13, 0)))
     op(GpuTensor(X, "u8", (4,), device=(CUDA, 0)))
@@ -181,22 +188,20 @@ class OldTorch:
     def __init__(self, device: Device, dtype: str = "torch.bfloat16") -> None:
         self.device, self.dtype, self.shape = device, dtype, (4, 8)
 
-    def data_ptr(self):
+    def data_ptr(self) -> int:
         return X
 
-    def stride(self):
+    def stride(self) -> tuple[int, int]:
         return (8, 1)
 
 
-def test_torch_without_the_exchange_api(op, stub, monkeypatch):
+def test_torch_without_the_exchange_api(op: Operator, stub: Stub, monkeypatch: pytest.MonkeyPatch) -> None:
     import sys
     import types
 
-    torch, cuda, version = (
-        types.ModuleType("torch"),
-        types.ModuleType("torch.cuda"),
-        types.ModuleType("torch.version"),
-    )
+    torch: Any = types.ModuleType("torch")
+    cuda: Any = types.ModuleType("torch.cuda")
+    version: Any = types.ModuleType("torch.version")
     cuda.current_stream = lambda ordinal: types.SimpleNamespace(cuda_stream=0x99 + ordinal)
     version.hip = "6.4"
     torch.cuda, torch.version = cuda, version
@@ -215,8 +220,10 @@ def test_torch_without_the_exchange_api(op, stub, monkeypatch):
     assert stub.launches() == 1
 
 
-def test_real_torch_tensors(op, stub):
-    torch = pytest.importorskip("torch")
+def test_real_torch_tensors(op: Operator, stub: Stub) -> None:
+    pytest.importorskip("torch")
+    import torch
+
     with pytest.raises(errors.ArgumentDeviceError, match="CPU"):
         op(torch.zeros(4, 8, dtype=torch.bfloat16))
     with pytest.raises(errors.ArgumentDeviceError, match="meta"):

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 import pytest
 
 from aiter_prebuilt import errors
 from aiter_prebuilt.contract.dtype import BY_NUMBER
 from aiter_prebuilt.contract.records import DIM_BIND
-from native.conftest import raw
+from native.conftest import Blob, Stub, raw
 from native.synthetic import A, Op, R, S, T
 from native.test_user_tables import row, table
+
+if TYPE_CHECKING:
+    from aiter_prebuilt._native import RawTensor, TunedTable
 
 CONDITIONS = (
     "N % 2 == 0", "N <= 64", "M < N", "aligned(x, 16)", "k > 3", "row % 4 == 0", "given(b)", "mode == 'fast'", "CUS > 100",
@@ -21,7 +28,7 @@ COSTS = ("N", "cdiv(M, 16) * 3", "k", "N - M", "0", "CUS", "N // k", "max(M, N)"
 GRIDS = ("M", "cdiv(N, 32)", "1", "M * N", "M - 3")
 
 
-def random_operator(draw: random.Random, blob) -> Op:
+def random_operator(draw: random.Random, blob: Blob) -> Op:
     kernels = [f"k{place}" for place in range(draw.randint(1, 4))]
     recipes = [
         R(
@@ -42,7 +49,7 @@ def random_operator(draw: random.Random, blob) -> Op:
     )
 
 
-def random_table(draw: random.Random, op: Op):
+def random_table(draw: random.Random, op: Op) -> TunedTable:
     rows = []
     for line in range(2, draw.randint(2, 6)):
         recipe = draw.choice(op.recipes)
@@ -52,7 +59,7 @@ def random_table(draw: random.Random, op: Op):
     return table(*rows, columns=("N", "k"))
 
 
-def random_call(draw: random.Random):
+def random_call(draw: random.Random) -> tuple[list[RawTensor | None], list[int | str]]:
     m, n = draw.choice((0, 1, 3, 17)), draw.choice((8, 63, 64))
     stride = n + draw.choice((0, 1, 4))
     x = raw(0x7F0000000000 + draw.choice((0, 2, 16)), draw.choice(("bf16", "f16")), (m, n), (stride, 1))
@@ -61,7 +68,9 @@ def random_call(draw: random.Random):
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_explain_chooses_what_is_launched(native, stub, blob, tmp_path, seed):
+def test_explain_chooses_what_is_launched(
+    native: ModuleType, stub: Stub, blob: Blob, tmp_path: Path, seed: int
+) -> None:
     from native import synthetic
 
     draw = random.Random(seed)
@@ -98,7 +107,7 @@ def test_explain_chooses_what_is_launched(native, stub, blob, tmp_path, seed):
 
 
 #: Where sizes drawn one by one never fit each other.
-FITTING = {
+FITTING: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
     "gemm_a8w8_bpreshuffle": lambda s: {"K": "256", "KW": "256", "N": str(16 * int(s["M"]))},
     "reshape_and_cache": lambda s: {
         "C": s["T"], "k_scales": "1", "v_scales": "1", "d": "64", "x": "8", "groups": "8", "block_size": "16",
@@ -109,7 +118,9 @@ FITTING = {
 
 
 @pytest.mark.parametrize("target", ["gfx942", "gfx950"])
-def test_the_shipped_bundles_launch_what_explain_says(native, stub, monkeypatch, target):
+def test_the_shipped_bundles_launch_what_explain_says(
+    native: ModuleType, stub: Stub, monkeypatch: pytest.MonkeyPatch, target: str
+) -> None:
     """Random shapes of every real operator, described as on the command line: its choice is the stub driver's record."""
     from support.emulator import bundles
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import random
 import struct
+from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -15,19 +18,21 @@ DATA = json.loads((Path(__file__).resolve().parents[1] / "data" / "expressions.j
 VECTORS = DATA["vectors"]
 
 
-def outcome(evaluate, code: bytes, slots: list[int]) -> tuple[str, int | str]:
+def outcome(
+    evaluate: Callable[[bytes, list[int]], int], code: bytes, slots: list[int]
+) -> tuple[str, int | str]:
     try:
         return "value", evaluate(code, slots)
     except ValueError as error:
         return "error", str(error)
 
 
-def wanted(vector: dict) -> tuple[str, int | str]:
+def wanted(vector: dict[str, Any]) -> tuple[str, int | str]:
     return ("value", vector["value"]) if "value" in vector else ("error", vector["error"])
 
 
 @pytest.mark.parametrize("vector", VECTORS, ids=[vector["name"] for vector in VECTORS])
-def test_vector(native, vector):
+def test_vector(native: ModuleType, vector: dict[str, Any]) -> None:
     code = bytes.fromhex(vector["code"])
     assert outcome(native.evaluate, code, vector["slots"]) == wanted(vector)
     assert outcome(expression.evaluate, code, vector["slots"]) == wanted(vector)
@@ -37,11 +42,11 @@ def test_vector(native, vector):
         assert expression.compile_expression(vector["text"], scope) == code
 
 
-def test_there_are_enough_vectors():
+def test_there_are_enough_vectors() -> None:
     assert len(VECTORS) >= 60 and sum("error" in vector for vector in VECTORS) >= 20
 
 
-def test_every_operation_is_in_a_vector_that_gives_a_value():
+def test_every_operation_is_in_a_vector_that_gives_a_value() -> None:
     seen: set[int] = set()
     for vector in VECTORS:
         if "value" in vector:
@@ -80,7 +85,7 @@ def random_program(rng: random.Random) -> bytes:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_random_programs_end_alike_in_both(native, seed):
+def test_random_programs_end_alike_in_both(native: ModuleType, seed: int) -> None:
     rng = random.Random(seed)
     values = errors = 0
     for _ in range(800):
@@ -93,7 +98,7 @@ def test_random_programs_end_alike_in_both(native, seed):
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_random_bytes_end_alike_in_both(native, seed):
+def test_random_bytes_end_alike_in_both(native: ModuleType, seed: int) -> None:
     rng = random.Random(seed)
     for _ in range(1500):
         code = bytes(
@@ -105,7 +110,7 @@ def test_random_bytes_end_alike_in_both(native, seed):
         ), code.hex()
 
 
-def test_evaluate_refuses_what_it_cannot_take(native):
+def test_evaluate_refuses_what_it_cannot_take(native: ModuleType) -> None:
     with pytest.raises(ValueError, match="empty"):
         native.evaluate(b"", [])
     with pytest.raises(TypeError, match="64 bits"):

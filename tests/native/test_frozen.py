@@ -7,6 +7,8 @@ import re
 import subprocess
 import sysconfig
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -34,12 +36,12 @@ def compile_only(output: Path, source: str, *flags: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_the_committed_layout_is_what_the_contract_says():
+def test_the_committed_layout_is_what_the_contract_says() -> None:
     assert layout.HEADER.read_text() == layout.render(), "run: python -m build_tools generate"
     records.check_layout()
 
 
-def test_layout_has_every_record_and_field():
+def test_layout_has_every_record_and_field() -> None:
     text = layout.render()
     for record, rows in records.LAYOUT.items():
         assert f"static_assert(sizeof({record.__name__}) == {records.record_size(record)});" in text
@@ -47,18 +49,18 @@ def test_layout_has_every_record_and_field():
             assert not name or f"offsetof({record.__name__}, {layout._field(name)})" in text
 
 
-def test_python_abi_against_the_real_header(tmp_path):
+def test_python_abi_against_the_real_header(tmp_path: Path) -> None:
     include = Path(sysconfig.get_path("include"))
     if not (include / "Python.h").is_file():
         pytest.skip("no Python.h here")
     compile_only(tmp_path / "check.o", "abi_check.cpp", f"-I{include}")
 
 
-def test_python_abi_alone(tmp_path):
+def test_python_abi_alone(tmp_path: Path) -> None:
     compile_only(tmp_path / "check.o", "own_structs_check.cpp")
 
 
-def test_dlpack_against_torchs_header(tmp_path):
+def test_dlpack_against_torchs_header(tmp_path: Path) -> None:
     spec = importlib.util.find_spec("torch")
     if (
         spec is None
@@ -69,7 +71,7 @@ def test_dlpack_against_torchs_header(tmp_path):
     compile_only(tmp_path / "check.o", "dlpack_check.cpp", f"-I{Path(spec.origin).parent / 'include'}")
 
 
-def test_every_error_class_is_known_to_both_sides():
+def test_every_error_class_is_known_to_both_sides() -> None:
     table = (RUNTIME / "errors.h").read_text().split("kErrorClasses{", 1)[1].split("};", 1)[0]
     native = set(re.findall(r'"(\w+)"', table))
     python = {name for name in vars(errors) if name.endswith("Error")}
@@ -77,12 +79,12 @@ def test_every_error_class_is_known_to_both_sides():
     assert python - native == {"AiterPrebuiltError", "ArgumentError"}, "bases are never raised themselves"
 
 
-def test_contract_numbers(native):
+def test_contract_numbers(native: ModuleType) -> None:
     assert native.contract() == (version.BUNDLE_FORMAT, version.RECIPE, version.NATIVE_ABI)
     assert native.abi() == version.NATIVE_ABI
 
 
-def test_only_the_module_init_is_exported_and_nothing_of_a_gpu_is_linked(extension_path):
+def test_only_the_module_init_is_exported_and_nothing_of_a_gpu_is_linked(extension_path: Path) -> None:
     from elftools.elf.dynamic import DynamicSection
     from elftools.elf.elffile import ELFFile
     from elftools.elf.sections import SymbolTableSection
@@ -103,7 +105,8 @@ def test_only_the_module_init_is_exported_and_nothing_of_a_gpu_is_linked(extensi
         }
         dynamic = elf.get_section_by_name(".dynamic")
         assert isinstance(dynamic, DynamicSection)
-        needed = {tag.needed for tag in dynamic.iter_tags("DT_NEEDED")}
+        tags: list[Any] = list(dynamic.iter_tags("DT_NEEDED"))  # their attributes are made at run time
+        needed = {tag.needed for tag in tags}
     assert defined == {"PyInit__native"}
     assert needed <= {"libc.so.6", "libdl.so.2", "libpthread.so.0", "libm.so.6", "ld-linux-x86-64.so.2"}
     declared = set(re.findall(r"\b(_?Py\w+)\(|\b(_?Py\w+);", (RUNTIME / "python_abi.h").read_text()))
@@ -112,19 +115,19 @@ def test_only_the_module_init_is_exported_and_nothing_of_a_gpu_is_linked(extensi
     )
 
 
-def test_every_python_function_declared_is_used():
+def test_every_python_function_declared_is_used() -> None:
     declared = re.findall(r"\b(Py[A-Z]\w+|Py_\w+)\(", (RUNTIME / "python_abi.h").read_text())
     inline = (RUNTIME / "python_abi.h").read_text().split("namespace apb::py", 1)[1]
     sources = inline + "".join(path.read_text() for path in RUNTIME.glob("*") if path.name != "python_abi.h")
     assert [name for name in sorted(set(declared)) if not re.search(rf"\b{name}\b", sources)] == []
 
 
-def test_cmake_lists_every_source():
+def test_cmake_lists_every_source() -> None:
     listed = set(re.findall(r"\$\{runtime\}/(\w+\.cpp)", (ROOT / "CMakeLists.txt").read_text()))
     assert listed == {path.name for path in RUNTIME.glob("*.cpp")}
 
 
-def test_sha256_both_paths(native):
+def test_sha256_both_paths(native: ModuleType) -> None:
     import hashlib
     import random
 
@@ -135,7 +138,7 @@ def test_sha256_both_paths(native):
         assert native.sha256(data, True) == digest and native.sha256(data, False) == digest, size
 
 
-def test_zstd(native):
+def test_zstd(native: ModuleType) -> None:
     zstandard = pytest.importorskip("zstandard")
     reference, data = b"\x7fELF" + bytes(range(256)) * 40, b"\x7fELF" + bytes(range(256)) * 40 + b"tail"
     raw = zstandard.ZstdCompressionDict(reference, dict_type=zstandard.DICT_TYPE_RAWCONTENT)

@@ -14,11 +14,13 @@ import random
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 from aiter_prebuilt.contract import expression
 from native import fuzz_worker
+from native.conftest import Stub
 from native.test_expressions import EDGES, outcome
 
 HERE = Path(__file__).resolve().parent
@@ -28,7 +30,7 @@ PROGRAMS = [bytes.fromhex(line) for line in (fuzz_worker.CORPUS / "programs.txt"
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_damaged_bundles(extension_path, stub_path, seed):
+def test_damaged_bundles(extension_path: Path, stub_path: Path, seed: int) -> None:
     pytest.importorskip("zstandard")
     worker = HERE / "fuzz_worker.py"
     command = [sys.executable, str(worker), str(extension_path), str(stub_path), str(seed), str(CASES)]
@@ -65,7 +67,7 @@ def damaged_program(rng: random.Random) -> bytes:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_damaged_programs(native, seed):
+def test_damaged_programs(native: ModuleType, seed: int) -> None:
     rng = random.Random(seed)
     values = errors = 0
     for _ in range(8 * CASES):
@@ -78,7 +80,7 @@ def test_damaged_programs(native, seed):
 
 
 @pytest.mark.parametrize("path", sorted(fuzz_worker.CORPUS.glob("*.apb")), ids=lambda path: path.stem)
-def test_the_corpus_is_of_this_format(native, stub, path):
+def test_the_corpus_is_of_this_format(native: ModuleType, stub: Stub, path: Path) -> None:
     assert not any(fuzz_worker.python_reads(path.read_bytes(), native.zstd_decompress).values())
     assert not any(fuzz_worker.native_reads(native, path).values())
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import struct
+from typing import Any
 
 import pytest
 
 from aiter_prebuilt import errors
-from native.conftest import raw
+from native.conftest import Blob, Serve, Stub, raw
 from native.synthetic import A, Op, R, S, T
 
 X, OUT, RES = 0x7F0000000100, 0x7F0000200000, 0x7F0000400000
 
 
-def norm(blob: str, **changes: object) -> Op:
+def norm(blob: str, **changes: Any) -> Op:
     """out, x [*M, N] with row strides, an optional residual, eps, flag, mode."""
     step = S(
         "norm_kernel",
@@ -31,7 +32,7 @@ def norm(blob: str, **changes: object) -> Op:
         ],
         ["M", "cdiv(N, BLOCK)"],
     )
-    fields: dict[str, object] = {
+    fields: dict[str, Any] = {
         "name": "norm",
         "tensors": [
             T("out", "T", ["*M", "N"], ["out_row", "1"], role="out"),
@@ -50,13 +51,13 @@ def norm(blob: str, **changes: object) -> Op:
             for t in ("bf16", "f16")
         ],
     }
-    return Op(**{**fields, **changes})  # type: ignore[arg-type]
+    return Op(**{**fields, **changes})
 
 
-def test_arguments_lie_where_the_c_abi_puts_them(serve, stub, blob):
+def test_arguments_lie_where_the_c_abi_puts_them(serve: Serve, stub: Stub, blob: Blob) -> None:
     op = serve(norm(blob()))
     assert (
-        op(
+        op(  # type: ignore[func-returns-value]  # that it returns nothing is what is asked
             raw(OUT, "bf16", (2, 3, 300), (900, 300, 1)),
             raw(X, "bf16", (2, 3, 300)),
             None,
@@ -74,31 +75,31 @@ def test_arguments_lie_where_the_c_abi_puts_them(serve, stub, blob):
     assert stub.kernargs() == want and launch.kernarg_size == len(want)
 
 
-def test_defaults_of_attributes_and_given_tensors(serve, stub, blob):
+def test_defaults_of_attributes_and_given_tensors(serve: Serve, stub: Stub, blob: Blob) -> None:
     op = serve(norm(blob()))
     op(raw(OUT, "f16", (5, 64)), raw(X, "f16", (5, 64)), raw(RES, "f16", (5, 64)), 0.5)
     assert struct.unpack_from("<QQQ", stub.kernargs()) == (OUT, X, RES)
     assert struct.unpack_from("<fii", stub.kernargs(), 40) == (0.5, 0, 1)
 
 
-def test_stream_keyword_is_what_the_driver_gets(serve, stub, blob):
+def test_stream_keyword_is_what_the_driver_gets(serve: Serve, stub: Stub, blob: Blob) -> None:
     op = serve(norm(blob()))
     op(raw(OUT, "f16", (5, 64)), raw(X, "f16", (5, 64)), None, 0.5, stream=0x1234)
     assert stub.launch().stream == 0x1234
     with pytest.raises(errors.ArgumentCountError, match="keyword"):
-        op(raw(OUT, "f16", (5, 64)), raw(X, "f16", (5, 64)), None, eps=0.5)
+        op(raw(OUT, "f16", (5, 64)), raw(X, "f16", (5, 64)), None, eps=0.5)  # type: ignore[call-arg]  # refused
     with pytest.raises(errors.ArgumentKindError, match="stream"):
-        op(raw(OUT, "f16", (5, 64)), raw(X, "f16", (5, 64)), None, 0.5, stream="x")
+        op(raw(OUT, "f16", (5, 64)), raw(X, "f16", (5, 64)), None, 0.5, stream="x")  # type: ignore[arg-type]  # refused
     assert stub.launches() == 1
 
 
-def test_empty_tensors_launch_nothing_and_load_nothing(serve, stub, blob):
+def test_empty_tensors_launch_nothing_and_load_nothing(serve: Serve, stub: Stub, blob: Blob) -> None:
     op = serve(norm(blob()))
     op(raw(0, "f16", (0, 64)), raw(0, "f16", (0, 64)), None, 0.5)
     assert stub.launches() == 0 and stub.load_attempts() == 0
 
 
-def test_steps_run_in_order_over_one_workspace(serve, stub, blob):
+def test_steps_run_in_order_over_one_workspace(serve: Serve, stub: Stub, blob: Blob) -> None:
     first = S("partial", ["ptr x", "ptr workspace", "i32 N"], ["M"], (64, 1, 1), lds="N * 4")
     second = S("reduce", ["ptr workspace + M * 8", "ptr out", "i64 M * N - 1"], ["1", "1", "M"], (128, 2, 1))
     op = serve(
@@ -115,7 +116,7 @@ def test_steps_run_in_order_over_one_workspace(serve, stub, blob):
     assert stub.loads() == 1, "both steps are in one code object"
 
 
-def test_nvidia_gets_its_end_mark_context_and_shared_memory(serve, stub, blob):
+def test_nvidia_gets_its_end_mark_context_and_shared_memory(serve: Serve, stub: Stub, blob: Blob) -> None:
     step = S("k", ["ptr x"], lds="N")
     op = serve(
         Op("cuda", [T("x", "u8", ["N"])], recipes=[R(steps=[step], blob=blob())]),
@@ -129,7 +130,7 @@ def test_nvidia_gets_its_end_mark_context_and_shared_memory(serve, stub, blob):
     assert stub.attributes() == 8_100_000 and stub.launch().lds == 100000
 
 
-def test_driver_refusals_have_the_drivers_own_name(serve, stub, blob):
+def test_driver_refusals_have_the_drivers_own_name(serve: Serve, stub: Stub, blob: Blob) -> None:
     op = serve(norm(blob()))
     stub.fault("launch", 209)
     with pytest.raises(
@@ -141,7 +142,7 @@ def test_driver_refusals_have_the_drivers_own_name(serve, stub, blob):
     assert stub.launches() == 1
 
 
-def test_workspace_failure_launches_nothing(serve, stub, blob):
+def test_workspace_failure_launches_nothing(serve: Serve, stub: Stub, blob: Blob) -> None:
     op = serve(
         Op(
             "scratch",
@@ -158,7 +159,7 @@ def test_workspace_failure_launches_nothing(serve, stub, blob):
     assert stub.launches() == 1
 
 
-def test_values_that_do_not_fit_are_refused(serve, stub, blob):
+def test_values_that_do_not_fit_are_refused(serve: Serve, stub: Stub, blob: Blob) -> None:
     op = serve(
         Op(
             "wide",

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import random
 import struct
+from typing import Any
 
 import pytest
 
 from aiter_prebuilt import errors
-from native.conftest import raw
+from native.conftest import Blob, Serve, Stub, raw
 from native.exchange import ROCM, GpuTensor
 from native.synthetic import A, Op, R, S, T
 
@@ -75,7 +76,7 @@ def random_call(rng: random.Random) -> tuple[GpuTensor, GpuTensor | None, int, f
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_random_calls_get_what_they_should(serve, stub, blob, seed):
+def test_random_calls_get_what_they_should(serve: Serve, stub: Stub, blob: Blob, seed: int) -> None:
     op = serve(spec(blob()))
     rng = random.Random(seed)
     for _ in range(1500):
@@ -88,7 +89,7 @@ def test_random_calls_get_what_they_should(serve, stub, blob, seed):
     assert stats["memo_hits"] > 300 and 300 < stats["memo_size"] <= 1500 - stats["memo_hits"]
 
 
-def test_addresses_and_floats_are_fresh_at_every_hit(serve, stub, blob):
+def test_addresses_and_floats_are_fresh_at_every_hit(serve: Serve, stub: Stub, blob: Blob) -> None:
     op = serve(spec(blob()))
     for i in range(5):
         x = GpuTensor(X + 4096 * i, "f32", (4, 8))
@@ -97,7 +98,7 @@ def test_addresses_and_floats_are_fresh_at_every_hit(serve, stub, blob):
     assert op.stats()["memo_hits"] == 4 and op.stats()["memo_size"] == 1
 
 
-def test_more_shapes_than_it_holds(serve, stub, blob):
+def test_more_shapes_than_it_holds(serve: Serve, stub: Stub, blob: Blob) -> None:
     op = serve(spec(blob()))
     shapes = [GpuTensor(X, "f32", (n, 8)) for n in range(1, 3000)]
     for _ in range(2):
@@ -107,7 +108,7 @@ def test_more_shapes_than_it_holds(serve, stub, blob):
     assert op.stats()["memo_size"] == 1024
 
 
-def test_raw_tuples_and_exchange_tensors_share_entries(serve, stub, blob):
+def test_raw_tuples_and_exchange_tensors_share_entries(serve: Serve, stub: Stub, blob: Blob) -> None:
     op = serve(spec(blob()))
     op(raw(X, "f32", (4, 8)), None)
     op(GpuTensor(X + 256, "f32", (4, 8)), None)
@@ -115,11 +116,18 @@ def test_raw_tuples_and_exchange_tensors_share_entries(serve, stub, blob):
     assert op.stats()["memo_hits"] == 2 and stub.launch().stream == 7
 
 
-def test_every_part_of_the_key_counts(serve, stub, blob):
+def test_every_part_of_the_key_counts(serve: Serve, stub: Stub, blob: Blob) -> None:
     """One change at a time: none may be served by another's entry."""
     op = serve(spec(blob()))
-    base = {"address": X, "kind": "f32", "shape": (4, 8), "strides": (8, 1), "k": 1, "y": None}
-    changes = [
+    base: dict[str, Any] = {
+        "address": X,
+        "kind": "f32",
+        "shape": (4, 8),
+        "strides": (8, 1),
+        "k": 1,
+        "y": None,
+    }
+    changes: list[dict[str, Any]] = [
         {},
         {"address": X + 4},
         {"kind": "bf16"},
@@ -144,7 +152,7 @@ def two_by_alignment(multiple: int, kind: str, blob: str) -> Op:
     return Op("by_alignment", [T("x", kind, ["N"])], recipes=recipes)
 
 
-def test_a_condition_on_more_than_16_bytes_is_part_of_the_key(serve, stub, blob):
+def test_a_condition_on_more_than_16_bytes_is_part_of_the_key(serve: Serve, stub: Stub, blob: Blob) -> None:
     op = serve(two_by_alignment(256, "f32", blob()))
     for _ in range(2):
         for offset, symbol in ((0, b"a"), (16, b"b"), (128, b"b"), (256, b"a"), (512, b"a"), (240, b"b")):
@@ -152,7 +160,7 @@ def test_a_condition_on_more_than_16_bytes_is_part_of_the_key(serve, stub, blob)
             assert stub.launch().symbol == symbol, offset
 
 
-def test_a_condition_on_an_odd_divisor_is_part_of_the_key(serve, stub, blob):
+def test_a_condition_on_an_odd_divisor_is_part_of_the_key(serve: Serve, stub: Stub, blob: Blob) -> None:
     op = serve(two_by_alignment(48, "u8", blob()))
     for _ in range(2):
         for address in (48 * 1000, 48 * 1001, 48 * 1000 + 16, 48 * 1000 + 32):
@@ -160,7 +168,7 @@ def test_a_condition_on_an_odd_divisor_is_part_of_the_key(serve, stub, blob):
             assert stub.launch().symbol == (b"a" if address % 48 == 0 else b"b")
 
 
-def test_devices_do_not_share(serve, stub, blob):
+def test_devices_do_not_share(serve: Serve, stub: Stub, blob: Blob) -> None:
     op = serve(spec(blob()))
     stub.set_devices(1)
     op(GpuTensor(X, "f32", (4, 8)), None)
@@ -170,7 +178,7 @@ def test_devices_do_not_share(serve, stub, blob):
     assert stub.launches() == 2 and op.stats()["memo_hits"] == 1
 
 
-def test_too_large_for_a_key_still_works(serve, stub, blob):
+def test_too_large_for_a_key_still_works(serve: Serve, stub: Stub, blob: Blob) -> None:
     names = [f"t{i}" for i in range(40)]
     tensors = [T(name, "f32", ["*A", "B"], ["_", "_"]) for name in names]
     op = serve(
@@ -183,7 +191,9 @@ def test_too_large_for_a_key_still_works(serve, stub, blob):
     assert op.stats() == {**op.stats(), "memo_hits": 0, "memo_size": 0, "launches": 2}
 
 
-def test_a_stream_of_new_shapes_costs_the_slow_path_once_each_and_nothing_more(serve, stub, blob):
+def test_a_stream_of_new_shapes_costs_the_slow_path_once_each_and_nothing_more(
+    serve: Serve, stub: Stub, blob: Blob
+) -> None:
     """Counts, not times: each call is judged once, launched once, and the memo stays where it is."""
     op = serve(spec(blob()))
     count = 8000
@@ -210,7 +220,7 @@ def memo_set(words: list[int]) -> int:
     return fold(value ^ 0xA0761D6478BD642F, 0xE7037ED1A0B428DB) % 128
 
 
-def test_shapes_chosen_to_share_one_set_evict_each_other_only(serve, stub, blob):
+def test_shapes_chosen_to_share_one_set_evict_each_other_only(serve: Serve, stub: Stub, blob: Blob) -> None:
     """Whoever knows the hash can fill one set of eight; no chain grows behind it, and other calls keep their entries."""
     op = serve(Op("one", [T("x", "u8", ["N"])], recipes=[R(steps=[S("k", ["i64 N"])], blob=blob())]))
     head = 1 | 8 << 8 | 1 << 16 | 1 << 32 | 4 << 40 | ROCM << 48  # type, rank, alignment of 16 bytes, device
@@ -226,7 +236,7 @@ def test_shapes_chosen_to_share_one_set_evict_each_other_only(serve, stub, blob)
     assert op.stats()["memo_hits"] == len(others) + 8 and op.stats()["selections"] == len(others) + len(crowd)
 
 
-def test_a_predicted_call_that_was_evicted_or_does_not_come(serve, stub, blob):
+def test_a_predicted_call_that_was_evicted_or_does_not_come(serve: Serve, stub: Stub, blob: Blob) -> None:
     """The memo guesses the next call from the last one's; a wrong guess must show in nothing."""
     op = serve(spec(blob()))
     a, b, c = (GpuTensor(X, "f32", (rows, 8)) for rows in (3, 4, 5))
@@ -241,7 +251,9 @@ def test_a_predicted_call_that_was_evicted_or_does_not_come(serve, stub, blob):
         assert stub.launch().grid[0] == x._shape[0]
 
 
-def test_a_launch_that_fails_on_a_hit_says_so_and_the_next_one_works(serve, stub, blob):
+def test_a_launch_that_fails_on_a_hit_says_so_and_the_next_one_works(
+    serve: Serve, stub: Stub, blob: Blob
+) -> None:
     op = serve(spec(blob()))
     x = GpuTensor(X, "f32", (3, 8))
     op(x, None)

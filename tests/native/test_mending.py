@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from support.mutate import rehashed
@@ -12,6 +13,7 @@ from support.mutate import rehashed
 from aiter_prebuilt import errors, locate
 from aiter_prebuilt.contract import version
 from native import synthetic
+from native.conftest import Stub
 from native.test_damage import ops
 
 NAME = "gfx942-ck-free.apb"
@@ -51,7 +53,13 @@ FILES: dict[str, tuple[Callable[[bytes], bytes], type[Exception], str]] = {
 
 @pytest.mark.parametrize("reader", [locate.open_bundle, locate.read_bundle])
 @pytest.mark.parametrize("case", FILES)
-def test_a_wrong_file(native, stub, tmp_path, case, reader):
+def test_a_wrong_file(
+    native: ModuleType,
+    stub: Stub,
+    tmp_path: Path,
+    case: str,
+    reader: Callable[[locate.InstalledBundle], object],
+) -> None:
     change, error, words = FILES[case]
     (tmp_path / NAME).write_bytes(change(whole()))
     (bundle,) = locate.installed(str(tmp_path))
@@ -62,7 +70,7 @@ def test_a_wrong_file(native, stub, tmp_path, case, reader):
     assert NAME in raised.value.asked and stub.launches() == 0
 
 
-def test_the_whole_file_opens(native, tmp_path):
+def test_the_whole_file_opens(native: ModuleType, tmp_path: Path) -> None:
     (tmp_path / NAME).write_bytes(whole())
     (bundle,) = locate.installed(str(tmp_path))
     assert locate.open_bundle(bundle).names == locate.read_bundle(bundle).names == ("one", "two")

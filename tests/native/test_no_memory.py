@@ -3,30 +3,42 @@
 from __future__ import annotations
 
 import ctypes
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from aiter_prebuilt import errors
 from native import exchange
+from native.conftest import Blob, Serve, Stub
 from native.exchange import CUDA, DeviceTensor, GpuTensor
 from native.synthetic import Op, R, S, T
+
+if TYPE_CHECKING:
+    import torch
 
 X = 0x7F0000000100
 
 
-def _unfit(torch):
+def _unfit() -> dict[str, tuple[torch.Tensor, type[errors.ArgumentError], str]]:
     """Tensors that torch gives out and no kernel can use, by label: the tensor, the error and its words."""
+    import torch
     from torch._subclasses.fake_tensor import FakeTensorMode
     from torch._subclasses.functional_tensor import FunctionalTensor, FunctionalTensorMode
 
     class Hollow(torch.Tensor):
         @classmethod
-        def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # type: ignore[override]  # torch calls a class method
             raise AssertionError(f"{func} was called")
 
-    def batched(tensor):
-        seen = []
-        torch.func.vmap(lambda t: seen.append(t) or t)(tensor[None])
+    def batched(tensor: torch.Tensor) -> torch.Tensor:
+        seen: list[torch.Tensor] = []
+
+        def keep(each: torch.Tensor) -> torch.Tensor:
+            seen.append(each)
+            return each
+
+        torch.func.vmap(keep)(tensor[None])
         return seen[0]
 
     with FakeTensorMode():
@@ -34,7 +46,9 @@ def _unfit(torch):
     with FunctionalTensorMode():
         functional = FunctionalTensor.to_functional(fake)
     plain = torch.zeros(4, 8, dtype=torch.bfloat16)
-    hollow = torch.Tensor._make_wrapper_subclass(Hollow, (4, 8), dtype=torch.bfloat16, device="cuda:0")
+    hollow = torch.Tensor._make_wrapper_subclass(
+        Hollow, (4, 8), dtype=torch.bfloat16, device=torch.device("cuda:0")
+    )
     device, kind = errors.ArgumentDeviceError, errors.ArgumentKindError
     return {
         "fake": (fake, device, "no memory .a fake or meta tensor.. Pass a tensor with storage"),
@@ -50,9 +64,11 @@ def _unfit(torch):
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_tensors_without_usable_memory_launch_nothing(serve, stub, blob, native):
+def test_tensors_without_usable_memory_launch_nothing(
+    serve: Serve, stub: Stub, blob: Blob, native: ModuleType
+) -> None:
     """Cold and, where a real call has made the memo warm, in place of each argument; torch calls a ROCm device "cuda" too."""
-    torch = pytest.importorskip("torch")
+    pytest.importorskip("torch")
     op = serve(
         Op(
             "o",
@@ -65,7 +81,7 @@ def test_tensors_without_usable_memory_launch_nothing(serve, stub, blob, native)
     good = GpuTensor(X, "bf16", (4, 8), device=(CUDA, 0))
     launched = 0
     for _ in range(2):
-        for label, (tensor, kind, words) in _unfit(torch).items():
+        for label, (tensor, kind, words) in _unfit().items():
             for arguments in ((tensor, good), (good, tensor), (tensor, tensor)):
                 with pytest.raises(kind, match=words) as raised:
                     op(*arguments)
@@ -76,15 +92,19 @@ def test_tensors_without_usable_memory_launch_nothing(serve, stub, blob, native)
     assert stub.launches() == launched
 
 
-def test_conjugated_and_negated_views(serve, stub, blob):
+def test_conjugated_and_negated_views(serve: Serve, stub: Stub, blob: Blob) -> None:
     """DLPack has no bit for them. A conjugate is complex, which no operator takes; a negated view is every other element."""
-    torch = pytest.importorskip("torch")
+    pytest.importorskip("torch")
+    import torch
+
     op = serve(Op("o", [T("x", "f32", ["N"])], recipes=[R(blob=blob())]), vendor=1, target="sm_90")
 
     class OnCard(torch.Tensor):
         """A CPU tensor whose table says that it is on the card."""
 
-    def borrow(tensor, out):
+        __dlpack_c_exchange_api__: Any
+
+    def borrow(tensor: torch.Tensor, out: Any) -> int:
         made = DeviceTensor(
             X, {torch.complex64: "f64"}.get(tensor.dtype, "f32"), tuple(tensor.shape), tensor.stride()
         )
@@ -106,7 +126,7 @@ def test_conjugated_and_negated_views(serve, stub, blob):
     assert stub.launches() == 1
 
 
-def test_no_rows_need_no_memory_and_launch_nothing(serve, stub, blob):
+def test_no_rows_need_no_memory_and_launch_nothing(serve: Serve, stub: Stub, blob: Blob) -> None:
     step = S("k", ["ptr x", "i64 M"], ["M"])
     op = serve(Op("o", [T("x", "bf16", ["M", "N"])], recipes=[R(steps=[step], blob=blob())]))
     for _ in range(2):

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import ModuleType
+
+import pytest
 
 from native import synthetic
+from native.conftest import Run
 from native.synthetic import Op, R, T
 
 
@@ -24,7 +28,9 @@ def mapped_in(path: Path) -> int:
     return total
 
 
-def test_opening_reads_the_header_and_the_root_and_maps_nothing_in(native, tmp_path, monkeypatch):
+def test_opening_reads_the_header_and_the_root_and_maps_nothing_in(
+    native: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(synthetic, "code_object", lambda name: b"\x7fELF" + name.encode() * 500_000)
     ops = [Op(f"op{i}", [T("x", "f32", ["N"])], recipes=[R(blob=f"blob{i}")]) for i in range(8)]
     path = tmp_path / "large.apb"
@@ -39,7 +45,7 @@ def test_opening_reads_the_header_and_the_root_and_maps_nothing_in(native, tmp_p
     assert len(list(Path("/proc/self/fd").iterdir())) == handles
 
 
-def test_a_file_that_cannot_be_opened_keeps_no_handle(native, tmp_path, run):
+def test_a_file_that_cannot_be_opened_keeps_no_handle(native: ModuleType, tmp_path: Path, run: Run) -> None:
     handles = len(list(Path("/proc/self/fd").iterdir()))
     for data in (b"", b"short", bytes(4096)):
         assert run(data) is not None

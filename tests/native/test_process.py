@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import pytest
 
 from aiter_prebuilt import errors
-from native.conftest import raw
+from native.conftest import Blob, Serve, Stub, raw
 from native.exchange import GpuTensor
 from native.synthetic import Op, R, S, T
 
 X = raw(0x7F0000000100, "f32", (8,))
 
 
-def simple(blob: str, **more) -> Op:
+def simple(blob: str, **more: Any) -> Op:
     return Op("o", [T("x", "f32", ["N"])], recipes=[R(steps=[S("k", ["ptr x"])], blob=blob)], **more)
 
 
-def test_eight_threads_load_one_module_once(serve, stub, blob):
+def test_eight_threads_load_one_module_once(serve: Serve, stub: Stub, blob: Blob) -> None:
     stub.set_load_delay(20_000)
     ops = [serve(simple(blob())) for _ in range(2)]
     start = threading.Barrier(8)
@@ -41,9 +44,10 @@ def test_eight_threads_load_one_module_once(serve, stub, blob):
     assert [op.stats()["memo_size"] for op in ops] == [1, 1]
 
 
-def test_other_threads_run_while_a_module_loads(serve, stub, blob):
+def test_other_threads_run_while_a_module_loads(serve: Serve, stub: Stub, blob: Blob) -> None:
     stub.set_load_delay(300_000)
-    op, ticks, done = serve(simple(blob())), [], threading.Event()
+    op, done = serve(simple(blob())), threading.Event()
+    ticks: list[int] = []
 
     def load() -> None:
         op(X)
@@ -57,7 +61,7 @@ def test_other_threads_run_while_a_module_loads(serve, stub, blob):
     assert len(ticks) > 5
 
 
-def test_a_failed_load_stays_failed_with_its_first_cause(serve, stub, blob):
+def test_a_failed_load_stays_failed_with_its_first_cause(serve: Serve, stub: Stub, blob: Blob) -> None:
     op = serve(simple(blob()))
     stub.fault("load", 209)
     with pytest.raises(
@@ -71,7 +75,7 @@ def test_a_failed_load_stays_failed_with_its_first_cause(serve, stub, blob):
     assert stub.load_attempts() == 1 and stub.launches() == 0
 
 
-def test_a_missing_symbol(serve, stub, blob):
+def test_a_missing_symbol(serve: Serve, stub: Stub, blob: Blob) -> None:
     op = serve(simple(blob()))
     stub.fault("symbol", 500)
     with pytest.raises(
@@ -81,7 +85,7 @@ def test_a_missing_symbol(serve, stub, blob):
     assert stub.launches() == 0
 
 
-def test_what_is_no_code_object(native, stub, tmp_path):
+def test_what_is_no_code_object(native: ModuleType, stub: Stub, tmp_path: Path) -> None:
     import hashlib
 
     from build_tools.pack import writer
@@ -104,7 +108,9 @@ def test_what_is_no_code_object(native, stub, tmp_path):
         native.Operator("o", lambda vendor, ordinal: ((bundle,), 304))(X)
 
 
-def test_a_capture_that_would_load_is_refused_and_preload_mends_it(serve, stub, blob):
+def test_a_capture_that_would_load_is_refused_and_preload_mends_it(
+    serve: Serve, stub: Stub, blob: Blob
+) -> None:
     op = serve(simple(blob()))
     stub.set_capturing(1)
     for _ in range(2):
@@ -122,7 +128,7 @@ def test_a_capture_that_would_load_is_refused_and_preload_mends_it(serve, stub, 
     assert stub.launches() == 1
 
 
-def test_a_stream_that_cannot_be_asked_counts_as_capturing(serve, stub, blob):
+def test_a_stream_that_cannot_be_asked_counts_as_capturing(serve: Serve, stub: Stub, blob: Blob) -> None:
     op = serve(simple(blob()))
     stub.fault("capture", 906)
     with pytest.raises(errors.CaptureError, match=r"\(906\)"):
@@ -130,7 +136,9 @@ def test_a_stream_that_cannot_be_asked_counts_as_capturing(serve, stub, blob):
     assert stub.load_attempts() == 0
 
 
-def test_a_capture_on_another_stream_is_no_failure_of_the_code_object(serve, stub, blob):
+def test_a_capture_on_another_stream_is_no_failure_of_the_code_object(
+    serve: Serve, stub: Stub, blob: Blob
+) -> None:
     op = serve(simple(blob()))
     stub.fault("load", 906)
     with pytest.raises(
@@ -142,14 +150,14 @@ def test_a_capture_on_another_stream_is_no_failure_of_the_code_object(serve, stu
     assert stub.launches() == 1
 
 
-def test_a_bundle_of_the_other_vendor(serve, stub, blob):
+def test_a_bundle_of_the_other_vendor(serve: Serve, stub: Stub, blob: Blob) -> None:
     op = serve(simple(blob()), vendor=1, target="sm_90")
     with pytest.raises(errors.BundleTargetError, match="is for sm_90"):
         op(X)
     assert stub.load_attempts() == 0
 
 
-def test_preload_of_everything_and_of_bad_arguments(serve, stub, blob):
+def test_preload_of_everything_and_of_bad_arguments(serve: Serve, stub: Stub, blob: Blob) -> None:
     names = [blob() for _ in range(3)]
     op = serve(
         Op("o", [T("x", "f32", ["N"])], recipes=[R(variant=n, when=["N > 100"], blob=n) for n in names])
@@ -167,7 +175,9 @@ def test_preload_of_everything_and_of_bad_arguments(serve, stub, blob):
     assert stub.launches() == 0
 
 
-def test_the_public_preload_loads_whole_operators(serve, stub, blob, monkeypatch):
+def test_the_public_preload_loads_whole_operators(
+    serve: Serve, stub: Stub, blob: Blob, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """``aiter_prebuilt.preload`` names operators; it finds the device's bundles and loads everything they need."""
     import aiter_prebuilt
     from aiter_prebuilt import dispatch

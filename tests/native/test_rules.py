@@ -3,6 +3,8 @@ by both readers with the same words."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from aiter_prebuilt import errors
@@ -10,6 +12,7 @@ from aiter_prebuilt.contract import bundle as contract
 from aiter_prebuilt.contract import records
 from build_tools.pack import writer
 from native import synthetic
+from native.conftest import Blob, Run, Stub
 from native.test_damage import ops
 
 
@@ -23,7 +26,7 @@ def rebuilt(name: str, **changes: object) -> bytes:
         for v in "pq"
     )
 
-    def patched(value, path: str):
+    def patched(value: Any, path: str) -> Any:
         if isinstance(value, tuple) and value and hasattr(value[0], "__dataclass_fields__"):
             return tuple(patched(item, path) if i == 0 else item for i, item in enumerate(value))
         if not hasattr(value, "__dataclass_fields__"):
@@ -39,7 +42,7 @@ def rebuilt(name: str, **changes: object) -> bytes:
 
 
 BAD = b"\x10"  # ADD on an empty stack
-RULES = [
+RULES: list[tuple[dict[str, Any], str]] = [
     ({"Operator.return_count": 3}, "more returns than tensors"),
     ({"Tensor.type_var": 1}, "unknown type variable"),
     ({"Tensor.dtype": 16}, "unknown type or role"),
@@ -103,7 +106,9 @@ RULES = [
 @pytest.mark.parametrize(
     ("changes", "words"), RULES, ids=[next(iter(c)) + f"-{i}" for i, (c, _) in enumerate(RULES)]
 )
-def test_a_rule_of_the_format_broken_with_good_hashes(run, stub, blob, changes, words):
+def test_a_rule_of_the_format_broken_with_good_hashes(
+    run: Run, stub: Stub, blob: Blob, changes: dict[str, Any], words: str
+) -> None:
     data = rebuilt(blob(), **changes)
     failure = run(data)
     assert type(failure) is errors.BundleDamagedError and words in failure.found, failure
@@ -113,6 +118,6 @@ def test_a_rule_of_the_format_broken_with_good_hashes(run, stub, blob, changes, 
     assert str(refused.value) == failure.found, "both readers say the same"
 
 
-def test_the_unbroken_rebuild_runs(run, stub, blob):
+def test_the_unbroken_rebuild_runs(run: Run, stub: Stub, blob: Blob) -> None:
     """So that the rules above fail for their own reason."""
     assert run(rebuilt(blob())) is None and stub.launches() == 1

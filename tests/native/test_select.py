@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
 import pytest
 
 from aiter_prebuilt import errors
-from native.conftest import raw
+from native.conftest import Blob, Serve, Stub, raw
 from native.synthetic import A, Op, R, S, T
 
+if TYPE_CHECKING:
+    from aiter_prebuilt._native import DecisionInfo, RawTensor
+
 X = 0x7F0000000100
+#: All decisions, and the chosen one; None where there is none.
+Both = Callable[..., "tuple[list[DecisionInfo], Any]"]
 
 
 @pytest.fixture
-def both(native, tmp_path, stub):
+def both(native: ModuleType, tmp_path: Path, stub: Stub) -> Both:
     """Explains and calls; checks that the chosen decision is what was launched."""
     from native import synthetic
 
-    def run(op: Op, tensors: list, attributes: tuple = (), cus: int = 304):
+    def run(
+        op: Op, tensors: list[RawTensor | None], attributes: tuple[object, ...] = (), cus: int = 304
+    ) -> tuple[list[DecisionInfo], Any]:
         path = tmp_path / f"{len(list(tmp_path.iterdir()))}.apb"
         path.write_bytes(synthetic.bundle_bytes([op]))
         bundles = (native.Bundle(str(path)),)
@@ -45,15 +57,15 @@ def both(native, tmp_path, stub):
     return run
 
 
-def recipe(kernel: str, variant: str, blob: str, **more) -> R:
+def recipe(kernel: str, variant: str, blob: str, **more: Any) -> R:
     return R(kernel=kernel, variant=variant, steps=[S(symbol=f"{kernel}_{variant}")], blob=blob, **more)
 
 
-def vector(n: int, address: int = X, kind: str = "f32"):
+def vector(n: int, address: int = X, kind: str = "f32") -> list[RawTensor]:
     return [raw(address, kind, (n,))]
 
 
-def test_order_goes_before_cost_and_cost_within_a_kernel(both, blob):
+def test_order_goes_before_cost_and_cost_within_a_kernel(both: Both, blob: Blob) -> None:
     name = blob()
     recipes = [
         recipe("late", "cheap", name, cost="0"),
@@ -78,7 +90,7 @@ def test_order_goes_before_cost_and_cost_within_a_kernel(both, blob):
     )
 
 
-def test_negative_costs_order_too(both, blob):
+def test_negative_costs_order_too(both: Both, blob: Blob) -> None:
     name = blob()
     op = Op(
         "o",
@@ -88,7 +100,7 @@ def test_negative_costs_order_too(both, blob):
     assert both(op, vector(9))[1]["variant"] == "b"
 
 
-def test_tuned_row_wins_only_when_exact_and_accepted(both, blob):
+def test_tuned_row_wins_only_when_exact_and_accepted(both: Both, blob: Blob) -> None:
     name = blob()
     recipes = [
         recipe("first", "a", name, cost="1"),
@@ -115,7 +127,7 @@ def test_tuned_row_wins_only_when_exact_and_accepted(both, blob):
     assert [r["tuned"] for r in rows] == [False, True, False] and "needs N % 2 == 0" in rows[1]["reason"]
 
 
-def test_compute_units_and_alignment_in_conditions(both, blob):
+def test_compute_units_and_alignment_in_conditions(both: Both, blob: Blob) -> None:
     name = blob()
     op = Op(
         "o",
@@ -128,7 +140,7 @@ def test_compute_units_and_alignment_in_conditions(both, blob):
     assert rows[0]["reason"] == "needs aligned(x, 16), and &x = 0x7f0000000104"
 
 
-def test_conditions_that_cannot_be_computed_refuse_with_the_reason(both, blob):
+def test_conditions_that_cannot_be_computed_refuse_with_the_reason(both: Both, blob: Blob) -> None:
     name = blob()
     recipes = [
         recipe("k", "division", name, when=["N % k == 0"]),
@@ -168,7 +180,9 @@ def test_conditions_that_cannot_be_computed_refuse_with_the_reason(both, blob):
         (S(args=["i32 N * 268435456"]), {}, "an integer argument is 2147483648"),
     ],
 )
-def test_what_cannot_be_launched_gives_way_to_the_next(both, blob, step, more, words):
+def test_what_cannot_be_launched_gives_way_to_the_next(
+    both: Both, blob: Blob, step: S, more: dict[str, Any], words: str
+) -> None:
     name = blob()
     recipes = [
         R(kernel="first", variant="bad", steps=[step], blob=name, **more),
@@ -179,7 +193,7 @@ def test_what_cannot_be_launched_gives_way_to_the_next(both, blob, step, more, w
     assert row["variant"] == "good" and words in rows[0]["reason"] and not rows[0]["accepted"]
 
 
-def test_no_kernel_lists_every_candidate(serve, stub, blob):
+def test_no_kernel_lists_every_candidate(serve: Serve, stub: Stub, blob: Blob) -> None:
     name = blob()
     op = serve(
         Op(
@@ -195,7 +209,7 @@ def test_no_kernel_lists_every_candidate(serve, stub, blob):
     assert stub.launches() == 0 and stub.load_attempts() == 0
 
 
-def test_types_that_no_kernel_combines(serve, both, stub, blob):
+def test_types_that_no_kernel_combines(serve: Serve, both: Both, stub: Stub, blob: Blob) -> None:
     name = blob()
     spec = Op(
         "o", [T("x", "A", ["N"]), T("y", "B", ["N"], optional=True)], types={"A": ["bf16", "f16"], "B": ["bf16", "i8"]},
@@ -214,7 +228,7 @@ def test_types_that_no_kernel_combines(serve, both, stub, blob):
     )
 
 
-def test_given_and_enum_in_conditions(both, blob):
+def test_given_and_enum_in_conditions(both: Both, blob: Blob) -> None:
     name = blob()
     recipes = [
         recipe("k", "bias", name, when=["given(b)"]),
@@ -229,7 +243,7 @@ def test_given_and_enum_in_conditions(both, blob):
     assert both(op, [x, None], ("plain",))[1]["variant"] == "plain"
 
 
-def test_explain_needs_no_driver_and_reports_argument_errors(native, tmp_path):
+def test_explain_needs_no_driver_and_reports_argument_errors(native: ModuleType, tmp_path: Path) -> None:
     from native import synthetic
 
     path = tmp_path / "b.apb"

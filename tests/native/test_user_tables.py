@@ -2,29 +2,48 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
 import pytest
 
 from aiter_prebuilt import errors
-from native.conftest import raw
+from native.conftest import Blob, Stub, raw
 from native.synthetic import A, Op, R, S, T
 
+if TYPE_CHECKING:
+    from aiter_prebuilt._native import DecisionInfo, RawTensor, TunedTable
+
 X = raw(0x7F0000000100, "f32", (64,))
+#: Origin, compute units, values, kernel, variant, types.
+Row = tuple[str, int, tuple[int, ...], str, str, str]
+Decide = Callable[..., "tuple[list[DecisionInfo], DecisionInfo]"]
 
 
-def row(line: int, cus: int, values: tuple[int, ...], variant: str, types: str = "", kernel: str = "k"):
+def row(
+    line: int, cus: int, values: tuple[int, ...], variant: str, types: str = "", kernel: str = "k"
+) -> Row:
     return f"t.csv:{line}", cus, values, kernel, variant, types
 
 
-def table(*rows, columns: tuple[str, ...] = ("N",)):
+def table(*rows: Row, columns: tuple[str, ...] = ("N",)) -> TunedTable:
     return tuple((name, f"t.csv:1:{place}") for place, name in enumerate(columns)), tuple(rows)
 
 
 @pytest.fixture
-def decide(native, stub, blob, tmp_path):
+def decide(native: ModuleType, stub: Stub, blob: Blob, tmp_path: Path) -> Decide:
     """decide(op, tensors, attributes, tables) -> explain's rows; a live call with the same tables launches what they choose."""
     from native import synthetic
 
-    def run(op: Op, tensors, attributes=(), tables=(), cus: int = 304):
+    def run(
+        op: Op,
+        tensors: list[RawTensor],
+        attributes: tuple[object, ...] = (),
+        tables: tuple[TunedTable, ...] = (),
+        cus: int = 304,
+    ) -> tuple[list[DecisionInfo], DecisionInfo]:
         path = tmp_path / f"{len(list(tmp_path.iterdir()))}.apb"
         path.write_bytes(synthetic.bundle_bytes([op]))
         bundles = (native.Bundle(str(path)),)
@@ -38,7 +57,7 @@ def decide(native, stub, blob, tmp_path):
     return run
 
 
-def operator(blob, **more) -> Op:
+def operator(blob: Blob, **more: Any) -> Op:
     recipes = [
         R(variant=name, cost=str(cost), when=when, steps=[S(symbol=f"sym_{name}")], blob=blob())
         for name, cost, when in (("a", 1, []), ("b", 9, ["N % 2 == 0"]), ("c", 8, []))
@@ -48,7 +67,9 @@ def operator(blob, **more) -> Op:
     )
 
 
-def test_a_user_row_goes_before_rows_of_the_bundle_and_the_first_table_wins(decide, blob):
+def test_a_user_row_goes_before_rows_of_the_bundle_and_the_first_table_wins(
+    decide: Decide, blob: Blob
+) -> None:
     op = operator(blob, tuned_on=["N"], tuned=[(304, 2, [64])])
     assert decide(op, [X])[1]["variant"] == "c"
     rows, chosen = decide(op, [X], tables=(table(row(2, 304, (64,), "b")),))
@@ -76,12 +97,14 @@ def test_a_user_row_goes_before_rows_of_the_bundle_and_the_first_table_wins(deci
         (("N", "flag"), (64, 1), 304, "b"), (("N", "flag"), (64, 0), 304, "a"),
     ],
 )  # fmt: skip
-def test_only_an_equal_key_decides(decide, blob, columns, values, cus, variant):
+def test_only_an_equal_key_decides(
+    decide: Decide, blob: Blob, columns: tuple[str, ...], values: tuple[int, ...], cus: int, variant: str
+) -> None:
     tables = (table(row(2, cus, values, "b"), columns=columns),)
     assert decide(operator(blob), [X], (7, True), tables)[1]["variant"] == variant
 
 
-def test_a_refused_row_says_why_and_the_next_rule_decides(decide, blob):
+def test_a_refused_row_says_why_and_the_next_rule_decides(decide: Decide, blob: Blob) -> None:
     odd = raw(0x7F0000000100, "f32", (65,))
     op = operator(blob, tuned_on=["N"], tuned=[(304, 2, [65])])
     rows, chosen = decide(op, [odd], tables=(table(row(2, 304, (65,), "b")),))
@@ -99,7 +122,7 @@ def test_a_refused_row_says_why_and_the_next_rule_decides(decide, blob):
     )
 
 
-def test_a_row_that_names_nothing_stands_in_the_answer(decide, blob):
+def test_a_row_that_names_nothing_stands_in_the_answer(decide: Decide, blob: Blob) -> None:
     tables = (table(row(2, 304, (64,), "zz"), row(3, 304, (64,), "a", kernel="q"), row(4, 304, (65,), "zz")),)
     rows, chosen = decide(operator(blob), [X], tables=tables)
     assert chosen["variant"] == "a" and chosen["row"] == ""
@@ -113,7 +136,7 @@ def test_a_row_that_names_nothing_stands_in_the_answer(decide, blob):
     )
 
 
-def test_rows_are_for_their_types(decide, blob):
+def test_rows_are_for_their_types(decide: Decide, blob: Blob) -> None:
     recipes = [
         R(variant=v, types=(t,), cost=c, steps=[S(symbol=f"{v}_{t}")], blob=blob())
         for v, c in (("fast", "1"), ("slow", "2"))
@@ -137,7 +160,9 @@ def test_rows_are_for_their_types(decide, blob):
 
 
 @pytest.mark.parametrize("name", ["Q", "&x", "?x", ""])
-def test_a_column_that_the_operator_lacks(native, stub, tmp_path, blob, name):
+def test_a_column_that_the_operator_lacks(
+    native: ModuleType, stub: Stub, tmp_path: Path, blob: Blob, name: str
+) -> None:
     from native import synthetic
 
     path = tmp_path / "b.apb"
@@ -145,7 +170,12 @@ def test_a_column_that_the_operator_lacks(native, stub, tmp_path, blob, name):
     bundles = (native.Bundle(str(path)),)
     tables = (table(row(2, 304, (64,), "b"), columns=(name,)),)
     made = native.Operator("o", lambda vendor, ordinal: (bundles, 304, tables))
-    for attempt in (lambda: made(X), lambda: made.explain(bundles, 304, [X], [], tables), lambda: made(X)):
+    attempts: tuple[Callable[[], object], ...] = (
+        lambda: made(X),
+        lambda: made.explain(bundles, 304, [X], [], tables),
+        lambda: made(X),
+    )
+    for attempt in attempts:
         with pytest.raises(
             errors.TunedTableError, match=r"t\.csv:1:0.*no dim, stride or integer attribute of o.*N, k, flag"
         ):
@@ -155,10 +185,12 @@ def test_a_column_that_the_operator_lacks(native, stub, tmp_path, blob, name):
 
 @pytest.mark.parametrize(
     "tables",
-    [0, ((),), (((), (), ()),), (table(("t", 304, (64,), "k", "a")),), (table(row(2, 304, (64, 1), "a")),),
-     (table(row(2, "304", (64,), "a")),), (table(row(2, 304, ("64",), "a")),), (((("N",),), ()),)],
+    [0, ((),), (((), (), ()),), (table(("t", 304, (64,), "k", "a")),), (table(row(2, 304, (64, 1), "a")),),  # type: ignore[arg-type]  # wrong
+     (table(row(2, "304", (64,), "a")),), (table(row(2, 304, ("64",), "a")),), (((("N",),), ()),)],  # type: ignore[arg-type]  # wrong
 )  # fmt: skip
-def test_tables_of_another_form_are_a_type_error(native, tmp_path, blob, tables):
+def test_tables_of_another_form_are_a_type_error(
+    native: ModuleType, tmp_path: Path, blob: Blob, tables: Any
+) -> None:
     from native import synthetic
 
     path = tmp_path / "b.apb"

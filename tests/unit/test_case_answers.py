@@ -10,8 +10,8 @@ from support import toy_operator
 
 from build_tools.cases import draw, interval, make, numbers
 from build_tools.cases import reference as references
-from build_tools.cases.draw import Draw
 from build_tools.cases.near import as_near, near
+from build_tools.cases.words import Draw
 from build_tools.errors import ManifestError
 
 INF, NAN = float("inf"), float("nan")

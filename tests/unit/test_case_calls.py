@@ -7,18 +7,21 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from support import toy_operator
 
-from aiter_prebuilt.contract.calls import Array, ElementType, pack, read
+from aiter_prebuilt.contract.calls import Array, Call, ElementType, pack, read
 from build_tools.cases import bind, make, numbers, sensitivity, table
 from build_tools.cases.subject import subjects
-from build_tools.errors import ManifestError
+from build_tools.errors import BuildToolsError, ManifestError, UnknownTargetError, UsageError
+from build_tools.manifest.model import Target
 from build_tools.manifest.parse import load
+from build_tools.verbs.cases import cases as cases_verb
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def _calls(folder: Path, target: str = "gfx950", *, golden: bool = False, **changed: str) -> list[make.Call]:
+def _calls(folder: Path, target: str = "gfx950", *, golden: bool = False, **changed: str) -> list[Call]:
     cases = toy_operator.cases(folder, **changed)
     return list(make.calls(cases, target, toy_operator.targets()[target], 1, golden=golden))
 
@@ -173,13 +176,13 @@ def test_blindness_that_is_declared(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def everything() -> tuple[dict[str, table.Cases], dict[str, make.Target]]:
+def everything() -> tuple[dict[str, table.Cases], dict[str, Target]]:
     manifest = load(ROOT / "manifests")
     return table.load(ROOT / "manifests", subjects(manifest), manifest.targets), manifest.targets
 
 
 def test_every_operator_has_cases_that_bind_on_every_target(
-    everything: tuple[dict[str, table.Cases], dict[str, make.Target]],
+    everything: tuple[dict[str, table.Cases], dict[str, Target]],
 ) -> None:
     known, targets = everything
     assert len(known) >= 15
@@ -200,7 +203,7 @@ def test_every_operator_has_cases_that_bind_on_every_target(
 
 
 def test_every_golden_call_is_small(
-    everything: tuple[dict[str, table.Cases], dict[str, make.Target]],
+    everything: tuple[dict[str, table.Cases], dict[str, Target]],
 ) -> None:
     known, targets = everything
     for name, cases in known.items():
@@ -209,9 +212,33 @@ def test_every_golden_call_is_small(
 
 
 def test_the_cases_of_this_repository_would_notice(
-    everything: tuple[dict[str, table.Cases], dict[str, make.Target]],
+    everything: tuple[dict[str, table.Cases], dict[str, Target]],
 ) -> None:
     known, targets = everything
     blind, declared = sensitivity.check_all(known, targets)
     assert blind == []
     assert all(reason for reason in declared.values())
+
+
+def test_the_verb_writes_a_stream(tmp_path: Path) -> None:
+    output = tmp_path / "calls"
+    words = ["--target", "gfx942", "--operator", "softmax", "--operator", "silu_and_mul", "--golden"]
+    done = CliRunner().invoke(cases_verb, [*words, "--output", str(output)], catch_exceptions=False)
+    assert done.exit_code == 0
+    with output.open("rb") as stream:
+        assert {call.operator for call in read(stream)} == {"softmax", "silu_and_mul"}
+
+
+@pytest.mark.parametrize(
+    ("words", "error", "said"),
+    [
+        (["--target", "gfx90a"], UnknownTargetError, "did you mean 'gfx950'"),
+        (["--target", "gfx942", "--operator", "softmaxx"], UsageError, "did you mean 'softmax'"),
+    ],
+)
+def test_what_the_verb_refuses(
+    tmp_path: Path, words: list[str], error: type[BuildToolsError], said: str
+) -> None:
+    done = CliRunner().invoke(cases_verb, [*words, "--output", str(tmp_path / "calls")])
+    assert isinstance(done.exception, error) and said in str(done.exception)
+    assert not (tmp_path / "calls").exists()

@@ -21,7 +21,8 @@ def _codes(name: str) -> np.ndarray:
 
 def _torch(codes: np.ndarray, name: str) -> np.ndarray:
     raw = codes.view({1: np.uint8, 2: np.int16}[codes.itemsize]).copy()
-    return torch.from_numpy(raw).view(TORCH[name]).double().numpy()
+    meant: np.ndarray = torch.from_numpy(raw).view(TORCH[name]).double().numpy()
+    return meant
 
 
 @pytest.mark.parametrize("name", TORCH)
@@ -47,7 +48,9 @@ def _samples(name: str) -> np.ndarray:
     beside = [np.nextafter(ties, np.float32(end)) for end in (np.inf, -np.inf)]
     rng = np.random.default_rng(0)
     any_size = rng.standard_normal(50000) * np.exp(rng.standard_normal(50000) * 20)
-    return np.concatenate([ties, *beside, any_size.astype(np.float32), np.float32([0.0, -0.0, 1e30, -1e30])])
+    return np.concatenate(
+        [ties, *beside, any_size.astype(np.float32), np.array([0.0, -0.0, 1e30, -1e30], np.float32)]
+    )
 
 
 @pytest.mark.parametrize("name", sorted(TORCH.keys() - {"e8m0"}))

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -131,7 +132,7 @@ class FixedTools:
 
 def known_job_key(folder: Path) -> str:
     fingerprint._backend_code.cache_clear()
-    return job_key(JOB, FixedTools(), sources(folder))
+    return job_key(JOB, cast(Toolchain, FixedTools()), sources(folder))
 
 
 def test_the_key_of_a_fixed_job_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,6 +23,7 @@ def test_backends_of_the_table_exist() -> None:
         *BACKENDS,
         licences.RUNTIME,
         licences.EMULATOR,
+        licences.TRITON_NVIDIA,
     }
 
 
@@ -34,6 +35,7 @@ def test_expression_names_our_licence_first_and_each_other_once() -> None:
 
 def test_composable_kernel_is_named_only_where_it_is_in() -> None:
     assert "Composable Kernel" in licences.notices(["ck"])
+    assert "device libraries" not in licences.notices([licences.TRITON_NVIDIA])
     assert "Composable Kernel" not in licences.notices(["hip", "triton", "flydsl", "asm"])
 
 

@@ -38,7 +38,8 @@ def bill(*backends: str, tools: dict[str, str] | None = None) -> sbom.Bill:
 
 
 def document(*backends: str, tools: dict[str, str] | None = None) -> dict[str, Any]:
-    return json.loads(sbom.write(bill(*backends, tools=tools), PINS))
+    found: dict[str, Any] = json.loads(sbom.write(bill(*backends, tools=tools), PINS))
+    return found
 
 
 def used(found: dict[str, Any], use: str) -> dict[str, dict[str, Any]]:
@@ -89,6 +90,8 @@ def test_a_wheel_lists_only_what_is_in_it_or_made_it() -> None:
     triton = document("triton")
     assert set(used(triton, "contained")) == {"rocm-device-libs", "triton"}
     assert set(used(triton, "build tool")) == {"triton"}
+    nvidia = document(licences.TRITON_NVIDIA)
+    assert [set(used(nvidia, use)) for use in ("contained", "build tool")] == [{"triton"}, {"triton"}]
     assert set(used(document("asm"), "contained")) == set()
     assert set(used(document("asm"), "build tool")) == {"ziglang"}
     runtime = document(licences.RUNTIME, tools=HOST)
@@ -148,11 +151,8 @@ def test_versions_of_the_table_are_those_that_the_carriers_have() -> None:
     """A literal version must be mended when a pin is raised."""
     versions = {part.name: part.version for part in licences.table() if "{" not in part.version}
     zig, triton = (Path(str(metadata.distribution(name).locate_file(name))) for name in ("ziglang", "triton"))
-    hip = dict(
-        re.findall(
-            r"HIP_VERSION_(\w+)\s+(\d+)", (triton / "backends/amd/include/hip/hip_version.h").read_text()
-        )
-    )
+    header = (triton / "backends/amd/include/hip/hip_version.h").read_text()
+    hip = dict(re.findall(r'HIP_VERSION_(\w+)\s+"?(\w+)', header))
     zstd = dict(re.findall(r"ZSTD_VERSION_(\w+)\s+(\d+)", (fetch("zstd", ROOT) / "zstd.h").read_text()))
     libcxx = re.search(
         r"_LIBCPP_VERSION (\d\d)(\d\d)(\d\d)", (zig / "lib/libcxx/include/__config").read_text()
@@ -168,8 +168,5 @@ def test_versions_of_the_table_are_those_that_the_carriers_have() -> None:
     }
     purls = {part.name: part.purl for part in licences.table()}
     assert device[2].decode() in purls["rocm-device-libs"]
-    assert (
-        re.search(r'GITHASH "(\w+)"', (triton / "backends/amd/include/hip/hip_version.h").read_text())[1]
-        in purls["hip-headers"]
-    )  # type: ignore[index]
+    assert hip["GITHASH"] in purls["hip-headers"]
     assert all(versions[name] in purls[name] for name in ("zstd", "llvm-runtimes"))

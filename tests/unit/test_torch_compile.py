@@ -10,7 +10,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from support import torch_kernels  # noqa: E402
+from support import call_tensors, torch_kernels  # noqa: E402
 
 import aiter_prebuilt  # noqa: E402
 from aiter_prebuilt import errors  # noqa: E402
@@ -47,13 +47,13 @@ def _block(x: Any, residual: Any, gate_up: Any, down: Any, weight: Any) -> tuple
 
 
 def _by_references(x: Any, residual: Any, gate_up: Any, down: Any, weight: Any) -> tuple[Any, Any]:
-    from reference import activation, gemm
-    from reference import norm as reference
-
-    both = gemm.gemm_a16w16(reference.rms_norm(x, weight, 1e-6), gate_up)
-    added = gemm.gemm_a16w16(activation.silu_and_mul(both), down)
-    out: tuple[Any, Any] = reference.rmsnorm2d_fwd_with_add(added, residual, weight, 1e-6)
-    return out
+    run = torch_kernels.KERNELS
+    both = run["gemm_a16w16"](run["rms_norm"](x, weight, 1e-6), gate_up)
+    gated = both.new_empty((*both.shape[:-1], both.shape[-1] // 2))
+    run["silu_and_mul"](gated, both)
+    out, residual_out = torch.empty_like(x), torch.empty_like(x)
+    run["rmsnorm2d_fwd_with_add"](out, run["gemm_a16w16"](gated, down), residual, residual_out, weight, 1e-6)
+    return out, residual_out
 
 
 def _inputs(rows: int) -> list[Any]:
@@ -86,19 +86,10 @@ def test_the_graph_has_the_operators_and_nothing_of_the_eager_path(compiled: Any
     ]
 
 
-def _calls() -> dict[str, tuple[Any, ...]]:
-    """Arguments of each public function, in its own order."""
-    found = {name: args for name, _, args in torch_kernels.samples()}
-    q, k, v, *_ = found["flash_attn_func"]
-    key, value, k_cache, v_cache, slots, k_scale, v_scale, kind, asm = found["reshape_and_cache"]
-    out, x, scales, bound, rows, shuffle, factor = found["dynamic_per_token_scaled_quant"]
-    return {
-        **found,
-        "flash_attn_func": (q, k, v, 0.0, None, True, (-1, -1, 0), None, None, True, True),
-        "reshape_and_cache": (key, value, k_cache, v_cache, slots, kind, k_scale, v_scale, asm),
-        "dynamic_per_token_scaled_quant": (out, x, scales, bound, shuffle, rows, factor),
-        "gemm_a8w8_bpreshuffle": (*found["gemm_a8w8_bpreshuffle"][:4], None, torch.float16),
-    }
+def _arguments(name: str) -> dict[str, Any]:
+    """Arguments of a public function by name, in its own order: those of its first golden call."""
+    call = next(call for call in call_tensors.small(torch_kernels.TARGET) if call.operator == name)
+    return call_tensors.arguments(call)
 
 
 @pytest.mark.parametrize("name", torch_kernels.FUNCTIONS)
@@ -110,8 +101,10 @@ def test_every_function_is_traced_to_its_operator(compiled: Any, name: str) -> N
         graphs.append(graph)
         return graph.forward
 
-    args = _calls()[name]
-    keywords = dict(zip(inspect.signature(getattr(aiter_prebuilt, name)).parameters, args, strict=False))
+    keywords = _arguments(name)
+    parameters = list(inspect.signature(getattr(aiter_prebuilt, name)).parameters.values())
+    last = max(place for place, parameter in enumerate(parameters) if parameter.name in keywords)
+    args = [keywords.get(parameter.name, parameter.default) for parameter in parameters[: last + 1]]
 
     def by_position(*values: Any) -> Any:
         return getattr(aiter_prebuilt, name)(*values)

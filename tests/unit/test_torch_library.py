@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ torch = pytest.importorskip("torch")
 from support import torch_kernels  # noqa: E402
 
 from aiter_prebuilt import errors, signatures  # noqa: E402
+from aiter_prebuilt.contract import expression  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
 BF16 = torch.bfloat16
@@ -191,9 +193,59 @@ def test_a_dim_that_is_computed() -> None:
     x = torch.ones(2, 3, 65, dtype=BF16)
     made = torch_library._allocator(signature, signature.returns[0])((x,))
     assert made.shape == (2, 3, 5) and made.dtype is torch.float32
-    for text in ("N ** 2", "f(N)", "N if M else 1", "1.5"):
+    for text in ("N ** 2", "f(N)", "K + 1", "1.5"):
         with pytest.raises(ValueError, match="cannot be computed"):
-            torch_shapes.rule(text)
+            torch_shapes.rule(text, torch_shapes.symbols_of(signature))
+
+
+VECTORS = json.loads((ROOT / "tests" / "data" / "expressions.json").read_text())["vectors"]
+#: What a dim can be: arithmetic on sizes; torch makes no symbol of a size 0.
+ARITHMETIC = {"M", "N", "cdiv", "min", "max", "if", "else", "and"}
+OVER_SIZES = [
+    each
+    for each in VECTORS
+    if "value" in each
+    and set(re.findall(r"[A-Za-z]\w*", each.get("text", "no text"))) <= ARITHMETIC
+    and all(1 <= size < 2**32 for size in each["slots"][:2])
+]
+
+
+@pytest.mark.parametrize("vector", VECTORS, ids=[vector["name"] for vector in VECTORS])
+def test_the_shared_vectors_with_torch_operations(vector: dict[str, Any]) -> None:
+    from aiter_prebuilt.torch_shapes import OPERATIONS
+
+    code = bytes.fromhex(vector["code"])
+    if "value" in vector:
+        assert expression.evaluate(code, vector["slots"], OPERATIONS) == vector["value"]
+    else:
+        with pytest.raises(expression.ExpressionError, match=re.escape(vector["error"])):
+            expression.evaluate(code, vector["slots"], OPERATIONS)
+
+
+@pytest.mark.parametrize("vector", OVER_SIZES, ids=[vector["name"] for vector in OVER_SIZES])
+def test_the_shared_vectors_over_symbolic_sizes(vector: dict[str, Any]) -> None:
+    """The same text over sizes that torch traces with: what comes out is the vector's value for the vector's sizes."""
+    from torch._dynamo.source import ConstantSource
+    from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
+
+    from aiter_prebuilt.torch_shapes import rule
+
+    shapes = ShapeEnv(specialize_zero_one=False)
+    sizes: dict[str, Any] = {}
+    for name, hint in zip(("M", "N"), vector["slots"], strict=False):
+        source = ConstantSource(name)
+        symbol = shapes.create_symbol(hint, source=source, dynamic_dim=DimDynamic.DYNAMIC)
+        sizes[name] = shapes.create_symintnode(symbol, hint=hint, source=source)
+    found = rule(vector["text"], ("M", "N"))(sizes)
+    assert int(found) == vector["value"]
+    if vector["text"] in ("M + N", "cdiv(M, N)", "min(M, N, 2, 9)"):
+        assert isinstance(found, torch.SymInt), "a size became a constant"
+
+
+def test_enough_of_the_vectors_are_over_sizes() -> None:
+    assert {"M * N", "M // N", "M % N", "cdiv(M, N)", "min(M, N, 2, 9)", "M if N else 7"} <= {
+        vector["text"] for vector in OVER_SIZES
+    }
 
 
 def test_import_registers_nothing_and_loads_no_torch() -> None:

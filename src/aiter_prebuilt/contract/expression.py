@@ -356,7 +356,8 @@ def _mod(left: int, right: int) -> int:
     return left % right
 
 
-_APPLY: Final[dict[int, Callable[[int, int], int]]] = {
+#: What each operation of two values gives.
+OPERATIONS: Final[dict[int, Callable[[int, int], int]]] = {
     ADD: lambda a, b: a + b,
     SUB: lambda a, b: a - b,
     MUL: lambda a, b: a * b,
@@ -374,8 +375,12 @@ _APPLY: Final[dict[int, Callable[[int, int], int]]] = {
 }
 
 
-def evaluate(code: bytes, slots: Sequence[int]) -> int:
-    """Run a program over ``slots``.
+def evaluate(
+    code: bytes, slots: Sequence[int], operations: Mapping[int, Callable[[int, int], int]] = OPERATIONS
+) -> int:
+    """Run a program over ``slots``, with ``operations`` for what takes two values.
+
+    Symbolic integers (torch's, which are no ``int``) go through as they are; only a plain number's range can be checked.
 
     Raises:
         ExpressionError: division by zero, a result beyond 64 bits, or a malformed program.
@@ -405,11 +410,11 @@ def evaluate(code: bytes, slots: Sequence[int]) -> int:
             at += operand if taken else 0
         else:
             right = stack.pop()
-            stack.append(_in_range(_APPLY[operation](stack.pop(), right)))
+            stack.append(_in_range(operations[operation](stack.pop(), right)))
     return stack[-1]
 
 
 def _in_range(value: int) -> int:
-    if not INT64_MIN <= value <= INT64_MAX:
+    if type(value) is int and not INT64_MIN <= value <= INT64_MAX:
         raise ExpressionError("a value does not fit 64 bits")
     return value

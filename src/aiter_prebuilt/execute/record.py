@@ -81,15 +81,11 @@ class _Stand:
         self._operator, self._deed = operator, deed
 
     def __call__(self, *arguments: Any) -> None:
-        # Tensors come first; an absent one is None, which no attribute is.
-        count = next(
-            (
-                place
-                for place, value in enumerate(arguments)
-                if value is not None and not isinstance(value, tuple)
-            ),
-            len(arguments),
+        # Tensors come first, absent ones as None; attributes are plain values.
+        places = (
+            place for place, value in enumerate(arguments) if isinstance(value, (bool, int, float, str))
         )
+        count = next(places, len(arguments))
         self._deed(self._operator, list(arguments[:count]), list(arguments[count:]))
 
     def __getattr__(self, name: str) -> Any:

@@ -46,13 +46,13 @@ class Array:
 
 
 @triton.jit
-def add(x, y, out, n, BLOCK: tl.constexpr):
+def add(x: tl.tensor, y: tl.tensor, out: tl.tensor, n: tl.tensor, BLOCK: tl.constexpr) -> None:
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     tl.store(out + at, tl.load(x + at, mask=at < n) + tl.load(y + at, mask=at < n), mask=at < n)
 
 
 @triton.jit
-def softmax(x, out, columns, BLOCK: tl.constexpr):
+def softmax(x: tl.tensor, out: tl.tensor, columns: tl.tensor, BLOCK: tl.constexpr) -> None:
     row, at = tl.program_id(0), tl.arange(0, BLOCK)
     value = tl.load(x + row * columns + at, mask=at < columns, other=-float("inf"))
     power = tl.exp(value - tl.max(value, axis=0))
@@ -60,7 +60,15 @@ def softmax(x, out, columns, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def product(a, b, out, K, N: tl.constexpr, M: tl.constexpr, BK: tl.constexpr):
+def product(
+    a: tl.tensor,
+    b: tl.tensor,
+    out: tl.tensor,
+    K: tl.tensor,
+    N: tl.constexpr,
+    M: tl.constexpr,
+    BK: tl.constexpr,
+) -> None:
     rows, columns, inner = tl.arange(0, M), tl.arange(0, N), tl.arange(0, BK)
     total = tl.zeros((M, N), dtype=tl.float32)
     for start in range(0, K, BK):
@@ -71,7 +79,7 @@ def product(a, b, out, K, N: tl.constexpr, M: tl.constexpr, BK: tl.constexpr):
 
 
 @triton.jit
-def count(slots, n, BLOCK: tl.constexpr):
+def count(slots: tl.tensor, n: tl.tensor, BLOCK: tl.constexpr) -> None:
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     tl.atomic_add(slots + at % 7, 1, mask=at < n)
 
