@@ -21,7 +21,8 @@ void apb_emulator_reset_counters(void);
 /* The message of the last kernel that faulted in this process, null before the first. Valid for ever: do not free. */
 const char* apb_emulator_last_fault(void);
 /* "v_add_f32_e32 v0, s1, v2" of the instruction at `code`; its size in dwords in *dwords (0: unknown, text says so). target: 942 or 950. */
-char* apb_emulator_disassemble(int target, const uint32_t* code, size_t dwords_available, uint32_t address, uint32_t* dwords);
+char* apb_emulator_disassemble(int target, const uint32_t* code, size_t dwords_available, uint32_t address,
+                               uint32_t* dwords);
 
 /* One wave without a kernel, for tests: runs `code` until s_endpgm, its end, or `limit` instructions. */
 typedef struct apb_wave_state {
@@ -33,7 +34,8 @@ typedef struct apb_wave_state {
 } apb_wave_state;
 /* 0, or a fault kind (-1: the call itself is wrong) with its message in *message (null otherwise).
  * limit 0: none. Scratch: 4096 bytes per lane. Global addresses must be live HIP allocations or registered. */
-int apb_emulator_run_wave(int target, const uint32_t* code, size_t dwords, apb_wave_state* state, uint64_t limit, char** message);
+int apb_emulator_run_wave(int target, const uint32_t* code, size_t dwords, apb_wave_state* state, uint64_t limit,
+                          char** message);
 
 #pragma GCC visibility pop
 #ifdef __cplusplus

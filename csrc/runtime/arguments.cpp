@@ -90,8 +90,7 @@ bool ArgumentParser::wrong(const AttributeSpec& spec, PyObject* object, Error& e
 bool ArgumentParser::read_attribute(const AttributeSpec& spec, PyObject* object, std::int64_t& integer, double& real,
                                     Error& error) const {
   switch (spec.kind) {
-    case AttributeKind::Int:
-      return py::read_integer(object, integer) || wrong(spec, object, error);
+    case AttributeKind::Int: return py::read_integer(object, integer) || wrong(spec, object, error);
     case AttributeKind::Bool:
       return (py::read_integer(object, integer) && (integer == 0 || integer == 1)) || wrong(spec, object, error);
     case AttributeKind::Float:

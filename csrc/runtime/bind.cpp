@@ -186,8 +186,7 @@ bool Binder::check_memory(std::size_t i) {
 
 bool Binder::check_shape(std::size_t i) {
   switch (shape_tensor(arg(i), dims(i).size(), spec(i).star != 0, shaped_[i])) {
-    case ShapeProblem::None:
-      break;
+    case ShapeProblem::None: break;
     case ShapeProblem::Rank:
       return refuse(
           ErrorKind::ArgumentShape, i,

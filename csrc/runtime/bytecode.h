@@ -11,18 +11,14 @@ namespace apb {
 
 inline std::size_t operand_size(Op op) {
   switch (op) {
-    case Op::Push8:
-      return 1;
-    case Op::Push64:
-      return 8;
+    case Op::Push8: return 1;
+    case Op::Push64: return 8;
     case Op::Load:
     case Op::Jump:
     case Op::JumpIfFalse:
     case Op::JumpIfFalseKeep:
-    case Op::JumpIfTrueKeep:
-      return 2;
-    default:
-      return 0;
+    case Op::JumpIfTrueKeep: return 2;
+    default: return 0;
   }
 }
 
@@ -50,20 +46,15 @@ inline Effect effect(Op op) {
   switch (op) {
     case Op::Push8:
     case Op::Push64:
-    case Op::Load:
-      return {0, 1};
+    case Op::Load: return {0, 1};
     case Op::Neg:
     case Op::Not:
-    case Op::Bool:
-      return {1, 0};
-    case Op::Jump:
-      return {0, 0};
+    case Op::Bool: return {1, 0};
+    case Op::Jump: return {0, 0};
     case Op::JumpIfFalse:
     case Op::JumpIfFalseKeep:
-    case Op::JumpIfTrueKeep:
-      return {1, -1};
-    default:
-      return {2, -1};
+    case Op::JumpIfTrueKeep: return {1, -1};
+    default: return {2, -1};
   }
 }
 

@@ -41,13 +41,10 @@ struct TensorArg {
 // The vendor of a device type, or -1: memory that no kernel here can reach.
 constexpr int vendor_of(dlpack::DeviceType type) {
   switch (type) {
-    case dlpack::DeviceType::Rocm:
-      return static_cast<int>(Vendor::Amd);
+    case dlpack::DeviceType::Rocm: return static_cast<int>(Vendor::Amd);
     case dlpack::DeviceType::Cuda:
-    case dlpack::DeviceType::CudaManaged:
-      return static_cast<int>(Vendor::Nvidia);
-    default:
-      return -1;
+    case dlpack::DeviceType::CudaManaged: return static_cast<int>(Vendor::Nvidia);
+    default: return -1;
   }
 }
 

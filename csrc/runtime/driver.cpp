@@ -59,11 +59,13 @@ std::string Driver::advice(int code) const {
     case 710:  // hipErrorAssert
     case 719:  // hipErrorLaunchFailure
       return cat(
-          "A kernel of this process has failed, this one or an earlier one, and the device is of no use to it any more: "
+          "A kernel of this process has failed, this one or an earlier one, and the device is of no use to it any "
+          "more: "
           "start the process again; to find the kernel, run it with ",
           is_hip() ? "AMD_SERIALIZE_KERNEL=3" : "CUDA_LAUNCH_BLOCKING=1");
     default:
-      return cat("The driver library is ", path, "; look the code up in its documentation, and run: aiter-prebuilt doctor");
+      return cat("The driver library is ", path,
+                 "; look the code up in its documentation, and run: aiter-prebuilt doctor");
   }
 }
 
@@ -75,8 +77,7 @@ bool Driver::fail(ErrorKind kind, std::string asked, const char* call, int code,
 bool Driver::facts(int ordinal, DeviceFacts& out, Error& error) const {
   const std::string asked = cat("asking for ", kVendors[static_cast<std::size_t>(vendor)], " device ", ordinal);
   if (devices == 0) {
-    return error.set(ErrorKind::NoDevice, asked, cat("the driver ", path, " reports no GPU"),
-                     advice(100));
+    return error.set(ErrorKind::NoDevice, asked, cat("the driver ", path, " reports no GPU"), advice(100));
   }
   if (ordinal < 0 || ordinal >= devices) {
     return error.set(ErrorKind::NoDevice, asked, cat("there are ", devices, " devices"),

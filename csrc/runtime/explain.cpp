@@ -92,15 +92,14 @@ py::Ref missing_dict(const MergedOperator& op, const UserRow& row) {
   py::Ref out(PyDict_New());
   const std::string why = cat("the user row ", row.origin, " names it, and no bundle of this device has it for ",
                               row.types, "; the next rule decides");
-  const bool done = out && py::put(out.get(), "kernel", py::text(row.kernel)) &&
-                    py::put(out.get(), "backend", py::text("")) && py::put(out.get(), "variant", py::text(row.variant)) &&
-                    py::put(out.get(), "types", std::move(types)) && py::put(out.get(), "rank", py::integer(-1)) &&
-                    py::put(out.get(), "accepted", py::boolean(false)) &&
-                    py::put(out.get(), "chosen", py::boolean(false)) && py::put(out.get(), "reason", py::text(why)) &&
-                    py::put(out.get(), "cost", py::Ref::borrow(py::none())) &&
-                    py::put(out.get(), "tuned", py::boolean(true)) && py::put(out.get(), "row", py::text(row.origin)) &&
-                    py::put(out.get(), "workspace", py::integer(0)) &&
-                    py::put(out.get(), "steps", list(0, [](std::size_t) { return py::Ref(); }));
+  const bool done =
+      out && py::put(out.get(), "kernel", py::text(row.kernel)) && py::put(out.get(), "backend", py::text("")) &&
+      py::put(out.get(), "variant", py::text(row.variant)) && py::put(out.get(), "types", std::move(types)) &&
+      py::put(out.get(), "rank", py::integer(-1)) && py::put(out.get(), "accepted", py::boolean(false)) &&
+      py::put(out.get(), "chosen", py::boolean(false)) && py::put(out.get(), "reason", py::text(why)) &&
+      py::put(out.get(), "cost", py::Ref::borrow(py::none())) && py::put(out.get(), "tuned", py::boolean(true)) &&
+      py::put(out.get(), "row", py::text(row.origin)) && py::put(out.get(), "workspace", py::integer(0)) &&
+      py::put(out.get(), "steps", list(0, [](std::size_t) { return py::Ref(); }));
   return done ? std::move(out) : py::Ref();
 }
 

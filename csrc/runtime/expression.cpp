@@ -41,39 +41,19 @@ EvaluateStatus ceil_divide(std::int64_t left, std::int64_t right, std::int64_t& 
 EvaluateStatus binary(Op op, std::int64_t left, std::int64_t right, std::int64_t& out) {
   const auto fits = [](bool overflow) { return overflow ? EvaluateStatus::Overflow : EvaluateStatus::Ok; };
   switch (op) {
-    case Op::Add:
-      return fits(__builtin_add_overflow(left, right, &out));
-    case Op::Sub:
-      return fits(__builtin_sub_overflow(left, right, &out));
-    case Op::Mul:
-      return fits(__builtin_mul_overflow(left, right, &out));
-    case Op::Floordiv:
-      return floor_divide(left, right, out);
-    case Op::Mod:
-      return floor_modulo(left, right, out);
-    case Op::Cdiv:
-      return ceil_divide(left, right, out);
-    case Op::Min:
-      out = left < right ? left : right;
-      return EvaluateStatus::Ok;
-    case Op::Max:
-      out = left > right ? left : right;
-      return EvaluateStatus::Ok;
-    case Op::Eq:
-      out = left == right;
-      return EvaluateStatus::Ok;
-    case Op::Ne:
-      out = left != right;
-      return EvaluateStatus::Ok;
-    case Op::Lt:
-      out = left < right;
-      return EvaluateStatus::Ok;
-    case Op::Le:
-      out = left <= right;
-      return EvaluateStatus::Ok;
-    case Op::Gt:
-      out = left > right;
-      return EvaluateStatus::Ok;
+    case Op::Add: return fits(__builtin_add_overflow(left, right, &out));
+    case Op::Sub: return fits(__builtin_sub_overflow(left, right, &out));
+    case Op::Mul: return fits(__builtin_mul_overflow(left, right, &out));
+    case Op::Floordiv: return floor_divide(left, right, out);
+    case Op::Mod: return floor_modulo(left, right, out);
+    case Op::Cdiv: return ceil_divide(left, right, out);
+    case Op::Min: out = left < right ? left : right; return EvaluateStatus::Ok;
+    case Op::Max: out = left > right ? left : right; return EvaluateStatus::Ok;
+    case Op::Eq: out = left == right; return EvaluateStatus::Ok;
+    case Op::Ne: out = left != right; return EvaluateStatus::Ok;
+    case Op::Lt: out = left < right; return EvaluateStatus::Ok;
+    case Op::Le: out = left <= right; return EvaluateStatus::Ok;
+    case Op::Gt: out = left > right; return EvaluateStatus::Ok;
     default:  // Op::Ge: check_program let nothing else through
       out = left >= right;
       return EvaluateStatus::Ok;
@@ -95,12 +75,9 @@ EvaluateStatus unary(Op op, std::int64_t& top) {
 
 const char* evaluate_text(EvaluateStatus status) {
   switch (status) {
-    case EvaluateStatus::DivisionByZero:
-      return "division by zero";
-    case EvaluateStatus::Overflow:
-      return "a value does not fit 64 bits";
-    case EvaluateStatus::Ok:
-      break;
+    case EvaluateStatus::DivisionByZero: return "division by zero";
+    case EvaluateStatus::Overflow: return "a value does not fit 64 bits";
+    case EvaluateStatus::Ok: break;
   }
   return "ok";
 }

@@ -33,16 +33,16 @@ bool Bytes::allocate(std::size_t size) {
   return data_ != nullptr;
 }
 
-bool Frames::open(const MappedFile& file, std::span<const layout::Stored> dictionaries,
-                  const layout::Root& root, std::string& problem) {
+bool Frames::open(const MappedFile& file, std::span<const layout::Stored> dictionaries, const layout::Root& root,
+                  std::string& problem) {
   file_ = &file;
   dictionaries_ = dictionaries;
   const std::uint64_t size = std::uint64_t{root.code_object_count} * sizeof(layout::CodeObject);
   std::vector<std::uint64_t> raw;
   if (!region(root.table, size, "the table", raw, problem)) return false;
   if (root.table.raw_size != size) {
-    return broken(problem, cat("the table has ", root.table.raw_size, " bytes for ", root.code_object_count,
-                               " code objects"));
+    return broken(problem,
+                  cat("the table has ", root.table.raw_size, " bytes for ", root.code_object_count, " code objects"));
   }
   if (root.frames_offset > file.size() || root.frames_size > file.size() - root.frames_offset) {
     return broken(problem, cat("the frames: ", root.frames_size, " bytes at ", root.frames_offset, " leave the file"));
@@ -56,8 +56,8 @@ bool Frames::open(const MappedFile& file, std::span<const layout::Stored> dictio
     at += record.stored_size;
   }
   if (at != root.frames_offset + root.frames_size) {
-    return broken(problem, cat("the table's frames end at ", at, ", the root says ",
-                               root.frames_offset + root.frames_size));
+    return broken(problem,
+                  cat("the table's frames end at ", at, ", the root says ", root.frames_offset + root.frames_size));
   }
   return true;
 }

@@ -21,12 +21,8 @@ void lay_out_argument(const OperatorBlock& block, const layout::Arg& arg, std::i
     out.patches.push_back({kind, static_cast<std::uint16_t>(operand), static_cast<std::uint16_t>(arg.offset), addend});
   };
   switch (static_cast<ArgKind>(arg.kind)) {
-    case ArgKind::Tensor:
-      patch(PatchKind::Tensor, arg.operand, 0);
-      break;
-    case ArgKind::Workspace:
-      patch(PatchKind::Workspace, 0, value);
-      break;
+    case ArgKind::Tensor: patch(PatchKind::Tensor, arg.operand, 0); break;
+    case ArgKind::Workspace: patch(PatchKind::Workspace, 0, value); break;
     case ArgKind::Float:
       patch(arg.size == 4 ? PatchKind::Float32 : PatchKind::Float64,
             static_cast<std::uint32_t>(block.float_attribute(arg.operand)), 0);
@@ -34,8 +30,7 @@ void lay_out_argument(const OperatorBlock& block, const layout::Arg& arg, std::i
     case ArgKind::Int:
       std::memcpy(kernargs + arg.offset, &value, arg.size);  // little endian: the low bytes
       break;
-    case ArgKind::Null:
-      break;  // the buffer is zero already
+    case ArgKind::Null: break;  // the buffer is zero already
   }
 }
 
@@ -58,9 +53,7 @@ inline void write_patch(const Patch& patch, const Call& call, std::uint64_t work
       std::memcpy(at, &value, 4);
       break;
     }
-    case PatchKind::Float64:
-      std::memcpy(at, &call.reals[patch.operand], 8);
-      break;
+    case PatchKind::Float64: std::memcpy(at, &call.reals[patch.operand], 8); break;
   }
 }
 

@@ -205,11 +205,8 @@ bool OperatorBlock::default_value(const layout::Attribute& attribute, std::int64
       const auto [end, status] = std::from_chars(given.data(), given.data() + given.size(), integer);
       return status == std::errc() && end == given.data() + given.size();
     }
-    case AttributeKind::Bool:
-      integer = given == "true";
-      return given == "true" || given == "false";
-    case AttributeKind::Float:
-      return parse_real(given, real);
+    case AttributeKind::Bool: integer = given == "true"; return given == "true" || given == "false";
+    case AttributeKind::Float: return parse_real(given, real);
     case AttributeKind::Enum: {
       const auto values = array(attribute.values);
       for (std::size_t i = 0; i < values.size(); ++i) {

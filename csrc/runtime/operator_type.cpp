@@ -107,8 +107,8 @@ PyObject* explain(PyObject* self, PyObject* args) {
   std::vector<py::Ref> keep;
   std::vector<PyObject*> items;
   if (!gather(PyTuple_GetItem(args, 2), PyTuple_GetItem(args, 3), keep, items)) return nullptr;
-  return self_operator(self).explain(PyTuple_GetItem(args, 0), compute_units, given == 5 ? PyTuple_GetItem(args, 4) : nullptr,
-                                     items.data(), items.size());
+  return self_operator(self).explain(PyTuple_GetItem(args, 0), compute_units,
+                                     given == 5 ? PyTuple_GetItem(args, 4) : nullptr, items.data(), items.size());
 }
 
 PyObject* preload(PyObject* self, PyObject* args) {
@@ -138,10 +138,12 @@ PyObject* stats(PyObject* self, PyObject*) { return self_operator(self).stats();
 PyObject* get_name(PyObject* self, void*) { return py::text(self_operator(self).name()).release(); }
 
 PyMethodDef operator_methods[] = {
-    {"explain", explain, py::kMethVarArgs, "explain(bundles, cus, tensors, attributes, tuned=()) -> list of decisions."},
+    {"explain", explain, py::kMethVarArgs,
+     "explain(bundles, cus, tensors, attributes, tuned=()) -> list of decisions."},
     {"preload", preload, py::kMethVarArgs,
      "preload(vendor, ordinal, tensors=None, attributes=None): load, launch nothing."},
-    {"stats", stats, py::kMethNoArgs, "stats() -> dict: calls, memo_hits, memo_size, selections, launches, modules_loaded."},
+    {"stats", stats, py::kMethNoArgs,
+     "stats() -> dict: calls, memo_hits, memo_size, selections, launches, modules_loaded."},
     {nullptr, nullptr, 0, nullptr},
 };
 

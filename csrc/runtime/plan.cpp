@@ -90,10 +90,8 @@ class Planner {
             narrow ? std::numeric_limits<std::int32_t>::max() : std::numeric_limits<std::int64_t>::max();
         return number(arg.code, least, most, 0, "an integer argument", value);
       }
-      case ArgKind::Workspace:
-        return number(arg.code, 0, workspace, 0, "a workspace offset", value);
-      default:
-        return true;
+      case ArgKind::Workspace: return number(arg.code, 0, workspace, 0, "a workspace offset", value);
+      default: return true;
     }
   }
 

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
+// NOLINTBEGIN(readability-identifier-naming): CPython's own names
 #ifndef Py_PYTHON_H  // the real header is not there: the structs of the stable ABI, as 3.10 froze them
 
 using Py_ssize_t = std::ptrdiff_t;
@@ -160,6 +161,7 @@ void* PyCapsule_GetPointer(PyObject*, const char*);
 int PyCapsule_IsValid(PyObject*, const char*);
 
 }  // extern "C"
+// NOLINTEND(readability-identifier-naming)
 
 namespace apb::py {
 
@@ -189,7 +191,7 @@ inline constexpr int kMemberSsize = 19;
 inline constexpr int kMemberReadOnly = 1;
 inline constexpr std::size_t kVectorcallOffsetFlag = std::size_t{1} << (8 * sizeof(std::size_t) - 1);
 
-using Vectorcall = PyObject* (*)(PyObject* callable, PyObject* const* args, std::size_t count, PyObject* names);
+using Vectorcall = PyObject* (*)(PyObject * callable, PyObject* const* args, std::size_t count, PyObject* names);
 
 inline PyTypeObject* type_of(PyObject* object) { return object->ob_type; }
 inline bool has_flag(PyObject* object, unsigned long flag) { return (PyType_GetFlags(type_of(object)) & flag) != 0; }

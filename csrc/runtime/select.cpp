@@ -134,8 +134,7 @@ std::string refusal(const MergedOperator& op, std::span<const Frame> frames, con
   const layout::Recipe& recipe = op.recipe(decision.at);
   const Frame& frame = frames[decision.at.block];
   switch (decision.verdict) {
-    case Verdict::Accepted:
-      return {};
+    case Verdict::Accepted: return {};
     case Verdict::OtherTypes: {
       const auto variables = block.array(block.op().type_variables);
       std::string types;
@@ -154,10 +153,8 @@ std::string refusal(const MergedOperator& op, std::span<const Frame> frames, con
                  failed ? cat(" (", evaluate_text(decision.status), ")") : std::string(),
                  values.empty() ? "" : ", and ", values);
     }
-    case Verdict::CostError:
-      return cat("its cost cannot be computed: ", evaluate_text(decision.status));
-    case Verdict::NotLaunchable:
-      return decision.problem;
+    case Verdict::CostError: return cat("its cost cannot be computed: ", evaluate_text(decision.status));
+    case Verdict::NotLaunchable: return decision.problem;
   }
   return {};
 }

@@ -170,9 +170,10 @@ std::string miss_line(const Choice& choice, const Decision& chosen) {
 void warn_once(const std::string& problem) {
   static std::atomic<bool> said{false};
   if (said.exchange(true)) return;
-  write_line(STDERR_FILENO, cat("aiter-prebuilt: warning: AITER_PREBUILT_MISS_LOG=", setting("AITER_PREBUILT_MISS_LOG"),
-                                ": ", problem, "; shapes without a tuned row are not recorded. Name a file that can be "
-                                "written, or unset the variable"));
+  write_line(STDERR_FILENO,
+             cat("aiter-prebuilt: warning: AITER_PREBUILT_MISS_LOG=", setting("AITER_PREBUILT_MISS_LOG"), ": ", problem,
+                 "; shapes without a tuned row are not recorded. Name a file that can be "
+                 "written, or unset the variable"));
 }
 
 void record_miss(const char* path, const std::string& line) {
@@ -198,7 +199,8 @@ void note_choice(const Choice& choice) {
   if (tracing) {
     const std::string line = trace_line(choice, *chosen);
     if (traced.fresh(line, full)) static_cast<void>(write_line(STDERR_FILENO, line));
-    if (full) static_cast<void>(write_line(STDERR_FILENO, "aiter-prebuilt: that was enough; further choices are not traced"));
+    if (full)
+      static_cast<void>(write_line(STDERR_FILENO, "aiter-prebuilt: that was enough; further choices are not traced"));
   }
   if (misses != nullptr && !chosen->tuned()) {
     const std::string line = miss_line(choice, *chosen);
@@ -248,8 +250,8 @@ std::string preload_text(const MergedOperator& op, const Call& call, const Frame
   }
   const bool amd = vendor_of(where.type) == static_cast<int>(Vendor::Amd);
   const std::string device = where.id == 0 ? std::string() : cat(", ordinal=", where.id);
-  return cat("aiter_prebuilt.preload(ops=['", block.name(), "'], shapes=[{", out, "}]",
-             amd ? "" : ", vendor='nvidia'", device, ")");
+  return cat("aiter_prebuilt.preload(ops=['", block.name(), "'], shapes=[{", out, "}]", amd ? "" : ", vendor='nvidia'",
+             device, ")");
 }
 
 }  // namespace apb

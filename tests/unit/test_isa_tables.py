@@ -41,11 +41,11 @@ def test_a_missing_folder_is_an_error(capsys: pytest.CaptureFixture[str]) -> Non
 
 def test_every_opcode_has_one_enumerator_and_a_mnemonic(table: list[isa_tables.Row]) -> None:
     header = isa_tables.opcodes_header(table)
-    body = re.search(r"enum class Opcode [^{]*\{(.*?)count,", header, re.DOTALL)
+    body = re.search(r"enum class Opcode [^{]*\{(.*?)Count,", header, re.DOTALL)
     assert body
     names = re.findall(r"\w+", body[1])
     assert names == sorted({row.opcode for row in table})
-    mnemonics = re.search(r"opcode_mnemonics\[\] = \{(.*?)\};", header, re.DOTALL)
+    mnemonics = re.search(r"kOpcodeMnemonics\[\] = \{(.*?)\};", header, re.DOTALL)
     assert mnemonics
     assert len(re.findall(r'"(\w+)"', mnemonics[1])) == len(names) > 1200
     assert not [name for name in names if name.endswith(("_E32", "_E64"))]

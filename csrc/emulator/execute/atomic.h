@@ -111,12 +111,12 @@ inline T data_of(const std::uint32_t* row, int lane) {
   if constexpr (sizeof(T) == 4)
     return row[lane];
   else
-    return row[lane] | static_cast<std::uint64_t>(row[lanes + lane]) << 32;
+    return row[lane] | static_cast<std::uint64_t>(row[kLanes + lane]) << 32;
 }
 template <typename T>
 inline void put(std::uint32_t* row, int lane, T value) {
   row[lane] = static_cast<std::uint32_t>(value);
-  if constexpr (sizeof(T) == 8) row[lanes + lane] = static_cast<std::uint32_t>(value >> 32);
+  if constexpr (sizeof(T) == 8) row[kLanes + lane] = static_cast<std::uint32_t>(value >> 32);
 }
 
 // One atomic operation on memory of all host threads, for the lanes of `active`, lowest first. `data` are rows; `old`
@@ -133,7 +133,7 @@ void run_memory(const std::uint64_t* address, std::uint64_t active, const std::u
   using T = typename Op::type;
   for_lanes(active, [&](int l) {
     const T d = data_of<T>(data, l);
-    const T d2 = std::is_same_v<Op, CompareSwap<T>> ? data_of<T>(data + sizeof(T) / 4 * lanes, l) : T{};
+    const T d2 = std::is_same_v<Op, CompareSwap<T>> ? data_of<T>(data + sizeof(T) / 4 * kLanes, l) : T{};
     T* where = reinterpret_cast<T*>(address[l]);
     T before = __atomic_load_n(where, __ATOMIC_RELAXED);
     while (!__atomic_compare_exchange_n(where, &before, Op{}(before, d, d2, Mode{}), true, __ATOMIC_SEQ_CST,
@@ -143,7 +143,7 @@ void run_memory(const std::uint64_t* address, std::uint64_t active, const std::u
   });
 }
 template <typename Op>
-inline constexpr MemoryOperation memory_operation{&run_memory<Op>, sizeof(typename Op::type)};
+inline constexpr MemoryOperation kMemoryOperation{&run_memory<Op>, sizeof(typename Op::type)};
 
 // Atomics must be aligned to their size, in unaligned mode too.
 bool aligned_lanes(Wave& wave, const std::uint64_t* address, std::uint64_t active, std::uint32_t bytes);
@@ -152,36 +152,36 @@ bool aligned_lanes(Wave& wave, const std::uint64_t* address, std::uint64_t activ
 
 // The rows of a table for one prefix (FLAT, GLOBAL, BUFFER).
 #define APB_MEMORY_ATOMICS(PREFIX, HANDLER)                                                                         \
-  {Opcode::PREFIX##_ATOMIC_SWAP, HANDLER, &atomic::memory_operation<atomic::Swap<std::uint32_t>>},                  \
-      {Opcode::PREFIX##_ATOMIC_CMPSWAP, HANDLER, &atomic::memory_operation<atomic::CompareSwap<std::uint32_t>>},    \
-      {Opcode::PREFIX##_ATOMIC_ADD, HANDLER, &atomic::memory_operation<atomic::Add<std::uint32_t>>},                \
-      {Opcode::PREFIX##_ATOMIC_SUB, HANDLER, &atomic::memory_operation<atomic::Sub<std::uint32_t>>},                \
-      {Opcode::PREFIX##_ATOMIC_SMIN, HANDLER, &atomic::memory_operation<atomic::SignedMin<std::uint32_t>>},         \
-      {Opcode::PREFIX##_ATOMIC_UMIN, HANDLER, &atomic::memory_operation<atomic::UnsignedMin<std::uint32_t>>},       \
-      {Opcode::PREFIX##_ATOMIC_SMAX, HANDLER, &atomic::memory_operation<atomic::SignedMax<std::uint32_t>>},         \
-      {Opcode::PREFIX##_ATOMIC_UMAX, HANDLER, &atomic::memory_operation<atomic::UnsignedMax<std::uint32_t>>},       \
-      {Opcode::PREFIX##_ATOMIC_AND, HANDLER, &atomic::memory_operation<atomic::And<std::uint32_t>>},                \
-      {Opcode::PREFIX##_ATOMIC_OR, HANDLER, &atomic::memory_operation<atomic::Or<std::uint32_t>>},                  \
-      {Opcode::PREFIX##_ATOMIC_XOR, HANDLER, &atomic::memory_operation<atomic::Xor<std::uint32_t>>},                \
-      {Opcode::PREFIX##_ATOMIC_INC, HANDLER, &atomic::memory_operation<atomic::Increment<std::uint32_t>>},          \
-      {Opcode::PREFIX##_ATOMIC_DEC, HANDLER, &atomic::memory_operation<atomic::Decrement<std::uint32_t>>},          \
-      {Opcode::PREFIX##_ATOMIC_ADD_F32, HANDLER, &atomic::memory_operation<atomic::AddF32>},                        \
-      {Opcode::PREFIX##_ATOMIC_PK_ADD_F16, HANDLER, &atomic::memory_operation<atomic::PackedAddF16>},               \
-      {Opcode::PREFIX##_ATOMIC_PK_ADD_BF16, HANDLER, &atomic::memory_operation<atomic::PackedAddBf16>},             \
-      {Opcode::PREFIX##_ATOMIC_ADD_F64, HANDLER, &atomic::memory_operation<atomic::AddF64>},                        \
-      {Opcode::PREFIX##_ATOMIC_MIN_F64, HANDLER, &atomic::memory_operation<atomic::Select<double, false>>},         \
-      {Opcode::PREFIX##_ATOMIC_MAX_F64, HANDLER, &atomic::memory_operation<atomic::Select<double, true>>},          \
-      {Opcode::PREFIX##_ATOMIC_SWAP_X2, HANDLER, &atomic::memory_operation<atomic::Swap<std::uint64_t>>},           \
-      {Opcode::PREFIX##_ATOMIC_CMPSWAP_X2, HANDLER, &atomic::memory_operation<atomic::CompareSwap<std::uint64_t>>}, \
-      {Opcode::PREFIX##_ATOMIC_ADD_X2, HANDLER, &atomic::memory_operation<atomic::Add<std::uint64_t>>},             \
-      {Opcode::PREFIX##_ATOMIC_SUB_X2, HANDLER, &atomic::memory_operation<atomic::Sub<std::uint64_t>>},             \
-      {Opcode::PREFIX##_ATOMIC_SMIN_X2, HANDLER, &atomic::memory_operation<atomic::SignedMin<std::uint64_t>>},      \
-      {Opcode::PREFIX##_ATOMIC_UMIN_X2, HANDLER, &atomic::memory_operation<atomic::UnsignedMin<std::uint64_t>>},    \
-      {Opcode::PREFIX##_ATOMIC_SMAX_X2, HANDLER, &atomic::memory_operation<atomic::SignedMax<std::uint64_t>>},      \
-      {Opcode::PREFIX##_ATOMIC_UMAX_X2, HANDLER, &atomic::memory_operation<atomic::UnsignedMax<std::uint64_t>>},    \
-      {Opcode::PREFIX##_ATOMIC_AND_X2, HANDLER, &atomic::memory_operation<atomic::And<std::uint64_t>>},             \
-      {Opcode::PREFIX##_ATOMIC_OR_X2, HANDLER, &atomic::memory_operation<atomic::Or<std::uint64_t>>},               \
-      {Opcode::PREFIX##_ATOMIC_XOR_X2, HANDLER, &atomic::memory_operation<atomic::Xor<std::uint64_t>>},             \
-      {Opcode::PREFIX##_ATOMIC_INC_X2, HANDLER, &atomic::memory_operation<atomic::Increment<std::uint64_t>>}, {     \
-    Opcode::PREFIX##_ATOMIC_DEC_X2, HANDLER, &atomic::memory_operation<atomic::Decrement<std::uint64_t>>            \
+  {Opcode::PREFIX##_ATOMIC_SWAP, HANDLER, &atomic::kMemoryOperation<atomic::Swap<std::uint32_t>>},                  \
+      {Opcode::PREFIX##_ATOMIC_CMPSWAP, HANDLER, &atomic::kMemoryOperation<atomic::CompareSwap<std::uint32_t>>},    \
+      {Opcode::PREFIX##_ATOMIC_ADD, HANDLER, &atomic::kMemoryOperation<atomic::Add<std::uint32_t>>},                \
+      {Opcode::PREFIX##_ATOMIC_SUB, HANDLER, &atomic::kMemoryOperation<atomic::Sub<std::uint32_t>>},                \
+      {Opcode::PREFIX##_ATOMIC_SMIN, HANDLER, &atomic::kMemoryOperation<atomic::SignedMin<std::uint32_t>>},         \
+      {Opcode::PREFIX##_ATOMIC_UMIN, HANDLER, &atomic::kMemoryOperation<atomic::UnsignedMin<std::uint32_t>>},       \
+      {Opcode::PREFIX##_ATOMIC_SMAX, HANDLER, &atomic::kMemoryOperation<atomic::SignedMax<std::uint32_t>>},         \
+      {Opcode::PREFIX##_ATOMIC_UMAX, HANDLER, &atomic::kMemoryOperation<atomic::UnsignedMax<std::uint32_t>>},       \
+      {Opcode::PREFIX##_ATOMIC_AND, HANDLER, &atomic::kMemoryOperation<atomic::And<std::uint32_t>>},                \
+      {Opcode::PREFIX##_ATOMIC_OR, HANDLER, &atomic::kMemoryOperation<atomic::Or<std::uint32_t>>},                  \
+      {Opcode::PREFIX##_ATOMIC_XOR, HANDLER, &atomic::kMemoryOperation<atomic::Xor<std::uint32_t>>},                \
+      {Opcode::PREFIX##_ATOMIC_INC, HANDLER, &atomic::kMemoryOperation<atomic::Increment<std::uint32_t>>},          \
+      {Opcode::PREFIX##_ATOMIC_DEC, HANDLER, &atomic::kMemoryOperation<atomic::Decrement<std::uint32_t>>},          \
+      {Opcode::PREFIX##_ATOMIC_ADD_F32, HANDLER, &atomic::kMemoryOperation<atomic::AddF32>},                        \
+      {Opcode::PREFIX##_ATOMIC_PK_ADD_F16, HANDLER, &atomic::kMemoryOperation<atomic::PackedAddF16>},               \
+      {Opcode::PREFIX##_ATOMIC_PK_ADD_BF16, HANDLER, &atomic::kMemoryOperation<atomic::PackedAddBf16>},             \
+      {Opcode::PREFIX##_ATOMIC_ADD_F64, HANDLER, &atomic::kMemoryOperation<atomic::AddF64>},                        \
+      {Opcode::PREFIX##_ATOMIC_MIN_F64, HANDLER, &atomic::kMemoryOperation<atomic::Select<double, false>>},         \
+      {Opcode::PREFIX##_ATOMIC_MAX_F64, HANDLER, &atomic::kMemoryOperation<atomic::Select<double, true>>},          \
+      {Opcode::PREFIX##_ATOMIC_SWAP_X2, HANDLER, &atomic::kMemoryOperation<atomic::Swap<std::uint64_t>>},           \
+      {Opcode::PREFIX##_ATOMIC_CMPSWAP_X2, HANDLER, &atomic::kMemoryOperation<atomic::CompareSwap<std::uint64_t>>}, \
+      {Opcode::PREFIX##_ATOMIC_ADD_X2, HANDLER, &atomic::kMemoryOperation<atomic::Add<std::uint64_t>>},             \
+      {Opcode::PREFIX##_ATOMIC_SUB_X2, HANDLER, &atomic::kMemoryOperation<atomic::Sub<std::uint64_t>>},             \
+      {Opcode::PREFIX##_ATOMIC_SMIN_X2, HANDLER, &atomic::kMemoryOperation<atomic::SignedMin<std::uint64_t>>},      \
+      {Opcode::PREFIX##_ATOMIC_UMIN_X2, HANDLER, &atomic::kMemoryOperation<atomic::UnsignedMin<std::uint64_t>>},    \
+      {Opcode::PREFIX##_ATOMIC_SMAX_X2, HANDLER, &atomic::kMemoryOperation<atomic::SignedMax<std::uint64_t>>},      \
+      {Opcode::PREFIX##_ATOMIC_UMAX_X2, HANDLER, &atomic::kMemoryOperation<atomic::UnsignedMax<std::uint64_t>>},    \
+      {Opcode::PREFIX##_ATOMIC_AND_X2, HANDLER, &atomic::kMemoryOperation<atomic::And<std::uint64_t>>},             \
+      {Opcode::PREFIX##_ATOMIC_OR_X2, HANDLER, &atomic::kMemoryOperation<atomic::Or<std::uint64_t>>},               \
+      {Opcode::PREFIX##_ATOMIC_XOR_X2, HANDLER, &atomic::kMemoryOperation<atomic::Xor<std::uint64_t>>},             \
+      {Opcode::PREFIX##_ATOMIC_INC_X2, HANDLER, &atomic::kMemoryOperation<atomic::Increment<std::uint64_t>>}, {     \
+    Opcode::PREFIX##_ATOMIC_DEC_X2, HANDLER, &atomic::kMemoryOperation<atomic::Decrement<std::uint64_t>>            \
   }

@@ -16,36 +16,36 @@ struct Bits;
 template <>
 struct Bits<float> {
   using type = std::uint32_t;
-  static constexpr type exponent = 0x7f800000, quiet = 0x00400000, sign = 0x80000000;
+  static constexpr type kExponent = 0x7f800000, kQuiet = 0x00400000, kSign = 0x80000000;
   static unsigned denorm(Mode mode) { return mode.denorm_f32(); }
 };
 template <>
 struct Bits<double> {
   using type = std::uint64_t;
-  static constexpr type exponent = 0x7ffull << 52, quiet = 1ull << 51, sign = 1ull << 63;
+  static constexpr type kExponent = 0x7ffull << 52, kQuiet = 1ull << 51, kSign = 1ull << 63;
   static unsigned denorm(Mode mode) { return mode.denorm_f64(); }
 };
 template <typename F, typename T = typename Bits<F>::type>
 inline bool is_nan(T bits) {
-  return (bits & ~Bits<F>::sign) > Bits<F>::exponent;
+  return (bits & ~Bits<F>::kSign) > Bits<F>::kExponent;
 }
 template <typename F, typename T = typename Bits<F>::type>
 inline bool is_signalling(T bits) {
-  return is_nan<F>(bits) && !(bits & Bits<F>::quiet);
+  return is_nan<F>(bits) && !(bits & Bits<F>::kQuiet);
 }
 template <typename F, typename T = typename Bits<F>::type>
 inline T flushed(T bits, bool keep) {
-  return keep || (bits & Bits<F>::exponent) ? bits : bits & Bits<F>::sign;
+  return keep || (bits & Bits<F>::kExponent) ? bits : bits & Bits<F>::kSign;
 }
 
 // The sum; a NaN operand wins (the first one, made quiet), inf - inf is the positive quiet NaN. FP_DENORM: bit 0 keeps
 // denormal inputs, bit 1 denormal results.
 template <typename F, typename T = typename Bits<F>::type>
 inline T add_bits(T a, T b, unsigned denorm) {
-  if (is_nan<F>(a)) return a | Bits<F>::quiet;
-  if (is_nan<F>(b)) return b | Bits<F>::quiet;
+  if (is_nan<F>(a)) return a | Bits<F>::kQuiet;
+  if (is_nan<F>(b)) return b | Bits<F>::kQuiet;
   const F sum = std::bit_cast<F>(flushed<F>(a, denorm & 1)) + std::bit_cast<F>(flushed<F>(b, denorm & 1));
-  if (sum != sum) return Bits<F>::exponent | Bits<F>::quiet;
+  if (sum != sum) return Bits<F>::kExponent | Bits<F>::kQuiet;
   return flushed<F>(std::bit_cast<T>(sum), denorm & 2);
 }
 // f64 never flushes (table 53).
@@ -60,20 +60,20 @@ struct AddF64 {
 
 // An order in which -0 < +0; a quiet NaN loses against every number, a signalling one is returned as quiet.
 // Denormals are flushed for the comparison only: the result is one of the operands as it is.
-template <typename F, bool maximum>
+template <typename F, bool Maximum>
 struct Select {
   using type = typename Bits<F>::type;
   type operator()(type m, type d, type, Mode mode) const {
-    if (is_signalling<F>(m)) return m | Bits<F>::quiet;
-    if (is_signalling<F>(d)) return d | Bits<F>::quiet;
+    if (is_signalling<F>(m)) return m | Bits<F>::kQuiet;
+    if (is_signalling<F>(d)) return d | Bits<F>::kQuiet;
     if (is_nan<F>(d)) return m;
     if (is_nan<F>(m)) return d;
     const bool keep = Bits<F>::denorm(mode) & 1;
     const F a = std::bit_cast<F>(flushed<F>(m, keep)), b = std::bit_cast<F>(flushed<F>(d, keep));
-    const bool a_negative = m & Bits<F>::sign, b_negative = d & Bits<F>::sign;
+    const bool a_negative = m & Bits<F>::kSign, b_negative = d & Bits<F>::kSign;
     const bool less = b < a || (a == b && b_negative && !a_negative);  // data below memory
     const bool greater = b > a || (a == b && !b_negative && a_negative);
-    return (maximum ? greater : less) ? d : m;
+    return (Maximum ? greater : less) ? d : m;
   }
 };
 template <typename F>

@@ -8,60 +8,61 @@ namespace apb::emu {
 namespace {
 
 void unknown(Wave& wave, const Instruction&) {
-  raise(wave, FaultKind::unknown_instruction, -1, "this library does not execute it on %s", wave.target == Target::gfx942 ? "gfx942" : "gfx950");
+  raise(wave, FaultKind::UnknownInstruction, -1, "this library does not execute it on %s",
+        wave.target == Target::Gfx942 ? "gfx942" : "gfx950");
 }
 
 void outside_file(Wave& wave, const Instruction&) {
-  raise(wave, FaultKind::illegal_register, -1, "an operand runs past the end of its register file");
+  raise(wave, FaultKind::IllegalRegister, -1, "an operand runs past the end of its register file");
 }
 
 // Handlers index the register files without asking: an operand that runs past the end of its file must not get to them.
 bool fits(const Operand& operand) {
   switch (operand.kind) {
-    case OperandKind::sgpr: return operand.index + operand.dwords <= sreg::count;
-    case OperandKind::vgpr:
-    case OperandKind::accvgpr: return operand.index + operand.dwords <= 256;
+    case OperandKind::Sgpr: return operand.index + operand.dwords <= sreg::kCount;
+    case OperandKind::Vgpr:
+    case OperandKind::Accvgpr: return operand.index + operand.dwords <= 256;
     default: return true;
   }
 }
 
 bool known_special(const Operand& operand) {
-  if (operand.kind != OperandKind::special) return true;
+  if (operand.kind != OperandKind::Special) return true;
   switch (operand.index) {
-    case source_number::shared_base:
-    case source_number::shared_limit:
-    case source_number::private_base:
-    case source_number::private_limit:
-    case source_number::pops_exiting_wave_id:
-    case source_number::vccz:
-    case source_number::execz:
-    case source_number::scc: return true;
+    case source_number::kSharedBase:
+    case source_number::kSharedLimit:
+    case source_number::kPrivateBase:
+    case source_number::kPrivateLimit:
+    case source_number::kPopsExitingWaveId:
+    case source_number::kVccz:
+    case source_number::kExecz:
+    case source_number::kScc: return true;
     default: return false;  // lds_direct went away with gfx90a
   }
 }
 
 bool family(Target target, Instruction& i) {
   switch (i.encoding) {
-    case Encoding::sop1:
-    case Encoding::sop2:
-    case Encoding::sopc:
-    case Encoding::sopk:
-    case Encoding::sopp: return bind_scalar(target, i);
-    case Encoding::smem: return bind_scalar_memory(target, i);
-    case Encoding::vop3p_mfma:
-    case Encoding::vop3px2: return bind_cross_lane(target, i) || bind_matrix(target, i);
-    case Encoding::vop1:
-    case Encoding::vop2:
-    case Encoding::vopc:
-    case Encoding::vop3:
-    case Encoding::vop3sd:
-    case Encoding::vop3p: return bind_cross_lane(target, i) || bind_vector(target, i) || bind_matrix(target, i);
-    case Encoding::flat:
-    case Encoding::global:
-    case Encoding::scratch: return bind_global(target, i);
-    case Encoding::mubuf:
-    case Encoding::mtbuf: return bind_buffer(target, i);
-    case Encoding::ds: return bind_lds(target, i);
+    case Encoding::Sop1:
+    case Encoding::Sop2:
+    case Encoding::Sopc:
+    case Encoding::Sopk:
+    case Encoding::Sopp: return bind_scalar(target, i);
+    case Encoding::Smem: return bind_scalar_memory(target, i);
+    case Encoding::Vop3pMfma:
+    case Encoding::Vop3px2: return bind_cross_lane(target, i) || bind_matrix(target, i);
+    case Encoding::Vop1:
+    case Encoding::Vop2:
+    case Encoding::Vopc:
+    case Encoding::Vop3:
+    case Encoding::Vop3sd:
+    case Encoding::Vop3p: return bind_cross_lane(target, i) || bind_vector(target, i) || bind_matrix(target, i);
+    case Encoding::Flat:
+    case Encoding::Global:
+    case Encoding::Scratch: return bind_global(target, i);
+    case Encoding::Mubuf:
+    case Encoding::Mtbuf: return bind_buffer(target, i);
+    case Encoding::Ds: return bind_lds(target, i);
   }
   return false;
 }

@@ -16,7 +16,7 @@ namespace {
 bool reach_piece(Wave& wave, int lane, std::uint64_t address, std::uint32_t bytes) {
   if (!reachable(wave, lane, address, bytes)) return false;
   if (wave.checker) wave.checker->global(wave, lane, address, bytes);
-  return wave.stop != Stop::fault;
+  return wave.stop != Stop::Fault;
 }
 
 inline constexpr std::uint32_t piece_bytes(Shape shape) { return shape.bytes < 4 ? shape.bytes : 4; }
@@ -25,18 +25,18 @@ inline constexpr std::uint32_t piece_bytes(Shape shape) { return shape.bytes < 4
 template <Shape S>
 bool load_rows(Wave& wave, const BufferAccess& access, std::uint64_t active, std::uint32_t* rows) {
   const std::uint64_t whole = access.whole(active, S.bytes);
-  const bool contiguous = whole == all_lanes && is_contiguous(access.linear(), S.bytes);
+  const bool contiguous = whole == kAllLanes && is_contiguous(access.linear(), S.bytes);
   if (!reach_lanes(wave, access.linear(), whole, contiguous, S.bytes)) return false;
   load_lanes<S>(access.linear(), whole, contiguous, rows);
-  constexpr std::uint32_t bytes = piece_bytes(S);
+  constexpr std::uint32_t kBytes = piece_bytes(S);
   for (std::uint64_t rest = active & ~whole; rest; rest &= rest - 1) {
     const int l = std::countr_zero(rest);
     for (int d = 0; d < S.dwords(); ++d) {
-      std::uint32_t value = 0, *to = rows + d * lanes + l;
-      if (access.in_range(l, 4 * d, bytes)) {
+      std::uint32_t value = 0, *to = rows + d * kLanes + l;
+      if (access.in_range(l, 4 * d, kBytes)) {
         const std::uint64_t at = access.address(l, 4 * d);
-        if (!reach_piece(wave, l, at, bytes)) return false;
-        count_read(wave, 1, bytes);
+        if (!reach_piece(wave, l, at, kBytes)) return false;
+        count_read(wave, 1, kBytes);
         if constexpr (S.bytes < 4)
           value = read_small<S>(at);
         else
@@ -60,7 +60,7 @@ void load(Wave& wave, const Instruction& instruction) {
 template <Shape S>
 void load_to_lds(Wave& wave, const Instruction& instruction) {
   const BufferAccess access(wave, instruction, buffer_load_operands(instruction), false);
-  alignas(64) std::uint32_t rows[S.dwords() * lanes];
+  alignas(64) std::uint32_t rows[S.dwords() * kLanes];
   if (load_rows<S>(wave, access, wave.exec(), rows)) write_direct<S>(wave, instruction, rows);
 }
 
@@ -70,18 +70,18 @@ void store(Wave& wave, const Instruction& instruction) {
   const BufferAccess access(wave, instruction, operands, false);
   const std::uint32_t* rows = wave.row(*operands.data);
   const std::uint64_t active = wave.exec(), whole = access.whole(active, S.bytes);
-  const bool contiguous = whole == all_lanes && is_contiguous(access.linear(), S.bytes);
+  const bool contiguous = whole == kAllLanes && is_contiguous(access.linear(), S.bytes);
   if (!reach_lanes(wave, access.linear(), whole, contiguous, S.bytes)) return;
   store_lanes<S>(access.linear(), whole, contiguous, rows);
-  constexpr Shape piece = S.bytes < 4 ? S : Shape{4};
+  constexpr Shape kPiece = S.bytes < 4 ? S : Shape{4};
   for (std::uint64_t rest = active & ~whole; rest; rest &= rest - 1) {
     const int l = std::countr_zero(rest);
     for (int d = 0; d < S.dwords(); ++d) {
-      if (!access.in_range(l, 4 * d, piece.bytes)) continue;
+      if (!access.in_range(l, 4 * d, kPiece.bytes)) continue;
       const std::uint64_t at = access.address(l, 4 * d);
-      if (!reach_piece(wave, l, at, piece.bytes)) return;
-      store_lane<piece>(at, rows + d * lanes + l);
-      count_written(wave, 1, piece.bytes);
+      if (!reach_piece(wave, l, at, kPiece.bytes)) return;
+      store_lane<kPiece>(at, rows + d * kLanes + l);
+      count_written(wave, 1, kPiece.bytes);
     }
   }
   count_written(wave, whole, S.bytes);
@@ -94,7 +94,7 @@ void atomic_operation(Wave& wave, const Instruction& instruction) {
   const BufferAccess access(wave, instruction, operands, false);
   const std::uint64_t active = wave.exec();
   std::uint64_t inside = 0;
-  alignas(64) std::uint64_t at[lanes] = {};
+  alignas(64) std::uint64_t at[kLanes] = {};
   for_lanes(active, [&](int l) {
     if (!access.in_range(l, 0, operation.bytes)) return;
     inside |= std::uint64_t{1} << l;
@@ -106,7 +106,7 @@ void atomic_operation(Wave& wave, const Instruction& instruction) {
   operation.run(at, inside, data, instruction.sc0 ? data : nullptr);
   if (instruction.sc0) {
     for_lanes(active & ~inside, [&](int l) {
-      for (int d = 0; d < operation.bytes / 4; ++d) data[d * lanes + l] = 0;
+      for (int d = 0; d < operation.bytes / 4; ++d) data[d * kLanes + l] = 0;
     });
   }
   count_read(wave, inside, operation.bytes);
@@ -140,7 +140,7 @@ const MemoryTable& direct_table() {
 }  // namespace
 
 bool bind_buffer(Target target, Instruction& instruction) {
-  const bool gfx950 = target == Target::gfx950;
+  const bool gfx950 = target == Target::Gfx950;
   const Opcode opcode = instruction.opcode;
   if (opcode == Opcode::BUFFER_ATOMIC_PK_ADD_BF16 && !gfx950) return false;  // new in gfx950
   if (bind_buffer_format(instruction)) return true;

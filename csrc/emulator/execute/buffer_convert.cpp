@@ -38,7 +38,7 @@ std::uint32_t as_bits(double value) { return std::bit_cast<std::uint32_t>(static
 }  // namespace
 
 const DataFormat& data_format(unsigned code) {
-  static constexpr DataFormat formats[16] = {
+  static constexpr DataFormat kFormats[16] = {
       {0, 0, {}},                 // invalid
       {1, 1, {8}},                // 8
       {1, 2, {16}},               // 16
@@ -56,14 +56,14 @@ const DataFormat& data_format(unsigned code) {
       {4, 16, {32, 32, 32, 32}},  // 32_32_32_32
       {0, 0, {}},                 // reserved
   };
-  return formats[code & 15];
+  return kFormats[code & 15];
 }
 
 bool convertible(unsigned data, unsigned numeric) {
   const DataFormat& format = data_format(data);
-  if (!format.components || numeric == number::reserved) return false;
+  if (!format.components || numeric == number::Reserved) return false;
   const unsigned bits = format.bits[0];
-  if (numeric == number::floating) return bits == 32 || bits == 16 || data == 6 || data == 7;
+  if (numeric == number::Floating) return bits == 32 || bits == 16 || data == 6 || data == 7;
   return bits != 32 || is_integer(numeric);  // 32-bit components are not normalised or scaled
 }
 
@@ -71,20 +71,13 @@ std::uint32_t from_memory(std::uint32_t raw, unsigned bits, unsigned numeric) {
   if (bits == 32) return raw;
   const double unsigned_max = (1u << bits) - 1, signed_max = (1u << (bits - 1)) - 1;
   switch (numeric) {
-    case number::unorm:
-      return as_bits(raw / unsigned_max);
-    case number::snorm:
-      return as_bits(std::max(sign_extended(raw, bits) / signed_max, -1.0));
-    case number::uscaled:
-      return as_bits(raw);
-    case number::sscaled:
-      return as_bits(sign_extended(raw, bits));
-    case number::sint:
-      return static_cast<std::uint32_t>(sign_extended(raw, bits));
-    case number::floating:
-      return bits == 16 ? f16_to_f32_bits(raw) : small_to_f32(raw, bits);
-    default:
-      return raw;
+    case number::Unorm: return as_bits(raw / unsigned_max);
+    case number::Snorm: return as_bits(std::max(sign_extended(raw, bits) / signed_max, -1.0));
+    case number::Uscaled: return as_bits(raw);
+    case number::Sscaled: return as_bits(sign_extended(raw, bits));
+    case number::Sint: return static_cast<std::uint32_t>(sign_extended(raw, bits));
+    case number::Floating: return bits == 16 ? f16_to_f32_bits(raw) : small_to_f32(raw, bits);
+    default: return raw;
   }
 }
 
@@ -92,20 +85,18 @@ std::uint32_t to_memory(std::uint32_t value, unsigned bits, unsigned numeric) {
   if (bits == 32) return value;
   const std::uint32_t mask = (1u << bits) - 1;
   if (is_integer(numeric)) return value & mask;
-  if (numeric == number::floating)
+  if (numeric == number::Floating)
     return bits == 16 ? f32_to_f16(std::bit_cast<float>(value)) : f32_to_small(value, bits);
   double number = std::bit_cast<float>(value);
   if (std::isnan(number)) number = 0;
   const double unsigned_max = mask, signed_max = mask >> 1;
   switch (numeric) {
-    case number::unorm:
-      return static_cast<std::uint32_t>(std::nearbyint(std::clamp(number, 0.0, 1.0) * unsigned_max));
-    case number::snorm:
+    case number::Unorm: return static_cast<std::uint32_t>(std::nearbyint(std::clamp(number, 0.0, 1.0) * unsigned_max));
+    case number::Snorm:
       return static_cast<std::uint32_t>(
                  static_cast<std::int32_t>(std::nearbyint(std::clamp(number, -1.0, 1.0) * signed_max))) &
              mask;
-    case number::uscaled:
-      return static_cast<std::uint32_t>(std::clamp(std::trunc(number), 0.0, unsigned_max));
+    case number::Uscaled: return static_cast<std::uint32_t>(std::clamp(std::trunc(number), 0.0, unsigned_max));
     default:
       return static_cast<std::uint32_t>(
                  static_cast<std::int32_t>(std::clamp(std::trunc(number), -signed_max - 1, signed_max))) &

@@ -6,7 +6,7 @@
 namespace apb::emu {
 
 namespace number {
-enum : std::uint8_t { unorm, snorm, uscaled, sscaled, uint, sint, reserved, floating };
+enum : std::uint8_t { Unorm, Snorm, Uscaled, Sscaled, Uint, Sint, Reserved, Floating };
 }
 
 struct DataFormat {
@@ -25,6 +25,6 @@ std::uint32_t from_memory(std::uint32_t raw, unsigned bits, unsigned numeric);
 // And back: normalised numbers are clamped and rounded to even, integers keep their low bits.
 std::uint32_t to_memory(std::uint32_t value, unsigned bits, unsigned numeric);
 
-inline bool is_integer(unsigned numeric) { return numeric == number::uint || numeric == number::sint; }
+inline bool is_integer(unsigned numeric) { return numeric == number::Uint || numeric == number::Sint; }
 
 }  // namespace apb::emu

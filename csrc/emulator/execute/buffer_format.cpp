@@ -21,7 +21,7 @@ struct Typed {
 
 // False: a format that this library cannot convert; the wave has stopped.
 bool typed(Wave& wave, const Instruction& instruction, const BufferResource& resource, Typed& out) {
-  const bool own = instruction.encoding == Encoding::mtbuf;
+  const bool own = instruction.encoding == Encoding::Mtbuf;
   const unsigned data = own ? instruction.data_format : resource.data_format;
   out.numeric = own ? instruction.number_format : resource.number_format;
   out.format = &data_format(data);
@@ -29,7 +29,7 @@ bool typed(Wave& wave, const Instruction& instruction, const BufferResource& res
   if (own)
     for (unsigned i = 0; i < 4; ++i) out.select[i] = static_cast<std::uint8_t>(i < out.format->components ? 4 + i : 0);
   if (!resource.bound || convertible(data, out.numeric)) return true;
-  raise(wave, FaultKind::unknown_instruction, -1,
+  raise(wave, FaultKind::UnknownInstruction, -1,
         "buffer access with data format %u and number format %u, which is not implemented", data, out.numeric);
   return false;
 }
@@ -37,7 +37,7 @@ bool typed(Wave& wave, const Instruction& instruction, const BufferResource& res
 bool reach_element(Wave& wave, int lane, std::uint64_t address, std::uint32_t bytes) {
   if (!reachable(wave, lane, address, bytes)) return false;
   if (wave.checker) wave.checker->global(wave, lane, address, bytes);
-  return wave.stop != Stop::fault;
+  return wave.stop != Stop::Fault;
 }
 
 // Bits [first, first + bits) of an element.
@@ -66,8 +66,8 @@ std::uint32_t to_d16(std::uint32_t value, unsigned numeric) {
   return (is_integer(numeric) ? value : f32_to_f16(std::bit_cast<float>(value))) & 0xffff;
 }
 std::uint32_t from_d16(std::uint32_t half, unsigned numeric) {
-  if (numeric == number::uint) return half;
-  if (numeric == number::sint)
+  if (numeric == number::Uint) return half;
+  if (numeric == number::Sint)
     return static_cast<std::uint32_t>(static_cast<std::int32_t>(static_cast<std::int16_t>(half)));
   return f16_to_f32_bits(half);
 }
@@ -85,27 +85,27 @@ bool load_components(Wave& wave, const BufferAccess& access, const Typed& type, 
   return true;
 }
 
-enum class Width : std::uint8_t { full, d16, d16_high };
+enum class Width : std::uint8_t { full, d16, D16High };
 
 template <int N, Width W>
 void load(Wave& wave, const Instruction& instruction) {
   const BufferOperands operands = buffer_load_operands(instruction);
   const BufferAccess access(wave, instruction, operands, true);
   Typed type;
-  std::uint32_t value[lanes][4];
+  std::uint32_t value[kLanes][4];
   if (!typed(wave, instruction, access.resource(), type) || !load_components(wave, access, type, value)) return;
   std::uint32_t* rows = wave.row(*operands.data);
   for_lanes(wave.exec(), [&](int l) {
     if constexpr (W == Width::full) {
-      for (int i = 0; i < N; ++i) rows[i * lanes + l] = value[l][i];
+      for (int i = 0; i < N; ++i) rows[i * kLanes + l] = value[l][i];
     } else {
       for (int i = 0; i < N; ++i) {
-        std::uint32_t& to = rows[i / 2 * lanes + l];
+        std::uint32_t& to = rows[i / 2 * kLanes + l];
         const std::uint32_t half = to_d16(value[l][i], type.numeric);
-        const bool upper = W == Width::d16_high || i % 2;
-        const std::uint32_t other = i % 2                       ? to & 0xffff
-                                    : d16_load_keeps_other_half ? to & (upper ? 0xffff : 0xffff0000)
-                                                                : 0;
+        const bool upper = W == Width::D16High || i % 2;
+        const std::uint32_t other = i % 2                    ? to & 0xffff
+                                    : kD16LoadKeepsOtherHalf ? to & (upper ? 0xffff : 0xffff0000)
+                                                             : 0;
         to = other | (upper ? half << 16 : half);
       }
     }
@@ -115,7 +115,7 @@ void load(Wave& wave, const Instruction& instruction) {
 void load_to_lds(Wave& wave, const Instruction& instruction) {
   const BufferAccess access(wave, instruction, buffer_load_operands(instruction), true);
   Typed type;
-  std::uint32_t value[lanes][4], row[lanes] = {};
+  std::uint32_t value[kLanes][4], row[kLanes] = {};
   if (!typed(wave, instruction, access.resource(), type) || !load_components(wave, access, type, value)) return;
   for_lanes(wave.exec(), [&](int l) { row[l] = value[l][0]; });
   write_direct<Shape{4}>(wave, instruction, row);
@@ -162,14 +162,14 @@ void store(Wave& wave, const Instruction& instruction) {
     std::uint32_t value[4] = {};
     for (int i = 0; i < N; ++i) {
       if constexpr (W == Width::full) {
-        value[i] = rows[i * lanes + l];
+        value[i] = rows[i * kLanes + l];
       } else {
-        const std::uint32_t both = rows[i / 2 * lanes + l];
-        value[i] = from_d16(W == Width::d16_high || i % 2 ? both >> 16 : both & 0xffff, type.numeric);
+        const std::uint32_t both = rows[i / 2 * kLanes + l];
+        value[i] = from_d16(W == Width::D16High || i % 2 ? both >> 16 : both & 0xffff, type.numeric);
       }
     }
     if (!store_element(type, value, N, at)) {
-      raise(wave, FaultKind::unknown_instruction, l, "typed store of %d components to a packed format with %u", N,
+      raise(wave, FaultKind::UnknownInstruction, l, "typed store of %d components to a packed format with %u", N,
             unsigned{type.format->components});
       return;
     }
@@ -201,8 +201,8 @@ bool bind_buffer_format(Instruction& instruction) {
   static const MemoryTable rows{
       APB_FORMATS(BUFFER),
       APB_FORMATS(TBUFFER),
-      {Opcode::BUFFER_LOAD_FORMAT_D16_HI_X, load<1, Width::d16_high>},
-      {Opcode::BUFFER_STORE_FORMAT_D16_HI_X, store<1, Width::d16_high>},
+      {Opcode::BUFFER_LOAD_FORMAT_D16_HI_X, load<1, Width::D16High>},
+      {Opcode::BUFFER_STORE_FORMAT_D16_HI_X, store<1, Width::D16High>},
   };
   static const MemoryTable direct{{Opcode::BUFFER_LOAD_FORMAT_X, load_to_lds}};
   return instruction.lds ? direct.bind(instruction) : rows.bind(instruction);

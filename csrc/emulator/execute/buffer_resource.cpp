@@ -31,45 +31,45 @@ BufferAccess::BufferAccess(const Wave& wave, const Instruction& instruction, con
   // and count on it, and AMD's own simulator was changed to it after measurements on gfx950 (rocm-systems pull request
   // 10928). LLVM's "soffset is excluded from bounds checking" is only what compilers may rely on.
   // Structured: the index against num_records in records. Private: no check.
-  check_ = resource_.add_thread && !indexed ? Check::none : indexed && resource_.stride ? Check::index : Check::offset;
+  check_ = resource_.add_thread && !indexed ? Check::None : indexed && resource_.stride ? Check::Index : Check::Offset;
   scalar_offset_ = read32(wave, *operands.scalar);
   start_ = resource_.base + scalar_offset_;
   // The index comes first when there are both.
   const std::uint32_t* rows = indexed || vector_offset ? wave.row(*operands.address) : nullptr;
-  const std::uint32_t* offsets = vector_offset ? rows + (indexed ? lanes : 0) : nullptr;
+  const std::uint32_t* offsets = vector_offset ? rows + (indexed ? kLanes : 0) : nullptr;
   const auto constant = static_cast<std::uint32_t>(instruction.offset);
-  for (int l = 0; l < lanes; ++l) offset_[l] = constant;
+  for (int l = 0; l < kLanes; ++l) offset_[l] = constant;
   if (offsets)  // these two are added in 32 bits, the SGPR offset in more
-    for (int l = 0; l < lanes; ++l) offset_[l] = constant + offsets[l];
+    for (int l = 0; l < kLanes; ++l) offset_[l] = constant + offsets[l];
   if (!indexed && !resource_.add_thread && !resource_.swizzle) {
-    for (int l = 0; l < lanes; ++l) linear_[l] = start_ + offset_[l];
+    for (int l = 0; l < kLanes; ++l) linear_[l] = start_ + offset_[l];
     return;  // the usual case, in which nobody asks for the index
   }
-  for (int l = 0; l < lanes; ++l)
+  for (int l = 0; l < kLanes; ++l)
     index_[l] = (indexed ? rows[l] : 0) + (resource_.add_thread ? static_cast<std::uint32_t>(l) : 0);
-  for (int l = 0; l < lanes; ++l)
+  for (int l = 0; l < kLanes; ++l)
     linear_[l] = start_ + offset_[l] + static_cast<std::uint64_t>(index_[l]) * resource_.stride;
 }
 
 std::uint64_t BufferAccess::whole(std::uint64_t active, std::uint32_t bytes) const {
   if (!resource_.bound || resource_.swizzle) return 0;
-  if (check_ == Check::none) return active;
-  if (check_ == Check::offset && active == all_lanes) {
+  if (check_ == Check::None) return active;
+  if (check_ == Check::Offset && active == kAllLanes) {
     std::uint64_t highest = 0;
-    for (int l = 0; l < lanes; ++l) highest = offset_[l] > highest ? offset_[l] : highest;
-    if (highest + scalar_offset_ + bytes <= resource_.records) return all_lanes;
+    for (int l = 0; l < kLanes; ++l) highest = offset_[l] > highest ? offset_[l] : highest;
+    if (highest + scalar_offset_ + bytes <= resource_.records) return kAllLanes;
   }
   std::uint64_t mask = 0;
-  for (int l = 0; l < lanes; ++l) mask |= static_cast<std::uint64_t>(in_range(l, 0, bytes)) << l;
+  for (int l = 0; l < kLanes; ++l) mask |= static_cast<std::uint64_t>(in_range(l, 0, bytes)) << l;
   return mask & active;
 }
 
 // Records of `stride` bytes, `index_stride` of them interleaved by elements of 4 bytes: gfx9 has no element size field.
 std::uint64_t BufferAccess::swizzled(int lane, std::uint32_t piece) const {
-  constexpr std::uint64_t element = 4;
+  constexpr std::uint64_t kElement = 4;
   const std::uint64_t offset = offset_[lane] + piece, index = index_[lane], group = resource_.index_stride;
-  const std::uint64_t place = (index / group * resource_.stride + offset / element * element) * group +
-                              index % group * element + offset % element;
+  const std::uint64_t place = (index / group * resource_.stride + offset / kElement * kElement) * group +
+                              index % group * kElement + offset % kElement;
   return start_ + place;
 }
 

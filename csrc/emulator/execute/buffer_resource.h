@@ -33,8 +33,8 @@ class BufferAccess {
   // itself.
   bool in_range(int lane, std::uint32_t piece, std::uint32_t bytes) const {
     if (!resource_.bound) return false;
-    if (check_ == Check::index) return index_[lane] < resource_.records;
-    return check_ == Check::none || offset_[lane] + scalar_offset_ + piece + bytes <= resource_.records;
+    if (check_ == Check::Index) return index_[lane] < resource_.records;
+    return check_ == Check::None || offset_[lane] + scalar_offset_ + piece + bytes <= resource_.records;
   }
   std::uint64_t address(int lane, std::uint32_t piece) const {
     if (!resource_.swizzle) return linear_[lane] + piece;
@@ -45,16 +45,16 @@ class BufferAccess {
   const std::uint64_t* linear() const { return linear_; }
 
  private:
-  enum class Check : std::uint8_t { offset, index, none };
+  enum class Check : std::uint8_t { Offset, Index, None };
   std::uint64_t swizzled(int lane, std::uint32_t piece) const;
 
   BufferResource resource_;
   Check check_;
   std::uint64_t scalar_offset_;
-  std::uint64_t start_;                      // base + SGPR offset
-  alignas(64) std::uint64_t offset_[lanes];  // VGPR offset + instruction offset, in 32 bits
-  alignas(64) std::uint64_t linear_[lanes];
-  alignas(64) std::uint32_t index_[lanes];
+  std::uint64_t start_;                       // base + SGPR offset
+  alignas(64) std::uint64_t offset_[kLanes];  // VGPR offset + instruction offset, in 32 bits
+  alignas(64) std::uint64_t linear_[kLanes];
+  alignas(64) std::uint32_t index_[kLanes];
 };
 
 }  // namespace apb::emu

@@ -7,7 +7,7 @@
 
 namespace apb::emu {
 
-enum class LdsAccess : std::uint8_t { read, write, atomic };
+enum class LdsAccess : std::uint8_t { Read, Write, Atomic };
 
 class Checker {
  public:
@@ -26,7 +26,8 @@ class Checker {
 
   // The same for all active lanes of one instruction, in the order of lanes: one call instead of 64. `address` is an LDS byte address
   // per lane for lds_lanes, a host address per lane for global_lanes; those of inactive lanes are not looked at.
-  virtual void lds_lanes(Wave& wave, LdsAccess access, const std::uint32_t* address, std::uint64_t active, std::uint32_t bytes) = 0;
+  virtual void lds_lanes(Wave& wave, LdsAccess access, const std::uint32_t* address, std::uint64_t active,
+                         std::uint32_t bytes) = 0;
   virtual void global_lanes(Wave& wave, const std::uint64_t* address, std::uint64_t active, std::uint32_t bytes) = 0;
 };
 

@@ -11,7 +11,7 @@ void read_first_lane(Wave& wave, const Instruction& i) {
   const std::uint64_t exec = wave.exec();
   const int lane = exec == 0 ? 0 : std::countr_zero(exec);
   const Operand& from = i.source[0];
-  const bool vector = from.kind == OperandKind::vgpr || from.kind == OperandKind::accvgpr;
+  const bool vector = from.kind == OperandKind::Vgpr || from.kind == OperandKind::Accvgpr;
   write32(wave, i.destination[0], vector ? wave.row(from)[lane] : read32(wave, from));
 }
 
@@ -19,7 +19,7 @@ void read_first_lane(Wave& wave, const Instruction& i) {
 void read_lane(Wave& wave, const Instruction& i) {
   const std::uint32_t lane = read32(wave, i.source[1]) & 63;
   const Operand& from = i.source[0];
-  const bool vector = from.kind == OperandKind::vgpr || from.kind == OperandKind::accvgpr;
+  const bool vector = from.kind == OperandKind::Vgpr || from.kind == OperandKind::Accvgpr;
   write32(wave, i.destination[0], vector ? wave.row(from)[lane] : read32(wave, from));
 }
 void write_lane(Wave& wave, const Instruction& i) {
@@ -31,30 +31,30 @@ void write_lane(Wave& wave, const Instruction& i) {
 void move_row(const Wave& wave, std::uint32_t* to, const std::uint32_t* from) {
   const std::uint64_t exec = wave.exec();
   if (exec == ~std::uint64_t{0}) {
-    std::memmove(to, from, row_bytes);
+    std::memmove(to, from, kRowBytes);
     return;
   }
-  for (int lane = 0; lane < lanes; ++lane) to[lane] = exec >> lane & 1 ? from[lane] : to[lane];
+  for (int lane = 0; lane < kLanes; ++lane) to[lane] = exec >> lane & 1 ? from[lane] : to[lane];
 }
 
 // v_accvgpr_read, v_accvgpr_write, v_accvgpr_mov: a plain move between the files; the source of a write may be a constant or a scalar.
 void move(Wave& wave, const Instruction& i) {
   const Operand& from = i.source[0];
   std::uint32_t* to = wave.row(i.destination[0]);
-  if (from.kind == OperandKind::vgpr || from.kind == OperandKind::accvgpr) {
+  if (from.kind == OperandKind::Vgpr || from.kind == OperandKind::Accvgpr) {
     move_row(wave, to, wave.row(from));
     return;
   }
   const std::uint32_t value = read32(wave, from);
   const std::uint64_t exec = wave.exec();
-  for (int lane = 0; lane < lanes; ++lane) to[lane] = exec >> lane & 1 ? value : to[lane];
+  for (int lane = 0; lane < kLanes; ++lane) to[lane] = exec >> lane & 1 ? value : to[lane];
 }
 
 void swap(Wave& wave, const Instruction& i) {
   std::uint32_t* a = wave.row(i.destination[0]);
   std::uint32_t* b = wave.row(i.source[0]);
   const std::uint64_t exec = wave.exec();
-  for (int lane = 0; lane < lanes; ++lane) {
+  for (int lane = 0; lane < kLanes; ++lane) {
     const bool active = exec >> lane & 1;
     const std::uint32_t old = a[lane];
     a[lane] = active ? b[lane] : old;
@@ -70,7 +70,7 @@ template <int Width> void permlane_swap(Wave& wave, const Instruction& i) {
   std::uint32_t* second = wave.row(i.source[0]);
   const std::uint64_t exec = wave.exec();
   const bool fetch_inactive = (i.opsel & 1) != 0, zero = (i.opsel & 2) != 0;
-  for (int even = 0; even < lanes; ++even) {
+  for (int even = 0; even < kLanes; ++even) {
     if ((even & Width) != 0) continue;
     const int odd = even + Width;
     const bool even_on = exec >> even & 1, odd_on = exec >> odd & 1;
@@ -84,7 +84,9 @@ void nothing(Wave&, const Instruction&) {}
 void clear_exceptions(Wave& wave, const Instruction&) { wave.trap_status &= ~0x1ffu; }  // the sticky bits of TRAPSTS
 
 // Operands of these must be rows; everything else would index the register file with a scalar's number.
-bool is_row(const Operand& operand) { return operand.kind == OperandKind::vgpr || operand.kind == OperandKind::accvgpr; }
+bool is_row(const Operand& operand) {
+  return operand.kind == OperandKind::Vgpr || operand.kind == OperandKind::Accvgpr;
+}
 
 Handler handler_of(Target target, const Instruction& i) {
   switch (i.opcode) {
@@ -99,7 +101,7 @@ Handler handler_of(Target target, const Instruction& i) {
     case Opcode::V_SWAP_B32: return is_row(i.destination[0]) && is_row(i.source[0]) ? swap : nullptr;
     case Opcode::V_PERMLANE16_SWAP_B32:
     case Opcode::V_PERMLANE32_SWAP_B32:
-      if (target != Target::gfx950 || !is_row(i.destination[0]) || !is_row(i.source[0])) return nullptr;
+      if (target != Target::Gfx950 || !is_row(i.destination[0]) || !is_row(i.source[0])) return nullptr;
       return i.opcode == Opcode::V_PERMLANE16_SWAP_B32 ? permlane_swap<16> : permlane_swap<32>;
     default: return nullptr;
   }
@@ -108,7 +110,8 @@ Handler handler_of(Target target, const Instruction& i) {
 }  // namespace
 
 bool bind_cross_lane(Target target, Instruction& instruction) {
-  if (instruction.variant != Variant::plain) return false;  // none of them has a DPP or SDWA form that differs from the move of vector.h
+  if (instruction.variant != Variant::Plain)
+    return false;  // none of them has a DPP or SDWA form that differs from the move of vector.h
   const Handler handler = handler_of(target, instruction);
   if (handler == nullptr) return false;
   instruction.execute = handler;

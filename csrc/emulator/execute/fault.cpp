@@ -13,18 +13,18 @@ namespace apb::emu {
 
 const char* name(FaultKind kind) {
   switch (kind) {
-    case FaultKind::none: return "none";
-    case FaultKind::unknown_instruction: return "unknown instruction";
-    case FaultKind::illegal_address: return "illegal address";
-    case FaultKind::misaligned: return "misaligned address";
-    case FaultKind::lds_out_of_bounds: return "LDS access out of bounds";
-    case FaultKind::lds_uninitialised: return "read of uninitialised LDS";
-    case FaultKind::lds_race: return "LDS race";
-    case FaultKind::hazard: return "missing s_waitcnt";
-    case FaultKind::illegal_jump: return "illegal jump";
-    case FaultKind::illegal_register: return "illegal register";
-    case FaultKind::instruction_limit: return "instruction limit";
-    case FaultKind::trap: return "trap";
+    case FaultKind::None: return "none";
+    case FaultKind::UnknownInstruction: return "unknown instruction";
+    case FaultKind::IllegalAddress: return "illegal address";
+    case FaultKind::Misaligned: return "misaligned address";
+    case FaultKind::LdsOutOfBounds: return "LDS access out of bounds";
+    case FaultKind::LdsUninitialised: return "read of uninitialised LDS";
+    case FaultKind::LdsRace: return "LDS race";
+    case FaultKind::Hazard: return "missing s_waitcnt";
+    case FaultKind::IllegalJump: return "illegal jump";
+    case FaultKind::IllegalRegister: return "illegal register";
+    case FaultKind::InstructionLimit: return "instruction limit";
+    case FaultKind::Trap: return "trap";
   }
   return "?";
 }
@@ -43,7 +43,8 @@ std::string place(const Wave& wave, FaultKind kind, int lane) {
   }
   if (wave.group != nullptr) {
     const Workgroup& group = *wave.group;
-    std::snprintf(part, sizeof part, ", workgroup (%u, %u, %u), wave %u", group.id[0], group.id[1], group.id[2], wave.number);
+    std::snprintf(part, sizeof part, ", workgroup (%u, %u, %u), wave %u", group.id[0], group.id[1], group.id[2],
+                  wave.number);
     text += part;
   }
   if (lane >= 0) {
@@ -56,13 +57,13 @@ std::string place(const Wave& wave, FaultKind kind, int lane) {
 }  // namespace
 
 void raise(Wave& wave, FaultKind kind, int lane, const char* format, ...) {
-  if (wave.stop == Stop::fault) return;  // the first one is the cause
+  if (wave.stop == Stop::Fault) return;  // the first one is the cause
   char detail[512];
   std::va_list arguments;
   va_start(arguments, format);
   std::vsnprintf(detail, sizeof detail, format, arguments);
   va_end(arguments);
-  wave.stop = Stop::fault;
+  wave.stop = Stop::Fault;
   wave.fault.kind = kind;
   wave.fault.text = place(wave, kind, lane);
   if (detail[0] != '\0') wave.fault.text.append(": ").append(detail);
@@ -76,23 +77,25 @@ bool reach_other(Wave& wave, int lane, std::uint64_t address, std::uint32_t byte
   }
   char where[320] = "no memory";
   if (wave.memory != nullptr) wave.memory->describe(address, bytes, where, sizeof where);
-  raise(wave, FaultKind::illegal_address, lane, "%u bytes at 0x%llx: %s", bytes, static_cast<unsigned long long>(address), where);
+  raise(wave, FaultKind::IllegalAddress, lane, "%u bytes at 0x%llx: %s", bytes,
+        static_cast<unsigned long long>(address), where);
   return false;
 }
 
 std::uint64_t special(const Wave& wave, const Operand& operand) {
-  constexpr std::uint64_t aperture = 0xffffffffu;  // each aperture is 4 GiB: the limit is its last byte
+  constexpr std::uint64_t kAperture = 0xffffffffu;  // each aperture is 4 GiB: the limit is its last byte
   const Workgroup none;
   const Workgroup& group = wave.group != nullptr ? *wave.group : none;
   switch (operand.index) {
-    case source_number::shared_base: return group.shared_base;
-    case source_number::shared_limit: return group.shared_base + aperture;
-    case source_number::private_base: return group.private_base;
-    case source_number::private_limit: return group.private_base + aperture;
-    case source_number::vccz: return wave.vcc() == 0;
-    case source_number::execz: return wave.exec() == 0;
-    case source_number::scc: return wave.scc;
-    default: return 0;  // pops_exiting_wave_id: compute waves are in no ordered pixel section; bind() lets nothing else through
+    case source_number::kSharedBase: return group.shared_base;
+    case source_number::kSharedLimit: return group.shared_base + kAperture;
+    case source_number::kPrivateBase: return group.private_base;
+    case source_number::kPrivateLimit: return group.private_base + kAperture;
+    case source_number::kVccz: return wave.vcc() == 0;
+    case source_number::kExecz: return wave.exec() == 0;
+    case source_number::kScc: return wave.scc;
+    default:
+      return 0;  // pops_exiting_wave_id: compute waves are in no ordered pixel section; bind() lets nothing else through
   }
 }
 

@@ -17,19 +17,19 @@ void addresses(const Wave& wave, const Instruction& instruction, const Operand& 
   const auto offset = static_cast<std::uint64_t>(static_cast<std::int64_t>(instruction.offset));
   if (scalar.used()) {
     const std::uint64_t base = read64(wave, scalar) + offset;
-    for (int l = 0; l < lanes; ++l) out[l] = base + low[l];
+    for (int l = 0; l < kLanes; ++l) out[l] = base + low[l];
     return;
   }
-  const std::uint32_t* high = low + lanes;
-  for (int l = 0; l < lanes; ++l) out[l] = (low[l] | static_cast<std::uint64_t>(high[l]) << 32) + offset;
+  const std::uint32_t* high = low + kLanes;
+  for (int l = 0; l < kLanes; ++l) out[l] = (low[l] | static_cast<std::uint64_t>(high[l]) << 32) + offset;
 }
 
 template <Shape S>
 void load(Wave& wave, const Instruction& instruction) {
-  alignas(64) std::uint64_t at[lanes];
+  alignas(64) std::uint64_t at[kLanes];
   addresses(wave, instruction, load_scalar(instruction), at);
   const std::uint64_t active = wave.exec();
-  const bool contiguous = active == all_lanes && is_contiguous(at, S.bytes);
+  const bool contiguous = active == kAllLanes && is_contiguous(at, S.bytes);
   if (!reach_lanes(wave, at, active, contiguous, S.bytes)) return;
   load_lanes<S>(at, active, contiguous, wave.row(instruction.destination[0]));
   count_read(wave, active, S.bytes);
@@ -37,10 +37,10 @@ void load(Wave& wave, const Instruction& instruction) {
 
 template <Shape S>
 void store(Wave& wave, const Instruction& instruction) {
-  alignas(64) std::uint64_t at[lanes];
+  alignas(64) std::uint64_t at[kLanes];
   addresses(wave, instruction, store_scalar(instruction), at);
   const std::uint64_t active = wave.exec();
-  const bool contiguous = active == all_lanes && is_contiguous(at, S.bytes);
+  const bool contiguous = active == kAllLanes && is_contiguous(at, S.bytes);
   if (!reach_lanes(wave, at, active, contiguous, S.bytes)) return;
   store_lanes<S>(at, active, contiguous, wave.row(flat_data(instruction)));
   count_written(wave, active, S.bytes);
@@ -48,12 +48,12 @@ void store(Wave& wave, const Instruction& instruction) {
 
 template <Shape S>
 void load_to_lds(Wave& wave, const Instruction& instruction) {
-  alignas(64) std::uint64_t at[lanes];
+  alignas(64) std::uint64_t at[kLanes];
   addresses(wave, instruction, load_scalar(instruction), at);
   const std::uint64_t active = wave.exec();
-  const bool contiguous = active == all_lanes && is_contiguous(at, S.bytes);
+  const bool contiguous = active == kAllLanes && is_contiguous(at, S.bytes);
   if (!reach_lanes(wave, at, active, contiguous, S.bytes)) return;
-  alignas(64) std::uint32_t rows[S.dwords() * lanes];
+  alignas(64) std::uint32_t rows[S.dwords() * kLanes];
   load_lanes<S>(at, active, contiguous, rows);
   count_read(wave, active, S.bytes);
   write_direct<S>(wave, instruction, rows);
@@ -61,7 +61,7 @@ void load_to_lds(Wave& wave, const Instruction& instruction) {
 
 void atomic_operation(Wave& wave, const Instruction& instruction) {
   const auto& operation = *static_cast<const atomic::MemoryOperation*>(instruction.function);
-  alignas(64) std::uint64_t at[lanes];
+  alignas(64) std::uint64_t at[kLanes];
   addresses(wave, instruction, store_scalar(instruction), at);
   const std::uint64_t active = wave.exec();
   if (!atomic::aligned_lanes(wave, at, active, operation.bytes)) return;
@@ -94,7 +94,7 @@ bool bind_global_segment(Instruction& instruction) { return table().bind(instruc
 bool bind_global(Target target, Instruction& instruction) {
   const bool wide_direct =
       instruction.opcode == Opcode::GLOBAL_LOAD_LDS_DWORDX3 || instruction.opcode == Opcode::GLOBAL_LOAD_LDS_DWORDX4;
-  if (wide_direct && target != Target::gfx950) return false;
+  if (wide_direct && target != Target::Gfx950) return false;
   return bind_global_segment(instruction) || bind_flat_segment(instruction) || bind_scratch_segment(instruction);
 }
 

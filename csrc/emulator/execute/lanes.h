@@ -26,14 +26,14 @@ inline u32 bits_of(float value) { return std::bit_cast<u32>(value); }
 inline u64 bits_of(double value) { return std::bit_cast<u64>(value); }
 
 // 64-bit operands: the low dwords of all lanes, then the high ones.
-inline u64 get64(const u32* row, int lane) { return row[lane] | static_cast<u64>(row[lanes + lane]) << 32; }
+inline u64 get64(const u32* row, int lane) { return row[lane] | static_cast<u64>(row[kLanes + lane]) << 32; }
 inline void put64(u32* row, int lane, u64 value) {
   row[lane] = static_cast<u32>(value);
-  row[lanes + lane] = static_cast<u32>(value >> 32);
+  row[kLanes + lane] = static_cast<u32>(value >> 32);
 }
 
-inline constexpr u32 nan_f16 = 0x7e00, nan_f32 = 0x7fc00000;  // what an invalid operation gives: positive, unlike x86
-inline constexpr u64 nan_f64 = 0x7ff8000000000000;
+inline constexpr u32 kNanF16 = 0x7e00, kNanF32 = 0x7fc00000;  // what an invalid operation gives: positive, unlike x86
+inline constexpr u64 kNanF64 = 0x7ff8000000000000;
 
 inline bool is_nan_f16(u32 bits) { return (bits & 0x7fff) > 0x7c00; }
 inline bool is_nan_f32(u32 bits) { return (bits & 0x7fffffff) > 0x7f800000; }
@@ -57,12 +57,12 @@ inline float f64_to_f32_odd(double value) {
 
 // Whole rows; f16 in the low half of each dword, zeros above in the result.
 inline void f16_row_to_f32(const u32* __restrict half, u32* __restrict single) {
-  for (int lane = 0; lane < lanes; ++lane) single[lane] = f16_to_f32_bits(half[lane] & 0xffff);
+  for (int lane = 0; lane < kLanes; ++lane) single[lane] = f16_to_f32_bits(half[lane] & 0xffff);
 }
 // The same with every NaN made quiet: for arithmetic, whose results are quiet anyway. Sixteen lanes at a time.
 inline void f16_row_to_f32_quiet(const u32* half, u32* single) {
   const __m256i low = _mm256_set1_epi32(0xffff);
-  for (int lane = 0; lane < lanes; lane += 16) {
+  for (int lane = 0; lane < kLanes; lane += 16) {
     const __m256i a = _mm256_and_si256(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(half + lane)), low);
     const __m256i b = _mm256_and_si256(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(half + lane + 8)), low);
     const __m256i packed = _mm256_permute4x64_epi64(_mm256_packus_epi32(a, b), 0xd8);
@@ -71,7 +71,7 @@ inline void f16_row_to_f32_quiet(const u32* half, u32* single) {
   }
 }
 inline void f32_row_to_f16(const u32* single, u32* half) {
-  for (int lane = 0; lane < lanes; lane += 8) {
+  for (int lane = 0; lane < kLanes; lane += 8) {
     const __m256 value = _mm256_loadu_ps(reinterpret_cast<const float*>(single + lane));
     const __m256i wide = _mm256_cvtepu16_epi32(_mm256_cvtps_ph(value, _MM_FROUND_CUR_DIRECTION));
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(half + lane), wide);
@@ -82,7 +82,7 @@ inline void f32_row_to_f16(const u32* single, u32* half) {
 template <class Condition>
 inline u64 collect(Condition condition) {
   u64 mask = 0;
-  for (int group = 0; group < lanes; group += 8) {
+  for (int group = 0; group < kLanes; group += 8) {
     alignas(32) i32 flags[8];
     for (int i = 0; i < 8; ++i) flags[i] = condition(group + i) ? -1 : 0;
     const __m256i vector = _mm256_load_si256(reinterpret_cast<const __m256i*>(flags));
@@ -94,7 +94,7 @@ inline u64 collect(Condition condition) {
 // Bit `lane` of the answer is the sign bit of flags[lane].
 inline u64 collect_signs(const u32* flags) {
   u64 mask = 0;
-  for (int group = 0; group < lanes; group += 8) {
+  for (int group = 0; group < kLanes; group += 8) {
     const __m256 vector = _mm256_loadu_ps(reinterpret_cast<const float*>(flags + group));
     mask |= static_cast<u64>(static_cast<u32>(_mm256_movemask_ps(vector))) << group;
   }

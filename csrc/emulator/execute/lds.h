@@ -20,7 +20,7 @@ inline bool lds_lanes(Wave& wave, const std::uint32_t* row, std::uint32_t offset
   const std::uint64_t active = wave.exec();
   const auto base = reinterpret_cast<std::uint64_t>(wave.group->lds);
   std::uint32_t highest = 0;
-  for (int l = 0; l < lanes; ++l) {
+  for (int l = 0; l < kLanes; ++l) {
     const std::uint32_t at = row[l] + offset, counted = active >> l & 1 ? at : 0;
     highest = counted > highest ? counted : highest;
     out[l] = base + at;
@@ -29,10 +29,10 @@ inline bool lds_lanes(Wave& wave, const std::uint32_t* row, std::uint32_t offset
   if (inside) [[likely]] {
     if (!wave.checker) [[likely]]
       return true;
-    std::uint32_t at[lanes];
-    for (int l = 0; l < lanes; ++l) at[l] = row[l] + offset;
+    std::uint32_t at[kLanes];
+    for (int l = 0; l < kLanes; ++l) at[l] = row[l] + offset;
     wave.checker->lds_lanes(wave, access, at, active, bytes);
-    return wave.stop != Stop::fault;
+    return wave.stop != Stop::Fault;
   }
   for (std::uint64_t rest = active; rest; rest &= rest - 1) {
     const int l = std::countr_zero(rest);

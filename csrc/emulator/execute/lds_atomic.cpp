@@ -8,22 +8,22 @@ namespace {
 
 // ds_cmpst compares with data0 and stores data1; mskor and wrap use both too.
 template <typename Op>
-inline constexpr bool two_sources = false;
+inline constexpr bool kTwoSources = false;
 template <typename T>
-inline constexpr bool two_sources<atomic::CompareStore<T>> = true;
+inline constexpr bool kTwoSources<atomic::CompareStore<T>> = true;
 template <typename F>
-inline constexpr bool two_sources<atomic::CompareStoreFloat<F>> = true;
+inline constexpr bool kTwoSources<atomic::CompareStoreFloat<F>> = true;
 template <typename T>
-inline constexpr bool two_sources<atomic::MaskOr<T>> = true;
+inline constexpr bool kTwoSources<atomic::MaskOr<T>> = true;
 template <typename T>
-inline constexpr bool two_sources<atomic::Wrap<T>> = true;
+inline constexpr bool kTwoSources<atomic::Wrap<T>> = true;
 
 // LDS atomics force the alignment of their size ("ADDR is a dword address"); we stop instead.
 bool aligned(Wave& wave, const std::uint32_t* row, std::uint32_t offset, std::uint32_t bytes) {
   for (std::uint64_t rest = wave.exec(); rest; rest &= rest - 1) {
     const int l = std::countr_zero(rest);
     if ((row[l] + offset) % bytes == 0) continue;
-    raise(wave, FaultKind::misaligned, l, "atomic of %u bytes at LDS address %u, which is no multiple of its size",
+    raise(wave, FaultKind::Misaligned, l, "atomic of %u bytes at LDS address %u, which is no multiple of its size",
           bytes, row[l] + offset);
     return false;
   }
@@ -33,30 +33,30 @@ bool aligned(Wave& wave, const std::uint32_t* row, std::uint32_t offset, std::ui
 template <typename Op, bool Return>
 void operate(Wave& wave, const Instruction& instruction) {
   using T = typename Op::type;
-  alignas(64) std::uint64_t at[lanes];
+  alignas(64) std::uint64_t at[kLanes];
   const std::uint32_t *row = wave.row(lds_address(instruction)), offset = lds_offset(instruction);
-  if (!lds_lanes(wave, row, offset, sizeof(T), LdsAccess::atomic, at) || !aligned(wave, row, offset, sizeof(T))) return;
+  if (!lds_lanes(wave, row, offset, sizeof(T), LdsAccess::Atomic, at) || !aligned(wave, row, offset, sizeof(T))) return;
   const std::uint32_t* data = wave.row(lds_data(instruction));
-  const std::uint32_t* data2 = two_sources<Op> ? wave.row(lds_data2(instruction)) : data;
+  const std::uint32_t* data2 = kTwoSources<Op> ? wave.row(lds_data2(instruction)) : data;
   std::uint32_t* out = Return ? wave.row(instruction.destination[0]) : nullptr;
   for_lanes(wave.exec(), [&](int l) {
     const T before = read_host<T>(at[l]);
     write_host<T>(at[l], Op{}(before, atomic::data_of<T>(data, l), atomic::data_of<T>(data2, l), wave.mode));
     if constexpr (Return) atomic::put<T>(out, l, before);
   });
-  count_lds(wave, wave.exec(), sizeof(T), LdsAccess::atomic);
+  count_lds(wave, wave.exec(), sizeof(T), LdsAccess::Atomic);
 }
 
 // ds_wrxchg2: two exchanges from one address.
 template <typename T, int Scale>
 void exchange2(Wave& wave, const Instruction& instruction) {
-  alignas(64) std::uint64_t first[lanes], second[lanes];
+  alignas(64) std::uint64_t first[kLanes], second[kLanes];
   const std::uint32_t* row = wave.row(lds_address(instruction));
-  constexpr std::uint32_t unit = sizeof(T) * Scale;
-  const std::uint32_t offset0 = instruction.offset0 * unit, offset1 = instruction.offset1 * unit;
-  if (!lds_lanes(wave, row, offset0, sizeof(T), LdsAccess::atomic, first) || !aligned(wave, row, offset0, sizeof(T)))
+  constexpr std::uint32_t kUnit = sizeof(T) * Scale;
+  const std::uint32_t offset0 = instruction.offset0 * kUnit, offset1 = instruction.offset1 * kUnit;
+  if (!lds_lanes(wave, row, offset0, sizeof(T), LdsAccess::Atomic, first) || !aligned(wave, row, offset0, sizeof(T)))
     return;
-  if (!lds_lanes(wave, row, offset1, sizeof(T), LdsAccess::atomic, second) || !aligned(wave, row, offset1, sizeof(T)))
+  if (!lds_lanes(wave, row, offset1, sizeof(T), LdsAccess::Atomic, second) || !aligned(wave, row, offset1, sizeof(T)))
     return;
   const std::uint32_t *data = wave.row(lds_data(instruction)), *data2 = wave.row(lds_data2(instruction));
   std::uint32_t* out = wave.row(instruction.destination[0]);
@@ -67,27 +67,27 @@ void exchange2(Wave& wave, const Instruction& instruction) {
     write_host<T>(first[l], value);
     write_host<T>(second[l], value2);
     atomic::put<T>(out, l, before);
-    atomic::put<T>(out + sizeof(T) / 4 * lanes, l, before2);
+    atomic::put<T>(out + sizeof(T) / 4 * kLanes, l, before2);
   });
-  count_lds(wave, wave.exec(), 2 * sizeof(T), LdsAccess::atomic);
+  count_lds(wave, wave.exec(), 2 * sizeof(T), LdsAccess::Atomic);
 }
 
 // Two dwords side by side; each is replaced when bit 31 of its data says so, without that bit.
 void conditional_exchange(Wave& wave, const Instruction& instruction) {
-  alignas(64) std::uint64_t at[lanes];
-  std::uint32_t row[lanes];
+  alignas(64) std::uint64_t at[kLanes];
+  std::uint32_t row[kLanes];
   const std::uint32_t *address = wave.row(lds_address(instruction)), *data = wave.row(lds_data(instruction));
-  for (int l = 0; l < lanes; ++l) row[l] = (address[l] + lds_offset(instruction)) & 0xfff8;
-  if (!lds_lanes(wave, row, 0, 8, LdsAccess::atomic, at)) return;
+  for (int l = 0; l < kLanes; ++l) row[l] = (address[l] + lds_offset(instruction)) & 0xfff8;
+  if (!lds_lanes(wave, row, 0, 8, LdsAccess::Atomic, at)) return;
   std::uint32_t* out = wave.row(instruction.destination[0]);
   for_lanes(wave.exec(), [&](int l) {
-    const std::uint32_t value[2] = {data[l], data[lanes + l]};
+    const std::uint32_t value[2] = {data[l], data[kLanes + l]};
     for (int d = 0; d < 2; ++d) {
-      out[d * lanes + l] = read_host<std::uint32_t>(at[l] + 4 * d);
+      out[d * kLanes + l] = read_host<std::uint32_t>(at[l] + 4 * d);
       if (value[d] >> 31) write_host<std::uint32_t>(at[l] + 4 * d, value[d] & 0x7fffffff);
     }
   });
-  count_lds(wave, wave.exec(), 8, LdsAccess::atomic);
+  count_lds(wave, wave.exec(), 8, LdsAccess::Atomic);
 }
 
 using u32 = std::uint32_t;

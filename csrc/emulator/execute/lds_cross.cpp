@@ -32,8 +32,8 @@ unsigned swizzle_source(unsigned i, unsigned offset) {
 template <typename Source>
 void gather(Wave& wave, const std::uint32_t* data, std::uint32_t* out, Source&& source) {
   const std::uint64_t active = wave.exec();
-  std::uint32_t value[lanes];
-  for (unsigned l = 0; l < lanes; ++l) {
+  std::uint32_t value[kLanes];
+  for (unsigned l = 0; l < kLanes; ++l) {
     const unsigned from = source(l);
     value[l] = active >> from & 1 ? data[from] : 0;
   }
@@ -57,7 +57,7 @@ void bpermute(Wave& wave, const Instruction& instruction) {
 void permute(Wave& wave, const Instruction& instruction) {
   const std::uint32_t *address = wave.row(lds_address(instruction)), *data = wave.row(lds_data(instruction));
   const std::uint32_t offset = lds_offset(instruction);
-  std::array<std::uint32_t, lanes> value{};
+  std::array<std::uint32_t, kLanes> value{};
   for_lanes(wave.exec(), [&](int l) { value[(address[l] + offset) / 4 % 64] = data[l]; });
   std::uint32_t* out = wave.row(instruction.destination[0]);
   for_lanes(wave.exec(), [&](int l) { out[l] = value[l]; });

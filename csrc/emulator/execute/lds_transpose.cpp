@@ -19,18 +19,18 @@ unsigned element(const std::uint32_t* words, int e) {
 
 template <int Bits>
 void transpose(Wave& wave, const Instruction& instruction) {
-  constexpr int dwords = Bits == 6 ? 3 : 2, elements = dwords * 32 / Bits, team = 16;
-  alignas(64) std::uint64_t at[lanes];
-  if (!lds_lanes(wave, wave.row(lds_address(instruction)), lds_offset(instruction), dwords * 4, LdsAccess::read, at))
+  constexpr int kDwords = Bits == 6 ? 3 : 2, kElements = kDwords * 32 / Bits, kTeam = 16;
+  alignas(64) std::uint64_t at[kLanes];
+  if (!lds_lanes(wave, wave.row(lds_address(instruction)), lds_offset(instruction), kDwords * 4, LdsAccess::Read, at))
     return;
   const std::uint64_t active = wave.exec();  // must be all lanes on hardware; lanes that are off fetch zeros here
-  std::uint32_t fetched[lanes][dwords] = {}, out[lanes][dwords] = {};
-  for_lanes(active, [&](int l) { std::memcpy(fetched[l], reinterpret_cast<const void*>(at[l]), dwords * 4); });
-  for (int l = 0; l < lanes; ++l) {
-    const int first = l & ~(team - 1), column = l % team;
-    for (int row = 0; row < elements; ++row) {
-      const int e = row * team + column;
-      const std::uint64_t value = element<Bits>(fetched[first + e / elements], e % elements);
+  std::uint32_t fetched[kLanes][kDwords] = {}, out[kLanes][kDwords] = {};
+  for_lanes(active, [&](int l) { std::memcpy(fetched[l], reinterpret_cast<const void*>(at[l]), kDwords * 4); });
+  for (int l = 0; l < kLanes; ++l) {
+    const int first = l & ~(kTeam - 1), column = l % kTeam;
+    for (int row = 0; row < kElements; ++row) {
+      const int e = row * kTeam + column;
+      const std::uint64_t value = element<Bits>(fetched[first + e / kElements], e % kElements);
       const int bit = row * Bits;
       out[l][bit / 32] |= static_cast<std::uint32_t>(value << (bit % 32));
       if (bit % 32 + Bits > 32) out[l][bit / 32 + 1] |= static_cast<std::uint32_t>(value >> (32 - bit % 32));
@@ -38,9 +38,9 @@ void transpose(Wave& wave, const Instruction& instruction) {
   }
   std::uint32_t* rows = wave.row(instruction.destination[0]);
   for_lanes(active, [&](int l) {
-    for (int d = 0; d < dwords; ++d) rows[d * lanes + l] = out[l][d];
+    for (int d = 0; d < kDwords; ++d) rows[d * kLanes + l] = out[l][d];
   });
-  count_lds(wave, active, dwords * 4, LdsAccess::read);
+  count_lds(wave, active, kDwords * 4, LdsAccess::Read);
 }
 
 }  // namespace

@@ -14,34 +14,34 @@ namespace apb::emu {
 namespace {
 
 using enum Element;
-constexpr Element format_elements[matrix_formats] = {fp8, bf8, fp6, bf6, fp4};  // CBSZ and BLGP of f8f6f4
+constexpr Element kFormatElements[kMatrixFormats] = {Fp8, Bf8, Fp6, Bf6, Fp4};  // CBSZ and BLGP of f8f6f4
 
 // MFMA rounds to nearest even and keeps denormals whatever MODE says; the lane functions may have set MXCSR otherwise.
 class DefaultArithmetic {
  public:
   DefaultArithmetic() : saved_(_mm_getcsr()) {
-    if ((saved_ & changed) != 0) [[unlikely]]
-      _mm_setcsr(saved_ & ~changed);
+    if ((saved_ & kChanged) != 0) [[unlikely]]
+      _mm_setcsr(saved_ & ~kChanged);
   }
   ~DefaultArithmetic() {
-    if ((saved_ & changed) != 0) [[unlikely]]
+    if ((saved_ & kChanged) != 0) [[unlikely]]
       _mm_setcsr(saved_);
   }
   DefaultArithmetic(const DefaultArithmetic&) = delete;
   DefaultArithmetic& operator=(const DefaultArithmetic&) = delete;
 
  private:
-  static constexpr unsigned changed = 0xe040;  // flush to zero, rounding, denormals are zero
+  static constexpr unsigned kChanged = 0xe040;  // flush to zero, rounding, denormals are zero
   unsigned saved_;
 };
 
 // Everything one execution needs. Big: the constructor leaves the arrays as they are.
 struct Work {
-  Work(Wave& wave_, const Instruction& instruction_, const MatrixShape& shape_)
-      : wave(wave_), instruction(instruction_), shape(shape_) {
-    const bool formats = shape.a == by_format;
-    a = formats ? format_elements[instruction.cbsz] : shape.a;
-    b = formats ? format_elements[instruction.blgp] : shape.b;
+  Work(Wave& wave, const Instruction& instruction, const MatrixShape& shape)
+      : wave(wave), instruction(instruction), shape(shape) {
+    const bool formats = shape.a == ByFormat;
+    a = formats ? kFormatElements[instruction.cbsz] : shape.a;
+    b = formats ? kFormatElements[instruction.blgp] : shape.b;
   }
   Wave& wave;
   const Instruction& instruction;
@@ -51,12 +51,12 @@ struct Work {
   const u32* b_rows;
   const u32* c_rows;
   u32* d_rows;
-  alignas(64) u32 copy_a[8 * lanes], copy_b[8 * lanes], copy_c[32 * lanes];
+  alignas(64) u32 copy_a[8 * kLanes], copy_b[8 * kLanes], copy_c[32 * kLanes];
   MatrixScratch scratch;
 };
 
 bool is_register(const Operand& operand) {
-  return operand.kind == OperandKind::vgpr || operand.kind == OperandKind::accvgpr;
+  return operand.kind == OperandKind::Vgpr || operand.kind == OperandKind::Accvgpr;
 }
 
 // The rows of an operand; scalars and constants are spread out. `rows` of them, in pairs (low, high) for f64.
@@ -64,7 +64,7 @@ const u32* rows_of(const Wave& wave, const Operand& operand, int rows, bool wide
   if (is_register(operand)) return wave.row(operand);
   const u64 value = wide ? read64(wave, operand) : read32(wave, operand);
   for (int r = 0; r < rows; ++r)
-    std::fill_n(copy + r * lanes, lanes, static_cast<u32>(wide && r % 2 ? value >> 32 : value));
+    std::fill_n(copy + r * kLanes, kLanes, static_cast<u32>(wide && r % 2 ? value >> 32 : value));
   return copy;
 }
 
@@ -73,17 +73,17 @@ int rows_for(int elements, int bits) {
 }  // `elements` of the whole operand, 64 lanes
 
 bool overlaps(const u32* a, int a_rows, const u32* b, int b_rows) {
-  return a < b + b_rows * lanes && b < a + a_rows * lanes;
+  return a < b + b_rows * kLanes && b < a + a_rows * kLanes;
 }
 
 const u32* keep(const u32* rows, int count, u32* copy) {
-  std::copy_n(rows, count * lanes, copy);
+  std::copy_n(rows, count * kLanes, copy);
   return copy;
 }
 
 void fetch_operands(Work& w) {
   const MatrixShape& s = w.shape;
-  const bool wide = s.a == f64;
+  const bool wide = s.a == F64;
   const int a_rows = rows_for(s.m * (s.sparse ? s.k / 2 : s.k) * s.blocks, element_bits(w.a));
   const int b_rows = rows_for(s.n * s.k * s.blocks, element_bits(w.b));
   const int d_rows = rows_for(s.m * s.n * s.blocks, wide ? 64 : 32);
@@ -100,13 +100,13 @@ void fetch_operands(Work& w) {
     // BLGP: 1, 2 one half for both; 3 rotation by 16 lanes; 4..7 one quarter for all.
     const int mode = w.instruction.blgp;
     const u32* from = w.b_rows;
-    alignas(64) u32 permuted[8 * lanes];
+    alignas(64) u32 permuted[8 * kLanes];
     for (int r = 0; r < b_rows; ++r) {
-      for (int lane = 0; lane < lanes; ++lane) {
+      for (int lane = 0; lane < kLanes; ++lane) {
         const int source = mode < 3    ? lane % 32 + (mode - 1) * 32
                            : mode == 3 ? (lane + 16) % 64
                                        : lane % 16 + (mode - 4) * 16;
-        permuted[r * lanes + lane] = from[r * lanes + source];
+        permuted[r * kLanes + lane] = from[r * kLanes + source];
       }
     }
     w.b_rows = keep(permuted, b_rows, w.copy_b);
@@ -122,18 +122,18 @@ int source_block(const Work& w, int block) {
 BlockSource source_a(const Work& w, int block) {
   const int k = w.shape.sparse ? w.shape.k / 2 : w.shape.k;
   return {
-      w.a_rows, w.shape.m, k, w.shape.blocks, source_block(w, block), w.shape.a == by_format && element_bits(w.a) == 8};
+      w.a_rows, w.shape.m, k, w.shape.blocks, source_block(w, block), w.shape.a == ByFormat && element_bits(w.a) == 8};
 }
 BlockSource source_b(const Work& w, int block) {
   // Eight registers of B are two halves of k for gfx950's SMFMAC too, while its A is one piece: AITER's attention adds up
   // rows with v_smfmac_f32_16x16x128_fp8_fp8, and its choice of A comes out as the row's sum in no other way. That the
   // other shapes are the same is inferred from this one.
   const bool halves = w.shape.sparse ? rows_for(w.shape.n * w.shape.k, element_bits(w.b)) == 8
-                                     : w.shape.b == by_format && element_bits(w.b) == 8;
+                                     : w.shape.b == ByFormat && element_bits(w.b) == 8;
   return {w.b_rows, w.shape.n, w.shape.k, w.shape.blocks, block, halves};
 }
 BlockCall block_call(Work& w, int block) {
-  const RowPlace place{w.shape.n, w.shape.blocks, block, w.shape.a == f64};
+  const RowPlace place{w.shape.n, w.shape.blocks, block, w.shape.a == F64};
   return {&w.scratch, place, w.shape.sparse ? w.shape.k / 2 : w.shape.k, w.c_rows, w.d_rows};
 }
 
@@ -143,9 +143,9 @@ void select_sparse(Work& w) {
   const u32* index = w.wave.row(w.instruction.source[2]);
   const int m = w.shape.m, groups = 64 / m, per_lane = w.shape.k / 2 / groups, bits = 2 * per_lane;
   const int set = w.instruction.cbsz ? 0 : w.instruction.abid % (32 / bits);
-  for (int lane = 0; lane < lanes; ++lane) {
+  for (int lane = 0; lane < kLanes; ++lane) {
     const int first = lane / m * per_lane;
-    i32* row = w.scratch.selection + lane % m * (matrix_elements / 32) + first;
+    i32* row = w.scratch.selection + lane % m * (kMatrixElements / 32) + first;
     const u32 positions = index[lane] >> set * bits;
     for (int e = 0; e < per_lane; ++e) row[e] = (first + e) / 2 * 4 + static_cast<i32>(positions >> 2 * e & 3);
   }
@@ -155,7 +155,7 @@ void select_sparse(Work& w) {
 // op_sel_hi. Returns the largest exponent after scaling, 128 or more when there is a NaN.
 int apply_scale(const Work& w, int which, float* values, i32* exponents, int largest) {
   const Operand& operand = w.instruction.scale[static_cast<std::size_t>(which)];
-  alignas(64) u32 copy[lanes];
+  alignas(64) u32 copy[kLanes];
   const u32* row = rows_of(w.wave, operand, 1, false, copy);
   const int shift = ((w.instruction.opsel >> which & 1) | (w.instruction.opsel_hi >> which & 1) << 1) * 8;
   const int size = w.shape.m;
@@ -165,7 +165,7 @@ int apply_scale(const Work& w, int which, float* values, i32* exponents, int lar
     bool any_nan = false;
     for (int i = 0; i < size; ++i) {
       const u32 code = row[block * size + i] >> shift & 0xff;
-      any_nan |= code == e8m0_nan;
+      any_nan |= code == kE8m0Nan;
       exponent[i] = e8m0_exponent(code);
     }
     for (int at = block * 32 * size; at < (block + 1) * 32 * size; at += size) {
@@ -176,7 +176,7 @@ int apply_scale(const Work& w, int which, float* values, i32* exponents, int lar
       if (!any_nan) [[likely]]
         continue;
       for (int i = 0; i < size; ++i)
-        values[at + i] = exponent[i] == e8m0_exponent(e8m0_nan) ? as_f32(nan_f32) : values[at + i];
+        values[at + i] = exponent[i] == e8m0_exponent(kE8m0Nan) ? as_f32(kNanF32) : values[at + i];
     }
     if (any_nan) reached = 1000;
   }
@@ -192,13 +192,10 @@ void to_significands(float* values, const i32* exponents, int count) {
 
 FusedKind fused_kind(Element element) {
   switch (element) {
-    case xf32:
-      return FusedKind::groups_of_4;
-    case f16:
-    case bf16:
-      return FusedKind::groups_of_8;
-    default:
-      return FusedKind::groups_of_16_in_two;
+    case Xf32: return FusedKind::GroupsOf4;
+    case F16:
+    case Bf16: return FusedKind::GroupsOf8;
+    default: return FusedKind::GroupsOf16InTwo;
   }
 }
 
@@ -242,7 +239,7 @@ void i8_block(Work& w, int block) {
     for (int i = 0; i < m; ++i) {
       for (int c = 0; c < stored; ++c) {
         const u32 value = static_cast<u32>(s.a_exponent[c / 2 * m + i]) >> (c % 2 * 16) & 0xffff;
-        const int k = s.selection[i * (matrix_elements / 32) + c];
+        const int k = s.selection[i * (kMatrixElements / 32) + c];
         // Two stored values at one position add up: the hardware multiplies both.
         i32& place = a[k / 2 * m + i];
         const u32 pair = static_cast<u32>(place), sum = ((pair >> (k % 2 * 16)) + value) & 0xffff;
@@ -265,11 +262,11 @@ void matrix(Wave& wave, const Instruction& instruction) {
   fetch_operands(work);
   if (shape.sparse) select_sparse(work);
   for (int block = 0; block < shape.blocks; ++block) {
-    if (shape.a == f64)
+    if (shape.a == F64)
       multiply_f64(source_a(work, block), source_b(work, block), block_call(work, block), instruction.blgp);
-    else if (shape.a == f32)
+    else if (shape.a == F32)
       f32_block(work, block);
-    else if (shape.a == Element::i8)
+    else if (shape.a == Element::I8)
       i8_block(work, block);
     else
       fused_block(work, block);

@@ -19,7 +19,7 @@
 
 namespace apb::emu {
 
-enum class Element : std::uint8_t { f64, f32, xf32, f16, bf16, fp8, bf8, fp6, bf6, fp4, i8, by_format };
+enum class Element : std::uint8_t { F64, F32, Xf32, F16, Bf16, Fp8, Bf8, Fp6, Bf6, Fp4, I8, ByFormat };
 
 struct MatrixShape {
   Opcode opcode;
@@ -31,19 +31,19 @@ struct MatrixShape {
 };
 
 int element_bits(Element element);
-inline constexpr int matrix_formats = 5;  // of f8f6f4, in the numbers of CBSZ and BLGP: fp8, bf8, fp6, bf6, fp4
+inline constexpr int kMatrixFormats = 5;  // of f8f6f4, in the numbers of CBSZ and BLGP: fp8, bf8, fp6, bf6, fp4
 // Null: no matrix instruction of the target, or with modifiers that it does not know.
 const MatrixShape* find_matrix(Target target, const Instruction& instruction);
 
-inline constexpr int matrix_elements = 2048;  // K * M of the largest operand
+inline constexpr int kMatrixElements = 2048;  // K * M of the largest operand
 
 // Operands unpacked for the arithmetic: [k][i] and [k][j], one block at a time.
 struct alignas(64) MatrixScratch {
-  float a[matrix_elements], b[matrix_elements];
-  std::int32_t a_exponent[matrix_elements],
-      b_exponent[matrix_elements];          // unbiased, not normalised below the format's smallest
-  std::int32_t dense[matrix_elements];      // a sparse i8 A, spread out
-  std::int32_t selection[matrix_elements];  // sparse: row of B for [i][compressed k]
+  float a[kMatrixElements], b[kMatrixElements];
+  std::int32_t a_exponent[kMatrixElements],
+      b_exponent[kMatrixElements];          // unbiased, not normalised below the format's smallest
+  std::int32_t dense[kMatrixElements];      // a sparse i8 A, spread out
+  std::int32_t selection[kMatrixElements];  // sparse: row of B for [i][compressed k]
   bool special;       // an infinity or NaN, or products of 2^127 and more: the vector path does not do these
   bool significands;  // a and b are significands in [1, 2), their exponents apart: products may leave f32's range
 };
@@ -76,7 +76,7 @@ struct RowPlace {
     const int step = height * across;
     const int row = block * (size * size / 64) + i / step * height + i % height;
     const int lane = block % per_register * size + i / height % across * per_register * size;
-    return row * (wide ? 2 : 1) * lanes + lane;
+    return row * (wide ? 2 : 1) * kLanes + lane;
   }
 };
 
@@ -89,7 +89,7 @@ struct BlockCall {
   const std::uint32_t* c;
   std::uint32_t* d;
 };
-enum class FusedKind : std::uint8_t { groups_of_4, groups_of_8, groups_of_16_in_two };
+enum class FusedKind : std::uint8_t { GroupsOf4, GroupsOf8, GroupsOf16InTwo };
 void multiply_fused(const BlockCall& call, FusedKind kind, bool sparse);
 void multiply_f32(const BlockCall& call);
 void multiply_i8(const BlockCall& call, const std::int32_t* a, const std::int32_t* b);

@@ -12,18 +12,18 @@ using Floats = float __attribute__((ext_vector_type(W)));
 
 template <int N>
 void block_f32(const BlockCall& call) {
-  constexpr int W = N < 8 ? N : 8, V = N / W;
-  using Vector = Floats<W>;
+  constexpr int kW = N < 8 ? N : 8, kV = N / kW;
+  using Vector = Floats<kW>;
   const MatrixScratch& s = *call.scratch;
   for (int i = 0; i < N; ++i) {
     const int at = call.place.offset(i);
-    Vector sum[V];
+    Vector sum[kV];
     __builtin_memcpy(sum, call.c + at, sizeof sum);
     for (int k = 0; k < call.k; ++k) {
       const Vector a(s.a[k * N + i]);
-      Vector b[V];
+      Vector b[kV];
       __builtin_memcpy(b, s.b + k * N, sizeof b);
-      for (int v = 0; v < V; ++v) sum[v] = __builtin_elementwise_fma(a, b[v], sum[v]);
+      for (int v = 0; v < kV; ++v) sum[v] = __builtin_elementwise_fma(a, b[v], sum[v]);
     }
     __builtin_memcpy(call.d + at, sum, sizeof sum);
   }
@@ -35,9 +35,9 @@ void block_i8(const BlockCall& call, const i32* a, const i32* b) {
   for (int i = 0; i < N; ++i) {
     const int at = call.place.offset(i);
     for (int j = 0; j < N; j += 8) {
-      constexpr int W = N < 8 ? N : 8;
+      constexpr int kW = N < 8 ? N : 8;
       alignas(32) i32 row[8] = {};
-      __builtin_memcpy(row, call.c + at + j, W * 4);
+      __builtin_memcpy(row, call.c + at + j, kW * 4);
       __m256i sum = _mm256_load_si256(reinterpret_cast<const __m256i*>(row));
       for (int k = 0; k < call.k / 2; ++k) {
         // N = 4 reads four dwords beyond its row; the scratch arrays are larger than any operand.
@@ -45,7 +45,7 @@ void block_i8(const BlockCall& call, const i32* a, const i32* b) {
         sum = _mm256_add_epi32(sum, _mm256_madd_epi16(_mm256_set1_epi32(a[k * N + i]), columns));
       }
       _mm256_store_si256(reinterpret_cast<__m256i*>(row), sum);
-      __builtin_memcpy(call.d + at + j, row, W * 4);
+      __builtin_memcpy(call.d + at + j, row, kW * 4);
     }
   }
 }
@@ -60,23 +60,17 @@ double read_f64(const BlockSource& source, int i, int k, bool negate) {
 
 void multiply_f32(const BlockCall& call) {
   switch (call.place.size) {
-    case 4:
-      return block_f32<4>(call);
-    case 16:
-      return block_f32<16>(call);
-    default:
-      return block_f32<32>(call);
+    case 4: return block_f32<4>(call);
+    case 16: return block_f32<16>(call);
+    default: return block_f32<32>(call);
   }
 }
 
 void multiply_i8(const BlockCall& call, const i32* a, const i32* b) {
   switch (call.place.size) {
-    case 4:
-      return block_i8<4>(call, a, b);
-    case 16:
-      return block_i8<16>(call, a, b);
-    default:
-      return block_i8<32>(call, a, b);
+    case 4: return block_i8<4>(call, a, b);
+    case 16: return block_i8<16>(call, a, b);
+    default: return block_i8<32>(call, a, b);
   }
 }
 

@@ -57,48 +57,48 @@ struct Sum {
 
 template <int N>
 struct Columns {
-  static constexpr int width = N < 8 ? N : 8, vectors = N / width;
+  static constexpr int kWidth = N < 8 ? N : 8, kVectors = N / kWidth;
 };
 
 // Step 2. `step` 2 takes every second product.
 // Direct: all products are normal f32 numbers, so the f32 product is exact; otherwise significands and exponents go
 // separate ways.
-template <int N, bool direct, bool sparse>
+template <int N, bool Direct, bool Sparse>
 [[gnu::always_inline]] inline void sum_products(const MatrixScratch& s, int i, int first, int count, int step,
-                                                Sum<Columns<N>::width, Columns<N>::vectors>& out) {
-  constexpr int W = Columns<N>::width, V = Columns<N>::vectors;
-  const auto row_of = [&](int k) { return (sparse ? s.selection[i * (matrix_elements / 32) + k] : k) * N; };
-  for (int v = 0; v < V; ++v) out.largest[v] = Ints<W>(-1000);
+                                                Sum<Columns<N>::kWidth, Columns<N>::kVectors>& out) {
+  constexpr int kW = Columns<N>::kWidth, kV = Columns<N>::kVectors;
+  const auto row_of = [&](int k) { return (Sparse ? s.selection[i * (kMatrixElements / 32) + k] : k) * N; };
+  for (int v = 0; v < kV; ++v) out.largest[v] = Ints<kW>(-1000);
   for (int k = first; k < first + count; k += step) {
-    const Ints<W> ea(s.a_exponent[k * N + i]);
+    const Ints<kW> ea(s.a_exponent[k * N + i]);
     const i32* eb = s.b_exponent + row_of(k);
-    for (int v = 0; v < V; ++v)
-      out.largest[v] = __builtin_elementwise_max(out.largest[v], ea + load<Ints<W>>(eb + v * W));
+    for (int v = 0; v < kV; ++v)
+      out.largest[v] = __builtin_elementwise_max(out.largest[v], ea + load<Ints<kW>>(eb + v * kW));
   }
-  Floats<W> scale[V];
-  for (int v = 0; v < V; ++v) {
+  Floats<kW> scale[kV];
+  for (int v = 0; v < kV; ++v) {
     // Only sums of zeros have exponents below -100 in the direct case; their scale does not matter but must be finite.
-    const Ints<W> exponent = __builtin_elementwise_max(out.largest[v], Ints<W>(-100));
-    if constexpr (direct) scale[v] = std::bit_cast<Floats<W>>((127 + 24 - exponent) << 23);
-    out.sum[v] = Ints<W>(0);
+    const Ints<kW> exponent = __builtin_elementwise_max(out.largest[v], Ints<kW>(-100));
+    if constexpr (Direct) scale[v] = std::bit_cast<Floats<kW>>((127 + 24 - exponent) << 23);
+    out.sum[v] = Ints<kW>(0);
   }
   for (int k = first; k < first + count; k += step) {
-    const Floats<W> a(s.a[k * N + i]);
-    const Ints<W> ea(s.a_exponent[k * N + i]);
+    const Floats<kW> a(s.a[k * N + i]);
+    const Ints<kW> ea(s.a_exponent[k * N + i]);
     const int row = row_of(k);
-    for (int v = 0; v < V; ++v) {
-      const Floats<W> product = a * load<Floats<W>>(s.b + row + v * W);
-      if constexpr (!direct) {
-        const Ints<W> below = ea + load<Ints<W>>(s.b_exponent + row + v * W) - out.largest[v];
-        scale[v] = std::bit_cast<Floats<W>>((__builtin_elementwise_max(below, Ints<W>(-100)) + (127 + 24)) << 23);
+    for (int v = 0; v < kV; ++v) {
+      const Floats<kW> product = a * load<Floats<kW>>(s.b + row + v * kW);
+      if constexpr (!Direct) {
+        const Ints<kW> below = ea + load<Ints<kW>>(s.b_exponent + row + v * kW) - out.largest[v];
+        scale[v] = std::bit_cast<Floats<kW>>((__builtin_elementwise_max(below, Ints<kW>(-100)) + (127 + 24)) << 23);
       }
-      out.sum[v] += __builtin_convertvector(product * scale[v], Ints<W>);  // towards zero
+      out.sum[v] += __builtin_convertvector(product * scale[v], Ints<kW>);  // towards zero
     }
   }
 }
 
 // Step 3 on W columns: `sum` in units of 2^(exponent - 24).
-template <int W, bool forgets_small>
+template <int W, bool ForgetsSmall>
 [[gnu::always_inline]] inline Floats<W> add_accumulator(Doubles<W> sum, Ints<W> exponent, Floats<W> c) {
   const Ints<W> field = std::bit_cast<Ints<W>>(c) >> 23 & 0xff;
   const Ints<W> own = __builtin_elementwise_max(field, Ints<W>(1)) - 127;
@@ -107,7 +107,7 @@ template <int W, bool forgets_small>
   const Doubles<W> products = __builtin_elementwise_floor(sum * power_of_two<W>(below + 7));
   Doubles<W> accumulator =
       __builtin_elementwise_floor(__builtin_convertvector(c, Doubles<W>) * power_of_two<W>(24 - larger));
-  if constexpr (forgets_small) {
+  if constexpr (ForgetsSmall) {
     const Longs<W> keep = __builtin_convertvector(own >= larger - 25, Longs<W>);
     accumulator = std::bit_cast<Doubles<W>>(std::bit_cast<Longs<W>>(accumulator) & keep);
   }
@@ -138,9 +138,9 @@ float fused_scalar(const Scalar* products, int count, float c, bool in_two) {
     positive |= products[k].value >= 0x1p128;
     negative |= products[k].value <= -0x1p128;
   }
-  if (std::isnan(plain)) return as_f32(nan_f32);
+  if (std::isnan(plain)) return as_f32(kNanF32);
   if (std::isinf(plain)) return static_cast<float>(plain);
-  if (positive && negative) return as_f32(nan_f32);
+  if (positive && negative) return as_f32(kNanF32);
   if (positive || negative) return positive ? as_f32(0x7f800000) : as_f32(0xff800000);
   Scalar sum = sum_scalar(products, count, 0, in_two ? 2 : 1);
   if (in_two) {
@@ -158,14 +158,14 @@ float fused_scalar(const Scalar* products, int count, float c, bool in_two) {
   return static_cast<float>(std::ldexp(products_part + accumulator * 128, larger - 31));
 }
 
-template <bool sparse>
+template <bool Sparse>
 [[gnu::cold, gnu::noinline]] void row_scalar(const MatrixScratch& s, int n, int i, int first, int count, bool in_two,
                                              float* c) {
   Scalar products[16];
   for (int j = 0; j < n; ++j) {
     for (int k = 0; k < count; ++k) {
       const int at = (first + k) * n + i,
-                row = (sparse ? s.selection[i * (matrix_elements / 32) + first + k] : first + k) * n + j;
+                row = (Sparse ? s.selection[i * (kMatrixElements / 32) + first + k] : first + k) * n + j;
       const double a = static_cast<double>(s.a[at]), b = static_cast<double>(s.b[row]);
       const int ea = s.a_exponent[at], eb = s.b_exponent[row];
       // Scaled operands and those outside f32's range are significands (s.special says which): see scratch_values().
@@ -177,12 +177,12 @@ template <bool sparse>
 
 // --- one block ---
 
-template <int N, int group, bool in_two, bool direct, bool sparse>
+template <int N, int Group, bool InTwo, bool Direct, bool Sparse>
 void block(const BlockCall& call) {
-  constexpr int W = Columns<N>::width, V = Columns<N>::vectors;
-  constexpr int H = W < 4 ? W : 4, parts = W / H;  // doubles are half as many per register
+  constexpr int kW = Columns<N>::kWidth, kV = Columns<N>::kVectors;
+  constexpr int kH = kW < 4 ? kW : 4, kParts = kW / kH;  // doubles are half as many per register
   const MatrixScratch& s = *call.scratch;
-  const int count = call.k < group ? call.k : group;
+  const int count = call.k < Group ? call.k : Group;
   for (int i = 0; i < N; ++i) {
     const int at = call.place.offset(i);
     alignas(64) float c[N];
@@ -191,35 +191,35 @@ void block(const BlockCall& call) {
       u32 largest = 0;
       for (int j = 0; j < N; ++j) largest = std::max(largest, bits_of(c[j]) & 0x7fffffff);
       if (s.special || largest >= 0x7f800000) [[unlikely]] {
-        row_scalar<sparse>(s, N, i, first, count, in_two, c);
+        row_scalar<Sparse>(s, N, i, first, count, InTwo, c);
         continue;
       }
-      Sum<W, V> even, odd;
-      sum_products<N, direct, sparse>(s, i, first, count, in_two ? 2 : 1, even);
-      if constexpr (in_two) sum_products<N, direct, sparse>(s, i, first + 1, count - 1, 2, odd);
-      for (int v = 0; v < V; ++v) {
-        alignas(32) i32 sums[2][W], exponents[2][W];
+      Sum<kW, kV> even, odd;
+      sum_products<N, Direct, Sparse>(s, i, first, count, InTwo ? 2 : 1, even);
+      if constexpr (InTwo) sum_products<N, Direct, Sparse>(s, i, first + 1, count - 1, 2, odd);
+      for (int v = 0; v < kV; ++v) {
+        alignas(32) i32 sums[2][kW], exponents[2][kW];
         store(sums[0], even.sum[v]);
         store(exponents[0], even.largest[v]);
-        if constexpr (in_two) {
+        if constexpr (InTwo) {
           store(sums[1], odd.sum[v]);
           store(exponents[1], odd.largest[v]);
         }
-        for (int p = 0; p < parts; ++p) {
-          Doubles<H> sum = __builtin_convertvector(load<Ints<H>>(sums[0] + p * H), Doubles<H>);
-          Ints<H> exponent = load<Ints<H>>(exponents[0] + p * H);
-          if constexpr (in_two) {
-            const Doubles<H> other = __builtin_convertvector(load<Ints<H>>(sums[1] + p * H), Doubles<H>);
-            const Ints<H> other_exponent = load<Ints<H>>(exponents[1] + p * H);
-            const Ints<H> larger = __builtin_elementwise_max(exponent, other_exponent);
+        for (int p = 0; p < kParts; ++p) {
+          Doubles<kH> sum = __builtin_convertvector(load<Ints<kH>>(sums[0] + p * kH), Doubles<kH>);
+          Ints<kH> exponent = load<Ints<kH>>(exponents[0] + p * kH);
+          if constexpr (InTwo) {
+            const Doubles<kH> other = __builtin_convertvector(load<Ints<kH>>(sums[1] + p * kH), Doubles<kH>);
+            const Ints<kH> other_exponent = load<Ints<kH>>(exponents[1] + p * kH);
+            const Ints<kH> larger = __builtin_elementwise_max(exponent, other_exponent);
             sum = __builtin_elementwise_floor(
-                      sum * power_of_two<H>(__builtin_elementwise_max(exponent - larger, Ints<H>(-200)))) +
+                      sum * power_of_two<kH>(__builtin_elementwise_max(exponent - larger, Ints<kH>(-200)))) +
                   __builtin_elementwise_floor(
-                      other * power_of_two<H>(__builtin_elementwise_max(other_exponent - larger, Ints<H>(-200))));
+                      other * power_of_two<kH>(__builtin_elementwise_max(other_exponent - larger, Ints<kH>(-200))));
             exponent = larger;
           }
-          float* columns = c + v * W + p * H;
-          store(columns, add_accumulator<H, in_two>(sum, exponent, load<Floats<H>>(columns)));
+          float* columns = c + v * kW + p * kH;
+          store(columns, add_accumulator<kH, InTwo>(sum, exponent, load<Floats<kH>>(columns)));
         }
       }
     }
@@ -227,23 +227,20 @@ void block(const BlockCall& call) {
   }
 }
 
-template <int N, int group, bool in_two, bool sparse>
+template <int N, int Group, bool InTwo, bool Sparse>
 void choose_range(const BlockCall& call) {
   if (call.scratch->significands)
-    block<N, group, in_two, false, sparse>(call);
+    block<N, Group, InTwo, false, Sparse>(call);
   else
-    block<N, group, in_two, true, sparse>(call);
+    block<N, Group, InTwo, true, Sparse>(call);
 }
 
-template <int group, bool in_two>
+template <int Group, bool InTwo>
 void choose_shape(const BlockCall& call, bool sparse) {
   switch (call.place.size) {
-    case 4:
-      return choose_range<4, group, in_two, false>(call);
-    case 16:
-      return sparse ? choose_range<16, group, in_two, true>(call) : choose_range<16, group, in_two, false>(call);
-    default:
-      return sparse ? choose_range<32, group, in_two, true>(call) : choose_range<32, group, in_two, false>(call);
+    case 4: return choose_range<4, Group, InTwo, false>(call);
+    case 16: return sparse ? choose_range<16, Group, InTwo, true>(call) : choose_range<16, Group, InTwo, false>(call);
+    default: return sparse ? choose_range<32, Group, InTwo, true>(call) : choose_range<32, Group, InTwo, false>(call);
   }
 }
 
@@ -251,12 +248,9 @@ void choose_shape(const BlockCall& call, bool sparse) {
 
 void multiply_fused(const BlockCall& call, FusedKind kind, bool sparse) {
   switch (kind) {
-    case FusedKind::groups_of_4:
-      return choose_shape<4, false>(call, sparse);
-    case FusedKind::groups_of_8:
-      return choose_shape<8, false>(call, sparse);
-    case FusedKind::groups_of_16_in_two:
-      return choose_shape<16, true>(call, sparse);
+    case FusedKind::GroupsOf4: return choose_shape<4, false>(call, sparse);
+    case FusedKind::GroupsOf8: return choose_shape<8, false>(call, sparse);
+    case FusedKind::GroupsOf16InTwo: return choose_shape<16, true>(call, sparse);
   }
 }
 

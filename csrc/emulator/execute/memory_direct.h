@@ -10,9 +10,9 @@ namespace apb::emu {
 // ISA, 9.1.9), global and scratch loads take M0[17:2] * 4 (10.3). The instruction's offset counts for memory and for
 // LDS.
 inline std::uint32_t direct_base(const Wave& wave, const Instruction& instruction) {
-  const std::uint32_t m0 = wave.scalar[sreg::m0];
-  const bool buffer = instruction.encoding == Encoding::mubuf;
-  const std::uint32_t mask = !buffer ? 0x3fffc : wave.target == Target::gfx950 ? 0x3ffff : 0xffff;
+  const std::uint32_t m0 = wave.scalar[sreg::kM0];
+  const bool buffer = instruction.encoding == Encoding::Mubuf;
+  const std::uint32_t mask = !buffer ? 0x3fffc : wave.target == Target::Gfx950 ? 0x3ffff : 0xffff;
   return (m0 & mask) + static_cast<std::uint32_t>(instruction.offset);
 }
 
@@ -20,15 +20,15 @@ inline std::uint32_t direct_base(const Wave& wave, const Instruction& instructio
 // 4 dwords (the fourth stays as it was); sub-dword loads write a whole dword. Lanes that are off leave a hole.
 template <Shape S>
 inline void write_direct(Wave& wave, const Instruction& instruction, const std::uint32_t* rows) {
-  constexpr std::uint32_t stride = S.bytes > 4 ? 16 : 4;
-  constexpr Shape written{S.dwords() * 4};
-  alignas(64) std::uint64_t at[lanes];
-  std::uint32_t row[lanes];
-  for (int l = 0; l < lanes; ++l) row[l] = static_cast<std::uint32_t>(l) * stride;
-  if (!lds_lanes(wave, row, direct_base(wave, instruction), written.bytes, LdsAccess::write, at)) return;
+  constexpr std::uint32_t kStride = S.bytes > 4 ? 16 : 4;
+  constexpr Shape kWritten{S.dwords() * 4};
+  alignas(64) std::uint64_t at[kLanes];
+  std::uint32_t row[kLanes];
+  for (int l = 0; l < kLanes; ++l) row[l] = static_cast<std::uint32_t>(l) * kStride;
+  if (!lds_lanes(wave, row, direct_base(wave, instruction), kWritten.bytes, LdsAccess::Write, at)) return;
   const std::uint64_t active = wave.exec();
-  store_lanes<written>(at, active, active == all_lanes && stride == written.bytes, rows);
-  count_lds(wave, active, written.bytes, LdsAccess::write);
+  store_lanes<kWritten>(at, active, active == kAllLanes && kStride == kWritten.bytes, rows);
+  count_lds(wave, active, kWritten.bytes, LdsAccess::Write);
 }
 
 }  // namespace apb::emu

@@ -12,22 +12,22 @@
 namespace apb::emu {
 
 // Which half of the register a 16-bit ("d16") load or store uses.
-enum class Half : std::uint8_t { none, low, high };
+enum class Half : std::uint8_t { None, Low, High };
 
 // What one lane moves.
 struct Shape {
   std::uint8_t bytes;  // 1, 2, 4, 8, 12, 16
   bool sign = false;   // sub-dword loads extend the sign
-  Half half = Half::none;
+  Half half = Half::None;
   constexpr int dwords() const { return bytes < 4 ? 1 : bytes / 4; }
 };
 
 // Both targets have SRAM ECC on (gcnArchName says "sramecc+"): a register cannot be written by halves from memory, so a
 // d16 load writes all 32 bits and the half that was not loaded becomes 0 (CDNA3 and CDNA4 ISA, 9.1.6; LLVM therefore
 // never relies on the other half). AMD's pseudocode describes the parts without ECC, which keep it.
-inline constexpr bool d16_load_keeps_other_half = false;
+inline constexpr bool kD16LoadKeepsOtherHalf = false;
 
-inline constexpr std::uint64_t all_lanes = ~std::uint64_t{0};
+inline constexpr std::uint64_t kAllLanes = ~std::uint64_t{0};
 
 // Calls function(lane) for every bit of `mask`, lowest first: the order in which hardware resolves conflicts.
 template <typename Function>
@@ -62,9 +62,9 @@ inline std::uint32_t read_small(std::uint64_t address) {
 // That value as the register receives it; `old` is what the register holds.
 template <Shape S>
 inline std::uint32_t placed(std::uint32_t value, std::uint32_t old) {
-  if constexpr (S.half == Half::none) return value;
-  const std::uint32_t kept = d16_load_keeps_other_half ? old : 0;
-  if constexpr (S.half == Half::low) return (value & 0xffff) | (kept & 0xffff0000);
+  if constexpr (S.half == Half::None) return value;
+  const std::uint32_t kept = kD16LoadKeepsOtherHalf ? old : 0;
+  if constexpr (S.half == Half::Low) return (value & 0xffff) | (kept & 0xffff0000);
   return value << 16 | (kept & 0xffff);
 }
 
@@ -73,19 +73,19 @@ inline void load_lane(std::uint64_t address, std::uint32_t* at) {
   if constexpr (S.bytes < 4) {
     *at = placed<S>(read_small<S>(address), *at);
   } else {
-    for (int d = 0; d < S.dwords(); ++d) at[d * lanes] = read_host<std::uint32_t>(address + 4 * d);
+    for (int d = 0; d < S.dwords(); ++d) at[d * kLanes] = read_host<std::uint32_t>(address + 4 * d);
   }
 }
 
 template <Shape S>
 inline void store_lane(std::uint64_t address, const std::uint32_t* at) {
-  const std::uint32_t value = S.half == Half::high ? *at >> 16 : *at;
+  const std::uint32_t value = S.half == Half::High ? *at >> 16 : *at;
   if constexpr (S.bytes == 1) {
     write_host(address, static_cast<std::uint8_t>(value));
   } else if constexpr (S.bytes == 2) {
     write_host(address, static_cast<std::uint16_t>(value));
   } else {
-    for (int d = 0; d < S.dwords(); ++d) write_host(address + 4 * d, at[d * lanes]);
+    for (int d = 0; d < S.dwords(); ++d) write_host(address + 4 * d, at[d * kLanes]);
   }
 }
 
@@ -95,12 +95,12 @@ inline void load_lanes(const std::uint64_t* address, std::uint64_t active, bool 
   if (contiguous) {
     const std::uint64_t first = address[0];
     if constexpr (S.bytes == 4) {
-      std::memcpy(row, reinterpret_cast<const void*>(first), row_bytes);
+      std::memcpy(row, reinterpret_cast<const void*>(first), kRowBytes);
     } else {
-      for (int l = 0; l < lanes; ++l) load_lane<S>(first + static_cast<std::uint64_t>(l) * S.bytes, row + l);
+      for (int l = 0; l < kLanes; ++l) load_lane<S>(first + static_cast<std::uint64_t>(l) * S.bytes, row + l);
     }
-  } else if (active == all_lanes) {
-    for (int l = 0; l < lanes; ++l) load_lane<S>(address[l], row + l);
+  } else if (active == kAllLanes) {
+    for (int l = 0; l < kLanes; ++l) load_lane<S>(address[l], row + l);
   } else {
     for_lanes(active, [&](int l) { load_lane<S>(address[l], row + l); });
   }
@@ -111,9 +111,9 @@ inline void store_lanes(const std::uint64_t* address, std::uint64_t active, bool
   if (contiguous) {
     const std::uint64_t first = address[0];
     if constexpr (S.bytes == 4) {
-      std::memcpy(reinterpret_cast<void*>(first), row, row_bytes);
+      std::memcpy(reinterpret_cast<void*>(first), row, kRowBytes);
     } else {
-      for (int l = 0; l < lanes; ++l) store_lane<S>(first + static_cast<std::uint64_t>(l) * S.bytes, row + l);
+      for (int l = 0; l < kLanes; ++l) store_lane<S>(first + static_cast<std::uint64_t>(l) * S.bytes, row + l);
     }
   } else {
     for_lanes(active, [&](int l) { store_lane<S>(address[l], row + l); });  // in order: the highest lane wins
@@ -123,7 +123,7 @@ inline void store_lanes(const std::uint64_t* address, std::uint64_t active, bool
 // Is this the contiguous case? Only asked when all lanes are active.
 inline bool is_contiguous(const std::uint64_t* address, std::uint32_t bytes) {
   std::uint64_t difference = 0;
-  for (int l = 0; l < lanes; ++l) difference |= address[l] - address[0] - static_cast<std::uint64_t>(l) * bytes;
+  for (int l = 0; l < kLanes; ++l) difference |= address[l] - address[0] - static_cast<std::uint64_t>(l) * bytes;
   return difference == 0;
 }
 
@@ -135,9 +135,9 @@ inline bool reach_lanes(Wave& wave, const std::uint64_t* address, std::uint64_t 
   const int first = std::countr_zero(active);
   std::uint64_t low = address[first], high = low;
   if (contiguous) {
-    high = low + static_cast<std::uint64_t>(lanes - 1) * bytes;
-  } else if (active == all_lanes) {
-    for (int l = 0; l < lanes; ++l)
+    high = low + static_cast<std::uint64_t>(kLanes - 1) * bytes;
+  } else if (active == kAllLanes) {
+    for (int l = 0; l < kLanes; ++l)
       low = address[l] < low ? address[l] : low, high = address[l] > high ? address[l] : high;
   } else {
     for_lanes(active,
@@ -155,7 +155,7 @@ inline bool reach_lanes(Wave& wave, const std::uint64_t* address, std::uint64_t 
   }
   if (wave.checker) [[unlikely]] {
     wave.checker->global_lanes(wave, address, active, bytes);
-    if (wave.stop == Stop::fault) return false;
+    if (wave.stop == Stop::Fault) return false;
   }
   return true;
 }
@@ -172,28 +172,28 @@ inline void count_written(Wave& wave, std::uint64_t active, std::uint32_t bytes)
 // counters.
 inline bool reach_lds(Wave& wave, int lane, std::uint64_t address, std::uint32_t bytes, LdsAccess access) {
   if (address + bytes > wave.group->lds_bytes) [[unlikely]] {
-    raise(wave, FaultKind::lds_out_of_bounds, lane,
+    raise(wave, FaultKind::LdsOutOfBounds, lane,
           "%s of %u bytes at LDS address %llu, outside the workgroup's %u bytes of LDS",
-          access == LdsAccess::read    ? "read"
-          : access == LdsAccess::write ? "write"
+          access == LdsAccess::Read    ? "read"
+          : access == LdsAccess::Write ? "write"
                                        : "atomic",
           bytes, static_cast<unsigned long long>(address), wave.group->lds_bytes);
     return false;
   }
   if (wave.checker) [[unlikely]] {
     const auto at = static_cast<std::uint32_t>(address);
-    if (access == LdsAccess::read) wave.checker->lds_read(wave, lane, at, bytes);
-    if (access == LdsAccess::write) wave.checker->lds_write(wave, lane, at, bytes);
-    if (access == LdsAccess::atomic) wave.checker->lds_atomic(wave, lane, at, bytes);
-    return wave.stop != Stop::fault;
+    if (access == LdsAccess::Read) wave.checker->lds_read(wave, lane, at, bytes);
+    if (access == LdsAccess::Write) wave.checker->lds_write(wave, lane, at, bytes);
+    if (access == LdsAccess::Atomic) wave.checker->lds_atomic(wave, lane, at, bytes);
+    return wave.stop != Stop::Fault;
   }
   return true;
 }
 inline void count_lds(Wave& wave, std::uint64_t active, std::uint32_t bytes, LdsAccess access) {
   if (!wave.counters) return;
   const std::uint64_t all = static_cast<std::uint64_t>(std::popcount(active)) * bytes;
-  if (access != LdsAccess::write) wave.counters->lds_read += all;
-  if (access != LdsAccess::read) wave.counters->lds_written += all;
+  if (access != LdsAccess::Write) wave.counters->lds_read += all;
+  if (access != LdsAccess::Read) wave.counters->lds_written += all;
 }
 
 }  // namespace apb::emu

@@ -31,7 +31,7 @@ class MemoryTable {
   }
 
  private:
-  std::array<MemoryEntry, static_cast<std::size_t>(Opcode::count)> slots_{};
+  std::array<MemoryEntry, static_cast<std::size_t>(Opcode::Count)> slots_{};
 };
 
 }  // namespace apb::emu
@@ -42,16 +42,16 @@ class MemoryTable {
       {Opcode::PREFIX##_LOAD_USHORT, LOAD<Shape{2}>}, {Opcode::PREFIX##_LOAD_SSHORT, LOAD<Shape{2, true}>}, \
       {Opcode::PREFIX##_LOAD_DWORD, LOAD<Shape{4}>}, {Opcode::PREFIX##_LOAD_DWORDX2, LOAD<Shape{8}>},       \
       {Opcode::PREFIX##_LOAD_DWORDX3, LOAD<Shape{12}>}, {Opcode::PREFIX##_LOAD_DWORDX4, LOAD<Shape{16}>},   \
-      {Opcode::PREFIX##_LOAD_UBYTE_D16, LOAD<Shape{1, false, Half::low}>},                                  \
-      {Opcode::PREFIX##_LOAD_UBYTE_D16_HI, LOAD<Shape{1, false, Half::high}>},                              \
-      {Opcode::PREFIX##_LOAD_SBYTE_D16, LOAD<Shape{1, true, Half::low}>},                                   \
-      {Opcode::PREFIX##_LOAD_SBYTE_D16_HI, LOAD<Shape{1, true, Half::high}>},                               \
-      {Opcode::PREFIX##_LOAD_SHORT_D16, LOAD<Shape{2, false, Half::low}>},                                  \
-      {Opcode::PREFIX##_LOAD_SHORT_D16_HI, LOAD<Shape{2, false, Half::high}>},                              \
+      {Opcode::PREFIX##_LOAD_UBYTE_D16, LOAD<Shape{1, false, Half::Low}>},                                  \
+      {Opcode::PREFIX##_LOAD_UBYTE_D16_HI, LOAD<Shape{1, false, Half::High}>},                              \
+      {Opcode::PREFIX##_LOAD_SBYTE_D16, LOAD<Shape{1, true, Half::Low}>},                                   \
+      {Opcode::PREFIX##_LOAD_SBYTE_D16_HI, LOAD<Shape{1, true, Half::High}>},                               \
+      {Opcode::PREFIX##_LOAD_SHORT_D16, LOAD<Shape{2, false, Half::Low}>},                                  \
+      {Opcode::PREFIX##_LOAD_SHORT_D16_HI, LOAD<Shape{2, false, Half::High}>},                              \
       {Opcode::PREFIX##_STORE_BYTE, STORE<Shape{1}>},                                                       \
-      {Opcode::PREFIX##_STORE_BYTE_D16_HI, STORE<Shape{1, false, Half::high}>},                             \
+      {Opcode::PREFIX##_STORE_BYTE_D16_HI, STORE<Shape{1, false, Half::High}>},                             \
       {Opcode::PREFIX##_STORE_SHORT, STORE<Shape{2}>},                                                      \
-      {Opcode::PREFIX##_STORE_SHORT_D16_HI, STORE<Shape{2, false, Half::high}>},                            \
+      {Opcode::PREFIX##_STORE_SHORT_D16_HI, STORE<Shape{2, false, Half::High}>},                            \
       {Opcode::PREFIX##_STORE_DWORD, STORE<Shape{4}>}, {Opcode::PREFIX##_STORE_DWORDX2, STORE<Shape{8}>},   \
       {Opcode::PREFIX##_STORE_DWORDX3, STORE<Shape{12}>}, {                                                 \
     Opcode::PREFIX##_STORE_DWORDX4, STORE<Shape{16}>                                                        \

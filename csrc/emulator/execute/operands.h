@@ -10,8 +10,8 @@ namespace apb::emu {
 
 // The hardware's source numbers of the values that only exist while a wave runs.
 namespace source_number {
-inline constexpr int shared_base = 235, shared_limit = 236, private_base = 237, private_limit = 238;
-inline constexpr int pops_exiting_wave_id = 239, vccz = 251, execz = 252, scc = 253, lds_direct = 254;
+inline constexpr int kSharedBase = 235, kSharedLimit = 236, kPrivateBase = 237, kPrivateLimit = 238;
+inline constexpr int kPopsExitingWaveId = 239, kVccz = 251, kExecz = 252, kScc = 253, kLdsDirect = 254;
 }  // namespace source_number
 
 // Value of an operand of kind `special`, 64 bits wide: apertures (the limits are base + 4 GiB - 1), vccz, execz, scc as 0 or 1.
@@ -20,14 +20,16 @@ inline constexpr int pops_exiting_wave_id = 239, vccz = 251, execz = 252, scc = 
 
 // An operand of kind sgpr, constant or special. bind() has made sure that sgpr operands end inside the scalar file.
 [[nodiscard]] inline std::uint32_t read32(const Wave& wave, const Operand& operand) {
-  if (operand.kind == OperandKind::sgpr) [[likely]] return wave.scalar[operand.index];
-  if (operand.kind == OperandKind::constant) return operand.low;
+  if (operand.kind == OperandKind::Sgpr) [[likely]]
+    return wave.scalar[operand.index];
+  if (operand.kind == OperandKind::Constant) return operand.low;
   return static_cast<std::uint32_t>(special(wave, operand));
 }
 
 [[nodiscard]] inline std::uint64_t read64(const Wave& wave, const Operand& operand) {
-  if (operand.kind == OperandKind::sgpr) [[likely]] return wave.pair(operand.index);
-  if (operand.kind == OperandKind::constant) return operand.low | static_cast<std::uint64_t>(operand.high) << 32;
+  if (operand.kind == OperandKind::Sgpr) [[likely]]
+    return wave.pair(operand.index);
+  if (operand.kind == OperandKind::Constant) return operand.low | static_cast<std::uint64_t>(operand.high) << 32;
   return special(wave, operand);
 }
 

@@ -13,7 +13,8 @@ namespace apb::emu {
 // True when [address, address + bytes) lies in one live allocation. False: the wave has stopped with a fault that names `lane`
 // (-1 for scalar accesses). Does not call the checker: handlers do, `if (wave.checker) wave.checker->global(...)`.
 [[nodiscard]] inline bool reachable(Wave& wave, int lane, std::uint64_t address, std::uint32_t bytes) {
-  if (wave.recent.holds(address, bytes)) [[likely]] return true;
+  if (wave.recent.holds(address, bytes)) [[likely]]
+    return true;
   return reach_other(wave, lane, address, bytes);
 }
 

@@ -10,56 +10,58 @@ namespace apb::emu {
 namespace {
 
 // Bits of MODE that change what the next instructions mean.
-constexpr std::uint32_t mode_index_enabled = 1u << 27, mode_skip_vector = 1u << 28;
-constexpr int index_source[3] = {12, 13, 14};  // bits of M0: the index is added to source 0, 1, 2
-constexpr int index_destination = 15;          // or to the destination
+constexpr std::uint32_t kModeIndexEnabled = 1u << 27, kModeSkipVector = 1u << 28;
+constexpr int kIndexSource[3] = {12, 13, 14};  // bits of M0: the index is added to source 0, 1, 2
+constexpr int kIndexDestination = 15;          // or to the destination
 
 // The slot at wave.pc holds nothing to execute. Inside an instruction, outside the code, or bytes that no encoding matches?
 [[gnu::cold]] void no_instruction(Wave& wave, const Instruction* code) {
   const std::int64_t offset = static_cast<std::int64_t>(static_cast<std::int32_t>(wave.pc)) * 4;
   const auto address = static_cast<unsigned long long>(wave.code_base + static_cast<std::uint64_t>(offset));
   if (wave.pc >= wave.code_dwords) {
-    raise(wave, FaultKind::illegal_jump, -1, "to 0x%llx, outside the code [0x%llx, 0x%llx)", address,
-          static_cast<unsigned long long>(wave.code_base), static_cast<unsigned long long>(wave.code_base + 4ull * wave.code_dwords));
+    raise(wave, FaultKind::IllegalJump, -1, "to 0x%llx, outside the code [0x%llx, 0x%llx)", address,
+          static_cast<unsigned long long>(wave.code_base),
+          static_cast<unsigned long long>(wave.code_base + 4ull * wave.code_dwords));
     return;
   }
   for (std::uint32_t back = 1; back <= 3 && back <= wave.pc; ++back) {
     const Instruction& before = code[wave.pc - back];
     if (before.execute != nullptr && before.dwords > back) {
-      raise(wave, FaultKind::illegal_jump, -1, "to 0x%llx (code+0x%x), into the middle of the instruction at code+0x%x", address, wave.pc * 4,
-            before.address);
+      raise(wave, FaultKind::IllegalJump, -1, "to 0x%llx (code+0x%x), into the middle of the instruction at code+0x%x",
+            address, wave.pc * 4, before.address);
       return;
     }
   }
   wave.current = nullptr;  // the instruction before these bytes is not at fault
   std::uint32_t word = 0;
-  if (wave.code_base != 0) std::memcpy(&word, reinterpret_cast<const void*>(wave.code_base + wave.pc * 4ull), sizeof word);
-  raise(wave, FaultKind::unknown_instruction, -1, "the bytes at 0x%llx (code+0x%x) begin with 0x%08x, which no encoding matches", address,
-        wave.pc * 4, word);
+  if (wave.code_base != 0)
+    std::memcpy(&word, reinterpret_cast<const void*>(wave.code_base + wave.pc * 4ull), sizeof word);
+  raise(wave, FaultKind::UnknownInstruction, -1,
+        "the bytes at 0x%llx (code+0x%x) begin with 0x%08x, which no encoding matches", address, wave.pc * 4, word);
 }
 
 bool is_vector_alu(Encoding encoding) {
   switch (encoding) {
-    case Encoding::vop1:
-    case Encoding::vop2:
-    case Encoding::vopc:
-    case Encoding::vop3:
-    case Encoding::vop3sd:
-    case Encoding::vop3p:
-    case Encoding::vop3p_mfma:
-    case Encoding::vop3px2: return true;
+    case Encoding::Vop1:
+    case Encoding::Vop2:
+    case Encoding::Vopc:
+    case Encoding::Vop3:
+    case Encoding::Vop3sd:
+    case Encoding::Vop3p:
+    case Encoding::Vop3pMfma:
+    case Encoding::Vop3px2: return true;
     default: return false;
   }
 }
 
 bool is_scalar(Encoding encoding) {
   switch (encoding) {
-    case Encoding::sop1:
-    case Encoding::sop2:
-    case Encoding::sopc:
-    case Encoding::sopk:
-    case Encoding::sopp:
-    case Encoding::smem: return true;
+    case Encoding::Sop1:
+    case Encoding::Sop2:
+    case Encoding::Sopc:
+    case Encoding::Sopk:
+    case Encoding::Sopp:
+    case Encoding::Smem: return true;
     default: return false;
   }
 }
@@ -67,28 +69,28 @@ bool is_scalar(Encoding encoding) {
 // GPR indexing mode (s_set_gpr_idx_on): VGPR numbers of vector ALU operands are relative to M0[7:0], each as M0[15:12] says.
 // Accumulation VGPRs too: AITER's MXFP4 GEMM reads its results so, with v_accvgpr_read.
 bool add_index(Wave& wave, Instruction& instruction) {
-  const std::uint32_t m0 = wave.scalar[sreg::m0];
+  const std::uint32_t m0 = wave.scalar[sreg::kM0];
   const auto add = [&](Operand& operand, int bit) {
-    const bool accumulation = operand.kind == OperandKind::accvgpr;
-    if ((operand.kind != OperandKind::vgpr && !accumulation) || (m0 >> bit & 1) == 0) return true;
+    const bool accumulation = operand.kind == OperandKind::Accvgpr;
+    if ((operand.kind != OperandKind::Vgpr && !accumulation) || (m0 >> bit & 1) == 0) return true;
     const std::uint32_t index = operand.index + (m0 & 0xff);
     operand.index = static_cast<std::uint16_t>(index);
     if (index + operand.dwords <= 256) return true;
-    raise(wave, FaultKind::illegal_register, -1, "GPR indexing reaches %c%u", accumulation ? 'a' : 'v', index);
+    raise(wave, FaultKind::IllegalRegister, -1, "GPR indexing reaches %c%u", accumulation ? 'a' : 'v', index);
     return false;
   };
   for (unsigned s = 0; s < 3; ++s) {
-    if (!add(instruction.source[s], index_source[s])) return false;
+    if (!add(instruction.source[s], kIndexSource[s])) return false;
   }
-  return add(instruction.destination[0], index_destination);
+  return add(instruction.destination[0], kIndexDestination);
 }
 
 // One instruction with everything that is not usual: checks, VSKIP, GPR indexing. Kept out of the hot loop.
 [[gnu::noinline]] void step(Wave& wave, const Instruction& instruction, Counters& counters) {
-  if ((wave.mode.bits & mode_skip_vector) != 0 && !is_scalar(instruction.encoding)) return;  // VSKIP: not even issued
+  if ((wave.mode.bits & kModeSkipVector) != 0 && !is_scalar(instruction.encoding)) return;  // VSKIP: not even issued
   Instruction moved;
   const Instruction* current = &instruction;
-  if ((wave.mode.bits & mode_index_enabled) != 0 && is_vector_alu(instruction.encoding)) {
+  if ((wave.mode.bits & kModeIndexEnabled) != 0 && is_vector_alu(instruction.encoding)) {
     moved = instruction;
     wave.current = &moved;
     if (!add_index(wave, moved)) {
@@ -98,7 +100,7 @@ bool add_index(Wave& wave, Instruction& instruction) {
     current = &moved;
   }
   if (wave.checker != nullptr) wave.checker->before(wave, *current);
-  if (wave.stop == Stop::none) {
+  if (wave.stop == Stop::None) {
     counters.instructions[static_cast<int>(instruction.category)]++;
     current->execute(wave, *current);
   }
@@ -106,7 +108,8 @@ bool add_index(Wave& wave, Instruction& instruction) {
 }
 
 // Until the wave stops or `count` instructions are done; says how many were. The usual loop and the one that looks at everything.
-template <bool Careful> std::uint64_t loop(Wave& wave, const Instruction* code, std::uint64_t count, Counters& counters) {
+template <bool Careful> std::uint64_t loop(Wave& wave, const Instruction* code, std::uint64_t count,
+                                           Counters& counters) {
   std::uint64_t left = count;
   while (left != 0) {
     if (wave.pc >= wave.code_dwords || code[wave.pc].execute == nullptr) [[unlikely]] {
@@ -123,7 +126,8 @@ template <bool Careful> std::uint64_t loop(Wave& wave, const Instruction* code, 
       counters.instructions[static_cast<int>(instruction.category)]++;
       instruction.execute(wave, instruction);
     }
-    if (wave.stop != Stop::none) [[unlikely]] break;
+    if (wave.stop != Stop::None) [[unlikely]]
+      break;
   }
   return count - left;
 }
@@ -147,12 +151,14 @@ void run(Wave& wave, const Instruction* code, std::uint64_t budget) {
   const ProcessorDefault arithmetic;
   Counters nobody;
   Counters& counters = wave.counters != nullptr ? *wave.counters : nobody;
-  while (wave.stop == Stop::none && budget != 0) {
-    const bool careful = wave.checker != nullptr || (wave.mode.bits & (mode_index_enabled | mode_skip_vector)) != 0;
-    const std::uint64_t done = careful ? loop<true>(wave, code, budget, counters) : loop<false>(wave, code, budget, counters);
+  while (wave.stop == Stop::None && budget != 0) {
+    const bool careful = wave.checker != nullptr || (wave.mode.bits & (kModeIndexEnabled | kModeSkipVector)) != 0;
+    const std::uint64_t done =
+        careful ? loop<true>(wave, code, budget, counters) : loop<false>(wave, code, budget, counters);
     wave.executed += done;
     budget -= done;
-    if (wave.stop == Stop::mode) wave.stop = Stop::none;  // s_setvskip and friends: go on with the other loop, or the same
+    if (wave.stop == Stop::Mode)
+      wave.stop = Stop::None;  // s_setvskip and friends: go on with the other loop, or the same
   }
 }
 

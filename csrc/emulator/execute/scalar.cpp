@@ -7,11 +7,12 @@ namespace apb::emu {
 
 namespace {
 
-using Table = std::array<Handler, static_cast<std::size_t>(Opcode::count)>;
+using Table = std::array<Handler, static_cast<std::size_t>(Opcode::Count)>;
 
 Table collect() {
   Table table{};
-  for (const auto entries : {scalar_arithmetic_table(), scalar_bits_table(), scalar_compare_table(), scalar_control_table(), scalar_register_table()}) {
+  for (const auto entries : {scalar_arithmetic_table(), scalar_bits_table(), scalar_compare_table(),
+                             scalar_control_table(), scalar_register_table()}) {
     for (const ScalarEntry& entry : entries) table[static_cast<std::size_t>(entry.opcode)] = entry.handler;
   }
   return table;

@@ -6,9 +6,9 @@ namespace apb::emu {
 namespace {
 
 // MODE[31:29]: how many forks are open (the conditional stack pointer).
-constexpr unsigned stack_shift = 29;
+constexpr unsigned kStackShift = 29;
 // STATUS bits that a debugger sets; without one they are 0.
-constexpr unsigned debug_user = 1u << 20, debug_system = 1u << 21;
+constexpr unsigned kDebugUser = 1u << 20, kDebugSystem = 1u << 21;
 
 u64 address_behind(const Wave& wave) { return wave.code_base + u64{wave.pc} * 4; }
 
@@ -16,7 +16,7 @@ u64 address_behind(const Wave& wave) { return wave.code_base + u64{wave.pc} * 4;
 void jump(Wave& wave, u64 address) {
   const u64 offset = address - wave.code_base;
   if ((offset & 3) != 0 || offset / 4 >= wave.code_dwords) {
-    raise(wave, FaultKind::illegal_jump, -1, "to 0x%llx, outside the code [0x%llx, 0x%llx) or not a multiple of 4",
+    raise(wave, FaultKind::IllegalJump, -1, "to 0x%llx, outside the code [0x%llx, 0x%llx) or not a multiple of 4",
           static_cast<unsigned long long>(address), static_cast<unsigned long long>(wave.code_base),
           static_cast<unsigned long long>(wave.code_base + u64{wave.code_dwords} * 4));
     return;
@@ -31,17 +31,17 @@ template <auto Condition> void branch(Wave& wave, const Instruction& i) {
   if (Condition(wave)) relative_jump(wave, i);
 }
 
-constexpr auto always = [](const Wave&) { return true; };
-constexpr auto scc0 = [](const Wave& wave) { return !wave.scc; };
-constexpr auto scc1 = [](const Wave& wave) { return wave.scc; };
-constexpr auto vccz = [](const Wave& wave) { return wave.vcc() == 0; };
-constexpr auto vccnz = [](const Wave& wave) { return wave.vcc() != 0; };
-constexpr auto execz = [](const Wave& wave) { return wave.exec() == 0; };
-constexpr auto execnz = [](const Wave& wave) { return wave.exec() != 0; };
-constexpr auto user = [](const Wave& wave) { return (wave.status & debug_user) != 0; };
-constexpr auto system_ = [](const Wave& wave) { return (wave.status & debug_system) != 0; };
-constexpr auto either = [](const Wave& wave) { return user(wave) || system_(wave); };
-constexpr auto both = [](const Wave& wave) { return user(wave) && system_(wave); };
+constexpr auto kAlways = [](const Wave&) { return true; };
+constexpr auto kScc0 = [](const Wave& wave) { return !wave.scc; };
+constexpr auto kScc1 = [](const Wave& wave) { return wave.scc; };
+constexpr auto kVccz = [](const Wave& wave) { return wave.vcc() == 0; };
+constexpr auto kVccnz = [](const Wave& wave) { return wave.vcc() != 0; };
+constexpr auto kExecz = [](const Wave& wave) { return wave.exec() == 0; };
+constexpr auto kExecnz = [](const Wave& wave) { return wave.exec() != 0; };
+constexpr auto kUser = [](const Wave& wave) { return (wave.status & kDebugUser) != 0; };
+constexpr auto kSystem = [](const Wave& wave) { return (wave.status & kDebugSystem) != 0; };
+constexpr auto kEither = [](const Wave& wave) { return kUser(wave) || kSystem(wave); };
+constexpr auto kBoth = [](const Wave& wave) { return kUser(wave) && kSystem(wave); };
 
 void get_pc(Wave& wave, const Instruction& i) { write64(wave, i.destination[0], address_behind(wave)); }
 void set_pc(Wave& wave, const Instruction& i) { jump(wave, read64(wave, i.source[0])); }
@@ -61,24 +61,26 @@ void fork(Wave& wave, u64 condition, u64 taken) {
   if (pass == exec) return jump(wave, taken);
   if (fail == exec) return;
   const bool fail_first = std::popcount(fail) < std::popcount(pass);
-  const u32 depth = wave.mode.bits >> stack_shift;
+  const u32 depth = wave.mode.bits >> kStackShift;
   const int slot = static_cast<int>(depth) * 4;
   wave.set_pair(slot, fail_first ? pass : fail);
   wave.set_pair(slot + 2, fail_first ? taken : address_behind(wave));
-  wave.mode.bits += 1u << stack_shift;
-  wave.set_pair(sreg::exec, fail_first ? fail : pass);
+  wave.mode.bits += 1u << kStackShift;
+  wave.set_pair(sreg::kExec, fail_first ? fail : pass);
   if (!fail_first) jump(wave, taken);
 }
-void fork_to_register(Wave& wave, const Instruction& i) { fork(wave, read64(wave, i.source[0]), read64(wave, i.source[1])); }
+void fork_to_register(Wave& wave, const Instruction& i) {
+  fork(wave, read64(wave, i.source[0]), read64(wave, i.source[1]));
+}
 void fork_to_label(Wave& wave, const Instruction& i) {
   fork(wave, read64(wave, i.source[0]), address_behind(wave) + static_cast<u64>(i64{i.immediate} * 4));
 }
 void join(Wave& wave, const Instruction& i) {
-  if (wave.mode.bits >> stack_shift == read32(wave, i.source[0])) return;  // both sides are done
-  wave.mode.bits -= 1u << stack_shift;
-  const int slot = static_cast<int>(wave.mode.bits >> stack_shift) * 4;
+  if (wave.mode.bits >> kStackShift == read32(wave, i.source[0])) return;  // both sides are done
+  wave.mode.bits -= 1u << kStackShift;
+  const int slot = static_cast<int>(wave.mode.bits >> kStackShift) * 4;
   const u64 exec = wave.pair(slot), target = wave.pair(slot + 2);
-  wave.set_pair(sreg::exec, exec);
+  wave.set_pair(sreg::kExec, exec);
   jump(wave, target);
 }
 
@@ -88,35 +90,36 @@ template <Stop What> void stop(Wave& wave, const Instruction&) { wave.stop = Wha
 void nothing(Wave&, const Instruction&) {}
 
 void kill(Wave& wave, const Instruction& i) {
-  if ((i.immediate & 1) != 0) wave.stop = Stop::ended;
+  if ((i.immediate & 1) != 0) wave.stop = Stop::Ended;
 }
 void halt(Wave& wave, const Instruction& i) {
-  if ((i.immediate & 1) != 0) raise(wave, FaultKind::trap, -1, "the wave halts until a debugger resumes it, and there is none");
+  if ((i.immediate & 1) != 0)
+    raise(wave, FaultKind::Trap, -1, "the wave halts until a debugger resumes it, and there is none");
 }
 // MSG_INTERRUPT rings for the host (device printf and hostcall do it after writing to memory); the others are of graphics, or answer.
 void send_message(Wave& wave, const Instruction& i) {
-  constexpr unsigned interrupt = 1;
-  if ((i.immediate & 15) != interrupt) raise(wave, FaultKind::unknown_instruction, -1, "message %d", i.immediate & 15);
+  constexpr unsigned kInterrupt = 1;
+  if ((i.immediate & 15) != kInterrupt) raise(wave, FaultKind::UnknownInstruction, -1, "message %d", i.immediate & 15);
 }
 // The ROCm trap handler: 3 is llvm.debugtrap, which goes on when no debugger is attached; 2 is llvm.trap (abort, failed assertions).
 void trap(Wave& wave, const Instruction& i) {
   const unsigned id = static_cast<unsigned>(i.immediate) & 0xff;
   if (id == 3) return;
-  raise(wave, FaultKind::trap, -1, "s_trap %u%s", id, id == 2 ? " (llvm.trap: abort() or a failed assert())" : "");
+  raise(wave, FaultKind::Trap, -1, "s_trap %u%s", id, id == 2 ? " (llvm.trap: abort() or a failed assert())" : "");
 }
 
-constexpr ScalarEntry table[] = {
-    {Opcode::S_BRANCH, branch<always>},
-    {Opcode::S_CBRANCH_SCC0, branch<scc0>},
-    {Opcode::S_CBRANCH_SCC1, branch<scc1>},
-    {Opcode::S_CBRANCH_VCCZ, branch<vccz>},
-    {Opcode::S_CBRANCH_VCCNZ, branch<vccnz>},
-    {Opcode::S_CBRANCH_EXECZ, branch<execz>},
-    {Opcode::S_CBRANCH_EXECNZ, branch<execnz>},
-    {Opcode::S_CBRANCH_CDBGSYS, branch<system_>},
-    {Opcode::S_CBRANCH_CDBGUSER, branch<user>},
-    {Opcode::S_CBRANCH_CDBGSYS_OR_USER, branch<either>},
-    {Opcode::S_CBRANCH_CDBGSYS_AND_USER, branch<both>},
+constexpr ScalarEntry kTable[] = {
+    {Opcode::S_BRANCH, branch<kAlways>},
+    {Opcode::S_CBRANCH_SCC0, branch<kScc0>},
+    {Opcode::S_CBRANCH_SCC1, branch<kScc1>},
+    {Opcode::S_CBRANCH_VCCZ, branch<kVccz>},
+    {Opcode::S_CBRANCH_VCCNZ, branch<kVccnz>},
+    {Opcode::S_CBRANCH_EXECZ, branch<kExecz>},
+    {Opcode::S_CBRANCH_EXECNZ, branch<kExecnz>},
+    {Opcode::S_CBRANCH_CDBGSYS, branch<kSystem>},
+    {Opcode::S_CBRANCH_CDBGUSER, branch<kUser>},
+    {Opcode::S_CBRANCH_CDBGSYS_OR_USER, branch<kEither>},
+    {Opcode::S_CBRANCH_CDBGSYS_AND_USER, branch<kBoth>},
     {Opcode::S_GETPC_B64, get_pc},
     {Opcode::S_SETPC_B64, set_pc},
     {Opcode::S_SWAPPC_B64, swap_pc},
@@ -124,21 +127,21 @@ constexpr ScalarEntry table[] = {
     {Opcode::S_CBRANCH_G_FORK, fork_to_register},
     {Opcode::S_CBRANCH_I_FORK, fork_to_label},
     {Opcode::S_CBRANCH_JOIN, join},
-    {Opcode::S_BARRIER, stop<Stop::barrier>},
-    {Opcode::S_SLEEP, stop<Stop::yield>},
-    {Opcode::S_ENDPGM, stop<Stop::ended>},
-    {Opcode::S_ENDPGM_SAVED, stop<Stop::ended>},
-    {Opcode::S_ENDPGM_ORDERED_PS_DONE, stop<Stop::ended>},
+    {Opcode::S_BARRIER, stop<Stop::Barrier>},
+    {Opcode::S_SLEEP, stop<Stop::Yield>},
+    {Opcode::S_ENDPGM, stop<Stop::Ended>},
+    {Opcode::S_ENDPGM_SAVED, stop<Stop::Ended>},
+    {Opcode::S_ENDPGM_ORDERED_PS_DONE, stop<Stop::Ended>},
     {Opcode::S_SETKILL, kill},
     {Opcode::S_SETHALT, halt},
     {Opcode::S_SENDMSG, send_message},
     {Opcode::S_TRAP, trap},
     {Opcode::S_NOP, nothing},
     {Opcode::S_WAITCNT, nothing},
-    {Opcode::S_WAKEUP, nothing},             // ends another wave's s_sleep early
-    {Opcode::S_SETPRIO, nothing},            // how often this wave may issue
-    {Opcode::S_ICACHE_INV, nothing},         // code does not change
-    {Opcode::S_INCPERFLEVEL, nothing},       // performance counters and thread traces: nobody listens
+    {Opcode::S_WAKEUP, nothing},        // ends another wave's s_sleep early
+    {Opcode::S_SETPRIO, nothing},       // how often this wave may issue
+    {Opcode::S_ICACHE_INV, nothing},    // code does not change
+    {Opcode::S_INCPERFLEVEL, nothing},  // performance counters and thread traces: nobody listens
     {Opcode::S_DECPERFLEVEL, nothing},
     {Opcode::S_TTRACEDATA, nothing},
 };
@@ -146,6 +149,6 @@ constexpr ScalarEntry table[] = {
 }  // namespace
 
 // Not here: s_rfe_b64 and s_rfe_restore_b64 (return from a trap handler, privileged), s_sendmsghalt (graphics).
-std::span<const ScalarEntry> scalar_control_table() { return table; }
+std::span<const ScalarEntry> scalar_control_table() { return kTable; }
 
 }  // namespace apb::emu

@@ -38,15 +38,15 @@ u64 address_of(const Wave& wave, const Instruction& i, const Parts& parts) {
 bool touch(Wave& wave, u64 address, u32 bytes) {
   if (!reachable(wave, -1, address, bytes)) return false;
   if (wave.checker != nullptr) wave.checker->global(wave, -1, address, bytes);
-  return wave.stop != Stop::fault;
+  return wave.stop != Stop::Fault;
 }
 
 // LLVM turns a uniform load of 8 or 16 bits at an aligned address into one of 32: of a load's last dword only the first byte must be alive.
 // The dword's other bytes are there, since memory comes in pages.
 bool touch_load(Wave& wave, u64 address, u32 bytes) {
   Range found;
-  const bool tail = !wave.recent.holds(address, bytes) && wave.memory != nullptr && !wave.memory->find(address, bytes, found) &&
-                    wave.memory->find(address, bytes - 3, found);
+  const bool tail = !wave.recent.holds(address, bytes) && wave.memory != nullptr &&
+                    !wave.memory->find(address, bytes, found) && wave.memory->find(address, bytes - 3, found);
   return tail || touch(wave, address, bytes);
 }
 
@@ -122,36 +122,44 @@ template <typename T, bool Buffered, auto F> void atomic(Wave& wave, const Instr
     address = address_of(wave, i, parts);
   }
   if (sizeof(T) == 8 && (address & 7) != 0) {
-    raise(wave, FaultKind::misaligned, -1, "64-bit atomic at 0x%llx", static_cast<unsigned long long>(address));
+    raise(wave, FaultKind::Misaligned, -1, "64-bit atomic at 0x%llx", static_cast<unsigned long long>(address));
     return;
   }
   if (!touch(wave, address, sizeof(T))) return;
   T data{}, compare{};
   std::memcpy(&data, wave.scalar + parts.data->index, sizeof(T));
-  if (parts.data->dwords * 4u >= 2 * sizeof(T)) std::memcpy(&compare, wave.scalar + parts.data->index + sizeof(T) / 4, sizeof(T));
+  if (parts.data->dwords * 4u >= 2 * sizeof(T))
+    std::memcpy(&compare, wave.scalar + parts.data->index + sizeof(T) / 4, sizeof(T));
   T old = __atomic_load_n(pointer<T>(address), __ATOMIC_RELAXED);
-  while (!__atomic_compare_exchange_n(pointer<T>(address), &old, F(old, data, compare), false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED)) {
+  while (!__atomic_compare_exchange_n(pointer<T>(address), &old, F(old, data, compare), false, __ATOMIC_SEQ_CST,
+                                      __ATOMIC_RELAXED)) {
   }
   if (i.glc) std::memcpy(wave.scalar + parts.data->index, &old, sizeof(T));
 }
 
-constexpr auto swap = [](auto, auto data, auto) { return data; };
-constexpr auto cmpswap = [](auto old, auto data, auto compare) { return old == compare ? data : old; };
-constexpr auto add = [](auto old, auto data, auto) { return static_cast<decltype(old)>(old + data); };
-constexpr auto sub = [](auto old, auto data, auto) { return static_cast<decltype(old)>(old - data); };
+constexpr auto kSwap = [](auto, auto data, auto) { return data; };
+constexpr auto kCmpswap = [](auto old, auto data, auto compare) { return old == compare ? data : old; };
+constexpr auto kAdd = [](auto old, auto data, auto) { return static_cast<decltype(old)>(old + data); };
+constexpr auto kSub = [](auto old, auto data, auto) { return static_cast<decltype(old)>(old - data); };
 template <typename T> constexpr auto as_signed(T value) { return static_cast<std::make_signed_t<T>>(value); }
-constexpr auto smin = [](auto old, auto data, auto) { return as_signed(data) < as_signed(old) ? data : old; };
-constexpr auto smax = [](auto old, auto data, auto) { return as_signed(data) >= as_signed(old) ? data : old; };
-constexpr auto umin = [](auto old, auto data, auto) { return data < old ? data : old; };
-constexpr auto umax = [](auto old, auto data, auto) { return data >= old ? data : old; };
-constexpr auto and_ = [](auto old, auto data, auto) { return old & data; };
-constexpr auto or_ = [](auto old, auto data, auto) { return old | data; };
-constexpr auto xor_ = [](auto old, auto data, auto) { return old ^ data; };
-constexpr auto inc = [](auto old, auto data, auto) { return old >= data ? decltype(old){0} : static_cast<decltype(old)>(old + 1); };
-constexpr auto dec = [](auto old, auto data, auto) { return old == 0 || old > data ? data : static_cast<decltype(old)>(old - 1); };
+constexpr auto kSmin = [](auto old, auto data, auto) { return as_signed(data) < as_signed(old) ? data : old; };
+constexpr auto kSmax = [](auto old, auto data, auto) { return as_signed(data) >= as_signed(old) ? data : old; };
+constexpr auto kUmin = [](auto old, auto data, auto) { return data < old ? data : old; };
+constexpr auto kUmax = [](auto old, auto data, auto) { return data >= old ? data : old; };
+constexpr auto kAnd = [](auto old, auto data, auto) { return old & data; };
+constexpr auto kOr = [](auto old, auto data, auto) { return old | data; };
+constexpr auto kXor = [](auto old, auto data, auto) { return old ^ data; };
+constexpr auto kInc = [](auto old, auto data, auto) {
+  return old >= data ? decltype(old){0} : static_cast<decltype(old)>(old + 1);
+};
+constexpr auto kDec = [](auto old, auto data, auto) {
+  return old == 0 || old > data ? data : static_cast<decltype(old)>(old - 1);
+};
 
 u64 nanoseconds() {
-  return static_cast<u64>(std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count());
+  return static_cast<u64>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+          .count());
 }
 // s_memtime counts shader cycles, here of a 2 GHz clock; s_memrealtime counts at 100 MHz, as on both cards.
 void shader_clock(Wave& wave, const Instruction& i) { write64(wave, i.destination[0], nanoseconds() * 2); }
@@ -165,13 +173,13 @@ struct Entry {
   Handler handler;
 };
 
-#define APB_SCALAR_ATOMIC(NAME, F)                                      \
-  {Opcode::S_ATOMIC_##NAME, atomic<u32, false, F>},                     \
-  {Opcode::S_ATOMIC_##NAME##_X2, atomic<u64, false, F>},                \
-  {Opcode::S_BUFFER_ATOMIC_##NAME, atomic<u32, true, F>},               \
-  {Opcode::S_BUFFER_ATOMIC_##NAME##_X2, atomic<u64, true, F>}
+#define APB_SCALAR_ATOMIC(NAME, F)                                                                         \
+  {Opcode::S_ATOMIC_##NAME, atomic<u32, false, F>}, {Opcode::S_ATOMIC_##NAME##_X2, atomic<u64, false, F>}, \
+      {Opcode::S_BUFFER_ATOMIC_##NAME, atomic<u32, true, F>}, {                                            \
+    Opcode::S_BUFFER_ATOMIC_##NAME##_X2, atomic<u64, true, F>                                              \
+  }
 
-constexpr Entry table[] = {
+constexpr Entry kTable[] = {
     {Opcode::S_LOAD_DWORD, load},
     {Opcode::S_LOAD_DWORDX2, load},
     {Opcode::S_LOAD_DWORDX4, load},
@@ -188,19 +196,19 @@ constexpr Entry table[] = {
     {Opcode::S_BUFFER_STORE_DWORD, buffer_store},
     {Opcode::S_BUFFER_STORE_DWORDX2, buffer_store},
     {Opcode::S_BUFFER_STORE_DWORDX4, buffer_store},
-    APB_SCALAR_ATOMIC(SWAP, swap),
-    APB_SCALAR_ATOMIC(CMPSWAP, cmpswap),
-    APB_SCALAR_ATOMIC(ADD, add),
-    APB_SCALAR_ATOMIC(SUB, sub),
-    APB_SCALAR_ATOMIC(SMIN, smin),
-    APB_SCALAR_ATOMIC(UMIN, umin),
-    APB_SCALAR_ATOMIC(SMAX, smax),
-    APB_SCALAR_ATOMIC(UMAX, umax),
-    APB_SCALAR_ATOMIC(AND, and_),
-    APB_SCALAR_ATOMIC(OR, or_),
-    APB_SCALAR_ATOMIC(XOR, xor_),
-    APB_SCALAR_ATOMIC(INC, inc),
-    APB_SCALAR_ATOMIC(DEC, dec),
+    APB_SCALAR_ATOMIC(SWAP, kSwap),
+    APB_SCALAR_ATOMIC(CMPSWAP, kCmpswap),
+    APB_SCALAR_ATOMIC(ADD, kAdd),
+    APB_SCALAR_ATOMIC(SUB, kSub),
+    APB_SCALAR_ATOMIC(SMIN, kSmin),
+    APB_SCALAR_ATOMIC(UMIN, kUmin),
+    APB_SCALAR_ATOMIC(SMAX, kSmax),
+    APB_SCALAR_ATOMIC(UMAX, kUmax),
+    APB_SCALAR_ATOMIC(AND, kAnd),
+    APB_SCALAR_ATOMIC(OR, kOr),
+    APB_SCALAR_ATOMIC(XOR, kXor),
+    APB_SCALAR_ATOMIC(INC, kInc),
+    APB_SCALAR_ATOMIC(DEC, kDec),
     {Opcode::S_MEMTIME, shader_clock},
     {Opcode::S_MEMREALTIME, constant_clock},
     {Opcode::S_DCACHE_INV, nothing},
@@ -219,8 +227,9 @@ constexpr Entry table[] = {
 // Not here: s_scratch_load_* and s_scratch_store_*. They address the wave's scratch in the hardware's swizzled layout, which the
 // lane-major scratch of wave.h has no counterpart for; no compiler emits them.
 bool bind_scalar_memory(Target, Instruction& instruction) {
-  const auto* entry = std::find_if(std::begin(table), std::end(table), [&](const Entry& e) { return e.opcode == instruction.opcode; });
-  if (entry == std::end(table)) return false;
+  const auto* entry = std::find_if(std::begin(kTable), std::end(kTable),
+                                   [&](const Entry& e) { return e.opcode == instruction.opcode; });
+  if (entry == std::end(kTable)) return false;
   instruction.execute = entry->handler;
   return true;
 }

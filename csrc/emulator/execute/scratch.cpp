@@ -18,29 +18,29 @@ bool addresses(Wave& wave, const Instruction& instruction, const Operand& scalar
                     (scalar.used() ? read32(wave, scalar) : 0);
   if (vector.used()) {
     const std::uint32_t* row = wave.row(vector);
-    for (int l = 0; l < lanes; ++l) out[l] = base + row[l];
+    for (int l = 0; l < kLanes; ++l) out[l] = base + row[l];
   } else {
-    for (int l = 0; l < lanes; ++l) out[l] = base;
+    for (int l = 0; l < kLanes; ++l) out[l] = base;
   }
   for (std::uint64_t rest = wave.exec(); rest; rest &= rest - 1) {
     const int l = std::countr_zero(rest);
     if (out[l] >= wave.scratch_bytes || out[l] + bytes > wave.scratch_bytes) {
-      raise(wave, FaultKind::illegal_address, l,
+      raise(wave, FaultKind::IllegalAddress, l,
             "scratch access of %u bytes at offset %lld, of %u bytes of scratch per lane", bytes,
             static_cast<long long>(out[l]), wave.scratch_bytes);
       return false;
     }
     if (wave.checker) wave.checker->global(wave, l, out[l], bytes);
-    if (wave.stop == Stop::fault) return false;
+    if (wave.stop == Stop::Fault) return false;
   }
   const auto memory = reinterpret_cast<std::uint64_t>(wave.scratch);
-  for (int l = 0; l < lanes; ++l) out[l] += memory + static_cast<std::uint64_t>(l) * wave.scratch_bytes;
+  for (int l = 0; l < kLanes; ++l) out[l] += memory + static_cast<std::uint64_t>(l) * wave.scratch_bytes;
   return true;
 }
 
 template <Shape S>
 void load(Wave& wave, const Instruction& instruction) {
-  alignas(64) std::uint64_t at[lanes];
+  alignas(64) std::uint64_t at[kLanes];
   if (!addresses(wave, instruction, load_scalar(instruction), S.bytes, at)) return;
   load_lanes<S>(at, wave.exec(), false, wave.row(instruction.destination[0]));
   count_read(wave, wave.exec(), S.bytes);
@@ -48,7 +48,7 @@ void load(Wave& wave, const Instruction& instruction) {
 
 template <Shape S>
 void store(Wave& wave, const Instruction& instruction) {
-  alignas(64) std::uint64_t at[lanes];
+  alignas(64) std::uint64_t at[kLanes];
   if (!addresses(wave, instruction, store_scalar(instruction), S.bytes, at)) return;
   store_lanes<S>(at, wave.exec(), false, wave.row(flat_data(instruction)));
   count_written(wave, wave.exec(), S.bytes);
@@ -56,9 +56,9 @@ void store(Wave& wave, const Instruction& instruction) {
 
 template <Shape S>
 void load_to_lds(Wave& wave, const Instruction& instruction) {
-  alignas(64) std::uint64_t at[lanes];
+  alignas(64) std::uint64_t at[kLanes];
   if (!addresses(wave, instruction, load_scalar(instruction), S.bytes, at)) return;
-  alignas(64) std::uint32_t rows[S.dwords() * lanes];
+  alignas(64) std::uint32_t rows[S.dwords() * kLanes];
   load_lanes<S>(at, wave.exec(), false, rows);
   count_read(wave, wave.exec(), S.bytes);
   write_direct<S>(wave, instruction, rows);

@@ -12,39 +12,46 @@ namespace {
 
 bool is_float(Format format) {
   switch (format) {
-    case Format::f16: case Format::f32: case Format::f64: case Format::pk2_f16: case Format::pk2_f32: case Format::pk_f16: return true;
+    case Format::F16:
+    case Format::F32:
+    case Format::F64:
+    case Format::Pk2F16:
+    case Format::Pk2F32:
+    case Format::PkF16: return true;
     default: return false;
   }
 }
 
 // AMD's data puts the select of v_cndmask, the carries of v_addc among the sources; they are masks, not rows.
 bool is_mask_operand(const BoundVector& entry, const Instruction& instruction, int index) {
-  return index == 2 && (entry.mask == Mask::reads || entry.mask == Mask::reads_writes) && instruction.source[2].format == Format::m64;
+  return index == 2 && (entry.mask == Mask::Reads || entry.mask == Mask::ReadsWrites) &&
+         instruction.source[2].format == Format::M64;
 }
 
 u64 mask_in(const Wave& wave, const BoundVector& entry, const Instruction& instruction) {
-  if (is_mask_operand(entry, instruction, 2) && instruction.source[2].used()) return read64(wave, instruction.source[2]);
+  if (is_mask_operand(entry, instruction, 2) && instruction.source[2].used())
+    return read64(wave, instruction.source[2]);
   return wave.vcc();
 }
 
 // Lanes that EXEC (or DPP) leaves out get 0.
 void write_mask(Wave& wave, const BoundVector& entry, const Instruction& instruction, u64 mask) {
-  int index = sreg::vcc;
+  int index = sreg::kVcc;
   for (const Operand& operand : instruction.destination) {
-    if (operand.kind == OperandKind::sgpr) index = operand.index;
+    if (operand.kind == OperandKind::Sgpr) index = operand.index;
   }
   wave.set_pair(index, mask);
-  if (entry.mask == Mask::writes_exec) wave.set_pair(sreg::exec, mask);
+  if (entry.mask == Mask::WritesExec) wave.set_pair(sreg::kExec, mask);
 }
 
-bool writes_mask(Mask mask) { return mask == Mask::writes || mask == Mask::reads_writes || mask == Mask::writes_exec; }
+bool writes_mask(Mask mask) { return mask == Mask::Writes || mask == Mask::ReadsWrites || mask == Mask::WritesExec; }
 
 // MXCSR's rounding field while it lives. MODE: 0 even, 1 up, 2 down, 3 zero; x86: 0 even, 1 down, 2 up, 3 zero.
 class Rounding {
  public:
   explicit Rounding(unsigned mode) {
-    static constexpr unsigned x86[4] = {0, 2, 1, 3};
-    _mm_setcsr((saved_ & ~0x6000u) | x86[mode] << 13);
+    static constexpr unsigned kX86[4] = {0, 2, 1, 3};
+    _mm_setcsr((saved_ & ~0x6000u) | kX86[mode] << 13);
   }
   ~Rounding() { _mm_setcsr(saved_); }
   Rounding(const Rounding&) = delete;
@@ -57,7 +64,7 @@ class Rounding {
 // f32 results round by one field of MODE, f64 and f16 by the other.
 unsigned rounding_of(const Mode& mode, const Instruction& instruction) {
   const Format format = instruction.destination[0].format;
-  return format == Format::f32 || format == Format::pk2_f32 ? mode.round_f32() : mode.round_f64();
+  return format == Format::F32 || format == Format::Pk2F32 ? mode.round_f32() : mode.round_f64();
 }
 
 void call_rounded(const Mode& mode, const Instruction& instruction, VectorFunction function, VectorCall& call) {
@@ -83,12 +90,12 @@ void general(Wave& wave, const Instruction& instruction) {
     call.source[i] = modified_source(wave, instruction, i, rows.source[i], writable);
   }
   const Operand& destination = instruction.destination[0];
-  const bool has_row = destination.kind == OperandKind::vgpr || destination.kind == OperandKind::accvgpr;
+  const bool has_row = destination.kind == OperandKind::Vgpr || destination.kind == OperandKind::Accvgpr;
   if (entry.reads_destination) {
     const int index = call.source[2] ? 3 : 2;
     call.source[index] = accumulator_row(wave, instruction, rows.source[index]);
   }
-  if (entry.mask != Mask::none) call.mask_in = mask_in(wave, entry, instruction);
+  if (entry.mask != Mask::None) call.mask_in = mask_in(wave, entry, instruction);
   call_rounded(wave.mode, instruction, entry.function, call);
   if (has_row) {
     modify_result(wave.mode, instruction, rows.out);
@@ -98,24 +105,25 @@ void general(Wave& wave, const Instruction& instruction) {
 }
 
 inline bool overlaps(const u32* out, int dwords, const Operand& operand, const u32* row) {
-  return operand.kind == OperandKind::vgpr && row < out + dwords * lanes && out < row + operand.dwords * lanes;
+  return operand.kind == OperandKind::Vgpr && row < out + dwords * kLanes && out < row + operand.dwords * kLanes;
 }
 
 // Without modifiers. `sensitive`: bits of MODE that must be the usual ones.
-template <unsigned sensitive, bool masks>
+template <unsigned Sensitive, bool Masks>
 void fast(Wave& wave, const Instruction& instruction) {
-  if constexpr (sensitive != 0) {
-    if ((wave.mode.bits ^ Mode{}.bits) & sensitive) [[unlikely]] return general(wave, instruction);
+  if constexpr (Sensitive != 0) {
+    if ((wave.mode.bits ^ Mode{}.bits) & Sensitive) [[unlikely]]
+      return general(wave, instruction);
   }
   const BoundVector& entry = *static_cast<const BoundVector*>(instruction.function);
-  alignas(64) u32 buffer[3][4 * lanes];
-  alignas(64) u32 spare[4 * lanes];
+  alignas(64) u32 buffer[3][4 * kLanes];
+  alignas(64) u32 spare[4 * kLanes];
   VectorCall call;
   call.mode = wave.mode;
   call.target = wave.target;
   call.instruction = &instruction;
   const Operand& destination = instruction.destination[0];
-  const bool has_row = !masks || destination.kind == OperandKind::vgpr;
+  const bool has_row = !Masks || destination.kind == OperandKind::Vgpr;
   const int dwords = destination.dwords;
   u32* const row = has_row ? wave.row(destination) : nullptr;
   const u64 exec = wave.exec();
@@ -123,7 +131,7 @@ void fast(Wave& wave, const Instruction& instruction) {
   for (int i = 0; i < 3; ++i) {
     const Operand& operand = instruction.source[i];
     call.source[i] = nullptr;
-    if (operand.kind == OperandKind::none || (masks && is_mask_operand(entry, instruction, i))) continue;
+    if (operand.kind == OperandKind::None || (Masks && is_mask_operand(entry, instruction, i))) continue;
     call.source[i] = fetch(wave, operand, buffer[i]);
     if (has_row && overlaps(row, dwords, operand, call.source[i])) direct = false;
   }
@@ -132,11 +140,13 @@ void fast(Wave& wave, const Instruction& instruction) {
     direct = false;
   }
   call.out = direct ? row : spare;
-  if constexpr (masks) call.mask_in = mask_in(wave, entry, instruction);
+  if constexpr (Masks) call.mask_in = mask_in(wave, entry, instruction);
   entry.function(call);
-  if (entry.keeps_high) write_result(wave, instruction, spare, exec);
-  else if (has_row && !direct) write_rows(row, spare, dwords, exec);
-  if constexpr (masks) {
+  if (entry.keeps_high)
+    write_result(wave, instruction, spare, exec);
+  else if (has_row && !direct)
+    write_rows(row, spare, dwords, exec);
+  if constexpr (Masks) {
     if (writes_mask(entry.mask)) write_mask(wave, entry, instruction, call.mask_out & exec);
   }
 }
@@ -145,22 +155,22 @@ void nothing(Wave&, const Instruction&) {}
 
 void swap(Wave& wave, const Instruction& instruction) {
   u32 *a = wave.row(instruction.destination[0]), *b = wave.row(instruction.source[0]);
-  alignas(64) u32 taken[lanes];
+  alignas(64) u32 taken[kLanes];
   spread(wave.exec(), taken);
-  for (int lane = 0; lane < lanes; ++lane) {
+  for (int lane = 0; lane < kLanes; ++lane) {
     const u32 differ = (a[lane] ^ b[lane]) & taken[lane];
     a[lane] ^= differ;
     b[lane] ^= differ;
   }
 }
 
-constexpr std::size_t opcode_count = static_cast<std::size_t>(Opcode::count);
+constexpr std::size_t kOpcodeCount = static_cast<std::size_t>(Opcode::Count);
 
 void set_exceptions(std::vector<BoundVector>& table) {
   const auto at = [&](Opcode opcode) -> BoundVector& { return table[static_cast<std::size_t>(opcode)]; };
   // These look at bits, not at numbers: MODE's denormal bits do not concern them.
-  for (const Opcode opcode : {Opcode::V_CMP_CLASS_F16, Opcode::V_CMP_CLASS_F32, Opcode::V_CMP_CLASS_F64, Opcode::V_CMPX_CLASS_F16,
-                              Opcode::V_CMPX_CLASS_F32, Opcode::V_CMPX_CLASS_F64}) {
+  for (const Opcode opcode : {Opcode::V_CMP_CLASS_F16, Opcode::V_CMP_CLASS_F32, Opcode::V_CMP_CLASS_F64,
+                              Opcode::V_CMPX_CLASS_F16, Opcode::V_CMPX_CLASS_F32, Opcode::V_CMPX_CLASS_F64}) {
     at(opcode).flushes_sources = false;
     at(opcode).integer_sources = 2;
   }
@@ -168,18 +178,20 @@ void set_exceptions(std::vector<BoundVector>& table) {
                               Opcode::V_FREXP_MANT_F16, Opcode::V_FREXP_MANT_F32, Opcode::V_FREXP_MANT_F64}) {
     at(opcode).flushes_sources = at(opcode).flushes_result = false;
   }
-  for (const Opcode opcode : {Opcode::V_LDEXP_F16, Opcode::V_LDEXP_F32, Opcode::V_LDEXP_F64, Opcode::V_TRIG_PREOP_F64}) {
+  for (const Opcode opcode :
+       {Opcode::V_LDEXP_F16, Opcode::V_LDEXP_F32, Opcode::V_LDEXP_F64, Opcode::V_TRIG_PREOP_F64}) {
     at(opcode).integer_sources = 2;
   }
   // f16 or f32 by a bit of the instruction, whatever the operand's format says.
-  for (const Opcode opcode : {Opcode::V_MAD_MIX_F32, Opcode::V_MAD_MIXLO_F16, Opcode::V_MAD_MIXHI_F16}) at(opcode).flushes_sources = false;
+  for (const Opcode opcode : {Opcode::V_MAD_MIX_F32, Opcode::V_MAD_MIXLO_F16, Opcode::V_MAD_MIXHI_F16})
+    at(opcode).flushes_sources = false;
   // Their truth table lies in the bits of the modifiers.
   for (const Opcode opcode : {Opcode::V_BITOP3_B16, Opcode::V_BITOP3_B32}) at(opcode).integer_sources = 7;
 }
 
 const std::vector<BoundVector>& table() {
   static const std::vector<BoundVector> all = [] {
-    std::vector<BoundVector> entries(opcode_count);
+    std::vector<BoundVector> entries(kOpcodeCount);
     const auto add = [&](std::span<const VectorEntry> part, bool flushes, bool own_modifiers) {
       for (const VectorEntry& entry : part) {
         BoundVector& slot = entries[static_cast<std::size_t>(entry.opcode)];
@@ -203,7 +215,7 @@ const std::vector<BoundVector>& table() {
 }
 
 bool is_plain(const BoundVector& entry, const Instruction& instruction) {
-  if (instruction.variant != Variant::plain) return false;
+  if (instruction.variant != Variant::Plain) return false;
   if (instruction.clamp && is_float(instruction.destination[0].format)) return false;
   for (const Operand& operand : instruction.source) {
     if (operand.dwords > 4) return false;
@@ -211,7 +223,8 @@ bool is_plain(const BoundVector& entry, const Instruction& instruction) {
   if (instruction.destination[0].dwords > 4) return false;
   if (entry.own_modifiers) return true;
   if (entry.integer_sources == 7) return !instruction.opsel;  // v_bitop3: no modifiers but its table in their place
-  const unsigned opsel = entry.keeps_high ? instruction.opsel & 7u : instruction.opsel;  // which half it keeps is no hindrance
+  const unsigned opsel =
+      entry.keeps_high ? instruction.opsel & 7u : instruction.opsel;  // which half it keeps is no hindrance
   return !instruction.abs && !instruction.neg && !opsel && !instruction.omod;
 }
 
@@ -221,35 +234,39 @@ unsigned sensitive_bits(const BoundVector& entry, const Instruction& instruction
   if (!entry.flushes_sources && !entry.flushes_result) return 0;
   const auto add = [&](const Operand& operand) {
     if (!operand.used() || !is_float(operand.format)) return;
-    bits |= operand.format == Format::f32 || operand.format == Format::pk2_f32 ? 0x33 : 0xcc;
+    bits |= operand.format == Format::F32 || operand.format == Format::Pk2F32 ? 0x33 : 0xcc;
   };
   for (const Operand& operand : instruction.source) add(operand);
   add(instruction.destination[0]);
   return bits;
 }
 
-template <bool masks>
+template <bool Masks>
 Handler fast_handler(unsigned bits) {
   switch (bits) {
-    case 0: return fast<0, masks>;
-    case 0x33: return fast<0x33, masks>;
-    case 0xcc: return fast<0xcc, masks>;
-    default: return fast<0xff, masks>;
+    case 0: return fast<0, Masks>;
+    case 0x33: return fast<0x33, Masks>;
+    case 0xcc: return fast<0xcc, Masks>;
+    default: return fast<0xff, Masks>;
   }
 }
 
 }  // namespace
 
 const u32* fetch(const Wave& wave, const Operand& operand, u32* buffer) {
-  if (operand.kind == OperandKind::vgpr || operand.kind == OperandKind::accvgpr) [[likely]] return wave.row(operand);
+  if (operand.kind == OperandKind::Vgpr || operand.kind == OperandKind::Accvgpr) [[likely]]
+    return wave.row(operand);
   const int dwords = operand.dwords ? operand.dwords : 1;
   for (int d = 0; d < dwords; ++d) {
     u32 value;
-    if (operand.kind == OperandKind::sgpr) value = wave.scalar[operand.index + d];
-    else if (d < 2) value = static_cast<u32>(read64(wave, operand) >> d * 32);
-    else value = operand.high;
-    u32* const row = buffer + d * lanes;
-    for (int lane = 0; lane < lanes; ++lane) row[lane] = value;
+    if (operand.kind == OperandKind::Sgpr)
+      value = wave.scalar[operand.index + d];
+    else if (d < 2)
+      value = static_cast<u32>(read64(wave, operand) >> d * 32);
+    else
+      value = operand.high;
+    u32* const row = buffer + d * kLanes;
+    for (int lane = 0; lane < kLanes; ++lane) row[lane] = value;
   }
   return buffer;
 }
@@ -261,7 +278,7 @@ bool bind_vector(Target, Instruction& instruction) {
   }
   if (instruction.opcode == Opcode::V_SWAP_B32) {
     instruction.execute = swap;
-    return instruction.source[0].kind == OperandKind::vgpr && instruction.variant == Variant::plain;
+    return instruction.source[0].kind == OperandKind::Vgpr && instruction.variant == Variant::Plain;
   }
   const BoundVector& entry = table()[static_cast<std::size_t>(instruction.opcode)];
   if (!entry.function) return false;
@@ -271,7 +288,7 @@ bool bind_vector(Target, Instruction& instruction) {
     return true;
   }
   const unsigned bits = sensitive_bits(entry, instruction);
-  instruction.execute = entry.mask == Mask::none ? fast_handler<false>(bits) : fast_handler<true>(bits);
+  instruction.execute = entry.mask == Mask::None ? fast_handler<false>(bits) : fast_handler<true>(bits);
   return true;
 }
 

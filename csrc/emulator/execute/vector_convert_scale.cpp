@@ -29,14 +29,14 @@ template <SmallFormat F, class Wide>
 inline u32 widen(u32 code, u32 field, bool saturate) {
   const double factor = as_f64(static_cast<u64>(field + 1023 - 127) << 52);
   const double value =
-      field == e8m0_nan ? static_cast<double>(as_f32(nan_f32)) : static_cast<double>(decode_small<F>(code)) * factor;
+      field == kE8m0Nan ? static_cast<double>(as_f32(kNanF32)) : static_cast<double>(decode_small<F>(code)) * factor;
   return Wide::make(value, saturate);
 }
 
-template <SmallFormat F, class Wide, SmallRounding R = SmallRounding::nearest>
+template <SmallFormat F, class Wide, SmallRounding R = SmallRounding::Nearest>
 inline u32 shrink(u32 value, u32 field, bool saturate, u32 random = 0) {
-  if (field == e8m0_nan) [[unlikely]]
-    return encode_small<F>(nan_f32, saturate);
+  if (field == kE8m0Nan) [[unlikely]]
+    return encode_small<F>(kNanF32, saturate);
   return encode_small<F, R>(Wide::bits(value), saturate, e8m0_exponent(field), random);
 }
 
@@ -49,23 +49,23 @@ template <SmallFormat F, class Wide>
 void one_from(VectorCall& call) {
   const u32 shift = (opsel(call) & 3) * 8;
   const bool saturate = call.mode.fp16_overflow();
-  for (int lane = 0; lane < lanes; ++lane)
+  for (int lane = 0; lane < kLanes; ++lane)
     call.out[lane] = widen<F, Wide>(call.source[0][lane] >> shift & 0xff, scale_field(call.source[1][lane]), saturate);
 }
 
 // v_cvt_scalef32_pk_*_{fp8,bf8,fp4}: two elements from one word or, of four bits each, from one byte.
 template <SmallFormat F, class Wide>
 void two_from(VectorCall& call) {
-  constexpr u32 bits = small_traits<F>.bits, mask = (1u << bits) - 1;
-  const u32 shift = bits == 8 ? (opsel(call) & 1) * 16 : (opsel(call) & 3) * 8;
+  constexpr u32 kBits = kSmallTraits<F>.bits, kMask = (1u << kBits) - 1;
+  const u32 shift = kBits == 8 ? (opsel(call) & 1) * 16 : (opsel(call) & 3) * 8;
   const bool saturate = call.mode.fp16_overflow();
-  for (int lane = 0; lane < lanes; ++lane) {
+  for (int lane = 0; lane < kLanes; ++lane) {
     const u32 codes = call.source[0][lane] >> shift, field = scale_field(call.source[1][lane]);
-    const u32 first = widen<F, Wide>(codes & mask, field, saturate);
-    const u32 second = widen<F, Wide>(codes >> bits & mask, field, saturate);
+    const u32 first = widen<F, Wide>(codes & kMask, field, saturate);
+    const u32 second = widen<F, Wide>(codes >> kBits & kMask, field, saturate);
     if constexpr (std::is_same_v<Wide, F32>) {
       call.out[lane] = first;
-      call.out[lanes + lane] = second;
+      call.out[kLanes + lane] = second;
     } else {
       call.out[lane] = first | second << 16;
     }
@@ -75,36 +75,36 @@ void two_from(VectorCall& call) {
 // Where two elements of a small format go.
 template <SmallFormat F>
 inline u32 pair_shift(const VectorCall& call) {
-  return small_traits<F>.bits == 8 ? (opsel(call) >> 3 & 1) * 16 : selected_byte(call);
+  return kSmallTraits<F>.bits == 8 ? (opsel(call) >> 3 & 1) * 16 : selected_byte(call);
 }
 
 // v_cvt_scalef32_pk_{fp8,bf8,fp4}_f32: two operands and the scale.
 template <SmallFormat F>
 void two_to_f32(VectorCall& call) {
-  constexpr u32 bits = small_traits<F>.bits;
+  constexpr u32 kBits = kSmallTraits<F>.bits;
   const bool saturate = call.mode.fp16_overflow();
   const u32 shift = pair_shift<F>(call);
   const u32* old = old_destination(call);
-  for (int lane = 0; lane < lanes; ++lane) {
+  for (int lane = 0; lane < kLanes; ++lane) {
     const u32 field = scale_field(call.source[2][lane]);
     const u32 codes = shrink<F, F32>(call.source[0][lane], field, saturate) |
-                      shrink<F, F32>(call.source[1][lane], field, saturate) << bits;
-    call.out[lane] = merge(old[lane], codes, (1u << 2 * bits) - 1, shift);
+                      shrink<F, F32>(call.source[1][lane], field, saturate) << kBits;
+    call.out[lane] = merge(old[lane], codes, (1u << 2 * kBits) - 1, shift);
   }
 }
 
 // v_cvt_scalef32_pk_{fp8,bf8,fp4}_{f16,bf16}: one operand with two elements and the scale.
 template <SmallFormat F, class Wide>
 void two_to(VectorCall& call) {
-  constexpr u32 bits = small_traits<F>.bits;
+  constexpr u32 kBits = kSmallTraits<F>.bits;
   const bool saturate = call.mode.fp16_overflow();
   const u32 shift = pair_shift<F>(call);
   const u32* old = old_destination(call);
-  for (int lane = 0; lane < lanes; ++lane) {
+  for (int lane = 0; lane < kLanes; ++lane) {
     const u32 both = call.source[0][lane], field = scale_field(call.source[1][lane]);
     const u32 codes = shrink<F, Wide>(both & 0xffff, field, saturate) | shrink<F, Wide>(both >> 16, field, saturate)
-                                                                            << bits;
-    call.out[lane] = merge(old[lane], codes, (1u << 2 * bits) - 1, shift);
+                                                                            << kBits;
+    call.out[lane] = merge(old[lane], codes, (1u << 2 * kBits) - 1, shift);
   }
 }
 
@@ -115,8 +115,8 @@ void one_stochastic(VectorCall& call) {
   const bool saturate = call.mode.fp16_overflow();
   const u32 shift = selected_byte(call);
   const u32* old = old_destination(call);
-  for (int lane = 0; lane < lanes; ++lane) {
-    const u32 code = shrink<F, Wide, SmallRounding::stochastic>(call.source[0][lane], scale_field(call.source[2][lane]),
+  for (int lane = 0; lane < kLanes; ++lane) {
+    const u32 code = shrink<F, Wide, SmallRounding::Stochastic>(call.source[0][lane], scale_field(call.source[2][lane]),
                                                                 saturate, call.source[1][lane]);
     call.out[lane] = merge(old[lane], code, 0xff, shift);
   }
@@ -127,55 +127,55 @@ template <class Wide>
 void two_stochastic_fp4(VectorCall& call) {
   const u32 shift = selected_byte(call);
   const u32* old = old_destination(call);
-  for (int lane = 0; lane < lanes; ++lane) {
-    constexpr bool wide = std::is_same_v<Wide, F32>;
-    const u32 first = wide ? call.source[0][lane] : call.source[0][lane] & 0xffff;
-    const u32 second = wide ? call.source[0][lanes + lane] : call.source[0][lane] >> 16;
+  for (int lane = 0; lane < kLanes; ++lane) {
+    constexpr bool kWide = std::is_same_v<Wide, F32>;
+    const u32 first = kWide ? call.source[0][lane] : call.source[0][lane] & 0xffff;
+    const u32 second = kWide ? call.source[0][kLanes + lane] : call.source[0][lane] >> 16;
     const u32 field = scale_field(call.source[2][lane]), random = call.source[1][lane];
-    const u32 low = shrink<SmallFormat::e2m1, Wide, SmallRounding::stochastic>(first, field, true, random);
+    const u32 low = shrink<SmallFormat::E2m1, Wide, SmallRounding::Stochastic>(first, field, true, random);
     const u32 high =
-        shrink<SmallFormat::e2m1, Wide, SmallRounding::stochastic>(second, field, true, next_random(random));
+        shrink<SmallFormat::E2m1, Wide, SmallRounding::Stochastic>(second, field, true, next_random(random));
     call.out[lane] = merge(old[lane], low | high << 4, 0xff, shift);
   }
 }
 
 using enum SmallFormat;
-constexpr VectorEntry entries[] = {
-    {Opcode::V_CVT_SCALEF32_F32_FP8, one_from<e4m3, F32>},
-    {Opcode::V_CVT_SCALEF32_F32_BF8, one_from<e5m2, F32>},
-    {Opcode::V_CVT_SCALEF32_F16_FP8, one_from<e4m3, F16>, Mask::none, false, true},
-    {Opcode::V_CVT_SCALEF32_F16_BF8, one_from<e5m2, F16>, Mask::none, false, true},
-    {Opcode::V_CVT_SCALEF32_PK_F32_FP8, two_from<e4m3, F32>},
-    {Opcode::V_CVT_SCALEF32_PK_F32_BF8, two_from<e5m2, F32>},
-    {Opcode::V_CVT_SCALEF32_PK_F32_FP4, two_from<e2m1, F32>},
-    {Opcode::V_CVT_SCALEF32_PK_F16_FP8, two_from<e4m3, F16>},
-    {Opcode::V_CVT_SCALEF32_PK_F16_BF8, two_from<e5m2, F16>},
-    {Opcode::V_CVT_SCALEF32_PK_F16_FP4, two_from<e2m1, F16>},
-    {Opcode::V_CVT_SCALEF32_PK_BF16_FP8, two_from<e4m3, Bf16>},
-    {Opcode::V_CVT_SCALEF32_PK_BF16_BF8, two_from<e5m2, Bf16>},
-    {Opcode::V_CVT_SCALEF32_PK_BF16_FP4, two_from<e2m1, Bf16>},
-    {Opcode::V_CVT_SCALEF32_PK_FP8_F32, two_to_f32<e4m3>, Mask::none, true},
-    {Opcode::V_CVT_SCALEF32_PK_BF8_F32, two_to_f32<e5m2>, Mask::none, true},
-    {Opcode::V_CVT_SCALEF32_PK_FP4_F32, two_to_f32<e2m1>, Mask::none, true},
-    {Opcode::V_CVT_SCALEF32_PK_FP8_F16, two_to<e4m3, F16>, Mask::none, true},
-    {Opcode::V_CVT_SCALEF32_PK_BF8_F16, two_to<e5m2, F16>, Mask::none, true},
-    {Opcode::V_CVT_SCALEF32_PK_FP4_F16, two_to<e2m1, F16>, Mask::none, true},
-    {Opcode::V_CVT_SCALEF32_PK_FP8_BF16, two_to<e4m3, Bf16>, Mask::none, true},
-    {Opcode::V_CVT_SCALEF32_PK_BF8_BF16, two_to<e5m2, Bf16>, Mask::none, true},
-    {Opcode::V_CVT_SCALEF32_PK_FP4_BF16, two_to<e2m1, Bf16>, Mask::none, true},
-    {Opcode::V_CVT_SCALEF32_SR_FP8_F32, one_stochastic<e4m3, F32>, Mask::none, true},
-    {Opcode::V_CVT_SCALEF32_SR_BF8_F32, one_stochastic<e5m2, F32>, Mask::none, true},
-    {Opcode::V_CVT_SCALEF32_SR_FP8_F16, one_stochastic<e4m3, F16>, Mask::none, true},
-    {Opcode::V_CVT_SCALEF32_SR_BF8_F16, one_stochastic<e5m2, F16>, Mask::none, true},
-    {Opcode::V_CVT_SCALEF32_SR_FP8_BF16, one_stochastic<e4m3, Bf16>, Mask::none, true},
-    {Opcode::V_CVT_SCALEF32_SR_BF8_BF16, one_stochastic<e5m2, Bf16>, Mask::none, true},
-    {Opcode::V_CVT_SCALEF32_SR_PK_FP4_F32, two_stochastic_fp4<F32>, Mask::none, true},
-    {Opcode::V_CVT_SCALEF32_SR_PK_FP4_F16, two_stochastic_fp4<F16>, Mask::none, true},
-    {Opcode::V_CVT_SCALEF32_SR_PK_FP4_BF16, two_stochastic_fp4<Bf16>, Mask::none, true},
+constexpr VectorEntry kEntries[] = {
+    {Opcode::V_CVT_SCALEF32_F32_FP8, one_from<E4m3, F32>},
+    {Opcode::V_CVT_SCALEF32_F32_BF8, one_from<E5m2, F32>},
+    {Opcode::V_CVT_SCALEF32_F16_FP8, one_from<E4m3, F16>, Mask::None, false, true},
+    {Opcode::V_CVT_SCALEF32_F16_BF8, one_from<E5m2, F16>, Mask::None, false, true},
+    {Opcode::V_CVT_SCALEF32_PK_F32_FP8, two_from<E4m3, F32>},
+    {Opcode::V_CVT_SCALEF32_PK_F32_BF8, two_from<E5m2, F32>},
+    {Opcode::V_CVT_SCALEF32_PK_F32_FP4, two_from<E2m1, F32>},
+    {Opcode::V_CVT_SCALEF32_PK_F16_FP8, two_from<E4m3, F16>},
+    {Opcode::V_CVT_SCALEF32_PK_F16_BF8, two_from<E5m2, F16>},
+    {Opcode::V_CVT_SCALEF32_PK_F16_FP4, two_from<E2m1, F16>},
+    {Opcode::V_CVT_SCALEF32_PK_BF16_FP8, two_from<E4m3, Bf16>},
+    {Opcode::V_CVT_SCALEF32_PK_BF16_BF8, two_from<E5m2, Bf16>},
+    {Opcode::V_CVT_SCALEF32_PK_BF16_FP4, two_from<E2m1, Bf16>},
+    {Opcode::V_CVT_SCALEF32_PK_FP8_F32, two_to_f32<E4m3>, Mask::None, true},
+    {Opcode::V_CVT_SCALEF32_PK_BF8_F32, two_to_f32<E5m2>, Mask::None, true},
+    {Opcode::V_CVT_SCALEF32_PK_FP4_F32, two_to_f32<E2m1>, Mask::None, true},
+    {Opcode::V_CVT_SCALEF32_PK_FP8_F16, two_to<E4m3, F16>, Mask::None, true},
+    {Opcode::V_CVT_SCALEF32_PK_BF8_F16, two_to<E5m2, F16>, Mask::None, true},
+    {Opcode::V_CVT_SCALEF32_PK_FP4_F16, two_to<E2m1, F16>, Mask::None, true},
+    {Opcode::V_CVT_SCALEF32_PK_FP8_BF16, two_to<E4m3, Bf16>, Mask::None, true},
+    {Opcode::V_CVT_SCALEF32_PK_BF8_BF16, two_to<E5m2, Bf16>, Mask::None, true},
+    {Opcode::V_CVT_SCALEF32_PK_FP4_BF16, two_to<E2m1, Bf16>, Mask::None, true},
+    {Opcode::V_CVT_SCALEF32_SR_FP8_F32, one_stochastic<E4m3, F32>, Mask::None, true},
+    {Opcode::V_CVT_SCALEF32_SR_BF8_F32, one_stochastic<E5m2, F32>, Mask::None, true},
+    {Opcode::V_CVT_SCALEF32_SR_FP8_F16, one_stochastic<E4m3, F16>, Mask::None, true},
+    {Opcode::V_CVT_SCALEF32_SR_BF8_F16, one_stochastic<E5m2, F16>, Mask::None, true},
+    {Opcode::V_CVT_SCALEF32_SR_FP8_BF16, one_stochastic<E4m3, Bf16>, Mask::None, true},
+    {Opcode::V_CVT_SCALEF32_SR_BF8_BF16, one_stochastic<E5m2, Bf16>, Mask::None, true},
+    {Opcode::V_CVT_SCALEF32_SR_PK_FP4_F32, two_stochastic_fp4<F32>, Mask::None, true},
+    {Opcode::V_CVT_SCALEF32_SR_PK_FP4_F16, two_stochastic_fp4<F16>, Mask::None, true},
+    {Opcode::V_CVT_SCALEF32_SR_PK_FP4_BF16, two_stochastic_fp4<Bf16>, Mask::None, true},
 };
 
 }  // namespace
 
-std::span<const VectorEntry> vector_convert_scale() { return entries; }
+std::span<const VectorEntry> vector_convert_scale() { return kEntries; }
 
 }  // namespace apb::emu

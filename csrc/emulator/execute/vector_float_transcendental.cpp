@@ -9,9 +9,11 @@
 namespace apb::emu {
 namespace {
 
-constexpr float smallest_normal = 0x1p-126f;
+constexpr float kSmallestNormal = 0x1p-126f;
 
-inline float flushed(float value) { return __builtin_fabsf(value) < smallest_normal ? __builtin_copysignf(0.0f, value) : value; }
+inline float flushed(float value) {
+  return __builtin_fabsf(value) < kSmallestNormal ? __builtin_copysignf(0.0f, value) : value;
+}
 
 inline double power_of_two(i32 exponent) { return as_f64(static_cast<u64>(static_cast<i64>(exponent) + 1023) << 52); }
 
@@ -67,12 +69,12 @@ inline double log2_of(double x) {
 
 // sin(2 pi x), or with `quarter` 1 the cosine. Quarter turns are exact. AMD's pseudocode limits the domain nowhere; the
 // reduction is exact for every x.
-template <int quarter>
+template <int Quarter>
 inline double sine_of_turns(double x) {
   const double rest = x - __builtin_roundeven(x);  // infinity: NaN
   const double turns = rest == rest ? rest * 4.0 : 0.0;
   const double nearest = __builtin_roundeven(turns);
-  const i32 quadrant = static_cast<i32>(nearest) + quarter;
+  const i32 quadrant = static_cast<i32>(nearest) + Quarter;
   const double t = (turns - nearest) * 0x1.921fb54442d18p+0, t2 = t * t;
   double sine = -1.0 / 1307674368000;
   sine = sine * t2 + 1.0 / 6227020800;
@@ -94,55 +96,57 @@ inline double sine_of_turns(double x) {
   const double value = quadrant & 1 ? cosine : sine;
   const double result = quadrant & 2 ? 0.0 - value : value;
   const double known = rest == rest ? result : rest;
-  return quarter == 0 && x == 0.0 ? x : known;
+  return Quarter == 0 && x == 0.0 ? x : known;
 }
 
-constexpr auto exp_f32 = [](float a) { return flushed(static_cast<float>(exp2_of(static_cast<double>(a)))); };
-constexpr auto log_f32 = [](float a) { return static_cast<float>(log2_of(static_cast<double>(flushed(a)))); };
-constexpr auto rcp_f32 = [](float a) { return flushed(1.0f / flushed(a)); };
-constexpr auto rsq_f32 = [](float a) { return static_cast<float>(1.0 / __builtin_sqrt(static_cast<double>(flushed(a)))); };
-constexpr auto sqrt_f32 = [](float a) { return __builtin_sqrtf(flushed(a)); };
-constexpr auto sin_f32 = [](float a) { return static_cast<float>(sine_of_turns<0>(static_cast<double>(a))); };
-constexpr auto cos_f32 = [](float a) { return static_cast<float>(sine_of_turns<1>(static_cast<double>(a))); };
+constexpr auto kExpF32 = [](float a) { return flushed(static_cast<float>(exp2_of(static_cast<double>(a)))); };
+constexpr auto kLogF32 = [](float a) { return static_cast<float>(log2_of(static_cast<double>(flushed(a)))); };
+constexpr auto kRcpF32 = [](float a) { return flushed(1.0f / flushed(a)); };
+constexpr auto kRsqF32 = [](float a) {
+  return static_cast<float>(1.0 / __builtin_sqrt(static_cast<double>(flushed(a))));
+};
+constexpr auto kSqrtF32 = [](float a) { return __builtin_sqrtf(flushed(a)); };
+constexpr auto kSinF32 = [](float a) { return static_cast<float>(sine_of_turns<0>(static_cast<double>(a))); };
+constexpr auto kCosF32 = [](float a) { return static_cast<float>(sine_of_turns<1>(static_cast<double>(a))); };
 
-constexpr auto rcp_f64 = [](double a) { return 1.0 / a; };
-constexpr auto rsq_f64 = [](double a) { return 1.0 / __builtin_sqrt(a); };
-constexpr auto sqrt_f64 = [](double a) { return __builtin_sqrt(a); };
+constexpr auto kRcpF64 = [](double a) { return 1.0 / a; };
+constexpr auto kRsqF64 = [](double a) { return 1.0 / __builtin_sqrt(a); };
+constexpr auto kSqrtF64 = [](double a) { return __builtin_sqrt(a); };
 
 // Not exact operations: to odd, so that f16 is reached by one rounding.
-constexpr auto exp_f16 = [](float a) { return f64_to_f32_odd(exp2_of(static_cast<double>(a))); };
-constexpr auto log_f16 = [](float a) { return f64_to_f32_odd(log2_of(static_cast<double>(a))); };
-constexpr auto rcp_f16 = [](float a) { return 1.0f / a; };
-constexpr auto rsq_f16 = [](float a) { return f64_to_f32_odd(1.0 / __builtin_sqrt(static_cast<double>(a))); };
-constexpr auto sqrt_f16 = [](float a) { return __builtin_sqrtf(a); };
-constexpr auto sin_f16 = [](float a) { return f64_to_f32_odd(sine_of_turns<0>(static_cast<double>(a))); };
-constexpr auto cos_f16 = [](float a) { return f64_to_f32_odd(sine_of_turns<1>(static_cast<double>(a))); };
+constexpr auto kExpF16 = [](float a) { return f64_to_f32_odd(exp2_of(static_cast<double>(a))); };
+constexpr auto kLogF16 = [](float a) { return f64_to_f32_odd(log2_of(static_cast<double>(a))); };
+constexpr auto kRcpF16 = [](float a) { return 1.0f / a; };
+constexpr auto kRsqF16 = [](float a) { return f64_to_f32_odd(1.0 / __builtin_sqrt(static_cast<double>(a))); };
+constexpr auto kSqrtF16 = [](float a) { return __builtin_sqrtf(a); };
+constexpr auto kSinF16 = [](float a) { return f64_to_f32_odd(sine_of_turns<0>(static_cast<double>(a))); };
+constexpr auto kCosF16 = [](float a) { return f64_to_f32_odd(sine_of_turns<1>(static_cast<double>(a))); };
 
-constexpr VectorEntry entries[] = {
-    {Opcode::V_EXP_F32, arithmetic<Single, 1, exp_f32>},
-    {Opcode::V_LOG_F32, arithmetic<Single, 1, log_f32>},
-    {Opcode::V_EXP_LEGACY_F32, arithmetic<Single, 1, exp_f32>},
-    {Opcode::V_LOG_LEGACY_F32, arithmetic<Single, 1, log_f32>},
-    {Opcode::V_RCP_F32, arithmetic<Single, 1, rcp_f32>},
-    {Opcode::V_RCP_IFLAG_F32, arithmetic<Single, 1, rcp_f32>},  // differs in the exception flags only
-    {Opcode::V_RSQ_F32, arithmetic<Single, 1, rsq_f32>},
-    {Opcode::V_SQRT_F32, arithmetic<Single, 1, sqrt_f32>},
-    {Opcode::V_SIN_F32, arithmetic<Single, 1, sin_f32>},
-    {Opcode::V_COS_F32, arithmetic<Single, 1, cos_f32>},
-    {Opcode::V_RCP_F64, arithmetic<Double, 1, rcp_f64>},
-    {Opcode::V_RSQ_F64, arithmetic<Double, 1, rsq_f64>},
-    {Opcode::V_SQRT_F64, arithmetic<Double, 1, sqrt_f64>},
-    {Opcode::V_EXP_F16, arithmetic_f16<1, exp_f16>},
-    {Opcode::V_LOG_F16, arithmetic_f16<1, log_f16>},
-    {Opcode::V_RCP_F16, arithmetic_f16<1, rcp_f16>},
-    {Opcode::V_RSQ_F16, arithmetic_f16<1, rsq_f16>},
-    {Opcode::V_SQRT_F16, arithmetic_f16<1, sqrt_f16>},
-    {Opcode::V_SIN_F16, arithmetic_f16<1, sin_f16>},
-    {Opcode::V_COS_F16, arithmetic_f16<1, cos_f16>},
+constexpr VectorEntry kEntries[] = {
+    {Opcode::V_EXP_F32, arithmetic<Single, 1, kExpF32>},
+    {Opcode::V_LOG_F32, arithmetic<Single, 1, kLogF32>},
+    {Opcode::V_EXP_LEGACY_F32, arithmetic<Single, 1, kExpF32>},
+    {Opcode::V_LOG_LEGACY_F32, arithmetic<Single, 1, kLogF32>},
+    {Opcode::V_RCP_F32, arithmetic<Single, 1, kRcpF32>},
+    {Opcode::V_RCP_IFLAG_F32, arithmetic<Single, 1, kRcpF32>},  // differs in the exception flags only
+    {Opcode::V_RSQ_F32, arithmetic<Single, 1, kRsqF32>},
+    {Opcode::V_SQRT_F32, arithmetic<Single, 1, kSqrtF32>},
+    {Opcode::V_SIN_F32, arithmetic<Single, 1, kSinF32>},
+    {Opcode::V_COS_F32, arithmetic<Single, 1, kCosF32>},
+    {Opcode::V_RCP_F64, arithmetic<Double, 1, kRcpF64>},
+    {Opcode::V_RSQ_F64, arithmetic<Double, 1, kRsqF64>},
+    {Opcode::V_SQRT_F64, arithmetic<Double, 1, kSqrtF64>},
+    {Opcode::V_EXP_F16, arithmetic_f16<1, kExpF16>},
+    {Opcode::V_LOG_F16, arithmetic_f16<1, kLogF16>},
+    {Opcode::V_RCP_F16, arithmetic_f16<1, kRcpF16>},
+    {Opcode::V_RSQ_F16, arithmetic_f16<1, kRsqF16>},
+    {Opcode::V_SQRT_F16, arithmetic_f16<1, kSqrtF16>},
+    {Opcode::V_SIN_F16, arithmetic_f16<1, kSinF16>},
+    {Opcode::V_COS_F16, arithmetic_f16<1, kCosF16>},
 };
 
 }  // namespace
 
-std::span<const VectorEntry> vector_float_transcendental() { return entries; }
+std::span<const VectorEntry> vector_float_transcendental() { return kEntries; }
 
 }  // namespace apb::emu

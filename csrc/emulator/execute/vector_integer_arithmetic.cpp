@@ -5,111 +5,126 @@ namespace apb::emu {
 namespace {
 
 // The exact result as i64 becomes 16 or 32 bits: what fits, or with CLAMP the nearest value of the type.
-enum class Type { u16, i16, u32, i32 };
-template <Type type>
+enum class Type { U16, I16, U32, I32 };
+template <Type Kind>
 inline u32 stored(i64 exact, bool clamp) {
-  constexpr i64 low = type == Type::i16 ? -0x8000 : type == Type::i32 ? -0x80000000ll : 0;
-  constexpr i64 high = type == Type::u16 ? 0xffff : type == Type::i16 ? 0x7fff : type == Type::u32 ? 0xffffffffll : 0x7fffffff;
-  constexpr u32 mask = type == Type::u16 || type == Type::i16 ? 0xffff : 0xffffffff;
-  if (clamp) exact = exact < low ? low : exact > high ? high : exact;
-  return static_cast<u32>(exact) & mask;
+  constexpr i64 kLow = Kind == Type::I16 ? -0x8000 : Kind == Type::I32 ? -0x80000000ll : 0;
+  constexpr i64 kHigh = Kind == Type::U16   ? 0xffff
+                        : Kind == Type::I16 ? 0x7fff
+                        : Kind == Type::U32 ? 0xffffffffll
+                                            : 0x7fffffff;
+  constexpr u32 kMask = Kind == Type::U16 || Kind == Type::I16 ? 0xffff : 0xffffffff;
+  if (clamp) exact = exact < kLow ? kLow : exact > kHigh ? kHigh : exact;
+  return static_cast<u32>(exact) & kMask;
 }
-template <Type type>
+template <Type Kind>
 inline i64 loaded(u32 bits) {
-  if constexpr (type == Type::u16) return bits & 0xffff;
-  if constexpr (type == Type::i16) return static_cast<i16>(bits);
-  if constexpr (type == Type::u32) return bits;
+  if constexpr (Kind == Type::U16) return bits & 0xffff;
+  if constexpr (Kind == Type::I16) return static_cast<i16>(bits);
+  if constexpr (Kind == Type::U32) return bits;
   return static_cast<i32>(bits);
 }
 
 // Types of the sources and of the result; `operation` on exact i64. The plain form is left to 32-bit vectors by the compiler
 // because only the low bits of its result are used.
-template <Type from, Type to, auto operation>
+template <Type From, Type To, auto Operation>
 void two(VectorCall& call) {
   const u32 *a = call.source[0], *b = call.source[1];
   u32* __restrict out = call.out;
   const auto loop = [&](bool clamp) __attribute__((always_inline)) {
-    for (int lane = 0; lane < lanes; ++lane) out[lane] = stored<to>(operation(loaded<from>(a[lane]), loaded<from>(b[lane])), clamp);
+    for (int lane = 0; lane < kLanes; ++lane)
+      out[lane] = stored<To>(Operation(loaded<From>(a[lane]), loaded<From>(b[lane])), clamp);
   };
-  if (call.instruction->clamp) loop(true);
-  else loop(false);
+  if (call.instruction->clamp)
+    loop(true);
+  else
+    loop(false);
 }
-template <Type from, Type addend, Type to, auto operation>
+template <Type From, Type Addend, Type To, auto Operation>
 void three(VectorCall& call) {
   const u32 *a = call.source[0], *b = call.source[1], *c = call.source[2];
   u32* __restrict out = call.out;
   const auto loop = [&](bool clamp) __attribute__((always_inline)) {
-    for (int lane = 0; lane < lanes; ++lane) {
-      out[lane] = stored<to>(operation(loaded<from>(a[lane]), loaded<from>(b[lane]), loaded<addend>(c[lane])), clamp);
+    for (int lane = 0; lane < kLanes; ++lane) {
+      out[lane] = stored<To>(Operation(loaded<From>(a[lane]), loaded<From>(b[lane]), loaded<Addend>(c[lane])), clamp);
     }
   };
-  if (call.instruction->clamp) loop(true);
-  else loop(false);
+  if (call.instruction->clamp)
+    loop(true);
+  else
+    loop(false);
 }
 
-constexpr auto add = [](i64 a, i64 b) { return a + b; };
-constexpr auto subtract = [](i64 a, i64 b) { return a - b; };
-constexpr auto subtract_reversed = [](i64 a, i64 b) { return b - a; };
-constexpr auto multiply_add = [](i64 a, i64 b, i64 c) { return a * b + c; };
+constexpr auto kAdd = [](i64 a, i64 b) { return a + b; };
+constexpr auto kSubtract = [](i64 a, i64 b) { return a - b; };
+constexpr auto kSubtractReversed = [](i64 a, i64 b) { return b - a; };
+constexpr auto kMultiplyAdd = [](i64 a, i64 b, i64 c) { return a * b + c; };
 
 inline i64 signed24(i64 value) { return static_cast<i32>(static_cast<u32>(value) << 8) >> 8; }
 inline i64 unsigned24(i64 value) { return value & 0xffffff; }
-constexpr auto multiply_add_signed24 = [](i64 a, i64 b, i64 c) { return signed24(a) * signed24(b) + c; };
-constexpr auto multiply_add_unsigned24 = [](i64 a, i64 b, i64 c) { return unsigned24(a) * unsigned24(b) + c; };
+constexpr auto kMultiplyAddSigned24 = [](i64 a, i64 b, i64 c) { return signed24(a) * signed24(b) + c; };
+constexpr auto kMultiplyAddUnsigned24 = [](i64 a, i64 b, i64 c) { return unsigned24(a) * unsigned24(b) + c; };
 
-constexpr auto multiply_signed24 = [](u32 a, u32 b) {
+constexpr auto kMultiplySigned24 = [](u32 a, u32 b) {
   return static_cast<u32>(static_cast<i32>(a << 8) >> 8) * static_cast<u32>(static_cast<i32>(b << 8) >> 8);
 };
-constexpr auto multiply_high_signed24 = [](u32 a, u32 b) { return static_cast<u32>(static_cast<u64>(signed24(a) * signed24(b)) >> 32); };
-constexpr auto multiply_unsigned24 = [](u32 a, u32 b) { return (a & 0xffffff) * (b & 0xffffff); };
-constexpr auto multiply_high_unsigned24 = [](u32 a, u32 b) { return static_cast<u32>((static_cast<u64>(a & 0xffffff) * (b & 0xffffff)) >> 32); };
-constexpr auto multiply_low = [](u32 a, u32 b) { return a * b; };
-constexpr auto multiply_high = [](u32 a, u32 b) { return static_cast<u32>((static_cast<u64>(a) * b) >> 32); };
-constexpr auto multiply_high_signed = [](u32 a, u32 b) {
+constexpr auto kMultiplyHighSigned24 = [](u32 a, u32 b) {
+  return static_cast<u32>(static_cast<u64>(signed24(a) * signed24(b)) >> 32);
+};
+constexpr auto kMultiplyUnsigned24 = [](u32 a, u32 b) { return (a & 0xffffff) * (b & 0xffffff); };
+constexpr auto kMultiplyHighUnsigned24 = [](u32 a, u32 b) {
+  return static_cast<u32>((static_cast<u64>(a & 0xffffff) * (b & 0xffffff)) >> 32);
+};
+constexpr auto kMultiplyLow = [](u32 a, u32 b) { return a * b; };
+constexpr auto kMultiplyHigh = [](u32 a, u32 b) { return static_cast<u32>((static_cast<u64>(a) * b) >> 32); };
+constexpr auto kMultiplyHighSigned = [](u32 a, u32 b) {
   return static_cast<u32>(static_cast<u64>(static_cast<i64>(static_cast<i32>(a)) * static_cast<i32>(b)) >> 32);
 };
-constexpr auto multiply_low_16 = [](u32 a, u32 b) { return a * b; };
+constexpr auto kMultiplyLow16 = [](u32 a, u32 b) { return a * b; };
 
-constexpr auto add_three = [](u32 a, u32 b, u32 c) { return a + b + c; };
-constexpr auto shift_add = [](u32 a, u32 by, u32 b) { return (a << (by & 31)) + b; };
-constexpr auto add_shift = [](u32 a, u32 b, u32 by) { return (a + b) << (by & 31); };
-constexpr auto exclusive_add = [](u32 a, u32 b, u32 c) { return (a ^ b) + c; };
+constexpr auto kAddThree = [](u32 a, u32 b, u32 c) { return a + b + c; };
+constexpr auto kShiftAdd = [](u32 a, u32 by, u32 b) { return (a << (by & 31)) + b; };
+constexpr auto kAddShift = [](u32 a, u32 b, u32 by) { return (a + b) << (by & 31); };
+constexpr auto kExclusiveAdd = [](u32 a, u32 b, u32 c) { return (a ^ b) + c; };
 
 // Carry and borrow. kind: 0 S0 + S1, 1 S0 - S1, 2 S1 - S0.
-template <int kind, bool carries_in>
+template <int Kind, bool CarriesIn>
 void with_carry(VectorCall& call) {
-  const u32* a = call.source[kind == 2 ? 1 : 0];
-  const u32* b = call.source[kind == 2 ? 0 : 1];
+  const u32* a = call.source[Kind == 2 ? 1 : 0];
+  const u32* b = call.source[Kind == 2 ? 0 : 1];
   u32* __restrict out = call.out;
-  alignas(64) u32 in[lanes], carry_out[lanes];
-  if constexpr (carries_in) spread(call.mask_in, in);
-  for (int lane = 0; lane < lanes; ++lane) {
-    const u32 x = a[lane], y = b[lane], carry = carries_in ? in[lane] & 1 : 0;
-    const u32 result = kind == 0 ? x + y + carry : x - y - carry;
+  alignas(64) u32 in[kLanes], carry_out[kLanes];
+  if constexpr (CarriesIn) spread(call.mask_in, in);
+  for (int lane = 0; lane < kLanes; ++lane) {
+    const u32 x = a[lane], y = b[lane], carry = CarriesIn ? in[lane] & 1 : 0;
+    const u32 result = Kind == 0 ? x + y + carry : x - y - carry;
     // The sign bit: what leaves bit 31 by the majority rule of a full adder or subtractor.
-    carry_out[lane] = kind == 0 ? (x & y) | ((x | y) & ~result) : (~x & y) | ((~x | y) & result);
+    carry_out[lane] = Kind == 0 ? (x & y) | ((x | y) & ~result) : (~x & y) | ((~x | y) & result);
     out[lane] = result;
   }
   call.mask_out = collect_signs(carry_out);
   if (!call.instruction->clamp) return;
   spread(call.mask_out, in);
-  for (int lane = 0; lane < lanes; ++lane) out[lane] = kind == 0 ? out[lane] | in[lane] : out[lane] & ~in[lane];
+  for (int lane = 0; lane < kLanes; ++lane) out[lane] = Kind == 0 ? out[lane] | in[lane] : out[lane] & ~in[lane];
 }
 
 // 32 x 32 + 64; the mask gets bit 64 of the exact sum.
-template <bool is_signed>
+template <bool IsSigned>
 void multiply_add_64(VectorCall& call) {
   using Wide = __int128;
   u64 mask = 0;
-  for (int lane = 0; lane < lanes; ++lane) {
+  for (int lane = 0; lane < kLanes; ++lane) {
     const u32 a = call.source[0][lane], b = call.source[1][lane];
     const u64 c = get64(call.source[2], lane);
     Wide exact;
-    if constexpr (is_signed) exact = static_cast<Wide>(static_cast<i32>(a)) * static_cast<i32>(b) + static_cast<i64>(c);
-    else exact = static_cast<Wide>(static_cast<u64>(a) * b) + c;
+    if constexpr (IsSigned)
+      exact = static_cast<Wide>(static_cast<i32>(a)) * static_cast<i32>(b) + static_cast<i64>(c);
+    else
+      exact = static_cast<Wide>(static_cast<u64>(a) * b) + c;
     mask |= static_cast<u64>(exact >> 64 & 1) << lane;
     if (call.instruction->clamp) {
-      const Wide high = is_signed ? static_cast<Wide>(INT64_MAX) : static_cast<Wide>(UINT64_MAX), low = is_signed ? static_cast<Wide>(INT64_MIN) : 0;
+      const Wide high = IsSigned ? static_cast<Wide>(INT64_MAX) : static_cast<Wide>(UINT64_MAX),
+                 low = IsSigned ? static_cast<Wide>(INT64_MIN) : 0;
       exact = exact < low ? low : exact > high ? high : exact;
     }
     put64(call.out, lane, static_cast<u64>(exact));
@@ -120,53 +135,53 @@ void multiply_add_64(VectorCall& call) {
 void shift_add_64(VectorCall& call) {
   const u32 *a = call.source[0], *by = call.source[1], *b = call.source[2];
   u32* __restrict out = call.out;
-  for (int lane = 0; lane < lanes; ++lane) put64(out, lane, (get64(a, lane) << (by[lane] & 7)) + get64(b, lane));
+  for (int lane = 0; lane < kLanes; ++lane) put64(out, lane, (get64(a, lane) << (by[lane] & 7)) + get64(b, lane));
 }
 
-constexpr VectorEntry entries[] = {
-    {Opcode::V_ADD_U32, two<Type::u32, Type::u32, add>},
-    {Opcode::V_SUB_U32, two<Type::u32, Type::u32, subtract>},
-    {Opcode::V_SUBREV_U32, two<Type::u32, Type::u32, subtract_reversed>},
-    {Opcode::V_ADD_I32, two<Type::i32, Type::i32, add>},
-    {Opcode::V_SUB_I32, two<Type::i32, Type::i32, subtract>},
-    {Opcode::V_ADD_U16, two<Type::u16, Type::u16, add>},
-    {Opcode::V_SUB_U16, two<Type::u16, Type::u16, subtract>},
-    {Opcode::V_SUBREV_U16, two<Type::u16, Type::u16, subtract_reversed>},
-    {Opcode::V_ADD_I16, two<Type::i16, Type::i16, add>, Mask::none, false, true},
-    {Opcode::V_SUB_I16, two<Type::i16, Type::i16, subtract>, Mask::none, false, true},
-    {Opcode::V_MUL_LO_U16, two_u16<multiply_low_16>},
-    {Opcode::V_MAD_U16, three<Type::u16, Type::u16, Type::u16, multiply_add>, Mask::none, false, true},
-    {Opcode::V_MAD_I16, three<Type::i16, Type::i16, Type::i16, multiply_add>, Mask::none, false, true},
-    {Opcode::V_MAD_LEGACY_U16, three<Type::u16, Type::u16, Type::u16, multiply_add>},
-    {Opcode::V_MAD_LEGACY_I16, three<Type::i16, Type::i16, Type::i16, multiply_add>},
-    {Opcode::V_MAD_U32_U16, three<Type::u16, Type::u32, Type::u32, multiply_add>},
-    {Opcode::V_MAD_I32_I16, three<Type::i16, Type::i32, Type::i32, multiply_add>},
-    {Opcode::V_MAD_I32_I24, three<Type::u32, Type::i32, Type::i32, multiply_add_signed24>},
-    {Opcode::V_MAD_U32_U24, three<Type::u32, Type::u32, Type::u32, multiply_add_unsigned24>},
-    {Opcode::V_MUL_I32_I24, two_u32<multiply_signed24>},
-    {Opcode::V_MUL_HI_I32_I24, two_u32<multiply_high_signed24>},
-    {Opcode::V_MUL_U32_U24, two_u32<multiply_unsigned24>},
-    {Opcode::V_MUL_HI_U32_U24, two_u32<multiply_high_unsigned24>},
-    {Opcode::V_MUL_LO_U32, two_u32<multiply_low>},
-    {Opcode::V_MUL_HI_U32, two_u32<multiply_high>},
-    {Opcode::V_MUL_HI_I32, two_u32<multiply_high_signed>},
-    {Opcode::V_ADD3_U32, three_u32<add_three>},
-    {Opcode::V_LSHL_ADD_U32, three_u32<shift_add>},
-    {Opcode::V_ADD_LSHL_U32, three_u32<add_shift>},
-    {Opcode::V_XAD_U32, three_u32<exclusive_add>},
+constexpr VectorEntry kEntries[] = {
+    {Opcode::V_ADD_U32, two<Type::U32, Type::U32, kAdd>},
+    {Opcode::V_SUB_U32, two<Type::U32, Type::U32, kSubtract>},
+    {Opcode::V_SUBREV_U32, two<Type::U32, Type::U32, kSubtractReversed>},
+    {Opcode::V_ADD_I32, two<Type::I32, Type::I32, kAdd>},
+    {Opcode::V_SUB_I32, two<Type::I32, Type::I32, kSubtract>},
+    {Opcode::V_ADD_U16, two<Type::U16, Type::U16, kAdd>},
+    {Opcode::V_SUB_U16, two<Type::U16, Type::U16, kSubtract>},
+    {Opcode::V_SUBREV_U16, two<Type::U16, Type::U16, kSubtractReversed>},
+    {Opcode::V_ADD_I16, two<Type::I16, Type::I16, kAdd>, Mask::None, false, true},
+    {Opcode::V_SUB_I16, two<Type::I16, Type::I16, kSubtract>, Mask::None, false, true},
+    {Opcode::V_MUL_LO_U16, two_u16<kMultiplyLow16>},
+    {Opcode::V_MAD_U16, three<Type::U16, Type::U16, Type::U16, kMultiplyAdd>, Mask::None, false, true},
+    {Opcode::V_MAD_I16, three<Type::I16, Type::I16, Type::I16, kMultiplyAdd>, Mask::None, false, true},
+    {Opcode::V_MAD_LEGACY_U16, three<Type::U16, Type::U16, Type::U16, kMultiplyAdd>},
+    {Opcode::V_MAD_LEGACY_I16, three<Type::I16, Type::I16, Type::I16, kMultiplyAdd>},
+    {Opcode::V_MAD_U32_U16, three<Type::U16, Type::U32, Type::U32, kMultiplyAdd>},
+    {Opcode::V_MAD_I32_I16, three<Type::I16, Type::I32, Type::I32, kMultiplyAdd>},
+    {Opcode::V_MAD_I32_I24, three<Type::U32, Type::I32, Type::I32, kMultiplyAddSigned24>},
+    {Opcode::V_MAD_U32_U24, three<Type::U32, Type::U32, Type::U32, kMultiplyAddUnsigned24>},
+    {Opcode::V_MUL_I32_I24, two_u32<kMultiplySigned24>},
+    {Opcode::V_MUL_HI_I32_I24, two_u32<kMultiplyHighSigned24>},
+    {Opcode::V_MUL_U32_U24, two_u32<kMultiplyUnsigned24>},
+    {Opcode::V_MUL_HI_U32_U24, two_u32<kMultiplyHighUnsigned24>},
+    {Opcode::V_MUL_LO_U32, two_u32<kMultiplyLow>},
+    {Opcode::V_MUL_HI_U32, two_u32<kMultiplyHigh>},
+    {Opcode::V_MUL_HI_I32, two_u32<kMultiplyHighSigned>},
+    {Opcode::V_ADD3_U32, three_u32<kAddThree>},
+    {Opcode::V_LSHL_ADD_U32, three_u32<kShiftAdd>},
+    {Opcode::V_ADD_LSHL_U32, three_u32<kAddShift>},
+    {Opcode::V_XAD_U32, three_u32<kExclusiveAdd>},
     {Opcode::V_LSHL_ADD_U64, shift_add_64},
-    {Opcode::V_ADD_CO_U32, with_carry<0, false>, Mask::writes},
-    {Opcode::V_SUB_CO_U32, with_carry<1, false>, Mask::writes},
-    {Opcode::V_SUBREV_CO_U32, with_carry<2, false>, Mask::writes},
-    {Opcode::V_ADDC_CO_U32, with_carry<0, true>, Mask::reads_writes},
-    {Opcode::V_SUBB_CO_U32, with_carry<1, true>, Mask::reads_writes},
-    {Opcode::V_SUBBREV_CO_U32, with_carry<2, true>, Mask::reads_writes},
-    {Opcode::V_MAD_U64_U32, multiply_add_64<false>, Mask::writes},
-    {Opcode::V_MAD_I64_I32, multiply_add_64<true>, Mask::writes},
+    {Opcode::V_ADD_CO_U32, with_carry<0, false>, Mask::Writes},
+    {Opcode::V_SUB_CO_U32, with_carry<1, false>, Mask::Writes},
+    {Opcode::V_SUBREV_CO_U32, with_carry<2, false>, Mask::Writes},
+    {Opcode::V_ADDC_CO_U32, with_carry<0, true>, Mask::ReadsWrites},
+    {Opcode::V_SUBB_CO_U32, with_carry<1, true>, Mask::ReadsWrites},
+    {Opcode::V_SUBBREV_CO_U32, with_carry<2, true>, Mask::ReadsWrites},
+    {Opcode::V_MAD_U64_U32, multiply_add_64<false>, Mask::Writes},
+    {Opcode::V_MAD_I64_I32, multiply_add_64<true>, Mask::Writes},
 };
 
 }  // namespace
 
-std::span<const VectorEntry> vector_integer_arithmetic() { return entries; }
+std::span<const VectorEntry> vector_integer_arithmetic() { return kEntries; }
 
 }  // namespace apb::emu

@@ -23,39 +23,42 @@ inline u32 sad_u16(u32 a, u32 b) { return distance(a & 0xffff, b & 0xffff) + dis
 inline u32 sad_u32(u32 a, u32 b) { return distance(a, b); }
 
 // CLAMP saturates the sum with S2.
-template <auto difference>
+template <auto Difference>
 void sum_of_differences(VectorCall& call) {
   const u32 *a = call.source[0], *b = call.source[1], *c = call.source[2];
   const bool clamp = call.instruction->clamp;
-  for (int lane = 0; lane < lanes; ++lane) {
-    const u32 sum = difference(a[lane], b[lane]) + c[lane];
+  for (int lane = 0; lane < kLanes; ++lane) {
+    const u32 sum = Difference(a[lane], b[lane]) + c[lane];
     call.out[lane] = clamp && sum < c[lane] ? ~0u : sum;
   }
 }
 
 // Four sums over the bytes 0-3, 1-4, 2-5, 3-6 of S0.
-template <auto difference, bool wide>
+template <auto Difference, bool Wide>
 void quad_sums(VectorCall& call) {
   const bool clamp = call.instruction->clamp;
-  for (int lane = 0; lane < lanes; ++lane) {
+  for (int lane = 0; lane < kLanes; ++lane) {
     const u64 bytes = get64(call.source[0], lane);
     const u32 reference = call.source[1][lane];
     u32 sum[4];
     for (int i = 0; i < 4; ++i) {
-      const u32 addend = wide ? call.source[2][i * lanes + lane] : call.source[2][i / 2 * lanes + lane] >> i % 2 * 16 & 0xffff;
-      sum[i] = difference(static_cast<u32>(bytes >> i * 8), reference) + addend;
-      if (clamp && wide && sum[i] < addend) sum[i] = ~0u;
-      if (clamp && !wide && sum[i] > 0xffff) sum[i] = 0xffff;
+      const u32 addend =
+          Wide ? call.source[2][i * kLanes + lane] : call.source[2][i / 2 * kLanes + lane] >> i % 2 * 16 & 0xffff;
+      sum[i] = Difference(static_cast<u32>(bytes >> i * 8), reference) + addend;
+      if (clamp && Wide && sum[i] < addend) sum[i] = ~0u;
+      if (clamp && !Wide && sum[i] > 0xffff) sum[i] = 0xffff;
     }
     for (int i = 0; i < 4; ++i) {
-      if (wide) call.out[i * lanes + lane] = sum[i];
-      else if (i % 2 == 0) call.out[i / 2 * lanes + lane] = (sum[i] & 0xffff) | sum[i + 1] << 16;
+      if (Wide)
+        call.out[i * kLanes + lane] = sum[i];
+      else if (i % 2 == 0)
+        call.out[i / 2 * kLanes + lane] = (sum[i] & 0xffff) | sum[i + 1] << 16;
     }
   }
 }
 
 // Each byte: (a + b + rounding bit) / 2.
-constexpr auto average = [](u32 a, u32 b, u32 rounding) {
+constexpr auto kAverage = [](u32 a, u32 b, u32 rounding) {
   u32 result = 0;
   for (int i = 0; i < 4; ++i) result |= ((byte(a, i) + byte(b, i) + (byte(rounding, i) & 1)) >> 1) << i * 8;
   return result;
@@ -68,7 +71,8 @@ inline __m256i permute_pairs(__m256i data, __m256i selector) {
   const auto every = [](int value) { return _mm256_set1_epi8(static_cast<char>(value)); };
   const __m256i bytes = _mm256_shuffle_epi8(data, _mm256_add_epi8(_mm256_and_si256(selector, every(7)), second));
   const __m256i odd = _mm256_or_si256(_mm256_slli_epi16(_mm256_and_si256(selector, every(3)), 1), every(1));
-  const __m256i signs = _mm256_cmpgt_epi8(_mm256_setzero_si256(), _mm256_shuffle_epi8(data, _mm256_add_epi8(odd, second)));
+  const __m256i signs =
+      _mm256_cmpgt_epi8(_mm256_setzero_si256(), _mm256_shuffle_epi8(data, _mm256_add_epi8(odd, second)));
   const auto at_least = [&](int value) { return _mm256_cmpeq_epi8(_mm256_max_epu8(selector, every(value)), selector); };
   __m256i result = _mm256_blendv_epi8(bytes, signs, at_least(8));
   result = _mm256_andnot_si256(at_least(12), result);
@@ -79,7 +83,7 @@ void permute(VectorCall& call) {
   const auto load = [&](int source, int lane) {
     return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(call.source[source] + lane));
   };
-  for (int lane = 0; lane < lanes; lane += 8) {
+  for (int lane = 0; lane < kLanes; lane += 8) {
     const __m256i high = load(0, lane), low = load(1, lane), selector = load(2, lane), zero = _mm256_setzero_si256();
     const __m256i first = permute_pairs(_mm256_unpacklo_epi32(low, high), _mm256_unpacklo_epi32(selector, zero));
     const __m256i second = permute_pairs(_mm256_unpackhi_epi32(low, high), _mm256_unpackhi_epi32(selector, zero));
@@ -88,20 +92,23 @@ void permute(VectorCall& call) {
   }
 }
 
-constexpr auto pack_16 = [](u32 low, u32 high) { return (low & 0xffff) | high << 16; };
+constexpr auto kPack16 = [](u32 low, u32 high) { return (low & 0xffff) | high << 16; };
 
-inline u32 saturated(i32 value, i32 low, i32 high) { return static_cast<u32>(value < low ? low : value > high ? high : value) & 0xff; }
-constexpr auto saturate_pack = [](u32 a) {
+inline u32 saturated(i32 value, i32 low, i32 high) {
+  return static_cast<u32>(value < low ? low : value > high ? high : value) & 0xff;
+}
+constexpr auto kSaturatePack = [](u32 a) {
   return saturated(static_cast<i16>(a), 0, 255) | saturated(static_cast<i16>(a >> 16), 0, 255) << 8;
 };
-template <i32 low, i32 high>
-constexpr auto shift_pack = [](u32 a, u32 b, u32 by) {
-  return saturated(static_cast<i32>(a) >> (by & 31), low, high) | saturated(static_cast<i32>(b) >> (by & 31), low, high) << 8;
+template <i32 Low, i32 High>
+constexpr auto kShiftPack = [](u32 a, u32 b, u32 by) {
+  return saturated(static_cast<i32>(a) >> (by & 31), Low, High) | saturated(static_cast<i32>(b) >> (by & 31), Low, High)
+                                                                      << 8;
 };
 
 // Which of four shader engines a rectangle of 32 x 32 tiles touches. S0: x_min, y_min, x_max, y_max, two bits each from the
 // top, modulo four tiles; tile (x, y) belongs to engine {x[0] ^ y[1], y[0] ^ x[1]} (AMD's Vega ISA document).
-constexpr auto screen_partition = [](u32 select) {
+constexpr auto kScreenPartition = [](u32 select) {
   const u32 x_min = select >> 6 & 3, y_min = select >> 4 & 3, x_max = select >> 2 & 3, y_max = select & 3;
   u32 mask = 0;
   for (u32 i = 0; i <= ((x_max - x_min) & 3); ++i) {
@@ -113,7 +120,7 @@ constexpr auto screen_partition = [](u32 select) {
   return mask;
 };
 
-constexpr VectorEntry entries[] = {
+constexpr VectorEntry kEntries[] = {
     {Opcode::V_SAD_U8, sum_of_differences<sad_u8>},
     {Opcode::V_SAD_HI_U8, sum_of_differences<sad_high_u8>},
     {Opcode::V_SAD_U16, sum_of_differences<sad_u16>},
@@ -122,17 +129,17 @@ constexpr VectorEntry entries[] = {
     {Opcode::V_QSAD_PK_U16_U8, quad_sums<sad_u8, false>},
     {Opcode::V_MQSAD_PK_U16_U8, quad_sums<masked_sad_u8, false>},
     {Opcode::V_MQSAD_U32_U8, quad_sums<masked_sad_u8, true>},
-    {Opcode::V_LERP_U8, three_u32<average>},
+    {Opcode::V_LERP_U8, three_u32<kAverage>},
     {Opcode::V_PERM_B32, permute},
-    {Opcode::V_PACK_B32_F16, two_u32<pack_16>},
-    {Opcode::V_SAT_PK_U8_I16, one_u32<saturate_pack>},
-    {Opcode::V_ASHR_PK_I8_I32, three_u32<shift_pack<-128, 127>>, Mask::none, false, true},
-    {Opcode::V_ASHR_PK_U8_I32, three_u32<shift_pack<0, 255>>, Mask::none, false, true},
-    {Opcode::V_SCREEN_PARTITION_4SE_B32, one_u32<screen_partition>},
+    {Opcode::V_PACK_B32_F16, two_u32<kPack16>},
+    {Opcode::V_SAT_PK_U8_I16, one_u32<kSaturatePack>},
+    {Opcode::V_ASHR_PK_I8_I32, three_u32<kShiftPack<-128, 127>>, Mask::None, false, true},
+    {Opcode::V_ASHR_PK_U8_I32, three_u32<kShiftPack<0, 255>>, Mask::None, false, true},
+    {Opcode::V_SCREEN_PARTITION_4SE_B32, one_u32<kScreenPartition>},
 };
 
 }  // namespace
 
-std::span<const VectorEntry> vector_integer_bytes() { return entries; }
+std::span<const VectorEntry> vector_integer_bytes() { return kEntries; }
 
 }  // namespace apb::emu

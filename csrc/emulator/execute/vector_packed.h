@@ -17,7 +17,7 @@ struct Halves {
 };
 
 inline Halves halves_of(const Instruction& i) {
-  if (i.encoding == Encoding::vop3p) return {i.opsel, i.opsel_hi, i.neg, i.neg_hi, 0};
+  if (i.encoding == Encoding::Vop3p) return {i.opsel, i.opsel_hi, i.neg, i.neg_hi, 0};
   return {0, 7, i.neg, i.neg, i.abs};
 }
 
@@ -29,7 +29,7 @@ inline void split_halves(const VectorCall& call, const Halves& halves, int index
   const u32 keep = is_float && halves.absolute >> index & 1 ? 0x7fff : 0xffff;
   const u32 low_flip = is_float && halves.low_sign >> index & 1 ? 0x8000 : 0;
   const u32 high_flip = is_float && halves.high_sign >> index & 1 ? 0x8000 : 0;
-  for (int lane = 0; lane < lanes; ++lane) {
+  for (int lane = 0; lane < kLanes; ++lane) {
     low[lane] = (source[lane] >> low_shift & keep) ^ low_flip;
     high[lane] = (source[lane] >> high_shift & keep) ^ high_flip;
   }

@@ -9,18 +9,20 @@ namespace apb::emu {
 // A table's entry and what follows from the opcode; Instruction::function points to one.
 struct BoundVector {
   VectorFunction function = nullptr;
-  Mask mask = Mask::none;
+  Mask mask = Mask::None;
   bool reads_destination = false, keeps_high = false;
   bool own_modifiers = false;  // VOP3P and its relatives in VOP2: the function reads opsel, neg, abs itself
   bool flushes_sources = false, flushes_result = false;  // obeys MODE's denormal bits
-  std::uint8_t integer_sources = 0;  // bit i: not flushed, abs and neg do not apply (exponent of ldexp, mask of class, all of bitop3)
+  std::uint8_t integer_sources =
+      0;  // bit i: not flushed, abs and neg do not apply (exponent of ldexp, mask of class, all of bitop3)
 };
 
-inline constexpr int widest = 32;  // dwords of the widest operand: 32 f32 of v_cvt_scalef32_*_pk32
-using WideRow = u32[widest * lanes];
+inline constexpr int kWidest = 32;  // dwords of the widest operand: 32 f32 of v_cvt_scalef32_*_pk32
+using WideRow = u32[kWidest * kLanes];
 
 inline constexpr bool is_16_bit(Format format) {
-  return format == Format::f16 || format == Format::bf16 || format == Format::i16 || format == Format::u16 || format == Format::b16;
+  return format == Format::F16 || format == Format::Bf16 || format == Format::I16 || format == Format::U16 ||
+         format == Format::B16;
 }
 
 // Source i with its modifiers. May be a register in place or `buffer`. DPP takes lanes out of `writable`.

@@ -189,6 +189,11 @@ def format_name(name: str) -> str:
     return name.removeprefix("FMT_").removeprefix("NUM_").lower()
 
 
+def enumerator(name: str) -> str:
+    """``Pk2F16`` of ``pk2_f16``: enumerators and constants are named as in the rest of the C++ (.clang-tidy)."""
+    return "".join(part[:1].upper() + part[1:] for part in name.split("_"))
+
+
 def opcodes_header(table: list[Row]) -> str:
     """``opcodes.h``: what everything else of the emulator sees."""
     from tinygrad.runtime.autogen.amd.common import Fmt
@@ -201,34 +206,39 @@ def opcodes_header(table: list[Row]) -> str:
     return (
         "// Written by csrc/emulator/generate/isa_tables.py from the PyPI package tinygrad; changes are lost.\n#pragma once\n\n"
         "#include <cstdint>\n\nnamespace apb::emu {\n\n"
-        f"enum class Opcode : std::uint16_t {{\n{_wrapped(opcodes)}  count,\n"
+        f"enum class Opcode : std::uint16_t {{\n{_wrapped(opcodes)}  Count,\n"
         f"  // LLVM's names of the same\n{_wrapped(aliases)}}};\n\n"
-        f"enum class Encoding : std::uint8_t {{\n{_wrapped(ENCODINGS)}}};\n\n"
-        f"enum class Format : std::uint8_t {{\n{_wrapped(formats)}}};\n\n"
-        f"inline constexpr const char* opcode_mnemonics[] = {{\n{_quoted(mnemonics)}}};\n"
-        f"inline constexpr const char* encoding_names[] = {{\n{_quoted(ENCODINGS)}}};\n"
-        f"inline constexpr const char* format_names[] = {{\n{_quoted(formats)}}};\n\n"
+        f"enum class Encoding : std::uint8_t {{\n{_wrapped(map(enumerator, ENCODINGS))}}};\n\n"
+        f"enum class Format : std::uint8_t {{\n{_wrapped(map(enumerator, formats))}}};\n\n"
+        f"inline constexpr const char* kOpcodeMnemonics[] = {{\n{_quoted(mnemonics)}}};\n"
+        f"inline constexpr const char* kEncodingNames[] = {{\n{_quoted(ENCODINGS)}}};\n"
+        f"inline constexpr const char* kFormatNames[] = {{\n{_quoted(formats)}}};\n\n"
         "}  // namespace apb::emu\n"
     )
 
 
 def _field_lines() -> Iterator[str]:
-    """One namespace of bit positions per encoding; ``pattern`` are the bits that say which encoding it is."""
+    """One namespace of bit positions per encoding; ``kPattern`` are the bits that say which encoding it is."""
     for encoding in CLASSES:
-        yield f"namespace {'global_' if encoding == 'global' else encoding} {{\n"
+        yield f"namespace {'global_memory' if encoding == 'global' else encoding} {{\n"
         mask = value = 0
         for name, bits in fields(encoding).items():
             if type(bits).__name__ == "FixedBitField":
                 mask |= bits.mask << bits.lo
                 value |= bits.default << bits.lo
             else:
-                yield f"inline constexpr Field {name}{{{bits.lo}, {bits.hi - bits.lo + 1}}};\n"
+                yield f"inline constexpr Field k{enumerator(name)}{{{bits.lo}, {bits.hi - bits.lo + 1}}};\n"
         shift = (
             64 if encoding == "vop3px2" else 0
         )  # its pattern stands in the second half; the first is the scale's prefix
         if encoding in ENCODINGS:
-            yield f"inline constexpr Pattern pattern{{0x{mask >> shift:08x}, 0x{value >> shift:08x}}};\n"
+            yield f"inline constexpr Pattern kPattern{{0x{mask >> shift:08x}, 0x{value >> shift:08x}}};\n"
         yield "}\n"
+
+
+def operand_type(kind: str) -> str:
+    """``SrcVgpr`` of ``OPR_SRC_VGPR``."""
+    return enumerator(kind.removeprefix("OPR_").lower())
 
 
 def tables_include(table: list[Row]) -> str:
@@ -240,30 +250,30 @@ def tables_include(table: list[Row]) -> str:
         if row.operands not in sequences:
             sequences[row.operands] = len(operands)
             operands += [
-                f"{{Slot::{o.slot}, {o.low}, {o.width}, Format::{format_name(o.format)}, {-(-o.bits // 32)}, "
-                f"OperandType::{o.kind.removeprefix('OPR_').lower()}}}"
+                f"{{Slot::{enumerator(o.slot)}, {o.low}, {o.width}, Format::{enumerator(format_name(o.format))}, {-(-o.bits // 32)}, "
+                f"OperandType::{operand_type(o.kind)}}}"
                 for o in row.operands
             ]
     body = [
-        f"{{Opcode::{row.opcode}, Encoding::{row.encoding}, Category::{category(row)}, {row.targets}, "
+        f"{{Opcode::{row.opcode}, Encoding::{enumerator(row.encoding)}, Category::{enumerator(category(row))}, {row.targets}, "
         f"{len(row.operands)}, {sequences[row.operands]}, {row.number}}}"
         for row in table
     ]
     text = "// Written by csrc/emulator/generate/isa_tables.py from the PyPI package tinygrad; changes are lost.\n"
-    text += f"enum class OperandType : std::uint8_t {{\n{_wrapped(k.removeprefix('OPR_').lower() for k in kinds)}}};\n"
+    text += f"enum class OperandType : std::uint8_t {{\n{_wrapped(map(operand_type, kinds))}}};\n"
     text += _TYPES + "".join(_field_lines())
     text += (
-        "inline constexpr OperandRow operand_rows[] = {\n"
+        "inline constexpr OperandRow kOperandRows[] = {\n"
         + "".join(f"  {line},\n" for line in operands)
         + "};\n"
     )
     text += (
-        "inline constexpr OpcodeRow opcode_rows[] = {\n" + "".join(f"  {line},\n" for line in body) + "};\n"
+        "inline constexpr OpcodeRow kOpcodeRows[] = {\n" + "".join(f"  {line},\n" for line in body) + "};\n"
     )
     for base in (encoding for encoding in ENCODINGS if encoding not in SHARED):
         of = {row.number: i for i, row in enumerate(table) if SHARED.get(row.encoding, row.encoding) == base}
         size = 1 << _op_width(base)
-        text += f"inline constexpr std::uint16_t rows_{base}[{size}] = {{\n"
+        text += f"inline constexpr std::uint16_t kRows{enumerator(base)}[{size}] = {{\n"
         text += _wrapped(str(of.get(number, 65535)) for number in range(size)) + "};\n"
     return text
 
@@ -282,7 +292,7 @@ struct OpcodeRow {
   Category category;
   std::uint8_t targets;     // 1 gfx942, 2 gfx950
   std::uint8_t operands;
-  std::uint16_t first;      // in operand_rows
+  std::uint16_t first;      // in kOperandRows
   std::uint16_t number;     // the hardware's
 };
 """

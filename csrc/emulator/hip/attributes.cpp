@@ -9,7 +9,7 @@ namespace apb::emu::hip {
 namespace {
 
 using Properties = hipDeviceProp_tR0600;
-constexpr int amd = 10000;  // first AMD-specific number
+constexpr int kAmd = 10000;  // first AMD-specific number
 
 int clamp(std::uint64_t value) { return static_cast<int>(std::min<std::uint64_t>(value, INT_MAX)); }
 
@@ -19,7 +19,7 @@ struct CommonAttribute {
   int number;
   int (*read)(const Properties& p);
 };
-constexpr CommonAttribute common_attributes[] = {
+constexpr CommonAttribute kCommonAttributes[] = {
     {0, [](const Properties& p) { return p.ECCEnabled; }},
     {1, [](const Properties& p) { return p.accessPolicyMaxWindowSize; }},
     {2, [](const Properties& p) { return p.asyncEngineCount; }},
@@ -89,7 +89,7 @@ constexpr CommonAttribute common_attributes[] = {
 };
 
 bool common_attribute(int attribute, const Properties& p, int& out) {
-  for (const CommonAttribute& row : common_attributes) {
+  for (const CommonAttribute& row : kCommonAttributes) {
     if (row.number != attribute) continue;
     out = row.read(p);
     return true;
@@ -100,51 +100,24 @@ bool common_attribute(int attribute, const Properties& p, int& out) {
 }
 
 bool amd_attribute(int attribute, const Device& device, const Properties& p, int& out) {
-  switch (attribute - amd) {
-    case 0:
-      out = p.clockInstructionRate;
-      return true;
-    case 2:
-      out = clamp(p.maxSharedMemoryPerMultiProcessor);
-      return true;
+  switch (attribute - kAmd) {
+    case 0: out = p.clockInstructionRate; return true;
+    case 2: out = clamp(p.maxSharedMemoryPerMultiProcessor); return true;
     case 7:
     case 8:
     case 9:
-    case 10:
-      out = 0;
-      return true;  // cooperative launches over several devices
-    case 11:
-      out = p.isLargeBar;
-      return true;
-    case 12:
-      out = p.asicRevision;
-      return true;
-    case 13:
-      out = 0;
-      return true;  // hipStreamWaitValue: not here
-    case 14:
-      out = 0;
-      return true;  // images
-    case 15:
-      out = p.multiProcessorCount;
-      return true;
-    case 16:
-      out = 1;
-      return true;  // fine-grained memory: all of it is
-    case 17:
-      out = 100000;
-      return true;  // wall_clock64() counts at 100 MHz
-    case 18:
-      out = card(device).xccs;
-      return true;
-    case 19:
-      out = 512;
-      return true;  // registers of a work item at most, both files
-    case 20:
-      out = card(device).pci_chip;
-      return true;
-    default:
-      return false;
+    case 10: out = 0; return true;  // cooperative launches over several devices
+    case 11: out = p.isLargeBar; return true;
+    case 12: out = p.asicRevision; return true;
+    case 13: out = 0; return true;  // hipStreamWaitValue: not here
+    case 14: out = 0; return true;  // images
+    case 15: out = p.multiProcessorCount; return true;
+    case 16: out = 1; return true;       // fine-grained memory: all of it is
+    case 17: out = 100000; return true;  // wall_clock64() counts at 100 MHz
+    case 18: out = card(device).xccs; return true;
+    case 19: out = 512; return true;  // registers of a work item at most, both files
+    case 20: out = card(device).pci_chip; return true;
+    default: return false;
   }
 }
 
@@ -161,7 +134,7 @@ APB_HIP hipError_t hipDeviceGetAttribute(int* out, int attribute, int ordinal) {
     const hipDeviceProp_tR0600 all = properties(*device);
     int value = 0;
     const bool known =
-        attribute < amd ? common_attribute(attribute, all, value) : amd_attribute(attribute, *device, all, value);
+        attribute < kAmd ? common_attribute(attribute, all, value) : amd_attribute(attribute, *device, all, value);
     if (!known) return fail(hipErrorInvalidValue, "there is no attribute %d", attribute);
     *out = value;
     return hipSuccess;

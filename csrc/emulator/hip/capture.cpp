@@ -238,8 +238,8 @@ APB_HIP hipError_t hipStreamEndCapture(hipStream_t stream, hipGraph_t* out) {
 APB_HIP hipError_t hipStreamUpdateCaptureDependencies(hipStream_t handle, hipGraphNode_t* dependencies,
                                                       std::size_t count, unsigned flags) {
   return entry(__func__, [&] {
-    constexpr unsigned add = 0, replace = 1;
-    if (flags != add && flags != replace) return fail(hipErrorInvalidValue, "flags 0x%x", flags);
+    constexpr unsigned kAdd = 0, kReplace = 1;
+    if (flags != kAdd && flags != kReplace) return fail(hipErrorInvalidValue, "flags 0x%x", flags);
     hipError_t error = hipSuccess;
     const auto stream = find_stream(handle, error);
     if (!stream) return error;
@@ -247,7 +247,7 @@ APB_HIP hipError_t hipStreamUpdateCaptureDependencies(hipStream_t handle, hipGra
     if (!stream->capture) return fail(hipErrorIllegalState, "the stream does not capture");
     std::vector<std::shared_ptr<Node>> nodes;
     if (!find_nodes(stream->capture->graph, dependencies, count, nodes, error)) return error;
-    if (flags == replace) stream->tail.clear();
+    if (flags == kReplace) stream->tail.clear();
     depend(*stream, nodes);
     return hipSuccess;
   });

@@ -119,7 +119,7 @@ APB_HIP hipError_t hipCtxGetDevice(hipDevice_t* out) {
 APB_HIP hipError_t hipCtxGetApiVersion(hipCtx_t, unsigned* out) {
   return entry(__func__, [&] {
     if (!out) return null_argument("the result");
-    *out = version / 10000000;
+    *out = kVersion / 10000000;
     return hipSuccess;
   });
 }
@@ -226,16 +226,10 @@ APB_HIP hipError_t hipDeviceGetP2PAttribute(int* out, hipDeviceP2PAttr attribute
     if (!find_device(from)) return no_such_device(from);
     if (!find_device(to) || from == to) return no_such_device(to);
     switch (attribute) {
-      case hipDevP2PAttrPerformanceRank:
-        *out = 0;
-        return hipSuccess;
+      case hipDevP2PAttrPerformanceRank: *out = 0; return hipSuccess;
       case hipDevP2PAttrAccessSupported:
-      case hipDevP2PAttrNativeAtomicSupported:
-        *out = 1;
-        return hipSuccess;
-      case hipDevP2PAttrHipArrayAccessSupported:
-        *out = 0;
-        return hipSuccess;
+      case hipDevP2PAttrNativeAtomicSupported: *out = 1; return hipSuccess;
+      case hipDevP2PAttrHipArrayAccessSupported: *out = 0; return hipSuccess;
     }
     return fail(hipErrorInvalidValue, "there is no attribute %d", static_cast<int>(attribute));
   });

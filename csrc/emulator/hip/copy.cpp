@@ -20,22 +20,22 @@ bool span_of(std::size_t width, std::size_t height, std::size_t depth, std::size
          !__builtin_add_overflow(rows, slices, &out) && !__builtin_add_overflow(out, width, &out);
 }
 
-enum class Side { live, unknown, bad };
+enum class Side { Live, Unknown, Bad };
 
 // Is the range all in one live allocation, in none, or half in one?
 Side side_of(const void* address, std::size_t bytes, const char* name, hipError_t& error) {
   Allocation found;
-  if (!live(address, found)) return Side::unknown;
+  if (!live(address, found)) return Side::Unknown;
   const std::uint64_t begin = reinterpret_cast<std::uint64_t>(address);
   const std::uint64_t rest = found.end() - begin;
-  if (rest >= bytes) return Side::live;
-  if (rest == 0) return Side::unknown;  // the byte behind an allocation is somebody else's
+  if (rest >= bytes) return Side::Live;
+  if (rest == 0) return Side::Unknown;  // the byte behind an allocation is somebody else's
   error =
       fail(hipErrorInvalidValue,
            "the %s, %zu bytes at %p, passes the end of allocation %llu (%llu bytes at 0x%llx) by %llu bytes", name,
            bytes, address, static_cast<unsigned long long>(found.number), static_cast<unsigned long long>(found.bytes),
            static_cast<unsigned long long>(found.begin), static_cast<unsigned long long>(bytes - rest));
-  return Side::bad;
+  return Side::Bad;
 }
 
 hipError_t outside(const char* name, const void* address) {
@@ -45,7 +45,7 @@ hipError_t outside(const char* name, const void* address) {
 }
 
 struct Sides {
-  Side to = Side::unknown, from = Side::unknown;
+  Side to = Side::Unknown, from = Side::Unknown;
 };
 
 hipError_t check(const CopyOperation& c, Sides& sides) {
@@ -62,14 +62,14 @@ hipError_t check(const CopyOperation& c, Sides& sides) {
     return fail(hipErrorInvalidValue, "the extent is too large");
   hipError_t error = hipSuccess;
   sides.to = side_of(c.to, to_bytes, "destination", error);
-  if (sides.to != Side::bad) sides.from = side_of(c.from, from_bytes, "source", error);
+  if (sides.to != Side::Bad) sides.from = side_of(c.from, from_bytes, "source", error);
   if (error != hipSuccess) return error;
   const bool device_to =
       kind == hipMemcpyHostToDevice || kind == hipMemcpyDeviceToDevice || kind == hipMemcpyDeviceToDeviceNoCU;
   const bool device_from =
       kind == hipMemcpyDeviceToHost || kind == hipMemcpyDeviceToDevice || kind == hipMemcpyDeviceToDeviceNoCU;
-  if (device_to && sides.to != Side::live) return outside("destination", c.to);
-  if (device_from && sides.from != Side::live) return outside("source", c.from);
+  if (device_to && sides.to != Side::Live) return outside("destination", c.to);
+  if (device_from && sides.from != Side::Live) return outside("source", c.from);
   return hipSuccess;
 }
 
@@ -109,7 +109,7 @@ hipError_t run_copy(const CopyOperation& c) {
   Sides sides;
   if (const hipError_t error = check(c, sides); error != hipSuccess) return error;
   if (c.width == 0 || c.height == 0 || c.depth == 0) return hipSuccess;
-  const bool trusted = sides.to == Side::live && sides.from == Side::live;
+  const bool trusted = sides.to == Side::Live && sides.from == Side::Live;
   const bool flat = c.depth == 1 && (c.height == 1 || (c.to_pitch == c.width && c.from_pitch == c.width));
   if (flat) return move(c.to, c.from, c.width * c.height, trusted);
   for (std::size_t z = 0; z < c.depth; ++z) {

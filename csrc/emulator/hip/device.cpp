@@ -18,7 +18,7 @@ APB_HIP hipError_t hipInit(unsigned flags) {
 APB_HIP hipError_t hipDriverGetVersion(int* out) {
   return entry(__func__, [&] {
     if (!out) return null_argument("the result");
-    *out = version;
+    *out = kVersion;
     return hipSuccess;
   });
 }

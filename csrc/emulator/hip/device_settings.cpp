@@ -6,8 +6,8 @@
 namespace apb::emu::hip {
 namespace {
 
-constexpr int cache_prefer_none = 0, cache_prefer_equal = 3, bank_four_bytes = 1, bank_last = 2;
-constexpr unsigned device_schedule_mask = 7, device_map_host = 8, device_lmem_resize = 16;
+constexpr int kCachePreferNone = 0, kCachePreferEqual = 3, kBankFourBytes = 1, kBankLast = 2;
+constexpr unsigned kDeviceScheduleMask = 7, kDeviceMapHost = 8, kDeviceLmemResize = 16;
 
 hipError_t put(int* out, int value) {
   if (!out) return null_argument("the result");
@@ -17,24 +17,20 @@ hipError_t put(int* out, int value) {
 
 // Accepted and without effect, as on a card: its caches and LDS banks cannot be configured.
 hipError_t check_cache(int value) {
-  return value >= cache_prefer_none && value <= cache_prefer_equal
+  return value >= kCachePreferNone && value <= kCachePreferEqual
              ? hipSuccess
              : fail(hipErrorInvalidValue, "cache configuration %d", value);
 }
 hipError_t check_banks(int value) {
-  return value >= 0 && value <= bank_last ? hipSuccess : fail(hipErrorInvalidValue, "bank configuration %d", value);
+  return value >= 0 && value <= kBankLast ? hipSuccess : fail(hipErrorInvalidValue, "bank configuration %d", value);
 }
 
 std::size_t* limit_of(Device& device, hipLimit_t limit) {
   switch (limit) {
-    case hipLimitStackSize:
-      return &device.stack_limit;
-    case hipLimitMallocHeapSize:
-      return &device.heap_limit;
-    case hipLimitPrintfFifoSize:
-      return &device.printf_limit;
-    default:
-      return nullptr;
+    case hipLimitStackSize: return &device.stack_limit;
+    case hipLimitMallocHeapSize: return &device.heap_limit;
+    case hipLimitPrintfFifoSize: return &device.printf_limit;
+    default: return nullptr;
   }
 }
 
@@ -80,8 +76,8 @@ APB_HIP hipError_t hipDeviceSetLimit(hipLimit_t limit, std::size_t value) {
 
 APB_HIP hipError_t hipSetDeviceFlags(unsigned flags) {
   return entry(__func__, [&] {
-    const unsigned schedule = flags & device_schedule_mask;
-    const bool known = (flags & ~(device_schedule_mask | device_map_host | device_lmem_resize)) == 0;
+    const unsigned schedule = flags & kDeviceScheduleMask;
+    const bool known = (flags & ~(kDeviceScheduleMask | kDeviceMapHost | kDeviceLmemResize)) == 0;
     if (!known || (schedule & (schedule - 1)) != 0) return fail(hipErrorInvalidValue, "flags 0x%x", flags);
     Device& device = current_device();
     const std::lock_guard guard(device.mutex);
@@ -115,25 +111,25 @@ APB_HIP hipError_t hipDeviceSetCacheConfig(int value) {
   return entry(__func__, [&] { return check_cache(value); });
 }
 APB_HIP hipError_t hipDeviceGetCacheConfig(int* out) {
-  return entry(__func__, [&] { return put(out, cache_prefer_none); });
+  return entry(__func__, [&] { return put(out, kCachePreferNone); });
 }
 APB_HIP hipError_t hipCtxSetCacheConfig(int value) {
   return entry(__func__, [&] { return check_cache(value); });
 }
 APB_HIP hipError_t hipCtxGetCacheConfig(int* out) {
-  return entry(__func__, [&] { return put(out, cache_prefer_none); });
+  return entry(__func__, [&] { return put(out, kCachePreferNone); });
 }
 APB_HIP hipError_t hipDeviceSetSharedMemConfig(int value) {
   return entry(__func__, [&] { return check_banks(value); });
 }
 APB_HIP hipError_t hipDeviceGetSharedMemConfig(int* out) {
-  return entry(__func__, [&] { return put(out, bank_four_bytes); });
+  return entry(__func__, [&] { return put(out, kBankFourBytes); });
 }
 APB_HIP hipError_t hipCtxSetSharedMemConfig(int value) {
   return entry(__func__, [&] { return check_banks(value); });
 }
 APB_HIP hipError_t hipCtxGetSharedMemConfig(int* out) {
-  return entry(__func__, [&] { return put(out, bank_four_bytes); });
+  return entry(__func__, [&] { return put(out, kBankFourBytes); });
 }
 
 // On one board all links are XGMI (HSA_AMD_LINK_INFO_TYPE_XGMI is 4), one hop.

@@ -8,15 +8,16 @@
 namespace apb::emu::hip {
 namespace {
 
-constexpr std::uint64_t flag_legacy = 1, flag_per_thread = 2;
-constexpr int first_r0600 = 60000000;  // HIP 6.0 changed the layout of the properties and kept the name
+constexpr std::uint64_t kFlagLegacy = 1, kFlagPerThread = 2;
+constexpr int kFirstR0600 = 60000000;  // HIP 6.0 changed the layout of the properties and kept the name
 
 // This library, whatever else in the process is called libamdhip64.
 void* self() {
   static void* const handle = [] {
     Dl_info info{};
-    return dladdr(reinterpret_cast<const void*>(&version), &info) != 0 ? dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD)
-                                                                       : nullptr;
+    return dladdr(reinterpret_cast<const void*>(&kVersion), &info) != 0
+               ? dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD)
+               : nullptr;
   }();
   return handle;
 }
@@ -24,15 +25,15 @@ void* self() {
 // Null: there is no such name.
 void* find(std::string name, int wanted, std::uint64_t flags) {
   if (name.rfind("hip", 0) != 0) return nullptr;
-  if (name == "hipGetDeviceProperties" || name == "hipChooseDevice") name += wanted >= first_r0600 ? "R0600" : "R0000";
-  if (flags & flag_per_thread)
+  if (name == "hipGetDeviceProperties" || name == "hipChooseDevice") name += wanted >= kFirstR0600 ? "R0600" : "R0000";
+  if (flags & kFlagPerThread)
     if (void* address = dlsym(self(), (name + "_spt").c_str())) return address;
   return dlsym(self(), name.c_str());
 }
 
 hipError_t get(const char* symbol, void** out, int wanted, std::uint64_t flags, int* status) {
   if (!symbol || !out || *symbol == 0) return fail(hipErrorInvalidValue, "the name or the result is null");
-  if ((flags & ~(flag_legacy | flag_per_thread)) != 0)
+  if ((flags & ~(kFlagLegacy | kFlagPerThread)) != 0)
     return fail(hipErrorInvalidValue, "flags 0x%llx", static_cast<unsigned long long>(flags));
   *out = find(symbol, wanted, flags);
   if (status) *status = *out ? HIP_GET_PROC_ADDRESS_SUCCESS : HIP_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
@@ -51,13 +52,13 @@ APB_HIP hipError_t hipGetProcAddress(const char* symbol, void** out, int wanted,
 APB_HIP hipError_t hipGetProcAddress_spt(const char* symbol, void** out, int wanted, std::uint64_t flags,
                                          hipDriverProcAddressQueryResult* status) {
   return entry(__func__,
-               [&] { return get(symbol, out, wanted, flags | flag_per_thread, reinterpret_cast<int*>(status)); });
+               [&] { return get(symbol, out, wanted, flags | kFlagPerThread, reinterpret_cast<int*>(status)); });
 }
 APB_HIP hipError_t hipGetDriverEntryPoint(const char* symbol, void** out, unsigned long long flags, int* status) {
-  return entry(__func__, [&] { return get(symbol, out, version, flags, status); });
+  return entry(__func__, [&] { return get(symbol, out, kVersion, flags, status); });
 }
 APB_HIP hipError_t hipGetDriverEntryPoint_spt(const char* symbol, void** out, unsigned long long flags, int* status) {
-  return entry(__func__, [&] { return get(symbol, out, version, flags | flag_per_thread, status); });
+  return entry(__func__, [&] { return get(symbol, out, kVersion, flags | kFlagPerThread, status); });
 }
 
 // The numbers are those of AMD's profiler, which cannot attach here.

@@ -15,14 +15,14 @@ struct ErrorRow {
   const char* name;
   const char* text;
 };
-constexpr ErrorRow error_rows[] = {
+constexpr ErrorRow kErrorRows[] = {
 #define X(name, number, text) {name, #name, text},
 #include "errors.inc"
 #undef X
 };
 
 const ErrorRow* row(hipError_t code) {
-  for (const ErrorRow& candidate : error_rows)
+  for (const ErrorRow& candidate : kErrorRows)
     if (candidate.code == code) return &candidate;
   return nullptr;
 }
@@ -62,7 +62,7 @@ const char* error_text(hipError_t code) {
 hipError_t fail(hipError_t code, const char* format, ...) {
   std::va_list arguments;
   va_start(arguments, format);
-  report(LogLevel::error, code, format, arguments);
+  report(LogLevel::Error, code, format, arguments);
   va_end(arguments);
   return code;
 }
@@ -70,7 +70,7 @@ hipError_t fail(hipError_t code, const char* format, ...) {
 hipError_t quiet(hipError_t code, const char* format, ...) {
   std::va_list arguments;
   va_start(arguments, format);
-  report(LogLevel::info, code, format, arguments);
+  report(LogLevel::Info, code, format, arguments);
   va_end(arguments);
   return code;
 }

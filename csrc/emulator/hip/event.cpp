@@ -4,12 +4,12 @@
 namespace apb::emu::hip {
 namespace {
 
-constexpr unsigned event_flags = hipEventBlockingSync | hipEventDisableTiming | hipEventInterprocess |
+constexpr unsigned kEventFlags = hipEventBlockingSync | hipEventDisableTiming | hipEventInterprocess |
                                  hipEventDisableSystemFence | hipEventReleaseToDevice | hipEventReleaseToSystem;
 
 hipError_t create(hipEvent_t* out, unsigned flags) {
   if (!out) return null_argument("the result");
-  if ((flags & ~event_flags) != 0) return fail(hipErrorInvalidValue, "flags 0x%x", flags);
+  if ((flags & ~kEventFlags) != 0) return fail(hipErrorInvalidValue, "flags 0x%x", flags);
   if ((flags & hipEventReleaseToDevice) && (flags & hipEventReleaseToSystem))
     return fail(hipErrorInvalidValue, "both kinds of release");
   if (flags & hipEventInterprocess) return fail(hipErrorNotSupported, "events that are shared with other processes");

@@ -7,7 +7,7 @@
 namespace apb::emu::hip {
 namespace {
 
-constexpr int wave = 64, simds = 4, waves_per_simd = 8, barriers = 16, registers = 512, register_granule = 8;
+constexpr int kWave = 64, kSimds = 4, kWavesPerSimd = 8, kBarriers = 16, kRegisters = 512, kRegisterGranule = 8;
 
 int max_dynamic(const Function& function) {
   const int limit = static_cast<int>(find_device(function.code->device)->lds_bytes() - function.kernel->static_lds);
@@ -17,7 +17,7 @@ int max_dynamic(const Function& function) {
 
 // Registers that a wave takes from its SIMD: both files share 512 rows, given out in eights. rsrc1 [5:0] of the
 // descriptor counts them.
-int allocated_registers(const Kernel& kernel) { return static_cast<int>((kernel.rsrc1 & 0x3f) + 1) * register_granule; }
+int allocated_registers(const Kernel& kernel) { return static_cast<int>((kernel.rsrc1 & 0x3f) + 1) * kRegisterGranule; }
 
 }  // namespace
 
@@ -27,10 +27,10 @@ int blocks_per_unit(const Function& function, std::size_t block, std::size_t dyn
   const std::size_t lds_limit = find_device(function.code->device)->lds_bytes();
   const std::size_t lds = kernel.static_lds + dynamic_lds;
   if (block == 0 || block > kernel.max_block || lds > lds_limit) return 0;
-  const int waves = static_cast<int>((block + wave - 1) / wave);
-  const int resident = simds * std::min(waves_per_simd, registers / std::max(allocated_registers(kernel), 1));
+  const int waves = static_cast<int>((block + kWave - 1) / kWave);
+  const int resident = kSimds * std::min(kWavesPerSimd, kRegisters / std::max(allocated_registers(kernel), 1));
   int blocks = resident / waves;
-  if (waves > 1) blocks = std::min(blocks, barriers);
+  if (waves > 1) blocks = std::min(blocks, kBarriers);
   if (lds != 0) blocks = std::min(blocks, static_cast<int>(lds_limit / lds));
   return blocks;
 }
@@ -56,7 +56,7 @@ hipError_t best_block(int* grid, int* block, const void* handle, std::size_t dyn
   if (limit < 0) return fail(hipErrorInvalidValue, "a limit of %d", limit);
   const int most = std::min(limit > 0 ? limit : INT_MAX, static_cast<int>(function->kernel->max_block));
   int best = 0, best_items = 0, best_count = 0;
-  for (int size = std::max(most / wave, 1) * wave; size > 0; size -= wave) {
+  for (int size = std::max(most / kWave, 1) * kWave; size > 0; size -= kWave) {
     const int items = std::min(size, most),
               count = blocks_per_unit(*function, static_cast<std::size_t>(items), dynamic_lds);
     if (count * items <= best_items) continue;
@@ -69,38 +69,19 @@ hipError_t best_block(int* grid, int* block, const void* handle, std::size_t dyn
 
 hipError_t attribute_of(const Function& function, int attribute, int& out) {
   const Kernel& kernel = *function.kernel;
-  const int architecture = find_device(function.code->device)->configuration.target == Target::gfx950 ? 95 : 94;
+  const int architecture = find_device(function.code->device)->configuration.target == Target::Gfx950 ? 95 : 94;
   switch (attribute) {
-    case HIP_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
-      out = static_cast<int>(kernel.max_block);
-      return hipSuccess;
-    case HIP_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES:
-      out = static_cast<int>(kernel.static_lds);
-      return hipSuccess;
-    case HIP_FUNC_ATTRIBUTE_CONST_SIZE_BYTES:
-      out = 0;
-      return hipSuccess;
-    case HIP_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES:
-      out = static_cast<int>(kernel.private_bytes);
-      return hipSuccess;
-    case HIP_FUNC_ATTRIBUTE_NUM_REGS:
-      out = static_cast<int>(kernel.vgprs);
-      return hipSuccess;
+    case HIP_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK: out = static_cast<int>(kernel.max_block); return hipSuccess;
+    case HIP_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES: out = static_cast<int>(kernel.static_lds); return hipSuccess;
+    case HIP_FUNC_ATTRIBUTE_CONST_SIZE_BYTES: out = 0; return hipSuccess;
+    case HIP_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES: out = static_cast<int>(kernel.private_bytes); return hipSuccess;
+    case HIP_FUNC_ATTRIBUTE_NUM_REGS: out = static_cast<int>(kernel.vgprs); return hipSuccess;
     case HIP_FUNC_ATTRIBUTE_PTX_VERSION:
-    case HIP_FUNC_ATTRIBUTE_BINARY_VERSION:
-      out = architecture;
-      return hipSuccess;
-    case HIP_FUNC_ATTRIBUTE_CACHE_MODE_CA:
-      out = 0;
-      return hipSuccess;
-    case HIP_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
-      out = max_dynamic(function);
-      return hipSuccess;
-    case HIP_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
-      out = 0;
-      return hipSuccess;
-    default:
-      return fail(hipErrorInvalidValue, "attribute %d", attribute);
+    case HIP_FUNC_ATTRIBUTE_BINARY_VERSION: out = architecture; return hipSuccess;
+    case HIP_FUNC_ATTRIBUTE_CACHE_MODE_CA: out = 0; return hipSuccess;
+    case HIP_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES: out = max_dynamic(function); return hipSuccess;
+    case HIP_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT: out = 0; return hipSuccess;
+    default: return fail(hipErrorInvalidValue, "attribute %d", attribute);
   }
 }
 

@@ -88,12 +88,12 @@ void forget_nodes(const Graph& graph) {
 }
 
 hipGraphNodeType type_of(const Node& node) {
-  constexpr hipGraphNodeType types[] = {hipGraphNodeTypeEmpty,     hipGraphNodeTypeKernel, hipGraphNodeTypeMemcpy,
-                                        hipGraphNodeTypeMemset,    hipGraphNodeTypeHost,   hipGraphNodeTypeEventRecord,
-                                        hipGraphNodeTypeWaitEvent, hipGraphNodeTypeGraph,  hipGraphNodeTypeMemAlloc,
-                                        hipGraphNodeTypeMemFree};
-  static_assert(std::size(types) == std::variant_size_v<Operation>);
-  return types[node.operation.index()];
+  constexpr hipGraphNodeType kTypes[] = {hipGraphNodeTypeEmpty,     hipGraphNodeTypeKernel, hipGraphNodeTypeMemcpy,
+                                         hipGraphNodeTypeMemset,    hipGraphNodeTypeHost,   hipGraphNodeTypeEventRecord,
+                                         hipGraphNodeTypeWaitEvent, hipGraphNodeTypeGraph,  hipGraphNodeTypeMemAlloc,
+                                         hipGraphNodeTypeMemFree};
+  static_assert(std::size(kTypes) == std::variant_size_v<Operation>);
+  return kTypes[node.operation.index()];
 }
 
 std::shared_ptr<Graph> find_graph(hipGraph_t handle, hipError_t& error) {

@@ -13,14 +13,14 @@ std::shared_ptr<Node> GraphExec::copy_of(const Node* node) const {
 
 namespace {
 
-constexpr unsigned long long instantiate_flags = 15;  // auto free, upload, device launch, node priorities
-constexpr unsigned long long flag_device_launch = 4;
+constexpr unsigned long long kInstantiateFlags = 15;  // auto free, upload, device launch, node priorities
+constexpr unsigned long long kFlagDeviceLaunch = 4;
 
 hipError_t instantiate(hipGraphExec_t* out, hipGraph_t handle, unsigned long long flags) {
   if (!out) return null_argument("the result");
   *out = nullptr;
-  if ((flags & ~instantiate_flags) != 0) return fail(hipErrorInvalidValue, "flags 0x%llx", flags);
-  if (flags & flag_device_launch) return fail(hipErrorNotSupported, "graphs that kernels launch");
+  if ((flags & ~kInstantiateFlags) != 0) return fail(hipErrorInvalidValue, "flags 0x%llx", flags);
+  if (flags & kFlagDeviceLaunch) return fail(hipErrorNotSupported, "graphs that kernels launch");
   hipError_t error = hipSuccess;
   const auto graph = find_graph(handle, error);
   if (!graph) return error;

@@ -105,30 +105,19 @@ hipError_t allocation_of(hipMemAllocNodeParams* p, Operation& out) {
 hipError_t operation_of(hipGraphNodeParams* p, Operation& out) {
   if (!p) return null_argument("the parameters");
   switch (p->type) {
-    case hipGraphNodeTypeKernel:
-      return operation_of(&p->kernel, out);
-    case hipGraphNodeTypeMemcpy:
-      return operation_of(&p->memcpy.copyParams, out);
-    case hipGraphNodeTypeMemset:
-      return operation_of(&p->memset, out);
-    case hipGraphNodeTypeHost:
-      return operation_of(&p->host, out);
-    case hipGraphNodeTypeGraph:
-      return child_of(p->graph, out);
-    case hipGraphNodeTypeEmpty:
-      out = EmptyOperation{};
-      return hipSuccess;
-    case hipGraphNodeTypeWaitEvent:
-      return wait_of(p->event, out);
-    case hipGraphNodeTypeEventRecord:
-      return record_of(p->event, out);
-    case hipGraphNodeTypeMemAlloc:
-      return allocation_of(&p->alloc, out);
+    case hipGraphNodeTypeKernel: return operation_of(&p->kernel, out);
+    case hipGraphNodeTypeMemcpy: return operation_of(&p->memcpy.copyParams, out);
+    case hipGraphNodeTypeMemset: return operation_of(&p->memset, out);
+    case hipGraphNodeTypeHost: return operation_of(&p->host, out);
+    case hipGraphNodeTypeGraph: return child_of(p->graph, out);
+    case hipGraphNodeTypeEmpty: out = EmptyOperation{}; return hipSuccess;
+    case hipGraphNodeTypeWaitEvent: return wait_of(p->event, out);
+    case hipGraphNodeTypeEventRecord: return record_of(p->event, out);
+    case hipGraphNodeTypeMemAlloc: return allocation_of(&p->alloc, out);
     case hipGraphNodeTypeMemFree:
       out = FreeOperation{p->free};
       return p->free ? hipSuccess : null_argument("the address");
-    default:
-      return fail(hipErrorNotSupported, "nodes of type %d", static_cast<int>(p->type));
+    default: return fail(hipErrorNotSupported, "nodes of type %d", static_cast<int>(p->type));
   }
 }
 
@@ -187,7 +176,7 @@ hipError_t set(hipGraphNode_t handle, Make&& make) {
 void kernel_params(const KernelOperation& kernel, Node& node, hipKernelNodeParams& out) {
   node.pointers.clear();
   for (const KernelArgument& argument : kernel.function->kernel->arguments)
-    if (argument.kind != ArgumentKind::hidden)
+    if (argument.kind != ArgumentKind::Hidden)
       node.pointers.push_back(const_cast<std::uint8_t*>(kernel.arguments.data()) + argument.offset);
   out = {};
   out.blockDim = {kernel.block.x, kernel.block.y, kernel.block.z};

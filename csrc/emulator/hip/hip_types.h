@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
+// NOLINTBEGIN(readability-identifier-naming): HIP's own names
+
 enum hipError_t : int {
 #define X(name, number, text) name = number,
 #include "errors.inc"
@@ -447,3 +449,4 @@ struct hipChannelFormatDesc {
   int x, y, z, w;
   int f;
 };
+// NOLINTEND(readability-identifier-naming)

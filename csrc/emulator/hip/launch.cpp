@@ -9,37 +9,27 @@
 namespace apb::emu::hip {
 namespace {
 
-constexpr std::uint64_t max_items =
+constexpr std::uint64_t kMaxItems =
     0xffffffff;  // of a grid's dimension: the packet that starts a kernel counts work items in 32 bits
 
 // What a fault in a kernel is called. HIP has no code for an unknown instruction.
 hipError_t code_of(FaultKind kind) {
   switch (kind) {
-    case FaultKind::illegal_address:
-      return hipErrorIllegalAddress;
-    case FaultKind::trap:
-      return hipErrorAssert;  // assert() and __builtin_trap() are s_trap
-    case FaultKind::instruction_limit:
-      return hipErrorLaunchTimeOut;  // a card would hang until its watchdog steps in
-    default:
-      return hipErrorLaunchFailure;
+    case FaultKind::IllegalAddress: return hipErrorIllegalAddress;
+    case FaultKind::Trap: return hipErrorAssert;                     // assert() and __builtin_trap() are s_trap
+    case FaultKind::InstructionLimit: return hipErrorLaunchTimeOut;  // a card would hang until its watchdog steps in
+    default: return hipErrorLaunchFailure;
   }
 }
 
 hipError_t code_of(LaunchResult result) {
   switch (result) {
-    case LaunchResult::done:
-      return hipSuccess;
-    case LaunchResult::invalid_value:
-      return hipErrorInvalidValue;
-    case LaunchResult::invalid_configuration:
-      return hipErrorInvalidConfiguration;
-    case LaunchResult::too_much_lds:
-      return hipErrorInvalidValue;
-    case LaunchResult::out_of_memory:
-      return hipErrorOutOfMemory;
-    case LaunchResult::fault:
-      break;
+    case LaunchResult::Done: return hipSuccess;
+    case LaunchResult::InvalidValue: return hipErrorInvalidValue;
+    case LaunchResult::InvalidConfiguration: return hipErrorInvalidConfiguration;
+    case LaunchResult::TooMuchLds: return hipErrorInvalidValue;
+    case LaunchResult::OutOfMemory: return hipErrorOutOfMemory;
+    case LaunchResult::Fault: break;
   }
   return hipErrorLaunchFailure;
 }
@@ -68,7 +58,7 @@ hipError_t check_shape(const KernelOperation& k, const Device& device) {
   if (items > kernel.max_block)
     return fail(hipErrorLaunchFailure, "%s: a block of %llu work items, the kernel was compiled for at most %u", name,
                 static_cast<unsigned long long>(items), kernel.max_block);
-  const auto too_wide = [](std::uint64_t grid, std::uint64_t block) { return grid * block > max_items; };
+  const auto too_wide = [](std::uint64_t grid, std::uint64_t block) { return grid * block > kMaxItems; };
   if (too_wide(k.grid.x, k.block.x) || too_wide(k.grid.y, k.block.y) || too_wide(k.grid.z, k.block.z))
     return fail(hipErrorInvalidConfiguration,
                 "%s: a grid of %u x %u x %u blocks of %u x %u x %u has more than 2^32-1 work items in a dimension",
@@ -85,7 +75,7 @@ hipError_t gather(const Function& function, void** params, std::vector<std::uint
   out.assign(function.argument_bytes, 0);
   std::size_t index = 0;
   for (const KernelArgument& argument : function.kernel->arguments) {
-    if (argument.kind == ArgumentKind::hidden) continue;
+    if (argument.kind == ArgumentKind::Hidden) continue;
     const void* from = params[index];
     if (!from)
       return fail(hipErrorInvalidValue, "%s: the pointer to argument %zu is null", function.name.c_str(), index);
@@ -99,9 +89,9 @@ hipError_t gather(const Function& function, void** params, std::vector<std::uint
 hipError_t unpack(const Function& function, void** extra, std::vector<std::uint8_t>& out) {
   const std::uint8_t* buffer = nullptr;
   const std::size_t* size = nullptr;
-  constexpr int longest = 16;  // a list without an end is not followed into the unknown
+  constexpr int kLongest = 16;  // a list without an end is not followed into the unknown
   bool ended = false;
-  for (int i = 0; i < longest && !ended; ++i) {
+  for (int i = 0; i < kLongest && !ended; ++i) {
     const auto name = reinterpret_cast<std::uintptr_t>(extra[0]);
     if (name == hipLaunchParamEnd)
       ended = true;
@@ -121,12 +111,13 @@ hipError_t unpack(const Function& function, void** extra, std::vector<std::uint8
   // HIP does not compare the sizes, and callers leave out what the kernel never reads: AITER passes 448 bytes to fused
   // MoE kernels that declare 480. What is missing is not there: a kernel that reads it has a fault. Hidden arguments lie
   // behind the explicit ones, so a kernel with those needs all of them.
-  const bool all_explicit = std::ranges::none_of(function.kernel->arguments, [](const KernelArgument& a) { return a.kind == ArgumentKind::hidden; });
+  const bool all_explicit = std::ranges::none_of(
+      function.kernel->arguments, [](const KernelArgument& a) { return a.kind == ArgumentKind::Hidden; });
   if (*size < least && !all_explicit)
     return fail(hipErrorInvalidValue, "%s: %zu bytes of arguments, the kernel reads %zu", function.name.c_str(), *size,
                 least);
   if (*size < least)
-    log(LogLevel::warning, "%s: %zu bytes of arguments, the kernel declares %zu", function.name.c_str(), *size, least);
+    log(LogLevel::Warning, "%s: %zu bytes of arguments, the kernel declares %zu", function.name.c_str(), *size, least);
   out.assign(buffer, buffer + std::min(*size, least));
   return hipSuccess;
 }
@@ -189,8 +180,8 @@ hipError_t run_kernel(const KernelOperation& operation, Stream& stream) {
   Fault fault;
   std::string text;
   const LaunchResult result = launch(request, fault, text);
-  if (result == LaunchResult::done) return hipSuccess;
-  if (result != LaunchResult::fault) return fail(code_of(result), "%s", text.c_str());
+  if (result == LaunchResult::Done) return hipSuccess;
+  if (result != LaunchResult::Fault) return fail(code_of(result), "%s", text.c_str());
   const hipError_t code = code_of(fault.kind);
   find_device(stream.device)->fault = code;
   remember_fault(text);

@@ -51,17 +51,13 @@ hipError_t read_attributes(const hipLaunchAttribute* attributes, unsigned count,
     const hipLaunchAttribute& attribute = attributes[i];
     const auto number = [&](int index) { return reinterpret_cast<const int*>(attribute.value.pad)[index]; };
     switch (attribute.id) {
-      case hipLaunchAttributeCooperative:
-        cooperative = number(0) != 0;
-        break;
-      case hipLaunchAttributePriority:
-        break;  // nothing runs at the same time on the stream
+      case hipLaunchAttributeCooperative: cooperative = number(0) != 0; break;
+      case hipLaunchAttributePriority: break;  // nothing runs at the same time on the stream
       case hipLaunchAttributeClusterDimension:
         if (number(0) * number(1) * number(2) != 1)
           return fail(hipErrorNotSupported, "clusters: gfx942 and gfx950 have none");
         break;
-      default:
-        return fail(hipErrorNotSupported, "launch attribute %u", attribute.id);
+      default: return fail(hipErrorNotSupported, "launch attribute %u", attribute.id);
     }
   }
   return hipSuccess;

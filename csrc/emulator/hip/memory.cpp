@@ -12,12 +12,12 @@
 namespace apb::emu::hip {
 namespace {
 
-constexpr std::size_t pitch_alignment = 256;  // HIP's rows begin at multiples of 256 bytes
-constexpr unsigned host_flags =
+constexpr std::size_t kPitchAlignment = 256;  // HIP's rows begin at multiples of 256 bytes
+constexpr unsigned kHostFlags =
     0xF0000007;  // hipHostMalloc*: portable, mapped, write combined, uncached, NUMA, (non)coherent
-constexpr unsigned register_flags = 0x8000000F;
-constexpr unsigned device_flags = 0x7;
-constexpr unsigned attach_global = 1, attach_host = 2;
+constexpr unsigned kRegisterFlags = 0x8000000F;
+constexpr unsigned kDeviceFlags = 0x7;
+constexpr unsigned kAttachGlobal = 1, kAttachHost = 2;
 
 Allocations& memory() { return Allocations::instance(); }
 
@@ -34,31 +34,31 @@ hipError_t allocate(void** out, std::size_t bytes, AllocationKind kind, unsigned
   *out = nullptr;
   if (const hipError_t error = refuse_unsafe(); error != hipSuccess) return error;
   if (bytes == 0) return hipSuccess;
-  const bool on_host = kind == AllocationKind::host || kind == AllocationKind::managed;
+  const bool on_host = kind == AllocationKind::Host || kind == AllocationKind::Managed;
   const int device = on_host ? -1 : thread().device;
   *out = memory().allocate(device, bytes, kind, flags);
   return *out ? hipSuccess : no_memory(on_host ? "host memory" : "device memory", bytes, device);
 }
 
 hipError_t allocate_host(void** out, std::size_t bytes, unsigned flags) {
-  if ((flags & ~host_flags) != 0) return fail(hipErrorInvalidValue, "flags 0x%x", flags);
-  return allocate(out, bytes, AllocationKind::host, flags);
+  if ((flags & ~kHostFlags) != 0) return fail(hipErrorInvalidValue, "flags 0x%x", flags);
+  return allocate(out, bytes, AllocationKind::Host, flags);
 }
 
 hipError_t free_host(void* address) {
   if (const hipError_t error = refuse_unsafe(); error != hipSuccess) return error;
-  if (!address || memory().free(address, AllocationKind::host)) return hipSuccess;
+  if (!address || memory().free(address, AllocationKind::Host)) return hipSuccess;
   return fail(hipErrorInvalidValue, "%p is not the start of memory of hipHostMalloc", address);
 }
 
 hipError_t allocate_rows(void** out, std::size_t* pitch, std::size_t width, std::size_t rows) {
   if (!out || !pitch) return null_argument("a result");
-  if (width > SIZE_MAX - pitch_alignment) return fail(hipErrorInvalidValue, "a width of %zu", width);
-  *pitch = (width + pitch_alignment - 1) / pitch_alignment * pitch_alignment;
+  if (width > SIZE_MAX - kPitchAlignment) return fail(hipErrorInvalidValue, "a width of %zu", width);
+  *pitch = (width + kPitchAlignment - 1) / kPitchAlignment * kPitchAlignment;
   std::size_t bytes = 0;
   if (__builtin_mul_overflow(*pitch, rows, &bytes))
     return fail(hipErrorInvalidValue, "%zu rows of %zu bytes", rows, *pitch);
-  return allocate(out, bytes, AllocationKind::device, 0);
+  return allocate(out, bytes, AllocationKind::Device, 0);
 }
 
 }  // namespace
@@ -67,7 +67,7 @@ bool live(const void* address, Allocation& out) { return memory().find(reinterpr
 
 hipError_t device_free(void* address) {
   pool_forget(address);  // before: as soon as it is free another thread may get the same address
-  if (memory().free(address, AllocationKind::device)) return hipSuccess;
+  if (memory().free(address, AllocationKind::Device)) return hipSuccess;
   Allocation around;
   if (!live(address, around))
     return fail(hipErrorInvalidValue, "%p is in no live allocation (freed already?)", address);
@@ -82,13 +82,13 @@ using namespace apb::emu;
 using namespace apb::emu::hip;
 
 APB_HIP hipError_t hipMalloc(void** out, std::size_t bytes) {
-  return entry(__func__, [&] { return allocate(out, bytes, AllocationKind::device, 0); });
+  return entry(__func__, [&] { return allocate(out, bytes, AllocationKind::Device, 0); });
 }
 // Memory of the host is fine-grained on every device here, so the flags change nothing.
 APB_HIP hipError_t hipExtMallocWithFlags(void** out, std::size_t bytes, unsigned flags) {
   return entry(__func__, [&] {
-    if ((flags & ~device_flags) != 0) return fail(hipErrorInvalidValue, "flags 0x%x", flags);
-    return allocate(out, bytes, AllocationKind::device, flags);
+    if ((flags & ~kDeviceFlags) != 0) return fail(hipErrorInvalidValue, "flags 0x%x", flags);
+    return allocate(out, bytes, AllocationKind::Device, flags);
   });
 }
 APB_HIP hipError_t hipFree(void* address) {
@@ -122,8 +122,8 @@ APB_HIP hipError_t hipFreeHost(void* address) {
 
 APB_HIP hipError_t hipMallocManaged(void** out, std::size_t bytes, unsigned flags) {
   return entry(__func__, [&] {
-    if (flags != attach_global && flags != attach_host) return fail(hipErrorInvalidValue, "flags 0x%x", flags);
-    return allocate(out, bytes, AllocationKind::managed, flags);
+    if (flags != kAttachGlobal && flags != kAttachHost) return fail(hipErrorInvalidValue, "flags 0x%x", flags);
+    return allocate(out, bytes, AllocationKind::Managed, flags);
   });
 }
 
@@ -152,10 +152,11 @@ APB_HIP hipError_t hipMalloc3D(hipPitchedPtr* out, hipExtent extent) {
 
 APB_HIP hipError_t hipHostRegister(void* address, std::size_t bytes, unsigned flags) {
   return entry(__func__, [&] {
-    if (!address || bytes == 0 || (flags & ~register_flags) != 0)
+    if (!address || bytes == 0 || (flags & ~kRegisterFlags) != 0)
       return fail(hipErrorInvalidValue, "%zu bytes at %p, flags 0x%x", bytes, address, flags);
     if (const hipError_t error = refuse_unsafe(); error != hipSuccess) return error;
-    if (accessible_from(reinterpret_cast<std::uint64_t>(address), true) < bytes)  // a kernel's access would end the process
+    if (accessible_from(reinterpret_cast<std::uint64_t>(address), true) <
+        bytes)  // a kernel's access would end the process
       return fail(hipErrorInvalidValue, "the %zu bytes at %p are not all mapped and writable", bytes, address);
     if (memory().adopt(address, bytes, flags)) return hipSuccess;
     return fail(hipErrorHostMemoryAlreadyRegistered, "some of the %zu bytes at %p is known already", bytes, address);
@@ -187,7 +188,7 @@ APB_HIP hipError_t hipHostGetFlags(unsigned* out, void* address) {
   return entry(__func__, [&] {
     if (!out || !address) return null_argument("an argument");
     Allocation found;
-    if (!live(address, found) || found.kind != AllocationKind::host)
+    if (!live(address, found) || found.kind != AllocationKind::Host)
       return fail(hipErrorInvalidValue, "%p is not memory of hipHostMalloc", address);
     *out = found.flags;
     return hipSuccess;

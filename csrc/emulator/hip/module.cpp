@@ -13,8 +13,8 @@
 namespace apb::emu::hip {
 namespace {
 
-constexpr std::uint16_t elf_machine_amdgpu = 224;
-constexpr std::string_view bundle_magic = "__CLANG_OFFLOAD_BUNDLE__";
+constexpr std::uint16_t kElfMachineAmdgpu = 224;
+constexpr std::string_view kBundleMagic = "__CLANG_OFFLOAD_BUNDLE__";
 
 // Does an entry of the bundle fit the processor as these cards are delivered, with SRAM error correction and without
 // XNACK?
@@ -34,7 +34,7 @@ bool for_other_devices(std::span<const std::uint8_t> image, Target target) {
   const auto begins = [&](std::string_view magic) {
     return image.size() >= magic.size() && std::memcmp(image.data(), magic.data(), magic.size()) == 0;
   };
-  if (begins(bundle_magic)) return !bundle_names(image, name(target));
+  if (begins(kBundleMagic)) return !bundle_names(image, name(target));
   // ELF64 header: e_machine at 18, e_flags at 48: the processor in the low byte, XNACK in bits 8 and 9, SRAM error
   // correction in 10 and 11 (0 unsupported, 1 any, 2 off, 3 on).
   if (!begins("\177ELF") || image.size() < 64) return false;
@@ -42,10 +42,10 @@ bool for_other_devices(std::span<const std::uint8_t> image, Target target) {
   std::uint32_t flags = 0;
   std::memcpy(&machine, image.data() + 18, sizeof machine);
   std::memcpy(&flags, image.data() + 48, sizeof flags);
-  constexpr std::uint32_t off = 2, on = 3;
-  const std::uint32_t wanted = target == Target::gfx950 ? 0x4f : 0x4c;
-  return machine == elf_machine_amdgpu &&
-         ((flags & 0xff) != wanted || (flags >> 8 & 3) == on || (flags >> 10 & 3) == off);
+  constexpr std::uint32_t kOff = 2, kOn = 3;
+  const std::uint32_t wanted = target == Target::Gfx950 ? 0x4f : 0x4c;
+  return machine == kElfMachineAmdgpu &&
+         ((flags & 0xff) != wanted || (flags >> 8 & 3) == kOn || (flags >> 10 & 3) == kOff);
 }
 
 hipError_t read_file(const char* path, std::vector<std::uint8_t>& out) {
@@ -153,7 +153,7 @@ hipError_t find_kernel(Module& module, const char* name, std::shared_ptr<Functio
     slot->kernel = &it->second;
     slot->name = name;
     for (const KernelArgument& argument : it->second.arguments)
-      if (argument.kind != ArgumentKind::hidden)
+      if (argument.kind != ArgumentKind::Hidden)
         slot->argument_bytes = std::max(slot->argument_bytes, argument.offset + argument.size);
     table<Function>().add(slot);
   }

@@ -2,8 +2,8 @@
 #include "runtime.h"
 
 namespace {
-const hipStream_t per_thread_handle = reinterpret_cast<hipStream_t>(hipStreamPerThreadNumber);
-hipStream_t own(hipStream_t stream) { return stream ? stream : per_thread_handle; }
+const hipStream_t kPerThreadHandle = reinterpret_cast<hipStream_t>(hipStreamPerThreadNumber);
+hipStream_t own(hipStream_t stream) { return stream ? stream : kPerThreadHandle; }
 }  // namespace
 
 #define APB_DECLARE(NAME, ARGUMENTS) APB_HIP hipError_t NAME ARGUMENTS
@@ -38,33 +38,33 @@ APB_SPT(hipMemset3DAsync, (hipPitchedPtr to, int value, hipExtent extent, hipStr
 
 APB_SPT_SYNC(hipMemcpy, (void* to, const void* from, std::size_t bytes, hipMemcpyKind kind),
              (void* to, const void* from, std::size_t bytes, hipMemcpyKind kind, hipStream_t s),
-             hipMemcpyAsync(to, from, bytes, kind, per_thread_handle))
+             hipMemcpyAsync(to, from, bytes, kind, kPerThreadHandle))
 APB_SPT_SYNC(hipMemcpy2D,
              (void* to, std::size_t tp, const void* from, std::size_t fp, std::size_t w, std::size_t h,
               hipMemcpyKind kind),
              (void* to, std::size_t tp, const void* from, std::size_t fp, std::size_t w, std::size_t h,
               hipMemcpyKind kind, hipStream_t s),
-             hipMemcpy2DAsync(to, tp, from, fp, w, h, kind, per_thread_handle))
+             hipMemcpy2DAsync(to, tp, from, fp, w, h, kind, kPerThreadHandle))
 APB_SPT_SYNC(hipMemcpy3D, (const hipMemcpy3DParms* p), (const hipMemcpy3DParms* p, hipStream_t s),
-             hipMemcpy3DAsync(p, per_thread_handle))
+             hipMemcpy3DAsync(p, kPerThreadHandle))
 APB_SPT_SYNC(hipMemcpyToSymbol,
              (const void* symbol, const void* from, std::size_t bytes, std::size_t offset, hipMemcpyKind kind),
              (const void* symbol, const void* from, std::size_t bytes, std::size_t offset, hipMemcpyKind kind,
               hipStream_t s),
-             hipMemcpyToSymbolAsync(symbol, from, bytes, offset, kind, per_thread_handle))
+             hipMemcpyToSymbolAsync(symbol, from, bytes, offset, kind, kPerThreadHandle))
 APB_SPT_SYNC(hipMemcpyFromSymbol,
              (void* to, const void* symbol, std::size_t bytes, std::size_t offset, hipMemcpyKind kind),
              (void* to, const void* symbol, std::size_t bytes, std::size_t offset, hipMemcpyKind kind, hipStream_t s),
-             hipMemcpyFromSymbolAsync(to, symbol, bytes, offset, kind, per_thread_handle))
+             hipMemcpyFromSymbolAsync(to, symbol, bytes, offset, kind, kPerThreadHandle))
 APB_SPT_SYNC(hipMemset, (void* to, int value, std::size_t bytes),
              (void* to, int value, std::size_t bytes, hipStream_t s),
-             hipMemsetAsync(to, value, bytes, per_thread_handle))
+             hipMemsetAsync(to, value, bytes, kPerThreadHandle))
 APB_SPT_SYNC(hipMemset2D, (void* to, std::size_t pitch, int value, std::size_t w, std::size_t h),
              (void* to, std::size_t pitch, int value, std::size_t w, std::size_t h, hipStream_t s),
-             hipMemset2DAsync(to, pitch, value, w, h, per_thread_handle))
+             hipMemset2DAsync(to, pitch, value, w, h, kPerThreadHandle))
 APB_SPT_SYNC(hipMemset3D, (hipPitchedPtr to, int value, hipExtent extent),
              (hipPitchedPtr to, int value, hipExtent extent, hipStream_t s),
-             hipMemset3DAsync(to, value, extent, per_thread_handle))
+             hipMemset3DAsync(to, value, extent, kPerThreadHandle))
 
 APB_SPT(hipStreamQuery, (hipStream_t s), hipStreamQuery(own(s)))
 APB_SPT(hipStreamSynchronize, (hipStream_t s), hipStreamSynchronize(own(s)))

@@ -10,13 +10,10 @@ namespace {
 
 hipMemoryType memory_type(AllocationKind kind) {
   switch (kind) {
-    case AllocationKind::host:
-    case AllocationKind::registered:
-      return hipMemoryTypeHost;
-    case AllocationKind::managed:
-      return hipMemoryTypeManaged;
-    default:
-      return hipMemoryTypeDevice;
+    case AllocationKind::Host:
+    case AllocationKind::Registered: return hipMemoryTypeHost;
+    case AllocationKind::Managed: return hipMemoryTypeManaged;
+    default: return hipMemoryTypeDevice;
   }
 }
 
@@ -32,42 +29,27 @@ hipError_t put(void* out, Value value) {
 // Widths as the interface documents them for each attribute.
 hipError_t attribute_of(void* out, hipPointer_attribute attribute, void* address, const Allocation& found) {
   switch (attribute) {
-    case HIP_POINTER_ATTRIBUTE_CONTEXT:
-      return put<void*>(out, find_device(device_of(found))->primary.get());
-    case HIP_POINTER_ATTRIBUTE_MEMORY_TYPE:
-      return put<unsigned>(out, static_cast<unsigned>(memory_type(found.kind)));
-    case HIP_POINTER_ATTRIBUTE_DEVICE_POINTER:
-      return put(out, address);
+    case HIP_POINTER_ATTRIBUTE_CONTEXT: return put<void*>(out, find_device(device_of(found))->primary.get());
+    case HIP_POINTER_ATTRIBUTE_MEMORY_TYPE: return put<unsigned>(out, static_cast<unsigned>(memory_type(found.kind)));
+    case HIP_POINTER_ATTRIBUTE_DEVICE_POINTER: return put(out, address);
     case HIP_POINTER_ATTRIBUTE_HOST_POINTER:
       if (!on_host(found)) return quiet(hipErrorInvalidValue, "%p is device memory", address);
       return put(out, address);
-    case HIP_POINTER_ATTRIBUTE_SYNC_MEMOPS:
-      return put<unsigned>(out, 1);
-    case HIP_POINTER_ATTRIBUTE_BUFFER_ID:
-      return put<std::uint64_t>(out, found.number);
-    case HIP_POINTER_ATTRIBUTE_IS_MANAGED:
-      return put<unsigned>(out, found.kind == AllocationKind::managed);
-    case HIP_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
-      return put<int>(out, device_of(found));
-    case HIP_POINTER_ATTRIBUTE_IS_LEGACY_HIP_IPC_CAPABLE:
-      return put<unsigned>(out, 0);
-    case HIP_POINTER_ATTRIBUTE_RANGE_START_ADDR:
-      return put<std::uint64_t>(out, found.begin);
-    case HIP_POINTER_ATTRIBUTE_RANGE_SIZE:
-      return put<std::uint64_t>(out, found.bytes);
-    case HIP_POINTER_ATTRIBUTE_MAPPED:
-      return put<unsigned>(out, 1);
-    case HIP_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
-      return put<std::uint64_t>(out, 0);
-    case HIP_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
-      return put<unsigned>(out, 0);
-    case HIP_POINTER_ATTRIBUTE_ACCESS_FLAGS:
-      return put<unsigned>(out, 3);
+    case HIP_POINTER_ATTRIBUTE_SYNC_MEMOPS: return put<unsigned>(out, 1);
+    case HIP_POINTER_ATTRIBUTE_BUFFER_ID: return put<std::uint64_t>(out, found.number);
+    case HIP_POINTER_ATTRIBUTE_IS_MANAGED: return put<unsigned>(out, found.kind == AllocationKind::Managed);
+    case HIP_POINTER_ATTRIBUTE_DEVICE_ORDINAL: return put<int>(out, device_of(found));
+    case HIP_POINTER_ATTRIBUTE_IS_LEGACY_HIP_IPC_CAPABLE: return put<unsigned>(out, 0);
+    case HIP_POINTER_ATTRIBUTE_RANGE_START_ADDR: return put<std::uint64_t>(out, found.begin);
+    case HIP_POINTER_ATTRIBUTE_RANGE_SIZE: return put<std::uint64_t>(out, found.bytes);
+    case HIP_POINTER_ATTRIBUTE_MAPPED: return put<unsigned>(out, 1);
+    case HIP_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES: return put<std::uint64_t>(out, 0);
+    case HIP_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE: return put<unsigned>(out, 0);
+    case HIP_POINTER_ATTRIBUTE_ACCESS_FLAGS: return put<unsigned>(out, 3);
     case HIP_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
       return put<void*>(
-          out, found.kind == AllocationKind::pool ? find_device(device_of(found))->default_pool.get() : nullptr);
-    default:
-      return fail(hipErrorInvalidValue, "attribute %d", static_cast<int>(attribute));
+          out, found.kind == AllocationKind::Pool ? find_device(device_of(found))->default_pool.get() : nullptr);
+    default: return fail(hipErrorInvalidValue, "attribute %d", static_cast<int>(attribute));
   }
 }
 
@@ -103,7 +85,7 @@ APB_HIP hipError_t hipPointerGetAttributes(hipPointerAttribute_t* out, const voi
     out->device = device_of(found);
     out->devicePointer = const_cast<void*>(address);
     out->hostPointer = on_host(found) ? const_cast<void*>(address) : nullptr;
-    out->isManaged = found.kind == AllocationKind::managed;
+    out->isManaged = found.kind == AllocationKind::Managed;
     out->allocationFlags = found.flags;
     return hipSuccess;
   });
@@ -189,7 +171,7 @@ APB_HIP hipError_t hipStreamAttachMemAsync(hipStream_t stream, void* address, st
     hipError_t error = hipSuccess;
     Allocation found;
     if (!find_stream(stream, error)) return error;
-    if (!live(address, found) || found.kind != AllocationKind::managed)
+    if (!live(address, found) || found.kind != AllocationKind::Managed)
       return fail(hipErrorInvalidValue, "%p is not managed memory", address);
     return hipSuccess;
   });

@@ -87,8 +87,7 @@ hipError_t attribute(Pool& pool, hipMemPoolAttr which, void* value, bool write) 
       write ? (void)(field = *at != 0) : (void)(*at = field);
       return hipSuccess;
     }
-    case hipMemPoolAttrReleaseThreshold:
-      return number(pool.release_threshold);
+    case hipMemPoolAttrReleaseThreshold: return number(pool.release_threshold);
     case hipMemPoolAttrReservedMemCurrent:
     case hipMemPoolAttrUsedMemCurrent:
       return write ? fail(hipErrorInvalidValue, "attribute %d cannot be set", static_cast<int>(which))
@@ -113,7 +112,7 @@ hipError_t pool_allocate(const std::shared_ptr<Pool>& pool, std::size_t bytes, v
       return fail(hipErrorOutOfMemory, "the pool may hold %zu bytes, %llu are used", pool->limit,
                   static_cast<unsigned long long>(pool->used));
   }
-  *out = Allocations::instance().allocate(pool->device, bytes, AllocationKind::pool, 0);
+  *out = Allocations::instance().allocate(pool->device, bytes, AllocationKind::Pool, 0);
   if (!*out) return fail(hipErrorOutOfMemory, "no %zu bytes on device %d", bytes, pool->device);
   Origins& all = origins();
   const std::lock_guard guard(all.mutex);

@@ -12,19 +12,19 @@
 namespace apb::emu::hip {
 namespace {
 
-constexpr int l2_bytes = 4 << 20;                 // of one XCC
-constexpr int registers_per_unit = 4 * 512 * 64;  // four SIMDs of 512 rows of 64 lanes
+constexpr int kL2Bytes = 4 << 20;                // of one XCC
+constexpr int kRegistersPerUnit = 4 * 512 * 64;  // four SIMDs of 512 rows of 64 lanes
 
 struct CardRow {
   Target target;
   std::uint32_t compute_units;
   Card card;
 };  // compute_units 0: any other number
-constexpr CardRow cards[] = {
-    {Target::gfx942, 80, {"AMD Instinct MI308X", 9, 4, 1420000, 1300000, 8192, 4, 0x74a2}},
-    {Target::gfx942, 228, {"AMD Instinct MI300A", 9, 4, 2100000, 1300000, 8192, 6, 0x74a0}},
-    {Target::gfx942, 0, {"AMD Instinct MI300X", 9, 4, 2100000, 1300000, 8192, 8, 0x74a1}},
-    {Target::gfx950, 0, {"AMD Instinct MI355X", 9, 5, 2400000, 2000000, 8192, 8, 0x75a3}},
+constexpr CardRow kCards[] = {
+    {Target::Gfx942, 80, {"AMD Instinct MI308X", 9, 4, 1420000, 1300000, 8192, 4, 0x74a2}},
+    {Target::Gfx942, 228, {"AMD Instinct MI300A", 9, 4, 2100000, 1300000, 8192, 6, 0x74a0}},
+    {Target::Gfx942, 0, {"AMD Instinct MI300X", 9, 4, 2100000, 1300000, 8192, 8, 0x74a1}},
+    {Target::Gfx950, 0, {"AMD Instinct MI355X", 9, 5, 2400000, 2000000, 8192, 8, 0x75a3}},
 };
 
 hipDeviceArch_t arch() {
@@ -46,7 +46,7 @@ void fill_common(Properties& out, const Device& device) {
                 std::string(name(device.configuration.target)).c_str());
   out.totalGlobalMem = device.configuration.memory;
   out.sharedMemPerBlock = out.maxSharedMemoryPerMultiProcessor = device.lds_bytes();
-  out.regsPerBlock = registers_per_unit / 2;  // the driver counts the architectural half
+  out.regsPerBlock = kRegistersPerUnit / 2;  // the driver counts the architectural half
   out.warpSize = 64;
   out.memPitch = static_cast<std::size_t>(std::min<std::uint64_t>(device.configuration.memory, INT_MAX));
   out.maxThreadsPerBlock = 1024;
@@ -61,7 +61,7 @@ void fill_common(Properties& out, const Device& device) {
   out.minor = silicon.minor;
   out.textureAlignment = out.texturePitchAlignment = 256;
   out.multiProcessorCount = static_cast<int>(device.configuration.compute_units);
-  out.l2CacheSize = l2_bytes;
+  out.l2CacheSize = kL2Bytes;
   out.maxThreadsPerMultiProcessor = 2048;
   out.clockInstructionRate = 100000;  // s_memrealtime counts at 100 MHz
   out.arch = arch();
@@ -74,11 +74,11 @@ void fill_common(Properties& out, const Device& device) {
 }  // namespace
 
 const Card& card(const Device& device) {
-  for (const CardRow& row : cards) {
+  for (const CardRow& row : kCards) {
     const bool fits = row.compute_units == 0 || row.compute_units == device.configuration.compute_units;
     if (row.target == device.configuration.target && fits) return row.card;
   }
-  return cards[2].card;
+  return kCards[2].card;
 }
 
 hipUUID uuid(const Device& device) {
@@ -118,7 +118,7 @@ hipDeviceProp_tR0600 properties(const Device& device) {
 hipDeviceProp_tR0000 old_properties(const Device& device) {
   hipDeviceProp_tR0000 out{};
   fill_common(out, device);
-  out.gcnArch = device.configuration.target == Target::gfx950 ? 950 : 942;
+  out.gcnArch = device.configuration.target == Target::Gfx950 ? 950 : 942;
   return out;
 }
 

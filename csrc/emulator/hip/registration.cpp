@@ -16,7 +16,7 @@ struct FatBinaryWrapper {
   const void* binary;
   void* unused;
 };
-constexpr std::uint32_t wrapper_magic = 0x48495046;  // 'HIPF'
+constexpr std::uint32_t kWrapperMagic = 0x48495046;  // 'HIPF'
 
 struct FatBinary {
   const void* image = nullptr;
@@ -59,7 +59,7 @@ void add(std::unordered_map<const void*, Symbol>& map, void* handle, const void*
          std::size_t bytes) {
   const auto binary = table<FatBinary>().find(handle);
   if (!binary || !host || !name) {
-    log(LogLevel::error, "registration of '%s' with %p, which is no fat binary", name ? name : "(null)", handle);
+    log(LogLevel::Error, "registration of '%s' with %p, which is no fat binary", name ? name : "(null)", handle);
     return;
   }
   const std::lock_guard guard(registry().mutex);
@@ -116,7 +116,7 @@ APB_HIP void** __hipRegisterFatBinary(const void* data) {
   void** handle = nullptr;
   entry(__func__, [&] {
     const auto* wrapper = static_cast<const FatBinaryWrapper*>(data);
-    if (!wrapper || wrapper->magic != wrapper_magic) return fail(hipErrorInvalidImage, "%p is no fat binary", data);
+    if (!wrapper || wrapper->magic != kWrapperMagic) return fail(hipErrorInvalidImage, "%p is no fat binary", data);
     auto binary = std::make_shared<FatBinary>();
     binary->image = wrapper->binary;
     handle = static_cast<void**>(table<FatBinary>().add(std::move(binary)));

@@ -19,7 +19,7 @@
 namespace apb::emu::hip {
 
 // HIP_VERSION_MAJOR * 10000000 + MINOR * 100000 + PATCH: the API level whose names are exported.
-inline constexpr int version = 70200000;
+inline constexpr int kVersion = 70200000;
 
 // ---- errors
 

@@ -31,7 +31,7 @@ std::vector<std::unique_ptr<Device>>* make_devices() {
 
 }  // namespace
 
-std::uint32_t Device::lds_bytes() const { return configuration.target == Target::gfx950 ? 160u << 10 : 64u << 10; }
+std::uint32_t Device::lds_bytes() const { return configuration.target == Target::Gfx950 ? 160u << 10 : 64u << 10; }
 
 const std::vector<std::unique_ptr<Device>>& devices() {
   static const std::vector<std::unique_ptr<Device>>* const only = make_devices();

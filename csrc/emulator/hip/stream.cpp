@@ -9,7 +9,7 @@
 namespace apb::emu::hip {
 namespace {
 
-constexpr int least_priority = 1, greatest_priority = -1;
+constexpr int kLeastPriority = 1, kGreatestPriority = -1;
 
 std::shared_ptr<Stream> per_thread_stream() {
   Thread& state = thread();
@@ -29,7 +29,7 @@ hipError_t create(hipStream_t* out, unsigned flags, int priority, std::vector<st
   auto stream = std::make_shared<Stream>();
   stream->device = thread().device;
   stream->flags = flags;
-  stream->priority = std::clamp(priority, greatest_priority, least_priority);
+  stream->priority = std::clamp(priority, kGreatestPriority, kLeastPriority);
   stream->id = next_stream_id();
   stream->mask = std::move(mask);
   *out = static_cast<hipStream_t>(table<Stream>().add(std::move(stream)));
@@ -196,8 +196,8 @@ APB_HIP int hipGetStreamDeviceId(hipStream_t stream) {
 
 APB_HIP hipError_t hipDeviceGetStreamPriorityRange(int* least, int* greatest) {
   return entry(__func__, [&] {
-    if (least) *least = least_priority;
-    if (greatest) *greatest = greatest_priority;
+    if (least) *least = kLeastPriority;
+    if (greatest) *greatest = kGreatestPriority;
     return hipSuccess;
   });
 }

@@ -12,7 +12,7 @@ bool set_inline_constant(std::uint32_t number, Operand& out);
 // The 32 bits behind the instruction, widened to out.format.
 void set_literal(std::uint32_t bits, Operand& out);
 
-enum class ConstantKind : std::uint8_t { f32, f16, bf16, f64, int64, signed64 };
+enum class ConstantKind : std::uint8_t { F32, F16, Bf16, F64, Int64, Signed64 };
 ConstantKind constant_kind(const Operand& operand);
 
 }  // namespace apb::emu

@@ -9,7 +9,7 @@ namespace apb::emu::tables {
 
 // Values of a source field that stand for something else.
 namespace marker {
-constexpr std::uint32_t sdwa = 249, dpp = 250, literal = 255, vgpr = 256;
+constexpr std::uint32_t kSdwa = 249, kDpp = 250, kLiteral = 255, kVgpr = 256;
 }
 
 // Fills one record: operands by the row of the opcode, then what only its encoding has.

@@ -21,7 +21,8 @@ std::string local(const Instruction& i, std::string text) {
   for (unsigned k = 0; k < sources(i); ++k) join(text, operand(i.source[k]));
   const std::string_view name = mnemonic(i.opcode);
   if (i.opcode == Opcode::DS_NOP) return text;
-  const bool two = name.find("read2") != name.npos || name.find("write2") != name.npos || name.find("wrxchg2") != name.npos;
+  const bool two =
+      name.find("read2") != name.npos || name.find("write2") != name.npos || name.find("wrxchg2") != name.npos;
   if (two) {
     if (i.offset0) text += " offset0:" + std::to_string(i.offset0);
     if (i.offset1) text += " offset1:" + std::to_string(i.offset1);
@@ -42,14 +43,14 @@ std::string flat_memory(const Instruction& i, std::string text) {
 }
 
 std::string buffer(const Instruction& i, std::string text) {
-  if (i.source[0].kind == OperandKind::none) return text + cache_bits(i);  // buffer_inv, buffer_wbl2
+  if (i.source[0].kind == OperandKind::None) return text + cache_bits(i);  // buffer_inv, buffer_wbl2
   text += " ";
-  const bool stores = i.source[3].kind != OperandKind::none;
+  const bool stores = i.source[3].kind != OperandKind::None;
   join(text, operand(stores ? i.source[1] : i.destination[0]));
   join(text, operand(i.source[0]));
   join(text, operand(i.source[stores ? 2 : 1]));
   join(text, operand(i.source[stores ? 3 : 2]));
-  if (i.encoding == Encoding::mtbuf) text += " format:" + std::to_string(i.data_format | i.number_format << 4);
+  if (i.encoding == Encoding::Mtbuf) text += " format:" + std::to_string(i.data_format | i.number_format << 4);
   text += std::string(i.idxen ? " idxen" : "") + (i.offen ? " offen" : "");
   if (i.offset) text += " offset:" + std::to_string(i.offset);
   return text + cache_bits(i) + (i.lds ? " lds" : "");
@@ -57,15 +58,17 @@ std::string buffer(const Instruction& i, std::string text) {
 
 std::string scalar_memory(const Instruction& i, std::string text) {
   text += " ";
-  const bool stores = i.source[2].kind != OperandKind::none;
-  if (stores || i.source[0].kind == OperandKind::none) join(text, operand(stores ? i.source[1] : i.destination[0]));
-  else join(text, operand(i.destination[0]));
+  const bool stores = i.source[2].kind != OperandKind::None;
+  if (stores || i.source[0].kind == OperandKind::None)
+    join(text, operand(stores ? i.source[1] : i.destination[0]));
+  else
+    join(text, operand(i.destination[0]));
   join(text, operand(i.source[0]));
   const Operand& offset = i.source[stores ? 2 : 1];
-  if (offset.kind == OperandKind::sgpr) {
+  if (offset.kind == OperandKind::Sgpr) {
     join(text, operand(offset));
     if (i.offset) text += " offset:" + std::to_string(i.offset);
-  } else if (offset.kind == OperandKind::off) {
+  } else if (offset.kind == OperandKind::Off) {
     join(text, i.offset < 0 ? std::to_string(i.offset) : print::hexadecimal(static_cast<std::uint32_t>(i.offset)));
   }
   if (text.back() == ' ') text.pop_back();
@@ -75,11 +78,11 @@ std::string scalar_memory(const Instruction& i, std::string text) {
 // Without operands and with any: s_barrier, s_icache_inv and the like have a field that nobody reads.
 std::string program(const Instruction& i, std::string text) {
   const std::uint16_t value = static_cast<std::uint16_t>(i.immediate);
-  if (one_of(i.opcode, {Opcode::S_BARRIER, Opcode::S_ICACHE_INV, Opcode::S_TTRACEDATA, Opcode::S_ENDPGM_SAVED, Opcode::S_WAKEUP,
-                        Opcode::S_SET_GPR_IDX_OFF, Opcode::S_ENDPGM_ORDERED_PS_DONE}))
+  if (one_of(i.opcode, {Opcode::S_BARRIER, Opcode::S_ICACHE_INV, Opcode::S_TTRACEDATA, Opcode::S_ENDPGM_SAVED,
+                        Opcode::S_WAKEUP, Opcode::S_SET_GPR_IDX_OFF, Opcode::S_ENDPGM_ORDERED_PS_DONE}))
     return text;
   if (i.opcode == Opcode::S_ENDPGM) return value ? text + " " + std::to_string(value) : text;
-  if (i.category == Category::branch) return text + " " + std::to_string(i.immediate);
+  if (i.category == Category::Branch) return text + " " + std::to_string(i.immediate);
   return text + " " + (i.opcode == Opcode::S_WAITCNT ? print::hexadecimal(value) : std::to_string(value));
 }
 
@@ -93,7 +96,7 @@ std::string scalar_constant(const Instruction& i, std::string text) {
   }
   join(text, operand(i.destination[0]));
   join(text, operand(i.source[0]));
-  join(text, i.category == Category::branch ? std::to_string(i.immediate) : value);
+  join(text, i.category == Category::Branch ? std::to_string(i.immediate) : value);
   return text;
 }
 
@@ -110,26 +113,26 @@ std::string scalar(const Instruction& i, std::string text) {
 std::string disassemble(Target, const Instruction& i) {
   std::string text(mnemonic(i.opcode));
   switch (i.encoding) {
-    case Encoding::vop1:
-    case Encoding::vop2:
-    case Encoding::vopc: text = print::short_vector(i, std::move(text)); break;
-    case Encoding::vop3:
-    case Encoding::vop3sd: text = print::long_vector(i, std::move(text)); break;
-    case Encoding::vop3p: text = print::packed_vector(i, std::move(text)); break;
-    case Encoding::vop3p_mfma:
-    case Encoding::vop3px2: text = print::matrix(i, std::move(text)); break;
-    case Encoding::sop1:
-    case Encoding::sop2:
-    case Encoding::sopc: text = scalar(i, std::move(text)); break;
-    case Encoding::sopk: text = scalar_constant(i, std::move(text)); break;
-    case Encoding::sopp: text = program(i, std::move(text)); break;
-    case Encoding::smem: text = scalar_memory(i, std::move(text)); break;
-    case Encoding::ds: text = local(i, std::move(text)); break;
-    case Encoding::flat:
-    case Encoding::global:
-    case Encoding::scratch: text = flat_memory(i, std::move(text)); break;
-    case Encoding::mubuf:
-    case Encoding::mtbuf: text = buffer(i, std::move(text)); break;
+    case Encoding::Vop1:
+    case Encoding::Vop2:
+    case Encoding::Vopc: text = print::short_vector(i, std::move(text)); break;
+    case Encoding::Vop3:
+    case Encoding::Vop3sd: text = print::long_vector(i, std::move(text)); break;
+    case Encoding::Vop3p: text = print::packed_vector(i, std::move(text)); break;
+    case Encoding::Vop3pMfma:
+    case Encoding::Vop3px2: text = print::matrix(i, std::move(text)); break;
+    case Encoding::Sop1:
+    case Encoding::Sop2:
+    case Encoding::Sopc: text = scalar(i, std::move(text)); break;
+    case Encoding::Sopk: text = scalar_constant(i, std::move(text)); break;
+    case Encoding::Sopp: text = program(i, std::move(text)); break;
+    case Encoding::Smem: text = scalar_memory(i, std::move(text)); break;
+    case Encoding::Ds: text = local(i, std::move(text)); break;
+    case Encoding::Flat:
+    case Encoding::Global:
+    case Encoding::Scratch: text = flat_memory(i, std::move(text)); break;
+    case Encoding::Mubuf:
+    case Encoding::Mtbuf: text = buffer(i, std::move(text)); break;
   }
   while (!text.empty() && text.back() == ' ') text.pop_back();
   return text;

@@ -10,9 +10,9 @@ namespace {
 // Whether the opcode has a form of four bytes: only then does the one of eight bytes end in _e64.
 bool has_short_form(Opcode opcode) {
   static const auto known = [] {
-    std::array<bool, static_cast<std::size_t>(Opcode::count)> result{};
-    for (const tables::OpcodeRow& row : tables::opcode_rows)
-      if (row.encoding == Encoding::vop1 || row.encoding == Encoding::vop2 || row.encoding == Encoding::vopc)
+    std::array<bool, static_cast<std::size_t>(Opcode::Count)> result{};
+    for (const tables::OpcodeRow& row : tables::kOpcodeRows)
+      if (row.encoding == Encoding::Vop1 || row.encoding == Encoding::Vop2 || row.encoding == Encoding::Vopc)
         result[static_cast<std::size_t>(row.opcode)] = true;
     return result;
   }();
@@ -20,7 +20,8 @@ bool has_short_form(Opcode opcode) {
 }
 
 bool reads_carry(Opcode opcode) {
-  return one_of(opcode, {Opcode::V_CNDMASK_B32, Opcode::V_ADDC_CO_U32, Opcode::V_SUBB_CO_U32, Opcode::V_SUBBREV_CO_U32});
+  return one_of(opcode,
+                {Opcode::V_CNDMASK_B32, Opcode::V_ADDC_CO_U32, Opcode::V_SUBB_CO_U32, Opcode::V_SUBBREV_CO_U32});
 }
 bool writes_carry(Opcode opcode) {
   return one_of(opcode, {Opcode::V_ADD_CO_U32, Opcode::V_SUB_CO_U32, Opcode::V_SUBREV_CO_U32, Opcode::V_ADDC_CO_U32,
@@ -41,11 +42,12 @@ std::string sdwa_text(const Instruction& i) {
   static const char* const unused[] = {"UNUSED_PAD", "UNUSED_SEXT", "UNUSED_PRESERVE"};
   std::string text = output_modifiers(i);
   // Conversions from FP8 write whole registers: their assembly has no destination selection.
-  const bool whole = one_of(i.opcode, {Opcode::V_CVT_F32_FP8, Opcode::V_CVT_F32_BF8, Opcode::V_CVT_PK_F32_FP8, Opcode::V_CVT_PK_F32_BF8});
-  if (i.encoding != Encoding::vopc && !whole)
+  const bool whole = one_of(
+      i.opcode, {Opcode::V_CVT_F32_FP8, Opcode::V_CVT_F32_BF8, Opcode::V_CVT_PK_F32_FP8, Opcode::V_CVT_PK_F32_BF8});
+  if (i.encoding != Encoding::Vopc && !whole)
     text += std::string(" dst_sel:") + select_name(i.sdwa.destination) + " dst_unused:" + unused[i.sdwa.unused];
   text += std::string(" src0_sel:") + select_name(i.sdwa.source[0]);
-  if (i.encoding != Encoding::vop1) text += std::string(" src1_sel:") + select_name(i.sdwa.source[1]);
+  if (i.encoding != Encoding::Vop1) text += std::string(" src1_sel:") + select_name(i.sdwa.source[1]);
   return text;
 }
 
@@ -85,16 +87,16 @@ bool mixes(Opcode opcode) {
 }  // namespace
 
 std::string short_vector(const Instruction& i, std::string text) {
-  text += i.variant == Variant::sdwa ? "_sdwa " : i.variant == Variant::dpp ? "_dpp " : "_e32 ";
+  text += i.variant == Variant::Sdwa ? "_sdwa " : i.variant == Variant::Dpp ? "_dpp " : "_e32 ";
   if (i.opcode == Opcode::V_FMAMK_F32 || i.opcode == Opcode::V_FMAAK_F32 || i.opcode == Opcode::V_MADMK_F16 ||
       i.opcode == Opcode::V_MADAK_F16)
     text.replace(text.size() - 5, 5, " ");
   join(text, operand(i.destination[0]));
-  if (i.encoding == Encoding::vop2 && writes_carry(i.opcode)) join(text, "vcc");
+  if (i.encoding == Encoding::Vop2 && writes_carry(i.opcode)) join(text, "vcc");
   for (unsigned k = 0; k < sources(i); ++k) join(text, source(i, k));
-  if (i.encoding == Encoding::vop2 && reads_carry(i.opcode)) join(text, "vcc");
-  if (i.variant == Variant::sdwa) text += sdwa_text(i);
-  if (i.variant == Variant::dpp) text += dpp_text(i);
+  if (i.encoding == Encoding::Vop2 && reads_carry(i.opcode)) join(text, "vcc");
+  if (i.variant == Variant::Sdwa) text += sdwa_text(i);
+  if (i.variant == Variant::Dpp) text += dpp_text(i);
   return text;
 }
 
@@ -108,8 +110,8 @@ std::string long_vector(const Instruction& i, std::string text) {
   // v_bitop3 keeps its truth table where others have omod, abs and neg.
   if (bitop3) text += " bitop3:" + hexadecimal(i.omod << 6 | i.abs << 3 | i.neg);
   // Conversions to one byte of the destination choose it with the bits of a third source that they do not have, and of the destination.
-  const bool byte = one_of(i.opcode, {Opcode::V_CVT_SR_FP8_F32, Opcode::V_CVT_SR_BF8_F32, Opcode::V_CVT_SCALEF32_PK_FP4_F16,
-                                      Opcode::V_CVT_SCALEF32_PK_FP4_BF16});
+  const bool byte = one_of(i.opcode, {Opcode::V_CVT_SR_FP8_F32, Opcode::V_CVT_SR_BF8_F32,
+                                      Opcode::V_CVT_SCALEF32_PK_FP4_F16, Opcode::V_CVT_SCALEF32_PK_FP4_BF16});
   const unsigned inputs = byte ? 3 : count;
   if (i.opsel) text += bits("op_sel", (i.opsel & ((1u << inputs) - 1)) | (i.opsel >> 3 & 1) << inputs, inputs + 1);
   return bitop3 ? text + (i.clamp ? " clamp" : "") : text + output_modifiers(i);
@@ -144,7 +146,7 @@ std::string matrix(const Instruction& i, std::string text) {
   const auto number = [&](const char* name, unsigned value) {
     if (value) text += std::string(" ") + name + ":" + std::to_string(value);
   };
-  if (i.encoding == Encoding::vop3px2) {
+  if (i.encoding == Encoding::Vop3px2) {
     join(text, operand(i.scale[0]));
     join(text, operand(i.scale[1]));
     text += bits("op_sel", i.opsel, 2) + bits("op_sel_hi", i.opsel_hi, 2);
@@ -152,8 +154,10 @@ std::string matrix(const Instruction& i, std::string text) {
   number("cbsz", i.cbsz);
   number("abid", i.abid);
   // For doubles the three bits are the signs of the sources.
-  if (i.source[0].format == Format::f64) text += i.blgp ? bits("neg", i.blgp, 3) : "";
-  else number("blgp", i.blgp);
+  if (i.source[0].format == Format::F64)
+    text += i.blgp ? bits("neg", i.blgp, 3) : "";
+  else
+    number("blgp", i.blgp);
   return text;
 }
 

@@ -46,9 +46,9 @@ std::string range(const char* prefix, unsigned index, unsigned dwords) {
 
 const char* inverse_two_pi(ConstantKind kind) {
   switch (kind) {
-    case ConstantKind::f64:
-    case ConstantKind::int64:
-    case ConstantKind::signed64: return "0.15915494309189532";
+    case ConstantKind::F64:
+    case ConstantKind::Int64:
+    case ConstantKind::Signed64: return "0.15915494309189532";
     default: return "0.15915494";
   }
 }
@@ -58,7 +58,7 @@ bool would_be_inline(const Operand& literal) {
   for (std::uint32_t number = 128; number <= 248; ++number) {
     Operand constant = literal;
     if (!set_inline_constant(number, constant)) continue;
-    const bool small = constant_kind(literal) == ConstantKind::f16 || constant_kind(literal) == ConstantKind::bf16;
+    const bool small = constant_kind(literal) == ConstantKind::F16 || constant_kind(literal) == ConstantKind::Bf16;
     const std::uint32_t mask = small ? 0xffff : ~0u;
     if ((constant.low & mask) == (literal.low & mask) && constant.high == literal.high) return true;
   }
@@ -69,9 +69,10 @@ std::string constant(const Operand& operand) {
   static const char* const floats[] = {"0.5", "-0.5", "1.0", "-1.0", "2.0", "-2.0", "4.0", "-4.0"};
   const unsigned number = operand.index;
   if (number == 255) {
-    const bool upper = constant_kind(operand) == ConstantKind::f64;
+    const bool upper = constant_kind(operand) == ConstantKind::F64;
     const std::string text = hexadecimal(upper ? operand.high : operand.low);
-    const bool small = (upper ? operand.high : operand.low) <= 64;  // an integer to the assembler, also where a double is read
+    const bool small =
+        (upper ? operand.high : operand.low) <= 64;  // an integer to the assembler, also where a double is read
     return small || would_be_inline(operand) ? "lit(" + text + ")" : text;
   }
   if (number >= 128 && number <= 192) return std::to_string(number - 128);
@@ -90,8 +91,8 @@ std::string hexadecimal(std::uint32_t value) {
 }
 
 std::string register_name(OperandKind kind, unsigned index, unsigned dwords) {
-  if (kind == OperandKind::vgpr) return range("v", index, dwords);
-  if (kind == OperandKind::accvgpr) return range("a", index, dwords);
+  if (kind == OperandKind::Vgpr) return range("v", index, dwords);
+  if (kind == OperandKind::Accvgpr) return range("a", index, dwords);
   if (const char* text = named_scalar(index, dwords)) return text;
   if (index >= 108 && index < 124) return range("ttmp", index - 108, dwords);
   return range("s", index, dwords);
@@ -99,10 +100,10 @@ std::string register_name(OperandKind kind, unsigned index, unsigned dwords) {
 
 std::string operand(const Operand& operand) {
   switch (operand.kind) {
-    case OperandKind::none: return "";
-    case OperandKind::off: return "off";
-    case OperandKind::constant: return constant(operand);
-    case OperandKind::special: return special_name(operand.index);
+    case OperandKind::None: return "";
+    case OperandKind::Off: return "off";
+    case OperandKind::Constant: return constant(operand);
+    case OperandKind::Special: return special_name(operand.index);
     default: return register_name(operand.kind, operand.index, operand.dwords);
   }
 }
@@ -111,8 +112,9 @@ std::string source(const Instruction& instruction, unsigned which) {
   const Operand& from = instruction.source[which];
   std::string text = operand(from);
   // A minus before a number would change the number; neg() says that the bit of the encoding is meant.
-  const bool number = from.kind == OperandKind::constant;
-  if (instruction.variant == Variant::sdwa && which < 2 && instruction.sdwa.sign_extend[which]) text = "sext(" + text + ")";
+  const bool number = from.kind == OperandKind::Constant;
+  if (instruction.variant == Variant::Sdwa && which < 2 && instruction.sdwa.sign_extend[which])
+    text = "sext(" + text + ")";
   const bool absolute = instruction.abs >> which & 1, negative = instruction.neg >> which & 1;
   if (absolute) text = "|" + text + "|";
   if (negative) text = number && !absolute ? "neg(" + text + ")" : "-" + text;
@@ -138,7 +140,7 @@ bool one_of(Opcode opcode, std::initializer_list<Opcode> list) {
 
 unsigned sources(const Instruction& i) {
   unsigned count = 0;
-  while (count < 3 && i.source[count].kind != OperandKind::none) ++count;
+  while (count < 3 && i.source[count].kind != OperandKind::None) ++count;
   return count;
 }
 

@@ -16,7 +16,7 @@ struct Field {
 struct Pattern {
   std::uint32_t mask, value;
 };
-enum class Slot : std::uint8_t { d0, d1, s0, s1, s2, s3, x0, x1 };
+enum class Slot : std::uint8_t { D0, D1, S0, S1, S2, S3, X0, X1 };
 
 #include "tables.inc"
 

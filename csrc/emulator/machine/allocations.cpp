@@ -16,8 +16,8 @@
 namespace apb::emu {
 namespace {
 
-constexpr std::size_t remembered_frees = 4096;
-constexpr std::uint64_t host_arena = 64ull << 30;
+constexpr std::size_t kRememberedFrees = 4096;
+constexpr std::uint64_t kHostArena = 64ull << 30;
 
 struct State {
   mutable std::shared_mutex mutex;
@@ -33,7 +33,7 @@ struct State {
     if (!slot) {
       const auto& devices = configuration().devices;
       if (device >= 0 && static_cast<std::size_t>(device) >= devices.size()) return nullptr;
-      slot = std::make_unique<Arena>(device < 0 ? host_arena : devices[static_cast<std::size_t>(device)].memory);
+      slot = std::make_unique<Arena>(device < 0 ? kHostArena : devices[static_cast<std::size_t>(device)].memory);
     }
     return slot.get();
   }
@@ -53,7 +53,7 @@ struct State {
 
   void forget(std::map<std::uint64_t, Allocation>::iterator it) {
     freed.push_back(it->second);
-    if (freed.size() > remembered_frees) freed.pop_front();
+    if (freed.size() > kRememberedFrees) freed.pop_front();
     live.erase(it);
     snapshots.clear();
   }
@@ -71,18 +71,12 @@ State& state() {
 
 const char* kind_name(AllocationKind kind) {
   switch (kind) {
-    case AllocationKind::device:
-      return "device memory";
-    case AllocationKind::host:
-      return "host memory";
-    case AllocationKind::registered:
-      return "registered host memory";
-    case AllocationKind::managed:
-      return "managed memory";
-    case AllocationKind::code:
-      return "code object";
-    case AllocationKind::pool:
-      return "pool memory";
+    case AllocationKind::Device: return "device memory";
+    case AllocationKind::Host: return "host memory";
+    case AllocationKind::Registered: return "registered host memory";
+    case AllocationKind::Managed: return "managed memory";
+    case AllocationKind::Code: return "code object";
+    case AllocationKind::Pool: return "pool memory";
   }
   return "memory";
 }
@@ -113,10 +107,10 @@ bool Allocations::free(void* address, AllocationKind kind_hint) {
   const Allocation& found = it->second;
   // hipFree takes device, managed and pool memory alike; a code object or a registered range is never freed by address.
   const auto exact = [](AllocationKind kind) {
-    return kind == AllocationKind::code || kind == AllocationKind::registered || kind == AllocationKind::host;
+    return kind == AllocationKind::Code || kind == AllocationKind::Registered || kind == AllocationKind::Host;
   };
   if ((exact(found.kind) || exact(kind_hint)) && found.kind != kind_hint) return false;
-  if (found.kind == AllocationKind::registered) return false;
+  if (found.kind == AllocationKind::Registered) return false;
   all.arena(found.device)->release(found.begin, found.bytes);
   all.forget(it);
   return true;
@@ -127,7 +121,7 @@ bool Allocations::adopt(void* address, std::uint64_t bytes, unsigned flags) {
   const std::lock_guard guard(all.mutex);
   const std::uint64_t begin = reinterpret_cast<std::uint64_t>(address);
   if (!address || bytes == 0 || begin + bytes < begin || all.overlaps(begin, begin + bytes)) return false;
-  all.live.emplace(begin, Allocation{begin, bytes, all.next_number++, AllocationKind::registered, -1, flags});
+  all.live.emplace(begin, Allocation{begin, bytes, all.next_number++, AllocationKind::Registered, -1, flags});
   all.snapshots.clear();
   return true;
 }
@@ -136,7 +130,7 @@ bool Allocations::abandon(void* address) {
   State& all = state();
   const std::lock_guard guard(all.mutex);
   const auto it = all.live.find(reinterpret_cast<std::uint64_t>(address));
-  if (it == all.live.end() || it->second.kind != AllocationKind::registered) return false;
+  if (it == all.live.end() || it->second.kind != AllocationKind::Registered) return false;
   all.forget(it);
   return true;
 }
@@ -176,7 +170,7 @@ std::shared_ptr<const Memory> Allocations::snapshot(int device) const {
     ranges.reserve(all.live.size());
     for (const auto& [begin, allocation] : all.live) {
       const bool own =
-          allocation.device < 0 || allocation.device == device || allocation.kind == AllocationKind::managed;
+          allocation.device < 0 || allocation.device == device || allocation.kind == AllocationKind::Managed;
       if (own || all.peers.contains({device, allocation.device})) ranges.push_back({begin, allocation.end()});
     }
     slot = std::make_shared<const Snapshot>(device, std::move(ranges));
@@ -198,7 +192,7 @@ void Allocations::describe(int device, std::uint64_t address, std::uint64_t byte
     return;
   }
   if (const Allocation* around = all.around(address)) {
-    const bool other = around->device >= 0 && around->device != device && around->kind != AllocationKind::managed &&
+    const bool other = around->device >= 0 && around->device != device && around->kind != AllocationKind::Managed &&
                        !all.peers.contains({device, around->device});
     if (other) {
       say("inside", address - around->begin, *around, "");
@@ -214,19 +208,19 @@ void Allocations::describe(int device, std::uint64_t address, std::uint64_t byte
   }
   for (auto it = all.freed.rbegin(); it != all.freed.rend(); ++it) {
     if (address >= it->begin && address < it->end()) {
-      say("inside", address - it->begin, *it, it->kind == AllocationKind::registered ? ", unregistered" : ", freed");
+      say("inside", address - it->begin, *it, it->kind == AllocationKind::Registered ? ", unregistered" : ", freed");
       return;
     }
   }
   const auto next = all.live.upper_bound(address);
   const Allocation* before = next == all.live.begin() ? nullptr : &std::prev(next)->second;
   const Allocation* after = next == all.live.end() ? nullptr : &next->second;
-  constexpr std::uint64_t near = 1ull << 30;  // further away the neighbour explains nothing
+  constexpr std::uint64_t kNear = 1ull << 30;  // further away the neighbour explains nothing
   const std::uint64_t past = before ? address - before->end() : UINT64_MAX,
                       ahead = after ? after->begin - address : UINT64_MAX;
-  if (before && past < near && past <= ahead)
+  if (before && past < kNear && past <= ahead)
     say("past the end of", past + bytes, *before, "");
-  else if (after && ahead < near)
+  else if (after && ahead < kNear)
     say("before the start of", ahead, *after, "");
   else
     std::snprintf(text, size, "no allocation is near it");

@@ -14,7 +14,7 @@
 
 namespace apb::emu {
 
-enum class AllocationKind : std::uint8_t { device, host, registered, managed, code, pool };
+enum class AllocationKind : std::uint8_t { Device, Host, Registered, Managed, Code, Pool };
 
 struct Allocation {
   std::uint64_t begin = 0, bytes = 0;

@@ -24,9 +24,9 @@
 namespace apb::emu {
 namespace {
 
-constexpr const char* version = "1";
-constexpr std::uint32_t s_endpgm = 0xbf810000u;
-constexpr std::uint32_t scratch_per_lane = 4096;
+constexpr const char* kVersion = "1";
+constexpr std::uint32_t kSEndpgm = 0xbf810000u;
+constexpr std::uint32_t kScratchPerLane = 4096;
 
 char* owned(const std::string& text) {
   char* copy = static_cast<char*>(std::malloc(text.size() + 1));
@@ -35,7 +35,7 @@ char* owned(const std::string& text) {
 }
 
 bool target_of(int number, Target& target) {
-  target = number == 950 ? Target::gfx950 : Target::gfx942;
+  target = number == 950 ? Target::Gfx950 : Target::Gfx942;
   return number == 942 || number == 950;
 }
 
@@ -69,15 +69,15 @@ struct LoneWave {
 
   LoneWave(Target target, std::span<const std::uint32_t> words, const apb_wave_state& state)
       : code(words.begin(), words.end()),
-        scratch(std::size_t{scratch_per_lane} * lanes),
+        scratch(std::size_t{kScratchPerLane} * kLanes),
         memory(Allocations::instance().snapshot(0)) {
-    code.push_back(s_endpgm);  // running off the end is how a test's code ends
+    code.push_back(kSEndpgm);  // running off the end is how a test's code ends
     program = decode_program(target, code, {});
-    for (std::size_t i = 0; i + 4 <= scratch.size(); i += 4) std::memcpy(&scratch[i], &poison, 4);
+    for (std::size_t i = 0; i + 4 <= scratch.size(); i += 4) std::memcpy(&scratch[i], &kPoison, 4);
     group.lds = state.lds;
     group.lds_bytes = state.lds ? state.lds_bytes : 0;
-    group.shared_base = shared_aperture;
-    group.private_base = private_aperture;
+    group.shared_base = kSharedAperture;
+    group.private_base = kPrivateAperture;
     group.waves = 1;
     checks = make_workgroup_checks(configuration().checks, 1, group.lds_bytes);
     wave.target = target;
@@ -86,7 +86,7 @@ struct LoneWave {
     wave.code_dwords = static_cast<std::uint32_t>(code.size());
     wave.memory = memory.get();
     wave.scratch = scratch.data();
-    wave.scratch_bytes = scratch_per_lane;
+    wave.scratch_bytes = kScratchPerLane;
     wave.counters = &counters;
     wave.checker = checks ? checks->of_wave(0) : nullptr;
   }
@@ -96,13 +96,13 @@ void run_alone(LoneWave& alone, std::uint64_t limit) {
   Wave& wave = alone.wave;
   while (true) {
     run(wave, alone.program.data(), limit - wave.executed);
-    if (wave.stop == Stop::fault || wave.stop == Stop::ended) return;
-    if (wave.stop == Stop::barrier && alone.checks) alone.checks->barrier();  // the only wave is the last to arrive
+    if (wave.stop == Stop::Fault || wave.stop == Stop::Ended) return;
+    if (wave.stop == Stop::Barrier && alone.checks) alone.checks->barrier();  // the only wave is the last to arrive
     if (wave.executed >= limit) {
-      raise(wave, FaultKind::instruction_limit, -1, "%llu instructions", static_cast<unsigned long long>(limit));
+      raise(wave, FaultKind::InstructionLimit, -1, "%llu instructions", static_cast<unsigned long long>(limit));
       return;
     }
-    wave.stop = Stop::none;
+    wave.stop = Stop::None;
   }
 }
 
@@ -121,7 +121,7 @@ int run_wave(Target target, std::span<const std::uint32_t> code, apb_wave_state&
   state.mode = wave.mode.bits;
   state.pc = wave.pc;
   message = wave.fault.text;
-  return wave.stop == Stop::fault ? static_cast<int>(wave.fault.kind) : 0;
+  return wave.stop == Stop::Fault ? static_cast<int>(wave.fault.kind) : 0;
 }
 
 }  // namespace
@@ -133,23 +133,23 @@ extern "C" {
 
 void apb_emulator_free(char* text) { std::free(text); }
 
-const char* apb_emulator_version(void) { return version; }
+const char* apb_emulator_version(void) { return kVersion; }
 
 char* apb_emulator_coverage(const void* image, size_t bytes) try {
   if (!image) bytes = 0;
   return owned(coverage_json({static_cast<const std::uint8_t*>(image), bytes}));
 } catch (const std::exception& error) {
-  log(LogLevel::error, "apb_emulator_coverage: %s", error.what());
+  log(LogLevel::Error, "apb_emulator_coverage: %s", error.what());
   return nullptr;
 }
 
 char* apb_emulator_counters(void) try { return owned(counters_json()); } catch (const std::exception& error) {
-  log(LogLevel::error, "apb_emulator_counters: %s", error.what());
+  log(LogLevel::Error, "apb_emulator_counters: %s", error.what());
   return nullptr;
 }
 
 void apb_emulator_reset_counters(void) try { reset_counters(); } catch (const std::exception& error) {
-  log(LogLevel::error, "apb_emulator_reset_counters: %s", error.what());
+  log(LogLevel::Error, "apb_emulator_reset_counters: %s", error.what());
 }
 
 char* apb_emulator_disassemble(int target_number, const uint32_t* code, size_t dwords_available, uint32_t address,
@@ -168,7 +168,7 @@ char* apb_emulator_disassemble(int target_number, const uint32_t* code, size_t d
   if (dwords) *dwords = instruction.dwords;
   return owned(disassemble(target, instruction));
 } catch (const std::exception& error) {
-  log(LogLevel::error, "apb_emulator_disassemble: %s", error.what());
+  log(LogLevel::Error, "apb_emulator_disassemble: %s", error.what());
   return nullptr;
 }
 
@@ -187,7 +187,7 @@ int apb_emulator_run_wave(int target_number, const uint32_t* code, size_t dwords
   if (message && kind != 0) *message = owned(text);
   return kind;
 } catch (const std::exception& error) {
-  log(LogLevel::error, "apb_emulator_run_wave: %s", error.what());
+  log(LogLevel::Error, "apb_emulator_run_wave: %s", error.what());
   return -1;
 }
 

@@ -8,16 +8,16 @@
 namespace apb::emu {
 namespace {
 
-constexpr std::uint64_t page = 4096;
-constexpr std::uint64_t small_alignment = 256;      // what hipMalloc guarantees at least
-constexpr std::uint64_t commit_step = 64ull << 20;  // one mprotect per 64 MiB, not one per allocation
-constexpr std::uint64_t most_resting =
+constexpr std::uint64_t kPage = 4096;
+constexpr std::uint64_t kSmallAlignment = 256;      // what hipMalloc guarantees at least
+constexpr std::uint64_t kCommitStep = 64ull << 20;  // one mprotect per 64 MiB, not one per allocation
+constexpr std::uint64_t kMostResting =
     1ull << 30;  // address space, not memory: pages of freed blocks are given back at once
-constexpr std::uint64_t most_resting_blocks = 8192;
+constexpr std::uint64_t kMostRestingBlocks = 8192;
 
 constexpr std::uint64_t round_up(std::uint64_t value, std::uint64_t to) { return (value + to - 1) / to * to; }
 
-constexpr std::uint64_t alignment_of(std::uint64_t bytes) { return bytes >= page ? page : small_alignment; }
+constexpr std::uint64_t alignment_of(std::uint64_t bytes) { return bytes >= kPage ? kPage : kSmallAlignment; }
 
 // What an allocation occupies: itself and a gap in which nothing lives, so that running past its end is not running
 // into a neighbour.
@@ -29,7 +29,7 @@ constexpr std::uint64_t span_of(std::uint64_t bytes) {
 
 void zero_pages(std::uint64_t address, std::uint64_t bytes) {
   const std::uint64_t end = address + bytes;
-  const std::uint64_t first = round_up(address, page), last = end / page * page;
+  const std::uint64_t first = round_up(address, kPage), last = end / kPage * kPage;
   if (last <= first || ::madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED) != 0) {
     std::memset(reinterpret_cast<void*>(address), 0, bytes);
     return;
@@ -42,7 +42,8 @@ bool Arena::reserve() {
   if (reserved_) return true;
   // Four times the limit: room for gaps, resting blocks and fragments. Less where the process's address space is
   // limited.
-  for (std::uint64_t size = round_up(limit_ * 4 + (1ull << 26), page); size >= page; size = size / 2 / page * page) {
+  for (std::uint64_t size = round_up(limit_ * 4 + (1ull << 26), kPage); size >= kPage;
+       size = size / 2 / kPage * kPage) {
     void* at = ::mmap(nullptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (at == MAP_FAILED) continue;
     ::madvise(at, size, MADV_DONTDUMP);  // a core file of a Python process need not hold 64 GiB of holes
@@ -55,7 +56,7 @@ bool Arena::reserve() {
 
 bool Arena::commit(std::uint64_t end) {
   if (end <= committed_) return true;
-  const std::uint64_t target = std::min(round_up(end - base_, commit_step), reserved_) + base_;
+  const std::uint64_t target = std::min(round_up(end - base_, kCommitStep), reserved_) + base_;
   if (target < end) return false;
   if (::mprotect(reinterpret_cast<void*>(committed_), target - committed_, PROT_READ | PROT_WRITE) != 0) return false;
   committed_ = target;
@@ -103,15 +104,15 @@ std::uint64_t Arena::allocate(std::uint64_t bytes) {
 
 void Arena::release(std::uint64_t address, std::uint64_t bytes) {
   used_ -= bytes;
-  if (bytes >= page) zero_pages(address, round_up(bytes, page));  // 4 KiB aligned: gives all its pages back
+  if (bytes >= kPage) zero_pages(address, round_up(bytes, kPage));  // 4 KiB aligned: gives all its pages back
   const Block block{address, span_of(bytes)};
   resting_.push_back(block);
   resting_bytes_ += block.span;
-  flush_resting(std::min(most_resting, limit_));
+  flush_resting(std::min(kMostResting, limit_));
 }
 
 void Arena::flush_resting(std::uint64_t keep) {
-  while (!resting_.empty() && (resting_bytes_ > keep || resting_.size() > (keep ? most_resting_blocks : 0))) {
+  while (!resting_.empty() && (resting_bytes_ > keep || resting_.size() > (keep ? kMostRestingBlocks : 0))) {
     resting_bytes_ -= resting_.front().span;
     put_back(resting_.front());
     resting_.pop_front();

@@ -18,10 +18,17 @@ class WaveChecks final : public Checker {
  public:
   WaveChecks(Group& group, std::uint8_t number) : group_(&group), mark_(static_cast<std::uint8_t>(number + 1)) {}
   void before(Wave& wave, const Instruction& instruction) override;
-  void lds_read(Wave& wave, int lane, std::uint32_t address, std::uint32_t bytes) override { lds(wave, LdsAccess::read, lane, address, bytes); }
-  void lds_write(Wave& wave, int lane, std::uint32_t address, std::uint32_t bytes) override { lds(wave, LdsAccess::write, lane, address, bytes); }
-  void lds_atomic(Wave& wave, int lane, std::uint32_t address, std::uint32_t bytes) override { lds(wave, LdsAccess::atomic, lane, address, bytes); }
-  void lds_lanes(Wave& wave, LdsAccess access, const std::uint32_t* address, std::uint64_t active, std::uint32_t bytes) override;
+  void lds_read(Wave& wave, int lane, std::uint32_t address, std::uint32_t bytes) override {
+    lds(wave, LdsAccess::Read, lane, address, bytes);
+  }
+  void lds_write(Wave& wave, int lane, std::uint32_t address, std::uint32_t bytes) override {
+    lds(wave, LdsAccess::Write, lane, address, bytes);
+  }
+  void lds_atomic(Wave& wave, int lane, std::uint32_t address, std::uint32_t bytes) override {
+    lds(wave, LdsAccess::Atomic, lane, address, bytes);
+  }
+  void lds_lanes(Wave& wave, LdsAccess access, const std::uint32_t* address, std::uint64_t active,
+                 std::uint32_t bytes) override;
   void global(Wave& wave, int lane, std::uint64_t address, std::uint32_t bytes) override;
   void global_lanes(Wave& wave, const std::uint64_t* address, std::uint64_t active, std::uint32_t bytes) override;
 
@@ -55,7 +62,8 @@ class Group final : public WorkgroupChecks {
  public:
   Group(const CheckSwitches& on, std::uint32_t waves, std::uint32_t lds_bytes)
       : switches(on), shadow(on.lds, on.races && waves > 1, lds_bytes), direct_(on.hazards ? lds_bytes / 4 + 1 : 0) {
-    for (std::uint32_t number = 0; number < waves; ++number) waves_.emplace_back(*this, static_cast<std::uint8_t>(number));
+    for (std::uint32_t number = 0; number < waves; ++number)
+      waves_.emplace_back(*this, static_cast<std::uint8_t>(number));
   }
 
   Checker* of_wave(std::uint32_t number) override { return &waves_[number]; }
@@ -71,15 +79,17 @@ class Group final : public WorkgroupChecks {
   void direct_issued(const Wave& wave, std::uint32_t address, std::uint32_t bytes) {
     any_direct = true;
     const std::uint32_t number = waves_[wave.number].hazards.last_vector_memory();
-    for (std::uint32_t d = address / 4; d <= (address + bytes - 1) / 4; ++d) direct_[d] = {number, wave.current->address, wave.number};
+    for (std::uint32_t d = address / 4; d <= (address + bytes - 1) / 4; ++d)
+      direct_[d] = {number, wave.current->address, wave.number};
   }
   bool direct_arrived(Wave& wave, int lane, std::uint32_t address, std::uint32_t bytes) const {
     for (std::uint32_t d = address / 4; any_direct && d <= (address + bytes - 1) / 4; ++d) {
       const Direct& load = direct_[d];
       if (load.number == 0 || waves_[load.wave].hazards.arrived(load.number)) continue;
-      raise(wave, FaultKind::hazard, lane,
-            "LDS bytes at 0x%x are still being loaded from memory by wave %u's instruction at code+0x%x; that wave must s_waitcnt vmcnt first", d * 4,
-            load.wave, load.address);
+      raise(wave, FaultKind::Hazard, lane,
+            "LDS bytes at 0x%x are still being loaded from memory by wave %u's instruction at code+0x%x; that wave "
+            "must s_waitcnt vmcnt first",
+            d * 4, load.wave, load.address);
       return false;
     }
     return true;
@@ -124,30 +134,34 @@ void WaveChecks::before(Wave& wave, const Instruction& instruction) {
 
 bool WaveChecks::noted(LdsAccess access, std::uint32_t address, std::uint32_t bytes) {
   switch (access) {
-    case LdsAccess::read: return group_->shadow.read(address, bytes, mark_);
-    case LdsAccess::write: return group_->shadow.write(address, bytes, mark_);
-    case LdsAccess::atomic: return group_->shadow.atomic(address, bytes, mark_);
+    case LdsAccess::Read: return group_->shadow.read(address, bytes, mark_);
+    case LdsAccess::Write: return group_->shadow.write(address, bytes, mark_);
+    case LdsAccess::Atomic: return group_->shadow.atomic(address, bytes, mark_);
   }
   return true;
 }
 
 void WaveChecks::lds(Wave& wave, LdsAccess access, int lane, std::uint32_t address, std::uint32_t bytes) {
-  constexpr const char* verbs[] = {"reads", "writes", "changes"};
+  constexpr const char* kVerbs[] = {"reads", "writes", "changes"};
   if (bytes == 0) return;
   if (group_->switches.hazards) {
-    const bool direct = access == LdsAccess::write && wave.current != nullptr && Hazards::loads_to_lds(*wave.current);
-    if (direct) group_->direct_issued(wave, address, bytes);
-    else if (!group_->direct_arrived(wave, lane, address, bytes)) return;
+    const bool direct = access == LdsAccess::Write && wave.current != nullptr && Hazards::loads_to_lds(*wave.current);
+    if (direct)
+      group_->direct_issued(wave, address, bytes);
+    else if (!group_->direct_arrived(wave, lane, address, bytes))
+      return;
   }
   if (noted(access, address, bytes)) return;
-  if (access == LdsAccess::write && bytes <= sizeof(Doubtful::before)) return doubt(wave, lane, address, bytes);
-  group_->shadow.explain(wave, lane, address, bytes, mark_, verbs[static_cast<int>(access)]);
+  if (access == LdsAccess::Write && bytes <= sizeof(Doubtful::before)) return doubt(wave, lane, address, bytes);
+  group_->shadow.explain(wave, lane, address, bytes, mark_, kVerbs[static_cast<int>(access)]);
 }
 
 // Lanes whose bytes follow each other are looked at as one range; only when something is wrong there, lane by lane.
-void WaveChecks::lds_lanes(Wave& wave, LdsAccess access, const std::uint32_t* address, std::uint64_t active, std::uint32_t bytes) {
+void WaveChecks::lds_lanes(Wave& wave, LdsAccess access, const std::uint32_t* address, std::uint64_t active,
+                           std::uint32_t bytes) {
   // Loads straight to LDS are remembered by dword, and looked for while there are any.
-  const bool direct = access == LdsAccess::write && group_->switches.hazards && wave.current != nullptr && Hazards::loads_to_lds(*wave.current);
+  const bool direct = access == LdsAccess::Write && group_->switches.hazards && wave.current != nullptr &&
+                      Hazards::loads_to_lds(*wave.current);
   const bool slow = group_->any_direct || direct;
   for (std::uint64_t rest = active; rest != 0;) {
     const int first = std::countr_zero(rest);
@@ -155,11 +169,12 @@ void WaveChecks::lds_lanes(Wave& wave, LdsAccess access, const std::uint32_t* ad
     do {
       rest &= ~(std::uint64_t{1} << behind);
       ++behind;
-    } while (behind < lanes && (rest >> behind & 1) != 0 && address[behind] == address[behind - 1] + bytes);
+    } while (behind < kLanes && (rest >> behind & 1) != 0 && address[behind] == address[behind - 1] + bytes);
     const auto count = static_cast<std::uint32_t>(behind - first);
     if (!slow && noted(access, address[first], count * bytes)) continue;
-    for (int lane = first; lane < behind && wave.stop != Stop::fault; ++lane) lds(wave, access, lane, address[lane], bytes);
-    if (wave.stop == Stop::fault) return;
+    for (int lane = first; lane < behind && wave.stop != Stop::Fault; ++lane)
+      lds(wave, access, lane, address[lane], bytes);
+    if (wave.stop == Stop::Fault) return;
   }
 }
 
@@ -167,13 +182,14 @@ void WaveChecks::global(Wave& wave, int lane, std::uint64_t address, std::uint32
   if (!group_->switches.alignment || bytes == 0) return;
   const std::uint32_t unit = std::min(bytes, 4u);
   if (address % unit == 0) return;
-  raise(wave, FaultKind::misaligned, lane, "%u bytes at 0x%llx, which is no multiple of %u", bytes, static_cast<unsigned long long>(address), unit);
+  raise(wave, FaultKind::Misaligned, lane, "%u bytes at 0x%llx, which is no multiple of %u", bytes,
+        static_cast<unsigned long long>(address), unit);
 }
 
 void WaveChecks::global_lanes(Wave& wave, const std::uint64_t* address, std::uint64_t active, std::uint32_t bytes) {
   if (!group_->switches.alignment || bytes < 2) return;
   std::uint64_t low = 0;
-  for (int lane = 0; lane < lanes; ++lane) low |= active >> lane & 1 ? address[lane] : 0;
+  for (int lane = 0; lane < kLanes; ++lane) low |= active >> lane & 1 ? address[lane] : 0;
   const std::uint32_t unit = std::min(bytes, 4u);
   for (std::uint64_t rest = low % unit != 0 ? active : 0; rest != 0; rest &= rest - 1) {
     const int lane = std::countr_zero(rest);
@@ -183,7 +199,8 @@ void WaveChecks::global_lanes(Wave& wave, const std::uint64_t* address, std::uin
 
 }  // namespace
 
-std::unique_ptr<WorkgroupChecks> make_workgroup_checks(const CheckSwitches& switches, std::uint32_t waves, std::uint32_t lds_bytes) {
+std::unique_ptr<WorkgroupChecks> make_workgroup_checks(const CheckSwitches& switches, std::uint32_t waves,
+                                                       std::uint32_t lds_bytes) {
   if (!switches.any()) return nullptr;
   return std::make_unique<Group>(switches, waves, lds_bytes);
 }

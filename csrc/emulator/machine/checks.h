@@ -23,6 +23,7 @@ class WorkgroupChecks {
 };
 
 // Null when no switch is on. `lds_bytes` is the workgroup's (static and dynamic).
-std::unique_ptr<WorkgroupChecks> make_workgroup_checks(const CheckSwitches& switches, std::uint32_t waves, std::uint32_t lds_bytes);
+std::unique_ptr<WorkgroupChecks> make_workgroup_checks(const CheckSwitches& switches, std::uint32_t waves,
+                                                       std::uint32_t lds_bytes);
 
 }  // namespace apb::emu

@@ -17,8 +17,8 @@
 namespace apb::emu {
 namespace {
 
-constexpr std::string_view descriptor_suffix = ".kd";
-constexpr std::uint64_t least_image = 4096;  // page-aligned then, as p_align of AMDGPU objects asks
+constexpr std::string_view kDescriptorSuffix = ".kd";
+constexpr std::uint64_t kLeastImage = 4096;  // page-aligned then, as p_align of AMDGPU objects asks
 
 class Loader {
  public:
@@ -36,8 +36,8 @@ class Loader {
 
  private:
   bool place() {
-    object_.bytes = std::max(file_.image_bytes, least_image);
-    void* memory = Allocations::instance().allocate(object_.device, object_.bytes, AllocationKind::code, 0);
+    object_.bytes = std::max(file_.image_bytes, kLeastImage);
+    void* memory = Allocations::instance().allocate(object_.device, object_.bytes, AllocationKind::Code, 0);
     if (!memory) {
       problem_ = "out of device memory: the image has " + std::to_string(object_.bytes) + " bytes";
       object_.bytes = 0;
@@ -56,7 +56,8 @@ class Loader {
   void globals() {
     for (const ElfSymbol& symbol : file_.dynamic_symbols) {
       Bytes place;
-      if (symbol.type != symbol_type::object || !symbol.defined() || symbol.name.ends_with(descriptor_suffix)) continue;
+      if (symbol.type != symbol_type::kObject || !symbol.defined() || symbol.name.ends_with(kDescriptorSuffix))
+        continue;
       if (slice(image_, symbol.value, symbol.bytes, place))
         object_.globals[std::string(symbol.name)] = {object_.base + symbol.value, symbol.bytes};
     }
@@ -81,10 +82,10 @@ class Loader {
     }
     // Hand-written objects may describe fewer kernels than they have.
     for (const ElfSymbol& symbol : file_.dynamic_symbols) {
-      if (!symbol.defined() || symbol.type != symbol_type::object || !symbol.name.ends_with(descriptor_suffix))
+      if (!symbol.defined() || symbol.type != symbol_type::kObject || !symbol.name.ends_with(kDescriptorSuffix))
         continue;
       Kernel kernel;
-      kernel.name = symbol.name.substr(0, symbol.name.size() - descriptor_suffix.size());
+      kernel.name = symbol.name.substr(0, symbol.name.size() - kDescriptorSuffix.size());
       if (!object_.kernels.contains(kernel.name) && !add_kernel(std::move(kernel), symbol)) return false;
     }
     return true;
@@ -139,7 +140,7 @@ class Loader {
 }  // namespace
 
 CodeObject::~CodeObject() {
-  if (base) Allocations::instance().free(reinterpret_cast<void*>(base), AllocationKind::code);
+  if (base) Allocations::instance().free(reinterpret_cast<void*>(base), AllocationKind::Code);
 }
 
 std::unique_ptr<CodeObject> load_code_object(std::span<const std::uint8_t> image, Target target, int device,
@@ -153,7 +154,7 @@ std::unique_ptr<CodeObject> load_code_object(std::span<const std::uint8_t> image
       !target_fits(file.flags, target, object->isa, problem))
     return nullptr;
   if (!Loader(file, *object, problem).load()) return nullptr;
-  log(LogLevel::info, "loaded %s for device %d: %zu bytes, %zu kernels, %zu dwords of code", object->isa.c_str(),
+  log(LogLevel::Info, "loaded %s for device %d: %zu bytes, %zu kernels, %zu dwords of code", object->isa.c_str(),
       device, bytes.size(), object->kernels.size(), object->instructions.size());
   return object;
 }

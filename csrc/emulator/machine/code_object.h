@@ -14,7 +14,7 @@
 
 namespace apb::emu {
 
-enum class ArgumentKind : std::uint8_t { value, global_buffer, dynamic_shared_pointer, hidden };
+enum class ArgumentKind : std::uint8_t { Value, GlobalBuffer, DynamicSharedPointer, Hidden };
 struct KernelArgument {
   std::uint32_t offset = 0, size = 0;
   ArgumentKind kind{};

@@ -12,10 +12,10 @@
 namespace apb::emu {
 namespace {
 
-constexpr std::size_t most_devices = 64;
-constexpr std::uint32_t most_compute_units = 1024;
-constexpr unsigned most_threads = 1024;
-constexpr std::uint64_t least_memory = 1ull << 20, most_memory = 1ull << 42;
+constexpr std::size_t kMostDevices = 64;
+constexpr std::uint32_t kMostComputeUnits = 1024;
+constexpr unsigned kMostThreads = 1024;
+constexpr std::uint64_t kLeastMemory = 1ull << 20, kMostMemory = 1ull << 42;
 
 // Cores that this process may use: fewer than the machine has in a container or under taskset.
 unsigned usable_cores() {
@@ -51,23 +51,14 @@ bool read_bytes(std::string_view text, std::uint64_t& out) {
   if (!text.empty()) {
     switch (text.back()) {
       case 'k':
-      case 'K':
-        shift = 10;
-        break;
+      case 'K': shift = 10; break;
       case 'm':
-      case 'M':
-        shift = 20;
-        break;
+      case 'M': shift = 20; break;
       case 'g':
-      case 'G':
-        shift = 30;
-        break;
+      case 'G': shift = 30; break;
       case 't':
-      case 'T':
-        shift = 40;
-        break;
-      default:
-        break;
+      case 'T': shift = 40; break;
+      default: break;
     }
   }
   if (shift) text.remove_suffix(1);
@@ -103,16 +94,16 @@ class Reader {
   }
 
   void devices() {
-    constexpr const char* name = "AITER_PREBUILT_EMULATOR";
-    std::string_view text = variable(name);
+    constexpr const char* kName = "AITER_PREBUILT_EMULATOR";
+    std::string_view text = variable(kName);
     if (text.empty()) text = "gfx942";
     bool more = true;
     while (more) {
       more = text.find(',') != std::string_view::npos;
-      device(name, next_part(text, ','));
+      device(kName, next_part(text, ','));
     }
-    if (configuration_.devices.size() > most_devices)
-      problem(name, std::to_string(configuration_.devices.size()), "at most 64 devices");
+    if (configuration_.devices.size() > kMostDevices)
+      problem(kName, std::to_string(configuration_.devices.size()), "at most 64 devices");
     if (!configuration_.problem.empty()) configuration_.devices.clear();
   }
 
@@ -120,10 +111,10 @@ class Reader {
     DeviceConfiguration device;
     const std::string_view whole = text, target = next_part(text, ':');
     if (target == "gfx942") {
-      device.target = Target::gfx942;
+      device.target = Target::Gfx942;
       device.compute_units = 304;  // MI300X
     } else if (target == "gfx950") {
-      device.target = Target::gfx950;
+      device.target = Target::Gfx950;
       device.compute_units = 256;  // MI355X
     } else {
       problem(variable_name, whole, "gfx942 or gfx950, with options as in gfx942:cus=80:memory=8G");
@@ -137,11 +128,11 @@ class Reader {
     const std::string_view whole = text, key = next_part(text, '=');
     std::uint64_t value = 0;
     if (key == "cus") {
-      if (!read_number(trimmed(text), value) || value < 1 || value > most_compute_units)
+      if (!read_number(trimmed(text), value) || value < 1 || value > kMostComputeUnits)
         problem(variable_name, whole, "cus=1 to cus=1024");
       device.compute_units = static_cast<std::uint32_t>(value);
     } else if (key == "memory") {
-      if (!read_bytes(trimmed(text), value) || value < least_memory || value > most_memory)
+      if (!read_bytes(trimmed(text), value) || value < kLeastMemory || value > kMostMemory)
         problem(variable_name, whole, "memory=1M to memory=4T, with K, M, G or T");
       device.memory = value;
     } else if (key != "sramecc+" && key != "xnack-") {  // what the emulated cards are anyway
@@ -150,20 +141,20 @@ class Reader {
   }
 
   void threads() {
-    constexpr const char* name = "AITER_PREBUILT_EMULATOR_THREADS";
-    const std::string_view text = variable(name);
+    constexpr const char* kName = "AITER_PREBUILT_EMULATOR_THREADS";
+    const std::string_view text = variable(kName);
     configuration_.threads = usable_cores();
     if (text.empty()) return;
     std::uint64_t value = 0;
-    if (!read_number(text, value) || value < 1 || value > most_threads)
-      problem(name, text, "a number from 1 to 1024");
+    if (!read_number(text, value) || value < 1 || value > kMostThreads)
+      problem(kName, text, "a number from 1 to 1024");
     else
       configuration_.threads = static_cast<unsigned>(value);
   }
 
   void checks() {
-    constexpr const char* name = "AITER_PREBUILT_EMULATOR_CHECKS";
-    std::string_view text = variable(name);
+    constexpr const char* kName = "AITER_PREBUILT_EMULATOR_CHECKS";
+    std::string_view text = variable(kName);
     CheckSwitches& switches = configuration_.checks;
     while (!text.empty()) {
       const std::string_view word = next_part(text, ',');
@@ -180,33 +171,33 @@ class Reader {
       else if (word == "alignment")
         switches.alignment = true;
       else
-        problem(name, word, "all, none, lds, races, hazards or alignment");
+        problem(kName, word, "all, none, lds, races, hazards or alignment");
     }
   }
 
   void limit() {
-    constexpr const char* name = "AITER_PREBUILT_EMULATOR_LIMIT";
-    const std::string_view text = variable(name);
+    constexpr const char* kName = "AITER_PREBUILT_EMULATOR_LIMIT";
+    const std::string_view text = variable(kName);
     if (text.empty()) return;
     std::uint64_t value = 0;
     if (!read_number(text, value))
-      problem(name, text, "a number of instructions per wave, 0 for no limit");
+      problem(kName, text, "a number of instructions per wave, 0 for no limit");
     else
       configuration_.instruction_limit = value;
   }
 
   void log_level() {
-    constexpr const char* name = "AITER_PREBUILT_EMULATOR_LOG";
-    constexpr std::array<std::string_view, 5> words{"off", "error", "warning", "info", "trace"};
-    const std::string_view text = variable(name);
+    constexpr const char* kName = "AITER_PREBUILT_EMULATOR_LOG";
+    constexpr std::array<std::string_view, 5> kWords{"off", "error", "warning", "info", "trace"};
+    const std::string_view text = variable(kName);
     if (text.empty()) return;
-    for (std::size_t i = 0; i < words.size(); ++i) {
-      if (words[i] == text) {
+    for (std::size_t i = 0; i < kWords.size(); ++i) {
+      if (kWords[i] == text) {
         configuration_.log = static_cast<LogLevel>(i);
         return;
       }
     }
-    problem(name, text, "off, error, warning, info or trace");
+    problem(kName, text, "off, error, warning, info or trace");
   }
 
   void counters() { configuration_.counters_file = std::string(variable("AITER_PREBUILT_EMULATOR_COUNTERS")); }

@@ -17,22 +17,24 @@
 namespace apb::emu {
 
 struct DeviceConfiguration {
-  Target target = Target::gfx942;
+  Target target = Target::Gfx942;
   std::uint32_t compute_units = 304;
   std::uint64_t memory = 16ull << 30;
 };
 
-struct CheckSwitches { bool lds = false, races = false, hazards = false, alignment = false;
-  bool any() const { return lds || races || hazards || alignment; } };
+struct CheckSwitches {
+  bool lds = false, races = false, hazards = false, alignment = false;
+  bool any() const { return lds || races || hazards || alignment; }
+};
 
-enum class LogLevel : std::uint8_t { off, error, warning, info, trace };
+enum class LogLevel : std::uint8_t { Off, Error, Warning, Info, Trace };
 
 struct Configuration {
   std::vector<DeviceConfiguration> devices;
   unsigned threads = 1;
   CheckSwitches checks;
   std::uint64_t instruction_limit = 1ull << 33;
-  LogLevel log = LogLevel::error;
+  LogLevel log = LogLevel::Error;
   std::string counters_file;
   std::string problem;  // not empty: the environment is wrong; hipInit returns hipErrorInvalidValue... and logs it once
 };

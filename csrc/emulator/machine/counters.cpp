@@ -17,8 +17,8 @@
 namespace apb::emu {
 namespace {
 
-constexpr std::size_t remembered_launches = 1024;
-constexpr const char* category_names[category_count] = {"salu",   "valu", "mfma",   "smem", "vmem_load", "vmem_store",
+constexpr std::size_t kRememberedLaunches = 1024;
+constexpr const char* kCategoryNames[kCategoryCount] = {"salu",   "valu", "mfma",   "smem", "vmem_load", "vmem_store",
                                                         "atomic", "lds",  "branch", "wait", "other"};
 
 struct Totals {
@@ -42,7 +42,7 @@ void write_file() {
   const std::string text = counters_json() + "\n";
   bool written = file && std::fwrite(text.data(), 1, text.size(), file) == text.size();
   if (file && std::fclose(file) != 0) written = false;
-  if (!written) log(LogLevel::error, "AITER_PREBUILT_EMULATOR_COUNTERS: cannot write '%s'", path.c_str());
+  if (!written) log(LogLevel::Error, "AITER_PREBUILT_EMULATOR_COUNTERS: cannot write '%s'", path.c_str());
 }
 
 State& state() {
@@ -57,7 +57,7 @@ State& state() {
 }
 
 void add(Counters& to, const Counters& more) {
-  for (int i = 0; i < category_count; ++i) to.instructions[i] += more.instructions[i];
+  for (int i = 0; i < kCategoryCount; ++i) to.instructions[i] += more.instructions[i];
   to.flops += more.flops;
   to.global_read += more.global_read;
   to.global_written += more.global_written;
@@ -68,8 +68,8 @@ void add(Counters& to, const Counters& more) {
 std::string fields(const Counters& counters) {
   std::string out = "\"instructions\": {";
   std::uint64_t total = 0;
-  for (int i = 0; i < category_count; ++i) {
-    out += std::string(i ? ", \"" : "\"") + category_names[i] + "\": " + std::to_string(counters.instructions[i]);
+  for (int i = 0; i < kCategoryCount; ++i) {
+    out += std::string(i ? ", \"" : "\"") + kCategoryNames[i] + "\": " + std::to_string(counters.instructions[i]);
     total += counters.instructions[i];
   }
   out += ", \"total\": " + std::to_string(total) + "}, \"mfma_flops\": " + std::to_string(counters.flops);
@@ -95,7 +95,7 @@ std::string device_text(int device) {
   const auto& devices = configuration().devices;
   const bool known = device >= 0 && static_cast<std::size_t>(device) < devices.size();
   const char* target = !known                                                               ? "unknown"
-                       : devices[static_cast<std::size_t>(device)].target == Target::gfx942 ? "gfx942"
+                       : devices[static_cast<std::size_t>(device)].target == Target::Gfx942 ? "gfx942"
                                                                                             : "gfx950";
   return "\"device\": " + std::to_string(device) + ", \"target\": \"" + target + "\"";
 }
@@ -111,7 +111,7 @@ void record_launch(const LaunchRecord& record) {
   totals.seconds += record.seconds;
   add(totals.counters, record.counters);
   all.launches.push_back(record);
-  if (all.launches.size() > remembered_launches) {
+  if (all.launches.size() > kRememberedLaunches) {
     all.launches.pop_front();
     all.dropped += 1;
   }

@@ -17,9 +17,10 @@ struct LaunchRecord {
   Counters counters;
 };
 
-void record_launch(const LaunchRecord& record);   // adds to the totals of its kernel and remembers the last launches (bounded)
-std::string counters_json();                      // {"version": 1, "kernels": [...], "launches": [...]}
+void record_launch(
+    const LaunchRecord& record);  // adds to the totals of its kernel and remembers the last launches (bounded)
+std::string counters_json();      // {"version": 1, "kernels": [...], "launches": [...]}
 void reset_counters();
-void write_counters_at_exit();                    // when the configuration names a file: without a launch too
+void write_counters_at_exit();  // when the configuration names a file: without a launch too
 
 }  // namespace apb::emu

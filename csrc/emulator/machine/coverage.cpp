@@ -14,7 +14,7 @@ namespace {
 
 // The fill behind the last kernel of a segment: zeros, and the s_code_end with which LLVM pads for the instruction
 // prefetch.
-constexpr std::uint32_t s_code_end = 0xbf9f0000u;
+constexpr std::uint32_t kSCodeEnd = 0xbf9f0000u;
 
 using Words = std::vector<std::uint32_t>;
 
@@ -25,7 +25,7 @@ struct Count {
 
 void count_range(Target target, const Words& words, FunctionRange range, std::map<std::string, Count>& counts) {
   std::size_t end = range.end / 4;
-  while (end > range.begin / 4 && (words[end - 1] == 0 || words[end - 1] == s_code_end)) --end;
+  while (end > range.begin / 4 && (words[end - 1] == 0 || words[end - 1] == kSCodeEnd)) --end;
   for (std::size_t at = range.begin / 4; at < end;) {
     Instruction instruction;
     if (!decode(target, std::span(words).subspan(at, end - at), static_cast<std::uint32_t>(at * 4), instruction)) {

@@ -20,7 +20,7 @@ static_assert(sizeof(KernelDescriptor) == 64);
 
 // Code for kernarg preload begins with 256 bytes that do the same by loads, for firmware without it; firmware with it
 // starts behind them.
-constexpr std::uint64_t preload_prologue = 256;
+constexpr std::uint64_t kPreloadPrologue = 256;
 
 }  // namespace
 
@@ -34,7 +34,7 @@ bool read_descriptor(Bytes bytes, std::uint64_t address, std::uint64_t code_offs
   kernel.static_lds = std::max(kernel.static_lds, d.group_segment_fixed_size);
   kernel.private_bytes = std::max(kernel.private_bytes, d.private_segment_fixed_size);
   kernel.kernarg_bytes = std::max(kernel.kernarg_bytes, d.kernarg_size);
-  if (kernel.kernarg_bytes > most_argument_bytes) {
+  if (kernel.kernarg_bytes > kMostArgumentBytes) {
     problem = "kernel " + kernel.name + ": " + std::to_string(kernel.kernarg_bytes) + " bytes of arguments";
     return false;
   }
@@ -46,13 +46,13 @@ bool read_descriptor(Bytes bytes, std::uint64_t address, std::uint64_t code_offs
   kernel.accum_offset = rsrc::accum_offset(d.rsrc3);
   kernel.preload_length = d.kernarg_preload & 0x7f;
   kernel.preload_offset = d.kernarg_preload >> 7;
-  kernel.dynamic_stack = kernel.dynamic_stack || (d.properties & property::dynamic_stack);
-  if (d.properties & property::wave32) {
+  kernel.dynamic_stack = kernel.dynamic_stack || (d.properties & property::kDynamicStack);
+  if (d.properties & property::kWave32) {
     problem = "kernel " + kernel.name + " is for waves of 32 lanes, the device has 64";
     return false;
   }
   const std::uint64_t entry =
-      address + static_cast<std::uint64_t>(d.entry_offset) + (kernel.preload_length ? preload_prologue : 0);
+      address + static_cast<std::uint64_t>(d.entry_offset) + (kernel.preload_length ? kPreloadPrologue : 0);
   if (entry < code_offset || entry - code_offset >= code_bytes || entry % 4) {
     problem = "kernel " + kernel.name + ": its entry lies outside the code";
     return false;

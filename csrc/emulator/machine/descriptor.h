@@ -9,9 +9,8 @@
 namespace apb::emu {
 
 namespace property {  // kernel_code_properties
-inline constexpr unsigned private_segment_buffer = 1, dispatch_ptr = 2, queue_ptr = 4, kernarg_ptr = 8,
-                          dispatch_id = 16, flat_scratch_init = 32, private_segment_size = 64, wave32 = 1u << 10,
-                          dynamic_stack = 1u << 11;
+inline constexpr unsigned kPrivateSegmentBuffer = 1, kDispatchPtr = 2, kQueuePtr = 4, kErnargPtr = 8, kDispatchId = 16,
+                          kFlatScratchInit = 32, kPrivateSegmentSize = 64, kWave32 = 1u << 10, kDynamicStack = 1u << 11;
 }
 
 // Fields of compute_pgm_rsrc1..3 of gfx90a and later that a wave's start depends on.

@@ -15,7 +15,7 @@ bool DispatchMemory::find(std::uint64_t address, std::uint64_t bytes, Range& out
 
 void DispatchMemory::describe(std::uint64_t address, std::uint64_t bytes, char* text, std::size_t size) const {
   for (const Own& own : own_) {
-    if (address < own.range.begin || address >= own.range.end + reserved_behind) continue;
+    if (address < own.range.begin || address >= own.range.end + kReservedBehind) continue;
     std::snprintf(text, size, "%llu bytes past the end of the %s (%llu bytes)",
                   static_cast<unsigned long long>(address + bytes - own.range.end), own.name,
                   static_cast<unsigned long long>(own.range.end - own.range.begin));

@@ -25,7 +25,7 @@ static_assert(sizeof(DispatchPacket) == 64);
 class DispatchMemory : public Memory {
  public:
   // Bytes behind each segment that nothing else may occupy: an access there is explained by the segment.
-  static constexpr std::uint64_t reserved_behind = 256;
+  static constexpr std::uint64_t kReservedBehind = 256;
   void add(const char* name, std::uint64_t begin, std::uint64_t bytes) {
     own_.push_back({name, {begin, begin + bytes}});
   }
@@ -57,9 +57,9 @@ struct Dispatch {
   std::uint8_t* kernarg = nullptr;  // 64-byte aligned
   std::uint32_t kernarg_bytes = 0;
   alignas(64) DispatchPacket packet;
-  std::uint8_t behind_packet[DispatchMemory::reserved_behind] = {};
+  std::uint8_t behind_packet[DispatchMemory::kReservedBehind] = {};
 
-  std::uint32_t waves_per_workgroup() const { return (block.x * block.y * block.z + lanes - 1) / lanes; }
+  std::uint32_t waves_per_workgroup() const { return (block.x * block.y * block.z + kLanes - 1) / kLanes; }
   // Work items of workgroup `id` per dimension: the block, or the tail for the last one.
   Dim3 block_of(const std::uint32_t (&id)[3]) const;
 };

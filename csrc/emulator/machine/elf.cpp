@@ -7,12 +7,12 @@
 namespace apb::emu {
 namespace {
 
-constexpr std::uint16_t machine_amdgpu = 224, type_shared = 3, type_relocatable = 1;
-constexpr std::uint8_t os_abi_hsa = 64, abi_v4 = 2, abi_v6 = 4;
-constexpr std::uint32_t segment_load = 1, segment_dynamic = 2, segment_note = 4, flag_execute = 1;
-constexpr std::uint32_t section_symbols = 2, note_metadata = 32;
-constexpr std::size_t most_notes = 16;  // there is one; segments that name the same bytes again must not add up
-constexpr std::uint64_t most_image_bytes = 1ull << 31;  // kernels address their own code and data with 32-bit offsets
+constexpr std::uint16_t kMachineAmdgpu = 224, kTypeShared = 3, kTypeRelocatable = 1;
+constexpr std::uint8_t kOsAbiHsa = 64, kAbiV4 = 2, kAbiV6 = 4;
+constexpr std::uint32_t kSegmentLoad = 1, kSegmentDynamic = 2, kSegmentNote = 4, kFlagExecute = 1;
+constexpr std::uint32_t kSectionSymbols = 2, kNoteMetadata = 32;
+constexpr std::size_t kMostNotes = 16;  // there is one; segments that name the same bytes again must not add up
+constexpr std::uint64_t kMostImageBytes = 1ull << 31;  // kernels address their own code and data with 32-bit offsets
 
 struct Header {
   std::uint8_t ident[16];
@@ -80,15 +80,15 @@ class ElfReader {
     if (!get(bytes_, 0, header_))
       return fail("truncated: " + std::to_string(bytes_.size()) + " bytes hold no ELF header");
     if (header_.ident[4] != 2 || header_.ident[5] != 1) return fail("no 64-bit little-endian ELF file");
-    if (header_.machine != machine_amdgpu)
+    if (header_.machine != kMachineAmdgpu)
       return fail("ELF machine " + std::to_string(header_.machine) + ", expected 224 (AMDGPU)");
-    if (header_.ident[7] != os_abi_hsa)
+    if (header_.ident[7] != kOsAbiHsa)
       return fail("ELF OS ABI " + std::to_string(header_.ident[7]) + ", expected 64 (AMDGPU_HSA)");
     out_.abi_version = header_.ident[8];
-    if (out_.abi_version < abi_v4 || out_.abi_version > abi_v6)
+    if (out_.abi_version < kAbiV4 || out_.abi_version > kAbiV6)
       return fail("ABI version " + std::to_string(out_.abi_version) + ", expected 2, 3 or 4 (code object v4, v5, v6)");
-    if (header_.type == type_relocatable) return fail("a relocatable file: link it first (ld.lld -shared)");
-    if (header_.type != type_shared)
+    if (header_.type == kTypeRelocatable) return fail("a relocatable file: link it first (ld.lld -shared)");
+    if (header_.type != kTypeShared)
       return fail("ELF type " + std::to_string(header_.type) + ", expected 3 (shared object)");
     out_.flags = header_.flags;
     return true;
@@ -103,13 +103,13 @@ class ElfReader {
       if (header_.program_headers > bytes_.size() ||
           !get(bytes_, header_.program_headers + i * sizeof segment, segment))
         return fail("truncated: program header " + std::to_string(i) + " is not there");
-      if (segment.type != segment_load && segment.type != segment_dynamic && segment.type != segment_note) continue;
+      if (segment.type != kSegmentLoad && segment.type != kSegmentDynamic && segment.type != kSegmentNote) continue;
       if (!slice(bytes_, segment.offset, segment.file_bytes, contents))
         return fail("truncated: segment " + std::to_string(i) + " ends at byte " +
                     std::to_string(segment.offset + segment.file_bytes) + " of " + std::to_string(bytes_.size()));
-      if (segment.type == segment_note) notes(contents);
-      if (segment.type == segment_dynamic) dynamic_ = contents;
-      if (segment.type == segment_load && !load_segment(segment, i)) return false;
+      if (segment.type == kSegmentNote) notes(contents);
+      if (segment.type == kSegmentDynamic) dynamic_ = contents;
+      if (segment.type == kSegmentLoad && !load_segment(segment, i)) return false;
     }
     std::ranges::sort(out_.segments, {}, &ElfSegment::address);
     for (std::size_t i = 1; i < out_.segments.size(); ++i)
@@ -121,10 +121,10 @@ class ElfReader {
   }
 
   bool load_segment(const ProgramHeader& segment, std::uint32_t number) {
-    if (segment.memory_bytes < segment.file_bytes || segment.address > most_image_bytes ||
-        segment.memory_bytes > most_image_bytes - segment.address)
+    if (segment.memory_bytes < segment.file_bytes || segment.address > kMostImageBytes ||
+        segment.memory_bytes > kMostImageBytes - segment.address)
       return fail("segment " + std::to_string(number) + " has impossible sizes");
-    const bool executable = (segment.flags & flag_execute) != 0;
+    const bool executable = (segment.flags & kFlagExecute) != 0;
     if (executable && segment.address % 4) return fail("the code is not aligned to 4 bytes");
     if (segment.memory_bytes)
       out_.segments.push_back({segment.offset, segment.address, segment.file_bytes, segment.memory_bytes, executable});
@@ -139,7 +139,8 @@ class ElfReader {
       const std::uint64_t payload_at = at + 12 + (std::uint64_t{name_bytes} + 3) / 4 * 4;
       Bytes note_name, payload;
       if (!slice(bytes, at + 12, name_bytes, note_name) || !slice(bytes, payload_at, payload_bytes, payload)) return;
-      if (type == note_metadata && out_.metadata.size() < most_notes && name_bytes == 7 && std::memcmp(note_name.data(), "AMDGPU", 7) == 0)
+      if (type == kNoteMetadata && out_.metadata.size() < kMostNotes && name_bytes == 7 &&
+          std::memcmp(note_name.data(), "AMDGPU", 7) == 0)
         out_.metadata.push_back(payload);
       at = payload_at + (std::uint64_t{payload_bytes} + 3) / 4 * 4;
     }
@@ -160,35 +161,16 @@ class ElfReader {
     std::uint64_t value = 0;
     for (std::uint64_t at = 0; get(dynamic_, at, tag) && get(dynamic_, at + 8, value) && tag != 0; at += 16) {
       switch (tag) {
-        case 2:
-          d.plt_rela_bytes = value;
-          break;
-        case 4:
-          d.hash = value;
-          break;
-        case 5:
-          d.strings = value;
-          break;
-        case 6:
-          d.symbols = value;
-          break;
-        case 7:
-          d.rela = value;
-          break;
-        case 8:
-          d.rela_bytes = value;
-          break;
-        case 10:
-          d.strings_bytes = value;
-          break;
-        case 23:
-          d.plt_rela = value;
-          break;
-        case 0x6ffffef5:
-          d.gnu_hash = value;
-          break;
-        default:
-          break;
+        case 2: d.plt_rela_bytes = value; break;
+        case 4: d.hash = value; break;
+        case 5: d.strings = value; break;
+        case 6: d.symbols = value; break;
+        case 7: d.rela = value; break;
+        case 8: d.rela_bytes = value; break;
+        case 10: d.strings_bytes = value; break;
+        case 23: d.plt_rela = value; break;
+        case 0x6ffffef5: d.gnu_hash = value; break;
+        default: break;
       }
     }
     if (d.symbols && !dynamic_symbols(d)) return false;
@@ -260,7 +242,7 @@ class ElfReader {
     for (std::uint32_t i = 0; i < header_.section_header_count; ++i) {
       SectionHeader table, strings;
       Bytes table_bytes, string_bytes;
-      if (!section(i, table) || table.type != section_symbols || !section(table.link, strings)) continue;
+      if (!section(i, table) || table.type != kSectionSymbols || !section(table.link, strings)) continue;
       if (!slice(bytes_, table.offset, table.bytes, table_bytes) ||
           !slice(bytes_, strings.offset, strings.bytes, string_bytes))
         continue;

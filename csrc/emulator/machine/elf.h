@@ -44,7 +44,7 @@ struct ElfFile {
 };
 
 namespace symbol_type {
-inline constexpr std::uint8_t object = 1, function = 2, amdgpu_kernel = 10;
+inline constexpr std::uint8_t kObject = 1, kFunction = 2, kAmdgpuKernel = 10;
 }
 
 // False with `problem` for everything that is not a linked 64-bit AMDGPU ELF file of code object v4 to v6.

@@ -7,14 +7,14 @@
 namespace apb::emu {
 namespace {
 
-constexpr std::uint32_t mach_gfx942 = 0x4c, mach_gfx950 = 0x4f, mach_gfx9_4_generic = 0x5f;
+constexpr std::uint32_t kMachGfx942 = 0x4c, kMachGfx950 = 0x4f, kMachGfx94Generic = 0x5f;
 
 // LLVM, AMDGPUUsage, "AMDGPU ELF Header e_flags": for the words of a refusal, and no more.
 struct MachineName {
   std::uint32_t mach;
   const char* name;
 };
-constexpr MachineName machine_names[] = {
+constexpr MachineName kMachineNames[] = {
     {0x28, "gfx801"},       {0x29, "gfx802"},          {0x2a, "gfx803"},          {0x2b, "gfx810"},
     {0x2c, "gfx900"},       {0x2d, "gfx902"},          {0x2e, "gfx904"},          {0x2f, "gfx906"},
     {0x30, "gfx908"},       {0x31, "gfx909"},          {0x32, "gfx90c"},          {0x33, "gfx1010"},
@@ -30,35 +30,35 @@ constexpr MachineName machine_names[] = {
 
 std::string processor(std::uint32_t flags) {
   const std::uint32_t mach = flags & 0xff;
-  for (const MachineName& entry : machine_names)
+  for (const MachineName& entry : kMachineNames)
     if (entry.mach == mach) return entry.name;
   char text[32];
   std::snprintf(text, sizeof text, "EF_AMDGPU_MACH 0x%02x", mach);
   return text;
 }
 
-enum class Feature : std::uint32_t { unsupported, any, off, on };
+enum class Feature : std::uint32_t { Unsupported, Any, Off, On };
 
-const char* suffix(Feature feature) { return feature == Feature::on ? "+" : "-"; }
+const char* suffix(Feature feature) { return feature == Feature::On ? "+" : "-"; }
 
 }  // namespace
 
 bool target_of(std::uint32_t flags, Target& target) {
   const std::uint32_t mach = flags & 0xff;
-  target = mach == mach_gfx942 ? Target::gfx942 : Target::gfx950;  // the generic target's instructions exist on both
-  return mach == mach_gfx942 || mach == mach_gfx950 || mach == mach_gfx9_4_generic;
+  target = mach == kMachGfx942 ? Target::Gfx942 : Target::Gfx950;  // the generic target's instructions exist on both
+  return mach == kMachGfx942 || mach == kMachGfx950 || mach == kMachGfx94Generic;
 }
 
 bool target_fits(std::uint32_t flags, Target target, std::string& isa, std::string& problem) {
   const auto xnack = static_cast<Feature>(flags >> 8 & 3), sramecc = static_cast<Feature>(flags >> 10 & 3);
   const std::string found = processor(flags);
   std::string features;
-  if (sramecc >= Feature::off) features += std::string(":sramecc") + suffix(sramecc);
-  if (xnack >= Feature::off) features += std::string(":xnack") + suffix(xnack);
+  if (sramecc >= Feature::Off) features += std::string(":sramecc") + suffix(sramecc);
+  if (xnack >= Feature::Off) features += std::string(":xnack") + suffix(xnack);
   isa = "amdgcn-amd-amdhsa--" + found + features;
   const std::uint32_t mach = flags & 0xff;
-  const bool same = mach == mach_gfx9_4_generic || mach == (target == Target::gfx942 ? mach_gfx942 : mach_gfx950);
-  if (same && xnack != Feature::on && sramecc != Feature::off) return true;
+  const bool same = mach == kMachGfx94Generic || mach == (target == Target::Gfx942 ? kMachGfx942 : kMachGfx950);
+  if (same && xnack != Feature::On && sramecc != Feature::Off) return true;
   problem = "the code object is for " + found + features + ", the device is " + std::string(name(target)) +
             ":sramecc+:xnack-";
   return false;

@@ -10,8 +10,8 @@
 namespace apb::emu {
 namespace {
 
-constexpr std::string_view bundle_magic = "__CLANG_OFFLOAD_BUNDLE__", compressed_magic = "CCOB";
-constexpr std::uint64_t most_entries = 1024, most_id_bytes = 4096;
+constexpr std::string_view kBundleMagic = "__CLANG_OFFLOAD_BUNDLE__", kCompressedMagic = "CCOB";
+constexpr std::uint64_t kMostEntries = 1024, kMostIdBytes = 4096;
 
 struct Entry {
   std::uint64_t offset = 0, bytes = 0;
@@ -23,15 +23,15 @@ bool begins_with(Bytes image, std::string_view magic) {
 }
 
 bool read_entries(Bytes image, std::vector<Entry>& out) {
-  std::uint64_t count = 0, at = bundle_magic.size();
-  if (!get(image, at, count) || count > most_entries) return false;
+  std::uint64_t count = 0, at = kBundleMagic.size();
+  if (!get(image, at, count) || count > kMostEntries) return false;
   at += 8;
   for (std::uint64_t i = 0; i < count; ++i) {
     Entry entry;
     std::uint64_t id_bytes = 0;
     Bytes id;
     if (!get(image, at, entry.offset) || !get(image, at + 8, entry.bytes) || !get(image, at + 16, id_bytes) ||
-        id_bytes > most_id_bytes || !slice(image, at + 24, id_bytes, id))
+        id_bytes > kMostIdBytes || !slice(image, at + 24, id_bytes, id))
       return false;
     entry.id = {reinterpret_cast<const char*>(id.data()), id.size()};
     out.push_back(entry);
@@ -56,11 +56,11 @@ bool suits(std::string_view id, std::string_view target) {
 
 bool pick(Bytes image, const std::vector<std::string_view>& targets, Bytes& out, std::string& problem) {
   out = image;
-  if (begins_with(image, compressed_magic)) {
+  if (begins_with(image, kCompressedMagic)) {
     problem = "a compressed offload bundle (CCOB): unbundle it first, or compile with --no-offload-compress";
     return false;
   }
-  if (!begins_with(image, bundle_magic)) return true;
+  if (!begins_with(image, kBundleMagic)) return true;
   std::vector<Entry> entries;
   if (!read_entries(image, entries)) {
     problem = "truncated: the offload bundle's table of entries is not all there";
@@ -101,8 +101,8 @@ std::uint64_t claimed_by_elf(Bytes image) {
     std::uint64_t offset = 0, bytes = 0;
     std::uint32_t type = 0;
     const std::uint64_t at = sections + i * section_bytes;
-    constexpr std::uint32_t no_bits = 8;
-    if (at >= sections && get(image, at + 4, type) && type != no_bits && get(image, at + 24, offset) &&
+    constexpr std::uint32_t kNoBits = 8;
+    if (at >= sections && get(image, at + 4, type) && type != kNoBits && get(image, at + 24, offset) &&
         get(image, at + 32, bytes))
       include(offset, bytes);
   }
@@ -116,16 +116,16 @@ bool unwrap(Bytes image, Target target, Bytes& out, std::string& problem) {
 }
 
 bool unwrap_any(Bytes image, Bytes& out, std::string& problem) {
-  return pick(image, {name(Target::gfx942), name(Target::gfx950), "gfx9-4-generic"}, out, problem);
+  return pick(image, {name(Target::Gfx942), name(Target::Gfx950), "gfx9-4-generic"}, out, problem);
 }
 
 std::uint64_t claimed_bytes(Bytes image) {
   if (begins_with(image, "\177ELF")) return claimed_by_elf(image);
-  if (begins_with(image, compressed_magic))
+  if (begins_with(image, kCompressedMagic))
     return std::min<std::uint64_t>(image.size(), 32);  // enough to be refused by name
-  if (!begins_with(image, bundle_magic)) return 0;
+  if (!begins_with(image, kBundleMagic)) return 0;
   std::vector<Entry> entries;
-  std::uint64_t end = bundle_magic.size() + 8;
+  std::uint64_t end = kBundleMagic.size() + 8;
   if (!read_entries(image, entries)) return image.size();
   for (const Entry& entry : entries) {
     const std::uint64_t id_end =

@@ -18,7 +18,7 @@ std::vector<FunctionRange> function_ranges(const ElfFile& file, const ElfSegment
   std::vector<FunctionRange> ranges;
   const std::uint64_t code_bytes = code.file_bytes / 4 * 4;
   for (const ElfSymbol& symbol : file.symbols) {
-    const bool is_code = symbol.type == symbol_type::function || symbol.type == symbol_type::amdgpu_kernel;
+    const bool is_code = symbol.type == symbol_type::kFunction || symbol.type == symbol_type::kAmdgpuKernel;
     if (!is_code || !symbol.defined() || symbol.value % 4 || symbol.value < code.address ||
         symbol.value - code.address >= code_bytes)
       continue;
@@ -60,8 +60,8 @@ class RegisterCheck {
 
  private:
   bool allocated(const Operand& operand) {
-    if (operand.kind != OperandKind::vgpr && operand.kind != OperandKind::accvgpr) return true;
-    const bool vector = operand.kind == OperandKind::vgpr;
+    if (operand.kind != OperandKind::Vgpr && operand.kind != OperandKind::Accvgpr) return true;
+    const bool vector = operand.kind == OperandKind::Vgpr;
     for (std::uint32_t i = operand.index; i < std::min<std::uint32_t>(operand.index + operand.dwords, 256); ++i)
       (vector ? vector_ : acc_).set(i + (vector ? 0 : kernel_.accum_offset));
     return operand.index < (vector ? kernel_.vgprs : accvgprs_);
@@ -71,7 +71,7 @@ class RegisterCheck {
     char where[32], rest[160];
     std::snprintf(where, sizeof where, "` at code+0x%x", instruction.address);
     std::snprintf(rest, sizeof rest, " names %c%u, the kernel descriptor allocates %u VGPRs, %u of them as AccVGPRs",
-                  operand.kind == OperandKind::vgpr ? 'v' : 'a', operand.index, kernel_.vgprs, accvgprs_);
+                  operand.kind == OperandKind::Vgpr ? 'v' : 'a', operand.index, kernel_.vgprs, accvgprs_);
     return "`" + disassemble(kernel_.object->target, instruction) + where + rest;
   }
 
@@ -83,9 +83,9 @@ class RegisterCheck {
 // The executor keeps v and a in two files. Where a kernel names one register both ways, the vector name is turned into
 // the other one.
 bool unify(Operand& operand, std::uint32_t accum_offset) {
-  if (operand.kind != OperandKind::vgpr || operand.index + operand.dwords <= accum_offset) return true;
+  if (operand.kind != OperandKind::Vgpr || operand.index + operand.dwords <= accum_offset) return true;
   if (operand.index < accum_offset) return false;  // half of it in each file
-  operand.kind = OperandKind::accvgpr;
+  operand.kind = OperandKind::Accvgpr;
   operand.index = static_cast<std::uint16_t>(operand.index - accum_offset);
   return true;
 }

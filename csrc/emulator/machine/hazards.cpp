@@ -10,42 +10,44 @@ namespace apb::emu {
 namespace {
 
 // How many can be under way before the hardware stalls the wave: vmcnt has 6 bits, lgkmcnt 4.
-constexpr std::uint32_t most_vector = 63, most_lds = 15;
+constexpr std::uint32_t kMostVector = 63, kMostLds = 15;
 
-enum class Queue : std::uint8_t { none, vector, lds, scalar, flat };
+enum class Queue : std::uint8_t { None, Vector, Lds, Scalar, Flat };
 
 Queue queue_of(const Instruction& i) {
   switch (i.encoding) {
-    case Encoding::smem: return Queue::scalar;
-    case Encoding::ds: return i.opcode == Opcode::DS_NOP ? Queue::none : Queue::lds;
-    case Encoding::flat: return Queue::flat;
-    case Encoding::global:
-    case Encoding::scratch:
-    case Encoding::mtbuf: return Queue::vector;
-    case Encoding::mubuf:  // cache control is not counted: compilers wait for it with vmcnt(0)
-      return i.opcode == Opcode::BUFFER_INV || i.opcode == Opcode::BUFFER_WBL2 ? Queue::none : Queue::vector;
-    default: return Queue::none;
+    case Encoding::Smem: return Queue::Scalar;
+    case Encoding::Ds: return i.opcode == Opcode::DS_NOP ? Queue::None : Queue::Lds;
+    case Encoding::Flat: return Queue::Flat;
+    case Encoding::Global:
+    case Encoding::Scratch:
+    case Encoding::Mtbuf: return Queue::Vector;
+    case Encoding::Mubuf:  // cache control is not counted: compilers wait for it with vmcnt(0)
+      return i.opcode == Opcode::BUFFER_INV || i.opcode == Opcode::BUFFER_WBL2 ? Queue::None : Queue::Vector;
+    default: return Queue::None;
   }
 }
 
 int first_register(const Operand& operand) {
   switch (operand.kind) {
-    case OperandKind::vgpr: return operand.index;
-    case OperandKind::accvgpr: return 256 + operand.index;
-    case OperandKind::sgpr: return 512 + operand.index;
+    case OperandKind::Vgpr: return operand.index;
+    case OperandKind::Accvgpr: return 256 + operand.index;
+    case OperandKind::Sgpr: return 512 + operand.index;
     default: return -1;
   }
 }
 
-struct Reach { bool memory = false, lds = false; };
+struct Reach {
+  bool memory = false, lds = false;
+};
 
 // What the active lanes' flat addresses point to: the LDS aperture is known by the high half of the address.
 Reach reach_of(const Wave& wave, const Operand& address) {
   Reach reach;
-  if (address.kind != OperandKind::vgpr || wave.group == nullptr) return {true, true};
-  const std::uint32_t* high = wave.row(address) + lanes;
+  if (address.kind != OperandKind::Vgpr || wave.group == nullptr) return {true, true};
+  const std::uint32_t* high = wave.row(address) + kLanes;
   const auto aperture = static_cast<std::uint32_t>(wave.group->shared_base >> 32);
-  for (int lane = 0; lane < lanes; ++lane) {
+  for (int lane = 0; lane < kLanes; ++lane) {
     if (!wave.active(lane)) continue;
     (high[lane] == aperture ? reach.lds : reach.memory) = true;
   }
@@ -55,11 +57,11 @@ Reach reach_of(const Wave& wave, const Operand& address) {
 std::string register_name(int number) {
   if (number < 512) return (number < 256 ? "v" : "a") + std::to_string(number & 255);
   switch (number - 512) {
-    case sreg::vcc: return "vcc_lo";
-    case sreg::vcc + 1: return "vcc_hi";
-    case sreg::m0: return "m0";
-    case sreg::exec: return "exec_lo";
-    case sreg::exec + 1: return "exec_hi";
+    case sreg::kVcc: return "vcc_lo";
+    case sreg::kVcc + 1: return "vcc_hi";
+    case sreg::kM0: return "m0";
+    case sreg::kExec: return "exec_lo";
+    case sreg::kExec + 1: return "exec_hi";
     default: return "s" + std::to_string(number - 512);
   }
 }
@@ -75,7 +77,7 @@ bool Hazards::loads_to_lds(const Instruction& i) {
     case Opcode::GLOBAL_LOAD_LDS_DWORD:
     case Opcode::GLOBAL_LOAD_LDS_DWORDX3:
     case Opcode::GLOBAL_LOAD_LDS_DWORDX4: return true;
-    default: return i.lds && i.encoding != Encoding::ds;
+    default: return i.lds && i.encoding != Encoding::Ds;
   }
 }
 
@@ -87,20 +89,20 @@ void Hazards::before(Wave& wave, const Instruction& i) {
   if (outstanding()) {
     // A second load into the same register, through the same ordered queue, arrives after the first: no hazard.
     Load ordered;
-    ordered.vector = queue == Queue::vector;
-    ordered.lds = queue == Queue::lds;
-    const Load* in_order = queue == Queue::vector || queue == Queue::lds ? &ordered : nullptr;
+    ordered.vector = queue == Queue::Vector;
+    ordered.lds = queue == Queue::Lds;
+    const Load* in_order = queue == Queue::Vector || queue == Queue::Lds ? &ordered : nullptr;
     bool fine = true;
     for (const Operand& operand : i.source) fine = fine && clear(wave, operand, nullptr);
     for (const Operand& operand : i.scale) fine = fine && clear(wave, operand, nullptr);
     for (const Operand& operand : i.destination) fine = fine && clear(wave, operand, in_order);
     if (fine && (i.opcode == Opcode::S_CBRANCH_VCCZ || i.opcode == Opcode::S_CBRANCH_VCCNZ)) {
-      fine = clear(wave, scalar_first + sreg::vcc, 2, nullptr);
+      fine = clear(wave, kScalarFirst + sreg::kVcc, 2, nullptr);
     }
-    if (fine && loads_to_lds(i)) fine = clear(wave, scalar_first + sreg::m0, 1, nullptr);
+    if (fine && loads_to_lds(i)) fine = clear(wave, kScalarFirst + sreg::kM0, 1, nullptr);
     if (!fine) return;
   }
-  if (queue != Queue::none) issue(wave, i);
+  if (queue != Queue::None) issue(wave, i);
 }
 
 // s_waitcnt of gfx9: vmcnt in [3:0] and [15:14], expcnt in [6:4], lgkmcnt in [11:8].
@@ -116,10 +118,10 @@ void Hazards::issue(const Wave& wave, const Instruction& i) {
   Load load;
   load.address = i.address;
   switch (queue_of(i)) {
-    case Queue::vector: load.vector = ++vector_issued_; break;
-    case Queue::lds: load.lds = ++lds_issued_; break;
-    case Queue::scalar: load.scalar = ++scalar_issued_; break;
-    case Queue::flat: {
+    case Queue::Vector: load.vector = ++vector_issued_; break;
+    case Queue::Lds: load.lds = ++lds_issued_; break;
+    case Queue::Scalar: load.scalar = ++scalar_issued_; break;
+    case Queue::Flat: {
       // Both counters count it; which of them tells that the data is there depends on where the addresses point.
       const Reach reach = reach_of(wave, i.source[0]);
       ++vector_issued_;
@@ -128,21 +130,22 @@ void Hazards::issue(const Wave& wave, const Instruction& i) {
       if (reach.lds) load.scalar = scalar_issued_;
       break;
     }
-    case Queue::none: return;
+    case Queue::None: return;
   }
-  if (vector_issued_ > most_vector) vector_done_ = std::max(vector_done_, vector_issued_ - most_vector);
-  if (lds_issued_ > most_lds) lds_done_ = std::max(lds_done_, lds_issued_ - most_lds);
+  if (vector_issued_ > kMostVector) vector_done_ = std::max(vector_done_, vector_issued_ - kMostVector);
+  if (lds_issued_ > kMostLds) lds_done_ = std::max(lds_done_, lds_issued_ - kMostLds);
   if (loads_to_lds(i)) return;
   for (const Operand& operand : i.destination) mark(operand, load);
   // Atomics of SMEM and MUBUF return what was there into their data register, when they return it at all.
-  const bool into_data = i.category == Category::atomic && ((i.encoding == Encoding::smem && i.glc) || (i.encoding == Encoding::mubuf && i.sc0));
+  const bool into_data = i.category == Category::Atomic &&
+                         ((i.encoding == Encoding::Smem && i.glc) || (i.encoding == Encoding::Mubuf && i.sc0));
   if (into_data) mark(i.source[1], load);
 }
 
 void Hazards::mark(const Operand& operand, const Load& load) {
   const int first = first_register(operand);
   if (first < 0) return;
-  for (int r = first; r < first + operand.dwords && r < registers; ++r) {
+  for (int r = first; r < first + operand.dwords && r < kRegisters; ++r) {
     loads_[static_cast<std::size_t>(r)] = load;
     maybe_[static_cast<std::size_t>(r / 64)] |= std::uint64_t{1} << (r % 64);
   }
@@ -154,7 +157,7 @@ bool Hazards::clear(Wave& wave, const Operand& operand, const Load* in_order) {
 }
 
 bool Hazards::clear(Wave& wave, int first, int count, const Load* in_order) {
-  for (int r = first; r < first + count && r < registers; ++r) {
+  for (int r = first; r < first + count && r < kRegisters; ++r) {
     std::uint64_t& word = maybe_[static_cast<std::size_t>(r / 64)];
     const std::uint64_t bit = std::uint64_t{1} << (r % 64);
     if ((word & bit) == 0) continue;
@@ -163,7 +166,8 @@ bool Hazards::clear(Wave& wave, int first, int count, const Load* in_order) {
       word &= ~bit;
       continue;
     }
-    const bool same_queue = in_order != nullptr && load.scalar == 0 && (load.vector == 0 || in_order->vector != 0) && (load.lds == 0 || in_order->lds != 0);
+    const bool same_queue = in_order != nullptr && load.scalar == 0 && (load.vector == 0 || in_order->vector != 0) &&
+                            (load.lds == 0 || in_order->lds != 0);
     if (same_queue) continue;
     report(wave, r, load);
     return false;
@@ -181,7 +185,8 @@ void Hazards::report(Wave& wave, int number, const Load& load) const {
   } else {
     std::snprintf(wanted, sizeof wanted, "lgkmcnt(%u)", load.lds > lds_done_ ? lds_issued_ - load.lds : 0u);
   }
-  raise(wave, FaultKind::hazard, -1, "%s is still being loaded by the instruction at code+0x%x; it takes s_waitcnt %s first", name.c_str(),
+  raise(wave, FaultKind::Hazard, -1,
+        "%s is still being loaded by the instruction at code+0x%x; it takes s_waitcnt %s first", name.c_str(),
         load.address, wanted);
 }
 

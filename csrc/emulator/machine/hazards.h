@@ -27,10 +27,14 @@ class Hazards {
     std::uint32_t vector = 0, lds = 0, scalar = 0;  // numbers in the three queues; 0 or done: nothing to wait for
     std::uint32_t address = 0;                      // of the load's instruction
   };
-  static constexpr int scalar_first = 512, registers = scalar_first + sreg::count;
+  static constexpr int kScalarFirst = 512, kRegisters = kScalarFirst + sreg::kCount;
 
-  bool waiting(const Load& load) const { return load.vector > vector_done_ || load.lds > lds_done_ || load.scalar > scalar_done_; }
-  bool outstanding() const { return vector_issued_ > vector_done_ || lds_issued_ > lds_done_ || scalar_issued_ > scalar_done_; }
+  bool waiting(const Load& load) const {
+    return load.vector > vector_done_ || load.lds > lds_done_ || load.scalar > scalar_done_;
+  }
+  bool outstanding() const {
+    return vector_issued_ > vector_done_ || lds_issued_ > lds_done_ || scalar_issued_ > scalar_done_;
+  }
   void wait(std::uint32_t immediate);
   void issue(const Wave& wave, const Instruction& instruction);
   void mark(const Operand& operand, const Load& load);
@@ -38,9 +42,10 @@ class Hazards {
   bool clear(Wave& wave, int first, int count, const Load* in_order);
   void report(Wave& wave, int number, const Load& load) const;
 
-  std::array<Load, registers> loads_{};
-  std::array<std::uint64_t, registers / 64> maybe_{};  // registers whose load may be under way
-  std::uint32_t vector_issued_ = 0, vector_done_ = 0, lds_issued_ = 0, lds_done_ = 0, scalar_issued_ = 0, scalar_done_ = 0;
+  std::array<Load, kRegisters> loads_{};
+  std::array<std::uint64_t, kRegisters / 64> maybe_{};  // registers whose load may be under way
+  std::uint32_t vector_issued_ = 0, vector_done_ = 0, lds_issued_ = 0, lds_done_ = 0, scalar_issued_ = 0,
+                scalar_done_ = 0;
 };
 
 }  // namespace apb::emu

@@ -11,8 +11,8 @@
 namespace apb::emu {
 namespace {
 
-constexpr std::uint64_t alignment = 64;
-constexpr std::size_t printf_bytes = 1u << 20;
+constexpr std::uint64_t kAlignment = 64;
+constexpr std::size_t kPrintfBytes = 1u << 20;
 
 // The value of a hidden argument; unknown ones and those of services that this device has not (hostcall, heap, device
 // queues) are null.
@@ -30,12 +30,12 @@ std::uint64_t hidden_value(std::string_view kind, Dispatch& d) {
   }
   if (kind == "hidden_grid_dims") return d.grid.z * d.block.z > 1 ? 3 : d.grid.y * d.block.y > 1 ? 2 : 1;
   if (kind == "hidden_dynamic_lds_size") return d.lds_bytes - d.kernel->static_lds;
-  if (kind == "hidden_private_base") return private_aperture >> 32;
-  if (kind == "hidden_shared_base") return shared_aperture >> 32;
+  if (kind == "hidden_private_base") return kPrivateAperture >> 32;
+  if (kind == "hidden_shared_base") return kSharedAperture >> 32;
   if (kind == "hidden_printf_buffer") {
     // Two dwords before the records: bytes used, bytes there are.
-    d.printf_buffer.assign(printf_bytes + DispatchMemory::reserved_behind, 0);
-    const std::uint32_t capacity = printf_bytes - 8;
+    d.printf_buffer.assign(kPrintfBytes + DispatchMemory::kReservedBehind, 0);
+    const std::uint32_t capacity = kPrintfBytes - 8;
     std::memcpy(d.printf_buffer.data() + 4, &capacity, sizeof capacity);
     return reinterpret_cast<std::uint64_t>(d.printf_buffer.data());
   }
@@ -45,7 +45,7 @@ std::uint64_t hidden_value(std::string_view kind, Dispatch& d) {
 std::uint32_t explicit_end(const Kernel& kernel) {
   std::uint32_t end = 0;
   for (const KernelArgument& argument : kernel.arguments)
-    if (argument.kind != ArgumentKind::hidden) end = std::max(end, argument.offset + argument.size);
+    if (argument.kind != ArgumentKind::Hidden) end = std::max(end, argument.offset + argument.size);
   return end;
 }
 
@@ -59,17 +59,17 @@ void fill_kernarg(const LaunchRequest& request, Dispatch& d) {
   if (kernel.arguments.empty()) bytes = std::max<std::uint64_t>(bytes, request.arguments.size());
   for (const KernelArgument& argument : kernel.arguments)
     bytes = std::max<std::uint64_t>(bytes, argument.offset + argument.size);
-  bytes = (std::max<std::uint64_t>(bytes, 4u * (kernel.preload_offset + kernel.preload_length)) + alignment - 1) /
-          alignment * alignment;
-  d.kernarg_storage.resize(alignment + bytes + DispatchMemory::reserved_behind);
+  bytes = (std::max<std::uint64_t>(bytes, 4u * (kernel.preload_offset + kernel.preload_length)) + kAlignment - 1) /
+          kAlignment * kAlignment;
+  d.kernarg_storage.resize(kAlignment + bytes + DispatchMemory::kReservedBehind);
   const std::uint64_t start = reinterpret_cast<std::uint64_t>(d.kernarg_storage.data());
-  d.kernarg = d.kernarg_storage.data() + ((start + alignment - 1) / alignment * alignment - start);
+  d.kernarg = d.kernarg_storage.data() + ((start + kAlignment - 1) / kAlignment * kAlignment - start);
   d.kernarg_bytes = static_cast<std::uint32_t>(bytes);
-  for (std::uint64_t at = 0; at < bytes; at += 4) std::memcpy(d.kernarg + at, &poison, 4);
+  for (std::uint64_t at = 0; at < bytes; at += 4) std::memcpy(d.kernarg + at, &kPoison, 4);
   if (!request.arguments.empty())
     std::memcpy(d.kernarg, request.arguments.data(), std::min<std::uint64_t>(request.arguments.size(), bytes));
   for (const KernelArgument& argument : kernel.arguments) {
-    if (argument.kind != ArgumentKind::hidden) continue;
+    if (argument.kind != ArgumentKind::Hidden) continue;
     std::memset(d.kernarg + argument.offset, 0, argument.size);
     const std::uint64_t value = hidden_value(argument.value_kind, d);
     std::memcpy(d.kernarg + argument.offset, &value, std::min<std::uint32_t>(argument.size, sizeof value));
@@ -78,7 +78,7 @@ void fill_kernarg(const LaunchRequest& request, Dispatch& d) {
   const std::uint64_t there = request.arguments.size() < needed ? request.arguments.size() : bytes;
   if (there) d.memory.add("kernel arguments", reinterpret_cast<std::uint64_t>(d.kernarg), there);
   if (!d.printf_buffer.empty())
-    d.memory.add("printf buffer", reinterpret_cast<std::uint64_t>(d.printf_buffer.data()), printf_bytes);
+    d.memory.add("printf buffer", reinterpret_cast<std::uint64_t>(d.printf_buffer.data()), kPrintfBytes);
 }
 
 }  // namespace apb::emu

@@ -16,12 +16,12 @@
 namespace apb::emu {
 namespace {
 
-constexpr std::uint32_t most_block = 1024, most_grid_x = 0x7fffffff, most_grid_yz = 65536;
-constexpr std::uint32_t most_scratch = 131056;  // COMPUTE_TMPRING_SIZE.WAVESIZE: 13 bits of 1 KiB per wave of 64 lanes
-constexpr std::uint32_t dynamic_stack_bytes = 16384;  // what HIP sets aside when a kernel's stack has no known size
-constexpr std::uint64_t packet_header = 2;            // HSA_PACKET_TYPE_KERNEL_DISPATCH
+constexpr std::uint32_t kMostBlock = 1024, kMostGridX = 0x7fffffff, kMostGridYz = 65536;
+constexpr std::uint32_t kMostScratch = 131056;  // COMPUTE_TMPRING_SIZE.WAVESIZE: 13 bits of 1 KiB per wave of 64 lanes
+constexpr std::uint32_t kDynamicStackBytes = 16384;  // what HIP sets aside when a kernel's stack has no known size
+constexpr std::uint64_t kPacketHeader = 2;           // HSA_PACKET_TYPE_KERNEL_DISPATCH
 
-std::uint32_t most_lds(Target target) { return target == Target::gfx942 ? 64u << 10 : 160u << 10; }
+std::uint32_t most_lds(Target target) { return target == Target::Gfx942 ? 64u << 10 : 160u << 10; }
 
 std::string text_of(Dim3 size) {
   return "(" + std::to_string(size.x) + ", " + std::to_string(size.y) + ", " + std::to_string(size.z) + ")";
@@ -32,68 +32,68 @@ std::uint64_t volume(Dim3 size) { return std::uint64_t{size.x} * size.y * size.z
 LaunchResult check_block(const LaunchRequest& r, std::string& text) {
   const Kernel& kernel = *r.kernel;
   const std::uint32_t longest = std::max({r.block.x, r.block.y, r.block.z});
-  if (longest > most_block || volume(r.block) == 0 || volume(r.block) > std::min(most_block, kernel.max_block)) {
-    text = "block " + text_of(r.block) + ": 1 to " + std::to_string(std::min(most_block, kernel.max_block)) +
+  if (longest > kMostBlock || volume(r.block) == 0 || volume(r.block) > std::min(kMostBlock, kernel.max_block)) {
+    text = "block " + text_of(r.block) + ": 1 to " + std::to_string(std::min(kMostBlock, kernel.max_block)) +
            " work items are possible";
-    return LaunchResult::invalid_configuration;
+    return LaunchResult::InvalidConfiguration;
   }
   const Dim3 required{kernel.required_block[0], kernel.required_block[1], kernel.required_block[2]};
   if (volume(required) && (required.x != r.block.x || required.y != r.block.y || required.z != r.block.z)) {
     text = "block " + text_of(r.block) + ": the kernel was compiled for " + text_of(required);
-    return LaunchResult::invalid_configuration;
+    return LaunchResult::InvalidConfiguration;
   }
   if (r.tail.x >= std::max(r.block.x, 1u) || r.tail.y >= r.block.y || r.tail.z >= r.block.z) {
     text =
         "last workgroup of " + text_of(r.tail) + " work items: it must be smaller than the block " + text_of(r.block);
-    return LaunchResult::invalid_configuration;
+    return LaunchResult::InvalidConfiguration;
   }
-  return LaunchResult::done;
+  return LaunchResult::Done;
 }
 
 LaunchResult check_grid(const LaunchRequest& r, std::string& text) {
-  const bool fits = r.grid.x <= most_grid_x && r.grid.y <= most_grid_yz && r.grid.z <= most_grid_yz;
+  const bool fits = r.grid.x <= kMostGridX && r.grid.y <= kMostGridYz && r.grid.z <= kMostGridYz;
   // The dispatch packet counts work items in 32 bits per dimension.
   const auto countable = [](std::uint32_t grid, std::uint32_t block) {
     return std::uint64_t{grid} * block <= UINT32_MAX;
   };
   if (volume(r.grid) && fits && countable(r.grid.x, r.block.x) && countable(r.grid.y, r.block.y) &&
       countable(r.grid.z, r.block.z))
-    return LaunchResult::done;
+    return LaunchResult::Done;
   text = "grid " + text_of(r.grid) + " of blocks " + text_of(r.block) +
          ": 1 to 2147483647, 65536, 65536 blocks and below 2^32 work items per dimension are possible";
-  return LaunchResult::invalid_configuration;
+  return LaunchResult::InvalidConfiguration;
 }
 
 LaunchResult check(const LaunchRequest& r, std::string& text) {
   if (!r.kernel || !r.kernel->object) {
     text = "no kernel";
-    return LaunchResult::invalid_value;
+    return LaunchResult::InvalidValue;
   }
   const auto& devices = configuration().devices;
   if (r.device < 0 || static_cast<std::size_t>(r.device) >= devices.size()) {
     text = "device " + std::to_string(r.device) + " of " + std::to_string(devices.size());
-    return LaunchResult::invalid_value;
+    return LaunchResult::InvalidValue;
   }
-  if (LaunchResult result = check_block(r, text); result != LaunchResult::done) return result;
-  if (LaunchResult result = check_grid(r, text); result != LaunchResult::done) return result;
+  if (LaunchResult result = check_block(r, text); result != LaunchResult::Done) return result;
+  if (LaunchResult result = check_grid(r, text); result != LaunchResult::Done) return result;
   const Target target = r.kernel->object->target;
   const std::uint64_t lds = std::uint64_t{r.kernel->static_lds} + r.dynamic_lds;
   if (lds > most_lds(target)) {
     text = std::to_string(r.kernel->static_lds) + " bytes of static and " + std::to_string(r.dynamic_lds) +
            " bytes of dynamic LDS: " + std::string(name(target)) + " has " + std::to_string(most_lds(target));
-    return LaunchResult::too_much_lds;
+    return LaunchResult::TooMuchLds;
   }
-  if (r.kernel->private_bytes > most_scratch) {
+  if (r.kernel->private_bytes > kMostScratch) {
     text = std::to_string(r.kernel->private_bytes) + " bytes of scratch per work item: at most " +
-           std::to_string(most_scratch);
-    return LaunchResult::out_of_memory;
+           std::to_string(kMostScratch);
+    return LaunchResult::OutOfMemory;
   }
-  return LaunchResult::done;
+  return LaunchResult::Done;
 }
 
 std::uint32_t scratch_bytes(const Kernel& kernel) {
   const std::uint32_t bytes =
-      kernel.dynamic_stack ? std::max(kernel.private_bytes, dynamic_stack_bytes) : kernel.private_bytes;
+      kernel.dynamic_stack ? std::max(kernel.private_bytes, kDynamicStackBytes) : kernel.private_bytes;
   return (bytes + 15) / 16 * 16;
 }
 
@@ -116,7 +116,7 @@ void describe_dispatch(const LaunchRequest& r, Dispatch& d) {
 
 void fill_packet(const LaunchRequest& r, Dispatch& d) {
   DispatchPacket& p = d.packet;
-  p.header = packet_header;
+  p.header = kPacketHeader;
   p.grid_size[0] = items(r.grid.x, r.block.x, r.tail.x);
   p.grid_size[1] = items(r.grid.y, r.block.y, r.tail.y);
   p.grid_size[2] = items(r.grid.z, r.block.z, r.tail.z);
@@ -147,7 +147,7 @@ void record(const LaunchRequest& r, const Dispatch& d, const Counters& counters,
   out.counters = counters;
   std::uint64_t instructions = 0;
   for (const std::uint64_t count : counters.instructions) instructions += count;
-  log(LogLevel::info, "kernel %s, device %d, grid %s, block %s: %llu waves, %llu instructions, %.3f ms",
+  log(LogLevel::Info, "kernel %s, device %d, grid %s, block %s: %llu waves, %llu instructions, %.3f ms",
       r.kernel->name.c_str(), r.device, text_of(r.grid).c_str(), text_of(r.block).c_str(),
       static_cast<unsigned long long>(d.waves), static_cast<unsigned long long>(instructions), seconds * 1e3);
   record_launch(out);
@@ -157,15 +157,15 @@ LaunchResult fault_of(const LaunchRequest& r, const Fault& found, Fault& fault, 
   fault = found;
   fault.text = "kernel " + r.kernel->name + ": " + found.text;
   text = fault.text;
-  return LaunchResult::fault;
+  return LaunchResult::Fault;
 }
 
 LaunchResult run_launch(const LaunchRequest& r, Fault& fault, std::string& text) {
   if (!r.kernel->register_problem.empty())
-    return fault_of(r,
-                    {FaultKind::illegal_register,
-                     std::string(name(FaultKind::illegal_register)) + ": " + r.kernel->register_problem},
-                    fault, text);
+    return fault_of(
+        r,
+        {FaultKind::IllegalRegister, std::string(name(FaultKind::IllegalRegister)) + ": " + r.kernel->register_problem},
+        fault, text);
   Dispatch dispatch;
   describe_dispatch(r, dispatch);
   fill_kernarg(r, dispatch);
@@ -178,11 +178,11 @@ LaunchResult run_launch(const LaunchRequest& r, Fault& fault, std::string& text)
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
   if (scheduler.out_of_memory()) {
     text = "no host memory for a workgroup's registers";
-    return LaunchResult::out_of_memory;
+    return LaunchResult::OutOfMemory;
   }
   record(r, dispatch, scheduler.counters(), seconds.count());
-  if (scheduler.fault().kind != FaultKind::none) return fault_of(r, scheduler.fault(), fault, text);
-  return LaunchResult::done;
+  if (scheduler.fault().kind != FaultKind::None) return fault_of(r, scheduler.fault(), fault, text);
+  return LaunchResult::Done;
 }
 
 }  // namespace
@@ -191,7 +191,7 @@ LaunchResult launch(const LaunchRequest& request, Fault& fault, std::string& tex
   fault = {};
   text.clear();
   const LaunchResult possible = check(request, text);
-  if (possible != LaunchResult::done) {
+  if (possible != LaunchResult::Done) {
     if (request.kernel) text = "kernel " + request.kernel->name + ": " + text;
     return possible;
   }
@@ -199,7 +199,7 @@ LaunchResult launch(const LaunchRequest& request, Fault& fault, std::string& tex
     return run_launch(request, fault, text);
   } catch (const std::bad_alloc&) {
     text = "kernel " + request.kernel->name + ": out of host memory";
-    return LaunchResult::out_of_memory;
+    return LaunchResult::OutOfMemory;
   }
 }
 

@@ -11,7 +11,7 @@
 namespace apb::emu {
 
 void log(LogLevel level, const char* format, ...) {
-  if (level == LogLevel::off || level > configuration().log) return;
+  if (level == LogLevel::Off || level > configuration().log) return;
   std::string line = "aiter-prebuilt-emulator: ";
   va_list arguments;
   va_start(arguments, format);

@@ -9,8 +9,8 @@ namespace {
 
 bool number(const MessageValue& from, std::string_view key, std::uint32_t& out, std::string& problem) {
   const MessageValue& value = from[key];
-  if (value.kind == MessageValue::Kind::nothing) return true;
-  if (value.kind != MessageValue::Kind::integer || value.integer < 0 || value.integer > UINT32_MAX) {
+  if (value.kind == MessageValue::Kind::Nothing) return true;
+  if (value.kind != MessageValue::Kind::Integer || value.integer < 0 || value.integer > UINT32_MAX) {
     problem = "metadata: " + std::string(key) + " is no 32-bit number";
     return false;
   }
@@ -21,10 +21,10 @@ bool number(const MessageValue& from, std::string_view key, std::uint32_t& out, 
 std::string text(const MessageValue& from, std::string_view key) { return std::string(from[key].text); }
 
 ArgumentKind kind_of(std::string_view value_kind) {
-  if (value_kind.starts_with("hidden_")) return ArgumentKind::hidden;
-  if (value_kind == "global_buffer") return ArgumentKind::global_buffer;
-  if (value_kind == "dynamic_shared_pointer") return ArgumentKind::dynamic_shared_pointer;
-  return ArgumentKind::value;
+  if (value_kind.starts_with("hidden_")) return ArgumentKind::Hidden;
+  if (value_kind == "global_buffer") return ArgumentKind::GlobalBuffer;
+  if (value_kind == "dynamic_shared_pointer") return ArgumentKind::DynamicSharedPointer;
+  return ArgumentKind::Value;
 }
 
 bool read_arguments(const MessageValue& from, Kernel& kernel, std::string& problem) {
@@ -35,7 +35,7 @@ bool read_arguments(const MessageValue& from, Kernel& kernel, std::string& probl
     argument.kind = kind_of(argument.value_kind);
     if (!number(entry, ".offset", argument.offset, problem) || !number(entry, ".size", argument.size, problem))
       return false;
-    if (argument.offset > most_argument_bytes || argument.size > most_argument_bytes) {
+    if (argument.offset > kMostArgumentBytes || argument.size > kMostArgumentBytes) {
       problem = "metadata: an argument of kernel " + kernel.name + " lies at byte " + std::to_string(argument.offset);
       return false;
     }
@@ -68,7 +68,7 @@ bool read_kernel(const MessageValue& from, DescribedKernel& out, std::string& pr
   }
   const std::vector<MessageValue>& required = from[".reqd_workgroup_size"].list;
   for (std::size_t i = 0; i < std::min<std::size_t>(required.size(), 3); ++i) {
-    if (required[i].kind == MessageValue::Kind::integer)
+    if (required[i].kind == MessageValue::Kind::Integer)
       kernel.required_block[i] = static_cast<std::uint32_t>(required[i].integer);
   }
   const MessageValue& stack = from[".uses_dynamic_stack"];
@@ -81,7 +81,7 @@ bool read_kernel(const MessageValue& from, DescribedKernel& out, std::string& pr
 bool read_metadata(const ElfFile& file, std::vector<DescribedKernel>& out, std::string& problem) {
   for (const Bytes note : file.metadata) {
     MessageValue document;
-    if (!read_message(note, document) || document.kind != MessageValue::Kind::map) {
+    if (!read_message(note, document) || document.kind != MessageValue::Kind::Map) {
       problem = "metadata: no well-formed MessagePack map in the AMDGPU note";
       return false;
     }

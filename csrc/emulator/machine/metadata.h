@@ -9,7 +9,7 @@
 namespace apb::emu {
 
 // Far beyond what any kernarg segment holds: sums of offsets stay in 32 bits, and a wrong number is not allocated.
-inline constexpr std::uint64_t most_argument_bytes = 1u << 20;
+inline constexpr std::uint64_t kMostArgumentBytes = 1u << 20;
 
 // Kernels with what the metadata knows: name, sizes, arguments. A kernel's symbol is returned beside it. Broken
 // metadata is a problem; none at all is not (hand-written objects).

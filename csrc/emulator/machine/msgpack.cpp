@@ -5,7 +5,7 @@
 namespace apb::emu {
 namespace {
 
-constexpr int deepest = 16;
+constexpr int kDeepest = 16;
 
 class MessageReader {
  public:
@@ -13,7 +13,7 @@ class MessageReader {
 
   bool value(MessageValue& out, int depth) {
     std::uint64_t type = 0;
-    if (depth > deepest || !number(1, type)) return false;
+    if (depth > kDeepest || !number(1, type)) return false;
     if (type <= 0x7f) return integer(out, static_cast<std::int64_t>(type));
     if (type <= 0x8f) return map(out, type & 15, depth);
     if (type <= 0x9f) return list(out, type & 15, depth);
@@ -26,46 +26,35 @@ class MessageReader {
   bool other(MessageValue& out, std::uint64_t type, int depth) {
     std::uint64_t n = 0;
     switch (type) {
-      case 0xc0:
-        return true;
+      case 0xc0: return true;
       case 0xc2:
       case 0xc3:
-        out.kind = MessageValue::Kind::boolean;
+        out.kind = MessageValue::Kind::Boolean;
         out.boolean = type == 0xc3;
         return true;
       case 0xc4:
       case 0xc5:
-      case 0xc6:
-        return number(1u << (type - 0xc4), n) && text(out, n);
+      case 0xc6: return number(1u << (type - 0xc4), n) && text(out, n);
       case 0xca:
       case 0xcb:
-        out.kind = MessageValue::Kind::real;  // metadata has none: the value is not kept
+        out.kind = MessageValue::Kind::Real;  // metadata has none: the value is not kept
         return number(type == 0xca ? 4 : 8, n);
       case 0xcc:
       case 0xcd:
       case 0xce:
-      case 0xcf:
-        return number(1u << (type - 0xcc), n) && integer(out, static_cast<std::int64_t>(n));
-      case 0xd0:
-        return number(1, n) && integer(out, static_cast<std::int8_t>(n));
-      case 0xd1:
-        return number(2, n) && integer(out, static_cast<std::int16_t>(n));
-      case 0xd2:
-        return number(4, n) && integer(out, static_cast<std::int32_t>(n));
-      case 0xd3:
-        return number(8, n) && integer(out, static_cast<std::int64_t>(n));
+      case 0xcf: return number(1u << (type - 0xcc), n) && integer(out, static_cast<std::int64_t>(n));
+      case 0xd0: return number(1, n) && integer(out, static_cast<std::int8_t>(n));
+      case 0xd1: return number(2, n) && integer(out, static_cast<std::int16_t>(n));
+      case 0xd2: return number(4, n) && integer(out, static_cast<std::int32_t>(n));
+      case 0xd3: return number(8, n) && integer(out, static_cast<std::int64_t>(n));
       case 0xd9:
       case 0xda:
-      case 0xdb:
-        return number(1u << (type - 0xd9), n) && text(out, n);
+      case 0xdb: return number(1u << (type - 0xd9), n) && text(out, n);
       case 0xdc:
-      case 0xdd:
-        return number(type == 0xdc ? 2 : 4, n) && list(out, n, depth);
+      case 0xdd: return number(type == 0xdc ? 2 : 4, n) && list(out, n, depth);
       case 0xde:
-      case 0xdf:
-        return number(type == 0xde ? 2 : 4, n) && map(out, n, depth);
-      default:
-        return false;  // extension types: metadata has none
+      case 0xdf: return number(type == 0xde ? 2 : 4, n) && map(out, n, depth);
+      default: return false;  // extension types: metadata has none
     }
   }
 
@@ -79,7 +68,7 @@ class MessageReader {
   }
 
   bool integer(MessageValue& out, std::int64_t number_value) {
-    out.kind = MessageValue::Kind::integer;
+    out.kind = MessageValue::Kind::Integer;
     out.integer = number_value;
     return true;
   }
@@ -87,7 +76,7 @@ class MessageReader {
   bool text(MessageValue& out, std::uint64_t bytes) {
     Bytes part;
     if (!slice(bytes_, at_, bytes, part)) return false;
-    out.kind = MessageValue::Kind::text;
+    out.kind = MessageValue::Kind::Text;
     out.text = {reinterpret_cast<const char*>(part.data()), part.size()};
     at_ += bytes;
     return true;
@@ -96,14 +85,14 @@ class MessageReader {
   // Nothing is reserved for a claimed count: each element must be there first, so memory stays proportional to the
   // document.
   bool list(MessageValue& out, std::uint64_t count, int depth) {
-    out.kind = MessageValue::Kind::list;
+    out.kind = MessageValue::Kind::List;
     for (std::uint64_t i = 0; i < count; ++i)
       if (!value(out.list.emplace_back(), depth + 1)) return false;
     return true;
   }
 
   bool map(MessageValue& out, std::uint64_t count, int depth) {
-    out.kind = MessageValue::Kind::map;
+    out.kind = MessageValue::Kind::Map;
     for (std::uint64_t i = 0; i < count; ++i) {
       auto& [key, mapped] = out.map.emplace_back();
       if (!value(key, depth + 1) || !value(mapped, depth + 1)) return false;
@@ -120,7 +109,7 @@ class MessageReader {
 const MessageValue& MessageValue::operator[](std::string_view key) const {
   static const MessageValue nothing;
   for (const auto& [name, value] : map)
-    if (name.kind == Kind::text && name.text == key) return value;
+    if (name.kind == Kind::Text && name.text == key) return value;
   return nothing;
 }
 

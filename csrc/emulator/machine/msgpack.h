@@ -11,8 +11,8 @@
 namespace apb::emu {
 
 struct MessageValue {
-  enum class Kind : std::uint8_t { nothing, boolean, integer, real, text, list, map };
-  Kind kind = Kind::nothing;
+  enum class Kind : std::uint8_t { Nothing, Boolean, Integer, Real, Text, List, Map };
+  Kind kind = Kind::Nothing;
   bool boolean = false;
   std::int64_t integer = 0;  // unsigned values above 2^63 - 1 keep their bits
   std::string_view text;     // str and bin, in the document

@@ -48,7 +48,7 @@ class Pool {
       try {
         std::thread([this] { serve(); }).detach();
       } catch (const std::system_error& error) {
-        log(LogLevel::warning, "only %u of %u worker threads start: %s", threads_, target, error.what());
+        log(LogLevel::Warning, "only %u of %u worker threads start: %s", threads_, target, error.what());
         return;  // the caller's thread does the work
       }
       ++threads_;

@@ -17,10 +17,10 @@ std::vector<Instruction> decode_program(Target target, std::span<const std::uint
 
 // The fixed garbage of registers and LDS that nobody has written: a signalling NaN as f32, a NaN in the high f16, no
 // valid address.
-inline constexpr std::uint32_t poison = 0x7fbadbadu;
+inline constexpr std::uint32_t kPoison = 0x7fbadbadu;
 
 // Apertures: flat addresses whose high half is this are LDS or scratch. Beyond the 47 bits that the host's processes
 // use, low half zero because LLVM takes only the high half of src_shared_base.
-inline constexpr std::uint64_t shared_aperture = 0x0001'0000'0000'0000ull, private_aperture = 0x0002'0000'0000'0000ull;
+inline constexpr std::uint64_t kSharedAperture = 0x0001'0000'0000'0000ull, kPrivateAperture = 0x0002'0000'0000'0000ull;
 
 }  // namespace apb::emu

@@ -3,7 +3,7 @@
 namespace apb::emu {
 namespace {
 
-constexpr std::uint8_t binding_weak = 2;
+constexpr std::uint8_t kBindingWeak = 2;
 
 // LLVM, AMDGPUUsage, "Relocation Records": S + A, or S + A - P, and which half of it.
 struct Rule {
@@ -11,7 +11,7 @@ struct Rule {
   std::uint8_t bytes;
   bool relative, high;
 };
-constexpr Rule rules[] = {
+constexpr Rule kRules[] = {
     {1, 4, false, false},  // R_AMDGPU_ABS32_LO
     {2, 4, false, true},   // R_AMDGPU_ABS32_HI
     {3, 8, false, false},  // R_AMDGPU_ABS64
@@ -21,7 +21,7 @@ constexpr Rule rules[] = {
     {10, 4, true, false},  // R_AMDGPU_REL32_LO
     {11, 4, true, true},   // R_AMDGPU_REL32_HI
 };
-constexpr std::uint32_t type_none = 0, type_relative64 = 13;
+constexpr std::uint32_t kTypeNone = 0, kTypeRelative64 = 13;
 
 bool symbol_value(const ElfFile& file, std::uint32_t index, std::uint64_t base, std::uint64_t& out,
                   std::string& problem) {
@@ -37,19 +37,19 @@ bool symbol_value(const ElfFile& file, std::uint32_t index, std::uint64_t base, 
     out = base + symbol.value;
     return true;
   }
-  if (symbol.binding == binding_weak) return true;  // undefined and weak: null
+  if (symbol.binding == kBindingWeak) return true;  // undefined and weak: null
   problem = "undefined symbol '" + std::string(symbol.name) + "'";
   return false;
 }
 
 bool apply(const ElfFile& file, const ElfRelocation& entry, std::uint64_t base, std::span<std::uint8_t> image,
            std::string& problem) {
-  if (entry.type == type_none) return true;
+  if (entry.type == kTypeNone) return true;
   std::uint64_t value = base;
-  Rule rule{type_relative64, 8, false, false};
-  if (entry.type != type_relative64) {
+  Rule rule{kTypeRelative64, 8, false, false};
+  if (entry.type != kTypeRelative64) {
     rule.bytes = 0;
-    for (const Rule& known : rules)
+    for (const Rule& known : kRules)
       if (known.type == entry.type) rule = known;
     if (rule.bytes == 0) {
       problem = "unknown relocation type " + std::to_string(entry.type);

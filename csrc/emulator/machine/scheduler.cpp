@@ -6,14 +6,14 @@
 namespace apb::emu {
 namespace {
 
-constexpr std::uint64_t most_memory = 4ull << 30;  // of register files, LDS and scratch of one launch
-constexpr std::uint32_t waves_per_unit = 32;       // eight on each of four SIMDs
+constexpr std::uint64_t kMostMemory = 4ull << 30;  // of register files, LDS and scratch of one launch
+constexpr std::uint32_t kWavesPerUnit = 32;        // eight on each of four SIMDs
 
 // How many workgroups the card would run at once, and no more than memory is sensible for.
 std::uint64_t most_resident(const Dispatch& d) {
-  const std::uint64_t per_unit = std::max(waves_per_unit / std::max(d.waves_per_workgroup(), 1u), 1u);
+  const std::uint64_t per_unit = std::max(kWavesPerUnit / std::max(d.waves_per_workgroup(), 1u), 1u);
   const std::uint64_t by_memory =
-      std::max<std::uint64_t>(most_memory / std::max<std::uint64_t>(ResidentWorkgroup::bytes(d), 1), 64);
+      std::max<std::uint64_t>(kMostMemory / std::max<std::uint64_t>(ResidentWorkgroup::bytes(d), 1), 64);
   return std::min({d.compute_units * per_unit, by_memory, d.workgroups});
 }
 
@@ -84,12 +84,12 @@ bool Scheduler::take(Slot& mine) {
 void Scheduler::give(Slot& mine, Turn turn) {
   const std::lock_guard guard(mutex_);
   switch (turn) {
-    case Turn::finished:
+    case Turn::Finished:
       --resident_;
       turns_without_end_ = 0;
       changed_.notify_all();
       return;
-    case Turn::paused:
+    case Turn::Paused:
       aside_.push_back(std::move(mine));
       if (++turns_without_end_ >= resident_ && next_ < dispatch_.workgroups && allowed_ < most_) {
         allowed_ = std::min(allowed_ * 2, most_);
@@ -97,13 +97,12 @@ void Scheduler::give(Slot& mine, Turn turn) {
       }
       changed_.notify_all();
       return;
-    case Turn::fault:
+    case Turn::Fault:
       if (!stop_) fault_ = mine->fault();  // the first one is reported
       stop_ = true;
       changed_.notify_all();
       return;
-    case Turn::stopped:
-      return;
+    case Turn::Stopped: return;
   }
 }
 
@@ -111,7 +110,7 @@ Counters Scheduler::counters() const {
   Counters sum;
   const auto add = [&sum](const Slot& slot) {
     const Counters& more = slot->counters();
-    for (int i = 0; i < category_count; ++i) sum.instructions[i] += more.instructions[i];
+    for (int i = 0; i < kCategoryCount; ++i) sum.instructions[i] += more.instructions[i];
     sum.flops += more.flops;
     sum.global_read += more.global_read;
     sum.global_written += more.global_written;

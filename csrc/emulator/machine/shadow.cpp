@@ -9,18 +9,20 @@ namespace apb::emu {
 
 namespace {
 
-constexpr std::uint8_t nobody = 0, several = 255;
+constexpr std::uint8_t kNobody = 0, kSeveral = 255;
 
 // Whether each of the bytes is nobody's, `mark`'s or `also`'s. Sizes of one lane's access are unrolled, long ranges vectorised.
-template <std::uint32_t Size> bool own(const std::uint8_t* first, std::uint32_t bytes, std::uint8_t mark, std::uint8_t also) {
+template <std::uint32_t Size> bool own(const std::uint8_t* first, std::uint32_t bytes, std::uint8_t mark,
+                                       std::uint8_t also) {
   const std::uint32_t count = Size != 0 ? Size : bytes;
   int foreign = 0;
   for (std::uint32_t b = 0; b < count; ++b) {
-    foreign |= static_cast<int>(first[b] != nobody) & static_cast<int>(first[b] != mark) & static_cast<int>(first[b] != also);
+    foreign |=
+        static_cast<int>(first[b] != kNobody) & static_cast<int>(first[b] != mark) & static_cast<int>(first[b] != also);
   }
   return foreign == 0;
 }
-bool own(const std::uint8_t* first, std::uint32_t bytes, std::uint8_t mark, std::uint8_t also = nobody) {
+bool own(const std::uint8_t* first, std::uint32_t bytes, std::uint8_t mark, std::uint8_t also = kNobody) {
   switch (bytes) {
     case 4: return own<4>(first, bytes, mark, also);
     case 8: return own<8>(first, bytes, mark, also);
@@ -32,7 +34,8 @@ bool own(const std::uint8_t* first, std::uint32_t bytes, std::uint8_t mark, std:
 // Also for writers of the same value.
 template <std::uint32_t Size> void add_mark(std::uint8_t* first, std::uint32_t bytes, std::uint8_t mark) {
   const std::uint32_t count = Size != 0 ? Size : bytes;
-  for (std::uint32_t b = 0; b < count; ++b) first[b] = (static_cast<int>(first[b] == nobody) | static_cast<int>(first[b] == mark)) != 0 ? mark : several;
+  for (std::uint32_t b = 0; b < count; ++b)
+    first[b] = (static_cast<int>(first[b] == kNobody) | static_cast<int>(first[b] == mark)) != 0 ? mark : kSeveral;
 }
 
 // Whether all bytes of Count words are 1.
@@ -55,7 +58,9 @@ void fill(std::uint8_t* first, std::uint32_t bytes, std::uint8_t value) {
   }
 }
 
-std::string who(std::uint8_t mark) { return mark == several ? "other waves have" : "wave " + std::to_string(mark - 1) + " has"; }
+std::string who(std::uint8_t mark) {
+  return mark == kSeveral ? "other waves have" : "wave " + std::to_string(mark - 1) + " has";
+}
 
 }  // namespace
 
@@ -92,7 +97,7 @@ void Shadow::note_read(std::uint32_t address, std::uint32_t bytes, std::uint8_t 
 bool Shadow::read(std::uint32_t address, std::uint32_t bytes, std::uint8_t mark) {
   if (initialised_ && !initialised(address, bytes)) return false;
   if (!races_) return true;
-  if (!own(writer_.data() + address, bytes, mark, several)) return false;
+  if (!own(writer_.data() + address, bytes, mark, kSeveral)) return false;
   note_read(address, bytes, mark);
   return true;
 }
@@ -115,19 +120,24 @@ void Shadow::share(std::uint32_t address, std::uint32_t bytes, std::uint8_t mark
   if (initialised_) fill(written_.data() + address, bytes, 1);
 }
 
-bool Shadow::atomic(std::uint32_t address, std::uint32_t bytes, std::uint8_t mark) { return read(address, bytes, mark); }
+bool Shadow::atomic(std::uint32_t address, std::uint32_t bytes, std::uint8_t mark) {
+  return read(address, bytes, mark);
+}
 
-void Shadow::explain(Wave& wave, int lane, std::uint32_t address, std::uint32_t bytes, std::uint8_t mark, const char* what) const {
+void Shadow::explain(Wave& wave, int lane, std::uint32_t address, std::uint32_t bytes, std::uint8_t mark,
+                     const char* what) const {
   const bool writes = *what == 'w';
   for (std::uint32_t b = address; b < address + bytes; ++b) {
     if (initialised_ && !writes && written_[b] == 0) {
-      raise(wave, FaultKind::lds_uninitialised, lane, "%s %u bytes at LDS address 0x%x: nobody in this workgroup has written byte 0x%x", what, bytes,
-            address, b);
-    } else if (races_ && writer_[b] != nobody && writer_[b] != mark && (writes || writer_[b] != several)) {
-      raise(wave, FaultKind::lds_race, lane, "%s %u bytes at LDS address 0x%x, of which %s written byte 0x%x since the last barrier", what, bytes, address,
-            who(writer_[b]).c_str(), b);
-    } else if (races_ && writes && reader_[b] != nobody && reader_[b] != mark) {
-      raise(wave, FaultKind::lds_race, lane, "%s %u bytes at LDS address 0x%x, of which %s read byte 0x%x since the last barrier", what, bytes, address,
+      raise(wave, FaultKind::LdsUninitialised, lane,
+            "%s %u bytes at LDS address 0x%x: nobody in this workgroup has written byte 0x%x", what, bytes, address, b);
+    } else if (races_ && writer_[b] != kNobody && writer_[b] != mark && (writes || writer_[b] != kSeveral)) {
+      raise(wave, FaultKind::LdsRace, lane,
+            "%s %u bytes at LDS address 0x%x, of which %s written byte 0x%x since the last barrier", what, bytes,
+            address, who(writer_[b]).c_str(), b);
+    } else if (races_ && writes && reader_[b] != kNobody && reader_[b] != mark) {
+      raise(wave, FaultKind::LdsRace, lane,
+            "%s %u bytes at LDS address 0x%x, of which %s read byte 0x%x since the last barrier", what, bytes, address,
             who(reader_[b]).c_str(), b);
     }
   }
@@ -135,8 +145,8 @@ void Shadow::explain(Wave& wave, int lane, std::uint32_t address, std::uint32_t 
 
 void Shadow::barrier() {
   if (low_ < high_) {
-    std::memset(writer_.data() + low_, nobody, high_ - low_);
-    std::memset(reader_.data() + low_, nobody, high_ - low_);
+    std::memset(writer_.data() + low_, kNobody, high_ - low_);
+    std::memset(reader_.data() + low_, kNobody, high_ - low_);
   }
   low_ = ~0u;
   high_ = 0;

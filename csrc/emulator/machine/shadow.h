@@ -23,7 +23,8 @@ class Shadow {
   void share(std::uint32_t address, std::uint32_t bytes, std::uint8_t mark);
 
   // Raises what read(), write() or atomic() found; `what` is "reads", "writes" or "changes".
-  void explain(Wave& wave, int lane, std::uint32_t address, std::uint32_t bytes, std::uint8_t mark, const char* what) const;
+  void explain(Wave& wave, int lane, std::uint32_t address, std::uint32_t bytes, std::uint8_t mark,
+               const char* what) const;
 
   void barrier();  // forgets readers and writers
   void reset();    // forgets everything

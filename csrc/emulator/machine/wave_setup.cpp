@@ -11,15 +11,15 @@
 namespace apb::emu {
 namespace {
 
-constexpr std::uint32_t status_in_workgroup = 1u << 11, status_valid = 1u << 16;
-constexpr int most_user_sgprs = 16;
+constexpr std::uint32_t kStatusInWorkgroup = 1u << 11, kStatusValid = 1u << 16;
+constexpr int kMostUserSgprs = 16;
 
 // Writes registers one after the other; what would run past the user SGPRs is dropped, as the hardware does.
 class ScalarWriter {
  public:
   explicit ScalarWriter(Wave& wave) : wave_(wave) {}
   void put(std::uint32_t value) {
-    if (next_ < sreg::flat_scratch) wave_.scalar[next_++] = value;
+    if (next_ < sreg::kFlatScratch) wave_.scalar[next_++] = value;
   }
   void put64(std::uint64_t value) {
     put(static_cast<std::uint32_t>(value));
@@ -36,18 +36,18 @@ class ScalarWriter {
 void user_registers(ScalarWriter& out, const Dispatch& d) {
   const Kernel& kernel = *d.kernel;
   const unsigned properties = kernel.properties;
-  if (properties & property::private_segment_buffer) {
+  if (properties & property::kPrivateSegmentBuffer) {
     out.put64(0);  // with architected flat scratch nothing is behind it: a descriptor of no records
     out.put64(0);
   }
-  if (properties & property::dispatch_ptr) out.put64(reinterpret_cast<std::uint64_t>(&d.packet));
-  if (properties & property::queue_ptr) out.put64(0);
-  if (properties & property::kernarg_ptr) out.put64(reinterpret_cast<std::uint64_t>(d.kernarg));
-  if (properties & property::dispatch_id) out.put64(0);
-  if (properties & property::flat_scratch_init) out.put64(0);
-  if (properties & property::private_segment_size) out.put(d.scratch_bytes);
-  for (std::uint32_t i = 0; i < kernel.preload_length && out.next() < most_user_sgprs; ++i) {
-    std::uint32_t dword = poison;
+  if (properties & property::kDispatchPtr) out.put64(reinterpret_cast<std::uint64_t>(&d.packet));
+  if (properties & property::kQueuePtr) out.put64(0);
+  if (properties & property::kErnargPtr) out.put64(reinterpret_cast<std::uint64_t>(d.kernarg));
+  if (properties & property::kDispatchId) out.put64(0);
+  if (properties & property::kFlatScratchInit) out.put64(0);
+  if (properties & property::kPrivateSegmentSize) out.put(d.scratch_bytes);
+  for (std::uint32_t i = 0; i < kernel.preload_length && out.next() < kMostUserSgprs; ++i) {
+    std::uint32_t dword = kPoison;
     const std::uint32_t at = (kernel.preload_offset + i) * 4;
     if (at + 4 <= d.kernarg_bytes) std::memcpy(&dword, d.kernarg + at, 4);
     out.put(dword);
@@ -56,9 +56,9 @@ void user_registers(ScalarWriter& out, const Dispatch& d) {
 
 // v0: x in bits 9:0, y in 19:10, z in 29:20; dimensions that the kernel did not ask for read as 0.
 void work_item_ids(Wave& wave, Dim3 block, std::uint32_t number, std::uint32_t wanted) {
-  const std::uint32_t first = number * lanes;
+  const std::uint32_t first = number * kLanes;
   std::uint32_t x = first % block.x, y = first / block.x % block.y, z = first / block.x / block.y;
-  for (std::uint32_t lane = 0; lane < lanes; ++lane) {
+  for (std::uint32_t lane = 0; lane < kLanes; ++lane) {
     wave.vector[lane] = (x & 0x3ff) | (wanted >= 1 ? (y & 0x3ff) << 10 : 0) | (wanted >= 2 ? (z & 0x3ff) << 20 : 0);
     if (++x < block.x) continue;
     x = 0;
@@ -72,9 +72,9 @@ void poison_registers(Wave& wave, const Kernel& kernel) {
   // Vector operands may name what lies beyond accum_offset: see RegisterCheck.
   const std::uint32_t vgprs = std::min(kernel.vgprs, 256u),
                       accvgprs = std::min(kernel.vgprs - std::min(kernel.accum_offset, kernel.vgprs), 256u);
-  std::fill_n(wave.vector, std::size_t{vgprs} * lanes, poison);
-  std::fill_n(wave.vector + 256 * lanes, std::size_t{accvgprs} * lanes, poison);
-  std::ranges::fill(wave.scalar, poison);
+  std::fill_n(wave.vector, std::size_t{vgprs} * kLanes, kPoison);
+  std::fill_n(wave.vector + 256 * kLanes, std::size_t{accvgprs} * kLanes, kPoison);
+  std::ranges::fill(wave.scalar, kPoison);
 }
 
 // HW_ID of GFX9: wave slot, SIMD, compute unit, shader engine. Workgroups go round the XCCs, then round their units.
@@ -106,7 +106,7 @@ void start_wave(Wave& wave, const Dispatch& d, Workgroup& group, Dim3 block, std
   wave.code_dwords = static_cast<std::uint32_t>(object.instructions.size());
   wave.pc = kernel.entry / 4;
   wave.scc = false;
-  wave.stop = Stop::none;
+  wave.stop = Stop::None;
   wave.mode.bits = rsrc::float_mode(kernel.rsrc1) | (rsrc::dx10_clamp(kernel.rsrc1) ? 1u << 8 : 0) |
                    (rsrc::ieee_mode(kernel.rsrc1) ? 1u << 9 : 0) | (rsrc::fp16_overflow(kernel.rsrc1) ? 1u << 23 : 0);
   wave.target = object.target;
@@ -116,12 +116,12 @@ void start_wave(Wave& wave, const Dispatch& d, Workgroup& group, Dim3 block, std
   wave.recent = {};
   wave.scratch_bytes = d.scratch_bytes;
   wave.executed = 0;
-  wave.status = status_in_workgroup | status_valid;
+  wave.status = kStatusInWorkgroup | kStatusValid;
   wave.trap_status = 0;
   wave.current = nullptr;
-  wave.set_pair(sreg::flat_scratch, reinterpret_cast<std::uint64_t>(wave.scratch));
-  const std::uint32_t items = block.x * block.y * block.z - number * lanes;
-  wave.set_pair(sreg::exec, items >= lanes ? ~0ull : (1ull << items) - 1);
+  wave.set_pair(sreg::kFlatScratch, reinterpret_cast<std::uint64_t>(wave.scratch));
+  const std::uint32_t items = block.x * block.y * block.z - number * kLanes;
+  wave.set_pair(sreg::kExec, items >= kLanes ? ~0ull : (1ull << items) - 1);
   place(wave, d, group, number);
 }
 

@@ -17,17 +17,17 @@ namespace {
 // Waves of a workgroup take short turns, because on the card they run side by side on four SIMDs: AITER's attention for gfx950
 // reads a tile from LDS and loads the next one over it some 50 instructions later with no barrier between, which is
 // right only as long as no wave is far ahead of the others.
-constexpr std::uint64_t budget = 16;
-constexpr std::uint64_t slice = 80'000;              // instructions of each wave before the workgroup lets another one in
-constexpr std::size_t file_bytes = 512 * row_bytes;  // both register files of a wave
+constexpr std::uint64_t kBudget = 16;
+constexpr std::uint64_t kSlice = 80'000;  // instructions of each wave before the workgroup lets another one in
+constexpr std::size_t kFileBytes = 512 * kRowBytes;  // both register files of a wave
 
-std::uint64_t scratch_per_wave(const Dispatch& d) { return std::uint64_t{d.scratch_bytes} * lanes; }
+std::uint64_t scratch_per_wave(const Dispatch& d) { return std::uint64_t{d.scratch_bytes} * kLanes; }
 
 // The same as run(), one instruction at a time, with its text.
 void run_traced(Wave& wave, const Instruction* code, std::uint64_t instructions) {
-  while (instructions-- && wave.stop == Stop::none) {
+  while (instructions-- && wave.stop == Stop::None) {
     if (wave.pc < wave.code_dwords && code[wave.pc].execute)
-      log(LogLevel::trace, "workgroup (%u, %u, %u) wave %u code+0x%x exec 0x%016llx: %s", wave.group->id[0],
+      log(LogLevel::Trace, "workgroup (%u, %u, %u) wave %u code+0x%x exec 0x%016llx: %s", wave.group->id[0],
           wave.group->id[1], wave.group->id[2], wave.number, wave.pc * 4, static_cast<unsigned long long>(wave.exec()),
           disassemble(wave.target, code[wave.pc]).c_str());
     run(wave, code, 1);
@@ -48,27 +48,27 @@ ResidentWorkgroup::Pages::~Pages() {
 }
 
 std::uint64_t ResidentWorkgroup::bytes(const Dispatch& d) {
-  return d.waves_per_workgroup() * (file_bytes + scratch_per_wave(d)) + d.lds_bytes;
+  return d.waves_per_workgroup() * (kFileBytes + scratch_per_wave(d)) + d.lds_bytes;
 }
 
 ResidentWorkgroup::ResidentWorkgroup(const Dispatch& dispatch)
     : dispatch_(dispatch),
-      registers_(dispatch.waves_per_workgroup() * file_bytes),
+      registers_(dispatch.waves_per_workgroup() * kFileBytes),
       lds_((dispatch.lds_bytes + 3) / 4 * 4),
       scratch_(dispatch.waves_per_workgroup() * scratch_per_wave(dispatch)),
       waves_(dispatch.waves_per_workgroup()),
       waiting_(waves_.size()),
       checks_(make_workgroup_checks(configuration().checks, dispatch.waves_per_workgroup(), dispatch.lds_bytes)) {
   for (std::size_t i = 0; i < waves_.size(); ++i) {
-    waves_[i].vector = reinterpret_cast<std::uint32_t*>(registers_.data() + i * file_bytes);
+    waves_[i].vector = reinterpret_cast<std::uint32_t*>(registers_.data() + i * kFileBytes);
     waves_[i].scratch = scratch_.data() ? scratch_.data() + i * scratch_per_wave(dispatch) : nullptr;
     waves_[i].counters = &counters_;
     waves_[i].checker = checks_ ? checks_->of_wave(static_cast<std::uint32_t>(i)) : nullptr;
   }
   group_.lds = lds_.data();
   group_.lds_bytes = dispatch.lds_bytes;
-  group_.shared_base = shared_aperture;
-  group_.private_base = private_aperture;
+  group_.shared_base = kSharedAperture;
+  group_.private_base = kPrivateAperture;
 }
 
 void ResidentWorkgroup::begin(std::uint64_t linear) {
@@ -77,12 +77,12 @@ void ResidentWorkgroup::begin(std::uint64_t linear) {
   group_.id[1] = static_cast<std::uint32_t>(linear / grid.x % grid.y);
   group_.id[2] = static_cast<std::uint32_t>(linear / grid.x / grid.y);
   const Dim3 block = dispatch_.block_of(group_.id);
-  group_.waves = (block.x * block.y * block.z + lanes - 1) / lanes;
+  group_.waves = (block.x * block.y * block.z + kLanes - 1) / kLanes;
   group_.waiting = group_.ended = 0;
   if (checks_) checks_->reset();
-  std::fill_n(reinterpret_cast<std::uint32_t*>(lds_.data()), (group_.lds_bytes + 3) / 4, poison);
+  std::fill_n(reinterpret_cast<std::uint32_t*>(lds_.data()), (group_.lds_bytes + 3) / 4, kPoison);
   const std::uint64_t scratch_dwords = scratch_per_wave(dispatch_) * group_.waves / 4;
-  std::fill_n(reinterpret_cast<std::uint32_t*>(scratch_.data()), scratch_dwords, poison);
+  std::fill_n(reinterpret_cast<std::uint32_t*>(scratch_.data()), scratch_dwords, kPoison);
   std::ranges::fill(waiting_, 0);
   for (std::uint32_t i = 0; i < group_.waves; ++i) start_wave(waves_[i], dispatch_, group_, block, i);
 }
@@ -93,57 +93,57 @@ void ResidentWorkgroup::release_barrier() {
   for (std::uint32_t i = 0; i < group_.waves; ++i) {
     if (!waiting_[i]) continue;
     waiting_[i] = 0;
-    waves_[i].stop = Stop::none;
+    waves_[i].stop = Stop::None;
   }
 }
 
 // False: the wave has a fault.
 bool ResidentWorkgroup::advance(Wave& wave) {
   const std::uint64_t limit = configuration().instruction_limit, before = wave.executed;
-  const std::uint64_t instructions = limit ? std::min(budget, limit - std::min(limit, before)) : budget;
+  const std::uint64_t instructions = limit ? std::min(kBudget, limit - std::min(limit, before)) : kBudget;
   const Instruction* code = dispatch_.kernel->object->instructions.data();
-  if (configuration().log == LogLevel::trace)
+  if (configuration().log == LogLevel::Trace)
     run_traced(wave, code, instructions);
   else
     run(wave, code, instructions);
-  if (wave.stop != Stop::fault && wave.stop != Stop::ended && limit && wave.executed >= limit)
-    raise(wave, FaultKind::instruction_limit, -1, "%llu instructions (AITER_PREBUILT_EMULATOR_LIMIT)",
+  if (wave.stop != Stop::Fault && wave.stop != Stop::Ended && limit && wave.executed >= limit)
+    raise(wave, FaultKind::InstructionLimit, -1, "%llu instructions (AITER_PREBUILT_EMULATOR_LIMIT)",
           static_cast<unsigned long long>(limit));
-  return wave.stop != Stop::fault;
+  return wave.stop != Stop::Fault;
 }
 
 Turn ResidentWorkgroup::turn(const std::atomic<bool>& stop) {
-  std::uint64_t left = slice * group_.waves;
+  std::uint64_t left = kSlice * group_.waves;
   while (true) {
     bool all_sleep = true;
     for (std::uint32_t i = 0; i < group_.waves; ++i) {
       Wave& wave = waves_[i];
-      if (waiting_[i] || wave.stop == Stop::ended) continue;
-      if (stop.load(std::memory_order_relaxed)) return Turn::stopped;
+      if (waiting_[i] || wave.stop == Stop::Ended) continue;
+      if (stop.load(std::memory_order_relaxed)) return Turn::Stopped;
       const std::uint64_t before = wave.executed;
       if (!advance(wave)) {
         fault_ = wave.fault;
-        return Turn::fault;
+        return Turn::Fault;
       }
       left -= std::min(left, wave.executed - before);
-      if (wave.stop == Stop::yield) {
-        wave.stop = Stop::none;
+      if (wave.stop == Stop::Yield) {
+        wave.stop = Stop::None;
         continue;
       }
       all_sleep = false;
-      if (wave.stop == Stop::ended) ++group_.ended;
-      if (wave.stop == Stop::barrier) {
+      if (wave.stop == Stop::Ended) ++group_.ended;
+      if (wave.stop == Stop::Barrier) {
         ++group_.waiting;
         waiting_[i] = 1;
       }
     }
-    if (group_.ended == group_.waves) return Turn::finished;
+    if (group_.ended == group_.waves) return Turn::Finished;
     // The barrier counts waves that have not ended, as the hardware's does.
     if (group_.waiting == group_.waves - group_.ended)
       release_barrier();
     else if (all_sleep)
-      return Turn::paused;
-    if (left == 0) return Turn::paused;
+      return Turn::Paused;
+    if (left == 0) return Turn::Paused;
   }
 }
 

@@ -12,10 +12,10 @@
 namespace apb::emu {
 
 enum class Turn : std::uint8_t {
-  finished,
-  paused,  // its slice is used up, or all its waves sleep: another workgroup may have to run first
-  fault,
-  stopped,  // the launch ends because of another workgroup
+  Finished,
+  Paused,  // its slice is used up, or all its waves sleep: another workgroup may have to run first
+  Fault,
+  Stopped,  // the launch ends because of another workgroup
 };
 
 class ResidentWorkgroup {
