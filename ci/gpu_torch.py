@@ -14,6 +14,7 @@ import json
 import sys
 import traceback
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +75,7 @@ def opcheck(names: set[str], target: str) -> dict[str, Callable[[], object]]:
     found: dict[str, Callable[[], object]] = {}
     for name, label, args in torch_kernels.samples("cuda", target):
         if name in names:
-            found[f"opcheck {name} {label}"] = lambda name=name, args=args: check(name, args)  # type: ignore[misc]
+            found[f"opcheck {name} {label}"] = partial(check, name, args)
     return found
 
 
@@ -174,7 +175,7 @@ def main(words: list[str] | None = None) -> int:
             "capture without preload": capture_unloaded,
             "capture and replay": captured,
             "tensors without memory": without_memory,
-            **{f"compile {name}": lambda name=name: compiled(name) for name in ("eager", "aot_eager")},  # type: ignore[misc]
+            **{f"compile {name}": partial(compiled, name) for name in ("eager", "aot_eager")},
             **opcheck(names, facts[0].target),
         }
         if options.inductor:

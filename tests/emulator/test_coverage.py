@@ -54,7 +54,9 @@ def aiter_mnemonics(target: str) -> tuple[str, ...]:
 
 def form(target: str, mnemonic: str, generator: Generator) -> tuple[int, ...]:
     """A random instruction that is written ``mnemonic``."""
-    base, suffix = re.fullmatch(r"(.*?)(?:_(e32|e64|dpp|sdwa))?", mnemonic).groups()  # type: ignore[union-attr]
+    parts = re.fullmatch(r"(.*?)(?:_(e32|e64|dpp|sdwa))?", mnemonic)
+    assert parts is not None, mnemonic
+    base, suffix = parts.groups()
     encodings = SHORT if suffix in ("e32", "dpp", "sdwa") else ("vop3", "vop3sd") if suffix == "e64" else ()
     fitting = [
         row
@@ -117,7 +119,9 @@ def has_no_meaning(sample: Sample, text: str) -> bool:
         return False
     several = re.search(r"X\d+_(\d+)B_", opcode)
     if sample.what == "cbsz":
-        group = 1 << int(re.search(r"cbsz:(\d)", text).group(1))  # type: ignore[union-attr]
+        given = re.search(r"cbsz:(\d)", text)
+        assert given is not None, text
+        group = 1 << int(given[1])
         return several is None or group > int(several.group(1))
     plain_f32 = re.fullmatch(r"V_MFMA_F32_\d+X\d+X\d+_F32", opcode) is not None
     return several is None and not (plain_f32 and sample.what == "blgp")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import random
 import re
+from collections.abc import Callable
 from dataclasses import replace
+from fractions import Fraction
 
 import pytest
 from emulator.pcode import formats, vector_cases
@@ -53,14 +55,14 @@ def test_output_scale(target: str, enabled: bool) -> None:
         kind, batch = element(form.destination.format), batch_of(form)
         tiny = formats.power_of_two(4 - FLOATS[kind].bias)
 
-        def skips(outcome: Outcome, kind: str = kind, tiny: object = tiny) -> bool:
+        def skips(outcome: Outcome, kind: str = kind, tiny: Fraction = tiny) -> bool:
             number = formats.decode(FLOATS[kind], outcome.bits & ((1 << FLOATS[kind].bits) - 1))
-            return number.finite and abs(number.value) < tiny  # type: ignore[operator]
+            return number.finite and abs(number.value) < tiny
 
         def finish(
-            outcome: Outcome, kind: str = kind, factor: int = factor, skips: object = skips
+            outcome: Outcome, kind: str = kind, factor: int = factor, skips: Callable[[Outcome], bool] = skips
         ) -> Outcome:
-            return outcome if not enabled or skips(outcome) else _scaled(outcome, factor, kind)  # type: ignore[operator]
+            return outcome if not enabled or skips(outcome) else _scaled(outcome, factor, kind)
 
         arithmetic = (0, 0, 0, 0, False, 0) if enabled else USUAL
         found += vector_cases.check(

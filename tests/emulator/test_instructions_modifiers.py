@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import random
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -223,8 +224,8 @@ def test_clamp_of_integers(target: str) -> None:
             results.append(max(low, min(high, exact)) & ((1 << width) - 1))
         order = iter([r for lane, r in enumerate(results) if batch.exec >> lane & 1])
 
-        def finish(outcome: Outcome, order: object = order) -> Outcome:
-            return replace(outcome, bits=next(order))  # type: ignore[call-overload]
+        def finish(outcome: Outcome, order: Iterator[int] = order) -> Outcome:
+            return replace(outcome, bits=next(order))
 
         found += vector_cases.check(target, shown, words, batch, 3, Change(batch, finish))
         tested += 1

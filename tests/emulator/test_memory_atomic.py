@@ -8,6 +8,7 @@ import random
 import struct
 import threading
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 from support.device_memory import Region, region
@@ -210,6 +211,11 @@ def test_host_threads_see_atomics() -> None:
         assert ctypes.c_uint64.from_address(memory.address).value == 3 * rounds * LANES
 
 
+def subtract_from(mask: int, memory: int, data: int) -> int:
+    """``rsub``: what is in memory is subtracted from the data."""
+    return data - memory & mask
+
+
 #: name -> (type without return, type's bits, f, kind)
 LDS: dict[tuple[str, str], tuple[int, Operation, str]] = {
     ("pk_add", "f16"): (32, pk_add_f16, "f16"),
@@ -227,7 +233,7 @@ for _bits in (32, 64):
         (op[1:], f"{op[0].replace('s', 'i')}{_bits}"): (_bits, _integer[op], "int")
         for op in ("smin", "smax", "umin", "umax")
     }
-    LDS["rsub", f"u{_bits}"] = (_bits, lambda m, d, mask=(1 << _bits) - 1: d - m & mask, "int")  # type: ignore[misc]
+    LDS["rsub", f"u{_bits}"] = (_bits, partial(subtract_from, (1 << _bits) - 1), "int")
 
 
 @pytest.mark.parametrize(("name", "kind"), LDS)

@@ -6,6 +6,7 @@ import ctypes
 import threading
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from support.assembly import code_object
@@ -109,7 +110,7 @@ def test_flags_are_checked() -> None:
 
 @pytest.mark.parametrize("which", [None, STREAM_LEGACY, STREAM_PER_THREAD, "created"])
 def test_work_happens_in_the_order_of_the_calls(
-    which: object, kernel: ctypes.c_void_p, stream: ctypes.c_void_p
+    which: Any, kernel: ctypes.c_void_p, stream: ctypes.c_void_p
 ) -> None:
     """Copy, kernel, host function that looks at the result, kernel, copy back."""
     on = stream if which == "created" else which
@@ -118,10 +119,10 @@ def test_work_happens_in_the_order_of_the_calls(
     seen: list[bytes] = []
     look = HOST_FUNCTION(lambda _: seen.append(middle.raw))
     call("hipMemcpyAsync", data, start, size(256), TO_DEVICE, on)
-    assert launch(kernel, data, stream=on) == SUCCESS  # type: ignore[arg-type]
+    assert launch(kernel, data, stream=on) == SUCCESS
     call("hipMemcpyAsync", middle, data, size(256), FROM_DEVICE, on)
     call("hipLaunchHostFunc", on, look, None)
-    assert launch(kernel, data, stream=on) == SUCCESS  # type: ignore[arg-type]
+    assert launch(kernel, data, stream=on) == SUCCESS
     call("hipMemcpyAsync", end, data, size(256), DEFAULT, on)
     call("hipStreamSynchronize", on)
     assert seen == [dwords(range(1, 65))]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
 from support.hip_process import SUCCESS, Launch, launch
@@ -16,11 +17,11 @@ def u32(*values: int) -> bytes:
 
 
 def words(
-    body: str, descriptor: tuple[str, ...], count: int, target: str = "gfx942", **options: object
+    body: str, descriptor: tuple[str, ...], count: int, target: str = "gfx942", **options: Any
 ) -> list[int]:
     """Runs a kernel of one buffer of ``count`` dwords, all ones before, and returns it."""
     image = link(target, kernel_source(body, descriptor=descriptor) + metadata(_BUFFER))
-    request = Launch(image, [("buffer", b"\xff" * (4 * count))], **options)  # type: ignore[arg-type]
+    request = Launch(image, [("buffer", b"\xff" * (4 * count))], **options)
     answer, log = launch(request, devices=target)
     assert answer.status == SUCCESS, log
     return answer.words()

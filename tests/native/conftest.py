@@ -109,7 +109,8 @@ def load_extension(path: Path) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     sys.modules["aiter_prebuilt._native"] = module
     spec.loader.exec_module(module)
-    importlib.import_module("aiter_prebuilt")._native = module  # type: ignore[attr-defined]
+    package: Any = importlib.import_module("aiter_prebuilt")
+    package._native = module
     return module
 
 

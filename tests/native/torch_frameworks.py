@@ -8,6 +8,7 @@ import ctypes
 import types
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 from unittest import mock
 
@@ -99,7 +100,7 @@ def _as_rocm_build(stream: int) -> list[int]:
         return types.SimpleNamespace(cuda_stream=stream)
 
     torch.version.hip = "7.0"
-    torch.cuda.current_stream = current_stream  # type: ignore[assignment]
+    torch.cuda.current_stream = current_stream  # type: ignore[assignment]  # a stand-in
     return asked
 
 
@@ -119,7 +120,7 @@ def new_torch() -> None:
     def never(self: Any) -> int:
         raise AssertionError("data_ptr() was called")
 
-    NewCardTensor.data_ptr = never  # type: ignore[method-assign]
+    NewCardTensor.data_ptr = never  # type: ignore[method-assign]  # a stand-in
     _runs(NewCardTensor)
     assert not asked
     stats = dispatch.operator("silu_and_mul").stats()
@@ -167,8 +168,8 @@ def old_torch_refusals() -> None:
         (plain.to_sparse(), errors.ArgumentKindError, "Pass a dense torch tensor"),
         (wide, errors.ArgumentDTypeError, "complex64"),
     ):
-        _refused(lambda out=out: aiter_prebuilt.silu_and_mul(out, card), kind, words)  # type: ignore[misc]
-        _refused(lambda out=out: aiter_prebuilt.silu_and_mul(card, out), kind, words)  # type: ignore[misc]
+        _refused(partial(aiter_prebuilt.silu_and_mul, out, card), kind, words)
+        _refused(partial(aiter_prebuilt.silu_and_mul, card, out), kind, words)
     assert dispatch.operator("silu_and_mul").stats()["launches"] == 0
 
 

@@ -8,6 +8,7 @@ import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from operator import mul
+from typing import Any
 
 from aiter_prebuilt.contract.calls import Argument, Array, Call, ElementType, Want
 
@@ -147,8 +148,8 @@ def other(call: Call, **arguments: Argument) -> Call:
     return replace(call, arguments={**call.arguments, **arguments})
 
 
-def wanting(call: Call, place: int, **fields: object) -> Call:
+def wanting(call: Call, place: int, **fields: Any) -> Call:
     """The call with another want."""
     wants = list(call.wants)
-    wants[place] = replace(wants[place], **fields)  # type: ignore[arg-type]
+    wants[place] = replace(wants[place], **fields)
     return replace(call, wants=tuple(wants))

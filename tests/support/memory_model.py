@@ -58,23 +58,23 @@ def _round(value: float, mantissa: int, lowest: int, highest: float) -> float:
 def add_f32(a: int, b: int) -> int:
     """Sum of finite f32 values, rounded once: doubles hold the sum of two floats to more than 2 * 24 + 2 bits."""
     total = _round(f32(a) + f32(b), 24, -149, 3.4028234663852886e38)
-    return struct.unpack("<I", struct.pack("<f", total))[0]  # type: ignore[no-any-return]
+    return int.from_bytes(struct.pack("<f", total), "little")
 
 
 def add_f64(a: int, b: int) -> int:
     """Sum of f64 values."""
     x, y = struct.unpack("<2d", struct.pack("<2Q", a, b))
-    return struct.unpack("<Q", struct.pack("<d", x + y))[0]  # type: ignore[no-any-return]
+    return int.from_bytes(struct.pack("<d", x + y), "little")
 
 
 def _add_f16(a: int, b: int) -> int:
     x, y = struct.unpack("<2e", struct.pack("<2H", a, b))
-    return struct.unpack("<H", struct.pack("<e", _round(x + y, 11, -24, 65504.0)))[0]  # type: ignore[no-any-return]
+    return int.from_bytes(struct.pack("<e", _round(x + y, 11, -24, 65504.0)), "little")
 
 
 def _add_bf16(a: int, b: int) -> int:
     total = _round(f32(a << 16) + f32(b << 16), 8, -133, 3.3895313892515355e38)
-    return struct.unpack("<I", struct.pack("<f", total))[0] >> 16  # type: ignore[no-any-return]
+    return int.from_bytes(struct.pack("<f", total), "little") >> 16
 
 
 def packed(half: Callable[[int, int], int]) -> Callable[[int, int], int]:

@@ -137,7 +137,8 @@ def test_a_family_brings_draws_of_its_own(tmp_path: Path) -> None:
         text = text.replace(start, start.replace('"', '"index~zeros '))
     cases = toy_operator.cases(tmp_path, text)
     first = next(make.questions(cases, "gfx950", toy_operator.targets()["gfx950"], 1))
-    assert first.inputs["index"].tolist() == [0, 1, 2, 3, 4, 5]  # type: ignore[union-attr]
+    index = first.inputs["index"]
+    assert index is not None and index.tolist() == [0, 1, 2, 3, 4, 5]
 
 
 @pytest.mark.parametrize(

@@ -191,6 +191,14 @@ def _field(select: int) -> tuple[int, int]:
 # --- DPP ---
 
 
+def _rotation(amount: int) -> Callable[[int], int | None]:
+    return _row(lambda place: (place - amount) % 16)
+
+
+def _broadcast(lane: int) -> Callable[[int], int | None]:
+    return _row(lambda place: lane)
+
+
 def _row(function: Callable[[int], int]) -> Callable[[int], int | None]:
     """Of the lane's number within its row of 16; None when the result leaves the row."""
 
@@ -226,9 +234,9 @@ def controls() -> dict[str, Callable[[int], int | None]]:
     for amount in (1, 4, 15):
         found[f"row_shl:{amount}"] = _shift(amount)
         found[f"row_shr:{amount}"] = _shift(-amount)
-        found[f"row_ror:{amount}"] = _row(lambda place, amount=amount: (place - amount) % 16)  # type: ignore[misc]
+        found[f"row_ror:{amount}"] = _rotation(amount)
     for lane in (0, 7, 15):
-        found[f"row_newbcast:{lane}"] = _row(lambda place, lane=lane: lane)  # type: ignore[misc]
+        found[f"row_newbcast:{lane}"] = _broadcast(lane)
     return found
 
 
