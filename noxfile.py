@@ -158,7 +158,7 @@ def sanitize(session: nox.Session) -> None:
     session.install(*groups("test"))
     install_torch(session)
     build_tools(session, "build")
-    session.run("python", "ci/sanitize.py", *session.posargs, env=ENVIRONMENT)
+    session.run("python", "tests/sanitize/sanitize.py", *session.posargs, env=ENVIRONMENT)
 
 
 @nox.session(python=build_python())

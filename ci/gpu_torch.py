@@ -20,7 +20,7 @@ from typing import Any
 import torch
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "tests"))
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT)]
 
 from support import torch_kernels
 
@@ -57,7 +57,7 @@ def block(x: Any, residual: Any, up: Any, down: Any, weight: Any) -> Any:
 STATE = {"gate": False}
 
 
-def opcheck(names: set[str], fp8: torch.dtype) -> dict[str, Callable[[], object]]:
+def opcheck(names: set[str], target: str) -> dict[str, Callable[[], object]]:
     """One check per call of :func:`support.torch_kernels.samples` whose operator the bundle has."""
     import aiter_prebuilt.torch_library  # noqa: F401  # registers
 
@@ -72,7 +72,7 @@ def opcheck(names: set[str], fp8: torch.dtype) -> dict[str, Callable[[], object]
         torch_kernels.check_written(operator, args)
 
     found: dict[str, Callable[[], object]] = {}
-    for name, label, args in torch_kernels.samples("cuda", fp8):
+    for name, label, args in torch_kernels.samples("cuda", target):
         if name in names:
             found[f"opcheck {name} {label}"] = lambda name=name, args=args: check(name, args)  # type: ignore[misc]
     return found
@@ -168,7 +168,6 @@ def main(words: list[str] | None = None) -> int:
         return 2
     names = {name for bundle in dispatch.bundles_of(facts[0].target, str(facts[0])) for name in bundle.names}
     STATE["gate"] = "silu_and_mul" in names
-    fp8 = torch.float8_e4m3fnuz if facts[0].target == "gfx942" else torch.float8_e4m3fn
     torch.manual_seed(5)
     with torch.no_grad():
         checks: dict[str, Callable[[], object]] = {
@@ -176,7 +175,7 @@ def main(words: list[str] | None = None) -> int:
             "capture and replay": captured,
             "tensors without memory": without_memory,
             **{f"compile {name}": lambda name=name: compiled(name) for name in ("eager", "aot_eager")},  # type: ignore[misc]
-            **opcheck(names, fp8),
+            **opcheck(names, facts[0].target),
         }
         if options.inductor:
             checks["compile inductor"] = lambda: compiled("inductor")

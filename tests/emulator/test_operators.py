@@ -57,5 +57,6 @@ def test_what_was_executed_has_its_receipt(lines: Run) -> None:
     assert executed
     missing = sorted(executed - proved.keys())
     assert not missing, (
-        f"{len(missing)} code objects are not in manifests/*/{receipts.NAME}: run python -m build_tools prove, and commit it"
+        f"{len(missing)} code objects are not in manifests/*/{receipts.NAME}: run python -m build_tools prove, "
+        "and commit the files"
     )

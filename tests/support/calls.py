@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from operator import mul
 
-from aiter_prebuilt.contract.calls import Array, Call, ElementType, Want
+from aiter_prebuilt.contract.calls import Argument, Array, Call, ElementType, Want
 
 
 def bf16(values: Sequence[float]) -> bytes:
@@ -77,7 +77,11 @@ def rms_norm(seed: int = 1, *, pad: int = 0, offset: int = 0, compute_units: int
         [v * scale * g for v, g in zip(row, w, strict=True)] for row, scale in zip(x, scales, strict=True)
     ]
     weight = Array("bf16", (40,), (1,), 0, bf16(w))
-    arguments = {"input": array("bf16", x, pad=pad, offset=offset), "weight": weight, "epsilon": 1e-6}
+    arguments: dict[str, Argument] = {
+        "input": array("bf16", x, pad=pad, offset=offset),
+        "weight": weight,
+        "epsilon": 1e-6,
+    }
     wants = (want("out", "bf16", right, 2.0**-18, returned=True),)
     return Call("rms_norm", f"3x40 pad={pad} offset={offset}", arguments, wants, compute_units)
 
@@ -86,7 +90,7 @@ def silu_and_mul(seed: int = 1, *, pad: int = 5) -> Call:
     """A written argument with gaps between its rows."""
     both = drawn(random.Random(seed), 3, 48)
     right = [[g / (1 + math.exp(-g)) * u for g, u in zip(row[:24], row[24:], strict=True)] for row in both]
-    arguments = {"out": array("bf16", 3, 24, pad=pad), "input": array("bf16", both)}
+    arguments: dict[str, Argument] = {"out": array("bf16", 3, 24, pad=pad), "input": array("bf16", both)}
     return Call(
         "silu_and_mul", f"3x24 pad={pad}", arguments, (want("out", "bf16", right, 2.0**-18, returned=False),)
     )
@@ -96,13 +100,13 @@ def topk_softmax(seed: int = 1) -> Call:
     """Three written arguments of two types, and a bool."""
     source = random.Random(seed)
     gates = drawn(source, 4, 60)
-    order = [sorted(range(60), key=lambda e, row=row: (-row[e], e))[:6] for row in gates]
+    order = [[e for _, e in sorted((-value, e) for e, value in enumerate(row))][:6] for row in gates]
     shares = []
     for row, best in zip(gates, order, strict=True):
         sizes = [math.exp(row[e]) for e in best]
         shares.append([size / math.fsum(sizes) for size in sizes])
     pairs = [[j * 4 + t for j in range(6)] for t in range(4)]
-    arguments = {
+    arguments: dict[str, Argument] = {
         "topk_weights": array("f32", 4, 6), "topk_indices": array("i32", 4, 6), "token_expert_indices": array("i32", 4, 6),
         "gating_output": array("f32", gates), "need_renorm": True,
     }  # fmt: skip
@@ -120,7 +124,12 @@ def gemm(seed: int = 1, *, compute_units: int = 0) -> Call:
     a, b = ([[float(source.randint(-2, 2)) for _ in range(2048)] for _ in range(rows)] for rows in (3, 64))
     right = [[sum(map(mul, row, column)) for column in b] for row in a]
     wants = (want("out", "bf16", right, returned=True),)
-    arguments = {"A": array("bf16", a), "B": array("bf16", b), "bias": None, "otype": ElementType("bf16")}
+    arguments: dict[str, Argument] = {
+        "A": array("bf16", a),
+        "B": array("bf16", b),
+        "bias": None,
+        "otype": ElementType("bf16"),
+    }
     return Call("gemm_a16w16", f"3x64x2048 cus={compute_units}", arguments, wants, compute_units)
 
 
@@ -133,7 +142,7 @@ def right() -> Iterator[Call]:
     yield gemm()
 
 
-def other(call: Call, **arguments: object) -> Call:
+def other(call: Call, **arguments: Argument) -> Call:
     """The call with other arguments."""
     return replace(call, arguments={**call.arguments, **arguments})
 

@@ -86,12 +86,12 @@ def out_type(
     signature: signatures.Signature, spec: signatures.Tensor, given: Mapping[str, Any]
 ) -> torch.dtype:
     """The element type of a returned tensor."""
-    if chosen := given.get(f"{spec.name}_dtype"):
-        return chosen
-    for each in signature.arguments:
-        if each.type == spec.type and given[each.name] is not None:
-            return given[each.name].dtype
-    return getattr(torch, dtype.BY_NAME[signature.allowed(spec)[0]].torch)
+    chosen: torch.dtype | None = given.get(f"{spec.name}_dtype")
+    like = [given[each.name] for each in signature.arguments if each.type == spec.type]
+    for tensor in like if chosen is None else ():
+        chosen = chosen or (None if tensor is None else tensor.dtype)
+    usual: torch.dtype = getattr(torch, dtype.BY_NAME[signature.allowed(spec)[0]].torch)
+    return chosen or usual
 
 
 def sizes(signature: signatures.Signature, given: Mapping[str, Any]) -> dict[str, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -114,7 +114,7 @@ def test_opcheck_would_see_a_wrong_fake(library: Any) -> None:
 def test_a_fake_checks_what_a_trace_can_know(library: Any) -> None:
     ops = torch.ops.aiter_prebuilt
     x, weight = torch.ones(3, 64, dtype=BF16), torch.ones(64, dtype=BF16)
-    wrong = {
+    wrong: dict[str, tuple[type[errors.ArgumentError], Callable[[], object]]] = {
         "sizes agree": (errors.ArgumentShapeError, lambda: ops.rms_norm(x, weight[:60], 1e-6)),
         "dims": (errors.ArgumentShapeError, lambda: ops.softmax(x[0])),
         "2 . d": (errors.ArgumentShapeError, lambda: ops.silu_and_mul(x, x)),

@@ -1,6 +1,6 @@
 """How fast the embedded device is: one command, one table, every ratio between numbers of the same run.
 
-    python ci/bench/embedded_device.py [--target gfx950] [--json]
+    python benchmarks/embedded_device.py [--target gfx950] [--json]
 
 Needs a build (``python -m build_tools build``, ``python -m build_tools emulator``), torch and Triton in this environment. Each
 figure is the median of several launches in a process of its own; ``TRITON_INTERPRET=1`` runs the same Triton source with the same
@@ -23,7 +23,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-ROOT: Final = Path(__file__).resolve().parents[2]
+ROOT: Final = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "src"), str(ROOT / "tests")]
 GEMM: Final = (512, 512, 512)
 ROWS: Final = (1024, 8192)
@@ -45,29 +45,33 @@ def median(run: Callable[[], object], repeat: int = 5) -> float:
 def on_the_emulator(target: str) -> dict[str, Any]:
     """Both kernels through the production runtime; and a large code object loaded and decoded through HIP."""
     import torch
-    from emulator.operators.tensors import BF16, Maker
 
     from aiter_prebuilt import device, dispatch
+    from aiter_prebuilt.device_memory import DeviceMemory
+    from aiter_prebuilt.execute.array import DeviceArray
 
     torch.manual_seed(1)
-    make = Maker(target, 0)
+    (facts,) = (driver := device.probe("amd")).devices
+    memory = DeviceMemory(facts, driver.path)
+
+    def put(*shape: int) -> DeviceArray:
+        data = torch.randn(*shape).bfloat16().view(torch.uint8).numpy().tobytes()
+        return DeviceArray(memory, "bf16", shape, data)
+
     m, n, k = GEMM
-    a, b, out = make.random(m, k), make.random(n, k), make.output((m, n), BF16)
-    x, w, y = make.random(*ROWS), make.random(ROWS[1]), make.output(ROWS, BF16)
-    calls: dict[str, tuple[list[Any], list[float]]] = {
-        "gemm_a16w16": ([a, b, None, out], []),
-        "rms_norm": ([x, w, y], [1e-6]),
+    out, y = (DeviceArray(memory, "bf16", shape) for shape in ((m, n), ROWS))
+    calls: dict[str, tuple[list[Any], list[Any]]] = {
+        "gemm_a16w16": ([put(m, k), put(n, k), None, out], []),
+        "rms_norm": ([put(*ROWS), put(ROWS[1]), y], [1e-6]),
     }
-    facts = device.facts("amd", 0)
     found: dict[str, Any] = {}
     for name, (tensors, attributes) in calls.items():
-        raws = [tensor and tensor.raw for tensor in tensors]
         operator = dispatch.operator(name)
         decisions = operator.explain(
-            dispatch.bundles_of(target, str(facts)), facts.compute_units, raws, attributes
+            dispatch.bundles_of(target, str(facts)), facts.compute_units, tensors, attributes
         )
         (step,) = next(row for row in decisions if row["chosen"])["steps"]
-        call = partial(operator, *raws, *attributes, stream=0)
+        call = partial(operator, *tensors, *attributes, stream=0)
         call()
         found[name] = {"seconds": median(call), "entry": step["entry"]}
     return found
