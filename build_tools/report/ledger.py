@@ -6,6 +6,7 @@ bundle here has it.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -66,9 +67,10 @@ class Ledger:
             for place in sorted(places)
         }
 
-    def unproved(self) -> int:
-        """Entries without a receipt; one that serves several kernels counts once."""
-        return len({(line.target, name) for line in self.lines for name in line.unproved})
+    def unproved(self) -> dict[str, int]:
+        """Target -> entries without a receipt; one that serves several kernels of its operator counts once."""
+        left = {(line.target, line.operator, name) for line in self.lines for name in line.unproved}
+        return dict(sorted(Counter(target for target, _, _ in left).items()))
 
     def as_json(self) -> dict[str, Any]:
         """Machine form."""
@@ -94,7 +96,7 @@ class Ledger:
                 for (backend, target), counts in self.tables().items()
             ],
             "total": self.counts(),
-            "unproved_entries": self.unproved(),
+            "unproved_entries": sum(self.unproved().values()),
         }
 
 

@@ -27,9 +27,8 @@ def render(ledger: Ledger, console: Console) -> None:
             table.add_row(operator, kernel, mine[0].backend, ", ".join(line.target for line in mine), counts)
         console.print(table)
     _summary(ledger, console)
-    for target in dict.fromkeys(line.target for line in ledger.lines if line.unproved):
-        names = {name for line in ledger.lines if line.target == target for name in line.unproved}
-        console.print(f"{len(names)} entries for {target} are not proved", highlight=False)
+    for target, count in ledger.unproved().items():
+        console.print(f"{count} entries for {target} are not proved", highlight=False)
 
 
 def _summary(ledger: Ledger, console: Console) -> None:

@@ -149,3 +149,11 @@ def test_packing_refuses_a_bundle_of_another_version(tmp_path: Path) -> None:
     path = write_bundle(tmp_path, "gfx942", "ck-free", "0.0.1")
     with pytest.raises(WheelError, match=r"built for version 0\.0\.1"):
         wheel.write_data_wheel(path, tmp_path, ROOT)
+
+
+def test_list_says_what_was_never_executed(installed: Environment) -> None:
+    """The made-up bundles have no receipts; the wheels that have them were packed all the same."""
+    done = installed.command("list")
+    assert done.returncode == 0, done.stderr
+    assert "2 entries for gfx942 were not executed on any device before they shipped" in done.stdout
+    assert "gfx950" not in done.stdout
