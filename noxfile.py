@@ -39,7 +39,7 @@ EXTRAS = "gfx942,gfx950,gfx942-ck,gfx950-ck,emulator"
 #: Triton has no wheel for CPython 3.10. What is built serves 3.10; only the machine that builds needs a later one.
 OLDEST_BUILD_PYTHON = (3, 11)
 LATER_PYTHONS = ("3.14", "3.13", "3.12", "3.11")
-#: Cubins are executed where an NVIDIA card is (ci/gpu_check.py --record); until that is on record their wheel says that they were not.
+#: Cubins are executed where a card is (ci/gpu_check.py --record); until that is on record their wheel says that they were not.
 LET_IN = ("--unproved", "sm_90")
 ENVIRONMENT = {"PYTHONPATH": str(ROOT / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
 #: Where the pipeline keeps what it fetched and zig its compiled C++ library; the tests' own compiles use it too.
@@ -158,7 +158,7 @@ def sanitize(session: nox.Session) -> None:
     session.install(*groups("test"))
     install_torch(session)
     build_tools(session, "build")
-    session.run("python", "ci/sanitize.py", *session.posargs, env=ENVIRONMENT)
+    session.run("python", "tests/sanitize/sanitize.py", *session.posargs, env=ENVIRONMENT)
 
 
 @nox.session(python=build_python())

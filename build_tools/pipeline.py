@@ -197,7 +197,11 @@ def _bundle(
 def _golden_calls(planned: PlannedBundle, bundle: BuiltBundle, manifest: Manifest, folder: Path) -> None:
     """Write the golden calls beside a bundle, unless those that are there were made from the same."""
     names = [operator.operator.name for operator in planned.operators]
-    path, note, key = bundle.path.with_suffix(CALLS_SUFFIX), notes.read(bundle.path), golden.key(folder, names)
+    path, note, key = (
+        bundle.path.with_suffix(CALLS_SUFFIX),
+        notes.read(bundle.path),
+        golden.key(folder, names),
+    )
     there = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
     if note.get("calls") == {"key": key, "sha256": there}:
         return
@@ -206,7 +210,17 @@ def _golden_calls(planned: PlannedBundle, bundle: BuiltBundle, manifest: Manifes
     notes.write(bundle.path, note | {"calls": {"key": key, "sha256": hashlib.sha256(data).hexdigest()}})
 
 
-_NOTED = ("target", "profile", "distribution", "entries", "code_objects", "raw_bytes", "size", "sha256", "unproved")
+_NOTED = (
+    "target",
+    "profile",
+    "distribution",
+    "entries",
+    "code_objects",
+    "raw_bytes",
+    "size",
+    "sha256",
+    "unproved",
+)
 
 
 #: The code that judges code objects and writes a bundle: another state of it may judge or write differently.

@@ -35,7 +35,9 @@ class _Lines:
         if not what.silent:
             word = "ok" if what.ok else "FAILED"
             print(
-                f"[{self.count}/{self.total}] {word} {what.name} {what.seconds:.1f} s", file=self.stream, flush=True
+                f"[{self.count}/{self.total}] {word} {what.name} {what.seconds:.1f} s",
+                file=self.stream,
+                flush=True,
             )
 
 

@@ -1,8 +1,8 @@
 """Receipts: which code objects were executed and found right, on what, how far off. ``manifests/<family>/receipts.json``.
 
-A file per family, sorted, a line per code object, so that two changes do not collide; a code object that operators of two families
-share stands with the operator that proved it, and readers join all files. Builds are the same bytes everywhere, so a receipt holds
-wherever the same code object comes out; a kernel that changes in one byte has none until it is executed again.
+A file per family, sorted, a line per code object, so that two changes do not collide; a code object that operators of two
+families share stands with the operator that proved it, and readers join all files. Builds are the same bytes everywhere, so a
+receipt holds wherever the same code object comes out; a kernel that changes in one byte has none until it is executed again.
 """
 
 from __future__ import annotations
@@ -77,7 +77,9 @@ def read(root: Path) -> dict[str, Receipt]:
     problems = []
     for name in files(root):
         try:
-            for receipt in _receipts(json.loads((root / name).read_text(encoding="utf-8")), Path(name).parent.name):
+            for receipt in _receipts(
+                json.loads((root / name).read_text(encoding="utf-8")), Path(name).parent.name
+            ):
                 found.setdefault(receipt.digest, receipt)
         except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
             problems.append(f"{name}: {type(error).__name__}: {error}; {_AGAIN}")
@@ -131,7 +133,11 @@ def _text(receipts: Iterable[Receipt]) -> str:
     for (target, device, checks), rows in sorted(places.items()):
         words = json.dumps({"target": target, "device": device, "checks": checks})
         devices.append(f'{words.removesuffix("}")}, "code_objects": {_lines(rows)}}}')
-    return f'{{\n"edition": {EDITION},\n"tools": {_lines(told)},\n"devices": [\n' + ",\n".join(devices) + "\n]\n}\n"
+    return (
+        f'{{\n"edition": {EDITION},\n"tools": {_lines(told)},\n"devices": [\n'
+        + ",\n".join(devices)
+        + "\n]\n}\n"
+    )
 
 
 def _lines(rows: Mapping[str, str]) -> str:
@@ -178,7 +184,9 @@ def collect(
                 )  # fmt: skip
             else:
                 made[digest] = _again(known, _rounded(line["worst"]))
-    return Found({digest: receipt for digest, receipt in made.items() if digest not in wrong}, frozenset(wrong))
+    return Found(
+        {digest: receipt for digest, receipt in made.items() if digest not in wrong}, frozenset(wrong)
+    )
 
 
 def _again(known: Receipt, worst: float) -> Receipt:
@@ -193,5 +201,7 @@ def _rounded(worst: float) -> float:
 def merged(known: Mapping[str, Receipt], found: Found) -> dict[str, Receipt]:
     """``known`` with what was found; a wrong call takes a receipt away."""
     return {
-        digest: receipt for digest, receipt in {**known, **found.receipts}.items() if digest not in found.wrong
+        digest: receipt
+        for digest, receipt in {**known, **found.receipts}.items()
+        if digest not in found.wrong
     }

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -45,20 +45,15 @@ def manifest_files(root: Path) -> set[str]:
     return {path.relative_to(root).as_posix() for path in tables} | set(receipts.files(root))
 
 
-def proofs(root: Path) -> frozenset[str]:
-    """Those of :func:`manifest_files` that decide about no byte of a code object: cases, references and receipts."""
-    return frozenset(name for name in manifest_files(root) if name.endswith(_PROOFS))
-
-
 def hashes(root: Path, names: Iterable[str]) -> dict[str, str]:
     """SHA-256 by name of those of ``names`` that are files below ``root``."""
     found = (name for name in sorted(set(names)) if (root / name).is_file())
     return {name: hashlib.sha256((root / name).read_bytes()).hexdigest() for name in found}
 
 
-def stale(root: Path, bundle: Path, *, but: Collection[str] = ()) -> str:
-    """Why ``bundle`` is not what a build would make of ``root`` now, or "" when it is. What files named in ``but`` say does not
-    count.
+def stale(root: Path, bundle: Path, *, proofs: bool = True) -> str:
+    """Why ``bundle`` is not what a build would make of ``root`` now, or "" when it is. Without ``proofs``, cases, references and
+    receipts do not count: they decide about no byte of a code object.
     """
     note = read(bundle)
     recorded = note.get("sources")
@@ -67,7 +62,7 @@ def stale(root: Path, bundle: Path, *, but: Collection[str] = ()) -> str:
     if note.get("sha256") != hashlib.sha256(bundle.read_bytes()).hexdigest():
         return f"{path_of(bundle).name} is about other bytes"
     now = hashes(root, {*recorded, *manifest_files(root)})
-    names = {name for name in {*recorded, *now} if name not in but}
+    names = {name for name in {*recorded, *now} if proofs or not name.endswith(_PROOFS)}
     changed = sorted(name for name in names if recorded.get(name) != now.get(name))
     return (
         f"{', '.join(changed[:3])}{' and others' if len(changed) > 3 else ''} changed since"

@@ -15,9 +15,11 @@ _FEW: Final = 6
 
 
 def refuse_unproved(entries: Iterable[BuiltEntry], allowed: Collection[str]) -> None:
-    """Raise UnprovedError, naming kernels with counts, when entries were never executed on a target that is not in ``allowed``."""
+    """Raise UnprovedError, naming kernels with counts, when entries for a target that is not ``allowed`` were never executed."""
     left = [
-        entry for entry in entries if not entry.executed and ALL not in allowed and entry.target not in allowed
+        entry
+        for entry in entries
+        if not entry.executed and ALL not in allowed and entry.target not in allowed
     ]
     if not left:
         return

@@ -1,4 +1,4 @@
-"""Calls that reach unproved code objects, executed on the embedded device with all checks on, and what they show, written down."""
+"""Calls that reach unproved code objects, executed on the embedded device with all checks on, and what they show, kept."""
 
 from __future__ import annotations
 
@@ -80,7 +80,9 @@ def prove(settings: Settings) -> Proof:
     operators = {name: known[name] for name in _operators(settings, known)}
     targets = _targets(settings, manifest)
     library = ready.native_parts(settings.root)
-    built = [ready.open_target(manifest, settings.root, settings.folders, target, operators) for target in targets]
+    built = [
+        ready.open_target(manifest, settings.root, settings.folders, target, operators) for target in targets
+    ]
     book = _Book(receipts.read(settings.root), {name: each.subject.family for name, each in known.items()})
     for one in built:
         book.forget(one, operators)
@@ -120,10 +122,16 @@ def _targets(settings: Settings, manifest: Manifest) -> list[str]:
 
 
 def _prove_target(
-    built: Built, operators: Mapping[str, Cases], manifest: Manifest, settings: Settings, book: _Book, library: Path
+    built: Built,
+    operators: Mapping[str, Cases],
+    manifest: Manifest,
+    settings: Settings,
+    book: _Book,
+    library: Path,
 ) -> None:
     places = {
-        profile: Place(settings.root, built.serving(profile), built.target, library) for profile in built.bundles
+        profile: Place(settings.root, built.serving(profile), built.target, library)
+        for profile in built.bundles
     }
     names = {
         profile: {entry.operator for entry in built.entries if entry.profile == profile} for profile in places

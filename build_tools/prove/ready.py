@@ -1,4 +1,4 @@
-"""What a proof needs: the bundles of a target as the sources are now, the embedded device, the native extension beside ``src``."""
+"""What a proof needs: a target's bundles as the sources are now, the embedded device and the native extension in ``src``."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _DEVELOP: Final = "Run python -m build_tools develop, and then this command agai
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """The bundles of one target. ``bundles``: profile -> file, a profile after the one that it adds to; ``tools``: SHA-256 of each
-    code object -> what compiled it.
+    """The bundles of one target. ``bundles``: profile -> file, a profile after the one that it adds to; ``tools``: SHA-256 of
+    each code object -> what compiled it.
     """
 
     target: str
@@ -67,7 +67,7 @@ def _open(manifest: Manifest, root: Path, folder: Path, target: str, operators: 
             raise NotReadyError(asked, f"there is no {path.name} in {folder}", _BUILD) from None
         except (OSError, FormatError) as error:
             raise NotReadyError(asked, f"{path.name}: {error}", _BUILD) from error
-        if reason := notes.stale(root, path, but=notes.proofs(root)):
+        if reason := notes.stale(root, path, proofs=False):
             raise NotReadyError(asked, f"{path.name}: {reason}", _BUILD)
         if missing := sorted(needed - set(bundle.names)):
             raise NotReadyError(asked, f"{path.name} has no {', '.join(missing)}", _BUILD)
@@ -88,7 +88,9 @@ def _needed(manifest: Manifest, target: str, operators: Collection[str]) -> dict
             if operator.name in operators
             and any(kernel.profile == name and target in kernel.targets for kernel in operator.kernels)
         }
-        if mine or manifest.profiles[name].includes is None:  # nothing is served without what a profile adds to
+        if (
+            mine or manifest.profiles[name].includes is None
+        ):  # nothing is served without what a profile adds to
             found[name] = mine
     return found
 

@@ -20,8 +20,10 @@ from build_tools.files.run import Conversation, allow, converse, kill_all
 
 #: A line of the executor (``src/aiter_prebuilt/schemas/execute.json``).
 Line: TypeAlias = Mapping[str, Any]
-_MODULE: Final = "aiter_prebuilt.execute"
-_AGAIN: Final = "Run python -m build_tools develop; if the message stays, python -m aiter_prebuilt doctor says more"
+_COMMAND: Final = (sys.executable, "-m", "aiter_prebuilt.execute")
+_AGAIN: Final = (
+    "Run python -m build_tools develop; if the message stays, python -m aiter_prebuilt doctor says more"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +53,15 @@ def explained(place: Place, calls: Iterable[Call]) -> Iterator[Line]:
     Raises:
         ExecutorError: the child ended.
     """
-    command = [sys.executable, "-m", _MODULE, "--explain", place.target]
-    with converse(command, cwd=place.root, env=place.environment()) as child:
+    with converse([*_COMMAND, "--explain", place.target], cwd=place.root, env=place.environment()) as child:
         for call in calls:
             yield _ask(child, call)
 
 
-def executed(place: Place, makers: Sequence[Callable[[], Call]], workers: int = 0) -> Generator[tuple[int, Line, float], None, None]:
-    """(which, its line, seconds) of each call as it is done. Calls are made where they are sent: inputs and answers take time, too.
+def executed(
+    place: Place, makers: Sequence[Callable[[], Call]], workers: int = 0
+) -> Generator[tuple[int, Line, float], None, None]:
+    """(which, its line, seconds) of each call as it is done. Calls are made where they are sent: that takes time, too.
 
     Raises:
         ExecutorError: a child ended.
@@ -94,7 +97,7 @@ def _worker(
     done: SimpleQueue[tuple[int, Line, float] | BaseException | None],
 ) -> None:
     try:
-        with converse([sys.executable, "-m", _MODULE], cwd=place.root, env=place.environment()) as child:
+        with converse(_COMMAND, cwd=place.root, env=place.environment()) as child:
             while True:
                 with lock:
                     which, make = next(todo, (-1, None))

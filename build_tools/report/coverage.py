@@ -39,8 +39,8 @@ class Row:
     cells: dict[tuple[str, str], Cell]
 
     def status(self, targets: Iterable[str], built: bool) -> str:
-        """``proved``, ``covered``, ``missing``, or which targets lack it. With bundles at hand only what was built counts; only then
-        can it be proved: every entry has a receipt.
+        """``proved``, ``covered``, ``missing``, or which targets lack it. With bundles at hand only what was built counts; only
+        then can it be proved: every entry has a receipt.
         """
         lacking = [target for target in targets if not self.has(target, built)]
         if lacking:
@@ -97,7 +97,9 @@ class Coverage:
                     "aiter_backends": list(row.aiter),
                     "cells": {
                         f"{backend}/{target}": {
-                            "kernels": cell.kernels, "entries": cell.entries, "proved": cell.proved,
+                            "kernels": cell.kernels,
+                            "entries": cell.entries,
+                            "proved": cell.proved,
                         }
                         for (backend, target), cell in sorted(row.cells.items())
                     },
@@ -111,7 +113,11 @@ class Coverage:
 
 
 def compute(
-    manifest: Manifest, profile: str, targets: tuple[str, ...], bundles: Path | None, proved: Collection[str] = ()
+    manifest: Manifest,
+    profile: str,
+    targets: tuple[str, ...],
+    bundles: Path | None,
+    proved: Collection[str] = (),
 ) -> Coverage:
     """The table for ``profile`` (ck-full counts what ck-free has too). ``proved``: SHA-256 of code objects with a receipt.
 

@@ -27,7 +27,9 @@ def render(coverage: Coverage, console: Console) -> None:
                 table.add_row(row.operator, *cells, row.status(coverage.targets, coverage.built))
         console.print(table)
     if coverage.built:
-        console.print(f"{coverage.unproved()} entries have no receipt: python -m build_tools status names their kernels")
+        console.print(
+            f"{coverage.unproved()} entries have no receipt: python -m build_tools status names their kernels"
+        )
     gaps = coverage.gaps()
     covered = len(coverage.rows) - len(gaps)
     console.print(f"{covered} of {len(coverage.rows)} operators are covered; gaps:")

@@ -63,4 +63,6 @@ def build(
     )
     print_table("bundles", ["file", "entries", "code objects", "raw KiB", "KiB", "ratio", "not proved"], rows)
     if unproved := sum(b.unproved for b in outcome.bundles):
-        click.echo(f"{unproved} entries have no receipt: python -m build_tools prove executes them, status names them")
+        click.echo(
+            f"{unproved} entries have no receipt: python -m build_tools prove executes them, status names them"
+        )

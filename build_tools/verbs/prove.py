@@ -15,21 +15,32 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("--operator", "operators", multiple=True, help="Only this operator. May be given more than once.")
+@click.option(
+    "--operator", "operators", multiple=True, help="Only this operator. May be given more than once."
+)
 @click.option("--target", "targets", multiple=True, help="gfx942 or gfx950; both when left out.")
 @click.option("--all", "everything", is_flag=True, help="Execute every call, also where all has a receipt.")
-@click.option("--seed", default=1, show_default=True, help="Inputs are drawn from it: the same seed, the same receipts.")
+@click.option(
+    "--seed", default=1, show_default=True, help="Inputs are drawn from it: the same seed, the same receipts."
+)
 @click.option("--workers", type=click.IntRange(min=0), default=0, help="Calls at once; 0 is one per core.")
 @options.bundles
 def prove(
-    operators: tuple[str, ...], targets: tuple[str, ...], everything: bool, seed: int, workers: int, bundles: Path
+    operators: tuple[str, ...],
+    targets: tuple[str, ...],
+    everything: bool,
+    seed: int,
+    workers: int,
+    bundles: Path,
 ) -> None:
     """Execute code objects without a receipt on the embedded device, all checks on: manifests/<family>/receipts.json."""
     from build_tools.prove.prove import Settings
     from build_tools.prove.prove import prove as run_proof
 
     few = operators and bundles == options.BUNDLES
-    folders = (options.OPERATOR_BUNDLES, bundles) if few else (bundles,)  # of `build --operator`, when they are there
+    folders = (
+        (options.OPERATOR_BUNDLES, bundles) if few else (bundles,)
+    )  # of `build --operator`, when they are there
     proof = run_proof(Settings(options.ROOT, folders, operators, targets, everything, seed, workers))
     rows = (
         (
@@ -55,7 +66,8 @@ def _refuse(proof: Proof) -> None:
     from build_tools.errors import ProofError
 
     lines = [
-        f"{line['target']} {line['operator']} {line['label']}: {'; '.join(line['problems'])}" for line in proof.wrong
+        f"{line['target']} {line['operator']} {line['label']}: {'; '.join(line['problems'])}"
+        for line in proof.wrong
     ]
     launched = {digest for line in proof.wrong for digest in line["launched"]}
     lines += [

@@ -234,7 +234,7 @@ def test_the_map_names_every_source_file_or_its_folder() -> None:
     folders = tuple(path for path in named if path.endswith("/"))
     sources = [
         path.relative_to(ROOT).as_posix()
-        for top in ("build_tools", "src", "csrc", "ci", "hsa")
+        for top in ("build_tools", "src", "csrc", "benchmarks", "ci", "hsa")
         for path in sorted((ROOT / top).rglob("*"))
         if path.suffix in SOURCES
     ]

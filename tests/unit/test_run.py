@@ -92,3 +92,49 @@ def test_kill_all_ends_every_child() -> None:
 def test_a_child_has_no_terminal_to_wait_for() -> None:
     assert python("print(repr(__import__('sys').stdin.read()))").output.strip() == "''"
     assert os.getpgid(0) != 0
+
+
+ECHO = "import sys\nfor line in sys.stdin: print(line.strip() * 2, flush=True)"
+
+
+def test_a_conversation() -> None:
+    with run.converse([sys.executable, "-c", ECHO]) as child:
+        assert [child.ask(b"ab\n"), child.ask(b"c\n")] == ["abab\n", "cc\n"]
+        assert child.answered == 2
+
+
+@pytest.mark.parametrize(
+    ("code", "said"), [("import sys; sys.exit('no more')", "no more"), ("print('half', end='')", "")]
+)
+def test_a_child_that_ended_answers_nothing(code: str, said: str) -> None:
+    with run.converse([sys.executable, "-c", code]) as child:
+        assert child.ask(b"x" * 1_000_000) is None
+        assert child.ask(b"y") is None
+        time.sleep(0.2)
+        assert child.last_words() == said
+
+
+def test_a_conversation_that_cannot_start_says_why() -> None:
+    with run.converse(["/no/such/program"]) as child:
+        assert child.ask(b"x") is None
+        assert "No such file" in child.last_words()
+    run.kill_all()
+    try:
+        with run.converse([sys.executable, "-c", ECHO]) as child:
+            assert child.ask(b"x\n") is None
+            assert "interrupted" in child.last_words()
+    finally:
+        run.allow()
+
+
+def test_a_conversation_ends_with_its_context_and_with_kill_all() -> None:
+    grandchild = GRANDCHILD.replace("print(", "sys.stdin.readline(); print(")
+    with run.converse([sys.executable, "-c", grandchild]) as child:
+        pid = int(child.ask(b"go\n") or 0)
+    assert gone(pid)
+    with run.converse([sys.executable, "-c", grandchild]) as child:
+        pid = int(child.ask(b"go\n") or 0)
+        threading.Timer(0.3, run.kill_all).start()
+        assert child.ask(b"more\n") is None
+    run.allow()
+    assert gone(pid)

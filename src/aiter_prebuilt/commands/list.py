@@ -29,7 +29,17 @@ def execute(options: argparse.Namespace) -> int:
     if options.json:
         print_json("list", {"kernels": rows})
     elif rows:
-        columns = ["operator", "target", "order", "kernel", "backend", "profile", "variants", "entries", "executed"]
+        columns = [
+            "operator",
+            "target",
+            "order",
+            "kernel",
+            "backend",
+            "profile",
+            "variants",
+            "entries",
+            "executed",
+        ]
         print_table(columns, [[row[column] for column in columns] for row in rows])
         if options.operator:
             for row in rows:

@@ -1,4 +1,4 @@
-"""What an entry's receipt says: JSON text, ``{"executed": false}`` until a device ran its code object and every call was right."""
+"""What an entry's receipt says: JSON text, ``{"executed": false}`` until a device ran its code object and all was right."""
 
 from __future__ import annotations
 

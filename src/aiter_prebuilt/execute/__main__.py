@@ -22,7 +22,9 @@ LIMIT: Final = 600.0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Exit codes: 0 every call is right (explained: would be launched), 1 one is not, 2 nothing was executed or the stream is damaged (then after some)."""
+    """Exit codes: 0 every call is right (explained: would be launched), 1 one is not, 2 nothing was executed or the stream is
+    damaged (then after some).
+    """
     parser = argparse.ArgumentParser(
         prog="python -m aiter_prebuilt.execute", description="Execute calls with known answers on a device."
     )
@@ -33,7 +35,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--no-fork", action="store_true", help="all calls in this process: faster, and a fault ends them all"
     )
     parser.add_argument(
-        "--explain", metavar="TARGET", help="launch nothing: say what each call would launch on its cards; no device"
+        "--explain",
+        metavar="TARGET",
+        help="launch nothing: say what each call would launch on its cards; no device",
     )
     parser.add_argument("--timeout", type=float, default=LIMIT, metavar="SECONDS", help="of one call's child")
     options = parser.parse_args(arguments)

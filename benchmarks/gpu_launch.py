@@ -1,6 +1,6 @@
 """What a launch costs end to end on the NVIDIA GPU that is here: one command, one table, every ratio of one run.
 
-    python ci/gpu_bench.py [--json]
+    python benchmarks/gpu_launch.py [--json]
 
 An operator of three tensors and an int, whose kernel stores one number, through: ``cuLaunchKernel`` in a loop of C, this
 runtime, Triton's own launcher, and beside them ``torch.add(out=)``. A figure is the median, over interleaved samples, of the time
@@ -29,7 +29,7 @@ import triton
 import triton.language as tl
 
 ROOT: Final = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT / "ci" / "bench"), str(ROOT / "tests")]
+sys.path.insert(0, str(ROOT / "tests"))
 
 from native import synthetic
 from native.synthetic import A, Op, R, S, T
@@ -133,7 +133,7 @@ class Raw:
 
 
 def _compiled(folder: Path) -> Path:
-    source, output = ROOT / "ci" / "bench" / "raw_launch.c", folder / "libraw.so"
+    source, output = ROOT / "benchmarks" / "raw_launch.c", folder / "libraw.so"
     compiler = os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     if compiler is None:
         raise SystemExit("no C compiler: set CC")

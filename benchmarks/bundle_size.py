@@ -1,6 +1,6 @@
 """How small a bundle of near-copies is, and how fast one kernel comes out of it: one command, one table.
 
-    python ci/bench/bundle_size.py [--json] [--target gfx942] [--bundle FILE]
+    python benchmarks/bundle_size.py [--json] [--target gfx942] [--bundle FILE]
 
 The set: more than 500 code objects from one source of ours, ``csrc/kernels/hip/quant.hip``, over its own constants, built by
 the whole pipeline in a scratch checkout (``build/bench/size``: the first run compiles for some minutes, the next takes seconds).
@@ -22,7 +22,7 @@ from pathlib import Path
 from statistics import median
 from typing import Final
 
-ROOT: Final = Path(__file__).resolve().parents[2]
+ROOT: Final = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 
 from rows import Row, report

@@ -10,7 +10,7 @@ from typing import Final
 
 import zstandard
 
-sys.path[:0] = [str(Path(__file__).resolve().parents[2] / part) for part in ("src", "tests", "")]
+sys.path[:0] = [str(Path(__file__).resolve().parents[1] / part) for part in ("src", "tests", "")]
 
 from native import synthetic
 from native.synthetic import Op, R, S, T

@@ -1,6 +1,6 @@
 """How fast the embedded device is: one command, one table, every ratio between numbers of the same run.
 
-    python ci/bench/embedded_device.py [--target gfx950] [--json]
+    python benchmarks/embedded_device.py [--target gfx950] [--json]
 
 Needs a build (``python -m build_tools build``, ``python -m build_tools emulator``), torch and Triton in this environment. Each
 figure is the median of several launches in a process of its own; ``TRITON_INTERPRET=1`` runs the same Triton source with the same
@@ -23,7 +23,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-ROOT: Final = Path(__file__).resolve().parents[2]
+ROOT: Final = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "src"), str(ROOT / "tests")]
 GEMM: Final = (512, 512, 512)
 ROWS: Final = (1024, 8192)

@@ -1,6 +1,6 @@
 """``nox -s sanitize``: the native parts under ThreadSanitizer, then under AddressSanitizer and UndefinedBehaviorSanitizer.
 
-    python ci/sanitize.py [thread] [address,undefined]
+    python tests/sanitize/sanitize.py [thread] [address,undefined]
 
 zig's clang instruments ``csrc/runtime`` and ``csrc/emulator``; it has no runtimes that a process could preload, so those of
 the system's compiler are used (Debian and Ubuntu: ``gcc`` brings them). For each kind: 32 threads that use kernels for
@@ -18,7 +18,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-ROOT: Final = Path(__file__).resolve().parents[1]
+HERE: Final = Path(__file__).resolve().parent
+ROOT: Final = HERE.parents[1]
 BUILD: Final = ROOT / "build" / "sanitize"
 #: Kind to the libraries that are preloaded, which hold what the instrumentation calls.
 RUNTIMES: Final = {"thread": ("libtsan.so",), "address,undefined": ("libasan.so", "libubsan.so")}
@@ -66,7 +67,7 @@ def build(kind: str, part: str, source: Path, *more: str) -> Path:
     configure = [
         "cmake", "-G", "Ninja", "-S", str(source), "-B", str(folder), "-DCMAKE_BUILD_TYPE=None",
         f"-DCMAKE_C_COMPILER={zig};cc;{host}", f"-DCMAKE_CXX_COMPILER={zig};c++;{host}",
-        f"-DCMAKE_PROJECT_INCLUDE={ROOT / 'ci' / 'sanitize.cmake'}", f"-DAPB_SANITIZE={kind}",
+        f"-DCMAKE_PROJECT_INCLUDE={HERE / 'sanitize.cmake'}", f"-DAPB_SANITIZE={kind}",
         f"-DPython3_EXECUTABLE={sys.executable}", *more,
     ]  # fmt: skip
     environment = os.environ | {
@@ -120,7 +121,7 @@ def run(kind: str, root: Path, words: Sequence[str], **more: str) -> list[str]:
         "AITER_PREBUILT_EMULATOR_THREADS": "4",
         "AITER_PREBUILT_EMULATOR_LIBRARY": str(library),
         "AITER_PREBUILT_NATIVE": str(root / "aiter_prebuilt" / "_native.abi3.so"),
-        "TSAN_OPTIONS": f"{common}:suppressions={ROOT / 'ci' / 'sanitize.supp'}:history_size=4:die_after_fork=0",
+        "TSAN_OPTIONS": f"{common}:suppressions={HERE / 'sanitize.supp'}:history_size=4:die_after_fork=0",
         "ASAN_OPTIONS": f"{common}:detect_leaks=0:use_sigaltstack=0:handle_segv=1:verify_asan_link_order=0",
         "UBSAN_OPTIONS": f"{common}:print_stacktrace=1",
     }  # fmt: skip

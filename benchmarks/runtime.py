@@ -1,6 +1,6 @@
 """What the runtime costs its caller: one command, one table, every ratio between figures of the same run.
 
-    python ci/bench/runtime.py [--json] [--source BUNDLE]
+    python benchmarks/runtime.py [--json] [--source BUNDLE]
 
 Needs the native extension (``python -m build_tools runtime`` or a build into ``src``), a build's bundle (``python -m build_tools
 build``) and torch in this environment; apache-tvm-ffi is measured beside ours where it is installed. No GPU: the driver is
@@ -18,7 +18,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-ROOT: Final = Path(__file__).resolve().parents[2]
+ROOT: Final = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 
 import bundles

@@ -1,4 +1,4 @@
-# What `ci/sanitize.py` adds to both native builds: CMAKE_PROJECT_INCLUDE reads it after `project()`.
+# What `tests/sanitize/sanitize.py` adds to both native builds: CMAKE_PROJECT_INCLUDE reads it after `project()`.
 # zig's clang instruments; it has no shared runtimes, so what the instrumentation calls stays undefined here and comes from
 # the system compiler's libtsan or libasan and libubsan, which the process preloads.
 string(REPLACE "," ";" apb_kinds "${APB_SANITIZE}")

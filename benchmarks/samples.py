@@ -104,7 +104,7 @@ def sample_memory(stub: str, path: str) -> dict[str, Any]:
 
 def main() -> int:
     """One sample."""
-    sys.path.insert(0, __file__.rpartition("/ci/")[0] + "/src")
+    sys.path.insert(0, __file__.rpartition("/benchmarks/")[0] + "/src")
     task, *words = sys.argv[1:]
     samples: dict[str, Any] = {
         "import": sample_import,

@@ -1,0 +1,90 @@
+"""Proving for real: one operator of the built bundles, on the embedded device, into the receipts of a copy of the repository."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support import proof
+from support.emulator import bundles, library_path
+
+from build_tools.cases import make, table
+from build_tools.cases.subject import subjects
+from build_tools.errors import NotReadyError
+from build_tools.judge import receipts
+from build_tools.manifest.parse import load
+from build_tools.prove import prove as proving
+from build_tools.prove import ready, workers
+from build_tools.prove.prove import Settings
+from build_tools.prove.workers import Place
+
+TARGET, OPERATOR = "gfx942", "silu_and_mul"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """The repository, with manifests of its own that have no receipts."""
+    for path in proof.ROOT.iterdir():
+        if path.name in ("src", "csrc", "hsa"):
+            shutil.copytree(
+                path, tmp_path / path.name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__")
+            )
+    missing = shutil.ignore_patterns(receipts.NAME)
+    shutil.copytree(proof.ROOT / "manifests", tmp_path / "manifests", ignore=missing)
+    return tmp_path
+
+
+def test_what_is_explained_is_what_is_launched() -> None:
+    """For every call of an operator; the child that explains opens no device."""
+    manifest = load(proof.ROOT / "manifests")
+    (subject,) = (subject for subject in subjects(manifest) if subject.name == OPERATOR)
+    cases = table.load(proof.ROOT / "manifests", subjects(manifest), manifest.targets)[OPERATOR]
+    facts = manifest.targets[TARGET]
+    paths = bundles(TARGET, "ck-free")
+    outlines = [make.outline(bound) for bound in make.bounds(cases, TARGET, facts)]
+    nowhere = Place(proof.ROOT, paths, TARGET, Path(os.devnull))
+    told = {line["label"]: line for line in workers.explained(nowhere, outlines)}
+    path = proof.some(proof.calls(TARGET), [subject.name])
+    assert len(told) == len(proof.labels(path)) > 10
+    command = [sys.executable, "-m", "aiter_prebuilt.execute", str(path)]
+    environment = proof.surroundings(library_path(), paths, TARGET)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
+    lines = [json.loads(text) for text in done.stdout.splitlines()]
+    assert len(lines) == len(told), done.stderr
+    for line in lines:
+        assert not line["problems"], line
+        words = ("kernel", "variant", "backend", "launched", "problems")
+        assert {name: line[name] for name in words} == {name: told[line["label"]][name] for name in words}
+
+
+@pytest.mark.slow
+def test_an_operator_is_proved_once(root: Path) -> None:
+    folder = bundles(TARGET, "ck-free")[0].parent
+    settings = Settings(root, (folder,), (OPERATOR,), (TARGET,))
+    try:
+        ready.open_target(load(root / "manifests"), root, (folder,), TARGET, (OPERATOR,))
+        ready.native_parts(root)
+    except NotReadyError as error:
+        pytest.skip(str(error))
+    proof_ = proving.prove(settings)
+    (row,) = proof_.rows
+    assert (proof_.wrong, proof_.unproved, row.proved) == ((), (), row.entries)
+    assert row.calls > 10 and row.worst is not None and row.worst <= 1
+    assert proof_.changed == ("manifests/activation/receipts.json",)
+    found = receipts.read(root)
+    assert {receipt.target for receipt in found.values()} == {TARGET}
+    assert {receipt.checks for receipt in found.values()} == {receipts.EMBEDDED_CHECKS}
+    committed = receipts.read(proof.ROOT)
+    for digest in found.keys() & committed.keys():
+        if committed[digest].kernel.startswith(OPERATOR):
+            assert found[digest] == committed[digest]  # the same seed, the same receipt
+    again = proving.prove(settings)
+    assert (again.rows[0].calls, again.changed) == (0, ())
+    everything = proving.prove(Settings(root, (folder,), (OPERATOR,), (TARGET,), everything=True))
+    assert everything.rows[0].calls > row.calls  # those that launch nothing, too
+    assert everything.changed == ()
