@@ -55,6 +55,50 @@ def test_current_bundles_are_packed_with_the_sources_of_their_note(root: Path, b
     assert files == notes.hashes(root, ("one.hip", "manifests/norm.toml", "manifests/toolchains.toml"))
 
 
+def test_golden_calls_are_packed_as_the_build_wrote_them(root: Path, bundles: Path) -> None:
+    """A wheel has those that the bundle's note tells of; missing or changed ones are refused, and not left out."""
+    calls, path = bundles / "gfx942-ck-free.calls", bundles / "gfx942-ck-free.apb"
+    calls.write_bytes(b"as the build wrote it")
+    digest = hashlib.sha256(calls.read_bytes()).hexdigest()
+    notes.write(path, notes.read(path) | {"calls": {"key": "k", "sha256": digest}})
+    packed = write_wheels(root, bundles, root / "dist", runtime=False, unproved=("gfx942", "gfx950"))
+    found = {
+        name: zipfile.ZipFile(wheel).read(name)
+        for wheel in packed
+        for name in zipfile.ZipFile(wheel).namelist()
+    }
+    assert found["aiter_prebuilt_bundles/gfx942-ck-free.calls"] == b"as the build wrote it"
+    assert "aiter_prebuilt_bundles/gfx950-ck-free.calls" not in found, "its note tells of none"
+    for deed in (lambda: calls.write_bytes(b"other"), calls.unlink):
+        deed()
+        with pytest.raises(
+            WheelError, match=r"gfx942-ck-free\.calls: it is missing, or not what the build wrote"
+        ):
+            write_wheels(root, bundles, root / "dist", runtime=False, unproved=("gfx942", "gfx950"))
+
+
+def test_golden_calls_are_written_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Again when what they are made from changed, or the file did."""
+    bundle = BuiltBundle(tmp_path / "gfx950-ck-free.apb", "gfx950", "ck-free", "d", 1, 1, 1, 1, "0", 0)
+    notes.write(bundle.path, {"key": "k"})
+    made: list[object] = []
+    monkeypatch.setattr(pipeline.golden, "stream", lambda *words: made.append(words) or b"%d" % len(made))
+    monkeypatch.setattr(pipeline.golden, "key", lambda folder, names: keys[-1])
+    facts = TargetFacts("gfx950", "", "amd", 64, 163840, 512, 102, "e4m3fn", 9500, (256,), (), 0x4F, "d", "e")
+    planned, keys, path = PlannedBundle(facts, "ck-free", ()), ["one"], tmp_path / "gfx950-ck-free.calls"
+    for deed, count in (
+        (lambda: None, 1),
+        (lambda: None, 1),
+        (lambda: keys.append("two"), 2),
+        (path.unlink, 3),
+    ):
+        if made:
+            deed()
+        pipeline._golden_calls(planned, bundle, None, tmp_path)  # type: ignore[arg-type]
+        assert len(made) == count and path.read_bytes() == b"%d" % count
+    assert notes.read(bundle.path)["key"] == "k"
+
+
 def test_a_bundle_older_than_its_source_is_named(root: Path, bundles: Path) -> None:
     (root / "two.hip").write_text("edited")
     with pytest.raises(
