@@ -2,8 +2,8 @@
 
 Three kinds of components, told apart by scope and by the property ``aiter-prebuilt:use``: what the wheel contains of others
 (``contained``), the files of this repository that it was made from (``source``), and the tools that made it (``build tool``,
-scope ``excluded``: nothing of theirs is in the wheel). Deterministic: the serial number is derived from the content, the time is
-the pinned one.
+scope ``excluded``: nothing of theirs is in the wheel). On one line, since members are stored and programs read it.
+Deterministic: the serial number is derived from the content, the time is the pinned one.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def builders(*names: str) -> dict[str, str]:
 
 
 def _text(bom: Bom) -> str:
-    return JsonV1Dot6(bom).output_as_string(indent=1) + "\n"
+    return JsonV1Dot6(bom).output_as_string() + "\n"
 
 
 def _subject(bill: Bill) -> Component:
