@@ -157,8 +157,11 @@ def _moves(cases: Cases) -> Iterator[_Move]:
         name = spec.name
         if spec.role == "out" or cases.subject.parameter(name) is None:
             continue
-        yield _Move(name, f"{name} scaled by 1 + 2^-4", _tensor(name, _scaled), must=False)
-        yield _Move(name, f"{name} with its rows shifted by one", _tensor(name, _shifted), must=False)
+        scaled, shifted = _tensor(name, _scaled), _tensor(name, _shifted)
+        # Indices are not scaled and single numbers not shifted, but where neither can be done every call leaves the tensor empty.
+        yield _Move(name, f"{name} with other values", _either(scaled, shifted), must=True)
+        yield _Move(name, f"{name} scaled by 1 + 2^-4", scaled, must=False)
+        yield _Move(name, f"{name} with its rows shifted by one", shifted, must=False)
         if spec.optional:
             yield _Move(name, f"{name} left out", _dropped(name), must=True)
             yield _Move(name, f"{name} given where it is left out", _given(cases, name), must=True)
@@ -209,6 +212,10 @@ def _tensor(name: str, move: Callable[[Values, str], Values]) -> Change:
         return [] if same else [_with(question, name, moved)]
 
     return change
+
+
+def _either(first: Change, second: Change) -> Change:
+    return lambda question: first(question) or second(question)
 
 
 def _scaled(values: Values, kind: str) -> Values:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
 
-from build_tools.errors import UsageError
+from build_tools.__main__ import cli
+from build_tools.errors import ManifestError, StaleFilesError, UsageError
 from build_tools.generate import scaffold
 from build_tools.manifest.parse import load
+from build_tools.verbs import options
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -54,3 +58,58 @@ def test_what_cannot_be_made_is_refused_and_nothing_is_written(
     with pytest.raises(UsageError, match=part):
         scaffold.new_operator(name, like, load(root / "manifests"), root)
     assert before == {path: path.read_bytes() for path in root.rglob("*.toml")}
+
+
+def _cut(text: str, pattern: str, instead: str = "") -> str:
+    changed = re.sub(pattern, instead, text, count=1, flags=re.DOTALL)
+    assert changed != text
+    return changed
+
+
+_TOY = r"(\[operators\.toy_and_mul\].*?)"
+#: (file that loses a part, what is cut, what is put there instead, what lint says of the toy)
+PARTS = [
+    ("operators.toml", _TOY + r"python = [^\n]*\n", r"\1", r"operators\.toy_and_mul\.python: is missing"),
+    ("operators.toml", _TOY + r"module = [^\n]*\n", r"\1", r"operators\.toy_and_mul\.module: is missing"),
+    ("operators.toml", _TOY + r"summary = [^\n]*\n", r"\1", r"operators\.toy_and_mul\.summary: is missing"),
+    ("operators.toml", _TOY + r"source = [^\n]*\n", r"\1", r"operators\.toy_and_mul\.source: is missing"),
+    ("operators.toml", _TOY + r"arguments\.input = [^\n]*\n", r"\1", r"toy_and_mul\.arguments: tensor 'input'"),
+    ("operators.toml", _TOY + r"kernels = [^\n]*", r"\1", r"operators\.toy_and_mul\.kernels: is missing"),
+    ("reference.py", r"def toy_and_mul\(.*", "", r"reference\.py: toy_and_mul: no reference"),
+    ("cases.toml", r"\[toy_and_mul\].*", "", r"cases\.toml: toy_and_mul: the operator has no table of cases"),
+    ("cases.toml", r"(\[toy_and_mul\].*?)golden = [^\n]*\n", r"\1", r"toy_and_mul\.golden: no golden"),
+    ("cases.toml", r"(\[toy_and_mul\].*?)golden = .*", r'\1golden = "M=0 d=1"\ncalls = ["M=0 d=1"]', "toy_and_mul: no call notices"),
+]  # fmt: skip
+
+
+def _lint() -> str:
+    """What lint says of the manifests, "" when it passes."""
+    try:
+        cli.main(["lint"], standalone_mode=False)
+    except ManifestError as error:
+        return str(error)
+    return ""
+
+
+def test_lint_names_the_operator_and_the_part_that_is_taken_away(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The toy is made by the verbs as a person makes it; each part is taken away in turn, and put back."""
+    (root / "ci").mkdir()
+    shutil.copy(ROOT / "ci" / "github-workflow.yml.in", root / "ci")
+    monkeypatch.setattr(options, "ROOT", root)
+    cli.main(["generate"], standalone_mode=False)
+    cli.main(["new-operator", "toy_and_mul", "--like", "gelu_and_mul"], standalone_mode=False)
+    cli.main(["lint"], standalone_mode=False)
+    family = root / "manifests" / "activation"
+    for file, cut, instead, said in PARTS:
+        whole = (family / file).read_text()
+        (family / file).write_text(_cut(whole, cut, instead))
+        sys.modules.pop("manifests.activation.reference", None)
+        problems = _lint()
+        assert re.search(said, problems), f"{file} without {cut}: {problems or 'nothing was said'}"
+        (family / file).write_text(whole)
+    generated = root / "src/aiter_prebuilt/ops/generated/activation.py"
+    generated.write_text(generated.read_text().replace("def toy_and_mul(", "def toy("))
+    with pytest.raises(StaleFilesError, match=r"ops/generated/activation\.py.*build_tools generate"):
+        cli.main(["lint"], standalone_mode=False)
