@@ -51,6 +51,21 @@ class Assume(Record):
     )
 
 
+class StepText(Record):
+    """One launch as written: what it leaves out stands with the kernel."""
+
+    symbol: Name
+    source: str | None = None
+    grid: Extent | None = None
+    block: Extent | None = None
+    lds: str | int | None = None
+    args: list[str]
+    slot: int | None = None
+    constants: dict[Name, Scalar] = {}
+    uses: list[Name] | None = None
+    assume: Assume | None = None
+
+
 class Step(Record):
     """One launch of a kernel of several."""
 
@@ -119,7 +134,7 @@ class KernelPart(Record):
     variants: dict[Name, Axis] | None = None
     excluded: list[str] | None = Field(default=None, alias="except")
     assume: Assume | None = None
-    steps: list[Step] | None = None
+    steps: list[StepText] | None = None
     more: More | None = None
 
 

@@ -19,6 +19,8 @@ from build_tools.manifest.problems import Problems, suggestion
 _JOINED: Final = ("constants", "types", "variants", "on", "let")
 #: Keys that hold expressions, here and in steps.
 _EXPRESSIONS: Final = ("when", "cost", "workspace", "grid", "block", "lds", "args", "excluded")
+#: Keys of a launch that a kernel of several steps may say once for all of them.
+_PER_LAUNCH: Final = ("grid", "block", "lds", "slot")
 _Keys = dict[str, Any]
 
 
@@ -101,6 +103,7 @@ def _kernel(name: str, keys: _Keys, tensors: set[str], problems: Problems) -> Ke
     named: dict[str, str] = {}
     for word, text in (keys.pop("let", None) or {}).items():
         named[word] = f"({_written_out(text, named)})"  # a later name may use the earlier ones
+    _hand_down(keys)
     keys = {
         key: _written_out(value, named) if key in (*_EXPRESSIONS, "steps") else value
         for key, value in keys.items()
@@ -113,6 +116,13 @@ def _kernel(name: str, keys: _Keys, tensors: set[str], problems: Problems) -> Ke
     return kernel.model_copy(
         update={"when": [*kernel.when, *(text for text in implied if text not in kernel.when)]}
     )
+
+
+def _hand_down(keys: _Keys) -> None:
+    """What the kernel says of every launch goes to the steps that do not say it themselves."""
+    if keys.get("steps"):
+        shared = {key: keys.pop(key) for key in _PER_LAUNCH if keys.get(key) is not None}
+        keys["steps"] = [{**shared, **step} for step in keys["steps"]]
 
 
 def _written_out(value: Any, named: Mapping[str, str]) -> Any:

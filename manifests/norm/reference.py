@@ -64,16 +64,9 @@ def layernorm2d_fwd(
     """
     x = input if x_bias is None else input + x_bias
     centred = x - x.sum(axis=-1, keepdims=True) / max(x.shape[-1], 1)
-    scaled = (
-        centred
-        / np.sqrt((centred * centred).sum(axis=-1, keepdims=True) / max(x.shape[-1], 1) + epsilon)
-        * weight
-    )
+    scale = weight / np.sqrt((centred**2).sum(axis=-1, keepdims=True) / max(x.shape[-1], 1) + epsilon)
     lost = 2.0**-21 * np.abs(x).max(
         axis=-1, keepdims=True, initial=0.0
-    )  # of x and of its mean, before they are subtracted
-    error = np.nan_to_num(
-        np.abs(scaled) * 2.0**-19
-        + lost / np.sqrt((centred * centred).mean(axis=-1, keepdims=True) + epsilon) * np.abs(weight)
-    )
-    return near(scaled if bias is None else scaled + bias, relative=2.0**-23, absolute=error + _LOST)
+    )  # of x and its mean, before they are subtracted
+    error = np.nan_to_num(2.0**-19 * np.abs(centred * scale) + lost * np.abs(scale)) + _LOST
+    return near(centred * scale + (0.0 if bias is None else bias), relative=2.0**-23, absolute=error)

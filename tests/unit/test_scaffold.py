@@ -66,6 +66,7 @@ def _cut(text: str, pattern: str, instead: str = "") -> str:
     return changed
 
 
+_CALLS = r"(\[toy_and_mul\].*?)"
 _TOY = r"(\[operators\.toy_and_mul\].*?)"
 #: (file that loses a part, what is cut, what is put there instead, what lint says of the toy)
 PARTS = [
@@ -77,8 +78,8 @@ PARTS = [
     ("operators.toml", _TOY + r"kernels = [^\n]*", r"\1", r"operators\.toy_and_mul\.kernels: is missing"),
     ("reference.py", r"def toy_and_mul\(.*", "", r"reference\.py: toy_and_mul: no reference"),
     ("cases.toml", r"\[toy_and_mul\].*", "", r"cases\.toml: toy_and_mul: the operator has no table of cases"),
-    ("cases.toml", r"(\[toy_and_mul\].*?)golden = [^\n]*\n", r"\1", r"toy_and_mul\.golden: no golden"),
-    ("cases.toml", r"(\[toy_and_mul\].*?)golden = .*", r'\1golden = "M=0 d=1"\ncalls = ["M=0 d=1"]', "toy_and_mul: no call notices"),
+    ("cases.toml", _CALLS + r"golden = [^\n]*\n", r"\1", r"toy_and_mul\.golden: no golden"),
+    ("cases.toml", _CALLS + "golden = .*", r'\1golden = "M=0 d=1"\ncalls = ["M=0 d=1"]', "toy_and_mul: no call notices"),
 ]  # fmt: skip
 
 
