@@ -202,7 +202,7 @@ def lint(session: nox.Session) -> None:
 
 
 @nox.session(python=build_python())
-def schema(session: nox.Session) -> None:
+def generate(session: nox.Session) -> None:
     """Write the generated files again: what the manifests say elsewhere, the C++ layout header, CI matrix and workflow."""
     install_build(session)
     build_tools(session, "generate")
