@@ -250,8 +250,8 @@ def tables_include(table: list[Row]) -> str:
         if row.operands not in sequences:
             sequences[row.operands] = len(operands)
             operands += [
-                f"{{Slot::{enumerator(o.slot)}, {o.low}, {o.width}, Format::{enumerator(format_name(o.format))}, {-(-o.bits // 32)}, "
-                f"OperandType::{operand_type(o.kind)}}}"
+                f"{{Slot::{enumerator(o.slot)}, {o.low}, {o.width}, Format::{enumerator(format_name(o.format))}, "
+                f"{-(-o.bits // 32)}, OperandType::{operand_type(o.kind)}}}"
                 for o in row.operands
             ]
     body = [

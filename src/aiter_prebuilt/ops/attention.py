@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from aiter_prebuilt.dispatch import operator
-from aiter_prebuilt.ops._common import NOT_A_TENSOR, like, no_output, refuse, torch_dtype, torch_module
+from aiter_prebuilt.ops._common import NOT_A_TENSOR, like, no_output, refuse, torch_dtype
 from aiter_prebuilt.ops._traced import traced
 
 if TYPE_CHECKING:
@@ -68,20 +68,12 @@ def flash_attn_func(
             "flash_attn_func", "bias, alibi_slopes, cu_seqlens_q, cu_seqlens_kv, sink_ptr", "...", "None"
         )
     try:
-        differentiated = q.requires_grad or k.requires_grad or v.requires_grad
         scale = q.shape[-1] ** -0.5 if softmax_scale is None else softmax_scale
         out = like(q)
         lse_shape = (q.shape[0], q.shape[2], q.shape[1])
         lse = q.new_empty(lse_shape, dtype=torch_dtype("float32")) if return_lse else None
     except (*NOT_A_TENSOR, KeyError) as error:
         raise no_output("flash_attn_func", error) from error
-    if differentiated and torch_module().is_grad_enabled():
-        raise refuse(
-            "flash_attn_func",
-            "requires_grad",
-            True,
-            "detached tensors or torch.no_grad(): there is no backward here",
-        )
     _flash_attn_func(q, k, v, out, lse, scale, causal)
     return (out, lse) if return_lse else out
 
