@@ -132,11 +132,18 @@ def call_rows(library: ctypes.PyDLL, op: Any) -> list[Row]:
     calls["ours, held"] = (op, held[0], held[1], held[2], 3)
     calls |= {name: (call, a, b, c, 3) for name, call in compared.items()}
     found = medians(calls)
+    with torch.inference_mode():
+        silent = medians({name: calls[name] for name in ("empty", "ours", "ours, held")})
     del owners
     cost = {name: value - found["empty"] for name, value in found.items()}
     rows = [
         Row(group, "ours: tensors that only Python owns (activations)", cost["ours"], "ns", BAR_CALL),
         Row(group, "ours: tensors that C++ owns too (parameters)", cost["ours, held"], "ns", BAR_CALL),
+    ]
+    # Where torch records gradients, each tensor is asked whether it wants one.
+    rows += [
+        Row(group, f"{name}, under torch.inference_mode()", silent[name] - silent["empty"], "ns", BAR_CALL)
+        for name in ("ours", "ours, held")
     ]
     rows += [
         Row(group, name, cost[name], "ns", None, f"{cost[name] / cost['ours']:.2f} of ours")

@@ -17,6 +17,7 @@ ArgumentParser::ArgumentParser(const OperatorBlock& block)
 
 bool ArgumentParser::parse_fast(PyObject* const* args, std::size_t count, Call& call) const {
   if (count < required_ || count > tensors_ + attributes_.size()) return false;
+  call.gradients_matter = gradients_matter();
   for (std::size_t i = 0; i < tensors_; ++i) {
     if (!read_tensor_fast(args[i], call.tensors[i], call)) return false;
   }
@@ -44,7 +45,7 @@ bool ArgumentParser::parse_fast(PyObject* const* args, std::size_t count, Call& 
   }
   call.tensor_count = tensors_;
   call.attribute_count = attributes_.size();
-  return true;
+  return !call.asks_gradient || !gradients_recorded();
 }
 
 bool ArgumentParser::parse(PyObject* const* args, std::size_t count, Call& call, CallStorage& storage,

@@ -26,6 +26,11 @@ class ArgumentParser {
   [[nodiscard]] bool parse(PyObject* const* args, std::size_t count, Call& call, CallStorage& storage,
                            Error& error) const;
 
+  // The tensor at a position of the call; empty where there is none.
+  std::string_view tensor_name(std::size_t position) const {
+    return position < tensors_ ? block_->text(block_->tensors()[position].name) : std::string_view();
+  }
+
  private:
   struct AttributeSpec {
     AttributeKind kind;

@@ -58,6 +58,8 @@ struct Call {
   const dlpack::ExchangeApi* api = nullptr;  // of the first given tensor
   void* stream = nullptr;
   bool stream_given = false;
+  bool gradients_matter = false;  // set before the tensors are read the fast way
+  bool asks_gradient = false;     // one of them has requires_grad set
 
   std::span<const TensorArg> given_tensors() const { return {tensors.data(), tensor_count}; }
 };

@@ -111,7 +111,7 @@ bool Operator::run_slow(PyObject* const* args, std::size_t count, PyObject* stre
   }
   Vendor vendor = Vendor::Amd;
   int ordinal = 0;
-  if (!find_device(args, count, call, vendor, ordinal, error)) return false;
+  if (!check_gradients(args, count, error) || !find_device(args, count, call, vendor, ordinal, error)) return false;
   OnDevice* on = on_device(vendor, ordinal, error);
   if (on == nullptr || !on->served.parser.parse(args, count, call, storage, error)) return false;
   if (!call.stream_given && !current_stream(call, storage, on->where, call.stream, error)) return false;
@@ -148,6 +148,22 @@ Prepared* Operator::prepare_call(OnDevice& on, const Call& call, const MemoKey* 
   if (unkept == nullptr || key == nullptr) return unkept.get();
   if (Prepared* other = on.memo.find(*key)) return other;  // another thread was faster while the GIL was free
   return on.memo.insert(*key, std::move(unkept));
+}
+
+bool Operator::check_gradients(PyObject* const* args, std::size_t count, Error& error) {
+  for (std::size_t i = 0; i < count; ++i) {
+    if (!argument_asks_gradient(args[i]) || !gradients_recorded()) continue;
+    // Its name stands in the signature, which a device's bundle has; without one its place must do.
+    Call call;
+    Vendor vendor = Vendor::Amd;
+    int ordinal = 0;
+    const OnDevice* on =
+        find_device(args, count, call, vendor, ordinal, error) ? on_device(vendor, ordinal, error) : nullptr;
+    PyErr_Clear();
+    const std::string name(on != nullptr ? on->served.parser.tensor_name(i) : std::string_view());
+    return refuse_gradient(name_, name.empty() ? cat(i + 1) : name, error);
+  }
+  return true;
 }
 
 bool Operator::find_device(PyObject* const* args, std::size_t count, const Call& like, Vendor& vendor, int& ordinal,

@@ -64,6 +64,8 @@ class Operator {
   PyObject* launch_known(Device& device, Prepared& prepared, const Call& call, void* stream);
   PyObject* call_slow(PyObject* const* args, std::size_t count, PyObject* stream);
   bool run_slow(PyObject* const* args, std::size_t count, PyObject* stream, Error& error);
+  // False when an argument asks for a gradient that torch would record.
+  bool check_gradients(PyObject* const* args, std::size_t count, Error& error);
   // `like` has the stream that exporting a tensor may need.
   bool find_device(PyObject* const* args, std::size_t count, const Call& like, Vendor& vendor, int& ordinal,
                    Error& error) const;

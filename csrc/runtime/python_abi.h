@@ -119,7 +119,9 @@ int PyModule_AddObjectRef(PyObject*, const char*, PyObject*);
 PyObject* PyType_FromSpec(PyType_Spec*);
 PyObject* PyType_GenericAlloc(PyTypeObject*, Py_ssize_t);
 unsigned long PyType_GetFlags(PyTypeObject*);
+void* PyType_GetSlot(PyTypeObject*, int);
 PyObject* PyImport_ImportModule(const char*);
+PyObject* PyImport_GetModule(PyObject*);
 
 void PyErr_SetString(PyObject*, const char*);
 void PyErr_SetObject(PyObject*, PyObject*);
@@ -181,6 +183,7 @@ inline constexpr unsigned long kFlagTuple = 1ul << 26;
 inline constexpr unsigned long kFlagUnicode = 1ul << 28;
 inline constexpr int kSlotCall = 50;
 inline constexpr int kSlotDealloc = 52;
+inline constexpr int kSlotDescriptorGet = 54;
 inline constexpr int kSlotDoc = 56;
 inline constexpr int kSlotMethods = 64;
 inline constexpr int kSlotNew = 65;
@@ -191,6 +194,7 @@ inline constexpr int kMemberSsize = 19;
 inline constexpr int kMemberReadOnly = 1;
 inline constexpr std::size_t kVectorcallOffsetFlag = std::size_t{1} << (8 * sizeof(std::size_t) - 1);
 
+using DescriptorGet = PyObject* (*)(PyObject* descriptor, PyObject* object, PyObject* type);
 using Vectorcall = PyObject* (*)(PyObject * callable, PyObject* const* args, std::size_t count, PyObject* names);
 
 inline PyTypeObject* type_of(PyObject* object) { return object->ob_type; }

@@ -7,15 +7,16 @@
 
 namespace apb {
 
-CachedType hot_type;
+TensorType hot_type;
 
 namespace {
 
 // Types in use at one time are few: torch.Tensor, Parameter, a wrapper or two. A program with more than these pays
 // one attribute lookup per tensor for the rest.
 constexpr std::size_t kCachedTypes = 32;
-std::array<CachedType, kCachedTypes> cached_types;
+std::array<TensorType, kCachedTypes> cached_types;
 std::size_t cached_count = 0;
+TensorType passing_type;  // of a type beyond those
 
 const dlpack::ExchangeApi* look_up(PyTypeObject* type) {
   const py::Ref capsule(PyObject_GetAttrString(reinterpret_cast<PyObject*>(type), "__dlpack_c_exchange_api__"));
@@ -29,16 +30,10 @@ const dlpack::ExchangeApi* look_up(PyTypeObject* type) {
   return reinterpret_cast<const dlpack::ExchangeApi*>(header);
 }
 
-bool is_true(PyObject* object, const char* attribute) {
-  const py::Ref value(PyObject_GetAttrString(object, attribute));
-  if (!value) PyErr_Clear();
-  return value.get() == py::true_object();
-}
-
 // The exporter raised: meta tensors do, and so do sparse ones.
 bool refuse_export(PyObject* object, Error& error) {
   const std::string text = py::take_exception_text();
-  if (is_true(object, "is_meta")) {
+  if (attribute_is_true(object, "is_meta")) {
     return error.set(ErrorKind::ArgumentDevice, "", cat("a meta tensor has no memory (", text, ")"),
                      "Pass a tensor with storage");
   }
@@ -66,17 +61,21 @@ bool read_through_api(PyObject* object, const dlpack::ExchangeApi* api, TensorAr
 
 }  // namespace
 
-const dlpack::ExchangeApi* find_exchange_api(PyTypeObject* type) {
+const TensorType& find_tensor_type(PyTypeObject* type) {
   for (std::size_t i = 0; i < cached_count; ++i) {
-    if (cached_types[i].type == type) return cached_types[i].api;
+    if (cached_types[i].type == type) return cached_types[i];
   }
-  const CachedType found{type, look_up(type)};
-  if (cached_count < kCachedTypes) {
-    Py_IncRef(reinterpret_cast<PyObject*>(type));
-    cached_types[cached_count++] = found;
-    if (hot_type.type == nullptr && found.api != nullptr) hot_type = found;
+  TensorType found{type, look_up(type), {}};
+  if (found.api != nullptr) found.gradient = find_gradient_question(type);
+  if (cached_count == kCachedTypes) {
+    std::swap(passing_type, found);
+    if (found.gradient.descriptor != nullptr) Py_DecRef(found.gradient.descriptor);
+    return passing_type;
   }
-  return found.api;
+  Py_IncRef(reinterpret_cast<PyObject*>(type));
+  cached_types[cached_count++] = found;
+  if (hot_type.type == nullptr && found.api != nullptr) hot_type = found;
+  return cached_types[cached_count - 1];
 }
 
 void CallStorage::copy_shape(dlpack::Tensor& tensor) {
@@ -112,7 +111,7 @@ bool read_tensor(PyObject* object, TensorArg& out, Call& call, CallStorage& stor
     return true;
   }
   if (py::has_flag(object, py::kFlagTuple)) return read_raw_tuple(object, out, storage, error);
-  if (const dlpack::ExchangeApi* api = exchange_api(py::type_of(object))) {
+  if (const dlpack::ExchangeApi* api = tensor_type(py::type_of(object)).api) {
     return read_through_api(object, api, out, call, storage, error);
   }
   if (has_attribute(object, "data_ptr")) return read_torch_like(object, out, storage, error);
@@ -126,7 +125,7 @@ bool read_tensor(PyObject* object, TensorArg& out, Call& call, CallStorage& stor
 
 bool looks_like_tensor(PyObject* object) {
   return !py::is_none(object) &&
-         (py::has_flag(object, py::kFlagTuple) || exchange_api(py::type_of(object)) != nullptr ||
+         (py::has_flag(object, py::kFlagTuple) || tensor_type(py::type_of(object)).api != nullptr ||
           has_attribute(object, "data_ptr") || has_attribute(object, "__dlpack__"));
 }
 

@@ -10,6 +10,7 @@
 
 #include "call.h"
 #include "errors.h"
+#include "gradient.h"
 #include "python_glue.h"
 
 namespace apb {
@@ -28,16 +29,18 @@ struct CallStorage {
   void copy_shape(dlpack::Tensor& tensor);
 };
 
-// The exchange API of a type, or null. Found once per type; types in the cache are kept alive.
-struct CachedType {
+// What is looked up once per type; types that are kept are kept alive.
+struct TensorType {
   PyTypeObject* type = nullptr;
-  const dlpack::ExchangeApi* api = nullptr;
+  const dlpack::ExchangeApi* api = nullptr;  // null: a type without the exchange API
+  GradientQuestion gradient;
 };
-extern CachedType hot_type;
-const dlpack::ExchangeApi* find_exchange_api(PyTypeObject* type);
+extern TensorType hot_type;
+// Valid until the next call.
+const TensorType& find_tensor_type(PyTypeObject* type);
 
-inline const dlpack::ExchangeApi* exchange_api(PyTypeObject* type) {
-  return type == hot_type.type ? hot_type.api : find_exchange_api(type);
+inline const TensorType& tensor_type(PyTypeObject* type) {
+  return type == hot_type.type ? hot_type : find_tensor_type(type);
 }
 
 // The field alone, through a register. The exporter has only just stored it: a wider load over several stores, which is
@@ -70,9 +73,12 @@ inline bool read_tensor_fast(PyObject* object, TensorArg& out, Call& call) {
     out.given = false;
     return true;
   }
-  const dlpack::ExchangeApi* api = exchange_api(py::type_of(object));
+  const TensorType& type = tensor_type(py::type_of(object));
+  const dlpack::ExchangeApi* api = type.api;
+  if (api == nullptr || api->borrow == nullptr) return false;
+  if (call.gradients_matter) call.asks_gradient |= asks_gradient(type.gradient, object);
   dlpack::Tensor tensor;
-  if (api == nullptr || api->borrow == nullptr || api->borrow(object, &tensor) != 0) return false;
+  if (api->borrow(object, &tensor) != 0) return false;
   if (call.api == nullptr) call.api = api;
   return fill_from_dlpack(tensor, out);
 }

@@ -119,6 +119,10 @@ py::Ref export_capsule(PyObject* object, PyObject* stream) {
 
 bool has_attribute(PyObject* object, const char* name) { return static_cast<bool>(attribute(object, name)); }
 
+bool attribute_is_true(PyObject* object, const char* name) {
+  return attribute(object, name).get() == py::true_object();
+}
+
 bool read_raw_tuple(PyObject* tuple, TensorArg& out, CallStorage& storage, Error& error) {
   if (PyTuple_Size(tuple) != 5)
     return not_a_tensor(cat("a tuple of ", PyTuple_Size(tuple), " items is no tensor"), kRawFix, error);

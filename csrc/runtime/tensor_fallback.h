@@ -6,6 +6,7 @@
 namespace apb {
 
 bool has_attribute(PyObject* object, const char* name);
+bool attribute_is_true(PyObject* object, const char* name);
 
 // (address, dtype name, shape, strides or None, (vendor, ordinal))
 [[nodiscard]] bool read_raw_tuple(PyObject* tuple, TensorArg& out, CallStorage& storage, Error& error);

@@ -18,6 +18,7 @@ from typing import Any, Final
 import torch
 
 from aiter_prebuilt.dispatch import operator
+from aiter_prebuilt.errors import UnsupportedError
 from aiter_prebuilt.signatures import Signature, Tensor, load
 from aiter_prebuilt.torch_shapes import Bound, dtypes, rule, symbols_of
 
@@ -120,6 +121,19 @@ def _kernel(signature: Signature) -> Callable[..., Any]:
     return returning if allocators else in_place
 
 
+def _refuse_gradients(signature: Signature, args: tuple[Any, ...]) -> None:
+    """What the native side says to real tensors (csrc/runtime/gradient.cpp), said to those without memory."""
+    if not torch.is_grad_enabled():
+        return
+    for spec, tensor in zip(signature.arguments, args, strict=False):
+        if tensor is not None and tensor.requires_grad:
+            raise UnsupportedError(
+                f"{signature.name}(requires_grad=True)",
+                f"argument {spec.name} asks for a gradient, and no prebuilt kernel covers it: there is no backward here",
+                "pass it detached (.detach()), or call it under torch.no_grad() or torch.inference_mode()",
+            )
+
+
 def _fake(signature: Signature) -> Callable[..., Any]:
     """The operator for tensors without memory: checks what can be known, and allocates what a call returns."""
     pad, count = _padded(signature), len(signature.arguments)
@@ -127,6 +141,7 @@ def _fake(signature: Signature) -> Callable[..., Any]:
 
     def fake(*args: Any) -> Any:
         full = pad(args)
+        _refuse_gradients(signature, full)
         bound = Bound(signature, full[:count])
         like = next(each for each in full[:count] if each is not None)
         made = [

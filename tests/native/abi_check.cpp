@@ -4,6 +4,8 @@
 #include <Python.h>
 #include <structmember.h>
 
+#include <type_traits>
+
 #include "python_abi.h"
 
 using namespace apb::py;
@@ -20,6 +22,7 @@ static_assert(kFlagVectorcall == Py_TPFLAGS_HAVE_VECTORCALL);
 static_assert(kSlotCall == Py_tp_call && kSlotDealloc == Py_tp_dealloc && kSlotDoc == Py_tp_doc);
 static_assert(kSlotMethods == Py_tp_methods && kSlotNew == Py_tp_new && kSlotMembers == Py_tp_members);
 static_assert(kSlotGetSet == Py_tp_getset && kModuleExec == Py_mod_exec);
+static_assert(kSlotDescriptorGet == Py_tp_descr_get && std::is_same_v<DescriptorGet, descrgetfunc>);
 static_assert(kMemberSsize == T_PYSSIZET && kMemberReadOnly == READONLY);
 
 // The structs that python_abi.h declares where Python.h is absent, with its own names for their fields.

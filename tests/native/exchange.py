@@ -116,11 +116,11 @@ def table(
     return made
 
 
-def exposing(made: Table, name: str = "Exposed") -> type[DeviceTensor]:
-    """A subclass of DeviceTensor whose type exposes ``made``."""
+def exposing(made: Table, name: str = "Exposed", base: type = DeviceTensor) -> Any:
+    """A subclass of ``base`` whose type exposes ``made``."""
     return type(
         name,
-        (DeviceTensor,),
+        (base,),
         {"__dlpack_c_exchange_api__": capsule(ctypes.addressof(made), b"dlpack_exchange_api")},
     )
 

@@ -59,7 +59,7 @@ def _unfit() -> dict[str, tuple[torch.Tensor, type[errors.ArgumentError], str]]:
         "sparse": (plain.to_sparse(), kind, "(?s)does not export it.*Pass a dense tensor on the GPU"),
         "nested": (torch.nested.nested_tensor([plain[0], plain[1, :3]]), kind, "does not export it"),
         "cpu": (plain, device, "CPU. Move"),
-        "cpu subclass": (torch.nn.Parameter(plain), device, "CPU. Move"),
+        "cpu subclass": (torch.nn.Parameter(plain, requires_grad=False), device, "CPU. Move"),
     }
 
 

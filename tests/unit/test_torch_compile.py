@@ -189,9 +189,35 @@ def test_attention_refuses_gradients_in_a_trace_too() -> None:
     from aiter_prebuilt import torch_calls
 
     q = torch.ones(1, 1, 1, 64, dtype=BF16, requires_grad=True)
-    for function in (aiter_prebuilt.flash_attn_func, torch_calls.flash_attn_func):
-        with pytest.raises(errors.UnsupportedError, match="no backward"):
-            function(q, q, q)
+    with pytest.raises(errors.UnsupportedError, match="no backward"):
+        aiter_prebuilt.flash_attn_func(q, q, q)
+    traced = torch._subclasses.fake_tensor.FakeTensorMode(allow_non_fake_inputs=True)
+    with traced, pytest.raises(errors.UnsupportedError, match=r"argument q asks .* no backward"):
+        torch_calls.flash_attn_func(q, q, q)
+
+
+def test_gradients_are_refused_however_a_call_comes() -> None:
+    """Eager, by torch.ops, and compiled with or without a graph break; under no_grad the next check has its say (CPU tensors)."""
+    code = (
+        "import aiter_prebuilt, torch\n"
+        "from aiter_prebuilt import errors\n"
+        "w = torch.ones(64, dtype=torch.bfloat16)\n"
+        "x = torch.ones(2, 64, dtype=torch.bfloat16, requires_grad=True)\n"
+        "eager = lambda: aiter_prebuilt.rms_norm(x, w, 1e-6)\n"
+        "broken = torch.compile(eager, backend='eager')\n"
+        "whole = torch.compile(eager, backend='eager', fullgraph=True)\n"
+        "import aiter_prebuilt.torch_library\n"
+        "by_ops = lambda: torch.ops.aiter_prebuilt.rms_norm(x, w, 1e-6)\n"
+        "for call in (eager, by_ops, broken, whole):\n"
+        "    for guard in (torch.enable_grad(), torch.no_grad(), torch.inference_mode()):\n"
+        "        try:\n"
+        "            with guard: call()\n"
+        "        except errors.AiterPrebuiltError as error: print(type(error).__name__, end=' ')\n"
+        "        except torch._dynamo.exc.Unsupported as error: print(type(error.__cause__).__name__, end=' ')\n"
+        "    print()\n"
+    )
+    each = "UnsupportedError ArgumentDeviceError ArgumentDeviceError"
+    assert [line.strip() for line in torch_kernels.python(code).splitlines()] == [each] * 4
 
 
 def test_without_kernels_for_the_device_the_error_is_ours() -> None:

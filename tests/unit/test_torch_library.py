@@ -14,7 +14,7 @@ torch = pytest.importorskip("torch")
 
 from support import torch_kernels  # noqa: E402
 
-from aiter_prebuilt import errors, signatures  # noqa: E402
+from aiter_prebuilt import dispatch, errors, signatures  # noqa: E402
 from aiter_prebuilt.contract import expression  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -134,6 +134,33 @@ def test_a_fake_checks_what_a_trace_can_know(library: Any) -> None:
             torch.float16,
         )
     assert made.shape == (5, 32) and made.dtype is torch.float16
+
+
+def _asking(args: tuple[Any, ...]) -> Iterator[tuple[int, tuple[Any, ...]]]:
+    """The arguments once for each tensor that can ask for a gradient, with that one asking."""
+    for place, each in enumerate(args):
+        if isinstance(each, torch.Tensor) and each.dtype.is_floating_point:
+            yield place, (*args[:place], each.detach().clone().requires_grad_(), *args[place + 1 :])
+
+
+@pytest.mark.parametrize(("name", "args"), _samples())
+def test_a_fake_refuses_gradients_in_the_words_of_a_call(
+    library: Any, name: str, args: tuple[Any, ...]
+) -> None:
+    operator = getattr(torch.ops.aiter_prebuilt, name).default
+    mode = torch._subclasses.fake_tensor.FakeTensorMode(allow_non_fake_inputs=True)
+    found = list(_asking(args))
+    assert found
+    for place, asking in found:
+        with mode:
+            with pytest.raises(errors.UnsupportedError, match="no backward") as fake:
+                operator(*asking)
+            with torch.no_grad():
+                operator(*asking)
+        with pytest.raises(errors.UnsupportedError) as real:
+            dispatch.operator(name)(asking[place])
+        spec = signatures.load()[name].arguments[place]
+        assert str(fake.value) == str(real.value).replace("argument 1 ", f"argument {spec.name} ")
 
 
 def test_writing_counts_as_a_new_version(library: Any) -> None:

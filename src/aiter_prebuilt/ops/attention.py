@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any
 
 from aiter_prebuilt.dispatch import operator
@@ -69,20 +68,12 @@ def flash_attn_func(
             "flash_attn_func", "bias, alibi_slopes, cu_seqlens_q, cu_seqlens_kv, sink_ptr", "...", "None"
         )
     try:
-        differentiated = q.requires_grad or k.requires_grad or v.requires_grad
         scale = q.shape[-1] ** -0.5 if softmax_scale is None else softmax_scale
         out = like(q)
         lse_shape = (q.shape[0], q.shape[2], q.shape[1])
         lse = q.new_empty(lse_shape, dtype=element_type(q, "f32")) if return_lse else None
     except (*NOT_A_TENSOR, KeyError) as error:
         raise no_output("flash_attn_func", error) from error
-    if differentiated and sys.modules["torch"].is_grad_enabled():
-        raise refuse(
-            "flash_attn_func",
-            "requires_grad",
-            True,
-            "detached tensors or torch.no_grad(): there is no backward here",
-        )
     _flash_attn_func(q, k, v, out, lse, scale, causal)
     return (out, lse) if return_lse else out
 

@@ -1,0 +1,159 @@
+"""No operator has a backward: a tensor that asks for a gradient is refused by name, whatever way it comes in."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from aiter_prebuilt import dispatch, errors, signatures  # noqa: E402
+from native import exchange  # noqa: E402
+from native.synthetic import A, Op, R, S, T  # noqa: E402
+
+ADDRESS = 0x7F0000000100
+
+
+def _borrow(instance: Any, out: Any) -> int:
+    kept = exchange.DeviceTensor(ADDRESS, "f32", tuple(instance.shape))
+    exchange._KEEP.append(kept)
+    return exchange.fill_borrow(kept, out)
+
+
+def _on_a_card(base: type) -> type:
+    """A subclass of one of torch's types whose exchange API says that its memory is a device's."""
+    return exchange.exposing(exchange.table(_borrow), "Exposed", base)
+
+
+Card = _on_a_card(torch.Tensor)
+CardParameter = _on_a_card(torch.nn.Parameter)
+
+
+def card(requires_grad: bool = False) -> Any:
+    return torch.zeros(8).as_subclass(Card).requires_grad_(requires_grad)
+
+
+def parameter(requires_grad: bool = True) -> Any:
+    return CardParameter(torch.zeros(8), requires_grad)
+
+
+ROLES = {"input": "in", "cache": "inout", "out": "out", "bias": "in"}
+
+
+@pytest.fixture
+def op(serve, stub, blob):
+    """An operator with a tensor of each role, one of them optional, and a returned one."""
+    tensors = [T(name, "f32", ["N"], role=role, optional=name == "bias") for name, role in ROLES.items()]
+    step = S("k", [f"ptr {name}" for name in ROLES], ["N"])
+    return serve(Op("o", tensors, [A("k", "int", "1")], recipes=[R(steps=[step], blob=blob())]))
+
+
+def refused(op: Any, arguments: list[Any], name: str, **keywords: Any) -> None:
+    with pytest.raises(errors.UnsupportedError, match="no backward") as raised:
+        op(*arguments, **keywords)
+    assert raised.value.asked == "o(requires_grad=True)"
+    assert f"argument {name} " in raised.value.found
+    assert ".detach()" in raised.value.fix and "torch.no_grad()" in raised.value.fix
+
+
+@pytest.mark.parametrize("warm", [False, True])
+@pytest.mark.parametrize("make", [card, parameter])
+@pytest.mark.parametrize("role", list(ROLES))
+def test_each_argument_is_refused_by_its_name(op, stub, role, make, warm):
+    place = list(ROLES).index(role)
+    arguments = [card() for _ in ROLES]
+    for _ in range(2 * warm):
+        op(*arguments)
+    before = stub.launches()
+    arguments[place] = make(requires_grad=True)
+    refused(op, arguments, role)
+    refused(op, arguments, role, stream=0x55)
+    assert stub.launches() == before
+    arguments[place] = arguments[place].detach().as_subclass(Card)
+    op(*arguments)
+    assert stub.launches() == before + 1
+
+
+@pytest.mark.parametrize(
+    "guard", [torch.no_grad, torch.inference_mode, lambda: torch.set_grad_enabled(False)]
+)
+def test_where_torch_records_nothing_it_passes(op, stub, guard):
+    arguments = [card(), parameter(), card(requires_grad=True), None]
+    with guard():
+        for _ in range(3):
+            op(*arguments)
+    assert stub.launches() == 3 and op.stats()["memo_hits"] == 2
+    refused(op, arguments, "cache")
+
+
+def test_an_inference_tensor_passes(op, stub):
+    with torch.inference_mode():
+        made = torch.zeros(8).as_subclass(Card)
+    assert made.is_inference()
+    op(made, made, made, made)
+    assert stub.launches() == 1
+
+
+def test_more_types_than_are_remembered(op, stub):
+    for _ in range(40):
+        kind = _on_a_card(torch.Tensor)
+        asking = torch.zeros(8).as_subclass(kind).requires_grad_()
+        for _ in range(2):
+            refused(op, [asking, card(), card(), None], "input")
+        op(asking.detach().as_subclass(kind), card(), card(), None)
+    assert stub.launches() == 40
+
+
+class OldTensor:
+    """What is read of a tensor of torch before 2.10."""
+
+    def __init__(self, requires_grad: bool) -> None:
+        self.requires_grad = requires_grad
+        self.device = torch.device("cuda:0")
+        self.dtype, self.shape = torch.float32, (8,)
+
+    def stride(self) -> tuple[int, ...]:
+        return (1,)
+
+    def data_ptr(self) -> int:
+        return ADDRESS
+
+
+def test_a_tensor_of_an_older_torch(op, stub, monkeypatch):
+    monkeypatch.setattr(torch.version, "hip", "7.0")
+    plain, asking = OldTensor(False), OldTensor(True)
+    op(plain, plain, plain, None, stream=0x55)
+    refused(op, [plain, plain, asking, None], "out", stream=0x55)
+    with torch.no_grad():
+        op(plain, plain, asking, None, stream=0x55)
+    assert stub.launches() == 2
+
+
+def test_a_question_that_fails_is_no_way_around(op, stub):
+    def fail(self: Any) -> bool:
+        raise RuntimeError("the question itself fails")
+
+    kind = exchange.exposing(exchange.table(_borrow), "Failing", Card)
+    kind.requires_grad = property(fail)
+    failing = torch.zeros(8).as_subclass(kind)
+    refused(op, [card(), card(), failing, None], "out")
+    with torch.no_grad():
+        op(card(), card(), failing, None)
+    assert stub.launches() == 1
+
+
+def test_a_framework_that_is_not_torch_is_not_asked(op, stub, monkeypatch):
+    asking = [card(), card(), card(requires_grad=True), None]
+    monkeypatch.delitem(sys.modules, "torch")
+    op(*asking)
+    assert stub.launches() == 1
+
+
+def test_every_operator_refuses(native, stub):
+    """Also before any bundle is found: then the argument has a number for a name."""
+    for name in signatures.load():
+        with pytest.raises(errors.UnsupportedError, match="no backward") as raised:
+            dispatch.operator(name)(card(requires_grad=True))
+        assert raised.value.asked == f"{name}(requires_grad=True)"
