@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ torch = pytest.importorskip("torch")
 
 from aiter_prebuilt import dispatch, errors, signatures  # noqa: E402
 from native import exchange  # noqa: E402
+from native.conftest import Blob, Serve, Stub  # noqa: E402
 from native.synthetic import A, Op, R, S, T  # noqa: E402
 
 ADDRESS = 0x7F0000000100
@@ -43,7 +45,7 @@ ROLES = {"input": "in", "cache": "inout", "out": "out", "bias": "in"}
 
 
 @pytest.fixture
-def op(serve, stub, blob):
+def op(serve: Serve, stub: Stub, blob: Blob) -> Any:
     """An operator with a tensor of each role, one of them optional, and a returned one."""
     tensors = [T(name, "f32", ["N"], role=role, optional=name == "bias") for name, role in ROLES.items()]
     step = S("k", [f"ptr {name}" for name in ROLES], ["N"])
@@ -61,7 +63,7 @@ def refused(op: Any, arguments: list[Any], name: str, **keywords: Any) -> None:
 @pytest.mark.parametrize("warm", [False, True])
 @pytest.mark.parametrize("make", [card, parameter])
 @pytest.mark.parametrize("role", list(ROLES))
-def test_each_argument_is_refused_by_its_name(op, stub, role, make, warm):
+def test_each_argument_is_refused_by_its_name(op: Any, stub: Stub, role: str, make: Any, warm: bool) -> None:
     place = list(ROLES).index(role)
     arguments = [card() for _ in ROLES]
     for _ in range(2 * warm):
@@ -79,7 +81,7 @@ def test_each_argument_is_refused_by_its_name(op, stub, role, make, warm):
 @pytest.mark.parametrize(
     "guard", [torch.no_grad, torch.inference_mode, lambda: torch.set_grad_enabled(False)]
 )
-def test_where_torch_records_nothing_it_passes(op, stub, guard):
+def test_where_torch_records_nothing_it_passes(op: Any, stub: Stub, guard: Any) -> None:
     arguments = [card(), parameter(), card(requires_grad=True), None]
     with guard():
         for _ in range(3):
@@ -88,7 +90,7 @@ def test_where_torch_records_nothing_it_passes(op, stub, guard):
     refused(op, arguments, "cache")
 
 
-def test_an_inference_tensor_passes(op, stub):
+def test_an_inference_tensor_passes(op: Any, stub: Stub) -> None:
     with torch.inference_mode():
         made = torch.zeros(8).as_subclass(Card)
     assert made.is_inference()
@@ -96,7 +98,7 @@ def test_an_inference_tensor_passes(op, stub):
     assert stub.launches() == 1
 
 
-def test_more_types_than_are_remembered(op, stub):
+def test_more_types_than_are_remembered(op: Any, stub: Stub) -> None:
     for _ in range(40):
         kind = _on_a_card(torch.Tensor)
         asking = torch.zeros(8).as_subclass(kind).requires_grad_()
@@ -121,7 +123,7 @@ class OldTensor:
         return ADDRESS
 
 
-def test_a_tensor_of_an_older_torch(op, stub, monkeypatch):
+def test_a_tensor_of_an_older_torch(op: Any, stub: Stub, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.version, "hip", "7.0")
     plain, asking = OldTensor(False), OldTensor(True)
     op(plain, plain, plain, None, stream=0x55)
@@ -131,7 +133,7 @@ def test_a_tensor_of_an_older_torch(op, stub, monkeypatch):
     assert stub.launches() == 2
 
 
-def test_a_question_that_fails_is_no_way_around(op, stub):
+def test_a_question_that_fails_is_no_way_around(op: Any, stub: Stub) -> None:
     def fail(self: Any) -> bool:
         raise RuntimeError("the question itself fails")
 
@@ -144,14 +146,16 @@ def test_a_question_that_fails_is_no_way_around(op, stub):
     assert stub.launches() == 1
 
 
-def test_a_framework_that_is_not_torch_is_not_asked(op, stub, monkeypatch):
+def test_a_framework_that_is_not_torch_is_not_asked(
+    op: Any, stub: Stub, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asking = [card(), card(), card(requires_grad=True), None]
     monkeypatch.delitem(sys.modules, "torch")
     op(*asking)
     assert stub.launches() == 1
 
 
-def test_every_operator_refuses(native, stub):
+def test_every_operator_refuses(native: ModuleType, stub: Stub) -> None:
     """Also before any bundle is found: then the argument has a number for a name."""
     for name in signatures.load():
         with pytest.raises(errors.UnsupportedError, match="no backward") as raised:

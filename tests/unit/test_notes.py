@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from support.installed import write_bundle
 
 from build_tools import pipeline
+from build_tools.cases import golden
 from build_tools.errors import WheelError
 from build_tools.manifest.model import Profile
 from build_tools.pack import notes
@@ -82,16 +84,23 @@ def test_golden_calls_are_written_once(monkeypatch: pytest.MonkeyPatch, tmp_path
     bundle = BuiltBundle(tmp_path / "gfx950-ck-free.apb", "gfx950", "ck-free", "d", 1, 1, 1, 1, "0", 0)
     notes.write(bundle.path, {"key": "k"})
     made: list[object] = []
-    monkeypatch.setattr(pipeline.golden, "stream", lambda *words: made.append(words) or b"%d" % len(made))
-    monkeypatch.setattr(pipeline.golden, "key", lambda folder, names: keys[-1])
+    keys = ["one"]
+
+    def stream(*words: object) -> bytes:
+        made.append(words)
+        return b"%d" % len(made)
+
+    monkeypatch.setattr(golden, "stream", stream)
+    monkeypatch.setattr(golden, "key", lambda folder, names: keys[-1])
     facts = TargetFacts("gfx950", "", "amd", 64, 163840, 512, 102, "e4m3fn", 9500, (256,), (), 0x4F, "d", "e")
-    planned, keys, path = PlannedBundle(facts, "ck-free", ()), ["one"], tmp_path / "gfx950-ck-free.calls"
-    for deed, count in (
+    planned, path = PlannedBundle(facts, "ck-free", ()), tmp_path / "gfx950-ck-free.calls"
+    deeds: list[tuple[Callable[[], object], int]] = [
         (lambda: None, 1),
         (lambda: None, 1),
         (lambda: keys.append("two"), 2),
         (path.unlink, 3),
-    ):
+    ]
+    for deed, count in deeds:
         if made:
             deed()
         pipeline._golden_calls(planned, bundle, None, tmp_path)  # type: ignore[arg-type]
