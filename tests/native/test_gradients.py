@@ -26,7 +26,8 @@ def _borrow(instance: Any, out: Any) -> int:
 
 def _on_a_card(base: type) -> type:
     """A subclass of one of torch's types whose exchange API says that its memory is a device's."""
-    return exchange.exposing(exchange.table(_borrow), "Exposed", base)
+    made: type = exchange.exposing(exchange.table(_borrow), "Exposed", base)
+    return made
 
 
 Card = _on_a_card(torch.Tensor)
