@@ -39,8 +39,6 @@ EXTRAS = "gfx942,gfx950,gfx942-ck,gfx950-ck,emulator"
 #: Triton has no wheel for CPython 3.10. What is built serves 3.10; only the machine that builds needs a later one.
 OLDEST_BUILD_PYTHON = (3, 11)
 LATER_PYTHONS = ("3.14", "3.13", "3.12", "3.11")
-#: Cubins are executed where a card is (ci/gpu_check.py --record); until that is on record their wheel says that they were not.
-LET_IN = ("--unproved", "sm_90")
 ENVIRONMENT = {"PYTHONPATH": str(ROOT / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
 #: Where the pipeline keeps what it fetched and zig its compiled C++ library; the tests' own compiles use it too.
 CACHE = Path(
@@ -104,7 +102,7 @@ def tests(session: nox.Session) -> None:
     bundles, dist = str(TESTED / "bundles"), str(TESTED / "dist")
     shutil.rmtree(TESTED, ignore_errors=True)
     build_tools(session, "build", "--bundles", bundles)
-    build_tools(session, "wheels", "--bundles", bundles, "--output", dist, *LET_IN)
+    build_tools(session, "wheels", "--bundles", bundles, "--output", dist)
     session.run("python", "-m", "build_tools.pack.runtime_wheel", "--unpack", dist, env=ENVIRONMENT)
     environment = {
         **ENVIRONMENT,
@@ -119,7 +117,7 @@ def wheels(session: nox.Session) -> None:
     """All wheels of both profiles and all targets, in ``dist``."""
     install_build(session)
     build_tools(session, "build")
-    build_tools(session, "wheels", "--output", str(DIST), *LET_IN)
+    build_tools(session, "wheels", "--output", str(DIST))
 
 
 @nox.session(python=build_python())

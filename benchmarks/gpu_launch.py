@@ -29,7 +29,7 @@ import triton
 import triton.language as tl
 
 ROOT: Final = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tests"))
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT)]
 
 from native import synthetic
 from native.synthetic import A, Op, R, S, T
@@ -157,8 +157,9 @@ def _loop(call: Callable[..., object], a: Any, b: Any, c: Any, k: int) -> float:
     return (time.perf_counter_ns() - start) / CALLS
 
 
+@torch.no_grad()
 def samples(folder: Path) -> dict[str, float]:
-    """Microseconds of one call of each."""
+    """Microseconds of one call of each, as a server calls: no gradients are recorded, but in the one row that says so."""
     out, x, y = (torch.zeros(ROWS, COLUMNS, dtype=torch.int32, device="cuda") for _ in range(3))
     held = [torch.zeros_like(x) for _ in range(3)]
     owners = [tensor.__dlpack__(stream=-1) for tensor in held]
@@ -166,6 +167,10 @@ def samples(folder: Path) -> dict[str, float]:
 
     def through_triton(a: Any, b: Any, c: Any, k: int) -> None:
         store_k[(ROWS,)](a, b, c, ROWS, COLUMNS, COLUMNS, k)
+
+    def recorded() -> float:
+        with torch.enable_grad():
+            return _loop(op, out, x, y, K)
 
     def through_torch(a: Any, b: Any, c: Any, _: int) -> None:
         torch.add(b, c, out=a)
@@ -175,6 +180,7 @@ def samples(folder: Path) -> dict[str, float]:
         "raw buffer": lambda: raw.sample("raw_buffer"),
         "ours": lambda: _loop(op, out, x, y, K),
         "ours held": lambda: _loop(op, held[0], held[1], held[2], K),
+        "ours recorded": recorded,
         "triton": lambda: _loop(through_triton, out, x, y, K),
         "torch": lambda: _loop(through_torch, out, x, y, K),
     }
@@ -207,6 +213,7 @@ def table(found: dict[str, float]) -> list[Row]:
         "raw torch": "the same, and torch's tensors, stream and context read",
         "ours": "ours: tensors that only Python owns (activations)",
         "ours held": "ours: tensors that C++ owns too (parameters)",
+        "ours recorded": "ours: each tensor asked whether it wants a gradient",
         "triton": "Triton's own launcher, the same kernel",
         "torch": "torch.add(out=)",
     }

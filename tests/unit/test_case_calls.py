@@ -38,7 +38,8 @@ def test_what_is_not_said_is_left_to_the_function(tmp_path: Path) -> None:
     first = found["bias~normal epsilon=2.0 T=bf16 Q=fp8 O=f32"]
     assert list(first.arguments) == ["out", "input", "bias", "index", "state", "epsilon", "kind"]
     assert first.arguments["kind"] == ElementType("f32") and first.arguments["epsilon"] == 2.0
-    assert "bias" not in found["M=(2,2) mode=twice shift=1 fast=true T=bf16 Q=i8 O=f32"].arguments
+    # It has no default: None is said.
+    assert found["M=(2,2) mode=twice shift=1 fast=true T=bf16 Q=i8 O=f32"].arguments["bias"] is None
     said = found["M=3 N=5 in_row=8 input@1 kind=none O=bf16 T=f16 Q=i8"]
     assert said.arguments["kind"] is None
     assert found["otype=input.dtype once=true T=f16 Q=i8 O=f32"].arguments["otype"] == ElementType("f16")
