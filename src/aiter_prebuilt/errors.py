@@ -8,6 +8,7 @@ compares the two). All are subclasses of :class:`AiterPrebuiltError`; those abou
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 
 class AiterPrebuiltError(Exception):
@@ -115,13 +116,31 @@ class TunedTableError(AiterPrebuiltError, ValueError):
     """A table of tuned rows (``AITER_PREBUILT_TUNED``) cannot be read; ``asked`` names file, line and column."""
 
 
+#: More refusals than these are told by reason: a reader looks for the reason, not for the hundredth variant that has it.
+MOST_LINES: Final = 12
+
+
+def by_reason(refusals: Sequence[tuple[str, str]]) -> list[str]:
+    """A line for each (candidate, reason), or for each reason when they are more than :data:`MOST_LINES`, the commonest first."""
+    if len(refusals) <= MOST_LINES:
+        return [f"{candidate}: {reason}" for candidate, reason in refusals]
+    groups: dict[str, list[str]] = {}
+    for candidate, reason in refusals:
+        groups.setdefault(reason, []).append(candidate)
+    return [
+        f"{len(names)} of {len(refusals)} candidates ({names[0]}{', ...' if len(names) > 1 else ''}): {reason}"
+        for reason, names in sorted(groups.items(), key=lambda item: -len(item[1]))
+    ]
+
+
 class NoKernelError(AiterPrebuiltError):
-    """Every candidate was refused. ``reasons`` holds one line per candidate."""
+    """Every candidate was refused. ``reasons`` holds one line per candidate, ``str()`` groups them when they are many."""
 
     def __init__(self, asked: str, found: str, fix: str, reasons: Sequence[str] = ()) -> None:
         super().__init__(asked, found, fix)
         self.reasons = tuple(reasons)
 
     def __str__(self) -> str:
-        lines = "".join(f"\n  {reason}" for reason in self.reasons)
+        parts = [reason.partition(": ") for reason in self.reasons]
+        lines = "".join(f"\n  {line}" for line in by_reason([(name, why) for name, _, why in parts]))
         return f"{self.asked}: {self.found}. {self.fix}{lines}"

@@ -10,7 +10,7 @@ from typing import Any
 from aiter_prebuilt import device, locate
 from aiter_prebuilt.commands.output import print_json, print_table
 from aiter_prebuilt.decisions import Explanation, explain
-from aiter_prebuilt.errors import ArgumentError
+from aiter_prebuilt.errors import MOST_LINES, ArgumentError, by_reason
 
 HELP = "why this kernel, or why none: every candidate with its verdict and cost"
 
@@ -23,7 +23,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--target", help="gfx942, gfx950 or sm_90; the first device's when left out")
     parser.add_argument("--cus", type=int, help="compute units; the target's usual number when left out")
-    parser.add_argument("--all", action="store_true", help="also candidates for other types")
+    parser.add_argument(
+        "--all", action="store_true", help="a row for every candidate, those for other types too"
+    )
 
 
 def execute(options: argparse.Namespace) -> int:
@@ -77,8 +79,14 @@ def _print(found: Explanation, chosen: dict[str, Any] | None, everything: bool) 
     for path in found.tables:
         print(f"tuned table: {path}")
     rows = []
-    for decision in found.decisions:
-        if not everything and decision["reason"].startswith("made for other types"):
+    shown = [
+        decision for decision in found.decisions
+        if everything or not decision["reason"].startswith("made for other types")
+    ]  # fmt: skip
+    refused = [decision for decision in shown if not decision["accepted"]]
+    grouped = not everything and len(refused) > MOST_LINES
+    for decision in shown:
+        if grouped and not decision["accepted"]:
             continue
         verdict = "chosen" if decision["chosen"] else ("accepted" if decision["accepted"] else "refused")
         cost = "" if decision["cost"] is None else decision["cost"]
@@ -94,6 +102,10 @@ def _print(found: Explanation, chosen: dict[str, Any] | None, everything: bool) 
             )
         )
     print_table(["order", "kernel", "backend", "variant", "verdict", "cost", "reason"], rows)
+    if grouped:
+        print("refused (--all shows each):")
+        for line in by_reason([(f"{each['kernel']}[{each['variant']}]", each["reason"]) for each in refused]):
+            print(f"  {line}")
     if chosen is None:
         print("no kernel fits")
         return
