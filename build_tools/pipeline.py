@@ -77,7 +77,8 @@ def build(settings: Settings) -> Outcome:
         CompileFailedError, AuditError: after all jobs ran; no bundle of a failing job is written.
     """
     started = time.perf_counter()
-    manifest = chosen(load(settings.root / "manifests"), settings.operators)
+    whole = load(settings.root / "manifests")
+    manifest = chosen(whole, settings.operators)
     plan = _plan(manifest, settings)
     toolchain = find(settings.toolchain, settings.root)
     store = Store(settings.store)
@@ -99,7 +100,8 @@ def build(settings: Settings) -> Outcome:
     made = {(bundle.target, bundle.profile): bundle for bundle in built}
     for planned in plan.bundles:
         if bundle := made.get((planned.target.name, planned.profile)):
-            _golden_calls(planned, bundle, manifest, settings.root / "manifests")
+            # A family's table of calls names all of its operators, chosen or not.
+            _golden_calls(planned, bundle, whole, settings.root / "manifests")
     outcome = Outcome(plan, results, audits, tuple(built), time.perf_counter() - started)
     write_report(outcome, settings.bundles.parent / "report.json")
     return outcome

@@ -160,7 +160,7 @@ def _moves(cases: Cases) -> Iterator[_Move]:
         scaled, shifted = _tensor(name, _scaled), _tensor(name, _shifted)
         # Indices are not scaled and single numbers not shifted, but where neither can be done every call leaves the tensor empty.
         yield _Move(name, f"{name} with other values", _either(scaled, shifted), must=True)
-        yield _Move(name, f"{name} scaled by 1 + 2^-4", scaled, must=False)
+        yield _Move(name, f"{name} scaled by 1 + 2^-6", scaled, must=False)
         yield _Move(name, f"{name} with its rows shifted by one", shifted, must=False)
         if spec.optional:
             yield _Move(name, f"{name} left out", _dropped(name), must=True)
@@ -222,7 +222,7 @@ def _scaled(values: Values, kind: str) -> Values:
     """Floats a little larger, a lone integer one more; indices are moved by the shift of rows alone."""
     if numbers.is_integer(kind):
         return values + 1 if values.size == 1 else values
-    return values * (1 + 2.0**-4)
+    return values * (1 + 2.0**-6)
 
 
 def _shifted(values: Values, kind: str) -> Values:

@@ -45,6 +45,8 @@ def _backends(operator: Operator, target: str) -> str:
 def _section(operator: Operator) -> list[str]:
     lines = [f"## {operator.name}", "", operator.summary, "", "```python", _python(operator), "```"]
     for name, spec in tensors(operator).items():
+        if operator.function is not None and name not in operator.python.names:
+            continue  # its function makes it
         note = operator.notes.get(name, "")
         if name in operator.arguments:
             lines.append(f"- `{name}`: {describe(operator, spec, note)}")

@@ -46,11 +46,15 @@ def flash_attn_func(
         raise refuse(function, "window_size", window_size, "(-1, -1, 0)")
     if return_attn_probs:
         raise refuse(function, "return_attn_probs", return_attn_probs, "False")
-    if num_splits > 1:
-        raise refuse(function, "num_splits", num_splits, "0")
-    for absent in (bias, alibi_slopes, cu_seqlens_q, cu_seqlens_kv, sink_ptr):
-        if absent is not None:
-            raise refuse(function, "bias, alibi_slopes, cu_seqlens_q, cu_seqlens_kv, sink_ptr", "...", "None")
+    if num_splits not in (0, 1):
+        raise refuse(function, "num_splits", num_splits, "0 or 1")
+    absent = {
+        "bias": bias, "alibi_slopes": alibi_slopes, "cu_seqlens_q": cu_seqlens_q, "cu_seqlens_kv": cu_seqlens_kv,
+        "sink_ptr": sink_ptr,
+    }  # fmt: skip
+    for option, given in absent.items():
+        if given is not None:
+            raise refuse(function, option, "...", "None")
     out = q.new_empty(q.shape)
     lse_shape = (q.shape[0], q.shape[2], q.shape[1])
     lse = q.new_empty(lse_shape, dtype=torch.float32) if return_lse else None

@@ -48,6 +48,9 @@ def test_a_copy_has_every_part_of_its_model(root: Path) -> None:
         ("toy", "gelu_and_mull", "did you mean 'gelu_and_mul'"),
         ("silu_and_mul", "gelu_and_mul", "there is one in manifests/activation"),
         ("Toy!", "gelu_and_mul", "no name of a function"),
+        ("class", "gelu_and_mul", "no name of a function"),
+        ("__init__", "gelu_and_mul", "no name of a function"),
+        ("operator", "gelu_and_mul", "no name of a function"),
         ("toy", "flash_attn_func", "hand-written function"),
     ],
 )

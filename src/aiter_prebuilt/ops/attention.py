@@ -42,13 +42,15 @@ def flash_attn_func(
         softmax_scale: d**-0.5 when None. causal: aligned bottom-right: query i sees keys up to i + sk - sq.
         return_lse: also return the log-sum-exp (natural log) of the scaled scores.
         deterministic, how_v3_bf16_cvt: any value; the kernel is deterministic and rounds to nearest even.
-        dropout_p, window_size, bias, alibi_slopes, return_attn_probs, cu_seqlens_*, sink_ptr, num_splits: defaults only.
+        dropout_p, window_size, bias, alibi_slopes, return_attn_probs, cu_seqlens_*, sink_ptr: defaults only. num_splits: 0 or
+            1.
 
     Returns:
         [b, sq, hq, d], or with ``return_lse`` a pair with lse fp32 [b, hq, sq]. A query that sees no key gives 0 and -inf.
 
     Raises:
-        UnsupportedError: an option that no kernel covers. ArgumentError, NoKernelError: the call does not fit.
+        UnsupportedError: an option that no kernel covers, or a tensor that requires grad. ArgumentError, NoKernelError: the
+            call does not fit.
 
     Source: Dao, FlashAttention-2; AITER ``flash_attn_func``.
     """
@@ -57,16 +59,13 @@ def flash_attn_func(
         _refuse_options(dropout_p, window_size, return_attn_probs, num_splits)
     except TypeError as error:
         raise no_output("flash_attn_func", error) from error
-    if (
-        bias is not None
-        or alibi_slopes is not None
-        or cu_seqlens_q is not None
-        or cu_seqlens_kv is not None
-        or sink_ptr is not None
-    ):
-        raise refuse(
-            "flash_attn_func", "bias, alibi_slopes, cu_seqlens_q, cu_seqlens_kv, sink_ptr", "...", "None"
-        )
+    absent = {
+        "bias": bias, "alibi_slopes": alibi_slopes, "cu_seqlens_q": cu_seqlens_q, "cu_seqlens_kv": cu_seqlens_kv,
+        "sink_ptr": sink_ptr,
+    }  # fmt: skip
+    for option, given in absent.items():
+        if given is not None:
+            raise refuse("flash_attn_func", option, "...", "None")
     try:
         scale = q.shape[-1] ** -0.5 if softmax_scale is None else softmax_scale
         out = like(q)
@@ -87,5 +86,5 @@ def _refuse_options(
         raise refuse("flash_attn_func", "window_size", window_size, "(-1, -1, 0)")
     if return_attn_probs:
         raise refuse("flash_attn_func", "return_attn_probs", return_attn_probs, "False")
-    if num_splits > 1:
-        raise refuse("flash_attn_func", "num_splits", num_splits, "0")
+    if num_splits not in (0, 1):
+        raise refuse("flash_attn_func", "num_splits", num_splits, "0 or 1")
