@@ -18,6 +18,7 @@ import zstandard
 
 from aiter_prebuilt.contract import bundle as contract_bundle
 from aiter_prebuilt.contract import dtype, expression, rules
+from aiter_prebuilt.contract import receipt as contract_receipt
 from aiter_prebuilt.contract import records as contract_records
 from aiter_prebuilt.contract.bundle import SUFFIX
 from aiter_prebuilt.contract.version import BUNDLE_FORMAT, CALLS_SUFFIX, RECIPE, VERSION
@@ -27,7 +28,8 @@ from build_tools.compile.inputs import inputs_of
 from build_tools.compile.store import Store
 from build_tools.errors import AuditError, CompileFailedError, UsageError
 from build_tools.files.reproducible import write_atomic
-from build_tools.judge import audit, receipts
+from build_tools.judge import audit
+from build_tools.judge.receipts import Receipt, text_of
 from build_tools.manifest.model import Manifest, Profile
 from build_tools.manifest.parse import load
 from build_tools.manifest.problems import suggestion
@@ -35,6 +37,7 @@ from build_tools.objects import codeobject
 from build_tools.pack import notes
 from build_tools.pack.bundle import BuiltBundle, build_bundle
 from build_tools.plan.plan import make_plan, shard_of
+from build_tools.prove.known import known
 from build_tools.records import AuditReport, CompileResult, Plan, PlannedBundle
 from build_tools.tools.toolchain import Toolchain, find
 
@@ -174,12 +177,12 @@ def _bundle(
     by_id = {result.job.id: result for result in results}
     needed = sorted({job for operator in planned.operators for job in operator.jobs})
     profile = manifest.profiles[planned.profile]
-    proved = receipts.load(settings.root)
+    proved = known(settings.root)
     key = bundle_key(planned, [by_id[job] for job in needed], toolchain.provenance(), profile, proved)
     path = settings.bundles / f"{planned.target.name}-{planned.profile}{SUFFIX}"
-    known = _unchanged(path, key, sources)
-    if known is not None:
-        return known
+    same = _unchanged(path, key, sources)
+    if same is not None:
+        return same
     path.unlink(missing_ok=True)
     forbidden = tuple(profile.forbidden_symbols)
     for job in needed:
@@ -230,11 +233,11 @@ MAKERS = (
     *(
         Path(__file__).parent / name
         for name in (
-            "pack/bundle.py", "pack/compress.py", "pack/writer.py", "judge/audit.py", "objects/codeobject.py",
-            "objects/cubin.py", "pipeline.py",
+            "pack/bundle.py", "pack/compress.py", "pack/writer.py", "judge/audit.py", "judge/receipts.py",
+            "objects/codeobject.py", "objects/cubin.py", "pipeline.py",
         )
     ),
-    *(Path(str(module.__file__)) for module in (contract_bundle, contract_records)),
+    *(Path(str(module.__file__)) for module in (contract_bundle, contract_records, contract_receipt)),
 )  # fmt: skip
 
 
@@ -243,7 +246,7 @@ def bundle_key(
     results: list[CompileResult],
     tools: Mapping[str, str],
     profile: Profile,
-    proved: Mapping[str, str],
+    proved: Mapping[str, Receipt],
     makers: tuple[Path, ...] = MAKERS,
 ) -> str:
     """What a bundle is made from, in one hash: when it is unchanged, so is the bundle, and nothing is judged again."""
@@ -252,7 +255,7 @@ def bundle_key(
         repr(planned),
         repr((profile.suffix, profile.forbidden_symbols)),
         repr(sorted(tools.items())),
-        repr(sorted(proved.items())),
+        repr([(digest, text_of([receipt])) for digest, receipt in sorted(proved.items())]),
     ]
     parts += [hashlib.sha256(path.read_bytes()).hexdigest() for path in makers]
     parts += [f"{result.job.id} {result.key} {result.symbol}" for result in results]

@@ -122,7 +122,9 @@ def call_of(cases: Cases, question: Question) -> Call:
                 [f"{cases.reference.file}: {bound.subject.name}: {bound.label!r}: {name}: {error}"]
             ) from error
     arguments = dict(_arguments(question))
-    return Call(bound.subject.name, bound.label, arguments, tuple(wants), bound.words.compute_units)
+    name = bound.subject.name
+    meaning = cases.reference.meanings.get(name, "")
+    return Call(name, bound.label, arguments, tuple(wants), bound.words.compute_units, meaning)
 
 
 def calls(cases: Cases, target: str, facts: Target, seed: int, *, golden: bool = False) -> Iterator[Call]:

@@ -7,8 +7,9 @@ from pathlib import Path
 
 from build_tools.cases import make
 from build_tools.cases import reference as references
+from build_tools.cases.meaning import REFERENCE
 from build_tools.cases.subject import Subject
-from build_tools.cases.table import REFERENCE, Cases
+from build_tools.cases.table import Cases
 from build_tools.errors import ManifestError
 from build_tools.manifest.model import Target
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from build_tools.cases import bind, draw, words
 from build_tools.cases import reference as references
+from build_tools.cases.meaning import REFERENCE
 from build_tools.cases.subject import Subject
 from build_tools.cases.words import Words
 from build_tools.errors import ManifestError
@@ -22,7 +23,6 @@ else:
     import tomli as tomllib
 
 FILE: Final = "cases.toml"
-REFERENCE: Final = "reference.py"
 _KEYS: Final = ("default", "golden", "calls", "insensitive")
 
 

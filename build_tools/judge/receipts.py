@@ -1,15 +1,16 @@
-"""Receipts: which code objects were executed and found right, on what, how far off. ``manifests/<family>/receipts.json``.
+"""Receipts: which recipes were executed and found right, on what, how far off. ``manifests/<family>/receipts.json``.
 
-A file per family, sorted, a line per code object, so that two changes do not collide; a code object that operators of two
-families share stands with the operator that proved it, and readers join all files. Builds are the same bytes everywhere, so a
-receipt holds wherever the same code object comes out; a kernel that changes in one byte has none until it is executed again.
+A receipt is about a recipe by content (``contract/receipt.py``): its code objects, grids, arguments and conditions. Builds are
+the same bytes everywhere, so it holds wherever the same recipe comes out; a kernel, a grid or an argument that changes has none
+until it is executed again, nor has an operator whose formula changed (:func:`holding`). A file per family, sorted, a line per
+recipe, so that two changes do not collide.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -19,46 +20,62 @@ from build_tools.files.reproducible import write_atomic
 
 FOLDER: Final = "manifests"
 NAME: Final = "receipts.json"
-EDITION: Final = 2
+EDITION: Final = 3
 NOT_EXECUTED: Final = json.dumps({"executed": False})
 #: What the embedded device looks at while it executes for a receipt (``AITER_PREBUILT_EMULATOR_CHECKS=all``).
 EMBEDDED_CHECKS: Final = "addresses, lds, races, hazards, alignment"
-_AGAIN: Final = "write it again: python -m build_tools prove --all"
+_AGAIN: Final = "take it away, and write it again: python -m build_tools prove"
 
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """One code object was right in every call that launched it. ``kernel``: ``operator.kernel`` that the first of them chose;
-    ``worst``: the largest error in units of its bound, at most 1; ``tools``: what compiled it, name to version.
+    """One recipe was right in every call that chose it. ``digest``: of the recipe; ``kernel``: ``operator.kernel``; ``variant``:
+    with its element types; ``code_objects``: SHA-256 of those that it launches; ``reference``: the state of the formula that said
+    what is right; ``worst``: the largest error in units of its bound, at most 1; ``tools``: what compiled it, name to version.
     """
 
     digest: str
     family: str
     kernel: str
+    variant: str
     target: str
     device: str
     checks: str
+    code_objects: frozenset[str]
+    reference: str
     calls: int
     worst: float
     tools: Mapping[str, str]
 
-    def text(self) -> str:
-        """What an entry of a bundle carries."""
-        return json.dumps(
-            {
-                "executed": True, "device": self.device, "checks": self.checks, "cases": self.calls,
-                "worst": self.worst,
-            }
-        )  # fmt: skip
+    @property
+    def operator(self) -> str:
+        """Its name."""
+        return self.kernel.partition(".")[0]
 
 
-def load(root: Path) -> dict[str, str]:
-    """SHA-256 of each code object with a receipt -> the receipt's JSON text, as an entry carries it.
+def text_of(receipts: Sequence[Receipt | None]) -> str:
+    """What an entry of a bundle carries, from the receipts of the recipes that launch it; a missing one leaves it unproved."""
+    found = [receipt for receipt in receipts if receipt is not None]
+    if not found or len(found) < len(receipts):
+        return NOT_EXECUTED
+    return json.dumps(
+        {
+            "executed": True,
+            "device": "; ".join(sorted({receipt.device for receipt in found})),
+            "checks": "; ".join(sorted({receipt.checks for receipt in found})),
+            "cases": sum(receipt.calls for receipt in found),
+            "worst": max(receipt.worst for receipt in found),
+        }
+    )
 
-    Raises:
-        ManifestError: a file cannot be read.
-    """
-    return {digest: receipt.text() for digest, receipt in read(root).items()}
+
+def holding(known: Mapping[str, Receipt], meanings: Mapping[tuple[str, str], str]) -> dict[str, Receipt]:
+    """Those whose formula is still the same. ``meanings``: (family, operator) -> its state (``cases/meaning.py``)."""
+    return {
+        digest: receipt
+        for digest, receipt in known.items()
+        if receipt.reference and meanings.get((receipt.family, receipt.operator)) == receipt.reference
+    }
 
 
 def files(root: Path) -> tuple[str, ...]:
@@ -68,7 +85,7 @@ def files(root: Path) -> tuple[str, ...]:
 
 
 def read(root: Path) -> dict[str, Receipt]:
-    """All receipts by SHA-256, those of all families.
+    """All receipts by recipe, those of all families.
 
     Raises:
         ManifestError: a file cannot be read.
@@ -92,10 +109,11 @@ def _receipts(table: Any, family: str) -> Iterator[Receipt]:
     if table["edition"] != EDITION:
         raise ValueError(f"edition {table['edition']!r} is not {EDITION}")
     for place in table["devices"]:
-        for digest, row in place["code_objects"].items():
+        for digest, row in place["recipes"].items():
             yield Receipt(
-                digest, family, row["kernel"], place["target"], place["device"], place["checks"], int(row["calls"]),
-                float(row["worst"]), dict(table["tools"][row["tools"]]),
+                digest, family, row["kernel"], row["variant"], place["target"], place["device"], place["checks"],
+                frozenset(row["code_objects"]), str(row["reference"]), int(row["calls"]), float(row["worst"]),
+                dict(table["tools"][row["tools"]]),
             )  # fmt: skip
 
 
@@ -119,20 +137,23 @@ def write(root: Path, receipts: Iterable[Receipt]) -> tuple[str, ...]:
 
 
 def _text(receipts: Iterable[Receipt]) -> str:
-    """A family's file: plain JSON, but a line for each set of tools and each code object."""
+    """A family's file: plain JSON, but a line for each set of tools and each recipe."""
     tools: dict[str, Mapping[str, str]] = {}
     places: dict[tuple[str, str, str], dict[str, str]] = {}
     for receipt in receipts:
         name = _name_of(receipt.tools)
         tools[name] = receipt.tools
-        row = {"kernel": receipt.kernel, "calls": receipt.calls, "worst": receipt.worst, "tools": name}
+        row = {
+            "kernel": receipt.kernel, "variant": receipt.variant, "code_objects": sorted(receipt.code_objects),
+            "reference": receipt.reference, "calls": receipt.calls, "worst": receipt.worst, "tools": name,
+        }  # fmt: skip
         rows = places.setdefault((receipt.target, receipt.device, receipt.checks), {})
         rows[receipt.digest] = json.dumps(row)
     told = {name: json.dumps(dict(sorted(row.items()))) for name, row in tools.items()}
     devices = []
     for (target, device, checks), rows in sorted(places.items()):
         words = json.dumps({"target": target, "device": device, "checks": checks})
-        devices.append(f'{words.removesuffix("}")}, "code_objects": {_lines(rows)}}}')
+        devices.append(f'{words.removesuffix("}")}, "recipes": {_lines(rows)}}}')
     return (
         f'{{\n"edition": {EDITION},\n"tools": {_lines(told)},\n"devices": [\n'
         + ",\n".join(devices)
@@ -152,45 +173,65 @@ def _name_of(tools: Mapping[str, str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What lines of the executor say: receipts by SHA-256, and code objects that were launched by a wrong call."""
+    """What lines of the executor say: receipts by recipe, and code objects that were launched by a wrong call."""
 
     receipts: Mapping[str, Receipt]
     wrong: frozenset[str]
 
 
-def collect(
-    lines: Iterable[Mapping[str, Any]],
-    checks: str,
-    families: Mapping[str, str],
-    tools: Mapping[str, Mapping[str, str]],
-) -> Found:
-    """Receipts from lines of ``python -m aiter_prebuilt.execute``. A code object of one wrong call gets none at all.
-
-    ``families``: operator -> its family; ``tools``: SHA-256 -> what compiled it; what it lacks is no code object of this build.
+@dataclass(frozen=True, slots=True)
+class Provable:
+    """A recipe of a bundle here, with what a receipt says of it beside what lines tell. ``kernel``: ``operator.kernel``;
+    ``reference``: the formula's state.
     """
+
+    family: str
+    kernel: str
+    variant: str
+    code_objects: frozenset[str]
+    reference: str
+    tools: Mapping[str, str]
+
+
+def collect(lines: Iterable[Mapping[str, Any]], checks: str, provable: Mapping[str, Provable]) -> Found:
+    """Receipts from lines of ``python -m aiter_prebuilt.execute``. What one wrong call launched gets none at all, in any recipe;
+    a recipe needs right calls that launched all of its code objects (a step with an empty grid launches none), with answers of
+    the formula as it is now.
+
+    ``provable``: digest -> a recipe of this build; what it lacks gets none.
+    """
+    mine = {digest for recipe in provable.values() for digest in recipe.code_objects}
     made: dict[str, Receipt] = {}
     wrong: set[str] = set()
     for line in lines:
-        launched = {digest for digest in line["launched"] if digest in tools}
+        launched = mine.intersection(line["launched"])
         if line["problems"] or line["worst"] is None:
             wrong |= launched
             continue
-        for digest in launched:
-            known = made.get(digest)
-            if known is None:
-                made[digest] = Receipt(
-                    digest, families[line["operator"]], f"{line['operator']}.{line['kernel']}", line["target"],
-                    line["device"], checks, 1, _rounded(line["worst"]), tools[digest],
+        for digest in dict.fromkeys(line["recipes"]):
+            recipe = provable.get(digest)
+            seen = recipe.code_objects & launched if recipe else frozenset()
+            if recipe and seen and recipe.reference == line["reference"]:
+                told = Receipt(
+                    digest, recipe.family, recipe.kernel, recipe.variant, line["target"],
+                    line["device"], checks, seen, recipe.reference, 1, _rounded(line["worst"]), recipe.tools,
                 )  # fmt: skip
-            else:
-                made[digest] = _again(known, _rounded(line["worst"]))
+                made[digest] = _both(made[digest], told) if digest in made else told
     return Found(
-        {digest: receipt for digest, receipt in made.items() if digest not in wrong}, frozenset(wrong)
+        {
+            digest: receipt
+            for digest, receipt in made.items()
+            if receipt.code_objects == provable[digest].code_objects and not receipt.code_objects & wrong
+        },
+        frozenset(wrong),
     )
 
 
-def _again(known: Receipt, worst: float) -> Receipt:
-    return replace(known, calls=known.calls + 1, worst=max(known.worst, worst))
+def _both(known: Receipt, more: Receipt) -> Receipt:
+    return replace(
+        known, calls=known.calls + more.calls, worst=max(known.worst, more.worst),
+        code_objects=known.code_objects | more.code_objects,
+    )  # fmt: skip
 
 
 def _rounded(worst: float) -> float:
@@ -203,5 +244,5 @@ def merged(known: Mapping[str, Receipt], found: Found) -> dict[str, Receipt]:
     return {
         digest: receipt
         for digest, receipt in {**known, **found.receipts}.items()
-        if digest not in found.wrong
+        if not receipt.code_objects & found.wrong
     }

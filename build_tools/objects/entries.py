@@ -1,19 +1,34 @@
-"""The entries of built bundles: what can be launched, by which kernels, from which code object, and whether that was executed."""
+"""The entries of built bundles: what can be launched, by which recipes, from which code object, and whether that was executed."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from aiter_prebuilt.contract.bundle import Bundle
-from aiter_prebuilt.contract.receipt import was_executed
-from aiter_prebuilt.contract.records import BACKENDS, Operator
+from aiter_prebuilt.contract.dtype import BY_NUMBER
+from aiter_prebuilt.contract.receipt import recipe_digests, was_executed
+from aiter_prebuilt.contract.records import BACKENDS, Operator, Recipe
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltRecipe:
+    """One recipe of a bundle. ``variant``: with its element types, as people tell it from others (``128 T=bf16``);
+    ``code_objects``: SHA-256 of those that it launches.
+    """
+
+    operator: str
+    kernel: str
+    variant: str
+    code_objects: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
 class BuiltEntry:
-    """One entry of a bundle. ``kernels``: those of its operator that launch it; ``executed``: what its receipt says."""
+    """One entry of a bundle. ``kernels``: those of its operator that launch it; ``recipes``: digests of the recipes that do;
+    ``executed``: what its receipt says.
+    """
 
     operator: str
     kernels: tuple[str, ...]
@@ -22,7 +37,12 @@ class BuiltEntry:
     profile: str
     name: str
     sha256: str
+    recipes: tuple[str, ...]
     executed: bool
+
+    def proved(self, known: Collection[str]) -> bool:
+        """Has every recipe that launches it a receipt? ``known``: digests of recipes that have one."""
+        return bool(self.recipes) and all(digest in known for digest in self.recipes)
 
 
 def entries_of(bundle: Bundle) -> tuple[BuiltEntry, ...]:
@@ -31,29 +51,54 @@ def entries_of(bundle: Bundle) -> tuple[BuiltEntry, ...]:
     Raises:
         FormatError: a block of the bundle is damaged.
     """
-    return tuple(
-        _entry(bundle, operator, place)
+    return tuple(entry for name in bundle.names for entry in _entries(bundle.operator(name), bundle))
+
+
+def _entries(operator: Operator, bundle: Bundle) -> Iterable[BuiltEntry]:
+    digests = recipe_digests(operator)
+    for place, entry in enumerate(operator.entries):
+        using = [
+            (recipe, digest)
+            for recipe, digest in zip(operator.recipes, digests, strict=True)
+            if any(step.entry == place for step in recipe.steps)
+        ]
+        kernels = [operator.kernels[index] for index in dict.fromkeys(recipe.kernel for recipe, _ in using)]
+        yield BuiltEntry(
+            operator=operator.name,
+            kernels=tuple(kernel.name for kernel in kernels),
+            backend=BACKENDS[kernels[0].backend] if kernels else "",
+            target=bundle.root.target,
+            profile=bundle.root.profile,
+            name=entry.name,
+            sha256=entry.sha256.hex(),
+            recipes=tuple(digest for _, digest in using),
+            executed=was_executed(entry),
+        )
+
+
+def recipes_of(bundle: Bundle) -> dict[str, BuiltRecipe]:
+    """All recipes by digest.
+
+    Raises:
+        FormatError: a block of the bundle is damaged.
+    """
+    return {
+        digest: BuiltRecipe(
+            operator.name,
+            operator.kernels[recipe.kernel].name,
+            _told(operator, recipe),
+            frozenset(operator.entries[step.entry].sha256.hex() for step in recipe.steps),
+        )
         for operator in map(bundle.operator, bundle.names)
-        for place in range(len(operator.entries))
-    )
+        for recipe, digest in zip(operator.recipes, recipe_digests(operator), strict=True)
+    }
 
 
-def _entry(bundle: Bundle, operator: Operator, place: int) -> BuiltEntry:
-    using = dict.fromkeys(
-        recipe.kernel for recipe in operator.recipes if any(step.entry == place for step in recipe.steps)
-    )
-    kernels = [operator.kernels[index] for index in using]
-    entry = operator.entries[place]
-    return BuiltEntry(
-        operator=operator.name,
-        kernels=tuple(kernel.name for kernel in kernels),
-        backend=BACKENDS[kernels[0].backend] if kernels else "",
-        target=bundle.root.target,
-        profile=bundle.root.profile,
-        name=entry.name,
-        sha256=entry.sha256.hex(),
-        executed=was_executed(entry),
-    )
+def _told(operator: Operator, recipe: Recipe) -> str:
+    types = zip(operator.type_variables, recipe.types, strict=True)
+    return " ".join(
+        [recipe.variant, *(f"{variable.name}={BY_NUMBER[number].name}" for variable, number in types)]
+    ).strip()
 
 
 def tools_of(bundle: Bundle) -> dict[str, str]:

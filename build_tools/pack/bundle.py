@@ -15,10 +15,11 @@ from typing import Final
 from aiter_prebuilt.contract import bundle as contract
 from aiter_prebuilt.contract import dtype
 from aiter_prebuilt.contract.expression import Scope, compile_expression
+from aiter_prebuilt.contract.receipt import recipe_digests, was_executed
 from aiter_prebuilt.contract.records import VENDORS, Entry, Operator, Root, Step
 from build_tools.errors import BundleBuildError
 from build_tools.files.reproducible import write_atomic
-from build_tools.judge.receipts import NOT_EXECUTED
+from build_tools.judge.receipts import NOT_EXECUTED, Receipt, text_of
 from build_tools.pack.compress import compress, regions
 from build_tools.pack.writer import encode
 from build_tools.records import AuditReport, CompileResult, KernelFacts, PlannedBundle, PlannedOperator
@@ -53,11 +54,11 @@ def build_bundle(
     version: str,
     suffix: str,
     folder: Path,
-    receipts: Mapping[str, str],
+    receipts: Mapping[str, Receipt],
 ) -> BuiltBundle:
     """Encode and write ``<folder>/<target>-<profile>.apb`` (temporary file, then rename).
 
-    ``receipts``: SHA-256 of a code object -> JSON text of its receipt, from :mod:`build_tools.judge.receipts`.
+    ``receipts``: digest of a recipe -> its receipt, those that hold.
 
     Raises:
         BundleBuildError: a job has no code object, or its audit broke a rule.
@@ -75,9 +76,8 @@ def build_bundle(
                 index_of[digest] = len(blobs)
                 blobs.append(data)
                 groups.append(results[job_id].job.source)
-            receipt = receipts.get(digest, NOT_EXECUTED)
-            entries.append(_entry(results[job_id], facts, index_of[digest], digest, receipt))
-        operators.append(_finished(planned_operator, tuple(entries), results))
+            entries.append(_entry(results[job_id], facts, index_of[digest], digest))
+        operators.append(_receipted(_finished(planned_operator, tuple(entries), results), receipts))
     root = _root(planned, provenance, version, suffix)
     packed = compress(blobs, groups)
     data = encode(root, tuple(operators), packed.frames, packed.dictionaries, regions)
@@ -93,9 +93,7 @@ def build_bundle(
         raw_bytes=sum(map(len, blobs)),
         size=len(data),
         sha256=hashlib.sha256(data).hexdigest(),
-        unproved=sum(
-            entry.sha256.hex() not in receipts for operator in operators for entry in operator.entries
-        ),
+        unproved=sum(not was_executed(entry) for operator in operators for entry in operator.entries),
     )
 
 
@@ -131,12 +129,12 @@ def _audited(result: CompileResult, audit: AuditReport) -> tuple[bytes, KernelFa
     return result.path.read_bytes(), facts
 
 
-def _entry(result: CompileResult, facts: KernelFacts, code_object: int, digest: str, receipt: str) -> Entry:
+def _entry(result: CompileResult, facts: KernelFacts, code_object: int, digest: str) -> Entry:
     return Entry(
         name=result.job.id,
         symbol=result.symbol,
         job=result.key[:KEY_DIGITS],
-        receipt=receipt,
+        receipt=NOT_EXECUTED,
         code_object=code_object,
         kernarg_size=facts.kernarg_size,
         kernarg_align=facts.kernarg_align,
@@ -162,6 +160,18 @@ def _finished(
         for recipe in planned.operator.recipes
     )
     return replace(planned.operator, entries=entries, recipes=recipes)
+
+
+def _receipted(operator: Operator, receipts: Mapping[str, Receipt]) -> Operator:
+    """The operator whose entries say which of them were executed, in every recipe that launches them."""
+    found: dict[int, list[Receipt | None]] = {}
+    for recipe, digest in zip(operator.recipes, recipe_digests(operator), strict=True):
+        for place in {step.entry for step in recipe.steps}:
+            found.setdefault(place, []).append(receipts.get(digest))
+    entries = tuple(
+        replace(entry, receipt=text_of(found.get(place, []))) for place, entry in enumerate(operator.entries)
+    )
+    return replace(operator, entries=entries)
 
 
 def _launchable(step: Step, result: CompileResult) -> Step:

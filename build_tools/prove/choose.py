@@ -1,4 +1,4 @@
-"""Which calls are executed: those that would launch a code object without a receipt."""
+"""Which calls are executed: those that would choose a recipe without a receipt."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ Explain = Callable[[str, Iterable[Call]], Iterable[Line]]
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """One call that will be executed with the bundles of ``profile``. ``launched``: what it will launch."""
+    """One call that will be executed with the bundles of ``profile``. ``recipes``: digests of those that it will choose."""
 
     cases: Cases
     bound: Bound
     profile: str
-    launched: frozenset[str]
+    recipes: frozenset[str]
 
     @property
     def name(self) -> str:
@@ -55,8 +55,8 @@ def choose(
     explain: Explain,
     wanted: Collection[str] | None,
 ) -> Choice:
-    """``operators``: profile -> the operators of its bundle, in the order in which bundles add to each other; ``wanted``: code
-    objects to reach, None for every call once. A call that launches the same with more bundles installed is the same call.
+    """``operators``: profile -> the operators of its bundle, in the order in which bundles add to each other; ``wanted``:
+    recipes to reach, None for every call once. A call that chooses the same with more bundles installed is the same call.
     """
     choice = Choice()
     seen: set[tuple[str, str, frozenset[str]]] = set()
@@ -70,13 +70,13 @@ def choose(
         ]
         lines = explain(profile, (make.outline(bound) for _, bound in bounds))
         for (each, bound), line in zip(bounds, lines, strict=True):
-            launched = frozenset(line["launched"])
-            identity = (each.subject.name, bound.label, launched)
+            recipes = frozenset(line["recipes"])
+            identity = (each.subject.name, bound.label, recipes)
             if identity in seen:
                 continue
             seen.add(identity)
             if line["problems"]:
                 choice.refused.append(line)
-            elif wanted is None or launched & set(wanted):
-                choice.calls.append(Chosen(each, bound, profile, launched))
+            elif wanted is None or (line["launched"] and recipes & set(wanted)):
+                choice.calls.append(Chosen(each, bound, profile, recipes))
     return choice

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from aiter_prebuilt.contract.calls import Call
 from build_tools.cases import table
+from build_tools.cases.meaning import meanings
 from build_tools.cases.subject import subjects
 from build_tools.cases.table import Cases
 from build_tools.errors import UsageError
@@ -57,13 +58,14 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What was found. ``wrong``: lines of calls that are not right; ``unproved``: entries that have no receipt now; ``changed``:
-    files that were written.
+    """What was found. ``wrong``: lines of calls that are not right; ``unproved``: entries that have no receipt now, ``unchosen``:
+    recipes in words that no call chose; ``changed``: files that were written.
     """
 
     rows: tuple[Row, ...]
     wrong: tuple[Line, ...]
     unproved: tuple[BuiltEntry, ...]
+    unchosen: tuple[str, ...]
     changed: tuple[str, ...]
 
 
@@ -83,7 +85,7 @@ def prove(settings: Settings) -> Proof:
     built = [
         ready.open_target(manifest, settings.root, settings.folders, target, operators) for target in targets
     ]
-    book = _Book(receipts.read(settings.root), {name: each.subject.family for name, each in known.items()})
+    book = _Book(receipts.read(settings.root), meanings(settings.root / "manifests"))
     for one in built:
         book.forget(one, operators)
     try:
@@ -95,7 +97,8 @@ def prove(settings: Settings) -> Proof:
     return Proof(
         rows=tuple(book.row(name, one) for one in built for name in operators),
         wrong=tuple(book.wrong),
-        unproved=tuple(entry for entry in entries if entry.sha256 not in book.known),
+        unproved=tuple(entry for entry in entries if not entry.proved(book.holding())),
+        unchosen=tuple(words for one in built for words in book.unchosen(one, operators)),
         changed=changed,
     )
 
@@ -140,7 +143,7 @@ def _prove_target(
     def explain(profile: str, calls: Iterable[Call]) -> Iterator[Line]:
         return workers.explained(places[profile], calls)
 
-    unproved = {entry.sha256 for entry in built.entries} - book.known.keys()
+    unproved = built.recipes.keys() - book.holding().keys()
     wanted = None if settings.everything else unproved
     facts = manifest.targets[built.target]
     choice = choose(operators.values(), built.target, facts, names, explain, wanted)
@@ -162,43 +165,63 @@ def _prove_target(
 
 @dataclass(slots=True)
 class _Book:
-    """Receipts while they are made. ``families``: operator -> its family; ``calls``: (operator, target) -> how many ran."""
+    """Receipts while they are made. ``states``: (family, operator) -> the formula's; ``calls``: (operator, target) -> how many
+    were executed.
+    """
 
     known: dict[str, Receipt]
-    families: Mapping[str, str]
+    states: Mapping[tuple[str, str], str]
     wrong: list[Line] = field(default_factory=list)
     calls: Counter[tuple[str, str]] = field(default_factory=Counter)
 
     def forget(self, built: Built, operators: Collection[str]) -> None:
-        """Receipts of code objects of ``operators`` that the same kind of toolchain no longer makes: nothing ships them."""
-        kinds = {tools.get("toolchain") for tools in built.tools.values()}
+        """Receipts of recipes of ``operators`` that the same kind of toolchain no longer makes: nothing ships them."""
+        kinds = {recipe.tools.get("toolchain") for recipe in built.recipes.values()}
         self.known = {
             digest: receipt
             for digest, receipt in self.known.items()
             if receipt.target != built.target
-            or receipt.kernel.partition(".")[0] not in operators
-            or digest in built.tools
+            or receipt.operator not in operators
+            or digest in built.recipes
             or receipt.tools.get("toolchain") not in kinds
         }
 
+    def holding(self) -> Mapping[str, Receipt]:
+        """Those whose formula is as it was."""
+        return receipts.holding(self.known, self.states)
+
     def note(self, lines: list[Line], choice: Choice, built: Built) -> None:
-        """What lines say, but for code objects that calls which did not come to their end launch, too."""
+        """What lines say, but for recipes that calls which did not come to their end choose, too."""
         ran = {(line["operator"], line["label"]) for line in lines}
         left = {
             digest
             for call in choice.calls
             if (call.bound.subject.name, call.bound.label) not in ran
-            for digest in call.launched
+            for digest in call.recipes
         }
-        found = receipts.collect(lines, EMBEDDED_CHECKS, self.families, built.tools)
+        found = receipts.collect(lines, EMBEDDED_CHECKS, built.recipes)
         whole = {digest: receipt for digest, receipt in found.receipts.items() if digest not in left}
         self.known = receipts.merged(self.known, Found(whole, found.wrong))
         self.wrong += [line for line in lines if line["problems"]] + choice.refused
         self.calls.update((line["operator"], built.target) for line in lines)
 
+    def unchosen(self, built: Built, operators: Collection[str]) -> Iterator[str]:
+        """Recipes of ``operators`` without a receipt that no wrong call chose either."""
+        holding = self.holding()
+        tried = {digest for line in self.wrong for digest in line["recipes"]}
+        broken = {digest for line in self.wrong for digest in line["launched"]}
+        for digest, recipe in built.recipes.items():
+            mine = recipe.kernel.partition(".")[0] in operators
+            if mine and digest not in holding and digest not in tried and not recipe.code_objects & broken:
+                yield f"{built.target} {recipe.kernel}[{recipe.variant}]"
+
     def row(self, operator: str, built: Built) -> Row:
         """What is known of an operator on a target now."""
         mine = [entry for entry in built.entries if entry.operator == operator]
-        proofs = [self.known[entry.sha256] for entry in mine if entry.sha256 in self.known]
-        worst = max((proof.worst for proof in proofs), default=None)
-        return Row(operator, built.target, len(mine), len(proofs), self.calls[operator, built.target], worst)
+        known = self.holding()
+        worst = max(
+            (known[digest].worst for entry in mine for digest in entry.recipes if digest in known),
+            default=None,
+        )
+        proved = sum(entry.proved(known) for entry in mine)
+        return Row(operator, built.target, len(mine), proved, self.calls[operator, built.target], worst)

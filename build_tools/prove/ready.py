@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from aiter_prebuilt.contract.bundle import SUFFIX, FormatError
+from aiter_prebuilt.contract.bundle import SUFFIX, Bundle, FormatError
+from build_tools.cases.meaning import meanings
 from build_tools.errors import NotReadyError
+from build_tools.judge.receipts import Provable
 from build_tools.manifest.model import Manifest
-from build_tools.objects.entries import BuiltEntry, entries_of, tools_of
+from build_tools.objects.entries import BuiltEntry, entries_of, recipes_of, tools_of
 from build_tools.objects.unpack import open_bundle
 from build_tools.pack import notes
 from build_tools.pack.emulator_wheel import LIBRARY
@@ -23,14 +25,14 @@ _DEVELOP: Final = "Run python -m build_tools develop, and then this command agai
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """The bundles of one target. ``bundles``: profile -> file, a profile after the one that it adds to; ``tools``: SHA-256 of
-    each code object -> what compiled it.
+    """The bundles of one target. ``bundles``: profile -> file, a profile after the one that it adds to; ``recipes``: by their
+    digests.
     """
 
     target: str
     bundles: Mapping[str, Path]
     entries: tuple[BuiltEntry, ...]
-    tools: Mapping[str, Mapping[str, str]]
+    recipes: Mapping[str, Provable]
 
     def serving(self, profile: str) -> tuple[Path, ...]:
         """The files that are installed together for ``profile``."""
@@ -56,13 +58,15 @@ def open_target(
 def _open(manifest: Manifest, root: Path, folder: Path, target: str, operators: Collection[str]) -> Built:
     bundles: dict[str, Path] = {}
     entries: list[BuiltEntry] = []
-    tools: dict[str, Mapping[str, str]] = {}
+    recipes: dict[str, Provable] = {}
+    states = meanings(root / "manifests")
     asked = f"prove what was built for {target}"
     for profile, needed in _needed(manifest, target, operators).items():
         path = folder / f"{target}-{profile}{SUFFIX}"
         try:
             bundle = open_bundle(path)
             mine = entries_of(bundle)
+            found = provable(bundle, manifest, states)
         except FileNotFoundError:
             raise NotReadyError(asked, f"there is no {path.name} in {folder}", _BUILD) from None
         except (OSError, FormatError) as error:
@@ -73,8 +77,30 @@ def _open(manifest: Manifest, root: Path, folder: Path, target: str, operators: 
             raise NotReadyError(asked, f"{path.name} has no {', '.join(missing)}", _BUILD)
         bundles[profile] = path
         entries += mine
-        tools |= dict.fromkeys((entry.sha256 for entry in mine), tools_of(bundle))
-    return Built(target, bundles, tuple(entries), tools)
+        recipes |= found
+    return Built(target, bundles, tuple(entries), recipes)
+
+
+def provable(
+    bundle: Bundle, manifest: Manifest, meanings: Mapping[tuple[str, str], str]
+) -> dict[str, Provable]:
+    """The recipes of a bundle by digest; ``meanings``: (family, operator) -> the state of its formula.
+
+    Raises:
+        FormatError: a block of the bundle is damaged.
+    """
+    families = {
+        operator.name: family.family for family in manifest.families.values() for operator in family.operators
+    }
+    tools = tools_of(bundle)
+    return {
+        digest: Provable(
+            families[recipe.operator], f"{recipe.operator}.{recipe.kernel}", recipe.variant, recipe.code_objects,
+            meanings.get((families[recipe.operator], recipe.operator), ""), tools,
+        )
+        for digest, recipe in recipes_of(bundle).items()
+        if recipe.operator in families
+    }  # fmt: skip
 
 
 def _needed(manifest: Manifest, target: str, operators: Collection[str]) -> dict[str, set[str]]:

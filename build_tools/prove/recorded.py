@@ -9,30 +9,38 @@ from pathlib import Path
 from typing import Any, Final
 
 from aiter_prebuilt.contract.bundle import SUFFIX, FormatError
+from build_tools.cases.meaning import meanings
 from build_tools.errors import UsageError
 from build_tools.judge import receipts
+from build_tools.judge.receipts import Provable
+from build_tools.manifest.model import Manifest
 from build_tools.manifest.parse import load
-from build_tools.objects.entries import entries_of, tools_of
 from build_tools.objects.unpack import open_bundle
+from build_tools.prove.ready import provable
 from build_tools.prove.workers import Line
 
-_NEEDED: Final = {"operator", "label", "device", "target", "kernel", "launched", "worst", "problems"}
+_NEEDED: Final = {
+    "operator", "label", "device", "target", "launched", "recipes", "reference", "worst", "problems",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """What lines brought. ``proved``, ``wrong``: code objects of the bundles here; ``strange``: launches of others."""
+    """What lines brought. ``proved``: recipes of the bundles here, ``wrong``: code objects of them; ``strange``: how often others
+    were chosen, ``outdated``: one whose answer came from another state of the formula.
+    """
 
     lines: int
     devices: tuple[str, ...]
     proved: int
     wrong: int
     strange: int
+    outdated: int
     changed: tuple[str, ...]
 
 
 def join(root: Path, bundles: Path, files: Iterable[Path], checks: str) -> Joined:
-    """Add what ``files`` say about code objects of ``bundles`` to the receipts below ``root``.
+    """Add what ``files`` say about recipes of ``bundles`` to the receipts below ``root``.
 
     Raises:
         UsageError: a file has no such lines, or none is about a code object that is built here.
@@ -40,26 +48,29 @@ def join(root: Path, bundles: Path, files: Iterable[Path], checks: str) -> Joine
     """
     lines = [line for path in files for line in _lines(path)]
     manifest = load(root / "manifests")
-    families = {
-        operator.name: family.family for family in manifest.families.values() for operator in family.operators
-    }
-    tools = _tools(bundles)
-    known = [line for line in lines if line["operator"] in families]
-    found = receipts.collect(known, checks, families, tools)
+    known = _provable(bundles, manifest, meanings(root / "manifests"))
+    found = receipts.collect(lines, checks, known)
+    choices = [(known.get(digest), line["reference"]) for line in lines for digest in line["recipes"]]
+    outdated = sum(recipe is not None and recipe.reference != state for recipe, state in choices)
     if not found.receipts and not found.wrong:
+        why = (
+            f"{outdated} answers come from another state of their formulas"
+            if outdated
+            else "no recipe that they chose is in a bundle"
+        )
         raise UsageError(
             "join what was executed elsewhere",
-            f"no code object of the {len(lines)} lines is in a bundle of {bundles}",
+            f"{len(lines)} lines, and none counts for {bundles}: {why}",
             "Build the same sources here (python -m build_tools build), or execute what was built here",
         )
     changed = receipts.write(root, receipts.merged(receipts.read(root), found).values())
-    launched = [digest for line in lines for digest in line["launched"]]
     return Joined(
         lines=len(lines),
-        devices=tuple(sorted({line["device"] for line in known if line["device"]})),
+        devices=tuple(sorted({line["device"] for line in lines if line["device"]})),
         proved=len(found.receipts),
         wrong=len(found.wrong),
-        strange=sum(digest not in tools for digest in launched),
+        strange=sum(recipe is None for recipe, _ in choices),
+        outdated=outdated,
         changed=changed,
     )
 
@@ -77,12 +88,11 @@ def _lines(path: Path) -> Iterator[Line]:
         ) from error
 
 
-def _tools(folder: Path) -> dict[str, Mapping[str, str]]:
-    found: dict[str, Mapping[str, str]] = {}
+def _provable(folder: Path, manifest: Manifest, states: Mapping[tuple[str, str], str]) -> dict[str, Provable]:
+    found: dict[str, Provable] = {}
     for path in sorted(folder.glob(f"*{SUFFIX}")):
         try:
-            bundle = open_bundle(path)
-            found |= dict.fromkeys((entry.sha256 for entry in entries_of(bundle)), tools_of(bundle))
+            found |= provable(open_bundle(path), manifest, states)
         except (OSError, FormatError) as error:
             raise UsageError(f"open {path}", str(error), "Run python -m build_tools build") from error
     return found

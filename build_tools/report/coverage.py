@@ -119,7 +119,7 @@ def compute(
     bundles: Path | None,
     proved: Collection[str] = (),
 ) -> Coverage:
-    """The table for ``profile`` (ck-full counts what ck-free has too). ``proved``: SHA-256 of code objects with a receipt.
+    """The table for ``profile`` (ck-full counts what ck-free has too). ``proved``: digests of recipes with a receipt.
 
     Raises:
         UnknownTargetError, UsageError: a target or profile that the manifests do not have.
@@ -194,5 +194,5 @@ def _counted(entries: Iterable[BuiltEntry], proved: Collection[str]) -> dict[tup
     for entry in entries:
         key = (entry.operator, entry.backend, entry.target)
         known = cells.get(key, Cell(0, 0))
-        cells[key] = Cell(0, known.entries + 1, known.proved + (entry.sha256 in proved))
+        cells[key] = Cell(0, known.entries + 1, known.proved + entry.proved(proved))
     return cells

@@ -1,7 +1,7 @@
 """The ledger: what is declared, what was built, what was proved, for each kernel of each operator on each target.
 
-``tested``: every entry that was built has a receipt. ``compiled``: some has none. ``source only``: the manifests name it, and no
-bundle here has it.
+``tested``: every entry that was built has a receipt, in every recipe that launches it. ``compiled``: some has none. ``source
+only``: the manifests name it, and no bundle here has it.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class Ledger:
 
 
 def compute(manifest: Manifest, bundles: Path, proved: Collection[str]) -> Ledger:
-    """``bundles``: the folder of the built ones; ``proved``: SHA-256 of the code objects that have a receipt."""
+    """``bundles``: the folder of the built ones; ``proved``: digests of the recipes that have a receipt."""
     built: dict[tuple[str, str, str], list[BuiltEntry]] = {}
     for entry in _entries(manifest, bundles):
         for name in entry.kernels:
@@ -112,7 +112,7 @@ def compute(manifest: Manifest, bundles: Path, proved: Collection[str]) -> Ledge
             for kernel in operator.kernels:
                 for target in kernel.targets:
                     mine = built.get((operator.name, kernel.name, target), [])
-                    unproved = tuple(entry.name for entry in mine if entry.sha256 not in proved)
+                    unproved = tuple(entry.name for entry in mine if not entry.proved(proved))
                     lines.append(
                         Line(
                             family.family, operator.name, kernel.name, kernel.backend, kernel.profile, target,

@@ -17,13 +17,13 @@ from build_tools.verbs.output import console, print_json
 @options.bundles
 def coverage(profile: str, targets: tuple[str, ...], as_json: bool, bundles: Path) -> None:
     """The operator x backend x target table, from manifests and built bundles, with the gaps named."""
-    from build_tools.judge import receipts
     from build_tools.manifest.parse import load
+    from build_tools.prove.known import known
     from build_tools.report.coverage import compute
     from build_tools.report.coverage_view import render
 
     manifest = load(options.ROOT / "manifests")
-    proved = receipts.load(options.ROOT).keys()
+    proved = known(options.ROOT)
     folder = bundles if bundles.is_dir() else None
     table = compute(manifest, profile, targets or ("gfx942", "gfx950"), folder, proved)
     if as_json:

@@ -33,7 +33,7 @@ def prove(
     workers: int,
     bundles: Path,
 ) -> None:
-    """Execute code objects without a receipt on the embedded device, all checks on: manifests/<family>/receipts.json."""
+    """Execute recipes without a receipt on the embedded device, all checks on: manifests/<family>/receipts.json."""
     from build_tools.prove.prove import Settings
     from build_tools.prove.prove import prove as run_proof
 
@@ -69,16 +69,11 @@ def _refuse(proof: Proof) -> None:
         f"{line['target']} {line['operator']} {line['label']}: {'; '.join(line['problems'])}"
         for line in proof.wrong
     ]
-    launched = {digest for line in proof.wrong for digest in line["launched"]}
-    lines += [
-        f"{entry.name}: no call of the cases launches it"
-        for entry in proof.unproved
-        if entry.sha256 not in launched
-    ]
+    lines += [f"{recipe}: no call of the cases chooses it" for recipe in proof.unchosen]
     if lines:
         raise ProofError(
             "prove what was built",
             f"{len(proof.wrong)} calls are wrong, {len(proof.unproved)} entries have no receipt",
-            "Mend the kernel, or add a call to the family's cases.toml that chooses the entry, and prove again",
+            "Mend the kernel, or add a call to the family's cases.toml that chooses the recipe, and prove again",
             lines,
         )

@@ -19,8 +19,9 @@ def receipts(files: tuple[Path, ...], checks: str, bundles: Path) -> None:
 
     joined = join(options.ROOT, bundles, files, checks)
     click.echo(
-        f"{joined.lines} lines: {joined.proved} code objects were right on {', '.join(joined.devices)}, "
-        f"{joined.wrong} were not; {joined.strange} launches of code objects that are in no bundle here"
+        f"{joined.lines} lines: {joined.proved} recipes were right on {', '.join(joined.devices)}, "
+        f"{joined.wrong} code objects were not; {joined.strange} choices of recipes that are in no bundle here, "
+        f"{joined.outdated} answers of a formula that has changed"
     )
     for name in joined.changed:
         click.echo(name)

@@ -15,12 +15,12 @@ from build_tools.verbs.output import console, print_json
 @options.bundles
 def status(as_json: bool, bundles: Path) -> None:
     """The ledger: each kernel of each operator is tested, compiled, or source only; with counts."""
-    from build_tools.judge import receipts
     from build_tools.manifest.parse import load
+    from build_tools.prove.known import known
     from build_tools.report.ledger import compute
     from build_tools.report.ledger_view import render
 
-    ledger = compute(load(options.ROOT / "manifests"), bundles, receipts.load(options.ROOT).keys())
+    ledger = compute(load(options.ROOT / "manifests"), bundles, known(options.ROOT))
     if as_json:
         print_json(ledger.as_json())
     else:

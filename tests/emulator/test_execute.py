@@ -281,7 +281,7 @@ def test_refusals_of_the_function_are_said() -> None:
         (lambda data: data[:-1], "CallsError: it ends inside a record of"),
         (lambda data: data[: len(data) // 2 + 5], "CallsError: it ends inside a record's lengths"),
         (lambda data: data + b"\xff" * 12, "CallsError: a record claims"),
-        (lambda data: data + data[: len(data) // 2].replace(b'"edition":1', b'"edition":9'), "CallsError: edition 9 is not 1"),
+        (lambda data: data + data[: len(data) // 2].replace(b'"edition":2', b'"edition":9'), "CallsError: edition 9 is not 2"),
         (lambda data: data + b"\4\0\0\0" + bytes(8) + b"none", "CallsError: a record cannot be read"),
     ],
 )  # fmt: skip

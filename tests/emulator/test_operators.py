@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -12,7 +11,9 @@ from support.emulator import bundles, library_path
 
 from aiter_prebuilt.contract.bundle import Bundle
 from build_tools.judge import receipts
+from build_tools.objects.entries import entries_of, recipes_of
 from build_tools.objects.unpack import decompress
+from build_tools.prove.known import known
 
 Run = tuple[str, str, list[dict[str, Any]], str]
 
@@ -38,25 +39,30 @@ def test_every_case_is_right(lines: Run) -> None:
 
 
 @pytest.mark.slow
-def test_every_entry_was_launched(lines: Run) -> None:
-    """The cases reach every code object of the bundle that the run is about."""
+def test_every_recipe_was_chosen(lines: Run) -> None:
+    """The cases reach every recipe of the bundle that the run is about, and so every entry."""
     target, profile, found, _ = lines
     (path,) = (path for path in bundles(target, profile) if path.stem == f"{target}-{profile}")
     bundle = Bundle(path.read_bytes(), decompress)
-    launched = {digest for line in found for digest in line["launched"]}
-    entries = [entry for name in bundle.names for entry in bundle.operator(name).entries]
-    assert entries
-    missing = [entry.name for entry in entries if entry.sha256.hex() not in launched]
-    assert not missing, f"{len(missing)} of {len(entries)} entries: add cases that choose {missing[:10]}"
+    chosen = {digest for line in found if line["launched"] for digest in line["recipes"]}
+    built = recipes_of(bundle)
+    assert built and all(entry.recipes for entry in entries_of(bundle))
+    missing = [
+        f"{recipe.operator}.{recipe.kernel}[{recipe.variant}]"
+        for digest, recipe in built.items()
+        if digest not in chosen
+    ]
+    assert not missing, f"{len(missing)} of {len(built)} recipes: add cases that choose {missing[:10]}"
 
 
 @pytest.mark.slow
 def test_what_was_executed_has_its_receipt(lines: Run) -> None:
-    proved: Mapping[str, str] = receipts.load(proof.ROOT)
-    executed = {digest for line in lines[2] for digest in line["launched"] if not line["problems"]}
+    executed = {
+        digest for line in lines[2] if line["launched"] and not line["problems"] for digest in line["recipes"]
+    }
     assert executed
-    missing = sorted(executed - proved.keys())
+    missing = sorted(executed - known(proof.ROOT).keys())
     assert not missing, (
-        f"{len(missing)} code objects are not in manifests/*/{receipts.NAME}: run python -m build_tools prove, "
+        f"{len(missing)} recipes are not in manifests/*/{receipts.NAME}: run python -m build_tools prove, "
         "and commit the files"
     )

@@ -14,6 +14,7 @@ from support import proof
 from support.emulator import bundles, library_path
 
 from build_tools.cases import make, table
+from build_tools.cases.meaning import meanings
 from build_tools.cases.subject import subjects
 from build_tools.errors import NotReadyError
 from build_tools.judge import receipts
@@ -58,7 +59,7 @@ def test_what_is_explained_is_what_is_launched() -> None:
     assert len(lines) == len(told), done.stderr
     for line in lines:
         assert not line["problems"], line
-        words = ("kernel", "variant", "backend", "launched", "problems")
+        words = ("kernel", "variant", "backend", "launched", "recipes", "problems")
         assert {name: line[name] for name in words} == {name: told[line["label"]][name] for name in words}
 
 
@@ -88,3 +89,11 @@ def test_an_operator_is_proved_once(root: Path) -> None:
     everything = proving.prove(Settings(root, (folder,), (OPERATOR,), (TARGET,), everything=True))
     assert everything.rows[0].calls > row.calls  # those that launch nothing, too
     assert everything.changed == ()
+    formula = root / "manifests/activation/reference.py"
+    formula.write_text(formula.read_text().replace("1 / (1 + np.exp(-x))", "1 / (np.exp(-x) + 1)"))
+    assert receipts.holding(found, meanings(root / "manifests")) == {}
+    changed = proving.prove(settings)  # the same result by another formula: executed again
+    assert (changed.rows[0].calls, changed.rows[0].proved, changed.wrong) == (row.calls, row.entries, ())
+    assert {receipt.reference for receipt in receipts.read(root).values()}.isdisjoint(
+        receipt.reference for receipt in found.values()
+    )

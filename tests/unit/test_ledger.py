@@ -15,6 +15,8 @@ from support.bundles import blob, small_operator, small_root
 
 from build_tools.manifest.model import Manifest
 from build_tools.manifest.parse import load
+from build_tools.objects.entries import entries_of, recipes_of
+from build_tools.objects.unpack import open_bundle
 from build_tools.pack import writer
 from build_tools.report.coverage import compute as covered
 from build_tools.report.ledger import Ledger, compute
@@ -67,15 +69,17 @@ def state(ledger: Ledger, target: str) -> tuple[str, int, int]:
     return line.state, line.proved, line.entries
 
 
-def digest(seed: int) -> str:
-    return hashlib.sha256(blob(seed)).hexdigest()
+def digests(folder: Path) -> list[str]:
+    """Of the two recipes of the bundle."""
+    return list(recipes_of(open_bundle(folder / "gfx942-ck-free.apb")))
 
 
 def test_three_states(manifest: Manifest, bundles: Path) -> None:
+    one, other = digests(bundles)
     for proved, expected in (
         ([], ("compiled", 0, 2)),
-        ([digest(0)], ("compiled", 1, 2)),
-        ([digest(0), digest(1)], ("tested", 2, 2)),
+        ([one], ("compiled", 1, 2)),
+        ([one, other], ("tested", 2, 2)),
     ):
         ledger = compute(manifest, bundles, proved)
         assert state(ledger, "gfx942") == expected
@@ -84,7 +88,7 @@ def test_three_states(manifest: Manifest, bundles: Path) -> None:
 
 
 def test_counts_add_up(manifest: Manifest, bundles: Path) -> None:
-    ledger = compute(manifest, bundles, [digest(0), digest(1)])
+    ledger = compute(manifest, bundles, digests(bundles))
     keys = [(line.operator, line.kernel, line.target) for line in ledger.lines]
     assert len(keys) == len(set(keys))
     assert ledger.counts() == {"tested": 1, "compiled": 0, "source only": len(keys) - 1}
@@ -109,10 +113,8 @@ def test_as_json_and_for_people(manifest: Manifest, bundles: Path) -> None:
 
 
 def test_coverage_knows_proved(manifest: Manifest, bundles: Path) -> None:
-    for proved, word, count in (
-        ([digest(0)], "covered, 1 not proved", 1),
-        ([digest(0), digest(1)], "proved", 0),
-    ):
+    one, other = digests(bundles)
+    for proved, word, count in (([one], "covered, 1 not proved", 1), ([one, other], "proved", 0)):
         table = covered(manifest, "ck-free", ("gfx942",), bundles, proved)
         row = next(row for row in table.rows if row.operator == "rms_norm")
         assert row.status(("gfx942",), table.built) == word
@@ -120,3 +122,19 @@ def test_coverage_knows_proved(manifest: Manifest, bundles: Path) -> None:
         assert row not in table.gaps()
         (cell,) = (cell for cell in row.cells.values() if cell.entries)
         assert (cell.entries, cell.proved) == (2, len(proved))
+
+
+def test_an_entry_is_proved_when_every_recipe_that_launches_it_is(tmp_path: Path) -> None:
+    made = small_operator("rms_norm")
+    frame = writer.Frame(blob(0), 300, hashlib.sha256(blob(0)).digest(), "raw")
+    (tmp_path / "gfx942-ck-free.apb").write_bytes(writer.encode(small_root(), (made,), (frame,)))
+    (entry,) = entries_of(open_bundle(tmp_path / "gfx942-ck-free.apb"))
+    one, other = digests(tmp_path)
+    assert entry.recipes == (one, other)
+    assert [entry.proved(known) for known in ([], [one], [other], [one, other])] == [
+        False,
+        False,
+        False,
+        True,
+    ]
+    assert not replace(entry, recipes=()).proved([one, other])

@@ -14,6 +14,7 @@ from support.installed import write_bundle
 from build_tools import pipeline
 from build_tools.cases import golden
 from build_tools.errors import WheelError
+from build_tools.judge.receipts import Receipt
 from build_tools.manifest.model import Profile
 from build_tools.pack import notes
 from build_tools.pack.bundle import BuiltBundle
@@ -164,6 +165,7 @@ def test_a_bundle_is_made_again_when_anything_that_makes_it_changes(tmp_path: Pa
     )
     planned = PlannedBundle(target, "ck-free", ())
     profile = Profile(title="t", backends=["hip"], targets=["gfx942"])
+    receipt = Receipt("00", "f", "a.b", "", "gfx942", "d", "", frozenset(), "r", 1, 0.5, {})
     maker = tmp_path / "maker.py"
     maker.write_text("one")
     keys = {pipeline.bundle_key(planned, [], {}, profile, {}, (maker,))}
@@ -171,7 +173,7 @@ def test_a_bundle_is_made_again_when_anything_that_makes_it_changes(tmp_path: Pa
     for changed in ({"suffix": "-x"}, {"forbidden_symbols": ["ck"]}):
         keys.add(pipeline.bundle_key(planned, [], {}, profile.model_copy(update=changed), {}, (maker,)))
     keys.add(pipeline.bundle_key(planned, [], {"zig": "2"}, profile, {}, (maker,)))
-    keys.add(pipeline.bundle_key(planned, [], {}, profile, {"00": "executed"}, (maker,)))
+    keys.add(pipeline.bundle_key(planned, [], {}, profile, {"00": receipt}, (maker,)))
     maker.write_text("two")
     keys.add(pipeline.bundle_key(planned, [], {}, profile, {}, (maker,)))
     assert len(keys) == 6

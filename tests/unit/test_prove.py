@@ -16,13 +16,16 @@ from support.bundles import blob, small_operator, small_root
 
 from aiter_prebuilt.contract.calls import Array, Call
 from build_tools.cases import table
+from build_tools.cases.meaning import meanings
 from build_tools.cases.subject import subjects
 from build_tools.cases.table import Cases
 from build_tools.errors import ExecutorError, NotReadyError, ProofError, UsageError
 from build_tools.judge import receipts
+from build_tools.judge.receipts import Provable
 from build_tools.manifest.model import Manifest
 from build_tools.manifest.parse import load
-from build_tools.objects.entries import BuiltEntry
+from build_tools.objects.entries import BuiltEntry, recipes_of
+from build_tools.objects.unpack import open_bundle
 from build_tools.pack import notes, writer
 from build_tools.prove import prove as proving
 from build_tools.prove import ready, recorded, workers
@@ -44,7 +47,8 @@ def cases(manifest: Manifest) -> Cases:
     return table.load(ROOT / "manifests", subjects(manifest), manifest.targets)["rms_norm"]
 
 
-def line(call: Call, *launched: str, problems: Iterable[str] = ()) -> dict[str, Any]:
+def line(call: Call, *chosen: str, problems: Iterable[str] = ()) -> dict[str, Any]:
+    """Each recipe launches a code object whose digest is that of the recipe and a "!"."""
     told = {
         "operator": call.operator,
         "label": call.label,
@@ -52,7 +56,9 @@ def line(call: Call, *launched: str, problems: Iterable[str] = ()) -> dict[str, 
         "target": "gfx942",
         "device": "d",
     }
-    return {**told, "launched": list(launched), "problems": list(problems), "worst": 0.5}
+    launched = [f"{digest}!" for digest in chosen]
+    words = {"recipes": list(chosen), "launched": launched, "reference": "now"}
+    return {**told, **words, "problems": list(problems), "worst": 0.5}
 
 
 def chosen(
@@ -75,7 +81,7 @@ def chosen(
 def test_only_calls_that_launch_something_unproved_are_executed(cases: Cases, manifest: Manifest) -> None:
     everything = chosen(cases, manifest, None)
     some = chosen(cases, manifest, {"f", "x"})
-    assert {*some.calls[0].launched} == {"f"}
+    assert {*some.calls[0].recipes} == {"f"}
     assert len(everything.calls) == 2 * len(some.calls) > 10
     assert chosen(cases, manifest, set()).calls == []
     assert some.refused and all(row["problems"] for row in some.refused)
@@ -86,7 +92,7 @@ def test_with_more_bundles_the_same_launch_is_the_same_call(cases: Cases, manife
     alone = chosen(cases, manifest, None)
     assert [call for call in both.calls if call.profile == "ck-free"] == alone.calls
     more = [call for call in both.calls if call.profile == "ck-full"]
-    assert more and {digest for call in more for digest in call.launched} == {"g"}
+    assert more and {digest for call in more for digest in call.recipes} == {"g"}
     assert len({call.name for call in more}) == len(more)
     assert len(both.refused) == len(alone.refused)
 
@@ -98,20 +104,30 @@ def test_a_chosen_call_brings_inputs_and_answers(cases: Cases, manifest: Manifes
     assert made.wants and made == call.call(1) != call.call(2)
 
 
-def test_a_code_object_of_a_call_that_did_not_end_gets_no_receipt(cases: Cases, manifest: Manifest) -> None:
+def test_a_recipe_of_a_call_that_did_not_end_gets_no_receipt(cases: Cases, manifest: Manifest) -> None:
     choice = chosen(cases, manifest, None)
     entries = tuple(
-        BuiltEntry("rms_norm", ("row",), "triton", "gfx942", "ck-free", name, name, executed=False)
+        BuiltEntry("rms_norm", ("row",), "triton", "gfx942", "ck-free", name, name, (name,), executed=False)
         for name in "bf"
     )
-    built = ready.Built("gfx942", {}, entries, {digest: {"toolchain": "hermetic"} for digest in "bf"})
-    ran = [line(call.call(1), *call.launched) for call in choice.calls if "b" in call.launched]
-    book = proving._Book({}, {"rms_norm": "norm"})
-    book.note([*ran, line(next(c for c in choice.calls if "f" in c.launched).call(1), "f")], choice, built)
+    recipes = {
+        name: Provable(
+            "norm", "rms_norm.row", name, frozenset({f"{name}!"}), "now", {"toolchain": "hermetic"}
+        )
+        for name in "bf"
+    }
+    built = ready.Built("gfx942", {}, entries, recipes)
+    ran = [line(call.call(1), *call.recipes) for call in choice.calls if "b" in call.recipes]
+    book = proving._Book({}, {("norm", "rms_norm"): "now"})
+    book.note([*ran, line(next(c for c in choice.calls if "f" in c.recipes).call(1), "f")], choice, built)
     assert book.known.keys() == {"b"}
     assert book.known["b"].calls == len(ran)
     assert book.wrong == choice.refused
     assert book.row("rms_norm", built) == proving.Row("rms_norm", "gfx942", 2, 1, len(ran) + 1, 0.5)
+    assert list(book.unchosen(built, ["rms_norm"])) == ["gfx942 rms_norm.row[f]"]
+    assert not list(book.unchosen(built, ["softmax"]))
+    book.states = {("norm", "rms_norm"): "changed"}
+    assert book.row("rms_norm", built).proved == 0 and not book.holding()
     gone = replace(book.known["b"], digest="old")
     book.known["old"] = gone
     book.known["rocm"] = replace(gone, digest="rocm", tools={"toolchain": "rocm"})
@@ -121,10 +137,10 @@ def test_a_code_object_of_a_call_that_did_not_end_gets_no_receipt(cases: Cases, 
 
 
 def test_what_is_wrong_and_what_no_call_reaches_is_named() -> None:
-    entry = BuiltEntry("rms_norm", ("row",), "triton", "gfx942", "ck-free", "entry", "00", executed=False)
-    verb._refuse(Proof((), (), (), ()))
-    with pytest.raises(ProofError, match="entry: no call of the cases launches it") as caught:
-        verb._refuse(Proof((), (), (entry,), ()))
+    entry = BuiltEntry("rms_norm", ("row",), "triton", "gfx942", "ck-free", "e", "00", (), executed=False)
+    verb._refuse(Proof((), (), (), (), ()))
+    with pytest.raises(ProofError, match="gfx942 row: no call of the cases chooses it") as caught:
+        verb._refuse(Proof((), (), (entry,), ("gfx942 row",), ()))
     assert caught.value.exit_code == 17
     wrong = {
         "target": "gfx942",
@@ -134,7 +150,7 @@ def test_what_is_wrong_and_what_no_call_reaches_is_named() -> None:
         "launched": ["00"],
     }
     with pytest.raises(ProofError, match=r"gfx942 rms_norm M=1: out: nan\n") as caught:
-        verb._refuse(Proof((), (wrong,), (entry,), ()))
+        verb._refuse(Proof((), (wrong,), (entry,), (), ()))
     assert "no call" not in str(caught.value)
     assert "1 calls are wrong, 1 entries have no receipt" in str(caught.value)
 
@@ -246,26 +262,34 @@ def root(tmp_path: Path) -> Path:
 
 
 def test_lines_of_another_machine_are_joined(root: Path) -> None:
-    digest = bundle(root)
+    sha = bundle(root)
+    digest, other = recipes_of(open_bundle(root / "gfx942-ck-free.apb"))
+    now = meanings(root / "manifests")["norm", "rms_norm"]
     told = {
         "operator": "rms_norm",
         "label": "M=1",
         "kernel": "row",
         "target": "gfx942",
         "device": "MI300X, driver 7",
+        "reference": now,
     }
     lines: list[dict[str, Any]] = [
-        {**told, "launched": [digest], "problems": [], "worst": 0.25},
-        {**told, "launched": [digest, "ff"], "problems": [], "worst": 0.5},
-        {**told, "operator": "unheard_of", "launched": [], "problems": ["?"], "worst": None},
+        {**told, "launched": [sha], "recipes": [digest], "problems": [], "worst": 0.25},
+        {**told, "launched": [sha, "ff"], "recipes": [digest, "ee"], "problems": [], "worst": 0.5},
+        {**told, "launched": [sha], "recipes": [other], "problems": [], "worst": 0.5, "reference": "old"},
+        {**told, "operator": "unheard_of", "launched": [], "recipes": [], "problems": ["?"], "worst": None},
     ]
     path = root / "lines.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in lines))
     joined = recorded.join(root, root, [path], "results")
-    assert (joined.lines, joined.proved, joined.wrong, joined.strange) == (3, 1, 0, 1)
+    assert (joined.lines, joined.proved, joined.wrong, joined.strange, joined.outdated) == (4, 1, 0, 1, 1)
     assert (joined.devices, joined.changed) == (("MI300X, driver 7",), ("manifests/norm/receipts.json",))
-    found = receipts.read(root)[digest]
+    (found,) = receipts.read(root).values()
+    assert found.digest == digest and found.code_objects == {sha} and found.reference == now
     assert (found.family, found.device, found.calls, found.worst) == ("norm", "MI300X, driver 7", 2, 0.5)
+    path.write_text(json.dumps(lines[2]) + "\n")
+    with pytest.raises(UsageError, match="another state of their formulas"):
+        recorded.join(root, root, [path], "results")
     path.write_text(json.dumps({**lines[0], "problems": ["out: nan"]}) + "\n")
     assert recorded.join(root, root, [path], "results").wrong == 1
     assert receipts.read(root) == {}

@@ -40,7 +40,9 @@ def write(folder: Path, target: str, *, proved: bool, operator: str = "once") ->
 
 
 def entry(target: str, operator: str, kernel: str = "row", executed: bool = False) -> BuiltEntry:
-    return BuiltEntry(operator, (kernel,), "hip", target, "ck-free", f"{target}-{operator}", "00", executed)
+    return BuiltEntry(
+        operator, (kernel,), "hip", target, "ck-free", f"{target}-{operator}", "00", (), executed
+    )
 
 
 def test_what_a_bundle_says_of_its_entries(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 A stream is a sequence of records, each complete in itself, so that it can be piped as it is made:
 
     u32 length of the head, u64 length of the body, little endian
-    head    UTF-8 JSON: edition, operator, label, arguments, wants, compute units, profile
+    head    UTF-8 JSON: edition, operator, label, reference, arguments, wants, compute units
     body    the bytes that the head names, each as [start, length] counted from the body's first byte
 
 An argument of the Python function is a tensor (its whole allocation, offset and gaps included), an element type, or a JSON
@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, BinaryIO, Final, TypeAlias
 
-EDITION: Final = 1
+EDITION: Final = 2
 _LENGTHS: Final = struct.Struct("<IQ")
 #: No head and no tensor that is ever written is longer; what claims to be is damaged.
 MAX_HEAD: Final = 1 << 20
@@ -79,7 +79,8 @@ class Want:
 @dataclass(frozen=True, slots=True)
 class Call:
     """One call of a Python function of the package. ``arguments`` by parameter name, in the signature's order;
-    ``compute_units``: as if the device had so many (0: as many as it has), which moves the choice of a variant.
+    ``compute_units``: as if the device had so many (0: as many as it has), which moves the choice of a variant;
+    ``reference``: names the state of the formula that the wants come from, empty when there is none to name.
     """
 
     operator: str
@@ -87,6 +88,7 @@ class Call:
     arguments: dict[str, Argument]
     wants: tuple[Want, ...]
     compute_units: int = 0
+    reference: str = ""
 
 
 class CallsError(ValueError):
@@ -115,6 +117,7 @@ def pack(call: Call) -> bytes:
         "operator": call.operator,
         "label": call.label,
         "compute_units": call.compute_units,
+        "reference": call.reference,
         "arguments": {name: _argument(value, body) for name, value in call.arguments.items()},
         "wants": [
             {
@@ -178,7 +181,9 @@ def unpack(head: bytes, body: bytes) -> Call:
             )
             for row in table["wants"]
         )  # fmt: skip
-        return Call(table["operator"], table["label"], arguments, wants, table["compute_units"])
+        return Call(
+            table["operator"], table["label"], arguments, wants, table["compute_units"], table["reference"]
+        )
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         if isinstance(error, CallsError):
             raise

@@ -1,10 +1,21 @@
-"""What an entry's receipt says: JSON text, ``{"executed": false}`` until a device ran its code object and all was right."""
+"""What is proved, and what an entry says of it.
+
+The unit of a proof is a recipe: which code objects, at which grids, with which arguments, under which conditions. The same code
+object behind a changed recipe is another launch, and nobody has seen it. :func:`recipe_digests` names recipes by content.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final
 
-from aiter_prebuilt.contract.records import Entry
+from aiter_prebuilt.contract.records import Entry, Operator, Recipe
+
+#: Raised when the same recipe gets another name.
+_EDITION: Final = 1
 
 
 def was_executed(entry: Entry) -> bool:
@@ -14,3 +25,29 @@ def was_executed(entry: Entry) -> bool:
     except ValueError:
         return False
     return isinstance(receipt, dict) and receipt.get("executed") is True
+
+
+def recipe_digests(operator: Operator) -> tuple[str, ...]:
+    """SHA-256 of each recipe by what it launches, and for which calls: the operator's arguments and their rules, conditions,
+    workspace, steps, and the content of the code objects. What only prefers one recipe to another (cost, rank, tuned rows) is
+    not in it, nor are places in tables that another kernel's entries move.
+    """
+    common = repr(
+        (
+            _EDITION, operator.name, operator.signature, operator.return_count, operator.type_variables,
+            operator.tensors, operator.attributes, operator.slots, operator.floats,
+        )
+    )  # fmt: skip
+    return tuple(
+        hashlib.sha256("\n".join([common, *_launch(operator, recipe)]).encode()).hexdigest()
+        for recipe in operator.recipes
+    )
+
+
+def _launch(operator: Operator, recipe: Recipe) -> Iterator[str]:
+    conditions = tuple(condition.code for condition in recipe.conditions)
+    kernel = operator.kernels[recipe.kernel]
+    yield repr((kernel.name, kernel.backend, recipe.variant, recipe.types, conditions, recipe.workspace))
+    for step in recipe.steps:
+        entry = operator.entries[step.entry]
+        yield repr((entry.symbol, entry.sha256, replace(step, entry=0)))

@@ -14,7 +14,7 @@ from aiter_prebuilt.device import DeviceFacts
 from aiter_prebuilt.errors import NoBundleError
 from aiter_prebuilt.execute.array import DeviceArray
 from aiter_prebuilt.execute.record import Recorder, instead
-from aiter_prebuilt.execute.run import Execution, failed, uploaded
+from aiter_prebuilt.execute.run import Execution, ended, failed, uploaded
 
 if TYPE_CHECKING:
     from aiter_prebuilt._native import Operator
@@ -84,12 +84,8 @@ def explain(call: Call, target: str) -> Execution:
             function(**arguments)
     except Exception as error:  # noqa: BLE001  # whatever it is, it is what the line reports
         return failed(call, where, f"{type(error).__name__}: {error}"[:4000], explainer.chosen)
-    chosen = explainer.chosen
     problems = () if explainer.seen else ("the function never called its operator",)
-    return Execution(
-        call.operator, call.label, *where, chosen.kernel, chosen.variant, chosen.backend, chosen.launched,
-        None, 0.0, problems,
-    )  # fmt: skip
+    return ended(call, where, explainer.chosen, None, 0.0, problems)
 
 
 def _placed(value: Any, memory: Any) -> Any:

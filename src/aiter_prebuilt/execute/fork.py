@@ -10,12 +10,14 @@ import select
 import signal
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
 from aiter_prebuilt import device, loading
 from aiter_prebuilt.contract.calls import Call
 from aiter_prebuilt.errors import AiterPrebuiltError, NoDeviceError
+from aiter_prebuilt.execute import recipes
 from aiter_prebuilt.execute.record import Chosen
 from aiter_prebuilt.execute.run import Execution, failed, named, run
 
@@ -51,6 +53,8 @@ def _find(vendor: str | None, ordinal: int) -> tuple[device.DeviceFacts, str]:
 
 def forked(call: Call, vendor: str | None, ordinal: int, limit: float) -> Execution:
     """Execute a call in a child; whatever ends the child, or ``limit`` seconds, is a problem of the call."""
+    with suppress(AiterPrebuiltError):  # the child says it
+        recipes.read(call.operator)  # once here, and not again in each child; it opens no driver
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
@@ -66,11 +70,12 @@ def forked(call: Call, vendor: str | None, ordinal: int, limit: float) -> Execut
     for line in text.split(b"\n")[:-1]:  # what is behind the last newline was cut off
         words.update(json.loads(line))
     if "problems" in words:
-        lists = {name: tuple(words[name]) for name in ("launched", "problems")}
+        lists = {name: tuple(words[name]) for name in ("launched", "recipes", "problems")}
         return Execution(**{**words, **lists})
     said = f"it did not end within {limit:g} seconds" if late else f"the process {_ended(status)}"
     chosen = Chosen(
-        words.get("kernel", ""), words.get("variant", ""), words.get("backend", ""), tuple(words.get("launched", ()))
+        words.get("kernel", ""), words.get("variant", ""), words.get("backend", ""), tuple(words.get("launched", ())),
+        tuple(words.get("recipes", ())),
     )  # fmt: skip
     return failed(call, (words["device"], words["target"]), said, chosen)
 

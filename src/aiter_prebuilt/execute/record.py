@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from aiter_prebuilt import dispatch, native
 from aiter_prebuilt.device import DeviceFacts
 from aiter_prebuilt.errors import AiterPrebuiltError
+from aiter_prebuilt.execute.recipes import digest_of
 
 if TYPE_CHECKING:
     from aiter_prebuilt._native import DecisionInfo, Operator
@@ -20,12 +21,15 @@ Deed = Callable[["Operator", list[Any], list[Any]], None]
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """What serves a call. ``launched``: SHA-256 of the code object of each step whose grid is not empty."""
+    """What serves a call. ``launched``: SHA-256 of the code object of each step whose grid is not empty; ``recipes``: digest of
+    the chosen recipe, one for each native call.
+    """
 
     kernel: str = ""
     variant: str = ""
     backend: str = ""
     launched: tuple[str, ...] = ()
+    recipes: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -62,7 +66,8 @@ class Recorder:
         if row is None:
             return Chosen()
         launched = tuple(step["sha256"] for step in row["steps"] if 0 not in step["grid"])
-        return Chosen(row["kernel"], row["variant"], row["backend"], launched)
+        recipe = digest_of(operator.name, bundles[0].target, row["kernel"], row["variant"], row["types"])
+        return Chosen(row["kernel"], row["variant"], row["backend"], launched, (recipe,))
 
     @property
     def chosen(self) -> Chosen:
@@ -71,7 +76,8 @@ class Recorder:
             return Chosen()
         first = self.seen[0]
         launched = tuple(digest for each in self.seen for digest in each.launched)
-        return Chosen(first.kernel, first.variant, first.backend, launched)
+        recipes = tuple(digest for each in self.seen for digest in each.recipes)
+        return Chosen(first.kernel, first.variant, first.backend, launched, recipes)
 
 
 class _Stand:

@@ -22,7 +22,7 @@ from aiter_prebuilt.execute.array import DeviceArray
 from aiter_prebuilt.execute.record import Chosen, Recorder, instead
 
 #: Of the schema ``schemas/execute.json``; raised when a field changes its meaning or goes.
-EDITION: Final = 1
+EDITION: Final = 2
 EMBEDDED: Final = f"aiter-prebuilt-emulator {VERSION}"
 
 
@@ -40,6 +40,8 @@ class Execution:
     variant: str
     backend: str
     launched: tuple[str, ...]
+    recipes: tuple[str, ...]
+    reference: str
     worst: float | None
     seconds: float
     problems: tuple[str, ...]
@@ -58,10 +60,21 @@ def failed(
     call: Call, where: tuple[str, str], problem: str, chosen: Chosen | None = None, seconds: float = 0.0
 ) -> Execution:
     """A call that gave nothing to compare."""
-    words = chosen or Chosen()
+    return ended(call, where, chosen or Chosen(), None, seconds, (problem,))
+
+
+def ended(
+    call: Call,
+    where: tuple[str, str],
+    chosen: Chosen,
+    worst: float | None,
+    seconds: float,
+    problems: tuple[str, ...],
+) -> Execution:
+    """What a call gave; ``where``: device and target."""
     return Execution(
-        call.operator, call.label, *where, words.kernel, words.variant, words.backend, words.launched,
-        None, seconds, (problem,),
+        call.operator, call.label, *where, chosen.kernel, chosen.variant, chosen.backend, chosen.launched,
+        chosen.recipes, call.reference, worst, seconds, problems,
     )  # fmt: skip
 
 
@@ -108,11 +121,8 @@ def run(call: Call, facts: DeviceFacts, path: str, told: Callable[[Chosen], None
                 memory.close()
     if not recorder.seen:
         problems.append("the function never called its operator")
-    chosen = recorder.chosen
-    return Execution(
-        call.operator, call.label, *where, chosen.kernel, chosen.variant, chosen.backend, chosen.launched,
-        worst if math.isfinite(worst) else None, seconds, tuple(problems),
-    )  # fmt: skip
+    far = worst if math.isfinite(worst) else None
+    return ended(call, where, recorder.chosen, far, seconds, tuple(problems))
 
 
 def uploaded(value: Argument, memory: DeviceMemory) -> Any:
