@@ -126,7 +126,7 @@ def check(cases: Cases, target: str, facts: Target) -> Iterator[Blind]:
     """
     judge = _Judge(cases, target, facts)
     known = {name for name, served in cases.subject.covered.items() if len(served) > 1}
-    known |= set(cases.subject.type_of.values())
+    known |= {*cases.subject.type_of.values(), *cases.subject.dims()}
     for move in _moves(cases):
         known.add(move.name)
         if move.name not in cases.insensitive:

@@ -55,6 +55,11 @@ class Subject:
                     found.setdefault(text, False)
         return found
 
+    def dims(self) -> dict[str, None]:
+        """Symbols that stand for a dim of a tensor, in the order of the signature."""
+        texts = [text for spec in self.tensors().values() for text in spec.dims]
+        return dict.fromkeys(text for text in texts if is_symbol(text))
+
     def options(self) -> tuple[Parameter, ...]:
         """Parameters that change what is computed: scalars and words of which more than one value is served."""
         return tuple(

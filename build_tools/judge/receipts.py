@@ -24,6 +24,8 @@ EDITION: Final = 3
 NOT_EXECUTED: Final = json.dumps({"executed": False})
 #: What the embedded device looks at while it executes for a receipt (``AITER_PREBUILT_EMULATOR_CHECKS=all``).
 EMBEDDED_CHECKS: Final = "addresses, lds, races, hazards, alignment"
+#: Hexadecimal digits: enough to tell the lists of one recipe apart.
+_DIGITS: Final = 16
 _AGAIN: Final = "take it away, and write it again: python -m build_tools prove"
 
 
@@ -31,7 +33,8 @@ _AGAIN: Final = "take it away, and write it again: python -m build_tools prove"
 class Receipt:
     """One recipe was right in every call that chose it. ``digest``: of the recipe; ``kernel``: ``operator.kernel``; ``variant``:
     with its element types; ``code_objects``: SHA-256 of those that it launches; ``reference``: the state of the formula that said
-    what is right; ``worst``: the largest error in units of its bound, at most 1; ``tools``: what compiled it, name to version.
+    what is right; ``cases``: the calls, by :func:`named`, ``calls`` of them; ``worst``: the largest error in units of its bound,
+    at most 1; ``tools``: what compiled it, name to version.
     """
 
     digest: str
@@ -43,6 +46,7 @@ class Receipt:
     checks: str
     code_objects: frozenset[str]
     reference: str
+    cases: str
     calls: int
     worst: float
     tools: Mapping[str, str]
@@ -51,6 +55,11 @@ class Receipt:
     def operator(self) -> str:
         """Its name."""
         return self.kernel.partition(".")[0]
+
+
+def named(calls: Iterable[str]) -> str:
+    """A short name for a set of calls, each ``operator label``."""
+    return hashlib.sha256("\n".join(sorted(set(calls))).encode()).hexdigest()[:_DIGITS]
 
 
 def text_of(receipts: Sequence[Receipt | None]) -> str:
@@ -112,7 +121,7 @@ def _receipts(table: Any, family: str) -> Iterator[Receipt]:
         for digest, row in place["recipes"].items():
             yield Receipt(
                 digest, family, row["kernel"], row["variant"], place["target"], place["device"], place["checks"],
-                frozenset(row["code_objects"]), str(row["reference"]), int(row["calls"]), float(row["worst"]),
+                frozenset(row["code_objects"]), str(row["reference"]), str(row["cases"]), int(row["calls"]), float(row["worst"]),
                 dict(table["tools"][row["tools"]]),
             )  # fmt: skip
 
@@ -145,7 +154,7 @@ def _text(receipts: Iterable[Receipt]) -> str:
         tools[name] = receipt.tools
         row = {
             "kernel": receipt.kernel, "variant": receipt.variant, "code_objects": sorted(receipt.code_objects),
-            "reference": receipt.reference, "calls": receipt.calls, "worst": receipt.worst, "tools": name,
+            "reference": receipt.reference, "cases": receipt.cases, "calls": receipt.calls, "worst": receipt.worst, "tools": name,
         }  # fmt: skip
         rows = places.setdefault((receipt.target, receipt.device, receipt.checks), {})
         rows[receipt.digest] = json.dumps(row)
@@ -202,6 +211,7 @@ def collect(lines: Iterable[Mapping[str, Any]], checks: str, provable: Mapping[s
     """
     mine = {digest for recipe in provable.values() for digest in recipe.code_objects}
     made: dict[str, Receipt] = {}
+    calls: dict[str, list[str]] = {}
     wrong: set[str] = set()
     for line in lines:
         launched = mine.intersection(line["launched"])
@@ -214,12 +224,13 @@ def collect(lines: Iterable[Mapping[str, Any]], checks: str, provable: Mapping[s
             if recipe and seen and recipe.reference == line["reference"]:
                 told = Receipt(
                     digest, recipe.family, recipe.kernel, recipe.variant, line["target"],
-                    line["device"], checks, seen, recipe.reference, 1, _rounded(line["worst"]), recipe.tools,
+                    line["device"], checks, seen, recipe.reference, "", 1, _rounded(line["worst"]), recipe.tools,
                 )  # fmt: skip
+                calls.setdefault(digest, []).append(f"{line['operator']} {line['label']}")
                 made[digest] = _both(made[digest], told) if digest in made else told
     return Found(
         {
-            digest: receipt
+            digest: replace(receipt, cases=named(calls[digest]))
             for digest, receipt in made.items()
             if receipt.code_objects == provable[digest].code_objects and not receipt.code_objects & wrong
         },

@@ -1,4 +1,4 @@
-"""Which calls are executed: those that would choose a recipe without a receipt."""
+"""Which calls are executed: those that would choose a recipe without a receipt, or with one for other calls."""
 
 from __future__ import annotations
 
@@ -10,10 +10,15 @@ from build_tools.cases import make
 from build_tools.cases.bind import Bound
 from build_tools.cases.table import Cases
 from build_tools.manifest.model import Target
+from build_tools.prove.narrow import Walked
 from build_tools.prove.workers import Line
 
 #: Says what calls would launch with the bundles of a profile.
 Explain = Callable[[str, Iterable[Call]], Iterable[Line]]
+
+
+#: Of recipes with the calls that launch each, those that have to be executed.
+Wanted = Callable[[Mapping[str, Collection[str]]], Iterable[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +46,20 @@ class Chosen:
 
 @dataclass(slots=True)
 class Choice:
-    """``calls`` to execute; ``refused``: lines of those that nothing would serve, which is wrong."""
+    """``calls`` to execute; ``refused``: lines of those that nothing would serve, which is wrong; ``labels``: recipe -> all
+    calls that launch it, ``walked``: what those show, executed now or not.
+    """
 
     calls: list[Chosen] = field(default_factory=list)
     refused: list[Line] = field(default_factory=list)
+    labels: dict[str, set[str]] = field(default_factory=dict)
+    walked: Walked = field(default_factory=Walked)
+
+    def note(self, cases: Cases, bound: Bound, recipes: Collection[str]) -> None:
+        """A call, and the recipes that it chooses and launches."""
+        self.walked.note(cases, bound, recipes)
+        for digest in recipes:
+            self.labels.setdefault(digest, set()).add(f"{bound.subject.name} {bound.label}")
 
 
 def choose(
@@ -53,10 +68,11 @@ def choose(
     facts: Target,
     operators: Mapping[str, Collection[str]],
     explain: Explain,
-    wanted: Collection[str] | None,
+    wanted: Wanted | None,
 ) -> Choice:
     """``operators``: profile -> the operators of its bundle, in the order in which bundles add to each other; ``wanted``:
-    recipes to reach, None for every call once. A call that chooses the same with more bundles installed is the same call.
+    chooses the recipes to reach, None for every call once. A call that chooses the same with more bundles installed is the same
+    call.
     """
     choice = Choice()
     seen: set[tuple[str, str, frozenset[str]]] = set()
@@ -71,12 +87,17 @@ def choose(
         lines = explain(profile, (make.outline(bound) for _, bound in bounds))
         for (each, bound), line in zip(bounds, lines, strict=True):
             recipes = frozenset(line["recipes"])
+            if line["launched"]:
+                choice.note(each, bound, recipes)
             identity = (each.subject.name, bound.label, recipes)
             if identity in seen:
                 continue
             seen.add(identity)
             if line["problems"]:
                 choice.refused.append(line)
-            elif wanted is None or (line["launched"] and recipes & set(wanted)):
+            elif wanted is None or line["launched"]:
                 choice.calls.append(Chosen(each, bound, profile, recipes))
+    if wanted is not None:
+        reach = set(wanted(choice.labels))
+        choice.calls = [call for call in choice.calls if call.recipes & reach]
     return choice

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
@@ -24,7 +24,7 @@ from build_tools.manifest.parse import load
 from build_tools.manifest.problems import suggestion
 from build_tools.objects.entries import BuiltEntry
 from build_tools.prove import ready, workers
-from build_tools.prove.choose import Choice, choose
+from build_tools.prove.choose import Choice, Wanted, choose
 from build_tools.prove.ready import Built
 from build_tools.prove.workers import Line, Place
 
@@ -59,13 +59,15 @@ class Row:
 @dataclass(frozen=True, slots=True)
 class Proof:
     """What was found. ``wrong``: lines of calls that are not right; ``unproved``: entries that have no receipt now, ``unchosen``:
-    recipes in words that no call chose; ``changed``: files that were written.
+    recipes in words that no call chose, ``narrow``: those whose calls leave a dim at 1, which get no receipt; ``changed``: files
+    that were written.
     """
 
     rows: tuple[Row, ...]
     wrong: tuple[Line, ...]
     unproved: tuple[BuiltEntry, ...]
     unchosen: tuple[str, ...]
+    narrow: tuple[str, ...]
     changed: tuple[str, ...]
 
 
@@ -99,6 +101,7 @@ def prove(settings: Settings) -> Proof:
         wrong=tuple(book.wrong),
         unproved=tuple(entry for entry in entries if not entry.proved(book.holding())),
         unchosen=tuple(words for one in built for words in book.unchosen(one, operators)),
+        narrow=tuple(book.narrow),
         changed=changed,
     )
 
@@ -124,6 +127,25 @@ def _targets(settings: Settings, manifest: Manifest) -> list[str]:
     return [name for name in embedded if not settings.targets or name in settings.targets]
 
 
+def chosen(
+    built: Built,
+    operators: Mapping[str, Cases],
+    manifest: Manifest,
+    places: Mapping[str, Place],
+    wanted: Wanted | None,
+) -> Choice:
+    """The calls of ``operators`` to execute at ``places``, one for each profile."""
+    names = {
+        profile: {entry.operator for entry in built.entries if entry.profile == profile} for profile in places
+    }
+
+    def explain(profile: str, calls: Iterable[Call]) -> Iterator[Line]:
+        return workers.explained(places[profile], calls)
+
+    facts = manifest.targets[built.target]
+    return choose(operators.values(), built.target, facts, names, explain, wanted)
+
+
 def _prove_target(
     built: Built,
     operators: Mapping[str, Cases],
@@ -136,17 +158,8 @@ def _prove_target(
         profile: Place(settings.root, built.serving(profile), built.target, library)
         for profile in built.bundles
     }
-    names = {
-        profile: {entry.operator for entry in built.entries if entry.profile == profile} for profile in places
-    }
-
-    def explain(profile: str, calls: Iterable[Call]) -> Iterator[Line]:
-        return workers.explained(places[profile], calls)
-
-    unproved = built.recipes.keys() - book.holding().keys()
-    wanted = None if settings.everything else unproved
-    facts = manifest.targets[built.target]
-    choice = choose(operators.values(), built.target, facts, names, explain, wanted)
+    wanted = None if settings.everything else book.outdated
+    choice = chosen(built, operators, manifest, places, wanted)
     lines: dict[int, Line] = {}
     try:
         with progress.show(len(choice.calls)) as display:
@@ -172,6 +185,7 @@ class _Book:
     known: dict[str, Receipt]
     states: Mapping[tuple[str, str], str]
     wrong: list[Line] = field(default_factory=list)
+    narrow: list[str] = field(default_factory=list)
     calls: Counter[tuple[str, str]] = field(default_factory=Counter)
 
     def forget(self, built: Built, operators: Collection[str]) -> None:
@@ -190,18 +204,25 @@ class _Book:
         """Those whose formula is as it was."""
         return receipts.holding(self.known, self.states)
 
-    def note(self, lines: list[Line], choice: Choice, built: Built) -> None:
-        """What lines say, but for recipes that calls which did not come to their end choose, too."""
-        ran = {(line["operator"], line["label"]) for line in lines}
-        left = {
-            digest
-            for call in choice.calls
-            if (call.bound.subject.name, call.bound.label) not in ran
-            for digest in call.recipes
-        }
+    def outdated(self, labels: Mapping[str, Collection[str]]) -> Iterator[str]:
+        """Recipes whose receipt is not there, or about other calls than would launch it now."""
+        holding = self.holding()
+        for digest, calls in labels.items():
+            if digest not in holding or holding[digest].cases != receipts.named(calls):
+                yield digest
+
+    def note(self, lines: Sequence[Line], choice: Choice, built: Built) -> None:
+        """What lines say, but for recipes that calls which did not come to their end choose, too, or whose calls show little."""
+        narrow = choice.walked.narrow(built.recipes)
+        self.narrow += [f"{built.target} {words}" for words in narrow.values()]
         found = receipts.collect(lines, EMBEDDED_CHECKS, built.recipes)
-        whole = {digest: receipt for digest, receipt in found.receipts.items() if digest not in left}
-        self.known = receipts.merged(self.known, Found(whole, found.wrong))
+        whole = {
+            digest: receipt
+            for digest, receipt in found.receipts.items()
+            if digest not in narrow and receipt.cases == receipts.named(choice.labels.get(digest, ()))
+        }
+        known = {digest: receipt for digest, receipt in self.known.items() if digest not in narrow}
+        self.known = receipts.merged(known, Found(whole, found.wrong))
         self.wrong += [line for line in lines if line["problems"]] + choice.refused
         self.calls.update((line["operator"], built.target) for line in lines)
 

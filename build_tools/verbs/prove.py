@@ -70,10 +70,12 @@ def _refuse(proof: Proof) -> None:
         for line in proof.wrong
     ]
     lines += [f"{recipe}: no call of the cases chooses it" for recipe in proof.unchosen]
+    lines += proof.narrow
     if lines:
         raise ProofError(
             "prove what was built",
-            f"{len(proof.wrong)} calls are wrong, {len(proof.unproved)} entries have no receipt",
+            f"{len(proof.wrong)} calls are wrong, {len(proof.unproved)} entries have no receipt, "
+            f"{len(proof.narrow)} recipes saw a dim of 1 only",
             "Mend the kernel, or add a call to the family's cases.toml that chooses the recipe, and prove again",
             lines,
         )

@@ -97,3 +97,27 @@ def test_an_operator_is_proved_once(root: Path) -> None:
     assert {receipt.reference for receipt in receipts.read(root).values()}.isdisjoint(
         receipt.reference for receipt in found.values()
     )
+
+
+@pytest.mark.parametrize("target", ["gfx942", "gfx950", "sm_90"])
+def test_receipts_are_about_the_calls_of_now_and_these_walk_every_dim(target: str) -> None:
+    """Nothing is executed: what would be launched is said."""
+    root = proof.ROOT
+    manifest = load(root / "manifests")
+    operators = table.load(root / "manifests", subjects(manifest), manifest.targets)
+    operators = {name: each for name, each in operators.items() if target in each.subject.targets}
+    folder = bundles(target, "ck-free")[0].parent
+    try:
+        built = ready.open_target(manifest, root, (folder,), target, operators)
+    except NotReadyError as error:
+        pytest.skip(str(error))
+    places = {name: Place(root, built.serving(name), target, Path(os.devnull)) for name in built.bundles}
+    choice = proving.chosen(built, operators, manifest, places, None)
+    assert choice.labels.keys() == built.recipes.keys() and not choice.refused
+    assert choice.walked.narrow(built.recipes) == {}
+    book = proving._Book(receipts.read(root), meanings(root / "manifests"))
+    missing = [built.recipes[digest].kernel for digest in book.outdated(choice.labels)]
+    assert not missing, (
+        f"{len(missing)} recipes, {missing[:5]}: run python -m build_tools prove (sm_90: python ci/gpu_check.py --record FILE, "
+        "then python -m build_tools receipts FILE), and commit the receipts"
+    )

@@ -165,7 +165,7 @@ def test_a_bundle_is_made_again_when_anything_that_makes_it_changes(tmp_path: Pa
     )
     planned = PlannedBundle(target, "ck-free", ())
     profile = Profile(title="t", backends=["hip"], targets=["gfx942"])
-    receipt = Receipt("00", "f", "a.b", "", "gfx942", "d", "", frozenset(), "r", 1, 0.5, {})
+    receipt = Receipt("00", "f", "a.b", "", "gfx942", "d", "", frozenset(), "r", "c", 1, 0.5, {})
     maker = tmp_path / "maker.py"
     maker.write_text("one")
     keys = {pipeline.bundle_key(planned, [], {}, profile, {}, (maker,))}

@@ -15,7 +15,7 @@ import pytest
 from support.bundles import blob, small_operator, small_root
 
 from aiter_prebuilt.contract.calls import Array, Call
-from build_tools.cases import table
+from build_tools.cases import make, table
 from build_tools.cases.meaning import meanings
 from build_tools.cases.subject import subjects
 from build_tools.cases.table import Cases
@@ -62,7 +62,7 @@ def line(call: Call, *chosen: str, problems: Iterable[str] = ()) -> dict[str, An
 
 
 def chosen(
-    cases: Cases, manifest: Manifest, wanted: set[str] | None, profiles: tuple[str, ...] = ("ck-free",)
+    cases: Cases, manifest: Manifest, reach: set[str] | None, profiles: tuple[str, ...] = ("ck-free",)
 ) -> Choice:
     """bf16 calls launch "b"; f16 ones "f" and, with more bundles, "g"; every call of 3 rows is refused."""
 
@@ -75,6 +75,7 @@ def chosen(
                 yield line(call, "b" if call.label.endswith("bf16") else "f" if profile == "ck-free" else "g")
 
     names = {profile: {"rms_norm"} for profile in profiles}
+    wanted = None if reach is None else lambda _: reach
     return choose([cases], "gfx942", manifest.targets["gfx942"], names, explain, wanted)
 
 
@@ -126,7 +127,12 @@ def test_a_recipe_of_a_call_that_did_not_end_gets_no_receipt(cases: Cases, manif
     assert book.row("rms_norm", built) == proving.Row("rms_norm", "gfx942", 2, 1, len(ran) + 1, 0.5)
     assert list(book.unchosen(built, ["rms_norm"])) == ["gfx942 rms_norm.row[f]"]
     assert not list(book.unchosen(built, ["softmax"]))
+    labels = {digest: choice.labels[digest] for digest in "bf"}
+    assert list(book.outdated(labels)) == ["f"]
+    assert list(book.outdated({"b": labels["b"] | {"rms_norm one more"}})) == ["b"]
+    assert list(book.outdated({"b": sorted(labels["b"])[1:]})) == ["b"]
     book.states = {("norm", "rms_norm"): "changed"}
+    assert list(book.outdated(labels)) == ["b", "f"]
     assert book.row("rms_norm", built).proved == 0 and not book.holding()
     gone = replace(book.known["b"], digest="old")
     book.known["old"] = gone
@@ -136,11 +142,34 @@ def test_a_recipe_of_a_call_that_did_not_end_gets_no_receipt(cases: Cases, manif
     assert book.known.keys() == {"b", "rocm", "other"}
 
 
+def test_a_recipe_whose_calls_leave_a_dim_at_one_gets_no_receipt(cases: Cases, manifest: Manifest) -> None:
+    """One row alone is right with any grid and any stride."""
+    recipe = Provable("norm", "rms_norm.row", "16384", frozenset({"a!"}), "now", {})
+    bounds = {bound.label: bound for bound in make.bounds(cases, "gfx942", manifest.targets["gfx942"])}
+    one, several = bounds["M=1 N=8192 T=bf16"], bounds["M=3 N=1 T=bf16"]
+    for known, calls, expected in (
+        (cases, [one], "rms_norm.row[16384]: M is never more than 1 in a call that chooses it"),
+        (cases, [several], "rms_norm.row[16384]: N is never more than 1 in a call that chooses it"),
+        (cases, [one, several], None),
+        (replace(cases, insensitive={"M": "a reason"}), [one], None),
+    ):
+        choice = Choice()
+        for bound in calls:
+            choice.note(known, bound, ["a"])
+        assert choice.walked.narrow({"a": recipe, "b": recipe}) == ({"a": expected} if expected else {})
+        book = proving._Book({}, {})
+        told = [line(make.outline(bound), "a") for bound in calls]
+        book.note(told, choice, ready.Built("gfx942", {}, (), {"a": recipe}))
+        assert (book.narrow, list(book.known)) == (([f"gfx942 {expected}"], []) if expected else ([], ["a"]))
+    with pytest.raises(ProofError, match=r"row: M is never.*\n.*1 recipes saw a dim of 1 only"):
+        verb._refuse(Proof((), (), (), (), ("gfx942 row: M is never more than 1",), ()))
+
+
 def test_what_is_wrong_and_what_no_call_reaches_is_named() -> None:
     entry = BuiltEntry("rms_norm", ("row",), "triton", "gfx942", "ck-free", "e", "00", (), executed=False)
-    verb._refuse(Proof((), (), (), (), ()))
+    verb._refuse(Proof((), (), (), (), (), ()))
     with pytest.raises(ProofError, match="gfx942 row: no call of the cases chooses it") as caught:
-        verb._refuse(Proof((), (), (entry,), ("gfx942 row",), ()))
+        verb._refuse(Proof((), (), (entry,), ("gfx942 row",), (), ()))
     assert caught.value.exit_code == 17
     wrong = {
         "target": "gfx942",
@@ -150,7 +179,7 @@ def test_what_is_wrong_and_what_no_call_reaches_is_named() -> None:
         "launched": ["00"],
     }
     with pytest.raises(ProofError, match=r"gfx942 rms_norm M=1: out: nan\n") as caught:
-        verb._refuse(Proof((), (wrong,), (entry,), (), ()))
+        verb._refuse(Proof((), (wrong,), (entry,), (), (), ()))
     assert "no call" not in str(caught.value)
     assert "1 calls are wrong, 1 entries have no receipt" in str(caught.value)
 

@@ -49,7 +49,7 @@ def collect(*lines: dict[str, Any]) -> Found:
 def receipt(digest: str, family: str = "norm", **words: Any) -> Receipt:
     told: dict[str, Any] = {
         "kernel": "rms_norm.row", "variant": "128", "target": "gfx942", "device": "d", "checks": "addresses", "calls": 2,
-        "worst": 0.25, "tools": TOOLS, "code_objects": frozenset({"a"}), "reference": "now",
+        "worst": 0.25, "tools": TOOLS, "code_objects": frozenset({"a"}), "reference": "now", "cases": "all",
     }  # fmt: skip
     return Receipt(digest=digest, family=family, **(told | words))
 
@@ -69,6 +69,9 @@ def test_right_calls_are_counted_and_the_worst_of_them_is_kept() -> None:
     )  # fmt: skip
     assert row.code_objects == {"a"} and row.reference == "now"
     assert collect(line("one", launched="a", worst=0.123456)).receipts["one"].worst == 0.1235
+    assert row.cases == receipts.named(["rms_norm M=1"])
+    more = collect(line("one", launched="a", label="M=2"), line("one", launched="a")).receipts["one"].cases
+    assert more == receipts.named(["rms_norm M=2", "rms_norm M=1"]) != row.cases
 
 
 def test_a_recipe_needs_a_launch_of_each_of_its_code_objects() -> None:
@@ -163,7 +166,7 @@ def test_a_family_without_receipts_has_no_file(tmp_path: Path) -> None:
         "", "[]", "{}", '{"edition": 1, "devices": []}', '{"edition": 3, "devices": [{}]}',
         (
             '{"edition": 3, "tools": {}, "devices": [{"target": "t", "device": "d", "checks": "", "recipes": {"aa": '
-            '{"kernel": "k", "variant": "", "code_objects": [], "reference": "", "calls": 1, "worst": 0, '
+            '{"kernel": "k", "variant": "", "code_objects": [], "reference": "", "cases": "", "calls": 1, "worst": 0, '
             '"tools": "none of them"}}}]}'
         ),
     ],
