@@ -78,6 +78,7 @@ bool refuse_all(const MergedOperator& op, std::span<const Frame> frames, const s
                                       [](const Decision& decision) { return decision.verdict == Verdict::OtherTypes; });
   const std::string asked = cat(op.blocks.front()->name());
   std::vector<std::string> reasons;
+  reasons.reserve(decisions.size());
   for (const Decision& decision : decisions)
     reasons.push_back(cat(op.label(decision.at), ": ", reason(op, frames, decision)));
   if (types_only) {

@@ -52,7 +52,8 @@ struct Decision {
   std::uint32_t tuned_rank = kNotTuned;  // lower is better
   const UserRow* user = nullptr;         // the user's row that names it
   bool chosen = false;
-  std::string problem{};  // NotLaunchable
+  std::string
+      problem{};  // NotLaunchable; NOLINT(readability-redundant-member-init): designated initialisers leave it out
 
   bool tuned() const { return tuned_rank != kNotTuned; }
 };

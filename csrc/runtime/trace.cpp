@@ -6,7 +6,6 @@
 #include <atomic>
 #include <cerrno>
 #include <cstdlib>
-#include <cstring>
 #include <mutex>
 #include <unordered_set>
 
@@ -179,8 +178,8 @@ void warn_once(const std::string& problem) {
 void record_miss(const char* path, const std::string& line) {
   static const int file = ::open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
   static const int problem = file < 0 ? errno : 0;
-  if (file < 0) return warn_once(std::strerror(problem));
-  if (!write_line(file, line)) warn_once(std::strerror(errno));
+  if (file < 0) return warn_once(system_error_text(problem));
+  if (!write_line(file, line)) warn_once(system_error_text(errno));
 }
 
 }  // namespace

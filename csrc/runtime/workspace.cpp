@@ -33,7 +33,7 @@ bool Workspace::allocate(Device& device, const Prepared& prepared, const Call& c
 bool Workspace::from_framework(const Prepared& prepared, const Call& call, Error& error) {
   std::int64_t shape = static_cast<std::int64_t>(prepared.workspace);
   std::int64_t stride = 1;
-  dlpack::Device device = {};
+  dlpack::Device device{dlpack::DeviceType::Cpu, 0};
   for (const TensorArg& tensor : call.given_tensors()) {
     if (tensor.given) {
       device = tensor.device;
