@@ -44,13 +44,13 @@ bool ServedOperator::build(std::string_view name, PyObject* bundle_tuple, std::i
   return true;
 }
 
-bool decide(const ServedOperator& served, const Call& call, std::vector<Frame>& frames,
+bool decide(const ServedOperator& served, const Call& call, std::vector<Binding>& bindings,
             std::vector<Decision>& decisions, LaunchPlan& plan, Error& error) {
-  frames.resize(served.merged.blocks.size());
-  for (std::size_t i = 0; i < frames.size(); ++i) {
-    if (!bind(*served.merged.blocks[i], call, served.compute_units, frames[i], error)) return false;
+  bindings.resize(served.merged.blocks.size());
+  for (std::size_t i = 0; i < bindings.size(); ++i) {
+    if (!bind(*served.merged.blocks[i], call, served.compute_units, bindings[i], error)) return false;
   }
-  return select(served.merged, frames, served.compute_units, decisions, plan, error);
+  return select(served.merged, bindings, served.compute_units, decisions, plan, error);
 }
 
 PyObject* Operator::call(PyObject* const* args, std::size_t count, PyObject* stream) {
@@ -132,19 +132,19 @@ bool Operator::run_slow(PyObject* const* args, std::size_t count, PyObject* stre
 
 Prepared* Operator::prepare_call(OnDevice& on, const Call& call, const MemoKey* key, std::unique_ptr<Prepared>& unkept,
                                  Error& error) {
-  std::vector<Frame> frames;
+  std::vector<Binding> bindings;
   std::vector<Decision> decisions;
   LaunchPlan plan;
   ++stats_.selections;
-  if (!decide(on.served, call, frames, decisions, plan, error)) return nullptr;
-  note_choice({on.served.merged, call, frames, decisions, on.where, on.served.compute_units});
+  if (!decide(on.served, call, bindings, decisions, plan, error)) return nullptr;
+  note_choice({on.served.merged, call, bindings, decisions, on.where, on.served.compute_units});
   {
     const py::GilRelease released;
     unkept = prepare(*on.device, plan, true, call.stream, error);
   }
   if (unkept == nullptr && error.kind == ErrorKind::Capture)
     error.fix = cat("Before the capture begins, run it once or call ",
-                    preload_text(on.served.merged, call, frames[0], on.where));
+                    preload_text(on.served.merged, call, bindings[0], on.where));
   if (unkept == nullptr || key == nullptr) return unkept.get();
   if (Prepared* other = on.memo.find(*key)) return other;  // another thread was faster while the GIL was free
   return on.memo.insert(*key, std::move(unkept));
@@ -256,7 +256,7 @@ PyObject* Operator::preload(Vendor vendor, int ordinal, PyObject* const* args, s
   } else {
     Call call;
     CallStorage storage;
-    std::vector<Frame> frames;
+    std::vector<Binding> bindings;
     std::vector<Decision> decisions;
     LaunchPlan plan;
     const bool parsed = on->served.parser.parse(args, count, call, storage, error);
@@ -264,8 +264,8 @@ PyObject* Operator::preload(Vendor vendor, int ordinal, PyObject* const* args, s
     if (tensor != nullptr && !same_device(*tensor, on->where)) {
       error.set(ErrorKind::ArgumentDevice, cat("preloading ", name_),
                 "the tensors are on another device than the one named", "Name their device");
-    } else if (parsed && decide(on->served, call, frames, decisions, plan, error)) {
-      note_choice({on->served.merged, call, frames, decisions, on->where, on->served.compute_units});
+    } else if (parsed && decide(on->served, call, bindings, decisions, plan, error)) {
+      note_choice({on->served.merged, call, bindings, decisions, on->where, on->served.compute_units});
       const py::GilRelease released;
       done = prepare(*on->device, plan, false, nullptr, error) != nullptr;
     }

@@ -83,8 +83,8 @@ class Operator {
   OperatorStats stats_;
 };
 
-// Binds one frame per block and selects.
-[[nodiscard]] bool decide(const ServedOperator& served, const Call& call, std::vector<Frame>& frames,
+// Binds one binding per block and selects.
+[[nodiscard]] bool decide(const ServedOperator& served, const Call& call, std::vector<Binding>& bindings,
                           std::vector<Decision>& decisions, LaunchPlan& plan, Error& error);
 
 }  // namespace apb

@@ -102,9 +102,9 @@ std::string why_text(const Choice& choice, const Decision& chosen) {
   }
   for (const Decision& decision : choice.decisions) {
     if (decision.user == nullptr || decision.chosen || decision.verdict == Verdict::Accepted) continue;
-    out += cat("; ", choice.op.label(decision.at), ": ", reason(choice.op, choice.frames, decision));
+    out += cat("; ", choice.op.label(decision.at), ": ", reason(choice.op, choice.bindings, decision));
   }
-  for (const UserRow* row : missing_user_rows(choice.op, choice.frames, choice.compute_units, choice.decisions)) {
+  for (const UserRow* row : missing_user_rows(choice.op, choice.bindings, choice.compute_units, choice.decisions)) {
     out += cat("; the user row ", row->origin, " names ", row->kernel, "[", row->variant, "] for ", row->types,
                ", which no bundle of this device has");
   }
@@ -130,7 +130,7 @@ std::string quoted(std::string_view text) {
 }
 
 // The dims that tensors bind and the attributes that are numbers or flags: what a row of a tuned table may compare.
-std::string symbols_json(const OperatorBlock& block, const Frame& frame) {
+std::string symbols_json(const OperatorBlock& block, const Binding& binding) {
   const auto names = block.array(block.op().slots);
   std::vector<bool> wanted(names.size(), false);
   for (const layout::Tensor& tensor : block.tensors()) {
@@ -148,7 +148,7 @@ std::string symbols_json(const OperatorBlock& block, const Frame& frame) {
   }
   std::string out;
   for (std::size_t i = 0; i < names.size(); ++i) {
-    if (wanted[i]) out += cat(out.empty() ? "" : ", ", quoted(block.text(names[i])), ": ", frame.slots[i]);
+    if (wanted[i]) out += cat(out.empty() ? "" : ", ", quoted(block.text(names[i])), ": ", binding.slots[i]);
   }
   return cat("{", out, "}");
 }
@@ -159,7 +159,7 @@ std::string miss_line(const Choice& choice, const Decision& chosen) {
   const Bundle& bundle = block.bundle();
   return cat("{\"version\": 1, \"operator\": ", quoted(block.name()),
              ", \"target\": ", quoted(bundle.text(bundle.root().target)), ", \"cus\": ", choice.compute_units,
-             ", \"symbols\": ", symbols_json(block, choice.frames[chosen.at.block]),
+             ", \"symbols\": ", symbols_json(block, choice.bindings[chosen.at.block]),
              ", \"types\": ", quoted(words_of(block, choice.op.recipe(chosen.at))),
              ", \"kernel\": ", quoted(block.text(choice.op.kernel(chosen.at).name)),
              ", \"variant\": ", quoted(block.text(choice.op.recipe(chosen.at).variant)), ", \"cost\": ", chosen.cost,
@@ -208,7 +208,8 @@ void note_choice(const Choice& choice) {
   }
 }
 
-std::string preload_text(const MergedOperator& op, const Call& call, const Frame& frame, const dlpack::Device& where) {
+std::string preload_text(const MergedOperator& op, const Call& call, const Binding& binding,
+                         const dlpack::Device& where) {
   const OperatorBlock& block = *op.blocks.front();
   std::string out;
   const auto add = [&](std::string_view name, const std::string& value) {
@@ -216,7 +217,8 @@ std::string preload_text(const MergedOperator& op, const Call& call, const Frame
   };
   const auto variables = block.array(block.op().type_variables);
   for (std::size_t i = 0; i < variables.size(); ++i) {
-    if (frame.types[i] != kOpenType) add(block.text(variables[i].name), cat("'", kDTypes[frame.types[i]].name, "'"));
+    if (binding.types[i] != kOpenType)
+      add(block.text(variables[i].name), cat("'", kDTypes[binding.types[i]].name, "'"));
   }
   const auto names = block.array(block.op().slots);
   std::vector<bool> bound(names.size(), false);
@@ -241,11 +243,11 @@ std::string preload_text(const MergedOperator& op, const Call& call, const Frame
     if (kind == AttributeKind::Int || kind == AttributeKind::Bool) bound[attribute.slot] = true;
     if (kind != AttributeKind::Enum) continue;
     const auto values = block.array(attribute.values);
-    const auto place = static_cast<std::size_t>(frame.slots[attribute.slot]);
+    const auto place = static_cast<std::size_t>(binding.slots[attribute.slot]);
     if (place < values.size()) add(block.text(attribute.name), cat("'", block.text(values[place]), "'"));
   }
   for (std::size_t i = 0; i < names.size(); ++i) {
-    if (bound[i]) add(block.text(names[i]), cat(frame.slots[i]));
+    if (bound[i]) add(block.text(names[i]), cat(binding.slots[i]));
   }
   const bool amd = vendor_of(where.type) == static_cast<int>(Vendor::Amd);
   const std::string device = where.id == 0 ? std::string() : cat(", ordinal=", where.id);
