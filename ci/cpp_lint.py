@@ -26,7 +26,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 
 from build_tools.errors import BuildToolsError
 from build_tools.tools import pins
-from build_tools.tools.fetch import fetch
+from build_tools.tools.fetch import native_sources
 from build_tools.tools.host import environment_of
 
 BUILD: Final = ROOT / "build" / "cpp-lint"
@@ -94,11 +94,11 @@ def compiler_headers(environment: dict[str, str]) -> list[str]:
 
 def compile_commands(environment: dict[str, str]) -> dict[Path, list[str]]:
     """For each source how cmake compiles it, compiler and all; the decoder's generated tables are made first."""
-    zstd = fetch("zstd", ROOT)
+    sources = [f"-D{setting}={place}" for setting, place in native_sources(ROOT).items()]
     common = ["-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON"]
     generated = {**environment, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "src")])}
     runtime, emulator = (BUILD / part for part in PARTS)
-    run(["cmake", *common, "-S", ROOT, "-B", runtime, f"-DAPB_ZSTD_SOURCE={zstd}"], environment)
+    run(["cmake", *common, "-S", ROOT, "-B", runtime, *sources], environment)
     python = f"-DPython3_EXECUTABLE={sys.executable}"
     run(["cmake", *common, "-S", ROOT / "csrc" / "emulator", "-B", emulator, python], generated)
     run(["cmake", "--build", emulator, "--target", "tables/tables.inc"], generated)

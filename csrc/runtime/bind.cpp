@@ -126,18 +126,18 @@ bool Binder::look_at_tensor(std::size_t i) {
 }
 
 bool Binder::check_device(std::size_t i) {
-  const dlpack::Device device = arg(i).device;
-  const int vendor = vendor_of(device.type);
+  const DLDevice device = arg(i).device;
+  const int vendor = vendor_of(device.device_type);
   if (vendor < 0) {
-    return refuse(ErrorKind::ArgumentDevice, i, memory_text(device.type), "Move it to the GPU first");
+    return refuse(ErrorKind::ArgumentDevice, i, memory_text(device.device_type), "Move it to the GPU first");
   }
   if (device_from_ == kMaxTensors) device_from_ = i;
-  const dlpack::Device first = arg(device_from_).device;
-  if (vendor_of(first.type) == vendor && first.id == device.id) return true;
-  return refuse(
-      ErrorKind::ArgumentDevice, i,
-      cat("it is on device ", device.id, " and ", block_.text(spec(device_from_).name), " is on device ", first.id),
-      "All tensors of a call must be on one device");
+  const DLDevice first = arg(device_from_).device;
+  if (vendor_of(first.device_type) == vendor && first.device_id == device.device_id) return true;
+  return refuse(ErrorKind::ArgumentDevice, i,
+                cat("it is on device ", device.device_id, " and ", block_.text(spec(device_from_).name),
+                    " is on device ", first.device_id),
+                "All tensors of a call must be on one device");
 }
 
 bool Binder::check_type(std::size_t i) {

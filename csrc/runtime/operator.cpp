@@ -14,8 +14,9 @@ const TensorArg* first_tensor(const Call& call) {
   return nullptr;
 }
 
-bool same_device(const TensorArg& tensor, const dlpack::Device& device) {
-  return tensor.device.id == device.id && vendor_of(tensor.device.type) == vendor_of(device.type);
+bool same_device(const TensorArg& tensor, const DLDevice& device) {
+  return tensor.device.device_id == device.device_id &&
+         vendor_of(tensor.device.device_type) == vendor_of(device.device_type);
 }
 
 }  // namespace
@@ -64,7 +65,7 @@ PyObject* Operator::call(PyObject* const* args, std::size_t count, PyObject* str
   if (prepared == nullptr) prepared = find_remembered(*on, call);
   if (prepared == nullptr) return call_slow(args, count, stream);
   void* handle = nullptr;
-  if (call.api->current_stream(on->where.type, on->where.id, &handle) != 0) [[unlikely]] {
+  if (call.api->current_work_stream(on->where.device_type, on->where.device_id, &handle) != 0) [[unlikely]] {
     return call_slow(args, count, stream);
   }
   ++stats_.memo_hits;
@@ -179,13 +180,14 @@ bool Operator::find_device(PyObject* const* args, std::size_t count, const Call&
     TensorArg tensor;
     Error problem;
     const bool read = read_tensor(args[i], tensor, call, storage, problem);
-    if (read && vendor_of(tensor.device.type) >= 0) {
-      vendor = static_cast<Vendor>(vendor_of(tensor.device.type));
-      ordinal = tensor.device.id;
+    if (read && vendor_of(tensor.device.device_type) >= 0) {
+      vendor = static_cast<Vendor>(vendor_of(tensor.device.device_type));
+      ordinal = tensor.device.device_id;
       return true;
     }
     if (read)
-      problem.set(ErrorKind::ArgumentDevice, "", memory_text(tensor.device.type), "Move the tensors to the GPU first");
+      problem.set(ErrorKind::ArgumentDevice, "", memory_text(tensor.device.device_type),
+                  "Move the tensors to the GPU first");
     if (!seen) {
       first = std::move(problem);
       first.asked = cat(name_, ": argument ", i + 1);
@@ -225,7 +227,7 @@ Operator::OnDevice* Operator::on_device(Vendor vendor, int ordinal, Error& error
   }
   if (driver != nullptr) made->device = device_of(*driver, ordinal, error);
   if (made->device == nullptr) return nullptr;
-  made->where = {vendor == Vendor::Amd ? dlpack::DeviceType::Rocm : dlpack::DeviceType::Cuda, ordinal};
+  made->where = {vendor == Vendor::Amd ? kDLROCM : kDLCUDA, ordinal};
   return devices_.try_emplace(key, std::move(made)).first->second.get();
 }
 

@@ -55,7 +55,7 @@ class Operator {
  private:
   struct OnDevice {
     ServedOperator served;
-    dlpack::Device where;  // as the tensors name it
+    DLDevice where;  // as the tensors name it
     Device* device = nullptr;
     Memo memo;
   };

@@ -66,8 +66,8 @@ const Decision* chosen_of(const std::vector<Decision>& decisions) {
   return nullptr;
 }
 
-const char* vendor_text(const dlpack::Device& where) {
-  const int vendor = vendor_of(where.type);
+const char* vendor_text(const DLDevice& where) {
+  const int vendor = vendor_of(where.device_type);
   return vendor < 0 ? "?" : kVendors[static_cast<std::size_t>(vendor)];
 }
 
@@ -114,7 +114,7 @@ std::string why_text(const Choice& choice, const Decision& chosen) {
 std::string trace_line(const Choice& choice, const Decision& chosen) {
   const OperatorBlock& block = *choice.op.blocks[chosen.at.block];
   const Bundle& bundle = block.bundle();
-  return cat("aiter-prebuilt: ", block.name(), " on ", vendor_text(choice.where), ":", choice.where.id, " (",
+  return cat("aiter-prebuilt: ", block.name(), " on ", vendor_text(choice.where), ":", choice.where.device_id, " (",
              bundle.text(bundle.root().target), ", ", choice.compute_units, " compute units)", call_text(choice, block),
              ": ", choice.op.label(chosen.at), " (", kBackends[choice.op.kernel(chosen.at).backend],
              "), because: ", why_text(choice, chosen));
@@ -208,8 +208,7 @@ void note_choice(const Choice& choice) {
   }
 }
 
-std::string preload_text(const MergedOperator& op, const Call& call, const Binding& binding,
-                         const dlpack::Device& where) {
+std::string preload_text(const MergedOperator& op, const Call& call, const Binding& binding, const DLDevice& where) {
   const OperatorBlock& block = *op.blocks.front();
   std::string out;
   const auto add = [&](std::string_view name, const std::string& value) {
@@ -249,8 +248,8 @@ std::string preload_text(const MergedOperator& op, const Call& call, const Bindi
   for (std::size_t i = 0; i < names.size(); ++i) {
     if (bound[i]) add(block.text(names[i]), cat(binding.slots[i]));
   }
-  const bool amd = vendor_of(where.type) == static_cast<int>(Vendor::Amd);
-  const std::string device = where.id == 0 ? std::string() : cat(", ordinal=", where.id);
+  const bool amd = vendor_of(where.device_type) == static_cast<int>(Vendor::Amd);
+  const std::string device = where.device_id == 0 ? std::string() : cat(", ordinal=", where.device_id);
   return cat("aiter_prebuilt.preload(ops=['", block.name(), "'], shapes=[{", out, "}]", amd ? "" : ", vendor='nvidia'",
              device, ")");
 }
