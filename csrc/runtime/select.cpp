@@ -71,6 +71,38 @@ Decision* best_of(std::vector<Decision>& decisions) {
   return best;
 }
 
+// More candidates than these are told by the types they are made for, as errors.py does by reason (MOST_LINES there).
+constexpr std::size_t kMostLines = 12;
+
+struct OfTypes {
+  std::string types_and_reason;
+  std::string line;
+  std::size_t count;
+};
+
+// "30 of 40, e.g. k[v1] A=bf16: made for other types: ...", the commonest types first.
+std::vector<std::string> lines_by_types(const MergedOperator& op, std::span<const Binding> bindings,
+                                        const std::vector<Decision>& decisions) {
+  std::vector<OfTypes> groups;
+  for (const Decision& decision : decisions) {
+    const std::string label = op.label(decision.at);
+    const std::string why = reason(op, bindings, decision);
+    const std::string key = cat(label.substr(label.rfind(' ') + 1), " ", why);
+    const auto known =
+        std::find_if(groups.begin(), groups.end(), [&](const OfTypes& group) { return group.types_and_reason == key; });
+    if (known != groups.end())
+      ++known->count;
+    else
+      groups.push_back({key, cat(label, ": ", why), 1});
+  }
+  std::stable_sort(groups.begin(), groups.end(), [](const OfTypes& a, const OfTypes& b) { return a.count > b.count; });
+  std::vector<std::string> lines;
+  lines.reserve(groups.size());
+  for (const OfTypes& group : groups)
+    lines.push_back(cat(group.count, " of ", decisions.size(), ", e.g. ", group.line));
+  return lines;
+}
+
 bool refuse_all(const MergedOperator& op, std::span<const Binding> bindings, const std::vector<Decision>& decisions,
                 Error& error) {
   const bool types_only = !decisions.empty() &&
@@ -82,6 +114,7 @@ bool refuse_all(const MergedOperator& op, std::span<const Binding> bindings, con
   for (const Decision& decision : decisions)
     reasons.push_back(cat(op.label(decision.at), ": ", reason(op, bindings, decision)));
   if (types_only) {
+    if (decisions.size() > kMostLines) reasons = lines_by_types(op, bindings, decisions);
     std::string known;
     for (const std::string& line : reasons) known += cat(known.empty() ? "" : "; ", line);
     return error.set(ErrorKind::ArgumentDType, asked, cat("no kernel combines these types (", known, ")"),
