@@ -128,11 +128,12 @@ def compile(session: nox.Session) -> None:
 
 
 @nox.session(python=build_python())
-def zstd(session: nox.Session) -> None:
-    """Copy the pinned zstd sources into a folder, for cibuildwheel: ``-- FOLDER``."""
+def sources(session: nox.Session) -> None:
+    """Copy the pinned sources of others that the runtime is compiled with into ``FOLDER``, for cibuildwheel: ``-- FOLDER``."""
     install_build(session)
-    code = "import shutil, sys; from pathlib import Path; from build_tools.tools.fetch import fetch; "
-    code += "shutil.copytree(fetch('zstd', Path.cwd()), sys.argv[1], dirs_exist_ok=True)"
+    code = "import shutil, sys; from pathlib import Path; from build_tools.tools.fetch import NATIVE_SOURCES, fetch; "
+    code += "[shutil.copytree(fetch(name, Path.cwd()), Path(sys.argv[1], name), dirs_exist_ok=True)"
+    code += " for name in NATIVE_SOURCES.values()]"
     session.run("python", "-c", code, *session.posargs, env=ENVIRONMENT)
 
 
@@ -190,20 +191,13 @@ def demo(session: nox.Session) -> None:
 
 @nox.session(python=build_python())
 def lint(session: nox.Session) -> None:
-    """ruff, mypy, clang-format, and the manifests."""
+    """ruff, mypy, clang-format and clang-tidy, and the manifests."""
     install_build(session)
     session.install(*groups("lint", "test"))
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
-    # What is generated is laid out by its generator.
-    native = sorted(
-        str(path)
-        for part in ("csrc/runtime", "csrc/emulator")
-        for path in (ROOT / part).rglob("*")
-        if path.suffix in (".cpp", ".h") and path.name != "bundle_layout.h"
-    )
-    session.run("clang-format", "--dry-run", "-Werror", *native)
     session.run("mypy")
+    session.run("python", "ci/cpp_lint.py", env=ENVIRONMENT)
     build_tools(session, "lint")
 
 

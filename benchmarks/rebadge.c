@@ -1,42 +1,19 @@
 /* Torch's DLPack exchange table with two functions of ours: tensors in host memory say that they lie on ROCm device 0, and
  * the current stream is a constant, as on a machine with one GPU. So the whole host side of a call runs, torch's part of
- * it included, and needs no GPU. The layout is that of dmlc/dlpack 1.x (csrc/runtime/dlpack.h). */
+ * it included, and needs no GPU. */
+#include <dlpack/dlpack.h>
 #include <stdint.h>
-#include <string.h>
 
-enum { kRocm = 10 };
+static const DLPackExchangeAPI* torch_table;
+static DLPackExchangeAPI ours;
 
-typedef struct {
-  void* data;
-  int32_t device_type, device_id;
-  int32_t ndim;
-  uint8_t code, bits;
-  uint16_t lanes;
-  int64_t* shape;
-  int64_t* strides;
-  uint64_t byte_offset;
-} Tensor;
-
-typedef struct {
-  uint32_t major, minor;
-  const void* previous;
-  void* allocate;
-  void* managed_from_object;
-  void* object_from_managed;
-  int (*borrow)(void* object, Tensor* out);
-  int (*current_stream)(int32_t type, int32_t id, void** out);
-} Table;
-
-static const Table* torch_table;
-static Table ours;
-
-static int borrow(void* object, Tensor* out) {
-  const int status = torch_table->borrow(object, out);
-  out->device_type = kRocm;
+static int borrow(void* object, DLTensor* out) {
+  const int status = torch_table->dltensor_from_py_object_no_sync(object, out);
+  out->device.device_type = kDLROCM;
   return status;
 }
 
-static int current_stream(int32_t type, int32_t id, void** out) {
+static int current_stream(DLDeviceType type, int32_t id, void** out) {
   (void)type, (void)id;
   *out = (void*)(intptr_t)64;
   return 0;
@@ -44,10 +21,10 @@ static int current_stream(int32_t type, int32_t id, void** out) {
 
 __attribute__((visibility("default"))) const void* rebadged(const void* table) {
   torch_table = table;
-  memcpy(&ours, table, sizeof ours);
-  ours.previous = 0;
-  ours.borrow = borrow;
-  ours.current_stream = current_stream;
+  ours = *torch_table;
+  ours.header.prev_api = 0;
+  ours.dltensor_from_py_object_no_sync = borrow;
+  ours.current_work_stream = current_stream;
   return &ours;
 }
 

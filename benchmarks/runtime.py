@@ -2,7 +2,7 @@
 
     python benchmarks/runtime.py [--json] [--source BUNDLE]
 
-Needs the native extension (``python -m build_tools runtime`` or a build into ``src``), a build's bundle (``python -m build_tools
+Needs the native extension (``python -m build_tools develop``), a build's bundle (``python -m build_tools
 build``) and torch in this environment; apache-tvm-ffi is measured beside ours where it is installed. No GPU: the driver is
 ``tests/native/stub_hip.c``, which counts launches and does nothing. Exit status: 0 all bars met, 1 one is missed.
 """
@@ -26,6 +26,7 @@ import startup
 from rows import Row, report
 
 from build_tools.tools import host, pins
+from build_tools.tools.fetch import fetch
 
 BUILD: Final = ROOT / "build" / "bench"
 
@@ -79,7 +80,8 @@ def main() -> int:
     installed = BUILD / "installed"
     installed.mkdir(parents=True, exist_ok=True)
     stub = compiled(ROOT / "tests" / "native" / "stub_hip.c", "libstub_driver.so", "-DSTUB_COUNTS_ONLY")
-    exchange = compiled(Path(__file__).with_name("rebadge.c"), "librebadge.so")
+    rebadge = Path(__file__).with_name("rebadge.c")
+    exchange = compiled(rebadge, "librebadge.so", f"-I{fetch('dlpack', ROOT)}")
     large, launches = installed / "gfx942-ck-free.apb", BUILD / "launches.apb"
     bundles.large_bundle(options.source, large)
     bundles.launch_bundle(options.source, launches)

@@ -21,7 +21,7 @@ from build_tools.files.run import run
 from build_tools.pack import licences, sbom
 from build_tools.pack.archive import RUNTIME, write_members
 from build_tools.tools import pins
-from build_tools.tools.fetch import fetch
+from build_tools.tools.fetch import native_sources
 from build_tools.tools.host import PLATFORM, compile_project, environment_of, judge, put_library
 from build_tools.tools.pins import Pins
 
@@ -38,11 +38,11 @@ def build_runtime_wheel(root: Path, output: Path) -> Path:
     """Build, judge and finish the runtime wheel into ``output``.
 
     Raises:
-        ToolchainError, FetchError: the compiler or the zstd sources are not there.
+        ToolchainError, FetchError: the compiler, or the sources of zstd or DLPack, are not there.
         WheelError: the compile failed, or the extension needs more than manylinux_2_28 has.
     """
     pinned = pins.load(root)
-    zstd = fetch("zstd", root)
+    sources = [f"cmake.define.{setting}={place}" for setting, place in native_sources(root).items()]
     environment = environment_of(pinned)
     with tempfile.TemporaryDirectory(prefix="runtime-wheel-") as folder:
         command = [
@@ -56,7 +56,7 @@ def build_runtime_wheel(root: Path, output: Path) -> Path:
             "-w",
             folder,
         ]
-        settings = ["-C", f"cmake.define.APB_ZSTD_SOURCE={zstd}", "-C", f"wheel.tags={TAG}"]
+        settings = [word for setting in (*sources, f"wheel.tags={TAG}") for word in ("-C", setting)]
         outcome = run([*command, *settings, root], cwd=root, env=environment, timeout=_TIMEOUT)
         found = list(Path(folder).glob("*.whl"))
         if not outcome.ok or len(found) != 1:
@@ -115,10 +115,10 @@ def compile_extension(root: Path) -> Path:
     """Compile the extension in ``build`` and put it beside its sources; seconds when little has changed.
 
     Raises:
-        ToolchainError, FetchError: the compiler or the zstd sources are not there. WheelError: the compile failed.
+        ToolchainError, FetchError: the compiler, or the sources of zstd or DLPack, are not there. WheelError: the compile failed.
     """
     folder = root / "build" / "native"
-    settings = [f"-DAPB_ZSTD_SOURCE={fetch('zstd', root)}"]
+    settings = [f"-D{setting}={place}" for setting, place in native_sources(root).items()]
     compile_project("the native extension", root, folder, settings, environment_of(pins.load(root)))
     return put_library(folder / Path(EXTENSION).name, root / "src" / EXTENSION)
 

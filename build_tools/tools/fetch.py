@@ -61,11 +61,17 @@ def source_folder(pin: SourcePin, cache: Path) -> Path:
 
 
 #: The names that people type, and where below the unpacked archive the sources lie.
-SOURCES: Final = {"zstd": ("zstandard", "zstd"), "ck": ("flash-attn", "csrc/composable_kernel/include")}
+SOURCES: Final = {
+    "zstd": ("zstandard", "zstd"),
+    "dlpack": ("apache-tvm-ffi", "3rdparty/dlpack/include"),
+    "ck": ("flash-attn", "csrc/composable_kernel/include"),
+}
+#: What the native extension is compiled with, by the setting of ``CMakeLists.txt`` that names its folder.
+NATIVE_SOURCES: Final = {"APB_ZSTD_SOURCE": "zstd", "APB_DLPACK_INCLUDE": "dlpack"}
 
 
 def fetch(name: str, root: Path) -> Path:
-    """The folder of source ``name`` (``zstd`` or ``ck``) with the pins of the repository at ``root``, fetched when need be.
+    """The folder of source ``name`` (of :data:`SOURCES`) with the pins of the repository at ``root``, fetched when need be.
 
     Raises:
         FetchError: see :func:`source_folder`; or no source has this name.
@@ -74,6 +80,15 @@ def fetch(name: str, root: Path) -> Path:
         raise FetchError(f"fetch {name!r}", "there is no such source", f"Sources: {', '.join(SOURCES)}")
     package, below = SOURCES[name]
     return source_folder(load(root).sources[package], cache_folder()) / below
+
+
+def native_sources(root: Path) -> dict[str, Path]:
+    """The folders of :data:`NATIVE_SOURCES`, by setting, fetched when need be.
+
+    Raises:
+        FetchError: see :func:`source_folder`.
+    """
+    return {setting: fetch(name, root) for setting, name in NATIVE_SOURCES.items()}
 
 
 def _local(pin: SourcePin) -> Path | None:

@@ -25,10 +25,10 @@ char* apb_emulator_disassemble(int target, const uint32_t* code, size_t dwords_a
                                uint32_t* dwords);
 
 /* One wave without a kernel, for tests: runs `code` until s_endpgm, its end, or `limit` instructions. */
-typedef struct apb_wave_state {
-  uint32_t vector[512 * 64]; /* v0.., then a0..; [register][lane] */
-  uint32_t scalar[128];      /* s0..s101, 106 vcc, 124 m0, 126 exec */
-  uint32_t scc, mode, pc;    /* pc in dwords */
+typedef struct apb_wave_state { /* NOLINT(modernize-use-using): C */
+  uint32_t vector[512 * 64];    /* v0.., then a0..; [register][lane] */
+  uint32_t scalar[128];         /* s0..s101, 106 vcc, 124 m0, 126 exec */
+  uint32_t scc, mode, pc;       /* pc in dwords */
   uint32_t lds_bytes;
   uint8_t* lds;
 } apb_wave_state;

@@ -9,8 +9,8 @@ namespace {
 
 class Binder {
  public:
-  Binder(const OperatorBlock& block, const Call& call, Frame& frame, Error& error)
-      : block_(block), call_(call), frame_(frame), error_(error) {}
+  Binder(const OperatorBlock& block, const Call& call, Binding& binding, Error& error)
+      : block_(block), call_(call), binding_(binding), error_(error) {}
 
   bool run(std::int64_t compute_units);
 
@@ -27,7 +27,7 @@ class Binder {
 
   bool refuse(ErrorKind kind, std::size_t i, std::string found, std::string fix);
   void set_slot(std::size_t slot, std::int64_t value) {
-    frame_.slots[slot] = value;
+    binding_.slots[slot] = value;
     bound_.set(slot);
   }
 
@@ -46,7 +46,7 @@ class Binder {
 
   const OperatorBlock& block_;
   const Call& call_;
-  Frame& frame_;
+  Binding& binding_;
   Error& error_;
   std::bitset<kMaxSlots> bound_;
   std::array<Shaped, kMaxTensors> shaped_;
@@ -55,9 +55,9 @@ class Binder {
 
 bool Binder::run(std::int64_t compute_units) {
   const std::size_t count = block_.tensors().size();
-  for (std::size_t i = 0; i < block_.op().slots.count; ++i) frame_.slots[i] = 0;
-  for (std::size_t i = 0; i < block_.op().floats.count; ++i) frame_.floats[i] = 0;
-  frame_.types.fill(kOpenType);
+  for (std::size_t i = 0; i < block_.op().slots.count; ++i) binding_.slots[i] = 0;
+  for (std::size_t i = 0; i < block_.op().floats.count; ++i) binding_.floats[i] = 0;
+  binding_.types.fill(kOpenType);
   bind_attributes(compute_units);
   for (std::size_t i = 0; i < count; ++i) {
     if (!look_at_tensor(i)) return false;
@@ -90,7 +90,7 @@ std::string Binder::signature_text(std::size_t i) const {
       out += slot_name(dim.slot);
     else if (kind == DimKind::Any)
       out += '_';
-    else if (evaluate_program(block_.code(dim.code), frame_.slots.data(), value) == EvaluateStatus::Ok)
+    else if (evaluate_program(block_.code(dim.code), binding_.slots.data(), value) == EvaluateStatus::Ok)
       out += cat(value);
     else
       out += '?';
@@ -107,7 +107,7 @@ void Binder::bind_attributes(std::int64_t compute_units) {
   const auto attributes = block_.attributes();
   for (std::size_t i = 0; i < attributes.size(); ++i) {
     if (static_cast<AttributeKind>(attributes[i].kind) == AttributeKind::Float) {
-      frame_.floats[attributes[i].slot] = call_.reals[i];
+      binding_.floats[attributes[i].slot] = call_.reals[i];
     } else {
       set_slot(attributes[i].slot, call_.integers[i]);
     }
@@ -126,18 +126,18 @@ bool Binder::look_at_tensor(std::size_t i) {
 }
 
 bool Binder::check_device(std::size_t i) {
-  const dlpack::Device device = arg(i).device;
-  const int vendor = vendor_of(device.type);
+  const DLDevice device = arg(i).device;
+  const int vendor = vendor_of(device.device_type);
   if (vendor < 0) {
-    return refuse(ErrorKind::ArgumentDevice, i, memory_text(device.type), "Move it to the GPU first");
+    return refuse(ErrorKind::ArgumentDevice, i, memory_text(device.device_type), "Move it to the GPU first");
   }
   if (device_from_ == kMaxTensors) device_from_ = i;
-  const dlpack::Device first = arg(device_from_).device;
-  if (vendor_of(first.type) == vendor && first.id == device.id) return true;
-  return refuse(
-      ErrorKind::ArgumentDevice, i,
-      cat("it is on device ", device.id, " and ", block_.text(spec(device_from_).name), " is on device ", first.id),
-      "All tensors of a call must be on one device");
+  const DLDevice first = arg(device_from_).device;
+  if (vendor_of(first.device_type) == vendor && first.device_id == device.device_id) return true;
+  return refuse(ErrorKind::ArgumentDevice, i,
+                cat("it is on device ", device.device_id, " and ", block_.text(spec(device_from_).name),
+                    " is on device ", first.device_id),
+                "All tensors of a call must be on one device");
 }
 
 bool Binder::check_type(std::size_t i) {
@@ -153,7 +153,7 @@ bool Binder::check_type(std::size_t i) {
     return dtype == pack_dtype(kDTypes[tensor.dtype]) || wrong(kDTypes[tensor.dtype].name);
   }
   const layout::TypeVariable& variable = block_.array(block_.op().type_variables)[tensor.type_var];
-  std::uint8_t& bound = frame_.types[tensor.type_var];
+  std::uint8_t& bound = binding_.types[tensor.type_var];
   if (bound != kOpenType) {
     if (dtype == pack_dtype(kDTypes[bound])) return true;
     return wrong(cat(block_.text(variable.name), ", which is ", kDTypes[bound].name, " in this call"));
@@ -213,10 +213,10 @@ bool Binder::bind_dims(std::size_t i) {
     const std::size_t slot = all[d].slot;
     const std::int64_t size = shaped_[i].size[d];
     if (!bound_.test(slot)) set_slot(slot, size);
-    if (frame_.slots[slot] != size) {
+    if (binding_.slots[slot] != size) {
       return refuse(ErrorKind::ArgumentShape, i,
                     cat("its shape is ", shape_text(i), ", the signature says ", signature_text(i), ", and ",
-                        slot_name(slot), " is ", frame_.slots[slot], " already, not ", size),
+                        slot_name(slot), " is ", binding_.slots[slot], " already, not ", size),
                     "Pass tensors whose sizes agree");
     }
   }
@@ -224,7 +224,7 @@ bool Binder::bind_dims(std::size_t i) {
 }
 
 bool Binder::evaluate(std::size_t i, layout::Code code, const char* what, std::int64_t& value) {
-  const EvaluateStatus status = evaluate_program(block_.code(code), frame_.slots.data(), value);
+  const EvaluateStatus status = evaluate_program(block_.code(code), binding_.slots.data(), value);
   if (status == EvaluateStatus::Ok) return true;
   return refuse(ErrorKind::ArgumentShape, i,
                 cat("what its ", what, " must be cannot be computed: ", evaluate_text(status)),
@@ -253,10 +253,10 @@ bool Binder::bind_strides(std::size_t i) {
     if (static_cast<DimKind>(all[d].kind) != DimKind::Bind || shaped_[i].size[d] <= 1 || shaped_[i].empty) continue;
     const std::size_t slot = all[d].slot;
     if (!bound_.test(slot)) set_slot(slot, shaped_[i].stride[d]);
-    if (frame_.slots[slot] != shaped_[i].stride[d]) {
+    if (binding_.slots[slot] != shaped_[i].stride[d]) {
       return refuse(
           ErrorKind::ArgumentStride, i,
-          cat("its strides are ", strides_text(i), ": ", slot_name(slot), " is ", frame_.slots[slot], " already"),
+          cat("its strides are ", strides_text(i), ": ", slot_name(slot), " is ", binding_.slots[slot], " already"),
           "Pass tensors whose strides agree, or make them contiguous");
     }
   }
@@ -289,8 +289,8 @@ bool Binder::check_stride_expressions(std::size_t i) {
 
 }  // namespace
 
-bool bind(const OperatorBlock& block, const Call& call, std::int64_t compute_units, Frame& frame, Error& error) {
-  return Binder(block, call, frame, error).run(compute_units);
+bool bind(const OperatorBlock& block, const Call& call, std::int64_t compute_units, Binding& binding, Error& error) {
+  return Binder(block, call, binding, error).run(compute_units);
 }
 
 }  // namespace apb

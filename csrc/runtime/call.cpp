@@ -17,8 +17,8 @@ std::string dtype_text(std::uint32_t packed) {
   return cat("DLPack type code ", packed & 0xff, ", ", (packed >> 8) & 0xff, " bits, ", packed >> 16, " lanes");
 }
 
-std::string memory_text(dlpack::DeviceType type) {
-  if (type == dlpack::DeviceType::Cpu) return "a tensor on the CPU";
+std::string memory_text(DLDeviceType type) {
+  if (type == kDLCPU) return "a tensor on the CPU";
   return cat("memory of DLPack device type ", static_cast<std::int32_t>(type));
 }
 

@@ -1,5 +1,8 @@
-// One call, as the caller gave it: plain values on the stack, nothing of Python but borrowed pointers.
+// One call, as the caller gave it: plain values on the stack, nothing of Python but borrowed pointers. Tensors and the
+// exchange API are those of DLPack's own header, which `python -m build_tools fetch dlpack` brings.
 #pragma once
+
+#include <dlpack/dlpack.h>
 
 #include <array>
 #include <cstdint>
@@ -7,7 +10,6 @@
 #include <string>
 
 #include "bundle_layout.h"
-#include "dlpack.h"
 #include "operator_block.h"
 
 namespace apb {
@@ -26,7 +28,7 @@ int dtype_number(std::uint32_t packed);
 std::string dtype_text(std::uint32_t packed);
 
 // "a tensor on the CPU": what is wrong with memory of a device type that has no vendor here.
-std::string memory_text(dlpack::DeviceType type);
+std::string memory_text(DLDeviceType type);
 
 struct TensorArg {
   std::uint64_t address;
@@ -34,16 +36,16 @@ struct TensorArg {
   const std::int64_t* strides;  // never null when ndim > 0
   std::int32_t ndim;
   std::uint32_t dtype;
-  dlpack::Device device;
+  DLDevice device;
   bool given;
 };
 
 // The vendor of a device type, or -1: memory that no kernel here can reach.
-constexpr int vendor_of(dlpack::DeviceType type) {
+constexpr int vendor_of(DLDeviceType type) {
   switch (type) {
-    case dlpack::DeviceType::Rocm: return static_cast<int>(Vendor::Amd);
-    case dlpack::DeviceType::Cuda:
-    case dlpack::DeviceType::CudaManaged: return static_cast<int>(Vendor::Nvidia);
+    case kDLROCM: return static_cast<int>(Vendor::Amd);
+    case kDLCUDA:
+    case kDLCUDAManaged: return static_cast<int>(Vendor::Nvidia);
     default: return -1;
   }
 }
@@ -55,7 +57,7 @@ struct Call {
   std::array<double, kMaxAttributes> reals;           // float
   std::size_t tensor_count = 0;
   std::size_t attribute_count = 0;
-  const dlpack::ExchangeApi* api = nullptr;  // of the first given tensor
+  const DLPackExchangeAPI* api = nullptr;  // of the first given tensor
   void* stream = nullptr;
   bool stream_given = false;
   bool gradients_matter = false;  // set before the tensors are read the fast way

@@ -1,5 +1,6 @@
 #include "errors.h"
 
+#include <system_error>
 #include <utility>
 
 namespace apb {
@@ -13,6 +14,8 @@ bool Error::set(ErrorKind new_kind, std::string new_asked, std::string new_found
   return false;
 }
 
+std::string system_error_text(int code) { return std::generic_category().message(code); }
+
 std::string list_text(const std::int64_t* values, std::size_t count) {
   std::string out = "[";
   for (std::size_t i = 0; i < count; ++i) {
@@ -25,7 +28,7 @@ std::string list_text(const std::int64_t* values, std::size_t count) {
 
 std::string hex_text(std::uint64_t value) {
   std::array<char, 20> digits;
-  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value, 16).ptr;
+  char* const end = std::to_chars(digits.data(), digits.data() + digits.size(), value, 16).ptr;
   return "0x" + std::string(digits.data(), end);
 }
 

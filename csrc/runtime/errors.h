@@ -84,6 +84,9 @@ std::string cat(const Pieces&... pieces) {
   return out;
 }
 
+// What the C library calls an errno; unlike strerror() it is its caller's own.
+std::string system_error_text(int code);
+
 // "[2, 3, 4]"
 std::string list_text(const std::int64_t* values, std::size_t count);
 

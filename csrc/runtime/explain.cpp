@@ -48,13 +48,13 @@ py::Ref types_dict(const OperatorBlock& block, const layout::Recipe& recipe) {
   return out;
 }
 
-py::Ref decision_dict(const MergedOperator& op, std::span<const Frame> frames, Decision& decision) {
+py::Ref decision_dict(const MergedOperator& op, std::span<const Binding> bindings, Decision& decision) {
   const OperatorBlock& block = *op.blocks[decision.at.block];
   const layout::Kernel& kernel = op.kernel(decision.at);
   const layout::Recipe& recipe = op.recipe(decision.at);
   LaunchPlan plan;
   if (decision.verdict == Verdict::Accepted &&
-      !plan_launch(op, decision.at, frames[decision.at.block], plan, decision.problem)) {
+      !plan_launch(op, decision.at, bindings[decision.at.block], plan, decision.problem)) {
     decision.verdict = Verdict::NotLaunchable;
     plan = LaunchPlan();
   }
@@ -68,7 +68,7 @@ py::Ref decision_dict(const MergedOperator& op, std::span<const Frame> frames, D
                     py::put(out.get(), "rank", py::integer(kernel.rank)) &&
                     py::put(out.get(), "accepted", py::boolean(accepted)) &&
                     py::put(out.get(), "chosen", py::boolean(decision.chosen)) &&
-                    py::put(out.get(), "reason", py::text(reason(op, frames, decision))) &&
+                    py::put(out.get(), "reason", py::text(reason(op, bindings, decision))) &&
                     py::put(out.get(), "cost", costed ? py::integer(decision.cost) : py::Ref::borrow(py::none())) &&
                     py::put(out.get(), "tuned", py::boolean(decision.tuned())) &&
                     py::put(out.get(), "row", py::text(decision.user != nullptr ? decision.user->origin : "")) &&
@@ -114,18 +114,18 @@ PyObject* Operator::explain(PyObject* bundle_tuple, std::int64_t compute_units, 
   if (!served.build(name_, bundle_tuple, compute_units, error)) return py::raise(error);
   if (tables != nullptr && !read_user_tables(tables, served.merged, error)) return py::raise(error);
   if (!served.parser.parse(args, count, call, storage, error)) return py::raise(error);
-  std::vector<Frame> frames(served.merged.blocks.size());
-  for (std::size_t i = 0; i < frames.size(); ++i) {
-    if (!bind(*served.merged.blocks[i], call, compute_units, frames[i], error)) return py::raise(error);
+  std::vector<Binding> bindings(served.merged.blocks.size());
+  for (std::size_t i = 0; i < bindings.size(); ++i) {
+    if (!bind(*served.merged.blocks[i], call, compute_units, bindings[i], error)) return py::raise(error);
   }
   std::vector<Decision> decisions;
   LaunchPlan plan;
   // A refusal of all candidates is an answer here, not an error: the decisions say it.
-  static_cast<void>(select(served.merged, frames, compute_units, decisions, plan, error));
-  const std::vector<const UserRow*> missing = missing_user_rows(served.merged, frames, compute_units, decisions);
+  static_cast<void>(select(served.merged, bindings, compute_units, decisions, plan, error));
+  const std::vector<const UserRow*> missing = missing_user_rows(served.merged, bindings, compute_units, decisions);
   return list(decisions.size() + missing.size(),
               [&](std::size_t i) {
-                return i < decisions.size() ? decision_dict(served.merged, frames, decisions[i])
+                return i < decisions.size() ? decision_dict(served.merged, bindings, decisions[i])
                                             : missing_dict(served.merged, *missing[i - decisions.size()]);
               })
       .release();

@@ -90,6 +90,7 @@ EvaluateStatus evaluate_program(Program code, const std::int64_t* slots, std::in
   while (at < end) {
     const Op op = static_cast<Op>(*at++);
     if (op == Op::Push8) {
+      // NOLINTNEXTLINE(bugprone-signed-char-misuse): the operand is a signed byte
       stack[depth++] = static_cast<std::int8_t>(*at++);
     } else if (op == Op::Load) {
       stack[depth++] = slots[read16(at)];

@@ -6,14 +6,13 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 
 namespace apb {
 namespace {
 
 bool fail(const std::string& path, const char* what, Error& error) {
-  return error.set(ErrorKind::BundleDamaged, cat("opening the bundle ", path), cat(what, ": ", std::strerror(errno)),
-                   "Reinstall the wheel that owns this file");
+  return error.set(ErrorKind::BundleDamaged, cat("opening the bundle ", path),
+                   cat(what, ": ", system_error_text(errno)), "Reinstall the wheel that owns this file");
 }
 
 }  // namespace

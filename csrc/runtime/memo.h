@@ -32,7 +32,7 @@ template <class Sink>
       continue;
     }
     const auto rank = static_cast<std::size_t>(tensor.ndim);
-    if (rank > kMaxRank || tensor.device.id < 0 || tensor.device.id > 254 ||
+    if (rank > kMaxRank || tensor.device.device_id < 0 || tensor.device.device_id > 254 ||
         !sink.has_room(2 * rank + (use.exact ? 2 : 1))) {
       return false;
     }
@@ -41,8 +41,8 @@ template <class Sink>
     const auto alignment =
         tensor.address == 0 ? std::uint64_t{63} : static_cast<std::uint64_t>(__builtin_ctzll(known_bits));
     sink.put(tensor.dtype | (std::uint64_t{rank} << 32) | (alignment << 40) |
-             (static_cast<std::uint64_t>(tensor.device.type) << 48) |
-             (static_cast<std::uint64_t>(tensor.device.id) << 56));
+             (static_cast<std::uint64_t>(tensor.device.device_type) << 48) |
+             (static_cast<std::uint64_t>(tensor.device.device_id) << 56));
     for (std::size_t d = 0; d < rank; ++d) sink.put(static_cast<std::uint64_t>(tensor.shape[d]));
     for (std::size_t d = 0; d < rank; ++d) sink.put(static_cast<std::uint64_t>(tensor.strides[d]));
     if (use.exact) sink.put(tensor.address);

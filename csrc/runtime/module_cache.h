@@ -21,6 +21,7 @@ class Device {
   Device(Driver& driver, int ordinal) : driver_(driver), ordinal_(ordinal) {}
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
+  ~Device() = default;
 
   Driver& driver() const { return driver_; }
   int ordinal() const { return ordinal_; }

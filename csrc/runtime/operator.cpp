@@ -14,8 +14,9 @@ const TensorArg* first_tensor(const Call& call) {
   return nullptr;
 }
 
-bool same_device(const TensorArg& tensor, const dlpack::Device& device) {
-  return tensor.device.id == device.id && vendor_of(tensor.device.type) == vendor_of(device.type);
+bool same_device(const TensorArg& tensor, const DLDevice& device) {
+  return tensor.device.device_id == device.device_id &&
+         vendor_of(tensor.device.device_type) == vendor_of(device.device_type);
 }
 
 }  // namespace
@@ -44,13 +45,13 @@ bool ServedOperator::build(std::string_view name, PyObject* bundle_tuple, std::i
   return true;
 }
 
-bool decide(const ServedOperator& served, const Call& call, std::vector<Frame>& frames,
+bool decide(const ServedOperator& served, const Call& call, std::vector<Binding>& bindings,
             std::vector<Decision>& decisions, LaunchPlan& plan, Error& error) {
-  frames.resize(served.merged.blocks.size());
-  for (std::size_t i = 0; i < frames.size(); ++i) {
-    if (!bind(*served.merged.blocks[i], call, served.compute_units, frames[i], error)) return false;
+  bindings.resize(served.merged.blocks.size());
+  for (std::size_t i = 0; i < bindings.size(); ++i) {
+    if (!bind(*served.merged.blocks[i], call, served.compute_units, bindings[i], error)) return false;
   }
-  return select(served.merged, frames, served.compute_units, decisions, plan, error);
+  return select(served.merged, bindings, served.compute_units, decisions, plan, error);
 }
 
 PyObject* Operator::call(PyObject* const* args, std::size_t count, PyObject* stream) {
@@ -64,7 +65,7 @@ PyObject* Operator::call(PyObject* const* args, std::size_t count, PyObject* str
   if (prepared == nullptr) prepared = find_remembered(*on, call);
   if (prepared == nullptr) return call_slow(args, count, stream);
   void* handle = nullptr;
-  if (call.api->current_stream(on->where.type, on->where.id, &handle) != 0) [[unlikely]] {
+  if (call.api->current_work_stream(on->where.device_type, on->where.device_id, &handle) != 0) [[unlikely]] {
     return call_slow(args, count, stream);
   }
   ++stats_.memo_hits;
@@ -132,19 +133,19 @@ bool Operator::run_slow(PyObject* const* args, std::size_t count, PyObject* stre
 
 Prepared* Operator::prepare_call(OnDevice& on, const Call& call, const MemoKey* key, std::unique_ptr<Prepared>& unkept,
                                  Error& error) {
-  std::vector<Frame> frames;
+  std::vector<Binding> bindings;
   std::vector<Decision> decisions;
   LaunchPlan plan;
   ++stats_.selections;
-  if (!decide(on.served, call, frames, decisions, plan, error)) return nullptr;
-  note_choice({on.served.merged, call, frames, decisions, on.where, on.served.compute_units});
+  if (!decide(on.served, call, bindings, decisions, plan, error)) return nullptr;
+  note_choice({on.served.merged, call, bindings, decisions, on.where, on.served.compute_units});
   {
     const py::GilRelease released;
     unkept = prepare(*on.device, plan, true, call.stream, error);
   }
   if (unkept == nullptr && error.kind == ErrorKind::Capture)
     error.fix = cat("Before the capture begins, run it once or call ",
-                    preload_text(on.served.merged, call, frames[0], on.where));
+                    preload_text(on.served.merged, call, bindings[0], on.where));
   if (unkept == nullptr || key == nullptr) return unkept.get();
   if (Prepared* other = on.memo.find(*key)) return other;  // another thread was faster while the GIL was free
   return on.memo.insert(*key, std::move(unkept));
@@ -179,13 +180,14 @@ bool Operator::find_device(PyObject* const* args, std::size_t count, const Call&
     TensorArg tensor;
     Error problem;
     const bool read = read_tensor(args[i], tensor, call, storage, problem);
-    if (read && vendor_of(tensor.device.type) >= 0) {
-      vendor = static_cast<Vendor>(vendor_of(tensor.device.type));
-      ordinal = tensor.device.id;
+    if (read && vendor_of(tensor.device.device_type) >= 0) {
+      vendor = static_cast<Vendor>(vendor_of(tensor.device.device_type));
+      ordinal = tensor.device.device_id;
       return true;
     }
     if (read)
-      problem.set(ErrorKind::ArgumentDevice, "", memory_text(tensor.device.type), "Move the tensors to the GPU first");
+      problem.set(ErrorKind::ArgumentDevice, "", memory_text(tensor.device.device_type),
+                  "Move the tensors to the GPU first");
     if (!seen) {
       first = std::move(problem);
       first.asked = cat(name_, ": argument ", i + 1);
@@ -225,7 +227,7 @@ Operator::OnDevice* Operator::on_device(Vendor vendor, int ordinal, Error& error
   }
   if (driver != nullptr) made->device = device_of(*driver, ordinal, error);
   if (made->device == nullptr) return nullptr;
-  made->where = {vendor == Vendor::Amd ? dlpack::DeviceType::Rocm : dlpack::DeviceType::Cuda, ordinal};
+  made->where = {vendor == Vendor::Amd ? kDLROCM : kDLCUDA, ordinal};
   return devices_.try_emplace(key, std::move(made)).first->second.get();
 }
 
@@ -256,7 +258,7 @@ PyObject* Operator::preload(Vendor vendor, int ordinal, PyObject* const* args, s
   } else {
     Call call;
     CallStorage storage;
-    std::vector<Frame> frames;
+    std::vector<Binding> bindings;
     std::vector<Decision> decisions;
     LaunchPlan plan;
     const bool parsed = on->served.parser.parse(args, count, call, storage, error);
@@ -264,8 +266,8 @@ PyObject* Operator::preload(Vendor vendor, int ordinal, PyObject* const* args, s
     if (tensor != nullptr && !same_device(*tensor, on->where)) {
       error.set(ErrorKind::ArgumentDevice, cat("preloading ", name_),
                 "the tensors are on another device than the one named", "Name their device");
-    } else if (parsed && decide(on->served, call, frames, decisions, plan, error)) {
-      note_choice({on->served.merged, call, frames, decisions, on->where, on->served.compute_units});
+    } else if (parsed && decide(on->served, call, bindings, decisions, plan, error)) {
+      note_choice({on->served.merged, call, bindings, decisions, on->where, on->served.compute_units});
       const py::GilRelease released;
       done = prepare(*on->device, plan, false, nullptr, error) != nullptr;
     }

@@ -55,7 +55,7 @@ class Operator {
  private:
   struct OnDevice {
     ServedOperator served;
-    dlpack::Device where;  // as the tensors name it
+    DLDevice where;  // as the tensors name it
     Device* device = nullptr;
     Memo memo;
   };
@@ -83,8 +83,8 @@ class Operator {
   OperatorStats stats_;
 };
 
-// Binds one frame per block and selects.
-[[nodiscard]] bool decide(const ServedOperator& served, const Call& call, std::vector<Frame>& frames,
+// Binds one binding per block and selects.
+[[nodiscard]] bool decide(const ServedOperator& served, const Call& call, std::vector<Binding>& bindings,
                           std::vector<Decision>& decisions, LaunchPlan& plan, Error& error);
 
 }  // namespace apb

@@ -1,6 +1,6 @@
 #include "operator_block.h"
 
-#include <locale.h>
+#include <locale.h>  // NOLINT(modernize-deprecated-headers): newlocale is POSIX, <clocale> need not have it
 
 #include <algorithm>
 #include <clocale>

@@ -15,8 +15,8 @@ constexpr std::int64_t kMaxWorkspace = std::int64_t{1} << 40;
 
 class Planner {
  public:
-  Planner(const OperatorBlock& block, const Frame& frame, std::string& problem)
-      : block_(block), frame_(frame), problem_(problem) {}
+  Planner(const OperatorBlock& block, const Binding& binding, std::string& problem)
+      : block_(block), binding_(binding), problem_(problem) {}
 
   bool run(const layout::Recipe& recipe, LaunchPlan& plan) {
     plan.block = &block_;
@@ -40,7 +40,7 @@ class Planner {
               std::int64_t& value) {
     value = absent;
     if (code.length == 0) return true;
-    const EvaluateStatus status = evaluate_program(block_.code(code), frame_.slots.data(), value);
+    const EvaluateStatus status = evaluate_program(block_.code(code), binding_.slots.data(), value);
     if (status != EvaluateStatus::Ok) return fail(cat(what, " cannot be computed: ", evaluate_text(status)));
     if (value < least || value > most) return fail(cat(what, " is ", value, ", not between ", least, " and ", most));
     return true;
@@ -96,15 +96,15 @@ class Planner {
   }
 
   const OperatorBlock& block_;
-  const Frame& frame_;
+  const Binding& binding_;
   std::string& problem_;
 };
 
 }  // namespace
 
-bool plan_launch(const MergedOperator& op, const CandidateRef& at, const Frame& frame, LaunchPlan& plan,
+bool plan_launch(const MergedOperator& op, const CandidateRef& at, const Binding& binding, LaunchPlan& plan,
                  std::string& problem) {
-  return Planner(*op.blocks[at.block], frame, problem).run(op.recipe(at), plan);
+  return Planner(*op.blocks[at.block], binding, problem).run(op.recipe(at), plan);
 }
 
 }  // namespace apb

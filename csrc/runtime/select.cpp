@@ -6,19 +6,19 @@
 namespace apb {
 namespace {
 
-bool types_fit(const OperatorBlock& block, const layout::Recipe& recipe, const Frame& frame) {
+bool types_fit(const OperatorBlock& block, const layout::Recipe& recipe, const Binding& binding) {
   const auto types = block.array(recipe.types);
   for (std::size_t i = 0; i < types.size(); ++i) {
-    if (frame.types[i] != kOpenType && frame.types[i] != types[i]) return false;
+    if (binding.types[i] != kOpenType && binding.types[i] != types[i]) return false;
   }
   return true;
 }
 
-Decision judge(const MergedOperator& op, const CandidateRef& at, const Frame& frame) {
+Decision judge(const MergedOperator& op, const CandidateRef& at, const Binding& binding) {
   const OperatorBlock& block = *op.blocks[at.block];
   const layout::Recipe& recipe = op.recipe(at);
   Decision decision{.at = at};
-  if (!types_fit(block, recipe, frame)) {
+  if (!types_fit(block, recipe, binding)) {
     decision.verdict = Verdict::OtherTypes;
     return decision;
   }
@@ -26,20 +26,20 @@ Decision judge(const MergedOperator& op, const CandidateRef& at, const Frame& fr
   for (std::uint32_t i = 0; i < conditions.size(); ++i) {
     std::int64_t value = 0;
     decision.condition = i;
-    decision.status = evaluate_program(block.code(conditions[i].code), frame.slots.data(), value);
+    decision.status = evaluate_program(block.code(conditions[i].code), binding.slots.data(), value);
     if (decision.status != EvaluateStatus::Ok || value == 0) {
       decision.verdict = decision.status == EvaluateStatus::Ok ? Verdict::ConditionFalse : Verdict::ConditionError;
       return decision;
     }
   }
   const Program cost = block.code(recipe.cost);
-  if (!cost.empty()) decision.status = evaluate_program(cost, frame.slots.data(), decision.cost);
+  if (!cost.empty()) decision.status = evaluate_program(cost, binding.slots.data(), decision.cost);
   if (decision.status != EvaluateStatus::Ok) decision.verdict = Verdict::CostError;
   return decision;
 }
 
 // Marks the recipes that a tuned row of exactly this device and these values names.
-void mark_tuned(const MergedOperator& op, std::span<const Frame> frames, std::int64_t compute_units,
+void mark_tuned(const MergedOperator& op, std::span<const Binding> bindings, std::int64_t compute_units,
                 std::vector<Decision>& decisions) {
   for (std::uint32_t b = 0; b < op.blocks.size(); ++b) {
     const OperatorBlock& block = *op.blocks[b];
@@ -47,7 +47,7 @@ void mark_tuned(const MergedOperator& op, std::span<const Frame> frames, std::in
     for (const layout::TunedRow& row : block.array(block.op().tuned)) {
       const auto values = block.array(row.values);
       bool equal = row.cus == compute_units;
-      for (std::size_t i = 0; equal && i < values.size(); ++i) equal = values[i] == frames[b].slots[slots[i]];
+      for (std::size_t i = 0; equal && i < values.size(); ++i) equal = values[i] == bindings[b].slots[slots[i]];
       if (!equal) continue;
       for (Decision& decision : decisions) {
         if (decision.at.block == b && decision.at.recipe == row.recipe) decision.tuned_rank = kBundleTuned;
@@ -71,16 +71,50 @@ Decision* best_of(std::vector<Decision>& decisions) {
   return best;
 }
 
-bool refuse_all(const MergedOperator& op, std::span<const Frame> frames, const std::vector<Decision>& decisions,
+// More candidates than these are told by the types they are made for, as errors.py does by reason (MOST_LINES there).
+constexpr std::size_t kMostLines = 12;
+
+struct OfTypes {
+  std::string types_and_reason;
+  std::string line;
+  std::size_t count;
+};
+
+// "30 of 40, e.g. k[v1] A=bf16: made for other types: ...", the commonest types first.
+std::vector<std::string> lines_by_types(const MergedOperator& op, std::span<const Binding> bindings,
+                                        const std::vector<Decision>& decisions) {
+  std::vector<OfTypes> groups;
+  for (const Decision& decision : decisions) {
+    const std::string label = op.label(decision.at);
+    const std::string why = reason(op, bindings, decision);
+    const std::string key = cat(label.substr(label.rfind(' ') + 1), " ", why);
+    const auto known =
+        std::find_if(groups.begin(), groups.end(), [&](const OfTypes& group) { return group.types_and_reason == key; });
+    if (known != groups.end())
+      ++known->count;
+    else
+      groups.push_back({key, cat(label, ": ", why), 1});
+  }
+  std::stable_sort(groups.begin(), groups.end(), [](const OfTypes& a, const OfTypes& b) { return a.count > b.count; });
+  std::vector<std::string> lines;
+  lines.reserve(groups.size());
+  for (const OfTypes& group : groups)
+    lines.push_back(cat(group.count, " of ", decisions.size(), ", e.g. ", group.line));
+  return lines;
+}
+
+bool refuse_all(const MergedOperator& op, std::span<const Binding> bindings, const std::vector<Decision>& decisions,
                 Error& error) {
   const bool types_only = !decisions.empty() &&
                           std::all_of(decisions.begin(), decisions.end(),
                                       [](const Decision& decision) { return decision.verdict == Verdict::OtherTypes; });
   const std::string asked = cat(op.blocks.front()->name());
   std::vector<std::string> reasons;
+  reasons.reserve(decisions.size());
   for (const Decision& decision : decisions)
-    reasons.push_back(cat(op.label(decision.at), ": ", reason(op, frames, decision)));
+    reasons.push_back(cat(op.label(decision.at), ": ", reason(op, bindings, decision)));
   if (types_only) {
+    if (decisions.size() > kMostLines) reasons = lines_by_types(op, bindings, decisions);
     std::string known;
     for (const std::string& line : reasons) known += cat(known.empty() ? "" : "; ", line);
     return error.set(ErrorKind::ArgumentDType, asked, cat("no kernel combines these types (", known, ")"),
@@ -93,7 +127,7 @@ bool refuse_all(const MergedOperator& op, std::span<const Frame> frames, const s
 }
 
 // "N = 4096, in_row = 4100": the symbols that a condition reads.
-std::string values_read(const OperatorBlock& block, layout::Code code, const Frame& frame) {
+std::string values_read(const OperatorBlock& block, layout::Code code, const Binding& binding) {
   const auto names = block.array(block.op().slots);
   std::vector<bool> used(names.size(), false);
   note_slots(block.code(code), used);
@@ -102,7 +136,7 @@ std::string values_read(const OperatorBlock& block, layout::Code code, const Fra
     if (!used[i]) continue;
     const std::string_view name = block.text(names[i]);
     const bool address = name.starts_with('&');
-    const std::string value = address ? hex_text(static_cast<std::uint64_t>(frame.slots[i])) : cat(frame.slots[i]);
+    const std::string value = address ? hex_text(static_cast<std::uint64_t>(binding.slots[i])) : cat(binding.slots[i]);
     out += cat(out.empty() ? "" : ", ", name, " = ", value);
   }
   return out;
@@ -110,44 +144,45 @@ std::string values_read(const OperatorBlock& block, layout::Code code, const Fra
 
 }  // namespace
 
-bool select(const MergedOperator& op, std::span<const Frame> frames, std::int64_t compute_units,
+bool select(const MergedOperator& op, std::span<const Binding> bindings, std::int64_t compute_units,
             std::vector<Decision>& decisions, LaunchPlan& plan, Error& error) {
   decisions.clear();
-  for (const CandidateRef& at : op.candidates) decisions.push_back(judge(op, at, frames[at.block]));
-  mark_tuned(op, frames, compute_units, decisions);
-  mark_user_rows(op, frames, compute_units, decisions);  // after those of the bundles: the user's word stands
+  for (const CandidateRef& at : op.candidates) decisions.push_back(judge(op, at, bindings[at.block]));
+  mark_tuned(op, bindings, compute_units, decisions);
+  mark_user_rows(op, bindings, compute_units, decisions);  // after those of the bundles: the user's word stands
   while (Decision* best = best_of(decisions)) {
-    if (plan_launch(op, best->at, frames[best->at.block], plan, best->problem)) {
+    if (plan_launch(op, best->at, bindings[best->at.block], plan, best->problem)) {
       best->chosen = true;
       return true;
     }
     best->verdict = Verdict::NotLaunchable;
   }
-  return refuse_all(op, frames, decisions, error);
+  return refuse_all(op, bindings, decisions, error);
 }
 
 namespace {
 
 // Why `decision` was refused; empty when it was not.
-std::string refusal(const MergedOperator& op, std::span<const Frame> frames, const Decision& decision) {
+std::string refusal(const MergedOperator& op, std::span<const Binding> bindings, const Decision& decision) {
   const OperatorBlock& block = *op.blocks[decision.at.block];
   const layout::Recipe& recipe = op.recipe(decision.at);
-  const Frame& frame = frames[decision.at.block];
+  const Binding& binding = bindings[decision.at.block];
   switch (decision.verdict) {
     case Verdict::Accepted: return {};
     case Verdict::OtherTypes: {
       const auto variables = block.array(block.op().type_variables);
       std::string types;
       for (std::size_t i = 0; i < variables.size(); ++i) {
-        if (frame.types[i] != kOpenType)
-          types += cat(types.empty() ? "" : ", ", block.text(variables[i].name), " is ", kDTypes[frame.types[i]].name);
+        if (binding.types[i] != kOpenType)
+          types +=
+              cat(types.empty() ? "" : ", ", block.text(variables[i].name), " is ", kDTypes[binding.types[i]].name);
       }
       return cat("made for other types: ", types, " in this call");
     }
     case Verdict::ConditionFalse:
     case Verdict::ConditionError: {
       const layout::Condition& condition = block.array(recipe.conditions)[decision.condition];
-      const std::string values = values_read(block, condition.code, frame);
+      const std::string values = values_read(block, condition.code, binding);
       const bool failed = decision.verdict == Verdict::ConditionError;
       return cat("needs ", block.text(condition.text),
                  failed ? cat(" (", evaluate_text(decision.status), ")") : std::string(),
@@ -161,9 +196,9 @@ std::string refusal(const MergedOperator& op, std::span<const Frame> frames, con
 
 }  // namespace
 
-std::string reason(const MergedOperator& op, std::span<const Frame> frames, const Decision& decision) {
+std::string reason(const MergedOperator& op, std::span<const Binding> bindings, const Decision& decision) {
   const std::string row = decision.user == nullptr ? std::string() : cat("the user row ", decision.user->origin);
-  if (const std::string no = refusal(op, frames, decision); !no.empty())
+  if (const std::string no = refusal(op, bindings, decision); !no.empty())
     return row.empty() ? no : cat(no, "; ", row, " names it, and the next rule decides");
   if (decision.chosen && !row.empty()) return cat(row, " names it");
   if (decision.chosen && decision.tuned()) return "a tuned row names it";

@@ -10,7 +10,7 @@
 #include "bind.h"
 #include "bundle.h"
 #include "errors.h"
-#include "tuned_user.h"
+#include "user_table.h"
 
 namespace apb {
 
@@ -52,7 +52,8 @@ struct Decision {
   std::uint32_t tuned_rank = kNotTuned;  // lower is better
   const UserRow* user = nullptr;         // the user's row that names it
   bool chosen = false;
-  std::string problem{};  // NotLaunchable
+  std::string
+      problem{};  // NotLaunchable; NOLINT(readability-redundant-member-init): designated initialisers leave it out
 
   bool tuned() const { return tuned_rank != kNotTuned; }
 };
@@ -72,16 +73,16 @@ struct LaunchPlan {
   std::uint64_t workspace = 0;
 };
 
-// Judges every candidate for the bound frames (one per block) and marks the chosen one; `plan` is its launch. False
+// Judges every candidate for the bound bindings (one per block) and marks the chosen one; `plan` is its launch. False
 // when none is left, with NoKernel, or ArgumentDType when the types alone refuse all.
-[[nodiscard]] bool select(const MergedOperator& op, std::span<const Frame> frames, std::int64_t compute_units,
+[[nodiscard]] bool select(const MergedOperator& op, std::span<const Binding> bindings, std::int64_t compute_units,
                           std::vector<Decision>& decisions, LaunchPlan& plan, Error& error);
 
 // The numbers of one candidate's launch; false with the reason why it cannot be launched.
-[[nodiscard]] bool plan_launch(const MergedOperator& op, const CandidateRef& at, const Frame& frame, LaunchPlan& plan,
-                               std::string& problem);
+[[nodiscard]] bool plan_launch(const MergedOperator& op, const CandidateRef& at, const Binding& binding,
+                               LaunchPlan& plan, std::string& problem);
 
 // Why `decision` was taken or refused, for people.
-std::string reason(const MergedOperator& op, std::span<const Frame> frames, const Decision& decision);
+std::string reason(const MergedOperator& op, std::span<const Binding> bindings, const Decision& decision);
 
 }  // namespace apb

@@ -18,16 +18,16 @@ std::array<TensorType, kCachedTypes> cached_types;
 std::size_t cached_count = 0;
 TensorType passing_type;  // of a type beyond those
 
-const dlpack::ExchangeApi* look_up(PyTypeObject* type) {
+const DLPackExchangeAPI* look_up(PyTypeObject* type) {
   const py::Ref capsule(PyObject_GetAttrString(reinterpret_cast<PyObject*>(type), "__dlpack_c_exchange_api__"));
   if (!capsule || PyCapsule_IsValid(capsule.get(), "dlpack_exchange_api") == 0) {
     PyErr_Clear();
     return nullptr;
   }
-  auto* header = static_cast<dlpack::ExchangeHeader*>(PyCapsule_GetPointer(capsule.get(), "dlpack_exchange_api"));
+  auto* header = static_cast<DLPackExchangeAPIHeader*>(PyCapsule_GetPointer(capsule.get(), "dlpack_exchange_api"));
   // A newer major version has another layout; the exporter may chain an older table behind it.
-  while (header != nullptr && header->version.major != dlpack::kMajor) header = header->previous;
-  return reinterpret_cast<const dlpack::ExchangeApi*>(header);
+  while (header != nullptr && header->version.major != DLPACK_MAJOR_VERSION) header = header->prev_api;
+  return reinterpret_cast<const DLPackExchangeAPI*>(header);
 }
 
 // The exporter raised: meta tensors do, and so do sparse ones.
@@ -41,15 +41,15 @@ bool refuse_export(PyObject* object, Error& error) {
                    "Pass a dense tensor on the GPU");
 }
 
-bool read_through_api(PyObject* object, const dlpack::ExchangeApi* api, TensorArg& out, Call& call,
-                      CallStorage& storage, Error& error) {
-  dlpack::Tensor tensor;
-  if (api->borrow != nullptr) {
-    if (api->borrow(object, &tensor) != 0) return refuse_export(object, error);
+bool read_through_api(PyObject* object, const DLPackExchangeAPI* api, TensorArg& out, Call& call, CallStorage& storage,
+                      Error& error) {
+  DLTensor tensor;
+  if (api->dltensor_from_py_object_no_sync != nullptr) {
+    if (api->dltensor_from_py_object_no_sync(object, &tensor) != 0) return refuse_export(object, error);
   } else {
-    dlpack::ManagedTensorVersioned* managed = nullptr;
-    if (api->managed_from_object(object, &managed) != 0) return refuse_export(object, error);
-    tensor = managed->tensor;
+    DLManagedTensorVersioned* managed = nullptr;
+    if (api->managed_tensor_from_py_object_no_sync(object, &managed) != 0) return refuse_export(object, error);
+    tensor = managed->dl_tensor;
     storage.copy_shape(tensor);
     // The caller's own reference keeps the memory alive, so that the managed tensor can go at once.
     if (managed->deleter != nullptr) managed->deleter(managed);
@@ -78,7 +78,7 @@ const TensorType& find_tensor_type(PyTypeObject* type) {
   return cached_types[cached_count - 1];
 }
 
-void CallStorage::copy_shape(dlpack::Tensor& tensor) {
+void CallStorage::copy_shape(DLTensor& tensor) {
   const auto rank = static_cast<std::size_t>(std::max(tensor.ndim, 0));
   const auto copy = [&](std::int64_t*& values) {
     if (values == nullptr) return;
@@ -111,7 +111,7 @@ bool read_tensor(PyObject* object, TensorArg& out, Call& call, CallStorage& stor
     return true;
   }
   if (py::has_flag(object, py::kFlagTuple)) return read_raw_tuple(object, out, storage, error);
-  if (const dlpack::ExchangeApi* api = tensor_type(py::type_of(object)).api) {
+  if (const DLPackExchangeAPI* api = tensor_type(py::type_of(object)).api) {
     return read_through_api(object, api, out, call, storage, error);
   }
   if (has_attribute(object, "data_ptr")) return read_torch_like(object, out, storage, error);
@@ -129,14 +129,14 @@ bool looks_like_tensor(PyObject* object) {
           has_attribute(object, "data_ptr") || has_attribute(object, "__dlpack__"));
 }
 
-bool current_stream(const Call& call, const CallStorage& storage, dlpack::Device device, void*& stream, Error& error) {
+bool current_stream(const Call& call, const CallStorage& storage, DLDevice device, void*& stream, Error& error) {
   stream = nullptr;
   if (call.api != nullptr) {
-    if (call.api->current_stream(device.type, device.id, &stream) == 0) return true;
+    if (call.api->current_work_stream(device.device_type, device.device_id, &stream) == 0) return true;
     return error.set(ErrorKind::ArgumentDevice, "asking for the current stream", py::take_exception_text(),
                      "Pass stream= explicitly");
   }
-  return storage.torch_like == nullptr || torch_stream(device.id, stream, error);
+  return storage.torch_like == nullptr || torch_stream(device.device_id, stream, error);
 }
 
 }  // namespace apb

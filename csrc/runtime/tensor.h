@@ -26,13 +26,13 @@ struct CallStorage {
   // The strides of dense memory, for tensors that come without.
   const std::int64_t* dense_strides(const std::int64_t* shape, std::int32_t ndim);
   // Replaces the tensor's shape and strides by copies.
-  void copy_shape(dlpack::Tensor& tensor);
+  void copy_shape(DLTensor& tensor);
 };
 
 // What is looked up once per type; types that are kept are kept alive.
 struct TensorType {
   PyTypeObject* type = nullptr;
-  const dlpack::ExchangeApi* api = nullptr;  // null: a type without the exchange API
+  const DLPackExchangeAPI* api = nullptr;  // null: a type without the exchange API
   GradientQuestion gradient;
 };
 extern TensorType hot_type;
@@ -52,16 +52,16 @@ inline Field load_alone(const Field& field) {
   return value;
 }
 
-inline bool fill_from_dlpack(const dlpack::Tensor& tensor, TensorArg& out) {
+inline bool fill_from_dlpack(const DLTensor& tensor, TensorArg& out) {
   const auto data = reinterpret_cast<std::uint64_t>(load_alone(tensor.data));
   out.address = data + (data == 0 ? 0 : load_alone(tensor.byte_offset));
   out.shape = load_alone(tensor.shape);
   out.strides = load_alone(tensor.strides);
   out.ndim = load_alone(tensor.ndim);
-  const dlpack::DataType& dtype = tensor.dtype;
+  const DLDataType& dtype = tensor.dtype;
   out.dtype = pack_dtype(load_alone(dtype.code), load_alone(dtype.bits), load_alone(dtype.lanes));
-  out.device.type = load_alone(tensor.device.type);
-  out.device.id = load_alone(tensor.device.id);
+  out.device.device_type = load_alone(tensor.device.device_type);
+  out.device.device_id = load_alone(tensor.device.device_id);
   out.given = true;
   return out.strides != nullptr || out.ndim == 0;
 }
@@ -74,11 +74,11 @@ inline bool read_tensor_fast(PyObject* object, TensorArg& out, Call& call) {
     return true;
   }
   const TensorType& type = tensor_type(py::type_of(object));
-  const dlpack::ExchangeApi* api = type.api;
-  if (api == nullptr || api->borrow == nullptr) return false;
+  const DLPackExchangeAPI* api = type.api;
+  if (api == nullptr || api->dltensor_from_py_object_no_sync == nullptr) return false;
   if (call.gradients_matter) call.asks_gradient |= asks_gradient(type.gradient, object);
-  dlpack::Tensor tensor;
-  if (api->borrow(object, &tensor) != 0) return false;
+  DLTensor tensor;
+  if (api->dltensor_from_py_object_no_sync(object, &tensor) != 0) return false;
   if (call.api == nullptr) call.api = api;
   return fill_from_dlpack(tensor, out);
 }
@@ -90,7 +90,7 @@ inline bool read_tensor_fast(PyObject* object, TensorArg& out, Call& call) {
 bool looks_like_tensor(PyObject* object);
 
 // The stream to launch on when the caller gave none: the current one of the first tensor's framework, else the default.
-[[nodiscard]] bool current_stream(const Call& call, const CallStorage& storage, dlpack::Device device, void*& stream,
+[[nodiscard]] bool current_stream(const Call& call, const CallStorage& storage, DLDevice device, void*& stream,
                                   Error& error);
 
 }  // namespace apb

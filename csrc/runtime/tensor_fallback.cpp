@@ -51,7 +51,7 @@ bool dtype_of_name(std::string_view name, std::uint32_t& packed) {
   return false;
 }
 
-bool read_device(PyObject* object, dlpack::Device& device) {
+bool read_device(PyObject* object, DLDevice& device) {
   std::string_view vendor;
   std::int64_t ordinal = 0;
   if (!py::has_flag(object, py::kFlagTuple) || PyTuple_Size(object) != 2 ||
@@ -61,7 +61,7 @@ bool read_device(PyObject* object, dlpack::Device& device) {
   }
   const bool amd = vendor == kVendors[static_cast<std::size_t>(Vendor::Amd)];
   if (!amd && vendor != kVendors[static_cast<std::size_t>(Vendor::Nvidia)]) return false;
-  device = {amd ? dlpack::DeviceType::Rocm : dlpack::DeviceType::Cuda, static_cast<std::int32_t>(ordinal)};
+  device = {amd ? kDLROCM : kDLCUDA, static_cast<std::int32_t>(ordinal)};
   return true;
 }
 
@@ -86,13 +86,13 @@ py::Ref producer_stream(const Call& call, bool cuda) {
   return py::integer(cuda ? 1 : 0);
 }
 
-const dlpack::Tensor* tensor_in(PyObject* capsule) {
+const DLTensor* tensor_in(PyObject* capsule) {
   if (PyCapsule_IsValid(capsule, "dltensor_versioned") != 0) {
-    auto* managed = static_cast<dlpack::ManagedTensorVersioned*>(PyCapsule_GetPointer(capsule, "dltensor_versioned"));
-    return managed->version.major == dlpack::kMajor ? &managed->tensor : nullptr;
+    auto* managed = static_cast<DLManagedTensorVersioned*>(PyCapsule_GetPointer(capsule, "dltensor_versioned"));
+    return managed->version.major == DLPACK_MAJOR_VERSION ? &managed->dl_tensor : nullptr;
   }
   if (PyCapsule_IsValid(capsule, "dltensor") != 0) {
-    return &static_cast<dlpack::ManagedTensor*>(PyCapsule_GetPointer(capsule, "dltensor"))->tensor;
+    return &static_cast<DLManagedTensor*>(PyCapsule_GetPointer(capsule, "dltensor"))->dl_tensor;
   }
   return nullptr;
 }
@@ -105,7 +105,8 @@ py::Ref export_capsule(PyObject* object, PyObject* stream) {
     const py::Ref keywords(PyDict_New());
     if (!method || !no_arguments || !keywords || PyDict_SetItemString(keywords.get(), "stream", stream) != 0) return {};
     if (versioned) {
-      const py::Ref version = py::tuple(2, [](std::size_t i) { return py::integer(i == 0 ? dlpack::kMajor : 0); });
+      const py::Ref version =
+          py::tuple(2, [](std::size_t i) { return py::integer(i == 0 ? DLPACK_MAJOR_VERSION : 0); });
       if (!version || PyDict_SetItemString(keywords.get(), "max_version", version.get()) != 0) return {};
     }
     py::Ref capsule(PyObject_Call(method.get(), no_arguments.get(), keywords.get()));
@@ -171,7 +172,7 @@ bool read_torch_like(PyObject* object, TensorArg& out, CallStorage& storage, Err
   out.address = PyLong_AsUnsignedLongLongMask(pointer.get());
   std::int64_t ordinal = 0;
   if (device_name != "cuda") {
-    out.device = {dlpack::DeviceType::Cpu, 0};
+    out.device = {kDLCPU, 0};
     if (device_name == "meta")
       return error.set(ErrorKind::ArgumentDevice, "", "a meta tensor has no memory", "Pass a tensor with storage");
   } else if (!index || !py::read_integer(index.get(), ordinal)) {
@@ -182,7 +183,7 @@ bool read_torch_like(PyObject* object, TensorArg& out, CallStorage& storage, Err
     const py::Ref hip = torch ? attribute(torch.get(), "hip") : py::Ref();
     PyErr_Clear();
     const bool rocm = hip && !py::is_none(hip.get());
-    out.device = {rocm ? dlpack::DeviceType::Rocm : dlpack::DeviceType::Cuda, static_cast<std::int32_t>(ordinal)};
+    out.device = {rocm ? kDLROCM : kDLCUDA, static_cast<std::int32_t>(ordinal)};
   }
   if (storage.torch_like == nullptr) storage.torch_like = object;
   out.given = true;
@@ -198,14 +199,14 @@ bool read_dlpack_object(PyObject* object, TensorArg& out, Call& call, CallStorag
       !py::read_integer(PyTuple_GetItem(where.get(), 1), ordinal)) {
     return not_a_tensor("it has __dlpack__ and no usable __dlpack_device__", "Pass a tensor on the GPU", error);
   }
-  const auto device = static_cast<dlpack::DeviceType>(type);
+  const auto device = static_cast<DLDeviceType>(type);
   if (vendor_of(device) < 0) {
     // Not exported: NumPy refuses a stream, and the memory is out of reach anyway.
     return error.set(ErrorKind::ArgumentDevice, "", memory_text(device), "Move it to the GPU first");
   }
   const py::Ref stream = producer_stream(call, vendor_of(device) == static_cast<int>(Vendor::Nvidia));
   py::Ref capsule = stream ? export_capsule(object, stream.get()) : py::Ref();
-  const dlpack::Tensor* tensor = capsule ? tensor_in(capsule.get()) : nullptr;
+  const DLTensor* tensor = capsule ? tensor_in(capsule.get()) : nullptr;
   if (tensor == nullptr) {
     const std::string text =
         PyErr_Occurred() == nullptr ? "no capsule that this runtime reads" : py::take_exception_text();

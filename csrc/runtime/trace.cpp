@@ -6,7 +6,6 @@
 #include <atomic>
 #include <cerrno>
 #include <cstdlib>
-#include <cstring>
 #include <mutex>
 #include <unordered_set>
 
@@ -67,8 +66,8 @@ const Decision* chosen_of(const std::vector<Decision>& decisions) {
   return nullptr;
 }
 
-const char* vendor_text(const dlpack::Device& where) {
-  const int vendor = vendor_of(where.type);
+const char* vendor_text(const DLDevice& where) {
+  const int vendor = vendor_of(where.device_type);
   return vendor < 0 ? "?" : kVendors[static_cast<std::size_t>(vendor)];
 }
 
@@ -103,9 +102,9 @@ std::string why_text(const Choice& choice, const Decision& chosen) {
   }
   for (const Decision& decision : choice.decisions) {
     if (decision.user == nullptr || decision.chosen || decision.verdict == Verdict::Accepted) continue;
-    out += cat("; ", choice.op.label(decision.at), ": ", reason(choice.op, choice.frames, decision));
+    out += cat("; ", choice.op.label(decision.at), ": ", reason(choice.op, choice.bindings, decision));
   }
-  for (const UserRow* row : missing_user_rows(choice.op, choice.frames, choice.compute_units, choice.decisions)) {
+  for (const UserRow* row : missing_user_rows(choice.op, choice.bindings, choice.compute_units, choice.decisions)) {
     out += cat("; the user row ", row->origin, " names ", row->kernel, "[", row->variant, "] for ", row->types,
                ", which no bundle of this device has");
   }
@@ -115,7 +114,7 @@ std::string why_text(const Choice& choice, const Decision& chosen) {
 std::string trace_line(const Choice& choice, const Decision& chosen) {
   const OperatorBlock& block = *choice.op.blocks[chosen.at.block];
   const Bundle& bundle = block.bundle();
-  return cat("aiter-prebuilt: ", block.name(), " on ", vendor_text(choice.where), ":", choice.where.id, " (",
+  return cat("aiter-prebuilt: ", block.name(), " on ", vendor_text(choice.where), ":", choice.where.device_id, " (",
              bundle.text(bundle.root().target), ", ", choice.compute_units, " compute units)", call_text(choice, block),
              ": ", choice.op.label(chosen.at), " (", kBackends[choice.op.kernel(chosen.at).backend],
              "), because: ", why_text(choice, chosen));
@@ -131,7 +130,7 @@ std::string quoted(std::string_view text) {
 }
 
 // The dims that tensors bind and the attributes that are numbers or flags: what a row of a tuned table may compare.
-std::string symbols_json(const OperatorBlock& block, const Frame& frame) {
+std::string symbols_json(const OperatorBlock& block, const Binding& binding) {
   const auto names = block.array(block.op().slots);
   std::vector<bool> wanted(names.size(), false);
   for (const layout::Tensor& tensor : block.tensors()) {
@@ -149,7 +148,7 @@ std::string symbols_json(const OperatorBlock& block, const Frame& frame) {
   }
   std::string out;
   for (std::size_t i = 0; i < names.size(); ++i) {
-    if (wanted[i]) out += cat(out.empty() ? "" : ", ", quoted(block.text(names[i])), ": ", frame.slots[i]);
+    if (wanted[i]) out += cat(out.empty() ? "" : ", ", quoted(block.text(names[i])), ": ", binding.slots[i]);
   }
   return cat("{", out, "}");
 }
@@ -160,7 +159,7 @@ std::string miss_line(const Choice& choice, const Decision& chosen) {
   const Bundle& bundle = block.bundle();
   return cat("{\"version\": 1, \"operator\": ", quoted(block.name()),
              ", \"target\": ", quoted(bundle.text(bundle.root().target)), ", \"cus\": ", choice.compute_units,
-             ", \"symbols\": ", symbols_json(block, choice.frames[chosen.at.block]),
+             ", \"symbols\": ", symbols_json(block, choice.bindings[chosen.at.block]),
              ", \"types\": ", quoted(words_of(block, choice.op.recipe(chosen.at))),
              ", \"kernel\": ", quoted(block.text(choice.op.kernel(chosen.at).name)),
              ", \"variant\": ", quoted(block.text(choice.op.recipe(chosen.at).variant)), ", \"cost\": ", chosen.cost,
@@ -179,8 +178,8 @@ void warn_once(const std::string& problem) {
 void record_miss(const char* path, const std::string& line) {
   static const int file = ::open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
   static const int problem = file < 0 ? errno : 0;
-  if (file < 0) return warn_once(std::strerror(problem));
-  if (!write_line(file, line)) warn_once(std::strerror(errno));
+  if (file < 0) return warn_once(system_error_text(problem));
+  if (!write_line(file, line)) warn_once(system_error_text(errno));
 }
 
 }  // namespace
@@ -209,7 +208,7 @@ void note_choice(const Choice& choice) {
   }
 }
 
-std::string preload_text(const MergedOperator& op, const Call& call, const Frame& frame, const dlpack::Device& where) {
+std::string preload_text(const MergedOperator& op, const Call& call, const Binding& binding, const DLDevice& where) {
   const OperatorBlock& block = *op.blocks.front();
   std::string out;
   const auto add = [&](std::string_view name, const std::string& value) {
@@ -217,7 +216,8 @@ std::string preload_text(const MergedOperator& op, const Call& call, const Frame
   };
   const auto variables = block.array(block.op().type_variables);
   for (std::size_t i = 0; i < variables.size(); ++i) {
-    if (frame.types[i] != kOpenType) add(block.text(variables[i].name), cat("'", kDTypes[frame.types[i]].name, "'"));
+    if (binding.types[i] != kOpenType)
+      add(block.text(variables[i].name), cat("'", kDTypes[binding.types[i]].name, "'"));
   }
   const auto names = block.array(block.op().slots);
   std::vector<bool> bound(names.size(), false);
@@ -242,14 +242,14 @@ std::string preload_text(const MergedOperator& op, const Call& call, const Frame
     if (kind == AttributeKind::Int || kind == AttributeKind::Bool) bound[attribute.slot] = true;
     if (kind != AttributeKind::Enum) continue;
     const auto values = block.array(attribute.values);
-    const auto place = static_cast<std::size_t>(frame.slots[attribute.slot]);
+    const auto place = static_cast<std::size_t>(binding.slots[attribute.slot]);
     if (place < values.size()) add(block.text(attribute.name), cat("'", block.text(values[place]), "'"));
   }
   for (std::size_t i = 0; i < names.size(); ++i) {
-    if (bound[i]) add(block.text(names[i]), cat(frame.slots[i]));
+    if (bound[i]) add(block.text(names[i]), cat(binding.slots[i]));
   }
-  const bool amd = vendor_of(where.type) == static_cast<int>(Vendor::Amd);
-  const std::string device = where.id == 0 ? std::string() : cat(", ordinal=", where.id);
+  const bool amd = vendor_of(where.device_type) == static_cast<int>(Vendor::Amd);
+  const std::string device = where.device_id == 0 ? std::string() : cat(", ordinal=", where.device_id);
   return cat("aiter_prebuilt.preload(ops=['", block.name(), "'], shapes=[{", out, "}]", amd ? "" : ", vendor='nvidia'",
              device, ")");
 }

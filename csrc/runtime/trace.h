@@ -15,9 +15,9 @@ namespace apb {
 struct Choice {
   const MergedOperator& op;
   const Call& call;
-  std::span<const Frame> frames;
+  std::span<const Binding> bindings;
   const std::vector<Decision>& decisions;
-  const dlpack::Device& where;
+  const DLDevice& where;
   std::int64_t compute_units;
 };
 
@@ -27,6 +27,6 @@ void note_choice(const Choice& choice);
 
 // "aiter_prebuilt.preload(ops=['softmax'], shapes=[{'M': 3, 'N': 40, 'T': 'bf16'}])": what loads exactly what this call
 // launches.
-std::string preload_text(const MergedOperator& op, const Call& call, const Frame& frame, const dlpack::Device& where);
+std::string preload_text(const MergedOperator& op, const Call& call, const Binding& binding, const DLDevice& where);
 
 }  // namespace apb

@@ -20,7 +20,7 @@ void keep_error(void* context, const char* kind, const char* message) {
 }  // namespace
 
 bool Workspace::allocate(Device& device, const Prepared& prepared, const Call& call, void* stream, Error& error) {
-  const bool framework = call.api != nullptr && call.api->allocate != nullptr && !call.stream_given;
+  const bool framework = call.api != nullptr && call.api->managed_tensor_allocator != nullptr && !call.stream_given;
   if (!(framework ? from_framework(prepared, call, error) : from_driver(device, prepared, stream, error))) return false;
   if (address_ != 0 && address_ % kAlignment == 0) return true;
   const std::uint64_t got = address_;
@@ -33,23 +33,23 @@ bool Workspace::allocate(Device& device, const Prepared& prepared, const Call& c
 bool Workspace::from_framework(const Prepared& prepared, const Call& call, Error& error) {
   std::int64_t shape = static_cast<std::int64_t>(prepared.workspace);
   std::int64_t stride = 1;
-  dlpack::Device device = {};
+  DLDevice device{kDLCPU, 0};
   for (const TensorArg& tensor : call.given_tensors()) {
     if (tensor.given) {
       device = tensor.device;
       break;
     }
   }
-  dlpack::Tensor prototype{nullptr, device, 1, {1, 8, 1}, &shape, &stride, 0};  // bytes: unsigned, 8 bits, 1 lane
+  DLTensor prototype{nullptr, device, 1, {kDLUInt, 8, 1}, &shape, &stride, 0};  // bytes
   std::string problem;
-  if (call.api->allocate(&prototype, &managed_, &problem, keep_error) != 0 || managed_ == nullptr) {
+  if (call.api->managed_tensor_allocator(&prototype, &managed_, &problem, keep_error) != 0 || managed_ == nullptr) {
     managed_ = nullptr;
     PyErr_Clear();
     return error.set(ErrorKind::Launch, asked(prepared),
                      cat("the framework's allocator answered ", problem.empty() ? "nothing" : problem),
                      "Free GPU memory, or use a smaller problem");
   }
-  address_ = reinterpret_cast<std::uint64_t>(managed_->tensor.data) + managed_->tensor.byte_offset;
+  address_ = reinterpret_cast<std::uint64_t>(managed_->dl_tensor.data) + managed_->dl_tensor.byte_offset;
   return true;
 }
 

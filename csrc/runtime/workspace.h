@@ -30,7 +30,7 @@ class Workspace {
   bool from_driver(Device& device, const Prepared& prepared, void* stream, Error& error);
 
   std::uint64_t address_ = 0;
-  dlpack::ManagedTensorVersioned* managed_ = nullptr;
+  DLManagedTensorVersioned* managed_ = nullptr;
   Device* device_ = nullptr;
   void* stream_ = nullptr;
 };

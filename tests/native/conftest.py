@@ -57,42 +57,31 @@ def host_compiler(language: str) -> list[str]:
     return {"C": ["cc"], "CXX": ["c++"]}[language]
 
 
-def _zstd_source() -> str | None:
-    given = os.environ.get("APB_ZSTD_SOURCE")
-    if given:
+SOURCE_SETTINGS = ("APB_ZSTD_SOURCE", "APB_DLPACK_INCLUDE")
+
+
+def native_sources() -> dict[str, str]:
+    """Where the sources of others lie that the extension is compiled with; cmake reads these variables."""
+    given = {name: os.environ[name] for name in SOURCE_SETTINGS if os.environ.get(name)}
+    if len(given) == len(SOURCE_SETTINGS):
         return given
     try:
         from build_tools import errors
-        from build_tools.tools import fetch, pins
+        from build_tools.tools import fetch
     except ImportError:
-        return None
+        pytest.skip(f"{' and '.join(SOURCE_SETTINGS)} are not set, and there is no build_tools to fetch them")
     try:
-        return str(fetch.source_folder(pins.load(ROOT).sources["zstandard"], fetch.cache_folder()) / "zstd")
+        fetched = {name: str(place) for name, place in fetch.native_sources(ROOT).items()}
     except errors.BuildToolsError as error:  # no network and nothing cached: the reason goes into the skip
-        pytest.skip(
-            f"the extension is not built and the zstd sources are not at hand: {error}",
-            allow_module_level=True,
-        )
+        pytest.skip(f"the extension's sources are not at hand: {error}")
+    return fetched | given
 
 
 def _build_extension() -> Path:
-    source = _zstd_source()
-    if source is None:
-        pytest.skip("no built extension, and APB_ZSTD_SOURCE is not set")
     tools = [f"-DCMAKE_{language}_COMPILER={';'.join(host_compiler(language))}" for language in ("C", "CXX")]
-    configure = [
-        "cmake",
-        "-S",
-        str(ROOT),
-        "-B",
-        str(BUILD),
-        "-G",
-        "Ninja",
-        f"-DAPB_ZSTD_SOURCE={source}",
-        *tools,
-    ]
+    configure = ["cmake", "-S", str(ROOT), "-B", str(BUILD), "-G", "Ninja", *tools]
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
-    environment = {**os.environ, "PATH": path}
+    environment = {**os.environ, "PATH": path, **native_sources()}
     commands = [["cmake", "--build", str(BUILD)]]
     if not (BUILD / "build.ninja").is_file():
         commands.insert(0, configure)

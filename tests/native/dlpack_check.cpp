@@ -1,35 +1,32 @@
-// Compiled, never run: our DLPack declarations against the header that torch ships.
+// Compiled, never run: what the extension, tests/native/exchange.py and benchmarks/raw_launch.c take DLPack's layout to be.
+// test_frozen.py compiles it with the pinned header and with the one that torch exports its tensors by.
+#ifdef WITH_TORCH
 #include <ATen/dlpack.h>
+#else
+#include <dlpack/dlpack.h>
+#endif
 
-#include "dlpack.h"
+#include <cstddef>
 
-namespace ours = apb::dlpack;
-#define SAME(type, field, real, real_field) \
-  static_assert(offsetof(ours::type, field) == offsetof(real, real_field) && sizeof(ours::type::field) == sizeof(real::real_field))
+static_assert(DLPACK_MAJOR_VERSION == 1 && DLPACK_MINOR_VERSION >= 3, "the exchange API came with 1.3");
 
-static_assert(sizeof(ours::Tensor) == sizeof(DLTensor));
-SAME(Tensor, data, DLTensor, data);
-SAME(Tensor, device, DLTensor, device);
-SAME(Tensor, ndim, DLTensor, ndim);
-SAME(Tensor, dtype, DLTensor, dtype);
-SAME(Tensor, shape, DLTensor, shape);
-SAME(Tensor, strides, DLTensor, strides);
-SAME(Tensor, byte_offset, DLTensor, byte_offset);
-static_assert(sizeof(ours::ManagedTensor) == sizeof(DLManagedTensor));
-SAME(ManagedTensor, deleter, DLManagedTensor, deleter);
-static_assert(sizeof(ours::ManagedTensorVersioned) == sizeof(DLManagedTensorVersioned));
-SAME(ManagedTensorVersioned, version, DLManagedTensorVersioned, version);
-SAME(ManagedTensorVersioned, deleter, DLManagedTensorVersioned, deleter);
-SAME(ManagedTensorVersioned, flags, DLManagedTensorVersioned, flags);
-SAME(ManagedTensorVersioned, tensor, DLManagedTensorVersioned, dl_tensor);
-static_assert(sizeof(ours::ExchangeApi) == sizeof(DLPackExchangeAPI));
-SAME(ExchangeApi, header, DLPackExchangeAPI, header);
-SAME(ExchangeApi, allocate, DLPackExchangeAPI, managed_tensor_allocator);
-SAME(ExchangeApi, managed_from_object, DLPackExchangeAPI, managed_tensor_from_py_object_no_sync);
-SAME(ExchangeApi, object_from_managed, DLPackExchangeAPI, managed_tensor_to_py_object_no_sync);
-SAME(ExchangeApi, borrow, DLPackExchangeAPI, dltensor_from_py_object_no_sync);
-SAME(ExchangeApi, current_stream, DLPackExchangeAPI, current_work_stream);
-static_assert(int(ours::DeviceType::Cuda) == kDLCUDA && int(ours::DeviceType::Rocm) == kDLROCM);
-static_assert(int(ours::DeviceType::Cpu) == kDLCPU && int(ours::DeviceType::CudaManaged) == kDLCUDAManaged);
-static_assert(int(ours::DeviceType::CudaHost) == kDLCUDAHost && int(ours::DeviceType::RocmHost) == kDLROCMHost);
-static_assert(ours::kMajor == DLPACK_MAJOR_VERSION);
+static_assert(sizeof(DLDeviceType) == 4 && sizeof(DLDataType) == 4 && sizeof(DLDevice) == 8);
+static_assert(kDLCPU == 1 && kDLCUDA == 2 && kDLCUDAHost == 3 && kDLROCM == 10 && kDLROCMHost == 11);
+static_assert(kDLCUDAManaged == 13);
+
+static_assert(sizeof(DLTensor) == 48 && offsetof(DLTensor, data) == 0 && offsetof(DLTensor, device) == 8);
+static_assert(offsetof(DLTensor, ndim) == 16 && offsetof(DLTensor, dtype) == 20 && offsetof(DLTensor, shape) == 24);
+static_assert(offsetof(DLTensor, strides) == 32 && offsetof(DLTensor, byte_offset) == 40);
+
+static_assert(sizeof(DLManagedTensor) == 64 && offsetof(DLManagedTensor, dl_tensor) == 0);
+static_assert(offsetof(DLManagedTensor, deleter) == 56);
+static_assert(sizeof(DLManagedTensorVersioned) == 80 && offsetof(DLManagedTensorVersioned, version) == 0);
+static_assert(offsetof(DLManagedTensorVersioned, deleter) == 16 && offsetof(DLManagedTensorVersioned, flags) == 24);
+static_assert(offsetof(DLManagedTensorVersioned, dl_tensor) == 32);
+
+static_assert(sizeof(DLPackExchangeAPIHeader) == 16 && offsetof(DLPackExchangeAPIHeader, prev_api) == 8);
+static_assert(sizeof(DLPackExchangeAPI) == 56 && offsetof(DLPackExchangeAPI, managed_tensor_allocator) == 16);
+static_assert(offsetof(DLPackExchangeAPI, managed_tensor_from_py_object_no_sync) == 24);
+static_assert(offsetof(DLPackExchangeAPI, managed_tensor_to_py_object_no_sync) == 32);
+static_assert(offsetof(DLPackExchangeAPI, dltensor_from_py_object_no_sync) == 40);
+static_assert(offsetof(DLPackExchangeAPI, current_work_stream) == 48);

@@ -15,7 +15,7 @@ import pytest
 from aiter_prebuilt import errors
 from aiter_prebuilt.contract import records, version
 from build_tools.generate import layout
-from native.conftest import HERE, ROOT, host_compiler
+from native.conftest import HERE, ROOT, host_compiler, native_sources
 
 RUNTIME = ROOT / "csrc" / "runtime"
 
@@ -60,15 +60,23 @@ def test_python_abi_alone(tmp_path: Path) -> None:
     compile_only(tmp_path / "check.o", "own_structs_check.cpp")
 
 
-def test_dlpack_against_torchs_header(tmp_path: Path) -> None:
+def test_dlpack_layout_of_the_pinned_header(tmp_path: Path) -> None:
+    compile_only(tmp_path / "check.o", "dlpack_check.cpp", f"-I{native_sources()['APB_DLPACK_INCLUDE']}")
+
+
+def test_dlpack_layout_of_torchs_header(tmp_path: Path) -> None:
     spec = importlib.util.find_spec("torch")
-    if (
-        spec is None
-        or spec.origin is None
-        or not (Path(spec.origin).parent / "include/ATen/dlpack.h").is_file()
-    ):
+    include = Path(spec.origin).parent / "include" if spec is not None and spec.origin is not None else None
+    if include is None or not (include / "ATen/dlpack.h").is_file():
         pytest.skip("no torch headers here")
-    compile_only(tmp_path / "check.o", "dlpack_check.cpp", f"-I{Path(spec.origin).parent / 'include'}")
+    compile_only(tmp_path / "check.o", "dlpack_check.cpp", "-DWITH_TORCH", f"-I{include}")
+
+
+def test_dlpack_is_declared_by_its_own_header_alone() -> None:
+    assert "#include <dlpack/dlpack.h>" in (RUNTIME / "call.h").read_text()
+    text = "".join(path.read_text() for path in RUNTIME.iterdir() if path.suffix in (".h", ".cpp"))
+    assert not re.findall(r"\b(?:struct|enum class|enum|namespace)\s+(?:\w+::)*(?:DL[A-Z]\w*|dlpack)\b", text)
+    assert not list(ROOT.joinpath("csrc").rglob("dlpack.h"))
 
 
 def test_every_error_class_is_known_to_both_sides() -> None:

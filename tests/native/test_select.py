@@ -228,6 +228,23 @@ def test_types_that_no_kernel_combines(serve: Serve, both: Both, stub: Stub, blo
     )
 
 
+@pytest.mark.parametrize("count", [errors.MOST_LINES, errors.MOST_LINES + 1, 40])
+def test_many_kernels_for_other_types_are_told_by_their_types(serve: Serve, blob: Blob, count: int) -> None:
+    name = blob()
+    made = ["bf16" if i % 4 else "f16" for i in range(count)]
+    recipes = [recipe("k", f"v{i}", name, types=(kind,)) for i, kind in enumerate(made)]
+    op = serve(Op("o", [T("x", "A", ["N"])], types={"A": ["bf16", "f16", "f32"]}, recipes=recipes))
+    with pytest.raises(errors.ArgumentDTypeError, match="no kernel combines these types") as caught:
+        op(raw(X, "f32", (8,)))
+    why = "made for other types: A is f32 in this call"
+    each = [f"k[v{i}] A={kind}: {why}" for i, kind in enumerate(made)]
+    bf16, f16 = made.count("bf16"), made.count("f16")
+    grouped = f"({bf16} of {count}, e.g. {each[1]}; {f16} of {count}, e.g. {each[0]})"
+    assert (grouped in caught.value.found) == (count > errors.MOST_LINES)
+    shown = sum(line in caught.value.found for line in each)
+    assert shown == (2 if count > errors.MOST_LINES else count)
+
+
 def test_given_and_enum_in_conditions(both: Both, blob: Blob) -> None:
     name = blob()
     recipes = [

@@ -80,9 +80,9 @@ def build(kind: str, part: str, source: Path, *more: str) -> Path:
     return folder
 
 
-def tree(kind: str, zstd: str) -> Path:
+def tree(kind: str, sources: list[str]) -> Path:
     """The packages as they are installed, with the instrumented libraries."""
-    native = build(kind, "native", ROOT, f"-DAPB_ZSTD_SOURCE={zstd}")
+    native = build(kind, "native", ROOT, *sources)
     emulator = build(kind, "emulator", ROOT / "csrc" / "emulator")
     root = BUILD / kind.replace(",", "-") / "tree"
     shutil.rmtree(root, ignore_errors=True)
@@ -142,9 +142,9 @@ def run(kind: str, root: Path, words: Sequence[str], **more: str) -> list[str]:
     return []
 
 
-def check(kind: str, zstd: str) -> list[str]:
+def check(kind: str, sources: list[str]) -> list[str]:
     """Build and run one kind; what went wrong."""
-    root = tree(kind, zstd)
+    root = tree(kind, sources)
     storm = {
         "PYTHONPATH": str(root),
         "AITER_PREBUILT_HIP": str(root / "aiter_prebuilt_emulator" / "lib" / "libamdhip64.so"),
@@ -166,11 +166,11 @@ def main(words: list[str]) -> int:
         print(f"{unknown[0]!r} is not one of {', '.join(RUNTIMES)}", file=sys.stderr)
         return 2
     try:
-        fetched = [sys.executable, "-m", "build_tools", "fetch", "zstd"]
-        zstd = subprocess.run(fetched, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()[
-            -1
-        ]
-        wrong = [problem for kind in kinds for problem in check(kind, zstd)]
+        fetched = [sys.executable, "-m", "build_tools", "fetch", "zstd", "dlpack"]
+        told = subprocess.run(fetched, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+        zstd, dlpack = told.splitlines()[-2:]
+        sources = [f"-DAPB_ZSTD_SOURCE={zstd}", f"-DAPB_DLPACK_INCLUDE={dlpack}"]
+        wrong = [problem for kind in kinds for problem in check(kind, sources)]
     except SanitizeError as error:
         wrong = [str(error)]
     print("\n".join(wrong) or f"no report: {'; '.join(kinds)}", file=sys.stderr if wrong else sys.stdout)

@@ -13,7 +13,9 @@ import pytest
 
 from build_tools.errors import FetchError
 from build_tools.tools import fetch
-from build_tools.tools.pins import SourcePin
+from build_tools.tools.pins import SourcePin, load
+
+ROOT = Path(__file__).resolve().parents[2]
 
 FILES = {"zstd/zstd.c": b"int x;", "zstd/deep/er.h": b"", "LICENSE": b"free", "setup.py": b"raise SystemExit"}
 Add = Callable[[tarfile.TarFile], None]
@@ -137,7 +139,11 @@ PACKAGE = {**FILES, "PKG-INFO": b"Metadata-Version: 2.1\nName: thing\nVersion: 1
 
 @pytest.mark.parametrize(
     "backend",
-    [None, b'[build-system]\nrequires = ["setuptools>=99"]\nbuild-backend = "setuptools.build_meta"\n'],
+    [
+        None,
+        b'[build-system]\nrequires = ["setuptools>=99"]\nbuild-backend = "setuptools.build_meta"\n',
+        b'[build-system]\nrequires = ["scikit-build-core>=99"]\nbuild-backend = "scikit_build_core.build"\n',
+    ],
 )
 def test_an_index_that_has_the_file(index: Path, tmp_path: Path, backend: bytes | None) -> None:
     files = PACKAGE if backend is None else {**PACKAGE, "pyproject.toml": backend}
@@ -194,3 +200,30 @@ def test_the_cache_can_be_put_anywhere(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.delenv(fetch.CACHE_VARIABLE)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
     assert fetch.cache_folder() == tmp_path / "xdg" / "aiter-prebuilt"
+
+
+def test_every_build_of_the_extension_is_given_its_sources(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def fetched(name: str, root: Path) -> Path:
+        asked.append(name)
+        return Path(name)
+
+    monkeypatch.setattr(fetch, "fetch", fetched)
+    places = fetch.native_sources(ROOT)
+    assert places == {"APB_ZSTD_SOURCE": Path("zstd"), "APB_DLPACK_INCLUDE": Path("dlpack")}
+    assert asked == ["zstd", "dlpack"] and set(asked) < set(fetch.SOURCES)
+    cmake, project = ((ROOT / name).read_text() for name in ("CMakeLists.txt", "pyproject.toml"))
+    copied = (ROOT / "ci" / "prepare_runtime.sh").read_text()
+    for setting, name in fetch.NATIVE_SOURCES.items():
+        assert (
+            f"build_tools fetch {name}'" in cmake and f'set({setting} "$ENV{{{setting}}}" CACHE PATH' in cmake
+        )
+        assert f'"cmake.define.{setting}" = "/project/build/sources/{name}"' in project
+    assert "nox -s sources -- build/sources" in copied
+
+
+def test_every_source_lies_in_an_archive_that_is_pinned() -> None:
+    pinned = load(ROOT).sources
+    for package, below in fetch.SOURCES.values():
+        assert any(Path(below).is_relative_to(kept) for kept in pinned[package].keep)

@@ -48,3 +48,12 @@ def test_expressions_are_spdx() -> None:
         assert canonicalize_license_expression(licences.expression([backend]))
     with pytest.raises(InvalidLicenseExpression):
         canonicalize_license_expression("MIT AND somebody's")
+
+
+def test_the_project_says_the_expression_of_the_runtime() -> None:
+    assert (
+        f'license = "{licences.expression([licences.RUNTIME])}"'
+        in (ROOT / "pyproject.toml").read_text().splitlines()
+    )
+    assert "DLPack header" in licences.notices([licences.RUNTIME])
+    assert "DLPack" not in licences.notices([*BACKENDS, licences.EMULATOR])

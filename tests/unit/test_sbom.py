@@ -95,7 +95,8 @@ def test_a_wheel_lists_only_what_is_in_it_or_made_it() -> None:
     assert set(used(document("asm"), "contained")) == set()
     assert set(used(document("asm"), "build tool")) == {"ziglang"}
     runtime = document(licences.RUNTIME, tools=HOST)
-    assert set(used(runtime, "contained")) == {"zstd", "llvm-runtimes", "zig-compiler-rt"}
+    assert set(used(runtime, "contained")) == {"zstd", "dlpack", "llvm-runtimes", "zig-compiler-rt"}
+    assert PINS.sources["apache-tvm-ffi"].sha256 in hashes_of(used(runtime, "contained")["dlpack"])
     assert set(used(runtime, "build tool")) == {"cmake", "ninja", "scikit-build-core", "ziglang"}
     assert set(used(runtime, "source")) == {"manifests/norm/operators.toml", "csrc/kernels/hip/quant.hip"}
 
@@ -154,6 +155,8 @@ def test_versions_of_the_table_are_those_that_the_carriers_have() -> None:
     header = (triton / "backends/amd/include/hip/hip_version.h").read_text()
     hip = dict(re.findall(r'HIP_VERSION_(\w+)\s+"?(\w+)', header))
     zstd = dict(re.findall(r"ZSTD_VERSION_(\w+)\s+(\d+)", (fetch("zstd", ROOT) / "zstd.h").read_text()))
+    header = (fetch("dlpack", ROOT) / "dlpack" / "dlpack.h").read_text()
+    dlpack = dict(re.findall(r"#define DLPACK_(M\w+)_VERSION (\d+)", header))
     libcxx = re.search(
         r"_LIBCPP_VERSION (\d\d)(\d\d)(\d\d)", (zig / "lib/libcxx/include/__config").read_text()
     )
@@ -163,10 +166,11 @@ def test_versions_of_the_table_are_those_that_the_carriers_have() -> None:
     assert versions == {
         "hip-headers": f"{hip['MAJOR']}.{hip['MINOR']}.{hip['PATCH']}",
         "zstd": f"{zstd['MAJOR']}.{zstd['MINOR']}.{zstd['RELEASE']}",
+        "dlpack": f"{dlpack['MAJOR']}.{dlpack['MINOR']}",
         "llvm-runtimes": ".".join(str(int(number)) for number in libcxx.groups()),
         "rocm-device-libs": device[1].decode(),
     }
     purls = {part.name: part.purl for part in licences.table()}
     assert device[2].decode() in purls["rocm-device-libs"]
     assert hip["GITHASH"] in purls["hip-headers"]
-    assert all(versions[name] in purls[name] for name in ("zstd", "llvm-runtimes"))
+    assert all(versions[name] in purls[name] for name in ("zstd", "dlpack", "llvm-runtimes"))

@@ -11,8 +11,8 @@ bool bind(Target target, Instruction& instruction);
 
 bool bind_scalar(Target target, Instruction& instruction);  // SOP1, SOP2, SOPC, SOPK, SOPP
 bool bind_vector(Target target, Instruction& instruction);  // VOP1, VOP2, VOPC, VOP3, VOP3P by the tables of vector.h
-bool bind_cross_lane(
-    Target target, Instruction& instruction);  // v_readlane, v_readfirstlane, v_writelane, permlane swaps, v_accvgpr_*
+// v_readlane, v_readfirstlane, v_writelane, permlane swaps, v_accvgpr_*
+bool bind_cross_lane(Target target, Instruction& instruction);
 bool bind_matrix(Target target, Instruction& instruction);         // v_mfma_*, v_smfmac_*
 bool bind_scalar_memory(Target target, Instruction& instruction);  // SMEM
 bool bind_global(Target target, Instruction& instruction);  // FLAT, GLOBAL, SCRATCH, with atomics and LDS-direct loads

@@ -19,7 +19,7 @@ bool reach_piece(Wave& wave, int lane, std::uint64_t address, std::uint32_t byte
   return wave.stop != Stop::Fault;
 }
 
-inline constexpr std::uint32_t piece_bytes(Shape shape) { return shape.bytes < 4 ? shape.bytes : 4; }
+constexpr std::uint32_t piece_bytes(Shape shape) { return shape.bytes < 4 ? shape.bytes : 4; }
 
 // Loads into `rows`; every dword that is out of range becomes 0. False: the wave has stopped.
 template <Shape S>

@@ -24,7 +24,9 @@ BufferResource BufferResource::decode(const std::uint32_t* words, bool typed) {
 }
 
 BufferAccess::BufferAccess(const Wave& wave, const Instruction& instruction, const BufferOperands& operands, bool typed)
-    : resource_(BufferResource::decode(wave.scalar + operands.resource->index, typed)) {
+    : resource_(BufferResource::decode(wave.scalar + operands.resource->index, typed)),
+      scalar_offset_(read32(wave, *operands.scalar)),
+      start_(resource_.base + scalar_offset_) {
   const bool indexed = instruction.idxen, vector_offset = instruction.offen;
   // Raw: SGPR, VGPR and instruction offset together against num_records in bytes. The ISA document says it as
   // "buffer_offset >= num_records - sgpr_offset"; AITER's attention kernels step through K and V with the SGPR offset
@@ -32,13 +34,12 @@ BufferAccess::BufferAccess(const Wave& wave, const Instruction& instruction, con
   // 10928). LLVM's "soffset is excluded from bounds checking" is only what compilers may rely on.
   // Structured: the index against num_records in records. Private: no check.
   check_ = resource_.add_thread && !indexed ? Check::None : indexed && resource_.stride ? Check::Index : Check::Offset;
-  scalar_offset_ = read32(wave, *operands.scalar);
-  start_ = resource_.base + scalar_offset_;
+
   // The index comes first when there are both.
   const std::uint32_t* rows = indexed || vector_offset ? wave.row(*operands.address) : nullptr;
   const std::uint32_t* offsets = vector_offset ? rows + (indexed ? kLanes : 0) : nullptr;
   const auto constant = static_cast<std::uint32_t>(instruction.offset);
-  for (int l = 0; l < kLanes; ++l) offset_[l] = constant;
+  for (std::uint64_t& offset : offset_) offset = constant;
   if (offsets)  // these two are added in 32 bits, the SGPR offset in more
     for (int l = 0; l < kLanes; ++l) offset_[l] = constant + offsets[l];
   if (!indexed && !resource_.add_thread && !resource_.swizzle) {
@@ -56,7 +57,7 @@ std::uint64_t BufferAccess::whole(std::uint64_t active, std::uint32_t bytes) con
   if (check_ == Check::None) return active;
   if (check_ == Check::Offset && active == kAllLanes) {
     std::uint64_t highest = 0;
-    for (int l = 0; l < kLanes; ++l) highest = offset_[l] > highest ? offset_[l] : highest;
+    for (const std::uint64_t offset : offset_) highest = std::max(highest, offset);
     if (highest + scalar_offset_ + bytes <= resource_.records) return kAllLanes;
   }
   std::uint64_t mask = 0;

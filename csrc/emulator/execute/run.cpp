@@ -17,7 +17,7 @@ constexpr int kIndexDestination = 15;          // or to the destination
 // The slot at wave.pc holds nothing to execute. Inside an instruction, outside the code, or bytes that no encoding matches?
 [[gnu::cold]] void no_instruction(Wave& wave, const Instruction* code) {
   const std::int64_t offset = static_cast<std::int64_t>(static_cast<std::int32_t>(wave.pc)) * 4;
-  const auto address = static_cast<unsigned long long>(wave.code_base + static_cast<std::uint64_t>(offset));
+  const unsigned long long address = wave.code_base + static_cast<std::uint64_t>(offset);
   if (wave.pc >= wave.code_dwords) {
     raise(wave, FaultKind::IllegalJump, -1, "to 0x%llx, outside the code [0x%llx, 0x%llx)", address,
           static_cast<unsigned long long>(wave.code_base),

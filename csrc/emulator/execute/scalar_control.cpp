@@ -16,9 +16,9 @@ u64 address_behind(const Wave& wave) { return wave.code_base + u64{wave.pc} * 4;
 void jump(Wave& wave, u64 address) {
   const u64 offset = address - wave.code_base;
   if ((offset & 3) != 0 || offset / 4 >= wave.code_dwords) {
+    const unsigned long long end = wave.code_base + u64{wave.code_dwords} * 4;
     raise(wave, FaultKind::IllegalJump, -1, "to 0x%llx, outside the code [0x%llx, 0x%llx) or not a multiple of 4",
-          static_cast<unsigned long long>(address), static_cast<unsigned long long>(wave.code_base),
-          static_cast<unsigned long long>(wave.code_base + u64{wave.code_dwords} * 4));
+          static_cast<unsigned long long>(address), static_cast<unsigned long long>(wave.code_base), end);
     return;
   }
   wave.pc = static_cast<u32>(offset / 4);

@@ -128,8 +128,9 @@ template <typename T, bool Buffered, auto F> void atomic(Wave& wave, const Instr
   if (!touch(wave, address, sizeof(T))) return;
   T data{}, compare{};
   std::memcpy(&data, wave.scalar + parts.data->index, sizeof(T));
-  if (parts.data->dwords * 4u >= 2 * sizeof(T))
-    std::memcpy(&compare, wave.scalar + parts.data->index + sizeof(T) / 4, sizeof(T));
+  constexpr std::size_t kRegisters = sizeof(T) / 4;
+  if (parts.data->dwords >= 2 * kRegisters)
+    std::memcpy(&compare, wave.scalar + parts.data->index + kRegisters, sizeof(T));
   T old = __atomic_load_n(pointer<T>(address), __ATOMIC_RELAXED);
   while (!__atomic_compare_exchange_n(pointer<T>(address), &old, F(old, data, compare), false, __ATOMIC_SEQ_CST,
                                       __ATOMIC_RELAXED)) {

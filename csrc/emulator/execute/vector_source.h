@@ -20,7 +20,7 @@ struct BoundVector {
 inline constexpr int kWidest = 32;  // dwords of the widest operand: 32 f32 of v_cvt_scalef32_*_pk32
 using WideRow = u32[kWidest * kLanes];
 
-inline constexpr bool is_16_bit(Format format) {
+constexpr bool is_16_bit(Format format) {
   return format == Format::F16 || format == Format::Bf16 || format == Format::I16 || format == Format::U16 ||
          format == Format::B16;
 }

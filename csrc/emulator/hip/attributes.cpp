@@ -109,7 +109,7 @@ bool amd_attribute(int attribute, const Device& device, const Properties& p, int
     case 10: out = 0; return true;  // cooperative launches over several devices
     case 11: out = p.isLargeBar; return true;
     case 12: out = p.asicRevision; return true;
-    case 13: out = 0; return true;  // hipStreamWaitValue: not here
+    case 13:                        // hipStreamWaitValue: not here
     case 14: out = 0; return true;  // images
     case 15: out = p.multiProcessorCount; return true;
     case 16: out = 1; return true;       // fine-grained memory: all of it is

@@ -63,6 +63,7 @@ hipError_t begin(hipStream_t handle, hipStreamCaptureMode mode, std::shared_ptr<
 bool joined(const Capture& capture) {
   std::set<const Node*> reached;
   std::vector<const Node*> open;
+  open.reserve(capture.origin->tail.size());
   for (const auto& node : capture.origin->tail) open.push_back(node.get());
   while (!open.empty()) {
     const Node* node = open.back();

@@ -24,7 +24,7 @@ void* self() {
 
 // Null: there is no such name.
 void* find(std::string name, int wanted, std::uint64_t flags) {
-  if (name.rfind("hip", 0) != 0) return nullptr;
+  if (!name.starts_with("hip")) return nullptr;
   if (name == "hipGetDeviceProperties" || name == "hipChooseDevice") name += wanted >= kFirstR0600 ? "R0600" : "R0000";
   if (flags & kFlagPerThread)
     if (void* address = dlsym(self(), (name + "_spt").c_str())) return address;

@@ -12,8 +12,7 @@ struct LaunchShape {
 };
 
 // Checks shape and arguments and copies the arguments; `params` or `extra`, not both.
-hipError_t make_launch(const void* function, const LaunchShape& shape, void** params, void** extra,
-                       KernelOperation& out);
-hipError_t launch_on(hipStream_t stream, const void* function, const LaunchShape& shape, void** params, void** extra);
+hipError_t make_launch(const void* handle, const LaunchShape& shape, void** params, void** extra, KernelOperation& out);
+hipError_t launch_on(hipStream_t handle, const void* function, const LaunchShape& shape, void** params, void** extra);
 
 }  // namespace apb::emu::hip

@@ -20,11 +20,12 @@ constexpr std::string_view kBundleMagic = "__CLANG_OFFLOAD_BUNDLE__";
 // XNACK?
 bool bundle_names(std::span<const std::uint8_t> image, std::string_view wanted) {
   const std::string_view text(reinterpret_cast<const char*>(image.data()), image.size());
-  for (std::size_t at = text.find(wanted); at != text.npos; at = text.find(wanted, at + 1)) {
+  for (std::size_t at = text.find(wanted); at != std::string_view::npos; at = text.find(wanted, at + 1)) {
     const std::size_t end = text.find_first_not_of("abcdefghijklmnopqrstuvwxyz:+-", at + wanted.size());
     const std::string_view features =
-        text.substr(at + wanted.size(), end == text.npos ? end : end - at - wanted.size());
-    if (features.find("xnack+") == features.npos && features.find("sramecc-") == features.npos) return true;
+        text.substr(at + wanted.size(), end == std::string_view::npos ? end : end - at - wanted.size());
+    if (features.find("xnack+") == std::string_view::npos && features.find("sramecc-") == std::string_view::npos)
+      return true;
   }
   return false;
 }

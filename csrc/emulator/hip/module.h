@@ -21,6 +21,9 @@ struct Module {
   std::mutex mutex;
   std::map<std::string, std::shared_ptr<Function>, std::less<>> functions;  // made when asked for
 
+  Module() = default;
+  Module(const Module&) = delete;
+  Module& operator=(const Module&) = delete;
   ~Module();
 };
 

@@ -14,7 +14,7 @@ hipError_t operation_of(const hipHostNodeParams* params, Operation& out);
 hipError_t operation_of(hipGraphNodeParams* params, Operation& out);
 hipError_t record_of(hipEvent_t event, Operation& out);
 hipError_t wait_of(hipEvent_t event, Operation& out);
-hipError_t child_of(hipGraph_t graph, Operation& out);
+hipError_t child_of(hipGraph_t handle, Operation& out);
 // Gives the node what was made, when it was made and is of the node's type.
 hipError_t replace(Node& node, hipError_t made, Operation&& operation);
 

@@ -62,6 +62,10 @@ struct GraphOperation {
 struct GraphMemory {
   void* address = nullptr;
   std::uint64_t number = 0;
+
+  GraphMemory() = default;
+  GraphMemory(const GraphMemory&) = delete;
+  GraphMemory& operator=(const GraphMemory&) = delete;
   ~GraphMemory();
 };
 struct AllocateOperation {
@@ -78,8 +82,8 @@ using Operation = std::variant<EmptyOperation, KernelOperation, CopyOperation, S
 // Checks and runs each kind; defined in launch.cpp, copy.cpp, memset.cpp.
 hipError_t run_kernel(const KernelOperation& operation, Stream& stream);
 hipError_t check_copy(const CopyOperation& operation);
-hipError_t run_copy(const CopyOperation& operation);
-hipError_t check_set(const SetOperation& operation);
-hipError_t run_set(const SetOperation& operation);
+hipError_t run_copy(const CopyOperation& c);
+hipError_t check_set(const SetOperation& set);
+hipError_t run_set(const SetOperation& set);
 
 }  // namespace apb::emu::hip

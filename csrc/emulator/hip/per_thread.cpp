@@ -2,7 +2,7 @@
 #include "runtime.h"
 
 namespace {
-const hipStream_t kPerThreadHandle = reinterpret_cast<hipStream_t>(hipStreamPerThreadNumber);
+ihipStream_t* const kPerThreadHandle = reinterpret_cast<hipStream_t>(hipStreamPerThreadNumber);
 hipStream_t own(hipStream_t stream) { return stream ? stream : kPerThreadHandle; }
 }  // namespace
 

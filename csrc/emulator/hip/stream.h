@@ -27,6 +27,9 @@ struct Stream {
   std::shared_ptr<Capture> capture;
   std::vector<std::shared_ptr<Node>> tail;  // what the next captured operation depends on
 
+  Stream() = default;
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
   ~Stream();  // a capture that began on it is over, one that it joined is broken
 
   bool blocking() const { return (flags & hipStreamNonBlocking) == 0; }
@@ -53,7 +56,7 @@ std::shared_ptr<Event> find_event(hipEvent_t handle, hipError_t& error);
 void record_now(Event& event);
 
 // Runs the operation, or makes it a node of the graph that the stream captures.
-hipError_t submit(hipStream_t stream, Operation operation);
+hipError_t submit(hipStream_t handle, Operation operation);
 hipError_t submit(const std::shared_ptr<Stream>& stream, Operation operation);
 // Runs it now.
 hipError_t run(const Operation& operation, Stream& stream);

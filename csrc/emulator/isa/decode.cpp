@@ -84,7 +84,7 @@ const OpcodeRow* find_scaled(Target target, std::span<const std::uint32_t> code)
 
 bool decode(Target target, std::span<const std::uint32_t> code, std::uint32_t address, Instruction& out) {
   if (code.empty()) return false;
-  const int which = kDispatch[code[0] >> 23];
+  const std::int8_t which = kDispatch[code[0] >> 23];
   if (which < 0) return false;
   const Base& base = kBases[which];
   if (code.size() < base.dwords) return false;

@@ -21,15 +21,15 @@ std::string local(const Instruction& i, std::string text) {
   for (unsigned k = 0; k < sources(i); ++k) join(text, operand(i.source[k]));
   const std::string_view name = mnemonic(i.opcode);
   if (i.opcode == Opcode::DS_NOP) return text;
-  const bool two =
-      name.find("read2") != name.npos || name.find("write2") != name.npos || name.find("wrxchg2") != name.npos;
+  const bool two = name.find("read2") != std::string_view::npos || name.find("write2") != std::string_view::npos ||
+                   name.find("wrxchg2") != std::string_view::npos;
   if (two) {
     if (i.offset0) text += " offset0:" + std::to_string(i.offset0);
     if (i.offset1) text += " offset1:" + std::to_string(i.offset1);
   } else if (i.offset) {
     text += " offset:" + std::to_string(i.offset);
   }
-  const bool always = name.find("_gws_") != name.npos;
+  const bool always = name.find("_gws_") != std::string_view::npos;
   if (!i.destination[0].used() && !i.source[0].used()) text.erase(name.size(), 1);
   return text + (i.gds || always ? " gds" : "");
 }

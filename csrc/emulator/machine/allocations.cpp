@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <deque>
+#include <ranges>
 #include <set>
 #include <utility>
 
@@ -206,9 +207,9 @@ void Allocations::describe(int device, std::uint64_t address, std::uint64_t byte
     }
     return;
   }
-  for (auto it = all.freed.rbegin(); it != all.freed.rend(); ++it) {
-    if (address >= it->begin && address < it->end()) {
-      say("inside", address - it->begin, *it, it->kind == AllocationKind::Registered ? ", unregistered" : ", freed");
+  for (const auto& it : std::views::reverse(all.freed)) {
+    if (address >= it.begin && address < it.end()) {
+      say("inside", address - it.begin, it, it.kind == AllocationKind::Registered ? ", unregistered" : ", freed");
       return;
     }
   }

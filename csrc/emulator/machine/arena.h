@@ -13,6 +13,7 @@ class Arena {
   explicit Arena(std::uint64_t bytes) : limit_(bytes) {}
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
+  ~Arena() = default;
 
   // 0 when `limit` is used up or the system has no address space or memory for it. The first allocation of a page reads
   // as zeros.

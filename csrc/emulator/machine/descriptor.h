@@ -34,7 +34,7 @@ constexpr std::uint32_t workitem_ids(std::uint32_t rsrc2) { return rsrc2 >> 11 &
 // Fills the kernel from the descriptor at the start of `descriptor` (descriptor wins over metadata where both speak of
 // what the hardware does). `address` is the descriptor's offset in the image; `code_offset`, `code_bytes` the
 // executable segment's.
-[[nodiscard]] bool read_descriptor(Bytes descriptor, std::uint64_t address, std::uint64_t code_offset,
+[[nodiscard]] bool read_descriptor(Bytes bytes, std::uint64_t address, std::uint64_t code_offset,
                                    std::uint64_t code_bytes, Kernel& kernel, std::string& problem);
 
 }  // namespace apb::emu

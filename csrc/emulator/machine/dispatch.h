@@ -46,6 +46,7 @@ struct Dispatch {
   Dispatch() = default;
   Dispatch(const Dispatch&) = delete;  // kernarg_address points into it
   Dispatch& operator=(const Dispatch&) = delete;
+  ~Dispatch() = default;
 
   const Kernel* kernel = nullptr;
   Dim3 grid, block, tail;

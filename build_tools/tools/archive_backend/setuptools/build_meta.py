@@ -1,7 +1,8 @@
 """The build backend (PEP 517) that ``fetch`` shows to ``pip download``, so that nothing of an archive is run.
 
-pip takes no source archive without its metadata and asks the archive's backend for it, which would run its ``setup.py``. All
-pinned archives name setuptools; this answers in its place with the ``PKG-INFO`` that lies in every source archive.
+pip takes no source archive without its metadata and asks the archive's backend for it, which would run its ``setup.py``. The
+pinned archives name setuptools or scikit-build-core; this answers in their place with the ``PKG-INFO`` that lies in every source
+archive.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@
 namespace apb {
 
 struct MergedOperator;
-struct Frame;
+struct Binding;
 struct Decision;
 
 struct UserRow {
@@ -37,11 +37,11 @@ struct UserTable {
 [[nodiscard]] bool read_user_tables(PyObject* tables, MergedOperator& op, Error& error);
 
 // Marks the decisions that a row of exactly this device and these values names: the first row that names one wins.
-void mark_user_rows(const MergedOperator& op, std::span<const Frame> frames, std::int64_t compute_units,
+void mark_user_rows(const MergedOperator& op, std::span<const Binding> bindings, std::int64_t compute_units,
                     std::vector<Decision>& decisions);
 
 // The rows of this device and these values that name a kernel, variant and types that no bundle of the device has.
-std::vector<const UserRow*> missing_user_rows(const MergedOperator& op, std::span<const Frame> frames,
+std::vector<const UserRow*> missing_user_rows(const MergedOperator& op, std::span<const Binding> bindings,
                                               std::int64_t compute_units, const std::vector<Decision>& decisions);
 
 }  // namespace apb

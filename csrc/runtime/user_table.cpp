@@ -1,4 +1,4 @@
-#include "tuned_user.h"
+#include "user_table.h"
 
 #include "python_glue.h"
 #include "select.h"
@@ -91,12 +91,12 @@ std::string type_words(const OperatorBlock& block, const layout::Recipe& recipe)
 }
 
 // Whether the values of `row` are those of the call, in the numbering of `block`.
-bool matches(const UserTable& table, const UserRow& row, std::size_t block, const Frame& frame,
+bool matches(const UserTable& table, const UserRow& row, std::size_t block, const Binding& binding,
              std::int64_t compute_units) {
   if (row.compute_units != compute_units) return false;
   const std::vector<std::uint16_t>& slots = table.slots[block];
   for (std::size_t i = 0; i < slots.size(); ++i) {
-    if (row.values[i] != frame.slots[slots[i]]) return false;
+    if (row.values[i] != binding.slots[slots[i]]) return false;
   }
   return true;
 }
@@ -128,7 +128,7 @@ bool read_user_tables(PyObject* tables, MergedOperator& op, Error& error) {
   return true;
 }
 
-void mark_user_rows(const MergedOperator& op, std::span<const Frame> frames, std::int64_t compute_units,
+void mark_user_rows(const MergedOperator& op, std::span<const Binding> bindings, std::int64_t compute_units,
                     std::vector<Decision>& decisions) {
   std::uint32_t rank = 0;
   for (const UserTable& table : op.user) {
@@ -137,7 +137,7 @@ void mark_user_rows(const MergedOperator& op, std::span<const Frame> frames, std
       for (Decision& decision : decisions) {
         const std::uint32_t b = decision.at.block;
         if (decision.user != nullptr || decision.verdict == Verdict::OtherTypes) continue;
-        if (!matches(table, row, b, frames[b], compute_units) || !names(op, row, decision.at)) continue;
+        if (!matches(table, row, b, bindings[b], compute_units) || !names(op, row, decision.at)) continue;
         decision.user = &row;
         decision.tuned_rank = rank;
       }
@@ -145,12 +145,12 @@ void mark_user_rows(const MergedOperator& op, std::span<const Frame> frames, std
   }
 }
 
-std::vector<const UserRow*> missing_user_rows(const MergedOperator& op, std::span<const Frame> frames,
+std::vector<const UserRow*> missing_user_rows(const MergedOperator& op, std::span<const Binding> bindings,
                                               std::int64_t compute_units, const std::vector<Decision>& decisions) {
   std::vector<const UserRow*> out;
   for (const UserTable& table : op.user) {
     for (const UserRow& row : table.rows) {
-      if (!matches(table, row, 0, frames[0], compute_units)) continue;
+      if (!matches(table, row, 0, bindings[0], compute_units)) continue;
       bool known = false;
       bool other_types = false;  // its types are some candidate's, and never those of this call
       bool these_types = false;

@@ -1,0 +1,8 @@
+"""What an archive that names scikit-build-core gets: the same answer as from the ``setuptools`` beside it."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+#: By name, since type checkers would look into the real package.
+prepare_metadata_for_build_wheel = import_module("setuptools.build_meta").prepare_metadata_for_build_wheel
