@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from aiter_prebuilt import ops
 from aiter_prebuilt.contract.version import VERSION
+from aiter_prebuilt.forks import importing
 
 if TYPE_CHECKING:
     from aiter_prebuilt.loading import preload
@@ -33,7 +34,8 @@ def __getattr__(name: str) -> Any:
     home = f"ops.{ops.HOMES[name]}" if name in ops.HOMES else _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module 'aiter_prebuilt' has no attribute {name!r}")
-    function = getattr(import_module(f"aiter_prebuilt.{home}"), name)
+    with importing:
+        function = getattr(import_module(f"aiter_prebuilt.{home}"), name)
     globals()[name] = function
     return function
 

@@ -6,6 +6,7 @@ from types import ModuleType
 
 from aiter_prebuilt.contract.version import BUNDLE_FORMAT, NATIVE_ABI, RECIPE
 from aiter_prebuilt.errors import NativeError
+from aiter_prebuilt.forks import importing
 
 _REINSTALL = "run: pip install --force-reinstall aiter-prebuilt"
 
@@ -15,9 +16,11 @@ def module() -> ModuleType:
 
     Raises:
         NativeError: it is missing, cannot be loaded, or was built for other contract numbers.
+        ForkError: this process was forked in the middle of another thread's import.
     """
     try:
-        from aiter_prebuilt import _native
+        with importing:
+            from aiter_prebuilt import _native
     except ImportError as error:
         raise NativeError(
             "load the native extension aiter_prebuilt._native", str(error), _REINSTALL
