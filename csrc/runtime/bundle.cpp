@@ -1,5 +1,7 @@
 #include "bundle.h"
 
+#include <algorithm>
+
 #include "sha256.h"
 
 namespace apb {
@@ -29,14 +31,16 @@ bool Bundle::damaged(std::string found, Error& error) const {
     fix = cat("Reinstall it: pip install --force-reinstall --no-deps ", text(root().distribution),
               "==", text(root().version));
   }
+  if (const std::string change = file_.change(); !change.empty()) {
+    found = cat(change, "; ", found);
+    fix += ", then start this process again";
+  }
   return error.set(ErrorKind::BundleDamaged, cat("reading the bundle ", path_), std::move(found), std::move(fix));
 }
 
 bool Bundle::open(const std::string& path, Error& error) {
   path_ = path;
-  const bool done = file_.open(path, error) && check_header(error);
-  file_.settle();
-  return done;
+  return file_.open(path, error) && check_header(error);
 }
 
 bool Bundle::check_header(Error& error) {
@@ -44,7 +48,8 @@ bool Bundle::check_header(Error& error) {
     return damaged(cat(file_.size(), " bytes are too few for a bundle's header of ", kHeaderSize), error);
   }
   Header header;
-  if (!file_.copy(0, sizeof header, &header)) return damaged("it cannot be read", error);
+  std::string reason;
+  if (!file_.read(0, sizeof header, &header, reason)) return damaged(cat("it cannot be read: ", reason), error);
   if (header.magic != kMagic) return damaged("the first bytes are not those of a bundle", error);
   if (sha256(reinterpret_cast<const std::uint8_t*>(&header), kHashedHeader) != header.digest) {
     return damaged("the header is damaged: its SHA-256 is not the recorded one", error);
@@ -55,6 +60,9 @@ bool Bundle::check_header(Error& error) {
         cat("it has bundle format ", header.format, " and recipe version ", header.recipe, ", this runtime reads ",
             kBundleFormat, " and ", kRecipeVersion),
         "Install matching releases: pip install --upgrade aiter-prebuilt and the wheel that owns this file");
+  }
+  if (std::ranges::any_of(header.zero, [](std::uint8_t byte) { return byte != 0; })) {
+    return damaged("bytes 72 to 95 of the header are not zero", error);
   }
   if (header.file_size != file_.size()) {
     return damaged(
@@ -70,12 +78,14 @@ bool Bundle::read_root(std::uint64_t offset, std::uint64_t size, const layout::D
     return damaged(cat("the root: ", size, " bytes at ", offset, " leave the file of ", file_.size(), " bytes"), error);
   }
   root_bytes_.resize((size + 7) / 8);
-  if (!file_.copy(offset, size, root_bytes_.data())) return damaged("the root cannot be read", error);
+  std::string problem;
+  if (!file_.read(offset, size, root_bytes_.data(), problem)) {
+    return damaged(cat("the root cannot be read: ", problem), error);
+  }
   const Region region{reinterpret_cast<const std::uint8_t*>(root_bytes_.data()), size};
   if (sha256(region.data, size) != digest) {
     return damaged("the root is damaged: its SHA-256 is not the recorded one", error);
   }
-  std::string problem;
   if (!check_region<layout::Root>(region, problem)) return damaged(cat("the root: ", problem), error);
   if (region.root<layout::Root>().vendor >= kVendors.size()) return damaged("the root names an unknown vendor", error);
   root_ = region;

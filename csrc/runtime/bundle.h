@@ -13,7 +13,7 @@
 #include "bundle_layout.h"
 #include "errors.h"
 #include "frames.h"
-#include "mapped_file.h"
+#include "open_file.h"
 #include "operator_block.h"
 #include "region.h"
 
@@ -48,7 +48,7 @@ class Bundle {
   const layout::OperatorRef* find(std::string_view name) const;
 
   std::string path_;
-  MappedFile file_;
+  OpenFile file_;
   std::vector<std::uint64_t> root_bytes_;
   Region root_;
   Frames frames_;

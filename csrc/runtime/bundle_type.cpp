@@ -75,7 +75,7 @@ PyType_Slot bundle_slots[] = {
     {py::kSlotNew, reinterpret_cast<void*>(bundle_new)},
     {py::kSlotDealloc, reinterpret_cast<void*>(bundle_dealloc)},
     {py::kSlotGetSet, bundle_getset},
-    {py::kSlotDoc, const_cast<char*>("Bundle(path): a bundle file, mapped; header and root are checked.")},
+    {py::kSlotDoc, const_cast<char*>("Bundle(path): a bundle file, open; header and root are checked.")},
     {0, nullptr},
 };
 

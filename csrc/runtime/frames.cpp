@@ -33,7 +33,7 @@ bool Bytes::allocate(std::size_t size) {
   return data_ != nullptr;
 }
 
-bool Frames::open(const MappedFile& file, std::span<const layout::Stored> dictionaries, const layout::Root& root,
+bool Frames::open(const OpenFile& file, std::span<const layout::Stored> dictionaries, const layout::Root& root,
                   std::string& problem) {
   file_ = &file;
   dictionaries_ = dictionaries;
@@ -79,9 +79,16 @@ bool Frames::check(const Frame& frame, std::uint32_t most, const std::string& wh
   return true;
 }
 
+bool Frames::fetch(std::uint64_t offset, std::size_t size, const std::string& what, Bytes& copy,
+                   std::string& problem) const {
+  if (!copy.allocate(size)) return broken(problem, cat(what, ": no memory for ", size, " bytes"));
+  std::string reason;
+  return file_->read(offset, size, copy.data(), reason) || broken(problem, cat(what, " cannot be read: ", reason));
+}
+
 bool Frames::read_part(const layout::Stored& stored, std::uint64_t least, std::uint32_t most, const std::string& what,
                        Bytes& copy, std::string& problem) const {
-  const std::size_t size = file_->size();
+  const std::uint64_t size = file_->size();
   if (stored.offset < kHeaderSize || stored.offset > size || stored.stored_size > size - stored.offset ||
       stored.raw_size < least) {
     return broken(problem, cat(what, ": ", stored.stored_size, " bytes at ", stored.offset, " leave the file of ", size,
@@ -89,10 +96,7 @@ bool Frames::read_part(const layout::Stored& stored, std::uint64_t least, std::u
   }
   const Frame frame{stored.offset, stored.stored_size, stored.raw_size, stored.dictionary, stored.encoding};
   if (!check(frame, most, what, problem)) return false;
-  if (!copy.allocate(stored.stored_size)) return broken(problem, cat(what, ": no memory"));
-  if (!file_->copy(stored.offset, stored.stored_size, copy.data())) {
-    return broken(problem, cat(what, " cannot be read"));
-  }
+  if (!fetch(stored.offset, stored.stored_size, what, copy, problem)) return false;
   if (sha256(copy.data(), copy.size()) != stored.sha256) {
     return broken(problem, cat(what, " is damaged: its SHA-256 is not the recorded one"));
   }
@@ -131,8 +135,13 @@ bool Frames::code_object(std::uint32_t index, Bytes& out, std::string& problem) 
   if (index >= table_.size()) return broken(problem, cat(what, " leaves the table of ", table_.size()));
   const Frame& frame = table_[index];
   if (!check(frame, kMaxCodeObject, what, problem)) return false;
+  if (static_cast<Encoding>(frame.encoding) == Encoding::Raw) {
+    return fetch(frame.offset, frame.stored_size, what, out, problem);
+  }
+  Bytes stored;
+  if (!fetch(frame.offset, frame.stored_size, what, stored, problem)) return false;
   if (!out.allocate(frame.raw_size)) return broken(problem, cat(what, ": no memory for ", frame.raw_size, " bytes"));
-  return decode(frame, {file_->data() + frame.offset, frame.stored_size}, what, out.data(), problem);
+  return decode(frame, {stored.data(), stored.size()}, what, out.data(), problem);
 }
 
 // Whoever finds the lock taken decodes for itself: nobody waits, and a child that was forked while another thread held

@@ -1,5 +1,5 @@
 // How the parts of a bundle are stored: their bounds and hashes, zstd frames, and the dictionaries that frames share.
-// src/aiter_prebuilt/contract/bundle.py specifies the bytes. Everything here touches only the map and what is kept
+// src/aiter_prebuilt/contract/bundle.py specifies the bytes. Everything here touches only the file and what is kept
 // under a lock that nobody waits for, so any thread may ask, with or without the GIL.
 #pragma once
 
@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "bundle_layout.h"
-#include "mapped_file.h"
+#include "open_file.h"
 
 namespace apb {
 
@@ -35,8 +35,8 @@ class Bytes {
 class Frames {
  public:
   // `file` and `dictionaries` outlive this. Reads the table of code objects. `problem` says what is wrong.
-  [[nodiscard]] bool open(const MappedFile& file, std::span<const layout::Stored> dictionaries,
-                          const layout::Root& root, std::string& problem);
+  [[nodiscard]] bool open(const OpenFile& file, std::span<const layout::Stored> dictionaries, const layout::Root& root,
+                          std::string& problem);
 
   // The decoded bytes of a part with a hash of its own, at least `least` of them, in memory aligned to 8 bytes.
   [[nodiscard]] bool region(const layout::Stored& stored, std::uint64_t least, const std::string& what,
@@ -61,11 +61,13 @@ class Frames {
                  Bytes& copy, std::string& problem) const;
   bool decode(const Frame& frame, std::span<const std::uint8_t> stored, const std::string& what, std::uint8_t* out,
               std::string& problem) const;
+  // `size` bytes at `offset`, which are inside the file.
+  bool fetch(std::uint64_t offset, std::size_t size, const std::string& what, Bytes& copy, std::string& problem) const;
   std::shared_ptr<const Bytes> dictionary(std::uint32_t index, std::string& problem) const;
   std::shared_ptr<const Bytes> decode_dictionary(std::uint32_t index, std::string& problem) const;
   void keep(std::uint32_t index, std::shared_ptr<const Bytes> content) const;
 
-  const MappedFile* file_ = nullptr;
+  const OpenFile* file_ = nullptr;
   std::span<const layout::Stored> dictionaries_;
   std::vector<Frame> table_;
 

@@ -79,7 +79,7 @@ def device(vendor: str, ordinal: int, /) -> DeviceInfo:
 
 @final
 class Bundle:
-    """An opened bundle file: mapped, header and root checked. Raises BundleDamagedError, BundleVersionError."""
+    """An open bundle file, header and root checked. Raises BundleDamagedError, BundleVersionError."""
 
     def __new__(cls, path: str, /) -> Bundle: ...
     @property
