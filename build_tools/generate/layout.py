@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final
 
-from aiter_prebuilt.contract import dtype, expression, header, records, version
+from aiter_prebuilt.contract import dtype, expression, header, records, rules, version
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 HEADER: Final = ROOT / "csrc" / "runtime" / "bundle_layout.h"
@@ -190,6 +190,7 @@ def _header_struct_constants() -> str:
         f"inline constexpr std::uint32_t kMaxRegion = {header.MAX_REGION};\n"
         f"inline constexpr std::uint32_t kMaxDictionary = {header.MAX_DICTIONARY};\n"
         f"inline constexpr std::uint32_t kMaxCodeObject = {header.MAX_CODE_OBJECT};\n"
+        f"inline constexpr std::uint64_t kMaxWalk = {rules.MAX_WALK};\n"
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import io
 import struct
+from bisect import bisect_right
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -16,6 +17,7 @@ import msgpack
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import NoteSection, SymbolTableSection
 
+from aiter_prebuilt.contract import elf as limits
 from build_tools.errors import CodeObjectError
 from build_tools.objects.cubin import read_cubin
 from build_tools.records import CodeObjectFacts, KernelFacts
@@ -44,6 +46,7 @@ def read(data: bytes) -> CodeObjectFacts:
     """
     _refuse_containers(data)
     try:
+        limits.check(data)
         elf = ELFFile(io.BytesIO(data))
         machine = elf.header["e_machine"]
         if machine == "EM_AMDGPU" or machine == EM_AMDGPU:
@@ -127,7 +130,8 @@ def _amdgpu(elf: ELFFile, data: bytes) -> CodeObjectFacts:
     metadata = _metadata(elf)
     symbols = {symbol.name: symbol for symbol in _symbols(elf)}
     rows = metadata.get("amdhsa.kernels", [])
-    kernels = tuple(_kernel(row, symbols, elf) for row in rows)
+    placed = _Placed(elf, data)
+    kernels = tuple(_kernel(row, symbols, placed) for row in rows)
     return CodeObjectFacts(
         target=MACHS.get(elf.header["e_flags"] & 0xFF, f"mach 0x{elf.header['e_flags'] & 0xFF:02x}"),
         vendor="amd",
@@ -174,9 +178,9 @@ def _unpacked(blob: bytes | str) -> Mapping[str, Any]:
     return table
 
 
-def _kernel(row: Mapping[str, Any], symbols: Mapping[str, Any], elf: ELFFile) -> KernelFacts:
+def _kernel(row: Mapping[str, Any], symbols: Mapping[str, Any], placed: _Placed) -> KernelFacts:
     symbol = str(row.get(".symbol", "")).removesuffix(".kd") or str(row[".name"])
-    descriptor = _descriptor(symbols.get(f"{symbol}.kd"), elf)
+    descriptor = _descriptor(symbols.get(f"{symbol}.kd"), placed)
     args = [(int(arg[".offset"]), int(arg[".size"]), str(arg[".value_kind"])) for arg in row.get(".args", [])]
     return KernelFacts(
         symbol=symbol,
@@ -198,7 +202,26 @@ def _kernel(row: Mapping[str, Any], symbols: Mapping[str, Any], elf: ELFFile) ->
     )
 
 
-def _descriptor(symbol: Any, elf: ELFFile) -> dict[str, int]:
+class _Placed:
+    """The sections that have an address, by it: a descriptor is looked up for every kernel."""
+
+    def __init__(self, elf: ELFFile, data: bytes) -> None:
+        rows = ((s["sh_addr"], s["sh_size"], s["sh_offset"]) for s in elf.iter_sections() if s["sh_addr"])
+        self._rows = sorted(rows)
+        self._data = data
+
+    def read(self, address: int, size: int) -> bytes | None:
+        """``size`` bytes at ``address``, or None when no section has them all."""
+        place = bisect_right(self._rows, address, key=lambda row: row[0]) - 1
+        if place < 0:
+            return None
+        start, length, offset = self._rows[place]
+        at = offset + address - start
+        found = self._data[at : at + size]
+        return found if address + size <= start + length and len(found) == size else None
+
+
+def _descriptor(symbol: Any, placed: _Placed) -> dict[str, int]:
     """Fields of a kernel descriptor: 64 bytes in .rodata at the symbol. Empty when there is no such symbol.
 
     Raises:
@@ -206,16 +229,13 @@ def _descriptor(symbol: Any, elf: ELFFile) -> dict[str, int]:
     """
     if symbol is None:
         return {}
-    address = symbol["st_value"]
-    for section in elf.iter_sections():
-        start = section["sh_addr"]
-        if start and start <= address and address + DESCRIPTOR_SIZE <= start + section["sh_size"]:
-            raw = section.data()[address - start :][:DESCRIPTOR_SIZE]
-            preload = struct.unpack_from("<H", raw, 58)[0]
-            # Bits 0 to 6 are the length in dwords, the rest the first dword.
-            return {"kernarg_size": struct.unpack_from("<I", raw, 8)[0], "preload": preload & 0x7F}
-    raise CodeObjectError(
-        "read a code object",
-        f"descriptor {symbol.name} points outside of all sections",
-        "Compile or copy it again",
-    )
+    raw = placed.read(symbol["st_value"], DESCRIPTOR_SIZE)
+    if raw is None:
+        raise CodeObjectError(
+            "read a code object",
+            f"descriptor {symbol.name} points outside of all sections",
+            "Compile or copy it again",
+        )
+    preload = struct.unpack_from("<H", raw, 58)[0]
+    # Bits 0 to 6 are the length in dwords, the rest the first dword.
+    return {"kernarg_size": struct.unpack_from("<I", raw, 8)[0], "preload": preload & 0x7F}

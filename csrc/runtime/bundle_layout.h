@@ -94,6 +94,7 @@ inline constexpr std::size_t kHeaderSize = 128;
 inline constexpr std::uint32_t kMaxRegion = 67108864;
 inline constexpr std::uint32_t kMaxDictionary = 16777216;
 inline constexpr std::uint32_t kMaxCodeObject = 268435456;
+inline constexpr std::uint64_t kMaxWalk = 16777216;
 
 // Positions in a region; offsets count from the region's first byte.
 namespace layout {

@@ -50,22 +50,33 @@ bool is_utf8(std::string_view text) {
 
 namespace detail {
 
-bool BoundsCheck::operator()(layout::Code at) const {
-  if (at.length == 0 || std::uint64_t{at.offset} + at.length <= region.size) return true;
+bool BoundsCheck::spend(std::uint64_t size) {
+  if (size <= left) {
+    left -= size;
+    return true;
+  }
+  problem = cat("more than ", kMaxWalk, " bytes of arrays and text to read, counted as often as they are named");
+  return false;
+}
+
+bool BoundsCheck::operator()(layout::Code at) {
+  if (at.length == 0 || std::uint64_t{at.offset} + at.length <= region.size) return spend(at.length);
   problem = cat("text of ", at.length, " bytes at ", at.offset, " leaves its region of ", region.size, " bytes");
   return false;
 }
 
-bool BoundsCheck::operator()(layout::Text at) const {
+bool BoundsCheck::operator()(layout::Text at) {
   if (!(*this)(layout::Code{at.offset, at.length})) return false;
   if (at.length == 0 || is_utf8(region.text(at))) return true;
   problem = cat("text at ", at.offset, " is not UTF-8");
   return false;
 }
 
-bool BoundsCheck::place(std::uint32_t offset, std::uint32_t count, std::size_t element) const {
+bool BoundsCheck::place(std::uint32_t offset, std::uint32_t count, std::size_t element) {
   if (count == 0) return true;
-  if (offset % 8 == 0 && std::uint64_t{offset} + std::uint64_t{count} * element <= region.size) return true;
+  if (offset % 8 == 0 && std::uint64_t{offset} + std::uint64_t{count} * element <= region.size) {
+    return spend(std::uint64_t{count} * element);
+  }
   problem =
       cat("an array of ", count, " x ", element, " bytes at ", offset, " leaves its region of ", region.size, " bytes");
   return false;

@@ -38,19 +38,23 @@ bool is_utf8(std::string_view text);
 
 namespace detail {
 
-// Visits every position reachable from a record and proves that it stays inside the region.
+// Visits every position reachable from a record and proves that it stays inside the region. Arrays may be shared and
+// overlap, so what is visited is bounded by itself (kMaxWalk), and not by the region's size.
 struct BoundsCheck {
   Region region;
   std::string& problem;
+  std::uint64_t left = kMaxWalk;
 
-  bool operator()(layout::Text at) const;
-  bool operator()(layout::Code at) const;
-  bool place(std::uint32_t offset, std::uint32_t count, std::size_t element) const;
+  bool operator()(layout::Text at);
+  bool operator()(layout::Code at);
+  bool place(std::uint32_t offset, std::uint32_t count, std::size_t element);
+  // Before `size` bytes are read.
+  bool spend(std::uint64_t size);
 
   template <class Element>
-  bool operator()(layout::Array<Element> at) const {
+  bool operator()(layout::Array<Element> at) {
     if (!place(at.offset, at.count, sizeof(Element))) return false;
-    if constexpr (requires(const Element& record) { visit_positions(record, *this); }) {
+    if constexpr (requires(const Element& record, BoundsCheck& check) { visit_positions(record, check); }) {
       for (const Element& record : region.array(at)) {
         if (!visit_positions(record, *this)) return false;
       }

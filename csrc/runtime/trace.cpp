@@ -1,6 +1,7 @@
 #include "trace.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -166,7 +167,7 @@ std::string miss_line(const Choice& choice, const Decision& chosen) {
              "}");
 }
 
-void warn_once(const std::string& problem) {
+void warn_once(std::string_view problem) {
   static std::atomic<bool> said{false};
   if (said.exchange(true)) return;
   write_line(STDERR_FILENO,
@@ -175,10 +176,22 @@ void warn_once(const std::string& problem) {
                  "written, or unset the variable"));
 }
 
+// A call never waits for whoever reads a named pipe, nor dies with that reader (SIGPIPE): the log is a file, or a device
+// such as /dev/null. -1 with the reason.
+int open_log(const char* path, std::string& problem) {
+  const int file = ::open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0666);
+  struct stat facts = {};
+  if (file >= 0 && ::fstat(file, &facts) == 0 && (S_ISREG(facts.st_mode) || S_ISCHR(facts.st_mode))) return file;
+  // ENXIO: a pipe that nobody reads, or a socket.
+  problem = file >= 0 || errno == ENXIO ? "it is not a regular file" : system_error_text(errno);
+  if (file >= 0) ::close(file);
+  return -1;
+}
+
 void record_miss(const char* path, const std::string& line) {
-  static const int file = ::open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
-  static const int problem = file < 0 ? errno : 0;
-  if (file < 0) return warn_once(system_error_text(problem));
+  static auto& problem = *new std::string;
+  static const int file = open_log(path, problem);
+  if (file < 0) return warn_once(problem);
   if (!write_line(file, line)) warn_once(system_error_text(errno));
 }
 

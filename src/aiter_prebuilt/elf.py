@@ -11,21 +11,21 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final
+
+from aiter_prebuilt.contract.elf import NOTE, ElfError, Section, Sections
+
+__all__ = ["ElfError", "Image", "KernelImage", "read"]
 
 EM_AMDGPU: Final = 0xE0
 EM_CUDA: Final = 190
 _NT_AMDGPU_METADATA: Final = 32
-_SHT_SYMTAB, _SHT_NOTE, _SHT_DYNSYM = 2, 7, 11
 #: EF_AMDGPU_MACH of the targets that exist here; `manifests/targets.toml` has the same numbers (a test compares).
 MACHS: Final = {0x4C: "gfx942", 0x4F: "gfx950"}
 _EIATTR_KPARAM_INFO: Final = 0x17
 _EIATTR_CBANK_PARAM_SIZE: Final = 0x19
 _EIFMT_SVAL: Final = 0x04
-
-
-class ElfError(ValueError):
-    """Bytes that are not the ELF they should be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class KernelImage:
     wave: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Image:
     """One code object. ``target`` is ``gfx942`` and the like, or ``sm_90``."""
 
@@ -49,19 +49,14 @@ class Image:
     target: str
     kernels: tuple[KernelImage, ...]
 
-
-@dataclass(frozen=True, slots=True)
-class _Section:
-    name: str
-    kind: int
-    offset: int
-    size: int
-    link: int
+    @cached_property
+    def by_symbol(self) -> dict[str, KernelImage]:
+        """The kernels by their symbols; the first one where a file has two."""
+        return {kernel.symbol: kernel for kernel in reversed(self.kernels)}
 
 
-class _Reader:
+class _Reader(Sections):
     def __init__(self, data: bytes) -> None:
-        self.data = data
         if len(data) < 64 or data[:4] != b"\x7fELF":
             raise ElfError("not an ELF file")
         if data[4] != 2 or data[5] != 1:
@@ -69,60 +64,25 @@ class _Reader:
         self.abi_version = data[8]
         self.machine = struct.unpack_from("<H", data, 18)[0]
         self.flags = struct.unpack_from("<I", data, 48)[0]
-        self.sections = self._sections()
-
-    def unpack(self, form: str, at: int) -> tuple[Any, ...]:
-        if at < 0 or at + struct.calcsize(form) > len(self.data):
-            raise ElfError(f"the file ends before byte {at + struct.calcsize(form)}")
-        return struct.unpack_from(form, self.data, at)
-
-    def _sections(self) -> tuple[_Section, ...]:
-        (table,) = self.unpack("<Q", 40)
-        entry_size, count, names_index = self.unpack("<HHH", 58)
-        rows = []
-        for place in range(count):
-            name, kind, _, _, offset, size, link = self.unpack("<IIQQQQI", table + place * entry_size)
-            if kind != 8 and offset + size > len(self.data):
-                raise ElfError(f"section {place} leaves the file")
-            rows.append((name, kind, offset, size, link))
-        if not rows or names_index >= len(rows):
-            raise ElfError("no section names")
-        base = rows[names_index][2]
-        return tuple(
-            _Section(self.text(base + name), kind, offset, size, link)
-            for name, kind, offset, size, link in rows
-        )
-
-    def text(self, at: int) -> str:
-        end = self.data.find(b"\0", at)
-        if at > len(self.data) or end < 0:
-            raise ElfError("a name leaves the file")
-        return self.data[at:end].decode("utf-8", "replace")
-
-    def section(self, name: str) -> _Section | None:
-        return next((section for section in self.sections if section.name == name), None)
-
-    def symbols(self) -> set[str]:
-        names = set()
-        for section in self.sections:
-            if section.kind in (_SHT_SYMTAB, _SHT_DYNSYM) and section.link < len(self.sections):
-                base = self.sections[section.link].offset
-                for at in range(section.offset, section.offset + section.size - 23, 24):
-                    names.add(self.text(base + self.unpack("<I", at)[0]))
-        return names
+        super().__init__(data)
+        self.by_name: dict[str, Section] = {}
+        for section in self.all:
+            self.by_name.setdefault(section.name, section)
 
     def metadata(self) -> dict[str, Any]:
-        for section in self.sections:
-            if section.kind != _SHT_NOTE:
+        for section in self.all:
+            if section.kind != NOTE:
                 continue
-            at, end = section.offset, section.offset + section.size
-            while at + 12 <= end:
+            place = self.walk(section)
+            at = place.start
+            while at + 12 <= place.stop:
                 name_size, size, kind = self.unpack("<III", at)
                 start = at + 12 + name_size + -name_size % 4
                 if kind == _NT_AMDGPU_METADATA and self.data[at + 12 : at + 18] == b"AMDGPU":
                     value, _ = _message(self.data[start : start + size], 0)
-                    if isinstance(value, dict):
-                        return value
+                    if not isinstance(value, dict):
+                        raise ElfError("its AMDGPU metadata is no map")
+                    return value
                 at = start + size + -size % 4
         raise ElfError("no AMDGPU metadata note")
 
@@ -139,14 +99,16 @@ def read(data: bytes) -> Image:
             return _read_amdgpu(reader)
         if reader.machine == EM_CUDA:
             return _read_cuda(reader)
-    except (KeyError, TypeError, IndexError, struct.error) as error:
+    except UnicodeDecodeError as error:
+        raise ElfError(f"text in its metadata is not UTF-8: {error}") from None
+    except (KeyError, TypeError, IndexError, AttributeError, RecursionError, struct.error) as error:
         raise ElfError(f"metadata that breaks its own form: {error!r}") from None
     raise ElfError(f"machine {reader.machine} is no GPU that is known here")
 
 
 def _read_amdgpu(reader: _Reader) -> Image:
     mach = reader.flags & 0xFF
-    symbols = reader.symbols()
+    symbols = set(reader.symbols())
     kernels = []
     for kernel in reader.metadata()["amdhsa.kernels"]:
         descriptor = kernel[".symbol"]
@@ -157,25 +119,37 @@ def _read_amdgpu(reader: _Reader) -> Image:
         )
         kernels.append(
             KernelImage(
-                symbol=kernel[".name"],
-                kernarg_size=kernel[".kernarg_segment_size"],
+                symbol=_text(kernel[".name"]),
+                kernarg_size=_number(kernel[".kernarg_segment_size"]),
                 args=args,
                 has_descriptor=descriptor in symbols and descriptor == kernel[".name"] + ".kd",
-                lds_static=kernel[".group_segment_fixed_size"],
-                max_threads=kernel[".max_flat_workgroup_size"],
-                wave=kernel[".wavefront_size"],
+                lds_static=_number(kernel[".group_segment_fixed_size"]),
+                max_threads=_number(kernel[".max_flat_workgroup_size"]),
+                wave=_number(kernel[".wavefront_size"]),
             )
         )
     return Image(reader.machine, MACHS.get(mach, f"unknown AMDGPU machine 0x{mach:x}"), tuple(kernels))
 
 
+def _number(value: object) -> int:
+    if not isinstance(value, int):
+        raise TypeError(f"{value!r} is no number")
+    return value
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is no text")
+    return value
+
+
 def _read_cuda(reader: _Reader) -> Image:
     kernels = []
-    for section in reader.sections:
+    for section in reader.all:
         if not section.name.startswith(".text."):
             continue
         symbol = section.name[len(".text.") :]
-        info = reader.section(".nv.info." + symbol)
+        info = reader.by_name.get(".nv.info." + symbol)
         if info is None:
             continue  # a device function, not a kernel
         args, size = _cuda_parameters(reader, info)
@@ -185,11 +159,12 @@ def _read_cuda(reader: _Reader) -> Image:
     return Image(reader.machine, f"sm_{number}", tuple(kernels))
 
 
-def _cuda_parameters(reader: _Reader, info: _Section) -> tuple[tuple[tuple[int, int, str], ...], int]:
+def _cuda_parameters(reader: _Reader, info: Section) -> tuple[tuple[tuple[int, int, str], ...], int]:
     args: list[tuple[int, int, int]] = []
     total = 0
-    at, end = info.offset, info.offset + info.size
-    while at + 4 <= end:
+    place = reader.walk(info)
+    at = place.start
+    while at + 4 <= place.stop:
         form, attribute, value = reader.unpack("<BBH", at)
         at += 4
         if attribute == _EIATTR_CBANK_PARAM_SIZE:

@@ -5,7 +5,8 @@ Pure reading: needs no driver and no GPU, and executes nothing. Every problem is
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from aiter_prebuilt.contract.bundle import Bundle, FormatError
 from aiter_prebuilt.contract.receipt import was_executed
 from aiter_prebuilt.contract.records import Entry, Operator, Step
 from aiter_prebuilt.elf import ElfError, Image, KernelImage, read
+from aiter_prebuilt.files import contents, open_file
 from aiter_prebuilt.locate import InstalledBundle, decompress
 
 
@@ -51,7 +53,7 @@ def verify(installed: InstalledBundle) -> Verdict:
     path = Path(installed.path)
     name = path.name
     try:
-        data = path.read_bytes()
+        data = contents(path)
         bundle = Bundle(data, decompress)
     except (OSError, FormatError) as error:
         finding = Finding(name, "", str(error))
@@ -59,6 +61,7 @@ def verify(installed: InstalledBundle) -> Verdict:
     findings: list[Finding] = []
     if (bundle.root.target, bundle.root.profile) != (installed.target, installed.profile):
         findings.append(Finding(name, "", f"its content is for {bundle.root.target} ({bundle.root.profile})"))
+    images = _Images(bundle)
     seen: set[int] = set()
     entries = executed = 0
     for operator_name in bundle.names:
@@ -67,12 +70,13 @@ def verify(installed: InstalledBundle) -> Verdict:
         except FormatError as error:
             findings.append(Finding(name, "", str(error)))
             continue
+        steps = _steps(operator)
         for index, entry in enumerate(operator.entries):
             entries += 1
             seen.add(entry.code_object)
             executed += was_executed(entry)
             findings += [
-                Finding(name, entry.name, text) for text in _check_entry(bundle, operator, index, entry)
+                Finding(name, entry.name, text) for text in _check_entry(bundle, images, steps[index], entry)
             ]
     findings += [Finding(name, "", text) for text in _check_parts(bundle, len(data))]
     findings += [Finding(name, "", text) for text in _check_calls(installed)]
@@ -90,7 +94,7 @@ def _check_calls(installed: InstalledBundle) -> Iterator[str]:
     """The golden calls can be read. That there are some is for ``--execute`` to ask: a bundle may come without its wheel."""
     path = Path(installed.calls)
     try:
-        with path.open("rb") as stream:
+        with open_file(path) as stream:
             for _ in calls.read(stream):
                 pass
     except FileNotFoundError:
@@ -114,23 +118,49 @@ def _check_parts(bundle: Bundle, size: int) -> Iterator[str]:
         yield f"bytes {end} to {size} belong to nothing"
 
 
-def _check_entry(bundle: Bundle, operator: Operator, index: int, entry: Entry) -> Iterator[str]:
-    try:
-        image = read(bundle.code_object(entry))
-    except (FormatError, ElfError) as error:
-        yield str(error)
+class _Images:
+    """The code objects of a bundle, each read once, however many entries name it."""
+
+    def __init__(self, bundle: Bundle) -> None:
+        self._bundle = bundle
+        self._known: dict[tuple[int, bytes], Image | str] = {}
+
+    def of(self, entry: Entry) -> Image | str:
+        """What the code object of ``entry`` says of itself, or why it cannot be read."""
+        key = (entry.code_object, entry.sha256)
+        if key not in self._known:
+            try:
+                self._known[key] = read(self._bundle.code_object(entry))
+            except (FormatError, ElfError) as error:
+                self._known[key] = str(error)
+        return self._known[key]
+
+
+def _steps(operator: Operator) -> defaultdict[int, list[tuple[str, Step]]]:
+    """For each entry, the (variant, step) that launch it."""
+    found: defaultdict[int, list[tuple[str, Step]]] = defaultdict(list)
+    for recipe in operator.recipes:
+        for step in recipe.steps:
+            found[step.entry].append((recipe.variant, step))
+    return found
+
+
+def _check_entry(
+    bundle: Bundle, images: _Images, steps: Sequence[tuple[str, Step]], entry: Entry
+) -> Iterator[str]:
+    image = images.of(entry)
+    if isinstance(image, str):
+        yield image
         return
     if image.target != bundle.root.target:
         yield f"the code object is for {image.target}, the bundle for {bundle.root.target}"
-    kernel = next((kernel for kernel in image.kernels if kernel.symbol == entry.symbol), None)
+    kernel = image.by_symbol.get(entry.symbol)
     if kernel is None:
         yield f"the code object has no kernel {entry.symbol!r}"
         return
     yield from _check_kernel(kernel, bundle, image, entry)
-    for recipe in operator.recipes:
-        for step in recipe.steps:
-            if step.entry == index:
-                yield from _check_step(step, kernel, recipe.variant)
+    for variant, step in steps:
+        yield from _check_step(step, kernel, variant)
 
 
 def _check_kernel(kernel: KernelImage, bundle: Bundle, image: Image, entry: Entry) -> Iterator[str]:

@@ -31,6 +31,8 @@ decode, and the second of a dictionary only its own. The root is always raw.
                     ends, the first at ``frames_offset``; the
                     last ends at ``frames_offset + frames_size``
 
+All that a region names (arrays and text, each counted as often as it is named) is at most 16 MiB (``rules.MAX_WALK``).
+
 The header carries its own hash, so a signature over the header covers all of the file. Opening touches the header, the
 root and the table; a block or a code object is checked when it is first used: bounds, hash, decode, then every position
 inside it, then its rules (``contract.rules``), and only then anything is read from it.
@@ -63,7 +65,7 @@ from aiter_prebuilt.contract.records import (
     record_size,
     struct_format,
 )
-from aiter_prebuilt.contract.rules import check_operator
+from aiter_prebuilt.contract.rules import MAX_WALK, check_operator
 
 __all__ = ["SUFFIX", "Bundle", "FormatError", "VersionError", "check_operator"]
 
@@ -134,7 +136,7 @@ class Bundle:
             raise FormatError(f"the frames: {root.frames_size} bytes at {root.frames_offset} leave the file")
         rows, at = [], root.frames_offset
         for place in range(root.code_object_count):
-            rows.append((at, _record(CodeObject, memoryview(raw), place * size)))
+            rows.append((at, _record(CodeObject, _Region(memoryview(raw)), place * size)))
             at += rows[-1][1].stored_size
         if at != root.frames_offset + root.frames_size:
             raise FormatError(
@@ -223,21 +225,38 @@ def decode(record: type[R], region: memoryview, what: str) -> R:
         FormatError: a position leaves the region, or text is not UTF-8; ``what`` says of which region.
     """
     try:
-        return cast(R, _record(record, region, 0))
+        return cast(R, _record(record, _Region(region), 0))
     except FormatError as error:
         raise FormatError(f"{what}: {error}") from None
 
 
-def _record(record: type[Any], data: memoryview, at: int) -> Any:
+class _Region:
+    """The bytes of a region, and how much of what they name may still be read."""
+
+    def __init__(self, data: memoryview) -> None:
+        self.data = data
+        self._left = MAX_WALK
+
+    def spend(self, size: int) -> None:
+        """Before ``size`` bytes are read."""
+        self._left -= size
+        if self._left < 0:
+            raise FormatError(
+                f"more than {MAX_WALK} bytes of arrays and text to read, counted as often as they are named"
+            )
+
+
+def _record(record: type[Any], region: _Region, at: int) -> Any:
     values: dict[str, Any] = {}
+    data = region.data
     for name, fmt in LAYOUT[record]:
         letters, size = struct_format(fmt)
         if isinstance(fmt, list):
-            values[name] = _array(fmt[0], data, *struct.unpack_from("<II", data, at))
+            values[name] = _array(fmt[0], region, *struct.unpack_from("<II", data, at))
         elif isinstance(fmt, type):
-            values[name] = _record(fmt, data, at)
+            values[name] = _record(fmt, region, at)
         elif fmt in ("str", "code"):
-            raw = _slice(data, *struct.unpack_from("<II", data, at))
+            raw = _slice(region, *struct.unpack_from("<II", data, at))
             values[name] = raw if fmt == "code" else _utf8(raw, *struct.unpack_from("<I", data, at))
         elif name:
             values[name] = struct.unpack_from("<" + letters, data, at)[0]
@@ -245,24 +264,27 @@ def _record(record: type[Any], data: memoryview, at: int) -> Any:
     return record(**values)
 
 
-def _array(element: type[Any] | str, data: memoryview, start: int, count: int) -> tuple[Any, ...]:
-    size = element_size(element)
+def _array(element: type[Any] | str, region: _Region, start: int, count: int) -> tuple[Any, ...]:
+    data, size = region.data, element_size(element)
     if count and (start % 8 or start + count * size > len(data)):
         raise FormatError(
             f"an array of {count} x {size} bytes at {start} leaves its region of {len(data)} bytes"
         )
+    region.spend(count * size)
     places = range(start, start + count * size, size)
     if not isinstance(element, str):
-        return tuple(_record(element, data, at) for at in places)
+        return tuple(_record(element, region, at) for at in places)
     if element == "str":
         texts = (struct.unpack_from("<II", data, at) for at in places)
-        return tuple(_utf8(_slice(data, *text), text[0]) for text in texts)
+        return tuple(_utf8(_slice(region, *text), text[0]) for text in texts)
     return struct.unpack_from(f"<{count}{struct_format(element)[0]}", data, start) if count else ()
 
 
-def _slice(data: memoryview, start: int, length: int) -> bytes:
+def _slice(region: _Region, start: int, length: int) -> bytes:
+    data = region.data
     if length and start + length > len(data):
         raise FormatError(f"text of {length} bytes at {start} leaves its region of {len(data)} bytes")
+    region.spend(length)
     return bytes(data[start : start + length])
 
 

@@ -184,7 +184,7 @@ def unpack(head: bytes, body: bytes) -> Call:
         return Call(
             table["operator"], table["label"], arguments, wants, table["compute_units"], table["reference"]
         )
-    except (ValueError, LookupError, TypeError, AttributeError) as error:
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         if isinstance(error, CallsError):
             raise
         raise CallsError(f"a record cannot be read: {type(error).__name__}: {error}") from error

@@ -44,7 +44,7 @@ def check(data: memoryview) -> tuple[int, int, bytes]:
     """
     if len(data) < HEADER_SIZE:
         raise FormatError(f"{len(data)} bytes are too few for a bundle's header of {HEADER_SIZE}")
-    magic, fmt, recipe, file_size, offset, size, root_digest, _zero, digest = HEADER.unpack_from(data)
+    magic, fmt, recipe, file_size, offset, size, root_digest, zero, digest = HEADER.unpack_from(data)
     if magic != MAGIC:
         raise FormatError("the first bytes are not those of a bundle")
     if hashlib.sha256(data[:HASHED]).digest() != digest:
@@ -54,6 +54,8 @@ def check(data: memoryview) -> tuple[int, int, bytes]:
             f"it has bundle format {fmt} and recipe version {recipe}, "
             f"this runtime reads {version.BUNDLE_FORMAT} and {version.RECIPE}"
         )
+    if any(zero):
+        raise FormatError("bytes 72 to 95 of the header are not zero")
     if file_size != len(data):
         raise FormatError(f"the file has {len(data)} bytes, its header says {file_size}: it was cut or grew")
     return offset, size, root_digest

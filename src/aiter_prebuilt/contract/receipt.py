@@ -22,7 +22,7 @@ def was_executed(entry: Entry) -> bool:
     """Was it proved before it shipped? A receipt that cannot be read says no."""
     try:
         receipt = json.loads(entry.receipt)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     return isinstance(receipt, dict) and receipt.get("executed") is True
 

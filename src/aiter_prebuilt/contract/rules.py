@@ -30,6 +30,10 @@ from aiter_prebuilt.contract.records import (
     Tensor,
 )
 
+#: Bytes of the arrays and the text that a region names, each counted as often as it is named: arrays may be shared and overlap,
+#: so this and not the region's size bounds what a reader walks. Real blocks have less than a thousandth of it.
+MAX_WALK: Final = 16 * 1024 * 1024
+
 #: Limits that let a call live on the stack; ``csrc/runtime/operator_block.h`` has them.
 MAX_TENSORS: Final = 48
 MAX_ATTRIBUTES: Final = 48
