@@ -22,6 +22,7 @@ from aiter_prebuilt.errors import (
     BundleVersionError,
     NoBundleError,
 )
+from aiter_prebuilt.files import contents, is_folder, not_a_file
 
 if TYPE_CHECKING:
     from aiter_prebuilt._native import Bundle
@@ -34,7 +35,7 @@ _PROFILES: Final = ("ck-free", "ck-full")
 
 @dataclass(frozen=True, slots=True)
 class InstalledBundle:
-    """A bundle file; target and profile as its name says (checked against its content when it is opened)."""
+    """A bundle file, or a link to one; target and profile as its own name says, checked against its content when opened."""
 
     path: str
     target: str
@@ -47,8 +48,13 @@ class InstalledBundle:
 
     @property
     def calls(self) -> str:
-        """The file of its golden calls, which its wheel puts beside it (``execute/golden.py``)."""
-        return self.path.removesuffix(SUFFIX) + CALLS_SUFFIX
+        """The file of its golden calls, which its wheel puts beside it (``execute/golden.py``): beside a link, or else beside
+        what it leads to.
+        """
+        beside = self.path.removesuffix(SUFFIX) + CALLS_SUFFIX
+        if os.path.lexists(beside) or not Path(self.path).is_symlink():
+            return beside
+        return os.path.realpath(self.path).removesuffix(SUFFIX) + CALLS_SUFFIX
 
 
 def extra_of(target: str) -> str:
@@ -64,6 +70,8 @@ def installed(
     Raises:
         BundleConflictError: two files are for the same target and profile.
         BundleTargetError: a file's name is not ``<target>-<profile>.apb``.
+        BundleDamagedError: what has such a name is no file, or a link to none.
+        NoBundleError: a folder or file of the setting is not there, or a folder cannot be listed.
     """
     setting = os.environ.get(VARIABLE, "") if environment is None else environment
     files = _from_setting(setting) if setting else _from_folders(sys.path if folders is None else folders)
@@ -81,28 +89,49 @@ def installed(
 
 
 def _from_setting(setting: str) -> list[Path]:
-    files: list[Path] = []
+    found: list[Path] = []
     for part in filter(None, setting.split(os.pathsep)):
-        path = Path(part)
-        if not path.exists():
+        if not os.path.lexists(part):
             raise NoBundleError(
                 f"find bundles in {VARIABLE}={setting}",
                 f"{part} does not exist",
                 f"correct {VARIABLE} or unset it",
             )
-        files += [path] if path.is_file() else sorted(path.glob("*" + SUFFIX))
-    return list(dict.fromkeys(file.resolve() for file in files))
+        named = part.endswith(SUFFIX) or not is_folder(Path(part))
+        found += [Path(part)] if named else _listed(Path(part))
+    return _once(found)
 
 
 def _from_folders(folders: Sequence[str]) -> list[Path]:
     places = [Path(__file__).resolve().parent.parent, *(Path(folder or ".") for folder in folders)]
-    files: dict[Path, None] = {}
-    for place in places:
-        folder = place / FOLDER
-        if folder.is_dir():
-            for file in sorted(folder.glob("*" + SUFFIX)):
-                files.setdefault(file.resolve())
-    return list(files)
+    present = (place / FOLDER for place in places if is_folder(place / FOLDER))
+    return _once([file for folder in present for file in _listed(folder)])
+
+
+def _listed(folder: Path) -> list[Path]:
+    try:
+        return sorted(file for file in folder.iterdir() if file.name.endswith(SUFFIX))
+    except OSError as error:
+        raise NoBundleError(
+            f"find bundles in {folder}", f"it cannot be listed: {error.strerror}", f"run: chmod a+rx {folder}"
+        ) from error
+
+
+def _once(files: Sequence[Path]) -> list[Path]:
+    """Absolute, each once: a folder is often there twice, by a link. A link to a bundle keeps its own name and place, because the
+    name says what it is for; what it leads to may be called anything.
+    """
+    found: dict[tuple[str, str], Path] = {}
+    for file in files:
+        refused = not_a_file(file)
+        if refused:
+            raise BundleDamagedError(
+                f"use {file} as a bundle",
+                refused,
+                f"put the file of a bundle wheel there, or move it away: mv {file} {file}.away",
+            )
+        found.setdefault((file.name, os.path.realpath(file)), file.absolute())
+    return list(found.values())
 
 
 def _named(path: Path) -> InstalledBundle:
@@ -128,7 +157,7 @@ def read_bundle(bundle: InstalledBundle) -> FormatBundle:
     from aiter_prebuilt.contract.bundle import FormatError
 
     try:
-        read = FormatBundle(Path(bundle.path).read_bytes(), decompress)
+        read = FormatBundle(contents(bundle.path), decompress)
     except (OSError, FormatError) as error:
         raise damaged(bundle, error) from error
     _check_name(bundle, read.root.target, read.root.profile)

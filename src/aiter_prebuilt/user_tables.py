@@ -18,6 +18,7 @@ from typing import Final, TypeAlias
 
 from aiter_prebuilt.contract import tuned_grammar
 from aiter_prebuilt.errors import TunedTableError
+from aiter_prebuilt.files import contents
 
 VARIABLE: Final = "AITER_PREBUILT_TUNED"
 SUFFIX: Final = ".csv"
@@ -102,7 +103,7 @@ def _files(place: Path) -> list[Path]:
 
 def _read(path: Path) -> UserTable:
     try:
-        table = tuned_grammar.read(path.read_text(encoding="utf-8"))
+        table = tuned_grammar.read(contents(path).decode())
     except (OSError, UnicodeDecodeError) as error:
         raise TunedTableError(
             f"read the tuned table {path}, line 1, column 1",

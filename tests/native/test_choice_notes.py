@@ -145,3 +145,22 @@ def test_a_log_that_cannot_be_written_is_one_warning(child: Child, path: str, re
         line.startswith(f"aiter-prebuilt: warning: AITER_PREBUILT_MISS_LOG={path}: {reason}")
         and "unset" in line
     )
+
+
+@pytest.mark.parametrize("reader", [False, True])
+def test_a_log_that_is_a_named_pipe_is_refused_and_waits_for_nobody(
+    child: Child, tmp_path: Path, reader: bool
+) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    handle = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK) if reader else -1
+    started = child.start([5, 6], {"AITER_PREBUILT_MISS_LOG": str(pipe)})
+    try:
+        said, warned = started.communicate(timeout=60)
+    finally:
+        started.kill()
+        if reader:
+            os.close(handle)
+    assert said.split() == ["2"], "both calls were launched"
+    (line,) = warned.splitlines()
+    assert f"AITER_PREBUILT_MISS_LOG={pipe}: it is not a regular file" in line and "unset" in line

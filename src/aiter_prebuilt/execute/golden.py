@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 from aiter_prebuilt import dispatch, locate
 from aiter_prebuilt.contract.calls import Call, CallsError, read
 from aiter_prebuilt.device import DeviceFacts
 from aiter_prebuilt.execute.run import Execution, failed, named, run
+from aiter_prebuilt.files import open_file
 
 
 def execute(facts: DeviceFacts, path: str) -> Iterator[Execution]:
@@ -36,7 +36,7 @@ def _read(serving: Sequence[locate.InstalledBundle]) -> tuple[list[Call], str]:
     problems = []
     for bundle in serving:
         try:
-            with Path(bundle.calls).open("rb") as stream:
+            with open_file(bundle.calls) as stream:
                 for call in read(stream):
                     found.setdefault((call.operator, call.label), call)
         except FileNotFoundError:
