@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from aiter_prebuilt import device, locate, native, user_tables
+from aiter_prebuilt import device, locate, native, ownership, user_tables
 from aiter_prebuilt.commands.output import print_json
 from aiter_prebuilt.contract.version import BUNDLE_FORMAT, NATIVE_ABI, RECIPE, VERSION
 from aiter_prebuilt.errors import AiterPrebuiltError
@@ -154,7 +154,8 @@ def _check_miss_log(problems: list[str]) -> None:
     name = os.environ.get(_MISS_LOG, "")
     path = Path(name)
     place = path if path.exists() else path.absolute().parent
-    if name and (path.is_dir() or not os.access(place, os.W_OK)):
+    usable = path.is_file() or path.is_char_device() or not path.exists()
+    if name and not (usable and os.access(place, os.W_OK)):
         problems.append(f"{_MISS_LOG}={name} cannot be written: name another file, or unset the variable")
 
 
@@ -169,6 +170,7 @@ def _bundles(problems: list[str]) -> list[dict[str, Any]]:
         }
         try:
             opened = locate.open_bundle(bundle)
+            problems += ownership.problems(bundle.path)
             row.update(version=opened.version, distribution=opened.distribution, operators=len(opened.names))
             if opened.version != VERSION:
                 problems.append(

@@ -1,0 +1,112 @@
+"""`aiter-prebuilt doctor` says who besides root and the user may change what is launched, and what to type against it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from aiter_prebuilt import ownership
+from aiter_prebuilt.commands import doctor
+from native import synthetic
+from native.test_damage import ops
+
+ROOT_NEEDED = pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away")
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    folder = tmp_path / "bundles"
+    folder.mkdir(mode=0o755)
+    path = folder / "gfx942-ck-free.apb"
+    path.write_bytes(synthetic.bundle_bytes(ops("owners")))
+    path.chmod(0o644)
+    return path
+
+
+def test_what_only_its_owner_may_write_is_no_problem(file: Path) -> None:
+    assert ownership.problems(str(file)) == ()
+
+
+@pytest.mark.parametrize(
+    ("mode", "words"), [(0o646, "everybody (mode 646): run: chmod o-w"), (0o666, "run: chmod go-w")]
+)
+def test_a_bundle_that_everybody_may_write(file: Path, mode: int, words: str) -> None:
+    file.chmod(mode)
+    (problem,) = ownership.problems(str(file))
+    assert (
+        f"the bundle {file} may be written by" in problem and f"{words} {file}".split(": run")[-1] in problem
+    )
+    file.chmod(0o644)
+    assert ownership.problems(str(file)) == ()
+
+
+def test_its_folder(file: Path) -> None:
+    file.parent.chmod(0o1777)
+    (problem,) = ownership.problems(str(file))
+    assert f"the folder {file.parent} may be written by its group and everybody (mode 1777)" in problem
+    assert problem.endswith(f"run: chmod go-w {file.parent}")
+
+
+def test_where_a_link_leads(file: Path, tmp_path: Path) -> None:
+    named = tmp_path / "names" / file.name
+    named.parent.mkdir()
+    named.symlink_to(file)
+    file.chmod(0o646)
+    named.parent.chmod(0o757)
+    said = ownership.problems(str(named))
+    assert len(said) == 2 and str(file) in said[0] and f"the folder {named.parent}" in said[1]
+
+
+@ROOT_NEEDED
+def test_a_group_and_another_owner(file: Path) -> None:
+    file.chmod(0o664)
+    os.chown(file, 0, 54321)
+    (problem,) = ownership.problems(str(file))
+    assert "may be written by its group (mode 664): run: chmod g-w" in problem
+    file.chmod(0o644)
+    os.chown(file, 54321, 0)
+    (problem,) = ownership.problems(str(file))
+    assert "belongs to user 54321, neither root nor you" in problem and f"sudo chown root {file}" in problem
+
+
+@ROOT_NEEDED
+def test_a_users_own_group_is_nobody_else(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where each user has a group of its own, new files are writable for it."""
+    import grp
+    import pwd
+
+    user = pwd.struct_passwd(("ann", "x", 54321, 54321, "", "/", "/bin/sh"))
+    members: list[str] = []
+    monkeypatch.setattr(pwd, "getpwuid", lambda number: user)
+    monkeypatch.setattr(grp, "getgrgid", lambda number: grp.struct_group(("ann", "x", 54321, members)))
+    monkeypatch.setattr(os, "geteuid", lambda: 54321)
+    file.chmod(0o664)
+    os.chown(file, 54321, 54321)
+    assert ownership.problems(str(file)) == ()
+    members.append("bob")
+    assert "may be written by its group" in ownership.problems(str(file))[0]
+
+
+def test_doctor_says_so(
+    native: ModuleType, file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("AITER_PREBUILT_BUNDLES", str(file))
+    assert not [text for text in doctor.examine()["problems"] if "may be written" in text]
+    file.chmod(0o666)
+    report = doctor.examine()
+    assert [text for text in report["problems"] if text.endswith(f"run: chmod go-w {file}")]
+    assert report["exit_code"] == 1 and report["bundles"][0]["ok"] is True
+
+
+def test_doctor_refuses_a_miss_log_that_is_a_pipe(
+    native: ModuleType, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    monkeypatch.setenv("AITER_PREBUILT_BUNDLES", str(file))
+    monkeypatch.setenv("AITER_PREBUILT_MISS_LOG", str(pipe))
+    (problem,) = [text for text in doctor.examine()["problems"] if "MISS_LOG" in text]
+    assert f"{pipe} cannot be written" in problem
