@@ -2,6 +2,7 @@
 #include "code_object.h"
 
 #include <algorithm>
+#include <unordered_map>
 
 #include "allocations.h"
 #include "arena.h"
@@ -18,6 +19,7 @@ namespace apb::emu {
 namespace {
 
 constexpr std::string_view kDescriptorSuffix = ".kd";
+constexpr std::uint64_t kMostSharing = 64;   // of code by kernels, each counted with all that it may reach
 constexpr std::uint64_t kLeastImage = 4096;  // page-aligned then, as p_align of AMDGPU objects asks
 
 class Loader {
@@ -63,10 +65,14 @@ class Loader {
     }
   }
 
-  const ElfSymbol* find_symbol(std::string_view wanted) const {
-    for (const ElfSymbol& symbol : file_.symbols)
-      if (symbol.name == wanted && symbol.defined()) return &symbol;
-    return nullptr;
+  // The first of a name that is defined.
+  const ElfSymbol* find_symbol(std::string_view wanted) {
+    if (by_name_.empty()) {
+      for (const ElfSymbol& symbol : file_.symbols)
+        if (symbol.defined()) by_name_.try_emplace(symbol.name, &symbol);
+    }
+    const auto found = by_name_.find(wanted);
+    return found == by_name_.end() ? nullptr : found->second;
   }
 
   bool kernels() {
@@ -120,14 +126,26 @@ class Loader {
     std::vector<std::uint32_t> words(code_->file_bytes / 4);
     std::memcpy(words.data(), image_.data() + code_->address, words.size() * 4);
     object_.instructions = decode_program(object_.target, words, starts);
+    code_bytes_left_ = kMostSharing * code_->file_bytes;
     for (auto& [name, kernel] : object_.kernels) {
       const auto after = std::ranges::upper_bound(ranges, kernel.entry, {}, &FunctionRange::begin);
       const std::uint32_t end = after == ranges.begin() || std::prev(after)->end <= kernel.entry
                                     ? static_cast<std::uint32_t>(words.size() * 4)
                                     : std::prev(after)->end;
       kernel.code_bytes = end - kernel.entry;
-      kernel.register_problem = check_registers(kernel, object_.instructions, kernel.entry, end);
+      check_kernel(kernel, end);
     }
+  }
+
+  // Kernels may share their code, a few of them: many descriptors on all of a large file would take hours.
+  void check_kernel(Kernel& kernel, std::uint32_t end) {
+    const std::uint64_t bytes = end - std::min(kernel.entry, end);
+    if (bytes > code_bytes_left_) {
+      kernel.register_problem = "its registers were not checked: the kernels of this file share too much code";
+      return;
+    }
+    code_bytes_left_ -= bytes;
+    kernel.register_problem = check_registers(kernel, object_.instructions, kernel.entry, end);
   }
 
   const ElfFile& file_;
@@ -135,6 +153,8 @@ class Loader {
   std::string& problem_;
   const ElfSegment* code_ = nullptr;
   std::span<std::uint8_t> image_;
+  std::unordered_map<std::string_view, const ElfSymbol*> by_name_;
+  std::uint64_t code_bytes_left_ = 0;
 };
 
 }  // namespace

@@ -12,6 +12,8 @@ constexpr std::uint8_t kOsAbiHsa = 64, kAbiV4 = 2, kAbiV6 = 4;
 constexpr std::uint32_t kSegmentLoad = 1, kSegmentDynamic = 2, kSegmentNote = 4, kFlagExecute = 1;
 constexpr std::uint32_t kSectionSymbols = 2, kNoteMetadata = 32;
 constexpr std::size_t kMostNotes = 16;  // there is one; segments that name the same bytes again must not add up
+// A symbol's name may be the end of another's, so names may add up to more than their table: to this many times the file.
+constexpr std::uint64_t kSharing = 4;                  // src/aiter_prebuilt/contract/elf.py counts alike
 constexpr std::uint64_t kMostImageBytes = 1ull << 31;  // kernels address their own code and data with 32-bit offsets
 
 struct Header {
@@ -61,7 +63,12 @@ struct Dynamic {
 
 class ElfReader {
  public:
-  ElfReader(Bytes bytes, ElfFile& out, std::string& problem) : bytes_(bytes), out_(out), problem_(problem) {}
+  ElfReader(Bytes bytes, ElfFile& out, std::string& problem)
+      : bytes_(bytes),
+        out_(out),
+        problem_(problem),
+        note_bytes_left_(bytes.size()),
+        text_left_(kSharing * bytes.size()) {}
 
   bool read() {
     out_.bytes = bytes_;
@@ -107,7 +114,7 @@ class ElfReader {
       if (!slice(bytes_, segment.offset, segment.file_bytes, contents))
         return fail("truncated: segment " + std::to_string(i) + " ends at byte " +
                     std::to_string(segment.offset + segment.file_bytes) + " of " + std::to_string(bytes_.size()));
-      if (segment.type == kSegmentNote) notes(contents);
+      if (segment.type == kSegmentNote && !notes(contents)) return false;
       if (segment.type == kSegmentDynamic) dynamic_ = contents;
       if (segment.type == kSegmentLoad && !load_segment(segment, i)) return false;
     }
@@ -131,19 +138,24 @@ class ElfReader {
     return true;
   }
 
-  // Broken notes are no error here: without metadata the loader says so itself.
-  void notes(Bytes bytes) {
+  // Broken notes are no error here: without metadata the loader says so itself. Segments that name the same notes again and
+  // again are one: thousands of headers would make the walk one of hours.
+  bool notes(Bytes bytes) {
+    if (bytes.size() > note_bytes_left_) return fail("note segments overlap: together they are larger than the file");
+    note_bytes_left_ -= bytes.size();
     std::uint64_t at = 0;
     std::uint32_t name_bytes = 0, payload_bytes = 0, type = 0;
     while (get(bytes, at, name_bytes) && get(bytes, at + 4, payload_bytes) && get(bytes, at + 8, type)) {
       const std::uint64_t payload_at = at + 12 + (std::uint64_t{name_bytes} + 3) / 4 * 4;
       Bytes note_name, payload;
-      if (!slice(bytes, at + 12, name_bytes, note_name) || !slice(bytes, payload_at, payload_bytes, payload)) return;
+      if (!slice(bytes, at + 12, name_bytes, note_name) || !slice(bytes, payload_at, payload_bytes, payload))
+        return true;
       if (type == kNoteMetadata && out_.metadata.size() < kMostNotes && name_bytes == 7 &&
           std::memcmp(note_name.data(), "AMDGPU", 7) == 0)
         out_.metadata.push_back(payload);
       at = payload_at + (std::uint64_t{payload_bytes} + 3) / 4 * 4;
     }
+    return true;
   }
 
   // File contents from an address to the end of its segment.
@@ -210,12 +222,26 @@ class ElfReader {
     for (std::uint64_t at = 0; at + sizeof(Symbol) <= table.size(); at += sizeof(Symbol)) {
       Symbol symbol;
       std::string_view name;
-      if (!get(table, at, symbol) || (symbol.name && !get_text(strings, symbol.name, name)))
-        return fail("a symbol's name lies outside the string table");
+      if (!get(table, at, symbol) || (symbol.name && !symbol_name(strings, symbol.name, name))) {
+        return fail(text_left_ ? "a symbol's name lies outside the string table"
+                               : "symbols' names overlap: together they are longer than any file's");
+      }
       out.push_back({name, symbol.value, symbol.bytes, static_cast<std::uint8_t>(symbol.info & 15),
                      static_cast<std::uint8_t>(symbol.info >> 4), symbol.section});
     }
     return true;
+  }
+
+  // No further than all names together may be long; nothing is left when that was the reason.
+  bool symbol_name(Bytes strings, std::uint64_t at, std::string_view& name) {
+    if (at >= strings.size()) return false;
+    const std::uint64_t rest = strings.size() - at;
+    if (get_text(strings.subspan(at, std::min(rest, text_left_)), 0, name)) {
+      text_left_ -= name.size();
+      return true;
+    }
+    if (rest > text_left_) text_left_ = 0;
+    return false;
   }
 
   bool relocations(std::uint64_t address, std::uint64_t bytes) {
@@ -259,6 +285,7 @@ class ElfReader {
   Bytes bytes_, dynamic_;
   ElfFile& out_;
   std::string& problem_;
+  std::uint64_t note_bytes_left_, text_left_;
   Header header_{};
 };
 
