@@ -24,6 +24,7 @@ const char* name(FaultKind kind) {
     case FaultKind::IllegalJump: return "illegal jump";
     case FaultKind::IllegalRegister: return "illegal register";
     case FaultKind::InstructionLimit: return "instruction limit";
+    case FaultKind::Interrupted: return "interrupted";
     case FaultKind::Trap: return "trap";
   }
   return "?";

@@ -183,7 +183,8 @@ hipError_t run_kernel(const KernelOperation& operation, Stream& stream) {
   if (result == LaunchResult::Done) return hipSuccess;
   if (result != LaunchResult::Fault) return fail(code_of(result), "%s", text.c_str());
   const hipError_t code = code_of(fault.kind);
-  find_device(stream.device)->fault = code;
+  // Nobody's kernel is at fault when somebody lost patience: the device stays usable, as after a debugger's stop.
+  if (fault.kind != FaultKind::Interrupted) find_device(stream.device)->fault = code;
   remember_fault(text);
   return fail(code, "%s", text.c_str());
 }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "../machine/interrupt.h"
 #include "capture.h"
 #include "graph.h"
 
@@ -114,6 +115,7 @@ hipError_t submit(const std::shared_ptr<Stream>& stream, Operation operation) {
     if (stream->capture) return capture_operation(stream, std::move(operation));
     if (const hipError_t error = refuse_legacy(*stream, true); error != hipSuccess) return error;
   }
+  const Interruption asked;  // a signal while it waits for another thread's kernel is one for this call, too
   const std::lock_guard guard(stream->order);
   if (const hipError_t fault = find_device(stream->device)->fault; fault != hipSuccess) return fault;
   return run(operation, *stream);

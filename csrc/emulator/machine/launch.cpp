@@ -10,6 +10,7 @@
 #include "configuration.h"
 #include "counters.h"
 #include "dispatch.h"
+#include "interrupt.h"
 #include "pool.h"
 #include "scheduler.h"
 
@@ -172,7 +173,8 @@ LaunchResult run_launch(const LaunchRequest& r, Fault& fault, std::string& text)
   fill_packet(r, dispatch);
   const auto threads =
       static_cast<unsigned>(std::min<std::uint64_t>(std::max(configuration().threads, 1u), dispatch.workgroups));
-  Scheduler scheduler(dispatch, threads, r.cooperative);
+  Interruption interruption;
+  Scheduler scheduler(dispatch, interruption, threads, r.cooperative);
   const auto begin = std::chrono::steady_clock::now();
   run_on_pool(threads - 1, [&scheduler] { scheduler.work(); });
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;

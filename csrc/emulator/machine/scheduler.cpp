@@ -19,7 +19,8 @@ std::uint64_t most_resident(const Dispatch& d) {
 
 }  // namespace
 
-Scheduler::Scheduler(const Dispatch& dispatch, unsigned threads, bool all_resident) : dispatch_(dispatch) {
+Scheduler::Scheduler(const Dispatch& dispatch, Interruption& interruption, unsigned threads, bool all_resident)
+    : dispatch_(dispatch), interruption_(interruption) {
   most_ = all_resident ? dispatch.workgroups : std::max<std::uint64_t>(most_resident(dispatch), threads);
   allowed_ = all_resident ? most_ : std::max(threads, 1u);
 }
@@ -30,6 +31,7 @@ void Scheduler::work() {
     while (take(mine)) {
       const Turn turn = mine->turn(stop_);
       give(mine, turn);
+      if (interruption_.due()) interrupt();
     }
     const std::lock_guard guard(mutex_);
     if (mine) idle_.push_back(std::move(mine));  // keeps its counters
@@ -104,6 +106,15 @@ void Scheduler::give(Slot& mine, Turn turn) {
       return;
     case Turn::Stopped: return;
   }
+}
+
+void Scheduler::interrupt() {
+  const std::lock_guard guard(mutex_);
+  const bool done = next_ == dispatch_.workgroups && resident_ == 0;
+  if (stop_ || done) return;
+  fault_ = {FaultKind::Interrupted, std::string(name(FaultKind::Interrupted)) + ": SIGINT came while it ran"};
+  stop_ = true;
+  changed_.notify_all();
 }
 
 Counters Scheduler::counters() const {

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "interrupt.h"
 #include "workgroup.h"
 
 namespace apb::emu {
@@ -19,7 +20,7 @@ namespace apb::emu {
 // others find them running in the end, in whatever order they depend on each other, while ordinary long ones stay few.
 class Scheduler {
  public:
-  Scheduler(const Dispatch& dispatch, unsigned threads, bool all_resident);
+  Scheduler(const Dispatch& dispatch, Interruption& interruption, unsigned threads, bool all_resident);
   void work();                // what each thread does; returns when nothing is left for it
   Counters counters() const;  // after all threads have returned
   const Fault& fault() const { return fault_; }
@@ -30,8 +31,10 @@ class Scheduler {
   bool take(Slot& mine);
   void give(Slot& mine, Turn turn);
   bool start(Slot& mine);
+  void interrupt();
 
   const Dispatch& dispatch_;
+  Interruption& interruption_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::atomic<bool> stop_{false};
