@@ -13,8 +13,8 @@ from types import FrameType
 import pytest
 from support.bundles import small_bundle
 
-from aiter_prebuilt import files, integrity, locate
-from aiter_prebuilt.errors import AiterPrebuiltError, BundleDamagedError, NoBundleError
+from aiter_prebuilt import files, integrity, locate, user_tables
+from aiter_prebuilt.errors import AiterPrebuiltError, BundleDamagedError, NoBundleError, TunedTableError
 
 NAME = "gfx942-ck-free.apb"
 
@@ -149,3 +149,10 @@ def test_reading_keeps_no_handle(place: Path) -> None:
         with pytest.raises(OSError, match="not a file"):
             files.open_file(path)
     assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+def test_a_tuned_table_that_is_a_pipe(tmp_path: Path) -> None:
+    """Found in a folder that ``AITER_PREBUILT_TUNED`` names."""
+    os.mkfifo(tmp_path / "softmax.csv")
+    with pytest.raises(TunedTableError, match="it is a named pipe, not a file"):
+        user_tables.read(str(tmp_path))

@@ -106,7 +106,8 @@ Interruption::~Interruption() {
   if (outer_) return;
   outermost = nullptr;
   const std::lock_guard guard(mutex());
-  if (running != 0 && --running == 0) restore();
+  if (running != 0) --running;  // none in a child that was forked by a host function of the call
+  if (running == 0) restore();
 }
 
 bool Interruption::due() {
