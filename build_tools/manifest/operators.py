@@ -125,6 +125,8 @@ def _value(parameter: Parameter, value: Any, arguments: Mapping[str, str], probl
     argument = value.removesuffix(".dtype") if isinstance(value, str) else ""
     if parameter.kind == "dtype" and argument in arguments:
         return ArgumentType(argument)
+    if parameter.kind == "tuple[int, ...]" and isinstance(value, list):
+        return tuple(value)
     expected = {"int": int, "bool": bool, "float": float, "str": str}.get(parameter.kind)
     if expected is None or type(value) is not expected:
         problems.add(f"{value!r} is no value of {parameter.text!r}", "covered", parameter.name)
