@@ -8,6 +8,7 @@ from typing import Any
 
 from build_tools.manifest.grammar import SignatureError, parse_tensor
 from build_tools.manifest.model import Family, FamilyText, Operator, OperatorPart, OperatorText
+from build_tools.manifest.names import operator_problem
 from build_tools.manifest.problems import Problems, suggestion
 from build_tools.manifest.python import Parameter, PythonSignature, PythonSignatureError, parse_python
 from build_tools.manifest.sharing import kernels_of
@@ -30,6 +31,9 @@ def family_of(name: str, text: FamilyText, problems: Problems) -> Family:
     operators = []
     for operator, part in text.operators.items():
         with problems.at("operators", operator):
+            problem = operator_problem(operator)
+            if problem is not None:
+                problems.add(problem)
             written = _complete(part, text.operators, problems)
             if written is not None:
                 operators.append(_operator(operator, name, written, text, problems))

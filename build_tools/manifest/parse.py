@@ -11,6 +11,7 @@ from pydantic_core import ErrorDetails
 
 from build_tools.errors import ManifestError
 from build_tools.manifest.model import Catalogue, Family, FamilyText, Manifest, Profile, Target
+from build_tools.manifest.names import family_problem
 from build_tools.manifest.operators import family_of
 from build_tools.manifest.problems import Problems, suggestion
 
@@ -53,6 +54,9 @@ def read(folder: Path, problems: Problems) -> Manifest | None:
             continue
         files[name] = f"{folder.name}/{name}/{OPERATORS}"
         with problems.file(files[name]):
+            problem = family_problem(name)
+            if problem is not None:
+                problems.add(problem)
             families[name] = family_of(name, text, problems)
     if targets is None or profiles is None or catalogue is None:
         return None
