@@ -28,7 +28,7 @@ def refuse(function: str, option: str, value: object, covered: str) -> Unsupport
 def integers(value: Any) -> tuple[int, ...] | None:
     """A tuple, a list or whatever else AITER takes for a row of integers; None for what it cannot read."""
     try:
-        return tuple(int(each) for each in value)
+        return tuple(map(int, value))
     except (TypeError, ValueError, OverflowError):
         return None
 
