@@ -230,8 +230,8 @@ MAKERS = (
     *(
         Path(__file__).parent / name
         for name in (
-            "pack/bundle.py", "pack/compress.py", "pack/writer.py", "judge/audit.py", "objects/codeobject.py",
-            "objects/cubin.py", "pipeline.py",
+            "pack/bundle.py", "pack/compress.py", "pack/writer.py", "judge/audit.py", "objects/amdgpu.py",
+            "objects/codeobject.py", "objects/cubin.py", "pipeline.py",
         )
     ),
     *(Path(str(module.__file__)) for module in (contract_bundle, contract_records)),
