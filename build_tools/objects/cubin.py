@@ -15,6 +15,7 @@ from typing import Any, Final
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
+from aiter_prebuilt.contract.elf import ElfFile
 from build_tools.errors import CodeObjectError
 from build_tools.records import CodeObjectFacts, KernelFacts
 
@@ -28,6 +29,19 @@ _FRAME_SIZE: Final = 0x11
 _KPARAM_INFO: Final = 0x17
 _REGCOUNT: Final = 0x2F
 _TEXT: Final = ".text."
+_INFO: Final = ".nv.info"
+
+
+def bounded(file: ElfFile) -> None:
+    """Before ``read_cubin`` walks the file with a library that knows no limits.
+
+    Raises:
+        ElfError: symbols or info sections are more than the file can have, or leave it.
+    """
+    file.symbols()
+    for section in file.sections:
+        if section.name.startswith(_INFO):
+            file.walk(section)
 
 
 def read_cubin(elf: ELFFile, data: bytes) -> CodeObjectFacts:

@@ -12,10 +12,12 @@ from pathlib import Path
 
 from aiter_prebuilt.contract import calls
 from aiter_prebuilt.contract.bundle import Bundle, FormatError
+from aiter_prebuilt.contract.elf import ElfError
 from aiter_prebuilt.contract.receipt import was_executed
 from aiter_prebuilt.contract.records import Entry, Operator, Step
-from aiter_prebuilt.elf import ElfError, Image, KernelImage, read
+from aiter_prebuilt.elf import read
 from aiter_prebuilt.files import contents, open_file
+from aiter_prebuilt.kernel_image import Image, KernelImage
 from aiter_prebuilt.locate import InstalledBundle, decompress
 
 
@@ -164,8 +166,6 @@ def _check_entry(
 
 
 def _check_kernel(kernel: KernelImage, bundle: Bundle, image: Image, entry: Entry) -> Iterator[str]:
-    if not kernel.has_descriptor:
-        yield f"kernel {kernel.symbol!r} has no descriptor"
     if kernel.wave != bundle.root.wave:
         yield f"kernel {kernel.symbol!r} has waves of {kernel.wave} lanes, {image.target} has {bundle.root.wave}"
     if kernel.kernarg_size != entry.kernarg_size:

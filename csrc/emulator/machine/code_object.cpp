@@ -2,16 +2,14 @@
 #include "code_object.h"
 
 #include <algorithm>
-#include <unordered_map>
 
 #include "allocations.h"
 #include "arena.h"
 #include "configuration.h"
-#include "descriptor.h"
 #include "elf.h"
 #include "fatbin.h"
 #include "functions.h"
-#include "metadata.h"
+#include "kernels.h"
 #include "program.h"
 #include "relocation.h"
 
@@ -65,51 +63,16 @@ class Loader {
     }
   }
 
-  // The first of a name that is defined.
-  const ElfSymbol* find_symbol(std::string_view wanted) {
-    if (by_name_.empty()) {
-      for (const ElfSymbol& symbol : file_.symbols)
-        if (symbol.defined()) by_name_.try_emplace(symbol.name, &symbol);
-    }
-    const auto found = by_name_.find(wanted);
-    return found == by_name_.end() ? nullptr : found->second;
-  }
-
   bool kernels() {
-    std::vector<DescribedKernel> described;
-    if (!read_metadata(file_, described, problem_)) return false;
-    for (DescribedKernel& entry : described) {
-      const ElfSymbol* symbol = find_symbol(entry.symbol);
-      if (!symbol) {
-        problem_ = "kernel " + entry.kernel.name + ": no symbol '" + entry.symbol + "'";
-        return false;
-      }
-      if (!add_kernel(std::move(entry.kernel), *symbol)) return false;
+    std::vector<DescribedKernel> found;
+    if (!read_kernels(file_, image_, code_, found, problem_)) return false;
+    for (DescribedKernel& entry : found) {
+      Kernel& kernel = entry.kernel;
+      kernel.object = &object_;
+      kernel.descriptor += object_.base;
+      std::string name = kernel.name;
+      object_.kernels.insert_or_assign(std::move(name), std::move(kernel));
     }
-    // Hand-written objects may describe fewer kernels than they have.
-    for (const ElfSymbol& symbol : file_.dynamic_symbols) {
-      if (!symbol.defined() || symbol.type != symbol_type::kObject || !symbol.name.ends_with(kDescriptorSuffix))
-        continue;
-      Kernel kernel;
-      kernel.name = symbol.name.substr(0, symbol.name.size() - kDescriptorSuffix.size());
-      if (!object_.kernels.contains(kernel.name) && !add_kernel(std::move(kernel), symbol)) return false;
-    }
-    return true;
-  }
-
-  bool add_kernel(Kernel kernel, const ElfSymbol& symbol) {
-    Bytes descriptor;
-    if (!code_) {
-      problem_ = "kernel " + kernel.name + ": the file has no code";
-      return false;
-    }
-    if (!slice(image_, symbol.value, 64, descriptor)) descriptor = {};
-    if (!read_descriptor(descriptor, symbol.value, code_->address, code_->file_bytes / 4 * 4, kernel, problem_))
-      return false;
-    kernel.object = &object_;
-    kernel.descriptor = object_.base + symbol.value;
-    std::string name = kernel.name;
-    object_.kernels.insert_or_assign(std::move(name), std::move(kernel));
     return true;
   }
 
@@ -153,7 +116,6 @@ class Loader {
   std::string& problem_;
   const ElfSegment* code_ = nullptr;
   std::span<std::uint8_t> image_;
-  std::unordered_map<std::string_view, const ElfSymbol*> by_name_;
   std::uint64_t code_bytes_left_ = 0;
 };
 
