@@ -26,7 +26,7 @@ struct CallStorage {
   // The strides of dense memory, for tensors that come without.
   const std::int64_t* dense_strides(const std::int64_t* shape, std::int32_t ndim);
   // Replaces the tensor's shape and strides by copies.
-  void copy_shape(DLTensor& tensor);
+  void copy_shape(DLTensor& tensor);  // a checked one
 };
 
 // What is looked up once per type; types that are kept are kept alive.
@@ -52,6 +52,8 @@ inline Field load_alone(const Field& field) {
   return value;
 }
 
+// False: strides are left out, or something is wrong; check_dlpack has the words. `ndim` is not looked at here: the memo
+// knows no rank that is out of range.
 inline bool fill_from_dlpack(const DLTensor& tensor, TensorArg& out) {
   const auto data = reinterpret_cast<std::uint64_t>(load_alone(tensor.data));
   out.address = data + (data == 0 ? 0 : load_alone(tensor.byte_offset));
@@ -63,7 +65,7 @@ inline bool fill_from_dlpack(const DLTensor& tensor, TensorArg& out) {
   out.device.device_type = load_alone(tensor.device.device_type);
   out.device.device_id = load_alone(tensor.device.device_id);
   out.given = true;
-  return out.strides != nullptr || out.ndim == 0;
+  return out.address >= data && ((out.shape != nullptr && out.strides != nullptr) || out.ndim == 0);
 }
 
 // The fast way alone: None, or a tensor whose type has the exchange API with explicit strides. False: take the other
@@ -82,6 +84,9 @@ inline bool read_tensor_fast(PyObject* object, TensorArg& out, Call& call) {
   if (call.api == nullptr) call.api = api;
   return fill_from_dlpack(tensor, out);
 }
+
+// What an exporter must not say: dims out of range or without sizes, an offset that wraps around. An ArgumentKind error.
+[[nodiscard]] bool check_dlpack(const DLTensor& tensor, Error& error);
 
 // Every way. False with an ArgumentKind or ArgumentDevice error whose `asked` the caller fills in; no exception is set.
 [[nodiscard]] bool read_tensor(PyObject* object, TensorArg& out, Call& call, CallStorage& storage, Error& error);

@@ -86,15 +86,26 @@ py::Ref producer_stream(const Call& call, bool cuda) {
   return py::integer(cuda ? 1 : 0);
 }
 
-const DLTensor* tensor_in(PyObject* capsule) {
+// What `capsule` holds, checked; null with an error.
+const DLTensor* tensor_in(PyObject* capsule, Error& error) {
+  const auto refuse = [&](std::string found) {
+    not_a_tensor(cat("its __dlpack__ gave ", found), "Pass a dense tensor on the GPU", error);
+    return nullptr;
+  };
+  const DLTensor* tensor = nullptr;
   if (PyCapsule_IsValid(capsule, "dltensor_versioned") != 0) {
     auto* managed = static_cast<DLManagedTensorVersioned*>(PyCapsule_GetPointer(capsule, "dltensor_versioned"));
-    return managed->version.major == DLPACK_MAJOR_VERSION ? &managed->dl_tensor : nullptr;
+    if (managed->version.major != DLPACK_MAJOR_VERSION)
+      return refuse(cat("a tensor of DLPack ", managed->version.major, ", and ", DLPACK_MAJOR_VERSION, " is read here"));
+    tensor = &managed->dl_tensor;
+  } else if (PyCapsule_IsValid(capsule, "dltensor") != 0) {
+    tensor = &static_cast<DLManagedTensor*>(PyCapsule_GetPointer(capsule, "dltensor"))->dl_tensor;
+  } else {
+    const bool used = PyCapsule_IsValid(capsule, "used_dltensor") != 0 ||
+                      PyCapsule_IsValid(capsule, "used_dltensor_versioned") != 0;
+    return refuse(used ? "a capsule that was consumed already" : "no capsule named dltensor or dltensor_versioned");
   }
-  if (PyCapsule_IsValid(capsule, "dltensor") != 0) {
-    return &static_cast<DLManagedTensor*>(PyCapsule_GetPointer(capsule, "dltensor"))->dl_tensor;
-  }
-  return nullptr;
+  return check_dlpack(*tensor, error) ? tensor : nullptr;
 }
 
 // object.__dlpack__(stream=, max_version=(1, 0)), without max_version for producers that do not know it.
@@ -206,12 +217,12 @@ bool read_dlpack_object(PyObject* object, TensorArg& out, Call& call, CallStorag
   }
   const py::Ref stream = producer_stream(call, vendor_of(device) == static_cast<int>(Vendor::Nvidia));
   py::Ref capsule = stream ? export_capsule(object, stream.get()) : py::Ref();
-  const DLTensor* tensor = capsule ? tensor_in(capsule.get()) : nullptr;
-  if (tensor == nullptr) {
-    const std::string text =
-        PyErr_Occurred() == nullptr ? "no capsule that this runtime reads" : py::take_exception_text();
-    return not_a_tensor(cat("its __dlpack__ failed: ", text), "Pass a dense tensor on the GPU", error);
+  if (!capsule) {
+    return not_a_tensor(cat("its __dlpack__ failed: ", py::take_exception_text()), "Pass a dense tensor on the GPU",
+                        error);
   }
+  const DLTensor* tensor = tensor_in(capsule.get(), error);
+  if (tensor == nullptr) return false;
   if (!fill_from_dlpack(*tensor, out)) out.strides = storage.dense_strides(out.shape, out.ndim);
   storage.objects.push_back(std::move(capsule));  // unconsumed: its destructor gives the tensor back
   return true;
