@@ -77,9 +77,10 @@ bool ArgumentParser::parse(PyObject* const* args, std::size_t count, Call& call,
 }
 
 bool ArgumentParser::wrong(const AttributeSpec& spec, PyObject* object, Error& error) const {
+  if (py::interrupted()) return error.set(ErrorKind::Raised, "", "", "");
   const py::Ref shown(PyObject_Str(object));
   std::string_view text = "?";
-  if (!shown || !py::read_text(shown.get(), text)) PyErr_Clear();
+  if (!shown || !py::read_text(shown.get(), text)) py::clear_ordinary();
   std::string wanted = cat("one ", kAttributeKinds[static_cast<std::size_t>(spec.kind)]);
   if (spec.kind == AttributeKind::Int) wanted += " of 64 bits";
   for (std::size_t i = 0; i < spec.values.size(); ++i)
@@ -97,7 +98,7 @@ bool ArgumentParser::read_attribute(const AttributeSpec& spec, PyObject* object,
     case AttributeKind::Float:
       real = PyFloat_AsDouble(object);  // takes ints and whatever has __float__
       if (real != -1.0 || PyErr_Occurred() == nullptr) return true;
-      PyErr_Clear();
+      py::clear_ordinary();
       return wrong(spec, object, error);
     case AttributeKind::Enum: {
       std::string_view text;

@@ -92,6 +92,7 @@ __attribute__((noinline)) Prepared* Operator::find_remembered(OnDevice& on, cons
 }
 
 PyObject* Operator::call_slow(PyObject* const* args, std::size_t count, PyObject* stream) {
+  if (py::interrupted()) return nullptr;
   PyErr_Clear();  // the fast path may have left one; whatever is wrong is found again, and worded, below
   Error error;
   if (!run_slow(args, count, stream, error)) return py::raise(error);
@@ -153,13 +154,17 @@ Prepared* Operator::prepare_call(OnDevice& on, const Call& call, const MemoKey* 
 
 bool Operator::check_gradients(PyObject* const* args, std::size_t count, Error& error) {
   for (std::size_t i = 0; i < count; ++i) {
-    if (!argument_asks_gradient(args[i]) || !gradients_recorded()) continue;
+    const bool asks = argument_asks_gradient(args[i]);
+    const bool recorded = asks && !py::interrupted() && gradients_recorded();
+    if (py::interrupted()) return error.set(ErrorKind::Raised, "", "", "");
+    if (!recorded) continue;
     // Its name stands in the signature, which a device's bundle has; without one its place must do.
     Call call;
     Vendor vendor = Vendor::Amd;
     int ordinal = 0;
     const OnDevice* on =
         find_device(args, count, call, vendor, ordinal, error) ? on_device(vendor, ordinal, error) : nullptr;
+    if (py::interrupted()) return error.set(ErrorKind::Raised, "", "", "");
     PyErr_Clear();
     const std::string name(on != nullptr ? on->served.parser.tensor_name(i) : std::string_view());
     return refuse_gradient(name_, name.empty() ? cat(i + 1) : name, error);
@@ -172,7 +177,9 @@ bool Operator::find_device(PyObject* const* args, std::size_t count, const Call&
   Error first;
   bool seen = false;
   for (std::size_t i = 0; i < count; ++i) {
-    if (!looks_like_tensor(args[i])) continue;
+    const bool meant = looks_like_tensor(args[i]);
+    if (py::interrupted()) return error.set(ErrorKind::Raised, "", "", "");
+    if (!meant) continue;
     Call call;
     call.stream = like.stream;
     call.stream_given = like.stream_given;
@@ -180,6 +187,10 @@ bool Operator::find_device(PyObject* const* args, std::size_t count, const Call&
     TensorArg tensor;
     Error problem;
     const bool read = read_tensor(args[i], tensor, call, storage, problem);
+    if (problem.kind == ErrorKind::Raised) {
+      error = std::move(problem);
+      return false;
+    }
     if (read && vendor_of(tensor.device.device_type) >= 0) {
       vendor = static_cast<Vendor>(vendor_of(tensor.device.device_type));
       ordinal = tensor.device.device_id;
@@ -241,7 +252,8 @@ bool Operator::resolve(Vendor vendor, int ordinal, OnDevice& out, Error& error) 
   std::int64_t compute_units = 0;
   const Py_ssize_t parts = py::has_flag(answer.get(), py::kFlagTuple) ? PyTuple_Size(answer.get()) : 0;
   if ((parts != 2 && parts != 3) || !py::read_integer(PyTuple_GetItem(answer.get(), 1), compute_units)) {
-    PyErr_SetString(PyExc_TypeError, "resolve must return (bundles, compute units[, tuned tables])");
+    if (!py::interrupted())
+      PyErr_SetString(PyExc_TypeError, "resolve must return (bundles, compute units[, tuned tables])");
     return error.set(ErrorKind::Raised, "", "", "");
   }
   return out.served.build(name_, PyTuple_GetItem(answer.get(), 0), compute_units, error) &&

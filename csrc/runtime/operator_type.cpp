@@ -19,7 +19,7 @@ PyObject* as_object(PyTypeObject* type) { return reinterpret_cast<PyObject*>(typ
 Operator& self_operator(PyObject* self) { return *reinterpret_cast<OperatorObject*>(self)->op; }
 
 PyObject* type_error(const char* problem) {
-  PyErr_SetString(PyExc_TypeError, problem);
+  if (!py::interrupted()) PyErr_SetString(PyExc_TypeError, problem);
   return nullptr;
 }
 

@@ -106,6 +106,9 @@ extern PyTypeObject PyLong_Type;
 extern PyTypeObject PyFloat_Type;
 extern PyTypeObject PyTuple_Type;
 extern PyObject* PyExc_AttributeError;
+extern PyObject* PyExc_Exception;
+extern PyObject* PyExc_MemoryError;
+extern PyObject* PyExc_RecursionError;
 extern PyObject* PyExc_TypeError;
 extern PyObject* PyExc_ValueError;
 

@@ -55,17 +55,24 @@ class GilRelease {
 // Sets the exception of aiter_prebuilt.errors that `error` names (or keeps the one that is set); returns null.
 PyObject* raise(const Error& error);
 
-// Turns the exception that is set into text and clears it.
+// Is an exception set that says nothing about an argument: KeyboardInterrupt, SystemExit and whatever else is no Exception,
+// MemoryError, RecursionError? It goes on to the caller: nothing here clears or words it, and raise() keeps it.
+bool interrupted();
+
+// Clears what is set, unless interrupted().
+void clear_ordinary();
+
+// Turns the exception that is set into text and clears it; empty when interrupted().
 std::string take_exception_text();
 
 Ref text(std::string_view value);
 Ref integer(std::int64_t value);
 Ref boolean(bool value);
 
-// A str's bytes, alive as long as `object`; false (no exception set) when it is no str.
+// A str's bytes, alive as long as `object`; false (nothing set unless interrupted()) when it is no str.
 bool read_text(PyObject* object, std::string_view& out);
 
-// An int or anything with __index__; false with no exception set when it is neither or does not fit 64 bits.
+// An int or anything with __index__; false (nothing set unless interrupted()) when it is neither or does not fit 64 bits.
 bool read_integer(PyObject* object, std::int64_t& out);
 
 // Adds `value` to a dict under `key`; takes the reference. False with the exception set.

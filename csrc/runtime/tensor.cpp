@@ -23,7 +23,7 @@ constexpr int kMostTables = 16;
 const DLPackExchangeAPI* look_up(PyTypeObject* type) {
   const py::Ref capsule(PyObject_GetAttrString(reinterpret_cast<PyObject*>(type), "__dlpack_c_exchange_api__"));
   if (!capsule || PyCapsule_IsValid(capsule.get(), "dlpack_exchange_api") == 0) {
-    PyErr_Clear();
+    py::clear_ordinary();
     return nullptr;
   }
   auto* header = static_cast<DLPackExchangeAPIHeader*>(PyCapsule_GetPointer(capsule.get(), "dlpack_exchange_api"));
@@ -106,7 +106,9 @@ const TensorType& find_tensor_type(PyTypeObject* type) {
   }
   TensorType found{type, look_up(type), {}};
   if (found.api != nullptr) found.gradient = find_gradient_question(type);
-  if (cached_count == kCachedTypes) {
+  const bool unanswered = py::interrupted();
+  if (unanswered) found.api = nullptr;
+  if (unanswered || cached_count == kCachedTypes) {
     std::swap(passing_type, found);
     if (found.gradient.descriptor != nullptr) Py_DecRef(found.gradient.descriptor);
     return passing_type;
@@ -144,11 +146,9 @@ const std::int64_t* CallStorage::dense_strides(const std::int64_t* shape, std::i
   return strides;
 }
 
-bool read_tensor(PyObject* object, TensorArg& out, Call& call, CallStorage& storage, Error& error) {
-  if (py::is_none(object)) {
-    out.given = false;
-    return true;
-  }
+namespace {
+
+bool read_any(PyObject* object, TensorArg& out, Call& call, CallStorage& storage, Error& error) {
   if (py::has_flag(object, py::kFlagTuple)) return read_raw_tuple(object, out, storage, error);
   if (const DLPackExchangeAPI* api = tensor_type(py::type_of(object)).api) {
     return read_through_api(object, api, out, call, storage, error);
@@ -157,9 +157,21 @@ bool read_tensor(PyObject* object, TensorArg& out, Call& call, CallStorage& stor
   if (has_attribute(object, "__dlpack__")) return read_dlpack_object(object, out, call, storage, error);
   const py::Ref name(PyObject_GetAttrString(reinterpret_cast<PyObject*>(py::type_of(object)), "__name__"));
   std::string_view text = "?";
-  if (!name || !py::read_text(name.get(), text)) PyErr_Clear();
+  if (!name || !py::read_text(name.get(), text)) py::clear_ordinary();
   return error.set(ErrorKind::ArgumentKind, "", cat("an object of type ", text, " is no tensor"),
                    "Pass a tensor, or (address, dtype, shape, strides, (vendor, ordinal))");
+}
+
+}  // namespace
+
+bool read_tensor(PyObject* object, TensorArg& out, Call& call, CallStorage& storage, Error& error) {
+  if (py::is_none(object)) {
+    out.given = false;
+    return true;
+  }
+  const bool read = read_any(object, out, call, storage, error);
+  if (py::interrupted()) return error.set(ErrorKind::Raised, "", "", "");
+  return read;
 }
 
 bool looks_like_tensor(PyObject* object) {

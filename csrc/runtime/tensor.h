@@ -78,7 +78,10 @@ inline bool read_tensor_fast(PyObject* object, TensorArg& out, Call& call) {
   const TensorType& type = tensor_type(py::type_of(object));
   const DLPackExchangeAPI* api = type.api;
   if (api == nullptr || api->dltensor_from_py_object_no_sync == nullptr) return false;
-  if (call.gradients_matter) call.asks_gradient |= asks_gradient(type.gradient, object);
+  if (call.gradients_matter && asks_gradient(type.gradient, object)) [[unlikely]] {
+    if (PyErr_Occurred() != nullptr) return false;
+    call.asks_gradient = true;
+  }
   DLTensor tensor;
   if (api->dltensor_from_py_object_no_sync(object, &tensor) != 0) return false;
   if (call.api == nullptr) call.api = api;
@@ -88,10 +91,12 @@ inline bool read_tensor_fast(PyObject* object, TensorArg& out, Call& call) {
 // What an exporter must not say: dims out of range or without sizes, an offset that wraps around. An ArgumentKind error.
 [[nodiscard]] bool check_dlpack(const DLTensor& tensor, Error& error);
 
-// Every way. False with an ArgumentKind or ArgumentDevice error whose `asked` the caller fills in; no exception is set.
+// Every way. False with an ArgumentKind or ArgumentDevice error whose `asked` the caller fills in, no exception set; or with
+// Raised, interrupted.
 [[nodiscard]] bool read_tensor(PyObject* object, TensorArg& out, Call& call, CallStorage& storage, Error& error);
 
-// Could `object` be meant as a tensor? For finding the device of a call whose signature is not known yet.
+// Could `object` be meant as a tensor? For finding the device of a call whose signature is not known yet. False when
+// interrupted.
 bool looks_like_tensor(PyObject* object);
 
 // The stream to launch on when the caller gave none: the current one of the first tensor's framework, else the default.

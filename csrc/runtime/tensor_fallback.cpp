@@ -9,18 +9,20 @@ bool not_a_tensor(std::string found, const char* fix, Error& error) {
   return error.set(ErrorKind::ArgumentKind, "", std::move(found), fix);
 }
 
+// Null with no exception set, or interrupted: then nothing more is asked.
 py::Ref attribute(PyObject* object, const char* name) {
+  if (py::interrupted()) return {};
   py::Ref value(PyObject_GetAttrString(object, name));
-  if (!value) PyErr_Clear();
+  if (!value) py::clear_ordinary();
   return value;
 }
 
-// object.name(), or null with no exception set.
+// object.name(), or null as attribute() gives it.
 py::Ref call_method(PyObject* object, const char* name) {
   const py::Ref method = attribute(object, name);
   if (!method) return {};
   py::Ref value(PyObject_CallObject(method.get(), nullptr));
-  if (!value) PyErr_Clear();
+  if (!value) py::clear_ordinary();
   return value;
 }
 
@@ -28,7 +30,7 @@ py::Ref call_method(PyObject* object, const char* name) {
 const std::int64_t* read_numbers(PyObject* sequence, CallStorage& storage, std::size_t& count) {
   const py::Ref items(PySequence_Tuple(sequence));
   if (!items) {
-    PyErr_Clear();
+    py::clear_ordinary();
     return nullptr;
   }
   count = static_cast<std::size_t>(PyTuple_Size(items.get()));
@@ -172,7 +174,7 @@ bool read_torch_like(PyObject* object, TensorArg& out, CallStorage& storage, Err
   }
   const py::Ref dtype_name(PyObject_Str(dtype.get()));
   std::string_view name;
-  if (!dtype_name || !py::read_text(dtype_name.get(), name)) PyErr_Clear();
+  if (!dtype_name || !py::read_text(dtype_name.get(), name)) py::clear_ordinary();
   if (name.starts_with("torch.")) name.remove_prefix(6);
   if (!dtype_of_name(name, out.dtype)) {
     return error.set(ErrorKind::ArgumentDType, "", cat("its element type ", name, " is unknown"), "Convert it first");
@@ -192,7 +194,7 @@ bool read_torch_like(PyObject* object, TensorArg& out, CallStorage& storage, Err
     // ROCm builds of torch call their devices "cuda" too; torch.version.hip tells them apart.
     const py::Ref torch(PyImport_ImportModule("torch.version"));
     const py::Ref hip = torch ? attribute(torch.get(), "hip") : py::Ref();
-    PyErr_Clear();
+    py::clear_ordinary();
     const bool rocm = hip && !py::is_none(hip.get());
     out.device = {rocm ? kDLROCM : kDLCUDA, static_cast<std::int32_t>(ordinal)};
   }

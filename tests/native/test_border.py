@@ -77,7 +77,9 @@ def test_layouts_that_no_kernel_takes(
 
 def test_memory_that_would_wrap_around(op: Operator, stub: Stub) -> None:
     out = raw(OUT, "bf16", (4, 8))
-    with pytest.raises(errors.ArgumentStrideError, match="x: its 64 bytes at 0xffffffffffffffe0 leave the 64-bit"):
+    with pytest.raises(
+        errors.ArgumentStrideError, match="x: its 64 bytes at 0xffffffffffffffe0 leave the 64-bit"
+    ):
         op(out, raw(2**64 - 32, "bf16", (4, 8)))
     assert stub.launches() == 0
 
