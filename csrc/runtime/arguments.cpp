@@ -95,11 +95,13 @@ bool ArgumentParser::read_attribute(const AttributeSpec& spec, PyObject* object,
     case AttributeKind::Int: return py::read_integer(object, integer) || wrong(spec, object, error);
     case AttributeKind::Bool:
       return (py::read_integer(object, integer) && (integer == 0 || integer == 1)) || wrong(spec, object, error);
-    case AttributeKind::Float:
-      real = PyFloat_AsDouble(object);  // takes ints and whatever has __float__
+    case AttributeKind::Float: {
+      const py::Recursion deeper;
+      real = deeper ? PyFloat_AsDouble(object) : -1.0;  // takes ints and whatever has __float__
       if (real != -1.0 || PyErr_Occurred() == nullptr) return true;
       py::clear_ordinary();
       return wrong(spec, object, error);
+    }
     case AttributeKind::Enum: {
       std::string_view text;
       if (!py::read_text(object, text)) return wrong(spec, object, error);

@@ -1,6 +1,7 @@
 #include "bind.h"
 
 #include <bitset>
+#include <vector>
 
 #include "footprint.h"
 #include "shape.h"
@@ -11,7 +12,12 @@ namespace {
 class Binder {
  public:
   Binder(const OperatorBlock& block, const Call& call, Binding& binding, Error& error)
-      : block_(block), call_(call), binding_(binding), error_(error) {}
+      : block_(block),
+        call_(call),
+        binding_(binding),
+        error_(error),
+        shaped_(block.tensors().size()),
+        footprints_(block.tensors().size()) {}
 
   bool run(std::int64_t compute_units);
 
@@ -51,8 +57,8 @@ class Binder {
   Binding& binding_;
   Error& error_;
   std::bitset<kMaxSlots> bound_;
-  std::array<Shaped, kMaxTensors> shaped_;
-  std::array<Footprint, kMaxTensors> footprints_;
+  std::vector<Shaped> shaped_;
+  std::vector<Footprint> footprints_;
   std::size_t device_from_ = kMaxTensors;  // the first given tensor
 };
 

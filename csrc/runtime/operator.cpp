@@ -57,19 +57,26 @@ bool decide(const ServedOperator& served, const Call& call, std::vector<Binding>
 PyObject* Operator::call(PyObject* const* args, std::size_t count, PyObject* stream) {
   ++stats_.calls;
   OnDevice* on = current_;
-  if (on == nullptr || stream != nullptr) return call_slow(args, count, stream);
-  Call call;
-  if (!on->served.parser.parse_fast(args, count, call) || call.api == nullptr) return call_slow(args, count, stream);
-  // The key has the device of every tensor in it, and this memo only has keys of its own device.
-  Prepared* prepared = on->memo.find_next(call, on->served.address_use);
-  if (prepared == nullptr) prepared = find_remembered(*on, call);
-  if (prepared == nullptr) return call_slow(args, count, stream);
-  void* handle = nullptr;
-  if (call.api->current_work_stream(on->where.device_type, on->where.device_id, &handle) != 0) [[unlikely]] {
-    return call_slow(args, count, stream);
+  if (on != nullptr && stream == nullptr) {
+    const CallPlace place(spare_call_);
+    void* handle = nullptr;
+    if (Prepared* prepared = find_fast(*on, args, count, place.get(), handle)) [[likely]] {
+      ++stats_.memo_hits;
+      return launch_known(*on->device, *prepared, place.get(), handle);
+    }
   }
-  ++stats_.memo_hits;
-  return launch_known(*on->device, *prepared, call, handle);
+  return call_slow(args, count, stream);
+}
+
+// The launch of a call that was seen before, with its stream, or null: take the other way. Nothing of the framework runs
+// once it is found.
+Prepared* Operator::find_fast(OnDevice& on, PyObject* const* args, std::size_t count, Call& call, void*& stream) {
+  if (!on.served.parser.parse_fast(args, count, call) || call.api == nullptr) return nullptr;
+  if (call.api->current_work_stream(on.where.device_type, on.where.device_id, &stream) != 0) [[unlikely]]
+    return nullptr;
+  // The key has the device of every tensor in it, and this memo only has keys of its own device.
+  Prepared* prepared = on.memo.find_next(call, on.served.address_use);
+  return prepared != nullptr ? prepared : find_remembered(on, call);
 }
 
 PyObject* Operator::launch_known(Device& device, Prepared& prepared, const Call& call, void* stream) {
@@ -85,14 +92,14 @@ PyObject* Operator::launch_known(Device& device, Prepared& prepared, const Call&
   return py::none();
 }
 
-// Not inlined: the key's 4 KB stay off the stack of the calls that need none.
-__attribute__((noinline)) Prepared* Operator::find_remembered(OnDevice& on, const Call& call) {
-  MemoKey key;
-  return build_key(call, on.served.address_use, key) ? on.memo.find(key) : nullptr;
+Prepared* Operator::find_remembered(OnDevice& on, const Call& call) {
+  if (key_ == nullptr) key_ = std::make_unique_for_overwrite<MemoKey>();
+  return build_key(call, on.served.address_use, *key_) ? on.memo.find(*key_) : nullptr;
 }
 
 PyObject* Operator::call_slow(PyObject* const* args, std::size_t count, PyObject* stream) {
-  if (py::interrupted()) return nullptr;
+  const py::Recursion deeper;
+  if (!deeper || py::interrupted()) return nullptr;
   PyErr_Clear();  // the fast path may have left one; whatever is wrong is found again, and worded, below
   Error error;
   if (!run_slow(args, count, stream, error)) return py::raise(error);
@@ -101,7 +108,8 @@ PyObject* Operator::call_slow(PyObject* const* args, std::size_t count, PyObject
 }
 
 bool Operator::run_slow(PyObject* const* args, std::size_t count, PyObject* stream, Error& error) {
-  Call call;
+  const CallPlace place(spare_call_);
+  Call& call = place.get();
   CallStorage storage;
   if (stream != nullptr && !py::is_none(stream)) {
     if (!py::has_flag(stream, py::kFlagLong)) {
@@ -117,15 +125,15 @@ bool Operator::run_slow(PyObject* const* args, std::size_t count, PyObject* stre
   OnDevice* on = on_device(vendor, ordinal, error);
   if (on == nullptr || !on->served.parser.parse(args, count, call, storage, error)) return false;
   if (!call.stream_given && !current_stream(call, storage, on->where, call.stream, error)) return false;
-  // Built here, while the GIL is held and the tensors are as they were read.
-  MemoKey key;
-  const bool keyed = build_key(call, on->served.address_use, key);
-  Prepared* prepared = keyed ? on->memo.find(key) : nullptr;
+  Prepared* prepared = find_remembered(*on, call);
   std::unique_ptr<Prepared> unkept;
   if (prepared != nullptr) {
     ++stats_.memo_hits;
   } else {
-    prepared = prepare_call(*on, call, keyed ? &key : nullptr, unkept, error);
+    // Built here, while the GIL is held and the tensors are as they were read.
+    const auto key = std::make_unique_for_overwrite<MemoKey>();
+    const bool keyed = build_key(call, on->served.address_use, *key);
+    prepared = prepare_call(*on, call, keyed ? key.get() : nullptr, unkept, error);
     if (prepared == nullptr) return false;
   }
   current_ = on;
@@ -159,11 +167,10 @@ bool Operator::check_gradients(PyObject* const* args, std::size_t count, Error& 
     if (py::interrupted()) return error.set(ErrorKind::Raised, "", "", "");
     if (!recorded) continue;
     // Its name stands in the signature, which a device's bundle has; without one its place must do.
-    Call call;
     Vendor vendor = Vendor::Amd;
     int ordinal = 0;
     const OnDevice* on =
-        find_device(args, count, call, vendor, ordinal, error) ? on_device(vendor, ordinal, error) : nullptr;
+        find_device(args, count, CallContext(), vendor, ordinal, error) ? on_device(vendor, ordinal, error) : nullptr;
     if (py::interrupted()) return error.set(ErrorKind::Raised, "", "", "");
     PyErr_Clear();
     const std::string name(on != nullptr ? on->served.parser.tensor_name(i) : std::string_view());
@@ -172,7 +179,7 @@ bool Operator::check_gradients(PyObject* const* args, std::size_t count, Error& 
   return true;
 }
 
-bool Operator::find_device(PyObject* const* args, std::size_t count, const Call& like, Vendor& vendor, int& ordinal,
+bool Operator::find_device(PyObject* const* args, std::size_t count, const CallContext& like, Vendor& vendor, int& ordinal,
                            Error& error) const {
   Error first;
   bool seen = false;
@@ -180,9 +187,7 @@ bool Operator::find_device(PyObject* const* args, std::size_t count, const Call&
     const bool meant = looks_like_tensor(args[i]);
     if (py::interrupted()) return error.set(ErrorKind::Raised, "", "", "");
     if (!meant) continue;
-    Call call;
-    call.stream = like.stream;
-    call.stream_given = like.stream_given;
+    CallContext call = like;
     CallStorage storage;
     TensorArg tensor;
     Error problem;
@@ -268,7 +273,8 @@ PyObject* Operator::preload(Vendor vendor, int ordinal, PyObject* const* args, s
   if (args == nullptr) {
     done = load_all(*on, error);
   } else {
-    Call call;
+    const CallPlace place(spare_call_);
+    Call& call = place.get();
     CallStorage storage;
     std::vector<Binding> bindings;
     std::vector<Decision> decisions;

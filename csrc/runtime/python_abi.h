@@ -114,6 +114,8 @@ extern PyObject* PyExc_ValueError;
 
 void Py_IncRef(PyObject*);
 void Py_DecRef(PyObject*);
+int Py_EnterRecursiveCall(const char*);
+void Py_LeaveRecursiveCall();
 PyThreadState* PyEval_SaveThread();
 void PyEval_RestoreThread(PyThreadState*);
 

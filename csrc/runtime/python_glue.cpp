@@ -82,7 +82,8 @@ bool read_text(PyObject* object, std::string_view& out) {
 bool read_integer(PyObject* object, std::int64_t& out) {
   Ref index;
   if (!has_flag(object, kFlagLong)) {
-    index = Ref(PyNumber_Index(object));
+    const Recursion deeper;
+    if (deeper) index = Ref(PyNumber_Index(object));
     if (!index) {
       clear_ordinary();
       return false;

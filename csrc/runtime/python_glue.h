@@ -40,6 +40,24 @@ class Ref {
   PyObject* object_ = nullptr;
 };
 
+// Counts with Python's own calls, so that an argument that calls the operator while it is read, for ever, ends in
+// RecursionError before the C stack does.
+class Recursion {
+ public:
+  Recursion() : entered_(Py_EnterRecursiveCall(" while an operator reads its arguments") == 0) {}
+  Recursion(const Recursion&) = delete;
+  Recursion& operator=(const Recursion&) = delete;
+  ~Recursion() {
+    if (entered_) Py_LeaveRecursiveCall();
+  }
+
+  // False: RecursionError is set.
+  explicit operator bool() const { return entered_; }
+
+ private:
+  bool entered_;
+};
+
 // Lets other threads run; nothing of Python may be touched while it lives.
 class GilRelease {
  public:

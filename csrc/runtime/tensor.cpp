@@ -70,7 +70,7 @@ bool read_managed(PyObject* object, const DLPackExchangeAPI* api, DLTensor& tens
   return good;
 }
 
-bool read_through_api(PyObject* object, const DLPackExchangeAPI* api, TensorArg& out, Call& call, CallStorage& storage,
+bool read_through_api(PyObject* object, const DLPackExchangeAPI* api, TensorArg& out, CallContext& call, CallStorage& storage,
                       Error& error) {
   DLTensor tensor;
   if (api->dltensor_from_py_object_no_sync != nullptr) {
@@ -148,7 +148,7 @@ const std::int64_t* CallStorage::dense_strides(const std::int64_t* shape, std::i
 
 namespace {
 
-bool read_any(PyObject* object, TensorArg& out, Call& call, CallStorage& storage, Error& error) {
+bool read_any(PyObject* object, TensorArg& out, CallContext& call, CallStorage& storage, Error& error) {
   if (py::has_flag(object, py::kFlagTuple)) return read_raw_tuple(object, out, storage, error);
   if (const DLPackExchangeAPI* api = tensor_type(py::type_of(object)).api) {
     return read_through_api(object, api, out, call, storage, error);
@@ -164,7 +164,7 @@ bool read_any(PyObject* object, TensorArg& out, Call& call, CallStorage& storage
 
 }  // namespace
 
-bool read_tensor(PyObject* object, TensorArg& out, Call& call, CallStorage& storage, Error& error) {
+bool read_tensor(PyObject* object, TensorArg& out, CallContext& call, CallStorage& storage, Error& error) {
   if (py::is_none(object)) {
     out.given = false;
     return true;
@@ -180,7 +180,7 @@ bool looks_like_tensor(PyObject* object) {
           has_attribute(object, "data_ptr") || has_attribute(object, "__dlpack__"));
 }
 
-bool current_stream(const Call& call, const CallStorage& storage, DLDevice device, void*& stream, Error& error) {
+bool current_stream(const CallContext& call, const CallStorage& storage, DLDevice device, void*& stream, Error& error) {
   stream = nullptr;
   if (call.api != nullptr) {
     if (call.api->current_work_stream(device.device_type, device.device_id, &stream) == 0) return true;

@@ -70,7 +70,7 @@ inline bool fill_from_dlpack(const DLTensor& tensor, TensorArg& out) {
 
 // The fast way alone: None, or a tensor whose type has the exchange API with explicit strides. False: take the other
 // (a Python exception may be set; read_tensor meets it again).
-inline bool read_tensor_fast(PyObject* object, TensorArg& out, Call& call) {
+inline bool read_tensor_fast(PyObject* object, TensorArg& out, CallContext& call) {
   if (py::is_none(object)) {
     out.given = false;
     return true;
@@ -93,14 +93,15 @@ inline bool read_tensor_fast(PyObject* object, TensorArg& out, Call& call) {
 
 // Every way. False with an ArgumentKind or ArgumentDevice error whose `asked` the caller fills in, no exception set; or with
 // Raised, interrupted.
-[[nodiscard]] bool read_tensor(PyObject* object, TensorArg& out, Call& call, CallStorage& storage, Error& error);
+[[nodiscard]] bool read_tensor(PyObject* object, TensorArg& out, CallContext& call, CallStorage& storage,
+                               Error& error);
 
 // Could `object` be meant as a tensor? For finding the device of a call whose signature is not known yet. False when
 // interrupted.
 bool looks_like_tensor(PyObject* object);
 
 // The stream to launch on when the caller gave none: the current one of the first tensor's framework, else the default.
-[[nodiscard]] bool current_stream(const Call& call, const CallStorage& storage, DLDevice device, void*& stream,
+[[nodiscard]] bool current_stream(const CallContext& call, const CallStorage& storage, DLDevice device, void*& stream,
                                   Error& error);
 
 }  // namespace apb

@@ -82,7 +82,7 @@ bool read_shape(PyObject* shape, PyObject* strides, TensorArg& out, CallStorage&
 }
 
 // Integer streams: 1 is CUDA's legacy default stream; ROCm's default is 0. Producers then order their work before ours.
-py::Ref producer_stream(const Call& call, bool cuda) {
+py::Ref producer_stream(const CallContext& call, bool cuda) {
   const auto given = reinterpret_cast<std::uint64_t>(call.stream);
   if (call.stream_given && given != 0) return py::Ref(PyLong_FromUnsignedLongLong(given));
   return py::integer(cuda ? 1 : 0);
@@ -203,7 +203,7 @@ bool read_torch_like(PyObject* object, TensorArg& out, CallStorage& storage, Err
   return true;
 }
 
-bool read_dlpack_object(PyObject* object, TensorArg& out, Call& call, CallStorage& storage, Error& error) {
+bool read_dlpack_object(PyObject* object, TensorArg& out, CallContext& call, CallStorage& storage, Error& error) {
   const py::Ref where = call_method(object, "__dlpack_device__");
   std::int64_t type = 0;
   std::int64_t ordinal = 0;
