@@ -58,7 +58,13 @@ bool ArgumentParser::parse(PyObject* const* args, std::size_t count, Call& call,
                      cat("The signature is ", block_->text(block_->op().signature)));
   }
   for (std::size_t i = 0; i < tensors_; ++i) {
-    if (!read_tensor(args[i], call.tensors[i], call, storage, error)) {
+    storage.read_only = false;
+    bool good = read_tensor(args[i], call.tensors[i], call, storage, error);
+    if (good && storage.read_only && static_cast<Role>(block_->tensors()[i].role) != Role::In) {
+      good = error.set(ErrorKind::ArgumentKind, "", "it is read-only, as DLPack says, and the operator writes it",
+                       "Pass a copy that may be written");
+    }
+    if (!good) {
       error.asked = cat(block_->name(), ": argument ", block_->text(block_->tensors()[i].name));
       return false;
     }

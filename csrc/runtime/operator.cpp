@@ -112,11 +112,14 @@ bool Operator::run_slow(PyObject* const* args, std::size_t count, PyObject* stre
   Call& call = place.get();
   CallStorage storage;
   if (stream != nullptr && !py::is_none(stream)) {
-    if (!py::has_flag(stream, py::kFlagLong)) {
-      return error.set(ErrorKind::ArgumentKind, cat(name_, ": stream"), "it is no integer",
+    std::uint64_t handle = 0;
+    if (!py::read_address(stream, handle)) {
+      const bool number = py::has_flag(stream, py::kFlagLong);
+      return error.set(ErrorKind::ArgumentKind, cat(name_, ": stream"),
+                       number ? "it is negative or beyond 64 bits" : "it is no integer",
                        "Pass the stream's handle as an int");
     }
-    call.stream = reinterpret_cast<void*>(PyLong_AsUnsignedLongLongMask(stream));
+    call.stream = reinterpret_cast<void*>(handle);
     call.stream_given = true;
   }
   Vendor vendor = Vendor::Amd;

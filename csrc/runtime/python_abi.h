@@ -157,7 +157,7 @@ PyObject* PyBool_FromLong(long);
 PyObject* PyLong_FromLongLong(long long);
 PyObject* PyLong_FromUnsignedLongLong(unsigned long long);
 long long PyLong_AsLongLong(PyObject*);
-unsigned long long PyLong_AsUnsignedLongLongMask(PyObject*);
+unsigned long long PyLong_AsUnsignedLongLong(PyObject*);
 PyObject* PyNumber_Index(PyObject*);
 double PyFloat_AsDouble(PyObject*);
 PyObject* PyUnicode_FromStringAndSize(const char*, Py_ssize_t);

@@ -98,6 +98,21 @@ bool read_integer(PyObject* object, std::int64_t& out) {
   return true;
 }
 
+bool read_address(PyObject* object, std::uint64_t& out) {
+  if (!has_flag(object, kFlagLong)) return false;
+  out = PyLong_AsUnsignedLongLong(object);
+  if (out != ~std::uint64_t{0} || PyErr_Occurred() == nullptr) return true;
+  PyErr_Clear();
+  return false;
+}
+
+bool read_ordinal(PyObject* object, std::int32_t& out) {
+  std::int64_t value = 0;
+  if (!read_integer(object, value) || value < 0 || value > INT32_MAX) return false;
+  out = static_cast<std::int32_t>(value);
+  return true;
+}
+
 bool put(PyObject* dict, const char* key, Ref value) {
   return value && PyDict_SetItemString(dict, key, value.get()) == 0;
 }

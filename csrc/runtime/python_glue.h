@@ -93,6 +93,11 @@ bool read_text(PyObject* object, std::string_view& out);
 // An int or anything with __index__; false (nothing set unless interrupted()) when it is neither or does not fit 64 bits.
 bool read_integer(PyObject* object, std::int64_t& out);
 
+// An int as an address or a handle; false with no exception set when it is negative, does not fit 64 bits, or is no int.
+bool read_address(PyObject* object, std::uint64_t& out);
+// The same for the number of a device.
+bool read_ordinal(PyObject* object, std::int32_t& out);
+
 // Adds `value` to a dict under `key`; takes the reference. False with the exception set.
 bool put(PyObject* dict, const char* key, Ref value);
 

@@ -60,6 +60,7 @@ bool read_managed(PyObject* object, const DLPackExchangeAPI* api, DLTensor& tens
     tensor = managed->dl_tensor;
     good = check_dlpack(tensor, error);
     if (good) storage.copy_shape(tensor);
+    storage.read_only = (managed->flags & DLPACK_FLAG_BITMASK_READ_ONLY) != 0;
   } else {
     error.set(ErrorKind::ArgumentKind, "",
               cat("its framework exports DLPack ", managed->version.major, ", which is not read here"),

@@ -19,6 +19,7 @@ namespace apb {
 struct CallStorage {
   std::vector<std::unique_ptr<std::int64_t[]>> arrays;
   std::vector<py::Ref> objects;
+  bool read_only = false;          // what was read last says that it must not be written
   PyObject* torch_like = nullptr;  // borrowed: a tensor whose stream torch.cuda has to be asked for
 
   // Room for `count` numbers, alive as long as this.

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import ctypes
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from aiter_prebuilt import errors
+from native import exchange
 from native.conftest import Blob, Serve, Stub, raw
-from native.exchange import Capsules, DeviceTensor, GpuTensor
+from native.exchange import CPU, CUDA, ROCM, Capsules, DeviceTensor, GpuTensor
 from native.synthetic import Op, R, S, T
 
 if TYPE_CHECKING:
@@ -99,3 +101,63 @@ def test_layouts_that_look_odd_and_are_not(
 ) -> None:
     op(raw(OUT, "bf16", (4, 8)), forms(X, shape, strides)[form])
     assert stub.launches() == 1
+
+
+BEYOND = (-1, -(2**70), 2**64, 2**64 + X, 2**200)
+
+
+@pytest.mark.parametrize("number", BEYOND)
+def test_addresses_and_streams_beyond_64_bits(op: Operator, stub: Stub, number: int) -> None:
+    good = raw(OUT, "bf16", (4, 8)), raw(X, "bf16", (4, 8))
+    for _ in range(2):
+        launches = stub.launches()
+        with pytest.raises(errors.ArgumentKindError, match="x: its address is negative or beyond 64 bits"):
+            op(good[0], raw(number, "bf16", (4, 8)))
+        with pytest.raises(errors.ArgumentKindError, match="op: stream: it is negative or beyond 64 bits"):
+            op(*good, stream=number)
+        with pytest.raises(TypeError, match="preload"):
+            op.preload("amd", number)
+        for ordinal in ({"device": (ROCM, number)}, {"device": (number, 0)}):
+            with pytest.raises(errors.ArgumentKindError, match="no usable __dlpack_device__"):
+                op(good[0], Capsules(DeviceTensor(X, "bf16", (4, 8)), **ordinal))
+        assert stub.launches() == launches
+        op(*good, stream=2**64 - 1)
+        assert stub.launch().stream == 2**64 - 1
+
+
+@pytest.mark.parametrize("number", BEYOND)
+def test_pointers_of_old_torch_beyond_64_bits(op: Operator, stub: Stub, number: int) -> None:
+    device = type("Device", (), {"type": "cuda", "index": 0})()
+    facts = {"data_ptr": lambda self: number, "stride": lambda self: (8, 1), "shape": (4, 8), "dtype": "torch.bfloat16"}
+    with pytest.raises(errors.ArgumentKindError, match=r"data_ptr\(\), shape or stride\(\) are not integers of 64 bits"):
+        op(raw(OUT, "bf16", (4, 8)), type("OldTorch", (), {**facts, "device": device})())
+    assert stub.launches() == 0
+
+
+def test_read_only_tensors_are_not_written(op: Operator, stub: Stub) -> None:
+    def managed(tensor: Any, out: Any) -> int:
+        made = exchange.Managed(1, 3, None, exchange.DELETER(), 1, tensor.tensor)
+        exchange._KEEP.append(made)
+        out[0] = ctypes.pointer(made)
+        return 0
+
+    kind = exchange.exposing(exchange.table(None, export=managed))
+    frozen = (Capsules(DeviceTensor(OUT, "bf16", (4, 8)), flags=1), kind(OUT, "bf16", (4, 8)))
+    for tensor in frozen * 2:
+        launches = stub.launches()
+        with pytest.raises(errors.ArgumentKindError, match="op: argument out: it is read-only.*Pass a copy"):
+            op(tensor, raw(X, "bf16", (4, 8)))
+        assert stub.launches() == launches
+        op(raw(X, "bf16", (4, 8)), tensor)  # reading is what it is for
+    op(Capsules(DeviceTensor(OUT, "bf16", (4, 8)), flags=2), raw(X, "bf16", (4, 8)))  # IS_COPIED
+
+
+@pytest.mark.parametrize("versioned", [True, False])
+def test_a_device_that_contradicts_its_capsule(op: Operator, stub: Stub, versioned: bool) -> None:
+    out = raw(OUT, "bf16", (4, 8))
+    for says, is_on in (((ROCM, 0), (ROCM, 1)), ((ROCM, 0), (CUDA, 0)), ((ROCM, 0), (CPU, 0)), ((ROCM, 1), (ROCM, 0))):
+        array = Capsules(DeviceTensor(X, "bf16", (4, 8), device=is_on), versioned=versioned, device=says)
+        words = f"says type {says[0]}, device {says[1]}, and what its __dlpack__ gave type {is_on[0]}, device {is_on[1]}"
+        with pytest.raises(errors.ArgumentDeviceError, match=words):
+            op(out, array)
+    assert stub.launches() == 0
