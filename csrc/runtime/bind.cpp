@@ -43,6 +43,7 @@ class Binder {
   bool check_device(std::size_t i);
   bool check_type(std::size_t i);
   bool check_layout(std::size_t i);
+  bool check_own_overlap(std::size_t i);
   bool check_memory(std::size_t i);
   bool check_shape(std::size_t i);
   bool bind_dims(std::size_t i);
@@ -203,7 +204,7 @@ bool Binder::check_layout(std::size_t i) {
   if (arg(i).ndim < 0 || rank(i) > kMaxRank) return true;  // check_shape has the words
   Footprint& footprint = footprints_[i];
   switch (find_footprint(arg(i), footprint)) {
-    case LayoutProblem::None: return true;
+    case LayoutProblem::None: return check_own_overlap(i);
     case LayoutProblem::Shape:
       return refuse(ErrorKind::ArgumentShape, i, cat("its shape is ", shape_text(i)), "Pass a tensor that can exist");
     case LayoutProblem::NegativeStride:
@@ -216,6 +217,14 @@ bool Binder::check_layout(std::size_t i) {
   return refuse(ErrorKind::ArgumentStride, i,
                 cat("its last element lies beyond 64-bit offsets: shape ", shape_text(i), ", strides ", strides_text(i)),
                 "Pass the strides that it has, in elements");
+}
+
+bool Binder::check_own_overlap(std::size_t i) {
+  if (static_cast<Role>(spec(i).role) == Role::In || !overlaps_itself(arg(i))) return true;
+  return refuse(ErrorKind::ArgumentStride, i,
+                cat("it is written, and its elements overlap each other: shape ", shape_text(i), ", strides ",
+                    strides_text(i)),
+                "Pass a tensor that is not expanded, or call contiguous() on it and copy back");
 }
 
 bool Binder::check_shape(std::size_t i) {

@@ -60,7 +60,8 @@ PyObject* Operator::call(PyObject* const* args, std::size_t count, PyObject* str
   if (on != nullptr && stream == nullptr) {
     const CallPlace place(spare_call_);
     void* handle = nullptr;
-    if (Prepared* prepared = find_fast(*on, args, count, place.get(), handle)) [[likely]] {
+    Prepared* prepared = find_fast(*on, args, count, place.get(), handle);
+    if (prepared != nullptr && find_overlap(prepared->pairs, place.get()) == nullptr) [[likely]] {
       ++stats_.memo_hits;
       return launch_known(*on->device, *prepared, place.get(), handle);
     }
@@ -140,6 +141,7 @@ bool Operator::run_slow(PyObject* const* args, std::size_t count, PyObject* stre
     if (prepared == nullptr) return false;
   }
   current_ = on;
+  if (const MemoryPair* pair = find_overlap(prepared->pairs, call)) return refuse_overlap(*on, *pair, call, error);
   return launch(*on->device, *prepared, call, call.stream, stats_.launches, error);
 }
 
@@ -158,9 +160,24 @@ Prepared* Operator::prepare_call(OnDevice& on, const Call& call, const MemoKey* 
   if (unkept == nullptr && error.kind == ErrorKind::Capture)
     error.fix = cat("Before the capture begins, run it once or call ",
                     preload_text(on.served.merged, call, bindings[0], on.where));
+  if (unkept != nullptr) unkept->pairs = find_pairs(on.served.merged.blocks, call);
   if (unkept == nullptr || key == nullptr) return unkept.get();
   if (Prepared* other = on.memo.find(*key)) return other;  // another thread was faster while the GIL was free
   return on.memo.insert(*key, std::move(unkept));
+}
+
+bool Operator::refuse_overlap(const OnDevice& on, const MemoryPair& pair, const Call& call, Error& error) const {
+  const auto place = [&](std::size_t i, std::uint64_t bytes) {
+    return cat(bytes, " bytes from ", hex_text(call.tensors[i].address));
+  };
+  const std::string other(on.served.parser.tensor_name(pair.other));
+  const bool in_place = on.served.merged.blocks.front()->tensors()[pair.written].in_place == pair.other + 1;
+  return error.set(ErrorKind::ArgumentStride,
+                   cat(name_, ": argument ", on.served.parser.tensor_name(pair.written)),
+                   cat("it is written, and its memory (", place(pair.written, pair.written_bytes), ") overlaps ", other, " (",
+                       place(pair.other, pair.other_bytes), ")"),
+                   in_place ? cat("Pass ", other, " itself, with the same address, shape and strides, or other memory")
+                            : std::string("Pass memory of its own"));
 }
 
 bool Operator::check_gradients(PyObject* const* args, std::size_t count, Error& error) {

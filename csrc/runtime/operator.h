@@ -75,6 +75,8 @@ class Operator {
   // `key` is null for a call that cannot be remembered; `unkept` then owns the answer.
   Prepared* prepare_call(OnDevice& on, const Call& call, const MemoKey* key, std::unique_ptr<Prepared>& unkept,
                          Error& error);
+  // The bytes of two tensors of a call meet. Returns false.
+  bool refuse_overlap(const OnDevice& on, const MemoryPair& pair, const Call& call, Error& error) const;
   bool load_all(OnDevice& on, Error& error) const;
 
   std::string name_;

@@ -23,10 +23,9 @@ PyObject* raise(const Error& error) {
   return nullptr;
 }
 
-bool interrupted() {
-  return PyErr_Occurred() != nullptr &&
-         (PyErr_ExceptionMatches(PyExc_Exception) == 0 || PyErr_ExceptionMatches(PyExc_MemoryError) != 0 ||
-          PyErr_ExceptionMatches(PyExc_RecursionError) != 0);
+bool is_interruption() {
+  return PyErr_ExceptionMatches(PyExc_Exception) == 0 || PyErr_ExceptionMatches(PyExc_MemoryError) != 0 ||
+         PyErr_ExceptionMatches(PyExc_RecursionError) != 0;
 }
 
 void clear_ordinary() {

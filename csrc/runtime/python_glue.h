@@ -75,7 +75,8 @@ PyObject* raise(const Error& error);
 
 // Is an exception set that says nothing about an argument: KeyboardInterrupt, SystemExit and whatever else is no Exception,
 // MemoryError, RecursionError? It goes on to the caller: nothing here clears or words it, and raise() keeps it.
-bool interrupted();
+bool is_interruption();  // the one that is set
+inline bool interrupted() { return PyErr_Occurred() != nullptr && is_interruption(); }
 
 // Clears what is set, unless interrupted().
 void clear_ordinary();

@@ -205,10 +205,10 @@ bool read_torch_like(PyObject* object, TensorArg& out, CallStorage& storage, Err
 
 bool read_dlpack_object(PyObject* object, TensorArg& out, CallContext& call, CallStorage& storage, Error& error) {
   const py::Ref where = call_method(object, "__dlpack_device__");
-  std::int32_t type = 0;
+  std::int64_t type = 0;
   std::int32_t ordinal = 0;
   if (!where || !py::has_flag(where.get(), py::kFlagTuple) || PyTuple_Size(where.get()) != 2 ||
-      !py::read_ordinal(PyTuple_GetItem(where.get(), 0), type) ||
+      !py::read_integer(PyTuple_GetItem(where.get(), 0), type) || type < INT32_MIN || type > INT32_MAX ||
       !py::read_ordinal(PyTuple_GetItem(where.get(), 1), ordinal)) {
     return not_a_tensor("it has __dlpack__ and no usable __dlpack_device__", "Pass a tensor on the GPU", error);
   }

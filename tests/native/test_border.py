@@ -117,9 +117,9 @@ def test_addresses_and_streams_beyond_64_bits(op: Operator, stub: Stub, number: 
             op(*good, stream=number)
         with pytest.raises(TypeError, match="preload"):
             op.preload("amd", number)
-        for ordinal in ({"device": (ROCM, number)}, {"device": (number, 0)}):
+        for device in ((ROCM, number), (2**32 + ROCM + number, 0)):
             with pytest.raises(errors.ArgumentKindError, match="no usable __dlpack_device__"):
-                op(good[0], Capsules(DeviceTensor(X, "bf16", (4, 8)), **ordinal))
+                op(good[0], Capsules(DeviceTensor(X, "bf16", (4, 8)), device=device))
         assert stub.launches() == launches
         op(*good, stream=2**64 - 1)
         assert stub.launch().stream == 2**64 - 1
