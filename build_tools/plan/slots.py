@@ -140,7 +140,9 @@ def _check_in_place(tensors: list[TensorSpec], problems: Problems) -> None:
             )
         elif (spec.type, spec.star, spec.dims) != (other.type, other.star, other.dims):
             problems.add(
-                f"it cannot be in place of {other.name}: their types and dims are not the same text", "arguments", spec.name
+                f"it cannot be in place of {other.name}: their types and dims are not the same text",
+                "arguments",
+                spec.name,
             )
 
 

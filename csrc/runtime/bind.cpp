@@ -214,17 +214,18 @@ bool Binder::check_layout(std::size_t i) {
                     "Call contiguous() on it, or copy it");
     case LayoutProblem::TooFar: break;
   }
-  return refuse(ErrorKind::ArgumentStride, i,
-                cat("its last element lies beyond 64-bit offsets: shape ", shape_text(i), ", strides ", strides_text(i)),
-                "Pass the strides that it has, in elements");
+  return refuse(
+      ErrorKind::ArgumentStride, i,
+      cat("its last element lies beyond 64-bit offsets: shape ", shape_text(i), ", strides ", strides_text(i)),
+      "Pass the strides that it has, in elements");
 }
 
 bool Binder::check_own_overlap(std::size_t i) {
   if (static_cast<Role>(spec(i).role) == Role::In || !overlaps_itself(arg(i))) return true;
-  return refuse(ErrorKind::ArgumentStride, i,
-                cat("it is written, and its elements overlap each other: shape ", shape_text(i), ", strides ",
-                    strides_text(i)),
-                "Pass a tensor that is not expanded, or call contiguous() on it and copy back");
+  return refuse(
+      ErrorKind::ArgumentStride, i,
+      cat("it is written, and its elements overlap each other: shape ", shape_text(i), ", strides ", strides_text(i)),
+      "Pass a tensor that is not expanded, or call contiguous() on it and copy back");
 }
 
 bool Binder::check_shape(std::size_t i) {

@@ -172,10 +172,9 @@ bool Operator::refuse_overlap(const OnDevice& on, const MemoryPair& pair, const 
   };
   const std::string other(on.served.parser.tensor_name(pair.other));
   const bool in_place = on.served.merged.blocks.front()->tensors()[pair.written].in_place == pair.other + 1;
-  return error.set(ErrorKind::ArgumentStride,
-                   cat(name_, ": argument ", on.served.parser.tensor_name(pair.written)),
-                   cat("it is written, and its memory (", place(pair.written, pair.written_bytes), ") overlaps ", other, " (",
-                       place(pair.other, pair.other_bytes), ")"),
+  return error.set(ErrorKind::ArgumentStride, cat(name_, ": argument ", on.served.parser.tensor_name(pair.written)),
+                   cat("it is written, and its memory (", place(pair.written, pair.written_bytes), ") overlaps ", other,
+                       " (", place(pair.other, pair.other_bytes), ")"),
                    in_place ? cat("Pass ", other, " itself, with the same address, shape and strides, or other memory")
                             : std::string("Pass memory of its own"));
 }
@@ -199,8 +198,8 @@ bool Operator::check_gradients(PyObject* const* args, std::size_t count, Error& 
   return true;
 }
 
-bool Operator::find_device(PyObject* const* args, std::size_t count, const CallContext& like, Vendor& vendor, int& ordinal,
-                           Error& error) const {
+bool Operator::find_device(PyObject* const* args, std::size_t count, const CallContext& like, Vendor& vendor,
+                           int& ordinal, Error& error) const {
   Error first;
   bool seen = false;
   for (std::size_t i = 0; i < count; ++i) {

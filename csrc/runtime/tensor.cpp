@@ -71,8 +71,8 @@ bool read_managed(PyObject* object, const DLPackExchangeAPI* api, DLTensor& tens
   return good;
 }
 
-bool read_through_api(PyObject* object, const DLPackExchangeAPI* api, TensorArg& out, CallContext& call, CallStorage& storage,
-                      Error& error) {
+bool read_through_api(PyObject* object, const DLPackExchangeAPI* api, TensorArg& out, CallContext& call,
+                      CallStorage& storage, Error& error) {
   DLTensor tensor;
   if (api->dltensor_from_py_object_no_sync != nullptr) {
     if (api->dltensor_from_py_object_no_sync(object, &tensor) != 0) return refuse_export(object, error);
@@ -88,7 +88,7 @@ bool read_through_api(PyObject* object, const DLPackExchangeAPI* api, TensorArg&
 }  // namespace
 
 bool check_dlpack(const DLTensor& tensor, Error& error) {
-  const auto wrong = [&](std::string found) {
+  const auto wrong = [&](const std::string& found) {
     return error.set(ErrorKind::ArgumentKind, "", cat("its DLPack description is wrong: ", found),
                      "Pass a dense tensor on the GPU");
   };

@@ -94,8 +94,7 @@ inline bool read_tensor_fast(PyObject* object, TensorArg& out, CallContext& call
 
 // Every way. False with an ArgumentKind or ArgumentDevice error whose `asked` the caller fills in, no exception set; or with
 // Raised, interrupted.
-[[nodiscard]] bool read_tensor(PyObject* object, TensorArg& out, CallContext& call, CallStorage& storage,
-                               Error& error);
+[[nodiscard]] bool read_tensor(PyObject* object, TensorArg& out, CallContext& call, CallStorage& storage, Error& error);
 
 // Could `object` be meant as a tensor? For finding the device of a call whose signature is not known yet. False when
 // interrupted.

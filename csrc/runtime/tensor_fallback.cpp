@@ -89,7 +89,7 @@ py::Ref producer_stream(const CallContext& call, bool cuda) {
 
 // What `capsule` holds, checked; null with an error.
 const DLTensor* tensor_in(PyObject* capsule, CallStorage& storage, Error& error) {
-  const auto refuse = [&](std::string found) {
+  const auto refuse = [&](const std::string& found) {
     not_a_tensor(cat("its __dlpack__ gave ", found), "Pass a dense tensor on the GPU", error);
     return nullptr;
   };
@@ -97,14 +97,15 @@ const DLTensor* tensor_in(PyObject* capsule, CallStorage& storage, Error& error)
   if (PyCapsule_IsValid(capsule, "dltensor_versioned") != 0) {
     auto* managed = static_cast<DLManagedTensorVersioned*>(PyCapsule_GetPointer(capsule, "dltensor_versioned"));
     if (managed->version.major != DLPACK_MAJOR_VERSION)
-      return refuse(cat("a tensor of DLPack ", managed->version.major, ", and ", DLPACK_MAJOR_VERSION, " is read here"));
+      return refuse(
+          cat("a tensor of DLPack ", managed->version.major, ", and ", DLPACK_MAJOR_VERSION, " is read here"));
     tensor = &managed->dl_tensor;
     storage.read_only = (managed->flags & DLPACK_FLAG_BITMASK_READ_ONLY) != 0;
   } else if (PyCapsule_IsValid(capsule, "dltensor") != 0) {
     tensor = &static_cast<DLManagedTensor*>(PyCapsule_GetPointer(capsule, "dltensor"))->dl_tensor;
   } else {
-    const bool used = PyCapsule_IsValid(capsule, "used_dltensor") != 0 ||
-                      PyCapsule_IsValid(capsule, "used_dltensor_versioned") != 0;
+    const bool used =
+        PyCapsule_IsValid(capsule, "used_dltensor") != 0 || PyCapsule_IsValid(capsule, "used_dltensor_versioned") != 0;
     return refuse(used ? "a capsule that was consumed already" : "no capsule named dltensor or dltensor_versioned");
   }
   return check_dlpack(*tensor, error) ? tensor : nullptr;
@@ -226,10 +227,11 @@ bool read_dlpack_object(PyObject* object, TensorArg& out, CallContext& call, Cal
   const DLTensor* tensor = tensor_in(capsule.get(), storage, error);
   if (tensor == nullptr) return false;
   if (vendor_of(tensor->device.device_type) != vendor_of(device) || tensor->device.device_id != ordinal) {
-    return error.set(ErrorKind::ArgumentDevice, "",
-                     cat("its __dlpack_device__ says type ", type, ", device ", ordinal, ", and what its __dlpack__ gave type ",
-                         static_cast<std::int32_t>(tensor->device.device_type), ", device ", tensor->device.device_id),
-                     "Pass a tensor whose framework agrees with itself");
+    return error.set(
+        ErrorKind::ArgumentDevice, "",
+        cat("its __dlpack_device__ says type ", type, ", device ", ordinal, ", and what its __dlpack__ gave type ",
+            static_cast<std::int32_t>(tensor->device.device_type), ", device ", tensor->device.device_id),
+        "Pass a tensor whose framework agrees with itself");
   }
   if (!fill_from_dlpack(*tensor, out)) out.strides = storage.dense_strides(out.shape, out.ndim);
   storage.objects.push_back(std::move(capsule));  // unconsumed: its destructor gives the tensor back

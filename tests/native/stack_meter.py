@@ -1,6 +1,6 @@
 """How deep a function goes on the C stack: a thread whose stack is ours, painted before and looked at after.
 
-``python -m native.stack_meter PART WAY EXTENSION STUB`` runs one part in a process of its own, since what overflows a stack kills it.
+``python -m native.stack_meter PART WAY EXTENSION STUB`` runs one part alone: what overflows a stack kills its process.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -36,7 +37,7 @@ def depth(function: Callable[[], object], size: int = 1 << 20) -> int:
     def run(_: Any) -> None:
         try:
             function()
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001  # raised again by the caller
             failed.append(error)
 
     start, attributes, thread = _START(run), ctypes.create_string_buffer(64), ctypes.c_ulong()
@@ -85,7 +86,7 @@ def in_thread(function: Callable[[], object], size: int) -> None:
     def run() -> None:
         try:
             function()
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001  # raised again by the caller
             failed.append(error)
 
     threading.stack_size(size)
@@ -101,13 +102,13 @@ def measure(op: Any, way: str) -> None:
     """Print what each kind of call takes beyond an empty Python function."""
     empty = depth(lambda: None)
     for name, columns in (("cold", 64), ("hit", 64), ("miss", 128)):
-        print(name, depth(lambda columns=columns: call(op, way, columns)) - empty)
+        print(name, depth(partial(call, op, way, columns)) - empty)
 
 
 def small(op: Any, way: str) -> None:
     """A first call, a hit, a miss and a refusal on the smallest stack that Python allows."""
     for columns in (64, 64, 128):
-        in_thread(lambda columns=columns: call(op, way, columns), SMALLEST)
+        in_thread(partial(call, op, way, columns), SMALLEST)
     try:
         in_thread(lambda: op(given(way, 0, 64), *(given(way, X, 64) for _ in range(47))), SMALLEST)
     except ValueError as error:

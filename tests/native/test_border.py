@@ -68,10 +68,10 @@ def test_layouts_that_no_kernel_takes(
     good = raw(OUT, "bf16", (4, 8))
     for _ in range(2):
         launches = stub.launches()
-        with pytest.raises(kind, match=f"op: argument x: .*{words}"):
+        with pytest.raises(kind, match=rf"op: argument x: .*{words}"):
             op(good, forms(X, shape, strides)[form])
         if len(shape) == 2:
-            with pytest.raises(kind, match=f"op: argument out: .*{words}"):
+            with pytest.raises(kind, match=rf"op: argument out: .*{words}"):
                 op(forms(OUT, shape, strides)[form], raw(X, "bf16", (4, 8)))
         assert stub.launches() == launches
         op(good, raw(X, "bf16", (4, 8)))
@@ -128,8 +128,15 @@ def test_addresses_and_streams_beyond_64_bits(op: Operator, stub: Stub, number: 
 @pytest.mark.parametrize("number", BEYOND)
 def test_pointers_of_old_torch_beyond_64_bits(op: Operator, stub: Stub, number: int) -> None:
     device = type("Device", (), {"type": "cuda", "index": 0})()
-    facts = {"data_ptr": lambda self: number, "stride": lambda self: (8, 1), "shape": (4, 8), "dtype": "torch.bfloat16"}
-    with pytest.raises(errors.ArgumentKindError, match=r"data_ptr\(\), shape or stride\(\) are not integers of 64 bits"):
+    facts = {
+        "data_ptr": lambda self: number,
+        "stride": lambda self: (8, 1),
+        "shape": (4, 8),
+        "dtype": "torch.bfloat16",
+    }
+    with pytest.raises(
+        errors.ArgumentKindError, match=r"data_ptr\(\), shape or stride\(\) are not integers of 64 bits"
+    ):
         op(raw(OUT, "bf16", (4, 8)), type("OldTorch", (), {**facts, "device": device})())
     assert stub.launches() == 0
 
@@ -145,7 +152,7 @@ def test_read_only_tensors_are_not_written(op: Operator, stub: Stub) -> None:
     frozen = (Capsules(DeviceTensor(OUT, "bf16", (4, 8)), flags=1), kind(OUT, "bf16", (4, 8)))
     for tensor in frozen * 2:
         launches = stub.launches()
-        with pytest.raises(errors.ArgumentKindError, match="op: argument out: it is read-only.*Pass a copy"):
+        with pytest.raises(errors.ArgumentKindError, match=r"op: argument out: it is read-only.*Pass a copy"):
             op(tensor, raw(X, "bf16", (4, 8)))
         assert stub.launches() == launches
         op(raw(X, "bf16", (4, 8)), tensor)  # reading is what it is for
@@ -155,7 +162,12 @@ def test_read_only_tensors_are_not_written(op: Operator, stub: Stub) -> None:
 @pytest.mark.parametrize("versioned", [True, False])
 def test_a_device_that_contradicts_its_capsule(op: Operator, stub: Stub, versioned: bool) -> None:
     out = raw(OUT, "bf16", (4, 8))
-    for says, is_on in (((ROCM, 0), (ROCM, 1)), ((ROCM, 0), (CUDA, 0)), ((ROCM, 0), (CPU, 0)), ((ROCM, 1), (ROCM, 0))):
+    for says, is_on in (
+        ((ROCM, 0), (ROCM, 1)),
+        ((ROCM, 0), (CUDA, 0)),
+        ((ROCM, 0), (CPU, 0)),
+        ((ROCM, 1), (ROCM, 0)),
+    ):
         array = Capsules(DeviceTensor(X, "bf16", (4, 8), device=is_on), versioned=versioned, device=says)
         words = f"says type {says[0]}, device {says[1]}, and what its __dlpack__ gave type {is_on[0]}, device {is_on[1]}"
         with pytest.raises(errors.ArgumentDeviceError, match=words):

@@ -64,7 +64,11 @@ def null(field: str) -> Damage:
 
 
 def put(**fields: int) -> Damage:
-    return lambda tensor: [setattr(tensor, name, value) for name, value in fields.items()]
+    def change(tensor: exchange.Tensor) -> None:
+        for name, value in fields.items():
+            setattr(tensor, name, value)
+
+    return change
 
 
 REFUSED: dict[str, tuple[Damage, type[errors.ArgumentError], str]] = {

@@ -71,7 +71,9 @@ def test_outputs_that_overlap_themselves(
     good = as_raw((10**6, shape, tuple(DeviceTensor(X, "bf16", shape)._strides)))
     for _ in range(2):
         launches = stub.launches()
-        with pytest.raises(errors.ArgumentStrideError, match="argument out: it is written, and its elements overlap"):
+        with pytest.raises(
+            errors.ArgumentStrideError, match="argument out: it is written, and its elements overlap"
+        ):
             op(form((0, shape, strides)), good, None)
         assert stub.launches() == launches
         if len(shape) == 2:
@@ -79,7 +81,8 @@ def test_outputs_that_overlap_themselves(
 
 
 @pytest.mark.parametrize(
-    ("shape", "strides"), [((4, 8), (8, 1)), ((4, 8), (1, 4)), ((1, 8), (0, 1)), ((2, 1, 8), (8, 0, 1)), ((0, 8), (0, 0))]
+    ("shape", "strides"),
+    [((4, 8), (8, 1)), ((4, 8), (1, 4)), ((1, 8), (0, 1)), ((2, 1, 8), (8, 0, 1)), ((0, 8), (0, 0))],
 )
 def test_outputs_that_do_not(
     op: Operator, stub: Stub, shape: tuple[int, ...], strides: tuple[int, ...]
@@ -122,7 +125,9 @@ def test_an_input_in_the_way(op: Operator, stub: Stub, form: Form, out: Layout, 
     far = (10**6, *x[1:])
     for _ in range(2):
         launches = stub.launches()
-        with pytest.raises(errors.ArgumentStrideError, match=r"o: argument out: .* overlaps x \(.*Pass memory of its own"):
+        with pytest.raises(
+            errors.ArgumentStrideError, match=r"o: argument out: .* overlaps x \(.*Pass memory of its own"
+        ):
             op(form(out), form(x), None)
         assert stub.launches() == launches
         op(form(out), form(far), None)  # the same layouts elsewhere: the memo knows them from now on
@@ -140,7 +145,11 @@ def test_neighbours(op: Operator, stub: Stub, form: Form, out: Layout, x: Layout
 def test_every_written_tensor_against_every_other(serve: Serve, stub: Stub, blob: Blob) -> None:
     op = serve(spec(blob(), more=True))
     free: dict[str, Layout] = {
-        name: (10**6 * place, (64,) if name in ("w", "cache") else ROWS, (1,) if name in ("w", "cache") else (16, 1))
+        name: (
+            10**6 * place,
+            (64,) if name in ("w", "cache") else ROWS,
+            (1,) if name in ("w", "cache") else (16, 1),
+        )
         for place, name in enumerate(("out", "x", "w", "second", "cache"))
     }
     op(*(as_raw(layout) for layout in free.values()))
@@ -172,9 +181,9 @@ def test_in_place_where_the_signature_says_so(
     for _ in range(3):
         op(form(out), form(x), None)
     assert stub.launches() == 3
-    with pytest.raises(errors.ArgumentStrideError, match="overlaps x.*Pass x itself, with the same address"):
+    with pytest.raises(errors.ArgumentStrideError, match=r"overlaps x.*Pass x itself, with the same address"):
         op(form((out[0] + 1, *out[1:])), form(x), None)
-    with pytest.raises(errors.ArgumentStrideError, match="overlaps w.*Pass memory of its own"):
+    with pytest.raises(errors.ArgumentStrideError, match=r"overlaps w.*Pass memory of its own"):
         op(form(out), form(x), form((0, (4,), (1,))))
     assert stub.launches() == 3
 
@@ -192,7 +201,9 @@ def test_in_place_needs_the_same_layout(serve: Serve, stub: Stub, blob: Blob) ->
 
 
 def test_in_place_needs_the_word_of_every_bundle(serve: Serve, stub: Stub, blob: Blob) -> None:
-    op = serve(spec(blob(), in_place="x"), Op(**{**vars(spec(blob())), "recipes": [R(variant="other", blob=blob())]}))
+    op = serve(
+        spec(blob(), in_place="x"), Op(**{**vars(spec(blob())), "recipes": [R(variant="other", blob=blob())]})
+    )
     with pytest.raises(errors.ArgumentStrideError, match="overlaps x"):
         op(as_raw(IN_PLACE[0][0]), as_raw(IN_PLACE[0][1]), None)
     assert stub.launches() == 0

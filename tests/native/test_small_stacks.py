@@ -40,6 +40,14 @@ def test_the_smallest_stack_that_python_allows(native: ModuleType, stub_path: Pa
     assert child(native, stub_path, "small", way) == ["ArgumentDeviceError", "6"]
 
 
-@pytest.mark.parametrize("way", ["__dlpack__", "__dlpack_device__", "__index__", "__float__", "data_ptr", "__getattr__"])
+@pytest.mark.parametrize(
+    "way", ["__dlpack__", "__dlpack_device__", "__index__", "__float__", "data_ptr", "__getattr__"]
+)
 def test_an_argument_that_calls_the_operator_for_ever(native: ModuleType, stub_path: Path, way: str) -> None:
-    assert child(native, stub_path, "endless", way) == ["RecursionError", "cold", "RecursionError", "warm", "2"]
+    assert child(native, stub_path, "endless", way) == [
+        "RecursionError",
+        "cold",
+        "RecursionError",
+        "warm",
+        "2",
+    ]
