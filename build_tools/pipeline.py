@@ -234,7 +234,7 @@ MAKERS = (
         Path(__file__).parent / name
         for name in (
             "pack/bundle.py", "pack/compress.py", "pack/writer.py", "judge/audit.py", "judge/receipts.py",
-            "objects/codeobject.py", "objects/cubin.py", "pipeline.py",
+            "objects/amdgpu.py", "objects/codeobject.py", "objects/cubin.py", "pipeline.py",
         )
     ),
     *(Path(str(module.__file__)) for module in (contract_bundle, contract_records, contract_receipt)),

@@ -91,7 +91,7 @@ def report(rows: Sequence[dict[str, Any]], present: Sequence[str]) -> int:
         worst = max(float("inf") if row["worst"] is None else row["worst"] for row in mine)
         kernels = len({(row["kernel"], row["variant"]) for row in mine})
         print(
-            f"{name}: {right} of {len(mine)} calls right, worst {worst:.3f} of its bound, {kernels} variants"
+            f"{name}: {right} of {len(mine)} calls right, at least {worst:.3f} of the bound used, {kernels} variants"
         )
     missing = sorted(set(present) - {row["operator"] for row in rows})
     for name in missing:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,12 +14,8 @@ from build_tools.cases.subject import Subject
 from build_tools.cases.words import Words
 from build_tools.errors import ManifestError
 from build_tools.manifest.model import Target
+from build_tools.manifest.parse import document
 from build_tools.manifest.problems import Problems, suggestion
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 FILE: Final = "cases.toml"
 _KEYS: Final = ("default", "golden", "calls", "insensitive")
@@ -61,7 +56,7 @@ def load(folder: Path, subjects: Iterable[Subject], targets: Mapping[str, Target
                 problems.add(line)
             continue
         with problems.file(f"{name}/{FILE}"):
-            table = _read(place / FILE, problems)
+            table = document(place / FILE, problems) or {}
             for strange in table.keys() - {member.name for member in members}:
                 problems.add(
                     f"no operator of the family has this name{suggestion(strange, [m.name for m in members])}",
@@ -77,18 +72,6 @@ def load(folder: Path, subjects: Iterable[Subject], targets: Mapping[str, Target
     if problems.lines:
         raise ManifestError(problems.lines)
     return found
-
-
-def _read(path: Path, problems: Problems) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        problems.add("the file is missing")
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        problems.add(f"not TOML: {error}")
-    except OSError as error:
-        problems.add(f"cannot be read: {error.strerror}")
-    return {}
 
 
 def _cases(

@@ -19,7 +19,7 @@ from build_tools.tools.toolchain import Toolchain
 #: Raise it when the same key would have to mean other bytes for a reason that nothing below covers.
 FORMAT: Final = 2
 _BACKENDS: Final = Path(__file__).resolve().parent / "backends"
-_SHARED: Final = ("built.py", "device.py")
+_SHARED: Final = ("built.py", "device.py", "prelude.py")
 
 
 def job_key(job: CompileJob, toolchain: Toolchain, root: Path) -> str:

@@ -6,19 +6,14 @@ The copy is complete: it builds, is proved and passes lint as it stands. What is
 from __future__ import annotations
 
 import ast
-import keyword
 import re
 from pathlib import Path
-from typing import Final
 
 from build_tools.errors import UsageError
 from build_tools.files.reproducible import write_atomic
 from build_tools.manifest.model import Manifest, Operator
+from build_tools.manifest.names import operator_problem
 from build_tools.manifest.problems import suggestion
-
-_NAME: Final = re.compile(r"[a-z][a-z0-9_]*")
-#: What a generated module calls its own things.
-_TAKEN: Final = frozenset(("operator", "torch", "traced", "like", "refuse", "no_output", "element_type"))
 
 
 def new_operator(name: str, like: str, manifest: Manifest, root: Path) -> list[Path]:
@@ -35,10 +30,9 @@ def new_operator(name: str, like: str, manifest: Manifest, root: Path) -> list[P
         )
     if name in operators:
         raise UsageError(asked, f"there is one in manifests/{operators[name].family}", "Choose another name")
-    if _NAME.fullmatch(name) is None or keyword.iskeyword(name) or name in _TAKEN:
-        raise UsageError(
-            asked, f"{name!r} is no name of a function here", "Use lower-case letters, digits and _"
-        )
+    problem = operator_problem(name)
+    if problem is not None:
+        raise UsageError(asked, problem, "Choose another name, of letters, digits and _")
     model = operators[like]
     if model.function is not None:
         found = f"{like!r} has a hand-written function, ops/{model.function}.py"

@@ -174,7 +174,7 @@ class OperatorPart(Record):
     summary: str | None = None
     source: str | None = None
     notes: dict[Name, str] = {}
-    covered: dict[Name, Annotated[list[Scalar | float], Field(min_length=1)]] = {}
+    covered: dict[Name, Annotated[list[Scalar | float | list[int]], Field(min_length=1)]] = {}
     ignored: list[Name] = []
     type_of: dict[Name, Name] = {}
     function: Name | None = None

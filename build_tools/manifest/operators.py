@@ -8,6 +8,7 @@ from typing import Any
 
 from build_tools.manifest.grammar import SignatureError, parse_tensor
 from build_tools.manifest.model import Family, FamilyText, Operator, OperatorPart, OperatorText
+from build_tools.manifest.names import operator_problem
 from build_tools.manifest.problems import Problems, suggestion
 from build_tools.manifest.python import Parameter, PythonSignature, PythonSignatureError, parse_python
 from build_tools.manifest.sharing import kernels_of
@@ -30,6 +31,9 @@ def family_of(name: str, text: FamilyText, problems: Problems) -> Family:
     operators = []
     for operator, part in text.operators.items():
         with problems.at("operators", operator):
+            problem = operator_problem(operator)
+            if problem is not None:
+                problems.add(problem)
             written = _complete(part, text.operators, problems)
             if written is not None:
                 operators.append(_operator(operator, name, written, text, problems))
@@ -125,6 +129,8 @@ def _value(parameter: Parameter, value: Any, arguments: Mapping[str, str], probl
     argument = value.removesuffix(".dtype") if isinstance(value, str) else ""
     if parameter.kind == "dtype" and argument in arguments:
         return ArgumentType(argument)
+    if parameter.kind == "tuple[int, ...]" and isinstance(value, list):
+        return tuple(value)
     expected = {"int": int, "bool": bool, "float": float, "str": str}.get(parameter.kind)
     if expected is None or type(value) is not expected:
         problems.add(f"{value!r} is no value of {parameter.text!r}", "covered", parameter.name)

@@ -11,6 +11,7 @@ from pydantic_core import ErrorDetails
 
 from build_tools.errors import ManifestError
 from build_tools.manifest.model import Catalogue, Family, FamilyText, Manifest, Profile, Target
+from build_tools.manifest.names import family_problem
 from build_tools.manifest.operators import family_of
 from build_tools.manifest.problems import Problems, suggestion
 
@@ -53,6 +54,9 @@ def read(folder: Path, problems: Problems) -> Manifest | None:
             continue
         files[name] = f"{folder.name}/{name}/{OPERATORS}"
         with problems.file(files[name]):
+            problem = family_problem(name)
+            if problem is not None:
+                problems.add(problem)
             families[name] = family_of(name, text, problems)
     if targets is None or profiles is None or catalogue is None:
         return None
@@ -63,39 +67,38 @@ def read(folder: Path, problems: Problems) -> Manifest | None:
     return manifest
 
 
-def _document(folder: Path, name: str, problems: Problems) -> dict[str, Any] | None:
-    path = folder / name
-    with problems.file(f"{folder.name}/{name}"):
-        try:
-            return tomllib.loads(path.read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            problems.add("the file is missing")
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-            problems.add(f"not TOML: {error}")
-        except OSError as error:
-            problems.add(f"cannot be read: {error.strerror}")
+def document(path: Path, problems: Problems) -> dict[str, Any] | None:
+    """The tables of a TOML file; None, and why in ``problems``, when it is missing or none."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        problems.add("the file is missing")
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        problems.add(f"not TOML: {error}")
+    except OSError as error:
+        problems.add(f"cannot be read: {error.strerror}")
     return None
 
 
 def _file(
     folder: Path, name: str, record: type[M], problems: Problems, context: Context | None = None
 ) -> M | None:
-    document = _document(folder, name, problems)
     with problems.file(f"{folder.name}/{name}"):
-        return None if document is None else _validate(record, document, problems, context)
+        found = document(folder / name, problems)
+        return None if found is None else _validate(record, found, problems, context)
 
 
 def _table(
     folder: Path, name: str, record: type[M], problems: Problems, context: Context | None = None
 ) -> dict[str, M] | None:
-    document = _document(folder, name, problems)
-    if document is None:
-        return None
     rows: dict[str, M] = {}
     with problems.file(f"{folder.name}/{name}"):
-        if document.pop("edition", None) != 1:
+        found = document(folder / name, problems)
+        if found is None:
+            return None
+        if found.pop("edition", None) != 1:
             problems.add("the edition must be 1", "edition")
-        for key, value in document.items():
+        for key, value in found.items():
             with problems.at(key):
                 row = _validate(record, value, problems, context)
             if row is not None:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import ast
+import keyword
+import re
 from dataclasses import dataclass
 from typing import Any, Final
+
+from build_tools.manifest.names import parameter_problem
 
 #: What an annotation may be, and how the parameter is called in Python. ``| None`` may follow each.
 ANNOTATIONS: Final = {
@@ -78,6 +82,9 @@ def parse_python(text: str) -> PythonSignature:
     try:
         (function,) = ast.parse(f"def function{text.strip()}: ...").body
     except (SyntaxError, ValueError):
+        for word in re.findall(r"[(,]\s*(\w+)\s*:", text):
+            if keyword.iskeyword(word):
+                raise PythonSignatureError(parameter_problem(word)) from None
         raise PythonSignatureError(
             f"{text!r} is not of the form '(input: Tensor, epsilon: float = 1e-6) -> Tensor'"
         ) from None
@@ -90,6 +97,9 @@ def parse_python(text: str) -> PythonSignature:
     parameters = tuple(
         _parameter(argument, default) for argument, default in zip(arguments.args, defaults, strict=True)
     )
+    for place, parameter in enumerate(parameters):
+        if any(parameter.name == other.name for other in parameters[:place]):
+            raise PythonSignatureError(f"parameter {parameter.name!r} stands there twice")
     return PythonSignature(parameters, _returned(function.returns))
 
 
@@ -101,6 +111,9 @@ def _default(node: ast.expr) -> Any:
 
 
 def _parameter(argument: ast.arg, default: Any) -> Parameter:
+    problem = parameter_problem(argument.arg)
+    if problem is not None:
+        raise PythonSignatureError(problem)
     if argument.annotation is None:
         raise PythonSignatureError(f"parameter {argument.arg!r} has no annotation")
     text = ast.unparse(argument.annotation)

@@ -1,39 +1,25 @@
-"""What an ELF says about itself: an AMDGPU code object (metadata note and kernel descriptors) or a CUDA cubin (info sections).
+"""What an ELF says about itself: an AMDGPU code object (``amdgpu.py``) or a CUDA cubin (``cubin.py``).
 
-Read only; judging is ``audit.py``. Sources of the formats: the LLVM manual "User Guide for AMDGPU Backend" (code object
-versions 3 to 6: e_flags, note NT_AMDGPU_METADATA, kernel descriptor); for cubins the attribute records of ``.nv.info`` sections.
+Read only; judging is ``audit.py``.
 """
 
 from __future__ import annotations
 
-import hashlib
 import io
-import struct
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
-import msgpack
 from elftools.elf.elffile import ELFFile
-from elftools.elf.sections import NoteSection, SymbolTableSection
 
 from build_tools.errors import CodeObjectError
+from build_tools.objects.amdgpu import read_amdgpu
 from build_tools.objects.cubin import read_cubin
-from build_tools.records import CodeObjectFacts, KernelFacts
+from build_tools.records import CodeObjectFacts
 
 EM_CUDA: Final = 190
 EM_AMDGPU: Final = 224
-_ELFOSABI_HSA: Final = 64
-_NT_METADATA: Final = 32
 _BUNDLE_MAGIC: Final = b"__CLANG_OFFLOAD_BUNDLE__"
 _COMPRESSED_MAGIC: Final = b"CCOB"
 _FATBIN_MAGIC: Final = b"\x50\xed\x55\xba"
-
-#: EF_AMDGPU_MACH of the targets that are known, from the LLVM manual.
-MACHS: Final = {0x3F: "gfx90a", 0x4C: "gfx942", 0x4F: "gfx950"}
-_XNACK: Final = {0x100: "", 0x200: "xnack-", 0x300: "xnack+"}
-_SRAMECC: Final = {0x400: "", 0x800: "sramecc-", 0xC00: "sramecc+"}
-_KNOWN_ABI: Final = {1: 3, 2: 4, 3: 5, 4: 6}
-DESCRIPTOR_SIZE: Final = 64
 
 
 def read(data: bytes) -> CodeObjectFacts:
@@ -47,7 +33,7 @@ def read(data: bytes) -> CodeObjectFacts:
         elf = ELFFile(io.BytesIO(data))
         machine = elf.header["e_machine"]
         if machine == "EM_AMDGPU" or machine == EM_AMDGPU:
-            return _amdgpu(elf, data)
+            return read_amdgpu(elf, data)
         if machine == "EM_CUDA" or machine == EM_CUDA:
             return read_cubin(elf, data)
     except CodeObjectError:
@@ -109,113 +95,3 @@ def _refuse_containers(data: bytes) -> None:
             "the ELF is not 64 bits, little endian",
             "Give it a code object for gfx942, gfx950 or sm_90",
         )
-
-
-def _amdgpu(elf: ELFFile, data: bytes) -> CodeObjectFacts:
-    if data[7] != _ELFOSABI_HSA:
-        raise CodeObjectError(
-            "read a code object",
-            f"the AMDGPU ELF has OS ABI {data[7]}, not HSA",
-            "Compile it for amdgcn-amd-amdhsa",
-        )
-    if elf.header["e_type"] != "ET_DYN":
-        raise CodeObjectError(
-            "read a code object",
-            f"the AMDGPU ELF is {elf.header['e_type']}, not linked",
-            "Link it: ld.lld -shared FILE -o OUT.co",
-        )
-    metadata = _metadata(elf)
-    symbols = {symbol.name: symbol for symbol in _symbols(elf)}
-    rows = metadata.get("amdhsa.kernels", [])
-    kernels = tuple(_kernel(row, symbols, elf) for row in rows)
-    return CodeObjectFacts(
-        target=MACHS.get(elf.header["e_flags"] & 0xFF, f"mach 0x{elf.header['e_flags'] & 0xFF:02x}"),
-        vendor="amd",
-        version=_KNOWN_ABI.get(data[8], 0),
-        features=_features(elf.header["e_flags"]),
-        kernels=tuple(sorted(kernels, key=lambda kernel: kernel.symbol)),
-        symbols=tuple(sorted(name for name in symbols if name)),
-        size=len(data),
-        sha256=hashlib.sha256(data).hexdigest(),
-    )
-
-
-def _features(flags: int) -> tuple[str, ...]:
-    names = (_SRAMECC.get(flags & 0xC00, ""), _XNACK.get(flags & 0x300, ""))
-    return tuple(name for name in names if name)
-
-
-def _symbols(elf: ELFFile) -> list[Any]:
-    return [
-        symbol
-        for section in elf.iter_sections()
-        if isinstance(section, SymbolTableSection)
-        for symbol in section.iter_symbols()
-        if symbol["st_shndx"] != "SHN_UNDEF"
-    ]
-
-
-def _metadata(elf: ELFFile) -> Mapping[str, Any]:
-    for section in elf.iter_sections():
-        if isinstance(section, NoteSection):
-            for note in section.iter_notes():
-                if note["n_name"] == "AMDGPU" and note["n_type"] in (_NT_METADATA, "NT_AMDGPU_METADATA"):
-                    return _unpacked(note["n_descdata"] if "n_descdata" in note else note["n_desc"])
-    raise CodeObjectError(
-        "read a code object", "it has no AMDGPU metadata note", "Recompile it with code object version 5"
-    )
-
-
-def _unpacked(blob: bytes | str) -> Mapping[str, Any]:
-    raw = blob if isinstance(blob, bytes) else blob.encode("latin-1")
-    table = msgpack.unpackb(raw, strict_map_key=False)
-    if not isinstance(table, dict):
-        raise CodeObjectError("read a code object", "its metadata is not a map", "Recompile it")
-    return table
-
-
-def _kernel(row: Mapping[str, Any], symbols: Mapping[str, Any], elf: ELFFile) -> KernelFacts:
-    symbol = str(row.get(".symbol", "")).removesuffix(".kd") or str(row[".name"])
-    descriptor = _descriptor(symbols.get(f"{symbol}.kd"), elf)
-    args = [(int(arg[".offset"]), int(arg[".size"]), str(arg[".value_kind"])) for arg in row.get(".args", [])]
-    return KernelFacts(
-        symbol=symbol,
-        kernarg_size=int(row.get(".kernarg_segment_size", descriptor.get("kernarg_size", 0))),
-        kernarg_align=int(row.get(".kernarg_segment_align", 8)),
-        args=tuple(arg for arg in args if not arg[2].startswith("hidden_")),
-        hidden=tuple(arg[2] for arg in args if arg[2].startswith("hidden_")),
-        lds_static=int(row.get(".group_segment_fixed_size", 0)),
-        max_threads=int(row.get(".max_flat_workgroup_size", 0)),
-        wave=int(row.get(".wavefront_size", 0)),
-        sgprs=int(row.get(".sgpr_count", 0)),
-        vgprs=int(row.get(".vgpr_count", 0)),
-        agprs=int(row.get(".agpr_count", 0)),
-        sgpr_spills=int(row.get(".sgpr_spill_count", 0)),
-        vgpr_spills=int(row.get(".vgpr_spill_count", 0)),
-        scratch=int(row.get(".private_segment_fixed_size", 0)),
-        kernarg_preload=descriptor.get("preload", 0),
-        uses_dynamic_stack=bool(row.get(".uses_dynamic_stack", False)),
-    )
-
-
-def _descriptor(symbol: Any, elf: ELFFile) -> dict[str, int]:
-    """Fields of a kernel descriptor: 64 bytes in .rodata at the symbol. Empty when there is no such symbol.
-
-    Raises:
-        CodeObjectError: the symbol points at no section.
-    """
-    if symbol is None:
-        return {}
-    address = symbol["st_value"]
-    for section in elf.iter_sections():
-        start = section["sh_addr"]
-        if start and start <= address and address + DESCRIPTOR_SIZE <= start + section["sh_size"]:
-            raw = section.data()[address - start :][:DESCRIPTOR_SIZE]
-            preload = struct.unpack_from("<H", raw, 58)[0]
-            # Bits 0 to 6 are the length in dwords, the rest the first dword.
-            return {"kernarg_size": struct.unpack_from("<I", raw, 8)[0], "preload": preload & 0x7F}
-    raise CodeObjectError(
-        "read a code object",
-        f"descriptor {symbol.name} points outside of all sections",
-        "Compile or copy it again",
-    )

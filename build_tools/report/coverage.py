@@ -15,6 +15,8 @@ from build_tools.objects.unpack import open_bundle
 from build_tools.plan.plan import check_filters
 
 JSON_VERSION = 1
+#: The category of operators that the manifests have and AITER's list has not. Their title is their summary: a sentence.
+UNLISTED = "not in the catalogue"
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,9 +144,7 @@ def compute(
                 extra = CatalogueEntry.model_construct(
                     title=operator.summary, operators=[operator.name], aiter=[], note=""
                 )
-                rows.append(
-                    _row("not in the catalogue", extra, operator.name, manifest, profiles, targets, built)
-                )
+                rows.append(_row(UNLISTED, extra, operator.name, manifest, profiles, targets, built))
     return Coverage(profile, targets, tuple(rows), bool(built))
 
 

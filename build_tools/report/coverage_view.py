@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
+import textwrap
+
 from rich.console import Console
 from rich.table import Table
 
 from aiter_prebuilt.contract.records import BACKENDS
-from build_tools.report.coverage import Coverage, Row
+from build_tools.report.coverage import UNLISTED, Coverage, Row
 
 
 def render(coverage: Coverage, console: Console) -> None:
     """Print one table per category, then the gaps by name. A cell counts entries per target (``6+6``); without built
-    bundles it counts kernels of the manifests. A dash is a backend that AITER has and we do not.
+    bundles it counts kernels of the manifests. A dash is a backend that AITER has and we do not. A name is never cut.
     """
     source = (
         "entries in built bundles" if coverage.built else "kernels in the manifests (nothing is built yet)"
     )
     console.print(f"profile {coverage.profile}, targets {', '.join(coverage.targets)}; cells count {source}")
     for category in dict.fromkeys(row.category for row in coverage.rows):
-        table = Table(title=category.replace("_", " "), title_justify="left")
-        for column in ("operator", *BACKENDS, "status"):
-            table.add_column(column)
-        for row in coverage.rows:
-            if row.category == category:
-                cells = [_cell(row, backend, coverage) for backend in BACKENDS]
-                table.add_row(row.operator, *cells, row.status(coverage.targets, coverage.built))
-        console.print(table)
+        console.print(_table(category, coverage), "")
     if coverage.built:
         console.print(
             f"{coverage.unproved()} entries have no receipt: python -m build_tools status names their kernels"
@@ -33,9 +28,34 @@ def render(coverage: Coverage, console: Console) -> None:
     gaps = coverage.gaps()
     covered = len(coverage.rows) - len(gaps)
     console.print(f"{covered} of {len(coverage.rows)} operators are covered; gaps:")
-    for title in dict.fromkeys(row.title for row in gaps):
-        names = ", ".join(row.operator for row in gaps if row.title == title)
-        console.print(f"  {title}: {names}", highlight=False)
+    for heading in dict.fromkeys(map(_heading, gaps)):
+        names = ", ".join(row.operator for row in gaps if _heading(row) == heading)
+        line = f"{heading}: {names}"
+        folded = textwrap.fill(line, console.width, initial_indent="  ", subsequent_indent="    ")
+        console.print(folded, highlight=False, markup=False, soft_wrap=True)
+
+
+def _table(category: str, coverage: Coverage) -> Table:
+    """Columns are as wide in each category, so that they stand below each other."""
+    table = Table(
+        title=category.replace("_", " "), title_justify="left", box=None, pad_edge=False, padding=(0, 1, 0, 0)
+    )  # fmt: skip
+    rows = [(row, [_cell(row, backend, coverage) for backend in BACKENDS]) for row in coverage.rows]
+    longest = max(len(row.operator) for row, _ in rows)
+    table.add_column("operator", overflow="fold", width=min(longest, 40))
+    for place, backend in enumerate(BACKENDS):
+        width = max(len(backend), *(len(cells[place]) for _, cells in rows))
+        table.add_column(backend, width=width)
+    table.add_column("status", overflow="fold")
+    for row, cells in rows:
+        if row.category == category:
+            table.add_row(row.operator, *cells, row.status(coverage.targets, coverage.built))
+    return table
+
+
+def _heading(row: Row) -> str:
+    """What a gap stands under: a title of the catalogue, where there is one."""
+    return row.category if row.category == UNLISTED else row.title
 
 
 def _cell(row: Row, backend: str, coverage: Coverage) -> str:

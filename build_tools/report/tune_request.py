@@ -2,7 +2,8 @@
 
 A log has one JSON object per line: a shape that no tuned row named, and what the cost rule took. A request has one table per
 operator with every such shape once, sorted; ``kernel`` and ``variant`` are empty, for a person who measured writes them, and
-``source`` says what ran. A completed table stands in ``manifests/tuned/`` or in ``AITER_PREBUILT_TUNED``.
+``source`` says what ran. A completed table goes into a folder of ``AITER_PREBUILT_TUNED``, or
+into ``manifests/tuned/``, named by its operator (``tuned``).
 """
 
 from __future__ import annotations

@@ -34,5 +34,6 @@ def tune_request(logs: tuple[Path, ...], as_json: bool, output: Path) -> None:
     for row in rows:
         click.echo(f"{row['file']}: {row['rows']} shapes")
     click.echo(
-        "write kernel and variant of each row, then name the folder in AITER_PREBUILT_TUNED or put the file into manifests/tuned/"
+        "write kernel and variant of each row, then name the folder in AITER_PREBUILT_TUNED, "
+        'or put the file into manifests/tuned/ and name it in the operator: tuned = "tuned/OPERATOR.csv"'
     )

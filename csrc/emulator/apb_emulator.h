@@ -15,6 +15,9 @@ const char* apb_emulator_version(void);
 
 /* {"version": 1, "target": ..., "instructions": [{"mnemonic", "count", "decoded", "executable"}]} or {"version": 1, "error": ...} */
 char* apb_emulator_coverage(const void* image, size_t bytes);
+/* What the loader reads of a code object, without a device: {"version": 1, "isa", "code_object", "kernels": [...]} or
+ * {"version": 1, "error": ...} */
+char* apb_emulator_metadata(const void* image, size_t bytes);
 /* Counters since the start or the last reset, {"version": 1, "kernels": [...], "launches": [...]} */
 char* apb_emulator_counters(void);
 void apb_emulator_reset_counters(void);

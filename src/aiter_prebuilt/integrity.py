@@ -13,7 +13,8 @@ from aiter_prebuilt.contract import calls
 from aiter_prebuilt.contract.bundle import Bundle, FormatError
 from aiter_prebuilt.contract.receipt import was_executed
 from aiter_prebuilt.contract.records import Entry, Operator, Step
-from aiter_prebuilt.elf import ElfError, Image, KernelImage, read
+from aiter_prebuilt.elf import read
+from aiter_prebuilt.elf_file import ElfError, Image, KernelImage
 from aiter_prebuilt.locate import InstalledBundle, decompress
 
 
@@ -134,8 +135,6 @@ def _check_entry(bundle: Bundle, operator: Operator, index: int, entry: Entry) -
 
 
 def _check_kernel(kernel: KernelImage, bundle: Bundle, image: Image, entry: Entry) -> Iterator[str]:
-    if not kernel.has_descriptor:
-        yield f"kernel {kernel.symbol!r} has no descriptor"
     if kernel.wave != bundle.root.wave:
         yield f"kernel {kernel.symbol!r} has waves of {kernel.wave} lanes, {image.target} has {bundle.root.wave}"
     if kernel.kernarg_size != entry.kernarg_size:

@@ -143,5 +143,8 @@ def _signature(name: str, record: dict[str, Any]) -> Signature:
     attributes = (Attribute(**{**each, "values": tuple(each["values"])}) for each in record["attributes"])
     types = {variable: tuple(allowed) for variable, allowed in record["types"].items()}
     parameters = tuple(each["name"] for each in record["parameters"])
-    covered = {option: tuple(values) for option, values in record["covered"].items()}
+    covered = {
+        option: tuple(tuple(value) if isinstance(value, list) else value for value in values)
+        for option, values in record["covered"].items()
+    }
     return Signature(name, types, tuple(tensors), tuple(attributes), parameters, covered)

@@ -1,7 +1,6 @@
 """What Dynamo traces in place of the hand-written functions of ``ops``, beside the generated ones (``torch_generated``).
 
-Imported by a trace and by nothing else. Options that no kernel covers are refused with the eager function's words; a test
-compares the two.
+Imported by a trace and by nothing else. Options that no kernel covers are refused by the function that the eager one calls.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from typing import Any, Final
 import torch
 
 from aiter_prebuilt import torch_generated
-from aiter_prebuilt.ops._common import refuse
+from aiter_prebuilt.ops.generated.attention import refuse_flash_attn_func
 from aiter_prebuilt.torch_library import NAMESPACE
 
 _OPS: Final[Any] = getattr(torch.ops, NAMESPACE)
@@ -39,22 +38,17 @@ def flash_attn_func(
 ) -> Any:
     """Traced ``aiter_prebuilt.flash_attn_func``."""
     del deterministic, how_v3_bf16_cvt
-    function = "flash_attn_func"
-    if dropout_p:
-        raise refuse(function, "dropout_p", dropout_p, "0.0")
-    if tuple(window_size[:2]) != (-1, -1) or any(window_size[2:]):
-        raise refuse(function, "window_size", window_size, "(-1, -1, 0)")
-    if return_attn_probs:
-        raise refuse(function, "return_attn_probs", return_attn_probs, "False")
-    if num_splits not in (0, 1):
-        raise refuse(function, "num_splits", num_splits, "0 or 1")
-    absent = {
-        "bias": bias, "alibi_slopes": alibi_slopes, "cu_seqlens_q": cu_seqlens_q, "cu_seqlens_kv": cu_seqlens_kv,
-        "sink_ptr": sink_ptr,
-    }  # fmt: skip
-    for option, given in absent.items():
-        if given is not None:
-            raise refuse(function, option, "...", "None")
+    refuse_flash_attn_func(
+        dropout_p,
+        window_size,
+        bias,
+        alibi_slopes,
+        return_attn_probs,
+        cu_seqlens_q,
+        cu_seqlens_kv,
+        sink_ptr,
+        num_splits,
+    )
     out = q.new_empty(q.shape)
     lse_shape = (q.shape[0], q.shape[2], q.shape[1])
     lse = q.new_empty(lse_shape, dtype=torch.float32) if return_lse else None

@@ -37,11 +37,11 @@ def test_every_code_object_is_verified(real: Environment, dist: Path) -> None:
     assert all(bundle["code_objects"] > 0 for bundle in report["bundles"])
 
 
-def test_every_entry_for_an_amd_gpu_has_a_receipt(real: Environment) -> None:
-    """What no device has executed does not ship; sm_90 is for checks on hardware that this project has no emulator of."""
+def test_every_entry_has_a_receipt(real: Environment) -> None:
+    """What no device has executed does not ship."""
     bundles = json.loads(real.command("verify", "--json").stdout)["bundles"]
-    executed = {(row["target"], row["profile"]): row["entries"] - row["executed"] for row in bundles}
-    assert {name: left for name, left in executed.items() if name[0].startswith("gfx") and left} == {}
+    left = {(row["target"], row["profile"]): row["entries"] - row["executed"] for row in bundles}
+    assert left and not any(left.values()), left
 
 
 def test_list_has_the_operators_of_the_manifests(real: Environment) -> None:

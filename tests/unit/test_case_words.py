@@ -10,6 +10,7 @@ from build_tools.cases.words import Draw, Words
 from build_tools.manifest.grammar import parse_tensor
 from build_tools.manifest.operators import ArgumentType
 from build_tools.manifest.problems import Problems
+from build_tools.manifest.python import parse_python
 
 TARGETS = ["gfx942", "gfx950", "sm_90"]
 DRAWS = ["normal", "edges", "upward"]
@@ -40,6 +41,16 @@ def test_every_kind_of_word() -> None:
     assert found.absent == {"bias"} and found.offsets == {"input": 3}
     assert found.draws == {"state": Draw("edges"), "index": Draw("upward", (-1.0, 2.5))}
     assert (found.compute_units, found.targets) == (4, ("gfx950", "sm_90"))
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("(-1,-1)", (-1, -1)), ("(7)", (7,)), ("()", None), ("(1,)", None), ("1,2", None), ("(1,x)", None)],
+)
+def test_a_tuple_of_integers(text: str, value: object) -> None:
+    (window,) = parse_python("(window_size: tuple[int, ...] = (-1, -1, 0)) -> None").parameters
+    found = words.read_value(window, text)
+    assert found == value if value else not isinstance(found, tuple)
 
 
 @pytest.mark.parametrize(

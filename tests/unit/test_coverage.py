@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from build_tools.errors import UnknownTargetError, UsageError
 from build_tools.manifest.model import Manifest
 from build_tools.manifest.parse import load
 from build_tools.pack import writer
-from build_tools.report.coverage import compute
+from build_tools.report.coverage import Cell, compute
 from build_tools.report.coverage_view import render
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -79,6 +80,34 @@ def test_names_that_nobody_knows_are_refused(manifest: Manifest) -> None:
 def test_a_damaged_bundle_covers_nothing(manifest: Manifest, tmp_path: Path) -> None:
     (tmp_path / "gfx942-ck-free.apb").write_bytes(b"nonsense")
     assert not compute(manifest, "ck-free", TARGETS, tmp_path).built
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_a_terminal_shows_every_name_whole_and_headings_short(manifest: Manifest, width: int) -> None:
+    family = manifest.families["norm"]
+    long, summary = "an_operator_that_aiter_does_not_have", "A sentence that says `what[...]` it does. " * 4
+    extra = replace(family.operators[0], name=long, summary=summary, kernels=())
+    families = {**manifest.families, "norm": replace(family, operators=(*family.operators, extra))}
+    table = compute(manifest.model_copy(update={"families": families}), "ck-full", TARGETS, None)
+    out = io.StringIO()
+    render(table, Console(file=out, width=width))
+    lines = out.getvalue().splitlines()
+    assert max(map(len, lines)) <= width
+    assert all(any(line.startswith(f"{row.operator} ") for line in lines) for row in table.rows)
+    assert "A sentence" not in out.getvalue() and f"  not in the catalogue: {long}" in lines
+    heads = {line.index("status") for line in lines if line.startswith("operator ")}
+    assert len(heads) == 1, "columns stand below each other"
+    row = table.rows[0]
+    built = replace(
+        table, built=True, rows=(replace(row, cells={("ck", each): Cell(1, 64, 2) for each in TARGETS}),)
+    )
+    out = io.StringIO()
+    render(built, Console(file=out, width=width))
+    assert "covered, 124 not proved" in " ".join(
+        re.sub(row.operator + r"|64\+64|-", "", out.getvalue()).split()
+    )
+    (found,) = [row for row in table.as_json()["rows"] if row["operator"] == long]
+    assert (found["category"], found["title"]) == ("not in the catalogue", summary)
 
 
 def test_views(manifest: Manifest) -> None:

@@ -6,6 +6,7 @@ import math
 import random
 import struct
 
+import numpy as np
 import pytest
 import torch
 from support import calls
@@ -13,8 +14,11 @@ from support import calls
 from aiter_prebuilt import errors
 from aiter_prebuilt.contract import dtype
 from aiter_prebuilt.contract.calls import Want
+from aiter_prebuilt.contract.dtype import BY_NAME
 from aiter_prebuilt.execute import array, judge, values
 from aiter_prebuilt.execute.layout import Layout, changed, dense
+from aiter_prebuilt.execute.values import decode, span, step
+from build_tools.cases import numbers
 
 #: torch names what it can turn into float64; fp4 pairs it cannot.
 KNOWN = [kind for kind in dtype.DTYPES if kind.name != "fp4x2" and hasattr(torch, kind.torch)]
@@ -99,6 +103,8 @@ def _want(low: list[float], high: list[float], kept: bytes | None = None, kind: 
 
 
 NAN, INF = math.nan, math.inf
+#: Of f32 from 2 on.
+ULP = 2.0**-22
 
 
 @pytest.mark.parametrize(
@@ -106,16 +112,60 @@ NAN, INF = math.nan, math.inf
     [
         ([1, 2], [1, 2], [1, 2], 0),
         ([1.5, 2], [1, 2], [2, 2], 0),
-        ([1.75, 2], [1, 2], [2, 2], 0.5),
-        ([2, 2], [1, 2], [2, 2], 1),
+        ([1.75, 2], [1, 2], [2, 2], (0.5 - 2 * ULP) / (1 + ULP)),
+        ([2, 2], [1, 2], [2, 2], (1 - 2 * ULP) / (1 + ULP)),
+        ([-2, 2], [-2, 2], [-1, 2], (1 - 2 * ULP) / (1 + ULP)),
+        ([2, 2], [2 - ULP / 2, 2], [2, 2], 0),
+        ([2, 2], [2 - ULP, 2], [2 + ULP, 2], 0),
+        ([2 + 3 * ULP, 2], [2, 2], [2 + 3 * ULP, 2], 0.25),
         ([NAN, 2], [NAN, 2], [NAN, 2], 0),
         ([INF, -INF], [INF, -INF], [INF, -INF], 0),
-        ([INF, 9], [8, 8], [INF, 10], 1),
+        ([INF, 9], [8, 8], [INF, 10], 0),
         ([-0.0, 0.0], [0.0, -0.0], [0.0, -0.0], 0),
     ],
 )
 def test_right(found: list[float], low: list[float], high: list[float], worst: float) -> None:
     assert judge.values(_want(low, high), calls.f32(found)) == (worst, [])
+
+
+@pytest.mark.parametrize("error", [0.0, 0.3, 0.9])
+def test_the_share_that_was_used_is_never_overstated(error: float) -> None:
+    """Exact results at random places, kernels that are off by a known share of the allowance, everything rounded to bf16."""
+    draw = np.random.default_rng(3)
+    exact = draw.normal(size=20000)
+    for allowed in (1e-4, 1e-3, 1e-2, 0.1):
+        bound = allowed * np.abs(exact)
+        off = exact + error * bound * draw.choice([-1, 1], exact.size)
+        ends = [numbers.encode(each, "bf16").tobytes() for each in (exact - bound, exact + bound)]
+        want = Want("out", "bf16", exact.shape, ends[0], ends[1], None, False)
+        worst, problems = judge.values(want, numbers.encode(off, "bf16").tobytes())
+        assert not problems and 0 <= worst <= error
+        if allowed == 0.1:  # many steps wide: then it tells nearly all
+            assert worst >= error * 0.85
+
+
+def test_an_end_that_was_cut_says_nothing() -> None:
+    """An exact 200, give or take 100, stored in 8 bits: 127 is the best answer, and the farthest from the middle."""
+    assert judge.values(Want("out", "i8", (1,), b"\x64", b"\x7f", None, False), b"\x7f") == (0, [])
+    assert judge.values(Want("out", "i8", (1,), b"\x54", b"\x64", None, False), b"\x64")[0] == (16 - 2) / 17
+
+
+def test_steps_are_those_of_the_type() -> None:
+    for name in ("f16", "bf16", "f32", "e4m3fn", "e4m3fnuz", "e5m2", "e5m2fnuz"):
+        bits = BY_NAME[name].bits
+        codes = range(1 << (bits - 1)) if bits < 32 else range(0, 0x7F000000, 0x01234567)
+        data = b"".join(struct.pack({8: "B", 16: "<H", 32: "<I"}[bits], code) for code in codes)
+        rows = b"".join(struct.pack({8: "B", 16: "<H", 32: "<I"}[bits], code + 1) for code in codes)
+        for value, after in zip(decode(name, data), decode(name, rows), strict=True):
+            if math.isfinite(value) and math.isfinite(after) and after > value:
+                assert step(name, value) == after - value, (name, value)
+    assert [span(name) for name in ("i8", "u8", "f16", "bf16", "e4m3fn", "e4m3fnuz", "e5m2", "fp4x2")] == [
+        (-128, 127), (0, 255), (-INF, INF), (-INF, INF), (-448, 448), (-240, 240), (-57344, 57344), (-6, 6),
+    ]  # fmt: skip
+    assert (
+        step("fp4x2", 0.5) == step("fp4x2", 1.5) == 0.5 and step("fp4x2", 4.0) == 2 and step("e8m0", 8.0) == 8
+    )
+    assert step("i8", 100) == step("i64", 2**62) == 1
 
 
 @pytest.mark.parametrize(

@@ -14,11 +14,12 @@ import aiter_prebuilt
 from aiter_prebuilt import errors, signatures, torch_calls
 from build_tools.errors import StaleFilesError
 from build_tools.generate import outputs
+from build_tools.generate.functions import refusal
 from build_tools.generate.python_text import fitted, substituted, wrapped
 from build_tools.manifest.model import Operator
 from build_tools.manifest.operators import ArgumentType
 from build_tools.manifest.parse import load
-from build_tools.manifest.python import Parameter
+from build_tools.manifest.python import Parameter, parse_python
 
 ROOT = Path(__file__).resolve().parents[2]
 MANIFEST = load(ROOT / "manifests")
@@ -33,6 +34,7 @@ OTHERS: dict[str, Any] = {
     "str": "another",
     "Tensor": torch.zeros(2),
     "dtype": torch.int16,
+    "tuple[int, ...]": (3, 0),
 }
 OPTIONS = [(name, option) for name, operator in OPERATORS.items() for option in operator.covered]
 
@@ -114,6 +116,25 @@ def test_an_option_that_is_not_covered_is_refused_by_name(name: str, option: str
         with pytest.raises(errors.UnsupportedError) as caught:
             function(**arguments, **{option: _uncovered(parameter, operator.covered[option])})
         assert f"{name}(" in caught.value.asked and option in caught.value.asked
+
+
+def test_nothing_that_a_hand_written_function_takes_is_left_unsaid() -> None:
+    left = {
+        parameter.name
+        for operator in OPERATORS.values()
+        if operator.function is not None
+        for parameter in operator.python.parameters
+        if parameter.name
+        not in {*operator.arguments, *operator.attributes, *operator.covered, *operator.ignored}
+    }
+    assert left == {"return_lse"}  # whether lse is made
+
+
+def test_an_option_that_is_a_tuple_is_refused_as_others_are() -> None:
+    (plain,) = parse_python("(size: tuple[int, ...] = (1, 2)) -> None").parameters
+    assert refusal(plain, ((1, 2),)) == "integers(size) not in ((1, 2),)"
+    (perhaps,) = parse_python("(size: tuple[int, ...] | None = None) -> None").parameters
+    assert refusal(perhaps, (None, (1, 2))) == "size is not None and integers(size) not in ((1, 2),)"
 
 
 def test_signatures_have_the_parameters_and_what_is_covered() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -35,7 +37,6 @@ def wrong(value: object) -> Any:
         lambda: aiter_prebuilt.gemm_a8w8_bpreshuffle(W, wrong(None), W, W),
         lambda: aiter_prebuilt.flash_attn_func(torch.tensor(1.0), Q, Q),
         lambda: aiter_prebuilt.flash_attn_func(Q[..., :0], Q, Q),
-        lambda: aiter_prebuilt.flash_attn_func(Q, Q, Q, window_size=wrong(3)),
         lambda: aiter_prebuilt.flash_attn_func(W, Q, Q, return_lse=True),
     ],
 )
@@ -63,6 +64,33 @@ def test_no_output_can_be_made(call: Callable[[], Any]) -> None:
 def test_an_option_that_nothing_covers_is_never_ignored(call: Callable[[], Any]) -> None:
     with pytest.raises(UnsupportedError, match="no prebuilt kernel covers it"):
         call()
+
+
+@pytest.mark.parametrize(
+    "window", [None, 3, (), (-1,), (-1, -1, 1), (-1, -1, 0, 0), (-1, 0), (0, 0), "no", {}, [[-1], -1]]
+)
+def test_a_window_is_refused_by_name_with_what_to_write(window: object) -> None:
+    with pytest.raises(UnsupportedError) as caught:
+        aiter_prebuilt.flash_attn_func(Q, Q, Q, window_size=wrong(window))
+    assert caught.value.asked == f"flash_attn_func(window_size={window!r})"
+    advised = re.match(r"use window_size=(\(.*?\)) or (\(.*?\));", caught.value.fix)
+    assert advised is not None
+    for text in advised.groups():
+        with pytest.raises(ArgumentDeviceError, match="on the CPU"):  # the next check: nothing was refused
+            aiter_prebuilt.flash_attn_func(Q, Q, Q, window_size=ast.literal_eval(text))
+
+
+@pytest.mark.parametrize("window", [[-1, -1], [-1, -1, 0], (-1.0, -1), torch.tensor([-1, -1])])
+def test_no_window_is_what_aiter_reads_as_none(window: object) -> None:
+    with pytest.raises(ArgumentDeviceError, match="on the CPU"):
+        aiter_prebuilt.flash_attn_func(Q, Q, Q, window_size=wrong(window))
+
+
+def test_the_values_of_a_refused_tensor_are_not_read() -> None:
+    with pytest.raises(UnsupportedError) as caught:
+        aiter_prebuilt.gemm_a16w16(W[None], W[None], scale_a=W)
+    assert caught.value.asked == "gemm_a16w16(scale_a=...)"
+    assert "help(aiter_prebuilt.gemm_a16w16)" in caught.value.fix
 
 
 def test_tensors_on_the_cpu_are_refused_by_name() -> None:

@@ -8,11 +8,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from aiter_prebuilt import user_tables
 from aiter_prebuilt.contract import tuned_grammar
 from aiter_prebuilt.contract.records import TunedRow
 from aiter_prebuilt.errors import TunedTableError
+from build_tools.__main__ import cli
 from build_tools.errors import UsageError
 from build_tools.manifest.problems import Problems
 from build_tools.plan.slots import Slots
@@ -202,6 +204,15 @@ def test_a_request_has_every_shape_once_sorted_and_waits_for_a_person(tmp_path: 
     (table,) = user_tables.native_tables("softmax", "gfx950", 256, {"softmax"})
     assert table[1][0][3:] == ("softmax_rows", "WIDE1-row", "bf16")
     assert tuned_grammar.read(made[1].text).rows == (), "an empty variant is never taken"
+
+
+def test_the_verb_says_both_places_of_a_completed_table(tmp_path: Path) -> None:
+    (tmp_path / "log").write_text(_miss())
+    said = CliRunner().invoke(
+        cli, ["tune-request", str(tmp_path / "log"), "--output", str(tmp_path / "request")]
+    )
+    assert said.exit_code == 0 and "gemm.csv: 1 shapes" in said.output
+    assert "AITER_PREBUILT_TUNED" in said.output and 'tuned = "tuned/OPERATOR.csv"' in said.output
 
 
 @pytest.mark.parametrize(

@@ -73,6 +73,9 @@ def compile(job: CompileJob, toolchain: Toolchain, root: Path, workdir: Path) ->
         "-isystem", str(toolchain.ck_include()),
         f"-ffile-prefix-map={root}=.", f"-ffile-prefix-map={toolchain.ck_include()}=ck",
     ]  # fmt: skip
+    first = next(
+        line for line in sources[0].read_text(encoding="utf-8").splitlines() if line.startswith("#include")
+    )
     macros = replace(job, constants=tuple(pair for pair in job.constants if pair[0] not in _CHOOSING))
     return compile_device(
         macros,
@@ -82,4 +85,5 @@ def compile(job: CompileJob, toolchain: Toolchain, root: Path, workdir: Path) ->
         toolchain,
         headers=True,
         extra=includes,
+        prelude=first,
     )

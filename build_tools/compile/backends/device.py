@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from build_tools.compile.backends.built import Built, built, definitions, failure
+from build_tools.compile.backends.prelude import precompiled
 from build_tools.files.run import run
 from build_tools.records import CompileJob
 from build_tools.tools.clang import DEVICE_FLAGS
@@ -26,30 +27,29 @@ def compile_device(
     *,
     headers: bool,
     extra: Sequence[str] = (),
+    prelude: str = "",
 ) -> Built:
     """Compile ``source`` (relative to ``folder``, where clang runs) with the job's constants as macros.
 
     ``headers``: put clang's HIP wrapper in front, which declares what HIP sources may use without an include. Reading it takes
-    ten times as long as compiling a small kernel.
+    ten times as long as compiling a small kernel. ``prelude``: an ``#include`` line that ``source`` starts with and that reads no
+    macro of a job: it is precompiled once for all of them.
 
     Raises:
         JobFailedError: the compile failed, or gave no such kernel.
         ToolchainError: the device libraries cannot be prepared.
     """
     clang = toolchain.clang
-    libraries = list(clang.libraries)
-    if libraries:
-        libraries.append(control_constants(clang, job.target, toolchain.cache))
+    command = _command(job, toolchain, headers, extra)
+    if prelude:
+        known = precompiled(command, prelude, clang.env)
+        if not isinstance(known, Path):
+            raise failure(job, known)
+        command += ["-Xclang", "-include-pch", "-Xclang", str(known)]
     argv = [
-        *clang.driver,
-        *DEVICE_FLAGS,
-        f"--offload-arch={job.target.name}",
-        *clang.hip_flags,
-        *(("-include", WRAPPER) if headers and clang.libraries else ()),
-        *(word for path in libraries for word in ("-Xclang", "-mlink-builtin-bitcode", "-Xclang", str(path))),
+        *command,
         # __FILE__ and assertion texts: no folder of this machine.
         f"-ffile-prefix-map={folder}=.",
-        *extra,
         f"-DAPB_TARGET={job.target.name}",
         *(f"-D{name}={value}" for name, value in definitions(job.constants)),
         str(source),
@@ -60,3 +60,20 @@ def compile_device(
     if not outcome.ok:
         raise failure(job, outcome)
     return built(job, output)
+
+
+def _command(job: CompileJob, toolchain: Toolchain, headers: bool, extra: Sequence[str]) -> list[str]:
+    """What all jobs of a target and a backend have in common."""
+    clang = toolchain.clang
+    libraries = list(clang.libraries)
+    if libraries:
+        libraries.append(control_constants(clang, job.target, toolchain.cache))
+    return [
+        *clang.driver,
+        *DEVICE_FLAGS,
+        f"--offload-arch={job.target.name}",
+        *clang.hip_flags,
+        *(("-include", WRAPPER) if headers and clang.libraries else ()),
+        *(word for path in libraries for word in ("-Xclang", "-mlink-builtin-bitcode", "-Xclang", str(path))),
+        *extra,
+    ]

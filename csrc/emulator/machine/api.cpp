@@ -19,6 +19,7 @@
 #include "configuration.h"
 #include "counters.h"
 #include "json.h"
+#include "kernels.h"
 #include "program.h"
 
 namespace apb::emu {
@@ -140,6 +141,14 @@ char* apb_emulator_coverage(const void* image, size_t bytes) try {
   return owned(coverage_json({static_cast<const std::uint8_t*>(image), bytes}));
 } catch (const std::exception& error) {
   log(LogLevel::Error, "apb_emulator_coverage: %s", error.what());
+  return nullptr;
+}
+
+char* apb_emulator_metadata(const void* image, size_t bytes) try {
+  if (!image) bytes = 0;
+  return owned(metadata_json({static_cast<const std::uint8_t*>(image), bytes}));
+} catch (const std::exception& error) {
+  log(LogLevel::Error, "apb_emulator_metadata: %s", error.what());
   return nullptr;
 }
 

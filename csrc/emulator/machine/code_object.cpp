@@ -6,11 +6,10 @@
 #include "allocations.h"
 #include "arena.h"
 #include "configuration.h"
-#include "descriptor.h"
 #include "elf.h"
 #include "fatbin.h"
 #include "functions.h"
-#include "metadata.h"
+#include "kernels.h"
 #include "program.h"
 #include "relocation.h"
 
@@ -63,47 +62,16 @@ class Loader {
     }
   }
 
-  const ElfSymbol* find_symbol(std::string_view wanted) const {
-    for (const ElfSymbol& symbol : file_.symbols)
-      if (symbol.name == wanted && symbol.defined()) return &symbol;
-    return nullptr;
-  }
-
   bool kernels() {
-    std::vector<DescribedKernel> described;
-    if (!read_metadata(file_, described, problem_)) return false;
-    for (DescribedKernel& entry : described) {
-      const ElfSymbol* symbol = find_symbol(entry.symbol);
-      if (!symbol) {
-        problem_ = "kernel " + entry.kernel.name + ": no symbol '" + entry.symbol + "'";
-        return false;
-      }
-      if (!add_kernel(std::move(entry.kernel), *symbol)) return false;
+    std::vector<DescribedKernel> found;
+    if (!read_kernels(file_, image_, code_, found, problem_)) return false;
+    for (DescribedKernel& entry : found) {
+      Kernel& kernel = entry.kernel;
+      kernel.object = &object_;
+      kernel.descriptor += object_.base;
+      std::string name = kernel.name;
+      object_.kernels.insert_or_assign(std::move(name), std::move(kernel));
     }
-    // Hand-written objects may describe fewer kernels than they have.
-    for (const ElfSymbol& symbol : file_.dynamic_symbols) {
-      if (!symbol.defined() || symbol.type != symbol_type::kObject || !symbol.name.ends_with(kDescriptorSuffix))
-        continue;
-      Kernel kernel;
-      kernel.name = symbol.name.substr(0, symbol.name.size() - kDescriptorSuffix.size());
-      if (!object_.kernels.contains(kernel.name) && !add_kernel(std::move(kernel), symbol)) return false;
-    }
-    return true;
-  }
-
-  bool add_kernel(Kernel kernel, const ElfSymbol& symbol) {
-    Bytes descriptor;
-    if (!code_) {
-      problem_ = "kernel " + kernel.name + ": the file has no code";
-      return false;
-    }
-    if (!slice(image_, symbol.value, 64, descriptor)) descriptor = {};
-    if (!read_descriptor(descriptor, symbol.value, code_->address, code_->file_bytes / 4 * 4, kernel, problem_))
-      return false;
-    kernel.object = &object_;
-    kernel.descriptor = object_.base + symbol.value;
-    std::string name = kernel.name;
-    object_.kernels.insert_or_assign(std::move(name), std::move(kernel));
     return true;
   }
 

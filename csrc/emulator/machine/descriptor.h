@@ -31,10 +31,10 @@ constexpr bool workgroup_info(std::uint32_t rsrc2) { return rsrc2 >> 10 & 1; }
 constexpr std::uint32_t workitem_ids(std::uint32_t rsrc2) { return rsrc2 >> 11 & 3; }  // 0: x, 1: x and y, 2: all three
 }  // namespace rsrc
 
-// Fills the kernel from the descriptor at the start of `descriptor` (descriptor wins over metadata where both speak of
-// what the hardware does). `address` is the descriptor's offset in the image; `code_offset`, `code_bytes` the
-// executable segment's.
+// Fills the kernel from the descriptor at the start of `descriptor`, which is what the hardware goes by; metadata
+// (`described`: there are some) that promise the code more than the descriptor gives it are a problem. `address` is the
+// descriptor's offset in the image; `code_offset`, `code_bytes` the executable segment's.
 [[nodiscard]] bool read_descriptor(Bytes bytes, std::uint64_t address, std::uint64_t code_offset,
-                                   std::uint64_t code_bytes, Kernel& kernel, std::string& problem);
+                                   std::uint64_t code_bytes, bool described, Kernel& kernel, std::string& problem);
 
 }  // namespace apb::emu

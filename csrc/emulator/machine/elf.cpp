@@ -11,7 +11,7 @@ constexpr std::uint16_t kMachineAmdgpu = 224, kTypeShared = 3, kTypeRelocatable 
 constexpr std::uint8_t kOsAbiHsa = 64, kAbiV4 = 2, kAbiV6 = 4;
 constexpr std::uint32_t kSegmentLoad = 1, kSegmentDynamic = 2, kSegmentNote = 4, kFlagExecute = 1;
 constexpr std::uint32_t kSectionSymbols = 2, kNoteMetadata = 32;
-constexpr std::size_t kMostNotes = 16;  // there is one; segments that name the same bytes again must not add up
+constexpr std::size_t kMostNotes = 16;  // one for each linked file; segments that name them again must not add up
 constexpr std::uint64_t kMostImageBytes = 1ull << 31;  // kernels address their own code and data with 32-bit offsets
 
 struct Header {
@@ -107,7 +107,7 @@ class ElfReader {
       if (!slice(bytes_, segment.offset, segment.file_bytes, contents))
         return fail("truncated: segment " + std::to_string(i) + " ends at byte " +
                     std::to_string(segment.offset + segment.file_bytes) + " of " + std::to_string(bytes_.size()));
-      if (segment.type == kSegmentNote) notes(contents);
+      if (segment.type == kSegmentNote && !notes(contents, segment.align)) return false;
       if (segment.type == kSegmentDynamic) dynamic_ = contents;
       if (segment.type == kSegmentLoad && !load_segment(segment, i)) return false;
     }
@@ -131,19 +131,27 @@ class ElfReader {
     return true;
   }
 
-  // Broken notes are no error here: without metadata the loader says so itself.
-  void notes(Bytes bytes) {
-    std::uint64_t at = 0;
-    std::uint32_t name_bytes = 0, payload_bytes = 0, type = 0;
-    while (get(bytes, at, name_bytes) && get(bytes, at + 4, payload_bytes) && get(bytes, at + 8, type)) {
-      const std::uint64_t payload_at = at + 12 + (std::uint64_t{name_bytes} + 3) / 4 * 4;
+  // Names and payloads are padded to 4 bytes, in a segment that is aligned to 8 to 8 bytes. Behind the last note may
+  // stand zeros.
+  bool notes(Bytes bytes, std::uint64_t segment_align) {
+    const std::uint64_t align = segment_align == 8 ? 8 : 4;
+    const auto padded = [align](std::uint64_t size) { return (size + align - 1) / align * align; };
+    for (std::uint64_t at = 0; at < bytes.size();) {
+      std::uint32_t name_bytes = 0, payload_bytes = 0, type = 0;
       Bytes note_name, payload;
-      if (!slice(bytes, at + 12, name_bytes, note_name) || !slice(bytes, payload_at, payload_bytes, payload)) return;
-      if (type == kNoteMetadata && out_.metadata.size() < kMostNotes && name_bytes == 7 &&
-          std::memcmp(note_name.data(), "AMDGPU", 7) == 0)
+      if (!get(bytes, at, name_bytes) || !get(bytes, at + 4, payload_bytes) || !get(bytes, at + 8, type)) {
+        if (std::ranges::all_of(bytes.subspan(at), [](std::uint8_t byte) { return byte == 0; })) return true;
+        return fail("truncated: the note at byte " + std::to_string(at) + " of its segment has no header");
+      }
+      const std::uint64_t payload_at = at + padded(12 + std::uint64_t{name_bytes});
+      if (!slice(bytes, at + 12, name_bytes, note_name) || !slice(bytes, payload_at, payload_bytes, payload))
+        return fail("truncated: the note at byte " + std::to_string(at) + " of its segment is not all there");
+      if (type == kNoteMetadata && name_bytes == 7 && std::memcmp(note_name.data(), "AMDGPU", 7) == 0)
         out_.metadata.push_back(payload);
-      at = payload_at + (std::uint64_t{payload_bytes} + 3) / 4 * 4;
+      if (out_.metadata.size() > kMostNotes) return fail("more than " + std::to_string(kMostNotes) + " metadata notes");
+      at = payload_at + padded(payload_bytes);
     }
+    return true;
   }
 
   // File contents from an address to the end of its segment.

@@ -51,6 +51,15 @@ std::string json_text(std::string_view text) {
   return out + '"';
 }
 
+bool is_utf8(std::string_view text) {
+  while (!text.empty()) {
+    const std::size_t length = sequence(text);
+    if (length == 0) return false;
+    text.remove_prefix(length);
+  }
+  return true;
+}
+
 void make_printable(std::string& text) {
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t length = sequence(std::string_view(text).substr(at));

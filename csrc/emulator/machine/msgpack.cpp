@@ -2,6 +2,10 @@
 // lengths and values.
 #include "msgpack.h"
 
+#include <algorithm>
+
+#include "json.h"
+
 namespace apb::emu {
 namespace {
 
@@ -34,7 +38,7 @@ class MessageReader {
         return true;
       case 0xc4:
       case 0xc5:
-      case 0xc6: return number(1u << (type - 0xc4), n) && text(out, n);
+      case 0xc6: return number(1u << (type - 0xc4), n) && raw(out, n, MessageValue::Kind::Binary);
       case 0xca:
       case 0xcb:
         out.kind = MessageValue::Kind::Real;  // metadata has none: the value is not kept
@@ -74,9 +78,13 @@ class MessageReader {
   }
 
   bool text(MessageValue& out, std::uint64_t bytes) {
+    return raw(out, bytes, MessageValue::Kind::Text) && is_utf8(out.text);
+  }
+
+  bool raw(MessageValue& out, std::uint64_t bytes, MessageValue::Kind kind) {
     Bytes part;
     if (!slice(bytes_, at_, bytes, part)) return false;
-    out.kind = MessageValue::Kind::Text;
+    out.kind = kind;
     out.text = {reinterpret_cast<const char*>(part.data()), part.size()};
     at_ += bytes;
     return true;
@@ -95,9 +103,12 @@ class MessageReader {
     out.kind = MessageValue::Kind::Map;
     for (std::uint64_t i = 0; i < count; ++i) {
       auto& [key, mapped] = out.map.emplace_back();
-      if (!value(key, depth + 1) || !value(mapped, depth + 1)) return false;
+      if (!value(key, depth + 1) || key.kind != MessageValue::Kind::Text || !value(mapped, depth + 1)) return false;
     }
-    return true;
+    std::vector<std::string_view> keys;
+    for (const auto& [key, mapped] : out.map) keys.push_back(key.text);
+    std::ranges::sort(keys);
+    return std::ranges::adjacent_find(keys) == keys.end();
   }
 
   Bytes bytes_;

@@ -11,7 +11,7 @@
 namespace apb::emu {
 
 struct MessageValue {
-  enum class Kind : std::uint8_t { Nothing, Boolean, Integer, Real, Text, List, Map };
+  enum class Kind : std::uint8_t { Nothing, Boolean, Integer, Real, Text, Binary, List, Map };
   Kind kind = Kind::Nothing;
   bool boolean = false;
   std::int64_t integer = 0;  // unsigned values above 2^63 - 1 keep their bits
@@ -23,8 +23,8 @@ struct MessageValue {
   const MessageValue& operator[](std::string_view key) const;
 };
 
-// False for anything that is not one well-formed value at the start of `bytes`, or that nests deeper than any metadata
-// does.
+// False for anything that is not one well-formed value at the start of `bytes`, that nests deeper than any metadata
+// does, or that has a map with a key that is no text or is there twice. What follows the value does not matter.
 [[nodiscard]] bool read_message(Bytes bytes, MessageValue& out);
 
 }  // namespace apb::emu

@@ -11,7 +11,7 @@ from typing import Final
 from aiter_prebuilt.contract.calls import Want
 from aiter_prebuilt.contract.dtype import BY_NAME
 from aiter_prebuilt.execute.layout import Layout, changed, dense
-from aiter_prebuilt.execute.values import decode, values_per_element
+from aiter_prebuilt.execute.values import decode, span, step, values_per_element
 
 #: A byte for a byte of a mask: 0 stays, everything else means yes.
 _ONES: Final = bytes([0] + [0xFF] * 255)
@@ -19,8 +19,10 @@ _FLIPPED: Final = bytes([1] + [0] * 255)
 
 
 def values(want: Want, found: bytes) -> tuple[float, list[str]]:
-    """Compare the elements of a tensor, dense, with a want: the largest distance from the middle of an interval, in halves of it,
-    and what is wrong. Right is at most 1. To an interval of one value the distance is 0, or infinite.
+    """Compare the elements of a tensor, dense, with a want: how much of the allowed error was used, and what is wrong.
+
+    Right: the largest share of it that an element has used for certain, below 1; 0 where roundings alone may explain
+    everything. Wrong: the largest distance from the middle of an interval in halves of it, above 1; infinite where it has none.
     """
     if found == want.low == want.high and want.kept is None:
         return 0.0, []
@@ -34,7 +36,7 @@ def values(want: Want, found: bytes) -> tuple[float, list[str]]:
         now, low, high, places = (list(compress(row, free)) for row in (now, low, high, places))  # type: ignore[assignment]
     wrong = _outside(low, now, high)
     if not wrong:
-        return _distance(low, now, high), []
+        return max(0.0, _used(want.dtype, low, now, high)), []
     far = max(_far(low[at], now[at], high[at]) for at in wrong)
     first = wrong[0]
     where = Layout(want.shape, dense(want.shape), 0, 1).place(places[first] // values_per_element(want.dtype))
@@ -65,14 +67,17 @@ def _each(mask: bytes, times: int) -> bytes:
     return bytes(wide)
 
 
-def _distance(low: Sequence[float], now: Sequence[float], high: Sequence[float]) -> float:
-    # An interval without an end has no middle: inside it is as good as at its edge.
+def _used(dtype: str, low: Sequence[float], now: Sequence[float], high: Sequence[float]) -> float:
+    # The value was rounded once, and so was each end: together they say where value and exact result were but for one step.
+    # An end that was cut, or is infinite, says nothing of where the middle is.
+    smallest, largest = span(dtype)
     pairs = zip(low, now, high, strict=True)
     return max(
         (
-            abs((value - least) - (most - value)) / (most - least) if most - least < math.inf else 1.0
+            (abs((value - least) - (most - value)) - 2 * ulp) / (most - least + ulp)
             for least, value, most in pairs
-            if least < most
+            if smallest < least < most < largest
+            for ulp in (step(dtype, max(-least, most)),)
         ),
         default=0.0,
     )

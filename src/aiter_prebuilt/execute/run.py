@@ -28,8 +28,8 @@ EMBEDDED: Final = f"aiter-prebuilt-emulator {VERSION}"
 
 @dataclass(frozen=True, slots=True)
 class Execution:
-    """One call on one device, as a line says it. ``worst``: the largest distance from the middle of an interval, in halves of it
-    (at most 1 is right); None: nothing could be compared, or something is infinitely far. ``seconds``: loading included.
+    """One call on one device, as a line says it. ``worst``: the share of the allowed error that was used for certain (``judge``;
+    above 1 is wrong); None: nothing could be compared, or something is infinitely far. ``seconds``: loading included.
     """
 
     operator: str
@@ -135,7 +135,7 @@ def uploaded(value: Argument, memory: DeviceMemory) -> Any:
 
 
 def judged(call: Call, arguments: dict[str, Any], result: Any) -> tuple[float, list[str]]:
-    """The worst distance of all wants, and everything that is wrong: values, gaps, elements that must stay, inputs."""
+    """The worst of all wants, and everything that is wrong: values, gaps, elements that must stay, inputs."""
     worst, problems = 0.0, []
     written = {want.name for want in call.wants if not want.returned}
     for name, value in call.arguments.items():

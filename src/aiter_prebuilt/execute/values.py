@@ -23,6 +23,11 @@ _SMALL: Final = {
     "e5m2fnuz": (2, 16, "minus zero"),
 }
 _PAIRS: Final = "fp4x2"
+#: Bits of the fraction, and the exponent of the smallest normal number. All others are whole numbers.
+_FLOATS: Final = {
+    "f64": (52, -1022), "f32": (23, -126), "f16": (10, -14), "bf16": (7, -126), _PAIRS: (1, 0), "e8m0": (0, -127),
+    **{name: (fraction, 1 - bias) for name, (fraction, bias, _) in _SMALL.items()},
+}  # fmt: skip
 _HALVES: Final = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
 
 #: What memory holds that a call must write: NaN where there is one, else a value that no case wants. One byte, repeated.
@@ -50,6 +55,28 @@ def decode(name: str, data: bytes) -> Sequence[float]:
         both[1::2] = [_half(code >> 4) for code in data]
         return both
     return list(map(_table(name).__getitem__, data))
+
+
+def step(name: str, value: float) -> float:
+    """The distance of neighbours among the values of a type where they are as large as ``value``, a finite one."""
+    if name not in _FLOATS:
+        return 1.0
+    fraction, least = _FLOATS[name]
+    return math.ldexp(1.0, max(math.frexp(value)[1] - 1 if value else least, least) - fraction)
+
+
+@cache
+def span(name: str) -> tuple[float, float]:
+    """The smallest and the largest value of a type, to which a result beyond is cut; infinities where none is."""
+    if name in _LETTERS and name not in _FLOATS:
+        bits, signed = BY_NAME[name].bits, name.startswith("i")
+        return (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
+    if name == _PAIRS:
+        return -_HALVES[-1], _HALVES[-1]
+    if BY_NAME[name].itemsize > 1:
+        return -math.inf, math.inf
+    known = [value for value in _table(name) if math.isfinite(value)]
+    return min(known), max(known)
 
 
 def values_per_element(name: str) -> int:

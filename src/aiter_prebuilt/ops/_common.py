@@ -16,12 +16,21 @@ NOT_A_TENSOR: Final = (AttributeError, IndexError, TypeError, RuntimeError, Zero
 
 
 def refuse(function: str, option: str, value: object, covered: str) -> UnsupportedError:
-    """The error for an option of AITER's signature that no kernel here covers."""
+    """The error for an option of AITER's signature that no kernel here covers. A tensor's values are not read for it."""
+    said = "..." if hasattr(value, "shape") else repr(value)
     return UnsupportedError(
-        f"{function}({option}={value!r})",
+        f"{function}({option}={said})",
         "no prebuilt kernel covers it",
-        f"use {covered}; `python -m build_tools coverage` lists what is missing",
+        f"use {option}={covered}; help(aiter_prebuilt.{function}) says what each option may be",
     )
+
+
+def integers(value: Any) -> tuple[int, ...] | None:
+    """A tuple, a list or whatever else AITER takes for a row of integers; None for what it cannot read."""
+    try:
+        return tuple(map(int, value))
+    except (TypeError, ValueError, OverflowError):
+        return None
 
 
 def no_output(function: str, error: Exception) -> ArgumentKindError:

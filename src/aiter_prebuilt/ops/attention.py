@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from aiter_prebuilt.dispatch import operator
-from aiter_prebuilt.ops._common import NOT_A_TENSOR, element_type, like, no_output, refuse
+from aiter_prebuilt.ops._common import NOT_A_TENSOR, element_type, like, no_output
 from aiter_prebuilt.ops._traced import traced
+from aiter_prebuilt.ops.generated.attention import refuse_flash_attn_func
 
 if TYPE_CHECKING:
     import torch
@@ -42,8 +43,8 @@ def flash_attn_func(
         softmax_scale: d**-0.5 when None. causal: aligned bottom-right: query i sees keys up to i + sk - sq.
         return_lse: also return the log-sum-exp (natural log) of the scaled scores.
         deterministic, how_v3_bf16_cvt: any value; the kernel is deterministic and rounds to nearest even.
-        dropout_p, window_size, bias, alibi_slopes, return_attn_probs, cu_seqlens_*, sink_ptr: defaults only. num_splits: 0 or
-            1.
+        window_size: (-1, -1) or (-1, -1, 0), no window. num_splits: 0 or 1.
+        dropout_p, bias, alibi_slopes, return_attn_probs, cu_seqlens_*, sink_ptr: defaults only.
 
     Returns:
         [b, sq, hq, d], or with ``return_lse`` a pair with lse fp32 [b, hq, sq]. A query that sees no key gives 0 and -inf.
@@ -55,17 +56,17 @@ def flash_attn_func(
     Source: Dao, FlashAttention-2; AITER ``flash_attn_func``.
     """
     del deterministic, how_v3_bf16_cvt
-    try:
-        _refuse_options(dropout_p, window_size, return_attn_probs, num_splits)
-    except TypeError as error:
-        raise no_output("flash_attn_func", error) from error
-    absent = {
-        "bias": bias, "alibi_slopes": alibi_slopes, "cu_seqlens_q": cu_seqlens_q, "cu_seqlens_kv": cu_seqlens_kv,
-        "sink_ptr": sink_ptr,
-    }  # fmt: skip
-    for option, given in absent.items():
-        if given is not None:
-            raise refuse("flash_attn_func", option, "...", "None")
+    refuse_flash_attn_func(
+        dropout_p,
+        window_size,
+        bias,
+        alibi_slopes,
+        return_attn_probs,
+        cu_seqlens_q,
+        cu_seqlens_kv,
+        sink_ptr,
+        num_splits,
+    )
     try:
         scale = q.shape[-1] ** -0.5 if softmax_scale is None else softmax_scale
         out = like(q)
@@ -75,16 +76,3 @@ def flash_attn_func(
         raise no_output("flash_attn_func", error) from error
     _flash_attn_func(q, k, v, out, lse, scale, causal)
     return (out, lse) if return_lse else out
-
-
-def _refuse_options(
-    dropout_p: float, window_size: tuple[int, ...], return_attn_probs: bool, num_splits: int
-) -> None:
-    if dropout_p:
-        raise refuse("flash_attn_func", "dropout_p", dropout_p, "0.0")
-    if tuple(window_size[:2]) != (-1, -1) or any(window_size[2:]):
-        raise refuse("flash_attn_func", "window_size", window_size, "(-1, -1, 0)")
-    if return_attn_probs:
-        raise refuse("flash_attn_func", "return_attn_probs", return_attn_probs, "False")
-    if num_splits not in (0, 1):
-        raise refuse("flash_attn_func", "num_splits", num_splits, "0 or 1")

@@ -1,0 +1,94 @@
+"""What an operator, its parameters and its family may be called: each is a name in generated Python, beside names that are there.
+
+The package is read as text, never imported: a module or helper that is added to it is taken from then on.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import keyword
+import re
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from aiter_prebuilt.contract import version
+
+_PACKAGE: Final = Path(version.__file__).parents[1]
+#: AITER has capitals inside (``gemm_a8w8_ASM``), never in front, where classes and constants have theirs.
+_NAME: Final = re.compile(r"[a-z][A-Za-z0-9_]*")
+_PARAMETER: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+_WORD: Final = "it is a word of Python's grammar"
+#: What all generated modules import, beside the helpers of ``ops/_common.py``.
+_IMPORTED: Final = frozenset(("operator", "torch", "traced", "annotations"))
+#: What every ``reference.py`` imports, and what the namespace of ``torch.ops`` has for itself.
+_ELSEWHERE: Final = frozenset(("np", "near", "name"))
+#: What a reference may ask for beside the parameters, and what a generated function calls the error that it catches.
+_BESIDE_PARAMETERS: Final = frozenset(("kinds", "sizes", "error"))
+
+
+def operator_problem(name: str) -> str | None:
+    """Why no operator can be called ``name``, or None."""
+    if name in _modules(_PACKAGE) | _modules(_PACKAGE / "ops") | _bound("__init__.py"):
+        why: str | None = "aiter_prebuilt has something of that name"
+    elif name in _ELSEWHERE:
+        why = "references, or torch.ops, have something of that name"
+    elif keyword.issoftkeyword(name):
+        why = _WORD
+    elif hasattr(builtins, name) and not keyword.iskeyword(name):
+        why = "Python has one of that name"
+    elif name.startswith(("draw_", "refuse_")):
+        why = "references call their draws draw_NAME, and refuse_NAME is generated"
+    else:
+        why = _problem(name, _NAME, "it starts with a small letter, and has letters, digits and _")
+    return why and f"{name!r} is no name of a function here: {why}"
+
+
+def parameter_problem(name: str) -> str | None:
+    """Why no parameter can be called ``name``, or None. To hide a builtin (``input``) is AITER's way, and harmless."""
+    why = _problem(name, _PARAMETER, "it starts with a letter, and has letters, digits and _")
+    if name in _BESIDE_PARAMETERS:
+        why = "references, or generated functions, use it themselves"
+    return why and f"{name!r} is no name of a parameter here: {why}"
+
+
+def family_problem(name: str) -> str | None:
+    """Why no family can be called ``name``, or None: it is a module in a package of its own, so only grammar matters."""
+    grammar = _NAME.fullmatch(name) is not None and not keyword.iskeyword(name)
+    return None if grammar else f"{name!r} is no name of a family: its folder becomes a Python module"
+
+
+def _problem(name: str, pattern: re.Pattern[str], form: str) -> str | None:
+    if keyword.iskeyword(name):
+        return _WORD
+    if pattern.fullmatch(name) is None:
+        return form
+    return "generated functions use it themselves" if name in _IMPORTED | _bound("ops/_common.py") else None
+
+
+@cache
+def _modules(folder: Path) -> frozenset[str]:
+    """Modules and packages of a folder."""
+    return frozenset(
+        path.stem for path in folder.iterdir() if path.suffix == ".py" or (path / "__init__.py").is_file()
+    )
+
+
+@cache
+def _bound(file: str) -> frozenset[str]:
+    """What a file of the package defines or imports at its top, under ``if TYPE_CHECKING`` too, but for what is generated."""
+    names: set[str] = set()
+    todo: list[ast.stmt] = ast.parse((_PACKAGE / file).read_text(encoding="utf-8")).body[:]
+    while todo:
+        node = todo.pop()
+        if isinstance(node, ast.If):
+            todo += node.body
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            names |= {(alias.asname or alias.name).split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+            names.add(node.name)
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            names |= {target.id for target in targets if isinstance(target, ast.Name)}
+    return frozenset(names)
