@@ -148,6 +148,17 @@ def prove(session: nox.Session) -> None:
 
 
 @nox.session(python=build_python())
+def mutate(session: nox.Session) -> None:
+    """Small changes of the sources, one at a time: do the tests notice? (``-- --sample 20 --folder build_tools/plan``)."""
+    install_build(session)
+    session.install(*groups("test", "clients", "mutate"))
+    install_torch(session)
+    build_tools(session, "build")
+    build_tools(session, "develop")
+    session.run("python", "-m", "mutate", *session.posargs, env={**ENVIRONMENT, "PYTHONPATH": "tests:src"})
+
+
+@nox.session(python=build_python())
 def sanitize(session: nox.Session) -> None:
     """The native parts under ThreadSanitizer, then AddressSanitizer and UndefinedBehaviorSanitizer: ``-- thread`` for one kind.
 

@@ -1,0 +1,78 @@
+"""Which tests execute a line, and how long each takes: coverage.py's contexts, measured once."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from coverage.numbits import numbits_to_nums
+
+#: Suites that run in their own process, so that coverage sees what they execute, and need no built wheels.
+SUITES: Final = ("tests/unit", "tests/native", "tests/build")
+_LIMIT: Final = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Map:
+    """File -> line -> tests, the quickest first."""
+
+    lines: dict[str, dict[int, list[str]]]
+
+    def tests(self, file: str, line: int) -> list[str]:
+        """Those that execute the line; when it only runs at import, those that execute any line of the file."""
+        known = self.lines.get(file, {})
+        if line in known:
+            return known[line]
+        return list(dict.fromkeys(name for tests in known.values() for name in tests))
+
+
+def environment(copy: Path) -> dict[str, str]:
+    """For children in the copy: its sources before everything else, and the packages that this process has."""
+    path = os.pathsep.join(
+        [str(copy / "src"), str(copy / "tests"), str(copy), *filter(None, [os.environ.get("PYTHONPATH")])]
+    )
+    return {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+def measure(copy: Path) -> Map:
+    """Run the suites once under coverage.
+
+    Raises:
+        SystemExit: a test fails without any mutant.
+    """
+    report = copy / "durations.json"
+    command = [
+        sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--cov", "build_tools", "--cov", "src/aiter_prebuilt",
+        "--cov-context", "test", "--cov-report", "", "-p", "mutate.durations", *SUITES,
+    ]  # fmt: skip
+    settings = {**environment(copy), "MUTATE_DURATIONS": str(report)}
+    done = subprocess.run(command, cwd=copy, env=settings, capture_output=True, text=True, timeout=_LIMIT)
+    if done.returncode:
+        raise SystemExit(f"a test fails before anything is changed:\n{done.stdout[-3000:]}")
+    return read(copy / ".coverage", json.loads(report.read_text()), copy)
+
+
+def read(database: Path, seconds: dict[str, float], copy: Path) -> Map:
+    """The map in coverage's file."""
+    with sqlite3.connect(database) as connection:
+        rows = connection.execute(
+            "select file.path, context.context, line_bits.numbits from line_bits"
+            " join file on file.id = line_bits.file_id join context on context.id = line_bits.context_id"
+            " where context.context like '%|run'"
+        ).fetchall()
+    lines: dict[str, dict[int, list[str]]] = {}
+    for path, context, bits in rows:
+        name = context.removesuffix("|run")
+        mine = lines.setdefault(Path(path).relative_to(copy).as_posix(), {})
+        for line in numbits_to_nums(bits):
+            mine.setdefault(line, []).append(name)
+    for mine in lines.values():
+        for tests in mine.values():
+            tests.sort(key=lambda name: seconds.get(name, 60.0))
+    return Map(lines)

@@ -1,0 +1,102 @@
+"""Mutants of a Python file by cosmic-ray's operators, and the tests that may notice one."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import parso
+from cosmic_ray.mutating import mutate_code
+from cosmic_ray.operators.provider import OperatorProvider
+
+from mutate import covered
+from mutate.mutant import Mutant, Verdict
+
+#: One change for each kind of mistake. Left out: what every test notices or none can (``+`` by ``**``, ``<`` by ``is``).
+OPERATORS: Final = (
+    "ReplaceBinaryOperator_Add_Sub", "ReplaceBinaryOperator_Sub_Add", "ReplaceBinaryOperator_Mul_FloorDiv",
+    "ReplaceBinaryOperator_FloorDiv_Mul", "ReplaceBinaryOperator_Mod_Mul", "ReplaceBinaryOperator_BitOr_BitAnd",
+    "ReplaceBinaryOperator_BitAnd_BitOr", "ReplaceComparisonOperator_Eq_NotEq", "ReplaceComparisonOperator_NotEq_Eq",
+    "ReplaceComparisonOperator_Lt_LtE", "ReplaceComparisonOperator_LtE_Lt", "ReplaceComparisonOperator_Gt_GtE",
+    "ReplaceComparisonOperator_GtE_Gt", "ReplaceComparisonOperator_Is_IsNot", "ReplaceComparisonOperator_IsNot_Is",
+    "ReplaceUnaryOperator_Delete_Not", "ReplaceUnaryOperator_Delete_USub", "AddNot", "ReplaceTrueWithFalse",
+    "ReplaceFalseWithTrue",
+    "ReplaceAndWithOr", "ReplaceOrWithAnd", "ReplaceBreakWithContinue", "ReplaceContinueWithBreak", "ExceptionReplacer",
+    "NumberReplacer", "ZeroIterationForLoop",
+)  # fmt: skip
+#: Tests of one mutant: the quickest that execute its line.
+_MOST: Final = 60
+_LIMIT: Final = 180.0
+
+
+def mutants(file: str, text: str) -> Iterator[Mutant]:
+    """All of a file."""
+    plain = _meaning(text)
+    provider = OperatorProvider()
+    lines = text.splitlines()
+    for name in OPERATORS:
+        operator = provider[name]()
+        for place, line in enumerate(_places(text, operator)):
+            changed = mutate_code(text, operator, place)
+            if changed is None or lines[line - 1].lstrip().startswith(("if TYPE_CHECKING", "assert ")):
+                continue
+            try:
+                if _meaning(changed) == plain:
+                    continue
+            except SyntaxError:
+                continue
+            after = changed.splitlines()
+            shown = after[line - 1].strip() if line <= len(after) else ""
+            yield Mutant(file, name, line, lines[line - 1].strip(), shown, changed)
+
+
+def _places(text: str, operator: Any) -> Iterator[int]:
+    """The line of each place where an operator applies, in the order in which cosmic-ray counts them."""
+    stack = [parso.parse(text)]
+    while stack:
+        node = stack.pop()
+        for (line, _), _ in operator.mutation_positions(node):
+            yield line
+        stack.extend(reversed(getattr(node, "children", ())))
+
+
+class _Bare(ast.NodeTransformer):
+    """Without annotations: with ``from __future__ import annotations`` nobody evaluates them."""
+
+    def visit_arg(self, node: ast.arg) -> ast.arg:
+        node.annotation = None
+        return node
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        node.returns = None
+        return self.generic_visit(node)
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
+        node.annotation = ast.Constant(None)
+        return self.generic_visit(node)
+
+
+def _meaning(text: str) -> str:
+    return ast.dump(_Bare().visit(ast.parse(text)))
+
+
+def verdict(mutant: Mutant, copy: Path, map_: covered.Map) -> Verdict:
+    """Run the tests that execute the line, which lies changed in ``copy``."""
+    tests = map_.tests(mutant.file, mutant.line)[:_MOST]
+    if not tests:
+        return Verdict(mutant, False, "no test executes it")
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "--no-header", *tests]
+    try:
+        done = subprocess.run(
+            command, cwd=copy, env=covered.environment(copy), capture_output=True, text=True, timeout=_LIMIT
+        )
+    except subprocess.TimeoutExpired:
+        return Verdict(mutant, True, "did not end")
+    if done.returncode == 0:
+        return Verdict(mutant, False, f"{len(tests)} tests execute it")
+    failed = next((row for row in done.stdout.splitlines() if row.startswith(("FAILED", "ERROR"))), "")
+    return Verdict(mutant, True, failed or f"exit {done.returncode}")
