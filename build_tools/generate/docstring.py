@@ -45,6 +45,8 @@ def describe(operator: Operator, spec: TensorSpec, note: str) -> str:
     words = [f"{shape_text(spec)} {types_text(operator, spec)}"]
     if spec.role != "in":
         words.append("read and written" if spec.role == "inout" else "written")
+    if spec.in_place is not None:
+        words.append(f"may be `{spec.in_place}` itself")
     if spec.optional:
         words.append("or None")
     if spec.strides is not None:

@@ -1,6 +1,6 @@
 """The one-line grammar of arguments and attributes: text to records.
 
-argument  := [out|inout] TYPE "[" dims "]" ["strides" "[" strides "]"] ["align" N] ["optional"]
+argument  := [out|inout] TYPE "[" dims "]" ["strides" "[" strides "]"] ["align" N] ["in place of" NAME] ["optional"]
 attribute := int | bool | float | enum(a, b, ...), each with an optional "= default"
 """
 
@@ -15,7 +15,8 @@ from aiter_prebuilt.contract.records import ATTRIBUTE_KINDS, ROLES
 
 _ARGUMENT: Final = re.compile(
     r"^(?:(?P<role>out|inout)\s+)?(?P<type>\w+)\s*\[(?P<dims>[^\]]*)\]"
-    r"(?:\s+strides\s*\[(?P<strides>[^\]]*)\])?(?:\s+align\s+(?P<align>\d+))?(?P<optional>\s+optional)?$"
+    r"(?:\s+strides\s*\[(?P<strides>[^\]]*)\])?(?:\s+align\s+(?P<align>\d+))?"
+    r"(?:\s+in place of\s+(?P<in_place>\w+))?(?P<optional>\s+optional)?$"
 )
 _ATTRIBUTE: Final = re.compile(
     r"^(?P<kind>int|bool|float|enum)\s*(?:\((?P<values>[^)]*)\))?\s*(?:=\s*(?P<default>\S+))?$"
@@ -46,6 +47,7 @@ class TensorSpec:
     strides: tuple[str, ...] | None
     align: int
     optional: bool
+    in_place: str | None = None  # the tensor whose memory it may be
 
     def symbols(self) -> tuple[str, ...]:
         """Dims and strides that are plain names, in order: what this tensor binds."""
@@ -76,7 +78,7 @@ def parse_tensor(name: str, text: str, types: dict[str, list[str]], *, returned:
     match = _ARGUMENT.match(text.strip())
     if match is None:
         raise SignatureError(
-            f"{text!r} is not of the form '[out|inout] TYPE[dims] [strides [..]] [align N] [optional]'"
+            f"{text!r} is not of the form '[out|inout] TYPE[dims] [strides [..]] [align N] [in place of NAME] [optional]'"
         )
     element = match["type"]
     if element not in types and element not in BY_NAME and element != TARGET_FP8:
@@ -99,7 +101,10 @@ def parse_tensor(name: str, text: str, types: dict[str, list[str]], *, returned:
     role = match["role"] or ("out" if returned else ROLES[0])
     if returned and role != "out":
         raise SignatureError(f"a returned tensor is an output, not {role!r}")
-    return TensorSpec(name, role, element, star, dims, strides, align, match["optional"] is not None)
+    if match["in_place"] is not None and role != "out":
+        raise SignatureError(f"{text!r}: only an 'out' can be in place of another tensor")
+    optional = match["optional"] is not None
+    return TensorSpec(name, role, element, star, dims, strides, align, optional, match["in_place"])
 
 
 def _split(text: str) -> tuple[str, ...]:

@@ -93,6 +93,7 @@ def assign_slots(spec: OperatorSpec, problems: Problems) -> Slots:
             attributes.append(parse_attribute(name, text))
         except SignatureError as error:
             problems.add(str(error), "attributes", name)
+    _check_in_place(tensors, problems)
     _check_attribute_order(attributes, problems)
     names, floats = _names(tensors, attributes, problems)
     returned = sum(tensor.name in spec.returns for tensor in tensors)
@@ -122,6 +123,27 @@ def _check_limits(slots: Slots, problems: Problems) -> None:
     limits.check(
         len(slots.names), limits.SLOTS, "dims, strides, attributes and addresses", problems, "arguments"
     )
+
+
+def _check_in_place(tensors: list[TensorSpec], problems: Problems) -> None:
+    """In place of an input of the same type and dims: nothing else can have the same layout."""
+    inputs = {spec.name: spec for spec in tensors if spec.role == "in"}
+    for spec in tensors:
+        if spec.in_place is None:
+            continue
+        other = inputs.get(spec.in_place)
+        if other is None:
+            problems.add(
+                f"{spec.in_place!r} is no argument that is only read{suggestion(spec.in_place, list(inputs))}",
+                "arguments",
+                spec.name,
+            )
+        elif (spec.type, spec.star, spec.dims) != (other.type, other.star, other.dims):
+            problems.add(
+                f"it cannot be in place of {other.name}: their types and dims are not the same text",
+                "arguments",
+                spec.name,
+            )
 
 
 def _check_attribute_order(attributes: list[AttributeSpec], problems: Problems) -> None:
@@ -174,6 +196,7 @@ def tensor_records(slots: Slots, fp8: str, problems: Problems) -> tuple[Tensor, 
                     given_slot=places["?" + spec.name],
                     dims=tuple(_dim(text, slots, places, problems) for text in spec.dims),
                     strides=tuple(_dim(text, slots, places, problems) for text in spec.strides or ()),
+                    in_place=0 if spec.in_place is None else 1 + (slots.tensor_index(spec.in_place) or 0),
                 )
             )
     return tuple(records)

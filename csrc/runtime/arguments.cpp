@@ -58,7 +58,13 @@ bool ArgumentParser::parse(PyObject* const* args, std::size_t count, Call& call,
                      cat("The signature is ", block_->text(block_->op().signature)));
   }
   for (std::size_t i = 0; i < tensors_; ++i) {
-    if (!read_tensor(args[i], call.tensors[i], call, storage, error)) {
+    storage.read_only = false;
+    bool good = read_tensor(args[i], call.tensors[i], call, storage, error);
+    if (good && storage.read_only && static_cast<Role>(block_->tensors()[i].role) != Role::In) {
+      good = error.set(ErrorKind::ArgumentKind, "", "it is read-only, as DLPack says, and the operator writes it",
+                       "Pass a copy that may be written");
+    }
+    if (!good) {
       error.asked = cat(block_->name(), ": argument ", block_->text(block_->tensors()[i].name));
       return false;
     }
@@ -77,9 +83,10 @@ bool ArgumentParser::parse(PyObject* const* args, std::size_t count, Call& call,
 }
 
 bool ArgumentParser::wrong(const AttributeSpec& spec, PyObject* object, Error& error) const {
+  if (py::interrupted()) return error.set(ErrorKind::Raised, "", "", "");
   const py::Ref shown(PyObject_Str(object));
   std::string_view text = "?";
-  if (!shown || !py::read_text(shown.get(), text)) PyErr_Clear();
+  if (!shown || !py::read_text(shown.get(), text)) py::clear_ordinary();
   std::string wanted = cat("one ", kAttributeKinds[static_cast<std::size_t>(spec.kind)]);
   if (spec.kind == AttributeKind::Int) wanted += " of 64 bits";
   for (std::size_t i = 0; i < spec.values.size(); ++i)
@@ -94,11 +101,13 @@ bool ArgumentParser::read_attribute(const AttributeSpec& spec, PyObject* object,
     case AttributeKind::Int: return py::read_integer(object, integer) || wrong(spec, object, error);
     case AttributeKind::Bool:
       return (py::read_integer(object, integer) && (integer == 0 || integer == 1)) || wrong(spec, object, error);
-    case AttributeKind::Float:
-      real = PyFloat_AsDouble(object);  // takes ints and whatever has __float__
+    case AttributeKind::Float: {
+      const py::Recursion deeper;
+      real = deeper ? PyFloat_AsDouble(object) : -1.0;  // takes ints and whatever has __float__
       if (real != -1.0 || PyErr_Occurred() == nullptr) return true;
-      PyErr_Clear();
+      py::clear_ordinary();
       return wrong(spec, object, error);
+    }
     case AttributeKind::Enum: {
       std::string_view text;
       if (!py::read_text(object, text)) return wrong(spec, object, error);

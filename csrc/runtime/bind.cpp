@@ -1,7 +1,9 @@
 #include "bind.h"
 
 #include <bitset>
+#include <vector>
 
+#include "footprint.h"
 #include "shape.h"
 
 namespace apb {
@@ -10,7 +12,12 @@ namespace {
 class Binder {
  public:
   Binder(const OperatorBlock& block, const Call& call, Binding& binding, Error& error)
-      : block_(block), call_(call), binding_(binding), error_(error) {}
+      : block_(block),
+        call_(call),
+        binding_(binding),
+        error_(error),
+        shaped_(block.tensors().size()),
+        footprints_(block.tensors().size()) {}
 
   bool run(std::int64_t compute_units);
 
@@ -35,6 +42,8 @@ class Binder {
   bool look_at_tensor(std::size_t i);
   bool check_device(std::size_t i);
   bool check_type(std::size_t i);
+  bool check_layout(std::size_t i);
+  bool check_own_overlap(std::size_t i);
   bool check_memory(std::size_t i);
   bool check_shape(std::size_t i);
   bool bind_dims(std::size_t i);
@@ -49,7 +58,8 @@ class Binder {
   Binding& binding_;
   Error& error_;
   std::bitset<kMaxSlots> bound_;
-  std::array<Shaped, kMaxTensors> shaped_;
+  std::vector<Shaped> shaped_;
+  std::vector<Footprint> footprints_;
   std::size_t device_from_ = kMaxTensors;  // the first given tensor
 };
 
@@ -122,7 +132,7 @@ bool Binder::look_at_tensor(std::size_t i) {
     if (spec(i).optional != 0) return true;
     return refuse(ErrorKind::ArgumentKind, i, "None, and it is not optional", "Pass a tensor");
   }
-  return check_device(i) && check_type(i) && check_shape(i) && check_memory(i);
+  return check_device(i) && check_type(i) && check_layout(i) && check_shape(i) && check_memory(i);
 }
 
 bool Binder::check_device(std::size_t i) {
@@ -175,13 +185,47 @@ bool Binder::check_memory(std::size_t i) {
     return refuse(ErrorKind::ArgumentDevice, i, "it has elements and no memory (a fake or meta tensor)",
                   "Pass a tensor with storage; a traced call has none");
   }
-  // dtype is packed as code, bits, lanes; memory instructions fault or split on an element that straddles its own size.
-  const std::uint64_t element = ((arg(i).dtype >> 8) & 0xff) * (arg(i).dtype >> 16) / 8;
-  const std::uint64_t align = std::max<std::uint64_t>(spec(i).align, element);
+  const std::uint64_t bytes = footprints_[i].bytes;
+  if (arg(i).address + bytes < bytes) {
+    return refuse(ErrorKind::ArgumentStride, i,
+                  cat("its ", bytes, " bytes at ", hex_text(arg(i).address), " leave the 64-bit addresses"),
+                  "Pass the address and the strides that it has");
+  }
+  // Memory instructions fault or split on an element that straddles its own size.
+  const std::uint64_t align = std::max<std::uint64_t>(spec(i).align, element_bytes(arg(i).dtype));
   if (align <= 1 || arg(i).address % align == 0) return true;
   return refuse(ErrorKind::ArgumentAlignment, i,
                 cat("its address ", hex_text(arg(i).address), " is not a multiple of ", align, " bytes"),
                 "Copy it (clone()), or slice at a multiple of that");
+}
+
+// Programs and kernels reckon with offsets that grow: a negative stride would read and write in front of the tensor.
+bool Binder::check_layout(std::size_t i) {
+  if (arg(i).ndim < 0 || rank(i) > kMaxRank) return true;  // check_shape has the words
+  Footprint& footprint = footprints_[i];
+  switch (find_footprint(arg(i), footprint)) {
+    case LayoutProblem::None: return check_own_overlap(i);
+    case LayoutProblem::Shape:
+      return refuse(ErrorKind::ArgumentShape, i, cat("its shape is ", shape_text(i)), "Pass a tensor that can exist");
+    case LayoutProblem::NegativeStride:
+      return refuse(ErrorKind::ArgumentStride, i,
+                    cat("its stride of dim ", footprint.dim, " is ", arg(i).strides[footprint.dim],
+                        ", and no kernel walks backwards: shape ", shape_text(i), ", strides ", strides_text(i)),
+                    "Call contiguous() on it, or copy it");
+    case LayoutProblem::TooFar: break;
+  }
+  return refuse(
+      ErrorKind::ArgumentStride, i,
+      cat("its last element lies beyond 64-bit offsets: shape ", shape_text(i), ", strides ", strides_text(i)),
+      "Pass the strides that it has, in elements");
+}
+
+bool Binder::check_own_overlap(std::size_t i) {
+  if (static_cast<Role>(spec(i).role) == Role::In || !overlaps_itself(arg(i))) return true;
+  return refuse(
+      ErrorKind::ArgumentStride, i,
+      cat("it is written, and its elements overlap each other: shape ", shape_text(i), ", strides ", strides_text(i)),
+      "Pass a tensor that is not expanded, or call contiguous() on it and copy back");
 }
 
 bool Binder::check_shape(std::size_t i) {

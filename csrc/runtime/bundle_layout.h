@@ -218,7 +218,7 @@ struct Tensor {
   std::uint8_t dtype;
   std::uint16_t address_slot;
   std::uint16_t given_slot;
-  std::uint8_t zero0[2];
+  std::uint16_t in_place;
   std::uint32_t align;
   Array<Dim> dims;
   Array<Dim> strides;
@@ -233,6 +233,7 @@ static_assert(offsetof(Tensor, type_var) == 12);
 static_assert(offsetof(Tensor, dtype) == 13);
 static_assert(offsetof(Tensor, address_slot) == 14);
 static_assert(offsetof(Tensor, given_slot) == 16);
+static_assert(offsetof(Tensor, in_place) == 18);
 static_assert(offsetof(Tensor, align) == 20);
 static_assert(offsetof(Tensor, dims) == 24);
 static_assert(offsetof(Tensor, strides) == 32);

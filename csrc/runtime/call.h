@@ -1,4 +1,4 @@
-// One call, as the caller gave it: plain values on the stack, nothing of Python but borrowed pointers. Tensors and the
+// One call, as the caller gave it: plain values, nothing of Python but borrowed pointers. Tensors and the
 // exchange API are those of DLPack's own header, which `python -m build_tools fetch dlpack` brings.
 #pragma once
 
@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 
@@ -50,20 +51,45 @@ constexpr int vendor_of(DLDeviceType type) {
   }
 }
 
-struct Call {
+// What is known of a call while its tensors are read one by one.
+struct CallContext {
+  const DLPackExchangeAPI* api = nullptr;  // of the first given tensor
+  void* stream = nullptr;
+  bool stream_given = false;
+  bool gradients_matter = false;  // set before the tensors are read the fast way
+  bool asks_gradient = false;     // one of them has requires_grad set
+};
+
+// 4 KB: on the heap, since a thread's stack may be small and a tensor may call an operator again while it is read.
+struct Call : CallContext {
   // Left uninitialised: only the first tensor_count and attribute_count are ever read.
   std::array<TensorArg, kMaxTensors> tensors;
   std::array<std::int64_t, kMaxAttributes> integers;  // int, bool, enum index
   std::array<double, kMaxAttributes> reals;           // float
   std::size_t tensor_count = 0;
   std::size_t attribute_count = 0;
-  const DLPackExchangeAPI* api = nullptr;  // of the first given tensor
-  void* stream = nullptr;
-  bool stream_given = false;
-  bool gradients_matter = false;  // set before the tensors are read the fast way
-  bool asks_gradient = false;     // one of them has requires_grad set
 
   std::span<const TensorArg> given_tensors() const { return {tensors.data(), tensor_count}; }
+};
+
+// A call's place for one call. `spare` is kept for the next one; while a call that is being read holds it (its tensors may
+// call the operator again, or let other threads run), the others get a new one. The GIL is held.
+class CallPlace {
+ public:
+  explicit CallPlace(std::unique_ptr<Call>& spare) : spare_(spare), call_(std::move(spare)) {
+    if (call_ == nullptr) [[unlikely]]
+      call_ = std::make_unique_for_overwrite<Call>();
+    static_cast<CallContext&>(*call_) = CallContext();
+  }
+  CallPlace(const CallPlace&) = delete;
+  CallPlace& operator=(const CallPlace&) = delete;
+  ~CallPlace() { spare_ = std::move(call_); }
+
+  Call& get() const { return *call_; }
+
+ private:
+  std::unique_ptr<Call>& spare_;
+  std::unique_ptr<Call> call_;
 };
 
 }  // namespace apb

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstring>
+#include <vector>
 
 namespace apb {
 namespace {
@@ -88,7 +89,7 @@ bool Driver::facts(int ordinal, DeviceFacts& out, Error& error) const {
 
 bool Driver::hip_facts(int ordinal, DeviceFacts& out, Error& error) const {
   // Larger than the struct is today: a later minor release may append fields behind the known ones.
-  alignas(16) std::array<std::uint8_t, 4 * kPropertiesSize> properties{};
+  std::vector<std::uint8_t> properties(4 * kPropertiesSize, 0);  // not on the stack, which may be small
   const int code = table.device_properties(properties.data(), ordinal);
   if (code != 0)
     return fail(ErrorKind::Driver, cat("reading the properties of device ", ordinal), "GetDeviceProperties", code,

@@ -19,7 +19,7 @@ bool read_vendor(PyObject* object, Vendor& vendor) {
 }
 
 PyObject* type_error(const char* problem) {
-  PyErr_SetString(PyExc_TypeError, problem);
+  if (!py::interrupted()) PyErr_SetString(PyExc_TypeError, problem);
   return nullptr;
 }
 

@@ -5,8 +5,8 @@
 
 #include <array>
 #include <atomic>
-#include <climits>
 #include <cstdlib>
+#include <memory>
 #include <mutex>
 #include <string_view>
 #include <vector>
@@ -67,8 +67,8 @@ std::string loaded_library(const char* stem) {
 }
 
 std::string real_path(const std::string& path) {
-  std::array<char, PATH_MAX> buffer;
-  return ::realpath(path.c_str(), buffer.data()) == nullptr ? path : std::string(buffer.data());
+  const std::unique_ptr<char, decltype(&std::free)> real(::realpath(path.c_str(), nullptr), &std::free);
+  return real == nullptr ? path : std::string(real.get());
 }
 
 const char* last_dl_error() {

@@ -109,7 +109,8 @@ PyObject* Operator::explain(PyObject* bundle_tuple, std::int64_t compute_units, 
                             std::size_t count) const {
   Error error;
   ServedOperator served;
-  Call call;
+  const auto place = std::make_unique_for_overwrite<Call>();
+  Call& call = *place;
   CallStorage storage;
   if (!served.build(name_, bundle_tuple, compute_units, error)) return py::raise(error);
   if (tables != nullptr && !read_user_tables(tables, served.merged, error)) return py::raise(error);

@@ -23,7 +23,7 @@ GradientQuestion find_gradient_question(PyTypeObject* type) {
   // A descriptor that is asked for on the class gives itself.
   py::Ref found(PyObject_GetAttrString(reinterpret_cast<PyObject*>(type), "requires_grad"));
   if (!found) {
-    PyErr_Clear();
+    py::clear_ordinary();
     return {};
   }
   auto* get = PyType_GetSlot(py::type_of(found.get()), py::kSlotDescriptorGet);
@@ -43,7 +43,7 @@ bool gradients_recorded() {
   const py::Ref torch(name ? PyImport_GetModule(name.get()) : nullptr);
   const py::Ref ask(torch ? PyObject_GetAttrString(torch.get(), "is_grad_enabled") : nullptr);
   const py::Ref answer(ask ? PyObject_CallObject(ask.get(), nullptr) : nullptr);
-  PyErr_Clear();
+  py::clear_ordinary();
   return torch && answer.get() != py::false_object();  // a torch that cannot say counts as one that records
 }
 

@@ -31,7 +31,7 @@ inline bool asks_gradient(const GradientQuestion& question, PyObject* object) {
   if (answer != nullptr)
     Py_DecRef(answer);
   else
-    PyErr_Clear();
+    py::clear_ordinary();
   return asks;
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "call.h"
+#include "footprint.h"
 #include "module_cache.h"
 #include "select.h"
 
@@ -41,6 +42,7 @@ struct Prepared {
   const OperatorBlock* block = nullptr;
   std::vector<PreparedStep> steps;  // without those whose grid has a zero
   std::vector<Patch> patches;
+  std::vector<MemoryPair> pairs;       // compared at each call
   std::vector<std::uint8_t> kernargs;  // of all steps; patched in place, which the GIL makes safe
   std::uint64_t workspace = 0;
   std::uint32_t users = 0;  // calls between allocation and launch, during which other Python code may run

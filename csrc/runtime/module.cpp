@@ -21,7 +21,7 @@ PyObject* value_error(const std::string& problem) {
 }
 
 PyObject* type_error(const char* problem) {
-  PyErr_SetString(PyExc_TypeError, problem);
+  if (!py::interrupted()) PyErr_SetString(PyExc_TypeError, problem);
   return nullptr;
 }
 

@@ -4,22 +4,6 @@
 #include "trace.h"
 
 namespace apb {
-namespace {
-
-// The first given tensor of a parsed call, or null.
-const TensorArg* first_tensor(const Call& call) {
-  for (const TensorArg& tensor : call.given_tensors()) {
-    if (tensor.given) return &tensor;
-  }
-  return nullptr;
-}
-
-bool same_device(const TensorArg& tensor, const DLDevice& device) {
-  return tensor.device.device_id == device.device_id &&
-         vendor_of(tensor.device.device_type) == vendor_of(device.device_type);
-}
-
-}  // namespace
 
 bool ServedOperator::build(std::string_view name, PyObject* bundle_tuple, std::int64_t cus, Error& error) {
   std::vector<Bundle*> opened;
@@ -57,19 +41,27 @@ bool decide(const ServedOperator& served, const Call& call, std::vector<Binding>
 PyObject* Operator::call(PyObject* const* args, std::size_t count, PyObject* stream) {
   ++stats_.calls;
   OnDevice* on = current_;
-  if (on == nullptr || stream != nullptr) return call_slow(args, count, stream);
-  Call call;
-  if (!on->served.parser.parse_fast(args, count, call) || call.api == nullptr) return call_slow(args, count, stream);
-  // The key has the device of every tensor in it, and this memo only has keys of its own device.
-  Prepared* prepared = on->memo.find_next(call, on->served.address_use);
-  if (prepared == nullptr) prepared = find_remembered(*on, call);
-  if (prepared == nullptr) return call_slow(args, count, stream);
-  void* handle = nullptr;
-  if (call.api->current_work_stream(on->where.device_type, on->where.device_id, &handle) != 0) [[unlikely]] {
-    return call_slow(args, count, stream);
+  if (on != nullptr && stream == nullptr) {
+    const CallPlace place(spare_call_);
+    void* handle = nullptr;
+    Prepared* prepared = find_fast(*on, args, count, place.get(), handle);
+    if (prepared != nullptr && find_overlap(prepared->pairs, place.get()) == nullptr) [[likely]] {
+      ++stats_.memo_hits;
+      return launch_known(*on->device, *prepared, place.get(), handle);
+    }
   }
-  ++stats_.memo_hits;
-  return launch_known(*on->device, *prepared, call, handle);
+  return call_slow(args, count, stream);
+}
+
+// The launch of a call that was seen before, with its stream, or null: take the other way. Nothing of the framework runs
+// once it is found.
+Prepared* Operator::find_fast(OnDevice& on, PyObject* const* args, std::size_t count, Call& call, void*& stream) {
+  if (!on.served.parser.parse_fast(args, count, call) || call.api == nullptr) return nullptr;
+  if (call.api->current_work_stream(on.where.device_type, on.where.device_id, &stream) != 0) [[unlikely]]
+    return nullptr;
+  // The key has the device of every tensor in it, and this memo only has keys of its own device.
+  Prepared* prepared = on.memo.find_next(call, on.served.address_use);
+  return prepared != nullptr ? prepared : find_remembered(on, call);
 }
 
 PyObject* Operator::launch_known(Device& device, Prepared& prepared, const Call& call, void* stream) {
@@ -85,13 +77,14 @@ PyObject* Operator::launch_known(Device& device, Prepared& prepared, const Call&
   return py::none();
 }
 
-// Not inlined: the key's 4 KB stay off the stack of the calls that need none.
-__attribute__((noinline)) Prepared* Operator::find_remembered(OnDevice& on, const Call& call) {
-  MemoKey key;
-  return build_key(call, on.served.address_use, key) ? on.memo.find(key) : nullptr;
+Prepared* Operator::find_remembered(OnDevice& on, const Call& call) {
+  if (key_ == nullptr) key_ = std::make_unique_for_overwrite<MemoKey>();
+  return build_key(call, on.served.address_use, *key_) ? on.memo.find(*key_) : nullptr;
 }
 
 PyObject* Operator::call_slow(PyObject* const* args, std::size_t count, PyObject* stream) {
+  const py::Recursion deeper;
+  if (!deeper || py::interrupted()) return nullptr;
   PyErr_Clear();  // the fast path may have left one; whatever is wrong is found again, and worded, below
   Error error;
   if (!run_slow(args, count, stream, error)) return py::raise(error);
@@ -100,14 +93,18 @@ PyObject* Operator::call_slow(PyObject* const* args, std::size_t count, PyObject
 }
 
 bool Operator::run_slow(PyObject* const* args, std::size_t count, PyObject* stream, Error& error) {
-  Call call;
+  const CallPlace place(spare_call_);
+  Call& call = place.get();
   CallStorage storage;
   if (stream != nullptr && !py::is_none(stream)) {
-    if (!py::has_flag(stream, py::kFlagLong)) {
-      return error.set(ErrorKind::ArgumentKind, cat(name_, ": stream"), "it is no integer",
+    std::uint64_t handle = 0;
+    if (!py::read_address(stream, handle)) {
+      const bool number = py::has_flag(stream, py::kFlagLong);
+      return error.set(ErrorKind::ArgumentKind, cat(name_, ": stream"),
+                       number ? "it is negative or beyond 64 bits" : "it is no integer",
                        "Pass the stream's handle as an int");
     }
-    call.stream = reinterpret_cast<void*>(PyLong_AsUnsignedLongLongMask(stream));
+    call.stream = reinterpret_cast<void*>(handle);
     call.stream_given = true;
   }
   Vendor vendor = Vendor::Amd;
@@ -116,18 +113,19 @@ bool Operator::run_slow(PyObject* const* args, std::size_t count, PyObject* stre
   OnDevice* on = on_device(vendor, ordinal, error);
   if (on == nullptr || !on->served.parser.parse(args, count, call, storage, error)) return false;
   if (!call.stream_given && !current_stream(call, storage, on->where, call.stream, error)) return false;
-  // Built here, while the GIL is held and the tensors are as they were read.
-  MemoKey key;
-  const bool keyed = build_key(call, on->served.address_use, key);
-  Prepared* prepared = keyed ? on->memo.find(key) : nullptr;
+  Prepared* prepared = find_remembered(*on, call);
   std::unique_ptr<Prepared> unkept;
   if (prepared != nullptr) {
     ++stats_.memo_hits;
   } else {
-    prepared = prepare_call(*on, call, keyed ? &key : nullptr, unkept, error);
+    // Built here, while the GIL is held and the tensors are as they were read.
+    const auto key = std::make_unique_for_overwrite<MemoKey>();
+    const bool keyed = build_key(call, on->served.address_use, *key);
+    prepared = prepare_call(*on, call, keyed ? key.get() : nullptr, unkept, error);
     if (prepared == nullptr) return false;
   }
   current_ = on;
+  if (const MemoryPair* pair = find_overlap(prepared->pairs, call)) return refuse_overlap(*on, *pair, call, error);
   return launch(*on->device, *prepared, call, call.stream, stats_.launches, error);
 }
 
@@ -146,20 +144,37 @@ Prepared* Operator::prepare_call(OnDevice& on, const Call& call, const MemoKey* 
   if (unkept == nullptr && error.kind == ErrorKind::Capture)
     error.fix = cat("Before the capture begins, run it once or call ",
                     preload_text(on.served.merged, call, bindings[0], on.where));
+  if (unkept != nullptr) unkept->pairs = find_pairs(on.served.merged.blocks, call);
   if (unkept == nullptr || key == nullptr) return unkept.get();
   if (Prepared* other = on.memo.find(*key)) return other;  // another thread was faster while the GIL was free
   return on.memo.insert(*key, std::move(unkept));
 }
 
+bool Operator::refuse_overlap(const OnDevice& on, const MemoryPair& pair, const Call& call, Error& error) const {
+  const auto place = [&](std::size_t i, std::uint64_t bytes) {
+    return cat(bytes, " bytes from ", hex_text(call.tensors[i].address));
+  };
+  const std::string other(on.served.parser.tensor_name(pair.other));
+  const bool in_place = on.served.merged.blocks.front()->tensors()[pair.written].in_place == pair.other + 1;
+  return error.set(ErrorKind::ArgumentStride, cat(name_, ": argument ", on.served.parser.tensor_name(pair.written)),
+                   cat("it is written, and its memory (", place(pair.written, pair.written_bytes), ") overlaps ", other,
+                       " (", place(pair.other, pair.other_bytes), ")"),
+                   in_place ? cat("Pass ", other, " itself, with the same address, shape and strides, or other memory")
+                            : std::string("Pass memory of its own"));
+}
+
 bool Operator::check_gradients(PyObject* const* args, std::size_t count, Error& error) {
   for (std::size_t i = 0; i < count; ++i) {
-    if (!argument_asks_gradient(args[i]) || !gradients_recorded()) continue;
+    const bool asks = argument_asks_gradient(args[i]);
+    const bool recorded = asks && !py::interrupted() && gradients_recorded();
+    if (py::interrupted()) return error.set(ErrorKind::Raised, "", "", "");
+    if (!recorded) continue;
     // Its name stands in the signature, which a device's bundle has; without one its place must do.
-    Call call;
     Vendor vendor = Vendor::Amd;
     int ordinal = 0;
     const OnDevice* on =
-        find_device(args, count, call, vendor, ordinal, error) ? on_device(vendor, ordinal, error) : nullptr;
+        find_device(args, count, CallContext(), vendor, ordinal, error) ? on_device(vendor, ordinal, error) : nullptr;
+    if (py::interrupted()) return error.set(ErrorKind::Raised, "", "", "");
     PyErr_Clear();
     const std::string name(on != nullptr ? on->served.parser.tensor_name(i) : std::string_view());
     return refuse_gradient(name_, name.empty() ? cat(i + 1) : name, error);
@@ -167,19 +182,23 @@ bool Operator::check_gradients(PyObject* const* args, std::size_t count, Error& 
   return true;
 }
 
-bool Operator::find_device(PyObject* const* args, std::size_t count, const Call& like, Vendor& vendor, int& ordinal,
-                           Error& error) const {
+bool Operator::find_device(PyObject* const* args, std::size_t count, const CallContext& like, Vendor& vendor,
+                           int& ordinal, Error& error) const {
   Error first;
   bool seen = false;
   for (std::size_t i = 0; i < count; ++i) {
-    if (!looks_like_tensor(args[i])) continue;
-    Call call;
-    call.stream = like.stream;
-    call.stream_given = like.stream_given;
+    const bool meant = looks_like_tensor(args[i]);
+    if (py::interrupted()) return error.set(ErrorKind::Raised, "", "", "");
+    if (!meant) continue;
+    CallContext call = like;
     CallStorage storage;
     TensorArg tensor;
     Error problem;
     const bool read = read_tensor(args[i], tensor, call, storage, problem);
+    if (problem.kind == ErrorKind::Raised) {
+      error = std::move(problem);
+      return false;
+    }
     if (read && vendor_of(tensor.device.device_type) >= 0) {
       vendor = static_cast<Vendor>(vendor_of(tensor.device.device_type));
       ordinal = tensor.device.device_id;
@@ -241,51 +260,12 @@ bool Operator::resolve(Vendor vendor, int ordinal, OnDevice& out, Error& error) 
   std::int64_t compute_units = 0;
   const Py_ssize_t parts = py::has_flag(answer.get(), py::kFlagTuple) ? PyTuple_Size(answer.get()) : 0;
   if ((parts != 2 && parts != 3) || !py::read_integer(PyTuple_GetItem(answer.get(), 1), compute_units)) {
-    PyErr_SetString(PyExc_TypeError, "resolve must return (bundles, compute units[, tuned tables])");
+    if (!py::interrupted())
+      PyErr_SetString(PyExc_TypeError, "resolve must return (bundles, compute units[, tuned tables])");
     return error.set(ErrorKind::Raised, "", "", "");
   }
   return out.served.build(name_, PyTuple_GetItem(answer.get(), 0), compute_units, error) &&
          (parts == 2 || read_user_tables(PyTuple_GetItem(answer.get(), 2), out.served.merged, error));
-}
-
-PyObject* Operator::preload(Vendor vendor, int ordinal, PyObject* const* args, std::size_t count) {
-  Error error;
-  OnDevice* on = on_device(vendor, ordinal, error);
-  if (on == nullptr) return py::raise(error);
-  bool done = false;
-  if (args == nullptr) {
-    done = load_all(*on, error);
-  } else {
-    Call call;
-    CallStorage storage;
-    std::vector<Binding> bindings;
-    std::vector<Decision> decisions;
-    LaunchPlan plan;
-    const bool parsed = on->served.parser.parse(args, count, call, storage, error);
-    const TensorArg* tensor = parsed ? first_tensor(call) : nullptr;
-    if (tensor != nullptr && !same_device(*tensor, on->where)) {
-      error.set(ErrorKind::ArgumentDevice, cat("preloading ", name_),
-                "the tensors are on another device than the one named", "Name their device");
-    } else if (parsed && decide(on->served, call, bindings, decisions, plan, error)) {
-      note_choice({on->served.merged, call, bindings, decisions, on->where, on->served.compute_units});
-      const py::GilRelease released;
-      done = prepare(*on->device, plan, false, nullptr, error) != nullptr;
-    }
-  }
-  if (!done) return py::raise(error);
-  Py_IncRef(py::none());
-  return py::none();
-}
-
-bool Operator::load_all(OnDevice& on, Error& error) const {
-  const py::GilRelease released;
-  for (const CandidateRef& at : on.served.merged.candidates) {
-    const OperatorBlock& block = *on.served.merged.blocks[at.block];
-    for (const layout::Step& step : block.array(on.served.merged.recipe(at).steps)) {
-      if (on.device->function(block, block.entries()[step.entry], 0, false, nullptr, error) == nullptr) return false;
-    }
-  }
-  return true;
 }
 
 PyObject* Operator::stats() const {

@@ -60,20 +60,23 @@ class Operator {
     Memo memo;
   };
 
-  static Prepared* find_remembered(OnDevice& on, const Call& call);
+  Prepared* find_fast(OnDevice& on, PyObject* const* args, std::size_t count, Call& call, void*& stream);
+  Prepared* find_remembered(OnDevice& on, const Call& call);
   PyObject* launch_known(Device& device, Prepared& prepared, const Call& call, void* stream);
   PyObject* call_slow(PyObject* const* args, std::size_t count, PyObject* stream);
   bool run_slow(PyObject* const* args, std::size_t count, PyObject* stream, Error& error);
   // False when an argument asks for a gradient that torch would record.
   bool check_gradients(PyObject* const* args, std::size_t count, Error& error);
   // `like` has the stream that exporting a tensor may need.
-  bool find_device(PyObject* const* args, std::size_t count, const Call& like, Vendor& vendor, int& ordinal,
+  bool find_device(PyObject* const* args, std::size_t count, const CallContext& like, Vendor& vendor, int& ordinal,
                    Error& error) const;
   OnDevice* on_device(Vendor vendor, int ordinal, Error& error);
   bool resolve(Vendor vendor, int ordinal, OnDevice& out, Error& error) const;
   // `key` is null for a call that cannot be remembered; `unkept` then owns the answer.
   Prepared* prepare_call(OnDevice& on, const Call& call, const MemoKey* key, std::unique_ptr<Prepared>& unkept,
                          Error& error);
+  // The bytes of two tensors of a call meet. Returns false.
+  bool refuse_overlap(const OnDevice& on, const MemoryPair& pair, const Call& call, Error& error) const;
   bool load_all(OnDevice& on, Error& error) const;
 
   std::string name_;
@@ -81,6 +84,8 @@ class Operator {
   std::map<std::pair<Vendor, int>, std::unique_ptr<OnDevice>> devices_;
   OnDevice* current_ = nullptr;  // that of the last call
   OperatorStats stats_;
+  std::unique_ptr<Call> spare_call_;
+  std::unique_ptr<MemoKey> key_;  // of the call that looks itself up; no Python runs meanwhile
 };
 
 // Binds one binding per block and selects.

@@ -85,6 +85,8 @@ bool OperatorBlock::check_tensor(const layout::Tensor& tensor, std::string& prob
     return wrong("an unknown type variable");
   if (tensor.dtype >= kDTypes.size() || tensor.role >= kRoles.size()) return wrong("an unknown type or role");
   if (tensor.address_slot >= slots || tensor.given_slot >= slots) return wrong("a slot out of range");
+  if (tensor.in_place > tensors_.size() || (tensor.in_place != 0 && static_cast<Role>(tensor.role) != Role::Out))
+    return wrong("memory of a tensor that it cannot be in place of");
   if (!is_power_of_two(tensor.align)) return wrong("an alignment that is no power of two");
   if (tensor.dims.count > kMaxRank) return wrong("too many dims");
   if (tensor.star != 0 && tensor.dims.count == 0) return wrong("a star and no dim");

@@ -19,7 +19,7 @@ PyObject* as_object(PyTypeObject* type) { return reinterpret_cast<PyObject*>(typ
 Operator& self_operator(PyObject* self) { return *reinterpret_cast<OperatorObject*>(self)->op; }
 
 PyObject* type_error(const char* problem) {
-  PyErr_SetString(PyExc_TypeError, problem);
+  if (!py::interrupted()) PyErr_SetString(PyExc_TypeError, problem);
   return nullptr;
 }
 
@@ -113,24 +113,24 @@ PyObject* explain(PyObject* self, PyObject* args) {
 
 PyObject* preload(PyObject* self, PyObject* args) {
   std::string_view name;
-  std::int64_t ordinal = 0;
+  std::int32_t ordinal = 0;
   const Py_ssize_t count = PyTuple_Size(args);
   if (count < 2 || count > 4 || !py::read_text(PyTuple_GetItem(args, 0), name) ||
-      !py::read_integer(PyTuple_GetItem(args, 1), ordinal)) {
+      !py::read_ordinal(PyTuple_GetItem(args, 1), ordinal)) {
     return type_error("preload(vendor, ordinal, tensors=None, attributes=None)");
   }
   const bool amd = name == kVendors[0];
   if (!amd && name != kVendors[1]) return type_error("vendor must be 'amd' or 'nvidia'");
   const Vendor vendor = amd ? Vendor::Amd : Vendor::Nvidia;
   if (count == 2 || py::is_none(PyTuple_GetItem(args, 2))) {
-    return self_operator(self).preload(vendor, static_cast<int>(ordinal), nullptr, 0);
+    return self_operator(self).preload(vendor, ordinal, nullptr, 0);
   }
   std::vector<py::Ref> keep;
   std::vector<PyObject*> items;
   if (!gather(PyTuple_GetItem(args, 2), count == 4 ? PyTuple_GetItem(args, 3) : py::none(), keep, items))
     return nullptr;
   items.reserve(1);  // data() must not be null: that means "everything"
-  return self_operator(self).preload(vendor, static_cast<int>(ordinal), items.data(), items.size());
+  return self_operator(self).preload(vendor, ordinal, items.data(), items.size());
 }
 
 PyObject* stats(PyObject* self, PyObject*) { return self_operator(self).stats(); }

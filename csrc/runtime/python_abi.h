@@ -106,11 +106,16 @@ extern PyTypeObject PyLong_Type;
 extern PyTypeObject PyFloat_Type;
 extern PyTypeObject PyTuple_Type;
 extern PyObject* PyExc_AttributeError;
+extern PyObject* PyExc_Exception;
+extern PyObject* PyExc_MemoryError;
+extern PyObject* PyExc_RecursionError;
 extern PyObject* PyExc_TypeError;
 extern PyObject* PyExc_ValueError;
 
 void Py_IncRef(PyObject*);
 void Py_DecRef(PyObject*);
+int Py_EnterRecursiveCall(const char*);
+void Py_LeaveRecursiveCall();
 PyThreadState* PyEval_SaveThread();
 void PyEval_RestoreThread(PyThreadState*);
 
@@ -152,7 +157,7 @@ PyObject* PyBool_FromLong(long);
 PyObject* PyLong_FromLongLong(long long);
 PyObject* PyLong_FromUnsignedLongLong(unsigned long long);
 long long PyLong_AsLongLong(PyObject*);
-unsigned long long PyLong_AsUnsignedLongLongMask(PyObject*);
+unsigned long long PyLong_AsUnsignedLongLong(PyObject*);
 PyObject* PyNumber_Index(PyObject*);
 double PyFloat_AsDouble(PyObject*);
 PyObject* PyUnicode_FromStringAndSize(const char*, Py_ssize_t);

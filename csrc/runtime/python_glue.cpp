@@ -3,6 +3,7 @@
 namespace apb::py {
 
 PyObject* raise(const Error& error) {
+  if (interrupted()) return nullptr;
   if (error.kind == ErrorKind::Raised) {
     if (PyErr_Occurred() == nullptr) PyErr_SetString(PyExc_ValueError, "an error was reported without its exception");
     return nullptr;
@@ -22,7 +23,17 @@ PyObject* raise(const Error& error) {
   return nullptr;
 }
 
+bool is_interruption() {
+  return PyErr_ExceptionMatches(PyExc_Exception) == 0 || PyErr_ExceptionMatches(PyExc_MemoryError) != 0 ||
+         PyErr_ExceptionMatches(PyExc_RecursionError) != 0;
+}
+
+void clear_ordinary() {
+  if (!interrupted()) PyErr_Clear();
+}
+
 std::string take_exception_text() {
+  if (interrupted()) return {};
   PyObject* type = nullptr;
   PyObject* value = nullptr;
   PyObject* trace = nullptr;
@@ -36,7 +47,7 @@ std::string take_exception_text() {
     std::string_view bytes;
     if (shown && read_text(shown.get(), bytes)) out = std::string(bytes);
   }
-  PyErr_Clear();
+  clear_ordinary();
   return out;
 }
 
@@ -60,7 +71,7 @@ bool read_text(PyObject* object, std::string_view& out) {
   Py_ssize_t size = 0;
   const char* bytes = PyUnicode_AsUTF8AndSize(object, &size);
   if (bytes == nullptr) {
-    PyErr_Clear();
+    clear_ordinary();
     return false;
   }
   out = {bytes, static_cast<std::size_t>(size)};
@@ -70,9 +81,10 @@ bool read_text(PyObject* object, std::string_view& out) {
 bool read_integer(PyObject* object, std::int64_t& out) {
   Ref index;
   if (!has_flag(object, kFlagLong)) {
-    index = Ref(PyNumber_Index(object));
+    const Recursion deeper;
+    if (deeper) index = Ref(PyNumber_Index(object));
     if (!index) {
-      PyErr_Clear();
+      clear_ordinary();
       return false;
     }
     object = index.get();
@@ -82,6 +94,21 @@ bool read_integer(PyObject* object, std::int64_t& out) {
     PyErr_Clear();
     return false;
   }
+  return true;
+}
+
+bool read_address(PyObject* object, std::uint64_t& out) {
+  if (!has_flag(object, kFlagLong)) return false;
+  out = PyLong_AsUnsignedLongLong(object);
+  if (out != ~std::uint64_t{0} || PyErr_Occurred() == nullptr) return true;
+  PyErr_Clear();
+  return false;
+}
+
+bool read_ordinal(PyObject* object, std::int32_t& out) {
+  std::int64_t value = 0;
+  if (!read_integer(object, value) || value < 0 || value > INT32_MAX) return false;
+  out = static_cast<std::int32_t>(value);
   return true;
 }
 

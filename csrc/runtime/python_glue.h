@@ -40,6 +40,24 @@ class Ref {
   PyObject* object_ = nullptr;
 };
 
+// Counts with Python's own calls, so that an argument that calls the operator while it is read, for ever, ends in
+// RecursionError before the C stack does.
+class Recursion {
+ public:
+  Recursion() : entered_(Py_EnterRecursiveCall(" while an operator reads its arguments") == 0) {}
+  Recursion(const Recursion&) = delete;
+  Recursion& operator=(const Recursion&) = delete;
+  ~Recursion() {
+    if (entered_) Py_LeaveRecursiveCall();
+  }
+
+  // False: RecursionError is set.
+  explicit operator bool() const { return entered_; }
+
+ private:
+  bool entered_;
+};
+
 // Lets other threads run; nothing of Python may be touched while it lives.
 class GilRelease {
  public:
@@ -55,18 +73,31 @@ class GilRelease {
 // Sets the exception of aiter_prebuilt.errors that `error` names (or keeps the one that is set); returns null.
 PyObject* raise(const Error& error);
 
-// Turns the exception that is set into text and clears it.
+// Is an exception set that says nothing about an argument: KeyboardInterrupt, SystemExit and whatever else is no Exception,
+// MemoryError, RecursionError? It goes on to the caller: nothing here clears or words it, and raise() keeps it.
+bool is_interruption();  // the one that is set
+inline bool interrupted() { return PyErr_Occurred() != nullptr && is_interruption(); }
+
+// Clears what is set, unless interrupted().
+void clear_ordinary();
+
+// Turns the exception that is set into text and clears it; empty when interrupted().
 std::string take_exception_text();
 
 Ref text(std::string_view value);
 Ref integer(std::int64_t value);
 Ref boolean(bool value);
 
-// A str's bytes, alive as long as `object`; false (no exception set) when it is no str.
+// A str's bytes, alive as long as `object`; false (nothing set unless interrupted()) when it is no str.
 bool read_text(PyObject* object, std::string_view& out);
 
-// An int or anything with __index__; false with no exception set when it is neither or does not fit 64 bits.
+// An int or anything with __index__; false (nothing set unless interrupted()) when it is neither or does not fit 64 bits.
 bool read_integer(PyObject* object, std::int64_t& out);
+
+// An int as an address or a handle; false with no exception set when it is negative, does not fit 64 bits, or is no int.
+bool read_address(PyObject* object, std::uint64_t& out);
+// The same for the number of a device.
+bool read_ordinal(PyObject* object, std::int32_t& out);
 
 // Adds `value` to a dict under `key`; takes the reference. False with the exception set.
 bool put(PyObject* dict, const char* key, Ref value);

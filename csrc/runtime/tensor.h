@@ -19,6 +19,7 @@ namespace apb {
 struct CallStorage {
   std::vector<std::unique_ptr<std::int64_t[]>> arrays;
   std::vector<py::Ref> objects;
+  bool read_only = false;          // what was read last says that it must not be written
   PyObject* torch_like = nullptr;  // borrowed: a tensor whose stream torch.cuda has to be asked for
 
   // Room for `count` numbers, alive as long as this.
@@ -26,7 +27,7 @@ struct CallStorage {
   // The strides of dense memory, for tensors that come without.
   const std::int64_t* dense_strides(const std::int64_t* shape, std::int32_t ndim);
   // Replaces the tensor's shape and strides by copies.
-  void copy_shape(DLTensor& tensor);
+  void copy_shape(DLTensor& tensor);  // a checked one
 };
 
 // What is looked up once per type; types that are kept are kept alive.
@@ -52,6 +53,8 @@ inline Field load_alone(const Field& field) {
   return value;
 }
 
+// False: strides are left out, or something is wrong; check_dlpack has the words. `ndim` is not looked at here: the memo
+// knows no rank that is out of range.
 inline bool fill_from_dlpack(const DLTensor& tensor, TensorArg& out) {
   const auto data = reinterpret_cast<std::uint64_t>(load_alone(tensor.data));
   out.address = data + (data == 0 ? 0 : load_alone(tensor.byte_offset));
@@ -63,12 +66,12 @@ inline bool fill_from_dlpack(const DLTensor& tensor, TensorArg& out) {
   out.device.device_type = load_alone(tensor.device.device_type);
   out.device.device_id = load_alone(tensor.device.device_id);
   out.given = true;
-  return out.strides != nullptr || out.ndim == 0;
+  return out.address >= data && ((out.shape != nullptr && out.strides != nullptr) || out.ndim == 0);
 }
 
 // The fast way alone: None, or a tensor whose type has the exchange API with explicit strides. False: take the other
 // (a Python exception may be set; read_tensor meets it again).
-inline bool read_tensor_fast(PyObject* object, TensorArg& out, Call& call) {
+inline bool read_tensor_fast(PyObject* object, TensorArg& out, CallContext& call) {
   if (py::is_none(object)) {
     out.given = false;
     return true;
@@ -76,21 +79,29 @@ inline bool read_tensor_fast(PyObject* object, TensorArg& out, Call& call) {
   const TensorType& type = tensor_type(py::type_of(object));
   const DLPackExchangeAPI* api = type.api;
   if (api == nullptr || api->dltensor_from_py_object_no_sync == nullptr) return false;
-  if (call.gradients_matter) call.asks_gradient |= asks_gradient(type.gradient, object);
+  if (call.gradients_matter && asks_gradient(type.gradient, object)) [[unlikely]] {
+    if (PyErr_Occurred() != nullptr) return false;
+    call.asks_gradient = true;
+  }
   DLTensor tensor;
   if (api->dltensor_from_py_object_no_sync(object, &tensor) != 0) return false;
   if (call.api == nullptr) call.api = api;
   return fill_from_dlpack(tensor, out);
 }
 
-// Every way. False with an ArgumentKind or ArgumentDevice error whose `asked` the caller fills in; no exception is set.
-[[nodiscard]] bool read_tensor(PyObject* object, TensorArg& out, Call& call, CallStorage& storage, Error& error);
+// What an exporter must not say: dims out of range or without sizes, an offset that wraps around. An ArgumentKind error.
+[[nodiscard]] bool check_dlpack(const DLTensor& tensor, Error& error);
 
-// Could `object` be meant as a tensor? For finding the device of a call whose signature is not known yet.
+// Every way. False with an ArgumentKind or ArgumentDevice error whose `asked` the caller fills in, no exception set; or with
+// Raised, interrupted.
+[[nodiscard]] bool read_tensor(PyObject* object, TensorArg& out, CallContext& call, CallStorage& storage, Error& error);
+
+// Could `object` be meant as a tensor? For finding the device of a call whose signature is not known yet. False when
+// interrupted.
 bool looks_like_tensor(PyObject* object);
 
 // The stream to launch on when the caller gave none: the current one of the first tensor's framework, else the default.
-[[nodiscard]] bool current_stream(const Call& call, const CallStorage& storage, DLDevice device, void*& stream,
+[[nodiscard]] bool current_stream(const CallContext& call, const CallStorage& storage, DLDevice device, void*& stream,
                                   Error& error);
 
 }  // namespace apb

@@ -9,18 +9,20 @@ bool not_a_tensor(std::string found, const char* fix, Error& error) {
   return error.set(ErrorKind::ArgumentKind, "", std::move(found), fix);
 }
 
+// Null with no exception set, or interrupted: then nothing more is asked.
 py::Ref attribute(PyObject* object, const char* name) {
+  if (py::interrupted()) return {};
   py::Ref value(PyObject_GetAttrString(object, name));
-  if (!value) PyErr_Clear();
+  if (!value) py::clear_ordinary();
   return value;
 }
 
-// object.name(), or null with no exception set.
+// object.name(), or null as attribute() gives it.
 py::Ref call_method(PyObject* object, const char* name) {
   const py::Ref method = attribute(object, name);
   if (!method) return {};
   py::Ref value(PyObject_CallObject(method.get(), nullptr));
-  if (!value) PyErr_Clear();
+  if (!value) py::clear_ordinary();
   return value;
 }
 
@@ -28,7 +30,7 @@ py::Ref call_method(PyObject* object, const char* name) {
 const std::int64_t* read_numbers(PyObject* sequence, CallStorage& storage, std::size_t& count) {
   const py::Ref items(PySequence_Tuple(sequence));
   if (!items) {
-    PyErr_Clear();
+    py::clear_ordinary();
     return nullptr;
   }
   count = static_cast<std::size_t>(PyTuple_Size(items.get()));
@@ -53,15 +55,14 @@ bool dtype_of_name(std::string_view name, std::uint32_t& packed) {
 
 bool read_device(PyObject* object, DLDevice& device) {
   std::string_view vendor;
-  std::int64_t ordinal = 0;
   if (!py::has_flag(object, py::kFlagTuple) || PyTuple_Size(object) != 2 ||
-      !py::read_text(PyTuple_GetItem(object, 0), vendor) || !py::read_integer(PyTuple_GetItem(object, 1), ordinal) ||
-      ordinal < 0 || ordinal > INT32_MAX) {
+      !py::read_text(PyTuple_GetItem(object, 0), vendor) ||
+      !py::read_ordinal(PyTuple_GetItem(object, 1), device.device_id)) {
     return false;
   }
   const bool amd = vendor == kVendors[static_cast<std::size_t>(Vendor::Amd)];
   if (!amd && vendor != kVendors[static_cast<std::size_t>(Vendor::Nvidia)]) return false;
-  device = {amd ? kDLROCM : kDLCUDA, static_cast<std::int32_t>(ordinal)};
+  device.device_type = amd ? kDLROCM : kDLCUDA;
   return true;
 }
 
@@ -80,21 +81,34 @@ bool read_shape(PyObject* shape, PyObject* strides, TensorArg& out, CallStorage&
 }
 
 // Integer streams: 1 is CUDA's legacy default stream; ROCm's default is 0. Producers then order their work before ours.
-py::Ref producer_stream(const Call& call, bool cuda) {
+py::Ref producer_stream(const CallContext& call, bool cuda) {
   const auto given = reinterpret_cast<std::uint64_t>(call.stream);
   if (call.stream_given && given != 0) return py::Ref(PyLong_FromUnsignedLongLong(given));
   return py::integer(cuda ? 1 : 0);
 }
 
-const DLTensor* tensor_in(PyObject* capsule) {
+// What `capsule` holds, checked; null with an error.
+const DLTensor* tensor_in(PyObject* capsule, CallStorage& storage, Error& error) {
+  const auto refuse = [&](const std::string& found) {
+    not_a_tensor(cat("its __dlpack__ gave ", found), "Pass a dense tensor on the GPU", error);
+    return nullptr;
+  };
+  const DLTensor* tensor = nullptr;
   if (PyCapsule_IsValid(capsule, "dltensor_versioned") != 0) {
     auto* managed = static_cast<DLManagedTensorVersioned*>(PyCapsule_GetPointer(capsule, "dltensor_versioned"));
-    return managed->version.major == DLPACK_MAJOR_VERSION ? &managed->dl_tensor : nullptr;
+    if (managed->version.major != DLPACK_MAJOR_VERSION)
+      return refuse(
+          cat("a tensor of DLPack ", managed->version.major, ", and ", DLPACK_MAJOR_VERSION, " is read here"));
+    tensor = &managed->dl_tensor;
+    storage.read_only = (managed->flags & DLPACK_FLAG_BITMASK_READ_ONLY) != 0;
+  } else if (PyCapsule_IsValid(capsule, "dltensor") != 0) {
+    tensor = &static_cast<DLManagedTensor*>(PyCapsule_GetPointer(capsule, "dltensor"))->dl_tensor;
+  } else {
+    const bool used =
+        PyCapsule_IsValid(capsule, "used_dltensor") != 0 || PyCapsule_IsValid(capsule, "used_dltensor_versioned") != 0;
+    return refuse(used ? "a capsule that was consumed already" : "no capsule named dltensor or dltensor_versioned");
   }
-  if (PyCapsule_IsValid(capsule, "dltensor") != 0) {
-    return &static_cast<DLManagedTensor*>(PyCapsule_GetPointer(capsule, "dltensor"))->dl_tensor;
-  }
-  return nullptr;
+  return check_dlpack(*tensor, error) ? tensor : nullptr;
 }
 
 // object.__dlpack__(stream=, max_version=(1, 0)), without max_version for producers that do not know it.
@@ -130,7 +144,8 @@ bool read_raw_tuple(PyObject* tuple, TensorArg& out, CallStorage& storage, Error
   PyObject* address = PyTuple_GetItem(tuple, 0);
   std::string_view name;
   if (!py::has_flag(address, py::kFlagLong)) return not_a_tensor("its address is not an integer", kRawFix, error);
-  out.address = PyLong_AsUnsignedLongLongMask(address);
+  if (!py::read_address(address, out.address))
+    return not_a_tensor("its address is negative or beyond 64 bits", kRawFix, error);
   if (!py::read_text(PyTuple_GetItem(tuple, 1), name) || !dtype_of_name(name, out.dtype)) {
     return not_a_tensor(cat("its element type '", name, "' is unknown"), kRawFix, error);
   }
@@ -161,42 +176,41 @@ bool read_torch_like(PyObject* object, TensorArg& out, CallStorage& storage, Err
   }
   const py::Ref dtype_name(PyObject_Str(dtype.get()));
   std::string_view name;
-  if (!dtype_name || !py::read_text(dtype_name.get(), name)) PyErr_Clear();
+  if (!dtype_name || !py::read_text(dtype_name.get(), name)) py::clear_ordinary();
   if (name.starts_with("torch.")) name.remove_prefix(6);
   if (!dtype_of_name(name, out.dtype)) {
     return error.set(ErrorKind::ArgumentDType, "", cat("its element type ", name, " is unknown"), "Convert it first");
   }
-  if (!py::has_flag(pointer.get(), py::kFlagLong) || !read_shape(shape.get(), strides.get(), out, storage)) {
-    return not_a_tensor("its data_ptr(), shape or stride() are not integers", kFix, error);
+  if (!py::read_address(pointer.get(), out.address) || !read_shape(shape.get(), strides.get(), out, storage)) {
+    return not_a_tensor("its data_ptr(), shape or stride() are not integers of 64 bits", kFix, error);
   }
-  out.address = PyLong_AsUnsignedLongLongMask(pointer.get());
-  std::int64_t ordinal = 0;
+  std::int32_t ordinal = 0;
   if (device_name != "cuda") {
     out.device = {kDLCPU, 0};
     if (device_name == "meta")
       return error.set(ErrorKind::ArgumentDevice, "", "a meta tensor has no memory", "Pass a tensor with storage");
-  } else if (!index || !py::read_integer(index.get(), ordinal)) {
+  } else if (!index || !py::read_ordinal(index.get(), ordinal)) {
     return not_a_tensor("its device has no index", kFix, error);
   } else {
     // ROCm builds of torch call their devices "cuda" too; torch.version.hip tells them apart.
     const py::Ref torch(PyImport_ImportModule("torch.version"));
     const py::Ref hip = torch ? attribute(torch.get(), "hip") : py::Ref();
-    PyErr_Clear();
+    py::clear_ordinary();
     const bool rocm = hip && !py::is_none(hip.get());
-    out.device = {rocm ? kDLROCM : kDLCUDA, static_cast<std::int32_t>(ordinal)};
+    out.device = {rocm ? kDLROCM : kDLCUDA, ordinal};
   }
   if (storage.torch_like == nullptr) storage.torch_like = object;
   out.given = true;
   return true;
 }
 
-bool read_dlpack_object(PyObject* object, TensorArg& out, Call& call, CallStorage& storage, Error& error) {
+bool read_dlpack_object(PyObject* object, TensorArg& out, CallContext& call, CallStorage& storage, Error& error) {
   const py::Ref where = call_method(object, "__dlpack_device__");
   std::int64_t type = 0;
-  std::int64_t ordinal = 0;
+  std::int32_t ordinal = 0;
   if (!where || !py::has_flag(where.get(), py::kFlagTuple) || PyTuple_Size(where.get()) != 2 ||
-      !py::read_integer(PyTuple_GetItem(where.get(), 0), type) ||
-      !py::read_integer(PyTuple_GetItem(where.get(), 1), ordinal)) {
+      !py::read_integer(PyTuple_GetItem(where.get(), 0), type) || type < INT32_MIN || type > INT32_MAX ||
+      !py::read_ordinal(PyTuple_GetItem(where.get(), 1), ordinal)) {
     return not_a_tensor("it has __dlpack__ and no usable __dlpack_device__", "Pass a tensor on the GPU", error);
   }
   const auto device = static_cast<DLDeviceType>(type);
@@ -206,11 +220,18 @@ bool read_dlpack_object(PyObject* object, TensorArg& out, Call& call, CallStorag
   }
   const py::Ref stream = producer_stream(call, vendor_of(device) == static_cast<int>(Vendor::Nvidia));
   py::Ref capsule = stream ? export_capsule(object, stream.get()) : py::Ref();
-  const DLTensor* tensor = capsule ? tensor_in(capsule.get()) : nullptr;
-  if (tensor == nullptr) {
-    const std::string text =
-        PyErr_Occurred() == nullptr ? "no capsule that this runtime reads" : py::take_exception_text();
-    return not_a_tensor(cat("its __dlpack__ failed: ", text), "Pass a dense tensor on the GPU", error);
+  if (!capsule) {
+    return not_a_tensor(cat("its __dlpack__ failed: ", py::take_exception_text()), "Pass a dense tensor on the GPU",
+                        error);
+  }
+  const DLTensor* tensor = tensor_in(capsule.get(), storage, error);
+  if (tensor == nullptr) return false;
+  if (vendor_of(tensor->device.device_type) != vendor_of(device) || tensor->device.device_id != ordinal) {
+    return error.set(
+        ErrorKind::ArgumentDevice, "",
+        cat("its __dlpack_device__ says type ", type, ", device ", ordinal, ", and what its __dlpack__ gave type ",
+            static_cast<std::int32_t>(tensor->device.device_type), ", device ", tensor->device.device_id),
+        "Pass a tensor whose framework agrees with itself");
   }
   if (!fill_from_dlpack(*tensor, out)) out.strides = storage.dense_strides(out.shape, out.ndim);
   storage.objects.push_back(std::move(capsule));  // unconsumed: its destructor gives the tensor back
@@ -223,11 +244,12 @@ bool torch_stream(int ordinal, void*& stream, Error& error) {
   const py::Ref arguments = py::tuple(1, [&](std::size_t) { return py::integer(ordinal); });
   const py::Ref current(function && arguments ? PyObject_CallObject(function.get(), arguments.get()) : nullptr);
   const py::Ref handle(current ? PyObject_GetAttrString(current.get(), "cuda_stream") : nullptr);
-  if (!handle || !py::has_flag(handle.get(), py::kFlagLong)) {
+  std::uint64_t address = 0;
+  if (!handle || !py::read_address(handle.get(), address)) {
     return error.set(ErrorKind::ArgumentDevice, "asking torch for the current stream", py::take_exception_text(),
                      "Pass stream= explicitly");
   }
-  stream = reinterpret_cast<void*>(PyLong_AsUnsignedLongLongMask(handle.get()));
+  stream = reinterpret_cast<void*>(address);
   return true;
 }
 

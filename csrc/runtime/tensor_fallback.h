@@ -15,7 +15,8 @@ bool attribute_is_true(PyObject* object, const char* name);
 [[nodiscard]] bool read_torch_like(PyObject* object, TensorArg& out, CallStorage& storage, Error& error);
 
 // __dlpack_device__() and __dlpack__(): CuPy, JAX, NumPy (which is refused, being on the CPU).
-[[nodiscard]] bool read_dlpack_object(PyObject* object, TensorArg& out, Call& call, CallStorage& storage, Error& error);
+[[nodiscard]] bool read_dlpack_object(PyObject* object, TensorArg& out, CallContext& call, CallStorage& storage,
+                                      Error& error);
 
 // torch.cuda.current_stream(ordinal).cuda_stream
 [[nodiscard]] bool torch_stream(int ordinal, void*& stream, Error& error);

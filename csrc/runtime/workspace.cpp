@@ -44,7 +44,7 @@ bool Workspace::from_framework(const Prepared& prepared, const Call& call, Error
   std::string problem;
   if (call.api->managed_tensor_allocator(&prototype, &managed_, &problem, keep_error) != 0 || managed_ == nullptr) {
     managed_ = nullptr;
-    PyErr_Clear();
+    py::clear_ordinary();
     return error.set(ErrorKind::Launch, asked(prepared),
                      cat("the framework's allocator answered ", problem.empty() ? "nothing" : problem),
                      "Free GPU memory, or use a smaller problem");

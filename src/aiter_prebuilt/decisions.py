@@ -20,7 +20,7 @@ from aiter_prebuilt.contract.expression import ExpressionError, evaluate
 from aiter_prebuilt.contract.records import ATTRIBUTE_KINDS, DIM_BIND, DIM_EXPRESSION, NONE8, Operator, Tensor
 from aiter_prebuilt.errors import ArgumentError, NoOperatorError
 
-_ADDRESS = 1 << 20
+_ADDRESS = 1 << 44  # so far apart that no described tensor reaches into the next
 _BYTES = 1 << 40
 
 

@@ -97,7 +97,9 @@ class ArgumentShapeError(ArgumentError):
 
 
 class ArgumentStrideError(ArgumentError):
-    """A tensor that is not contiguous, or a stride that the signature does not allow."""
+    """A tensor that is not contiguous, a stride that the signature does not allow, or memory that an output shares with itself
+    or with another tensor.
+    """
 
 
 class ArgumentAlignmentError(ArgumentError):

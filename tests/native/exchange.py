@@ -132,3 +132,41 @@ class GpuTensor(DeviceTensor):
     """A DeviceTensor whose type exposes a table that borrows."""
 
     __dlpack_c_exchange_api__ = capsule(ctypes.addressof(_TABLE), b"dlpack_exchange_api")
+
+
+class Legacy(ctypes.Structure):
+    """DLManagedTensor of DLPack before 1.0."""
+
+    _fields_ = [("tensor", Tensor), ("context", ctypes.c_void_p), ("deleter", ctypes.c_void_p)]
+
+
+class Capsules:
+    """An array with ``__dlpack__`` and ``__dlpack_device__`` over ``tensor``; the keywords make what they export wrong."""
+
+    def __init__(
+        self,
+        tensor: DeviceTensor,
+        *,
+        versioned: bool = True,
+        device: tuple[int, int] | None = None,
+        flags: int = 0,
+        major: int = 1,
+        name: bytes | None = None,
+    ) -> None:
+        self.tensor, self.versioned, self.flags, self.major = tensor, versioned, flags, major
+        self.device = device or (tensor.tensor.device_type, tensor.tensor.device_id)
+        self.name = name or (b"dltensor_versioned" if versioned else b"dltensor")
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.device
+
+    def __dlpack__(self, **keywords: Any) -> Any:
+        if not self.versioned and "max_version" in keywords:
+            raise TypeError("unexpected keyword max_version")
+        managed = (
+            Managed(self.major, 0, None, DELETER(), self.flags, self.tensor.tensor)
+            if self.versioned
+            else Legacy(self.tensor.tensor)
+        )
+        _KEEP.append(managed)
+        return capsule(ctypes.addressof(managed), self.name)

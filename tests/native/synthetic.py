@@ -27,6 +27,7 @@ class T:
     role: str = "in"
     optional: bool = False
     align: int = 1
+    in_place: str = ""  # of which tensor
 
 
 @dataclass(frozen=True)
@@ -139,6 +140,7 @@ class _Encoder:
             given_slot=self.slots.index("?" + t.name),
             dims=tuple(self.dim(d) for d in t.dims),
             strides=tuple(self.dim(d) for d in t.strides or ()),
+            in_place=1 + [o.name for o in self.op.tensors].index(t.in_place) if t.in_place else 0,
         )
 
     def attribute(self, a: A) -> records.Attribute:

@@ -19,7 +19,7 @@ ADDRESS = 0x7F0000000100
 
 
 def _borrow(instance: Any, out: Any) -> int:
-    kept = exchange.DeviceTensor(ADDRESS, "f32", tuple(instance.shape))
+    kept = exchange.DeviceTensor(ADDRESS + instance.data_ptr(), "f32", tuple(instance.shape))
     exchange._KEEP.append(kept)
     return exchange.fill_borrow(kept, out)
 
@@ -93,9 +93,9 @@ def test_where_torch_records_nothing_it_passes(op: Any, stub: Stub, guard: Any) 
 
 def test_an_inference_tensor_passes(op: Any, stub: Stub) -> None:
     with torch.inference_mode():
-        made = torch.zeros(8).as_subclass(Card)
-    assert made.is_inference()
-    op(made, made, made, made)
+        made = [torch.zeros(8).as_subclass(Card) for _ in ROLES]
+    assert all(tensor.is_inference() for tensor in made)
+    op(*made)
     assert stub.launches() == 1
 
 
@@ -121,16 +121,16 @@ class OldTensor:
         return (1,)
 
     def data_ptr(self) -> int:
-        return ADDRESS
+        return ADDRESS + id(self)
 
 
 def test_a_tensor_of_an_older_torch(op: Any, stub: Stub, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.version, "hip", "7.0")
-    plain, asking = OldTensor(False), OldTensor(True)
-    op(plain, plain, plain, None, stream=0x55)
-    refused(op, [plain, plain, asking, None], "out", stream=0x55)
+    first, second, third, asking = *(OldTensor(False) for _ in range(3)), OldTensor(True)
+    op(first, second, third, None, stream=0x55)
+    refused(op, [first, second, asking, None], "out", stream=0x55)
     with torch.no_grad():
-        op(plain, plain, asking, None, stream=0x55)
+        op(first, second, asking, None, stream=0x55)
     assert stub.launches() == 2
 
 

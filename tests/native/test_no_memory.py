@@ -78,7 +78,7 @@ def test_tensors_without_usable_memory_launch_nothing(
         vendor=1,
         target="sm_90",
     )
-    good = GpuTensor(X, "bf16", (4, 8), device=(CUDA, 0))
+    good, other = (GpuTensor(X + 4096 * i, "bf16", (4, 8), device=(CUDA, 0)) for i in range(2))
     launched = 0
     for _ in range(2):
         for label, (tensor, kind, words) in _unfit().items():
@@ -87,7 +87,7 @@ def test_tensors_without_usable_memory_launch_nothing(
                     op(*arguments)
                 assert type(raised.value) is kind, label
                 assert stub.launches() == launched and stub.mallocs() == 0, label
-        op(good, good)
+        op(good, other)
         launched += 1
     assert stub.launches() == launched
 

@@ -47,6 +47,9 @@ RULES: list[tuple[dict[str, Any], str]] = [
     ({"Tensor.type_var": 1}, "unknown type variable"),
     ({"Tensor.dtype": 16}, "unknown type or role"),
     ({"Tensor.role": 3}, "unknown type or role"),
+    ({"Tensor.in_place": 1}, "memory of a tensor that it cannot be in place of"),  # it is an input
+    ({"Tensor.role": 1, "Tensor.in_place": 3}, "memory of a tensor that it cannot be in place of"),
+    ({"Tensor.role": 1, "Tensor.in_place": 65535}, "memory of a tensor that it cannot be in place of"),
     ({"Tensor.address_slot": 99}, "slot out of range"),
     ({"Tensor.given_slot": 99}, "slot out of range"),
     ({"Tensor.align": 3}, "no power of two"),

@@ -18,9 +18,11 @@ from build_tools.manifest import sharing
 from build_tools.manifest.grammar import SignatureError, parse_attribute, parse_tensor
 from build_tools.manifest.names import operator_problem
 from build_tools.manifest.parse import load
+from build_tools.manifest.problems import Problems
 from build_tools.manifest.python import PythonSignatureError, parse_python
 from build_tools.manifest.schema import manifest_schema
 from build_tools.plan.plan import make_plan, shard_of
+from build_tools.plan.slots import assign_slots, tensor_records
 from build_tools.records import Plan
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -309,6 +311,36 @@ def test_one_operator_in_two_files(folder: Path) -> None:
         ManifestError, match=r"operators\.scale: is an operator of manifests/norm/operators\.toml already"
     ):
         load(folder)
+
+
+def test_in_place_of_an_input(folder: Path) -> None:
+    """It names an argument that is only read and has the same type and dims; the bundle's record has its position."""
+    out = (
+        'out = "out Q[*M, N] strides [out_row, 1]"',
+        'out = "out T[*M, N] strides [out_row, 1] in place of input"',
+    )
+    unused = ('types.Q = ["fp8", "i8"]\n', "")
+    assert parse_tensor("x", "out f16[N] in place of y optional", {}).in_place == "y"
+    assert parse_tensor("x", "out f16[N]", {}).in_place is None
+    for text in ("f16[N] in place of y", "inout f16[N] in place of y", "out f16[N] in place of"):
+        with pytest.raises(SignatureError):
+            parse_tensor("x", text, {})
+    for after, words in (
+        (
+            out[1].replace("of input", "of inputs"),
+            "'inputs' is no argument that is only read (did you mean 'input'?)",
+        ),
+        (out[1].replace("of input", "of out"), "'out' is no argument that is only read"),
+        (out[1].replace("of input", "of bias"), "in place of bias: their types and dims are not the same"),
+        (out[1].replace("T[", "Q["), "in place of input: their types and dims are not the same"),
+    ):
+        found = _problems(folder, (out[0], after))
+        assert any(words in line and "arguments.out" in line for line in found), found
+    (folder / "norm" / "operators.toml").write_text(GOOD.replace(*out).replace(*unused))
+    (operator,) = load(folder).families["norm"].operators
+    slots = assign_slots(operator, Problems())
+    records = tensor_records(slots, "e4m3fn", Problems())
+    assert [record.in_place for record in records] == [2, 0, 0]
 
 
 TAKEN = "aiter_prebuilt has something of that name"

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
+#include <cstdint>
 #include <deque>
 #include <mutex>
 #include <system_error>
@@ -14,6 +15,35 @@
 
 namespace apb::emu {
 namespace {
+
+// What executing a wave may take of a stack; a thread that has less lets another one work for it.
+constexpr std::size_t kStackNeeded = std::size_t{1} << 18;
+
+// The lowest address of the calling thread's stack, asked for once: for the main thread that reads a file.
+std::uintptr_t stack_bottom() {
+  static thread_local const std::uintptr_t bottom = [] {
+    pthread_attr_t attributes;
+    void* start = nullptr;
+    std::size_t size = 0;
+    if (pthread_getattr_np(pthread_self(), &attributes) != 0) return std::uintptr_t{0};
+    pthread_attr_getstack(&attributes, &start, &size);
+    pthread_attr_destroy(&attributes);
+    return reinterpret_cast<std::uintptr_t>(start);
+  }();
+  return bottom;
+}
+
+// Here, or on a thread of its own where little is left of this stack (threading.stack_size() goes down to 32 KiB).
+void work_with_room(const std::function<void()>& work) {
+  const auto here = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
+  if (here - stack_bottom() >= kStackNeeded) return work();
+  try {
+    std::thread(work).join();
+  } catch (const std::system_error& error) {
+    log(LogLevel::Warning, "no thread with a larger stack starts: %s", error.what());
+    work();
+  }
+}
 
 struct Job {
   const std::function<void()>* work = nullptr;
@@ -35,7 +65,7 @@ class Pool {
       wake_.notify_one();
     else
       wake_.notify_all();
-    work();
+    work_with_room(work);
     std::unique_lock lock(mutex_);
     std::erase(jobs_, &job);
     done_.wait(lock, [&] { return job.running == 0; });
@@ -96,7 +126,7 @@ Pool& pool() {
 
 void run_on_pool(unsigned helpers, const std::function<void()>& work) {
   if (helpers == 0)
-    work();
+    work_with_room(work);
   else
     pool().run(helpers, work);
 }

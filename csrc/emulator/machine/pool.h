@@ -5,7 +5,7 @@
 
 namespace apb::emu {
 
-// Runs `work` on the calling thread and on up to `helpers` threads of the pool at once; returns when all of them have
+// Runs `work` on the calling thread (on one of its own where the calling thread's stack is small) and on up to `helpers` threads of the pool at once; returns when all of them have
 // returned. Helpers that have not begun when the caller's own call returns never begin, so a busy pool delays nobody.
 // `work` must not throw.
 void run_on_pool(unsigned helpers, const std::function<void()>& work);

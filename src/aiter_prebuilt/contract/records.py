@@ -15,7 +15,7 @@ Offsets count from the start of the region that holds the record (the root or on
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
 NONE8: Final = 0xFF
@@ -114,7 +114,8 @@ class Dim:
 @dataclass(frozen=True, slots=True)
 class Tensor:
     """One tensor of the call. ``star``: the first dim stands for all leading dims. ``contiguous``: ``strides`` is
-    empty and the tensor must be dense in C order. ``type_var`` is NONE8 when ``dtype`` is fixed.
+    empty and the tensor must be dense in C order. ``type_var`` is NONE8 when ``dtype`` is fixed. ``in_place``: 1 + the
+    position of the tensor whose memory it may be, 0 for none; these bytes were padding, and no receipt is about them.
     """
 
     name: str
@@ -129,6 +130,7 @@ class Tensor:
     given_slot: int
     dims: tuple[Dim, ...]
     strides: tuple[Dim, ...]
+    in_place: int = field(default=0, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,7 +309,7 @@ LAYOUT: Final[dict[type[Any], tuple[tuple[str, Format], ...]]] = {
         ("dtype", "u8"),
         ("address_slot", "u16"),
         ("given_slot", "u16"),
-        ("", "pad2"),
+        ("in_place", "u16"),
         ("align", "u32"),
         ("dims", [Dim]),
         ("strides", [Dim]),

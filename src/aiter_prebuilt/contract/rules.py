@@ -46,6 +46,7 @@ MAX_KERNARG: Final = 4096
 MAX_THREADS: Final = 1024
 
 _INT, _BOOL, _FLOAT, _ENUM = range(len(ATTRIBUTE_KINDS))
+_IN, _OUT, _INOUT = range(len(ROLES))
 _DECIMAL: Final = re.compile(r"[-+.0-9eE]+\Z")
 
 
@@ -103,6 +104,8 @@ def _check_tensor(operator: Operator, tensor: Tensor) -> None:
     known = tensor.dtype < len(dtype.DTYPES) and tensor.role < len(ROLES)
     require(known, "an unknown type or role")
     require(max(tensor.address_slot, tensor.given_slot) < slots, "a slot out of range")
+    place = tensor.in_place == 0 or (tensor.in_place <= len(operator.tensors) and tensor.role == _OUT)
+    require(place, "memory of a tensor that it cannot be in place of")
     require(tensor.align & (tensor.align - 1) == 0, "an alignment that is no power of two")
     require(len(tensor.dims) <= MAX_RANK, "too many dims")
     require(not tensor.star or len(tensor.dims) > 0, "a star and no dim")

@@ -92,7 +92,7 @@ def silu(out: torch.Tensor, input: torch.Tensor) -> None:
     """SiLU: ``out = input * sigmoid(input)``, element by element, computed in fp32.
 
     Args:
-        out: [..., N] bf16 or fp16, written; rows may be strided.
+        out: [..., N] bf16 or fp16, written; may be ``input`` itself; rows may be strided.
         input: [..., N] bf16 or fp16, rows may be strided.
 
     Raises:
