@@ -130,9 +130,7 @@ def test_tables_are_only_looked_for_when_they_are_named(monkeypatch: pytest.Monk
     assert dispatch.tuned_tables("a", "gfx942", 304, ()) == ()
 
 
-def test_a_table_for_what_only_the_second_bundle_has(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_table_for_what_only_the_second_bundle_has(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The operator is only in what CK adds: its table is as good as one for an operator of the first bundle."""
     table = tmp_path / "only_ck.csv"
     table.write_text("target,cus,M,kernel,variant,types\ngfx942,304,1,k,v,bf16\n")

@@ -35,7 +35,9 @@ TELLING = {
 }
 
 
-@pytest.mark.parametrize("backend", [*BACKENDS, licences.RUNTIME, licences.EMULATOR, licences.TRITON_NVIDIA, "all"])
+@pytest.mark.parametrize(
+    "backend", [*BACKENDS, licences.RUNTIME, licences.EMULATOR, licences.TRITON_NVIDIA, "all"]
+)
 def test_notices_have_each_part_and_each_licence_in_full(backend: str) -> None:
     """All of them, the first and the last too, and none that no part needs."""
     backends = [*BACKENDS, licences.RUNTIME, licences.EMULATOR] if backend == "all" else [backend]

@@ -279,7 +279,7 @@ def test_a_condition_that_can_never_hold_leaves_its_variant_out(folder: Path) ->
     assert {job.constant("BLOCK") for job in plan.jobs} == {1024}
     recipes = plan.bundles[0].operators[0].operator.recipes
     assert len(recipes) == len(plan.jobs) == 2 * 4 and all("BLOCK1024" in r.variant for r in recipes)
-    assert all([c.text for c in r.conditions][0] == "N <= BLOCK" for r in recipes)
+    assert all(next(c.text for c in r.conditions) == "N <= BLOCK" for r in recipes)
 
 
 def test_kernels_that_differ_in_their_arguments_alone_are_two_jobs(folder: Path) -> None:

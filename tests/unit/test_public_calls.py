@@ -63,9 +63,7 @@ def test_attention_returns_a_logarithm_for_each_head_and_query() -> None:
 
 
 @pytest.mark.parametrize(("asked", "found"), [(None, BF16), (BF16, BF16), (F16, F16)])
-def test_a_quantised_gemm_gives_bf16_unless_told(
-    asked: torch.dtype | None, found: torch.dtype
-) -> None:
+def test_a_quantised_gemm_gives_bf16_unless_told(asked: torch.dtype | None, found: torch.dtype) -> None:
     a, w = zeros(5, 64, dtype=torch.float8_e4m3fn), zeros(16, 64, dtype=torch.float8_e4m3fn)
     x_scale, w_scale = zeros(5, 1, dtype=F32), zeros(16, 1, dtype=F32)
     call = lambda: aiter_prebuilt.gemm_a8w8_bpreshuffle(a, w, x_scale, w_scale, dtype=asked)  # noqa: E731
