@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from elftools.elf.elffile import ELFFile
-from elftools.elf.sections import SymbolTableSection
+from elftools.elf.sections import Section, SymbolTableSection
 from elftools.elf.segments import Segment
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -154,13 +154,21 @@ def test_changed_bytes_never_raise_anything_else(name: str, draw: st.DataObject)
     read_or_refuse(bytes(data))
 
 
+def section(elf: ELFFile, name: str) -> Section:
+    found = elf.get_section_by_name(name)
+    assert found is not None
+    return found
+
+
 def test_a_descriptor_that_its_segment_cuts_off_is_refused() -> None:
     """Its 64 bytes must all be loaded: what lies behind the end of a segment is not what a device reads."""
     image = bytearray(load("scale_gfx942.co"))
     elf = ELFFile(io.BytesIO(image))
-    section = elf.get_section_by_name(".dynsym")
-    assert isinstance(section, SymbolTableSection)
-    (descriptor,) = section.get_symbol_by_name("scale.kd")
+    symbols = section(elf, ".dynsym")
+    assert isinstance(symbols, SymbolTableSection)
+    found = symbols.get_symbol_by_name("scale.kd")
+    assert found is not None
+    (descriptor,) = found
     places = [place for place in range(elf.num_segments()) if elf.get_segment(place)["p_type"] == "PT_LOAD"]
     place = next(p for p in places if _holds(elf.get_segment(p), descriptor["st_value"]))
     sizes = elf["e_phoff"] + place * elf["e_phentsize"] + 32
@@ -187,8 +195,7 @@ def test_preloaded_arguments_are_counted_without_where_they_begin(name: str, beh
     """
     image = bytearray(load(name))
     (kernel,) = codeobject.read(bytes(image)).kernels
-    section = ELFFile(io.BytesIO(image)).get_section_by_name(".rodata")
-    at = section["sh_offset"] + 58
+    at = section(ELFFile(io.BytesIO(image)), ".rodata")["sh_offset"] + 58
     (field,) = struct.unpack_from("<H", image, at)
     if name == NAMES[0]:
         _begin_at_the_end(image, at - 42)
@@ -199,6 +206,6 @@ def test_preloaded_arguments_are_counted_without_where_they_begin(name: str, beh
 
 def _begin_at_the_end(image: bytearray, at: int) -> None:
     """Move the kernel's entry to the last 256 bytes of its code."""
-    size = ELFFile(io.BytesIO(image)).get_section_by_name(".text")["sh_size"]
+    size = section(ELFFile(io.BytesIO(image)), ".text")["sh_size"]
     (entry,) = struct.unpack_from("<q", image, at)
     struct.pack_into("<q", image, at, entry + (size - 4) // 256 * 256)

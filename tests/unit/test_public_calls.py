@@ -36,7 +36,7 @@ def handed(call: Callable[[], Any], *functions: str) -> tuple[Any, Handed]:
     return result, only
 
 
-def zeros(*shape: int, dtype: torch.dtype = BF16) -> torch.Tensor:
+def zeros(*shape: int, dtype: Any = BF16) -> Any:
     return torch.zeros(*shape, dtype=dtype)
 
 
@@ -63,7 +63,7 @@ def test_attention_returns_a_logarithm_for_each_head_and_query() -> None:
 
 
 @pytest.mark.parametrize(("asked", "found"), [(None, BF16), (BF16, BF16), (F16, F16)])
-def test_a_quantised_gemm_gives_bf16_unless_told(asked: torch.dtype | None, found: torch.dtype) -> None:
+def test_a_quantised_gemm_gives_bf16_unless_told(asked: Any, found: Any) -> None:
     a, w = zeros(5, 64, dtype=torch.float8_e4m3fn), zeros(16, 64, dtype=torch.float8_e4m3fn)
     x_scale, w_scale = zeros(5, 1, dtype=F32), zeros(16, 1, dtype=F32)
     call = lambda: aiter_prebuilt.gemm_a8w8_bpreshuffle(a, w, x_scale, w_scale, dtype=asked)  # noqa: E731
@@ -73,7 +73,7 @@ def test_a_quantised_gemm_gives_bf16_unless_told(asked: torch.dtype | None, foun
 
 
 @pytest.mark.parametrize("dtype", [BF16, F16])
-def test_a_gemm_gives_the_type_of_what_it_multiplies(dtype: torch.dtype) -> None:
+def test_a_gemm_gives_the_type_of_what_it_multiplies(dtype: Any) -> None:
     a, b = zeros(2, 5, 64, dtype=dtype), zeros(16, 64, dtype=dtype)
     out, (_, tensors, _) = handed(lambda: aiter_prebuilt.gemm_a16w16(a, b), "gemm_a16w16")
     assert (out.shape, out.dtype) == ((2, 5, 16), dtype)
