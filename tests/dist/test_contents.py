@@ -16,10 +16,13 @@ import pytest
 from packaging.utils import parse_wheel_filename
 from wheel.wheelfile import WheelFile
 
+from aiter_prebuilt.contract.bundle import SUFFIX, Bundle
+from aiter_prebuilt.contract.records import BACKENDS, VENDORS
 from aiter_prebuilt.contract.version import VERSION
 from build_tools.files.reproducible import DEFAULT_EPOCH
 from build_tools.manifest.parse import load
-from build_tools.pack import emulator_wheel, licences
+from build_tools.objects.unpack import decompress
+from build_tools.pack import emulator_wheel, licences, sbom
 from build_tools.pack.runtime_wheel import TAG
 from build_tools.tools.host import judge
 
@@ -151,6 +154,46 @@ def test_licence_files_and_bill_of_materials(dist: Path, data_wheels: Path, runt
             assert bill["metadata"]["tools"]["components"], path.name
             assert [part["name"] for part in bill["components"] if part["type"] == "file"], path.name
     assert metadata_of(runtime_wheel)["License-Expression"] == [licences.expression([licences.RUNTIME])]
+
+
+def backends_of(path: Path) -> set[str]:
+    """Whose work can be in a wheel, in the words of the table of licences: asked of the kernels of its bundle."""
+    package = path.name.split("-")[0]
+    native = {"aiter_prebuilt": licences.RUNTIME, emulator_wheel.PACKAGE: licences.EMULATOR}
+    if package in native:
+        return {native[package]}
+    with ZipFile(path) as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith(SUFFIX))
+        bundle = Bundle(archive.read(name), decompress)
+    used = {BACKENDS[kernel.backend] for one in bundle.names for kernel in bundle.operator(one).kernels}
+    nvidia = VENDORS[bundle.root.vendor] == "nvidia"
+    return {licences.TRITON_NVIDIA if nvidia and backend == "triton" else backend for backend in used}
+
+
+def test_whose_work_is_in_a_wheel_is_said_in_full(dist: Path, data_wheels: Path) -> None:
+    """The bill of materials, the notices and the licence expression name the same parts; each licence's text is there."""
+    for path in every_wheel(dist, data_wheels):
+        parts = [part for part in licences.table() if backends_of(path) & set(part.backends)]
+        with WheelFile(path) as wheel:
+            info = wheel.dist_info_path
+            own = wheel.read(f"{info}/licenses/LICENSE").decode()
+            notices = wheel.read(f"{info}/licenses/THIRD_PARTY.txt").decode()
+            bill = json.loads(wheel.read(f"{info}/sboms/{sbom.FILE_NAME}"))
+        contained = {"name": "aiter-prebuilt:use", "value": "contained"}
+        found = {part["name"]: part for part in bill["components"] if contained in part["properties"]}
+        assert set(found) == {part.name for part in parts}, path.name
+        for part in parts:
+            assert found[part.name]["licenses"] == [{"expression": part.spdx}], (path.name, part.name)
+            assert found[part.name]["supplier"]["name"] == part.holder and found[part.name]["version"]
+            assert f"{part.title}\n  Copyright (c) {part.holder}\n  {part.spdx}\n" in notices, path.name
+        needed = {part.spdx for part in parts}
+        for text in licences.FOLDER.glob("*.txt"):
+            here = text.stem in {spdx.replace(" ", "-") for spdx in needed}
+            assert (f"\n\n{text.read_text().rstrip()}\n" in notices) is here, (path.name, text.name)
+        assert own == (ROOT / "LICENSE").read_text()
+        (said,) = metadata_of(path)["License-Expression"]
+        words = {word.strip("()") for word in said.split(" AND ")}
+        assert words == {"MIT", *needed}, path.name
 
 
 def test_no_time_and_no_place_of_this_machine(dist: Path, data_wheels: Path) -> None:

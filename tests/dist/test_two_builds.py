@@ -1,4 +1,4 @@
-"""Two builds in two different folders give the same bytes: bundles, data wheels, the runtime wheel.
+"""Two builds in two different folders give the same bytes: bundles, data wheels, the runtime's and the emulator's wheel.
 
 One recipe of one operator per backend is built, through the whole pipeline and with cold stores; all else would only take longer.
 """
@@ -72,6 +72,12 @@ from build_tools.pack.runtime_wheel import build_runtime_wheel
 build_runtime_wheel(Path.cwd(), Path('dist'))
 """
 
+EMULATOR_BUILD = """
+from pathlib import Path
+from build_tools.pack.emulator_wheel import build_emulator_wheel
+build_emulator_wheel(Path.cwd(), Path('dist'))
+"""
+
 
 def copy_of_the_repository(folder: Path) -> Path:
     """What a build reads, and nothing that an earlier build left."""
@@ -127,3 +133,17 @@ def test_the_runtime_wheel_is_the_same_bytes(folders: tuple[Path, Path], runtime
     run_in(folders[1], RUNTIME_BUILD)
     (again,) = (folders[1] / "dist").glob("aiter_prebuilt-*.whl")
     assert digests(again.parent, again.name) == digests(runtime_wheel.parent, runtime_wheel.name)
+
+
+@pytest.mark.slow
+def test_the_emulator_wheel_is_the_same_bytes(folders: tuple[Path, Path], dist: Path) -> None:
+    """Also where a folder lists its files in another order: one of the copies has its package written backwards."""
+    (built,) = dist.glob("aiter_prebuilt_emulator-*.whl")
+    package = folders[1] / "src" / "aiter_prebuilt_emulator"
+    for path in sorted((path for path in package.iterdir() if path.is_file()), reverse=True):
+        content = path.read_bytes()
+        path.unlink()
+        path.write_bytes(content)
+    run_in(folders[1], EMULATOR_BUILD)
+    (again,) = (folders[1] / "dist").glob("aiter_prebuilt_emulator-*.whl")
+    assert digests(again.parent, again.name) == digests(built.parent, built.name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import struct
 from collections.abc import Callable
@@ -138,17 +139,17 @@ def test_raw_store(kind: str, rng: random.Random) -> None:
 
 @pytest.mark.parametrize("kind", ["dword", "dwordx4"])
 def test_contiguous_lanes(kind: str, rng: random.Random) -> None:
-    """The usual access, with all of it in range and with its end out of range."""
+    """The usual access, with all of it in range and with its end out of range; the scalar offset counts in the range, too."""
     size = LOADS[kind][0]
     dwords = size // 4
     contents = rng.randbytes(SIZE)
     with region(contents) as memory:
-        for records in (64 * size, 64 * size - 4, 13):
+        for scalar, records in itertools.product((0, 4, 100, 2000), (64 * size, 64 * size - 4, 13)):
             vector = {1: [lane * size for lane in range(LANES)]}
-            done = run_wave("gfx950", f"buffer_load_{kind} {names(8, dwords)}, v1, s[4:7], 0 offen" + END, vector=vector,
-                            scalar=Descriptor(memory.address, records).scalars())  # fmt: skip
-            kept = contents[: records // 4 * 4] + bytes(SIZE)
-            words = struct.unpack(f"<{64 * dwords}I", kept[: 64 * size])
+            done = run_wave("gfx950", f"buffer_load_{kind} {names(8, dwords)}, v1, s[4:7], s2 offen" + END, vector=vector,
+                            scalar=Descriptor(memory.address, records).scalars() | {2: scalar})  # fmt: skip
+            kept = contents[: records // 4 * 4] + bytes(2 * SIZE)
+            words = struct.unpack(f"<{64 * dwords}I", kept[scalar : scalar + 64 * size])
             assert [done.row(8 + i % dwords)[i // dwords] for i in range(64 * dwords)] == list(words)
 
 

@@ -48,20 +48,31 @@ def test_null_strides_mean_dense(op: Operator, stub: Stub) -> None:
 
 
 def test_a_table_without_borrow_uses_the_managed_tensor_and_gives_it_back(op: Operator, stub: Stub) -> None:
+    """Shape and strides are the exporter's memory, which is gone with the tensor that is given back."""
     freed: list[Any] = []
 
+    def give_back(managed: Any) -> None:
+        freed.append(managed)
+        for values in (managed[0].tensor.shape, managed[0].tensor.strides):
+            for dim in range(managed[0].tensor.ndim):
+                values[dim] = -(2**40)
+
     def export(tensor: DeviceTensor, out: Any) -> int:
-        managed = exchange.Managed(1, 3, None, exchange.DELETER(freed.append), 0)
+        managed = exchange.Managed(1, 3, None, exchange.DELETER(give_back), 0)
         ctypes.memmove(
             ctypes.byref(managed.tensor), ctypes.byref(tensor.tensor), ctypes.sizeof(exchange.Tensor)
         )
-        exchange._KEEP.append(managed)
+        shape, strides = (ctypes.c_int64 * 2)(*tensor._shape), (ctypes.c_int64 * 2)(*tensor._strides)
+        managed.tensor.shape = ctypes.cast(shape, ctypes.POINTER(ctypes.c_int64))
+        managed.tensor.strides = ctypes.cast(strides, ctypes.POINTER(ctypes.c_int64))
+        exchange._KEEP += (managed, shape, strides)
         out[0] = ctypes.pointer(managed)
         return 0
 
     kind = exchange.exposing(exchange.table(None, export=export))
-    op(kind(X, "bf16", (4, 8), (9, 1)))
-    assert stub.kernargs()[:24] == struct.pack("<Qqq", X, 4, 9) and freed
+    for address in (X, X + 64):  # the first call and one that is known
+        op(kind(address, "bf16", (4, 8), (9, 1)))
+        assert stub.kernargs()[:24] == struct.pack("<Qqq", address, 4, 9) and freed
 
 
 def test_an_older_table_behind_a_newer_one(op: Operator, stub: Stub) -> None:

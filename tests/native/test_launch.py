@@ -177,3 +177,18 @@ def test_values_that_do_not_fit_are_refused(serve: Serve, stub: Stub, blob: Blob
     with pytest.raises(errors.ArgumentKindError, match="64 bits"):
         op(x, 2**63)
     assert stub.launches() == 1
+
+
+def test_eight_bytes_of_an_integer_argument_are_all_passed(serve: Serve, stub: Stub, blob: Blob) -> None:
+    """Strides and counts of large tensors are beyond four bytes, and offsets may be negative."""
+    op = serve(
+        Op(
+            "long",
+            [T("x", "u8", ["N"], ["s"])],
+            [A("k", "int")],
+            recipes=[R(steps=[S(args=["i64 k", "i64 k * 3", "i64 s"])], blob=blob())],
+        )
+    )
+    for k, stride in ((2**40 + 5, 2**35 + 1), (-(2**33) - 7, 2**32), (-1, 2**31), (2**61, 1)):
+        op(raw(X, "u8", (2,), (stride,)), k)
+        assert struct.unpack("<qqq", stub.kernargs()) == (k, (k * 3 + 2**63) % 2**64 - 2**63, stride)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -10,6 +11,8 @@ from typing import Any
 import pytest
 
 from aiter_prebuilt import errors
+from build_tools.pack import writer
+from native import synthetic
 from native.conftest import Blob, Serve, Stub, raw
 from native.exchange import GpuTensor
 from native.synthetic import Op, R, S, T
@@ -136,20 +139,6 @@ def test_a_stream_that_cannot_be_asked_counts_as_capturing(serve: Serve, stub: S
     assert stub.load_attempts() == 0
 
 
-def test_a_capture_on_another_stream_is_no_failure_of_the_code_object(
-    serve: Serve, stub: Stub, blob: Blob
-) -> None:
-    op = serve(simple(blob()))
-    stub.fault("load", 906)
-    with pytest.raises(
-        errors.CaptureError, match=r"another stream is capturing a graph: hipErrorOfTheStub \(906\)"
-    ):
-        op(X)
-    stub.fault("load", 0)
-    op(X)
-    assert stub.launches() == 1
-
-
 def test_a_bundle_of_the_other_vendor(serve: Serve, stub: Stub, blob: Blob) -> None:
     op = serve(simple(blob()), vendor=1, target="sm_90")
     with pytest.raises(errors.BundleTargetError, match="is for sm_90"):
@@ -190,3 +179,70 @@ def test_the_public_preload_loads_whole_operators(
     stub.set_capturing(1)
     op(X)
     assert stub.launches() == 1
+
+
+@pytest.mark.parametrize("code", [900, 901, 906, 908])
+def test_a_capture_elsewhere_does_not_spoil_a_code_object(
+    serve: Serve, stub: Stub, blob: Blob, code: int
+) -> None:
+    """The driver refuses to load while another stream captures. When that is over, the same call runs."""
+    op = serve(simple(blob()))
+    stub.fault("load", code)
+    for attempts in (1, 2):
+        with pytest.raises(
+            errors.CaptureError, match=rf"another stream is capturing a graph: hipErrorOfTheStub \({code}\)"
+        ):
+            op(X)
+        assert stub.load_attempts() == attempts
+    stub.fault("load", 0)
+    op(X)
+    assert (stub.loads(), stub.launches()) == (1, 1)
+
+
+@pytest.mark.parametrize("code", [899, 909])
+def test_other_errors_beside_those_are_remembered(serve: Serve, stub: Stub, blob: Blob, code: int) -> None:
+    op = serve(simple(blob()))
+    for fault in (code, 0):
+        stub.fault("load", fault)
+        with pytest.raises(errors.LoadError, match=rf"\({code}\)"):
+            op(X)
+    assert stub.load_attempts() == 1
+
+
+def _anonymous_kib() -> int:
+    """Memory of this process that is in no file."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("RssAnon:"))
+
+
+def test_dictionaries_of_code_objects_do_not_pile_up(
+    native: ModuleType, stub: Stub, blob: Blob, tmp_path: Path
+) -> None:
+    """Each code object of this bundle is stored against 2 MiB of its own; what was needed long ago is let go."""
+    pytest.importorskip("zstandard")
+    count, size = 24, 2 << 20
+    names = [blob() for _ in range(count)]
+    recipes = [
+        R(variant=f"v{place}", when=[f"N == {place + 1}"], steps=[S("k", ["ptr x"])], blob=name)
+        for place, name in enumerate(names)
+    ]
+    made = synthetic.encode_operator(Op("o", [T("x", "f32", ["N"])], recipes=recipes), names)
+    images = [synthetic.code_object(name) for name in names]
+    contents = [image.ljust(size, bytes([place])) for place, image in enumerate(images)]
+    frames = tuple(
+        replace(synthetic.zstd_frame(image, content), dictionary=place)
+        for place, (image, content) in enumerate(zip(images, contents, strict=True))
+    )
+    dictionaries = tuple(synthetic.zstd_frame(content) for content in contents)
+    path = tmp_path / "dictionaries.apb"
+    path.write_bytes(writer.encode(synthetic.root(), (made,), frames, dictionaries))
+    del contents
+    bundle = native.Bundle(str(path))
+    op = native.Operator("o", lambda vendor, ordinal: ((bundle,), 304))
+    op(raw(0x7F0000000100, "f32", (1,)))
+    before = _anonymous_kib()
+    for length in range(2, count + 1):
+        op(raw(0x7F0000000100, "f32", (length,)))
+    assert stub.loads() == count
+    grown = _anonymous_kib() - before
+    assert grown < 4 * size // 1024, f"{grown} KiB stayed for {count - 1} dictionaries of {size >> 10} KiB"

@@ -83,6 +83,7 @@ RULES: list[tuple[dict[str, Any], str]] = [
     ({"Step.entry": 9}, "names entry 9"),
     ({"Step.kernarg_size": 5000}, "kernarg buffer of 5000"),
     ({"Step.kernarg_size": 4}, "leaves the kernarg buffer"),
+    ({"Step.kernarg_size": 23}, "leaves the kernarg buffer"),  # the last argument ends at 24
     ({"Step.block_x": 0}, "a block of no threads"),
     ({"Step.block_y": 5}, "more than 1024"),
     ({"Step.grid_x": BAD}, "stack underflow"),

@@ -92,6 +92,7 @@ def test_a_job_that_does_not_fit(job: CompileJob, words: str) -> None:
         (with_kernel(uses_dynamic_stack=True), "dynamic stack"),
         (with_kernel(hidden=("hidden_hostcall_buffer",)), "hidden_hostcall_buffer"),
         (with_kernel(vgprs=600), "needs 600 registers"),
+        (with_kernel(agprs=513), "needs 513 registers a lane, gfx942 has 512"),
         (with_kernel(kernarg_size=280), "argument segment has 280 bytes"),
         (with_kernel(args=()), None),
         (with_kernel(args=(), kernarg_size=64), "takes 64 bytes"),

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import struct
 from pathlib import Path
 
 import pytest
+from elftools.elf.elffile import ELFFile
+from elftools.elf.sections import Section, SymbolTableSection
+from elftools.elf.segments import Segment
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from build_tools.errors import CodeObjectError
-from build_tools.objects import codeobject
+from build_tools.objects import amdgpu, codeobject
 from build_tools.records import CodeObjectFacts
 
 FOLDER = Path(__file__).resolve().parents[1] / "data" / "codeobjects"
@@ -148,3 +152,60 @@ def test_changed_bytes_never_raise_anything_else(name: str, draw: st.DataObject)
     for _ in range(draw.draw(st.integers(1, 6))):
         data[draw.draw(st.integers(0, len(data) - 1))] = draw.draw(st.integers(0, 255))
     read_or_refuse(bytes(data))
+
+
+def section(elf: ELFFile, name: str) -> Section:
+    found = elf.get_section_by_name(name)
+    assert found is not None
+    return found
+
+
+def test_a_descriptor_that_its_segment_cuts_off_is_refused() -> None:
+    """Its 64 bytes must all be loaded: what lies behind the end of a segment is not what a device reads."""
+    image = bytearray(load("scale_gfx942.co"))
+    elf = ELFFile(io.BytesIO(image))
+    symbols = section(elf, ".dynsym")
+    assert isinstance(symbols, SymbolTableSection)
+    found = symbols.get_symbol_by_name("scale.kd")
+    assert found is not None
+    (descriptor,) = found
+    places = [place for place in range(elf.num_segments()) if elf.get_segment(place)["p_type"] == "PT_LOAD"]
+    place = next(p for p in places if _holds(elf.get_segment(p), descriptor["st_value"]))
+    sizes = elf["e_phoff"] + place * elf["e_phentsize"] + 32
+    whole = descriptor["st_value"] + amdgpu.DESCRIPTOR_SIZE - elf.get_segment(place)["p_vaddr"]
+    for size in (whole, whole - 1, whole - 63):
+        struct.pack_into("<QQ", image, sizes, size, size)
+        if size == whole:
+            assert codeobject.read(bytes(image)).kernels[0].symbol == "scale"
+            continue
+        with pytest.raises(CodeObjectError, match=r"descriptor scale\.kd points outside of all segments"):
+            codeobject.read(bytes(image))
+
+
+def _holds(segment: Segment, address: int) -> bool:
+    inside: bool = segment["p_vaddr"] <= address < segment["p_vaddr"] + segment["p_filesz"]
+    return inside
+
+
+@pytest.mark.parametrize("behind", [0x0000, 0x0080, 0xFF80])
+@pytest.mark.parametrize("name", NAMES[:2])
+def test_preloaded_arguments_are_counted_without_where_they_begin(name: str, behind: int) -> None:
+    """Bits 0 to 6 of the field are the dwords that firmware loads, the rest is the first of them; without any the kernel begins
+    where its descriptor says, and not 256 bytes later.
+    """
+    image = bytearray(load(name))
+    (kernel,) = codeobject.read(bytes(image)).kernels
+    at = section(ELFFile(io.BytesIO(image)), ".rodata")["sh_offset"] + 58
+    (field,) = struct.unpack_from("<H", image, at)
+    if name == NAMES[0]:
+        _begin_at_the_end(image, at - 42)
+    assert kernel.kernarg_preload == field & 0x7F and (kernel.kernarg_preload > 0) == (name != NAMES[0])
+    struct.pack_into("<H", image, at, field & 0x7F | behind)
+    assert codeobject.read(bytes(image)).kernels == (kernel,)
+
+
+def _begin_at_the_end(image: bytearray, at: int) -> None:
+    """Move the kernel's entry to the last 256 bytes of its code."""
+    size = section(ELFFile(io.BytesIO(image)), ".text")["sh_size"]
+    (entry,) = struct.unpack_from("<q", image, at)
+    struct.pack_into("<q", image, at, entry + (size - 4) // 256 * 256)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 from support.bundles import small_operator
 
 from aiter_prebuilt import decisions, device, dispatch, loading, locate, user_tables
-from aiter_prebuilt.errors import ArgumentKindError, NoBundleError
+from aiter_prebuilt.errors import ArgumentKindError, NoBundleError, TunedTableError
 
 FREE = locate.InstalledBundle("/made/up/gfx942-ck-free.apb", "gfx942", "ck-free")
 
@@ -126,3 +128,16 @@ def test_tables_are_only_looked_for_when_they_are_named(monkeypatch: pytest.Monk
     monkeypatch.delenv(user_tables.VARIABLE, raising=False)
     monkeypatch.setattr(user_tables, "native_tables", lambda *_: pytest.fail("nobody named a table"))
     assert dispatch.tuned_tables("a", "gfx942", 304, ()) == ()
+
+
+def test_a_table_for_what_only_the_second_bundle_has(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The operator is only in what CK adds: its table is as good as one for an operator of the first bundle."""
+    table = tmp_path / "only_ck.csv"
+    table.write_text("target,cus,M,kernel,variant,types\ngfx942,304,1,k,v,bf16\n")
+    monkeypatch.setenv(user_tables.VARIABLE, str(table))
+    bundles = cast("Any", tuple(SimpleNamespace(names=names) for names in (("both",), ("both", "only_ck"))))
+    ((_, rows),) = dispatch.tuned_tables("only_ck", "gfx942", 304, bundles)
+    assert rows == ((f"{table}:2", 304, (1,), "k", "v", "bf16"),)
+    assert dispatch.tuned_tables("both", "gfx942", 304, bundles) == ()
+    with pytest.raises(TunedTableError, match="operator 'only_ck'"):
+        dispatch.tuned_tables("both", "gfx942", 304, bundles[:1])

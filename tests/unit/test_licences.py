@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -13,9 +14,48 @@ from build_tools.pack import licences
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def test_every_identifier_of_the_table_has_its_text() -> None:
-    everything = licences.notices([*BACKENDS, licences.RUNTIME, licences.EMULATOR])
-    assert all(part.holder in everything for part in licences.table())
+def texts_in(notices: str) -> dict[str, str]:
+    """SPDX identifier -> licence text, as the notices have them."""
+    _, *blocks = re.split(rf"^{'=' * 80}$", notices, flags=re.MULTILINE)
+    found = {}
+    for block in blocks:
+        name, _, text = block.strip("\n").partition("\n\n")
+        assert name not in found, f"{name} stands there twice"
+        found[name] = text.strip()
+    return found
+
+
+#: A line that no other of our licences has.
+TELLING = {
+    "Apache-2.0": "TERMS AND CONDITIONS FOR USE, REPRODUCTION, AND DISTRIBUTION",
+    "Apache-2.0 WITH LLVM-exception": "---- LLVM Exceptions to the Apache 2.0 License ----",
+    "BSD-3-Clause": "3. Neither the name of the copyright holder nor the names of its contributors",
+    "MIT": "The above copyright notice and this permission notice shall be included in all",
+    "NCSA": "deal with\nthe Software without restriction",
+}
+
+
+@pytest.mark.parametrize(
+    "backend", [*BACKENDS, licences.RUNTIME, licences.EMULATOR, licences.TRITON_NVIDIA, "all"]
+)
+def test_notices_have_each_part_and_each_licence_in_full(backend: str) -> None:
+    """All of them, the first and the last too, and none that no part needs."""
+    backends = [*BACKENDS, licences.RUNTIME, licences.EMULATOR] if backend == "all" else [backend]
+    notices = licences.notices(backends)
+    parts = licences.parts(backends)
+    for part in parts:
+        for line in (part.title, f"  Copyright (c) {part.holder}", f"  {part.spdx}", f"  {part.url}"):
+            assert line in notices.splitlines(), part.name
+    files = {name: licences.FOLDER / f"{name.replace(' ', '-')}.txt" for name in TELLING}
+    assert texts_in(notices) == {spdx: files[spdx].read_text().strip() for spdx in {p.spdx for p in parts}}
+    if backend == "all":
+        assert {part.spdx for part in parts} == set(TELLING) and parts == licences.table()
+
+
+@pytest.mark.parametrize("spdx", sorted(TELLING))
+def test_a_text_is_that_of_its_licence(spdx: str) -> None:
+    text = (licences.FOLDER / f"{spdx.replace(' ', '-')}.txt").read_text()
+    assert TELLING[spdx] in text and len(text.splitlines()) > 15
 
 
 def test_backends_of_the_table_exist() -> None:

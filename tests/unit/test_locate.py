@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,18 @@ def test_bundles_are_found_beside_the_package(tmp_path: Path) -> None:
 def test_one_folder_listed_twice_is_one_bundle(tmp_path: Path) -> None:
     folder = _install(tmp_path, "gfx942-ck-free.apb")
     assert len(locate.installed("", [folder, folder])) == 1
+
+
+def test_a_folder_and_a_link_to_it_hold_one_bundle(tmp_path: Path) -> None:
+    """Where lib64 is a link to lib, both stand in sys.path; so it is with what the variable names."""
+    folder = _install(tmp_path / "lib", "gfx942-ck-free.apb")
+    (tmp_path / "lib64").symlink_to("lib")
+    linked = str(tmp_path / "lib64")
+    for order in ([folder, linked], [linked, folder]):
+        (found,) = locate.installed("", order)
+        assert found.path == str(tmp_path.resolve() / "lib" / locate.FOLDER / "gfx942-ck-free.apb")
+        (found,) = locate.installed(os.pathsep.join(f"{place}/{locate.FOLDER}" for place in order), [])
+        assert found.target == "gfx942"
 
 
 def test_two_bundles_for_one_target_are_a_conflict(tmp_path: Path) -> None:

@@ -265,6 +265,69 @@ def test_what_a_compiler_assumes_is_a_condition(folder: Path, monkeypatch: pytes
             _plan(folder)
 
 
+def _changed(folder: Path, *changes: tuple[str, str]) -> Plan:
+    """The plan of the good manifest with other texts."""
+    text = GOOD
+    for before, after in changes:
+        assert text.count(before) == 1
+        text = text.replace(before, after)
+    (folder / "norm" / "operators.toml").write_text(text)
+    return _plan(folder, targets=("gfx950",))
+
+
+def test_a_condition_that_can_never_hold_leaves_its_variant_out(folder: Path) -> None:
+    """Nothing is compiled for it, and it is in no bundle; a condition that always holds is not written down."""
+    plan = _changed(folder, ('when = ["N <= BLOCK"', 'when = ["BLOCK < 2000", "N <= BLOCK"'))
+    assert {job.constant("BLOCK") for job in plan.jobs} == {1024}
+    recipes = plan.bundles[0].operators[0].operator.recipes
+    assert len(recipes) == len(plan.jobs) == 2 * 4 and all("BLOCK1024" in r.variant for r in recipes)
+    assert all(next(c.text for c in r.conditions) == "N <= BLOCK" for r in recipes)
+
+
+def test_kernels_that_differ_in_their_arguments_alone_are_two_jobs(folder: Path) -> None:
+    """What a compiler may assume of an argument is part of what it compiles."""
+    second = '[kernels.loose]\nlike = "scale"\nassume = { divisible = [] }\n\n'
+    plan = _changed(
+        folder,
+        ("[operators.scale]", second + "[operators.scale]"),
+        ('kernels = ["scale"]', 'kernels = ["scale", "loose"]'),
+    )
+    assumed = {
+        job.id: [arg.name for arg in job.args if arg.divisible]
+        for job in plan.jobs
+        if "BLOCK1024-EVEN1-f16_i8" in job.id
+    }
+    assert assumed == {
+        "gfx950-triton-scale.scale-BLOCK1024-EVEN1-f16_i8": ["input", "N"],
+        "gfx950-triton-scale.loose-BLOCK1024-EVEN1-f16_i8": [],
+    }
+
+
+@pytest.mark.parametrize("taken", ["Q", "N", "in_row", "mode"])
+def test_a_constant_cannot_shadow_what_a_call_has(folder: Path, taken: str) -> None:
+    """A type variable, a dim, a stride, an attribute: a kernel would be compiled with one and told the other."""
+    for before, after in (
+        ("constants = { num_warps", f"constants = {{ {taken} = 3, num_warps"),
+        ("variants = { BLOCK", f"variants = {{ {taken} = [1, 2], BLOCK"),
+    ):
+        problems = _problems(folder, (before, after))
+        assert any(f"constant {taken!r} has the name of a dim, stride" in line for line in problems), problems
+
+
+def test_an_assumption_must_hold_without_the_optional_tensors_too(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A condition that only looks at a tensor when it is given guarantees nothing for the calls without it."""
+    for text, holds in (("N % 16 == 0", True), ("N % 16 == 0 or not given(bias)", False)):
+        monkeypatch.setattr(sharing, "_implied", lambda *_, text=text: ("aligned(input, 16)", text))
+        if holds:
+            assert _plan(folder).jobs
+        else:
+            with pytest.raises(ManifestError, match="'N' is assumed to be a multiple of 16") as caught:
+                _plan(folder)
+            assert "bias=0" not in str(caught.value)
+
+
 def test_kernels_share_and_differ(folder: Path) -> None:
     """``use`` joins constants, ``more`` appends, ``on`` splits by target; an operator that is like another takes its keys."""
     text = GOOD.replace(

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from aiter_prebuilt.contract.dtype import DTYPES
 from build_tools.manifest.model import Manifest
 from build_tools.manifest.parse import load
 
@@ -59,3 +60,14 @@ def test_the_ck_instances_are_the_manifests(manifest: Manifest) -> None:
             bound = 0 if facts["two_pass"] else facts["columns"]  # 0: a row of any length, read twice
             assert (row["ROWS"], row["COLUMNS"], row["VECTOR"]) == (facts["rows"], bound, facts["vector"])
             assert row["THREADS"] == 64 * facts["waves"][0] * facts["waves"][1]
+
+
+def test_element_types_are_what_triton_and_torch_call_them() -> None:
+    """A kernel is compiled for ``triton``'s name and called with tensors of ``torch``'s: both name one type."""
+    utils = pytest.importorskip("triton._utils")
+    torch = pytest.importorskip("torch")
+    stored_as_bytes = {"e8m0", "fp4x2"}  # Triton has no element type of these: a kernel sees their bytes
+    for kind in DTYPES:
+        assert getattr(torch, kind.torch).itemsize == kind.itemsize, kind
+        named = "uint8" if kind.name in stored_as_bytes else kind.torch
+        assert utils.canonicalize_dtype(kind.triton) == utils.canonicalize_dtype(named), kind

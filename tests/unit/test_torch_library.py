@@ -74,6 +74,13 @@ def test_schemas_mark_what_is_written() -> None:
     assert schemas["gemm_a8w8_bpreshuffle"].endswith("Tensor w_scale, ScalarType? out_dtype=None) -> Tensor")
 
 
+def test_a_compiler_may_not_change_strides(library: Any) -> None:
+    """Kernels serve strided rows, so a graph must hand on the strides of the eager call and not only their order."""
+    for name in torch_kernels.FUNCTIONS:
+        tags = getattr(torch.ops.aiter_prebuilt, name).default.tags
+        assert torch.Tag.needs_exact_strides in tags and torch.Tag.pt2_compliant_tag in tags, name
+
+
 @pytest.mark.parametrize(("name", "args"), _samples())
 def test_opcheck(library: Any, name: str, args: tuple[Any, ...]) -> None:
     """Schema (what is written, what aliases), fake against real, autograd registration, AOT with symbolic sizes."""

@@ -26,7 +26,12 @@ if importlib.util.find_spec("triton") is None:
 
 ROOT = Path(__file__).resolve().parents[2]
 CHILD = os.environ.get("TRITON_INTERPRET") == "1"
-POISON = 77.0
+#: What is in no tensor's rows. Not a number times a masked 0 is still none, where a number would be gone.
+POISON = float("nan")
+#: The same for types that have none.
+POISON_OF_INTEGERS = 77
+#: Inputs of this size, and an epsilon that is nothing beside their squares, as large as they are, or all that counts.
+EPSILON = pytest.mark.parametrize(("epsilon", "size"), [(1e-6, 1.0), (0.25, 1.0), (1e-5, 0.001)])
 BOTH = pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=["bf16", "f16"])
 
 
@@ -107,23 +112,42 @@ def load(path: str) -> ModuleType:
     return module
 
 
+def poison(*shape: int, dtype: torch.dtype) -> torch.Tensor:
+    """A tensor of nothing but poison."""
+    return torch.full(shape, POISON if dtype.is_floating_point else POISON_OF_INTEGERS).to(dtype)
+
+
 class Poisoned:
     """A [rows, cols] view into a poisoned buffer with `gap` spare columns and a spare row at both ends."""
 
     def __init__(self, rows: int, cols: int, dtype: torch.dtype, gap: int = 3) -> None:
-        self.buffer = torch.full((rows + 2, cols + gap), POISON).to(dtype)
+        self.buffer = poison(rows + 2, cols + gap, dtype=dtype)
         self.view = self.buffer[1 : rows + 1, :cols]
 
     def check(self) -> None:
         """Everything around the view is still the poison."""
         around = torch.ones(self.buffer.shape, dtype=torch.bool)
         around[1 : 1 + self.view.shape[0], : self.view.shape[1]] = False
-        assert (self.buffer.float()[around] == POISON).all()
+        found = self.buffer.float()[around]
+        assert (found.isnan() if self.buffer.dtype.is_floating_point else found == POISON_OF_INTEGERS).all()
 
 
 def strided(rows: int, cols: int, dtype: torch.dtype, gap: int = 5) -> torch.Tensor:
-    """Random rows with `gap` spare elements between them."""
-    return torch.randn(rows, cols + gap).to(dtype)[:, :cols]
+    """Random rows with `gap` spare elements between them and a spare row at both ends, all poisoned."""
+    buffer = poison(rows + 2, cols + gap, dtype=dtype)
+    view = buffer[1 : rows + 1, :cols]
+    view.copy_(torch.randn(rows, cols))
+    return view
+
+
+def alone(*values: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """The same vectors between poisoned elements."""
+    views = []
+    for value in values:
+        buffer = poison(value.numel() + 32, dtype=value.dtype)
+        buffer[16:-16] = value
+        views.append(buffer[16:-16])
+    return tuple(views)
 
 
 @child_only
@@ -131,16 +155,20 @@ def strided(rows: int, cols: int, dtype: torch.dtype, gap: int = 5) -> torch.Ten
 @pytest.mark.parametrize(
     ("m", "n", "rows", "block"), [(1, 1, 1, 16), (5, 33, 4, 64), (3, 130, 1, 256), (4, 515, 0, 128)]
 )
-def test_rms_norm(dtype: torch.dtype, m: int, n: int, rows: int, block: int) -> None:
+@EPSILON
+def test_rms_norm(
+    dtype: torch.dtype, m: int, n: int, rows: int, block: int, epsilon: float, size: float
+) -> None:
     kernels = load("csrc/kernels/triton/norm.py")
     torch.manual_seed(m + n)
-    x, weight, out = strided(m, n, dtype), torch.randn(n).to(dtype), Poisoned(m, n, dtype)
-    args = (out.view, x, weight, m, n, out.view.stride(0), x.stride(0), 1e-6)
+    (weight,) = alone(torch.randn(n).to(dtype))
+    x, out = strided(m, n, dtype).mul_(size), Poisoned(m, n, dtype)
+    args = (out.view, x, weight, m, n, out.view.stride(0), x.stride(0), epsilon)
     if rows:
         kernels.rms_norm_kernel[(-(-m // rows),)](*args, ROWS=rows, BLOCK=block, EVEN=0)
     else:
         kernels.rms_norm_loop_kernel[(m,)](*args, BLOCK=block, EVEN=0)
-    assert not misses("rms_norm", {"out": out.view}, input=x, weight=weight, epsilon=1e-6)
+    assert not misses("rms_norm", {"out": out.view}, input=x, weight=weight, epsilon=epsilon)
     out.check()
 
 
@@ -148,13 +176,17 @@ def test_rms_norm(dtype: torch.dtype, m: int, n: int, rows: int, block: int) -> 
 @BOTH
 @pytest.mark.parametrize("gemma", [0, 1])
 @pytest.mark.parametrize(("m", "n", "rows", "block"), [(5, 33, 4, 64), (3, 130, 1, 256), (4, 515, 0, 128)])
-def test_rmsnorm_add(dtype: torch.dtype, gemma: int, m: int, n: int, rows: int, block: int) -> None:
+@EPSILON
+def test_rmsnorm_add(
+    dtype: torch.dtype, gemma: int, m: int, n: int, rows: int, block: int, epsilon: float, size: float
+) -> None:
     kernels = load("csrc/kernels/triton/norm.py")
     torch.manual_seed(m + n)
-    x, residual, weight = strided(m, n, dtype), strided(m, n, dtype, 9), torch.randn(n).to(dtype)
+    x, residual = strided(m, n, dtype).mul_(size), strided(m, n, dtype, 9).mul_(size)
+    (weight,) = alone(torch.randn(n).to(dtype))
     out, kept = Poisoned(m, n, dtype), Poisoned(m, n, dtype, 7)
     strides = (out.view.stride(0), x.stride(0), residual.stride(0), kept.view.stride(0))
-    args = (out.view, x, residual, kept.view, weight, m, n, *strides, gemma, 1e-5)
+    args = (out.view, x, residual, kept.view, weight, m, n, *strides, gemma, epsilon)
     if rows:
         kernels.rmsnorm_add_kernel[(-(-m // rows),)](*args, ROWS=rows, BLOCK=block, EVEN=0)
     else:
@@ -164,7 +196,7 @@ def test_rmsnorm_add(dtype: torch.dtype, gemma: int, m: int, n: int, rows: int, 
         "input": x,
         "residual_in": residual,
         "weight": weight,
-        "epsilon": 1e-5,
+        "epsilon": epsilon,
         "gemma_norm": bool(gemma),
     }
     assert not misses("rmsnorm2d_fwd_with_add", found, **given)
@@ -181,7 +213,8 @@ def test_rmsnorm_add(dtype: torch.dtype, gemma: int, m: int, n: int, rows: int, 
 def test_smoothquant(dtype: torch.dtype, code: torch.dtype, m: int, n: int, rows: int, block: int) -> None:
     kernels = load("csrc/kernels/triton/quant.py")
     torch.manual_seed(m + n)
-    x, scale = strided(m, n, dtype), torch.rand(n) + 0.25
+    x = strided(m, n, dtype)
+    (scale,) = alone(torch.rand(n) + 0.25)
     x[1] = 0.0
     if dtype is torch.bfloat16:
         x[2] = x[2].sign() * 3e-37 * (torch.rand(n) + 0.1)  # the scale would be subnormal
@@ -208,7 +241,8 @@ def test_gemm(
 ) -> None:
     kernels = load("csrc/kernels/triton/gemm.py")
     torch.manual_seed(m + n + k)
-    a, b, extra = strided(m, k, dtype), strided(n, k, dtype), torch.randn(n).to(dtype)
+    a, b = strided(m, k, dtype), strided(n, k, dtype)
+    (extra,) = alone(torch.randn(n).to(dtype))
     out = Poisoned(m, n, out_dtype or dtype)
     constants = {"BM": 16, "BN": 32, "BK": 32, "GROUP_M": 2, "XCDS": 3, "EVEN": even}
     grid = (-(-m // 16) * -(-n // 32),)
@@ -224,12 +258,8 @@ def test_gemm(
 def test_gemm_splitk(dtype: torch.dtype, m: int, n: int, k: int, splitk: int) -> None:
     kernels = load("csrc/kernels/triton/gemm.py")
     torch.manual_seed(m + n + k)
-    a, b, extra, out = (
-        strided(m, k, dtype),
-        strided(n, k, dtype),
-        torch.randn(n).to(dtype),
-        Poisoned(m, n, dtype),
-    )
+    a, b, out = strided(m, k, dtype), strided(n, k, dtype), Poisoned(m, n, dtype)
+    (extra,) = alone(torch.randn(n).to(dtype))
     partial = Poisoned(splitk * m, n, torch.float32, 0)
     constants = {"BM": 16, "BN": 32, "BK": 32, "GROUP_M": 4, "XCDS": 8, "EVEN": 0}
     grid = (-(-m // 16) * -(-n // 32), splitk)
@@ -271,7 +301,8 @@ def test_attention(
 ) -> None:
     kernels = load("csrc/kernels/triton/attention.py")
     torch.manual_seed(sq + sk)
-    q, k, v = (torch.randn(b, s, h, d + 3).to(dtype)[..., :d] for s, h in ((sq, hq), (sk, hk), (sk, hk)))
+    heads = ((sq, hq), (sk, hk), (sk, hk))
+    q, k, v = (strided(b * s * h, d, dtype, 3).unflatten(0, (b, s, h)) for s, h in heads)
     out, lse = Poisoned(b * sq * hq, d, dtype, 0), Poisoned(b * hq * sq, 1, torch.float32, 0)
     view = out.view.view(b, sq, hq, d)
     strides = [stride for tensor in (view, q, k, v) for stride in tensor.stride()[:3]]

@@ -83,6 +83,15 @@ def test_quotes_spaces_comments_and_a_byte_order_mark() -> None:
     assert (row.line, row.columns["target"], row.columns["kernel"]) == (4, 2, 13)
 
 
+def test_rows_that_differ_in_one_thing_are_two() -> None:
+    """One shape may have a row for each device, variant and combination of element types."""
+    rows = ["gfx950,256,1,k,v,bf16"]
+    rows += ["gfx942,256,1,k,v,bf16", "gfx950,128,1,k,v,bf16", "gfx950,256,2,k,v,bf16"]
+    rows += ["gfx950,256,1,l,v,bf16", "gfx950,256,1,k,w,bf16", "gfx950,256,1,k,v,f16"]
+    table = tuned_grammar.read("target,cus,M,kernel,variant,types\n" + "\n".join(rows))
+    assert not table.problems and len(table.rows) == len(rows)
+
+
 Write = Callable[[str, str], Path]
 
 

@@ -1,0 +1,84 @@
+"""What ``verify`` finds in a bundle whose hashes are all right and whose content is not: no launch would be right either."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from support.bundles import code, small_operator, small_root
+
+from aiter_prebuilt import integrity, locate
+from aiter_prebuilt.contract.records import ARG_FLOAT, ARG_INT, ARG_TENSOR, Arg, Entry, Operator, Step
+from build_tools.pack import writer
+
+IMAGE = (Path(__file__).resolve().parents[1] / "data" / "codeobjects" / "scale_gfx942.co").read_bytes()
+ARGS = (
+    Arg(ARG_TENSOR, 8, 0, 0, b""),
+    Arg(ARG_TENSOR, 8, 8, 1, b""),
+    Arg(ARG_INT, 4, 16, 0, code("N")),
+    Arg(ARG_FLOAT, 4, 20, 0, b""),
+)
+STEP = Step(0, 24, 64, 1, 1, code("M"), b"", b"", b"", ARGS)
+
+
+def operator(step: Step = STEP, **entry: object) -> Operator:
+    """An operator with one recipe of the real kernel ``scale``, which is compiled for blocks of 64 threads."""
+    made = small_operator("scale")
+    facts: dict[str, object] = {
+        "symbol": "scale", "kernarg_size": 24, "max_threads": 64, "sha256": hashlib.sha256(IMAGE).digest(),
+    }  # fmt: skip
+    known: Entry = replace(made.entries[0], **(facts | entry))  # type: ignore[arg-type]
+    return replace(made, entries=(known,), recipes=(replace(made.recipes[0], steps=(step,)),))
+
+
+def findings(folder: Path, made: Operator, *images: bytes, **root: object) -> list[str]:
+    """What ``verify`` says of a bundle with ``made`` and these code objects."""
+    path = folder / "gfx942-ck-free.apb"
+    facts = replace(small_root(), **root)  # type: ignore[arg-type]
+    path.write_bytes(writer.encode(facts, (made,), writer.as_is([IMAGE, *images]).frames))
+    verdict = integrity.verify(locate.InstalledBundle(str(path), "gfx942", "ck-free"))
+    assert verdict.ok == (not verdict.findings) and verdict.code_objects == 1 + len(images)
+    return [finding.problem for finding in verdict.findings]
+
+
+def test_a_right_bundle_has_no_finding(tmp_path: Path) -> None:
+    assert findings(tmp_path, operator()) == []
+
+
+@pytest.mark.parametrize(("block", "threads"), [((65, 1, 1), 65), ((64, 2, 1), 128), ((1, 1, 1024), 1024)])
+def test_a_block_that_is_larger_than_the_kernel_allows(
+    tmp_path: Path, block: tuple[int, int, int], threads: int
+) -> None:
+    step = replace(STEP, block_x=block[0], block_y=block[1], block_z=block[2])
+    (said,) = findings(tmp_path, operator(step))
+    assert said == f"variant small: {threads} threads a workgroup, the kernel allows 64"
+
+
+def test_a_code_object_of_no_entry(tmp_path: Path) -> None:
+    assert findings(tmp_path, operator(), b"\x7fELF whose it is nobody says") == [
+        "1 code objects belong to no entry"
+    ]
+
+
+def test_arguments_that_lie_elsewhere(tmp_path: Path) -> None:
+    step = replace(STEP, args=(*ARGS[:2], replace(ARGS[2], offset=20), replace(ARGS[3], offset=16)))
+    (said,) = findings(tmp_path, operator(step))
+    assert said.startswith("variant small: arguments (offset, size) [(0, 8), (8, 8), (16, 4), (20, 4)]")
+
+
+@pytest.mark.parametrize(
+    ("made", "root", "words"),
+    [
+        (operator(symbol="other"), {}, "the code object has no kernel 'other'"),
+        (operator(kernarg_size=32), {}, "kernarg size 24, recorded 32"),
+        (operator(), {"wave": 32}, "kernel 'scale' has waves of 64 lanes, gfx942 has 32"),
+        (operator(), {"lds_bytes": 255}, "256 bytes of LDS, the target has 255"),
+        (operator(), {"target": "gfx950"}, "its content is for gfx950 (ck-free)"),
+    ],
+)
+def test_a_kernel_that_is_not_what_its_entry_says(
+    tmp_path: Path, made: Operator, root: dict[str, object], words: str
+) -> None:
+    assert findings(tmp_path, made, **root)[0] == words

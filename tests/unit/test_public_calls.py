@@ -1,0 +1,125 @@
+"""What the functions of Python make of a call: defaults, new tensors, and which argument becomes which of the native operator.
+
+No kernel runs: a stand-in takes what would go to the native operator.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+import aiter_prebuilt
+from aiter_prebuilt import signatures
+from aiter_prebuilt.contract.dtype import BY_NAME
+from aiter_prebuilt.execute.record import instead
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("aiter_prebuilt._native", reason="the native extension is not built")
+
+BF16, F16, F32 = torch.bfloat16, torch.float16, torch.float32
+Handed = tuple[str, list[Any], list[Any]]
+
+
+def handed(call: Callable[[], Any], *functions: str) -> tuple[Any, Handed]:
+    """What ``call`` returns, and the operator, tensors and attributes that go to the native side."""
+    seen: list[Handed] = []
+    with ExitStack() as stack:
+        for name in functions:
+            keep = lambda operator, tensors, attributes: seen.append((operator.name, tensors, attributes))  # noqa: E731
+            stack.enter_context(instead(getattr(aiter_prebuilt, name), keep))
+        result = call()
+    (only,) = seen
+    return result, only
+
+
+def zeros(*shape: int, dtype: Any = BF16) -> Any:
+    return torch.zeros(*shape, dtype=dtype)
+
+
+@pytest.mark.parametrize(("depth", "scale"), [(64, 0.125), (128, 128**-0.5), (256, 0.0625)])
+@pytest.mark.parametrize("given", [None, 0.3])
+def test_attention_scales_by_the_root_of_the_depth_unless_told(
+    depth: int, scale: float, given: float | None
+) -> None:
+    q, k = zeros(2, 5, 8, depth), zeros(2, 7, 4, depth)
+    out, (name, tensors, attributes) = handed(
+        lambda: aiter_prebuilt.flash_attn_func(q, k, k, softmax_scale=given), "flash_attn_func"
+    )
+    assert name == "flash_attn_func" and attributes == [scale if given is None else given, False]
+    assert tensors[0] is q and tensors[3] is out and tensors[4] is None
+    assert (out.shape, out.dtype, out.is_contiguous()) == (q.shape, BF16, True)
+
+
+def test_attention_returns_a_logarithm_for_each_head_and_query() -> None:
+    q, k = zeros(2, 5, 8, 64, dtype=F16), zeros(2, 7, 4, 64, dtype=F16)
+    call = lambda: aiter_prebuilt.flash_attn_func(q, k, k, causal=True, return_lse=True)  # noqa: E731
+    (out, lse), (_, tensors, attributes) = handed(call, "flash_attn_func")
+    assert (lse.shape, lse.dtype, lse.is_contiguous()) == ((2, 8, 5), F32, True)
+    assert tensors[3] is out and tensors[4] is lse and attributes == [0.125, True]
+
+
+@pytest.mark.parametrize(("asked", "found"), [(None, BF16), (BF16, BF16), (F16, F16)])
+def test_a_quantised_gemm_gives_bf16_unless_told(asked: Any, found: Any) -> None:
+    a, w = zeros(5, 64, dtype=torch.float8_e4m3fn), zeros(16, 64, dtype=torch.float8_e4m3fn)
+    x_scale, w_scale = zeros(5, 1, dtype=F32), zeros(16, 1, dtype=F32)
+    call = lambda: aiter_prebuilt.gemm_a8w8_bpreshuffle(a, w, x_scale, w_scale, dtype=asked)  # noqa: E731
+    out, (_, tensors, _) = handed(call, "gemm_a8w8_bpreshuffle")
+    assert (out.shape, out.dtype) == ((5, 16), found)
+    assert all(one is other for one, other in zip(tensors, (a, w, x_scale, w_scale, out), strict=True))
+
+
+@pytest.mark.parametrize("dtype", [BF16, F16])
+def test_a_gemm_gives_the_type_of_what_it_multiplies(dtype: Any) -> None:
+    a, b = zeros(2, 5, 64, dtype=dtype), zeros(16, 64, dtype=dtype)
+    out, (_, tensors, _) = handed(lambda: aiter_prebuilt.gemm_a16w16(a, b), "gemm_a16w16")
+    assert (out.shape, out.dtype) == ((2, 5, 16), dtype)
+    assert all(one is other for one, other in zip(tensors, (a, b, None, out), strict=True))
+
+
+def value(spec: signatures.Attribute, place: int) -> Any:
+    """A value of an attribute that no default is."""
+    if spec.kind == "enum":
+        return spec.values[-1]
+    return {"bool": spec.default != "true", "int": 40 + place, "float": 1.5 + place}[spec.kind]
+
+
+#: What AITER's functions turn into other arguments of the operator; the tests above, or the refusals, are about them.
+TURNED = {"flash_attn_func": {"softmax_scale"}}
+
+
+@pytest.mark.parametrize("name", sorted(signatures.load()))
+def test_every_option_reaches_the_operator(name: str) -> None:
+    """Each attribute of the operator that is a parameter of the function has the caller's value, and its default without one."""
+    signature = signatures.load()[name]
+    function = getattr(aiter_prebuilt, name)
+    parameters = inspect.signature(function).parameters
+    tensors = {
+        parameter: zeros(*(4 for _ in range(4)), dtype=getattr(torch, BY_NAME["bf16"].torch))
+        for parameter, facts in parameters.items()
+        if facts.default is inspect.Parameter.empty and "Tensor" in str(facts.annotation)
+    }
+    required = {
+        parameter: 0.5
+        for parameter, facts in parameters.items()
+        if facts.default is inspect.Parameter.empty and parameter not in tensors
+    }
+    specs = {spec.name: (place, spec) for place, spec in enumerate(signature.attributes)}
+    for option, (place, spec) in specs.items():
+        if option not in parameters or option in TURNED.get(name, ()):
+            continue
+        words = {**{key: _usual(specs, key, usual) for key, usual in required.items()}, **tensors}
+        chosen = value(spec, place)
+        _, (_, _, attributes) = handed(lambda words=words: function(**{**words, option: chosen}), name)  # type: ignore[misc]  # noqa: B023
+        assert attributes[place] == chosen, option
+        default = parameters[option].default
+        if default is not inspect.Parameter.empty:
+            _, (_, _, attributes) = handed(lambda words=words: function(**words), name)  # type: ignore[misc]
+            assert attributes[place] == default, f"the default of {option}"
+
+
+def _usual(specs: dict[str, Any], name: str, other: Any) -> Any:
+    return value(specs[name][1], specs[name][0]) if name in specs else other
