@@ -187,9 +187,11 @@ def test_whose_work_is_in_a_wheel_is_said_in_full(dist: Path, data_wheels: Path)
             assert found[part.name]["supplier"]["name"] == part.holder and found[part.name]["version"]
             assert f"{part.title}\n  Copyright (c) {part.holder}\n  {part.spdx}\n" in notices, path.name
         needed = {part.spdx for part in parts}
-        for text in licences.FOLDER.glob("*.txt"):
-            here = text.stem in {spdx.replace(" ", "-") for spdx in needed}
-            assert (f"\n\n{text.read_text().rstrip()}\n" in notices) is here, (path.name, text.name)
+        rule = "=" * 80
+        assert re.findall(rf"^{rule}\n(.+)$", notices, re.MULTILINE) == sorted(needed), path.name
+        for spdx in needed:
+            text = (licences.FOLDER / f"{spdx.replace(' ', '-')}.txt").read_text().rstrip()
+            assert f"{rule}\n{spdx}\n\n{text}\n" in notices, (path.name, spdx)
         assert own == (ROOT / "LICENSE").read_text()
         (said,) = metadata_of(path)["License-Expression"]
         words = {word.strip("()") for word in said.split(" AND ")}

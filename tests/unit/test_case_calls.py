@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 from pathlib import Path
 
@@ -219,6 +220,25 @@ def test_the_cases_of_this_repository_would_notice(
     blind, declared = sensitivity.check_all(known, targets)
     assert blind == []
     assert all(reason for reason in declared.values())
+
+
+@pytest.mark.parametrize("name", ["rms_norm", "rmsnorm2d_fwd", "rmsnorm2d_fwd_with_add", "layernorm2d_fwd"])
+def test_an_epsilon_inside_the_mean_would_be_noticed(
+    everything: tuple[dict[str, table.Cases], dict[str, Target]], name: str
+) -> None:
+    """Beside squares of size 1 no epsilon of use is seen; the calls have small rows and a large epsilon, too."""
+    known, targets = everything
+    judge = sensitivity._Judge(known[name], "gfx950", targets["gfx950"])
+
+    def inside(question: make.Question) -> list[make.Question]:
+        (width,) = (
+            layout.shape[-1] for key, layout in question.bound.tensors.items() if layout and key == "weight"
+        )
+        values = {**question.bound.values, "epsilon": question.bound.values["epsilon"] / width}
+        bound = dataclasses.replace(question.bound, values=values)
+        return [dataclasses.replace(question, bound=bound)] if width > 1 else []
+
+    assert judge.notices(inside)
 
 
 def test_the_verb_writes_a_stream(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ def texts_in(notices: str) -> dict[str, str]:
     return found
 
 
-#: A line that no other of our licences has.
+#: A line that each licence has. Apache-2.0 is also the beginning of the one with the exception.
 TELLING = {
     "Apache-2.0": "TERMS AND CONDITIONS FOR USE, REPRODUCTION, AND DISTRIBUTION",
     "Apache-2.0 WITH LLVM-exception": "---- LLVM Exceptions to the Apache 2.0 License ----",
