@@ -148,6 +148,15 @@ def prove(session: nox.Session) -> None:
 
 
 @nox.session(python=build_python())
+def fuzz(session: nox.Session) -> None:
+    """Both readers of a bundle under libFuzzer, every damage sealed again (``-- --minutes 10``)."""
+    install_build(session)
+    session.install(*groups("test", "fuzz"))
+    build_tools(session, "develop")
+    session.run("python", "-m", "fuzz", *session.posargs, env={**ENVIRONMENT, "PYTHONPATH": "src:tests"})
+
+
+@nox.session(python=build_python())
 def mutate(session: nox.Session) -> None:
     """Small changes of the sources, one at a time: do the tests notice? (``-- --sample 20 --folder build_tools/plan``)."""
     install_build(session)
