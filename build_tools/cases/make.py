@@ -123,8 +123,7 @@ def call_of(cases: Cases, question: Question) -> Call:
             ) from error
     arguments = dict(_arguments(question))
     name = bound.subject.name
-    meaning = cases.reference.meanings.get(name, "")
-    return Call(name, bound.label, arguments, tuple(wants), bound.words.compute_units, meaning)
+    return Call(name, bound.label, arguments, tuple(wants), bound.words.compute_units, cases.state)
 
 
 def calls(cases: Cases, target: str, facts: Target, seed: int, *, golden: bool = False) -> Iterator[Call]:

@@ -1,58 +1,91 @@
-"""The state of each operator's formula, by content: the text of its function in ``reference.py`` and of all that it uses there.
+"""What is asked of an operator, by content: its formula, what judges results, its calls, and a function that is written by hand.
 
-A receipt names it: when the formula or the distance that it allows changes, what was right before has to be executed again. The
-cases are not in it: more of them make no earlier result wrong, and fewer do not pass the trial of their sensitivity.
+A receipt names it: when any of these changes, what was right before has to be executed again. Of ``reference.py`` it is the text of
+the operator's function, of the family's draws and of all that they use there; a statement of the module that is no definition
+may change what any function sees, and counts for all.
 """
 
 from __future__ import annotations
 
 import ast
 import hashlib
-from collections.abc import Iterator
+import json
+import sys
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Final
 
-#: The file of a family.
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+#: The files of a family.
 REFERENCE: Final = "reference.py"
-#: Hexadecimal digits: enough to tell the states of one function apart.
+CASES: Final = "cases.toml"
+_OPERATORS: Final = "operators.toml"
+#: Where functions that are written by hand lie, below the folder that holds the manifests.
+_FUNCTIONS: Final = "src/aiter_prebuilt/ops"
+#: Beside this file: what makes inputs, and what decides whether a result is near enough.
+_JUDGES: Final = ("draw.py", "interval.py", "near.py", "numbers.py")
+#: Hexadecimal digits: enough to tell the states of one operator apart.
 _DIGITS: Final = 16
 
 
 def meanings(folder: Path) -> dict[tuple[str, str], str]:
-    """(family, public function of its reference) -> the digest of its state; ``folder`` is ``manifests``. A file that is missing
-    or is no Python has none: lint says so.
-    """
-    return {
-        (path.parent.name, name): digest
-        for path in folder.glob(f"*/{REFERENCE}")
-        for name, digest in of_text(path.read_bytes().decode("utf-8", "replace")).items()
-    }
+    """(family, operator) -> the digest of its state; ``folder`` is ``manifests``. What cannot be read has none: lint says so."""
+    found = {}
+    for path in folder.glob(f"*/{CASES}"):
+        try:
+            cases, operators = (
+                tomllib.loads((path.parent / name).read_text(encoding="utf-8"))
+                for name in (CASES, _OPERATORS)
+            )
+            formulas = of_text((path.parent / REFERENCE).read_text(encoding="utf-8"))
+            for name, row in operators.get("operators", {}).items():
+                if name in formulas and name in cases:
+                    parts = [formulas[name], json.dumps(cases[name], sort_keys=True), *_judges()]
+                    if "function" in row:
+                        parts.append(_file(folder.parent / _FUNCTIONS / f"{row['function']}.py"))
+                    found[path.parent.name, name] = _named(parts)
+        except (OSError, ValueError, AttributeError, TypeError):
+            continue
+    return found
+
+
+def of_text(text: str) -> dict[str, str]:
+    """Public function of a reference -> the digest of its text and of all that it uses; the draws are in all of them."""
+    return dict(_of_text(text))
 
 
 @cache
-def of_text(text: str) -> dict[str, str]:
-    """:func:`meanings` of one file's text."""
+def _of_text(text: str) -> tuple[tuple[str, str], ...]:
     try:
         module = ast.parse(text)
     except (SyntaxError, ValueError):
-        return {}
+        return ()
     binds: dict[str, list[ast.stmt]] = {}
-    for statement in module.body:
-        for name in _bound(statement):
+    always: list[ast.stmt] = []
+    for place, statement in enumerate(module.body):
+        names = list(_bound(statement))
+        for name in names:
             binds.setdefault(name, []).append(statement)
-    functions = (statement for statement in module.body if isinstance(statement, ast.FunctionDef))
-    return {
-        function.name: _digest(text, function, binds)
-        for function in functions
-        if not function.name.startswith(("_", "draw_"))
-    }
+        if not names and not (place == 0 and _is_text(statement)):
+            always.append(statement)  # QMAX["i8"] = 1: whoever reads QMAX sees it
+    draws = [statement for name in binds if name.startswith("draw_") for statement in binds[name]]
+    return tuple(
+        (name, _digest(text, [*binds[name], *always, *draws], binds))
+        for name, statements in binds.items()
+        if not name.startswith(("_", "draw_"))
+        and any(isinstance(statement, ast.FunctionDef) for statement in statements)
+    )
 
 
-def _digest(text: str, function: ast.FunctionDef, binds: dict[str, list[ast.stmt]]) -> str:
+def _digest(text: str, roots: Iterable[ast.stmt], binds: Mapping[str, list[ast.stmt]]) -> str:
     """The bytes count, not the tree, which another Python may print in another way."""
     needed: list[ast.stmt] = []
-    left: list[ast.stmt] = [function]
+    left = list(roots)
     while left:
         statement = left.pop()
         if statement in needed:
@@ -61,8 +94,24 @@ def _digest(text: str, function: ast.FunctionDef, binds: dict[str, list[ast.stmt
         left += [other for name in _used(statement) for other in binds.get(name, ())]
     lines = text.splitlines()
     needed.sort(key=lambda statement: statement.lineno)
-    parts = ["\n".join(lines[_first(statement) - 1 : statement.end_lineno]) for statement in needed]
+    return _named("\n".join(lines[_first(statement) - 1 : statement.end_lineno]) for statement in needed)
+
+
+def _named(parts: Iterable[str]) -> str:
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:_DIGITS]
+
+
+@cache
+def _judges() -> tuple[str, ...]:
+    return tuple(_file(Path(__file__).with_name(name)) for name in _JUDGES)
+
+
+def _file(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def _is_text(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
 
 
 def _first(statement: ast.stmt) -> int:

@@ -14,7 +14,6 @@ import numpy as np
 
 from build_tools.cases.bind import Bound
 from build_tools.cases.draw import Drawer
-from build_tools.cases.meaning import of_text
 from build_tools.cases.near import Near, as_near
 from build_tools.errors import ManifestError
 from build_tools.manifest.problems import suggestion
@@ -27,12 +26,11 @@ SIZES: Final = "sizes"
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """The reference functions of a family, and the distributions that it brings; ``meanings``: function -> digest of its text."""
+    """The reference functions of a family, and the distributions that it brings."""
 
     file: str
     functions: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
     draws: Mapping[str, Drawer] = field(default_factory=dict)
-    meanings: Mapping[str, str] = field(default_factory=dict)
 
 
 def load(path: Path, file: str) -> Reference:
@@ -52,7 +50,7 @@ def load(path: Path, file: str) -> Reference:
     own = {name: value for name, value in _functions(module) if not name.startswith("_")}
     draws = {name.removeprefix("draw_"): value for name, value in own.items() if name.startswith("draw_")}
     functions = {name: value for name, value in own.items() if not name.startswith("draw_")}
-    return Reference(file, functions, draws, of_text(path.read_text(encoding="utf-8")))
+    return Reference(file, functions, draws)
 
 
 def _functions(module: ModuleType) -> list[tuple[str, Callable[..., Any]]]:

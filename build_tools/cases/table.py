@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 from build_tools.cases import bind, draw, words
 from build_tools.cases import reference as references
-from build_tools.cases.meaning import REFERENCE
+from build_tools.cases.meaning import CASES, REFERENCE, meanings
 from build_tools.cases.subject import Subject
 from build_tools.cases.words import Words
 from build_tools.errors import ManifestError
@@ -17,14 +17,13 @@ from build_tools.manifest.model import Target
 from build_tools.manifest.parse import document
 from build_tools.manifest.problems import Problems, suggestion
 
-FILE: Final = "cases.toml"
 _KEYS: Final = ("default", "golden", "calls", "insensitive")
 
 
 @dataclass(frozen=True, slots=True)
 class Cases:
     """What proves one operator. ``calls`` and ``golden`` have the words of ``default`` in them already; ``insensitive``: what the
-    cases need not notice, with the reason.
+    cases need not notice, with the reason; ``state``: names all that is asked (``meaning.py``).
     """
 
     subject: Subject
@@ -33,6 +32,7 @@ class Cases:
     golden: Words | None
     insensitive: Mapping[str, str]
     file: str
+    state: str = ""
 
 
 def load(folder: Path, subjects: Iterable[Subject], targets: Mapping[str, Target]) -> dict[str, Cases]:
@@ -46,6 +46,7 @@ def load(folder: Path, subjects: Iterable[Subject], targets: Mapping[str, Target
     for subject in subjects:
         families.setdefault(subject.family, []).append(subject)
     found: dict[str, Cases] = {}
+    states = meanings(folder)
     for family, members in families.items():
         place = folder / family
         name = f"{folder.name}/{family}"
@@ -55,8 +56,8 @@ def load(folder: Path, subjects: Iterable[Subject], targets: Mapping[str, Target
             for line in error.problems:
                 problems.add(line)
             continue
-        with problems.file(f"{name}/{FILE}"):
-            table = document(place / FILE, problems) or {}
+        with problems.file(f"{name}/{CASES}"):
+            table = document(place / CASES, problems) or {}
             for strange in table.keys() - {member.name for member in members}:
                 problems.add(
                     f"no operator of the family has this name{suggestion(strange, [m.name for m in members])}",
@@ -65,10 +66,10 @@ def load(folder: Path, subjects: Iterable[Subject], targets: Mapping[str, Target
             for member in members:
                 with problems.at(member.name):
                     cases = _cases(
-                        table.get(member.name), member, reference, targets, problems, f"{name}/{FILE}"
+                        table.get(member.name), member, reference, targets, problems, f"{name}/{CASES}"
                     )
                     if cases is not None:
-                        found[member.name] = cases
+                        found[member.name] = replace(cases, state=states.get((family, member.name), ""))
     if problems.lines:
         raise ManifestError(problems.lines)
     return found

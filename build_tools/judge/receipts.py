@@ -2,7 +2,7 @@
 
 A receipt is about a recipe by content (``contract/receipt.py``): its code objects, grids, arguments and conditions. Builds are
 the same bytes everywhere, so it holds wherever the same recipe comes out; a kernel, a grid or an argument that changes has none
-until it is executed again, nor has an operator whose formula changed (:func:`holding`). A file per family, sorted, a line per
+until it is executed again, nor has an operator of which something else is asked (:func:`holding`). A file per family, sorted, a line per
 recipe, so that two changes do not collide.
 """
 
@@ -32,8 +32,8 @@ _AGAIN: Final = "take it away, and write it again: python -m build_tools prove"
 @dataclass(frozen=True, slots=True)
 class Receipt:
     """One recipe was right in every call that chose it. ``digest``: of the recipe; ``kernel``: ``operator.kernel``; ``variant``:
-    with its element types; ``code_objects``: SHA-256 of those that it launches; ``reference``: the state of the formula that said
-    what is right; ``cases``: the calls, by :func:`named`, ``calls`` of them; ``worst``: the largest error in units of its bound,
+    with its element types; ``code_objects``: SHA-256 of those that it launches; ``reference``: the state of all that was asked of the
+    operator (``cases/meaning.py``); ``cases``: the calls, by :func:`named`, ``calls`` of them; ``worst``: the largest error in units of its bound,
     at most 1; ``tools``: what compiled it, name to version.
     """
 
@@ -79,7 +79,7 @@ def text_of(receipts: Sequence[Receipt | None]) -> str:
 
 
 def holding(known: Mapping[str, Receipt], meanings: Mapping[tuple[str, str], str]) -> dict[str, Receipt]:
-    """Those whose formula is still the same. ``meanings``: (family, operator) -> its state (``cases/meaning.py``)."""
+    """Those of which the same is asked as then. ``meanings``: (family, operator) -> its state (``cases/meaning.py``)."""
     return {
         digest: receipt
         for digest, receipt in known.items()
@@ -191,15 +191,26 @@ class Found:
 @dataclass(frozen=True, slots=True)
 class Provable:
     """A recipe of a bundle here, with what a receipt says of it beside what lines tell. ``kernel``: ``operator.kernel``;
-    ``reference``: the formula's state.
+    ``reference``: the state of all that is asked of its operator.
     """
 
     family: str
     kernel: str
     variant: str
+    target: str
     code_objects: frozenset[str]
     reference: str
     tools: Mapping[str, str]
+
+    @property
+    def operator(self) -> str:
+        """Its name."""
+        return self.kernel.partition(".")[0]
+
+    def about(self, line: Mapping[str, Any]) -> bool:
+        """Is this the recipe that the line means, and was the same asked that is asked now?"""
+        told = (line["operator"], line["target"], line["reference"])
+        return told == (self.operator, self.target, self.reference)
 
 
 def collect(lines: Iterable[Mapping[str, Any]], checks: str, provable: Mapping[str, Provable]) -> Found:
@@ -215,13 +226,13 @@ def collect(lines: Iterable[Mapping[str, Any]], checks: str, provable: Mapping[s
     wrong: set[str] = set()
     for line in lines:
         launched = mine.intersection(line["launched"])
-        if line["problems"] or line["worst"] is None:
+        if line["problems"] or line["worst"] is None or not 0 <= line["worst"] <= 1:
             wrong |= launched
             continue
         for digest in dict.fromkeys(line["recipes"]):
             recipe = provable.get(digest)
             seen = recipe.code_objects & launched if recipe else frozenset()
-            if recipe and seen and recipe.reference == line["reference"]:
+            if recipe and seen and recipe.about(line):
                 told = Receipt(
                     digest, recipe.family, recipe.kernel, recipe.variant, line["target"],
                     line["device"], checks, seen, recipe.reference, "", 1, _rounded(line["worst"]), recipe.tools,

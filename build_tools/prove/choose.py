@@ -46,12 +46,13 @@ class Chosen:
 
 @dataclass(slots=True)
 class Choice:
-    """``calls`` to execute; ``refused``: lines of those that nothing would serve, which is wrong; ``labels``: recipe -> all
-    calls that launch it, ``walked``: what those show, executed now or not.
+    """``calls`` to execute; ``refused``: lines of those that nothing would serve, which is wrong; ``operators``: whose calls
+    were asked; ``labels``: recipe -> all calls that launch it, ``walked``: what those show, executed now or not.
     """
 
     calls: list[Chosen] = field(default_factory=list)
     refused: list[Line] = field(default_factory=list)
+    operators: set[str] = field(default_factory=set)
     labels: dict[str, set[str]] = field(default_factory=dict)
     walked: Walked = field(default_factory=Walked)
 
@@ -87,6 +88,7 @@ def choose(
         lines = explain(profile, (make.outline(bound) for _, bound in bounds))
         for (each, bound), line in zip(bounds, lines, strict=True):
             recipes = frozenset(line["recipes"])
+            choice.operators.add(each.subject.name)
             if line["launched"]:
                 choice.note(each, bound, recipes)
             identity = (each.subject.name, bound.label, recipes)

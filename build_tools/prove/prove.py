@@ -221,7 +221,16 @@ class _Book:
             for digest, receipt in found.receipts.items()
             if digest not in narrow and receipt.cases == receipts.named(choice.labels.get(digest, ()))
         }
-        known = {digest: receipt for digest, receipt in self.known.items() if digest not in narrow}
+        unchosen = {
+            digest
+            for digest, recipe in built.recipes.items()
+            if recipe.operator in choice.operators and digest not in choice.labels
+        }
+        known = {
+            digest: receipt
+            for digest, receipt in self.known.items()
+            if digest not in narrow and digest not in unchosen
+        }
         self.known = receipts.merged(known, Found(whole, found.wrong))
         self.wrong += [line for line in lines if line["problems"]] + choice.refused
         self.calls.update((line["operator"], built.target) for line in lines)
@@ -232,7 +241,7 @@ class _Book:
         tried = {digest for line in self.wrong for digest in line["recipes"]}
         broken = {digest for line in self.wrong for digest in line["launched"]}
         for digest, recipe in built.recipes.items():
-            mine = recipe.kernel.partition(".")[0] in operators
+            mine = recipe.operator in operators
             if mine and digest not in holding and digest not in tried and not recipe.code_objects & broken:
                 yield f"{built.target} {recipe.kernel}[{recipe.variant}]"
 

@@ -95,7 +95,8 @@ def provable(
     tools = tools_of(bundle)
     return {
         digest: Provable(
-            families[recipe.operator], f"{recipe.operator}.{recipe.kernel}", recipe.variant, recipe.code_objects,
+            families[recipe.operator], f"{recipe.operator}.{recipe.kernel}", recipe.variant, bundle.root.target,
+            recipe.code_objects,
             meanings.get((families[recipe.operator], recipe.operator), ""), tools,
         )
         for digest, recipe in recipes_of(bundle).items()

@@ -54,7 +54,7 @@ def join(root: Path, bundles: Path, files: Iterable[Path], checks: str) -> Joine
     outdated = sum(recipe is not None and recipe.reference != state for recipe, state in choices)
     if not found.receipts and not found.wrong:
         why = (
-            f"{outdated} answers come from another state of their formulas"
+            f"{outdated} answers come from another state of their formulas or cases"
             if outdated
             else "no recipe that they chose is in a bundle"
         )

@@ -5,10 +5,12 @@ from __future__ import annotations
 import click
 
 from build_tools.verbs import options
+from build_tools.verbs.output import print_json
 
 
 @click.command()
-def lint() -> None:
+@options.json
+def lint(as_json: bool) -> None:
     """Check every manifest: structure, names, signatures, expressions, assumptions; that no part of an operator is missing, that
     its cases would notice a wrong kernel, and that generated files are what the manifests say.
     """
@@ -41,9 +43,13 @@ def lint() -> None:
     if problems.lines or plan is None or manifest is None:
         raise ManifestError(problems.lines)
     outputs.check(manifest, options.ROOT)
+    operators = {planned.operator.name for bundle in plan.bundles for planned in bundle.operators}
+    if as_json:
+        counts = {"operators": len(operators), "jobs": len(plan.jobs), "bundles": len(plan.bundles)}
+        print_json({"version": 1, **counts, "insensitive": declared})
+        return
     for what, reason in declared.items():
         click.echo(f"no case needs to notice {what}: {reason}")
-    operators = {planned.operator.name for bundle in plan.bundles for planned in bundle.operators}
     click.echo(
         f"manifests are right: {len(operators)} operators, {len(plan.jobs)} jobs, {len(plan.bundles)} bundles"
     )

@@ -16,12 +16,20 @@ from build_tools.verbs.output import console, print_json
 def status(as_json: bool, bundles: Path) -> None:
     """The ledger: each kernel of each operator is tested, compiled, or source only; with counts."""
     from build_tools.manifest.parse import load
+    from build_tools.pack import notes
     from build_tools.prove.known import known
     from build_tools.report.ledger import compute
     from build_tools.report.ledger_view import render
 
+    stale = [
+        f"{path.name}: {why}"
+        for path in sorted(bundles.glob("*.apb"))
+        if (why := notes.stale(options.ROOT, path))
+    ]
     ledger = compute(load(options.ROOT / "manifests"), bundles, known(options.ROOT))
     if as_json:
-        print_json(ledger.as_json())
+        print_json({**ledger.as_json(), "stale": stale})
     else:
         render(ledger, console())
+        for words in stale:
+            click.echo(f"older than its sources, run python -m build_tools build: {words}")

@@ -82,6 +82,6 @@ def cases(folder: Path, text: str = CASES, reference: str = REFERENCE) -> Cases:
     """The cases in ``text``, read from a folder of manifests."""
     place = folder / "manifests" / "toys"
     place.mkdir(parents=True, exist_ok=True)
-    (place / table.FILE).write_text(text)
+    (place / meaning.CASES).write_text(text)
     (place / meaning.REFERENCE).write_text(reference)
     return table.load(folder / "manifests", [subject()], targets())["toy"]

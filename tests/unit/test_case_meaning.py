@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from build_tools.cases import table
+from build_tools.cases import meaning, table
 from build_tools.cases.meaning import meanings, of_text
 from build_tools.cases.subject import subjects
 from build_tools.manifest.parse import load
@@ -30,6 +30,14 @@ def one(x):
 def two(x):
     return x + _OTHER
 
+TABLE = {}
+TABLE[1] = 2
+
+def _loose(f):
+    return f
+
+one = _loose(one)
+
 def draw_rows(x):
     return x
 '''
@@ -46,8 +54,11 @@ def draw_rows(x):
         ("_OTHER: float = 3.0", "_OTHER: float = 4.0", {"two"}),
         ("x + _OTHER", "x - _OTHER", {"two"}),
         ("Two formulas", "Two of them", set()),
-        ("return x\n", "return -x\n", set()),
+        ("return x\n", "return -x\n", {"one", "two"}),  # the draw
         ("import numpy as np", "import cupy as np", {"one"}),
+        ("TABLE[1] = 2", "TABLE[1] = 3", {"one", "two"}),
+        ("one = _loose(one)\n", "", {"one"}),
+        ("return f\n", "return lambda x: x\n", {"one"}),
     ],
 )
 def test_what_a_change_touches(before: str, after: str, changed: set[str]) -> None:
@@ -67,4 +78,41 @@ def test_every_operator_has_one_and_its_calls_carry_it() -> None:
     assert known
     for name, cases in known.items():
         assert len(found[cases.subject.family, name]) == 16
-        assert cases.reference.meanings[name] == found[cases.subject.family, name]
+        assert cases.state == found[cases.subject.family, name]
+
+
+def test_calls_judges_and_hand_written_functions_are_in_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "manifests" / "norm"
+    place.mkdir(parents=True)
+    ops = tmp_path / "src/aiter_prebuilt/ops"
+    ops.mkdir(parents=True)
+    (ops / "by_hand.py").write_text("def one(): ...")
+    texts = {
+        "reference.py": TEXT,
+        "cases.toml": '[one]\ndefault = "x~normal:4"\ncalls = ["M=1", "M=2"]\n[two]\ncalls = ["M=1"]\n',
+        "operators.toml": '[operators.one]\nfunction = "by_hand"\n[operators.two]\n',
+    }
+
+    def now(**changes: str) -> dict[str, str]:
+        for name, text in {**texts, **changes}.items():
+            (place / name).write_text(text)
+        return {name: digest for (_, name), digest in meanings(tmp_path / "manifests").items()}
+
+    def changed(**changes: str) -> set[str]:
+        after = now(**changes)
+        return {name for name in before if before[name] != after.get(name)}
+
+    before = now()
+    assert before.keys() == {"one", "two"}
+    cases = texts["cases.toml"]
+    assert changed(**{"cases.toml": cases.replace("normal:4", "normal:0.01")}) == {"one"}
+    assert changed(**{"cases.toml": cases.replace('"M=1", "M=2"', '"M=1"')}) == {"one"}
+    assert changed(**{"cases.toml": f"# said anew\n{cases}"}) == set()
+    assert changed(**{"operators.toml": "not TOML"}) == {"one", "two"}
+    (ops / "by_hand.py").write_text("def one(): return 1")
+    assert changed() == {"one"}
+    before = now()
+    monkeypatch.setattr(meaning, "_judges", lambda: ("another",))
+    assert changed() == {"one", "two"}

@@ -113,7 +113,7 @@ def test_a_recipe_of_a_call_that_did_not_end_gets_no_receipt(cases: Cases, manif
     )
     recipes = {
         name: Provable(
-            "norm", "rms_norm.row", name, frozenset({f"{name}!"}), "now", {"toolchain": "hermetic"}
+            "norm", "rms_norm.row", name, "gfx942", frozenset({f"{name}!"}), "now", {"toolchain": "hermetic"}
         )
         for name in "bf"
     }
@@ -144,7 +144,7 @@ def test_a_recipe_of_a_call_that_did_not_end_gets_no_receipt(cases: Cases, manif
 
 def test_a_recipe_whose_calls_leave_a_dim_at_one_gets_no_receipt(cases: Cases, manifest: Manifest) -> None:
     """One row alone is right with any grid and any stride."""
-    recipe = Provable("norm", "rms_norm.row", "16384", frozenset({"a!"}), "now", {})
+    recipe = Provable("norm", "rms_norm.row", "16384", "gfx942", frozenset({"a!"}), "now", {})
     bounds = {bound.label: bound for bound in make.bounds(cases, "gfx942", manifest.targets["gfx942"])}
     one, several = bounds["M=1 N=8192 T=bf16"], bounds["M=3 N=1 T=bf16"]
     for known, calls, expected in (
@@ -317,7 +317,7 @@ def test_lines_of_another_machine_are_joined(root: Path) -> None:
     assert found.digest == digest and found.code_objects == {sha} and found.reference == now
     assert (found.family, found.device, found.calls, found.worst) == ("norm", "MI300X, driver 7", 2, 0.5)
     path.write_text(json.dumps(lines[2]) + "\n")
-    with pytest.raises(UsageError, match="another state of their formulas"):
+    with pytest.raises(UsageError, match="another state of their formulas or cases"):
         recorded.join(root, root, [path], "results")
     path.write_text(json.dumps({**lines[0], "problems": ["out: nan"]}) + "\n")
     assert recorded.join(root, root, [path], "results").wrong == 1

@@ -40,7 +40,7 @@ RECIPES = {"one": "a", "two": "ab", "three": "c"}
 
 def collect(*lines: dict[str, Any]) -> Found:
     built = {
-        name: Provable("norm", "rms_norm.row", f"{name} T=bf16", frozenset(objects), "now", TOOLS)
+        name: Provable("norm", "rms_norm.row", f"{name} T=bf16", "gfx942", frozenset(objects), "now", TOOLS)
         for name, objects in RECIPES.items()
     }
     return receipts.collect(lines, "addresses", built)
@@ -87,7 +87,8 @@ def test_the_same_code_object_in_another_recipe_is_not_proved_by_it() -> None:
 
 
 def test_answers_of_another_formula_count_for_nothing() -> None:
-    assert collect(line("one", launched="a", reference="before")).receipts == {}
+    for name, other in (("reference", "before"), ("target", "sm_90"), ("operator", "softmax")):
+        assert collect({**line("one", launched="a"), name: other}).receipts == {}
     states = {("norm", "rms_norm"): "now", ("norm", "softmax"): ""}
     known = {
         "aa": receipt("aa"),
@@ -103,6 +104,8 @@ def test_answers_of_another_formula_count_for_nothing() -> None:
     [
         line("three", launched="b", problems=("out: 3 values are not what is wanted",)),
         line("three", launched="b", worst=None),
+        line("three", launched="b", worst=1.5),
+        line("three", launched="b", worst=-1.0),
     ],
 )
 def test_one_wrong_call_takes_the_receipt_away(wrong: dict[str, Any]) -> None:
