@@ -1,8 +1,8 @@
-"""What is asked of an operator, by content: its formula, what judges results, its calls, and a function that is written by hand.
+"""What is asked of an operator, by content: its formula, what judges results, its calls, a function that is written by hand.
 
-A receipt names it: when any of these changes, what was right before has to be executed again. Of ``reference.py`` it is the text of
-the operator's function, of the family's draws and of all that they use there; a statement of the module that is no definition
-may change what any function sees, and counts for all.
+A receipt names it: when any of these changes, what was right before has to be executed again. Of ``reference.py`` it is the text
+of the operator's function, of the family's draws and of all that they use there; a statement of the module that is no
+definition may change what any function sees, and counts for all.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 A receipt is about a recipe by content (``contract/receipt.py``): its code objects, grids, arguments and conditions. Builds are
 the same bytes everywhere, so it holds wherever the same recipe comes out; a kernel, a grid or an argument that changes has none
-until it is executed again, nor has an operator of which something else is asked (:func:`holding`). A file per family, sorted, a line per
-recipe, so that two changes do not collide.
+until it is executed again, nor has an operator of which something else is asked (:func:`holding`). A file per family, sorted, a
+line per recipe, so that two changes do not collide.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _AGAIN: Final = "take it away, and write it again: python -m build_tools prove"
 @dataclass(frozen=True, slots=True)
 class Receipt:
     """One recipe was right in every call that chose it. ``digest``: of the recipe; ``kernel``: ``operator.kernel``; ``variant``:
-    with its element types; ``code_objects``: SHA-256 of those that it launches; ``reference``: the state of all that was asked of the
-    operator (``cases/meaning.py``); ``cases``: the calls, by :func:`named`, ``calls`` of them; ``worst``: the largest error in units of its bound,
-    at most 1; ``tools``: what compiled it, name to version.
+    with its element types; ``code_objects``: SHA-256 of those that it launches; ``reference``: the state of all that was asked
+    of the operator (``cases/meaning.py``); ``cases``: the calls that chose it, by :func:`named`, ``calls`` of them; ``worst``:
+    the largest share of the allowed error that was used for certain; ``tools``: what compiled it, name to version.
     """
 
     digest: str

@@ -69,8 +69,13 @@ def test_every_operator_executes_and_is_right(surroundings: dict[str, str]) -> N
     mine = [(row["operator"], row["label"]) for row in runs if row["target"] == "gfx950"]
     assert sorted(mine) == sorted(proof.labels(golden("gfx950"))), "each once, though two bundles have it"
     assert all(row["ok"] and row["error"] <= 1 and row["launched"] for row in runs)
-    # A comparison that never differs from its formula at all compares nothing.
-    assert sum(row["error"] > 0 for row in runs) > len(runs) / 3
+    # A comparison that never differs from its formula at all compares nothing. Where an operator's arithmetic may be off by more
+    # than roundings, some of that is used.
+    assert {row["operator"] for row in runs if row["error"] > 0} >= {
+        "flash_attn_func",
+        "gelu_and_mul",
+        "softmax",
+    }
     shown = command(surroundings, "verify", "--execute", "--target", "gfx942").stdout
     assert (
         shown.count(" right ") >= len(FUNCTIONS)

@@ -10,6 +10,7 @@ import importlib
 import json
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from promises import seal
@@ -45,6 +46,15 @@ def learn(calls: str) -> list[str]:
         return list(json.load(pipe))
 
 
+def held() -> set[str]:
+    """The files that are open now."""
+    found = set()
+    for handle in Path("/proc/self/fd").iterdir():
+        with suppress(FileNotFoundError):  # the folder's own
+            found.add(str(handle.readlink()))
+    return found
+
+
 def main(words: list[str]) -> int:
     """Exit status 0, a line of JSON with what is wrong: all ran. SIGSYS: the seal was broken."""
     calls, tree = words
@@ -57,7 +67,9 @@ def main(words: list[str]) -> int:
     seal.apply()
     wrong = run_all(calls)
     maps = Path("/proc/self/maps").read_text(encoding="utf-8")
-    used = sorted({line.split()[-1] for line in maps.splitlines() if tree in line})
+    mapped = {line.split()[-1] for line in maps.splitlines() if tree in line}
+    # A bundle is read through its open file and not mapped.
+    used = sorted(mapped | {path for path in held() if path.startswith(tree)})
     print(json.dumps({"wrong": wrong[:20], "early": early, "uid": os.getuid(), "used": used}))
     return 0
 

@@ -18,8 +18,8 @@ enum class FaultKind : std::uint8_t {
   IllegalJump,       // the program counter left the code
   IllegalRegister,   // a register beyond what the kernel descriptor allocates
   InstructionLimit,
-  Interrupted,  // by SIGINT
   Trap,
+  Interrupted,  // by SIGINT
 };
 
 struct Fault {
