@@ -5,6 +5,8 @@
     python3 -m nox -s tests     all tests
     python3 -m nox -s prove     execute what has no receipt on the embedded device and write the receipts
     python3 -m nox -s sanitize  the native parts under the sanitizers of the system's gcc
+    python3 -m nox -s fuzz      the readers of a bundle under libFuzzer
+    python3 -m nox -s mutate    would the tests notice a wrong program?
     python3 -m nox              lint and tests
 
 CI calls the same sessions (``.ci/run``, ``ci/github-workflow.yml``).
