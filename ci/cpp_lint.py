@@ -95,7 +95,11 @@ def compiler_headers(environment: dict[str, str]) -> list[str]:
 def compile_commands(environment: dict[str, str]) -> dict[Path, list[str]]:
     """For each source how cmake compiles it, compiler and all; the decoder's generated tables are made first."""
     sources = [f"-D{setting}={place}" for setting, place in native_sources(ROOT).items()]
-    common = ["-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON"]
+    common = [
+        "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON",
+        # Nothing is compiled here; and so each file is read with what it includes itself.
+        "-DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON",
+    ]  # fmt: skip
     generated = {**environment, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "src")])}
     runtime, emulator = (BUILD / part for part in PARTS)
     run(["cmake", *common, "-S", ROOT, "-B", runtime, *sources], environment)

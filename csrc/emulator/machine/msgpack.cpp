@@ -106,6 +106,7 @@ class MessageReader {
       if (!value(key, depth + 1) || key.kind != MessageValue::Kind::Text || !value(mapped, depth + 1)) return false;
     }
     std::vector<std::string_view> keys;
+    keys.reserve(out.map.size());
     for (const auto& [key, mapped] : out.map) keys.push_back(key.text);
     std::ranges::sort(keys);
     return std::ranges::adjacent_find(keys) == keys.end();
