@@ -95,8 +95,9 @@ def build(settings: Settings) -> Outcome:
     if failed:
         raise CompileFailedError(failed)
     audits: dict[str, AuditReport] = {}
+    proved = known(settings.root)
     built = [
-        _bundle(planned, results, manifest, toolchain, settings, audits, read)
+        _bundle(planned, results, manifest, toolchain, settings, audits, read, proved)
         for planned, read in zip(plan.bundles, sources, strict=True)
         if planned.operators or not settings.operators
     ]
@@ -172,12 +173,11 @@ def _sources(planned: PlannedBundle, plan: Plan, root: Path) -> dict[str, str]:
 
 def _bundle(
     planned: PlannedBundle, results: tuple[CompileResult, ...], manifest: Manifest, toolchain: Toolchain,
-    settings: Settings, audits: dict[str, AuditReport], sources: Mapping[str, str],
+    settings: Settings, audits: dict[str, AuditReport], sources: Mapping[str, str], proved: Mapping[str, Receipt],
 ) -> BuiltBundle:  # fmt: skip
     by_id = {result.job.id: result for result in results}
     needed = sorted({job for operator in planned.operators for job in operator.jobs})
     profile = manifest.profiles[planned.profile]
-    proved = known(settings.root)
     key = bundle_key(planned, [by_id[job] for job in needed], toolchain.provenance(), profile, proved)
     path = settings.bundles / f"{planned.target.name}-{planned.profile}{SUFFIX}"
     same = _unchanged(path, key, sources)

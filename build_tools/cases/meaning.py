@@ -14,7 +14,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -43,15 +43,25 @@ def meanings(folder: Path) -> dict[tuple[str, str], str]:
                 for name in (CASES, _OPERATORS)
             )
             formulas = of_text((path.parent / REFERENCE).read_text(encoding="utf-8"))
-            for name, row in operators.get("operators", {}).items():
-                if name in formulas and name in cases:
-                    parts = [formulas[name], json.dumps(cases[name], sort_keys=True), *_judges()]
-                    if "function" in row:
-                        parts.append(_file(folder.parent / _FUNCTIONS / f"{row['function']}.py"))
-                    found[path.parent.name, name] = _named(parts)
+            rows = operators.get("operators", {})
+            for name in rows.keys() & formulas.keys() & cases.keys():
+                parts = [formulas[name], json.dumps(cases[name], sort_keys=True), *_judges()]
+                if function := _function(rows, name):
+                    parts.append(_file(folder.parent / _FUNCTIONS / f"{function}.py"))
+                found[path.parent.name, name] = _named(parts)
         except (OSError, ValueError, AttributeError, TypeError):
             continue
     return found
+
+
+def _function(rows: Mapping[str, Any], name: str) -> str | None:
+    """The module of an operator's hand-written function: its own key, or the one that it takes over with ``like``."""
+    for _ in rows:  # no chain is longer; the parser refuses a circle
+        row = rows.get(name, {})
+        if "function" in row or "like" not in row:
+            return str(row["function"]) if "function" in row else None
+        name = row["like"]
+    return None
 
 
 def of_text(text: str) -> dict[str, str]:

@@ -96,10 +96,11 @@ def prove(settings: Settings) -> Proof:
     finally:
         changed = receipts.write(settings.root, book.known.values())
     entries = [entry for one in built for entry in one.entries if entry.operator in operators]
+    holding = book.holding()
     return Proof(
-        rows=tuple(book.row(name, one) for one in built for name in operators),
+        rows=tuple(book.row(name, one, holding) for one in built for name in operators),
         wrong=tuple(book.wrong),
-        unproved=tuple(entry for entry in entries if not entry.proved(book.holding())),
+        unproved=tuple(entry for entry in entries if not entry.proved(holding)),
         unchosen=tuple(words for one in built for words in book.unchosen(one, operators)),
         narrow=tuple(book.narrow),
         changed=changed,
@@ -178,7 +179,7 @@ def _prove_target(
 
 @dataclass(slots=True)
 class _Book:
-    """Receipts while they are made. ``states``: (family, operator) -> the formula's; ``calls``: (operator, target) -> how many
+    """Receipts while they are made. ``states``: (family, operator) -> what is asked; ``calls``: (operator, target) -> how many
     were executed.
     """
 
@@ -201,7 +202,7 @@ class _Book:
         }
 
     def holding(self) -> Mapping[str, Receipt]:
-        """Those whose formula is as it was."""
+        """Those of which the same is asked as then."""
         return receipts.holding(self.known, self.states)
 
     def outdated(self, labels: Mapping[str, Collection[str]]) -> Iterator[str]:
@@ -245,10 +246,9 @@ class _Book:
             if mine and digest not in holding and digest not in tried and not recipe.code_objects & broken:
                 yield f"{built.target} {recipe.kernel}[{recipe.variant}]"
 
-    def row(self, operator: str, built: Built) -> Row:
-        """What is known of an operator on a target now."""
+    def row(self, operator: str, built: Built, known: Mapping[str, Receipt]) -> Row:
+        """What is known of an operator on a target now; ``known``: the receipts that hold."""
         mine = [entry for entry in built.entries if entry.operator == operator]
-        known = self.holding()
         worst = max(
             (known[digest].worst for entry in mine for digest in entry.recipes if digest in known),
             default=None,

@@ -97,6 +97,8 @@ def reasons() -> dict[tuple[str, str, str], str]:
 def tried(mutants: Sequence[Mutant], copy: Path, map_: covered.Map) -> Iterator[Verdict]:
     """Each mutant's fate, as it is found."""
     native = cpp.Native(copy)
+    if any(mutant.file.endswith(".cpp") for mutant in mutants):
+        native.prepare()
     for mutant in mutants:
         path = copy / mutant.file
         whole = path.read_text(encoding="utf-8")

@@ -73,53 +73,24 @@ class Native:
         self._copy = copy
         table = tomllib.loads((HERE / "suites.toml").read_text(encoding="utf-8"))
         self._suites: list[tuple[str, list[str]]] = [(row["files"], row["tests"]) for row in table["suite"]]
-        self._first = True
+
+    def prepare(self) -> None:
+        """Compile everything once, so that a mutant compiles one file.
+
+        Raises:
+            SystemExit: the sources do not compile without any mutant.
+        """
+        if words := self._compile():
+            raise SystemExit(f"{words} before anything is changed")
 
     def verdict(self, mutant: Mutant) -> Verdict:
         """Compile; what does not compile is noticed."""
-        if self._first:  # the build folder itself, so that a mutant compiles one file
-            whole = subprocess.run(
-                ["git", "-C", str(HERE), "show", f":./../../{mutant.file}"],
-                capture_output=True,
-                text=True,
-                check=False,
-            ).stdout
-            if whole:
-                (self._copy / mutant.file).write_text(whole, encoding="utf-8")
-                self._compile()
-                (self._copy / mutant.file).write_text(mutant.text, encoding="utf-8")
-            self._first = False
         if words := self._compile():
             return Verdict(mutant, True, words)
-        tests = next(
-            (tests for files, tests in self._suites if fnmatch(mutant.file, files)), ["tests/native"]
-        )
-        command = [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-x",
-            "-q",
-            "-p",
-            "no:cacheprovider",
-            "--no-header",
-            *tests,
-        ]
-        try:
-            done = subprocess.run(
-                command,
-                cwd=self._copy,
-                env=covered.environment(self._copy),
-                capture_output=True,
-                text=True,
-                timeout=_LIMIT,
-            )
-        except subprocess.TimeoutExpired:
-            return Verdict(mutant, True, "did not end")
-        if done.returncode == 0:
-            return Verdict(mutant, False, f"{', '.join(tests)} pass")
-        failed = next((row for row in done.stdout.splitlines() if row.startswith(("FAILED", "ERROR"))), "")
-        return Verdict(mutant, True, failed or f"exit {done.returncode}")
+        fitting = (tests for files, tests in self._suites if fnmatch(mutant.file, files))
+        tests = next(fitting, ["tests/native"])
+        words = covered.failed(self._copy, tests, _LIMIT)
+        return Verdict(mutant, bool(words), words or f"{', '.join(tests)} pass")
 
     def _compile(self) -> str:
         code = (

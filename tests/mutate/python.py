@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import ast
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -89,14 +87,5 @@ def verdict(mutant: Mutant, copy: Path, map_: covered.Map) -> Verdict:
     tests = map_.tests(mutant.file, mutant.line)[:_MOST]
     if not tests:
         return Verdict(mutant, False, "no test executes it")
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "--no-header", *tests]
-    try:
-        done = subprocess.run(
-            command, cwd=copy, env=covered.environment(copy), capture_output=True, text=True, timeout=_LIMIT
-        )
-    except subprocess.TimeoutExpired:
-        return Verdict(mutant, True, "did not end")
-    if done.returncode == 0:
-        return Verdict(mutant, False, f"{len(tests)} tests execute it")
-    failed = next((row for row in done.stdout.splitlines() if row.startswith(("FAILED", "ERROR"))), "")
-    return Verdict(mutant, True, failed or f"exit {done.returncode}")
+    words = covered.failed(copy, tests, _LIMIT)
+    return Verdict(mutant, bool(words), words or f"{len(tests)} tests execute it")

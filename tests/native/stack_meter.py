@@ -9,12 +9,13 @@ import ctypes
 import mmap
 import sys
 import tempfile
-import threading
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+
+from support.small_stack import SMALLEST, in_thread
 
 from native import exchange, synthetic
 from native.conftest import load_extension
@@ -24,7 +25,6 @@ PAINT = 0xA5
 _LIBC = ctypes.CDLL(None)
 _START = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
 X, OUT = 0x7F0000000100, 0x7F0000200000
-SMALLEST = 32768
 
 
 def depth(function: Callable[[], object], size: int = 1 << 20) -> int:
@@ -77,25 +77,6 @@ def given(way: str, address: int, columns: int) -> Any:
 def call(op: Any, way: str, columns: int = 64) -> None:
     """A call with every tensor given."""
     op(given(way, OUT, columns), *(given(way, X, columns) for _ in range(47)))
-
-
-def in_thread(function: Callable[[], object], size: int) -> None:
-    """Run it on a thread of Python's with a stack of ``size`` bytes."""
-    failed: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            function()
-        except BaseException as error:  # noqa: BLE001  # raised again by the caller
-            failed.append(error)
-
-    threading.stack_size(size)
-    thread = threading.Thread(target=run)
-    thread.start()
-    thread.join()
-    threading.stack_size(0)
-    if failed:
-        raise failed[0]
 
 
 def measure(op: Any, way: str) -> None:

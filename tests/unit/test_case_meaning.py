@@ -111,6 +111,11 @@ def test_calls_judges_and_hand_written_functions_are_in_it(
     assert changed(**{"cases.toml": cases.replace('"M=1", "M=2"', '"M=1"')}) == {"one"}
     assert changed(**{"cases.toml": f"# said anew\n{cases}"}) == set()
     assert changed(**{"operators.toml": "not TOML"}) == {"one", "two"}
+    taken = texts["operators.toml"].replace("[operators.two]\n", '[operators.two]\nlike = "one"\n')
+    before = now(**{"operators.toml": taken})
+    (ops / "by_hand.py").write_text("def one(): return 2")
+    assert changed(**{"operators.toml": taken}) == {"one", "two"}
+    before = now()
     (ops / "by_hand.py").write_text("def one(): return 1")
     assert changed() == {"one"}
     before = now()

@@ -124,7 +124,9 @@ def test_a_recipe_of_a_call_that_did_not_end_gets_no_receipt(cases: Cases, manif
     assert book.known.keys() == {"b"}
     assert book.known["b"].calls == len(ran)
     assert book.wrong == choice.refused
-    assert book.row("rms_norm", built) == proving.Row("rms_norm", "gfx942", 2, 1, len(ran) + 1, 0.5)
+    assert book.row("rms_norm", built, book.holding()) == proving.Row(
+        "rms_norm", "gfx942", 2, 1, len(ran) + 1, 0.5
+    )
     assert list(book.unchosen(built, ["rms_norm"])) == ["gfx942 rms_norm.row[f]"]
     assert not list(book.unchosen(built, ["softmax"]))
     labels = {digest: choice.labels[digest] for digest in "bf"}
@@ -133,7 +135,7 @@ def test_a_recipe_of_a_call_that_did_not_end_gets_no_receipt(cases: Cases, manif
     assert list(book.outdated({"b": sorted(labels["b"])[1:]})) == ["b"]
     book.states = {("norm", "rms_norm"): "changed"}
     assert list(book.outdated(labels)) == ["b", "f"]
-    assert book.row("rms_norm", built).proved == 0 and not book.holding()
+    assert book.row("rms_norm", built, book.holding()).proved == 0 and not book.holding()
     gone = replace(book.known["b"], digest="old")
     book.known["old"] = gone
     book.known["rocm"] = replace(gone, digest="rocm", tools={"toolchain": "rocm"})
