@@ -41,6 +41,9 @@ EXTRAS = "gfx942,gfx950,gfx942-ck,gfx950-ck,emulator"
 #: Triton has no wheel for CPython 3.10. What is built serves 3.10; only the machine that builds needs a later one.
 OLDEST_BUILD_PYTHON = (3, 11)
 LATER_PYTHONS = ("3.14", "3.13", "3.12", "3.11")
+#: A file's tests stay in one process, because they share what it made; tests/conftest.py has the order. Each process has its own
+#: torch: about 0.5 GB.
+PROCESSES = ("--numprocesses=auto", "--maxprocesses=8", "--dist=loadfile", "--no-loadscope-reorder")
 ENVIRONMENT = {"PYTHONPATH": str(ROOT / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
 #: Where the pipeline keeps what it fetched and zig its compiled C++ library; the tests' own compiles use it too.
 CACHE = Path(
@@ -111,7 +114,7 @@ def tests(session: nox.Session) -> None:
         "AITER_PREBUILT_DIST": dist,
         "ZIG_GLOBAL_CACHE_DIR": str(CACHE / "zig"),
     }
-    session.run("python", "-m", "pytest", "-q", *session.posargs, env=environment)
+    session.run("python", "-m", "pytest", "-q", *PROCESSES, *session.posargs, env=environment)
 
 
 @nox.session(python=build_python())

@@ -1,23 +1,28 @@
 """``nox -s mutate``: would the tests notice a wrong program? One small change at a time, and the tests of that line.
 
-    PYTHONPATH=tests python -m mutate [--sample 20] [--seed 1] [--folder build_tools/plan] [--all] [--json FILE]
+    PYTHONPATH=tests python -m mutate [--sample 20] [--seed 1] [--folder build_tools/plan] [--all] [--map FILE] [--json FILE]
 
 Python: the operators of cosmic-ray on lines that a test executes (coverage.py says which), the quickest tests first. A line
 that no test executes is a survivor. C++ (``csrc/runtime``): the table of ``cpp.py``, compiled, and the suites that
-``suites.toml`` has for the file. Everything happens in a copy. Survivors that change nothing, or nothing that a test should
-see, stand in ``equivalent.toml`` with the reason; they count neither way. Exit status 1 below ``--bar`` in any folder.
+``suites.toml`` has for the file; what does not compile is no mutant. Everything happens in copies, one for each of ``--jobs``.
+Survivors that change nothing, or nothing that a test should see, stand in ``equivalent.toml`` with the reason; they count
+neither way. Exit status 1 below ``--bar`` in any folder. ``--map`` keeps which tests execute which line, for a session on the
+same sources.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
+import queue
 import random
 import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -94,26 +99,46 @@ def reasons() -> dict[tuple[str, str, str], str]:
     return {(row["file"], row["operator"], row["line"]): row["reason"] for row in table.get("mutant", [])}
 
 
-def tried(mutants: Sequence[Mutant], copy: Path, map_: covered.Map) -> Iterator[Verdict]:
-    """Each mutant's fate, as it is found."""
-    native = cpp.Native(copy)
-    if any(mutant.file.endswith(".cpp") for mutant in mutants):
-        native.prepare()
-    for mutant in mutants:
+class Bench:
+    """Copies of the checkout, each changed by one mutant at a time."""
+
+    def __init__(self, place: Path, jobs: int) -> None:
+        self._copies = [copied(place / str(number)) for number in range(jobs)]
+        self._natives = {copy: cpp.Native(copy) for copy in self._copies}
+        self._free: queue.SimpleQueue[Path] = queue.SimpleQueue()
+        for copy in self._copies:
+            self._free.put(copy)
+
+    def measure(self) -> covered.Map:
+        """Which tests execute which line."""
+        return covered.measure(self._copies[0], len(self._copies))
+
+    def prepare_native(self) -> None:
+        """Compile each copy once."""
+        with ThreadPoolExecutor(len(self._copies)) as pool:
+            list(pool.map(cpp.Native.prepare, self._natives.values()))
+
+    def verdicts(self, mutants: Sequence[Mutant], map_: covered.Map) -> Iterator[Verdict]:
+        """Each mutant's fate, in the order of ``mutants``."""
+        with ThreadPoolExecutor(len(self._copies)) as pool:
+            yield from pool.map(lambda mutant: self._verdict(mutant, map_), mutants)
+
+    def _verdict(self, mutant: Mutant, map_: covered.Map) -> Verdict:
+        copy = self._free.get()
         path = copy / mutant.file
         whole = path.read_text(encoding="utf-8")
         path.write_text(mutant.text, encoding="utf-8")
         try:
             if mutant.file.endswith(".cpp"):
-                yield native.verdict(mutant)
-            else:
-                yield python.verdict(mutant, copy, map_)
+                return self._natives[copy].verdict(mutant)
+            return python.verdict(mutant, copy, map_)
         finally:
             path.write_text(whole, encoding="utf-8")
+            self._free.put(copy)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Try, print each survivor and a line for each folder."""
+def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """The command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--sample", type=int, default=20, metavar="N", help="mutants of each folder, by lot")
     parser.add_argument("--all", action="store_true", help="every mutant: days")
@@ -122,24 +147,42 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--folder", action="append", choices=sorted(FOLDERS), help="may be given more than once"
     )
     parser.add_argument("--bar", type=float, default=0.9, help="share to be killed in each folder")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="mutants tried at a time")
+    parser.add_argument("--map", type=Path, help="read what tests execute from here, or write it")
     parser.add_argument("--json", type=Path)
-    options = parser.parse_args(arguments)
+    return parser.parse_args(arguments)
+
+
+def lines_of_tests(bench: Bench, folders: Sequence[str], kept: Path | None) -> covered.Map:
+    """The map, measured unless ``kept`` has it or no Python is tried."""
+    if all(name.startswith("csrc/") for name in folders):
+        return covered.Map({})
+    if kept is not None and kept.is_file():
+        return covered.Map.parsed(kept.read_text(encoding="utf-8"))
+    found = bench.measure()
+    if kept is not None:
+        kept.write_text(found.text(), encoding="utf-8")
+    return found
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Try, print each survivor and a line for each folder."""
+    options = parsed(arguments)
     folders = options.folder or list(FOLDERS)
     known = reasons()
     scores: list[Score] = []
     verdicts: list[Verdict] = []
     with tempfile.TemporaryDirectory(prefix="mutate-") as place:
-        copy = copied(Path(place))
-        map_ = (
-            covered.measure(copy)
-            if any(not name.startswith("csrc/") for name in folders)
-            else covered.Map({})
-        )
+        bench = Bench(Path(place), options.jobs)
+        map_ = lines_of_tests(bench, folders, options.map)
         for folder in folders:
+            mutants = drawn(folder, None if options.all else options.sample, options.seed)
+            if folder.startswith("csrc/"):
+                bench.prepare_native()
             mine = []
-            for verdict in tried(
-                drawn(folder, None if options.all else options.sample, options.seed), copy, map_
-            ):
+            for verdict in bench.verdicts(mutants, map_):
+                if verdict.stillborn:
+                    continue
                 why = known.get(verdict.mutant.key, "")
                 mine.append(verdict)
                 if not verdict.killed:
@@ -149,17 +192,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             scores.append(Score(folder, len(mine) - len(left), len(left) - equivalent, equivalent))
             verdicts += mine
             print(told(scores[-1]), flush=True)
-    print(
-        told(
-            Score(
-                "all",
-                *(
-                    sum(column)
-                    for column in zip(*((s.killed, s.survived, s.equivalent) for s in scores), strict=True)
-                ),
-            )
-        )
-    )
+    columns = zip(*((score.killed, score.survived, score.equivalent) for score in scores), strict=True)
+    print(told(Score("all", *map(sum, columns))))
     if options.json:
         options.json.write_text(json.dumps(document(options.seed, scores, verdicts), indent=1))
     return int(any(score.share < options.bar for score in scores))

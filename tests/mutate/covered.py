@@ -25,6 +25,29 @@ class Map:
 
     lines: dict[str, dict[int, list[str]]]
 
+    @classmethod
+    def parsed(cls, text: str) -> Map:
+        """What :meth:`text` wrote."""
+        tests, lines = json.loads(text)
+        return cls(
+            {
+                file: {int(line): [tests[number] for number in numbers] for line, numbers in mine.items()}
+                for file, mine in lines.items()
+            }
+        )
+
+    def text(self) -> str:
+        """As JSON, each test's name once."""
+        numbers: dict[str, int] = {}
+        lines = {
+            file: {
+                line: [numbers.setdefault(name, len(numbers)) for name in tests]
+                for line, tests in mine.items()
+            }
+            for file, mine in self.lines.items()
+        }
+        return json.dumps([list(numbers), lines])
+
     def tests(self, file: str, line: int) -> list[str]:
         """Those that execute the line; when it only runs at import, those that execute any line of the file."""
         known = self.lines.get(file, {})
@@ -67,8 +90,8 @@ def failed(copy: Path, tests: Sequence[str], limit: float) -> str:
     return next(words, f"exit {done.returncode}")
 
 
-def measure(copy: Path) -> Map:
-    """Run the suites once under coverage.
+def measure(copy: Path, jobs: int) -> Map:
+    """Run the suites once under coverage, in ``jobs`` processes.
 
     Raises:
         SystemExit: a test fails without any mutant.
@@ -76,7 +99,7 @@ def measure(copy: Path) -> Map:
     report = copy / "durations.json"
     command = [
         sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--cov", "build_tools", "--cov", "src/aiter_prebuilt",
-        "--cov-context", "test", "--cov-report", "", "-p", "mutate.durations", *SUITES,
+        "--cov-context", "test", "--cov-report", "", "-p", "mutate.durations", "-n", str(jobs), "--dist", "loadfile", *SUITES,
     ]  # fmt: skip
     settings = {**environment(copy), "MUTATE_DURATIONS": str(report)}
     done = subprocess.run(command, cwd=copy, env=settings, capture_output=True, text=True, timeout=_LIMIT)

@@ -84,9 +84,9 @@ class Native:
             raise SystemExit(f"{words} before anything is changed")
 
     def verdict(self, mutant: Mutant) -> Verdict:
-        """Compile; what does not compile is noticed."""
+        """Compile and run the suites."""
         if words := self._compile():
-            return Verdict(mutant, True, words)
+            return Verdict(mutant, True, words, stillborn=True)
         fitting = (tests for files, tests in self._suites if fnmatch(mutant.file, files))
         tests = next(fitting, ["tests/native"])
         words = covered.failed(self._copy, tests, _LIMIT)

@@ -15,6 +15,8 @@ def pytest_runtest_logreport(report: Any) -> None:
     _SECONDS[report.nodeid] = _SECONDS.get(report.nodeid, 0.0) + report.duration
 
 
-def pytest_sessionfinish() -> None:
-    """Write what was seen."""
+def pytest_sessionfinish(session: Any) -> None:
+    """Write what was seen; of several processes the first one hears all reports."""
+    if hasattr(session.config, "workerinput"):
+        return
     Path(os.environ["MUTATE_DURATIONS"]).write_text(json.dumps(_SECONDS))

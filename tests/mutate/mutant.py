@@ -27,8 +27,9 @@ class Mutant:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """``words``: which test noticed it, or what was tried."""
+    """``words``: which test noticed it, or what was tried. ``stillborn``: it does not compile, so it is no mutant."""
 
     mutant: Mutant
     killed: bool
     words: str
+    stillborn: bool = False
