@@ -38,6 +38,8 @@ PROJECT = nox.project.load_toml("pyproject.toml")
 #: One device of each target, for the demo.
 EMULATED = "gfx942,gfx950"
 EXTRAS = "gfx942,gfx950,gfx942-ck,gfx950-ck,emulator"
+#: The driver's own device file: only then does the demo need what is built for an NVIDIA card.
+NVIDIA = Path("/dev/nvidiactl")
 #: Triton has no wheel for CPython 3.10. What is built serves 3.10; only the machine that builds needs a later one.
 OLDEST_BUILD_PYTHON = (3, 11)
 LATER_PYTHONS = ("3.14", "3.13", "3.12", "3.11")
@@ -187,10 +189,17 @@ def sanitize(session: nox.Session) -> None:
 
 @nox.session(python=build_python())
 def demo(session: nox.Session) -> None:
-    """Build all wheels, install them in a clean environment, look at them there, and execute every operator's golden calls on
-    the embedded device: no GPU, no driver, no compiler, no framework. Where a real GPU is, on it too.
+    """Build the wheels of both AMD targets, install them in a clean environment, look at them there, and execute every operator's
+    golden calls on the embedded device: no GPU, no driver, no compiler, no framework. Where a real GPU is, on it too.
     """
-    wheels(session)
+    install_build(session)
+    targets = (*EMULATED.split(","), *(["sm_90"] if NVIDIA.exists() else []))
+    bundles = str(BUILD / "shown" / "bundles")
+    shutil.rmtree(BUILD / "shown", ignore_errors=True)
+    build_tools(
+        session, "build", "--bundles", bundles, *(word for name in targets for word in ("--target", name))
+    )
+    build_tools(session, "wheels", "--bundles", bundles, "--output", str(DIST))
     clean = BUILD / "demo"
     session.run(
         sys.executable, "-m", "virtualenv", "-q", "--clear", "--no-periodic-update", str(clean), external=True
@@ -198,7 +207,8 @@ def demo(session: nox.Session) -> None:
     python = clean / "bin" / "python"
     pip = (str(python), "-m", "pip", "install", "-q", "--no-index", "--find-links", str(DIST))
     session.run(*pip, f"aiter-prebuilt[{EXTRAS}]", external=True)
-    session.run(*pip, "aiter-prebuilt[sm90]", external=True)
+    if NVIDIA.exists():
+        session.run(*pip, "aiter-prebuilt[sm90]", external=True)
     command = str(clean / "bin" / "aiter-prebuilt")
     emulated = (str(clean / "bin" / "aiter-prebuilt-emulator"), "run", "--devices", EMULATED, "--", command)
     with tempfile.TemporaryDirectory() as elsewhere, session.chdir(elsewhere):

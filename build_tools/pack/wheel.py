@@ -12,6 +12,7 @@ import json
 import shutil
 import tempfile
 from collections.abc import Collection, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -197,8 +198,10 @@ def write_wheels(
             for path, payload in zip(found, payloads, strict=True)
         ]
         if runtime:
-            staged.append(build_runtime_wheel(root, Path(folder)))
-            staged.append(build_emulator_wheel(root, Path(folder)))
+            # Side by side: while one cmake asks its questions, or zig makes its C library, the other keeps the cores busy.
+            with ThreadPoolExecutor(2) as pool:
+                makers = (build_runtime_wheel, build_emulator_wheel)
+                staged += pool.map(lambda make: make(root, Path(folder)), makers)
         return tuple(Path(shutil.move(path, output / path.name)) for path in staged)
 
 

@@ -32,8 +32,12 @@ REPORTS: Final = (
 )
 TESTS: Final = (
     "tests/native/test_process.py", "tests/native/test_memo.py", "tests/native/test_launch.py", "tests/native/test_damage.py",
+    "tests/native/test_border.py", "tests/native/test_dlpack_damage.py", "tests/native/test_overlap.py",
+    "tests/native/test_interrupts.py", "tests/native/test_changed_bundle.py", "tests/native/test_block_limits.py",
+    "tests/native/test_select.py", "tests/native/test_user_tables.py", "tests/native/test_expressions.py",
     "tests/emulator/test_streams.py", "tests/emulator/test_capture.py", "tests/emulator/test_graphs.py",
     "tests/emulator/test_hip_memory.py", "tests/emulator/test_hip_modules.py", "tests/emulator/test_scheduling.py",
+    "tests/emulator/test_loader_limits.py", "tests/emulator/test_bad_input.py", "tests/emulator/test_interrupt.py",
 )  # fmt: skip
 
 
