@@ -5,6 +5,7 @@
 Python: the operators of cosmic-ray on lines that a test executes (coverage.py says which), the quickest tests first. A line
 that no test executes is a survivor. C++ (``csrc/runtime``): the table of ``cpp.py``, compiled, and the suites that
 ``suites.toml`` has for the file; what does not compile is no mutant. Everything happens in copies, one for each of ``--jobs``.
+Tests that fail with nothing changed are named and left out.
 Survivors that change nothing, or nothing that a test should see, stand in ``equivalent.toml`` with the reason; they count
 neither way. Exit status 1 below ``--bar`` in any folder. ``--map`` keeps which tests execute which line, for a session on the
 same sources.
@@ -109,9 +110,9 @@ class Bench:
         for copy in self._copies:
             self._free.put(copy)
 
-    def measure(self) -> covered.Map:
-        """Which tests execute which line."""
-        return covered.measure(self._copies[0], len(self._copies))
+    def measure(self, *, lines: bool) -> covered.Map:
+        """Which tests execute which line, and which fail with nothing changed."""
+        return covered.measure(self._copies[0], len(self._copies), lines=lines)
 
     def prepare_native(self) -> None:
         """Compile each copy once."""
@@ -130,7 +131,7 @@ class Bench:
         path.write_text(mutant.text, encoding="utf-8")
         try:
             if mutant.file.endswith(".cpp"):
-                return self._natives[copy].verdict(mutant)
+                return self._natives[copy].verdict(mutant, map_.failing)
             return python.verdict(mutant, copy, map_)
         finally:
             path.write_text(whole, encoding="utf-8")
@@ -154,12 +155,10 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def lines_of_tests(bench: Bench, folders: Sequence[str], kept: Path | None) -> covered.Map:
-    """The map, measured unless ``kept`` has it or no Python is tried."""
-    if all(name.startswith("csrc/") for name in folders):
-        return covered.Map({})
+    """The map, measured unless ``kept`` has it; no lines when no Python is tried."""
     if kept is not None and kept.is_file():
         return covered.Map.parsed(kept.read_text(encoding="utf-8"))
-    found = bench.measure()
+    found = bench.measure(lines=not all(name.startswith("csrc/") for name in folders))
     if kept is not None:
         kept.write_text(found.text(), encoding="utf-8")
     return found

@@ -21,19 +21,21 @@ _LIMIT: Final = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Map:
-    """File -> line -> tests, the quickest first."""
+    """File -> line -> tests, the quickest first. ``failing``: tests that fail with nothing changed, so they say nothing here."""
 
     lines: dict[str, dict[int, list[str]]]
+    failing: tuple[str, ...] = ()
 
     @classmethod
     def parsed(cls, text: str) -> Map:
         """What :meth:`text` wrote."""
-        tests, lines = json.loads(text)
+        tests, lines, failing = json.loads(text)
         return cls(
             {
                 file: {int(line): [tests[number] for number in numbers] for line, numbers in mine.items()}
                 for file, mine in lines.items()
-            }
+            },
+            tuple(failing),
         )
 
     def text(self) -> str:
@@ -46,7 +48,7 @@ class Map:
             }
             for file, mine in self.lines.items()
         }
-        return json.dumps([list(numbers), lines])
+        return json.dumps([list(numbers), lines, self.failing])
 
     def tests(self, file: str, line: int) -> list[str]:
         """Those that execute the line; when it only runs at import, those that execute any line of the file."""
@@ -64,8 +66,8 @@ def environment(copy: Path) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
 
 
-def failed(copy: Path, tests: Sequence[str], limit: float) -> str:
-    """Which of ``tests`` fails first in ``copy``, in words; nothing when all pass."""
+def failed(copy: Path, tests: Sequence[str], limit: float, **settings: str) -> str:
+    """Which of ``tests`` fails first in ``copy``, in words; nothing when all pass. ``settings``: of the environment."""
     command = [
         sys.executable,
         "-m",
@@ -80,7 +82,7 @@ def failed(copy: Path, tests: Sequence[str], limit: float) -> str:
     ]
     try:
         done = subprocess.run(
-            command, cwd=copy, env=environment(copy), capture_output=True, text=True, timeout=limit
+            command, cwd=copy, env=environment(copy) | settings, capture_output=True, text=True, timeout=limit
         )
     except subprocess.TimeoutExpired:
         return "did not end"
@@ -90,26 +92,49 @@ def failed(copy: Path, tests: Sequence[str], limit: float) -> str:
     return next(words, f"exit {done.returncode}")
 
 
-def measure(copy: Path, jobs: int) -> Map:
-    """Run the suites once under coverage, in ``jobs`` processes.
+def measure(copy: Path, jobs: int, *, lines: bool = True) -> Map:
+    """Run the suites once, in ``jobs`` processes, under coverage when ``lines`` are asked for.
 
     Raises:
-        SystemExit: a test fails without any mutant.
+        SystemExit: the tests cannot be run at all.
     """
     report = copy / "durations.json"
     command = [
-        sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--cov", "build_tools", "--cov", "src/aiter_prebuilt",
-        "--cov-context", "test", "--cov-report", "", "-p", "mutate.durations", "-n", str(jobs), "--dist", "loadfile", *SUITES,
+        sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "mutate.durations", "-n", str(jobs),
+        "--dist", "loadfile", "--no-loadscope-reorder", *SUITES,
     ]  # fmt: skip
+    if lines:
+        command += [
+            "--cov",
+            "build_tools",
+            "--cov",
+            "src/aiter_prebuilt",
+            "--cov-context",
+            "test",
+            "--cov-report",
+            "",
+        ]
     settings = {**environment(copy), "MUTATE_DURATIONS": str(report)}
     done = subprocess.run(command, cwd=copy, env=settings, capture_output=True, text=True, timeout=_LIMIT)
-    if done.returncode:
-        raise SystemExit(f"a test fails before anything is changed:\n{done.stdout[-3000:]}")
-    return read(copy / ".coverage", json.loads(report.read_text()), copy)
+    if done.returncode not in (0, 1) or not report.is_file():
+        raise SystemExit(f"the tests cannot be run before anything is changed:\n{done.stdout[-3000:]}")
+    seen = json.loads(report.read_text())
+    for name in seen["failed"]:
+        print(f"left out, it fails with nothing changed: {name}", flush=True)
+    found = read(copy / ".coverage", seen["seconds"], copy) if lines else {}
+    return Map(without(found, set(seen["failed"])), tuple(seen["failed"]))
 
 
-def read(database: Path, seconds: dict[str, float], copy: Path) -> Map:
-    """The map in coverage's file."""
+def without(lines: dict[str, dict[int, list[str]]], failing: set[str]) -> dict[str, dict[int, list[str]]]:
+    """``lines`` and none of the tests in ``failing``."""
+    return {
+        file: {line: [name for name in tests if name not in failing] for line, tests in mine.items()}
+        for file, mine in lines.items()
+    }
+
+
+def read(database: Path, seconds: dict[str, float], copy: Path) -> dict[str, dict[int, list[str]]]:
+    """The lines in coverage's file."""
     with sqlite3.connect(database) as connection:
         rows = connection.execute(
             "select file.path, context.context, line_bits.numbits from line_bits"
@@ -125,4 +150,4 @@ def read(database: Path, seconds: dict[str, float], copy: Path) -> Map:
     for mine in lines.values():
         for tests in mine.values():
             tests.sort(key=lambda name: seconds.get(name, 60.0))
-    return Map(lines)
+    return lines

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Final
+
+from native.conftest import host_compiler, native_sources
 
 from mutate import covered
 from mutate.mutant import Mutant, Verdict
@@ -67,10 +70,11 @@ def _without_texts(line: str) -> str:
 
 
 class Native:
-    """The extension of a copy, compiled again for each mutant."""
+    """The extension of a copy, compiled again for each mutant, by the compiler that the native tests use."""
 
     def __init__(self, copy: Path) -> None:
         self._copy = copy
+        self._folder = copy / "build" / "mutated"
         table = tomllib.loads((HERE / "suites.toml").read_text(encoding="utf-8"))
         self._suites: list[tuple[str, list[str]]] = [(row["files"], row["tests"]) for row in table["suite"]]
 
@@ -80,28 +84,27 @@ class Native:
         Raises:
             SystemExit: the sources do not compile without any mutant.
         """
-        if words := self._compile():
+        tools = [f"-DCMAKE_{word}_COMPILER={';'.join(host_compiler(word))}" for word in ("C", "CXX")]
+        configure = ["cmake", "-S", str(self._copy), "-B", str(self._folder), "-G", "Ninja", *tools]
+        if words := self._ran(configure) or self._compile():
             raise SystemExit(f"{words} before anything is changed")
 
-    def verdict(self, mutant: Mutant) -> Verdict:
-        """Compile and run the suites."""
+    def verdict(self, mutant: Mutant, failing: Sequence[str]) -> Verdict:
+        """Compile and run the suites, but for the tests in ``failing``."""
         if words := self._compile():
             return Verdict(mutant, True, words, stillborn=True)
         fitting = (tests for files, tests in self._suites if fnmatch(mutant.file, files))
         tests = next(fitting, ["tests/native"])
-        words = covered.failed(self._copy, tests, _LIMIT)
+        left_out = [f"--deselect={name}" for name in failing]
+        library = str(self._folder / "_native.abi3.so")
+        words = covered.failed(self._copy, [*tests, *left_out], _LIMIT, AITER_PREBUILT_NATIVE=library)
         return Verdict(mutant, bool(words), words or f"{', '.join(tests)} pass")
 
     def _compile(self) -> str:
-        code = (
-            "from pathlib import Path; from build_tools.pack.runtime_wheel import compile_extension;"
-            " compile_extension(Path.cwd())"
-        )
-        done = subprocess.run(
-            [sys.executable, "-c", code],
-            cwd=self._copy,
-            env=covered.environment(self._copy),
-            capture_output=True,
-            text=True,
-        )
-        return "" if done.returncode == 0 else "does not compile"
+        return self._ran(["cmake", "--build", str(self._folder)])
+
+    def _ran(self, command: list[str]) -> str:
+        path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+        settings = covered.environment(self._copy) | native_sources() | {"PATH": path}
+        done = subprocess.run(command, env=settings, capture_output=True, text=True)
+        return f"does not compile: {done.stderr[-300:] or done.stdout[-1000:]}" if done.returncode else ""

@@ -94,7 +94,8 @@ def test_both_readers_refuse_it_soon(run: Run, stub: Stub, blob: Blob, case: str
     with pytest.raises(contract.FormatError) as refused:
         contract.Bundle(data).operator("one")
     assert str(refused.value) == failure.found, "both readers say the same"
-    assert native_seconds < 2 and time.process_time() - start < 20
+    # It was hours. Wide, because a session may watch every line that is executed.
+    assert native_seconds < 2 and time.process_time() - start < 200
 
 
 def test_a_large_block_below_the_limit_is_read(native: ModuleType, run: Run, stub: Stub, blob: Blob) -> None:
