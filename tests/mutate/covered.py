@@ -14,8 +14,9 @@ from typing import Final
 
 from coverage.numbits import numbits_to_nums
 
-#: Suites that run in their own process, so that coverage sees what they execute, and need no built wheels.
-SUITES: Final = ("tests/unit", "tests/native", "tests/build")
+#: Suites that run in their own process, so that coverage sees what they execute, and need no built wheels. The native tests
+#: come first: they want a process that has opened no driver.
+SUITES: Final = ("tests/native", "tests/unit", "tests/build")
 _LIMIT: Final = 3600.0
 
 

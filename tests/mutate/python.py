@@ -26,6 +26,8 @@ OPERATORS: Final = (
     "ReplaceAndWithOr", "ReplaceOrWithAnd", "ReplaceBreakWithContinue", "ReplaceContinueWithBreak", "ExceptionReplacer",
     "NumberReplacer", "ZeroIterationForLoop",
 )  # fmt: skip
+#: Lines that a program of strict types does not depend on, or whose number is a size: frozen, slots, a cache's entries.
+_SKIPPED: Final = ("if TYPE_CHECKING", "assert ", "@dataclass", "@lru_cache")
 #: Tests of one mutant: the quickest that execute its line.
 _MOST: Final = 60
 _LIMIT: Final = 180.0
@@ -39,8 +41,13 @@ def mutants(file: str, text: str) -> Iterator[Mutant]:
     for name in OPERATORS:
         operator = provider[name]()
         for place, line in enumerate(_places(text, operator)):
-            changed = mutate_code(text, operator, place)
-            if changed is None or lines[line - 1].lstrip().startswith(("if TYPE_CHECKING", "assert ")):
+            try:
+                changed = mutate_code(text, operator, place)
+            except (
+                AttributeError
+            ):  # cosmic-ray knows exceptions by a bare name, not `except click.UsageError`
+                continue
+            if changed is None or lines[line - 1].lstrip().startswith(_SKIPPED):
                 continue
             try:
                 if _meaning(changed) == plain:
