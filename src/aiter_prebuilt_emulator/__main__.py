@@ -33,7 +33,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     verb.set_defaults(execute=_coverage)
     verb = verbs.add_parser("run", help="run a command that finds the emulator as its HIP library")
     verb.add_argument("--devices", default="", help="gfx942, gfx950:cus=80:memory=8G, or several with commas")
-    verb.add_argument("--checks", default="", help="all, or some of lds,races,hazards,alignment")
+    verb.add_argument(
+        "--checks",
+        default="",
+        help="all, or some of lds,races,hazards,alignment; with report they are said and the kernel goes on",
+    )
     verb.add_argument("command", nargs=argparse.REMAINDER, metavar="-- COMMAND")
     verb.set_defaults(execute=_run)
     options = parser.parse_args(arguments)

@@ -71,6 +71,7 @@ def test_mixed_devices() -> None:
         ("threads", "0", "THREADS"),
         ("threads", "two", "THREADS"),
         ("checks", "lds,everything", "everything"),
+        ("checks", "report", "all,report"),
         ("limit", "-1", "LIMIT"),
         ("limit", "1e9", "LIMIT"),
         ("log", "loud", "LOG"),

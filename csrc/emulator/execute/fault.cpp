@@ -30,9 +30,6 @@ const char* name(FaultKind kind) {
   return "?";
 }
 
-namespace {
-
-// "missing s_waitcnt at code+0x1c `v_add_f32_e32 v0, v1, v2`, workgroup (3, 0, 0), wave 1, lane 5: "
 std::string place(const Wave& wave, FaultKind kind, int lane) {
   std::string text = name(kind);
   char part[160];
@@ -54,8 +51,6 @@ std::string place(const Wave& wave, FaultKind kind, int lane) {
   }
   return text;
 }
-
-}  // namespace
 
 void raise(Wave& wave, FaultKind kind, int lane, const char* format, ...) {
   if (wave.stop == Stop::Fault) return;  // the first one is the cause

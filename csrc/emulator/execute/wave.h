@@ -55,6 +55,7 @@ class Memory {
 class Checker;  // machine/checks: hazards, races, uninitialised LDS. Null when checks are off.
 
 struct Workgroup {
+  const char* kernel = "";  // its name, for messages
   std::uint8_t* lds = nullptr;
   std::uint32_t lds_bytes = 0;                      // static and dynamic, what the launch asked for
   std::uint32_t id[3] = {};                         // workgroup number

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <vector>
 
+#include "findings.h"
 #include "hazards.h"
 #include "shadow.h"
 
@@ -86,10 +87,10 @@ class Group final : public WorkgroupChecks {
     for (std::uint32_t d = address / 4; any_direct && d <= (address + bytes - 1) / 4; ++d) {
       const Direct& load = direct_[d];
       if (load.number == 0 || waves_[load.wave].hazards.arrived(load.number)) continue;
-      raise(wave, FaultKind::Hazard, lane,
-            "LDS bytes at 0x%x are still being loaded from memory by wave %u's instruction at code+0x%x; that wave "
-            "must s_waitcnt vmcnt first",
-            d * 4, load.wave, load.address);
+      find(wave, FaultKind::Hazard, lane,
+           "LDS bytes at 0x%x are still being loaded from memory by wave %u's instruction at code+0x%x; that wave "
+           "must s_waitcnt vmcnt first",
+           d * 4, load.wave, load.address);
       return false;
     }
     return true;
@@ -123,6 +124,7 @@ void WaveChecks::settle(Wave& wave) {
     wave.current = write.instruction;
     group_->shadow.explain(wave, write.lane, write.address, write.bytes, mark_, "writes");
     wave.current = current;
+    if (wave.stop != Stop::Fault) group_->shadow.share(write.address, write.bytes, mark_);  // reported: go on from here
   }
   doubtful_.clear();
 }
@@ -182,8 +184,8 @@ void WaveChecks::global(Wave& wave, int lane, std::uint64_t address, std::uint32
   if (!group_->switches.alignment || bytes == 0) return;
   const std::uint32_t unit = std::min(bytes, 4u);
   if (address % unit == 0) return;
-  raise(wave, FaultKind::Misaligned, lane, "%u bytes at 0x%llx, which is no multiple of %u", bytes,
-        static_cast<unsigned long long>(address), unit);
+  find(wave, FaultKind::Misaligned, lane, "%u bytes at 0x%llx, which is no multiple of %u", bytes,
+       static_cast<unsigned long long>(address), unit);
 }
 
 void WaveChecks::global_lanes(Wave& wave, const std::uint64_t* address, std::uint64_t active, std::uint32_t bytes) {

@@ -159,7 +159,7 @@ class Reader {
     while (!text.empty()) {
       const std::string_view word = next_part(text, ',');
       if (word == "all")
-        switches = {true, true, true, true};
+        switches = {.lds = true, .races = true, .hazards = true, .alignment = true, .report = switches.report};
       else if (word == "none")
         switches = {};
       else if (word == "lds")
@@ -170,9 +170,12 @@ class Reader {
         switches.hazards = true;
       else if (word == "alignment")
         switches.alignment = true;
+      else if (word == "report")
+        switches.report = true;
       else
-        problem(kName, word, "all, none, lds, races, hazards or alignment");
+        problem(kName, word, "all, none, lds, races, hazards, alignment or report");
     }
+    if (switches.report && !switches.any()) problem(kName, "report", "a check that it is to report, as in all,report");
   }
 
   void limit() {

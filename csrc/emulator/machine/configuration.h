@@ -2,7 +2,8 @@
 //   AITER_PREBUILT_EMULATOR            devices, comma separated: gfx942 | gfx950, each with options: gfx942:cus=80:memory=8G
 //                                      (default: one gfx942). cus: 304 for gfx942, 256 for gfx950 unless said.
 //   AITER_PREBUILT_EMULATOR_THREADS    host threads for workgroups (default: the cores this process may use)
-//   AITER_PREBUILT_EMULATOR_CHECKS     comma separated: all | none | lds | races | hazards | alignment (default none; addresses are always checked)
+//   AITER_PREBUILT_EMULATOR_CHECKS     comma separated: all | none | lds | races | hazards | alignment (default none; addresses are always checked);
+//                                      report: what they find is a line of the log, once per instruction, and the kernel goes on
 //   AITER_PREBUILT_EMULATOR_LIMIT      instructions per wave before a launch is stopped (default 2^33; 0: no limit)
 //   AITER_PREBUILT_EMULATOR_LOG        error (default) | warning | info | trace, or off; trace prints every instruction
 //   AITER_PREBUILT_EMULATOR_COUNTERS   a file: counters as JSON at exit
@@ -24,6 +25,7 @@ struct DeviceConfiguration {
 
 struct CheckSwitches {
   bool lds = false, races = false, hazards = false, alignment = false;
+  bool report = false;  // findings are logged, not faults
   bool any() const { return lds || races || hazards || alignment; }
 };
 

@@ -5,6 +5,8 @@
 #include <cstdio>
 #include <string>
 
+#include "findings.h"
+
 namespace apb::emu {
 
 namespace {
@@ -84,6 +86,7 @@ bool Hazards::loads_to_lds(const Instruction& i) {
 void Hazards::reset() { *this = Hazards(); }
 
 void Hazards::before(Wave& wave, const Instruction& i) {
+  ++step_;
   if (i.opcode == Opcode::S_WAITCNT) return wait(static_cast<std::uint32_t>(i.immediate));
   const Queue queue = queue_of(i);
   if (outstanding()) {
@@ -117,6 +120,7 @@ void Hazards::wait(std::uint32_t immediate) {
 void Hazards::issue(const Wave& wave, const Instruction& i) {
   Load load;
   load.address = i.address;
+  load.step = step_;
   switch (queue_of(i)) {
     case Queue::Vector: load.vector = ++vector_issued_; break;
     case Queue::Lds: load.lds = ++lds_issued_; break;
@@ -170,7 +174,8 @@ bool Hazards::clear(Wave& wave, int first, int count, const Load* in_order) {
                             (load.lds == 0 || in_order->lds != 0);
     if (same_queue) continue;
     report(wave, r, load);
-    return false;
+    if (wave.stop == Stop::Fault) return false;
+    word &= ~bit;  // it was said: what follows from it is not said again
   }
   return true;
 }
@@ -185,9 +190,9 @@ void Hazards::report(Wave& wave, int number, const Load& load) const {
   } else {
     std::snprintf(wanted, sizeof wanted, "lgkmcnt(%u)", load.lds > lds_done_ ? lds_issued_ - load.lds : 0u);
   }
-  raise(wave, FaultKind::Hazard, -1,
-        "%s is still being loaded by the instruction at code+0x%x; it takes s_waitcnt %s first", name.c_str(),
-        load.address, wanted);
+  find(wave, FaultKind::Hazard, -1,
+       "%s is still being loaded by the instruction at code+0x%x, %u instructions earlier; it takes s_waitcnt %s first",
+       name.c_str(), load.address, step_ - load.step, wanted);
 }
 
 }  // namespace apb::emu

@@ -26,6 +26,7 @@ class Hazards {
   struct Load {
     std::uint32_t vector = 0, lds = 0, scalar = 0;  // numbers in the three queues; 0 or done: nothing to wait for
     std::uint32_t address = 0;                      // of the load's instruction
+    std::uint32_t step = 0;                         // when it was issued, in instructions of the wave
   };
   static constexpr int kScalarFirst = 512, kRegisters = kScalarFirst + sreg::kCount;
 
@@ -44,6 +45,7 @@ class Hazards {
 
   std::array<Load, kRegisters> loads_{};
   std::array<std::uint64_t, kRegisters / 64> maybe_{};  // registers whose load may be under way
+  std::uint32_t step_ = 0;                              // instructions so far, for messages: it may wrap
   std::uint32_t vector_issued_ = 0, vector_done_ = 0, lds_issued_ = 0, lds_done_ = 0, scalar_issued_ = 0,
                 scalar_done_ = 0;
 };

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <string>
 
+#include "findings.h"
+
 namespace apb::emu {
 
 namespace {
@@ -129,16 +131,16 @@ void Shadow::explain(Wave& wave, int lane, std::uint32_t address, std::uint32_t 
   const bool writes = *what == 'w';
   for (std::uint32_t b = address; b < address + bytes; ++b) {
     if (initialised_ && !writes && written_[b] == 0) {
-      raise(wave, FaultKind::LdsUninitialised, lane,
-            "%s %u bytes at LDS address 0x%x: nobody in this workgroup has written byte 0x%x", what, bytes, address, b);
+      find(wave, FaultKind::LdsUninitialised, lane,
+           "%s %u bytes at LDS address 0x%x: nobody in this workgroup has written byte 0x%x", what, bytes, address, b);
     } else if (races_ && writer_[b] != kNobody && writer_[b] != mark && (writes || writer_[b] != kSeveral)) {
-      raise(wave, FaultKind::LdsRace, lane,
-            "%s %u bytes at LDS address 0x%x, of which %s written byte 0x%x since the last barrier", what, bytes,
-            address, who(writer_[b]).c_str(), b);
+      find(wave, FaultKind::LdsRace, lane,
+           "%s %u bytes at LDS address 0x%x, of which %s written byte 0x%x since the last barrier", what, bytes,
+           address, who(writer_[b]).c_str(), b);
     } else if (races_ && writes && reader_[b] != kNobody && reader_[b] != mark) {
-      raise(wave, FaultKind::LdsRace, lane,
-            "%s %u bytes at LDS address 0x%x, of which %s read byte 0x%x since the last barrier", what, bytes, address,
-            who(reader_[b]).c_str(), b);
+      find(wave, FaultKind::LdsRace, lane,
+           "%s %u bytes at LDS address 0x%x, of which %s read byte 0x%x since the last barrier", what, bytes, address,
+           who(reader_[b]).c_str(), b);
     }
   }
 }

@@ -65,6 +65,7 @@ ResidentWorkgroup::ResidentWorkgroup(const Dispatch& dispatch)
     waves_[i].counters = &counters_;
     waves_[i].checker = checks_ ? checks_->of_wave(static_cast<std::uint32_t>(i)) : nullptr;
   }
+  group_.kernel = dispatch.kernel->name.c_str();
   group_.lds = lds_.data();
   group_.lds_bytes = dispatch.lds_bytes;
   group_.shared_base = kSharedAperture;
