@@ -16,6 +16,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
+from aiter_prebuilt.contract.judging import judging
+
 if sys.version_info >= (3, 11):
     import tomllib
 else:
@@ -27,7 +29,9 @@ CASES: Final = "cases.toml"
 _OPERATORS: Final = "operators.toml"
 #: Where functions that are written by hand lie, below the folder that holds the manifests.
 _FUNCTIONS: Final = "src/aiter_prebuilt/ops"
-#: Beside this file: what makes inputs, and what decides whether a result is near enough.
+#: What executes calls, and compares their results.
+PACKAGE: Final = Path(__file__).resolve().parents[2] / "src" / "aiter_prebuilt"
+#: Beside this file: what makes inputs, and the intervals that results must lie in.
 _JUDGES: Final = ("draw.py", "interval.py", "near.py", "numbers.py")
 #: Hexadecimal digits: enough to tell the states of one operator apart.
 _DIGITS: Final = 16
@@ -113,7 +117,7 @@ def _named(parts: Iterable[str]) -> str:
 
 @cache
 def _judges() -> tuple[str, ...]:
-    return tuple(_file(Path(__file__).with_name(name)) for name in _JUDGES)
+    return (*(_file(Path(__file__).with_name(name)) for name in _JUDGES), judging(PACKAGE))
 
 
 def _file(path: Path) -> str:

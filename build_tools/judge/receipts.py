@@ -119,6 +119,8 @@ def _receipts(table: Any, family: str) -> Iterator[Receipt]:
         raise ValueError(f"edition {table['edition']!r} is not {EDITION}")
     for place in table["devices"]:
         for digest, row in place["recipes"].items():
+            if not 0 <= row["worst"] <= 1:
+                raise ValueError(f"recipe {digest} was wrong: {row['worst']!r} of what is allowed")
             yield Receipt(
                 digest, family, row["kernel"], row["variant"], place["target"], place["device"], place["checks"],
                 frozenset(row["code_objects"]), str(row["reference"]), str(row["cases"]), int(row["calls"]), float(row["worst"]),
@@ -191,7 +193,7 @@ class Found:
 @dataclass(frozen=True, slots=True)
 class Provable:
     """A recipe of a bundle here, with what a receipt says of it beside what lines tell. ``kernel``: ``operator.kernel``;
-    ``reference``: the state of all that is asked of its operator.
+    ``reference``: the state of all that is asked of its operator; ``judge``: of the program that executes and compares.
     """
 
     family: str
@@ -200,6 +202,7 @@ class Provable:
     target: str
     code_objects: frozenset[str]
     reference: str
+    judge: str
     tools: Mapping[str, str]
 
     @property
@@ -208,9 +211,9 @@ class Provable:
         return self.kernel.partition(".")[0]
 
     def about(self, line: Mapping[str, Any]) -> bool:
-        """Is this the recipe that the line means, and was the same asked that is asked now?"""
-        told = (line["operator"], line["target"], line["reference"])
-        return told == (self.operator, self.target, self.reference)
+        """Is this the recipe that the line means, and was the same asked, and judged in the same way, as now?"""
+        told = (line["operator"], line["target"], line["reference"], line["judge"])
+        return told == (self.operator, self.target, self.reference, self.judge)
 
 
 def collect(lines: Iterable[Mapping[str, Any]], checks: str, provable: Mapping[str, Provable]) -> Found:

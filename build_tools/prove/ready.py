@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Final
 
 from aiter_prebuilt.contract.bundle import SUFFIX, Bundle, FormatError
-from build_tools.cases.meaning import meanings
+from aiter_prebuilt.contract.judging import judging
+from build_tools.cases.meaning import PACKAGE, meanings
 from build_tools.errors import NotReadyError
 from build_tools.judge.receipts import Provable
 from build_tools.manifest.model import Manifest
@@ -92,12 +93,12 @@ def provable(
     families = {
         operator.name: family.family for family in manifest.families.values() for operator in family.operators
     }
-    tools = tools_of(bundle)
+    tools, judge = tools_of(bundle), judging(PACKAGE)
     return {
         digest: Provable(
             families[recipe.operator], f"{recipe.operator}.{recipe.kernel}", recipe.variant, bundle.root.target,
             recipe.code_objects,
-            meanings.get((families[recipe.operator], recipe.operator), ""), tools,
+            meanings.get((families[recipe.operator], recipe.operator), ""), judge, tools,
         )
         for digest, recipe in recipes_of(bundle).items()
         if recipe.operator in families

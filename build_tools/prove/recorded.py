@@ -20,7 +20,7 @@ from build_tools.prove.ready import provable
 from build_tools.prove.workers import Line
 
 _NEEDED: Final = {
-    "operator", "label", "device", "target", "launched", "recipes", "reference", "worst", "problems",
+    "operator", "label", "device", "target", "launched", "recipes", "reference", "judge", "worst", "problems",
 }  # fmt: skip
 
 
@@ -50,11 +50,14 @@ def join(root: Path, bundles: Path, files: Iterable[Path], checks: str) -> Joine
     manifest = load(root / "manifests")
     known = _provable(bundles, manifest, meanings(root / "manifests"))
     found = receipts.collect(lines, checks, known)
-    choices = [(known.get(digest), line["reference"]) for line in lines for digest in line["recipes"]]
-    outdated = sum(recipe is not None and recipe.reference != state for recipe, state in choices)
+    choices = [(known.get(digest), line) for line in lines for digest in line["recipes"]]
+    outdated = sum(
+        recipe is not None and (recipe.reference, recipe.judge) != (line["reference"], line["judge"])
+        for recipe, line in choices
+    )
     if not found.receipts and not found.wrong:
         why = (
-            f"{outdated} answers come from another state of their formulas or cases"
+            f"{outdated} answers come from another state of their formulas, their cases or what judges them"
             if outdated
             else "no recipe that they chose is in a bundle"
         )

@@ -2,6 +2,7 @@
 #include <dlfcn.h>
 #include <link.h>
 #include <pthread.h>
+#include <sys/stat.h>
 
 #include <array>
 #include <atomic>
@@ -76,6 +77,12 @@ const char* last_dl_error() {
   return text == nullptr ? "no reason given" : text;
 }
 
+// dlopen would wait for the writer of a named pipe. A bare name, which the loader searches for, is not looked at.
+bool is_other_than_a_file(const std::string& path) {
+  struct stat facts = {};
+  return path.find('/') != std::string::npos && ::stat(path.c_str(), &facts) == 0 && !S_ISREG(facts.st_mode);
+}
+
 // Opens the library into handles[]; false with an Error.
 bool open_library(std::size_t vendor, const std::string& path, Error& error) {
   const VendorNames& names = kNames[vendor];
@@ -101,6 +108,10 @@ bool open_library(std::size_t vendor, const std::string& path, Error& error) {
   }
   std::string reasons;
   for (const std::string& candidate : candidates) {
+    if (is_other_than_a_file(candidate)) {
+      reasons += cat(reasons.empty() ? "" : "; ", candidate, ": it is not a regular file");
+      continue;
+    }
     handles[vendor] = ::dlopen(candidate.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (handles[vendor] != nullptr) {
       handle_paths[vendor] = candidate;

@@ -176,10 +176,22 @@ bool Operator::check_gradients(PyObject* const* args, std::size_t count, Error& 
         find_device(args, count, CallContext(), vendor, ordinal, error) ? on_device(vendor, ordinal, error) : nullptr;
     if (py::interrupted()) return error.set(ErrorKind::Raised, "", "", "");
     PyErr_Clear();
-    const std::string name(on != nullptr ? on->served.parser.tensor_name(i) : std::string_view());
+    const std::string name(on != nullptr ? std::string(on->served.parser.tensor_name(i)) : name_of_tensor(i));
     return refuse_gradient(name_, name.empty() ? cat(i + 1) : name, error);
   }
   return true;
+}
+
+// Without a bundle: from the package's own list. Empty when that does not know it either.
+std::string Operator::name_of_tensor(std::size_t i) const {
+  const py::Ref names(names_ ? PyObject_CallObject(names_.get(), nullptr) : nullptr);
+  std::string_view text;
+  std::string name;
+  if (names && py::has_flag(names.get(), py::kFlagTuple) && i < static_cast<std::size_t>(PyTuple_Size(names.get())) &&
+      py::read_text(PyTuple_GetItem(names.get(), static_cast<Py_ssize_t>(i)), text))
+    name = text;
+  PyErr_Clear();
+  return name;
 }
 
 bool Operator::find_device(PyObject* const* args, std::size_t count, const CallContext& like, Vendor& vendor,

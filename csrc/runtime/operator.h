@@ -35,7 +35,9 @@ struct OperatorStats {
 
 class Operator {
  public:
-  Operator(std::string name, py::Ref resolve) : name_(std::move(name)), resolve_(std::move(resolve)) {}
+  // `names`: called without arguments for the names of the tensors, when no bundle is there to say them; or null.
+  Operator(std::string name, py::Ref resolve, py::Ref names)
+      : name_(std::move(name)), resolve_(std::move(resolve)), names_(std::move(names)) {}
 
   const std::string& name() const { return name_; }
 
@@ -67,6 +69,7 @@ class Operator {
   bool run_slow(PyObject* const* args, std::size_t count, PyObject* stream, Error& error);
   // False when an argument asks for a gradient that torch would record.
   bool check_gradients(PyObject* const* args, std::size_t count, Error& error);
+  std::string name_of_tensor(std::size_t i) const;
   // `like` has the stream that exporting a tensor may need.
   bool find_device(PyObject* const* args, std::size_t count, const CallContext& like, Vendor& vendor, int& ordinal,
                    Error& error) const;
@@ -81,6 +84,7 @@ class Operator {
 
   std::string name_;
   py::Ref resolve_;
+  py::Ref names_;
   std::map<std::pair<Vendor, int>, std::unique_ptr<OnDevice>> devices_;
   OnDevice* current_ = nullptr;  // that of the last call
   OperatorStats stats_;

@@ -69,13 +69,15 @@ PyObject* tuple_call(PyObject* self, PyObject* args, PyObject* keywords) {
 PyObject* operator_new(PyTypeObject* type, PyObject* args, PyObject* keywords) {
   std::string_view name;
   const bool named = keywords != nullptr && PyDict_Size(keywords) != 0;
-  if (named || PyTuple_Size(args) != 2 || !py::read_text(PyTuple_GetItem(args, 0), name)) {
-    return type_error("Operator(name: str, resolve: Callable) takes two arguments");
+  const Py_ssize_t count = PyTuple_Size(args);
+  if (named || count < 2 || count > 3 || !py::read_text(PyTuple_GetItem(args, 0), name)) {
+    return type_error("Operator(name: str, resolve: Callable, names: Callable = None) takes two or three arguments");
   }
   PyObject* self = PyType_GenericAlloc(type, 0);
   if (self == nullptr) return nullptr;
   auto* object = reinterpret_cast<OperatorObject*>(self);
-  object->op = new Operator(std::string(name), py::Ref::borrow(PyTuple_GetItem(args, 1)));
+  object->op = new Operator(std::string(name), py::Ref::borrow(PyTuple_GetItem(args, 1)),
+                            count == 3 ? py::Ref::borrow(PyTuple_GetItem(args, 2)) : py::Ref());
   object->vectorcall = vectorcall;
   return self;
 }
@@ -164,7 +166,7 @@ PyType_Slot operator_slots[] = {
     {py::kSlotMethods, operator_methods},
     {py::kSlotMembers, operator_members},
     {py::kSlotGetSet, operator_getset},
-    {py::kSlotDoc, const_cast<char*>("Operator(name, resolve): call it with tensors, then attributes, by position.")},
+    {py::kSlotDoc, const_cast<char*>("Operator(name, resolve, names=None): call it with tensors, then attributes, by position.")},
     {0, nullptr},
 };
 

@@ -178,9 +178,8 @@ void warn_once(std::string_view problem) {
 
 // A call never waits for whoever reads a named pipe, nor dies with that reader (SIGPIPE): the log is a file, or a device
 // such as /dev/null. -1 with the reason.
-int open_log(const char* path, std::string& problem) {
+int open_log(const char* path, struct stat& facts, std::string& problem) {
   const int file = ::open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0666);
-  struct stat facts = {};
   if (file >= 0 && ::fstat(file, &facts) == 0 && (S_ISREG(facts.st_mode) || S_ISCHR(facts.st_mode))) return file;
   // ENXIO: a pipe that nobody reads, or a socket.
   problem = file >= 0 || errno == ENXIO ? "it is not a regular file" : system_error_text(errno);
@@ -188,9 +187,30 @@ int open_log(const char* path, std::string& problem) {
   return -1;
 }
 
+// The log's handle. A daemon closes all handles that it does not know, and the next file that it opens gets the number: what is
+// behind it is looked at before each write, and a handle that was lost is left to whom it belongs now.
+class Log {
+ public:
+  explicit Log(const char* path) : path_(path) {}
+
+  // -1 with the reason. The GIL is held.
+  int file(std::string& problem) {
+    struct stat now = {};
+    const bool mine = file_ >= 0 && ::fstat(file_, &now) == 0 && now.st_dev == opened_.st_dev && now.st_ino == opened_.st_ino;
+    if (!mine) file_ = open_log(path_, opened_, problem);
+    return file_;
+  }
+
+ private:
+  const char* path_;
+  int file_ = -1;
+  struct stat opened_ = {};
+};
+
 void record_miss(const char* path, const std::string& line) {
-  static auto& problem = *new std::string;
-  static const int file = open_log(path, problem);
+  static auto& log = *new Log(path);
+  std::string problem;
+  const int file = log.file(problem);
   if (file < 0) return warn_once(problem);
   if (!write_line(file, line)) warn_once(system_error_text(errno));
 }

@@ -112,6 +112,7 @@ class Operator:
             [str, int],
             tuple[tuple[Bundle, ...], int] | tuple[tuple[Bundle, ...], int, tuple[TunedTable, ...]],
         ],
+        names: Callable[[], tuple[str, ...]] = ...,
         /,
     ) -> Operator: ...
     @property

@@ -13,20 +13,27 @@ _DEVICE_TO_HOST = 2
 
 
 class DeviceMemory:
-    """Allocations on one device; all are freed by :meth:`close`. ``path`` is ``DriverFacts.path``."""
+    """Allocations on one device; all are freed by :meth:`close`. ``path`` is ``DriverFacts.path``.
+
+    A driver allocates on the device that is current in the calling thread, so every method makes its own the current one first.
+    """
 
     def __init__(self, facts: DeviceFacts, path: str) -> None:
         self.library = ctypes.CDLL(path)
         self.device = (facts.vendor, facts.ordinal)
         self.nvidia = facts.vendor == "nvidia"
         self._held: list[int] = []
+        self._context = ctypes.c_void_p()
         if self.nvidia:
-            context = ctypes.c_void_p()
             self._call("cuInit", 0)
-            self._call("cuDevicePrimaryCtxRetain", ctypes.byref(context), facts.ordinal)
-            self._call("cuCtxSetCurrent", context)
+            self._call("cuDevicePrimaryCtxRetain", ctypes.byref(self._context), facts.ordinal)
+        self._use()
+
+    def _use(self) -> None:
+        if self.nvidia:
+            self._call("cuCtxSetCurrent", self._context)
         else:
-            self._call("hipSetDevice", facts.ordinal)
+            self._call("hipSetDevice", self.device[1])
 
     def _call(self, name: str, *arguments: Any) -> None:
         status = getattr(self.library, name)(*arguments)
@@ -36,6 +43,7 @@ class DeviceMemory:
     def upload(self, data: bytes) -> int:
         """New device memory with ``data``; its address."""
         address = ctypes.c_uint64()
+        self._use()
         self._call(
             "cuMemAlloc_v2" if self.nvidia else "hipMalloc",
             ctypes.byref(address),
@@ -48,6 +56,7 @@ class DeviceMemory:
     def write(self, address: int, data: bytes) -> None:
         """Copy ``data`` to ``address``."""
         size = ctypes.c_size_t(len(data))
+        self._use()
         if self.nvidia:
             self._call("cuMemcpyHtoD_v2", ctypes.c_uint64(address), data, size)
         else:
@@ -65,9 +74,11 @@ class DeviceMemory:
 
     def synchronize(self) -> None:
         """Wait until the device has nothing left to do; an error of earlier work is raised here."""
+        self._use()
         self._call("cuCtxSynchronize" if self.nvidia else "hipDeviceSynchronize")
 
     def close(self) -> None:
         """Free everything that was uploaded."""
+        self._use()
         while self._held:
             self._call("cuMemFree_v2" if self.nvidia else "hipFree", ctypes.c_uint64(self._held.pop()))

@@ -22,7 +22,7 @@ def operator(name: str) -> Operator:
     Raises:
         NativeError: the native extension is missing or of another version.
     """
-    made: Operator = native.module().Operator(name, partial(_served, name))
+    made: Operator = native.module().Operator(name, partial(_served, name), partial(_names, name))
     return made
 
 
@@ -33,6 +33,13 @@ def operator_as_if(name: str, compute_units: int) -> Operator:
     """
     made: Operator = native.module().Operator(name, partial(_served, name, compute_units=compute_units))
     return made
+
+
+def _names(name: str) -> tuple[str, ...]:
+    """The tensors of a native call in order, for an error that comes before any bundle is looked at."""
+    from aiter_prebuilt.signatures import load
+
+    return tuple(tensor.name for tensor in load()[name].tensors)
 
 
 def _served(

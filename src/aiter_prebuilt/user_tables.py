@@ -18,7 +18,7 @@ from typing import Final, TypeAlias
 
 from aiter_prebuilt.contract import tuned_grammar
 from aiter_prebuilt.errors import TunedTableError
-from aiter_prebuilt.files import contents
+from aiter_prebuilt.files import contents, is_folder, not_a_file
 
 VARIABLE: Final = "AITER_PREBUILT_TUNED"
 SUFFIX: Final = ".csv"
@@ -85,15 +85,14 @@ def _native_row(path: str, row: tuned_grammar.Row) -> tuple[str, int, tuple[int,
 
 
 def _files(place: Path) -> list[Path]:
-    if place.is_dir():
+    if is_folder(place):
         return sorted(place.glob("*" + SUFFIX))
-    if place.is_file() and place.suffix == SUFFIX:
+    if place.suffix == SUFFIX and not not_a_file(place):
         return [place]
-    found = (
-        "it is no table: its name does not end in .csv"
-        if place.is_file()
-        else "there is no such file or folder"
-    )
+    if not os.path.lexists(place):
+        found = "there is no such file or folder"
+    else:
+        found = not_a_file(place) or f"it is no table: its name does not end in {SUFFIX}"
     raise TunedTableError(
         f"read the tuned table {place} of {VARIABLE}",
         found,

@@ -48,7 +48,12 @@ class Child:
         self.extension, self.driver, self.folder = extension, driver, folder
 
     def start(
-        self, sizes: list[int], environment: dict[str, str], origin: str = "", place: int = 0
+        self,
+        sizes: list[int],
+        environment: dict[str, str],
+        origin: str = "",
+        place: int = 0,
+        program: str = PROGRAM,
     ) -> subprocess.Popen[str]:
         """The process, still running."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith("AITER_PREBUILT")}
@@ -56,7 +61,7 @@ class Child:
         argv = [
             sys.executable,
             "-c",
-            PROGRAM,
+            program,
             str(self.extension),
             str(self.driver),
             str(self.folder / f"{place}.apb"),
@@ -164,3 +169,29 @@ def test_a_log_that_is_a_named_pipe_is_refused_and_waits_for_nobody(
     assert said.split() == ["2"], "both calls were launched"
     (line,) = warned.splitlines()
     assert f"AITER_PREBUILT_MISS_LOG={pipe}: it is not a regular file" in line and "unset" in line
+
+
+def test_a_log_whose_handle_became_another_files(
+    extension_path: Path, stub_path: Path, tmp_path: Path
+) -> None:
+    """Daemons close what they do not know, and the next files that they open get the numbers."""
+    log, other = tmp_path / "log", tmp_path / "database"
+    lost = """
+    if size == 6:
+        import os
+        os.closerange(3, 256)
+        kept = [os.open(os.environ["OTHER"], os.O_RDWR | os.O_CREAT | os.O_APPEND) for _ in range(20)]
+        bundles = (native.Bundle(bundle),)
+        made = native.Operator("o", lambda vendor, ordinal: (bundles, 304, tables))
+"""
+    words = "for size in map(int, sizes):"
+    assert words in PROGRAM
+    started = Child(extension_path, stub_path, tmp_path).start(
+        [5, 6, 7],
+        {"AITER_PREBUILT_MISS_LOG": str(log), "OTHER": str(other)},
+        program=PROGRAM.replace(words, words + lost),
+    )
+    _, err = started.communicate(timeout=120)
+    assert started.returncode == 0 and not err, err
+    assert other.read_bytes() == b""
+    assert [json.loads(line)["symbols"]["N"] for line in log.read_text().splitlines()] == [5, 6, 7]

@@ -136,6 +136,14 @@ def test_no_driver_at_all(child: Child) -> None:
         assert line.startswith("DriverError") and "/no/such/lib.so" in line and "AITER_PREBUILT_HIP" in line
 
 
+def test_a_driver_that_is_a_named_pipe(child: Child, tmp_path: Path) -> None:
+    """Opening one waits for its writer."""
+    pipe = tmp_path / "libamdhip64.so"
+    os.mkfifo(pipe)
+    (line,) = child('print(attempt(lambda: native.open_driver("amd", None)))', AITER_PREBUILT_HIP=str(pipe))
+    assert line.startswith("DriverError") and f"{pipe}: it is not a regular file" in line
+
+
 def test_a_library_without_the_entry_points(child: Child, tmp_path: Path) -> None:
     (tmp_path / "old.c").write_text("int hipInit(unsigned f) { return (int)f; }\n")
     library = tmp_path / "libold.so"

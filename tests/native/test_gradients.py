@@ -162,3 +162,19 @@ def test_every_operator_refuses(native: ModuleType, stub: Stub) -> None:
         with pytest.raises(errors.UnsupportedError, match="no backward") as raised:
             dispatch.operator(name)(card(requires_grad=True))
         assert raised.value.asked == f"{name}(requires_grad=True)"
+
+
+def test_without_a_bundle_it_is_refused_by_name_too(native: ModuleType, stub: Stub) -> None:
+    """The package knows the names; without that, the place must do."""
+    names = ("out", "input")
+    for given, said in (
+        ([lambda: names], "input"),
+        ([lambda: ("out",)], "2"),
+        ([lambda: 1 // 0], "2"),
+        ([], "2"),
+    ):
+        op = native.Operator("o", lambda vendor, ordinal: ((), 304), *given)
+        refused(op, [torch.zeros(8), torch.zeros(8, requires_grad=True)], said)
+    refused_by_silu = dispatch.operator("silu")
+    with pytest.raises(errors.UnsupportedError, match="argument out "):
+        refused_by_silu(torch.zeros(8, requires_grad=True), torch.zeros(8))

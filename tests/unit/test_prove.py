@@ -15,8 +15,9 @@ import pytest
 from support.bundles import blob, small_operator, small_root
 
 from aiter_prebuilt.contract.calls import Array, Call
+from aiter_prebuilt.contract.judging import judging
 from build_tools.cases import make, table
-from build_tools.cases.meaning import meanings
+from build_tools.cases.meaning import PACKAGE, meanings
 from build_tools.cases.subject import subjects
 from build_tools.cases.table import Cases
 from build_tools.errors import ExecutorError, NotReadyError, ProofError, UsageError
@@ -57,7 +58,7 @@ def line(call: Call, *chosen: str, problems: Iterable[str] = ()) -> dict[str, An
         "device": "d",
     }
     launched = [f"{digest}!" for digest in chosen]
-    words = {"recipes": list(chosen), "launched": launched, "reference": "now"}
+    words = {"recipes": list(chosen), "launched": launched, "reference": "now", "judge": "it"}
     return {**told, **words, "problems": list(problems), "worst": 0.5}
 
 
@@ -113,7 +114,14 @@ def test_a_recipe_of_a_call_that_did_not_end_gets_no_receipt(cases: Cases, manif
     )
     recipes = {
         name: Provable(
-            "norm", "rms_norm.row", name, "gfx942", frozenset({f"{name}!"}), "now", {"toolchain": "hermetic"}
+            "norm",
+            "rms_norm.row",
+            name,
+            "gfx942",
+            frozenset({f"{name}!"}),
+            "now",
+            "it",
+            {"toolchain": "hermetic"},
         )
         for name in "bf"
     }
@@ -146,7 +154,7 @@ def test_a_recipe_of_a_call_that_did_not_end_gets_no_receipt(cases: Cases, manif
 
 def test_a_recipe_whose_calls_leave_a_dim_at_one_gets_no_receipt(cases: Cases, manifest: Manifest) -> None:
     """One row alone is right with any grid and any stride."""
-    recipe = Provable("norm", "rms_norm.row", "16384", "gfx942", frozenset({"a!"}), "now", {})
+    recipe = Provable("norm", "rms_norm.row", "16384", "gfx942", frozenset({"a!"}), "now", "it", {})
     bounds = {bound.label: bound for bound in make.bounds(cases, "gfx942", manifest.targets["gfx942"])}
     one, several = bounds["M=1 N=8192 T=bf16"], bounds["M=3 N=1 T=bf16"]
     for known, calls, expected in (
@@ -303,23 +311,25 @@ def test_lines_of_another_machine_are_joined(root: Path) -> None:
         "target": "gfx942",
         "device": "MI300X, driver 7",
         "reference": now,
+        "judge": judging(PACKAGE),
     }
     lines: list[dict[str, Any]] = [
         {**told, "launched": [sha], "recipes": [digest], "problems": [], "worst": 0.25},
         {**told, "launched": [sha, "ff"], "recipes": [digest, "ee"], "problems": [], "worst": 0.5},
         {**told, "launched": [sha], "recipes": [other], "problems": [], "worst": 0.5, "reference": "old"},
+        {**told, "launched": [sha], "recipes": [other], "problems": [], "worst": 0.5, "judge": "older"},
         {**told, "operator": "unheard_of", "launched": [], "recipes": [], "problems": ["?"], "worst": None},
     ]
     path = root / "lines.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in lines))
     joined = recorded.join(root, root, [path], "results")
-    assert (joined.lines, joined.proved, joined.wrong, joined.strange, joined.outdated) == (4, 1, 0, 1, 1)
+    assert (joined.lines, joined.proved, joined.wrong, joined.strange, joined.outdated) == (5, 1, 0, 1, 2)
     assert (joined.devices, joined.changed) == (("MI300X, driver 7",), ("manifests/norm/receipts.json",))
     (found,) = receipts.read(root).values()
     assert found.digest == digest and found.code_objects == {sha} and found.reference == now
     assert (found.family, found.device, found.calls, found.worst) == ("norm", "MI300X, driver 7", 2, 0.5)
     path.write_text(json.dumps(lines[2]) + "\n")
-    with pytest.raises(UsageError, match="another state of their formulas or cases"):
+    with pytest.raises(UsageError, match="another state of their formulas, their cases or what judges them"):
         recorded.join(root, root, [path], "results")
     path.write_text(json.dumps({**lines[0], "problems": ["out: nan"]}) + "\n")
     assert recorded.join(root, root, [path], "results").wrong == 1

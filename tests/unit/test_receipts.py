@@ -28,7 +28,14 @@ def line(
     **words: Any,
 ) -> dict[str, Any]:
     """``launched``: code objects, a letter each."""
-    told = {"operator": "rms_norm", "label": "M=1", "target": "gfx942", "device": "d", "reference": "now"}
+    told = {
+        "operator": "rms_norm",
+        "label": "M=1",
+        "target": "gfx942",
+        "device": "d",
+        "reference": "now",
+        "judge": "it",
+    }
     return {
         **told, "recipes": list(recipes), "launched": list(launched), "problems": list(problems), "worst": worst, **words
     }  # fmt: skip
@@ -40,7 +47,9 @@ RECIPES = {"one": "a", "two": "ab", "three": "c"}
 
 def collect(*lines: dict[str, Any]) -> Found:
     built = {
-        name: Provable("norm", "rms_norm.row", f"{name} T=bf16", "gfx942", frozenset(objects), "now", TOOLS)
+        name: Provable(
+            "norm", "rms_norm.row", f"{name} T=bf16", "gfx942", frozenset(objects), "now", "it", TOOLS
+        )
         for name, objects in RECIPES.items()
     }
     return receipts.collect(lines, "addresses", built)
@@ -87,7 +96,12 @@ def test_the_same_code_object_in_another_recipe_is_not_proved_by_it() -> None:
 
 
 def test_answers_of_another_formula_count_for_nothing() -> None:
-    for name, other in (("reference", "before"), ("target", "sm_90"), ("operator", "softmax")):
+    for name, other in (
+        ("reference", "before"),
+        ("judge", "other"),
+        ("target", "sm_90"),
+        ("operator", "softmax"),
+    ):
         assert collect({**line("one", launched="a"), name: other}).receipts == {}
     states = {("norm", "rms_norm"): "now", ("norm", "softmax"): ""}
     known = {

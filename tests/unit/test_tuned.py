@@ -165,6 +165,22 @@ def test_a_bad_table_is_an_error_with_its_place(
         assert asked in caught.value.asked and found in caught.value.found and fix in caught.value.fix
 
 
+def test_a_table_that_is_no_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """It is there, so it is not called missing; a pipe is not waited for."""
+    pipe, loop, text = (tmp_path / name for name in ("pipe.csv", "loop.csv", "gemm.txt"))
+    os.mkfifo(pipe)
+    loop.symlink_to(loop)
+    text.write_text("")
+    for path, why in (
+        (pipe, "a named pipe, not a file"),
+        (loop, "a link that cannot be followed"),
+        (text, "end in .csv"),
+    ):
+        monkeypatch.setenv(user_tables.VARIABLE, str(path))
+        with pytest.raises(TunedTableError, match=why):
+            user_tables.native_tables("gemm", "gfx950", 256, {"gemm"})
+
+
 def test_a_path_that_is_not_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv(user_tables.VARIABLE, str(tmp_path / "none"))
     with pytest.raises(

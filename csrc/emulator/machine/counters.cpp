@@ -1,7 +1,9 @@
 // Totals per kernel and the last launches, behind one lock; a launch takes it once.
 #include "counters.h"
 
+#include <fcntl.h>
 #include <pthread.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -38,7 +40,9 @@ State& state();
 
 void write_file() {
   const std::string& path = configuration().counters_file;
-  std::FILE* file = std::fopen(path.c_str(), "wb");
+  // Not fopen: it would wait for the reader of a named pipe, at the end of the process.
+  const int handle = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0666);
+  std::FILE* file = handle < 0 ? nullptr : ::fdopen(handle, "wb");
   const std::string text = counters_json() + "\n";
   bool written = file && std::fwrite(text.data(), 1, text.size(), file) == text.size();
   if (file && std::fclose(file) != 0) written = false;

@@ -9,10 +9,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any, Final
 
 import aiter_prebuilt
 from aiter_prebuilt.contract.calls import Argument, Array, Call, ElementType, Want
+from aiter_prebuilt.contract.judging import judging
 from aiter_prebuilt.contract.version import VERSION
 from aiter_prebuilt.device import DeviceFacts
 from aiter_prebuilt.device_memory import DeviceMemory
@@ -22,7 +24,7 @@ from aiter_prebuilt.execute.array import DeviceArray
 from aiter_prebuilt.execute.record import Chosen, Recorder, instead
 
 #: Of the schema ``schemas/execute.json``; raised when a field changes its meaning or goes.
-EDITION: Final = 2
+EDITION: Final = 3
 EMBEDDED: Final = f"aiter-prebuilt-emulator {VERSION}"
 
 
@@ -42,6 +44,7 @@ class Execution:
     launched: tuple[str, ...]
     recipes: tuple[str, ...]
     reference: str
+    judge: str
     worst: float | None
     seconds: float
     problems: tuple[str, ...]
@@ -74,7 +77,7 @@ def ended(
     """What a call gave; ``where``: device and target."""
     return Execution(
         call.operator, call.label, *where, chosen.kernel, chosen.variant, chosen.backend, chosen.launched,
-        chosen.recipes, call.reference, worst, seconds, problems,
+        chosen.recipes, call.reference, own_state(), worst, seconds, problems,
     )  # fmt: skip
 
 
@@ -83,6 +86,12 @@ def named(facts: DeviceFacts, path: str) -> str:
     if embedded(path):
         return f"{facts.target} of {EMBEDDED}"
     return f"{facts.name}, driver {facts.driver_version}"
+
+
+@cache
+def own_state() -> str:
+    """This program's own state (``contract/judging.py``)."""
+    return judging(Path(__file__).resolve().parents[1])
 
 
 @cache
