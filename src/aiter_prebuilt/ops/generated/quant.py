@@ -33,7 +33,7 @@ def dynamic_per_token_scaled_quant(
         out: [..., N] the target's own e4m3 or int8, written; rows may be strided; qmax is 127 for int8, 240 for e4m3fnuz
             (gfx942), 448 for e4m3fn (gfx950).
         input: [..., N] bf16 or fp16, rows may be strided.
-        scales: [..., 1] fp32, written.
+        scales: [..., 1] fp32, written; 1 for a row of zeros; NaN is left out of amax, and its code is NaN in fp8, 0 in int8.
         scale_ub: ub elements, fp32, or None; one value, an upper bound of amax.
         shuffle_scale: only False is covered.
         num_rows: counts elements, int32, or None; one value on the device; only ``num_rows * num_rows_factor`` rows are done.
@@ -61,7 +61,7 @@ def smoothquant_fwd(
             (gfx942), 448 for e4m3fn (gfx950).
         input: [..., N] bf16 or fp16, rows may be strided.
         x_scale: [N] fp32, per column.
-        y_scale: [..., 1] fp32, written.
+        y_scale: [..., 1] fp32, written; 1 for a row of zeros; NaN is left out of amax, and its code is -qmax.
 
     Raises:
         UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
@@ -79,7 +79,7 @@ def dynamic_per_tensor_quant(out: torch.Tensor, input: torch.Tensor, scale: torc
     Args:
         out: [..., N] the target's own e4m3 or int8, written; rows may be strided.
         input: [..., N] bf16 or fp16, rows may be strided.
-        scale: [1] fp32, written.
+        scale: [1] fp32, written; 1 for a tensor of zeros; NaN is left out of amax, and its code is NaN in fp8, 0 in int8.
 
     Raises:
         UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
