@@ -38,7 +38,7 @@ from build_tools.pack import notes
 from build_tools.pack.bundle import BuiltBundle, build_bundle
 from build_tools.plan.plan import make_plan, shard_of
 from build_tools.prove.known import known
-from build_tools.records import AuditReport, CompileResult, Plan, PlannedBundle
+from build_tools.records import AuditReport, CompileResult, Plan, PlannedBundle, in_tree
 from build_tools.tools.toolchain import Toolchain, find
 
 REPORT_VERSION = 1
@@ -195,7 +195,11 @@ def _bundle(
     built = build_bundle(
         planned, by_id, audits, toolchain.provenance(), VERSION, profile.suffix, settings.bundles, proved
     )
-    notes.write(path, {"key": key, "sources": sources, **{name: getattr(built, name) for name in _NOTED}})
+    files = {job: by_id[job].job.source for job in needed if in_tree(by_id[job].job.source)}
+    told = {"upstream": notes.upstream(settings.root, sources), "files": files}
+    notes.write(
+        path, {"key": key, "sources": sources, **told, **{name: getattr(built, name) for name in _NOTED}}
+    )
     return built
 
 

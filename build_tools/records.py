@@ -21,6 +21,11 @@ Constant = int | str | bool
 InputsOf = Callable[[str, str, str, dict[str, object]], tuple[str, ...]]
 
 
+def in_tree(source: str) -> bool:
+    """Does the name of a source mean a file of a source tree (``aiter:hsa/...``), and none of the repository?"""
+    return ":" in source
+
+
 @dataclass(frozen=True, slots=True)
 class TargetFacts:
     """One row of ``manifests/targets.toml``. ``lds_bytes``: per workgroup at most; ``fp8``: "e4m3fn" or "e4m3fnuz"."""
