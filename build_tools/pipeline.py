@@ -17,7 +17,7 @@ from typing import Any
 import zstandard
 
 from aiter_prebuilt.contract import bundle as contract_bundle
-from aiter_prebuilt.contract import dtype, expression, rules
+from aiter_prebuilt.contract import dtype, expression, real, rules
 from aiter_prebuilt.contract import receipt as contract_receipt
 from aiter_prebuilt.contract import records as contract_records
 from aiter_prebuilt.contract.bundle import SUFFIX
@@ -161,7 +161,7 @@ PROVERS = (
             "manifest/grammar.py", "manifest/model.py", "manifest/sharing.py", "manifest/operators.py",
         )
     ),
-    *(Path(str(module.__file__)) for module in (dtype, expression, rules)),
+    *(Path(str(module.__file__)) for module in (dtype, expression, real, rules)),
 )  # fmt: skip
 
 

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from aiter_prebuilt.contract import dtype
 from aiter_prebuilt.contract.expression import ExpressionError, Scope, compile_expression, constant_value
+from aiter_prebuilt.contract.real import compile_real
 from aiter_prebuilt.contract.records import (
     ARG_FLOAT,
     ARG_INT,
     ARG_NULL,
+    ARG_REAL,
     ARG_TENSOR,
     ARG_WORKSPACE,
     Arg,
@@ -23,12 +27,15 @@ from build_tools.manifest.model import Assume, Kernel
 from build_tools.manifest.model import Step as StepSpec
 from build_tools.manifest.problems import Problems, suggestion
 from build_tools.plan import limits
+from build_tools.plan.rows import TemplateError, filled
 from build_tools.plan.slots import Slots
 from build_tools.plan.variants import Variant
-from build_tools.records import Constant, KernelArg
+from build_tools.plan.zero import zero_step
+from build_tools.records import Backend, Constant, KernelArg
 
 _SIZES: Final = {"ptr": 8, "i32": 4, "i64": 8, "f32": 4}
 _ARG: Final = re.compile(r"^(?P<kind>\w+)\s+(?P<rest>.+)$")
+_NAME: Final = re.compile(r"[A-Za-z_]\w*")
 _WORKSPACE: Final = re.compile(r"^workspace(?:\s*\+\s*(?P<offset>.+))?$")
 #: Pointers that a backend's compiler appends to every kernel (Triton: global and profile scratch); they are passed as null.
 TRAILING_POINTERS: Final = {"triton": 2}
@@ -39,6 +46,7 @@ class JobDraft:
     """What a step needs compiled; the plan makes it a job with an id, shared by equal drafts."""
 
     step: str
+    backend: Backend
     source: str
     symbol: str
     constants: tuple[tuple[str, Constant], ...]
@@ -46,6 +54,7 @@ class JobDraft:
     kernarg_size: int
     block: tuple[int, int, int]
     used: frozenset[str] | None
+    demangled: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +68,7 @@ class RecipeDraft:
 def steps_of(kernel: Kernel, problems: Problems) -> list[StepSpec]:
     """The steps as written, or the one step that a kernel without steps is."""
     if kernel.steps:
-        for key in ("symbol", "grid", "block", "args", "lds", "slot", "assume"):
+        for key in ("symbol", "demangled", "grid", "block", "args", "lds", "slot", "assume"):
             if getattr(kernel, key) is not None:
                 problems.add("stands with the steps when there are steps", key)
         limits.check(len(kernel.steps), limits.STEPS, "steps", problems, "steps")
@@ -71,8 +80,8 @@ def steps_of(kernel: Kernel, problems: Problems) -> list[StepSpec]:
         return []
     return [
         StepSpec(
-            symbol=kernel.symbol, grid=kernel.grid, block=kernel.block, lds=kernel.lds, args=kernel.args,
-            slot=kernel.slot, assume=kernel.assume,
+            symbol=kernel.symbol, demangled=kernel.demangled, grid=kernel.grid, block=kernel.block, lds=kernel.lds,
+            args=kernel.args, slot=kernel.slot, assume=kernel.assume,
         )
     ]  # fmt: skip
 
@@ -87,9 +96,10 @@ def draft(kernel: Kernel, variant: Variant, slots: Slots, problems: Problems) ->
     for place, spec in enumerate(steps_of(kernel, problems)):
         at = ("steps", place) if kernel.steps else ()
         with problems.at(*at):
-            step, job = _step(kernel, spec, variant, slots, problems)
-        steps.append(step)
-        jobs.append(job)
+            made = _step(kernel, spec, variant, slots, problems)
+        if made is not None:
+            steps.append(made[0])
+            jobs.append(made[1])
     recipe = Recipe(
         kernel=0,
         variant=variant.name,
@@ -118,10 +128,30 @@ def _code(text: str | int | None, scope: Scope, problems: Problems, *path: str |
     if text is None:
         return b""
     try:
-        return compile_expression(text, scope)
+        return _compiled(text, _names(text), scope)
     except ExpressionError as error:
         problems.add(str(error), *path)
         return b""
+
+
+@lru_cache(maxsize=8192)
+def _names(text: str | int) -> tuple[str, ...]:
+    return tuple(_NAME.findall(text)) if isinstance(text, str) else ()
+
+
+#: Bytecode by text, the slots that it may use and what its names mean: most of the texts of a kernel mean the same in all of its
+#: variants, and there may be hundreds.
+_COMPILED: Final[dict[tuple[object, ...], bytes]] = {}
+
+
+def _compiled(text: str | int, names: tuple[str, ...], scope: Scope) -> bytes:
+    meanings = tuple((scope.constants.get(name), scope.strings.get(name)) for name in names)
+    key = (text, scope.key, meanings)
+    if scope.key is None:
+        return compile_expression(text, scope)
+    if key not in _COMPILED:
+        _COMPILED[key] = compile_expression(text, scope)
+    return _COMPILED[key]
 
 
 def _constant(text: str | int, code: bytes, problems: Problems, *path: str | int) -> int | None:
@@ -134,21 +164,44 @@ def _constant(text: str | int, code: bytes, problems: Problems, *path: str | int
 
 def _step(
     kernel: Kernel, spec: StepSpec, variant: Variant, slots: Slots, problems: Problems
-) -> tuple[Step, JobDraft]:
+) -> tuple[Step, JobDraft] | None:
+    if spec.zero is not None:
+        zero = zero_step(kernel, spec, variant, slots, problems)
+        if zero is None:
+            return None
+        spec = zero
+    backend = spec.backend or kernel.backend
+    if spec.symbol is None or spec.grid is None or spec.args is None:
+        for key in ("symbol", "grid", "args"):
+            if getattr(spec, key) is None:
+                problems.add("is missing", key)
+        return None
     merged = Variant(
         variant.target, variant.types, variant.axes, variant.keys, {**variant.constants, **spec.constants}
     )
     scope = merged.scope(slots)
-    grid = [_code(text, scope, problems, "grid", place) for place, text in enumerate(spec.grid)]
+    sizes = [
+        spec.grid[0] if spec.only_if is None else f"({spec.grid[0]}) if ({spec.only_if}) else 0",
+        *spec.grid[1:],
+    ]
+    grid = [_code(text, scope, problems, "grid", place) for place, text in enumerate(sizes)]
     grid += [b""] * (3 - len(grid))
-    block = _block(kernel, spec, merged, scope, problems)
+    block = _block(backend, spec, merged, scope, problems)
     divisible = _divisible(spec.assume, merged, problems)
-    args, kernel_args, size = _arguments(kernel, spec, merged, slots, divisible, problems)
+    args, kernel_args, size = _arguments(backend, spec, merged, slots, divisible, problems)
     step = Step(0, size, *block, grid[0], grid[1], grid[2], _code(spec.lds, scope, problems, "lds"), args)
     used = _used(spec, variant, problems)
+    words = {**merged.constants, "target": merged.target.name}
+    source = _filled(spec.source or kernel.source, words, problems, "source")
+    symbol = _filled(spec.symbol, words, problems, "symbol")
     constants = {
         name: value
         for name, value in merged.constants.items()
+        if not source.endswith(".co")  # nothing compiles it, so nothing of a variant is in it
+    }
+    constants = {
+        name: value
+        for name, value in constants.items()
         if used is None
         or name in used
         or name in slots.types
@@ -156,16 +209,26 @@ def _step(
         or name in spec.constants
     }
     job = JobDraft(
-        step=spec.symbol if kernel.steps else "",
-        source=spec.source or kernel.source,
-        symbol=spec.symbol,
+        step=(spec.demangled or symbol) if kernel.steps else "",
+        backend=backend,
+        source=source,
+        symbol=symbol,
         constants=tuple(sorted(constants.items())),
         args=kernel_args,
         kernarg_size=size,
-        block=(0, 0, 0) if kernel.backend == "triton" else block,
+        block=(0, 0, 0) if backend == "triton" else block,
         used=used,
+        demangled=_filled(spec.demangled or "", words, problems, "demangled"),
     )
     return step, job
+
+
+def _filled(text: str, words: Mapping[str, object], problems: Problems, key: str) -> str:
+    try:
+        return filled(text, words)
+    except TemplateError as error:
+        problems.add(str(error), key)
+        return text
 
 
 def _used(spec: StepSpec, variant: Variant, problems: Problems) -> frozenset[str] | None:
@@ -180,9 +243,9 @@ def _used(spec: StepSpec, variant: Variant, problems: Problems) -> frozenset[str
 
 
 def _block(
-    kernel: Kernel, spec: StepSpec, variant: Variant, scope: Scope, problems: Problems
+    backend: Backend, spec: StepSpec, variant: Variant, scope: Scope, problems: Problems
 ) -> tuple[int, int, int]:
-    if kernel.backend == "triton":
+    if backend == "triton":
         if spec.block is not None:
             problems.add("Triton kernels have no block: it is num_warps times the wave size", "block")
         warps = variant.constants.get("num_warps", 4)
@@ -193,7 +256,7 @@ def _block(
             return variant.target.wave, 1, 1
         return warps * variant.target.wave, 1, 1
     if spec.block is None:
-        problems.add(f"is missing (needed for backend {kernel.backend!r})", "block")
+        problems.add(f"is missing (needed for backend {backend!r})", "block")
         return 1, 1, 1
     sizes = [1, 1, 1]
     for place, text in enumerate(spec.block):
@@ -221,7 +284,7 @@ def _divisible(assume: Assume | None, variant: Variant, problems: Problems) -> f
 
 
 def _arguments(
-    kernel: Kernel,
+    backend: Backend,
     spec: StepSpec,
     variant: Variant,
     slots: Slots,
@@ -232,7 +295,7 @@ def _arguments(
     kernel_args: list[KernelArg] = []
     scope = variant.scope(slots)
     end = 0
-    texts = [*spec.args, *["ptr null"] * TRAILING_POINTERS.get(kernel.backend, 0)]
+    texts = [*(spec.args or ()), *["ptr null"] * TRAILING_POINTERS.get(backend, 0)]
     for place, text in enumerate(texts):
         match = _ARG.match(text)
         if match is None or match["kind"] not in _SIZES:
@@ -247,8 +310,10 @@ def _arguments(
         end = offset + (spec.slot or size)
         with problems.at("args", place):
             args.append(_argument(kind, rest, size, offset, slots, scope, problems))
+        index = slots.tensor_index(rest) if kind == "ptr" else None
+        role = "" if index is None else slots.tensors[index].role
         pointee = _pointee(kind, rest, slots, variant)
-        kernel_args.append(KernelArg(kind, rest, offset, size, pointee, rest in divisible))
+        kernel_args.append(KernelArg(kind, rest, offset, size, pointee, rest in divisible, role))
     for name in sorted(divisible - {arg.name for arg in kernel_args}):
         problems.add(f"{name!r} is not an argument of the kernel", "assume", "divisible")
     limits.check(end, limits.KERNARG, "bytes of kernel arguments", problems, "args")
@@ -259,10 +324,9 @@ def _argument(
     kind: str, rest: str, size: int, offset: int, slots: Slots, scope: Scope, problems: Problems
 ) -> Arg:
     if kind == "f32":
-        if rest not in slots.floats:
-            problems.add(f"{rest!r} is not a float attribute{suggestion(rest, slots.floats)}")
-            return Arg(ARG_NULL, size, offset, 0, b"")
-        return Arg(ARG_FLOAT, size, offset, slots.floats.index(rest), b"")
+        if rest in slots.floats:
+            return Arg(ARG_FLOAT, size, offset, slots.floats.index(rest), b"")
+        return Arg(ARG_REAL, size, offset, 0, _real(rest, slots, scope, problems))
     if kind != "ptr":
         return Arg(ARG_INT, size, offset, 0, _code(rest, scope, problems))
     if rest == "null":
@@ -277,6 +341,18 @@ def _argument(
         )
         return Arg(ARG_NULL, size, offset, 0, b"")
     return Arg(ARG_TENSOR, size, offset, index, b"")
+
+
+def _real(text: str, slots: Slots, scope: Scope, problems: Problems) -> bytes:
+    plain = {name: slot for name, slot in scope.slots.items() if name[0] not in "&?"}
+    try:
+        return compile_real(text, plain, slots.floats, scope.constants)
+    except ExpressionError as error:
+        if text.isidentifier():
+            problems.add(f"{text!r} is not a float attribute{suggestion(text, slots.floats)}")
+        else:
+            problems.add(str(error))
+        return b""
 
 
 def _pointee(kind: str, rest: str, slots: Slots, variant: Variant) -> str:

@@ -119,7 +119,7 @@ STAGES: dict[str, set[str]] = {
     "manifest": set(),
     "cases": {"manifest"},
     "tools": {"files"},
-    "plan": {"manifest"},
+    "plan": {"manifest", "tools"},
     "objects": set(),
     "compile": {"files", "tools", "objects"},
     "judge": {"files", "objects"},

@@ -129,7 +129,13 @@ def uploaded(value: Argument, memory: DeviceMemory) -> Any:
     """An argument as the function takes it."""
     if isinstance(value, Array):
         return DeviceArray(
-            memory, value.dtype, value.shape, value.data, strides=value.strides, offset=value.offset
+            memory,
+            value.dtype,
+            value.shape,
+            value.data,
+            strides=value.strides,
+            offset=value.offset,
+            slack=value.slack,
         )
     return value.name if isinstance(value, ElementType) else value
 
@@ -142,6 +148,12 @@ def judged(call: Call, arguments: dict[str, Any], result: Any) -> tuple[float, l
         if isinstance(value, Array) and name not in written:
             tensor = arguments[name]
             problems += judge.untouched(name, tensor.read(), value.data or tensor.poison())
+    behind = (
+        name
+        for name, tensor in arguments.items()
+        if isinstance(tensor, DeviceArray) and tensor.changed_behind()
+    )
+    problems += [f"{name}: written behind its end" for name in behind]
     for want, found in _tensors(call, arguments, result, problems):
         given = None if want.returned else call.arguments[want.name]
         before = given.data if isinstance(given, Array) else None
