@@ -66,7 +66,7 @@ def _entries(operator: Operator, bundle: Bundle) -> Iterable[BuiltEntry]:
         yield BuiltEntry(
             operator=operator.name,
             kernels=tuple(kernel.name for kernel in kernels),
-            backend=_backend(entry.name, kernels),
+            backend=_backend(entry.name, kernels, [recipe for recipe, _ in using]),
             target=bundle.root.target,
             profile=bundle.root.profile,
             name=entry.name,
@@ -76,10 +76,10 @@ def _entries(operator: Operator, bundle: Bundle) -> Iterable[BuiltEntry]:
         )
 
 
-def _backend(name: str, kernels: Sequence[Kernel]) -> str:
-    """What compiled an entry: its job's name says it (a step may have another backend than its kernel), else its kernel does."""
+def _backend(name: str, kernels: Sequence[Kernel], recipes: Sequence[Recipe]) -> str:
+    """What compiled an entry: its kernel's backend. A step of several may have another one, which the job's name says."""
     said = name.split("-")[1:2]
-    if said and said[0] in BACKENDS:
+    if said and said[0] in BACKENDS and any(len(recipe.steps) > 1 for recipe in recipes):
         return said[0]
     return BACKENDS[kernels[0].backend] if kernels else ""
 

@@ -35,6 +35,8 @@ from build_tools.records import Backend, Constant, KernelArg
 
 _SIZES: Final = {"ptr": 8, "i32": 4, "i64": 8, "f32": 4}
 _ARG: Final = re.compile(r"^(?P<kind>\w+)\s+(?P<rest>.+)$")
+#: What the name of a job does without.
+_UNNAMED: Final = re.compile(r"[^A-Za-z0-9_.]+")
 _NAME: Final = re.compile(r"[A-Za-z_]\w*")
 _WORKSPACE: Final = re.compile(r"^workspace(?:\s*\+\s*(?P<offset>.+))?$")
 #: Pointers that a backend's compiler appends to every kernel (Triton: global and profile scratch); they are passed as null.
@@ -194,6 +196,7 @@ def _step(
     words = {**merged.constants, "target": merged.target.name}
     source = _filled(spec.source or kernel.source, words, problems, "source")
     symbol = _filled(spec.symbol, words, problems, "symbol")
+    demangled = _filled(spec.demangled or "", words, problems, "demangled")
     constants = {
         name: value
         for name, value in merged.constants.items()
@@ -209,7 +212,7 @@ def _step(
         or name in spec.constants
     }
     job = JobDraft(
-        step=(spec.demangled or symbol) if kernel.steps else "",
+        step=_UNNAMED.sub("_", demangled or symbol) if kernel.steps else "",
         backend=backend,
         source=source,
         symbol=symbol,
@@ -218,7 +221,7 @@ def _step(
         kernarg_size=size,
         block=(0, 0, 0) if backend == "triton" else block,
         used=used,
-        demangled=_filled(spec.demangled or "", words, problems, "demangled"),
+        demangled=demangled,
     )
     return step, job
 

@@ -32,9 +32,7 @@ void lay_out_argument(const OperatorBlock& block, const layout::Arg& arg, std::i
     case ArgKind::Int:
       std::memcpy(kernargs + arg.offset, &value, arg.size);  // little endian: the low bytes
       break;
-    case ArgKind::Real:
-      patch(arg.size == 4 ? PatchKind::Real32 : PatchKind::Real64, real, 0);
-      break;
+    case ArgKind::Real: patch(arg.size == 4 ? PatchKind::Real32 : PatchKind::Real64, real, 0); break;
     case ArgKind::Null: break;  // the buffer is zero already
   }
 }

@@ -172,9 +172,8 @@ bool OperatorBlock::check_step(const layout::Step& step, std::string& problem) c
       return broken(problem, "a kernel argument names no float attribute");
     if (kind == ArgKind::Int && arg.code.length == 0) return broken(problem, "an integer argument has no program");
     const auto has_float = [this](std::uint32_t slot) { return float_attribute(slot) >= 0; };
-    const bool good = kind == ArgKind::Real
-                          ? check_real_program(code(arg.code), op().slots.count, has_float, problem)
-                          : check_code(arg.code, problem);
+    const bool good = kind == ArgKind::Real ? check_real_program(code(arg.code), op().slots.count, has_float, problem)
+                                            : check_code(arg.code, problem);
     if (!good) return false;
   }
   return true;

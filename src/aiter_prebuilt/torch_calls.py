@@ -3,6 +3,8 @@
 Imported by a trace and by nothing else. Options that no kernel covers are refused by the function that the eager one calls.
 """
 
+# ruff: noqa: N803  # the names are AITER's
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -11,7 +13,9 @@ from typing import Any, Final
 import torch
 
 from aiter_prebuilt import torch_generated
+from aiter_prebuilt.ops._common import splits
 from aiter_prebuilt.ops.generated.attention import refuse_flash_attn_func
+from aiter_prebuilt.ops.generated.gemm_asm import refuse_gemm_a16w16_asm
 from aiter_prebuilt.torch_library import NAMESPACE
 
 _OPS: Final[Any] = getattr(torch.ops, NAMESPACE)
@@ -57,5 +61,18 @@ def flash_attn_func(
     return (out, lse) if return_lse else out
 
 
+def gemm_a16w16_asm(
+    A: Any, B: Any, out: Any, bias: Any = None, splitK: int | None = None, kernelName: str | None = None
+) -> Any:
+    """Traced ``aiter_prebuilt.gemm_a16w16_asm``."""
+    refuse_gemm_a16w16_asm(bias, kernelName)
+    _OPS.gemm_a16w16_asm.default(A, B, out, splits("gemm_a16w16_asm", splitK))
+    return out
+
+
 #: What is traced for each public function.
-TRACED: Final[dict[str, Callable[..., Any]]] = {**torch_generated.TRACED, "flash_attn_func": flash_attn_func}
+TRACED: Final[dict[str, Callable[..., Any]]] = {
+    **torch_generated.TRACED,
+    "flash_attn_func": flash_attn_func,
+    "gemm_a16w16_asm": gemm_a16w16_asm,
+}

@@ -15,6 +15,7 @@ import pytest
 import aiter_prebuilt
 from aiter_prebuilt import signatures
 from aiter_prebuilt.contract.dtype import BY_NAME
+from aiter_prebuilt.errors import UnsupportedError
 from aiter_prebuilt.execute.record import instead
 
 torch = pytest.importorskip("torch")
@@ -80,6 +81,22 @@ def test_a_gemm_gives_the_type_of_what_it_multiplies(dtype: Any) -> None:
     assert all(one is other for one, other in zip(tensors, (a, b, None, out), strict=True))
 
 
+@pytest.mark.parametrize(("asked", "found"), [(None, 0), (1, 1), (7, 7)])
+def test_an_assembly_gemm_gives_back_what_it_wrote(asked: int | None, found: int) -> None:
+    a, b, out = zeros(5, 64), zeros(64, 64), zeros(5, 64, dtype=F32)
+    back, (_, tensors, attributes) = handed(
+        lambda: aiter_prebuilt.gemm_a16w16_asm(a, b, out, splitK=asked), "gemm_a16w16_asm"
+    )
+    assert back is out and attributes == [found]
+    assert all(one is other for one, other in zip(tensors, (a, b, out), strict=True))
+
+
+def test_no_part_of_k_is_no_number_of_parts() -> None:
+    a, b, out = zeros(5, 64), zeros(64, 64), zeros(5, 64, dtype=F32)
+    with pytest.raises(UnsupportedError, match=r"gemm_a16w16_asm\(splitK=0\).*use splitK=None or 1 and more"):
+        aiter_prebuilt.gemm_a16w16_asm(a, b, out, splitK=0)
+
+
 def value(spec: signatures.Attribute, place: int) -> Any:
     """A value of an attribute that no default is."""
     if spec.kind == "enum":
@@ -88,7 +105,7 @@ def value(spec: signatures.Attribute, place: int) -> Any:
 
 
 #: What AITER's functions turn into other arguments of the operator; the tests above, or the refusals, are about them.
-TURNED = {"flash_attn_func": {"softmax_scale"}}
+TURNED = {"flash_attn_func": {"softmax_scale"}, "gemm_a16w16_asm": {"splitK"}}
 
 
 @pytest.mark.parametrize("name", sorted(signatures.load()))

@@ -25,6 +25,7 @@ SIGNATURES = {
     "rmsnorm2d_fwd": "input weight epsilon use_model_sensitive_rmsnorm",
     "rmsnorm2d_fwd_with_add": "out input residual_in residual_out weight epsilon gemma_norm use_model_sensitive_rmsnorm",
     "gemm_a16w16": "A B bias otype scale_a scale_b scale_c",
+    "gemm_a16w16_asm": "A B out bias splitK kernelName",
     "gemm_a8w8_bpreshuffle": "XQ WQ x_scale w_scale bias dtype check",
     "flash_attn_func": "q k v dropout_p softmax_scale causal window_size bias alibi_slopes deterministic return_lse "
     "return_attn_probs how_v3_bf16_cvt cu_seqlens_q cu_seqlens_kv sink_ptr num_splits",

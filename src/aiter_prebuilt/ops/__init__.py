@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from aiter_prebuilt.ops.attention import flash_attn_func
+    from aiter_prebuilt.ops.gemm_asm import gemm_a16w16_asm
     from aiter_prebuilt.ops.generated.activation import (
         gelu_and_mul,
         gelu_tanh_and_mul,
@@ -43,6 +44,7 @@ __all__ = [
     "gelu_tanh_and_mul",
     "gemm_a8w8_bpreshuffle",
     "gemm_a16w16",
+    "gemm_a16w16_asm",
     "layernorm2d_fwd",
     "reshape_and_cache",
     "rms_norm",
@@ -59,6 +61,7 @@ __all__ = [
 #: Function -> its module below this package.
 HOMES: Final = {
     "flash_attn_func": "attention",
+    "gemm_a16w16_asm": "gemm_asm",
     "gelu_and_mul": "generated.activation",
     "gelu_tanh_and_mul": "generated.activation",
     "silu": "generated.activation",

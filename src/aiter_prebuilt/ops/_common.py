@@ -25,6 +25,17 @@ def refuse(function: str, option: str, value: object, covered: str) -> Unsupport
     )
 
 
+def splits(function: str, value: int | None) -> int:
+    """Parts of K as the native call has them: 0 where it chooses.
+
+    Raises:
+        UnsupportedError: less than one part.
+    """
+    if value is not None and value < 1:
+        raise refuse(function, "splitK", value, "None or 1 and more")
+    return 0 if value is None else value
+
+
 def integers(value: Any) -> tuple[int, ...] | None:
     """A tuple, a list or whatever else AITER takes for a row of integers; None for what it cannot read."""
     try:
