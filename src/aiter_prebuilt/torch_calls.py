@@ -13,8 +13,9 @@ from typing import Any, Final
 import torch
 
 from aiter_prebuilt import torch_generated
-from aiter_prebuilt.ops._common import splits
+from aiter_prebuilt.ops._common import scale_of, splits
 from aiter_prebuilt.ops.generated.attention import refuse_flash_attn_func
+from aiter_prebuilt.ops.generated.attention_asm import refuse_fmha_v3_fwd
 from aiter_prebuilt.ops.generated.gemm_asm import refuse_gemm_a16w16_asm
 from aiter_prebuilt.torch_library import NAMESPACE
 
@@ -70,9 +71,46 @@ def gemm_a16w16_asm(
     return out
 
 
+def fmha_v3_fwd(
+    q: Any,
+    k: Any,
+    v: Any,
+    dropout_p: float,
+    softmax_scale: float,
+    is_causal: bool,
+    window_size_left: int,
+    window_size_right: int,
+    return_softmax_lse: bool,
+    return_dropout_randval: bool,
+    how_v3_bf16_cvt: int,
+    out: Any = None,
+    bias: Any = None,
+    alibi_slopes: Any = None,
+    gen: Any = None,
+) -> Any:
+    """Traced ``aiter_prebuilt.fmha_v3_fwd``."""
+    refuse_fmha_v3_fwd(
+        dropout_p,
+        window_size_left,
+        window_size_right,
+        return_dropout_randval,
+        how_v3_bf16_cvt,
+        bias,
+        alibi_slopes,
+        gen,
+    )
+    scale_of("fmha_v3_fwd", softmax_scale)
+    result = q.new_empty((*q.shape[:3], v.shape[3])) if out is None else out
+    lse_shape = (q.shape[0], q.shape[2], q.shape[1])
+    lse = q.new_empty(lse_shape, dtype=torch.float32) if return_softmax_lse else None
+    _OPS.fmha_v3_fwd.default(q, k, v, result, lse, softmax_scale, is_causal, how_v3_bf16_cvt)
+    return result, lse, None, None
+
+
 #: What is traced for each public function.
 TRACED: Final[dict[str, Callable[..., Any]]] = {
     **torch_generated.TRACED,
     "flash_attn_func": flash_attn_func,
+    "fmha_v3_fwd": fmha_v3_fwd,
     "gemm_a16w16_asm": gemm_a16w16_asm,
 }

@@ -91,6 +91,24 @@ def test_an_assembly_gemm_gives_back_what_it_wrote(asked: int | None, found: int
     assert all(one is other for one, other in zip(tensors, (a, b, out), strict=True))
 
 
+@pytest.mark.parametrize("scale", [0.0, -0.5, float("nan")])
+def test_assembly_attention_wants_a_scale_above_zero(scale: float) -> None:
+    q = zeros(1, 3, 2, 128)
+    with pytest.raises(UnsupportedError, match=r"softmax_scale=.*use softmax_scale=a number above 0"):
+        aiter_prebuilt.fmha_v3_fwd(q, q, q, 0.0, scale, True, -1, -1, False, False, 1)
+
+
+@pytest.mark.parametrize("given", [False, True])
+def test_assembly_attention_writes_what_it_is_given(given: bool) -> None:
+    q, k = zeros(2, 5, 4, 128), zeros(2, 7, 2, 128)
+    mine = zeros(2, 5, 4, 128) if given else None
+    call = lambda: aiter_prebuilt.fmha_v3_fwd(q, k, k, 0.0, 0.5, True, -1, -1, given, False, 2, mine)  # noqa: E731
+    (out, lse, mask, state), (_, tensors, attributes) = handed(call, "fmha_v3_fwd")
+    assert (out is mine if given else out.shape == q.shape) and tensors[3] is out and tensors[4] is lse
+    assert ((lse.shape, lse.dtype) == ((2, 4, 5), F32)) if given else lse is None
+    assert (mask, state, attributes) == (None, None, [0.5, True, 2])
+
+
 def test_no_part_of_k_is_no_number_of_parts() -> None:
     a, b, out = zeros(5, 64), zeros(64, 64), zeros(5, 64, dtype=F32)
     with pytest.raises(UnsupportedError, match=r"gemm_a16w16_asm\(splitK=0\).*use splitK=None or 1 and more"):
@@ -105,7 +123,18 @@ def value(spec: signatures.Attribute, place: int) -> Any:
 
 
 #: What AITER's functions turn into other arguments of the operator; the tests above, or the refusals, are about them.
-TURNED = {"flash_attn_func": {"softmax_scale"}, "gemm_a16w16_asm": {"splitK"}}
+TURNED = {
+    "flash_attn_func": {"softmax_scale"},
+    "gemm_a16w16_asm": {"splitK"},
+    "fmha_v3_fwd": {"how_v3_bf16_cvt"},
+}
+#: Required options of which not any value will do.
+SERVED = {
+    "fmha_v3_fwd": {
+        "dropout_p": 0.0, "window_size_left": -1, "window_size_right": -1, "return_softmax_lse": False,
+        "return_dropout_randval": False, "how_v3_bf16_cvt": 1,
+    },
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", sorted(signatures.load()))
@@ -128,7 +157,8 @@ def test_every_option_reaches_the_operator(name: str) -> None:
     for option, (place, spec) in specs.items():
         if option not in parameters or option in TURNED.get(name, ()):
             continue
-        words = {**{key: _usual(specs, key, usual) for key, usual in required.items()}, **tensors}
+        usual = {key: _usual(specs, key, value) for key, value in required.items()}
+        words = {**usual, **SERVED.get(name, {}), **tensors}
         chosen = value(spec, place)
         _, (_, _, attributes) = handed(lambda words=words: function(**{**words, option: chosen}), name)  # type: ignore[misc]  # noqa: B023
         assert attributes[place] == chosen, option

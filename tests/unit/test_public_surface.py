@@ -25,6 +25,8 @@ SIGNATURES = {
     "rmsnorm2d_fwd": "input weight epsilon use_model_sensitive_rmsnorm",
     "rmsnorm2d_fwd_with_add": "out input residual_in residual_out weight epsilon gemma_norm use_model_sensitive_rmsnorm",
     "gemm_a16w16": "A B bias otype scale_a scale_b scale_c",
+    "fmha_v3_fwd": "q k v dropout_p softmax_scale is_causal window_size_left window_size_right return_softmax_lse "
+    "return_dropout_randval how_v3_bf16_cvt out bias alibi_slopes gen",
     "gemm_a16w16_asm": "A B out bias splitK kernelName",
     "gemm_a8w8_bpreshuffle": "XQ WQ x_scale w_scale bias dtype check",
     "flash_attn_func": "q k v dropout_p softmax_scale causal window_size bias alibi_slopes deterministic return_lse "

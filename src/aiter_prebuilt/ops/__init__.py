@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from aiter_prebuilt.ops.attention import flash_attn_func
+    from aiter_prebuilt.ops.attention_asm import fmha_v3_fwd
     from aiter_prebuilt.ops.gemm_asm import gemm_a16w16_asm
     from aiter_prebuilt.ops.generated.activation import (
         gelu_and_mul,
@@ -40,6 +41,7 @@ __all__ = [
     "dynamic_per_tensor_quant",
     "dynamic_per_token_scaled_quant",
     "flash_attn_func",
+    "fmha_v3_fwd",
     "gelu_and_mul",
     "gelu_tanh_and_mul",
     "gemm_a8w8_bpreshuffle",
@@ -61,6 +63,7 @@ __all__ = [
 #: Function -> its module below this package.
 HOMES: Final = {
     "flash_attn_func": "attention",
+    "fmha_v3_fwd": "attention_asm",
     "gemm_a16w16_asm": "gemm_asm",
     "gelu_and_mul": "generated.activation",
     "gelu_tanh_and_mul": "generated.activation",

@@ -36,6 +36,16 @@ def splits(function: str, value: int | None) -> int:
     return 0 if value is None else value
 
 
+def scale_of(function: str, value: float) -> None:
+    """AITER's assembly hides keys by scores of minus infinity before it scales them.
+
+    Raises:
+        UnsupportedError: a scale that would not leave them there.
+    """
+    if not value > 0:
+        raise refuse(function, "softmax_scale", value, "a number above 0")
+
+
 def integers(value: Any) -> tuple[int, ...] | None:
     """A tuple, a list or whatever else AITER takes for a row of integers; None for what it cannot read."""
     try:
