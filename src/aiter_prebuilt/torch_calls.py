@@ -15,7 +15,7 @@ import torch
 from aiter_prebuilt import torch_generated
 from aiter_prebuilt.ops._common import scale_of, splits
 from aiter_prebuilt.ops.generated.attention import refuse_flash_attn_func
-from aiter_prebuilt.ops.generated.attention_asm import refuse_fmha_v3_fwd
+from aiter_prebuilt.ops.generated.attention_asm import refuse_fmha_v3_fwd, refuse_pa_fwd_asm
 from aiter_prebuilt.ops.generated.gemm_asm import refuse_gemm_a16w16_asm
 from aiter_prebuilt.torch_library import NAMESPACE
 
@@ -107,10 +107,34 @@ def fmha_v3_fwd(
     return result, lse, None, None
 
 
+def pa_fwd_asm(
+    Q: Any,
+    K: Any,
+    V: Any,
+    block_tables: Any,
+    context_lens: Any,
+    block_tables_stride0: int,
+    max_qlen: int = 1,
+    K_QScale: Any = None,
+    V_QScale: Any = None,
+    out_: Any = None,
+    qo_indptr: Any = None,
+    high_precision: int | None = 1,
+    kernelName: str | None = None,
+) -> Any:
+    """Traced ``aiter_prebuilt.pa_fwd_asm``."""
+    del high_precision
+    refuse_pa_fwd_asm(max_qlen, K_QScale, V_QScale, qo_indptr, kernelName)
+    result = Q.new_empty(Q.shape) if out_ is None else out_
+    _OPS.pa_fwd_asm.default(Q, K, V, block_tables, context_lens, result, block_tables_stride0)
+    return result
+
+
 #: What is traced for each public function.
 TRACED: Final[dict[str, Callable[..., Any]]] = {
     **torch_generated.TRACED,
     "flash_attn_func": flash_attn_func,
     "fmha_v3_fwd": fmha_v3_fwd,
     "gemm_a16w16_asm": gemm_a16w16_asm,
+    "pa_fwd_asm": pa_fwd_asm,
 }

@@ -109,6 +109,20 @@ def test_assembly_attention_writes_what_it_is_given(given: bool) -> None:
     assert (mask, state, attributes) == (None, None, [0.5, True, 2])
 
 
+@pytest.mark.parametrize("given", [False, True])
+def test_paged_attention_gives_back_what_it_wrote(given: bool) -> None:
+    q, lengths = zeros(2, 8, 128), zeros(2, dtype=torch.int32)
+    cache, tables = zeros(3, 1, 16, 16, 8), zeros(2, 4, dtype=torch.int32)
+    mine = zeros(2, 8, 128) if given else None
+    back, (_, tensors, attributes) = handed(
+        lambda: aiter_prebuilt.pa_fwd_asm(q, cache, cache, tables, lengths, 4, out_=mine), "pa_fwd_asm"
+    )
+    assert (back is mine if given else (back.shape, back.dtype) == (q.shape, BF16)) and attributes == [4]
+    assert all(
+        one is other for one, other in zip(tensors, (q, cache, cache, tables, lengths, back), strict=True)
+    )
+
+
 def test_no_part_of_k_is_no_number_of_parts() -> None:
     a, b, out = zeros(5, 64), zeros(64, 64), zeros(5, 64, dtype=F32)
     with pytest.raises(UnsupportedError, match=r"gemm_a16w16_asm\(splitK=0\).*use splitK=None or 1 and more"):

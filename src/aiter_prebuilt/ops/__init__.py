@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from aiter_prebuilt.ops.attention import flash_attn_func
-    from aiter_prebuilt.ops.attention_asm import fmha_v3_fwd
+    from aiter_prebuilt.ops.attention_asm import fmha_v3_fwd, pa_fwd_asm
     from aiter_prebuilt.ops.gemm_asm import gemm_a16w16_asm
     from aiter_prebuilt.ops.generated.activation import (
         gelu_and_mul,
@@ -48,6 +48,7 @@ __all__ = [
     "gemm_a16w16",
     "gemm_a16w16_asm",
     "layernorm2d_fwd",
+    "pa_fwd_asm",
     "reshape_and_cache",
     "rms_norm",
     "rmsnorm2d_fwd",
@@ -64,6 +65,7 @@ __all__ = [
 HOMES: Final = {
     "flash_attn_func": "attention",
     "fmha_v3_fwd": "attention_asm",
+    "pa_fwd_asm": "attention_asm",
     "gemm_a16w16_asm": "gemm_asm",
     "gelu_and_mul": "generated.activation",
     "gelu_tanh_and_mul": "generated.activation",

@@ -38,3 +38,23 @@ def refuse_fmha_v3_fwd(
         raise refuse("fmha_v3_fwd", "alibi_slopes", alibi_slopes, "None")
     if gen is not None:
         raise refuse("fmha_v3_fwd", "gen", gen, "None")
+
+
+def refuse_pa_fwd_asm(
+    max_qlen: int,
+    K_QScale: torch.Tensor | None,
+    V_QScale: torch.Tensor | None,
+    qo_indptr: torch.Tensor | None,
+    kernelName: str | None,
+) -> None:
+    """Refuse the options of ``pa_fwd_asm`` that no kernel covers."""
+    if max_qlen != 1:
+        raise refuse("pa_fwd_asm", "max_qlen", max_qlen, "1")
+    if K_QScale is not None:
+        raise refuse("pa_fwd_asm", "K_QScale", K_QScale, "None")
+    if V_QScale is not None:
+        raise refuse("pa_fwd_asm", "V_QScale", V_QScale, "None")
+    if qo_indptr is not None:
+        raise refuse("pa_fwd_asm", "qo_indptr", qo_indptr, "None")
+    if kernelName is not None:
+        raise refuse("pa_fwd_asm", "kernelName", kernelName, "None")
