@@ -347,9 +347,12 @@ def _argument(
 
 
 def _real(text: str, slots: Slots, scope: Scope, problems: Problems) -> bytes:
-    plain = {name: slot for name, slot in scope.slots.items() if name[0] not in "&?"}
+    key = ("f32", text, scope.key, tuple(scope.constants.get(name) for name in _names(text)))
     try:
-        return compile_real(text, plain, slots.floats, scope.constants)
+        if key not in _COMPILED:
+            plain = {name: slot for name, slot in scope.slots.items() if name[0] not in "&?"}
+            _COMPILED[key] = compile_real(text, plain, slots.floats, scope.constants)
+        return _COMPILED[key]
     except ExpressionError as error:
         if text.isidentifier():
             problems.add(f"{text!r} is not a float attribute{suggestion(text, slots.floats)}")

@@ -79,6 +79,15 @@ class Tree:
         where = self.where(name)
         return where in self._index if self.folder is None else (self.folder / where).is_file()
 
+    def names(self, under: str, suffix: str) -> tuple[str, ...]:
+        """The files below ``under`` (``aiter:hsa/gfx942/``) whose names end with ``suffix``, relative to it, sorted."""
+        where = f"{self.where(under.rstrip('/'))}/"
+        if self.folder is None:
+            known = (path for path in self._index if path.startswith(where))
+        else:
+            known = (path.relative_to(self.folder).as_posix() for path in (self.folder / where).rglob("*"))
+        return tuple(sorted(path.removeprefix(where) for path in known if path.endswith(suffix)))
+
     def sha256(self, name: str) -> str:
         """Of the file's content, without unpacking it.
 

@@ -41,6 +41,7 @@ SIGNATURES = {
     "dynamic_per_token_scaled_quant": "out input scales scale_ub shuffle_scale num_rows num_rows_factor",
     "reshape_and_cache": "key value key_cache value_cache slot_mapping kv_cache_dtype k_scale v_scale asm_layout",
     "softmax": "x",
+    "topk_softmax_asm": "topk_weights topk_indices token_expert_indices gating_output need_renorm",
     "topk_softmax": "topk_weights topk_indices token_expert_indices gating_output need_renorm num_shared_experts "
     "shared_expert_scoring_func",
     "shuffle_weight": "x layout use_int4 is_guinterleave gate_up pad_k_to",

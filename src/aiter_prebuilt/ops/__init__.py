@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     )
     from aiter_prebuilt.ops.generated.softmax import softmax
     from aiter_prebuilt.ops.generated.topk import topk_softmax
+    from aiter_prebuilt.ops.generated.topk_asm import topk_softmax_asm
 
 __all__ = [
     "dynamic_per_tensor_quant",
@@ -59,6 +60,7 @@ __all__ = [
     "softmax",
     "swiglu_and_mul",
     "topk_softmax",
+    "topk_softmax_asm",
 ]
 
 #: Function -> its module below this package.
@@ -84,4 +86,5 @@ HOMES: Final = {
     "smoothquant_fwd": "generated.quant",
     "softmax": "generated.softmax",
     "topk_softmax": "generated.topk",
+    "topk_softmax_asm": "generated.topk_asm",
 }
