@@ -157,7 +157,8 @@ PROVERS = (
     *(
         Path(__file__).parent / name
         for name in (
-            "plan/assumptions.py", "plan/recipe.py", "plan/variants.py", "plan/slots.py", "plan/limits.py", "plan/plan.py",
+            "plan/assumptions.py", "plan/recipe.py", "plan/arguments.py", "plan/programs.py", "plan/rows.py", "plan/zero.py",
+            "plan/variants.py", "plan/slots.py", "plan/limits.py", "plan/plan.py",
             "manifest/grammar.py", "manifest/model.py", "manifest/sharing.py", "manifest/operators.py",
         )
     ),

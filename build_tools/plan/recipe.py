@@ -5,20 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Final
 
 from aiter_prebuilt.contract import dtype
-from aiter_prebuilt.contract.expression import ExpressionError, Scope, compile_expression, constant_value
-from aiter_prebuilt.contract.real import compile_real
+from aiter_prebuilt.contract.expression import Scope
 from aiter_prebuilt.contract.records import (
-    ARG_FLOAT,
-    ARG_INT,
-    ARG_NULL,
-    ARG_REAL,
-    ARG_TENSOR,
-    ARG_WORKSPACE,
-    Arg,
     Condition,
     Recipe,
     Step,
@@ -27,20 +18,16 @@ from build_tools.manifest.model import Assume, Kernel
 from build_tools.manifest.model import Step as StepSpec
 from build_tools.manifest.problems import Problems, suggestion
 from build_tools.plan import limits
+from build_tools.plan.arguments import arguments_of
+from build_tools.plan.programs import code_of, constant_of
 from build_tools.plan.rows import TemplateError, filled
 from build_tools.plan.slots import Slots
 from build_tools.plan.variants import Variant
 from build_tools.plan.zero import zero_step
 from build_tools.records import Backend, Constant, KernelArg
 
-_SIZES: Final = {"ptr": 8, "i32": 4, "i64": 8, "f32": 4}
-_ARG: Final = re.compile(r"^(?P<kind>\w+)\s+(?P<rest>.+)$")
 #: What the name of a job does without.
 _UNNAMED: Final = re.compile(r"[^A-Za-z0-9_.]+")
-_NAME: Final = re.compile(r"[A-Za-z_]\w*")
-_WORKSPACE: Final = re.compile(r"^workspace(?:\s*\+\s*(?P<offset>.+))?$")
-#: Pointers that a backend's compiler appends to every kernel (Triton: global and profile scratch); they are passed as null.
-TRAILING_POINTERS: Final = {"triton": 2}
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +94,8 @@ def draft(kernel: Kernel, variant: Variant, slots: Slots, problems: Problems) ->
         variant=variant.name,
         types=tuple(dtype.BY_NAME[name].number for name in variant.types),
         conditions=conditions,
-        cost=_code(kernel.cost, scope, problems, "cost"),
-        workspace=_code(kernel.workspace, scope, problems, "workspace"),
+        cost=code_of(kernel.cost, scope, problems, "cost"),
+        workspace=code_of(kernel.workspace, scope, problems, "workspace"),
         steps=tuple(steps),
     )
     return RecipeDraft(recipe, tuple(jobs))
@@ -117,51 +104,13 @@ def draft(kernel: Kernel, variant: Variant, slots: Slots, problems: Problems) ->
 def _conditions(kernel: Kernel, scope: Scope, problems: Problems) -> tuple[Condition, ...] | None:
     result = []
     for place, text in enumerate(kernel.when):
-        code = _code(text, scope, problems, "when", place)
-        value = _constant(text, code, problems, "when", place)
+        code = code_of(text, scope, problems, "when", place)
+        value = constant_of(text, code, problems, "when", place)
         if value == 0 and code:
             return None
         if value is None and code:
             result.append(Condition(text, code))
     return tuple(result)
-
-
-def _code(text: str | int | None, scope: Scope, problems: Problems, *path: str | int) -> bytes:
-    if text is None:
-        return b""
-    try:
-        return _compiled(text, _names(text), scope)
-    except ExpressionError as error:
-        problems.add(str(error), *path)
-        return b""
-
-
-@lru_cache(maxsize=8192)
-def _names(text: str | int) -> tuple[str, ...]:
-    return tuple(_NAME.findall(text)) if isinstance(text, str) else ()
-
-
-#: Bytecode by text, the slots that it may use and what its names mean: most of the texts of a kernel mean the same in all of its
-#: variants, and there may be hundreds.
-_COMPILED: Final[dict[tuple[object, ...], bytes]] = {}
-
-
-def _compiled(text: str | int, names: tuple[str, ...], scope: Scope) -> bytes:
-    meanings = tuple((scope.constants.get(name), scope.strings.get(name)) for name in names)
-    key = (text, scope.key, meanings)
-    if scope.key is None:
-        return compile_expression(text, scope)
-    if key not in _COMPILED:
-        _COMPILED[key] = compile_expression(text, scope)
-    return _COMPILED[key]
-
-
-def _constant(text: str | int, code: bytes, problems: Problems, *path: str | int) -> int | None:
-    try:
-        return constant_value(code)
-    except ExpressionError as error:
-        problems.add(f"{text!r} cannot be computed: {error}", *path)
-        return None
 
 
 def _step(
@@ -186,12 +135,12 @@ def _step(
         spec.grid[0] if spec.only_if is None else f"({spec.grid[0]}) if ({spec.only_if}) else 0",
         *spec.grid[1:],
     ]
-    grid = [_code(text, scope, problems, "grid", place) for place, text in enumerate(sizes)]
+    grid = [code_of(text, scope, problems, "grid", place) for place, text in enumerate(sizes)]
     grid += [b""] * (3 - len(grid))
     block = _block(backend, spec, merged, scope, problems)
     divisible = _divisible(spec.assume, merged, problems)
-    args, kernel_args, size = _arguments(backend, spec, merged, slots, divisible, problems)
-    step = Step(0, size, *block, grid[0], grid[1], grid[2], _code(spec.lds, scope, problems, "lds"), args)
+    args, kernel_args, size = arguments_of(backend, spec, merged, slots, divisible, problems)
+    step = Step(0, size, *block, grid[0], grid[1], grid[2], code_of(spec.lds, scope, problems, "lds"), args)
     used = _used(spec, variant, problems)
     words = {**merged.constants, "target": merged.target.name}
     source = _filled(spec.source or kernel.source, words, problems, "source")
@@ -263,7 +212,7 @@ def _block(
         return 1, 1, 1
     sizes = [1, 1, 1]
     for place, text in enumerate(spec.block):
-        value = _constant(text, _code(text, scope, problems, "block", place), problems, "block", place)
+        value = constant_of(text, code_of(text, scope, problems, "block", place), problems, "block", place)
         if value is None or not 1 <= value <= limits.THREADS:
             problems.add(f"{text!r} is not a constant between 1 and {limits.THREADS}", "block", place)
         else:
@@ -284,87 +233,3 @@ def _divisible(assume: Assume | None, variant: Variant, problems: Problems) -> f
         if not variant.constants.get(assume.when_constant):
             return frozenset()
     return frozenset(assume.divisible)
-
-
-def _arguments(
-    backend: Backend,
-    spec: StepSpec,
-    variant: Variant,
-    slots: Slots,
-    divisible: frozenset[str],
-    problems: Problems,
-) -> tuple[tuple[Arg, ...], tuple[KernelArg, ...], int]:
-    args: list[Arg] = []
-    kernel_args: list[KernelArg] = []
-    scope = variant.scope(slots)
-    end = 0
-    texts = [*(spec.args or ()), *["ptr null"] * TRAILING_POINTERS.get(backend, 0)]
-    for place, text in enumerate(texts):
-        match = _ARG.match(text)
-        if match is None or match["kind"] not in _SIZES:
-            problems.add(f"{text!r} is not of the form 'ptr|i32|i64|f32 WHAT'", "args", place)
-            continue
-        kind, rest = match["kind"], match["rest"].strip()
-        size = _SIZES[kind]
-        if spec.slot is not None and spec.slot < size:
-            problems.add(f"a slot of {spec.slot} bytes is too small for {text!r}", "slot")
-        align = spec.slot or size
-        offset = end + -end % align
-        end = offset + (spec.slot or size)
-        with problems.at("args", place):
-            args.append(_argument(kind, rest, size, offset, slots, scope, problems))
-        index = slots.tensor_index(rest) if kind == "ptr" else None
-        role = "" if index is None else slots.tensors[index].role
-        pointee = _pointee(kind, rest, slots, variant)
-        kernel_args.append(KernelArg(kind, rest, offset, size, pointee, rest in divisible, role))
-    for name in sorted(divisible - {arg.name for arg in kernel_args}):
-        problems.add(f"{name!r} is not an argument of the kernel", "assume", "divisible")
-    limits.check(end, limits.KERNARG, "bytes of kernel arguments", problems, "args")
-    return tuple(args), tuple(kernel_args), end
-
-
-def _argument(
-    kind: str, rest: str, size: int, offset: int, slots: Slots, scope: Scope, problems: Problems
-) -> Arg:
-    if kind == "f32":
-        if rest in slots.floats:
-            return Arg(ARG_FLOAT, size, offset, slots.floats.index(rest), b"")
-        return Arg(ARG_REAL, size, offset, 0, _real(rest, slots, scope, problems))
-    if kind != "ptr":
-        return Arg(ARG_INT, size, offset, 0, _code(rest, scope, problems))
-    if rest == "null":
-        return Arg(ARG_NULL, size, offset, 0, b"")
-    workspace = _WORKSPACE.match(rest)
-    if workspace is not None:
-        return Arg(ARG_WORKSPACE, size, offset, 0, _code(workspace["offset"], scope, problems))
-    index = slots.tensor_index(rest)
-    if index is None:
-        problems.add(
-            f"{rest!r} is not a tensor of the operator{suggestion(rest, [spec.name for spec in slots.tensors])}"
-        )
-        return Arg(ARG_NULL, size, offset, 0, b"")
-    return Arg(ARG_TENSOR, size, offset, index, b"")
-
-
-def _real(text: str, slots: Slots, scope: Scope, problems: Problems) -> bytes:
-    key = ("f32", text, scope.key, tuple(scope.constants.get(name) for name in _names(text)))
-    try:
-        if key not in _COMPILED:
-            plain = {name: slot for name, slot in scope.slots.items() if name[0] not in "&?"}
-            _COMPILED[key] = compile_real(text, plain, slots.floats, scope.constants)
-        return _COMPILED[key]
-    except ExpressionError as error:
-        if text.isidentifier():
-            problems.add(f"{text!r} is not a float attribute{suggestion(text, slots.floats)}")
-        else:
-            problems.add(str(error))
-        return b""
-
-
-def _pointee(kind: str, rest: str, slots: Slots, variant: Variant) -> str:
-    index = slots.tensor_index(rest) if kind == "ptr" else None
-    if index is None:
-        return ""
-    name = slots.tensors[index].type
-    concrete = variant.constants.get(name) if name in slots.types else None
-    return str(concrete) if concrete is not None else dtype.resolve(name, variant.target.fp8).name
