@@ -17,7 +17,7 @@ from typing import Any
 import zstandard
 
 from aiter_prebuilt.contract import bundle as contract_bundle
-from aiter_prebuilt.contract import dtype, expression, rules
+from aiter_prebuilt.contract import dtype, expression, real, rules
 from aiter_prebuilt.contract import receipt as contract_receipt
 from aiter_prebuilt.contract import records as contract_records
 from aiter_prebuilt.contract.bundle import SUFFIX
@@ -38,7 +38,7 @@ from build_tools.pack import notes
 from build_tools.pack.bundle import BuiltBundle, build_bundle
 from build_tools.plan.plan import make_plan, shard_of
 from build_tools.prove.known import known
-from build_tools.records import AuditReport, CompileResult, Plan, PlannedBundle
+from build_tools.records import AuditReport, CompileResult, Plan, PlannedBundle, in_tree
 from build_tools.tools.toolchain import Toolchain, find
 
 REPORT_VERSION = 1
@@ -157,11 +157,12 @@ PROVERS = (
     *(
         Path(__file__).parent / name
         for name in (
-            "plan/assumptions.py", "plan/recipe.py", "plan/variants.py", "plan/slots.py", "plan/limits.py", "plan/plan.py",
+            "plan/assumptions.py", "plan/recipe.py", "plan/arguments.py", "plan/programs.py", "plan/rows.py", "plan/zero.py",
+            "plan/variants.py", "plan/slots.py", "plan/limits.py", "plan/plan.py",
             "manifest/grammar.py", "manifest/model.py", "manifest/sharing.py", "manifest/operators.py",
         )
     ),
-    *(Path(str(module.__file__)) for module in (dtype, expression, rules)),
+    *(Path(str(module.__file__)) for module in (dtype, expression, real, rules)),
 )  # fmt: skip
 
 
@@ -195,7 +196,11 @@ def _bundle(
     built = build_bundle(
         planned, by_id, audits, toolchain.provenance(), VERSION, profile.suffix, settings.bundles, proved
     )
-    notes.write(path, {"key": key, "sources": sources, **{name: getattr(built, name) for name in _NOTED}})
+    files = {job: by_id[job].job.source for job in needed if in_tree(by_id[job].job.source)}
+    told = {"upstream": notes.upstream(settings.root, sources), "files": files}
+    notes.write(
+        path, {"key": key, "sources": sources, **told, **{name: getattr(built, name) for name in _NOTED}}
+    )
     return built
 
 

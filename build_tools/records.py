@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from aiter_prebuilt.contract.records import Operator
 
@@ -19,6 +19,11 @@ Backend = Literal["asm", "hip", "ck", "triton", "flydsl"]
 Constant = int | str | bool
 #: (backend, source, symbol, constants) -> files of the repository that the compile reads
 InputsOf = Callable[[str, str, str, dict[str, object]], tuple[str, ...]]
+
+
+def in_tree(source: str) -> bool:
+    """Does the name of a source mean a file of a source tree (``aiter:hsa/...``), and none of the repository?"""
+    return ":" in source
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +52,8 @@ class KernelArg:
 
     ``kind``: "ptr", "i32", "i64" or "f32"; ``dtype``: element type name of what a pointer points to ("" for
     workspace and null, which are bytes); ``offset``/``size``: bytes in the kernarg segment; ``name``: the tensor, or the
-    expression's text; ``divisible``: the compiler may take it as a multiple of 16 (Triton's ``assume``).
+    expression's text; ``divisible``: the compiler may take it as a multiple of 16 (Triton's ``assume``); ``role``: of the tensor
+    ("in", "out", "inout"), "" for anything else.
     """
 
     kind: str
@@ -56,6 +62,7 @@ class KernelArg:
     size: int
     dtype: str = ""
     divisible: bool = False
+    role: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +72,7 @@ class CompileJob:
     ``id`` is ``<target>-<backend>-<operator>.<kernel>[.<step>]-<variant>-<types>``: the name in plans, logs, filters and
     reports. ``constants``: sorted (name, value) pairs, type variables included (concrete type names). ``inputs``: all files of
     the repository that the compile reads (source first), for the content key. ``block``: threads per
-    workgroup (0, 0, 0 when the compiler decides, as Triton does by num_warps).
+    workgroup (0, 0, 0 when the compiler decides, as Triton does by num_warps). ``demangled``: the symbol for people.
     """
 
     id: str
@@ -78,6 +85,7 @@ class CompileJob:
     kernarg_size: int
     block: tuple[int, int, int]
     inputs: tuple[str, ...]
+    demangled: str = ""
 
     def constant(self, name: str, default: Constant | None = None) -> Constant | None:
         """The value of constant ``name``."""
@@ -103,10 +111,13 @@ class PlannedBundle:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The exact list of jobs, and the bundles that need them. Jobs are unique by id and sorted."""
+    """The exact list of jobs, and the bundles that need them. Jobs are unique by id and sorted. ``missing``: what a
+    source tree that is not pinned does not have, and what was left out for it.
+    """
 
     jobs: tuple[CompileJob, ...]
     bundles: tuple[PlannedBundle, ...]
+    missing: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,18 +144,28 @@ class CompileResult:
     extra: Mapping[str, str] = field(default_factory=dict)
 
 
+class ArgFacts(NamedTuple):
+    """One explicit argument of a kernel, as its metadata have it. ``access``: "read_only", "write_only", "read_write" or ""."""
+
+    offset: int
+    size: int
+    kind: str
+    name: str = ""
+    access: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class KernelFacts:
     """What a code object says about one kernel (AMDGPU metadata and descriptor, or a cubin's info sections).
 
-    ``args``: (offset, size, value_kind) of every explicit argument; ``hidden``: value kinds the driver fills in.
+    ``args``: every explicit argument; ``hidden``: value kinds the driver fills in.
     Bytes, registers and threads. ``wave``: lanes per wave. ``uses_dynamic_stack``/``scratch``: bytes of scratch per lane.
     """
 
     symbol: str
     kernarg_size: int
     kernarg_align: int
-    args: tuple[tuple[int, int, str], ...]
+    args: tuple[ArgFacts, ...]
     hidden: tuple[str, ...]
     lds_static: int
     max_threads: int

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -140,7 +140,7 @@ def _arguments(question: Question) -> Iterator[tuple[str, Argument]]:
         if parameter.kind == "Tensor":
             layout = bound.tensors.get(name)
             if layout is not None:
-                yield name, array(layout, question.inputs.get(name))
+                yield name, array(layout, question.inputs.get(name), bound.subject.slack.get(name, 0))
             elif parameter.required:  # it may be None, but has no default
                 yield name, None
         elif parameter.kind == "dtype" and bound.values[name] is not None:
@@ -149,9 +149,9 @@ def _arguments(question: Question) -> Iterator[tuple[str, Argument]]:
             yield name, bound.values[name]
 
 
-def array(layout: Layout, values: Values | None) -> Array:
+def array(layout: Layout, values: Values | None, slack: int = 0) -> Array:
     """The whole allocation of a tensor; gaps hold what nobody may read."""
-    empty = Array(layout.dtype, layout.shape, layout.strides, layout.offset, None)
+    empty = Array(layout.dtype, layout.shape, layout.strides, layout.offset, None, slack)
     if values is None:
         return empty
     kind = numbers.stored(layout.dtype)
@@ -160,4 +160,4 @@ def array(layout: Layout, values: Values | None) -> Array:
         steps = tuple(step * kind.itemsize for step in layout.strides)
         place = np.lib.stride_tricks.as_strided(flat[layout.offset :], layout.shape, steps)
         place[...] = numbers.encode(values, layout.dtype)
-    return Array(layout.dtype, layout.shape, layout.strides, layout.offset, flat.tobytes())
+    return replace(empty, data=flat.tobytes())

@@ -48,8 +48,15 @@ def meanings(folder: Path) -> dict[tuple[str, str], str]:
             )
             formulas = of_text((path.parent / REFERENCE).read_text(encoding="utf-8"))
             rows = operators.get("operators", {})
+            behind = {
+                kernel: row["slack"]
+                for kernel, row in operators.get("kernels", {}).items()
+                if row.get("slack")
+            }
             for name in rows.keys() & formulas.keys() & cases.keys():
                 parts = [formulas[name], json.dumps(cases[name], sort_keys=True), *_judges()]
+                if behind:  # how far kernels may read: with less of it they were not executed
+                    parts.append(json.dumps(behind, sort_keys=True))
                 if function := _function(rows, name):
                     parts.append(_file(folder.parent / _FUNCTIONS / f"{function}.py"))
                 found[path.parent.name, name] = _named(parts)

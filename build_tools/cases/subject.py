@@ -15,7 +15,8 @@ from build_tools.manifest.python import Parameter
 class Subject:
     """One operator. ``arguments``: the tensors of its native signature, ``returns``: those that it allocates; ``covered``: the
     values that are served of an option; ``ignored``: parameters of which any value is; ``type_of``: returned tensor -> the
-    parameter that chooses its element type; ``targets``: where there are kernels for it.
+    parameter that chooses its element type; ``targets``: where there are kernels for it; ``slack``: tensor -> bytes behind its
+    end that some kernel may read.
     """
 
     name: str
@@ -28,6 +29,7 @@ class Subject:
     ignored: frozenset[str] = frozenset()
     type_of: Mapping[str, str] = field(default_factory=dict)
     targets: frozenset[str] = frozenset()
+    slack: Mapping[str, int] = field(default_factory=dict)
 
     def parameter(self, name: str) -> Parameter | None:
         """The parameter called ``name``."""
@@ -89,6 +91,7 @@ def subject_of(operator: Operator) -> Subject:
         ignored=frozenset(operator.ignored),
         type_of=operator.type_of,
         targets=frozenset(target for kernel in operator.kernels for target in kernel.targets),
+        slack=operator.slack(),
     )
 
 

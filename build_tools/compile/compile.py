@@ -15,7 +15,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Final
 
-from build_tools.compile.backends.built import Built
+from build_tools.compile.backends.built import Built, built
 from build_tools.compile.backends.table import BACKENDS, COMPILE_MANY
 from build_tools.compile.fingerprint import job_key
 from build_tools.compile.store import Store
@@ -90,8 +90,14 @@ def _from_store(job: CompileJob, toolchain: Toolchain, store: Store, root: Path)
 
 
 def batches(missing: _Batch, workers: int) -> list[_Batch]:
-    """Split into what one child does: several jobs of one source where a backend can, but not so many that a worker idles."""
-    alone = [[pair] for pair in missing if pair[0].backend not in COMPILE_MANY]
+    """Split into what one child does: several jobs of one source where a backend can, but not so many that a worker idles.
+    Jobs that differ in the kernel that they name alone are one compile.
+    """
+    alike: dict[tuple[object, ...], _Batch] = {}
+    for pair in missing:
+        if pair[0].backend not in COMPILE_MANY:
+            alike.setdefault(_compile_of(pair[0]), []).append(pair)
+    alone = list(alike.values())
     together: dict[tuple[str, str], _Batch] = {}
     for pair in missing:
         if pair[0].backend in COMPILE_MANY:
@@ -101,6 +107,11 @@ def batches(missing: _Batch, workers: int) -> list[_Batch]:
     split = [group[at : at + size] for group in together.values() for at in range(0, len(group), size)]
     # Large batches first, so that the last thread does not start one when all others are done.
     return sorted(split + alone, key=len, reverse=True)
+
+
+def _compile_of(job: CompileJob) -> tuple[object, ...]:
+    """What decides the bytes of a compile that makes all kernels of its source: neither their names nor their arguments."""
+    return job.backend, job.target.name, job.source, job.constants, job.inputs
 
 
 def _compile_missing(
@@ -158,19 +169,27 @@ def _answers(batch: _Batch, toolchain: Toolchain, store: Store, root: Path) -> l
             return [
                 _result(job, key, *answer, store) for (job, key), answer in zip(batch, answers, strict=True)
             ]
-        return [_alone(job, key, toolchain, store, root, Path(folder)) for job, key in batch]
+        return _once(batch, toolchain, store, root, Path(folder))
 
 
-def _alone(
-    job: CompileJob, key: str, toolchain: Toolchain, store: Store, root: Path, folder: Path
-) -> CompileResult:
+def _once(batch: _Batch, toolchain: Toolchain, store: Store, root: Path, folder: Path) -> list[CompileResult]:
+    """One compile for all jobs of the batch, each with its own kernel of the code object."""
     started = time.monotonic()
-    answer: Built | BuildToolsError
-    try:
-        answer = BACKENDS[job.backend].compile(job, toolchain, root, folder)
-    except BuildToolsError as error:
-        answer = error
-    return _result(job, key, answer, time.monotonic() - started, store)
+    answers: list[Built | BuildToolsError] = []
+    made: Built | None = None
+    for job, _ in batch:
+        try:
+            if made is None:
+                made = BACKENDS[job.backend].compile(job, toolchain, root, folder)
+                answers.append(made)
+            else:
+                answers.append(built(job, made.path, made.threads, made.extra))
+        except BuildToolsError as error:
+            answers.append(error)
+    seconds = time.monotonic() - started
+    return [
+        _result(job, key, answer, seconds, store) for (job, key), answer in zip(batch, answers, strict=True)
+    ]
 
 
 def _result(

@@ -11,10 +11,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
-from build_tools.errors import JobFailedError
+from build_tools.errors import FetchError, JobFailedError
 from build_tools.files.filehash import sha256_file
 from build_tools.records import CompileJob
 from build_tools.tools.toolchain import Toolchain
+from build_tools.tools.tree import digest
 
 #: Raise it when the same key would have to mean other bytes for a reason that nothing below covers.
 FORMAT: Final = 2
@@ -29,8 +30,8 @@ def job_key(job: CompileJob, toolchain: Toolchain, root: Path) -> str:
         JobFailedError: one of its inputs cannot be read.
     """
     try:
-        inputs = [(name, _digest(root / name)) for name in job.inputs]
-    except OSError as error:
+        inputs = [(name, digest(name, root)) for name in job.inputs]
+    except (OSError, FetchError) as error:
         raise JobFailedError(f"compile {job.id}", str(error), "Correct source in the manifest") from error
     facts = {
         "format": FORMAT,
@@ -47,17 +48,6 @@ def job_key(job: CompileJob, toolchain: Toolchain, root: Path) -> str:
         "tools": toolchain.identity_of(job.backend),
     }
     return hashlib.sha256(json.dumps(facts, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
-
-
-def _digest(path: Path) -> str:
-    facts = path.stat()
-    return _remembered(path, facts.st_size, facts.st_mtime_ns, facts.st_ino)
-
-
-@lru_cache(maxsize=4096)
-def _remembered(path: Path, size: int, mtime_ns: int, inode: int) -> str:
-    del size, mtime_ns, inode  # only there to tell apart two states of one file
-    return sha256_file(path)
 
 
 @lru_cache(maxsize=16)

@@ -51,6 +51,9 @@ def describe(operator: Operator, spec: TensorSpec, note: str) -> str:
         words.append("or None")
     if spec.strides is not None:
         words.append(_strided(spec))
+    behind = operator.slack().get(spec.name, 0)
+    if behind:
+        words.append(f"up to {behind} bytes behind its end are read and must be memory of the device")
     if note:
         words.append(note)
     return f"{words[0]}{', ' if len(words) > 1 else ''}{'; '.join(words[1:])}"

@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final
 
-from aiter_prebuilt.contract import dtype, expression, header, records, rules, version
+from aiter_prebuilt.contract import dtype, expression, header, real, records, rules, version
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 HEADER: Final = ROOT / "csrc" / "runtime" / "bundle_layout.h"
@@ -127,6 +127,9 @@ _OPERATIONS: Final = [
     "NEG",
     "NOT",
     "BOOL",
+    "SHL",
+    "SHR",
+    "LOG2",
     "EQ",
     "NE",
     "LT",
@@ -140,13 +143,20 @@ _OPERATIONS: Final = [
 ]
 
 
+_REAL_OPERATIONS: Final = ["REAL", "SLOT", "FLOAT", "ADD", "SUB", "MUL", "DIV", "MIN", "MAX", "NEG", "SQRT"]
+
+
 def _operations() -> str:
     rows = [f"  {_camel(name)} = 0x{getattr(expression, name):02x}," for name in _OPERATIONS]
     limits = (
         f"\ninline constexpr std::size_t kMaxStack = {expression.MAX_STACK};\n"
         f"inline constexpr std::size_t kMaxCode = {expression.MAX_CODE};\n"
     )
-    return "\nenum class Op : std::uint8_t {\n" + "\n".join(rows) + "\n};\n" + limits
+    reals = ", ".join(f"{_camel(name)} = 0x{getattr(real, name):02x}" for name in _REAL_OPERATIONS)
+    return (
+        "\nenum class Op : std::uint8_t {\n" + "\n".join(rows) + "\n};\n"
+        f"enum class RealOp : std::uint8_t {{ {reals} }};\n" + limits
+    )
 
 
 def _enumerations() -> str:

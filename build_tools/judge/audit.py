@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
@@ -9,6 +10,7 @@ from typing import Final
 from build_tools.errors import CodeObjectError
 from build_tools.objects import codeobject
 from build_tools.records import (
+    ArgFacts,
     AuditReport,
     CodeObjectFacts,
     CompileJob,
@@ -24,6 +26,9 @@ CHANCE: Final = 6
 _VALUE_KINDS: Final = {
     "ptr": ("global_buffer", "by_value"), "i32": ("by_value",), "i64": ("by_value",), "f32": ("by_value",),
 }  # fmt: skip
+_WRITES: Final = ("write_only", "read_write")
+#: What assemblers call the bytes between two arguments.
+_PADDING: Final = re.compile(r"_*(pad|padding|p)[0-9]*")
 #: Arguments that HIP's runtime fills in when a kernel is launched through its module API.
 _FILLED_IN: Final = frozenset({
     "hidden_block_count_x", "hidden_block_count_y", "hidden_block_count_z", "hidden_group_size_x", "hidden_group_size_y",
@@ -48,7 +53,7 @@ def judge(
     else:
         problems += _arguments(job, kernel, facts.vendor)
         problems += _limits(job, kernel, _number(result.extra.get("lds")), result.threads)
-        notes += _notes(kernel)
+        notes += [*_notes(kernel), *_access(job, kernel)]
     if result.path is not None:
         problems += forbidden(result.path.read_bytes(), facts.symbols, forbidden_symbols)
     return AuditReport(job.id, facts, tuple(problems), tuple(notes))
@@ -82,12 +87,15 @@ def _arguments(job: CompileJob, kernel: KernelFacts, vendor: str) -> Iterable[st
         if kernel.kernarg_size != job.kernarg_size:
             yield f"it lists no arguments and takes {kernel.kernarg_size} bytes, the job passes {job.kernarg_size}"
         return
-    if len(kernel.args) != len(job.args):
-        names = ", ".join(arg.name for arg in job.args)
-        yield f"the kernel takes {len(kernel.args)} arguments, the job passes {len(job.args)} ({names})"
-    for place, (arg, actual) in enumerate(zip(job.args, kernel.args, strict=False)):
-        yield from _argument(place, arg, actual)
-    end = max((offset + size for offset, size, _ in kernel.args), default=0)
+    actual = {arg.offset: arg for arg in kernel.args}
+    for place, arg in enumerate(job.args):
+        yield from _argument(place, arg, actual.pop(arg.offset, None))
+    for left in actual.values():
+        # Assemblers list the bytes between arguments as arguments of their own; nothing reads those.
+        if left.kind != "by_value" or _PADDING.fullmatch(left.name) is None:
+            name = f" ({left.name})" if left.name else ""
+            yield f"the kernel takes {left.size} bytes at {left.offset}{name} as {left.kind}, the job passes nothing there"
+    end = max((arg.offset + arg.size for arg in kernel.args), default=0)
     if job.kernarg_size < end:
         yield f"the kernel reads {end} bytes of arguments, the job passes {job.kernarg_size}"
     if (
@@ -97,12 +105,16 @@ def _arguments(job: CompileJob, kernel: KernelFacts, vendor: str) -> Iterable[st
         yield f"the kernel's argument segment has {kernel.kernarg_size} bytes, the job passes {job.kernarg_size}"
 
 
-def _argument(place: int, arg: KernelArg, actual: tuple[int, int, str]) -> Iterable[str]:
-    offset, size, kind = actual
-    if (offset, size) != (arg.offset, arg.size):
-        yield f"argument {place} ({arg.name}): the kernel has {size} bytes at {offset}, the job {arg.size} bytes at {arg.offset}"
-    elif kind not in _VALUE_KINDS[arg.kind]:
-        yield f"argument {place} ({arg.name}): the kernel takes it as {kind}, the job passes a {arg.kind}"
+def _argument(place: int, arg: KernelArg, actual: ArgFacts | None) -> Iterable[str]:
+    told = f"argument {place} ({arg.name})"
+    if actual is None:
+        yield f"{told}: the job passes {arg.size} bytes at {arg.offset}, the kernel has no argument there"
+    elif actual.size != arg.size:
+        yield f"{told}: the kernel has {actual.size} bytes at {actual.offset}, the job {arg.size} bytes"
+    elif actual.kind not in _VALUE_KINDS[arg.kind]:
+        yield f"{told}: the kernel takes it as {actual.kind}, the job passes a {arg.kind}"
+    elif arg.role == "in" and actual.access in _WRITES:
+        yield f"{told}: the kernel has it as {actual.access}, the operator's tensor is only read"
 
 
 def _limits(job: CompileJob, kernel: KernelFacts, dynamic_lds: int, threads: int) -> Iterable[str]:
@@ -126,6 +138,14 @@ def _notes(kernel: KernelFacts) -> Iterable[str]:
         yield f"scratch: {kernel.scratch} bytes a lane"
     if kernel.hidden:
         yield f"hidden arguments that the driver fills in: {', '.join(kernel.hidden)}"
+
+
+def _access(job: CompileJob, kernel: KernelFacts) -> Iterable[str]:
+    """A tensor that is written and that the metadata have as read only: nothing goes by it, and AITER ships such objects."""
+    read = {arg.offset for arg in kernel.args if arg.access == "read_only"}
+    for arg in job.args:
+        if arg.role in ("out", "inout") and arg.offset in read:
+            yield f"its metadata call {arg.name} read only, the operator writes it"
 
 
 def forbidden(data: bytes, symbols: Iterable[str], words: Sequence[str]) -> list[str]:

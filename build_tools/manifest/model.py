@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo
 
 from build_tools.manifest.problems import suggestion
 from build_tools.manifest.python import PythonSignature
@@ -30,6 +30,10 @@ TargetName = Annotated[str, AfterValidator(_known_target)]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 
 
+#: A kernel's name in its object, mangled where the object has it so; words in braces are filled in from a variant's constants.
+Symbol = Annotated[str, Field(pattern=r"^[A-Za-z_{][A-Za-z0-9_{}.$]*$")]
+
+
 Extent = Annotated[list[str | int], Field(min_length=1, max_length=3)]
 
 
@@ -42,6 +46,24 @@ class Record(BaseModel):
 Axis = Annotated[list[Scalar | dict[Name, Scalar]], Field(min_length=1)]
 
 
+class Rows(Record):
+    """An axis of variants that a table (CSV) writes: a row is a variant, its cells are constants."""
+
+    table: str = Field(description="a file of a source tree, or of the repository; {target} is filled in")
+    name: str | None = Field(default=None, description="a row's name; words in braces are its cells")
+    rows: list[str] = Field(default=[], description="conditions on the cells: other rows are left out")
+    rename: dict[str, Name] = Field(default={}, description="column -> the constant's name")
+    defaults: dict[Name, Scalar] = Field(default={}, description="constants of columns that a table lacks")
+
+
+def _table(value: object) -> object:
+    """The name of a table alone is a table with nothing else said."""
+    return {"table": value} if isinstance(value, str) else value
+
+
+VariantsFrom = Annotated[Rows, BeforeValidator(_table, json_schema_input_type=str | Rows)]
+
+
 class Assume(Record):
     """What the compiler may take for granted in variants in which ``when_constant`` is true (always, if left out)."""
 
@@ -52,14 +74,18 @@ class Assume(Record):
 
 
 class StepText(Record):
-    """One launch as written: what it leaves out stands with the kernel."""
+    """One launch as written: what it leaves out stands with the kernel. ``zero`` makes it a fill with zero bytes."""
 
-    symbol: Name
+    symbol: Symbol | None = None
+    demangled: str | None = None
+    backend: Backend | None = None
+    zero: Name | None = Field(default=None, description="fill this tensor, or the workspace, with zero bytes")
+    only_if: str | None = Field(default=None, alias="if", description="launch it only where this holds")
     source: str | None = None
     grid: Extent | None = None
     block: Extent | None = None
     lds: str | int | None = None
-    args: list[str]
+    args: list[str] | None = None
     slot: int | None = None
     constants: dict[Name, Scalar] = {}
     uses: list[Name] | None = None
@@ -69,12 +95,16 @@ class StepText(Record):
 class Step(Record):
     """One launch of a kernel of several."""
 
-    symbol: Name
+    symbol: Symbol | None = None
+    demangled: str | None = None
+    backend: Backend | None = None
+    zero: Name | None = None
+    only_if: str | None = Field(default=None, alias="if")
     source: str | None = None
-    grid: Extent
+    grid: Extent | None = None
     block: Extent | None = None
     lds: str | int | None = None
-    args: list[str]
+    args: list[str] | None = None
     slot: int | None = None
     constants: dict[Name, Scalar] = {}
     uses: list[Name] | None = None
@@ -89,7 +119,8 @@ class Kernel(Record):
     targets: Annotated[list[TargetName], Field(min_length=1)]
     profile: Literal["ck-free", "ck-full"] = "ck-free"
     source: str
-    symbol: Name | None = None
+    symbol: Symbol | None = None
+    demangled: str | None = None
     types: dict[Name, list[str]] = {}
     when: list[str] = []
     cost: str | int | None = None
@@ -101,6 +132,8 @@ class Kernel(Record):
     slot: int | None = None
     constants: dict[Name, Scalar] = {}
     variants: dict[Name, Axis] = {}
+    variants_from: VariantsFrom | None = None
+    slack: dict[Name, int] = {}
     excluded: list[str] = Field(default=[], alias="except")
     assume: Assume | None = None
     steps: list[Step] = []
@@ -117,7 +150,8 @@ class KernelPart(Record):
     """Keys of a kernel that replace the shared ones; tables (constants, types, variants) are joined key by key."""
 
     source: str | None = None
-    symbol: Name | None = None
+    symbol: Symbol | None = None
+    demangled: str | None = Field(default=None, description="the symbol as people read it")
     let: dict[Name, str] | None = Field(
         default=None, description="names for expressions that stand here several times"
     )
@@ -132,6 +166,10 @@ class KernelPart(Record):
     slot: int | None = None
     constants: dict[Name, Scalar] | None = None
     variants: dict[Name, Axis] | None = None
+    variants_from: VariantsFrom | None = Field(default=None, description="a table whose rows are variants")
+    slack: dict[Name, Annotated[int, Field(ge=1, le=1 << 20)]] | None = Field(
+        default=None, description="bytes behind the end of a tensor that the kernel may read"
+    )
     excluded: list[str] | None = Field(default=None, alias="except")
     assume: Assume | None = None
     steps: list[StepText] | None = None
@@ -230,6 +268,14 @@ class Operator:
     attributes: dict[str, str]
     tuned: str | None
     kernels: tuple[Kernel, ...]
+
+    def slack(self) -> dict[str, int]:
+        """Tensor -> bytes behind its end that one of the kernels may read."""
+        found: dict[str, int] = {}
+        for kernel in self.kernels:
+            for name, size in kernel.slack.items():
+                found[name] = max(size, found.get(name, 0))
+        return found
 
 
 @dataclass(frozen=True, slots=True)

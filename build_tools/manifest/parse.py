@@ -14,6 +14,7 @@ from build_tools.manifest.model import Catalogue, Family, FamilyText, Manifest, 
 from build_tools.manifest.names import family_problem
 from build_tools.manifest.operators import family_of
 from build_tools.manifest.problems import Problems, suggestion
+from build_tools.records import in_tree
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -174,6 +175,10 @@ def _check_names(manifest: Manifest, folder: Path, problems: Problems) -> None:
                     with problems.at("kernels", kernel.name):
                         _check_twice(kernel.targets, problems)
                         _check_profile(kernel.profile, kernel.backend, kernel.targets, manifest, problems)
+                        for place, step in enumerate(kernel.steps):
+                            if step.backend is not None:
+                                with problems.at("steps", place):
+                                    _check_profile(kernel.profile, step.backend, [], manifest, problems)
                         _check_sources(
                             kernel.source, [step.source for step in kernel.steps], folder.parent, problems
                         )
@@ -221,6 +226,8 @@ def _check_sources(source: str, steps: list[str | None], root: Path, problems: P
 
 
 def _is_source(source: str, root: Path) -> bool:
+    if in_tree(source) or "{" in source:
+        return True  # the plan knows the trees, and what is filled in
     try:
         path = (root / source).resolve()
         return path.is_file() and path.is_relative_to(root.resolve()) and not Path(source).is_absolute()

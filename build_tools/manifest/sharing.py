@@ -16,9 +16,9 @@ from build_tools.manifest.model import Assume, Kernel, KernelPart, KernelText, O
 from build_tools.manifest.problems import Problems, suggestion
 
 #: Tables that are joined key by key; of every other key the later one replaces the earlier.
-_JOINED: Final = ("constants", "types", "variants", "on", "let")
+_JOINED: Final = ("constants", "types", "variants", "on", "let", "slack")
 #: Keys that hold expressions, here and in steps.
-_EXPRESSIONS: Final = ("when", "cost", "workspace", "grid", "block", "lds", "args", "excluded")
+_EXPRESSIONS: Final = ("when", "cost", "workspace", "grid", "block", "lds", "args", "excluded", "only_if")
 #: Keys of a launch that a kernel of several steps may say once for all of them.
 _PER_LAUNCH: Final = ("grid", "block", "lds", "slot")
 _Keys = dict[str, Any]
@@ -122,7 +122,7 @@ def _hand_down(keys: _Keys) -> None:
     """What the kernel says of every launch goes to the steps that do not say it themselves."""
     if keys.get("steps"):
         shared = {key: keys.pop(key) for key in _PER_LAUNCH if keys.get(key) is not None}
-        keys["steps"] = [{**shared, **step} for step in keys["steps"]]
+        keys["steps"] = [step if step.get("zero") else {**shared, **step} for step in keys["steps"]]
 
 
 def _written_out(value: Any, named: Mapping[str, str]) -> Any:

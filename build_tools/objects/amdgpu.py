@@ -19,7 +19,7 @@ import msgpack
 
 from aiter_prebuilt.contract.elf import MOST_NOTES, ElfFile
 from build_tools.errors import CodeObjectError
-from build_tools.records import CodeObjectFacts, KernelFacts
+from build_tools.records import ArgFacts, CodeObjectFacts, KernelFacts
 
 _ELFOSABI_HSA, _ET_DYN = 64, 3
 _NT_METADATA: Final = 32
@@ -157,6 +157,12 @@ def _text(row: Mapping[str, Any], key: str) -> str:
     return value
 
 
+def _word(row: Mapping[str, Any], key: str) -> str:
+    """A text that need not be there, and that nothing but words for people and the audit depends on."""
+    value = row.get(key)
+    return value if isinstance(value, str) else ""
+
+
 def _kernel(row: Mapping[str, Any], symbols: Mapping[str, int], file: ElfFile) -> KernelFacts:
     symbol, size, align = (
         _text(row, ".name"),
@@ -169,11 +175,17 @@ def _kernel(row: Mapping[str, Any], symbols: Mapping[str, int], file: ElfFile) -
     if align.bit_count() != 1 or size > _MOST_ARGUMENT_BYTES:
         raise _refusal(f"kernel {symbol} has {size} bytes of arguments aligned to {align}", "Recompile it")
     args = [
-        (_number(arg, ".offset"), _number(arg, ".size"), _text(arg, ".value_kind"))
+        ArgFacts(
+            _number(arg, ".offset"),
+            _number(arg, ".size"),
+            _text(arg, ".value_kind"),
+            _word(arg, ".name"),
+            _word(arg, ".actual_access") or _word(arg, ".access"),
+        )
         for arg in _list(row, ".args")
     ]
     # Beyond the segment's size is no refusal: AITER ships such kernels.
-    for offset, width, _ in args:
+    for offset, width, *_ in args:
         if max(offset, width) > _MOST_ARGUMENT_BYTES:
             raise _refusal(
                 f"an argument of kernel {symbol} has {width} bytes at byte {offset}", "Recompile it"
@@ -183,8 +195,8 @@ def _kernel(row: Mapping[str, Any], symbols: Mapping[str, int], file: ElfFile) -
         symbol=symbol,
         kernarg_size=size,
         kernarg_align=align,
-        args=tuple(arg for arg in args if not arg[2].startswith("hidden_")),
-        hidden=tuple(arg[2] for arg in args if arg[2].startswith("hidden_")),
+        args=tuple(arg for arg in args if not arg.kind.startswith("hidden_")),
+        hidden=tuple(arg.kind for arg in args if arg.kind.startswith("hidden_")),
         lds_static=lds,
         max_threads=_number(row, ".max_flat_workgroup_size"),
         wave=_number(row, ".wavefront_size"),

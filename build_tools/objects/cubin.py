@@ -17,7 +17,7 @@ from elftools.elf.sections import SymbolTableSection
 
 from aiter_prebuilt.contract.elf import ElfFile
 from build_tools.errors import CodeObjectError
-from build_tools.records import CodeObjectFacts, KernelFacts
+from build_tools.records import ArgFacts, CodeObjectFacts, KernelFacts
 
 _WARP: Final = 32
 _SIZED: Final = 4
@@ -112,7 +112,7 @@ def _kernel(elf: ELFFile, name: str, shared: dict[tuple[str, int], int]) -> Kern
     for attribute, raw in _records(elf.get_section_by_name(f".nv.info.{name}")):
         if attribute == _KPARAM_INFO:
             _index, _ordinal, offset, bits = struct.unpack("<IHHI", raw)
-            args.append((offset, bits >> 18, "by_value"))
+            args.append(ArgFacts(offset, bits >> 18, "by_value"))
         elif attribute in (_REQNTID, _MAX_THREADS):
             x, y, z = struct.unpack("<III", raw)
             threads = x * y * z

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from aiter_prebuilt.contract.bundle import Bundle
 from aiter_prebuilt.contract.dtype import BY_NUMBER
 from aiter_prebuilt.contract.receipt import recipe_digests, was_executed
-from aiter_prebuilt.contract.records import BACKENDS, Operator, Recipe
+from aiter_prebuilt.contract.records import BACKENDS, Kernel, Operator, Recipe
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ def _entries(operator: Operator, bundle: Bundle) -> Iterable[BuiltEntry]:
         yield BuiltEntry(
             operator=operator.name,
             kernels=tuple(kernel.name for kernel in kernels),
-            backend=BACKENDS[kernels[0].backend] if kernels else "",
+            backend=_backend(entry.name, kernels, [recipe for recipe, _ in using]),
             target=bundle.root.target,
             profile=bundle.root.profile,
             name=entry.name,
@@ -74,6 +74,14 @@ def _entries(operator: Operator, bundle: Bundle) -> Iterable[BuiltEntry]:
             recipes=tuple(digest for _, digest in using),
             executed=was_executed(entry),
         )
+
+
+def _backend(name: str, kernels: Sequence[Kernel], recipes: Sequence[Recipe]) -> str:
+    """What compiled an entry: its kernel's backend. A step of several may have another one, which the job's name says."""
+    said = name.split("-")[1:2]
+    if said and said[0] in BACKENDS and any(len(recipe.steps) > 1 for recipe in recipes):
+        return said[0]
+    return BACKENDS[kernels[0].backend] if kernels else ""
 
 
 def recipes_of(bundle: Bundle) -> dict[str, BuiltRecipe]:

@@ -42,7 +42,7 @@ def stem(bill: sbom.Bill) -> str:
 def members(about: About, bill: sbom.Bill, root: Path, pinned: Pins) -> dict[str, bytes]:
     """The files of ``.dist-info``, RECORD apart, by their path in the wheel."""
     folder = f"{stem(bill)}.dist-info"
-    texts = ((root / "LICENSE").read_bytes(), licences.notices(bill.backends).encode())
+    texts = ((root / "LICENSE").read_bytes(), licences.notices(bill.backends, bill.upstream).encode())
     return {
         f"{folder}/METADATA": _text(metadata(about, bill)),
         f"{folder}/WHEEL": _wheel(about),

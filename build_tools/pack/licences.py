@@ -6,7 +6,7 @@ python -m build_tools.pack.licences     write THIRD_PARTY.txt of the runtime aga
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -45,6 +45,7 @@ class Part:
     purl: str
     files: tuple[str, ...]
     rocm: bool
+    says: str = ""
 
 
 @cache
@@ -68,6 +69,7 @@ def _part(name: str, row: dict[str, Any]) -> Part:
         purl=row["purl"],
         files=tuple(row.get("files", ())),
         rocm=row.get("rocm", False),
+        says=row.get("says", ""),
     )
 
 
@@ -77,14 +79,21 @@ def parts(backends: Iterable[str]) -> tuple[Part, ...]:
     return tuple(part for part in table() if wanted & set(part.backends))
 
 
+def told(text: str) -> tuple[str, ...]:
+    """The parts, as pseudo-backends, whose telling text a file of a source tree has."""
+    return tuple(backend for part in table() if part.says and part.says in text for backend in part.backends)
+
+
 def expression(backends: Iterable[str]) -> str:
     """SPDX licence expression (PEP 639) of a wheel with kernels of ``backends``."""
     others = sorted({part.spdx for part in parts(backends)} - {OWN})
     return " AND ".join([OWN, *(f"({spdx})" if " " in spdx else spdx for spdx in others)])
 
 
-def notices(backends: Iterable[str]) -> str:
-    """The text of ``THIRD_PARTY.txt``: each part with its holder, then each licence once, in full."""
+def notices(backends: Iterable[str], upstream: Mapping[str, str] | None = None) -> str:
+    """The text of ``THIRD_PARTY.txt``: each part with its holder, then each licence once, in full; then the file of others that
+    each entry is (``upstream``: entry -> file, as the tree's package has it).
+    """
     found = parts(backends)
     lines = ["Parts of this wheel were made from the work of others:", ""]
     for part in found:
@@ -92,6 +101,13 @@ def notices(backends: Iterable[str]) -> str:
     for spdx in sorted({part.spdx for part in found}):
         text = (FOLDER / f"{spdx.replace(' ', '-')}.txt").read_text(encoding="utf-8").rstrip()
         lines += ["=" * 80, spdx, "", text, ""]
+    if upstream:
+        lines += [
+            "-" * 80,
+            "Entries and the files that they were made from, as their packages have them:",
+            "",
+        ]
+        lines += [f"{entry}: {file}" for entry, file in sorted(upstream.items())] + [""]
     return "\n".join(lines)
 
 

@@ -1,7 +1,8 @@
 """The note beside each bundle: what it was made from, so that a bundle older than its sources is known as such.
 
 ``<bundle>.json`` has the key under which the bundle is left as it is, what a report says about it, and ``sources``: SHA-256
-by path of every file of the repository that its compiles read, and of the manifests.
+by path of every file of the repository and of source trees that its compiles read, and of the manifests; ``upstream``, what files
+of trees bring in, and ``files``, entry -> file of a tree.
 """
 
 from __future__ import annotations
@@ -14,7 +15,11 @@ from typing import Any, Final
 
 from build_tools.files.reproducible import write_atomic
 from build_tools.judge import receipts
+from build_tools.pack import licences
+from build_tools.records import in_tree
+from build_tools.tools.tree import digest, exists, located
 
+_BINARY: Final = (".co", ".hsaco")
 _PROOFS: Final = ("/cases.toml", "/reference.py", f"/{receipts.NAME}")
 
 
@@ -46,9 +51,24 @@ def manifest_files(root: Path) -> set[str]:
 
 
 def hashes(root: Path, names: Iterable[str]) -> dict[str, str]:
-    """SHA-256 by name of those of ``names`` that are files below ``root``."""
-    found = (name for name in sorted(set(names)) if (root / name).is_file())
-    return {name: hashlib.sha256((root / name).read_bytes()).hexdigest() for name in found}
+    """SHA-256 by name of those of ``names`` that are files below ``root``, or of a source tree.
+
+    Raises:
+        FetchError: a source tree cannot be had.
+    """
+    return {name: digest(name, root) for name in sorted(set(names)) if exists(name, root)}
+
+
+def upstream(root: Path, names: Iterable[str]) -> tuple[str, ...]:
+    """What files of source trees among ``names`` bring into a bundle, as pseudo-backends of the table of licences.
+
+    Raises:
+        FetchError: a source tree cannot be had.
+    """
+    files = [name for name in names if in_tree(name)]
+    texts = (located(name, root).read_bytes() for name in files if not name.endswith(_BINARY))
+    parts = {part for text in texts for part in licences.told(text.decode(errors="replace"))}
+    return tuple(sorted({name.partition(":")[0] for name in files} | parts))
 
 
 def stale(root: Path, bundle: Path, *, proofs: bool = True) -> str:

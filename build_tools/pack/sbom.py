@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import uuid
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from importlib import metadata
 from pathlib import Path
@@ -31,6 +31,7 @@ from packageurl import PackageURL
 from aiter_prebuilt.contract.version import VERSION
 from build_tools.files.reproducible import epoch
 from build_tools.pack import licences
+from build_tools.records import in_tree
 from build_tools.tools.pins import Pins, SourcePin, ToolPin
 
 FILE_NAME: Final = "aiter-prebuilt.cdx.json"
@@ -52,7 +53,8 @@ class Bill:
     """What the document of one wheel is about.
 
     ``content`` is the wheel's payload (its hash is the component's), ``backends`` those whose parts are in it (see
-    :mod:`build_tools.pack.licences`), ``tools`` name -> version, ``sources`` (path in the repository, SHA-256).
+    :mod:`build_tools.pack.licences`), ``tools`` name -> version, ``sources`` (path in the repository or a source tree, SHA-256),
+    ``upstream``: entry -> the file of a source tree that it was made from, as the tree's package has it.
     """
 
     distribution: str
@@ -61,13 +63,14 @@ class Bill:
     backends: tuple[str, ...]
     tools: Mapping[str, str]
     sources: tuple[tuple[str, str], ...]
+    upstream: Mapping[str, str] = field(default_factory=dict)
 
 
 def write(bill: Bill, pinned: Pins) -> bytes:
     """The document of one wheel; ``pinned`` knows the hashes of what it was made with."""
     subject = _subject(bill)
     parts = [_part(part, bill, pinned) for part in licences.parts(bill.backends)]
-    sources = [_source(*source) for source in sorted(bill.sources)]
+    sources = [_source(path, digest, bill, pinned) for path, digest in sorted(bill.sources)]
     tools = [_tool(name, bill, pinned) for name in _tools_used(bill, pinned)]
     bom = Bom(
         serial_number=uuid.UUID(int=0),
@@ -127,7 +130,11 @@ def _writers() -> list[Component]:
 
 def _part(part: licences.Part, bill: Bill, pinned: Pins) -> Component:
     """Work of others that the wheel contains, at the version that the build had."""
-    pin: ToolPin | SourcePin = pinned.tools.get(part.carrier) or pinned.sources[part.carrier]
+    pin = (
+        pinned.tools.get(part.carrier)
+        or pinned.sources.get(part.carrier)
+        or pinned.trees[part.carrier].archive
+    )
     version, purl = part.version.format(version=pin.version), part.purl.format(version=pin.version)
     told = bill.tools.get(part.name) or bill.tools.get(part.carrier) or pin.version
     files = [*part.files] if isinstance(pin, ToolPin) else []
@@ -158,11 +165,24 @@ def _part(part: licences.Part, bill: Bill, pinned: Pins) -> Component:
     )
 
 
-def _source(path: str, digest: str) -> Component:
+def _source(path: str, digest: str, bill: Bill, pinned: Pins) -> Component:
     source = _file("source:", path, digest)
     source.scope = ComponentScope.REQUIRED
     source.properties.add(Property(name=_USE, value="source"))
+    if in_tree(path):
+        package = upstream_name(path, pinned)
+        source.properties.add(Property(name="aiter-prebuilt:upstream", value=package))
+        for entry in (entry for entry, file in bill.upstream.items() if file == package):
+            source.properties.add(Property(name="aiter-prebuilt:entry", value=entry))
     return source
+
+
+def upstream_name(path: str, pinned: Pins) -> str:
+    """A file of a source tree as its package has it: ``amd-aiter 1.0: aiter_meta/hsa/...``."""
+    name, _, rest = path.partition(":")
+    root, _, below = rest.partition("/")
+    pin = pinned.trees[name]
+    return f"{pin.distribution} {pin.version}: {pin.roots[root]}/{below}"
 
 
 def _tools_used(bill: Bill, pinned: Pins) -> list[str]:

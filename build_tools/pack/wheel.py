@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from packaging.utils import canonicalize_name
 
@@ -91,7 +91,8 @@ def read_payload(path: Path) -> Payload:
         raise WheelError(
             asked, f"{root.distribution!r} is no normalised distribution name", "Mend manifests/targets.toml"
         )
-    used = {operator.kernels[recipe.kernel].backend for operator in operators for recipe in operator.recipes}
+    used = {BACKENDS.index(entry.backend) for entry in entries_of(bundle) if entry.backend}
+    note = notes.read(path)
     return Payload(
         data=data,
         calls=_golden_calls(path),
@@ -100,7 +101,10 @@ def read_payload(path: Path) -> Payload:
         distribution=root.distribution,
         version=root.version,
         tools=json.loads(root.provenance)["tools"],
-        backends=tuple(_licensed(BACKENDS[number], VENDORS[root.vendor]) for number in sorted(used)),
+        backends=(
+            *(_licensed(BACKENDS[number], VENDORS[root.vendor]) for number in sorted(used)),
+            *note.get("upstream", ()),
+        ),
         entries=entries_of(bundle),
     )
 
@@ -130,17 +134,18 @@ def write_data_wheel(bundle: Path, output: Path, root: Path) -> Path:
         WheelError: see :func:`read_payload`; or the wheel is larger than an index takes.
         ManifestError: the pins cannot be read.
     """
-    return _pack(read_payload(bundle), notes.read(bundle).get("sources", {}), output, root, pins.load(root))
+    return _pack(read_payload(bundle), notes.read(bundle), output, root, pins.load(root))
 
 
-def _pack(payload: Payload, sources: Mapping[str, str], output: Path, root: Path, pinned: Pins) -> Path:
+def _pack(payload: Payload, note: Mapping[str, Any], output: Path, root: Path, pinned: Pins) -> Path:
     bill = sbom.Bill(
         payload.distribution,
         payload.version,
         payload.data,
         payload.backends,
         payload.tools,
-        tuple(sources.items()),
+        tuple(note.get("sources", {}).items()),
+        {entry: sbom.upstream_name(file, pinned) for entry, file in note.get("files", {}).items()},
     )
     file = f"{FOLDER}/{payload.target}-{payload.profile}"
     inside = {
@@ -194,7 +199,7 @@ def write_wheels(
         refuse_unproved([entry for payload in payloads for entry in payload.entries], unproved)
         pinned = pins.load(root)
         staged = [
-            _pack(payload, notes.read(path)["sources"], Path(folder), root, pinned)
+            _pack(payload, notes.read(path), Path(folder), root, pinned)
             for path, payload in zip(found, payloads, strict=True)
         ]
         if runtime:

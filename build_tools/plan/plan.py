@@ -6,18 +6,32 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Final
 
 from aiter_prebuilt.contract.dtype import BY_NUMBER
 from aiter_prebuilt.contract.records import BACKENDS, PROFILES, Kernel, Operator, Recipe, TunedRow
-from build_tools.errors import ManifestError, UnknownTargetError, UsageError
+from build_tools.errors import FetchError, ManifestError, UnknownTargetError, UsageError
 from build_tools.manifest import model
 from build_tools.manifest.problems import Problems, suggestion
 from build_tools.plan.assumptions import check_assumptions
 from build_tools.plan.recipe import JobDraft, RecipeDraft, draft
+from build_tools.plan.rows import rows_of
 from build_tools.plan.slots import Slots, assign_slots, attribute_records, tensor_records, type_variables
 from build_tools.plan.tuned_rows import read_tuned
 from build_tools.plan.variants import Variant, expand
-from build_tools.records import CompileJob, InputsOf, Plan, PlannedBundle, PlannedOperator, TargetFacts
+from build_tools.records import (
+    CompileJob,
+    InputsOf,
+    Plan,
+    PlannedBundle,
+    PlannedOperator,
+    TargetFacts,
+    in_tree,
+)
+from build_tools.tools.tree import exists, tree_of
+
+#: The axis that a kernel's table is.
+ROW: Final = "row"
 
 
 def target_facts(manifest: model.Manifest) -> dict[str, TargetFacts]:
@@ -38,7 +52,9 @@ class _Planner:
     problems: Problems
     prove: bool
     jobs: dict[str, CompileJob] = field(default_factory=dict)
+    missing: dict[str, None] = field(default_factory=dict)
     shared: dict[tuple[object, ...], str] = field(default_factory=dict)
+    known: set[str] = field(default_factory=set)
 
     def bundle(self, target: TargetFacts, profile: str) -> PlannedBundle:
         operators = []
@@ -67,7 +83,7 @@ class _Planner:
             kernels.append(Kernel(kernel.name, BACKENDS.index(kernel.backend), PROFILES.index(profile), rank))
             with self.problems.at("kernels", kernel.name):
                 self.kernel(spec, kernel, slots, target, len(kernels) - 1, recipes, jobs)
-        if not kernels:
+        if not kernels or (not recipes and self.missing):
             return None
         compared, rows = self.tuned(spec, slots, kernels, recipes, target)
         operator = Operator(
@@ -92,12 +108,21 @@ class _Planner:
         self, spec: model.Operator, kernel: model.Kernel, slots: Slots, target: TargetFacts, index: int,
         recipes: list[Recipe], jobs: list[str],
     ) -> None:  # fmt: skip
+        for name in sorted(kernel.slack.keys() - spec.arguments.keys()):
+            self.problems.add(
+                f"{name!r} is no tensor that is passed{suggestion(name, spec.arguments)}", "slack", name
+            )
         found = 0
-        for variant in expand(kernel, slots, target, self.problems):
-            drafted = draft(kernel, variant, slots, self.problems)
+        with_rows = self.with_rows(kernel, target)
+        if with_rows is None:
+            return
+        for variant in expand(with_rows, slots, target, self.problems):
+            drafted = draft(with_rows, variant, slots, self.problems)
             if drafted is None:
                 continue
             found += 1
+            if not self.complete(drafted):
+                continue
             if self.prove:
                 check_assumptions(drafted, slots, self.problems)
             recipes.append(self.finish(spec, kernel, variant, drafted, target, index, jobs))
@@ -106,6 +131,41 @@ class _Planner:
                 f"no variant is left on {target.name}: every one is excluded or can never be chosen",
                 "variants",
             )
+
+    def with_rows(self, kernel: model.Kernel, target: TargetFacts) -> model.Kernel | None:
+        """The kernel with the rows of its table as an axis; None when there are none."""
+        if kernel.variants_from is None:
+            return kernel
+        with self.problems.at("variants_from"):
+            try:
+                rows = rows_of(kernel.variants_from, target.name, self.root, self.problems)
+            except FetchError as error:
+                self.lacking(kernel.variants_from.table, f"{error.asked}: {error.found}")
+                return None
+        return kernel.model_copy(update={"variants": {**kernel.variants, ROW: rows}}) if rows else None
+
+    def complete(self, drafted: RecipeDraft) -> bool:
+        """Are all sources there? A name with braces was not seen when the manifest was read, nor were the files of trees."""
+        there = True
+        for job in drafted.jobs:
+            try:
+                found = job.source in self.known or exists(job.source, self.root)
+            except FetchError as error:
+                self.problems.add(f"{error.found}. {error.fix}", "source")
+                return False
+            if found:
+                self.known.add(job.source)
+            else:
+                self.lacking(job.source, f"there is no {job.source}")
+                there = False
+        return there
+
+    def lacking(self, source: str, problem: str) -> None:
+        """A file that is not there: wrong in the manifest, but of a tree that is not pinned only missing."""
+        if in_tree(source) and not tree_of(source, self.root).pinned:
+            self.missing[problem] = None
+        else:
+            self.problems.add(problem)
 
     def finish(
         self, spec: model.Operator, kernel: model.Kernel, variant: Variant, drafted: RecipeDraft, target: TargetFacts,
@@ -124,7 +184,7 @@ class _Planner:
     ) -> str:
         identity = (
             target.name,
-            kernel.backend,
+            job.backend,
             job.source,
             job.symbol,
             job.constants,
@@ -136,17 +196,22 @@ class _Planner:
             return self.shared[identity]
         step = f".{job.step}" if job.step else ""
         used = None if job.used is None else set(job.used)
-        parts = [target.name, kernel.backend, f"{spec.name}.{kernel.name}{step}", variant.name_of(used)]
+        parts = [target.name, job.backend, f"{spec.name}.{kernel.name}{step}", variant.name_of(used)]
         job_id = "-".join([*parts, *(["_".join(variant.types)] if variant.types else [])])
         if job_id in self.jobs:
             self.problems.add(
                 f"two different jobs have the id {job_id!r}: name the differing constants in 'uses'"
             )
-        inputs = self.inputs_of(kernel.backend, job.source, job.symbol, dict(job.constants))
+        if in_tree(job.source) and job.backend != "asm":
+            self.problems.add(
+                f"backend {job.backend!r} takes no source of a source tree: {job.source}", "source"
+            )
+            return job_id
+        inputs = self.inputs_of(job.backend, job.source, job.symbol, dict(job.constants))
         self.jobs[job_id] = CompileJob(
             id=job_id,
             target=target,
-            backend=kernel.backend,
+            backend=job.backend,
             source=job.source,
             symbol=job.symbol,
             constants=job.constants,
@@ -154,6 +219,7 @@ class _Planner:
             kernarg_size=job.kernarg_size,
             block=job.block,
             inputs=inputs,
+            demangled=job.demangled,
         )
         self.shared[identity] = job_id
         return job_id
@@ -223,7 +289,8 @@ def plan_into(
         for target in profile_row.targets
         if (not profiles or name in profiles) and (not targets or target in targets)
     )
-    return Plan(tuple(planner.jobs[job_id] for job_id in sorted(planner.jobs)), bundles)
+    jobs = tuple(planner.jobs[job_id] for job_id in sorted(planner.jobs))
+    return Plan(jobs, bundles, tuple(planner.missing))
 
 
 def check_filters(manifest: model.Manifest, profiles: Iterable[str], targets: Iterable[str]) -> None:

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from aiter_prebuilt.contract import dtype
-from aiter_prebuilt.contract.expression import ExpressionError, Scope, compile_expression, constant_value
+from aiter_prebuilt.contract.expression import Scope
 from aiter_prebuilt.contract.records import (
-    ARG_FLOAT,
-    ARG_INT,
-    ARG_NULL,
-    ARG_TENSOR,
-    ARG_WORKSPACE,
-    Arg,
     Condition,
     Recipe,
     Step,
@@ -23,15 +18,16 @@ from build_tools.manifest.model import Assume, Kernel
 from build_tools.manifest.model import Step as StepSpec
 from build_tools.manifest.problems import Problems, suggestion
 from build_tools.plan import limits
+from build_tools.plan.arguments import arguments_of
+from build_tools.plan.programs import code_of, constant_of
+from build_tools.plan.rows import TemplateError, filled
 from build_tools.plan.slots import Slots
 from build_tools.plan.variants import Variant
-from build_tools.records import Constant, KernelArg
+from build_tools.plan.zero import zero_step
+from build_tools.records import Backend, Constant, KernelArg
 
-_SIZES: Final = {"ptr": 8, "i32": 4, "i64": 8, "f32": 4}
-_ARG: Final = re.compile(r"^(?P<kind>\w+)\s+(?P<rest>.+)$")
-_WORKSPACE: Final = re.compile(r"^workspace(?:\s*\+\s*(?P<offset>.+))?$")
-#: Pointers that a backend's compiler appends to every kernel (Triton: global and profile scratch); they are passed as null.
-TRAILING_POINTERS: Final = {"triton": 2}
+#: What the name of a job does without.
+_UNNAMED: Final = re.compile(r"[^A-Za-z0-9_.]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +35,7 @@ class JobDraft:
     """What a step needs compiled; the plan makes it a job with an id, shared by equal drafts."""
 
     step: str
+    backend: Backend
     source: str
     symbol: str
     constants: tuple[tuple[str, Constant], ...]
@@ -46,6 +43,7 @@ class JobDraft:
     kernarg_size: int
     block: tuple[int, int, int]
     used: frozenset[str] | None
+    demangled: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +57,7 @@ class RecipeDraft:
 def steps_of(kernel: Kernel, problems: Problems) -> list[StepSpec]:
     """The steps as written, or the one step that a kernel without steps is."""
     if kernel.steps:
-        for key in ("symbol", "grid", "block", "args", "lds", "slot", "assume"):
+        for key in ("symbol", "demangled", "grid", "block", "args", "lds", "slot", "assume"):
             if getattr(kernel, key) is not None:
                 problems.add("stands with the steps when there are steps", key)
         limits.check(len(kernel.steps), limits.STEPS, "steps", problems, "steps")
@@ -71,8 +69,8 @@ def steps_of(kernel: Kernel, problems: Problems) -> list[StepSpec]:
         return []
     return [
         StepSpec(
-            symbol=kernel.symbol, grid=kernel.grid, block=kernel.block, lds=kernel.lds, args=kernel.args,
-            slot=kernel.slot, assume=kernel.assume,
+            symbol=kernel.symbol, demangled=kernel.demangled, grid=kernel.grid, block=kernel.block, lds=kernel.lds,
+            args=kernel.args, slot=kernel.slot, assume=kernel.assume,
         )
     ]  # fmt: skip
 
@@ -87,16 +85,17 @@ def draft(kernel: Kernel, variant: Variant, slots: Slots, problems: Problems) ->
     for place, spec in enumerate(steps_of(kernel, problems)):
         at = ("steps", place) if kernel.steps else ()
         with problems.at(*at):
-            step, job = _step(kernel, spec, variant, slots, problems)
-        steps.append(step)
-        jobs.append(job)
+            made = _step(kernel, spec, variant, slots, problems)
+        if made is not None:
+            steps.append(made[0])
+            jobs.append(made[1])
     recipe = Recipe(
         kernel=0,
         variant=variant.name,
         types=tuple(dtype.BY_NAME[name].number for name in variant.types),
         conditions=conditions,
-        cost=_code(kernel.cost, scope, problems, "cost"),
-        workspace=_code(kernel.workspace, scope, problems, "workspace"),
+        cost=code_of(kernel.cost, scope, problems, "cost"),
+        workspace=code_of(kernel.workspace, scope, problems, "workspace"),
         steps=tuple(steps),
     )
     return RecipeDraft(recipe, tuple(jobs))
@@ -105,8 +104,8 @@ def draft(kernel: Kernel, variant: Variant, slots: Slots, problems: Problems) ->
 def _conditions(kernel: Kernel, scope: Scope, problems: Problems) -> tuple[Condition, ...] | None:
     result = []
     for place, text in enumerate(kernel.when):
-        code = _code(text, scope, problems, "when", place)
-        value = _constant(text, code, problems, "when", place)
+        code = code_of(text, scope, problems, "when", place)
+        value = constant_of(text, code, problems, "when", place)
         if value == 0 and code:
             return None
         if value is None and code:
@@ -114,41 +113,47 @@ def _conditions(kernel: Kernel, scope: Scope, problems: Problems) -> tuple[Condi
     return tuple(result)
 
 
-def _code(text: str | int | None, scope: Scope, problems: Problems, *path: str | int) -> bytes:
-    if text is None:
-        return b""
-    try:
-        return compile_expression(text, scope)
-    except ExpressionError as error:
-        problems.add(str(error), *path)
-        return b""
-
-
-def _constant(text: str | int, code: bytes, problems: Problems, *path: str | int) -> int | None:
-    try:
-        return constant_value(code)
-    except ExpressionError as error:
-        problems.add(f"{text!r} cannot be computed: {error}", *path)
-        return None
-
-
 def _step(
     kernel: Kernel, spec: StepSpec, variant: Variant, slots: Slots, problems: Problems
-) -> tuple[Step, JobDraft]:
+) -> tuple[Step, JobDraft] | None:
+    if spec.zero is not None:
+        zero = zero_step(kernel, spec, variant, slots, problems)
+        if zero is None:
+            return None
+        spec = zero
+    backend = spec.backend or kernel.backend
+    if spec.symbol is None or spec.grid is None or spec.args is None:
+        for key in ("symbol", "grid", "args"):
+            if getattr(spec, key) is None:
+                problems.add("is missing", key)
+        return None
     merged = Variant(
         variant.target, variant.types, variant.axes, variant.keys, {**variant.constants, **spec.constants}
     )
     scope = merged.scope(slots)
-    grid = [_code(text, scope, problems, "grid", place) for place, text in enumerate(spec.grid)]
+    sizes = [
+        spec.grid[0] if spec.only_if is None else f"({spec.grid[0]}) if ({spec.only_if}) else 0",
+        *spec.grid[1:],
+    ]
+    grid = [code_of(text, scope, problems, "grid", place) for place, text in enumerate(sizes)]
     grid += [b""] * (3 - len(grid))
-    block = _block(kernel, spec, merged, scope, problems)
+    block = _block(backend, spec, merged, scope, problems)
     divisible = _divisible(spec.assume, merged, problems)
-    args, kernel_args, size = _arguments(kernel, spec, merged, slots, divisible, problems)
-    step = Step(0, size, *block, grid[0], grid[1], grid[2], _code(spec.lds, scope, problems, "lds"), args)
+    args, kernel_args, size = arguments_of(backend, spec, merged, slots, divisible, problems)
+    step = Step(0, size, *block, grid[0], grid[1], grid[2], code_of(spec.lds, scope, problems, "lds"), args)
     used = _used(spec, variant, problems)
+    words = {**merged.constants, "target": merged.target.name}
+    source = _filled(spec.source or kernel.source, words, problems, "source")
+    symbol = _filled(spec.symbol, words, problems, "symbol")
+    demangled = _filled(spec.demangled or "", words, problems, "demangled")
     constants = {
         name: value
         for name, value in merged.constants.items()
+        if not source.endswith(".co")  # nothing compiles it, so nothing of a variant is in it
+    }
+    constants = {
+        name: value
+        for name, value in constants.items()
         if used is None
         or name in used
         or name in slots.types
@@ -156,16 +161,26 @@ def _step(
         or name in spec.constants
     }
     job = JobDraft(
-        step=spec.symbol if kernel.steps else "",
-        source=spec.source or kernel.source,
-        symbol=spec.symbol,
+        step=_UNNAMED.sub("_", demangled or symbol) if kernel.steps else "",
+        backend=backend,
+        source=source,
+        symbol=symbol,
         constants=tuple(sorted(constants.items())),
         args=kernel_args,
         kernarg_size=size,
-        block=(0, 0, 0) if kernel.backend == "triton" else block,
+        block=(0, 0, 0) if backend == "triton" else block,
         used=used,
+        demangled=demangled,
     )
     return step, job
+
+
+def _filled(text: str, words: Mapping[str, object], problems: Problems, key: str) -> str:
+    try:
+        return filled(text, words)
+    except TemplateError as error:
+        problems.add(str(error), key)
+        return text
 
 
 def _used(spec: StepSpec, variant: Variant, problems: Problems) -> frozenset[str] | None:
@@ -180,9 +195,9 @@ def _used(spec: StepSpec, variant: Variant, problems: Problems) -> frozenset[str
 
 
 def _block(
-    kernel: Kernel, spec: StepSpec, variant: Variant, scope: Scope, problems: Problems
+    backend: Backend, spec: StepSpec, variant: Variant, scope: Scope, problems: Problems
 ) -> tuple[int, int, int]:
-    if kernel.backend == "triton":
+    if backend == "triton":
         if spec.block is not None:
             problems.add("Triton kernels have no block: it is num_warps times the wave size", "block")
         warps = variant.constants.get("num_warps", 4)
@@ -193,11 +208,11 @@ def _block(
             return variant.target.wave, 1, 1
         return warps * variant.target.wave, 1, 1
     if spec.block is None:
-        problems.add(f"is missing (needed for backend {kernel.backend!r})", "block")
+        problems.add(f"is missing (needed for backend {backend!r})", "block")
         return 1, 1, 1
     sizes = [1, 1, 1]
     for place, text in enumerate(spec.block):
-        value = _constant(text, _code(text, scope, problems, "block", place), problems, "block", place)
+        value = constant_of(text, code_of(text, scope, problems, "block", place), problems, "block", place)
         if value is None or not 1 <= value <= limits.THREADS:
             problems.add(f"{text!r} is not a constant between 1 and {limits.THREADS}", "block", place)
         else:
@@ -218,71 +233,3 @@ def _divisible(assume: Assume | None, variant: Variant, problems: Problems) -> f
         if not variant.constants.get(assume.when_constant):
             return frozenset()
     return frozenset(assume.divisible)
-
-
-def _arguments(
-    kernel: Kernel,
-    spec: StepSpec,
-    variant: Variant,
-    slots: Slots,
-    divisible: frozenset[str],
-    problems: Problems,
-) -> tuple[tuple[Arg, ...], tuple[KernelArg, ...], int]:
-    args: list[Arg] = []
-    kernel_args: list[KernelArg] = []
-    scope = variant.scope(slots)
-    end = 0
-    texts = [*spec.args, *["ptr null"] * TRAILING_POINTERS.get(kernel.backend, 0)]
-    for place, text in enumerate(texts):
-        match = _ARG.match(text)
-        if match is None or match["kind"] not in _SIZES:
-            problems.add(f"{text!r} is not of the form 'ptr|i32|i64|f32 WHAT'", "args", place)
-            continue
-        kind, rest = match["kind"], match["rest"].strip()
-        size = _SIZES[kind]
-        if spec.slot is not None and spec.slot < size:
-            problems.add(f"a slot of {spec.slot} bytes is too small for {text!r}", "slot")
-        align = spec.slot or size
-        offset = end + -end % align
-        end = offset + (spec.slot or size)
-        with problems.at("args", place):
-            args.append(_argument(kind, rest, size, offset, slots, scope, problems))
-        pointee = _pointee(kind, rest, slots, variant)
-        kernel_args.append(KernelArg(kind, rest, offset, size, pointee, rest in divisible))
-    for name in sorted(divisible - {arg.name for arg in kernel_args}):
-        problems.add(f"{name!r} is not an argument of the kernel", "assume", "divisible")
-    limits.check(end, limits.KERNARG, "bytes of kernel arguments", problems, "args")
-    return tuple(args), tuple(kernel_args), end
-
-
-def _argument(
-    kind: str, rest: str, size: int, offset: int, slots: Slots, scope: Scope, problems: Problems
-) -> Arg:
-    if kind == "f32":
-        if rest not in slots.floats:
-            problems.add(f"{rest!r} is not a float attribute{suggestion(rest, slots.floats)}")
-            return Arg(ARG_NULL, size, offset, 0, b"")
-        return Arg(ARG_FLOAT, size, offset, slots.floats.index(rest), b"")
-    if kind != "ptr":
-        return Arg(ARG_INT, size, offset, 0, _code(rest, scope, problems))
-    if rest == "null":
-        return Arg(ARG_NULL, size, offset, 0, b"")
-    workspace = _WORKSPACE.match(rest)
-    if workspace is not None:
-        return Arg(ARG_WORKSPACE, size, offset, 0, _code(workspace["offset"], scope, problems))
-    index = slots.tensor_index(rest)
-    if index is None:
-        problems.add(
-            f"{rest!r} is not a tensor of the operator{suggestion(rest, [spec.name for spec in slots.tensors])}"
-        )
-        return Arg(ARG_NULL, size, offset, 0, b"")
-    return Arg(ARG_TENSOR, size, offset, index, b"")
-
-
-def _pointee(kind: str, rest: str, slots: Slots, variant: Variant) -> str:
-    index = slots.tensor_index(rest) if kind == "ptr" else None
-    if index is None:
-        return ""
-    name = slots.tensors[index].type
-    concrete = variant.constants.get(name) if name in slots.types else None
-    return str(concrete) if concrete is not None else dtype.resolve(name, variant.target.fp8).name

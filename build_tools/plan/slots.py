@@ -49,7 +49,7 @@ class Slots:
     def scope(self, constants: dict[str, int] | None = None, strings: dict[str, str] | None = None) -> Scope:
         """The names that an expression of this operator may use."""
         enums = {spec.name: spec.values for spec in self.attributes if spec.kind == "enum"}
-        return Scope({name: slot for slot, name in enumerate(self.names)}, constants, enums, strings)
+        return Scope({name: slot for slot, name in enumerate(self.names)}, constants, enums, strings, self)
 
     def tensor_index(self, name: str) -> int | None:
         """Position of tensor ``name`` in the native call."""

@@ -47,8 +47,7 @@ def source_folder(pin: SourcePin, cache: Path) -> Path:
         return final
     final.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{pin.folder}.", dir=final.parent) as folder:
-        archive = _local(pin) or _download(pin, Path(folder))
-        _check(pin, archive)
+        archive = archive_of(pin, Path(folder))
         unpacked = Path(folder) / "unpacked"
         unpack(pin, archive, unpacked)
         try:
@@ -58,6 +57,17 @@ def source_folder(pin: SourcePin, cache: Path) -> Path:
             if not final.is_dir():
                 raise
     return final
+
+
+def archive_of(pin: SourcePin, folder: Path) -> Path:
+    """The archive of ``pin``, checked; downloaded into ``folder`` when no local folder has it.
+
+    Raises:
+        FetchError: not found anywhere, or other bytes than pinned.
+    """
+    archive = _local(pin) or _download(pin, folder)
+    _check(pin, archive)
+    return archive
 
 
 #: The names that people type, and where below the unpacked archive the sources lie.
@@ -129,7 +139,8 @@ def _download(pin: SourcePin, folder: Path) -> Path:
         "-d",
         folder / "found",
     ]
-    command += [f"--no-binary={pin.name}", "--no-deps", "--require-hashes", "--ignore-requires-python"]
+    kind = "--only-binary" if pin.file.endswith(".whl") else "--no-binary"
+    command += [f"{kind}={pin.name}", "--no-deps", "--require-hashes", "--ignore-requires-python"]
     command += ["--no-build-isolation", "--progress-bar=off", "--no-input", "--disable-pip-version-check"]
     # All of this environment: proxies, certificates and PIP_* are in it.
     outcome = run(command, env={**os.environ, "PYTHONPATH": str(_BACKEND)}, timeout=_TIMEOUT)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -16,8 +16,9 @@ else:
     import tomli as tomllib
 
 EDITION: Final = 1
+FILE: Final = "manifests/toolchains.toml"
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
-R = TypeVar("R", "ToolPin", "SourcePin")
+R = TypeVar("R", "ToolPin", "SourcePin", "TreePin")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +55,37 @@ class SourcePin:
         return f"{self.name}-{self.version}-{self.sha256[:12]}"
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class TreePin:
+    """A source tree: a package whose files manifests name one by one, ``NAME:ROOT/path``.
+
+    ``roots``: first word of such a path to the folder of the package that it means; ``checkout``: to the folder of a checkout of
+    its repository; ``override``: the environment variable that names such a checkout.
+    """
+
+    name: str
+    distribution: str
+    version: str
+    gives: str
+    file: str
+    sha256: str
+    override: str
+    roots: dict[str, str]
+    checkout: dict[str, str]
+
+    @property
+    def archive(self) -> SourcePin:
+        """What is fetched."""
+        return SourcePin(self.distribution, self.version, self.gives, self.file, self.sha256, ())
+
+
 @dataclass(frozen=True, slots=True)
 class Pins:
     """All pins, by name."""
 
     tools: dict[str, ToolPin]
     sources: dict[str, SourcePin]
+    trees: dict[str, TreePin] = field(default_factory=dict)
 
 
 def load(root: Path) -> Pins:
@@ -68,7 +94,7 @@ def load(root: Path) -> Pins:
     Raises:
         ManifestError: with every problem of the file.
     """
-    label = "manifests/toolchains.toml"
+    label = FILE
     try:
         table = tomllib.loads((root / label).read_text(encoding="utf-8"))
     except (OSError, tomllib.TOMLDecodeError) as error:
@@ -76,7 +102,9 @@ def load(root: Path) -> Pins:
     problems: list[str] = []
     if table.get("edition") != EDITION:
         problems.append(f"edition: {table.get('edition')!r} is not {EDITION}")
-    problems += [f"{key}: unknown key" for key in sorted(table.keys() - {"edition", "tools", "sources"})]
+    problems += [
+        f"{key}: unknown key" for key in sorted(table.keys() - {"edition", "tools", "sources", "trees"})
+    ]
     tools = _rows(table, "tools", ToolPin, {"installed": {}}, problems)
     sources = _rows(table, "sources", SourcePin, {}, problems)
     for place, tool in enumerate(tools.values()):
@@ -86,12 +114,24 @@ def load(root: Path) -> Pins:
             for name, digest in digests
             if not _SHA256.fullmatch(digest)
         ]
-    for place, source in enumerate(sources.values()):
-        if not _SHA256.fullmatch(source.sha256):
-            problems.append(f"sources[{place}].sha256: not 64 hexadecimal digits")
+    trees = _rows(table, "trees", TreePin, {}, problems)
+    pinned: dict[str, list[SourcePin | TreePin]] = {
+        "sources": [*sources.values()],
+        "trees": [*trees.values()],
+    }
+    for key, pins in pinned.items():
+        for place, pin in enumerate(pins):
+            if not _SHA256.fullmatch(pin.sha256):
+                problems.append(f"{key}[{place}].sha256: not 64 hexadecimal digits")
+    for place, tree in enumerate(trees.values()):
+        if tree.roots.keys() != tree.checkout.keys():
+            odd = ", ".join(sorted(tree.roots.keys() ^ tree.checkout.keys()))
+            problems.append(
+                f"trees[{place}]: roots and checkout must have the same names, not only one {odd}"
+            )
     if problems:
         raise ManifestError([f"{label}: {problem}" for problem in problems])
-    return Pins(tools, sources)
+    return Pins(tools, sources, trees)
 
 
 def _rows(

@@ -21,6 +21,7 @@ from build_tools.tools import hermetic, pins, rocm
 from build_tools.tools.clang import ASSEMBLY_FLAGS, DEVICE_FLAGS, LINK_FLAGS, Clang, ToolRow
 from build_tools.tools.fetch import cache_folder, source_folder
 from build_tools.tools.pins import Pins
+from build_tools.tools.tree import tree_of
 
 KINDS: Final = ("hermetic", "rocm")
 CK_VARIABLE: Final = "CK_DIR"
@@ -33,6 +34,7 @@ class Toolchain:
     """``clang`` for HIP, CK and assembly; ``python`` runs the Triton and FlyDSL compiles; ``cache`` holds generated tool files.
 
     ``composable_kernel``: the folder ``CK_DIR`` names, or None for the pinned archive, which is fetched at its first use.
+    ``trees``: source trees and their versions.
     """
 
     kind: str
@@ -42,6 +44,7 @@ class Toolchain:
     cache: Path
     composable_kernel: Path | None
     rows: tuple[ToolRow, ...]
+    trees: tuple[tuple[str, str], ...] = ()
 
     @property
     def identity(self) -> str:
@@ -83,7 +86,7 @@ class Toolchain:
             if self.composable_kernel
             else self.pins.sources[_CK].version
         )
-        return {"toolchain": self.kind, "composable-kernel": ck, **rows}
+        return {"toolchain": self.kind, "composable-kernel": ck, **dict(self.trees), **rows}
 
     def describe(self) -> list[dict[str, str]]:
         """Rows for ``python -m build_tools toolchain``; sha256 is "" where only the version was checked."""
@@ -101,8 +104,15 @@ class Toolchain:
         )
         return [
             {"tool": row.tool, "version": row.version, "from": row.where, "sha256": row.sha256}
-            for row in (*self.rows, ck)
+            for row in (*self.rows, ck, *map(self._tree_row, self.trees))
         ]
+
+    def _tree_row(self, tree: tuple[str, str]) -> ToolRow:
+        name, version = tree
+        pin = self.pins.trees[name]
+        if version != pin.version:
+            return ToolRow(name, version, os.environ.get(pin.override, ""), "")
+        return ToolRow(name, version, str(self.cache / "trees" / pin.archive.folder), pin.sha256)
 
 
 def find(kind: str, root: Path) -> Toolchain:
@@ -127,7 +137,8 @@ def find(kind: str, root: Path) -> Toolchain:
     ]
     hashes.save()
     rows = (*clang.rows, *others, ToolRow("python", ".".join(map(str, sys.version_info[:3])), sys.executable))
-    return Toolchain(kind, clang, pinned, sys.executable, cache, _ck_override(), rows)
+    trees = tuple((name, tree_of(name, root).version) for name in pinned.trees)
+    return Toolchain(kind, clang, pinned, sys.executable, cache, _ck_override(), rows, trees)
 
 
 def _ck_override() -> Path | None:

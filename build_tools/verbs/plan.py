@@ -27,7 +27,7 @@ def plan(profiles: tuple[str, ...], targets: tuple[str, ...], as_json: bool, sha
     if as_json:
         jobs = [
             {"id": job.id, "target": job.target.name, "backend": job.backend, "source": job.source, "symbol": job.symbol,
-             "constants": dict(job.constants)}
+             "constants": dict(job.constants), "demangled": job.demangled}
             for job in made.jobs
         ]  # fmt: skip
         bundles = [
@@ -38,7 +38,9 @@ def plan(profiles: tuple[str, ...], targets: tuple[str, ...], as_json: bool, sha
             }
             for bundle in made.bundles
         ]
-        print_json({"jobs": jobs, "bundles": bundles})
+        print_json({"jobs": jobs, "bundles": bundles, "missing": list(made.missing)})
     else:
         for job in made.jobs:
             click.echo(job.id)
+    for line in made.missing:
+        click.echo(f"left out: {line}", err=True)

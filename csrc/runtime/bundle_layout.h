@@ -12,7 +12,7 @@ namespace apb {
 static_assert(std::endian::native == std::endian::little, "a bundle is little endian and used in place");
 
 inline constexpr std::uint32_t kBundleFormat = 2;
-inline constexpr std::uint32_t kRecipeVersion = 1;
+inline constexpr std::uint32_t kRecipeVersion = 2;
 inline constexpr int kNativeAbi = 2;
 
 struct DType {
@@ -59,6 +59,9 @@ enum class Op : std::uint8_t {
   Neg = 0x18,
   Not = 0x19,
   Bool = 0x1a,
+  Shl = 0x1b,
+  Shr = 0x1c,
+  Log2 = 0x1d,
   Eq = 0x20,
   Ne = 0x21,
   Lt = 0x22,
@@ -70,6 +73,7 @@ enum class Op : std::uint8_t {
   JumpIfFalseKeep = 0x32,
   JumpIfTrueKeep = 0x33,
 };
+enum class RealOp : std::uint8_t { Real = 0x40, Slot = 0x41, Float = 0x42, Add = 0x48, Sub = 0x49, Mul = 0x4a, Div = 0x4b, Min = 0x4c, Max = 0x4d, Neg = 0x4e, Sqrt = 0x4f };
 
 inline constexpr std::size_t kMaxStack = 32;
 inline constexpr std::size_t kMaxCode = 4096;
@@ -85,7 +89,7 @@ enum class Role : std::uint32_t { In = 0, Out = 1, Inout = 2 };
 enum class AttributeKind : std::uint32_t { Int = 0, Bool = 1, Float = 2, Enum = 3 };
 enum class Encoding : std::uint32_t { Raw = 0, Zstd = 1 };
 enum class DimKind : std::uint32_t { Any = 0, Bind = 1, Expression = 2 };
-enum class ArgKind : std::uint32_t { Tensor = 0, Null = 1, Workspace = 2, Int = 3, Float = 4 };
+enum class ArgKind : std::uint32_t { Tensor = 0, Null = 1, Workspace = 2, Int = 3, Float = 4, Real = 5 };
 
 inline constexpr std::uint8_t kNone8 = 0xff;
 inline constexpr std::uint32_t kNone32 = 0xffffffff;

@@ -4,8 +4,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <string>
 
 #include "bundle_layout.h"
+#include "errors.h"
 
 namespace apb {
 
@@ -21,6 +23,9 @@ inline std::size_t operand_size(Op op) {
     default: return 0;
   }
 }
+
+// An operation as the checkers name it: 0x0a.
+inline std::string op_byte(std::uint8_t byte) { return (byte < 16 ? "0x0" : "0x") + hex_text(byte).substr(2); }
 
 inline bool is_jump(Op op) { return op >= Op::Jump; }
 
@@ -49,7 +54,8 @@ inline Effect effect(Op op) {
     case Op::Load: return {0, 1};
     case Op::Neg:
     case Op::Not:
-    case Op::Bool: return {1, 0};
+    case Op::Bool:
+    case Op::Log2: return {1, 0};
     case Op::Jump: return {0, 0};
     case Op::JumpIfFalse:
     case Op::JumpIfFalseKeep:

@@ -38,6 +38,21 @@ EvaluateStatus ceil_divide(std::int64_t left, std::int64_t right, std::int64_t& 
   return EvaluateStatus::Ok;
 }
 
+EvaluateStatus shift_left(std::int64_t left, std::int64_t right, std::int64_t& out) {
+  if (right < 0 || right > 63) return EvaluateStatus::BadShift;
+  if (right == 63) {  // 2^63 itself does not fit
+    out = left == -1 ? kMin : 0;
+    return left == 0 || left == -1 ? EvaluateStatus::Ok : EvaluateStatus::Overflow;
+  }
+  return __builtin_mul_overflow(left, std::int64_t{1} << right, &out) ? EvaluateStatus::Overflow : EvaluateStatus::Ok;
+}
+
+EvaluateStatus shift_right(std::int64_t left, std::int64_t right, std::int64_t& out) {
+  if (right < 0 || right > 63) return EvaluateStatus::BadShift;
+  out = left >> right;  // of a signed number: rounds towards minus infinity
+  return EvaluateStatus::Ok;
+}
+
 EvaluateStatus binary(Op op, std::int64_t left, std::int64_t right, std::int64_t& out) {
   const auto fits = [](bool overflow) { return overflow ? EvaluateStatus::Overflow : EvaluateStatus::Ok; };
   switch (op) {
@@ -49,6 +64,8 @@ EvaluateStatus binary(Op op, std::int64_t left, std::int64_t right, std::int64_t
     case Op::Cdiv: return ceil_divide(left, right, out);
     case Op::Min: out = left < right ? left : right; return EvaluateStatus::Ok;
     case Op::Max: out = left > right ? left : right; return EvaluateStatus::Ok;
+    case Op::Shl: return shift_left(left, right, out);
+    case Op::Shr: return shift_right(left, right, out);
     case Op::Eq: out = left == right; return EvaluateStatus::Ok;
     case Op::Ne: out = left != right; return EvaluateStatus::Ok;
     case Op::Lt: out = left < right; return EvaluateStatus::Ok;
@@ -65,6 +82,9 @@ EvaluateStatus unary(Op op, std::int64_t& top) {
   if (op == Op::Neg) {
     if (top == kMin) return EvaluateStatus::Overflow;
     top = -top;
+  } else if (op == Op::Log2) {
+    if (top <= 0) return EvaluateStatus::BadLogarithm;
+    top = 63 - __builtin_clzll(static_cast<unsigned long long>(top));
   } else {
     top = (top != 0) == (op == Op::Bool);
   }
@@ -77,6 +97,8 @@ const char* evaluate_text(EvaluateStatus status) {
   switch (status) {
     case EvaluateStatus::DivisionByZero: return "division by zero";
     case EvaluateStatus::Overflow: return "a value does not fit 64 bits";
+    case EvaluateStatus::BadShift: return "a shift by less than 0 or more than 63";
+    case EvaluateStatus::BadLogarithm: return "the log2 of a number that is not positive";
     case EvaluateStatus::Ok: break;
   }
   return "ok";

@@ -12,7 +12,7 @@ namespace apb {
 
 using Program = std::span<const std::uint8_t>;
 
-enum class EvaluateStatus : std::uint8_t { Ok, DivisionByZero, Overflow };
+enum class EvaluateStatus : std::uint8_t { Ok, DivisionByZero, Overflow, BadShift, BadLogarithm };
 
 // "division by zero" and so on, as the Python evaluator words it.
 const char* evaluate_text(EvaluateStatus status);

@@ -8,11 +8,9 @@ namespace apb {
 namespace {
 
 bool known(std::uint8_t byte) {
-  return (byte >= 0x01 && byte <= 0x03) || (byte >= 0x10 && byte <= 0x1a) || (byte >= 0x20 && byte <= 0x25) ||
+  return (byte >= 0x01 && byte <= 0x03) || (byte >= 0x10 && byte <= 0x1d) || (byte >= 0x20 && byte <= 0x25) ||
          (byte >= 0x30 && byte <= 0x33);
 }
-
-std::string op_text(std::uint8_t byte) { return (byte < 16 ? "0x0" : "0x") + hex_text(byte).substr(2); }
 
 bool fail(std::string& problem, std::string text) {
   problem = std::move(text);
@@ -23,10 +21,10 @@ bool fail(std::string& problem, std::string text) {
 bool check_instructions(Program code, std::vector<bool>& starts, std::string& problem) {
   std::size_t at = 0;
   while (at < code.size()) {
-    if (!known(code[at])) return fail(problem, cat("unknown operation ", op_text(code[at]), " at byte ", at));
+    if (!known(code[at])) return fail(problem, cat("unknown operation ", op_byte(code[at]), " at byte ", at));
     const std::size_t size = operand_size(static_cast<Op>(code[at]));
     if (at + 1 + size > code.size()) {
-      return fail(problem, cat("operation ", op_text(code[at]), " at byte ", at, " is cut off"));
+      return fail(problem, cat("operation ", op_byte(code[at]), " at byte ", at, " is cut off"));
     }
     starts[at] = true;
     at += 1 + size;

@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "real.h"
 #include "workspace.h"
 
 namespace apb {
@@ -15,8 +16,9 @@ void* const kCudaEnd = nullptr;
 
 constexpr std::size_t kKernargAlign = 16;
 
-void lay_out_argument(const OperatorBlock& block, const layout::Arg& arg, std::int64_t value, std::uint8_t* kernargs,
-                      Prepared& out) {
+// `real`: the place in Prepared::reals of its program.
+void lay_out_argument(const OperatorBlock& block, const layout::Arg& arg, std::int64_t value, std::uint32_t real,
+                      std::uint8_t* kernargs, Prepared& out) {
   const auto patch = [&](PatchKind kind, std::uint32_t operand, std::int64_t addend) {
     out.patches.push_back({kind, static_cast<std::uint16_t>(operand), static_cast<std::uint16_t>(arg.offset), addend});
   };
@@ -30,11 +32,22 @@ void lay_out_argument(const OperatorBlock& block, const layout::Arg& arg, std::i
     case ArgKind::Int:
       std::memcpy(kernargs + arg.offset, &value, arg.size);  // little endian: the low bytes
       break;
+    case ArgKind::Real: patch(arg.size == 4 ? PatchKind::Real32 : PatchKind::Real64, real, 0); break;
     case ArgKind::Null: break;  // the buffer is zero already
   }
 }
 
-inline void write_patch(const Patch& patch, const Call& call, std::uint64_t workspace, std::uint8_t* kernargs) {
+// `size` bytes of a float argument.
+inline void write_float(double value, bool narrow, std::uint8_t* at) {
+  const auto rounded = static_cast<float>(value);
+  if (narrow)
+    std::memcpy(at, &rounded, 4);
+  else
+    std::memcpy(at, &value, 8);
+}
+
+inline void write_patch(const Patch& patch, const Prepared& prepared, const Call& call, std::uint64_t workspace,
+                        std::uint8_t* kernargs) {
   std::uint8_t* const at = kernargs + patch.offset;
   switch (patch.kind) {
     case PatchKind::Tensor: {
@@ -48,12 +61,12 @@ inline void write_patch(const Patch& patch, const Call& call, std::uint64_t work
       std::memcpy(at, &address, 8);
       break;
     }
-    case PatchKind::Float32: {
-      const auto value = static_cast<float>(call.reals[patch.operand]);
-      std::memcpy(at, &value, 4);
+    case PatchKind::Float32: write_float(call.reals[patch.operand], true, at); break;
+    case PatchKind::Float64: write_float(call.reals[patch.operand], false, at); break;
+    case PatchKind::Real32:
+    case PatchKind::Real64:
+      write_float(evaluate_real(prepared.reals[patch.operand], call.reals.data()), patch.kind == PatchKind::Real32, at);
       break;
-    }
-    case PatchKind::Float64: std::memcpy(at, &call.reals[patch.operand], 8); break;
   }
 }
 
@@ -64,7 +77,7 @@ LaunchFailure launch_steps(const Driver& driver, Prepared& prepared, const Call&
   for (const PreparedStep& step : prepared.steps) {
     std::uint8_t* kernargs = prepared.kernargs.data() + step.kernargs;
     for (std::uint32_t i = step.first_patch; i < step.end_patch; ++i) {
-      write_patch(prepared.patches[i], call, workspace, kernargs);
+      write_patch(prepared.patches[i], prepared, call, workspace, kernargs);
     }
     std::size_t size = step.kernarg_size;
     void* extra[] = {kBufferPointer, kernargs, kBufferSize, &size, driver.is_hip() ? kHipEnd : kCudaEnd};
@@ -120,9 +133,12 @@ std::unique_ptr<Prepared> prepare(Device& device, const LaunchPlan& plan, bool c
     const std::size_t room = (made.kernarg_size + kKernargAlign - 1) / kKernargAlign * kKernargAlign;
     out->kernargs.resize(out->kernargs.size() + room, 0);
     const auto args = block.array(step.step->args);
+    auto real = static_cast<std::uint32_t>(out->reals.size());
     for (std::size_t i = 0; i < args.size(); ++i) {
-      lay_out_argument(block, args[i], step.integers[i], out->kernargs.data() + made.kernargs, *out);
+      lay_out_argument(block, args[i], step.integers[i], real, out->kernargs.data() + made.kernargs, *out);
+      if (static_cast<ArgKind>(args[i].kind) == ArgKind::Real) ++real;
     }
+    out->reals.insert(out->reals.end(), step.reals.begin(), step.reals.end());
     made.end_patch = static_cast<std::uint32_t>(out->patches.size());
     out->steps.push_back(made);
   }

@@ -14,10 +14,10 @@
 
 namespace apb {
 
-enum class PatchKind : std::uint8_t { Tensor, Workspace, Float32, Float64 };
+enum class PatchKind : std::uint8_t { Tensor, Workspace, Float32, Float64, Real32, Real64 };
 
-// What to write into the kernargs at every call: the address of tensor `operand`, workspace + addend, or attribute
-// `operand` as a float.
+// What to write into the kernargs at every call: the address of tensor `operand`, workspace + addend, attribute `operand`
+// as a float, or what program `operand` of Prepared::reals gives.
 struct Patch {
   PatchKind kind;
   std::uint16_t operand;
@@ -43,6 +43,7 @@ struct Prepared {
   std::vector<PreparedStep> steps;  // without those whose grid has a zero
   std::vector<Patch> patches;
   std::vector<MemoryPair> pairs;       // compared at each call
+  std::vector<std::vector<std::uint8_t>> reals;
   std::vector<std::uint8_t> kernargs;  // of all steps; patched in place, which the GIL makes safe
   std::uint64_t workspace = 0;
   std::uint32_t users = 0;  // calls between allocation and launch, during which other Python code may run

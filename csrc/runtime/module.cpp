@@ -9,6 +9,7 @@
 #include "operator_type.h"
 #include "python_abi.h"
 #include "python_glue.h"
+#include "real.h"
 #include "sha256.h"
 #include "zstd_decoder.h"
 
@@ -86,6 +87,32 @@ PyObject* evaluate(PyObject*, PyObject* args) {
   return py::integer(value).release();
 }
 
+// evaluate_real(code: bytes, slots: sequence[int], floats: sequence[float]) -> float
+PyObject* evaluate_real_program(PyObject*, PyObject* args) {
+  if (PyTuple_Size(args) != 3) return type_error("evaluate_real(code, slots, floats) takes 3 arguments");
+  std::span<const std::uint8_t> code;
+  if (!read_bytes(PyTuple_GetItem(args, 0), code)) return nullptr;
+  const py::Ref items(PySequence_Tuple(PyTuple_GetItem(args, 1)));
+  const py::Ref numbers(items ? PySequence_Tuple(PyTuple_GetItem(args, 2)) : nullptr);
+  if (!items || !numbers) return nullptr;
+  std::vector<std::int64_t> slots(static_cast<std::size_t>(PyTuple_Size(items.get())));
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    if (!py::read_integer(PyTuple_GetItem(items.get(), static_cast<Py_ssize_t>(i)), slots[i])) {
+      return type_error("a slot is not an integer of 64 bits");
+    }
+  }
+  std::vector<double> reals(static_cast<std::size_t>(PyTuple_Size(numbers.get())));
+  for (std::size_t i = 0; i < reals.size(); ++i) {
+    reals[i] = PyFloat_AsDouble(PyTuple_GetItem(numbers.get(), static_cast<Py_ssize_t>(i)));
+    if (reals[i] == -1.0 && PyErr_Occurred() != nullptr) return nullptr;
+  }
+  std::string problem;
+  const auto has_float = [&](std::uint32_t slot) { return slot < reals.size(); };
+  if (!check_real_program(code, slots.size(), has_float, problem)) return value_error(problem);
+  const auto place = [](std::uint32_t slot) { return static_cast<std::uint16_t>(slot); };
+  return PyFloat_FromDouble(evaluate_real(with_slots(code, slots.data(), place), reals.data()));
+}
+
 // sha256(data: bytes, portable: bool) -> bytes, so that the tests see both paths.
 PyObject* sha256_bytes(PyObject*, PyObject* args) {
   std::span<const std::uint8_t> data;
@@ -101,6 +128,8 @@ PyMethodDef methods[] = {
     {"contract", contract, py::kMethNoArgs, "contract() -> (bundle format, recipe version, native ABI)."},
     {"zstd_decompress", zstd_decompress, py::kMethVarArgs, "zstd_decompress(frame, raw_size, dictionary) -> bytes."},
     {"evaluate", evaluate, py::kMethVarArgs, "evaluate(code, slots) -> int: run a program of the expression language."},
+    {"evaluate_real", evaluate_real_program, py::kMethVarArgs,
+     "evaluate_real(code, slots, floats) -> float: run a program of a computed float argument."},
     {"sha256", sha256_bytes, py::kMethVarArgs, "sha256(data, portable) -> bytes."},
     {"open_driver", py_open_driver, py::kMethVarArgs,
      "open_driver(vendor, path) -> {path, version, devices}; once per process."},

@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "errors.h"
+#include "real.h"
 
 namespace apb {
 namespace {
@@ -156,7 +157,7 @@ bool OperatorBlock::check_step(const layout::Step& step, std::string& problem) c
     if (!check_code(code, problem)) return false;
   }
   for (const layout::Arg& arg : array(step.args)) {
-    if (arg.kind > static_cast<std::uint8_t>(ArgKind::Float))
+    if (arg.kind > static_cast<std::uint8_t>(ArgKind::Real))
       return broken(problem, "a kernel argument of unknown kind");
     const auto kind = static_cast<ArgKind>(arg.kind);
     const bool pointer = kind == ArgKind::Tensor || kind == ArgKind::Workspace;
@@ -170,7 +171,10 @@ bool OperatorBlock::check_step(const layout::Step& step, std::string& problem) c
     if (kind == ArgKind::Float && float_attribute(arg.operand) < 0)
       return broken(problem, "a kernel argument names no float attribute");
     if (kind == ArgKind::Int && arg.code.length == 0) return broken(problem, "an integer argument has no program");
-    if (!check_code(arg.code, problem)) return false;
+    const auto has_float = [this](std::uint32_t slot) { return float_attribute(slot) >= 0; };
+    const bool good = kind == ArgKind::Real ? check_real_program(code(arg.code), op().slots.count, has_float, problem)
+                                            : check_code(arg.code, problem);
+    if (!good) return false;
   }
   return true;
 }
@@ -248,7 +252,12 @@ void OperatorBlock::collect_facts() {
     for (const layout::Condition& condition : array(recipe.conditions)) note(condition.code);
     for (const layout::Step& step : array(recipe.steps)) {
       for (const layout::Code part : {step.grid_x, step.grid_y, step.grid_z, step.lds}) note(part);
-      for (const layout::Arg& arg : array(step.args)) note(arg.code);
+      for (const layout::Arg& arg : array(step.args)) {
+        if (static_cast<ArgKind>(arg.kind) == ArgKind::Real)
+          note_real_address_use(code(arg.code), is_address, address_use_);
+        else
+          note(arg.code);
+      }
     }
   }
   for (const std::uint16_t slot : array(op().tuned_slots)) {

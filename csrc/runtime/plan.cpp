@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "real.h"
 #include "select.h"
 
 namespace apb {
@@ -61,6 +62,7 @@ class Planner {
     }
     for (const layout::Arg& arg : block_.array(step.args)) {
       if (!argument(arg, workspace, out.integers.emplace_back(0))) return false;
+      if (static_cast<ArgKind>(arg.kind) == ArgKind::Real) real(arg, out);
     }
     return true;
   }
@@ -77,6 +79,12 @@ class Planner {
       out.grid[d] = static_cast<std::uint32_t>(value);
     }
     return true;
+  }
+
+  // The program of a computed float, with the call's integers in it.
+  void real(const layout::Arg& arg, StepPlan& out) {
+    const auto place = [this](std::uint32_t slot) { return static_cast<std::uint16_t>(block_.float_attribute(slot)); };
+    out.reals.push_back(with_slots(block_.code(arg.code), binding_.slots.data(), place));
   }
 
   bool argument(const layout::Arg& arg, std::int64_t workspace, std::int64_t& value) {

@@ -160,6 +160,7 @@ long long PyLong_AsLongLong(PyObject*);
 unsigned long long PyLong_AsUnsignedLongLong(PyObject*);
 PyObject* PyNumber_Index(PyObject*);
 double PyFloat_AsDouble(PyObject*);
+PyObject* PyFloat_FromDouble(double);
 PyObject* PyUnicode_FromStringAndSize(const char*, Py_ssize_t);
 const char* PyUnicode_AsUTF8AndSize(PyObject*, Py_ssize_t*);
 PyObject* PyBytes_FromStringAndSize(const char*, Py_ssize_t);

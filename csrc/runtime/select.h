@@ -65,6 +65,8 @@ struct StepPlan {
   std::array<std::uint32_t, 3> grid;
   std::uint32_t lds;
   std::vector<std::int64_t> integers;  // one per argument; ARG_WORKSPACE: the byte offset, others 0
+  // The programs of computed floats in the order of their arguments, with the call's integers in them.
+  std::vector<std::vector<std::uint8_t>> reals;
 };
 
 struct LaunchPlan {

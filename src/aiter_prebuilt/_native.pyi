@@ -68,6 +68,9 @@ def zstd_decompress(frame: bytes, raw_size: int, dictionary: bytes | None, /) ->
 def evaluate(code: bytes, slots: Sequence[int], /) -> int:
     """Run a program of the expression language. Raises ValueError with the Python evaluator's words."""
 
+def evaluate_real(code: bytes, slots: Sequence[int], floats: Sequence[float], /) -> float:
+    """Run a program of a computed float argument. Raises ValueError with the Python evaluator's words."""
+
 def sha256(data: bytes, portable: bool, /) -> bytes:
     """SHA-256, by the processor's instructions where it has them unless ``portable``."""
 

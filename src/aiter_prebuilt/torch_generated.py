@@ -159,4 +159,5 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "softmax": _OPS.softmax.default,
     "swiglu_and_mul": _OPS.swiglu_and_mul.default,
     "topk_softmax": topk_softmax,
+    "topk_softmax_asm": _OPS.topk_softmax_asm.default,
 }

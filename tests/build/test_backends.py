@@ -167,11 +167,10 @@ def test_an_adopted_code_object_is_taken_unchanged_or_refused(
     (root / "hsa").mkdir()
     (root / "hsa/put.co").write_bytes(read(made))
     digest = codeobject.read(read(made)).sha256
-    job = replace(make_job("asm", "gfx942"), source="hsa/put.co", inputs=("hsa/put.co", "hsa/adopted.toml"))
+    job = replace(make_job("asm", "gfx942"), source="hsa/put.co", inputs=("hsa/put.co", "hsa/put.co.toml"))
 
     def table(**changed: object) -> None:
         row = {
-            "file": "hsa/put.co",
             "sha256": digest,
             "target": "gfx942",
             "symbol": "put",
@@ -182,7 +181,7 @@ def test_an_adopted_code_object_is_taken_unchanged_or_refused(
         text = "".join(
             f"{key} = {value if isinstance(value, int) else repr(value)}\n" for key, value in row.items()
         )
-        (root / "hsa/adopted.toml").write_text("[[adopted]]\n" + text)
+        (root / "hsa/put.co.toml").write_text(text)
 
     table()
     assert read(compiled(job, toolchain, root, tmp_path / "adopted")) == read(made)
@@ -191,7 +190,6 @@ def test_an_adopted_code_object_is_taken_unchanged_or_refused(
         "target": ("gfx950", "it is for gfx950"),
         "symbol": ("get", "its kernel is get"),
         "kernarg_size": (16, "takes 8 bytes of arguments and not 16"),
-        "file": ("hsa/other.co", "names it 0 times"),
         "colour": ("red", "unknown keys colour"),
     }
     for place, (key, (value, words)) in enumerate(refusals.items()):

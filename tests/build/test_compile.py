@@ -235,7 +235,7 @@ def test_ctrl_c_ends_the_children_and_keeps_what_was_done(
     base = make_job("hip", "gfx942")
     jobs = [
         replace(base, id=f"{base.id}-quick"),
-        *(replace(base, id=f"slow{n}", symbol=f"slow{n}") for n in range(4)),
+        *(replace(base, id=f"slow{n}", symbol=f"slow{n}", constants=(("N", n),)) for n in range(4)),
         # Two batches of two: after the death of its child a batch would go on with a new one.
         *(make_job("triton", "gfx942", BLOCK=64 << n) for n in range(4)),
     ]
@@ -265,3 +265,30 @@ def test_ctrl_c_ends_the_children_and_keeps_what_was_done(
     report = json.loads((folder / "report.json").read_text())
     assert (report["planned"], [row["ok"] for row in report["jobs"]]) == (9, [True])
     assert Store(folder).get(report["jobs"][0]["key"]) is not None
+
+
+def test_several_kernels_of_one_source_are_one_compile_and_one_code_object(
+    make_job: MakeJob, toolchain: Toolchain, root: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kernels with mangled names, as C++ templates have them; a symbol that is not there fails its own job alone."""
+    (root / "k/scale.hip").write_text(
+        "template <int N> __attribute__((global)) void twice(float* x) { *x *= N; }\n"
+        "template __attribute__((global)) void twice<2>(float*);\n"
+        "template __attribute__((global)) void twice<3>(float*);\n"
+    )
+    model = make_job("hip", "gfx942")
+    names = ("_Z5twiceILi2EEvPf", "_Z5twiceILi3EEvPf", "_Z5twiceILi4EEvPf")
+    jobs = [replace(model, id=name, symbol=name, inputs=("k/scale.hip",)) for name in names]
+    compiled, compile_one = [], BACKENDS["hip"].compile
+
+    def counted(*args: object) -> Built:
+        compiled.append(args)
+        return compile_one(*args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(BACKENDS["hip"], "compile", counted)
+    two, three, four = compile_jobs(jobs, toolchain, store, root=root, workers=2)
+    assert (two.ok, three.ok, four.ok, len(compiled)) == (True, True, False, 1)
+    assert (two.symbol, three.symbol) == names[:2] and two.path == three.path and two.key != three.key
+    assert "find kernel '_Z5twiceILi4EEvPf'" in four.log and names[0] in four.log
+    other = replace(jobs[0], constants=(("BLOCK", 128),))
+    assert len(batches([(job, "") for job in (*jobs, other)], 4)) == 2

@@ -73,7 +73,7 @@ def test_bytes_do_not_depend_on_folder_or_environment(
     assert facts.target == target
     (kernel,) = facts.kernels
     assert kernel.symbol == symbol
-    assert [(offset, size) for offset, size, _kind in kernel.args] == kernarg
+    assert [(offset, size) for offset, size, *_ in kernel.args] == kernarg
     assert not kernel.hidden
     assert (kernel.vgpr_spills, kernel.sgpr_spills, kernel.scratch) == (0, 0, 0)
 

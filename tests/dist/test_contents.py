@@ -166,6 +166,8 @@ def backends_of(path: Path) -> set[str]:
         (name,) = (name for name in archive.namelist() if name.endswith(SUFFIX))
         bundle = Bundle(archive.read(name), decompress)
     used = {BACKENDS[kernel.backend] for one in bundle.names for kernel in bundle.operator(one).kernels}
+    symbols = {entry.symbol for one in bundle.names for entry in bundle.operator(one).entries}
+    used |= {"aiter"} if any(symbol.startswith("_ZN5aiter") for symbol in symbols) else set()
     nvidia = VENDORS[bundle.root.vendor] == "nvidia"
     return {licences.TRITON_NVIDIA if nvidia and backend == "triton" else backend for backend in used}
 

@@ -41,7 +41,7 @@ def build(image: bytes) -> Reading:
             "name": kernel.symbol,
             "kernarg_size": kernel.kernarg_size,
             "kernarg_align": kernel.kernarg_align,
-            "args": [list(arg) for arg in kernel.args],
+            "args": [list(arg[:3]) for arg in kernel.args],
             "hidden": list(kernel.hidden),
             "lds_static": kernel.lds_static,
             "scratch": kernel.scratch,
@@ -71,7 +71,7 @@ def runtime(image: bytes) -> Reading:
         kernel.symbol: {
             "name": kernel.symbol,
             "kernarg_size": kernel.kernarg_size,
-            "args": [list(arg) for arg in kernel.args],
+            "args": [list(arg[:3]) for arg in kernel.args],
             "lds_static": kernel.lds_static,
             "max_threads": kernel.max_threads,
             "wave": kernel.wave,

@@ -9,6 +9,7 @@ from typing import Any
 
 from aiter_prebuilt.contract import dtype, records
 from aiter_prebuilt.contract.expression import Scope, compile_expression
+from aiter_prebuilt.contract.real import compile_real
 from aiter_prebuilt.contract.records import NONE8
 from build_tools.pack import writer
 from build_tools.pack.writer import as_is
@@ -151,6 +152,10 @@ class _Encoder:
         kind, rest = text.split(" ", 1)
         size = KINDS[kind]
         if kind in ("f32", "f64"):
+            if rest not in self.floats:
+                slots = {name: slot for slot, name in enumerate(self.slots) if name[0] not in "&?"}
+                program = compile_real(rest, slots, self.floats, scope.constants)
+                return records.Arg(records.ARG_REAL, size, offset, 0, program)
             return records.Arg(records.ARG_FLOAT, size, offset, self.floats.index(rest), b"")
         if kind != "ptr":
             return records.Arg(records.ARG_INT, size, offset, 0, compile_expression(rest, scope))

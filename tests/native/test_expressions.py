@@ -71,10 +71,10 @@ def random_program(rng: random.Random) -> bytes:
             )
             depth += 1
         elif kind < 0.75:
-            code += bytes([rng.choice([*range(0x10, 0x18), *range(0x20, 0x26)])])
+            code += bytes([rng.choice([*range(0x10, 0x18), 0x1B, 0x1C, *range(0x20, 0x26)])])
             depth -= 1
         elif kind < 0.9:
-            code += bytes([rng.choice([0x18, 0x19, 0x1A])])
+            code += bytes([rng.choice([0x18, 0x19, 0x1A, 0x1D])])
         else:
             code += struct.pack("<BH", rng.choice([0x30, 0x31, 0x32, 0x33]), rng.choice([0, 1, 2, 3, 9]))
     code += bytes([0x16]) * max(depth - 1, 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 from typing import Any
 
@@ -192,3 +193,26 @@ def test_eight_bytes_of_an_integer_argument_are_all_passed(serve: Serve, stub: S
     for k, stride in ((2**40 + 5, 2**35 + 1), (-(2**33) - 7, 2**32), (-1, 2**31), (2**61, 1)):
         op(raw(X, "u8", (2,), (stride,)), k)
         assert struct.unpack("<qqq", stub.kernargs()) == (k, (k * 3 + 2**63) % 2**64 - 2**63, stride)
+
+
+def test_computed_floats_see_dims_and_the_floats_of_each_call(serve: Serve, stub: Stub, blob: Blob) -> None:
+    step = S(
+        "norm_kernel",
+        ["ptr x", "f32 1.5", "f32 1 / sqrt(N) * log2(e)", "f32 eps * N", "f64 eps / N", "f32 eps"],
+        ["M"],
+    )
+    made = norm(blob(), recipes=[R(variant="bf16", types=("bf16",), steps=[step], blob=blob())])
+    op = serve(made)
+    for eps in (0.5, 0.25):  # the second call is remembered, and has its own number
+        op(raw(OUT, "bf16", (2, 64)), raw(X, "bf16", (2, 64)), None, eps, True, "slow")
+        found = struct.unpack_from("<Qfff4xdf", stub.kernargs())
+        scale = struct.unpack("<f", struct.pack("<f", 1 / math.sqrt(64) * math.log2(math.e)))[0]
+        assert found == (X, 1.5, scale, eps * 64, eps / 64, eps)
+
+
+def test_a_computed_float_of_another_shape_is_computed_again(serve: Serve, stub: Stub, blob: Blob) -> None:
+    step = S("norm_kernel", ["f32 N / 2"], ["M"])
+    op = serve(norm(blob(), recipes=[R(variant="bf16", types=("bf16",), steps=[step], blob=blob())]))
+    for size in (64, 96, 64):
+        op(raw(OUT, "bf16", (2, size)), raw(X, "bf16", (2, size)), None, 1.0, True, "slow")
+        assert struct.unpack_from("<f", stub.kernargs()) == (size / 2,)

@@ -13,6 +13,7 @@ from elftools.elf.elffile import ELFFile
 from build_tools.judge import audit
 from build_tools.objects import codeobject
 from build_tools.records import (
+    ArgFacts,
     AuditReport,
     CodeObjectFacts,
     CompileJob,
@@ -65,8 +66,11 @@ def test_a_right_code_object_has_no_problem_and_no_note() -> None:
         (replace(JOB, target=replace(GFX942, wave=32)), "waves of 64"),
         (replace(JOB, target=replace(GFX942, lds_bytes=128)), "needs 256 bytes of LDS, gfx942 has 128"),
         (replace(JOB, block=(128, 1, 1)), "128 threads, the kernel is compiled for at most 64"),
-        (with_args(*ARGS[:3]), "takes 4 arguments, the job passes 3"),
-        (with_args(*ARGS, KernelArg("i32", "more", 24, 4)), "takes 4 arguments, the job passes 5"),
+        (with_args(*ARGS[:3]), "takes 4 bytes at 20 .*as by_value, the job passes nothing there"),
+        (
+            with_args(*ARGS, KernelArg("i32", "more", 24, 4)),
+            "passes 4 bytes at 24, the kernel has no argument there",
+        ),
         (
             with_args(ARGS[0], ARGS[1], replace(ARGS[2], kind="i64", size=8), ARGS[3]),
             r"argument 2 \(n\): the kernel has 4 bytes at 16",
@@ -96,7 +100,10 @@ def test_a_job_that_does_not_fit(job: CompileJob, words: str) -> None:
         (with_kernel(kernarg_size=280), "argument segment has 280 bytes"),
         (with_kernel(args=()), None),
         (with_kernel(args=(), kernarg_size=64), "takes 64 bytes"),
-        (with_kernel(args=tuple((o, s, "image") for o, s, _ in FACTS.kernels[0].args)), "takes it as image"),
+        (
+            with_kernel(args=tuple(row._replace(kind="image") for row in FACTS.kernels[0].args)),
+            "takes it as image",
+        ),
         (with_kernel(symbol="other"), r"'scale' is not in the code object \(kernels: other\)"),
     ],
 )
@@ -128,7 +135,7 @@ def test_dynamic_lds_counts() -> None:
 def test_a_slot_larger_than_its_argument_is_right() -> None:
     args = tuple(replace(arg, offset=16 * place) for place, arg in enumerate(ARGS))
     facts = with_kernel(
-        args=tuple((16 * place, row[1], row[2]) for place, row in enumerate(FACTS.kernels[0].args)),
+        args=tuple(row._replace(offset=16 * place) for place, row in enumerate(FACTS.kernels[0].args)),
         kernarg_size=64,
     )
     assert judge(replace(JOB, args=args, kernarg_size=64), facts).ok
@@ -161,3 +168,34 @@ def test_files_are_judged_on_their_own(tmp_path: Path) -> None:
     assert [report.ok for report in reports] == [True, True, True, False, False]
     assert "damaged" in reports[3].problems[0]
     assert "cannot be read" in reports[4].problems[0]
+
+
+def padded(*more: ArgFacts) -> CodeObjectFacts:
+    return with_kernel(args=(*FACTS.kernels[0].args, *more), kernarg_size=64)
+
+
+def test_padding_that_an_assembler_lists_is_no_argument() -> None:
+    job = replace(JOB, kernarg_size=64)
+    assert judge(job, padded(ArgFacts(24, 8, "by_value", "pad"), ArgFacts(32, 4, "by_value", "_p12"))).ok
+    for odd in (
+        ArgFacts(24, 8, "by_value", "scale"),
+        ArgFacts(24, 8, "by_value"),
+        ArgFacts(24, 8, "global_buffer", "pad"),
+    ):
+        report = judge(job, padded(odd))
+        assert "passes nothing there" in "\n".join(report.problems), odd
+
+
+def test_what_the_operator_only_reads_the_kernel_must_not_write() -> None:
+    args = tuple(row._replace(access="read_write") for row in FACTS.kernels[0].args)
+    right = with_args(replace(ARGS[0], role="out"), *ARGS[1:])
+    assert judge(right, with_kernel(args=args)).ok
+    wrong = with_args(replace(ARGS[0], role="out"), replace(ARGS[1], role="in"), *ARGS[2:])
+    problems = "\n".join(judge(wrong, with_kernel(args=args)).problems)
+    assert "argument 1 (x): the kernel has it as read_write, the operator's tensor is only read" in problems
+
+
+def test_written_and_called_read_only_is_a_note() -> None:
+    args = tuple(row._replace(access="read_only") for row in FACTS.kernels[0].args)
+    report = judge(with_args(replace(ARGS[0], role="out"), *ARGS[1:]), with_kernel(args=args))
+    assert report.ok and report.notes == ("its metadata call out read only, the operator writes it",)

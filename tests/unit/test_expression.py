@@ -25,15 +25,23 @@ from aiter_prebuilt.contract.expression import (
 SLOTS = {"M": 0, "N": 1, "kv": 2, "&x": 3, "?x": 4}
 SCOPE = Scope(SLOTS, {"BM": 128, "EVEN": 1}, {"kv": ("auto", "fp8")}, {"T": "bf16"})
 
-_OPS: dict[str, Callable[[int, int], int]] = {
-    "+": operator.add, "-": operator.sub, "*": operator.mul, "//": operator.floordiv, "%": operator.mod,
-    "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
-}  # fmt: skip
-_FUNCTIONS: dict[str, Callable[[int, int], int]] = {"min": min, "max": max, "cdiv": lambda a, b: -((-a) // b)}
-
 
 class _UndefinedError(Exception):
     """The tree divides by zero or leaves 64 bits."""
+
+
+def _shift(by: int) -> int:
+    if not 0 <= by <= 63:
+        raise _UndefinedError
+    return by
+
+
+_OPS: dict[str, Callable[[int, int], int]] = {
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "//": operator.floordiv, "%": operator.mod,
+    "<<": lambda a, b: a * 2 ** _shift(b), ">>": lambda a, b: a // 2 ** _shift(b),
+    "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
+}  # fmt: skip
+_FUNCTIONS: dict[str, Callable[[int, int], int]] = {"min": min, "max": max, "cdiv": lambda a, b: -((-a) // b)}
 
 
 def _tree(depth: int) -> st.SearchStrategy[Any]:
@@ -119,6 +127,8 @@ def test_agrees_with_a_tree_walk(tree: Any, m: int, n: int) -> None:
         ("-7 // 2", (), -4),
         ("-7 % 3", (), 2),
         ("min(M, N, 3)", (7, 9, 0, 0, 0), 3),
+        ("1 << log2(M)", (13, 0, 0, 0, 0), 8),
+        ("M >> 1 << 1", (-3, 0, 0, 0, 0), -4),
     ],
 )
 def test_meaning(text: str, slots: tuple[int, ...], wanted: int) -> None:

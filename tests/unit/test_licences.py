@@ -35,12 +35,16 @@ TELLING = {
 }
 
 
+#: What files of a source tree bring in.
+TREES = ["aiter", "aiter-vllm", "aiter-sglang", "aiter-flashinfer", "aiter-nvidia"]
+
+
 @pytest.mark.parametrize(
-    "backend", [*BACKENDS, licences.RUNTIME, licences.EMULATOR, licences.TRITON_NVIDIA, "all"]
+    "backend", [*BACKENDS, *TREES, licences.RUNTIME, licences.EMULATOR, licences.TRITON_NVIDIA, "all"]
 )
 def test_notices_have_each_part_and_each_licence_in_full(backend: str) -> None:
     """All of them, the first and the last too, and none that no part needs."""
-    backends = [*BACKENDS, licences.RUNTIME, licences.EMULATOR] if backend == "all" else [backend]
+    backends = [*BACKENDS, licences.RUNTIME, licences.EMULATOR, *TREES] if backend == "all" else [backend]
     notices = licences.notices(backends)
     parts = licences.parts(backends)
     for part in parts:
@@ -64,6 +68,7 @@ def test_backends_of_the_table_exist() -> None:
         licences.RUNTIME,
         licences.EMULATOR,
         licences.TRITON_NVIDIA,
+        *TREES,
     }
 
 
@@ -97,3 +102,23 @@ def test_the_project_says_the_expression_of_the_runtime() -> None:
     )
     assert "DLPack header" in licences.notices([licences.RUNTIME])
     assert "DLPack" not in licences.notices([*BACKENDS, licences.EMULATOR])
+
+
+def test_a_file_of_a_tree_brings_in_whose_notice_it_has() -> None:
+    assert licences.told("Copyright (C) 2024, The vLLM team.\n// by FlashInfer team.") == (
+        "aiter-vllm",
+        "aiter-flashinfer",
+    )
+    assert licences.told("Copyright (C) 2024, Advanced Micro Devices, Inc.") == ()
+    assert licences.expression(["aiter"]) == "MIT"
+    assert licences.expression(["aiter", "aiter-vllm"]) == "MIT AND Apache-2.0"
+
+
+def test_notices_name_the_file_that_each_entry_was_made_from() -> None:
+    notices = licences.notices(
+        ["aiter"], {"gfx942-asm-b": "amd-aiter 1.0: b.co", "gfx942-asm-a": "amd-aiter 1.0: a.co"}
+    )
+    assert notices.index("gfx942-asm-a: amd-aiter 1.0: a.co\n") < notices.index(
+        "gfx942-asm-b: amd-aiter 1.0: b.co\n"
+    )
+    assert "Entries and the files" not in licences.notices(["aiter"])

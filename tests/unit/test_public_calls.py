@@ -15,6 +15,7 @@ import pytest
 import aiter_prebuilt
 from aiter_prebuilt import signatures
 from aiter_prebuilt.contract.dtype import BY_NAME
+from aiter_prebuilt.errors import UnsupportedError
 from aiter_prebuilt.execute.record import instead
 
 torch = pytest.importorskip("torch")
@@ -80,6 +81,54 @@ def test_a_gemm_gives_the_type_of_what_it_multiplies(dtype: Any) -> None:
     assert all(one is other for one, other in zip(tensors, (a, b, None, out), strict=True))
 
 
+@pytest.mark.parametrize(("asked", "found"), [(None, 0), (1, 1), (7, 7)])
+def test_an_assembly_gemm_gives_back_what_it_wrote(asked: int | None, found: int) -> None:
+    a, b, out = zeros(5, 64), zeros(64, 64), zeros(5, 64, dtype=F32)
+    back, (_, tensors, attributes) = handed(
+        lambda: aiter_prebuilt.gemm_a16w16_asm(a, b, out, splitK=asked), "gemm_a16w16_asm"
+    )
+    assert back is out and attributes == [found]
+    assert all(one is other for one, other in zip(tensors, (a, b, out), strict=True))
+
+
+@pytest.mark.parametrize("scale", [0.0, -0.5, float("nan")])
+def test_assembly_attention_wants_a_scale_above_zero(scale: float) -> None:
+    q = zeros(1, 3, 2, 128)
+    with pytest.raises(UnsupportedError, match=r"softmax_scale=.*use softmax_scale=a number above 0"):
+        aiter_prebuilt.fmha_v3_fwd(q, q, q, 0.0, scale, True, -1, -1, False, False, 1)
+
+
+@pytest.mark.parametrize("given", [False, True])
+def test_assembly_attention_writes_what_it_is_given(given: bool) -> None:
+    q, k = zeros(2, 5, 4, 128), zeros(2, 7, 2, 128)
+    mine = zeros(2, 5, 4, 128) if given else None
+    call = lambda: aiter_prebuilt.fmha_v3_fwd(q, k, k, 0.0, 0.5, True, -1, -1, given, False, 2, mine)  # noqa: E731
+    (out, lse, mask, state), (_, tensors, attributes) = handed(call, "fmha_v3_fwd")
+    assert (out is mine if given else out.shape == q.shape) and tensors[3] is out and tensors[4] is lse
+    assert ((lse.shape, lse.dtype) == ((2, 4, 5), F32)) if given else lse is None
+    assert (mask, state, attributes) == (None, None, [0.5, True, 2])
+
+
+@pytest.mark.parametrize("given", [False, True])
+def test_paged_attention_gives_back_what_it_wrote(given: bool) -> None:
+    q, lengths = zeros(2, 8, 128), zeros(2, dtype=torch.int32)
+    cache, tables = zeros(3, 1, 16, 16, 8), zeros(2, 4, dtype=torch.int32)
+    mine = zeros(2, 8, 128) if given else None
+    back, (_, tensors, attributes) = handed(
+        lambda: aiter_prebuilt.pa_fwd_asm(q, cache, cache, tables, lengths, 4, out_=mine), "pa_fwd_asm"
+    )
+    assert (back is mine if given else (back.shape, back.dtype) == (q.shape, BF16)) and attributes == [4]
+    assert all(
+        one is other for one, other in zip(tensors, (q, cache, cache, tables, lengths, back), strict=True)
+    )
+
+
+def test_no_part_of_k_is_no_number_of_parts() -> None:
+    a, b, out = zeros(5, 64), zeros(64, 64), zeros(5, 64, dtype=F32)
+    with pytest.raises(UnsupportedError, match=r"gemm_a16w16_asm\(splitK=0\).*use splitK=None or 1 and more"):
+        aiter_prebuilt.gemm_a16w16_asm(a, b, out, splitK=0)
+
+
 def value(spec: signatures.Attribute, place: int) -> Any:
     """A value of an attribute that no default is."""
     if spec.kind == "enum":
@@ -88,7 +137,18 @@ def value(spec: signatures.Attribute, place: int) -> Any:
 
 
 #: What AITER's functions turn into other arguments of the operator; the tests above, or the refusals, are about them.
-TURNED = {"flash_attn_func": {"softmax_scale"}}
+TURNED = {
+    "flash_attn_func": {"softmax_scale"},
+    "gemm_a16w16_asm": {"splitK"},
+    "fmha_v3_fwd": {"how_v3_bf16_cvt"},
+}
+#: Required options of which not any value will do.
+SERVED = {
+    "fmha_v3_fwd": {
+        "dropout_p": 0.0, "window_size_left": -1, "window_size_right": -1, "return_softmax_lse": False,
+        "return_dropout_randval": False, "how_v3_bf16_cvt": 1,
+    },
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", sorted(signatures.load()))
@@ -111,7 +171,8 @@ def test_every_option_reaches_the_operator(name: str) -> None:
     for option, (place, spec) in specs.items():
         if option not in parameters or option in TURNED.get(name, ()):
             continue
-        words = {**{key: _usual(specs, key, usual) for key, usual in required.items()}, **tensors}
+        usual = {key: _usual(specs, key, value) for key, value in required.items()}
+        words = {**usual, **SERVED.get(name, {}), **tensors}
         chosen = value(spec, place)
         _, (_, _, attributes) = handed(lambda words=words: function(**{**words, option: chosen}), name)  # type: ignore[misc]  # noqa: B023
         assert attributes[place] == chosen, option

@@ -25,6 +25,11 @@ SIGNATURES = {
     "rmsnorm2d_fwd": "input weight epsilon use_model_sensitive_rmsnorm",
     "rmsnorm2d_fwd_with_add": "out input residual_in residual_out weight epsilon gemma_norm use_model_sensitive_rmsnorm",
     "gemm_a16w16": "A B bias otype scale_a scale_b scale_c",
+    "fmha_v3_fwd": "q k v dropout_p softmax_scale is_causal window_size_left window_size_right return_softmax_lse "
+    "return_dropout_randval how_v3_bf16_cvt out bias alibi_slopes gen",
+    "gemm_a16w16_asm": "A B out bias splitK kernelName",
+    "pa_fwd_asm": "Q K V block_tables context_lens block_tables_stride0 max_qlen K_QScale V_QScale out_ qo_indptr "
+    "high_precision kernelName",
     "gemm_a8w8_bpreshuffle": "XQ WQ x_scale w_scale bias dtype check",
     "flash_attn_func": "q k v dropout_p softmax_scale causal window_size bias alibi_slopes deterministic return_lse "
     "return_attn_probs how_v3_bf16_cvt cu_seqlens_q cu_seqlens_kv sink_ptr num_splits",
@@ -36,6 +41,7 @@ SIGNATURES = {
     "dynamic_per_token_scaled_quant": "out input scales scale_ub shuffle_scale num_rows num_rows_factor",
     "reshape_and_cache": "key value key_cache value_cache slot_mapping kv_cache_dtype k_scale v_scale asm_layout",
     "softmax": "x",
+    "topk_softmax_asm": "topk_weights topk_indices token_expert_indices gating_output need_renorm",
     "topk_softmax": "topk_weights topk_indices token_expert_indices gating_output need_renorm num_shared_experts "
     "shared_expert_scoring_func",
     "shuffle_weight": "x layout use_int4 is_guinterleave gate_up pad_k_to",

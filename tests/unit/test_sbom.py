@@ -174,3 +174,18 @@ def test_versions_of_the_table_are_those_that_the_carriers_have() -> None:
     assert device[2].decode() in purls["rocm-device-libs"]
     assert hip["GITHASH"] in purls["hip-headers"]
     assert all(versions[name] in purls[name] for name in ("zstd", "dlpack", "llvm-runtimes"))
+
+
+def test_a_file_of_a_source_tree_has_the_name_that_its_package_gives_it() -> None:
+    file = f"amd-aiter {PINS.trees['aiter'].version}: aiter_meta/hsa/gfx942/one.co"
+    made = sbom.Bill(
+        "aiter-prebuilt-gfx942", "1.0", b"bundle", ("aiter",), HERMETIC, (("aiter:hsa/gfx942/one.co", "c" * 64),),
+        {"gfx942-asm-one": file, "gfx942-asm-two": "another"},
+    )  # fmt: skip
+    found = json.loads(sbom.write(made, PINS))
+    (source,) = (part for part in found["components"] if part["name"] == "aiter:hsa/gfx942/one.co")
+    told = {(row["name"], row["value"]) for row in source["properties"]}
+    assert {("aiter-prebuilt:upstream", file), ("aiter-prebuilt:entry", "gfx942-asm-one")} <= told
+    assert ("aiter-prebuilt:entry", "gfx942-asm-two") not in told
+    (part,) = (part for part in found["components"] if part["bom-ref"] == "part:aiter")
+    assert PINS.trees["aiter"].sha256 in hashes_of(part)

@@ -1,7 +1,8 @@
 """Assembly: our own ``.s`` sources, and code objects of others (``.co``) that are adopted unchanged after a check.
 
 ``.s``  integer constants become assembler symbols (``-defsym``); ``.S`` is preprocessed first, with every constant a macro.
-``.co`` must stand in ``hsa/adopted.toml`` with its sha256, target, symbol and kernarg size, and must be what it says there.
+``.co`` of a source tree (``aiter:hsa/...``) is what the tree's pin says; one of the repository has a file ``NAME.co.toml`` beside
+        it with its sha256, target, symbol and kernarg size, and must be what it says there.
 """
 
 from __future__ import annotations
@@ -11,11 +12,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from build_tools.compile.backends.built import Built, built, closure, definitions, failure, quoted_includes
-from build_tools.errors import CodeObjectError, JobFailedError
+from build_tools.errors import CodeObjectError, FetchError, JobFailedError
 from build_tools.files.filehash import sha256_file
 from build_tools.files.run import run
 from build_tools.objects import codeobject
-from build_tools.records import CompileJob
+from build_tools.records import CompileJob, in_tree
+from build_tools.tools import tree
 from build_tools.tools.clang import ASSEMBLY_FLAGS, LINK_FLAGS
 from build_tools.tools.toolchain import Toolchain
 
@@ -24,15 +26,18 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-ADOPTED: Final = "hsa/adopted.toml"
-_ROW: Final = {"file", "sha256", "target", "symbol", "kernarg_size", "origin"}
+#: What stands behind the name of a code object of the repository to name the file that vouches for it.
+VOUCHER: Final = ".toml"
+_ROW: Final = {"sha256", "target", "symbol", "kernarg_size", "origin"}
 
 
 def expand(source: str, symbol: str, root: Path) -> tuple[str, ...]:
     """Files of the repository that a compile of ``source`` reads, the source first."""
     del symbol
+    if in_tree(source):
+        return (source,)
     if source.endswith(".co"):
-        return (source, ADOPTED)
+        return (source, source + VOUCHER)
     return closure(source, root, quoted_includes)
 
 
@@ -43,7 +48,13 @@ def compile(job: CompileJob, toolchain: Toolchain, root: Path, workdir: Path) ->
         JobFailedError: with the command, its exit status and the end of its output; or why the object is not adopted.
     """
     if job.source.endswith(".co"):
-        return _adopt(job, root, workdir)
+        return _from_tree(job, root, workdir) if in_tree(job.source) else _adopt(job, root, workdir)
+    if in_tree(job.source):
+        raise JobFailedError(
+            f"assemble {job.source} for {job.id}",
+            "it is a file of a source tree and no code object",
+            "Name a .co file",
+        )
     clang = toolchain.clang
     source = Path(job.source)
     if source.suffix == ".S":
@@ -63,6 +74,19 @@ def compile(job: CompileJob, toolchain: Toolchain, root: Path, workdir: Path) ->
     return built(job, workdir / "out.co")
 
 
+def _from_tree(job: CompileJob, root: Path, workdir: Path) -> Built:
+    """A code object of a source tree, byte for byte. Its hash was checked when it was unpacked; the audit judges the rest."""
+    try:
+        data = tree.located(job.source, root).read_bytes()
+    except (OSError, FetchError) as error:
+        raise JobFailedError(
+            f"adopt {job.source} for {job.id}", str(error), "Correct source in the manifest"
+        ) from error
+    path = workdir / "out.co"
+    path.write_bytes(data)
+    return built(job, path)
+
+
 def _adopt(job: CompileJob, root: Path, workdir: Path) -> Built:
     row = _row(job, root)
     source = root / job.source
@@ -80,7 +104,7 @@ def _adopt(job: CompileJob, root: Path, workdir: Path) -> Built:
         raise JobFailedError(
             f"adopt {job.source} for {job.id}",
             "; ".join(problems),
-            f"Correct {ADOPTED} or the manifest, or get the right file",
+            f"Correct {job.source}{VOUCHER} or the manifest, or get the right file",
         )
     path = workdir / "out.co"
     path.write_bytes(source.read_bytes())
@@ -88,22 +112,17 @@ def _adopt(job: CompileJob, root: Path, workdir: Path) -> Built:
 
 
 def _row(job: CompileJob, root: Path) -> dict[str, Any]:
-    asked = f"adopt {job.source} for {job.id}"
+    asked, voucher = f"adopt {job.source} for {job.id}", job.source + VOUCHER
     try:
-        table = tomllib.loads((root / ADOPTED).read_text(encoding="utf-8"))
+        row = tomllib.loads((root / voucher).read_text(encoding="utf-8"))
     except (OSError, tomllib.TOMLDecodeError) as error:
-        raise JobFailedError(asked, f"{ADOPTED}: {error}", "List each adopted code object there") from error
-    rows = [row for row in table.get("adopted", []) if row.get("file") == job.source]
-    if len(rows) != 1:
-        raise JobFailedError(asked, f"{ADOPTED} names it {len(rows)} times", "List it there exactly once")
-    if set(rows[0]) != _ROW:
-        odd = sorted(set(rows[0]) ^ _ROW)
+        raise JobFailedError(asked, f"{voucher}: {error}", "hsa/README.md says what stands there") from error
+    if set(row) != _ROW:
+        odd = ", ".join(sorted(set(row) ^ _ROW))
         raise JobFailedError(
-            asked,
-            f"{ADOPTED}: missing or unknown keys {', '.join(odd)}",
-            f"The keys are {', '.join(sorted(_ROW))}",
+            asked, f"{voucher}: missing or unknown keys {odd}", f"The keys are {', '.join(sorted(_ROW))}"
         )
-    return dict(rows[0])
+    return row
 
 
 def _disagreements(source: Path, row: dict[str, Any]) -> list[str]:

@@ -29,7 +29,8 @@ MAX_BODY: Final = 1 << 34
 @dataclass(frozen=True, slots=True)
 class Array:
     """A tensor. ``data``: all bytes of the allocation, from ``offset`` elements before the first one to the last one; None when
-    its contents are no input (it is poisoned before the call). ``strides`` count elements.
+    its contents are no input (it is poisoned before the call). ``strides`` count elements. ``slack``: bytes behind the last
+    element that belong to the allocation, which a kernel may read and must not write.
     """
 
     dtype: str
@@ -37,6 +38,7 @@ class Array:
     strides: tuple[int, ...]
     offset: int
     data: bytes | None
+    slack: int = 0
 
     @property
     def span(self) -> int:
@@ -139,7 +141,8 @@ def _argument(value: Argument, body: _Body) -> Any:
             "strides": value.strides,
             "offset": value.offset,
         }
-        return {"tensor": {**layout, "data": body.add(value.data)}}
+        behind = {"slack": value.slack} if value.slack else {}
+        return {"tensor": {**layout, **behind, "data": body.add(value.data)}}
     if isinstance(value, ElementType):
         return {"type": value.name}
     return {"value": value}
@@ -194,7 +197,8 @@ def _value(row: dict[str, Any], body: bytes) -> Argument:
     if "tensor" in row:
         told = row["tensor"]
         data = _cut(told["data"], body)
-        return Array(told["dtype"], tuple(told["shape"]), tuple(told["strides"]), told["offset"], data)
+        shape, strides = tuple(told["shape"]), tuple(told["strides"])
+        return Array(told["dtype"], shape, strides, told["offset"], data, told.get("slack", 0))
     if "type" in row:
         return ElementType(row["type"])
     value: Argument = row["value"]

@@ -1,13 +1,15 @@
 """The integer language of manifests: predicates, grids, sizes, costs and kernel arguments.
 
-    expression  := integers, names, + - * // %, comparisons (chained too), and / or / not,
-                   A if C else B, cdiv(a, b), min(a, b, ...), max(a, b, ...),
+    expression  := integers, names, + - * // % << >>, comparisons (chained too), and / or / not,
+                   A if C else B, cdiv(a, b), min(a, b, ...), max(a, b, ...), log2(a),
                    aligned(tensor, bytes), given(tensor), enum_attribute == 'name',
                    string_constant == 'text'
 
 Everything is a 64-bit signed integer; true is 1 and false is 0; ``//`` and ``%`` round towards
-minus infinity as in Python; ``cdiv`` rounds towards plus infinity. Overflow and division by zero
-are errors, never a wrapped number. ``and``, ``or`` and ``if`` evaluate only what they need, so
+minus infinity as in Python; ``cdiv`` rounds towards plus infinity. ``a << b`` is a times 2 to the b,
+``a >> b`` a divided by it, rounded towards minus infinity (b from 0 to 63); ``log2(a)`` is the largest b
+with 1 << b <= a. Overflow, division by zero and the log2 of what is not positive are errors, never a
+wrapped number. ``and``, ``or`` and ``if`` evaluate only what they need, so
 ``N and M % N == 0`` is safe.
 
 Text is parsed once, when a bundle is built, and compiled to the bytecode below (stack machine,
@@ -17,7 +19,7 @@ evaluator; ``tests/data/expressions.json`` holds the vectors that both must pass
 
     0x01 PUSH8 i8        0x02 PUSH64 i64      0x03 LOAD u16 slot
     0x10 ADD  0x11 SUB  0x12 MUL  0x13 FLOORDIV  0x14 MOD  0x15 CDIV  0x16 MIN  0x17 MAX
-    0x18 NEG  0x19 NOT  0x1a BOOL
+    0x18 NEG  0x19 NOT  0x1a BOOL  0x1b SHL  0x1c SHR  0x1d LOG2
     0x20 EQ   0x21 NE   0x22 LT   0x23 LE   0x24 GT   0x25 GE
     0x30 JUMP u16        0x31 JUMP_IF_FALSE u16 (pops)
     0x32 JUMP_IF_FALSE_KEEP u16     0x33 JUMP_IF_TRUE_KEEP u16 (pop only when they do not jump)
@@ -40,7 +42,7 @@ MAX_STACK: Final = 32
 MAX_CODE: Final = 4096
 
 PUSH8, PUSH64, LOAD = 0x01, 0x02, 0x03
-ADD, SUB, MUL, FLOORDIV, MOD, CDIV, MIN, MAX, NEG, NOT, BOOL = range(0x10, 0x1B)
+ADD, SUB, MUL, FLOORDIV, MOD, CDIV, MIN, MAX, NEG, NOT, BOOL, SHL, SHR, LOG2 = range(0x10, 0x1E)
 EQ, NE, LT, LE, GT, GE = range(0x20, 0x26)
 JUMP, JUMP_IF_FALSE, JUMP_IF_FALSE_KEEP, JUMP_IF_TRUE_KEEP = range(0x30, 0x34)
 
@@ -50,6 +52,8 @@ _BINARY: Final[dict[type[ast.operator], int]] = {
     ast.Mult: MUL,
     ast.FloorDiv: FLOORDIV,
     ast.Mod: MOD,
+    ast.LShift: SHL,
+    ast.RShift: SHR,
 }
 _COMPARE: Final[dict[type[ast.cmpop], int]] = {
     ast.Eq: EQ,
@@ -72,7 +76,7 @@ class Scope:
     ``constants`` are folded into the bytecode; ``slots`` are looked up when it runs. A tensor
     ``x`` has the slots ``&x`` (its address) and ``?x`` (1 when it was given). ``enums`` maps an
     attribute to its value names in order; ``strings`` are constants that can only be compared
-    with a quoted string (``T == 'bf16'``).
+    with a quoted string (``T == 'bf16'``). ``key`` stands for the slots and enums, for who keeps bytecode.
     """
 
     def __init__(
@@ -81,7 +85,9 @@ class Scope:
         constants: Mapping[str, int] | None = None,
         enums: Mapping[str, Sequence[str]] | None = None,
         strings: Mapping[str, str] | None = None,
+        key: object = None,
     ) -> None:
+        self.key = key
         self.slots = dict(slots)
         self.constants = dict(constants or {})
         self.enums = {name: tuple(values) for name, values in (enums or {}).items()}
@@ -226,6 +232,8 @@ class _Compiler:
             for argument in arguments[1:]:
                 code += self.emit(argument) + bytes([_FOLD[name]])
             return code
+        if name == "log2" and len(arguments) == 1:
+            return self.emit(arguments[0]) + bytes([LOG2])
         if name == "aligned" and len(arguments) == 2:
             address = self._tensor_slot("&", arguments[0])
             return address + self.emit(arguments[1]) + bytes([MOD]) + _push(0) + bytes([EQ])
@@ -273,7 +281,7 @@ def _walk(code: bytes) -> tuple[tuple[int, int, int], ...]:
 
 
 _KNOWN: Final = frozenset(
-    {PUSH8, PUSH64, LOAD, *range(ADD, BOOL + 1), *range(EQ, GE + 1), *range(JUMP, 0x34)}
+    {PUSH8, PUSH64, LOAD, *range(ADD, LOG2 + 1), *range(EQ, GE + 1), *range(JUMP, 0x34)}
 )
 
 
@@ -335,7 +343,7 @@ def _effect(operation: int) -> tuple[int, int]:
     """(values needed, change of depth on the fall-through path)."""
     if operation in (PUSH8, PUSH64, LOAD):
         return 0, 1
-    if operation in (NEG, NOT, BOOL):
+    if operation in (NEG, NOT, BOOL, LOG2):
         return 1, 0
     if operation == JUMP:
         return 0, 0
@@ -356,6 +364,18 @@ def _mod(left: int, right: int) -> int:
     return left % right
 
 
+def _power(right: int) -> int:
+    if not 0 <= right <= 63:
+        raise ExpressionError("a shift by less than 0 or more than 63")
+    return 1 << int(right)
+
+
+def _log2(value: int) -> int:
+    if value <= 0:
+        raise ExpressionError("the log2 of a number that is not positive")
+    return int(value).bit_length() - 1
+
+
 #: What each operation of two values gives.
 OPERATIONS: Final[dict[int, Callable[[int, int], int]]] = {
     ADD: lambda a, b: a + b,
@@ -366,6 +386,8 @@ OPERATIONS: Final[dict[int, Callable[[int, int], int]]] = {
     CDIV: lambda a, b: -_floor_div(-a, b),
     MIN: min,
     MAX: max,
+    SHL: lambda a, b: a * _power(b),
+    SHR: lambda a, b: a // _power(b),
     EQ: lambda a, b: int(a == b),
     NE: lambda a, b: int(a != b),
     LT: lambda a, b: int(a < b),
@@ -398,6 +420,8 @@ def evaluate(
             stack.append(slots[operand])
         elif operation == NEG:
             stack.append(_in_range(-stack.pop()))
+        elif operation == LOG2:
+            stack.append(_log2(stack.pop()))
         elif operation in (NOT, BOOL):
             stack.append(int((stack.pop() != 0) == (operation == BOOL)))
         elif operation == JUMP:

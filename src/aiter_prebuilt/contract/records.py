@@ -29,7 +29,7 @@ ATTRIBUTE_KINDS: Final = ("int", "bool", "float", "enum")
 ENCODINGS: Final = ("raw", "zstd")
 
 DIM_ANY, DIM_BIND, DIM_EXPRESSION = 0, 1, 2
-ARG_TENSOR, ARG_NULL, ARG_WORKSPACE, ARG_INT, ARG_FLOAT = 0, 1, 2, 3, 4
+ARG_TENSOR, ARG_NULL, ARG_WORKSPACE, ARG_INT, ARG_FLOAT, ARG_REAL = 0, 1, 2, 3, 4, 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,8 +167,8 @@ class Condition:
 @dataclass(frozen=True, slots=True)
 class Arg:
     """One kernel argument: ``kind`` ARG_*, at ``offset`` of the kernarg buffer, ``size`` bytes.
-    ``operand``: tensor index (ARG_TENSOR) or float slot (ARG_FLOAT). ``code``: the value (ARG_INT) or the byte
-    offset into the workspace (ARG_WORKSPACE; empty is 0).
+    ``operand``: tensor index (ARG_TENSOR) or float slot (ARG_FLOAT). ``code``: the value (ARG_INT), the byte
+    offset into the workspace (ARG_WORKSPACE; empty is 0), or a program of ``contract.real`` (ARG_REAL).
     """
 
     kind: int

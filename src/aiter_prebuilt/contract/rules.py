@@ -8,11 +8,12 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from aiter_prebuilt.contract import dtype, expression
+from aiter_prebuilt.contract import dtype, expression, real
 from aiter_prebuilt.contract.header import FormatError
 from aiter_prebuilt.contract.records import (
     ARG_FLOAT,
     ARG_INT,
+    ARG_REAL,
     ARG_TENSOR,
     ARG_WORKSPACE,
     ATTRIBUTE_KINDS,
@@ -178,16 +179,19 @@ def _check_step(operator: Operator, step: Step) -> None:
 
 
 def _check_arg(operator: Operator, step: Step, arg: Arg) -> None:
-    _require(arg.kind <= ARG_FLOAT, "a kernel argument of unknown kind")
+    _require(arg.kind <= ARG_REAL, "a kernel argument of unknown kind")
     pointer = arg.kind in (ARG_TENSOR, ARG_WORKSPACE)
     _require(arg.size == 8 or (arg.size == 4 and not pointer), f"a kernel argument of {arg.size} bytes")
     _require(arg.offset + arg.size <= step.kernarg_size, "a kernel argument leaves the kernarg buffer")
     named = arg.kind != ARG_TENSOR or arg.operand < len(operator.tensors)
     _require(named, "a kernel argument names no tensor")
-    floats = (attribute.slot for attribute in operator.attributes if attribute.kind == _FLOAT)
+    floats = {attribute.slot for attribute in operator.attributes if attribute.kind == _FLOAT}
     _require(arg.kind != ARG_FLOAT or arg.operand in floats, "a kernel argument names no float attribute")
     _require(arg.kind != ARG_INT or arg.code != b"", "an integer argument has no program")
-    _check_code(arg.code, len(operator.slots))
+    if arg.kind == ARG_REAL:
+        real.check(arg.code, len(operator.slots), floats)
+    else:
+        _check_code(arg.code, len(operator.slots))
 
 
 def _check_tuned(operator: Operator) -> None:

@@ -44,6 +44,8 @@ class DeviceArray(Raw):
     layout: Layout
     #: The first byte of the allocation; the first element lies ``layout.offset`` elements behind it.
     base: int
+    #: Bytes behind the last element that belong to the allocation.
+    slack: int
     requires_grad: Final = False
 
     def __new__(  # noqa: D102  # the class says it
@@ -55,6 +57,7 @@ class DeviceArray(Raw):
         *,
         strides: Sequence[int] | None = None,
         offset: int = 0,
+        slack: int = 0,
     ) -> Self:
         kind = dtype_named(dtype)
         sizes = tuple(map(int, shape))
@@ -64,9 +67,9 @@ class DeviceArray(Raw):
             data = _poison(kind.name, layout.nbytes)
         if len(data) != layout.nbytes:
             raise ValueError(f"{len(data)} bytes for a tensor whose memory has {layout.nbytes}")
-        base = memory.upload(data)
+        base = memory.upload(data + _poison(kind.name, slack))
         made = super().__new__(cls, (base + offset * kind.itemsize, kind.name, sizes, steps, memory.device))
-        made.memory, made.layout, made.base = memory, layout, base
+        made.memory, made.layout, made.base, made.slack = memory, layout, base, slack
         return made
 
     @property
@@ -96,6 +99,11 @@ class DeviceArray(Raw):
     def read(self) -> bytes:
         """All bytes of the memory, those between the elements too, after everything that was launched is done."""
         return self.memory.download(self.base, self.layout.nbytes)
+
+    def changed_behind(self) -> bool:
+        """Was anything written behind the last element?"""
+        end = self.base + self.layout.nbytes
+        return bool(self.slack) and self.memory.download(end, self.slack) != _poison(self.dtype, self.slack)
 
     def poison(self) -> bytes:
         """What the memory held if it was made without data."""

@@ -90,5 +90,7 @@ def explain(call: Call, target: str) -> Execution:
 
 def _placed(value: Any, memory: Any) -> Any:
     if isinstance(value, Array):
-        return DeviceArray(memory, value.dtype, value.shape, strides=value.strides, offset=value.offset)
+        return DeviceArray(
+            memory, value.dtype, value.shape, strides=value.strides, offset=value.offset, slack=value.slack
+        )
     return uploaded(value, memory)

@@ -138,7 +138,13 @@ def uploaded(value: Argument, memory: DeviceMemory) -> Any:
     """An argument as the function takes it."""
     if isinstance(value, Array):
         return DeviceArray(
-            memory, value.dtype, value.shape, value.data, strides=value.strides, offset=value.offset
+            memory,
+            value.dtype,
+            value.shape,
+            value.data,
+            strides=value.strides,
+            offset=value.offset,
+            slack=value.slack,
         )
     return value.name if isinstance(value, ElementType) else value
 
@@ -151,6 +157,12 @@ def judged(call: Call, arguments: dict[str, Any], result: Any) -> tuple[float, l
         if isinstance(value, Array) and name not in written:
             tensor = arguments[name]
             problems += judge.untouched(name, tensor.read(), value.data or tensor.poison())
+    behind = (
+        name
+        for name, tensor in arguments.items()
+        if isinstance(tensor, DeviceArray) and tensor.changed_behind()
+    )
+    problems += [f"{name}: written behind its end" for name in behind]
     for want, found in _tensors(call, arguments, result, problems):
         given = None if want.returned else call.arguments[want.name]
         before = given.data if isinstance(given, Array) else None
@@ -164,7 +176,9 @@ def _tensors(
     call: Call, arguments: dict[str, Any], result: Any, problems: list[str]
 ) -> Iterator[tuple[Want, DeviceArray]]:
     """Each want with its tensor; what has none, or is of another shape or type, is a problem."""
-    results = _listed(result)
+    given = [value for value in arguments.values() if isinstance(value, DeviceArray)]
+    # What AITER returns beside writing it is the same tensor; it is judged once, as the argument.
+    results = [found for found in _listed(result) if not any(found is each for each in given)]
     returned = [want for want in call.wants if want.returned]
     if len(results) != len(returned):
         problems.append(f"it returned {len(results)} tensors, {len(returned)} are wanted")

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from aiter_prebuilt.ops.attention import flash_attn_func
+    from aiter_prebuilt.ops.attention_asm import fmha_v3_fwd, pa_fwd_asm
+    from aiter_prebuilt.ops.gemm_asm import gemm_a16w16_asm
     from aiter_prebuilt.ops.generated.activation import (
         gelu_and_mul,
         gelu_tanh_and_mul,
@@ -34,16 +36,20 @@ if TYPE_CHECKING:
     )
     from aiter_prebuilt.ops.generated.softmax import softmax
     from aiter_prebuilt.ops.generated.topk import topk_softmax
+    from aiter_prebuilt.ops.generated.topk_asm import topk_softmax_asm
 
 __all__ = [
     "dynamic_per_tensor_quant",
     "dynamic_per_token_scaled_quant",
     "flash_attn_func",
+    "fmha_v3_fwd",
     "gelu_and_mul",
     "gelu_tanh_and_mul",
     "gemm_a8w8_bpreshuffle",
     "gemm_a16w16",
+    "gemm_a16w16_asm",
     "layernorm2d_fwd",
+    "pa_fwd_asm",
     "reshape_and_cache",
     "rms_norm",
     "rmsnorm2d_fwd",
@@ -54,11 +60,15 @@ __all__ = [
     "softmax",
     "swiglu_and_mul",
     "topk_softmax",
+    "topk_softmax_asm",
 ]
 
 #: Function -> its module below this package.
 HOMES: Final = {
     "flash_attn_func": "attention",
+    "fmha_v3_fwd": "attention_asm",
+    "pa_fwd_asm": "attention_asm",
+    "gemm_a16w16_asm": "gemm_asm",
     "gelu_and_mul": "generated.activation",
     "gelu_tanh_and_mul": "generated.activation",
     "silu": "generated.activation",
@@ -76,4 +86,5 @@ HOMES: Final = {
     "smoothquant_fwd": "generated.quant",
     "softmax": "generated.softmax",
     "topk_softmax": "generated.topk",
+    "topk_softmax_asm": "generated.topk_asm",
 }

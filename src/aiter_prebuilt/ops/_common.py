@@ -25,6 +25,27 @@ def refuse(function: str, option: str, value: object, covered: str) -> Unsupport
     )
 
 
+def splits(function: str, value: int | None) -> int:
+    """Parts of K as the native call has them: 0 where it chooses.
+
+    Raises:
+        UnsupportedError: less than one part.
+    """
+    if value is not None and value < 1:
+        raise refuse(function, "splitK", value, "None or 1 and more")
+    return 0 if value is None else value
+
+
+def scale_of(function: str, value: float) -> None:
+    """AITER's assembly hides keys by scores of minus infinity before it scales them.
+
+    Raises:
+        UnsupportedError: a scale that would not leave them there.
+    """
+    if not value > 0:
+        raise refuse(function, "softmax_scale", value, "a number above 0")
+
+
 def integers(value: Any) -> tuple[int, ...] | None:
     """A tuple, a list or whatever else AITER takes for a row of integers; None for what it cannot read."""
     try:

@@ -1,0 +1,72 @@
+"""Texts of a manifest to bytecode: integer expressions and computed floats, each compiled once for all variants in which it means
+the same.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Final
+
+from aiter_prebuilt.contract.expression import ExpressionError, Scope, compile_expression, constant_value
+from aiter_prebuilt.contract.real import compile_real
+from build_tools.manifest.problems import Problems, suggestion
+from build_tools.plan.slots import Slots
+
+_NAME: Final = re.compile(r"[A-Za-z_]\w*")
+
+
+def code_of(text: str | int | None, scope: Scope, problems: Problems, *path: str | int) -> bytes:
+    """Bytecode of an integer expression, empty for none; what is wrong goes to ``problems``."""
+    if text is None:
+        return b""
+    try:
+        return _compiled(text, _names(text), scope)
+    except ExpressionError as error:
+        problems.add(str(error), *path)
+        return b""
+
+
+@lru_cache(maxsize=8192)
+def _names(text: str | int) -> tuple[str, ...]:
+    return tuple(_NAME.findall(text)) if isinstance(text, str) else ()
+
+
+#: Bytecode by text, the slots that it may use and what its names mean: most of the texts of a kernel mean the same in all of its
+#: variants, and there may be hundreds.
+_COMPILED: Final[dict[tuple[object, ...], bytes]] = {}
+
+
+def _compiled(text: str | int, names: tuple[str, ...], scope: Scope) -> bytes:
+    meanings = tuple((scope.constants.get(name), scope.strings.get(name)) for name in names)
+    key = (text, scope.key, meanings)
+    if scope.key is None:
+        return compile_expression(text, scope)
+    if key not in _COMPILED:
+        _COMPILED[key] = compile_expression(text, scope)
+    return _COMPILED[key]
+
+
+def constant_of(text: str | int, code: bytes, problems: Problems, *path: str | int) -> int | None:
+    """The value of a program that needs no call; None when it does."""
+    try:
+        return constant_value(code)
+    except ExpressionError as error:
+        problems.add(f"{text!r} cannot be computed: {error}", *path)
+        return None
+
+
+def real_of(text: str, slots: Slots, scope: Scope, problems: Problems) -> bytes:
+    """Bytecode of a computed float; what is wrong goes to ``problems``."""
+    key = ("f32", text, scope.key, tuple(scope.constants.get(name) for name in _names(text)))
+    try:
+        if key not in _COMPILED:
+            plain = {name: slot for name, slot in scope.slots.items() if name[0] not in "&?"}
+            _COMPILED[key] = compile_real(text, plain, slots.floats, scope.constants)
+        return _COMPILED[key]
+    except ExpressionError as error:
+        if text.isidentifier():
+            problems.add(f"{text!r} is not a float attribute{suggestion(text, slots.floats)}")
+        else:
+            problems.add(str(error))
+        return b""

@@ -1,0 +1,143 @@
+"""Tables as an axis of variants: the rows of a CSV file, of a source tree or of the repository, as tables of constants.
+
+Columns are constants: integers where all cells of a column are, text otherwise. What AITER calls the object's file (``co_name``,
+``knl_file``) and the kernel (``knl_name``) has one name here, ``FILE`` and ``SYMBOL``, whichever the table's age.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Final
+
+from aiter_prebuilt.contract.expression import ExpressionError, Scope, compile_expression, constant_value
+from build_tools.errors import FetchError
+from build_tools.manifest.model import Rows
+from build_tools.manifest.problems import Problems, suggestion
+from build_tools.records import Constant
+from build_tools.tools import tree
+
+FILE: Final = "FILE"
+SYMBOL: Final = "SYMBOL"
+_KNOWN: Final = {"co_name": FILE, "knl_file": FILE, "knl_name": SYMBOL}
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_NUMBER: Final = re.compile(r"-?[0-9]{1,18}")
+_WORD: Final = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
+
+Row = dict[str, Constant]
+
+
+class TemplateError(ValueError):
+    """A word in braces that nothing fills in."""
+
+
+def filled(text: str, words: Mapping[str, object]) -> str:
+    """``text`` with its words in braces filled in.
+
+    Raises:
+        TemplateError: one has no value.
+    """
+
+    def word(match: re.Match[str]) -> str:
+        if match[1] not in words:
+            raise TemplateError(f"{text!r} has {match[0]}, which is no constant{suggestion(match[1], words)}")
+        value = words[match[1]]
+        return str(int(value)) if isinstance(value, bool) else str(value)
+
+    return _WORD.sub(word, text)
+
+
+def rows_of(said: Rows, target: str, root: Path, problems: Problems) -> list[Row]:
+    """The rows for ``target`` that ``said`` keeps, in the order of the table, each with its ``name``.
+
+    Raises:
+        FetchError: a source tree has no such table.
+    """
+    try:
+        table = filled(said.table, {"target": target})
+    except TemplateError as error:
+        problems.add(str(error), "table")
+        return []
+    if not tree.exists(table, root):
+        raise FetchError(f"read {table}", "there is no such file", "Correct table in the manifest")
+    lines = tree.located(table, root).read_text(encoding="utf-8", errors="replace").splitlines()
+    kept = [
+        (number, line) for number, line in enumerate(lines, 1) if line.strip() and not line.startswith("#")
+    ]
+    if len(kept) < 2:
+        problems.add(f"{table} has no row", "table")
+        return []
+    header, *cells = csv.reader(line for _, line in kept)
+    columns = _columns(said, table, header, problems)
+    rows = []
+    for (number, _), row in zip(kept[1:], cells, strict=True):
+        if len(row) != len(header):
+            problems.add(f"{table}, line {number}: {len(row)} cells under {len(header)} columns", "table")
+        else:
+            rows.append(dict(zip(columns, (cell.strip() for cell in row), strict=True)))
+    found = _chosen(said, table, [{**said.defaults, **row} for row in _typed(rows)], target, problems)
+    return _named(said, table, found, problems)
+
+
+def _columns(said: Rows, table: str, header: Iterable[str], problems: Problems) -> list[str]:
+    names = [name.strip() for name in header]
+    for name in sorted(said.rename.keys() - set(names)):
+        problems.add(f"{name!r} is not a column of {table}{suggestion(name, names)}", "rename")
+    columns = [said.rename.get(name, _KNOWN.get(name, name)) for name in names]
+    for name in columns:
+        if _NAME.fullmatch(name) is None or name == "name":
+            problems.add(f"column {name!r} of {table} can be no constant: rename it", "rename")
+        elif columns.count(name) > 1:
+            problems.add(f"{table} has two columns {name!r}: rename one", "rename")
+    return columns
+
+
+def _typed(rows: list[dict[str, str]]) -> list[Row]:
+    """Cells as numbers where their whole column is numbers."""
+    numbers = (
+        {name for name in rows[0] if all(_NUMBER.fullmatch(row[name]) for row in rows)} if rows else set()
+    )
+    return [{name: int(cell) if name in numbers else cell for name, cell in row.items()} for row in rows]
+
+
+def _chosen(said: Rows, table: str, rows: list[Row], target: str, problems: Problems) -> list[Row]:
+    kept = rows
+    for place, text in enumerate(said.rows):
+        try:
+            kept = [row for row in kept if constant_value(compile_expression(text, _scope(row, target)))]
+        except ExpressionError as error:
+            problems.add(str(error), "rows", place)
+            return []
+    if rows and not kept:
+        problems.add(f"no row of {table} is left", "rows")
+    return kept
+
+
+def _scope(row: Row, target: str) -> Scope:
+    numbers = {name: int(value) for name, value in row.items() if isinstance(value, int)}
+    strings = {name: value for name, value in row.items() if isinstance(value, str)}
+    return Scope({}, numbers, None, {**strings, "target": target})
+
+
+def _named(said: Rows, table: str, rows: list[Row], problems: Problems) -> list[Row]:
+    """The rows with their names: what ``name`` says, else their numbers, else the file's stem. Two of one name are a problem."""
+    named: dict[str, Row] = {}
+    for row in rows:
+        try:
+            name = _name(said, row)
+        except TemplateError as error:
+            problems.add(str(error), "name")
+            return []
+        if name in named:
+            problems.add(f"{table}: two rows are called {name!r}: say more in name", "name")
+        named[name] = {**row, "name": name}
+    return list(named.values())
+
+
+def _name(said: Rows, row: Row) -> str:
+    if said.name is not None:
+        return filled(said.name, row)
+    numbers = "".join(f"{name}{value}" for name, value in row.items() if isinstance(value, int))
+    return numbers or Path(str(row.get(FILE, "row"))).stem

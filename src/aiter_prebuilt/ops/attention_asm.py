@@ -1,0 +1,122 @@
+"""Attention by AITER's assembly."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from aiter_prebuilt.dispatch import operator
+from aiter_prebuilt.ops._common import NOT_A_TENSOR, element_type, like, no_output, scale_of
+from aiter_prebuilt.ops._traced import traced
+from aiter_prebuilt.ops.generated.attention_asm import refuse_fmha_v3_fwd, refuse_pa_fwd_asm
+
+if TYPE_CHECKING:
+    import torch
+
+_fmha_v3_fwd = operator("fmha_v3_fwd")
+_pa_fwd_asm = operator("pa_fwd_asm")
+
+
+@traced
+def fmha_v3_fwd(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    dropout_p: float,
+    softmax_scale: float,
+    is_causal: bool,
+    window_size_left: int,
+    window_size_right: int,
+    return_softmax_lse: bool,
+    return_dropout_randval: bool,
+    how_v3_bf16_cvt: int,
+    out: torch.Tensor | None = None,
+    bias: torch.Tensor | None = None,
+    alibi_slopes: torch.Tensor | None = None,
+    gen: torch.Tensor | None = None,
+) -> Any:
+    """``softmax(q @ k.T * softmax_scale) @ v`` per head, with grouped queries; dense, forward only; AITER's assembly.
+
+    Args:
+        q: [b, sq, hq, 128] bf16. k, v: [b, sk, hk, 128], hq a multiple of hk. The last dim of each must be contiguous.
+        softmax_scale: what scores are multiplied with, more than 0. is_causal: aligned bottom-right: query i sees keys up
+            to i + sk - sq, and sk must not be less than sq.
+        return_softmax_lse: also return the log-sum-exp (natural log) of the scaled scores.
+        how_v3_bf16_cvt: on gfx942, rounding of results: 0 to nearest even, 1 away from zero, 2 towards zero.
+        out: [b, sq, hq, 128], written; made when None.
+        dropout_p, window_size_left, window_size_right, return_dropout_randval, bias, alibi_slopes, gen: no dropout, no window.
+
+    Returns:
+        out, lse (fp32 [b, hq, sq], None unless asked for), and None twice: there is no dropout with a mask and a state.
+
+    Raises:
+        UnsupportedError: an option that no kernel covers, or a tensor that requires grad. ArgumentError, NoKernelError: the
+            call does not fit.
+
+    Source: AITER ``fmha_v3_fwd``.
+    """
+    refuse_fmha_v3_fwd(
+        dropout_p,
+        window_size_left,
+        window_size_right,
+        return_dropout_randval,
+        how_v3_bf16_cvt,
+        bias,
+        alibi_slopes,
+        gen,
+    )
+    scale_of("fmha_v3_fwd", softmax_scale)
+    try:
+        result = q.new_empty((*q.shape[:3], v.shape[3])) if out is None else out
+        lse_shape = (q.shape[0], q.shape[2], q.shape[1])
+        lse = q.new_empty(lse_shape, dtype=element_type(q, "f32")) if return_softmax_lse else None
+    except (*NOT_A_TENSOR, KeyError) as error:
+        raise no_output("fmha_v3_fwd", error) from error
+    _fmha_v3_fwd(q, k, v, result, lse, softmax_scale, is_causal, how_v3_bf16_cvt)
+    return result, lse, None, None
+
+
+@traced
+def pa_fwd_asm(
+    Q: torch.Tensor,
+    K: torch.Tensor,
+    V: torch.Tensor,
+    block_tables: torch.Tensor,
+    context_lens: torch.Tensor,
+    block_tables_stride0: int,
+    max_qlen: int = 1,
+    K_QScale: torch.Tensor | None = None,
+    V_QScale: torch.Tensor | None = None,
+    out_: torch.Tensor | None = None,
+    qo_indptr: torch.Tensor | None = None,
+    high_precision: int | None = 1,
+    kernelName: str | None = None,
+) -> torch.Tensor:
+    """``softmax(Q @ K.T / sqrt(d)) @ V`` of one query for each sequence, over a paged cache; AITER's assembly.
+
+    Args:
+        Q: [s, hq, 128] bf16 or fp16, contiguous, hq up to 16 times hk.
+        K: [blocks, hk, 16, 16, 8] of the same type: 16 keys a block, 8 elements of a key together. V: [blocks, hk, 2, 128, 8]:
+            8 values of an element together. Both with the same strides of blocks and heads.
+        block_tables: [s, n] int32, the blocks of each sequence in order. context_lens: [s] int32, keys of each, 1 and more;
+            from 256 on AITER's objects lack a wait (the repository's ``hsa/findings.toml``).
+        block_tables_stride0: what ``block_tables.stride(0)`` is.
+        out_: [s, hq, 128], written; made when None. high_precision: any value; it is for fp8 caches.
+        max_qlen, K_QScale, V_QScale, qo_indptr, kernelName: defaults only.
+
+    Returns:
+        The output.
+
+    Raises:
+        UnsupportedError: an option that no kernel covers, or a tensor that requires grad. ArgumentError, NoKernelError: the
+            call does not fit.
+
+    Source: AITER ``pa_fwd_asm``.
+    """
+    del high_precision
+    refuse_pa_fwd_asm(max_qlen, K_QScale, V_QScale, qo_indptr, kernelName)
+    try:
+        result = like(Q) if out_ is None else out_
+    except NOT_A_TENSOR as error:
+        raise no_output("pa_fwd_asm", error) from error
+    _pa_fwd_asm(Q, K, V, block_tables, context_lens, result, block_tables_stride0)
+    return result
