@@ -179,7 +179,11 @@ def _bundle(
     by_id = {result.job.id: result for result in results}
     needed = sorted({job for operator in planned.operators for job in operator.jobs})
     profile = manifest.profiles[planned.profile]
-    key = bundle_key(planned, [by_id[job] for job in needed], toolchain.provenance(), profile, proved)
+    files = {job: by_id[job].job.source for job in needed if in_tree(by_id[job].job.source)}
+    used = {source.partition(":")[0] for source in files.values()}
+    trees = {name: version for name, version in toolchain.trees if name in used}
+    tools = toolchain.provenance()
+    key = bundle_key(planned, [by_id[job] for job in needed], {**tools, **trees}, profile, proved)
     path = settings.bundles / f"{planned.target.name}-{planned.profile}{SUFFIX}"
     same = _unchanged(path, key, sources)
     if same is not None:
@@ -194,9 +198,8 @@ def _bundle(
     if broken:
         raise AuditError(broken)
     built = build_bundle(
-        planned, by_id, audits, toolchain.provenance(), VERSION, profile.suffix, settings.bundles, proved
+        planned, by_id, audits, tools, VERSION, profile.suffix, settings.bundles, proved, trees
     )
-    files = {job: by_id[job].job.source for job in needed if in_tree(by_id[job].job.source)}
     told = {"upstream": notes.upstream(settings.root, sources), "files": files}
     notes.write(
         path, {"key": key, "sources": sources, **told, **{name: getattr(built, name) for name in _NOTED}}

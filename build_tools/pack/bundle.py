@@ -55,10 +55,12 @@ def build_bundle(
     suffix: str,
     folder: Path,
     receipts: Mapping[str, Receipt],
+    trees: Mapping[str, str] | None = None,
 ) -> BuiltBundle:
     """Encode and write ``<folder>/<target>-<profile>.apb`` (temporary file, then rename).
 
-    ``receipts``: digest of a recipe -> its receipt, those that hold.
+    ``receipts``: digest of a recipe -> its receipt, those that hold. ``trees``: source trees that
+    files of it are from, and their versions.
 
     Raises:
         BundleBuildError: a job has no code object, or its audit broke a rule.
@@ -78,7 +80,7 @@ def build_bundle(
                 groups.append(results[job_id].job.source)
             entries.append(_entry(results[job_id], facts, index_of[digest], digest))
         operators.append(_receipted(_finished(planned_operator, tuple(entries), results), receipts))
-    root = _root(planned, provenance, version, suffix)
+    root = _root(planned, provenance, trees or {}, version, suffix)
     packed = compress(blobs, groups)
     data = encode(root, tuple(operators), packed.frames, packed.dictionaries, regions)
     path = folder / f"{planned.target.name}-{planned.profile}{contract.SUFFIX}"
@@ -97,15 +99,18 @@ def build_bundle(
     )
 
 
-def _root(planned: PlannedBundle, provenance: Mapping[str, str], version: str, suffix: str) -> Root:
+def _root(
+    planned: PlannedBundle, provenance: Mapping[str, str], trees: Mapping[str, str], version: str, suffix: str
+) -> Root:
     target = planned.target
+    told = {"tools": dict(sorted(provenance.items())), "cus": target.cus}
     return Root(
         target=target.name,
         profile=planned.profile,
         distribution=target.distribution + suffix,
         version=version,
         provenance=json.dumps(
-            {"tools": dict(sorted(provenance.items())), "cus": target.cus}, separators=(",", ":")
+            told | ({"trees": dict(sorted(trees.items()))} if trees else {}), separators=(",", ":")
         ),
         vendor=VENDORS.index(target.vendor),
         wave=target.wave,

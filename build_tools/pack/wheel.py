@@ -93,6 +93,7 @@ def read_payload(path: Path) -> Payload:
         )
     used = {BACKENDS.index(entry.backend) for entry in entries_of(bundle) if entry.backend}
     note = notes.read(path)
+    provenance = json.loads(root.provenance)
     return Payload(
         data=data,
         calls=_golden_calls(path),
@@ -100,7 +101,7 @@ def read_payload(path: Path) -> Payload:
         profile=root.profile,
         distribution=root.distribution,
         version=root.version,
-        tools=json.loads(root.provenance)["tools"],
+        tools={**provenance["tools"], **provenance.get("trees", {})},
         backends=(
             *(_licensed(BACKENDS[number], VENDORS[root.vendor]) for number in sorted(used)),
             *note.get("upstream", ()),

@@ -86,7 +86,7 @@ class Toolchain:
             if self.composable_kernel
             else self.pins.sources[_CK].version
         )
-        return {"toolchain": self.kind, "composable-kernel": ck, **dict(self.trees), **rows}
+        return {"toolchain": self.kind, "composable-kernel": ck, **rows}
 
     def describe(self) -> list[dict[str, str]]:
         """Rows for ``python -m build_tools toolchain``; sha256 is "" where only the version was checked."""

@@ -114,6 +114,15 @@ FITTING: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
         "value_columns": "16",
         "value_rows": str(int(s["blocks"]) * int(s["h"]) * 64),
     },
+    "gemm_a16w16_asm": lambda s: {"N": "128", "K": "4096", "splitK": "0"},
+    "fmha_v3_fwd": lambda s: {
+        "D": "128", "DV": "128", "HQ": "8", "HK": "2", "SQ": "64", "SK": "100", "B": "2", "is_causal": "1",
+        "how_v3_bf16_cvt": "1",
+    },
+    "pa_fwd_asm": lambda s: {
+        "D": "128", "HQ": "16", "HK": "2", "S": "8", "MB": "40", "bt_s": "40", "block_tables_stride0": "40", "NB": "64",
+    },
+    "topk_softmax_asm": lambda s: {"M": "40", "E": "256", "K": "8"},
 }  # fmt: skip
 
 

@@ -124,6 +124,8 @@ def test_what_failed_or_was_refused_enters_no_bundle(
 class Tools:
     """What the pipeline asks of a toolchain."""
 
+    trees: tuple[tuple[str, str], ...] = ()
+
     def provenance(self) -> dict[str, str]:
         return {}
 

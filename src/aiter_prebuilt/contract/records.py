@@ -61,9 +61,10 @@ class OperatorRef:
 class Root:
     """The first region of a bundle: what it is for and where its operators are (sorted by name).
 
-    ``provenance`` is JSON text without any host fact: ``tools`` (name to version) and ``cus`` (compute units of the
-    target's cards, the usual one first). ``table``: the ``CodeObject`` records. ``frames_offset``, ``frames_size``: the
-    bytes that the code objects' frames fill. What follows ``fp8`` is filled in by the writer.
+    ``provenance`` is JSON text without any host fact: ``tools`` (name to version), ``cus`` (compute units of the target's cards,
+    the usual one first) and, where files of source trees are in it, ``trees`` (name to version). ``table``: the ``CodeObject``
+    records. ``frames_offset``, ``frames_size``: the bytes that the code objects' frames fill. What follows ``fp8`` is filled in
+    by the writer.
     """
 
     target: str
