@@ -140,11 +140,11 @@ def _step(
     )
     scope = merged.scope(slots)
     grid = [_code(text, scope, problems, "grid", place) for place, text in enumerate(spec.grid)]
-    grid += [b""] * (3 - len(grid))
+    x, y, z = [*grid, b"", b""][:3]
     block = _block(kernel, spec, merged, scope, problems)
     divisible = _divisible(spec.assume, merged, problems)
     args, kernel_args, size = _arguments(kernel, spec, merged, slots, divisible, problems)
-    step = Step(0, size, *block, grid[0], grid[1], grid[2], _code(spec.lds, scope, problems, "lds"), args)
+    step = Step(0, size, *block, x, y, z, _code(spec.lds, scope, problems, "lds"), args)
     used = _used(spec, variant, problems)
     constants = {
         name: value
