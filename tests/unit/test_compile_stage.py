@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.compiling import TOOLS, Backend, Many, Work, job, triton, write
@@ -175,7 +176,11 @@ def test_batches_are_small_enough_for_every_worker_and_never_large() -> None:
     assert [len(batch) for batch in batches([(triton("t"), ""), (other, "")], 1)] == [1, 1]
 
 
-def test_as_many_compiles_at_once_as_asked_for(root: Path, backend: Backend) -> None:
+@pytest.mark.parametrize("asked", [{"workers": 3}, {}])
+def test_as_many_compiles_at_once_as_asked_for_or_cores(
+    root: Path, backend: Backend, monkeypatch: pytest.MonkeyPatch, asked: dict[str, Any]
+) -> None:
+    monkeypatch.setattr(stage, "_cores", lambda: 2 if asked else 3)
     meet = threading.Barrier(3)
 
     def together(job: CompileJob, workdir: Path) -> Built:
@@ -183,7 +188,7 @@ def test_as_many_compiles_at_once_as_asked_for(root: Path, backend: Backend) -> 
         return write(job, workdir)
 
     backend.work = together
-    results = compile_jobs([job(f"j{n}") for n in range(3)], TOOLS, Store(root / "s"), root=root, workers=3)
+    results = compile_jobs([job(f"j{n}") for n in range(3)], TOOLS, Store(root / "s"), root=root, **asked)
     assert all(result.ok for result in results)
 
 

@@ -111,6 +111,13 @@ def test_as_many_children_as_asked_for_or_cores_and_no_more_than_calls(
     assert children.told == ["killed", "allowed"]
 
 
+def test_without_a_number_there_is_a_child_for_each_core(
+    children: Children, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workers, "cores", lambda: 3)
+    assert len(list(workers.executed(PLACE, makers(4)))) == 4 and len(children.started) == 3
+
+
 def test_without_calls_no_child_is_started(children: Children) -> None:
     assert list(workers.executed(PLACE, [], 3)) == [] and children.started == []
     assert children.told == ["killed", "allowed"]
