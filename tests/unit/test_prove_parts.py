@@ -227,6 +227,9 @@ def test_lines_are_read_and_a_wrong_one_is_counted_from_one(tmp_path: Path) -> N
     good = line(Call("add", "M=1", {}, ()), "a")
     path.write_text(json.dumps(good) + "\n" + json.dumps({**good, "more": 1}) + "\n")
     assert list(recorded._lines(path)) == [good, {**good, "more": 1}]
+    least = {key: good[key] for key in sorted(recorded._NEEDED)}
+    path.write_text(json.dumps(least))
+    assert list(recorded._lines(path)) == [least], "nothing else is needed"
     for place, text in (
         (1, "[]"),
         (3, "{}"),
