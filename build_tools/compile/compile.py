@@ -103,7 +103,7 @@ def batches(missing: _Batch, workers: int) -> list[_Batch]:
         if pair[0].backend in COMPILE_MANY:
             together.setdefault((pair[0].backend, pair[0].source), []).append(pair)
     count = sum(map(len, together.values()))
-    size = max(1, min(BATCH, -(-count // max(1, workers))))
+    size = min(BATCH, -(-count // max(1, workers)))
     split = [group[at : at + size] for group in together.values() for at in range(0, len(group), size)]
     # Large batches first, so that the last thread does not start one when all others are done.
     return sorted(split + alone, key=len, reverse=True)

@@ -17,7 +17,7 @@ from build_tools.manifest.problems import Problems
 from build_tools.plan.recipe import RecipeDraft
 from build_tools.plan.slots import Slots
 
-_NICE = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 65536)
+_NICE = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 65536, 131072)
 _ADDRESS = 1 << 20
 _MAX_CHOICES = 32
 
@@ -89,11 +89,11 @@ def _calls(
         for slot in used - {place}
         if slots.names[slot][0] not in "&?" and slots.names[slot] not in choices[0]
     }
-    nices = itertools.product(_NICE, (1, 2)) if sized else iter([(16, 1)])
-    for (nice, double), bad, attributes in itertools.product(nices, bad_values, choices):
+    nices = _NICE if sized else _NICE[:1]
+    for nice, bad, attributes in itertools.product(nices, bad_values, choices):
         call = [0] * len(slots.names)
         for slot in used:
-            call[slot] = attributes.get(slots.names[slot], _value(slots.names[slot], nice * double))
+            call[slot] = attributes.get(slots.names[slot], _value(slots.names[slot], nice))
         call[place] = _ADDRESS + bad if slots.names[place].startswith("&") else bad
         yield tuple(call)
 

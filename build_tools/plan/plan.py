@@ -322,11 +322,10 @@ def shard_of(plan: Plan, text: str) -> Plan:
         UsageError: ``text`` is not I/N with 1 <= I <= N.
     """
     match = re.fullmatch(r"(\d+)/(\d+)", text)
-    index, count = (int(match[1]), int(match[2])) if match else (0, 0)
-    if not 1 <= index <= count:
+    if match is None or not 1 <= int(match[1]) <= int(match[2]):
         raise UsageError(
             asked=f"shard {text!r}",
             found="not of the form I/N with 1 <= I <= N",
             fix="write --shard 1/4, for example",
         )
-    return Plan(plan.jobs[index - 1 :: count], ())
+    return Plan(plan.jobs[int(match[1]) - 1 :: int(match[2])], ())

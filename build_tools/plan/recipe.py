@@ -136,11 +136,11 @@ def _step(
         *spec.grid[1:],
     ]
     grid = [code_of(text, scope, problems, "grid", place) for place, text in enumerate(sizes)]
-    grid += [b""] * (3 - len(grid))
+    x, y, z = [*grid, b"", b""][:3]
     block = _block(backend, spec, merged, scope, problems)
     divisible = _divisible(spec.assume, merged, problems)
     args, kernel_args, size = arguments_of(backend, spec, merged, slots, divisible, problems)
-    step = Step(0, size, *block, grid[0], grid[1], grid[2], code_of(spec.lds, scope, problems, "lds"), args)
+    step = Step(0, size, *block, x, y, z, code_of(spec.lds, scope, problems, "lds"), args)
     used = _used(spec, variant, problems)
     words = {**merged.constants, "target": merged.target.name}
     source = _filled(spec.source or kernel.source, words, problems, "source")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import multiprocessing
 from pathlib import Path
@@ -33,6 +34,36 @@ def test_what_was_put_is_got(tmp_path: Path) -> None:
         {"lds": "16"},
         len(DATA),
     )
+
+
+def test_the_files_of_the_store_are_these(tmp_path: Path) -> None:
+    """Other checkouts and machines read the same store: another layout, or other words, need another version."""
+    entry = Store(tmp_path).put(
+        KEY, b"code", job="a job", symbol="k", threads=64, seconds=1.23456, extra={"b": "2", "a": "1"}
+    )
+    digest = hashlib.sha256(b"code").hexdigest()
+    assert entry.path == tmp_path / "objects" / digest[:2] / digest and entry.sha256 == digest
+    assert (entry.seconds, entry.size, entry.extra) == (1.235, 4, {"a": "1", "b": "2"})
+    text = (tmp_path / "entries" / "ab" / f"{KEY}.json").read_text()
+    row = {
+        "version": 1, "key": KEY, "job": "a job", "sha256": digest, "size": 4, "symbol": "k", "threads": 64, "seconds": 1.235,
+        "extra": {"a": "1", "b": "2"},
+    }  # fmt: skip
+    assert text == json.dumps(row, indent=1) + "\n"
+    assert Store(tmp_path).get(KEY) == entry
+
+
+def test_an_object_that_is_there_is_not_written_again(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    before = put(store).stat()
+    assert put(store).stat().st_ino == before.st_ino
+    put(store).write_bytes(b"damaged")
+    assert put(store).read_bytes() == DATA and put(store).stat().st_ino != before.st_ino
+
+
+def test_a_store_is_found_from_everywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert Store(Path("there")).path == tmp_path.resolve() / "there"
 
 
 def test_an_unknown_key_is_nothing(tmp_path: Path) -> None:
@@ -120,5 +151,6 @@ def test_two_processes_at_once_need_no_lock(tmp_path: Path) -> None:
 
 def test_a_store_that_cannot_be_written_says_so(tmp_path: Path) -> None:
     (tmp_path / "objects").write_text("a file where a folder should be")
-    with pytest.raises(StoreError, match="keep the code object of job"):
+    with pytest.raises(StoreError, match="keep the code object of job") as caught:
         put(Store(tmp_path))
+    assert "objects" in caught.value.found and "--store" in caught.value.fix
