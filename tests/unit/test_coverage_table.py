@@ -107,6 +107,18 @@ def shown(table: Coverage, width: int = 100) -> list[str]:
 
 
 def test_what_is_shown_of_bundles() -> None:
+    out = io.StringIO()
+    render(TABLE, Console(file=out, width=100))
+    table = out.getvalue().split("\n\n")[0].splitlines()[1:]
+    assert [line.rstrip() for line in table] == [
+        "norms",
+        "operator   asm hip ck triton flydsl status",
+        "first          6+0    12+3          covered, 2 not proved",
+        "half           1+0 -                missing on gfx950",
+        "none       -                        missing",
+    ]
+    assert {len(line) for line in table} == {len(table[2].rstrip())}, "as wide as its widest line"
+    assert out.getvalue().count("\n\n") == 3, "a blank line behind each table and no other"
     lines = shown(TABLE)
     assert lines[0] == "profile ck-free, targets gfx942, gfx950; cells count entries in built bundles"
     assert [line for line in lines if line and not line.startswith(" ")][1:] == [
