@@ -42,7 +42,7 @@ class PinnedWheel(WheelFile):  # type: ignore[misc]  # the package has no types
         executable = False
         name = zinfo_or_arcname
         if isinstance(name, ZipInfo):
-            executable = bool(name.external_attr >> 16 & 0o100)
+            executable = bool(name.external_attr >> 16 & stat.S_IXUSR)
             name = name.filename
         info = ZipInfo(name, date_time=time.gmtime(epoch())[:6])
         info.create_system = _UNIX
@@ -62,7 +62,8 @@ def write_members(path: Path, members: Mapping[str, bytes], executables: Iterabl
     with PinnedWheel(path) as wheel:
         for name in sorted(members, key=lambda name: (".dist-info/" in name, name)):
             info = ZipInfo(name)
-            info.external_attr = (0o755 if name in runnable else 0o644) << 16
+            if name in runnable:
+                info.external_attr = stat.S_IXUSR << 16
             wheel.writestr(info, members[name])
     size = path.stat().st_size
     if size > MAX_WHEEL_BYTES:

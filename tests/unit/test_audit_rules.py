@@ -1,0 +1,229 @@
+"""The audit's rules at their boundaries: the last value that passes, the first that does not, and the whole line that is said."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from support.audited import ARGS, FACTS, FILE, FOLDER, GFX942, JOB, judge, with_args, with_kernel
+from support.bundles import blob, small_operator, small_root
+
+from build_tools.errors import CodeObjectError
+from build_tools.judge import audit
+from build_tools.objects import codeobject
+from build_tools.pack import writer
+from build_tools.records import KernelArg
+
+WIDE = with_kernel(max_threads=1024)
+
+
+def with_last(kind: str, argument: str) -> tuple[str, ...]:
+    """Problems of a job whose last argument is a ``kind``, of a kernel that takes it as ``argument``."""
+    width = 8 if kind in ("ptr", "i64") else 4
+    job = replace(with_args(*ARGS[:2], KernelArg(kind, "n", 16, width)), kernarg_size=24)
+    return judge(job, with_kernel(args=(*FACTS.kernels[0].args[:2], (16, width, argument)))).problems
+
+
+def test_versions() -> None:
+    for version in (5, 6):
+        assert judge(facts=replace(FACTS, version=version)).ok
+    for version, told in ((4, "4"), (7, "7"), (0, "unknown")):
+        problems = judge(facts=replace(FACTS, version=version)).problems
+        assert problems == (f"code object version {told} is not one of 5, 6",)
+
+
+def test_a_cubin_has_neither_version_nor_descriptor_nor_lanes_registers() -> None:
+    target = replace(GFX942, name="sm_90", vendor="nvidia", vgprs=8)
+    facts = replace(with_kernel(vgprs=255), target="sm_90", vendor="nvidia", version=0, symbols=())
+    facts = replace(facts, features=("anything",))
+    assert judge(replace(JOB, target=target), facts).problems == ()
+    empty = replace(facts, kernels=(replace(facts.kernels[0], args=()),))
+    assert judge(replace(JOB, target=target), empty).problems == (
+        "the kernel takes 0 arguments, the job passes 4 (out, x, n, factor)",
+    )
+
+
+@pytest.mark.parametrize(
+    ("block", "threads", "said"),
+    [
+        ((1024, 1, 1), 0, 0), ((64, 4, 4), 0, 0), ((8, 16, 8), 0, 0), ((1025, 1, 1), 0, 1025), ((64, 5, 4), 0, 1280),
+        ((64, 4, 5), 0, 1280), ((1, 41, 25), 0, 1025), ((2048, 1, 1), 1024, 0), ((1, 1, 1), 1025, 1025),
+    ],
+)  # fmt: skip
+def test_a_block_has_at_most_the_threads_of_the_kernel(
+    block: tuple[int, int, int], threads: int, said: int
+) -> None:
+    """What the compiler tells goes before what the job asks."""
+    problems = judge(replace(JOB, block=block), WIDE, threads=threads).problems
+    line = f"the block has {said} threads, the kernel is compiled for at most 1024"
+    assert problems == ((line,) if said else ())
+    assert judge(replace(JOB, block=block), with_kernel(max_threads=0), threads=threads).ok
+
+
+def test_memory_and_registers_at_their_limit() -> None:
+    assert judge(facts=with_kernel(lds_static=65536)).ok
+    assert judge(facts=with_kernel(lds_static=65537)).problems == (
+        "it needs 65537 bytes of LDS, gfx942 has 65536",
+    )
+    assert judge(facts=with_kernel(vgprs=512, agprs=512)).ok
+    for changes in ({"vgprs": 513}, {"agprs": 513}, {"vgprs": 513, "agprs": 512}):
+        assert judge(facts=with_kernel(**changes)).problems == (
+            "it needs 513 registers a lane, gfx942 has 512",
+        )
+    assert judge(facts=with_kernel(wave=32)).problems == ("it is compiled for waves of 32, gfx942 has 64",)
+
+
+@pytest.mark.parametrize(
+    ("kind", "argument", "right"),
+    [
+        ("ptr", "global_buffer", True), ("ptr", "by_value", True), ("i32", "by_value", True), ("i64", "by_value", True),
+        ("f32", "by_value", True), ("i32", "global_buffer", False), ("i64", "global_buffer", False),
+        ("f32", "global_buffer", False), ("ptr", "image", False),
+    ],
+)  # fmt: skip
+def test_the_kind_of_an_argument(kind: str, argument: str, right: bool) -> None:
+    line = f"argument 2 (n): the kernel takes it as {argument}, the job passes a {kind}"
+    assert with_last(kind, argument) == (() if right else (line,))
+
+
+def test_places_are_compared_before_kinds() -> None:
+    args = (*FACTS.kernels[0].args[:3], (24, 8, "image"))
+    assert judge(facts=with_kernel(args=args)).problems == (
+        "argument 3 (factor): the kernel has 8 bytes at 24, the job 4 bytes at 20",
+        "the kernel reads 32 bytes of arguments, the job passes 24",
+    )
+
+
+@pytest.mark.parametrize(("size", "said"), [(24, 0), (25, 0), (23, 24), (0, 24)])
+def test_a_job_passes_at_least_what_the_kernel_reads(size: int, said: int) -> None:
+    problems = judge(replace(JOB, kernarg_size=size), with_kernel(kernarg_size=size)).problems
+    line = f"the kernel reads {said} bytes of arguments, the job passes {size}"
+    assert problems == ((line,) if said else ())
+
+
+def test_a_kernel_without_arguments() -> None:
+    job, facts = replace(JOB, args=(), kernarg_size=0), with_kernel(args=(), kernarg_size=0)
+    assert judge(job, facts).problems == ()
+    assert judge(job, with_kernel(args=(), kernarg_size=8)).problems == (
+        "the kernel's argument segment has 8 bytes, the job passes 0",
+    )
+    assert judge(JOB, with_kernel(args=(), kernarg_size=23)).problems == (
+        "it lists no arguments and takes 23 bytes, the job passes 24",
+    )
+
+
+@pytest.mark.parametrize(
+    ("size", "align", "most"),
+    [(20, 8, 24), (20, 16, 32), (24, 8, 24), (17, 4, 20), (32, 16, 32), (20, 1, 20)],
+)
+def test_an_argument_segment_is_padded_to_its_alignment_only(size: int, align: int, most: int) -> None:
+    job = replace(with_args(*ARGS[:2]), kernarg_size=size)
+    args = FACTS.kernels[0].args[:2]
+    for given in (most, most + 1):
+        problems = judge(job, with_kernel(args=args, kernarg_size=given, kernarg_align=align)).problems
+        line = f"the kernel's argument segment has {given} bytes, the job passes {size}"
+        assert problems == (() if given == most else (line,))
+    hidden = with_kernel(args=args, kernarg_size=1000, kernarg_align=align, hidden=("hidden_none",))
+    assert judge(job, hidden).ok, "hidden arguments stand behind the job's"
+
+
+def test_hidden_arguments_that_nobody_fills_in_are_named_one_by_one() -> None:
+    hidden = ("hidden_queue_ptr", "hidden_none", "hidden_heap_v1")
+    assert judge(facts=with_kernel(hidden=hidden)).problems == tuple(
+        f"kernel scale needs {name}, which only the full HIP runtime provides"
+        for name in ("hidden_heap_v1", "hidden_queue_ptr")
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "notes"),
+    [
+        ({}, ()), ({"vgpr_spills": 1}, ("spills: 1 VGPR, 0 SGPR",)), ({"sgpr_spills": 2}, ("spills: 0 VGPR, 2 SGPR",)),
+        ({"scratch": 1}, ("scratch: 1 bytes a lane",)),
+        ({"hidden": ("hidden_none", "hidden_grid_dims")},
+         ("hidden arguments that the driver fills in: hidden_none, hidden_grid_dims",)),
+    ],
+)  # fmt: skip
+def test_notes(changes: dict[str, object], notes: tuple[str, ...]) -> None:
+    assert judge(facts=with_kernel(**changes)).notes == notes
+
+
+def test_a_kernel_that_is_not_there() -> None:
+    assert judge(facts=replace(FACTS, kernels=())).problems == (
+        "it has no kernel",
+        "the kernel 'scale' is not in the code object (kernels: none)",
+    )
+
+
+def test_a_word_of_six_letters_is_no_accident(tmp_path: Path) -> None:
+    """It is looked for in machine code, too; a shorter one is not."""
+    path = tmp_path / "with.co"
+    path.write_bytes(FILE.read_bytes() + b"\0abcdef\0")
+    said = "the file holds the text {!r}, which this profile forbids"
+    assert judge(words=("abcdef",), path=path).problems == (said.format("abcdef"),)
+    assert judge(words=("abcde",), path=path).problems == ()
+    assert judge(words=("none",), path=None).problems == ()
+    assert judge(words=("scale.kd", "absent", "scal"), path=path).problems == (
+        "symbol 'scale.kd' holds 'scale.kd', which this profile forbids",
+        "symbol 'scale' holds 'scal', which this profile forbids",
+    )
+
+
+def test_texts_of_a_damaged_file() -> None:
+    with pytest.raises(CodeObjectError, match="the file is damaged: not an ELF file") as caught:
+        codeobject.texts(b"nothing")
+    assert caught.value.fix == "Compile it again"
+
+
+def packed(path: Path, target: str, *blobs: bytes) -> Path:
+    """A bundle whose operator has an entry for each of ``blobs``."""
+    made = small_operator("op")
+    entries = tuple(
+        replace(made.entries[0], name=f"e{place}", code_object=place, sha256=hashlib.sha256(data).digest())
+        for place, data in enumerate(blobs)
+    )
+    frames = tuple(writer.Frame(data, len(data), hashlib.sha256(data).digest(), "raw") for data in blobs)
+    path.write_bytes(writer.encode(small_root(target), (replace(made, entries=entries),), frames))
+    return path
+
+
+def test_each_entry_of_a_bundle_is_judged(tmp_path: Path) -> None:
+    data = FILE.read_bytes()
+    reports = audit.audit_files([packed(tmp_path / "x.apb", "gfx942", data, blob(1)), FILE])
+    assert [(report.subject, report.ok) for report in reports] == [
+        ("x.apb: e0", True),
+        ("x.apb: e1", False),
+        (str(FILE), True),
+    ]
+    assert reports[0].facts == reports[2].facts == codeobject.read(data)
+    assert (reports[1].facts, len(reports[1].problems)) == (None, 1)
+    assert reports[1].problems[0].startswith("the file starts with")
+    assert reports[1].problems[0].endswith(". Give it an ELF file (.co, .hsaco or .cubin)")
+
+
+def test_an_entry_of_another_target_is_named(tmp_path: Path) -> None:
+    path = packed(tmp_path / "x.apb", "gfx950", FILE.read_bytes(), (FOLDER / "add_gfx950.hsaco").read_bytes())
+    wrong, right = audit.audit_files([path])
+    assert wrong.problems == ("it is for gfx942, its bundle for gfx950",)
+    assert (wrong.subject, wrong.facts, wrong.ok, right.ok) == ("x.apb: e0", FACTS, False, True)
+
+
+def test_a_bundle_that_cannot_be_read(tmp_path: Path) -> None:
+    path = tmp_path / "x.apb"
+    (missing,) = audit.audit_files([path])
+    assert (missing.subject, missing.facts, missing.ok) == (str(path), None, False)
+    assert "No such file" in missing.problems[0]
+    whole = packed(path, "gfx942", FILE.read_bytes()).read_bytes()
+    path.write_bytes(whole[:-1])
+    (cut,) = audit.audit_files([path])
+    assert (cut.subject, cut.facts) == (str(path), None) and "cut or grew" in cut.problems[0]
+
+
+def test_notes_of_a_file_on_its_own_name_the_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    facts = with_kernel(scratch=16, vgpr_spills=1)
+    monkeypatch.setattr(codeobject, "read", lambda _: facts)
+    report = audit.judge_bytes("it", b"")
+    assert (report.subject, report.facts, report.problems) == ("it", facts, ())
+    assert report.notes == ("scale: spills: 1 VGPR, 0 SGPR", "scale: scratch: 16 bytes a lane")
