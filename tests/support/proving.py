@@ -15,6 +15,7 @@ from build_tools.prove.ready import Built
 from build_tools.prove.workers import Line
 
 NOW: Final = "now"
+JUDGE: Final = "it"
 
 
 def cases(name: str, insensitive: Iterable[str] = ()) -> Any:
@@ -54,7 +55,14 @@ class Making:
 def provable(operator: str, variant: str, *code_objects: str, target: str = "gfx942") -> Provable:
     """A recipe of the family ``made``."""
     return Provable(
-        "made", f"{operator}.row", variant, target, frozenset(code_objects), NOW, {"toolchain": "hermetic"}
+        "made",
+        f"{operator}.row",
+        variant,
+        target,
+        frozenset(code_objects),
+        NOW,
+        JUDGE,
+        {"toolchain": "hermetic"},
     )
 
 
@@ -75,6 +83,6 @@ def line(call: Call, *recipes: str, target: str = "gfx942", **words: Any) -> Lin
     """A right call that launched what ``recipes`` launch: each the code object of its name and a "!"."""
     told = {
         "operator": call.operator, "label": call.label, "kernel": "row", "target": target, "device": "d", "recipes": [*recipes],
-        "launched": [f"{digest}!" for digest in recipes], "reference": NOW, "problems": [], "worst": 0.5,
+        "launched": [f"{digest}!" for digest in recipes], "reference": NOW, "judge": JUDGE, "problems": [], "worst": 0.5,
     }  # fmt: skip
     return told | words

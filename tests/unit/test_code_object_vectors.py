@@ -98,7 +98,7 @@ def test_an_argument_has_the_same_limit(key: str) -> None:
     arg = {".offset": 4, ".size": 4, ".value_kind": "by_value"}
     most = 1 << 20
     (found,) = kernel(args=[arg | {key: most}]).args
-    assert found == ((most, 4, "by_value") if key == ".offset" else (4, most, "by_value"))
+    assert found[:3] == ((most, 4, "by_value") if key == ".offset" else (4, most, "by_value"))
     wrong = arg | {key: most + 1}
     assert refused(image(args=[wrong])) == (
         f"an argument of kernel k has {wrong['.size']} bytes at byte {wrong['.offset']}. Recompile it"
@@ -109,7 +109,7 @@ def test_hidden_arguments_are_kept_apart() -> None:
     kinds = ("by_value", "hidden_none", "global_buffer", "hidden_block_count_x")
     rows = [{".offset": 8 * at, ".size": 8, ".value_kind": kind} for at, kind in enumerate(kinds)]
     found = kernel(args=rows)
-    assert found.args == ((0, 8, "by_value"), (16, 8, "global_buffer"))
+    assert [arg[:3] for arg in found.args] == [(0, 8, "by_value"), (16, 8, "global_buffer")]
     assert found.hidden == ("hidden_none", "hidden_block_count_x")
 
 

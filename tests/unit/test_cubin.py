@@ -11,7 +11,7 @@ import pytest
 
 from build_tools.errors import CodeObjectError
 from build_tools.objects import codeobject
-from build_tools.records import KernelFacts
+from build_tools.records import ArgFacts, KernelFacts
 
 CUDA, PROGBITS, SYMTAB, STRTAB, NOBITS = 190, 1, 2, 3, 8
 #: EIATTR numbers, by CUDA's own names.
@@ -81,9 +81,13 @@ def test_a_kernel_about_which_nothing_is_said() -> None:
 
 def test_parameters_are_sorted_by_their_place() -> None:
     info = parameter(24, 4) + parameter(0, 8) + parameter(16, 1, low=(1 << 18) - 1)
-    assert kernel(info) == replace(PLAIN, args=((0, 8, "by_value"), (16, 1, "by_value"), (24, 4, "by_value")))
+    assert kernel(info) == replace(
+        PLAIN, args=(ArgFacts(0, 8, "by_value"), ArgFacts(16, 1, "by_value"), ArgFacts(24, 4, "by_value"))
+    )
     assert kernel(bank(28)) == replace(PLAIN, kernarg_size=28)
-    assert kernel(parameter(0, 8) + bank(8)) == replace(PLAIN, kernarg_size=8, args=((0, 8, "by_value"),))
+    assert kernel(parameter(0, 8) + bank(8)) == replace(
+        PLAIN, kernarg_size=8, args=(ArgFacts(0, 8, "by_value"),)
+    )
 
 
 @pytest.mark.parametrize("attribute", [MAX_THREADS, REQNTID])

@@ -65,7 +65,7 @@ def test_what_lines_bring_is_counted(tmp_path: Path, kept: dict[str, Receipt]) -
         ([], "no recipe that they chose is in a bundle"),
         ([said("M=1", "other"), said("M=2", "far")], "no recipe that they chose is in a bundle"),
         ([said("M=1", "a", reference="before"), said("M=2", "far", "b", reference="before")],
-         "2 answers come from another state of their formulas or cases"),
+         "2 answers come from another state of their formulas, their cases or what judges them"),
     ],
 )  # fmt: skip
 def test_lines_of_which_none_counts_are_refused(

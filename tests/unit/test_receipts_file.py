@@ -18,7 +18,7 @@ TOOLS = {"zig": "1", "toolchain": "hermetic"}
 ONE = Receipt(
     "aa", "norm", "rms_norm.row", "128 T=bf16", "gfx942", "d", "addresses", frozenset({"o2", "o1"}), "now", "all", 2, 0.25, TOOLS
 )  # fmt: skip
-BUILT = Provable("norm", "rms_norm.row", "128", "gfx942", frozenset({"o1"}), "now", TOOLS)
+BUILT = Provable("norm", "rms_norm.row", "128", "gfx942", frozenset({"o1"}), "now", "it", TOOLS)
 
 
 def called(worst: float | None, *digests: str, **words: Any) -> dict[str, Any]:
@@ -28,6 +28,7 @@ def called(worst: float | None, *digests: str, **words: Any) -> dict[str, Any]:
         "target": "gfx942",
         "device": "d",
         "reference": "now",
+        "judge": "it",
         "problems": [],
     }
     return {**told, "recipes": list(digests), "launched": ["o1"], "worst": worst, **words}

@@ -74,7 +74,7 @@ def test_one_launch() -> None:
         KernelArg("i32", "N", 16, 4),
     )
     constants = (("BLOCK", 128), ("T", "bf16"))
-    assert made.jobs == (JobDraft("", "k.hip", "k", constants, args, 20, (128, 2, 1), None),)  # fmt: skip
+    assert made.jobs == (JobDraft("", "hip", "k.hip", "k", constants, args, 20, (128, 2, 1), None),)
 
 
 def test_what_is_left_out_is_an_empty_program() -> None:
