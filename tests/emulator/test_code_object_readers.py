@@ -7,78 +7,23 @@ import os
 import random
 import re
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support.code_object_vectors import READERS, Vector, load
+from support.code_object_readings import Reading, build, differences, expected, runtime
+from support.code_object_vectors import READERS, load
 from support.hip_process import SUCCESS, program
 
 from aiter_prebuilt import amdgpu as runtime_amdgpu
-from aiter_prebuilt import elf
-from aiter_prebuilt.contract.elf import ElfError
-from build_tools.errors import CodeObjectError
 from build_tools.manifest.parse import load as load_manifest
 from build_tools.objects import amdgpu as build_amdgpu
-from build_tools.objects import codeobject
 from build_tools.objects.unpack import open_bundle
 
 ROOT = Path(__file__).resolve().parents[2]
 VECTORS = load()
 SEED = int(os.environ.get("AITER_PREBUILT_TEST_SEED") or random.randrange(2**31))
-Reading = Mapping[str, Any]
-
-
-def build(image: bytes) -> Reading:
-    """What the build reads, in the vectors' words."""
-    try:
-        facts = codeobject.read(image)
-    except CodeObjectError as error:
-        return {"error": error.found}
-    kernels = {
-        kernel.symbol: {
-            "name": kernel.symbol,
-            "kernarg_size": kernel.kernarg_size,
-            "kernarg_align": kernel.kernarg_align,
-            "args": [list(arg) for arg in kernel.args],
-            "hidden": list(kernel.hidden),
-            "lds_static": kernel.lds_static,
-            "scratch": kernel.scratch,
-            "max_threads": kernel.max_threads,
-            "wave": kernel.wave,
-            "sgprs": kernel.sgprs,
-            "vgprs": kernel.vgprs,
-            "agprs": kernel.agprs,
-            "sgpr_spills": kernel.sgpr_spills,
-            "vgpr_spills": kernel.vgpr_spills,
-            "uses_dynamic_stack": kernel.uses_dynamic_stack,
-            "preload_length": kernel.kernarg_preload,
-        }
-        for kernel in facts.kernels
-    }
-    head = {"target": facts.target, "features": list(facts.features), "code_object": facts.version}
-    return {**head, "kernels": kernels}
-
-
-def runtime(image: bytes) -> Reading:
-    """What ``verify`` reads."""
-    try:
-        found = elf.read(image)
-    except ElfError as error:
-        return {"error": str(error)}
-    kernels = {
-        kernel.symbol: {
-            "name": kernel.symbol,
-            "kernarg_size": kernel.kernarg_size,
-            "args": [list(arg) for arg in kernel.args],
-            "lds_static": kernel.lds_static,
-            "max_threads": kernel.max_threads,
-            "wave": kernel.wave,
-        }
-        for kernel in found.kernels
-    }
-    return {"target": found.target, "kernels": kernels}
 
 
 #: argv: library, a file of images, each behind its length. A line of JSON for each.
@@ -129,42 +74,19 @@ def _emulator(document: dict[str, Any]) -> Reading:
     }
 
 
-def _expected(vector: Vector, reader: str) -> Reading:
-    """What a reader must say: the vector's fields, those of this reader."""
-    words = vector.refused.get(reader)
-    if words is not None:
-        return {"error": words}
-    of_file = {
-        name: vector.expect[name] for name, readers in VECTORS.reads["file"].items() if reader in readers
-    }
-    fields = [name for name, readers in VECTORS.reads["kernel"].items() if reader in readers]
-    kernels = {
-        name: {field: row[field] for field in fields} for name, row in vector.expect["kernels"].items()
-    }
-    return {**of_file, "kernels": kernels}
-
-
-def _differences(name: str, reader: str, expected: Reading, found: Reading) -> list[str]:
-    if "error" in expected and expected["error"] in found.get("error", "\0"):
-        return []
-    if expected == found:
-        return []
-    return [f"{name}: {reader} reads\n  {found}\nthe vector says\n  {expected}"]
-
-
 def test_every_reader_reads_what_the_vectors_say(tmp_path: Path) -> None:
     readings = {
         "build": [build(vector.image) for vector in VECTORS.vectors],
         "runtime": [runtime(vector.image) for vector in VECTORS.vectors],
         "emulator": emulator([vector.image for vector in VECTORS.vectors], tmp_path),
     }
-    differences = [
+    found_otherwise = [
         line
         for reader in READERS
         for vector, found in zip(VECTORS.vectors, readings[reader], strict=True)
-        for line in _differences(vector.name, reader, _expected(vector, reader), found)
+        for line in differences(vector.name, reader, expected(VECTORS, vector, reader), found)
     ]
-    assert not differences, "\n".join(differences)
+    assert not found_otherwise, "\n".join(found_otherwise)
 
 
 def test_the_vectors_are_many_and_told_apart() -> None:

@@ -1,0 +1,89 @@
+"""What the build's and the runtime's reader of code objects say, in the words of ``tests/data/code_object_vectors.toml``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from aiter_prebuilt import elf
+from aiter_prebuilt.contract.elf import ElfError
+from build_tools.errors import CodeObjectError
+from build_tools.objects import codeobject
+from support.code_object_vectors import Vector, Vectors
+
+Reading = Mapping[str, Any]
+
+
+def build(image: bytes) -> Reading:
+    """What the build reads, in the vectors' words."""
+    try:
+        facts = codeobject.read(image)
+    except CodeObjectError as error:
+        return {"error": error.found}
+    kernels = {
+        kernel.symbol: {
+            "name": kernel.symbol,
+            "kernarg_size": kernel.kernarg_size,
+            "kernarg_align": kernel.kernarg_align,
+            "args": [list(arg) for arg in kernel.args],
+            "hidden": list(kernel.hidden),
+            "lds_static": kernel.lds_static,
+            "scratch": kernel.scratch,
+            "max_threads": kernel.max_threads,
+            "wave": kernel.wave,
+            "sgprs": kernel.sgprs,
+            "vgprs": kernel.vgprs,
+            "agprs": kernel.agprs,
+            "sgpr_spills": kernel.sgpr_spills,
+            "vgpr_spills": kernel.vgpr_spills,
+            "uses_dynamic_stack": kernel.uses_dynamic_stack,
+            "preload_length": kernel.kernarg_preload,
+        }
+        for kernel in facts.kernels
+    }
+    head = {"target": facts.target, "features": list(facts.features), "code_object": facts.version}
+    return {**head, "kernels": kernels}
+
+
+def runtime(image: bytes) -> Reading:
+    """What ``verify`` reads."""
+    try:
+        found = elf.read(image)
+    except ElfError as error:
+        return {"error": str(error)}
+    kernels = {
+        kernel.symbol: {
+            "name": kernel.symbol,
+            "kernarg_size": kernel.kernarg_size,
+            "args": [list(arg) for arg in kernel.args],
+            "lds_static": kernel.lds_static,
+            "max_threads": kernel.max_threads,
+            "wave": kernel.wave,
+        }
+        for kernel in found.kernels
+    }
+    return {"target": found.target, "kernels": kernels}
+
+
+def expected(vectors: Vectors, vector: Vector, reader: str) -> Reading:
+    """What a reader must say: the vector's fields, those of this reader."""
+    words = vector.refused.get(reader)
+    if words is not None:
+        return {"error": words}
+    of_file = {
+        name: vector.expect[name] for name, readers in vectors.reads["file"].items() if reader in readers
+    }
+    fields = [name for name, readers in vectors.reads["kernel"].items() if reader in readers]
+    kernels = {
+        name: {field: row[field] for field in fields} for name, row in vector.expect["kernels"].items()
+    }
+    return {**of_file, "kernels": kernels}
+
+
+def differences(name: str, reader: str, wanted: Reading, found: Reading) -> list[str]:
+    """What a reader says otherwise than the vector."""
+    if "error" in wanted and wanted["error"] in found.get("error", "\0"):
+        return []
+    if wanted == found:
+        return []
+    return [f"{name}: {reader} reads\n  {found}\nthe vector says\n  {wanted}"]
