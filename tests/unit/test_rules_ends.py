@@ -11,6 +11,18 @@ from support.bundles import small_operator, tensor
 from aiter_prebuilt.contract import expression, rules
 from aiter_prebuilt.contract.header import FormatError
 from aiter_prebuilt.contract.records import (
+    ARG_FLOAT as FLOATING,
+)
+from aiter_prebuilt.contract.records import (
+    ARG_INT as INTEGER,
+)
+from aiter_prebuilt.contract.records import (
+    ARG_TENSOR as TENSOR,
+)
+from aiter_prebuilt.contract.records import (
+    ARG_WORKSPACE as WORKSPACE,
+)
+from aiter_prebuilt.contract.records import (
     NONE8,
     Arg,
     Attribute,
@@ -81,9 +93,9 @@ HOLDS = {
     "1024 threads": with_step(block_x=8, block_y=16, block_z=8),
     "one thread": with_step(block_x=1),
     "no step": with_recipe(steps=()),
-    "an argument at the end": with_arg(Arg(0, 8, 16, 1, b"")),
-    "a workspace": with_arg(Arg(1, 8, 0, 99, b"")),
-    "four bytes": with_arg(Arg(2, 4, 20, 99, ONE)),
+    "an argument at the end": with_arg(Arg(TENSOR, 8, 16, 1, b"")),
+    "a workspace": with_arg(Arg(WORKSPACE, 8, 0, 99, b"")),
+    "four bytes": with_arg(Arg(INTEGER, 4, 20, 99, ONE)),
     "an empty table": replace(BASE, tuned_slots=(0, 6)),
     "equal rows": tuned(TunedRow(304, 1, (1,)), TunedRow(304, 0, (1,)), TunedRow(304, 0, (2,)), TunedRow(305, 0, (1,))),
     "an attribute with a default": attributes(INT, default="1"),
@@ -146,13 +158,13 @@ REFUSED = {
     "recipe's types": (with_recipe(types=(0,)), "a recipe leaves a type variable open"),
     "step's entry": (with_step(entry=1), "a step names entry 1"),
     "kind of argument": (with_arg(Arg(5, 8, 0, 0, b"")), "a kernel argument of unknown kind"),
-    "4 bytes of pointer": (with_arg(Arg(0, 4, 0, 0, b"")), "a kernel argument of 4 bytes"),
-    "4 bytes of workspace": (with_arg(Arg(1, 4, 0, 0, b"")), "a kernel argument of 4 bytes"),
-    "16 bytes": (with_arg(Arg(2, 16, 0, 0, ONE)), "a kernel argument of 16 bytes"),
-    "behind the end": (with_arg(Arg(0, 8, 17, 0, b"")), "a kernel argument leaves the kernarg buffer"),
-    "no tensor": (with_arg(Arg(0, 8, 0, 2, b"")), "a kernel argument names no tensor"),
-    "no float": (with_arg(Arg(4, 4, 0, 1, b"")), "a kernel argument names no float attribute"),
-    "no program": (with_arg(Arg(2, 4, 0, 0, b"")), "an integer argument has no program"),
+    "4 bytes of pointer": (with_arg(Arg(TENSOR, 4, 0, 0, b"")), "a kernel argument of 4 bytes"),
+    "4 bytes of workspace": (with_arg(Arg(WORKSPACE, 4, 0, 0, b"")), "a kernel argument of 4 bytes"),
+    "16 bytes": (with_arg(Arg(INTEGER, 16, 0, 0, ONE)), "a kernel argument of 16 bytes"),
+    "behind the end": (with_arg(Arg(TENSOR, 8, 17, 0, b"")), "a kernel argument leaves the kernarg buffer"),
+    "no tensor": (with_arg(Arg(TENSOR, 8, 0, 2, b"")), "a kernel argument names no tensor"),
+    "no float": (with_arg(Arg(FLOATING, 4, 0, 1, b"")), "a kernel argument names no float attribute"),
+    "no program": (with_arg(Arg(INTEGER, 4, 0, 0, b"")), "an integer argument has no program"),
     "row's recipe": (tuned(TunedRow(304, 2, (1,))), "a tuned row names recipe 2"),
     "no values": (tuned(TunedRow(304, 1, ())), "a tuned row has another number of values"),
     "order of values": (tuned(TunedRow(304, 1, (2,)), TunedRow(304, 0, (1,))), "tuned rows are not sorted"),
