@@ -69,7 +69,8 @@ def test_the_same_mask() -> None:
 def _question(**inputs: np.ndarray | None) -> Any:
     """As much of a question as a change looks at: bf16 ``input``, i32 ``index``."""
     tensors = {
-        name: bind.Layout(name, "in", "i32" if name == "index" else "bf16", (), (), 0, False) for name in inputs
+        name: bind.Layout(name, "in", "i32" if name == "index" else "bf16", (), (), 0, False)
+        for name in inputs
     }
     bound = bind.Bound(toy_operator.subject(), None, "", {}, "e4m3fn", {}, tensors, {}, frozenset())  # type: ignore[arg-type]
     return _Question(bound, inputs)
@@ -83,6 +84,7 @@ class _Question:
 
 def test_a_change_is_made_where_it_changes_something() -> None:
     scaled = sensitivity._tensor("input", sensitivity._scaled)
+    changed: Any
     (changed,) = scaled(_question(input=_array([1.0, 2.0])))
     assert changed.inputs["input"].tolist() == [1.015625, 2.03125]
     for values in (None, np.zeros(0), np.zeros(2), np.array([np.nan, np.inf])):

@@ -59,7 +59,9 @@ def test_rows_that_are_not_finite() -> None:
     rows = draw.nonfinite(rng(), (2, 7, 200)).reshape(14, 200)
     for place, row in enumerate(rows):
         counts = int(np.isnan(row).sum()), int((row == INF).sum()), int((row == -INF).sum())
-        assert counts == [(0, 0, 0), (1, 0, 0), (0, 2, 0), (0, 0, 0), (0, 0, 20), (0, 0, 200), (0, 2, 20)][place % 7] or (
+        assert counts == [(0, 0, 0), (1, 0, 0), (0, 2, 0), (0, 0, 0), (0, 0, 20), (0, 0, 200), (0, 2, 20)][
+            place % 7
+        ] or (
             place % 7 == 6 and counts in ((0, 1, 20), (0, 0, 20))  # one hides the other
         ), (place, counts)
         if place % 7 == 3:
@@ -70,7 +72,11 @@ def test_rows_that_are_not_finite() -> None:
 
 def test_a_short_row_has_each_once() -> None:
     rows = draw.nonfinite(rng(), (7, 3))
-    assert [int((rows[2] == INF).sum()), int((rows[4] == -INF).sum()), int(np.isnan(rows[1]).sum())] == [1, 1, 1]
+    assert [int((rows[2] == INF).sum()), int((rows[4] == -INF).sum()), int(np.isnan(rows[1]).sum())] == [
+        1,
+        1,
+        1,
+    ]
     assert np.signbit(rows[3]).sum() == 2
 
 
@@ -115,9 +121,9 @@ def test_a_draw_is_stored_and_read_back() -> None:
     assert draw.draw(Draw("edges"), {}, rng(), (3, 8), "f16", {}).shape == (3, 8)
     own = {"mine": lambda _rng, shape, sizes, factor: np.full(shape, sizes["N"] * factor)}
     assert draw.draw(Draw("mine", (2.0,)), own, rng(), (2,), "f32", {"N": 3}).tolist() == [6.0, 6.0]
-    with pytest.raises(ValueError, match="^integers have no usual values: say TENSOR~DRAW$"):
+    with pytest.raises(ValueError, match=r"^integers have no usual values: say TENSOR~DRAW$"):
         draw.draw(None, {}, rng(), (2,), "i32", {})
-    with pytest.raises(ValueError, match="^the draw uniform of f32: "):
+    with pytest.raises(ValueError, match=r"^the draw uniform of f32: "):
         draw.draw(Draw("uniform"), {}, rng(), (2,), "f32", {})
-    with pytest.raises(ValueError, match="^the draw extremes of f64: 'f64'$"):
+    with pytest.raises(ValueError, match=r"^the draw extremes of f64: 'f64'$"):
         draw.draw(Draw("extremes"), {}, rng(), (2,), "f64", {})

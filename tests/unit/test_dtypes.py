@@ -37,8 +37,10 @@ def _rows() -> list[DType]:
 
 def test_every_type() -> None:
     assert list(DTYPES) == _rows()
-    assert {name: kind.number for name, kind in BY_NAME.items()} == {kind.name: kind.number for kind in _rows()}
-    assert BY_NUMBER == dict(enumerate(_rows()))
+    assert {name: kind.number for name, kind in BY_NAME.items()} == {
+        kind.name: kind.number for kind in _rows()
+    }
+    assert dict(enumerate(_rows())) == BY_NUMBER
 
 
 @pytest.mark.parametrize(("name", "size"), [("bool", 1), ("fp4x2", 1), ("i16", 2), ("f32", 4), ("f64", 8)])

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from aiter_prebuilt.contract import elf
 from aiter_prebuilt.contract.elf import ElfError, ElfFile, Section, Segment
 
 LOAD, DYNAMIC, NOTES = 1, 2, 4
@@ -17,7 +18,11 @@ Program = tuple[int, int, int, int, int, int, int]
 
 
 def image(
-    body: bytes, sections: Sequence[Row] = (), segments: Sequence[Program] = (), names: int = 0, entry: int = 56
+    body: bytes,
+    sections: Sequence[Row] = (),
+    segments: Sequence[Program] = (),
+    names: int = 0,
+    entry: int = 56,
 ) -> bytes:
     """An ELF: header, tables, then ``body``. ``sections``: (name, kind, offset, size, link); ``segments``: (kind, flags, offset,
     address, size, memory, align); offsets count from the end of the tables."""
@@ -39,6 +44,7 @@ def image(
 
 
 def test_the_header() -> None:
+    assert (elf.STRTAB, elf.NOTE) == (STRTAB, 7)
     file = ElfFile(image(b""))
     assert (file.os_abi, file.abi_version, file.kind, file.machine, file.flags) == (64, 3, 3, 224, 0x12345678)
 
@@ -59,7 +65,7 @@ def test_what_is_another_file(at: int, value: int, words: str) -> None:
 
 def test_a_header_is_64_bytes() -> None:
     assert ElfFile(image(b"")[:64]).machine == 224
-    with pytest.raises(ElfError, match="^not an ELF file$"):
+    with pytest.raises(ElfError, match=r"^not an ELF file$"):
         ElfFile(image(b"")[:63])
 
 
@@ -67,7 +73,7 @@ def test_bytes_beyond_the_file() -> None:
     file = ElfFile(image(b"\1\2\3\4"))
     assert file.unpack("<I", 64) == (0x04030201,) and file.unpack("<HH", 64) == (0x0201, 0x0403)
     for at in (65, 68, 1 << 40):
-        with pytest.raises(ElfError, match=f"^the file ends before byte {at + 4}$"):
+        with pytest.raises(ElfError, match=rf"^the file ends before byte {at + 4}$"):
             file.unpack("<I", at)
     with pytest.raises(ElfError, match="ends before byte 3"):
         file.unpack("<I", -1)
@@ -79,7 +85,7 @@ def test_texts() -> None:
     assert [file.text(64 + at) for at in (0, 1, 3, 4, 6)] == ["abc", "bc", "", "de", ""]
     assert ElfFile(image(b"\xff\0")).text(64) == "�"
     for at in (7, 8, 9, 1 << 40):
-        with pytest.raises(ElfError, match="^a name leaves the file$"):
+        with pytest.raises(ElfError, match=r"^a name leaves the file$"):
             ElfFile(data).text(64 + at)
 
 
@@ -93,7 +99,7 @@ def test_names_that_overlap_are_counted(size: int, whole: bool) -> None:
     if whole:
         assert file.text(64 + 15) == ""
     else:
-        with pytest.raises(ElfError, match="^its names overlap: together they are longer than any file's$"):
+        with pytest.raises(ElfError, match=r"^its names overlap: together they are longer than any file's$"):
             file.text(64 + 14)
 
 
@@ -110,13 +116,13 @@ def test_sections() -> None:
     )
     assert file.section_of_name == {".names": file.sections[0], ".bss": file.sections[1]}
     assert file.walk(file.sections[2]) == range(start + 13, start + 17)
-    with pytest.raises(ElfError, match="^section 2 leaves the file$"):
+    with pytest.raises(ElfError, match=r"^section 2 leaves the file$"):
         _ = ElfFile(data[:-1]).sections
 
 
 @pytest.mark.parametrize(("count", "names"), [(0, 0), (1, 1), (2, 2), (1, 65535)])
 def test_a_table_of_sections_names_itself(count: int, names: int) -> None:
-    with pytest.raises(ElfError, match="^it has no section headers, or none that names the others$"):
+    with pytest.raises(ElfError, match=r"^it has no section headers, or none that names the others$"):
         _ = ElfFile(image(b"\0", [(0, STRTAB, 0, 1, 0)] * count, names=names)).sections
 
 
@@ -129,9 +135,7 @@ def test_bytes_are_walked_once() -> None:
     file = ElfFile(image(b"\0", [(0, STRTAB, 0, 1, 0)]))
     section = replace(file.sections[0], size=len(file.data))
     file.walk(section)
-    with pytest.raises(
-        ElfError, match="^its sections overlap: together they are larger than the file$"
-    ):
+    with pytest.raises(ElfError, match=r"^its sections overlap: together they are larger than the file$"):
         file.walk(file.sections[0])
 
 
@@ -183,27 +187,39 @@ def test_segments() -> None:
         Segment(LOAD, True, 0x1004, 1, start, 0),
         Segment(LOAD, True, 0x1018, 1, start, 0),
     )
-    with pytest.raises(ElfError, match="^segment 0 leaves the file$"):
+    with pytest.raises(ElfError, match=r"^segment 0 leaves the file$"):
         _ = ElfFile(data[:-1]).segments
     overlapping = [*rows[:-1], (LOAD, 1, 0, 0x1017, 0, 1, 1)]
-    with pytest.raises(ElfError, match="^its loadable segments overlap$"):
+    with pytest.raises(ElfError, match=r"^its loadable segments overlap$"):
         _ = ElfFile(image(bytes(8), (), overlapping)).segments
 
 
 def test_program_headers_have_one_size() -> None:
     assert ElfFile(image(b"", entry=0)).segments == ()
     for entry in (55, 57):
-        with pytest.raises(ElfError, match="^program headers of a size that ELF64 does not have$"):
+        with pytest.raises(ElfError, match=r"^program headers of a size that ELF64 does not have$"):
             _ = ElfFile(image(b"", (), [(LOAD, 4, 0, 0, 0, 0, 1)], entry=entry)).segments
 
 
 def test_what_is_loaded() -> None:
     rows = [(LOAD, 5, 4, 0x2000, 4, 8, 1), (LOAD, 4, 0, 0x1000, 4, 4, 1), (LOAD, 4, 0, 0x1800, 0, 8, 1)]
     file = ElfFile(image(b"abcdefgh", (), rows))
-    assert file.loaded(0x1000, 4) == b"abcd" and file.loaded(0x1001, 3) == b"bcd" and file.loaded(0x1003, 1) == b"d"
+    assert (
+        file.loaded(0x1000, 4) == b"abcd"
+        and file.loaded(0x1001, 3) == b"bcd"
+        and file.loaded(0x1003, 1) == b"d"
+    )
     assert file.loaded(0x2000, 4) == file.loaded(0x2000, 4, code=True) == b"efgh"
     assert file.loaded(0x2002, 1, code=True) == b"g"
-    for address, size in ((0xFFF, 1), (0, 1), (0x1000, 5), (0x1004, 1), (0x1800, 1), (0x2001, 4), (0x2004, 1)):
+    for address, size in (
+        (0xFFF, 1),
+        (0, 1),
+        (0x1000, 5),
+        (0x1004, 1),
+        (0x1800, 1),
+        (0x2001, 4),
+        (0x2004, 1),
+    ):
         assert file.loaded(address, size) is None, (address, size)
     assert file.loaded(0x1000, 1, code=True) is None
 
@@ -222,14 +238,14 @@ def test_notes(align: int, padded: int) -> None:
         data = image(body + behind, (), [(NOTES, 4, 0, 0, len(body + behind), 0, align)])
         assert list(ElfFile(data).notes()) == [(name, kind, payload) for name, kind, payload in rows]
     data = image(body + b"\0\0\1", (), [(NOTES, 4, 0, 0, len(body) + 3, 0, align)])
-    with pytest.raises(ElfError, match=f"^the note at byte {len(body)} of its segment has no header$"):
+    with pytest.raises(ElfError, match=rf"^the note at byte {len(body)} of its segment has no header$"):
         list(ElfFile(data).notes())
 
 
 def test_a_note_that_is_cut_off() -> None:
     body = _note(b"AMD\0", 32, b"1234", 4) + struct.pack("<III", 0, 5, 1) + b"12345"
     assert len(list(ElfFile(image(body, (), [(NOTES, 4, 0, 0, len(body), 0, 4)])).notes())) == 2
-    with pytest.raises(ElfError, match="^the note at byte 20 of its segment is not all there$"):
+    with pytest.raises(ElfError, match=r"^the note at byte 20 of its segment is not all there$"):
         list(ElfFile(image(body, (), [(NOTES, 4, 0, 0, len(body) - 1, 0, 4)])).notes())
 
 
@@ -239,5 +255,7 @@ def test_note_segments_are_read_once() -> None:
     rows = [(NOTES, 4, 0, 0, 4 * 47, 0, 4)] * 2  # the file has 64 + 2 * 56 + 200 bytes
     assert len(list(ElfFile(image(bytes(200), (), rows)).notes())) == 30
     rows = [(NOTES, 4, 0, 0, 189, 0, 4), *rows[1:]]
-    with pytest.raises(ElfError, match="^its note segments overlap: together they are larger than the file$"):
+    with pytest.raises(
+        ElfError, match=r"^its note segments overlap: together they are larger than the file$"
+    ):
         list(ElfFile(image(bytes(200), (), rows)).notes())

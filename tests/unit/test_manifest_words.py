@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -80,7 +81,7 @@ def test_a_tensor_that_is_none(text: str, words: str) -> None:
 def test_a_returned_tensor() -> None:
     assert parse_tensor("x", "T[M]", TYPES, returned=True).role == "out"
     assert parse_tensor("x", "out T[M]", TYPES, returned=True).role == "out"
-    with pytest.raises(SignatureError, match="^a returned tensor is an output, not 'inout'$"):
+    with pytest.raises(SignatureError, match=r"^a returned tensor is an output, not 'inout'$"):
         parse_tensor("x", "inout T[M]", TYPES, returned=True)
     assert MAX_ALIGN == 2**31  # the last power of two of a u32
 
@@ -136,7 +137,11 @@ def test_a_python_signature() -> None:
         "x: torch.Tensor", "y: torch.Tensor | None", "n: int | None = None", "e: float = 1e-06", 's: str = "a"',
         "t: tuple[int, ...] = (1, -1)",
     ]  # fmt: skip
-    assert [parse_python(f"() -> {what}").returned for what in ("None", "Tensor", "tuple[Tensor]")] == [0, 1, 1]
+    assert [parse_python(f"() -> {what}").returned for what in ("None", "Tensor", "tuple[Tensor]")] == [
+        0,
+        1,
+        1,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -149,7 +154,10 @@ def test_a_python_signature() -> None:
         ("(x: int, /) -> None", "only plain parameters: no *, no /"),
         ("(*, x: int) -> None", "only plain parameters: no *, no /"),
         ("(x) -> None", "parameter 'x' has no annotation"),
-        ("(x: complex) -> None", "'x' is annotated 'complex': not one of Tensor, dtype, int, bool, float, str, tuple[int, ...]"),
+        (
+            "(x: complex) -> None",
+            "'x' is annotated 'complex': not one of Tensor, dtype, int, bool, float, str, tuple[int, ...]",
+        ),
         ("(x: int = None) -> None", "'x' has the default None: annotate it int | None"),
         ("(x: int = f()) -> None", "the default 'f()' is no literal"),
         ("(x: int)", "what it returns is missing"),
@@ -166,16 +174,24 @@ def test_a_python_signature_that_is_none(text: str, words: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "text"), [(1, "1"), (1e-6, "1e-06"), ("a", '"a"'), ('"', "'\"'"), ("\\", '"\\\\"'), (None, "None")]
+    ("value", "text"),
+    [(1, "1"), (1e-6, "1e-06"), ("a", '"a"'), ('"', "'\"'"), ("\\", '"\\\\"'), (None, "None")],
 )
 def test_a_default_as_code(value: object, text: str) -> None:
     assert literal(value) == text
 
 
-def _conditions(constants: dict[str, object], *assumptions: dict[str, object]) -> list[str]:
+def _conditions(constants: Mapping[str, object], *assumptions: Mapping[str, object]) -> list[str]:
     """Of a kernel whose steps assume this; ``x`` and ``y`` are tensors."""
     steps = [{"symbol": "k", "grid": [1], "args": [], "assume": each} for each in assumptions]
-    row = {"name": "k", "backend": "hip", "targets": ["gfx942"], "source": "k.hip", "constants": constants, "steps": steps}
+    row = {
+        "name": "k",
+        "backend": "hip",
+        "targets": ["gfx942"],
+        "source": "k.hip",
+        "constants": constants,
+        "steps": steps,
+    }
     return list(sharing._implied(Kernel.model_validate(row), {"x", "y"}))
 
 
@@ -191,6 +207,11 @@ def test_what_is_assumed_is_asked() -> None:
         assert _conditions(sometimes, {"when_constant": "EVEN", **both}) == [
             "not EVEN or (aligned(x, 16) and aligned(y, 16))", "not EVEN or N % 16 == 0",
         ]  # fmt: skip
-    assert _conditions({}, {"when_constant": "A", "divisible": ["x"]}, {"divisible": ["N"]}, {"when_constant": "A", "divisible": ["M"]}) == [
+    three = (
+        {"when_constant": "A", "divisible": ["x"]},
+        {"divisible": ["N"]},
+        {"when_constant": "A", "divisible": ["M"]},
+    )
+    assert _conditions({}, *three) == [
         "not A or aligned(x, 16)", "not A or M % 16 == 0", "N % 16 == 0",
     ]  # fmt: skip

@@ -17,7 +17,8 @@ from aiter_prebuilt.message import MessageError, read_message
         (b"\xc0", None), (b"\xc2", False), (b"\xc3", True),
         (b"\xca" + struct.pack(">f", 1.5), 1.5), (b"\xcb" + struct.pack(">d", -0.1), -0.1),
         (b"\xcc\xff", 255), (b"\xcd\xff\xfe", 65534), (b"\xce\xff\xff\xff\xfe", 2**32 - 2), (b"\xcf" + b"\xff" * 8, 2**64 - 1),
-        (b"\xd0\x80", -128), (b"\xd1\x80\x01", -32767), (b"\xd2\x80\x00\x00\x01", -(2**31) + 1), (b"\xd3\x80" + bytes(7), -(2**63)),
+        (b"\xd0\x80", -128), (b"\xd1\x80\x01", -32767), (b"\xd2\x80\x00\x00\x01", -(2**31) + 1),
+        (b"\xd3\x80" + bytes(7), -(2**63)),
         (b"\x80", {}), (b"\x81\xa1a\x01", {"a": 1}), (b"\x8f" + b"".join(b"\xa1%c\x02" % (97 + n) for n in range(15)),
                                                        {chr(97 + n): 2 for n in range(15)}),
         (b"\x90", []), (b"\x92\x01\xc0", [1, None]), (b"\x9f" + bytes(15), [0] * 15),
@@ -37,13 +38,17 @@ def test_a_value(data: bytes, value: Any) -> None:
 
 @pytest.mark.parametrize("tag", [0xC1, 0xC7, 0xC8, 0xC9, *range(0xD4, 0xD9)])
 def test_tags_of_no_metadata(tag: int) -> None:
-    with pytest.raises(MessageError, match=f"^MessagePack tag 0x{tag:02x} is not used in AMDGPU metadata$"):
+    with pytest.raises(MessageError, match=rf"^MessagePack tag 0x{tag:02x} is not used in AMDGPU metadata$"):
         read_message(bytes([tag]) + bytes(20))
 
 
-@pytest.mark.parametrize("data", [b"", b"\xcc", b"\xcd\x01", b"\xa2a", b"\x92\x01", b"\x81\xa1a", b"\xd9", b"\xc4\x02a"])
+@pytest.mark.parametrize(
+    "data", [b"", b"\xcc", b"\xcd\x01", b"\xa2a", b"\x92\x01", b"\x81\xa1a", b"\xd9", b"\xc4\x02a"]
+)
 def test_an_early_end(data: bytes) -> None:
-    with pytest.raises(MessageError, match=f"^the metadata end in the middle of a value, at byte {len(data)}$"):
+    with pytest.raises(
+        MessageError, match=rf"^the metadata end in the middle of a value, at byte {len(data)}$"
+    ):
         read_message(data)
 
 
@@ -63,7 +68,7 @@ def test_a_rule_that_is_broken(data: bytes, words: str) -> None:
 @pytest.mark.parametrize("one", [b"\x91", b"\x81\xa1a"])
 def test_how_deep_values_may_nest(one: bytes) -> None:
     read_message(one * 16 + b"\x00")
-    with pytest.raises(MessageError, match="^the metadata nest deeper than 16$"):
+    with pytest.raises(MessageError, match=r"^the metadata nest deeper than 16$"):
         read_message(one * 17 + b"\x00")
     read_message(b"\x91" * 15 + b"\x81\xa1a\x00")
     with pytest.raises(MessageError, match="nest deeper"):

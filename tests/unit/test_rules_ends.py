@@ -184,7 +184,7 @@ def test_the_first_that_is_refused(name: str) -> None:
 def test_a_code_object_that_the_bundle_has() -> None:
     entry = replace(BASE.entries[0], code_object=3)
     check_operator(replace(BASE, entries=(entry,)), 4)
-    with pytest.raises(FormatError, match="^entry gfx942-hip-one names code object 3$"):
+    with pytest.raises(FormatError, match=r"^entry gfx942-hip-one names code object 3$"):
         check_operator(replace(BASE, entries=(entry,)), 3)
 
 
@@ -195,7 +195,8 @@ def test_a_code_object_that_the_bundle_has() -> None:
         (INT, "9223372036854775807", True), (INT, "9223372036854775808", False), (INT, "1.0", False), (INT, "", False),
         (INT, "1e3", False), (FLOAT, "+1e-6", True), (FLOAT, "-.5", True), (FLOAT, "1", True), (FLOAT, "inf", False),
         (FLOAT, "1e", False), (FLOAT, "1_0", False), (FLOAT, "1\n", False), (BOOL, "true", True), (BOOL, "false", True),
-        (BOOL, "True", False), (BOOL, "1", False), (ENUM, "a", True), (ENUM, "b", True), (ENUM, "c", False), (ENUM, "true", False),
+        (BOOL, "True", False), (BOOL, "1", False), (ENUM, "a", True),
+        (ENUM, "b", True), (ENUM, "c", False), (ENUM, "true", False),
     ],
 )  # fmt: skip
 def test_defaults(kind: int, text: str, fits: bool) -> None:
