@@ -64,7 +64,7 @@ def test_arguments_as_a_function_takes_them() -> None:
     x, out = arguments["x"], arguments["out"]
     assert arguments["kind"] == "bf16" and arguments["n"] == 3
     assert tuple(x) == (x.base + 1, "u8", (2, 2), (3, 1), ("amd", 1)) and x.read() == bytes(range(6))
-    assert (x.shape, x.dtype, x.device, x.ndim) == ((2, 2), "u8", ("amd", 1), 2)
+    assert (x.shape, x.dtype, x.device, x.ndim) == ((2, 2), "u8", ("amd", 1), 2) and x.requires_grad is False
     assert out.read() == out.poison() == b"\x7e" * 3 and repr(out) == "DeviceArray(u8[2] on amd:1)"
     fresh = x.new_empty((2, 3), "bf16")
     assert tuple(fresh)[1:4] == ("bf16", (2, 3), (3, 1)) and fresh.read() == b"\xff" * 12
@@ -215,8 +215,11 @@ def test_a_device_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
         )
         _driver(monkeypatch, **{**driver, "devices": named})
         with pytest.raises(NoDeviceError) as refused:
-            fork._find("amd", 2)
-        assert (refused.value.asked, refused.value.found) == ("use device 2 of amd", f"devices here: {words}")
+            fork._find("nvidia", 2)
+        assert (refused.value.asked, refused.value.found) == (
+            "use device 2 of nvidia",
+            f"devices here: {words}",
+        )
     found = fork.here(CALL, "amd", 2)
     assert found.device == "" and found.problems[0].startswith("NoDeviceError: ")
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from build_tools.manifest import sharing
+from build_tools.manifest import operators, sharing
 from build_tools.manifest.grammar import (
     MAX_ALIGN,
     AttributeSpec,
@@ -18,6 +19,7 @@ from build_tools.manifest.grammar import (
     parse_tensor,
 )
 from build_tools.manifest.model import Kernel
+from build_tools.manifest.problems import Problems
 from build_tools.manifest.python import (
     REQUIRED,
     Parameter,
@@ -215,3 +217,21 @@ def test_what_is_assumed_is_asked() -> None:
     assert _conditions({}, *three) == [
         "not A or aligned(x, 16)", "not A or M % 16 == 0", "N % 16 == 0",
     ]  # fmt: skip
+
+
+def test_the_scalars_of_a_native_call() -> None:
+    """Of a parameter that has one value no kernel hears."""
+    text: Any = SimpleNamespace(function=None, attributes=None, ignored=["i"])
+    python = parse_python(
+        "(x: Tensor, i: int, n: int, o: int | None, m: str = 'a', "
+        "f: bool = False, g: bool = True, two: int = 3, e: float = 0.5) -> None"
+    )
+    problems = Problems()
+    covered = {"m": ("a", "b"), "f": (False,), "two": (3, 4)}
+    assert operators._attributes(text, python, covered, problems) == {
+        "n": "int", "o": "int", "m": "enum(a, b) = a", "g": "bool = true", "two": "int = 3", "e": "float = 0.5",
+    }  # fmt: skip
+    (line,) = problems.lines
+    assert line.endswith("'o' may be None, which no kernel takes: cover it or name a function")
+    text.function, text.attributes = "f", {"n": "int"}
+    assert operators._attributes(text, python, covered, problems) == {"n": "int"}
