@@ -10,7 +10,8 @@ import pytest
 from support.bundles import small_bundle, small_operator, small_root
 
 from aiter_prebuilt.contract import bundle as contract
-from aiter_prebuilt.contract.records import LAYOUT, check_layout
+from aiter_prebuilt.contract import header
+from aiter_prebuilt.contract.records import LAYOUT, Root, check_layout, record_size
 from build_tools.pack import writer
 
 
@@ -117,3 +118,15 @@ def test_bytecode_is_checked_when_an_operator_is_read() -> None:
     recipe = replace(operator.recipes[0], cost=b"\x10")
     with pytest.raises(contract.FormatError, match="underflow"):
         contract.check_operator(replace(operator, recipes=(recipe,)), 10)
+
+
+def test_the_smallest_root() -> None:
+    """All of it zeros, which is a root of nothing; a byte less is none."""
+    size = record_size(Root)
+    bundle = contract.Bundle(header.pack(128 + size, bytes(size)) + bytes(size))
+    assert (bundle.root.target, bundle.names, bundle.root.code_object_count) == ("", (), 0)
+    with pytest.raises(
+        contract.FormatError,
+        match=f"^the root: {size - 1} bytes at 128 leave the file of {127 + size} bytes$",
+    ):
+        contract.Bundle(header.pack(127 + size, bytes(size - 1)) + bytes(size - 1))

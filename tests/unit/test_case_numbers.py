@@ -106,6 +106,8 @@ def test_integers_are_rounded_to_even_and_cut_where_asked() -> None:
     with pytest.raises(ValueError, match="NaN is no i32"):
         numbers.encode(np.array([np.nan]), "i32", saturate=True)
     assert numbers.rounded(np.array([2, -1]), "bool", saturate=True).tolist() == [1, 0]
+    assert numbers.rounded(np.array([1e30, -1e30]), "i64", saturate=True).tolist() == [2**63 - 1024, -(2**63)]
+    assert numbers.rounded(np.array([1e30, -1e30]), "i32", saturate=True).tolist() == [2**31 - 1, -(2**31)]
     large = np.array([2**62 + 1, -(2**63)])
     assert np.array_equal(numbers.rounded(large, "i64"), large)
 

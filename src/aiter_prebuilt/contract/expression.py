@@ -106,7 +106,10 @@ def compile_expression(text: str | int, scope: Scope) -> bytes:
     """
     if isinstance(text, int):
         return _push(int(text))
-    code = _Compiler(text, scope).emit(_parsed(text))
+    try:
+        code = _Compiler(text, scope).emit(_parsed(text))
+    except RecursionError:
+        raise ExpressionError(f"{text[:60]!r}... nests too deep") from None
     check(code, len(scope.slots))
     return code
 
