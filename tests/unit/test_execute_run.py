@@ -134,15 +134,28 @@ def test_elements_that_must_stay() -> None:
     ]
 
 
-DONE = Execution("copy", "l", "a card", "gfx942", "k", "v", "hip", ("e",), ("r",), "f", 0.5, 1.0, ())
+DONE = Execution("copy", "l", "a card", "gfx942", "k", "v", "hip", ("e",), ("r",), "f", "it", 0.5, 1.0, ())
 
 
 def test_what_a_line_says() -> None:
     assert DONE.ok and not replace(DONE, worst=None).ok and not replace(DONE, problems=("p",)).ok
     assert replace(DONE, worst=0.0).ok
-    assert DONE.line()["version"] == 2 and DONE.line()["launched"] == ("e",)
+    assert DONE.line()["version"] == 3 and DONE.line()["launched"] == ("e",)
     assert run.failed(CALL, ("a card", "gfx942"), "p") == Execution(
-        "copy", "a call", "a card", "gfx942", "", "", "", (), (), "formula", None, 0.0, ("p",)
+        "copy",
+        "a call",
+        "a card",
+        "gfx942",
+        "",
+        "",
+        "",
+        (),
+        (),
+        "formula",
+        run.own_state(),
+        None,
+        0.0,
+        ("p",),
     )
     facts: Any = SimpleNamespace(target="gfx942", name="MI300X", driver_version="7.1")
     assert run.named(facts, "/nowhere/libnone.so") == "MI300X, driver 7.1"
