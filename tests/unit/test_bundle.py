@@ -130,3 +130,15 @@ def test_the_smallest_root() -> None:
         match=f"^the root: {size - 1} bytes at 128 leave the file of {127 + size} bytes$",
     ):
         contract.Bundle(header.pack(127 + size, bytes(size - 1)) + bytes(size - 1))
+
+
+def test_a_vendor_that_there_is_not() -> None:
+    frame = writer.Frame(b"x", 1, hashlib.sha256(b"x").digest(), "raw")
+    for vendor in range(3):
+        root = replace(small_root(), vendor=vendor)
+        data = writer.encode(root, (small_operator("one"),), (frame,))
+        if vendor < 2:
+            assert contract.Bundle(data).root.vendor == vendor
+        else:
+            with pytest.raises(contract.FormatError, match=r"^the root names an unknown vendor$"):
+                contract.Bundle(data)

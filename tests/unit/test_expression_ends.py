@@ -131,6 +131,12 @@ def test_programs_that_are_none(code: bytes, words: str) -> None:
     assert str(refused.value) == words
 
 
+def test_a_jump_needs_nothing() -> None:
+    code = b"\x30\x00\x00" + ONE
+    check(code, 0)
+    assert evaluate(code, ()) == 1
+
+
 def test_an_absent_program() -> None:
     check(b"", 0)
     assert (
@@ -149,6 +155,7 @@ def test_an_absent_program() -> None:
         ("M or 0", 3, 1), ("M or 0", 0, 0), ("M or 1 // 0", 1, 1), ("M and 1 // 0", 0, 0), ("1 // M if M else 9", 0, 9),
         ("2 < M < 4", 3, 1), ("2 < M < 4", 4, 0), ("2 < M < 4", 2, 0), ("2 <= M <= 4", 2, 1), ("2 <= M <= 4", 4, 1),
         ("4 >= M > 2", 2, 0), ("M != 3", 3, 0), ("M == 3", 3, 1),
+        ("M and 1 and 0", 3, 0), ("not M or 0 or M", 3, 1), ("1 < M < 9 < 4", 3, 0),
     ],
 )  # fmt: skip
 def test_values(text: str, value: int, wanted: int | None) -> None:
