@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support.compiling import TOOLS, Backend, job, write
+from support.compiling import TOOLS, Backend, job
 
 from build_tools.compile import compile as stage
-from build_tools.compile.backends.built import Built
-from build_tools.compile.compile import as_report, compile_jobs
-from build_tools.compile.store import Store
-from build_tools.errors import JobFailedError
-from build_tools.records import CompileJob, CompileResult
+from build_tools.compile.compile import as_report
+from build_tools.records import CompileResult
 
 
 @pytest.fixture
@@ -67,52 +61,3 @@ def test_a_report_has_a_row_for_each_job_sorted(tmp_path: Path) -> None:
             {"id": "d", "key": "key of d", "ok": False, **usual, "command": "", "exit_status": 0, "log": "gone"},
         ],
     }  # fmt: skip
-
-
-def test_the_report_is_written_where_it_is_asked_for(root: Path, backend: Backend, told: list[str]) -> None:
-    report = root / "report.json"
-    jobs = [job("a"), job("b")]
-    compile_jobs(jobs, TOOLS, Store(root / "s"), root=root, report=report)
-    text = report.read_text()
-    assert text == json.dumps(json.loads(text), indent=1) + "\n"
-    rows = json.loads(text)
-    assert (rows["planned"], rows["failed"], rows["cached"]) == (2, 0, 0)
-    assert [row["sha256"] for row in rows["jobs"]] == [
-        hashlib.sha256(f"the code of {name}".encode()).hexdigest() for name in "ab"
-    ]
-    compile_jobs(jobs, TOOLS, Store(root / "s"), root=root)
-    assert report.read_text() == text and told == ["allowed", "allowed"]
-    compile_jobs(jobs, TOOLS, Store(root / "s"), root=root, report=report)
-    assert json.loads(report.read_text())["cached"] == 2
-
-
-@pytest.mark.parametrize("error", [KeyboardInterrupt(), ValueError("a mistake here")])
-def test_an_end_from_outside_ends_children_first_and_starts_nothing_more(
-    root: Path, backend: Backend, told: list[str], monkeypatch: pytest.MonkeyPatch, error: BaseException
-) -> None:
-    killed = threading.Event()
-    freed: list[bool] = []
-
-    def kill() -> None:
-        told.append("killed")
-        killed.set()
-
-    def work(job: CompileJob, workdir: Path) -> Built:
-        if job.id == "1":
-            raise error
-        if job.id == "2":
-            freed.append(killed.wait(10))  # as a compile whose child is killed
-            raise JobFailedError("compile 2", "ended by signal SIGKILL", "c")
-        return write(job, workdir)
-
-    backend.work = work
-    monkeypatch.setattr(stage, "kill_all", kill)
-    report = root / "report.json"
-    with pytest.raises(type(error)):
-        compile_jobs(
-            [job(str(n)) for n in range(6)], TOOLS, Store(root / "s"), root=root, workers=1, report=report
-        )
-    assert told == ["killed", "allowed"]
-    assert backend.asked in (["0", "1"], ["0", "1", "2"]) and all(freed)
-    rows = json.loads(report.read_text())
-    assert rows["planned"] == 6 and [row["id"] for row in rows["jobs"]] in ([], ["0"])

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from support.compiling import TOOLS, Backend, Many, Work, job, triton, write
@@ -17,7 +14,6 @@ from build_tools.compile import compile as stage
 from build_tools.compile.backends.built import Built
 from build_tools.compile.compile import batches, compile_jobs
 from build_tools.compile.store import Store
-from build_tools.errors import JobFailedError, UsageError
 from build_tools.files import progress
 from build_tools.files.progress import Done
 from build_tools.records import CompileJob
@@ -67,31 +63,6 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_what_is_missing_is_compiled_kept_and_taken_the_next_time(
-    root: Path, backend: Backend, watched: Watched
-) -> None:
-    store = Store(root / "store")
-    jobs = [job("b"), job("a"), job("c")]
-    first = compile_jobs(jobs[:2], TOOLS, store, root=root, workers=1)
-    assert sorted(backend.asked) == ["a", "b"] and watched.totals == [2]
-    for asked, result in zip(jobs, first, strict=False):
-        assert (result.job, result.ok, result.cached, result.symbol) == (asked, True, False, f"{asked.id}.kd")
-        assert (result.threads, result.extra, result.exit_code, result.log, result.command) == (
-            128, {"lds": "16"}, 0, "", ""
-        )  # fmt: skip
-        assert result.path is not None and result.path.read_bytes() == f"the code of {asked.id}".encode()
-        assert 0 <= result.seconds < 5 and len(result.key) == 64
-    assert sorted((done.name, done.ok, done.silent) for done in watched.told) == [
-        ("a", True, False), ("b", True, False)
-    ]  # fmt: skip
-    again = compile_jobs(jobs, TOOLS, store, root=root)
-    assert backend.asked[2:] == ["c"] and watched.totals == [2, 1]
-    assert [(result.job.id, result.cached) for result in again] == [("b", True), ("a", True), ("c", False)]
-    taken, fresh = again[0], first[0]
-    assert replace(taken, cached=False, seconds=fresh.seconds) == fresh
-    assert abs(taken.seconds - fresh.seconds) <= 0.001
-
-
 def test_a_job_without_its_source_fails_alone(root: Path, backend: Backend) -> None:
     lost, good = compile_jobs([job("x", source="none.hip"), job("y")], TOOLS, Store(root / "s"), root=root)
     assert (lost.ok, lost.key, lost.seconds, lost.exit_code, lost.path) == (False, "", 0.0, 1, None)
@@ -106,29 +77,6 @@ def failing(error: Exception) -> Work:
         return write(job, workdir)
 
     return work
-
-
-@pytest.mark.parametrize(
-    ("error", "command", "status", "log"),
-    [
-        (JobFailedError("compile x", "exit code 3", "Mend it", command="cc x", status=3, log="\n1: no\n"), "cc x", 3,
-         "compile x: exit code 3. Mend it.\n1: no"),
-        (JobFailedError("compile x", "exit code 3", "Mend it", command="cc x", status=3, log=" \n"), "cc x", 3,
-         "compile x: exit code 3. Mend it."),
-        (JobFailedError("compile x", "no: 1", "Mend it", log="no: 1\n"), "", 1, "compile x: no: 1. Mend it."),
-        (UsageError("a", "b", "c"), "", 1, "a: b. c."),
-        (OSError(28, "No space left"), "", 1, "compile bad: [Errno 28] No space left. See to it and build again."),
-    ],
-)  # fmt: skip
-def test_a_failure_has_the_words_of_its_compiler(
-    root: Path, backend: Backend, watched: Watched, error: Exception, command: str, status: int, log: str
-) -> None:
-    backend.work = failing(error)
-    failed, good = compile_jobs([job("bad"), job("good")], TOOLS, Store(root / "s"), root=root, workers=1)
-    assert (failed.ok, failed.command, failed.exit_code, failed.log) == (False, command, status, log)
-    assert (failed.path, failed.symbol, failed.cached, len(failed.key)) == (None, "", False, 64)
-    assert 0 <= failed.seconds < 5 and good.ok
-    assert sorted((done.name, done.ok) for done in watched.told) == [("bad", False), ("good", True)]
 
 
 def test_jobs_of_one_source_share_a_child(root: Path, many: Many, backend: Backend) -> None:
@@ -159,37 +107,6 @@ def sizes(count: int, workers: int, sources: Sequence[str] = ("t.py",)) -> list[
     assert sorted(one.id for batch in split for one, _ in batch) == sorted(one.id for one, _ in pairs)
     assert all(len({one.source for one, _ in batch}) == 1 for batch in split)
     return [len(batch) for batch in split]
-
-
-def test_batches_are_small_enough_for_every_worker_and_never_large() -> None:
-    assert sizes(20, 1) == [8, 8, 4]
-    assert sizes(16, 2) == [8, 8] and sizes(17, 2) == [8, 8, 1] and sizes(16, 1) == [8, 8]
-    assert sizes(20, 4) == [5, 5, 5, 5] and sizes(21, 4) == [6, 6, 6, 3] and sizes(19, 4) == [5, 5, 5, 4]
-    assert sizes(3, 8) == [1, 1, 1] and sizes(4, 0) == [4]
-    assert sizes(3, 2, ("t.py", "u.py")) == [3, 3] and sizes(5, 5, ("t.py", "u.py")) == [2, 2, 2, 2, 1, 1]
-    assert batches([], 4) == []
-    mixed = batches([(job("a"), "1"), (triton("t0"), "2"), (triton("t1"), "3"), (job("b"), "4")], 1)
-    assert [[(one.id, key) for one, key in batch] for batch in mixed] == [
-        [("t0", "2"), ("t1", "3")], [("a", "1")], [("b", "4")]
-    ]  # fmt: skip
-    other = replace(triton("x"), backend="flydsl")
-    assert [len(batch) for batch in batches([(triton("t"), ""), (other, "")], 1)] == [1, 1]
-
-
-@pytest.mark.parametrize("asked", [{"workers": 3}, {}])
-def test_as_many_compiles_at_once_as_asked_for_or_cores(
-    root: Path, backend: Backend, monkeypatch: pytest.MonkeyPatch, asked: dict[str, Any]
-) -> None:
-    monkeypatch.setattr(stage, "_cores", lambda: 2 if asked else 3)
-    meet = threading.Barrier(3)
-
-    def together(job: CompileJob, workdir: Path) -> Built:
-        meet.wait(20)
-        return write(job, workdir)
-
-    backend.work = together
-    results = compile_jobs([job(f"j{n}") for n in range(3)], TOOLS, Store(root / "s"), root=root, **asked)
-    assert all(result.ok for result in results)
 
 
 def test_without_a_number_there_is_a_compile_for_each_core(monkeypatch: pytest.MonkeyPatch) -> None:

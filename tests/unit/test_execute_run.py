@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import math
 import os
 import signal
 import time
@@ -104,21 +103,6 @@ def test_the_worst_of_all_wants() -> None:
     assert worst == 2.0 and len(problems) == 1  # 6 is two half widths from the middle of 0 to 4
     memory.held[result.base][0] = 3
     assert run.judged(call, arguments, (result, None)) == (0.0, [])
-
-
-def test_results_that_are_none_or_others() -> None:
-    returned = Want("y", "u8", (1,), b"\x00", b"\x00", None, True)
-    call = replace(CALL, wants=(returned,))
-    _, arguments = placed(replace(call, arguments={"x": X}))
-    call = replace(call, arguments={"x": X})
-    x = arguments["x"]
-    assert run.judged(call, arguments, None)[1] == ["it returned 0 tensors, 1 are wanted"]
-    assert run.judged(call, arguments, [x, x])[1] == [
-        "it returned 2 tensors, 1 are wanted", "y: u8[2, 2] instead of u8[1]",
-    ]  # fmt: skip
-    assert run.judged(call, arguments, 7)[1] == ["y: int instead of a tensor"]
-    assert run.judged(call, arguments, x.new_empty((1,), "i8"))[1] == ["y: i8[1] instead of u8[1]"]
-    assert run.judged(replace(call, wants=()), arguments, None) == (math.inf, ["the call wants nothing"])
 
 
 def test_elements_that_must_stay() -> None:

@@ -109,7 +109,7 @@ ONE = push(1)
 @pytest.mark.parametrize(
     ("code", "words"),
     [
-        (b"\x00", "unknown operation 0x00 at byte 0"), (ONE + b"\x1b", "unknown operation 0x1b at byte 2"),
+        (b"\x00", "unknown operation 0x00 at byte 0"), (ONE + b"\x3f", "unknown operation 0x3f at byte 2"),
         (ONE + ONE + b"\x26", "unknown operation 0x26 at byte 4"), (ONE + b"\x34\x00\x00", "unknown operation 0x34 at byte 2"),
         (b"\x04", "unknown operation 0x04 at byte 0"), (b"\x01", "operation 0x01 at byte 0 is cut off"),
         (b"\x02" + bytes(7), "operation 0x02 at byte 0 is cut off"), (b"\x03\x00", "operation 0x03 at byte 0 is cut off"),

@@ -157,7 +157,7 @@ REFUSED = {
     "recipe's kernel": (with_recipe(kernel=1), "a recipe names kernel 1"),
     "recipe's types": (with_recipe(types=(0,)), "a recipe leaves a type variable open"),
     "step's entry": (with_step(entry=1), "a step names entry 1"),
-    "kind of argument": (with_arg(Arg(5, 8, 0, 0, b"")), "a kernel argument of unknown kind"),
+    "kind of argument": (with_arg(Arg(6, 8, 0, 0, b"")), "a kernel argument of unknown kind"),
     "4 bytes of pointer": (with_arg(Arg(TENSOR, 4, 0, 0, b"")), "a kernel argument of 4 bytes"),
     "4 bytes of workspace": (with_arg(Arg(WORKSPACE, 4, 0, 0, b"")), "a kernel argument of 4 bytes"),
     "16 bytes": (with_arg(Arg(INTEGER, 16, 0, 0, ONE)), "a kernel argument of 16 bytes"),

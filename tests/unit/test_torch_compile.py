@@ -119,7 +119,8 @@ def test_every_function_is_traced_to_its_operator(compiled: Any, name: str) -> N
         assert f"aiter_prebuilt.{name}.default" in {str(node.target) for node in graph.graph.nodes}
     assert len(graphs) == 2
     for one, two in zip(_flat(first), _flat(second), strict=True):
-        assert torch.equal(one, two)
+        # fmha_v3_fwd gives None for what it has not
+        assert one is two is None or torch.equal(one, two)
 
 
 def _flat(value: Any) -> list[Any]:

@@ -165,9 +165,10 @@ def test_a_fake_refuses_gradients_in_the_words_of_a_call(
             with torch.no_grad():
                 operator(*asking)
         with pytest.raises(errors.UnsupportedError) as real:
-            dispatch.operator(name)(asking[place])
+            dispatch.operator(name)(*[None] * place, asking[place])
         spec = signatures.load()[name].arguments[place]
-        assert str(fake.value) == str(real.value).replace("argument 1 ", f"argument {spec.name} ")
+        assert str(fake.value) == str(real.value)
+        assert f"argument {spec.name} asks" in str(real.value)
 
 
 def test_writing_counts_as_a_new_version(library: Any) -> None:
