@@ -7,6 +7,7 @@ with the two others of this project.
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Mapping
 from typing import Any, Final
@@ -24,6 +25,8 @@ _NT_METADATA: Final = 32
 _DESCRIPTOR: Final = struct.Struct("<III4xq20x12xHH4x")
 _ENTRY_ALIGNMENT: Final = 256
 _WAVE32: Final = 1 << 10
+#: What assemblers call the bytes between two arguments, which they list as arguments of their own; nothing reads those.
+_PADDING: Final = re.compile(r"_*(pad|padding|p)[0-9]*")
 #: Far more than any kernel has.
 _MOST_ARGUMENT_BYTES: Final = 1 << 20
 
@@ -109,14 +112,24 @@ def _kernel(row: Mapping[str, Any], symbols: Mapping[str, int], file: ElfFile) -
     for offset, width, _ in args:
         if max(offset, width) > _MOST_ARGUMENT_BYTES:
             raise ElfError(f"an argument of kernel {name!r} has {width} bytes at byte {offset}")
+    padding = [_is_padding(arg) for arg in _rows(row, ".args")]
     return KernelImage(
         symbol=name,
         kernarg_size=size,
-        args=tuple(arg for arg in args if not arg[2].startswith("hidden_")),
+        args=tuple(
+            arg
+            for arg, between in zip(args, padding, strict=True)
+            if not between and not arg[2].startswith("hidden_")
+        ),
         lds_static=_described_lds(row, symbols, file),
         max_threads=_number(row, ".max_flat_workgroup_size"),
         wave=_number(row, ".wavefront_size"),
     )
+
+
+def _is_padding(arg: Mapping[str, Any]) -> bool:
+    name = arg.get(".name")
+    return isinstance(name, str) and arg[".value_kind"] == "by_value" and _PADDING.fullmatch(name) is not None
 
 
 def _described_lds(row: Mapping[str, Any], symbols: Mapping[str, int], file: ElfFile) -> int:
