@@ -190,7 +190,7 @@ def test_what_is_returned_and_not_wanted(deed: str, said: str) -> None:
         ("native(out, input, limit); return out.new_empty((3, 24), dtype='f16')", "made: f16[3, 24] instead of bf16[3, 24]"),
         ("native(out, input, limit); return 5", "made: int instead of a tensor"),
         ("native(out, input, limit)", "it returned 0 tensors, 1 are wanted"),
-        ("native(out, input, limit); return out.new_empty((3, 24)), out", "it returned 2 tensors, 1 are wanted"),
+        ("native(out, input, limit); return [out.new_empty((3, 24)) for _ in range(2)]", "it returned 2 tensors, 1 are wanted"),
     ],
 )  # fmt: skip
 def test_a_result_of_another_shape_or_type(deed: str, said: str) -> None:
