@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
+from aiter_prebuilt.contract.elf import PADDING
 from build_tools.errors import CodeObjectError
 from build_tools.objects import codeobject
 from build_tools.records import (
@@ -27,8 +27,6 @@ _VALUE_KINDS: Final = {
     "ptr": ("global_buffer", "by_value"), "i32": ("by_value",), "i64": ("by_value",), "f32": ("by_value",),
 }  # fmt: skip
 _WRITES: Final = ("write_only", "read_write")
-#: What assemblers call the bytes between two arguments.
-_PADDING: Final = re.compile(r"_*(pad|padding|p)[0-9]*")
 #: Arguments that HIP's runtime fills in when a kernel is launched through its module API.
 _FILLED_IN: Final = frozenset({
     "hidden_block_count_x", "hidden_block_count_y", "hidden_block_count_z", "hidden_group_size_x", "hidden_group_size_y",
@@ -92,7 +90,7 @@ def _arguments(job: CompileJob, kernel: KernelFacts, vendor: str) -> Iterable[st
         yield from _argument(place, arg, actual.pop(arg.offset, None))
     for left in actual.values():
         # Assemblers list the bytes between arguments as arguments of their own; nothing reads those.
-        if left.kind != "by_value" or _PADDING.fullmatch(left.name) is None:
+        if left.kind != "by_value" or PADDING.fullmatch(left.name) is None:
             name = f" ({left.name})" if left.name else ""
             yield f"the kernel takes {left.size} bytes at {left.offset}{name} as {left.kind}, the job passes nothing there"
     end = max((arg.offset + arg.size for arg in kernel.args), default=0)

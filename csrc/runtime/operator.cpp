@@ -177,6 +177,7 @@ bool Operator::check_gradients(PyObject* const* args, std::size_t count, Error& 
     if (py::interrupted()) return error.set(ErrorKind::Raised, "", "", "");
     PyErr_Clear();
     const std::string name(on != nullptr ? std::string(on->served.parser.tensor_name(i)) : name_of_tensor(i));
+    if (py::interrupted()) return error.set(ErrorKind::Raised, "", "", "");
     return refuse_gradient(name_, name.empty() ? cat(i + 1) : name, error);
   }
   return true;
@@ -190,7 +191,7 @@ std::string Operator::name_of_tensor(std::size_t i) const {
   if (names && py::has_flag(names.get(), py::kFlagTuple) && i < static_cast<std::size_t>(PyTuple_Size(names.get())) &&
       py::read_text(PyTuple_GetItem(names.get(), static_cast<Py_ssize_t>(i)), text))
     name = text;
-  PyErr_Clear();
+  py::clear_ordinary();
   return name;
 }
 

@@ -7,12 +7,11 @@ with the two others of this project.
 
 from __future__ import annotations
 
-import re
 import struct
 from collections.abc import Mapping
 from typing import Any, Final
 
-from aiter_prebuilt.contract.elf import MOST_NOTES, ElfError, ElfFile
+from aiter_prebuilt.contract.elf import MOST_NOTES, PADDING, ElfError, ElfFile
 from aiter_prebuilt.kernel_image import KernelImage
 from aiter_prebuilt.message import read_message
 
@@ -25,8 +24,6 @@ _NT_METADATA: Final = 32
 _DESCRIPTOR: Final = struct.Struct("<III4xq20x12xHH4x")
 _ENTRY_ALIGNMENT: Final = 256
 _WAVE32: Final = 1 << 10
-#: What assemblers call the bytes between two arguments, which they list as arguments of their own; nothing reads those.
-_PADDING: Final = re.compile(r"_*(pad|padding|p)[0-9]*")
 #: Far more than any kernel has.
 _MOST_ARGUMENT_BYTES: Final = 1 << 20
 
@@ -129,7 +126,7 @@ def _kernel(row: Mapping[str, Any], symbols: Mapping[str, int], file: ElfFile) -
 
 def _is_padding(arg: Mapping[str, Any]) -> bool:
     name = arg.get(".name")
-    return isinstance(name, str) and arg[".value_kind"] == "by_value" and _PADDING.fullmatch(name) is not None
+    return isinstance(name, str) and arg[".value_kind"] == "by_value" and PADDING.fullmatch(name) is not None
 
 
 def _described_lds(row: Mapping[str, Any], symbols: Mapping[str, int], file: ElfFile) -> int:

@@ -10,6 +10,7 @@ from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING
 
 from aiter_prebuilt import device, locate, native, user_tables
+from aiter_prebuilt.forks import importing
 
 if TYPE_CHECKING:
     from aiter_prebuilt._native import Bundle, Operator
@@ -37,7 +38,8 @@ def operator_as_if(name: str, compute_units: int) -> Operator:
 
 def _names(name: str) -> tuple[str, ...]:
     """The tensors of a native call in order, for an error that comes before any bundle is looked at."""
-    from aiter_prebuilt.signatures import load
+    with importing:
+        from aiter_prebuilt.signatures import load
 
     return tuple(tensor.name for tensor in load()[name].tensors)
 

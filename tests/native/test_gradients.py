@@ -178,3 +178,12 @@ def test_without_a_bundle_it_is_refused_by_name_too(native: ModuleType, stub: St
     refused_by_silu = dispatch.operator("silu")
     with pytest.raises(errors.UnsupportedError, match="argument out "):
         refused_by_silu(torch.zeros(8, requires_grad=True), torch.zeros(8))
+
+
+def test_an_interrupt_while_the_names_are_asked_for_goes_through(native: ModuleType, stub: Stub) -> None:
+    def names() -> tuple[str, ...]:
+        raise KeyboardInterrupt
+
+    op = native.Operator("o", lambda vendor, ordinal: ((), 304), names)
+    with pytest.raises(KeyboardInterrupt):
+        op(torch.zeros(8, requires_grad=True))

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from support.compiling import TOOLS, Backend, Many, Work, job, triton, write
+from support.compiling import TOOLS, Backend, Many, job, triton
 
 from build_tools.compile import compile as stage
-from build_tools.compile.backends.built import Built
-from build_tools.compile.compile import batches, compile_jobs
+from build_tools.compile.compile import compile_jobs
 from build_tools.compile.store import Store
 from build_tools.files import progress
 from build_tools.files.progress import Done
-from build_tools.records import CompileJob
 
 
 class Watched:
@@ -70,15 +68,6 @@ def test_a_job_without_its_source_fails_alone(root: Path, backend: Backend) -> N
     assert backend.asked == ["y"]
 
 
-def failing(error: Exception) -> Work:
-    def work(job: CompileJob, workdir: Path) -> Built:
-        if job.id.startswith("bad"):
-            raise error
-        return write(job, workdir)
-
-    return work
-
-
 def test_jobs_of_one_source_share_a_child(root: Path, many: Many, backend: Backend) -> None:
     jobs = [triton("t0"), job("h"), triton("u", "u.py"), triton("t1", symbol="bad"), triton("t2")]
     results = compile_jobs(jobs, TOOLS, Store(root / "s"), root=root, workers=1)
@@ -99,14 +88,6 @@ def test_a_batch_that_answers_too_little_is_an_error(
     monkeypatch.setattr(stage, "COMPILE_MANY", {"triton": lambda *words: many(*words)[:1]})
     with pytest.raises(ValueError, match="shorter"):
         compile_jobs([triton("t0"), triton("t1")], TOOLS, Store(root / "s"), root=root, workers=1)
-
-
-def sizes(count: int, workers: int, sources: Sequence[str] = ("t.py",)) -> list[int]:
-    pairs = [(triton(f"{source}{n}", source), "") for source in sources for n in range(count)]
-    split = batches(pairs, workers)
-    assert sorted(one.id for batch in split for one, _ in batch) == sorted(one.id for one, _ in pairs)
-    assert all(len({one.source for one, _ in batch}) == 1 for batch in split)
-    return [len(batch) for batch in split]
 
 
 def test_without_a_number_there_is_a_compile_for_each_core(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from support import planned
 
-from build_tools.errors import ManifestError, UsageError
+from build_tools.errors import UsageError
 from build_tools.manifest import model
 from build_tools.plan.plan import make_plan, shard_of, target_facts
 from build_tools.plan.recipe import RecipeDraft, draft
@@ -26,15 +26,6 @@ def plan(
 ) -> Plan:
     made = planned.manifest(planned.operator(kernels=kernels, **changes), profiles=profiles)
     return make_plan(made, Path("nowhere"), inputs_of, prove=prove)  # fmt: skip
-
-
-def problems_of(*kernels: model.Kernel, **changes: Any) -> tuple[str, ...]:
-    with pytest.raises(ManifestError) as caught:
-        plan(*kernels, **changes)
-    return caught.value.problems
-
-
-WHERE = "manifests/norm/operators.toml: operators.scale"
 
 
 def test_a_draft_with_fewer_jobs_than_steps_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

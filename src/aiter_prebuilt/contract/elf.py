@@ -7,6 +7,7 @@ emulator's loader counts alike (``csrc/emulator/machine/elf.cpp``; ``tests/unit/
 
 from __future__ import annotations
 
+import re
 import struct
 from bisect import bisect_right
 from collections.abc import Iterator
@@ -22,6 +23,8 @@ _PT_LOAD, _PT_DYNAMIC, _PT_NOTE = 1, 2, 4
 SHARING: Final = 4
 #: Notes of metadata in a code object: one for each linked file.
 MOST_NOTES: Final = 16
+#: What assemblers call the bytes between two arguments, which they list as arguments of their own; nothing reads those.
+PADDING: Final = re.compile(r"_*(pad|padding|p)[0-9]*")
 _SYMBOL_SIZE, _PROGRAM_HEADER_SIZE = 24, 56
 
 
