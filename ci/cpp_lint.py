@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import itertools
 import json
 import os
 import shlex
@@ -84,9 +85,10 @@ def compiler_headers(environment: dict[str, str]) -> list[str]:
     text = run([environment["CXX"], "-E", "-v", "-x", "c++", "-march=x86_64_v3", os.devnull], environment)
     line = next((line for line in text.splitlines() if " -cc1 " in line), "")
     words = shlex.split(line)
-    found = [
-        f"{word}{words[place + 1]}" for place, word in enumerate(words[:-1]) if word in ("-isystem", "-D")
-    ]
+    pairs = list(itertools.pairwise(words))
+    # zig says a place relative to here when it was itself found so; clang-tidy runs elsewhere.
+    found = [f"-isystem{Path(place).absolute()}" for word, place in pairs if word == "-isystem"]
+    found += [f"-D{macro}" for word, macro in pairs if word == "-D"]
     if not found:
         raise LintError(f"{environment['CXX']} -v does not say where its headers are:\n{text[-2000:]}")
     return [*HERMETIC, *found]

@@ -42,7 +42,7 @@ struct Prepared {
   const OperatorBlock* block = nullptr;
   std::vector<PreparedStep> steps;  // without those whose grid has a zero
   std::vector<Patch> patches;
-  std::vector<MemoryPair> pairs;       // compared at each call
+  std::vector<MemoryPair> pairs;  // compared at each call
   std::vector<std::vector<std::uint8_t>> reals;
   std::vector<std::uint8_t> kernargs;  // of all steps; patched in place, which the GIL makes safe
   std::uint64_t workspace = 0;

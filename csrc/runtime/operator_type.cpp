@@ -166,7 +166,8 @@ PyType_Slot operator_slots[] = {
     {py::kSlotMethods, operator_methods},
     {py::kSlotMembers, operator_members},
     {py::kSlotGetSet, operator_getset},
-    {py::kSlotDoc, const_cast<char*>("Operator(name, resolve, names=None): call it with tensors, then attributes, by position.")},
+    {py::kSlotDoc,
+     const_cast<char*>("Operator(name, resolve, names=None): call it with tensors, then attributes, by position.")},
     {0, nullptr},
 };
 

@@ -196,7 +196,8 @@ class Log {
   // -1 with the reason. The GIL is held.
   int file(std::string& problem) {
     struct stat now = {};
-    const bool mine = file_ >= 0 && ::fstat(file_, &now) == 0 && now.st_dev == opened_.st_dev && now.st_ino == opened_.st_ino;
+    const bool mine =
+        file_ >= 0 && ::fstat(file_, &now) == 0 && now.st_dev == opened_.st_dev && now.st_ino == opened_.st_ino;
     if (!mine) file_ = open_log(path_, opened_, problem);
     return file_;
   }

@@ -24,8 +24,8 @@ def fmha_v3_fwd(
 ) -> dict[str, Near | None]:
     """softmax(q @ k^T * softmax_scale) @ v for each head; lse is the natural logarithm of the sum of the exponentials.
 
-    q [b, sq, hq, d], k [b, sk, hk, d], v [b, sk, hk, dv], hq a multiple of hk. is_causal is aligned bottom-right: query i sees key j
-    when j <= i + sk - sq.
+    q [b, sq, hq, d], k [b, sk, hk, d], v [b, sk, hk, dv], hq a multiple of hk. is_causal is aligned bottom-right: query i sees
+    key j when j <= i + sk - sq.
 
     Scores are sums in fp32 and the argument of exp2: they are off by about d / 4 + 8 roundings of their size. A kernel adds the
     probabilities before it rounds them to bf16 for the second product, so out is off by one rounding of them times sum p * |v|;
@@ -51,7 +51,9 @@ def fmha_v3_fwd(
     lse = (peak + np.log(total))[..., 0]
     return {
         "out": near(out.transpose(0, 2, 1, 3), relative=turned, absolute=error.transpose(0, 2, 1, 3)),
-        "softmax_lse": near(lse, relative=2 * _ROUNDING, absolute=off[..., 0] + 2 * _ROUNDING) if return_softmax_lse else None,
+        "softmax_lse": near(lse, relative=2 * _ROUNDING, absolute=off[..., 0] + 2 * _ROUNDING)
+        if return_softmax_lse
+        else None,
     }
 
 
@@ -60,8 +62,8 @@ def pa_fwd_asm(
 ) -> Near:
     """softmax(q @ k^T / sqrt(d)) @ v for each sequence and head.
 
-    Q [s, hq, d]; K [nb, hk, d / 8, 16, 8] and V [nb, hk, 2, d, 8] are blocks of 16 keys: sequence i's key j is number j % 16 of block
-    block_tables[i, j // 16], for j below context_lens[i].
+    Q [s, hq, d]; K [nb, hk, d / 8, 16, 8] and V [nb, hk, 2, d, 8] are blocks of 16 keys: sequence i's key j is number j % 16
+    of block block_tables[i, j // 16], for j below context_lens[i].
 
     The probabilities are rounded to the type of V, not always to nearest: one unit of them at most.
     """
@@ -73,8 +75,12 @@ def pa_fwd_asm(
         count = int(context_lens[place])
         blocks = block_tables[place, : -(-count // 16)]
         # [blocks, hk, d / 8, 16, 8] -> [hk, blocks * 16, d], and [blocks, hk, 2, d, 8] -> [hk, blocks * 16, d]
-        keys = K[blocks].transpose(1, 0, 3, 2, 4).reshape(K.shape[1], -1, depth)[:, :count].repeat(group, axis=0)
-        values = V[blocks].transpose(1, 0, 2, 4, 3).reshape(V.shape[1], -1, depth)[:, :count].repeat(group, axis=0)
+        keys = (
+            K[blocks].transpose(1, 0, 3, 2, 4).reshape(K.shape[1], -1, depth)[:, :count].repeat(group, axis=0)
+        )
+        values = (
+            V[blocks].transpose(1, 0, 2, 4, 3).reshape(V.shape[1], -1, depth)[:, :count].repeat(group, axis=0)
+        )
         scores = np.einsum("hd,hkd->hk", Q[place], keys) / np.sqrt(depth)
         powers = np.exp(scores - scores.max(axis=-1, keepdims=True))
         weights = powers / powers.sum(axis=-1, keepdims=True)

@@ -109,18 +109,14 @@ def _kernel(row: Mapping[str, Any], symbols: Mapping[str, int], file: ElfFile) -
     for offset, width, _ in args:
         if max(offset, width) > _MOST_ARGUMENT_BYTES:
             raise ElfError(f"an argument of kernel {name!r} has {width} bytes at byte {offset}")
-    padding = [_is_padding(arg) for arg in _rows(row, ".args")]
     return KernelImage(
         symbol=name,
         kernarg_size=size,
-        args=tuple(
-            arg
-            for arg, between in zip(args, padding, strict=True)
-            if not between and not arg[2].startswith("hidden_")
-        ),
+        args=tuple(arg for arg in args if not arg[2].startswith("hidden_")),
         lds_static=_described_lds(row, symbols, file),
         max_threads=_number(row, ".max_flat_workgroup_size"),
         wave=_number(row, ".wavefront_size"),
+        padding=frozenset(_number(arg, ".offset") for arg in _rows(row, ".args") if _is_padding(arg)),
     )
 
 

@@ -10,7 +10,7 @@ from functools import cached_property
 class KernelImage:
     """One kernel; ``symbol`` is the name that a driver finds it by, ``args`` are (offset, size, kind) of its explicit arguments.
 
-    Sizes in bytes.
+    Sizes in bytes. ``padding``: offsets of what assemblers list between two arguments and nothing reads.
     """
 
     symbol: str
@@ -19,6 +19,7 @@ class KernelImage:
     lds_static: int
     max_threads: int
     wave: int
+    padding: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True)

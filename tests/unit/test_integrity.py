@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from support import amdgpu_elf
 from support.bundles import code, small_operator, small_root
 
 from aiter_prebuilt import integrity, locate
@@ -82,3 +83,38 @@ def test_a_kernel_that_is_not_what_its_entry_says(
     tmp_path: Path, made: Operator, root: dict[str, object], words: str
 ) -> None:
     assert findings(tmp_path, made, **root)[0] == words
+
+
+def _listing(*args: tuple[int, int, str, str]) -> bytes:
+    """A code object whose kernel lists these arguments: (offset, size, kind, name)."""
+    rows = [
+        {".offset": at, ".size": size, ".value_kind": kind, ".name": name} for at, size, kind, name in args
+    ]
+    metadata = {
+        ".name": "scale", ".symbol": "scale.kd", ".kernarg_segment_size": 24, ".kernarg_segment_align": 8,
+        ".group_segment_fixed_size": 0, ".private_segment_fixed_size": 0, ".max_flat_workgroup_size": 64,
+        ".wavefront_size": 64, ".sgpr_count": 8, ".vgpr_count": 8, ".args": rows,
+    }  # fmt: skip
+    return amdgpu_elf.write({"kernels": [{"metadata": metadata, "symbol": {"name": "scale.kd"}}]})
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "passed", "right"),
+    [
+        ("_p1", "by_value", False, True),
+        ("_p1", "by_value", True, True),
+        ("scale", "by_value", False, False),
+        ("_p1", "global_buffer", False, False),
+    ],
+)
+def test_bytes_between_arguments_need_not_be_passed(
+    tmp_path: Path, name: str, kind: str, passed: bool, right: bool
+) -> None:
+    """Assemblers list them as arguments; only bytes by value with such a name are meant."""
+    image = _listing((0, 8, "global_buffer", "out"), (8, 8, kind, name), (16, 8, "global_buffer", "x"))
+    args = [Arg(ARG_TENSOR, 8, at, at // 16, b"") for at in (0, 16)]
+    if passed:
+        args.insert(1, Arg(ARG_INT, 8, 8, 0, code("N")))
+    made = operator(replace(STEP, args=tuple(args)), code_object=1, sha256=hashlib.sha256(image).digest())
+    said = [problem for problem in findings(tmp_path, made, image) if "arguments (offset" in problem]
+    assert bool(said) != right, said
