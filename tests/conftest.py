@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from pathlib import Path
 
@@ -11,6 +12,10 @@ ROOT = Path(__file__).resolve().parent.parent
 for folder in (ROOT, ROOT / "src", ROOT / "tests"):
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell starts its background jobs so, and children inherit it: what Ctrl-C does could not be seen.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
