@@ -52,6 +52,20 @@ def gemm_a16w16(
     return _OPS.gemm_a16w16.default(A, B, bias)
 
 
+def gemm_a8w8_ASM(
+    XQ: Any,
+    WQ: Any,
+    x_scale: Any,
+    w_scale: Any,
+    bias: Any,
+    dtype: torch.dtype | None = None,
+    check: bool = False,
+) -> Any:
+    """Traced ``aiter_prebuilt.gemm_a8w8_ASM``."""
+    del check
+    return _OPS.gemm_a8w8_ASM.default(XQ, WQ, x_scale, w_scale, bias, dtype)
+
+
 def gemm_a8w8_bpreshuffle(
     XQ: Any,
     WQ: Any,
@@ -144,9 +158,11 @@ def topk_softmax(
 TRACED: Final[dict[str, Callable[..., Any]]] = {
     "dynamic_per_tensor_quant": _OPS.dynamic_per_tensor_quant.default,
     "dynamic_per_token_scaled_quant": dynamic_per_token_scaled_quant,
+    "flatmm_a8w8_blockscale_ASM": _OPS.flatmm_a8w8_blockscale_ASM.default,
     "gelu_and_mul": _OPS.gelu_and_mul.default,
     "gelu_tanh_and_mul": _OPS.gelu_tanh_and_mul.default,
     "gemm_a16w16": gemm_a16w16,
+    "gemm_a8w8_ASM": gemm_a8w8_ASM,
     "gemm_a8w8_bpreshuffle": gemm_a8w8_bpreshuffle,
     "layernorm2d_fwd": layernorm2d_fwd,
     "reshape_and_cache": reshape_and_cache,
