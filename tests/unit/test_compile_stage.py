@@ -129,6 +129,7 @@ def test_a_failure_has_the_words_of_its_compiler(
     assert (failed.ok, failed.command, failed.exit_code, failed.log) == (False, command, status, log)
     assert (failed.path, failed.symbol, failed.cached, len(failed.key)) == (None, "", False, 64)
     assert 0 <= failed.seconds < 5 and good.ok
+    assert not isinstance(error, OSError) or failed.seconds == 0.0, "nobody knows when it began"
     assert sorted((done.name, done.ok) for done in watched.told) == [("bad", False), ("good", True)]
 
 

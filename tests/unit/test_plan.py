@@ -171,6 +171,8 @@ def test_a_kernel_without_a_variant_is_refused(root: Path) -> None:
 def test_assumptions_are_tried_unless_they_were_before(root: Path) -> None:
     made = planned.kernel(assume={"divisible": ["x"]})
     assert all("'x' is assumed to be a multiple of 16" in line for line in problems_of(root, made))
+    with pytest.raises(ManifestError, match="lets this call through"):
+        make_plan(planned.manifest(planned.operator(kernels=(made,))), root, inputs_of)
     assert len(plan(root, made, prove=False).jobs) == 4
     problems = Problems()
     manifest = planned.manifest(planned.operator(kernels=(made,)))

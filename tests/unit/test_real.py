@@ -213,6 +213,12 @@ def test_texts_outside_the_language(asked: str, words: str) -> None:
     assert words in str(refused.value)
 
 
+def test_what_is_known_are_names_that_people_write() -> None:
+    slots = {"M": 0, "?": 1, "&ab": 2, "?ab": 3, "a&": 4}
+    with pytest.raises(ExpressionError, match=r"^unknown name 'zz' \(known: B, M, a&, cap\) in 'zz'$"):
+        compile_real("zz", slots, ["cap"], {"B": 1})
+
+
 def test_programs_at_their_bounds() -> None:
     check(bytes.fromhex("410000" * 32 + "48" * 31), 1, ())
     whole = "410000" + "41000048" * 1023

@@ -300,6 +300,43 @@ def test_problems_of_a_step_say_which() -> None:
     assert lines[1:] == ["steps[1].uses: 'BLOCKS' is not a constant of the kernel (did you mean 'BLOCK'?)"]
 
 
+def test_a_step_that_lacks_something_is_left_out() -> None:
+    for keys in (("symbol",), ("grid",), ("args",), ("symbol", "grid", "args")):
+        found, lines = attempt(**steps({**STEP, "symbol": "l"}, {**STEP, **dict.fromkeys(keys)}))
+        assert lines == [f"steps[1].{key}: is missing" for key in keys]
+        assert found is not None and [job.symbol for job in found.jobs] == ["l"]
+        assert len(found.recipe.steps) == 1
+
+
+def test_a_step_that_is_launched_only_where_it_is_needed() -> None:
+    made = good(**steps(STEP, {**STEP, "grid": ["N", "M", 3], "if": "M > 5 or N > 50"}))
+    always, perhaps = made.recipe.steps
+    assert value(always.grid_x) == M and value(perhaps.grid_y) == M and value(perhaps.grid_z) == 3
+    for m, n, wanted in ((6, 40, 40), (5, 50, 0), (5, 51, 51)):
+        assert evaluate(perhaps.grid_x, (m, n, *VALUES[2:])) == wanted
+
+
+def test_names_are_filled_in() -> None:
+    made = good(source="{target}/k{B}.hip", symbol="k{B}_{T}", demangled="k<{B}>", constants={"B": True})
+    job = made.jobs[0]
+    assert (job.source, job.symbol, job.demangled) == ("gfx942/k1.hip", "k1_bf16", "k<1>")
+    for key, text in (("source", "{C}.hip"), ("symbol", "{C}"), ("demangled", "k<{C}>")):
+        found, lines = attempt(**{key: text})
+        assert lines == [f"{key}: {text!r} has {{C}}, which is no constant (known: T, target)"]
+        assert found is not None and getattr(found.jobs[0], key) == text
+
+
+def test_nothing_of_a_variant_is_in_an_object_that_is_there_already() -> None:
+    variants = {"backend": "asm", "constants": {"B": 1}, "variants": {"C": [2]}}
+    assert good(source="k.co", **variants).jobs[0].constants == ()
+    assert good(source="k.s", **variants).jobs[0].constants == (("B", 1), ("C", 2), ("T", "bf16"))
+
+
+def test_a_step_has_a_backend_of_its_own() -> None:
+    made = good(**steps(STEP, {**STEP, "backend": "asm", "demangled": "ns::l<int, 2>"}))
+    assert [(job.backend, job.step) for job in made.jobs] == [("hip", "k"), ("asm", "ns_l_int_2_")]
+
+
 def test_what_stands_with_steps_or_is_missing_without() -> None:
     whole = {
         "symbol": "k",
