@@ -321,7 +321,8 @@ def test_names_are_filled_in() -> None:
     job = made.jobs[0]
     assert (job.source, job.symbol, job.demangled) == ("gfx942/k1.hip", "k1_bf16", "k<1>")
     for key, text in (("source", "{C}.hip"), ("symbol", "{C}"), ("demangled", "k<{C}>")):
-        found, lines = attempt(**{key: text})
+        changes: dict[str, Any] = {key: text}
+        found, lines = attempt(**changes)
         assert lines == [f"{key}: {text!r} has {{C}}, which is no constant (known: T, target)"]
         assert found is not None and getattr(found.jobs[0], key) == text
 
