@@ -76,3 +76,15 @@ def test_a_computed_float_of_one_signature_is_compiled_once(monkeypatch: pytest.
         scope = slots.scope({"B": number}, {})
         assert programs.real_of("epsilon * B", slots, scope, Problems())
     assert made == ["epsilon * B"] * 2
+
+
+def test_a_computed_float_that_is_wrong() -> None:
+    """A name alone was meant for an attribute; what is more than a name was meant for an expression."""
+    slots = planned.slots(attributes={"epsilon": "float"})
+    for text, words in (
+        ("epsilo", "'epsilo' is not a float attribute (did you mean 'epsilon'?)"),
+        ("epsilon //", "'epsilon //' is not an expression: "),
+    ):
+        problems = Problems()
+        assert programs.real_of(text, slots, slots.scope({}, {}), problems) == b""
+        assert len(problems.lines) == 1 and problems.lines[0].startswith(words)

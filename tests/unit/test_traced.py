@@ -61,7 +61,7 @@ def test_what_is_returned_is_passed_on() -> None:
     )
 
 
-WRITTEN = {
+WRITTEN: dict[str, Any] = {
     "python": "(x: Tensor, p: float, s: float | None, kind: int, seed: int, out: Tensor | None = None) -> Tensor",
     "function": "by_hand", "arguments": {"x": "f32[M]", "out": "out f32[M]"}, "attributes": {"s": "float", "kind": "int"},
 }  # fmt: skip
