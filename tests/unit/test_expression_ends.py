@@ -123,6 +123,7 @@ ONE = push(1)
         (b"\x32\x00\x00", "stack underflow at byte 0"), (ONE + ONE, "a program must end with exactly one value"),
         (ONE + b"\x30\x01\x00", "jump at byte 2 leaves the program"), (ONE + b"\x30\x02\x00" + ONE, "no path leads to byte 5"),
         (ONE + b"\x33\x01\x00" + ONE, "jump into the middle of an instruction at byte 6"),
+        ((ONE + b"\x33\x01\x00") * 2 + ONE, "jump into the middle of an instruction at byte 6"),
         (ONE + b"\x31\x02\x00" + ONE, "a program must end with exactly one value"),
         (ONE + ONE + b"\x31\x02\x00" + ONE + b"\x18", "stack depth differs between the paths that meet at byte 9"),
         (ONE + b"\x31\x03\x00" + b"\x30\x00\x00", "a program must end with exactly one value"),
@@ -159,7 +160,8 @@ def test_an_absent_program() -> None:
         ("M or 0", 3, 1), ("M or 0", 0, 0), ("M or 1 // 0", 1, 1), ("M and 1 // 0", 0, 0), ("1 // M if M else 9", 0, 9),
         ("2 < M < 4", 3, 1), ("2 < M < 4", 4, 0), ("2 < M < 4", 2, 0), ("2 <= M <= 4", 2, 1), ("2 <= M <= 4", 4, 1),
         ("4 >= M > 2", 2, 0), ("M != 3", 3, 0), ("M == 3", 3, 1),
-        ("M and 1 and 0", 3, 0), ("not M or 0 or M", 3, 1), ("1 < M < 9 < 4", 3, 0),
+        ("M and 1 and 0", 3, 0), ("M and 0 and 1", 3, 0), ("not M or 5 or 0", 3, 1),
+        ("not M or 0 or M", 3, 1), ("1 < M < 9 < 4", 3, 0),
     ],
 )  # fmt: skip
 def test_values(text: str, value: int, wanted: int | None) -> None:
