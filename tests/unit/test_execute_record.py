@@ -81,7 +81,7 @@ def test_nobody_needs_to_hear_it(log: list[Any]) -> None:
 def test_as_if_the_device_had_so_many_units(log: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     other = Operator("scale", row("k", True, a=(1, 1, 1)), log=log)
     monkeypatch.setattr(
-        record.dispatch,
+        dispatch,
         "operator_as_if",
         lambda name, units: other if (name, units) == ("scale", 80) else None,
     )
