@@ -82,7 +82,7 @@ def _tuple_of(operator: Operator) -> str:
 
 def refusing(operator: Operator) -> list[str]:
     """The refusals of a function that is written by hand, as a function that it calls; nothing when all values are served."""
-    parameters = _refused(operator)
+    parameters = refused(operator)
     if not parameters:
         return []
     words = [dataclasses.replace(parameter, default=REQUIRED).text for parameter in parameters]
@@ -94,7 +94,7 @@ def refusing(operator: Operator) -> list[str]:
     ]
 
 
-def _refused(operator: Operator) -> list[Parameter]:
+def refused(operator: Operator) -> list[Parameter]:
     """The options of which not all values are served; enum attributes are refused by the native call."""
     return [
         parameter
@@ -107,7 +107,7 @@ def _refused(operator: Operator) -> list[Parameter]:
 def refusals(operator: Operator) -> list[str]:
     """A check for every option of which not all values are served."""
     lines: list[str] = []
-    for parameter in _refused(operator):
+    for parameter in refused(operator):
         values = operator.covered[parameter.name]
         said = " or ".join(literal(value) for value in values)
         lines.append(f"    if {refusal(parameter, values)}:")
