@@ -7,7 +7,6 @@ finished can be used. With nothing to do no process is started.
 from __future__ import annotations
 
 import json
-import os
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -21,6 +20,7 @@ from build_tools.compile.fingerprint import job_key
 from build_tools.compile.store import Store
 from build_tools.errors import BuildToolsError, JobFailedError
 from build_tools.files import progress
+from build_tools.files.cores import cores
 from build_tools.files.progress import Done
 from build_tools.files.reproducible import write_atomic
 from build_tools.files.run import allow, kill_all
@@ -60,7 +60,7 @@ def compile_jobs(
         else:
             missing.append((job, found))
     try:
-        _compile_missing(missing, results, toolchain, store, root, workers or _cores())
+        _compile_missing(missing, results, toolchain, store, root, workers or cores())
     finally:
         if report is not None:
             done = [results[job.id] for job in jobs if job.id in results]
@@ -68,10 +68,6 @@ def compile_jobs(
                 report, (json.dumps(as_report(done, toolchain, len(jobs)), indent=1) + "\n").encode()
             )
     return tuple(results[job.id] for job in jobs)
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _from_store(job: CompileJob, toolchain: Toolchain, store: Store, root: Path) -> CompileResult | str:

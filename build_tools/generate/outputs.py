@@ -10,6 +10,7 @@ from build_tools.files.reproducible import write_atomic
 from build_tools.generate import exports, functions, layout, matrix, signatures, table, traced
 from build_tools.manifest.model import Manifest
 from build_tools.manifest.schema import manifest_schema
+from build_tools.tools import pins
 
 GENERATED: Final = Path("src/aiter_prebuilt/ops/generated")
 COMMAND: Final = "python -m build_tools generate"
@@ -26,12 +27,12 @@ def outputs(manifest: Manifest, root: Path) -> dict[Path, str]:
         layout.HEADER.relative_to(layout.ROOT): layout.render(),
         Path(signatures.FILE): signatures.text(manifest),
         Path("src/aiter_prebuilt/ops/__init__.py"): exports.exports(operators),
-        Path("src/aiter_prebuilt/torch_generated.py"): traced.traced(
-            operator for operator in operators if operator.function is None
-        ),
+        Path("src/aiter_prebuilt/torch_generated.py"): traced.traced(operators),
+        Path("build_tools/requirements.txt"): pins.requirements(pins.load(root)),
         Path("docs/operators.md"): table.table(operators, manifest.targets),
         GENERATED
         / "__init__.py": f'"""Written by `{COMMAND}` from the manifests: one module a family. Do not edit."""\n',
+        GENERATED / "_refusals.py": functions.refusals_by_hand(operators),
         **matrix.files(root),
     }
     for family in manifest.families.values():

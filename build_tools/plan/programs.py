@@ -61,8 +61,7 @@ def real_of(text: str, slots: Slots, scope: Scope, problems: Problems) -> bytes:
     key = ("f32", text, scope.key, tuple(scope.constants.get(name) for name in _names(text)))
     try:
         if key not in _COMPILED:
-            plain = {name: slot for name, slot in scope.slots.items() if name[0] not in "&?"}
-            _COMPILED[key] = compile_real(text, plain, slots.floats, scope.constants)
+            _COMPILED[key] = compile_real(text, scope.slots, slots.floats, scope.constants)
         return _COMPILED[key]
     except ExpressionError as error:
         if text.isidentifier():

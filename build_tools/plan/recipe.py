@@ -62,11 +62,6 @@ def steps_of(kernel: Kernel, problems: Problems) -> list[StepSpec]:
                 problems.add("stands with the steps when there are steps", key)
         limits.check(len(kernel.steps), limits.STEPS, "steps", problems, "steps")
         return list(kernel.steps)
-    for key in ("symbol", "grid", "args"):
-        if getattr(kernel, key) is None:
-            problems.add("is missing", key)
-    if kernel.symbol is None or kernel.grid is None or kernel.args is None:
-        return []
     return [
         StepSpec(
             symbol=kernel.symbol, demangled=kernel.demangled, grid=kernel.grid, block=kernel.block, lds=kernel.lds,

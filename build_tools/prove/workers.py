@@ -16,6 +16,7 @@ from typing import Any, Final, TypeAlias
 
 from aiter_prebuilt.contract.calls import Call, pack
 from build_tools.errors import ExecutorError
+from build_tools.files.cores import cores
 from build_tools.files.run import Conversation, allow, converse, kill_all
 
 #: A line of the executor (``src/aiter_prebuilt/schemas/execute.json``).
@@ -126,8 +127,3 @@ def _ask(child: Conversation, call: Call) -> Line:
         )
     line: Line = json.loads(answer)
     return line
-
-
-def cores() -> int:
-    """How many this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -152,7 +152,7 @@ def _rows(
 def requirements(pins: Pins) -> str:
     """The text of ``build_tools/requirements.txt``: exact versions with the hashes of the pinned wheels, for pip."""
     lines = [
-        "# Written from manifests/toolchains.toml by `python -m build_tools.tools.pins`. Install with",
+        "# Written from manifests/toolchains.toml by `python -m build_tools generate`. Install with",
         "#     pip install --no-deps --require-hashes -r build_tools/requirements.txt",
     ]
     for tool in sorted(pins.tools.values(), key=lambda tool: tool.name):
@@ -165,14 +165,3 @@ def requirements(pins: Pins) -> str:
             )
         )
     return "\n".join(lines) + "\n"
-
-
-def main() -> int:
-    """Write the requirements file of the repository this module lies in."""
-    root = Path(__file__).resolve().parents[2]
-    (root / "build_tools" / "requirements.txt").write_text(requirements(load(root)), encoding="utf-8")
-    return 0
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

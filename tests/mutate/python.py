@@ -11,7 +11,7 @@ import parso
 from cosmic_ray.mutating import mutate_code
 from cosmic_ray.operators.provider import OperatorProvider
 
-from mutate import covered
+from mutate import alike, covered
 from mutate.mutant import Mutant, Verdict
 
 #: One change for each kind of mistake. Left out: what every test notices or none can (``+`` by ``**``, ``<`` by ``is``).
@@ -26,28 +26,29 @@ OPERATORS: Final = (
     "ReplaceAndWithOr", "ReplaceOrWithAnd", "ReplaceBreakWithContinue", "ReplaceContinueWithBreak", "ExceptionReplacer",
     "NumberReplacer", "ZeroIterationForLoop",
 )  # fmt: skip
-#: Lines that a program of strict types does not depend on, or whose number is a size: frozen, slots, a cache's entries.
-_SKIPPED: Final = ("if TYPE_CHECKING", "assert ", "@dataclass", "@lru_cache")
 #: Tests of one mutant: the quickest that execute its line.
 _MOST: Final = 60
 _LIMIT: Final = 180.0
 
 
 def mutants(file: str, text: str) -> Iterator[Mutant]:
-    """All of a file."""
+    """All of a file, but what is left out by its kind (``alike.py``)."""
     plain = _meaning(text)
+    rule_of = alike.left_out(text)
     provider = OperatorProvider()
     lines = text.splitlines()
     for name in OPERATORS:
         operator = provider[name]()
-        for place, line in enumerate(_places(text, operator)):
+        for place, (line, column) in enumerate(_places(text, operator)):
+            if rule_of(line, column) is not None:
+                continue
             try:
                 changed = mutate_code(text, operator, place)
             except (
                 AttributeError
             ):  # cosmic-ray knows exceptions by a bare name, not `except click.UsageError`
                 continue
-            if changed is None or lines[line - 1].lstrip().startswith(_SKIPPED):
+            if changed is None:
                 continue
             try:
                 if _meaning(changed) == plain:
@@ -59,13 +60,13 @@ def mutants(file: str, text: str) -> Iterator[Mutant]:
             yield Mutant(file, name, line, lines[line - 1].strip(), shown, changed)
 
 
-def _places(text: str, operator: Any) -> Iterator[int]:
-    """The line of each place where an operator applies, in the order in which cosmic-ray counts them."""
+def _places(text: str, operator: Any) -> Iterator[tuple[int, int]]:
+    """Line and column of each place where an operator applies, in the order in which cosmic-ray counts them."""
     stack = [parso.parse(text)]
     while stack:
         node = stack.pop()
-        for (line, _), _ in operator.mutation_positions(node):
-            yield line
+        for start, _ in operator.mutation_positions(node):
+            yield start
         stack.extend(reversed(getattr(node, "children", ())))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -70,6 +71,11 @@ def job(name: str, symbol: str = "", backend: Any = "hip", source: str = "k.hip"
     return CompileJob(
         name, planned.target(), backend, source, symbol or name, (), (), 0, (64, 1, 1), (source,)
     )
+
+
+def apart(name: str) -> CompileJob:
+    """A job that shares its compile with no other: its constants are its own."""
+    return replace(job(name), constants=(("NAME", name),))
 
 
 def triton(name: str, source: str = "t.py", symbol: str = "") -> CompileJob:

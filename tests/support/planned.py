@@ -59,6 +59,11 @@ def manifest(*operators: Operator, profiles: dict[str, list[str]] | None = None)
     )
 
 
+def inputs_of(backend: str, source: str, symbol: str, constants: dict[str, object]) -> tuple[str, ...]:
+    """For a plan: the source, and what was asked."""
+    return (source, f"{backend} {symbol} {sorted(constants)}")
+
+
 def target(name: str = "gfx942") -> TargetFacts:
     """One of the two targets."""
     return target_facts(manifest())[name]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import random
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from support.audited import ARGS, FACTS, FILE, FOLDER, JOB, judge, with_args, with_kernel
+from support.audited import ARGS, FACTS, FILE, FOLDER, GFX942, JOB, judge, with_args, with_kernel
 from support.bundles import blob, small_operator, small_root
 
 from build_tools.errors import CodeObjectError
@@ -32,6 +33,18 @@ def test_versions() -> None:
     for version, told in ((4, "4"), (7, "7"), (0, "unknown")):
         problems = judge(facts=replace(FACTS, version=version)).problems
         assert problems == (f"code object version {told} is not one of 5, 6",)
+
+
+def test_a_cubin_has_neither_version_nor_descriptor_nor_lanes_registers() -> None:
+    target = replace(GFX942, name="sm_90", vendor="nvidia", vgprs=8)
+    facts = replace(with_kernel(vgprs=255), target="sm_90", vendor="nvidia", version=0, symbols=())
+    facts = replace(facts, features=("anything",))
+    assert judge(replace(JOB, target=target), facts).problems == ()
+    empty = replace(facts, kernels=(replace(facts.kernels[0], args=()),))
+    assert judge(replace(JOB, target=target), empty).problems == tuple(
+        f"argument {place} ({arg.name}): the job passes {arg.size} bytes at {arg.offset}, the kernel has no argument there"
+        for place, arg in enumerate(ARGS)
+    )
 
 
 @pytest.mark.parametrize(
@@ -75,6 +88,71 @@ def test_memory_and_registers_at_their_limit() -> None:
 def test_the_kind_of_an_argument(kind: str, argument: str, right: bool) -> None:
     line = f"argument 2 (n): the kernel takes it as {argument}, the job passes a {kind}"
     assert with_last(kind, argument) == (() if right else (line,))
+
+
+def test_sizes_are_compared_before_kinds_and_kinds_before_access() -> None:
+    """One line for each argument, the first thing that is wrong with it."""
+    known = FACTS.kernels[0].args
+    wide = (*known[:3], ArgFacts(20, 8, "image", "factor"))
+    assert judge(facts=with_kernel(args=wide)).problems == (
+        "argument 3 (factor): the kernel has 8 bytes at 20, the job 4 bytes",
+        "the kernel reads 28 bytes of arguments, the job passes 24",
+    )
+    job = with_args(ARGS[0], replace(ARGS[1], role="in"), *ARGS[2:])
+    for kind, said in (
+        ("image", "the kernel takes it as image, the job passes a ptr"),
+        ("global_buffer", "the kernel has it as read_write, the operator's tensor is only read"),
+    ):
+        args = (known[0], ArgFacts(8, 8, kind, "x", "read_write"), *known[2:])
+        assert judge(job, with_kernel(args=args)).problems == (f"argument 1 (x): {said}",)
+
+
+def test_arguments_are_found_by_their_offset() -> None:
+    """In whichever order the object lists them; what the job does not pass is named, bytes between arguments are not."""
+    known = FACTS.kernels[0].args
+    order = random.sample(range(4), 4)
+    assert judge(facts=with_kernel(args=tuple(known[place] for place in order))).problems == (), order
+    moved = (*known[:3], ArgFacts(24, 4, "by_value", "factor"))
+    assert judge(facts=with_kernel(args=moved)).problems == (
+        "argument 3 (factor): the job passes 4 bytes at 20, the kernel has no argument there",
+        "the kernel takes 4 bytes at 24 (factor) as by_value, the job passes nothing there",
+        "the kernel reads 28 bytes of arguments, the job passes 24",
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "said"),
+    [
+        ("by_value", "_p0", ""), ("by_value", "pad", ""), ("by_value", "__padding12", ""), ("by_value", "p", ""),
+        ("by_value", "pad_x", " (pad_x)"), ("by_value", "xpad", " (xpad)"), ("by_value", "", ""),
+        ("global_buffer", "_p0", " (_p0)"), ("by_value", "P0", " (P0)"),
+    ],
+)  # fmt: skip
+def test_bytes_that_nothing_reads_are_known_by_name_and_kind(kind: str, name: str, said: str) -> None:
+    known = FACTS.kernels[0].args
+    job = replace(with_args(*ARGS[:2], ARGS[3]), kernarg_size=24)
+    facts = with_kernel(args=(*known[:2], ArgFacts(16, 4, kind, name), known[3]))
+    line = f"the kernel takes 4 bytes at 16{said} as {kind}, the job passes nothing there"
+    assert judge(job, facts).problems == ((line,) if said or not name else ())
+
+
+@pytest.mark.parametrize(
+    ("role", "access", "problem", "note"),
+    [
+        ("in", "read_only", False, False), ("in", "", False, False), ("in", "write_only", True, False),
+        ("in", "read_write", True, False), ("out", "read_only", False, True), ("inout", "read_only", False, True),
+        ("out", "write_only", False, False), ("inout", "read_write", False, False), ("", "write_only", False, False),
+        ("", "read_only", False, False),
+    ],
+)  # fmt: skip
+def test_what_metadata_say_of_access(role: str, access: str, problem: bool, note: bool) -> None:
+    """A tensor that is only read and is written is wrong; one that is written and "read only" is only noted."""
+    known = FACTS.kernels[0].args
+    job = with_args(ARGS[0], replace(ARGS[1], role=role), *ARGS[2:])
+    report = judge(job, with_kernel(args=(known[0], known[1]._replace(access=access), *known[2:])))
+    line = f"argument 1 (x): the kernel has it as {access}, the operator's tensor is only read"
+    assert report.problems == ((line,) if problem else ())
+    assert report.notes == (("its metadata call x read only, the operator writes it",) if note else ())
 
 
 @pytest.mark.parametrize(("size", "said"), [(24, 0), (25, 0), (23, 24), (0, 24)])

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support.compiling import TOOLS, Backend, job
+from support.compiling import TOOLS, Backend, apart, job, write
 
 from build_tools.compile import compile as stage
-from build_tools.compile.compile import as_report
-from build_tools.records import CompileResult
+from build_tools.compile.backends.built import Built
+from build_tools.compile.compile import as_report, compile_jobs
+from build_tools.compile.store import Store
+from build_tools.errors import JobFailedError
+from build_tools.records import CompileJob, CompileResult
 
 
 @pytest.fixture
@@ -61,3 +67,52 @@ def test_a_report_has_a_row_for_each_job_sorted(tmp_path: Path) -> None:
             {"id": "d", "key": "key of d", "ok": False, **usual, "command": "", "exit_status": 0, "log": "gone"},
         ],
     }  # fmt: skip
+
+
+def test_the_report_is_written_where_it_is_asked_for(root: Path, backend: Backend, told: list[str]) -> None:
+    report = root / "report.json"
+    jobs = [apart("a"), apart("b")]
+    compile_jobs(jobs, TOOLS, Store(root / "s"), root=root, report=report)
+    text = report.read_text()
+    assert text == json.dumps(json.loads(text), indent=1) + "\n"
+    rows = json.loads(text)
+    assert (rows["planned"], rows["failed"], rows["cached"]) == (2, 0, 0)
+    assert [row["sha256"] for row in rows["jobs"]] == [
+        hashlib.sha256(f"the code of {name}".encode()).hexdigest() for name in "ab"
+    ]
+    compile_jobs(jobs, TOOLS, Store(root / "s"), root=root)
+    assert report.read_text() == text and told == ["allowed", "allowed"]
+    compile_jobs(jobs, TOOLS, Store(root / "s"), root=root, report=report)
+    assert json.loads(report.read_text())["cached"] == 2
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), ValueError("a mistake here")])
+def test_an_end_from_outside_ends_children_first_and_starts_nothing_more(
+    root: Path, backend: Backend, told: list[str], monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    """After the compile that ends it at most one more has started."""
+    killed = threading.Event()
+    freed: list[bool] = []
+
+    def kill() -> None:
+        told.append("killed")
+        killed.set()
+
+    def work(job: CompileJob, workdir: Path) -> Built:
+        if len(backend.asked) == 2:
+            raise error
+        if len(backend.asked) == 3:
+            freed.append(killed.wait(10))  # as a compile whose child is killed
+            raise JobFailedError(f"compile {job.id}", "ended by signal SIGKILL", "c")
+        return write(job, workdir)
+
+    backend.work = work
+    monkeypatch.setattr(stage, "kill_all", kill)
+    report = root / "report.json"
+    jobs = [apart(str(number)) for number in range(6)]
+    with pytest.raises(type(error)):
+        compile_jobs(jobs, TOOLS, Store(root / "s"), root=root, workers=1, report=report)
+    assert told == ["killed", "allowed"]
+    assert backend.asked in (["0", "1"], ["0", "1", "2"]) and all(freed)
+    rows = json.loads(report.read_text())
+    assert rows["planned"] == 6 and [row["id"] for row in rows["jobs"]] in ([], ["0"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import os
 import signal
 import time
@@ -103,6 +104,39 @@ def test_the_worst_of_all_wants() -> None:
     assert worst == 2.0 and len(problems) == 1  # 6 is two half widths from the middle of 0 to 4
     memory.held[result.base][0] = 3
     assert run.judged(call, arguments, (result, None)) == (0.0, [])
+
+
+def test_results_that_are_none_or_others() -> None:
+    returned = Want("y", "u8", (1,), b"\x00", b"\x00", None, True)
+    call = replace(CALL, wants=(returned,), arguments={"x": X})
+    memory, arguments = placed(call)
+    x = arguments["x"]
+    zero, other = x.new_empty((1,)), x.new_empty((1,))
+    memory.held[zero.base][0] = 0
+    assert run.judged(call, arguments, zero) == (0.0, [])
+    assert run.judged(call, arguments, None)[1] == ["it returned 0 tensors, 1 are wanted"]
+    assert run.judged(call, arguments, [zero, other])[1] == ["it returned 2 tensors, 1 are wanted"]
+    assert run.judged(call, arguments, 7)[1] == ["y: int instead of a tensor"]
+    assert run.judged(call, arguments, x.new_empty((1,), "i8"))[1] == ["y: i8[1] instead of u8[1]"]
+    assert run.judged(call, arguments, x.new_empty((2,)))[1] == ["y: u8[2] instead of u8[1]"]
+    assert run.judged(replace(call, wants=()), arguments, None) == (math.inf, ["the call wants nothing"])
+
+
+def test_a_result_that_is_an_argument_is_judged_as_that() -> None:
+    """AITER returns what it wrote; that it is the argument itself counts, not that it looks like it."""
+    memory, arguments = placed()
+    right(arguments, memory)
+    out = arguments["out"]
+    for result in (out, [out], (out, None, arguments["x"])):
+        assert run.judged(CALL, arguments, result) == (0.0, [])
+    _, twins = placed()
+    assert run.judged(CALL, arguments, twins["out"])[1] == ["it returned 1 tensors, 0 are wanted"]
+    returned = Want("y", "u8", (1,), b"\x00", b"\x00", None, True)
+    both = replace(CALL, wants=(WANT, returned))
+    fresh = out.new_empty((1,))
+    memory.held[fresh.base][0] = 0
+    assert run.judged(both, arguments, (out, fresh)) == (0.0, [])
+    assert run.judged(both, arguments, out)[1] == ["it returned 0 tensors, 1 are wanted"]
 
 
 def test_elements_that_must_stay() -> None:

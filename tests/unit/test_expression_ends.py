@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import struct
 
 import pytest
@@ -111,7 +112,8 @@ ONE = push(1)
 @pytest.mark.parametrize(
     ("code", "words"),
     [
-        (b"\x00", "unknown operation 0x00 at byte 0"), (ONE + b"\x3f", "unknown operation 0x3f at byte 2"),
+        (b"\x00", "unknown operation 0x00 at byte 0"), (ONE + b"\x1e", "unknown operation 0x1e at byte 2"),
+        (ONE + b"\x3f", "unknown operation 0x3f at byte 2"),
         (ONE + ONE + b"\x26", "unknown operation 0x26 at byte 4"), (ONE + b"\x34\x00\x00", "unknown operation 0x34 at byte 2"),
         (b"\x04", "unknown operation 0x04 at byte 0"), (b"\x01", "operation 0x01 at byte 0 is cut off"),
         (b"\x02" + bytes(7), "operation 0x02 at byte 0 is cut off"), (b"\x03\x00", "operation 0x03 at byte 0 is cut off"),
@@ -121,6 +123,7 @@ ONE = push(1)
         (b"\x32\x00\x00", "stack underflow at byte 0"), (ONE + ONE, "a program must end with exactly one value"),
         (ONE + b"\x30\x01\x00", "jump at byte 2 leaves the program"), (ONE + b"\x30\x02\x00" + ONE, "no path leads to byte 5"),
         (ONE + b"\x33\x01\x00" + ONE, "jump into the middle of an instruction at byte 6"),
+        ((ONE + b"\x33\x01\x00") * 2 + ONE, "jump into the middle of an instruction at byte 6"),
         (ONE + b"\x31\x02\x00" + ONE, "a program must end with exactly one value"),
         (ONE + ONE + b"\x31\x02\x00" + ONE + b"\x18", "stack depth differs between the paths that meet at byte 9"),
         (ONE + b"\x31\x03\x00" + b"\x30\x00\x00", "a program must end with exactly one value"),
@@ -157,7 +160,8 @@ def test_an_absent_program() -> None:
         ("M or 0", 3, 1), ("M or 0", 0, 0), ("M or 1 // 0", 1, 1), ("M and 1 // 0", 0, 0), ("1 // M if M else 9", 0, 9),
         ("2 < M < 4", 3, 1), ("2 < M < 4", 4, 0), ("2 < M < 4", 2, 0), ("2 <= M <= 4", 2, 1), ("2 <= M <= 4", 4, 1),
         ("4 >= M > 2", 2, 0), ("M != 3", 3, 0), ("M == 3", 3, 1),
-        ("M and 1 and 0", 3, 0), ("not M or 0 or M", 3, 1), ("1 < M < 9 < 4", 3, 0),
+        ("M and 1 and 0", 3, 0), ("M and 0 and 1", 3, 0), ("not M or 5 or 0", 3, 1),
+        ("not M or 0 or M", 3, 1), ("1 < M < 9 < 4", 3, 0),
     ],
 )  # fmt: skip
 def test_values(text: str, value: int, wanted: int | None) -> None:
@@ -167,6 +171,46 @@ def test_values(text: str, value: int, wanted: int | None) -> None:
             evaluate(code, (value, 0, 0, 0))
     else:
         assert evaluate(code, (value, 0, 0, 0)) == wanted
+
+
+SHIFTED = r"^(a value does not fit 64 bits|a shift by less than 0 or more than 63)$"
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "wanted"),
+    [
+        ("1 << M", 0, 1), ("1 << M", 62, 2**62), ("1 << M", 63, None), ("-1 << M", 63, -(2**63)), ("0 << M", 63, 0),
+        ("0 << M", 64, None), ("0 << M", -1, None), ("0 >> M", 64, None),
+        ("0 >> M", -1, None), ("5 >> M", 0, 5), ("5 >> M", 1, 2), ("-5 >> M", 1, -3),
+        ("-1 >> M", 63, -1), ("M >> 63", -(2**63), -1), ("M >> 62", 2**63 - 1, 1), ("M << 1", 2**62, None),
+        ("M << 1", -(2**62), -(2**63)),
+    ],
+)  # fmt: skip
+def test_shifts(text: str, value: int, wanted: int | None) -> None:
+    code = compile_expression(text, SMALL)
+    if wanted is None:
+        with pytest.raises(ExpressionError, match=SHIFTED):
+            evaluate(code, (value, 0, 0, 0))
+    else:
+        assert evaluate(code, (value, 0, 0, 0)) == wanted
+
+
+def test_logarithms() -> None:
+    code = compile_expression("log2(M)", SMALL)
+    assert code == M + b"\x1d" and compile_expression("M << 1", SMALL) == M + push(1) + b"\x1b"
+    assert compile_expression("M >> 1", SMALL) == M + push(1) + b"\x1c"
+    for power in range(63):
+        near = random.randrange(2**power, 2 ** (power + 1))
+        for number in (2**power, near, 2 ** (power + 1) - 1):
+            assert evaluate(code, (number, 0, 0, 0)) == power, number
+    for number in (0, -1, -(2**63)):
+        with pytest.raises(ExpressionError, match=r"^the log2 of a number that is not positive$"):
+            evaluate(code, (number, 0, 0, 0))
+    check(push(1) + b"\x1d", 0)
+    with pytest.raises(ExpressionError, match=r"^stack underflow at byte 0$"):
+        check(b"\x1d", 0)
+    with pytest.raises(ExpressionError, match=r"^log2\(\) with 2 arguments is not part of"):
+        compile_expression("log2(M, 2)", SMALL)
 
 
 def test_what_is_known() -> None:

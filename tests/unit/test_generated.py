@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import aiter_prebuilt
-from aiter_prebuilt import errors, signatures, torch_calls
+from aiter_prebuilt import errors, signatures, torch_generated
 from build_tools.errors import StaleFilesError
 from build_tools.generate import outputs
 from build_tools.generate.functions import refusal
@@ -55,13 +55,17 @@ def test_stale_missing_and_forgotten_files_are_named(tmp_path: Path) -> None:
     (tmp_path / norm).write_text((tmp_path / norm).read_text() + "\n")
     (tmp_path / extra).write_text("")
     (tmp_path / "docs" / "operators.md").unlink()
+    pins = tmp_path / "manifests" / "toolchains.toml"
+    pins.write_text(pins.read_text().replace('name = "msgpack"', 'name = "msgpacked"'))
     with pytest.raises(StaleFilesError) as caught:
         outputs.check(MANIFEST, tmp_path)
     assert all(
         path in str(caught.value)
         for path in (norm.as_posix(), extra.as_posix(), "docs/operators.md", outputs.COMMAND)
     )
-    assert set(outputs.write(MANIFEST, tmp_path)) == {norm, extra, Path("docs/operators.md")}
+    assert set(outputs.write(MANIFEST, tmp_path)) == {
+        norm, extra, Path("docs/operators.md"), Path("build_tools/requirements.txt")
+    }  # fmt: skip
     outputs.check(MANIFEST, tmp_path)
 
 
@@ -72,7 +76,7 @@ def test_a_function_has_the_parameters_that_the_manifest_says(name: str) -> None
     assert [each.name for each in found] == [each.name for each in wanted]
     for has, says in zip(found, wanted, strict=True):
         assert has.default is inspect.Parameter.empty if says.required else has.default == says.default
-    traced = torch_calls.TRACED[name]
+    traced = torch_generated.TRACED[name]
     if not hasattr(traced, "_schema"):  # the operator itself: its schema has a test of its own
         assert [(p.name, p.default) for p in inspect.signature(traced).parameters.values()] == [
             (p.name, p.default) for p in found
@@ -114,7 +118,7 @@ def test_an_option_that_is_not_covered_is_refused_by_name(name: str, option: str
         for each in operator.python.parameters
         if each.kind != "Tensor" and each.required
     }
-    for function in (getattr(aiter_prebuilt, name), torch_calls.TRACED[name]):
+    for function in (getattr(aiter_prebuilt, name), torch_generated.TRACED[name]):
         with pytest.raises(errors.UnsupportedError) as caught:
             function(**{**arguments, option: _uncovered(parameter, operator.covered[option])})
         assert f"{name}(" in caught.value.asked and option in caught.value.asked

@@ -8,30 +8,12 @@ from pathlib import Path
 
 import pytest
 from support import amdgpu_elf
-from support.bundles import code, small_operator, small_root
+from support.bundles import code, small_root
+from support.verified import ARGS, IMAGE, STEP, operator
 
 from aiter_prebuilt import integrity, locate
-from aiter_prebuilt.contract.records import ARG_FLOAT, ARG_INT, ARG_TENSOR, Arg, Entry, Operator, Step
+from aiter_prebuilt.contract.records import ARG_INT, ARG_TENSOR, Arg, Operator
 from build_tools.pack import writer
-
-IMAGE = (Path(__file__).resolve().parents[1] / "data" / "codeobjects" / "scale_gfx942.co").read_bytes()
-ARGS = (
-    Arg(ARG_TENSOR, 8, 0, 0, b""),
-    Arg(ARG_TENSOR, 8, 8, 1, b""),
-    Arg(ARG_INT, 4, 16, 0, code("N")),
-    Arg(ARG_FLOAT, 4, 20, 0, b""),
-)
-STEP = Step(0, 24, 64, 1, 1, code("M"), b"", b"", b"", ARGS)
-
-
-def operator(step: Step = STEP, **entry: object) -> Operator:
-    """An operator with one recipe of the real kernel ``scale``, which is compiled for blocks of 64 threads."""
-    made = small_operator("scale")
-    facts: dict[str, object] = {
-        "symbol": "scale", "kernarg_size": 24, "max_threads": 64, "sha256": hashlib.sha256(IMAGE).digest(),
-    }  # fmt: skip
-    known: Entry = replace(made.entries[0], **(facts | entry))  # type: ignore[arg-type]
-    return replace(made, entries=(known,), recipes=(replace(made.recipes[0], steps=(step,)),))
 
 
 def findings(folder: Path, made: Operator, *images: bytes, **root: object) -> list[str]:
@@ -76,6 +58,7 @@ def test_arguments_that_lie_elsewhere(tmp_path: Path) -> None:
         (operator(kernarg_size=32), {}, "kernarg size 24, recorded 32"),
         (operator(), {"wave": 32}, "kernel 'scale' has waves of 64 lanes, gfx942 has 32"),
         (operator(), {"lds_bytes": 255}, "256 bytes of LDS, the target has 255"),
+        (operator(), {"profile": "ck-full"}, "its content is for gfx942 (ck-full)"),
         (operator(), {"target": "gfx950"}, "its content is for gfx950 (ck-free)"),
     ],
 )
@@ -83,6 +66,10 @@ def test_a_kernel_that_is_not_what_its_entry_says(
     tmp_path: Path, made: Operator, root: dict[str, object], words: str
 ) -> None:
     assert findings(tmp_path, made, **root)[0] == words
+
+
+def test_all_of_the_memory_may_be_used(tmp_path: Path) -> None:
+    assert findings(tmp_path, operator(), lds_bytes=256) == []
 
 
 def _listing(*args: tuple[int, int, str, str]) -> bytes:

@@ -125,7 +125,7 @@ STAGES: dict[str, set[str]] = {
     "judge": {"files", "objects"},
     "pack": {"files", "tools", "objects", "judge"},
     "report": {"manifest", "plan", "objects"},
-    "generate": {"files", "manifest", "plan", "compile"},
+    "generate": {"files", "manifest", "tools", "plan", "compile"},
     "prove": {"files", "manifest", "cases", "objects", "judge", "pack"},
 }
 COMMON = {"records", "errors"}

@@ -158,14 +158,3 @@ def test_a_call_that_cannot_be_made_ends_everything(children: Children) -> None:
     with pytest.raises(KeyboardInterrupt):
         next(answers)
     assert children.told == ["killed", "allowed"] and len(children.started[0].heard) == 1
-
-
-def test_how_many_cores_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        os, "sched_getaffinity", lambda process: {0, 1, 2} if process == 0 else {5}, raising=False
-    )
-    assert workers.cores() == 3
-    monkeypatch.delattr(os, "sched_getaffinity")
-    for known, expected in ((5, 5), (None, 1)):
-        monkeypatch.setattr(os, "cpu_count", lambda known=known: known)
-        assert workers.cores() == expected

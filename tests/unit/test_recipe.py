@@ -7,11 +7,21 @@ from typing import Any
 import pytest
 from support import planned
 
+from aiter_prebuilt.contract import dtype, real
 from aiter_prebuilt.contract.expression import evaluate
-from aiter_prebuilt.contract.records import ARG_FLOAT, ARG_INT, ARG_NULL, ARG_TENSOR, ARG_WORKSPACE
+from aiter_prebuilt.contract.records import (
+    ARG_FLOAT,
+    ARG_INT,
+    ARG_NULL,
+    ARG_REAL,
+    ARG_TENSOR,
+    ARG_WORKSPACE,
+    Arg,
+)
 from build_tools.manifest.problems import Problems
-from build_tools.plan.recipe import RecipeDraft, draft
+from build_tools.plan.recipe import JobDraft, RecipeDraft, draft
 from build_tools.plan.slots import Slots
+from build_tools.records import KernelArg
 
 #: Slots: M N row epsilon.. are floats; CUS and two for each tensor follow.
 SIGNATURE: dict[str, Any] = {
@@ -51,6 +61,33 @@ def steps(*rows: dict[str, Any], **changes: Any) -> dict[str, Any]:
     return {"symbol": None, "grid": None, "block": None, "args": None, "steps": [*rows], **changes}
 
 
+def test_one_launch() -> None:
+    made = good(
+        constants={"BLOCK": 128},
+        block=["BLOCK", 2],
+        grid=["M", "N * 2", 3],
+        lds="BLOCK * 4",
+        cost="M + 1",
+        workspace="N",
+        demangled="ours::k<{BLOCK}>",
+    )
+    recipe = made.recipe
+    assert (recipe.kernel, recipe.variant, recipe.types) == (0, "default", (dtype.BY_NAME["bf16"].number,))
+    assert (recipe.conditions, value(recipe.cost), value(recipe.workspace)) == ((), M + 1, N)
+    (step,) = recipe.steps
+    assert (step.entry, step.kernarg_size, step.block_x, step.block_y, step.block_z) == (0, 20, 128, 2, 1)
+    assert [value(code) for code in (step.grid_x, step.grid_y, step.grid_z, step.lds)] == [M, 2 * N, 3, 512]
+    args = (
+        KernelArg("ptr", "out", 0, 8, "bf16", role="out"),
+        KernelArg("ptr", "x", 8, 8, "e4m3fnuz", role="in"),
+        KernelArg("i32", "N", 16, 4),
+    )
+    constants = (("BLOCK", 128), ("T", "bf16"))
+    assert made.jobs == (
+        JobDraft("", "hip", "k.hip", "k", constants, args, 20, (128, 2, 1), None, "ours::k<128>"),
+    )
+
+
 def test_what_is_left_out_is_an_empty_program() -> None:
     recipe = good(grid=["M", "N"]).recipe
     (step,) = recipe.steps
@@ -83,6 +120,59 @@ def test_slots_of_one_size() -> None:
     assert made.jobs[0].args[1].dtype == "i8"
     assert good(args=["i32 N", "ptr q"], slot=8).jobs[0].kernarg_size == 16
     assert said(args=["i32 N", "ptr q"], slot=7) == ["slot: a slot of 7 bytes is too small for 'ptr q'"]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("ptr", "args[1]: 'ptr' is not of the form 'ptr|i32|i64|f32 WHAT'"),
+        ("u8 N", "args[1]: 'u8 N' is not of the form 'ptr|i32|i64|f32 WHAT'"),
+        ("f32 zz", "args[1]: 'zz' is not a float attribute (known: bound, epsilon)"),
+        ("f32 epsilo", "args[1]: 'epsilo' is not a float attribute (did you mean 'epsilon'?)"),
+        (
+            "f32 zz * 2",
+            "args[1]: unknown name 'zz' (known: CUS, M, N, bound, epsilon, lds_bytes, sizeof_T, wave) in 'zz * 2'",
+        ),
+        ("ptr ou", "args[1]: 'ou' is not a tensor of the operator (did you mean 'out'?)"),
+        ("ptr zzzz", "args[1]: 'zzzz' is not a tensor of the operator (known: out, q, x)"),
+    ],
+)
+def test_an_argument_that_is_none(text: str, words: str) -> None:
+    """What has a kind keeps its place, so that the arguments behind it are not wrong, too."""
+    found, lines = attempt(args=["i32 N", text, "i32 M"])
+    assert lines == [words] and found is not None
+    args = found.recipe.steps[0].args
+    assert args[-1].kind == ARG_INT and value(args[-1].code) == M
+    wanted = {"ptr": Arg(ARG_NULL, 8, 8, 0, b""), "f32": Arg(ARG_REAL, 4, 4, 0, b"")}
+    kind, _, what = text.partition(" ")
+    if kind in wanted and what:
+        assert args[1] == wanted[kind] and found.jobs[0].args[1].dtype == ""
+        assert (args[2].offset, args[2].size) == ({"ptr": 16, "f32": 8}[kind], 4)
+    else:
+        assert len(args) == 2
+
+
+def test_computed_floats() -> None:
+    """A name alone is an attribute's own slot; everything else is computed, over dims and attributes and constants."""
+    made = good(args=["f32 epsilon", "f32 epsilon + bound * B", "f32 M / N", "f32 -1.5"], constants={"B": 4})
+    taken, sums, share, constant = made.recipe.steps[0].args
+    assert taken == Arg(ARG_FLOAT, 4, 0, 1, b"")
+    assert [(arg.kind, arg.offset, arg.operand) for arg in (sums, share, constant)] == [
+        (ARG_REAL, 4, 0), (ARG_REAL, 8, 0), (ARG_REAL, 12, 0)
+    ]  # fmt: skip
+    assert [real.evaluate(arg.code, VALUES, (0.5, 0.25)) for arg in (sums, share, constant)] == [
+        0.25 + 0.5 * 4, M / N, -1.5
+    ]  # fmt: skip
+    assert {arg.kind for arg in made.jobs[0].args} == {"f32"}
+
+
+def test_the_same_text_with_other_constants_is_another_number() -> None:
+    """Bytecode is kept by what its names mean."""
+    for number in (2, 3, 2):
+        (arg,) = good(args=["f32 epsilon * B"], constants={"B": number}).recipe.steps[0].args
+        assert real.evaluate(arg.code, VALUES, (0.0, 0.5)) == 0.5 * number
+        (arg,) = good(args=["i32 N * B"], constants={"B": number}).recipe.steps[0].args
+        assert value(arg.code) == N * number
 
 
 def test_the_last_byte_of_arguments_that_fits() -> None:
@@ -208,6 +298,44 @@ def test_problems_of_a_step_say_which() -> None:
     lines = said(**steps(STEP, {**STEP, "uses": ["BLOCKS"], "grid": ["Z"]}, constants={"BLOCK": 1}))
     assert lines[0].startswith("steps[1].grid[0]: ")
     assert lines[1:] == ["steps[1].uses: 'BLOCKS' is not a constant of the kernel (did you mean 'BLOCK'?)"]
+
+
+def test_a_step_that_lacks_something_is_left_out() -> None:
+    for keys in (("symbol",), ("grid",), ("args",), ("symbol", "grid", "args")):
+        found, lines = attempt(**steps({**STEP, "symbol": "l"}, {**STEP, **dict.fromkeys(keys)}))
+        assert lines == [f"steps[1].{key}: is missing" for key in keys]
+        assert found is not None and [job.symbol for job in found.jobs] == ["l"]
+        assert len(found.recipe.steps) == 1
+
+
+def test_a_step_that_is_launched_only_where_it_is_needed() -> None:
+    made = good(**steps(STEP, {**STEP, "grid": ["N", "M", 3], "if": "M > 5 or N > 50"}))
+    always, perhaps = made.recipe.steps
+    assert value(always.grid_x) == M and value(perhaps.grid_y) == M and value(perhaps.grid_z) == 3
+    for m, n, wanted in ((6, 40, 40), (5, 50, 0), (5, 51, 51)):
+        assert evaluate(perhaps.grid_x, (m, n, *VALUES[2:])) == wanted
+
+
+def test_names_are_filled_in() -> None:
+    made = good(source="{target}/k{B}.hip", symbol="k{B}_{T}", demangled="k<{B}>", constants={"B": True})
+    job = made.jobs[0]
+    assert (job.source, job.symbol, job.demangled) == ("gfx942/k1.hip", "k1_bf16", "k<1>")
+    for key, text in (("source", "{C}.hip"), ("symbol", "{C}"), ("demangled", "k<{C}>")):
+        changes: dict[str, Any] = {key: text}
+        found, lines = attempt(**changes)
+        assert lines == [f"{key}: {text!r} has {{C}}, which is no constant (known: T, target)"]
+        assert found is not None and getattr(found.jobs[0], key) == text
+
+
+def test_nothing_of_a_variant_is_in_an_object_that_is_there_already() -> None:
+    variants = {"backend": "asm", "constants": {"B": 1}, "variants": {"C": [2]}}
+    assert good(source="k.co", **variants).jobs[0].constants == ()
+    assert good(source="k.s", **variants).jobs[0].constants == (("B", 1), ("C", 2), ("T", "bf16"))
+
+
+def test_a_step_has_a_backend_of_its_own() -> None:
+    made = good(**steps(STEP, {**STEP, "backend": "asm", "demangled": "ns::l<int, 2>"}))
+    assert [(job.backend, job.step) for job in made.jobs] == [("hip", "k"), ("asm", "ns_l_int_2_")]
 
 
 def test_what_stands_with_steps_or_is_missing_without() -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import io
+import random
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support import planned
 
 from aiter_prebuilt.contract.calls import Array, Call, pack, read
 from aiter_prebuilt.execute.array import DeviceArray
@@ -59,6 +61,25 @@ def test_so_much_more_is_allocated_and_must_not_be_written(slack: int) -> None:
         memory.held[-1] ^= 1
         assert tensor.changed_behind()
         assert judged(call(slack), {"x": tensor}, None)[1] == ["x: written behind its end"]
+
+
+def test_the_most_that_a_kernel_may_read_counts() -> None:
+    first, second = planned.kernel(slack={"x": 64, "out": 8}), planned.kernel(name="more", slack={"x": 16})
+    for kernels in ((first, second), (second, first)):
+        assert planned.operator(kernels=kernels).slack() == {"x": 64, "out": 8}
+    assert planned.operator(kernels=(planned.kernel(),)).slack() == {}
+
+
+@pytest.mark.parametrize("slack", [0, 1, 12])
+def test_every_byte_behind_the_end_counts_and_none_before(slack: int) -> None:
+    memory: Any = Memory()
+    tensor = DeviceArray(memory, "f32", (2,), bytes(8), slack=slack)
+    whole = bytes(memory.held)
+    for at in range(8 + slack):
+        memory.held[at] ^= 1 << random.randrange(8)
+        assert tensor.changed_behind() == (at >= 8), at
+        memory.held[:] = whole
+    assert not tensor.changed_behind()
 
 
 def test_what_may_be_read_is_part_of_what_is_asked(tmp_path: Path) -> None:

@@ -18,9 +18,19 @@ from build_tools.tools.pins import ToolPin
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def test_the_requirements_file_is_written_from_the_pins() -> None:
-    text = (ROOT / "build_tools" / "requirements.txt").read_text(encoding="utf-8")
-    assert text == pins.requirements(pins.load(ROOT)), "run `python -m build_tools.tools.pins`"
+def test_requirements_name_every_wheel_by_its_hash() -> None:
+    def tool(name: str, *digests: str) -> ToolPin:
+        return ToolPin(
+            name, "1.0", "", "", (), {f"{name}{place}": text for place, text in enumerate(digests)}, {}
+        )
+
+    made = {pin.name: pin for pin in (tool("zig", "cc", "aa", "cc"), tool("triton", "bb"))}
+    lines = pins.requirements(pins.Pins(made, {})).splitlines()
+    assert all(line.startswith("#") for line in lines[:2])
+    assert lines[2:] == [
+        'triton==1.0 ; python_version >= "3.11" \\', "    --hash=sha256:bb",
+        "zig==1.0 \\", "    --hash=sha256:aa \\", "    --hash=sha256:cc",
+    ]  # fmt: skip
 
 
 def manifest(tmp_path: Path, text: str) -> Path:

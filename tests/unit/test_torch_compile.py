@@ -128,10 +128,10 @@ def _flat(value: Any) -> list[Any]:
 
 
 def test_traced_functions_have_the_eager_parameters() -> None:
-    from aiter_prebuilt import torch_calls
+    from aiter_prebuilt import torch_generated
 
     for name in torch_kernels.FUNCTIONS:
-        eager, traced = getattr(aiter_prebuilt, name), torch_calls.TRACED[name]
+        eager, traced = getattr(aiter_prebuilt, name), torch_generated.TRACED[name]
         if hasattr(traced, "_schema"):
             found = [(each.name, each.default_value) for each in traced._schema.arguments]
         else:
@@ -174,10 +174,10 @@ REFUSED: list[tuple[str, dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("name", "option"), REFUSED)
 def test_options_are_refused_with_the_same_words(name: str, option: dict[str, Any]) -> None:
-    from aiter_prebuilt import torch_calls
+    from aiter_prebuilt import torch_generated
 
     texts = []
-    for function in (getattr(aiter_prebuilt, name), torch_calls.TRACED[name]):
+    for function in (getattr(aiter_prebuilt, name), torch_generated.TRACED[name]):
         parameters = inspect.signature(function).parameters.values()
         keywords = {each.name: torch.ones(2, 2) for each in parameters if each.default is each.empty}
         with pytest.raises(errors.UnsupportedError) as raised:
@@ -187,14 +187,14 @@ def test_options_are_refused_with_the_same_words(name: str, option: dict[str, An
 
 
 def test_attention_refuses_gradients_in_a_trace_too() -> None:
-    from aiter_prebuilt import torch_calls
+    from aiter_prebuilt import torch_generated
 
     q = torch.ones(1, 1, 1, 64, dtype=BF16, requires_grad=True)
     with pytest.raises(errors.UnsupportedError, match="no backward"):
         aiter_prebuilt.flash_attn_func(q, q, q)
     traced = torch._subclasses.fake_tensor.FakeTensorMode(allow_non_fake_inputs=True)
     with traced, pytest.raises(errors.UnsupportedError, match=r"argument q asks .* no backward"):
-        torch_calls.flash_attn_func(q, q, q)
+        torch_generated.TRACED["flash_attn_func"](q, q, q)
 
 
 def test_gradients_are_refused_however_a_call_comes() -> None:
@@ -254,7 +254,7 @@ def test_eager_calls_go_around_the_dispatcher(monkeypatch: pytest.MonkeyPatch) -
     function = norm.rms_norm
     assert inspect.isfunction(function) and not hasattr(function, "__wrapped__")
     names = {*function.__code__.co_names, *function.__code__.co_freevars}
-    assert not names & {"is_compiling", "torch", "torch_calls"} and "_rms_norm" in names
+    assert not names & {"is_compiling", "torch", "torch_generated"} and "_rms_norm" in names
     seen = []
     monkeypatch.setattr(norm, "_rms_norm", lambda *args: seen.append(args))
     x = torch.ones(2, 8)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aiter_prebuilt.dispatch import operator
-from aiter_prebuilt.ops._common import NOT_A_TENSOR, element_type, no_output, refuse
+from aiter_prebuilt.ops._common import NOT_A_TENSOR, element_type, no_output
 from aiter_prebuilt.ops._traced import traced
 
 if TYPE_CHECKING:
@@ -14,14 +14,6 @@ if TYPE_CHECKING:
 
 _gemm_a8w8_ASM = operator("gemm_a8w8_ASM")
 _flatmm_a8w8_blockscale_ASM = operator("flatmm_a8w8_blockscale_ASM")
-
-
-def refuse_gemm_a16w16_asm(bias: torch.Tensor | None, kernelName: str | None) -> None:
-    """Refuse the options of ``gemm_a16w16_asm`` that no kernel covers."""
-    if bias is not None:
-        raise refuse("gemm_a16w16_asm", "bias", bias, "None")
-    if kernelName is not None:
-        raise refuse("gemm_a16w16_asm", "kernelName", kernelName, "None")
 
 
 @traced
