@@ -56,7 +56,10 @@ def _native(operator: Operator) -> list[str]:
 
 
 def _is_schema(operator: Operator) -> bool:
-    return not operator.covered and not operator.ignored and list(operator.python.names) == _native(operator)
+    plain = not (
+        operator.covered or operator.ignored or operator.type_of
+    )  # a chosen type has a name of its own there
+    return plain and list(operator.python.names) == _native(operator)
 
 
 def _stand_in(operator: Operator) -> list[str]:

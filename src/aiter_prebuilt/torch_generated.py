@@ -68,6 +68,13 @@ def flash_attn_func(
     return torch_calls.flash_attn_func(q, k, v, softmax_scale, causal, return_lse)
 
 
+def flatmm_a8w8_blockscale_ASM(
+    XQ: Any, WQ: Any, x_scale: Any, w_scale: Any, dtype: torch.dtype | None = None
+) -> Any:
+    """Traced ``aiter_prebuilt.flatmm_a8w8_blockscale_ASM``."""
+    return _OPS.flatmm_a8w8_blockscale_ASM.default(XQ, WQ, x_scale, w_scale, dtype)
+
+
 def fmha_v3_fwd(
     q: Any,
     k: Any,
@@ -258,7 +265,7 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "dynamic_per_tensor_quant": _OPS.dynamic_per_tensor_quant.default,
     "dynamic_per_token_scaled_quant": dynamic_per_token_scaled_quant,
     "flash_attn_func": flash_attn_func,
-    "flatmm_a8w8_blockscale_ASM": _OPS.flatmm_a8w8_blockscale_ASM.default,
+    "flatmm_a8w8_blockscale_ASM": flatmm_a8w8_blockscale_ASM,
     "fmha_v3_fwd": fmha_v3_fwd,
     "gelu_and_mul": _OPS.gelu_and_mul.default,
     "gelu_tanh_and_mul": _OPS.gelu_tanh_and_mul.default,

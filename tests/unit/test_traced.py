@@ -71,7 +71,7 @@ def test_a_hand_written_function_has_its_options_from_the_manifest() -> None:
     """Refused by the function that the eager one calls; the rest goes on, an option that is an attribute of the call too."""
     made = operator("scale", **WRITTEN, covered={"p": (0.0,), "kind": (1, 2)}, ignored=("seed",))
     assert stand_in(made).splitlines()[-3:] == [
-        "    refuse_scale(p, kind)", "    del seed", "    return torch_calls.scale(x, s, kind, out)"
+        "    _refusals.refuse_scale(p, kind)", "    del seed", "    return torch_calls.scale(x, s, kind, out)"
     ]  # fmt: skip
     assert refusing(made)[0] == "def refuse_scale(p: float, kind: int) -> None:"
     plain = stand_in(operator("scale", **WRITTEN))
