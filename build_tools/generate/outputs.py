@@ -32,6 +32,7 @@ def outputs(manifest: Manifest, root: Path) -> dict[Path, str]:
         Path("docs/operators.md"): table.table(operators, manifest.targets),
         GENERATED
         / "__init__.py": f'"""Written by `{COMMAND}` from the manifests: one module a family. Do not edit."""\n',
+        GENERATED / "_refusals.py": functions.refusals_by_hand(operators),
         **matrix.files(root),
     }
     for family in manifest.families.values():

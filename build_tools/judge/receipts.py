@@ -10,20 +10,20 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 from build_tools.errors import ManifestError
 from build_tools.files.reproducible import write_atomic
+from build_tools.judge import findings
+from build_tools.judge.findings import Finding
 
 FOLDER: Final = "manifests"
 NAME: Final = "receipts.json"
 EDITION: Final = 3
 NOT_EXECUTED: Final = json.dumps({"executed": False})
-#: What the embedded device looks at while it executes for a receipt (``AITER_PREBUILT_EMULATOR_CHECKS=all``).
-EMBEDDED_CHECKS: Final = "addresses, lds, races, hazards, alignment"
 #: Hexadecimal digits: enough to tell the lists of one recipe apart.
 _DIGITS: Final = 16
 _AGAIN: Final = "take it away, and write it again: python -m build_tools prove"
@@ -78,12 +78,21 @@ def text_of(receipts: Sequence[Receipt | None]) -> str:
     )
 
 
-def holding(known: Mapping[str, Receipt], meanings: Mapping[tuple[str, str], str]) -> dict[str, Receipt]:
-    """Those of which the same is asked as then. ``meanings``: (family, operator) -> its state (``cases/meaning.py``)."""
+def holding(
+    known: Mapping[str, Receipt], meanings: Mapping[tuple[str, str], str], found: Collection[Finding] = ()
+) -> dict[str, Receipt]:
+    """Those of which the same is asked as then, with the same passed over. ``meanings``: (family, operator) -> its state
+    (``cases/meaning.py``).
+    """
     return {
         digest: receipt
         for digest, receipt in known.items()
-        if receipt.reference and meanings.get((receipt.family, receipt.operator)) == receipt.reference
+        if receipt.reference
+        and meanings.get((receipt.family, receipt.operator)) == receipt.reference
+        and (
+            not receipt.checks.startswith(findings.EMBEDDED_CHECKS)
+            or receipt.checks == findings.checks(found, receipt.code_objects)
+        )
     }
 
 

@@ -27,7 +27,7 @@ class BuiltRecipe:
 @dataclass(frozen=True, slots=True)
 class BuiltEntry:
     """One entry of a bundle. ``kernels``: those of its operator that launch it; ``recipes``: digests of the recipes that do;
-    ``executed``: what its receipt says.
+    ``executed``: what its receipt says; ``symbol``: the kernel's name in its code object, whose hash is ``sha256``.
     """
 
     operator: str
@@ -39,6 +39,7 @@ class BuiltEntry:
     sha256: str
     recipes: tuple[str, ...]
     executed: bool
+    symbol: str = ""
 
     def proved(self, known: Collection[str]) -> bool:
         """Has every recipe that launches it a receipt? ``known``: digests of recipes that have one."""
@@ -73,6 +74,7 @@ def _entries(operator: Operator, bundle: Bundle) -> Iterable[BuiltEntry]:
             sha256=entry.sha256.hex(),
             recipes=tuple(digest for _, digest in using),
             executed=was_executed(entry),
+            symbol=entry.symbol,
         )
 
 

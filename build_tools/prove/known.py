@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from build_tools.cases.meaning import meanings
-from build_tools.judge import receipts
+from build_tools.judge import findings, receipts
 from build_tools.judge.receipts import Receipt
 
 
@@ -15,4 +15,4 @@ def known(root: Path) -> dict[str, Receipt]:
     Raises:
         ManifestError: a file of receipts cannot be read.
     """
-    return receipts.holding(receipts.read(root), meanings(root / "manifests"))
+    return receipts.holding(receipts.read(root), meanings(root / "manifests"), findings.read(root))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -17,8 +17,9 @@ from build_tools.cases.table import Cases
 from build_tools.errors import UsageError
 from build_tools.files import progress
 from build_tools.files.progress import Done
-from build_tools.judge import receipts
-from build_tools.judge.receipts import EMBEDDED_CHECKS, Found, Receipt
+from build_tools.judge import findings, receipts
+from build_tools.judge.findings import EMBEDDED_CHECKS, Finding
+from build_tools.judge.receipts import Found, Receipt
 from build_tools.manifest.model import Manifest
 from build_tools.manifest.parse import load
 from build_tools.manifest.problems import suggestion
@@ -87,7 +88,9 @@ def prove(settings: Settings) -> Proof:
     built = [
         ready.open_target(manifest, settings.root, settings.folders, target, operators) for target in targets
     ]
-    book = _Book(receipts.read(settings.root), meanings(settings.root / "manifests"))
+    book = _Book(
+        receipts.read(settings.root), meanings(settings.root / "manifests"), findings.read(settings.root)
+    )
     for one in built:
         book.forget(one, operators)
     try:
@@ -155,8 +158,9 @@ def _prove_target(
     book: _Book,
     library: Path,
 ) -> None:
+    known = findings.words(book.findings, ((entry.symbol, entry.sha256) for entry in built.entries))
     places = {
-        profile: Place(settings.root, built.serving(profile), built.target, library)
+        profile: Place(settings.root, built.serving(profile), built.target, library, known)
         for profile in built.bundles
     }
     wanted = None if settings.everything else book.outdated
@@ -185,6 +189,7 @@ class _Book:
 
     known: dict[str, Receipt]
     states: Mapping[tuple[str, str], str]
+    findings: Collection[Finding] = ()
     wrong: list[Line] = field(default_factory=list)
     narrow: list[str] = field(default_factory=list)
     calls: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -203,7 +208,7 @@ class _Book:
 
     def holding(self) -> Mapping[str, Receipt]:
         """Those of which the same is asked as then."""
-        return receipts.holding(self.known, self.states)
+        return receipts.holding(self.known, self.states, self.findings)
 
     def outdated(self, labels: Mapping[str, Collection[str]]) -> Iterator[str]:
         """Recipes whose receipt is not there, or about other calls than would launch it now."""
@@ -218,7 +223,7 @@ class _Book:
         self.narrow += [f"{built.target} {words}" for words in narrow.values()]
         found = receipts.collect(lines, EMBEDDED_CHECKS, built.recipes)
         whole = {
-            digest: receipt
+            digest: replace(receipt, checks=findings.checks(self.findings, receipt.code_objects))
             for digest, receipt in found.receipts.items()
             if digest not in narrow and receipt.cases == receipts.named(choice.labels.get(digest, ()))
         }

@@ -29,12 +29,15 @@ _AGAIN: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where calls are executed: which sources, bundles and target; ``library`` is the embedded device's, for those that run."""
+    """Where calls are executed: which sources, bundles and target; ``library`` is the embedded device's, for those that run, and
+    ``known`` what it passes over (``judge/findings.py``).
+    """
 
     root: Path
     bundles: tuple[Path, ...]
     target: str
     library: Path
+    known: tuple[str, ...] = ()
 
     def environment(self) -> dict[str, str]:
         """What the children get: one thread each, since there is one child for every core; every check on."""
@@ -44,6 +47,7 @@ class Place:
             "AITER_PREBUILT_HIP": str(self.library),
             "AITER_PREBUILT_EMULATOR": self.target,
             "AITER_PREBUILT_EMULATOR_CHECKS": "all",
+            "AITER_PREBUILT_EMULATOR_KNOWN": " ".join(self.known),
             "AITER_PREBUILT_EMULATOR_THREADS": "1",
         }
 

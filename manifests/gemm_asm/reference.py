@@ -26,3 +26,35 @@ def gemm_a16w16_asm(A: Values, B: Values) -> Near:
     """A [M, K] @ B [N, K]^T."""
     product = A @ B.T
     return near(product, relative=_ROUNDING, absolute=_sum_error(A, B, product))
+
+
+def gemm_a8w8_ASM(XQ: Values, WQ: Values, x_scale: Values, w_scale: Values, bias: Values) -> Near:
+    """(XQ [M, K] @ W^T) * x_scale [M, 1] * w_scale [N, 1]^T + bias [N]; WQ [N, K] is W in shuffle_weight's (32, 16) layout, in
+    which each block of 32 rows and 32 columns is stored as [2][32][16].
+
+    Sums are int32 and exact; as fp32 they are rounded, then scaled twice and added to.
+    """
+    rows, columns = WQ.shape
+    blocks = WQ.reshape(rows // 32, columns // 32, 2, 32, 16)
+    w = blocks.transpose(0, 3, 1, 2, 4).reshape(rows, columns)
+    product = (XQ.astype(np.int64) @ w.T.astype(np.int64)).astype(np.float64)
+    scaled = product * (x_scale.reshape(-1, 1) * w_scale.reshape(1, -1))
+    out = scaled + bias.reshape(1, -1)
+    return near(out, relative=_ROUNDING, absolute=4 * _ROUNDING * np.abs(scaled) + _LOST)
+
+
+def flatmm_a8w8_blockscale_ASM(XQ: Values, WQ: Values, x_scale: Values, w_scale: Values) -> Near:
+    """Sum over blocks b of 128 columns of (XQ_b [M, 128] @ W_b^T) * x_scale [b, M] * w_scale [b, N / 128]; WQ [N, K] is W stored
+    as [N / 16][K / 64][4][16 rows][16 columns].
+    """
+    rows, columns = WQ.shape
+    w = WQ.reshape(rows // 16, columns // 64, 4, 16, 16).transpose(0, 3, 1, 2, 4).reshape(rows, columns)
+    out = np.zeros((XQ.shape[0], rows))
+    error = np.zeros_like(out)
+    for block in range(columns // 128):
+        part = slice(128 * block, 128 * (block + 1))
+        scale = x_scale[block][:, None] * np.repeat(w_scale[block], 128)[None, :]
+        product = XQ[:, part] @ w[:, part].T
+        out += product * scale
+        error += _sum_error(XQ[:, part], w[:, part], product) * np.abs(scale) + 4 * _ROUNDING * np.abs(out)
+    return near(out, absolute=error)

@@ -18,6 +18,7 @@ from build_tools.cases.meaning import meanings
 from build_tools.cases.subject import subjects
 from build_tools.errors import NotReadyError
 from build_tools.judge import receipts
+from build_tools.judge.findings import EMBEDDED_CHECKS
 from build_tools.manifest.parse import load
 from build_tools.prove import prove as proving
 from build_tools.prove import ready, workers
@@ -79,7 +80,7 @@ def test_an_operator_is_proved_once(root: Path) -> None:
     assert proof_.changed == ("manifests/activation/receipts.json",)
     found = receipts.read(root)
     assert {receipt.target for receipt in found.values()} == {TARGET}
-    assert {receipt.checks for receipt in found.values()} == {receipts.EMBEDDED_CHECKS}
+    assert {receipt.checks for receipt in found.values()} == {EMBEDDED_CHECKS}
     committed = receipts.read(proof.ROOT)
     for digest in found.keys() & committed.keys():
         if committed[digest].kernel.startswith(OPERATOR):

@@ -82,3 +82,33 @@ def test_what_a_card_refuses_is_still_a_fault(tmp_path: Path) -> None:
     body = f"{_START}global_load_dword v2, v1, s[4:5] offset:4092\ns_waitcnt vmcnt(0)\ns_endpgm\n"
     outcome = launch(tmp_path, "gfx942", body, checks="all,report")
     assert outcome.status == 700 and "illegal address" in outcome.log
+
+
+def test_a_known_place_is_passed_over_and_no_other(tmp_path: Path) -> None:
+    """By check, place and kernel: the second missing wait of the kernel, or the same place asked about otherwise, is a fault."""
+    body = f"""{_START}
+        global_load_dword v2, v1, s[4:5]
+        v_add_u32_e32 v3, 1, v2
+        global_load_dword v4, v1, s[4:5]
+        v_add_u32_e32 v3, v3, v4
+        s_waitcnt vmcnt(0)
+        global_store_dword v1, v3, s[4:5] offset:1024
+        s_endpgm
+    """
+    first, second = (
+        re.search(r"at code\+(0x\w+) `", line)[1]  # type: ignore[index]
+        for line in found(launch(tmp_path, "gfx942", body, checks="all,report"))
+    )
+    both = launch(tmp_path, "gfx942", body, known=f"hazards:{first}:kernel  hazards:{second}:kernel")
+    assert both.status == 0 and not both.log
+    assert both.words[256 : 256 + 64] == tuple(2 * n + 1 for n in range(64))
+    assert launch(tmp_path, "gfx942", body, known=f"hazards:{first}-{second}:kernel").status == 0
+    for known in (
+        f"hazards:{first}:kernel",
+        f"hazards:{first}-{int(second, 16) - 1:#x}:kernel",
+        f"hazards:{second}:kernel hazards:{first}:other",
+        f"races:{first}:kernel",
+    ):
+        outcome = launch(tmp_path, "gfx942", body, known=known)
+        left = second if known.startswith(f"hazards:{first}") and "other" not in known else first
+        assert outcome.status != 0 and f"code+{left} " in outcome.log, known

@@ -39,6 +39,10 @@ TESTS: Final = (
     "tests/emulator/test_hip_memory.py", "tests/emulator/test_hip_modules.py", "tests/emulator/test_scheduling.py",
     "tests/emulator/test_loader_limits.py", "tests/emulator/test_bad_input.py", "tests/emulator/test_interrupt.py",
 )  # fmt: skip
+#: Tests that measure what the process holds: AddressSanitizer keeps freed memory to find who uses it.
+LEFT_OUT: Final = {
+    "address,undefined": ("tests/native/test_process.py::test_dictionaries_of_code_objects_do_not_pile_up",)
+}
 
 
 class SanitizeError(Exception):
@@ -157,9 +161,10 @@ def check(kind: str, sources: list[str]) -> list[str]:
     }
     wrong = run(kind, root, [str(ROOT / "tests" / "promises" / "storm.py"), "32", "2"], **storm)
     path = os.pathsep.join(map(str, (root, ROOT, ROOT / "tests")))
-    return wrong + run(
-        kind, root, ["-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *TESTS], PYTHONPATH=path
-    )
+    words = ["-m", "pytest", "-q", "--maxfail=5", "-p", "no:cacheprovider", *TESTS]
+    for name in LEFT_OUT.get(kind, ()):
+        words += ["--deselect", name]
+    return wrong + run(kind, root, words, PYTHONPATH=path)
 
 
 def main(words: list[str]) -> int:

@@ -55,6 +55,7 @@ def launch(
     body: str,
     *,
     checks: str = "all",
+    known: str = "",
     size: int = 4096,
     grid: int = 1,
     block: int = 64,
@@ -68,6 +69,7 @@ def launch(
         VARIABLE: str(library_path()),
         "AITER_PREBUILT_EMULATOR": target,
         "AITER_PREBUILT_EMULATOR_CHECKS": checks,
+        "AITER_PREBUILT_EMULATOR_KNOWN": known,
         "AITER_PREBUILT_EMULATOR_LOG": "error",
     }
     numbers = [str(number) for number in (size, grid, block, 0)]

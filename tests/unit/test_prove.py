@@ -22,6 +22,7 @@ from build_tools.cases.subject import subjects
 from build_tools.cases.table import Cases
 from build_tools.errors import ExecutorError, NotReadyError, ProofError, UsageError
 from build_tools.judge import receipts
+from build_tools.judge.findings import EMBEDDED_CHECKS, Finding
 from build_tools.judge.receipts import Provable
 from build_tools.manifest.model import Manifest
 from build_tools.manifest.parse import load
@@ -131,6 +132,13 @@ def test_a_recipe_of_a_call_that_did_not_end_gets_no_receipt(cases: Cases, manif
     book.note([*ran, line(next(c for c in choice.calls if "f" in c.recipes).call(1), "f")], choice, built)
     assert book.known.keys() == {"b"}
     assert book.known["b"].calls == len(ran)
+    assert book.known["b"].checks == EMBEDDED_CHECKS
+    spared = Finding("f", "b!", "_Zb", 4, "races", "", "", served=True)
+    marked = proving._Book({}, {("norm", "rms_norm"): "now"}, [spared])
+    marked.note(ran, choice, built)
+    assert marked.holding()["b"].checks == f"{EMBEDDED_CHECKS}, but for races at _Zb+0x4"
+    marked.findings = ()
+    assert not marked.holding()
     assert book.wrong == choice.refused
     assert book.row("rms_norm", built, book.holding()) == proving.Row(
         "rms_norm", "gfx942", 2, 1, len(ran) + 1, 0.5

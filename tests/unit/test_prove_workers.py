@@ -18,7 +18,13 @@ from build_tools.errors import ExecutorError
 from build_tools.prove import workers
 from build_tools.prove.workers import Place
 
-PLACE = Place(Path("root"), (Path("a.apb"), Path("b.apb")), "gfx942", Path("lib/libamdhip64.so"))
+PLACE = Place(
+    Path("root"),
+    (Path("a.apb"), Path("b.apb")),
+    "gfx942",
+    Path("lib/libamdhip64.so"),
+    ("races:0x4:a", "hazards:0x8:b"),
+)
 AGAIN = "Run python -m build_tools develop; if the message stays, python -m aiter_prebuilt doctor says more"
 
 
@@ -80,7 +86,9 @@ def makers(count: int) -> list[Callable[[], Call]]:
 COMMAND = [sys.executable, "-m", "aiter_prebuilt.execute"]
 ENVIRONMENT = {
     "PYTHONPATH": "root/src", "AITER_PREBUILT_BUNDLES": f"a.apb{os.pathsep}b.apb", "AITER_PREBUILT_HIP": "lib/libamdhip64.so",
-    "AITER_PREBUILT_EMULATOR": "gfx942", "AITER_PREBUILT_EMULATOR_CHECKS": "all", "AITER_PREBUILT_EMULATOR_THREADS": "1",
+    "AITER_PREBUILT_EMULATOR": "gfx942", "AITER_PREBUILT_EMULATOR_CHECKS": "all",
+    "AITER_PREBUILT_EMULATOR_KNOWN": "races:0x4:a hazards:0x8:b",
+    "AITER_PREBUILT_EMULATOR_THREADS": "1",
 }  # fmt: skip
 
 

@@ -45,6 +45,14 @@ bool read_number(std::string_view text, std::uint64_t& out) {
   return error == std::errc{} && end == text.data() + text.size();
 }
 
+// "0x6cc".
+bool read_offset(std::string_view text, std::uint64_t& out) {
+  if (!text.starts_with("0x")) return false;
+  text.remove_prefix(2);
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out, 16);
+  return error == std::errc{} && end == text.data() + text.size();
+}
+
 // "8G", "512M", "4096": bytes in powers of 1024.
 bool read_bytes(std::string_view text, std::uint64_t& out) {
   unsigned shift = 0;
@@ -75,6 +83,7 @@ class Reader {
     devices();
     threads();
     checks();
+    known();
     limit();
     log_level();
     counters();
@@ -176,6 +185,28 @@ class Reader {
         problem(kName, word, "all, none, lds, races, hazards, alignment or report");
     }
     if (switches.report && !switches.any()) problem(kName, "report", "a check that it is to report, as in all,report");
+  }
+
+  void known() {
+    constexpr const char* kName = "AITER_PREBUILT_EMULATOR_KNOWN";
+    std::string_view text = variable(kName);
+    while (!text.empty()) {
+      const std::string_view whole = next_part(text, ' ');
+      if (whole.empty()) continue;
+      std::string_view kernel = whole;
+      KnownFinding finding{.check = std::string(next_part(kernel, ':'))};
+      const bool named = finding.check == "lds" || finding.check == "races" || finding.check == "hazards" ||
+                         finding.check == "alignment";
+      std::string_view last = next_part(kernel, ':');
+      const std::string_view first = next_part(last, '-');
+      if (!named || !read_offset(first, finding.first) || !read_offset(last.empty() ? first : last, finding.last) ||
+          kernel.empty())
+        return problem(
+            kName, whole,
+            "CHECK:0xOFFSET:KERNEL or CHECK:0xFIRST-0xLAST:KERNEL, with a check of lds, races, hazards, alignment");
+      finding.kernel = std::string(kernel);
+      configuration_.known.push_back(std::move(finding));
+    }
   }
 
   void limit() {

@@ -4,6 +4,8 @@
 //   AITER_PREBUILT_EMULATOR_THREADS    host threads for workgroups (default: the cores this process may use)
 //   AITER_PREBUILT_EMULATOR_CHECKS     comma separated: all | none | lds | races | hazards | alignment (default none; addresses are always checked);
 //                                      report: what they find is a line of the log, once per instruction, and the kernel goes on
+//   AITER_PREBUILT_EMULATOR_KNOWN      findings to pass over, separated by blanks: CHECK:0xOFFSET:KERNEL or CHECK:0xFIRST-0xLAST:KERNEL, offsets
+//                                      of instructions in the kernel's code as a finding's message says them (code+0x6cc)
 //   AITER_PREBUILT_EMULATOR_LIMIT      instructions per wave before a launch is stopped (default 2^33; 0: no limit)
 //   AITER_PREBUILT_EMULATOR_LOG        error (default) | warning | info | trace, or off; trace prints every instruction
 //   AITER_PREBUILT_EMULATOR_COUNTERS   a file: counters as JSON at exit
@@ -29,12 +31,20 @@ struct CheckSwitches {
   bool any() const { return lds || races || hazards || alignment; }
 };
 
+// Instructions of somebody else's code at which what a check finds is known, and passed over.
+struct KnownFinding {
+  std::string check;  // as in AITER_PREBUILT_EMULATOR_CHECKS
+  std::uint64_t first = 0, last = 0;
+  std::string kernel;
+};
+
 enum class LogLevel : std::uint8_t { Off, Error, Warning, Info, Trace };
 
 struct Configuration {
   std::vector<DeviceConfiguration> devices;
   unsigned threads = 1;
   CheckSwitches checks;
+  std::vector<KnownFinding> known;
   std::uint64_t instruction_limit = 1ull << 33;
   LogLevel log = LogLevel::Error;
   std::string counters_file;

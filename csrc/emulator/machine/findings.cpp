@@ -1,5 +1,6 @@
 #include "findings.h"
 
+#include <algorithm>
 #include <cstdarg>
 #include <cstdio>
 #include <mutex>
@@ -21,10 +22,29 @@ bool first_time(const Wave& wave, FaultKind kind) {
   return seen->emplace(at, kind).second;
 }
 
+// As the environment names the check that finds it.
+const char* check_of(FaultKind kind) {
+  switch (kind) {
+    case FaultKind::LdsUninitialised: return "lds";
+    case FaultKind::LdsRace: return "races";
+    case FaultKind::Hazard: return "hazards";
+    default: return "alignment";
+  }
+}
+
+bool is_known(const Wave& wave, FaultKind kind) {
+  if (wave.group == nullptr || wave.current == nullptr) return false;
+  return std::ranges::any_of(configuration().known, [&](const KnownFinding& finding) {
+    const std::uint64_t at = wave.current->address;
+    return finding.first <= at && at <= finding.last && finding.check == check_of(kind) &&
+           finding.kernel == wave.group->kernel;
+  });
+}
+
 }  // namespace
 
 void find(Wave& wave, FaultKind kind, int lane, const char* format, ...) {
-  const bool report = configuration().checks.report;
+  const bool known = is_known(wave, kind), report = known || configuration().checks.report;
   if (report && !first_time(wave, kind)) return;
   char detail[512];
   std::va_list arguments;
@@ -32,8 +52,8 @@ void find(Wave& wave, FaultKind kind, int lane, const char* format, ...) {
   std::vsnprintf(detail, sizeof detail, format, arguments);
   va_end(arguments);
   if (!report) return raise(wave, kind, lane, "%s", detail);
-  log(LogLevel::Error, "found: kernel %s: %s: %s", wave.group != nullptr ? wave.group->kernel : "",
-      place(wave, kind, lane).c_str(), detail);
+  log(known ? LogLevel::Info : LogLevel::Error, "%s: kernel %s: %s: %s", known ? "known" : "found",
+      wave.group != nullptr ? wave.group->kernel : "", place(wave, kind, lane).c_str(), detail);
 }
 
 }  // namespace apb::emu

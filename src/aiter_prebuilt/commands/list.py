@@ -7,9 +7,9 @@ from collections import Counter
 from typing import Any
 
 from aiter_prebuilt import locate
-from aiter_prebuilt.commands.output import not_executed, nothing, print_json, print_table
+from aiter_prebuilt.commands.output import not_executed, nothing, passed, print_json, print_table
 from aiter_prebuilt.contract.bundle import FormatError
-from aiter_prebuilt.contract.receipt import was_executed
+from aiter_prebuilt.contract.receipt import passed_over, was_executed
 from aiter_prebuilt.contract.records import BACKENDS, PROFILES
 
 HELP = "operators and kernels of the installed bundles"
@@ -46,7 +46,7 @@ def execute(options: argparse.Namespace) -> int:
                 print(f"\n{row['operator']}.{row['kernel']} on {row['target']}: {row['signature']}")
                 for name in row["variant_names"]:
                     print(f"  {name}")
-        for line in not_executed(left):
+        for line in (*not_executed(left), *passed(rows)):
             print(line)
     else:
         print(nothing(installed, options.target, options.operator))
@@ -81,6 +81,9 @@ def _rows(
                         "variants": len(recipes),
                         "entries": len(used),
                         "executed": sum(was_executed(operator.entries[index]) for index in used),
+                        "passed_over": sorted(
+                            {words for index in used for words in passed_over(operator.entries[index])}
+                        ),
                         "signature": operator.signature,
                         "variant_names": sorted({recipe.variant for recipe in recipes}),
                     }

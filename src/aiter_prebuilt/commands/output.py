@@ -31,6 +31,16 @@ def not_executed(counts: Mapping[str, int]) -> list[str]:
     ]
 
 
+def passed(rows: Iterable[Mapping[str, Any]]) -> list[str]:
+    """What is said of kernels of AITER's that were executed with findings of the device passed over."""
+    return [
+        f"{row['operator']}.{row['kernel']} on {row['target']}: executed, but for {len(row['passed_over'])} places in AITER's "
+        "code where the device found something; list --json names them"
+        for row in rows
+        if row["passed_over"]
+    ]
+
+
 def print_json(verb: str, value: dict[str, Any]) -> None:
     """One JSON document with a version and the verb that made it."""
     print(

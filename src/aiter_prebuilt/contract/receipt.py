@@ -14,6 +14,8 @@ from typing import Final
 
 from aiter_prebuilt.contract.records import Entry, Operator, Recipe
 
+#: Stands in a receipt's checks before what the device was told to pass over.
+BUT: Final = ", but for "
 #: Raised when the same recipe gets another name.
 _EDITION: Final = 1
 
@@ -25,6 +27,16 @@ def was_executed(entry: Entry) -> bool:
     except (ValueError, RecursionError):
         return False
     return isinstance(receipt, dict) and receipt.get("executed") is True
+
+
+def passed_over(entry: Entry) -> tuple[str, ...]:
+    """What the device found in the entry's code while it was executed, and was told to pass over; mostly nothing."""
+    if not was_executed(entry):
+        return ()
+    checks = json.loads(entry.receipt).get("checks")
+    parts = checks.split("; ") if isinstance(checks, str) else ()
+    found = (part.partition(BUT)[2] for part in parts)
+    return tuple(sorted({words for one in found if one for words in one.split(", ")}))
 
 
 def recipe_digests(operator: Operator) -> tuple[str, ...]:

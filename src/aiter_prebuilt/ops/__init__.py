@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         swiglu_and_mul,
     )
     from aiter_prebuilt.ops.generated.gemm import gemm_a8w8_bpreshuffle, gemm_a16w16
+    from aiter_prebuilt.ops.generated.gemm_asm import flatmm_a8w8_blockscale_ASM, gemm_a8w8_ASM
     from aiter_prebuilt.ops.generated.kv_cache import reshape_and_cache
     from aiter_prebuilt.ops.generated.norm import (
         layernorm2d_fwd,
@@ -42,9 +43,11 @@ __all__ = [
     "dynamic_per_tensor_quant",
     "dynamic_per_token_scaled_quant",
     "flash_attn_func",
+    "flatmm_a8w8_blockscale_ASM",
     "fmha_v3_fwd",
     "gelu_and_mul",
     "gelu_tanh_and_mul",
+    "gemm_a8w8_ASM",
     "gemm_a8w8_bpreshuffle",
     "gemm_a16w16",
     "gemm_a16w16_asm",
@@ -76,6 +79,8 @@ HOMES: Final = {
     "swiglu_and_mul": "generated.activation",
     "gemm_a8w8_bpreshuffle": "generated.gemm",
     "gemm_a16w16": "generated.gemm",
+    "flatmm_a8w8_blockscale_ASM": "generated.gemm_asm",
+    "gemm_a8w8_ASM": "generated.gemm_asm",
     "reshape_and_cache": "generated.kv_cache",
     "layernorm2d_fwd": "generated.norm",
     "rms_norm": "generated.norm",

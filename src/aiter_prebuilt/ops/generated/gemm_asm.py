@@ -5,15 +5,89 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from aiter_prebuilt.ops._common import refuse
+from aiter_prebuilt.dispatch import operator
+from aiter_prebuilt.ops._common import NOT_A_TENSOR, element_type, no_output
+from aiter_prebuilt.ops._traced import traced
 
 if TYPE_CHECKING:
     import torch
 
+_gemm_a8w8_ASM = operator("gemm_a8w8_ASM")
+_flatmm_a8w8_blockscale_ASM = operator("flatmm_a8w8_blockscale_ASM")
 
-def refuse_gemm_a16w16_asm(bias: torch.Tensor | None, kernelName: str | None) -> None:
-    """Refuse the options of ``gemm_a16w16_asm`` that no kernel covers."""
-    if bias is not None:
-        raise refuse("gemm_a16w16_asm", "bias", bias, "None")
-    if kernelName is not None:
-        raise refuse("gemm_a16w16_asm", "kernelName", kernelName, "None")
+
+@traced
+def gemm_a8w8_ASM(
+    XQ: torch.Tensor,
+    WQ: torch.Tensor,
+    x_scale: torch.Tensor,
+    w_scale: torch.Tensor,
+    bias: torch.Tensor,
+    dtype: torch.dtype | None = None,
+    check: bool = False,
+) -> torch.Tensor:
+    """``(XQ @ unshuffle(WQ).T) * x_scale * w_scale.T + bias``, int8 in, accumulated in int32 on the matrix cores; AITER's
+    assembly.
+
+    Args:
+        XQ: [M, K] int8, K is a multiple of 128; AITER's object lacks waits, see hsa/findings.toml.
+        WQ: [N, K] int8, in the layout of ``shuffle_weight`` (32, 16); N is a multiple of 128.
+        x_scale: M elements, fp32, per row of XQ.
+        w_scale: N elements, fp32, per row of WQ.
+        bias: N elements, fp32.
+        dtype: bf16, also when None; the type of the result: bf16.
+        check: any value; it changes nothing.
+
+    Returns:
+        New, contiguous: [M, N] bf16.
+
+    Raises:
+        UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
+            no kernel takes the call.
+
+    Source: AITER ``gemm_a8w8_ASM``.
+    """
+    del check
+    try:
+        out = XQ.new_empty((XQ.shape[0], WQ.shape[0]), dtype=dtype or element_type(XQ, "bf16"))
+    except NOT_A_TENSOR as error:
+        raise no_output("gemm_a8w8_ASM", error) from error
+    _gemm_a8w8_ASM(XQ, WQ, x_scale, w_scale, bias, out)
+    return out
+
+
+@traced
+def flatmm_a8w8_blockscale_ASM(
+    XQ: torch.Tensor,
+    WQ: torch.Tensor,
+    x_scale: torch.Tensor,
+    w_scale: torch.Tensor,
+    dtype: torch.dtype | None = None,
+) -> torch.Tensor:
+    """``XQ @ unflatten(WQ).T``, each 128 columns of K scaled by ``x_scale`` and ``w_scale``, accumulated in fp32; AITER's
+    assembly.
+
+    Args:
+        XQ: [M, K] the target's own e4m3, up to 128 bytes behind its end are read and must be memory of the device; K is a
+            multiple of 128.
+        WQ: [N, K] the target's own e4m3, W.view(N // 16, 16, K // 64, 4, 16).permute(0, 2, 3, 1, 4); N is a multiple of 256.
+        x_scale: [K // 128, M] fp32, up to 512 bytes behind its end are read and must be memory of the device; per 128 columns and
+            row of XQ.
+        w_scale: [K // 128, N // 128] fp32, per 128 columns and 128 rows of W.
+        dtype: fp16, also when None; the type of the result: fp16.
+
+    Returns:
+        New, contiguous: [M, N] fp16.
+
+    Raises:
+        UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
+            no kernel takes the call.
+
+    Source: AITER ``flatmm_a8w8_blockscale_ASM``.
+    """
+    try:
+        out = XQ.new_empty((XQ.shape[0], WQ.shape[0]), dtype=dtype or element_type(XQ, "f16"))
+    except NOT_A_TENSOR as error:
+        raise no_output("flatmm_a8w8_blockscale_ASM", error) from error
+    _flatmm_a8w8_blockscale_ASM(XQ, WQ, x_scale, w_scale, out)
+    return out

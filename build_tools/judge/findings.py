@@ -1,0 +1,138 @@
+"""What the embedded device found in code objects of others: ``hsa/findings.toml``.
+
+A finding that is ``served`` is passed over where calls are executed for a receipt, at its instruction alone, and the receipt says
+so. The others end an execution, so what meets them has no receipt.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from aiter_prebuilt.contract.receipt import BUT
+from build_tools.errors import ManifestError
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+FILE: Final = "hsa/findings.toml"
+EDITION: Final = 1
+#: What the embedded device looks at while it executes for a receipt (``AITER_PREBUILT_EMULATOR_CHECKS=all``).
+EMBEDDED_CHECKS: Final = "addresses, lds, races, hazards, alignment"
+#: Checks whose findings it can pass over; it cannot go on after an address that is not there.
+_PASSABLE: Final = ("lds", "races", "hazards", "alignment")
+_KEYS: Final[Mapping[str, type]] = {
+    "file": str, "sha256": str, "kernel": str, "offset": int, "check": str, "what": str, "calls": str, "served": bool,
+    "last": int,
+}  # fmt: skip
+_OPTIONAL: Final = ("served", "last")
+_WORDS: Final = {str: "text", int: "a number", bool: "true or false"}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One place in one file. ``file``: as manifests name it; ``sha256``: of its bytes; ``offset``: of the instruction in the code
+    of ``kernel``, ``last``: of the last one when there are several; ``what`` and ``calls`` are for people; ``served``: calls that
+    meet it are not refused.
+    """
+
+    file: str
+    sha256: str
+    kernel: str
+    offset: int
+    check: str
+    what: str
+    calls: str
+    served: bool = False
+    last: int | None = None
+
+    @property
+    def place(self) -> str:
+        """Offsets of its instructions."""
+        return f"{self.offset:#x}" if self.last is None else f"{self.offset:#x}-{self.last:#x}"
+
+    @property
+    def word(self) -> str:
+        """As the embedded device is told to pass over it (``AITER_PREBUILT_EMULATOR_KNOWN``)."""
+        return f"{self.check}:{self.place}:{self.kernel}"
+
+
+def read(root: Path) -> tuple[Finding, ...]:
+    """All findings; none where there is no file.
+
+    Raises:
+        ManifestError: a row that is none, or one that is served and cannot be passed over.
+    """
+    path = root / FILE
+    if not path.is_file():
+        return ()
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, OSError) as error:
+        raise ManifestError([f"{FILE}: {error}"]) from None
+    if table.get("edition") != EDITION:
+        raise ManifestError([f"{FILE}: edition {table.get('edition')!r} is not {EDITION}"])
+    rows = list(table.get("finding", ()))
+    problems = [
+        f"{FILE}: finding {number}: {words}" for number, row in enumerate(rows, 1) for words in _problems(row)
+    ]
+    if problems:
+        raise ManifestError(problems)
+    return tuple(Finding(**row) for row in rows)
+
+
+def _problems(row: Mapping[str, Any]) -> Iterator[str]:
+    for name in sorted({*_KEYS, *row}):
+        if name not in _KEYS:
+            yield f"{name!r} is no key of a finding: {', '.join(_KEYS)}"
+        elif type(row.get(name, _KEYS[name]())) is not _KEYS[name] or (
+            name not in row and name not in _OPTIONAL
+        ):
+            yield f"{name} is {row.get(name)!r}, not {_WORDS[_KEYS[name]]}"
+    if row.get("served") and row.get("check") not in _PASSABLE:
+        yield f"{row.get('check')!r} cannot be passed over: one of {', '.join(_PASSABLE)} can"
+    if set(" :") & set(str(row.get("kernel", ""))):
+        yield f"kernel {row['kernel']!r} has a blank or a colon: give its mangled name"
+
+
+def served(findings: Iterable[Finding], code_objects: Collection[str]) -> tuple[Finding, ...]:
+    """Those that are passed over in these code objects (SHA-256 of each)."""
+    return tuple(finding for finding in findings if finding.served and finding.sha256 in code_objects)
+
+
+def checks(findings: Iterable[Finding], code_objects: Collection[str]) -> str:
+    """What the embedded device looks at while it executes these code objects, and what it passes over, as a receipt says it."""
+    passed = sorted(
+        {f"{finding.check} at {finding.kernel}+{finding.place}" for finding in served(findings, code_objects)}
+    )
+    return EMBEDDED_CHECKS + (f"{BUT}{', '.join(passed)}" if passed else "")
+
+
+def words(findings: Iterable[Finding], kernels: Iterable[tuple[str, str]]) -> tuple[str, ...]:
+    """What to pass over where these kernels (symbol, SHA-256 of its code object) are launched.
+
+    The device knows a place by the kernel's name: another file with a kernel of that name would be spared, too.
+
+    Raises:
+        ManifestError: there is such a file.
+    """
+    known = tuple(findings)
+    holders: dict[str, set[str]] = {}
+    for symbol, digest in kernels:
+        holders.setdefault(symbol, set()).add(digest)
+    mine = served(known, {digest for digests in holders.values() for digest in digests})
+    problems = sorted(
+        {
+            f"{FILE}: {finding.kernel} of {finding.file} is passed over, and another code object has a kernel of that name"
+            for finding in mine
+            if holders.get(finding.kernel, set()) - {finding.sha256}
+        }
+    )
+    if problems:
+        raise ManifestError(problems)
+    return tuple(dict.fromkeys(finding.word for finding in mine if finding.kernel in holders))
