@@ -40,7 +40,9 @@ Extent = Annotated[list[str | int], Field(min_length=1, max_length=3)]
 class Record(BaseModel):
     """Frozen, and unknown keys are refused."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, strict=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, populate_by_name=True, strict=True, defer_build=True
+    )
 
 
 Axis = Annotated[list[Scalar | dict[Name, Scalar]], Field(min_length=1)]
