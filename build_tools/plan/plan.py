@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
-from aiter_prebuilt.contract.dtype import BY_NUMBER
 from aiter_prebuilt.contract.records import BACKENDS, PROFILES, Kernel, Operator, Recipe, TunedRow
 from build_tools.errors import FetchError, ManifestError, UnknownTargetError, UsageError
 from build_tools.manifest import model
@@ -18,7 +17,7 @@ from build_tools.plan.measured import Called, Importer, called
 from build_tools.plan.recipe import JobDraft, RecipeDraft, draft
 from build_tools.plan.rows import rows_of
 from build_tools.plan.slots import Slots, assign_slots, attribute_records, tensor_records, type_variables
-from build_tools.plan.tuned_rows import read_tuned
+from build_tools.plan.tuned_rows import tuned_rows
 from build_tools.plan.variants import Variant, expand
 from build_tools.records import (
     CompileJob,
@@ -90,7 +89,9 @@ class _Planner:
         if not kernels or (not recipes and self.missing):
             return None
         if spec.tuned_from is None:
-            compared, rows = self.tuned(spec, slots, kernels, recipes, target)
+            compared, rows = tuned_rows(
+                spec.tuned, self.root, slots, kernels, recipes, target.name, set(self.manifest.targets), self.problems
+            )  # fmt: skip
         else:
             compared, rows = self.tuned_from(spec, spec.tuned_from, slots, names, target, profile)
         operator = Operator(
@@ -232,27 +233,6 @@ class _Planner:
         self.shared[identity] = job_id
         return job_id
 
-    def tuned(
-        self,
-        spec: model.Operator,
-        slots: Slots,
-        kernels: list[Kernel],
-        recipes: list[Recipe],
-        target: TargetFacts,
-    ) -> tuple[tuple[int, ...], tuple[TunedRow, ...]]:
-        if spec.tuned is None:
-            return (), ()
-        path = self.root / "manifests" / spec.tuned
-        if not path.is_file():
-            self.problems.add(f"{spec.tuned!r} is not a file of manifests/", "tuned")
-            return (), ()
-        names = {
-            (kernels[recipe.kernel].name, recipe.variant, _types_text(recipe)): place
-            for place, recipe in enumerate(recipes)
-        }
-        with self.problems.file(f"manifests/{spec.tuned}"):
-            return read_tuned(path, slots, names, target.name, set(self.manifest.targets), self.problems)
-
     def tuned_from(
         self, spec: model.Operator, said: model.TunedFrom, slots: Slots, names: list[Called], target: TargetFacts,
         profile: str,
@@ -280,10 +260,6 @@ class _Planner:
             if not found:
                 self.lacking(table, f"there is no {table}")
         return found
-
-
-def _types_text(recipe: Recipe) -> str:
-    return "_".join(BY_NUMBER[number].name for number in recipe.types)
 
 
 def make_plan(
