@@ -156,6 +156,9 @@ _I8: Final = (
     " + (splitK - 1) * tileM * tileN * 3 // 128 + (8000 if splitK > 1 else 0)"
 )
 
+#: With scales of blocks; nothing was fitted to its rows.
+_FP8: Final = _I8
+
 _BF16: Final = ("bf16", "tuned_gemm")
 _SHUFFLED: Final = (("bpreshuffle", "1"),)
 
@@ -191,5 +194,13 @@ LATER: Final = (
     Family(
         "i8gemm", "gfx942", ("a8w8_bpreshuffle", "tuned_gemm"), "I8gemm_", "i8gemm/i8gemm_bf16_perTokenI8.csv", _SHUFFLED,
         _up_to_16, _units_rule(_never, kept_ratio=False, any_n=False), cost=_I8,
+    ),
+    *(
+        Family(
+            "fp8gemm_blockscale", target, ("a8w8_blockscale", "tuned_gemm"), "fp8gemm_",
+            "fp8gemm_blockscale/fp8gemm_bf16_blockscale.csv", _SHUFFLED, _up_to_16,
+            _units_rule(_never, kept_ratio=True, any_n=False), cost=_FP8,
+        )
+        for target in ("gfx942", "gfx950")
     ),
 )  # fmt: skip
