@@ -155,7 +155,8 @@ def compare(family: Family, tree: Tree, cus: Sequence[int]) -> list[Row]:
     units = "/".join(map(str, sorted({row.shape.cus for row in rows})))
     group = f"{family.name} {family.target}, {units} units: {len(kernels)} kernels"
     lines = []
-    for title, some in (("all", rows), ("held out", [row for row in rows if row.held_out])):
+    held_out = [row for row in rows if row.held_out and not family.seen]
+    for title, some in (("all", rows), ("held out", held_out)):
         if some:
             (mine,), theirs = shares(some, [ours]), shares(some, orders)
             note = (

@@ -48,7 +48,8 @@ Rule = Callable[[Sequence[Kernel], Shape], Kernel | None]
 @dataclass(frozen=True, slots=True)
 class Family:
     """``tables``: words in the names of its measured tables; ``symbols``: a part of its symbols; ``kernels``: the table of these;
-    ``kept``: cells that a kernel's row must have; ``operator``: whose cost it is, or else ``cost``.
+    ``kept``: cells that a kernel's row must have; ``operator``: whose cost it is, or else ``cost``; ``seen``: all of its rows had
+    a say when the cost was fitted, none is held out.
     """
 
     name: str
@@ -61,6 +62,7 @@ class Family:
     rule: Rule
     operator: str = ""
     cost: str = ""
+    seen: bool = False
 
 
 def _fill(kernel: Kernel, shape: Shape) -> list[int]:
@@ -166,7 +168,7 @@ _SHUFFLED: Final = (("bpreshuffle", "1"),)
 PINNED: Final = (
     Family(
         "bf16gemm", "gfx942", _BF16, "bf16gemm_", "bf16gemm/bf16gemm_outf32.csv", (("tn", "1"),), _as_recipe,
-        _rows_rule(_fill_64), operator="gemm_a16w16_asm",
+        _rows_rule(_fill_64), operator="gemm_a16w16_asm", seen=True,
     ),
     Family(
         "f4gemm", "gfx950", ("a4w4", "tuned_gemm"), "f4gemm_", "f4gemm/f4gemm_bf16_per1x32Fp4.csv", _SHUFFLED, _one_or_powers,
