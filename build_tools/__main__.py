@@ -25,6 +25,7 @@ from build_tools.verbs.receipts import receipts
 from build_tools.verbs.status import status
 from build_tools.verbs.toolchain import toolchain
 from build_tools.verbs.tune_request import tune_request
+from build_tools.verbs.tuned import tuned
 from build_tools.verbs.wheels import wheels
 
 #: Exit code when the machine, not the input, is in the way: a missing package, a path that cannot be written.
@@ -53,6 +54,7 @@ for verb in (
     prove,
     receipts,
     tune_request,
+    tuned,
     fetch,
     matrix,
 ):

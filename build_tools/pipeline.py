@@ -169,7 +169,16 @@ PROVERS = (
 def _sources(planned: PlannedBundle, plan: Plan, root: Path) -> dict[str, str]:
     needed = {job for operator in planned.operators for job in operator.jobs}
     names = {name for job in plan.jobs if job.id in needed for name in job.inputs}
+    names |= {
+        table.table
+        for table in plan.measured
+        if (table.target, table.profile) == _of(planned) and table.taken
+    }
     return notes.hashes(root, names | notes.manifest_files(root))
+
+
+def _of(planned: PlannedBundle) -> tuple[str, str]:
+    return planned.target.name, planned.profile
 
 
 def _bundle(
@@ -180,7 +189,7 @@ def _bundle(
     needed = sorted({job for operator in planned.operators for job in operator.jobs})
     profile = manifest.profiles[planned.profile]
     files = {job: by_id[job].job.source for job in needed if in_tree(by_id[job].job.source)}
-    used = {source.partition(":")[0] for source in files.values()}
+    used = {source.partition(":")[0] for source in sources if in_tree(source)}
     trees = {name: version for name, version in toolchain.trees if name in used}
     tools = toolchain.provenance()
     key = bundle_key(planned, [by_id[job] for job in needed], {**tools, **trees}, profile, proved)

@@ -109,15 +109,43 @@ class PlannedBundle:
     operators: tuple[PlannedOperator, ...]
 
 
+class UnusedRow(NamedTuple):
+    """A measured row that decides nothing: its line, what it says, and why it names nothing here."""
+
+    line: int
+    says: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredTable:
+    """What an operator of a bundle took of one table that its upstream measured. ``rows``: in the file; ``meant``: about this
+    operator and devices of this target; ``taken``: lines of those that name a recipe; ``shapes``: ranges of calls that they
+    decide; ``unused``: those that name nothing.
+    """
+
+    operator: str
+    target: str
+    profile: str
+    table: str
+    rows: int
+    meant: int
+    taken: tuple[int, ...]
+    shapes: int
+    unused: tuple[UnusedRow, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """The exact list of jobs, and the bundles that need them. Jobs are unique by id and sorted. ``missing``: what a
-    source tree that is not pinned does not have, and what was left out for it.
+    source tree that is not pinned does not have, and what was left out for it. ``measured``: tables of measured rows, and what
+    came of them.
     """
 
     jobs: tuple[CompileJob, ...]
     bundles: tuple[PlannedBundle, ...]
     missing: tuple[str, ...] = ()
+    measured: tuple[MeasuredTable, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from build_tools.errors import ManifestError
@@ -44,17 +44,18 @@ def functions(family: Family) -> str | None:
     return "\n".join([*head, *bodies]) + "\n"
 
 
-def refusals_by_hand(operators: Iterable[Operator]) -> str:
-    """Refusals of functions that are written by hand. Eager and traced ones call them: a module that imports neither."""
-    bodies = [
-        line
-        for operator in operators
-        if operator.function is not None and refused(operator)
-        for line in ("", "", *refusing(operator))
-    ]
+def refusals_of(module: str, operators: Sequence[Operator]) -> str | None:
+    """Refusals of the functions that ``ops/<module>.py`` has by hand, or None when they refuse nothing. Eager and traced ones
+    call them, so they are a module that imports neither.
+    """
+    mine = [operator for operator in operators if operator.function == module and refused(operator)]
+    if not mine:
+        return None
+    bodies = [line for operator in mine for line in ("", "", *refusing(operator))]
+    families = "|".join(sorted({operator.family for operator in mine}))
     head = [
-        NOTICE.format(families="*"),
-        '"""Options that no kernel covers, of functions that are written by hand."""',
+        NOTICE.format(families=families),
+        f'"""Options that no kernel covers, of the functions in ``ops/{module}.py``."""',
         "",
         "from __future__ import annotations",
         "",

@@ -34,8 +34,14 @@ _OPS: Final[Any] = getattr(torch.ops, NAMESPACE)
 def traced(operators: Iterable[Operator]) -> str:
     """The module: a stand-in for each function, and the table of them; ``torch_calls`` has what a hand-written one does."""
     operators = tuple(operators)
-    by_hand = any(operator.function is not None and refused(operator) for operator in operators)
-    imports = ["from aiter_prebuilt.ops.generated import _refusals"] if by_hand else []
+    modules: dict[str, list[str]] = {}
+    for operator in operators:
+        if operator.function is not None and refused(operator):
+            modules.setdefault(operator.function, []).append(f"refuse_{operator.name}")
+    imports = [
+        f"from aiter_prebuilt.ops.generated.{module} import {', '.join(sorted(names))}"
+        for module, names in sorted(modules.items())
+    ]
     lines = [*_HEAD.splitlines(), *imports, *_REST.splitlines()]
     direct: dict[str, str] = {}
     for operator in operators:
@@ -74,7 +80,7 @@ def _stand_in(operator: Operator) -> list[str]:
         lines += refusals(operator)
         last = fitted(f"{call}_OPS.{operator.name}.default(", _native(operator), ")", 4)
     else:
-        lines += fitted(f"_refusals.refuse_{operator.name}(", names, ")", 4) if names else []
+        lines += fitted(f"refuse_{operator.name}(", names, ")", 4) if names else []
         last = fitted(f"{call}torch_calls.{operator.name}(", _left(operator), ")", 4)
     if operator.ignored:
         lines.append(f"    del {', '.join(operator.ignored)}")

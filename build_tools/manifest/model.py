@@ -40,7 +40,9 @@ Extent = Annotated[list[str | int], Field(min_length=1, max_length=3)]
 class Record(BaseModel):
     """Frozen, and unknown keys are refused."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, strict=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, populate_by_name=True, strict=True, defer_build=True
+    )
 
 
 Axis = Annotated[list[Scalar | dict[Name, Scalar]], Field(min_length=1)]
@@ -62,6 +64,38 @@ def _table(value: object) -> object:
 
 
 VariantsFrom = Annotated[Rows, BeforeValidator(_table, json_schema_input_type=str | Rows)]
+
+
+class Measured(Record):
+    """How the rows of a table that its upstream measured name the variants of a kernel."""
+
+    name: Annotated[dict[str, str], Field(min_length=1)] = Field(
+        description="column -> what a variant is called there; words in braces are its constants"
+    )
+    equal: dict[str, str] = Field(
+        default={},
+        description="column -> what the kernel makes of the row's shape: another number is another way",
+    )
+
+
+class TunedFrom(Record):
+    """Tables (CSV) that an upstream measured: which calls a row is about, and which rows are about this operator."""
+
+    tables: Annotated[list[str], Field(min_length=1)] = Field(
+        description="files of a source tree, or of the repository; of two rows about one shape the first counts"
+    )
+    cus: str = Field(description="the column of the device's compute units")
+    dims: Annotated[dict[Name, str], Field(min_length=1)] = Field(
+        description="dim or integer attribute -> its column"
+    )
+    fixed: dict[Name, int] = Field(default={}, description="integer attribute -> its value in every row")
+    rows: list[str] = Field(default=[], description="conditions on the cells: other rows are left out")
+    defaults: dict[Name, Scalar] = Field(default={}, description="cells of columns that a table lacks")
+    padded: dict[Name, Annotated[list[str], Field(min_length=1)]] = Field(
+        default={},
+        max_length=1,
+        description="dim -> sizes that a call without a row of its own is looked up as, in order",
+    )
 
 
 class Assume(Record):
@@ -133,6 +167,7 @@ class Kernel(Record):
     constants: dict[Name, Scalar] = {}
     variants: dict[Name, Axis] = {}
     variants_from: VariantsFrom | None = None
+    measured: Measured | None = None
     slack: dict[Name, int] = {}
     excluded: list[str] = Field(default=[], alias="except")
     assume: Assume | None = None
@@ -167,6 +202,7 @@ class KernelPart(Record):
     constants: dict[Name, Scalar] | None = None
     variants: dict[Name, Axis] | None = None
     variants_from: VariantsFrom | None = Field(default=None, description="a table whose rows are variants")
+    measured: Measured | None = Field(default=None, description="how rows of `tuned_from` name its variants")
     slack: dict[Name, Annotated[int, Field(ge=1, le=1 << 20)]] | None = Field(
         default=None, description="bytes behind the end of a tensor that the kernel may read"
     )
@@ -221,6 +257,7 @@ class OperatorPart(Record):
     returns: dict[Name, str] = {}
     attributes: dict[Name, str] | None = None
     tuned: str | None = None
+    tuned_from: TunedFrom | None = Field(default=None, description="tables that an upstream measured")
     kernels: list[Name | Use] = []
 
 
@@ -268,6 +305,7 @@ class Operator:
     attributes: dict[str, str]
     tuned: str | None
     kernels: tuple[Kernel, ...]
+    tuned_from: TunedFrom | None = None
 
     def slack(self) -> dict[str, int]:
         """Tensor -> bytes behind its end that one of the kernels may read."""

@@ -103,6 +103,7 @@ def _operator(
         returns=dict(text.returns),
         attributes=_attributes(text, python, covered, problems),
         tuned=text.tuned,
+        tuned_from=text.tuned_from,
         kernels=kernels_of(text, file.kernels, problems),
     )
 

@@ -104,6 +104,8 @@ def _kernel(name: str, keys: _Keys, tensors: set[str], problems: Problems) -> Ke
     for word, text in (keys.pop("let", None) or {}).items():
         named[word] = f"({_written_out(text, named)})"  # a later name may use the earlier ones
     _hand_down(keys)
+    if measured := keys.get("measured"):
+        keys["measured"] = {**measured, "equal": dict(_each(measured.get("equal") or {}, named))}
     keys = {
         key: _written_out(value, named) if key in (*_EXPRESSIONS, "steps") else value
         for key, value in keys.items()
@@ -138,6 +140,11 @@ def _written_out(value: Any, named: Mapping[str, str]) -> Any:
     if not isinstance(value, str):
         return value
     return re.sub(r"\b[A-Za-z_]\w*\b", lambda match: named.get(match[0], match[0]), value)
+
+
+def _each(texts: Mapping[str, str], named: Mapping[str, str]) -> Iterable[tuple[str, str]]:
+    """Columns with their expressions, written out: a column may have the name of a key."""
+    return ((column, str(_written_out(text, named))) for column, text in texts.items())
 
 
 def _implied(kernel: Kernel, tensors: set[str]) -> Iterable[str]:

@@ -57,11 +57,11 @@ def arguments_of(
         align = spec.slot or size
         offset = end + -end % align
         end = offset + (spec.slot or size)
-        with problems.at("args", place):
-            args.append(_argument(kind, rest, size, offset, slots, scope, problems))
         index = slots.tensor_index(rest) if kind == "ptr" else None
+        with problems.at("args", place):
+            args.append(_argument(kind, rest, index, size, offset, slots, scope, problems))
         role = "" if index is None else slots.tensors[index].role
-        pointee = _pointee(kind, rest, slots, variant)
+        pointee = _pointee(index, slots, variant)
         kernel_args.append(KernelArg(kind, rest, offset, size, pointee, rest in divisible, role))
     for name in sorted(divisible - {arg.name for arg in kernel_args}):
         problems.add(f"{name!r} is not an argument of the kernel", "assume", "divisible")
@@ -70,8 +70,8 @@ def arguments_of(
 
 
 def _argument(
-    kind: str, rest: str, size: int, offset: int, slots: Slots, scope: Scope, problems: Problems
-) -> Arg:
+    kind: str, rest: str, index: int | None, size: int, offset: int, slots: Slots, scope: Scope, problems: Problems
+) -> Arg:  # fmt: skip
     if kind == "f32":
         if rest in slots.floats:
             return Arg(ARG_FLOAT, size, offset, slots.floats.index(rest), b"")
@@ -83,7 +83,6 @@ def _argument(
     workspace = _WORKSPACE.match(rest)
     if workspace is not None:
         return Arg(ARG_WORKSPACE, size, offset, 0, code_of(workspace["offset"], scope, problems))
-    index = slots.tensor_index(rest)
     if index is None:
         problems.add(
             f"{rest!r} is not a tensor of the operator{suggestion(rest, [spec.name for spec in slots.tensors])}"
@@ -92,8 +91,7 @@ def _argument(
     return Arg(ARG_TENSOR, size, offset, index, b"")
 
 
-def _pointee(kind: str, rest: str, slots: Slots, variant: Variant) -> str:
-    index = slots.tensor_index(rest) if kind == "ptr" else None
+def _pointee(index: int | None, slots: Slots, variant: Variant) -> str:
     if index is None:
         return ""
     name = slots.tensors[index].type

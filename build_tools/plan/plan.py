@@ -8,20 +8,21 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
-from aiter_prebuilt.contract.dtype import BY_NUMBER
 from aiter_prebuilt.contract.records import BACKENDS, PROFILES, Kernel, Operator, Recipe, TunedRow
 from build_tools.errors import FetchError, ManifestError, UnknownTargetError, UsageError
 from build_tools.manifest import model
 from build_tools.manifest.problems import Problems, suggestion
 from build_tools.plan.assumptions import check_assumptions
+from build_tools.plan.measured import Called, Importer, called
 from build_tools.plan.recipe import JobDraft, RecipeDraft, draft
 from build_tools.plan.rows import rows_of
 from build_tools.plan.slots import Slots, assign_slots, attribute_records, tensor_records, type_variables
-from build_tools.plan.tuned_rows import read_tuned
+from build_tools.plan.tuned_rows import tuned_rows
 from build_tools.plan.variants import Variant, expand
 from build_tools.records import (
     CompileJob,
     InputsOf,
+    MeasuredTable,
     Plan,
     PlannedBundle,
     PlannedOperator,
@@ -55,6 +56,7 @@ class _Planner:
     missing: dict[str, None] = field(default_factory=dict)
     shared: dict[tuple[object, ...], str] = field(default_factory=dict)
     known: set[str] = field(default_factory=set)
+    measured: list[MeasuredTable] = field(default_factory=list)
 
     def bundle(self, target: TargetFacts, profile: str) -> PlannedBundle:
         operators = []
@@ -76,16 +78,22 @@ class _Planner:
         kernels: list[Kernel] = []
         recipes: list[Recipe] = []
         jobs: list[str] = []
+        names: list[Called] = []
         for kernel in spec.kernels:
             if target.name not in kernel.targets or kernel.profile != profile:
                 continue
             rank = order.index(kernel.name)
             kernels.append(Kernel(kernel.name, BACKENDS.index(kernel.backend), PROFILES.index(profile), rank))
             with self.problems.at("kernels", kernel.name):
-                self.kernel(spec, kernel, slots, target, len(kernels) - 1, recipes, jobs)
+                self.kernel(spec, kernel, slots, target, len(kernels) - 1, recipes, jobs, names)
         if not kernels or (not recipes and self.missing):
             return None
-        compared, rows = self.tuned(spec, slots, kernels, recipes, target)
+        if spec.tuned_from is None:
+            compared, rows = tuned_rows(
+                spec.tuned, self.root, slots, kernels, recipes, target.name, set(self.manifest.targets), self.problems
+            )  # fmt: skip
+        else:
+            compared, rows = self.tuned_from(spec, spec.tuned_from, slots, names, target, profile)
         operator = Operator(
             name=spec.name,
             summary=spec.summary,
@@ -106,7 +114,7 @@ class _Planner:
 
     def kernel(
         self, spec: model.Operator, kernel: model.Kernel, slots: Slots, target: TargetFacts, index: int,
-        recipes: list[Recipe], jobs: list[str],
+        recipes: list[Recipe], jobs: list[str], names: list[Called],
     ) -> None:  # fmt: skip
         for name in sorted(kernel.slack.keys() - spec.arguments.keys()):
             self.problems.add(
@@ -125,6 +133,7 @@ class _Planner:
                 continue
             if self.prove:
                 check_assumptions(drafted, slots, self.problems)
+            names += called(with_rows, variant, slots, len(recipes), self.problems)
             recipes.append(self.finish(spec, kernel, variant, drafted, target, index, jobs))
         if not found:
             self.problems.add(
@@ -224,30 +233,33 @@ class _Planner:
         self.shared[identity] = job_id
         return job_id
 
-    def tuned(
-        self,
-        spec: model.Operator,
-        slots: Slots,
-        kernels: list[Kernel],
-        recipes: list[Recipe],
-        target: TargetFacts,
-    ) -> tuple[tuple[int, ...], tuple[TunedRow, ...]]:
-        if spec.tuned is None:
+    def tuned_from(
+        self, spec: model.Operator, said: model.TunedFrom, slots: Slots, names: list[Called], target: TargetFacts,
+        profile: str,
+    ) -> tuple[tuple[int, ...], tuple[TunedRow, ...]]:  # fmt: skip
+        if spec.tuned is not None:
+            self.problems.add("an operator has tuned or tuned_from, not both", "tuned")
             return (), ()
-        path = self.root / "manifests" / spec.tuned
-        if not path.is_file():
-            self.problems.add(f"{spec.tuned!r} is not a file of manifests/", "tuned")
-            return (), ()
-        names = {
-            (kernels[recipe.kernel].name, recipe.variant, _types_text(recipe)): place
-            for place, recipe in enumerate(recipes)
-        }
-        with self.problems.file(f"manifests/{spec.tuned}"):
-            return read_tuned(path, slots, names, target.name, set(self.manifest.targets), self.problems)
+        there = [table for table in said.tables if self.has_table(table)]
+        with self.problems.at("tuned_from"):
+            kept = said.model_copy(update={"tables": there})
+            compared, rows, told = Importer(
+                kept, slots, names, target, profile, self.root, self.problems
+            ).rows()
+        self.measured += told
+        return (compared, rows) if rows else ((), ())
 
-
-def _types_text(recipe: Recipe) -> str:
-    return "_".join(BY_NUMBER[number].name for number in recipe.types)
+    def has_table(self, table: str) -> bool:
+        """Is it there? What a tree that is not pinned lacks is only missing."""
+        with self.problems.at("tuned_from", "tables"):
+            try:
+                found = exists(table, self.root)
+            except FetchError as error:
+                self.problems.add(f"{error.found}. {error.fix}")
+                return False
+            if not found:
+                self.lacking(table, f"there is no {table}")
+        return found
 
 
 def make_plan(
@@ -290,7 +302,7 @@ def plan_into(
         if (not profiles or name in profiles) and (not targets or target in targets)
     )
     jobs = tuple(planner.jobs[job_id] for job_id in sorted(planner.jobs))
-    return Plan(jobs, bundles, tuple(planner.missing))
+    return Plan(jobs, bundles, tuple(planner.missing), tuple(planner.measured))
 
 
 def check_filters(manifest: model.Manifest, profiles: Iterable[str], targets: Iterable[str]) -> None:

@@ -7,6 +7,7 @@ Columns are constants: integers where all cells of a column are, text otherwise.
 from __future__ import annotations
 
 import csv
+import itertools
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -60,6 +61,24 @@ def rows_of(said: Rows, target: str, root: Path, problems: Problems) -> list[Row
     except TemplateError as error:
         problems.add(str(error), "table")
         return []
+    header, rows = read(table, root, problems)
+    if not rows:
+        return []
+    columns = _columns(said, table, header, problems)
+    cells = [dict(zip(columns, row, strict=True)) for row in rows.values()]
+    typed_rows = [{**said.defaults, **row} for row in typed(cells)]
+    kept = chosen(said.rows, typed_rows, target, problems)
+    if typed_rows and not any(kept):
+        problems.add(f"no row of {table} is left", "rows")
+    return _named(said, table, list(itertools.compress(typed_rows, kept)), problems)
+
+
+def read(table: str, root: Path, problems: Problems) -> tuple[list[str], dict[int, list[str]]]:
+    """(names of the columns, cells of each row by its line); what is wrong goes to ``problems``.
+
+    Raises:
+        FetchError: there is no such table.
+    """
     if not tree.exists(table, root):
         raise FetchError(f"read {table}", "there is no such file", "Correct table in the manifest")
     lines = tree.located(table, root).read_text(encoding="utf-8", errors="replace").splitlines()
@@ -68,21 +87,18 @@ def rows_of(said: Rows, target: str, root: Path, problems: Problems) -> list[Row
     ]
     if len(kept) < 2:
         problems.add(f"{table} has no row", "table")
-        return []
+        return [], {}
     header, *cells = csv.reader(line for _, line in kept)
-    columns = _columns(said, table, header, problems)
-    rows = []
+    rows = {}
     for (number, _), row in zip(kept[1:], cells, strict=True):
         if len(row) != len(header):
             problems.add(f"{table}, line {number}: {len(row)} cells under {len(header)} columns", "table")
         else:
-            rows.append(dict(zip(columns, (cell.strip() for cell in row), strict=True)))
-    found = _chosen(said, table, [{**said.defaults, **row} for row in _typed(rows)], target, problems)
-    return _named(said, table, found, problems)
+            rows[number] = [cell.strip() for cell in row]
+    return [name.strip() for name in header], rows
 
 
-def _columns(said: Rows, table: str, header: Iterable[str], problems: Problems) -> list[str]:
-    names = [name.strip() for name in header]
+def _columns(said: Rows, table: str, names: list[str], problems: Problems) -> list[str]:
     for name in sorted(said.rename.keys() - set(names)):
         problems.add(f"{name!r} is not a column of {table}{suggestion(name, names)}", "rename")
     columns = [said.rename.get(name, _KNOWN.get(name, name)) for name in names]
@@ -94,7 +110,7 @@ def _columns(said: Rows, table: str, header: Iterable[str], problems: Problems) 
     return columns
 
 
-def _typed(rows: list[dict[str, str]]) -> list[Row]:
+def typed(rows: list[dict[str, str]]) -> list[Row]:
     """Cells as numbers where their whole column is numbers."""
     numbers = (
         {name for name in rows[0] if all(_NUMBER.fullmatch(row[name]) for row in rows)} if rows else set()
@@ -102,16 +118,18 @@ def _typed(rows: list[dict[str, str]]) -> list[Row]:
     return [{name: int(cell) if name in numbers else cell for name, cell in row.items()} for row in rows]
 
 
-def _chosen(said: Rows, table: str, rows: list[Row], target: str, problems: Problems) -> list[Row]:
-    kept = rows
-    for place, text in enumerate(said.rows):
+def chosen(conditions: Iterable[str], rows: list[Row], target: str, problems: Problems) -> list[bool]:
+    """Which of ``rows`` meet all ``conditions``; none when one of these is wrong."""
+    kept = [True] * len(rows)
+    for place, text in enumerate(conditions):
         try:
-            kept = [row for row in kept if constant_value(compile_expression(text, _scope(row, target)))]
+            kept = [
+                there and bool(constant_value(compile_expression(text, _scope(row, target))))
+                for there, row in zip(kept, rows, strict=True)
+            ]
         except ExpressionError as error:
             problems.add(str(error), "rows", place)
-            return []
-    if rows and not kept:
-        problems.add(f"no row of {table} is left", "rows")
+            return [False] * len(rows)
     return kept
 
 

@@ -5,13 +5,33 @@ The grammar is that of ``aiter_prebuilt.contract.tuned_grammar``, which a user's
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from aiter_prebuilt.contract import tuned_grammar
-from aiter_prebuilt.contract.records import TunedRow
+from aiter_prebuilt.contract.dtype import BY_NUMBER
+from aiter_prebuilt.contract.records import Kernel, Recipe, TunedRow
 from build_tools.manifest.problems import Problems, suggestion
 from build_tools.plan.slots import Slots
+
+
+def tuned_rows(
+    name: str | None, root: Path, slots: Slots, kernels: Sequence[Kernel], recipes: Sequence[Recipe], target: str,
+    targets: set[str], problems: Problems,
+) -> tuple[tuple[int, ...], tuple[TunedRow, ...]]:  # fmt: skip
+    """As :func:`read_tuned`, of the table that an operator names; ``root``: the repository."""
+    if name is None:
+        return (), ()
+    path = root / "manifests" / name
+    if not path.is_file():
+        problems.add(f"{name!r} is not a file of manifests/", "tuned")
+        return (), ()
+    places = {
+        (kernels[recipe.kernel].name, recipe.variant, "_".join(BY_NUMBER[each].name for each in recipe.types)): place
+        for place, recipe in enumerate(recipes)
+    }  # fmt: skip
+    with problems.file(f"manifests/{name}"):
+        return read_tuned(path, slots, places, target, targets, problems)
 
 
 def read_tuned(

@@ -80,8 +80,8 @@ class Tree:
         return where in self._index if self.folder is None else (self.folder / where).is_file()
 
     def names(self, under: str, suffix: str) -> tuple[str, ...]:
-        """The files below ``under`` (``aiter:hsa/gfx942/``) whose names end with ``suffix``, relative to it, sorted."""
-        where = f"{self.where(under.rstrip('/'))}/"
+        """The files below ``under`` (``aiter:hsa``, ``aiter:hsa/gfx942/``) whose names end with ``suffix``; relative, sorted."""
+        where = self.where(f"{under.rstrip('/')}/*").removesuffix("*")
         if self.folder is None:
             known = (path for path in self._index if path.startswith(where))
         else:

@@ -11,7 +11,7 @@ namespace apb {
 
 static_assert(std::endian::native == std::endian::little, "a bundle is little endian and used in place");
 
-inline constexpr std::uint32_t kBundleFormat = 2;
+inline constexpr std::uint32_t kBundleFormat = 3;
 inline constexpr std::uint32_t kRecipeVersion = 2;
 inline constexpr int kNativeAbi = 2;
 
@@ -375,11 +375,13 @@ struct TunedRow {
   std::uint32_t cus;
   std::uint32_t recipe;
   Array<std::int64_t> values;
+  Array<std::int64_t> last;
 };
-static_assert(sizeof(TunedRow) == 16);
+static_assert(sizeof(TunedRow) == 24);
 static_assert(offsetof(TunedRow, cus) == 0);
 static_assert(offsetof(TunedRow, recipe) == 4);
 static_assert(offsetof(TunedRow, values) == 8);
+static_assert(offsetof(TunedRow, last) == 16);
 
 struct Operator {
   Text name;
@@ -504,7 +506,7 @@ bool visit_positions([[maybe_unused]] const Entry& record, [[maybe_unused]] Visi
 
 template <class Visit>
 bool visit_positions([[maybe_unused]] const TunedRow& record, [[maybe_unused]] Visit&& visit) {
-  return visit(record.values);
+  return visit(record.values) && visit(record.last);
 }
 
 template <class Visit>

@@ -187,8 +187,20 @@ bool OperatorBlock::check_tuned(std::string& problem) const {
   for (const layout::TunedRow& row : array(op().tuned)) {
     if (row.recipe >= op().recipes.count) return broken(problem, cat("a tuned row names recipe ", row.recipe));
     if (row.values.count != op().tuned_slots.count) return broken(problem, "a tuned row has another number of values");
+    if (!check_last(row, problem)) return false;
     if (before != nullptr && row_before(row, *before)) return broken(problem, "tuned rows are not sorted");
     before = &row;
+  }
+  return true;
+}
+
+bool OperatorBlock::check_last(const layout::TunedRow& row, std::string& problem) const {
+  if (row.last.count == 0) return true;
+  if (row.last.count != row.values.count) return broken(problem, "a tuned row ends with another number of values");
+  const auto first = array(row.values);
+  const auto last = array(row.last);
+  for (std::size_t i = 0; i < first.size(); ++i) {
+    if (last[i] < first[i]) return broken(problem, "a tuned row ends before it begins");
   }
   return true;
 }

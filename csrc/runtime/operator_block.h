@@ -68,6 +68,7 @@ class OperatorBlock {
   bool check_recipe(const layout::Recipe& recipe, std::string& problem) const;
   bool check_step(const layout::Step& step, std::string& problem) const;
   bool check_tuned(std::string& problem) const;
+  bool check_last(const layout::TunedRow& row, std::string& problem) const;
   bool row_before(const layout::TunedRow& row, const layout::TunedRow& other) const;
   bool check_code(layout::Code at, std::string& problem) const;
   void collect_facts();

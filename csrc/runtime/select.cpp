@@ -38,17 +38,27 @@ Decision judge(const MergedOperator& op, const CandidateRef& at, const Binding& 
   return decision;
 }
 
+// Is the row about such a device and these values, or ranges that they lie in?
+bool row_fits(const OperatorBlock& block, const layout::TunedRow& row, const Binding& binding,
+              std::int64_t compute_units) {
+  if (row.cus != compute_units) return false;
+  const auto slots = block.array(block.op().tuned_slots);
+  const auto first = block.array(row.values);
+  const auto last = row.last.count == 0 ? first : block.array(row.last);
+  for (std::size_t i = 0; i < first.size(); ++i) {
+    const std::int64_t value = binding.slots[slots[i]];
+    if (value < first[i] || value > last[i]) return false;
+  }
+  return true;
+}
+
 // Marks the recipes that a tuned row of exactly this device and these values names.
 void mark_tuned(const MergedOperator& op, std::span<const Binding> bindings, std::int64_t compute_units,
                 std::vector<Decision>& decisions) {
   for (std::uint32_t b = 0; b < op.blocks.size(); ++b) {
     const OperatorBlock& block = *op.blocks[b];
-    const auto slots = block.array(block.op().tuned_slots);
     for (const layout::TunedRow& row : block.array(block.op().tuned)) {
-      const auto values = block.array(row.values);
-      bool equal = row.cus == compute_units;
-      for (std::size_t i = 0; equal && i < values.size(); ++i) equal = values[i] == bindings[b].slots[slots[i]];
-      if (!equal) continue;
+      if (!row_fits(block, row, bindings[b], compute_units)) continue;
       for (Decision& decision : decisions) {
         if (decision.at.block == b && decision.at.recipe == row.recipe) decision.tuned_rank = kBundleTuned;
       }

@@ -12,7 +12,9 @@ import torch
 
 from aiter_prebuilt import torch_calls
 from aiter_prebuilt.ops._common import refuse
-from aiter_prebuilt.ops.generated import _refusals
+from aiter_prebuilt.ops.generated.attention import refuse_flash_attn_func
+from aiter_prebuilt.ops.generated.attention_asm import refuse_fmha_v3_fwd, refuse_pa_fwd_asm
+from aiter_prebuilt.ops.generated.gemm_out import refuse_gemm_a16w16_asm
 from aiter_prebuilt.torch_library import NAMESPACE
 
 _OPS: Final[Any] = getattr(torch.ops, NAMESPACE)
@@ -53,7 +55,7 @@ def flash_attn_func(
     num_splits: int = 0,
 ) -> Any:
     """Traced ``aiter_prebuilt.flash_attn_func``."""
-    _refusals.refuse_flash_attn_func(
+    refuse_flash_attn_func(
         dropout_p,
         window_size,
         bias,
@@ -93,7 +95,7 @@ def fmha_v3_fwd(
     gen: Any = None,
 ) -> Any:
     """Traced ``aiter_prebuilt.fmha_v3_fwd``."""
-    _refusals.refuse_fmha_v3_fwd(
+    refuse_fmha_v3_fwd(
         dropout_p,
         window_size_left,
         window_size_right,
@@ -133,7 +135,7 @@ def gemm_a16w16_asm(
     A: Any, B: Any, out: Any, bias: Any = None, splitK: int | None = None, kernelName: str | None = None
 ) -> Any:
     """Traced ``aiter_prebuilt.gemm_a16w16_asm``."""
-    _refusals.refuse_gemm_a16w16_asm(bias, kernelName)
+    refuse_gemm_a16w16_asm(bias, kernelName)
     return torch_calls.gemm_a16w16_asm(A, B, out, splitK)
 
 
@@ -189,7 +191,7 @@ def pa_fwd_asm(
     kernelName: str | None = None,
 ) -> Any:
     """Traced ``aiter_prebuilt.pa_fwd_asm``."""
-    _refusals.refuse_pa_fwd_asm(max_qlen, K_QScale, V_QScale, qo_indptr, kernelName)
+    refuse_pa_fwd_asm(max_qlen, K_QScale, V_QScale, qo_indptr, kernelName)
     del high_precision
     return torch_calls.pa_fwd_asm(Q, K, V, block_tables, context_lens, block_tables_stride0, out_)
 

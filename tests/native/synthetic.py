@@ -71,7 +71,9 @@ class R:
 
 @dataclass(frozen=True)
 class Op:
-    """An operator; ``kernels`` in order of rank; ``tuned`` rows are (cus, recipe position, values of ``tuned_on``)."""
+    """An operator; ``kernels`` in order of rank; ``tuned`` rows are (cus, recipe position, values of
+    ``tuned_on``, and the last values where it is for a range).
+    """
 
     name: str
     tensors: list[T]
@@ -80,7 +82,7 @@ class Op:
     recipes: list[R] = field(default_factory=lambda: [R()])
     kernels: list[str] = field(default_factory=lambda: ["k"])
     tuned_on: list[str] = field(default_factory=list)
-    tuned: list[tuple[int, int, list[int]]] = field(default_factory=list)
+    tuned: list[tuple[Any, ...]] = field(default_factory=list)
     signature: str = ""
     returns: int = 0
     extra_slots: list[str] = field(default_factory=list)
@@ -236,7 +238,7 @@ class _Encoder:
             tuned_slots=tuple(self.slots.index(name) for name in op.tuned_on),
             tuned=tuple(
                 sorted(
-                    (records.TunedRow(cus, r, tuple(v)) for cus, r, v in op.tuned),
+                    (records.TunedRow(cus, r, tuple(v), *map(tuple, last)) for cus, r, v, *last in op.tuned),
                     key=lambda row: (row.cus, row.values),
                 )
             ),

@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -39,9 +39,10 @@ def random_operator(draw: random.Random, blob: Blob) -> Op:
         )
         for place in range(draw.randint(1, 8))
     ]  # fmt: skip
-    tuned = [
+    tuned: list[tuple[Any, ...]] = [
         (304, draw.randrange(len(recipes)), [draw.choice((8, 63, 64)), draw.randint(0, 9)]) for _ in range(4)
     ]
+    tuned.append((304, draw.randrange(len(recipes)), [draw.randint(0, 63), 2], [64, 5]))
     tensors = [T("x", "T", ["*M", "N"], ["row", "1"]), T("b", "f32", ["N"], optional=True)]
     attributes = [A("k", "int", "5"), A("mode", "enum", "slow", ("slow", "fast"))]
     return Op(

@@ -2,7 +2,7 @@
 
     AITER_PREBUILT_FUZZ_CASES=20000 python -m pytest tests/native/test_fuzz.py
 
-``tests/data/fuzz`` is the corpus: bundles (``PYTHONPATH=src:tests python tests/native/test_fuzz.py`` writes them
+``tests/data/fuzz`` is the corpus: bundles (``PYTHONPATH=src:tests:. python tests/native/test_fuzz.py`` writes them
 again after a change of the format) and programs, one in hexadecimal digits per line. What a long run finds goes there.
 """
 

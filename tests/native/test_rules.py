@@ -103,6 +103,8 @@ RULES: list[tuple[dict[str, Any], str]] = [
     ({"Entry.code_object": 2}, "names code object 2"),
     ({"TunedRow.recipe": 2}, "a tuned row names recipe 2"),
     ({"TunedRow.values": (1, 2)}, "another number of values"),
+    ({"TunedRow.last": (9, 9)}, "a tuned row ends with another number of values"),
+    ({"TunedRow.last": (-9,)}, "a tuned row ends before it begins"),
     (
         {"Operator.tuned": (records.TunedRow(304, 0, (9,)), records.TunedRow(304, 0, (8,)))},
         "tuned rows are not sorted",

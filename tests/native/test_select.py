@@ -127,6 +127,16 @@ def test_tuned_row_wins_only_when_exact_and_accepted(both: Both, blob: Blob) -> 
     assert [r["tuned"] for r in rows] == [False, True, False] and "needs N % 2 == 0" in rows[1]["reason"]
 
 
+def test_a_tuned_row_for_a_range_wins_from_its_first_to_its_last(both: Both, blob: Blob) -> None:
+    recipes = [recipe("k", "a", blob(), cost="1"), recipe("k", "b", blob(), cost="9")]
+    rows = [(304, 1, [33, 7], [64, 7])]
+    op = Op("o", [T("x", "f32", ["N"])], [A("k", "int")], recipes=recipes, tuned_on=["N", "k"], tuned=rows)
+    found = {n: both(op, vector(n), (7,))[1]["variant"] for n in (32, 33, 50, 64, 65)}
+    assert found == {32: "a", 33: "b", 50: "b", 64: "b", 65: "a"}
+    assert both(op, vector(50), (6,))[1]["variant"] == "a" and both(op, vector(50), (8,))[1]["variant"] == "a"
+    assert both(op, vector(50), (7,), cus=80)[1]["variant"] == "a"
+
+
 def test_compute_units_and_alignment_in_conditions(both: Both, blob: Blob) -> None:
     name = blob()
     op = Op(

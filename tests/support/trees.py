@@ -23,9 +23,11 @@ override = "THING_DIR"
 [trees.roots]
 hsa = "meta/hsa"
 csrc = "meta/csrc"
+configs = "thing/configs"
 [trees.checkout]
 hsa = "hsa"
 csrc = "csrc"
+configs = "thing/configs"
 """
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import torch
 
 import aiter_prebuilt
 from aiter_prebuilt import errors, signatures, torch_generated
-from build_tools.errors import StaleFilesError
+from build_tools.errors import ManifestError, StaleFilesError
 from build_tools.generate import outputs
 from build_tools.generate.functions import refusal
 from build_tools.generate.python_text import fitted, substituted, wrapped
@@ -167,3 +168,15 @@ def test_dims_become_python() -> None:
     )
     with pytest.raises(KeyError):
         substituted("d", {})
+
+
+def test_a_family_and_a_module_by_hand_have_two_names() -> None:
+    """The functions of one and the refusals of the other would be the same file."""
+    family = MANIFEST.families["gemm_asm"]
+    moved = tuple(
+        replace(operator, function="gemm_asm") if operator.function else operator
+        for operator in family.operators
+    )
+    wrong = replace(MANIFEST, families={**MANIFEST.families, "gemm_asm": replace(family, operators=moved)})
+    with pytest.raises(ManifestError, match=r"manifests/gemm_asm: ops/gemm_asm\.py, a module by hand"):
+        outputs.outputs(wrong, ROOT)

@@ -124,7 +124,7 @@ STAGES: dict[str, set[str]] = {
     "compile": {"files", "tools", "objects"},
     "judge": {"files", "objects"},
     "pack": {"files", "tools", "objects", "judge"},
-    "report": {"manifest", "plan", "objects"},
+    "report": {"manifest", "plan", "objects", "tools"},
     "generate": {"files", "manifest", "tools", "plan", "compile"},
     "prove": {"files", "manifest", "cases", "objects", "judge", "pack"},
 }

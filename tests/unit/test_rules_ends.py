@@ -98,6 +98,7 @@ HOLDS = {
     "four bytes": with_arg(Arg(INTEGER, 4, 20, 99, ONE)),
     "an empty table": replace(BASE, tuned_slots=(0, 6)),
     "equal rows": tuned(TunedRow(304, 1, (1,)), TunedRow(304, 0, (1,)), TunedRow(304, 0, (2,)), TunedRow(305, 0, (1,))),
+    "a row for a range": tuned(TunedRow(304, 1, (1,), (9,)), TunedRow(304, 1, (10,), (10,))),
     "an attribute with a default": attributes(INT, default="1"),
 }  # fmt: skip
 
@@ -167,6 +168,8 @@ REFUSED = {
     "no program": (with_arg(Arg(INTEGER, 4, 0, 0, b"")), "an integer argument has no program"),
     "row's recipe": (tuned(TunedRow(304, 2, (1,))), "a tuned row names recipe 2"),
     "no values": (tuned(TunedRow(304, 1, ())), "a tuned row has another number of values"),
+    "ends elsewhere": (tuned(TunedRow(304, 1, (1,), (1, 1))), "a tuned row ends with another number of values"),
+    "ends too early": (tuned(TunedRow(304, 1, (2,), (1,))), "a tuned row ends before it begins"),
     "order of values": (tuned(TunedRow(304, 1, (2,)), TunedRow(304, 0, (1,))), "tuned rows are not sorted"),
     "order of units": (tuned(TunedRow(305, 1, (1,)), TunedRow(304, 0, (2,))), "tuned rows are not sorted"),
     "tuned slot": (replace(BASE, tuned_slots=(7,)), "a tuned slot is out of range"),

@@ -236,12 +236,14 @@ class Entry:
 @dataclass(frozen=True, slots=True)
 class TunedRow:
     """For a device with ``cus`` compute units and these values of ``Operator.tuned_slots``: take ``recipe``.
-    The type variables are those of the recipe. Rows are sorted by (cus, values).
+    The type variables are those of the recipe. Rows are sorted by (cus, values). ``last``: where the row stands for ranges, the
+    last value of each, and ``values`` are the first; empty: for ``values`` alone.
     """
 
     cus: int
     recipe: int
     values: tuple[int, ...]
+    last: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -367,7 +369,7 @@ LAYOUT: Final[dict[type[Any], tuple[tuple[str, Format], ...]]] = {
         ("scratch", "u32"),
         ("sha256", "sha"),
     ),
-    TunedRow: (("cus", "u32"), ("recipe", "u32"), ("values", ["i64"])),
+    TunedRow: (("cus", "u32"), ("recipe", "u32"), ("values", ["i64"]), ("last", ["i64"])),
     Operator: (
         ("name", "str"),
         ("summary", "str"),

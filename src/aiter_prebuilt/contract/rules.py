@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import re
+from operator import le
 from typing import Final
 
 from aiter_prebuilt.contract import dtype, expression, real
@@ -202,6 +203,8 @@ def _check_tuned(operator: Operator) -> None:
         _require(row.recipe < len(operator.recipes), f"a tuned row names recipe {row.recipe}")
         same = len(row.values) == len(operator.tuned_slots)
         _require(same, "a tuned row has another number of values")
+        _require(len(row.last) in (0, len(row.values)), "a tuned row ends with another number of values")
+        _require(all(map(le, row.values, row.last)), "a tuned row ends before it begins")
         key = (row.cus, row.values)
         _require(before is None or before <= key, "tuned rows are not sorted")
         before = key

@@ -3,7 +3,7 @@
 ``BUNDLE_FORMAT``
     The bytes of a bundle: header, root, blocks, table, dictionaries, frames. Raise it when a reader of the old number
     would misread or reject a new file. Adding an operator, a kernel or a target never raises it.
-    1 was never released: no reader of 2 reads it, and nothing writes it.
+    1 and 2 were never released: no reader of 3 reads them, and nothing writes them.
 ``RECIPE``
     What a recipe means: bytecode operations, kernel argument kinds, selection order. Raise it when
     an old runtime could not evaluate a new recipe, or would evaluate it to something else.
@@ -17,7 +17,7 @@ A mismatch is an error that names both sides and the command that mends it; nobo
 
 from typing import Final
 
-BUNDLE_FORMAT: Final = 2
+BUNDLE_FORMAT: Final = 3
 RECIPE: Final = 2
 NATIVE_ABI: Final = 2
 

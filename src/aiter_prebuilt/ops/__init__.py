@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from aiter_prebuilt.ops.attention import flash_attn_func
     from aiter_prebuilt.ops.attention_asm import fmha_v3_fwd, pa_fwd_asm
-    from aiter_prebuilt.ops.gemm_asm import gemm_a16w16_asm
+    from aiter_prebuilt.ops.gemm_out import gemm_a16w16_asm
     from aiter_prebuilt.ops.generated.activation import (
         gelu_and_mul,
         gelu_tanh_and_mul,
@@ -71,7 +71,7 @@ HOMES: Final = {
     "flash_attn_func": "attention",
     "fmha_v3_fwd": "attention_asm",
     "pa_fwd_asm": "attention_asm",
-    "gemm_a16w16_asm": "gemm_asm",
+    "gemm_a16w16_asm": "gemm_out",
     "gelu_and_mul": "generated.activation",
     "gelu_tanh_and_mul": "generated.activation",
     "silu": "generated.activation",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from aiter_prebuilt.dispatch import operator
 from aiter_prebuilt.ops._common import NOT_A_TENSOR, element_type, like, no_output
 from aiter_prebuilt.ops._traced import traced
-from aiter_prebuilt.ops.generated._refusals import refuse_flash_attn_func
+from aiter_prebuilt.ops.generated.attention import refuse_flash_attn_func
 
 if TYPE_CHECKING:
     import torch

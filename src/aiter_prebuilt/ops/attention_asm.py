@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from aiter_prebuilt.dispatch import operator
 from aiter_prebuilt.ops._common import NOT_A_TENSOR, element_type, like, no_output, scale_of
 from aiter_prebuilt.ops._traced import traced
-from aiter_prebuilt.ops.generated._refusals import refuse_fmha_v3_fwd, refuse_pa_fwd_asm
+from aiter_prebuilt.ops.generated.attention_asm import refuse_fmha_v3_fwd, refuse_pa_fwd_asm
 
 if TYPE_CHECKING:
     import torch

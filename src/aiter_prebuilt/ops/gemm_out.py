@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from aiter_prebuilt.dispatch import operator
 from aiter_prebuilt.ops._common import splits
 from aiter_prebuilt.ops._traced import traced
-from aiter_prebuilt.ops.generated._refusals import refuse_gemm_a16w16_asm
+from aiter_prebuilt.ops.generated.gemm_out import refuse_gemm_a16w16_asm
 
 if TYPE_CHECKING:
     import torch

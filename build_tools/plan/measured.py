@@ -1,0 +1,258 @@
+"""Rows that an upstream measured (``tuned_from``), as tuned rows of an operator: which shape, which device, which recipe.
+
+A row names a kernel in its upstream's words; a kernel of ours says how it is called there (``measured``). What a row says beside
+that, in how many parts a sum is split for example, must be what the recipe does for that shape, or the row is no word about it.
+Every row that is about the operator and names nothing here is kept, with the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from aiter_prebuilt.contract.expression import ExpressionError, evaluate
+from aiter_prebuilt.contract.records import TunedRow
+from build_tools.manifest.model import Kernel, TunedFrom
+from build_tools.manifest.problems import Problems, suggestion
+from build_tools.plan import rows as tables
+from build_tools.plan.programs import code_of
+from build_tools.plan.ranges import Range, decided, where
+from build_tools.plan.slots import COMPUTE_UNITS, Slots
+from build_tools.plan.variants import Variant
+from build_tools.records import MeasuredTable, TargetFacts, UnusedRow
+
+_NOTHING: Final = "no kernel here has this name"
+
+
+@dataclass(frozen=True, slots=True)
+class Called:
+    """How measured rows call a recipe, and what they must agree with: columns with texts, columns with programs."""
+
+    recipe: int
+    name: tuple[tuple[str, str], ...]
+    equal: tuple[tuple[str, bytes], ...]
+
+
+class _Shape(NamedTuple):
+    """What a row is about: a device, and values of the compared slots."""
+
+    cus: int
+    values: tuple[int, ...]
+
+
+class _Row(NamedTuple):
+    table: str
+    line: int
+    shape: _Shape
+    cells: tables.Row
+
+
+@dataclass
+class _Table:
+    name: str
+    rows: int = 0
+    meant: int = 0
+    taken: list[int] = field(default_factory=list)
+    shapes: int = 0
+    unused: list[UnusedRow] = field(default_factory=list)
+
+    def told(self, operator: str, target: str, profile: str) -> MeasuredTable:
+        """For the plan."""
+        lines, unused = tuple(sorted(self.taken)), tuple(sorted(self.unused))
+        return MeasuredTable(
+            operator, target, profile, self.name, self.rows, self.meant, lines, self.shapes, unused
+        )
+
+
+def called(kernel: Kernel, variant: Variant, slots: Slots, recipe: int, problems: Problems) -> list[Called]:
+    """How rows call this variant; nothing when its kernel does not say."""
+    if kernel.measured is None:
+        return []
+    scope, words = variant.scope(slots), {**variant.constants, "target": variant.target.name}
+    names = []
+    for column, text in kernel.measured.name.items():
+        try:
+            names.append((column, tables.filled(text, words)))
+        except tables.TemplateError as error:
+            problems.add(str(error), "measured", "name", column)
+    equal = [
+        (column, code_of(text, scope, problems, "measured", "equal", column))
+        for column, text in kernel.measured.equal.items()
+    ]
+    return [Called(recipe, tuple(names), tuple((column, code) for column, code in equal if code))]
+
+
+class Importer:
+    """The tables of one operator for one target."""
+
+    def __init__(
+        self, said: TunedFrom, slots: Slots, names: Sequence[Called], target: TargetFacts, profile: str, root: Path,
+        problems: Problems,
+    ) -> None:  # fmt: skip
+        self.said, self.slots, self.target, self.profile = said, slots, target, profile
+        self.root, self.problems = root, problems
+        self.calls: dict[tuple[tuple[str, str], ...], list[Called]] = {}
+        for each in names:
+            self.calls.setdefault(each.name, []).append(each)
+        self.columns = {column for each in names for column, _ in (*each.name, *each.equal)}
+        self.compared = [*said.dims, *said.fixed]
+        self.padded = next(iter(said.padded), None)
+        self.paddings: list[bytes] = []
+
+    def rows(self) -> tuple[tuple[int, ...], tuple[TunedRow, ...], list[MeasuredTable]]:
+        """(slots that the rows compare, the rows, what came of each table).
+
+        Raises:
+            FetchError: a source tree has no such table.
+        """
+        if not self._check():
+            return (), (), []
+        made: list[TunedRow] = []
+        listed = [_Table(name) for name in self.said.tables]
+        of = {table.name: table for table in listed}
+        groups: dict[tuple[int, ...], dict[int, _Row]] = {}
+        for table in listed:
+            for row in self._read(table):
+                self._sort_in(row, groups, table)
+        for group in groups.values():
+            made += self._decide(group, of)
+        slots = tuple(self.slots.names.index(name) for name in self.compared)
+        told = [table.told(self.slots.name, self.target.name, self.profile) for table in listed]
+        return slots, tuple(sorted(made, key=lambda row: (row.cus, row.values, row.recipe))), told
+
+    def _check(self) -> bool:
+        """Do the names mean something? What does not goes to the problems."""
+        before = len(self.problems.lines)
+        for key, names in (("dims", self.said.dims), ("fixed", self.said.fixed)):
+            for name in names:
+                if name not in self.slots.names or name == COMPUTE_UNITS:
+                    text = f"{name!r} is not a dim or integer attribute of {self.slots.name}"
+                    self.problems.add(f"{text}{suggestion(name, self.slots.names)}", key, name)
+        for name in self.said.fixed.keys() & self.said.dims.keys():
+            self.problems.add(f"{name!r} has a column already", "fixed", name)
+        for name, texts in self.said.padded.items():
+            if name not in self.said.dims:
+                self.problems.add(f"{name!r} has no column{suggestion(name, self.said.dims)}", "padded", name)
+            scope = self.slots.scope()
+            self.paddings = [
+                code_of(text, scope, self.problems, "padded", name, place) for place, text in enumerate(texts)
+            ]
+        if not self.calls:
+            self.problems.add("no kernel says how rows name it: write measured", "tables")
+        return len(self.problems.lines) == before
+
+    def _read(self, table: _Table) -> Iterable[_Row]:
+        """The rows that are about this operator and target."""
+        before = len(self.problems.lines)
+        header, lines = tables.read(table.name, self.root, self.problems)
+        table.rows = len(lines)
+        known = {*header, *self.said.defaults}
+        for column in (self.said.cus, *self.said.dims.values(), *sorted(self.columns)):
+            if lines and column not in known:
+                self.problems.add(f"{column!r} is not a column of {table.name}{suggestion(column, known)}")
+        if len(self.problems.lines) > before:
+            return []
+        cells = [dict(zip(header, row, strict=True)) for row in lines.values()]
+        rows = [{**self.said.defaults, **row} for row in tables.typed(cells)]
+        kept = tables.chosen(self.said.rows, rows, self.target.name, self.problems)
+        found = []
+        for line, there, row in zip(lines, kept, rows, strict=True):
+            numbers = [row[column] for column in (self.said.cus, *self.said.dims.values())]
+            if not there:
+                continue
+            if not all(isinstance(number, int) and number >= 0 for number in numbers):
+                self.problems.add(f"{table.name}, line {line}: a size is no number")
+            elif numbers[0] in self.target.cus:
+                cus, *sizes = map(int, numbers)
+                shape = _Shape(cus, (*sizes, *self.said.fixed.values()))
+                found.append(_Row(table.name, line, shape, row))
+        table.meant = len(found)
+        return found
+
+    def _sort_in(self, row: _Row, groups: dict[tuple[int, ...], dict[int, _Row]], table: _Table) -> None:
+        """Rows that differ in the padded dim alone stand together: they share the calls between them."""
+        size = row.shape.values[self._place] if self.padded else 0
+        key = (row.shape.cus, *self._but(row.shape.values))
+        first = groups.setdefault(key, {}).setdefault(size, row)
+        if first is not row:
+            table.unused.append(self._unused(row, f"{first.table}, line {first.line} stands before it"))
+
+    @property
+    def _place(self) -> int:
+        return self.compared.index(str(self.padded))
+
+    def _but(self, values: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(value for name, value in zip(self.compared, values, strict=True) if name != self.padded)
+
+    def _decide(self, group: Mapping[int, _Row], of: Mapping[str, _Table]) -> Iterable[TunedRow]:
+        """The tuned rows of a group: a row that names nothing keeps its calls from the others, as in the look-up."""
+        ranges: dict[int, list[Range]]
+        try:
+            one = next(iter(group.values())).shape
+            ranges = decided(group, [self._padding(code, one) for code in self.paddings])
+        except ExpressionError as error:
+            self.problems.add(str(error), "padded", str(self.padded))
+            return
+        for size, row in group.items():
+            table = of[row.table]
+            found, why = self._recipes(row)
+            if not found:
+                table.unused.append(self._unused(row, why))
+                continue
+            table.taken.append(row.line)
+            for each in found:
+                mine = self._agreed(each, row, ranges[size])
+                table.shapes += len(mine)
+                for span in mine:
+                    yield self._tuned(row, each, span)
+
+    def _padding(self, code: bytes, shape: _Shape) -> Callable[[int], int]:
+        return lambda size: evaluate(code, self._slots(shape, size))
+
+    def _agreed(self, each: Called, row: _Row, ranges: list[Range]) -> list[Range]:
+        """Where the recipe does what the row says: its work may depend on the size that is padded."""
+        return where(ranges, lambda size: not self._differs(each, row, size)) if each.equal else ranges
+
+    def _recipes(self, row: _Row) -> tuple[list[Called], str]:
+        """The recipes that the row names and that do what it says; or why there is none."""
+        named = [
+            each
+            for name, calls in self.calls.items()
+            if all(str(row.cells[column]) == text for column, text in name)
+            for each in calls
+        ]
+        size = row.shape.values[self._place] if self.padded else 0
+        differences = {each.recipe: self._differs(each, row, size) for each in named}
+        return [each for each in named if not differences[each.recipe]], next(
+            iter(differences.values()), _NOTHING
+        )
+
+    def _differs(self, each: Called, row: _Row, size: int) -> str:
+        """In what the recipe does otherwise than the row says when the padded dim has this size; "" when in nothing."""
+        for column, code in each.equal:
+            try:
+                value = evaluate(code, self._slots(row.shape, size))
+            except ExpressionError as error:
+                return f"{column} cannot be computed: {error}"
+            if str(value) != str(row.cells[column]):
+                return f"{column} is {row.cells[column]} there and {value} here"
+        return ""
+
+    def _slots(self, shape: _Shape, size: int) -> list[int]:
+        values = dict(zip(self.compared, shape.values, strict=True)) | {COMPUTE_UNITS: shape.cus}
+        if self.padded:
+            values[self.padded] = size
+        return [values.get(name, 0) for name in self.slots.names]
+
+    def _tuned(self, row: _Row, each: Called, span: Range) -> TunedRow:
+        first, last = list(row.shape.values), list(row.shape.values)
+        if self.padded:
+            first[self._place], last[self._place] = span
+        return TunedRow(row.shape.cus, each.recipe, tuple(first), tuple(last) if last != first else ())
+
+    def _unused(self, row: _Row, why: str) -> UnusedRow:
+        shape = ", ".join(f"{name} = {row.cells[column]}" for name, column in self.said.dims.items())
+        named = ", ".join(f"{column} = {row.cells[column]}" for column in sorted(self.columns))
+        return UnusedRow(row.line, f"{row.shape.cus} compute units, {shape}: {named}", why)

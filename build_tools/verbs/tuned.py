@@ -1,0 +1,40 @@
+"""What came of the tables that upstreams measured."""
+
+from __future__ import annotations
+
+import click
+
+from build_tools.verbs import options
+from build_tools.verbs.output import console, print_json, print_table
+
+
+@click.command()
+@options.json
+def tuned(as_json: bool) -> None:
+    """Tables of measured rows: which rows choose a kernel, and those that name nothing here, line by line."""
+    from build_tools.compile.inputs import inputs_of
+    from build_tools.manifest.parse import load
+    from build_tools.plan.plan import make_plan
+    from build_tools.report.measured import compute
+
+    plan = make_plan(load(options.ROOT / "manifests"), options.ROOT, inputs_of(options.ROOT), prove=False)
+    tables = compute(plan, options.ROOT)
+    if as_json:
+        print_json({"tables": [table.as_json() for table in tables], "missing": list(plan.missing)})
+        return
+    rows = [
+        (table.name, table.rows, table.assembly, use.operator, use.target, use.meant, use.taken, len(use.unused), use.shapes)
+        for table in tables
+        for use in table.uses
+    ]  # fmt: skip
+    columns = ["table", "rows", "assembly", "operator", "target", "meant", "taken", "name nothing", "ranges"]
+    print_table("measured rows", columns, rows)
+    for table in tables:
+        for use in table.uses:
+            for row in use.unused:
+                text = f"{table.name}:{row.line}: {use.operator} on {use.target}: {row.why} ({row.says})"
+                console().print(text, highlight=False, markup=False, soft_wrap=True)
+    free = [(table.name, table.rows, table.assembly) for table in tables if not table.uses]
+    print_table("tables that no operator takes rows of", ["table", "rows", "assembly"], free)
+    for line in plan.missing:
+        click.echo(f"left out: {line}", err=True)

@@ -1,0 +1,289 @@
+"""Rows that an upstream measured: imported, matched with kernels, and those that name nothing said with the reason."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from support import trees
+
+from aiter_prebuilt.contract import records
+from build_tools.__main__ import cli
+from build_tools.compile.inputs import inputs_of
+from build_tools.errors import ManifestError
+from build_tools.manifest.parse import load
+from build_tools.pipeline import _sources
+from build_tools.plan.plan import make_plan
+from build_tools.records import MeasuredTable, Plan
+from build_tools.report.measured import compute
+from build_tools.tools import fetch, tree
+from build_tools.verbs import options
+
+ROOT = Path(__file__).resolve().parents[2]
+
+KERNELS = "knl_name,knl_file,tileM\n_ZN1a4k32xE,k32.co,32\n_ZN1a4k64xE,k64.co,64\n"
+ROWS = """\
+cu_num,M,N,K,libtype,splitK,us,kernelName
+80,64,128,256,asm,4,3.5,_ZN1a4k32xE
+304,64,128,256,asm,8,3.1,_ZN1a4k64xE
+256,64,128,256,asm,8,3.1,_ZN1a4k64xE
+80,128,128,256,asm,2,5.0,_ZN1a5k128xE
+80,100,128,256,asm,5,5.0,_ZN1a4k64xE
+80,64,128,256,asm,4,3.4,_ZN1a4k64xE
+80,32,128,256,other,0,9.0,
+"""
+
+GOOD = """
+edition = 2
+
+[kernels.tile]
+backend = "asm"
+targets = ["gfx942"]
+source = "thing:hsa/{target}/gemm/{FILE}"
+symbol = "{SYMBOL}"
+cost = "cdiv(M, tileM)"
+grid = ["cdiv(M, tileM)"]
+block = [256]
+let.parts = "parts_wanted if parts_wanted else CUS // (cdiv(M, tileM) * 10)"
+args = ["ptr out", "ptr A", "i32 parts"]
+variants_from = { table = "thing:hsa/{target}/gemm/gemm.csv", name = "{tileM}" }
+measured = { name = { kernelName = "{SYMBOL}" }, equal = { splitK = "parts" } }
+
+[operators.gemm]
+python = "(A: Tensor, out: Tensor, parts_wanted: int = 0) -> None"
+module = "module_gemm"
+summary = "made up"
+source = "nobody"
+kernels = ["tile"]
+
+[operators.gemm.arguments]
+A = "bf16[M, K]"
+out = "out f32[M, N]"
+
+[operators.gemm.tuned_from]
+tables = ["thing:configs/tuned.csv"]
+cus = "cu_num"
+dims = { M = "M", N = "N", K = "K" }
+fixed = { parts_wanted = 0 }
+rows = ["libtype == 'asm'"]
+padded.M = ["cdiv(M, 16) * 16"]
+"""
+
+FILES = {
+    "meta/hsa/gfx942/gemm/gemm.csv": KERNELS.encode(),
+    "meta/hsa/gfx942/gemm/k32.co": b"object 32",
+    "meta/hsa/gfx942/gemm/k64.co": b"object 64",
+    "thing/configs/tuned.csv": ROWS.encode(),
+    "thing/configs/model/other_tuned.csv": b"M,kernelName\n1,_ZN1aE\n2,template\n",
+    "thing/configs/untuned.csv": b"M\n1\n",
+}
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv(fetch.SDISTS_VARIABLE, str(tmp_path / "shelf"))
+    monkeypatch.setenv(fetch.CACHE_VARIABLE, str(tmp_path / "cache"))
+    monkeypatch.delenv("THING_DIR", raising=False)
+    made = trees.repository(tmp_path / "repository", tmp_path / "shelf", FILES)
+    for name in ("targets", "profiles", "catalogue"):
+        shutil.copy(ROOT / "manifests" / f"{name}.toml", made / "manifests")
+    (made / "manifests/gemm").mkdir()
+    return made
+
+
+def plan(root: Path, *changes: tuple[str, str], rows: str | None = None) -> Plan:
+    text = GOOD
+    for before, after in changes:
+        assert before in text, before
+        text = text.replace(before, after)
+    (root / "manifests/gemm/operators.toml").write_text(text)
+    if rows is not None:
+        trees.repository(root, root.parent / "shelf", {**FILES, "thing/configs/tuned.csv": rows.encode()})
+    return make_plan(load(root / "manifests"), root, inputs_of(root), ("ck-free",), ("gfx942",))
+
+
+def operator(made: Plan) -> records.Operator:
+    return made.bundles[0].operators[0].operator
+
+
+def spans(made: Plan) -> list[tuple[int, str, int, int]]:
+    """(compute units, variant, first M, last M) of the tuned rows."""
+    of = operator(made)
+    return [
+        (row.cus, of.recipes[row.recipe].variant, row.values[0], (row.last or row.values)[0])
+        for row in of.tuned
+    ]
+
+
+def table(made: Plan) -> MeasuredTable:
+    (found,) = made.measured
+    return found
+
+
+def test_rows_become_tuned_rows_of_the_recipes_that_they_name(root: Path) -> None:
+    made = plan(root)
+    of = operator(made)
+    assert [of.slots[slot] for slot in of.tuned_slots] == ["M", "N", "K", "parts_wanted"]
+    # 80 units and 32 rows a tile: 4 parts with two tiles, as measured, from 33 on; 304 units: 30 parts, not 8
+    assert spans(made) == [(80, "32", 49, 64)]
+    assert of.tuned[0].values == (49, 128, 256, 0) and of.tuned[0].last == (64, 128, 256, 0)
+
+
+def test_rows_that_name_nothing_are_kept_with_the_reason(root: Path) -> None:
+    found = table(plan(root))
+    assert (found.rows, found.meant, found.taken, found.shapes) == (7, 5, (2,), 1)
+    assert [(row.line, row.why) for row in found.unused] == [
+        (3, "splitK is 8 there and 30 here"),
+        (5, "no kernel here has this name"),
+        (6, "splitK is 5 there and 4 here"),
+        (7, "thing:configs/tuned.csv, line 2 stands before it"),
+    ]
+    assert (
+        found.unused[1].says
+        == "80 compute units, M = 128, N = 128, K = 256: kernelName = _ZN1a5k128xE, splitK = 2"
+    )
+
+
+def test_a_range_ends_where_the_kernel_would_do_something_else(root: Path) -> None:
+    # up to 32 rows one tile, hence 8 parts: not what was measured for 64
+    made = plan(root, ('["cdiv(M, 16) * 16"]', '["64 if M <= 64 else M"]'))
+    assert spans(made) == [(80, "32", 33, 64)]
+
+
+def test_a_row_that_names_nothing_keeps_its_calls(root: Path) -> None:
+    header, row = ROWS.splitlines()[:2]
+    rows = f"{header}\n{row}\n{row.replace('80,64', '80,60').replace('k32', 'k31')}\n"
+    assert spans(plan(root, rows=rows)) == [(80, "32", 49, 59), (80, "32", 61, 64)]
+
+
+def test_without_padding_a_row_is_for_its_shape(root: Path) -> None:
+    made = plan(root, ('padded.M = ["cdiv(M, 16) * 16"]\n', ""))
+    assert spans(made) == [(80, "32", 64, 64)] and operator(made).tuned[0].last == ()
+
+
+def test_tuned_rows_change_no_recipe(root: Path) -> None:
+    start = GOOD.index("[operators.gemm.tuned_from]")
+    without = plan(root, (GOOD[start:], ""))
+    assert operator(without).recipes == operator(plan(root)).recipes and without.measured == ()
+
+
+def test_the_table_is_a_source_of_the_bundle(root: Path) -> None:
+    made = plan(root)
+    found = _sources(made.bundles[0], made, root)
+    assert re.fullmatch("[0-9a-f]{64}", found["thing:configs/tuned.csv"])
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "words"),
+    [
+        ('cus = "cu_num"', 'cus = "cus"', r"tuned_from: 'cus' is not a column of thing:configs/tuned.csv"),
+        ('M = "M", N', 'M = "m", N', "tuned_from: 'm' is not a column of .*known: K, M"),
+        ('M = "M", N', 'Q = "M", N', "tuned_from.dims.Q: 'Q' is not a dim or integer attribute of gemm"),
+        ("parts_wanted = 0 }", "part_wanted = 0 }", "tuned_from.fixed.part_wanted: .*did you mean 'parts_wanted'"),
+        ("parts_wanted = 0 }", "M = 0 }", "tuned_from.fixed.M: 'M' has a column already"),
+        ("padded.M", "padded.Q", "tuned_from.padded.Q: 'Q' has no column"),
+        ("cdiv(M, 16) * 16", "cdiv(M, 16) * Q", r"tuned_from.padded.M\[0\]: unknown name 'Q'"),
+        ("cdiv(M, 16) * 16", "M // 0", "tuned_from.padded.M: "),
+        ("libtype == 'asm'", "sort == 'asm'", r"tuned_from.rows\[0\]: .*sort"),
+        ("thing:configs/tuned.csv", "thing:configs/tuna.csv", "tuned_from.tables: there is no thing:configs/tuna.csv"),
+        ("thing:configs/tuned.csv", "thing:config/tuned.csv", "tuned_from.tables: thing has no root 'config'"),
+        ('measured = { name = { kernelName = "{SYMBOL}" }, equal = { splitK = "parts" } }', "", "no kernel says how rows name"),
+        ('"{SYMBOL}" }', '"{SYMBOLS}" }', r"measured.name.kernelName: .*\{SYMBOLS\}, which is no constant"),
+        ('splitK = "parts"', 'splitK = "party"', "measured.equal.splitK: unknown name 'party'"),
+        ('splitK = "parts"', 'split = "parts"', "tuned_from: 'split' is not a column of .*did you mean 'splitK'"),
+        ("[operators.gemm.arg", 'tuned = "a.csv"\n[operators.gemm.arg', "tuned: an operator has tuned or tuned_from, not both"),
+        ('cus = "cu_num"', 'cus = "cu_num"\ncards = 1', "tuned_from.cards: unknown key"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_said(root: Path, before: str, after: str, words: str) -> None:
+    with pytest.raises(ManifestError) as caught:
+        plan(root, (before, after))
+    assert re.search(words, "\n".join(caught.value.problems)), caught.value.problems
+
+
+def test_a_size_that_is_none_is_said_with_its_line(root: Path) -> None:
+    with pytest.raises(ManifestError, match=r"tuned\.csv, line 3: a size is no number"):
+        plan(root, rows=ROWS.replace("304,64", "304,x"))
+
+
+def test_what_a_checkout_lacks_is_only_missing(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = root.parent / "checkout/hsa/gfx942/gemm"
+    folder.mkdir(parents=True)
+    for name in ("gemm.csv", "k32.co", "k64.co"):
+        (folder / name).write_bytes(FILES[f"meta/hsa/gfx942/gemm/{name}"])
+    monkeypatch.setenv("THING_DIR", str(root.parent / "checkout"))
+    made = plan(root)
+    assert made.missing == ("there is no thing:configs/tuned.csv",) and operator(made).tuned == ()
+
+
+def test_the_report_has_every_table_of_the_trees(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("build_tools.report.measured.FOLDERS", ("thing:configs",))
+    other, used = compute(plan(root), root)
+    assert (other.name, other.rows, other.assembly, other.uses) == (
+        "thing:configs/model/other_tuned.csv",
+        2,
+        1,
+        (),
+    )
+    (use,) = used.uses
+    assert (used.rows, used.version, use.operator, use.target, use.meant, use.taken) == (
+        7,
+        "1.0",
+        "gemm",
+        "gfx942",
+        5,
+        1,
+    )
+    assert used.as_json()["uses"][0]["unused"][0]["line"] == 3
+
+
+def test_the_verb_lists_rows_and_reasons(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("build_tools.report.measured.FOLDERS", ("thing:configs",))
+    monkeypatch.setattr(options, "ROOT", root)
+    plan(root)
+    said = CliRunner().invoke(cli, ["tuned", "--json"])
+    assert said.exit_code == 0, said.output
+    found = json.loads(said.output)
+    assert found["version"] == 1 and [row["table"] for row in found["tables"]][1] == "thing:configs/tuned.csv"
+    said = CliRunner().invoke(cli, ["tuned"])
+    assert (
+        "thing:configs/tuned.csv:5: gemm on gfx942: no kernel here has this name (80 compute units"
+        in said.output
+    )
+
+
+def _padded(size: int) -> tuple[int, int, int]:
+    """What AITER looks a call up as, in this order."""
+    step = 16 if size <= 256 else 32 if size <= 1024 else 64 if size <= 4096 else 128
+    return size, -(-size // step) * step, 1 << (size - 1).bit_length()
+
+
+def test_the_real_rows_are_found_as_aiter_finds_them() -> None:
+    """Every call of the measured (N, K): the row that AITER takes, if the recipe splits K as the row says, else none."""
+    made = make_plan(load(ROOT / "manifests"), ROOT, inputs_of(ROOT), ("ck-free",), ("gfx942",), prove=False)
+    (of,) = (each.operator for each in made.bundles[0].operators if each.operator.name == "gemm_a16w16_asm")
+    lines = tree.located("aiter:configs/bf16_tuned_gemm.csv", ROOT).read_text().splitlines()
+    rows = {int(row["M"]): row for row in csv.DictReader(lines)}
+    tuned = {
+        size: of.recipes[row.recipe].variant
+        for row in of.tuned
+        for size in range(row.values[0], (row.last or row.values)[0] + 1)
+        if row.cus == 80 and row.values[1:] == (256, 5120, 0)
+    }
+    assert len(rows) == 8 and len(table_of(made, "gemm_a16w16_asm").taken) == 8
+    for size in range(1, 1000):
+        row = next((rows[each] for each in _padded(size) if each in rows), None)
+        tile = int(row["kernelName"].split("_tn_")[1].split("x")[0]) if row else 1
+        splits = max(1, min(64, 80 // (-(-size // tile) * 4), 80))
+        expected = f"{tile}x64" if row and splits == int(row["splitK"]) else None
+        assert tuned.get(size) == expected, size
+
+
+def table_of(made: Plan, name: str) -> MeasuredTable:
+    (found,) = (each for each in made.measured if each.operator == name)
+    return found
