@@ -238,7 +238,7 @@ def test_an_epsilon_inside_the_mean_would_be_noticed(
         bound = dataclasses.replace(question.bound, values=values)
         return [dataclasses.replace(question, bound=bound)] if width > 1 else []
 
-    assert judge.notices(inside)
+    assert judge.notices(sensitivity._Move("epsilon", "epsilon inside", inside, must=True))
 
 
 def test_the_verb_writes_a_stream(tmp_path: Path) -> None:
