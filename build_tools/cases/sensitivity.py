@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from build_tools.cases import bind, interval, make, numbers
+from build_tools.cases.bind import Bound
 from build_tools.cases.interval import Interval
 from build_tools.cases.make import Question
 from build_tools.cases.table import Cases
@@ -41,30 +42,37 @@ class Blind:
 
 
 class _Judge:
-    """The calls of one operator, smallest first, with their answers made once."""
+    """The calls of one operator, smallest first: most changes show in those. Inputs are drawn and answers made when one is asked,
+    and kept.
+    """
 
     def __init__(self, cases: Cases, target: str, facts: Target) -> None:
         self.cases = cases
-        self.questions = sorted(
-            make.questions(cases, target, facts, SEED), key=lambda question: _size(question.bound)
-        )
+        self.bounds = sorted(make.bounds(cases, target, facts), key=_size)
+        self._questions: dict[int, Question] = {}
         self._answers: dict[int, dict[str, Interval]] = {}
+
+    def question(self, place: int) -> Question:
+        """A call with its inputs."""
+        if place not in self._questions:
+            self._questions[place] = make.asked(self.cases, self.bounds[place], SEED)
+        return self._questions[place]
 
     def answer(self, place: int) -> dict[str, Interval]:
         """The intervals of a call's results."""
         if place not in self._answers:
-            question = self.questions[place]
+            question = self.question(place)
             self._answers[place] = {
                 name: interval.interval(result, _kind(question, name))
                 for name, result in make.answer(self.cases, question).items()
             }
         return self._answers[place]
 
-    def notices(self, change: Change) -> bool | None:
+    def notices(self, move: _Move) -> bool | None:
         """Does a call refuse a changed result? None when the change can be made nowhere."""
         found: bool | None = None
-        for place, question in enumerate(self.questions):
-            for changed in change(question):
+        for place, bound in enumerate(self.bounds):
+            for changed in move.change(self.question(place)) if move.possible(bound) else ():
                 found = False
                 try:
                     results = make.answer(self.cases, changed)
@@ -89,7 +97,7 @@ class _Judge:
                 found = numbers.decode(interval.interval(exact, right.dtype).low, right.dtype)
             except ValueError:
                 return True  # a number that the type does not hold
-            if right.misses(found).any() or _moved(self.questions[place], changed, name, right):
+            if right.misses(found).any() or _moved(self.question(place), changed, name, right):
                 return True
         return False
 
@@ -108,7 +116,7 @@ def _same(first: Values | None, second: Values | None) -> bool:
     return np.array_equal(first, second)
 
 
-def _size(bound: bind.Bound) -> int:
+def _size(bound: Bound) -> int:
     return sum(math.prod(layout.shape) for layout in bound.tensors.values() if layout is not None)
 
 
@@ -130,10 +138,10 @@ def check(cases: Cases, target: str, facts: Target) -> Iterator[Blind]:
     for move in _moves(cases):
         known.add(move.name)
         if move.name not in cases.insensitive:
-            noticed = judge.notices(move.change)
+            noticed = judge.notices(move)
             if noticed is False or (noticed is None and move.must):
                 yield Blind(cases.subject.name, move.what, cases.file)
-    for name, what in _unused(cases, judge.questions):
+    for name, what in _unused(cases, judge.bounds):
         if name not in cases.insensitive:
             yield Blind(cases.subject.name, what, cases.file)
     for name in cases.insensitive:
@@ -142,14 +150,22 @@ def check(cases: Cases, target: str, facts: Target) -> Iterator[Blind]:
             raise ManifestError([f"{where}: nothing of this name is moved{suggestion(name, known)}"])
 
 
+def _always(bound: Bound) -> bool:
+    del bound
+    return True
+
+
 @dataclass(frozen=True, slots=True)
 class _Move:
-    """``must``: a change that can be made in no call is a gap too."""
+    """``must``: a change that can be made in no call is a gap too; ``possible``: whether it can be made in a call at all, before
+    inputs are drawn for it.
+    """
 
     name: str
     what: str
     change: Change
     must: bool
+    possible: Callable[[Bound], bool] = _always
 
 
 def _moves(cases: Cases) -> Iterator[_Move]:
@@ -158,12 +174,13 @@ def _moves(cases: Cases) -> Iterator[_Move]:
         if spec.role == "out" or cases.subject.parameter(name) is None:
             continue
         scaled, shifted = _tensor(name, _scaled), _tensor(name, _shifted)
+        there, floats = _given_in(name), _floats_in(name)
         # Indices are not scaled and single numbers not shifted, but where neither can be done every call leaves the tensor empty.
-        yield _Move(name, f"{name} with other values", _either(scaled, shifted), must=True)
-        yield _Move(name, f"{name} scaled by 1 + 2^-6", scaled, must=False)
-        yield _Move(name, f"{name} with its rows shifted by one", shifted, must=False)
+        yield _Move(name, f"{name} with other values", _either(scaled, shifted), must=True, possible=there)
+        yield _Move(name, f"{name} scaled by 1 + 2^-6", scaled, must=False, possible=floats)
+        yield _Move(name, f"{name} with its rows shifted by one", shifted, must=False, possible=there)
         if spec.optional:
-            yield _Move(name, f"{name} left out", _dropped(name), must=True)
+            yield _Move(name, f"{name} left out", _dropped(name), must=True, possible=there)
             yield _Move(name, f"{name} given where it is left out", _given(cases, name), must=True)
     for parameter in cases.subject.options():
         name = parameter.name
@@ -173,21 +190,32 @@ def _moves(cases: Cases) -> Iterator[_Move]:
             yield _Move(name, what, _option(cases, parameter, stated=False), must=True)
 
 
-def _unused(cases: Cases, questions: Iterable[Question]) -> Iterator[tuple[str, str]]:
+def _given_in(name: str) -> Callable[[Bound], bool]:
+    return lambda bound: bound.tensors.get(name) is not None
+
+
+def _floats_in(name: str) -> Callable[[Bound], bool]:
+    """Where :func:`_scaled` moves the tensor: floats, and a lone integer."""
+
+    def possible(bound: Bound) -> bool:
+        layout = bound.tensors.get(name)
+        return layout is not None and (not numbers.is_integer(layout.dtype) or math.prod(layout.shape) == 1)
+
+    return possible
+
+
+def _unused(cases: Cases, bounds: Iterable[Bound]) -> Iterator[tuple[str, str]]:
     """Values that are served and that no call has: of options, and of parameters that choose an element type."""
-    questions = list(questions)
+    bounds = list(bounds)
     for name, served in cases.subject.covered.items():
         if len(served) > 1:
-            said = [question.bound.words.values.get(name, _default(cases, name)) for question in questions]
+            said = [bound.words.values.get(name, _default(cases, name)) for bound in bounds]
             yield from (
                 (name, f"{name}={value!r}, which no call has") for value in served if value not in said
             )
     for tensor, name in cases.subject.type_of.items():
         variable = cases.subject.tensors()[tensor].type
-        chosen = {
-            None if question.bound.values[name] is None else question.bound.types[variable]
-            for question in questions
-        }
+        chosen = {None if bound.values[name] is None else bound.types[variable] for bound in bounds}
         wanted = [*cases.subject.types[variable], *([None] if _default(cases, name) is None else [])]
         yield from ((name, f"{name}={kind}, which no call has") for kind in wanted if kind not in chosen)
 

@@ -3,6 +3,7 @@
 NAME=VALUE      a dim or stride symbol (an integer, an expression of other symbols, or ``(2,3)`` for a ``*M``), a type
                 variable, or a parameter of the Python function
 OPTION=A.dtype  the element type of argument A           OPTION=(-1,0)  a tuple of integers
+OPTION=''       an empty text
 TENSOR=none     an optional tensor is left out     TENSOR@K        its address is K elements past an aligned one
 TENSOR~DRAW:a,b how its values are drawn           cus=N           as if the device had N compute units
 targets=a,b     only there
@@ -211,7 +212,9 @@ def read_value(parameter: Parameter, text: str) -> Any:
         parts = text[1:-1].split(",")
         written = text[0] + text[-1] == "()" and all(map(_NUMBERS["int"].fullmatch, parts))
         return tuple(map(int, parts)) if written else _WRONG
-    return text if parameter.kind == "str" else _WRONG
+    if parameter.kind == "str":
+        return "" if text == "''" else text
+    return _WRONG
 
 
 def read(

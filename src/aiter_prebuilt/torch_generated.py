@@ -110,6 +110,125 @@ def fmha_v3_fwd(
     )
 
 
+def fmoe_g1u1(
+    out: Any,
+    input: Any,
+    gate: Any,
+    down: Any,
+    sorted_token_ids: Any,
+    sorted_weights: Any,
+    sorted_expert_ids: Any,
+    num_valid_ids: Any,
+    topk: int,
+    input_scale: Any,
+    fc1_scale: Any,
+    fc2_scale: Any,
+    kernelName: str,
+    fc2_smooth_scale: Any = None,
+    activation: int = 0,
+) -> None:
+    """Traced ``aiter_prebuilt.fmoe_g1u1``."""
+    if kernelName:
+        raise refuse("fmoe_g1u1", "kernelName", kernelName, '""')
+    if activation not in (0, 1):
+        raise refuse("fmoe_g1u1", "activation", activation, "0 or 1")
+    _OPS.fmoe_g1u1.default(
+        out,
+        input,
+        gate,
+        down,
+        sorted_token_ids,
+        sorted_weights,
+        sorted_expert_ids,
+        num_valid_ids,
+        input_scale,
+        fc1_scale,
+        fc2_scale,
+        fc2_smooth_scale,
+        topk,
+        activation,
+    )
+
+
+def fmoe_g1u1_tkw1(
+    out: Any,
+    input: Any,
+    gate: Any,
+    down: Any,
+    sorted_token_ids: Any,
+    sorted_weights: Any,
+    sorted_expert_ids: Any,
+    num_valid_ids: Any,
+    topk: int,
+    input_scale: Any,
+    fc1_scale: Any,
+    fc2_scale: Any,
+    kernelName: str,
+    fc2_smooth_scale: Any = None,
+    activation: int = 0,
+) -> None:
+    """Traced ``aiter_prebuilt.fmoe_g1u1_tkw1``."""
+    if kernelName:
+        raise refuse("fmoe_g1u1_tkw1", "kernelName", kernelName, '""')
+    if fc2_smooth_scale is not None:
+        raise refuse("fmoe_g1u1_tkw1", "fc2_smooth_scale", fc2_smooth_scale, "None")
+    if activation not in (0, 1):
+        raise refuse("fmoe_g1u1_tkw1", "activation", activation, "0 or 1")
+    _OPS.fmoe_g1u1_tkw1.default(
+        out,
+        input,
+        gate,
+        down,
+        sorted_token_ids,
+        sorted_weights,
+        sorted_expert_ids,
+        num_valid_ids,
+        input_scale,
+        fc1_scale,
+        fc2_scale,
+        fc2_smooth_scale,
+        topk,
+        activation,
+    )
+
+
+def fmoe_int8_g1u0(
+    out: Any,
+    input: Any,
+    gate: Any,
+    down: Any,
+    sorted_token_ids: Any,
+    sorted_weights: Any,
+    sorted_expert_ids: Any,
+    num_valid_ids: Any,
+    topk: int,
+    input_scale: Any,
+    fc1_scale: Any,
+    fc2_scale: Any,
+    fc2_smooth_scale: Any,
+    activation: int = 0,
+) -> None:
+    """Traced ``aiter_prebuilt.fmoe_int8_g1u0``."""
+    if activation not in (0, 1):
+        raise refuse("fmoe_int8_g1u0", "activation", activation, "0 or 1")
+    _OPS.fmoe_int8_g1u0.default(
+        out,
+        input,
+        gate,
+        down,
+        sorted_token_ids,
+        sorted_weights,
+        sorted_expert_ids,
+        num_valid_ids,
+        input_scale,
+        fc1_scale,
+        fc2_scale,
+        fc2_smooth_scale,
+        topk,
+        activation,
+    )
+
+
 def gemm_a16w16(
     A: Any,
     B: Any,
@@ -269,6 +388,9 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "flash_attn_func": flash_attn_func,
     "flatmm_a8w8_blockscale_ASM": flatmm_a8w8_blockscale_ASM,
     "fmha_v3_fwd": fmha_v3_fwd,
+    "fmoe_g1u1": fmoe_g1u1,
+    "fmoe_g1u1_tkw1": fmoe_g1u1_tkw1,
+    "fmoe_int8_g1u0": fmoe_int8_g1u0,
     "gelu_and_mul": _OPS.gelu_and_mul.default,
     "gelu_tanh_and_mul": _OPS.gelu_tanh_and_mul.default,
     "gemm_a16w16": gemm_a16w16,

@@ -107,6 +107,12 @@ def test_explain_chooses_what_is_launched(
     assert launched or refused
 
 
+#: 40 tokens of two choices out of four experts.
+EXPERTS = {
+    "T": "40", "N": "40", "E": "4", "D": "512", "I": "256", "P": "200", "NB": "7", "input_scales": "40", "fc1_scales": "2048",
+    "fc2_scales": "2048", "smooth_scales": "1024", "topk": "2", "activation": "1",
+}  # fmt: skip
+
 #: Where sizes drawn one by one never fit each other.
 FITTING: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
     "gemm_a8w8_bpreshuffle": lambda s: {"K": "256", "KW": "256", "N": str(16 * int(s["M"]))},
@@ -124,6 +130,11 @@ FITTING: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
         "D": "128", "HQ": "16", "HK": "2", "S": "8", "MB": "40", "bt_s": "40", "block_tables_stride0": "40", "NB": "64",
     },
     "topk_softmax_asm": lambda s: {"M": "40", "E": "256", "K": "8"},
+    "fmoe_g1u1": lambda s: EXPERTS,
+    "fmoe_g1u1_tkw1": lambda s: EXPERTS,
+    "fmoe_int8_g1u0": lambda s: {
+        **EXPERTS, "N": "80", "D": "768", "input_scales": "80", "fc1_scales": "1024", "fc2_scales": "3072",
+    },
 }  # fmt: skip
 
 

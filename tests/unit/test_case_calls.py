@@ -210,7 +210,9 @@ def test_every_golden_call_is_small(
     known, targets = everything
     for name, cases in known.items():
         made = [pack(call) for call in make.calls(cases, "gfx942", targets["gfx942"], 1, golden=True)]
-        assert made and sum(map(len, made)) < 64 << 10, name
+        # The smallest weights that the kernels of fmoe_asm take are 192 KiB.
+        limit = 224 << 10 if cases.subject.family == "fmoe_asm" else 64 << 10
+        assert made and sum(map(len, made)) < limit, name
 
 
 def test_the_cases_of_this_repository_would_notice(
@@ -238,7 +240,7 @@ def test_an_epsilon_inside_the_mean_would_be_noticed(
         bound = dataclasses.replace(question.bound, values=values)
         return [dataclasses.replace(question, bound=bound)] if width > 1 else []
 
-    assert judge.notices(inside)
+    assert judge.notices(sensitivity._Move("epsilon", "epsilon inside", inside, must=True))
 
 
 def test_the_verb_writes_a_stream(tmp_path: Path) -> None:

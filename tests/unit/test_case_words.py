@@ -53,6 +53,11 @@ def test_a_tuple_of_integers(text: str, value: object) -> None:
     assert found == value if value else not isinstance(found, tuple)
 
 
+def test_an_empty_text() -> None:
+    (name,) = parse_python("(kernelName: str) -> None").parameters
+    assert words.read_value(name, "''") == ""
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [

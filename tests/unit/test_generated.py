@@ -177,6 +177,7 @@ def test_a_family_and_a_module_by_hand_have_two_names() -> None:
         replace(operator, function="gemm_asm") if operator.function else operator
         for operator in family.operators
     )
-    wrong = replace(MANIFEST, families={**MANIFEST.families, "gemm_asm": replace(family, operators=moved)})
+    changed = {**MANIFEST.families, "gemm_asm": replace(family, operators=moved)}
+    wrong = MANIFEST.model_copy(update={"families": changed})
     with pytest.raises(ManifestError, match=r"manifests/gemm_asm: ops/gemm_asm\.py, a module by hand"):
         outputs.outputs(wrong, ROOT)

@@ -123,6 +123,20 @@ def test_paged_attention_gives_back_what_it_wrote(given: bool) -> None:
     )
 
 
+@pytest.mark.parametrize("activation", [0, 1])
+def test_a_mixture_of_experts_says_its_activation_and_refuses_others(activation: int) -> None:
+    given = [zeros(4, 4) for _ in range(11)]
+    function: Any = aiter_prebuilt.fmoe_g1u1
+
+    def call(asked: int) -> None:
+        function(*given[:8], 2, *given[8:], kernelName="", activation=asked)
+
+    _, (_, tensors, attributes) = handed(lambda: call(activation), "fmoe_g1u1")
+    assert attributes == [2, activation] and tensors[-1] is None
+    with pytest.raises(UnsupportedError, match=r"fmoe_g1u1\(activation=2\)"):
+        call(2)
+
+
 def test_no_part_of_k_is_no_number_of_parts() -> None:
     a, b, out = zeros(5, 64), zeros(64, 64), zeros(5, 64, dtype=F32)
     with pytest.raises(UnsupportedError, match=r"gemm_a16w16_asm\(splitK=0\).*use splitK=None or 1 and more"):
@@ -141,13 +155,18 @@ TURNED = {
     "flash_attn_func": {"softmax_scale"},
     "gemm_a16w16_asm": {"splitK"},
     "fmha_v3_fwd": {"how_v3_bf16_cvt"},
+    "fmoe_g1u1": {"activation"},
+    "fmoe_g1u1_tkw1": {"activation"},
+    "fmoe_int8_g1u0": {"activation"},
 }
 #: Required options of which not any value will do.
-SERVED = {
+SERVED: dict[str, dict[str, Any]] = {
     "fmha_v3_fwd": {
         "dropout_p": 0.0, "window_size_left": -1, "window_size_right": -1, "return_softmax_lse": False,
         "return_dropout_randval": False, "how_v3_bf16_cvt": 1,
     },
+    "fmoe_g1u1": {"kernelName": ""},
+    "fmoe_g1u1_tkw1": {"kernelName": ""},
 }  # fmt: skip
 
 

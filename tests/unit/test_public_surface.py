@@ -41,6 +41,12 @@ SIGNATURES = {
     "dynamic_per_token_scaled_quant": "out input scales scale_ub shuffle_scale num_rows num_rows_factor",
     "reshape_and_cache": "key value key_cache value_cache slot_mapping kv_cache_dtype k_scale v_scale asm_layout",
     "softmax": "x",
+    "fmoe_g1u1": "out input gate down sorted_token_ids sorted_weights sorted_expert_ids num_valid_ids topk input_scale fc1_scale "
+    "fc2_scale kernelName fc2_smooth_scale activation",
+    "fmoe_g1u1_tkw1": "out input gate down sorted_token_ids sorted_weights sorted_expert_ids num_valid_ids topk input_scale "
+    "fc1_scale fc2_scale kernelName fc2_smooth_scale activation",
+    "fmoe_int8_g1u0": "out input gate down sorted_token_ids sorted_weights sorted_expert_ids num_valid_ids topk input_scale "
+    "fc1_scale fc2_scale fc2_smooth_scale activation",
     "topk_softmax_asm": "topk_weights topk_indices token_expert_indices gating_output need_renorm",
     "topk_softmax": "topk_weights topk_indices token_expert_indices gating_output need_renorm num_shared_experts "
     "shared_expert_scoring_func",

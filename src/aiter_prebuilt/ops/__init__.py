@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         silu_and_mul,
         swiglu_and_mul,
     )
+    from aiter_prebuilt.ops.generated.fmoe_asm import fmoe_g1u1, fmoe_g1u1_tkw1, fmoe_int8_g1u0
     from aiter_prebuilt.ops.generated.gemm import gemm_a8w8_bpreshuffle, gemm_a16w16
     from aiter_prebuilt.ops.generated.gemm_asm import flatmm_a8w8_blockscale_ASM, gemm_a8w8_ASM
     from aiter_prebuilt.ops.generated.kv_cache import reshape_and_cache
@@ -45,6 +46,9 @@ __all__ = [
     "flash_attn_func",
     "flatmm_a8w8_blockscale_ASM",
     "fmha_v3_fwd",
+    "fmoe_g1u1",
+    "fmoe_g1u1_tkw1",
+    "fmoe_int8_g1u0",
     "gelu_and_mul",
     "gelu_tanh_and_mul",
     "gemm_a8w8_ASM",
@@ -77,6 +81,9 @@ HOMES: Final = {
     "silu": "generated.activation",
     "silu_and_mul": "generated.activation",
     "swiglu_and_mul": "generated.activation",
+    "fmoe_g1u1": "generated.fmoe_asm",
+    "fmoe_g1u1_tkw1": "generated.fmoe_asm",
+    "fmoe_int8_g1u0": "generated.fmoe_asm",
     "gemm_a8w8_bpreshuffle": "generated.gemm",
     "gemm_a16w16": "generated.gemm",
     "flatmm_a8w8_blockscale_ASM": "generated.gemm_asm",
