@@ -133,6 +133,17 @@ def chosen(conditions: Iterable[str], rows: list[Row], target: str, problems: Pr
     return kept
 
 
+def cell(text: str, row: Row, target: str) -> Constant:
+    """What stands under the column ``text``, or what this expression of columns comes to.
+
+    Raises:
+        ExpressionError: it is neither.
+    """
+    if text in row:
+        return row[text]
+    return constant_value(compile_expression(text, _scope(row, target)))
+
+
 def _scope(row: Row, target: str) -> Scope:
     numbers = {name: int(value) for name, value in row.items() if isinstance(value, int)}
     strings = {name: value for name, value in row.items() if isinstance(value, str)}
