@@ -13,7 +13,13 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
-from aiter_prebuilt.contract.expression import ExpressionError, Scope, compile_expression, constant_value
+from aiter_prebuilt.contract.expression import (
+    ExpressionError,
+    Scope,
+    compile_expression,
+    constant_value,
+    evaluate,
+)
 from build_tools.errors import FetchError
 from build_tools.manifest.model import Rows
 from build_tools.manifest.problems import Problems, suggestion
@@ -141,7 +147,7 @@ def cell(text: str, row: Row, target: str) -> Constant:
     """
     if text in row:
         return row[text]
-    return constant_value(compile_expression(text, _scope(row, target)))
+    return evaluate(compile_expression(text, _scope(row, target)), ())
 
 
 def _scope(row: Row, target: str) -> Scope:

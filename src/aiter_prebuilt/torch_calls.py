@@ -46,7 +46,7 @@ def gemm_a4w4_asm(A: Any, B: Any, A_scale: Any, B_scale: Any, out: Any, log2_k_s
 def gemm_a4w4(A: Any, B: Any, A_scale: Any, B_scale: Any, out: Any) -> Any:
     """Of ``aiter_prebuilt.gemm_a4w4``."""
     given = (codes(A, "fp4x2"), codes(B, "fp4x2"), codes(A_scale, "e8m0"), codes(B_scale, "e8m0"))
-    _OPS.gemm_a4w4.default(*given, out, 0)
+    _OPS.gemm_a4w4.default(*given, out)
     return out
 
 

@@ -103,15 +103,13 @@ def test_a_gemm_of_fp4_hands_on_bytes_and_gives_back_what_it_wrote(
     a, b = torch.empty(5, 128, dtype=pairs), torch.empty(64, 128, dtype=pairs)
     a_scale, b_scale = torch.empty(32, 8, dtype=scales), torch.empty(64, 8, dtype=scales)
     given, out = (a, b, a_scale, b_scale), zeros(5, 64)
-    for shuffled in (True, None):
-        options: dict[str, Any] = {"kernelName": "", "bpreshuffle": shuffled, "log2_k_split": asked}
-        call = lambda words=options: aiter_prebuilt.gemm_a4w4_asm(*given, out, **words)  # noqa: E731
-        back, (_, tensors, attributes) = handed(call, "gemm_a4w4_asm")
-        assert back is out is tensors[4] and attributes == [found]
-        for one, other in zip(tensors, given, strict=False):
-            assert (one.dtype, one.shape, one.data_ptr()) == (BYTES, other.shape, other.data_ptr())
+    call = lambda: aiter_prebuilt.gemm_a4w4_asm(*given, out, "", log2_k_split=asked)  # noqa: E731
+    back, (_, tensors, attributes) = handed(call, "gemm_a4w4_asm")
+    assert back is out is tensors[4] and attributes == [found]
+    for one, other in zip(tensors, given, strict=False):
+        assert (one.dtype, one.shape, one.data_ptr()) == (BYTES, other.shape, other.data_ptr())
     back, (_, tensors, attributes) = handed(lambda: aiter_prebuilt.gemm_a4w4(*given, out), "gemm_a4w4")
-    assert back is out is tensors[4] and attributes == [0]
+    assert back is out is tensors[4] and attributes == []
 
 
 def test_a_gemm_of_fp4_leaves_other_types_to_the_native_call() -> None:

@@ -92,5 +92,5 @@ def gemm_a4w4(
         codes(A_scale, "e8m0"),
         codes(B_scale, "e8m0"),
     )
-    _gemm_a4w4(a, b, a_scale, b_scale, out, 0)
+    _gemm_a4w4(a, b, a_scale, b_scale, out)
     return out

@@ -21,8 +21,8 @@ def refuse_gemm_a4w4(
         raise refuse("gemm_a4w4", "alpha", alpha, "1.0")
     if beta:
         raise refuse("gemm_a4w4", "beta", beta, "0.0")
-    if bpreshuffle != True and bpreshuffle is not None:
-        raise refuse("gemm_a4w4", "bpreshuffle", bpreshuffle, "True or None")
+    if not bpreshuffle:
+        raise refuse("gemm_a4w4", "bpreshuffle", bpreshuffle, "True")
 
 
 def refuse_gemm_a4w4_asm(
@@ -41,5 +41,5 @@ def refuse_gemm_a4w4_asm(
         raise refuse("gemm_a4w4_asm", "alpha", alpha, "1.0")
     if beta:
         raise refuse("gemm_a4w4_asm", "beta", beta, "0.0")
-    if bpreshuffle != True and bpreshuffle is not None:
-        raise refuse("gemm_a4w4_asm", "bpreshuffle", bpreshuffle, "True or None")
+    if not bpreshuffle:
+        raise refuse("gemm_a4w4_asm", "bpreshuffle", bpreshuffle, "True")
