@@ -39,8 +39,8 @@ def gemm_a4w4_asm(
             blocks of 32 rows and 8 columns, (r, c) of a block at place ((c % 4 * 16 + r % 16) * 2 + c // 4) * 2 + r // 16.
         B_scale: [n or more, k / 32], the same of B.
         out: [m or more, n] bf16, written; rows behind those of A stay as they are. All contiguous.
-        log2_k_split: 2 to this power parts of k, 0 to 4, each rounded and added to ``out`` (all of which is zeroed first); chosen
-            from the shape when None.
+        log2_k_split: 2 to this power parts of k, 0 to 4, each rounded and added to ``out`` (all of which is zeroed first); one
+            when None.
         kernelName, bias, alpha, beta, bpreshuffle: "", None, 1, 0 and True only.
 
     Returns:
