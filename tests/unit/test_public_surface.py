@@ -28,6 +28,8 @@ SIGNATURES = {
     "fmha_v3_fwd": "q k v dropout_p softmax_scale is_causal window_size_left window_size_right return_softmax_lse "
     "return_dropout_randval how_v3_bf16_cvt out bias alibi_slopes gen",
     "gemm_a16w16_asm": "A B out bias splitK kernelName",
+    "gemm_a8w8_ASM": "XQ WQ x_scale w_scale bias dtype check",
+    "flatmm_a8w8_blockscale_ASM": "XQ WQ x_scale w_scale dtype",
     "pa_fwd_asm": "Q K V block_tables context_lens block_tables_stride0 max_qlen K_QScale V_QScale out_ qo_indptr "
     "high_precision kernelName",
     "gemm_a8w8_bpreshuffle": "XQ WQ x_scale w_scale bias dtype check",
