@@ -22,7 +22,14 @@ from build_tools.files.reproducible import write_atomic
 from build_tools.judge.receipts import NOT_EXECUTED, Receipt, text_of
 from build_tools.pack.compress import compress, regions
 from build_tools.pack.writer import encode
-from build_tools.records import AuditReport, CompileResult, KernelFacts, PlannedBundle, PlannedOperator
+from build_tools.records import (
+    AuditReport,
+    CompileResult,
+    KernelFacts,
+    PlannedBundle,
+    PlannedOperator,
+    in_tree,
+)
 
 #: Hexadecimal digits of a job's key that an entry carries: enough to find it in a store, and half as long in the file.
 KEY_DIGITS: Final = 16
@@ -77,7 +84,7 @@ def build_bundle(
             if digest not in index_of:
                 index_of[digest] = len(blobs)
                 blobs.append(data)
-                groups.append(results[job_id].job.source)
+                groups.append(_alike(results[job_id].job.source))
             entries.append(_entry(results[job_id], facts, index_of[digest], digest))
         operators.append(_receipted(_finished(planned_operator, tuple(entries), results), receipts))
     root = _root(planned, provenance, trees or {}, version, suffix)
@@ -97,6 +104,13 @@ def build_bundle(
         sha256=hashlib.sha256(data).hexdigest(),
         unproved=sum(not was_executed(entry) for operator in operators for entry in operator.entries),
     )
+
+
+def _alike(source: str) -> str:
+    """The group of a code object for compression: kernels of one source, and adopted ones of one family, which lie in one folder
+    of their tree (``aiter:hsa/gfx942/fmoe``), differ in little.
+    """
+    return "/".join(source.split("/")[:3]) if in_tree(source) else source
 
 
 def _root(

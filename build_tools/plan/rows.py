@@ -73,8 +73,9 @@ def rows_of(said: Rows, target: str, root: Path, problems: Problems) -> list[Row
     columns = _columns(said, table, header, problems)
     cells = [dict(zip(columns, row, strict=True)) for row in rows.values()]
     typed_rows = [{**said.defaults, **row} for row in typed(cells)]
+    before = len(problems.lines)
     kept = chosen(said.rows, typed_rows, target, problems)
-    if typed_rows and not any(kept):
+    if typed_rows and not any(kept) and len(problems.lines) == before:
         problems.add(f"no row of {table} is left", "rows")
     return _named(said, table, list(itertools.compress(typed_rows, kept)), problems)
 

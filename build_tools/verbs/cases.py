@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import sys
 from pathlib import Path
 
@@ -20,9 +21,14 @@ from build_tools.verbs import options
 )
 @click.option("--golden", is_flag=True, help="Only the small calls that travel in the wheels.")
 @click.option(
+    "--most", type=click.IntRange(min=1), help="At most so many calls of an operator, by lot of the seed."
+)
+@click.option(
     "--output", required=True, type=click.Path(path_type=Path, allow_dash=True), help="A file; - for a pipe."
 )
-def cases(target: str, operators: tuple[str, ...], seed: int, golden: bool, output: Path) -> None:
+def cases(
+    target: str, operators: tuple[str, ...], seed: int, golden: bool, most: int | None, output: Path
+) -> None:
     """Write the calls of manifests/*/cases.toml with their answers, as python -m aiter_prebuilt.execute reads them."""
     from aiter_prebuilt.contract.calls import pack
     from build_tools.cases import make, table
@@ -47,5 +53,9 @@ def cases(target: str, operators: tuple[str, ...], seed: int, golden: bool, outp
     with sys.stdout.buffer if str(output) == "-" else output.open("wb") as stream:
         for name, each in known.items():
             if target in each.subject.targets and (not operators or name in operators):
-                for call in make.calls(each, target, facts, seed, golden=golden):
-                    stream.write(pack(call))
+                bounds = list(make.bounds(each, target, facts, golden=golden))
+                if most is not None and most < len(bounds):
+                    lot = random.Random(f"{seed} {target} {name}")  # noqa: S311  # no secret
+                    bounds = [bounds[place] for place in sorted(lot.sample(range(len(bounds)), most))]
+                for bound in bounds:
+                    stream.write(pack(make.call_of(each, make.asked(each, bound, seed))))

@@ -60,7 +60,7 @@ def test_list_has_the_operators_of_the_manifests(real: Environment) -> None:
 
 
 def test_a_verified_bundle_that_is_then_damaged_is_found(real: Environment, tmp_path: Path) -> None:
-    source = max((real.site / "aiter_prebuilt_bundles").iterdir(), key=lambda path: path.stat().st_size)
+    source = max((real.site / "aiter_prebuilt_bundles").glob("*.apb"), key=lambda path: path.stat().st_size)
     data = bytearray(source.read_bytes())
     data[len(data) // 2] ^= 0x10
     (tmp_path / source.name).write_bytes(data)

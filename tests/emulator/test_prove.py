@@ -17,7 +17,7 @@ from build_tools.cases import make, table
 from build_tools.cases.meaning import meanings
 from build_tools.cases.subject import subjects
 from build_tools.errors import NotReadyError
-from build_tools.judge import receipts
+from build_tools.judge import findings, receipts
 from build_tools.judge.findings import EMBEDDED_CHECKS
 from build_tools.manifest.parse import load
 from build_tools.prove import prove as proving
@@ -51,7 +51,7 @@ def test_what_is_explained_is_what_is_launched() -> None:
     outlines = [make.outline(bound) for bound in make.bounds(cases, TARGET, facts)]
     nowhere = Place(proof.ROOT, paths, TARGET, Path(os.devnull))
     told = {line["label"]: line for line in workers.explained(nowhere, outlines)}
-    path = proof.some(proof.calls(TARGET), [subject.name])
+    path = proof.calls(TARGET, operator=subject.name)
     assert len(told) == len(proof.labels(path)) > 10
     command = [sys.executable, "-m", "aiter_prebuilt.execute", str(path)]
     environment = proof.surroundings(library_path(), paths, TARGET)
@@ -116,7 +116,7 @@ def test_receipts_are_about_the_calls_of_now_and_these_walk_every_dim(target: st
     choice = proving.chosen(built, operators, manifest, places, None)
     assert choice.labels.keys() == built.recipes.keys() and not choice.refused
     assert choice.walked.narrow(built.recipes) == {}
-    book = proving._Book(receipts.read(root), meanings(root / "manifests"))
+    book = proving._Book(receipts.read(root), meanings(root / "manifests"), findings.read(root))
     missing = [built.recipes[digest].kernel for digest in book.outdated(choice.labels)]
     assert not missing, (
         f"{len(missing)} recipes, {missing[:5]}: run python -m build_tools prove (sm_90: python ci/gpu_check.py --record FILE, "

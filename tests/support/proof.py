@@ -1,4 +1,4 @@
-"""Every case of the manifests on the embedded device: calls from the pipeline, lines from the runtime."""
+"""Cases of the manifests on the embedded device: calls from the pipeline, lines from the runtime."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ from typing import Any
 
 from aiter_prebuilt.contract.bundle import Bundle
 from aiter_prebuilt.contract.calls import pack, read
-from build_tools.objects.unpack import decompress
+from build_tools.judge import findings
+from build_tools.objects.entries import entries_of
+from build_tools.objects.unpack import decompress, open_bundle
 
 ROOT = Path(__file__).resolve().parents[2]
 TARGETS = ("gfx942", "gfx950")
@@ -26,6 +28,9 @@ RUNS = [(target, profile) for target in TARGETS for profile in ("ck-free", "ck-f
 #: Another one in each run of the tests; receipts are made with 1.
 SEED = int(os.environ.get("AITER_PREBUILT_TEST_SEED") or random.randrange(2**31))
 CHECKS = "all"
+#: Calls of one operator in a run of the tests, by lot of the seed. All of them were executed for the receipts, which are
+#: compared by hash; ``nox -s prove -- --all`` executes all again.
+MOST = 32
 
 
 @cache
@@ -41,10 +46,11 @@ def _python(environment: dict[str, str] | None = None) -> dict[str, str]:
 
 
 @cache
-def calls(target: str, seed: int = SEED) -> Path:
-    """A stream with all calls of a target; gone when this process ends."""
-    path = _folder() / f"{target}-{seed}.calls"
-    words = ["cases", "--target", target, "--seed", str(seed), "--output", str(path)]
+def calls(target: str, seed: int = SEED, operator: str | None = None) -> Path:
+    """A stream with calls of a target, at most ``MOST`` of each operator, or all of one; gone when this process ends."""
+    path = _folder() / f"{target}-{seed}-{operator}.calls"
+    which = ["--operator", operator] if operator else ["--most", str(MOST)]
+    words = ["cases", "--target", target, "--seed", str(seed), *which, "--output", str(path)]
     done = subprocess.run(
         [sys.executable, "-m", "build_tools", *words], env=_python(), capture_output=True, text=True
     )
@@ -78,6 +84,13 @@ def labels(path: Path) -> list[tuple[str, str]]:
         return [(call.operator, call.label) for call in read(source)]
 
 
+@cache
+def _known(bundles: tuple[Path, ...]) -> tuple[str, ...]:
+    """What proofs of these bundles pass over."""
+    entries = (entry for path in bundles for entry in entries_of(open_bundle(path)))
+    return findings.words(findings.read(ROOT), ((entry.symbol, entry.sha256) for entry in entries))
+
+
 def surroundings(library: Path, bundles: Sequence[Path], target: str) -> dict[str, str]:
     """The environment of a child whose HIP is one embedded device with every check on."""
     return _python(
@@ -85,6 +98,7 @@ def surroundings(library: Path, bundles: Sequence[Path], target: str) -> dict[st
             "AITER_PREBUILT_HIP": str(library),
             "AITER_PREBUILT_EMULATOR": target,
             "AITER_PREBUILT_EMULATOR_CHECKS": CHECKS,
+            "AITER_PREBUILT_EMULATOR_KNOWN": " ".join(_known(tuple(bundles))),
             "AITER_PREBUILT_BUNDLES": os.pathsep.join(map(str, bundles)),
         }
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,10 @@ from build_tools.judge.receipts import Receipt
 from build_tools.manifest.parse import load
 from build_tools.objects import codeobject
 from build_tools.objects.unpack import decompress
+from build_tools.pack import bundle
 from build_tools.pack.bundle import BuiltBundle, build_bundle
+from build_tools.pack.compress import compress
+from build_tools.pack.writer import Packed
 from build_tools.records import (
     AuditReport,
     CompileJob,
@@ -119,6 +122,34 @@ def test_what_failed_or_was_refused_enters_no_bundle(
     with pytest.raises(BundleBuildError, match=said):
         build(tmp_path, made, AUDITS | {"two": replace(AUDITS["two"], **audited)})
     assert not list(tmp_path.glob("*.apb"))
+
+
+@pytest.mark.parametrize(
+    ("sources", "together"),
+    [
+        (("a.hip", "a.hip"), True),
+        (("a.hip", "b.hip"), False),
+        (("csrc/kernels/hip/a.hip", "csrc/kernels/hip/b.hip"), False),
+        (("aiter:hsa/gfx942/fmoe/silu/a.co", "aiter:hsa/gfx942/fmoe/gelu/b.co"), True),
+        (("aiter:hsa/gfx942/fmoe/a.co", "aiter:hsa/gfx942/pa/a.co"), False),
+    ],
+)
+def test_what_is_likely_to_be_alike_is_stored_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sources: tuple[str, str], together: bool
+) -> None:
+    """Kernels of one source, and those that AITER has in one family's folder."""
+    groups: list[str] = []
+
+    def seen(blobs: Sequence[bytes], names: Sequence[str]) -> Packed:
+        groups.extend(names)
+        return compress(blobs, names)
+
+    monkeypatch.setattr(bundle, "compress", seen)
+    made = results(tmp_path)
+    for name, source in zip(("one", "two"), sources, strict=True):
+        made[name] = replace(made[name], job=replace(made[name].job, source=source))
+    build(tmp_path, made, AUDITS)
+    assert (len(groups), len(set(groups)) == 1) == (2, together)
 
 
 class Tools:

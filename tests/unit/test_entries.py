@@ -53,9 +53,13 @@ def test_entries_name_what_launches_them() -> None:
     assert [entry.operator for entry in entries] == ["a_first", "softmax", "softmax", "softmax"]
     common = ("gfx950", "ck-full")
     assert entries[1:] == (
-        BuiltEntry("softmax", ("rows", "wide"), BACKENDS[3], *common, "e0", SHA[0].hex(), (one, two), False),
-        BuiltEntry("softmax", ("wide",), BACKENDS[1], *common, "e1", SHA[1].hex(), (two, three), True),
-        BuiltEntry("softmax", (), "", *common, "e2", SHA[2].hex(), (), False),
+        BuiltEntry(
+            "softmax", ("rows", "wide"), BACKENDS[3], *common, "e0", SHA[0].hex(), (one, two), False, "kernel"
+        ),
+        BuiltEntry(
+            "softmax", ("wide",), BACKENDS[1], *common, "e1", SHA[1].hex(), (two, three), True, "kernel"
+        ),
+        BuiltEntry("softmax", (), "", *common, "e2", SHA[2].hex(), (), False, "kernel"),
     )
 
 

@@ -239,7 +239,7 @@ def test_what_a_pinned_tree_lacks_is_wrong(shelf: Path) -> None:
     assert problems_of(shelf, kernel) == (f"{WHERE}.kernels.rows: there is no thing:hsa/gfx942/j.co",)
     kernel = planned.kernel(source="thing:has/j.co", backend="asm", targets=["gfx942"])
     assert problems_of(shelf, kernel) == (
-        f"{WHERE}.kernels.rows.source: thing has no root 'has'. Its roots are hsa, csrc: write thing:ROOT/path",
+        f"{WHERE}.kernels.rows.source: thing has no root 'has'. Its roots are hsa, csrc, configs: write thing:ROOT/path",
     )
 
 

@@ -30,6 +30,8 @@ SIGNATURES = {
     "gemm_a4w4": "A B A_scale B_scale out bias alpha beta bpreshuffle",
     "gemm_a4w4_asm": "A B A_scale B_scale out kernelName bias alpha beta bpreshuffle log2_k_split",
     "gemm_a16w16_asm": "A B out bias splitK kernelName",
+    "gemm_a8w8_ASM": "XQ WQ x_scale w_scale bias dtype check",
+    "flatmm_a8w8_blockscale_ASM": "XQ WQ x_scale w_scale dtype",
     "pa_fwd_asm": "Q K V block_tables context_lens block_tables_stride0 max_qlen K_QScale V_QScale out_ qo_indptr "
     "high_precision kernelName",
     "gemm_a8w8_bpreshuffle": "XQ WQ x_scale w_scale bias dtype check",
