@@ -121,7 +121,6 @@ F4 = {
     "SA": "64",
     "SB": "128",
     "log2_k_split": "0",
-    "bpreshuffle": "1",
 }
 
 #: Where sizes drawn one by one never fit each other.

@@ -83,6 +83,10 @@ def gemm_a4w4(
     Returns:
         ``out``.
 
+    Raises:
+        UnsupportedError: an option that no kernel covers, or a tensor that requires grad. ArgumentError, NoKernelError: the
+            call does not fit.
+
     Source: AITER ``gemm_a4w4``.
     """
     refuse_gemm_a4w4(bias, alpha, beta, bpreshuffle)
