@@ -32,7 +32,8 @@ from build_tools.manifest.parse import load
 from build_tools.tools.tree import Tree, tree_of
 
 ORDERS: Final = 24
-SLOTS: Final = ("M", "N", "K", "CUS", "splitK")
+#: What costs are computed of; manifests also count bytes of a row of 4-bit numbers, and parts by their logarithm.
+SLOTS: Final = ("M", "N", "K", "CUS", "splitK", "KB", "LOG")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +100,9 @@ class Cost:
 
     def choose(self, shape: Shape) -> Kernel:
         """For one call."""
+        m, n, k, cus = shape.m, shape.n, shape.k, shape.cus
         ways = (
-            (evaluate(program, (shape.m, shape.n, shape.k, shape.cus, parts)), place)
+            (evaluate(program, (m, n, k, cus, parts, k // 2, parts.bit_length() - 1)), place)
             for place, (kernel, program) in enumerate(zip(self.kernels, self.programs, strict=True))
             for parts in self.family.parts(kernel, shape)
         )

@@ -146,12 +146,8 @@ def _never(kernel: Kernel, shape: Shape) -> list[int]:
     return [1]
 
 
-#: Clock cycles of one compute unit. 256 columns of K: 4 bits each, 8192 products a cycle.
-_F4: Final = (
-    "cdiv(cdiv(M, tileM) * cdiv(N, tileN) * splitK, CUS) * (cdiv(cdiv(K, 256), splitK)"
-    " * max(tileM * tileN // 32, 4 * (tileM + tileN)) + 2000) + (splitK - 1) * tileM * tileN"
-)
-#: 128 columns of K: 8 bits each, 2048 products a cycle. Of a split sum the output is filled with zeros first.
+#: Clock cycles of one compute unit. 128 columns of K: 8 bits each, 2048 products a cycle. Where a sum is split,
+#: the output is filled with zeros first.
 _I8: Final = (
     "cdiv(cdiv(M, tileM) * cdiv(N, tileN) * splitK, CUS) * (cdiv(cdiv(K, 128), splitK)"
     " * (max(tileM * tileN // 16, 2 * (tileM + tileN)) + 160) + 8000)"
@@ -172,7 +168,7 @@ PINNED: Final = (
     ),
     Family(
         "f4gemm", "gfx950", ("a4w4", "tuned_gemm"), "f4gemm_", "f4gemm/f4gemm_bf16_per1x32Fp4.csv", _SHUFFLED, _one_or_powers,
-        _units_rule(_powers, kept_ratio=False, any_n=False), cost=_F4,
+        _units_rule(_powers, kept_ratio=False, any_n=False), operator="gemm_a4w4_asm",
     ),
     Family(
         "i8gemm", "gfx942", ("a8w8_bpreshuffle", "tuned_gemm"), "I8gemm_", "i8gemm/i8gemm_bf16_perTokenI8.csv", _SHUFFLED,
@@ -191,7 +187,7 @@ LATER: Final = (
     ),
     Family(
         "f4gemm", "gfx950", ("a4w4", "tuned_gemm"), "f4gemm_", "f4gemm/f4gemm_bf16_per1x32Fp4.csv", _SHUFFLED, _one_or_powers,
-        _units_rule(_powers, kept_ratio=True, any_n=True), cost=_F4,
+        _units_rule(_powers, kept_ratio=True, any_n=True), operator="gemm_a4w4_asm",
     ),
     Family(
         "i8gemm", "gfx942", ("a8w8_bpreshuffle", "tuned_gemm"), "I8gemm_", "i8gemm/i8gemm_bf16_perTokenI8.csv", _SHUFFLED,

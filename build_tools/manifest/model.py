@@ -86,7 +86,7 @@ class TunedFrom(Record):
     )
     cus: str = Field(description="the column of the device's compute units")
     dims: Annotated[dict[Name, str], Field(min_length=1)] = Field(
-        description="dim or integer attribute -> its column"
+        description="dim or integer attribute -> its column, or an expression of columns"
     )
     fixed: dict[Name, int] = Field(default={}, description="integer attribute -> its value in every row")
     rows: list[str] = Field(default=[], description="conditions on the cells: other rows are left out")

@@ -21,7 +21,7 @@ from build_tools.plan.programs import code_of
 from build_tools.plan.ranges import Range, decided, where
 from build_tools.plan.slots import COMPUTE_UNITS, Slots
 from build_tools.plan.variants import Variant
-from build_tools.records import MeasuredTable, TargetFacts, UnusedRow
+from build_tools.records import Constant, MeasuredTable, TargetFacts, UnusedRow
 
 _NOTHING: Final = "no kernel here has this name"
 
@@ -149,7 +149,8 @@ class Importer:
         header, lines = tables.read(table.name, self.root, self.problems)
         table.rows = len(lines)
         known = {*header, *self.said.defaults}
-        for column in (self.said.cus, *self.said.dims.values(), *sorted(self.columns)):
+        said = (text for text in self.said.dims.values() if text.isidentifier())
+        for column in (self.said.cus, *said, *sorted(self.columns)):
             if lines and column not in known:
                 self.problems.add(f"{column!r} is not a column of {table.name}{suggestion(column, known)}")
         if len(self.problems.lines) > before:
@@ -159,9 +160,13 @@ class Importer:
         kept = tables.chosen(self.said.rows, rows, self.target.name, self.problems)
         found = []
         for line, there, row in zip(lines, kept, rows, strict=True):
-            numbers = [row[column] for column in (self.said.cus, *self.said.dims.values())]
             if not there:
                 continue
+            try:
+                numbers = self._numbers(row)
+            except ExpressionError as error:
+                self.problems.add(str(error), "dims")
+                return []
             if not all(isinstance(number, int) and number >= 0 for number in numbers):
                 self.problems.add(f"{table.name}, line {line}: a size is no number")
             elif numbers[0] in self.target.cus:
@@ -170,6 +175,15 @@ class Importer:
                 found.append(_Row(table.name, line, shape, row))
         table.meant = len(found)
         return found
+
+    def _numbers(self, row: tables.Row) -> list[Constant]:
+        """Compute units, and the size of each dim.
+
+        Raises:
+            ExpressionError: an expression of columns that are not there, or are texts.
+        """
+        sizes = (tables.cell(text, row, self.target.name) for text in self.said.dims.values())
+        return [row[self.said.cus], *sizes]
 
     def _sort_in(self, row: _Row, groups: dict[tuple[int, ...], dict[int, _Row]], table: _Table) -> None:
         """Rows that differ in the padded dim alone stand together: they share the calls between them."""
@@ -253,6 +267,7 @@ class Importer:
         return TunedRow(row.shape.cus, each.recipe, tuple(first), tuple(last) if last != first else ())
 
     def _unused(self, row: _Row, why: str) -> UnusedRow:
-        shape = ", ".join(f"{name} = {row.cells[column]}" for name, column in self.said.dims.items())
+        sizes = zip(self.said.dims, row.shape.values, strict=False)  # fixed values stand behind
+        shape = ", ".join(f"{name} = {size}" for name, size in sizes)
         named = ", ".join(f"{column} = {row.cells[column]}" for column in sorted(self.columns))
         return UnusedRow(row.line, f"{row.shape.cus} compute units, {shape}: {named}", why)

@@ -13,7 +13,13 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
-from aiter_prebuilt.contract.expression import ExpressionError, Scope, compile_expression, constant_value
+from aiter_prebuilt.contract.expression import (
+    ExpressionError,
+    Scope,
+    compile_expression,
+    constant_value,
+    evaluate,
+)
 from build_tools.errors import FetchError
 from build_tools.manifest.model import Rows
 from build_tools.manifest.problems import Problems, suggestion
@@ -132,6 +138,17 @@ def chosen(conditions: Iterable[str], rows: list[Row], target: str, problems: Pr
             problems.add(str(error), "rows", place)
             return [False] * len(rows)
     return kept
+
+
+def cell(text: str, row: Row, target: str) -> Constant:
+    """What stands under the column ``text``, or what this expression of columns comes to.
+
+    Raises:
+        ExpressionError: it is neither.
+    """
+    if text in row:
+        return row[text]
+    return evaluate(compile_expression(text, _scope(row, target)), ())
 
 
 def _scope(row: Row, target: str) -> Scope:

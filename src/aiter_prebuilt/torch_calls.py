@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import torch
 
-from aiter_prebuilt.ops._common import scale_of, splits
+from aiter_prebuilt.ops._common import codes, halvings, scale_of, splits
 from aiter_prebuilt.torch_library import NAMESPACE
 
 _OPS: Final[Any] = getattr(torch.ops, NAMESPACE)
@@ -32,6 +32,21 @@ def flash_attn_func(
 def gemm_a16w16_asm(A: Any, B: Any, out: Any, splitK: int | None) -> Any:
     """Of ``aiter_prebuilt.gemm_a16w16_asm``."""
     _OPS.gemm_a16w16_asm.default(A, B, out, splits("gemm_a16w16_asm", splitK))
+    return out
+
+
+def gemm_a4w4_asm(A: Any, B: Any, A_scale: Any, B_scale: Any, out: Any, log2_k_split: int | None) -> Any:
+    """Of ``aiter_prebuilt.gemm_a4w4_asm``."""
+    parts = halvings("gemm_a4w4_asm", log2_k_split)
+    given = (codes(A, "fp4x2"), codes(B, "fp4x2"), codes(A_scale, "e8m0"), codes(B_scale, "e8m0"))
+    _OPS.gemm_a4w4_asm.default(*given, out, parts)
+    return out
+
+
+def gemm_a4w4(A: Any, B: Any, A_scale: Any, B_scale: Any, out: Any) -> Any:
+    """Of ``aiter_prebuilt.gemm_a4w4``."""
+    given = (codes(A, "fp4x2"), codes(B, "fp4x2"), codes(A_scale, "e8m0"), codes(B_scale, "e8m0"))
+    _OPS.gemm_a4w4.default(*given, out)
     return out
 
 

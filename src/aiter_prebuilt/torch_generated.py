@@ -14,6 +14,7 @@ from aiter_prebuilt import torch_calls
 from aiter_prebuilt.ops._common import refuse
 from aiter_prebuilt.ops.generated.attention import refuse_flash_attn_func
 from aiter_prebuilt.ops.generated.attention_asm import refuse_fmha_v3_fwd, refuse_pa_fwd_asm
+from aiter_prebuilt.ops.generated.gemm_f4 import refuse_gemm_a4w4, refuse_gemm_a4w4_asm
 from aiter_prebuilt.ops.generated.gemm_out import refuse_gemm_a16w16_asm
 from aiter_prebuilt.torch_library import NAMESPACE
 
@@ -258,6 +259,40 @@ def gemm_a16w16_asm(
     return torch_calls.gemm_a16w16_asm(A, B, out, splitK)
 
 
+def gemm_a4w4(
+    A: Any,
+    B: Any,
+    A_scale: Any,
+    B_scale: Any,
+    out: Any,
+    bias: Any = None,
+    alpha: float | None = 1.0,
+    beta: float | None = 0.0,
+    bpreshuffle: bool | None = True,
+) -> Any:
+    """Traced ``aiter_prebuilt.gemm_a4w4``."""
+    refuse_gemm_a4w4(bias, alpha, beta, bpreshuffle)
+    return torch_calls.gemm_a4w4(A, B, A_scale, B_scale, out)
+
+
+def gemm_a4w4_asm(
+    A: Any,
+    B: Any,
+    A_scale: Any,
+    B_scale: Any,
+    out: Any,
+    kernelName: str,
+    bias: Any = None,
+    alpha: float | None = 1.0,
+    beta: float | None = 0.0,
+    bpreshuffle: bool | None = True,
+    log2_k_split: int | None = None,
+) -> Any:
+    """Traced ``aiter_prebuilt.gemm_a4w4_asm``."""
+    refuse_gemm_a4w4_asm(kernelName, bias, alpha, beta, bpreshuffle)
+    return torch_calls.gemm_a4w4_asm(A, B, A_scale, B_scale, out, log2_k_split)
+
+
 def gemm_a8w8_ASM(
     XQ: Any,
     WQ: Any,
@@ -395,6 +430,8 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "gelu_tanh_and_mul": _OPS.gelu_tanh_and_mul.default,
     "gemm_a16w16": gemm_a16w16,
     "gemm_a16w16_asm": gemm_a16w16_asm,
+    "gemm_a4w4": gemm_a4w4,
+    "gemm_a4w4_asm": gemm_a4w4_asm,
     "gemm_a8w8_ASM": gemm_a8w8_ASM,
     "gemm_a8w8_bpreshuffle": gemm_a8w8_bpreshuffle,
     "layernorm2d_fwd": layernorm2d_fwd,

@@ -113,6 +113,16 @@ EXPERTS = {
     "fc2_scales": "2048", "smooth_scales": "1024", "topk": "2", "activation": "1",
 }  # fmt: skip
 
+F4 = {
+    "M": "40",
+    "N": "128",
+    "KB": "256",
+    "R": "40",
+    "SA": "64",
+    "SB": "128",
+    "log2_k_split": "0",
+}
+
 #: Where sizes drawn one by one never fit each other.
 FITTING: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
     "gemm_a8w8_bpreshuffle": lambda s: {"K": "256", "KW": "256", "N": str(16 * int(s["M"]))},
@@ -121,6 +131,8 @@ FITTING: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
         "value_columns": "16",
         "value_rows": str(int(s["blocks"]) * int(s["h"]) * 64),
     },
+    "gemm_a4w4_asm": lambda s: F4,
+    "gemm_a4w4": lambda s: {name: value for name, value in F4.items() if name != "log2_k_split"},
     "gemm_a16w16_asm": lambda s: {"N": "128", "K": "4096", "splitK": "0"},
     "fmha_v3_fwd": lambda s: {
         "D": "128", "DV": "128", "HQ": "8", "HK": "2", "SQ": "64", "SK": "100", "B": "2", "is_causal": "1",

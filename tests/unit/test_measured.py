@@ -166,6 +166,12 @@ def test_without_padding_a_row_is_for_its_shape(root: Path) -> None:
     assert spans(made) == [(80, "32", 64, 64)] and operator(made).tuned[0].last == ()
 
 
+def test_a_dim_may_be_an_expression_of_columns(root: Path) -> None:
+    made = plan(root, ('K = "K"', 'K = "K // 2"'))
+    assert operator(made).tuned[0].values == (49, 128, 128, 0)
+    assert all("N = 128, K = 128: " in row.says for row in table(made).unused)
+
+
 def test_tuned_rows_change_no_recipe(root: Path) -> None:
     start = GOOD.index("[operators.gemm.tuned_from]")
     without = plan(root, (GOOD[start:], ""))
@@ -183,6 +189,7 @@ def test_the_table_is_a_source_of_the_bundle(root: Path) -> None:
     [
         ('cus = "cu_num"', 'cus = "cus"', r"tuned_from: 'cus' is not a column of thing:configs/tuned.csv"),
         ('M = "M", N', 'M = "m", N', "tuned_from: 'm' is not a column of .*known: K, M"),
+        ('M = "M", N', 'M = "m // 2", N', "tuned_from.dims: unknown name 'm'"),
         ('M = "M", N', 'Q = "M", N', "tuned_from.dims.Q: 'Q' is not a dim or integer attribute of gemm"),
         ("parts_wanted = 0 }", "part_wanted = 0 }", "tuned_from.fixed.part_wanted: .*did you mean 'parts_wanted'"),
         ("parts_wanted = 0 }", "M = 0 }", "tuned_from.fixed.M: 'M' has a column already"),

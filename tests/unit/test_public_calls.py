@@ -91,6 +91,42 @@ def test_an_assembly_gemm_gives_back_what_it_wrote(asked: int | None, found: int
     assert all(one is other for one, other in zip(tensors, (a, b, out), strict=True))
 
 
+FP4, E8M0 = torch.float4_e2m1fn_x2, torch.float8_e8m0fnu
+BYTES = torch.uint8
+
+
+@pytest.mark.parametrize(("pairs", "scales"), [(FP4, E8M0), (BYTES, BYTES), (FP4, BYTES)])
+@pytest.mark.parametrize(("asked", "found"), [(None, -1), (0, 0), (4, 4)])
+def test_a_gemm_of_fp4_hands_on_bytes_and_gives_back_what_it_wrote(
+    pairs: Any, scales: Any, asked: int | None, found: int
+) -> None:
+    a, b = torch.empty(5, 128, dtype=pairs), torch.empty(64, 128, dtype=pairs)
+    a_scale, b_scale = torch.empty(32, 8, dtype=scales), torch.empty(64, 8, dtype=scales)
+    given, out = (a, b, a_scale, b_scale), zeros(5, 64)
+    call = lambda: aiter_prebuilt.gemm_a4w4_asm(*given, out, "", log2_k_split=asked)  # noqa: E731
+    back, (_, tensors, attributes) = handed(call, "gemm_a4w4_asm")
+    assert back is out is tensors[4] and attributes == [found]
+    for one, other in zip(tensors, given, strict=False):
+        assert (one.dtype, one.shape, one.data_ptr()) == (BYTES, other.shape, other.data_ptr())
+    back, (_, tensors, attributes) = handed(lambda: aiter_prebuilt.gemm_a4w4(*given, out), "gemm_a4w4")
+    assert back is out is tensors[4] and attributes == []
+
+
+def test_a_gemm_of_fp4_leaves_other_types_to_the_native_call() -> None:
+    given, out = (zeros(5, 128), zeros(64, 128), zeros(32, 8), zeros(64, 8)), zeros(5, 64)
+    _, (_, tensors, _) = handed(lambda: aiter_prebuilt.gemm_a4w4(*given, out), "gemm_a4w4")
+    assert all(one is other for one, other in zip(tensors, (*given, out), strict=True))
+
+
+@pytest.mark.parametrize("asked", [-1, 5])
+def test_parts_of_k_are_a_power_of_two_up_to_16(asked: int) -> None:
+    given, out = (zeros(5, 128), zeros(64, 128), zeros(32, 8), zeros(64, 8)), zeros(5, 64)
+    with pytest.raises(
+        UnsupportedError, match=r"gemm_a4w4_asm\(log2_k_split=.*use log2_k_split=None or 0 to 4"
+    ):
+        aiter_prebuilt.gemm_a4w4_asm(*given, out, "", log2_k_split=asked)
+
+
 @pytest.mark.parametrize("scale", [0.0, -0.5, float("nan")])
 def test_assembly_attention_wants_a_scale_above_zero(scale: float) -> None:
     q = zeros(1, 3, 2, 128)
@@ -154,6 +190,7 @@ def value(spec: signatures.Attribute, place: int) -> Any:
 TURNED = {
     "flash_attn_func": {"softmax_scale"},
     "gemm_a16w16_asm": {"splitK"},
+    "gemm_a4w4_asm": {"log2_k_split"},
     "fmha_v3_fwd": {"how_v3_bf16_cvt"},
     "fmoe_g1u1": {"activation"},
     "fmoe_g1u1_tkw1": {"activation"},
@@ -165,6 +202,7 @@ SERVED: dict[str, dict[str, Any]] = {
         "dropout_p": 0.0, "window_size_left": -1, "window_size_right": -1, "return_softmax_lse": False,
         "return_dropout_randval": False, "how_v3_bf16_cvt": 1,
     },
+    "gemm_a4w4_asm": {"kernelName": ""},
     "fmoe_g1u1": {"kernelName": ""},
     "fmoe_g1u1_tkw1": {"kernelName": ""},
 }  # fmt: skip

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from aiter_prebuilt.ops.attention import flash_attn_func
     from aiter_prebuilt.ops.attention_asm import fmha_v3_fwd, pa_fwd_asm
+    from aiter_prebuilt.ops.gemm_f4 import gemm_a4w4, gemm_a4w4_asm
     from aiter_prebuilt.ops.gemm_out import gemm_a16w16_asm
     from aiter_prebuilt.ops.generated.activation import (
         gelu_and_mul,
@@ -51,6 +52,8 @@ __all__ = [
     "fmoe_int8_g1u0",
     "gelu_and_mul",
     "gelu_tanh_and_mul",
+    "gemm_a4w4",
+    "gemm_a4w4_asm",
     "gemm_a8w8_ASM",
     "gemm_a8w8_bpreshuffle",
     "gemm_a16w16",
@@ -75,6 +78,8 @@ HOMES: Final = {
     "flash_attn_func": "attention",
     "fmha_v3_fwd": "attention_asm",
     "pa_fwd_asm": "attention_asm",
+    "gemm_a4w4": "gemm_f4",
+    "gemm_a4w4_asm": "gemm_f4",
     "gemm_a16w16_asm": "gemm_out",
     "gelu_and_mul": "generated.activation",
     "gelu_tanh_and_mul": "generated.activation",

@@ -36,6 +36,17 @@ def splits(function: str, value: int | None) -> int:
     return 0 if value is None else value
 
 
+def halvings(function: str, value: int | None) -> int:
+    """The binary logarithm of parts of K as the native call has it: -1 where it chooses.
+
+    Raises:
+        UnsupportedError: less than one part, or more than AITER splits into.
+    """
+    if value is not None and not 0 <= value <= 4:
+        raise refuse(function, "log2_k_split", value, "None or 0 to 4")
+    return -1 if value is None else value
+
+
 def scale_of(function: str, value: float) -> None:
     """AITER's assembly hides keys by scores of minus infinity before it scales them.
 
@@ -78,3 +89,15 @@ def element_type(tensor: torch.Tensor, name: str) -> torch.dtype:
     kind: Any = tensor.dtype
     made: Any = name if isinstance(kind, str) else getattr(sys.modules["torch"], BY_NAME[name].torch)
     return made  # type: ignore[no-any-return]
+
+
+def codes(tensor: Any, kind: str) -> Any:
+    """A tensor of ``kind`` as the bytes that it has; anything else as it is: the native call says what is wrong with it."""
+    found = getattr(tensor, "dtype", None)
+    if found == kind:  # it has no framework
+        address, _, shape, strides, device = tensor
+        return (address, "u8", shape, strides, device)
+    torch: Any = sys.modules.get("torch")
+    if torch is not None and found is not None and found is getattr(torch, BY_NAME[kind].torch, None):
+        return tensor.view(torch.uint8)
+    return tensor
