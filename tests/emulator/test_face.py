@@ -90,7 +90,7 @@ def test_every_operator_executes_and_is_right(surroundings: dict[str, str]) -> N
     }
     shown = command(surroundings, "verify", "--execute", "--target", "gfx942").stdout
     assert (
-        shown.count(" right ") >= len(FUNCTIONS)
+        shown.count(" right ") >= sum(target == "gfx942" for target, _ in served())
         and "error / bound" in shown
         and "executed on device 0" in shown
     )
@@ -151,7 +151,8 @@ def test_what_has_no_golden_call_was_not_executed(
 
     found = document(surroundings, 1, "verify", "--execute", **other_calls(surroundings, tmp_path, without))
     wrong = [row for row in found["executions"] if not row["ok"]]
-    assert len(wrong) == (len(FUNCTIONS) if missing else 1), wrong
+    mine = sum(target == "gfx942" for target, _ in served())
+    assert len(wrong) == (mine if missing else 1), wrong
     for row in wrong:
         assert "it was not executed: no golden call of it is installed" in row["problem"]
         assert ("gfx942-ck-free.calls is not there" in row["problem"]) == missing
@@ -213,6 +214,9 @@ def test_capture_is_refused_before_it_is_spoilt_and_works_after_the_preload_it_n
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     assert len(lines) == len(served()) and {line["target"] for line in lines} == set(TARGETS)
     for line in lines:
+        if line["operator"] == "gemm_a4w4_asm":  # launches what gemm_a4w4 loaded before it
+            assert line["said"] == "" and not line["problems"] and line["worst"] <= 1, line
+            continue
         ordinal = ", ordinal=1)" if line["target"] == TARGETS[1] else "}])"
         assert f"aiter_prebuilt.preload(ops=['{line['operator']}'], shapes=[{{" in line["said"], line
         assert line["said"].endswith(ordinal), line
