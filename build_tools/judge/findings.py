@@ -94,6 +94,9 @@ def _problems(row: Mapping[str, Any]) -> Iterator[str]:
             name not in row and name not in _OPTIONAL
         ):
             yield f"{name} is {row.get(name)!r}, not {_WORDS[_KEYS[name]]}"
+    first, last = row.get("offset"), row.get("last")
+    if type(first) is int and type(last) is int and last < first:
+        yield f"last is {last:#x}, before offset {first:#x}"
     if row.get("served") and row.get("check") not in _PASSABLE:
         yield f"{row.get('check')!r} cannot be passed over: one of {', '.join(_PASSABLE)} can"
     if set(" :") & set(str(row.get("kernel", ""))):

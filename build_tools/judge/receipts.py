@@ -82,11 +82,12 @@ def _told(device: str, checks: str, cases: int, worst: float) -> str:
 
 
 def holding(
-    known: Mapping[str, Receipt], meanings: Mapping[tuple[str, str], str], found: Collection[Finding] = ()
+    known: Mapping[str, Receipt], meanings: Mapping[tuple[str, str], str], found: Collection[Finding]
 ) -> dict[str, Receipt]:
     """Those of which the same is asked as then, with the same passed over. ``meanings``: (family, operator) -> its state
     (``cases/meaning.py``).
     """
+    passed = [finding for finding in found if finding.served]
     return {
         digest: receipt
         for digest, receipt in known.items()
@@ -94,7 +95,7 @@ def holding(
         and meanings.get((receipt.family, receipt.operator)) == receipt.reference
         and (
             not receipt.checks.startswith(findings.EMBEDDED_CHECKS)
-            or receipt.checks == findings.checks(found, receipt.code_objects)
+            or receipt.checks == findings.checks(passed, receipt.code_objects)
         )
     }
 

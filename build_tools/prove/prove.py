@@ -189,7 +189,7 @@ class _Book:
 
     known: dict[str, Receipt]
     states: Mapping[tuple[str, str], str]
-    findings: Collection[Finding] = ()
+    findings: Collection[Finding]
     wrong: list[Line] = field(default_factory=list)
     narrow: list[str] = field(default_factory=list)
     calls: Counter[tuple[str, str]] = field(default_factory=Counter)

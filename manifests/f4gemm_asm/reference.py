@@ -16,8 +16,8 @@ from build_tools.cases.near import Near, Values, near
 _ROUNDING, _LOST = 2.0**-24, 2.0**-126
 _HALF = 2.0**-8
 _FP4 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6])
-#: Columns that share a scale; of the smallest part of a split K; parts of a call that does not say how many.
-_BLOCK, _STEP, _PARTS = 32, 256, 16
+#: Columns that share a scale; of the smallest part of a split K.
+_BLOCK, _STEP = 32, 256
 
 
 def gemm_a4w4_asm(
@@ -30,18 +30,16 @@ def gemm_a4w4_asm(
 ) -> Near:
     """out [R, N]: the values of A [M, K] @ the values of B [N, K]^T; B is stored as shuffle_weight (16, 16) does.
 
-    Rows behind M are 0 where K is split, else they stay as they are; a call that does not
-    say is taken for one that does not split.
+    Rows behind M are 0 where K is split, else they stay as they are; a call that does not say does not split.
     """
     a = _values(A, A_scale)
     b = _values(_unshuffled(B), B_scale)
     product = a @ b.T
     size = np.sqrt((a * a) @ (b * b).T)
     error = _ROUNDING * (a.shape[1] / 4 + 72) * (2 * size + np.abs(product)) + a.shape[1] * _LOST
-    if log2_k_split != 0:
-        count = _PARTS if log2_k_split is None else 1 << log2_k_split
-        # A part has whole steps; not knowing them, a sum is taken for no larger than its steps together.
-        step = _STEP if log2_k_split is None else -(-(a.shape[1] // count) // _STEP) * _STEP
+    if log2_k_split:
+        count = 1 << log2_k_split
+        step = -(-(a.shape[1] // count) // _STEP) * _STEP
         starts = range(0, a.shape[1], step)
         together = sum(np.abs(a[:, at : at + step] @ b[:, at : at + step].T) for at in starts) + error
         error = error + _HALF * min(count, len(starts)) * 1.02 * together

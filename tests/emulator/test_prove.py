@@ -92,7 +92,7 @@ def test_an_operator_is_proved_once(root: Path) -> None:
     assert everything.changed == ()
     formula = root / "manifests/activation/reference.py"
     formula.write_text(formula.read_text().replace("1 / (1 + np.exp(-x))", "1 / (np.exp(-x) + 1)"))
-    assert receipts.holding(found, meanings(root / "manifests")) == {}
+    assert receipts.holding(found, meanings(root / "manifests"), ()) == {}
     changed = proving.prove(settings)  # the same result by another formula: executed again
     assert (changed.rows[0].calls, changed.rows[0].proved, changed.wrong) == (row.calls, row.entries, ())
     assert {receipt.reference for receipt in receipts.read(root).values()}.isdisjoint(

@@ -70,6 +70,7 @@ def test_findings_are_read(tmp_path: Path) -> None:
         ({"more": 1}, "'more' is no key of a finding"),
         ({"served": 1}, "served is 1, not true or false"),
         ({"last": True}, "last is True, not a number"),
+        ({"last": 0x6C8}, "last is 0x6c8, before offset 0x6cc"),
         ({"check": "addresses"}, "'addresses' cannot be passed over"),
         ({"kernel": "a::k"}, "give its mangled name"),
     ],
@@ -112,10 +113,10 @@ def test_a_receipt_holds_only_while_the_same_is_passed_over() -> None:
     )  # fmt: skip
     asked = {("f", "op"): "r"}
     assert receipts.holding({"d": made}, asked, [FINDING]) == {"d": made}
-    assert receipts.holding({"d": made}, asked) == {}
+    assert receipts.holding({"d": made}, asked, ()) == {}
     clean = replace(made, checks=EMBEDDED_CHECKS)
     assert receipts.holding({"d": clean}, asked, [FINDING]) == {}
-    assert receipts.holding({"d": clean}, asked) == {"d": clean}
+    assert receipts.holding({"d": clean}, asked, ()) == {"d": clean}
     card = replace(made, checks="values")
     assert receipts.holding({"d": card}, asked, [FINDING]) == {"d": card}
 

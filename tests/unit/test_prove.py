@@ -128,7 +128,7 @@ def test_a_recipe_of_a_call_that_did_not_end_gets_no_receipt(cases: Cases, manif
     }
     built = ready.Built("gfx942", {}, entries, recipes)
     ran = [line(call.call(1), *call.recipes) for call in choice.calls if "b" in call.recipes]
-    book = proving._Book({}, {("norm", "rms_norm"): "now"})
+    book = proving._Book({}, {("norm", "rms_norm"): "now"}, ())
     book.note([*ran, line(next(c for c in choice.calls if "f" in c.recipes).call(1), "f")], choice, built)
     assert book.known.keys() == {"b"}
     assert book.known["b"].calls == len(ran)
@@ -175,7 +175,7 @@ def test_a_recipe_whose_calls_leave_a_dim_at_one_gets_no_receipt(cases: Cases, m
         for bound in calls:
             choice.note(known, bound, ["a"])
         assert choice.walked.narrow({"a": recipe, "b": recipe}) == ({"a": expected} if expected else {})
-        book = proving._Book({}, {})
+        book = proving._Book({}, {}, ())
         told = [line(make.outline(bound), "a") for bound in calls]
         book.note(told, choice, ready.Built("gfx942", {}, (), {"a": recipe}))
         assert (book.narrow, list(book.known)) == (([f"gfx942 {expected}"], []) if expected else ([], ["a"]))

@@ -110,7 +110,7 @@ def test_answers_of_another_formula_count_for_nothing() -> None:
         "cc": receipt("cc", "softmax"),
         "dd": receipt("dd", kernel="softmax.row", reference=""),
     }
-    assert receipts.holding(known, states).keys() == {"aa"}
+    assert receipts.holding(known, states, ()).keys() == {"aa"}
 
 
 @pytest.mark.parametrize(

@@ -54,13 +54,7 @@ def gemm_a4w4_asm(
     """
     refuse_gemm_a4w4_asm(kernelName, bias, alpha, beta, bpreshuffle)
     parts = halvings("gemm_a4w4_asm", log2_k_split)
-    a, b, a_scale, b_scale = (
-        codes(A, "fp4x2"),
-        codes(B, "fp4x2"),
-        codes(A_scale, "e8m0"),
-        codes(B_scale, "e8m0"),
-    )
-    _gemm_a4w4_asm(a, b, a_scale, b_scale, out, parts)
+    _gemm_a4w4_asm(*_stored(A, B, A_scale, B_scale), out, parts)
     return out
 
 
@@ -90,11 +84,12 @@ def gemm_a4w4(
     Source: AITER ``gemm_a4w4``.
     """
     refuse_gemm_a4w4(bias, alpha, beta, bpreshuffle)
-    a, b, a_scale, b_scale = (
-        codes(A, "fp4x2"),
-        codes(B, "fp4x2"),
-        codes(A_scale, "e8m0"),
-        codes(B_scale, "e8m0"),
-    )
-    _gemm_a4w4(a, b, a_scale, b_scale, out)
+    _gemm_a4w4(*_stored(A, B, A_scale, B_scale), out)
     return out
+
+
+def _stored(
+    A: torch.Tensor, B: torch.Tensor, A_scale: torch.Tensor, B_scale: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    """As the native call takes them: bytes."""
+    return codes(A, "fp4x2"), codes(B, "fp4x2"), codes(A_scale, "e8m0"), codes(B_scale, "e8m0")
