@@ -114,17 +114,25 @@ def listing(target: str, words: tuple[int, ...]) -> Iterator[tuple[str, tuple[in
         at += size
 
 
+# op_sel[2] and op_sel_hi[2] of v_mfma_ld_scale_b32, the prefix of v_mfma_scale: it has two sources, so nothing
+# reads them. LLVM's assembler sets both, the one that made AITER's f4gemm objects neither.
+NO_THIRD_SOURCE = 0x6000
+
+
 def test_our_code_objects() -> None:
     """Every instruction of every code object of the built gfx950 bundles."""
-    different: dict[str, tuple[int, ...]] = {}
+    different: set[tuple[str, tuple[int, ...]]] = set()
     files = 0
     for _, image in code_objects("gfx950"):
         files += 1
         different.update(listing("gfx950", text_words(image)))
     assert files > 20
     assert len(different) > 5000
-    for (text, words), result in zip(different.items(), assemble("gfx950", list(different)), strict=True):
-        assert result.words == words, (text, result.error)
+    both = sorted(different)
+    for (text, words), result in zip(both, assemble("gfx950", [text for text, _ in both]), strict=True):
+        unread = NO_THIRD_SOURCE if text.startswith("v_mfma_scale_") else 0
+        assert result.words, (text, result.error)
+        assert (result.words[0] | unread, *result.words[1:]) == (words[0] | unread, *words[1:]), text
 
 
 @pytest.mark.parametrize("target", TARGETS)
