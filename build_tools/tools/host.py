@@ -39,7 +39,11 @@ def environment_of(pinned: Pins) -> dict[str, str]:
 
 
 def host_compiler(zig: Path, cache: Path) -> dict[str, str]:
-    """``CC`` and ``CXX`` scripts for the host: clang of the zig package against glibc 2.28, its C++ library linked statically."""
+    """``CC`` and ``CXX`` scripts for the host: clang of the zig package against glibc 2.28, its C++ library linked statically.
+
+    Always stripped: zig keeps one C++ library for programs with symbols and one for those without, and makes each in a minute of
+    two cores. cmake's questions to the compiler would ask for the one that nothing is linked with.
+    """
     target = f"x86_64-linux-gnu.{GLIBC[0]}.{GLIBC[1]}"
     zig_cache = cache / "zig"
     folder = cache / "host"
@@ -48,7 +52,7 @@ def host_compiler(zig: Path, cache: Path) -> dict[str, str]:
         lines = [
             "#!/bin/sh",
             f"export ZIG_GLOBAL_CACHE_DIR={_quoted(zig_cache)} ZIG_LOCAL_CACHE_DIR={_quoted(zig_cache)}",
-            f'exec {_quoted(zig)} {verb} -target {target} "$@"',
+            f'exec {_quoted(zig)} {verb} -target {target} -s "$@"',
             "",
         ]
         path = folder / verb
