@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from aiter_prebuilt.contract.expression import ExpressionError, evaluate
+from aiter_prebuilt.contract.expression import ExpressionError, evaluate, slots_of
 from aiter_prebuilt.contract.records import TunedRow
 from build_tools.manifest.model import Kernel, TunedFrom
 from build_tools.manifest.problems import Problems, suggestion
@@ -100,6 +101,7 @@ class Importer:
         self.compared = [*said.dims, *said.fixed]
         self.padded = next(iter(said.padded), None)
         self.paddings: list[bytes] = []
+        self.padding: dict[tuple[bytes, tuple[int, ...]], Callable[[int], int]] = {}
 
     def rows(self) -> tuple[tuple[int, ...], tuple[TunedRow, ...], list[MeasuredTable]]:
         """(slots that the rows compare, the rows, what came of each table).
@@ -223,11 +225,26 @@ class Importer:
                     yield self._tuned(row, each, span)
 
     def _padding(self, code: bytes, shape: _Shape) -> Callable[[int], int]:
-        return lambda size: evaluate(code, self._slots(shape, size))
+        """One function for all groups that are padded alike: it is asked for the same few sizes again and again."""
+        values, place = self._slots(shape, 0), self.slots.names.index(str(self.padded))
+
+        @cache
+        def padded(size: int) -> int:
+            return evaluate(code, [*values[:place], size, *values[place + 1 :]])
+
+        others = tuple(values[slot] for slot in sorted(slots_of(code) - {place}))
+        return self.padding.setdefault((code, others), padded)
 
     def _agreed(self, each: Called, row: _Row, ranges: list[Range]) -> list[Range]:
-        """Where the recipe does what the row says: its work may depend on the size that is padded."""
-        return where(ranges, lambda size: not self._differs(each, row, size)) if each.equal else ranges
+        """Where the recipe does what the row says: its work may depend on the size that is padded. At the row's own size it does
+        (``_recipes``), so one that reads no such size does everywhere.
+        """
+        if not self.padded:
+            return ranges
+        place = self.slots.names.index(self.padded)
+        if not any(place in slots_of(code) for _, code in each.equal):
+            return ranges
+        return where(ranges, lambda size: not self._differs(each, row, size))
 
     def _recipes(self, row: _Row) -> tuple[list[Called], str]:
         """The recipes that the row names and that do what it says; or why there is none."""

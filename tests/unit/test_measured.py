@@ -155,6 +155,15 @@ def test_a_range_ends_where_the_kernel_would_do_something_else(root: Path) -> No
     assert spans(made) == [(80, "32", 33, 64)]
 
 
+@pytest.mark.parametrize("parts", ["K // 64", "4"])
+def test_what_the_size_does_not_change_holds_for_every_size(root: Path, parts: str) -> None:
+    """Sizes are tried one by one, and only so many of them, where the padded dim is read."""
+    found = plan(
+        root, ('["cdiv(M, 16) * 16"]', '["64"]'), ('equal = { splitK = "parts" }', f'equal = {{ splitK = "{parts}" }}')
+    )  # fmt: skip
+    assert max(last for _, variant, _, last in spans(found) if variant == "32") == (1 << 31) - 1
+
+
 def test_a_row_that_names_nothing_keeps_its_calls(root: Path) -> None:
     header, row = ROWS.splitlines()[:2]
     rows = f"{header}\n{row}\n{row.replace('80,64', '80,60').replace('k32', 'k31')}\n"
