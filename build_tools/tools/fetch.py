@@ -74,7 +74,6 @@ def archive_of(pin: SourcePin, folder: Path) -> Path:
 SOURCES: Final = {
     "zstd": ("zstandard", "zstd"),
     "dlpack": ("apache-tvm-ffi", "3rdparty/dlpack/include"),
-    "ck": ("flash-attn", "csrc/composable_kernel/include"),
 }
 #: What the native extension is compiled with, by the setting of ``CMakeLists.txt`` that names its folder.
 NATIVE_SOURCES: Final = {"APB_ZSTD_SOURCE": "zstd", "APB_DLPACK_INCLUDE": "dlpack"}

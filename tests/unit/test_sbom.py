@@ -26,7 +26,7 @@ PINS = pins.load(ROOT)
 #: What a hermetic build says of itself.
 HERMETIC = {
     "toolchain": "hermetic",
-    "composable-kernel": PINS.sources["flash-attn"].version,
+    "composable-kernel": PINS.trees["aiter"].version,
     **{name: PINS.tools[name].version for name in ("ziglang", "clang-tidy", "triton", "flydsl")},
 }
 HOST = {"ziglang": PINS.tools["ziglang"].version, **sbom.builders(*sbom.BUILDERS)}
@@ -103,11 +103,11 @@ def test_a_wheel_lists_only_what_is_in_it_or_made_it() -> None:
 
 def test_the_bytes_are_those_of_the_pins() -> None:
     found = used(document("hip", "ck"), "contained")
-    tools, sources = PINS.tools, PINS.sources
+    tools = PINS.tools
     assert tools["triton"].installed["triton/backends/amd/lib/ocml.bc"] in hashes_of(
         found["rocm-device-libs"]
     )
-    assert sources["flash-attn"].sha256 in hashes_of(found["composable-kernel"])
+    assert PINS.trees["aiter"].sha256 in hashes_of(found["composable-kernel"])
     assert set(tools["clang-tidy"].wheels.values()) < hashes_of(found["llvm-headers"])
 
 

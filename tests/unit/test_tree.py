@@ -50,6 +50,30 @@ def test_only_what_is_asked_for_is_unpacked(root: Path, tmp_path: Path) -> None:
     assert unpacked(tmp_path) == {"meta/hsa/gfx942/two.co", "meta/csrc/kernel.cu"}
 
 
+def test_a_folder_is_unpacked_whole_and_keyed_without(root: Path, tmp_path: Path) -> None:
+    known = tree_of("thing", root).digest_below("thing:hsa/gfx942")
+    assert unpacked(tmp_path) == set()
+    folder = tree_of("thing", root).below("thing:hsa/gfx942")
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == {"one.co": b"one", "two.co": b"two"}
+    assert unpacked(tmp_path) == {"meta/hsa/gfx942/one.co", "meta/hsa/gfx942/two.co"}
+    (folder / "one.co").write_bytes(b"else")
+    assert (tree_of("thing", root).below("thing:hsa/gfx942") / "one.co").read_bytes() == b"one"
+    for name, content in (("one.co", b"One"), ("three.co", b"one")):  # a content, and a name
+        other = {**FILES, f"meta/hsa/gfx942/{name}": content}
+        again = trees.repository(tmp_path / name, tmp_path / "shelf", other)
+        assert tree_of("thing", again).digest_below("thing:hsa/gfx942") != known
+
+
+def test_a_folder_that_is_not_there(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(FetchError, match=r"amd-thing 1\.0 has no such file"):
+        tree_of("thing", root).below("thing:hsa/gfx9")  # no folder, a part of a name
+    (tmp_path / "checkout/hsa/gfx942").mkdir(parents=True)
+    monkeypatch.setenv("THING_DIR", str(tmp_path / "checkout"))
+    assert tree_of("thing", root).below("thing:hsa/gfx942") == tmp_path / "checkout/hsa/gfx942"
+    with pytest.raises(FetchError, match=r"THING_DIR=.* has no such file"):
+        tree_of("thing", root).below("thing:hsa/gfx950")
+
+
 def test_an_unpacked_file_that_was_changed_is_unpacked_again(root: Path) -> None:
     path = tree.located("thing:hsa/gfx942/one.co", root)
     path.write_bytes(b"else")

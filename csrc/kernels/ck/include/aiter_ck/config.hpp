@@ -32,11 +32,11 @@ namespace aiter_ck {
 // columns wide. A lane never holds two rows (the pipelines count on it), so BlockM == WarpsM.
 template <int BlockM, int BlockN, int WarpsM, int WarpsN, int VectorN>
 struct RowShape : ck_tile::Generic2dBlockShape<ck_tile::sequence<BlockM, BlockN>,
-                                               ck_tile::sequence<WarpsM, WarpsN>,
-                                               ck_tile::sequence<1, 64 * VectorN>,
+                                               ck_tile::sequence<WarpsM, 64 * WarpsN>, // lanes
                                                ck_tile::sequence<1, VectorN>>
 {
     static_assert(BlockM == WarpsM, "one row per lane");
+    static_assert(RowShape::WarpPerBlock_M == WarpsM && RowShape::WarpPerBlock_N == WarpsN);
 };
 
 } // namespace aiter_ck

@@ -26,8 +26,9 @@ CK_TILE_DEVICE Carrier round_to(float v)
 template <typename Element>
 struct RowEpilogue
 {
+    // the last argument: LDS, which other epilogues need
     template <typename OutWindow, typename Tile>
-    CK_TILE_DEVICE void operator()(OutWindow& out_window, const Tile& tile) const
+    CK_TILE_DEVICE void operator()(OutWindow& out_window, const Tile& tile, std::nullptr_t) const
     {
         auto out = ck_tile::make_static_distributed_tensor<Carrier>(tile.get_tile_distribution());
         ck_tile::static_for<0, Tile::get_thread_buffer_size(), 1>{}(
