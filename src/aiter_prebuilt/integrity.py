@@ -97,7 +97,7 @@ def _check_calls(installed: InstalledBundle) -> Iterator[str]:
     path = Path(installed.calls)
     try:
         with open_file(path) as stream:
-            for _ in calls.read(stream):
+            for _ in calls.read(stream, decompress):
                 pass
     except FileNotFoundError:
         return

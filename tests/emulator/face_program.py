@@ -20,6 +20,7 @@ from aiter_prebuilt.errors import CaptureError
 from aiter_prebuilt.execute.array import DeviceArray
 from aiter_prebuilt.execute.record import instead
 from aiter_prebuilt.execute.run import judged, uploaded
+from aiter_prebuilt.locate import decompress
 
 GLOBAL, ACTIVE = 0, 1
 
@@ -98,7 +99,7 @@ def main() -> None:
     streams = dict(word.split("=", 1) for word in sys.argv[1:])
     for facts in driver.devices:
         with Path(streams[facts.target]).open("rb") as stream:
-            calls = {call.operator: call for call in read(stream)}
+            calls = {call.operator: call for call in read(stream, decompress)}
         for call in calls.values():
             memory = DeviceMemory(facts, driver.path)
             print(json.dumps(replay(call, facts, memory)), flush=True)

@@ -81,7 +81,7 @@ def stream(bundles: Sequence[Path], target: str, profile: str, seed: int = SEED)
 def labels(path: Path) -> list[tuple[str, str]]:
     """What a stream's calls are called."""
     with path.open("rb") as source:
-        return [(call.operator, call.label) for call in read(source)]
+        return [(call.operator, call.label) for call in read(source, decompress)]
 
 
 @cache

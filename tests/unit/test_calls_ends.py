@@ -6,6 +6,7 @@ import hashlib
 import io
 import json
 import struct
+import zlib
 from typing import Any
 
 import pytest
@@ -65,6 +66,57 @@ def test_what_a_record_may_claim() -> None:
     stream(struct.pack("<IQ", 0, longest + 1), f"a record claims 0 and {longest + 1} bytes")
     stream(struct.pack("<IQ", most, 0), f"it ends inside a record of {most} and 0 bytes")
     assert (most, longest) == (calls.MAX_HEAD, calls.MAX_BODY)
+
+
+def _inflate(frame: bytes, size: int, dictionary: bytes | None) -> bytes:
+    """Stands for zstd: it, too, says ValueError for what is no frame of this size."""
+    assert dictionary is None
+    try:
+        data = zlib.decompress(frame)
+    except zlib.error as error:
+        raise ValueError("no frame") from error
+    if len(data) != size:
+        raise ValueError(f"{len(data)} bytes")
+    return data
+
+
+def test_a_packed_stream() -> None:
+    data = calls.packed(calls.pack(CALL) * 2, zlib.compress)
+    assert list(calls.read(io.BytesIO(data), _inflate)) == [CALL, CALL]
+    assert list(calls.read(io.BytesIO(calls.pack(CALL)), _inflate)) == [CALL], "one that is not packed"
+    assert list(calls.read(io.BytesIO(calls.packed(b"", zlib.compress)), _inflate)) == []
+    assert list(calls.read(io.BytesIO(b""), _inflate)) == []
+    assert calls.PACKED > calls.MAX_HEAD
+    stream(
+        data, f"a record claims {calls.PACKED} and {2 * len(calls.pack(CALL))} bytes"
+    )  # with nothing to unpack it
+
+
+def test_a_packed_stream_that_is_damaged() -> None:
+    def damaged(data: bytes, words: str) -> None:
+        with pytest.raises(CallsError) as refused:
+            list(calls.read(io.BytesIO(data), _inflate))
+        assert str(refused.value) == words
+
+    record = calls.pack(CALL)
+    data = calls.packed(record, zlib.compress)
+    for size in (4, 11):
+        damaged(data[:size], "it ends inside its length")
+    damaged(data[:2], "it ends inside a record's lengths")
+    for size in (12, len(data) - 1):
+        damaged(data[:size], "its frame cannot be read: no frame")
+    said = struct.pack("<IQ", calls.PACKED, len(record) + 1)
+    damaged(said + data[12:], f"its frame cannot be read: {len(record)} bytes")
+    most = 1 << 28
+    damaged(struct.pack("<IQ", calls.PACKED, most + 1) + data[12:], f"it claims {most + 1} bytes")
+    damaged(
+        struct.pack("<IQ", calls.PACKED, most) + data[12:], f"its frame cannot be read: {len(record)} bytes"
+    )
+    head, body = struct.unpack_from("<IQ", record)
+    cut = calls.packed(record[:-1], zlib.compress)
+    damaged(cut, f"it ends inside a record of {head} and {body} bytes")
+    twice = calls.packed(data, zlib.compress)
+    damaged(twice, f"a record claims {calls.PACKED} and {len(record)} bytes")
 
 
 def _changed(change: Any) -> tuple[bytes, bytes]:

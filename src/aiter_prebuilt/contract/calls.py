@@ -6,6 +6,8 @@ A stream is a sequence of records, each complete in itself, so that it can be pi
     head    UTF-8 JSON: edition, operator, label, reference, arguments, wants, compute units
     body    the bytes that the head names, each as [start, length] counted from the body's first byte
 
+A stream that is kept as a file may stand as one zstd frame: u32 PACKED where a length would be, u64 bytes of the stream, frame.
+
 An argument of the Python function is a tensor (its whole allocation, offset and gaps included), an element type, or a JSON
 value. What is wanted of a written or returned tensor is an interval for each element: ``low <= found <= high`` as values of its
 type, NaN exactly where ``low`` is NaN. Who reads a stream needs no formula. Elements that a call must leave alone are ``kept``.
@@ -15,8 +17,9 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from io import BytesIO
 from typing import Any, BinaryIO, Final, TypeAlias
 
 EDITION: Final = 2
@@ -24,6 +27,13 @@ _LENGTHS: Final = struct.Struct("<IQ")
 #: No head and no tensor that is ever written is longer; what claims to be is damaged.
 MAX_HEAD: Final = 1 << 20
 MAX_BODY: Final = 1 << 34
+#: "zapb", which is beyond MAX_HEAD, hence the length of no head.
+PACKED: Final = 0x6270617A
+#: A packed stream is read as a whole.
+MAX_PACKED: Final = 1 << 28
+
+#: (frame, size of its content, dictionary) -> content. Raises ValueError for a frame that is none.
+Decompress: TypeAlias = Callable[[bytes, int, "bytes | None"], bytes]
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,13 +158,39 @@ def _argument(value: Argument, body: _Body) -> Any:
     return {"value": value}
 
 
-def read(stream: BinaryIO) -> Iterator[Call]:
-    """The calls of a stream, one at a time.
+def packed(records: bytes, compress: Callable[[bytes], bytes]) -> bytes:
+    """A whole stream as one frame."""
+    return _LENGTHS.pack(PACKED, len(records)) + compress(records)
+
+
+def read(stream: BinaryIO, decompress: Decompress | None = None) -> Iterator[Call]:
+    """The calls of a stream, one at a time; with ``decompress``, of one that may be packed, too.
 
     Raises:
-        CallsError: the stream ends inside a record, or a record is not what :func:`pack` writes.
+        CallsError: the stream ends inside a record, a record is not what :func:`pack` writes, or the frame is damaged.
     """
-    while lengths := stream.read(_LENGTHS.size):
+    first = stream.read(_LENGTHS.size)
+    if decompress is not None and first[:4] == PACKED.to_bytes(4, "little"):
+        yield from _records(BytesIO(_unpacked(first, stream, decompress)))
+    else:
+        yield from _records(stream, first)
+
+
+def _unpacked(first: bytes, stream: BinaryIO, decompress: Decompress) -> bytes:
+    if len(first) != _LENGTHS.size:
+        raise CallsError("it ends inside its length")
+    size = _LENGTHS.unpack(first)[1]
+    if size > MAX_PACKED:
+        raise CallsError(f"it claims {size} bytes")
+    try:
+        return decompress(stream.read(MAX_PACKED), size, None)
+    except ValueError as error:
+        raise CallsError(f"its frame cannot be read: {error}") from error
+
+
+def _records(stream: BinaryIO, first: bytes | None = None) -> Iterator[Call]:
+    lengths = stream.read(_LENGTHS.size) if first is None else first
+    while lengths:
         if len(lengths) != _LENGTHS.size:
             raise CallsError("it ends inside a record's lengths")
         head, body = _LENGTHS.unpack(lengths)
@@ -164,6 +200,7 @@ def read(stream: BinaryIO) -> Iterator[Call]:
         if len(text) != head or len(data) != body:
             raise CallsError(f"it ends inside a record of {head} and {body} bytes")
         yield unpack(text, data)
+        lengths = stream.read(_LENGTHS.size)
 
 
 def unpack(head: bytes, body: bytes) -> Call:

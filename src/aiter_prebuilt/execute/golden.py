@@ -37,7 +37,7 @@ def _read(serving: Sequence[locate.InstalledBundle]) -> tuple[list[Call], str]:
     for bundle in serving:
         try:
             with open_file(bundle.calls) as stream:
-                for call in read(stream):
+                for call in read(stream, locate.decompress):
                     found.setdefault((call.operator, call.label), call)
         except FileNotFoundError:
             problems.append(f"{bundle.calls} is not there")
