@@ -99,7 +99,13 @@ def _lint() -> str:
 def test_lint_names_the_operator_and_the_part_that_is_taken_away(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The toy is made by the verbs as a person makes it; each part is taken away in turn, and put back."""
+    """The toy is made by the verbs as a person makes it; each part is taken away in turn, and put back.
+
+    Beside its family there is nothing: lint asks the cases of every operator whether they notice.
+    """
+    for folder in (root / "manifests").iterdir():
+        if folder.is_dir() and folder.name != "activation":
+            shutil.rmtree(folder)
     (root / "ci").mkdir()
     shutil.copy(ROOT / "ci" / "github-workflow.yml.in", root / "ci")
     monkeypatch.setattr(options, "ROOT", root)
