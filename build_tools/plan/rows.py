@@ -106,7 +106,10 @@ def read(table: str, root: Path, problems: Problems) -> tuple[list[str], dict[in
 
 
 def _columns(said: Rows, table: str, names: list[str], problems: Problems) -> list[str]:
+    there = {said.rename[name] for name in names if name in said.rename}
     for name in sorted(said.rename.keys() - set(names)):
+        if said.rename[name] in there:
+            continue  # states of a tree call one column differently
         problems.add(f"{name!r} is not a column of {table}{suggestion(name, names)}", "rename")
     columns = [said.rename.get(name, _KNOWN.get(name, name)) for name in names]
     for name in columns:

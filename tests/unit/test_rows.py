@@ -178,6 +178,16 @@ def test_the_name_of_a_table_alone_is_enough(root: Path) -> None:
     ]  # fmt: skip
 
 
+def test_a_column_that_another_table_calls_otherwise_has_one_name_here(root: Path, tmp_path: Path) -> None:
+    text = GOOD.replace("rows = [", 'rename = { tile_M = "tileM", tile_m = "tileM" }, rows = [')
+    shown = problems(root, ("rows = [", 'rename = { tile_M = "tileM", tile_m = "tileM" }, rows = ['))
+    assert "'tile_M' is not a column" in shown and "'tile_m' is not a column" in shown, "neither is there"
+    for column in ("tile_M", "tile_m"):
+        table = TABLE.replace("tileM", column).encode()
+        trees.repository(root, tmp_path / "shelf", {**FILES, "meta/hsa/gfx942/gemm/gemm.csv": table})
+        assert operator(plan(root, text)).recipes[0].variant == "SPLIT1-32x64"
+
+
 def test_a_column_that_an_older_table_lacks_has_a_default(root: Path) -> None:
     text = GOOD.replace("rows = [\"kind == 'plain'\"]", 'rows = ["bias == 0"], defaults = { bias = 0 }')
     assert len(operator(plan(root, text)).recipes) == 6
