@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import random
+import shutil
 import signal
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -16,6 +20,18 @@ for folder in (ROOT, ROOT / "src", ROOT / "tests"):
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell starts its background jobs so, and children inherit it: what Ctrl-C does could not be seen.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+#: Where the processes of a run keep what one of them made for all (support/proof.py).
+SHARED = "AITER_PREBUILT_TEST_SHARED"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """One seed and one folder for all processes of this run, which inherit them."""
+    if not hasattr(config, "workerinput") and SHARED not in os.environ:
+        os.environ.setdefault("AITER_PREBUILT_TEST_SEED", str(random.randrange(1 << 31)))
+        os.environ[SHARED] = tempfile.mkdtemp(prefix="apb-calls-")
+        config.add_cleanup(lambda: shutil.rmtree(os.environ.pop(SHARED), ignore_errors=True))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import atexit
+import fcntl
 import json
 import os
 import random
-import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
@@ -33,13 +31,6 @@ CHECKS = "all"
 MOST = 32
 
 
-@cache
-def _folder() -> Path:
-    folder = tempfile.mkdtemp(prefix="apb-calls-")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return Path(folder)
-
-
 def _python(environment: dict[str, str] | None = None) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("AITER_PREBUILT")}
     return kept | {"PYTHONPATH": os.pathsep.join(map(str, (ROOT / "src", ROOT)))} | (environment or {})
@@ -47,21 +38,28 @@ def _python(environment: dict[str, str] | None = None) -> dict[str, str]:
 
 @cache
 def calls(target: str, seed: int = SEED, operator: str | None = None) -> Path:
-    """A stream with calls of a target, at most ``MOST`` of each operator, or all of one; gone when this process ends."""
-    path = _folder() / f"{target}-{seed}-{operator}.calls"
-    which = ["--operator", operator] if operator else ["--most", str(MOST)]
-    words = ["cases", "--target", target, "--seed", str(seed), *which, "--output", str(path)]
-    done = subprocess.run(
-        [sys.executable, "-m", "build_tools", *words], env=_python(), capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr[-4000:]
+    """A stream with calls of a target, at most ``MOST`` of each operator, or all of one. The processes of a run share it: the
+    one that comes first makes it, which takes most of a minute.
+    """
+    path = Path(os.environ["AITER_PREBUILT_TEST_SHARED"]) / f"{target}-{seed}-{operator}.calls"
+    with path.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not path.is_file():
+            made = path.with_suffix(".part")
+            which = ["--operator", operator] if operator else ["--most", str(MOST)]
+            words = ["cases", "--target", target, "--seed", str(seed), *which, "--output", str(made)]
+            done = subprocess.run(
+                [sys.executable, "-m", "build_tools", *words], env=_python(), capture_output=True, text=True
+            )
+            assert done.returncode == 0, done.stderr[-4000:]
+            made.rename(path)
     return path
 
 
 def some(path: Path, operators: Iterable[str]) -> Path:
     """A stream with those calls of another one."""
     wanted = frozenset(operators)
-    chosen = path.with_name(f"{path.stem}-{'-'.join(sorted(wanted))}.calls")
+    chosen = path.with_name(f"{path.stem}-{'-'.join(sorted(wanted))}-{os.getpid()}.calls")
     with path.open("rb") as source, chosen.open("wb") as target:
         for call in read(source):
             if call.operator in wanted:
