@@ -31,6 +31,8 @@ _OPERATORS: Final = "operators.toml"
 _FUNCTIONS: Final = "src/aiter_prebuilt/ops"
 #: What executes calls, and compares their results.
 PACKAGE: Final = Path(__file__).resolve().parents[2] / "src" / "aiter_prebuilt"
+#: What a reference may import beside the judges is part of its text.
+_SHARED: Final = "build_tools.cases."
 #: Beside this file: what makes inputs, and the intervals that results must lie in.
 _JUDGES: Final = ("draw.py", "interval.py", "near.py", "numbers.py")
 #: Hexadecimal digits: enough to tell the states of one operator apart.
@@ -115,7 +117,19 @@ def _digest(text: str, roots: Iterable[ast.stmt], binds: Mapping[str, list[ast.s
         left += [other for name in _used(statement) for other in binds.get(name, ())]
     lines = text.splitlines()
     needed.sort(key=lambda statement: statement.lineno)
-    return _named("\n".join(lines[_first(statement) - 1 : statement.end_lineno]) for statement in needed)
+    shared = {name for statement in needed for name in _imported(statement)} - {*_JUDGES}
+    return _named(
+        [
+            *("\n".join(lines[_first(statement) - 1 : statement.end_lineno]) for statement in needed),
+            *(_file(Path(__file__).with_name(name)) for name in sorted(shared)),
+        ]
+    )
+
+
+def _imported(statement: ast.stmt) -> Iterator[str]:
+    """The files beside this one that it imports from."""
+    if isinstance(statement, ast.ImportFrom) and (statement.module or "").startswith(_SHARED):
+        yield f"{(statement.module or '').removeprefix(_SHARED)}.py"
 
 
 def _named(parts: Iterable[str]) -> str:

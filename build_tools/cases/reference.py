@@ -34,7 +34,7 @@ class Reference:
 
 
 def load(path: Path, file: str) -> Reference:
-    """Everything public that ``path`` defines; ``file`` is its name in errors.
+    """Everything public that ``path`` defines, and the draws that it imports; ``file`` is its name in errors.
 
     Raises:
         ManifestError: it is missing or cannot be imported.
@@ -57,7 +57,7 @@ def _functions(module: ModuleType) -> list[tuple[str, Callable[..., Any]]]:
     return [
         (name, value)
         for name, value in vars(module).items()
-        if inspect.isfunction(value) and value.__module__ == module.__name__
+        if inspect.isfunction(value) and (value.__module__ == module.__name__ or name.startswith("draw_"))
     ]
 
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from build_tools.manifest.grammar import TensorSpec, parse_attribute, parse_tensor
 from build_tools.manifest.model import Manifest, Operator
-from build_tools.manifest.operators import ArgumentType
+from build_tools.manifest.operators import ArgumentType, Given
 from build_tools.manifest.python import Parameter
 
 FILE: Final = "src/aiter_prebuilt/signatures.json"
@@ -54,6 +54,8 @@ def _parameter(parameter: Parameter) -> dict[str, Any]:
 
 
 def _covered(value: Any) -> Any:
+    if isinstance(value, Given):
+        return {"given": True}
     return {"type_of": value.argument} if isinstance(value, ArgumentType) else value
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from build_tools.generate.functions import refusals, refused
+from build_tools.generate.functions import numbers, refusals, refused
 from build_tools.generate.python_text import fitted
 from build_tools.manifest.model import Operator
 from build_tools.manifest.python import Parameter, literal
@@ -22,7 +22,7 @@ from typing import Any, Final
 import torch
 
 from aiter_prebuilt import torch_calls
-from aiter_prebuilt.ops._common import refuse
+from aiter_prebuilt.ops._common import number, refuse
 '''
 _REST = """\
 from aiter_prebuilt.torch_library import NAMESPACE
@@ -63,7 +63,7 @@ def _native(operator: Operator) -> list[str]:
 
 def _is_schema(operator: Operator) -> bool:
     plain = not (
-        operator.covered or operator.ignored or operator.type_of
+        operator.covered or operator.ignored or operator.type_of or numbers(operator)
     )  # a chosen type has a name of its own there
     return plain and list(operator.python.names) == _native(operator)
 
@@ -77,7 +77,7 @@ def _stand_in(operator: Operator) -> list[str]:
     call = "return " if operator.python.returned else ""
     names = [each.name for each in refused(operator)]
     if operator.function is None:
-        lines += refusals(operator)
+        lines += [*numbers(operator), *refusals(operator)]
         last = fitted(f"{call}_OPS.{operator.name}.default(", _native(operator), ")", 4)
     else:
         lines += fitted(f"refuse_{operator.name}(", names, ")", 4) if names else []
@@ -95,4 +95,6 @@ def _left(operator: Operator) -> list[str]:
 
 def _parameter(parameter: Parameter) -> str:
     default = "" if parameter.required else f" = {literal(parameter.default)}"
-    return f"{parameter.name}: Any{default}" if parameter.kind == "Tensor" else parameter.text
+    return (
+        f"{parameter.name}: Any{default}" if parameter.kind == "Tensor" or parameter.enum else parameter.text
+    )

@@ -87,7 +87,7 @@ def _arguments(job: CompileJob, kernel: KernelFacts, vendor: str) -> Iterable[st
         return
     actual = {arg.offset: arg for arg in kernel.args}
     for place, arg in enumerate(job.args):
-        yield from _argument(place, arg, actual.pop(arg.offset, None))
+        yield from _argument(place, arg, _whole(arg, actual))
     for left in actual.values():
         # Assemblers list the bytes between arguments as arguments of their own; nothing reads those.
         if left.kind != "by_value" or PADDING.fullmatch(left.name) is None:
@@ -101,6 +101,25 @@ def _arguments(job: CompileJob, kernel: KernelFacts, vendor: str) -> Iterable[st
         and kernel.kernarg_size > job.kernarg_size + -job.kernarg_size % kernel.kernarg_align
     ):
         yield f"the kernel's argument segment has {kernel.kernarg_size} bytes, the job passes {job.kernarg_size}"
+
+
+def _whole(arg: KernelArg, actual: dict[int, ArgFacts]) -> ArgFacts | None:
+    """Take the kernel's argument at the place of ``arg``.
+
+    AITER's objects list some addresses as a number of four bytes, with the upper half as padding behind it.
+    """
+    found = actual.pop(arg.offset, None)
+    behind = actual.get(arg.offset + 4)
+    halves = arg.kind == "ptr" and found is not None and (found.kind, found.size) == ("by_value", 4)
+    if (
+        not halves
+        or found is None
+        or behind is None
+        or behind.size != 4
+        or not PADDING.fullmatch(behind.name)
+    ):
+        return found
+    return found._replace(size=8)
 
 
 def _argument(place: int, arg: KernelArg, actual: ArgFacts | None) -> Iterable[str]:

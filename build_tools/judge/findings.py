@@ -1,11 +1,15 @@
 """What the embedded device found in code objects of others: ``hsa/findings.toml``.
 
+A finding is about one place, or has ``objects``: the places of one pattern in many files, as they are or in a table.
+
 A finding that is ``served`` is passed over where calls are executed for a receipt, at its instruction alone, and the receipt says
 so. The others end an execution, so what meets them has no receipt.
 """
 
 from __future__ import annotations
 
+import csv
+import re
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -31,6 +35,10 @@ _KEYS: Final[Mapping[str, type]] = {
     "last": int,
 }  # fmt: skip
 _OPTIONAL: Final = ("served", "last")
+#: Keys of a row of ``objects``: what is its own. ``at`` stands for ``offset`` and ``last``.
+_OBJECT: Final = ("file", "sha256", "kernel", "at")
+#: A place or several: "0x6cc", "0x6cc-0x6d8, 0x700".
+_PLACE: Final = re.compile(r"0x([0-9a-f]+)(?:-0x([0-9a-f]+))?")
 _WORDS: Final = {str: "text", int: "a number", bool: "true or false"}
 
 
@@ -77,13 +85,65 @@ def read(root: Path) -> tuple[Finding, ...]:
         raise ManifestError([f"{FILE}: {error}"]) from None
     if table.get("edition") != EDITION:
         raise ManifestError([f"{FILE}: edition {table.get('edition')!r} is not {EDITION}"])
-    rows = list(table.get("finding", ()))
-    problems = [
-        f"{FILE}: finding {number}: {words}" for number, row in enumerate(rows, 1) for words in _problems(row)
-    ]
+    problems: list[str] = []
+    rows = []
+    for number, written in enumerate(table.get("finding", ()), 1):
+        told = len(problems)
+        for row in _each(written, path.parent, problems):
+            problems += _problems(row)
+            rows.append(row)
+        problems[told:] = [f"{FILE}: finding {number}: {words}" for words in dict.fromkeys(problems[told:])]
     if problems:
         raise ManifestError(problems)
     return tuple(Finding(**row) for row in rows)
+
+
+def _each(written: Mapping[str, Any], folder: Path, problems: list[str]) -> Iterator[Mapping[str, Any]]:
+    """A finding as it is, or, where it has ``objects``, once for each place of each of them."""
+    if "objects" not in written:
+        yield written
+        return
+    shared = {key: value for key, value in written.items() if key != "objects"}
+    objects = written["objects"]
+    if isinstance(objects, str):
+        objects = _listed(folder / objects, str(written.get("check")))
+    own = [*_OBJECT, "offset", "last"]
+    if extra := sorted(shared.keys() & {*own}):
+        problems.append(f"{extra[0]} stands beside objects: each of them has its own")
+    elif not (isinstance(objects, list) and objects and all(_is_object(each) for each in objects)):
+        problems.append(
+            f"each of objects has {', '.join(_OBJECT)} and nothing else, all of them text (a table: "
+            f"{', '.join(_OBJECT[:-1])} and the check)"
+        )
+    else:
+        for each in objects:
+            for place in each["at"].split(", "):
+                match = _PLACE.fullmatch(place)
+                if match is None:
+                    problems.append(f"at is {each['at']!r}, not of the form '0x6cc-0x6d8, 0x700'")
+                    break
+                last = {} if match[2] is None else {"last": int(match[2], 16)}
+                mine = {key: each[key] for key in _OBJECT if key != "at"}
+                yield {**shared, **mine, "offset": int(match[1], 16), **last}
+
+
+def _listed(path: Path, check: str) -> list[dict[str, str]]:
+    """The rows of a table that have something under ``check``; none where there is no such table or column."""
+    try:
+        rows = list(csv.DictReader(path.read_text(encoding="utf-8").splitlines()))
+    except (OSError, ValueError):
+        return []
+    return [
+        {**{key: row.get(key) or "" for key in _OBJECT}, "at": row[check]} for row in rows if row.get(check)
+    ]
+
+
+def _is_object(each: object) -> bool:
+    return (
+        isinstance(each, dict)
+        and each.keys() == {*_OBJECT}
+        and all(type(value) is str for value in each.values())
+    )
 
 
 def _problems(row: Mapping[str, Any]) -> Iterator[str]:

@@ -56,6 +56,9 @@ class Rows(Record):
     rows: list[str] = Field(default=[], description="conditions on the cells: other rows are left out")
     rename: dict[str, Name] = Field(default={}, description="column -> the constant's name")
     defaults: dict[Name, Scalar] = Field(default={}, description="constants of columns that a table lacks")
+    parts: dict[Name, dict[str, str]] = Field(
+        default={}, description="constant -> the column whose text has it, and the pattern whose group it is"
+    )
 
 
 def _table(value: object) -> object:

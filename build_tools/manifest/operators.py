@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from build_tools.manifest.grammar import SignatureError, parse_tensor
 from build_tools.manifest.model import Family, FamilyText, Operator, OperatorPart, OperatorText
@@ -24,6 +24,18 @@ class ArgumentType:
 
     def __repr__(self) -> str:
         return f"{self.argument}.dtype"
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """The covered value of a tensor that AITER's signature lets be None, and that no kernel here does without."""
+
+    def __repr__(self) -> str:
+        return "a tensor"
+
+
+#: All that ``covered`` says of such a tensor: ``covered.scale = ["Tensor"]``.
+GIVEN: Final = (Given(),)
 
 
 def family_of(name: str, text: FamilyText, problems: Problems) -> Family:
@@ -116,7 +128,7 @@ def _covered(text: OperatorText, python: PythonSignature, problems: Problems) ->
             problems.add(f"is no parameter{suggestion(name, python.names)}", "covered", name)
             continue
         found = tuple(_value(parameter, value, text.arguments, problems) for value in values)
-        if not parameter.required and parameter.default not in found:
+        if not parameter.required and parameter.default not in found and found != GIVEN:
             problems.add(
                 f"the default {parameter.default!r} is not among the covered values", "covered", name
             )
@@ -127,6 +139,8 @@ def _covered(text: OperatorText, python: PythonSignature, problems: Problems) ->
 def _value(parameter: Parameter, value: Any, arguments: Mapping[str, str], problems: Problems) -> Any:
     if value == "None" and parameter.optional:
         return None
+    if value == "Tensor" and parameter.kind == "Tensor" and parameter.optional:
+        return GIVEN[0]
     argument = value.removesuffix(".dtype") if isinstance(value, str) else ""
     if parameter.kind == "dtype" and argument in arguments:
         return ArgumentType(argument)
@@ -162,7 +176,7 @@ def _check_tensors(
             continue
         if found.kind != "Tensor":
             problems.add(f"{found.text!r} is no tensor", "arguments", name)
-        elif optional != found.optional:
+        elif optional != (found.optional and covered.get(name) != GIVEN):
             problems.add("only one of 'optional' and '| None' is said", "arguments", name)
     for name, option in text.type_of.items():
         found = python.parameter(option)

@@ -19,6 +19,7 @@ ANNOTATIONS: Final = {
     "float": "float",
     "str": "str",
     "tuple[int, ...]": "tuple[int, ...]",
+    "Enum": "int | Enum",
 }
 #: The default of a parameter that has none.
 REQUIRED: Final = object()
@@ -30,12 +31,15 @@ class PythonSignatureError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One parameter. ``kind``: a key of :data:`ANNOTATIONS`; ``default``: its Python value, or :data:`REQUIRED`."""
+    """One parameter. ``kind``: a key of :data:`ANNOTATIONS`, but that an Enum is an int; ``default``: its Python value, or
+    :data:`REQUIRED`; ``enum``: a member of an enumeration stands for its number.
+    """
 
     name: str
     kind: str
     optional: bool
     default: Any
+    enum: bool = False
 
     @property
     def required(self) -> bool:
@@ -45,7 +49,7 @@ class Parameter:
     @property
     def text(self) -> str:
         """As it stands in a Python function."""
-        annotation = ANNOTATIONS[self.kind] + (" | None" if self.optional else "")
+        annotation = ANNOTATIONS["Enum" if self.enum else self.kind] + (" | None" if self.optional else "")
         return f"{self.name}: {annotation}" + ("" if self.required else f" = {literal(self.default)}")
 
 
@@ -124,7 +128,7 @@ def _parameter(argument: ast.arg, default: Any) -> Parameter:
         )
     if default is None and kind == text:
         raise PythonSignatureError(f"{argument.arg!r} has the default None: annotate it {kind} | None")
-    return Parameter(argument.arg, kind, kind != text, default)
+    return Parameter(argument.arg, "int" if kind == "Enum" else kind, kind != text, default, kind == "Enum")
 
 
 def _returned(node: ast.expr | None) -> int:

@@ -72,6 +72,7 @@ def rows_of(said: Rows, target: str, root: Path, problems: Problems) -> list[Row
         return []
     columns = _columns(said, table, header, problems)
     cells = [dict(zip(columns, row, strict=True)) for row in rows.values()]
+    _take_apart(said, table, cells, problems)
     typed_rows = [{**said.defaults, **row} for row in typed(cells)]
     before = len(problems.lines)
     kept = chosen(said.rows, typed_rows, target, problems)
@@ -118,6 +119,27 @@ def _columns(said: Rows, table: str, names: list[str], problems: Problems) -> li
         elif columns.count(name) > 1:
             problems.add(f"{table} has two columns {name!r}: rename one", "rename")
     return columns
+
+
+def _take_apart(said: Rows, table: str, cells: list[dict[str, str]], problems: Problems) -> None:
+    """Give each row the constants that are a part of a cell's text."""
+    for name, places in said.parts.items():
+        with problems.at("parts", name):
+            for column, pattern in places.items():
+                try:
+                    found = [re.search(pattern, row[column]) for row in cells]
+                    values = [match[1] if match else None for match in found]
+                except KeyError:
+                    problems.add(f"{column!r} is not a column of {table}{suggestion(column, cells[0])}")
+                    continue
+                except (re.error, IndexError) as error:
+                    problems.add(f"{pattern!r} is no pattern with a group: {error}")
+                    continue
+                for row, value in zip(cells, values, strict=True):
+                    if value is None:
+                        problems.add(f"{pattern!r} is not in {row[column]!r} of {table}")
+                        break
+                    row[name] = value
 
 
 def typed(rows: list[dict[str, str]]) -> list[Row]:

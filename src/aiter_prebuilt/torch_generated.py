@@ -11,7 +11,7 @@ from typing import Any, Final
 import torch
 
 from aiter_prebuilt import torch_calls
-from aiter_prebuilt.ops._common import refuse
+from aiter_prebuilt.ops._common import number, refuse
 from aiter_prebuilt.ops.generated.attention import refuse_flash_attn_func
 from aiter_prebuilt.ops.generated.attention_asm import refuse_fmha_v3_fwd, refuse_pa_fwd_asm
 from aiter_prebuilt.ops.generated.gemm_f4 import refuse_gemm_a4w4, refuse_gemm_a4w4_asm
@@ -111,6 +111,55 @@ def fmha_v3_fwd(
     )
 
 
+def fmoe_fp8_blockscale_g1u1(
+    out: Any,
+    input: Any,
+    gate: Any,
+    down: Any,
+    sorted_token_ids: Any,
+    sorted_weights: Any,
+    sorted_expert_ids: Any,
+    num_valid_ids: Any,
+    topk: int,
+    input_scale: Any,
+    fc1_scale: Any,
+    fc2_scale: Any,
+    kernelName: str,
+    fc_scale_blkn: int = 128,
+    fc_scale_blkk: int = 128,
+    fc2_smooth_scale: Any = None,
+    activation: Any = 0,
+) -> None:
+    """Traced ``aiter_prebuilt.fmoe_fp8_blockscale_g1u1``."""
+    activation = number(activation)
+    if kernelName:
+        raise refuse("fmoe_fp8_blockscale_g1u1", "kernelName", kernelName, '""')
+    if fc_scale_blkn != 128:
+        raise refuse("fmoe_fp8_blockscale_g1u1", "fc_scale_blkn", fc_scale_blkn, "128")
+    if fc_scale_blkk != 128:
+        raise refuse("fmoe_fp8_blockscale_g1u1", "fc_scale_blkk", fc_scale_blkk, "128")
+    if fc2_smooth_scale is not None:
+        raise refuse("fmoe_fp8_blockscale_g1u1", "fc2_smooth_scale", fc2_smooth_scale, "None")
+    if activation not in (0, 1):
+        raise refuse("fmoe_fp8_blockscale_g1u1", "activation", activation, "0 or 1")
+    _OPS.fmoe_fp8_blockscale_g1u1.default(
+        out,
+        input,
+        gate,
+        down,
+        sorted_token_ids,
+        sorted_weights,
+        sorted_expert_ids,
+        num_valid_ids,
+        input_scale,
+        fc1_scale,
+        fc2_scale,
+        fc2_smooth_scale,
+        topk,
+        activation,
+    )
+
+
 def fmoe_g1u1(
     out: Any,
     input: Any,
@@ -126,9 +175,10 @@ def fmoe_g1u1(
     fc2_scale: Any,
     kernelName: str,
     fc2_smooth_scale: Any = None,
-    activation: int = 0,
+    activation: Any = 0,
 ) -> None:
     """Traced ``aiter_prebuilt.fmoe_g1u1``."""
+    activation = number(activation)
     if kernelName:
         raise refuse("fmoe_g1u1", "kernelName", kernelName, '""')
     if activation not in (0, 1):
@@ -166,9 +216,10 @@ def fmoe_g1u1_tkw1(
     fc2_scale: Any,
     kernelName: str,
     fc2_smooth_scale: Any = None,
-    activation: int = 0,
+    activation: Any = 0,
 ) -> None:
     """Traced ``aiter_prebuilt.fmoe_g1u1_tkw1``."""
+    activation = number(activation)
     if kernelName:
         raise refuse("fmoe_g1u1_tkw1", "kernelName", kernelName, '""')
     if fc2_smooth_scale is not None:
@@ -207,9 +258,10 @@ def fmoe_int8_g1u0(
     fc1_scale: Any,
     fc2_scale: Any,
     fc2_smooth_scale: Any,
-    activation: int = 0,
+    activation: Any = 0,
 ) -> None:
     """Traced ``aiter_prebuilt.fmoe_int8_g1u0``."""
+    activation = number(activation)
     if activation not in (0, 1):
         raise refuse("fmoe_int8_g1u0", "activation", activation, "0 or 1")
     _OPS.fmoe_int8_g1u0.default(
@@ -329,6 +381,55 @@ def layernorm2d_fwd(input: Any, weight: Any, bias: Any, epsilon: float = 1e-05, 
     return _OPS.layernorm2d_fwd.default(input, weight, bias, x_bias, epsilon)
 
 
+def moe_stage1_g1u1(
+    input: Any,
+    w1: Any,
+    w2: Any,
+    sorted_token_ids: Any,
+    sorted_expert_ids: Any,
+    num_valid_ids: Any,
+    out: Any,
+    inter_dim: int,
+    kernelName: str,
+    block_m: int,
+    ksplit: int = 0,
+    activation: Any = 0,
+    quant_type: Any = 0,
+    a1_scale: Any = None,
+    w1_scale: Any = None,
+    sorted_weights: Any = None,
+) -> None:
+    """Traced ``aiter_prebuilt.moe_stage1_g1u1``."""
+    activation = number(activation)
+    quant_type = number(quant_type)
+    if kernelName:
+        raise refuse("moe_stage1_g1u1", "kernelName", kernelName, '""')
+    if ksplit:
+        raise refuse("moe_stage1_g1u1", "ksplit", ksplit, "0")
+    if activation not in (0, 1):
+        raise refuse("moe_stage1_g1u1", "activation", activation, "0 or 1")
+    if a1_scale is None:
+        raise refuse("moe_stage1_g1u1", "a1_scale", a1_scale, "a tensor")
+    if w1_scale is None:
+        raise refuse("moe_stage1_g1u1", "w1_scale", w1_scale, "a tensor")
+    _OPS.moe_stage1_g1u1.default(
+        input,
+        w1,
+        w2,
+        sorted_token_ids,
+        sorted_expert_ids,
+        num_valid_ids,
+        out,
+        a1_scale,
+        w1_scale,
+        sorted_weights,
+        inter_dim,
+        block_m,
+        activation,
+        quant_type,
+    )
+
+
 def pa_fwd_asm(
     Q: Any,
     K: Any,
@@ -423,6 +524,7 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "flash_attn_func": flash_attn_func,
     "flatmm_a8w8_blockscale_ASM": flatmm_a8w8_blockscale_ASM,
     "fmha_v3_fwd": fmha_v3_fwd,
+    "fmoe_fp8_blockscale_g1u1": fmoe_fp8_blockscale_g1u1,
     "fmoe_g1u1": fmoe_g1u1,
     "fmoe_g1u1_tkw1": fmoe_g1u1_tkw1,
     "fmoe_int8_g1u0": fmoe_int8_g1u0,
@@ -435,6 +537,7 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "gemm_a8w8_ASM": gemm_a8w8_ASM,
     "gemm_a8w8_bpreshuffle": gemm_a8w8_bpreshuffle,
     "layernorm2d_fwd": layernorm2d_fwd,
+    "moe_stage1_g1u1": moe_stage1_g1u1,
     "pa_fwd_asm": pa_fwd_asm,
     "reshape_and_cache": reshape_and_cache,
     "rms_norm": rms_norm,

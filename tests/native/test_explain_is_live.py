@@ -147,6 +147,14 @@ FITTING: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
     "fmoe_int8_g1u0": lambda s: {
         **EXPERTS, "N": "80", "D": "768", "input_scales": "80", "fc1_scales": "1024", "fc2_scales": "3072",
     },
+    "fmoe_fp8_blockscale_g1u1": lambda s: {
+        "T": "40", "E": "4", "D": "512", "I": "256", "P": "200", "NB": "7", "input_scales": "160", "fc1_scales": "64",
+        "fc2_scales": "32", "smooth_scales": "1024", "topk": "2", "activation": "1",
+    },
+    "moe_stage1_g1u1": lambda s: {
+        "T": "40", "E": "4", "D": "512", "I": "256", "P": "200", "NB": "7", "topk": "2", "inter_dim": "256", "block_m": "32",
+        "activation": "1", "quant_type": "2", "a1_scales": "40", "w1_scales": "2048", "sorted_weights": "none",
+    },
 }  # fmt: skip
 
 

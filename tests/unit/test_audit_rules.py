@@ -107,6 +107,25 @@ def test_sizes_are_compared_before_kinds_and_kinds_before_access() -> None:
         assert judge(job, with_kernel(args=args)).problems == (f"argument 1 (x): {said}",)
 
 
+@pytest.mark.parametrize(
+    ("behind", "right"),
+    [
+        (ArgFacts(20, 4, "by_value", "pad"), True),
+        (ArgFacts(20, 4, "by_value", "count"), False),
+        (ArgFacts(20, 8, "by_value", "pad"), False),
+        (ArgFacts(24, 4, "by_value", "pad"), False),
+    ],
+)
+def test_the_upper_half_of_an_address_may_be_listed_as_padding(behind: ArgFacts, right: bool) -> None:
+    job = replace(with_args(*ARGS[:2], KernelArg("ptr", "w", 16, 8)), kernarg_size=32)
+    halves = (*FACTS.kernels[0].args[:2], ArgFacts(16, 4, "by_value", "SW"), behind)
+    problems = judge(job, with_kernel(args=halves)).problems
+    assert (problems == ()) is right
+    assert right or "argument 2 (w): the kernel has 4 bytes at 16, the job 8 bytes" in problems
+    number = replace(with_args(*ARGS[:2], KernelArg("i64", "w", 16, 8)), kernarg_size=32)
+    assert judge(number, with_kernel(args=halves)).problems != ()
+
+
 def test_arguments_are_found_by_their_offset() -> None:
     """In whichever order the object lists them; what the job does not pass is named, bytes between arguments are not."""
     known = FACTS.kernels[0].args

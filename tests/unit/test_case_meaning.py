@@ -71,6 +71,22 @@ def test_what_is_no_python_has_none() -> None:
     assert of_text("def one(") == of_text("\0") == {}
 
 
+def test_a_module_that_is_shared_is_part_of_what_uses_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What judges every call is named once for all of them; a reference's import of it adds nothing."""
+    (tmp_path / "shared.py").write_text("def helped(x): ...\n")
+    monkeypatch.setattr(meaning, "__file__", str(tmp_path / "meaning.py"))
+    text = TEXT.replace("from a.b import near", "from build_tools.cases.shared import near")
+    was = of_text(text)
+    judge = of_text(TEXT.replace("from a.b import near", "from build_tools.cases.near import near"))
+    assert judge.keys() == was.keys()
+    (tmp_path / "shared.py").write_text("def helped(x, y): ...\n")
+    meaning._of_text.cache_clear()
+    now = of_text(text)
+    assert {name for name in was if was[name] != now[name]} == {"one"}
+
+
 def test_every_operator_has_one_and_its_calls_carry_it() -> None:
     manifest = load(ROOT / "manifests")
     found = meanings(ROOT / "manifests")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,11 +31,26 @@ ROW = {
 FINDING = Finding("aiter:hsa/gfx942/a.co", "aa", "_Zk", 0x6CC, "races", "a race", "all", served=True)
 
 
+OBJECTS = [
+    {"file": "aiter:hsa/gfx942/a.co", "sha256": "aa", "kernel": "_Zk", "at": "0x6cc, 0x700-0x708"},
+    {"file": "aiter:hsa/gfx942/b.co", "sha256": "bb", "kernel": "_Zj", "at": "0x4"},
+]
+SHARED = {"check": "races", "what": "a race", "calls": "all", "served": True}
+
+
+def toml(value: object) -> str:
+    """A value of a row as TOML."""
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{key} = {toml(each)}" for key, each in value.items()) + " }"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(toml, value)) + "]"
+    return json.dumps(value)
+
+
 def written(folder: Path, *rows: dict[str, object], edition: int = 1) -> Path:
     """A repository whose findings are these."""
     text = "\n".join(
-        "[[finding]]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in row.items())
-        for row in rows
+        "[[finding]]\n" + "".join(f"{key} = {toml(value)}\n" for key, value in row.items()) for row in rows
     )
     (folder / "hsa").mkdir()
     (folder / "hsa" / "findings.toml").write_text(f"edition = {edition}\n{text}")
@@ -45,7 +60,8 @@ def written(folder: Path, *rows: dict[str, object], edition: int = 1) -> Path:
 def test_each_finding_is_about_bytes_of_the_tree() -> None:
     table = tomllib.loads((ROOT / "hsa/findings.toml").read_text())
     assert table["edition"] == 1 and table["finding"]
-    for row in table["finding"]:
+    for finding in findings.read(ROOT):
+        row = asdict(finding)
         assert row["check"] in ("addresses", "lds", "races", "hazards", "alignment", "values")
         if tree.tree_of(row["file"], ROOT).pinned:
             assert tree.digest(row["file"], ROOT) == row["sha256"]
@@ -60,6 +76,45 @@ def test_findings_are_read(tmp_path: Path) -> None:
     assert found[0] == FINDING and not found[1].served
     assert [one.word for one in found[1:]] == ["races:0x6cc:_Zk", "races:0x6cc-0x6d8:_Zk"]
     assert len(findings.read(ROOT)) >= 10
+
+
+def test_one_pattern_in_many_objects(tmp_path: Path) -> None:
+    one, two, three = findings.read(written(tmp_path, {**SHARED, "objects": OBJECTS}))
+    assert one == FINDING
+    assert two == replace(FINDING, offset=0x700, last=0x708)
+    assert three == replace(FINDING, file="aiter:hsa/gfx942/b.co", sha256="bb", kernel="_Zj", offset=4)
+
+
+def test_one_pattern_in_the_objects_of_a_table(tmp_path: Path) -> None:
+    root = written(tmp_path, {**SHARED, "objects": "t.csv"}, {**SHARED, "check": "lds", "objects": "t.csv"})
+    with pytest.raises(ManifestError, match="finding 1: each of objects has"):
+        findings.read(root)
+    (root / "hsa/t.csv").write_text(
+        "file,sha256,kernel,races,lds\n"
+        'aiter:hsa/gfx942/a.co,aa,_Zk,"0x6cc, 0x700-0x708",\naiter:hsa/gfx942/b.co,bb,_Zj,,0x8\n'
+    )
+    one, two, three = findings.read(root)
+    assert (one, two) == (FINDING, replace(FINDING, offset=0x700, last=0x708))
+    assert (three.kernel, three.check, three.offset, three.sha256) == ("_Zj", "lds", 8, "bb")
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"kernel": "_Zk"}, "kernel stands beside objects"),
+        ({"last": 8}, "last stands beside objects"),
+        ({"objects": []}, "each of objects has file, sha256, kernel, at and nothing else"),
+        ({"objects": [{**OBJECTS[0], "at": 4}]}, "all of them text"),
+        ({"objects": [{**OBJECTS[0], "more": "x"}]}, "and nothing else"),
+        ({"objects": [{**OBJECTS[0], "at": "0x6cc,0x700"}]}, "at is '0x6cc,0x700', not of the form"),
+        ({"objects": [{**OBJECTS[0], "at": "0x6cc-0x6c8"}]}, "last is 0x6c8, before offset 0x6cc"),
+        ({"check": "addresses"}, "'addresses' cannot be passed over"),
+    ],
+)
+def test_objects_that_are_none(tmp_path: Path, changes: dict[str, object], words: str) -> None:
+    with pytest.raises(ManifestError, match="finding 2: ") as caught:
+        findings.read(written(tmp_path, ROW, {**SHARED, "objects": OBJECTS, **changes}))
+    assert words in str(caught.value)
 
 
 @pytest.mark.parametrize(

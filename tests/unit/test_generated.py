@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import shutil
 from dataclasses import replace
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,13 @@ import torch
 
 import aiter_prebuilt
 from aiter_prebuilt import errors, signatures, torch_generated
+from aiter_prebuilt.ops._common import number
 from build_tools.errors import ManifestError, StaleFilesError
 from build_tools.generate import outputs
 from build_tools.generate.functions import refusal
 from build_tools.generate.python_text import fitted, substituted, wrapped
 from build_tools.manifest.model import Operator
-from build_tools.manifest.operators import ArgumentType
+from build_tools.manifest.operators import GIVEN, ArgumentType
 from build_tools.manifest.parse import load
 from build_tools.manifest.python import Parameter, parse_python
 
@@ -99,6 +101,8 @@ def test_a_docstring_speaks_of_every_parameter(name: str) -> None:
 def _uncovered(parameter: Parameter, values: tuple[Any, ...]) -> Any:
     if parameter.kind == "bool":
         return not values[0]
+    if values == GIVEN:
+        return None
     return OTHERS[parameter.kind]
 
 
@@ -112,7 +116,7 @@ def test_an_option_that_is_not_covered_is_refused_by_name(name: str, option: str
     arguments: dict[str, Any] = {
         each.name: torch.zeros(2, 2)
         for each in operator.python.parameters
-        if each.kind == "Tensor" and each.required
+        if each.kind == "Tensor" and (each.required or operator.covered.get(each.name) == GIVEN)
     }
     arguments |= {
         each.name: operator.covered.get(each.name, (0,))[0]
@@ -123,6 +127,31 @@ def test_an_option_that_is_not_covered_is_refused_by_name(name: str, option: str
         with pytest.raises(errors.UnsupportedError) as caught:
             function(**{**arguments, option: _uncovered(parameter, operator.covered[option])})
         assert f"{name}(" in caught.value.asked and option in caught.value.asked
+
+
+class Members(Enum):
+    """As AITER's enumerations are: no integers, with a number of their own."""
+
+    ONE = 1
+    FAR = 5
+
+
+class Counted:
+    """An integer of another library."""
+
+    def __index__(self) -> int:
+        return 1
+
+
+def test_a_member_of_an_enumeration_stands_for_its_number() -> None:
+    assert [number(each) for each in (1, Members.ONE, Counted(), Members.FAR, None, "a")] == [
+        1, 1, 1, 5, None, "a"
+    ]  # fmt: skip
+    x = torch.zeros(2, 2)
+    arguments = (x,) * 8
+    for function in (aiter_prebuilt.fmoe_g1u1, torch_generated.TRACED["fmoe_g1u1"]):
+        with pytest.raises(errors.UnsupportedError, match=r"fmoe_g1u1\(activation=5\)"):
+            function(*arguments, 1, x, x, x, "", activation=Members.FAR)
 
 
 def test_nothing_that_a_hand_written_function_takes_is_left_unsaid() -> None:
@@ -149,7 +178,14 @@ def test_signatures_have_the_parameters_and_what_is_covered() -> None:
         operator: Operator = OPERATORS[name]
         assert signature.parameters == operator.python.names
         for option, values in operator.covered.items():
-            said = tuple({"type_of": v.argument} if isinstance(v, ArgumentType) else v for v in values)
+            said = tuple(
+                {"type_of": v.argument}
+                if isinstance(v, ArgumentType)
+                else {"given": True}
+                if v == GIVEN[0]
+                else v
+                for v in values
+            )
             assert signature.covered[option] == said
 
 

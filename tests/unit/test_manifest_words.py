@@ -139,6 +139,8 @@ def test_a_python_signature() -> None:
         "x: torch.Tensor", "y: torch.Tensor | None", "n: int | None = None", "e: float = 1e-06", 's: str = "a"',
         "t: tuple[int, ...] = (1, -1)",
     ]  # fmt: skip
+    (chosen,) = parse_python("(activation: Enum = 0) -> None").parameters
+    assert (chosen.kind, chosen.enum, chosen.text) == ("int", True, "activation: int | Enum = 0")
     assert [parse_python(f"() -> {what}").returned for what in ("None", "Tensor", "tuple[Tensor]")] == [
         0,
         1,

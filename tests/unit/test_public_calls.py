@@ -195,6 +195,8 @@ TURNED = {
     "fmoe_g1u1": {"activation"},
     "fmoe_g1u1_tkw1": {"activation"},
     "fmoe_int8_g1u0": {"activation"},
+    "fmoe_fp8_blockscale_g1u1": {"activation"},
+    "moe_stage1_g1u1": {"activation"},
 }
 #: Required options of which not any value will do.
 SERVED: dict[str, dict[str, Any]] = {
@@ -205,6 +207,8 @@ SERVED: dict[str, dict[str, Any]] = {
     "gemm_a4w4_asm": {"kernelName": ""},
     "fmoe_g1u1": {"kernelName": ""},
     "fmoe_g1u1_tkw1": {"kernelName": ""},
+    "fmoe_fp8_blockscale_g1u1": {"kernelName": ""},
+    "moe_stage1_g1u1": {"kernelName": "", "a1_scale": zeros(4), "w1_scale": zeros(4)},
 }  # fmt: skip
 
 

@@ -51,6 +51,10 @@ SIGNATURES = {
     "fc1_scale fc2_scale kernelName fc2_smooth_scale activation",
     "fmoe_int8_g1u0": "out input gate down sorted_token_ids sorted_weights sorted_expert_ids num_valid_ids topk input_scale "
     "fc1_scale fc2_scale fc2_smooth_scale activation",
+    "fmoe_fp8_blockscale_g1u1": "out input gate down sorted_token_ids sorted_weights sorted_expert_ids num_valid_ids topk "
+    "input_scale fc1_scale fc2_scale kernelName fc_scale_blkn fc_scale_blkk fc2_smooth_scale activation",
+    "moe_stage1_g1u1": "input w1 w2 sorted_token_ids sorted_expert_ids num_valid_ids out inter_dim kernelName block_m ksplit "
+    "activation quant_type a1_scale w1_scale sorted_weights",
     "topk_softmax_asm": "topk_weights topk_indices token_expert_indices gating_output need_renorm",
     "topk_softmax": "topk_weights topk_indices token_expert_indices gating_output need_renorm num_shared_experts "
     "shared_expert_scoring_func",

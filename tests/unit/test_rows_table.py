@@ -96,6 +96,30 @@ def test_defaults_are_for_columns_that_are_not_there(tmp_path: Path) -> None:
     )
 
 
+def test_a_part_of_a_text_is_a_constant(tmp_path: Path) -> None:
+    text = "co_name,n\nk_16x64_pf2.co,1\nk_16x128_pf3.co,2\n"
+    parts = {"pf": {"FILE": "_pf([0-9]+)"}, "tile": {"FILE": "_([0-9]+x)"}}
+    rows = good(tmp_path, text, parts=parts, name="{tile}{pf}", rows=["pf > 1"])
+    assert [(row["pf"], row["tile"], row["name"]) for row in rows] == [(2, "16x", "16x2"), (3, "16x", "16x3")]
+
+
+@pytest.mark.parametrize(
+    ("parts", "line"),
+    [
+        (
+            {"pf": {"FILES": "_pf([0-9]+)"}},
+            "parts.pf: 'FILES' is not a column of gfx942.csv (did you mean 'FILE'?)",
+        ),
+        ({"pf": {"FILE": "_pf[0-9]+"}}, "parts.pf: '_pf[0-9]+' is no pattern with a group: no such group"),
+        ({"pf": {"FILE": "_pf([0-9]+"}}, "parts.pf: '_pf([0-9]+' is no pattern with a group: missing )"),
+        ({"pf": {"FILE": "_pg([0-9]+)"}}, "parts.pf: '_pg([0-9]+)' is not in 'k_pf2.co' of gfx942.csv"),
+    ],
+)
+def test_a_part_that_is_not_there(tmp_path: Path, parts: dict[str, dict[str, str]], line: str) -> None:
+    _, problems = read(tmp_path, "co_name,n\nk_pf2.co,1\n", parts=parts, name="{n}")
+    assert len(problems) == 1 and problems[0].startswith(line)
+
+
 def test_conditions_are_joined_and_know_the_target(tmp_path: Path) -> None:
     text = "A,B\n" + "".join(f"{a},{b}\n" for a in range(4) for b in range(4))
     rows = good(tmp_path, text, rows=["A > 1", "B < A", "target == 'gfx942'"])

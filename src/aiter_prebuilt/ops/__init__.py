@@ -23,9 +23,11 @@ if TYPE_CHECKING:
         swiglu_and_mul,
     )
     from aiter_prebuilt.ops.generated.fmoe_asm import fmoe_g1u1, fmoe_g1u1_tkw1, fmoe_int8_g1u0
+    from aiter_prebuilt.ops.generated.fmoe_blockscale_asm import fmoe_fp8_blockscale_g1u1
     from aiter_prebuilt.ops.generated.gemm import gemm_a8w8_bpreshuffle, gemm_a16w16
     from aiter_prebuilt.ops.generated.gemm_asm import flatmm_a8w8_blockscale_ASM, gemm_a8w8_ASM
     from aiter_prebuilt.ops.generated.kv_cache import reshape_and_cache
+    from aiter_prebuilt.ops.generated.moe_stage1_asm import moe_stage1_g1u1
     from aiter_prebuilt.ops.generated.norm import (
         layernorm2d_fwd,
         rms_norm,
@@ -47,6 +49,7 @@ __all__ = [
     "flash_attn_func",
     "flatmm_a8w8_blockscale_ASM",
     "fmha_v3_fwd",
+    "fmoe_fp8_blockscale_g1u1",
     "fmoe_g1u1",
     "fmoe_g1u1_tkw1",
     "fmoe_int8_g1u0",
@@ -59,6 +62,7 @@ __all__ = [
     "gemm_a16w16",
     "gemm_a16w16_asm",
     "layernorm2d_fwd",
+    "moe_stage1_g1u1",
     "pa_fwd_asm",
     "reshape_and_cache",
     "rms_norm",
@@ -89,11 +93,13 @@ HOMES: Final = {
     "fmoe_g1u1": "generated.fmoe_asm",
     "fmoe_g1u1_tkw1": "generated.fmoe_asm",
     "fmoe_int8_g1u0": "generated.fmoe_asm",
+    "fmoe_fp8_blockscale_g1u1": "generated.fmoe_blockscale_asm",
     "gemm_a8w8_bpreshuffle": "generated.gemm",
     "gemm_a16w16": "generated.gemm",
     "flatmm_a8w8_blockscale_ASM": "generated.gemm_asm",
     "gemm_a8w8_ASM": "generated.gemm_asm",
     "reshape_and_cache": "generated.kv_cache",
+    "moe_stage1_g1u1": "generated.moe_stage1_asm",
     "layernorm2d_fwd": "generated.norm",
     "rms_norm": "generated.norm",
     "rmsnorm2d_fwd": "generated.norm",

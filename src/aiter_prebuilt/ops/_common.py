@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from operator import index
 from typing import TYPE_CHECKING, Any, Final
 
 from aiter_prebuilt.contract.dtype import BY_NAME
@@ -55,6 +56,17 @@ def scale_of(function: str, value: float) -> None:
     """
     if not value > 0:
         raise refuse(function, "softmax_scale", value, "a number above 0")
+
+
+def number(value: Any) -> Any:
+    """A member of an enumeration (Python's, or that of an extension, as AITER's are) by its number; anything else as it is."""
+    found = getattr(value, "value", value)
+    if type(found) is int:
+        return found
+    try:
+        return index(found)
+    except TypeError:
+        return value
 
 
 def integers(value: Any) -> tuple[int, ...] | None:

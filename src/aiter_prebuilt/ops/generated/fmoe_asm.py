@@ -6,10 +6,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aiter_prebuilt.dispatch import operator
-from aiter_prebuilt.ops._common import refuse
+from aiter_prebuilt.ops._common import number, refuse
 from aiter_prebuilt.ops._traced import traced
 
 if TYPE_CHECKING:
+    from enum import Enum
+
     import torch
 
 _fmoe_g1u1 = operator("fmoe_g1u1")
@@ -33,7 +35,7 @@ def fmoe_g1u1(
     fc2_scale: torch.Tensor,
     kernelName: str,
     fc2_smooth_scale: torch.Tensor | None = None,
-    activation: int = 0,
+    activation: int | Enum = 0,
 ) -> None:
     """``out = sum over a token's experts of weight * (act(x @ gate.T) * (x @ up.T)) @ down.T``, 8-bit in; AITER's assembly.
 
@@ -42,7 +44,7 @@ def fmoe_g1u1(
         input: [N, D] the target's own e4m3 or int8, one row a token, scaled by row; with fc2_smooth_scale one for each choice of
             a token, choice by choice; D is 512 and more, a multiple of 256.
         gate: [E, 2 * I, D] the target's own e4m3 or int8, rows of gate, then rows of up, in the layout of ``shuffle_weight``,
-            (16, 16); I is a multiple of 128, 320 or 448.
+            (16, 16); I is a multiple of 128, 192, 320 or 448; for 192 AITER's objects lack a wait, see hsa/findings.toml.
         down: [E, D, I] the target's own e4m3 or int8, in the same layout.
         sorted_token_ids: [P] int32, as ``moe_sorting`` with blocks of 32 makes them: choice << 24 | token, each expert's padded
             to whole blocks with topk << 24 | T.
@@ -55,7 +57,7 @@ def fmoe_g1u1(
         fc2_scale: fc2_scales elements, fp32, D for each expert.
         kernelName: "": chosen; only "" is covered.
         fc2_smooth_scale: smooth_scales elements, fp32, or None; I for each expert: what the activation gives is multiplied by it.
-        activation: 0 is SiLU, 1 is GELU in its tanh form; only 0 and 1 are covered.
+        activation: AITER's ``ActivationType`` or its number: 0 is SiLU, 1 is GELU in its tanh form; only 0 and 1 are covered.
 
     Raises:
         UnsupportedError: an option that is not covered, or a tensor that requires grad. ArgumentError: types, shapes, strides or
@@ -63,6 +65,7 @@ def fmoe_g1u1(
 
     Source: AITER ``fmoe_g1u1``.
     """
+    activation = number(activation)
     if kernelName:
         raise refuse("fmoe_g1u1", "kernelName", kernelName, '""')
     if activation not in (0, 1):
@@ -101,7 +104,7 @@ def fmoe_g1u1_tkw1(
     fc2_scale: torch.Tensor,
     kernelName: str,
     fc2_smooth_scale: torch.Tensor | None = None,
-    activation: int = 0,
+    activation: int | Enum = 0,
 ) -> None:
     """As ``fmoe_g1u1``, but the weight stands in front of the first product: ``act(weight * x @ gate.T)``; fp8; AITER's assembly.
 
@@ -109,7 +112,7 @@ def fmoe_g1u1_tkw1(
         out: [T, D] bf16 or fp16, written; zeroed first.
         input: [N, D] the target's own e4m3, one row a token, scaled by row; D is 512 and more, a multiple of 256.
         gate: [E, 2 * I, D] the target's own e4m3, rows of gate, then rows of up, in the layout of ``shuffle_weight``, (16, 16); I
-            is a multiple of 128, 320 or 448.
+            is a multiple of 128, 192, 320 or 448; for 192 AITER's objects lack a wait, see hsa/findings.toml.
         down: [E, D, I] the target's own e4m3, in the same layout.
         sorted_token_ids: [P] int32, as for ``fmoe_g1u1``.
         sorted_weights: [P] fp32.
@@ -121,7 +124,7 @@ def fmoe_g1u1_tkw1(
         fc2_scale: fc2_scales elements, fp32.
         kernelName: "": chosen; only "" is covered.
         fc2_smooth_scale: smooth_scales elements, fp32, or None.
-        activation: 0 is SiLU, 1 is GELU in its tanh form; only 0 and 1 are covered.
+        activation: AITER's ``ActivationType`` or its number: 0 is SiLU, 1 is GELU in its tanh form; only 0 and 1 are covered.
 
     Raises:
         UnsupportedError: an option that is not covered, or a tensor that requires grad. ArgumentError: types, shapes, strides or
@@ -129,6 +132,7 @@ def fmoe_g1u1_tkw1(
 
     Source: AITER ``fmoe_g1u1_tkw1``.
     """
+    activation = number(activation)
     if kernelName:
         raise refuse("fmoe_g1u1_tkw1", "kernelName", kernelName, '""')
     if fc2_smooth_scale is not None:
@@ -168,7 +172,7 @@ def fmoe_int8_g1u0(
     fc1_scale: torch.Tensor,
     fc2_scale: torch.Tensor,
     fc2_smooth_scale: torch.Tensor,
-    activation: int = 0,
+    activation: int | Enum = 0,
 ) -> None:
     """``out = sum over a token's experts of weight * (act(x @ gate.T) * fc2_smooth_scale) @ down.T``, int8 in; AITER's assembly.
 
@@ -187,7 +191,7 @@ def fmoe_int8_g1u0(
         fc1_scale: fc1_scales elements, fp32, I for each expert, in any shape.
         fc2_scale: fc2_scales elements, fp32, D for each expert.
         fc2_smooth_scale: smooth_scales elements, fp32, I for each expert: what the activation gives is multiplied by it.
-        activation: 0 is SiLU, 1 is GELU in its tanh form; only 0 and 1 are covered.
+        activation: AITER's ``ActivationType`` or its number: 0 is SiLU, 1 is GELU in its tanh form; only 0 and 1 are covered.
 
     Raises:
         UnsupportedError: an option that is not covered, or a tensor that requires grad. ArgumentError: types, shapes, strides or
@@ -195,6 +199,7 @@ def fmoe_int8_g1u0(
 
     Source: AITER ``fmoe_int8_g1u0``.
     """
+    activation = number(activation)
     if activation not in (0, 1):
         raise refuse("fmoe_int8_g1u0", "activation", activation, "0 or 1")
     _fmoe_int8_g1u0(
