@@ -69,6 +69,28 @@ def fmha_v3_fwd(
     return result, lse, None, None
 
 
+def fmha_v3_varlen_fwd(
+    q: Any,
+    k: Any,
+    v: Any,
+    cu_seqlens_q: Any,
+    cu_seqlens_k: Any,
+    softmax_scale: float,
+    is_causal: bool,
+    return_softmax_lse: bool,
+    how_v3_bf16_cvt: int,
+    out: Any,
+) -> Any:
+    """Of ``aiter_prebuilt.fmha_v3_varlen_fwd``."""
+    scale_of("fmha_v3_varlen_fwd", softmax_scale)
+    result = q.new_empty((*q.shape[:2], v.shape[2])) if out is None else out
+    lse_shape = (q.shape[1], q.shape[0])
+    lse = q.new_empty(lse_shape, dtype=torch.float32) if return_softmax_lse else None
+    given = (q, k, v, cu_seqlens_q, cu_seqlens_k)
+    _OPS.fmha_v3_varlen_fwd.default(*given, result, lse, softmax_scale, is_causal, how_v3_bf16_cvt)
+    return result, lse, None, None
+
+
 def pa_fwd_asm(
     Q: Any, K: Any, V: Any, block_tables: Any, context_lens: Any, block_tables_stride0: int, out_: Any
 ) -> Any:
