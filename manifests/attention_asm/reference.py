@@ -70,9 +70,9 @@ def fmha_v3_varlen_fwd(
     return_softmax_lse: bool,
     how_v3_bf16_cvt: int,
 ) -> dict[str, Near | None]:
-    """:func:`fmha_v3_fwd` of each sequence: its queries are the rows from cu_seqlens_q[i] to cu_seqlens_q[i + 1] of q [sq, hq, d].
+    """:func:`fmha_v3_fwd` of each sequence: its queries are the rows from cu_seqlens_q[i] to cu_seqlens_q[i + 1] of q.
 
-    Rows of no sequence stay as they were.
+    q [sq, hq, d], k [sk, hk, d], v [sk, hk, dv]; rows of no sequence stay as they were.
     """
     count, heads = q.shape[:2]
     shape = (count, heads, v.shape[2])
@@ -166,7 +166,9 @@ def draw_query_starts(
     return np.concatenate([[0], np.cumsum(lengths)])
 
 
-def draw_key_starts(rng: object, shape: tuple[int, ...], sizes: Mapping[str, int], empty: float = -1) -> Values:
+def draw_key_starts(
+    rng: object, shape: tuple[int, ...], sizes: Mapping[str, int], empty: float = -1
+) -> Values:
     """The same for keys: no sequence has fewer than queries, where there are as many."""
     if sizes["SK"] < sizes["SQ"]:
         return np.concatenate([[0], np.cumsum(_parts(sizes["SK"], shape[0] - 1))])
