@@ -20,6 +20,14 @@ def fitted(head: str, items: Sequence[str], tail: str, indent: int = 0) -> list[
     return [margin + head, *(f"{inner}{item}," for item in items), margin + tail]
 
 
+def imported(module: str, names: Sequence[str], indent: str = "") -> list[str]:
+    """``from module import names``: on one line, or a line for each."""
+    line = f"{indent}from {module} import {', '.join(names)}"
+    if len(line) <= WIDTH:
+        return [line]
+    return [f"{indent}from {module} import (", *(f"{indent}    {name}," for name in names), f"{indent})"]
+
+
 def wrapped(text: str, indent: int, width: int = WIDTH, hanging: int = 0) -> list[str]:
     """Prose in lines of at most ``width``; lines after the first are ``hanging`` further in."""
     lines: list[str] = []

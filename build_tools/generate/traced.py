@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from build_tools.generate.functions import numbers, refusals, refused
-from build_tools.generate.python_text import fitted
+from build_tools.generate.python_text import fitted, imported
 from build_tools.manifest.model import Operator
 from build_tools.manifest.python import Parameter, literal
 
@@ -39,8 +39,9 @@ def traced(operators: Iterable[Operator]) -> str:
         if operator.function is not None and refused(operator):
             modules.setdefault(operator.function, []).append(f"refuse_{operator.name}")
     imports = [
-        f"from aiter_prebuilt.ops.generated.{module} import {', '.join(sorted(names))}"
+        line
         for module, names in sorted(modules.items())
+        for line in imported(f"aiter_prebuilt.ops.generated.{module}", sorted(names))
     ]
     lines = [*_HEAD.splitlines(), *imports, *_REST.splitlines()]
     direct: dict[str, str] = {}

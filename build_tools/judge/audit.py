@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -87,10 +87,10 @@ def _arguments(job: CompileJob, kernel: KernelFacts, vendor: str) -> Iterable[st
         return
     actual = {arg.offset: arg for arg in kernel.args}
     for place, arg in enumerate(job.args):
-        yield from _argument(place, arg, _whole(arg, actual))
+        yield from _argument(place, arg, _whole(arg, actual.pop(arg.offset, None), actual))
     for left in actual.values():
         # Assemblers list the bytes between arguments as arguments of their own; nothing reads those.
-        if left.kind != "by_value" or PADDING.fullmatch(left.name) is None:
+        if not _is_padding(left):
             name = f" ({left.name})" if left.name else ""
             yield f"the kernel takes {left.size} bytes at {left.offset}{name} as {left.kind}, the job passes nothing there"
     end = max((arg.offset + arg.size for arg in kernel.args), default=0)
@@ -103,23 +103,16 @@ def _arguments(job: CompileJob, kernel: KernelFacts, vendor: str) -> Iterable[st
         yield f"the kernel's argument segment has {kernel.kernarg_size} bytes, the job passes {job.kernarg_size}"
 
 
-def _whole(arg: KernelArg, actual: dict[int, ArgFacts]) -> ArgFacts | None:
-    """Take the kernel's argument at the place of ``arg``.
+def _is_padding(arg: ArgFacts) -> bool:
+    return arg.kind == "by_value" and PADDING.fullmatch(arg.name) is not None
 
-    AITER's objects list some addresses as a number of four bytes, with the upper half as padding behind it.
-    """
-    found = actual.pop(arg.offset, None)
-    behind = actual.get(arg.offset + 4)
-    halves = arg.kind == "ptr" and found is not None and (found.kind, found.size) == ("by_value", 4)
-    if (
-        not halves
-        or found is None
-        or behind is None
-        or behind.size != 4
-        or not PADDING.fullmatch(behind.name)
-    ):
+
+def _whole(arg: KernelArg, found: ArgFacts | None, others: Mapping[int, ArgFacts]) -> ArgFacts | None:
+    """The kernel's argument; some of AITER's objects list a pointer as its lower half, and padding where its upper one lies."""
+    if found is None or arg.kind != "ptr" or (found.kind, found.size) != ("by_value", 4):
         return found
-    return found._replace(size=8)
+    upper = others.get(found.offset + 4)
+    return found if upper is None or not _is_padding(upper) else found._replace(size=8)
 
 
 def _argument(place: int, arg: KernelArg, actual: ArgFacts | None) -> Iterable[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 
 import numpy as np
@@ -25,7 +26,7 @@ def fmha_v3_fwd(
     """softmax(q @ k^T * softmax_scale) @ v for each head; lse is the natural logarithm of the sum of the exponentials.
 
     q [b, sq, hq, d], k [b, sk, hk, d], v [b, sk, hk, dv], hq a multiple of hk. is_causal is aligned bottom-right: query i sees
-    key j when j <= i + sk - sq.
+    key j when j <= i + sk - sq; where it sees none, out is 0.
 
     Scores are sums in fp32 and the argument of exp2: they are off by about d / 4 + 8 roundings of their size. A kernel adds the
     probabilities before it rounds them to bf16 for the second product, so out is off by one rounding of them times sum p * |v|;
@@ -39,21 +40,62 @@ def fmha_v3_fwd(
         hidden = np.arange(k.shape[1])[None, :] > np.arange(q.shape[1])[:, None] + (k.shape[1] - q.shape[1])
         scores = np.where(hidden, -np.inf, scores)
     peak = scores.max(axis=-1, keepdims=True)
-    powers = np.exp(scores - peak)
+    powers = np.exp(scores - np.where(np.isinf(peak), 0.0, peak))
     total = powers.sum(axis=-1, keepdims=True)
-    weights = powers / total
+    weights = powers / np.where(total == 0, 1.0, total)
     out = weights @ values
     sizes = np.sqrt((queries**2) @ (keys**2).swapaxes(-1, -2)) * abs(softmax_scale)
     off = _ROUNDING * ((q.shape[-1] / 4 + 8) * 2 * sizes.max(axis=-1, keepdims=True) + 32)
     lost = _UNIT if how_v3_bf16_cvt == 2 else _UNIT / 2
     error = (lost * 1.01 + 2 * off) * (weights @ np.abs(values)) + 2.0**-125
     turned = _UNIT if how_v3_bf16_cvt == 2 else 0.0
-    lse = (peak + np.log(total))[..., 0]
+    with np.errstate(divide="ignore"):
+        lse = (peak + np.log(total))[..., 0]
     return {
         "out": near(out.transpose(0, 2, 1, 3), relative=turned, absolute=error.transpose(0, 2, 1, 3)),
         "softmax_lse": near(lse, relative=2 * _ROUNDING, absolute=off[..., 0] + 2 * _ROUNDING)
         if return_softmax_lse
         else None,
+    }
+
+
+def fmha_v3_varlen_fwd(
+    q: Values,
+    k: Values,
+    v: Values,
+    cu_seqlens_q: Values,
+    cu_seqlens_k: Values,
+    softmax_scale: float,
+    is_causal: bool,
+    return_softmax_lse: bool,
+    how_v3_bf16_cvt: int,
+) -> dict[str, Near | None]:
+    """:func:`fmha_v3_fwd` of each sequence: its queries are the rows from cu_seqlens_q[i] to cu_seqlens_q[i + 1] of q.
+
+    q [sq, hq, d], k [sk, hk, d], v [sk, hk, dv]; rows of no sequence stay as they were.
+    """
+    count, heads = q.shape[:2]
+    shape = (count, heads, v.shape[2])
+    out, error, kept = np.zeros(shape), np.zeros(shape), np.ones(shape, bool)
+    lse, off, quiet = np.zeros((heads, count)), np.zeros((heads, count)), np.ones((heads, count), bool)
+    spans = (list(itertools.pairwise(edges.tolist())) for edges in (cu_seqlens_q, cu_seqlens_k))
+    for (first, last), (begin, end) in zip(*spans, strict=True):
+        if last <= first:
+            continue
+        if end <= begin:
+            kept[first:last] = quiet[:, first:last] = False
+            lse[:, first:last] = -np.inf
+            continue
+        part = (q[None, first:last], k[None, begin:end], v[None, begin:end])
+        found = fmha_v3_fwd(*part, softmax_scale, is_causal, True, how_v3_bf16_cvt)
+        result, sums = found["out"], found["softmax_lse"]
+        assert result is not None and sums is not None  # the sums were asked for
+        rows = slice(first, last)
+        out[rows], error[rows], kept[rows] = result.values[0], result.error[0], False
+        lse[:, rows], off[:, rows], quiet[:, rows] = sums.values[0], sums.error[0], False
+    return {
+        "out": near(np.ma.masked_array(out, kept), absolute=error),
+        "softmax_lse": near(np.ma.masked_array(lse, quiet), absolute=off) if return_softmax_lse else None,
     }
 
 
@@ -102,3 +144,33 @@ def draw_lengths(rng: np.random.Generator, shape: tuple[int, ...], sizes: Mappin
     found[:1] = 16 * sizes["MB"] - 5 * (found.size == 1)
     found[1:][-1:] = 1
     return found
+
+
+def _parts(total: int, count: int) -> Values:
+    """``total`` in ``count`` parts of different sizes, none of them 0 where there is enough."""
+    weights = np.array([5, 2, 9, 1, 4, 7])[np.arange(count) % 6]
+    cuts = np.cumsum(weights)[:-1] * max(total - count, 0) // weights.sum()
+    return np.diff(np.concatenate([[0], cuts, [max(total - count, 0)]])) + (total >= count)
+
+
+def draw_query_starts(
+    rng: object, shape: tuple[int, ...], sizes: Mapping[str, int], empty: float = -1
+) -> Values:
+    """Where each sequence starts, and where the last ends; sequence number ``empty`` has no query."""
+    del rng
+    count = shape[0] - 1
+    lengths = _parts(sizes["SQ"], count)
+    if empty >= 0:
+        lengths[(int(empty) + 1) % count] += lengths[int(empty)]
+        lengths[int(empty)] = 0
+    return np.concatenate([[0], np.cumsum(lengths)])
+
+
+def draw_key_starts(
+    rng: object, shape: tuple[int, ...], sizes: Mapping[str, int], empty: float = -1
+) -> Values:
+    """The same for keys: no sequence has fewer than queries, where there are as many."""
+    if sizes["SK"] < sizes["SQ"]:
+        return np.concatenate([[0], np.cumsum(_parts(sizes["SK"], shape[0] - 1))])
+    lengths = np.diff(draw_query_starts(rng, shape, sizes, empty))
+    return np.concatenate([[0], np.cumsum(lengths + _parts(sizes["SK"] - sizes["SQ"], lengths.size)[::-1])])

@@ -7,11 +7,12 @@ Imported by a trace and by nothing else. Parameters and refusals are generated (
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Final
 
 import torch
 
-from aiter_prebuilt.ops._common import codes, halvings, scale_of, splits
+from aiter_prebuilt.ops._common import codes, halvings, scale_of, splits, window_of
 from aiter_prebuilt.torch_library import NAMESPACE
 
 _OPS: Final[Any] = getattr(torch.ops, NAMESPACE)
@@ -69,6 +70,28 @@ def fmha_v3_fwd(
     return result, lse, None, None
 
 
+def fmha_v3_varlen_fwd(
+    q: Any,
+    k: Any,
+    v: Any,
+    cu_seqlens_q: Any,
+    cu_seqlens_k: Any,
+    softmax_scale: float,
+    is_causal: bool,
+    return_softmax_lse: bool,
+    how_v3_bf16_cvt: int,
+    out: Any,
+) -> Any:
+    """Of ``aiter_prebuilt.fmha_v3_varlen_fwd``."""
+    scale_of("fmha_v3_varlen_fwd", softmax_scale)
+    result = q.new_empty((*q.shape[:2], v.shape[2])) if out is None else out
+    lse_shape = (q.shape[1], q.shape[0])
+    lse = q.new_empty(lse_shape, dtype=torch.float32) if return_softmax_lse else None
+    given = (q, k, v, cu_seqlens_q, cu_seqlens_k)
+    _OPS.fmha_v3_varlen_fwd.default(*given, result, lse, softmax_scale, is_causal, how_v3_bf16_cvt)
+    return result, lse, None, None
+
+
 def pa_fwd_asm(
     Q: Any, K: Any, V: Any, block_tables: Any, context_lens: Any, block_tables_stride0: int, out_: Any
 ) -> Any:
@@ -76,3 +99,64 @@ def pa_fwd_asm(
     result = Q.new_empty(Q.shape) if out_ is None else out_
     _OPS.pa_fwd_asm.default(Q, K, V, block_tables, context_lens, result, block_tables_stride0)
     return result
+
+
+def fmha_v3_bwd(
+    dout: Any,
+    q: Any,
+    k: Any,
+    v: Any,
+    out: Any,
+    softmax_lse: Any,
+    softmax_scale: float,
+    is_causal: bool,
+    window_size_left: int,
+    window_size_right: int,
+    is_v3_atomic_fp32: bool,
+    how_v3_bf16_cvt: int,
+    dq: Any,
+    dk: Any,
+    dv: Any,
+) -> Any:
+    """Of ``aiter_prebuilt.fmha_v3_bwd``."""
+    scale_of("fmha_v3_bwd", softmax_scale)
+    made = _like(((dq, q), (dk, k), (dv, v)))
+    delta = q.new_empty((q.shape[0], q.shape[2], q.shape[1]), dtype=torch.float32)
+    window = window_of(k.shape[1], is_causal, window_size_left, window_size_right)
+    given = (dout, q, k, v, out, softmax_lse, *made, delta)
+    _OPS.fmha_v3_bwd.default(*given, softmax_scale, *window, is_v3_atomic_fp32, how_v3_bf16_cvt)
+    return (*made, delta)
+
+
+def fmha_v3_varlen_bwd(
+    dout: Any,
+    q: Any,
+    k: Any,
+    v: Any,
+    out: Any,
+    softmax_lse: Any,
+    cu_seqlens_q: Any,
+    cu_seqlens_k: Any,
+    max_seqlen_q: int,
+    max_seqlen_k: int,
+    softmax_scale: float,
+    is_causal: bool,
+    is_v3_atomic_fp32: bool,
+    how_v3_bf16_cvt: int,
+    dq: Any,
+    dk: Any,
+    dv: Any,
+) -> Any:
+    """Of ``aiter_prebuilt.fmha_v3_varlen_bwd``."""
+    scale_of("fmha_v3_varlen_bwd", softmax_scale)
+    made = _like(((dq, q), (dk, k), (dv, v)))
+    delta = q.new_empty((q.shape[1], q.shape[0]), dtype=torch.float32)
+    given = (dout, q, k, v, out, softmax_lse, cu_seqlens_q, cu_seqlens_k, *made, delta)
+    options = (max_seqlen_q, max_seqlen_k, softmax_scale, is_causal, is_v3_atomic_fp32, how_v3_bf16_cvt)
+    _OPS.fmha_v3_varlen_bwd.default(*given, *options)
+    return (*made, delta)
+
+
+def _like(pairs: Iterable[tuple[Any, Any]]) -> tuple[Any, ...]:
+    """What was given, or a tensor like the one beside it."""
+    return tuple(tensor.new_empty(tensor.shape) if given is None else given for given, tensor in pairs)

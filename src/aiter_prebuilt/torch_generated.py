@@ -13,7 +13,12 @@ import torch
 from aiter_prebuilt import torch_calls
 from aiter_prebuilt.ops._common import number, refuse
 from aiter_prebuilt.ops.generated.attention import refuse_flash_attn_func
-from aiter_prebuilt.ops.generated.attention_asm import refuse_fmha_v3_fwd, refuse_pa_fwd_asm
+from aiter_prebuilt.ops.generated.attention_asm import (
+    refuse_fmha_v3_fwd,
+    refuse_fmha_v3_varlen_fwd,
+    refuse_pa_fwd_asm,
+)
+from aiter_prebuilt.ops.generated.attention_bwd import refuse_fmha_v3_bwd, refuse_fmha_v3_varlen_bwd
 from aiter_prebuilt.ops.generated.gemm_f4 import refuse_gemm_a4w4, refuse_gemm_a4w4_asm
 from aiter_prebuilt.ops.generated.gemm_out import refuse_gemm_a16w16_asm
 from aiter_prebuilt.torch_library import NAMESPACE
@@ -78,6 +83,50 @@ def flatmm_a8w8_blockscale_ASM(
     return _OPS.flatmm_a8w8_blockscale_ASM.default(XQ, WQ, x_scale, w_scale, dtype)
 
 
+def fmha_v3_bwd(
+    dout: Any,
+    q: Any,
+    k: Any,
+    v: Any,
+    out: Any,
+    softmax_lse: Any,
+    dropout_p: float,
+    softmax_scale: float,
+    is_causal: bool,
+    window_size_left: int,
+    window_size_right: int,
+    deterministic: bool,
+    is_v3_atomic_fp32: bool,
+    how_v3_bf16_cvt: int,
+    dq: Any = None,
+    dk: Any = None,
+    dv: Any = None,
+    alibi_slopes: Any = None,
+    rng_state: Any = None,
+    gen: Any = None,
+) -> Any:
+    """Traced ``aiter_prebuilt.fmha_v3_bwd``."""
+    refuse_fmha_v3_bwd(dropout_p, deterministic, how_v3_bf16_cvt, alibi_slopes, gen)
+    del rng_state
+    return torch_calls.fmha_v3_bwd(
+        dout,
+        q,
+        k,
+        v,
+        out,
+        softmax_lse,
+        softmax_scale,
+        is_causal,
+        window_size_left,
+        window_size_right,
+        is_v3_atomic_fp32,
+        how_v3_bf16_cvt,
+        dq,
+        dk,
+        dv,
+    )
+
+
 def fmha_v3_fwd(
     q: Any,
     k: Any,
@@ -108,6 +157,124 @@ def fmha_v3_fwd(
     )
     return torch_calls.fmha_v3_fwd(
         q, k, v, softmax_scale, is_causal, return_softmax_lse, how_v3_bf16_cvt, out
+    )
+
+
+def fmha_v3_varlen_bwd(
+    dout: Any,
+    q: Any,
+    k: Any,
+    v: Any,
+    out: Any,
+    softmax_lse: Any,
+    cu_seqlens_q: Any,
+    cu_seqlens_k: Any,
+    max_seqlen_q: int,
+    max_seqlen_k: int,
+    dropout_p: float,
+    softmax_scale: float,
+    zero_tensors: bool,
+    is_causal: bool,
+    window_size_left: int,
+    window_size_right: int,
+    deterministic: bool,
+    is_v3_atomic_fp32: bool,
+    how_v3_bf16_cvt: int,
+    dq: Any = None,
+    dk: Any = None,
+    dv: Any = None,
+    alibi_slopes: Any = None,
+    rng_state: Any = None,
+    gen: Any = None,
+    cu_seqlens_q_padded: Any = None,
+    cu_seqlens_k_padded: Any = None,
+) -> Any:
+    """Traced ``aiter_prebuilt.fmha_v3_varlen_bwd``."""
+    refuse_fmha_v3_varlen_bwd(
+        dropout_p,
+        zero_tensors,
+        window_size_left,
+        window_size_right,
+        deterministic,
+        how_v3_bf16_cvt,
+        alibi_slopes,
+        gen,
+        cu_seqlens_q_padded,
+        cu_seqlens_k_padded,
+    )
+    del rng_state
+    return torch_calls.fmha_v3_varlen_bwd(
+        dout,
+        q,
+        k,
+        v,
+        out,
+        softmax_lse,
+        cu_seqlens_q,
+        cu_seqlens_k,
+        max_seqlen_q,
+        max_seqlen_k,
+        softmax_scale,
+        is_causal,
+        is_v3_atomic_fp32,
+        how_v3_bf16_cvt,
+        dq,
+        dk,
+        dv,
+    )
+
+
+def fmha_v3_varlen_fwd(
+    q: Any,
+    k: Any,
+    v: Any,
+    cu_seqlens_q: Any,
+    cu_seqlens_k: Any,
+    max_seqlen_q: int,
+    max_seqlen_k: int,
+    min_seqlen_q: int,
+    dropout_p: float,
+    softmax_scale: float,
+    logits_soft_cap: float,
+    zero_tensors: bool,
+    is_causal: bool,
+    window_size_left: int,
+    window_size_right: int,
+    return_softmax_lse: bool,
+    return_dropout_randval: bool,
+    how_v3_bf16_cvt: int,
+    out: Any = None,
+    block_table: Any = None,
+    bias: Any = None,
+    alibi_slopes: Any = None,
+    gen: Any = None,
+) -> Any:
+    """Traced ``aiter_prebuilt.fmha_v3_varlen_fwd``."""
+    refuse_fmha_v3_varlen_fwd(
+        dropout_p,
+        logits_soft_cap,
+        zero_tensors,
+        window_size_left,
+        window_size_right,
+        return_dropout_randval,
+        how_v3_bf16_cvt,
+        block_table,
+        bias,
+        alibi_slopes,
+        gen,
+    )
+    del max_seqlen_q, max_seqlen_k, min_seqlen_q
+    return torch_calls.fmha_v3_varlen_fwd(
+        q,
+        k,
+        v,
+        cu_seqlens_q,
+        cu_seqlens_k,
+        softmax_scale,
+        is_causal,
+        return_softmax_lse,
+        how_v3_bf16_cvt,
+        out,
     )
 
 
@@ -523,7 +690,10 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "dynamic_per_token_scaled_quant": dynamic_per_token_scaled_quant,
     "flash_attn_func": flash_attn_func,
     "flatmm_a8w8_blockscale_ASM": flatmm_a8w8_blockscale_ASM,
+    "fmha_v3_bwd": fmha_v3_bwd,
     "fmha_v3_fwd": fmha_v3_fwd,
+    "fmha_v3_varlen_bwd": fmha_v3_varlen_bwd,
+    "fmha_v3_varlen_fwd": fmha_v3_varlen_fwd,
     "fmoe_fp8_blockscale_g1u1": fmoe_fp8_blockscale_g1u1,
     "fmoe_g1u1": fmoe_g1u1,
     "fmoe_g1u1_tkw1": fmoe_g1u1_tkw1,

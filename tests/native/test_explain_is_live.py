@@ -138,6 +138,18 @@ FITTING: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
         "D": "128", "DV": "128", "HQ": "8", "HK": "2", "SQ": "64", "SK": "100", "B": "2", "is_causal": "1",
         "how_v3_bf16_cvt": "1",
     },
+    "fmha_v3_varlen_fwd": lambda s: {
+        "D": "128", "DV": "128", "HQ": "8", "HK": "2", "SQ": "64", "SK": "100", "S1": "3", "is_causal": "1",
+        "how_v3_bf16_cvt": "1",
+    },
+    "fmha_v3_bwd": lambda s: {
+        "D": "128", "DV": "128", "HQ": "8", "HK": "2", "SQ": "64", "SK": "100", "B": "2", "window_size_left": "-1",
+        "window_size_right": "-1", "is_v3_atomic_fp32": "1", "how_v3_bf16_cvt": "1",
+    },
+    "fmha_v3_varlen_bwd": lambda s: {
+        "D": "128", "DV": "128", "HQ": "8", "HK": "2", "SQ": "64", "SK": "100", "S1": "3", "is_causal": "1",
+        "max_seqlen_q": "64", "max_seqlen_k": "64", "is_v3_atomic_fp32": "1", "how_v3_bf16_cvt": "1",
+    },
     "pa_fwd_asm": lambda s: {
         "D": "128", "HQ": "16", "HK": "2", "S": "8", "MB": "40", "bt_s": "40", "block_tables_stride0": "40", "NB": "64",
     },

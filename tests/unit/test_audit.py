@@ -146,6 +146,18 @@ def test_padding_that_an_assembler_lists_is_no_argument() -> None:
         assert "passes nothing there" in "\n".join(report.problems), odd
 
 
+def test_a_pointer_may_be_listed_as_its_lower_half_and_padding() -> None:
+    job = with_args(*ARGS, KernelArg("ptr", "starts", 24, 8))
+    job = replace(job, kernarg_size=32)
+    lower, upper = ArgFacts(24, 4, "by_value", "ptr_starts"), ArgFacts(28, 4, "by_value", "pad")
+    args = FACTS.kernels[0].args
+    assert judge(job, with_kernel(args=(*args, lower, upper), kernarg_size=32)).ok
+    assert judge(job, with_kernel(args=(*args, lower._replace(size=8)), kernarg_size=32)).ok
+    for odd in ((lower, upper._replace(name="size")), (lower,), (lower, upper._replace(offset=32))):
+        problems = "\n".join(judge(job, with_kernel(args=(*args, *odd), kernarg_size=32)).problems)
+        assert "argument 4 (starts): the kernel has 4 bytes at 24, the job 8 bytes" in problems, odd
+
+
 def test_what_the_operator_only_reads_the_kernel_must_not_write() -> None:
     args = tuple(row._replace(access="read_write") for row in FACTS.kernels[0].args)
     right = with_args(replace(ARGS[0], role="out"), *ARGS[1:])

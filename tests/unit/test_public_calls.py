@@ -146,6 +146,56 @@ def test_assembly_attention_writes_what_it_is_given(given: bool) -> None:
 
 
 @pytest.mark.parametrize("given", [False, True])
+def test_assembly_attention_of_sequences_writes_what_it_is_given(given: bool) -> None:
+    q, k, starts = zeros(5, 4, 192), zeros(7, 2, 192), zeros(3, dtype=torch.int32)
+    v, mine = zeros(7, 2, 128), zeros(5, 4, 128) if given else None
+    words = (9, 9, 1, 0.0, 0.5, 0.0, False, True, -1, -1, given, False, 2)
+    call = lambda: aiter_prebuilt.fmha_v3_varlen_fwd(q, k, v, starts, starts, *words, mine)  # noqa: E731
+    (out, lse, mask, state), (_, tensors, attributes) = handed(call, "fmha_v3_varlen_fwd")
+    assert (out is mine if given else out.shape == (5, 4, 128)) and tensors[5] is out and tensors[6] is lse
+    assert ((lse.shape, lse.dtype) == ((4, 5), F32)) if given else lse is None
+    assert (mask, state, attributes) == (None, None, [0.5, True, 2])
+
+
+WINDOWS = [
+    ((-1, -1, False), [-1, -1]), ((-1, -1, True), [-1, 0]), ((3, 9, True), [3, 0]), ((7, 6, False), [-1, 6]),
+    ((2, 7, False), [2, -1]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("asked", "found"), WINDOWS)
+@pytest.mark.parametrize("given", [False, True])
+def test_gradients_of_attention_go_where_they_are_asked_for(
+    given: bool, asked: tuple[int, int, bool], found: list[int]
+) -> None:
+    q, k, lse = zeros(2, 5, 4, 96), zeros(2, 7, 2, 96), zeros(2, 4, 5, dtype=F32)
+    mine = (zeros(2, 5, 4, 96), zeros(2, 7, 2, 96), zeros(2, 7, 2, 96)) if given else (None, None, None)
+    left, right, causal = asked
+    words = (0.0, 0.5, causal, left, right, False, True, 2)
+    call = lambda: aiter_prebuilt.fmha_v3_bwd(q, q, k, k, q, lse, *words, *mine)  # noqa: E731
+    (dq, dk, dv, delta), (_, tensors, attributes) = handed(call, "fmha_v3_bwd")
+    if given:
+        assert all(one is other for one, other in zip((dq, dk, dv), mine, strict=True))
+    assert (dq.shape, dk.shape, dv.shape) == (q.shape, k.shape, k.shape)
+    assert (delta.shape, delta.dtype) == ((2, 4, 5), F32) and attributes == [0.5, *found, True, 2]
+    assert all(one is other for one, other in zip(tensors[6:], (dq, dk, dv, delta), strict=True))
+
+
+@pytest.mark.parametrize("given", [False, True])
+def test_gradients_of_sequences_go_where_they_are_asked_for(given: bool) -> None:
+    q, k, lse, starts = zeros(5, 4, 96), zeros(7, 2, 96), zeros(4, 5, dtype=F32), zeros(3, dtype=torch.int32)
+    mine = (zeros(5, 4, 96), zeros(7, 2, 96), zeros(7, 2, 96)) if given else (None, None, None)
+    words = (3, 4, 0.0, 0.5, False, True, -1, -1, False, False, 1)
+    call = lambda: aiter_prebuilt.fmha_v3_varlen_bwd(q, q, k, k, q, lse, starts, starts, *words, *mine)  # noqa: E731
+    (dq, dk, dv, delta), (_, tensors, attributes) = handed(call, "fmha_v3_varlen_bwd")
+    if given:
+        assert all(one is other for one, other in zip((dq, dk, dv), mine, strict=True))
+    assert (dq.shape, dk.shape, dv.shape) == (q.shape, k.shape, k.shape)
+    assert (delta.shape, delta.dtype) == ((4, 5), F32) and attributes == [3, 4, 0.5, True, False, 1]
+    assert all(one is other for one, other in zip(tensors[8:], (dq, dk, dv, delta), strict=True))
+
+
+@pytest.mark.parametrize("given", [False, True])
 def test_paged_attention_gives_back_what_it_wrote(given: bool) -> None:
     q, lengths = zeros(2, 8, 128), zeros(2, dtype=torch.int32)
     cache, tables = zeros(3, 1, 16, 16, 8), zeros(2, 4, dtype=torch.int32)
@@ -192,6 +242,9 @@ TURNED = {
     "gemm_a16w16_asm": {"splitK"},
     "gemm_a4w4_asm": {"log2_k_split"},
     "fmha_v3_fwd": {"how_v3_bf16_cvt"},
+    "fmha_v3_varlen_fwd": {"how_v3_bf16_cvt"},
+    "fmha_v3_bwd": {"window_size_left", "window_size_right", "how_v3_bf16_cvt"},
+    "fmha_v3_varlen_bwd": {"how_v3_bf16_cvt"},
     "fmoe_g1u1": {"activation"},
     "fmoe_g1u1_tkw1": {"activation"},
     "fmoe_int8_g1u0": {"activation"},
@@ -203,6 +256,18 @@ SERVED: dict[str, dict[str, Any]] = {
     "fmha_v3_fwd": {
         "dropout_p": 0.0, "window_size_left": -1, "window_size_right": -1, "return_softmax_lse": False,
         "return_dropout_randval": False, "how_v3_bf16_cvt": 1,
+    },
+    "fmha_v3_varlen_fwd": {
+        "max_seqlen_q": 4, "max_seqlen_k": 4, "min_seqlen_q": 1, "dropout_p": 0.0, "logits_soft_cap": 0.0, "zero_tensors": False,
+        "window_size_left": -1, "window_size_right": -1, "return_softmax_lse": False, "return_dropout_randval": False,
+        "how_v3_bf16_cvt": 1,
+    },
+    "fmha_v3_bwd": {
+        "dropout_p": 0.0, "window_size_left": -1, "window_size_right": -1, "deterministic": False, "how_v3_bf16_cvt": 1,
+    },
+    "fmha_v3_varlen_bwd": {
+        "dropout_p": 0.0, "zero_tensors": False, "window_size_left": -1, "window_size_right": -1, "deterministic": False,
+        "how_v3_bf16_cvt": 1,
     },
     "gemm_a4w4_asm": {"kernelName": ""},
     "fmoe_g1u1": {"kernelName": ""},

@@ -27,6 +27,14 @@ SIGNATURES = {
     "gemm_a16w16": "A B bias otype scale_a scale_b scale_c",
     "fmha_v3_fwd": "q k v dropout_p softmax_scale is_causal window_size_left window_size_right return_softmax_lse "
     "return_dropout_randval how_v3_bf16_cvt out bias alibi_slopes gen",
+    "fmha_v3_bwd": "dout q k v out softmax_lse dropout_p softmax_scale is_causal window_size_left window_size_right "
+    "deterministic is_v3_atomic_fp32 how_v3_bf16_cvt dq dk dv alibi_slopes rng_state gen",
+    "fmha_v3_varlen_bwd": "dout q k v out softmax_lse cu_seqlens_q cu_seqlens_k max_seqlen_q max_seqlen_k dropout_p "
+    "softmax_scale zero_tensors is_causal window_size_left window_size_right deterministic is_v3_atomic_fp32 how_v3_bf16_cvt "
+    "dq dk dv alibi_slopes rng_state gen cu_seqlens_q_padded cu_seqlens_k_padded",
+    "fmha_v3_varlen_fwd": "q k v cu_seqlens_q cu_seqlens_k max_seqlen_q max_seqlen_k min_seqlen_q dropout_p softmax_scale "
+    "logits_soft_cap zero_tensors is_causal window_size_left window_size_right return_softmax_lse return_dropout_randval "
+    "how_v3_bf16_cvt out block_table bias alibi_slopes gen",
     "gemm_a4w4": "A B A_scale B_scale out bias alpha beta bpreshuffle",
     "gemm_a4w4_asm": "A B A_scale B_scale out kernelName bias alpha beta bpreshuffle log2_k_split",
     "gemm_a16w16_asm": "A B out bias splitK kernelName",

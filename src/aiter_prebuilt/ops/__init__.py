@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from aiter_prebuilt.ops.attention import flash_attn_func
-    from aiter_prebuilt.ops.attention_asm import fmha_v3_fwd, pa_fwd_asm
+    from aiter_prebuilt.ops.attention_asm import fmha_v3_fwd, fmha_v3_varlen_fwd, pa_fwd_asm
+    from aiter_prebuilt.ops.attention_bwd import fmha_v3_bwd, fmha_v3_varlen_bwd
     from aiter_prebuilt.ops.gemm_f4 import gemm_a4w4, gemm_a4w4_asm
     from aiter_prebuilt.ops.gemm_out import gemm_a16w16_asm
     from aiter_prebuilt.ops.generated.activation import (
@@ -48,7 +49,10 @@ __all__ = [
     "dynamic_per_token_scaled_quant",
     "flash_attn_func",
     "flatmm_a8w8_blockscale_ASM",
+    "fmha_v3_bwd",
     "fmha_v3_fwd",
+    "fmha_v3_varlen_bwd",
+    "fmha_v3_varlen_fwd",
     "fmoe_fp8_blockscale_g1u1",
     "fmoe_g1u1",
     "fmoe_g1u1_tkw1",
@@ -81,7 +85,10 @@ __all__ = [
 HOMES: Final = {
     "flash_attn_func": "attention",
     "fmha_v3_fwd": "attention_asm",
+    "fmha_v3_varlen_fwd": "attention_asm",
     "pa_fwd_asm": "attention_asm",
+    "fmha_v3_bwd": "attention_bwd",
+    "fmha_v3_varlen_bwd": "attention_bwd",
     "gemm_a4w4": "gemm_f4",
     "gemm_a4w4_asm": "gemm_f4",
     "gemm_a16w16_asm": "gemm_out",

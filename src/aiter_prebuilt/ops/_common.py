@@ -69,6 +69,11 @@ def number(value: Any) -> Any:
         return value
 
 
+def window_of(keys: int, is_causal: bool, left: int, right: int) -> tuple[int, int]:
+    """How many of ``keys`` a query sees to its left and right, as AITER reads its options; -1: all."""
+    return -1 if left >= keys else left, 0 if is_causal else -1 if right >= keys else right
+
+
 def integers(value: Any) -> tuple[int, ...] | None:
     """A tuple, a list or whatever else AITER takes for a row of integers; None for what it cannot read."""
     try:

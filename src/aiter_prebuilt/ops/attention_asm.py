@@ -7,12 +7,17 @@ from typing import TYPE_CHECKING, Any
 from aiter_prebuilt.dispatch import operator
 from aiter_prebuilt.ops._common import NOT_A_TENSOR, element_type, like, no_output, scale_of
 from aiter_prebuilt.ops._traced import traced
-from aiter_prebuilt.ops.generated.attention_asm import refuse_fmha_v3_fwd, refuse_pa_fwd_asm
+from aiter_prebuilt.ops.generated.attention_asm import (
+    refuse_fmha_v3_fwd,
+    refuse_fmha_v3_varlen_fwd,
+    refuse_pa_fwd_asm,
+)
 
 if TYPE_CHECKING:
     import torch
 
 _fmha_v3_fwd = operator("fmha_v3_fwd")
+_fmha_v3_varlen_fwd = operator("fmha_v3_varlen_fwd")
 _pa_fwd_asm = operator("pa_fwd_asm")
 
 
@@ -37,9 +42,10 @@ def fmha_v3_fwd(
     """``softmax(q @ k.T * softmax_scale) @ v`` per head, with grouped queries; dense, forward only; AITER's assembly.
 
     Args:
-        q: [b, sq, hq, 128] bf16. k, v: [b, sk, hk, 128], hq a multiple of hk. The last dim of each must be contiguous.
+        q: [b, sq, hq, d] bf16, d 128, or 192 on gfx950. k: [b, sk, hk, d], hq a multiple of hk. v: [b, sk, hk, 128]. The last
+            dim of each must be contiguous.
         softmax_scale: what scores are multiplied with, more than 0. is_causal: aligned bottom-right: query i sees keys up
-            to i + sk - sq, and sk must not be less than sq.
+            to i + sk - sq; where it sees none, out is 0, and then no log-sum-exp can be had.
         return_softmax_lse: also return the log-sum-exp (natural log) of the scaled scores.
         how_v3_bf16_cvt: on gfx942, rounding of results: 0 to nearest even, 1 away from zero, 2 towards zero.
         out: [b, sq, hq, 128], written; made when None.
@@ -72,6 +78,85 @@ def fmha_v3_fwd(
     except (*NOT_A_TENSOR, KeyError) as error:
         raise no_output("fmha_v3_fwd", error) from error
     _fmha_v3_fwd(q, k, v, result, lse, softmax_scale, is_causal, how_v3_bf16_cvt)
+    return result, lse, None, None
+
+
+@traced
+def fmha_v3_varlen_fwd(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    cu_seqlens_q: torch.Tensor,
+    cu_seqlens_k: torch.Tensor,
+    max_seqlen_q: int,
+    max_seqlen_k: int,
+    min_seqlen_q: int,
+    dropout_p: float,
+    softmax_scale: float,
+    logits_soft_cap: float,
+    zero_tensors: bool,
+    is_causal: bool,
+    window_size_left: int,
+    window_size_right: int,
+    return_softmax_lse: bool,
+    return_dropout_randval: bool,
+    how_v3_bf16_cvt: int,
+    out: torch.Tensor | None = None,
+    block_table: torch.Tensor | None = None,
+    bias: torch.Tensor | None = None,
+    alibi_slopes: torch.Tensor | None = None,
+    gen: torch.Tensor | None = None,
+) -> Any:
+    """``softmax(q @ k.T * softmax_scale) @ v`` per head, of sequences of different lengths; AITER's assembly.
+
+    Args:
+        q: [sq, hq, d] bf16, d 128, or 192 on gfx950: the queries of all sequences. k: [sk, hk, d], hq a multiple of hk.
+            v: [sk, hk, 128]. The last dim of each must be contiguous.
+        cu_seqlens_q: [n + 1] int32: sequence i has the queries from cu_seqlens_q[i] to cu_seqlens_q[i + 1].
+            cu_seqlens_k: the same for keys. Rows of no sequence stay as they are; queries without any key give NaN unless
+            is_causal.
+        softmax_scale: what scores are multiplied with, more than 0. is_causal: aligned bottom-right: of n queries and m keys
+            query i sees keys up to i + m - n; where it sees none, out is 0 and lse is -inf or 0.
+        return_softmax_lse: also return the log-sum-exp (natural log) of the scaled scores.
+        how_v3_bf16_cvt: on gfx942, rounding of results: 0 to nearest even, 1 away from zero, 2 towards zero.
+        out: [sq, hq, 128], written; made when None.
+        max_seqlen_q, max_seqlen_k, min_seqlen_q: any values; the kernels read the lengths.
+        dropout_p, logits_soft_cap, zero_tensors, window_size_left, window_size_right, return_dropout_randval, block_table, bias,
+            alibi_slopes, gen: no dropout, no cap, no window, no pages.
+
+    Returns:
+        out, lse (fp32 [hq, sq], None unless asked for), and None twice: there is no dropout with a mask and a state.
+
+    Raises:
+        UnsupportedError: an option that no kernel covers, or a tensor that requires grad. ArgumentError, NoKernelError: the
+            call does not fit.
+
+    Source: AITER ``fmha_v3_varlen_fwd``.
+    """
+    del max_seqlen_q, max_seqlen_k, min_seqlen_q
+    refuse_fmha_v3_varlen_fwd(
+        dropout_p,
+        logits_soft_cap,
+        zero_tensors,
+        window_size_left,
+        window_size_right,
+        return_dropout_randval,
+        how_v3_bf16_cvt,
+        block_table,
+        bias,
+        alibi_slopes,
+        gen,
+    )
+    scale_of("fmha_v3_varlen_fwd", softmax_scale)
+    try:
+        result = q.new_empty((*q.shape[:2], v.shape[2])) if out is None else out
+        lse_shape = (q.shape[1], q.shape[0])
+        lse = q.new_empty(lse_shape, dtype=element_type(q, "f32")) if return_softmax_lse else None
+    except (*NOT_A_TENSOR, KeyError) as error:
+        raise no_output("fmha_v3_varlen_fwd", error) from error
+    _fmha_v3_varlen_fwd(
+        q, k, v, cu_seqlens_q, cu_seqlens_k, result, lse, softmax_scale, is_causal, how_v3_bf16_cvt
+    )
     return result, lse, None, None
 
 

@@ -40,6 +40,44 @@ def refuse_fmha_v3_fwd(
         raise refuse("fmha_v3_fwd", "gen", gen, "None")
 
 
+def refuse_fmha_v3_varlen_fwd(
+    dropout_p: float,
+    logits_soft_cap: float,
+    zero_tensors: bool,
+    window_size_left: int,
+    window_size_right: int,
+    return_dropout_randval: bool,
+    how_v3_bf16_cvt: int,
+    block_table: torch.Tensor | None,
+    bias: torch.Tensor | None,
+    alibi_slopes: torch.Tensor | None,
+    gen: torch.Tensor | None,
+) -> None:
+    """Refuse the options of ``fmha_v3_varlen_fwd`` that no kernel covers."""
+    if dropout_p:
+        raise refuse("fmha_v3_varlen_fwd", "dropout_p", dropout_p, "0.0")
+    if logits_soft_cap:
+        raise refuse("fmha_v3_varlen_fwd", "logits_soft_cap", logits_soft_cap, "0.0")
+    if zero_tensors:
+        raise refuse("fmha_v3_varlen_fwd", "zero_tensors", zero_tensors, "False")
+    if window_size_left != -1:
+        raise refuse("fmha_v3_varlen_fwd", "window_size_left", window_size_left, "-1")
+    if window_size_right != -1:
+        raise refuse("fmha_v3_varlen_fwd", "window_size_right", window_size_right, "-1")
+    if return_dropout_randval:
+        raise refuse("fmha_v3_varlen_fwd", "return_dropout_randval", return_dropout_randval, "False")
+    if how_v3_bf16_cvt not in (0, 1, 2):
+        raise refuse("fmha_v3_varlen_fwd", "how_v3_bf16_cvt", how_v3_bf16_cvt, "0 or 1 or 2")
+    if block_table is not None:
+        raise refuse("fmha_v3_varlen_fwd", "block_table", block_table, "None")
+    if bias is not None:
+        raise refuse("fmha_v3_varlen_fwd", "bias", bias, "None")
+    if alibi_slopes is not None:
+        raise refuse("fmha_v3_varlen_fwd", "alibi_slopes", alibi_slopes, "None")
+    if gen is not None:
+        raise refuse("fmha_v3_varlen_fwd", "gen", gen, "None")
+
+
 def refuse_pa_fwd_asm(
     max_qlen: int,
     K_QScale: torch.Tensor | None,
