@@ -40,6 +40,13 @@ if TYPE_CHECKING:
     from aiter_prebuilt.ops.generated.softmax import softmax
     from aiter_prebuilt.ops.generated.topk import topk_softmax
     from aiter_prebuilt.ops.generated.topk_asm import topk_softmax_asm
+    from aiter_prebuilt.ops.mla import (
+        mla_decode_fwd,
+        mla_decode_stage1_asm_fwd,
+        mla_prefill_asm_fwd,
+        mla_prefill_fwd,
+        mla_reduce_v1,
+    )
 
 __all__ = [
     "dynamic_per_tensor_quant",
@@ -59,6 +66,11 @@ __all__ = [
     "gemm_a16w16",
     "gemm_a16w16_asm",
     "layernorm2d_fwd",
+    "mla_decode_fwd",
+    "mla_decode_stage1_asm_fwd",
+    "mla_prefill_asm_fwd",
+    "mla_prefill_fwd",
+    "mla_reduce_v1",
     "pa_fwd_asm",
     "reshape_and_cache",
     "rms_norm",
@@ -104,4 +116,9 @@ HOMES: Final = {
     "softmax": "generated.softmax",
     "topk_softmax": "generated.topk",
     "topk_softmax_asm": "generated.topk_asm",
+    "mla_decode_fwd": "mla",
+    "mla_decode_stage1_asm_fwd": "mla",
+    "mla_prefill_asm_fwd": "mla",
+    "mla_prefill_fwd": "mla",
+    "mla_reduce_v1": "mla",
 }
