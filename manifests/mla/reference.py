@@ -206,7 +206,6 @@ def mla_decode_fwd(
     kv_indices: Values,
     max_seqlen_q: int,
     sm_scale: float | None,
-    num_kv_splits: int | None,
     work_indptr: Values | None,
     work_info_set: Values | None,
     reduce_indptr: Values | None,
@@ -237,12 +236,12 @@ def mla_decode_fwd(
         shape = (sizes["RT"], 1, sizes["LH"], _DEPTH)
         parts = near(made.values.reshape(shape), absolute=made.errors.reshape(shape))
         return {"o": whole.both()[0], "logits": parts, "final_lse": logs}
-    assert num_kv_splits is not None
-    if num_kv_splits == 1 and (latent.quantised or heads != 16 or max_seqlen_q > 1):
+    count = sizes.get("S", 1)
+    if count == 1 and (latent.quantised or heads != 16 or max_seqlen_q > 1):
         logs = near(_untouched(tokens, heads))
         return {"o": whole.both()[0], "logits": None, "final_lse": logs}
     block = _block(heads, latent.quantised, max_seqlen_q)
-    made = _split(latent, qo_indptr, kv_indptr, kv_indices, num_kv_splits, block)
+    made = _split(latent, qo_indptr, kv_indptr, kv_indices, count, block)
     values, sums = whole.values.filled(0.0), whole.sums.filled(-np.inf)
     return {
         "o": near(values, absolute=whole.errors),

