@@ -76,7 +76,7 @@ void mla_tiles(ap::elem* out, float* out_lse, const float* parts, const float* l
   const i64 first = final_map != nullptr ? final_map[2 * tile] : static_cast<i64>(tile) * length;
   const i64 end = final_map != nullptr ? final_map[2 * tile + 1] : first + length;
   for (i64 token = first; token < end; ++token) {
-    merge(out + token * out_token + head * out_head, out_lse == nullptr ? nullptr : out_lse + token * heads + head, parts, lse,
-          heads, head, count, [=](i32 i) { return map[i] + (token - first); });
+    merge(out + token * out_token + head * out_head, out_lse == nullptr ? nullptr : out_lse + token * heads + head,
+          parts, lse, heads, head, count, [=](i32 i) { return map[i] + (token - first); });
   }
 }
