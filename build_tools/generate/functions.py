@@ -54,16 +54,16 @@ def refusals_of(module: str, operators: Sequence[Operator]) -> str | None:
         return None
     bodies = [line for operator in mine for line in ("", "", *refusing(operator))]
     families = "|".join(sorted({operator.family for operator in mine}))
+    tensors = any("torch." in line for line in bodies)
     head = [
         NOTICE.format(families=families),
         f'"""Options that no kernel covers, of the functions in ``ops/{module}.py``."""',
         "",
         "from __future__ import annotations",
         "",
-        "from typing import TYPE_CHECKING",
-        "",
+        *(["from typing import TYPE_CHECKING", ""] if tensors else []),
         *_common(bodies),
-        *_TORCH,
+        *(_TORCH if tensors else []),
     ]
     return "\n".join([*head, *bodies]) + "\n"
 

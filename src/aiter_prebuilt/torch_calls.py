@@ -12,6 +12,8 @@ from typing import Any, Final
 
 import torch
 
+from aiter_prebuilt import device
+from aiter_prebuilt.ops import _mla
 from aiter_prebuilt.ops._common import codes, halvings, scale_of, splits, window_of
 from aiter_prebuilt.torch_library import NAMESPACE
 
@@ -160,3 +162,122 @@ def fmha_v3_varlen_bwd(
 def _like(pairs: Iterable[tuple[Any, Any]]) -> tuple[Any, ...]:
     """What was given, or a tensor like the one beside it."""
     return tuple(tensor.new_empty(tensor.shape) if given is None else given for given, tensor in pairs)
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+def _units(ordinal: int) -> int:
+    return device.facts("amd", ordinal).compute_units
+
+
+def mla_decode_stage1_asm_fwd(
+    Q: Any,
+    KV: Any,
+    qo_indptr: Any,
+    kv_indptr: Any,
+    kv_page_indices: Any,
+    kv_last_page_lens: Any,
+    num_kv_splits_indptr: Any,
+    work_indptr: Any,
+    work_info_set: Any,
+    max_seqlen_q: int,
+    softmax_scale: float,
+    splitData: Any,
+    splitLse: Any,
+    output: Any,
+    q_scale: Any,
+    kv_scale: Any,
+) -> None:
+    """Of ``aiter_prebuilt.mla_decode_stage1_asm_fwd``."""
+    scale_of("mla_decode_stage1_asm_fwd", softmax_scale)
+    _OPS.mla_decode_stage1_asm_fwd.default(
+        Q, KV, qo_indptr, kv_indptr, kv_page_indices, kv_last_page_lens, num_kv_splits_indptr, work_indptr,
+        work_info_set, splitData, splitLse, output, q_scale, kv_scale, max_seqlen_q, softmax_scale,
+    )  # fmt: skip
+
+
+def mla_prefill_asm_fwd(
+    Q: Any,
+    KV: Any,
+    qo_indptr: Any,
+    kv_indptr: Any,
+    kv_page_indices: Any,
+    kv_last_page_lens: Any,
+    max_seqlen_q: int,
+    softmax_scale: float,
+    splitData: Any,
+    splitLse: Any,
+) -> None:
+    """Of ``aiter_prebuilt.mla_prefill_asm_fwd``."""
+    scale_of("mla_prefill_asm_fwd", softmax_scale)
+    lists = (qo_indptr, kv_indptr, kv_page_indices, kv_last_page_lens)
+    _OPS.mla_prefill_asm_fwd.default(Q, KV, *lists, splitData, splitLse, max_seqlen_q, softmax_scale)
+
+
+def mla_reduce_v1(
+    partial_output: Any,
+    partial_lse: Any,
+    reduce_indptr: Any,
+    reduce_final_map: Any,
+    reduce_partial_map: Any,
+    final_output: Any,
+    final_lse: Any,
+) -> None:
+    """Of ``aiter_prebuilt.mla_reduce_v1``."""
+    lists = (reduce_indptr, reduce_final_map, reduce_partial_map)
+    sums = _mla.rows_of(partial_lse, partial_output)
+    _OPS.mla_reduce_v1.default(partial_output, sums, *lists, final_output, final_lse)
+
+
+def mla_decode_fwd(
+    q: Any,
+    kv_buffer: Any,
+    o: Any,
+    qo_indptr: Any,
+    kv_indptr: Any,
+    kv_indices: Any,
+    kv_last_page_lens: Any,
+    max_seqlen_q: int,
+    sm_scale: float | None,
+    num_kv_splits: int | None,
+    work_indptr: Any,
+    work_info_set: Any,
+    reduce_indptr: Any,
+    reduce_final_map: Any,
+    reduce_partial_map: Any,
+    q_scale: Any,
+    kv_scale: Any,
+) -> Any:
+    """Of ``aiter_prebuilt.mla_decode_fwd``."""
+    scale = q.shape[-1] ** -0.5 if sm_scale is None else sm_scale
+    scale_of("mla_decode_fwd", scale, "sm_scale")
+    if work_indptr is not None or work_info_set is not None:
+        made = _mla.of_works(q, o, reduce_partial_map, max_seqlen_q, torch.float32)
+    else:
+        units = _units(q.device.index or 0) if num_kv_splits is None else 0
+        made = _mla.of_parts(q, o, qo_indptr, kv_indices, max_seqlen_q, num_kv_splits, units, torch.float32)
+    _OPS.mla_decode_fwd.default(
+        made.q, kv_buffer, made.o, qo_indptr, kv_indptr, kv_indices, kv_last_page_lens, work_indptr, work_info_set,
+        reduce_indptr, reduce_final_map, reduce_partial_map, q_scale, kv_scale, made.logits, made.lse,
+        max_seqlen_q, scale, made.splits,
+    )  # fmt: skip
+    return made.parts, made.lse
+
+
+def mla_prefill_fwd(
+    q: Any,
+    kv_buffer: Any,
+    o: Any,
+    qo_indptr: Any,
+    kv_indptr: Any,
+    kv_indices: Any,
+    kv_last_page_lens: Any,
+    max_seqlen_q: int,
+    sm_scale: float | None,
+) -> Any:
+    """Of ``aiter_prebuilt.mla_prefill_fwd``."""
+    scale = q.shape[-1] ** -0.5 if sm_scale is None else sm_scale
+    scale_of("mla_prefill_fwd", scale, "sm_scale")
+    lse = o.new_empty((o.shape[0], 1, o.shape[1], 1), dtype=torch.float32)
+    lists = (qo_indptr, kv_indptr, kv_indices, kv_last_page_lens)
+    _OPS.mla_prefill_fwd.default(q, kv_buffer, o, *lists, lse, max_seqlen_q, scale)
+    return o, lse

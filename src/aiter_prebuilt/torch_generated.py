@@ -21,6 +21,7 @@ from aiter_prebuilt.ops.generated.attention_asm import (
 from aiter_prebuilt.ops.generated.attention_bwd import refuse_fmha_v3_bwd, refuse_fmha_v3_varlen_bwd
 from aiter_prebuilt.ops.generated.gemm_f4 import refuse_gemm_a4w4, refuse_gemm_a4w4_asm
 from aiter_prebuilt.ops.generated.gemm_out import refuse_gemm_a16w16_asm
+from aiter_prebuilt.ops.generated.mla import refuse_mla_decode_fwd, refuse_mla_prefill_fwd
 from aiter_prebuilt.torch_library import NAMESPACE
 
 _OPS: Final[Any] = getattr(torch.ops, NAMESPACE)
@@ -548,6 +549,162 @@ def layernorm2d_fwd(input: Any, weight: Any, bias: Any, epsilon: float = 1e-05, 
     return _OPS.layernorm2d_fwd.default(input, weight, bias, x_bias, epsilon)
 
 
+def mla_decode_fwd(
+    q: Any,
+    kv_buffer: Any,
+    o: Any,
+    qo_indptr: Any,
+    kv_indptr: Any,
+    kv_indices: Any,
+    kv_last_page_lens: Any,
+    max_seqlen_q: int,
+    sm_scale: float | None = None,
+    logit_cap: float = 0.0,
+    num_kv_splits: int | None = None,
+    num_kv_splits_indptr: Any = None,
+    work_meta_data: Any = None,
+    work_indptr: Any = None,
+    work_info_set: Any = None,
+    reduce_indptr: Any = None,
+    reduce_final_map: Any = None,
+    reduce_partial_map: Any = None,
+    q_scale: Any = None,
+    kv_scale: Any = None,
+) -> Any:
+    """Traced ``aiter_prebuilt.mla_decode_fwd``."""
+    refuse_mla_decode_fwd(logit_cap)
+    del num_kv_splits_indptr, work_meta_data
+    return torch_calls.mla_decode_fwd(
+        q,
+        kv_buffer,
+        o,
+        qo_indptr,
+        kv_indptr,
+        kv_indices,
+        kv_last_page_lens,
+        max_seqlen_q,
+        sm_scale,
+        num_kv_splits,
+        work_indptr,
+        work_info_set,
+        reduce_indptr,
+        reduce_final_map,
+        reduce_partial_map,
+        q_scale,
+        kv_scale,
+    )
+
+
+def mla_decode_stage1_asm_fwd(
+    Q: Any,
+    KV: Any,
+    qo_indptr: Any,
+    kv_indptr: Any,
+    kv_page_indices: Any,
+    kv_last_page_lens: Any,
+    num_kv_splits_indptr: Any,
+    work_metadata: Any,
+    work_indptr: Any,
+    work_info_set: Any,
+    max_seqlen_q: int,
+    softmax_scale: float,
+    splitData: Any,
+    splitLse: Any,
+    output: Any,
+    q_scale: Any = None,
+    kv_scale: Any = None,
+) -> None:
+    """Traced ``aiter_prebuilt.mla_decode_stage1_asm_fwd``."""
+    del work_metadata
+    torch_calls.mla_decode_stage1_asm_fwd(
+        Q,
+        KV,
+        qo_indptr,
+        kv_indptr,
+        kv_page_indices,
+        kv_last_page_lens,
+        num_kv_splits_indptr,
+        work_indptr,
+        work_info_set,
+        max_seqlen_q,
+        softmax_scale,
+        splitData,
+        splitLse,
+        output,
+        q_scale,
+        kv_scale,
+    )
+
+
+def mla_prefill_asm_fwd(
+    Q: Any,
+    KV: Any,
+    qo_indptr: Any,
+    kv_indptr: Any,
+    kv_page_indices: Any,
+    kv_last_page_lens: Any,
+    max_seqlen_q: int,
+    softmax_scale: float,
+    splitData: Any,
+    splitLse: Any,
+) -> None:
+    """Traced ``aiter_prebuilt.mla_prefill_asm_fwd``."""
+    torch_calls.mla_prefill_asm_fwd(
+        Q,
+        KV,
+        qo_indptr,
+        kv_indptr,
+        kv_page_indices,
+        kv_last_page_lens,
+        max_seqlen_q,
+        softmax_scale,
+        splitData,
+        splitLse,
+    )
+
+
+def mla_prefill_fwd(
+    q: Any,
+    kv_buffer: Any,
+    o: Any,
+    qo_indptr: Any,
+    kv_indptr: Any,
+    kv_indices: Any,
+    kv_last_page_lens: Any,
+    max_seqlen_q: int,
+    sm_scale: float | None = None,
+    logit_cap: float = 0.0,
+    num_kv_splits: int | None = None,
+) -> Any:
+    """Traced ``aiter_prebuilt.mla_prefill_fwd``."""
+    refuse_mla_prefill_fwd(logit_cap)
+    del num_kv_splits
+    return torch_calls.mla_prefill_fwd(
+        q, kv_buffer, o, qo_indptr, kv_indptr, kv_indices, kv_last_page_lens, max_seqlen_q, sm_scale
+    )
+
+
+def mla_reduce_v1(
+    partial_output: Any,
+    partial_lse: Any,
+    reduce_indptr: Any,
+    reduce_final_map: Any,
+    reduce_partial_map: Any,
+    final_output: Any,
+    final_lse: Any = None,
+) -> None:
+    """Traced ``aiter_prebuilt.mla_reduce_v1``."""
+    torch_calls.mla_reduce_v1(
+        partial_output,
+        partial_lse,
+        reduce_indptr,
+        reduce_final_map,
+        reduce_partial_map,
+        final_output,
+        final_lse,
+    )
+
+
 def moe_stage1_g1u1(
     input: Any,
     w1: Any,
@@ -707,6 +864,11 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "gemm_a8w8_ASM": gemm_a8w8_ASM,
     "gemm_a8w8_bpreshuffle": gemm_a8w8_bpreshuffle,
     "layernorm2d_fwd": layernorm2d_fwd,
+    "mla_decode_fwd": mla_decode_fwd,
+    "mla_decode_stage1_asm_fwd": mla_decode_stage1_asm_fwd,
+    "mla_prefill_asm_fwd": mla_prefill_asm_fwd,
+    "mla_prefill_fwd": mla_prefill_fwd,
+    "mla_reduce_v1": mla_reduce_v1,
     "moe_stage1_g1u1": moe_stage1_g1u1,
     "pa_fwd_asm": pa_fwd_asm,
     "reshape_and_cache": reshape_and_cache,

@@ -123,6 +123,10 @@ F4 = {
     "log2_k_split": "0",
 }
 
+#: One query of 16 heads for each of 8 contexts, which may be in two parts.
+LATENT = {"T": "8", "H": "16", "B": "8", "kv_p": "576", "max_seqlen_q": "1"}
+PARTS = {**LATENT, "S": "2", "RT": "8", "TQ": "bf16", "TK": "bf16"}
+
 #: Where sizes drawn one by one never fit each other.
 FITTING: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
     "gemm_a8w8_bpreshuffle": lambda s: {"K": "256", "KW": "256", "N": str(16 * int(s["M"]))},
@@ -153,6 +157,11 @@ FITTING: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
     "pa_fwd_asm": lambda s: {
         "D": "128", "HQ": "16", "HK": "2", "S": "8", "MB": "40", "bt_s": "40", "block_tables_stride0": "40", "NB": "64",
     },
+    "mla_decode_stage1_asm_fwd": lambda s: {**PARTS, "R": "f32"},
+    "mla_decode_fwd": lambda s: {**PARTS, "LH": "16", "FT": "8", "FH": "16", "splits": "2"},
+    "mla_prefill_asm_fwd": lambda s: LATENT,
+    "mla_prefill_fwd": lambda s: LATENT,
+    "mla_reduce_v1": lambda s: {"H": "16", "N": "8", "o_t": "8192", "o_h": "512"},
     "topk_softmax_asm": lambda s: {"M": "40", "E": "256", "K": "8"},
     "fmoe_g1u1": lambda s: EXPERTS,
     "fmoe_g1u1_tkw1": lambda s: EXPERTS,

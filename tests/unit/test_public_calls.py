@@ -223,6 +223,113 @@ def test_a_mixture_of_experts_says_its_activation_and_refuses_others(activation:
         call(2)
 
 
+#: Its arguments come in one piece here, which mypy cannot count.
+decode: Any = aiter_prebuilt.mla_decode_fwd
+
+
+def latent(tokens: int, heads: int, *, fp8: bool = False) -> Any:
+    """Queries, keys, a result, and the lists of a batch of 200 keys for each token."""
+    kind = torch.float8_e4m3fn if fp8 else BF16
+    q, kv = zeros(tokens, heads, 576, dtype=kind), zeros(9, 1, 1, 576, dtype=kind)
+    borders = zeros(tokens + 1, dtype=torch.int32)
+    keys, last = zeros(200 * tokens, dtype=torch.int32), zeros(tokens, dtype=torch.int32)
+    return q, kv, zeros(tokens, heads, 512), borders, borders, keys, last
+
+
+@pytest.mark.parametrize(
+    ("heads", "queries", "fp8", "wanted", "found", "whole"),
+    [
+        (16, 1, False, 3, 3, False), (16, 1, False, 1, 1, False), (16, 4, False, 1, 1, True), (128, 1, False, 2, 2, False),
+        (128, 1, False, 1, 1, True), (16, 1, True, 5, 2, False), (16, 1, True, 1, 1, True), (128, 1, True, 9, 7, False),
+    ],
+)  # fmt: skip
+def test_latent_attention_makes_its_parts(
+    heads: int, queries: int, fp8: bool, wanted: int, found: int, whole: bool
+) -> None:
+    given = latent(2, heads, fp8=fp8)
+    call = lambda: decode(*given, queries, num_kv_splits=wanted)  # noqa: E731
+    (parts, lse), (_, tensors, attributes) = handed(call, "mla_decode_fwd")
+    assert attributes == [queries, 576**-0.5, found] and (lse.shape, lse.dtype) == ((2, heads), F32)
+    assert tensors[15] is lse and tensors[2] is given[2]
+    if whole:
+        assert parts is given[2] and tensors[14] is None
+    else:
+        assert parts is tensors[14] and (parts.shape, parts.dtype) == ((2, found, heads, 512), F32)
+
+
+@pytest.mark.parametrize(("heads", "own"), [(16, 16), (48, 16), (128, 128)])
+def test_works_take_other_heads_as_tokens_of_16(heads: int, own: int) -> None:
+    q, kv, o, borders, _, keys, last = latent(2, heads)
+    lists = dict.fromkeys(("work_indptr", "work_info_set", "reduce_indptr", "reduce_final_map"), borders)
+    lists["reduce_partial_map"] = zeros(12, dtype=torch.int32)
+    call = lambda: aiter_prebuilt.mla_decode_fwd(q, kv, o, borders, borders, keys, last, 1, **lists)  # noqa: E731
+    (parts, lse), (_, tensors, attributes) = handed(call, "mla_decode_fwd")
+    rows = 2 * heads // own
+    assert (tensors[0].shape, tensors[2].shape, tensors[14].shape) == (
+        (rows, own, 576),
+        (rows, own, 512),
+        (12, 1, own, 512),
+    )
+    assert tensors[2].data_ptr() == o.data_ptr() and tensors[14].data_ptr() == parts.data_ptr()
+    assert (
+        parts.shape == (12 * own // heads, 1, heads, 512) and lse.shape == (rows, own) and attributes[2] == 1
+    )
+
+
+@pytest.mark.parametrize(("heads", "queries"), [(24, 1), (528, 1), (48, 2)])
+def test_works_of_other_heads_are_refused(heads: int, queries: int) -> None:
+    q, kv, o, borders, _, keys, last = latent(2, heads)
+    with pytest.raises(UnsupportedError, match=rf"{heads} heads and {queries} queries.*multiple of 16"):
+        aiter_prebuilt.mla_decode_fwd(
+            q, kv, o, borders, borders, keys, last, queries, work_indptr=borders, reduce_partial_map=keys
+        )
+
+
+def test_no_part_of_a_context_is_no_number_of_parts() -> None:
+    with pytest.raises(
+        UnsupportedError, match=r"mla_decode_fwd\(num_kv_splits=0\).*use num_kv_splits=None or 1 and more"
+    ):
+        decode(*latent(2, 16), 1, num_kv_splits=0)
+    with pytest.raises(UnsupportedError, match=r"mla_decode_fwd\(sm_scale=0.0\).*a number above 0"):
+        decode(*latent(2, 16), 1, 0.0, num_kv_splits=1)
+
+
+@pytest.mark.parametrize(
+    ("batches", "keys", "units", "found"),
+    [
+        (1, 8192, 304, 16), (64, 64 * 1200, 304, 4), (256, 256 * 21, 304, 1), (3, 3 * 3200, 256, 16),
+        (128, 128 * 8192, 256, 2), (5, 0, 80, 1),
+    ],
+)  # fmt: skip
+def test_parts_fill_the_compute_units_as_aiters_rule_has_it(
+    batches: int, keys: int, units: int, found: int
+) -> None:
+    from aiter_prebuilt.ops._mla import parts
+
+    assert parts(None, batches, keys, 16, False, units) == found
+
+
+def test_one_part_that_is_the_result_is_handed_on_once() -> None:
+    q, kv, o, borders, _, keys, last = latent(2, 128)
+    lse = zeros(2, 1, 128, 1, dtype=F32)
+    lists, results = (
+        (borders, borders, keys, last, borders, None, None, None),
+        (o.view(2, 1, 128, 512), lse, o),
+    )
+    call = lambda: aiter_prebuilt.mla_decode_stage1_asm_fwd(q, kv, *lists, 1, 0.5, *results)  # noqa: E731
+    _, (_, tensors, attributes) = handed(call, "mla_decode_stage1_asm_fwd")
+    assert tensors[9].data_ptr() == o.data_ptr() != tensors[11].data_ptr() and attributes == [1, 0.5]
+
+
+@pytest.mark.parametrize("shape", [(6, 16), (6, 1, 16, 1)])
+def test_partial_logarithms_have_a_dim_more_or_not(shape: tuple[int, ...]) -> None:
+    rows, lists, out = zeros(6, 1, 16, 512, dtype=F32), zeros(3, dtype=torch.int32), zeros(2, 16, 512)
+    sums = zeros(*shape, dtype=F32)
+    call = lambda: aiter_prebuilt.mla_reduce_v1(rows, sums, lists, None, lists, out)  # noqa: E731
+    _, (_, tensors, _) = handed(call, "mla_reduce_v1")
+    assert tensors[1].data_ptr() == sums.data_ptr() and tensors[1].shape == shape[:3]
+
+
 def test_no_part_of_k_is_no_number_of_parts() -> None:
     a, b, out = zeros(5, 64), zeros(64, 64), zeros(5, 64, dtype=F32)
     with pytest.raises(UnsupportedError, match=r"gemm_a16w16_asm\(splitK=0\).*use splitK=None or 1 and more"):
@@ -250,6 +357,8 @@ TURNED = {
     "fmoe_int8_g1u0": {"activation"},
     "fmoe_fp8_blockscale_g1u1": {"activation"},
     "moe_stage1_g1u1": {"activation"},
+    "mla_decode_fwd": {"sm_scale"},
+    "mla_prefill_fwd": {"sm_scale"},
 }
 #: Required options of which not any value will do.
 SERVED: dict[str, dict[str, Any]] = {
@@ -274,6 +383,7 @@ SERVED: dict[str, dict[str, Any]] = {
     "fmoe_g1u1_tkw1": {"kernelName": ""},
     "fmoe_fp8_blockscale_g1u1": {"kernelName": ""},
     "moe_stage1_g1u1": {"kernelName": "", "a1_scale": zeros(4), "w1_scale": zeros(4)},
+    "mla_decode_fwd": {"num_kv_splits": 2},
 }  # fmt: skip
 
 

@@ -42,6 +42,16 @@ SIGNATURES = {
     "flatmm_a8w8_blockscale_ASM": "XQ WQ x_scale w_scale dtype",
     "pa_fwd_asm": "Q K V block_tables context_lens block_tables_stride0 max_qlen K_QScale V_QScale out_ qo_indptr "
     "high_precision kernelName",
+    "mla_decode_stage1_asm_fwd": "Q KV qo_indptr kv_indptr kv_page_indices kv_last_page_lens num_kv_splits_indptr work_metadata "
+    "work_indptr work_info_set max_seqlen_q softmax_scale splitData splitLse output q_scale kv_scale",
+    "mla_prefill_asm_fwd": "Q KV qo_indptr kv_indptr kv_page_indices kv_last_page_lens max_seqlen_q softmax_scale "
+    "splitData splitLse",
+    "mla_reduce_v1": "partial_output partial_lse reduce_indptr reduce_final_map reduce_partial_map final_output final_lse",
+    "mla_decode_fwd": "q kv_buffer o qo_indptr kv_indptr kv_indices kv_last_page_lens max_seqlen_q sm_scale logit_cap "
+    "num_kv_splits num_kv_splits_indptr work_meta_data work_indptr work_info_set reduce_indptr reduce_final_map "
+    "reduce_partial_map q_scale kv_scale",
+    "mla_prefill_fwd": "q kv_buffer o qo_indptr kv_indptr kv_indices kv_last_page_lens max_seqlen_q sm_scale logit_cap "
+    "num_kv_splits",
     "gemm_a8w8_bpreshuffle": "XQ WQ x_scale w_scale bias dtype check",
     "flash_attn_func": "q k v dropout_p softmax_scale causal window_size bias alibi_slopes deterministic return_lse "
     "return_attn_probs how_v3_bf16_cvt cu_seqlens_q cu_seqlens_kv sink_ptr num_splits",

@@ -43,6 +43,13 @@ if TYPE_CHECKING:
     from aiter_prebuilt.ops.generated.softmax import softmax
     from aiter_prebuilt.ops.generated.topk import topk_softmax
     from aiter_prebuilt.ops.generated.topk_asm import topk_softmax_asm
+    from aiter_prebuilt.ops.mla import (
+        mla_decode_fwd,
+        mla_decode_stage1_asm_fwd,
+        mla_prefill_asm_fwd,
+        mla_prefill_fwd,
+        mla_reduce_v1,
+    )
 
 __all__ = [
     "dynamic_per_tensor_quant",
@@ -66,6 +73,11 @@ __all__ = [
     "gemm_a16w16",
     "gemm_a16w16_asm",
     "layernorm2d_fwd",
+    "mla_decode_fwd",
+    "mla_decode_stage1_asm_fwd",
+    "mla_prefill_asm_fwd",
+    "mla_prefill_fwd",
+    "mla_reduce_v1",
     "moe_stage1_g1u1",
     "pa_fwd_asm",
     "reshape_and_cache",
@@ -117,4 +129,9 @@ HOMES: Final = {
     "softmax": "generated.softmax",
     "topk_softmax": "generated.topk",
     "topk_softmax_asm": "generated.topk_asm",
+    "mla_decode_fwd": "mla",
+    "mla_decode_stage1_asm_fwd": "mla",
+    "mla_prefill_asm_fwd": "mla",
+    "mla_prefill_fwd": "mla",
+    "mla_reduce_v1": "mla",
 }

@@ -48,14 +48,14 @@ def halvings(function: str, value: int | None) -> int:
     return -1 if value is None else value
 
 
-def scale_of(function: str, value: float) -> None:
+def scale_of(function: str, value: float, option: str = "softmax_scale") -> None:
     """AITER's assembly hides keys by scores of minus infinity before it scales them.
 
     Raises:
         UnsupportedError: a scale that would not leave them there.
     """
     if not value > 0:
-        raise refuse(function, "softmax_scale", value, "a number above 0")
+        raise refuse(function, option, value, "a number above 0")
 
 
 def number(value: Any) -> Any:

@@ -1,0 +1,436 @@
+"""Attention over a latent cache by AITER's assembly: all heads share keys of 576 numbers, whose first 512 are the values."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from build_tools.cases.near import Near, Values, near
+
+#: What a kernel may lose of a probability when it rounds it: bf16, not always to nearest, and the target's own fp8.
+_UNIT = {"bf16": 2.0**-7, "fp8": 2.0**-4}
+_ROUNDING = 2.0**-24
+_DEPTH = 512
+#: Keys of a block, which go to the parts of a context in turn: 16, but where fp8 or one query for each of 16 heads comes in.
+_FEW, _WIDE, _BLOCK = 64, 32, 16
+
+Row: TypeAlias = tuple[Values, Values, Values, Values]
+
+
+class _Latent(NamedTuple):
+    """Queries [tokens, heads, 576] and keys [pages, 576], with their scales; ``quantised``: probabilities become fp8."""
+
+    queries: Values
+    keys: Values
+    scale: float
+    quantised: bool
+
+    def row(self, token: int, pages: Values) -> Row:
+        """Of one token over the keys on ``pages``: result [heads, 512] and its error, log of the sum [heads] and its error.
+
+        Scores are sums in fp32 and the argument of exp2. Probabilities are rounded for the second product after their sum was
+        taken; fp8 has no number below 2^-10.
+        """
+        queries, keys = self.queries[token], self.keys[pages]
+        scores = queries @ keys.T * self.scale
+        peak = scores.max(axis=-1, keepdims=True)
+        powers = np.exp(scores - peak)
+        total = powers.sum(axis=-1, keepdims=True)
+        values = keys[:, :_DEPTH]
+        sizes = np.sqrt((queries**2).sum(-1) * (keys**2).sum(-1).max()) * abs(self.scale)
+        off = _ROUNDING * ((keys.shape[1] / 4 + 8) * 2 * sizes + 32)
+        lost = _UNIT["fp8" if self.quantised else "bf16"] * 1.01 + 2 * off[:, None]
+        error = lost * (powers / total) @ np.abs(values) + 2.0**-125
+        if self.quantised:
+            error = error + 2.0**-10 * np.abs(values).sum(axis=0) / total
+        return powers / total @ values, error, (peak + np.log(total))[:, 0], off + 4 * _ROUNDING
+
+
+def _latent(
+    Q: Values, KV: Values, scale: float, kinds: Mapping[str, str], q_scale: Values | None, kv_scale: Values | None
+) -> _Latent:
+    fp8_q, fp8_k = (kinds[name].startswith("e4m3") for name in ("Q", "KV"))
+    factor = float(q_scale[0]) if fp8_q and q_scale is not None else 1.0
+    keys = KV.reshape(KV.shape[0], -1) * (float(kv_scale[0]) if fp8_k and kv_scale is not None else 1.0)
+    return _Latent(Q * factor, keys, scale, fp8_q)
+
+
+def _tokens(queries: Values, contexts: Values) -> Iterator[tuple[int, int, int]]:
+    """Each token of each batch, the first of its keys, and the end of what it sees: the last token of a batch sees all."""
+    for batch in range(len(queries) - 1):
+        first, end = int(queries[batch]), int(queries[batch + 1])
+        for token in range(first, end):
+            yield token, int(contexts[batch]), int(contexts[batch + 1]) - (end - 1 - token)
+
+
+def _untouched(*shape: int) -> Any:
+    """What nobody writes."""
+    return np.ma.MaskedArray(np.zeros(shape), mask=True)
+
+
+class _Parts:
+    """Rows of partial results, those that nobody writes masked."""
+
+    def __init__(self, *shape: int) -> None:
+        self.values = _untouched(*shape, _DEPTH)
+        self.errors = np.zeros((*shape, _DEPTH))
+        self.sums = _untouched(*shape)
+        self.offs = np.zeros(shape)
+
+    def put(self, place: Any, row: Row) -> None:
+        self.values[place], self.errors[place], self.sums[place], self.offs[place] = row
+
+    def nothing(self, place: Any) -> None:
+        """A part without a key for a token that stands in a block which has some."""
+        self.values[place], self.sums[place] = 0.0, -np.inf
+
+    def both(self) -> tuple[Near, Near]:
+        """Results, and logarithms with a last dim of one."""
+        return near(self.values, absolute=self.errors), near(self.sums[..., None], absolute=self.offs[..., None])
+
+
+def _block(heads: int, fp8: bool, most: int) -> int:
+    if heads == 16 and most == 1:
+        return _FEW
+    return _WIDE if fp8 else _BLOCK
+
+
+def _split(
+    latent: _Latent, queries: Values, contexts: Values, pages: Values, parts: int, block: int
+) -> _Parts:
+    """Blocks of ``block`` keys go to the parts in turn."""
+    made = _Parts(latent.queries.shape[0], parts, latent.queries.shape[1])
+    for token, first, end in _tokens(queries, contexts):
+        last = next(int(stop) for stop in contexts if stop >= end)
+        for part in range(parts):
+            owned = np.arange(first, last)
+            owned = owned[(owned - first) // block % parts == part]
+            seen = owned[owned < end]
+            if seen.size:
+                made.put((token, part), latent.row(token, pages[seen]))
+            elif owned.size:
+                made.nothing((token, part))
+    return made
+
+
+def _listed(latent: _Latent, pages: Values, works: Values, made: _Parts, whole: _Parts) -> None:
+    """Each work: to its rows of ``made``, or to ``whole`` where it has no row."""
+    for _, row, first, end, start, stop, behind, _ in works.astype(int):
+        for token in range(first, end):
+            seen = min(stop, stop + behind - (end - 1 - token))
+            result = latent.row(token, pages[start:seen])
+            if row < 0:
+                whole.put((token,), result)
+            else:
+                made.put((row + token - first, 0), result)
+
+
+def mla_decode_stage1_asm_fwd(
+    Q: Values,
+    KV: Values,
+    qo_indptr: Values,
+    kv_indptr: Values,
+    kv_page_indices: Values,
+    num_kv_splits_indptr: Values | None,
+    work_indptr: Values | None,
+    work_info_set: Values | None,
+    max_seqlen_q: int,
+    softmax_scale: float,
+    q_scale: Values | None,
+    kv_scale: Values | None,
+    kinds: dict[str, str],
+    sizes: dict[str, int],
+) -> dict[str, Near]:
+    """Softmax(q @ k^T * scale) @ v of the keys of a part alone, and the logarithm of the sum of its exponentials.
+
+    One part alone is the result, and has no logarithm, unless 16 heads have one query each in bf16.
+    """
+    latent = _latent(Q, KV, softmax_scale, kinds, q_scale, kv_scale)
+    heads, fp8 = Q.shape[1], latent.quantised
+    whole = _Parts(Q.shape[0], heads)
+    if num_kv_splits_indptr is None:
+        assert work_indptr is not None
+        assert work_info_set is not None
+        made = _Parts(sizes["RT"], 1, heads)
+        _listed(latent, kv_page_indices, work_info_set[: int(work_indptr[-1])], made, whole)
+    else:
+        block = _block(heads, fp8, max_seqlen_q)
+        made = _split(latent, qo_indptr, kv_indptr, kv_page_indices, sizes["S"], block)
+        if sizes["S"] == 1 and (fp8 or heads != 16 or max_seqlen_q > 1):
+            made.sums[...] = np.ma.masked
+    values, sums = made.both()
+    return {"splitData": values, "splitLse": sums, "output": whole.both()[0]}
+
+
+def mla_prefill_asm_fwd(
+    Q: Values,
+    KV: Values,
+    qo_indptr: Values,
+    kv_indptr: Values,
+    kv_page_indices: Values,
+    softmax_scale: float,
+    kinds: dict[str, str],
+) -> dict[str, Near]:
+    """Softmax(q @ k^T * scale) @ v, the queries of a batch being the last of its context."""
+    latent = _latent(Q, KV, softmax_scale, kinds, None, None)
+    made = _split(latent, qo_indptr, kv_indptr, kv_page_indices, 1, _BLOCK)
+    return {"splitData": made.both()[0]}
+
+
+def mla_prefill_fwd(
+    q: Values,
+    kv_buffer: Values,
+    qo_indptr: Values,
+    kv_indptr: Values,
+    kv_indices: Values,
+    sm_scale: float | None,
+) -> dict[str, Near]:
+    """mla_prefill_asm_fwd; the logarithms that come with it are not written."""
+    scale = q.shape[2] ** -0.5 if sm_scale is None else sm_scale
+    latent = _latent(q, kv_buffer, scale, {"Q": "bf16", "KV": "bf16"}, None, None)
+    made = _split(latent, qo_indptr, kv_indptr, kv_indices, 1, _BLOCK)
+    whole, logs = _Parts(q.shape[0], q.shape[1]), _Parts(q.shape[0], 1, q.shape[1])
+    whole.values, whole.errors = made.values[:, 0], made.errors[:, 0]
+    return {"o": whole.both()[0], "attn_lse": logs.both()[1]}
+
+
+def mla_decode_fwd(
+    q: Values,
+    kv_buffer: Values,
+    qo_indptr: Values,
+    kv_indptr: Values,
+    kv_indices: Values,
+    max_seqlen_q: int,
+    sm_scale: float | None,
+    work_indptr: Values | None,
+    work_info_set: Values | None,
+    reduce_indptr: Values | None,
+    reduce_final_map: Values | None,
+    q_scale: Values | None,
+    kv_scale: Values | None,
+    kinds: dict[str, str],
+    sizes: dict[str, int],
+) -> dict[str, Near | None]:
+    """Softmax(q @ k^T * scale) @ v; the parts that it was made of, and of split contexts the logarithms of the sums."""
+    scale = q.shape[2] ** -0.5 if sm_scale is None else sm_scale
+    types = {"Q": kinds["q"], "KV": kinds["kv_buffer"]}
+    latent = _latent(q, kv_buffer, scale, types, q_scale, kv_scale)
+    tokens, heads = q.shape[:2]
+    whole = _Parts(tokens, heads)
+    for token, first, end in _tokens(qo_indptr, kv_indptr):
+        if end > first:
+            whole.put((token,), latent.row(token, kv_indices[first:end]))
+    if work_info_set is not None:
+        assert work_indptr is not None
+        assert reduce_indptr is not None
+        assert reduce_final_map is not None
+        own = heads if heads == 128 else 16
+        folded = latent._replace(queries=latent.queries.reshape(-1, own, q.shape[2]))
+        made, alone = _Parts(sizes["RT"] * sizes["LH"] // own, 1, own), _Parts(tokens * heads // own, own)
+        _listed(folded, kv_indices, work_info_set[: int(work_indptr[-1])], made, alone)
+        logs = near(_only(whole, own, reduce_indptr, reduce_final_map), absolute=whole.offs.reshape(-1, own))
+        shape = (sizes["RT"], 1, sizes["LH"], _DEPTH)
+        parts = near(made.values.reshape(shape), absolute=made.errors.reshape(shape))
+        return {"o": whole.both()[0], "logits": parts, "final_lse": logs}
+    count = sizes.get("S", 1)
+    if count == 1 and (latent.quantised or heads != 16 or max_seqlen_q > 1):
+        logs = near(_untouched(tokens, heads))
+        return {"o": whole.both()[0], "logits": None, "final_lse": logs}
+    block = _block(heads, latent.quantised, max_seqlen_q)
+    made = _split(latent, qo_indptr, kv_indptr, kv_indices, count, block)
+    values, sums = whole.values.filled(0.0), whole.sums.filled(-np.inf)
+    return {
+        "o": near(values, absolute=whole.errors),
+        "logits": made.both()[0],
+        "final_lse": near(sums, absolute=whole.offs),
+    }
+
+
+def _only(whole: _Parts, heads: int, indptr: Values, places: Values) -> Values:
+    """The logarithms of the tokens that a tile of two parts and more makes."""
+    made: Values = _untouched(whole.sums.size // heads, heads)
+    for tile in range(len(indptr) - 1):
+        if indptr[tile + 1] - indptr[tile] > 1:
+            first, end = (int(place) for place in places[tile])
+            made[first:end] = whole.sums.reshape(-1, heads)[first:end]
+    return made
+
+
+def _merged(rows: Values, sums: Values) -> tuple[Values, Values, Values, Values]:
+    """Rows [n, heads, 512] and the logarithms of their sums [n, heads] made one, with errors of fp32 arithmetic."""
+    peak = sums.max(axis=0)
+    powers = np.exp(sums - np.where(np.isinf(peak), 0.0, peak))
+    total = powers.sum(axis=0)
+    shares = powers / np.where(total == 0, 1.0, total)
+    apart = np.abs(np.where(np.isinf(sums), 0.0, sums) - np.where(np.isinf(peak), 0.0, peak)).max(axis=0)
+    off = _ROUNDING * (8 * apart + 4 * len(rows) + 16)
+    with np.errstate(divide="ignore"):
+        whole = peak + np.log(total)
+    result = np.einsum("nh,nhd->hd", shares, rows)
+    error = off[:, None] * np.einsum("nh,nhd->hd", shares, np.abs(rows)) + 2.0**-125
+    return result, error, whole, off + 2 * _ROUNDING * np.abs(whole)
+
+
+def mla_reduce_v1(
+    partial_output: Values,
+    partial_lse: Values,
+    reduce_indptr: Values,
+    reduce_final_map: Values | None,
+    reduce_partial_map: Values,
+    kinds: dict[str, str],
+    sizes: dict[str, int],
+) -> dict[str, Near | None]:
+    """Tile t makes one of the rows map[indptr[t]] to map[indptr[t + 1] - 1] and those behind each; of fewer than two nothing."""
+    rows, sums = partial_output.reshape(-1, *partial_output.shape[-2:]), partial_lse.reshape(-1, sizes["H"])
+    made = _Parts(sizes["N"], sizes["H"])
+    for tile in range(len(reduce_indptr) - 1):
+        places = reduce_partial_map[int(reduce_indptr[tile]) : int(reduce_indptr[tile + 1])].astype(int)
+        if len(places) < 2:
+            continue
+        length = int(places[1] - places[0])
+        first, end = tile * length, (tile + 1) * length
+        if reduce_final_map is not None:
+            first, end = (int(value) for value in reduce_final_map[tile])
+        for token in range(first, end):
+            made.put((token,), _merged(rows[places + token - first], sums[places + token - first]))
+    return {
+        "final_output": near(made.values, absolute=made.errors),
+        "final_lse": near(made.sums, absolute=made.offs) if "final_lse" in kinds else None,
+    }
+
+
+# ---- lists ------------------------------------------------------------------------------------------------------------
+
+
+def draw_queries(rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int]) -> Values:
+    """Where the queries of each batch begin: as many for each, as near as can be."""
+    del rng
+    return np.arange(shape[0]) * sizes["T"] // (shape[0] - 1)
+
+
+def draw_contexts(
+    rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int], empty: float = -1.0
+) -> Values:
+    """Where the keys of each batch begin: each batch has more of them than the one before it; batch ``empty`` has none."""
+    del rng
+    shares = np.arange(1.0, shape[0]) * 2 - 1
+    if empty >= 0:
+        shares[int(empty)] = 0
+    return np.concatenate([[0], np.floor(sizes["N"] * shares.cumsum() / shares.sum())]).astype(int)
+
+
+def draw_pages(rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int]) -> Values:
+    """Any pages of the cache, one of them for two keys now and then."""
+    return rng.integers(0, sizes["P"], shape)
+
+
+def draw_borders(rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int]) -> Values:
+    """Of the parts: as many for each batch."""
+    del rng
+    return np.arange(shape[0]) * sizes["S"]
+
+
+def draw_factor(rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int]) -> Values:
+    """A scale that is no power of two."""
+    del sizes
+    return rng.uniform(0.3, 0.9, shape)
+
+
+def _works(sizes: Mapping[str, int]) -> tuple[list[list[int]], list[int], list[tuple[int, int, list[int]]]]:
+    """Works of equal size for each unit, where the works of each unit begin, and the tiles: first token, end, rows of its parts.
+
+    16 heads take all queries of a batch at once, 128 heads one. Other numbers of heads are as many tokens of 16 heads each.
+    """
+    batches, units, heads = sizes["B"], sizes["W1"] - 1, sizes["H"]
+    fold = 1 if heads in (16, 128) else heads // 16
+    queries = draw_queries(np.random.default_rng(0), (batches + 1,), sizes) * fold
+    contexts = draw_contexts(np.random.default_rng(0), (batches + 1,), sizes)
+    portion = math.ceil(math.ceil(contexts[-1] / units) / 16) * 16
+    works: list[list[int]] = []
+    tiles, row = [], 0
+    for batch in range(batches):
+        first, end, start, stop = (int(x) for x in (*queries[batch : batch + 2], *contexts[batch : batch + 2]))
+        step = 1 if heads != 16 else end - first
+        for token in range(first, end, step):
+            hidden = 0 if fold > 1 else end - token - step
+            borders = [*range(start, stop - hidden, portion), stop - hidden]
+            rows = []
+            for begin, close in itertools.pairwise(borders):
+                own = row if len(borders) > 2 else -1
+                works.append([batch * fold, own, token, token + step, begin, close, stop - close - hidden, 0])
+                rows += [own] if len(borders) > 2 else []
+                row += step if len(borders) > 2 else 0
+            tiles.append((token, token + step, rows))
+    each = math.ceil(len(works) / units)
+    return works, [min(unit * each, len(works)) for unit in range(units + 1)], tiles
+
+
+def draw_units(rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int]) -> Values:
+    """Where the works of each unit begin."""
+    del rng, shape
+    return np.array(_works(sizes)[1])
+
+
+def draw_works(rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int]) -> Values:
+    """The works, and behind them rubbish."""
+    made = rng.integers(1 << 20, 1 << 30, shape)
+    works = _works(sizes)[0]
+    made[: len(works)] = works
+    return made
+
+
+def draw_sums(rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int]) -> Values:
+    """Where the parts of each tile of the works begin."""
+    del rng
+    counts = [len(rows) for _, _, rows in _works(sizes)[2]]
+    return np.pad(np.concatenate([[0], np.cumsum(counts)]), (0, shape[0] - 1 - len(counts)), mode="edge")
+
+
+def draw_targets(rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int]) -> Values:
+    """The tokens of each tile of the works, and rubbish where a tile has no parts."""
+    made = rng.integers(1 << 20, 1 << 30, shape)
+    for place, (first, end, rows) in enumerate(_works(sizes)[2]):
+        if rows:
+            made[place] = first, end
+    return made
+
+
+def draw_sources(rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int]) -> Values:
+    """The rows of the parts of each tile of the works, and behind them rubbish."""
+    made: Values = rng.integers(1 << 20, 1 << 30, shape)
+    rows = [row for _, _, rows in _works(sizes)[2] for row in rows]
+    made[: len(rows)] = rows
+    return made
+
+
+def draw_tiles(rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int]) -> Values:
+    """Where the parts of each tile begin: in turn 2, 1, 3, 0, 5 parts."""
+    del rng
+    counts = np.resize([2, 1, 3, 0, 5], shape[0] - 1)
+    starts: Values = np.minimum(np.concatenate([[0], counts.cumsum()]), sizes["M"])
+    return starts
+
+
+def draw_rows(rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int], length: float) -> Values:
+    """The rows of parts, each ``length`` long; those of one tile in the order that they lie in."""
+    del rng, sizes
+    return np.arange(shape[0]) * int(length)
+
+
+def draw_logs(rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int]) -> Values:
+    """Logarithms of sums, one in four of a part that saw no key; all of head 0."""
+    del sizes
+    made = np.where(rng.uniform(size=shape) < 0.25, -np.inf, rng.normal(0.0, 4.0, shape))
+    made[..., 0] = -np.inf
+    return made
+
+
+def draw_places(rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int], length: float) -> Values:
+    """The tokens of each tile, the last tile first."""
+    del rng, sizes
+    first = np.arange(shape[0])[::-1] * int(length)
+    return np.stack([first, first + int(length)], axis=1)

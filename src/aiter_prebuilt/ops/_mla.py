@@ -1,0 +1,138 @@
+"""How attention over a latent cache is split, and what its native call is given: AITER's rules, without a tensor's values."""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+from aiter_prebuilt import device
+from aiter_prebuilt.errors import UnsupportedError
+from aiter_prebuilt.ops._common import refuse
+
+#: AITER's rule tries so many parts, and counts a part as so many keys more.
+_MOST: Final = 16
+_OVERHEAD: Final = 84.1
+#: Keys that a part of an fp8 context has at least, by rows of queries; 32 for all others.
+_LEAST: Final = {16: 128, 32: 128, 48: 64, 64: 64}
+
+
+def parts(wanted: int | None, batches: int, keys: int, rows: int, fp8: bool, units: int) -> int:
+    """Parts of each context: the number that fills the compute units best, ``wanted`` where there is one.
+
+    Raises:
+        UnsupportedError: less than one part.
+    """
+    if wanted is not None and wanted < 1:
+        raise refuse("mla_decode_fwd", "num_kv_splits", wanted, "None or 1 and more")
+    batches = max(batches, 1)
+    if wanted is None:
+        mean = keys / batches
+        best = 0.0
+        wanted = 1
+        for count in range(1, _MOST + 1):
+            works = batches * count
+            used = works / ((works + units - 1) // units * units) * mean / (mean + _OVERHEAD * count)
+            if used > best:
+                best, wanted = used, count
+    least = _LEAST.get(rows, 32)
+    return max(1, min(wanted, int(keys / batches + least - 1) // least)) if fp8 else wanted
+
+
+def writes_result(count: int, heads: int, queries: int, fp8: bool) -> bool:
+    """Is the only part the result? 16 heads with one query each in bf16 have a part and a logarithm always."""
+    return count == 1 and (fp8 or heads != 16 or queries > 1)
+
+
+def folded(heads: int, queries: int) -> int:
+    """Heads of a work: other multiples of 16 with one query each are as many tokens of 16 heads.
+
+    Raises:
+        UnsupportedError: so many heads have no works.
+    """
+    if heads in (16, 128):
+        return heads
+    if heads % 16 or not 16 < heads <= 512 or queries != 1:
+        raise UnsupportedError(
+            f"mla_decode_fwd: works for {heads} heads and {queries} queries",
+            "no prebuilt kernel covers it",
+            "use 16 or 128 heads, or a multiple of 16 up to 512 with one query each",
+        )
+    return 16
+
+
+def compute_units(tensor: Any) -> int:
+    """Of the device that holds ``tensor``."""
+    place = tensor.device
+    vendor, ordinal = place if isinstance(place, tuple) else ("amd", place.index or 0)
+    return device.facts(vendor, ordinal).compute_units
+
+
+def shaped(tensor: Any, shape: tuple[int, ...]) -> Any:
+    """A contiguous tensor in another shape, the same memory."""
+    if tuple(tensor.shape) == tuple(shape):
+        return tensor
+    if isinstance(tensor, tuple):  # it has no framework
+        strides = [1]
+        for size in shape[:0:-1]:
+            strides.insert(0, strides[0] * size)
+        return (tensor[0], tensor[1], tuple(shape), tuple(strides), tensor[4])
+    return tensor.view(shape)
+
+
+class Made(NamedTuple):
+    """What a decode is given beside the caller's tensors: ``splits`` parts of a context; ``logits`` None where the only part is
+    the result; ``parts`` is what the function returns for them.
+    """
+
+    q: Any
+    o: Any
+    logits: Any
+    parts: Any
+    lse: Any
+    splits: int
+
+
+def of_parts(
+    q: Any, o: Any, qo_indptr: Any, kv_indices: Any, queries: int, wanted: int | None, units: int, f32: Any
+) -> Made:
+    """Every context in as many parts.
+
+    Raises:
+        UnsupportedError: less than one part.
+    """
+    (tokens, heads), fp8 = o.shape[:2], q.dtype != o.dtype
+    count = parts(wanted, qo_indptr.shape[0] - 1, kv_indices.shape[0], heads * queries, fp8, units)
+    lse = o.new_empty((tokens, heads), dtype=f32)
+    if writes_result(count, heads, queries, fp8):
+        return Made(q, o, None, o, lse, count)
+    logits = o.new_empty((tokens, count, heads, o.shape[2]), dtype=f32)
+    return Made(q, o, logits, logits, lse, count)
+
+
+def of_works(q: Any, o: Any, reduce_partial_map: Any, queries: int, f32: Any) -> Made:
+    """Works are listed; each part has room for ``queries`` tokens.
+
+    Raises:
+        UnsupportedError: so many heads have no works.
+    """
+    tokens, heads, depth = o.shape
+    own = folded(heads, queries)
+    count, rows = tokens * heads // own, reduce_partial_map.shape[0] * queries
+    logits = o.new_empty((rows * own // heads, 1, heads, depth), dtype=f32)
+    lse = o.new_empty((count, own), dtype=f32)
+    native = shaped(q, (count, own, q.shape[2])), shaped(o, (count, own, depth))
+    return Made(*native, shaped(logits, (rows, 1, own, depth)), logits, lse, 1)
+
+
+def rows_of(partial_lse: Any, partial_output: Any) -> Any:
+    """Logarithms without the last dim of one that they may have."""
+    shape = tuple(getattr(partial_lse, "shape", ()))
+    same = len(shape) == len(getattr(partial_output, "shape", ()))
+    return shaped(partial_lse, shape[:-1]) if same and shape[-1:] == (1,) else partial_lse
+
+
+def address(tensor: Any) -> Any:
+    """Where a tensor's first element lies; None for what is no tensor: the native call says so."""
+    if isinstance(tensor, tuple):
+        return tensor[0] if tensor else None
+    found = getattr(tensor, "data_ptr", None)
+    return None if found is None else found()

@@ -1,0 +1,267 @@
+"""Attention over a latent cache (MLA) by AITER's assembly."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from aiter_prebuilt.dispatch import operator
+from aiter_prebuilt.errors import AiterPrebuiltError
+from aiter_prebuilt.ops._common import NOT_A_TENSOR, element_type, like, no_output, scale_of
+from aiter_prebuilt.ops._mla import address, compute_units, of_parts, of_works, rows_of
+from aiter_prebuilt.ops._traced import traced
+from aiter_prebuilt.ops.generated.mla import refuse_mla_decode_fwd, refuse_mla_prefill_fwd
+
+if TYPE_CHECKING:
+    import torch
+
+_mla_decode_stage1_asm_fwd = operator("mla_decode_stage1_asm_fwd")
+_mla_prefill_asm_fwd = operator("mla_prefill_asm_fwd")
+_mla_reduce_v1 = operator("mla_reduce_v1")
+_mla_decode_fwd = operator("mla_decode_fwd")
+_mla_prefill_fwd = operator("mla_prefill_fwd")
+
+
+@traced
+def mla_decode_stage1_asm_fwd(
+    Q: torch.Tensor,
+    KV: torch.Tensor,
+    qo_indptr: torch.Tensor,
+    kv_indptr: torch.Tensor,
+    kv_page_indices: torch.Tensor,
+    kv_last_page_lens: torch.Tensor,
+    num_kv_splits_indptr: torch.Tensor | None,
+    work_metadata: torch.Tensor | None,
+    work_indptr: torch.Tensor | None,
+    work_info_set: torch.Tensor | None,
+    max_seqlen_q: int,
+    softmax_scale: float,
+    splitData: torch.Tensor,
+    splitLse: torch.Tensor,
+    output: torch.Tensor,
+    q_scale: torch.Tensor | None = None,
+    kv_scale: torch.Tensor | None = None,
+) -> None:
+    """Attention over a paged latent cache, each part of a context apart; AITER's assembly.
+
+    Each part is the mean of its values, and the natural logarithm of the sum of its exponentials.
+    Queries of a batch are the last of its context, and each sees the keys up to its own place.
+
+    Args:
+        Q: [tokens, heads, 576] bf16 or the target's fp8, 16 or 128 heads. KV: [pages, 1, 1, 576], one key a page, whose first 512
+            numbers are its values. bf16 with bf16, fp8 with fp8, and with work_info_set bf16 with fp8 (16 heads).
+        qo_indptr, kv_indptr: [batches + 1] int32, where the queries and the pages of each batch begin. kv_page_indices: int32.
+            kv_last_page_lens: [batches] int32, ones.
+        num_kv_splits_indptr: [batches + 1] int32, 0, n, 2 * n ...: every context in n parts; blocks of 16 keys go to the parts in
+            turn (32 for 128 heads in fp8, 64 for 16 heads and one query each). None: works are listed.
+        work_indptr, work_info_set: [units + 1], [works, 8] int32, the works of each compute unit. work_metadata: any value; the
+            table of their addresses is made here.
+        max_seqlen_q: the largest number of queries of a batch. 128 heads in bf16: 1. fp8 with 16 heads: 1. Works: up to 4.
+        softmax_scale: more than 0.
+        splitData: [tokens, n, heads, 512] fp32, or with works [rows, 1, heads, 512]. One part is the result in bf16, unless 16
+            heads have one query each in bf16. splitLse: fp32, with a last dim of 1. Parts without a key stay as they are.
+        output: [tokens, heads, 512] bf16: works that are no part write it.
+        q_scale, kv_scale: [1] fp32, what fp8 is multiplied with.
+
+    Raises:
+        UnsupportedError: a scale that is not above 0, or a tensor that requires grad. ArgumentError, NoKernelError: the call does
+            not fit.
+
+    Source: AITER ``mla_decode_stage1_asm_fwd``.
+    """
+    del work_metadata
+    scale_of("mla_decode_stage1_asm_fwd", softmax_scale)
+    if num_kv_splits_indptr is not None and address(output) == address(splitData):
+        output = like(output)  # AITER hands on the result as one part, too; nothing is written to this one
+    _mla_decode_stage1_asm_fwd(
+        Q, KV, qo_indptr, kv_indptr, kv_page_indices, kv_last_page_lens, num_kv_splits_indptr, work_indptr,
+        work_info_set, splitData, splitLse, output, q_scale, kv_scale, max_seqlen_q, softmax_scale,
+    )  # fmt: skip
+
+
+@traced
+def mla_prefill_asm_fwd(
+    Q: torch.Tensor,
+    KV: torch.Tensor,
+    qo_indptr: torch.Tensor,
+    kv_indptr: torch.Tensor,
+    kv_page_indices: torch.Tensor,
+    kv_last_page_lens: torch.Tensor,
+    max_seqlen_q: int,
+    softmax_scale: float,
+    splitData: torch.Tensor,
+    splitLse: torch.Tensor,
+) -> None:
+    """Causal attention of many queries over a paged latent cache, in one part; AITER's assembly.
+
+    Args:
+        Q: [tokens, heads, 576] bf16, 16 or 128 heads. KV: [pages, 1, 1, 576] bf16, one key a page, whose first 512 numbers are
+            its values.
+        qo_indptr, kv_indptr: [batches + 1] int32, where the queries and the pages of each batch begin; the queries are the last
+            of the context. kv_page_indices: int32. kv_last_page_lens: [batches] int32, ones.
+        max_seqlen_q: the largest number of queries of a batch. softmax_scale: more than 0.
+        splitData: [tokens, 1, heads, 512] bf16, written. splitLse: [tokens, 1, heads, 1] fp32, left as it is.
+
+    Raises:
+        UnsupportedError: a scale that is not above 0, or a tensor that requires grad. ArgumentError, NoKernelError: the call does
+            not fit.
+
+    Source: AITER ``mla_prefill_asm_fwd``.
+    """
+    scale_of("mla_prefill_asm_fwd", softmax_scale)
+    _mla_prefill_asm_fwd(
+        Q, KV, qo_indptr, kv_indptr, kv_page_indices, kv_last_page_lens, splitData, splitLse, max_seqlen_q, softmax_scale
+    )  # fmt: skip
+
+
+@traced
+def mla_reduce_v1(
+    partial_output: torch.Tensor,
+    partial_lse: torch.Tensor,
+    reduce_indptr: torch.Tensor,
+    reduce_final_map: torch.Tensor | None,
+    reduce_partial_map: torch.Tensor,
+    final_output: torch.Tensor,
+    final_lse: torch.Tensor | None = None,
+) -> None:
+    """Rows of partial attention made one, tile by tile, as the lists of persistent attention say.
+
+    Args:
+        partial_output: [rows, heads, 512] fp32, or [rows, 1, heads, 512]. partial_lse: [rows, heads] fp32, natural logarithms,
+            with a last dim of 1 or without.
+        reduce_indptr: [tiles + 1] int32, where the parts of each tile begin in reduce_partial_map, int32, which says the row of
+            each part's first token. Tiles of fewer than two parts are left as they are.
+        reduce_final_map: [tiles, 2] int32, first token and end of each tile; None: all tiles have as many tokens, one behind the
+            other.
+        final_output: [tokens, heads, 512] bf16 or fp16, its last dim contiguous, written. final_lse: [tokens, heads] fp32,
+            written.
+
+    Raises:
+        UnsupportedError: a tensor that requires grad. ArgumentError, NoKernelError: the call does not fit.
+
+    Source: AITER ``mla_reduce_v1``.
+    """
+    _mla_reduce_v1(
+        partial_output, rows_of(partial_lse, partial_output), reduce_indptr, reduce_final_map, reduce_partial_map,
+        final_output, final_lse,
+    )  # fmt: skip
+
+
+@traced
+def mla_decode_fwd(
+    q: torch.Tensor,
+    kv_buffer: torch.Tensor,
+    o: torch.Tensor,
+    qo_indptr: torch.Tensor,
+    kv_indptr: torch.Tensor,
+    kv_indices: torch.Tensor,
+    kv_last_page_lens: torch.Tensor,
+    max_seqlen_q: int,
+    sm_scale: float | None = None,
+    logit_cap: float = 0.0,
+    num_kv_splits: int | None = None,
+    num_kv_splits_indptr: torch.Tensor | None = None,
+    work_meta_data: torch.Tensor | None = None,
+    work_indptr: torch.Tensor | None = None,
+    work_info_set: torch.Tensor | None = None,
+    reduce_indptr: torch.Tensor | None = None,
+    reduce_final_map: torch.Tensor | None = None,
+    reduce_partial_map: torch.Tensor | None = None,
+    q_scale: torch.Tensor | None = None,
+    kv_scale: torch.Tensor | None = None,
+) -> Any:
+    """Attention of the latest queries over a paged latent cache; AITER's assembly, parts made one by a kernel of ours.
+
+    Queries of a batch are the last of its context, and each sees the keys up to its own place.
+
+    Args:
+        q: [tokens, heads, 576] bf16 or the target's fp8. kv_buffer: [pages, 1, 1, 576], one key a page, whose first 512 numbers
+            are its values. 16 or 128 heads; with works and one query each also other multiples of 16, in bf16.
+        o: [tokens, heads, 512] bf16, written.
+        qo_indptr, kv_indptr: [batches + 1] int32, where the queries and the pages of each batch begin. kv_indices: int32.
+            kv_last_page_lens: [batches] int32, ones.
+        max_seqlen_q: the largest number of queries of a batch. 128 heads in bf16: 1. fp8 with 16 heads: 1. Works: up to 4.
+        sm_scale: more than 0; 576**-0.5 when None.
+        num_kv_splits: parts of each context, fewer in fp8 where contexts are short; AITER's rule of the number of compute units,
+            batches and keys when None. With works it is not looked at.
+        work_indptr, work_info_set, reduce_indptr, reduce_final_map, reduce_partial_map: int32, as AITER's ``get_mla_metadata_v1``
+            makes them: each compute unit's list of works, and which of them are made one.
+        q_scale, kv_scale: [1] fp32, what fp8 is multiplied with.
+        logit_cap: 0 only. num_kv_splits_indptr, work_meta_data: any value; they follow from the others.
+
+    Returns:
+        The parts and the natural logarithms of the sums of exponentials, fp32. The parts: [tokens, parts, heads, 512], with works
+        [rows, 1, heads, 512]; ``o`` where there is one part which is the result (not so where 16 heads have one query each in
+        bf16). The logarithms: [tokens, heads]; written where parts were made one.
+
+    Raises:
+        UnsupportedError: an option that no kernel covers, or a tensor that requires grad. ArgumentError, NoKernelError: the
+            call does not fit.
+
+    Source: AITER ``aiter.mla.mla_decode_fwd``.
+    """
+    del num_kv_splits_indptr, work_meta_data
+    refuse_mla_decode_fwd(logit_cap)
+    listed = work_indptr is not None or work_info_set is not None
+    try:
+        scale = q.shape[2] ** -0.5 if sm_scale is None else sm_scale
+        f32 = element_type(o, "f32")
+        if listed:
+            made = of_works(q, o, reduce_partial_map, max_seqlen_q, f32)
+        else:
+            units = compute_units(q) if num_kv_splits is None else 0
+            made = of_parts(q, o, qo_indptr, kv_indices, max_seqlen_q, num_kv_splits, units, f32)
+    except AiterPrebuiltError:
+        raise
+    except (*NOT_A_TENSOR, KeyError) as error:
+        raise no_output("mla_decode_fwd", error) from error
+    scale_of("mla_decode_fwd", scale, "sm_scale")
+    _mla_decode_fwd(
+        made.q, kv_buffer, made.o, qo_indptr, kv_indptr, kv_indices, kv_last_page_lens, work_indptr, work_info_set,
+        reduce_indptr, reduce_final_map, reduce_partial_map, q_scale, kv_scale, made.logits, made.lse,
+        max_seqlen_q, scale, made.splits,
+    )  # fmt: skip
+    return made.parts, made.lse
+
+
+@traced
+def mla_prefill_fwd(
+    q: torch.Tensor,
+    kv_buffer: torch.Tensor,
+    o: torch.Tensor,
+    qo_indptr: torch.Tensor,
+    kv_indptr: torch.Tensor,
+    kv_indices: torch.Tensor,
+    kv_last_page_lens: torch.Tensor,
+    max_seqlen_q: int,
+    sm_scale: float | None = None,
+    logit_cap: float = 0.0,
+    num_kv_splits: int | None = None,
+) -> Any:
+    """Causal attention of many queries over a paged latent cache; AITER's assembly.
+
+    Args:
+        q, kv_buffer, qo_indptr, kv_indptr, kv_indices, kv_last_page_lens, max_seqlen_q: as of ``mla_prefill_asm_fwd``.
+        o: [tokens, heads, 512] bf16, written. sm_scale: more than 0; 576**-0.5 when None.
+        logit_cap: 0 only. num_kv_splits: any value; there is one part.
+
+    Returns:
+        ``o``, and logarithms fp32 [tokens, 1, heads, 1] that nobody writes, as AITER's are.
+
+    Raises:
+        UnsupportedError: an option that no kernel covers, or a tensor that requires grad. ArgumentError, NoKernelError: the
+            call does not fit.
+
+    Source: AITER ``aiter.mla.mla_prefill_fwd``.
+    """
+    del num_kv_splits
+    refuse_mla_prefill_fwd(logit_cap)
+    try:
+        scale = q.shape[2] ** -0.5 if sm_scale is None else sm_scale
+        lse = o.new_empty((o.shape[0], 1, o.shape[1], 1), dtype=element_type(o, "f32"))
+    except (*NOT_A_TENSOR, KeyError) as error:
+        raise no_output("mla_prefill_fwd", error) from error
+    scale_of("mla_prefill_fwd", scale, "sm_scale")
+    _mla_prefill_fwd(
+        q, kv_buffer, o, qo_indptr, kv_indptr, kv_indices, kv_last_page_lens, lse, max_seqlen_q, scale
+    )  # fmt: skip
+    return o, lse
