@@ -112,7 +112,8 @@ def _whole(arg: KernelArg, found: ArgFacts | None, others: Mapping[int, ArgFacts
     if found is None or arg.kind != "ptr" or (found.kind, found.size) != ("by_value", 4):
         return found
     upper = others.get(found.offset + 4)
-    return found if upper is None or not _is_padding(upper) else found._replace(size=8)
+    halves = upper is not None and upper.size == 4 and _is_padding(upper)
+    return found._replace(size=8) if halves else found
 
 
 def _argument(place: int, arg: KernelArg, actual: ArgFacts | None) -> Iterable[str]:

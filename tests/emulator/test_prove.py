@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -84,7 +85,8 @@ def test_an_operator_is_proved_once(root: Path) -> None:
     committed = receipts.read(proof.ROOT)
     for digest in found.keys() & committed.keys():
         if committed[digest].kernel.startswith(OPERATOR):
-            assert found[digest] == committed[digest]  # the same seed, the same receipt
+            # The same seed, the same receipt; of the tools, it keeps those that were there when it was made.
+            assert replace(found[digest], tools={}) == replace(committed[digest], tools={})
     again = proving.prove(settings)
     assert (again.rows[0].calls, again.changed) == (0, ())
     everything = proving.prove(Settings(root, (folder,), (OPERATOR,), (TARGET,), everything=True))

@@ -92,6 +92,7 @@ def _arguments(name: str) -> dict[str, Any]:
     return call_tensors.arguments(call)
 
 
+@pytest.mark.usefixtures("_filled")
 @pytest.mark.parametrize("name", torch_kernels.FUNCTIONS)
 def test_every_function_is_traced_to_its_operator(compiled: Any, name: str) -> None:
     """By position and by keyword, and with the operator's own result."""
@@ -120,7 +121,19 @@ def test_every_function_is_traced_to_its_operator(compiled: Any, name: str) -> N
     assert len(graphs) == 2
     for one, two in zip(_flat(first), _flat(second), strict=True):
         # fmha_v3_fwd gives None for what it has not
-        assert one is two is None or torch.equal(one, two)
+        assert one is two is None or torch.equal(_bytes(one), _bytes(two))
+
+
+def _bytes(tensor: Any) -> Any:
+    return tensor.contiguous().reshape(-1).view(torch.uint8)
+
+
+@pytest.fixture
+def _filled() -> Iterator[None]:
+    """What is allocated and not written is NaN: mla_decode_fwd returns its parts, of which a call may leave some."""
+    torch.use_deterministic_algorithms(True)
+    yield
+    torch.use_deterministic_algorithms(False)
 
 
 def _flat(value: Any) -> list[Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from operator import index
+from operator import index as _index
 from typing import TYPE_CHECKING, Any, Final
 
 from aiter_prebuilt.contract.dtype import BY_NAME
@@ -64,7 +64,7 @@ def number(value: Any) -> Any:
     if type(found) is int:
         return found
     try:
-        return index(found)
+        return _index(found)
     except TypeError:
         return value
 
