@@ -39,7 +39,7 @@ def stream(manifest: Manifest, folder: Path, target: str, operators: Iterable[st
         for name in wanted
         for call in make.calls(known[name], target, facts, SEED, golden=True)
     )
-    return calls.packed(records, zstandard.ZstdCompressor(level=LEVEL).compress)
+    return calls.packed(records, zstandard.ZstdCompressor(level=LEVEL, write_checksum=True).compress)
 
 
 def key(folder: Path, operators: Iterable[str]) -> str:

@@ -97,8 +97,8 @@ def _check_calls(installed: InstalledBundle) -> Iterator[str]:
     path = Path(installed.calls)
     try:
         with open_file(path) as stream:
-            for _ in calls.read(stream, decompress):
-                pass
+            if not sum(1 for _ in calls.read(stream, decompress)):
+                yield f"{path.name}: there is no call in it"
     except FileNotFoundError:
         return
     except (OSError, calls.CallsError) as error:

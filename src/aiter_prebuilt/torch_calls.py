@@ -124,7 +124,7 @@ def fmha_v3_bwd(
     scale_of("fmha_v3_bwd", softmax_scale)
     made = _like(((dq, q), (dk, k), (dv, v)))
     delta = q.new_empty((q.shape[0], q.shape[2], q.shape[1]), dtype=torch.float32)
-    window = window_of(k.shape[1], is_causal, window_size_left, window_size_right)
+    window = window_of(q.shape[1], k.shape[1], is_causal, window_size_left, window_size_right)
     given = (dout, q, k, v, out, softmax_lse, *made, delta)
     _OPS.fmha_v3_bwd.default(*given, softmax_scale, *window, is_v3_atomic_fp32, how_v3_bf16_cvt)
     return (*made, delta)

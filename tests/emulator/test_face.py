@@ -160,13 +160,28 @@ def test_what_has_no_golden_call_was_not_executed(
         assert ("gfx942-ck-free.calls is not there" in row["problem"]) == missing
 
 
-def test_damaged_golden_calls_are_a_damaged_bundle(surroundings: dict[str, str], tmp_path: Path) -> None:
-    mine = other_calls(surroundings, tmp_path, lambda data: data[:-1])
+def _flipped(data: bytes) -> bytes:
+    """A bit of the frame's last byte before its checksum, which belongs to a tensor's bytes."""
+    return data[:-5] + bytes([data[-5] ^ 1]) + data[-4:]
+
+
+@pytest.mark.parametrize("change", [lambda data: data[:-1], _flipped])
+def test_damaged_golden_calls_are_a_damaged_bundle(
+    surroundings: dict[str, str], tmp_path: Path, change: Callable[[bytes], bytes]
+) -> None:
+    mine = other_calls(surroundings, tmp_path, change)
     for words in (("verify",), ("verify", "--execute")):
         found = document(surroundings, 1, *words, **mine)
         (finding,) = found["bundles"][0]["findings"]
         assert finding["problem"].startswith("gfx942-ck-free.calls: its frame cannot be read: ")
         assert not found["executions"], "nothing of it is launched"
+
+
+def test_a_file_of_no_golden_call_is_a_damaged_bundle(surroundings: dict[str, str], tmp_path: Path) -> None:
+    mine = other_calls(surroundings, tmp_path, lambda data: data)
+    (tmp_path / "gfx942-ck-free.calls").write_bytes(b"")
+    (finding,) = document(surroundings, 1, "verify", **mine)["bundles"][0]["findings"]
+    assert finding["problem"] == "gfx942-ck-free.calls: there is no call in it"
 
 
 def test_nothing_to_execute_on(surroundings: dict[str, str]) -> None:

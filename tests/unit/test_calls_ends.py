@@ -130,6 +130,8 @@ def _changed(change: Any) -> tuple[bytes, bytes]:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
+        (lambda table: table.update(operator=["silu"]), "operator, label or reference is no text"),
+        (lambda table: table.update(label=3), "operator, label or reference is no text"),
         (lambda t: t.update(edition=1), "edition 1 is not 2"), (lambda t: t.update(edition=3), "edition 3 is not 2"),
         (lambda t: t["wants"][0].update(low=[0, 13]), "bytes 0 to 13 are outside a body of 12"),
         (lambda t: t["wants"][0].update(low=[-1, 3]), "bytes -1 to 2 are outside a body of 12"),

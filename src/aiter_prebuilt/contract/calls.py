@@ -221,6 +221,8 @@ def unpack(head: bytes, body: bytes) -> Call:
             )
             for row in table["wants"]
         )  # fmt: skip
+        if not all(isinstance(table[name], str) for name in ("operator", "label", "reference")):
+            raise CallsError("operator, label or reference is no text")
         return Call(
             table["operator"], table["label"], arguments, wants, table["compute_units"], table["reference"]
         )

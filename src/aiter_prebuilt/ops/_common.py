@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import torch
 
 #: What Python raises when an argument is no tensor, or has too few dims.
-NOT_A_TENSOR: Final = (AttributeError, IndexError, TypeError, RuntimeError, ZeroDivisionError)
+NOT_A_TENSOR: Final = (AttributeError, IndexError, TypeError, ValueError, RuntimeError, ZeroDivisionError)
 
 
 def refuse(function: str, option: str, value: object, covered: str) -> UnsupportedError:
@@ -48,13 +48,13 @@ def halvings(function: str, value: int | None) -> int:
     return -1 if value is None else value
 
 
-def scale_of(function: str, value: float, option: str = "softmax_scale") -> None:
+def scale_of(function: str, value: Any, option: str = "softmax_scale") -> None:
     """AITER's assembly hides keys by scores of minus infinity before it scales them.
 
     Raises:
         UnsupportedError: a scale that would not leave them there.
     """
-    if not value > 0:
+    if not isinstance(value, (int, float)) or not value > 0:
         raise refuse(function, option, value, "a number above 0")
 
 
@@ -69,9 +69,12 @@ def number(value: Any) -> Any:
         return value
 
 
-def window_of(keys: int, is_causal: bool, left: int, right: int) -> tuple[int, int]:
-    """How many of ``keys`` a query sees to its left and right, as AITER reads its options; -1: all."""
-    return -1 if left >= keys else left, 0 if is_causal else -1 if right >= keys else right
+def window_of(queries: int, keys: int, is_causal: bool, left: int, right: int) -> tuple[int, int]:
+    """How many of ``keys`` a query sees to its left and right; -1: all. AITER reads a right window of all keys so, too, but where
+    there are more queries the first of them does not see the last key then.
+    """
+    everything = right >= max(keys, queries - 1)
+    return -1 if left >= keys else left, 0 if is_causal else -1 if everything else right
 
 
 def integers(value: Any) -> tuple[int, ...] | None:

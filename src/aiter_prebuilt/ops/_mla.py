@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 from aiter_prebuilt import device
 from aiter_prebuilt.errors import UnsupportedError
@@ -10,19 +10,21 @@ from aiter_prebuilt.ops._common import refuse
 
 #: AITER's rule tries so many parts, and counts a part as so many keys more.
 _MOST: Final = 16
+#: More would be more memory than keys.
+MOST_PARTS: Final = 4096
 _OVERHEAD: Final = 84.1
 #: Keys that a part of an fp8 context has at least, by rows of queries; 32 for all others.
 _LEAST: Final = {16: 128, 32: 128, 48: 64, 64: 64}
 
 
-def parts(wanted: int | None, batches: int, keys: int, rows: int, fp8: bool, units: int) -> int:
+def parts(wanted: Any, batches: int, keys: int, rows: int, fp8: bool, units: int) -> int:
     """Parts of each context: the number that fills the compute units best, ``wanted`` where there is one.
 
     Raises:
         UnsupportedError: less than one part.
     """
-    if wanted is not None and wanted < 1:
-        raise refuse("mla_decode_fwd", "num_kv_splits", wanted, "None or 1 and more")
+    if wanted is not None and not (isinstance(wanted, int) and 1 <= wanted <= MOST_PARTS):
+        raise refuse("mla_decode_fwd", "num_kv_splits", wanted, f"None or 1 to {MOST_PARTS}")
     batches = max(batches, 1)
     if wanted is None:
         mean = keys / batches
@@ -34,7 +36,7 @@ def parts(wanted: int | None, batches: int, keys: int, rows: int, fp8: bool, uni
             if used > best:
                 best, wanted = used, count
     least = _LEAST.get(rows, 32)
-    return max(1, min(wanted, int(keys / batches + least - 1) // least)) if fp8 else wanted
+    return max(1, min(wanted, int(keys / batches + least - 1) // least)) if fp8 else cast(int, wanted)
 
 
 def writes_result(count: int, heads: int, queries: int, fp8: bool) -> bool:
@@ -117,10 +119,11 @@ def of_works(q: Any, o: Any, reduce_partial_map: Any, queries: int, f32: Any) ->
     tokens, heads, depth = o.shape
     own = folded(heads, queries)
     count, rows = tokens * heads // own, reduce_partial_map.shape[0] * queries
-    logits = o.new_empty((rows * own // heads, 1, heads, depth), dtype=f32)
+    # Rows of 16 heads in tokens of all heads: a list may end inside one.
+    logits = o.new_empty(((rows * own + heads - 1) // heads, 1, heads, depth), dtype=f32)
     lse = o.new_empty((count, own), dtype=f32)
     native = shaped(q, (count, own, q.shape[2])), shaped(o, (count, own, depth))
-    return Made(*native, shaped(logits, (rows, 1, own, depth)), logits, lse, 1)
+    return Made(*native, shaped(logits, (logits.shape[0] * heads // own, 1, own, depth)), logits, lse, 1)
 
 
 def rows_of(partial_lse: Any, partial_output: Any) -> Any:

@@ -70,7 +70,7 @@ def fmha_v3_bwd(
         made = tuple(
             like(tensor) if given is None else given for given, tensor in ((dq, q), (dk, k), (dv, v))
         )
-        left, right = window_of(k.shape[1], is_causal, window_size_left, window_size_right)
+        left, right = window_of(q.shape[1], k.shape[1], is_causal, window_size_left, window_size_right)
         delta = q.new_empty((q.shape[0], q.shape[2], q.shape[1]), dtype=element_type(q, "f32"))
     except (*NOT_A_TENSOR, KeyError) as error:
         raise no_output("fmha_v3_bwd", error) from error
