@@ -126,7 +126,9 @@ def fmha_v3_bwd(
     tiles = 0 if is_v3_atomic_fp32 else -(-k.shape[1] // 64)
     heads = _heads(q, k, v, out, dout, softmax_lse)
     found = _gradients(heads, softmax_scale, hidden, q.shape[2] // k.shape[2], unit, tiles)
-    turned = 0.0 if kinds["q"] == "bf16" and how_v3_bf16_cvt != 2 else unit  # results that are not rounded to nearest
+    turned = (
+        0.0 if kinds["q"] == "bf16" and how_v3_bf16_cvt != 2 else unit
+    )  # results that are not rounded to nearest
     return {
         **{
             name: near(found[name][0], relative=turned, absolute=found[name][1] + 2.0**-24)

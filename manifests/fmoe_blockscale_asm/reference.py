@@ -57,7 +57,7 @@ def fmoe_fp8_blockscale_g1u1(
     sizes: Mapping[str, int],
     kinds: Mapping[str, str],
 ) -> Near:
-    """Each token's experts, weighted: (act(x @ gate^T) * (x @ up^T)) @ down^T; all codes are multiplied by their block's scale."""
+    """Each token's experts, weighted: (act(x @ gate^T) * (x @ up^T)) @ down^T; codes are multiplied by their block's scale."""
     first, second = (_scaled(usual(gate), fc1_scale), _scaled(usual(down), fc2_scale))
     columns = second.shape[2]
     per_block = input_scale.reshape(input.shape[1] // _BLOCK, len(input))

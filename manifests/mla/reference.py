@@ -51,7 +51,12 @@ class _Latent(NamedTuple):
 
 
 def _latent(
-    Q: Values, KV: Values, scale: float, kinds: Mapping[str, str], q_scale: Values | None, kv_scale: Values | None
+    Q: Values,
+    KV: Values,
+    scale: float,
+    kinds: Mapping[str, str],
+    q_scale: Values | None,
+    kv_scale: Values | None,
 ) -> _Latent:
     fp8_q, fp8_k = (kinds[name].startswith("e4m3") for name in ("Q", "KV"))
     factor = float(q_scale[0]) if fp8_q and q_scale is not None else 1.0
@@ -90,7 +95,9 @@ class _Parts:
 
     def both(self) -> tuple[Near, Near]:
         """Results, and logarithms with a last dim of one."""
-        return near(self.values, absolute=self.errors), near(self.sums[..., None], absolute=self.offs[..., None])
+        return near(self.values, absolute=self.errors), near(
+            self.sums[..., None], absolute=self.offs[..., None]
+        )
 
 
 def _block(heads: int, fp8: bool, most: int) -> int:
@@ -353,7 +360,9 @@ def _works(sizes: Mapping[str, int]) -> tuple[list[list[int]], list[int], list[t
     works: list[list[int]] = []
     tiles, row = [], 0
     for batch in range(batches):
-        first, end, start, stop = (int(x) for x in (*queries[batch : batch + 2], *contexts[batch : batch + 2]))
+        first, end, start, stop = (
+            int(x) for x in (*queries[batch : batch + 2], *contexts[batch : batch + 2])
+        )
         step = 1 if heads != 16 else end - first
         for token in range(first, end, step):
             hidden = 0 if fold > 1 else end - token - step
@@ -415,7 +424,9 @@ def draw_tiles(rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[
     return starts
 
 
-def draw_rows(rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int], length: float) -> Values:
+def draw_rows(
+    rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int], length: float
+) -> Values:
     """The rows of parts, each ``length`` long; those of one tile in the order that they lie in."""
     del rng, sizes
     return np.arange(shape[0]) * int(length)
@@ -429,7 +440,9 @@ def draw_logs(rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[s
     return made
 
 
-def draw_places(rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int], length: float) -> Values:
+def draw_places(
+    rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int], length: float
+) -> Values:
     """The tokens of each tile, the last tile first."""
     del rng, sizes
     first = np.arange(shape[0])[::-1] * int(length)
