@@ -11,7 +11,7 @@ import ast
 import hashlib
 import json
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -31,8 +31,11 @@ _OPERATORS: Final = "operators.toml"
 _FUNCTIONS: Final = "src/aiter_prebuilt/ops"
 #: What executes calls, and compares their results.
 PACKAGE: Final = Path(__file__).resolve().parents[2] / "src" / "aiter_prebuilt"
-#: What a reference may import beside the judges is part of its text.
-_SHARED: Final = "build_tools.cases."
+#: What a reference imports beside the judges is part of its text, and so are the helpers of a function that is written by hand.
+_SHARED: Final = "build_tools.cases"
+_HELPERS: Final = "aiter_prebuilt.ops"
+#: All functions have these: they turn arguments and refuse, and work nothing out.
+_COMMON: Final = ("_common.py", "_traced.py")
 #: Beside this file: what makes inputs, and the intervals that results must lie in.
 _JUDGES: Final = ("draw.py", "interval.py", "near.py", "numbers.py")
 #: Hexadecimal digits: enough to tell the states of one operator apart.
@@ -60,7 +63,7 @@ def meanings(folder: Path) -> dict[tuple[str, str], str]:
                 if behind:  # how far kernels may read: with less of it they were not executed
                     parts.append(json.dumps(behind, sort_keys=True))
                 if function := _function(rows, name):
-                    parts.append(_file(folder.parent / _FUNCTIONS / f"{function}.py"))
+                    parts += _by_hand(folder.parent / _FUNCTIONS, f"{function}.py")
                 found[path.parent.name, name] = _named(parts)
         except (OSError, ValueError, AttributeError, TypeError):
             continue
@@ -117,19 +120,47 @@ def _digest(text: str, roots: Iterable[ast.stmt], binds: Mapping[str, list[ast.s
         left += [other for name in _used(statement) for other in binds.get(name, ())]
     lines = text.splitlines()
     needed.sort(key=lambda statement: statement.lineno)
-    shared = {name for statement in needed for name in _imported(statement)} - {*_JUDGES}
+    folder = Path(__file__).parent
+    names = {name for statement in needed for name in _imported(statement, _SHARED)}
     return _named(
         [
             *("\n".join(lines[_first(statement) - 1 : statement.end_lineno]) for statement in needed),
-            *(_file(Path(__file__).with_name(name)) for name in sorted(shared)),
+            *(_file(folder / name) for name in _with_theirs(folder, names, _SHARED, _JUDGES)),
         ]
     )
 
 
-def _imported(statement: ast.stmt) -> Iterator[str]:
-    """The files beside this one that it imports from."""
-    if isinstance(statement, ast.ImportFrom) and (statement.module or "").startswith(_SHARED):
-        yield f"{(statement.module or '').removeprefix(_SHARED)}.py"
+def _by_hand(folder: Path, name: str) -> list[str]:
+    """The states of a hand-written function's file and of its helpers."""
+    own = {each for each in _imported(_parsed(folder / name), _HELPERS) if each.startswith("_")}
+    helpers = _with_theirs(folder, own, _HELPERS, _COMMON)
+    return [_file(folder / each) for each in (name, *helpers)]
+
+
+def _with_theirs(folder: Path, names: set[str], package: str, without: Collection[str]) -> list[str]:
+    """Those of ``names`` that are files of ``folder``, and what these import in turn, sorted."""
+    found: set[str] = set()
+    left = names
+    while left := {name for name in left - found - {*without} if (folder / name).is_file()}:
+        found |= left
+        left = {name for each in left for name in _imported(_parsed(folder / each), package)}
+    return sorted(found)
+
+
+def _parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def _imported(tree: ast.AST, package: str) -> Iterator[str]:
+    """The files of ``package`` that are imported, in whichever form."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module == package:
+            yield from (f"{alias.name}.py" for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith(f"{package}."):
+            yield f"{(node.module or '').removeprefix(f'{package}.').partition('.')[0]}.py"
+        elif isinstance(node, ast.Import):
+            inside = (alias.name for alias in node.names if alias.name.startswith(f"{package}."))
+            yield from (f"{name.removeprefix(f'{package}.').partition('.')[0]}.py" for name in inside)
 
 
 def _named(parts: Iterable[str]) -> str:

@@ -178,7 +178,8 @@ def _check_step(step: Step, kernel: KernelImage, variant: str) -> Iterator[str]:
     planned = [(arg.offset, arg.size) for arg in step.args]
     unread = kernel.padding.difference(arg.offset for arg in step.args)
     # Some of AITER's objects list a pointer as its lower half, and padding where its upper one lies.
-    halves = {offset for offset, size in planned if size == 8 and offset + 4 in unread}
+    upper = {offset for offset, size, _ in kernel.args if size == 4 and offset in unread}
+    halves = {offset for offset, size in planned if size == 8 and offset + 4 in upper}
     actual = [
         (offset, 8 if size == 4 and offset in halves else size)
         for offset, size, _ in kernel.args

@@ -21,6 +21,8 @@ from build_tools.errors import NotReadyError
 from build_tools.judge import findings, receipts
 from build_tools.judge.findings import EMBEDDED_CHECKS
 from build_tools.manifest.parse import load
+from build_tools.objects.entries import tools_of
+from build_tools.objects.unpack import open_bundle
 from build_tools.prove import prove as proving
 from build_tools.prove import ready, workers
 from build_tools.prove.prove import Settings
@@ -87,6 +89,8 @@ def test_an_operator_is_proved_once(root: Path) -> None:
         if committed[digest].kernel.startswith(OPERATOR):
             # The same seed, the same receipt; of the tools, it keeps those that were there when it was made.
             assert replace(found[digest], tools={}) == replace(committed[digest], tools={})
+            assert found[digest].tools == tools_of(open_bundle(folder / f"{TARGET}-ck-free.apb"))
+            assert found[digest].tools.keys() == committed[digest].tools.keys()
     again = proving.prove(settings)
     assert (again.rows[0].calls, again.changed) == (0, ())
     everything = proving.prove(Settings(root, (folder,), (OPERATOR,), (TARGET,), everything=True))

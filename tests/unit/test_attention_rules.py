@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from aiter_prebuilt.errors import UnsupportedError
@@ -34,7 +35,8 @@ def test_a_window_that_becomes_none_hides_nothing(queries: int, keys: int) -> No
 def test_a_scale_that_is_no_number_above_0_is_refused_by_name(value: Any) -> None:
     with pytest.raises(UnsupportedError, match="sm_scale"):
         scale_of("mla_decode_fwd", value, "sm_scale")
-    scale_of("mla_decode_fwd", 1, "sm_scale")
+    for number in (1, 0.5, np.float32(0.5), np.float64(0.5)):
+        scale_of("mla_decode_fwd", number, "sm_scale")
 
 
 @pytest.mark.parametrize("value", [0, -1, 4097, 10**6, 2**70, 1.5, float("nan"), float("inf"), "2"])

@@ -87,6 +87,31 @@ def test_a_module_that_is_shared_is_part_of_what_uses_it(
     assert {name for name in was if was[name] != now[name]} == {"one"}
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "from build_tools.cases.shared import near",
+        "from build_tools.cases import shared as near",
+        "import build_tools.cases.shared as near",
+    ],
+)
+def test_every_form_of_import_counts_and_what_it_imports_in_turn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str
+) -> None:
+    (tmp_path / "shared.py").write_text("from build_tools.cases.inner import helped\n")
+    (tmp_path / "inner.py").write_text("from build_tools.cases import shared\n")
+    monkeypatch.setattr(meaning, "__file__", str(tmp_path / "meaning.py"))
+    text = TEXT.replace("from a.b import near", line)
+    assert text != TEXT
+    for name in ("shared.py", "inner.py"):
+        meaning._of_text.cache_clear()
+        was = of_text(text)
+        (tmp_path / name).write_text("other = 1\n" + (tmp_path / name).read_text())
+        meaning._of_text.cache_clear()
+        now = of_text(text)
+        assert {each for each in was if was[each] != now[each]} == {"one"}, name
+
+
 def test_every_operator_has_one_and_its_calls_carry_it() -> None:
     manifest = load(ROOT / "manifests")
     found = meanings(ROOT / "manifests")
@@ -134,6 +159,12 @@ def test_calls_judges_and_hand_written_functions_are_in_it(
     before = now()
     (ops / "by_hand.py").write_text("def one(): return 1")
     assert changed() == {"one"}
+    for name, counts in (("_helper", True), ("_common", False)):
+        (ops / f"{name}.py").write_text("")
+        (ops / "by_hand.py").write_text(f"from aiter_prebuilt.ops.{name} import rule\n")
+        before = now()
+        (ops / f"{name}.py").write_text("rule = 1")
+        assert changed() == ({"one"} if counts else set()), name
     before = now()
     monkeypatch.setattr(meaning, "_judges", lambda: ("another",))
     assert changed() == {"one", "two"}

@@ -75,7 +75,9 @@ def test_a_step_passes_all_but_what_nothing_reads() -> None:
 def test_a_pointer_may_be_listed_as_its_lower_half_and_padding() -> None:
     found = image(row(0, "out", "global_buffer", 8), row(8, "starts"), row(12, "pad"))
     assert said(found, 0, 8) == []
-    for odd in ((row(8, "starts"), row(12, "n")), (row(8, "starts"), row(16, "pad"))):
+    for odd in (
+        (row(8, "starts"), row(12, "n")), (row(8, "starts"), row(16, "pad")), (row(8, "starts"), row(12, "pad", size=8)),
+    ):  # fmt: skip
         assert said(image(row(0, "out", "global_buffer", 8), *odd), 0, 8) != []
 
 

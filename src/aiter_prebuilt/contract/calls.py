@@ -20,7 +20,10 @@ import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from io import BytesIO
-from typing import Any, BinaryIO, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeAlias
+
+if TYPE_CHECKING:
+    from aiter_prebuilt.contract.bundle import Decoder
 
 EDITION: Final = 2
 _LENGTHS: Final = struct.Struct("<IQ")
@@ -31,9 +34,6 @@ MAX_BODY: Final = 1 << 34
 PACKED: Final = 0x6270617A
 #: A packed stream is read as a whole.
 MAX_PACKED: Final = 1 << 28
-
-#: (frame, size of its content, dictionary) -> content. Raises ValueError for a frame that is none.
-Decompress: TypeAlias = Callable[[bytes, int, "bytes | None"], bytes]
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +163,7 @@ def packed(records: bytes, compress: Callable[[bytes], bytes]) -> bytes:
     return _LENGTHS.pack(PACKED, len(records)) + compress(records)
 
 
-def read(stream: BinaryIO, decompress: Decompress | None = None) -> Iterator[Call]:
+def read(stream: BinaryIO, decompress: Decoder | None = None) -> Iterator[Call]:
     """The calls of a stream, one at a time; with ``decompress``, of one that may be packed, too.
 
     Raises:
@@ -176,7 +176,7 @@ def read(stream: BinaryIO, decompress: Decompress | None = None) -> Iterator[Cal
         yield from _records(stream, first)
 
 
-def _unpacked(first: bytes, stream: BinaryIO, decompress: Decompress) -> bytes:
+def _unpacked(first: bytes, stream: BinaryIO, decompress: Decoder) -> bytes:
     if len(first) != _LENGTHS.size:
         raise CallsError("it ends inside its length")
     size = _LENGTHS.unpack(first)[1]

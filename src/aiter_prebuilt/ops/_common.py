@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from numbers import Real
 from operator import index as _index
 from typing import TYPE_CHECKING, Any, Final
 
@@ -54,15 +55,15 @@ def scale_of(function: str, value: Any, option: str = "softmax_scale") -> None:
     Raises:
         UnsupportedError: a scale that would not leave them there.
     """
-    if not isinstance(value, (int, float)) or not value > 0:
+    if not (isinstance(value, Real) and float(value) > 0):
         raise refuse(function, option, value, "a number above 0")
 
 
 def number(value: Any) -> Any:
     """A member of an enumeration (Python's, or that of an extension, as AITER's are) by its number; anything else as it is."""
+    if type(value) is int:  # at once: this stands before a launch
+        return value
     found = getattr(value, "value", value)
-    if type(found) is int:
-        return found
     try:
         return _index(found)
     except TypeError:

@@ -130,8 +130,8 @@ def mla_reduce_v1(
             with a last dim of 1 or without.
         reduce_indptr: [tiles + 1] int32, where the parts of each tile begin in reduce_partial_map, int32, which says the row of
             each part's first token. Tiles of fewer than two parts are left as they are.
-        reduce_final_map: [tiles, 2] int32, first token and end of each tile; None: all tiles have as many tokens, one behind the
-            other.
+        reduce_final_map: [tiles, 2] int32, first token and end of each tile; None: all tiles are one behind the
+            other, of as many tokens as there are rows between the first two of reduce_partial_map.
         final_output: [tokens, heads, 512] bf16 or fp16, its last dim contiguous, written. final_lse: [tokens, heads] fp32,
             written.
 
@@ -171,18 +171,21 @@ def mla_decode_fwd(
 ) -> Any:
     """Attention of the latest queries over a paged latent cache; AITER's assembly, parts made one by a kernel of ours.
 
-    Queries of a batch are the last of its context, and each sees the keys up to its own place.
+    Queries of a batch are the last of its context, and each sees the keys up to its own place; there may not be more of them than
+    keys, which nobody checks. Of a batch without keys ``o`` is 0 where parts were made one, else it stays as it is.
 
     Args:
         q: [tokens, heads, 576] bf16 or the target's fp8. kv_buffer: [pages, 1, 1, 576], one key a page, whose first 512 numbers
-            are its values. 16 or 128 heads; with works and one query each also other multiples of 16, in bf16.
+            are its values. 16 or 128 heads. With works: in fp8 128, on gfx950 16, too; else 16, and with one query each other
+            multiples of 16 in bf16.
         o: [tokens, heads, 512] bf16, written.
-        qo_indptr, kv_indptr: [batches + 1] int32, where the queries and the pages of each batch begin. kv_indices: int32.
+        qo_indptr, kv_indptr: [batches + 1] int32, where the queries and the pages of each batch begin; where 16 heads have one
+            query each, every batch has one: [0, 1, 2 ...]. kv_indices: int32.
             kv_last_page_lens: [batches] int32, ones.
         max_seqlen_q: the largest number of queries of a batch. 128 heads in bf16: 1. fp8 with 16 heads: 1. Works: up to 4.
         sm_scale: more than 0; 576**-0.5 when None.
-        num_kv_splits: parts of each context, fewer in fp8 where contexts are short; AITER's rule of the number of compute units,
-            batches and keys when None. With works it is not looked at.
+        num_kv_splits: parts of each context, up to 4096, fewer in fp8 where contexts are short; AITER's rule of the number of
+            compute units, batches and keys when None. With works it is not looked at.
         work_indptr, work_info_set, reduce_indptr, reduce_final_map, reduce_partial_map: int32, as AITER's ``get_mla_metadata_v1``
             makes them: each compute unit's list of works, and which of them are made one.
         q_scale, kv_scale: [1] fp32, what fp8 is multiplied with.
