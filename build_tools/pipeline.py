@@ -7,7 +7,6 @@ left as it is and nothing is audited again, so that a build with nothing to do t
 from __future__ import annotations
 
 import hashlib
-import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -27,7 +26,7 @@ from build_tools.compile.compile import compile_jobs
 from build_tools.compile.inputs import inputs_of
 from build_tools.compile.store import Store
 from build_tools.errors import AuditError, CompileFailedError, UsageError
-from build_tools.files.reproducible import write_atomic
+from build_tools.files.reproducible import table_text, write_atomic
 from build_tools.judge import audit
 from build_tools.judge.receipts import Receipt, text_of
 from build_tools.manifest.model import Manifest, Profile
@@ -96,8 +95,9 @@ def build(settings: Settings) -> Outcome:
         raise CompileFailedError(failed)
     audits: dict[str, AuditReport] = {}
     proved = known(settings.root)
+    proofs = proofs_of(proved)
     built = [
-        _bundle(planned, results, manifest, toolchain, settings, audits, read, proved)
+        _bundle(planned, results, manifest, toolchain, settings, audits, read, proved, proofs)
         for planned, read in zip(plan.bundles, sources, strict=True)
         if planned.operators or not settings.operators
     ]
@@ -184,6 +184,7 @@ def _of(planned: PlannedBundle) -> tuple[str, str]:
 def _bundle(
     planned: PlannedBundle, results: tuple[CompileResult, ...], manifest: Manifest, toolchain: Toolchain,
     settings: Settings, audits: dict[str, AuditReport], sources: Mapping[str, str], proved: Mapping[str, Receipt],
+    proofs: str,
 ) -> BuiltBundle:  # fmt: skip
     by_id = {result.job.id: result for result in results}
     needed = sorted({job for operator in planned.operators for job in operator.jobs})
@@ -192,7 +193,7 @@ def _bundle(
     used = {source.partition(":")[0] for source in sources if in_tree(source)}
     trees = {name: version for name, version in toolchain.trees if name in used}
     tools = toolchain.provenance()
-    key = bundle_key(planned, [by_id[job] for job in needed], {**tools, **trees}, profile, proved)
+    key = bundle_key(planned, [by_id[job] for job in needed], {**tools, **trees}, profile, proofs)
     path = settings.bundles / f"{planned.target.name}-{planned.profile}{SUFFIX}"
     same = _unchanged(path, key, sources)
     if same is not None:
@@ -258,12 +259,18 @@ MAKERS = (
 )  # fmt: skip
 
 
+def proofs_of(proved: Mapping[str, Receipt]) -> str:
+    """What all receipts say to bundles, in one hash."""
+    text = repr([(digest, text_of([receipt])) for digest, receipt in sorted(proved.items())])
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
 def bundle_key(
     planned: PlannedBundle,
     results: list[CompileResult],
     tools: Mapping[str, str],
     profile: Profile,
-    proved: Mapping[str, Receipt],
+    proofs: str,
     makers: tuple[Path, ...] = MAKERS,
 ) -> str:
     """What a bundle is made from, in one hash: when it is unchanged, so is the bundle, and nothing is judged again."""
@@ -272,7 +279,7 @@ def bundle_key(
         repr(planned),
         repr((profile.suffix, profile.forbidden_symbols)),
         repr(sorted(tools.items())),
-        repr([(digest, text_of([receipt])) for digest, receipt in sorted(proved.items())]),
+        proofs,
     ]
     parts += [hashlib.sha256(path.read_bytes()).hexdigest() for path in makers]
     parts += [f"{result.job.id} {result.key} {result.symbol}" for result in results]
@@ -296,7 +303,7 @@ def _unchanged(path: Path, key: str, sources: Mapping[str, str]) -> BuiltBundle 
 
 def write_report(outcome: Outcome, path: Path) -> None:
     """The build report: versioned JSON, one row per job and per bundle."""
-    write_atomic(path, (json.dumps(report(outcome), indent=1) + "\n").encode())
+    write_atomic(path, table_text(report(outcome)).encode())
 
 
 def report(outcome: Outcome) -> dict[str, Any]:

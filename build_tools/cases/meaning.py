@@ -11,7 +11,7 @@ import ast
 import hashlib
 import json
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -100,28 +100,35 @@ def _of_text(text: str) -> tuple[tuple[str, str], ...]:
         if not names and not (place == 0 and _is_text(statement)):
             always.append(statement)  # QMAX["i8"] = 1: whoever reads QMAX sees it
     draws = [statement for name in binds if name.startswith("draw_") for statement in binds[name]]
+    uses = {statement: frozenset(_used(statement)) for statement in module.body}
+    imports = {statement: frozenset(_imported(statement, _SHARED)) for statement in module.body}
     return tuple(
-        (name, _digest(text, [*binds[name], *always, *draws], binds))
+        (name, _digest(text, _reached([*binds[name], *always, *draws], binds, uses), imports))
         for name, statements in binds.items()
         if not name.startswith(("_", "draw_"))
         and any(isinstance(statement, ast.FunctionDef) for statement in statements)
     )
 
 
-def _digest(text: str, roots: Iterable[ast.stmt], binds: Mapping[str, list[ast.stmt]]) -> str:
-    """The bytes count, not the tree, which another Python may print in another way."""
-    needed: list[ast.stmt] = []
+def _reached(
+    roots: Iterable[ast.stmt], binds: Mapping[str, list[ast.stmt]], uses: Mapping[ast.stmt, Collection[str]]
+) -> list[ast.stmt]:
+    """The statements of ``roots`` and of all names that they use, in the order of the file."""
+    found: set[ast.stmt] = set()
     left = list(roots)
     while left:
         statement = left.pop()
-        if statement in needed:
-            continue
-        needed.append(statement)
-        left += [other for name in _used(statement) for other in binds.get(name, ())]
+        if statement not in found:
+            found.add(statement)
+            left += [other for name in uses[statement] for other in binds.get(name, ())]
+    return sorted(found, key=lambda statement: (statement.lineno, statement.col_offset))
+
+
+def _digest(text: str, needed: Sequence[ast.stmt], imports: Mapping[ast.stmt, Collection[str]]) -> str:
+    """The bytes count, not the tree, which another Python may print in another way."""
     lines = text.splitlines()
-    needed.sort(key=lambda statement: statement.lineno)
     folder = Path(__file__).parent
-    names = {name for statement in needed for name in _imported(statement, _SHARED)}
+    names = {name for statement in needed for name in imports[statement]}
     return _named(
         [
             *("\n".join(lines[_first(statement) - 1 : statement.end_lineno]) for statement in needed),

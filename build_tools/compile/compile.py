@@ -6,7 +6,6 @@ finished can be used. With nothing to do no process is started.
 
 from __future__ import annotations
 
-import json
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -22,7 +21,7 @@ from build_tools.errors import BuildToolsError, JobFailedError
 from build_tools.files import progress
 from build_tools.files.cores import cores
 from build_tools.files.progress import Done
-from build_tools.files.reproducible import write_atomic
+from build_tools.files.reproducible import table_text, write_atomic
 from build_tools.files.run import allow, kill_all
 from build_tools.records import CompileJob, CompileResult
 from build_tools.tools.toolchain import Toolchain
@@ -64,9 +63,7 @@ def compile_jobs(
     finally:
         if report is not None:
             done = [results[job.id] for job in jobs if job.id in results]
-            write_atomic(
-                report, (json.dumps(as_report(done, toolchain, len(jobs)), indent=1) + "\n").encode()
-            )
+            write_atomic(report, table_text(as_report(done, toolchain, len(jobs))).encode())
     return tuple(results[job.id] for job in jobs)
 
 

@@ -45,11 +45,11 @@ class Store:
 
     def entry_path(self, key: str) -> Path:
         """File of the entry for ``key``."""
-        return self.path / "entries" / key[:2] / f"{key}.json"
+        return Path(f"{self.path}/entries/{key[:2]}/{key}.json")
 
     def object_path(self, digest: str) -> Path:
         """File of the object with that sha256."""
-        return self.path / "objects" / digest[:2] / digest
+        return Path(f"{self.path}/objects/{digest[:2]}/{digest}")
 
     def get(self, key: str) -> StoreEntry | None:
         """The entry for ``key``, its object verified; None when there is none that can be trusted."""

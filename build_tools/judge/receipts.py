@@ -88,6 +88,7 @@ def holding(
     (``cases/meaning.py``).
     """
     passed = [finding for finding in found if finding.served]
+    objects = {finding.sha256 for finding in passed}
     return {
         digest: receipt
         for digest, receipt in known.items()
@@ -95,7 +96,10 @@ def holding(
         and meanings.get((receipt.family, receipt.operator)) == receipt.reference
         and (
             not receipt.checks.startswith(findings.EMBEDDED_CHECKS)
-            or receipt.checks == findings.checks(passed, receipt.code_objects)
+            or receipt.checks
+            == findings.checks(
+                () if objects.isdisjoint(receipt.code_objects) else passed, receipt.code_objects
+            )
         )
     }
 

@@ -19,7 +19,7 @@ from aiter_prebuilt.contract.records import (
 from build_tools.manifest.model import Step
 from build_tools.manifest.problems import Problems, suggestion
 from build_tools.plan import limits
-from build_tools.plan.programs import code_of, real_of
+from build_tools.plan.programs import code_of, meanings, real_of
 from build_tools.plan.slots import Slots
 from build_tools.plan.variants import Variant
 from build_tools.records import Backend, KernelArg
@@ -31,18 +31,48 @@ _WORKSPACE: Final = re.compile(r"^workspace(?:\s*\+\s*(?P<offset>.+))?$")
 TRAILING_POINTERS: Final = {"triton": 2}
 
 
+#: For the runtime, for the compile, and the bytes that they take.
+_Arguments = tuple[tuple[Arg, ...], tuple[KernelArg, ...], int]
+#: Most variants of a kernel have the same arguments: they are made once for each meaning of the names in their texts.
+_MADE: Final[dict[tuple[object, ...], _Arguments]] = {}
+
+
 def arguments_of(
     backend: Backend,
     spec: Step,
     variant: Variant,
+    scope: Scope,
     slots: Slots,
     divisible: frozenset[str],
     problems: Problems,
-) -> tuple[tuple[Arg, ...], tuple[KernelArg, ...], int]:
+) -> _Arguments:
     """The arguments of a launch for the runtime and for the compile, and the bytes that they take."""
+    texts = tuple(spec.args or ())
+    key = (
+        backend,
+        texts,
+        spec.slot,
+        divisible,
+        variant.types,
+        variant.target.fp8,
+        slots,
+        meanings(texts, scope),
+    )
+    if key not in _MADE:
+        told = len(problems.lines)
+        made = _made(backend, spec, variant, scope, slots, divisible, problems)
+        if len(problems.lines) > told:
+            return made  # wrong: each variant says so at its own place
+        _MADE[key] = made
+    return _MADE[key]
+
+
+def _made(
+    backend: Backend, spec: Step, variant: Variant, scope: Scope, slots: Slots, divisible: frozenset[str],
+    problems: Problems,
+) -> _Arguments:  # fmt: skip
     args: list[Arg] = []
     kernel_args: list[KernelArg] = []
-    scope = variant.scope(slots)
     end = 0
     texts = [*(spec.args or ()), *["ptr null"] * TRAILING_POINTERS.get(backend, 0)]
     for place, text in enumerate(texts):

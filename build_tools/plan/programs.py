@@ -5,6 +5,7 @@ the same.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Final
 
@@ -21,14 +22,15 @@ def code_of(text: str | int | None, scope: Scope, problems: Problems, *path: str
     if text is None:
         return b""
     try:
-        return _compiled(text, _names(text), scope)
+        return _compiled(text, names_of(text), scope)
     except ExpressionError as error:
         problems.add(str(error), *path)
         return b""
 
 
 @lru_cache(maxsize=8192)
-def _names(text: str | int) -> tuple[str, ...]:
+def names_of(text: str | int) -> tuple[str, ...]:
+    """Whatever in ``text`` could be a name."""
     return tuple(_NAME.findall(text)) if isinstance(text, str) else ()
 
 
@@ -38,10 +40,9 @@ _COMPILED: Final[dict[tuple[object, ...], bytes]] = {}
 
 
 def _compiled(text: str | int, names: tuple[str, ...], scope: Scope) -> bytes:
-    meanings = tuple((scope.constants.get(name), scope.strings.get(name)) for name in names)
-    key = (text, scope.key, meanings)
     if scope.key is None:
         return compile_expression(text, scope)
+    key = (text, scope.key, scope.meanings(names))
     if key not in _COMPILED:
         _COMPILED[key] = compile_expression(text, scope)
     return _COMPILED[key]
@@ -50,15 +51,25 @@ def _compiled(text: str | int, names: tuple[str, ...], scope: Scope) -> bytes:
 def constant_of(text: str | int, code: bytes, problems: Problems, *path: str | int) -> int | None:
     """The value of a program that needs no call; None when it does."""
     try:
-        return constant_value(code)
+        return _value(code)
     except ExpressionError as error:
         problems.add(f"{text!r} cannot be computed: {error}", *path)
         return None
 
 
+#: Programs of conditions, most of which are those of the variants before.
+_value: Final = lru_cache(maxsize=8192)(constant_value)
+
+
+def meanings(texts: Iterable[str], scope: Scope) -> tuple[object, ...]:
+    """What the names in these texts mean in ``scope``, slots apart: equal for two variants in which the texts mean the same."""
+    names = dict.fromkeys(name for text in texts for name in names_of(text))
+    return scope.meanings(names)
+
+
 def real_of(text: str, slots: Slots, scope: Scope, problems: Problems) -> bytes:
     """Bytecode of a computed float; what is wrong goes to ``problems``."""
-    key = ("f32", text, scope.key, tuple(scope.constants.get(name) for name in _names(text)))
+    key = ("f32", text, scope.key, scope.meanings(names_of(text)))
     try:
         if key not in _COMPILED:
             _COMPILED[key] = compile_real(text, scope.slots, slots.floats, scope.constants)

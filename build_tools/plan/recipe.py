@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from aiter_prebuilt.contract import dtype
@@ -80,7 +80,7 @@ def draft(kernel: Kernel, variant: Variant, slots: Slots, problems: Problems) ->
     for place, spec in enumerate(steps_of(kernel, problems)):
         at = ("steps", place) if kernel.steps else ()
         with problems.at(*at):
-            made = _step(kernel, spec, variant, slots, problems)
+            made = _step(kernel, spec, variant, scope, slots, problems)
         if made is not None:
             steps.append(made[0])
             jobs.append(made[1])
@@ -109,7 +109,7 @@ def _conditions(kernel: Kernel, scope: Scope, problems: Problems) -> tuple[Condi
 
 
 def _step(
-    kernel: Kernel, spec: StepSpec, variant: Variant, slots: Slots, problems: Problems
+    kernel: Kernel, spec: StepSpec, variant: Variant, scope: Scope, slots: Slots, problems: Problems
 ) -> tuple[Step, JobDraft] | None:
     if spec.zero is not None:
         zero = zero_step(kernel, spec, variant, slots, problems)
@@ -122,10 +122,10 @@ def _step(
             if getattr(spec, key) is None:
                 problems.add("is missing", key)
         return None
-    merged = Variant(
-        variant.target, variant.types, variant.axes, variant.keys, {**variant.constants, **spec.constants}
-    )
-    scope = merged.scope(slots)
+    merged = variant
+    if spec.constants:
+        merged = replace(variant, constants={**variant.constants, **spec.constants})
+        scope = merged.scope(slots)
     sizes = [
         spec.grid[0] if spec.only_if is None else f"({spec.grid[0]}) if ({spec.only_if}) else 0",
         *spec.grid[1:],
@@ -134,7 +134,7 @@ def _step(
     x, y, z = [*grid, b"", b""][:3]
     block = _block(backend, spec, merged, scope, problems)
     divisible = _divisible(spec.assume, merged, problems)
-    args, kernel_args, size = arguments_of(backend, spec, merged, slots, divisible, problems)
+    args, kernel_args, size = arguments_of(backend, spec, merged, scope, slots, divisible, problems)
     step = Step(0, size, *block, x, y, z, code_of(spec.lds, scope, problems, "lds"), args)
     used = _used(spec, variant, problems)
     words = {**merged.constants, "target": merged.target.name}

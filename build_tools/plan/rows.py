@@ -23,6 +23,7 @@ from aiter_prebuilt.contract.expression import (
 from build_tools.errors import FetchError
 from build_tools.manifest.model import Rows
 from build_tools.manifest.problems import Problems, suggestion
+from build_tools.plan.programs import names_of
 from build_tools.records import Constant
 from build_tools.tools import tree
 
@@ -156,7 +157,7 @@ def chosen(conditions: Iterable[str], rows: list[Row], target: str, problems: Pr
     for place, text in enumerate(conditions):
         try:
             kept = [
-                there and bool(constant_value(compile_expression(text, _scope(row, target))))
+                there and bool(constant_value(_code(text, row, target)))
                 for there, row in zip(kept, rows, strict=True)
             ]
         except ExpressionError as error:
@@ -173,7 +174,18 @@ def cell(text: str, row: Row, target: str) -> Constant:
     """
     if text in row:
         return row[text]
-    return evaluate(compile_expression(text, _scope(row, target)), ())
+    return evaluate(_code(text, row, target), ())
+
+
+#: Programs by text and the cells that it names, of which the rows of a table have few different ones.
+_COMPILED: Final[dict[tuple[object, ...], bytes]] = {}
+
+
+def _code(text: str, row: Row, target: str) -> bytes:
+    key = (text, target, *map(row.get, names_of(text)))
+    if key not in _COMPILED:
+        _COMPILED[key] = compile_expression(text, _scope(row, target))
+    return _COMPILED[key]
 
 
 def _scope(row: Row, target: str) -> Scope:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from aiter_prebuilt.contract import dtype
 from aiter_prebuilt.contract.expression import ExpressionError, Scope, compile_expression
@@ -34,7 +35,7 @@ from build_tools.plan import limits
 COMPUTE_UNITS = "CUS"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Slots:
     """The signature of one operator, ready for expressions: tensors (arguments, then returns), attributes, slots."""
 
@@ -48,12 +49,20 @@ class Slots:
 
     def scope(self, constants: dict[str, int] | None = None, strings: dict[str, str] | None = None) -> Scope:
         """The names that an expression of this operator may use."""
+        return self._bare.known(constants or {}, strings or {})
+
+    @cached_property
+    def _bare(self) -> Scope:
         enums = {spec.name: spec.values for spec in self.attributes if spec.kind == "enum"}
-        return Scope({name: slot for slot, name in enumerate(self.names)}, constants, enums, strings, self)
+        return Scope({name: slot for slot, name in enumerate(self.names)}, None, enums, None, self)
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {spec.name: place for place, spec in enumerate(self.tensors)}
 
     def tensor_index(self, name: str) -> int | None:
         """Position of tensor ``name`` in the native call."""
-        return next((place for place, spec in enumerate(self.tensors) if spec.name == name), None)
+        return self._places.get(name)
 
     def text(self) -> str:
         """Canonical signature: two bundles may add kernels to one operator only when it is equal."""

@@ -133,6 +133,8 @@ def _filled(constants: dict[str, Constant], target: TargetFacts) -> dict[str, Co
 
 
 def _excluded(kernel: Kernel, variant: Variant, problems: Problems) -> bool:
+    if not kernel.excluded:
+        return False
     scope = Scope({}, variant.numbers(), None, variant.strings())
     for place, text in enumerate(kernel.excluded):
         try:

@@ -12,6 +12,7 @@ import shutil
 import sys
 import tarfile
 import tempfile
+from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
 from typing import Final
@@ -29,10 +30,15 @@ _TIMEOUT: Final = 1800.0
 
 def cache_folder() -> Path:
     """Where unpacked sources and small generated tool files lie: ``AITER_PREBUILT_CACHE``, else below the user's cache."""
-    chosen = os.environ.get(CACHE_VARIABLE)
+    names = (CACHE_VARIABLE, "XDG_CACHE_HOME", "HOME")
+    return _cache_folder(*(os.environ.get(name) for name in names), Path.cwd())
+
+
+@lru_cache(maxsize=8)
+def _cache_folder(chosen: str | None, base: str | None, home: str | None, here: Path) -> Path:
+    del home, here  # what a home and a relative path are; asked for each of thousands of files
     if chosen:
         return Path(chosen).resolve()
-    base = os.environ.get("XDG_CACHE_HOME")
     return (Path(base) if base else Path.home() / ".cache") / "aiter-prebuilt"
 
 

@@ -55,6 +55,15 @@ class Tree:
         Raises:
             FetchError: it names no root, or leaves it.
         """
+        if name not in self._places:
+            self._places[name] = self._where(name)
+        return self._places[name]
+
+    @cached_property
+    def _places(self) -> dict[str, str]:
+        return {}
+
+    def _where(self, name: str) -> str:
         tree, _, rest = name.partition(":")
         root, _, below = rest.partition("/")
         path = PurePosixPath(below)
@@ -261,7 +270,11 @@ def tree_of(name: str, root: Path) -> Tree:
         ManifestError: the pins cannot be read.
     """
     key = name.partition(":")[0]
-    stamp = (root / pins.FILE).stat().st_mtime_ns if (root / pins.FILE).is_file() else 0
+    file = root / pins.FILE
+    try:
+        stamp = file.stat().st_mtime_ns
+    except OSError:
+        stamp = 0
     found = _pinned(root, stamp)
     if key not in found:
         known = ", ".join(found) or "none"

@@ -179,7 +179,7 @@ def test_the_audit_stops_the_build_and_names_each_code_object(
     tools: Any = Tools()
 
     def run() -> BuiltBundle:
-        return pipeline._bundle(planned(), made, manifest, tools, settings, {}, {}, {})
+        return pipeline._bundle(planned(), made, manifest, tools, settings, {}, {}, {}, "")
 
     if not broken:
         assert run().path.read_bytes() == old.read_bytes() != b"of an earlier build"

@@ -168,14 +168,15 @@ def test_a_bundle_is_made_again_when_anything_that_makes_it_changes(tmp_path: Pa
     receipt = Receipt("00", "f", "a.b", "", "gfx942", "d", "", frozenset(), "r", "c", 1, 0.5, {})
     maker = tmp_path / "maker.py"
     maker.write_text("one")
-    keys = {pipeline.bundle_key(planned, [], {}, profile, {}, (maker,))}
-    assert keys == {pipeline.bundle_key(planned, [], {}, profile, {}, (maker,))}
+    nothing = pipeline.proofs_of({})
+    keys = {pipeline.bundle_key(planned, [], {}, profile, nothing, (maker,))}
+    assert keys == {pipeline.bundle_key(planned, [], {}, profile, nothing, (maker,))}
     for changed in ({"suffix": "-x"}, {"forbidden_symbols": ["ck"]}):
-        keys.add(pipeline.bundle_key(planned, [], {}, profile.model_copy(update=changed), {}, (maker,)))
-    keys.add(pipeline.bundle_key(planned, [], {"zig": "2"}, profile, {}, (maker,)))
-    keys.add(pipeline.bundle_key(planned, [], {}, profile, {"00": receipt}, (maker,)))
+        keys.add(pipeline.bundle_key(planned, [], {}, profile.model_copy(update=changed), nothing, (maker,)))
+    keys.add(pipeline.bundle_key(planned, [], {"zig": "2"}, profile, nothing, (maker,)))
+    keys.add(pipeline.bundle_key(planned, [], {}, profile, pipeline.proofs_of({"00": receipt}), (maker,)))
     maker.write_text("two")
-    keys.add(pipeline.bundle_key(planned, [], {}, profile, {}, (maker,)))
+    keys.add(pipeline.bundle_key(planned, [], {}, profile, nothing, (maker,)))
     assert len(keys) == 6
     names = {path.name for path in pipeline.MAKERS}
     assert {"bundle.py", "records.py", "audit.py"} <= names and all(

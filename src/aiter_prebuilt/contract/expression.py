@@ -32,7 +32,7 @@ from __future__ import annotations
 
 import ast
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Final
 
@@ -92,6 +92,19 @@ class Scope:
         self.constants = dict(constants or {})
         self.enums = {name: tuple(values) for name, values in (enums or {}).items()}
         self.strings = dict(strings or {})
+        self._words: dict[str, int | str] = {**self.strings, **self.constants}
+
+    def known(self, constants: Mapping[str, int], strings: Mapping[str, str]) -> Scope:
+        """The same slots and enums, with other constants and strings, neither copied: a kernel has hundreds of variants."""
+        other = object.__new__(Scope)
+        other.key, other.slots, other.enums = self.key, self.slots, self.enums
+        other.constants, other.strings = dict(constants), dict(strings)
+        other._words = {**strings, **constants}
+        return other
+
+    def meanings(self, names: Iterable[str]) -> tuple[int | str | None, ...]:
+        """What these names stand for, slots apart: equal where a text with these names means the same."""
+        return tuple(map(self._words.get, names))
 
     def names(self) -> list[str]:
         """All plain names, for suggestions in error texts."""
@@ -148,6 +161,8 @@ class _Compiler:
 
     def emit(self, node: ast.expr) -> bytes:
         code = self._emit(node)
+        if isinstance(node, (ast.Constant, ast.Name)):
+            return code  # nothing to fold
         if len(code) > MAX_CODE:
             raise self.fail(f"more than {MAX_CODE} bytes of bytecode")
         folded = _try_fold(code)
