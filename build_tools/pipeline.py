@@ -36,9 +36,11 @@ from build_tools.objects import codeobject
 from build_tools.pack import notes
 from build_tools.pack.bundle import BuiltBundle, build_bundle
 from build_tools.plan.plan import make_plan, shard_of
+from build_tools.plan.reduced import without
 from build_tools.prove.known import known
 from build_tools.records import AuditReport, CompileResult, Plan, PlannedBundle, in_tree
 from build_tools.tools.toolchain import Toolchain, find
+from build_tools.tools.tree import tree_of
 
 REPORT_VERSION = 1
 
@@ -94,6 +96,7 @@ def build(settings: Settings) -> Outcome:
     if failed:
         raise CompileFailedError(failed)
     audits: dict[str, AuditReport] = {}
+    plan = _fitting(plan, results, settings.root, audits)
     proved = known(settings.root)
     proofs = proofs_of(proved)
     built = [
@@ -109,6 +112,27 @@ def build(settings: Settings) -> Outcome:
     outcome = Outcome(plan, results, audits, tuple(built), time.perf_counter() - started)
     write_report(outcome, settings.bundles.parent / "report.json")
     return outcome
+
+
+def _fitting(
+    plan: Plan, results: Sequence[CompileResult], root: Path, audits: dict[str, AuditReport]
+) -> Plan:
+    """The plan without what a tree that is not pinned has under a name that the manifests know, but as another kernel: a later
+    checkout's takes other arguments. A pinned tree's is wrong in the manifest, and ends the build.
+    """
+    lines = []
+    for result in results:
+        source = result.job.source
+        if result.path is not None and in_tree(source) and not tree_of(source, root).pinned:
+            audits[result.job.id] = audit.judge(result, codeobject.read(result.path.read_bytes()), ())
+    broken = {name: report for name, report in audits.items() if not report.ok}
+    for result in results:
+        if report := broken.get(result.job.id):
+            more = f", and {len(report.problems) - 1} more" if len(report.problems) > 1 else ""
+            lines.append(
+                f"{result.job.source} is another kernel ({result.job.id}: {report.problems[0]}{more})"
+            )
+    return without(plan, broken, tuple(lines)) if broken else plan
 
 
 def chosen(manifest: Manifest, names: Sequence[str]) -> Manifest:
@@ -330,6 +354,7 @@ def report(outcome: Outcome) -> dict[str, Any]:
             }
             for bundle in outcome.bundles
         ],
+        "missing": list(outcome.plan.missing),
     }
 
 

@@ -62,6 +62,8 @@ def build(
         for b in outcome.bundles
     )
     print_table("bundles", ["file", "entries", "code objects", "raw KiB", "KiB", "ratio", "not proved"], rows)
+    for line in outcome.plan.missing:
+        click.echo(f"left out: {line}", err=True)
     if unproved := sum(b.unproved for b in outcome.bundles):
         click.echo(
             f"{unproved} entries have no receipt: python -m build_tools prove executes them, status names them"

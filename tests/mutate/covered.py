@@ -18,6 +18,8 @@ from coverage.numbits import numbits_to_nums
 #: come first: they want a process that has opened no driver.
 SUITES: Final = ("tests/native", "tests/unit", "tests/build")
 _LIMIT: Final = 3600.0
+#: What a lot of tests that was stopped is called.
+ENDLESS: Final = "did not end"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +88,7 @@ def failed(copy: Path, tests: Sequence[str], limit: float, **settings: str) -> s
             command, cwd=copy, env=environment(copy) | settings, capture_output=True, text=True, timeout=limit
         )
     except subprocess.TimeoutExpired:
-        return "did not end"
+        return ENDLESS
     if done.returncode == 0:
         return ""
     words = (row for row in done.stdout.splitlines() if row.startswith(("FAILED", "ERROR")))
