@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Final
 
 from coverage.numbits import numbits_to_nums
@@ -54,11 +54,15 @@ class Map:
         return json.dumps([list(numbers), lines, self.failing])
 
     def tests(self, file: str, line: int) -> list[str]:
-        """Those that execute the line; when it only runs at import, those that execute any line of the file."""
+        """Those that execute the line; when it only runs at import, those that execute any line of the file. First those of test
+        files that are called like the file.
+        """
         known = self.lines.get(file, {})
-        if line in known:
-            return known[line]
-        return list(dict.fromkeys(name for tests in known.values() for name in tests))
+        found = known.get(line)
+        if found is None:
+            found = list(dict.fromkeys(name for tests in known.values() for name in tests))
+        stem = PurePosixPath(file).stem
+        return sorted(found, key=lambda name: stem not in name.partition("::")[0])
 
 
 def environment(copy: Path) -> dict[str, str]:

@@ -13,7 +13,8 @@ from support.code_object_readers import VECTORS, build, compared, expected, runt
 from support.code_object_vectors import Vector
 from support.message_writer import packed
 
-from aiter_prebuilt.contract.elf import MOST_NOTES
+from aiter_prebuilt import elf
+from aiter_prebuilt.contract.elf import MOST_NOTES, ElfError
 from build_tools.errors import CodeObjectError
 from build_tools.objects import codeobject
 from build_tools.records import KernelFacts
@@ -179,7 +180,10 @@ def test_an_entry_is_in_a_segment_that_is_executed() -> None:
     assert words in refused(image({"entry_shift": -code}))
     rows = [{"metadata": METADATA, "symbol": {"name": "k.kd"}}]
     assert codeobject.read(write({"kernels": rows, "file": {"code_segment_size": 4}})).kernels == (PLAIN,)
-    assert words in refused(write({"kernels": rows, "file": {"code_segment_size": 3}}))
+    short = write({"kernels": rows, "file": {"code_segment_size": 3}})
+    assert words in refused(short)
+    with pytest.raises(ElfError, match=r"the entry of descriptor 'k\.kd' is not in the code"):
+        elf.read(short)
 
 
 def noted(*documents: bytes) -> bytes:

@@ -9,13 +9,22 @@ from dataclasses import replace
 
 import pytest
 
+from aiter_prebuilt import elf
 from build_tools.errors import CodeObjectError
 from build_tools.objects import codeobject
 from build_tools.records import ArgFacts, KernelFacts
 
 CUDA, PROGBITS, SYMTAB, STRTAB, NOBITS = 190, 1, 2, 3, 8
 #: EIATTR numbers, by CUDA's own names.
-MAX_THREADS, PARAM_CBANK, REQNTID, FRAME_SIZE, KPARAM_INFO, REGCOUNT = 0x05, 0x0A, 0x10, 0x11, 0x17, 0x2F
+MAX_THREADS, PARAM_CBANK, REQNTID, FRAME_SIZE, KPARAM_INFO, CBANK_PARAM_SIZE, REGCOUNT = (
+    0x05,
+    0x0A,
+    0x10,
+    0x11,
+    0x17,
+    0x19,
+    0x2F,
+)
 
 
 def cubin(
@@ -77,6 +86,16 @@ PLAIN = KernelFacts(
 
 def test_a_kernel_about_which_nothing_is_said() -> None:
     assert kernel(b"") == PLAIN
+
+
+def test_a_record_may_end_with_its_section() -> None:
+    """The runtime's reader: a number of 16 bits stands in the record's own four bytes, and nothing behind it."""
+    size = struct.pack("<BBH", 3, CBANK_PARAM_SIZE, 28)
+    for info in (size, parameter(0, 8) + size):
+        (found,) = elf.read(cubin({".text.k": b"code", ".nv.info.k": info})).kernels
+        assert found.kernarg_size == 28
+    (cut,) = elf.read(cubin({".text.k": b"code", ".nv.info.k": size[:3]})).kernels
+    assert cut.kernarg_size == 0
 
 
 def test_parameters_are_sorted_by_their_place() -> None:

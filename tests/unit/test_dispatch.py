@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -72,6 +73,30 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[object, ...]]:
     monkeypatch.setattr(locate, "installed", lambda: (FREE,))
     monkeypatch.setattr(decisions, "find_operator", lambda name, serving: (small_operator(name), 304))
     return found
+
+
+def test_a_device_has_its_own_compute_units_unless_others_are_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The native side asks with three words; an explained call may say a fourth."""
+    monkeypatch.setattr(dispatch, "_resolve", lambda vendor, ordinal: ((), 304))
+    assert dispatch._served("one", "amd", 0) == ((), 304, ())
+    assert dispatch._served("one", "amd", 0, compute_units=80) == ((), 80, ())
+
+
+def test_an_operators_records_come_with_the_usual_compute_units(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A target has cards of several sizes: the first that its table names is the usual one."""
+
+    class Root:
+        provenance = json.dumps({"cus": [304, 228, 80]})
+
+    class Opened:
+        names, root = ("one",), Root
+
+        def operator(self, name: str) -> object:
+            return small_operator(name)
+
+    monkeypatch.setattr(locate, "read_bundle", lambda installed: Opened())
+    found, units = decisions.find_operator("one", (FREE,))
+    assert (found.name, units) == ("one", 304)
 
 
 def test_preload_of_names(asked: list[tuple[object, ...]]) -> None:

@@ -81,6 +81,14 @@ def test_a_job_has_everything_and_bundles_count_into_their_jobs(root: Path) -> N
     assert made.missing == ()
 
 
+def test_a_triton_job_has_no_block_its_waves_are_constants(root: Path) -> None:
+    """The block is in the key of a job: two numbers for one thing would compile it twice."""
+    made = plan(root, planned.kernel(backend="triton", block=None, constants={"num_warps": 8}))
+    assert {job.block for job in made.jobs} == {(0, 0, 0)}
+    recipes = made.bundles[0].operators[0].operator.recipes
+    assert {step.block_x for recipe in recipes for step in recipe.steps} == {8 * 64}
+
+
 def test_equal_drafts_share_a_job(root: Path) -> None:
     step = {"symbol": "k", "grid": ["M"], "block": [64], "args": ["ptr out"], "uses": []}
     steps = [step, {**step, "symbol": "l"}, {**step, "grid": ["N"]}]

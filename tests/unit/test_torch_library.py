@@ -233,6 +233,26 @@ def test_a_dim_that_is_computed() -> None:
             torch_shapes.rule(text, torch_shapes.symbols_of(signature))
 
 
+def test_a_dim_is_read_off_an_argument_in_which_it_is_one_size() -> None:
+    """A star stands for several sizes: a plain dim of that name is not read off it, nor a star off a plain dim."""
+    from aiter_prebuilt import torch_library
+
+    tensor = signatures.Tensor
+    arguments = (
+        tensor("x", "in", "bf16", True, ("M", "N"), False),
+        tensor("w", "in", "bf16", False, ("K", "M"), False),
+    )
+    x, w = torch.ones(2, 3, 5, dtype=BF16), torch.ones(4, 6, dtype=BF16)
+    for star, dims, shape in (
+        (False, ("M", "K"), (6, 4)),
+        (True, ("M", "K"), (2, 3, 4)),
+        (False, ("N", "M"), (5, 6)),
+    ):
+        out = tensor("out", "return", "bf16", star, dims, False)
+        signature = signatures.Signature("made", {}, (*arguments, out), (), ("x", "w"), {})
+        assert torch_library._allocator(signature, out)((x, w)).shape == shape
+
+
 VECTORS = json.loads((ROOT / "tests" / "data" / "expressions.json").read_text())["vectors"]
 #: What a dim can be: arithmetic on sizes; torch makes no symbol of a size 0.
 ARITHMETIC = {"M", "N", "cdiv", "min", "max", "if", "else", "and"}
