@@ -31,22 +31,28 @@ def splits(function: str, value: int | None) -> int:
     """Parts of K as the native call has them: 0 where it chooses.
 
     Raises:
-        UnsupportedError: less than one part.
+        UnsupportedError: less than one part, or no number.
     """
-    if value is not None and value < 1:
+    if value is None:
+        return 0
+    parts = number(value)
+    if not isinstance(parts, int) or parts < 1:
         raise refuse(function, "splitK", value, "None or 1 and more")
-    return 0 if value is None else value
+    return parts
 
 
 def halvings(function: str, value: int | None) -> int:
     """The binary logarithm of parts of K as the native call has it: -1 where it chooses.
 
     Raises:
-        UnsupportedError: less than one part, or more than AITER splits into.
+        UnsupportedError: less than one part, or more than AITER splits into; or no number.
     """
-    if value is not None and not 0 <= value <= 4:
+    if value is None:
+        return -1
+    power = number(value)
+    if not isinstance(power, int) or not 0 <= power <= 4:
         raise refuse(function, "log2_k_split", value, "None or 0 to 4")
-    return -1 if value is None else value
+    return power
 
 
 def scale_of(function: str, value: Any, option: str = "softmax_scale") -> None:
