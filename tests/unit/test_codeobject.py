@@ -107,8 +107,8 @@ def test_features_that_a_device_must_have(flags: int, features: tuple[str, ...])
         (b"__CLANG_OFFLOAD_BUNDLE__" + bytes(64), "clang-offload-bundler --unbundle"),
         (b"CCOB" + bytes(64), "clang-offload-bundler --unbundle"),
         (b"\x50\xed\x55\xba" + bytes(64), "cuobjdump --extract-elf"),
-        (b"", "starts with"),
-        (b"#!/bin/sh\n", "starts with"),
+        (b"", "starts with b''."),
+        (b"#!/bin/sh\n", "starts with b'#!/b'."),
         (b"\x7fELF\x01\x01" + bytes(64), "not 64 bits"),
     ],
 )
