@@ -64,6 +64,20 @@ class Map:
         stem = PurePosixPath(file).stem
         return sorted(found, key=lambda name: stem not in name.partition("::")[0])
 
+    def runs(self, file: str, line: int) -> bool:
+        """Does any test execute this line, after the import?"""
+        return line in self.lines.get(file, {})
+
+    def deselected(self) -> list[str]:
+        """Options for whole files of tests."""
+        return [f"--deselect={name}" for name in self.failing]
+
+
+def called_like(copy: Path, file: str) -> list[str]:
+    """The files of tests that have the name of this one in theirs."""
+    found = (copy / "tests/unit").glob(f"test_*{PurePosixPath(file).stem}*.py")
+    return sorted(path.relative_to(copy).as_posix() for path in found)
+
 
 def environment(copy: Path) -> dict[str, str]:
     """For children in the copy: its sources before everything else, and the packages that this process has."""

@@ -96,6 +96,10 @@ def _meaning(text: str) -> str:
 def verdict(mutant: Mutant, copy: Path, map_: covered.Map) -> Verdict:
     """Run the tests that execute the line, which lies changed in ``copy``: the quickest, and if these all pass, many more."""
     tests = map_.tests(mutant.file, mutant.line)[:_MOST]
+    if not map_.runs(mutant.file, mutant.line):  # a table: tests that compare it execute no line of its file
+        own = covered.called_like(copy, mutant.file)
+        if own and (words := covered.failed(copy, [*own, *map_.deselected()], _LIMIT)):
+            return Verdict(mutant, True, words)
     if not tests:
         return Verdict(mutant, False, "no test executes it")
     if words := covered.failed(copy, tests[:_FIRST], _LIMIT):

@@ -125,6 +125,12 @@ def table(made: Plan) -> MeasuredTable:
     return found
 
 
+def test_a_padding_may_look_at_other_dims(root: Path) -> None:
+    """K is 256 in the row, so the same as a multiple of 16."""
+    padded = ("cdiv(M, 16) * 16", "cdiv(M, K // 16) * (K // 16)")
+    assert spans(plan(root, padded)) == [(80, "32", 49, 64)]
+
+
 def test_rows_become_tuned_rows_of_the_recipes_that_they_name(root: Path) -> None:
     made = plan(root)
     of = operator(made)

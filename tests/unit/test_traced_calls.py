@@ -1,0 +1,98 @@
+"""What Dynamo traces of a hand-written function hands to the operator what the eager function does: the same tensors, new ones of
+the same shapes and types, the same numbers. Every small call that the manifests have, both ways, and no kernel runs.
+"""
+
+from __future__ import annotations
+
+import inspect
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("aiter_prebuilt._native", reason="the native extension is not built")
+
+from support import call_tensors, torch_kernels  # noqa: E402
+
+import aiter_prebuilt  # noqa: E402
+from aiter_prebuilt import torch_calls, torch_generated  # noqa: E402
+from aiter_prebuilt.execute.record import instead  # noqa: E402
+
+WRITTEN = sorted(
+    name
+    for name, value in vars(torch_calls).items()
+    if name in torch_generated.TRACED
+    and inspect.isfunction(value)
+    and value.__module__ == torch_calls.__name__
+)
+#: A call is tried as it is, and with each of these left out or asked for where its function has them.
+FORMS: tuple[dict[str, Any], ...] = (
+    {}, {"out": None}, {"out_": None}, {"dq": None, "dv": None}, {"return_lse": True}, {"num_kv_splits": None},
+)  # fmt: skip
+
+
+def eager(name: str, arguments: dict[str, Any]) -> tuple[list[Any], Any]:
+    """What goes to the native side, and what comes back."""
+    seen: list[list[Any]] = []
+    function = getattr(aiter_prebuilt, name)
+    with instead(function, lambda _, tensors, attributes: seen.append([*tensors, *attributes])):
+        result = function(**arguments)
+    (only,) = seen
+    return only, result
+
+
+def traced(name: str, arguments: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> tuple[list[Any], Any]:
+    """The same of what is traced, which is called here as plain Python."""
+    seen: list[list[Any]] = []
+    stand_in = SimpleNamespace(default=lambda *values: seen.append(list(values)))
+    monkeypatch.setattr(torch_calls, "_OPS", SimpleNamespace(**{name: stand_in}))
+    monkeypatch.setattr(torch_calls, "_units", lambda ordinal: 256)
+    result = torch_generated.TRACED[name](**arguments)
+    (only,) = seen
+    return only, result
+
+
+def alike(one: Any, two: Any, given: list[Any]) -> bool:
+    """The same argument, or two new tensors of one shape, type and layout, or the same number."""
+    if isinstance(one, torch.Tensor) and isinstance(two, torch.Tensor):
+        if any(one is each for each in given):
+            return one is two
+        return (one.shape, one.dtype, one.stride()) == (two.shape, two.dtype, two.stride())
+    if isinstance(one, (tuple, list)):
+        return len(one) == len(two) and all(alike(*pair, given) for pair in zip(one, two, strict=True))
+    return type(one) is type(two) and bool(one == two)
+
+
+def test_every_function_by_hand_is_here() -> None:
+    assert len(WRITTEN) >= 14 and "flash_attn_func" in WRITTEN
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_the_traced_function_hands_on_what_the_eager_one_does(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("aiter_prebuilt.ops.mla.compute_units", lambda _: 256)
+    calls = [
+        call
+        for target in (torch_kernels.TARGET, "gfx942")
+        for call in call_tensors.small(target)
+        if call.operator == name and call.compute_units == 0
+    ]
+    parameters = inspect.signature(getattr(aiter_prebuilt, name)).parameters
+    compared = 0
+    for call in calls:
+        plain = call_tensors.arguments(call)
+        for form in FORMS:
+            if not set(form) <= set(parameters):
+                continue
+            arguments = {**plain, **form}
+            given = [value for value in arguments.values() if isinstance(value, torch.Tensor)]
+            (one, back), (two, again) = eager(name, arguments), traced(name, arguments, monkeypatch)
+            assert len(one) == len(two)
+            assert all(alike(*pair, given) for pair in zip(one, two, strict=True)), (
+                f"{name} {call.label} {form}"
+            )
+            assert alike(back, again, given), f"{name} {call.label} {form}: what it returns"
+            compared += 1
+    assert compared
