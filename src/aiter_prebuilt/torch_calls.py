@@ -213,6 +213,31 @@ def mla_prefill_asm_fwd(
     _OPS.mla_prefill_asm_fwd.default(Q, KV, *lists, splitData, splitLse, max_seqlen_q, softmax_scale)
 
 
+def get_mla_metadata_v1(
+    seqlens_qo_indptr: Any,
+    seqlens_kv_indptr: Any,
+    num_heads_per_head_k: int,
+    work_metadata_ptrs: Any,
+    work_indptr: Any,
+    work_info: Any,
+    reduce_indptr: Any,
+    reduce_final_map: Any,
+    reduce_partial_map: Any,
+    kv_granularity: int,
+    max_seqlen_qo: int,
+    uni_seqlen_qo: int,
+    topk: int,
+    max_split_per_batch: int,
+) -> None:
+    """Of ``aiter_prebuilt.get_mla_metadata_v1``."""
+    units, works = _mla.in_order(work_indptr, work_info)
+    _OPS.get_mla_metadata_v1.default(
+        seqlens_qo_indptr, seqlens_kv_indptr, _mla.addresses(work_metadata_ptrs), units, works, reduce_indptr,
+        reduce_final_map, reduce_partial_map, num_heads_per_head_k, kv_granularity, max_seqlen_qo, uni_seqlen_qo,
+        topk, max_split_per_batch,
+    )  # fmt: skip
+
+
 def mla_reduce_v1(
     partial_output: Any,
     partial_lse: Any,

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
         mla_prefill_fwd,
         mla_reduce_v1,
     )
+    from aiter_prebuilt.ops.mla_works import get_mla_metadata_v1
 
 __all__ = [
     "dynamic_per_tensor_quant",
@@ -72,6 +73,7 @@ __all__ = [
     "gemm_a8w8_bpreshuffle",
     "gemm_a16w16",
     "gemm_a16w16_asm",
+    "get_mla_metadata_v1",
     "layernorm2d_fwd",
     "mla_decode_fwd",
     "mla_decode_stage1_asm_fwd",
@@ -134,4 +136,5 @@ HOMES: Final = {
     "mla_prefill_asm_fwd": "mla",
     "mla_prefill_fwd": "mla",
     "mla_reduce_v1": "mla",
+    "get_mla_metadata_v1": "mla_works",
 }
