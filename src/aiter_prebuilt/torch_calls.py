@@ -38,6 +38,12 @@ def gemm_a16w16_asm(A: Any, B: Any, out: Any, splitK: int | None) -> Any:
     return out
 
 
+def mi350_a8w8_blockscale_asm(XQ: Any, WQ: Any, x_scale: Any, w_scale: Any, out: Any) -> Any:
+    """Of ``aiter_prebuilt.mi350_a8w8_blockscale_asm``."""
+    _OPS.mi350_a8w8_blockscale_asm.default(XQ, WQ, x_scale, w_scale, out)
+    return out
+
+
 def gemm_a4w4_asm(A: Any, B: Any, A_scale: Any, B_scale: Any, out: Any, log2_k_split: int | None) -> Any:
     """Of ``aiter_prebuilt.gemm_a4w4_asm``."""
     parts = halvings("gemm_a4w4_asm", log2_k_split)

@@ -590,6 +590,11 @@ def layernorm2d_fwd(input: Any, weight: Any, bias: Any, epsilon: float = 1e-05, 
     return _OPS.layernorm2d_fwd.default(input, weight, bias, x_bias, epsilon)
 
 
+def mi350_a8w8_blockscale_asm(XQ: Any, WQ: Any, x_scale: Any, w_scale: Any, out: Any) -> Any:
+    """Traced ``aiter_prebuilt.mi350_a8w8_blockscale_asm``."""
+    return torch_calls.mi350_a8w8_blockscale_asm(XQ, WQ, x_scale, w_scale, out)
+
+
 def mla_decode_fwd(
     q: Any,
     kv_buffer: Any,
@@ -906,6 +911,7 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "gemm_a8w8_bpreshuffle": gemm_a8w8_bpreshuffle,
     "get_mla_metadata_v1": get_mla_metadata_v1,
     "layernorm2d_fwd": layernorm2d_fwd,
+    "mi350_a8w8_blockscale_asm": mi350_a8w8_blockscale_asm,
     "mla_decode_fwd": mla_decode_fwd,
     "mla_decode_stage1_asm_fwd": mla_decode_stage1_asm_fwd,
     "mla_prefill_asm_fwd": mla_prefill_asm_fwd,
