@@ -44,7 +44,8 @@ def contexts(
     queries: list[int], keys: list[int], fold: int = 1, uniform: int = 0, topk: int = -1
 ) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
     """Queries and keys of each context. ``fold``: heads are so many contexts of 16; ``uniform``: queries of each batch, 0 where
-    ``queries`` says it; ``topk``: each query has a context of its own, of so many keys at most, one list behind the other.
+    ``queries`` says it; ``topk``: each query has a context of its own, of so many keys at most, one list behind the other. A
+    context without queries has no keys.
     """
     rows: list[tuple[int, int]] = []
     spans: list[tuple[int, int]] = []
@@ -55,9 +56,9 @@ def contexts(
         start = keys[batch]
         if topk >= 0:
             length, start = min(length, topk), context // fold * topk
-        spans.append((start, start + length))
         each = 1 if topk >= 0 else uniform
         rows.append((context * each, (context + 1) * each) if each else (queries[batch], queries[batch + 1]))
+        spans.append((start, start + length if rows[-1][0] < rows[-1][1] else start))
     return rows, spans
 
 

@@ -324,8 +324,8 @@ def get_mla_metadata_v1(
     """The lists of ``latent_works``; what they do not need stays as it is. The two addresses are any: a test looks at them."""
     heads = num_heads_per_head_k
     fold = 1 if heads in (16, 128) else heads // 16
-    borders = ([int(place) for place in places] for places in (seqlens_qo_indptr, seqlens_kv_indptr))
-    queries, keys = contexts(*borders, fold, max(uni_seqlen_qo, 0), topk)
+    starts, firsts = ([int(place) for place in places] for places in (seqlens_qo_indptr, seqlens_kv_indptr))
+    queries, keys = contexts(starts, firsts, fold, max(uni_seqlen_qo, 0), topk)
     units = sizes["W1"] - 1
     parts = units if max_split_per_batch < 0 else min(units, max_split_per_batch * len(keys))
     made = shared_out(Asked(queries, keys, heads, kv_granularity, units, parts))
@@ -396,9 +396,9 @@ def _ruled(sizes: Mapping[str, int]) -> Listed:
     """``_works`` as ``get_mla_metadata_v1`` has them."""
     rng, shape, heads, units = np.random.default_rng(0), (sizes["B"] + 1,), sizes["H"], sizes["W1"] - 1
     fold = 1 if heads in (16, 128) else heads // 16
-    borders = ([int(x) for x in draw(rng, shape, sizes)] for draw in (draw_queries, draw_contexts))
-    spans = contexts(*borders, fold, 1 if fold > 1 else 0)
-    made = shared_out(Asked(*spans, heads, 16, units, units))
+    starts, firsts = ([int(x) for x in draw(rng, shape, sizes)] for draw in (draw_queries, draw_contexts))
+    queries, keys = contexts(starts, firsts, fold, 1 if fold > 1 else 0)
+    made = shared_out(Asked(queries, keys, heads, 16, units, units))
     rows = [made.sources[a:b] for a, b in itertools.pairwise(made.sums)]
     return (
         made.works,

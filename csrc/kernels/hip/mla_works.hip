@@ -20,6 +20,7 @@ struct Lists {
   i32 topk;     // at least 0: each query is a context, of so many keys at most
 };
 
+// Without queries it has no keys.
 struct Context {
   i32 first, end, start, stop;  // queries, keys
 };
@@ -41,7 +42,7 @@ AP_INLINE Context context_of(const Lists& lists, i32 index) {
   made.first = each > 0 ? index * each : lists.queries[batch];
   made.end = each > 0 ? made.first + each : high(lists.queries[batch + 1], made.first);
   made.start = apart ? index / lists.fold * lists.topk : lists.keys[batch];
-  made.stop = made.start + (apart ? low(length, lists.topk) : length);
+  made.stop = made.start + (made.end == made.first ? 0 : apart ? low(length, lists.topk) : length);
   return made;
 }
 
