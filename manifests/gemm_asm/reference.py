@@ -58,3 +58,20 @@ def flatmm_a8w8_blockscale_ASM(XQ: Values, WQ: Values, x_scale: Values, w_scale:
         out += product * scale
         error += _sum_error(XQ[:, part], w[:, part], product) * np.abs(scale) + 4 * _ROUNDING * np.abs(out)
     return near(out, absolute=error)
+
+
+def mi350_a8w8_blockscale_asm(XQ: Values, WQ: Values, x_scale: Values, w_scale: Values) -> Near:
+    """Sum over blocks b of 128 columns of (XQ_b [M, 128] @ W_b^T) * x_scale [b, M] * w_scale [N / 128, b]; WQ [N, K] is W stored
+    as [N / 16][K / 32][2][16 rows][16 columns].
+    """
+    rows, columns = WQ.shape
+    w = WQ.reshape(rows // 16, columns // 32, 2, 16, 16).transpose(0, 3, 1, 2, 4).reshape(rows, columns)
+    out = np.zeros((XQ.shape[0], rows))
+    error = np.zeros_like(out)
+    for block in range(columns // 128):
+        part = slice(128 * block, 128 * (block + 1))
+        scale = x_scale[block][:, None] * np.repeat(w_scale[:, block], 128)[None, :]
+        product = XQ[:, part] @ w[:, part].T
+        out += product * scale
+        error += _sum_error(XQ[:, part], w[:, part], product) * np.abs(scale) + 4 * _ROUNDING * np.abs(out)
+    return near(out, absolute=error)

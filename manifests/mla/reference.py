@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from build_tools.cases.latent_works import Asked, contexts, shared_out
 from build_tools.cases.near import Near, Values, near
 
 #: What a kernel may lose of a probability when it rounds it: bf16, not always to nearest, and the target's own fp8.
@@ -310,6 +311,47 @@ def mla_reduce_v1(
     }
 
 
+def get_mla_metadata_v1(
+    seqlens_qo_indptr: Values,
+    seqlens_kv_indptr: Values,
+    num_heads_per_head_k: int,
+    kv_granularity: int,
+    uni_seqlen_qo: int,
+    topk: int,
+    max_split_per_batch: int,
+    sizes: dict[str, int],
+) -> dict[str, Near]:
+    """The lists of ``latent_works``; what they do not need stays as it is. The two addresses are any: a test looks at them."""
+    heads = num_heads_per_head_k
+    fold = 1 if heads in (16, 128) else heads // 16
+    starts, firsts = ([int(place) for place in places] for places in (seqlens_qo_indptr, seqlens_kv_indptr))
+    queries, keys = contexts(starts, firsts, fold, max(uni_seqlen_qo, 0), topk)
+    units = sizes["W1"] - 1
+    parts = units if max_split_per_batch < 0 else min(units, max_split_per_batch * len(keys))
+    made = shared_out(Asked(queries, keys, heads, kv_granularity, units, parts))
+    sums = made.sums + [made.sums[-1]] * (sizes["G1"] - len(made.sums))
+    targets = _untouched(sizes["G1"] - 1, 2)
+    for place, tile in enumerate(made.targets):
+        if tile is not None:
+            targets[place] = tile
+    return {
+        "work_metadata_ptrs": near(np.zeros(2), absolute=2.0**63),
+        "work_indptr": near(np.array(made.units)),
+        "work_info": near(_first(made.works, sizes["NW"], 8)),
+        "reduce_indptr": near(np.array(sums)),
+        "reduce_final_map": near(targets.astype(np.int64)),
+        "reduce_partial_map": near(_first(made.sources, sizes["M"])),
+    }
+
+
+def _first(rows: Any, *shape: int) -> Any:
+    """``rows``, and behind them what nobody writes."""
+    made = _untouched(*shape).astype(np.int64)
+    if len(rows):
+        made[: len(rows)] = rows
+    return made
+
+
 # ---- lists ------------------------------------------------------------------------------------------------------------
 
 
@@ -347,11 +389,32 @@ def draw_factor(rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping
     return rng.uniform(0.3, 0.9, shape)
 
 
-def _works(sizes: Mapping[str, int]) -> tuple[list[list[int]], list[int], list[tuple[int, int, list[int]]]]:
+Listed: TypeAlias = tuple[list[Any], list[int], list[tuple[int, int, list[int]]]]
+
+
+def _ruled(sizes: Mapping[str, int]) -> Listed:
+    """``_works`` as ``get_mla_metadata_v1`` has them."""
+    rng, shape, heads, units = np.random.default_rng(0), (sizes["B"] + 1,), sizes["H"], sizes["W1"] - 1
+    fold = 1 if heads in (16, 128) else heads // 16
+    starts, firsts = ([int(x) for x in draw(rng, shape, sizes)] for draw in (draw_queries, draw_contexts))
+    queries, keys = contexts(starts, firsts, fold, 1 if fold > 1 else 0)
+    made = shared_out(Asked(queries, keys, heads, 16, units, units))
+    rows = [made.sources[a:b] for a, b in itertools.pairwise(made.sums)]
+    return (
+        made.works,
+        made.units,
+        [(*(tile or (0, 0)), own) for tile, own in zip(made.targets, rows, strict=True)],
+    )
+
+
+def _works(sizes: Mapping[str, int], rule: float = 0.0) -> Listed:
     """Works of equal size for each unit, where the works of each unit begin, and the tiles: first token, end, rows of its parts.
 
     16 heads take all queries of a batch at once, 128 heads one. Other numbers of heads are as many tokens of 16 heads each.
+    ``rule``: not those, but works as ``get_mla_metadata_v1`` has them.
     """
+    if rule:
+        return _ruled(sizes)
     batches, units, heads = sizes["B"], sizes["W1"] - 1, sizes["H"]
     fold = 1 if heads in (16, 128) else heads // 16
     queries = draw_queries(np.random.default_rng(0), (batches + 1,), sizes) * fold
@@ -378,40 +441,50 @@ def _works(sizes: Mapping[str, int]) -> tuple[list[list[int]], list[int], list[t
     return works, [min(unit * each, len(works)) for unit in range(units + 1)], tiles
 
 
-def draw_units(rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int]) -> Values:
+def draw_units(
+    rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int], rule: float = 0.0
+) -> Values:
     """Where the works of each unit begin."""
     del rng, shape
-    return np.array(_works(sizes)[1])
+    return np.array(_works(sizes, rule)[1])
 
 
-def draw_works(rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int]) -> Values:
+def draw_works(
+    rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int], rule: float = 0.0
+) -> Values:
     """The works, and behind them rubbish."""
     made = rng.integers(1 << 20, 1 << 30, shape)
-    works = _works(sizes)[0]
+    works = _works(sizes, rule)[0]
     made[: len(works)] = works
     return made
 
 
-def draw_sums(rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int]) -> Values:
+def draw_sums(
+    rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int], rule: float = 0.0
+) -> Values:
     """Where the parts of each tile of the works begin."""
     del rng
-    counts = [len(rows) for _, _, rows in _works(sizes)[2]]
+    counts = [len(rows) for _, _, rows in _works(sizes, rule)[2]]
     return np.pad(np.concatenate([[0], np.cumsum(counts)]), (0, shape[0] - 1 - len(counts)), mode="edge")
 
 
-def draw_targets(rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int]) -> Values:
+def draw_targets(
+    rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int], rule: float = 0.0
+) -> Values:
     """The tokens of each tile of the works, and rubbish where a tile has no parts."""
     made = rng.integers(1 << 20, 1 << 30, shape)
-    for place, (first, end, rows) in enumerate(_works(sizes)[2]):
+    for place, (first, end, rows) in enumerate(_works(sizes, rule)[2]):
         if rows:
             made[place] = first, end
     return made
 
 
-def draw_sources(rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int]) -> Values:
+def draw_sources(
+    rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int], rule: float = 0.0
+) -> Values:
     """The rows of the parts of each tile of the works, and behind them rubbish."""
     made: Values = rng.integers(1 << 20, 1 << 30, shape)
-    rows = [row for _, _, rows in _works(sizes)[2] for row in rows]
+    rows = [row for _, _, rows in _works(sizes, rule)[2] for row in rows]
     made[: len(rows)] = rows
     return made
 
@@ -447,3 +520,36 @@ def draw_places(
     del rng, sizes
     first = np.arange(shape[0])[::-1] * int(length)
     return np.stack([first, first + int(length)], axis=1)
+
+
+def draw_ragged(
+    rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int], least: float, most: float
+) -> Values:
+    """Where the parts of a whole begin, each of ``least`` to ``most``."""
+    del sizes
+    return np.concatenate([[0], rng.integers(int(least), int(most) + 1, shape[0] - 1).cumsum()])
+
+
+def draw_gaps(
+    rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int], least: float, most: float
+) -> Values:
+    """``ragged``, two of three of them nothing."""
+    lengths = np.diff(draw_ragged(rng, shape, sizes, least, most))
+    lengths[np.arange(len(lengths)) % 3 != 1] = 0
+    return np.concatenate([[0], lengths.cumsum()])
+
+
+def draw_short(
+    rng: np.random.Generator,
+    shape: tuple[int, ...],
+    sizes: Mapping[str, int],
+    block: float,
+    most: float,
+    blocks: float,
+) -> Values:
+    """``ragged`` of up to ``blocks`` blocks, and fewer than ``most`` in the last block."""
+    del sizes
+    lengths = rng.integers(1, int(blocks) + 1, shape[0] - 1) * int(block) + rng.integers(
+        1, int(most), shape[0] - 1
+    )
+    return np.concatenate([[0], lengths.cumsum()])

@@ -38,6 +38,12 @@ def gemm_a16w16_asm(A: Any, B: Any, out: Any, splitK: int | None) -> Any:
     return out
 
 
+def mi350_a8w8_blockscale_asm(XQ: Any, WQ: Any, x_scale: Any, w_scale: Any, out: Any) -> Any:
+    """Of ``aiter_prebuilt.mi350_a8w8_blockscale_asm``."""
+    _OPS.mi350_a8w8_blockscale_asm.default(XQ, WQ, x_scale, w_scale, out)
+    return out
+
+
 def gemm_a4w4_asm(A: Any, B: Any, A_scale: Any, B_scale: Any, out: Any, log2_k_split: int | None) -> Any:
     """Of ``aiter_prebuilt.gemm_a4w4_asm``."""
     parts = halvings("gemm_a4w4_asm", log2_k_split)
@@ -211,6 +217,31 @@ def mla_prefill_asm_fwd(
     scale_of("mla_prefill_asm_fwd", softmax_scale)
     lists = (qo_indptr, kv_indptr, kv_page_indices, kv_last_page_lens)
     _OPS.mla_prefill_asm_fwd.default(Q, KV, *lists, splitData, splitLse, max_seqlen_q, softmax_scale)
+
+
+def get_mla_metadata_v1(
+    seqlens_qo_indptr: Any,
+    seqlens_kv_indptr: Any,
+    num_heads_per_head_k: int,
+    work_metadata_ptrs: Any,
+    work_indptr: Any,
+    work_info: Any,
+    reduce_indptr: Any,
+    reduce_final_map: Any,
+    reduce_partial_map: Any,
+    kv_granularity: int,
+    max_seqlen_qo: int,
+    uni_seqlen_qo: int,
+    topk: int,
+    max_split_per_batch: int,
+) -> None:
+    """Of ``aiter_prebuilt.get_mla_metadata_v1``."""
+    units, works = _mla.in_order(work_indptr, work_info)
+    _OPS.get_mla_metadata_v1.default(
+        seqlens_qo_indptr, seqlens_kv_indptr, _mla.addresses(work_metadata_ptrs), units, works, reduce_indptr,
+        reduce_final_map, reduce_partial_map, num_heads_per_head_k, kv_granularity, max_seqlen_qo, uni_seqlen_qo,
+        topk, max_split_per_batch,
+    )  # fmt: skip
 
 
 def mla_reduce_v1(

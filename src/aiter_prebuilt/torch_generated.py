@@ -22,6 +22,7 @@ from aiter_prebuilt.ops.generated.attention_bwd import refuse_fmha_v3_bwd, refus
 from aiter_prebuilt.ops.generated.gemm_f4 import refuse_gemm_a4w4, refuse_gemm_a4w4_asm
 from aiter_prebuilt.ops.generated.gemm_out import refuse_gemm_a16w16_asm
 from aiter_prebuilt.ops.generated.mla import refuse_mla_decode_fwd, refuse_mla_prefill_fwd
+from aiter_prebuilt.ops.generated.mla_works import refuse_get_mla_metadata_v1
 from aiter_prebuilt.torch_library import NAMESPACE
 
 _OPS: Final[Any] = getattr(torch.ops, NAMESPACE)
@@ -544,9 +545,54 @@ def gemm_a8w8_bpreshuffle(
     return _OPS.gemm_a8w8_bpreshuffle.default(XQ, WQ, x_scale, w_scale, dtype)
 
 
+def get_mla_metadata_v1(
+    seqlens_qo_indptr: Any,
+    seqlens_kv_indptr: Any,
+    num_heads_per_head_k: int,
+    num_heads_k: int,
+    is_causal: bool,
+    work_metadata_ptrs: Any,
+    work_indptr: Any,
+    work_info: Any,
+    reduce_indptr: Any,
+    reduce_final_map: Any,
+    reduce_partial_map: Any,
+    kv_granularity: int = 16,
+    max_seqlen_qo: int = -1,
+    uni_seqlen_qo: int = -1,
+    fast_mode: bool = True,
+    topk: int = -1,
+    max_split_per_batch: int = -1,
+) -> None:
+    """Traced ``aiter_prebuilt.get_mla_metadata_v1``."""
+    refuse_get_mla_metadata_v1(num_heads_k, fast_mode)
+    del is_causal
+    torch_calls.get_mla_metadata_v1(
+        seqlens_qo_indptr,
+        seqlens_kv_indptr,
+        num_heads_per_head_k,
+        work_metadata_ptrs,
+        work_indptr,
+        work_info,
+        reduce_indptr,
+        reduce_final_map,
+        reduce_partial_map,
+        kv_granularity,
+        max_seqlen_qo,
+        uni_seqlen_qo,
+        topk,
+        max_split_per_batch,
+    )
+
+
 def layernorm2d_fwd(input: Any, weight: Any, bias: Any, epsilon: float = 1e-05, x_bias: Any = None) -> Any:
     """Traced ``aiter_prebuilt.layernorm2d_fwd``."""
     return _OPS.layernorm2d_fwd.default(input, weight, bias, x_bias, epsilon)
+
+
+def mi350_a8w8_blockscale_asm(XQ: Any, WQ: Any, x_scale: Any, w_scale: Any, out: Any) -> Any:
+    """Traced ``aiter_prebuilt.mi350_a8w8_blockscale_asm``."""
+    return torch_calls.mi350_a8w8_blockscale_asm(XQ, WQ, x_scale, w_scale, out)
 
 
 def mla_decode_fwd(
@@ -863,7 +909,9 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "gemm_a4w4_asm": gemm_a4w4_asm,
     "gemm_a8w8_ASM": gemm_a8w8_ASM,
     "gemm_a8w8_bpreshuffle": gemm_a8w8_bpreshuffle,
+    "get_mla_metadata_v1": get_mla_metadata_v1,
     "layernorm2d_fwd": layernorm2d_fwd,
+    "mi350_a8w8_blockscale_asm": mi350_a8w8_blockscale_asm,
     "mla_decode_fwd": mla_decode_fwd,
     "mla_decode_stage1_asm_fwd": mla_decode_stage1_asm_fwd,
     "mla_prefill_asm_fwd": mla_prefill_asm_fwd,

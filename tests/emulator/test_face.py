@@ -27,7 +27,9 @@ ROOT = Path(__file__).resolve().parents[2]
 SCHEMAS = ROOT / "src" / "aiter_prebuilt" / "schemas"
 TARGETS = ("gfx942", "gfx950")
 #: The public functions that have an operator.
-FUNCTIONS = sorted(set(aiter_prebuilt.__all__) - {"__version__", "preload", "shuffle_weight"})
+FUNCTIONS = sorted(
+    set(aiter_prebuilt.__all__) - {"__version__", "get_mla_metadata_info_v1", "preload", "shuffle_weight"}
+)
 
 
 def served() -> list[tuple[str, str]]:

@@ -161,6 +161,11 @@ FITTING: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
     "mla_decode_fwd": lambda s: {**PARTS, "LH": "16", "FT": "8", "FH": "16", "splits": "2"},
     "mla_prefill_asm_fwd": lambda s: LATENT,
     "mla_prefill_fwd": lambda s: LATENT,
+    "get_mla_metadata_v1": lambda s: {
+        "B1": "9", "W1": "41", "NW": "60", "G1": "9", "M": "60", "num_heads_per_head_k": "16", "kv_granularity": "16",
+        "max_seqlen_qo": "1", "uni_seqlen_qo": "1", "topk": "-1", "max_split_per_batch": "-1",
+    },
+    "mi350_a8w8_blockscale_asm": lambda s: {"M": "40", "N": "256", "K": "512"},
     "mla_reduce_v1": lambda s: {"H": "16", "N": "8", "o_t": "8192", "o_h": "512"},
     "topk_softmax_asm": lambda s: {"M": "40", "E": "256", "K": "8"},
     "fmoe_g1u1": lambda s: EXPERTS,

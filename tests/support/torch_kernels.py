@@ -22,7 +22,9 @@ TARGET = "gfx950"
 KERNELS: dict[str, Callable[..., Any]] = {name: references.kernel(name) for name in signatures.load()}
 
 #: The public functions that have an operator.
-FUNCTIONS = sorted(set(aiter_prebuilt.__all__) - {"__version__", "preload", "shuffle_weight"})
+FUNCTIONS = sorted(
+    set(aiter_prebuilt.__all__) - {"__version__", "get_mla_metadata_info_v1", "preload", "shuffle_weight"}
+)
 
 
 def registered() -> Iterator[Any]:

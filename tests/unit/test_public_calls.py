@@ -330,6 +330,62 @@ def test_partial_logarithms_have_a_dim_more_or_not(shape: tuple[int, ...]) -> No
     assert tensors[1].data_ptr() == sums.data_ptr() and tensors[1].shape == shape[:3]
 
 
+@pytest.mark.parametrize("swapped", [False, True])
+def test_lists_of_works_come_in_either_order(swapped: bool) -> None:
+    """AITER's kernel takes the works before the units, its Python function names them the other way round."""
+    i32 = torch.int32
+    starts, units, works = zeros(4, dtype=i32), zeros(9, dtype=i32), zeros(12, 8, dtype=i32)
+    pair = (works, units) if swapped else (units, works)
+    pointers = zeros(2, dtype=torch.uint64)
+    rest = (zeros(5, dtype=i32), zeros(4, 2, dtype=i32), zeros(12, dtype=i32))
+    call = lambda: aiter_prebuilt.get_mla_metadata_v1(starts, starts, 16, 1, False, pointers, *pair, *rest)  # noqa: E731
+    _, (_, tensors, attributes) = handed(call, "get_mla_metadata_v1")
+    assert tensors[3] is units and tensors[4] is works and attributes == [16, 16, -1, -1, -1, -1]
+    assert tensors[2].dtype is torch.int64 and tensors[2].data_ptr() == pointers.data_ptr()
+
+
+@pytest.mark.parametrize("option", [{"fast_mode": False}, {"num_heads_k": 2}])
+def test_lists_of_works_refuse_what_is_not_here(option: dict[str, Any]) -> None:
+    function: Any = aiter_prebuilt.get_mla_metadata_v1
+    tensors = [zeros(4, dtype=torch.int32) for _ in range(8)]
+    words = {"num_heads_k": 1, **option}
+    ((name, asked),) = option.items()
+    with pytest.raises(UnsupportedError, match=rf"get_mla_metadata_v1\({name}={asked}\)"):
+        function(*tensors[:2], 16, words.pop("num_heads_k"), True, *tensors[2:], **words)
+
+
+@pytest.mark.parametrize(
+    ("given", "shapes"),
+    [
+        ((5, 1, 16, BF16, BF16, False), (2, 305, (308, 8), 6, (5, 2), 308)),
+        ((700, 4, 16, BF16, BF16, False), (2, 305, (1003, 8), 701, (700, 2), 606)),
+        ((5, 3, 128, torch.float8_e4m3fnuz, torch.float8_e4m3fnuz, False), (2, 305, (924, 8), 16, (15, 2), 924)),
+        ((5, 1, 48, BF16, BF16, False), (2, 305, (318, 8), 16, (15, 2), 924)),
+        ((5, 3, 16, BF16, BF16, True), (2, 305, (318, 8), 16, (15, 2), 318)),
+        ((5, 1, 16, BF16, BF16, False, False), (2, 305, (1520, 8), 6, (5, 2), 1520)),
+    ],
+)  # fmt: skip
+def test_shapes_of_the_lists_of_works(
+    given: Any, shapes: tuple[Any, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """AITER's, but where the queries of a batch are several works, each of which a cut makes two."""
+    from types import SimpleNamespace
+
+    from aiter_prebuilt import device
+
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 3)
+    monkeypatch.setattr(device, "facts", lambda vendor, ordinal: SimpleNamespace(compute_units=304))
+    found = aiter_prebuilt.get_mla_metadata_info_v1(*given)
+    assert tuple(shape for shape, _ in found) == shapes
+    assert [kind for _, kind in found] == [torch.uint64, *[torch.int32] * 5]
+    assert all(torch.empty(shape, dtype=kind).dtype is kind for shape, kind in found)
+
+
+def test_heads_that_are_no_multiple_of_16_have_no_works() -> None:
+    with pytest.raises(UnsupportedError, match=r"num_head_qo=24.*a multiple of 16"):
+        aiter_prebuilt.get_mla_metadata_info_v1(1, 1, 24, BF16, BF16, 0)
+
+
 def test_no_part_of_k_is_no_number_of_parts() -> None:
     a, b, out = zeros(5, 64), zeros(64, 64), zeros(5, 64, dtype=F32)
     with pytest.raises(UnsupportedError, match=r"gemm_a16w16_asm\(splitK=0\).*use splitK=None or 1 and more"):
@@ -384,6 +440,7 @@ SERVED: dict[str, dict[str, Any]] = {
     "fmoe_fp8_blockscale_g1u1": {"kernelName": ""},
     "moe_stage1_g1u1": {"kernelName": "", "a1_scale": zeros(4), "w1_scale": zeros(4)},
     "mla_decode_fwd": {"num_kv_splits": 2},
+    "get_mla_metadata_v1": {"num_heads_k": 1, "is_causal": True},
 }  # fmt: skip
 
 

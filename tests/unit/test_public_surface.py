@@ -39,6 +39,7 @@ SIGNATURES = {
     "gemm_a4w4_asm": "A B A_scale B_scale out kernelName bias alpha beta bpreshuffle log2_k_split",
     "gemm_a16w16_asm": "A B out bias splitK kernelName",
     "gemm_a8w8_ASM": "XQ WQ x_scale w_scale bias dtype check",
+    "mi350_a8w8_blockscale_asm": "XQ WQ x_scale w_scale out",
     "flatmm_a8w8_blockscale_ASM": "XQ WQ x_scale w_scale dtype",
     "pa_fwd_asm": "Q K V block_tables context_lens block_tables_stride0 max_qlen K_QScale V_QScale out_ qo_indptr "
     "high_precision kernelName",
@@ -46,6 +47,10 @@ SIGNATURES = {
     "work_indptr work_info_set max_seqlen_q softmax_scale splitData splitLse output q_scale kv_scale",
     "mla_prefill_asm_fwd": "Q KV qo_indptr kv_indptr kv_page_indices kv_last_page_lens max_seqlen_q softmax_scale "
     "splitData splitLse",
+    "get_mla_metadata_v1": "seqlens_qo_indptr seqlens_kv_indptr num_heads_per_head_k num_heads_k is_causal work_metadata_ptrs "
+    "work_indptr work_info reduce_indptr reduce_final_map reduce_partial_map kv_granularity max_seqlen_qo uni_seqlen_qo "
+    "fast_mode topk max_split_per_batch",
+    "get_mla_metadata_info_v1": "batch_size max_seqlen_qo num_head_qo q_dtype kv_dtype is_sparse fast_mode",
     "mla_reduce_v1": "partial_output partial_lse reduce_indptr reduce_final_map reduce_partial_map final_output final_lse",
     "mla_decode_fwd": "q kv_buffer o qo_indptr kv_indptr kv_indices kv_last_page_lens max_seqlen_q sm_scale logit_cap "
     "num_kv_splits num_kv_splits_indptr work_meta_data work_indptr work_info_set reduce_indptr reduce_final_map "

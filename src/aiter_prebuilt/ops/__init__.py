@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from aiter_prebuilt.ops.attention_asm import fmha_v3_fwd, fmha_v3_varlen_fwd, pa_fwd_asm
     from aiter_prebuilt.ops.attention_bwd import fmha_v3_bwd, fmha_v3_varlen_bwd
     from aiter_prebuilt.ops.gemm_f4 import gemm_a4w4, gemm_a4w4_asm
-    from aiter_prebuilt.ops.gemm_out import gemm_a16w16_asm
+    from aiter_prebuilt.ops.gemm_out import gemm_a16w16_asm, mi350_a8w8_blockscale_asm
     from aiter_prebuilt.ops.generated.activation import (
         gelu_and_mul,
         gelu_tanh_and_mul,
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
         mla_prefill_fwd,
         mla_reduce_v1,
     )
+    from aiter_prebuilt.ops.mla_works import get_mla_metadata_v1
 
 __all__ = [
     "dynamic_per_tensor_quant",
@@ -72,7 +73,9 @@ __all__ = [
     "gemm_a8w8_bpreshuffle",
     "gemm_a16w16",
     "gemm_a16w16_asm",
+    "get_mla_metadata_v1",
     "layernorm2d_fwd",
+    "mi350_a8w8_blockscale_asm",
     "mla_decode_fwd",
     "mla_decode_stage1_asm_fwd",
     "mla_prefill_asm_fwd",
@@ -104,6 +107,7 @@ HOMES: Final = {
     "gemm_a4w4": "gemm_f4",
     "gemm_a4w4_asm": "gemm_f4",
     "gemm_a16w16_asm": "gemm_out",
+    "mi350_a8w8_blockscale_asm": "gemm_out",
     "gelu_and_mul": "generated.activation",
     "gelu_tanh_and_mul": "generated.activation",
     "silu": "generated.activation",
@@ -134,4 +138,5 @@ HOMES: Final = {
     "mla_prefill_asm_fwd": "mla",
     "mla_prefill_fwd": "mla",
     "mla_reduce_v1": "mla",
+    "get_mla_metadata_v1": "mla_works",
 }

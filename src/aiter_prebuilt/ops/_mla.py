@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any, Final, NamedTuple, cast
 
 from aiter_prebuilt import device
@@ -139,3 +140,16 @@ def address(tensor: Any) -> Any:
         return tensor[0] if tensor else None
     found = getattr(tensor, "data_ptr", None)
     return None if found is None else found()
+
+
+def addresses(tensor: Any) -> Any:
+    """A tensor of torch's unsigned 64-bit integers as signed ones, the same memory; anything else as it is."""
+    torch: Any = sys.modules.get("torch")
+    found, unsigned = getattr(tensor, "dtype", None), getattr(torch, "uint64", None)
+    return tensor.view(torch.int64) if found is not None and found is unsigned else tensor
+
+
+def in_order(units: Any, works: Any) -> tuple[Any, Any]:
+    """The list of one dim, then that of two, whichever comes first."""
+    swapped = len(getattr(units, "shape", ())) == 2 and len(getattr(works, "shape", ())) == 1
+    return (works, units) if swapped else (units, works)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     import torch
 
 _gemm_a16w16_asm = operator("gemm_a16w16_asm")
+_mi350_a8w8_blockscale_asm = operator("mi350_a8w8_blockscale_asm")
 
 
 @traced
@@ -42,4 +43,34 @@ def gemm_a16w16_asm(
     """
     refuse_gemm_a16w16_asm(bias, kernelName)
     _gemm_a16w16_asm(A, B, out, splits("gemm_a16w16_asm", splitK))
+    return out
+
+
+@traced
+def mi350_a8w8_blockscale_asm(
+    XQ: torch.Tensor,
+    WQ: torch.Tensor,
+    x_scale: torch.Tensor,
+    w_scale: torch.Tensor,
+    out: torch.Tensor,
+) -> torch.Tensor:
+    """``XQ @ W.T`` of fp8, each 128 columns of K scaled, accumulated in fp32 on the matrix cores; ``out`` is returned.
+
+    gfx950 alone. AITER's objects lack waits and a barrier before they write their result: hsa/findings.toml.
+
+    Args:
+        XQ: [m, k] the target's own fp8, m at least 16, k a multiple of 128, at least 512. WQ: [n, k] fp8, n a multiple of 256, in
+            the layout of ``shuffle_weight`` (16, 16).
+        x_scale: [k / 128, m] fp32, per 128 columns of each row. w_scale: [n / 128, k / 128] fp32, per 128 x 128.
+        out: [m, n] bf16, written. All contiguous.
+
+    Returns:
+        ``out``.
+
+    Raises:
+        UnsupportedError: a tensor that requires grad. ArgumentError, NoKernelError: the call does not fit.
+
+    Source: AITER ``mi350_a8w8_blockscale_asm``.
+    """
+    _mi350_a8w8_blockscale_asm(XQ, WQ, x_scale, w_scale, out)
     return out

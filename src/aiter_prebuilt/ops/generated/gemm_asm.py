@@ -31,7 +31,7 @@ def gemm_a8w8_ASM(
 
     Args:
         XQ: [M, K] int8, K is a multiple of 128; AITER's object lacks waits, see hsa/findings.toml.
-        WQ: [N, K] int8, in the layout of ``shuffle_weight`` (32, 16); N is a multiple of 128.
+        WQ: [N, K] int8, in the layout of ``shuffle_weight`` (32, 16); N is a multiple of 256.
         x_scale: M elements, fp32, per row of XQ.
         w_scale: N elements, fp32, per row of WQ.
         bias: N elements, fp32.
