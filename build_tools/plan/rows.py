@@ -154,11 +154,15 @@ def chosen(conditions: Iterable[str], rows: list[Row], target: str, problems: Pr
     """Which of ``rows`` meet all ``conditions``; none when one of these is wrong."""
     kept = [True] * len(rows)
     for place, text in enumerate(conditions):
+        words = set(_NAME.findall(text))
+        said = [name for name in (rows[0] if rows else ()) if name in words]
+        known: dict[tuple[Constant, ...], bool] = {}  # rows that agree in what is asked are alike
         try:
-            kept = [
-                there and bool(constant_value(compile_expression(text, _scope(row, target))))
-                for there, row in zip(kept, rows, strict=True)
-            ]
+            for at, row in enumerate(rows):
+                cells = tuple(row[name] for name in said)
+                if kept[at] and cells not in known:
+                    known[cells] = bool(constant_value(compile_expression(text, _scope(row, target))))
+                kept[at] = kept[at] and known[cells]
         except ExpressionError as error:
             problems.add(str(error), "rows", place)
             return [False] * len(rows)
