@@ -24,6 +24,7 @@ from typing import Final
 ROOT: Final = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 
+import experts
 from families import LATER, PINNED, Family, Kernel, Shape
 from rows import Row, middle, report
 
@@ -191,6 +192,7 @@ def main() -> int:
     targets = load(ROOT / "manifests").targets
     families = PINNED if tree.has("aiter:hsa/gfx942/bf16gemm/bf16gemm_outf32.csv") else LATER
     lines = [line for family in families for line in compare(family, tree, targets[family.target].cus)]
+    lines += experts.lines_of(tree, ROOT, {name: target.cus for name, target in targets.items()})
     return report(lines, options.json, {"rows of": f"{tree.pin.distribution} {tree.version}"})
 
 

@@ -94,6 +94,10 @@ class TunedFrom(Record):
     fixed: dict[Name, int] = Field(default={}, description="integer attribute -> its value in every row")
     rows: list[str] = Field(default=[], description="conditions on the cells: other rows are left out")
     defaults: dict[Name, Scalar] = Field(default={}, description="cells of columns that a table lacks")
+    apart: list[str] = Field(
+        default=[],
+        description="columns: rows that differ there are about different calls, whatever their shape",
+    )
     padded: dict[Name, Annotated[list[str], Field(min_length=1)]] = Field(
         default={},
         max_length=1,

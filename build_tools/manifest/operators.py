@@ -64,7 +64,9 @@ def family_of(name: str, text: FamilyText, problems: Problems) -> Family:
 def _complete(
     part: OperatorPart, others: Mapping[str, OperatorPart], problems: Problems
 ) -> OperatorText | None:
-    """The keys of the operator that it is like, under its own. One step: likeness to a likeness is hard to read."""
+    """The keys of the operator that it is like, under its own; not its measured rows, which are about one function. One step:
+    likeness to a likeness is hard to read.
+    """
     keys = part.model_dump(exclude_unset=True, exclude={"like"})
     if part.like is not None:
         model = others.get(part.like)
@@ -74,7 +76,7 @@ def _complete(
                 "like",
             )
             return None
-        keys = {**model.model_dump(exclude_unset=True), **keys}
+        keys = {**model.model_dump(exclude_unset=True, exclude={"tuned_from"}), **keys}
     for name, field in OperatorText.model_fields.items():
         if field.is_required() and not keys.get(name):
             problems.add("is missing", name)

@@ -114,7 +114,7 @@ class Importer:
         made: list[TunedRow] = []
         listed = [_Table(name) for name in self.said.tables]
         of = {table.name: table for table in listed}
-        groups: dict[tuple[int, ...], dict[int, _Row]] = {}
+        groups: dict[tuple[Constant, ...], dict[int, _Row]] = {}
         for table in listed:
             for row in self._read(table):
                 self._sort_in(row, groups, table)
@@ -152,7 +152,7 @@ class Importer:
         table.rows = len(lines)
         known = {*header, *self.said.defaults}
         said = (text for text in self.said.dims.values() if text.isidentifier())
-        for column in (self.said.cus, *said, *sorted(self.columns)):
+        for column in (self.said.cus, *said, *self.said.apart, *sorted(self.columns)):
             if lines and column not in known:
                 self.problems.add(f"{column!r} is not a column of {table.name}{suggestion(column, known)}")
         if len(self.problems.lines) > before:
@@ -187,10 +187,13 @@ class Importer:
         sizes = (tables.cell(text, row, self.target.name) for text in self.said.dims.values())
         return [row[self.said.cus], *sizes]
 
-    def _sort_in(self, row: _Row, groups: dict[tuple[int, ...], dict[int, _Row]], table: _Table) -> None:
-        """Rows that differ in the padded dim alone stand together: they share the calls between them."""
+    def _sort_in(self, row: _Row, groups: dict[tuple[Constant, ...], dict[int, _Row]], table: _Table) -> None:
+        """Rows that differ in the padded dim alone stand together: they share the calls between them. Those that stand ``apart``
+        share none: the recipes' conditions and types tell their calls from each other.
+        """
         size = row.shape.values[self._place] if self.padded else 0
-        key = (row.shape.cus, *self._but(row.shape.values))
+        others = (row.cells[column] for column in self.said.apart)
+        key = (row.shape.cus, *self._but(row.shape.values), *others)
         first = groups.setdefault(key, {}).setdefault(size, row)
         if first is not row:
             table.unused.append(self._unused(row, f"{first.table}, line {first.line} stands before it"))

@@ -187,6 +187,32 @@ def test_a_dim_may_be_an_expression_of_columns(root: Path) -> None:
     assert all("N = 128, K = 128: " in row.says for row in table(made).unused)
 
 
+def test_rows_that_stand_apart_do_not_compete(root: Path) -> None:
+    header, row = ROWS.splitlines()[:2]
+    rows = f"{header},type\n{row},a\n{row.replace('k32', 'k64')},b\n{row.replace('k32', 'k31')},c\n{row},a\n"
+    changed = ('equal = { splitK = "parts" }', "equal = {}")
+    together = plan(root, changed, rows=rows)
+    assert spans(together) == [(80, "32", 49, 64)] and len(table(together).unused) == 3
+    apart = plan(root, changed, ("rows = [", 'apart = ["type"]\nrows = ['))
+    assert spans(apart) == [(80, "32", 49, 64), (80, "64", 49, 64)]
+    assert [(row.line, row.why) for row in table(apart).unused] == [
+        (4, "no kernel here has this name"),
+        (5, "thing:configs/tuned.csv, line 2 stands before it"),
+    ]
+
+
+def test_measured_rows_are_about_one_function(root: Path) -> None:
+    other = """
+[operators.gemm_other]
+like = "gemm"
+summary = "made up, too"
+"""
+    made = plan(root, ("[operators.gemm.tuned_from]", f"{other}\n[operators.gemm.tuned_from]"))
+    first, second = (each.operator for each in made.bundles[0].operators)
+    assert (first.name, second.name) == ("gemm", "gemm_other")
+    assert first.tuned and not second.tuned and table(made).operator == "gemm"
+
+
 def test_tuned_rows_change_no_recipe(root: Path) -> None:
     start = GOOD.index("[operators.gemm.tuned_from]")
     without = plan(root, (GOOD[start:], ""))
@@ -211,6 +237,7 @@ def test_the_table_is_a_source_of_the_bundle(root: Path) -> None:
         ("padded.M", "padded.Q", "tuned_from.padded.Q: 'Q' has no column"),
         ("cdiv(M, 16) * 16", "cdiv(M, 16) * Q", r"tuned_from.padded.M\[0\]: unknown name 'Q'"),
         ("cdiv(M, 16) * 16", "M // 0", "tuned_from.padded.M: "),
+        ("rows = [", 'apart = ["sort"]\nrows = [', "tuned_from: 'sort' is not a column of thing:configs/tuned.csv"),
         ("libtype == 'asm'", "sort == 'asm'", r"tuned_from.rows\[0\]: .*sort"),
         ("thing:configs/tuned.csv", "thing:configs/tuna.csv", "tuned_from.tables: there is no thing:configs/tuna.csv"),
         ("thing:configs/tuned.csv", "thing:config/tuned.csv", "tuned_from.tables: thing has no root 'config'"),
