@@ -95,11 +95,25 @@ def fmha_v3_varlen_fwd(
 
 
 def pa_fwd_asm(
-    Q: Any, K: Any, V: Any, block_tables: Any, context_lens: Any, block_tables_stride0: int, out_: Any
+    Q: Any,
+    K: Any,
+    V: Any,
+    block_tables: Any,
+    context_lens: Any,
+    block_tables_stride0: int,
+    max_qlen: int,
+    K_QScale: Any,
+    V_QScale: Any,
+    out_: Any,
+    qo_indptr: Any,
+    high_precision: int | None,
+    kernelName: str | None,
 ) -> Any:
     """Of ``aiter_prebuilt.pa_fwd_asm``."""
     result = Q.new_empty(Q.shape) if out_ is None else out_
-    _OPS.pa_fwd_asm.default(Q, K, V, block_tables, context_lens, result, block_tables_stride0)
+    tensors = (Q, K, V, block_tables, context_lens, K_QScale, V_QScale, result, qo_indptr)
+    name = "chosen" if kernelName is None else kernelName
+    _OPS.pa_fwd_asm.default(*tensors, block_tables_stride0, max_qlen, high_precision, name)
     return result
 
 
