@@ -164,7 +164,8 @@ def pa_fwd_asm(
 
 def _row(blocks: Values, each: tuple[int, ...], count: int, group: int) -> Values:
     """[blocks, keys of each, hk, ...] as [hk * group, count, ...]; ``each``: hk, and what a head has."""
-    return blocks.reshape(-1, *each)[:count].swapaxes(0, 1).repeat(group, axis=0)
+    found: Values = blocks.reshape(-1, *each)[:count].swapaxes(0, 1).repeat(group, axis=0)
+    return found
 
 
 def _coded(x: Values, off: Values | float, code: str) -> tuple[Values, Values]:
@@ -229,7 +230,8 @@ def draw_borders(rng: object, shape: tuple[int, ...], sizes: Mapping[str, int], 
     keys = [1, 15, 16, 17, 240, 256, 257, 300, 495, 496, 511, 512, 513]
     if sizes["BS"] > 16:
         keys += [241, 255, 1023, 1024, 1025]
-    return np.clip(np.resize(keys, shape), int(least), sizes["BS"] * sizes["MB"])
+    found: Values = np.clip(np.resize(keys, shape), int(least), sizes["BS"] * sizes["MB"])
+    return found
 
 
 def draw_rows(rng: object, shape: tuple[int, ...], sizes: Mapping[str, int], most: float = 4) -> Values:

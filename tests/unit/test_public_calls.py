@@ -222,13 +222,14 @@ def test_paged_attention_hands_on_scales_queries_and_a_name() -> None:
 
 
 @pytest.mark.parametrize(
-    ("word", "value"), [("max_qlen", 0), ("max_qlen", 5), ("high_precision", 3), ("high_precision", None)]
+    ("word", "value"),
+    [("max_qlen", 0), ("max_qlen", 5), ("high_precision", 3), ("high_precision", None), ("kernelName", "")],
 )
 def test_paged_attention_refuses_by_name_what_no_object_does(word: str, value: Any) -> None:
     q, lengths = zeros(2, 8, 128), zeros(2, dtype=torch.int32)
     cache, tables = zeros(3, 1, 16, 16, 8), zeros(2, 4, dtype=torch.int32)
     words: Any = {word: value}
-    with pytest.raises(UnsupportedError, match=rf"pa_fwd_asm\({word}={value}\)"):
+    with pytest.raises(UnsupportedError, match=rf"pa_fwd_asm\({word}={value!r}\)"):
         aiter_prebuilt.pa_fwd_asm(q, cache, cache, tables, lengths, 4, **words)
 
 
@@ -382,6 +383,7 @@ TURNED = {
     "moe_stage1_g1u1": {"activation"},
     "mla_decode_fwd": {"sm_scale"},
     "mla_prefill_fwd": {"sm_scale"},
+    "pa_fwd_asm": {"max_qlen", "high_precision", "kernelName"},
 }
 #: Required options of which not any value will do.
 SERVED: dict[str, dict[str, Any]] = {

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from aiter_prebuilt.dispatch import operator
 from aiter_prebuilt.ops._common import NOT_A_TENSOR, element_type, like, no_output, scale_of
+from aiter_prebuilt.ops._paged import asked_object
 from aiter_prebuilt.ops._traced import traced
 from aiter_prebuilt.ops.generated.attention_asm import (
     refuse_fmha_v3_fwd,
@@ -208,11 +209,11 @@ def pa_fwd_asm(
     Source: AITER ``pa_fwd_asm``.
     """
     refuse_pa_fwd_asm(max_qlen, high_precision)
+    name = asked_object(kernelName)
     try:
         result = like(Q) if out_ is None else out_
     except NOT_A_TENSOR as error:
         raise no_output("pa_fwd_asm", error) from error
     tensors = (Q, K, V, block_tables, context_lens, K_QScale, V_QScale, result, qo_indptr)
-    name = "chosen" if kernelName is None else kernelName
     _pa_fwd_asm(*tensors, block_tables_stride0, max_qlen, high_precision, name)
     return result
