@@ -15,6 +15,7 @@ import torch
 from aiter_prebuilt import device
 from aiter_prebuilt.ops import _mla
 from aiter_prebuilt.ops._common import codes, halvings, scale_of, splits, window_of
+from aiter_prebuilt.ops._paged import asked_object
 from aiter_prebuilt.torch_library import NAMESPACE
 
 _OPS: Final[Any] = getattr(torch.ops, NAMESPACE)
@@ -101,11 +102,25 @@ def fmha_v3_varlen_fwd(
 
 
 def pa_fwd_asm(
-    Q: Any, K: Any, V: Any, block_tables: Any, context_lens: Any, block_tables_stride0: int, out_: Any
+    Q: Any,
+    K: Any,
+    V: Any,
+    block_tables: Any,
+    context_lens: Any,
+    block_tables_stride0: int,
+    max_qlen: int,
+    K_QScale: Any,
+    V_QScale: Any,
+    out_: Any,
+    qo_indptr: Any,
+    high_precision: int | None,
+    kernelName: str | None,
 ) -> Any:
     """Of ``aiter_prebuilt.pa_fwd_asm``."""
     result = Q.new_empty(Q.shape) if out_ is None else out_
-    _OPS.pa_fwd_asm.default(Q, K, V, block_tables, context_lens, result, block_tables_stride0)
+    tensors = (Q, K, V, block_tables, context_lens, K_QScale, V_QScale, result, qo_indptr)
+    name = asked_object(kernelName)
+    _OPS.pa_fwd_asm.default(*tensors, block_tables_stride0, max_qlen, high_precision, name)
     return result
 
 

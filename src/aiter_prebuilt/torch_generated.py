@@ -816,9 +816,22 @@ def pa_fwd_asm(
     kernelName: str | None = None,
 ) -> Any:
     """Traced ``aiter_prebuilt.pa_fwd_asm``."""
-    refuse_pa_fwd_asm(max_qlen, K_QScale, V_QScale, qo_indptr, kernelName)
-    del high_precision
-    return torch_calls.pa_fwd_asm(Q, K, V, block_tables, context_lens, block_tables_stride0, out_)
+    refuse_pa_fwd_asm(max_qlen, high_precision)
+    return torch_calls.pa_fwd_asm(
+        Q,
+        K,
+        V,
+        block_tables,
+        context_lens,
+        block_tables_stride0,
+        max_qlen,
+        K_QScale,
+        V_QScale,
+        out_,
+        qo_indptr,
+        high_precision,
+        kernelName,
+    )
 
 
 def reshape_and_cache(

@@ -203,10 +203,34 @@ def test_paged_attention_gives_back_what_it_wrote(given: bool) -> None:
     back, (_, tensors, attributes) = handed(
         lambda: aiter_prebuilt.pa_fwd_asm(q, cache, cache, tables, lengths, 4, out_=mine), "pa_fwd_asm"
     )
-    assert (back is mine if given else (back.shape, back.dtype) == (q.shape, BF16)) and attributes == [4]
-    assert all(
-        one is other for one, other in zip(tensors, (q, cache, cache, tables, lengths, back), strict=True)
-    )
+    assert back is mine if given else (back.shape, back.dtype) == (q.shape, BF16)
+    assert attributes == [4, 1, 1, "chosen"]
+    wanted = (q, cache, cache, tables, lengths, None, None, back, None)
+    assert all(one is other for one, other in zip(tensors, wanted, strict=True))
+
+
+def test_paged_attention_hands_on_scales_queries_and_a_name() -> None:
+    q, lengths, starts = zeros(5, 8, 128), zeros(2, dtype=torch.int32), zeros(3, dtype=torch.int32)
+    cache, tables = zeros(3, 1, 8, 16, 16, dtype=torch.int8), zeros(2, 4, dtype=torch.int32)
+    scales, name = zeros(3, 1, 16, 1, dtype=F32), "_ZN5aiter41pa_bf16_pertokenInt8_gqa8_1tg_4w_mtp_msk0E"
+    words: Any = (4, 3, scales, scales, None, starts, 0, name)
+    call = lambda: aiter_prebuilt.pa_fwd_asm(q, cache, cache, tables, lengths, *words)  # noqa: E731
+    back, (_, tensors, attributes) = handed(call, "pa_fwd_asm")
+    assert back.shape == q.shape and attributes == [4, 3, 0, name]
+    wanted = (q, cache, cache, tables, lengths, scales, scales, back, starts)
+    assert all(one is other for one, other in zip(tensors, wanted, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("word", "value"),
+    [("max_qlen", 0), ("max_qlen", 5), ("high_precision", 3), ("high_precision", None), ("kernelName", "")],
+)
+def test_paged_attention_refuses_by_name_what_no_object_does(word: str, value: Any) -> None:
+    q, lengths = zeros(2, 8, 128), zeros(2, dtype=torch.int32)
+    cache, tables = zeros(3, 1, 16, 16, 8), zeros(2, 4, dtype=torch.int32)
+    words: Any = {word: value}
+    with pytest.raises(UnsupportedError, match=rf"pa_fwd_asm\({word}={value!r}\)"):
+        aiter_prebuilt.pa_fwd_asm(q, cache, cache, tables, lengths, 4, **words)
 
 
 @pytest.mark.parametrize("activation", [0, 1])
@@ -415,6 +439,7 @@ TURNED = {
     "moe_stage1_g1u1": {"activation"},
     "mla_decode_fwd": {"sm_scale"},
     "mla_prefill_fwd": {"sm_scale"},
+    "pa_fwd_asm": {"max_qlen", "high_precision", "kernelName"},
 }
 #: Required options of which not any value will do.
 SERVED: dict[str, dict[str, Any]] = {

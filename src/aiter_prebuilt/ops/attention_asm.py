@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from aiter_prebuilt.dispatch import operator
 from aiter_prebuilt.ops._common import NOT_A_TENSOR, element_type, like, no_output, scale_of
+from aiter_prebuilt.ops._paged import asked_object
 from aiter_prebuilt.ops._traced import traced
 from aiter_prebuilt.ops.generated.attention_asm import (
     refuse_fmha_v3_fwd,
@@ -176,17 +177,27 @@ def pa_fwd_asm(
     high_precision: int | None = 1,
     kernelName: str | None = None,
 ) -> torch.Tensor:
-    """``softmax(Q @ K.T / sqrt(d)) @ V`` of one query for each sequence, over a paged cache; AITER's assembly.
+    """``softmax(Q @ K.T / sqrt(d)) @ V`` of one to four queries for each sequence, over a paged cache; AITER's assembly.
 
     Args:
-        Q: [s, hq, 128] bf16 or fp16, contiguous, hq up to 16 times hk.
-        K: [blocks, hk, 16, 16, 8] of the same type: 16 keys a block, 8 elements of a key together. V: [blocks, hk, 2, 128, 8]:
-            8 values of an element together. Both with the same strides of blocks and heads.
-        block_tables: [s, n] int32, the blocks of each sequence in order. context_lens: [s] int32, keys of each, 1 and more;
-            from 256 on AITER's objects lack a wait (the repository's ``hsa/findings.toml``).
+        Q: [s, hq, 128] bf16 or fp16, contiguous, hq up to 16 times hk; with several queries 8 times for a 16-bit cache, or for
+            more than two. Over an 8-bit cache, with more than two queries, a row behind its end may be read.
+        K: [blocks, hk, 128 / x, 16, x] of the same type, fp8 or int8: 16 keys a block, x elements of a key (16 bytes) together.
+            V: [blocks, hk, 16 / x, 128, x]: x values of an element together. Both with the same strides of blocks and heads, and
+            at most 2 GiB. On gfx942, with bf16, an fp8 cache and hq 10 times hk a block may have 1024 keys.
+        block_tables: [s, n] int32, the blocks of each sequence in order. context_lens: [s] int32, keys of each, 1 and more, those
+            of its queries among them. With 241 to 255 keys AITER's objects for blocks of 16 count what lies behind the last, too,
+            and from 256 on some lack a wait (the repository's ``hsa/findings.toml``). Nothing in a sequence's last block may be
+            NaN or infinite, behind its last key neither.
         block_tables_stride0: what ``block_tables.stride(0)`` is.
-        out_: [s, hq, 128], written; made when None. high_precision: any value; it is for fp8 caches.
-        max_qlen, K_QScale, V_QScale, qo_indptr, kernelName: defaults only.
+        max_qlen: the most queries of a sequence, up to 4. qo_indptr: [s + 1] int32: where the queries of each sequence start in
+            Q, and where the last end, 1 to max_qlen of each (max_qlen, where a block has 1024 keys). The last sees all keys, the
+            one before it one fewer. Without it each sequence has one.
+        K_QScale, V_QScale: of an 8-bit cache, fp32, one for each key: [blocks, hk, 16] or any shape with these elements.
+        out_: like Q, written; made when None.
+        high_precision: of an fp8 cache with hq up to 8 times hk: probabilities are fp8 for the product with V (0), bf16 for those
+            of the last 256 keys if these are fewer (1), or bf16 for all (2, which no other 8-bit cache takes).
+        kernelName: None, or an object of AITER in which each query of a sequence sees all its keys (``..._mtp_msk0E``).
 
     Returns:
         The output.
@@ -197,11 +208,12 @@ def pa_fwd_asm(
 
     Source: AITER ``pa_fwd_asm``.
     """
-    del high_precision
-    refuse_pa_fwd_asm(max_qlen, K_QScale, V_QScale, qo_indptr, kernelName)
+    refuse_pa_fwd_asm(max_qlen, high_precision)
+    name = asked_object(kernelName)
     try:
         result = like(Q) if out_ is None else out_
     except NOT_A_TENSOR as error:
         raise no_output("pa_fwd_asm", error) from error
-    _pa_fwd_asm(Q, K, V, block_tables, context_lens, result, block_tables_stride0)
+    tensors = (Q, K, V, block_tables, context_lens, K_QScale, V_QScale, result, qo_indptr)
+    _pa_fwd_asm(*tensors, block_tables_stride0, max_qlen, high_precision, name)
     return result
