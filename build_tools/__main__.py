@@ -8,6 +8,7 @@ from typing import Final
 import click
 
 from build_tools.errors import BuildToolsError
+from build_tools.verbs.adopted import adopted
 from build_tools.verbs.audit import audit
 from build_tools.verbs.build import build
 from build_tools.verbs.cases import cases
@@ -46,6 +47,7 @@ for verb in (
     build,
     audit,
     coverage,
+    adopted,
     status,
     cases,
     wheels,
