@@ -7,6 +7,7 @@ left as it is and nothing is audited again, so that a build with nothing to do t
 from __future__ import annotations
 
 import hashlib
+import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,6 +22,7 @@ from aiter_prebuilt.contract import receipt as contract_receipt
 from aiter_prebuilt.contract import records as contract_records
 from aiter_prebuilt.contract.bundle import SUFFIX
 from aiter_prebuilt.contract.version import BUNDLE_FORMAT, CALLS_SUFFIX, RECIPE, VERSION
+from build_tools import stamp
 from build_tools.cases import golden
 from build_tools.compile.compile import compile_jobs
 from build_tools.compile.inputs import inputs_of
@@ -73,6 +75,25 @@ class Outcome:
     seconds: float
 
 
+def unchanged(settings: Settings) -> dict[str, Any] | None:
+    """The report of the last build, when it built everything, and nothing that it read or wrote is another since; else None.
+
+    Raises:
+        ManifestError, ToolchainError: as a build would.
+    """
+    if not _whole(settings) or not settings.store.is_dir():
+        return None
+    found = stamp.state(settings.root, find(settings.toolchain, settings.root))
+    if not stamp.holds(settings.bundles, found):
+        return None
+    told = json.loads((settings.bundles.parent / "report.json").read_text(encoding="utf-8"))
+    return told if told.get("version") == REPORT_VERSION else None
+
+
+def _whole(settings: Settings) -> bool:
+    return not (settings.profiles or settings.targets or settings.operators or settings.shard)
+
+
 def build(settings: Settings) -> Outcome:
     """Run the pipeline and write the report.
 
@@ -81,10 +102,12 @@ def build(settings: Settings) -> Outcome:
         CompileFailedError, AuditError: after all jobs ran; no bundle of a failing job is written.
     """
     started = time.perf_counter()
+    toolchain = find(settings.toolchain, settings.root)
+    # As it is before anything is read: what changes meanwhile is another state.
+    state = stamp.state(settings.root, toolchain) if _whole(settings) else None
     whole = load(settings.root / "manifests")
     manifest = chosen(whole, settings.operators)
     plan = _plan(manifest, settings)
-    toolchain = find(settings.toolchain, settings.root)
     store = Store(settings.store)
     # Before anything compiles: a file that changes meanwhile makes the bundle stale, and not the record wrong.
     sources = [_sources(planned, plan, settings.root) for planned in plan.bundles]
@@ -111,6 +134,7 @@ def build(settings: Settings) -> Outcome:
             _golden_calls(planned, bundle, whole, settings.root / "manifests")
     outcome = Outcome(plan, results, audits, tuple(built), time.perf_counter() - started)
     write_report(outcome, settings.bundles.parent / "report.json")
+    stamp.write(settings.bundles, state)
     return outcome
 
 

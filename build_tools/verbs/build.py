@@ -37,34 +37,34 @@ def build(
     workers: int, shard: str, operators: tuple[str, ...],
 ) -> None:  # fmt: skip
     """Compile, audit and bundle. Writes build/report.json."""
-    from build_tools.pipeline import Settings, report
+    from build_tools.pipeline import Settings, report, unchanged
     from build_tools.pipeline import build as run_build
 
     if operators and bundles == options.BUNDLES:
         bundles = options.OPERATOR_BUNDLES
     settings = Settings(options.ROOT, store, bundles, toolchain, profiles, targets, workers, shard, operators)
-    outcome = run_build(settings)
+    told = unchanged(settings)
+    if told is None:
+        told = report(run_build(settings))
+        cached = sum(job["cached"] for job in told["jobs"])
+        done = f"{len(told['jobs'])} jobs, {cached} from the store, {told['seconds']:.2f} s"
+    else:
+        done = f"{len(told['jobs'])} jobs: nothing has changed since the last build"
     if as_json:
-        print_json(report(outcome))
+        print_json(told)
         return
-    cached = sum(result.cached for result in outcome.results)
-    click.echo(f"{len(outcome.results)} jobs, {cached} from the store, {outcome.seconds:.2f} s")
+    click.echo(done)
     rows = (
         (
-            b.path.name,
-            b.entries,
-            b.code_objects,
-            f"{b.raw_bytes / 1024:.0f}",
-            f"{b.size / 1024:.0f}",
-            f"{b.raw_bytes / b.size:.1f}x",
-            b.unproved or "",
+            row["file"], row["entries"], row["code_objects"], f"{row['raw_bytes'] / 1024:.0f}", f"{row['size'] / 1024:.0f}",
+            f"{row['ratio']:.1f}x", row["unproved"] or "",
         )
-        for b in outcome.bundles
-    )
+        for row in told["bundles"]
+    )  # fmt: skip
     print_table("bundles", ["file", "entries", "code objects", "raw KiB", "KiB", "ratio", "not proved"], rows)
-    for line in outcome.plan.missing:
+    for line in told["missing"]:
         click.echo(f"left out: {line}", err=True)
-    if unproved := sum(b.unproved for b in outcome.bundles):
+    if unproved := sum(row["unproved"] for row in told["bundles"]):
         click.echo(
             f"{unproved} entries have no receipt: python -m build_tools prove executes them, status names them"
         )

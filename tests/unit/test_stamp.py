@@ -1,0 +1,169 @@
+"""A build that finds nothing changed says so at once; whatever a build may read or has written makes it build again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from build_tools import pipeline, stamp
+from build_tools.__main__ import cli
+
+
+class Tools(SimpleNamespace):
+    """Stands for a toolchain."""
+
+    kind = "hermetic"
+    version, flags = "1", "-O2"
+    pins = SimpleNamespace(trees={"thing": SimpleNamespace(override="THING_DIR")})
+
+    def provenance(self) -> dict[str, str]:
+        return {"zig": self.version}
+
+    def identity_of(self, backend: str) -> str:
+        return f"{backend} {self.flags}"
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.delenv("THING_DIR", raising=False)
+    for name in (
+        "manifests/a/operators.toml",
+        "csrc/kernels/hip/k.hip",
+        "hsa/k.S",
+        "build_tools/x.py",
+        "src/aiter_prebuilt/y.py",
+    ):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(name)
+    bundles = tmp_path / "build/bundles"
+    bundles.mkdir(parents=True)
+    for path in (bundles / "t.apb", bundles / "t.calls", bundles / "t.json", bundles.parent / "compile.json"):
+        path.write_text("made")
+    (bundles.parent / "report.json").write_text(
+        '{"version": 1, "jobs": [], "bundles": [], "missing": [], "seconds": 1}'
+    )
+    return tmp_path
+
+
+def state(root: Path, **changes: Any) -> str | None:
+    tools: Any = Tools(**changes)
+    return stamp.state(root, tools)
+
+
+def edit(name: str) -> Callable[[Path], object]:
+    return lambda root: (root / name).write_text("other")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        edit("manifests/a/operators.toml"), edit("manifests/a/tuned.csv"), edit("csrc/kernels/hip/k.hip"), edit("hsa/k.S"),
+        edit("build_tools/x.py"), edit("src/aiter_prebuilt/y.py"), lambda root: (root / "hsa/k.S").unlink(),
+        lambda root: (root / "hsa/k.S").rename(root / "hsa/l.S"),
+    ],
+)  # fmt: skip
+def test_every_file_that_is_read_counts(root: Path, change: Callable[[Path], object]) -> None:
+    before = state(root)
+    assert before == state(root)
+    change(root)
+    assert state(root) != before
+
+
+def test_tools_and_the_time_count_and_what_python_makes_does_not(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = state(root)
+    (root / "build_tools/x.pyc").write_text("made")
+    (root / "src/aiter_prebuilt/_native.abi3.so").write_text("made")
+    (root / "README.md").write_text("no build reads it")
+    assert state(root) == before
+    assert len({before, state(root, version="2"), state(root, flags="-O3"), state(root, kind="rocm")}) == 4
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
+    assert state(root) != before
+
+
+def test_a_checkout_in_place_of_a_pin_has_no_state(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("THING_DIR", "/somewhere")
+    assert state(root) is None
+    stamp.write(root / "build/bundles", None)
+    assert not stamp.holds(root / "build/bundles", None)
+
+
+@pytest.mark.parametrize(
+    "name", ["bundles/t.apb", "bundles/t.calls", "bundles/t.json", "report.json", "compile.json"]
+)
+def test_what_was_written_must_be_as_it_was(root: Path, name: str) -> None:
+    bundles = root / "build/bundles"
+    assert not stamp.holds(bundles, "s")
+    stamp.write(bundles, "s")
+    assert stamp.holds(bundles, "s") and not stamp.holds(bundles, "other")
+    (root / "build" / name).write_text("touched")
+    assert not stamp.holds(bundles, "s")
+    stamp.write(bundles, "s")
+    (root / "build" / name).unlink()
+    assert not stamp.holds(bundles, "s")
+
+
+def test_a_state_that_is_unknown_takes_the_note_away(root: Path) -> None:
+    bundles = root / "build/bundles"
+    stamp.write(bundles, "s")
+    stamp.write(bundles, None)
+    assert not stamp.holds(bundles, "s")
+    (root / "build" / stamp.NAME).write_text("{")
+    assert not stamp.holds(bundles, "s")
+
+
+def test_only_a_whole_build_is_known_to_have_been_made(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bundles = root / "build/bundles"
+    monkeypatch.setattr(pipeline, "find", lambda kind, where: Tools())
+    (root / "store").mkdir()
+    settings = pipeline.Settings(root, root / "store", bundles)
+    assert pipeline.unchanged(settings) is None
+    stamp.write(bundles, state(root))
+    assert pipeline.unchanged(settings) == json.loads((root / "build/report.json").read_text())
+    for changes in (
+        {"profiles": ("ck-free",)},
+        {"targets": ("gfx942",)},
+        {"operators": ("a",)},
+        {"shard": "1/2"},
+    ):
+        assert pipeline.unchanged(pipeline.Settings(root, root / "store", bundles, **changes)) is None
+    assert pipeline.unchanged(pipeline.Settings(root, root / "none", bundles)) is None, (
+        "a store was taken away"
+    )
+
+
+def test_the_verb_says_that_nothing_has_changed(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    row = {
+        "file": "t.apb",
+        "entries": 2,
+        "code_objects": 1,
+        "raw_bytes": 2048,
+        "size": 1024,
+        "ratio": 2.0,
+        "unproved": 1,
+    }
+    told = {
+        "version": 1,
+        "jobs": [{"cached": True}],
+        "bundles": [row],
+        "missing": ["there is no k.co"],
+        "seconds": 1.0,
+    }
+    monkeypatch.setattr(pipeline, "unchanged", lambda settings: told)
+    found = CliRunner().invoke(cli, ["build"], catch_exceptions=False)
+    assert "1 jobs: nothing has changed since the last build" in found.output
+    assert (
+        "t.apb" in found.output
+        and "left out: there is no k.co" in found.output
+        and "1 entries have no receipt" in found.output
+    )
+    assert json.loads(CliRunner().invoke(cli, ["build", "--json"], catch_exceptions=False).output)[
+        "bundles"
+    ] == [row]
