@@ -46,6 +46,12 @@ def test_stored_bytes_mean_what_torch_says(kind: dtype.DType) -> None:
 def test_pairs_of_four_bits() -> None:
     """OCP's e2m1, the low half first."""
     assert values.decode("fp4x2", b"\x10\x72\xf9") == [0.0, 0.5, 1.0, 6.0, -0.5, -6.0]
+    # e2m1: two bits of exponent with a bias of 1, one of fraction
+    wanted = [
+        (code & 1) / 2 if code < 2 else (1 + (code & 1) / 2) * 2.0 ** ((code >> 1) - 1) for code in range(8)
+    ]
+    found = values.decode("fp4x2", bytes(range(16)))
+    assert found[0::2] == [*wanted, *(-value for value in wanted)]
     assert values.values_per_element("fp4x2") == 2 and values.values_per_element("bf16") == 1
 
 
