@@ -42,7 +42,7 @@ _COMPILED: Final[dict[tuple[object, ...], bytes]] = {}
 def _compiled(text: str | int, names: tuple[str, ...], scope: Scope) -> bytes:
     if scope.key is None:
         return compile_expression(text, scope)
-    key = (text, scope.key, scope.meanings(names))
+    key = (text, scope.key, _meanings(names, scope))
     if key not in _COMPILED:
         _COMPILED[key] = compile_expression(text, scope)
     return _COMPILED[key]
@@ -64,12 +64,16 @@ _value: Final = lru_cache(maxsize=8192)(constant_value)
 def meanings(texts: Iterable[str], scope: Scope) -> tuple[object, ...]:
     """What the names in these texts mean in ``scope``, slots apart: equal for two variants in which the texts mean the same."""
     names = dict.fromkeys(name for text in texts for name in names_of(text))
-    return scope.meanings(names)
+    return _meanings(names, scope)
+
+
+def _meanings(names: Iterable[str], scope: Scope) -> tuple[object, ...]:
+    return tuple(map(scope.words.get, names))
 
 
 def real_of(text: str, slots: Slots, scope: Scope, problems: Problems) -> bytes:
     """Bytecode of a computed float; what is wrong goes to ``problems``."""
-    key = ("f32", text, scope.key, scope.meanings(names_of(text)))
+    key = ("f32", text, scope.key, _meanings(names_of(text), scope))
     try:
         if key not in _COMPILED:
             _COMPILED[key] = compile_real(text, scope.slots, slots.floats, scope.constants)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
-from build_tools.judge.receipts import Receipt
 from build_tools.manifest.model import Manifest
 from build_tools.records import Plan, PlannedBundle, in_tree
 from build_tools.report.left_out import LeftOut
@@ -45,15 +44,14 @@ class Family:
 
 
 def compute(
-    plan: Plan, manifest: Manifest, root: Path, known: Mapping[str, Receipt], reasons: LeftOut
+    plan: Plan, manifest: Manifest, root: Path, executed: Collection[tuple[str, str]], reasons: LeftOut
 ) -> tuple[Family, ...]:
-    """A row for each folder and target, sorted.
+    """A row for each folder and target, sorted. ``executed``: (target, SHA-256) of the code objects that have a receipt.
 
     Raises:
         FetchError: a source tree cannot be had.
     """
     ways = _ways(plan.bundles, {job.id: job.source for job in plan.jobs})
-    executed = {(receipt.target, digest) for receipt in known.values() for digest in receipt.code_objects}
     found = []
     for target in manifest.targets:
         groups: dict[str, list[str]] = {}

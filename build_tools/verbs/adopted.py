@@ -23,7 +23,9 @@ def adopted(as_json: bool) -> None:
 
     manifest = load(options.ROOT / "manifests")
     plan = make_plan(manifest, options.ROOT, inputs_of(options.ROOT), prove=False)
-    found = compute(plan, manifest, options.ROOT, known(options.ROOT), left_out.read(options.ROOT))
+    receipts = known(options.ROOT).values()
+    executed = {(receipt.target, digest) for receipt in receipts for digest in receipt.code_objects}
+    found = compute(plan, manifest, options.ROOT, executed, left_out.read(options.ROOT))
     if as_json:
         print_json({"families": [family.as_json() for family in found], "missing": list(plan.missing)})
         return

@@ -42,7 +42,9 @@ def lint(as_json: bool) -> None:
             problems.lines += error.problems
         else:
             problems.lines += map(str, blind)
-    if plan is not None and manifest is not None and not problems.lines:
+    # A repository that says of nothing why it is left out takes what it likes.
+    told = (options.ROOT / left_out.FILE).is_file()
+    if told and plan is not None and manifest is not None and not problems.lines:
         problems.lines += adopted.problems(plan, manifest, options.ROOT, left_out.read(options.ROOT))
     if problems.lines or plan is None or manifest is None:
         raise ManifestError(problems.lines)

@@ -17,6 +17,7 @@ from build_tools.compile.backends.built import Built
 from build_tools.compile.compile import as_report, compile_jobs
 from build_tools.compile.store import Store
 from build_tools.errors import JobFailedError
+from build_tools.files.reproducible import table_text
 from build_tools.records import CompileJob, CompileResult
 
 
@@ -74,7 +75,7 @@ def test_the_report_is_written_where_it_is_asked_for(root: Path, backend: Backen
     jobs = [apart("a"), apart("b")]
     compile_jobs(jobs, TOOLS, Store(root / "s"), root=root, report=report)
     text = report.read_text()
-    assert text == json.dumps(json.loads(text), indent=1) + "\n"
+    assert text == table_text(json.loads(text)) and text.count('\n{"id": ') == 2, "a line for each job"
     rows = json.loads(text)
     assert (rows["planned"], rows["failed"], rows["cached"]) == (2, 0, 0)
     assert [row["sha256"] for row in rows["jobs"]] == [

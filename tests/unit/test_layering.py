@@ -112,8 +112,8 @@ def test_no_backend_imports_another() -> None:
             assert same or seen.endswith((".built", ".device", ".prelude")), (name, seen)
 
 
-#: Folder of build_tools -> folders that it may import. All of them may import the records and the errors; ``pipeline.py`` and
-#: the verbs call the stages and may import any. A stage is listed after those that it imports.
+#: Folder of build_tools -> folders that it may import. All of them may import the records and the errors; ``pipeline.py``,
+#: ``stamp.py`` and the verbs call the stages and may import any. A stage is listed after those that it imports.
 STAGES: dict[str, set[str]] = {
     "files": set(),
     "manifest": set(),
@@ -129,7 +129,7 @@ STAGES: dict[str, set[str]] = {
     "prove": {"files", "manifest", "cases", "objects", "judge", "pack"},
 }
 COMMON = {"records", "errors"}
-CALLERS = {"pipeline", "verbs", "__main__"}
+CALLERS = {"pipeline", "stamp", "verbs", "__main__"}
 
 
 def _room(name: str) -> str:

@@ -32,7 +32,7 @@ from __future__ import annotations
 
 import ast
 import struct
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Final
 
@@ -73,10 +73,9 @@ class ExpressionError(ValueError):
 class Scope:
     """The names an expression may use.
 
-    ``constants`` are folded into the bytecode; ``slots`` are looked up when it runs. A tensor
-    ``x`` has the slots ``&x`` (its address) and ``?x`` (1 when it was given). ``enums`` maps an
-    attribute to its value names in order; ``strings`` are constants that can only be compared
-    with a quoted string (``T == 'bf16'``). ``key`` stands for the slots and enums, for who keeps bytecode.
+    ``constants`` are folded into the bytecode; ``slots`` are looked up when it runs. A tensor ``x`` has the slots ``&x`` (its
+    address) and ``?x`` (1 when it was given). ``enums`` maps an attribute to its value names in order; ``strings`` are constants
+    that can only be compared with a quoted string (``T == 'bf16'``). ``words`` are both. ``key`` stands for slots and enums.
     """
 
     def __init__(
@@ -92,19 +91,18 @@ class Scope:
         self.constants = dict(constants or {})
         self.enums = {name: tuple(values) for name, values in (enums or {}).items()}
         self.strings = dict(strings or {})
-        self._words: dict[str, int | str] = {**self.strings, **self.constants}
+        self.words: dict[str, int | str] = {**self.strings, **self.constants}
 
     def known(self, constants: Mapping[str, int], strings: Mapping[str, str]) -> Scope:
-        """The same slots and enums, with other constants and strings, neither copied: a kernel has hundreds of variants."""
+        """The same slots and enums, with other constants and strings, none copied: a kernel has hundreds of variants."""
         other = object.__new__(Scope)
-        other.key, other.slots, other.enums = self.key, self.slots, self.enums
-        other.constants, other.strings = dict(constants), dict(strings)
-        other._words = {**strings, **constants}
+        other.__dict__ |= self.__dict__
+        other.constants, other.strings, other.words = (
+            dict(constants),
+            dict(strings),
+            {**strings, **constants},
+        )
         return other
-
-    def meanings(self, names: Iterable[str]) -> tuple[int | str | None, ...]:
-        """What these names stand for, slots apart: equal where a text with these names means the same."""
-        return tuple(map(self._words.get, names))
 
     def names(self) -> list[str]:
         """All plain names, for suggestions in error texts."""
@@ -161,11 +159,11 @@ class _Compiler:
 
     def emit(self, node: ast.expr) -> bytes:
         code = self._emit(node)
-        if isinstance(node, (ast.Constant, ast.Name)):
-            return code  # nothing to fold
         if len(code) > MAX_CODE:
             raise self.fail(f"more than {MAX_CODE} bytes of bytecode")
-        folded = _try_fold(code)
+        folded = (
+            None if isinstance(node, (ast.Constant, ast.Name)) else _try_fold(code)
+        )  # these are as they are
         return code if folded is None else _push(folded)
 
     def _emit(self, node: ast.expr) -> bytes:

@@ -7,8 +7,8 @@ from aiter_prebuilt.ops._common import refuse
 
 def asked_object(name: str | None) -> str:
     """``kernelName`` of ``pa_fwd_asm`` as its operator has it, which knows the objects one by one."""
-    if name is not None and not str(name).endswith("_mtp_msk0E"):
+    if name is not None and name != "" and not str(name).endswith("_mtp_msk0E"):
         raise refuse(
             "pa_fwd_asm", "kernelName", name, 'None or the symbol of an object of AITER, "..._mtp_msk0E"'
         )
-    return "chosen" if name is None else name
+    return name or "chosen"
