@@ -1,5 +1,5 @@
-"""Products of few elements: AITER's object reads behind the end of A where that has fewer than 192 (``hsa/findings.toml``), so they
-are refused, and the smallest that are served are right.
+"""Products of few elements: AITER's object reads behind the end of A where that has fewer than 192 (``hsa/findings.toml``), so
+they are refused, and the smallest that are served are right.
 """
 
 from __future__ import annotations
