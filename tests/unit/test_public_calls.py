@@ -223,7 +223,13 @@ def test_paged_attention_hands_on_scales_queries_and_a_name() -> None:
 
 @pytest.mark.parametrize(
     ("word", "value"),
-    [("max_qlen", 0), ("max_qlen", 5), ("high_precision", 3), ("high_precision", None), ("kernelName", "fast")],
+    [
+        ("max_qlen", 0),
+        ("max_qlen", 5),
+        ("high_precision", 3),
+        ("high_precision", None),
+        ("kernelName", "fast"),
+    ],
 )
 def test_paged_attention_refuses_by_name_what_no_object_does(word: str, value: Any) -> None:
     q, lengths = zeros(2, 8, 128), zeros(2, dtype=torch.int32)
