@@ -39,8 +39,8 @@ __attribute__((visibility("default"))) int plain_launch(void* out, void* x, void
 /* torch's answers to `requires_grad` for three tensors, `times` times: the descriptor's own function, as our runtime calls it.
  * Function pointers come from Python, so that no Python header is needed. Call it with the GIL held. Nanoseconds. */
 typedef void* (*Get)(void* descriptor, void* object, void* type);
-__attribute__((visibility("default"))) int64_t ask_gradients(Get get, void (*release)(void*), void* descriptor, void* type,
-                                                             void** objects, int times) {
+__attribute__((visibility("default"))) int64_t ask_gradients(Get get, void (*release)(void*), void* descriptor,
+                                                             void* type, void** objects, int times) {
   struct timespec start, end;
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &start);
   for (int i = 0; i < times; ++i)
