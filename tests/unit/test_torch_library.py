@@ -157,7 +157,7 @@ def test_a_fake_refuses_gradients_in_the_words_of_a_call(
     operator = getattr(torch.ops.aiter_prebuilt, name).default
     mode = torch._subclasses.fake_tensor.FakeTensorMode(allow_non_fake_inputs=True)
     found = list(_asking(args))
-    assert found or not any(isinstance(each, torch.Tensor) and each.dtype.is_floating_point for each in args)
+    assert found or name == "get_mla_metadata_v1", "all its tensors are of integers"
     for place, asking in found:
         with mode:
             with pytest.raises(errors.UnsupportedError, match="no backward") as fake:

@@ -94,14 +94,11 @@ class Scope:
         self.words: dict[str, int | str] = {**self.strings, **self.constants}
 
     def known(self, constants: Mapping[str, int], strings: Mapping[str, str]) -> Scope:
-        """The same slots and enums, with other constants and strings, none copied: a kernel has hundreds of variants."""
+        """The same slots and enums, with other constants and strings: a kernel has hundreds of variants."""
         other = object.__new__(Scope)
         other.__dict__ |= self.__dict__
-        other.constants, other.strings, other.words = (
-            dict(constants),
-            dict(strings),
-            {**strings, **constants},
-        )
+        other.constants, other.strings = dict(constants), dict(strings)
+        other.words = {**strings, **constants}
         return other
 
     def names(self) -> list[str]:
@@ -161,9 +158,8 @@ class _Compiler:
         code = self._emit(node)
         if len(code) > MAX_CODE:
             raise self.fail(f"more than {MAX_CODE} bytes of bytecode")
-        folded = (
-            None if isinstance(node, (ast.Constant, ast.Name)) else _try_fold(code)
-        )  # these are as they are
+        leaf = isinstance(node, (ast.Constant, ast.Name))  # as it is
+        folded = None if leaf else _try_fold(code)
         return code if folded is None else _push(folded)
 
     def _emit(self, node: ast.expr) -> bytes:
