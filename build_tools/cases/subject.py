@@ -63,11 +63,16 @@ class Subject:
         return dict.fromkeys(text for text in texts if is_symbol(text))
 
     def options(self) -> tuple[Parameter, ...]:
-        """Parameters that change what is computed: scalars and words of which more than one value is served."""
+        """Parameters that change what is computed: scalars and words of which more than one value is served. A word that is not
+        covered names a kernel, and all kernels give the same.
+        """
         return tuple(
             parameter
             for parameter in self.parameters
-            if parameter.kind in ("int", "bool", "float", "str")
+            if (
+                parameter.kind in ("int", "bool", "float")
+                or (parameter.kind == "str" and parameter.name in self.covered)
+            )
             and parameter.name not in self.ignored
             and len(self.covered.get(parameter.name, (0, 1))) > 1
         )

@@ -35,6 +35,7 @@ _PREAMBLE: Final = """\
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 namespace apb {
 
@@ -195,6 +196,7 @@ def _header_struct_constants() -> str:
     return (
         f"\ninline constexpr std::uint8_t kNone8 = 0x{records.NONE8:02x};\n"
         f"inline constexpr std::uint32_t kNone32 = 0x{records.NONE32:08x};\n"
+        f'inline constexpr std::string_view kNoText = "{records.NO_TEXT}";\n'
         f"inline constexpr std::array<std::uint8_t, 8> kMagic{{{magic}}};\n"
         f"inline constexpr std::size_t kHeaderSize = {header.HEADER_SIZE};\n"
         f"inline constexpr std::uint32_t kMaxRegion = {header.MAX_REGION};\n"

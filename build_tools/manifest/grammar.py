@@ -1,7 +1,7 @@
 """The one-line grammar of arguments and attributes: text to records.
 
 argument  := [out|inout] TYPE "[" dims "]" ["strides" "[" strides "]"] ["align" N] ["in place of" NAME] ["optional"]
-attribute := int | bool | float | enum(a, b, ...), each with an optional "= default"
+attribute := int | bool | float | enum(a, b, ...) | text, each with an optional "= default"
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from aiter_prebuilt.contract.dtype import BY_NAME, TARGET_FP8
-from aiter_prebuilt.contract.records import ATTRIBUTE_KINDS, ROLES
+from aiter_prebuilt.contract.records import ATTRIBUTE_KINDS, NO_TEXT, ROLES
 
 _ARGUMENT: Final = re.compile(
     r"^(?:(?P<role>out|inout)\s+)?(?P<type>\w+)\s*\[(?P<dims>[^\]]*)\]"
@@ -19,7 +19,7 @@ _ARGUMENT: Final = re.compile(
     r"(?:\s+in place of\s+(?P<in_place>\w+))?(?P<optional>\s+optional)?$"
 )
 _ATTRIBUTE: Final = re.compile(
-    r"^(?P<kind>int|bool|float|enum)\s*(?:\((?P<values>[^)]*)\))?\s*(?:=\s*(?P<default>\S+))?$"
+    r"^(?P<kind>int|bool|float|enum|text)\s*(?:\((?P<values>[^)]*)\))?\s*(?:=\s*(?P<default>\S+))?$"
 )
 #: Bytes: the largest power of two in the 32 bits that a bundle has for it.
 MAX_ALIGN: Final = 1 << 31
@@ -130,7 +130,7 @@ def parse_attribute(name: str, text: str) -> AttributeSpec:
     """
     match = _ATTRIBUTE.match(text.strip())
     if match is None:
-        raise SignatureError(f"{text!r} is not of the form 'int|bool|float|enum(a, b) [= default]'")
+        raise SignatureError(f"{text!r} is not of the form 'int|bool|float|enum(a, b)|text [= default]'")
     kind, default = match["kind"], match["default"]
     assert kind in ATTRIBUTE_KINDS
     values = tuple(value.strip() for value in (match["values"] or "").split(",") if value.strip())
@@ -145,6 +145,6 @@ def _check_default(kind: str, values: tuple[str, ...], default: str, text: str) 
     if kind in _NUMBERS:
         fits = _NUMBERS[kind].fullmatch(default) is not None
     else:
-        fits = default in (values if kind == "enum" else ("true", "false"))
+        fits = default in {"enum": values, "bool": ("true", "false"), "text": (NO_TEXT,)}[kind]
     if not fits:
         raise SignatureError(f"{default!r} in {text!r} is not a value of {kind}")

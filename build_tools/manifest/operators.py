@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from aiter_prebuilt.contract.records import NO_TEXT
 from build_tools.manifest.grammar import SignatureError, parse_tensor
 from build_tools.manifest.model import Family, FamilyText, Operator, OperatorPart, OperatorText
 from build_tools.manifest.names import operator_problem
@@ -208,8 +209,6 @@ def _check_generated(text: OperatorText, python: PythonSignature, problems: Prob
             problems.add(
                 f"{parameter.name!r} is an element type that neither type_of nor covered names", "python"
             )
-        if parameter.kind == "str" and not said:
-            problems.add(f"{parameter.name!r} is a str: its values must be covered", "python")
         if parameter.kind.startswith("tuple") and not said:
             problems.add(
                 f"{parameter.name!r} is a tuple, which no kernel takes: cover it or name a function", "python"
@@ -226,6 +225,11 @@ def _attributes(
     for parameter in python.parameters:
         values = covered.get(parameter.name, ())
         if parameter.name in text.ignored or len(values) == 1:
+            continue
+        if parameter.kind == "str" and not values:
+            made[parameter.name] = "text" if parameter.required else f"text = {NO_TEXT}"
+            if not parameter.required and parameter.default:
+                problems.add(f"{parameter.name!r} is any text, whose default is None or empty", "python")
             continue
         if parameter.kind == "str":
             kind = f"enum({', '.join(map(str, values))})"

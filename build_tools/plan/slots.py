@@ -54,7 +54,8 @@ class Slots:
     @cached_property
     def _bare(self) -> Scope:
         enums = {spec.name: spec.values for spec in self.attributes if spec.kind == "enum"}
-        return Scope({name: slot for slot, name in enumerate(self.names)}, None, enums, None, self)
+        texts = [spec.name for spec in self.attributes if spec.kind == "text"]
+        return Scope({name: slot for slot, name in enumerate(self.names)}, None, enums, None, self, texts)
 
     @cached_property
     def _places(self) -> dict[str, int]:

@@ -1,6 +1,17 @@
 #include "arguments.h"
 
 namespace apb {
+namespace {
+
+// What a text is in its slot: contract/expression.py, text_number.
+std::int64_t text_number(std::string_view text) {
+  if (text.empty()) return 0;
+  std::uint64_t value = 0xcbf29ce484222325U;
+  for (const char byte : text) value = (value ^ static_cast<unsigned char>(byte)) * 0x100000001b3U;
+  return static_cast<std::int64_t>(value);
+}
+
+}  // namespace
 
 ArgumentParser::ArgumentParser(const OperatorBlock& block)
     : block_(&block), tensors_(block.tensors().size()), required_(tensors_) {
@@ -26,6 +37,7 @@ bool ArgumentParser::parse_fast(PyObject* const* args, std::size_t count, Call& 
     if (tensors_ + i >= count) {
       call.integers[i] = spec.integer;
       call.reals[i] = spec.real;
+      call.texts[i] = {};
       continue;
     }
     PyObject* object = args[tensors_ + i];
@@ -40,7 +52,7 @@ bool ArgumentParser::parse_fast(PyObject* const* args, std::size_t count, Call& 
       call.integers[i] = object == py::true_object() ? 1 : 0;
     } else {
       Error unused;
-      if (!read_attribute(spec, object, call.integers[i], call.reals[i], unused)) return false;
+      if (!read_attribute(spec, object, call.integers[i], call.reals[i], call.texts[i], unused)) return false;
     }
   }
   call.tensor_count = tensors_;
@@ -73,9 +85,10 @@ bool ArgumentParser::parse(PyObject* const* args, std::size_t count, Call& call,
     const AttributeSpec& spec = attributes_[i];
     call.integers[i] = spec.integer;
     call.reals[i] = spec.real;
+    call.texts[i] = {};
     if (tensors_ + i >= count) continue;
     call.integers[i] = 0;
-    if (!read_attribute(spec, args[tensors_ + i], call.integers[i], call.reals[i], error)) return false;
+    if (!read_attribute(spec, args[tensors_ + i], call.integers[i], call.reals[i], call.texts[i], error)) return false;
   }
   call.tensor_count = tensors_;
   call.attribute_count = attributes_.size();
@@ -96,7 +109,7 @@ bool ArgumentParser::wrong(const AttributeSpec& spec, PyObject* object, Error& e
 }
 
 bool ArgumentParser::read_attribute(const AttributeSpec& spec, PyObject* object, std::int64_t& integer, double& real,
-                                    Error& error) const {
+                                    std::string_view& said, Error& error) const {
   switch (spec.kind) {
     case AttributeKind::Int: return py::read_integer(object, integer) || wrong(spec, object, error);
     case AttributeKind::Bool:
@@ -118,6 +131,12 @@ bool ArgumentParser::read_attribute(const AttributeSpec& spec, PyObject* object,
         }
       }
       return wrong(spec, object, error);
+    }
+    case AttributeKind::Text: {
+      said = {};
+      if (object != py::none() && !py::read_text(object, said)) return wrong(spec, object, error);
+      integer = text_number(said);
+      return true;
     }
   }
   return false;

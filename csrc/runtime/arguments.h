@@ -41,7 +41,7 @@ class ArgumentParser {
   };
 
   bool read_attribute(const AttributeSpec& spec, PyObject* object, std::int64_t& integer, double& real,
-                      Error& error) const;
+                      std::string_view& said, Error& error) const;
   bool wrong(const AttributeSpec& spec, PyObject* object, Error& error) const;
 
   const OperatorBlock* block_ = nullptr;

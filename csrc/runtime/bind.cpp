@@ -115,6 +115,7 @@ bool Binder::refuse(ErrorKind kind, std::size_t i, std::string found, std::strin
 
 void Binder::bind_attributes(std::int64_t compute_units) {
   const auto attributes = block_.attributes();
+  binding_.texts = {call_.texts.data(), attributes.size()};
   for (std::size_t i = 0; i < attributes.size(); ++i) {
     if (static_cast<AttributeKind>(attributes[i].kind) == AttributeKind::Float) {
       binding_.floats[attributes[i].slot] = call_.reals[i];

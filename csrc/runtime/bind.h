@@ -3,7 +3,9 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string>
+#include <string_view>
 
 #include "call.h"
 #include "errors.h"
@@ -19,6 +21,7 @@ struct Binding {
   std::array<std::int64_t, kMaxSlots> slots;
   std::array<double, kMaxFloats> floats;
   std::array<std::uint8_t, kMaxTypeVariables> types;  // by type variable: number of the type, or kOpenType
+  std::span<const std::string_view> texts;            // by attribute: the call's
 };
 
 // Binds `call` for a device with `compute_units`, in this order: attributes and CUS, dims that are symbols (first

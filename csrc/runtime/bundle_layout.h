@@ -6,13 +6,14 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 namespace apb {
 
 static_assert(std::endian::native == std::endian::little, "a bundle is little endian and used in place");
 
 inline constexpr std::uint32_t kBundleFormat = 3;
-inline constexpr std::uint32_t kRecipeVersion = 2;
+inline constexpr std::uint32_t kRecipeVersion = 3;
 inline constexpr int kNativeAbi = 2;
 
 struct DType {
@@ -82,17 +83,18 @@ inline constexpr std::array<const char*, 2> kVendors{"amd", "nvidia"};
 inline constexpr std::array<const char*, 5> kBackends{"asm", "hip", "ck", "triton", "flydsl"};
 inline constexpr std::array<const char*, 2> kProfiles{"ck-free", "ck-full"};
 inline constexpr std::array<const char*, 3> kRoles{"in", "out", "inout"};
-inline constexpr std::array<const char*, 4> kAttributeKinds{"int", "bool", "float", "enum"};
+inline constexpr std::array<const char*, 5> kAttributeKinds{"int", "bool", "float", "enum", "text"};
 inline constexpr std::array<const char*, 2> kEncodings{"raw", "zstd"};
 enum class Vendor : std::uint32_t { Amd = 0, Nvidia = 1 };
 enum class Role : std::uint32_t { In = 0, Out = 1, Inout = 2 };
-enum class AttributeKind : std::uint32_t { Int = 0, Bool = 1, Float = 2, Enum = 3 };
+enum class AttributeKind : std::uint32_t { Int = 0, Bool = 1, Float = 2, Enum = 3, Text = 4 };
 enum class Encoding : std::uint32_t { Raw = 0, Zstd = 1 };
 enum class DimKind : std::uint32_t { Any = 0, Bind = 1, Expression = 2 };
 enum class ArgKind : std::uint32_t { Tensor = 0, Null = 1, Workspace = 2, Int = 3, Float = 4, Real = 5 };
 
 inline constexpr std::uint8_t kNone8 = 0xff;
 inline constexpr std::uint32_t kNone32 = 0xffffffff;
+inline constexpr std::string_view kNoText = "none";
 inline constexpr std::array<std::uint8_t, 8> kMagic{0x41, 0x50, 0x42, 0x4e, 0x44, 0x4c, 0x0d, 0x0a};
 inline constexpr std::size_t kHeaderSize = 128;
 inline constexpr std::uint32_t kMaxRegion = 67108864;

@@ -9,6 +9,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "bundle_layout.h"
 #include "operator_block.h"
@@ -64,8 +65,9 @@ struct CallContext {
 struct Call : CallContext {
   // Left uninitialised: only the first tensor_count and attribute_count are ever read.
   std::array<TensorArg, kMaxTensors> tensors;
-  std::array<std::int64_t, kMaxAttributes> integers;  // int, bool, enum index
-  std::array<double, kMaxAttributes> reals;           // float
+  std::array<std::int64_t, kMaxAttributes> integers;   // int, bool, enum index, text_number
+  std::array<double, kMaxAttributes> reals;            // float
+  std::array<std::string_view, kMaxAttributes> texts;  // what a text says, as long as the caller's arguments live
   std::size_t tensor_count = 0;
   std::size_t attribute_count = 0;
 

@@ -112,7 +112,7 @@ bool OperatorBlock::check_attributes(std::string& problem) const {
       return broken(problem, cat("attribute ", text(attribute.name), " ", rule));
     };
     const auto kind = static_cast<AttributeKind>(attribute.kind);
-    if (kind > AttributeKind::Enum) return wrong("has an unknown kind");
+    if (kind > AttributeKind::Text) return wrong("has an unknown kind");
     const std::size_t slots = kind == AttributeKind::Float ? op().floats.count : op().slots.count;
     if (attribute.slot >= slots) return wrong("has a slot out of range");
     if (attribute.default_text.length == 0) {
@@ -235,6 +235,7 @@ bool OperatorBlock::default_value(const layout::Attribute& attribute, std::int64
       }
       return false;
     }
+    case AttributeKind::Text: integer = 0; return given == kNoText;
   }
   return false;
 }
@@ -243,6 +244,14 @@ int OperatorBlock::float_attribute(std::uint32_t slot) const {
   for (std::size_t i = 0; i < attributes_.size(); ++i) {
     const bool real = static_cast<AttributeKind>(attributes_[i].kind) == AttributeKind::Float;
     if (real && attributes_[i].slot == slot) return static_cast<int>(i);
+  }
+  return -1;
+}
+
+int OperatorBlock::text_attribute(std::size_t slot) const {
+  for (std::size_t i = 0; i < attributes_.size(); ++i) {
+    const bool text = static_cast<AttributeKind>(attributes_[i].kind) == AttributeKind::Text;
+    if (text && attributes_[i].slot == slot) return static_cast<int>(i);
   }
   return -1;
 }

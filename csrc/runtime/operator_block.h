@@ -60,6 +60,8 @@ class OperatorBlock {
   [[nodiscard]] bool default_value(const layout::Attribute& attribute, std::int64_t& integer, double& real) const;
   // Position of the float attribute that lives in float slot `slot`, or -1.
   int float_attribute(std::uint32_t slot) const;
+  // Position of the attribute that is a text and lives in slot `slot`, or -1.
+  int text_attribute(std::size_t slot) const;
 
  private:
   bool check_signature(std::string& problem) const;

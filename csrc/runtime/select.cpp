@@ -146,7 +146,9 @@ std::string values_read(const OperatorBlock& block, layout::Code code, const Bin
     if (!used[i]) continue;
     const std::string_view name = block.text(names[i]);
     const bool address = name.starts_with('&');
-    const std::string value = address ? hex_text(static_cast<std::uint64_t>(binding.slots[i])) : cat(binding.slots[i]);
+    std::string value = address ? hex_text(static_cast<std::uint64_t>(binding.slots[i])) : cat(binding.slots[i]);
+    if (const int text = block.text_attribute(i); text >= 0)
+      value = cat("'", binding.texts[static_cast<std::size_t>(text)], "'");
     out += cat(out.empty() ? "" : ", ", name, " = ", value);
   }
   return out;

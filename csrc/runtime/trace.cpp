@@ -83,8 +83,10 @@ std::string call_text(const Choice& choice, const OperatorBlock& block) {
   }
   const auto attributes = block.attributes();
   for (std::size_t i = 0; i < attributes.size(); ++i) {
-    if (static_cast<AttributeKind>(attributes[i].kind) == AttributeKind::Float) continue;
-    out += cat(" ", block.text(attributes[i].name), "=", choice.call.integers[i]);
+    const auto kind = static_cast<AttributeKind>(attributes[i].kind);
+    if (kind == AttributeKind::Float || (kind == AttributeKind::Text && choice.call.integers[i] == 0)) continue;
+    out += cat(" ", block.text(attributes[i].name), "=");
+    out += kind == AttributeKind::Text ? std::string(choice.call.texts[i]) : cat(choice.call.integers[i]);
   }
   return out;
 }
@@ -271,9 +273,12 @@ std::string preload_text(const MergedOperator& op, const Call& call, const Bindi
       }
     }
   }
-  for (const layout::Attribute& attribute : block.attributes()) {
+  for (std::size_t i = 0; i < block.attributes().size(); ++i) {
+    const layout::Attribute& attribute = block.attributes()[i];
     const auto kind = static_cast<AttributeKind>(attribute.kind);
     if (kind == AttributeKind::Int || kind == AttributeKind::Bool) bound[attribute.slot] = true;
+    if (kind == AttributeKind::Text && call.integers[i] != 0)
+      add(block.text(attribute.name), cat("'", call.texts[i], "'"));
     if (kind != AttributeKind::Enum) continue;
     const auto values = block.array(attribute.values);
     const auto place = static_cast<std::size_t>(binding.slots[attribute.slot]);

@@ -17,7 +17,15 @@ from aiter_prebuilt import dispatch, locate, user_tables
 from aiter_prebuilt.contract import dtype
 from aiter_prebuilt.contract.bundle import FormatError
 from aiter_prebuilt.contract.expression import ExpressionError, evaluate
-from aiter_prebuilt.contract.records import ATTRIBUTE_KINDS, DIM_BIND, DIM_EXPRESSION, NONE8, Operator, Tensor
+from aiter_prebuilt.contract.records import (
+    ATTRIBUTE_KINDS,
+    DIM_BIND,
+    DIM_EXPRESSION,
+    NO_TEXT,
+    NONE8,
+    Operator,
+    Tensor,
+)
 from aiter_prebuilt.errors import ArgumentError, NoOperatorError
 
 _ADDRESS = 1 << 44  # so far apart that no described tensor reaches into the next
@@ -181,6 +189,8 @@ def _attribute(attribute: Any, left: dict[str, str]) -> Any:
             ) from None
     if kind == "enum":
         return text or attribute.values[0]
+    if kind == "text":
+        return None if text == NO_TEXT else text
     words = {"true": 1, "false": 0, "": 0}
     return words[text] if text in words else _number(text, attribute.name)
 

@@ -19,7 +19,7 @@ _FILE: Final = Path(__file__).with_name("signatures.json")
 _EDITION: Final = 2
 #: A manifest's ``fp8`` is the target's own e4m3; a traced call has no target, so either will do until the launch.
 FP8_FLAVOURS: Final = ("e4m3fn", "e4m3fnuz")
-_SCHEMA_TYPES: Final = {"int": "int", "bool": "bool", "float": "float", "enum": "str"}
+_SCHEMA_TYPES: Final = {"int": "int", "bool": "bool", "float": "float", "enum": "str", "text": "str?"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Attribute:
-    """One scalar: ``kind`` is int, bool, float or enum (of ``values``); ``default`` is text, or None when there is none."""
+    """One scalar: ``kind`` is int, bool, float, enum (of ``values``) or text; ``default`` is text, or None when there is none."""
 
     name: str
     kind: str
@@ -51,6 +51,8 @@ class Attribute:
         text = self.default
         if text is None or self.kind == "enum":
             return text
+        if self.kind == "text":
+            return None
         return {"true": True, "false": False}[text] if self.kind == "bool" else _NUMBERS[self.kind](text)
 
 

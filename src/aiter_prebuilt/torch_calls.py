@@ -33,9 +33,9 @@ def flash_attn_func(
     return (out, lse) if return_lse else out
 
 
-def gemm_a16w16_asm(A: Any, B: Any, out: Any, splitK: int | None) -> Any:
+def gemm_a16w16_asm(A: Any, B: Any, out: Any, splitK: int | None, kernelName: str | None) -> Any:
     """Of ``aiter_prebuilt.gemm_a16w16_asm``."""
-    _OPS.gemm_a16w16_asm.default(A, B, out, splits("gemm_a16w16_asm", splitK))
+    _OPS.gemm_a16w16_asm.default(A, B, out, splits("gemm_a16w16_asm", splitK), kernelName)
     return out
 
 
@@ -45,11 +45,13 @@ def mi350_a8w8_blockscale_asm(XQ: Any, WQ: Any, x_scale: Any, w_scale: Any, out:
     return out
 
 
-def gemm_a4w4_asm(A: Any, B: Any, A_scale: Any, B_scale: Any, out: Any, log2_k_split: int | None) -> Any:
+def gemm_a4w4_asm(
+    A: Any, B: Any, A_scale: Any, B_scale: Any, out: Any, kernelName: str, log2_k_split: int | None
+) -> Any:
     """Of ``aiter_prebuilt.gemm_a4w4_asm``."""
     parts = halvings("gemm_a4w4_asm", log2_k_split)
     given = (codes(A, "fp4x2"), codes(B, "fp4x2"), codes(A_scale, "e8m0"), codes(B_scale, "e8m0"))
-    _OPS.gemm_a4w4_asm.default(*given, out, parts)
+    _OPS.gemm_a4w4_asm.default(*given, out, parts, kernelName)
     return out
 
 

@@ -476,8 +476,8 @@ def gemm_a16w16_asm(
     A: Any, B: Any, out: Any, bias: Any = None, splitK: int | None = None, kernelName: str | None = None
 ) -> Any:
     """Traced ``aiter_prebuilt.gemm_a16w16_asm``."""
-    refuse_gemm_a16w16_asm(bias, kernelName)
-    return torch_calls.gemm_a16w16_asm(A, B, out, splitK)
+    refuse_gemm_a16w16_asm(bias)
+    return torch_calls.gemm_a16w16_asm(A, B, out, splitK, kernelName)
 
 
 def gemm_a4w4(
@@ -510,8 +510,8 @@ def gemm_a4w4_asm(
     log2_k_split: int | None = None,
 ) -> Any:
     """Traced ``aiter_prebuilt.gemm_a4w4_asm``."""
-    refuse_gemm_a4w4_asm(kernelName, bias, alpha, beta, bpreshuffle)
-    return torch_calls.gemm_a4w4_asm(A, B, A_scale, B_scale, out, log2_k_split)
+    refuse_gemm_a4w4_asm(bias, alpha, beta, bpreshuffle)
+    return torch_calls.gemm_a4w4_asm(A, B, A_scale, B_scale, out, kernelName, log2_k_split)
 
 
 def gemm_a8w8_ASM(

@@ -117,7 +117,8 @@ class _Encoder:
 
     def scope(self, constants: dict[str, int] | None = None) -> Scope:
         enums = {a.name: a.values for a in self.op.attributes if a.kind == "enum"}
-        return Scope({name: slot for slot, name in enumerate(self.slots)}, constants, enums)
+        texts = [a.name for a in self.op.attributes if a.kind == "text"]
+        return Scope({name: slot for slot, name in enumerate(self.slots)}, constants, enums, texts=texts)
 
     def dim(self, text: str) -> records.Dim:
         text = text.removeprefix("*")

@@ -60,7 +60,7 @@ RULES: list[tuple[dict[str, Any], str]] = [
     ({"Dim.slot": 99}, "slot out of range"),
     ({"Dim.code": BAD}, "stack underflow"),
     ({"Dim.kind": 2}, "without its expression"),
-    ({"Attribute.kind": 4}, "unknown kind"),
+    ({"Attribute.kind": 5}, "unknown kind"),
     ({"Attribute.slot": 5}, "slot out of range"),
     ({"Attribute.default": "x"}, "a default of another kind"),
     ({"Attribute.default": "0x1p3"}, "a default of another kind"),

@@ -270,6 +270,42 @@ def test_given_and_enum_in_conditions(both: Both, blob: Blob) -> None:
     assert both(op, [x, None], ("plain",))[1]["variant"] == "plain"
 
 
+NAMES = ("_ZN5aiter4asm1E", "a", "\u03bb kernel", "x" * 300)
+
+
+def named(blob: Blob) -> Op:
+    """An operator of four kernels, each of which may be asked for by its name; a fifth only so."""
+    name = blob()
+    recipes = [
+        recipe("k", f"v{place}", name, when=[f"kernelName == '' or kernelName == {text!r}"], cost=str(place))
+        for place, text in enumerate(NAMES)
+    ]
+    recipes.append(recipe("k", "hidden", name, when=["kernelName == 'hidden'"], cost="0"))
+    return Op("o", [T("x", "f32", ["N"])], [A("kernelName", "text", "none")], recipes=recipes)
+
+
+def test_a_text_names_a_kernel(both: Both, blob: Blob) -> None:
+    """Both sides compute the same number of a text; none, an empty one and the default are the same."""
+    op, x = named(blob), vector(4)[0]
+    for place, text in enumerate(NAMES):
+        assert both(op, [x], (text,))[1]["variant"] == f"v{place}"
+    assert both(op, [x], ("hidden",))[1]["variant"] == "hidden"
+    for nothing in ((), (None,), ("",)):
+        assert both(op, [x], nothing)[1]["variant"] == "v0"
+
+
+def test_a_text_that_names_nothing_is_quoted(both: Both, serve: Serve, blob: Blob) -> None:
+    op, x = named(blob), vector(4)[0]
+    rows, chosen = both(op, [x], ("_ZN5aiter4asm2E",))
+    assert chosen is None
+    assert {row["reason"] for row in rows[1:2]} == {
+        "needs kernelName == '' or kernelName == 'a', and kernelName = '_ZN5aiter4asm2E'"
+    }
+    for wrong in (3, b"a", "\ud800"):
+        with pytest.raises(errors.ArgumentKindError, match=r"attribute kernelName: it is .*Pass one text"):
+            serve(op)(x, wrong)
+
+
 def test_explain_needs_no_driver_and_reports_argument_errors(native: ModuleType, tmp_path: Path) -> None:
     from native import synthetic
 

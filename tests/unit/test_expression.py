@@ -20,10 +20,13 @@ from aiter_prebuilt.contract.expression import (
     compile_expression,
     constant_value,
     evaluate,
+    text_number,
 )
 
-SLOTS = {"M": 0, "N": 1, "kv": 2, "&x": 3, "?x": 4}
-SCOPE = Scope(SLOTS, {"BM": 128, "EVEN": 1}, {"kv": ("auto", "fp8")}, {"T": "bf16"})
+SLOTS = {"M": 0, "N": 1, "kv": 2, "&x": 3, "?x": 4, "name": 5}
+SCOPE = Scope(
+    SLOTS, {"BM": 128, "EVEN": 1}, {"kv": ("auto", "fp8")}, {"T": "bf16", "SYMBOL": "_ZN1aE"}, None, ["name"]
+)
 
 
 class _UndefinedError(Exception):
@@ -148,6 +151,9 @@ def test_meaning(text: str, slots: tuple[int, ...], wanted: int) -> None:
         ("Q + 1", "unknown name 'Q'"),
         ("kv == 'fp4'", "not one of auto, fp8"),
         ("M == 'fp8'", "enum"),
+        ("name < 'a'", "only compared"),
+        ("name == 3", "only compared"),
+        ("name == M", "only compared"),
         ("aligned(M, 16)", "tensor"),
         ("M +", "not an expression"),
         ("9223372036854775808", "64 bits"),
@@ -158,6 +164,24 @@ def test_meaning(text: str, slots: tuple[int, ...], wanted: int) -> None:
 def test_refuses(text: str, part: str) -> None:
     with pytest.raises(ExpressionError, match=part.replace("(", r"\(")):
         compile_expression(text, SCOPE)
+
+
+def test_texts_are_compared_by_number() -> None:
+    """FNV-1a of 64 bits, whose published values these are, signed; nothing is 0."""
+    assert [text_number(text) for text in ("", "a", "foobar")] == [
+        0,
+        0xAF63DC4C8601EC8C - 2**64,
+        0x85944171F73967E8 - 2**64,
+    ]
+    for text, value, expected in [
+        ("name == ''", "", 1),
+        ("name == ''", "a", 0),
+        ("name == SYMBOL", "_ZN1aE", 1),
+        ("name != SYMBOL", "_ZN1aF", 1),
+        ("name == '' or name == 'b'", "b", 1),
+    ]:
+        slots = (0, 0, 0, 0, 0, text_number(value))
+        assert evaluate(compile_expression(text, SCOPE), slots) == expected
 
 
 def test_constants_are_folded() -> None:

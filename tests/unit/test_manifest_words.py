@@ -95,6 +95,7 @@ def test_a_returned_tensor() -> None:
         ("bool = true", ("bool", (), "true")), ("float = 1e-6", ("float", (), "1e-6")), ("float = .5", ("float", (), ".5")),
         ("float = 1.", ("float", (), "1.")), ("float = -inf", ("float", (), "-inf")), ("float = nan", ("float", (), "nan")),
         ("enum(a, b)", ("enum", ("a", "b"), None)), ("enum(a,b) = b", ("enum", ("a", "b"), "b")),
+        ("text", ("text", (), None)), ("text = none", ("text", (), "none")),
     ],
 )  # fmt: skip
 def test_an_attribute(text: str, spec: tuple[Any, ...]) -> None:
@@ -104,7 +105,7 @@ def test_an_attribute(text: str, spec: tuple[Any, ...]) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("number", "'number' is not of the form 'int|bool|float|enum(a, b) [= default]'"),
+        ("number", "'number' is not of the form 'int|bool|float|enum(a, b)|text [= default]'"),
         ("enum", "'enum': an enum names its values, nothing else does"),
         ("enum( )", "an enum names its values"),
         ("int(a)", "an enum names its values"),
@@ -116,6 +117,8 @@ def test_an_attribute(text: str, spec: tuple[Any, ...]) -> None:
         ("bool = True", "'True' in 'bool = True' is not a value of bool"),
         ("enum(a, b) = c", "'c' in 'enum(a, b) = c' is not a value of enum"),
         ("enum(a, b) = true", "is not a value of enum"),
+        ("text = a", "'a' in 'text = a' is not a value of text"),
+        ("text(a)", "an enum names its values"),
     ],
 )
 def test_an_attribute_that_is_none(text: str, words: str) -> None:
@@ -226,14 +229,16 @@ def test_the_scalars_of_a_native_call() -> None:
     text: Any = SimpleNamespace(function=None, attributes=None, ignored=["i"])
     python = parse_python(
         "(x: Tensor, i: int, n: int, o: int | None, m: str = 'a', "
-        "f: bool = False, g: bool = True, two: int = 3, e: float = 0.5) -> None"
+        "f: bool = False, g: bool = True, two: int = 3, e: float = 0.5, k: str | None = None, z: str = 'z') -> None"
     )
     problems = Problems()
     covered = {"m": ("a", "b"), "f": (False,), "two": (3, 4)}
     assert operators._attributes(text, python, covered, problems) == {
         "n": "int", "o": "int", "m": "enum(a, b) = a", "g": "bool = true", "two": "int = 3", "e": "float = 0.5",
+        "k": "text = none", "z": "text = none",
     }  # fmt: skip
-    (line,) = problems.lines
-    assert line.endswith("'o' may be None, which no kernel takes: cover it or name a function")
+    first, second = problems.lines
+    assert first.endswith("'o' may be None, which no kernel takes: cover it or name a function")
+    assert second.endswith("'z' is any text, whose default is None or empty")
     text.function, text.attributes = "f", {"n": "int"}
     assert operators._attributes(text, python, covered, problems) == {"n": "int"}

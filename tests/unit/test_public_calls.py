@@ -87,7 +87,7 @@ def test_an_assembly_gemm_gives_back_what_it_wrote(asked: int | None, found: int
     back, (_, tensors, attributes) = handed(
         lambda: aiter_prebuilt.gemm_a16w16_asm(a, b, out, splitK=asked), "gemm_a16w16_asm"
     )
-    assert back is out and attributes == [found]
+    assert back is out and attributes == [found, None]
     assert all(one is other for one, other in zip(tensors, (a, b, out), strict=True))
 
 
@@ -105,7 +105,7 @@ def test_a_gemm_of_fp4_hands_on_bytes_and_gives_back_what_it_wrote(
     given, out = (a, b, a_scale, b_scale), zeros(5, 64)
     call = lambda: aiter_prebuilt.gemm_a4w4_asm(*given, out, "", log2_k_split=asked)  # noqa: E731
     back, (_, tensors, attributes) = handed(call, "gemm_a4w4_asm")
-    assert back is out is tensors[4] and attributes == [found]
+    assert back is out is tensors[4] and attributes == [found, ""]
     for one, other in zip(tensors, given, strict=False):
         assert (one.dtype, one.shape, one.data_ptr()) == (BYTES, other.shape, other.data_ptr())
     back, (_, tensors, attributes) = handed(lambda: aiter_prebuilt.gemm_a4w4(*given, out), "gemm_a4w4")
@@ -426,7 +426,7 @@ def value(spec: signatures.Attribute, place: int) -> Any:
     """A value of an attribute that no default is."""
     if spec.kind == "enum":
         return spec.values[-1]
-    return {"bool": spec.default != "true", "int": 40 + place, "float": 1.5 + place}[spec.kind]
+    return {"bool": spec.default != "true", "int": 40 + place, "float": 1.5 + place, "text": "a name"}[spec.kind]
 
 
 #: What AITER's functions turn into other arguments of the operator; the tests above, or the refusals, are about them.
@@ -465,7 +465,6 @@ SERVED: dict[str, dict[str, Any]] = {
         "dropout_p": 0.0, "zero_tensors": False, "window_size_left": -1, "window_size_right": -1, "deterministic": False,
         "how_v3_bf16_cvt": 1,
     },
-    "gemm_a4w4_asm": {"kernelName": ""},
     "fmoe_g1u1": {"kernelName": ""},
     "fmoe_g1u1_tkw1": {"kernelName": ""},
     "fmoe_fp8_blockscale_g1u1": {"kernelName": ""},

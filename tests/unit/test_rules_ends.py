@@ -35,7 +35,7 @@ from aiter_prebuilt.contract.rules import check_operator, default_fits
 
 BASE = small_operator("one")
 ONE = expression.compile_expression("1", expression.Scope({}))
-INT, BOOL, FLOAT, ENUM = range(4)
+INT, BOOL, FLOAT, ENUM, TEXT = range(5)
 
 
 def with_tensor(**changes: Any) -> Operator:
@@ -139,7 +139,7 @@ REFUSED = {
     "no expression": (with_tensor(dims=(Dim(2, 0, b""),)), "tensor out has a dim without its expression"),
     "backend": (replace(BASE, kernels=(replace(BASE.kernels[0], backend=5),)), "kernel kernel has an unknown backend or profile"),
     "profile": (replace(BASE, kernels=(replace(BASE.kernels[0], profile=2),)), "kernel kernel has an unknown backend or profile"),
-    "kind of attribute": (attributes(4), "attribute a0 has an unknown kind"),
+    "kind of attribute": (attributes(5), "attribute a0 has an unknown kind"),
     "slot of float": (
         replace(BASE, attributes=(Attribute("eps", "", FLOAT, 1, ()),)), "attribute eps has a slot out of range",
     ),
@@ -200,6 +200,7 @@ def test_a_code_object_that_the_bundle_has() -> None:
         (FLOAT, "1e", False), (FLOAT, "1_0", False), (FLOAT, "1\n", False), (BOOL, "true", True), (BOOL, "false", True),
         (BOOL, "True", False), (BOOL, "1", False), (ENUM, "a", True),
         (ENUM, "b", True), (ENUM, "c", False), (ENUM, "true", False),
+        (TEXT, "none", True), (TEXT, "a", False), (TEXT, "0", False),
     ],
 )  # fmt: skip
 def test_defaults(kind: int, text: str, fits: bool) -> None:

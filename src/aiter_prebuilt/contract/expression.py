@@ -3,7 +3,9 @@
     expression  := integers, names, + - * // % << >>, comparisons (chained too), and / or / not,
                    A if C else B, cdiv(a, b), min(a, b, ...), max(a, b, ...), log2(a),
                    aligned(tensor, bytes), given(tensor), enum_attribute == 'name',
-                   string_constant == 'text'
+                   text_attribute == 'text', text_attribute == string_constant, string_constant == 'text'
+
+A text attribute is compared by :func:`text_number`.
 
 Everything is a 64-bit signed integer; true is 1 and false is 0; ``//`` and ``%`` round towards
 minus infinity as in Python; ``cdiv`` rounds towards plus infinity. ``a << b`` is a times 2 to the b,
@@ -32,7 +34,7 @@ from __future__ import annotations
 
 import ast
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import lru_cache
 from typing import Final
 
@@ -74,8 +76,9 @@ class Scope:
     """The names an expression may use.
 
     ``constants`` are folded into the bytecode; ``slots`` are looked up when it runs. A tensor ``x`` has the slots ``&x`` (its
-    address) and ``?x`` (1 when it was given). ``enums`` maps an attribute to its value names in order; ``strings`` are constants
-    that can only be compared with a quoted string (``T == 'bf16'``). ``words`` are both. ``key`` stands for slots and enums.
+    address) and ``?x`` (1 when it was given). ``enums`` maps an attribute to its value names in order; ``texts`` are attributes
+    that are any text; ``strings`` are constants that can only be compared with a quoted string (``T == 'bf16'``) or a text.
+    ``words`` are both. ``key`` stands for slots, enums and texts.
     """
 
     def __init__(
@@ -85,8 +88,10 @@ class Scope:
         enums: Mapping[str, Sequence[str]] | None = None,
         strings: Mapping[str, str] | None = None,
         key: object = None,
+        texts: Collection[str] = (),
     ) -> None:
         self.key = key
+        self.texts = frozenset(texts)
         self.slots = dict(slots)
         self.constants = dict(constants or {})
         self.enums = {name: tuple(values) for name, values in (enums or {}).items()}
@@ -94,7 +99,7 @@ class Scope:
         self.words: dict[str, int | str] = {**self.strings, **self.constants}
 
     def known(self, constants: Mapping[str, int], strings: Mapping[str, str]) -> Scope:
-        """The same slots and enums, with other constants and strings: a kernel has hundreds of variants."""
+        """The same slots, enums and texts, with other constants and strings: a kernel has hundreds of variants."""
         other = object.__new__(Scope)
         other.__dict__ |= self.__dict__
         other.constants, other.strings = dict(constants), dict(strings)
@@ -120,6 +125,18 @@ def compile_expression(text: str | int, scope: Scope) -> bytes:
         raise ExpressionError(f"{text[:60]!r}... nests too deep") from None
     check(code, len(scope.slots))
     return code
+
+
+def text_number(text: str) -> int:
+    """What a text attribute is in its slot: FNV-1a of its UTF-8 bytes, 64 bits, signed; 0 when there is none. The native
+    runtime computes the same; names of kernels are compared so, for a slot holds a number and two names never differ by chance.
+    """
+    if not text:
+        return 0
+    value = 0xCBF29CE484222325
+    for byte in text.encode():
+        value = (value ^ byte) * 0x100000001B3 % 2**64
+    return value - 2**64 if value >= 2**63 else value
 
 
 def constant_value(code: bytes) -> int | None:
@@ -217,11 +234,22 @@ class _Compiler:
         return code
 
     def _link(self, left: ast.expr, right: ast.expr, operation: int) -> bytes:
+        if isinstance(left, ast.Name) and left.id in self._scope.texts:
+            return self.emit(left) + _push(text_number(self._text_of(right, operation))) + bytes([operation])
         if isinstance(right, ast.Constant) and isinstance(right.value, str):
             if isinstance(left, ast.Name) and left.id in self._scope.strings and operation in (EQ, NE):
                 return _push(int(self._scope.strings[left.id] == right.value)) + _push(1) + bytes([operation])
             return self.emit(left) + self._enumerator(left, right.value) + bytes([operation])
         return self.emit(left) + self.emit(right) + bytes([operation])
+
+    def _text_of(self, right: ast.expr, operation: int) -> str:
+        known = self._scope.strings.get(right.id) if isinstance(right, ast.Name) else None
+        text = right.value if isinstance(right, ast.Constant) else known
+        if not isinstance(text, str) or operation not in (EQ, NE):
+            raise self.fail(
+                "a text attribute is only compared (== or !=) with a quoted string or a string constant"
+            )
+        return text
 
     def _enumerator(self, attribute: ast.expr, value: str) -> bytes:
         values = self._scope.enums.get(attribute.id) if isinstance(attribute, ast.Name) else None

@@ -25,7 +25,9 @@ VENDORS: Final = ("amd", "nvidia")
 BACKENDS: Final = ("asm", "hip", "ck", "triton", "flydsl")
 PROFILES: Final = ("ck-free", "ck-full")
 ROLES: Final = ("in", "out", "inout")
-ATTRIBUTE_KINDS: Final = ("int", "bool", "float", "enum")
+ATTRIBUTE_KINDS: Final = ("int", "bool", "float", "enum", "text")
+#: The default of a text: none was given, which is the same as an empty one.
+NO_TEXT: Final = "none"
 ENCODINGS: Final = ("raw", "zstd")
 
 DIM_ANY, DIM_BIND, DIM_EXPRESSION = 0, 1, 2
@@ -136,8 +138,8 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Attribute:
-    """One scalar of the call. int, bool and enum (index) live in integer slots, float in float slots.
-    ``default`` is the text of the default, empty when there is none.
+    """One scalar of the call. int, bool, enum (index) and text (``expression.text_number``) live in integer slots, float in
+    float slots. ``default`` is the text of the default, empty when there is none; a text's is ``none``.
     """
 
     name: str

@@ -21,6 +21,7 @@ from aiter_prebuilt.contract.records import (
     BACKENDS,
     DIM_BIND,
     DIM_EXPRESSION,
+    NO_TEXT,
     NONE8,
     PROFILES,
     ROLES,
@@ -47,7 +48,7 @@ MAX_STEPS: Final = 16
 MAX_KERNARG: Final = 4096
 MAX_THREADS: Final = 1024
 
-_INT, _BOOL, _FLOAT, _ENUM = range(len(ATTRIBUTE_KINDS))
+_INT, _BOOL, _FLOAT, _ENUM, _TEXT = range(len(ATTRIBUTE_KINDS))
 _IN, _OUT, _INOUT = range(len(ROLES))
 _DECIMAL: Final = re.compile(r"[-+.0-9eE]+\Z")
 
@@ -138,6 +139,8 @@ def default_fits(attribute: Attribute) -> bool:
     text = attribute.default
     if attribute.kind == _ENUM:
         return text in attribute.values
+    if attribute.kind == _TEXT:
+        return text == NO_TEXT
     if attribute.kind == _BOOL:
         return text in ("true", "false")
     if _DECIMAL.match(text) is None:

@@ -41,7 +41,8 @@ def gemm_a4w4_asm(
         out: [m or more, n] bf16, written; rows behind those of A stay as they are. All contiguous.
         log2_k_split: 2 to this power parts of k, 0 to 4, each rounded and added to ``out`` (all of which is zeroed first); one
             when None.
-        kernelName, bias, alpha, beta, bpreshuffle: "", None, 1, 0 and True only.
+        kernelName: symbol of AITER's object to take; chosen from the shape when empty.
+        bias, alpha, beta, bpreshuffle: None, 1, 0 and True only.
 
     Returns:
         ``out``.
@@ -52,9 +53,9 @@ def gemm_a4w4_asm(
 
     Source: AITER ``gemm_a4w4_asm``.
     """
-    refuse_gemm_a4w4_asm(kernelName, bias, alpha, beta, bpreshuffle)
+    refuse_gemm_a4w4_asm(bias, alpha, beta, bpreshuffle)
     parts = halvings("gemm_a4w4_asm", log2_k_split)
-    _gemm_a4w4_asm(*_stored(A, B, A_scale, B_scale), out, parts)
+    _gemm_a4w4_asm(*_stored(A, B, A_scale, B_scale), out, parts, kernelName)
     return out
 
 

@@ -29,8 +29,9 @@ def gemm_a16w16_asm(
 
     Args:
         A: [m, k] bf16, k a multiple of 64. B: [n, k] bf16, n a multiple of 64. out: [m, n] fp32, written. All contiguous.
-        splitK: parts of k, each added to ``out`` (which is zeroed first); chosen from the shape when None.
-        bias, kernelName: None only.
+        splitK: parts of k, each added to ``out`` (which is zeroed first); chosen from the shape when None, 1 with a kernelName.
+        kernelName: symbol of AITER's object to take; chosen from the shape when None.
+        bias: None only.
 
     Returns:
         ``out``.
@@ -41,8 +42,8 @@ def gemm_a16w16_asm(
 
     Source: AITER ``gemm_a16w16_asm``.
     """
-    refuse_gemm_a16w16_asm(bias, kernelName)
-    _gemm_a16w16_asm(A, B, out, splits("gemm_a16w16_asm", splitK))
+    refuse_gemm_a16w16_asm(bias)
+    _gemm_a16w16_asm(A, B, out, splits("gemm_a16w16_asm", splitK), kernelName)
     return out
 
 

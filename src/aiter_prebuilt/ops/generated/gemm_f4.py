@@ -26,15 +26,9 @@ def refuse_gemm_a4w4(
 
 
 def refuse_gemm_a4w4_asm(
-    kernelName: str,
-    bias: torch.Tensor | None,
-    alpha: float | None,
-    beta: float | None,
-    bpreshuffle: bool | None,
+    bias: torch.Tensor | None, alpha: float | None, beta: float | None, bpreshuffle: bool | None
 ) -> None:
     """Refuse the options of ``gemm_a4w4_asm`` that no kernel covers."""
-    if kernelName:
-        raise refuse("gemm_a4w4_asm", "kernelName", kernelName, '""')
     if bias is not None:
         raise refuse("gemm_a4w4_asm", "bias", bias, "None")
     if alpha != 1.0:

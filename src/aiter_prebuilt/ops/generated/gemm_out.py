@@ -11,9 +11,7 @@ if TYPE_CHECKING:
     import torch
 
 
-def refuse_gemm_a16w16_asm(bias: torch.Tensor | None, kernelName: str | None) -> None:
+def refuse_gemm_a16w16_asm(bias: torch.Tensor | None) -> None:
     """Refuse the options of ``gemm_a16w16_asm`` that no kernel covers."""
     if bias is not None:
         raise refuse("gemm_a16w16_asm", "bias", bias, "None")
-    if kernelName is not None:
-        raise refuse("gemm_a16w16_asm", "kernelName", kernelName, "None")
