@@ -107,11 +107,11 @@ def tests(session: nox.Session) -> None:
     install_build(session)
     session.install(*groups("test", "clients"))
     install_torch(session)
-    # Folders of their own: bundles that an earlier session left are not rebuilt here, so they may be older than the sources.
-    bundles, dist = str(TESTED / "bundles"), str(TESTED / "dist")
+    # A folder of its own: dist may hold wheels of another time.
+    dist = str(TESTED / "dist")
     shutil.rmtree(TESTED, ignore_errors=True)
-    build_tools(session, "build", "--bundles", bundles)
-    build_tools(session, "wheels", "--bundles", bundles, "--output", dist)
+    build_tools(session, "build")
+    build_tools(session, "wheels", "--output", dist)
     session.run("python", "-m", "build_tools.pack.runtime_wheel", "--unpack", dist, env=ENVIRONMENT)
     environment = {
         **ENVIRONMENT,
@@ -196,12 +196,9 @@ def demo(session: nox.Session) -> None:
     """
     install_build(session)
     targets = (*EMULATED.split(","), *(["sm_90"] if NVIDIA.exists() else []))
-    bundles = str(BUILD / "shown" / "bundles")
-    shutil.rmtree(BUILD / "shown", ignore_errors=True)
-    build_tools(
-        session, "build", "--bundles", bundles, *(word for name in targets for word in ("--target", name))
-    )
-    build_tools(session, "wheels", "--bundles", bundles, "--output", str(DIST))
+    shutil.rmtree(BUILD / "bundles", ignore_errors=True)  # of another time, of targets that are not shown
+    build_tools(session, "build", *(word for name in targets for word in ("--target", name)))
+    build_tools(session, "wheels", "--output", str(DIST))
     clean = BUILD / "demo"
     session.run(
         sys.executable, "-m", "virtualenv", "-q", "--clear", "--no-periodic-update", str(clean), external=True

@@ -56,7 +56,9 @@ def build_runtime_wheel(root: Path, output: Path) -> Path:
             "-w",
             folder,
         ]
-        settings = [word for setting in (*sources, f"wheel.tags={TAG}") for word in ("-C", setting)]
+        # Kept: what is up to date is not compiled again.
+        kept = f"build-dir={root / 'build' / 'runtime-wheel'}"
+        settings = [word for setting in (*sources, f"wheel.tags={TAG}", kept) for word in ("-C", setting)]
         outcome = run([*command, *settings, root], cwd=root, env=environment, timeout=_TIMEOUT)
         found = list(Path(folder).glob("*.whl"))
         if not outcome.ok or len(found) != 1:

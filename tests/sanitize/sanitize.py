@@ -105,10 +105,10 @@ def tree(kind: str, sources: list[str]) -> Path:
 
 def bundles() -> str:
     """The bundles that a session built, as ``AITER_PREBUILT_BUNDLES`` takes them."""
-    for folder in (ROOT / "build" / "tested" / "bundles", ROOT / "build" / "bundles"):
-        files = [folder / f"{target}-ck-free.apb" for target in ("gfx942", "gfx950")]
-        if all(file.is_file() for file in files):
-            return os.pathsep.join(map(str, files))
+    folder = ROOT / "build" / "bundles"
+    files = [folder / f"{target}-ck-free.apb" for target in ("gfx942", "gfx950")]
+    if all(file.is_file() for file in files):
+        return os.pathsep.join(map(str, files))
     raise SanitizeError("no bundles; run: python -m build_tools build")
 
 

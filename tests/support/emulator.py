@@ -28,9 +28,8 @@ def library() -> ctypes.CDLL:
 
 def bundles(target: str, profile: str) -> tuple[Path, ...]:
     """The bundle files of a target that a session built: ``ck-full`` adds to ``ck-free``."""
-    root = Path(__file__).resolve().parents[2] / "build"
-    for folder in (root / "tested" / "bundles", root / "bundles"):
-        wanted = tuple(folder / f"{target}-{name}.apb" for name in dict.fromkeys(("ck-free", profile)))
-        if all(path.is_file() for path in wanted):
-            return wanted
+    folder = Path(__file__).resolve().parents[2] / "build" / "bundles"
+    wanted = tuple(folder / f"{target}-{name}.apb" for name in dict.fromkeys(("ck-free", profile)))
+    if all(path.is_file() for path in wanted):
+        return wanted
     pytest.skip(f"no bundle for {target} ({profile}): run python -m build_tools build")

@@ -426,7 +426,9 @@ def value(spec: signatures.Attribute, place: int) -> Any:
     """A value of an attribute that no default is."""
     if spec.kind == "enum":
         return spec.values[-1]
-    return {"bool": spec.default != "true", "int": 40 + place, "float": 1.5 + place, "text": "a name"}[spec.kind]
+    return {"bool": spec.default != "true", "int": 40 + place, "float": 1.5 + place, "text": "a name"}[
+        spec.kind
+    ]
 
 
 #: What AITER's functions turn into other arguments of the operator; the tests above, or the refusals, are about them.
