@@ -24,11 +24,14 @@ STATUSES: Final = (SERVED, PARTLY, NOT)
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """An operator that serves a function. ``lacks``: parameters that AITER's function has in this tree and ours has not."""
+    """An operator that serves a function. ``lacks``: parameters that AITER's function has in this tree and ours has not;
+    ``limited``: those of which ours takes certain values alone (docs/operators.md has them), and refuses the others.
+    """
 
     operator: str
     through: bool
     lacks: tuple[str, ...]
+    limited: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +173,7 @@ def _line(
 ) -> ModuleLine:  # fmt: skip
     functions = []
     for function in module.functions:
-        by = tuple(_serving(module, function, tree, operators))
+        by = tuple(sorted(_serving(module, function, tree, operators), key=lambda each: each.through))
         functions.append(
             FunctionLine(
                 function.name,
@@ -204,9 +207,9 @@ def _serving(
         if operator.name in own:
             # another module's function of the same name is another one, unless the function has moved there
             if operator.module == module.name or not _has(operator, tree):
-                yield Served(operator.name, False, _lacking(operator, tree))
+                yield Served(operator.name, False, _lacking(operator, tree), tuple(operator.covered))
         elif operator.module == module.name and here in tree.python.reached(operator.name):
-            yield Served(operator.name, True, _lacking(operator, tree))
+            yield Served(operator.name, True, _lacking(operator, tree), tuple(operator.covered))
 
 
 def _has(operator: Operator, tree: Modules) -> bool:

@@ -24,6 +24,10 @@ def render(ledger: ModuleLedger, console: Console, only: Collection[str] = ()) -
         console,
         "served: every function has an operator here; through: only where AITER's function of its name calls it",
     )
+    _say(
+        console,
+        "of some parameters certain values alone are served: docs/operators.md, or this command with a module's name",
+    )
     _say(console, "what is not served AITER compiles itself, when it is first called")
     _counts(ledger, console)
     _modules(ledger, console)
@@ -118,7 +122,9 @@ def _functions(line: ModuleLine, console: Console) -> None:
 
 def _who(served: Served) -> str:
     through = "through " if served.through else ""
-    return f"{through}{served.operator}" + (f" (without {', '.join(served.lacks)})" if served.lacks else "")
+    parts = [f"without {', '.join(served.lacks)}"] if served.lacks else []
+    parts += [f"certain values alone of {', '.join(served.limited)}"] if served.limited else []
+    return f"{through}{served.operator}" + (f" ({'; '.join(parts)})" if parts else "")
 
 
 def _say(console: Console, text: str) -> None:

@@ -36,6 +36,8 @@ module = "module_gone"
 like = "one_add"
 module = "aiter.three"
 """
+#: The operators' options of which some values are covered.
+LIMITED = ("mode", "fast")
 EXPLAINED = (
     "module_three", "module_three_tune", "module_tiles", "module_mixed", "module_core", "module_blas", "libtiles", "module_opus",
 )  # fmt: skip
@@ -86,7 +88,7 @@ def test_an_operator_serves_its_function_and_those_that_aiters_function_of_its_n
     by_name = {each.name: each for each in found.lines}
     add, mul = by_name["module_one"].functions
     assert (add.name, add.python, add.reason) == ("one_add", ("aiter.ops.one.one_add",), None)
-    assert add.by == (Served("one_add", False, ("x", "y", "limit")),)
+    assert add.by == (Served("one_add", False, ("x", "y", "limit"), LIMITED),)
     assert (mul.by, mul.reason) == ((), "because of module_one.one_m*")
     assert by_name["module_one"].status == "partly served" and by_name["module_one"].reason is None
     two = {
@@ -94,7 +96,7 @@ def test_an_operator_serves_its_function_and_those_that_aiters_function_of_its_n
         for function in by_name["module_two_asm"].functions
     }
     assert two == {"two_asm": ["both"], "two_size": ["two_size"], "two_gone": []}
-    assert by_name["module_two_asm"].functions[0].by == (Served("both", True, ("x", "kind")),)
+    assert by_name["module_two_asm"].functions[0].by == (Served("both", True, ("x", "kind"), LIMITED),)
     assert [(each.name, each.reason) for each in found.lines if each.status == "not served"] == [
         ("module_three", "because of module_three"),
         ("module_three_tune", "because of module_*"),
@@ -160,8 +162,8 @@ def test_the_table_names_what_is_missing_and_why(tree: Modules, manifest: Manife
     )
     one = shown(found, "module_two_asm")
     assert (
-        "two_asm: through both (without x, kind)" in one
-        and "two_size: two_size" in one
+        "two_asm: through both (without x, kind; certain values alone of mode, fast)" in one
+        and "two_size: two_size (" in one
         and "module_one" not in one
     )
 
