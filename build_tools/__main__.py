@@ -19,6 +19,7 @@ from build_tools.verbs.fetch import fetch
 from build_tools.verbs.generate import generate
 from build_tools.verbs.lint import lint
 from build_tools.verbs.matrix import matrix
+from build_tools.verbs.modules import modules
 from build_tools.verbs.new_operator import new_operator
 from build_tools.verbs.plan import plan
 from build_tools.verbs.prove import prove
@@ -48,6 +49,7 @@ for verb in (
     audit,
     coverage,
     adopted,
+    modules,
     status,
     cases,
     wheels,

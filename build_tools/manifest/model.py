@@ -367,6 +367,11 @@ class CatalogueEntry(Record):
     operators: Annotated[list[Name], Field(min_length=1)]
     aiter: list[Backend] = Field(description="backends that AITER itself has")
     note: str = ""
+    objects: list[str] = Field(
+        default=[],
+        description="AITER's assembled objects, below hsa/TARGET: a folder (`pa/`), or a pattern of files beside the folders",
+    )
+    modules: list[str] = Field(default=[], description="AITER's modules of Composable Kernel for them")
 
 
 class Catalogue(Record):

@@ -127,10 +127,8 @@ def compute(
         UnknownTargetError, UsageError: a target or profile that the manifests do not have.
     """
     check_filters(manifest, (profile,), targets)
-    profiles = [profile]
-    while (included := manifest.profiles[profiles[-1]].includes) is not None:
-        profiles.append(included)
-    built = _counted(_built(bundles, profiles, targets), proved)
+    profiles = included(manifest, profile)
+    built = _counted(built_entries(bundles, profiles, targets), proved)
     rows = []
     listed: set[str] = set()
     for category, entries in manifest.catalogue.categories.items():
@@ -148,7 +146,16 @@ def compute(
     return Coverage(profile, targets, tuple(rows), bool(built))
 
 
-def _built(folder: Path | None, profiles: list[str], targets: tuple[str, ...]) -> list[BuiltEntry]:
+def included(manifest: Manifest, profile: str) -> list[str]:
+    """The profile, and those that it includes."""
+    profiles = [profile]
+    while (more := manifest.profiles[profiles[-1]].includes) is not None:
+        profiles.append(more)
+    return profiles
+
+
+def built_entries(folder: Path | None, profiles: list[str], targets: tuple[str, ...]) -> list[BuiltEntry]:
+    """Of the built bundles in ``folder``."""
     found: list[BuiltEntry] = []
     for profile in profiles:
         for target in targets:

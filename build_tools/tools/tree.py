@@ -14,7 +14,7 @@ import json
 import os
 import tempfile
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path, PurePosixPath
@@ -187,6 +187,24 @@ class Tree:
         except UnicodeDecodeError as error:
             raise FetchError(f"read {name}", str(error), "Name a text file") from None
 
+    def texts(self, names: Iterable[str]) -> dict[str, str]:
+        """The texts of many files, unpacked together; what is no UTF-8 in them is replaced.
+
+        Raises:
+            FetchError: there is no such file, or the archive is damaged.
+        """
+        places = {name: self.where(name) for name in names}
+        folder = self.folder
+        if folder is None:
+            folder = self._unpacked({where: self._known(name, where) for name, where in places.items()})
+        found = {}
+        for name, where in places.items():
+            try:
+                found[name] = (folder / where).read_text(encoding="utf-8", errors="replace")
+            except OSError:
+                raise self._missing(name) from None
+        return found
+
     def fetched(self) -> Path:
         """Where its files lie: the checkout, or the folder of the wheel, which is fetched when need be.
 
@@ -223,7 +241,8 @@ class Tree:
     @cached_property
     def _index(self) -> dict[str, str]:
         """Path in the wheel -> SHA-256, for all files below a root; the wheel is fetched when need be."""
-        kept = self._place / "index.json"
+        roots = json.dumps(sorted(self.pin.roots.values()))  # an index of other roots lacks files
+        kept = self._place / f"index-{hashlib.sha256(roots.encode()).hexdigest()[:8]}.json"
         try:
             index: dict[str, str] = json.loads(kept.read_text(encoding="utf-8"))
         except (OSError, ValueError):
@@ -261,8 +280,9 @@ def _remembered(path: Path, size: int, mtime_ns: int, inode: int) -> str:
     return sha256_file(path)
 
 
-def tree_of(name: str, root: Path) -> Tree:
-    """The tree of ``name`` (``aiter`` or ``aiter:path``), with the pins of the repository at ``root``.
+def tree_of(name: str, root: Path, instead: str = "") -> Tree:
+    """The tree of ``name`` (``aiter`` or ``aiter:path``), with the pins of the repository at ``root``. ``instead``: a checkout to
+    be read, whatever the tree's variable says.
 
     Raises:
         FetchError: no tree has this name.
@@ -279,7 +299,7 @@ def tree_of(name: str, root: Path) -> Tree:
     if key not in found:
         known = ", ".join(found) or "none"
         raise FetchError(f"find {name}", f"there is no source tree {key!r}", f"The trees are {known}")
-    return _opened(found[key], cache_folder(), os.environ.get(found[key].override, ""))
+    return _opened(found[key], cache_folder(), instead or os.environ.get(found[key].override, ""))
 
 
 @lru_cache(maxsize=8)

@@ -12,8 +12,8 @@ from build_tools.verbs.output import print_json
 @options.json
 def lint(as_json: bool) -> None:
     """Check every manifest: structure, names, signatures, expressions, assumptions; that no part of an operator is missing, that
-    its cases would notice a wrong kernel, that every code object of a pinned tree is launched or left out with a reason, and that
-    generated files are what the manifests say.
+    its cases would notice a wrong kernel, that every code object of a pinned tree is launched or left out with a reason, that
+    every module of AITER's list for its JIT is served or has one, and that generated files are what the manifests say.
     """
     from build_tools.cases import parts, sensitivity, table
     from build_tools.cases.subject import subjects
@@ -23,7 +23,7 @@ def lint(as_json: bool) -> None:
     from build_tools.manifest.parse import read
     from build_tools.manifest.problems import Problems
     from build_tools.plan.plan import plan_into
-    from build_tools.report import adopted, left_out
+    from build_tools.report import adopted, left_out, module_problems, module_reasons
 
     problems = Problems()
     manifest = read(options.ROOT / "manifests", problems)
@@ -46,6 +46,8 @@ def lint(as_json: bool) -> None:
     told = (options.ROOT / left_out.FILE).is_file()
     if told and plan is not None and manifest is not None and not problems.lines:
         problems.lines += adopted.problems(plan, manifest, options.ROOT, left_out.read(options.ROOT))
+    if (options.ROOT / module_reasons.FILE).is_file() and manifest is not None and not problems.lines:
+        problems.lines += module_problems.of_repository(manifest, options.ROOT)
     if problems.lines or plan is None or manifest is None:
         raise ManifestError(problems.lines)
     outputs.check(manifest, options.ROOT)

@@ -50,6 +50,32 @@ def test_only_what_is_asked_for_is_unpacked(root: Path, tmp_path: Path) -> None:
     assert unpacked(tmp_path) == {"meta/hsa/gfx942/two.co", "meta/csrc/kernel.cu"}
 
 
+def test_texts_of_many_files_are_read_at_once(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ("thing:csrc/kernel.cu", "thing:hsa/gfx942/two.co")
+    expected = dict(zip(names, ("// The vLLM team\n", "two"), strict=True))
+    assert tree_of("thing", root).texts(names) == expected
+    assert unpacked(tmp_path) == {"meta/hsa/gfx942/two.co", "meta/csrc/kernel.cu"}
+    with pytest.raises(FetchError, match=r"amd-thing 1\.0 has no such file"):
+        tree_of("thing", root).texts(("thing:csrc/none.cu",))
+    (tmp_path / "checkout/csrc").mkdir(parents=True)
+    (tmp_path / "checkout/csrc/kernel.cu").write_bytes(b"\xff newer")
+    instead = tree_of("thing", root, str(tmp_path / "checkout"))  # whatever the variable says
+    assert not instead.pinned and instead.texts(names[:1]) == {names[0]: "\ufffd newer"}
+    with pytest.raises(FetchError, match=r"THING_DIR=.* has no such file"):
+        instead.texts(names)
+
+
+def test_an_index_of_other_roots_is_not_taken(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pin that gets a root finds its files in the wheel that is in the cache already."""
+    assert not tree_of("thing", root).names("thing:configs", ".h")
+    path = root / "manifests/toolchains.toml"
+    path.write_text(path.read_text().replace('configs = "thing/configs"', 'configs = "meta/3rdparty"'))
+    monkeypatch.setenv(fetch.SDISTS_VARIABLE, "")
+    assert tree_of("thing", root).names("thing:configs", ".h") == ("other.h",)
+
+
 def test_a_folder_is_unpacked_whole_and_keyed_without(root: Path, tmp_path: Path) -> None:
     known = tree_of("thing", root).digest_below("thing:hsa/gfx942")
     assert unpacked(tmp_path) == set()

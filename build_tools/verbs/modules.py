@@ -1,0 +1,50 @@
+"""What AITER's JIT would compile, and which of it is served."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from build_tools.verbs import options
+from build_tools.verbs.output import console, print_json
+
+
+@click.command()
+@click.argument("names", nargs=-1, metavar="[MODULE]...")
+@click.option(
+    "--aiter", "checkout", type=click.Path(exists=True, file_okay=False), default=None,
+    help="A checkout of AITER instead of the pinned wheel; AITER_DIR says the same.",
+)  # fmt: skip
+@options.json
+@options.bundles
+def modules(names: tuple[str, ...], checkout: str | None, as_json: bool, bundles: Path) -> None:
+    """The modules of AITER's list for its JIT: class, functions, who serves them by which backend on which target, proved or
+    not, and why not. With names: the functions of those modules, one by one.
+    """
+    from build_tools.errors import UsageError
+    from build_tools.manifest.parse import load
+    from build_tools.modules.read import read
+    from build_tools.prove.known import known
+    from build_tools.report import ledger, module_reasons
+    from build_tools.report.modules import compute
+    from build_tools.report.modules_view import render
+
+    tree = read(options.ROOT, checkout or "")
+    unknown = sorted(set(names) - {module.name for module in tree.modules})
+    if unknown:
+        raise UsageError(
+            f"list the functions of {', '.join(unknown)}",
+            f"AITER {tree.version} has no such module",
+            "Leave the names out to see all modules",
+        )
+    manifest = load(options.ROOT / "manifests")
+    built = ledger.compute(manifest, bundles, known(options.ROOT))
+    found = compute(tree, manifest, built, module_reasons.read(options.ROOT))
+    if as_json:
+        document = found.as_json()
+        if names:
+            document["modules"] = [each for each in document["modules"] if each["name"] in names]
+        print_json(document)
+    else:
+        render(found, console(), names)
