@@ -162,6 +162,25 @@ def test_what_has_no_golden_call_was_not_executed(
         assert ("gfx942-ck-free.calls is not there" in row["problem"]) == missing
 
 
+def test_a_missing_file_of_calls_is_said_though_others_have_calls_of_all_operators(
+    surroundings: dict[str, str], tmp_path: Path
+) -> None:
+    """ck-full has no operator that ck-free lacks, and calls of its own nevertheless."""
+    folder = bundles("gfx942", "ck-full")[0].parent
+    for path in folder.glob("gfx942-*"):
+        if path.name != "gfx942-ck-full.calls":
+            shutil.copy(path, tmp_path)
+    both = os.pathsep.join(str(tmp_path / f"gfx942-{profile}.apb") for profile in ("ck-free", "ck-full"))
+    mine = {"AITER_PREBUILT_BUNDLES": both, "AITER_PREBUILT_EMULATOR": "gfx942"}
+    found = document(surroundings, 1, "verify", "--execute", **mine)
+    (row,) = (row for row in found["executions"] if not row["ok"])
+    assert row["operator"] == "golden calls"
+    assert (
+        row["problem"].startswith("not all was executed (")
+        and "gfx942-ck-full.calls is not there" in row["problem"]
+    )
+
+
 def _flipped(data: bytes) -> bytes:
     """A bit of the frame's last byte before its checksum, which belongs to a tensor's bytes."""
     return data[:-5] + bytes([data[-5] ^ 1]) + data[-4:]

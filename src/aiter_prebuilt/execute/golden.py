@@ -13,7 +13,8 @@ from aiter_prebuilt.files import open_file
 
 def execute(facts: DeviceFacts, path: str) -> Iterator[Execution]:
     """Run the golden calls of every operator that a device's bundles have, one after the other in this process; ``path`` is its
-    driver's (``DriverFacts.path``). An operator without one is an :class:`Execution` with a problem.
+    driver's (``DriverFacts.path``). An operator without one is an :class:`Execution` with a problem, and so is a file of calls that
+    is not there, or damaged, when other files have calls of all operators.
 
     Raises:
         NoBundleError, BundleDamagedError: no bundle serves the device, or one cannot be read.
@@ -21,6 +22,9 @@ def execute(facts: DeviceFacts, path: str) -> Iterator[Execution]:
     serving = locate.for_target(facts.arch, locate.installed(), str(facts))
     names = {name for bundle in dispatch.bundles_of(facts.arch, str(facts)) for name in bundle.names}
     known, missing = _read(serving)
+    if missing and names <= {call.operator for call in known}:
+        said = f"not all was executed{missing}"
+        yield failed(Call("golden calls", "", {}, ()), (named(facts, path), facts.target), said)
     for name in sorted(names):
         mine = [call for call in known if call.operator == name]
         if not mine:
