@@ -146,7 +146,7 @@ def pa_fwd_asm(
             for scale in (K_QScale, V_QScale)
         )
         for row in range(int(starts[place]), int(starts[place + 1])):
-            seen = count - (int(starts[place + 1]) - 1 - row if kernelName is None else 0)
+            seen = count - (0 if "msk0" in (kernelName or "") else int(starts[place + 1]) - 1 - row)
             query, unsure = _coded(Q[row], 2.0**-21, code) if code else (Q[row], np.zeros_like(Q[row]))
             units = by_key[:, :seen] / np.sqrt(depth)
             scores = np.einsum("hd,hkd->hk", query, keys[:, :seen]) * units

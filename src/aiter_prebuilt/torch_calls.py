@@ -15,7 +15,6 @@ import torch
 from aiter_prebuilt import device
 from aiter_prebuilt.ops import _mla
 from aiter_prebuilt.ops._common import codes, halvings, scale_of, splits, window_of
-from aiter_prebuilt.ops._paged import asked_object
 from aiter_prebuilt.torch_library import NAMESPACE
 
 _OPS: Final[Any] = getattr(torch.ops, NAMESPACE)
@@ -121,8 +120,7 @@ def pa_fwd_asm(
     """Of ``aiter_prebuilt.pa_fwd_asm``."""
     result = Q.new_empty(Q.shape) if out_ is None else out_
     tensors = (Q, K, V, block_tables, context_lens, K_QScale, V_QScale, result, qo_indptr)
-    name = asked_object(kernelName)
-    _OPS.pa_fwd_asm.default(*tensors, block_tables_stride0, max_qlen, high_precision, name)
+    _OPS.pa_fwd_asm.default(*tensors, block_tables_stride0, max_qlen, high_precision, kernelName)
     return result
 
 

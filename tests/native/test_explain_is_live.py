@@ -157,7 +157,6 @@ FITTING: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
     "pa_fwd_asm": lambda s: {
         "D": "128", "HQ": "16", "HK": "2", "S": "8", "MB": "40", "bt_s": "40", "block_tables_stride0": "40", "NB": "64",
         "C": s["T"], "X": "8", "BS": "16", "R": "8", "K_QScale": "none", "V_QScale": "none", "qo_indptr": "none", "max_qlen": "1",
-        "kernelName": "chosen",
     },
     "mla_decode_stage1_asm_fwd": lambda s: {**PARTS, "R": "f32"},
     "mla_decode_fwd": lambda s: {**PARTS, "LH": "16", "FT": "8", "FH": "16", "splits": "2"},

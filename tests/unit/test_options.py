@@ -9,7 +9,6 @@ import pytest
 
 from aiter_prebuilt.errors import UnsupportedError
 from aiter_prebuilt.ops._common import halvings, splits
-from aiter_prebuilt.ops._paged import asked_object
 
 
 class Parts(enum.Enum):
@@ -39,13 +38,6 @@ def test_what_is_no_number_of_parts_is_refused_by_name(value: Any) -> None:
         splits("f", value)
     with pytest.raises(UnsupportedError, match=r"f\(log2_k_split="):
         halvings("f", value)
-
-
-def test_an_object_is_asked_for_by_name_or_not() -> None:
-    name = "_ZN5aiter41pa_bf16_pertokenFp8_gqa8_1tg_4w_mtp_msk0E"
-    assert [asked_object(each) for each in (None, "", name)] == ["chosen", "chosen", name]
-    with pytest.raises(UnsupportedError, match=r"pa_fwd_asm\(kernelName='fast'\)"):
-        asked_object("fast")
 
 
 def test_the_ends() -> None:

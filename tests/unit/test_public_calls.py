@@ -204,7 +204,7 @@ def test_paged_attention_gives_back_what_it_wrote(given: bool) -> None:
         lambda: aiter_prebuilt.pa_fwd_asm(q, cache, cache, tables, lengths, 4, out_=mine), "pa_fwd_asm"
     )
     assert back is mine if given else (back.shape, back.dtype) == (q.shape, BF16)
-    assert attributes == [4, 1, 1, "chosen"]
+    assert attributes == [4, 1, 1, None]
     wanted = (q, cache, cache, tables, lengths, None, None, back, None)
     assert all(one is other for one, other in zip(tensors, wanted, strict=True))
 
@@ -228,7 +228,6 @@ def test_paged_attention_hands_on_scales_queries_and_a_name() -> None:
         ("max_qlen", 5),
         ("high_precision", 3),
         ("high_precision", None),
-        ("kernelName", "fast"),
     ],
 )
 def test_paged_attention_refuses_by_name_what_no_object_does(word: str, value: Any) -> None:
@@ -447,7 +446,7 @@ TURNED = {
     "moe_stage1_g1u1": {"activation"},
     "mla_decode_fwd": {"sm_scale"},
     "mla_prefill_fwd": {"sm_scale"},
-    "pa_fwd_asm": {"max_qlen", "high_precision", "kernelName"},
+    "pa_fwd_asm": {"max_qlen", "high_precision"},
 }
 #: Required options of which not any value will do.
 SERVED: dict[str, dict[str, Any]] = {

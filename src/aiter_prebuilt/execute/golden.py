@@ -13,8 +13,8 @@ from aiter_prebuilt.files import open_file
 
 def execute(facts: DeviceFacts, path: str) -> Iterator[Execution]:
     """Run the golden calls of every operator that a device's bundles have, one after the other in this process; ``path`` is its
-    driver's (``DriverFacts.path``). An operator without one is an :class:`Execution` with a problem, and so is a file of calls that
-    is not there, or damaged, when other files have calls of all operators.
+    driver's (``DriverFacts.path``). An operator without one is an :class:`Execution` with a problem, and so is a file of calls
+    that is not there, or damaged, when other files have calls of all operators.
 
     Raises:
         NoBundleError, BundleDamagedError: no bundle serves the device, or one cannot be read.

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from aiter_prebuilt.dispatch import operator
 from aiter_prebuilt.ops._common import NOT_A_TENSOR, element_type, like, no_output, scale_of
-from aiter_prebuilt.ops._paged import asked_object
 from aiter_prebuilt.ops._traced import traced
 from aiter_prebuilt.ops.generated.attention_asm import (
     refuse_fmha_v3_fwd,
@@ -197,7 +196,8 @@ def pa_fwd_asm(
         out_: like Q, written; made when None.
         high_precision: of an fp8 cache with hq up to 8 times hk: probabilities are fp8 for the product with V (0), bf16 for those
             of the last 256 keys if these are fewer (1), or bf16 for all (2, which no other 8-bit cache takes).
-        kernelName: None, or an object of AITER in which each query of a sequence sees all its keys (``..._mtp_msk0E``).
+        kernelName: symbol of AITER's object to take, chosen when None; in those of ``..._mtp_msk0E`` each query of a sequence
+            sees all its keys.
 
     Returns:
         The output.
@@ -209,11 +209,10 @@ def pa_fwd_asm(
     Source: AITER ``pa_fwd_asm``.
     """
     refuse_pa_fwd_asm(max_qlen, high_precision)
-    name = asked_object(kernelName)
     try:
         result = like(Q) if out_ is None else out_
     except NOT_A_TENSOR as error:
         raise no_output("pa_fwd_asm", error) from error
     tensors = (Q, K, V, block_tables, context_lens, K_QScale, V_QScale, result, qo_indptr)
-    _pa_fwd_asm(*tensors, block_tables_stride0, max_qlen, high_precision, name)
+    _pa_fwd_asm(*tensors, block_tables_stride0, max_qlen, high_precision, kernelName)
     return result
