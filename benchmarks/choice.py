@@ -28,7 +28,8 @@ import experts
 from families import LATER, PINNED, Family, Kernel, Shape
 from rows import Row, middle, report
 
-from aiter_prebuilt.contract.expression import Scope, compile_expression, evaluate
+from aiter_prebuilt.contract.bytecode import evaluate
+from aiter_prebuilt.contract.expression import Scope, compile_expression
 from build_tools.manifest.parse import load
 from build_tools.tools.tree import Tree, tree_of
 

@@ -18,8 +18,8 @@ from typing import Final, NamedTuple
 
 from rows import Row
 
+from aiter_prebuilt.contract.bytecode import evaluate
 from aiter_prebuilt.contract.dtype import BY_NAME
-from aiter_prebuilt.contract.expression import evaluate
 from aiter_prebuilt.contract.records import Operator
 from build_tools.compile.inputs import inputs_of
 from build_tools.manifest.parse import load

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from aiter_prebuilt.contract import dtype
-from aiter_prebuilt.contract.expression import ExpressionError, Scope, compile_expression, evaluate
+from aiter_prebuilt.contract.bytecode import ExpressionError, evaluate
+from aiter_prebuilt.contract.expression import Scope, compile_expression
 from build_tools.cases import numbers
 from build_tools.cases.subject import Subject
 from build_tools.cases.words import Words

@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final
 
-from aiter_prebuilt.contract import dtype, expression, header, real, records, rules, version
+from aiter_prebuilt.contract import bytecode, dtype, header, real, records, rules, version
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 HEADER: Final = ROOT / "csrc" / "runtime" / "bundle_layout.h"
@@ -148,10 +148,10 @@ _REAL_OPERATIONS: Final = ["REAL", "SLOT", "FLOAT", "ADD", "SUB", "MUL", "DIV", 
 
 
 def _operations() -> str:
-    rows = [f"  {_camel(name)} = 0x{getattr(expression, name):02x}," for name in _OPERATIONS]
+    rows = [f"  {_camel(name)} = 0x{getattr(bytecode, name):02x}," for name in _OPERATIONS]
     limits = (
-        f"\ninline constexpr std::size_t kMaxStack = {expression.MAX_STACK};\n"
-        f"inline constexpr std::size_t kMaxCode = {expression.MAX_CODE};\n"
+        f"\ninline constexpr std::size_t kMaxStack = {bytecode.MAX_STACK};\n"
+        f"inline constexpr std::size_t kMaxCode = {bytecode.MAX_CODE};\n"
     )
     reals = ", ".join(f"{_camel(name)} = 0x{getattr(real, name):02x}" for name in _REAL_OPERATIONS)
     return (

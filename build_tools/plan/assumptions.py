@@ -11,7 +11,7 @@ import itertools
 from collections.abc import Iterator
 from functools import lru_cache
 
-from aiter_prebuilt.contract.expression import ExpressionError, evaluate, slots_of
+from aiter_prebuilt.contract.bytecode import ExpressionError, evaluate, slots_of
 from aiter_prebuilt.contract.records import ARG_INT, ARG_TENSOR
 from build_tools.manifest.problems import Problems
 from build_tools.plan.recipe import RecipeDraft

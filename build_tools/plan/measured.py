@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from aiter_prebuilt.contract.expression import ExpressionError, evaluate, slots_of
+from aiter_prebuilt.contract.bytecode import ExpressionError, evaluate, slots_of
 from aiter_prebuilt.contract.records import TunedRow
 from build_tools.manifest.model import Kernel, TunedFrom
 from build_tools.manifest.problems import Problems, suggestion

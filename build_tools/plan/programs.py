@@ -9,7 +9,8 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Final
 
-from aiter_prebuilt.contract.expression import ExpressionError, Scope, compile_expression, constant_value
+from aiter_prebuilt.contract.bytecode import ExpressionError, constant_value
+from aiter_prebuilt.contract.expression import Scope, compile_expression
 from aiter_prebuilt.contract.real import compile_real
 from build_tools.manifest.problems import Problems, suggestion
 from build_tools.plan.slots import Slots

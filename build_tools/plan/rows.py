@@ -13,13 +13,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
-from aiter_prebuilt.contract.expression import (
-    ExpressionError,
-    Scope,
-    compile_expression,
-    constant_value,
-    evaluate,
-)
+from aiter_prebuilt.contract.bytecode import ExpressionError, constant_value, evaluate
+from aiter_prebuilt.contract.expression import Scope, compile_expression
 from build_tools.errors import FetchError
 from build_tools.manifest.model import Rows
 from build_tools.manifest.problems import Problems, suggestion

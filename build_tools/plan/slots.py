@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from aiter_prebuilt.contract import dtype
-from aiter_prebuilt.contract.expression import ExpressionError, Scope, compile_expression
+from aiter_prebuilt.contract.bytecode import ExpressionError
+from aiter_prebuilt.contract.expression import Scope, compile_expression
 from aiter_prebuilt.contract.records import (
     ATTRIBUTE_KINDS,
     DIM_ANY,

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from aiter_prebuilt.contract import dtype
-from aiter_prebuilt.contract.expression import ExpressionError, Scope, compile_expression, constant_value
+from aiter_prebuilt.contract.bytecode import ExpressionError, constant_value
+from aiter_prebuilt.contract.expression import Scope, compile_expression
 from build_tools.manifest.model import Kernel
 from build_tools.manifest.problems import Problems, suggestion
 from build_tools.plan.slots import Slots

@@ -1,4 +1,4 @@
-// The second evaluator of the integer language; src/aiter_prebuilt/contract/expression.py specifies it. A program
+// The second evaluator of the integer language; src/aiter_prebuilt/contract/bytecode.py specifies it. A program
 // is proved once with check_program; evaluate_program then runs it without looking at bounds again.
 #pragma once
 

@@ -16,7 +16,7 @@ from typing import Any
 from aiter_prebuilt import dispatch, locate, user_tables
 from aiter_prebuilt.contract import dtype
 from aiter_prebuilt.contract.bundle import FormatError
-from aiter_prebuilt.contract.expression import ExpressionError, evaluate
+from aiter_prebuilt.contract.bytecode import ExpressionError, evaluate
 from aiter_prebuilt.contract.records import (
     ATTRIBUTE_KINDS,
     DIM_BIND,

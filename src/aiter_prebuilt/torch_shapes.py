@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import torch
 
-from aiter_prebuilt.contract import expression
+from aiter_prebuilt.contract import bytecode, expression
 from aiter_prebuilt.contract.dtype import BY_NAME
 from aiter_prebuilt.errors import (
     ArgumentDeviceError,
@@ -31,7 +31,7 @@ Rule = Callable[[Mapping[str, Size]], Size]
 #: Some of torch has no types.
 _TORCH: Final[Any] = torch
 #: The contract's operations; the smaller and the larger of two symbolic sizes stay symbolic with torch's own.
-OPERATIONS: Final = {**expression.OPERATIONS, expression.MIN: _TORCH.sym_min, expression.MAX: _TORCH.sym_max}
+OPERATIONS: Final = {**bytecode.OPERATIONS, bytecode.MIN: _TORCH.sym_min, bytecode.MAX: _TORCH.sym_max}
 
 
 @cache
@@ -45,13 +45,13 @@ def rule(text: str, symbols: tuple[str, ...]) -> Rule:
         code = expression.compile_expression(
             text, expression.Scope({name: slot for slot, name in enumerate(symbols)})
         )
-    except expression.ExpressionError as error:
+    except bytecode.ExpressionError as error:
         raise ValueError(f"the dim {text!r} of a signature cannot be computed from sizes: {error}") from None
-    used = expression.slots_of(code)
+    used = bytecode.slots_of(code)
 
     def computed(sizes: Mapping[str, Size]) -> Size:
         slots = [sizes[name] if slot in used else 0 for slot, name in enumerate(symbols)]
-        return expression.evaluate(code, slots, OPERATIONS)
+        return bytecode.evaluate(code, slots, OPERATIONS)
 
     return computed
 

@@ -40,6 +40,7 @@ def operators(name: str) -> list[Op]:
         A("flag", "bool", "true"),
         A("eps", "float", "1e-6"),
         A("m", "enum", "a", ("a", "b")),
+        A("t", "text", "none"),
     ]
     step = S(
         "k", ["ptr x", "ptr workspace + 8", "i32 N", "f32 eps", "ptr null"], ["N", "cdiv(N, 2)"], lds="N"

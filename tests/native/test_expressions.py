@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from aiter_prebuilt.contract import expression
+from aiter_prebuilt.contract import bytecode, expression
 
 DATA = json.loads((Path(__file__).resolve().parents[1] / "data" / "expressions.json").read_text())
 VECTORS = DATA["vectors"]
@@ -35,7 +35,7 @@ def wanted(vector: dict[str, Any]) -> tuple[str, int | str]:
 def test_vector(native: ModuleType, vector: dict[str, Any]) -> None:
     code = bytes.fromhex(vector["code"])
     assert outcome(native.evaluate, code, vector["slots"]) == wanted(vector)
-    assert outcome(expression.evaluate, code, vector["slots"]) == wanted(vector)
+    assert outcome(bytecode.evaluate, code, vector["slots"]) == wanted(vector)
     if "text" in vector:
         slots = {name: slot for slot, name in enumerate(DATA["slots"])}
         scope = expression.Scope(slots, DATA["constants"], DATA["enums"], DATA["strings"])
@@ -50,8 +50,8 @@ def test_every_operation_is_in_a_vector_that_gives_a_value() -> None:
     seen: set[int] = set()
     for vector in VECTORS:
         if "value" in vector:
-            seen.update(operation for operation, _, _ in expression._walk(bytes.fromhex(vector["code"])))
-    assert seen == set(expression._KNOWN)
+            seen.update(operation for operation, _, _ in bytecode._walk(bytes.fromhex(vector["code"])))
+    assert seen == set(bytecode._KNOWN)
 
 
 EDGES = [0, 1, -1, 2, 3, 7, 16, -128, 2**31, 2**62, 2**63 - 1, -(2**63)]
@@ -91,7 +91,7 @@ def test_random_programs_end_alike_in_both(native: ModuleType, seed: int) -> Non
     for _ in range(800):
         code, slots = random_program(rng), [rng.choice(EDGES) for _ in range(5)]
         got = outcome(native.evaluate, code, slots)
-        assert got == outcome(expression.evaluate, code, slots), (code.hex(), slots)
+        assert got == outcome(bytecode.evaluate, code, slots), (code.hex(), slots)
         values += got[0] == "value"
         errors += got[0] == "error"
     assert values > 50 and errors > 50
@@ -106,7 +106,7 @@ def test_random_bytes_end_alike_in_both(native: ModuleType, seed: int) -> None:
             for _ in range(rng.randrange(1, 16))
         )
         assert outcome(native.evaluate, code, [1, 2, 3, 4, 5]) == outcome(
-            expression.evaluate, code, [1, 2, 3, 4, 5]
+            bytecode.evaluate, code, [1, 2, 3, 4, 5]
         ), code.hex()
 
 

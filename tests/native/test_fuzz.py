@@ -18,7 +18,7 @@ from types import ModuleType
 
 import pytest
 
-from aiter_prebuilt.contract import expression
+from aiter_prebuilt.contract import bytecode
 from native import fuzz_worker
 from native.conftest import Stub
 from native.test_expressions import EDGES, outcome
@@ -58,7 +58,7 @@ def damaged_program(rng: random.Random) -> bytes:
         if kind == 0:
             code[at] = rng.randrange(256)
         elif kind == 1:
-            code[at] = rng.choice(sorted(expression._KNOWN))
+            code[at] = rng.choice(sorted(bytecode._KNOWN))
         elif kind == 2 and len(code) > 1:
             del code[at]
         else:
@@ -73,7 +73,7 @@ def test_damaged_programs(native: ModuleType, seed: int) -> None:
     for _ in range(8 * CASES):
         code, slots = damaged_program(rng), [rng.choice(EDGES) for _ in range(6)]
         got = outcome(native.evaluate, code, slots)
-        assert got == outcome(expression.evaluate, code, slots), (code.hex(), slots)
+        assert got == outcome(bytecode.evaluate, code, slots), (code.hex(), slots)
         values += got[0] == "value"
         errors += got[0] == "error"
     assert values > CASES // 3 and errors > CASES

@@ -11,17 +11,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aiter_prebuilt.contract.expression import (
+from aiter_prebuilt.contract.bytecode import (
     INT64_MAX,
     INT64_MIN,
     ExpressionError,
-    Scope,
     check,
-    compile_expression,
     constant_value,
     evaluate,
     text_number,
 )
+from aiter_prebuilt.contract.expression import Scope, compile_expression
 
 SLOTS = {"M": 0, "N": 1, "kv": 2, "&x": 3, "?x": 4, "name": 5}
 SCOPE = Scope(

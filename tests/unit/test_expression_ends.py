@@ -7,16 +7,9 @@ import struct
 
 import pytest
 
-from aiter_prebuilt.contract import expression
-from aiter_prebuilt.contract.expression import (
-    ExpressionError,
-    Scope,
-    check,
-    compile_expression,
-    constant_value,
-    evaluate,
-    slots_of,
-)
+from aiter_prebuilt.contract import bytecode
+from aiter_prebuilt.contract.bytecode import ExpressionError, check, constant_value, evaluate, slots_of
+from aiter_prebuilt.contract.expression import Scope, compile_expression
 
 SCOPE = Scope({"M": 0, "N": 300, "&x": 2, "?x": 3}, {"C": 7}, {"mode": ["a", "b"]}, {"T": "bf16"})
 M, N, ADDRESS, GIVEN = b"\x03\x00\x00", b"\x03\x2c\x01", b"\x03\x02\x00", b"\x03\x03\x00"
@@ -215,4 +208,4 @@ def test_logarithms() -> None:
 
 def test_what_is_known() -> None:
     assert Scope({"b": 0, "&x": 1, "?x": 2}, {"a": 1}).names() == ["a", "b"]
-    assert (expression.INT64_MIN, expression.INT64_MAX) == (-(2**63), 2**63 - 1)
+    assert (bytecode.INT64_MIN, bytecode.INT64_MAX) == (-(2**63), 2**63 - 1)

@@ -8,8 +8,8 @@ import pytest
 from support import made_manifest
 from support.made_manifest import GOOD, changed, plan_of
 
+from aiter_prebuilt.contract.bytecode import evaluate
 from aiter_prebuilt.contract.dtype import BY_NUMBER
-from aiter_prebuilt.contract.expression import evaluate
 from build_tools.errors import ManifestError, UnknownTargetError, UsageError
 from build_tools.manifest import sharing
 from build_tools.manifest.parse import load

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from support import planned
 
-from aiter_prebuilt.contract.expression import Scope, compile_expression, evaluate
+from aiter_prebuilt.contract.bytecode import evaluate
+from aiter_prebuilt.contract.expression import Scope, compile_expression
 from aiter_prebuilt.contract.real import compile_real
 from build_tools.manifest.problems import Problems
 from build_tools.plan import programs

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from aiter_prebuilt.contract.expression import ExpressionError
+from aiter_prebuilt.contract.bytecode import ExpressionError
 from aiter_prebuilt.contract.real import check, compile_real, evaluate, uses_call
 
 SLOTS = {"M": 0, "d": 1}

@@ -10,7 +10,7 @@ import pytest
 from support import trees
 
 from aiter_prebuilt.contract import records
-from aiter_prebuilt.contract.expression import evaluate
+from aiter_prebuilt.contract.bytecode import evaluate
 from build_tools.cases.subject import subjects
 from build_tools.compile.inputs import inputs_of
 from build_tools.errors import ManifestError

@@ -8,7 +8,7 @@ import pytest
 from support import planned
 
 from aiter_prebuilt.contract import dtype
-from aiter_prebuilt.contract.expression import evaluate
+from aiter_prebuilt.contract.bytecode import evaluate
 from aiter_prebuilt.contract.records import (
     DIM_ANY,
     DIM_BIND,

@@ -15,7 +15,7 @@ torch = pytest.importorskip("torch")
 from support import torch_kernels  # noqa: E402
 
 from aiter_prebuilt import dispatch, errors, signatures  # noqa: E402
-from aiter_prebuilt.contract import expression  # noqa: E402
+from aiter_prebuilt.contract import bytecode  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
 BF16 = torch.bfloat16
@@ -271,10 +271,10 @@ def test_the_shared_vectors_with_torch_operations(vector: dict[str, Any]) -> Non
 
     code = bytes.fromhex(vector["code"])
     if "value" in vector:
-        assert expression.evaluate(code, vector["slots"], OPERATIONS) == vector["value"]
+        assert bytecode.evaluate(code, vector["slots"], OPERATIONS) == vector["value"]
     else:
-        with pytest.raises(expression.ExpressionError, match=re.escape(vector["error"])):
-            expression.evaluate(code, vector["slots"], OPERATIONS)
+        with pytest.raises(bytecode.ExpressionError, match=re.escape(vector["error"])):
+            bytecode.evaluate(code, vector["slots"], OPERATIONS)
 
 
 @pytest.mark.parametrize("vector", OVER_SIZES, ids=[vector["name"] for vector in OVER_SIZES])

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import pytest
 from support import planned
 
-from aiter_prebuilt.contract.expression import evaluate
+from aiter_prebuilt.contract.bytecode import evaluate
 from aiter_prebuilt.contract.records import ARG_INT, ARG_TENSOR, ARG_WORKSPACE
 from build_tools.manifest.problems import Problems
 from build_tools.plan import zero

@@ -22,7 +22,7 @@ import struct
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Final
 
-from aiter_prebuilt.contract.expression import MAX_CODE, MAX_STACK, ExpressionError
+from aiter_prebuilt.contract.bytecode import MAX_CODE, MAX_STACK, ExpressionError
 
 REAL, SLOT, FLOAT = 0x40, 0x41, 0x42
 ADD, SUB, MUL, DIV, MIN, MAX, NEG, SQRT = range(0x48, 0x50)

@@ -138,7 +138,7 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Attribute:
-    """One scalar of the call. int, bool, enum (index) and text (``expression.text_number``) live in integer slots, float in
+    """One scalar of the call. int, bool, enum (index) and text (``bytecode.text_number``) live in integer slots, float in
     float slots. ``default`` is the text of the default, empty when there is none; a text's is ``none``.
     """
 

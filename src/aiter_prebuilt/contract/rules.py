@@ -9,7 +9,7 @@ import re
 from operator import le
 from typing import Final
 
-from aiter_prebuilt.contract import dtype, expression, real
+from aiter_prebuilt.contract import bytecode, dtype, real
 from aiter_prebuilt.contract.header import FormatError
 from aiter_prebuilt.contract.records import (
     ARG_FLOAT,
@@ -67,7 +67,7 @@ def check_operator(operator: Operator, code_objects: int) -> None:
         for recipe in operator.recipes:
             _check_recipe(operator, recipe)
         _check_tuned(operator)
-    except expression.ExpressionError as error:
+    except bytecode.ExpressionError as error:
         raise FormatError(str(error)) from None
 
 
@@ -149,7 +149,7 @@ def default_fits(attribute: Attribute) -> bool:
         if attribute.kind == _FLOAT:
             float(text)
             return True
-        return not text.startswith("+") and expression.INT64_MIN <= int(text) <= expression.INT64_MAX
+        return not text.startswith("+") and bytecode.INT64_MIN <= int(text) <= bytecode.INT64_MAX
     except ValueError:
         return False
 
@@ -215,4 +215,4 @@ def _check_tuned(operator: Operator) -> None:
 
 def _check_code(code: bytes, slots: int) -> None:
     if code:
-        expression.check(code, slots)
+        bytecode.check(code, slots)

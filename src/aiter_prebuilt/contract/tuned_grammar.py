@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from aiter_prebuilt.contract.expression import INT64_MAX
+from aiter_prebuilt.contract.bytecode import INT64_MAX
 
 REQUIRED: Final = ("target", "cus", "kernel", "variant", "types")
 NOTES: Final = ("us", "source")
