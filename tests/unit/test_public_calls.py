@@ -136,10 +136,9 @@ class Quantised(enum.Enum):
 
 def _first_stage(input: Any, out: Any, **options: Any) -> Any:
     """A call of moe_stage1_g1u1."""
-    lists, scales = [zeros(8)] * 3, {"a1_scale": zeros(4), "w1_scale": zeros(4)}
-    return aiter_prebuilt.moe_stage1_g1u1(
-        input, input, input, *lists, out, 128, "", 32, **{**scales, **options}
-    )
+    words: dict[str, Any] = {"a1_scale": zeros(4), "w1_scale": zeros(4), **options}
+    ids = zeros(8)
+    return aiter_prebuilt.moe_stage1_g1u1(input, input, input, ids, ids, ids, out, 128, "", 32, **words)
 
 
 @pytest.mark.parametrize("kind", [torch.float8_e4m3fn, torch.float8_e4m3fnuz])
