@@ -39,7 +39,7 @@ def moe_stage1_g1u1(
 ) -> None:
     """``out[token, choice] = act(x @ gate.T) * (x @ up.T)`` of each choice's expert, 8-bit in; AITER's assembly.
 
-    AITER's objects lack a barrier and waits: hsa/findings.toml.
+    AITER's objects lack waits, and but for per_1x128 a barrier: hsa/findings.toml.
 
     Args:
         input: [T, D] the target's own fp8, or int8; D a multiple of 128, at least 512.
