@@ -148,9 +148,16 @@ def test_codes_and_scales_are_written_through_the_bytes_of_a_trace(
         ids = torch.full((32,), 2 << 24 | tokens, dtype=torch.int32)
         ids[:tokens] = torch.arange(tokens)
         lists = (ids, torch.zeros(1, dtype=torch.int32), torch.tensor([32, tokens], dtype=torch.int32))
-        codes, scales = run(*given, *lists, torch.ones(4, tokens), torch.ones(1, 2, 4))
-        assert codes.shape == (tokens, 2, 128) and scales.shape == (tokens, 2)
-        assert not codes[:, 0].any() and torch.allclose(scales[:, 0], torch.tensor(1e-6 / 240), rtol=1e-2)
+        scales = (torch.ones(4, tokens), torch.ones(1, 2, 4))
+        plain = torch.full((tokens + 1, 2, 128), 9, dtype=torch.uint8)
+        options = (None, 128, 32, 0, 4)
+        torch_kernels.KERNELS["moe_stage1_g1u1"](*given, *lists, plain, *scales, *options)
+        codes, found = run(*given, *lists, *scales)
+        assert codes.shape == (tokens, 2, 128) and found.shape == (tokens, 2)
+        assert torch.equal(codes[:, 0], plain[:tokens, 0])
+        assert torch.equal(
+            found[:, 0], plain[tokens:].view(-1)[: tokens * 8].view(torch.float32).view(tokens, 2)[:, 0]
+        )
 
 
 def _bytes(tensor: Any) -> Any:
