@@ -48,7 +48,8 @@ class Shape(NamedTuple):
         blocks = -(-(self.tokens * self.topk + self.experts * self.rows - self.topk) // self.rows)
         e, d, i = self.experts, self.width, self.inner
         return {
-            "T": self.tokens, "N": self.tokens, "D": d, "I": i, "E": e, "topk": self.topk, "activation": self.gelu, "NB": blocks,
+            "T": self.tokens, "R": self.tokens, "N": self.tokens,
+            "D": d, "I": i, "E": e, "topk": self.topk, "activation": self.gelu, "NB": blocks,
             "P": blocks * self.rows, "CUS": self.cus, "block_m": self.rows, "inter_dim": i, "quant_type": 2,
             "input_scales": self.tokens, "fc1_scales": 2 * i * e, "fc2_scales": d * e, "a1_scales": self.tokens,
             "w1_scales": 2 * i * e,

@@ -54,7 +54,7 @@ def refusals_of(module: str, operators: Sequence[Operator]) -> str | None:
         return None
     bodies = [line for operator in mine for line in ("", "", *refusing(operator))]
     families = "|".join(sorted({operator.family for operator in mine}))
-    tensors = any("torch." in line for line in bodies)
+    tensors, enums = (any(name in line for line in bodies) for name in ("torch.", "Enum"))
     head = [
         NOTICE.format(families=families),
         f'"""Options that no kernel covers, of the functions in ``ops/{module}.py``."""',
@@ -63,7 +63,7 @@ def refusals_of(module: str, operators: Sequence[Operator]) -> str | None:
         "",
         *(["from typing import TYPE_CHECKING", ""] if tensors else []),
         *_common(bodies),
-        *(_TORCH if tensors else []),
+        *(() if not tensors else _ENUM if enums else _TORCH),
     ]
     return "\n".join([*head, *bodies]) + "\n"
 

@@ -77,8 +77,9 @@ def _stand_in(operator: Operator) -> list[str]:
     lines.append(f'    """Traced ``aiter_prebuilt.{operator.name}``."""')
     call = "return " if operator.python.returned else ""
     names = [each.name for each in refused(operator)]
+    lines += numbers(operator)
     if operator.function is None:
-        lines += [*numbers(operator), *refusals(operator)]
+        lines += refusals(operator)
         last = fitted(f"{call}_OPS.{operator.name}.default(", _native(operator), ")", 4)
     else:
         lines += fitted(f"refuse_{operator.name}(", names, ")", 4) if names else []
@@ -90,7 +91,8 @@ def _stand_in(operator: Operator) -> list[str]:
 
 def _left(operator: Operator) -> list[str]:
     """The parameters that still say something when the options were looked at."""
-    said = {*operator.ignored, *(each.name for each in refused(operator))} - operator.attributes.keys()
+    said = {*operator.ignored, *(each.name for each in refused(operator))}
+    said -= {*operator.attributes, *operator.arguments}
     return [name for name in operator.python.names if name not in said]
 
 

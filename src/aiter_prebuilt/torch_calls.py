@@ -13,7 +13,7 @@ from typing import Any, Final
 import torch
 
 from aiter_prebuilt import device
-from aiter_prebuilt.ops import _mla
+from aiter_prebuilt.ops import _mla, _moe
 from aiter_prebuilt.ops._common import codes, halvings, scale_of, splits, window_of
 from aiter_prebuilt.torch_library import NAMESPACE
 
@@ -327,3 +327,28 @@ def mla_prefill_fwd(
     lists = (qo_indptr, kv_indptr, kv_indices, kv_last_page_lens)
     _OPS.mla_prefill_fwd.default(q, kv_buffer, o, *lists, lse, max_seqlen_q, scale)
     return o, lse
+
+
+def moe_stage1_g1u1(
+    input: Any,
+    w1: Any,
+    w2: Any,
+    sorted_token_ids: Any,
+    sorted_expert_ids: Any,
+    num_valid_ids: Any,
+    out: Any,
+    inter_dim: int,
+    block_m: int,
+    activation: int,
+    quant_type: Any,
+    a1_scale: Any,
+    w1_scale: Any,
+    sorted_weights: Any,
+) -> None:
+    """Of ``aiter_prebuilt.moe_stage1_g1u1``."""
+    kind = _moe.quantised("moe_stage1_g1u1", quant_type)
+    lists = (sorted_token_ids, sorted_expert_ids, num_valid_ids)
+    _OPS.moe_stage1_g1u1.default(
+        input, w1, w2, *lists, _moe.result(out, input), a1_scale, w1_scale, sorted_weights, inter_dim, block_m,
+        activation, kind,
+    )  # fmt: skip

@@ -23,6 +23,7 @@ from aiter_prebuilt.ops.generated.gemm_f4 import refuse_gemm_a4w4, refuse_gemm_a
 from aiter_prebuilt.ops.generated.gemm_out import refuse_gemm_a16w16_asm
 from aiter_prebuilt.ops.generated.mla import refuse_mla_decode_fwd, refuse_mla_prefill_fwd
 from aiter_prebuilt.ops.generated.mla_works import refuse_get_mla_metadata_v1
+from aiter_prebuilt.ops.generated.moe_stage1 import refuse_moe_stage1_g1u1
 from aiter_prebuilt.torch_library import NAMESPACE
 
 _OPS: Final[Any] = getattr(torch.ops, NAMESPACE)
@@ -772,17 +773,8 @@ def moe_stage1_g1u1(
     """Traced ``aiter_prebuilt.moe_stage1_g1u1``."""
     activation = number(activation)
     quant_type = number(quant_type)
-    if kernelName:
-        raise refuse("moe_stage1_g1u1", "kernelName", kernelName, '""')
-    if ksplit:
-        raise refuse("moe_stage1_g1u1", "ksplit", ksplit, "0")
-    if activation not in (0, 1):
-        raise refuse("moe_stage1_g1u1", "activation", activation, "0 or 1")
-    if a1_scale is None:
-        raise refuse("moe_stage1_g1u1", "a1_scale", a1_scale, "a tensor")
-    if w1_scale is None:
-        raise refuse("moe_stage1_g1u1", "w1_scale", w1_scale, "a tensor")
-    _OPS.moe_stage1_g1u1.default(
+    refuse_moe_stage1_g1u1(kernelName, ksplit, activation, a1_scale, w1_scale)
+    torch_calls.moe_stage1_g1u1(
         input,
         w1,
         w2,
@@ -790,13 +782,13 @@ def moe_stage1_g1u1(
         sorted_expert_ids,
         num_valid_ids,
         out,
-        a1_scale,
-        w1_scale,
-        sorted_weights,
         inter_dim,
         block_m,
         activation,
         quant_type,
+        a1_scale,
+        w1_scale,
+        sorted_weights,
     )
 
 

@@ -180,7 +180,9 @@ FITTING: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
     },
     "moe_stage1_g1u1": lambda s: {
         "T": "40", "E": "4", "D": "512", "I": "256", "P": "200", "NB": "7", "topk": "2", "inter_dim": "256", "block_m": "32",
-        "activation": "1", "quant_type": "2", "a1_scales": "40", "w1_scales": "2048", "sorted_weights": "none",
+        "activation": "1", "sorted_weights": "none",
+        **({"R": "42", "quant_type": "4", "a1_scales": "160", "w1_scales": "64"} if s["O"] == "u8" else
+           {"R": "40", "quant_type": "2", "a1_scales": "40", "w1_scales": "2048"}),
     },
 }  # fmt: skip
 

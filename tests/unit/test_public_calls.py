@@ -5,6 +5,7 @@ No kernel runs: a stand-in takes what would go to the native operator.
 
 from __future__ import annotations
 
+import enum
 import inspect
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -125,6 +126,46 @@ def test_parts_of_k_are_a_power_of_two_up_to_16(asked: int) -> None:
         UnsupportedError, match=r"gemm_a4w4_asm\(log2_k_split=.*use log2_k_split=None or 0 to 4"
     ):
         aiter_prebuilt.gemm_a4w4_asm(*given, out, "", log2_k_split=asked)
+
+
+class Quantised(enum.Enum):
+    """As AITER's."""
+
+    per_1x128 = 4
+
+
+def _first_stage(input: Any, out: Any, **options: Any) -> Any:
+    """A call of moe_stage1_g1u1."""
+    words: dict[str, Any] = {"a1_scale": zeros(4), "w1_scale": zeros(4), **options}
+    ids = zeros(8)
+    return aiter_prebuilt.moe_stage1_g1u1(input, input, input, ids, ids, ids, out, 128, "", 32, **words)
+
+
+@pytest.mark.parametrize("kind", [torch.float8_e4m3fn, torch.float8_e4m3fnuz])
+def test_codes_and_their_scales_are_written_as_bytes(kind: Any) -> None:
+    """What fused_moe makes for a stage with per_1x128: fp8 of some more rows."""
+    input, out = torch.empty(40, 512, dtype=kind), torch.empty(42, 2, 128, dtype=kind)
+    call = lambda: _first_stage(input, out, quant_type=Quantised.per_1x128, activation=1)  # noqa: E731
+    back, (_, tensors, attributes) = handed(call, "moe_stage1_g1u1")
+    assert back is None and attributes == [128, 32, 1, 4] and tensors[0] is input
+    assert (tensors[6].dtype, tensors[6].shape, tensors[6].data_ptr()) == (BYTES, out.shape, out.data_ptr())
+
+
+@pytest.mark.parametrize("kind", [torch.bfloat16, torch.uint8, torch.float8_e5m2])
+def test_any_other_result_of_a_first_stage_is_left_to_the_native_call(kind: Any) -> None:
+    out = torch.empty(40, 2, 128, dtype=kind)
+    input = torch.empty(40, 512, dtype=torch.float8_e4m3fn)
+    _, (_, tensors, _) = handed(lambda: _first_stage(input, out, quant_type=2), "moe_stage1_g1u1")
+    assert tensors[6] is out
+
+
+@pytest.mark.parametrize("options", [{}, {"quant_type": 5}, {"quant_type": "4"}, {"quant_type": None}])
+def test_a_first_stage_names_the_kinds_that_it_takes(options: dict[str, Any]) -> None:
+    """AITER's default is none of them."""
+    with pytest.raises(
+        UnsupportedError, match=r"\(quant_type=.*use quant_type=2 \(QuantType.per_Token\) or 4 \(per_1x128\)"
+    ):
+        _first_stage(zeros(40, 512), zeros(40, 2, 128), **options)
 
 
 @pytest.mark.parametrize("scale", [0.0, -0.5, float("nan")])
@@ -443,7 +484,7 @@ TURNED = {
     "fmoe_g1u1_tkw1": {"activation"},
     "fmoe_int8_g1u0": {"activation"},
     "fmoe_fp8_blockscale_g1u1": {"activation"},
-    "moe_stage1_g1u1": {"activation"},
+    "moe_stage1_g1u1": {"activation", "quant_type"},
     "mla_decode_fwd": {"sm_scale"},
     "mla_prefill_fwd": {"sm_scale"},
     "pa_fwd_asm": {"max_qlen", "high_precision"},
@@ -469,7 +510,7 @@ SERVED: dict[str, dict[str, Any]] = {
     "fmoe_g1u1": {"kernelName": ""},
     "fmoe_g1u1_tkw1": {"kernelName": ""},
     "fmoe_fp8_blockscale_g1u1": {"kernelName": ""},
-    "moe_stage1_g1u1": {"kernelName": "", "a1_scale": zeros(4), "w1_scale": zeros(4)},
+    "moe_stage1_g1u1": {"kernelName": "", "quant_type": 2, "a1_scale": zeros(4), "w1_scale": zeros(4)},
     "mla_decode_fwd": {"num_kv_splits": 2},
     "get_mla_metadata_v1": {"num_heads_k": 1, "is_causal": True},
 }  # fmt: skip

@@ -124,6 +124,42 @@ def test_every_function_is_traced_to_its_operator(compiled: Any, name: str) -> N
         assert one is two is None or torch.equal(_bytes(one), _bytes(two))
 
 
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_codes_and_scales_are_written_through_the_bytes_of_a_trace(
+    compiled: Any, backend: str, dynamic: bool
+) -> None:
+    """As fused_moe has them: the result is made, written as bytes, and cut into codes and fp32 scales."""
+
+    def stage(
+        input: Any, w1: Any, w2: Any, ids: Any, blocks: Any, valid: Any, scale: Any, scales: Any
+    ) -> Any:
+        tokens = input.shape[0]
+        out = torch.empty(tokens + (tokens * 4 + 127) // 128, 2, 128, dtype=torch_kernels.FP8)
+        words = {"quant_type": 4, "a1_scale": scale, "w1_scale": scales}
+        aiter_prebuilt.moe_stage1_g1u1(input, w1, w2, ids, blocks, valid, out, 128, "", 32, **words)
+        behind = out[tokens:].view(-1)[: tokens * 2 * 128 * 4 // 128].view(torch.float32)
+        return out[:tokens].view(torch.uint8), behind.view(tokens, -1)
+
+    run = compiled(stage, fullgraph=True, backend=backend, dynamic=dynamic)
+    for tokens in (3, 5):
+        shapes = ((tokens, 512), (1, 256, 512), (1, 512, 128))
+        given = [torch.zeros(shape, dtype=torch.uint8).view(torch_kernels.FP8) for shape in shapes]
+        ids = torch.full((32,), 2 << 24 | tokens, dtype=torch.int32)
+        ids[:tokens] = torch.arange(tokens)
+        lists = (ids, torch.zeros(1, dtype=torch.int32), torch.tensor([32, tokens], dtype=torch.int32))
+        scales = (torch.ones(4, tokens), torch.ones(1, 2, 4))
+        plain = torch.full((tokens + 1, 2, 128), 9, dtype=torch.uint8)
+        options = (None, 128, 32, 0, 4)
+        torch_kernels.KERNELS["moe_stage1_g1u1"](*given, *lists, plain, *scales, *options)
+        codes, found = run(*given, *lists, *scales)
+        assert codes.shape == (tokens, 2, 128) and found.shape == (tokens, 2)
+        assert torch.equal(codes[:, 0], plain[:tokens, 0])
+        assert torch.equal(
+            found[:, 0], plain[tokens:].view(-1)[: tokens * 8].view(torch.float32).view(tokens, 2)[:, 0]
+        )
+
+
 def _bytes(tensor: Any) -> Any:
     return tensor.contiguous().reshape(-1).view(torch.uint8)
 

@@ -6,9 +6,10 @@ from typing import Any
 
 from support import planned
 
-from build_tools.generate.functions import refusing
+from build_tools.generate.functions import refusals_of, refusing
 from build_tools.generate.traced import traced
 from build_tools.manifest.model import Operator
+from build_tools.manifest.operators import GIVEN
 from build_tools.manifest.python import parse_python
 
 
@@ -80,6 +81,21 @@ def test_a_hand_written_function_has_its_options_from_the_manifest() -> None:
     assert stand_in(in_place).endswith('"""\n    torch_calls.scale(out, x, n)'), (
         "though its parameters are the schema's"
     )
+
+
+def test_an_enumeration_and_a_tensor_that_must_be_given_go_on() -> None:
+    """A number is what is refused or not; what is only refused when it is None still says something."""
+    made = operator(
+        "scale", "(x: Tensor, kind: Enum = 1, s: Tensor | None = None) -> None",
+        function="by_hand", arguments={"x": "f32[M]", "s": "f32[1]"}, attributes={"kind": "int"},
+        covered={"kind": (1, 2), "s": GIVEN},
+    )  # fmt: skip
+    assert stand_in(made).splitlines()[-3:] == [
+        "    kind = number(kind)", "    refuse_scale(kind, s)", "    torch_calls.scale(x, kind, s)"
+    ]  # fmt: skip
+    text = refusals_of("by_hand", [made])
+    assert text is not None and "    from enum import Enum\n" in text
+    assert "def refuse_scale(kind: int | Enum, s: torch.Tensor | None) -> None:" in text
 
 
 def test_refusals_are_imported() -> None:

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from aiter_prebuilt.ops.generated.gemm import gemm_a8w8_bpreshuffle, gemm_a16w16
     from aiter_prebuilt.ops.generated.gemm_asm import flatmm_a8w8_blockscale_ASM, gemm_a8w8_ASM
     from aiter_prebuilt.ops.generated.kv_cache import reshape_and_cache
-    from aiter_prebuilt.ops.generated.moe_stage1_asm import moe_stage1_g1u1
     from aiter_prebuilt.ops.generated.norm import (
         layernorm2d_fwd,
         rms_norm,
@@ -51,6 +50,7 @@ if TYPE_CHECKING:
         mla_reduce_v1,
     )
     from aiter_prebuilt.ops.mla_works import get_mla_metadata_v1
+    from aiter_prebuilt.ops.moe_stage1 import moe_stage1_g1u1
 
 __all__ = [
     "dynamic_per_tensor_quant",
@@ -122,7 +122,6 @@ HOMES: Final = {
     "flatmm_a8w8_blockscale_ASM": "generated.gemm_asm",
     "gemm_a8w8_ASM": "generated.gemm_asm",
     "reshape_and_cache": "generated.kv_cache",
-    "moe_stage1_g1u1": "generated.moe_stage1_asm",
     "layernorm2d_fwd": "generated.norm",
     "rms_norm": "generated.norm",
     "rmsnorm2d_fwd": "generated.norm",
@@ -139,4 +138,5 @@ HOMES: Final = {
     "mla_prefill_fwd": "mla",
     "mla_reduce_v1": "mla",
     "get_mla_metadata_v1": "mla_works",
+    "moe_stage1_g1u1": "moe_stage1",
 }
