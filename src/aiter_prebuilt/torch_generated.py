@@ -370,6 +370,44 @@ def fmoe_g1u1(
     )
 
 
+def fmoe_g1u1_a16(
+    out: Any,
+    input: Any,
+    gate: Any,
+    down: Any,
+    sorted_token_ids: Any,
+    sorted_weights: Any,
+    sorted_expert_ids: Any,
+    num_valid_ids: Any,
+    topk: int,
+    fc1_scale: Any,
+    fc2_scale: Any,
+    fc1_smooth_scale: Any,
+    fc2_smooth_scale: Any,
+    activation: Any = 0,
+) -> None:
+    """Traced ``aiter_prebuilt.fmoe_g1u1_a16``."""
+    activation = number(activation)
+    if activation not in (0, 1):
+        raise refuse("fmoe_g1u1_a16", "activation", activation, "0 or 1")
+    _OPS.fmoe_g1u1_a16.default(
+        out,
+        input,
+        gate,
+        down,
+        sorted_token_ids,
+        sorted_weights,
+        sorted_expert_ids,
+        num_valid_ids,
+        fc1_scale,
+        fc2_scale,
+        fc1_smooth_scale,
+        fc2_smooth_scale,
+        topk,
+        activation,
+    )
+
+
 def fmoe_g1u1_tkw1(
     out: Any,
     input: Any,
@@ -448,6 +486,39 @@ def fmoe_int8_g1u0(
         fc2_smooth_scale,
         topk,
         activation,
+    )
+
+
+def fmoe_int8_g1u0_a16(
+    out: Any,
+    input: Any,
+    gate: Any,
+    down: Any,
+    sorted_token_ids: Any,
+    sorted_weights: Any,
+    sorted_expert_ids: Any,
+    num_valid_ids: Any,
+    topk: int,
+    fc1_scale: Any,
+    fc2_scale: Any,
+    fc1_smooth_scale: Any,
+    fc2_smooth_scale: Any,
+) -> None:
+    """Traced ``aiter_prebuilt.fmoe_int8_g1u0_a16``."""
+    _OPS.fmoe_int8_g1u0_a16.default(
+        out,
+        input,
+        gate,
+        down,
+        sorted_token_ids,
+        sorted_weights,
+        sorted_expert_ids,
+        num_valid_ids,
+        fc1_scale,
+        fc2_scale,
+        fc1_smooth_scale,
+        fc2_smooth_scale,
+        topk,
     )
 
 
@@ -910,10 +981,13 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "fmha_v3_fwd": fmha_v3_fwd,
     "fmha_v3_varlen_bwd": fmha_v3_varlen_bwd,
     "fmha_v3_varlen_fwd": fmha_v3_varlen_fwd,
+    "fmoe": _OPS.fmoe.default,
     "fmoe_fp8_blockscale_g1u1": fmoe_fp8_blockscale_g1u1,
     "fmoe_g1u1": fmoe_g1u1,
+    "fmoe_g1u1_a16": fmoe_g1u1_a16,
     "fmoe_g1u1_tkw1": fmoe_g1u1_tkw1,
     "fmoe_int8_g1u0": fmoe_int8_g1u0,
+    "fmoe_int8_g1u0_a16": fmoe_int8_g1u0_a16,
     "gelu_and_mul": _OPS.gelu_and_mul.default,
     "gelu_tanh_and_mul": _OPS.gelu_tanh_and_mul.default,
     "gemm_a16w16": gemm_a16w16,

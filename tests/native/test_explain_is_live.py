@@ -113,6 +113,11 @@ EXPERTS = {
     "fc2_scales": "2048", "smooth_scales": "1024", "topk": "2", "activation": "1",
 }  # fmt: skip
 
+SIXTEEN = {
+    "T": "40", "E": "4", "D": "1024", "I": "512", "P": "200", "NB": "7", "fc1_scales": "4096", "fc2_scales": "4096",
+    "first_scales": "4096", "second_scales": "2048", "topk": "2",
+}  # fmt: skip
+
 F4 = {
     "M": "40",
     "N": "128",
@@ -175,6 +180,9 @@ FITTING: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
     "fmoe_int8_g1u0": lambda s: {
         **EXPERTS, "N": "80", "D": "768", "input_scales": "80", "fc1_scales": "1024", "fc2_scales": "3072",
     },
+    "fmoe_g1u1_a16": lambda s: {**SIXTEEN, "activation": "1"},
+    "fmoe_int8_g1u0_a16": lambda s: {**SIXTEEN, "fc1_scales": "2048"},
+    "fmoe": lambda s: {"T": "40", "E": "4", "D": "1024", "I": "512", "P": "200", "NB": "7", "topk": "2"},
     "fmoe_fp8_blockscale_g1u1": lambda s: {
         "T": "40", "E": "4", "D": "512", "I": "256", "P": "200", "NB": "7", "input_scales": "160", "fc1_scales": "64",
         "fc2_scales": "32", "smooth_scales": "1024", "topk": "2", "activation": "1",

@@ -442,6 +442,7 @@ TURNED = {
     "fmoe_g1u1_tkw1": {"activation"},
     "fmoe_int8_g1u0": {"activation"},
     "fmoe_fp8_blockscale_g1u1": {"activation"},
+    "fmoe_g1u1_a16": {"activation"},
     "moe_stage1_g1u1": {"activation"},
     "mla_decode_fwd": {"sm_scale"},
     "mla_prefill_fwd": {"sm_scale"},

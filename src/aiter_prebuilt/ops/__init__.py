@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         silu_and_mul,
         swiglu_and_mul,
     )
+    from aiter_prebuilt.ops.generated.fmoe_a16_asm import fmoe, fmoe_g1u1_a16, fmoe_int8_g1u0_a16
     from aiter_prebuilt.ops.generated.fmoe_asm import fmoe_g1u1, fmoe_g1u1_tkw1, fmoe_int8_g1u0
     from aiter_prebuilt.ops.generated.fmoe_blockscale_asm import fmoe_fp8_blockscale_g1u1
     from aiter_prebuilt.ops.generated.gemm import gemm_a8w8_bpreshuffle, gemm_a16w16
@@ -61,10 +62,13 @@ __all__ = [
     "fmha_v3_fwd",
     "fmha_v3_varlen_bwd",
     "fmha_v3_varlen_fwd",
+    "fmoe",
     "fmoe_fp8_blockscale_g1u1",
     "fmoe_g1u1",
+    "fmoe_g1u1_a16",
     "fmoe_g1u1_tkw1",
     "fmoe_int8_g1u0",
+    "fmoe_int8_g1u0_a16",
     "gelu_and_mul",
     "gelu_tanh_and_mul",
     "gemm_a4w4",
@@ -113,6 +117,9 @@ HOMES: Final = {
     "silu": "generated.activation",
     "silu_and_mul": "generated.activation",
     "swiglu_and_mul": "generated.activation",
+    "fmoe": "generated.fmoe_a16_asm",
+    "fmoe_g1u1_a16": "generated.fmoe_a16_asm",
+    "fmoe_int8_g1u0_a16": "generated.fmoe_a16_asm",
     "fmoe_g1u1": "generated.fmoe_asm",
     "fmoe_g1u1_tkw1": "generated.fmoe_asm",
     "fmoe_int8_g1u0": "generated.fmoe_asm",
