@@ -146,8 +146,11 @@ class _Layer(NamedTuple):
 def _layer(
     gate: Values, down: Values, first: Values, second: Values, before: Values, behind: Values, kinds: Mapping[str, str]
 ) -> _Layer:  # fmt: skip
-    scales = (each.reshape(len(gate), -1) for each in (first, second, before, behind))
-    return _Layer(usual(gate), usual(down), *scales, code=kinds["gate"])
+    experts = len(gate)
+    return _Layer(
+        usual(gate), usual(down), first.reshape(experts, -1), second.reshape(experts, -1), before.reshape(experts, -1),
+        behind.reshape(experts, -1), kinds["gate"],
+    )  # fmt: skip
 
 
 def _answer(layer: _Layer, input: Values, sorted_blocks: Iterable[Block], gelu: bool, total: Total) -> Near:

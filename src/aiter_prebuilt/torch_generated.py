@@ -19,6 +19,7 @@ from aiter_prebuilt.ops.generated.attention_asm import (
     refuse_pa_fwd_asm,
 )
 from aiter_prebuilt.ops.generated.attention_bwd import refuse_fmha_v3_bwd, refuse_fmha_v3_varlen_bwd
+from aiter_prebuilt.ops.generated.fmoe_f4 import refuse_fmoe_g1u1_mxfp4
 from aiter_prebuilt.ops.generated.gemm_f4 import refuse_gemm_a4w4, refuse_gemm_a4w4_asm
 from aiter_prebuilt.ops.generated.gemm_out import refuse_gemm_a16w16_asm
 from aiter_prebuilt.ops.generated.mla import refuse_mla_decode_fwd, refuse_mla_prefill_fwd
@@ -404,6 +405,43 @@ def fmoe_g1u1_a16(
         fc1_smooth_scale,
         fc2_smooth_scale,
         topk,
+        activation,
+    )
+
+
+def fmoe_g1u1_mxfp4(
+    out: Any,
+    input: Any,
+    gate: Any,
+    down: Any,
+    sorted_token_ids: Any,
+    sorted_weights: Any,
+    sorted_expert_ids: Any,
+    num_valid_ids: Any,
+    topk: int,
+    input_scale: Any,
+    fc1_scale: Any,
+    fc2_scale: Any,
+    kernelName: str,
+    fc2_smooth_scale: Any = None,
+    activation: Any = 0,
+) -> None:
+    """Traced ``aiter_prebuilt.fmoe_g1u1_mxfp4``."""
+    activation = number(activation)
+    refuse_fmoe_g1u1_mxfp4(kernelName, fc2_smooth_scale, activation)
+    torch_calls.fmoe_g1u1_mxfp4(
+        out,
+        input,
+        gate,
+        down,
+        sorted_token_ids,
+        sorted_weights,
+        sorted_expert_ids,
+        num_valid_ids,
+        topk,
+        input_scale,
+        fc1_scale,
+        fc2_scale,
         activation,
     )
 
@@ -985,6 +1023,7 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "fmoe_fp8_blockscale_g1u1": fmoe_fp8_blockscale_g1u1,
     "fmoe_g1u1": fmoe_g1u1,
     "fmoe_g1u1_a16": fmoe_g1u1_a16,
+    "fmoe_g1u1_mxfp4": fmoe_g1u1_mxfp4,
     "fmoe_g1u1_tkw1": fmoe_g1u1_tkw1,
     "fmoe_int8_g1u0": fmoe_int8_g1u0,
     "fmoe_int8_g1u0_a16": fmoe_int8_g1u0_a16,

@@ -182,6 +182,10 @@ FITTING: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
     },
     "fmoe_g1u1_a16": lambda s: {**SIXTEEN, "activation": "1"},
     "fmoe_int8_g1u0_a16": lambda s: {**SIXTEEN, "fc1_scales": "2048"},
+    "fmoe_g1u1_mxfp4": lambda s: {
+        "T": "40", "E": "4", "D": "512", "KB": "256", "IB": "128", "P": "200", "NB": "7", "input_scales": "3584",
+        "fc1_scales": "32768", "fc2_scales": "16384", "topk": "2", "activation": "1",
+    },
     "fmoe": lambda s: {"T": "40", "E": "4", "D": "1024", "I": "512", "P": "200", "NB": "7", "topk": "2"},
     "fmoe_fp8_blockscale_g1u1": lambda s: {
         "T": "40", "E": "4", "D": "512", "I": "256", "P": "200", "NB": "7", "input_scales": "160", "fc1_scales": "64",

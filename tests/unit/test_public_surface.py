@@ -74,8 +74,10 @@ SIGNATURES = {
     "fc1_scale fc2_scale kernelName fc2_smooth_scale activation",
     "fmoe_int8_g1u0": "out input gate down sorted_token_ids sorted_weights sorted_expert_ids num_valid_ids topk input_scale "
     "fc1_scale fc2_scale fc2_smooth_scale activation",
-    "fmoe_g1u1_a16": "out input gate down sorted_token_ids sorted_weights sorted_expert_ids num_valid_ids topk fc1_scale fc2_scale "
-    "fc1_smooth_scale fc2_smooth_scale activation",
+    "fmoe_g1u1_a16": "out input gate down sorted_token_ids sorted_weights sorted_expert_ids num_valid_ids topk fc1_scale "
+    "fc2_scale fc1_smooth_scale fc2_smooth_scale activation",
+    "fmoe_g1u1_mxfp4": "out input gate down sorted_token_ids sorted_weights sorted_expert_ids num_valid_ids topk input_scale "
+    "fc1_scale fc2_scale kernelName fc2_smooth_scale activation",
     "fmoe_int8_g1u0_a16": "out input gate down sorted_token_ids sorted_weights sorted_expert_ids num_valid_ids topk fc1_scale "
     "fc2_scale fc1_smooth_scale fc2_smooth_scale",
     "fmoe": "out input gate down sorted_token_ids sorted_weights sorted_expert_ids num_valid_ids topk",

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from aiter_prebuilt.ops.attention import flash_attn_func
     from aiter_prebuilt.ops.attention_asm import fmha_v3_fwd, fmha_v3_varlen_fwd, pa_fwd_asm
     from aiter_prebuilt.ops.attention_bwd import fmha_v3_bwd, fmha_v3_varlen_bwd
+    from aiter_prebuilt.ops.fmoe_f4 import fmoe_g1u1_mxfp4
     from aiter_prebuilt.ops.gemm_f4 import gemm_a4w4, gemm_a4w4_asm
     from aiter_prebuilt.ops.gemm_out import gemm_a16w16_asm, mi350_a8w8_blockscale_asm
     from aiter_prebuilt.ops.generated.activation import (
@@ -66,6 +67,7 @@ __all__ = [
     "fmoe_fp8_blockscale_g1u1",
     "fmoe_g1u1",
     "fmoe_g1u1_a16",
+    "fmoe_g1u1_mxfp4",
     "fmoe_g1u1_tkw1",
     "fmoe_int8_g1u0",
     "fmoe_int8_g1u0_a16",
@@ -108,6 +110,7 @@ HOMES: Final = {
     "pa_fwd_asm": "attention_asm",
     "fmha_v3_bwd": "attention_bwd",
     "fmha_v3_varlen_bwd": "attention_bwd",
+    "fmoe_g1u1_mxfp4": "fmoe_f4",
     "gemm_a4w4": "gemm_f4",
     "gemm_a4w4_asm": "gemm_f4",
     "gemm_a16w16_asm": "gemm_out",
