@@ -211,17 +211,17 @@ def test_the_shipped_bundles_launch_what_explain_says(
     paths = bundles(target, "ck-full")
     monkeypatch.setenv(locate.VARIABLE, ":".join(map(str, paths)))
     monkeypatch.delenv("AITER_PREBUILT_TUNED", raising=False)
-    draw = random.Random(target)
     serving = locate.installed()
     opened = tuple(native.Bundle(str(path)) for path in paths)
     launched = dict.fromkeys(sorted({name for bundle in opened for name in bundle.names}), 0)
     for name in launched:
+        draw = random.Random(f"{target} {name}")  # of its own: another operator's draws move none of them
         block, _ = decisions.find_operator(name, serving)
         made = native.Operator(name, lambda vendor, ordinal: (opened, 256))
         symbols = {
             block.slots[dim.slot] for tensor in block.tensors for dim in tensor.dims if dim.kind == DIM_BIND
         }
-        for _ in range(40):
+        for _ in range(80):
             settings = {
                 symbol: str(draw.choice((1, 2, 3, 8, 16, 40, 64, 128, 1000, 4096)))
                 for symbol in sorted(symbols)
