@@ -54,16 +54,17 @@ def refusals_of(module: str, operators: Sequence[Operator]) -> str | None:
         return None
     bodies = [line for operator in mine for line in ("", "", *refusing(operator))]
     families = "|".join(sorted({operator.family for operator in mine}))
-    tensors, enums = (any(name in line for line in bodies) for name in ("torch.", "Enum"))
+    tensors = any("torch." in line for line in bodies)
+    enums = any("Enum" in line for line in bodies)
     head = [
         NOTICE.format(families=families),
         f'"""Options that no kernel covers, of the functions in ``ops/{module}.py``."""',
         "",
         "from __future__ import annotations",
         "",
-        *(["from typing import TYPE_CHECKING", ""] if tensors else []),
+        *(["from typing import TYPE_CHECKING", ""] if tensors or enums else []),
         *_common(bodies),
-        *(() if not tensors else _ENUM if enums else _TORCH),
+        *(_ENUM if enums else _TORCH if tensors else []),
     ]
     return "\n".join([*head, *bodies]) + "\n"
 

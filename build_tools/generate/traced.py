@@ -82,6 +82,7 @@ def _stand_in(operator: Operator) -> list[str]:
         lines += refusals(operator)
         last = fitted(f"{call}_OPS.{operator.name}.default(", _native(operator), ")", 4)
     else:
+        lines += numbers(operator)
         lines += fitted(f"refuse_{operator.name}(", names, ")", 4) if names else []
         last = fitted(f"{call}torch_calls.{operator.name}(", _left(operator), ")", 4)
     if operator.ignored:

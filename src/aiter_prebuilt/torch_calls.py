@@ -61,6 +61,28 @@ def gemm_a4w4(A: Any, B: Any, A_scale: Any, B_scale: Any, out: Any) -> Any:
     return out
 
 
+def fmoe_g1u1_mxfp4(
+    out: Any,
+    input: Any,
+    gate: Any,
+    down: Any,
+    sorted_token_ids: Any,
+    sorted_weights: Any,
+    sorted_expert_ids: Any,
+    num_valid_ids: Any,
+    topk: int,
+    input_scale: Any,
+    fc1_scale: Any,
+    fc2_scale: Any,
+    activation: int,
+) -> None:
+    """Of ``aiter_prebuilt.fmoe_g1u1_mxfp4``."""
+    pairs = (codes(each, "fp4x2") for each in (input, gate, down))
+    scales = (codes(each, "e8m0") for each in (input_scale, fc1_scale, fc2_scale))
+    ids = (sorted_token_ids, sorted_weights, sorted_expert_ids, num_valid_ids)
+    _OPS.fmoe_g1u1_mxfp4.default(out, *pairs, *ids, *scales, topk, activation)
+
+
 def fmha_v3_fwd(
     q: Any,
     k: Any,

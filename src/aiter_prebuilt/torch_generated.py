@@ -19,6 +19,7 @@ from aiter_prebuilt.ops.generated.attention_asm import (
     refuse_pa_fwd_asm,
 )
 from aiter_prebuilt.ops.generated.attention_bwd import refuse_fmha_v3_bwd, refuse_fmha_v3_varlen_bwd
+from aiter_prebuilt.ops.generated.fmoe_f4 import refuse_fmoe_g1u1_mxfp4
 from aiter_prebuilt.ops.generated.gemm_f4 import refuse_gemm_a4w4, refuse_gemm_a4w4_asm
 from aiter_prebuilt.ops.generated.gemm_out import refuse_gemm_a16w16_asm
 from aiter_prebuilt.ops.generated.mla import refuse_mla_decode_fwd, refuse_mla_prefill_fwd
@@ -371,6 +372,82 @@ def fmoe_g1u1(
     )
 
 
+def fmoe_g1u1_a16(
+    out: Any,
+    input: Any,
+    gate: Any,
+    down: Any,
+    sorted_token_ids: Any,
+    sorted_weights: Any,
+    sorted_expert_ids: Any,
+    num_valid_ids: Any,
+    topk: int,
+    fc1_scale: Any,
+    fc2_scale: Any,
+    fc1_smooth_scale: Any,
+    fc2_smooth_scale: Any,
+    activation: Any = 0,
+) -> None:
+    """Traced ``aiter_prebuilt.fmoe_g1u1_a16``."""
+    activation = number(activation)
+    if activation not in (0, 1):
+        raise refuse("fmoe_g1u1_a16", "activation", activation, "0 or 1")
+    _OPS.fmoe_g1u1_a16.default(
+        out,
+        input,
+        gate,
+        down,
+        sorted_token_ids,
+        sorted_weights,
+        sorted_expert_ids,
+        num_valid_ids,
+        fc1_scale,
+        fc2_scale,
+        fc1_smooth_scale,
+        fc2_smooth_scale,
+        topk,
+        activation,
+    )
+
+
+def fmoe_g1u1_mxfp4(
+    out: Any,
+    input: Any,
+    gate: Any,
+    down: Any,
+    sorted_token_ids: Any,
+    sorted_weights: Any,
+    sorted_expert_ids: Any,
+    num_valid_ids: Any,
+    topk: int,
+    input_scale: Any,
+    fc1_scale: Any,
+    fc2_scale: Any,
+    kernelName: str,
+    fc2_smooth_scale: Any = None,
+    activation: Any = 0,
+) -> None:
+    """Traced ``aiter_prebuilt.fmoe_g1u1_mxfp4``."""
+    activation = number(activation)
+    activation = number(activation)
+    refuse_fmoe_g1u1_mxfp4(kernelName, fc2_smooth_scale, activation)
+    torch_calls.fmoe_g1u1_mxfp4(
+        out,
+        input,
+        gate,
+        down,
+        sorted_token_ids,
+        sorted_weights,
+        sorted_expert_ids,
+        num_valid_ids,
+        topk,
+        input_scale,
+        fc1_scale,
+        fc2_scale,
+        activation,
+    )
+
+
 def fmoe_g1u1_tkw1(
     out: Any,
     input: Any,
@@ -449,6 +526,39 @@ def fmoe_int8_g1u0(
         fc2_smooth_scale,
         topk,
         activation,
+    )
+
+
+def fmoe_int8_g1u0_a16(
+    out: Any,
+    input: Any,
+    gate: Any,
+    down: Any,
+    sorted_token_ids: Any,
+    sorted_weights: Any,
+    sorted_expert_ids: Any,
+    num_valid_ids: Any,
+    topk: int,
+    fc1_scale: Any,
+    fc2_scale: Any,
+    fc1_smooth_scale: Any,
+    fc2_smooth_scale: Any,
+) -> None:
+    """Traced ``aiter_prebuilt.fmoe_int8_g1u0_a16``."""
+    _OPS.fmoe_int8_g1u0_a16.default(
+        out,
+        input,
+        gate,
+        down,
+        sorted_token_ids,
+        sorted_weights,
+        sorted_expert_ids,
+        num_valid_ids,
+        fc1_scale,
+        fc2_scale,
+        fc1_smooth_scale,
+        fc2_smooth_scale,
+        topk,
     )
 
 
@@ -773,6 +883,8 @@ def moe_stage1_g1u1(
     """Traced ``aiter_prebuilt.moe_stage1_g1u1``."""
     activation = number(activation)
     quant_type = number(quant_type)
+    activation = number(activation)
+    quant_type = number(quant_type)
     refuse_moe_stage1_g1u1(kernelName, ksplit, activation, a1_scale, w1_scale)
     torch_calls.moe_stage1_g1u1(
         input,
@@ -902,10 +1014,14 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "fmha_v3_fwd": fmha_v3_fwd,
     "fmha_v3_varlen_bwd": fmha_v3_varlen_bwd,
     "fmha_v3_varlen_fwd": fmha_v3_varlen_fwd,
+    "fmoe": _OPS.fmoe.default,
     "fmoe_fp8_blockscale_g1u1": fmoe_fp8_blockscale_g1u1,
     "fmoe_g1u1": fmoe_g1u1,
+    "fmoe_g1u1_a16": fmoe_g1u1_a16,
+    "fmoe_g1u1_mxfp4": fmoe_g1u1_mxfp4,
     "fmoe_g1u1_tkw1": fmoe_g1u1_tkw1,
     "fmoe_int8_g1u0": fmoe_int8_g1u0,
+    "fmoe_int8_g1u0_a16": fmoe_int8_g1u0_a16,
     "gelu_and_mul": _OPS.gelu_and_mul.default,
     "gelu_tanh_and_mul": _OPS.gelu_tanh_and_mul.default,
     "gemm_a16w16": gemm_a16w16,

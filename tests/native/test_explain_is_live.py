@@ -113,6 +113,11 @@ EXPERTS = {
     "fc2_scales": "2048", "smooth_scales": "1024", "topk": "2", "activation": "1",
 }  # fmt: skip
 
+SIXTEEN = {
+    "T": "40", "E": "4", "D": "1024", "I": "512", "P": "200", "NB": "7", "fc1_scales": "4096", "fc2_scales": "4096",
+    "first_scales": "4096", "second_scales": "2048", "topk": "2",
+}  # fmt: skip
+
 F4 = {
     "M": "40",
     "N": "128",
@@ -174,6 +179,13 @@ FITTING: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
     "fmoe_int8_g1u0": lambda s: {
         **EXPERTS, "N": "80", "D": "768", "input_scales": "80", "fc1_scales": "1024", "fc2_scales": "3072",
     },
+    "fmoe_g1u1_a16": lambda s: {**SIXTEEN, "activation": "1"},
+    "fmoe_int8_g1u0_a16": lambda s: {**SIXTEEN, "fc1_scales": "2048"},
+    "fmoe_g1u1_mxfp4": lambda s: {
+        "T": "40", "E": "4", "D": "512", "KB": "256", "IB": "128", "P": "200", "NB": "7", "input_scales": "3584",
+        "fc1_scales": "32768", "fc2_scales": "16384", "topk": "2", "activation": "1",
+    },
+    "fmoe": lambda s: {"T": "40", "E": "4", "D": "1024", "I": "512", "P": "200", "NB": "7", "topk": "2"},
     "fmoe_fp8_blockscale_g1u1": lambda s: {
         "T": "40", "E": "4", "D": "512", "I": "256", "P": "200", "NB": "7", "input_scales": "160", "fc1_scales": "64",
         "fc2_scales": "32", "smooth_scales": "1024", "topk": "2", "activation": "1",
@@ -200,17 +212,17 @@ def test_the_shipped_bundles_launch_what_explain_says(
     paths = bundles(target, "ck-full")
     monkeypatch.setenv(locate.VARIABLE, ":".join(map(str, paths)))
     monkeypatch.delenv("AITER_PREBUILT_TUNED", raising=False)
-    draw = random.Random(target)
     serving = locate.installed()
     opened = tuple(native.Bundle(str(path)) for path in paths)
     launched = dict.fromkeys(sorted({name for bundle in opened for name in bundle.names}), 0)
     for name in launched:
+        draw = random.Random(f"{target} {name}")  # of its own: another operator's draws move none of them
         block, _ = decisions.find_operator(name, serving)
         made = native.Operator(name, lambda vendor, ordinal: (opened, 256))
         symbols = {
             block.slots[dim.slot] for tensor in block.tensors for dim in tensor.dims if dim.kind == DIM_BIND
         }
-        for _ in range(40):
+        for _ in range(80):
             settings = {
                 symbol: str(draw.choice((1, 2, 3, 8, 16, 40, 64, 128, 1000, 4096)))
                 for symbol in sorted(symbols)

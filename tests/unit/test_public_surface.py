@@ -74,6 +74,13 @@ SIGNATURES = {
     "fc1_scale fc2_scale kernelName fc2_smooth_scale activation",
     "fmoe_int8_g1u0": "out input gate down sorted_token_ids sorted_weights sorted_expert_ids num_valid_ids topk input_scale "
     "fc1_scale fc2_scale fc2_smooth_scale activation",
+    "fmoe_g1u1_a16": "out input gate down sorted_token_ids sorted_weights sorted_expert_ids num_valid_ids topk fc1_scale "
+    "fc2_scale fc1_smooth_scale fc2_smooth_scale activation",
+    "fmoe_g1u1_mxfp4": "out input gate down sorted_token_ids sorted_weights sorted_expert_ids num_valid_ids topk input_scale "
+    "fc1_scale fc2_scale kernelName fc2_smooth_scale activation",
+    "fmoe_int8_g1u0_a16": "out input gate down sorted_token_ids sorted_weights sorted_expert_ids num_valid_ids topk fc1_scale "
+    "fc2_scale fc1_smooth_scale fc2_smooth_scale",
+    "fmoe": "out input gate down sorted_token_ids sorted_weights sorted_expert_ids num_valid_ids topk",
     "fmoe_fp8_blockscale_g1u1": "out input gate down sorted_token_ids sorted_weights sorted_expert_ids num_valid_ids topk "
     "input_scale fc1_scale fc2_scale kernelName fc_scale_blkn fc_scale_blkk fc2_smooth_scale activation",
     "moe_stage1_g1u1": "input w1 w2 sorted_token_ids sorted_expert_ids num_valid_ids out inter_dim kernelName block_m ksplit "

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from aiter_prebuilt.ops.attention import flash_attn_func
     from aiter_prebuilt.ops.attention_asm import fmha_v3_fwd, fmha_v3_varlen_fwd, pa_fwd_asm
     from aiter_prebuilt.ops.attention_bwd import fmha_v3_bwd, fmha_v3_varlen_bwd
+    from aiter_prebuilt.ops.fmoe_f4 import fmoe_g1u1_mxfp4
     from aiter_prebuilt.ops.gemm_f4 import gemm_a4w4, gemm_a4w4_asm
     from aiter_prebuilt.ops.gemm_out import gemm_a16w16_asm, mi350_a8w8_blockscale_asm
     from aiter_prebuilt.ops.generated.activation import (
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
         silu_and_mul,
         swiglu_and_mul,
     )
+    from aiter_prebuilt.ops.generated.fmoe_a16_asm import fmoe, fmoe_g1u1_a16, fmoe_int8_g1u0_a16
     from aiter_prebuilt.ops.generated.fmoe_asm import fmoe_g1u1, fmoe_g1u1_tkw1, fmoe_int8_g1u0
     from aiter_prebuilt.ops.generated.fmoe_blockscale_asm import fmoe_fp8_blockscale_g1u1
     from aiter_prebuilt.ops.generated.gemm import gemm_a8w8_bpreshuffle, gemm_a16w16
@@ -61,10 +63,14 @@ __all__ = [
     "fmha_v3_fwd",
     "fmha_v3_varlen_bwd",
     "fmha_v3_varlen_fwd",
+    "fmoe",
     "fmoe_fp8_blockscale_g1u1",
     "fmoe_g1u1",
+    "fmoe_g1u1_a16",
+    "fmoe_g1u1_mxfp4",
     "fmoe_g1u1_tkw1",
     "fmoe_int8_g1u0",
+    "fmoe_int8_g1u0_a16",
     "gelu_and_mul",
     "gelu_tanh_and_mul",
     "gemm_a4w4",
@@ -104,6 +110,7 @@ HOMES: Final = {
     "pa_fwd_asm": "attention_asm",
     "fmha_v3_bwd": "attention_bwd",
     "fmha_v3_varlen_bwd": "attention_bwd",
+    "fmoe_g1u1_mxfp4": "fmoe_f4",
     "gemm_a4w4": "gemm_f4",
     "gemm_a4w4_asm": "gemm_f4",
     "gemm_a16w16_asm": "gemm_out",
@@ -113,6 +120,9 @@ HOMES: Final = {
     "silu": "generated.activation",
     "silu_and_mul": "generated.activation",
     "swiglu_and_mul": "generated.activation",
+    "fmoe": "generated.fmoe_a16_asm",
+    "fmoe_g1u1_a16": "generated.fmoe_a16_asm",
+    "fmoe_int8_g1u0_a16": "generated.fmoe_a16_asm",
     "fmoe_g1u1": "generated.fmoe_asm",
     "fmoe_g1u1_tkw1": "generated.fmoe_asm",
     "fmoe_int8_g1u0": "generated.fmoe_asm",
