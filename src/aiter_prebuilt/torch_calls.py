@@ -74,13 +74,14 @@ def fmoe_g1u1_mxfp4(
     input_scale: Any,
     fc1_scale: Any,
     fc2_scale: Any,
+    kernelName: str,
     activation: int,
 ) -> None:
     """Of ``aiter_prebuilt.fmoe_g1u1_mxfp4``."""
     pairs = (codes(each, "fp4x2") for each in (input, gate, down))
     scales = (codes(each, "e8m0") for each in (input_scale, fc1_scale, fc2_scale))
     ids = (sorted_token_ids, sorted_weights, sorted_expert_ids, num_valid_ids)
-    _OPS.fmoe_g1u1_mxfp4.default(out, *pairs, *ids, *scales, topk, activation)
+    _OPS.fmoe_g1u1_mxfp4.default(out, *pairs, *ids, *scales, topk, activation, kernelName)
 
 
 def fmha_v3_fwd(
@@ -360,6 +361,7 @@ def moe_stage1_g1u1(
     num_valid_ids: Any,
     out: Any,
     inter_dim: int,
+    kernelName: str,
     block_m: int,
     activation: int,
     quant_type: Any,
@@ -372,5 +374,5 @@ def moe_stage1_g1u1(
     lists = (sorted_token_ids, sorted_expert_ids, num_valid_ids)
     _OPS.moe_stage1_g1u1.default(
         input, w1, w2, *lists, _moe.result(out, input), a1_scale, w1_scale, sorted_weights, inter_dim, block_m,
-        activation, kind,
+        activation, kind, kernelName,
     )  # fmt: skip

@@ -303,8 +303,6 @@ def fmoe_fp8_blockscale_g1u1(
 ) -> None:
     """Traced ``aiter_prebuilt.fmoe_fp8_blockscale_g1u1``."""
     activation = number(activation)
-    if kernelName:
-        raise refuse("fmoe_fp8_blockscale_g1u1", "kernelName", kernelName, '""')
     if fc_scale_blkn != 128:
         raise refuse("fmoe_fp8_blockscale_g1u1", "fc_scale_blkn", fc_scale_blkn, "128")
     if fc_scale_blkk != 128:
@@ -327,6 +325,7 @@ def fmoe_fp8_blockscale_g1u1(
         fc2_scale,
         fc2_smooth_scale,
         topk,
+        kernelName,
         activation,
     )
 
@@ -350,8 +349,6 @@ def fmoe_g1u1(
 ) -> None:
     """Traced ``aiter_prebuilt.fmoe_g1u1``."""
     activation = number(activation)
-    if kernelName:
-        raise refuse("fmoe_g1u1", "kernelName", kernelName, '""')
     if activation not in (0, 1):
         raise refuse("fmoe_g1u1", "activation", activation, "0 or 1")
     _OPS.fmoe_g1u1.default(
@@ -368,6 +365,7 @@ def fmoe_g1u1(
         fc2_scale,
         fc2_smooth_scale,
         topk,
+        kernelName,
         activation,
     )
 
@@ -430,7 +428,7 @@ def fmoe_g1u1_mxfp4(
     """Traced ``aiter_prebuilt.fmoe_g1u1_mxfp4``."""
     activation = number(activation)
     activation = number(activation)
-    refuse_fmoe_g1u1_mxfp4(kernelName, fc2_smooth_scale, activation)
+    refuse_fmoe_g1u1_mxfp4(fc2_smooth_scale, activation)
     torch_calls.fmoe_g1u1_mxfp4(
         out,
         input,
@@ -444,6 +442,7 @@ def fmoe_g1u1_mxfp4(
         input_scale,
         fc1_scale,
         fc2_scale,
+        kernelName,
         activation,
     )
 
@@ -467,8 +466,6 @@ def fmoe_g1u1_tkw1(
 ) -> None:
     """Traced ``aiter_prebuilt.fmoe_g1u1_tkw1``."""
     activation = number(activation)
-    if kernelName:
-        raise refuse("fmoe_g1u1_tkw1", "kernelName", kernelName, '""')
     if fc2_smooth_scale is not None:
         raise refuse("fmoe_g1u1_tkw1", "fc2_smooth_scale", fc2_smooth_scale, "None")
     if activation not in (0, 1):
@@ -487,6 +484,7 @@ def fmoe_g1u1_tkw1(
         fc2_scale,
         fc2_smooth_scale,
         topk,
+        kernelName,
         activation,
     )
 
@@ -885,7 +883,7 @@ def moe_stage1_g1u1(
     quant_type = number(quant_type)
     activation = number(activation)
     quant_type = number(quant_type)
-    refuse_moe_stage1_g1u1(kernelName, ksplit, activation, a1_scale, w1_scale)
+    refuse_moe_stage1_g1u1(ksplit, activation, a1_scale, w1_scale)
     torch_calls.moe_stage1_g1u1(
         input,
         w1,
@@ -895,6 +893,7 @@ def moe_stage1_g1u1(
         num_valid_ids,
         out,
         inter_dim,
+        kernelName,
         block_m,
         activation,
         quant_type,

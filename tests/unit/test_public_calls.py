@@ -509,11 +509,7 @@ SERVED: dict[str, dict[str, Any]] = {
         "dropout_p": 0.0, "zero_tensors": False, "window_size_left": -1, "window_size_right": -1, "deterministic": False,
         "how_v3_bf16_cvt": 1,
     },
-    "fmoe_g1u1": {"kernelName": ""},
-    "fmoe_g1u1_tkw1": {"kernelName": ""},
-    "fmoe_fp8_blockscale_g1u1": {"kernelName": ""},
-    "fmoe_g1u1_mxfp4": {"kernelName": ""},
-    "moe_stage1_g1u1": {"kernelName": "", "quant_type": 2, "a1_scale": zeros(4), "w1_scale": zeros(4)},
+    "moe_stage1_g1u1": {"quant_type": 2, "a1_scale": zeros(4), "w1_scale": zeros(4)},
     "mla_decode_fwd": {"num_kv_splits": 2},
     "get_mla_metadata_v1": {"num_heads_k": 1, "is_causal": True},
 }  # fmt: skip

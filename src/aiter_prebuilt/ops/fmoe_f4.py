@@ -48,7 +48,7 @@ def fmoe_g1u1_mxfp4(
         input_scale: e8m0 (torch's, or bytes), D / 32 for each sorted id, as AITER's ``moe_mxfp4_sort`` gives them: blocks of 32
             rows and 8 columns, (r, c) of a block at place ((c % 4 * 16 + r % 16) * 2 + c // 4) * 2 + r // 16.
         fc1_scale: D / 32 for each row of gate, in the same layout, in any shape. fc2_scale: I / 32 for each row of down.
-        kernelName, fc2_smooth_scale: "" and None only.
+        kernelName: symbol of AITER's object to take; chosen when empty. fc2_smooth_scale: None only.
         activation: AITER's ``ActivationType`` or its number: 0 is SiLU, 1 is GELU in its tanh form.
 
     Raises:
@@ -58,9 +58,9 @@ def fmoe_g1u1_mxfp4(
     Source: AITER ``fmoe_g1u1`` with pairs of fp4.
     """
     activation = number(activation)
-    refuse_fmoe_g1u1_mxfp4(kernelName, fc2_smooth_scale, activation)
+    refuse_fmoe_g1u1_mxfp4(fc2_smooth_scale, activation)
     _fmoe_g1u1_mxfp4(
         out, codes(input, "fp4x2"), codes(gate, "fp4x2"), codes(down, "fp4x2"), sorted_token_ids, sorted_weights,
         sorted_expert_ids, num_valid_ids, codes(input_scale, "e8m0"), codes(fc1_scale, "e8m0"),
-        codes(fc2_scale, "e8m0"), topk, activation,
+        codes(fc2_scale, "e8m0"), topk, activation, kernelName,
     )  # fmt: skip

@@ -56,7 +56,7 @@ def moe_stage1_g1u1(
             topk, I]: codes in rows below T, and in the bytes behind them [T, topk, I / 128] fp32, the scale of each 128 of them.
         sorted_weights: [P] fp32 or None: of each sorted id what its row of ``input`` is multiplied with first; per token in fp8
             alone.
-        kernelName, ksplit: "" and 0 only.
+        kernelName: symbol of AITER's object to take; chosen when empty. ksplit: 0 only.
 
     Raises:
         UnsupportedError: an option that no kernel covers, or a tensor that requires grad. ArgumentError, NoKernelError: the
@@ -65,7 +65,7 @@ def moe_stage1_g1u1(
     Source: AITER ``moe_stage1_g1u1``.
     """
     activation = number(activation)
-    refuse_moe_stage1_g1u1(kernelName, ksplit, activation, a1_scale, w1_scale)
+    refuse_moe_stage1_g1u1(ksplit, activation, a1_scale, w1_scale)
     kind = quantised("moe_stage1_g1u1", quant_type)
     _moe_stage1_g1u1(
         input,
@@ -82,4 +82,5 @@ def moe_stage1_g1u1(
         block_m,
         activation,
         kind,
+        kernelName,
     )

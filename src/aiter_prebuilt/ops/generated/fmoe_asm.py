@@ -55,7 +55,7 @@ def fmoe_g1u1(
         input_scale: input_scales elements, fp32, one for each row of input.
         fc1_scale: fc1_scales elements, fp32, 2 * I for each expert, in any shape.
         fc2_scale: fc2_scales elements, fp32, D for each expert.
-        kernelName: "": chosen; only "" is covered.
+        kernelName: symbol of AITER's object to take; chosen when empty.
         fc2_smooth_scale: smooth_scales elements, fp32, or None; I for each expert: what the activation gives is multiplied by it.
         activation: AITER's ``ActivationType`` or its number: 0 is SiLU, 1 is GELU in its tanh form; only 0 and 1 are covered.
 
@@ -66,8 +66,6 @@ def fmoe_g1u1(
     Source: AITER ``fmoe_g1u1``.
     """
     activation = number(activation)
-    if kernelName:
-        raise refuse("fmoe_g1u1", "kernelName", kernelName, '""')
     if activation not in (0, 1):
         raise refuse("fmoe_g1u1", "activation", activation, "0 or 1")
     _fmoe_g1u1(
@@ -84,6 +82,7 @@ def fmoe_g1u1(
         fc2_scale,
         fc2_smooth_scale,
         topk,
+        kernelName,
         activation,
     )
 
@@ -122,7 +121,7 @@ def fmoe_g1u1_tkw1(
         input_scale: input_scales elements, fp32.
         fc1_scale: fc1_scales elements, fp32.
         fc2_scale: fc2_scales elements, fp32.
-        kernelName: "": chosen; only "" is covered.
+        kernelName: symbol of AITER's object to take; chosen when empty.
         fc2_smooth_scale: smooth_scales elements, fp32, or None.
         activation: AITER's ``ActivationType`` or its number: 0 is SiLU, 1 is GELU in its tanh form; only 0 and 1 are covered.
 
@@ -133,8 +132,6 @@ def fmoe_g1u1_tkw1(
     Source: AITER ``fmoe_g1u1_tkw1``.
     """
     activation = number(activation)
-    if kernelName:
-        raise refuse("fmoe_g1u1_tkw1", "kernelName", kernelName, '""')
     if fc2_smooth_scale is not None:
         raise refuse("fmoe_g1u1_tkw1", "fc2_smooth_scale", fc2_smooth_scale, "None")
     if activation not in (0, 1):
@@ -153,6 +150,7 @@ def fmoe_g1u1_tkw1(
         fc2_scale,
         fc2_smooth_scale,
         topk,
+        kernelName,
         activation,
     )
 

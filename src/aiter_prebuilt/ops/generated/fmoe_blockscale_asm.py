@@ -56,7 +56,7 @@ def fmoe_fp8_blockscale_g1u1(
             of what quantising gives.
         fc1_scale: fc1_scales elements, fp32, [2 * I // 128, D // 128] for each expert, in any shape.
         fc2_scale: fc2_scales elements, fp32, [D // 128, I // 128] for each expert, in any shape.
-        kernelName: "": chosen; only "" is covered.
+        kernelName: symbol of AITER's object to take; chosen when empty.
         fc_scale_blkn: only 128 is covered.
         fc_scale_blkk: only 128 is covered.
         fc2_smooth_scale: smooth_scales elements, fp32, or None.
@@ -69,8 +69,6 @@ def fmoe_fp8_blockscale_g1u1(
     Source: AITER ``fmoe_fp8_blockscale_g1u1``.
     """
     activation = number(activation)
-    if kernelName:
-        raise refuse("fmoe_fp8_blockscale_g1u1", "kernelName", kernelName, '""')
     if fc_scale_blkn != 128:
         raise refuse("fmoe_fp8_blockscale_g1u1", "fc_scale_blkn", fc_scale_blkn, "128")
     if fc_scale_blkk != 128:
@@ -93,5 +91,6 @@ def fmoe_fp8_blockscale_g1u1(
         fc2_scale,
         fc2_smooth_scale,
         topk,
+        kernelName,
         activation,
     )

@@ -13,12 +13,8 @@ if TYPE_CHECKING:
     import torch
 
 
-def refuse_fmoe_g1u1_mxfp4(
-    kernelName: str, fc2_smooth_scale: torch.Tensor | None, activation: int | Enum
-) -> None:
+def refuse_fmoe_g1u1_mxfp4(fc2_smooth_scale: torch.Tensor | None, activation: int | Enum) -> None:
     """Refuse the options of ``fmoe_g1u1_mxfp4`` that no kernel covers."""
-    if kernelName:
-        raise refuse("fmoe_g1u1_mxfp4", "kernelName", kernelName, '""')
     if fc2_smooth_scale is not None:
         raise refuse("fmoe_g1u1_mxfp4", "fc2_smooth_scale", fc2_smooth_scale, "None")
     if activation not in (0, 1):

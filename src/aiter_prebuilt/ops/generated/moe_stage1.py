@@ -14,15 +14,9 @@ if TYPE_CHECKING:
 
 
 def refuse_moe_stage1_g1u1(
-    kernelName: str,
-    ksplit: int,
-    activation: int | Enum,
-    a1_scale: torch.Tensor | None,
-    w1_scale: torch.Tensor | None,
+    ksplit: int, activation: int | Enum, a1_scale: torch.Tensor | None, w1_scale: torch.Tensor | None
 ) -> None:
     """Refuse the options of ``moe_stage1_g1u1`` that no kernel covers."""
-    if kernelName:
-        raise refuse("moe_stage1_g1u1", "kernelName", kernelName, '""')
     if ksplit:
         raise refuse("moe_stage1_g1u1", "ksplit", ksplit, "0")
     if activation not in (0, 1):
