@@ -28,6 +28,13 @@ from aiter_prebuilt.torch_library import NAMESPACE
 _OPS: Final[Any] = getattr(torch.ops, NAMESPACE)
 
 
+def concat_and_cache_mla(
+    kv_c: Any, k_pe: Any, kv_cache: Any, slot_mapping: Any, kv_cache_dtype: str, scale: Any
+) -> None:
+    """Traced ``aiter_prebuilt.concat_and_cache_mla``."""
+    _OPS.concat_and_cache_mla.default(kv_c, k_pe, kv_cache, slot_mapping, scale, kv_cache_dtype)
+
+
 def dynamic_per_token_scaled_quant(
     out: Any,
     input: Any,
@@ -851,6 +858,22 @@ def reshape_and_cache(
     )
 
 
+def reshape_and_cache_flash(
+    key: Any,
+    value: Any,
+    key_cache: Any,
+    value_cache: Any,
+    slot_mapping: Any,
+    kv_cache_dtype: str,
+    k_scale: Any,
+    v_scale: Any,
+) -> None:
+    """Traced ``aiter_prebuilt.reshape_and_cache_flash``."""
+    _OPS.reshape_and_cache_flash.default(
+        key, value, key_cache, value_cache, slot_mapping, k_scale, v_scale, kv_cache_dtype
+    )
+
+
 def rms_norm(input: Any, weight: Any, epsilon: float, use_model_sensitive_rmsnorm: int = 0) -> Any:
     """Traced ``aiter_prebuilt.rms_norm``."""
     if use_model_sensitive_rmsnorm:
@@ -902,6 +925,7 @@ def topk_softmax(
 
 #: One of the above, or the operator itself where the parameters are the schema's.
 TRACED: Final[dict[str, Callable[..., Any]]] = {
+    "concat_and_cache_mla": concat_and_cache_mla,
     "dynamic_per_tensor_quant": _OPS.dynamic_per_tensor_quant.default,
     "dynamic_per_token_scaled_quant": dynamic_per_token_scaled_quant,
     "flash_attn_func": flash_attn_func,
@@ -933,6 +957,8 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "moe_stage1_g1u1": moe_stage1_g1u1,
     "pa_fwd_asm": pa_fwd_asm,
     "reshape_and_cache": reshape_and_cache,
+    "reshape_and_cache_flash": reshape_and_cache_flash,
+    "reshape_and_cache_with_pertoken_quant": _OPS.reshape_and_cache_with_pertoken_quant.default,
     "rms_norm": rms_norm,
     "rmsnorm2d_fwd": rmsnorm2d_fwd,
     "rmsnorm2d_fwd_with_add": rmsnorm2d_fwd_with_add,

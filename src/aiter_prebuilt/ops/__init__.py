@@ -27,7 +27,12 @@ if TYPE_CHECKING:
     from aiter_prebuilt.ops.generated.fmoe_blockscale_asm import fmoe_fp8_blockscale_g1u1
     from aiter_prebuilt.ops.generated.gemm import gemm_a8w8_bpreshuffle, gemm_a16w16
     from aiter_prebuilt.ops.generated.gemm_asm import flatmm_a8w8_blockscale_ASM, gemm_a8w8_ASM
-    from aiter_prebuilt.ops.generated.kv_cache import reshape_and_cache
+    from aiter_prebuilt.ops.generated.kv_cache import (
+        concat_and_cache_mla,
+        reshape_and_cache,
+        reshape_and_cache_flash,
+        reshape_and_cache_with_pertoken_quant,
+    )
     from aiter_prebuilt.ops.generated.moe_stage1_asm import moe_stage1_g1u1
     from aiter_prebuilt.ops.generated.norm import (
         layernorm2d_fwd,
@@ -53,6 +58,7 @@ if TYPE_CHECKING:
     from aiter_prebuilt.ops.mla_works import get_mla_metadata_v1
 
 __all__ = [
+    "concat_and_cache_mla",
     "dynamic_per_tensor_quant",
     "dynamic_per_token_scaled_quant",
     "flash_attn_func",
@@ -84,6 +90,8 @@ __all__ = [
     "moe_stage1_g1u1",
     "pa_fwd_asm",
     "reshape_and_cache",
+    "reshape_and_cache_flash",
+    "reshape_and_cache_with_pertoken_quant",
     "rms_norm",
     "rmsnorm2d_fwd",
     "rmsnorm2d_fwd_with_add",
@@ -121,7 +129,10 @@ HOMES: Final = {
     "gemm_a16w16": "generated.gemm",
     "flatmm_a8w8_blockscale_ASM": "generated.gemm_asm",
     "gemm_a8w8_ASM": "generated.gemm_asm",
+    "concat_and_cache_mla": "generated.kv_cache",
     "reshape_and_cache": "generated.kv_cache",
+    "reshape_and_cache_flash": "generated.kv_cache",
+    "reshape_and_cache_with_pertoken_quant": "generated.kv_cache",
     "moe_stage1_g1u1": "generated.moe_stage1_asm",
     "layernorm2d_fwd": "generated.norm",
     "rms_norm": "generated.norm",
