@@ -25,8 +25,8 @@ _ELEMENTS: Final = {
     "stand_in::e4m3fn": "e4m3fn", "stand_in::e4m3fnuz": "e4m3fnuz", "stand_in::fp4x2_t": "fp4x2",
 }  # fmt: skip
 _STD: Final = {
-    "St": "std", "Sa": "std::allocator", "Sb": "std::basic_string", "Ss": "std::string", "Si": "std::istream", "So": "std::ostream",
-    "Sd": "std::iostream",
+    "St": "std", "Sa": "std::allocator", "Sb": "std::basic_string", "Ss": "std::string", "Si": "std::istream",
+    "So": "std::ostream", "Sd": "std::iostream",
 }  # fmt: skip
 _QUALIFIER: Final = {"r": " restrict", "V": " volatile", "K": " const"}
 _SUFFIX: Final = {"P": "*", "R": "&", "O": "&&"}

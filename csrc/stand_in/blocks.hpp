@@ -31,17 +31,19 @@ struct KeyValuePair {
   Key key;
   Value value;
 };
-// Of two equal values the lower key.
+// Of two equal values the lower key. Members are chosen one by one: pairs that are chosen whole end up in memory.
 struct ArgMax {
   template <typename Pair>
   __host__ __device__ constexpr Pair operator()(const Pair& a, const Pair& b) const {
-    return b.value > a.value || (b.value == a.value && b.key < a.key) ? b : a;
+    const bool second = b.value > a.value || (b.value == a.value && b.key < a.key);
+    return {second ? b.key : a.key, second ? b.value : a.value};
   }
 };
 struct ArgMin {
   template <typename Pair>
   __host__ __device__ constexpr Pair operator()(const Pair& a, const Pair& b) const {
-    return b.value < a.value || (b.value == a.value && b.key < a.key) ? b : a;
+    const bool second = b.value < a.value || (b.value == a.value && b.key < a.key);
+    return {second ? b.key : a.key, second ? b.value : a.value};
   }
 };
 

@@ -1,7 +1,7 @@
 """HIP C++ sources: one compile per job, every constant a macro.
 
-A source that includes no system header, itself or by what it includes, is compiled without any: ours are freestanding. A source of
-a source tree is another matter (``hip_tree.py``).
+A source that includes no system header, itself or by what it includes, is compiled without any: ours are freestanding. One of a
+source tree is another matter (``hip_tree.py``).
 """
 
 from __future__ import annotations

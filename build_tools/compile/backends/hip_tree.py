@@ -1,8 +1,9 @@
 """HIP sources of a source tree (``aiter:csrc/kernels/...``), compiled as they are: one object with all kernels of the file.
 
-Only the device's side is compiled. Host code is parsed, since its launches say which instances of a kernel there are; what it uses
-of torch and others is declared by headers of our own (``csrc/stand_in``). No file of Composable Kernel is read: the compiler's own
-list of what it read says so, or there is no code object. A job names its kernel as people read it, or by the mangled symbol.
+Only the device's side is compiled. Host code is parsed, since its launches say which instances of a kernel there are; what it
+uses of torch and others is declared by headers of our own (``csrc/stand_in``). No file of Composable Kernel is read: the
+compiler's own list of what it read says so, or there is no code object. A job names its kernel as people read it, or by the
+mangled symbol.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ _INCLUDED: Final = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', 
 _CK: Final = frozenset(("ck", "ck_tile", "ck_helper", "composable_kernel"))
 #: How AITER compiles them, but for what the house settles for all its kernels; their warnings are not ours to mend.
 _FLAGS: Final = (
-    "-DNDEBUG", "-DUSE_ROCM", "-w", "-Wno-missing-template-arg-list-after-template-kw", "-Wno-invalid-constexpr", "-fno-strict-aliasing",
+    "-DNDEBUG", "-DUSE_ROCM", "-w", "-Wno-missing-template-arg-list-after-template-kw", "-Wno-invalid-constexpr",
+    "-fno-strict-aliasing",
     *(word for option in (
         "--amdgpu-kernarg-preload-count=16", "--lsr-drop-solution=1", "-enable-post-misched=0", "-amdgpu-early-inline-all=true",
         "-amdgpu-function-calls=false",

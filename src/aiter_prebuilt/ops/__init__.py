@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from aiter_prebuilt.ops.gemm_out import gemm_a16w16_asm, mi350_a8w8_blockscale_asm
     from aiter_prebuilt.ops.generated.activation import (
         gelu_and_mul,
+        gelu_fast,
         gelu_tanh_and_mul,
         silu,
         silu_and_mul,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
         reshape_and_cache_with_pertoken_quant,
     )
     from aiter_prebuilt.ops.generated.moe_stage1_asm import moe_stage1_g1u1
+    from aiter_prebuilt.ops.generated.moe_tokens import moe_align_block_size, moe_sum
     from aiter_prebuilt.ops.generated.norm import (
         layernorm2d_fwd,
         rms_norm,
@@ -43,7 +45,15 @@ if TYPE_CHECKING:
     from aiter_prebuilt.ops.generated.quant import (
         dynamic_per_tensor_quant,
         dynamic_per_token_scaled_quant,
+        smooth_per_token_scaled_quant,
         smoothquant_fwd,
+        static_per_tensor_quant,
+    )
+    from aiter_prebuilt.ops.generated.rotary import batched_rotary_embedding, rotary_embedding_fwd
+    from aiter_prebuilt.ops.generated.sampling import (
+        greedy_sample,
+        mixed_sample_outer_exponential,
+        random_sample_outer_exponential,
     )
     from aiter_prebuilt.ops.generated.softmax import softmax
     from aiter_prebuilt.ops.generated.topk import topk_softmax
@@ -58,6 +68,7 @@ if TYPE_CHECKING:
     from aiter_prebuilt.ops.mla_works import get_mla_metadata_v1
 
 __all__ = [
+    "batched_rotary_embedding",
     "concat_and_cache_mla",
     "dynamic_per_tensor_quant",
     "dynamic_per_token_scaled_quant",
@@ -72,6 +83,7 @@ __all__ = [
     "fmoe_g1u1_tkw1",
     "fmoe_int8_g1u0",
     "gelu_and_mul",
+    "gelu_fast",
     "gelu_tanh_and_mul",
     "gemm_a4w4",
     "gemm_a4w4_asm",
@@ -80,25 +92,33 @@ __all__ = [
     "gemm_a16w16",
     "gemm_a16w16_asm",
     "get_mla_metadata_v1",
+    "greedy_sample",
     "layernorm2d_fwd",
     "mi350_a8w8_blockscale_asm",
+    "mixed_sample_outer_exponential",
     "mla_decode_fwd",
     "mla_decode_stage1_asm_fwd",
     "mla_prefill_asm_fwd",
     "mla_prefill_fwd",
     "mla_reduce_v1",
+    "moe_align_block_size",
     "moe_stage1_g1u1",
+    "moe_sum",
     "pa_fwd_asm",
+    "random_sample_outer_exponential",
     "reshape_and_cache",
     "reshape_and_cache_flash",
     "reshape_and_cache_with_pertoken_quant",
     "rms_norm",
     "rmsnorm2d_fwd",
     "rmsnorm2d_fwd_with_add",
+    "rotary_embedding_fwd",
     "silu",
     "silu_and_mul",
+    "smooth_per_token_scaled_quant",
     "smoothquant_fwd",
     "softmax",
+    "static_per_tensor_quant",
     "swiglu_and_mul",
     "topk_softmax",
     "topk_softmax_asm",
@@ -117,6 +137,7 @@ HOMES: Final = {
     "gemm_a16w16_asm": "gemm_out",
     "mi350_a8w8_blockscale_asm": "gemm_out",
     "gelu_and_mul": "generated.activation",
+    "gelu_fast": "generated.activation",
     "gelu_tanh_and_mul": "generated.activation",
     "silu": "generated.activation",
     "silu_and_mul": "generated.activation",
@@ -134,13 +155,22 @@ HOMES: Final = {
     "reshape_and_cache_flash": "generated.kv_cache",
     "reshape_and_cache_with_pertoken_quant": "generated.kv_cache",
     "moe_stage1_g1u1": "generated.moe_stage1_asm",
+    "moe_align_block_size": "generated.moe_tokens",
+    "moe_sum": "generated.moe_tokens",
     "layernorm2d_fwd": "generated.norm",
     "rms_norm": "generated.norm",
     "rmsnorm2d_fwd": "generated.norm",
     "rmsnorm2d_fwd_with_add": "generated.norm",
     "dynamic_per_tensor_quant": "generated.quant",
     "dynamic_per_token_scaled_quant": "generated.quant",
+    "smooth_per_token_scaled_quant": "generated.quant",
     "smoothquant_fwd": "generated.quant",
+    "static_per_tensor_quant": "generated.quant",
+    "batched_rotary_embedding": "generated.rotary",
+    "rotary_embedding_fwd": "generated.rotary",
+    "greedy_sample": "generated.sampling",
+    "mixed_sample_outer_exponential": "generated.sampling",
+    "random_sample_outer_exponential": "generated.sampling",
     "softmax": "generated.softmax",
     "topk_softmax": "generated.topk",
     "topk_softmax_asm": "generated.topk_asm",

@@ -78,7 +78,7 @@ def reshape_and_cache_flash(
             dim contiguous.
         slot_mapping: [tokens] int64, block * block_size + offset.
         kv_cache_dtype: "auto" (the type of ``key``) or "fp8", "fp8_e4m3" (the e4m3 of the target: stored = value / scale,
-            saturating; NaN for infinities); only "auto" and "fp8" and "fp8_e4m3" are covered.
+            saturating; NaN where the quotient overflows fp32); only "auto" and "fp8" and "fp8_e4m3" are covered.
         k_scale: k_scales elements, fp32, one value, which "auto" does not read.
         v_scale: v_scales elements, fp32, one value, which "auto" does not read.
 
@@ -110,8 +110,8 @@ def reshape_and_cache_with_pertoken_quant(
     Args:
         key: [tokens, h, d] bf16 or fp16, may be strided, the last dim contiguous.
         value: [tokens, h, d] bf16 or fp16, may be strided, the last dim contiguous.
-        key_cache: [blocks, h, groups, block_size, x] the target's own e4m3 or int8, read and written; x = 16 bytes / item size;
-            int8 codes are cut off towards 0, as AITER has it.
+        key_cache: [blocks, h, groups, block_size, x] the target's own e4m3 or int8, read and written; x = 16; as AITER has it,
+            int8 codes are cut off towards 0, and a head of zeros is stored as NaN in fp8.
         value_cache: [..., value_columns] the target's own e4m3 or int8, read and written; [blocks, heads, d, block_size], or with
             ``asm_layout`` [blocks, heads, block_size / x, d, x].
         k_dequant_scales: [..., scale_columns] fp32, read and written; [heads, slots], or with ``asm_layout`` [blocks, heads,
@@ -149,7 +149,8 @@ def concat_and_cache_mla(
             last dim contiguous; blocks and their entries may lie apart.
         slot_mapping: [tokens] int64, block * block_size + offset.
         kv_cache_dtype: "auto" (the type of ``kv_c``) or "fp8", "fp8_e4m3" (the e4m3 of the target: stored = value / scale,
-            saturating); only "auto" and "fp8" and "fp8_e4m3" are covered.
+            saturating; how infinities and NaN are stored depends on the kernel); only "auto" and "fp8" and "fp8_e4m3" are
+            covered.
         scale: scales elements, fp32, one value, which "auto" does not read.
 
     Raises:
