@@ -115,7 +115,7 @@ def build(settings: Settings) -> Outcome:
         plan.jobs, toolchain, store, root=settings.root, workers=settings.workers,
         report=settings.bundles.parent / "compile.json",
     )  # fmt: skip
-    failed = [result for result in results if not result.ok]
+    failed = [result for result in results if not result.ok and not _of_checkout(result, settings.root)]
     if failed:
         raise CompileFailedError(failed)
     audits: dict[str, AuditReport] = {}
@@ -138,25 +138,34 @@ def build(settings: Settings) -> Outcome:
     return outcome
 
 
+def _of_checkout(result: CompileResult, root: Path) -> bool:
+    """Is it made of a file of a tree that is not pinned?"""
+    return in_tree(result.job.source) and not tree_of(result.job.source, root).pinned
+
+
 def _fitting(
     plan: Plan, results: Sequence[CompileResult], root: Path, audits: dict[str, AuditReport]
 ) -> Plan:
     """The plan without what a tree that is not pinned has under a name that the manifests know, but as another kernel: a later
-    checkout's takes other arguments. A pinned tree's is wrong in the manifest, and ends the build.
+    checkout's takes other arguments, or does not compile. A pinned tree's is wrong in the manifest, and ends the build.
     """
     lines = []
     for result in results:
-        source = result.job.source
-        if result.path is not None and in_tree(source) and not tree_of(source, root).pinned:
+        if result.path is not None and _of_checkout(result, root):
             audits[result.job.id] = audit.judge(result, codeobject.read(result.path.read_bytes()), ())
     broken = {name: report for name, report in audits.items() if not report.ok}
+    uncompiled = {result.job.id for result in results if not result.ok}
+    for source in sorted({result.job.source for result in results if not result.ok}):
+        words = next(result.log for result in results if not result.ok and result.job.source == source)
+        lines.append(f"{source} does not compile: {words.splitlines()[0] if words else 'no word of it'}")
     for result in results:
         if report := broken.get(result.job.id):
             more = f", and {len(report.problems) - 1} more" if len(report.problems) > 1 else ""
             lines.append(
                 f"{result.job.source} is another kernel ({result.job.id}: {report.problems[0]}{more})"
             )
-    return without(plan, broken, tuple(lines)) if broken else plan
+    left_out = {*broken, *uncompiled}
+    return without(plan, left_out, tuple(lines)) if left_out else plan
 
 
 def chosen(manifest: Manifest, names: Sequence[str]) -> Manifest:

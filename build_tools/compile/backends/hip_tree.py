@@ -206,15 +206,13 @@ def chosen(job: CompileJob, symbols: Sequence[str]) -> str:
     if job.symbol in symbols:
         return job.symbol
     names = {symbol: kernel_name(symbol) for symbol in symbols}
+    each = sorted(set(names.values()))
     matching = [symbol for symbol, name in names.items() if name == job.symbol]
     asked = f"find kernel {job.symbol!r} of {job.source} for {job.id}"
     if len(matching) > 1:
         raise JobFailedError(asked, f"these have that name: {', '.join(matching)}", "Name one of the symbols")
     if not matching:
-        near = (
-            difflib.get_close_matches(job.symbol, names.values(), _NEAR, 0.5)
-            or sorted(names.values())[:_NEAR]
-        )
+        near = difflib.get_close_matches(job.symbol, each, _NEAR, 0.5) or each[:_NEAR]
         raise JobFailedError(
             asked,
             f"it has {len(names)} kernels, and none has that name; near: {'; '.join(near) or 'none'}",
