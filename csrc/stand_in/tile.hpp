@@ -51,6 +51,10 @@ struct constant {
 };
 template <index_t V>
 using number = constant<V>;
+template <bool V>
+using bool_constant = constant<V>;
+using std::make_tuple;
+using std::remove_cvref_t;
 
 // f(number<First>{}), f(number<First + Step>{}), ... below End.
 template <index_t First, index_t End, index_t Step>
@@ -95,6 +99,12 @@ struct vector_traits {
 };
 template <typename T, index_t N>
 struct vector_traits<thread_buffer<T, N>> {
+  using scalar_type = T;
+  static constexpr index_t vector_size = N;
+};
+
+template <typename T, index_t N>
+struct vector_traits<T __attribute__((ext_vector_type(N)))> {
   using scalar_type = T;
   static constexpr index_t vector_size = N;
 };

@@ -42,3 +42,71 @@ def moe_align_block_size(
             block += 1
     return places, owners, left, np.array([block * block_size])
 
+
+
+def _best_groups(scores: Values, groups: int, kept: int, pairs: bool) -> Values:
+    """``scores`` with those of all groups but the ``kept`` best out; a group counts as its best, or as its two best."""
+    rows = scores.reshape(len(scores), groups, -1)
+    ranked = np.sort(rows, axis=-1)
+    counted = ranked[..., -1] + (ranked[..., -2] if pairs else 0.0)
+    order = np.argsort(-counted, axis=-1, kind="stable")[:, :kept]
+    chosen = np.zeros(counted.shape, bool)
+    np.put_along_axis(chosen, order, True, axis=-1)
+    return np.where(chosen[..., None], rows, -np.inf).reshape(scores.shape)
+
+
+def _weighed(
+    scores: Values, ranked: Values, spread: Values | float, count: int, renorm: bool, factor: float
+) -> tuple[Near, Values]:
+    """The ``count`` best by ``ranked`` with their ``scores``, which a kernel misses by ``spread``."""
+    ids = np.argsort(-ranked, axis=-1, kind="stable")[:, :count]
+    weights = np.take_along_axis(scores, ids, axis=-1)
+    error = 2.0**-21 * weights + np.take_along_axis(np.broadcast_to(spread, scores.shape), ids, axis=-1)
+    if not renorm:
+        return near(weights * factor, absolute=error * factor), ids
+    total = weights.sum(axis=-1, keepdims=True)
+    error = error + weights * error.sum(axis=-1, keepdims=True) / total
+    return near(weights / total * factor, absolute=error / total * factor, relative=2.0**-22), ids
+
+
+def biased_grouped_topk_hip(
+    gating_output: Values,
+    correction_bias: Values,
+    num_expert_group: int,
+    topk_grp: int,
+    need_renorm: bool,
+    routed_scaling_factor: float,
+    sizes: Mapping[str, int],
+) -> tuple[Near, Values]:
+    """(weights, experts) by sigmoid(gating) + bias. A kernel takes the bias off again, which loses some bits."""
+    scores = 1 / (1 + np.exp(-gating_output))
+    biased = scores + correction_bias
+    ranked = _best_groups(biased, num_expert_group, topk_grp, pairs=True)
+    spread = 2.0**-22 * (1 + np.abs(correction_bias))
+    return _weighed(scores, ranked, spread, sizes["K"], need_renorm, routed_scaling_factor)
+
+
+def grouped_topk(
+    gating_output: Values,
+    num_expert_group: int,
+    topk_group: int,
+    need_renorm: bool,
+    is_softmax: bool,
+    routed_scaling_factor: float,
+    sizes: Mapping[str, int],
+) -> tuple[Near, Values]:
+    """(weights, experts) by the softmax over all experts, or the sigmoid of each."""
+    if is_softmax:
+        powers = np.exp(gating_output - gating_output.max(axis=-1, keepdims=True, initial=-np.inf))
+        scores = powers / powers.sum(axis=-1, keepdims=True)
+    else:
+        scores = 1 / (1 + np.exp(-gating_output))
+    ranked = _best_groups(scores, num_expert_group, topk_group, pairs=False)
+    return _weighed(scores, ranked, 0.0, sizes["K"], need_renorm, routed_scaling_factor)
+
+
+def draw_distinct(rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int]) -> Values:
+    """Rows of different numbers that every element type holds: multiples of 1/32, at most 256 of them."""
+    del sizes
+    rows = [(rng.permutation(shape[-1]) - shape[-1] // 2) / 32 for _ in range(shape[0])]
+    return np.array(rows).reshape(shape)

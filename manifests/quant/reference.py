@@ -9,6 +9,7 @@ six roundings before a code is rounded. That moves a code only where the exact q
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -96,17 +97,18 @@ def smooth_per_token_scaled_quant(
 
     Only the first ``num_rows * num_rows_factor`` rows are done; the others stay as they were.
     """
-    rows = input.reshape(-1, input.shape[-1])
-    each = smooth_scale.reshape(-1, input.shape[-1])
+    width = input.shape[-1]
+    rows = input.reshape(math.prod(input.shape[:-1]), width)
+    each = smooth_scale.reshape(math.prod(smooth_scale.shape[:-1]), width)
     which = np.zeros(len(rows), np.int64) if smooth_scale_map is None else smooth_scale_map.reshape(-1)
     product = rows * each[which]
     codes, scales = _quantised(product, _amax(product), kinds["out"])
     shape = (*input.shape[:-1], 1)
-    if num_rows is None and input.shape[-1]:
+    if num_rows is None and width:
         return near(codes.reshape(input.shape), relative=8 * _ROUNDING), near(
             scales.reshape(shape), relative=4 * _ROUNDING
         )
-    count = int(num_rows.reshape(())) * num_rows_factor if num_rows is not None and input.shape[-1] else 0
+    count = int(num_rows.reshape(())) * num_rows_factor if num_rows is not None and width else 0
     rest = (np.arange(len(rows)) >= count).reshape(shape)
     codes = np.ma.array(codes.reshape(input.shape), mask=np.broadcast_to(rest, input.shape))
     return near(codes, relative=8 * _ROUNDING), near(

@@ -1002,6 +1002,7 @@ def topk_softmax(
 #: One of the above, or the operator itself where the parameters are the schema's.
 TRACED: Final[dict[str, Callable[..., Any]]] = {
     "batched_rotary_embedding": batched_rotary_embedding,
+    "biased_grouped_topk_hip": _OPS.biased_grouped_topk_hip.default,
     "concat_and_cache_mla": concat_and_cache_mla,
     "dynamic_per_tensor_quant": _OPS.dynamic_per_tensor_quant.default,
     "dynamic_per_token_scaled_quant": dynamic_per_token_scaled_quant,
@@ -1026,6 +1027,7 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "gemm_a8w8_bpreshuffle": gemm_a8w8_bpreshuffle,
     "get_mla_metadata_v1": get_mla_metadata_v1,
     "greedy_sample": _OPS.greedy_sample.default,
+    "grouped_topk": _OPS.grouped_topk.default,
     "layernorm2d_fwd": layernorm2d_fwd,
     "mi350_a8w8_blockscale_asm": mi350_a8w8_blockscale_asm,
     "mixed_sample_outer_exponential": _OPS.mixed_sample_outer_exponential.default,

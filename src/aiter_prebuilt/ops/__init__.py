@@ -35,7 +35,12 @@ if TYPE_CHECKING:
         reshape_and_cache_with_pertoken_quant,
     )
     from aiter_prebuilt.ops.generated.moe_stage1_asm import moe_stage1_g1u1
-    from aiter_prebuilt.ops.generated.moe_tokens import moe_align_block_size, moe_sum
+    from aiter_prebuilt.ops.generated.moe_tokens import (
+        biased_grouped_topk_hip,
+        grouped_topk,
+        moe_align_block_size,
+        moe_sum,
+    )
     from aiter_prebuilt.ops.generated.norm import (
         layernorm2d_fwd,
         rms_norm,
@@ -69,6 +74,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "batched_rotary_embedding",
+    "biased_grouped_topk_hip",
     "concat_and_cache_mla",
     "dynamic_per_tensor_quant",
     "dynamic_per_token_scaled_quant",
@@ -93,6 +99,7 @@ __all__ = [
     "gemm_a16w16_asm",
     "get_mla_metadata_v1",
     "greedy_sample",
+    "grouped_topk",
     "layernorm2d_fwd",
     "mi350_a8w8_blockscale_asm",
     "mixed_sample_outer_exponential",
@@ -155,6 +162,8 @@ HOMES: Final = {
     "reshape_and_cache_flash": "generated.kv_cache",
     "reshape_and_cache_with_pertoken_quant": "generated.kv_cache",
     "moe_stage1_g1u1": "generated.moe_stage1_asm",
+    "biased_grouped_topk_hip": "generated.moe_tokens",
+    "grouped_topk": "generated.moe_tokens",
     "moe_align_block_size": "generated.moe_tokens",
     "moe_sum": "generated.moe_tokens",
     "layernorm2d_fwd": "generated.norm",

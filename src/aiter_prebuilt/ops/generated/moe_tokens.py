@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 _moe_sum = operator("moe_sum")
 _moe_align_block_size = operator("moe_align_block_size")
+_biased_grouped_topk_hip = operator("biased_grouped_topk_hip")
+_grouped_topk = operator("grouped_topk")
 
 
 @traced
@@ -61,4 +63,86 @@ def moe_align_block_size(
     """
     _moe_align_block_size(
         topk_ids, sorted_token_ids, experts_ids, token_nums, num_tokens_post_pad, num_experts, block_size
+    )
+
+
+@traced
+def biased_grouped_topk_hip(
+    gating_output: torch.Tensor,
+    correction_bias: torch.Tensor,
+    topk_weights: torch.Tensor,
+    topk_ids: torch.Tensor,
+    num_expert_group: int,
+    topk_grp: int,
+    need_renorm: bool,
+    routed_scaling_factor: float = 1.0,
+) -> None:
+    """The K best experts of a token's best groups, by ``sigmoid(gating) + bias``, best first; the weights are without the bias.
+
+    Args:
+        gating_output: [M, E] bf16 or fp16 or fp32.
+        correction_bias: [E] bf16 or fp16 or fp32.
+        topk_weights: [M, K] fp32, written; rows may be strided.
+        topk_ids: [M, K] int32, written; rows may be strided; of experts with the same score the order is not defined.
+        num_expert_group: 8 groups, or 1; a group counts as the sum of its two best.
+        topk_grp: a int.
+        need_renorm: make the weights of a token sum to ``routed_scaling_factor``, else they are multiplied by it.
+        routed_scaling_factor: a float.
+
+    Raises:
+        UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
+            no kernel takes the call.
+
+    Source: DeepSeek-V3's router; AITER ``biased_grouped_topk_hip``.
+    """
+    _biased_grouped_topk_hip(
+        gating_output,
+        correction_bias,
+        topk_weights,
+        topk_ids,
+        num_expert_group,
+        topk_grp,
+        need_renorm,
+        routed_scaling_factor,
+    )
+
+
+@traced
+def grouped_topk(
+    gating_output: torch.Tensor,
+    topk_weights: torch.Tensor,
+    topk_ids: torch.Tensor,
+    num_expert_group: int,
+    topk_group: int,
+    need_renorm: bool,
+    is_softmax: bool = True,
+    routed_scaling_factor: float = 1.0,
+) -> None:
+    """The K best experts of a token's best groups, by softmax or sigmoid, best first.
+
+    Args:
+        gating_output: [M, E] bf16 or fp16 or fp32.
+        topk_weights: [M, K] fp32, written; rows may be strided.
+        topk_ids: [M, K] int32, written; rows may be strided; of experts with the same score the order is not defined.
+        num_expert_group: 1, 2, 4 or 8 groups; a group counts as its best.
+        topk_group: a int.
+        need_renorm: make the weights of a token sum to ``routed_scaling_factor``, else they are multiplied by it.
+        is_softmax: a bool.
+        routed_scaling_factor: a float.
+
+    Raises:
+        UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
+            no kernel takes the call.
+
+    Source: DeepSeek-V2's router; AITER ``grouped_topk``.
+    """
+    _grouped_topk(
+        gating_output,
+        topk_weights,
+        topk_ids,
+        num_expert_group,
+        topk_group,
+        need_renorm,
+        is_softmax,
+        routed_scaling_factor,
     )
