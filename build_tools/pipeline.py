@@ -156,8 +156,9 @@ def _fitting(
     broken = {name: report for name, report in audits.items() if not report.ok}
     uncompiled = {result.job.id for result in results if not result.ok}
     for source in sorted({result.job.source for result in results if not result.ok}):
-        words = next(result.log for result in results if not result.ok and result.job.source == source)
-        lines.append(f"{source} does not compile: {words.splitlines()[0] if words else 'no word of it'}")
+        log = next(result.log for result in results if not result.ok and result.job.source == source)
+        words = [line for line in log.splitlines() if "error: " in line] or log.splitlines() or [""]
+        lines.append(f"{source} does not compile: {words[0]}")
     for result in results:
         if report := broken.get(result.job.id):
             more = f", and {len(report.problems) - 1} more" if len(report.problems) > 1 else ""

@@ -169,11 +169,12 @@ def _once(batch: _Batch, toolchain: Toolchain, store: Store, root: Path, folder:
     """One compile for all jobs of the batch, each with its own kernel of the code object."""
     started = time.monotonic()
     answers: list[Built | BuildToolsError] = []
-    made: Built | None = None
+    try:
+        made = _file(batch[0][0], toolchain, store, root, folder)
+    except BuildToolsError as error:
+        return [_result(job, key, error, time.monotonic() - started, store) for job, key in batch]
     for job, _ in batch:
         try:
-            if made is None:
-                made = _file(job, toolchain, store, root, folder)
             if made is None:
                 made = BACKENDS[job.backend].compile(job, toolchain, root, folder)
                 answers.append(made)

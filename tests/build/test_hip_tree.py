@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support import trees
@@ -14,6 +15,7 @@ from support import trees
 from build_tools.compile.backends import hip_tree
 from build_tools.compile.compile import compile_jobs
 from build_tools.compile.store import Store
+from build_tools.files.run import Outcome, run
 from build_tools.judge import audit
 from build_tools.objects import codeobject
 from build_tools.records import CompileJob, KernelArg, TargetFacts
@@ -138,3 +140,26 @@ def test_composable_kernel_is_refused_by_what_the_compiler_read(
     installed = replace(toolchain, clang=replace(toolchain.clang, hip_flags=flags))
     (result,) = compile_jobs([job(root, targets["gfx942"], "largest<f32, 4>")], installed, store, root=root)
     assert not result.ok and "without Composable Kernel" in result.log and "the compiler read" in result.log
+
+
+def test_a_file_that_does_not_compile_fails_all_its_jobs_at_once(
+    tmp_path: Path,
+    targets: dict[str, TargetFacts],
+    toolchain: Toolchain,
+    store: Store,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    root = repository(
+        tmp_path / "repository", tmp_path / "checkout", monkeypatch, {"csrc/include/mine.h": "#error newer"}
+    )
+    commands = []
+
+    def counted(argv: Sequence[str | Path], **settings: Any) -> Outcome:
+        commands.append(argv)
+        return run(argv, **settings)
+
+    monkeypatch.setattr(hip_tree, "run", counted)
+    jobs = [job(root, targets["gfx942"], name) for name in ("largest<f32, 4>", "largest<bf16, 8>")]
+    results = compile_jobs(jobs, toolchain, store, root=root)
+    assert [result.ok for result in results] == [False, False] and len(commands) == 1
+    assert all("error: newer" in result.log for result in results)

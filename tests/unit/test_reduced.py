@@ -114,7 +114,12 @@ def test_what_a_checkout_has_and_does_not_compile_is_left_out_and_named_once(
     monkeypatch.setattr(pipeline, "tree_of", lambda *_: type("Tree", (), {"pinned": pinned}))
     source = "thing:csrc/kernels/k.cu"
     results = [
-        CompileResult(job=replace(job, source=source), key="", ok=False, log="error: it is newer\nnote: more")
+        CompileResult(
+            job=replace(job, source=source),
+            key="",
+            ok=False,
+            log="compile it:\nerror: it is newer\nnote: more",
+        )
         for job in (first, second)
     ]
     assert [pipeline._of_checkout(result, tmp_path) for result in results] == [not pinned] * 2
