@@ -40,7 +40,7 @@ from build_tools.pack.bundle import BuiltBundle, build_bundle
 from build_tools.plan.plan import make_plan, shard_of
 from build_tools.plan.reduced import without
 from build_tools.prove.known import known
-from build_tools.records import AuditReport, CompileResult, Plan, PlannedBundle, in_tree
+from build_tools.records import AuditReport, CodeObjectFacts, CompileResult, Plan, PlannedBundle, in_tree
 from build_tools.tools.toolchain import Toolchain, find
 from build_tools.tools.tree import tree_of
 
@@ -258,10 +258,13 @@ def _bundle(
         return same
     path.unlink(missing_ok=True)
     forbidden = tuple(profile.forbidden_symbols)
+    facts: dict[Path, CodeObjectFacts] = {}  # a file of AITER's is one object of a hundred jobs
     for job in needed:
         data = by_id[job].path
         assert data is not None
-        audits[job] = audit.judge(by_id[job], codeobject.read(data.read_bytes()), forbidden)
+        if data not in facts:
+            facts[data] = codeobject.read(data.read_bytes())
+        audits[job] = audit.judge(by_id[job], facts[data], forbidden)
     broken = [report for job, report in audits.items() if job in needed and not report.ok]
     if broken:
         raise AuditError(broken)
