@@ -40,7 +40,7 @@ from build_tools.pack.bundle import BuiltBundle, build_bundle
 from build_tools.plan.plan import make_plan, shard_of
 from build_tools.plan.reduced import without
 from build_tools.prove.known import known
-from build_tools.records import AuditReport, CompileResult, Plan, PlannedBundle, in_tree
+from build_tools.records import AuditReport, CodeObjectFacts, CompileResult, Plan, PlannedBundle, in_tree
 from build_tools.tools.toolchain import Toolchain, find
 from build_tools.tools.tree import tree_of
 
@@ -115,7 +115,7 @@ def build(settings: Settings) -> Outcome:
         plan.jobs, toolchain, store, root=settings.root, workers=settings.workers,
         report=settings.bundles.parent / "compile.json",
     )  # fmt: skip
-    failed = [result for result in results if not result.ok]
+    failed = [result for result in results if not result.ok and not _of_checkout(result, settings.root)]
     if failed:
         raise CompileFailedError(failed)
     audits: dict[str, AuditReport] = {}
@@ -138,25 +138,35 @@ def build(settings: Settings) -> Outcome:
     return outcome
 
 
+def _of_checkout(result: CompileResult, root: Path) -> bool:
+    """Is it made of a file of a tree that is not pinned?"""
+    return in_tree(result.job.source) and not tree_of(result.job.source, root).pinned
+
+
 def _fitting(
     plan: Plan, results: Sequence[CompileResult], root: Path, audits: dict[str, AuditReport]
 ) -> Plan:
     """The plan without what a tree that is not pinned has under a name that the manifests know, but as another kernel: a later
-    checkout's takes other arguments. A pinned tree's is wrong in the manifest, and ends the build.
+    checkout's takes other arguments, or does not compile. A pinned tree's is wrong in the manifest, and ends the build.
     """
     lines = []
     for result in results:
-        source = result.job.source
-        if result.path is not None and in_tree(source) and not tree_of(source, root).pinned:
+        if result.path is not None and _of_checkout(result, root):
             audits[result.job.id] = audit.judge(result, codeobject.read(result.path.read_bytes()), ())
     broken = {name: report for name, report in audits.items() if not report.ok}
+    uncompiled = {result.job.id for result in results if not result.ok}
+    for source in sorted({result.job.source for result in results if not result.ok}):
+        log = next(result.log for result in results if not result.ok and result.job.source == source)
+        words = [line for line in log.splitlines() if "error: " in line] or log.splitlines() or [""]
+        lines.append(f"{source} does not compile: {words[0]}")
     for result in results:
         if report := broken.get(result.job.id):
             more = f", and {len(report.problems) - 1} more" if len(report.problems) > 1 else ""
             lines.append(
                 f"{result.job.source} is another kernel ({result.job.id}: {report.problems[0]}{more})"
             )
-    return without(plan, broken, tuple(lines)) if broken else plan
+    left_out = {*broken, *uncompiled}
+    return without(plan, left_out, tuple(lines)) if left_out else plan
 
 
 def chosen(manifest: Manifest, names: Sequence[str]) -> Manifest:
@@ -248,10 +258,13 @@ def _bundle(
         return same
     path.unlink(missing_ok=True)
     forbidden = tuple(profile.forbidden_symbols)
+    facts: dict[Path, CodeObjectFacts] = {}  # a file of AITER's is one object of a hundred jobs
     for job in needed:
         data = by_id[job].path
         assert data is not None
-        audits[job] = audit.judge(by_id[job], codeobject.read(data.read_bytes()), forbidden)
+        if data not in facts:
+            facts[data] = codeobject.read(data.read_bytes())
+        audits[job] = audit.judge(by_id[job], facts[data], forbidden)
     broken = [report for job, report in audits.items() if job in needed and not report.ok]
     if broken:
         raise AuditError(broken)

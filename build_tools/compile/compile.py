@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Final
 
 from build_tools.compile.backends.built import Built, built
-from build_tools.compile.backends.table import BACKENDS, COMPILE_MANY
-from build_tools.compile.fingerprint import job_key
+from build_tools.compile.backends.table import BACKENDS, COMPILE_MANY, NAMED
+from build_tools.compile.fingerprint import file_of, job_key
 from build_tools.compile.store import Store
 from build_tools.errors import BuildToolsError, JobFailedError
 from build_tools.files import progress
@@ -169,20 +169,42 @@ def _once(batch: _Batch, toolchain: Toolchain, store: Store, root: Path, folder:
     """One compile for all jobs of the batch, each with its own kernel of the code object."""
     started = time.monotonic()
     answers: list[Built | BuildToolsError] = []
-    made: Built | None = None
+    try:
+        made = _file(batch[0][0], toolchain, store, root, folder)
+    except BuildToolsError as error:
+        return [_result(job, key, error, time.monotonic() - started, store) for job, key in batch]
     for job, _ in batch:
         try:
             if made is None:
                 made = BACKENDS[job.backend].compile(job, toolchain, root, folder)
                 answers.append(made)
             else:
-                answers.append(built(job, made.path, made.threads, made.extra))
+                answers.append(NAMED.get(job.backend, built)(job, made.path, made.threads, made.extra))
         except BuildToolsError as error:
             answers.append(error)
     seconds = time.monotonic() - started
     return [
         _result(job, key, answer, seconds, store) for (job, key), answer in zip(batch, answers, strict=True)
     ]
+
+
+def _file(job: CompileJob, toolchain: Toolchain, store: Store, root: Path, folder: Path) -> Built | None:
+    """The object of the whole file that ``job`` names a kernel of, compiled once for all who ever will; None where there is no
+    such thing.
+    """
+    whole = file_of(job)
+    if whole is None:
+        return None
+    key = job_key(whole, toolchain, root)
+    entry = store.get(key)
+    if entry is None:
+        started = time.monotonic()
+        made = BACKENDS[job.backend].compile(whole, toolchain, root, folder)
+        seconds = time.monotonic() - started
+        entry = store.put(
+            key, made.path.read_bytes(), job=whole.id, symbol="", threads=0, seconds=seconds, extra=made.extra
+        )
+    return Built(entry.path, "", entry.threads, entry.extra)
 
 
 def _result(

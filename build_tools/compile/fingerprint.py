@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
 from build_tools.errors import FetchError, JobFailedError
 from build_tools.files.filehash import sha256_file
-from build_tools.records import CompileJob
+from build_tools.records import CompileJob, in_tree
 from build_tools.tools.toolchain import Toolchain
 from build_tools.tools.tree import digest
 
@@ -44,15 +45,25 @@ def job_key(job: CompileJob, toolchain: Toolchain, root: Path) -> str:
         "kernarg_size": job.kernarg_size,
         "block": job.block,
         "inputs": inputs,
-        "code": _backend_code(job.backend),
+        "code": _backend_code(job.backend, in_tree(job.source)),
         "tools": toolchain.identity_of(job.backend),
     }
     return hashlib.sha256(json.dumps(facts, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
+def file_of(job: CompileJob) -> CompileJob | None:
+    """The job of the whole file that ``job`` names one kernel of; None where a compile makes what its job names and no more."""
+    if job.backend != "hip" or not in_tree(job.source):
+        return None
+    name = f"{job.target.name}-{job.backend}-{job.source}"
+    return replace(job, id=name, symbol="", args=(), kernarg_size=0, block=(0, 0, 0), demangled="")
+
+
 @lru_cache(maxsize=16)
-def _backend_code(backend: str) -> str:
+def _backend_code(backend: str, of_tree: bool) -> str:
     """Digest of the files that turn a job into a command, byte by byte: a parsed form would depend on the Python that parses."""
     names = [*_SHARED, f"{backend}.py", f"{backend}_compile.py"]
+    if of_tree and backend == "hip":
+        names += ["hip_tree.py", "../../objects/demangle.py"]
     digests = [(name, sha256_file(_BACKENDS / name)) for name in names if (_BACKENDS / name).is_file()]
     return hashlib.sha256(repr(digests).encode()).hexdigest()

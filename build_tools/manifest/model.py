@@ -30,8 +30,9 @@ TargetName = Annotated[str, AfterValidator(_known_target)]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 
 
-#: A kernel's name in its object, mangled where the object has it so; words in braces are filled in from a variant's constants.
-Symbol = Annotated[str, Field(pattern=r"^[A-Za-z_{][A-Za-z0-9_{}.$]*$")]
+#: A kernel's name in its object, mangled where the object has it so, or as people read it (`space::kernel<bf16, 8>`) where a
+#: file of a source tree is compiled; words in braces are filled in from a variant's constants.
+Symbol = Annotated[str, Field(pattern=r"^[A-Za-z_{][A-Za-z0-9_{}.$]*(::[A-Za-z0-9_{}]+)*(<[^\n]*>)?$")]
 
 
 Extent = Annotated[list[str | int], Field(min_length=1, max_length=3)]

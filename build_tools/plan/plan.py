@@ -31,6 +31,8 @@ from build_tools.records import (
 )
 from build_tools.tools.tree import exists, tree_of
 
+#: The backends that take files of source trees as they are, and how the names of those end.
+OF_TREES: Final = {"asm": "", "hip": ".cu"}
 #: The axis that a kernel's table is.
 ROW: Final = "row"
 
@@ -211,7 +213,7 @@ class _Planner:
             self.problems.add(
                 f"two different jobs have the id {job_id!r}: name the differing constants in 'uses'"
             )
-        if in_tree(job.source) and job.backend != "asm":
+        if in_tree(job.source) and not job.source.endswith(OF_TREES.get(job.backend, "/")):
             self.problems.add(
                 f"backend {job.backend!r} takes no source of a source tree: {job.source}", "source"
             )

@@ -24,7 +24,7 @@ from build_tools.plan.rows import TemplateError, filled
 from build_tools.plan.slots import Slots
 from build_tools.plan.variants import Variant
 from build_tools.plan.zero import zero_step
-from build_tools.records import Backend, Constant, KernelArg
+from build_tools.records import Backend, Constant, KernelArg, in_tree
 
 #: What the name of a job does without.
 _UNNAMED: Final = re.compile(r"[^A-Za-z0-9_.]+")
@@ -144,7 +144,7 @@ def _step(
     constants = {
         name: value
         for name, value in merged.constants.items()
-        if not source.endswith(".co")  # nothing compiles it, so nothing of a variant is in it
+        if not in_tree(source) and not source.endswith(".co")  # taken as it is: nothing of a variant is in it
     }
     constants = {
         name: value

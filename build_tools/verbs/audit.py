@@ -29,12 +29,20 @@ def audit(files: tuple[Path, ...], as_json: bool) -> None:
             click.echo(f"{report.subject}: {'right' if report.ok else 'refused'}")
             if report.facts is not None:
                 for kernel in report.facts.kernels:
-                    click.echo(f"  {kernel.symbol}: {_registers(kernel)}")
+                    click.echo(f"  {_named(kernel.symbol)}: {_registers(kernel)}")
             for line in (*report.problems, *report.notes):
                 click.echo(f"  {line}")
     broken = [report for report in reports if not report.ok]
     if broken:
         raise AuditError(broken)
+
+
+def _named(symbol: str) -> str:
+    """As people read it, where it is mangled."""
+    from build_tools.objects.demangle import kernel_name
+
+    name = kernel_name(symbol)
+    return symbol if name == symbol else f"{name} ({symbol})"
 
 
 def _registers(kernel: Any) -> str:

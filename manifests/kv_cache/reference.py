@@ -14,6 +14,7 @@ import numpy as np
 from build_tools.cases.near import Near, Values, near
 
 _LARGEST = {"e4m3fnuz": 240.0, "e4m3fn": 448.0}
+_QMAX = {"i8": 127.0, **_LARGEST}
 
 
 def _cells(x: Values, scale: Values | None, kv_cache_dtype: str, kind: str) -> Values:
@@ -61,6 +62,127 @@ def reshape_and_cache(
             places[block, :, :, offset] = values[token]
     error = 3 * 2.0**-24 if kv_cache_dtype != "auto" else 0.0
     return near(new_keys, relative=error), near(places.reshape(value_cache.shape), relative=error)
+
+
+def _stored(x: Values, scale: Values, kv_cache_dtype: str, kind: str) -> Values:
+    """As AITER's kernels have it: what is no finite fp32 number after the division is stored as NaN."""
+    if kv_cache_dtype == "auto":
+        return x
+    divided = x / scale.reshape(())
+    cut = np.clip(divided, -_LARGEST[kind], _LARGEST[kind])
+    return np.where(np.abs(divided) < 2.0**128, cut, np.nan)
+
+
+def _masked(cache: Values) -> Values:
+    """The cache as it is where nothing is written."""
+    return np.ma.array(cache, mask=np.ones(cache.shape, bool))
+
+
+def reshape_and_cache_flash(
+    key: Values,
+    value: Values,
+    key_cache: Values,
+    value_cache: Values,
+    slot_mapping: Values,
+    kv_cache_dtype: str,
+    k_scale: Values,
+    v_scale: Values,
+    kinds: Mapping[str, str],
+) -> tuple[Near, Near]:
+    """Both caches [blocks, block_size, h, d] after the write."""
+    block_size = key_cache.shape[1]
+    stored = (
+        _stored(key, k_scale, kv_cache_dtype, kinds["key_cache"]),
+        _stored(value, v_scale, kv_cache_dtype, kinds["key_cache"]),
+    )
+    written = (_masked(key_cache), _masked(value_cache))
+    for token, slot in enumerate(slot_mapping.tolist()):
+        if slot >= 0:
+            for cache, rows in zip(written, stored, strict=True):
+                cache[slot // block_size, slot % block_size] = rows[token]
+    error = 3 * 2.0**-24 if kv_cache_dtype != "auto" else 0.0
+    return near(written[0], relative=error), near(written[1], relative=error)
+
+
+def reshape_and_cache_with_pertoken_quant(
+    key: Values,
+    value: Values,
+    key_cache: Values,
+    value_cache: Values,
+    k_dequant_scales: Values,
+    v_dequant_scales: Values,
+    slot_mapping: Values,
+    asm_layout: bool,
+    kinds: Mapping[str, str],
+) -> tuple[Near, Near, Near, Near]:
+    """Both caches and their scales after the write: a token's head has the scale amax / qmax, and what is stored is value / scale.
+
+    A kernel divides twice and multiplies: three roundings. A code of int8 is cut off towards 0: where the quotient is that
+    close to an integer it may be the one before. A head of zeros is 0 / 0: NaN in fp8, 0 in int8.
+    """
+    blocks, h, groups, block_size, x = key_cache.shape
+    kind = kinds["key_cache"]
+    layout = (
+        (blocks, h, block_size // x, groups * x, x) if asm_layout else (blocks, h, groups * x, block_size)
+    )
+    scale_shape = (blocks, h, block_size) if asm_layout else (h, blocks, block_size)
+    codes, scales = [], []
+    for place, (rows, cache, dequant) in enumerate(
+        ((key, key_cache, k_dequant_scales), (value, value_cache, v_dequant_scales))
+    ):
+        each = np.abs(rows).max(axis=-1, initial=0.0) / _QMAX[kind]
+        quotients = rows / each[..., None]
+        cells = _masked(cache.reshape(cache.shape if place == 0 else layout))
+        errors = np.zeros(cells.shape)
+        own = _masked(dequant.reshape(scale_shape))
+        for token, slot in enumerate(slot_mapping.tolist()):
+            if slot < 0:
+                continue
+            block, offset = divmod(slot, block_size)
+            exact, error = _codes(quotients[token], kind)
+            if place == 0:
+                where: tuple[int | slice, ...] = (block, slice(None), slice(None), offset, slice(None))
+                exact, error = exact.reshape(h, groups, x), error.reshape(h, groups, x)
+            elif asm_layout:
+                where = (block, slice(None), offset // x, slice(None), offset % x)
+            else:
+                where = (block, slice(None), slice(None), offset)
+            cells[where], errors[where] = exact, error
+            own[(block, slice(None), offset) if asm_layout else (slice(None), block, offset)] = each[token]
+        codes.append(near(cells.reshape(cache.shape), absolute=errors.reshape(cache.shape)))
+        scales.append(near(own.reshape(dequant.shape), relative=2.0**-23))
+    return codes[0], codes[1], scales[0], scales[1]
+
+
+def _codes(quotients: Values, kind: str) -> tuple[Values, Values]:
+    """(what is stored before its rounding, its error)."""
+    if kind != "i8":
+        cut = np.clip(quotients, -_LARGEST[kind], _LARGEST[kind])
+        return cut, 4 * 2.0**-24 * np.abs(cut)
+    quotients = np.nan_to_num(quotients, nan=0.0)
+    nearest = np.rint(quotients)
+    close = np.abs(quotients - nearest) <= 6 * 2.0**-24 * np.abs(quotients)
+    return np.where(close, nearest, np.trunc(quotients)), np.where(close & (nearest != 0), 1.0, 0.0)
+
+
+def concat_and_cache_mla(
+    kv_c: Values,
+    k_pe: Values,
+    kv_cache: Values,
+    slot_mapping: Values,
+    kv_cache_dtype: str,
+    scale: Values,
+    kinds: Mapping[str, str],
+) -> Near:
+    """The cache [blocks, block_size, rank + pe] after the write."""
+    block_size, tokens = kv_cache.shape[1], slot_mapping.size
+    rows = np.concatenate([kv_c[:tokens], k_pe[:tokens]], axis=1)
+    stored = _stored(rows, scale, kv_cache_dtype, kinds["kv_cache"])
+    cache = _masked(kv_cache)
+    for token, slot in enumerate(slot_mapping.tolist()):
+        if slot >= 0:
+            cache[slot // block_size, slot % block_size] = stored[token]
+    return near(cache, relative=3 * 2.0**-24 if kv_cache_dtype != "auto" else 0.0)
 
 
 def draw_slots(rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int]) -> Values:

@@ -9,6 +9,7 @@ six roundings before a code is rounded. That moves a code only where the exact q
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -76,3 +77,40 @@ def dynamic_per_tensor_quant(input: Values, kinds: Mapping[str, str]) -> tuple[N
     """scale = amax(|input|) / qmax; out = input / scale. The whole tensor is one row of the above."""
     codes, scale = _quantised(input, _amax(input.reshape(-1)), kinds["out"])
     return near(codes, relative=6 * _ROUNDING), near(scale, relative=2 * _ROUNDING)
+
+
+def static_per_tensor_quant(input: Values, scale: Values, kinds: Mapping[str, str]) -> Near:
+    """out = input / scale, cut at the largest code. A kernel multiplies by the rounded reciprocal."""
+    qmax = QMAX[kinds["out"]]
+    return near(np.clip(input / scale.reshape(()), -qmax, qmax), relative=4 * _ROUNDING)
+
+
+def smooth_per_token_scaled_quant(
+    input: Values,
+    smooth_scale: Values,
+    smooth_scale_map: Values | None,
+    num_rows: Values | None,
+    num_rows_factor: int,
+    kinds: Mapping[str, str],
+) -> tuple[Near, Near]:
+    """v = input * smooth_scale of the row's expert; scales = amax(|v|) / qmax; out = v / scales.
+
+    Only the first ``num_rows * num_rows_factor`` rows are done; the others stay as they were.
+    """
+    width = input.shape[-1]
+    rows = input.reshape(math.prod(input.shape[:-1]), width)
+    each = smooth_scale.reshape(math.prod(smooth_scale.shape[:-1]), width)
+    which = np.zeros(len(rows), np.int64) if smooth_scale_map is None else smooth_scale_map.reshape(-1)
+    product = rows * each[which]
+    codes, scales = _quantised(product, _amax(product), kinds["out"])
+    shape = (*input.shape[:-1], 1)
+    if num_rows is None and width:
+        return near(codes.reshape(input.shape), relative=8 * _ROUNDING), near(
+            scales.reshape(shape), relative=4 * _ROUNDING
+        )
+    count = int(num_rows.reshape(())) * num_rows_factor if num_rows is not None and width else 0
+    rest = (np.arange(len(rows)) >= count).reshape(shape)
+    codes = np.ma.array(codes.reshape(input.shape), mask=np.broadcast_to(rest, input.shape))
+    return near(codes, relative=8 * _ROUNDING), near(
+        np.ma.array(scales.reshape(shape), mask=rest), relative=4 * _ROUNDING
+    )

@@ -30,6 +30,40 @@ from aiter_prebuilt.torch_library import NAMESPACE
 _OPS: Final[Any] = getattr(torch.ops, NAMESPACE)
 
 
+def batched_rotary_embedding(
+    positions: Any,
+    query: Any,
+    key: Any,
+    head_size: int,
+    cos_cache: Any,
+    sin_cache: Any,
+    is_neox: bool,
+    is_nope_first: bool,
+    rot_dim: int,
+    cos_sin_cache_offsets: Any,
+) -> None:
+    """Traced ``aiter_prebuilt.batched_rotary_embedding``."""
+    _OPS.batched_rotary_embedding.default(
+        positions,
+        query,
+        key,
+        cos_cache,
+        sin_cache,
+        cos_sin_cache_offsets,
+        head_size,
+        is_neox,
+        is_nope_first,
+        rot_dim,
+    )
+
+
+def concat_and_cache_mla(
+    kv_c: Any, k_pe: Any, kv_cache: Any, slot_mapping: Any, kv_cache_dtype: str, scale: Any
+) -> None:
+    """Traced ``aiter_prebuilt.concat_and_cache_mla``."""
+    _OPS.concat_and_cache_mla.default(kv_c, k_pe, kv_cache, slot_mapping, scale, kv_cache_dtype)
+
+
 def dynamic_per_token_scaled_quant(
     out: Any,
     input: Any,
@@ -860,6 +894,21 @@ def mla_reduce_v1(
     )
 
 
+def moe_align_block_size(
+    topk_ids: Any,
+    num_experts: int,
+    block_size: int,
+    sorted_token_ids: Any,
+    experts_ids: Any,
+    token_nums: Any,
+    num_tokens_post_pad: Any,
+) -> None:
+    """Traced ``aiter_prebuilt.moe_align_block_size``."""
+    _OPS.moe_align_block_size.default(
+        topk_ids, sorted_token_ids, experts_ids, token_nums, num_tokens_post_pad, num_experts, block_size
+    )
+
+
 def moe_stage1_g1u1(
     input: Any,
     w1: Any,
@@ -954,6 +1003,22 @@ def reshape_and_cache(
     )
 
 
+def reshape_and_cache_flash(
+    key: Any,
+    value: Any,
+    key_cache: Any,
+    value_cache: Any,
+    slot_mapping: Any,
+    kv_cache_dtype: str,
+    k_scale: Any,
+    v_scale: Any,
+) -> None:
+    """Traced ``aiter_prebuilt.reshape_and_cache_flash``."""
+    _OPS.reshape_and_cache_flash.default(
+        key, value, key_cache, value_cache, slot_mapping, k_scale, v_scale, kv_cache_dtype
+    )
+
+
 def rms_norm(input: Any, weight: Any, epsilon: float, use_model_sensitive_rmsnorm: int = 0) -> Any:
     """Traced ``aiter_prebuilt.rms_norm``."""
     if use_model_sensitive_rmsnorm:
@@ -986,6 +1051,40 @@ def rmsnorm2d_fwd_with_add(
     _OPS.rmsnorm2d_fwd_with_add.default(out, input, residual_in, residual_out, weight, epsilon, gemma_norm)
 
 
+def rotary_embedding_fwd(
+    positions: Any,
+    query: Any,
+    key: Any,
+    head_size: int,
+    cos_cache: Any,
+    sin_cache: Any,
+    is_neox: bool,
+    is_nope_first: bool,
+) -> None:
+    """Traced ``aiter_prebuilt.rotary_embedding_fwd``."""
+    _OPS.rotary_embedding_fwd.default(
+        positions, query, key, cos_cache, sin_cache, head_size, is_neox, is_nope_first
+    )
+
+
+def smooth_per_token_scaled_quant(
+    out: Any,
+    input: Any,
+    scales: Any,
+    smooth_scale: Any,
+    smooth_scale_map: Any = None,
+    shuffle_scale: bool = False,
+    num_rows: Any = None,
+    num_rows_factor: int = 1,
+) -> None:
+    """Traced ``aiter_prebuilt.smooth_per_token_scaled_quant``."""
+    if shuffle_scale:
+        raise refuse("smooth_per_token_scaled_quant", "shuffle_scale", shuffle_scale, "False")
+    _OPS.smooth_per_token_scaled_quant.default(
+        out, input, scales, smooth_scale, smooth_scale_map, num_rows, num_rows_factor
+    )
+
+
 def topk_softmax(
     topk_weights: Any,
     topk_indices: Any,
@@ -1005,6 +1104,9 @@ def topk_softmax(
 
 #: One of the above, or the operator itself where the parameters are the schema's.
 TRACED: Final[dict[str, Callable[..., Any]]] = {
+    "batched_rotary_embedding": batched_rotary_embedding,
+    "biased_grouped_topk_hip": _OPS.biased_grouped_topk_hip.default,
+    "concat_and_cache_mla": concat_and_cache_mla,
     "dynamic_per_tensor_quant": _OPS.dynamic_per_tensor_quant.default,
     "dynamic_per_token_scaled_quant": dynamic_per_token_scaled_quant,
     "flash_attn_func": flash_attn_func,
@@ -1022,6 +1124,7 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "fmoe_int8_g1u0": fmoe_int8_g1u0,
     "fmoe_int8_g1u0_a16": fmoe_int8_g1u0_a16,
     "gelu_and_mul": _OPS.gelu_and_mul.default,
+    "gelu_fast": _OPS.gelu_fast.default,
     "gelu_tanh_and_mul": _OPS.gelu_tanh_and_mul.default,
     "gemm_a16w16": gemm_a16w16,
     "gemm_a16w16_asm": gemm_a16w16_asm,
@@ -1030,23 +1133,34 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "gemm_a8w8_ASM": gemm_a8w8_ASM,
     "gemm_a8w8_bpreshuffle": gemm_a8w8_bpreshuffle,
     "get_mla_metadata_v1": get_mla_metadata_v1,
+    "greedy_sample": _OPS.greedy_sample.default,
+    "grouped_topk": _OPS.grouped_topk.default,
     "layernorm2d_fwd": layernorm2d_fwd,
     "mi350_a8w8_blockscale_asm": mi350_a8w8_blockscale_asm,
+    "mixed_sample_outer_exponential": _OPS.mixed_sample_outer_exponential.default,
     "mla_decode_fwd": mla_decode_fwd,
     "mla_decode_stage1_asm_fwd": mla_decode_stage1_asm_fwd,
     "mla_prefill_asm_fwd": mla_prefill_asm_fwd,
     "mla_prefill_fwd": mla_prefill_fwd,
     "mla_reduce_v1": mla_reduce_v1,
+    "moe_align_block_size": moe_align_block_size,
     "moe_stage1_g1u1": moe_stage1_g1u1,
+    "moe_sum": _OPS.moe_sum.default,
     "pa_fwd_asm": pa_fwd_asm,
+    "random_sample_outer_exponential": _OPS.random_sample_outer_exponential.default,
     "reshape_and_cache": reshape_and_cache,
+    "reshape_and_cache_flash": reshape_and_cache_flash,
+    "reshape_and_cache_with_pertoken_quant": _OPS.reshape_and_cache_with_pertoken_quant.default,
     "rms_norm": rms_norm,
     "rmsnorm2d_fwd": rmsnorm2d_fwd,
     "rmsnorm2d_fwd_with_add": rmsnorm2d_fwd_with_add,
+    "rotary_embedding_fwd": rotary_embedding_fwd,
     "silu": _OPS.silu.default,
     "silu_and_mul": _OPS.silu_and_mul.default,
+    "smooth_per_token_scaled_quant": smooth_per_token_scaled_quant,
     "smoothquant_fwd": _OPS.smoothquant_fwd.default,
     "softmax": _OPS.softmax.default,
+    "static_per_tensor_quant": _OPS.static_per_tensor_quant.default,
     "swiglu_and_mul": _OPS.swiglu_and_mul.default,
     "topk_softmax": topk_softmax,
     "topk_softmax_asm": _OPS.topk_softmax_asm.default,

@@ -21,7 +21,7 @@ from build_tools.records import Plan
 from build_tools.tools import fetch, tree
 
 WHERE = "manifests/norm/operators.toml: operators.scale"
-TREE_FILES = {"meta/hsa/gfx942/k.co": b"one", "meta/hsa/gfx950/k.co": b"two"}
+TREE_FILES = {"meta/hsa/gfx942/k.co": b"one", "meta/hsa/gfx950/k.co": b"two", "meta/csrc/k.cu": b"three"}
 
 
 @pytest.fixture
@@ -226,7 +226,23 @@ def test_a_source_is_looked_for_once(root: Path, monkeypatch: pytest.MonkeyPatch
     assert asked == ["k.hip"]
 
 
-def test_only_assembled_kernels_come_from_a_source_tree(shelf: Path) -> None:
+def test_hip_sources_of_a_tree_are_one_compile_whatever_the_variant(shelf: Path) -> None:
+    """Constants choose the kernel by its name, and reach no compiler."""
+    made = plan(
+        shelf,
+        planned.kernel(
+            source="thing:csrc/k.cu",
+            symbol="a::k<{N_EACH}>",
+            variants={"N_EACH": [1, 2], "B": [1, 2]},
+            targets=["gfx942"],
+        ),
+        types={},
+        arguments=PLAIN,
+    )
+    assert [(job.symbol, job.constants) for job in made.jobs] == [("a::k<1>", ()), ("a::k<2>", ())]
+
+
+def test_only_objects_and_hip_sources_come_from_a_source_tree(shelf: Path) -> None:
     source = "thing:hsa/{target}/k.co"
     made = plan(shelf, planned.kernel(source=source, backend="asm"), types={}, arguments=PLAIN)
     assert [(job.id, job.source) for job in made.jobs] == [

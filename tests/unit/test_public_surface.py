@@ -18,6 +18,25 @@ ROOT = Path(__file__).resolve().parents[2]
 
 #: Parameter names in order, as AITER has them (reference/aiter.md, section 3): clients bind by name and by position.
 SIGNATURES = {
+    "gelu_fast": "out input",
+    "reshape_and_cache_flash": "key value key_cache value_cache slot_mapping kv_cache_dtype k_scale v_scale",
+    "reshape_and_cache_with_pertoken_quant": "key value key_cache value_cache k_dequant_scales v_dequant_scales slot_mapping "
+    "asm_layout",
+    "concat_and_cache_mla": "kv_c k_pe kv_cache slot_mapping kv_cache_dtype scale",
+    "rotary_embedding_fwd": "positions query key head_size cos_cache sin_cache is_neox is_nope_first",
+    "batched_rotary_embedding": "positions query key head_size cos_cache sin_cache is_neox is_nope_first rot_dim "
+    "cos_sin_cache_offsets",
+    "greedy_sample": "out input",
+    "random_sample_outer_exponential": "out input exponentials temperatures eps",
+    "mixed_sample_outer_exponential": "out input exponentials temperatures eps",
+    "static_per_tensor_quant": "out input scale",
+    "smooth_per_token_scaled_quant": "out input scales smooth_scale smooth_scale_map shuffle_scale num_rows num_rows_factor",
+    "moe_sum": "input output",
+    "moe_align_block_size": "topk_ids num_experts block_size sorted_token_ids experts_ids token_nums num_tokens_post_pad",
+    "grouped_topk": "gating_output topk_weights topk_ids num_expert_group topk_group need_renorm is_softmax "
+    "routed_scaling_factor",
+    "biased_grouped_topk_hip": "gating_output correction_bias topk_weights topk_ids num_expert_group topk_grp need_renorm "
+    "routed_scaling_factor",
     "layernorm2d_fwd": "input weight bias epsilon x_bias",
     "silu": "out input",
     "dynamic_per_tensor_quant": "out input scale",

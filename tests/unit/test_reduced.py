@@ -104,3 +104,29 @@ def test_a_checkouts_other_kernel_of_a_known_name_is_left_out_and_a_pinned_ones_
         return
     assert [job.id for job in fitting.jobs] == [second.id, third.id] and set(audits) == {first.id, second.id}
     assert fitting.missing == (f"{source} is another kernel ({first.id}: it takes more, and 1 more)",)
+
+
+@pytest.mark.parametrize("pinned", [True, False])
+def test_what_a_checkout_has_and_does_not_compile_is_left_out_and_named_once(
+    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pinned: bool
+) -> None:
+    first, second, third = plan.jobs
+    monkeypatch.setattr(pipeline, "tree_of", lambda *_: type("Tree", (), {"pinned": pinned}))
+    source = "thing:csrc/kernels/k.cu"
+    results = [
+        CompileResult(
+            job=replace(job, source=source),
+            key="",
+            ok=False,
+            log="compile it:\nerror: it is newer\nnote: more",
+        )
+        for job in (first, second)
+    ]
+    assert [pipeline._of_checkout(result, tmp_path) for result in results] == [not pinned] * 2
+    if pinned:
+        return
+    results.append(CompileResult(job=third, key="", ok=True, path=tmp_path / "object"))
+    monkeypatch.setattr(pipeline, "in_tree", lambda name: name == source)
+    fitting = pipeline._fitting(plan, results, tmp_path, {})
+    assert not fitting.jobs  # the third's recipe launches the second, too
+    assert fitting.missing == (f"{source} does not compile: error: it is newer",)

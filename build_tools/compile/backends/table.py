@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -32,5 +32,10 @@ CompileMany = Callable[
 ]
 
 BACKENDS: Final[dict[str, Backend]] = {"asm": asm, "hip": hip, "ck": ck, "triton": triton, "flydsl": flydsl}
+
+#: How a kernel is found in an object that several jobs share, where names are not those of the source.
+NAMED: Final[dict[str, Callable[[CompileJob, Path, int, Mapping[str, str] | None], Built]]] = {
+    "hip": hip.named
+}
 
 COMPILE_MANY: Final[dict[str, CompileMany]] = {"triton": triton.compile_many}

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from aiter_prebuilt.ops.gemm_out import gemm_a16w16_asm, mi350_a8w8_blockscale_asm
     from aiter_prebuilt.ops.generated.activation import (
         gelu_and_mul,
+        gelu_fast,
         gelu_tanh_and_mul,
         silu,
         silu_and_mul,
@@ -29,7 +30,18 @@ if TYPE_CHECKING:
     from aiter_prebuilt.ops.generated.fmoe_blockscale_asm import fmoe_fp8_blockscale_g1u1
     from aiter_prebuilt.ops.generated.gemm import gemm_a8w8_bpreshuffle, gemm_a16w16
     from aiter_prebuilt.ops.generated.gemm_asm import flatmm_a8w8_blockscale_ASM, gemm_a8w8_ASM
-    from aiter_prebuilt.ops.generated.kv_cache import reshape_and_cache
+    from aiter_prebuilt.ops.generated.kv_cache import (
+        concat_and_cache_mla,
+        reshape_and_cache,
+        reshape_and_cache_flash,
+        reshape_and_cache_with_pertoken_quant,
+    )
+    from aiter_prebuilt.ops.generated.moe_tokens import (
+        biased_grouped_topk_hip,
+        grouped_topk,
+        moe_align_block_size,
+        moe_sum,
+    )
     from aiter_prebuilt.ops.generated.norm import (
         layernorm2d_fwd,
         rms_norm,
@@ -39,7 +51,15 @@ if TYPE_CHECKING:
     from aiter_prebuilt.ops.generated.quant import (
         dynamic_per_tensor_quant,
         dynamic_per_token_scaled_quant,
+        smooth_per_token_scaled_quant,
         smoothquant_fwd,
+        static_per_tensor_quant,
+    )
+    from aiter_prebuilt.ops.generated.rotary import batched_rotary_embedding, rotary_embedding_fwd
+    from aiter_prebuilt.ops.generated.sampling import (
+        greedy_sample,
+        mixed_sample_outer_exponential,
+        random_sample_outer_exponential,
     )
     from aiter_prebuilt.ops.generated.softmax import softmax
     from aiter_prebuilt.ops.generated.topk import topk_softmax
@@ -55,6 +75,9 @@ if TYPE_CHECKING:
     from aiter_prebuilt.ops.moe_stage1 import moe_stage1_g1u1
 
 __all__ = [
+    "batched_rotary_embedding",
+    "biased_grouped_topk_hip",
+    "concat_and_cache_mla",
     "dynamic_per_tensor_quant",
     "dynamic_per_token_scaled_quant",
     "flash_attn_func",
@@ -72,6 +95,7 @@ __all__ = [
     "fmoe_int8_g1u0",
     "fmoe_int8_g1u0_a16",
     "gelu_and_mul",
+    "gelu_fast",
     "gelu_tanh_and_mul",
     "gemm_a4w4",
     "gemm_a4w4_asm",
@@ -80,23 +104,34 @@ __all__ = [
     "gemm_a16w16",
     "gemm_a16w16_asm",
     "get_mla_metadata_v1",
+    "greedy_sample",
+    "grouped_topk",
     "layernorm2d_fwd",
     "mi350_a8w8_blockscale_asm",
+    "mixed_sample_outer_exponential",
     "mla_decode_fwd",
     "mla_decode_stage1_asm_fwd",
     "mla_prefill_asm_fwd",
     "mla_prefill_fwd",
     "mla_reduce_v1",
+    "moe_align_block_size",
     "moe_stage1_g1u1",
+    "moe_sum",
     "pa_fwd_asm",
+    "random_sample_outer_exponential",
     "reshape_and_cache",
+    "reshape_and_cache_flash",
+    "reshape_and_cache_with_pertoken_quant",
     "rms_norm",
     "rmsnorm2d_fwd",
     "rmsnorm2d_fwd_with_add",
+    "rotary_embedding_fwd",
     "silu",
     "silu_and_mul",
+    "smooth_per_token_scaled_quant",
     "smoothquant_fwd",
     "softmax",
+    "static_per_tensor_quant",
     "swiglu_and_mul",
     "topk_softmax",
     "topk_softmax_asm",
@@ -116,6 +151,7 @@ HOMES: Final = {
     "gemm_a16w16_asm": "gemm_out",
     "mi350_a8w8_blockscale_asm": "gemm_out",
     "gelu_and_mul": "generated.activation",
+    "gelu_fast": "generated.activation",
     "gelu_tanh_and_mul": "generated.activation",
     "silu": "generated.activation",
     "silu_and_mul": "generated.activation",
@@ -131,14 +167,28 @@ HOMES: Final = {
     "gemm_a16w16": "generated.gemm",
     "flatmm_a8w8_blockscale_ASM": "generated.gemm_asm",
     "gemm_a8w8_ASM": "generated.gemm_asm",
+    "concat_and_cache_mla": "generated.kv_cache",
     "reshape_and_cache": "generated.kv_cache",
+    "reshape_and_cache_flash": "generated.kv_cache",
+    "reshape_and_cache_with_pertoken_quant": "generated.kv_cache",
+    "biased_grouped_topk_hip": "generated.moe_tokens",
+    "grouped_topk": "generated.moe_tokens",
+    "moe_align_block_size": "generated.moe_tokens",
+    "moe_sum": "generated.moe_tokens",
     "layernorm2d_fwd": "generated.norm",
     "rms_norm": "generated.norm",
     "rmsnorm2d_fwd": "generated.norm",
     "rmsnorm2d_fwd_with_add": "generated.norm",
     "dynamic_per_tensor_quant": "generated.quant",
     "dynamic_per_token_scaled_quant": "generated.quant",
+    "smooth_per_token_scaled_quant": "generated.quant",
     "smoothquant_fwd": "generated.quant",
+    "static_per_tensor_quant": "generated.quant",
+    "batched_rotary_embedding": "generated.rotary",
+    "rotary_embedding_fwd": "generated.rotary",
+    "greedy_sample": "generated.sampling",
+    "mixed_sample_outer_exponential": "generated.sampling",
+    "random_sample_outer_exponential": "generated.sampling",
     "softmax": "generated.softmax",
     "topk_softmax": "generated.topk",
     "topk_softmax_asm": "generated.topk_asm",

@@ -16,6 +16,7 @@ _gelu_and_mul = operator("gelu_and_mul")
 _gelu_tanh_and_mul = operator("gelu_tanh_and_mul")
 _swiglu_and_mul = operator("swiglu_and_mul")
 _silu = operator("silu")
+_gelu_fast = operator("gelu_fast")
 
 
 @traced
@@ -102,3 +103,20 @@ def silu(out: torch.Tensor, input: torch.Tensor) -> None:
     Source: ``silu(v) = v / (1 + exp(-v))``; in the form of AITER's ``gelu_fast(out, input)``.
     """
     _silu(out, input)
+
+
+@traced
+def gelu_fast(out: torch.Tensor, input: torch.Tensor) -> None:
+    """GELU by tanh, element by element; every step is rounded to the element type.
+
+    Args:
+        out: [..., N] bf16 or fp16, written.
+        input: [..., N] bf16 or fp16.
+
+    Raises:
+        UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
+            no kernel takes the call.
+
+    Source: ``v / 2 * (1 + tanh(0.79788456 * v * (1 + 0.044715 * v * v)))``; AITER ``gelu_fast``.
+    """
+    _gelu_fast(out, input)

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     import torch
 
 _reshape_and_cache = operator("reshape_and_cache")
+_reshape_and_cache_flash = operator("reshape_and_cache_flash")
+_reshape_and_cache_with_pertoken_quant = operator("reshape_and_cache_with_pertoken_quant")
+_concat_and_cache_mla = operator("concat_and_cache_mla")
 
 
 @traced
@@ -51,3 +54,109 @@ def reshape_and_cache(
     _reshape_and_cache(
         key, value, key_cache, value_cache, slot_mapping, k_scale, v_scale, kv_cache_dtype, asm_layout
     )
+
+
+@traced
+def reshape_and_cache_flash(
+    key: torch.Tensor,
+    value: torch.Tensor,
+    key_cache: torch.Tensor,
+    value_cache: torch.Tensor,
+    slot_mapping: torch.Tensor,
+    kv_cache_dtype: str,
+    k_scale: torch.Tensor,
+    v_scale: torch.Tensor,
+) -> None:
+    """Scatter ``key`` and ``value`` into the paged cache of flash attention, in place; a negative slot is skipped.
+
+    Args:
+        key: [tokens, h, d] bf16 or fp16, may be strided, the last dim contiguous.
+        value: [tokens, h, d] bf16 or fp16, may be strided, the last dim contiguous.
+        key_cache: [blocks, block_size, h, d] bf16 or fp16 or the target's own e4m3, read and written; may be strided, the last
+            dim contiguous; blocks may lie apart, both caches' alike.
+        value_cache: [blocks, block_size, h, d] bf16 or fp16 or the target's own e4m3, read and written; may be strided, the last
+            dim contiguous.
+        slot_mapping: [tokens] int64, block * block_size + offset.
+        kv_cache_dtype: "auto" (the type of ``key``) or "fp8", "fp8_e4m3" (the e4m3 of the target: stored = value / scale,
+            saturating; NaN where the quotient overflows fp32); only "auto" and "fp8" and "fp8_e4m3" are covered.
+        k_scale: k_scales elements, fp32, one value, which "auto" does not read.
+        v_scale: v_scales elements, fp32, one value, which "auto" does not read.
+
+    Raises:
+        UnsupportedError: an option that is not covered, or a tensor that requires grad. ArgumentError: types, shapes, strides or
+            device do not fit. NoKernelError: no kernel takes the call.
+
+    Source: AITER ``reshape_and_cache_flash``.
+    """
+    _reshape_and_cache_flash(
+        key, value, key_cache, value_cache, slot_mapping, k_scale, v_scale, kv_cache_dtype
+    )
+
+
+@traced
+def reshape_and_cache_with_pertoken_quant(
+    key: torch.Tensor,
+    value: torch.Tensor,
+    key_cache: torch.Tensor,
+    value_cache: torch.Tensor,
+    k_dequant_scales: torch.Tensor,
+    v_dequant_scales: torch.Tensor,
+    slot_mapping: torch.Tensor,
+    asm_layout: bool,
+) -> None:
+    """As ``reshape_and_cache``, quantised with a scale for each token and head: ``scale = amax / qmax``, ``stored = value /
+    scale``.
+
+    Args:
+        key: [tokens, h, d] bf16 or fp16, may be strided, the last dim contiguous.
+        value: [tokens, h, d] bf16 or fp16, may be strided, the last dim contiguous.
+        key_cache: [blocks, h, groups, block_size, x] the target's own e4m3 or int8, read and written; x = 16; as AITER has it,
+            int8 codes are cut off towards 0, and a head of zeros is stored as NaN in fp8.
+        value_cache: [..., value_columns] the target's own e4m3 or int8, read and written; [blocks, heads, d, block_size], or with
+            ``asm_layout`` [blocks, heads, block_size / x, d, x].
+        k_dequant_scales: [..., scale_columns] fp32, read and written; [heads, slots], or with ``asm_layout`` [blocks, heads,
+            block_size].
+        v_dequant_scales: [..., scale_columns] fp32, read and written; as for the keys.
+        slot_mapping: [tokens] int64, block * block_size + offset.
+        asm_layout: a bool.
+
+    Raises:
+        UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
+            no kernel takes the call.
+
+    Source: AITER ``reshape_and_cache_with_pertoken_quant``.
+    """
+    _reshape_and_cache_with_pertoken_quant(
+        key, value, key_cache, value_cache, k_dequant_scales, v_dequant_scales, slot_mapping, asm_layout
+    )
+
+
+@traced
+def concat_and_cache_mla(
+    kv_c: torch.Tensor,
+    k_pe: torch.Tensor,
+    kv_cache: torch.Tensor,
+    slot_mapping: torch.Tensor,
+    kv_cache_dtype: str,
+    scale: torch.Tensor,
+) -> None:
+    """Scatter rows of ``kv_c`` and ``k_pe``, side by side, into the paged latent cache, in place; a negative slot is skipped.
+
+    Args:
+        kv_c: [c_rows, rank] bf16 or fp16, rows may be strided; may have more rows than there are slots.
+        k_pe: [p_rows, pe] bf16 or fp16, rows may be strided.
+        kv_cache: [blocks, block_size, rank + pe] bf16 or fp16 or the target's own e4m3, read and written; may be strided, the
+            last dim contiguous; blocks and their entries may lie apart.
+        slot_mapping: [tokens] int64, block * block_size + offset.
+        kv_cache_dtype: "auto" (the type of ``kv_c``) or "fp8", "fp8_e4m3" (the e4m3 of the target: stored = value / scale,
+            saturating; how infinities and NaN are stored depends on the kernel); only "auto" and "fp8" and "fp8_e4m3" are
+            covered.
+        scale: scales elements, fp32, one value, which "auto" does not read.
+
+    Raises:
+        UnsupportedError: an option that is not covered, or a tensor that requires grad. ArgumentError: types, shapes, strides or
+            device do not fit. NoKernelError: no kernel takes the call.
+
+    Source: AITER ``concat_and_cache_mla``.
+    """
+    _concat_and_cache_mla(kv_c, k_pe, kv_cache, slot_mapping, scale, kv_cache_dtype)

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 _dynamic_per_token_scaled_quant = operator("dynamic_per_token_scaled_quant")
 _smoothquant_fwd = operator("smoothquant_fwd")
 _dynamic_per_tensor_quant = operator("dynamic_per_tensor_quant")
+_static_per_tensor_quant = operator("static_per_tensor_quant")
+_smooth_per_token_scaled_quant = operator("smooth_per_token_scaled_quant")
 
 
 @traced
@@ -88,3 +90,59 @@ def dynamic_per_tensor_quant(out: torch.Tensor, input: torch.Tensor, scale: torc
     Source: AITER ``dynamic_per_tensor_quant``.
     """
     _dynamic_per_tensor_quant(out, input, scale)
+
+
+@traced
+def static_per_tensor_quant(out: torch.Tensor, input: torch.Tensor, scale: torch.Tensor) -> None:
+    """``out = input / scale``, rounded to nearest even and saturated; the scale is given.
+
+    Args:
+        out: [..., N] the target's own e4m3, written; no int8: AITER's kernel cuts codes off towards 0, and wraps what is too
+            large.
+        input: [..., N] bf16 or fp16, the last dim a multiple of 4.
+        scale: scales elements, fp32, one value.
+
+    Raises:
+        UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
+            no kernel takes the call.
+
+    Source: AITER ``static_per_tensor_quant``.
+    """
+    _static_per_tensor_quant(out, input, scale)
+
+
+@traced
+def smooth_per_token_scaled_quant(
+    out: torch.Tensor,
+    input: torch.Tensor,
+    scales: torch.Tensor,
+    smooth_scale: torch.Tensor,
+    smooth_scale_map: torch.Tensor | None = None,
+    shuffle_scale: bool = False,
+    num_rows: torch.Tensor | None = None,
+    num_rows_factor: int = 1,
+) -> None:
+    """``v = input * smooth_scale``; ``scales = amax(|v|) / qmax`` of each row; ``out = v / scales``, saturated.
+
+    Args:
+        out: [..., N] the target's own e4m3, written; no int8: AITER's kernel cuts its codes off towards 0; a row of zeros has the
+            scale 0 and codes of no meaning.
+        input: [..., N] bf16 or fp16, the last dim a multiple of 4, 8192 at most.
+        scales: [..., 1] fp32, written.
+        smooth_scale: [..., N] fp32.
+        smooth_scale_map: M elements, int32, or None; which row of ``smooth_scale`` a row takes; None is the first.
+        shuffle_scale: only False is covered.
+        num_rows: counts elements, int32, or None; only the first ``num_rows * num_rows_factor`` rows are done.
+        num_rows_factor: a int.
+
+    Raises:
+        UnsupportedError: an option that is not covered, or a tensor that requires grad. ArgumentError: types, shapes, strides or
+            device do not fit. NoKernelError: no kernel takes the call.
+
+    Source: AITER ``smooth_per_token_scaled_quant``.
+    """
+    if shuffle_scale:
+        raise refuse("smooth_per_token_scaled_quant", "shuffle_scale", shuffle_scale, "False")
+    _smooth_per_token_scaled_quant(
+        out, input, scales, smooth_scale, smooth_scale_map, num_rows, num_rows_factor
+    )

@@ -1,0 +1,112 @@
+"""Tokens of a mixture of experts: brought into the order of their experts, and their experts' results summed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from build_tools.cases.near import Near, Values, near
+
+#: Half a unit in the last place, relative.
+_UNIT = {"bf16": 2.0**-8, "f16": 2.0**-11, "f32": 2.0**-24}
+_SMALLEST = {"bf16": 2.0**-133, "f16": 2.0**-24, "f32": 2.0**-149}
+
+
+def moe_sum(input: Values, kinds: Mapping[str, str]) -> Near:
+    """The sum over axis 1; every partial sum but the last is rounded to the element type once more."""
+    kind = kinds["input"]
+    partial = np.abs(np.cumsum(input, axis=1))[:, 1:-1].sum(axis=1)
+    error = (_UNIT[kind] * (1 + 2.0**-6) + 2.0**-24) * partial + input.shape[1] * _SMALLEST[kind]
+    return near(input.sum(axis=1), relative=2.0**-24, absolute=error)
+
+
+def moe_align_block_size(
+    topk_ids: Values,
+    num_experts: int,
+    block_size: int,
+    sorted_token_ids: Values,
+    experts_ids: Values,
+    token_nums: Values,
+) -> tuple[Values, Values, Values, Values]:
+    """Places by expert, ascending; each expert starts a block."""
+    places = np.ma.array(sorted_token_ids, mask=np.ones(sorted_token_ids.shape, bool))
+    owners = np.ma.array(experts_ids, mask=np.ones(experts_ids.shape, bool))
+    left = np.ma.array(token_nums, mask=np.ones(token_nums.shape, bool))
+    block = 0
+    for expert in range(num_experts):
+        mine = np.flatnonzero(topk_ids.reshape(-1) == expert)
+        places[block * block_size : block * block_size + mine.size] = mine
+        for number in range(-(-mine.size // block_size)):
+            owners[block], left[block] = expert, mine.size - number * block_size
+            block += 1
+    return places, owners, left, np.array([block * block_size])
+
+
+
+def _best_groups(scores: Values, groups: int, kept: int, pairs: bool) -> Values:
+    """``scores`` with those of all groups but the ``kept`` best out; a group counts as its best, or as its two best."""
+    rows = scores.reshape(len(scores), groups, -1)
+    ranked = np.sort(rows, axis=-1)
+    counted = ranked[..., -1] + (ranked[..., -2] if pairs else 0.0)
+    order = np.argsort(-counted, axis=-1, kind="stable")[:, :kept]
+    chosen = np.zeros(counted.shape, bool)
+    np.put_along_axis(chosen, order, True, axis=-1)
+    return np.where(chosen[..., None], rows, -np.inf).reshape(scores.shape)
+
+
+def _weighed(
+    scores: Values, ranked: Values, spread: Values | float, count: int, renorm: bool, factor: float
+) -> tuple[Near, Values]:
+    """The ``count`` best by ``ranked`` with their ``scores``, which a kernel misses by ``spread``."""
+    ids = np.argsort(-ranked, axis=-1, kind="stable")[:, :count]
+    weights = np.take_along_axis(scores, ids, axis=-1)
+    error = 2.0**-21 * weights + np.take_along_axis(np.broadcast_to(spread, scores.shape), ids, axis=-1)
+    if not renorm:
+        return near(weights * factor, absolute=error * factor), ids
+    total = weights.sum(axis=-1, keepdims=True)
+    error = error + weights * error.sum(axis=-1, keepdims=True) / total
+    return near(weights / total * factor, absolute=error / total * factor, relative=2.0**-22), ids
+
+
+def biased_grouped_topk_hip(
+    gating_output: Values,
+    correction_bias: Values,
+    num_expert_group: int,
+    topk_grp: int,
+    need_renorm: bool,
+    routed_scaling_factor: float,
+    sizes: Mapping[str, int],
+) -> tuple[Near, Values]:
+    """(weights, experts) by sigmoid(gating) + bias. A kernel takes the bias off again, which loses some bits."""
+    scores = 1 / (1 + np.exp(-gating_output))
+    biased = scores + correction_bias
+    ranked = _best_groups(biased, num_expert_group, topk_grp, pairs=True)
+    spread = 2.0**-22 * (1 + np.abs(correction_bias))
+    return _weighed(scores, ranked, spread, sizes["K"], need_renorm, routed_scaling_factor)
+
+
+def grouped_topk(
+    gating_output: Values,
+    num_expert_group: int,
+    topk_group: int,
+    need_renorm: bool,
+    is_softmax: bool,
+    routed_scaling_factor: float,
+    sizes: Mapping[str, int],
+) -> tuple[Near, Values]:
+    """(weights, experts) by the softmax over all experts, or the sigmoid of each."""
+    if is_softmax:
+        powers = np.exp(gating_output - gating_output.max(axis=-1, keepdims=True, initial=-np.inf))
+        scores = powers / powers.sum(axis=-1, keepdims=True)
+    else:
+        scores = 1 / (1 + np.exp(-gating_output))
+    ranked = _best_groups(scores, num_expert_group, topk_group, pairs=False)
+    return _weighed(scores, ranked, 0.0, sizes["K"], need_renorm, routed_scaling_factor)
+
+
+def draw_distinct(rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int]) -> Values:
+    """Rows of different numbers that every element type holds: multiples of 1/32, at most 256 of them."""
+    del sizes
+    rows = [(rng.permutation(shape[-1]) - shape[-1] // 2) / 32 for _ in range(shape[0])]
+    return np.array(rows).reshape(shape)
