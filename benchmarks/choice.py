@@ -35,7 +35,7 @@ from build_tools.tools.tree import Tree, tree_of
 
 ORDERS: Final = 24
 #: What costs are computed of; manifests also count bytes of a row of 4-bit numbers, and parts by their logarithm.
-SLOTS: Final = ("M", "N", "K", "CUS", "splitK", "KB", "LOG")
+SLOTS: Final = ("M", "N", "K", "CUS", "splitK", "KB", "LOG", "kernelName")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,14 +97,16 @@ class Cost:
         for kernel in kernels:
             constants = {"tileM": kernel.tile_m, "tileN": kernel.tile_n}
             self.programs.append(
-                compile_expression(text, Scope(slots, constants, None, {"target": family.target}))
+                compile_expression(
+                    text, Scope(slots, constants, None, {"target": family.target}, None, ["kernelName"])
+                )
             )
 
     def choose(self, shape: Shape) -> Kernel:
         """For one call."""
         m, n, k, cus = shape.m, shape.n, shape.k, shape.cus
         ways = (
-            (evaluate(program, (m, n, k, cus, parts, k // 2, parts.bit_length() - 1)), place)
+            (evaluate(program, (m, n, k, cus, parts, k // 2, parts.bit_length() - 1, 0)), place)
             for place, (kernel, program) in enumerate(zip(self.kernels, self.programs, strict=True))
             for parts in self.family.parts(kernel, shape)
         )

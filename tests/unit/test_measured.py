@@ -322,7 +322,7 @@ def test_the_real_rows_are_found_as_aiter_finds_them() -> None:
         size: of.recipes[row.recipe].variant
         for row in of.tuned
         for size in range(row.values[0], (row.last or row.values)[0] + 1)
-        if row.cus == 80 and row.values[1:] == (256, 5120, 0)
+        if row.cus == 80 and row.values[1:] == (256, 5120, 0, 0)
     }
     assert len(rows) == 8 and len(table_of(made, "gemm_a16w16_asm").taken) == 8
     for size in range(1, 1000):

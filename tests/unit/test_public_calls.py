@@ -147,7 +147,7 @@ def test_codes_and_their_scales_are_written_as_bytes(kind: Any) -> None:
     input, out = torch.empty(40, 512, dtype=kind), torch.empty(42, 2, 128, dtype=kind)
     call = lambda: _first_stage(input, out, quant_type=Quantised.per_1x128, activation=1)  # noqa: E731
     back, (_, tensors, attributes) = handed(call, "moe_stage1_g1u1")
-    assert back is None and attributes == [128, 32, 1, 4] and tensors[0] is input
+    assert back is None and attributes == [128, 32, 1, 4, ""] and tensors[0] is input
     assert (tensors[6].dtype, tensors[6].shape, tensors[6].data_ptr()) == (BYTES, out.shape, out.data_ptr())
 
 
@@ -288,7 +288,7 @@ def test_a_mixture_of_experts_says_its_activation_and_refuses_others(activation:
         function(*given[:8], 2, *given[8:], kernelName="", activation=asked)
 
     _, (_, tensors, attributes) = handed(lambda: call(activation), "fmoe_g1u1")
-    assert attributes == [2, activation] and tensors[-1] is None
+    assert attributes == [2, "", activation] and tensors[-1] is None
     with pytest.raises(UnsupportedError, match=r"fmoe_g1u1\(activation=2\)"):
         call(2)
 
