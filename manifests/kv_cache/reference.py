@@ -115,7 +115,7 @@ def reshape_and_cache_with_pertoken_quant(
     asm_layout: bool,
     kinds: Mapping[str, str],
 ) -> tuple[Near, Near, Near, Near]:
-    """Both caches and their scales after the write: a token's head has the scale amax / qmax, and what is stored is value / scale.
+    """Both caches and their scales after the write: a token's head has the scale amax / qmax; what is stored is value / scale.
 
     A kernel divides twice and multiplies: three roundings. A code of int8 is cut off towards 0: where the quotient is that
     close to an integer it may be the one before. A head of zeros is 0 / 0: NaN in fp8, 0 in int8.

@@ -43,7 +43,6 @@ def moe_align_block_size(
     return places, owners, left, np.array([block * block_size])
 
 
-
 def _best_groups(scores: Values, groups: int, kept: int, pairs: bool) -> Values:
     """``scores`` with those of all groups but the ``kept`` best out; a group counts as its best, or as its two best."""
     rows = scores.reshape(len(scores), groups, -1)

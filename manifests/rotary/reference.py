@@ -20,7 +20,14 @@ def _rows(cache: Values, half: int) -> Values:
 
 
 def _turned(
-    x: Values, rows: Values, caches: tuple[Values, Values], half: int, head_size: int, neox: bool, last: bool, kind: str
+    x: Values,
+    rows: Values,
+    caches: tuple[Values, Values],
+    half: int,
+    head_size: int,
+    neox: bool,
+    last: bool,
+    kind: str,
 ) -> Near:
     """``x`` [..., heads * head_size]; ``rows``: which row of the caches, ``half`` wide, each token has.
 

@@ -91,9 +91,7 @@ def draw_duel(rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[s
     return logits
 
 
-def draw_duel_numbers(
-    rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int]
-) -> Values:
+def draw_duel_numbers(rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int]) -> Values:
     """The numbers for :func:`draw_duel`."""
     del rng, sizes
     numbers = np.ones(shape)
