@@ -12,6 +12,7 @@ import difflib
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import Final
 
@@ -185,7 +186,7 @@ def named(job: CompileJob, path: Path, threads: int, extra: Mapping[str, str] | 
     if not in_tree(job.source):
         return built(job, path, threads, extra)
     try:
-        symbols = [kernel.symbol for kernel in codeobject.read(path.read_bytes()).kernels]
+        symbols = _symbols(path.read_bytes())
     except (OSError, CodeObjectError) as error:
         raise JobFailedError(
             f"compile {job.id}",
@@ -195,6 +196,12 @@ def named(job: CompileJob, path: Path, threads: int, extra: Mapping[str, str] | 
     if not job.symbol:  # the file for all who name a kernel of it
         return Built(path, "", threads, extra or {})
     return Built(path, chosen(job, symbols), threads, extra or {})
+
+
+@lru_cache(maxsize=4)
+def _symbols(image: bytes) -> tuple[str, ...]:
+    """The kernels of an object, which hundreds of jobs ask for one after the other."""
+    return tuple(kernel.symbol for kernel in codeobject.read(image).kernels)
 
 
 def chosen(job: CompileJob, symbols: Sequence[str]) -> str:
