@@ -45,7 +45,7 @@ def moe_align_block_size(
 
 def _best_groups(scores: Values, groups: int, kept: int, pairs: bool) -> Values:
     """``scores`` with those of all groups but the ``kept`` best out; a group counts as its best, or as its two best."""
-    rows = scores.reshape(len(scores), groups, -1)
+    rows = scores.reshape(len(scores), groups, scores.shape[-1] // groups)
     ranked = np.sort(rows, axis=-1)
     counted = ranked[..., -1] + (ranked[..., -2] if pairs else 0.0)
     order = np.argsort(-counted, axis=-1, kind="stable")[:, :kept]

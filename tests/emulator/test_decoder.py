@@ -110,6 +110,9 @@ def listing(target: str, words: tuple[int, ...], known: dict[tuple[int, ...], st
     """
     at = 0
     while at < len(words):
+        if words[at] == 0:  # between two kernels of an object; no instruction is all zeros
+            at += 1
+            continue
         size = next((size for size in range(1, 5) if words[at : at + size] in known), 0)
         if not size:
             text, size = disassemble(target, words[at : at + 4], 4 * at)

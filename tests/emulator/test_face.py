@@ -246,6 +246,17 @@ def test_preload_loads_everything_and_names_what_fails(surroundings: dict[str, s
 LOADED = ("gemm_a4w4_asm", "mla_decode_stage1_asm_fwd", "mla_prefill_fwd")
 
 
+def of_one_file(target: str) -> set[str]:
+    """Operators whose kernels lie in an object with those of another operator: AITER's HIP files have many."""
+    owners: dict[bytes, set[str]] = {}
+    for path in bundles(target, "ck-full"):
+        bundle = open_bundle(path)
+        for name in bundle.names:
+            for entry in bundle.operator(name).entries:
+                owners.setdefault(entry.sha256, set()).add(name)
+    return {name for names in owners.values() if len(names) > 1 for name in names}
+
+
 def test_capture_is_refused_before_it_is_spoilt_and_works_after_the_preload_it_names(
     surroundings: dict[str, str],
 ) -> None:
@@ -255,6 +266,7 @@ def test_capture_is_refused_before_it_is_spoilt_and_works_after_the_preload_it_n
     assert done.returncode == 0, done.stderr
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     assert len(lines) == len(served()) and {line["target"] for line in lines} == set(TARGETS)
+    shared = {target: of_one_file(target) for target in TARGETS}
     for line in lines:
         if line["operator"] in LOADED:
             assert line["said"] == "" and not line["problems"] and line["worst"] <= 1, line
@@ -262,9 +274,9 @@ def test_capture_is_refused_before_it_is_spoilt_and_works_after_the_preload_it_n
         ordinal = ", ordinal=1)" if line["target"] == TARGETS[1] else "}])"
         assert f"aiter_prebuilt.preload(ops=['{line['operator']}'], shapes=[{{" in line["said"], line
         assert line["said"].endswith(ordinal), line
-        assert (
-            line["preloaded"] == 1 and line["loaded_by_preload"] >= 1 and line["launched_by_preload"] == 0
-        ), line
+        there = line["operator"] in shared[line["target"]]
+        assert line["preloaded"] == 1 and line["loaded_by_preload"] >= (not there), line
+        assert line["launched_by_preload"] == 0, line
         assert line["again"] == "" and line["loaded_by_capture"] == 0 and not line["ran_at_capture"], line
         assert not line["problems"] and line["worst"] <= 1, line
 

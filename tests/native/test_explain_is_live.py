@@ -132,6 +132,9 @@ F4 = {
 LATENT = {"T": "8", "H": "16", "B": "8", "kv_p": "576", "max_seqlen_q": "1"}
 PARTS = {**LATENT, "S": "2", "RT": "8", "TQ": "bf16", "TK": "bf16"}
 
+ROTARY = {"M": "40", "qn": "256", "kn": "64", "P": "128", "half": "32", "head_size": "64", "is_neox": "true"}
+GROUPS = {"M": "40", "E": "64", "K": "4", "num_expert_group": "8", "need_renorm": "true"}
+
 #: Where sizes drawn one by one never fit each other.
 FITTING: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
     "gemm_a8w8_bpreshuffle": lambda s: {"K": "256", "KW": "256", "N": str(16 * int(s["M"]))},
@@ -140,6 +143,29 @@ FITTING: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
         "value_columns": "16",
         "value_rows": str(int(s["blocks"]) * int(s["h"]) * 64),
     },
+    "reshape_and_cache_flash": lambda s: {
+        "C": s["T"], "kv_cache_dtype": "auto", "k_scales": "1", "v_scales": "1", "h": "8", "d": "64", "block_size": "16",
+    },
+    "reshape_and_cache_with_pertoken_quant": lambda s: {
+        "h": "8", "d": "64", "x": "16", "groups": "4", "block_size": "16", "blocks": "40", "value_rows": "20480",
+        "value_columns": "16", "scale_rows": "8", "scale_columns": "640",
+    },
+    "concat_and_cache_mla": lambda s: {
+        "C": s["T"], "kv_cache_dtype": "auto", "scales": "1", "tokens": "40", "c_rows": "40", "p_rows": "40", "rank": "512",
+        "pe": "64", "blocks": "8", "block_size": "16",
+    },
+    "rotary_embedding_fwd": lambda s: ROTARY,
+    "batched_rotary_embedding": lambda s: {**ROTARY, "rot_dim": "64"},
+    "greedy_sample": lambda s: {"M": "8", "N": "16384"},
+    "random_sample_outer_exponential": lambda s: {"N": "4096"},
+    "mixed_sample_outer_exponential": lambda s: {"N": "4096"},
+    "static_per_tensor_quant": lambda s: {"scales": "1"},
+    "smooth_per_token_scaled_quant": lambda s: {"N": "1024", "experts": "1", "counts": "1"},
+    "moe_align_block_size": lambda s: {
+        "n": "13", "num_experts": "8", "block_size": "4", "padded": "37", "blocks": "10",
+    },
+    "grouped_topk": lambda s: {**GROUPS, "topk_group": "3"},
+    "biased_grouped_topk_hip": lambda s: {**GROUPS, "topk_grp": "3"},
     "gemm_a4w4_asm": lambda s: F4,
     "gemm_a4w4": lambda s: {name: value for name, value in F4.items() if name != "log2_k_split"},
     "gemm_a16w16_asm": lambda s: {"N": "128", "K": "4096", "splitK": "0"},

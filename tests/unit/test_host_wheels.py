@@ -96,6 +96,7 @@ def test_the_runtime_wheel_is_asked_for_judged_and_finished(
         "cmake.define.ZSTD=/z",
         "cmake.define.DLPACK=/d",
         f"wheel.tags={runtime_wheel.TAG}",
+        f"build-dir={root / 'build' / 'runtime-wheel'}",
     ]
     assert (words["cwd"], words["env"]) == (root, {"CC": "zig"}) and words["timeout"] >= 600
     assert (path, builder.judged) == (tmp_path / "dist" / NAME, [NAME])
