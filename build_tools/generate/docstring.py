@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from build_tools.generate.python_text import wrapped
-from build_tools.manifest.grammar import TensorSpec, parse_tensor
+from build_tools.manifest.grammar import TensorSpec, is_symbol, parse_tensor
 from build_tools.manifest.model import Operator
 from build_tools.manifest.python import Parameter, literal
 
@@ -62,7 +62,14 @@ def describe(operator: Operator, spec: TensorSpec, note: str) -> str:
 def _strided(spec: TensorSpec) -> str:
     if spec.strides is None or spec.strides[-1] != "1":
         return "may be strided"
-    return "rows may be strided" if len(spec.dims) <= 2 else "may be strided, the last dim contiguous"
+    if len(spec.dims) <= 2:
+        return "rows may be strided"
+    free = [is_symbol(stride) and stride not in spec.dims for stride in spec.strides]
+    return (
+        "may be strided, the last dim contiguous"
+        if any(free[1:])
+        else "the first dim may be strided, the others are dense"
+    )
 
 
 def covered_text(values: tuple[Any, ...]) -> str:

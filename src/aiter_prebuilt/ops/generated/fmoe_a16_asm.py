@@ -42,7 +42,8 @@ def fmoe_g1u1_a16(
     Args:
         out: [T, D] bf16 or fp16, written; zeroed first; fp16 with SiLU on gfx950 alone.
         input: [T, D] bf16, one row a token, bf16 for both types of out, as AITER's objects read it; D is 512 and more, a multiple
-            of 256, for int8 of 512; 256 columns of a row share a scale when they are quantised.
+            of 256, for int8 of 512; 256 columns of a row share a scale when they are quantised, and to int8 they are cut off
+            towards 0, as is what the activation gives.
         gate: [E, 2 * I, D] the target's own e4m3 or int8, rows of gate, then rows of up, in the layout of ``shuffle_weight``,
             (16, 16); I is a multiple of 320 or 512, for int8 of 256, 320 or (gfx942, SiLU) 384.
         down: [E, D, I] the target's own e4m3 or int8, in the same layout.
@@ -106,7 +107,7 @@ def fmoe_int8_g1u0_a16(
     Args:
         out: [T, D] bf16, written.
         input: [T, D] bf16, one row a token; D is 1024 and more, a multiple of 512; 256 columns of a row share a scale when they
-            are quantised.
+            are quantised, and to int8 they are cut off towards 0, as is what the activation gives.
         gate: [E, I, D] int8, in the layout of ``shuffle_weight``, (16, 16); I is a multiple of 512.
         down: [E, D, I] int8.
         sorted_token_ids: [P] int32.

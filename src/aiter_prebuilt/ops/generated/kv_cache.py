@@ -32,8 +32,8 @@ def reshape_and_cache(
     """Scatter ``key`` and ``value`` into the paged cache, in place; a negative slot is skipped.
 
     Args:
-        key: [tokens, h, d] bf16 or fp16, may be strided, the last dim contiguous.
-        value: [tokens, h, d] bf16 or fp16, may be strided, the last dim contiguous.
+        key: [tokens, h, d] bf16 or fp16, the first dim may be strided, the others are dense.
+        value: [tokens, h, d] bf16 or fp16, the first dim may be strided, the others are dense.
         key_cache: [blocks, h, groups, block_size, x] bf16 or fp16 or the target's own e4m3, read and written; x = 16 bytes / item
             size.
         value_cache: [..., value_columns] bf16 or fp16 or the target's own e4m3, read and written; [blocks, heads, d, block_size],
@@ -70,12 +70,12 @@ def reshape_and_cache_flash(
     """Scatter ``key`` and ``value`` into the paged cache of flash attention, in place; a negative slot is skipped.
 
     Args:
-        key: [tokens, h, d] bf16 or fp16, may be strided, the last dim contiguous.
-        value: [tokens, h, d] bf16 or fp16, may be strided, the last dim contiguous.
-        key_cache: [blocks, block_size, h, d] bf16 or fp16 or the target's own e4m3, read and written; may be strided, the last
-            dim contiguous; blocks may lie apart, both caches' alike.
-        value_cache: [blocks, block_size, h, d] bf16 or fp16 or the target's own e4m3, read and written; may be strided, the last
-            dim contiguous.
+        key: [tokens, h, d] bf16 or fp16, the first dim may be strided, the others are dense.
+        value: [tokens, h, d] bf16 or fp16, the first dim may be strided, the others are dense.
+        key_cache: [blocks, block_size, h, d] bf16 or fp16 or the target's own e4m3, read and written; the first dim may be
+            strided, the others are dense; blocks may lie apart, both caches' alike.
+        value_cache: [blocks, block_size, h, d] bf16 or fp16 or the target's own e4m3, read and written; the first dim may be
+            strided, the others are dense.
         slot_mapping: [tokens] int64, block * block_size + offset.
         kv_cache_dtype: "auto" (the type of ``key``) or "fp8", "fp8_e4m3" (the e4m3 of the target: stored = value / scale,
             saturating; NaN where the quotient overflows fp32); only "auto" and "fp8" and "fp8_e4m3" are covered.
@@ -108,8 +108,8 @@ def reshape_and_cache_with_pertoken_quant(
     scale``.
 
     Args:
-        key: [tokens, h, d] bf16 or fp16, may be strided, the last dim contiguous.
-        value: [tokens, h, d] bf16 or fp16, may be strided, the last dim contiguous.
+        key: [tokens, h, d] bf16 or fp16, the first dim may be strided, the others are dense; d is a multiple of 16, at most 512.
+        value: [tokens, h, d] bf16 or fp16, the first dim may be strided, the others are dense.
         key_cache: [blocks, h, groups, block_size, x] the target's own e4m3 or int8, read and written; x = 16; as AITER has it,
             int8 codes are cut off towards 0, and a head of zeros is stored as NaN in fp8.
         value_cache: [..., value_columns] the target's own e4m3 or int8, read and written; [blocks, heads, d, block_size], or with

@@ -47,8 +47,8 @@ def moe_align_block_size(
     """Sort places of ``topk_ids`` by expert, each expert's padded to whole blocks; what is padded keeps its value.
 
     Args:
-        topk_ids: n elements, int32 or int64, from 0 to ``num_experts`` - 1.
-        num_experts: a int.
+        topk_ids: n elements, int32 or int64, from 0 to ``num_experts`` - 1: another one is a fault of the device.
+        num_experts: 8, 16, 32, 60, 64, 72 or 96; on gfx950 128 or 160, too.
         block_size: a int.
         sorted_token_ids: [padded] int32, read and written; as long as the places and ``block_size - 1`` for each expert at least.
         experts_ids: [blocks] int32, read and written; the expert of each block.
@@ -80,13 +80,15 @@ def biased_grouped_topk_hip(
     """The K best experts of a token's best groups, by ``sigmoid(gating) + bias``, best first; the weights are without the bias.
 
     Args:
-        gating_output: [M, E] bf16 or fp16 or fp32.
+        gating_output: [M, E] bf16 or fp16 or fp32, no row may be all NaN: AITER's kernel then writes where no expert was found,
+            out of its LDS, and the device faults; with 8 groups at least 2 experts in each.
         correction_bias: [E] bf16 or fp16 or fp32.
         topk_weights: [M, K] fp32, written; rows may be strided.
         topk_ids: [M, K] int32, written; rows may be strided; of experts with the same score the order is not defined.
         num_expert_group: 8 groups, or 1; a group counts as the sum of its two best.
         topk_grp: a int.
-        need_renorm: make the weights of a token sum to ``routed_scaling_factor``, else they are multiplied by it.
+        need_renorm: make the weights of a token sum to ``routed_scaling_factor`` (NaN where all of them are 0), else they are
+            multiplied by it.
         routed_scaling_factor: a float.
 
     Raises:
@@ -121,12 +123,15 @@ def grouped_topk(
     """The K best experts of a token's best groups, by softmax or sigmoid, best first.
 
     Args:
-        gating_output: [M, E] bf16 or fp16 or fp32.
+        gating_output: [M, E] bf16 or fp16 or fp32, at most 8192 experts; no NaN and no infinity where softmax scores (but -inf of
+            some experts), no row of NaN alone where the sigmoid does: AITER's kernel then writes where no expert was found, out
+            of its LDS, and the device faults.
         topk_weights: [M, K] fp32, written; rows may be strided.
         topk_ids: [M, K] int32, written; rows may be strided; of experts with the same score the order is not defined.
         num_expert_group: 1, 2, 4 or 8 groups; a group counts as its best.
         topk_group: a int.
-        need_renorm: make the weights of a token sum to ``routed_scaling_factor``, else they are multiplied by it.
+        need_renorm: make the weights of a token sum to ``routed_scaling_factor`` (NaN where all of them are 0), else they are
+            multiplied by it.
         is_softmax: a bool.
         routed_scaling_factor: a float.
 

@@ -99,7 +99,7 @@ def static_per_tensor_quant(out: torch.Tensor, input: torch.Tensor, scale: torch
     Args:
         out: [..., N] the target's own e4m3, written; no int8: AITER's kernel cuts codes off towards 0, and wraps what is too
             large.
-        input: [..., N] bf16 or fp16, the last dim a multiple of 4.
+        input: [..., N] bf16 or fp16, the last dim a multiple of 4; NaN becomes the lowest finite code.
         scale: scales elements, fp32, one value.
 
     Raises:

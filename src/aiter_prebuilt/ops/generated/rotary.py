@@ -30,8 +30,8 @@ def rotary_embedding_fwd(
 
     Args:
         positions: M elements, int64.
-        query: [..., qn] bf16 or fp16 or fp32, read and written; rows may be strided; [..., heads * head_size]; rows may be
-            strided.
+        query: [..., qn] bf16 or fp16 or fp32, read and written; rows may be strided; [..., heads * head_size]; where neighbours
+            of 16 bits are pairs, rows begin at even elements.
         key: [..., kn] bf16 or fp16 or fp32, read and written; rows may be strided; as ``query``, with its own heads.
         head_size: a int.
         cos_cache: [..., half] bf16 or fp16 or fp32, one row a position, half as wide as what is turned.
@@ -65,8 +65,8 @@ def batched_rotary_embedding(
 
     Args:
         positions: M elements, int64.
-        query: [..., qn] bf16 or fp16 or fp32, read and written; rows may be strided; [..., heads * head_size]; rows may be
-            strided.
+        query: [..., qn] bf16 or fp16 or fp32, read and written; rows may be strided; [..., heads * head_size]; where neighbours
+            of 16 bits are pairs, rows begin at even elements.
         key: [..., kn] bf16 or fp16 or fp32, read and written; rows may be strided; as ``query``, with its own heads.
         head_size: a int.
         cos_cache: [..., half] bf16 or fp16 or fp32, one row a position, half as wide as what is turned.
