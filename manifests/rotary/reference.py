@@ -33,7 +33,7 @@ def _turned(
 
     The two products are rounded before they are added: that, and the rounding to fp32 before it, is the error.
     """
-    heads = x.reshape(rows.size, -1, head_size).copy()
+    heads = x.reshape(rows.size, x.shape[-1] // head_size, head_size).copy()
     cos, sin = (_rows(cache, half)[rows.reshape(-1)][:, None, :] for cache in caches)
     start = head_size - 2 * half if last else 0
     part = heads[..., start : start + 2 * half]
