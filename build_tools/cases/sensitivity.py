@@ -5,6 +5,7 @@ answer must refuse what comes of it.
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -188,6 +189,10 @@ def _moves(cases: Cases) -> Iterator[_Move]:
         if not parameter.required and parameter.default is not None:
             what = f"the default of {name} moved"
             yield _Move(name, what, _option(cases, parameter, stated=False), must=True)
+    read = inspect.signature(cases.reference.functions[cases.subject.name]).parameters
+    for name in cases.subject.names_of_kernels():
+        if name in read:
+            yield _Move(name, f"{name} left out", _unnamed(name), must=True)
 
 
 def _given_in(name: str) -> Callable[[Bound], bool]:
@@ -264,6 +269,22 @@ def _shifted(values: Values, kind: str) -> Values:
 
 def _dropped(name: str) -> Change:
     return lambda question: [] if question.inputs.get(name) is None else [_with(question, name, None)]
+
+
+def _unnamed(name: str) -> Change:
+    """The kernel chosen that the call names."""
+
+    def change(question: Question) -> list[Question]:
+        bound = question.bound
+        if not bound.values.get(name):
+            return []
+        return [
+            dataclasses.replace(
+                question, bound=dataclasses.replace(bound, values={**bound.values, name: None})
+            )
+        ]
+
+    return change
 
 
 def _given(cases: Cases, name: str) -> Change:

@@ -62,10 +62,14 @@ class Subject:
         texts = [text for spec in self.tensors().values() for text in spec.dims]
         return dict.fromkeys(text for text in texts if is_symbol(text))
 
+    def names_of_kernels(self) -> tuple[str, ...]:
+        """Parameters that are any text: they name a kernel, and where a reference reads one, its result depends on the name."""
+        return tuple(
+            each.name for each in self.parameters if each.kind == "str" and each.name not in self.covered
+        )
+
     def options(self) -> tuple[Parameter, ...]:
-        """Parameters that change what is computed: scalars and words of which more than one value is served. A word that is not
-        covered names a kernel, and all kernels give the same.
-        """
+        """Parameters that change what is computed: scalars and words of which more than one value is served."""
         return tuple(
             parameter
             for parameter in self.parameters

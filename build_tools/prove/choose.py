@@ -97,7 +97,7 @@ def choose(
             seen.add(identity)
             if line["problems"]:
                 choice.refused.append(line)
-            elif wanted is None or line["launched"]:
+            else:  # one that launches nothing has a result, too
                 choice.calls.append(Chosen(each, bound, profile, recipes))
     if wanted is not None:
         reach = set(wanted(choice.labels))

@@ -14,13 +14,14 @@ import pytest
 from support import proof
 from support.emulator import bundles, library_path
 
-from build_tools.cases import make, table
+from build_tools.cases import bind, draw, make, table, words
 from build_tools.cases.meaning import meanings
 from build_tools.cases.subject import subjects
 from build_tools.errors import NotReadyError
 from build_tools.judge import findings, receipts
 from build_tools.judge.findings import EMBEDDED_CHECKS
 from build_tools.manifest.parse import load
+from build_tools.manifest.problems import Problems
 from build_tools.objects.entries import tools_of
 from build_tools.objects.unpack import open_bundle
 from build_tools.prove import prove as proving
@@ -65,6 +66,28 @@ def test_what_is_explained_is_what_is_launched() -> None:
         assert not line["problems"], line
         words = ("kernel", "variant", "backend", "launched", "recipes", "problems")
         assert {name: line[name] for name in words} == {name: told[line["label"]][name] for name in words}
+
+
+@pytest.mark.parametrize("target", proof.TARGETS)
+def test_every_call_of_the_cases_is_taken(target: str) -> None:
+    """By some kernel; and a proof is told of a call that none takes, though nothing of it would be executed."""
+    manifest = load(proof.ROOT / "manifests")
+    known = table.load(proof.ROOT / "manifests", subjects(manifest), manifest.targets)
+    paths, facts = bundles(target, "ck-free"), manifest.targets[target]
+    served = {name for path in paths for name in open_bundle(path).names}
+    outlines = [
+        make.outline(bound) for name in sorted(served) for bound in make.bounds(known[name], target, facts)
+    ]
+    greedy = known["greedy_sample"].subject
+    problems = Problems()
+    short = words.read("M=2 N=5 T=f32", greedy, draw.BUILT_IN, manifest.targets, problems)
+    outlines += [make.outline(bound) for bound in bind.bind(greedy, short, facts.fp8)]
+    nowhere = Place(proof.ROOT, paths, target, Path(os.devnull))
+    *lines, refused = workers.explained(nowhere, outlines)
+    assert len(lines) > 1000 and not problems.lines
+    assert [(line["operator"], line["label"], line["problems"]) for line in lines if line["problems"]] == []
+    (said,) = refused["problems"]
+    assert said.startswith("NoKernelError: no kernel takes the call") and not refused["recipes"]
 
 
 @pytest.mark.slow

@@ -104,6 +104,19 @@ def test_left_out_where_it_is_given() -> None:
     assert sensitivity._dropped("input")(_question(input=None)) == []
 
 
+def test_a_kernel_is_chosen_that_a_call_names() -> None:
+    def asked(name: str | None) -> Any:
+        question = _question()
+        values = {"kernelName": name, "other": 1}
+        return dataclasses.replace(question, bound=dataclasses.replace(question.bound, values=values))
+
+    (changed,) = sensitivity._unnamed("kernelName")(asked("_ZN1aE"))
+    assert changed.bound.values == {"kernelName": None, "other": 1}
+    assert (
+        sensitivity._unnamed("kernelName")(asked("")) == sensitivity._unnamed("kernelName")(asked(None)) == []
+    )
+
+
 def test_what_must_stay_and_moved() -> None:
     right = Interval("f32", np.zeros(2), np.zeros(2), np.array([True, False]))
     before = _question(out=np.array([1.0, 2.0]))

@@ -41,7 +41,7 @@ class _Addresses:
 
 
 class _Explainer(Recorder):
-    """Notes what would be chosen, and leaves it at that; what refuses the call is raised."""
+    """Notes what would be chosen, and leaves it at that; what refuses the call's arguments is raised."""
 
     def __call__(self, operator: Operator, tensors: list[Any], attributes: list[Any]) -> None:
         self.seen.append(self._explained(operator, tensors, attributes))
@@ -84,7 +84,12 @@ def explain(call: Call, target: str) -> Execution:
             function(**arguments)
     except Exception as error:  # noqa: BLE001  # whatever it is, it is what the line reports
         return failed(call, where, f"{type(error).__name__}: {error}"[:4000], explainer.chosen)
-    problems = () if explainer.seen else ("the function never called its operator",)
+    problems: tuple[str, ...] = ()
+    if not explainer.seen:
+        problems = ("the function never called its operator",)
+    elif not all(chosen.kernel for chosen in explainer.seen):
+        # The native explanation does not raise: that all candidates are refused is an answer there.
+        problems = ("NoKernelError: no kernel takes the call; aiter-prebuilt explain says why",)
     return ended(call, where, explainer.chosen, None, 0.0, problems)
 
 
