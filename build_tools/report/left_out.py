@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, Field
 
-from build_tools.errors import ManifestError
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from build_tools.report.reason_table import STRICT, Table, read_table
 
 FILE: Final = "hsa/left_out.toml"
-_STRICT: Final = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
 class Reason(BaseModel):
     """Files that one reason is about. ``files``: patterns of names as manifests have them; * stands for slashes, too."""
 
-    model_config = _STRICT
+    model_config = STRICT
 
     files: list[str] = Field(min_length=1)
     reason: str = Field(min_length=1)
@@ -34,11 +27,8 @@ class Reason(BaseModel):
         return any(fnmatchcase(name, pattern) for pattern in self.files)
 
 
-class _Table(BaseModel):
-    model_config = _STRICT
-
-    edition: int
-    left_out: list[Reason] = []
+class _Table(Table):
+    left_out: list[Reason] = Field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,17 +66,4 @@ def read(root: Path) -> LeftOut:
     Raises:
         ManifestError: the file is not of this form.
     """
-    path = root / FILE
-    if not path.is_file():
-        return LeftOut(())
-    try:
-        table = _Table.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
-    except ValidationError as error:
-        raise ManifestError(
-            [f"{FILE}: {'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors()]
-        ) from None
-    except (ValueError, OSError) as error:
-        raise ManifestError([f"{FILE}: {error}"]) from None
-    if table.edition != 1:
-        raise ManifestError([f"{FILE}: edition {table.edition} is not 1"])
-    return LeftOut(tuple(table.left_out))
+    return LeftOut(tuple(read_table(root, FILE, _Table).left_out))

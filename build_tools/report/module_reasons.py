@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, Field
 
-from build_tools.errors import ManifestError
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from build_tools.report.reason_table import STRICT, Table, read_table
 
 FILE: Final = "manifests/modules.toml"
-_STRICT: Final = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
 class Reason(BaseModel):
@@ -26,7 +19,7 @@ class Reason(BaseModel):
     those that only later trees have.
     """
 
-    model_config = _STRICT
+    model_config = STRICT
 
     covers: list[str] = []
     newer: list[str] = []
@@ -37,13 +30,10 @@ class Reason(BaseModel):
         return any(fnmatchcase(name, pattern) for pattern in (*self.covers, *self.newer))
 
 
-class _Table(BaseModel):
-    model_config = _STRICT
-
-    edition: int
-    not_served: list[Reason] = []
-    classes: dict[str, str] = {}
-    beyond: dict[str, str] = {}
+class _Table(Table):
+    not_served: list[Reason] = Field(default_factory=list)
+    classes: dict[str, str] = Field(default_factory=dict)
+    beyond: dict[str, str] = Field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,17 +69,5 @@ def read(root: Path) -> Reasons:
     Raises:
         ManifestError: the file is not of this form.
     """
-    path = root / FILE
-    if not path.is_file():
-        return Reasons()
-    try:
-        table = _Table.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
-    except ValidationError as error:
-        raise ManifestError(
-            [f"{FILE}: {'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors()]
-        ) from None
-    except (ValueError, OSError) as error:
-        raise ManifestError([f"{FILE}: {error}"]) from None
-    if table.edition != 1:
-        raise ManifestError([f"{FILE}: edition {table.edition} is not 1"])
+    table = read_table(root, FILE, _Table)
     return Reasons(tuple(table.not_served), tuple(table.classes.items()), tuple(table.beyond.items()))

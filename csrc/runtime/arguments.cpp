@@ -11,6 +11,14 @@ std::int64_t text_number(std::string_view text) {
   return static_cast<std::int64_t>(value);
 }
 
+// None is an empty text. False when the object is neither None nor a text; Python's error is not set.
+bool read_name(PyObject* object, std::string_view& said, std::int64_t& number) {
+  said = {};
+  if (object != py::none() && !py::read_text(object, said)) return false;
+  number = text_number(said);
+  return true;
+}
+
 }  // namespace
 
 ArgumentParser::ArgumentParser(const OperatorBlock& block)
@@ -50,6 +58,8 @@ bool ArgumentParser::parse_fast(PyObject* const* args, std::size_t count, Call& 
       if (call.integers[i] == -1 && PyErr_Occurred() != nullptr) return false;
     } else if (spec.kind == AttributeKind::Bool && (object == py::true_object() || object == py::false_object())) {
       call.integers[i] = object == py::true_object() ? 1 : 0;
+    } else if (spec.kind == AttributeKind::Text) {
+      if (!read_name(object, call.texts[i], call.integers[i])) return false;
     } else {
       Error unused;
       if (!read_attribute(spec, object, call.integers[i], call.reals[i], call.texts[i], unused)) return false;
@@ -132,12 +142,7 @@ bool ArgumentParser::read_attribute(const AttributeSpec& spec, PyObject* object,
       }
       return wrong(spec, object, error);
     }
-    case AttributeKind::Text: {
-      said = {};
-      if (object != py::none() && !py::read_text(object, said)) return wrong(spec, object, error);
-      integer = text_number(said);
-      return true;
-    }
+    case AttributeKind::Text: return read_name(object, said, integer) || wrong(spec, object, error);
   }
   return false;
 }
