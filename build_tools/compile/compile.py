@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from typing import Final
 
 from build_tools.compile.backends.built import Built, built
@@ -118,9 +119,9 @@ def _compile_missing(
     pool = ThreadPoolExecutor(max_workers=workers)
     with progress.show(len(missing)) as display:
         try:
-            futures = {
+            futures = [
                 pool.submit(_one_batch, batch, toolchain, store, root) for batch in batches(missing, workers)
-            }
+            ]
             for result in _as_completed(futures):
                 results[result.job.id] = result
                 display.done(Done(result.job.id, result.ok, result.seconds, result.cached))
@@ -133,12 +134,23 @@ def _compile_missing(
             allow()
 
 
-def _as_completed(futures: set[Future[list[CompileResult]]]) -> Iterator[CompileResult]:
-    while futures:
-        # With a timeout, since a wait without one does not see Ctrl-C on every platform.
-        done, futures = wait(futures, timeout=0.5, return_when=FIRST_COMPLETED)
-        for future in done:
-            yield from future.result()
+def _as_completed(futures: Iterable[Future[list[CompileResult]]]) -> Iterator[CompileResult]:
+    """What each hands back, as they end. Each tells of itself once: to ask thousands, again and again, who has ended takes as long
+    as small jobs do.
+    """
+    ended: SimpleQueue[Future[list[CompileResult]]] = SimpleQueue()
+    left = 0
+    for future in futures:
+        future.add_done_callback(ended.put)
+        left += 1
+    while left:
+        try:
+            # With a timeout, since a wait without one does not see Ctrl-C on every platform.
+            future = ended.get(timeout=0.5)
+        except Empty:
+            continue
+        left -= 1
+        yield from future.result()
 
 
 def _one_batch(batch: _Batch, toolchain: Toolchain, store: Store, root: Path) -> list[CompileResult]:

@@ -8,12 +8,15 @@ then costs the twenty bytes of a single copy. To load a kernel its dictionary is
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Final
 
 import zstandard
 
+from build_tools.files.cores import cores
 from build_tools.pack.writer import Frame, Packed
 
 #: btultra2; the levels above differ by a thousandth at these sizes.
@@ -29,28 +32,55 @@ LARGEST_DICTIONARY: Final = 1024 * 1024
 LARGEST_GROUP: Final = 8 * 1024 * 1024
 #: A member that the dictionary brings down to this many bytes would not help another by joining it.
 GOOD_ENOUGH: Final = 256
+#: What is this many times smaller than a trial is smaller than level 19 makes a kernel on its own, too (1.3 times at most, of all
+#: kernels that are built), which then need not be tried.
+CLEARLY: Final = 2
 
 
 def compress(blobs: Sequence[bytes], groups: Sequence[str]) -> Packed:
     """One frame per blob, in order; ``groups`` says which are likely to be alike."""
+    alike = [[index for index, name in enumerate(groups) if name == group] for group in sorted(set(groups))]
     frames: dict[int, Frame] = {}
     dictionaries: list[Frame] = []
-    for group in sorted(set(groups)):
-        members = [index for index, name in enumerate(groups) if name == group]
-        for cluster in _clusters(members, blobs):
-            alone = {index: _frame(blobs[index]) for index in cluster.members}
-            content = b"".join(blobs[index] for index in cluster.dictionary)
-            if content:
-                shared = _frame(content)
-                against = {
-                    index: _frame(blobs[index], content, len(dictionaries)) for index in cluster.members
-                }
-                best = {index: min(alone[index], against[index], key=_size) for index in cluster.members}
-                if sum(map(_size, best.values())) + len(shared.data) < sum(map(_size, alone.values())):
-                    dictionaries.append(shared)
-                    alone = best
-            frames |= alone
+    with ThreadPoolExecutor(cores()) as pool:  # zstd runs without the interpreter's lock
+        found = pool.map(lambda members: _clusters(members, blobs), alike)
+        clusters = [cluster for group in found for cluster in group]
+        for shared, packed in pool.map(lambda cluster: _packed(cluster, blobs), clusters):
+            if shared is None:
+                frames |= packed
+                continue
+            number = len(dictionaries)
+            dictionaries.append(shared)
+            frames |= {
+                index: frame if frame.dictionary is None else replace(frame, dictionary=number)
+                for index, frame in packed.items()
+            }
     return Packed(tuple(frames[index] for index in range(len(blobs))), tuple(dictionaries))
+
+
+def _packed(cluster: _Cluster, blobs: Sequence[bytes]) -> tuple[Frame | None, dict[int, Frame]]:
+    """The frame of the cluster's dictionary, None where it would not pay; and the frames of its members."""
+
+    @cache
+    def alone(index: int) -> Frame:
+        return _frame(blobs[index])
+
+    if not cluster.dictionary:
+        return None, {index: alone(index) for index in cluster.members}
+    content = b"".join(blobs[index] for index in cluster.dictionary)
+    shared = _frame(content)
+    against = zip(
+        cluster.members, _against(content, [blobs[index] for index in cluster.members]), strict=True
+    )
+    best = {
+        index: frame if _size(frame) * CLEARLY < cluster.alone[index] else min(alone(index), frame, key=_size)
+        for index, frame in against
+    }
+    total = sum(map(_size, best.values())) + _size(shared)
+    if total * CLEARLY < sum(cluster.alone[index] for index in cluster.members):
+        return shared, best
+    each = {index: alone(index) for index in cluster.members}
+    return (shared, best) if total < sum(map(_size, each.values())) else (None, each)
 
 
 def regions(blobs: list[bytes]) -> Packed:
@@ -64,10 +94,13 @@ def _size(frame: Frame) -> int:
 
 @dataclass(slots=True)
 class _Cluster:
-    """Positions of blobs: those whose bytes are the dictionary, and all that are stored against it."""
+    """Positions of blobs: those whose bytes are the dictionary, and all that are stored against it. ``alone``: bytes of a blob
+    on its own, at the trial's level.
+    """
 
     dictionary: list[int] = field(default_factory=list)
     members: list[int] = field(default_factory=list)
+    alone: Mapping[int, int] = field(default_factory=dict)
 
 
 def _clusters(members: list[int], blobs: Sequence[bytes]) -> list[_Cluster]:
@@ -80,6 +113,7 @@ def _clusters(members: list[int], blobs: Sequence[bytes]) -> list[_Cluster]:
         return [_Cluster([], members)]
     alone = zstandard.ZstdCompressor(level=TRIAL_LEVEL)
     size = {index: len(alone.compress(blobs[index])) for index in members}
+    trials = dict(size)
     served = dict.fromkeys(members, -1)
     children: dict[int, list[int]] = {-1: []}
     room = LARGEST_GROUP
@@ -95,7 +129,8 @@ def _clusters(members: list[int], blobs: Sequence[bytes]) -> list[_Cluster]:
             trial = len(against.compress(blobs[index]))
             if trial < size[index]:
                 size[index], served[index] = trial, worst
-    return _cut(_walked(children), members, served, blobs)
+    clusters = _cut(_walked(children), members, served, blobs)
+    return [replace(cluster, alone=trials) for cluster in clusters]
 
 
 def _walked(children: dict[int, list[int]]) -> list[int]:
@@ -133,25 +168,41 @@ def _cut(
     return [*clusters, *([lonely] if lonely.members else [])]
 
 
-def _frame(blob: bytes, dictionary: bytes = b"", number: int | None = None) -> Frame:
-    packed = _zstd(blob, dictionary)
+def _frame(blob: bytes) -> Frame:
+    return _made(blob, zstandard.ZstdCompressor(compression_params=_parameters(len(blob), 0)))
+
+
+def _against(content: bytes, blobs: Sequence[bytes]) -> list[Frame]:
+    """A frame for each blob, stored against ``content``, which is read into zstd's tables once: for each blob again it would be
+    most of the work. ``Frame.dictionary`` is 0.
+    """
+    dictionary = _raw(content)
+    largest = max(map(len, blobs))
+    dictionary.precompute_compress(compression_params=_parameters(largest, len(content)))
+    made = []
+    for blob in blobs:
+        parameters = _parameters(len(blob), len(content))
+        made.append(
+            _made(blob, zstandard.ZstdCompressor(dict_data=dictionary, compression_params=parameters), 0)
+        )
+    return made
+
+
+def _made(blob: bytes, compressor: zstandard.ZstdCompressor, number: int | None = None) -> Frame:
+    packed = compressor.compress(blob)
     digest = hashlib.sha256(blob).digest()
     if len(packed) >= len(blob):
         return Frame(blob, len(blob), digest, "raw")
     return Frame(packed, len(blob), digest, "zstd", number)
 
 
-def _zstd(blob: bytes, dictionary: bytes) -> bytes:
-    """One frame whose window holds the dictionary and the blob, so that a match may lie anywhere in them."""
-    total = len(blob) + len(dictionary)
-    parameters = zstandard.ZstdCompressionParameters.from_level(
-        LEVEL, source_size=len(blob), dict_size=len(dictionary), write_checksum=False, write_content_size=True,
-        window_log=max(10, min(27, (total - 1).bit_length())),
+def _parameters(size: int, dictionary: int) -> zstandard.ZstdCompressionParameters:
+    """The window holds the dictionary and the blob, so that a match may lie anywhere in them."""
+    return zstandard.ZstdCompressionParameters.from_level(
+        LEVEL, source_size=size, dict_size=dictionary, write_checksum=False, write_content_size=True,
+        window_log=max(10, min(27, (size + dictionary - 1).bit_length())),
     )  # fmt: skip
-    return zstandard.ZstdCompressor(dict_data=_raw(dictionary), compression_params=parameters).compress(blob)
 
 
-def _raw(dictionary: bytes) -> zstandard.ZstdCompressionDict | None:
-    if not dictionary:
-        return None
+def _raw(dictionary: bytes) -> zstandard.ZstdCompressionDict:
     return zstandard.ZstdCompressionDict(dictionary, dict_type=zstandard.DICT_TYPE_RAWCONTENT)

@@ -163,18 +163,21 @@ class Tree:
             for where, known in wanted.items()
             if not (folder / where).is_file() or sha256_file(folder / where) != known
         ]
-        if absent:
-            with zipfile.ZipFile(self._wheel) as archive:
-                for where in absent:
-                    data = archive.read(where)
-                    if hashlib.sha256(data).hexdigest() != wanted[where]:
-                        raise FetchError(
-                            f"unpack {where}",
-                            "the wheel in the cache is damaged",
-                            f"Remove {self._place} and try again",
-                        )
-                    write_atomic(folder / where, data)
+        for where in absent:
+            data = self._archive.read(where)
+            if hashlib.sha256(data).hexdigest() != wanted[where]:
+                raise FetchError(
+                    f"unpack {where}",
+                    "the wheel in the cache is damaged",
+                    f"Remove {self._place} and try again",
+                )
+            write_atomic(folder / where, data)
         return folder
+
+    @cached_property
+    def _archive(self) -> zipfile.ZipFile:
+        """The wheel, opened once: its directory of 12,000 files takes a tenth of a second to read, and a build asks for 1,400."""
+        return zipfile.ZipFile(self._wheel)
 
     def text(self, name: str) -> str:
         """The file's text.

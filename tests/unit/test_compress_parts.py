@@ -142,14 +142,37 @@ def test_a_frame_is_raw_where_compressing_gains_nothing() -> None:
             "raw",
             None,
         )
-    frame = compress._frame(b"a" * 1000, b"a" * 500, 7)
-    assert (frame.raw_size, frame.encoding, frame.dictionary) == (1000, "zstd", 7)
+    (frame,) = compress._against(b"a" * 500, [b"a" * 1000])
+    assert (frame.raw_size, frame.encoding, frame.dictionary) == (1000, "zstd", 0)
     assert decompress(frame.data, 1000, b"a" * 500) == b"a" * 1000
     sizes = [(size, compress._frame(b"a" * size)) for size in range(40)]
     for size, frame in sizes:
-        packed = compress._zstd(b"a" * size, b"")
+        packed = _zstd(b"a" * size, b"")
         assert frame.encoding == ("zstd" if len(packed) < size else "raw")
-    assert any(len(compress._zstd(b"a" * size, b"")) == size for size, _ in sizes), "the bound is met"
+    assert any(len(_zstd(b"a" * size, b"")) == size for size, _ in sizes), "the bound is met"
+
+
+def _zstd(data: bytes, dictionary: bytes, largest: int = 0) -> bytes:
+    """As the frames are made: ``largest`` of the blobs that are stored against the dictionary."""
+    shared = zstandard.ZstdCompressionDict(dictionary, dict_type=zstandard.DICT_TYPE_RAWCONTENT)
+    if dictionary:
+        largest = max(largest, len(data))
+        shared.precompute_compress(compression_params=compress._parameters(largest, len(dictionary)))
+    parameters = compress._parameters(len(data), len(dictionary))
+    return zstandard.ZstdCompressor(dict_data=shared, compression_params=parameters).compress(data)
+
+
+def test_one_reading_of_a_dictionary_serves_blobs_of_all_sizes() -> None:
+    """The bytes of each are those that it would have alone against the dictionary, or nearly."""
+    head = blob(1, 60_000)
+    blobs = [head[:40], head[100:9_000] + blob(2, 50), head * 2, blob(3, 30), head[50_000:] + head[:20_000]]
+    for data, frame in zip(blobs, compress._against(head, blobs), strict=True):
+        assert frame.raw_size == len(data)
+        if frame.encoding == "zstd":
+            assert decompress(frame.data, len(data), head) == data
+            assert len(frame.data) <= len(_zstd(data, head)) + 16
+        else:
+            assert frame.data == data and data not in head
 
 
 @pytest.mark.parametrize(
@@ -159,7 +182,7 @@ def test_a_window_holds_the_dictionary_and_the_blob(dictionary: int, size: int) 
     """So that the first byte of the dictionary can be named from the last of the blob; and it is no larger than needed."""
     head, content = blob(4, dictionary), blob(4, dictionary)[:size] or blob(5, size)
     content = content + blob(6, size - len(content))
-    frame = compress._zstd(content, head)
+    frame = _zstd(content, head)
     assert decompress(frame, size, head) == content
     found = zstandard.get_frame_parameters(frame)
     assert (found.content_size, found.has_checksum) == (size, False)
