@@ -135,8 +135,8 @@ def _compile_missing(
 
 
 def _as_completed(futures: Iterable[Future[list[CompileResult]]]) -> Iterator[CompileResult]:
-    """What each hands back, as they end. Each tells of itself once: to ask thousands, again and again, who has ended takes as long
-    as small jobs do.
+    """What each hands back, as they end. Each tells of itself once: to ask thousands, again and again, who has ended takes as
+    long as small jobs do.
     """
     ended: SimpleQueue[Future[list[CompileResult]]] = SimpleQueue()
     left = 0

@@ -1,7 +1,8 @@
 """The embedded device: compile ``csrc/emulator`` with the hermetic host compiler, and pack it with its Python package as a wheel.
 
 The decoder's tables are made from the pinned tinygrad package while it compiles; nothing of that package is in the wheel but
-the facts. The compile works in ``build/emulator`` and is incremental; the linked file does not say where it was built.
+the facts. The compile works in ``build/emulator`` and is incremental; the linked file does not say where it was built, so it is
+kept by what it was made of.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from typing import Final
 from aiter_prebuilt.contract.version import VERSION
 from build_tools.pack import dist_info, licences, sbom
 from build_tools.pack.archive import RUNTIME, write_members
-from build_tools.tools import pins
+from build_tools.tools import host, pins
 from build_tools.tools.host import PLATFORM, compile_project, environment_of, judge, put_library
+from build_tools.tools.kept import kept, key_of
 
 DISTRIBUTION: Final = f"{RUNTIME}-emulator"
 PACKAGE: Final = "aiter_prebuilt_emulator"
@@ -25,6 +27,7 @@ _SOURCES: Final = (
     f"src/{PACKAGE}",
 )
 _SUFFIXES: Final = frozenset((".py", ".typed", ".cpp", ".h", ".inc", ".txt", ".map"))
+_BUILDERS: Final = ("cmake", "ninja")
 _ABOUT: Final = dist_info.About(
     summary="A libamdhip64 that executes gfx942 and gfx950 code objects on the processor",
     description=f"The embedded device of [{RUNTIME}](https://pypi.org/project/{RUNTIME}/): HIP's C API over emulated GPUs.\n"
@@ -42,13 +45,20 @@ def compile_emulator(root: Path) -> Path:
     Raises:
         ToolchainError: the compiler is not there. WheelError: the compile failed.
     """
-    folder = root / "build" / "emulator"
-    # The generator of the decoder's tables is run by cmake, as a module below the root.
-    environment = {**environment_of(pins.load(root)), "PYTHONPATH": str(root)}
-    settings = [f"-DPython3_EXECUTABLE={sys.executable}"]
-    compile_project("the emulator", root / "csrc" / "emulator", folder, settings, environment)
     library = root / "src" / LIBRARY
-    return put_library(folder / library.name, library)
+    pinned = pins.load(root)
+
+    def compiled() -> bytes:
+        folder = root / "build" / "emulator"
+        # The generator of the decoder's tables is run by cmake, as a module below the root.
+        environment = {**environment_of(pinned), "PYTHONPATH": str(root)}
+        settings = [f"-DPython3_EXECUTABLE={sys.executable}"]
+        compile_project("the emulator", root / "csrc" / "emulator", folder, settings, environment)
+        return (folder / library.name).read_bytes()
+
+    files = (pins.FILE, *(name for name in source_files(root) if name.startswith("csrc/")))
+    key = key_of(root, files, (Path(__file__), Path(host.__file__)), sbom.builders(*_BUILDERS))
+    return put_library(kept(root, "emulator", key, compiled), library)
 
 
 def build_emulator_wheel(root: Path, output: Path) -> Path:
@@ -67,7 +77,7 @@ def build_emulator_wheel(root: Path, output: Path) -> Path:
         VERSION,
         library,
         (licences.EMULATOR,),
-        tools | sbom.builders("cmake", "ninja"),
+        tools | sbom.builders(*_BUILDERS),
         sbom.file_hashes(root, source_files(root)),
     )
     inside = {

@@ -15,14 +15,24 @@ from pathlib import Path
 from typing import Final
 from zipfile import ZipFile
 
+from aiter_prebuilt.contract.version import VERSION
 from build_tools.errors import WheelError
 from build_tools.files.reproducible import write_atomic
 from build_tools.files.run import run
 from build_tools.pack import licences, sbom
 from build_tools.pack.archive import RUNTIME, write_members
-from build_tools.tools import pins
+from build_tools.tools import host, pins
 from build_tools.tools.fetch import native_sources
-from build_tools.tools.host import PLATFORM, compile_project, environment_of, judge, put_library
+from build_tools.tools.host import (
+    PLATFORM,
+    QUESTIONS,
+    compile_project,
+    environment_of,
+    judge,
+    library_ahead,
+    put_library,
+)
+from build_tools.tools.kept import kept, key_of
 from build_tools.tools.pins import Pins
 
 TAG: Final = f"cp310-abi3-{PLATFORM}"
@@ -31,6 +41,9 @@ _SOURCES: Final = ("CMakeLists.txt", "pyproject.toml", "csrc/runtime", "src/aite
 _SUFFIXES: Final = frozenset(
     (".py", ".pyi", ".json", ".typed", ".cpp", ".h", ".c", ".txt", ".toml", ".cmake")
 )
+#: What else the wheel has inside: ``pyproject.toml`` names them.
+_WHEEL_FILES: Final = ("README.md", "LICENSE", "THIRD_PARTY.txt")
+_BUILDERS: Final = ("cmake", "ninja", "scikit-build-core")
 _TIMEOUT: Final = 1800.0
 
 
@@ -42,33 +55,48 @@ def build_runtime_wheel(root: Path, output: Path) -> Path:
         WheelError: the compile failed, or the extension needs more than manylinux_2_28 has.
     """
     pinned = pins.load(root)
+    tools = sbom.builders(*_BUILDERS)
+    files = (pins.FILE, *_WHEEL_FILES, *source_files(root))
+    key = key_of(root, files, (Path(__file__), Path(host.__file__)), tools)
+    with tempfile.TemporaryDirectory(prefix="runtime-wheel-") as folder:
+        made = kept(root, "runtime-wheel", key, lambda: _compiled(root, Path(folder), pinned))
+        stem = f"{RUNTIME.replace('-', '_')}-{VERSION}-{TAG}.whl"
+        path = Path(folder) / stem
+        path.write_bytes(made)
+        judge(path)
+        return finish(path, root, output, pinned)
+
+
+def _compiled(root: Path, folder: Path, pinned: Pins) -> bytes:
+    """The wheel as the build backend makes it."""
     sources = [f"cmake.define.{setting}={place}" for setting, place in native_sources(root).items()]
     environment = environment_of(pinned)
-    with tempfile.TemporaryDirectory(prefix="runtime-wheel-") as folder:
-        command = [
-            sys.executable,
-            "-m",
-            "pip",
-            "wheel",
-            "--no-deps",
-            "--no-build-isolation",
-            "--no-index",
-            "-w",
-            folder,
-        ]
-        # Kept: what is up to date is not compiled again.
-        kept = f"build-dir={root / 'build' / 'runtime-wheel'}"
-        settings = [word for setting in (*sources, f"wheel.tags={TAG}", kept) for word in ("-C", setting)]
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "wheel",
+        "--no-deps",
+        "--no-build-isolation",
+        "--no-index",
+        "-w",
+        str(folder),
+    ]
+    questions = f"cmake.define.{QUESTIONS}"
+    # Kept: what is up to date is not compiled again.
+    kept_folder = f"build-dir={root / 'build' / 'runtime-wheel'}"
+    words = (*sources, questions, f"wheel.tags={TAG}", kept_folder)
+    settings = [word for setting in words for word in ("-C", setting)]
+    with library_ahead(environment):
         outcome = run([*command, *settings, root], cwd=root, env=environment, timeout=_TIMEOUT)
-        found = list(Path(folder).glob("*.whl"))
-        if not outcome.ok or len(found) != 1:
-            raise WheelError(
-                "build the runtime wheel",
-                f"{outcome.describe()}\n{outcome.output}",
-                "Mend what the compiler says",
-            )
-        judge(found[0])
-        return finish(found[0], root, output, pinned)
+    found = list(folder.glob("*.whl"))
+    if not outcome.ok or len(found) != 1:
+        raise WheelError(
+            "build the runtime wheel",
+            f"{outcome.describe()}\n{outcome.output}",
+            "Mend what the compiler says",
+        )
+    return found[0].read_bytes()
 
 
 def finish(wheel: Path, root: Path, output: Path, pinned: Pins) -> Path:
@@ -91,7 +119,7 @@ def finish(wheel: Path, root: Path, output: Path, pinned: Pins) -> Path:
         (licences.RUNTIME,),
         {
             "ziglang": pinned.tools["ziglang"].version,
-            **sbom.builders("cmake", "ninja", "scikit-build-core"),
+            **sbom.builders(*_BUILDERS),
         },
         sbom.file_hashes(root, source_files(root)),
     )
@@ -122,7 +150,7 @@ def compile_extension(root: Path) -> Path:
     folder = root / "build" / "native"
     settings = [f"-D{setting}={place}" for setting, place in native_sources(root).items()]
     compile_project("the native extension", root, folder, settings, environment_of(pins.load(root)))
-    return put_library(folder / Path(EXTENSION).name, root / "src" / EXTENSION)
+    return put_library((folder / Path(EXTENSION).name).read_bytes(), root / "src" / EXTENSION)
 
 
 def unpack_extension(folder: Path, root: Path) -> Path:

@@ -6,7 +6,10 @@ import json
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,6 +22,8 @@ from build_tools.tools.pins import Pins
 
 GLIBC: Final = (2, 28)
 PLATFORM: Final = f"manylinux_{GLIBC[0]}_{GLIBC[1]}_x86_64"
+#: cmake's questions to the compiler are answered without a link: it would wait for zig's C++ library.
+QUESTIONS: Final = "CMAKE_TRY_COMPILE_TARGET_TYPE=STATIC_LIBRARY"
 _TIMEOUT: Final = 3600.0
 _JUDGED: Final = re.compile(r"manylinux_(\d+)_(\d+)_x86_64")
 
@@ -117,18 +122,35 @@ def compile_project(
         "-B",
         folder,
         "-DCMAKE_BUILD_TYPE=Release",
+        f"-D{QUESTIONS}",
     ]
     build: list[str | Path] = ["cmake", "--build", folder]
-    for command in ([*configure, *settings], build):
-        outcome = run(command, cwd=source, env=dict(environment), timeout=_TIMEOUT)
-        if not outcome.ok:
-            raise WheelError(
-                f"compile {what}", f"{outcome.describe()}\n{outcome.output}", "Mend what the compiler says"
-            )
+    with library_ahead(environment):
+        for command in ([*configure, *settings], build):
+            outcome = run(command, cwd=source, env=dict(environment), timeout=_TIMEOUT)
+            if not outcome.ok:
+                raise WheelError(
+                    f"compile {what}",
+                    f"{outcome.describe()}\n{outcome.output}",
+                    "Mend what the compiler says",
+                )
 
 
-def put_library(built: Path, place: Path) -> Path:
+@contextmanager
+def library_ahead(environment: Mapping[str, str]) -> Iterator[None]:
+    """Link nothing, beside what is done meanwhile. The first link of all has zig make its C++ library, file by file on one core
+    in a minute and a half; the compiles do not need it yet.
+    """
+    with tempfile.TemporaryDirectory(prefix="library-") as folder:
+        words = [environment["CXX"], "-shared", "-x", "c++", os.devnull, "-o", str(Path(folder) / "nothing")]
+        with ThreadPoolExecutor(1) as pool:
+            # What is wrong with it, the link that counts says better.
+            pool.submit(run, words, env=dict(environment), timeout=_TIMEOUT)
+            yield
+
+
+def put_library(data: bytes, place: Path) -> Path:
     """Put a library that was built beside its package in ``src``; its path there."""
-    write_atomic(place, built.read_bytes())
+    write_atomic(place, data)
     place.chmod(0o755)
     return place

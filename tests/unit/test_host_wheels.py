@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
@@ -14,7 +15,8 @@ import pytest
 from build_tools.errors import WheelError
 from build_tools.files.run import Outcome
 from build_tools.pack import emulator_wheel, runtime_wheel, sbom
-from build_tools.tools import pins
+from build_tools.tools import host, pins
+from build_tools.tools.kept import FOLDER, kept, key_of
 
 ROOT = Path(__file__).resolve().parents[2]
 NAME = f"aiter_prebuilt-0.1.0-{runtime_wheel.TAG}.whl"
@@ -29,7 +31,8 @@ MEMBERS = {
 def root(tmp_path: Path) -> Path:
     """A repository with one file of each kind."""
     files = (
-        "CMakeLists.txt", "pyproject.toml", "README.md", "LICENSE", "csrc/runtime/a.cpp", "csrc/runtime/notes.md",
+        "CMakeLists.txt", "pyproject.toml", "README.md", "LICENSE", "THIRD_PARTY.txt", "csrc/runtime/a.cpp",
+        "csrc/runtime/notes.md",
         "src/aiter_prebuilt/__init__.py", "src/aiter_prebuilt/deep/er.json", "src/aiter_prebuilt/_native.abi3.so",
         "csrc/emulator/isa/b.cpp", "csrc/emulator/README.md", "src/aiter_prebuilt_emulator/__init__.py",
         "src/aiter_prebuilt_emulator/py.typed", "src/aiter_prebuilt_emulator/notes.txt",
@@ -65,6 +68,7 @@ class Builder:
             monkeypatch.setattr(place, "environment_of", lambda pinned: {"CC": "zig"})
             monkeypatch.setattr(place, "judge", lambda path: self.judged.append(path.name))
             monkeypatch.setattr(place, "compile_project", self.compile)
+        monkeypatch.setattr(runtime_wheel, "library_ahead", lambda environment: nullcontext())
         monkeypatch.setattr(runtime_wheel, "native_sources", lambda root: {"ZSTD": "/z", "DLPACK": "/d"})
         monkeypatch.setattr(runtime_wheel, "run", self.run)
 
@@ -95,12 +99,36 @@ def test_the_runtime_wheel_is_asked_for_judged_and_finished(
     assert settings == [
         "cmake.define.ZSTD=/z",
         "cmake.define.DLPACK=/d",
+        "cmake.define.CMAKE_TRY_COMPILE_TARGET_TYPE=STATIC_LIBRARY",
         f"wheel.tags={runtime_wheel.TAG}",
         f"build-dir={root / 'build' / 'runtime-wheel'}",
     ]
     assert (words["cwd"], words["env"]) == (root, {"CC": "zig"}) and words["timeout"] >= 600
     assert (path, builder.judged) == (tmp_path / "dist" / NAME, [NAME])
     assert path.is_file()
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        "csrc/runtime/a.cpp",
+        "src/aiter_prebuilt/deep/er.json",
+        "THIRD_PARTY.txt",
+        "manifests/toolchains.toml",
+        "",
+    ],
+)
+def test_the_runtime_is_compiled_again_only_after_a_change(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changed: str
+) -> None:
+    builder = Builder(monkeypatch)
+    first = runtime_wheel.build_runtime_wheel(root, tmp_path / "dist").read_bytes()
+    (root / "csrc/runtime/notes.md").write_text("no source")
+    if changed:
+        (root / changed).write_text((root / changed).read_text() + "\n# changed\n")
+    again = runtime_wheel.build_runtime_wheel(root, tmp_path / "again")
+    assert (len(builder.calls), builder.judged) == (1 + bool(changed), [NAME, NAME])
+    assert changed or again.read_bytes() == first
 
 
 @pytest.mark.parametrize(("made", "code"), [(1, 1), (0, 0), (2, 0), (0, 1)])
@@ -112,6 +140,7 @@ def test_what_was_not_built_right_is_no_runtime_wheel(
         runtime_wheel.build_runtime_wheel(root, tmp_path / "dist")
     assert caught.value.found == f"exit code {code}\nwhat it said" or not code
     assert caught.value.fix == "Mend what the compiler says"
+    assert not (root / FOLDER).exists(), "what failed is not kept"
     assert builder.judged == [] and not (tmp_path / "dist").exists()
 
 
@@ -219,3 +248,62 @@ def test_the_wheel_of_the_embedded_device(
     assert f"Tag: {emulator_wheel.TAG}" in about["WHEEL"]
     parts = {part["name"] for part in json.loads(about[f"sboms/{sbom.FILE_NAME}"])["components"]}
     assert {"ziglang", "tinygrad", "cmake", "ninja", *emulator_wheel.source_files(root)} <= parts
+
+
+@pytest.mark.parametrize(
+    "changed", ["csrc/emulator/isa/b.cpp", "src/aiter_prebuilt_emulator/__init__.py", ""]
+)
+def test_the_embedded_device_is_compiled_again_only_after_a_change(
+    root: Path, monkeypatch: pytest.MonkeyPatch, changed: str
+) -> None:
+    """Its Python package is not compiled."""
+    builder = Builder(monkeypatch)
+    library = emulator_wheel.compile_emulator(root)
+    if changed:
+        (root / changed).write_text("another text")
+    library.unlink()
+    assert emulator_wheel.compile_emulator(root).read_bytes() == b"\x7fELF new"
+    assert len(builder.calls) == 1 + changed.startswith("csrc/")
+
+
+def test_what_is_kept_is_what_was_made(tmp_path: Path) -> None:
+    made = iter((b"first", b"second", b"third", b"fourth"))
+
+    def ask(name: str, key: str) -> bytes:
+        return kept(tmp_path, name, key * 16, lambda: next(made))
+
+    assert [ask("a", "0"), ask("a", "0"), ask("b", "0"), ask("a", "0")] == [
+        b"first",
+        b"first",
+        b"second",
+        b"first",
+    ]
+    (place,) = (tmp_path / FOLDER).glob("a-*")
+    place.write_bytes(place.read_bytes()[:-1] + b"?")
+    assert [ask("a", "0"), ask("b", "0")] == [b"third", b"second"], "a damaged one is made again"
+    assert ask("a", "1") == b"fourth"
+    names = sorted(path.name[:3] for path in (tmp_path / FOLDER).iterdir())
+    assert names == ["a-1", "b-0"], "one of a name, the last"
+
+
+def test_the_key_is_all_that_decides_the_bytes(root: Path, tmp_path: Path) -> None:
+    def key(files: tuple[str, ...] = ("README.md", "LICENSE"), tool: str = "1", code: str = "x") -> str:
+        (tmp_path / "maker.py").write_text(code)
+        return key_of(root, files, (tmp_path / "maker.py",), {"zig": tool})
+
+    assert key() == key(("LICENSE", "README.md"))
+    assert len({key(), key(("README.md",)), key(tool="2"), key(code="y")}) == 4
+    before = key()
+    (root / "LICENSE").write_text("another")
+    assert key() != before
+
+
+def test_the_library_is_linked_beside_the_compile(tmp_path: Path) -> None:
+    """And has ended when the compile has; whether it went well is not asked."""
+    told = tmp_path / "told"
+    compiler = tmp_path / "c++"
+    compiler.write_text(f'#!/bin/sh\necho "$@" > "{told}.part"; mv "{told}.part" "{told}"; exit 1\n')
+    compiler.chmod(0o755)
+    with host.library_ahead({"CXX": str(compiler)}):
+        pass
+    assert told.read_text().startswith("-shared -x c++ /dev/null -o ")
