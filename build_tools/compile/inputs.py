@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 
 from build_tools.compile.backends.table import BACKENDS
-from build_tools.records import InputsOf
+from build_tools.records import InputsOf, in_tree
 
 
 def inputs_of(root: Path) -> InputsOf:
@@ -16,4 +16,7 @@ def inputs_of(root: Path) -> InputsOf:
     def once(backend: str, source: str, symbol: str) -> tuple[str, ...]:
         return BACKENDS[backend].expand(source, symbol, root)
 
-    return lambda backend, source, symbol, _constants: once(backend, source, symbol)
+    # A file of a tree is taken, or compiled, whole: of what it is made does not hang on the kernel that is named.
+    return lambda backend, source, symbol, _constants: once(
+        backend, source, "" if in_tree(source) else symbol
+    )
