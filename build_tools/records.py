@@ -50,7 +50,7 @@ class TargetFacts:
 class KernelArg:
     """One kernel argument as the code object must have it.
 
-    ``kind``: "ptr", "i32", "i64" or "f32"; ``dtype``: element type name of what a pointer points to ("" for
+    ``kind``: "ptr", "u8", "i32", "i64", "f32" or "f64"; ``dtype``: element type name of what a pointer points to ("" for
     workspace and null, which are bytes); ``offset``/``size``: bytes in the kernarg segment; ``name``: the tensor, or the
     expression's text; ``divisible``: the compiler may take it as a multiple of 16 (Triton's ``assume``); ``role``: of the tensor
     ("in", "out", "inout"), "" for anything else.

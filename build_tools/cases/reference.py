@@ -18,8 +18,8 @@ from build_tools.cases.near import Near, as_near
 from build_tools.errors import ManifestError
 from build_tools.manifest.problems import suggestion
 
-#: Parameters that a reference may have beside those of the Python function: tensor or result name -> its element type, and
-#: dim or stride symbol of the call -> its value.
+#: Parameters that a reference may have beside those of the Python function: tensor or result name -> its element type
+#: (and under ``fp8`` the target's own e4m3, for bytes that hold it), and dim or stride symbol of the call -> its value.
 KINDS: Final = "kinds"
 SIZES: Final = "sizes"
 
@@ -90,7 +90,8 @@ def results(reference: Reference, bound: Bound, inputs: Mapping[str, Any]) -> di
         ManifestError: there is no function, it fails, or its results have other names, shapes or number.
     """
     function = function_of(reference, bound)
-    kinds = {layout.name: layout.dtype for layout in bound.tensors.values() if layout is not None}
+    kinds = {"fp8": bound.fp8}
+    kinds |= {layout.name: layout.dtype for layout in bound.tensors.values() if layout is not None}
     known = {**bound.values, **inputs, KINDS: kinds, SIZES: dict(bound.sizes)}
     asked = {name: known[name] for name in inspect.signature(function).parameters}
     try:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from aiter_prebuilt.contract.elf import PADDING
+from aiter_prebuilt.contract.structs import fields_of
 from build_tools.errors import CodeObjectError
 from build_tools.objects import codeobject
 from build_tools.records import (
@@ -24,7 +25,8 @@ VERSIONS: Final = (5, 6)
 #: Bytes from which on a text in megabytes of machine code is no accident.
 CHANCE: Final = 6
 _VALUE_KINDS: Final = {
-    "ptr": ("global_buffer", "by_value"), "i32": ("by_value",), "i64": ("by_value",), "f32": ("by_value",),
+    "ptr": ("global_buffer", "by_value"), "u8": ("by_value",), "i32": ("by_value",), "i64": ("by_value",), "f32": ("by_value",),
+    "f64": ("by_value",),
 }  # fmt: skip
 _WRITES: Final = ("write_only", "read_write")
 #: Arguments that HIP's runtime fills in when a kernel is launched through its module API.
@@ -85,7 +87,7 @@ def _arguments(job: CompileJob, kernel: KernelFacts, vendor: str) -> Iterable[st
         if kernel.kernarg_size != job.kernarg_size:
             yield f"it lists no arguments and takes {kernel.kernarg_size} bytes, the job passes {job.kernarg_size}"
         return
-    actual = {arg.offset: arg for arg in kernel.args}
+    actual = {part.offset: part for arg in kernel.args for part in _fields(arg, job.args)}
     for place, arg in enumerate(job.args):
         yield from _argument(place, arg, _whole(arg, actual.pop(arg.offset, None), actual))
     for left in actual.values():
@@ -101,6 +103,14 @@ def _arguments(job: CompileJob, kernel: KernelFacts, vendor: str) -> Iterable[st
         and kernel.kernarg_size > job.kernarg_size + -job.kernarg_size % kernel.kernarg_align
     ):
         yield f"the kernel's argument segment has {kernel.kernarg_size} bytes, the job passes {job.kernarg_size}"
+
+
+def _fields(arg: ArgFacts, passed: Sequence[KernelArg]) -> tuple[ArgFacts, ...]:
+    """The fields of a struct that is taken by value, where the job passes them; else the argument itself."""
+    if arg.kind != "by_value" or _is_padding(arg):
+        return (arg,)
+    fields = fields_of((arg.offset, arg.size), [(each.offset, each.size) for each in passed])
+    return tuple(arg._replace(offset=offset, size=size) for offset, size in fields) or (arg,)
 
 
 def _is_padding(arg: ArgFacts) -> bool:

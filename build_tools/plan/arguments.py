@@ -16,6 +16,7 @@ from aiter_prebuilt.contract.records import (
     ARG_WORKSPACE,
     Arg,
 )
+from aiter_prebuilt.contract.structs import laid_out
 from build_tools.manifest.model import Step
 from build_tools.manifest.problems import Problems, suggestion
 from build_tools.plan import limits
@@ -24,11 +25,15 @@ from build_tools.plan.slots import Slots
 from build_tools.plan.variants import Variant
 from build_tools.records import Backend, KernelArg
 
-_SIZES: Final = {"ptr": 8, "i32": 4, "i64": 8, "f32": 4}
+_SIZES: Final = {"ptr": 8, "u8": 1, "i32": 4, "i64": 8, "f32": 4, "f64": 8}
+_FORM: Final = f"{'|'.join(_SIZES)} WHAT"
 _ARG: Final = re.compile(r"^(?P<kind>\w+)\s+(?P<rest>.+)$")
+_STRUCT: Final = re.compile(r"^\{(?P<fields>.+)\}$")
 _WORKSPACE: Final = re.compile(r"^workspace(?:\s*\+\s*(?P<offset>.+))?$")
 #: Pointers that a backend's compiler appends to every kernel (Triton: global and profile scratch); they are passed as null.
 TRAILING_POINTERS: Final = {"triton": 2}
+#: What the compiler of a backend has no word for.
+_UNKNOWN: Final = {"triton": ("u8", "f64", "{")}
 
 
 #: For the runtime, for the compile, and the bytes that they take.
@@ -76,33 +81,61 @@ def _made(
     end = 0
     texts = [*(spec.args or ()), *["ptr null"] * TRAILING_POINTERS.get(backend, 0)]
     for place, text in enumerate(texts):
-        match = _ARG.match(text)
-        if match is None or match["kind"] not in _SIZES:
-            problems.add(f"{text!r} is not of the form 'ptr|i32|i64|f32 WHAT'", "args", place)
+        with problems.at("args", place):
+            fields = _fields(text, backend, problems)
+        if fields is None:
             continue
-        kind, rest = match["kind"], match["rest"].strip()
-        size = _SIZES[kind]
+        sizes = [_SIZES[kind] for kind, _ in fields]
+        offsets, size = laid_out(sizes)
         if spec.slot is not None and spec.slot < size:
             problems.add(f"a slot of {spec.slot} bytes is too small for {text!r}", "slot")
-        align = spec.slot or size
-        offset = end + -end % align
-        end = offset + (spec.slot or size)
-        index = slots.tensor_index(rest) if kind == "ptr" else None
-        with problems.at("args", place):
-            args.append(_argument(kind, rest, index, size, offset, slots, scope, problems))
-        role = "" if index is None else slots.tensors[index].role
-        pointee = _pointee(index, slots, variant)
-        kernel_args.append(KernelArg(kind, rest, offset, size, pointee, rest in divisible, role))
+        start = end + -end % (spec.slot or max(sizes))
+        end = start + (spec.slot or size)
+        for (kind, rest), at in zip(fields, offsets, strict=True):
+            index = slots.tensor_index(rest) if kind == "ptr" else None
+            with problems.at("args", place):
+                args.append(_argument(kind, rest, index, _SIZES[kind], start + at, slots, scope, problems))
+            role = "" if index is None else slots.tensors[index].role
+            pointee = _pointee(index, slots, variant)
+            kernel_args.append(
+                KernelArg(kind, rest, start + at, _SIZES[kind], pointee, rest in divisible, role)
+            )
     for name in sorted(divisible - {arg.name for arg in kernel_args}):
         problems.add(f"{name!r} is not an argument of the kernel", "assume", "divisible")
     limits.check(end, limits.KERNARG, "bytes of kernel arguments", problems, "args")
     return tuple(args), tuple(kernel_args), end
 
 
+def _fields(text: str, backend: Backend, problems: Problems) -> list[tuple[str, str]] | None:
+    """Kind and value of an argument; of each field where it is a struct (``{ i64 seed, u8 0 }``)."""
+    if text.startswith(_UNKNOWN.get(backend, ())):
+        problems.add(f"{text!r}: kernels of {backend} take none of {', '.join(_UNKNOWN[backend])}")
+        return None
+    struct = _STRUCT.match(text.strip())
+    fields = [_ARG.match(field) for field in (_apart(struct["fields"]) if struct else [text])]
+    said = [(field["kind"], field["rest"].strip()) for field in fields if field is not None]
+    if len(said) < len(fields) or any(kind not in _SIZES for kind, _ in said):
+        problems.add(f"{text!r} is not of the form {_FORM!r}, or several of it in braces")
+        return None
+    return said
+
+
+def _apart(text: str) -> list[str]:
+    """The texts between commas that stand in no brackets."""
+    parts, depth = [""], 0
+    for letter in text:
+        depth += (letter == "(") - (letter == ")")
+        if letter == "," and not depth:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return [part.strip() for part in parts]
+
+
 def _argument(
     kind: str, rest: str, index: int | None, size: int, offset: int, slots: Slots, scope: Scope, problems: Problems
 ) -> Arg:  # fmt: skip
-    if kind == "f32":
+    if kind in ("f32", "f64"):
         if rest in slots.floats:
             return Arg(ARG_FLOAT, size, offset, slots.floats.index(rest), b"")
         return Arg(ARG_REAL, size, offset, 0, real_of(rest, slots, scope, problems))

@@ -13,7 +13,7 @@ namespace apb {
 static_assert(std::endian::native == std::endian::little, "a bundle is little endian and used in place");
 
 inline constexpr std::uint32_t kBundleFormat = 3;
-inline constexpr std::uint32_t kRecipeVersion = 3;
+inline constexpr std::uint32_t kRecipeVersion = 4;
 inline constexpr int kNativeAbi = 2;
 
 struct DType {

@@ -161,7 +161,7 @@ bool OperatorBlock::check_step(const layout::Step& step, std::string& problem) c
       return broken(problem, "a kernel argument of unknown kind");
     const auto kind = static_cast<ArgKind>(arg.kind);
     const bool pointer = kind == ArgKind::Tensor || kind == ArgKind::Workspace;
-    if (arg.size != 8 && (arg.size != 4 || pointer))
+    if (arg.size != 8 && (arg.size != 4 || pointer) && (arg.size != 1 || kind != ArgKind::Int))
       return broken(problem, cat("a kernel argument of ", arg.size, " bytes"));
     if (std::uint64_t{arg.offset} + arg.size > step.kernarg_size) {
       return broken(problem, "a kernel argument leaves the kernarg buffer");

@@ -91,11 +91,16 @@ class Planner {
     switch (static_cast<ArgKind>(arg.kind)) {
       case ArgKind::Int: {
         // Kernels read four bytes as a signed number: a stride of 2^31 elements would turn negative without a word.
-        const bool narrow = arg.size == 4;
-        const std::int64_t least =
-            narrow ? std::numeric_limits<std::int32_t>::min() : std::numeric_limits<std::int64_t>::min();
-        const std::int64_t most =
-            narrow ? std::numeric_limits<std::int32_t>::max() : std::numeric_limits<std::int64_t>::max();
+        // One byte is a flag or a count, without a sign.
+        std::int64_t least = std::numeric_limits<std::int64_t>::min();
+        std::int64_t most = std::numeric_limits<std::int64_t>::max();
+        if (arg.size == 4) {
+          least = std::numeric_limits<std::int32_t>::min();
+          most = std::numeric_limits<std::int32_t>::max();
+        } else if (arg.size == 1) {
+          least = 0;
+          most = std::numeric_limits<std::uint8_t>::max();
+        }
         return number(arg.code, least, most, 0, "an integer argument", value);
       }
       case ArgKind::Workspace: return number(arg.code, 0, workspace, 0, "a workspace offset", value);

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from build_tools.cases.near import Near, Values, near
+from build_tools.cases.numbers import decode, encode
 
 _LARGEST = {"e4m3fnuz": 240.0, "e4m3fn": 448.0}
 _QMAX = {"i8": 127.0, **_LARGEST}
@@ -185,6 +186,73 @@ def concat_and_cache_mla(
     return near(cache, relative=3 * 2.0**-24 if kv_cache_dtype != "auto" else 0.0)
 
 
+def indexer_k_quant_and_cache(
+    k: Values, kv_cache: Values, slot_mapping: Values, scale_fmt: str, kinds: Mapping[str, str]
+) -> Values:
+    """The cache [blocks, block_size, width] after the write, byte by byte: codes are rounded where fp32 puts them.
+
+    A group of 128 has the scale max(amax, 1e-4) / qmax, with ue8m0 the next power of two. NaN is left out of amax, and its code
+    is the lowest one.
+    """
+    kind, (blocks, block_size, width) = kinds["fp8"], kv_cache.shape
+    tokens, d = k.shape
+    groups = k.astype(np.float32).reshape(tokens, d // 128, 128)
+    amax = np.fmax.reduce(np.abs(groups), axis=-1, initial=np.float32(0.0))
+    scales = np.maximum(amax, np.float32(1e-4)) / np.float32(_LARGEST[kind])
+    if scale_fmt == "ue8m0":
+        scales = np.exp2(np.ceil(np.log2(scales)))
+    products = np.clip(groups * (np.float32(1.0) / scales)[..., None], -_LARGEST[kind], _LARGEST[kind])
+    codes = encode(np.where(np.isnan(products), -_LARGEST[kind], products), kind).reshape(tokens, d)
+    written = _masked(_bytes(kv_cache, kinds["kv_cache"]).reshape(blocks, block_size * width))
+    for token, slot in enumerate(slot_mapping.tolist()):
+        if slot >= 0:
+            block, offset = divmod(slot, block_size)
+            written[block, offset * d : (offset + 1) * d] = codes[token]
+            behind = block_size * d + offset * (d // 32)
+            written[block, behind : behind + d // 32] = scales[token].astype(np.float32).view(np.uint8)
+    return _numbers(written.reshape(kv_cache.shape), kinds["kv_cache"])
+
+
+def cp_gather_indexer_k_quant_cache(
+    kv_cache: Values,
+    block_table: Values,
+    cu_seq_lens: Values,
+    kinds: Mapping[str, str],
+    sizes: Mapping[str, int],
+) -> tuple[Values, Values]:
+    """The codes [tokens, d] and the scales of each token, as the cache has them."""
+    d, tokens = sizes["d"], sizes["tokens"]
+    blocks, block_size, width = kv_cache.shape
+    stored = _bytes(kv_cache, kinds["kv_cache"]).reshape(blocks, block_size * width)
+    codes, scales = np.zeros((tokens, d), np.uint8), np.zeros((tokens, d // 32), np.uint8)
+    for sequence, (first, end) in enumerate(
+        zip(cu_seq_lens[:-1].tolist(), cu_seq_lens[1:].tolist(), strict=True)
+    ):
+        for token in range(first, end):
+            page, offset = divmod(token - first, block_size)
+            block = block_table[sequence, page]
+            behind = block_size * d + offset * (d // 32)
+            codes[token] = stored[block, offset * d : (offset + 1) * d]
+            scales[token] = stored[block, behind : behind + d // 32]
+    return _numbers(codes, kinds["dst_k"]), decode(
+        scales.view(_STORED[kinds["dst_scale"]]), kinds["dst_scale"]
+    )
+
+
+_STORED = {"f32": np.dtype(np.float32), "u8": np.dtype(np.uint8)}
+
+
+def _bytes(cache: Values, kind: str) -> Values:
+    """What a cache has in memory: it may be given as numbers of fp8."""
+    return cache.astype(np.uint8) if kind == "u8" else encode(cache, kind)
+
+
+def _numbers(stored: Values, kind: str) -> Values:
+    """Bytes as the type of a tensor reads them; what is masked stays so."""
+    numbers = decode(np.ma.getdata(stored), kind)
+    return np.ma.array(numbers, mask=np.ma.getmaskarray(stored)) if np.ma.isMaskedArray(stored) else numbers
+
+
 def draw_slots(rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int]) -> Values:
     """A slot of its own for each token, anywhere in the cache; the second of three tokens and more is skipped."""
     slots = rng.permutation(sizes["blocks"] * sizes["block_size"])[: shape[0]]
@@ -198,3 +266,19 @@ def draw_run(rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[st
     return np.arange(shape[0]) + rng.integers(
         min(sizes["block_size"], sizes["blocks"] * sizes["block_size"] - shape[0] + 1)
     )
+
+
+def draw_starts(rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int]) -> Values:
+    """Where the tokens of each sequence begin: sequences of any lengths, that fit their pages, the first of several has none."""
+    tokens, count = sizes["tokens"], shape[0] - 1
+    most = sizes["table_columns"] * sizes["block_size"]
+    lengths = np.zeros(count, np.int64)
+    for _ in range(tokens):
+        free = np.flatnonzero(lengths[1:] < most) + 1 if count > 1 else np.zeros(1, np.int64)
+        lengths[rng.choice(free)] += 1
+    return np.concatenate([[0], np.cumsum(lengths)])
+
+
+def draw_pages(rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int]) -> Values:
+    """Any blocks of the cache."""
+    return rng.integers(0, sizes["blocks"], shape)

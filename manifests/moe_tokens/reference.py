@@ -104,6 +104,15 @@ def grouped_topk(
     return _weighed(scores, ranked, 0.0, sizes["K"], need_renorm, routed_scaling_factor)
 
 
+def moe_fused_gate(
+    input: Values, bias: Values, num_expert_group: int, topk_group: int, topk: int
+) -> tuple[Near, Values]:
+    """(weights, experts) by sigmoid(input) + bias; NaN has the sigmoid 0."""
+    scores = np.where(np.isnan(input), 0.0, 1 / (1 + np.exp(-input)))
+    ranked = _best_groups(scores + bias, num_expert_group, topk_group, pairs=True)
+    return _weighed(scores, ranked, 2.0**-22, topk, True, 1.0)
+
+
 def draw_distinct(rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int]) -> Values:
     """Rows of different numbers that every element type holds: multiples of 1/32, at most 256 of them."""
     del sizes

@@ -38,25 +38,50 @@ def _quantised(x: Values, amax: Values, kind: str) -> tuple[Values, Values]:
 def dynamic_per_token_scaled_quant(
     input: Values,
     scale_ub: Values | None,
+    shuffle_scale: bool,
     num_rows: Values | None,
     num_rows_factor: int,
     kinds: Mapping[str, str],
+    sizes: Mapping[str, int],
 ) -> tuple[Near, Near]:
     """scales = amax(|row|) / qmax, amax at most ``scale_ub``; out = input / scales.
 
     Only the first ``num_rows * num_rows_factor`` rows are done; the others stay as they were. NaN is left out of amax: its code
-    is NaN in fp8 and 0 in int8, and so is that of an infinity, whose row has the scale infinity.
+    is NaN in fp8 and 0 in int8, and so is that of an infinity, whose row has the scale infinity. Rows of ``input`` that are
+    shorter than those of ``out`` are groups of them.
     """
-    amax = _amax(input)
+    rows, width, kind = sizes["M"], sizes["N"], kinds["out"]
+    grouped, amax = input.shape[-1] != width, _amax(input)
     if scale_ub is not None:
         amax = np.minimum(amax, scale_ub.reshape(()))
-    codes, scales = _quantised(input, amax, kinds["out"])
-    if num_rows is not None:
-        count = int(num_rows.reshape(())) * num_rows_factor
-        rest = (np.arange(scales.size) >= count).reshape(scales.shape)
-        codes = np.ma.array(codes, mask=np.broadcast_to(rest, codes.shape))
-        scales = np.ma.array(scales, mask=rest)
+    if grouped and kind != "i8":
+        codes, scales = _group_quantised(input, amax, kind)
+    else:
+        codes, scales = _quantised(input, amax, kind)
+    if grouped:
+        codes, scales = codes.reshape(rows, width), scales.reshape(rows, sizes["scale_columns"])
+    count = rows if num_rows is None else int(num_rows.reshape(())) * num_rows_factor
+    rest = (np.arange(rows) >= count).reshape(*codes.shape[:-1], 1)
+    codes = np.ma.array(codes, mask=np.broadcast_to(rest, codes.shape))
+    scales = np.ma.array(scales, mask=np.broadcast_to(rest, scales.shape))
+    if grouped and shuffle_scale and kind != "i8":
+        scales = _turned(scales, count)
     return near(codes, relative=6 * _ROUNDING), near(scales, relative=2 * _ROUNDING)
+
+
+def _group_quantised(x: Values, amax: Values, kind: str) -> tuple[Values, Values]:
+    """As :func:`_quantised`, as AITER's kernel has it: no scale is that of zeros, and NaN is the lowest code."""
+    qmax = QMAX[kind]
+    scales = np.maximum(amax, 1e-10) / qmax
+    codes = np.clip(x / scales, -qmax, qmax)
+    return np.where(np.isnan(codes), -qmax, codes), scales
+
+
+def _turned(scales: Values, count: int) -> Values:
+    """The scales of ``count`` rows, column after column; behind them nothing is written."""
+    made = np.ma.array(np.zeros(scales.size), mask=np.ones(scales.size, bool))
+    made[: count * scales.shape[1]] = np.ma.getdata(scales)[:count].T.reshape(-1)
+    return made.reshape(scales.shape)
 
 
 def smoothquant_fwd(input: Values, x_scale: Values, kinds: Mapping[str, str]) -> tuple[Near, Near]:
@@ -114,3 +139,56 @@ def smooth_per_token_scaled_quant(
     return near(codes, relative=8 * _ROUNDING), near(
         np.ma.array(scales.reshape(shape), mask=rest), relative=4 * _ROUNDING
     )
+
+
+def dynamic_per_group_scaled_quant_fp4(
+    input: Values,
+    group_size: int,
+    shuffle_scale: bool,
+    num_rows: Values | None,
+    num_rows_factor: int,
+    sizes: Mapping[str, int],
+) -> tuple[Values, Values]:
+    """Codes and exponents byte by byte. scale = 2 ** (e - 2): 2 ** e is amax rounded to a power of two, upwards from 1.5 on."""
+    rows, width = input.shape
+    columns = width // group_size
+    groups = input.reshape(rows, columns, group_size)
+    amax = np.maximum(np.abs(groups).max(axis=-1, initial=0.0), np.float64(np.float32(1e-10)))
+    fraction, exponent = np.frexp(amax)  # in [0.5, 1)
+    power = exponent - 1 + (fraction >= 0.75)
+    codes = _fp4(groups / np.exp2(power - 2.0)[..., None]).reshape(rows, width // 2, 2)
+    count = rows if num_rows is None else int(num_rows.reshape(())) * num_rows_factor
+    rest = np.arange(rows) >= count
+    pairs = np.ma.array(
+        codes[..., 0] + 16 * codes[..., 1], mask=np.broadcast_to(rest[:, None], codes.shape[:2])
+    )
+    cells = (sizes["scale_rows"], sizes["scale_columns"])
+    scales = np.ma.array(np.zeros(cells, np.int64), mask=np.ones(cells, bool)).reshape(-1)
+    x, y = (place.reshape(-1) for place in np.indices((count, columns)))
+    places = x * columns + y
+    if shuffle_scale:
+        blocks, inner = x // 32 * (columns // 8) + y // 8, (y % 4 * 16 + x % 16) * 2 + y % 8 // 4
+        places = blocks * 256 + inner * 2 + x % 32 // 16
+    scales[places] = (power - 2 + 127)[:count].reshape(-1)
+    return pairs, scales.reshape(cells)
+
+
+_FP4 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6])
+
+
+def _fp4(x: Values) -> Values:
+    """Codes of fp4, rounded to nearest even, cut at 6; the sign of a zero is kept."""
+    sizes = np.abs(x)[..., None]
+    edges = (_FP4[1:] + _FP4[:-1]) / 2
+    # from an odd code a tie goes up, from an even one it stays
+    above = np.where(np.arange(7) % 2 == 1, sizes >= edges, sizes > edges)
+    code: Values = above.sum(axis=-1) + 8 * np.signbit(x)
+    return code
+
+
+def partial_transpose(input: Values, num_rows: Values) -> Values:
+    """The first rows, transposed, at the beginning."""
+    count = int(num_rows.reshape(())) if input.size else 0
+    made = np.ma.array(np.zeros(input.size), mask=np.ones(input.size, bool))
+    made[: count * input.shape[1]] = input[:count].T.reshape(-1)
+    return made.reshape(input.shape)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from build_tools.cases.near import Values
+from build_tools.cases.near import Near, Values, near
 
 _LOWEST = -float(np.finfo(np.float32).max)
 
@@ -49,6 +49,73 @@ def mixed_sample_outer_exponential(
     cold = temperatures == 0
     raced[cold] = _first_largest(input)[cold]
     return raced
+
+
+def random_sample(
+    input: Values, temperatures: Values, lambd: float, generator: tuple[int, int], eps: float
+) -> Values:
+    """As :func:`random_sample_outer_exponential`, with numbers that :func:`_exponentials` draws."""
+    return _race(input, _exponentials(generator, lambd, input.shape), temperatures, float(np.float32(eps)))
+
+
+def mixed_sample(
+    input: Values, temperature: Values, lambd: float, generator: tuple[int, int], eps: float
+) -> Values:
+    """As :func:`mixed_sample_outer_exponential`."""
+    numbers = _exponentials(generator, lambd, input.shape)
+    return mixed_sample_outer_exponential(input, numbers, temperature, float(np.float32(eps)))
+
+
+def exponential(lambd: float, generator: tuple[int, int], eps: float, sizes: Mapping[str, int]) -> Near:
+    """The numbers themselves. A kernel's logarithm is off by two units, its product and sum by half a unit each."""
+    numbers = _exponentials(generator, lambd, (sizes["M"], sizes["N"]))
+    return near(numbers + float(np.float32(eps)), relative=2.0**-21)
+
+
+def _exponentials(generator: tuple[int, int], lambd: float, shape: tuple[int, ...]) -> Values:
+    """-log(u) / lambd; of u that is all but 1 the logarithm counts as 2^-24, as AITER has it (torch: -2^-24)."""
+    uniform = _uniforms(*generator, *shape)
+    logarithm = np.where(uniform >= 1 - 2.0**-24, 2.0**-24, np.log(uniform))
+    numbers: Values = -logarithm / float(np.float32(lambd))
+    return numbers
+
+
+def _uniforms(seed: int, offset: int, rows: int, columns: int) -> Values:
+    """fp32 numbers in (0, 1]. Thread t of row m has subsequence 1024 m + t, from ``offset`` on, and four columns at once."""
+    row, column = np.indices((rows, columns), np.uint64)
+    subsequence = row * np.uint64(1024) + column % np.uint64(4096) // np.uint64(4)
+    taken = np.uint64(offset) + column // np.uint64(4096) * np.uint64(4) + column % np.uint64(4)
+    groups = taken // np.uint64(4)
+    words = _philox(
+        [groups & _LOW, groups >> np.uint64(32), subsequence & _LOW, subsequence >> np.uint64(32)],
+        (seed & 0xFFFFFFFF, seed >> 32 & 0xFFFFFFFF),
+    )
+    number = np.choose((taken % np.uint64(4)).astype(np.int64), words)
+    step = np.float32(2.0**-32)
+    return (step + number.astype(np.uint32).astype(np.float32) * step).astype(np.float64)
+
+
+_LOW = np.uint64(0xFFFFFFFF)
+
+
+def _philox(counter: list[Values], key: tuple[int, int]) -> list[Values]:
+    """Philox4x32-10: four words of 32 bits for each counter."""
+    a, b, c, d = counter
+    for turn in range(10):
+        first, second = (
+            np.uint64(word + turn * step & 0xFFFFFFFF) for word, step in zip(key, _WEYL, strict=True)
+        )
+        low, high = a * np.uint64(0xD2511F53), c * np.uint64(0xCD9E8D57)
+        a, b, c, d = (
+            high >> np.uint64(32) ^ b ^ first,
+            high & _LOW,
+            low >> np.uint64(32) ^ d ^ second,
+            low & _LOW,
+        )
+    return [a, b, c, d]
+
+
+_WEYL = (0x9E3779B9, 0xBB67AE85)
 
 
 def draw_exponential(rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int]) -> Values:

@@ -15,6 +15,7 @@ from aiter_prebuilt.contract.bundle import Bundle, FormatError
 from aiter_prebuilt.contract.elf import ElfError
 from aiter_prebuilt.contract.receipt import was_executed
 from aiter_prebuilt.contract.records import Entry, Operator, Step
+from aiter_prebuilt.contract.structs import fields_of
 from aiter_prebuilt.elf import read
 from aiter_prebuilt.files import contents, open_file
 from aiter_prebuilt.kernel_image import Image, KernelImage
@@ -181,9 +182,11 @@ def _check_step(step: Step, kernel: KernelImage, variant: str) -> Iterator[str]:
     upper = {offset for offset, size, _ in kernel.args if size == 4 and offset in unread}
     halves = {offset for offset, size in planned if size == 8 and offset + 4 in upper}
     actual = [
-        (offset, 8 if size == 4 and offset in halves else size)
-        for offset, size, _ in kernel.args
+        place
+        for offset, size, kind in kernel.args
         if offset not in unread
+        for place in (kind == "by_value" and fields_of((offset, size), planned))
+        or [(offset, 8 if size == 4 and offset in halves else size)]
     ]
     if planned != actual:
         yield f"variant {variant}: arguments (offset, size) {actual} in the code object, {planned} in the recipe"

@@ -24,7 +24,9 @@ from aiter_prebuilt.ops.generated.gemm_f4 import refuse_gemm_a4w4, refuse_gemm_a
 from aiter_prebuilt.ops.generated.gemm_out import refuse_gemm_a16w16_asm
 from aiter_prebuilt.ops.generated.mla import refuse_mla_decode_fwd, refuse_mla_prefill_fwd
 from aiter_prebuilt.ops.generated.mla_works import refuse_get_mla_metadata_v1
+from aiter_prebuilt.ops.generated.moe_gate import refuse_moe_fused_gate
 from aiter_prebuilt.ops.generated.moe_stage1 import refuse_moe_stage1_g1u1
+from aiter_prebuilt.ops.generated.quant_f4 import refuse_dynamic_per_group_scaled_quant_fp4
 from aiter_prebuilt.torch_library import NAMESPACE
 
 _OPS: Final[Any] = getattr(torch.ops, NAMESPACE)
@@ -64,6 +66,22 @@ def concat_and_cache_mla(
     _OPS.concat_and_cache_mla.default(kv_c, k_pe, kv_cache, slot_mapping, scale, kv_cache_dtype)
 
 
+def dynamic_per_group_scaled_quant_fp4(
+    out: Any,
+    input: Any,
+    scales: Any,
+    group_size: int | None = 32,
+    shuffle_scale: bool = True,
+    num_rows: Any = None,
+    num_rows_factor: int = 1,
+) -> None:
+    """Traced ``aiter_prebuilt.dynamic_per_group_scaled_quant_fp4``."""
+    refuse_dynamic_per_group_scaled_quant_fp4(group_size)
+    torch_calls.dynamic_per_group_scaled_quant_fp4(
+        out, input, scales, group_size, shuffle_scale, num_rows, num_rows_factor
+    )
+
+
 def dynamic_per_token_scaled_quant(
     out: Any,
     input: Any,
@@ -74,9 +92,16 @@ def dynamic_per_token_scaled_quant(
     num_rows_factor: int = 1,
 ) -> None:
     """Traced ``aiter_prebuilt.dynamic_per_token_scaled_quant``."""
-    if shuffle_scale:
-        raise refuse("dynamic_per_token_scaled_quant", "shuffle_scale", shuffle_scale, "False")
-    _OPS.dynamic_per_token_scaled_quant.default(out, input, scales, scale_ub, num_rows, num_rows_factor)
+    _OPS.dynamic_per_token_scaled_quant.default(
+        out, input, scales, scale_ub, num_rows, shuffle_scale, num_rows_factor
+    )
+
+
+def exponential(
+    out: Any, lambd: float = 1.0, generator: tuple[int, ...] | None = None, eps: float = 1e-10
+) -> None:
+    """Traced ``aiter_prebuilt.exponential``."""
+    torch_calls.exponential(out, lambd, generator, eps)
 
 
 def flash_attn_func(
@@ -728,6 +753,15 @@ def get_mla_metadata_v1(
     )
 
 
+def indexer_k_quant_and_cache(
+    k: Any, kv_cache: Any, slot_mapping: Any, quant_block_size: int, scale_fmt: str
+) -> None:
+    """Traced ``aiter_prebuilt.indexer_k_quant_and_cache``."""
+    if quant_block_size != 128:
+        raise refuse("indexer_k_quant_and_cache", "quant_block_size", quant_block_size, "128")
+    _OPS.indexer_k_quant_and_cache.default(k, kv_cache, slot_mapping, scale_fmt)
+
+
 def layernorm2d_fwd(input: Any, weight: Any, bias: Any, epsilon: float = 1e-05, x_bias: Any = None) -> Any:
     """Traced ``aiter_prebuilt.layernorm2d_fwd``."""
     return _OPS.layernorm2d_fwd.default(input, weight, bias, x_bias, epsilon)
@@ -736,6 +770,18 @@ def layernorm2d_fwd(input: Any, weight: Any, bias: Any, epsilon: float = 1e-05, 
 def mi350_a8w8_blockscale_asm(XQ: Any, WQ: Any, x_scale: Any, w_scale: Any, out: Any) -> Any:
     """Traced ``aiter_prebuilt.mi350_a8w8_blockscale_asm``."""
     return torch_calls.mi350_a8w8_blockscale_asm(XQ, WQ, x_scale, w_scale, out)
+
+
+def mixed_sample(
+    out: Any,
+    input: Any,
+    temperature: Any,
+    lambd: float = 1.0,
+    generator: tuple[int, ...] | None = None,
+    eps: float = 1e-10,
+) -> None:
+    """Traced ``aiter_prebuilt.mixed_sample``."""
+    torch_calls.mixed_sample(out, input, temperature, lambd, generator, eps)
 
 
 def mla_decode_fwd(
@@ -909,6 +955,23 @@ def moe_align_block_size(
     )
 
 
+def moe_fused_gate(
+    input: Any,
+    bias: Any,
+    topk_weights: Any,
+    topk_ids: Any,
+    num_expert_group: int,
+    topk_group: int,
+    topk: int,
+    n_share_experts_fusion: int,
+    routed_scaling_factor: float = 1.0,
+) -> Any:
+    """Traced ``aiter_prebuilt.moe_fused_gate``."""
+    refuse_moe_fused_gate(num_expert_group, n_share_experts_fusion)
+    del routed_scaling_factor
+    return torch_calls.moe_fused_gate(input, bias, topk_weights, topk_ids, num_expert_group, topk_group, topk)
+
+
 def moe_stage1_g1u1(
     input: Any,
     w1: Any,
@@ -984,6 +1047,18 @@ def pa_fwd_asm(
         high_precision,
         kernelName,
     )
+
+
+def random_sample(
+    out: Any,
+    input: Any,
+    temperatures: Any,
+    lambd: float = 1.0,
+    generator: tuple[int, ...] | None = None,
+    eps: float = 1e-10,
+) -> None:
+    """Traced ``aiter_prebuilt.random_sample``."""
+    torch_calls.random_sample(out, input, temperatures, lambd, generator, eps)
 
 
 def reshape_and_cache(
@@ -1107,8 +1182,11 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "batched_rotary_embedding": batched_rotary_embedding,
     "biased_grouped_topk_hip": _OPS.biased_grouped_topk_hip.default,
     "concat_and_cache_mla": concat_and_cache_mla,
+    "cp_gather_indexer_k_quant_cache": _OPS.cp_gather_indexer_k_quant_cache.default,
+    "dynamic_per_group_scaled_quant_fp4": dynamic_per_group_scaled_quant_fp4,
     "dynamic_per_tensor_quant": _OPS.dynamic_per_tensor_quant.default,
     "dynamic_per_token_scaled_quant": dynamic_per_token_scaled_quant,
+    "exponential": exponential,
     "flash_attn_func": flash_attn_func,
     "flatmm_a8w8_blockscale_ASM": flatmm_a8w8_blockscale_ASM,
     "fmha_v3_bwd": fmha_v3_bwd,
@@ -1135,8 +1213,10 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "get_mla_metadata_v1": get_mla_metadata_v1,
     "greedy_sample": _OPS.greedy_sample.default,
     "grouped_topk": _OPS.grouped_topk.default,
+    "indexer_k_quant_and_cache": indexer_k_quant_and_cache,
     "layernorm2d_fwd": layernorm2d_fwd,
     "mi350_a8w8_blockscale_asm": mi350_a8w8_blockscale_asm,
+    "mixed_sample": mixed_sample,
     "mixed_sample_outer_exponential": _OPS.mixed_sample_outer_exponential.default,
     "mla_decode_fwd": mla_decode_fwd,
     "mla_decode_stage1_asm_fwd": mla_decode_stage1_asm_fwd,
@@ -1144,9 +1224,12 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "mla_prefill_fwd": mla_prefill_fwd,
     "mla_reduce_v1": mla_reduce_v1,
     "moe_align_block_size": moe_align_block_size,
+    "moe_fused_gate": moe_fused_gate,
     "moe_stage1_g1u1": moe_stage1_g1u1,
     "moe_sum": _OPS.moe_sum.default,
     "pa_fwd_asm": pa_fwd_asm,
+    "partial_transpose": _OPS.partial_transpose.default,
+    "random_sample": random_sample,
     "random_sample_outer_exponential": _OPS.random_sample_outer_exponential.default,
     "reshape_and_cache": reshape_and_cache,
     "reshape_and_cache_flash": reshape_and_cache_flash,

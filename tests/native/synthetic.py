@@ -14,7 +14,7 @@ from aiter_prebuilt.contract.records import NONE8
 from build_tools.pack import writer
 from build_tools.pack.writer import as_is
 
-KINDS = {"ptr": 8, "i32": 4, "i64": 8, "f32": 4, "f64": 8}
+KINDS = {"ptr": 8, "u8": 1, "i32": 4, "i64": 8, "f32": 4, "f64": 8}
 
 
 @dataclass(frozen=True)

@@ -195,6 +195,22 @@ def test_eight_bytes_of_an_integer_argument_are_all_passed(serve: Serve, stub: S
         assert struct.unpack("<qqq", stub.kernargs()) == (k, (k * 3 + 2**63) % 2**64 - 2**63, stride)
 
 
+def test_a_byte_is_one_byte_and_has_no_sign(serve: Serve, stub: Stub, blob: Blob) -> None:
+    """A byte beside a byte keeps what the other one is; more than a byte holds is no launch."""
+    step = S(args=["u8 k", "u8 N == 2", "i32 -1", "u8 k // 2"])
+    op = serve(
+        Op("byte", [T("x", "u8", ["N"], ["s"])], [A("k", "int")], recipes=[R(steps=[step], blob=blob())])
+    )
+    for k in (0, 7, 128, 255):
+        op(raw(X, "u8", (2,), (1,)), k)
+        assert struct.unpack_from("<BBxxiB", stub.kernargs()) == (k, 1, -1, k // 2)
+    launches = stub.launches()
+    for k in (-1, 256, 2**32):
+        with pytest.raises(Exception, match=r"an integer argument"):
+            op(raw(X, "u8", (2,), (1,)), k)
+    assert stub.launches() == launches
+
+
 def test_computed_floats_see_dims_and_the_floats_of_each_call(serve: Serve, stub: Stub, blob: Blob) -> None:
     step = S(
         "norm_kernel",

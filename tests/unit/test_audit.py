@@ -130,6 +130,23 @@ def test_files_are_judged_on_their_own(tmp_path: Path) -> None:
     assert "cannot be read" in reports[4].problems[0]
 
 
+def test_a_struct_is_passed_by_its_fields() -> None:
+    whole = ArgFacts(24, 24, "by_value", "state")
+    facts = with_kernel(args=(*FACTS.kernels[0].args, whole), kernarg_size=48)
+    state = [KernelArg("i64", "seed", 24, 8), KernelArg("i64", "offset", 32, 8), KernelArg("i32", "0", 40, 4)]
+    byte = KernelArg("u8", "0", 44, 1)
+
+    def said(*fields: KernelArg) -> str:
+        return "\n".join(judge(replace(with_args(*ARGS, *fields), kernarg_size=48), facts).problems)
+
+    assert said(*state, byte) == said(*state) == ""
+    assert "argument 4 (seed): the kernel has 24 bytes at 24, the job 8 bytes" in said(*state[:2])
+    assert "has 24 bytes at 24, the job 8 bytes" in said(state[0], *state[2:])
+    assert "has 24 bytes at 24" in said(*state, replace(byte, offset=45))
+    image = with_kernel(args=(*FACTS.kernels[0].args, whole._replace(kind="image")), kernarg_size=48)
+    assert judge(replace(with_args(*ARGS, *state), kernarg_size=48), image).problems != ()
+
+
 def padded(*more: ArgFacts) -> CodeObjectFacts:
     return with_kernel(args=(*FACTS.kernels[0].args, *more), kernarg_size=64)
 

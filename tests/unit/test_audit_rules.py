@@ -22,7 +22,7 @@ WIDE = with_kernel(max_threads=1024)
 
 def with_last(kind: str, argument: str) -> tuple[str, ...]:
     """Problems of a job whose last argument is a ``kind``, of a kernel that takes it as ``argument``."""
-    width = 8 if kind in ("ptr", "i64") else 4
+    width = {"ptr": 8, "i64": 8, "f64": 8, "u8": 1}.get(kind, 4)
     job = replace(with_args(*ARGS[:2], KernelArg(kind, "n", 16, width)), kernarg_size=24)
     return judge(job, with_kernel(args=(*FACTS.kernels[0].args[:2], ArgFacts(16, width, argument)))).problems
 
@@ -81,7 +81,8 @@ def test_memory_and_registers_at_their_limit() -> None:
     ("kind", "argument", "right"),
     [
         ("ptr", "global_buffer", True), ("ptr", "by_value", True), ("i32", "by_value", True), ("i64", "by_value", True),
-        ("f32", "by_value", True), ("i32", "global_buffer", False), ("i64", "global_buffer", False),
+        ("f32", "by_value", True), ("u8", "by_value", True), ("f64", "by_value", True), ("u8", "global_buffer", False),
+        ("f64", "global_buffer", False), ("i32", "global_buffer", False), ("i64", "global_buffer", False),
         ("f32", "global_buffer", False), ("ptr", "image", False),
     ],
 )  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -79,6 +80,24 @@ def test_a_pointer_may_be_listed_as_its_lower_half_and_padding() -> None:
         (row(8, "starts"), row(12, "n")), (row(8, "starts"), row(16, "pad")), (row(8, "starts"), row(12, "pad", size=8)),
     ):  # fmt: skip
         assert said(image(row(0, "out", "global_buffer", 8), *odd), 0, 8) != []
+
+
+def test_a_struct_is_passed_by_its_fields() -> None:
+    step = Step(0, 64, 64, 1, 1, b"", b"", b"", b"", ())
+
+    def told(*places: tuple[int, int], kind: str = "by_value") -> list[str]:
+        found = image(row(0, "out", "global_buffer", 8), row(8, "state", kind, 24), row(32, "n"))
+        args = (Arg(ARG_TENSOR, 8, 0, 0, b""), *(Arg(ARG_INT, size, at, 0, b"") for at, size in places))
+        return list(integrity._check_step(replace(step, args=args), found, "v"))
+
+    assert told((8, 8), (16, 8), (24, 4), (28, 1), (32, 4)) == []
+    assert told((8, 4), (12, 4), (16, 4), (20, 4), (24, 8), (32, 4)) == []
+    for odd in (
+        [(8, 8), (16, 8), (32, 4)], [(8, 8), (16, 4), (24, 4), (32, 4)], [(8, 8), (16, 8), (24, 4), (28, 1)],
+        [(8, 8), (16, 8), (24, 8), (32, 8)],
+    ):  # fmt: skip
+        assert told(*odd) != []
+    assert told((8, 8), (16, 8), (24, 4), (28, 1), (32, 4), kind="image") != []
 
 
 def test_threads_at_their_bound() -> None:

@@ -30,6 +30,7 @@ SIGNATURE: dict[str, Any] = {
     "attributes": {"bound": "float", "epsilon": "float"},
 }
 M, N = 6, 40
+NO_FORM = "is not of the form 'ptr|u8|i32|i64|f32|f64 WHAT', or several of it in braces"
 VALUES = (M, N, 304, 0, 1, 0, 1, 0, 1)
 STEP = {"symbol": "k", "grid": ["M"], "block": [64], "args": ["ptr out"]}
 
@@ -112,6 +113,39 @@ def test_arguments_lie_at_their_own_alignment() -> None:
     assert [arg.name for arg in made.jobs[0].args] == [text.partition(" ")[2] for text in texts]
 
 
+def test_bytes_doubles_and_structs() -> None:
+    """What is behind a struct begins where the struct ends, not where its last field does."""
+    texts = [
+        "u8 N == 40",
+        "{ i64 M, u8 max(M, N) }",
+        "u8 1",
+        "f64 epsilon",
+        "{u8 2, i32 N}",
+        "f64 bound * 2",
+        "u8 3",
+    ]
+    made = good(args=texts)
+    args = made.recipe.steps[0].args
+    assert [(arg.kind, arg.size, arg.offset) for arg in args] == [
+        (ARG_INT, 1, 0), (ARG_INT, 8, 8), (ARG_INT, 1, 16), (ARG_INT, 1, 24), (ARG_FLOAT, 8, 32), (ARG_INT, 1, 40),
+        (ARG_INT, 4, 44), (ARG_REAL, 8, 48), (ARG_INT, 1, 56),
+    ]  # fmt: skip
+    assert [(arg.offset, arg.size) for arg in made.jobs[0].args] == [(arg.offset, arg.size) for arg in args]
+    assert [value(arg.code) for arg in args if arg.kind == ARG_INT] == [N == 40, M, max(M, N), 1, 2, N, 3]
+    assert [arg.name for arg in made.jobs[0].args][1:3] == ["M", "max(M, N)"]
+    assert made.jobs[0].kernarg_size == 57
+    assert good(args=["{ i64 M, u8 0 }"]).jobs[0].kernarg_size == 16
+    assert said(args=["{ i64 M, u8 0 }"], slot=8) == [
+        "slot: a slot of 8 bytes is too small for '{ i64 M, u8 0 }'"
+    ]
+
+
+@pytest.mark.parametrize("text", ["u8 N", "f64 epsilon", "{ i32 N, i32 M }"])
+def test_what_triton_has_no_word_for(text: str) -> None:
+    words = f"args[1]: {text!r}: kernels of triton take none of u8, f64, {{"
+    assert said(backend="triton", args=["i32 N", text], block=None) == [words]
+
+
 def test_slots_of_one_size() -> None:
     assert good(args=[]).jobs[0].kernarg_size == 0
     made = good(args=["i32 N", "ptr q", "f32 epsilon"], slot=16)
@@ -125,8 +159,12 @@ def test_slots_of_one_size() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("ptr", "args[1]: 'ptr' is not of the form 'ptr|i32|i64|f32 WHAT'"),
-        ("u8 N", "args[1]: 'u8 N' is not of the form 'ptr|i32|i64|f32 WHAT'"),
+        ("ptr", f"args[1]: 'ptr' {NO_FORM}"),
+        ("u7 N", f"args[1]: 'u7 N' {NO_FORM}"),
+        ("{}", f"args[1]: '{{}}' {NO_FORM}"),
+        ("{ i64 N", f"args[1]: '{{ i64 N' {NO_FORM}"),
+        ("{ i64 N, u8 }", f"args[1]: '{{ i64 N, u8 }}' {NO_FORM}"),
+        ("{ i64 N,, u8 0 }", f"args[1]: '{{ i64 N,, u8 0 }}' {NO_FORM}"),
         ("f32 zz", "args[1]: 'zz' is not a float attribute (known: bound, epsilon)"),
         ("f32 epsilo", "args[1]: 'epsilo' is not a float attribute (did you mean 'epsilon'?)"),
         (

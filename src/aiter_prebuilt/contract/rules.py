@@ -185,7 +185,8 @@ def _check_step(operator: Operator, step: Step) -> None:
 def _check_arg(operator: Operator, step: Step, arg: Arg) -> None:
     _require(arg.kind <= ARG_REAL, "a kernel argument of unknown kind")
     pointer = arg.kind in (ARG_TENSOR, ARG_WORKSPACE)
-    _require(arg.size == 8 or (arg.size == 4 and not pointer), f"a kernel argument of {arg.size} bytes")
+    known = arg.size == 8 or (arg.size == 4 and not pointer) or (arg.size == 1 and arg.kind == ARG_INT)
+    _require(known, f"a kernel argument of {arg.size} bytes")
     _require(arg.offset + arg.size <= step.kernarg_size, "a kernel argument leaves the kernarg buffer")
     named = arg.kind != ARG_TENSOR or arg.operand < len(operator.tensors)
     _require(named, "a kernel argument names no tensor")

@@ -7,7 +7,8 @@
 ``RECIPE``
     What a recipe means: bytecode operations, kernel argument kinds, selection order. Raise it when
     an old runtime could not evaluate a new recipe, or would evaluate it to something else.
-    1 had no shifts, no log2 and no computed float arguments; 2 had no attributes that are texts.
+    1 had no shifts, no log2 and no computed float arguments; 2 had no attributes that are texts;
+    3 had no arguments of one byte.
 ``NATIVE_ABI``
     The surface between ``aiter_prebuilt`` (Python) and its native extension. Raise it when a
     signature, a record or an error code of that surface changes.
@@ -18,7 +19,7 @@ A mismatch is an error that names both sides and the command that mends it; nobo
 from typing import Final
 
 BUNDLE_FORMAT: Final = 3
-RECIPE: Final = 3
+RECIPE: Final = 4
 NATIVE_ABI: Final = 2
 
 #: Version of all distributions: the runtime and its bundle wheels are released together.

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from aiter_prebuilt.ops.generated.gemm_asm import flatmm_a8w8_blockscale_ASM, gemm_a8w8_ASM
     from aiter_prebuilt.ops.generated.kv_cache import (
         concat_and_cache_mla,
+        cp_gather_indexer_k_quant_cache,
+        indexer_k_quant_and_cache,
         reshape_and_cache,
         reshape_and_cache_flash,
         reshape_and_cache_with_pertoken_quant,
@@ -51,6 +53,7 @@ if TYPE_CHECKING:
     from aiter_prebuilt.ops.generated.quant import (
         dynamic_per_tensor_quant,
         dynamic_per_token_scaled_quant,
+        partial_transpose,
         smooth_per_token_scaled_quant,
         smoothquant_fwd,
         static_per_tensor_quant,
@@ -72,14 +75,20 @@ if TYPE_CHECKING:
         mla_reduce_v1,
     )
     from aiter_prebuilt.ops.mla_works import get_mla_metadata_v1
+    from aiter_prebuilt.ops.moe_gate import moe_fused_gate
     from aiter_prebuilt.ops.moe_stage1 import moe_stage1_g1u1
+    from aiter_prebuilt.ops.quant_f4 import dynamic_per_group_scaled_quant_fp4
+    from aiter_prebuilt.ops.sample import exponential, mixed_sample, random_sample
 
 __all__ = [
     "batched_rotary_embedding",
     "biased_grouped_topk_hip",
     "concat_and_cache_mla",
+    "cp_gather_indexer_k_quant_cache",
+    "dynamic_per_group_scaled_quant_fp4",
     "dynamic_per_tensor_quant",
     "dynamic_per_token_scaled_quant",
+    "exponential",
     "flash_attn_func",
     "flatmm_a8w8_blockscale_ASM",
     "fmha_v3_bwd",
@@ -106,8 +115,10 @@ __all__ = [
     "get_mla_metadata_v1",
     "greedy_sample",
     "grouped_topk",
+    "indexer_k_quant_and_cache",
     "layernorm2d_fwd",
     "mi350_a8w8_blockscale_asm",
+    "mixed_sample",
     "mixed_sample_outer_exponential",
     "mla_decode_fwd",
     "mla_decode_stage1_asm_fwd",
@@ -115,9 +126,12 @@ __all__ = [
     "mla_prefill_fwd",
     "mla_reduce_v1",
     "moe_align_block_size",
+    "moe_fused_gate",
     "moe_stage1_g1u1",
     "moe_sum",
     "pa_fwd_asm",
+    "partial_transpose",
+    "random_sample",
     "random_sample_outer_exponential",
     "reshape_and_cache",
     "reshape_and_cache_flash",
@@ -168,6 +182,8 @@ HOMES: Final = {
     "flatmm_a8w8_blockscale_ASM": "generated.gemm_asm",
     "gemm_a8w8_ASM": "generated.gemm_asm",
     "concat_and_cache_mla": "generated.kv_cache",
+    "cp_gather_indexer_k_quant_cache": "generated.kv_cache",
+    "indexer_k_quant_and_cache": "generated.kv_cache",
     "reshape_and_cache": "generated.kv_cache",
     "reshape_and_cache_flash": "generated.kv_cache",
     "reshape_and_cache_with_pertoken_quant": "generated.kv_cache",
@@ -181,6 +197,7 @@ HOMES: Final = {
     "rmsnorm2d_fwd_with_add": "generated.norm",
     "dynamic_per_tensor_quant": "generated.quant",
     "dynamic_per_token_scaled_quant": "generated.quant",
+    "partial_transpose": "generated.quant",
     "smooth_per_token_scaled_quant": "generated.quant",
     "smoothquant_fwd": "generated.quant",
     "static_per_tensor_quant": "generated.quant",
@@ -198,5 +215,10 @@ HOMES: Final = {
     "mla_prefill_fwd": "mla",
     "mla_reduce_v1": "mla",
     "get_mla_metadata_v1": "mla_works",
+    "moe_fused_gate": "moe_gate",
     "moe_stage1_g1u1": "moe_stage1",
+    "dynamic_per_group_scaled_quant_fp4": "quant_f4",
+    "exponential": "sample",
+    "mixed_sample": "sample",
+    "random_sample": "sample",
 }

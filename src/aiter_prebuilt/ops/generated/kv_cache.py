@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aiter_prebuilt.dispatch import operator
+from aiter_prebuilt.ops._common import refuse
 from aiter_prebuilt.ops._traced import traced
 
 if TYPE_CHECKING:
@@ -15,6 +16,8 @@ _reshape_and_cache = operator("reshape_and_cache")
 _reshape_and_cache_flash = operator("reshape_and_cache_flash")
 _reshape_and_cache_with_pertoken_quant = operator("reshape_and_cache_with_pertoken_quant")
 _concat_and_cache_mla = operator("concat_and_cache_mla")
+_indexer_k_quant_and_cache = operator("indexer_k_quant_and_cache")
+_cp_gather_indexer_k_quant_cache = operator("cp_gather_indexer_k_quant_cache")
 
 
 @traced
@@ -160,3 +163,56 @@ def concat_and_cache_mla(
     Source: AITER ``concat_and_cache_mla``.
     """
     _concat_and_cache_mla(kv_c, k_pe, kv_cache, slot_mapping, scale, kv_cache_dtype)
+
+
+@traced
+def indexer_k_quant_and_cache(
+    k: torch.Tensor, kv_cache: torch.Tensor, slot_mapping: torch.Tensor, quant_block_size: int, scale_fmt: str
+) -> None:
+    """Quantise rows of ``k`` to fp8 by groups of 128 and scatter them into the paged cache of an indexer, in place; a negative
+    slot is skipped.
+
+    Args:
+        k: [tokens, d] bf16 or fp16, d is a multiple of 128; NaN becomes the lowest finite code.
+        kv_cache: [blocks, block_size, width] uint8 or the target's own e4m3, read and written; of each block first the codes
+            [block_size, d] of the target's e4m3, then the fp32 scales [block_size, d / 128]; width at least d + d / 32.
+        slot_mapping: [tokens] int64, block * block_size + offset.
+        quant_block_size: only 128 is covered.
+        scale_fmt: "ue8m0" rounds scales up to a power of two; any other text leaves ``max(amax, 1e-4) / qmax``.
+
+    Raises:
+        UnsupportedError: an option that is not covered, or a tensor that requires grad. ArgumentError: types, shapes, strides or
+            device do not fit. NoKernelError: no kernel takes the call.
+
+    Source: AITER ``indexer_k_quant_and_cache``.
+    """
+    if quant_block_size != 128:
+        raise refuse("indexer_k_quant_and_cache", "quant_block_size", quant_block_size, "128")
+    _indexer_k_quant_and_cache(k, kv_cache, slot_mapping, scale_fmt)
+
+
+@traced
+def cp_gather_indexer_k_quant_cache(
+    kv_cache: torch.Tensor,
+    dst_k: torch.Tensor,
+    dst_scale: torch.Tensor,
+    block_table: torch.Tensor,
+    cu_seq_lens: torch.Tensor,
+) -> None:
+    """Gather the codes and scales of all tokens of a batch from the paged cache of an indexer.
+
+    Args:
+        kv_cache: [blocks, block_size, width] uint8 or the target's own e4m3, as ``indexer_k_quant_and_cache`` writes it; a block
+            is a multiple of 16 bytes.
+        dst_k: [tokens, d] uint8 or the target's own e4m3, written; codes; d is a multiple of 128.
+        dst_scale: [tokens, scale_columns] fp32 or uint8, written; fp32 [tokens, d / 128], or its bytes [tokens, d / 32].
+        block_table: [batch, table_columns] int32, the blocks of each sequence.
+        cu_seq_lens: [batch + 1] int32, where each sequence's tokens begin, from 0 on; the last is ``tokens``.
+
+    Raises:
+        UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
+            no kernel takes the call.
+
+    Source: AITER ``cp_gather_indexer_k_quant_cache``.
+    """
+    _cp_gather_indexer_k_quant_cache(kv_cache, dst_k, dst_scale, block_table, cu_seq_lens)

@@ -17,6 +17,7 @@ _smoothquant_fwd = operator("smoothquant_fwd")
 _dynamic_per_tensor_quant = operator("dynamic_per_tensor_quant")
 _static_per_tensor_quant = operator("static_per_tensor_quant")
 _smooth_per_token_scaled_quant = operator("smooth_per_token_scaled_quant")
+_partial_transpose = operator("partial_transpose")
 
 
 @traced
@@ -29,27 +30,30 @@ def dynamic_per_token_scaled_quant(
     num_rows: torch.Tensor | None = None,
     num_rows_factor: int = 1,
 ) -> None:
-    """``scales = amax(|row|) / qmax``; ``out = input / scales``, rounded to nearest even and saturated.
+    """``scales = amax(|row|) / qmax``; ``out = input / scales``, rounded to nearest even and saturated; of rows, or of groups of
+    32, 64 or 128 in them.
 
     Args:
         out: [..., N] the target's own e4m3 or int8, written; rows may be strided; qmax is 127 for int8, 240 for e4m3fnuz
             (gfx942), 448 for e4m3fn (gfx950).
-        input: [..., N] bf16 or fp16, rows may be strided.
-        scales: [..., 1] fp32, written; 1 for a row of zeros; NaN is left out of amax, and its code is NaN in fp8, 0 in int8.
-        scale_ub: ub elements, fp32, or None; one value, an upper bound of amax.
-        shuffle_scale: only False is covered.
-        num_rows: counts elements, int32, or None; one value on the device; only ``num_rows * num_rows_factor`` rows are done.
+        input: [..., G] bf16 or fp16, rows may be strided; of the shape of ``out``, or its groups: rows of 32, 64 or 128, both
+            contiguous.
+        scales: [..., scale_columns] fp32, written; one for each row of ``input``; 1 for a row of zeros; NaN is left out of amax,
+            and its code is NaN in fp8, 0 in int8. Groups in fp8: amax is 1e-10 at least, and the code of NaN the lowest.
+        scale_ub: ub elements, fp32, or None; one value, an upper bound of amax; None for groups in fp8.
+        shuffle_scale: scales of groups in fp8 as [groups of a row, rows of ``out``]; groups in int8 must leave it False; without
+            groups it means nothing.
+        num_rows: counts elements, int32, or None; one value on the device; only ``num_rows * num_rows_factor`` rows of ``out``
+            are done, and so many rows has a shuffled scale then: with groups no more than there are.
         num_rows_factor: a int.
 
     Raises:
-        UnsupportedError: an option that is not covered, or a tensor that requires grad. ArgumentError: types, shapes, strides or
-            device do not fit. NoKernelError: no kernel takes the call.
+        UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
+            no kernel takes the call.
 
-    Source: AITER ``dynamic_per_token_scaled_quant``.
+    Source: AITER ``dynamic_per_token_scaled_quant``, ``per_group_quant_hip``.
     """
-    if shuffle_scale:
-        raise refuse("dynamic_per_token_scaled_quant", "shuffle_scale", shuffle_scale, "False")
-    _dynamic_per_token_scaled_quant(out, input, scales, scale_ub, num_rows, num_rows_factor)
+    _dynamic_per_token_scaled_quant(out, input, scales, scale_ub, num_rows, shuffle_scale, num_rows_factor)
 
 
 @traced
@@ -146,3 +150,21 @@ def smooth_per_token_scaled_quant(
     _smooth_per_token_scaled_quant(
         out, input, scales, smooth_scale, smooth_scale_map, num_rows, num_rows_factor
     )
+
+
+@traced
+def partial_transpose(out: torch.Tensor, input: torch.Tensor, num_rows: torch.Tensor) -> None:
+    """The first ``num_rows`` rows of ``input``, transposed, are the first elements of ``out``; the others stay as they are.
+
+    Args:
+        out: [M, N] bf16 or fp16 or fp32, written.
+        input: [M, N] bf16 or fp16 or fp32, rows of 8192 elements at most; of 16-bit types an even number.
+        num_rows: counts elements, int32, one value on the device, no more than there are rows.
+
+    Raises:
+        UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
+            no kernel takes the call.
+
+    Source: AITER ``partial_transpose``.
+    """
+    _partial_transpose(out, input, num_rows)

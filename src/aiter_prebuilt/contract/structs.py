@@ -1,0 +1,33 @@
+"""Structs that a kernel takes by value, whose fields a recipe passes one by one.
+
+A code object says of such an argument where it lies and how long it is, and nothing of its fields. They are those of C: each at a
+multiple of its own size, the whole as long as a multiple of the largest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+#: Offset and size in bytes.
+Place = tuple[int, int]
+
+
+def fields_of(whole: Place, passed: Sequence[Place]) -> tuple[Place, ...]:
+    """Those of ``passed`` that fill the struct ``whole``, in their order; none when they leave more than padding, or it is
+    no struct (one argument of its size is the argument).
+    """
+    start, size = whole
+    fields = tuple(sorted(place for place in passed if start <= place[0] < start + size))
+    if len(fields) < 2:
+        return ()
+    offsets, length = laid_out([size for _, size in fields])
+    return fields if (length, offsets) == (size, [at - start for at, _ in fields]) else ()
+
+
+def laid_out(sizes: Sequence[int]) -> tuple[list[int], int]:
+    """Where C puts fields of these sizes, each a power of two, and how long it makes a struct of them."""
+    offsets, end = [], 0
+    for size in sizes:
+        offsets.append(end + -end % size)
+        end = offsets[-1] + size
+    return offsets, end + -end % max(sizes)

@@ -1,0 +1,130 @@
+"""Sampling with numbers drawn on the device: the state of the generator is the caller's."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
+from aiter_prebuilt.dispatch import operator
+from aiter_prebuilt.errors import ArgumentKindError
+from aiter_prebuilt.ops._common import NOT_A_TENSOR, no_output
+from aiter_prebuilt.ops._traced import traced
+
+if TYPE_CHECKING:
+    import torch
+
+_random_sample = operator("random_sample")
+_mixed_sample = operator("mixed_sample")
+_exponential = operator("exponential")
+
+#: Columns of a row that a block takes at once, and numbers that each of its threads draws for them.
+_COLUMNS: Final = 4096
+_DRAWN: Final = 4
+_WORD: Final = 1 << 64
+
+
+@traced
+def random_sample(
+    out: torch.Tensor,
+    input: torch.Tensor,
+    temperatures: torch.Tensor,
+    lambd: float = 1.0,
+    generator: Any = None,
+    eps: float = 1e-10,
+) -> None:
+    """A sample of each row's softmax: the place of the largest ``softmax(input / temperature) / (e + eps)``.
+
+    e is drawn from an exponential distribution of the rate ``lambd``, by Philox's generator: thread t of row m draws from
+    subsequence 1024 m + t, four numbers for four columns at once. The same state gives the same numbers as AITER's function.
+
+    Args:
+        out: [M] int32, written.
+        input: [M, N] bf16, fp16 or fp32, the first dim may be strided; N is a multiple of 4, 4096 at least (rows of no element
+            leave ``out`` as it is), and each row begins at a multiple of 4 bytes.
+        temperatures: [M] fp32, below 1e-5 it is 1e-5.
+        lambd: the rate.
+        generator: torch's generator of the device, whose offset is moved on by 4 for each 4096 columns that a row has or begins;
+            its default generator when None. Or (seed, offset): two integers, which the caller moves on so. A graph that is being
+            captured needs the pair, and draws the same numbers in each replay.
+        eps: added to each number.
+
+    Raises:
+        UnsupportedError: a tensor that requires grad. ArgumentError, NoKernelError: the call does not fit.
+
+    Source: AITER ``random_sample``; Salmon et al., Philox4x32-10.
+    """
+    seed, offset = _state("random_sample", generator, input)
+    _random_sample(out, input, temperatures, lambd, eps, seed, offset)
+
+
+@traced
+def mixed_sample(
+    out: torch.Tensor,
+    input: torch.Tensor,
+    temperature: torch.Tensor,
+    lambd: float = 1.0,
+    generator: Any = None,
+    eps: float = 1e-10,
+) -> None:
+    """As :func:`random_sample`; a row with temperature 0 gives the place of its largest value, as ``greedy_sample``.
+
+    Arguments and errors as :func:`random_sample`.
+
+    Source: AITER ``mixed_sample``.
+    """
+    seed, offset = _state("mixed_sample", generator, input)
+    _mixed_sample(out, input, temperature, lambd, eps, seed, offset)
+
+
+@traced
+def exponential(out: torch.Tensor, lambd: float = 1.0, generator: Any = None, eps: float = 1e-10) -> None:
+    """Numbers drawn from an exponential distribution of the rate ``lambd``, plus ``eps``.
+
+    Args:
+        out: [M, N] bf16, fp16 or fp32, written; the first dim may be strided, N is a multiple of 4, and each row begins at a
+            multiple of 4 bytes.
+        lambd, generator, eps: as of :func:`random_sample`.
+
+    Raises:
+        UnsupportedError: a tensor that requires grad. ArgumentError, NoKernelError: the call does not fit.
+
+    Source: AITER ``exponential``.
+    """
+    seed, offset = _state("exponential", generator, out)
+    _exponential(out, lambd, eps, seed, offset)
+
+
+def _state(function: str, generator: Any, tensor: Any) -> tuple[int, int]:
+    """Seed and offset for a call about the rows of ``tensor``; a generator of torch is moved on.
+
+    Raises:
+        ArgumentKindError: it is neither a generator of a device nor two integers.
+    """
+    if isinstance(generator, tuple | list):
+        found = generator
+    else:
+        try:
+            rows, columns = tensor.shape
+            chosen = _default(tensor) if generator is None else generator
+            found = (chosen.initial_seed(), chosen.get_offset())
+            if rows * columns:
+                chosen.set_offset(found[1] + -(-columns // _COLUMNS) * _DRAWN)
+        except NOT_A_TENSOR as error:
+            if generator is None:
+                raise no_output(function, error) from error
+            found = ()
+    if len(found) != 2 or not all(isinstance(number, int) for number in found):
+        raise ArgumentKindError(
+            f"{function}: argument generator",
+            f"it is {generator!r}",
+            "pass torch's generator of the device, or two integers: (seed, offset)",
+        )
+    seed, offset = (int(number) % _WORD for number in found)
+    return seed - _WORD if seed >> 63 else seed, offset
+
+
+def _default(tensor: Any) -> Any:
+    """The default generator of the tensor's device."""
+    torch: Any = sys.modules["torch"]
+    place = tensor.device.index
+    return torch.cuda.default_generators[torch.cuda.current_device() if place is None else place]
