@@ -1,8 +1,8 @@
 """Matrix products of eight-bit numbers with scales.
 
 A kernel adds in fp32 on the matrix cores, at least four products at a time, or in int32, which is exact, and rounds once at the
-end. Each of its K / 4 additions may lose half a unit of a partial sum; partial sums are about as large as the root of the sum of the
-squared products, or as the result where all products have one sign.
+end. Each of its K / 4 additions may lose half a unit of a partial sum; partial sums are about as large as the root of the sum of
+the squared products, or as the result where all products have one sign.
 """
 
 from __future__ import annotations
