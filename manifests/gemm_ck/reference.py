@@ -37,7 +37,11 @@ def gemm_a8w8_CK(
     return near(out, relative=_ROUNDING, absolute=error + 4 * _ROUNDING * np.abs(scaled) + _LOST)
 
 
-gemm_a8w8 = gemm_a8w8_CK
+def gemm_a8w8(
+    XQ: Values, WQ: Values, x_scale: Values, w_scale: Values, bias: Values | None, kinds: Mapping[str, str]
+) -> Near:
+    """The same."""
+    return gemm_a8w8_CK(XQ, WQ, x_scale, w_scale, bias, kinds)
 
 
 def gemm_a8w8_blockscale(XQ: Values, WQ: Values, x_scale: Values, w_scale: Values) -> Near:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from aiter_prebuilt.ops.generated.fmoe_blockscale_asm import fmoe_fp8_blockscale_g1u1
     from aiter_prebuilt.ops.generated.gemm import gemm_a8w8_bpreshuffle, gemm_a16w16
     from aiter_prebuilt.ops.generated.gemm_asm import flatmm_a8w8_blockscale_ASM, gemm_a8w8_ASM
-    from aiter_prebuilt.ops.generated.gemm_ck import gemm_a8w8, gemm_a8w8_CK, gemm_a8w8_blockscale
+    from aiter_prebuilt.ops.generated.gemm_ck import gemm_a8w8, gemm_a8w8_blockscale, gemm_a8w8_CK
     from aiter_prebuilt.ops.generated.kv_cache import (
         concat_and_cache_mla,
         reshape_and_cache,

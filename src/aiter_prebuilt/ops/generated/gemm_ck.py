@@ -110,8 +110,8 @@ def gemm_a8w8_blockscale(
     Args:
         XQ: [M, K] the target's own e4m3, rows may be strided; K is a multiple of 128, 256 and more.
         WQ: [N, K] the target's own e4m3, rows may be strided; N is a multiple of 8, in some shapes of 4.
-        x_scale: [M, cdiv(K, 128)] fp32, of row m and columns 128 b to 128 b + 127.
-        w_scale: [cdiv(N, 128), cdiv(K, 128)] fp32, of rows 128 a to 128 a + 127 and columns 128 b to 128 b + 127.
+        x_scale: [M, (K + 127) // 128] fp32, of row m and columns 128 b to 128 b + 127.
+        w_scale: [(N + 127) // 128, (K + 127) // 128] fp32, of rows 128 a to 128 a + 127 and columns 128 b to 128 b + 127.
         dtype: bf16 when None; the type of the result: bf16 or fp16.
         isBpreshuffled: only False is covered.
 
