@@ -4,6 +4,7 @@
     python3 -m nox -s demo      from manifests to installed wheels, and every operator executed on the embedded device
     python3 -m nox -s tests     all tests
     python3 -m nox -s prove     execute what has no receipt on the embedded device and write the receipts
+    python3 -m nox -s reproduce compile the host's wheels twice, in two folders: the same bytes
     python3 -m nox -s sanitize  the native parts under the sanitizers of the system's gcc
     python3 -m nox -s fuzz      the readers of a bundle under libFuzzer
     python3 -m nox -s mutate    would the tests notice a wrong program?
@@ -154,6 +155,16 @@ def prove(session: nox.Session) -> None:
     build_tools(session, "develop")
     build_tools(session, "prove", *session.posargs)
     build_tools(session, "build")
+
+
+@nox.session(python=build_python())
+def reproduce(session: nox.Session) -> None:
+    """Compile the runtime's and the embedded device's wheels in two folders each, and compare the bytes."""
+    install_build(session)
+    session.install(*groups("test"))
+    session.run(
+        "python", "-m", "pytest", "-q", "-m", "reproduce", "tests/dist/test_two_builds.py", env=ENVIRONMENT
+    )
 
 
 @nox.session(python=build_python())

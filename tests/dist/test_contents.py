@@ -178,7 +178,8 @@ def backends_of(path: Path) -> set[str]:
 def test_whose_work_is_in_a_wheel_is_said_in_full(dist: Path, data_wheels: Path) -> None:
     """The bill of materials, the notices and the licence expression name the same parts; each licence's text is there."""
     for path in every_wheel(dist, data_wheels):
-        parts = [part for part in licences.table() if backends_of(path) & set(part.backends)]
+        used = backends_of(path)
+        parts = [part for part in licences.table() if used & set(part.backends)]
         with WheelFile(path) as wheel:
             info = wheel.dist_info_path
             own = wheel.read(f"{info}/licenses/LICENSE").decode()

@@ -1,6 +1,7 @@
 """Two builds in two different folders give the same bytes: bundles, data wheels, the runtime's and the emulator's wheel.
 
 One recipe of one operator per backend is built, through the whole pipeline and with cold stores; all else would only take longer.
+What is compiled for the host takes minutes: ``nox -s reproduce``.
 """
 
 from __future__ import annotations
@@ -128,22 +129,22 @@ def test_bundles_and_data_wheels_are_the_same_bytes(folders: tuple[Path, Path]) 
         assert first == second
 
 
-@pytest.mark.slow
-def test_the_runtime_wheel_is_the_same_bytes(folders: tuple[Path, Path], runtime_wheel: Path) -> None:
-    run_in(folders[1], RUNTIME_BUILD)
-    (again,) = (folders[1] / "dist").glob("aiter_prebuilt-*.whl")
-    assert digests(again.parent, again.name) == digests(runtime_wheel.parent, runtime_wheel.name)
-
-
-@pytest.mark.slow
-def test_the_emulator_wheel_is_the_same_bytes(folders: tuple[Path, Path], dist: Path) -> None:
-    """Also where a folder lists its files in another order: one of the copies has its package written backwards."""
-    (built,) = dist.glob("aiter_prebuilt_emulator-*.whl")
+@pytest.mark.reproduce
+@pytest.mark.parametrize(
+    ("code", "pattern"),
+    [(RUNTIME_BUILD, "aiter_prebuilt-*.whl"), (EMULATOR_BUILD, "aiter_prebuilt_emulator-*.whl")],
+    ids=["runtime", "emulator"],
+)
+def test_compiled_wheels_are_the_same_bytes(folders: tuple[Path, Path], code: str, pattern: str) -> None:
+    """Also where a folder lists its files in another order: one of the copies has the emulator's package written backwards."""
     package = folders[1] / "src" / "aiter_prebuilt_emulator"
     for path in sorted((path for path in package.iterdir() if path.is_file()), reverse=True):
         content = path.read_bytes()
         path.unlink()
         path.write_bytes(content)
-    run_in(folders[1], EMULATOR_BUILD)
-    (again,) = (folders[1] / "dist").glob("aiter_prebuilt_emulator-*.whl")
-    assert digests(again.parent, again.name) == digests(built.parent, built.name)
+    for folder in folders:
+        run_in(folder, code)
+        assert list((folder / "build" / "host").iterdir()), "compiled here, and not taken from elsewhere"
+    first, second = (digests(folder / "dist", pattern) for folder in folders)
+    assert len(first) == 1
+    assert first == second

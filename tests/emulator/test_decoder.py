@@ -127,13 +127,13 @@ NO_THIRD_SOURCE = 0x6000
 
 
 def test_our_code_objects() -> None:
-    """Every instruction of every code object of the built gfx950 bundles."""
+    """Every instruction of a fifth of the code objects of the built gfx950 bundles, another one in each run."""
     known: dict[tuple[int, ...], str] = {}
-    files = 0
-    for _, image in code_objects("gfx950"):
-        files += 1
+    images = [image for _, image in code_objects("gfx950")]
+    lot = random.sample(images, len(images) // 5)
+    for image in lot:
         listing("gfx950", text_words(image), known)
-    assert files > 20
+    assert len(lot) > 20
     assert len(known) > 5000
     both = sorted((text, words) for words, text in known.items())
     for (text, words), result in zip(both, assemble("gfx950", [text for text, _ in both]), strict=True):

@@ -53,6 +53,7 @@ def host_compiler(language: str) -> list[str]:
             {"C": "cc", "CXX": "c++"}[language],
             "-target",
             "x86_64-linux-gnu.2.28",
+            "-s",  # as the wheels are made: zig keeps other libraries for programs with symbols, and makes them in a minute
         ]
     return {"C": ["cc"], "CXX": ["c++"]}[language]
 

