@@ -490,6 +490,8 @@ TURNED = {
     "mla_decode_fwd": {"sm_scale"},
     "mla_prefill_fwd": {"sm_scale"},
     "pa_fwd_asm": {"max_qlen", "high_precision"},
+    "dynamic_per_group_scaled_quant_fp4": {"group_size"},
+    "moe_fused_gate": {"num_expert_group"},
 }
 #: Required options of which not any value will do.
 SERVED: dict[str, dict[str, Any]] = {
@@ -511,6 +513,9 @@ SERVED: dict[str, dict[str, Any]] = {
     },
     "moe_stage1_g1u1": {"quant_type": 2, "a1_scale": zeros(4), "w1_scale": zeros(4)},
     "mla_decode_fwd": {"num_kv_splits": 2},
+    "moe_fused_gate": {"num_expert_group": 8, "n_share_experts_fusion": 0},
+    "indexer_k_quant_and_cache": {"quant_block_size": 128},
+    **{name: {"generator": (5, 8)} for name in ("random_sample", "mixed_sample", "exponential")},
     "get_mla_metadata_v1": {"num_heads_k": 1, "is_causal": True},
 }  # fmt: skip
 
