@@ -909,6 +909,37 @@ def moe_align_block_size(
     )
 
 
+def moe_sorting_fwd(
+    topk_ids: Any,
+    topk_weights: Any,
+    sorted_token_ids: Any,
+    sorted_weights: Any,
+    sorted_expert_ids: Any,
+    num_valid_ids: Any,
+    moe_buf: Any,
+    num_experts: int,
+    unit_size: int,
+    local_expert_mask: Any = None,
+    num_local_tokens: Any = None,
+    dispatch_policy: int = 0,
+) -> None:
+    """Traced ``aiter_prebuilt.moe_sorting_fwd``."""
+    del dispatch_policy
+    _OPS.moe_sorting_fwd.default(
+        topk_ids,
+        topk_weights,
+        sorted_token_ids,
+        sorted_weights,
+        sorted_expert_ids,
+        num_valid_ids,
+        moe_buf,
+        local_expert_mask,
+        num_local_tokens,
+        num_experts,
+        unit_size,
+    )
+
+
 def moe_stage1_g1u1(
     input: Any,
     w1: Any,
@@ -1144,6 +1175,7 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "mla_prefill_fwd": mla_prefill_fwd,
     "mla_reduce_v1": mla_reduce_v1,
     "moe_align_block_size": moe_align_block_size,
+    "moe_sorting_fwd": moe_sorting_fwd,
     "moe_stage1_g1u1": moe_stage1_g1u1,
     "moe_sum": _OPS.moe_sum.default,
     "pa_fwd_asm": pa_fwd_asm,

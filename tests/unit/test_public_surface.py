@@ -32,6 +32,8 @@ SIGNATURES = {
     "static_per_tensor_quant": "out input scale",
     "smooth_per_token_scaled_quant": "out input scales smooth_scale smooth_scale_map shuffle_scale num_rows num_rows_factor",
     "moe_sum": "input output",
+    "moe_sorting_fwd": "topk_ids topk_weights sorted_token_ids sorted_weights sorted_expert_ids num_valid_ids moe_buf "
+    "num_experts unit_size local_expert_mask num_local_tokens dispatch_policy",
     "moe_align_block_size": "topk_ids num_experts block_size sorted_token_ids experts_ids token_nums num_tokens_post_pad",
     "grouped_topk": "gating_output topk_weights topk_ids num_expert_group topk_group need_renorm is_softmax "
     "routed_scaling_factor",

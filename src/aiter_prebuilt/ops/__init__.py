@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         reshape_and_cache_flash,
         reshape_and_cache_with_pertoken_quant,
     )
+    from aiter_prebuilt.ops.generated.moe_sorting import moe_sorting_fwd
     from aiter_prebuilt.ops.generated.moe_tokens import (
         biased_grouped_topk_hip,
         grouped_topk,
@@ -115,6 +116,7 @@ __all__ = [
     "mla_prefill_fwd",
     "mla_reduce_v1",
     "moe_align_block_size",
+    "moe_sorting_fwd",
     "moe_stage1_g1u1",
     "moe_sum",
     "pa_fwd_asm",
@@ -171,6 +173,7 @@ HOMES: Final = {
     "reshape_and_cache": "generated.kv_cache",
     "reshape_and_cache_flash": "generated.kv_cache",
     "reshape_and_cache_with_pertoken_quant": "generated.kv_cache",
+    "moe_sorting_fwd": "generated.moe_sorting",
     "biased_grouped_topk_hip": "generated.moe_tokens",
     "grouped_topk": "generated.moe_tokens",
     "moe_align_block_size": "generated.moe_tokens",
