@@ -733,6 +733,22 @@ def layernorm2d_fwd(input: Any, weight: Any, bias: Any, epsilon: float = 1e-05, 
     return _OPS.layernorm2d_fwd.default(input, weight, bias, x_bias, epsilon)
 
 
+def layernorm2d_fwd_with_add(
+    out: Any,
+    input: Any,
+    residual_in: Any,
+    residual_out: Any,
+    weight: Any,
+    bias: Any,
+    epsilon: float,
+    x_bias: Any = None,
+) -> None:
+    """Traced ``aiter_prebuilt.layernorm2d_fwd_with_add``."""
+    _OPS.layernorm2d_fwd_with_add.default(
+        out, input, residual_in, residual_out, weight, bias, x_bias, epsilon
+    )
+
+
 def mi350_a8w8_blockscale_asm(XQ: Any, WQ: Any, x_scale: Any, w_scale: Any, out: Any) -> Any:
     """Traced ``aiter_prebuilt.mi350_a8w8_blockscale_asm``."""
     return torch_calls.mi350_a8w8_blockscale_asm(XQ, WQ, x_scale, w_scale, out)
@@ -1082,6 +1098,40 @@ def rmsnorm2d_fwd_with_add(
     _OPS.rmsnorm2d_fwd_with_add.default(out, input, residual_in, residual_out, weight, epsilon, gemma_norm)
 
 
+def rmsnorm2d_fwd_with_add_dynamicquant(
+    out: Any,
+    input: Any,
+    residual_in: Any,
+    residual_out: Any,
+    yscale: Any,
+    weight: Any,
+    epsilon: float,
+    use_model_sensitive_rmsnorm: int = 0,
+) -> None:
+    """Traced ``aiter_prebuilt.rmsnorm2d_fwd_with_add_dynamicquant``."""
+    if use_model_sensitive_rmsnorm:
+        raise refuse(
+            "rmsnorm2d_fwd_with_add_dynamicquant",
+            "use_model_sensitive_rmsnorm",
+            use_model_sensitive_rmsnorm,
+            "0",
+        )
+    _OPS.rmsnorm2d_fwd_with_add_dynamicquant.default(
+        out, input, residual_in, residual_out, yscale, weight, epsilon
+    )
+
+
+def rmsnorm2d_fwd_with_dynamicquant(
+    out: Any, input: Any, yscale: Any, weight: Any, epsilon: float, use_model_sensitive_rmsnorm: int = 0
+) -> None:
+    """Traced ``aiter_prebuilt.rmsnorm2d_fwd_with_dynamicquant``."""
+    if use_model_sensitive_rmsnorm:
+        raise refuse(
+            "rmsnorm2d_fwd_with_dynamicquant", "use_model_sensitive_rmsnorm", use_model_sensitive_rmsnorm, "0"
+        )
+    _OPS.rmsnorm2d_fwd_with_dynamicquant.default(out, input, yscale, weight, epsilon)
+
+
 def rotary_embedding_fwd(
     positions: Any,
     query: Any,
@@ -1167,6 +1217,7 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "greedy_sample": _OPS.greedy_sample.default,
     "grouped_topk": _OPS.grouped_topk.default,
     "layernorm2d_fwd": layernorm2d_fwd,
+    "layernorm2d_fwd_with_add": layernorm2d_fwd_with_add,
     "mi350_a8w8_blockscale_asm": mi350_a8w8_blockscale_asm,
     "mixed_sample_outer_exponential": _OPS.mixed_sample_outer_exponential.default,
     "mla_decode_fwd": mla_decode_fwd,
@@ -1186,6 +1237,8 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "rms_norm": rms_norm,
     "rmsnorm2d_fwd": rmsnorm2d_fwd,
     "rmsnorm2d_fwd_with_add": rmsnorm2d_fwd_with_add,
+    "rmsnorm2d_fwd_with_add_dynamicquant": rmsnorm2d_fwd_with_add_dynamicquant,
+    "rmsnorm2d_fwd_with_dynamicquant": rmsnorm2d_fwd_with_dynamicquant,
     "rotary_embedding_fwd": rotary_embedding_fwd,
     "silu": _OPS.silu.default,
     "silu_and_mul": _OPS.silu_and_mul.default,

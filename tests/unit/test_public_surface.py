@@ -40,6 +40,9 @@ SIGNATURES = {
     "biased_grouped_topk_hip": "gating_output correction_bias topk_weights topk_ids num_expert_group topk_grp need_renorm "
     "routed_scaling_factor",
     "layernorm2d_fwd": "input weight bias epsilon x_bias",
+    "layernorm2d_fwd_with_add": "out input residual_in residual_out weight bias epsilon x_bias",
+    "rmsnorm2d_fwd_with_dynamicquant": "out input yscale weight epsilon use_model_sensitive_rmsnorm",
+    "rmsnorm2d_fwd_with_add_dynamicquant": "out input residual_in residual_out yscale weight epsilon use_model_sensitive_rmsnorm",
     "silu": "out input",
     "dynamic_per_tensor_quant": "out input scale",
     "rms_norm": "input weight epsilon use_model_sensitive_rmsnorm",

@@ -49,6 +49,11 @@ if TYPE_CHECKING:
         rmsnorm2d_fwd,
         rmsnorm2d_fwd_with_add,
     )
+    from aiter_prebuilt.ops.generated.norm_quant import (
+        layernorm2d_fwd_with_add,
+        rmsnorm2d_fwd_with_add_dynamicquant,
+        rmsnorm2d_fwd_with_dynamicquant,
+    )
     from aiter_prebuilt.ops.generated.quant import (
         dynamic_per_tensor_quant,
         dynamic_per_token_scaled_quant,
@@ -108,6 +113,7 @@ __all__ = [
     "greedy_sample",
     "grouped_topk",
     "layernorm2d_fwd",
+    "layernorm2d_fwd_with_add",
     "mi350_a8w8_blockscale_asm",
     "mixed_sample_outer_exponential",
     "mla_decode_fwd",
@@ -127,6 +133,8 @@ __all__ = [
     "rms_norm",
     "rmsnorm2d_fwd",
     "rmsnorm2d_fwd_with_add",
+    "rmsnorm2d_fwd_with_add_dynamicquant",
+    "rmsnorm2d_fwd_with_dynamicquant",
     "rotary_embedding_fwd",
     "silu",
     "silu_and_mul",
@@ -182,6 +190,9 @@ HOMES: Final = {
     "rms_norm": "generated.norm",
     "rmsnorm2d_fwd": "generated.norm",
     "rmsnorm2d_fwd_with_add": "generated.norm",
+    "layernorm2d_fwd_with_add": "generated.norm_quant",
+    "rmsnorm2d_fwd_with_add_dynamicquant": "generated.norm_quant",
+    "rmsnorm2d_fwd_with_dynamicquant": "generated.norm_quant",
     "dynamic_per_tensor_quant": "generated.quant",
     "dynamic_per_token_scaled_quant": "generated.quant",
     "smooth_per_token_scaled_quant": "generated.quant",
