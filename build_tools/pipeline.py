@@ -31,7 +31,7 @@ from build_tools.errors import AuditError, CompileFailedError, UsageError
 from build_tools.files.reproducible import table_text, write_atomic
 from build_tools.judge import audit
 from build_tools.judge.receipts import Receipt, text_of
-from build_tools.manifest.model import Manifest, Profile
+from build_tools.manifest.model import CURATED, Manifest, Profile
 from build_tools.manifest.parse import load
 from build_tools.manifest.problems import suggestion
 from build_tools.objects import codeobject
@@ -50,7 +50,7 @@ REPORT_VERSION = 1
 @dataclass(frozen=True, slots=True)
 class Settings:
     """Where things are and what is wanted. Empty ``profiles``/``targets``/``operators`` mean all; ``shard`` I/N compiles a part
-    and bundles nothing.
+    and bundles nothing. ``ck``: the set of Composable Kernel's instances (``plan/sets.py``).
     """
 
     root: Path
@@ -62,6 +62,7 @@ class Settings:
     workers: int = 0
     shard: str = ""
     operators: tuple[str, ...] = ()
+    ck: str = CURATED
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +74,7 @@ class Outcome:
     audits: Mapping[str, AuditReport]
     bundles: tuple[BuiltBundle, ...]
     seconds: float
+    ck: str = CURATED
 
 
 def unchanged(settings: Settings) -> dict[str, Any] | None:
@@ -83,7 +85,7 @@ def unchanged(settings: Settings) -> dict[str, Any] | None:
     """
     if not _whole(settings) or not settings.store.is_dir():
         return None
-    found = stamp.state(settings.root, find(settings.toolchain, settings.root))
+    found = stamp.state(settings.root, find(settings.toolchain, settings.root), settings.ck)
     if not stamp.holds(settings.bundles, found):
         return None
     told = json.loads((settings.bundles.parent / "report.json").read_text(encoding="utf-8"))
@@ -104,7 +106,7 @@ def build(settings: Settings) -> Outcome:
     started = time.perf_counter()
     toolchain = find(settings.toolchain, settings.root)
     # As it is before anything is read: what changes meanwhile is another state.
-    state = stamp.state(settings.root, toolchain) if _whole(settings) else None
+    state = stamp.state(settings.root, toolchain, settings.ck) if _whole(settings) else None
     whole = load(settings.root / "manifests")
     manifest = chosen(whole, settings.operators)
     plan = _plan(manifest, settings)
@@ -132,7 +134,7 @@ def build(settings: Settings) -> Outcome:
         if bundle := made.get((planned.target.name, planned.profile)):
             # A family's table of calls names all of its operators, chosen or not.
             _golden_calls(planned, bundle, whole, settings.root / "manifests")
-    outcome = Outcome(plan, results, audits, tuple(built), time.perf_counter() - started)
+    outcome = Outcome(plan, results, audits, tuple(built), time.perf_counter() - started, settings.ck)
     write_report(outcome, settings.bundles.parent / "report.json")
     stamp.write(settings.bundles, state)
     return outcome
@@ -198,13 +200,14 @@ def _plan(manifest: Manifest, settings: Settings) -> Plan:
     """The plan; the trial of assumptions runs once per state of the manifests and of the code that tries them."""
     files = [*sorted((settings.root / "manifests").rglob("*.toml")), *PROVERS]
     digest = hashlib.sha256(
-        b"".join(hashlib.sha256(path.read_bytes()).digest() for path in files)
+        b"".join(hashlib.sha256(path.read_bytes()).digest() for path in files) + settings.ck.encode()
     ).hexdigest()
     proved = settings.store / "proved" / digest
     inputs = inputs_of(settings.root)
     plan = make_plan(
-        manifest, settings.root, inputs, settings.profiles, settings.targets, prove=not proved.exists()
-    )
+        manifest, settings.root, inputs, settings.profiles, settings.targets, prove=not proved.exists(),
+        ck=settings.ck,
+    )  # fmt: skip
     if len(settings.profiles) + len(settings.targets) + len(settings.operators) == 0:
         write_atomic(proved, b"")
     return shard_of(plan, settings.shard) if settings.shard else plan
@@ -216,7 +219,7 @@ PROVERS = (
         Path(__file__).parent / name
         for name in (
             "plan/assumptions.py", "plan/recipe.py", "plan/arguments.py", "plan/programs.py", "plan/rows.py", "plan/zero.py",
-            "plan/variants.py", "plan/slots.py", "plan/limits.py", "plan/plan.py",
+            "plan/variants.py", "plan/sets.py", "plan/slots.py", "plan/limits.py", "plan/plan.py",
             "manifest/grammar.py", "manifest/model.py", "manifest/sharing.py", "manifest/operators.py",
         )
     ),
@@ -251,7 +254,8 @@ def _bundle(
     used = {source.partition(":")[0] for source in sources if in_tree(source)}
     trees = {name: version for name, version in toolchain.trees if name in used}
     tools = toolchain.provenance()
-    key = bundle_key(planned, [by_id[job] for job in needed], {**tools, **trees}, profile, proofs)
+    told: dict[str, Any] = {"ck": settings.ck} if "ck" in profile.backends else {}
+    key = bundle_key(planned, [by_id[job] for job in needed], {**tools, **trees, **told}, profile, proofs)
     path = settings.bundles / f"{planned.target.name}-{planned.profile}{SUFFIX}"
     same = _unchanged(path, key, sources)
     if same is not None:
@@ -271,7 +275,7 @@ def _bundle(
     built = build_bundle(
         planned, by_id, audits, tools, VERSION, profile.suffix, settings.bundles, proved, trees
     )
-    told = {"upstream": notes.upstream(settings.root, sources), "files": files}
+    told |= {"upstream": notes.upstream(settings.root, sources), "files": files}
     notes.write(
         path, {"key": key, "sources": sources, **told, **{name: getattr(built, name) for name in _NOTED}}
     )
@@ -371,6 +375,7 @@ def report(outcome: Outcome) -> dict[str, Any]:
     """The report as plain data."""
     return {
         "version": REPORT_VERSION,
+        "ck": outcome.ck,
         "seconds": round(outcome.seconds, 3),
         "jobs": [
             {

@@ -29,8 +29,9 @@ _PACKAGES: Final = ("numpy", "zstandard", "pydantic", "pyelftools")
 _REPORTS: Final = ("report.json", "compile.json")
 
 
-def state(root: Path, toolchain: Toolchain) -> str | None:
-    """One hash over what a build at ``root`` reads; None where a checkout takes a pinned tree's place, whose files may be any.
+def state(root: Path, toolchain: Toolchain, ck: str = "") -> str | None:
+    """One hash over what a build at ``root`` reads, and over ``ck``, the set of Composable Kernel's instances; None where a
+    checkout takes a pinned tree's place, whose files may be any.
 
     Raises:
         FetchError: a source tree cannot be had. UsageError: SOURCE_DATE_EPOCH is no number.
@@ -38,7 +39,7 @@ def state(root: Path, toolchain: Toolchain) -> str | None:
     if any(os.environ.get(pin.override) for pin in toolchain.pins.trees.values()):
         return None
     total = hashlib.sha256()
-    facts = (sys.version, epoch(), sorted(toolchain.provenance().items()), toolchain.kind)
+    facts = (sys.version, epoch(), sorted(toolchain.provenance().items()), toolchain.kind, ck)
     total.update(repr(facts).encode())
     for backend in BACKENDS:
         total.update(toolchain.identity_of(backend).encode())

@@ -42,7 +42,9 @@ def exports(operators: Iterable[Operator]) -> str:
         homes.setdefault(home(operator), []).append(operator.name)
     lines = [_HEAD]
     for module, names in sorted(homes.items()):
-        lines += imported(f"aiter_prebuilt.ops.{module}", names, "    ")
+        # In an import capitals count as small letters, in __all__ they do not.
+        ordered = sorted(names, key=lambda name: _natural(name.lower()))
+        lines += imported(f"aiter_prebuilt.ops.{module}", ordered, "    ")
     everything = sorted((name for names in homes.values() for name in names), key=_natural)
     lines += ["", *fitted("__all__ = [", [f'"{name}"' for name in everything], "]")]
     lines += ["", "#: Function -> its module below this package.", "HOMES: Final = {"]

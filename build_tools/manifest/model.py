@@ -16,6 +16,8 @@ from build_tools.manifest.python import PythonSignature
 
 Scalar = int | bool | str
 Backend = Literal["asm", "hip", "ck", "triton", "flydsl"]
+#: Sets of Composable Kernel's instances, each in the next (`build_tools/plan/sets.py`).
+SAMPLE, CURATED, TUNED = "sample", "curated", "tuned"
 
 
 def _known_target(name: str, info: ValidationInfo) -> str:
@@ -178,6 +180,7 @@ class Kernel(Record):
     measured: Measured | None = None
     slack: dict[Name, int] = {}
     excluded: list[str] = Field(default=[], alias="except")
+    sets: dict[Literal["sample", "curated"], list[str]] = {}
     assume: Assume | None = None
     steps: list[Step] = []
 
@@ -215,6 +218,10 @@ class KernelPart(Record):
         default=None, description="bytes behind the end of a tensor that the kernel may read"
     )
     excluded: list[str] | None = Field(default=None, alias="except")
+    sets: dict[Literal["sample", "curated"], list[str]] | None = Field(
+        default=None,
+        description="which variants `build --ck sample` and `--ck curated` compile; `tuned` has all",
+    )
     assume: Assume | None = None
     steps: list[StepText] | None = None
     more: More | None = None

@@ -16,7 +16,7 @@ from build_tools.manifest.model import Assume, Kernel, KernelPart, KernelText, O
 from build_tools.manifest.problems import Problems, suggestion
 
 #: Tables that are joined key by key; of every other key the later one replaces the earlier.
-_JOINED: Final = ("constants", "types", "variants", "on", "let", "slack")
+_JOINED: Final = ("constants", "types", "variants", "on", "let", "slack", "sets")
 #: Keys that hold expressions, here and in steps.
 _EXPRESSIONS: Final = ("when", "cost", "workspace", "grid", "block", "lds", "args", "excluded", "only_if")
 #: Keys of a launch that a kernel of several steps may say once for all of them.

@@ -16,6 +16,7 @@ from build_tools.plan.assumptions import check_assumptions
 from build_tools.plan.measured import Called, Importer, called
 from build_tools.plan.recipe import JobDraft, RecipeDraft, draft
 from build_tools.plan.rows import rows_of
+from build_tools.plan.sets import holds, set_of
 from build_tools.plan.slots import Slots, assign_slots, attribute_records, tensor_records, type_variables
 from build_tools.plan.tuned_rows import tuned_rows
 from build_tools.plan.variants import Variant, expand
@@ -54,6 +55,7 @@ class _Planner:
     inputs_of: InputsOf
     problems: Problems
     prove: bool
+    ck: str = model.TUNED
     jobs: dict[str, CompileJob] = field(default_factory=dict)
     missing: dict[str, None] = field(default_factory=dict)
     shared: dict[tuple[object, ...], str] = field(default_factory=dict)
@@ -88,7 +90,7 @@ class _Planner:
             kernels.append(Kernel(kernel.name, BACKENDS.index(kernel.backend), PROFILES.index(profile), rank))
             with self.problems.at("kernels", kernel.name):
                 self.kernel(spec, kernel, slots, target, len(kernels) - 1, recipes, jobs, names)
-        if not kernels or (not recipes and self.missing):
+        if not kernels or (not recipes and (self.missing or self.ck != model.TUNED)):
             return None
         if spec.tuned_from is None:
             compared, rows = tuned_rows(
@@ -126,17 +128,23 @@ class _Planner:
         with_rows = self.with_rows(kernel, target)
         if with_rows is None:
             return
+        if kernel.sets and kernel.backend != "ck":
+            self.problems.add("only kernels of Composable Kernel have sets of instances", "sets")
+        smallest = set()
         for variant in expand(with_rows, slots, target, self.problems):
             drafted = draft(with_rows, variant, slots, self.problems)
             if drafted is None:
                 continue
             found += 1
-            if not self.complete(drafted):
+            smallest.add(mine := set_of(with_rows, variant, self.problems))
+            if not holds(self.ck, mine) or not self.complete(drafted):
                 continue
             if self.prove:
                 check_assumptions(drafted, slots, self.problems)
             names += called(with_rows, variant, slots, len(recipes), self.problems)
             recipes.append(self.finish(spec, kernel, variant, drafted, target, index, jobs))
+        if found and model.SAMPLE not in smallest:
+            self.problems.add(f"no variant on {target.name} is of the sample", "sets")
         if not found:
             self.problems.add(
                 f"no variant is left on {target.name}: every one is excluded or can never be chosen",
@@ -266,18 +274,19 @@ class _Planner:
 
 def make_plan(
     manifest: model.Manifest, root: Path, inputs_of: InputsOf, profiles: Iterable[str] = (), targets: Iterable[str] = (),
-    *, prove: bool = True,
+    *, prove: bool = True, ck: str = model.TUNED,
 ) -> Plan:  # fmt: skip
     """Every job and bundle of the chosen profiles and targets (all, when none are named).
 
-    ``prove=False`` leaves out the trial of assumptions, for manifests that have passed it before.
+    ``prove=False`` leaves out the trial of assumptions, for manifests that have passed it before. ``ck``: the set of Composable
+    Kernel's instances (``sets.py``).
 
     Raises:
         ManifestError: with every problem of every manifest.
         UnknownTargetError, UsageError: a target or profile that the manifests do not have.
     """
     problems = Problems()
-    plan = plan_into(manifest, root, inputs_of, problems, tuple(profiles), tuple(targets), prove=prove)
+    plan = plan_into(manifest, root, inputs_of, problems, tuple(profiles), tuple(targets), prove=prove, ck=ck)
     if problems.lines:
         raise ManifestError(problems.lines)
     return plan
@@ -292,10 +301,11 @@ def plan_into(
     targets: tuple[str, ...] = (),
     *,
     prove: bool = True,
+    ck: str = model.TUNED,
 ) -> Plan:
     """As :func:`make_plan`, but what is wrong in the manifests goes to ``problems``."""
     check_filters(manifest, profiles, targets)
-    planner = _Planner(manifest, root, inputs_of, problems, prove)
+    planner = _Planner(manifest, root, inputs_of, problems, prove, ck)
     facts = target_facts(manifest)
     bundles = tuple(
         planner.bundle(facts[target], name)

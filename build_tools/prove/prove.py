@@ -20,7 +20,7 @@ from build_tools.files.progress import Done
 from build_tools.judge import findings, receipts
 from build_tools.judge.findings import EMBEDDED_CHECKS, Finding
 from build_tools.judge.receipts import Found, Receipt
-from build_tools.manifest.model import Manifest
+from build_tools.manifest.model import SAMPLE, TUNED, Manifest
 from build_tools.manifest.parse import load
 from build_tools.manifest.problems import suggestion
 from build_tools.objects.entries import BuiltEntry
@@ -92,7 +92,7 @@ def prove(settings: Settings) -> Proof:
         receipts.read(settings.root), meanings(settings.root / "manifests"), findings.read(settings.root)
     )
     for one in built:
-        book.forget(one, operators)
+        book.forget(one, operators, _of_sets(manifest) if one.sets - {TUNED} else ())
     try:
         for one in built:
             _prove_target(one, operators, manifest, settings, book, library)
@@ -107,6 +107,17 @@ def prove(settings: Settings) -> Proof:
         unchosen=tuple(words for one in built for words in book.unchosen(one, operators)),
         narrow=tuple(book.narrow),
         changed=changed,
+    )
+
+
+def _of_sets(manifest: Manifest) -> frozenset[str]:
+    """``operator.kernel`` of all of which a build makes one set of instances or another."""
+    return frozenset(
+        f"{operator.name}.{kernel.name}"
+        for family in manifest.families.values()
+        for operator in family.operators
+        for kernel in operator.kernels
+        if kernel.sets
     )
 
 
@@ -165,6 +176,9 @@ def _prove_target(
     }
     wanted = None if settings.everything else book.outdated
     choice = chosen(built, operators, manifest, places, wanted)
+    if SAMPLE in built.sets:  # one instance a family need not serve every call; other sets must
+        parts = {name.partition(".")[0] for name in _of_sets(manifest)}
+        choice.refused = [line for line in choice.refused if line["operator"] not in parts]
     lines: dict[int, Line] = {}
     try:
         with progress.show(len(choice.calls)) as display:
@@ -194,8 +208,11 @@ class _Book:
     narrow: list[str] = field(default_factory=list)
     calls: Counter[tuple[str, str]] = field(default_factory=Counter)
 
-    def forget(self, built: Built, operators: Collection[str]) -> None:
-        """Receipts of recipes of ``operators`` that the same kind of toolchain no longer makes: nothing ships them."""
+    def forget(self, built: Built, operators: Collection[str], in_part: Collection[str] = ()) -> None:
+        """Receipts of recipes of ``operators`` that the same kind of toolchain no longer makes: nothing ships them. ``in_part``:
+        kernels of which a build with more of Composable Kernel's instances makes other variants, too.
+        """
+        made = {(recipe.kernel, recipe.variant) for recipe in built.recipes.values()}
         kinds = {recipe.tools.get("toolchain") for recipe in built.recipes.values()}
         self.known = {
             digest: receipt
@@ -203,6 +220,7 @@ class _Book:
             if receipt.target != built.target
             or receipt.operator not in operators
             or digest in built.recipes
+            or (receipt.kernel in in_part and (receipt.kernel, receipt.variant) not in made)
             or receipt.tools.get("toolchain") not in kinds
         }
 

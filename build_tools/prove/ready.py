@@ -27,13 +27,14 @@ _DEVELOP: Final = "Run python -m build_tools develop, and then this command agai
 @dataclass(frozen=True, slots=True)
 class Built:
     """The bundles of one target. ``bundles``: profile -> file, a profile after the one that it adds to; ``recipes``: by their
-    digests.
+    digests; ``sets``: which sets of Composable Kernel's instances are in them, as their notes say.
     """
 
     target: str
     bundles: Mapping[str, Path]
     entries: tuple[BuiltEntry, ...]
     recipes: Mapping[str, Provable]
+    sets: frozenset[str] = frozenset()
 
     def serving(self, profile: str) -> tuple[Path, ...]:
         """The files that are installed together for ``profile``."""
@@ -60,6 +61,7 @@ def _open(manifest: Manifest, root: Path, folder: Path, target: str, operators: 
     bundles: dict[str, Path] = {}
     entries: list[BuiltEntry] = []
     recipes: dict[str, Provable] = {}
+    sets: set[str] = set()
     states = meanings(root / "manifests")
     asked = f"prove what was built for {target}"
     for profile, needed in _needed(manifest, target, operators).items():
@@ -76,10 +78,11 @@ def _open(manifest: Manifest, root: Path, folder: Path, target: str, operators: 
             raise NotReadyError(asked, f"{path.name}: {reason}", _BUILD)
         if missing := sorted(needed - set(bundle.names)):
             raise NotReadyError(asked, f"{path.name} has no {', '.join(missing)}", _BUILD)
+        sets |= {notes.read(path)["ck"]} if "ck" in manifest.profiles[profile].backends else set()
         bundles[profile] = path
         entries += mine
         recipes |= found
-    return Built(target, bundles, tuple(entries), recipes)
+    return Built(target, bundles, tuple(entries), recipes, frozenset(sets))
 
 
 def provable(

@@ -17,6 +17,7 @@ from build_tools.verbs.output import print_json, print_table
 @options.toolchain
 @options.store
 @options.bundles
+@options.ck
 @click.option(
     "--workers", type=click.IntRange(min=0), default=0, help="Parallel compiles; 0 is one per core."
 )
@@ -34,7 +35,7 @@ from build_tools.verbs.output import print_json, print_table
 )
 def build(
     profiles: tuple[str, ...], targets: tuple[str, ...], as_json: bool, toolchain: str, store: Path, bundles: Path,
-    workers: int, shard: str, operators: tuple[str, ...],
+    ck: str, workers: int, shard: str, operators: tuple[str, ...],
 ) -> None:  # fmt: skip
     """Compile, audit and bundle. Writes build/report.json."""
     from build_tools.pipeline import Settings, report, unchanged
@@ -42,7 +43,9 @@ def build(
 
     if operators and bundles == options.BUNDLES:
         bundles = options.OPERATOR_BUNDLES
-    settings = Settings(options.ROOT, store, bundles, toolchain, profiles, targets, workers, shard, operators)
+    settings = Settings(
+        options.ROOT, store, bundles, toolchain, profiles, targets, workers, shard, operators, ck
+    )
     told = unchanged(settings)
     if told is None:
         told = report(run_build(settings))
@@ -54,6 +57,8 @@ def build(
         print_json(told)
         return
     click.echo(done)
+    if any(row["profile"] == "ck-full" for row in told["bundles"]) and told["ck"] != "tuned":
+        click.echo(f"Composable Kernel: the {told['ck']} set of instances; --ck tuned compiles all")
     rows = (
         (
             row["file"], row["entries"], row["code_objects"], f"{row['raw_bytes'] / 1024:.0f}", f"{row['size'] / 1024:.0f}",

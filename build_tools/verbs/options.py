@@ -23,6 +23,10 @@ toolchain = click.option(
 store = click.option(
     "--store", type=click.Path(path_type=Path), default=ROOT / "build" / "store", show_default="build/store"
 )
+ck = click.option(
+    "--ck", type=click.Choice(["sample", "curated", "tuned"]), default="curated", show_default=True,
+    help="Composable Kernel's instances: one a family, a few, or all that AITER's tables name.",
+)  # fmt: skip
 bundles = click.option(
     "--bundles",
     type=click.Path(path_type=Path),

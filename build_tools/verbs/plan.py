@@ -12,15 +12,18 @@ from build_tools.verbs.output import print_json
 @options.profiles
 @options.targets
 @options.json
+@options.ck
 @click.option("--shard", metavar="I/N", help="Only every N-th job, starting with the I-th.")
-def plan(profiles: tuple[str, ...], targets: tuple[str, ...], as_json: bool, shard: str | None) -> None:
+def plan(
+    profiles: tuple[str, ...], targets: tuple[str, ...], as_json: bool, ck: str, shard: str | None
+) -> None:
     """Print the exact list of jobs."""
     from build_tools.compile.inputs import inputs_of
     from build_tools.manifest.parse import load
     from build_tools.plan.plan import make_plan, shard_of
 
     made = make_plan(
-        load(options.ROOT / "manifests"), options.ROOT, inputs_of(options.ROOT), profiles, targets
+        load(options.ROOT / "manifests"), options.ROOT, inputs_of(options.ROOT), profiles, targets, ck=ck
     )
     if shard is not None:
         made = shard_of(made, shard)
@@ -38,7 +41,7 @@ def plan(profiles: tuple[str, ...], targets: tuple[str, ...], as_json: bool, sha
             }
             for bundle in made.bundles
         ]
-        print_json({"jobs": jobs, "bundles": bundles, "missing": list(made.missing)})
+        print_json({"ck": ck, "jobs": jobs, "bundles": bundles, "missing": list(made.missing)})
     else:
         for job in made.jobs:
             click.echo(job.id)

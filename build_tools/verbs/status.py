@@ -26,10 +26,16 @@ def status(as_json: bool, bundles: Path) -> None:
         for path in sorted(bundles.glob("*.apb"))
         if (why := notes.stale(options.ROOT, path))
     ]
+    sets = {path.name: notes.read(path).get("ck", "tuned") for path in sorted(bundles.glob("*.apb"))}
     ledger = compute(load(options.ROOT / "manifests"), bundles, known(options.ROOT))
     if as_json:
-        print_json({**ledger.as_json(), "stale": stale})
+        print_json({**ledger.as_json(), "stale": stale, "ck": sets})
     else:
         render(ledger, console())
+        for name, found in sets.items():
+            if found != "tuned":
+                click.echo(
+                    f"{name}: the {found} set of Composable Kernel's instances; build --ck tuned has all"
+                )
         for words in stale:
             click.echo(f"older than its sources, run python -m build_tools build: {words}")

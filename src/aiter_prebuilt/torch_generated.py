@@ -657,6 +657,20 @@ def gemm_a4w4_asm(
     return torch_calls.gemm_a4w4_asm(A, B, A_scale, B_scale, out, kernelName, log2_k_split)
 
 
+def gemm_a8w8(
+    XQ: Any,
+    WQ: Any,
+    x_scale: Any,
+    w_scale: Any,
+    bias: Any = None,
+    dtype: torch.dtype | None = None,
+    splitK: int | None = None,
+) -> Any:
+    """Traced ``aiter_prebuilt.gemm_a8w8``."""
+    del splitK
+    return _OPS.gemm_a8w8.default(XQ, WQ, x_scale, w_scale, bias, dtype)
+
+
 def gemm_a8w8_ASM(
     XQ: Any,
     WQ: Any,
@@ -669,6 +683,34 @@ def gemm_a8w8_ASM(
     """Traced ``aiter_prebuilt.gemm_a8w8_ASM``."""
     del check
     return _OPS.gemm_a8w8_ASM.default(XQ, WQ, x_scale, w_scale, bias, dtype)
+
+
+def gemm_a8w8_CK(
+    XQ: Any,
+    WQ: Any,
+    x_scale: Any,
+    w_scale: Any,
+    bias: Any = None,
+    dtype: torch.dtype | None = None,
+    splitK: int | None = None,
+) -> Any:
+    """Traced ``aiter_prebuilt.gemm_a8w8_CK``."""
+    del splitK
+    return _OPS.gemm_a8w8_CK.default(XQ, WQ, x_scale, w_scale, bias, dtype)
+
+
+def gemm_a8w8_blockscale(
+    XQ: Any,
+    WQ: Any,
+    x_scale: Any,
+    w_scale: Any,
+    dtype: torch.dtype | None = None,
+    isBpreshuffled: bool = False,
+) -> Any:
+    """Traced ``aiter_prebuilt.gemm_a8w8_blockscale``."""
+    if isBpreshuffled:
+        raise refuse("gemm_a8w8_blockscale", "isBpreshuffled", isBpreshuffled, "False")
+    return _OPS.gemm_a8w8_blockscale.default(XQ, WQ, x_scale, w_scale, dtype)
 
 
 def gemm_a8w8_bpreshuffle(
@@ -1211,7 +1253,10 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "gemm_a16w16_asm": gemm_a16w16_asm,
     "gemm_a4w4": gemm_a4w4,
     "gemm_a4w4_asm": gemm_a4w4_asm,
+    "gemm_a8w8": gemm_a8w8,
     "gemm_a8w8_ASM": gemm_a8w8_ASM,
+    "gemm_a8w8_CK": gemm_a8w8_CK,
+    "gemm_a8w8_blockscale": gemm_a8w8_blockscale,
     "gemm_a8w8_bpreshuffle": gemm_a8w8_bpreshuffle,
     "get_mla_metadata_v1": get_mla_metadata_v1,
     "greedy_sample": _OPS.greedy_sample.default,

@@ -30,7 +30,10 @@ def test_every_case_is_right(lines: Run) -> None:
     expected = proof.labels(proof.stream(bundles(target, profile), target, profile))
     assert len(expected) == len(set(expected)) > 50
     assert [(line["operator"], line["label"]) for line in found] == expected, errors[-3000:]
-    wrong = [line for line in found if line["problems"]]
+    parts = proof.in_part(tuple(bundles(target, profile)))
+    wrong = [
+        line for line in found if line["problems"] and (line["launched"] or line["operator"] not in parts)
+    ]
     said = "\n".join(map(json.dumps, wrong[:20]))
     assert not wrong, f"seed {proof.SEED}, {target} {profile}, {len(wrong)} of {len(found)}:\n{said}"
     if profile == "ck-full":

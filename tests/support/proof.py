@@ -16,8 +16,11 @@ from typing import Any
 from aiter_prebuilt.contract.bundle import Bundle
 from aiter_prebuilt.contract.calls import pack, read
 from build_tools.judge import findings
+from build_tools.manifest.model import SAMPLE
+from build_tools.manifest.parse import load
 from build_tools.objects.entries import entries_of
 from build_tools.objects.unpack import decompress, open_bundle
+from build_tools.pack import notes
 
 ROOT = Path(__file__).resolve().parents[2]
 TARGETS = ("gfx942", "gfx950")
@@ -70,10 +73,20 @@ def some(path: Path, operators: Iterable[str]) -> Path:
 def stream(bundles: Sequence[Path], target: str, profile: str, seed: int = SEED) -> Path:
     """The calls of one run."""
     everything = calls(target, seed)
-    if profile == "ck-free":
-        return everything
     own = next(path for path in bundles if path.stem.endswith(profile))
     return some(everything, Bundle(own.read_bytes(), decompress).names)
+
+
+@cache
+def in_part(bundles: tuple[Path, ...]) -> frozenset[str]:
+    """Operators of which these bundles have one instance of Composable Kernel's alone (``--ck sample``): it need not serve each
+    call.
+    """
+    if all(notes.read(path).get("ck") != SAMPLE for path in bundles):
+        return frozenset()
+    families = load(ROOT / "manifests").families.values()
+    operators = (operator for family in families for operator in family.operators)
+    return frozenset(each.name for each in operators if any(kernel.sets for kernel in each.kernels))
 
 
 def labels(path: Path) -> list[tuple[str, str]]:

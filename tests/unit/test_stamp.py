@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -46,7 +47,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for path in (bundles / "t.apb", bundles / "t.calls", bundles / "t.json", bundles.parent / "compile.json"):
         path.write_text("made")
     (bundles.parent / "report.json").write_text(
-        '{"version": 1, "jobs": [], "bundles": [], "missing": [], "seconds": 1}'
+        '{"version": 1, "ck": "curated", "jobs": [], "bundles": [], "missing": [], "seconds": 1}'
     )
     return tmp_path
 
@@ -125,7 +126,9 @@ def test_only_a_whole_build_is_known_to_have_been_made(root: Path, monkeypatch: 
     (root / "store").mkdir()
     settings = pipeline.Settings(root, root / "store", bundles)
     assert pipeline.unchanged(settings) is None
-    stamp.write(bundles, state(root))
+    made: Any = Tools()
+    stamp.write(bundles, stamp.state(root, made, settings.ck))
+    assert pipeline.unchanged(replace(settings, ck="sample")) is None
     assert pipeline.unchanged(settings) == json.loads((root / "build/report.json").read_text())
     for changes in (
         {"profiles": ("ck-free",)},

@@ -10,6 +10,7 @@ import pytest
 from aiter_prebuilt.contract.dtype import DTYPES
 from build_tools.manifest.model import Manifest
 from build_tools.manifest.parse import load
+from build_tools.tools.tree import tree_of
 
 tomllib = pytest.importorskip("tomllib", reason="Python 3.11 reads TOML")
 
@@ -48,7 +49,7 @@ def test_the_ck_instances_are_the_manifests(manifest: Manifest) -> None:
         for family in manifest.families.values()
         for operator in family.operators
         for kernel in operator.kernels
-        if kernel.backend == "ck"
+        if kernel.backend == "ck" and "op" in kernel.constants
     ]
     assert len(kernels) == len(table["ops"])
     for kernel in kernels:
@@ -60,6 +61,24 @@ def test_the_ck_instances_are_the_manifests(manifest: Manifest) -> None:
             bound = 0 if facts["two_pass"] else facts["columns"]  # 0: a row of any length, read twice
             assert (row["ROWS"], row["COLUMNS"], row["VECTOR"]) == (facts["rows"], bound, facts["vector"])
             assert row["THREADS"] == 64 * facts["waves"][0] * facts["waves"][1]
+
+
+@pytest.mark.parametrize("name", ["gemm_a8w8_CK", "gemm_a8w8_blockscale"])
+def test_the_gridwise_instances_are_all_that_aiter_measured(manifest: Manifest, name: str) -> None:
+    """Each name of AITER's table whose pipeline has one tail is that of a row here; no two rows are one instance."""
+    operator = next(
+        each for family in manifest.families.values() for each in family.operators if each.name == name
+    )
+    assert operator.tuned_from is not None
+    kernel = operator.kernels[0]
+    assert kernel.variants_from is not None and kernel.measured is not None
+    rows = list(csv.DictReader((ROOT / kernel.variants_from.table).read_text().splitlines()))
+    made = [(kernel.measured.name["kernelName"].format(**row), row.get("HOT")) for row in rows]
+    assert len(set(made)) == len(made) > 10
+    tables = tree_of("aiter", ROOT).texts(operator.tuned_from.tables)
+    measured = {row["kernelName"] for text in tables.values() for row in csv.DictReader(text.splitlines())}
+    mine = {each for each in measured if each.startswith("a8w8_") and each.endswith(("_v1", "_v3"))}
+    assert mine and mine <= {each for each, _ in made}
 
 
 def test_element_types_are_what_triton_and_torch_call_them() -> None:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from aiter_prebuilt.ops.generated.fmoe_blockscale_asm import fmoe_fp8_blockscale_g1u1
     from aiter_prebuilt.ops.generated.gemm import gemm_a8w8_bpreshuffle, gemm_a16w16
     from aiter_prebuilt.ops.generated.gemm_asm import flatmm_a8w8_blockscale_ASM, gemm_a8w8_ASM
+    from aiter_prebuilt.ops.generated.gemm_ck import gemm_a8w8, gemm_a8w8_blockscale, gemm_a8w8_CK
     from aiter_prebuilt.ops.generated.kv_cache import (
         concat_and_cache_mla,
         reshape_and_cache,
@@ -105,7 +106,10 @@ __all__ = [
     "gelu_tanh_and_mul",
     "gemm_a4w4",
     "gemm_a4w4_asm",
+    "gemm_a8w8",
     "gemm_a8w8_ASM",
+    "gemm_a8w8_CK",
+    "gemm_a8w8_blockscale",
     "gemm_a8w8_bpreshuffle",
     "gemm_a16w16",
     "gemm_a16w16_asm",
@@ -177,6 +181,9 @@ HOMES: Final = {
     "gemm_a16w16": "generated.gemm",
     "flatmm_a8w8_blockscale_ASM": "generated.gemm_asm",
     "gemm_a8w8_ASM": "generated.gemm_asm",
+    "gemm_a8w8": "generated.gemm_ck",
+    "gemm_a8w8_CK": "generated.gemm_ck",
+    "gemm_a8w8_blockscale": "generated.gemm_ck",
     "concat_and_cache_mla": "generated.kv_cache",
     "reshape_and_cache": "generated.kv_cache",
     "reshape_and_cache_flash": "generated.kv_cache",

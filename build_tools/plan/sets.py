@@ -1,0 +1,40 @@
+"""Sets of Composable Kernel's instances: which variants of a kernel of theirs a build compiles.
+
+An instance costs half a minute of a core, and AITER's tables name hundreds. ``sample`` has one a family, for demonstrations and
+tests; ``curated`` covers decode, medium and prefill shapes, and is what a build makes; ``tuned`` has all. Each holds the one
+before it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from aiter_prebuilt.contract.bytecode import ExpressionError, constant_value
+from aiter_prebuilt.contract.expression import Scope, compile_expression
+from build_tools.manifest.model import CURATED, SAMPLE, TUNED, Kernel
+from build_tools.manifest.problems import Problems
+from build_tools.plan.variants import Variant
+
+SETS: Final = (SAMPLE, CURATED, TUNED)
+
+
+def set_of(kernel: Kernel, variant: Variant, problems: Problems) -> str:
+    """The smallest set that ``variant`` belongs to: the first of which a condition holds, ``tuned`` when none does; ``sample``
+    for every variant of a kernel that says nothing about sets.
+    """
+    if not kernel.sets:
+        return SAMPLE
+    scope = Scope({}, variant.numbers(), None, variant.strings())
+    for name, conditions in sorted(kernel.sets.items(), key=lambda row: SETS.index(row[0])):
+        for place, text in enumerate(conditions):
+            try:
+                if constant_value(compile_expression(text, scope)):
+                    return name
+            except ExpressionError as error:
+                problems.add(str(error), "sets", name, place)
+    return TUNED
+
+
+def holds(wanted: str, smallest: str) -> bool:
+    """Does the set ``wanted`` hold a variant of which ``smallest`` is the smallest set?"""
+    return SETS.index(smallest) <= SETS.index(wanted)
