@@ -809,6 +809,22 @@ def layernorm2d_fwd(input: Any, weight: Any, bias: Any, epsilon: float = 1e-05, 
     return _OPS.layernorm2d_fwd.default(input, weight, bias, x_bias, epsilon)
 
 
+def layernorm2d_fwd_with_add(
+    out: Any,
+    input: Any,
+    residual_in: Any,
+    residual_out: Any,
+    weight: Any,
+    bias: Any,
+    epsilon: float,
+    x_bias: Any = None,
+) -> None:
+    """Traced ``aiter_prebuilt.layernorm2d_fwd_with_add``."""
+    _OPS.layernorm2d_fwd_with_add.default(
+        out, input, residual_in, residual_out, weight, bias, x_bias, epsilon
+    )
+
+
 def mi350_a8w8_blockscale_asm(XQ: Any, WQ: Any, x_scale: Any, w_scale: Any, out: Any) -> Any:
     """Traced ``aiter_prebuilt.mi350_a8w8_blockscale_asm``."""
     return torch_calls.mi350_a8w8_blockscale_asm(XQ, WQ, x_scale, w_scale, out)
@@ -1014,6 +1030,37 @@ def moe_fused_gate(
     return torch_calls.moe_fused_gate(input, bias, topk_weights, topk_ids, num_expert_group, topk_group, topk)
 
 
+def moe_sorting_fwd(
+    topk_ids: Any,
+    topk_weights: Any,
+    sorted_token_ids: Any,
+    sorted_weights: Any,
+    sorted_expert_ids: Any,
+    num_valid_ids: Any,
+    moe_buf: Any,
+    num_experts: int,
+    unit_size: int,
+    local_expert_mask: Any = None,
+    num_local_tokens: Any = None,
+    dispatch_policy: int = 0,
+) -> None:
+    """Traced ``aiter_prebuilt.moe_sorting_fwd``."""
+    del dispatch_policy
+    _OPS.moe_sorting_fwd.default(
+        topk_ids,
+        topk_weights,
+        sorted_token_ids,
+        sorted_weights,
+        sorted_expert_ids,
+        num_valid_ids,
+        moe_buf,
+        local_expert_mask,
+        num_local_tokens,
+        num_experts,
+        unit_size,
+    )
+
+
 def moe_stage1_g1u1(
     input: Any,
     w1: Any,
@@ -1168,6 +1215,40 @@ def rmsnorm2d_fwd_with_add(
     _OPS.rmsnorm2d_fwd_with_add.default(out, input, residual_in, residual_out, weight, epsilon, gemma_norm)
 
 
+def rmsnorm2d_fwd_with_add_dynamicquant(
+    out: Any,
+    input: Any,
+    residual_in: Any,
+    residual_out: Any,
+    yscale: Any,
+    weight: Any,
+    epsilon: float,
+    use_model_sensitive_rmsnorm: int = 0,
+) -> None:
+    """Traced ``aiter_prebuilt.rmsnorm2d_fwd_with_add_dynamicquant``."""
+    if use_model_sensitive_rmsnorm:
+        raise refuse(
+            "rmsnorm2d_fwd_with_add_dynamicquant",
+            "use_model_sensitive_rmsnorm",
+            use_model_sensitive_rmsnorm,
+            "0",
+        )
+    _OPS.rmsnorm2d_fwd_with_add_dynamicquant.default(
+        out, input, residual_in, residual_out, yscale, weight, epsilon
+    )
+
+
+def rmsnorm2d_fwd_with_dynamicquant(
+    out: Any, input: Any, yscale: Any, weight: Any, epsilon: float, use_model_sensitive_rmsnorm: int = 0
+) -> None:
+    """Traced ``aiter_prebuilt.rmsnorm2d_fwd_with_dynamicquant``."""
+    if use_model_sensitive_rmsnorm:
+        raise refuse(
+            "rmsnorm2d_fwd_with_dynamicquant", "use_model_sensitive_rmsnorm", use_model_sensitive_rmsnorm, "0"
+        )
+    _OPS.rmsnorm2d_fwd_with_dynamicquant.default(out, input, yscale, weight, epsilon)
+
+
 def rotary_embedding_fwd(
     positions: Any,
     query: Any,
@@ -1260,6 +1341,7 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "grouped_topk": _OPS.grouped_topk.default,
     "indexer_k_quant_and_cache": indexer_k_quant_and_cache,
     "layernorm2d_fwd": layernorm2d_fwd,
+    "layernorm2d_fwd_with_add": layernorm2d_fwd_with_add,
     "mi350_a8w8_blockscale_asm": mi350_a8w8_blockscale_asm,
     "mixed_sample": mixed_sample,
     "mixed_sample_outer_exponential": _OPS.mixed_sample_outer_exponential.default,
@@ -1270,6 +1352,7 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "mla_reduce_v1": mla_reduce_v1,
     "moe_align_block_size": moe_align_block_size,
     "moe_fused_gate": moe_fused_gate,
+    "moe_sorting_fwd": moe_sorting_fwd,
     "moe_stage1_g1u1": moe_stage1_g1u1,
     "moe_sum": _OPS.moe_sum.default,
     "pa_fwd_asm": pa_fwd_asm,
@@ -1282,6 +1365,8 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "rms_norm": rms_norm,
     "rmsnorm2d_fwd": rmsnorm2d_fwd,
     "rmsnorm2d_fwd_with_add": rmsnorm2d_fwd_with_add,
+    "rmsnorm2d_fwd_with_add_dynamicquant": rmsnorm2d_fwd_with_add_dynamicquant,
+    "rmsnorm2d_fwd_with_dynamicquant": rmsnorm2d_fwd_with_dynamicquant,
     "rotary_embedding_fwd": rotary_embedding_fwd,
     "silu": _OPS.silu.default,
     "silu_and_mul": _OPS.silu_and_mul.default,

@@ -164,6 +164,9 @@ FITTING: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
     "moe_align_block_size": lambda s: {
         "n": "13", "num_experts": "8", "block_size": "4", "padded": "37", "blocks": "10",
     },
+    "moe_sorting_fwd": lambda s: {
+        "T": "13", "topk": "2", "num_experts": "8", "masks": "8", "unit_size": "4", "P": "56", "weights": "56", "NB": "14",
+    },
     "grouped_topk": lambda s: {**GROUPS, "topk_group": "3"},
     "biased_grouped_topk_hip": lambda s: {**GROUPS, "topk_grp": "3"},
     "gemm_a4w4_asm": lambda s: F4,

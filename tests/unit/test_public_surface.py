@@ -32,12 +32,17 @@ SIGNATURES = {
     "static_per_tensor_quant": "out input scale",
     "smooth_per_token_scaled_quant": "out input scales smooth_scale smooth_scale_map shuffle_scale num_rows num_rows_factor",
     "moe_sum": "input output",
+    "moe_sorting_fwd": "topk_ids topk_weights sorted_token_ids sorted_weights sorted_expert_ids num_valid_ids moe_buf "
+    "num_experts unit_size local_expert_mask num_local_tokens dispatch_policy",
     "moe_align_block_size": "topk_ids num_experts block_size sorted_token_ids experts_ids token_nums num_tokens_post_pad",
     "grouped_topk": "gating_output topk_weights topk_ids num_expert_group topk_group need_renorm is_softmax "
     "routed_scaling_factor",
     "biased_grouped_topk_hip": "gating_output correction_bias topk_weights topk_ids num_expert_group topk_grp need_renorm "
     "routed_scaling_factor",
     "layernorm2d_fwd": "input weight bias epsilon x_bias",
+    "layernorm2d_fwd_with_add": "out input residual_in residual_out weight bias epsilon x_bias",
+    "rmsnorm2d_fwd_with_dynamicquant": "out input yscale weight epsilon use_model_sensitive_rmsnorm",
+    "rmsnorm2d_fwd_with_add_dynamicquant": "out input residual_in residual_out yscale weight epsilon use_model_sensitive_rmsnorm",
     "silu": "out input",
     "dynamic_per_tensor_quant": "out input scale",
     "rms_norm": "input weight epsilon use_model_sensitive_rmsnorm",

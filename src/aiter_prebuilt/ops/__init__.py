@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         reshape_and_cache_flash,
         reshape_and_cache_with_pertoken_quant,
     )
+    from aiter_prebuilt.ops.generated.moe_sorting import moe_sorting_fwd
     from aiter_prebuilt.ops.generated.moe_tokens import (
         biased_grouped_topk_hip,
         grouped_topk,
@@ -50,6 +51,11 @@ if TYPE_CHECKING:
         rms_norm,
         rmsnorm2d_fwd,
         rmsnorm2d_fwd_with_add,
+    )
+    from aiter_prebuilt.ops.generated.norm_quant import (
+        layernorm2d_fwd_with_add,
+        rmsnorm2d_fwd_with_add_dynamicquant,
+        rmsnorm2d_fwd_with_dynamicquant,
     )
     from aiter_prebuilt.ops.generated.quant import (
         dynamic_per_tensor_quant,
@@ -121,6 +127,7 @@ __all__ = [
     "grouped_topk",
     "indexer_k_quant_and_cache",
     "layernorm2d_fwd",
+    "layernorm2d_fwd_with_add",
     "mi350_a8w8_blockscale_asm",
     "mixed_sample",
     "mixed_sample_outer_exponential",
@@ -131,6 +138,7 @@ __all__ = [
     "mla_reduce_v1",
     "moe_align_block_size",
     "moe_fused_gate",
+    "moe_sorting_fwd",
     "moe_stage1_g1u1",
     "moe_sum",
     "pa_fwd_asm",
@@ -143,6 +151,8 @@ __all__ = [
     "rms_norm",
     "rmsnorm2d_fwd",
     "rmsnorm2d_fwd_with_add",
+    "rmsnorm2d_fwd_with_add_dynamicquant",
+    "rmsnorm2d_fwd_with_dynamicquant",
     "rotary_embedding_fwd",
     "silu",
     "silu_and_mul",
@@ -194,6 +204,7 @@ HOMES: Final = {
     "reshape_and_cache": "generated.kv_cache",
     "reshape_and_cache_flash": "generated.kv_cache",
     "reshape_and_cache_with_pertoken_quant": "generated.kv_cache",
+    "moe_sorting_fwd": "generated.moe_sorting",
     "biased_grouped_topk_hip": "generated.moe_tokens",
     "grouped_topk": "generated.moe_tokens",
     "moe_align_block_size": "generated.moe_tokens",
@@ -202,6 +213,9 @@ HOMES: Final = {
     "rms_norm": "generated.norm",
     "rmsnorm2d_fwd": "generated.norm",
     "rmsnorm2d_fwd_with_add": "generated.norm",
+    "layernorm2d_fwd_with_add": "generated.norm_quant",
+    "rmsnorm2d_fwd_with_add_dynamicquant": "generated.norm_quant",
+    "rmsnorm2d_fwd_with_dynamicquant": "generated.norm_quant",
     "dynamic_per_tensor_quant": "generated.quant",
     "dynamic_per_token_scaled_quant": "generated.quant",
     "partial_transpose": "generated.quant",
