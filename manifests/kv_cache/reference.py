@@ -239,7 +239,7 @@ def cp_gather_indexer_k_quant_cache(
     )
 
 
-_STORED = {"f32": np.dtype(np.float32), "u8": np.dtype(np.uint8)}
+_STORED: dict[str, type[np.generic]] = {"f32": np.float32, "u8": np.uint8}
 
 
 def _bytes(cache: Values, kind: str) -> Values:
