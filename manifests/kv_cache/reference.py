@@ -8,6 +8,7 @@ stays as it was.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -239,7 +240,7 @@ def cp_gather_indexer_k_quant_cache(
     )
 
 
-_STORED = {"f32": np.dtype(np.float32), "u8": np.dtype(np.uint8)}
+_STORED: dict[str, Any] = {"f32": np.float32, "u8": np.uint8}
 
 
 def _bytes(cache: Values, kind: str) -> Values:

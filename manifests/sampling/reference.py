@@ -92,7 +92,8 @@ def _uniforms(seed: int, offset: int, rows: int, columns: int) -> Values:
     )
     number = np.choose((taken % np.uint64(4)).astype(np.int64), words)
     step = np.float32(2.0**-32)
-    return (step + number.astype(np.uint32).astype(np.float32) * step).astype(np.float64)
+    uniform: Values = (step + number.astype(np.uint32).astype(np.float32) * step).astype(np.float64)
+    return uniform
 
 
 _LOW = np.uint64(0xFFFFFFFF)
