@@ -8,6 +8,7 @@ stays as it was.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -239,7 +240,7 @@ def cp_gather_indexer_k_quant_cache(
     )
 
 
-_STORED: dict[str, type[np.generic]] = {"f32": np.float32, "u8": np.uint8}
+_STORED: dict[str, Any] = {"f32": np.float32, "u8": np.uint8}
 
 
 def _bytes(cache: Values, kind: str) -> Values:

@@ -90,10 +90,10 @@ def _uniforms(seed: int, offset: int, rows: int, columns: int) -> Values:
         [groups & _LOW, groups >> np.uint64(32), subsequence & _LOW, subsequence >> np.uint64(32)],
         (seed & 0xFFFFFFFF, seed >> 32 & 0xFFFFFFFF),
     )
-    number: Values = np.choose((taken % np.uint64(4)).astype(np.int64), words)
+    number = np.choose((taken % np.uint64(4)).astype(np.int64), words)
     step = np.float32(2.0**-32)
-    drawn: Values = (step + number.astype(np.uint32).astype(np.float32) * step).astype(np.float64)
-    return drawn
+    uniform: Values = (step + number.astype(np.uint32).astype(np.float32) * step).astype(np.float64)
+    return uniform
 
 
 _LOW = np.uint64(0xFFFFFFFF)

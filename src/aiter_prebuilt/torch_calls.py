@@ -13,9 +13,8 @@ from typing import Any, Final
 import torch
 
 from aiter_prebuilt import device
-from aiter_prebuilt.errors import ArgumentKindError
 from aiter_prebuilt.ops import _mla, _moe
-from aiter_prebuilt.ops._common import codes, halvings, scale_of, splits, window_of
+from aiter_prebuilt.ops._common import codes, halvings, refuse, scale_of, splits, window_of
 from aiter_prebuilt.torch_library import NAMESPACE
 
 _OPS: Final[Any] = getattr(torch.ops, NAMESPACE)
@@ -60,6 +59,54 @@ def gemm_a4w4(A: Any, B: Any, A_scale: Any, B_scale: Any, out: Any) -> Any:
     given = (codes(A, "fp4x2"), codes(B, "fp4x2"), codes(A_scale, "e8m0"), codes(B_scale, "e8m0"))
     _OPS.gemm_a4w4.default(*given, out)
     return out
+
+
+def dynamic_per_group_scaled_quant_fp4(
+    out: Any,
+    input: Any,
+    scales: Any,
+    group_size: int | None,
+    shuffle_scale: bool,
+    num_rows: Any,
+    num_rows_factor: int,
+) -> None:
+    """Of ``aiter_prebuilt.dynamic_per_group_scaled_quant_fp4``."""
+    stored = (codes(out, "fp4x2"), input, codes(scales, "e8m0"), num_rows)
+    _OPS.dynamic_per_group_scaled_quant_fp4.default(*stored, group_size, shuffle_scale, num_rows_factor)
+
+
+def random_sample(out: Any, input: Any, temperatures: Any, lambd: float, generator: Any, eps: float) -> None:
+    """Of ``aiter_prebuilt.random_sample``."""
+    _OPS.random_sample.default(out, input, temperatures, lambd, eps, *_state("random_sample", generator))
+
+
+def mixed_sample(out: Any, input: Any, temperature: Any, lambd: float, generator: Any, eps: float) -> None:
+    """Of ``aiter_prebuilt.mixed_sample``."""
+    _OPS.mixed_sample.default(out, input, temperature, lambd, eps, *_state("mixed_sample", generator))
+
+
+def exponential(out: Any, lambd: float, generator: Any, eps: float) -> None:
+    """Of ``aiter_prebuilt.exponential``."""
+    _OPS.exponential.default(out, lambd, eps, *_state("exponential", generator))
+
+
+def _state(function: str, generator: Any) -> tuple[int, int]:
+    """Seed and offset. What torch's generator says while a graph is traced would be a constant of it.
+
+    Raises:
+        UnsupportedError: it is no pair.
+    """
+    if not isinstance(generator, tuple | list) or len(generator) != 2:
+        raise refuse(function, "generator", generator, "(seed, offset) under torch.compile")
+    return generator[0], generator[1]
+
+
+def moe_fused_gate(
+    input: Any, bias: Any, topk_weights: Any, topk_ids: Any, num_expert_group: int, topk_group: int, topk: int
+) -> tuple[Any, Any]:
+    """Of ``aiter_prebuilt.moe_fused_gate``."""
+    _OPS.moe_fused_gate.default(input, bias, topk_weights, topk_ids, num_expert_group, topk_group, topk)
+    return topk_weights, topk_ids
 
 
 def fmoe_g1u1_mxfp4(
@@ -377,58 +424,3 @@ def moe_stage1_g1u1(
         input, w1, w2, *lists, _moe.result(out, input), a1_scale, w1_scale, sorted_weights, inter_dim, block_m,
         activation, kind, kernelName,
     )  # fmt: skip
-
-
-def dynamic_per_group_scaled_quant_fp4(
-    out: Any, input: Any, scales: Any, group_size: int | None, shuffle_scale: bool, num_rows: Any, num_rows_factor: int
-) -> None:  # fmt: skip
-    """Of ``aiter_prebuilt.dynamic_per_group_scaled_quant_fp4``."""
-    _OPS.dynamic_per_group_scaled_quant_fp4.default(
-        codes(out, "fp4x2"), input, codes(scales, "e8m0"), num_rows, group_size, shuffle_scale, num_rows_factor
-    )  # fmt: skip
-
-
-def moe_fused_gate(
-    input: Any, bias: Any, topk_weights: Any, topk_ids: Any, num_expert_group: int, topk_group: int, topk: int
-) -> Any:
-    """Of ``aiter_prebuilt.moe_fused_gate``."""
-    _OPS.moe_fused_gate.default(input, bias, topk_weights, topk_ids, num_expert_group, topk_group, topk)
-    return topk_weights, topk_ids
-
-
-def random_sample(
-    out: Any, input: Any, temperatures: Any, lambd: float, generator: tuple[int, ...] | None, eps: float
-) -> None:
-    """Of ``aiter_prebuilt.random_sample``."""
-    seed, offset = traced_state("random_sample", generator)
-    _OPS.random_sample.default(out, input, temperatures, lambd, eps, seed, offset)
-
-
-def mixed_sample(
-    out: Any, input: Any, temperature: Any, lambd: float, generator: tuple[int, ...] | None, eps: float
-) -> None:
-    """Of ``aiter_prebuilt.mixed_sample``."""
-    seed, offset = traced_state("mixed_sample", generator)
-    _OPS.mixed_sample.default(out, input, temperature, lambd, eps, seed, offset)
-
-
-def exponential(out: Any, lambd: float, generator: tuple[int, ...] | None, eps: float) -> None:
-    """Of ``aiter_prebuilt.exponential``."""
-    seed, offset = traced_state("exponential", generator)
-    _OPS.exponential.default(out, lambd, eps, seed, offset)
-
-
-def traced_state(function: str, generator: Any) -> tuple[int, int]:
-    """The pair as the operator takes it; a trace cannot move torch's generator on.
-
-    Raises:
-        ArgumentKindError: it is no pair of integers.
-    """
-    if not isinstance(generator, (tuple, list)) or len(generator) != 2:
-        raise ArgumentKindError(
-            f"{function}: argument generator",
-            f"it is {generator!r}, and what is traced cannot move a generator on",
-            "pass two integers: (seed, offset)",
-        )
-    seed, offset = (int(number) % (1 << 64) for number in generator)
-    return seed - (1 << 64) if seed >> 63 else seed, offset
