@@ -145,6 +145,7 @@ def test_only_a_whole_build_is_known_to_have_been_made(root: Path, monkeypatch: 
 def test_the_verb_says_that_nothing_has_changed(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     row = {
         "file": "t.apb",
+        "profile": "ck-full",
         "entries": 2,
         "code_objects": 1,
         "raw_bytes": 2048,
@@ -154,6 +155,7 @@ def test_the_verb_says_that_nothing_has_changed(root: Path, monkeypatch: pytest.
     }
     told = {
         "version": 1,
+        "ck": "sample",
         "jobs": [{"cached": True}],
         "bundles": [row],
         "missing": ["there is no k.co"],
@@ -162,6 +164,7 @@ def test_the_verb_says_that_nothing_has_changed(root: Path, monkeypatch: pytest.
     monkeypatch.setattr(pipeline, "unchanged", lambda settings: told)
     found = CliRunner().invoke(cli, ["build"], catch_exceptions=False)
     assert "1 jobs: nothing has changed since the last build" in found.output
+    assert "Composable Kernel: the sample set of instances; --ck tuned compiles all" in found.output
     assert (
         "t.apb" in found.output
         and "left out: there is no k.co" in found.output
