@@ -92,3 +92,61 @@ def rmsnorm2d_fwd_with_add_dynamicquant(
     total, stored = _total(input, None, residual_in)
     codes, scales = _quantised(*_rms(total, weight, epsilon), kinds["out"])
     return codes, stored, scales
+
+
+def _smoothed(y: Values, error: Values, xscale: Values) -> tuple[Values, Values]:
+    """Each column times its scale, and how far that may be off."""
+    v = y * xscale
+    return v, error * np.abs(xscale) + 2 * _ROUNDING * np.nan_to_num(np.abs(v))
+
+
+def rmsnorm2d_fwd_with_smoothquant(
+    input: Values, xscale: Values, weight: Values, epsilon: float, kinds: Mapping[str, str]
+) -> tuple[Near, Near]:
+    """(out, yscale) of the RMS norm, each column times its scale."""
+    return _quantised(*_smoothed(*_rms(input, weight, epsilon), xscale), kinds["out"])
+
+
+def rmsnorm2d_fwd_with_add_smoothquant(
+    input: Values,
+    residual_in: Values,
+    xscale: Values,
+    weight: Values,
+    epsilon: float,
+    kinds: Mapping[str, str],
+) -> tuple[Near, Near, Near, Near | None]:
+    """(out, residual_out, yscale, the norm itself where it is asked for)."""
+    total, stored = _total(input, None, residual_in)
+    y, error = _rms(total, weight, epsilon)
+    codes, scales = _quantised(*_smoothed(y, error, xscale), kinds["out"])
+    return codes, stored, scales, near(y, absolute=error) if "out_before_quant" in kinds else None
+
+
+def layernorm2d_fwd_with_smoothquant(
+    input: Values,
+    xscale: Values,
+    weight: Values,
+    bias: Values,
+    epsilon: float,
+    x_bias: Values | None,
+    kinds: Mapping[str, str],
+) -> tuple[Near, Near]:
+    """(out, yscale) of the layer norm, each column times its scale."""
+    y, error = _layer(_total(input, x_bias, None)[0], weight, bias, epsilon)
+    return _quantised(*_smoothed(y, error, xscale), kinds["out"])
+
+
+def layernorm2d_fwd_with_add_smoothquant(
+    input: Values,
+    residual_in: Values,
+    xscale: Values,
+    weight: Values,
+    bias: Values,
+    epsilon: float,
+    x_bias: Values | None,
+    kinds: Mapping[str, str],
+) -> tuple[Near, Near, Near]:
+    """(out, residual_out, yscale)."""
+    total, stored = _total(input, x_bias, residual_in)
+    codes, scales = _quantised(*_smoothed(*_layer(total, weight, bias, epsilon), xscale), kinds["out"])
+    return codes, stored, scales

@@ -825,6 +825,31 @@ def layernorm2d_fwd_with_add(
     )
 
 
+def layernorm2d_fwd_with_add_smoothquant(
+    out: Any,
+    input: Any,
+    residual_in: Any,
+    residual_out: Any,
+    xscale: Any,
+    yscale: Any,
+    weight: Any,
+    bias: Any,
+    epsilon: float,
+    x_bias: Any = None,
+) -> None:
+    """Traced ``aiter_prebuilt.layernorm2d_fwd_with_add_smoothquant``."""
+    _OPS.layernorm2d_fwd_with_add_smoothquant.default(
+        out, input, residual_in, residual_out, xscale, yscale, weight, bias, x_bias, epsilon
+    )
+
+
+def layernorm2d_fwd_with_smoothquant(
+    out: Any, input: Any, xscale: Any, yscale: Any, weight: Any, bias: Any, epsilon: float, x_bias: Any = None
+) -> None:
+    """Traced ``aiter_prebuilt.layernorm2d_fwd_with_smoothquant``."""
+    _OPS.layernorm2d_fwd_with_smoothquant.default(out, input, xscale, yscale, weight, bias, x_bias, epsilon)
+
+
 def mi350_a8w8_blockscale_asm(XQ: Any, WQ: Any, x_scale: Any, w_scale: Any, out: Any) -> Any:
     """Traced ``aiter_prebuilt.mi350_a8w8_blockscale_asm``."""
     return torch_calls.mi350_a8w8_blockscale_asm(XQ, WQ, x_scale, w_scale, out)
@@ -1238,6 +1263,31 @@ def rmsnorm2d_fwd_with_add_dynamicquant(
     )
 
 
+def rmsnorm2d_fwd_with_add_smoothquant(
+    out: Any,
+    input: Any,
+    residual_in: Any,
+    residual_out: Any,
+    xscale: Any,
+    yscale: Any,
+    weight: Any,
+    epsilon: float,
+    out_before_quant: Any = None,
+    use_model_sensitive_rmsnorm: int = 0,
+) -> None:
+    """Traced ``aiter_prebuilt.rmsnorm2d_fwd_with_add_smoothquant``."""
+    if use_model_sensitive_rmsnorm:
+        raise refuse(
+            "rmsnorm2d_fwd_with_add_smoothquant",
+            "use_model_sensitive_rmsnorm",
+            use_model_sensitive_rmsnorm,
+            "0",
+        )
+    _OPS.rmsnorm2d_fwd_with_add_smoothquant.default(
+        out, input, residual_in, residual_out, xscale, yscale, weight, out_before_quant, epsilon
+    )
+
+
 def rmsnorm2d_fwd_with_dynamicquant(
     out: Any, input: Any, yscale: Any, weight: Any, epsilon: float, use_model_sensitive_rmsnorm: int = 0
 ) -> None:
@@ -1247,6 +1297,23 @@ def rmsnorm2d_fwd_with_dynamicquant(
             "rmsnorm2d_fwd_with_dynamicquant", "use_model_sensitive_rmsnorm", use_model_sensitive_rmsnorm, "0"
         )
     _OPS.rmsnorm2d_fwd_with_dynamicquant.default(out, input, yscale, weight, epsilon)
+
+
+def rmsnorm2d_fwd_with_smoothquant(
+    out: Any,
+    input: Any,
+    xscale: Any,
+    yscale: Any,
+    weight: Any,
+    epsilon: float,
+    use_model_sensitive_rmsnorm: int = 0,
+) -> None:
+    """Traced ``aiter_prebuilt.rmsnorm2d_fwd_with_smoothquant``."""
+    if use_model_sensitive_rmsnorm:
+        raise refuse(
+            "rmsnorm2d_fwd_with_smoothquant", "use_model_sensitive_rmsnorm", use_model_sensitive_rmsnorm, "0"
+        )
+    _OPS.rmsnorm2d_fwd_with_smoothquant.default(out, input, xscale, yscale, weight, epsilon)
 
 
 def rotary_embedding_fwd(
@@ -1342,6 +1409,8 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "indexer_k_quant_and_cache": indexer_k_quant_and_cache,
     "layernorm2d_fwd": layernorm2d_fwd,
     "layernorm2d_fwd_with_add": layernorm2d_fwd_with_add,
+    "layernorm2d_fwd_with_add_smoothquant": layernorm2d_fwd_with_add_smoothquant,
+    "layernorm2d_fwd_with_smoothquant": layernorm2d_fwd_with_smoothquant,
     "mi350_a8w8_blockscale_asm": mi350_a8w8_blockscale_asm,
     "mixed_sample": mixed_sample,
     "mixed_sample_outer_exponential": _OPS.mixed_sample_outer_exponential.default,
@@ -1366,7 +1435,9 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "rmsnorm2d_fwd": rmsnorm2d_fwd,
     "rmsnorm2d_fwd_with_add": rmsnorm2d_fwd_with_add,
     "rmsnorm2d_fwd_with_add_dynamicquant": rmsnorm2d_fwd_with_add_dynamicquant,
+    "rmsnorm2d_fwd_with_add_smoothquant": rmsnorm2d_fwd_with_add_smoothquant,
     "rmsnorm2d_fwd_with_dynamicquant": rmsnorm2d_fwd_with_dynamicquant,
+    "rmsnorm2d_fwd_with_smoothquant": rmsnorm2d_fwd_with_smoothquant,
     "rotary_embedding_fwd": rotary_embedding_fwd,
     "silu": _OPS.silu.default,
     "silu_and_mul": _OPS.silu_and_mul.default,

@@ -41,6 +41,11 @@ SIGNATURES = {
     "routed_scaling_factor",
     "layernorm2d_fwd": "input weight bias epsilon x_bias",
     "layernorm2d_fwd_with_add": "out input residual_in residual_out weight bias epsilon x_bias",
+    "layernorm2d_fwd_with_smoothquant": "out input xscale yscale weight bias epsilon x_bias",
+    "layernorm2d_fwd_with_add_smoothquant": "out input residual_in residual_out xscale yscale weight bias epsilon x_bias",
+    "rmsnorm2d_fwd_with_smoothquant": "out input xscale yscale weight epsilon use_model_sensitive_rmsnorm",
+    "rmsnorm2d_fwd_with_add_smoothquant": "out input residual_in residual_out xscale yscale weight epsilon out_before_quant "
+    "use_model_sensitive_rmsnorm",
     "rmsnorm2d_fwd_with_dynamicquant": "out input yscale weight epsilon use_model_sensitive_rmsnorm",
     "rmsnorm2d_fwd_with_add_dynamicquant": "out input residual_in residual_out yscale weight epsilon use_model_sensitive_rmsnorm",
     "silu": "out input",

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 _rmsnorm2d_fwd_with_dynamicquant = operator("rmsnorm2d_fwd_with_dynamicquant")
 _rmsnorm2d_fwd_with_add_dynamicquant = operator("rmsnorm2d_fwd_with_add_dynamicquant")
 _layernorm2d_fwd_with_add = operator("layernorm2d_fwd_with_add")
+_rmsnorm2d_fwd_with_smoothquant = operator("rmsnorm2d_fwd_with_smoothquant")
+_rmsnorm2d_fwd_with_add_smoothquant = operator("rmsnorm2d_fwd_with_add_smoothquant")
+_layernorm2d_fwd_with_smoothquant = operator("layernorm2d_fwd_with_smoothquant")
+_layernorm2d_fwd_with_add_smoothquant = operator("layernorm2d_fwd_with_add_smoothquant")
 
 
 @traced
@@ -124,3 +128,162 @@ def layernorm2d_fwd_with_add(
     Source: AITER ``layernorm2d_fwd_with_add``.
     """
     _layernorm2d_fwd_with_add(out, input, residual_in, residual_out, weight, bias, x_bias, epsilon)
+
+
+@traced
+def rmsnorm2d_fwd_with_smoothquant(
+    out: torch.Tensor,
+    input: torch.Tensor,
+    xscale: torch.Tensor,
+    yscale: torch.Tensor,
+    weight: torch.Tensor,
+    epsilon: float,
+    use_model_sensitive_rmsnorm: int = 0,
+) -> None:
+    """``y`` is the RMS norm of ``input``; ``yscale = amax(|y * xscale|) / qmax``; ``out = y * xscale / yscale``, rounded to
+    nearest even and saturated.
+
+    Args:
+        out: [..., N] int8 or the target's own e4m3, written; rows may be strided; qmax is 127 for int8, 240 for e4m3fnuz
+            (gfx942), 448 for e4m3fn (gfx950).
+        input: [..., N] bf16 or fp16, rows may be strided.
+        xscale: [N] fp32, per column.
+        yscale: [..., 1] fp32, written; 1 for a row of zeros; NaN is left out of amax, and its code is -qmax.
+        weight: [N] bf16 or fp16.
+        epsilon: added to the mean square.
+        use_model_sensitive_rmsnorm: only 0 is covered.
+
+    Raises:
+        UnsupportedError: an option that is not covered, or a tensor that requires grad. ArgumentError: types, shapes, strides or
+            device do not fit. NoKernelError: no kernel takes the call.
+
+    Source: AITER ``rmsnorm2d_fwd_with_smoothquant``.
+    """
+    if use_model_sensitive_rmsnorm:
+        raise refuse(
+            "rmsnorm2d_fwd_with_smoothquant", "use_model_sensitive_rmsnorm", use_model_sensitive_rmsnorm, "0"
+        )
+    _rmsnorm2d_fwd_with_smoothquant(out, input, xscale, yscale, weight, epsilon)
+
+
+@traced
+def rmsnorm2d_fwd_with_add_smoothquant(
+    out: torch.Tensor,
+    input: torch.Tensor,
+    residual_in: torch.Tensor,
+    residual_out: torch.Tensor,
+    xscale: torch.Tensor,
+    yscale: torch.Tensor,
+    weight: torch.Tensor,
+    epsilon: float,
+    out_before_quant: torch.Tensor | None = None,
+    use_model_sensitive_rmsnorm: int = 0,
+) -> None:
+    """``y`` is the RMS norm of ``input + residual_in``; ``yscale = amax(|y * xscale|) / qmax``; ``out = y * xscale / yscale``,
+    rounded to nearest even and saturated.
+
+    Args:
+        out: [..., N] int8 or the target's own e4m3, written; rows may be strided; qmax is 127 for int8, 240 for e4m3fnuz
+            (gfx942), 448 for e4m3fn (gfx950).
+        input: [..., N] bf16 or fp16, rows may be strided.
+        residual_in: [..., N] bf16 or fp16, rows may be strided.
+        residual_out: [..., N] bf16 or fp16, written; rows may be strided; the sum, rounded to the input's type; the norm reads it
+            before it is rounded.
+        xscale: [N] fp32, per column.
+        yscale: [..., 1] fp32, written; 1 for a row of zeros; NaN is left out of amax, and its code is -qmax.
+        weight: [N] bf16 or fp16.
+        epsilon: added to the mean square.
+        out_before_quant: [..., N] bf16 or fp16, written; or None; ``y``, if it is given.
+        use_model_sensitive_rmsnorm: only 0 is covered.
+
+    Raises:
+        UnsupportedError: an option that is not covered, or a tensor that requires grad. ArgumentError: types, shapes, strides or
+            device do not fit. NoKernelError: no kernel takes the call.
+
+    Source: AITER ``rmsnorm2d_fwd_with_add_smoothquant``.
+    """
+    if use_model_sensitive_rmsnorm:
+        raise refuse(
+            "rmsnorm2d_fwd_with_add_smoothquant",
+            "use_model_sensitive_rmsnorm",
+            use_model_sensitive_rmsnorm,
+            "0",
+        )
+    _rmsnorm2d_fwd_with_add_smoothquant(
+        out, input, residual_in, residual_out, xscale, yscale, weight, out_before_quant, epsilon
+    )
+
+
+@traced
+def layernorm2d_fwd_with_smoothquant(
+    out: torch.Tensor,
+    input: torch.Tensor,
+    xscale: torch.Tensor,
+    yscale: torch.Tensor,
+    weight: torch.Tensor,
+    bias: torch.Tensor,
+    epsilon: float,
+    x_bias: torch.Tensor | None = None,
+) -> None:
+    """``y`` is the layer norm of ``input + x_bias``; ``yscale = amax(|y * xscale|) / qmax``; ``out = y * xscale / yscale``,
+    rounded to nearest even and saturated.
+
+    Args:
+        out: [..., N] int8 or the target's own e4m3, written; rows may be strided; qmax is 127 for int8, 240 for e4m3fnuz
+            (gfx942), 448 for e4m3fn (gfx950).
+        input: [..., N] bf16 or fp16, rows may be strided.
+        xscale: [N] fp32, per column.
+        yscale: [..., 1] fp32, written; 1 for a row of zeros; NaN is left out of amax, and its code is -qmax.
+        weight: [N] bf16 or fp16.
+        bias: [N] bf16 or fp16.
+        epsilon: added to the variance.
+        x_bias: [N] bf16 or fp16, or None.
+
+    Raises:
+        UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
+            no kernel takes the call.
+
+    Source: AITER ``layernorm2d_fwd_with_smoothquant``.
+    """
+    _layernorm2d_fwd_with_smoothquant(out, input, xscale, yscale, weight, bias, x_bias, epsilon)
+
+
+@traced
+def layernorm2d_fwd_with_add_smoothquant(
+    out: torch.Tensor,
+    input: torch.Tensor,
+    residual_in: torch.Tensor,
+    residual_out: torch.Tensor,
+    xscale: torch.Tensor,
+    yscale: torch.Tensor,
+    weight: torch.Tensor,
+    bias: torch.Tensor,
+    epsilon: float,
+    x_bias: torch.Tensor | None = None,
+) -> None:
+    """``y`` is the layer norm of ``input + x_bias + residual_in``; ``yscale = amax(|y * xscale|) / qmax``; ``out = y * xscale /
+    yscale``, rounded to nearest even and saturated.
+
+    Args:
+        out: [..., N] int8 or the target's own e4m3, written; rows may be strided; qmax is 127 for int8, 240 for e4m3fnuz
+            (gfx942), 448 for e4m3fn (gfx950).
+        input: [..., N] bf16 or fp16, rows may be strided.
+        residual_in: [..., N] bf16 or fp16, rows may be strided.
+        residual_out: [..., N] bf16 or fp16, written; rows may be strided; the sum, rounded to the input's type; the norm reads it
+            before it is rounded.
+        xscale: [N] fp32, per column.
+        yscale: [..., 1] fp32, written; 1 for a row of zeros; NaN is left out of amax, and its code is -qmax.
+        weight: [N] bf16 or fp16.
+        bias: [N] bf16 or fp16.
+        epsilon: added to the variance.
+        x_bias: [N] bf16 or fp16, or None.
+
+    Raises:
+        UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
+            no kernel takes the call.
+
+    Source: AITER ``layernorm2d_fwd_with_add_smoothquant``.
+    """
+    _layernorm2d_fwd_with_add_smoothquant(
+        out, input, residual_in, residual_out, xscale, yscale, weight, bias, x_bias, epsilon
+    )
