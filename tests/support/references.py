@@ -21,6 +21,8 @@ from aiter_prebuilt.contract import dtype
 from build_tools.cases import interval, numbers, reference
 from build_tools.cases.near import Near, as_near
 
+#: What samples of fp8 are made of.
+FP8 = "e4m3fn"
 MANIFESTS = Path(__file__).resolve().parents[2] / "manifests"
 NAMES = {getattr(torch, kind.torch): kind.name for kind in dtype.DTYPES if hasattr(torch, kind.torch)}
 
@@ -65,11 +67,14 @@ def results(signature: signatures.Signature, given: Mapping[str, Any]) -> dict[s
     function = functions()[signature.name]
     kinds = {name: NAMES[value.dtype] for name, value in given.items() if isinstance(value, torch.Tensor)}
     kinds |= {each.name: NAMES[out_type(signature, each, given)] for each in signature.returns}
+    kinds["fp8"] = FP8  # the target's own
     public = inspect.signature(getattr(aiter_prebuilt, signature.name)).parameters.values()
     known: dict[str, Any] = {
         each.name: None if each.default is each.empty else each.default for each in public
     }
     known |= {name: exact(value) for name, value in given.items()}
+    if {"seed", "offset"} <= given.keys():
+        known["generator"] = (given["seed"], given["offset"])
     known |= {
         f"return_{each.name}": given[each.name] is not None for each in signature.arguments if each.optional
     }

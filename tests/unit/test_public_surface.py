@@ -18,6 +18,18 @@ ROOT = Path(__file__).resolve().parents[2]
 
 #: Parameter names in order, as AITER has them (reference/aiter.md, section 3): clients bind by name and by position.
 SIGNATURES = {
+    "cp_gather_indexer_k_quant_cache": "kv_cache dst_k dst_scale block_table cu_seq_lens",
+    "dynamic_per_group_scaled_quant_fp4": "out input scales group_size shuffle_scale num_rows num_rows_factor",
+    "exponential": "out lambd generator eps",
+    "gemm_a8w8": "XQ WQ x_scale w_scale bias dtype splitK",
+    "gemm_a8w8_CK": "XQ WQ x_scale w_scale bias dtype splitK",
+    "gemm_a8w8_blockscale": "XQ WQ x_scale w_scale dtype isBpreshuffled",
+    "indexer_k_quant_and_cache": "k kv_cache slot_mapping quant_block_size scale_fmt",
+    "mixed_sample": "out input temperature lambd generator eps",
+    "moe_fused_gate": "input bias topk_weights topk_ids num_expert_group topk_group topk n_share_experts_fusion "
+    "routed_scaling_factor",
+    "partial_transpose": "out input num_rows",
+    "random_sample": "out input temperatures lambd generator eps",
     "gelu_fast": "out input",
     "reshape_and_cache_flash": "key value key_cache value_cache slot_mapping kv_cache_dtype k_scale v_scale",
     "reshape_and_cache_with_pertoken_quant": "key value key_cache value_cache k_dequant_scales v_dequant_scales slot_mapping "
