@@ -85,8 +85,8 @@ class Signature:
 
     @property
     def free_types(self) -> tuple[str, ...]:
-        """Returned tensors whose type no argument says; the schema has a ``NAME_dtype`` for each."""
-        said = {tensor.type for tensor in self.arguments}
+        """Returned tensors whose type no argument says, or only one that may be left out: the schema has a ``NAME_dtype``."""
+        said = {tensor.type for tensor in self.arguments if not tensor.optional}
         return tuple(each.name for each in self.returns if each.type in self.types and each.type not in said)
 
     def allowed(self, tensor: Tensor) -> tuple[str, ...]:

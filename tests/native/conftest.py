@@ -149,7 +149,7 @@ class LaunchRecord(ctypes.Structure):
     """``Launch`` of stub_hip.c."""
 
     _fields_ = [
-        ("symbol", ctypes.c_char * 128),
+        ("symbol", ctypes.c_char * 1024),
         ("grid", ctypes.c_uint * 3),
         ("block", ctypes.c_uint * 3),
         ("lds", ctypes.c_uint),

@@ -12,7 +12,7 @@
 #define MAX_FUNCTIONS 1024
 
 typedef struct {
-  char symbol[128];
+  char symbol[1024];
   unsigned grid[3];
   unsigned block[3];
   unsigned lds;
@@ -36,7 +36,7 @@ static struct {
   Launch log[MAX_LAUNCHES];
 } state = {.devices = 1, .compute_units = 304, .arch = "gfx942:sramecc+:xnack-"};
 
-static char function_names[MAX_FUNCTIONS][128];
+static char function_names[MAX_FUNCTIONS][1024];
 static int function_count;
 static __thread int current_device;
 static __thread void* current_context;

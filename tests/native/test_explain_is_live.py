@@ -159,6 +159,18 @@ FITTING: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
     "greedy_sample": lambda s: {"M": "8", "N": "16384"},
     "random_sample_outer_exponential": lambda s: {"N": "4096"},
     "mixed_sample_outer_exponential": lambda s: {"N": "4096"},
+    "indexer_k_quant_and_cache": lambda s: {
+        "tokens": "8", "d": "128", "blocks": "3", "block_size": "16", "width": "132", "quant_block_size": "128",
+    },
+    "cp_gather_indexer_k_quant_cache": lambda s: {
+        "tokens": "8", "d": "128", "blocks": "3", "block_size": "16", "width": "132", "batch": "2", "table_columns": "3",
+        "scale_columns": "1" if s["S"] == "f32" else "4",
+    },
+    "moe_fused_gate": lambda s: {"E": "256", "K": "8", "num_expert_group": "8", "topk_group": "4", "topk": "8"},
+    **dict.fromkeys(
+        ("gemm_a8w8", "gemm_a8w8_CK", "gemm_a8w8_blockscale"),
+        lambda s: {"M": "40", "N": "128", "K": "1024", "C": "bf16"},
+    ),
     "static_per_tensor_quant": lambda s: {"scales": "1"},
     "smooth_per_token_scaled_quant": lambda s: {"N": "1024", "experts": "1", "counts": "1"},
     "moe_align_block_size": lambda s: {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import json
 import os
 import random
@@ -62,7 +63,8 @@ def calls(target: str, seed: int = SEED, operator: str | None = None) -> Path:
 def some(path: Path, operators: Iterable[str]) -> Path:
     """A stream with those calls of another one."""
     wanted = frozenset(operators)
-    chosen = path.with_name(f"{path.stem}-{'-'.join(sorted(wanted))}-{os.getpid()}.calls")
+    named = hashlib.sha256(" ".join(sorted(wanted)).encode()).hexdigest()[:16]
+    chosen = path.with_name(f"{path.stem}-{named}-{os.getpid()}.calls")
     with path.open("rb") as source, chosen.open("wb") as target:
         for call in read(source):
             if call.operator in wanted:

@@ -75,7 +75,7 @@ def test_everything_wrong_is_said_at_once(folder: Path) -> None:
         ("\"N <= BLOCK\"", "\"1 // 0 == 1\"", "kernels.scale.when[0]", "cannot be computed: division by zero"),
         ('types.T = ["bf16"', 'types.T = ["bf17"', "operators.scale.types.T[0]", "did you mean 'bf16'"),
         ("assume = {", 'types = { T = ["bf17"] }\nassume = {', "kernels.scale.types.T", "not a type that the operator allows"),
-        ('"i32 N"', '"u32 N"', "kernels.scale.args[3]", "ptr|i32|i64|f32"),
+        ('"i32 N"', '"u32 N"', "kernels.scale.args[3]", "ptr|u8|i32|i64|f32"),
         ("num_warps = 2", "num_warps = 32", "operators.scale.kernels.scale", "no block of 1 to 1024 threads"),
         ("num_warps = 2", 'num_warps = "many"', "operators.scale.kernels.scale", "no block of 1 to 1024 threads"),
         ("T[N] optional", "T[2 *] optional", "operators.scale.arguments.bias", "not an expression"),

@@ -37,8 +37,9 @@ def dynamic_per_group_scaled_quant_fp4(
         scales: e8m0 (torch's, or bytes), any shape, contiguous, written: [M, N / group_size], or as AITER's ``e8m0_shuffle`` has
             it, with rows up to a multiple of 32 and columns a multiple of 8. What belongs to no group stays as it is.
         group_size: 32, 64 or 128; N is a multiple of it.
-        shuffle_scale: the layout of ``scales``.
-        num_rows: one int32 on the device; only ``num_rows * num_rows_factor`` rows are done, no more than there are.
+        shuffle_scale: the layout of ``scales``; N is then a multiple of 8 * group_size.
+        num_rows: one int32 on the device; only ``num_rows * num_rows_factor`` rows are done, which must not be more than
+            there are: the kernel reads that many.
 
     Raises:
         UnsupportedError: another group size, or a tensor that requires grad. ArgumentError, NoKernelError: the call does not fit.

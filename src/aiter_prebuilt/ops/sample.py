@@ -68,7 +68,12 @@ def mixed_sample(
 ) -> None:
     """As :func:`random_sample`; a row with temperature 0 gives the place of its largest value, as ``greedy_sample``.
 
-    Arguments and errors as :func:`random_sample`.
+    Args:
+        out, input, lambd, generator, eps: as of :func:`random_sample`.
+        temperature: [M] fp32; 0 takes the largest value.
+
+    Raises:
+        UnsupportedError: a tensor that requires grad. ArgumentError, NoKernelError: the call does not fit.
 
     Source: AITER ``mixed_sample``.
     """
@@ -79,6 +84,9 @@ def mixed_sample(
 @traced
 def exponential(out: torch.Tensor, lambd: float = 1.0, generator: Any = None, eps: float = 1e-10) -> None:
     """Numbers drawn from an exponential distribution of the rate ``lambd``, plus ``eps``.
+
+    As AITER has it, one uniform number in 2**24 or so, that is rounded to 1, gives -2**-24 / lambd: with ``eps`` below that, the
+    result is negative, and in :func:`random_sample` that column cannot win.
 
     Args:
         out: [M, N] bf16, fp16 or fp32, written; the first dim may be strided, N is a multiple of 4, and each row begins at a
@@ -119,12 +127,24 @@ def _state(function: str, generator: Any, tensor: Any) -> tuple[int, int]:
             f"it is {generator!r}",
             "pass torch's generator of the device, or two integers: (seed, offset)",
         )
-    seed, offset = (int(number) % _WORD for number in found)
+    seed, offset = int(found[0]) % _WORD, int(found[1])
+    if not 0 <= offset < _WORD // 2:
+        raise ArgumentKindError(
+            f"{function}: argument generator",
+            f"its offset is {offset}",
+            "pass an offset from 0 to 2**63 - 1",
+        )
     return seed - _WORD if seed >> 63 else seed, offset
 
 
 def _default(tensor: Any) -> Any:
     """The default generator of the tensor's device."""
-    torch: Any = sys.modules["torch"]
+    torch: Any = sys.modules.get("torch")
+    if torch is None:
+        raise ArgumentKindError(
+            "draw numbers",
+            "no generator is given, and no torch is loaded that has one",
+            "pass (seed, offset)",
+        )
     place = tensor.device.index
     return torch.cuda.default_generators[torch.cuda.current_device() if place is None else place]

@@ -34,7 +34,7 @@ def gemm_a8w8_CK(
         WQ: [N, K] the target's own e4m3 or int8, N is a multiple of 8, in some shapes of 4.
         x_scale: M elements, fp32, per row of XQ.
         w_scale: N elements, fp32, per row of WQ.
-        bias: N elements, bf16 or fp16, or None.
+        bias: N elements, bf16 or fp16, or None; of the type of the result.
         dtype: bf16 when None; the type of the result: bf16 or fp16.
         splitK: into how many parts AITER would split a sum; here one workgroup adds all of it; any value; it changes nothing.
 
@@ -73,7 +73,7 @@ def gemm_a8w8(
         WQ: [N, K] the target's own e4m3 or int8, N is a multiple of 8, in some shapes of 4.
         x_scale: M elements, fp32, per row of XQ.
         w_scale: N elements, fp32, per row of WQ.
-        bias: N elements, bf16 or fp16, or None.
+        bias: N elements, bf16 or fp16, or None; of the type of the result.
         dtype: bf16 when None; the type of the result: bf16 or fp16.
         splitK: into how many parts AITER would split a sum; here one workgroup adds all of it; any value; it changes nothing.
 

@@ -44,7 +44,8 @@ def dynamic_per_token_scaled_quant(
         shuffle_scale: scales of groups in fp8 as [groups of a row, rows of ``out``]; groups in int8 must leave it False; without
             groups it means nothing.
         num_rows: counts elements, int32, or None; one value on the device; only ``num_rows * num_rows_factor`` rows of ``out``
-            are done, and so many rows has a shuffled scale then: with groups no more than there are.
+            are done, and so many rows has a shuffled scale then: with groups it must not be more than there are, the kernel reads
+            that many.
         num_rows_factor: a int.
 
     Raises:
