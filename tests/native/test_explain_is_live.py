@@ -160,7 +160,7 @@ FITTING: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
     "random_sample_outer_exponential": lambda s: {"N": "4096"},
     "mixed_sample_outer_exponential": lambda s: {"N": "4096"},
     "indexer_k_quant_and_cache": lambda s: {
-        "tokens": "8", "d": "128", "blocks": "3", "block_size": "16", "width": "132", "quant_block_size": "128",
+        "tokens": "8", "d": "128", "blocks": "3", "block_size": "16", "width": "132",
     },
     "cp_gather_indexer_k_quant_cache": lambda s: {
         "tokens": "8", "d": "128", "blocks": "3", "block_size": "16", "width": "132", "batch": "2", "table_columns": "3",
