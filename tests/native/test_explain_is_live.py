@@ -159,6 +159,9 @@ FITTING: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
     "greedy_sample": lambda s: {"M": "8", "N": "16384"},
     "random_sample_outer_exponential": lambda s: {"N": "4096"},
     "mixed_sample_outer_exponential": lambda s: {"N": "4096"},
+    "dynamic_per_token_scaled_quant": lambda s: {
+        "M": "8", "N": "1024", "R": "8", "G": "1024", "scale_rows": "8", "scale_columns": "1", "ub": "1", "counts": "1",
+    },
     "indexer_k_quant_and_cache": lambda s: {
         "tokens": "8", "d": "128", "blocks": "3", "block_size": "16", "width": "132",
     },
