@@ -9,11 +9,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from aiter_prebuilt.contract.bytecode import ExpressionError, constant_value
-from aiter_prebuilt.contract.expression import Scope, compile_expression
 from build_tools.manifest.model import CURATED, SAMPLE, TUNED, Kernel
 from build_tools.manifest.problems import Problems
-from build_tools.plan.variants import Variant
+from build_tools.plan.variants import Variant, any_holds
 
 SETS: Final = (SAMPLE, CURATED, TUNED)
 
@@ -24,14 +22,9 @@ def set_of(kernel: Kernel, variant: Variant, problems: Problems) -> str:
     """
     if not kernel.sets:
         return SAMPLE
-    scope = Scope({}, variant.numbers(), None, variant.strings())
     for name, conditions in sorted(kernel.sets.items(), key=lambda row: SETS.index(row[0])):
-        for place, text in enumerate(conditions):
-            try:
-                if constant_value(compile_expression(text, scope)):
-                    return name
-            except ExpressionError as error:
-                problems.add(str(error), "sets", name, place)
+        if any_holds(conditions, variant, problems, "sets", name):
+            return name
     return TUNED
 
 

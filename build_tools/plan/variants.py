@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from aiter_prebuilt.contract import dtype
@@ -69,7 +69,7 @@ def expand(kernel: Kernel, slots: Slots, target: TargetFacts, problems: Problems
             constants: dict[str, Constant] = {**_filled(kernel.constants, target), **_filled(values, target)}
             constants.update(zip(slots.types, concrete, strict=True))
             variant = Variant(target, concrete, axes, keys, constants)
-            if not _excluded(kernel, variant, problems):
+            if not any_holds(kernel.excluded, variant, problems, "except"):
                 result.append(variant)
     _check_shadows(kernel, slots, problems)
     return result
@@ -133,16 +133,17 @@ def _filled(constants: dict[str, Constant], target: TargetFacts) -> dict[str, Co
     }
 
 
-def _excluded(kernel: Kernel, variant: Variant, problems: Problems) -> bool:
-    if not kernel.excluded:
+def any_holds(texts: Sequence[str], variant: Variant, problems: Problems, *key: str) -> bool:
+    """Does one of these conditions on constants, type variables and ``target`` hold? ``key``: where they stand in the manifest."""
+    if not texts:
         return False
     scope = Scope({}, variant.numbers(), None, variant.strings())
-    for place, text in enumerate(kernel.excluded):
+    for place, text in enumerate(texts):
         try:
             if constant_value(compile_expression(text, scope)):
                 return True
         except ExpressionError as error:
-            problems.add(str(error), "except", place)
+            problems.add(str(error), *key, place)
     return False
 
 

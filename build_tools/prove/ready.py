@@ -13,7 +13,7 @@ from aiter_prebuilt.contract.judging import judging
 from build_tools.cases.meaning import PACKAGE, meanings
 from build_tools.errors import NotReadyError
 from build_tools.judge.receipts import Provable
-from build_tools.manifest.model import Manifest
+from build_tools.manifest.model import TUNED, Manifest
 from build_tools.objects.entries import BuiltEntry, entries_of, recipes_of, tools_of
 from build_tools.objects.unpack import open_bundle
 from build_tools.pack import notes
@@ -78,7 +78,7 @@ def _open(manifest: Manifest, root: Path, folder: Path, target: str, operators: 
             raise NotReadyError(asked, f"{path.name}: {reason}", _BUILD)
         if missing := sorted(needed - set(bundle.names)):
             raise NotReadyError(asked, f"{path.name} has no {', '.join(missing)}", _BUILD)
-        sets |= {notes.read(path)["ck"]} if "ck" in manifest.profiles[profile].backends else set()
+        sets |= {notes.read(path).get("ck", TUNED)} if "ck" in manifest.profiles[profile].backends else set()
         bundles[profile] = path
         entries += mine
         recipes |= found
