@@ -134,7 +134,7 @@ def _filled(constants: dict[str, Constant], target: TargetFacts) -> dict[str, Co
 
 
 def any_holds(texts: Sequence[str], variant: Variant, problems: Problems, *key: str) -> bool:
-    """Does one of these conditions on constants, type variables and ``target`` hold? ``key``: where they stand in the manifest."""
+    """Does one of these conditions on constants, type variables and ``target`` hold? ``key``: their place in the manifest."""
     if not texts:
         return False
     scope = Scope({}, variant.numbers(), None, variant.strings())
