@@ -15,6 +15,7 @@ import torch
 from aiter_prebuilt import device
 from aiter_prebuilt.ops import _mla, _moe
 from aiter_prebuilt.ops._common import codes, halvings, refuse, scale_of, splits, window_of
+from aiter_prebuilt.ops._random import pair
 from aiter_prebuilt.torch_library import NAMESPACE
 
 _OPS: Final[Any] = getattr(torch.ops, NAMESPACE)
@@ -98,7 +99,7 @@ def _state(function: str, generator: Any) -> tuple[int, int]:
     """
     if not isinstance(generator, tuple | list) or len(generator) != 2:
         raise refuse(function, "generator", generator, "(seed, offset) under torch.compile")
-    return generator[0], generator[1]
+    return pair(function, generator, generator)
 
 
 def moe_fused_gate(

@@ -76,3 +76,16 @@ def test_what_is_no_state_is_refused(wrong: Any) -> None:
         ArgumentKindError, match=r"f: argument generator: it is .* two integers: \(seed, offset\)"
     ):
         sample._state("f", wrong, rows(2, 4096))
+
+
+@pytest.mark.parametrize("offset", [-1, -4, 2**63, 2**64 - 4])
+def test_an_offset_that_no_generator_has_is_named(offset: int) -> None:
+    with pytest.raises(ArgumentKindError, match=rf"its offset is {offset}.*0 to 2\*\*63 - 1"):
+        sample._state("f", (1, offset), None)
+    assert sample._state("f", (1, 2**63 - 1), None) == (1, 2**63 - 1)
+
+
+def test_without_torch_there_is_no_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
+    with pytest.raises(ArgumentKindError, match=r"no torch is loaded that has one.*pass \(seed, offset\)"):
+        sample._state("f", None, rows(2, 4096))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from aiter_prebuilt.dispatch import operator
 from aiter_prebuilt.errors import ArgumentKindError
 from aiter_prebuilt.ops._common import NOT_A_TENSOR, no_output
+from aiter_prebuilt.ops._random import pair
 from aiter_prebuilt.ops._traced import traced
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ _exponential = operator("exponential")
 #: Columns of a row that a block takes at once, and numbers that each of its threads draws for them.
 _COLUMNS: Final = 4096
 _DRAWN: Final = 4
-_WORD: Final = 1 << 64
 
 
 @traced
@@ -121,20 +121,7 @@ def _state(function: str, generator: Any, tensor: Any) -> tuple[int, int]:
             if generator is None:
                 raise no_output(function, error) from error
             found = ()
-    if len(found) != 2 or not all(isinstance(number, int) for number in found):
-        raise ArgumentKindError(
-            f"{function}: argument generator",
-            f"it is {generator!r}",
-            "pass torch's generator of the device, or two integers: (seed, offset)",
-        )
-    seed, offset = int(found[0]) % _WORD, int(found[1])
-    if not 0 <= offset < _WORD // 2:
-        raise ArgumentKindError(
-            f"{function}: argument generator",
-            f"its offset is {offset}",
-            "pass an offset from 0 to 2**63 - 1",
-        )
-    return seed - _WORD if seed >> 63 else seed, offset
+    return pair(function, found, generator)
 
 
 def _default(tensor: Any) -> Any:
