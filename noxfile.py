@@ -111,7 +111,7 @@ def tests(session: nox.Session) -> None:
     # A folder of its own: dist may hold wheels of another time.
     dist = str(TESTED / "dist")
     shutil.rmtree(TESTED, ignore_errors=True)
-    build_tools(session, "build", "--ck", "sample")
+    build_tools(session, "build", "--host", "--ck", "sample")
     build_tools(session, "wheels", "--output", dist)
     session.run("python", "-m", "build_tools.pack.runtime_wheel", "--unpack", dist, env=ENVIRONMENT)
     environment = {
@@ -126,7 +126,7 @@ def tests(session: nox.Session) -> None:
 def wheels(session: nox.Session) -> None:
     """All wheels of both profiles and all targets, in ``dist``."""
     install_build(session)
-    build_tools(session, "build")
+    build_tools(session, "build", "--host")
     build_tools(session, "wheels", "--output", str(DIST))
 
 
@@ -208,9 +208,8 @@ def demo(session: nox.Session) -> None:
     install_build(session)
     targets = (*EMULATED.split(","), *(["sm_90"] if NVIDIA.exists() else []))
     shutil.rmtree(BUILD / "bundles", ignore_errors=True)  # of another time, of targets that are not shown
-    build_tools(
-        session, "build", "--ck", "sample", *(word for name in targets for word in ("--target", name))
-    )
+    chosen = [word for name in targets for word in ("--target", name)]
+    build_tools(session, "build", "--host", "--ck", "sample", *chosen)
     build_tools(session, "wheels", "--output", str(DIST))
     clean = BUILD / "demo"
     session.run(

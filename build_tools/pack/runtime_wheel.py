@@ -54,17 +54,26 @@ def build_runtime_wheel(root: Path, output: Path) -> Path:
         ToolchainError, FetchError: the compiler, or the sources of zstd or DLPack, are not there.
         WheelError: the compile failed, or the extension needs more than manylinux_2_28 has.
     """
-    pinned = pins.load(root)
-    tools = sbom.builders(*_BUILDERS)
-    files = (pins.FILE, *_WHEEL_FILES, *source_files(root))
-    key = key_of(root, files, (Path(__file__), Path(host.__file__)), tools)
+    made = compile_runtime_wheel(root)
     with tempfile.TemporaryDirectory(prefix="runtime-wheel-") as folder:
-        made = kept(root, "runtime-wheel", key, lambda: _compiled(root, Path(folder), pinned))
         stem = f"{RUNTIME.replace('-', '_')}-{VERSION}-{TAG}.whl"
         path = Path(folder) / stem
         path.write_bytes(made)
         judge(path)
-        return finish(path, root, output, pinned)
+        return finish(path, root, output, pins.load(root))
+
+
+def compile_runtime_wheel(root: Path) -> bytes:
+    """The wheel as the build backend makes it, kept by what it is made of: neither judged nor finished.
+
+    Raises:
+        ToolchainError, FetchError, WheelError: as :func:`build_runtime_wheel`.
+    """
+    pinned = pins.load(root)
+    files = (pins.FILE, *_WHEEL_FILES, *source_files(root))
+    key = key_of(root, files, (Path(__file__), Path(host.__file__)), sbom.builders(*_BUILDERS))
+    with tempfile.TemporaryDirectory(prefix="runtime-wheel-") as folder:
+        return kept(root, "runtime-wheel", key, lambda: _compiled(root, Path(folder), pinned))
 
 
 def _compiled(root: Path, folder: Path, pinned: Pins) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import click
@@ -33,9 +34,14 @@ from build_tools.verbs.output import print_json, print_table
     multiple=True,
     help="Only this one, into build/operators/bundles unless --bundles says where.",
 )
+@click.option(
+    "--host",
+    is_flag=True,
+    help="Compile the runtime and the emulator beside the kernels, so that wheels finds them.",
+)
 def build(
     profiles: tuple[str, ...], targets: tuple[str, ...], as_json: bool, toolchain: str, store: Path, bundles: Path,
-    ck: str, workers: int, shard: str, operators: tuple[str, ...],
+    ck: str, workers: int, shard: str, operators: tuple[str, ...], host: bool,
 ) -> None:  # fmt: skip
     """Compile, audit and bundle. Writes build/report.json."""
     from build_tools.pipeline import Settings, report, unchanged
@@ -46,9 +52,11 @@ def build(
     settings = Settings(
         options.ROOT, store, bundles, toolchain, profiles, targets, workers, shard, operators, ck
     )
-    told = unchanged(settings)
-    if told is None:
-        told = report(run_build(settings))
+    with _host_ahead() if host else nullcontext():
+        told = known = unchanged(settings)
+        if told is None:
+            told = report(run_build(settings))
+    if known is None:
         cached = sum(job["cached"] for job in told["jobs"])
         done = f"{len(told['jobs'])} jobs, {cached} from the store, {told['seconds']:.2f} s"
     else:
@@ -73,3 +81,10 @@ def build(
         click.echo(
             f"{unproved} entries have no receipt: python -m build_tools prove executes them, status names them"
         )
+
+
+def _host_ahead() -> AbstractContextManager[None]:
+    """Not imported by a build that does not ask for it: it would cost a build with nothing to do a tenth of its time."""
+    from build_tools.pack.ahead import host_ahead
+
+    return host_ahead(options.ROOT)
