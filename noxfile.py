@@ -47,7 +47,12 @@ LATER_PYTHONS = ("3.14", "3.13", "3.12", "3.11")
 #: A file's tests stay in one process, because they share what it made; tests/conftest.py has the order. Each process has its own
 #: torch: about 0.5 GB.
 PROCESSES = ("--numprocesses=auto", "--maxprocesses=8", "--dist=loadfile", "--no-loadscope-reorder")
-ENVIRONMENT = {"PYTHONPATH": str(ROOT / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
+#: What Python compiled is kept below ``build``, for every child of a session and away from the sources.
+ENVIRONMENT = {
+    "PYTHONPATH": str(ROOT / "src"),
+    "PYTHONPYCACHEPREFIX": str(BUILD / "pycache"),
+    "PYTHONDONTWRITEBYTECODE": None,
+}
 #: Where the pipeline keeps what it fetched and zig its compiled C++ library; the tests' own compiles use it too.
 CACHE = Path(
     os.environ.get("AITER_PREBUILT_CACHE")
@@ -67,14 +72,19 @@ def groups(*names: str) -> list[str]:
     return list(nox.project.dependency_groups(PROJECT, *names))
 
 
+def install(session: nox.Session, *words: str) -> None:
+    """Install what sessions run with. pip need not compile it: a third of the time, and most is never imported."""
+    session.install("--no-compile", *words)
+
+
 def install_build(session: nox.Session) -> None:
     """The hermetic toolchain (pinned with hashes) and what the pipeline imports."""
     if sys.version_info < OLDEST_BUILD_PYTHON and build_python() is None:
         session.error(
             "building needs Python 3.11 or later (Triton has no wheel for 3.10); the wheels made then serve 3.10 too"
         )
-    session.install("--require-hashes", "--no-deps", "-r", "build_tools/requirements.txt")
-    session.install(*groups("build"))
+    install(session, "--require-hashes", "--no-deps", "-r", "build_tools/requirements.txt")
+    install(session, *groups("build"))
 
 
 def install_torch(session: nox.Session) -> None:
@@ -94,7 +104,7 @@ def install_torch(session: nox.Session) -> None:
             "Point pip at PyTorch's CPU index (pytorch.org, Get Started, CPU), for example with PIP_EXTRA_INDEX_URL, "
             "or at a folder with the wheel, with PIP_FIND_LINKS"
         )
-    session.install(pin)
+    install(session, pin)
 
 
 def build_tools(session: nox.Session, *words: str) -> None:
@@ -106,7 +116,7 @@ def build_tools(session: nox.Session, *words: str) -> None:
 def tests(session: nox.Session) -> None:
     """Compile everything, pack it, and run all tests: unit, native, build, dist, emulator, gpu (skipped without a GPU)."""
     install_build(session)
-    session.install(*groups("test", "clients"))
+    install(session, *groups("test", "clients"))
     install_torch(session)
     # A folder of its own: dist may hold wheels of another time.
     dist = str(TESTED / "dist")
@@ -161,7 +171,7 @@ def prove(session: nox.Session) -> None:
 def reproduce(session: nox.Session) -> None:
     """Compile the runtime's and the embedded device's wheels in two folders each, and compare the bytes."""
     install_build(session)
-    session.install(*groups("test"))
+    install(session, *groups("test"))
     session.run(
         "python", "-m", "pytest", "-q", "-m", "reproduce", "tests/dist/test_two_builds.py", env=ENVIRONMENT
     )
@@ -171,7 +181,7 @@ def reproduce(session: nox.Session) -> None:
 def fuzz(session: nox.Session) -> None:
     """Both readers of a bundle under libFuzzer, every damage sealed again (``-- --minutes 10``)."""
     install_build(session)
-    session.install(*groups("test", "fuzz"))
+    install(session, *groups("test", "fuzz"))
     build_tools(session, "develop")
     session.run("python", "-m", "fuzz", *session.posargs, env={**ENVIRONMENT, "PYTHONPATH": "src:tests"})
 
@@ -180,7 +190,7 @@ def fuzz(session: nox.Session) -> None:
 def mutate(session: nox.Session) -> None:
     """Small changes of the sources, one at a time: do the tests notice? (``-- --sample 20 --folder build_tools/plan``)."""
     install_build(session)
-    session.install(*groups("test", "clients", "mutate"))
+    install(session, *groups("test", "clients", "mutate"))
     install_torch(session)
     build_tools(session, "build")
     build_tools(session, "develop")
@@ -194,7 +204,7 @@ def sanitize(session: nox.Session) -> None:
     Needs the system gcc's sanitizer runtimes.
     """
     install_build(session)
-    session.install(*groups("test"))
+    install(session, *groups("test"))
     install_torch(session)
     build_tools(session, "build")
     session.run("python", "tests/sanitize/sanitize.py", *session.posargs, env=ENVIRONMENT)
@@ -239,7 +249,7 @@ def demo(session: nox.Session) -> None:
 def lint(session: nox.Session) -> None:
     """ruff, mypy, clang-format and clang-tidy, and the manifests."""
     install_build(session)
-    session.install(*groups("lint", "test"))
+    install(session, *groups("lint", "test"))
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
     session.run("mypy")

@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 from aiter_prebuilt.contract import dtype
@@ -134,22 +135,38 @@ def _sizes(
             raise BindError(f"{', '.join(sorted(waiting))}: each is said by the other")
         for name in ready:
             text = waiting.pop(name)
-            dims = tuple(
-                _evaluate(part, scope, name) for part in ((text,) if isinstance(text, str) else text)
-            )
+            dims = tuple(_size(part, scope, name) for part in ((text,) if isinstance(text, str) else text))
             sizes[name] = math.prod(dims)
             if starred[name]:
                 several[name] = dims
     return sizes, several
 
 
-def _mentioned(text: str | tuple[str, ...]) -> set[str]:
-    return set(_NAME.findall(text if isinstance(text, str) else " ".join(text)))
+def _mentioned(text: str | tuple[str, ...]) -> frozenset[str]:
+    return _names(text if isinstance(text, str) else " ".join(text))
 
 
-def _evaluate(text: str, scope: Scope, name: str) -> int:
+@lru_cache(maxsize=8192)
+def _names(text: str) -> frozenset[str]:
+    return frozenset(_NAME.findall(text))
+
+
+def _evaluate(text: str, scope: Scope) -> int:
+    """The value of ``text``: all sizes are known here, so what it names decides it. Most texts are one name."""
+    known = scope.constants
+    if text in known:
+        return known[text]
+    return _valued(text, tuple((name, known[name]) for name in sorted(_names(text)) if name in known))
+
+
+@lru_cache(maxsize=1 << 15)
+def _valued(text: str, known: tuple[tuple[str, int], ...]) -> int:
+    return evaluate(compile_expression(text, Scope({}, dict(known))), ())
+
+
+def _size(text: str, scope: Scope, name: str) -> int:
     try:
-        value = evaluate(compile_expression(text, scope), ())
+        value = _evaluate(text, scope)
     except ExpressionError as error:
         raise BindError(f"{name}: {error}") from None
     if value < 0:
@@ -175,7 +192,7 @@ def _layout(
         int
     ] = []  # which entry of spec.strides each dim follows; leading dims of a star but the last have none
     for place, text in enumerate(spec.dims):
-        dims = several[text] if spec.star and place == 0 else (evaluate(compile_expression(text, scope), ()),)
+        dims = several[text] if spec.star and place == 0 else (_evaluate(text, scope),)
         shape += dims
         places += [-1] * (len(dims) - 1) + [place] * bool(dims)
     returned = subject.parameter(spec.name) is None
@@ -199,7 +216,7 @@ def _strides(
     for dim in reversed(range(len(shape))):
         text = spec.strides[places[dim]] if spec.strides is not None and places[dim] >= 0 else "_"
         if text != "_" and (text in said or not text.isidentifier() or text in scope.constants):
-            step = evaluate(compile_expression(text, scope), ())
+            step = _evaluate(text, scope)
         strides[dim] = step
         step *= max(shape[dim], 1)
     return strides

@@ -12,6 +12,7 @@ import os
 import shlex
 import signal
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -75,7 +76,11 @@ class Outcome:
 
 def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
     """The environment of a child: the few inherited names, the fixed ones, then ``extra``."""
-    return {name: os.environ[name] for name in _INHERITED if name in os.environ} | FIXED | dict(extra or {})
+    inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
+    # What Python compiles is kept where this process was told to keep it, away from the sources, or nowhere.
+    place = sys.pycache_prefix
+    kept = {"PYTHONPYCACHEPREFIX": place, "PYTHONDONTWRITEBYTECODE": ""} if place else {}
+    return inherited | FIXED | kept | dict(extra or {})
 
 
 def run(

@@ -138,3 +138,16 @@ def test_a_conversation_ends_with_its_context_and_with_kill_all() -> None:
         assert child.ask(b"more\n") is None
     run.allow()
     assert gone(pid)
+
+
+def test_a_child_keeps_its_bytecode_where_this_process_does(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(sys, "pycache_prefix", None)
+    words = run.environment()
+    assert words["PYTHONDONTWRITEBYTECODE"] == "1" and "PYTHONPYCACHEPREFIX" not in words
+    (tmp_path / "said.py").write_text("print('imported')")
+    monkeypatch.setattr(sys, "pycache_prefix", str(tmp_path / "kept"))
+    outcome = python("import sys; sys.path.insert(0, '.'); import said", cwd=tmp_path)
+    assert outcome.output == "imported\n"
+    assert list((tmp_path / "kept").rglob("said*.pyc")) and not list(tmp_path.glob("__pycache__"))
