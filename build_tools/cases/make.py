@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from random import Random
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +21,8 @@ from build_tools.errors import ManifestError
 from build_tools.manifest.model import Target
 
 Values: TypeAlias = npt.NDArray[Any]
+#: Elements of all tensors of a call, above which it is large (:func:`by_lot`).
+LARGE: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,6 +51,24 @@ def bounds(cases: Cases, target: str, facts: Target, *, golden: bool = False) ->
     for words in chosen:
         if not words.targets or target in words.targets:
             yield from bind.bind(cases.subject, words, facts.fp8)
+
+
+def by_lot(calls: Sequence[Bound], most: int, lot: Random) -> list[Bound]:
+    """``most`` of ``calls`` by lot, in their order. A large call comes after all small ones, but for one: it takes as long as a
+    hundred of them, and tells what the others tell.
+    """
+    first: list[int] = []
+    later: list[int] = []
+    several = False
+    for place in lot.sample(range(len(calls)), len(calls)):
+        large = _elements(calls[place]) > LARGE
+        (later if large and several else first).append(place)
+        several |= large
+    return [calls[place] for place in sorted([*first, *later][:most])]
+
+
+def _elements(bound: Bound) -> int:
+    return sum(math.prod(layout.shape) for layout in bound.tensors.values() if layout is not None)
 
 
 def asked(cases: Cases, bound: Bound, seed: int) -> Question:

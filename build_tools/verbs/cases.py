@@ -21,7 +21,9 @@ from build_tools.verbs import options
 )
 @click.option("--golden", is_flag=True, help="Only the small calls that travel in the wheels.")
 @click.option(
-    "--most", type=click.IntRange(min=1), help="At most so many calls of an operator, by lot of the seed."
+    "--most",
+    type=click.IntRange(min=1),
+    help="At most so many calls of an operator, by lot of the seed; of the large ones as few as that allows.",
 )
 @click.option(
     "--output", required=True, type=click.Path(path_type=Path, allow_dash=True), help="A file; - for a pipe."
@@ -56,6 +58,6 @@ def cases(
                 bounds = list(make.bounds(each, target, facts, golden=golden))
                 if most is not None and most < len(bounds):
                     lot = random.Random(f"{seed} {target} {name}")  # noqa: S311  # no secret
-                    bounds = [bounds[place] for place in sorted(lot.sample(range(len(bounds)), most))]
+                    bounds = make.by_lot(bounds, most, lot)
                 for bound in bounds:
                     stream.write(pack(make.call_of(each, make.asked(each, bound, seed))))

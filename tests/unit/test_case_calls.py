@@ -231,9 +231,9 @@ def test_every_golden_call_is_small(
 def test_the_cases_of_this_repository_would_notice(
     everything: tuple[dict[str, table.Cases], dict[str, Target]],
 ) -> None:
-    """A third of the operators, another one in each run; ``build_tools lint`` asks all."""
+    """A sixth of the operators, another one in each run; ``build_tools lint`` asks all."""
     known, targets = everything
-    names = random.sample(sorted(known), len(known) // 3)
+    names = random.sample(sorted(known), len(known) // 6)
     blind, _ = sensitivity.check_all({name: known[name] for name in names}, targets)
     assert blind == []
     assert all(reason for cases in known.values() for reason in cases.insensitive.values())
@@ -280,3 +280,22 @@ def test_what_the_verb_refuses(
     done = CliRunner().invoke(cases_verb, [*words, "--output", str(tmp_path / "calls")])
     assert isinstance(done.exception, error) and said in str(done.exception)
     assert not (tmp_path / "calls").exists()
+
+
+def test_of_the_large_calls_one_is_drawn_while_there_are_others(
+    everything: tuple[dict[str, table.Cases], dict[str, Target]],
+) -> None:
+    known, targets = everything
+    calls = list(make.bounds(known["fmoe_g1u1"], "gfx950", targets["gfx950"]))
+    large = {bound.label for bound in calls if make._elements(bound) > make.LARGE}
+    small = len(calls) - len(large)
+    assert small > 5 and len(large) > 20
+    seen = set()
+    for seed in range(40):
+        labels = [bound.label for bound in make.by_lot(calls, 5, random.Random(seed))]
+        assert len(set(labels)) == 5 and sum(label in large for label in labels) <= 1
+        assert labels == [bound.label for bound in calls if bound.label in labels]
+        seen.update(labels)
+    assert len(seen) > 50 and seen & large
+    assert len(make.by_lot(calls, small + 9, random.Random(1))) == small + 9
+    assert make.by_lot(calls, len(calls) + 1, random.Random(1)) == calls
