@@ -1,4 +1,4 @@
-"""Matrix products of eight-bit numbers with scales.
+"""Matrix products: of eight-bit numbers with scales, and of many pairs of matrices.
 
 A kernel adds in fp32 on the matrix cores, at least four products at a time, or in int32, which is exact, and rounds once at the
 end. Each of its K / 4 additions may lose half a unit of a partial sum; partial sums are about as large as the root of the sum of
@@ -58,9 +58,31 @@ def gemm_a8w8_blockscale(XQ: Values, WQ: Values, x_scale: Values, w_scale: Value
     return near(out, relative=_ROUNDING, absolute=error + _LOST)
 
 
+def batched_gemm_a8w8_CK(XQ: Values, WQ: Values, x_scale: Values, w_scale: Values) -> Near:
+    """(XQ [L, M, K] @ WQ [L, N, K]^T) * x_scale [L, M, 1] * w_scale [L, 1, N]; int32 sums are exact."""
+    scaled = (XQ.astype(np.float64) @ WQ.astype(np.float64).swapaxes(-1, -2)) * (x_scale * w_scale)
+    return near(scaled, relative=_ROUNDING, absolute=4 * _ROUNDING * np.abs(scaled) + _LOST)
+
+
+def batched_gemm_a8w8(XQ: Values, WQ: Values, x_scale: Values, w_scale: Values) -> Near:
+    """The same."""
+    return batched_gemm_a8w8_CK(XQ, WQ, x_scale, w_scale)
+
+
+def batched_gemm_bf16_CK(XQ: Values, WQ: Values) -> Near:
+    """XQ [L, M, K] @ WQ [L, N, K]^T."""
+    product = XQ @ WQ.swapaxes(-1, -2)
+    return near(product, relative=_ROUNDING, absolute=_sum_error(XQ, WQ, product))
+
+
+def batched_gemm_bf16(XQ: Values, WQ: Values) -> Near:
+    """The same."""
+    return batched_gemm_bf16_CK(XQ, WQ)
+
+
 def draw_not_a_number(rng: np.random.Generator, shape: tuple[int, ...], sizes: object) -> Values:
     """Normal, with one NaN in every third row: an fp8 has no infinity."""
     del sizes
     values = rng.standard_normal(shape)
-    values[::3, rng.integers(shape[1])] = np.nan
+    values[..., ::3, rng.integers(shape[-1])] = np.nan
     return values

@@ -19,6 +19,7 @@ from aiter_prebuilt.ops.generated.attention_asm import (
     refuse_pa_fwd_asm,
 )
 from aiter_prebuilt.ops.generated.attention_bwd import refuse_fmha_v3_bwd, refuse_fmha_v3_varlen_bwd
+from aiter_prebuilt.ops.generated.batched_gemm import refuse_batched_gemm_a8w8, refuse_batched_gemm_bf16
 from aiter_prebuilt.ops.generated.fmoe_f4 import refuse_fmoe_g1u1_mxfp4
 from aiter_prebuilt.ops.generated.gemm_f4 import refuse_gemm_a4w4, refuse_gemm_a4w4_asm
 from aiter_prebuilt.ops.generated.gemm_out import refuse_gemm_a16w16_asm
@@ -30,6 +31,48 @@ from aiter_prebuilt.ops.generated.quant_f4 import refuse_dynamic_per_group_scale
 from aiter_prebuilt.torch_library import NAMESPACE
 
 _OPS: Final[Any] = getattr(torch.ops, NAMESPACE)
+
+
+def batched_gemm_a8w8(
+    XQ: Any, WQ: Any, x_scale: Any, w_scale: Any, out: Any, bias: Any = None, splitK: int = 0
+) -> Any:
+    """Traced ``aiter_prebuilt.batched_gemm_a8w8``."""
+    refuse_batched_gemm_a8w8(bias)
+    del splitK
+    return torch_calls.batched_gemm_a8w8(XQ, WQ, x_scale, w_scale, out)
+
+
+def batched_gemm_a8w8_CK(
+    XQ: Any,
+    WQ: Any,
+    x_scale: Any,
+    w_scale: Any,
+    bias: Any = None,
+    dtype: torch.dtype | None = None,
+    splitK: int | None = None,
+) -> Any:
+    """Traced ``aiter_prebuilt.batched_gemm_a8w8_CK``."""
+    if bias is not None:
+        raise refuse("batched_gemm_a8w8_CK", "bias", bias, "None")
+    del splitK
+    return _OPS.batched_gemm_a8w8_CK.default(XQ, WQ, x_scale, w_scale, dtype)
+
+
+def batched_gemm_bf16(XQ: Any, WQ: Any, out: Any, bias: Any = None, splitK: int = 0) -> Any:
+    """Traced ``aiter_prebuilt.batched_gemm_bf16``."""
+    refuse_batched_gemm_bf16(bias)
+    del splitK
+    return torch_calls.batched_gemm_bf16(XQ, WQ, out)
+
+
+def batched_gemm_bf16_CK(
+    XQ: Any, WQ: Any, bias: Any = None, dtype: torch.dtype | None = None, splitK: int | None = None
+) -> Any:
+    """Traced ``aiter_prebuilt.batched_gemm_bf16_CK``."""
+    if bias is not None:
+        raise refuse("batched_gemm_bf16_CK", "bias", bias, "None")
+    del splitK
+    return _OPS.batched_gemm_bf16_CK.default(XQ, WQ, dtype)
 
 
 def batched_rotary_embedding(
@@ -1369,6 +1412,10 @@ def topk_softmax(
 
 #: One of the above, or the operator itself where the parameters are the schema's.
 TRACED: Final[dict[str, Callable[..., Any]]] = {
+    "batched_gemm_a8w8": batched_gemm_a8w8,
+    "batched_gemm_a8w8_CK": batched_gemm_a8w8_CK,
+    "batched_gemm_bf16": batched_gemm_bf16,
+    "batched_gemm_bf16_CK": batched_gemm_bf16_CK,
     "batched_rotary_embedding": batched_rotary_embedding,
     "biased_grouped_topk_hip": _OPS.biased_grouped_topk_hip.default,
     "concat_and_cache_mla": concat_and_cache_mla,

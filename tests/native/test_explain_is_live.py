@@ -174,6 +174,10 @@ FITTING: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
         ("gemm_a8w8", "gemm_a8w8_CK", "gemm_a8w8_blockscale"),
         lambda s: {"M": "40", "N": "128", "K": "1024", "C": "bf16"},
     ),
+    **dict.fromkeys(
+        ("batched_gemm_a8w8", "batched_gemm_a8w8_CK", "batched_gemm_bf16", "batched_gemm_bf16_CK"),
+        lambda s: {"L": "2", "M": "40", "N": "128", "K": "1024", "C": "bf16"},
+    ),
     "static_per_tensor_quant": lambda s: {"scales": "1"},
     "smooth_per_token_scaled_quant": lambda s: {"N": "1024", "experts": "1", "counts": "1"},
     "moe_align_block_size": lambda s: {

@@ -30,6 +30,7 @@ def root(tmp_path: Path) -> Path:
         xdl__xdl_DOT_hpp="",
         xdl__other_DOT_hpp="",
         xdl__ck__config_DOT_h="",
+        xdl__std__string="",
         include__hip__hip_fp16_DOT_h="",
         include__tiles__config_DOT_hpp="",
         gen_DOT_py="",
@@ -56,7 +57,8 @@ def job(**constants: int | str) -> CompileJob:
 def test_a_wrapper_is_made_of_what_it_includes(root: Path) -> None:
     """Of another family's header, or a generator's, nothing: a change there compiles no instance again."""
     assert ck.expand(WRAPPER, "", root) == (
-        WRAPPER, "kernels/xdl/gemm.hpp", "kernels/xdl/xdl.hpp", "kernels/include/hip/hip_fp16.h", "kernels/xdl/ck/config.h",
+        WRAPPER, "kernels/xdl/gemm.hpp", "kernels/xdl/xdl.hpp", "kernels/xdl/std/string", "kernels/include/hip/hip_fp16.h",
+        "kernels/xdl/ck/config.h",
     )  # fmt: skip
 
 

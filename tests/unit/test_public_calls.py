@@ -92,6 +92,15 @@ def test_an_assembly_gemm_gives_back_what_it_wrote(asked: int | None, found: int
     assert all(one is other for one, other in zip(tensors, (a, b, out), strict=True))
 
 
+def test_a_product_of_many_pairs_gives_back_what_it_wrote() -> None:
+    a, b, out = zeros(2, 5, 256, dtype=BF16), zeros(2, 8, 256, dtype=BF16), zeros(2, 5, 8, dtype=BF16)
+    back, (_, tensors, attributes) = handed(
+        lambda: aiter_prebuilt.batched_gemm_bf16(a, b, out, splitK=3), "batched_gemm_bf16"
+    )
+    assert back is out and attributes == []
+    assert all(one is other for one, other in zip(tensors, (a, b, out), strict=True))
+
+
 FP4, E8M0 = torch.float4_e2m1fn_x2, torch.float8_e8m0fnu
 BYTES = torch.uint8
 

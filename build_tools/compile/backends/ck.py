@@ -39,6 +39,8 @@ def expand(source: str, symbol: str, root: Path) -> tuple[str, ...]:
     if path.suffix == _WRAPPER:
         read = closure(source, root, quoted_includes)
         stand_ins = [*(path.parent / "ck").rglob("*"), *(_headers(path) / "hip").rglob("*")]
+        # Headers of the C++ library have no suffix.
+        read += tuple(file.relative_to(root).as_posix() for file in sorted(_library(path).glob("*")))
     else:
         read = (source,)
         stand_ins = [*path.parent.glob("*"), *_headers(path).rglob("*")]
@@ -52,6 +54,11 @@ def _headers(source: Path) -> Path:
     return next(
         (folder / "include" for folder in source.parents if (folder / "include").is_dir()), source.parent
     )
+
+
+def _library(source: Path) -> Path:
+    """The folder of our own headers that stand in for the C++ library's, beside a wrapper."""
+    return source.parent / "std"
 
 
 def compile(job: CompileJob, toolchain: Toolchain, root: Path, workdir: Path) -> Built:
@@ -70,6 +77,8 @@ def compile(job: CompileJob, toolchain: Toolchain, root: Path, workdir: Path) ->
     ]  # fmt: skip
     if source.suffix == _WRAPPER:
         includes += ["-I", str(source.parent)]
+        if toolchain.clang.libraries:  # they are made for the library that the toolchain brings; ROCm reads the host's
+            includes += ["-I", str(_library(source))]
         written = _wrapped(job, source, workdir / "wrapped.hip")
         bare = replace(job, constants=())
         return compile_device(

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from aiter_prebuilt.ops.attention import flash_attn_func
     from aiter_prebuilt.ops.attention_asm import fmha_v3_fwd, fmha_v3_varlen_fwd, pa_fwd_asm
     from aiter_prebuilt.ops.attention_bwd import fmha_v3_bwd, fmha_v3_varlen_bwd
+    from aiter_prebuilt.ops.batched_gemm import batched_gemm_a8w8, batched_gemm_bf16
     from aiter_prebuilt.ops.fmoe_f4 import fmoe_g1u1_mxfp4
     from aiter_prebuilt.ops.gemm_f4 import gemm_a4w4, gemm_a4w4_asm
     from aiter_prebuilt.ops.gemm_out import gemm_a16w16_asm, mi350_a8w8_blockscale_asm
@@ -30,7 +31,13 @@ if TYPE_CHECKING:
     from aiter_prebuilt.ops.generated.fmoe_blockscale_asm import fmoe_fp8_blockscale_g1u1
     from aiter_prebuilt.ops.generated.gemm import gemm_a8w8_bpreshuffle, gemm_a16w16
     from aiter_prebuilt.ops.generated.gemm_asm import flatmm_a8w8_blockscale_ASM, gemm_a8w8_ASM
-    from aiter_prebuilt.ops.generated.gemm_ck import gemm_a8w8, gemm_a8w8_blockscale, gemm_a8w8_CK
+    from aiter_prebuilt.ops.generated.gemm_ck import (
+        batched_gemm_a8w8_CK,
+        batched_gemm_bf16_CK,
+        gemm_a8w8,
+        gemm_a8w8_blockscale,
+        gemm_a8w8_CK,
+    )
     from aiter_prebuilt.ops.generated.kv_cache import (
         concat_and_cache_mla,
         cp_gather_indexer_k_quant_cache,
@@ -92,6 +99,10 @@ if TYPE_CHECKING:
     from aiter_prebuilt.ops.sample import exponential, mixed_sample, random_sample
 
 __all__ = [
+    "batched_gemm_a8w8",
+    "batched_gemm_a8w8_CK",
+    "batched_gemm_bf16",
+    "batched_gemm_bf16_CK",
     "batched_rotary_embedding",
     "biased_grouped_topk_hip",
     "concat_and_cache_mla",
@@ -181,6 +192,8 @@ HOMES: Final = {
     "pa_fwd_asm": "attention_asm",
     "fmha_v3_bwd": "attention_bwd",
     "fmha_v3_varlen_bwd": "attention_bwd",
+    "batched_gemm_a8w8": "batched_gemm",
+    "batched_gemm_bf16": "batched_gemm",
     "fmoe_g1u1_mxfp4": "fmoe_f4",
     "gemm_a4w4": "gemm_f4",
     "gemm_a4w4_asm": "gemm_f4",
@@ -203,6 +216,8 @@ HOMES: Final = {
     "gemm_a16w16": "generated.gemm",
     "flatmm_a8w8_blockscale_ASM": "generated.gemm_asm",
     "gemm_a8w8_ASM": "generated.gemm_asm",
+    "batched_gemm_a8w8_CK": "generated.gemm_ck",
+    "batched_gemm_bf16_CK": "generated.gemm_ck",
     "gemm_a8w8": "generated.gemm_ck",
     "gemm_a8w8_CK": "generated.gemm_ck",
     "gemm_a8w8_blockscale": "generated.gemm_ck",

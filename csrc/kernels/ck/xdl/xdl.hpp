@@ -8,6 +8,7 @@
 
 #include <array>
 #include <iostream>
+#include <string>
 
 #include <hip/hip_fp16.h>
 
@@ -23,6 +24,7 @@ __device__ __half hlog(__half);
 
 #include "ck/ck.hpp"
 #include "ck/utility/common_header.hpp"
+#include "shortcuts.hpp"
 #include "ck/tensor_operation/gpu/device/gemm_specialization.hpp"
 #include "ck/tensor_operation/gpu/device/device_base.hpp"
 #include "ck/tensor_operation/gpu/device/tensor_layout.hpp"

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 _gemm_a8w8_CK = operator("gemm_a8w8_CK")
 _gemm_a8w8 = operator("gemm_a8w8")
 _gemm_a8w8_blockscale = operator("gemm_a8w8_blockscale")
+_batched_gemm_a8w8_CK = operator("batched_gemm_a8w8_CK")
+_batched_gemm_bf16_CK = operator("batched_gemm_bf16_CK")
 
 
 @traced
@@ -131,4 +133,82 @@ def gemm_a8w8_blockscale(
     except NOT_A_TENSOR as error:
         raise no_output("gemm_a8w8_blockscale", error) from error
     _gemm_a8w8_blockscale(XQ, WQ, x_scale, w_scale, out)
+    return out
+
+
+@traced
+def batched_gemm_a8w8_CK(
+    XQ: torch.Tensor,
+    WQ: torch.Tensor,
+    x_scale: torch.Tensor,
+    w_scale: torch.Tensor,
+    bias: torch.Tensor | None = None,
+    dtype: torch.dtype | None = None,
+    splitK: int | None = None,
+) -> torch.Tensor:
+    """``(XQ[b] @ WQ[b].T) * x_scale[b] * w_scale[b]`` for each b, accumulated in int32 on the matrix cores; Composable Kernel.
+
+    Args:
+        XQ: [L, M, K] int8, K is a multiple of 16 and larger than 256.
+        WQ: [L, N, K] int8, N is a multiple of 4.
+        x_scale: [L, M, 1] fp32, per row of XQ.
+        w_scale: [L, 1, N] fp32, per row of WQ.
+        bias: AITER takes one and does not add it; only None is covered.
+        dtype: bf16 when None; the type of the result: bf16 or fp16.
+        splitK: AITER splits nothing, whatever it says; any value; it changes nothing.
+
+    Returns:
+        New, contiguous: [L, M, N] bf16 or fp16.
+
+    Raises:
+        UnsupportedError: an option that is not covered, or a tensor that requires grad. ArgumentError: types, shapes, strides or
+            device do not fit. NoKernelError: no kernel takes the call.
+
+    Source: AITER ``batched_gemm_a8w8_CK``.
+    """
+    if bias is not None:
+        raise refuse("batched_gemm_a8w8_CK", "bias", bias, "None")
+    del splitK
+    try:
+        out = XQ.new_empty((XQ.shape[0], XQ.shape[1], WQ.shape[1]), dtype=dtype or element_type(XQ, "bf16"))
+    except NOT_A_TENSOR as error:
+        raise no_output("batched_gemm_a8w8_CK", error) from error
+    _batched_gemm_a8w8_CK(XQ, WQ, x_scale, w_scale, out)
+    return out
+
+
+@traced
+def batched_gemm_bf16_CK(
+    XQ: torch.Tensor,
+    WQ: torch.Tensor,
+    bias: torch.Tensor | None = None,
+    dtype: torch.dtype | None = None,
+    splitK: int | None = None,
+) -> torch.Tensor:
+    """``XQ[b] @ WQ[b].T`` for each b, accumulated in fp32 on the matrix cores; Composable Kernel.
+
+    Args:
+        XQ: [L, M, K] bf16, K is a multiple of 8 and larger than 128.
+        WQ: [L, N, K] bf16, N is a multiple of 4.
+        bias: AITER takes one and does not add it; only None is covered.
+        dtype: bf16 when None; of fp16 AITER returns the bits of bf16; the type of the result: bf16.
+        splitK: AITER splits nothing, whatever it says; any value; it changes nothing.
+
+    Returns:
+        New, contiguous: [L, M, N] bf16.
+
+    Raises:
+        UnsupportedError: an option that is not covered, or a tensor that requires grad. ArgumentError: types, shapes, strides or
+            device do not fit. NoKernelError: no kernel takes the call.
+
+    Source: AITER ``batched_gemm_bf16_CK``.
+    """
+    if bias is not None:
+        raise refuse("batched_gemm_bf16_CK", "bias", bias, "None")
+    del splitK
+    try:
+        out = XQ.new_empty((XQ.shape[0], XQ.shape[1], WQ.shape[1]), dtype=dtype or element_type(XQ, "bf16"))
+    except NOT_A_TENSOR as error:
+        raise no_output("batched_gemm_bf16_CK", error) from error
+    _batched_gemm_bf16_CK(XQ, WQ, out)
     return out
