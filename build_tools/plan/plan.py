@@ -250,6 +250,8 @@ class _Planner:
         if spec.tuned is not None:
             self.problems.add("an operator has tuned or tuned_from, not both", "tuned")
             return (), ()
+        if not names and any(kernel.measured for kernel in spec.kernels):
+            return (), ()  # the kernels that rows name are in another bundle
         there = [table for table in said.tables if self.has_table(table)]
         with self.problems.at("tuned_from"):
             kept = said.model_copy(update={"tables": there})

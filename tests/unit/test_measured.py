@@ -176,6 +176,19 @@ def test_a_row_that_names_nothing_keeps_its_calls(root: Path) -> None:
     assert spans(plan(root, rows=rows)) == [(80, "32", 49, 59), (80, "32", 61, 64)]
 
 
+def test_rows_that_name_kernels_of_another_bundle_are_left_to_it(root: Path) -> None:
+    """A kernel of ck-full is measured, and beside it stands one that every bundle has and no row names."""
+    tile = GOOD[GOOD.index("[kernels.tile]") : GOOD.index("measured = ")]
+    made = plan(
+        root,
+        ('backend = "asm"', 'backend = "ck"\nprofile = "ck-full"'),
+        ("[operators.gemm]\n", f"{tile.replace('tile]', 'plain]')}\n[operators.gemm]\n"),
+        ('kernels = ["tile"]', 'kernels = ["tile", "plain"]'),
+    )
+    assert [each.variant for each in operator(made).recipes] == ["32", "64"]
+    assert operator(made).tuned == () and made.measured == ()
+
+
 def test_without_padding_a_row_is_for_its_shape(root: Path) -> None:
     made = plan(root, ('padded.M = ["cdiv(M, 16) * 16"]\n', ""))
     assert spans(made) == [(80, "32", 64, 64)] and operator(made).tuned[0].last == ()
