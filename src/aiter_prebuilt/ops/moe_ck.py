@@ -50,8 +50,8 @@ def ck_moe_stage1_fwd(
         out: [T, topk, I] bf16, written; rows of choices that no sorted id names stay as they are. All contiguous.
         topk: choices of a token. block_m: rows of a block: 32, 64 or 128.
         sorted_weights: [P] fp32 or None: of each sorted id what its sums are multiplied with, before the activation.
-        quant_type: AITER's ``QuantType`` or its number: 0 (No). activation: AITER's ``ActivationType`` or its number: 0 is SiLU, 1
-            is GELU in its erf form. w1_scale, a1_scale: None only.
+        quant_type: AITER's ``QuantType`` or its number: 0 (No). activation: AITER's ``ActivationType`` or its number: 0 is SiLU,
+            1 is GELU in its erf form. w1_scale, a1_scale: None only.
         kernelName: AITER's name of an instance; any is taken, the instance is chosen from the shape.
 
     Returns:
@@ -63,6 +63,7 @@ def ck_moe_stage1_fwd(
 
     Source: AITER ``ck_moe_stage1_fwd``.
     """
+    del kernelName
     kind, active = number(quant_type), number(activation)
     refuse_ck_moe_stage1_fwd(w1_scale, a1_scale, kind, active)
     lists = (sorted_token_ids, sorted_expert_ids, num_valid_ids)
@@ -117,6 +118,7 @@ def ck_moe_stage2_fwd(
 
     Source: AITER ``ck_moe_stage2_fwd``.
     """
+    del kernelName, activation
     kind = number(quant_type)
     refuse_ck_moe_stage2_fwd(w2_scale, a2_scale, kind)
     lists = (sorted_token_ids, sorted_expert_ids, num_valid_ids)
