@@ -25,6 +25,7 @@ from aiter_prebuilt.ops.generated.gemm_f4 import refuse_gemm_a4w4, refuse_gemm_a
 from aiter_prebuilt.ops.generated.gemm_out import refuse_gemm_a16w16_asm
 from aiter_prebuilt.ops.generated.mla import refuse_mla_decode_fwd, refuse_mla_prefill_fwd
 from aiter_prebuilt.ops.generated.mla_works import refuse_get_mla_metadata_v1
+from aiter_prebuilt.ops.generated.moe_ck import refuse_ck_moe_stage1_fwd, refuse_ck_moe_stage2_fwd
 from aiter_prebuilt.ops.generated.moe_gate import refuse_moe_fused_gate
 from aiter_prebuilt.ops.generated.moe_stage1 import refuse_moe_stage1_g1u1
 from aiter_prebuilt.ops.generated.quant_f4 import refuse_dynamic_per_group_scaled_quant_fp4
@@ -99,6 +100,85 @@ def batched_rotary_embedding(
         is_neox,
         is_nope_first,
         rot_dim,
+    )
+
+
+def ck_moe_stage1_fwd(
+    hidden_states: Any,
+    w1: Any,
+    w2: Any,
+    sorted_token_ids: Any,
+    sorted_expert_ids: Any,
+    num_valid_ids: Any,
+    out: Any,
+    topk: int,
+    kernelName: str = "",
+    w1_scale: Any = None,
+    a1_scale: Any = None,
+    block_m: int | None = 32,
+    sorted_weights: Any = None,
+    quant_type: Any = 0,
+    activation: Any = 0,
+) -> Any:
+    """Traced ``aiter_prebuilt.ck_moe_stage1_fwd``."""
+    quant_type = number(quant_type)
+    activation = number(activation)
+    quant_type = number(quant_type)
+    activation = number(activation)
+    refuse_ck_moe_stage1_fwd(w1_scale, a1_scale, quant_type, activation)
+    del kernelName
+    return torch_calls.ck_moe_stage1_fwd(
+        hidden_states,
+        w1,
+        w2,
+        sorted_token_ids,
+        sorted_expert_ids,
+        num_valid_ids,
+        out,
+        topk,
+        block_m,
+        sorted_weights,
+        quant_type,
+        activation,
+    )
+
+
+def ck_moe_stage2_fwd(
+    inter_states: Any,
+    w1: Any,
+    w2: Any,
+    sorted_token_ids: Any,
+    sorted_expert_ids: Any,
+    num_valid_ids: Any,
+    out: Any,
+    topk: int,
+    kernelName: str = "",
+    w2_scale: Any = None,
+    a2_scale: Any = None,
+    block_m: int | None = 32,
+    sorted_weights: Any = None,
+    quant_type: Any = 0,
+    activation: Any = 0,
+) -> Any:
+    """Traced ``aiter_prebuilt.ck_moe_stage2_fwd``."""
+    quant_type = number(quant_type)
+    activation = number(activation)
+    quant_type = number(quant_type)
+    activation = number(activation)
+    refuse_ck_moe_stage2_fwd(w2_scale, a2_scale, quant_type)
+    del kernelName, activation
+    return torch_calls.ck_moe_stage2_fwd(
+        inter_states,
+        w1,
+        w2,
+        sorted_token_ids,
+        sorted_expert_ids,
+        num_valid_ids,
+        out,
+        topk,
+        block_m,
+        sorted_weights,
+        quant_type,
     )
 
 
@@ -1418,6 +1498,8 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "batched_gemm_bf16_CK": batched_gemm_bf16_CK,
     "batched_rotary_embedding": batched_rotary_embedding,
     "biased_grouped_topk_hip": _OPS.biased_grouped_topk_hip.default,
+    "ck_moe_stage1_fwd": ck_moe_stage1_fwd,
+    "ck_moe_stage2_fwd": ck_moe_stage2_fwd,
     "concat_and_cache_mla": concat_and_cache_mla,
     "cp_gather_indexer_k_quant_cache": _OPS.cp_gather_indexer_k_quant_cache.default,
     "dynamic_per_group_scaled_quant_fp4": dynamic_per_group_scaled_quant_fp4,

@@ -135,6 +135,12 @@ PARTS = {**LATENT, "S": "2", "RT": "8", "TQ": "bf16", "TK": "bf16"}
 ROTARY = {"M": "40", "qn": "256", "kn": "64", "P": "128", "half": "32", "head_size": "64", "is_neox": "true"}
 GROUPS = {"M": "40", "E": "64", "K": "4", "num_expert_group": "8", "need_renorm": "true"}
 
+#: Of Composable Kernel's mixtures of experts, as its sample has them.
+STAGES = {
+    "X": "bf16", "T": "40", "E": "4", "D": "512", "I": "256", "P": "200", "NB": "7", "topk": "2", "choices": "2", "block_m": "32",
+    "quant_type": "0",
+}  # fmt: skip
+
 #: Where sizes drawn one by one never fit each other.
 FITTING: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
     "gemm_a8w8_bpreshuffle": lambda s: {"K": "256", "KW": "256", "N": str(16 * int(s["M"]))},
@@ -244,6 +250,8 @@ FITTING: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
         **({"R": "42", "quant_type": "4", "a1_scales": "160", "w1_scales": "64"} if s["O"] == "u8" else
            {"R": "40", "quant_type": "2", "a1_scales": "40", "w1_scales": "2048"}),
     },
+    "ck_moe_stage1_fwd": lambda s: {**STAGES, "activation": "0"},
+    "ck_moe_stage2_fwd": lambda s: STAGES,
 }  # fmt: skip
 
 

@@ -496,6 +496,8 @@ TURNED = {
     "fmoe_g1u1_a16": {"activation"},
     "fmoe_g1u1_mxfp4": {"activation"},
     "moe_stage1_g1u1": {"activation", "quant_type"},
+    "ck_moe_stage1_fwd": {"activation", "quant_type"},
+    "ck_moe_stage2_fwd": {"quant_type"},
     "mla_decode_fwd": {"sm_scale"},
     "mla_prefill_fwd": {"sm_scale"},
     "pa_fwd_asm": {"max_qlen", "high_precision"},

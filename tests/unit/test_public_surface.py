@@ -130,6 +130,10 @@ SIGNATURES = {
     "input_scale fc1_scale fc2_scale kernelName fc_scale_blkn fc_scale_blkk fc2_smooth_scale activation",
     "moe_stage1_g1u1": "input w1 w2 sorted_token_ids sorted_expert_ids num_valid_ids out inter_dim kernelName block_m ksplit "
     "activation quant_type a1_scale w1_scale sorted_weights",
+    "ck_moe_stage1_fwd": "hidden_states w1 w2 sorted_token_ids sorted_expert_ids num_valid_ids out topk kernelName w1_scale "
+    "a1_scale block_m sorted_weights quant_type activation",
+    "ck_moe_stage2_fwd": "inter_states w1 w2 sorted_token_ids sorted_expert_ids num_valid_ids out topk kernelName w2_scale "
+    "a2_scale block_m sorted_weights quant_type activation",
     "topk_softmax_asm": "topk_weights topk_indices token_expert_indices gating_output need_renorm",
     "topk_softmax": "topk_weights topk_indices token_expert_indices gating_output need_renorm num_shared_experts "
     "shared_expert_scoring_func",

@@ -93,6 +93,7 @@ if TYPE_CHECKING:
         mla_reduce_v1,
     )
     from aiter_prebuilt.ops.mla_works import get_mla_metadata_v1
+    from aiter_prebuilt.ops.moe_ck import ck_moe_stage1_fwd, ck_moe_stage2_fwd
     from aiter_prebuilt.ops.moe_gate import moe_fused_gate
     from aiter_prebuilt.ops.moe_stage1 import moe_stage1_g1u1
     from aiter_prebuilt.ops.quant_f4 import dynamic_per_group_scaled_quant_fp4
@@ -105,6 +106,8 @@ __all__ = [
     "batched_gemm_bf16_CK",
     "batched_rotary_embedding",
     "biased_grouped_topk_hip",
+    "ck_moe_stage1_fwd",
+    "ck_moe_stage2_fwd",
     "concat_and_cache_mla",
     "cp_gather_indexer_k_quant_cache",
     "dynamic_per_group_scaled_quant_fp4",
@@ -263,6 +266,8 @@ HOMES: Final = {
     "mla_prefill_fwd": "mla",
     "mla_reduce_v1": "mla",
     "get_mla_metadata_v1": "mla_works",
+    "ck_moe_stage1_fwd": "moe_ck",
+    "ck_moe_stage2_fwd": "moe_ck",
     "moe_fused_gate": "moe_gate",
     "moe_stage1_g1u1": "moe_stage1",
     "dynamic_per_group_scaled_quant_fp4": "quant_f4",

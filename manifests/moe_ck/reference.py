@@ -1,0 +1,108 @@
+"""Mixtures of experts in two stages by Composable Kernel: sorted tokens, both products, the activation between them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+
+from build_tools.cases import experts
+from build_tools.cases.experts import ROUNDING, Total, activated, blocks, usual
+from build_tools.cases.near import Near, Values, near
+
+#: Elements that lie together in the layout of ``shuffle_weight`` (16, 16).
+_RUN = {"bf16": 8}
+_ERF = np.vectorize(math.erf, otypes=[float])
+
+
+def ck_moe_stage1_fwd(
+    hidden_states: Values,
+    w1: Values,
+    sorted_token_ids: Values,
+    sorted_expert_ids: Values,
+    num_valid_ids: Values,
+    topk: int,
+    block_m: int,
+    sorted_weights: Values | None,
+    activation: int,
+    sizes: Mapping[str, int],
+    kinds: Mapping[str, str],
+) -> Near:
+    """Each choice of each token: act(weight * x @ gate^T) * (weight * x @ up^T).
+
+    Choices that no sorted id names keep what they had.
+    """
+    tokens, columns = sizes["T"], sizes["I"]
+    x = hidden_states
+    first = usual(w1, _RUN[kinds["w1"]])
+    result, error = np.zeros((2, tokens, topk, columns))
+    named = np.zeros((tokens, topk), bool)
+    found = blocks(sorted_token_ids, sorted_weights, sorted_expert_ids, num_valid_ids, sizes, block_m)
+    for expert, ids, choices, weights in found:
+        rows, matrix = x[ids] * weights[:, None], first[expert]
+        off = 2 * x.shape[1] * ROUNDING * (np.abs(rows) @ np.abs(matrix).T)
+        result[ids, choices], error[ids, choices] = _gated(rows @ matrix.T, off, columns, activation == 1)
+        named[ids, choices] = True
+    return near(np.ma.array(result, mask=np.repeat(~named, columns).reshape(result.shape)), absolute=error)
+
+
+def ck_moe_stage2_fwd(
+    inter_states: Values,
+    w2: Values,
+    sorted_token_ids: Values,
+    sorted_expert_ids: Values,
+    num_valid_ids: Values,
+    out: Values,
+    block_m: int,
+    sorted_weights: Values | None,
+    sizes: Mapping[str, int],
+    kinds: Mapping[str, str],
+) -> Near:
+    """What is in out, plus (x @ down^T) * weight of each choice."""
+    down = usual(w2, _RUN[kinds["w2"]])
+    total = Total(sizes["T"], sizes["D"], "bf16", sizes["I"])  # a workgroup adds all columns of a row
+    total.values, total.sizes = out.copy(), np.abs(out)
+    total.addends += (out != 0).any(axis=1, keepdims=True)
+    found = blocks(sorted_token_ids, sorted_weights, sorted_expert_ids, num_valid_ids, sizes, block_m)
+    for expert, ids, choices, weights in found:
+        hidden = inter_states[ids, choices]
+        total.add(down[expert], ids, weights, hidden, np.zeros_like(hidden))
+    return total.near()
+
+
+def _gated(sums: Values, off: Values, columns: int, gelu: bool) -> tuple[Values, Values]:
+    """(The activation of the first ``columns`` sums times the others; how far that may be off)."""
+    gate, gate_off = sums[:, :columns], off[:, :columns]
+    up, up_off = sums[:, columns:], off[:, columns:]
+    if gelu:  # not steeper than 1.13; the sum of 1 and erf loses some units of 1
+        hidden = gate / 2 * (1 + _ERF(gate / math.sqrt(2)))
+        hidden_off = 1.13 * gate_off + 8 * ROUNDING * np.abs(gate)
+    else:
+        hidden, hidden_off = activated(gate, gate_off, gelu=False)
+    return hidden * up, hidden_off * (np.abs(up) + up_off) + np.abs(hidden) * up_off
+
+
+def _sorted(sizes: Mapping[str, int]) -> dict[str, int]:
+    """With the choices of a token under the name that ``experts`` has for them."""
+    return {**sizes, "topk": sizes["choices"]}
+
+
+def draw_sorted_ids(rng: object, shape: tuple[int, ...], sizes: Mapping[str, int]) -> Values:
+    """Sorted ids, and rubbish behind them."""
+    return experts.draw_sorted_ids(rng, shape, _sorted(sizes))
+
+
+def draw_sorted_weights(rng: object, shape: tuple[int, ...], sizes: Mapping[str, int]) -> Values:
+    """Their weights, and NaN behind them."""
+    return experts.draw_sorted_weights(rng, shape, _sorted(sizes))
+
+
+def draw_sorted_experts(rng: object, shape: tuple[int, ...], sizes: Mapping[str, int]) -> Values:
+    """The expert of each block, and rubbish behind them."""
+    return experts.draw_sorted_experts(rng, shape, _sorted(sizes))
+
+
+def draw_valid(rng: object, shape: tuple[int, ...], sizes: Mapping[str, int]) -> Values:
+    """How many ids count, and how many tokens there are."""
+    return experts.draw_valid(rng, shape, _sorted(sizes))
