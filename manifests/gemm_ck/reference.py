@@ -84,5 +84,13 @@ def draw_not_a_number(rng: np.random.Generator, shape: tuple[int, ...], sizes: o
     """Normal, with one NaN in every third row: an fp8 has no infinity."""
     del sizes
     values = rng.standard_normal(shape)
-    values[..., ::3, rng.integers(shape[-1])] = np.nan
+    values[::3, rng.integers(shape[1])] = np.nan
+    return values
+
+
+def draw_some_not_numbers(rng: np.random.Generator, shape: tuple[int, ...], sizes: object) -> Values:
+    """Normal, with one NaN in every third row of every matrix."""
+    del sizes
+    values = rng.standard_normal(shape)
+    values[:, ::3, rng.integers(shape[2])] = np.nan
     return values

@@ -79,7 +79,11 @@ def test_the_gridwise_instances_are_all_that_aiter_measured(manifest: Manifest, 
     assert len(set(made)) == len(made) > 5
     tables = tree_of("aiter", ROOT).texts(operator.tuned_from.tables)
     measured = {row["kernelName"] for text in tables.values() for row in csv.DictReader(text.splitlines())}
-    mine = {each for each in measured if each.startswith(("a8w8_", "bf16_batched_")) and each.endswith(("_v1", "_v3"))}
+    mine = {
+        each
+        for each in measured
+        if each.startswith(("a8w8_", "bf16_batched_")) and each.endswith(("_v1", "_v3"))
+    }
     assert mine and mine <= {each for each, _ in made}
 
 

@@ -77,7 +77,9 @@ def compile(job: CompileJob, toolchain: Toolchain, root: Path, workdir: Path) ->
     ]  # fmt: skip
     if source.suffix == _WRAPPER:
         includes += ["-I", str(source.parent)]
-        if toolchain.clang.libraries:  # they are made for the library that the toolchain brings; ROCm reads the host's
+        if (
+            toolchain.clang.libraries
+        ):  # they are made for the library that the toolchain brings; ROCm reads the host's
             includes += ["-I", str(_library(source))]
         written = _wrapped(job, source, workdir / "wrapped.hip")
         bare = replace(job, constants=())
