@@ -1,4 +1,4 @@
-"""Matrix products: of eight-bit numbers with scales, and of many pairs of matrices.
+"""Matrix products of eight-bit numbers with scales.
 
 A kernel adds in fp32 on the matrix cores, at least four products at a time, or in int32, which is exact, and rounds once at the
 end. Each of its K / 4 additions may lose half a unit of a partial sum; partial sums are about as large as the root of the sum of
@@ -85,12 +85,4 @@ def draw_not_a_number(rng: np.random.Generator, shape: tuple[int, ...], sizes: o
     del sizes
     values = rng.standard_normal(shape)
     values[::3, rng.integers(shape[1])] = np.nan
-    return values
-
-
-def draw_some_not_numbers(rng: np.random.Generator, shape: tuple[int, ...], sizes: object) -> Values:
-    """Normal, with one NaN in every third row of every matrix."""
-    del sizes
-    values = rng.standard_normal(shape)
-    values[:, ::3, rng.integers(shape[2])] = np.nan
     return values
