@@ -1,4 +1,4 @@
-"""Matrix products: of eight-bit numbers with scales, and of many pairs of matrices.
+"""Matrix products of eight-bit numbers with scales.
 
 A kernel adds in fp32 on the matrix cores, at least four products at a time, or in int32, which is exact, and rounds once at the
 end. Each of its K / 4 additions may lose half a unit of a partial sum; partial sums are about as large as the root of the sum of
@@ -84,5 +84,5 @@ def draw_not_a_number(rng: np.random.Generator, shape: tuple[int, ...], sizes: o
     """Normal, with one NaN in every third row: an fp8 has no infinity."""
     del sizes
     values = rng.standard_normal(shape)
-    values[..., ::3, rng.integers(shape[-1])] = np.nan
+    values[::3, rng.integers(shape[1])] = np.nan
     return values
