@@ -1,8 +1,8 @@
 """Sets of Composable Kernel's instances: which variants of a kernel of theirs a build compiles.
 
-An instance costs half a minute of a core, and AITER's tables name hundreds. ``sample`` has one a family, for demonstrations and
-tests; ``curated`` covers decode, medium and prefill shapes, and is what a build makes; ``tuned`` has all. Each holds the one
-before it.
+An instance costs half a minute of a core, and AITER's tables name hundreds. ``sample`` has one a family, on one target where its
+condition names that, for demonstrations and tests; ``curated`` covers decode, medium and prefill, and is what a build makes;
+``tuned`` has all. Each holds the one before it.
 """
 
 from __future__ import annotations
@@ -31,3 +31,11 @@ def set_of(kernel: Kernel, variant: Variant, problems: Problems) -> str:
 def holds(wanted: str, smallest: str) -> bool:
     """Does the set ``wanted`` hold a variant of which ``smallest`` is the smallest set?"""
     return SETS.index(smallest) <= SETS.index(wanted)
+
+
+def may_lack(kernel: Kernel) -> bool:
+    """May a target have no instance of the sample? Where the sample names targets: the other one's is compiled by other sets."""
+    said = [
+        condition for name, conditions in kernel.sets.items() if name == SAMPLE for condition in conditions
+    ]
+    return any("target" in condition for condition in said)

@@ -402,22 +402,10 @@ def mla_prefill_fwd(
 
 
 def moe_stage1_g1u1(
-    input: Any,
-    w1: Any,
-    w2: Any,
-    sorted_token_ids: Any,
-    sorted_expert_ids: Any,
-    num_valid_ids: Any,
-    out: Any,
-    inter_dim: int,
-    kernelName: str,
-    block_m: int,
-    activation: int,
-    quant_type: Any,
-    a1_scale: Any,
-    w1_scale: Any,
+    input: Any, w1: Any, w2: Any, sorted_token_ids: Any, sorted_expert_ids: Any, num_valid_ids: Any, out: Any,
+    inter_dim: int, kernelName: str, block_m: int, activation: int, quant_type: Any, a1_scale: Any, w1_scale: Any,
     sorted_weights: Any,
-) -> None:
+) -> None:  # fmt: skip
     """Of ``aiter_prebuilt.moe_stage1_g1u1``."""
     kind = _moe.quantised("moe_stage1_g1u1", quant_type)
     lists = (sorted_token_ids, sorted_expert_ids, num_valid_ids)
@@ -444,4 +432,16 @@ def ck_moe_stage2_fwd(
     """Of ``aiter_prebuilt.ck_moe_stage2_fwd``."""
     given = (inter_states, w1, w2, ids, experts, valid, out, weights)
     _OPS.ck_moe_stage2_fwd.default(*given, topk, block_m, quant_type)
+    return out
+
+
+def batched_gemm_a8w8(XQ: Any, WQ: Any, x_scale: Any, w_scale: Any, out: Any) -> Any:
+    """Of ``aiter_prebuilt.batched_gemm_a8w8``."""
+    _OPS.batched_gemm_a8w8.default(XQ, WQ, x_scale, w_scale, out)
+    return out
+
+
+def batched_gemm_bf16(XQ: Any, WQ: Any, out: Any) -> Any:
+    """Of ``aiter_prebuilt.batched_gemm_bf16``."""
+    _OPS.batched_gemm_bf16.default(XQ, WQ, out)
     return out

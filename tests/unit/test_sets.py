@@ -51,6 +51,11 @@ def test_each_set_holds_the_one_before_it(tmp_path: Path) -> None:
     assert other[0] and other[0] == other[1] == other[2]
 
 
+def test_a_sample_may_be_of_one_target(tmp_path: Path) -> None:
+    plan = made(tmp_path, SAMPLE, sets={"sample": ["B == 1 and target == 'gfx950'"]})
+    assert (instances(plan, "gfx942"), instances(plan, "gfx950")) == ([], [1])
+
+
 def test_a_kernel_that_says_nothing_is_in_every_set(tmp_path: Path) -> None:
     plans = [made(tmp_path, wanted, sets={}) for wanted in SETS]
     assert [instances(plan, "gfx942") for plan in plans] == [[1, 2, 4, 8]] * 3

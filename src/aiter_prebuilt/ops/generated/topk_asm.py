@@ -28,7 +28,9 @@ def topk_softmax_asm(
         topk_weights: [M, K] fp32, written.
         topk_indices: [M, K] int32, written.
         token_expert_indices: [M, K] int32, left as it is.
-        gating_output: [M, E] fp32, M is a multiple of 4; E is 128 or 256, K 6 or 8.
+        gating_output: [M, E] fp32, M is a multiple of 4; E is 128 or 256, K 6 or 8. AITER's object takes exp of the logits as
+            they are: above 87 or all below -87 its weights and indices are wrong, and with fewer than K finite logits an index
+            stands twice. ``topk_softmax`` takes any.
         need_renorm: make the k weights of a token sum to 1.
 
     Raises:
