@@ -56,7 +56,15 @@ def test_list_has_the_operators_of_the_manifests(real: Environment) -> None:
         for target in kernel.targets
         if (target, kernel.profile) in installed
     }
-    assert {(row["operator"], row["kernel"], row["target"]) for row in rows} == wanted
+    found = {(row["operator"], row["kernel"], row["target"]) for row in rows}
+    sampled = {
+        (operator.name, kernel.name)
+        for family in manifest.families.values()
+        for operator in family.operators
+        for kernel in operator.kernels
+        if kernel.sets
+    }  # of these a sample has an instance on one target
+    assert found <= wanted and {place[:2] for place in wanted - found} <= sampled & {place[:2] for place in found}
 
 
 def test_a_verified_bundle_that_is_then_damaged_is_found(real: Environment, tmp_path: Path) -> None:
