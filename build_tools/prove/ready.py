@@ -13,7 +13,7 @@ from aiter_prebuilt.contract.judging import judging
 from build_tools.cases.meaning import PACKAGE, meanings
 from build_tools.errors import NotReadyError
 from build_tools.judge.receipts import Provable
-from build_tools.manifest.model import TUNED, Manifest
+from build_tools.manifest.model import SAMPLE, TUNED, Manifest
 from build_tools.objects.entries import BuiltEntry, entries_of, recipes_of, tools_of
 from build_tools.objects.unpack import open_bundle
 from build_tools.pack import notes
@@ -76,13 +76,26 @@ def _open(manifest: Manifest, root: Path, folder: Path, target: str, operators: 
             raise NotReadyError(asked, f"{path.name}: {error}", _BUILD) from error
         if reason := notes.stale(root, path, proofs=False):
             raise NotReadyError(asked, f"{path.name}: {reason}", _BUILD)
-        if missing := sorted(needed - set(bundle.names)):
+        chosen = notes.read(path).get("ck", TUNED)
+        # An instance of a sample may be another target's.
+        elsewhere = _with_sets(manifest, profile) if chosen == SAMPLE else set()
+        if missing := sorted(needed - elsewhere - set(bundle.names)):
             raise NotReadyError(asked, f"{path.name} has no {', '.join(missing)}", _BUILD)
-        sets |= {notes.read(path).get("ck", TUNED)} if "ck" in manifest.profiles[profile].backends else set()
+        sets |= {chosen} if "ck" in manifest.profiles[profile].backends else set()
         bundles[profile] = path
         entries += mine
         recipes |= found
     return Built(target, bundles, tuple(entries), recipes, frozenset(sets))
+
+
+def _with_sets(manifest: Manifest, profile: str) -> set[str]:
+    """Operators whose kernels of ``profile`` alone are instances that sets choose."""
+    own = {
+        operator.name: [kernel for kernel in operator.kernels if kernel.profile == profile]
+        for family in manifest.families.values()
+        for operator in family.operators
+    }
+    return {name for name, kernels in own.items() if kernels and all(kernel.sets for kernel in kernels)}
 
 
 def provable(
