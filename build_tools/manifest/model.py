@@ -397,3 +397,13 @@ class Manifest(Record):
     families: dict[str, Family]
     catalogue: Catalogue
     files: dict[str, str]
+
+    def of_sets(self) -> frozenset[tuple[str, str]]:
+        """(operator, kernel) of all of which a build makes one set of instances or another."""
+        return frozenset(
+            (operator.name, kernel.name)
+            for family in self.families.values()
+            for operator in family.operators
+            for kernel in operator.kernels
+            if kernel.sets
+        )

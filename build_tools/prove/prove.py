@@ -92,7 +92,8 @@ def prove(settings: Settings) -> Proof:
         receipts.read(settings.root), meanings(settings.root / "manifests"), findings.read(settings.root)
     )
     for one in built:
-        book.forget(one, operators, _of_sets(manifest) if one.sets - {TUNED} else ())
+        parts = [".".join(place) for place in manifest.of_sets()] if one.sets - {TUNED} else []
+        book.forget(one, operators, parts)
     try:
         for one in built:
             _prove_target(one, operators, manifest, settings, book, library)
@@ -107,17 +108,6 @@ def prove(settings: Settings) -> Proof:
         unchosen=tuple(words for one in built for words in book.unchosen(one, operators)),
         narrow=tuple(book.narrow),
         changed=changed,
-    )
-
-
-def _of_sets(manifest: Manifest) -> frozenset[str]:
-    """``operator.kernel`` of all of which a build makes one set of instances or another."""
-    return frozenset(
-        f"{operator.name}.{kernel.name}"
-        for family in manifest.families.values()
-        for operator in family.operators
-        for kernel in operator.kernels
-        if kernel.sets
     )
 
 
@@ -177,7 +167,7 @@ def _prove_target(
     wanted = None if settings.everything else book.outdated
     choice = chosen(built, operators, manifest, places, wanted)
     if SAMPLE in built.sets:  # one instance a family need not serve every call; other sets must
-        parts = {name.partition(".")[0] for name in _of_sets(manifest)}
+        parts = {operator for operator, _ in manifest.of_sets()}
         choice.refused = [line for line in choice.refused if line["operator"] not in parts]
     lines: dict[int, Line] = {}
     try:

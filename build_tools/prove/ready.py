@@ -89,13 +89,16 @@ def _open(manifest: Manifest, root: Path, folder: Path, target: str, operators: 
 
 
 def _with_sets(manifest: Manifest, profile: str) -> set[str]:
-    """Operators whose kernels of ``profile`` alone are instances that sets choose."""
+    """Operators whose kernels of ``profile`` are all instances that sets choose."""
     own = {
-        operator.name: [kernel for kernel in operator.kernels if kernel.profile == profile]
+        (operator.name, kernel.name)
         for family in manifest.families.values()
         for operator in family.operators
+        for kernel in operator.kernels
+        if kernel.profile == profile
     }
-    return {name for name, kernels in own.items() if kernels and all(kernel.sets for kernel in kernels)}
+    always = {operator for operator, _ in own - manifest.of_sets()}
+    return {operator for operator, _ in own} - always
 
 
 def provable(

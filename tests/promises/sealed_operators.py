@@ -36,7 +36,7 @@ def run_all(calls: str, most: int) -> list[str]:
                 continue
             done = run(call, driver.devices[0], driver.path)
             wrong += [f"{call.operator} {call.label}: {problem}" for problem in done.problems]
-    return wrong if count.total() > 20 else [*wrong, f"only {count.total()} cases"]
+    return wrong if count.total() > 30 else [*wrong, f"only {count.total()} cases"]
 
 
 def learn(calls: str) -> list[str]:

@@ -86,9 +86,7 @@ def in_part(bundles: tuple[Path, ...]) -> frozenset[str]:
     """
     if all(notes.read(path).get("ck") != SAMPLE for path in bundles):
         return frozenset()
-    families = load(ROOT / "manifests").families.values()
-    operators = (operator for family in families for operator in family.operators)
-    return frozenset(each.name for each in operators if any(kernel.sets for kernel in each.kernels))
+    return frozenset(operator for operator, _ in load(ROOT / "manifests").of_sets())
 
 
 def labels(path: Path) -> list[tuple[str, str]]:
