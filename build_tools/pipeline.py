@@ -9,7 +9,9 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -28,6 +30,7 @@ from build_tools.compile.compile import compile_jobs
 from build_tools.compile.inputs import inputs_of
 from build_tools.compile.store import Store
 from build_tools.errors import AuditError, CompileFailedError, UsageError
+from build_tools.files.cores import cores
 from build_tools.files.reproducible import table_text, write_atomic
 from build_tools.judge import audit
 from build_tools.judge.receipts import Receipt, text_of
@@ -37,6 +40,7 @@ from build_tools.manifest.problems import suggestion
 from build_tools.objects import codeobject
 from build_tools.pack import notes
 from build_tools.pack.bundle import BuiltBundle, build_bundle
+from build_tools.pack.compress import threads
 from build_tools.plan.plan import make_plan, shard_of
 from build_tools.plan.reduced import without
 from build_tools.prove.known import known
@@ -124,20 +128,41 @@ def build(settings: Settings) -> Outcome:
     plan = _fitting(plan, results, settings.root, audits)
     proved = known(settings.root)
     proofs = proofs_of(proved)
-    built = [
-        _bundle(planned, results, manifest, toolchain, settings, audits, read, proved, proofs)
+    wanted = [
+        (planned, read)
         for planned, read in zip(plan.bundles, sources, strict=True)
         if planned.operators or not settings.operators
     ]
-    made = {(bundle.target, bundle.profile): bundle for bundle in built}
-    for planned in plan.bundles:
-        if bundle := made.get((planned.target.name, planned.profile)):
+    built = []
+    with _side_by_side() as (begin, pool):
+        bundles = [
+            begin(
+                _bundle, planned, results, manifest, toolchain, settings, audits, read, proved, proofs, pool
+            )
+            for planned, read in wanted
+        ]
+        for (planned, _), bundle in zip(wanted, bundles, strict=True):
+            built.append(bundle.result())
             # A family's table of calls names all of its operators, chosen or not.
-            _golden_calls(planned, bundle, whole, settings.root / "manifests")
+            _golden_calls(planned, built[-1], whole, settings.root / "manifests")
     outcome = Outcome(plan, results, audits, tuple(built), time.perf_counter() - started, settings.ck)
     write_report(outcome, settings.bundles.parent / "report.json")
     stamp.write(settings.bundles, state)
     return outcome
+
+
+@contextmanager
+def _side_by_side() -> Iterator[tuple[Callable[..., Future[BuiltBundle]], Executor]]:
+    """What begins a bundle, and what all of them compress on: one is judged while another is compressed. What ends the caller
+    ends them: none begins another frame.
+    """
+    with threads() as pool, ThreadPoolExecutor(cores()) as bundles:
+        try:
+            yield bundles.submit, pool
+        except BaseException:
+            for each in (bundles, pool):
+                each.shutdown(wait=False, cancel_futures=True)
+            raise
 
 
 def _of_checkout(result: CompileResult, root: Path) -> bool:
@@ -245,7 +270,7 @@ def _of(planned: PlannedBundle) -> tuple[str, str]:
 def _bundle(
     planned: PlannedBundle, results: tuple[CompileResult, ...], manifest: Manifest, toolchain: Toolchain,
     settings: Settings, audits: dict[str, AuditReport], sources: Mapping[str, str], proved: Mapping[str, Receipt],
-    proofs: str,
+    proofs: str, pool: Executor | None = None,
 ) -> BuiltBundle:  # fmt: skip
     by_id = {result.job.id: result for result in results}
     needed = sorted({job for operator in planned.operators for job in operator.jobs})
@@ -269,11 +294,11 @@ def _bundle(
         if data not in facts:
             facts[data] = codeobject.read(data.read_bytes())
         audits[job] = audit.judge(by_id[job], facts[data], forbidden)
-    broken = [report for job, report in audits.items() if job in needed and not report.ok]
+    broken = [audits[job] for job in needed if not audits[job].ok]
     if broken:
         raise AuditError(broken)
     built = build_bundle(
-        planned, by_id, audits, tools, VERSION, profile.suffix, settings.bundles, proved, trees
+        planned, by_id, audits, tools, VERSION, profile.suffix, settings.bundles, proved, trees, pool
     )
     told |= {"upstream": notes.upstream(settings.root, sources), "files": files}
     notes.write(

@@ -8,7 +8,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from concurrent.futures import Executor
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -63,11 +65,12 @@ def build_bundle(
     folder: Path,
     receipts: Mapping[str, Receipt],
     trees: Mapping[str, str] | None = None,
+    pool: Executor | None = None,
 ) -> BuiltBundle:
     """Encode and write ``<folder>/<target>-<profile>.apb`` (temporary file, then rename).
 
     ``receipts``: digest of a recipe -> its receipt, those that hold. ``trees``: source trees that
-    files of it are from, and their versions.
+    files of it are from, and their versions. ``pool``: what compresses.
 
     Raises:
         BundleBuildError: a job has no code object, or its audit broke a rule.
@@ -88,8 +91,9 @@ def build_bundle(
             entries.append(_entry(results[job_id], facts, index_of[digest], digest))
         operators.append(_receipted(_finished(planned_operator, tuple(entries), results), receipts))
     root = _root(planned, provenance, trees or {}, version, suffix)
-    packed = compress(blobs, groups)
-    data = encode(root, tuple(operators), packed.frames, packed.dictionaries, regions)
+    packed = compress(blobs, groups, pool)
+    pack = partial(regions, pool=pool)
+    data = encode(root, tuple(operators), packed.frames, packed.dictionaries, pack)
     path = folder / f"{planned.target.name}-{planned.profile}{contract.SUFFIX}"
     write_atomic(path, data)
     return BuiltBundle(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Final
@@ -37,24 +37,31 @@ GOOD_ENOUGH: Final = 256
 CLEARLY: Final = 2
 
 
-def compress(blobs: Sequence[bytes], groups: Sequence[str]) -> Packed:
-    """One frame per blob, in order; ``groups`` says which are likely to be alike."""
+def threads() -> ThreadPoolExecutor:
+    """What :func:`compress` runs on; zstd runs without the interpreter's lock. Several bundles may share one."""
+    return ThreadPoolExecutor(cores())
+
+
+def compress(blobs: Sequence[bytes], groups: Sequence[str], pool: Executor | None = None) -> Packed:
+    """One frame per blob, in order; ``groups`` says which are likely to be alike. ``pool``: threads of the caller's."""
+    if pool is None:
+        with threads() as own:
+            return compress(blobs, groups, own)
     alike = [[index for index, name in enumerate(groups) if name == group] for group in sorted(set(groups))]
     frames: dict[int, Frame] = {}
     dictionaries: list[Frame] = []
-    with ThreadPoolExecutor(cores()) as pool:  # zstd runs without the interpreter's lock
-        found = pool.map(lambda members: _clusters(members, blobs), alike)
-        clusters = [cluster for group in found for cluster in group]
-        for shared, packed in pool.map(lambda cluster: _packed(cluster, blobs), clusters):
-            if shared is None:
-                frames |= packed
-                continue
-            number = len(dictionaries)
-            dictionaries.append(shared)
-            frames |= {
-                index: frame if frame.dictionary is None else replace(frame, dictionary=number)
-                for index, frame in packed.items()
-            }
+    found = pool.map(lambda members: _clusters(members, blobs), alike)
+    clusters = [cluster for group in found for cluster in group]
+    for shared, packed in pool.map(lambda cluster: _packed(cluster, blobs), clusters):
+        if shared is None:
+            frames |= packed
+            continue
+        number = len(dictionaries)
+        dictionaries.append(shared)
+        frames |= {
+            index: frame if frame.dictionary is None else replace(frame, dictionary=number)
+            for index, frame in packed.items()
+        }
     return Packed(tuple(frames[index] for index in range(len(blobs))), tuple(dictionaries))
 
 
@@ -83,9 +90,9 @@ def _packed(cluster: _Cluster, blobs: Sequence[bytes]) -> tuple[Frame | None, di
     return (shared, best) if total < sum(map(_size, each.values())) else (None, each)
 
 
-def regions(blobs: list[bytes]) -> Packed:
+def regions(blobs: list[bytes], pool: Executor | None = None) -> Packed:
     """Operator blocks, or the table, which is alone: they resemble each other and nothing else."""
-    return compress(blobs, [""] * len(blobs))
+    return compress(blobs, [""] * len(blobs), pool)
 
 
 def _size(frame: Frame) -> int:
@@ -124,7 +131,9 @@ def _clusters(members: list[int], blobs: Sequence[bytes]) -> list[_Cluster]:
         room -= len(blobs[worst])
         children[served[worst]].append(worst)
         children[worst] = []
-        against = zstandard.ZstdCompressor(level=TRIAL_LEVEL, dict_data=_raw(blobs[worst]))
+        dictionary = _raw(blobs[worst])
+        dictionary.precompute_compress(level=TRIAL_LEVEL)
+        against = zstandard.ZstdCompressor(level=TRIAL_LEVEL, dict_data=dictionary)
         for index in size:
             trial = len(against.compress(blobs[index]))
             if trial < size[index]:

@@ -1,4 +1,4 @@
-"""FlyDSL kernels compiled for real, one process each: same bytes from anywhere, and refusals that say why."""
+"""FlyDSL kernels compiled for real, several in one process: same bytes from anywhere, and refusals that say why."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,24 +23,30 @@ GEMM = {"T": "bf16", "FP8": "e4m3fn", "BM": 16, "BN": 16, "BK": 512, "WAVES_K": 
 
 
 def compile_in(
-    folder: Path, source: str, symbol: str, target: str, constants: dict[str, object], **variables: str
-) -> subprocess.CompletedProcess[str]:
-    """Run the compile script on a copy of the source in ``folder``; the object becomes ``folder/out.co``."""
+    folder: Path, source: str, target: str, *jobs: tuple[str, dict[str, object]], **variables: str
+) -> list[dict[str, Any]]:
+    """Run the child on a copy of the source in ``folder``, with these symbols and constants; objects become ``folder/0.co``, and
+    so on. Its answers.
+    """
     folder.mkdir(parents=True)
     shutil.copy(SOURCES / source, folder / source)
-    argv = [
-        *(
-            sys.executable,
-            "-m",
-            "build_tools.compile.backends.flydsl_compile",
-            "--source",
-            str(folder / source),
-        ),
-        *("--symbol", symbol, "--target", target, "--constants", json.dumps(constants)),
-        *("--output", str(folder / "out.co")),
+    request, answers = folder / "request.json", folder / "answers.jsonl"
+    asked = [
+        {
+            "source": str(folder / source),
+            "symbol": symbol,
+            "constants": constants,
+            "output": str(folder / f"{at}.co"),
+        }
+        for at, (symbol, constants) in enumerate(jobs)
     ]
+    linker = [sys.executable, "-m", "ziglang", "ld.lld"]
+    request.write_text(json.dumps({"target": target, "linker": linker, "jobs": asked}))
+    argv = [sys.executable, "-m", "build_tools.compile.backends.flydsl_compile", str(request), str(answers)]
     env = {"PATH": "/usr/bin:/bin", "HOME": str(folder), **CHILD_PATH, **variables}
-    return subprocess.run(argv, cwd=folder, env=env, capture_output=True, text=True, check=False)
+    done = subprocess.run(argv, cwd=folder, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in answers.read_text().splitlines()]
 
 
 @pytest.mark.parametrize(
@@ -60,14 +67,14 @@ def test_bytes_do_not_depend_on_folder_or_environment(
     constants: dict[str, object],
     kernarg: list[tuple[int, int]],
 ) -> None:
-    first = compile_in(tmp_path / "a", source, symbol, target, constants)
-    assert first.returncode == 0, first.stderr
-    second = compile_in(
-        tmp_path / "another" / "folder", source, symbol, target, constants, FLYDSL_DEBUG_ENABLE_DEBUG_INFO="1"
-    )
-    assert second.returncode == 0, second.stderr
-    data = (tmp_path / "a" / "out.co").read_bytes()
-    assert data == (tmp_path / "another" / "folder" / "out.co").read_bytes()
+    job = (symbol, constants)
+    (first,) = compile_in(tmp_path / "a", source, target, job)
+    assert first["ok"], first
+    debug = {"FLYDSL_DEBUG_ENABLE_DEBUG_INFO": "1"}
+    (second,) = compile_in(tmp_path / "another" / "folder", source, target, job, **debug)
+    assert second["ok"], second
+    data = (tmp_path / "a" / "0.co").read_bytes()
+    assert data == (tmp_path / "another" / "folder" / "0.co").read_bytes()
     assert str(tmp_path).encode() not in data
     facts = codeobject.read(data)
     assert facts.target == target
@@ -89,7 +96,20 @@ def test_bytes_do_not_depend_on_folder_or_environment(
 def test_refusals_name_the_cause(
     tmp_path: Path, symbol: str, constants: dict[str, object], words: str
 ) -> None:
-    done = compile_in(tmp_path / "a", "softmax.py", symbol, "gfx942", constants)
-    assert done.returncode == 1
-    assert words in done.stderr
-    assert not (tmp_path / "a" / "out.co").exists()
+    wrong, right = compile_in(
+        tmp_path / "a", "softmax.py", "gfx942", (symbol, constants), ("softmax_rows", SOFTMAX)
+    )
+    assert not wrong["ok"]
+    assert words in wrong["error"]
+    assert not (tmp_path / "a" / "0.co").exists()
+    assert right["ok"], "the job after it"
+
+
+def test_bytes_do_not_depend_on_what_the_child_compiled_before(tmp_path: Path) -> None:
+    other = {**SOFTMAX, "T": "f32", "TILES": 1}
+    jobs = [("softmax_rows", constants) for constants in (SOFTMAX, other, SOFTMAX)]
+    compile_in(tmp_path / "a", "softmax.py", "gfx942", *jobs)
+    compile_in(tmp_path / "b", "softmax.py", "gfx942", jobs[1])
+    first, second, third = ((tmp_path / "a" / f"{at}.co").read_bytes() for at in range(3))
+    assert first == third != second
+    assert second == (tmp_path / "b" / "0.co").read_bytes()

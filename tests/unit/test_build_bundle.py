@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -140,9 +141,9 @@ def test_what_is_likely_to_be_alike_is_stored_together(
     """Kernels of one source, and those that AITER has in one family's folder."""
     groups: list[str] = []
 
-    def seen(blobs: Sequence[bytes], names: Sequence[str]) -> Packed:
+    def seen(blobs: Sequence[bytes], names: Sequence[str], pool: Executor | None) -> Packed:
         groups.extend(names)
-        return compress(blobs, names)
+        return compress(blobs, names, pool)
 
     monkeypatch.setattr(bundle, "compress", seen)
     made = results(tmp_path)

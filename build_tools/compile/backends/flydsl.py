@@ -1,17 +1,22 @@
-"""FlyDSL kernels, compiled ahead of time in a child process each."""
+"""FlyDSL kernels, compiled ahead of time in a child process; several jobs of one source and one target share a child, since
+FlyDSL takes three times as long to import as to compile, and asks for its target once a process.
+"""
 
 from __future__ import annotations
 
-import json
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from build_tools.compile.backends.built import CHILD_PATH, Built, built, closure, failure, sibling_imports
-from build_tools.files.run import run
+from build_tools.compile.backends.built import CHILD_PATH, Built, closure, sibling_imports
+from build_tools.compile.backends.many import Answer, compile_in_children, output_of
+from build_tools.errors import BuildToolsError
+from build_tools.files.run import Outcome, run
 from build_tools.records import CompileJob
 from build_tools.tools.toolchain import Toolchain
 
 _CHILD: Final = "build_tools.compile.backends.flydsl_compile"
+_SECONDS_PER_JOB: Final = 600.0
 
 
 def expand(source: str, symbol: str, root: Path) -> tuple[str, ...]:
@@ -26,17 +31,35 @@ def compile(job: CompileJob, toolchain: Toolchain, root: Path, workdir: Path) ->
     Raises:
         JobFailedError: with the command, its exit status and the end of its output.
     """
-    output = workdir / "out.co"
-    linker = workdir / "ld.lld"
-    quoted = " ".join("'" + word.replace("'", "'\\''") + "'" for word in toolchain.clang.lld)
-    linker.write_text(f'#!/bin/sh\nexec {quoted} "$@"\n', encoding="utf-8")
-    linker.chmod(0o755)
-    argv: list[str | Path] = [
-        toolchain.python, "-m", _CHILD, "--source", job.source, "--symbol", job.symbol, "--target", job.target.name,
-        "--constants", json.dumps(dict(job.constants), sort_keys=True), "--output", output, "--linker", linker,
-    ]  # fmt: skip
-    outcome = run(argv, cwd=root, env=CHILD_PATH)
-    if not outcome.ok:
-        raise failure(job, outcome)
-    threads = job.block[0] * job.block[1] * job.block[2]
-    return built(job, output, threads)
+    result, _seconds = compile_many([job], toolchain, root, workdir)[0]
+    if isinstance(result, BuildToolsError):
+        raise result
+    return result
+
+
+def compile_many(jobs: Sequence[CompileJob], toolchain: Toolchain, root: Path, workdir: Path) -> list[Answer]:
+    """Compile jobs in a child for each of their targets; one answer and its seconds per job, in order."""
+    answers: dict[str, Answer] = {}
+    for target in sorted({job.target.name for job in jobs}):
+        these = [job for job in jobs if job.target.name == target]
+
+        def requests(left: Sequence[CompileJob], into: Path, target: str = target) -> object:
+            asked = [_request(job, output_of(into, place)) for place, job in enumerate(left)]
+            return {"target": target, "linker": list(toolchain.clang.lld), "jobs": asked}
+
+        def child(request: Path, written: Path, count: int = len(these)) -> Outcome:
+            argv: list[str | Path] = [toolchain.python, "-m", _CHILD, request, written]
+            return run(argv, cwd=root, env=CHILD_PATH, timeout=_SECONDS_PER_JOB * count)
+
+        found = compile_in_children(these, workdir / target, requests, child, _launch)
+        answers |= dict(zip((job.id for job in these), found, strict=True))
+    return [answers[job.id] for job in jobs]
+
+
+def _request(job: CompileJob, output: str) -> dict[str, Any]:
+    return {"source": job.source, "symbol": job.symbol, "constants": dict(job.constants), "output": output}
+
+
+def _launch(job: CompileJob, answer: dict[str, Any]) -> tuple[int, dict[str, str]]:
+    del answer
+    return job.block[0] * job.block[1] * job.block[2], {}

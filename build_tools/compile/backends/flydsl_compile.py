@@ -1,7 +1,7 @@
-"""One FlyDSL compile in a process of its own: a kernel source and its constants in, a bare AMDGPU ELF out.
+"""Child process of the FlyDSL backend: ``python -m build_tools.compile.backends.flydsl_compile REQUEST.json ANSWERS.jsonl``.
 
-    python -m build_tools.compile.backends.flydsl_compile --source csrc/kernels/flydsl/softmax.py \
-        --symbol softmax_rows --target gfx942 --constants '{"T": "bf16", ...}' --output softmax.hsaco
+The request names a target, the words of a linker, and jobs: each a kernel source and its constants in, a bare AMDGPU ELF out.
+One line of JSON is appended to the answers as each is done. FlyDSL asks for its target once a process.
 
 The source file has, for each kernel symbol, a function of that name: it takes the constants (a dict) and
 returns the `@flyc.jit` launcher and the placeholder arguments that give its types. No GPU, no ROCm and no
@@ -21,7 +21,6 @@ alone: debug locations are off, kernels have explicit names, and every variable 
 cleared here.
 """
 
-import argparse
 import importlib
 import importlib.util
 import json
@@ -33,6 +32,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final, TypeAlias
+
+from build_tools.compile.backends.child import answer_each
 
 Launch: TypeAlias = tuple[Any, tuple[Any, ...]]
 
@@ -136,12 +137,13 @@ def stand_in_for_torch() -> None:
 
 
 def compile_kernel(source: Path, symbol: str, constants: Mapping[str, Any], stages: Path) -> bytes:
-    """Compile ``symbol`` of ``source`` with FlyDSL, whose variables are already set, and return the ELF.
+    """Compile ``symbol`` of ``source`` with FlyDSL, whose variables are already set, and return the ELF. ``stages``: a folder of
+    this compile alone.
 
     Raises:
         FlydslCompileError: the source has no such builder, or no binary stage was left in ``stages``.
     """
-    stand_in_for_torch()
+    os.environ["FLYDSL_DUMP_DIR"] = str(stages)
     flyc = importlib.import_module("flydsl.compiler")  # not sooner: it reads variables when it is imported
     builder: Callable[[Mapping[str, Any]], Launch] | None = getattr(load_source(source), symbol, None)
     if builder is None:
@@ -156,32 +158,37 @@ def compile_kernel(source: Path, symbol: str, constants: Mapping[str, Any], stag
     return extract_code_object(found[0].read_text(encoding="utf-8"), symbol)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """The command line: 0 when the code object is written, 1 with a message on stderr otherwise."""
-    parser = argparse.ArgumentParser(prog="python -m build_tools.compile.backends.flydsl_compile")
-    parser.add_argument("--source", type=Path, required=True)
-    parser.add_argument("--symbol", required=True)
-    parser.add_argument("--target", required=True, help="gfx942 or gfx950")
-    parser.add_argument("--constants", required=True, help="JSON object")
-    parser.add_argument("--output", type=Path, required=True)
-    parser.add_argument("--linker", help="an ld.lld to use instead of the one in the ziglang package")
-    options = parser.parse_args(argv)
-    linker = [options.linker] if options.linker else [sys.executable, "-m", "ziglang", "ld.lld"]
+def compile_job(job: Mapping[str, Any], scratch: Path) -> dict[str, Any]:
+    """Compile one job of a request and write its code object.
+
+    Raises:
+        FlydslCompileError: the builder refuses the constants, or as :func:`compile_kernel`.
+    """
+    with tempfile.TemporaryDirectory(prefix="stages-", dir=scratch) as stages:
+        try:
+            data = compile_kernel(
+                Path(job["source"]).resolve(), job["symbol"], job["constants"], Path(stages)
+            )
+        except (ValueError, KeyError) as error:
+            raise FlydslCompileError(f"{type(error).__name__}: {error}") from error
+    Path(job["output"]).write_bytes(data)
+    return {"output": job["output"]}
+
+
+def main(argv: Sequence[str]) -> int:
+    """Do every job of the request; 0 also when some failed, since each answer says so."""
+    request, answers = (Path(word).resolve() for word in argv)
+    asked = json.loads(request.read_text(encoding="utf-8"))
     with tempfile.TemporaryDirectory(prefix="flydsl-") as folder:
         scratch = Path(folder)
-        write_linker(scratch / "rocm", linker)
-        environment = compile_environment(os.environ, options.target, scratch)
+        write_linker(scratch / "rocm", asked["linker"])
+        environment = compile_environment(os.environ, asked["target"], scratch)
         os.environ.clear()
         os.environ.update(environment)
-        try:
-            constants = json.loads(options.constants)
-            data = compile_kernel(options.source.resolve(), options.symbol, constants, scratch / "stages")
-        except (FlydslCompileError, ValueError, KeyError) as error:
-            sys.stderr.write(f"flydsl_compile: {type(error).__name__}: {error}\n")
-            return 1
-        options.output.write_bytes(data)
+        stand_in_for_torch()
+        answer_each(asked["jobs"], answers, lambda job: compile_job(job, scratch), FlydslCompileError)
     return 0
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(main(sys.argv[1:]))

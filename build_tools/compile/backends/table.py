@@ -12,7 +12,7 @@ from typing import Final, Protocol
 
 from build_tools.compile.backends import asm, ck, flydsl, hip, triton
 from build_tools.compile.backends.built import Built
-from build_tools.errors import BuildToolsError
+from build_tools.compile.backends.many import Answer
 from build_tools.records import CompileJob
 from build_tools.tools.toolchain import Toolchain
 
@@ -27,9 +27,7 @@ class Backend(Protocol):
         """One code object in ``workdir``; JobFailedError with the command and its output when there is none."""
 
 
-CompileMany = Callable[
-    [Sequence[CompileJob], Toolchain, Path, Path], "list[tuple[Built | BuildToolsError, float]]"
-]
+CompileMany = Callable[[Sequence[CompileJob], Toolchain, Path, Path], list[Answer]]
 
 BACKENDS: Final[dict[str, Backend]] = {"asm": asm, "hip": hip, "ck": ck, "triton": triton, "flydsl": flydsl}
 
@@ -38,4 +36,4 @@ NAMED: Final[dict[str, Callable[[CompileJob, Path, int, Mapping[str, str] | None
     "hip": hip.named
 }
 
-COMPILE_MANY: Final[dict[str, CompileMany]] = {"triton": triton.compile_many}
+COMPILE_MANY: Final[dict[str, CompileMany]] = {"triton": triton.compile_many, "flydsl": flydsl.compile_many}

@@ -7,13 +7,13 @@ HIP and for CUDA alike. The manifest's reader appends them as ``ptr null``; here
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from build_tools.compile.backends.built import CHILD_PATH, Built, built, closure, failure, sibling_imports
-from build_tools.errors import BuildToolsError, JobFailedError
+from build_tools.compile.backends.built import CHILD_PATH, Built, closure, sibling_imports
+from build_tools.compile.backends.many import compile_in_children, output_of
+from build_tools.errors import BuildToolsError
 from build_tools.files.run import Outcome, run
 from build_tools.records import CompileJob
 from build_tools.tools.toolchain import Toolchain
@@ -44,55 +44,40 @@ def compile(job: CompileJob, toolchain: Toolchain, root: Path, workdir: Path) ->
 def compile_many(
     jobs: Sequence[CompileJob], toolchain: Toolchain, root: Path, workdir: Path
 ) -> list[tuple[Built | BuildToolsError, float]]:
-    """Compile jobs in one child; one answer and its seconds per job, in order.
-
-    When the child dies the job it was at is to blame; the jobs after it get a new child.
-    """
-    answers: list[tuple[Built | BuildToolsError, float]] = []
-    while len(answers) < len(jobs):
-        rest = jobs[len(answers) :]
-        folder = workdir / f"from{len(answers)}"
-        folder.mkdir(parents=True)
-        outcome = _child(rest, toolchain, root, folder)
-        done = _answers(rest, folder, outcome)
-        if len(done) < len(rest):
-            done.append(
-                (
-                    failure(
-                        rest[len(done)],
-                        outcome,
-                        "The compiler ended in the middle of this job; its words follow",
-                    ),
-                    outcome.seconds,
-                )
-            )
-        answers += done
-    return answers
-
-
-def _child(jobs: Sequence[CompileJob], toolchain: Toolchain, root: Path, folder: Path) -> Outcome:
-    request = folder / "request.json"
-    request.write_text(
-        json.dumps([_request(job, folder / f"{place}.out") for place, job in enumerate(jobs)]),
-        encoding="utf-8",
+    """Compile jobs in one child; one answer and its seconds per job, in order."""
+    return compile_in_children(
+        jobs,
+        workdir,
+        _requests,
+        lambda request, answers: _child(jobs, toolchain, root, request, answers),
+        _launch,
     )
+
+
+def _child(
+    jobs: Sequence[CompileJob], toolchain: Toolchain, root: Path, request: Path, answers: Path
+) -> Outcome:
     env = {
         **CHILD_PATH,
         # Line numbers and the source's folder would be in the object; the default of FP fusion changes in Triton 3.10.
         "TRITON_DISABLE_LINE_INFO": "1",
         "TRITON_DEFAULT_FP_FUSION": "1",
-        "TRITON_CACHE_DIR": str(folder / "cache"),
-        "TRITON_HOME": str(folder),
+        "TRITON_CACHE_DIR": str(request.parent / "cache"),
+        "TRITON_HOME": str(request.parent),
     }
     return run(
-        [toolchain.python, "-m", _CHILD, str(request), str(folder / "answers.jsonl")],
+        [toolchain.python, "-m", _CHILD, request, answers],
         cwd=root,
         env=env,
         timeout=_SECONDS_PER_JOB * len(jobs),
     )
 
 
-def _request(job: CompileJob, output: Path) -> dict[str, Any]:
+def _requests(jobs: Sequence[CompileJob], folder: Path) -> object:
+    return [_request(job, output_of(folder, place)) for place, job in enumerate(jobs)]
+
+
+def _request(job: CompileJob, output: str) -> dict[str, Any]:
     args = job.args
     if len(args) >= HIDDEN_POINTERS and all(
         arg.kind == "ptr" and arg.name == "null" for arg in args[-HIDDEN_POINTERS:]
@@ -109,31 +94,10 @@ def _request(job: CompileJob, output: Path) -> dict[str, Any]:
             {"kind": arg.kind, "name": arg.name, "dtype": arg.dtype, "divisible": arg.divisible}
             for arg in args
         ],
-        "output": str(output),
+        "output": output,
     }
 
 
-def _answers(
-    jobs: Sequence[CompileJob], folder: Path, outcome: Outcome
-) -> list[tuple[Built | BuildToolsError, float]]:
-    path = folder / "answers.jsonl"
-    lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
-    return [_answer(job, json.loads(line), outcome) for job, line in zip(jobs, lines, strict=False)]
-
-
-def _answer(
-    job: CompileJob, answer: dict[str, Any], outcome: Outcome
-) -> tuple[Built | BuildToolsError, float]:
-    seconds = float(answer["seconds"])
-    if not answer["ok"]:
-        return JobFailedError(
-            f"compile {job.id}",
-            answer["error"].splitlines()[-1] if answer["error"] else "it failed",
-            "Mend the kernel or its manifest",
-            command=outcome.command, status=1, log=answer["error"],
-        ), seconds  # fmt: skip
-    try:
-        extra = {"lds": str(answer["lds"]), "warps": str(answer["warps"])}
-        return built(job, Path(answer["output"]), int(answer["threads"]), extra), seconds
-    except JobFailedError as error:
-        return error, seconds
+def _launch(job: CompileJob, answer: dict[str, Any]) -> tuple[int, dict[str, str]]:
+    del job
+    return int(answer["threads"]), {"lds": str(answer["lds"]), "warps": str(answer["warps"])}

@@ -9,11 +9,11 @@ from __future__ import annotations
 import importlib.util
 import json
 import sys
-import time
-import traceback
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
+
+from build_tools.compile.backends.child import answer_each
 
 #: Options of Triton's compiler; a constant of such a name is one, unless the kernel has a parameter of that name.
 OPTIONS: Final = {
@@ -182,20 +182,9 @@ def compile_job(job: dict[str, Any], modules: dict[str, ModuleType]) -> dict[str
 def main(argv: list[str]) -> int:
     """Do every job of the request; 0 also when some failed, since each answer says so."""
     request, answers = argv
-    jobs = json.loads(Path(request).read_text(encoding="utf-8"))
     modules: dict[str, ModuleType] = {}
-    with Path(answers).open("w", encoding="utf-8") as file:
-        for job in jobs:
-            started = time.monotonic()
-            try:
-                answer = {"ok": True, **compile_job(job, modules)}
-            except RequestError as error:
-                answer = {"ok": False, "error": str(error)}
-            except Exception:  # noqa: BLE001 - whatever the compiler raises is this job's failure, not the batch's
-                answer = {"ok": False, "error": traceback.format_exc()[-8000:]}
-            answer["seconds"] = round(time.monotonic() - started, 4)
-            file.write(json.dumps(answer) + "\n")
-            file.flush()
+    jobs = json.loads(Path(request).read_text(encoding="utf-8"))
+    answer_each(jobs, Path(answers), lambda job: compile_job(job, modules), RequestError)
     return 0
 
 
