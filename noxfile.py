@@ -20,7 +20,9 @@ import os
 import shutil
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import nox
 
@@ -53,6 +55,8 @@ ENVIRONMENT = {
     "PYTHONPYCACHEPREFIX": str(BUILD / "pycache"),
     "PYTHONDONTWRITEBYTECODE": None,
 }
+#: The session whose environment all others run in: a toolchain of gigabytes is unpacked once.
+TOOLCHAIN = "toolchain"
 #: Where the pipeline keeps what it fetched and zig its compiled C++ library; the tests' own compiles use it too.
 CACHE = Path(
     os.environ.get("AITER_PREBUILT_CACHE")
@@ -72,19 +76,36 @@ def groups(*names: str) -> list[str]:
     return list(nox.project.dependency_groups(PROJECT, *names))
 
 
+def toolchain_session() -> str:
+    """The name of :func:`toolchain`, with the version of its interpreter where nox adds it."""
+    python = build_python()
+    return TOOLCHAIN if python is None else f"{TOOLCHAIN}-{python}"
+
+
+def shared(function: Callable[[nox.Session], None]) -> object:
+    """A session in the environment of :func:`toolchain`, which nox makes before it."""
+    return nox.session(venv_backend="none", requires=[toolchain_session()])(function)
+
+
+def folder_of(session: nox.Session) -> Path:
+    """The programs of the shared environment."""
+    return Path(session.cache_dir).resolve().parent / toolchain_session().replace(".", "-") / "bin"
+
+
+def run(session: nox.Session, program: str, *words: str, **options: Any) -> None:
+    """Run a program of the shared environment, with ``src`` to import from unless ``env`` says otherwise."""
+    folder = folder_of(session)
+    environment = {
+        **ENVIRONMENT,
+        **options.pop("env", {}),
+        "PATH": f"{folder}{os.pathsep}{os.environ['PATH']}",
+    }
+    session.run(str(folder / program), *words, env=environment, **options)
+
+
 def install(session: nox.Session, *words: str) -> None:
-    """Install what sessions run with. pip need not compile it: a third of the time, and most is never imported."""
-    session.install("--no-compile", *words)
-
-
-def install_build(session: nox.Session) -> None:
-    """The hermetic toolchain (pinned with hashes) and what the pipeline imports."""
-    if sys.version_info < OLDEST_BUILD_PYTHON and build_python() is None:
-        session.error(
-            "building needs Python 3.11 or later (Triton has no wheel for 3.10); the wheels made then serve 3.10 too"
-        )
-    install(session, "--require-hashes", "--no-deps", "-r", "build_tools/requirements.txt")
-    install(session, *groups("build"))
+    """Install into the shared environment. pip need not compile it: a third of the time, and most is never imported."""
+    run(session, "python", "-m", "pip", "install", "-q", "--no-compile", *words)
 
 
 def install_torch(session: nox.Session) -> None:
@@ -92,10 +113,7 @@ def install_torch(session: nox.Session) -> None:
     (pin,) = groups("torch")
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.json"
-        dry_run = ("python", "-m", "pip", "install", "-q", "--dry-run", "--report", str(report), pin)
-        session.run_install(*dry_run, silent=True)
-        if not report.is_file():
-            return  # nox -R installs nothing
+        install(session, "--dry-run", "--report", str(report), pin)
         chosen = {row["metadata"]["name"] for row in json.loads(report.read_text())["install"]}
     cuda = sorted(name for name in chosen if name.startswith(("nvidia-", "cuda-")))
     if cuda:
@@ -109,13 +127,23 @@ def install_torch(session: nox.Session) -> None:
 
 def build_tools(session: nox.Session, *words: str) -> None:
     """Run one verb of the pipeline."""
-    session.run("python", "-m", "build_tools", *words, env=ENVIRONMENT)
+    run(session, "python", "-m", "build_tools", *words)
 
 
-@nox.session(python=build_python())
+@nox.session(python=build_python(), default=False)
+def toolchain(session: nox.Session) -> None:
+    """The environment of all sessions below: the hermetic toolchain (pinned with hashes) and what the pipeline imports."""
+    if sys.version_info < OLDEST_BUILD_PYTHON and build_python() is None:
+        session.error(
+            "building needs Python 3.11 or later (Triton has no wheel for 3.10); the wheels made then serve 3.10 too"
+        )
+    session.install("--no-compile", "--require-hashes", "--no-deps", "-r", "build_tools/requirements.txt")
+    session.install("--no-compile", *groups("build"))
+
+
+@shared
 def tests(session: nox.Session) -> None:
     """Compile everything, pack it, and run all tests: unit, native, build, dist, emulator, gpu (skipped without a GPU)."""
-    install_build(session)
     install(session, *groups("test", "clients"))
     install_torch(session)
     # A folder of its own: dist may hold wheels of another time.
@@ -123,99 +151,84 @@ def tests(session: nox.Session) -> None:
     shutil.rmtree(TESTED, ignore_errors=True)
     build_tools(session, "build", "--host", "--ck", "sample")
     build_tools(session, "wheels", "--output", dist)
-    session.run("python", "-m", "build_tools.pack.runtime_wheel", "--unpack", dist, env=ENVIRONMENT)
-    environment = {
-        **ENVIRONMENT,
-        "AITER_PREBUILT_DIST": dist,
-        "ZIG_GLOBAL_CACHE_DIR": str(CACHE / "zig"),
-    }
-    session.run("python", "-m", "pytest", "-q", *PROCESSES, *session.posargs, env=environment)
+    run(session, "python", "-m", "build_tools.pack.runtime_wheel", "--unpack", dist)
+    environment = {"AITER_PREBUILT_DIST": dist, "ZIG_GLOBAL_CACHE_DIR": str(CACHE / "zig")}
+    run(session, "python", "-m", "pytest", "-q", *PROCESSES, *session.posargs, env=environment)
 
 
-@nox.session(python=build_python())
+@shared
 def wheels(session: nox.Session) -> None:
     """All wheels of both profiles and all targets, in ``dist``."""
-    install_build(session)
     build_tools(session, "build", "--host")
     build_tools(session, "wheels", "--output", str(DIST))
 
 
-@nox.session(python=build_python())
+@shared
 def compile(session: nox.Session) -> None:
     """Compile a part of the jobs into build/store, for CI: ``-- --target T --profile P --shard I/N``."""
-    install_build(session)
     build_tools(session, "build", *session.posargs)
 
 
-@nox.session(python=build_python())
+@shared
 def sources(session: nox.Session) -> None:
     """Copy the pinned sources of others that the runtime is compiled with into ``FOLDER``, for cibuildwheel: ``-- FOLDER``."""
-    install_build(session)
     code = "import shutil, sys; from pathlib import Path; from build_tools.tools.fetch import NATIVE_SOURCES, fetch; "
     code += "[shutil.copytree(fetch(name, Path.cwd()), Path(sys.argv[1], name), dirs_exist_ok=True)"
     code += " for name in NATIVE_SOURCES.values()]"
-    session.run("python", "-c", code, *session.posargs, env=ENVIRONMENT)
+    run(session, "python", "-c", code, *session.posargs)
 
 
-@nox.session(python=build_python())
+@shared
 def prove(session: nox.Session) -> None:
     """Execute what was built and has no receipt on the embedded device: manifests/<family>/receipts.json (``-- --all``: all)."""
-    install_build(session)
     build_tools(session, "build")
     build_tools(session, "develop")
     build_tools(session, "prove", *session.posargs)
     build_tools(session, "build")
 
 
-@nox.session(python=build_python())
+@shared
 def reproduce(session: nox.Session) -> None:
     """Compile the runtime's and the embedded device's wheels in two folders each, and compare the bytes."""
-    install_build(session)
     install(session, *groups("test"))
-    session.run(
-        "python", "-m", "pytest", "-q", "-m", "reproduce", "tests/dist/test_two_builds.py", env=ENVIRONMENT
-    )
+    run(session, "python", "-m", "pytest", "-q", "-m", "reproduce", "tests/dist/test_two_builds.py")
 
 
-@nox.session(python=build_python())
+@shared
 def fuzz(session: nox.Session) -> None:
     """Both readers of a bundle under libFuzzer, every damage sealed again (``-- --minutes 10``)."""
-    install_build(session)
     install(session, *groups("test", "fuzz"))
     build_tools(session, "develop")
-    session.run("python", "-m", "fuzz", *session.posargs, env={**ENVIRONMENT, "PYTHONPATH": "src:tests"})
+    run(session, "python", "-m", "fuzz", *session.posargs, env={"PYTHONPATH": "src:tests"})
 
 
-@nox.session(python=build_python())
+@shared
 def mutate(session: nox.Session) -> None:
     """Small changes of the sources, one at a time: do the tests notice? (``-- --sample 20 --folder build_tools/plan``)."""
-    install_build(session)
     install(session, *groups("test", "clients", "mutate"))
     install_torch(session)
     build_tools(session, "build")
     build_tools(session, "develop")
-    session.run("python", "-m", "mutate", *session.posargs, env={**ENVIRONMENT, "PYTHONPATH": "tests:src"})
+    run(session, "python", "-m", "mutate", *session.posargs, env={"PYTHONPATH": "tests:src"})
 
 
-@nox.session(python=build_python())
+@shared
 def sanitize(session: nox.Session) -> None:
     """The native parts under ThreadSanitizer, then AddressSanitizer and UndefinedBehaviorSanitizer: ``-- thread`` for one kind.
 
     Needs the system gcc's sanitizer runtimes.
     """
-    install_build(session)
     install(session, *groups("test"))
     install_torch(session)
     build_tools(session, "build")
-    session.run("python", "tests/sanitize/sanitize.py", *session.posargs, env=ENVIRONMENT)
+    run(session, "python", "tests/sanitize/sanitize.py", *session.posargs)
 
 
-@nox.session(python=build_python())
+@shared
 def demo(session: nox.Session) -> None:
     """Build the wheels of both AMD targets, install them in a clean environment, look at them there, and execute every operator's
     golden calls on the embedded device: no GPU, no driver, no compiler, no framework. Where a real GPU is, on it too.
     """
-    install_build(session)
     targets = (*EMULATED.split(","), *(["sm_90"] if NVIDIA.exists() else []))
     shutil.rmtree(BUILD / "bundles", ignore_errors=True)  # of another time, of targets that are not shown
     chosen = [word for name in targets for word in ("--target", name)]
@@ -245,20 +258,18 @@ def demo(session: nox.Session) -> None:
             session.error("a framework or a compiler was loaded: the wheels must need none")
 
 
-@nox.session(python=build_python())
+@shared
 def lint(session: nox.Session) -> None:
     """ruff, mypy, clang-format and clang-tidy, and the manifests."""
-    install_build(session)
     install(session, *groups("lint", "test"))
-    session.run("ruff", "check", ".")
-    session.run("ruff", "format", "--check", ".")
-    session.run("mypy")
-    session.run("python", "ci/cpp_lint.py", env=ENVIRONMENT)
+    run(session, "ruff", "check", ".")
+    run(session, "ruff", "format", "--check", ".")
+    run(session, "mypy")
+    run(session, "python", "ci/cpp_lint.py")
     build_tools(session, "lint")
 
 
-@nox.session(python=build_python())
+@shared
 def generate(session: nox.Session) -> None:
     """Write the generated files again: what the manifests say elsewhere, the C++ layout header, CI matrix and workflow."""
-    install_build(session)
     build_tools(session, "generate")

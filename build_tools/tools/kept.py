@@ -1,6 +1,6 @@
 """What was compiled for the host, kept by what it was made of.
 
-Two environments of one machine have their compilers in two places (the sessions of nox do), and cmake, which goes by places and
+Two environments of one machine have their compilers in two places (two checkouts do), and cmake, which goes by places and
 times, would compile everything again in each.
 """
 
