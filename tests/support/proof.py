@@ -16,6 +16,7 @@ from typing import Any
 
 from aiter_prebuilt.contract.bundle import Bundle
 from aiter_prebuilt.contract.calls import pack, read
+from aiter_prebuilt.contract.version import CALLS_SUFFIX
 from build_tools.judge import findings
 from build_tools.manifest.model import SAMPLE
 from build_tools.manifest.parse import load
@@ -77,6 +78,15 @@ def stream(bundles: Sequence[Path], target: str, profile: str, seed: int = SEED)
     everything = calls(target, seed)
     own = next(path for path in bundles if path.stem.endswith(profile))
     return some(everything, Bundle(own.read_bytes(), decompress).names)
+
+
+def golden(bundle: Path) -> tuple[Path, int]:
+    """The golden calls that a bundle's wheel brings, unpacked where anybody may read them, and of how many operators they are."""
+    with bundle.with_suffix(CALLS_SUFFIX).open("rb") as source:
+        found = list(read(source, decompress))
+    path = Path(os.environ["AITER_PREBUILT_TEST_SHARED"]) / f"{bundle.stem}-golden-{os.getpid()}.calls"
+    path.write_bytes(b"".join(map(pack, found)))
+    return path, len({call.operator for call in found})
 
 
 @cache
