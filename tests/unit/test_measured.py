@@ -280,7 +280,7 @@ def test_what_a_checkout_lacks_is_only_missing(root: Path, monkeypatch: pytest.M
         (folder / name).write_bytes(FILES[f"meta/hsa/gfx942/gemm/{name}"])
     monkeypatch.setenv("THING_DIR", str(root.parent / "checkout"))
     made = plan(root)
-    assert made.missing == ("there is no thing:configs/tuned.csv",) and operator(made).tuned == ()
+    assert made.missing == ("thing:configs/tuned.csv: there is no such file",) and operator(made).tuned == ()
 
 
 def test_the_report_has_every_table_of_the_trees(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -285,7 +285,7 @@ def test_what_a_checkout_lacks_is_left_out_and_named(
     (folder / "k32.co").write_bytes(b"newer")
     monkeypatch.setenv("THING_DIR", str(tmp_path / "checkout"))
     made = plan(root)
-    assert made.missing == ("there is no thing:hsa/gfx942/gemm/k64.co",)
+    assert made.missing == ("thing:hsa/gfx942/gemm/k64.co: there is no such file",)
     assert [recipe.variant for recipe in operator(made).recipes] == ["SPLIT1-32x64", "SPLIT4-32x64"]
     (folder / "gemm.csv").unlink()
     made = plan(root)
