@@ -256,7 +256,7 @@ class _Reader:
             signed = "i" if not self.take("DU") else "u"
             bits = self.number()
             self.need("_")
-            return _FLOATS.get(f"{signed}{bits}", f"{signed}{bits}")
+            return self.remember(_FLOATS.get(f"{signed}{bits}", f"{signed}{bits}"))
         if self.take("Dp"):
             return self.type()
         if self.take("u"):
