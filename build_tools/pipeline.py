@@ -14,7 +14,7 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import zstandard
 
@@ -29,7 +29,7 @@ from build_tools.cases import golden
 from build_tools.compile.compile import compile_jobs
 from build_tools.compile.inputs import inputs_of
 from build_tools.compile.store import Store
-from build_tools.errors import AuditError, CompileFailedError, UsageError
+from build_tools.errors import AuditError, CodeObjectError, CompileFailedError, UsageError
 from build_tools.files.cores import cores
 from build_tools.files.reproducible import table_text, write_atomic
 from build_tools.judge import audit
@@ -44,11 +44,22 @@ from build_tools.pack.compress import threads
 from build_tools.plan.plan import make_plan, shard_of
 from build_tools.plan.reduced import without
 from build_tools.prove.known import known
-from build_tools.records import AuditReport, CodeObjectFacts, CompileResult, Plan, PlannedBundle, in_tree
+from build_tools.records import (
+    AuditReport,
+    CodeObjectFacts,
+    CompileResult,
+    LeftOut,
+    Plan,
+    PlannedBundle,
+    in_tree,
+)
+from build_tools.report import unpinned
 from build_tools.tools.toolchain import Toolchain, find
 from build_tools.tools.tree import tree_of
 
-REPORT_VERSION = 1
+REPORT_VERSION = 2
+#: Letters of a reason that stands in a list.
+_LONG: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +136,7 @@ def build(settings: Settings) -> Outcome:
     if failed:
         raise CompileFailedError(failed)
     audits: dict[str, AuditReport] = {}
-    plan = _fitting(plan, results, settings.root, audits)
+    plan = _fitting(plan, results, manifest, settings.root, audits)
     proved = known(settings.root)
     proofs = proofs_of(proved)
     wanted = [
@@ -171,29 +182,51 @@ def _of_checkout(result: CompileResult, root: Path) -> bool:
 
 
 def _fitting(
-    plan: Plan, results: Sequence[CompileResult], root: Path, audits: dict[str, AuditReport]
-) -> Plan:
+    plan: Plan, results: Sequence[CompileResult], manifest: Manifest, root: Path, audits: dict[str, AuditReport]
+) -> Plan:  # fmt: skip
     """The plan without what a tree that is not pinned has under a name that the manifests know, but as another kernel: a later
-    checkout's takes other arguments, or does not compile. A pinned tree's is wrong in the manifest, and ends the build.
+    checkout's takes other arguments, holds what a profile forbids, or does not compile. A pinned tree's is wrong in the manifest,
+    and ends the build.
     """
-    lines = []
+    forbidden = _forbidden(plan, manifest)
+    reasons: dict[str, str] = {}
     for result in results:
-        if result.path is not None and _of_checkout(result, root):
-            audits[result.job.id] = audit.judge(result, codeobject.read(result.path.read_bytes()), ())
-    broken = {name: report for name, report in audits.items() if not report.ok}
-    uncompiled = {result.job.id for result in results if not result.ok}
-    for source in sorted({result.job.source for result in results if not result.ok}):
-        log = next(result.log for result in results if not result.ok and result.job.source == source)
-        words = [line for line in log.splitlines() if "error: " in line] or log.splitlines() or [""]
-        lines.append(f"{source} does not compile: {words[0]}")
-    for result in results:
-        if report := broken.get(result.job.id):
-            more = f", and {len(report.problems) - 1} more" if len(report.problems) > 1 else ""
-            lines.append(
-                f"{result.job.source} is another kernel ({result.job.id}: {report.problems[0]}{more})"
+        if not _of_checkout(result, root):
+            continue
+        if result.path is None:
+            reasons[result.job.id] = _said_first(result)
+            continue
+        try:
+            found = audit.judge(
+                result, codeobject.read(result.path.read_bytes()), forbidden.get(result.job.id, ())
             )
-    left_out = {*broken, *uncompiled}
-    return without(plan, left_out, tuple(lines)) if left_out else plan
+        except CodeObjectError as error:
+            reasons[result.job.id] = error.found
+            continue
+        audits[result.job.id] = found
+        if not found.ok:
+            more = f", and {len(found.problems) - 1} more" if len(found.problems) > 1 else ""
+            reasons[result.job.id] = f"it is another kernel: {found.problems[0]}{more}"
+    return without(plan, reasons) if reasons else plan
+
+
+def _forbidden(plan: Plan, manifest: Manifest) -> dict[str, tuple[str, ...]]:
+    """What each job's code object must not hold: what the profiles that launch it forbid."""
+    found: dict[str, tuple[str, ...]] = {}
+    for bundle in plan.bundles:
+        words = tuple(manifest.profiles[bundle.profile].forbidden_symbols)
+        for job in {job for operator in bundle.operators for job in operator.jobs}:
+            found[job] = tuple(dict.fromkeys((*found.get(job, ()), *words)))
+    return found
+
+
+def _said_first(result: CompileResult) -> str:
+    """The compiler's first error, or the first line of what went wrong, without what stands beside it anyway."""
+    lines = result.log.splitlines()
+    words = next((line for line in lines if "error: " in line), lines[0] if lines else "it does not compile")
+    for beside in (f" of {result.job.source}", f" for {result.job.id}"):
+        words = words.replace(beside, "")
+    return words if len(words) <= _LONG else f"{words[: _LONG - 1].rstrip()}\u2026"
 
 
 def chosen(manifest: Manifest, names: Sequence[str]) -> Manifest:
@@ -270,7 +303,7 @@ def _of(planned: PlannedBundle) -> tuple[str, str]:
 def _bundle(
     planned: PlannedBundle, results: tuple[CompileResult, ...], manifest: Manifest, toolchain: Toolchain,
     settings: Settings, audits: dict[str, AuditReport], sources: Mapping[str, str], proved: Mapping[str, Receipt],
-    proofs: str, pool: Executor | None = None,
+    proofs: str, left_out: Sequence[LeftOut] = (), pool: Executor | None = None,
 ) -> BuiltBundle:  # fmt: skip
     by_id = {result.job.id: result for result in results}
     needed = sorted({job for operator in planned.operators for job in operator.jobs})
@@ -280,6 +313,8 @@ def _bundle(
     trees = {name: version for name, version in toolchain.trees if name in used}
     tools = toolchain.provenance()
     told: dict[str, Any] = {"ck": settings.ck} if "ck" in profile.backends else {}
+    if lost := unpinned.lost(left_out, *_of(planned)):
+        told["left_out"] = lost
     key = bundle_key(planned, [by_id[job] for job in needed], {**tools, **trees, **told}, profile, proofs)
     path = settings.bundles / f"{planned.target.name}-{planned.profile}{SUFFIX}"
     same = _unchanged(path, key, sources)
@@ -298,7 +333,7 @@ def _bundle(
     if broken:
         raise AuditError(broken)
     built = build_bundle(
-        planned, by_id, audits, tools, VERSION, profile.suffix, settings.bundles, proved, trees, pool
+        planned, by_id, audits, tools, VERSION, profile.suffix, settings.bundles, proved, trees, lost, pool
     )
     told |= {"upstream": notes.upstream(settings.root, sources), "files": files}
     notes.write(
@@ -421,7 +456,7 @@ def report(outcome: Outcome) -> dict[str, Any]:
             }
             for bundle in outcome.bundles
         ],
-        "missing": list(outcome.plan.missing),
+        **unpinned.as_json(outcome.plan),
     }
 
 

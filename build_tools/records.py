@@ -135,17 +135,34 @@ class MeasuredTable:
     unused: tuple[UnusedRow, ...]
 
 
+class LeftOut(NamedTuple):
+    """What is not built because of a file of a tree that is not pinned: the file, why in one line, and the entry that it would
+    have been (its job's id; "" where a table goes, whose rows nobody knows).
+    """
+
+    source: str
+    reason: str
+    operator: str
+    target: str
+    profile: str
+    entry: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The exact list of jobs, and the bundles that need them. Jobs are unique by id and sorted. ``missing``: what a
-    source tree that is not pinned does not have, and what was left out for it. ``measured``: tables of measured rows, and what
-    came of them.
+    """The exact list of jobs, and the bundles that need them. Jobs are unique by id and sorted. ``left_out``: what a source tree
+    that is not pinned lacks, or has as something else. ``measured``: tables of measured rows, and what came of them.
     """
 
     jobs: tuple[CompileJob, ...]
     bundles: tuple[PlannedBundle, ...]
-    missing: tuple[str, ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
     measured: tuple[MeasuredTable, ...] = ()
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """What was left out for which file, a line for each reason."""
+        return tuple(dict.fromkeys(f"{each.source}: {each.reason}" for each in self.left_out))
 
 
 @dataclass(frozen=True, slots=True)

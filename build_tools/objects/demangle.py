@@ -17,13 +17,16 @@ from typing import Final
 _BUILTIN: Final = {
     "v": "void", "b": "bool", "c": "char", "a": "i8", "h": "u8", "s": "i16", "t": "u16", "i": "i32", "j": "u32", "l": "i64",
     "m": "u64", "x": "i64", "y": "u64", "f": "f32", "d": "f64", "w": "wchar_t", "z": "...",
-    "DF16_": "f16", "DF16b": "bf16", "Dn": "nullptr_t", "Da": "auto", "Dc": "decltype(auto)", "Di": "char32_t", "Ds": "char16_t",
+    "DF16_": "f16", "Dh": "f16", "DF16b": "bf16", "Dn": "nullptr_t", "Da": "auto", "Dc": "decltype(auto)", "Di": "char32_t",
+    "Ds": "char16_t",
 }  # fmt: skip
 #: The classes that stand for an element type where torch's or HIP's own are passed.
 _ELEMENTS: Final = {
     "c10::Half": "f16", "c10::BFloat16": "bf16", "__hip_bfloat16": "bf16",
     "stand_in::e4m3fn": "e4m3fn", "stand_in::e4m3fnuz": "e4m3fnuz", "stand_in::fp4x2_t": "fp4x2",
 }  # fmt: skip
+#: Integers of a width of bits in which AITER's later sources keep 8-bit floats.
+_FLOATS: Final = {"i8": "fp8", "u8": "bf8"}
 _STD: Final = {
     "St": "std", "Sa": "std::allocator", "Sb": "std::basic_string", "Ss": "std::string", "Si": "std::istream",
     "So": "std::ostream", "Sd": "std::iostream",
@@ -253,7 +256,7 @@ class _Reader:
             signed = "i" if not self.take("DU") else "u"
             bits = self.number()
             self.need("_")
-            return f"{signed}{bits}"
+            return self.remember(_FLOATS.get(f"{signed}{bits}", f"{signed}{bits}"))
         if self.take("Dp"):
             return self.type()
         if self.take("u"):

@@ -65,12 +65,14 @@ def build_bundle(
     folder: Path,
     receipts: Mapping[str, Receipt],
     trees: Mapping[str, str] | None = None,
+    left_out: Mapping[str, int] | None = None,
     pool: Executor | None = None,
 ) -> BuiltBundle:
     """Encode and write ``<folder>/<target>-<profile>.apb`` (temporary file, then rename).
 
     ``receipts``: digest of a recipe -> its receipt, those that hold. ``trees``: source trees that
-    files of it are from, and their versions. ``pool``: what compresses.
+    files of it are from, and their versions. ``left_out``: operator -> entries that it has not because a tree is not pinned.
+    ``pool``: what compresses.
 
     Raises:
         BundleBuildError: a job has no code object, or its audit broke a rule.
@@ -90,7 +92,7 @@ def build_bundle(
                 groups.append(_alike(results[job_id].job.source))
             entries.append(_entry(results[job_id], facts, index_of[digest], digest))
         operators.append(_receipted(_finished(planned_operator, tuple(entries), results), receipts))
-    root = _root(planned, provenance, trees or {}, version, suffix)
+    root = _root(planned, provenance, trees or {}, left_out or {}, version, suffix)
     packed = compress(blobs, groups, pool)
     pack = partial(regions, pool=pool)
     data = encode(root, tuple(operators), packed.frames, packed.dictionaries, pack)
@@ -118,18 +120,20 @@ def _alike(source: str) -> str:
 
 
 def _root(
-    planned: PlannedBundle, provenance: Mapping[str, str], trees: Mapping[str, str], version: str, suffix: str
-) -> Root:
+    planned: PlannedBundle, provenance: Mapping[str, str], trees: Mapping[str, str], left_out: Mapping[str, int],
+    version: str, suffix: str,
+) -> Root:  # fmt: skip
     target = planned.target
-    told = {"tools": dict(sorted(provenance.items())), "cus": target.cus}
+    told: dict[str, object] = {"tools": dict(sorted(provenance.items())), "cus": target.cus}
+    # Only where there is such a thing: what is not said changes no byte.
+    told |= {"trees": dict(sorted(trees.items()))} if trees else {}
+    told |= {"left_out": dict(sorted(left_out.items()))} if left_out else {}
     return Root(
         target=target.name,
         profile=planned.profile,
         distribution=target.distribution + suffix,
         version=version,
-        provenance=json.dumps(
-            told | ({"trees": dict(sorted(trees.items()))} if trees else {}), separators=(",", ":")
-        ),
+        provenance=json.dumps(told, separators=(",", ":")),
         vendor=VENDORS.index(target.vendor),
         wave=target.wave,
         lds_bytes=target.lds_bytes,

@@ -170,18 +170,22 @@ def _source(path: str, digest: str, bill: Bill, pinned: Pins) -> Component:
     source.scope = ComponentScope.REQUIRED
     source.properties.add(Property(name=_USE, value="source"))
     if in_tree(path):
-        package = upstream_name(path, pinned)
+        package = upstream_name(path, pinned, bill.tools)
         source.properties.add(Property(name="aiter-prebuilt:upstream", value=package))
         for entry in (entry for entry, file in bill.upstream.items() if file == package):
             source.properties.add(Property(name="aiter-prebuilt:entry", value=entry))
     return source
 
 
-def upstream_name(path: str, pinned: Pins) -> str:
-    """A file of a source tree as its package has it: ``amd-aiter 1.0: aiter_meta/hsa/...``."""
+def upstream_name(path: str, pinned: Pins, used: Mapping[str, str]) -> str:
+    """A file of a source tree as its package has it: ``amd-aiter 1.0: aiter_meta/hsa/...``. ``used``: the versions that a build
+    took; a checkout is no package.
+    """
     name, _, rest = path.partition(":")
     root, _, below = rest.partition("/")
     pin = pinned.trees[name]
+    if used.get(name, pin.version) != pin.version:
+        return f"{name} {used[name]}: {pin.checkout[root]}/{below}"
     return f"{pin.distribution} {pin.version}: {pin.roots[root]}/{below}"
 
 

@@ -32,6 +32,7 @@ from build_tools.pack.runtime_wheel import build_runtime_wheel
 from build_tools.pack.unproved import refuse_unproved, said
 from build_tools.tools import pins
 from build_tools.tools.pins import Pins
+from build_tools.tools.tree import UNPINNED
 
 FOLDER: Final = "aiter_prebuilt_bundles"
 TAG: Final = "py3-none-any"
@@ -59,6 +60,12 @@ class Payload:
     def unproved(self) -> str:
         """What its wheel says of entries without a receipt; nothing when there is none."""
         return said(sum(not entry.executed for entry in self.entries), len(self.entries))
+
+    @property
+    def unpinned(self) -> str:
+        """What its wheel says of source trees that are not the pinned ones; nothing when all are."""
+        names = [name for name, version in sorted(self.tools.items()) if version.startswith(UNPINNED)]
+        return f"It was made of files of {', '.join(names)} that are not the pinned ones." if names else ""
 
 
 def read_payload(path: Path) -> Payload:
@@ -146,7 +153,10 @@ def _pack(payload: Payload, note: Mapping[str, Any], output: Path, root: Path, p
         payload.backends,
         payload.tools,
         tuple(note.get("sources", {}).items()),
-        {entry: sbom.upstream_name(file, pinned) for entry, file in note.get("files", {}).items()},
+        {
+            entry: sbom.upstream_name(file, pinned, payload.tools)
+            for entry, file in note.get("files", {}).items()
+        },
     )
     file = f"{FOLDER}/{payload.target}-{payload.profile}"
     inside = {
@@ -164,12 +174,12 @@ def about(payload: Payload) -> dist_info.About:
     if payload.distribution.endswith(CK_SUFFIX):
         needs.append(f"{payload.distribution.removesuffix(CK_SUFFIX)}=={payload.version}")
     summary = f"Code objects of {RUNTIME} for {payload.target}, profile {payload.profile}"
-    unproved = payload.unproved
+    warnings = [line for line in (payload.unproved, payload.unpinned) if line]
     return dist_info.About(
-        summary=f"{summary}. {unproved}" if unproved else summary,
+        summary=". ".join((summary, " ".join(warnings))) if warnings else summary,
         description=f"Data of [{RUNTIME}](https://pypi.org/project/{RUNTIME}/): one bundle of ready GPU code objects for "
         f"`{payload.target}`\n(profile `{payload.profile}`). Nothing here is imported; the runtime finds the file.\n"
-        + (f"{unproved}\n" if unproved else ""),
+        + "".join(f"{line}\n" for line in warnings),
         requires=tuple(needs),
         tag=TAG,
         pure=True,
@@ -222,7 +232,8 @@ def refuse_failed_build(reports: Path) -> None:
     try:
         table = json.loads(compiled.read_text(encoding="utf-8"))
         done, planned = len(table["jobs"]), int(table["planned"])
-        failed = [job["id"] for job in table["jobs"] if not job["ok"]]
+        left = _left_out(finished) if finished.is_file() else set()
+        failed = [job["id"] for job in table["jobs"] if not job["ok"] and job["id"] not in left]
     except (OSError, ValueError, LookupError, TypeError) as error:
         raise WheelError("pack wheels", f"{compiled} cannot be read ({error})", _AGAIN) from error
     if failed:
@@ -234,6 +245,12 @@ def refuse_failed_build(reports: Path) -> None:
     else:
         return
     raise WheelError("pack wheels", found, _AGAIN)
+
+
+def _left_out(report: Path) -> set[str]:
+    """Jobs without which the last build that ended went on, since their files are of a tree that is not pinned."""
+    told = json.loads(report.read_text(encoding="utf-8"))
+    return {str(row["entry"]) for row in told.get("left_out", ())}
 
 
 def refuse_stale(root: Path, bundles: Iterable[Path]) -> None:

@@ -85,6 +85,10 @@ def called(kernel: Kernel, variant: Variant, slots: Slots, recipe: int, problems
     return [Called(recipe, tuple(names), tuple((column, code) for column, code in equal if code))]
 
 
+#: Slots that the rows compare, the rows, what came of each table.
+Imported = tuple[tuple[int, ...], tuple[TunedRow, ...], list[MeasuredTable]]
+
+
 class Importer:
     """The tables of one operator for one target."""
 
@@ -103,8 +107,8 @@ class Importer:
         self.paddings: list[bytes] = []
         self.padding: dict[tuple[bytes, tuple[int, ...]], Callable[[int], int]] = {}
 
-    def rows(self) -> tuple[tuple[int, ...], tuple[TunedRow, ...], list[MeasuredTable]]:
-        """(slots that the rows compare, the rows, what came of each table).
+    def rows(self) -> Imported:
+        """The rows for this target.
 
         Raises:
             FetchError: a source tree has no such table.

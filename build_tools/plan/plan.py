@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from aiter_prebuilt.contract.records import BACKENDS, PROFILES, Kernel, Operator, Recipe, TunedRow
 from build_tools.errors import FetchError, ManifestError, UnknownTargetError, UsageError
 from build_tools.manifest import model
 from build_tools.manifest.problems import Problems, suggestion
 from build_tools.plan.assumptions import check_assumptions
-from build_tools.plan.measured import Called, Importer, called
+from build_tools.plan.measured import Called, Imported, Importer, called
 from build_tools.plan.recipe import JobDraft, RecipeDraft, draft
 from build_tools.plan.rows import rows_of
 from build_tools.plan.sets import holds, may_lack, set_of
@@ -23,6 +23,7 @@ from build_tools.plan.variants import Variant, expand
 from build_tools.records import (
     CompileJob,
     InputsOf,
+    LeftOut,
     MeasuredTable,
     Plan,
     PlannedBundle,
@@ -48,6 +49,14 @@ def target_facts(manifest: model.Manifest) -> dict[str, TargetFacts]:
     }
 
 
+class _At(NamedTuple):
+    """Where the planner is, for what it leaves out."""
+
+    operator: str
+    target: str
+    profile: str
+
+
 @dataclass
 class _Planner:
     manifest: model.Manifest
@@ -57,7 +66,7 @@ class _Planner:
     prove: bool
     ck: str = model.TUNED
     jobs: dict[str, CompileJob] = field(default_factory=dict)
-    missing: dict[str, None] = field(default_factory=dict)
+    left_out: dict[LeftOut, None] = field(default_factory=dict)
     shared: dict[tuple[object, ...], str] = field(default_factory=dict)
     known: set[str] = field(default_factory=set)
     measured: list[MeasuredTable] = field(default_factory=list)
@@ -90,7 +99,7 @@ class _Planner:
             kernels.append(Kernel(kernel.name, BACKENDS.index(kernel.backend), PROFILES.index(profile), rank))
             with self.problems.at("kernels", kernel.name):
                 self.kernel(spec, kernel, slots, target, len(kernels) - 1, recipes, jobs, names)
-        if not kernels or (not recipes and (self.missing or self.ck != model.TUNED)):
+        if not kernels or (not recipes and (self.left_out or self.ck != model.TUNED)):
             return None
         if spec.tuned_from is None:
             compared, rows = tuned_rows(
@@ -124,46 +133,83 @@ class _Planner:
             self.problems.add(
                 f"{name!r} is no tensor that is passed{suggestion(name, spec.arguments)}", "slack", name
             )
-        found = 0
-        with_rows = self.with_rows(kernel, target)
+        at = _At(spec.name, target.name, kernel.profile)
+        with_rows = self.with_rows(kernel, target, at)
         if with_rows is None:
             return
         if kernel.sets and kernel.backend != "ck":
             self.problems.add("only kernels of Composable Kernel have sets of instances", "sets")
-        smallest = set()
-        for variant in expand(with_rows, slots, target, self.problems):
-            drafted = draft(with_rows, variant, slots, self.problems)
+        table = kernel.variants_from.table if kernel.variants_from else ""
+        problems = self.trial(table)
+        variants = expand(with_rows, slots, target, problems)
+        if self.fails(problems, table, at):
+            return
+        found, smallest = 0, set()
+        for variant in variants:
+            problems, entry = self.trial(table), _id_of(spec, kernel, variant, target)
+            drafted = draft(with_rows, variant, slots, problems)
             if drafted is None:
+                self.fails(problems, table, at, entry)
                 continue
             found += 1
-            smallest.add(mine := set_of(with_rows, variant, self.problems))
-            if not holds(self.ck, mine) or not self.complete(drafted):
+            smallest.add(mine := set_of(with_rows, variant, problems))
+            if not holds(self.ck, mine) or not self.complete(drafted, spec, kernel, variant, target):
                 continue
             if self.prove:
-                check_assumptions(drafted, slots, self.problems)
-            names += called(with_rows, variant, slots, len(recipes), self.problems)
-            recipes.append(self.finish(spec, kernel, variant, drafted, target, index, jobs))
+                check_assumptions(drafted, slots, problems)
+            named = called(with_rows, variant, slots, len(recipes), problems)
+            if not self.fails(problems, table, at, entry):
+                names += named
+                recipes.append(self.finish(spec, kernel, variant, drafted, target, index, jobs))
         if found and model.SAMPLE not in smallest and not may_lack(kernel):
             self.problems.add(f"no variant on {target.name} is of the sample", "sets")
         if not found:
-            self.problems.add(
+            problems = self.trial(table)
+            problems.add(
                 f"no variant is left on {target.name}: every one is excluded or can never be chosen",
                 "variants",
             )
+            self.fails(problems, table, at)
 
-    def with_rows(self, kernel: model.Kernel, target: TargetFacts) -> model.Kernel | None:
+    def unpinned(self, name: str) -> bool:
+        """Is it a file of a tree that is not pinned?"""
+        return in_tree(name) and not tree_of(name, self.root).pinned
+
+    def trial(self, table: str) -> Problems:
+        """Where to say what is wrong with a kernel whose rows are in ``table`` ("": in the manifest). A list of its own where
+        that is not pinned: what does not fit there is left out, and wrong in no manifest.
+        """
+        return Problems() if self.unpinned(table) else self.problems
+
+    def fails(self, problems: Problems, table: str, at: _At, entry: str = "") -> bool:
+        """Did a trial fail? Then ``entry`` (all of the table, when it is "") is left out."""
+        if problems is self.problems or not problems.lines:
+            return False
+        more = f", and {len(problems.lines) - 1} more" if len(problems.lines) > 1 else ""
+        name = table.replace("{target}", at.target)
+        self.left_out[LeftOut(name, f"{problems.lines[0]}{more}", *at, entry)] = None
+        return True
+
+    def with_rows(self, kernel: model.Kernel, target: TargetFacts, at: _At) -> model.Kernel | None:
         """The kernel with the rows of its table as an axis; None when there are none."""
-        if kernel.variants_from is None:
+        said = kernel.variants_from
+        if said is None:
             return kernel
+        problems = self.trial(said.table)
         with self.problems.at("variants_from"):
             try:
-                rows = rows_of(kernel.variants_from, target.name, self.root, self.problems)
+                rows = rows_of(said, target.name, self.root, problems)
             except FetchError as error:
-                self.lacking(kernel.variants_from.table, f"{error.asked}: {error.found}")
+                table = said.table.replace("{target}", target.name)
+                self.lacking(table, f"{error.asked}: {error.found}", at)
                 return None
-        return kernel.model_copy(update={"variants": {**kernel.variants, ROW: rows}}) if rows else None
+        if self.fails(problems, said.table, at) or not rows:
+            return None
+        return kernel.model_copy(update={"variants": {**kernel.variants, ROW: rows}})
 
-    def complete(self, drafted: RecipeDraft) -> bool:
+    def complete(
+        self, drafted: RecipeDraft, spec: model.Operator, kernel: model.Kernel, variant: Variant, target: TargetFacts
+    ) -> bool:  # fmt: skip
         """Are all sources there? A name with braces was not seen when the manifest was read, nor were the files of trees."""
         there = True
         for job in drafted.jobs:
@@ -175,14 +221,16 @@ class _Planner:
             if found:
                 self.known.add(job.source)
             else:
-                self.lacking(job.source, f"there is no {job.source}")
+                at = _At(spec.name, target.name, kernel.profile)
+                entry = _id_of(spec, kernel, variant, target, job)
+                self.lacking(job.source, f"there is no {job.source}", at, entry)
                 there = False
         return there
 
-    def lacking(self, source: str, problem: str) -> None:
+    def lacking(self, source: str, problem: str, at: _At, entry: str = "") -> None:
         """A file that is not there: wrong in the manifest, but of a tree that is not pinned only missing."""
-        if in_tree(source) and not tree_of(source, self.root).pinned:
-            self.missing[problem] = None
+        if self.unpinned(source):
+            self.left_out[LeftOut(source, "there is no such file", *at, entry)] = None
         else:
             self.problems.add(problem)
 
@@ -213,10 +261,7 @@ class _Planner:
         )
         if identity in self.shared:
             return self.shared[identity]
-        step = f".{job.step}" if job.step else ""
-        used = None if job.used is None else set(job.used)
-        parts = [target.name, job.backend, f"{spec.name}.{kernel.name}{step}", variant.name_of(used)]
-        job_id = "-".join([*parts, *(["_".join(variant.types)] if variant.types else [])])
+        job_id = _id_of(spec, kernel, variant, target, job)
         if job_id in self.jobs:
             self.problems.add(
                 f"two different jobs have the id {job_id!r}: name the differing constants in 'uses'"
@@ -252,16 +297,37 @@ class _Planner:
             return (), ()
         if not names and any(kernel.measured for kernel in spec.kernels):
             return (), ()  # the kernels that rows name are in another bundle
-        there = [table for table in said.tables if self.has_table(table)]
+        at = _At(spec.name, target.name, profile)
+        there = [table for table in said.tables if self.has_table(table, at)]
+
+        def imported(tables: list[str], problems: Problems) -> Imported:
+            kept = said.model_copy(update={"tables": tables})
+            return Importer(kept, slots, names, target, profile, self.root, problems).rows()
+
+        problems = Problems() if any(map(self.unpinned, there)) else self.problems
         with self.problems.at("tuned_from"):
-            kept = said.model_copy(update={"tables": there})
-            compared, rows, told = Importer(
-                kept, slots, names, target, profile, self.root, self.problems
-            ).rows()
+            compared, rows, told = imported(there, problems)
+            if problems is not self.problems and problems.lines:
+                compared, rows, told = self.without_odd_tables(there, imported, at)
         self.measured += told
         return (compared, rows) if rows else ((), ())
 
-    def has_table(self, table: str) -> bool:
+    def without_odd_tables(
+        self, tables: list[str], imported: Callable[[list[str], Problems], Imported], at: _At
+    ) -> Imported:
+        """Once more, without those tables of a tree that is not pinned in which alone something is wrong: they are left out. What
+        is wrong without them, too, is wrong in the manifest.
+        """
+        kept = []
+        for table in tables:
+            problems = self.trial(table)
+            if problems is not self.problems:
+                imported([table], problems)
+            if not self.fails(problems, table, at):
+                kept.append(table)
+        return imported(kept, self.problems)
+
+    def has_table(self, table: str, at: _At) -> bool:
         """Is it there? What a tree that is not pinned lacks is only missing."""
         with self.problems.at("tuned_from", "tables"):
             try:
@@ -270,8 +336,19 @@ class _Planner:
                 self.problems.add(f"{error.found}. {error.fix}")
                 return False
             if not found:
-                self.lacking(table, f"there is no {table}")
+                self.lacking(table, f"there is no {table}", at)
         return found
+
+
+def _id_of(
+    spec: model.Operator, kernel: model.Kernel, variant: Variant, target: TargetFacts, job: JobDraft | None = None
+) -> str:  # fmt: skip
+    """The id of a job; without one that of the variant, as far as it is known before its jobs are."""
+    step = f".{job.step}" if job and job.step else ""
+    used = None if job is None or job.used is None else set(job.used)
+    backend = job.backend if job else kernel.backend
+    parts = [target.name, backend, f"{spec.name}.{kernel.name}{step}", variant.name_of(used)]
+    return "-".join([*parts, *(["_".join(variant.types)] if variant.types else [])])
 
 
 def make_plan(
@@ -316,7 +393,7 @@ def plan_into(
         if (not profiles or name in profiles) and (not targets or target in targets)
     )
     jobs = tuple(planner.jobs[job_id] for job_id in sorted(planner.jobs))
-    return Plan(jobs, bundles, tuple(planner.missing), tuple(planner.measured))
+    return Plan(jobs, bundles, tuple(planner.left_out), tuple(planner.measured))
 
 
 def check_filters(manifest: model.Manifest, profiles: Iterable[str], targets: Iterable[str]) -> None:

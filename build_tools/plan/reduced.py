@@ -2,23 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
+from typing import Final
 
-from build_tools.records import Plan, PlannedBundle, PlannedOperator
+from build_tools.records import LeftOut, Plan, PlannedBundle, PlannedOperator
 
-
-def without(plan: Plan, left_out: Collection[str], missing: tuple[str, ...]) -> Plan:
-    """``plan`` without the jobs in ``left_out``. ``missing``: what is said about them."""
-    bundles = tuple(_bundle(bundle, left_out) for bundle in plan.bundles)
-    needed = {job for bundle in bundles for operator in bundle.operators for job in operator.jobs}
-    jobs = tuple(job for job in plan.jobs if job.id in needed)
-    return replace(plan, jobs=jobs, bundles=bundles, missing=plan.missing + missing)
+_ALONE: Final = "every recipe that launches it launches something that is left out"
 
 
-def _bundle(bundle: PlannedBundle, left_out: Collection[str]) -> PlannedBundle:
-    operators = (_operator(planned, left_out) for planned in bundle.operators)
-    return replace(bundle, operators=tuple(planned for planned in operators if planned is not None))
+def without(plan: Plan, reasons: Mapping[str, str]) -> Plan:
+    """``plan`` without the jobs in ``reasons``, which says of each why; the others that go with them say so."""
+    of = {job.id: job for job in plan.jobs}
+    bundles, left = [], []
+    for bundle in plan.bundles:
+        kept = []
+        for planned in bundle.operators:
+            less = _operator(planned, reasons)
+            if less is not None:
+                kept.append(less)
+            for job in sorted(set(planned.jobs) - set(less.jobs if less else ())):
+                why = reasons.get(job, _ALONE)
+                name = planned.operator.name
+                left.append(LeftOut(of[job].source, why, name, bundle.target.name, bundle.profile, job))
+        bundles.append(replace(bundle, operators=tuple(kept)))
+    gone = (_needed(plan.bundles) - _needed(bundles)) | reasons.keys()
+    # A shard has no bundles: what fails in it is named all the same.
+    told = {each.entry for each in left}
+    left += [
+        LeftOut(
+            job.source,
+            reasons[job.id],
+            job.id.split("-", 2)[2].partition(".")[0],
+            job.target.name,
+            "",
+            job.id,
+        )
+        for job in plan.jobs
+        if job.id in reasons and job.id not in told
+    ]
+    jobs = tuple(job for job in plan.jobs if job.id not in gone)
+    return replace(plan, jobs=jobs, bundles=tuple(bundles), left_out=(*plan.left_out, *left))
+
+
+def _needed(bundles: Iterable[PlannedBundle]) -> set[str]:
+    return {job for bundle in bundles for operator in bundle.operators for job in operator.jobs}
 
 
 def _operator(planned: PlannedOperator, left_out: Collection[str]) -> PlannedOperator | None:

@@ -46,6 +46,7 @@ def build(
     """Compile, audit and bundle. Writes build/report.json."""
     from build_tools.pipeline import Settings, report, unchanged
     from build_tools.pipeline import build as run_build
+    from build_tools.report import unpinned
 
     if operators and bundles == options.BUNDLES:
         bundles = options.OPERATOR_BUNDLES
@@ -75,8 +76,11 @@ def build(
         for row in told["bundles"]
     )  # fmt: skip
     print_table("bundles", ["file", "entries", "code objects", "raw KiB", "KiB", "ratio", "not proved"], rows)
-    for line in told["missing"]:
-        click.echo(f"left out: {line}", err=True)
+    if said := unpinned.summary(told):
+        click.echo(said)
+        for line in unpinned.lines(told):
+            click.echo(f"  {line}", err=True)
+        click.echo(f"  {bundles.parent / 'report.json'} names each entry", err=True)
     if unproved := sum(row["unproved"] for row in told["bundles"]):
         click.echo(
             f"{unproved} entries have no receipt: python -m build_tools prove executes them, status names them"

@@ -24,7 +24,11 @@ NAMES = {
     "_Z1kIJifDF16bEEvDpT_": "k<i32, f32, bf16>",
     "_ZN12_GLOBAL__N_11kIA4_jEEvT_": "(anonymous)::k<u32[4]>",
     "_Z1kIDv4_fPKvEvT_T0_": "k<f32x4, void const*>",
-    "_Z1kIDB8_DU4_EvT_": "k<i8, u4>",
+    "_Z1kIDB8_DU8_DU4_EvT_": "k<fp8, bf8, u4>",
+    # such an integer counts among what is met again
+    "_ZN5aiter27concat_and_cache_mla_kernelIDF16bDB8_LN4vllm18Fp8KVCacheDataTypeE1EEEvPKT_S6_PT0_PKliiiiiiiPKf":
+        "aiter::concat_and_cache_mla_kernel<bf16, fp8, vllm::Fp8KVCacheDataType(1)>",
+    "_ZN5aiter19scaled_quant_kernelIDhDB8_EEvPT0_PKT_PKfi": "aiter::scaled_quant_kernel<f16, fp8>",
     "_Z1kIN1a1bIiE1cEEvT_": "k<a::b<i32>::c>",
 }  # fmt: skip
 

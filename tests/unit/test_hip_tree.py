@@ -114,6 +114,14 @@ def test_a_kernel_is_meant_by_its_name_or_its_symbol() -> None:
     assert hip_tree.chosen(replace(JOB, symbol=SYMBOLS[3]), SYMBOLS) == SYMBOLS[3]
 
 
+def test_the_target_says_which_fp8_a_later_sources_is() -> None:
+    fp8 = JOB.target.fp8
+    assert (
+        hip_tree.chosen(replace(JOB, symbol=f"a::k<{fp8}>"), ["_ZN1a1kIDB8_EEvPT_", "_ZN1a1kIaEEvPT_"])
+        == "_ZN1a1kIDB8_EEvPT_"
+    )
+
+
 def test_a_name_that_none_or_several_have_says_which_there_are() -> None:
     with pytest.raises(JobFailedError) as caught:
         hip_tree.chosen(replace(JOB, symbol="a::k<f32, 8>"), SYMBOLS)

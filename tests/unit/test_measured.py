@@ -280,7 +280,25 @@ def test_what_a_checkout_lacks_is_only_missing(root: Path, monkeypatch: pytest.M
         (folder / name).write_bytes(FILES[f"meta/hsa/gfx942/gemm/{name}"])
     monkeypatch.setenv("THING_DIR", str(root.parent / "checkout"))
     made = plan(root)
-    assert made.missing == ("there is no thing:configs/tuned.csv",) and operator(made).tuned == ()
+    assert made.missing == ("thing:configs/tuned.csv: there is no such file",) and operator(made).tuned == ()
+
+
+def test_a_checkouts_table_that_does_not_fit_is_left_out(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pinned one is wrong in the manifest (above)."""
+    checkout = root.parent / "checkout"
+    for name, data in FILES.items():
+        path = checkout / name.removeprefix("meta/")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    (checkout / "thing/configs/tuned.csv").write_text(ROWS.replace("304,64", "304,x"))
+    monkeypatch.setenv("THING_DIR", str(checkout))
+    made = plan(root)
+    (left,) = made.left_out
+    assert (left.source, left.entry) == (
+        "thing:configs/tuned.csv",
+        "",
+    ) and "a size is no number" in left.reason
+    assert operator(made).tuned == () and operator(made).recipes
 
 
 def test_the_report_has_every_table_of_the_trees(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -276,8 +276,10 @@ def test_what_a_checkout_lacks_is_only_missing(shelf: Path, monkeypatch: pytest.
     gone = planned.kernel(name="gone", source="thing:hsa/{target}/j.co", backend="asm")
     made = plan(shelf, there, gone, types={}, arguments=PLAIN)
     assert made.missing == (
-        "there is no thing:hsa/gfx942/k.co", "there is no thing:hsa/gfx942/j.co", "there is no thing:hsa/gfx950/j.co"
+        "thing:hsa/gfx942/k.co: there is no such file", "thing:hsa/gfx942/j.co: there is no such file",
+        "thing:hsa/gfx950/j.co: there is no such file",
     )  # fmt: skip
+    assert made.left_out[0][2:] == ("scale", "gfx942", "ck-free", "gfx942-asm-scale.there-default")
     first, second = made.bundles
     assert first.operators == ()
     assert [kernel.name for kernel in second.operators[0].operator.kernels] == ["there", "gone"]

@@ -285,8 +285,34 @@ def test_what_a_checkout_lacks_is_left_out_and_named(
     (folder / "k32.co").write_bytes(b"newer")
     monkeypatch.setenv("THING_DIR", str(tmp_path / "checkout"))
     made = plan(root)
-    assert made.missing == ("there is no thing:hsa/gfx942/gemm/k64.co",)
+    assert made.missing == ("thing:hsa/gfx942/gemm/k64.co: there is no such file",)
     assert [recipe.variant for recipe in operator(made).recipes] == ["SPLIT1-32x64", "SPLIT4-32x64"]
     (folder / "gemm.csv").unlink()
     made = plan(root)
     assert made.jobs == () and "gemm.csv" in made.missing[0]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "reason", "entry", "left"),
+    [
+        ("k64.co,64,64,plain", "k64.co,64,64", "line 5: 4 cells under 5 columns", "", 0),
+        ("tileM,tileN", "tile-M,tileN", "column 'tile-M' of", "", 0),
+        ("k64.co,64,64", "k64.co,many,64", "tileM", "gfx942-asm-gemm.tile-SPLIT1-32x64", 0),
+    ],
+)
+def test_a_row_of_a_checkout_that_does_not_fit_is_left_out_and_the_rest_is_not(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: str, after: str, reason: str, entry: str, left: int
+) -> None:  # fmt: skip
+    """In the pinned tree the same is wrong in the manifest."""
+    folder = tmp_path / "checkout/hsa/gfx942/gemm"
+    folder.mkdir(parents=True)
+    (folder / "gemm.csv").write_text(TABLE.replace(before, after))
+    for tile in (32, 64):
+        (folder / f"k{tile}.co").write_bytes(b"newer")
+    found = problems(root, table=TABLE.replace(before, after), shelf=tmp_path / "shelf")
+    assert reason in found
+    monkeypatch.setenv("THING_DIR", str(tmp_path / "checkout"))
+    made = plan(root)
+    assert reason in made.left_out[0].reason and made.left_out[0].entry == entry, made.left_out
+    assert made.left_out[0][2:5] == ("gemm", "gfx942", "ck-free")
+    assert sum(len(each.operator.recipes) for bundle in made.bundles for each in bundle.operators) == left

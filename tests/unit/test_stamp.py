@@ -14,6 +14,7 @@ from click.testing import CliRunner
 
 from build_tools import pipeline, stamp
 from build_tools.__main__ import cli
+from build_tools.records import LeftOut
 
 
 class Tools(SimpleNamespace):
@@ -47,7 +48,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for path in (bundles / "t.apb", bundles / "t.calls", bundles / "t.json", bundles.parent / "compile.json"):
         path.write_text("made")
     (bundles.parent / "report.json").write_text(
-        '{"version": 1, "ck": "curated", "jobs": [], "bundles": [], "missing": [], "seconds": 1}'
+        '{"version": 2, "ck": "curated", "jobs": [], "bundles": [], "left_out": [], "absent": [], "seconds": 1}'
     )
     return tmp_path
 
@@ -154,11 +155,12 @@ def test_the_verb_says_that_nothing_has_changed(root: Path, monkeypatch: pytest.
         "unproved": 1,
     }
     told = {
-        "version": 1,
+        "version": 2,
         "ck": "sample",
         "jobs": [{"cached": True}],
         "bundles": [row],
-        "missing": ["there is no k.co"],
+        "left_out": [LeftOut("t:k.co", "there is no such file", "op", "gfx942", "ck-free", "job")._asdict()],
+        "absent": [{"operator": "op", "target": "gfx942"}],
         "seconds": 1.0,
     }
     monkeypatch.setattr(pipeline, "unchanged", lambda settings: told)
@@ -167,7 +169,10 @@ def test_the_verb_says_that_nothing_has_changed(root: Path, monkeypatch: pytest.
     assert "Composable Kernel: the sample set of instances; --ck tuned compiles all" in found.output
     assert (
         "t.apb" in found.output
-        and "left out: there is no k.co" in found.output
+        and "left out: 1 entry of 1 operator, whose files are of a source tree that is not pinned"
+        in found.output
+        and "t:k.co: 1 entry of op: there is no such file" in found.output
+        and "op: no kernel is left for gfx942" in found.output
         and "1 entries have no receipt" in found.output
     )
     assert json.loads(CliRunner().invoke(cli, ["build", "--json"], catch_exceptions=False).output)[

@@ -17,8 +17,9 @@ from support.installed import write_bundle
 
 from aiter_prebuilt.contract.records import Root
 from build_tools.errors import WheelError
-from build_tools.pack import notes, wheel, writer
+from build_tools.pack import notes, sbom, wheel, writer
 from build_tools.pack.wheel import Payload
+from build_tools.tools import pins
 
 ROOT = Path(__file__).resolve().parents[2]
 AGAIN = "Run python -m build_tools build and then this command again"
@@ -155,6 +156,33 @@ def test_a_build_that_ended_well_may_be_packed(reports: Path) -> None:
     wheel.refuse_failed_build(reports)
     (reports / "report.json").unlink()
     wheel.refuse_failed_build(reports)
+
+
+def test_a_job_that_the_build_left_out_is_no_failure(reports: Path) -> None:
+    compiled(True, False)(reports)
+    os.utime(reports / "compile.json", ns=(10**18, 10**18))
+    (reports / "report.json").write_text(json.dumps({"left_out": [{"entry": "job1"}]}))
+    wheel.refuse_failed_build(reports)
+    (reports / "report.json").write_text(json.dumps({"left_out": [{"entry": "job0"}]}))
+    with pytest.raises(WheelError, match="1 jobs of the last build failed, job1 first"):
+        wheel.refuse_failed_build(reports)
+
+
+def test_a_wheel_of_a_checkout_says_so(tmp_path: Path) -> None:
+    payload = wheel.read_payload(
+        bundle(tmp_path, replace(small_root(), target="gfx942"), "gfx942-ck-free.apb")
+    )
+    assert payload.unpinned == ""
+    payload = replace(payload, tools={**payload.tools, "aiter": "unpinned (AITER_DIR)"})
+    told = wheel.about(payload)
+    assert told.summary.endswith("It was made of files of aiter that are not the pinned ones.")
+    assert "It was made of files of aiter that are not the pinned ones." in told.description
+    name = "aiter:hsa/gfx942/k.co"
+    assert (
+        sbom.upstream_name(name, pins.load(ROOT), payload.tools)
+        == "aiter unpinned (AITER_DIR): hsa/gfx942/k.co"
+    )
+    assert sbom.upstream_name(name, pins.load(ROOT), {}).startswith("amd-aiter 0.1.7")
 
 
 def compiled(*rights: bool, planned: object = 2) -> Callable[[Path], object]:

@@ -33,9 +33,12 @@ _INCLUDE: Final = ("include", "include/ck_tile")
 _INCLUDED: Final = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.MULTILINE)
 #: Folders in which Composable Kernel's own files lie, wherever they come from.
 _CK: Final = frozenset(("ck", "ck_tile", "ck_helper", "composable_kernel"))
+#: AITER's later trees then include ck_tile by its name, which means a header of ours; else they bring a copy of a part of it,
+#: with a kernel in it. The pinned tree has no such word.
+_CK_NAMES: Final = ("-DENABLE_CK=1",)
 #: How AITER compiles them, but for what the house settles for all its kernels; their warnings are not ours to mend.
 _FLAGS: Final = (
-    "-DNDEBUG", "-DUSE_ROCM", "-w", "-Wno-missing-template-arg-list-after-template-kw", "-Wno-invalid-constexpr",
+    "-DNDEBUG", "-DUSE_ROCM", *_CK_NAMES, "-w", "-Wno-missing-template-arg-list-after-template-kw", "-Wno-invalid-constexpr",
     "-fno-strict-aliasing",
     *(word for option in (
         "--amdgpu-kernarg-preload-count=16", "--lsr-drop-solution=1", "-enable-post-misched=0", "-amdgpu-early-inline-all=true",
@@ -45,6 +48,7 @@ _FLAGS: Final = (
 #: 4-bit floats are the later target's.
 _OF_TARGET: Final = {"gfx950": ("-D__Float4_e2m1fn_x2", "-DTORCH_Float4_e2m1fn_x2")}
 _NEAR: Final = 5
+_FP8: Final = re.compile(r"\bfp8\b")
 
 
 def expand(source: str, root: Path) -> tuple[str, ...]:
@@ -212,7 +216,8 @@ def chosen(job: CompileJob, symbols: Sequence[str]) -> str:
     """
     if job.symbol in symbols:
         return job.symbol
-    names = {symbol: kernel_name(symbol) for symbol in symbols}
+    # Later sources have one type of 8 bits for fp8, and the target says which fp8 that is.
+    names = {symbol: _FP8.sub(job.target.fp8, kernel_name(symbol)) for symbol in symbols}
     each = sorted(set(names.values()))
     matching = [symbol for symbol, name in names.items() if name == job.symbol]
     asked = f"find kernel {job.symbol!r} of {job.source} for {job.id}"
