@@ -9,10 +9,10 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,17 +30,16 @@ from build_tools.compile.compile import compile_jobs
 from build_tools.compile.inputs import inputs_of
 from build_tools.compile.store import Store
 from build_tools.errors import AuditError, CodeObjectError, CompileFailedError, UsageError
-from build_tools.files.cores import cores
+from build_tools.files.cores import side_by_side
 from build_tools.files.reproducible import table_text, write_atomic
 from build_tools.judge import audit
-from build_tools.judge.receipts import Receipt, text_of
+from build_tools.judge.receipts import Receipt, proofs_of
 from build_tools.manifest.model import CURATED, Manifest, Profile
 from build_tools.manifest.parse import load
 from build_tools.manifest.problems import suggestion
 from build_tools.objects import codeobject
 from build_tools.pack import notes
 from build_tools.pack.bundle import BuiltBundle, build_bundle
-from build_tools.pack.compress import threads
 from build_tools.plan.plan import make_plan, shard_of
 from build_tools.plan.reduced import without
 from build_tools.prove.known import known
@@ -145,10 +144,23 @@ def build(settings: Settings) -> Outcome:
         if planned.operators or not settings.operators
     ]
     built = []
-    with _side_by_side() as (begin, pool):
+    with side_by_side() as (begin, pool):
         bundles = [
             begin(
-                _bundle, planned, results, manifest, toolchain, settings, audits, read, proved, proofs, pool
+                partial(
+                    _bundle,
+                    planned,
+                    results,
+                    manifest,
+                    toolchain,
+                    settings,
+                    audits,
+                    read,
+                    proved,
+                    proofs,
+                    plan.left_out,
+                    pool,
+                )
             )
             for planned, read in wanted
         ]
@@ -160,20 +172,6 @@ def build(settings: Settings) -> Outcome:
     write_report(outcome, settings.bundles.parent / "report.json")
     stamp.write(settings.bundles, state)
     return outcome
-
-
-@contextmanager
-def _side_by_side() -> Iterator[tuple[Callable[..., Future[BuiltBundle]], Executor]]:
-    """What begins a bundle, and what all of them compress on: one is judged while another is compressed. What ends the caller
-    ends them: none begins another frame.
-    """
-    with threads() as pool, ThreadPoolExecutor(cores()) as bundles:
-        try:
-            yield bundles.submit, pool
-        except BaseException:
-            for each in (bundles, pool):
-                each.shutdown(wait=False, cancel_futures=True)
-            raise
 
 
 def _of_checkout(result: CompileResult, root: Path) -> bool:
@@ -382,12 +380,6 @@ MAKERS = (
     ),
     *(Path(str(module.__file__)) for module in (contract_bundle, contract_records, contract_receipt)),
 )  # fmt: skip
-
-
-def proofs_of(proved: Mapping[str, Receipt]) -> str:
-    """What all receipts say to bundles, in one hash."""
-    text = repr([(digest, text_of([receipt])) for digest, receipt in sorted(proved.items())])
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def bundle_key(

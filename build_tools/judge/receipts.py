@@ -75,6 +75,12 @@ def text_of(receipts: Sequence[Receipt | None]) -> str:
     )
 
 
+def proofs_of(proved: Mapping[str, Receipt]) -> str:
+    """What all receipts say to bundles, in one hash."""
+    text = repr([(digest, text_of([receipt])) for digest, receipt in sorted(proved.items())])
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
 @lru_cache(maxsize=1 << 14, typed=True)
 def _told(device: str, checks: str, cases: int, worst: float) -> str:
     """A build writes each of them several times: into the keys of bundles, and into their entries."""

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Final
 
 import zstandard
 
-from build_tools.files.cores import cores
+from build_tools.files.cores import threads
 from build_tools.pack.writer import Frame, Packed
 
 #: btultra2; the levels above differ by a thousandth at these sizes.
@@ -37,13 +37,10 @@ GOOD_ENOUGH: Final = 256
 CLEARLY: Final = 2
 
 
-def threads() -> ThreadPoolExecutor:
-    """What :func:`compress` runs on; zstd runs without the interpreter's lock. Several bundles may share one."""
-    return ThreadPoolExecutor(cores())
-
-
 def compress(blobs: Sequence[bytes], groups: Sequence[str], pool: Executor | None = None) -> Packed:
-    """One frame per blob, in order; ``groups`` says which are likely to be alike. ``pool``: threads of the caller's."""
+    """One frame per blob, in order; ``groups`` says which are likely to be alike. ``pool``: threads, which bundles may
+    share; zstd runs without the interpreter's lock.
+    """
     if pool is None:
         with threads() as own:
             return compress(blobs, groups, own)

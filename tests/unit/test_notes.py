@@ -14,6 +14,7 @@ from support.installed import write_bundle
 from build_tools import pipeline
 from build_tools.cases import golden
 from build_tools.errors import WheelError
+from build_tools.judge import receipts
 from build_tools.judge.receipts import Receipt
 from build_tools.manifest.model import Profile
 from build_tools.pack import notes
@@ -168,13 +169,13 @@ def test_a_bundle_is_made_again_when_anything_that_makes_it_changes(tmp_path: Pa
     receipt = Receipt("00", "f", "a.b", "", "gfx942", "d", "", frozenset(), "r", "c", 1, 0.5, {})
     maker = tmp_path / "maker.py"
     maker.write_text("one")
-    nothing = pipeline.proofs_of({})
+    nothing = receipts.proofs_of({})
     keys = {pipeline.bundle_key(planned, [], {}, profile, nothing, (maker,))}
     assert keys == {pipeline.bundle_key(planned, [], {}, profile, nothing, (maker,))}
     for changed in ({"suffix": "-x"}, {"forbidden_symbols": ["ck"]}):
         keys.add(pipeline.bundle_key(planned, [], {}, profile.model_copy(update=changed), nothing, (maker,)))
     keys.add(pipeline.bundle_key(planned, [], {"zig": "2"}, profile, nothing, (maker,)))
-    keys.add(pipeline.bundle_key(planned, [], {}, profile, pipeline.proofs_of({"00": receipt}), (maker,)))
+    keys.add(pipeline.bundle_key(planned, [], {}, profile, receipts.proofs_of({"00": receipt}), (maker,)))
     maker.write_text("two")
     keys.add(pipeline.bundle_key(planned, [], {}, profile, nothing, (maker,)))
     assert len(keys) == 6
