@@ -63,7 +63,10 @@ def test_the_ck_instances_are_the_manifests(manifest: Manifest) -> None:
             assert row["THREADS"] == 64 * facts["waves"][0] * facts["waves"][1]
 
 
-@pytest.mark.parametrize("name", ["gemm_a8w8_CK", "gemm_a8w8_blockscale", "gemm_a8w8_bpreshuffle"])
+@pytest.mark.parametrize(
+    "name",
+    ["gemm_a8w8_CK", "gemm_a8w8_blockscale", "gemm_a8w8_bpreshuffle", "gemm_a8w8_blockscale_bpreshuffle"],
+)
 def test_the_gridwise_instances_are_all_that_aiter_measured(manifest: Manifest, name: str) -> None:
     """Each name of AITER's table whose pipeline is v1 or v3 is that of a row here; no two rows are one instance."""
     operator = next(

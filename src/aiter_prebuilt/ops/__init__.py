@@ -30,7 +30,12 @@ if TYPE_CHECKING:
     from aiter_prebuilt.ops.generated.fmoe_blockscale_asm import fmoe_fp8_blockscale_g1u1
     from aiter_prebuilt.ops.generated.gemm import gemm_a8w8_bpreshuffle, gemm_a16w16
     from aiter_prebuilt.ops.generated.gemm_asm import flatmm_a8w8_blockscale_ASM, gemm_a8w8_ASM
-    from aiter_prebuilt.ops.generated.gemm_ck import gemm_a8w8, gemm_a8w8_blockscale, gemm_a8w8_CK
+    from aiter_prebuilt.ops.generated.gemm_ck import (
+        gemm_a8w8,
+        gemm_a8w8_blockscale,
+        gemm_a8w8_blockscale_bpreshuffle,
+        gemm_a8w8_CK,
+    )
     from aiter_prebuilt.ops.generated.kv_cache import (
         concat_and_cache_mla,
         cp_gather_indexer_k_quant_cache,
@@ -123,6 +128,7 @@ __all__ = [
     "gemm_a8w8_ASM",
     "gemm_a8w8_CK",
     "gemm_a8w8_blockscale",
+    "gemm_a8w8_blockscale_bpreshuffle",
     "gemm_a8w8_bpreshuffle",
     "gemm_a16w16",
     "gemm_a16w16_asm",
@@ -206,6 +212,7 @@ HOMES: Final = {
     "gemm_a8w8": "generated.gemm_ck",
     "gemm_a8w8_CK": "generated.gemm_ck",
     "gemm_a8w8_blockscale": "generated.gemm_ck",
+    "gemm_a8w8_blockscale_bpreshuffle": "generated.gemm_ck",
     "concat_and_cache_mla": "generated.kv_cache",
     "cp_gather_indexer_k_quant_cache": "generated.kv_cache",
     "indexer_k_quant_and_cache": "generated.kv_cache",
