@@ -80,6 +80,17 @@ def batched_gemm_bf16(XQ: Values, WQ: Values) -> Near:
     return batched_gemm_bf16_CK(XQ, WQ)
 
 
+def gemm_a8w8_blockscale_bpreshuffle(XQ: Values, WQ: Values, x_scale: Values, w_scale: Values) -> Near:
+    """The same of W, which WQ [N, K] holds as shuffle_weight (16, 16) stores it: each block of 16 rows and 32 columns as
+    [2][16][16]. The memory of x_scale [M, K / 128] is that of its transpose.
+    """
+    rows, columns = WQ.shape
+    blocks = WQ.reshape(rows // 16, columns // 32, 2, 16, 16)
+    w = blocks.transpose(0, 3, 1, 2, 4).reshape(rows, columns)
+    turned = x_scale.reshape(x_scale.shape[1], x_scale.shape[0]).T
+    return gemm_a8w8_blockscale(XQ, w, turned, w_scale)
+
+
 def draw_not_a_number(rng: np.random.Generator, shape: tuple[int, ...], sizes: object) -> Values:
     """Normal, with one NaN in every third row: an fp8 has no infinity."""
     del sizes

@@ -861,6 +861,13 @@ def gemm_a8w8_blockscale(
     return _OPS.gemm_a8w8_blockscale.default(XQ, WQ, x_scale, w_scale, dtype)
 
 
+def gemm_a8w8_blockscale_bpreshuffle(
+    XQ: Any, WQ: Any, x_scale: Any, w_scale: Any, dtype: torch.dtype | None = None
+) -> Any:
+    """Traced ``aiter_prebuilt.gemm_a8w8_blockscale_bpreshuffle``."""
+    return _OPS.gemm_a8w8_blockscale_bpreshuffle.default(XQ, WQ, x_scale, w_scale, dtype)
+
+
 def gemm_a8w8_bpreshuffle(
     XQ: Any,
     WQ: Any,
@@ -1531,6 +1538,7 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "gemm_a8w8_ASM": gemm_a8w8_ASM,
     "gemm_a8w8_CK": gemm_a8w8_CK,
     "gemm_a8w8_blockscale": gemm_a8w8_blockscale,
+    "gemm_a8w8_blockscale_bpreshuffle": gemm_a8w8_blockscale_bpreshuffle,
     "gemm_a8w8_bpreshuffle": gemm_a8w8_bpreshuffle,
     "get_mla_metadata_v1": get_mla_metadata_v1,
     "greedy_sample": _OPS.greedy_sample.default,

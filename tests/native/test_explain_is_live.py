@@ -177,7 +177,7 @@ FITTING: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
     },
     "moe_fused_gate": lambda s: {"E": "256", "K": "8", "num_expert_group": "8", "topk_group": "4", "topk": "8"},
     **dict.fromkeys(
-        ("gemm_a8w8", "gemm_a8w8_CK", "gemm_a8w8_blockscale"),
+        ("gemm_a8w8", "gemm_a8w8_CK", "gemm_a8w8_blockscale", "gemm_a8w8_blockscale_bpreshuffle"),
         lambda s: {"M": "40", "N": "128", "K": "1024", "C": "bf16"},
     ),
     **dict.fromkeys(

@@ -28,6 +28,7 @@ SIGNATURES = {
     "gemm_a8w8": "XQ WQ x_scale w_scale bias dtype splitK",
     "gemm_a8w8_CK": "XQ WQ x_scale w_scale bias dtype splitK",
     "gemm_a8w8_blockscale": "XQ WQ x_scale w_scale dtype isBpreshuffled",
+    "gemm_a8w8_blockscale_bpreshuffle": "XQ WQ x_scale w_scale dtype",
     "indexer_k_quant_and_cache": "k kv_cache slot_mapping quant_block_size scale_fmt",
     "mixed_sample": "out input temperature lambd generator eps",
     "moe_fused_gate": "input bias topk_weights topk_ids num_expert_group topk_group topk n_share_experts_fusion "

@@ -66,7 +66,8 @@ def test_the_ck_instances_are_the_manifests(manifest: Manifest) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        "gemm_a8w8_CK", "gemm_a8w8_blockscale", "gemm_a8w8_bpreshuffle", "batched_gemm_a8w8_CK", "batched_gemm_bf16_CK",
+        "gemm_a8w8_CK", "gemm_a8w8_blockscale", "gemm_a8w8_bpreshuffle", "gemm_a8w8_blockscale_bpreshuffle",
+        "batched_gemm_a8w8_CK", "batched_gemm_bf16_CK",
     ],
 )  # fmt: skip
 def test_the_gridwise_instances_are_all_that_aiter_measured(manifest: Manifest, name: str) -> None:

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         batched_gemm_bf16_CK,
         gemm_a8w8,
         gemm_a8w8_blockscale,
+        gemm_a8w8_blockscale_bpreshuffle,
         gemm_a8w8_CK,
     )
     from aiter_prebuilt.ops.generated.kv_cache import (
@@ -137,6 +138,7 @@ __all__ = [
     "gemm_a8w8_ASM",
     "gemm_a8w8_CK",
     "gemm_a8w8_blockscale",
+    "gemm_a8w8_blockscale_bpreshuffle",
     "gemm_a8w8_bpreshuffle",
     "gemm_a16w16",
     "gemm_a16w16_asm",
@@ -224,6 +226,7 @@ HOMES: Final = {
     "gemm_a8w8": "generated.gemm_ck",
     "gemm_a8w8_CK": "generated.gemm_ck",
     "gemm_a8w8_blockscale": "generated.gemm_ck",
+    "gemm_a8w8_blockscale_bpreshuffle": "generated.gemm_ck",
     "concat_and_cache_mla": "generated.kv_cache",
     "cp_gather_indexer_k_quant_cache": "generated.kv_cache",
     "indexer_k_quant_and_cache": "generated.kv_cache",

@@ -17,6 +17,7 @@ _gemm_a8w8 = operator("gemm_a8w8")
 _gemm_a8w8_blockscale = operator("gemm_a8w8_blockscale")
 _batched_gemm_a8w8_CK = operator("batched_gemm_a8w8_CK")
 _batched_gemm_bf16_CK = operator("batched_gemm_bf16_CK")
+_gemm_a8w8_blockscale_bpreshuffle = operator("gemm_a8w8_blockscale_bpreshuffle")
 
 
 @traced
@@ -211,4 +212,40 @@ def batched_gemm_bf16_CK(
     except NOT_A_TENSOR as error:
         raise no_output("batched_gemm_bf16_CK", error) from error
     _batched_gemm_bf16_CK(XQ, WQ, out)
+    return out
+
+
+@traced
+def gemm_a8w8_blockscale_bpreshuffle(
+    XQ: torch.Tensor,
+    WQ: torch.Tensor,
+    x_scale: torch.Tensor,
+    w_scale: torch.Tensor,
+    dtype: torch.dtype | None = None,
+) -> torch.Tensor:
+    """``XQ @ unshuffle(WQ).T`` with a scale for each row and each 128 columns of XQ, and for each 128 x 128 of WQ, accumulated in
+    fp32; Composable Kernel.
+
+    Args:
+        XQ: [M, K] the target's own e4m3, rows may be strided; K is a multiple of 128, 384 and more.
+        WQ: [N, K] the target's own e4m3, in the layout of ``shuffle_weight`` (16, 16); N is a multiple of 64.
+        x_scale: [M, (K + 127) // 128] fp32, its memory is that of a contiguous [K / 128, M]: at b M + m the scale of row m and
+            columns 128 b to 128 b + 127.
+        w_scale: [(N + 127) // 128, (K + 127) // 128] fp32, of rows 128 a to 128 a + 127 and columns 128 b to 128 b + 127.
+        dtype: bf16 when None; the type of the result: bf16 or fp16.
+
+    Returns:
+        New, contiguous: [M, N] bf16 or fp16.
+
+    Raises:
+        UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
+            no kernel takes the call.
+
+    Source: AITER ``gemm_a8w8_blockscale_bpreshuffle``.
+    """
+    try:
+        out = XQ.new_empty((XQ.shape[0], WQ.shape[0]), dtype=dtype or element_type(XQ, "bf16"))
+    except NOT_A_TENSOR as error:
+        raise no_output("gemm_a8w8_blockscale_bpreshuffle", error) from error
+    _gemm_a8w8_blockscale_bpreshuffle(XQ, WQ, x_scale, w_scale, out)
     return out
