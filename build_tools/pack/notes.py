@@ -71,6 +71,11 @@ def upstream(root: Path, names: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted({name.partition(":")[0] for name in files} | parts))
 
 
+def stale_in(root: Path, folder: Path) -> list[str]:
+    """Each bundle of ``folder`` that is older than its sources, and why."""
+    return [f"{path.name}: {why}" for path in sorted(folder.glob("*.apb")) if (why := stale(root, path))]
+
+
 def stale(root: Path, bundle: Path, *, proofs: bool = True) -> str:
     """Why ``bundle`` is not what a build would make of ``root`` now, or "" when it is. Without ``proofs``, cases, references and
     receipts do not count: they decide about no byte of a code object.

@@ -91,7 +91,8 @@ def _named(tree: Modules, ledger: ModuleLedger, manifest: Manifest, reasons: Rea
                 if beyond.pop(operator.name, None) is not None:
                     continue
                 lines.append(
-                    f"{where}: {operator.module} has no {operator.name}, nor has AITER's Python side"
+                    f"{where}: {operator.module} has no {operator.name}, nor has AITER's Python side; "
+                    f'if that is right, say why under [beyond] in {FILE}: {operator.name} = "reason"'
                 )
             elif operator.module not in serving.get(operator.name, [operator.module]):
                 there = ", ".join(serving[operator.name])

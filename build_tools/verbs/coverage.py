@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from build_tools.verbs import options
-from build_tools.verbs.output import console, print_json
+from build_tools.verbs.output import console, print_json, say_stale
 
 
 @click.command()
@@ -22,6 +22,7 @@ def coverage(profile: str, targets: tuple[str, ...], as_json: bool, bundles: Pat
     from build_tools.errors import FetchError
     from build_tools.manifest.parse import load
     from build_tools.modules.read import read
+    from build_tools.pack import notes
     from build_tools.prove.known import known
     from build_tools.report import ledger, module_reasons, modules, upstream, upstream_view
     from build_tools.report.coverage import built_entries, compute, included
@@ -31,6 +32,7 @@ def coverage(profile: str, targets: tuple[str, ...], as_json: bool, bundles: Pat
     proved = known(options.ROOT)
     folder = bundles if bundles.is_dir() else None
     table = compute(manifest, profile, targets or ("gfx942", "gfx950"), folder, proved)
+    stale = notes.stale_in(options.ROOT, folder) if folder is not None else []
     beside = None
     try:
         reasons = module_reasons.read(options.ROOT)
@@ -43,8 +45,9 @@ def coverage(profile: str, targets: tuple[str, ...], as_json: bool, bundles: Pat
     except FetchError as error:
         click.echo(f"without AITER's tree: {error}", err=True)
     if as_json:
-        print_json({**table.as_json(), "upstream": beside and beside.as_json()})
+        print_json({**table.as_json(), "upstream": beside and beside.as_json(), "stale": stale})
         return
     render(table, console())
     if beside is not None:
         upstream_view.render(beside, console())
+    say_stale(stale)

@@ -32,3 +32,9 @@ def print_table(title: str, columns: list[str], rows: Iterable[Iterable[object]]
 def print_json(value: dict[str, Any]) -> None:
     """``value`` with the version of this output."""
     click.echo(json.dumps({"version": JSON_VERSION, **value}, indent=1, default=str))
+
+
+def say_stale(stale: Iterable[str]) -> None:
+    """A line for each bundle that is older than its sources."""
+    for words in stale:
+        click.echo(f"older than its sources, run python -m build_tools build: {words}")

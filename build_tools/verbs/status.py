@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from build_tools.verbs import options
-from build_tools.verbs.output import console, print_json
+from build_tools.verbs.output import console, print_json, say_stale
 
 
 @click.command()
@@ -21,11 +21,7 @@ def status(as_json: bool, bundles: Path) -> None:
     from build_tools.report.ledger import compute
     from build_tools.report.ledger_view import render
 
-    stale = [
-        f"{path.name}: {why}"
-        for path in sorted(bundles.glob("*.apb"))
-        if (why := notes.stale(options.ROOT, path))
-    ]
+    stale = notes.stale_in(options.ROOT, bundles)
     sets = {path.name: notes.read(path).get("ck", "tuned") for path in sorted(bundles.glob("*.apb"))}
     ledger = compute(load(options.ROOT / "manifests"), bundles, known(options.ROOT))
     if as_json:
@@ -37,5 +33,4 @@ def status(as_json: bool, bundles: Path) -> None:
                 click.echo(
                     f"{name}: the {found} set of Composable Kernel's instances; build --ck tuned has all"
                 )
-        for words in stale:
-            click.echo(f"older than its sources, run python -m build_tools build: {words}")
+        say_stale(stale)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import ModuleType
 
 from aiter_prebuilt.contract.version import BUNDLE_FORMAT, NATIVE_ABI, RECIPE
@@ -9,6 +10,14 @@ from aiter_prebuilt.errors import NativeError
 from aiter_prebuilt.forks import importing
 
 _REINSTALL = "run: pip install --force-reinstall aiter-prebuilt"
+#: In a checkout, which pip has not installed, the extension is compiled beside the sources.
+_DEVELOP = "this is a checkout; run: python -m build_tools develop"
+
+
+def _remedy() -> str:
+    """What to type next, where this package lies."""
+    root = Path(__file__).resolve().parents[2]
+    return _DEVELOP if (root / "build_tools" / "verbs" / "develop.py").is_file() else _REINSTALL
 
 
 def module() -> ModuleType:
@@ -23,7 +32,7 @@ def module() -> ModuleType:
             from aiter_prebuilt import _native
     except ImportError as error:
         raise NativeError(
-            "load the native extension aiter_prebuilt._native", str(error), _REINSTALL
+            "load the native extension aiter_prebuilt._native", str(error), _remedy()
         ) from error
     built = _native.contract()
     wanted = (BUNDLE_FORMAT, RECIPE, NATIVE_ABI)
@@ -31,6 +40,6 @@ def module() -> ModuleType:
         raise NativeError(
             "load the native extension aiter_prebuilt._native",
             f"it has the contract numbers {built} (bundle format, recipe, ABI), this package has {wanted}",
-            _REINSTALL,
+            _remedy(),
         )
     return _native

@@ -207,7 +207,10 @@ def test_a_module_that_has_nothing_of_its_operator_is_named(tree: Modules, folde
     where = "manifests/norm/operators.toml: operators"
     for name, words in (
         ("two_size", "which is in module_two_asm"),
-        ("nobody", "nor has AITER's Python side"),
+        (
+            "nobody",
+            f'nor has AITER\'s Python side; if that is right, say why under [beyond] in {FILE}: nobody = "reason"',
+        ),
     ):
         path.write_text(text.replace("operators.two_size", f"operators.{name}"))
         (line,) = problems(tree, load(folder), reasons(*EXPLAINED))

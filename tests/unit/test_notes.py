@@ -140,6 +140,18 @@ def test_what_else_makes_a_bundle_stale(root: Path, bundles: Path, change: objec
     assert said in str(caught.value)
 
 
+def test_stale_bundles_are_named(root: Path, bundles: Path) -> None:
+    """For ``status`` and ``coverage``, which count from bundles."""
+    before = notes.stale_in(root, bundles)
+    note = json.loads((bundles / "gfx942-ck-free.json").read_text())
+    source = root / next(name for name in note["sources"] if (root / name).is_file())
+    source.write_text(source.read_text() + "\n")
+    after = notes.stale_in(root, bundles)
+    assert len(after) > len(before) and any(
+        line.startswith("gfx942-ck-free.apb: ") for line in after if line not in before
+    )
+
+
 def test_an_unchanged_bundle_gets_the_sources_of_the_last_build(root: Path, bundles: Path) -> None:
     path = bundles / "gfx942-ck-free.apb"
     data = path.read_bytes()
