@@ -55,7 +55,8 @@ ENVIRONMENT = {
     "PYTHONPYCACHEPREFIX": str(BUILD / "pycache"),
     "PYTHONDONTWRITEBYTECODE": None,
 }
-#: The session whose environment all others run in: a toolchain of gigabytes is unpacked once.
+#: The session, and folder, whose environment all others run in: a toolchain of gigabytes is unpacked once. nox adds the version
+#: of an interpreter to the folder only where a session has several.
 TOOLCHAIN = "toolchain"
 #: Where the pipeline keeps what it fetched and zig its compiled C++ library; the tests' own compiles use it too.
 CACHE = Path(
@@ -76,20 +77,14 @@ def groups(*names: str) -> list[str]:
     return list(nox.project.dependency_groups(PROJECT, *names))
 
 
-def toolchain_session() -> str:
-    """The name of :func:`toolchain`, with the version of its interpreter where nox adds it."""
-    python = build_python()
-    return TOOLCHAIN if python is None else f"{TOOLCHAIN}-{python}"
-
-
 def shared(function: Callable[[nox.Session], None]) -> object:
     """A session in the environment of :func:`toolchain`, which nox makes before it."""
-    return nox.session(venv_backend="none", requires=[toolchain_session()])(function)
+    return nox.session(venv_backend="none", requires=[TOOLCHAIN])(function)
 
 
 def folder_of(session: nox.Session) -> Path:
     """The programs of the shared environment."""
-    return Path(session.cache_dir).resolve().parent / toolchain_session().replace(".", "-") / "bin"
+    return Path(session.cache_dir).resolve().parent / TOOLCHAIN / "bin"
 
 
 def run(session: nox.Session, program: str, *words: str, **options: Any) -> None:
