@@ -7,7 +7,7 @@ Structure only: which keys exist and what shape their values have. What the valu
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo
 
@@ -17,7 +17,9 @@ from build_tools.manifest.python import PythonSignature
 Scalar = int | bool | str
 Backend = Literal["asm", "hip", "ck", "triton", "flydsl"]
 #: Sets of Composable Kernel's instances, each in the next (`build_tools/plan/sets.py`).
-SAMPLE, CURATED, TUNED = "sample", "curated", "tuned"
+SAMPLE: Final = "sample"
+CURATED: Final = "curated"
+TUNED: Final = "tuned"
 
 
 def _known_target(name: str, info: ValidationInfo) -> str:

@@ -35,7 +35,4 @@ def holds(wanted: str, smallest: str) -> bool:
 
 def may_lack(kernel: Kernel) -> bool:
     """May a target have no instance of the sample? Where the sample names targets: the other one's is compiled by other sets."""
-    said = [
-        condition for name, conditions in kernel.sets.items() if name == SAMPLE for condition in conditions
-    ]
-    return any("target" in condition for condition in said)
+    return any("target" in condition for condition in kernel.sets.get(SAMPLE, ()))
