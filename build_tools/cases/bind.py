@@ -6,7 +6,7 @@ import itertools
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Final
 
@@ -15,7 +15,7 @@ from aiter_prebuilt.contract.bytecode import ExpressionError, evaluate
 from aiter_prebuilt.contract.expression import Scope, compile_expression
 from build_tools.cases import numbers
 from build_tools.cases.subject import Subject
-from build_tools.cases.words import Words
+from build_tools.cases.words import Several, Words
 from build_tools.manifest.grammar import TensorSpec
 from build_tools.manifest.operators import ArgumentType
 from build_tools.manifest.problems import suggestion
@@ -60,17 +60,29 @@ class Bound:
 
 
 def bind(subject: Subject, words: Words, fp8: str) -> Iterator[Bound]:
-    """The calls that ``words`` stand for: a type variable that is not stated takes each of its values. ``fp8``: the target's own.
+    """The calls that ``words`` stand for: a type variable that is not stated takes each of its values, an option of which several
+    are stated each of these. ``fp8``: the target's own.
 
     Raises:
         BindError: with what is missing or wrong.
     """
     open_types = [name for name in subject.types if name not in words.types]
-    for chosen in itertools.product(*(subject.types[name] for name in open_types)):
-        picked = dict(zip(open_types, chosen, strict=True))
-        suffix = "".join(f" {name}={kind}" for name, kind in picked.items() if len(subject.types[name]) > 1)
+    several = {name: value.values for name, value in words.values.items() if isinstance(value, Several)}
+    choices = [*several.values(), *(subject.types[name] for name in open_types)]
+    said = " ".join(word for word in words.text.split() if word.partition("=")[0] not in several)
+    for chosen in itertools.product(*choices):
+        values = dict(zip(several, chosen, strict=False))
+        picked = dict(zip(open_types, chosen[len(several) :], strict=True))
+        told = [f"{name}={_word(value)}" for name, value in values.items()]
+        told += [f"{name}={kind}" for name, kind in picked.items() if len(subject.types[name]) > 1]
         types = _types(subject, {**words.types, **picked})
-        yield bind_one(subject, words, (words.text + suffix).strip(), types, fp8)
+        one = replace(words, values={**words.values, **values}) if values else words
+        yield bind_one(subject, one, " ".join([*([said] if said else []), *told]), types, fp8)
+
+
+def _word(value: Any) -> str:
+    """A value as a call says it."""
+    return str(value).lower() if isinstance(value, bool) or value is None else str(value)
 
 
 def _types(subject: Subject, said: Mapping[str, str]) -> dict[str, str]:

@@ -125,8 +125,8 @@ def answer(cases: Cases, question: Question) -> dict[str, Near]:
     return references.results(cases.reference, question.bound, question.inputs)
 
 
-def call_of(cases: Cases, question: Question) -> Call:
-    """The record that goes to a device.
+def call_of(cases: Cases, question: Question, target: str) -> Call:
+    """The record that goes to a device of ``target``.
 
     Raises:
         ManifestError: the reference fails, or a result does not fit its type.
@@ -145,13 +145,15 @@ def call_of(cases: Cases, question: Question) -> Call:
             ) from error
     arguments = dict(_arguments(question))
     name = bound.subject.name
-    return Call(name, bound.label, arguments, tuple(wants), bound.words.compute_units, cases.state)
+    return Call(
+        name, bound.label, arguments, tuple(wants), bound.words.compute_units, cases.states.get(target, "")
+    )
 
 
 def calls(cases: Cases, target: str, facts: Target, seed: int, *, golden: bool = False) -> Iterator[Call]:
     """:func:`questions`, answered."""
     for question in questions(cases, target, facts, seed, golden=golden):
-        yield call_of(cases, question)
+        yield call_of(cases, question, target)
 
 
 def _arguments(question: Question) -> Iterator[tuple[str, Argument]]:

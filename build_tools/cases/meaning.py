@@ -2,7 +2,7 @@
 
 A receipt names it: when any of these changes, what was right before has to be executed again. Of ``reference.py`` it is the text
 of the operator's function, of the family's draws and of all that they use there; a statement of the module that is no
-definition may change what any function sees, and counts for all.
+definition may change what any function sees, and counts for all. A call that is made on other targets alone is not asked here.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from aiter_prebuilt.contract.judging import judging
 
@@ -27,6 +27,7 @@ else:
 REFERENCE: Final = "reference.py"
 CASES: Final = "cases.toml"
 _OPERATORS: Final = "operators.toml"
+_TARGETS: Final = "targets.toml"
 #: Where functions that are written by hand lie, below the folder that holds the manifests.
 _FUNCTIONS: Final = "src/aiter_prebuilt/ops"
 #: What executes calls, and compares their results.
@@ -40,11 +41,19 @@ _COMMON: Final = ("_common.py", "_traced.py")
 _JUDGES: Final = ("draw.py", "interval.py", "near.py", "numbers.py")
 #: Hexadecimal digits: enough to tell the states of one operator apart.
 _DIGITS: Final = 16
+#: How a call says on which targets it is made (``words.py``).
+_ONLY: Final = "targets="
+#: A family, one of its operators, a target.
+State: TypeAlias = tuple[str, str, str]
 
 
-def meanings(folder: Path) -> dict[tuple[str, str], str]:
-    """(family, operator) -> the digest of its state; ``folder`` is ``manifests``. What cannot be read has none: lint says so."""
-    found = {}
+def meanings(folder: Path) -> dict[State, str]:
+    """The digest of each state; ``folder`` is ``manifests``. What cannot be read has none: lint says so."""
+    found: dict[State, str] = {}
+    try:
+        targets = tomllib.loads((folder / _TARGETS).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return found
     for path in folder.glob(f"*/{CASES}"):
         try:
             cases, operators = (
@@ -59,15 +68,30 @@ def meanings(folder: Path) -> dict[tuple[str, str], str]:
                 if row.get("slack")
             }
             for name in rows.keys() & formulas.keys() & cases.keys():
-                parts = [formulas[name], json.dumps(cases[name], sort_keys=True), *_judges()]
+                parts = [*_judges()]
                 if behind:  # how far kernels may read: with less of it they were not executed
                     parts.append(json.dumps(behind, sort_keys=True))
                 if function := _function(rows, name):
                     parts += _by_hand(folder.parent / _FUNCTIONS, f"{function}.py")
-                found[path.parent.name, name] = _named(parts)
-        except (OSError, ValueError, AttributeError, TypeError):
+                for target in (key for key, facts in targets.items() if isinstance(facts, dict)):
+                    found[path.parent.name, name, target] = _named(
+                        [formulas[name], json.dumps(_asked(cases[name], target), sort_keys=True), *parts]
+                    )
+        except (OSError, ValueError, LookupError, AttributeError, TypeError):
             continue
     return found
+
+
+def _asked(row: Mapping[str, Any], target: str) -> dict[str, Any]:
+    """An operator's cases without the calls that are made on other targets alone."""
+    always = row.get("default", "").split()
+    return {**row, "calls": [text for text in row["calls"] if _made([*text.split(), *always], target)]}
+
+
+def _made(words: Iterable[str], target: str) -> bool:
+    """Is a call of these words made on ``target``? The first that says where counts."""
+    said = next((word for word in words if word.startswith(_ONLY)), None)
+    return said is None or target in said.removeprefix(_ONLY).split(",")
 
 
 def _function(rows: Mapping[str, Any], name: str) -> str | None:

@@ -4,30 +4,32 @@ answer must refuse what comes of it.
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from build_tools.cases import bind, interval, make, numbers
+from build_tools.cases import make, numbers
 from build_tools.cases.bind import Bound
-from build_tools.cases.interval import Interval
 from build_tools.cases.make import Question
+from build_tools.cases.noticing import (
+    Change,
+    Noticing,
+    Values,
+    dropped,
+    given,
+    kind_of,
+    with_tensor,
+    with_value,
+)
 from build_tools.cases.table import Cases
 from build_tools.errors import ManifestError
 from build_tools.manifest.model import Target
 from build_tools.manifest.problems import suggestion
 from build_tools.manifest.python import Parameter
-
-Values: TypeAlias = npt.NDArray[Any]
-#: The ways in which a question can be changed; none where the change cannot be made there.
-Change: TypeAlias = Callable[[Question], "list[Question]"]
-SEED: Final = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,89 +44,17 @@ class Blind:
         return f"{self.file}: {self.operator}: no call notices {self.what}"
 
 
-class _Judge:
-    """The calls of one operator, smallest first: most changes show in those. Inputs are drawn and answers made when one is asked,
-    and kept.
+def _noticed(noticing: Noticing, move: _Move) -> bool | None:
+    """Does a call refuse a changed result? None when the change can be made nowhere; where nothing comes of it, another call
+    must show it.
     """
-
-    def __init__(self, cases: Cases, target: str, facts: Target) -> None:
-        self.cases = cases
-        self.bounds = sorted(make.bounds(cases, target, facts), key=_size)
-        self._questions: dict[int, Question] = {}
-        self._answers: dict[int, dict[str, Interval]] = {}
-
-    def question(self, place: int) -> Question:
-        """A call with its inputs."""
-        if place not in self._questions:
-            self._questions[place] = make.asked(self.cases, self.bounds[place], SEED)
-        return self._questions[place]
-
-    def answer(self, place: int) -> dict[str, Interval]:
-        """The intervals of a call's results."""
-        if place not in self._answers:
-            question = self.question(place)
-            self._answers[place] = {
-                name: interval.interval(result, _kind(question, name))
-                for name, result in make.answer(self.cases, question).items()
-            }
-        return self._answers[place]
-
-    def notices(self, move: _Move) -> bool | None:
-        """Does a call refuse a changed result? None when the change can be made nowhere."""
-        found: bool | None = None
-        for place, bound in enumerate(self.bounds):
-            for changed in move.change(self.question(place)) if move.possible(bound) else ():
-                found = False
-                try:
-                    results = make.answer(self.cases, changed)
-                except ManifestError:
-                    continue  # nothing comes of it: another call must show it
-                if self._differs(place, changed, results):
-                    return True
-        return found
-
-    def _differs(self, place: int, changed: Question, results: Mapping[str, Any]) -> bool:
-        wanted = self.answer(place)
-        if wanted.keys() != results.keys():
-            return True
-        for name, right in wanted.items():
-            result = results[name]
-            if not _same(right.kept, result.kept) or _kind(changed, name) != right.dtype:
+    found: bool | None = None
+    for place, bound in enumerate(noticing.bounds):
+        for changed in move.change(noticing.question(place)) if move.possible(bound) else ():
+            found = False
+            if noticing.notices(place, changed):
                 return True
-            if right.low.shape != result.values.shape:
-                return True
-            exact = dataclasses.replace(result, error=np.zeros_like(result.error))
-            try:
-                found = numbers.decode(interval.interval(exact, right.dtype).low, right.dtype)
-            except ValueError:
-                return True  # a number that the type does not hold
-            if right.misses(found).any() or _moved(self.question(place), changed, name, right):
-                return True
-        return False
-
-
-def _moved(before: Question, after: Question, name: str, right: Interval) -> bool:
-    """Has what must stay as it was another value?"""
-    old, new = before.inputs.get(name), after.inputs.get(name)
-    if right.kept is None or old is None or new is None:
-        return False
-    return not np.array_equal(old[right.kept], new[right.kept], equal_nan=True)
-
-
-def _same(first: Values | None, second: Values | None) -> bool:
-    if first is None or second is None:
-        return first is second
-    return np.array_equal(first, second)
-
-
-def _size(bound: Bound) -> int:
-    return sum(math.prod(layout.shape) for layout in bound.tensors.values() if layout is not None)
-
-
-def _kind(question: Question, name: str) -> str:
-    layout = question.bound.tensors[name]
-    assert layout is not None  # it has a result
-    return layout.dtype
+    return found
 
 
 def check(cases: Cases, target: str, facts: Target) -> Iterator[Blind]:
@@ -133,16 +63,17 @@ def check(cases: Cases, target: str, facts: Target) -> Iterator[Blind]:
     Raises:
         ManifestError: a call cannot be made, or ``insensitive`` names nothing that is moved.
     """
-    judge = _Judge(cases, target, facts)
+    noticing = Noticing(cases, make.bounds(cases, target, facts))
     known = {name for name, served in cases.subject.covered.items() if len(served) > 1}
     known |= {*cases.subject.type_of.values(), *cases.subject.dims()}
+    known |= {f"{kernel}.{name}" for kernel in cases.subject.kernels for name in cases.subject.open()}
     for move in _moves(cases):
         known.add(move.name)
         if move.name not in cases.insensitive:
-            noticed = judge.notices(move)
+            noticed = _noticed(noticing, move)
             if noticed is False or (noticed is None and move.must):
                 yield Blind(cases.subject.name, move.what, cases.file)
-    for name, what in _unused(cases, judge.bounds):
+    for name, what in _unused(cases, noticing.bounds):
         if name not in cases.insensitive:
             yield Blind(cases.subject.name, what, cases.file)
     for name in cases.insensitive:
@@ -181,8 +112,8 @@ def _moves(cases: Cases) -> Iterator[_Move]:
         yield _Move(name, f"{name} scaled by 1 + 2^-6", scaled, must=False, possible=floats)
         yield _Move(name, f"{name} with its rows shifted by one", shifted, must=False, possible=there)
         if spec.optional:
-            yield _Move(name, f"{name} left out", _dropped(name), must=True, possible=there)
-            yield _Move(name, f"{name} given where it is left out", _given(cases, name), must=True)
+            yield _Move(name, f"{name} left out", dropped(name), must=True, possible=there)
+            yield _Move(name, f"{name} given where it is left out", given(cases, name), must=True)
     for parameter in cases.subject.options():
         name = parameter.name
         yield _Move(name, f"{name} moved", _option(cases, parameter, stated=True), must=True)
@@ -230,19 +161,15 @@ def _default(cases: Cases, name: str) -> Any:
     return None if parameter is None or parameter.required else parameter.default
 
 
-def _with(question: Question, name: str, values: Values | None) -> Question:
-    return dataclasses.replace(question, inputs={**question.inputs, name: values})
-
-
 def _tensor(name: str, move: Callable[[Values, str], Values]) -> Change:
     def change(question: Question) -> list[Question]:
         values = question.inputs.get(name)
         if values is None or values.size == 0:
             return []
         with np.errstate(all="ignore"):
-            moved = move(values, _kind(question, name))
+            moved = move(values, kind_of(question, name))
         same = np.array_equal(moved, values, equal_nan=values.dtype.kind == "f")
-        return [] if same else [_with(question, name, moved)]
+        return [] if same else [with_tensor(question, name, moved)]
 
     return change
 
@@ -267,10 +194,6 @@ def _shifted(values: Values, kind: str) -> Values:
     )
 
 
-def _dropped(name: str) -> Change:
-    return lambda question: [] if question.inputs.get(name) is None else [_with(question, name, None)]
-
-
 def _unnamed(name: str) -> Change:
     """The kernel chosen that the call names."""
 
@@ -278,32 +201,7 @@ def _unnamed(name: str) -> Change:
         bound = question.bound
         if not bound.values.get(name):
             return []
-        return [
-            dataclasses.replace(
-                question, bound=dataclasses.replace(bound, values={**bound.values, name: None})
-            )
-        ]
-
-    return change
-
-
-def _given(cases: Cases, name: str) -> Change:
-    """The tensor drawn where a call leaves it out, provided that the call says its dims."""
-
-    def change(question: Question) -> list[Question]:
-        bound = question.bound
-        if bound.tensors.get(name) is not None:
-            return []
-        words = dataclasses.replace(bound.words, absent=bound.words.absent - {name})
-        try:
-            filled = bind.bind_one(cases.subject, words, bound.label, bound.types, bound.fp8)
-        except bind.BindError:
-            return []
-        layout = filled.tensors[name]
-        assert layout is not None  # it is no longer left out
-        lone = numbers.is_integer(layout.dtype) and name not in words.draws
-        values = np.zeros(layout.shape, np.int64) if lone else make.drawn(cases, filled, layout, SEED)
-        return [dataclasses.replace(_with(question, name, values), bound=filled)]
+        return [with_value(question, name, None)]
 
     return change
 
@@ -317,10 +215,7 @@ def _option(cases: Cases, parameter: Parameter, *, stated: bool) -> Change:
             return []
         value = question.bound.values[name]
         return [
-            dataclasses.replace(
-                question,
-                bound=dataclasses.replace(question.bound, values={**question.bound.values, name: other}),
-            )
+            with_value(question, name, other)
             for other in _others(parameter, value, cases.subject.covered.get(name, ()))
         ]
 

@@ -16,7 +16,7 @@ class Subject:
     """One operator. ``arguments``: the tensors of its native signature, ``returns``: those that it allocates; ``covered``: the
     values that are served of an option; ``ignored``: parameters of which any value is; ``type_of``: returned tensor -> the
     parameter that chooses its element type; ``targets``: where there are kernels for it; ``slack``: tensor -> bytes behind its
-    end that some kernel may read.
+    end that some kernel may read; ``kernels``: their names.
     """
 
     name: str
@@ -30,6 +30,7 @@ class Subject:
     type_of: Mapping[str, str] = field(default_factory=dict)
     targets: frozenset[str] = frozenset()
     slack: Mapping[str, int] = field(default_factory=dict)
+    kernels: frozenset[str] = frozenset()
 
     def parameter(self, name: str) -> Parameter | None:
         """The parameter called ``name``."""
@@ -61,6 +62,15 @@ class Subject:
         """Symbols that stand for a dim of a tensor, in the order of the signature."""
         texts = [text for spec in self.tensors().values() for text in spec.dims]
         return dict.fromkeys(text for text in texts if is_symbol(text))
+
+    def open(self) -> tuple[str, ...]:
+        """What a call may have as it likes: options, and tensors that may be left out."""
+        optional = (spec.name for spec in self.arguments if spec.optional)
+        return (*(parameter.name for parameter in self.options()), *optional)
+
+    def written(self) -> frozenset[str]:
+        """Arguments that are written and not read."""
+        return frozenset(spec.name for spec in self.arguments if spec.role == "out")
 
     def names_of_kernels(self) -> tuple[str, ...]:
         """Parameters that are any text: they name a kernel, and where a reference reads one, its result depends on the name."""
@@ -101,6 +111,7 @@ def subject_of(operator: Operator) -> Subject:
         type_of=operator.type_of,
         targets=frozenset(target for kernel in operator.kernels for target in kernel.targets),
         slack=operator.slack(),
+        kernels=frozenset(kernel.name for kernel in operator.kernels),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,7 +24,8 @@ _KEYS: Final = ("default", "golden", "calls", "insensitive")
 @dataclass(frozen=True, slots=True)
 class Cases:
     """What proves one operator. ``calls`` and ``golden`` have the words of ``default`` in them already; ``insensitive``: what the
-    cases need not notice, with the reason; ``state``: names all that is asked (``meaning.py``).
+    cases need not notice, with the reason, of the operator or of one kernel (``kernel.name``); ``states``: target -> a name for
+    all that is asked there (``meaning.py``).
     """
 
     subject: Subject
@@ -33,7 +34,7 @@ class Cases:
     golden: Words | None
     insensitive: Mapping[str, str]
     file: str
-    state: str = ""
+    states: Mapping[str, str] = field(default_factory=dict)
 
 
 def load(folder: Path, subjects: Iterable[Subject], targets: Mapping[str, Target]) -> dict[str, Cases]:
@@ -70,7 +71,8 @@ def load(folder: Path, subjects: Iterable[Subject], targets: Mapping[str, Target
                         table.get(member.name), member, reference, targets, problems, f"{name}/{CASES}"
                     )
                     if cases is not None:
-                        found[member.name] = replace(cases, state=states.get((family, member.name), ""))
+                        mine = {target: states.get((family, member.name, target), "") for target in targets}
+                        found[member.name] = replace(cases, states=mine)
     if problems.lines:
         raise ManifestError(problems.lines)
     return found

@@ -3,7 +3,7 @@
 NAME=VALUE      a dim or stride symbol (an integer, an expression of other symbols, or ``(2,3)`` for a ``*M``), a type
                 variable, or a parameter of the Python function
 OPTION=A.dtype  the element type of argument A           OPTION=(-1,0)  a tuple of integers
-OPTION=''       an empty text
+OPTION=''       an empty text                    OPTION=0|1      a call for each of the values
 TENSOR=none     an optional tensor is left out     TENSOR@K        its address is K elements past an aligned one
 TENSOR~DRAW:a,b how its values are drawn           cus=N           as if the device had N compute units
 targets=a,b     only there
@@ -28,6 +28,7 @@ _NUMBERS: Final = {
     "int": re.compile(r"-?[0-9]{1,18}"),
     "float": re.compile(r"-?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|-?inf|nan"),
 }
+_OR: Final = "|"
 _OWN: Final = ("cus", "targets")
 MAX_COMPUTE_UNITS: Final = 1 << 20
 
@@ -41,8 +42,15 @@ class Draw:
 
 
 @dataclass(frozen=True, slots=True)
+class Several:
+    """Values of an option, each in a call of its own."""
+
+    values: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Words:
-    """One call as it is written, or the words that hold for every call of an operator."""
+    """One call as it is written, or the words that hold for every call of an operator. An option may have :class:`Several`."""
 
     text: str = ""
     symbols: Mapping[str, str | tuple[str, ...]] = field(default_factory=dict)
@@ -158,6 +166,15 @@ class _Reader:
 
     def _option(self, parameter: Parameter, text: str) -> None:
         name = parameter.name
+        values = tuple(self._value(parameter, part) for part in text.split(_OR))
+        for value in values:
+            if values.count(value) > 1:
+                self.problems.add(f"{name}={text}: {value!r} is said twice")
+                break
+        self._note("values", name, Several(values) if len(values) > 1 else values[0])
+
+    def _value(self, parameter: Parameter, text: str) -> Any:
+        name = parameter.name
         value = read_value(parameter, text)
         served = self.subject.covered.get(name)
         if value is _WRONG:
@@ -166,7 +183,7 @@ class _Reader:
             self.problems.add(f"{name}={text}: not served (covered: {', '.join(map(repr, served))})")
         elif served is None and parameter.kind == "dtype" and value is not None:
             self.problems.add(f"{name}={text}: say the type variable instead; only {name}=none is written")
-        self._note("values", name, None if value is _WRONG else value)
+        return None if value is _WRONG else value
 
     def _tensor(self, name: str, sign: str, text: str, word: str) -> None:
         if name not in self.tensors:

@@ -88,10 +88,10 @@ def _told(device: str, checks: str, cases: int, worst: float) -> str:
 
 
 def holding(
-    known: Mapping[str, Receipt], meanings: Mapping[tuple[str, str], str], found: Collection[Finding]
+    known: Mapping[str, Receipt], meanings: Mapping[tuple[str, str, str], str], found: Collection[Finding]
 ) -> dict[str, Receipt]:
-    """Those of which the same is asked as then, with the same passed over. ``meanings``: (family, operator) -> its state
-    (``cases/meaning.py``).
+    """Those of which the same is asked as then, with the same passed over. ``meanings``: (family, operator, target) -> its
+    state (``cases/meaning.py``).
     """
     passed = [finding for finding in found if finding.served]
     objects = {finding.sha256 for finding in passed}
@@ -99,7 +99,7 @@ def holding(
         digest: receipt
         for digest, receipt in known.items()
         if receipt.reference
-        and meanings.get((receipt.family, receipt.operator)) == receipt.reference
+        and meanings.get((receipt.family, receipt.operator, receipt.target)) == receipt.reference
         and (
             not receipt.checks.startswith(findings.EMBEDDED_CHECKS)
             or receipt.checks
@@ -216,7 +216,8 @@ class Found:
 @dataclass(frozen=True, slots=True)
 class Provable:
     """A recipe of a bundle here, with what a receipt says of it beside what lines tell. ``kernel``: ``operator.kernel``;
-    ``reference``: the state of all that is asked of its operator; ``judge``: of the program that executes and compares.
+    ``reference``: the state of all that is asked of its operator; ``judge``: of the program that executes and compares;
+    ``open``: attributes and optional tensors that its calls may have as they like.
     """
 
     family: str
@@ -227,11 +228,17 @@ class Provable:
     reference: str
     judge: str
     tools: Mapping[str, str]
+    open: frozenset[str] = frozenset()
 
     @property
     def operator(self) -> str:
         """Its name."""
         return self.kernel.partition(".")[0]
+
+    @property
+    def named(self) -> str:
+        """For people."""
+        return f"{self.kernel}[{self.variant}]"
 
     def about(self, line: Mapping[str, Any]) -> bool:
         """Is this the recipe that the line means, and was the same asked, and judged in the same way, as now?"""

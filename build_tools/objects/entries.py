@@ -5,23 +5,30 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
+from aiter_prebuilt.contract import bytecode
 from aiter_prebuilt.contract.bundle import Bundle
 from aiter_prebuilt.contract.dtype import BY_NUMBER
 from aiter_prebuilt.contract.receipt import recipe_digests, was_executed
-from aiter_prebuilt.contract.records import BACKENDS, Kernel, Operator, Recipe
+from aiter_prebuilt.contract.records import ATTRIBUTE_KINDS, BACKENDS, Kernel, Operator, Recipe
+
+#: Attributes of this kind live in float slots, which no condition reads.
+_FLOATING: Final = ATTRIBUTE_KINDS.index("float")
 
 
 @dataclass(frozen=True, slots=True)
 class BuiltRecipe:
     """One recipe of a bundle. ``variant``: with its element types, as people tell it from others (``128 T=bf16``);
-    ``code_objects``: SHA-256 of those that it launches.
+    ``code_objects``: SHA-256 of those that it launches; ``open``: attributes and optional tensors that no condition reads, so
+    that its calls may have them as they like.
     """
 
     operator: str
     kernel: str
     variant: str
     code_objects: frozenset[str]
+    open: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,10 +105,20 @@ def recipes_of(bundle: Bundle) -> dict[str, BuiltRecipe]:
             operator.kernels[recipe.kernel].name,
             _told(operator, recipe),
             frozenset(operator.entries[step.entry].sha256.hex() for step in recipe.steps),
+            _open(operator, recipe),
         )
         for operator in map(bundle.operator, bundle.names)
         for recipe, digest in zip(operator.recipes, recipe_digests(operator), strict=True)
     }
+
+
+def _open(operator: Operator, recipe: Recipe) -> frozenset[str]:
+    read = {slot for condition in recipe.conditions for slot in bytecode.slots_of(condition.code)}
+    attributes = {
+        each.name for each in operator.attributes if each.kind == _FLOATING or each.slot not in read
+    }
+    tensors = {each.name for each in operator.tensors if each.optional and each.given_slot not in read}
+    return frozenset(attributes | tensors)
 
 
 def _told(operator: Operator, recipe: Recipe) -> str:

@@ -9,6 +9,7 @@ from aiter_prebuilt.contract.calls import Call
 from build_tools.cases import make
 from build_tools.cases.bind import Bound
 from build_tools.cases.table import Cases
+from build_tools.judge.receipts import Provable
 from build_tools.manifest.model import Target
 from build_tools.prove.narrow import Walked
 from build_tools.prove.workers import Line
@@ -23,10 +24,13 @@ Wanted = Callable[[Mapping[str, Collection[str]]], Iterable[str]]
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """One call that will be executed with the bundles of ``profile``. ``recipes``: digests of those that it will choose."""
+    """One call that will be executed on ``target`` with the bundles of ``profile``. ``recipes``: digests of those that it will
+    choose.
+    """
 
     cases: Cases
     bound: Bound
+    target: str
     profile: str
     recipes: frozenset[str]
 
@@ -41,7 +45,7 @@ class Chosen:
         Raises:
             ManifestError: they cannot be made.
         """
-        return make.call_of(self.cases, make.asked(self.cases, self.bound, seed))
+        return make.call_of(self.cases, make.asked(self.cases, self.bound, seed), self.target)
 
 
 @dataclass(slots=True)
@@ -50,11 +54,11 @@ class Choice:
     were asked; ``labels``: recipe -> all calls that launch it, ``walked``: what those show, executed now or not.
     """
 
+    walked: Walked
     calls: list[Chosen] = field(default_factory=list)
     refused: list[Line] = field(default_factory=list)
     operators: set[str] = field(default_factory=set)
     labels: dict[str, set[str]] = field(default_factory=dict)
-    walked: Walked = field(default_factory=Walked)
 
     def note(self, cases: Cases, bound: Bound, recipes: Collection[str]) -> None:
         """A call, and the recipes that it chooses and launches."""
@@ -70,12 +74,13 @@ def choose(
     operators: Mapping[str, Collection[str]],
     explain: Explain,
     wanted: Wanted | None,
+    recipes: Mapping[str, Provable],
 ) -> Choice:
     """``operators``: profile -> the operators of its bundle, in the order in which bundles add to each other; ``wanted``:
-    chooses the recipes to reach, None for every call once. A call that chooses the same with more bundles installed is the same
-    call.
+    chooses the recipes to reach, None for every call once; ``recipes``: what the bundles have. A call that chooses the same with
+    more bundles installed is the same call.
     """
-    choice = Choice()
+    choice = Choice(Walked(recipes))
     seen: set[tuple[str, str, frozenset[str]]] = set()
     known = list(cases)
     for profile, names in operators.items():
@@ -87,18 +92,18 @@ def choose(
         ]
         lines = explain(profile, (make.outline(bound) for _, bound in bounds))
         for (each, bound), line in zip(bounds, lines, strict=True):
-            recipes = frozenset(line["recipes"])
+            chosen = frozenset(line["recipes"])
             choice.operators.add(each.subject.name)
             if line["launched"]:
-                choice.note(each, bound, recipes)
-            identity = (each.subject.name, bound.label, recipes)
+                choice.note(each, bound, chosen)
+            identity = (each.subject.name, bound.label, chosen)
             if identity in seen:
                 continue
             seen.add(identity)
             if line["problems"]:
                 choice.refused.append(line)
             else:  # one that launches nothing has a result, too
-                choice.calls.append(Chosen(each, bound, profile, recipes))
+                choice.calls.append(Chosen(each, bound, target, profile, chosen))
     if wanted is not None:
         reach = set(wanted(choice.labels))
         choice.calls = [call for call in choice.calls if call.recipes & reach]

@@ -1,19 +1,33 @@
-"""Do the calls that choose a recipe show that it walks every dim? One row alone is right with any stride and with a grid of 1."""
+"""Do the calls that choose a recipe show what it does with all that it is given? One row alone is right with any stride and with
+a grid of 1; one epsilon alone is right with an epsilon that stands in the kernel.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any, Final
 
 from build_tools.cases.bind import Bound
+from build_tools.cases.make import Question
+from build_tools.cases.noticing import Noticing, dropped, given, with_value
 from build_tools.cases.table import Cases
 from build_tools.judge.receipts import Provable
 
+_GIVEN: Final = "given"
+_LEFT_OUT: Final = "left out"
+
 
 class Walked:
-    """Which dims were more than 1 in some call, for each recipe."""
+    """Which dims were more than 1 in some call, and which values options had, for each recipe. ``recipes``: those of the bundles,
+    by digest.
+    """
 
-    def __init__(self) -> None:
+    def __init__(self, recipes: Mapping[str, Provable]) -> None:
+        self._recipes = recipes
         self._dims: dict[str, dict[str, bool]] = {}
+        self._values: dict[str, dict[str, dict[Any, list[Bound]]]] = {}
+        self._cases: dict[str, Cases] = {}
+        self._left_out: dict[str, Collection[str]] = {}
 
     def note(self, cases: Cases, bound: Bound, recipes: Iterable[str]) -> None:
         """One call, and the recipes that it chooses and launches. What ``insensitive`` names is not asked for."""
@@ -21,17 +35,88 @@ class Walked:
             name for name in cases.subject.dims() if name in bound.sizes and name not in cases.insensitive
         ]
         for digest in recipes:
+            self._cases[digest] = cases
             seen = self._dims.setdefault(digest, {})
             for name in dims:
                 seen[name] = seen.get(name, False) or bound.sizes[name] > 1
+            values = self._values.setdefault(digest, {})
+            for name in self._asked(cases, digest):
+                values.setdefault(name, {}).setdefault(_value(bound, name), []).append(bound)
 
-    def narrow(self, recipes: Mapping[str, Provable]) -> dict[str, str]:
-        """Recipes whose calls leave a dim at 1, each in words."""
+    def _asked(self, cases: Cases, digest: str) -> Iterator[str]:
+        """Options and optional tensors that do not choose a recipe. A result that no call leaves out is made by the function
+        where its caller does: a kernel always has it.
+        """
+        subject = cases.subject
+        asked = self._recipes[digest].open if digest in self._recipes else ()
+        if asked and subject.name not in self._left_out:
+            self._left_out[subject.name] = frozenset().union(*(words.absent for words in cases.calls))
+        for name in subject.open() if asked else ():
+            made = name in subject.written() and name not in self._left_out[subject.name]
+            if name in asked and name not in cases.insensitive and not made:
+                yield name
+
+    def narrow(self) -> dict[str, str]:
+        """Recipes whose calls leave a dim at 1, or an option that does not choose them at one value, each in words."""
         found = {}
-        for digest, recipe in recipes.items():
+        for digest, recipe in self._recipes.items():
             left = sorted(name for name, walked in self._dims.get(digest, {}).items() if not walked)
-            if left:
-                found[digest] = (
-                    f"{recipe.kernel}[{recipe.variant}]: {', '.join(left)} is never more than 1 in a call that chooses it"
-                )
+            told = [f"{', '.join(left)} is never more than 1 in a call that chooses it"] if left else []
+            told += [
+                f"{name} is {next(iter(values))} in each call that chooses it"
+                for name, values in self._values.get(digest, {}).items()
+                if len(values) == 1
+            ]
+            if told:
+                found[digest] = f"{recipe.named}: {'; '.join(told)}"
         return found
+
+    def unnoticed(self, digests: Iterable[str]) -> dict[str, str]:
+        """Those of ``digests`` of whose calls fewer than two, of different values of an option, would refuse another of these
+        values: what stands in a kernel in its place would be right in all of them. Draws inputs, and answers them.
+        """
+        found = {}
+        for digest in digests:
+            cases, kernel = self._cases[digest], self._recipes[digest].kernel.partition(".")[2]
+            left = [
+                name
+                for name, calls in self._values.get(digest, {}).items()
+                if len(calls) > 1
+                and name not in cases.subject.written()
+                and f"{kernel}.{name}" not in cases.insensitive
+                and not _told_apart(cases, name, calls)
+            ]
+            if left:
+                words = f"no two calls that choose it notice another value of {', '.join(left)}"
+                found[digest] = f"{self._recipes[digest].named}: {words}"
+        return found
+
+
+def _value(bound: Bound, name: str) -> Any:
+    """What a call gives; of a tensor, whether it is there."""
+    if name not in bound.tensors:
+        return bound.values[name]
+    return _GIVEN if bound.tensors[name] is not None else _LEFT_OUT
+
+
+def _told_apart(cases: Cases, name: str, calls: Mapping[Any, list[Bound]]) -> bool:
+    """Do calls of two values of ``name`` each refuse another one of the values?"""
+    several = 0
+    for value, bounds in calls.items():
+        noticing = Noticing(cases, bounds)
+        several += any(
+            noticing.notices(place, changed)
+            for place in range(len(bounds))
+            for other in calls
+            if other != value
+            for changed in _exchanged(cases, noticing.question(place), name, other)
+        )
+        if several > 1:
+            return True
+    return False
+
+
+def _exchanged(cases: Cases, question: Question, name: str, value: Any) -> list[Question]:
+    if name not in cases.subject.tensors():
+        return [with_value(question, name, value)]
+    return (dropped(name) if value == _LEFT_OUT else given(cases, name))(question)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from aiter_prebuilt.contract.calls import Call
 from build_tools.cases import table
-from build_tools.cases.meaning import meanings
+from build_tools.cases.meaning import State, meanings
 from build_tools.cases.subject import subjects
 from build_tools.cases.table import Cases
 from build_tools.errors import UsageError
@@ -60,7 +60,7 @@ class Row:
 @dataclass(frozen=True, slots=True)
 class Proof:
     """What was found. ``wrong``: lines of calls that are not right; ``unproved``: entries that have no receipt now, ``unchosen``:
-    recipes in words that no call chose, ``narrow``: those whose calls leave a dim at 1, which get no receipt; ``changed``: files
+    recipes in words that no call chose, ``narrow``: those whose calls show too little, which get no receipt; ``changed``: files
     that were written.
     """
 
@@ -148,7 +148,7 @@ def chosen(
         return workers.explained(places[profile], calls)
 
     facts = manifest.targets[built.target]
-    return choose(operators.values(), built.target, facts, names, explain, wanted)
+    return choose(operators.values(), built.target, facts, names, explain, wanted, built.recipes)
 
 
 def _prove_target(
@@ -187,12 +187,12 @@ def _prove_target(
 
 @dataclass(slots=True)
 class _Book:
-    """Receipts while they are made. ``states``: (family, operator) -> what is asked; ``calls``: (operator, target) -> how many
+    """Receipts while they are made. ``states``: what is asked; ``calls``: (operator, target) -> how many
     were executed.
     """
 
     known: dict[str, Receipt]
-    states: Mapping[tuple[str, str], str]
+    states: Mapping[State, str]
     findings: Collection[Finding]
     wrong: list[Line] = field(default_factory=list)
     narrow: list[str] = field(default_factory=list)
@@ -227,9 +227,10 @@ class _Book:
 
     def note(self, lines: Sequence[Line], choice: Choice, built: Built) -> None:
         """What lines say, but for recipes that calls which did not come to their end choose, too, or whose calls show little."""
-        narrow = choice.walked.narrow(built.recipes)
-        self.narrow += [f"{built.target} {words}" for words in narrow.values()]
         found = receipts.collect(lines, EMBEDDED_CHECKS, built.recipes)
+        narrow = choice.walked.narrow()
+        narrow |= choice.walked.unnoticed(found.receipts.keys() - narrow.keys())
+        self.narrow += [f"{built.target} {words}" for words in sorted(narrow.values())]
         whole = {
             digest: replace(receipt, checks=findings.checks(self.findings, receipt.code_objects))
             for digest, receipt in found.receipts.items()

@@ -10,7 +10,7 @@ from typing import Final
 
 from aiter_prebuilt.contract.bundle import SUFFIX, Bundle, FormatError
 from aiter_prebuilt.contract.judging import judging
-from build_tools.cases.meaning import PACKAGE, meanings
+from build_tools.cases.meaning import PACKAGE, State, meanings
 from build_tools.errors import NotReadyError
 from build_tools.judge.receipts import Provable
 from build_tools.manifest.model import SAMPLE, TUNED, Manifest
@@ -101,10 +101,8 @@ def _with_sets(manifest: Manifest, profile: str) -> set[str]:
     return {operator for operator, _ in own} - always
 
 
-def provable(
-    bundle: Bundle, manifest: Manifest, meanings: Mapping[tuple[str, str], str]
-) -> dict[str, Provable]:
-    """The recipes of a bundle by digest; ``meanings``: (family, operator) -> the state of its formula.
+def provable(bundle: Bundle, manifest: Manifest, meanings: Mapping[State, str]) -> dict[str, Provable]:
+    """The recipes of a bundle by digest; ``meanings``: the state of all that is asked.
 
     Raises:
         FormatError: a block of the bundle is damaged.
@@ -117,7 +115,7 @@ def provable(
         digest: Provable(
             families[recipe.operator], f"{recipe.operator}.{recipe.kernel}", recipe.variant, bundle.root.target,
             recipe.code_objects,
-            meanings.get((families[recipe.operator], recipe.operator), ""), judge, tools,
+            meanings.get((families[recipe.operator], recipe.operator, bundle.root.target), ""), judge, tools, recipe.open,
         )
         for digest, recipe in recipes_of(bundle).items()
         if recipe.operator in families

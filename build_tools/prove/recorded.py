@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from aiter_prebuilt.contract.bundle import SUFFIX, FormatError
-from build_tools.cases.meaning import meanings
+from build_tools.cases.meaning import State, meanings
 from build_tools.errors import UsageError
 from build_tools.judge import receipts
 from build_tools.judge.receipts import Provable
@@ -91,7 +91,7 @@ def _lines(path: Path) -> Iterator[Line]:
         ) from error
 
 
-def _provable(folder: Path, manifest: Manifest, states: Mapping[tuple[str, str], str]) -> dict[str, Provable]:
+def _provable(folder: Path, manifest: Manifest, states: Mapping[State, str]) -> dict[str, Provable]:
     found: dict[str, Provable] = {}
     for path in sorted(folder.glob(f"*{SUFFIX}")):
         try:

@@ -60,4 +60,4 @@ def cases(
                     lot = random.Random(f"{seed} {target} {name}")  # noqa: S311  # no secret
                     bounds = make.by_lot(bounds, most, lot)
                 for bound in bounds:
-                    stream.write(pack(make.call_of(each, make.asked(each, bound, seed))))
+                    stream.write(pack(make.call_of(each, make.asked(each, bound, seed), target)))

@@ -130,7 +130,7 @@ def test_an_operator_is_proved_once(root: Path) -> None:
 
 
 @pytest.mark.parametrize("target", ["gfx942", "gfx950", "sm_90"])
-def test_receipts_are_about_the_calls_of_now_and_these_walk_every_dim(target: str) -> None:
+def test_receipts_are_about_the_calls_of_now_and_these_walk_every_dim_and_option(target: str) -> None:
     """Nothing is executed: what would be launched is said."""
     root = proof.ROOT
     manifest = load(root / "manifests")
@@ -146,8 +146,8 @@ def test_receipts_are_about_the_calls_of_now_and_these_walk_every_dim(target: st
     partly = proof.in_part(tuple(bundles(target, "ck-full")))
     assert choice.labels.keys() == built.recipes.keys()
     assert [line for line in choice.refused if line["operator"] not in partly] == []
-    narrow = choice.walked.narrow(built.recipes)
-    assert [digest for digest in narrow if built.recipes[digest].operator not in partly] == []
+    narrow = choice.walked.narrow()
+    assert [words for digest, words in narrow.items() if built.recipes[digest].operator not in partly] == []
     book = proving._Book(receipts.read(root), meanings(root / "manifests"), findings.read(root))
     missing = [built.recipes[digest].kernel for digest in book.outdated(choice.labels)]
     assert not missing, (

@@ -84,7 +84,7 @@ def small(target: str) -> tuple[Call, ...]:
             question = next(make.questions(replace(each, calls=(words,)), target, facts, SEED))
             if all(np.isfinite(values).all() for values in question.inputs.values() if values is not None):
                 seen.add(kind)
-                found.append(make.call_of(each, question))
+                found.append(make.call_of(each, question, target))
     return tuple(found)
 
 

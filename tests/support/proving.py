@@ -48,7 +48,7 @@ class Making:
         self.seeds.append(seed)
         return of
 
-    def call_of(self, made: Any, of: Any) -> Call:
+    def call_of(self, made: Any, of: Any, target: str) -> Call:
         return self.outline(of)
 
 

@@ -69,6 +69,7 @@ def subject() -> Subject:
         covered={"mode": ("plain", "twice"), "once": (True,), "otype": (None, ArgumentType("input"))},
         type_of={"total": "kind"},
         targets=frozenset(targets()),
+        kernels=frozenset({"row"}),
     )
 
 

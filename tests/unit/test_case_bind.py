@@ -43,6 +43,18 @@ def test_types_that_are_not_said_take_each_of_their_values() -> None:
     assert all(bound.tensors["bias"] is not None for bound in found)
 
 
+def test_options_of_which_several_values_are_said_take_each_of_them() -> None:
+    found = _bind("M=2 N=6 epsilon=0.5|2.0 fast=false|true bias=none T=f16 Q=i8")
+    labels = [bound.label for bound in found]
+    assert labels == [
+        f"M=2 N=6 bias=none T=f16 Q=i8 epsilon={epsilon} fast={fast} O={o}"
+        for epsilon in ("0.5", "2.0") for fast in ("false", "true") for o in ("bf16", "f32")
+    ]  # fmt: skip
+    told = [(bound.values["epsilon"], bound.values["fast"]) for bound in found[::2]]
+    assert told == [(0.5, False), (0.5, True), (2.0, False), (2.0, True)]
+    assert all({"epsilon", "fast"} <= bound.stated and bound.words.values["epsilon"] for bound in found)
+
+
 def test_one_type_may_be_another() -> None:
     (found,) = _bind(FULL + "T=bf16 O=T Q=i8")
     assert found.types == {"T": "bf16", "O": "bf16", "Q": "i8"}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import io
 import random
 import zlib
@@ -15,6 +14,7 @@ from support import toy_operator
 
 from aiter_prebuilt.contract.calls import Array, Call, ElementType, pack, read
 from build_tools.cases import bind, make, numbers, sensitivity, table
+from build_tools.cases.noticing import Noticing, with_value
 from build_tools.cases.subject import subjects
 from build_tools.errors import BuildToolsError, ManifestError, UnknownTargetError, UsageError
 from build_tools.manifest.model import Target
@@ -177,6 +177,9 @@ def test_blindness_that_is_declared(tmp_path: Path) -> None:
         match=r"toy\.insensitive\.shfit: nothing of this name is moved \(did you mean 'shift'\?\)",
     ):
         _blind(tmp_path, text=text.replace("insensitive.shift", "insensitive.shfit"))
+    _blind(tmp_path, text=text.replace("insensitive.shift", 'insensitive."row.shift"'))  # of one kernel
+    with pytest.raises(ManifestError, match=r"insensitive\.raw\.shift: nothing of this name is moved"):
+        _blind(tmp_path, text=text.replace("insensitive.shift", 'insensitive."raw.shift"'))
 
 
 @pytest.fixture(scope="module")
@@ -246,17 +249,16 @@ def test_an_epsilon_inside_the_mean_would_be_noticed(
 ) -> None:
     """Beside squares of size 1 no epsilon of use is seen; the calls have small rows and a large epsilon, too."""
     known, targets = everything
-    judge = sensitivity._Judge(known[name], "gfx950", targets["gfx950"])
+    judge = Noticing(known[name], make.bounds(known[name], "gfx950", targets["gfx950"]))
 
     def inside(question: make.Question) -> list[make.Question]:
         (width,) = (
             layout.shape[-1] for key, layout in question.bound.tensors.items() if layout and key == "weight"
         )
-        values = {**question.bound.values, "epsilon": question.bound.values["epsilon"] / width}
-        bound = dataclasses.replace(question.bound, values=values)
-        return [dataclasses.replace(question, bound=bound)] if width > 1 else []
+        epsilon = question.bound.values["epsilon"] / width
+        return [with_value(question, "epsilon", epsilon)] if width > 1 else []
 
-    assert judge.notices(sensitivity._Move("epsilon", "epsilon inside", inside, must=True))
+    assert sensitivity._noticed(judge, sensitivity._Move("epsilon", "epsilon inside", inside, must=True))
 
 
 def test_the_verb_writes_a_stream(tmp_path: Path) -> None:

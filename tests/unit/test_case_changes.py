@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from support import toy_operator
 
-from build_tools.cases import bind, sensitivity
+from build_tools.cases import bind, noticing, sensitivity
 from build_tools.cases.interval import Interval
 from build_tools.manifest.python import Parameter, parse_python
 
@@ -61,9 +61,9 @@ def test_others(text: str, value: object, served: tuple[Any, ...], others: list[
 
 def test_the_same_mask() -> None:
     one, two = np.array([True, False]), np.array([True, True])
-    assert sensitivity._same(None, None) and sensitivity._same(one, one.copy())
-    assert not sensitivity._same(one, None) and not sensitivity._same(None, one)
-    assert not sensitivity._same(one, two)
+    assert noticing._same(None, None) and noticing._same(one, one.copy())
+    assert not noticing._same(one, None) and not noticing._same(None, one)
+    assert not noticing._same(one, two)
 
 
 def _question(**inputs: np.ndarray | None) -> Any:
@@ -99,9 +99,9 @@ def test_a_change_is_made_where_it_changes_something() -> None:
 
 
 def test_left_out_where_it_is_given() -> None:
-    (changed,) = sensitivity._dropped("input")(_question(input=np.ones(1)))
+    (changed,) = noticing.dropped("input")(_question(input=np.ones(1)))
     assert changed.inputs == {"input": None}
-    assert sensitivity._dropped("input")(_question(input=None)) == []
+    assert noticing.dropped("input")(_question(input=None)) == []
 
 
 def test_a_kernel_is_chosen_that_a_call_names() -> None:
@@ -120,14 +120,14 @@ def test_a_kernel_is_chosen_that_a_call_names() -> None:
 def test_what_must_stay_and_moved() -> None:
     right = Interval("f32", np.zeros(2), np.zeros(2), np.array([True, False]))
     before = _question(out=np.array([1.0, 2.0]))
-    assert not sensitivity._moved(before, _question(out=np.array([1.0, 9.0])), "out", right)
-    assert sensitivity._moved(before, _question(out=np.array([9.0, 2.0])), "out", right)
-    assert not sensitivity._moved(before, _question(out=None), "out", right)
-    assert not sensitivity._moved(_question(out=None), before, "out", right)
+    assert not noticing._moved(before, _question(out=np.array([1.0, 9.0])), "out", right)
+    assert noticing._moved(before, _question(out=np.array([9.0, 2.0])), "out", right)
+    assert not noticing._moved(before, _question(out=None), "out", right)
+    assert not noticing._moved(_question(out=None), before, "out", right)
     nan = _question(out=np.array([np.nan, 2.0]))
-    assert not sensitivity._moved(nan, nan, "out", right)
+    assert not noticing._moved(nan, nan, "out", right)
     free = Interval("f32", np.zeros(2), np.zeros(2), None)
-    assert not sensitivity._moved(before, _question(out=np.array([9.0, 2.0])), "out", free)
+    assert not noticing._moved(before, _question(out=np.array([9.0, 2.0])), "out", free)
 
 
 def test_what_is_blind_says_where() -> None:

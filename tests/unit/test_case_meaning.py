@@ -118,8 +118,9 @@ def test_every_operator_has_one_and_its_calls_carry_it() -> None:
     known = table.load(ROOT / "manifests", subjects(manifest), manifest.targets)
     assert known
     for name, cases in known.items():
-        assert len(found[cases.subject.family, name]) == 16
-        assert cases.state == found[cases.subject.family, name]
+        for target in manifest.targets:
+            assert len(found[cases.subject.family, name, target]) == 16
+            assert cases.states[target] == found[cases.subject.family, name, target]
 
 
 def test_calls_judges_and_hand_written_functions_are_in_it(
@@ -127,6 +128,7 @@ def test_calls_judges_and_hand_written_functions_are_in_it(
 ) -> None:
     place = tmp_path / "manifests" / "norm"
     place.mkdir(parents=True)
+    (place.parent / "targets.toml").write_text("[gfx942]\n")
     ops = tmp_path / "src/aiter_prebuilt/ops"
     ops.mkdir(parents=True)
     (ops / "by_hand.py").write_text("def one(): ...")
@@ -139,7 +141,7 @@ def test_calls_judges_and_hand_written_functions_are_in_it(
     def now(**changes: str) -> dict[str, str]:
         for name, text in {**texts, **changes}.items():
             (place / name).write_text(text)
-        return {name: digest for (_, name), digest in meanings(tmp_path / "manifests").items()}
+        return {name: digest for (_, name, _), digest in meanings(tmp_path / "manifests").items()}
 
     def changed(**changes: str) -> set[str]:
         after = now(**changes)
@@ -151,6 +153,11 @@ def test_calls_judges_and_hand_written_functions_are_in_it(
     assert changed(**{"cases.toml": cases.replace("normal:4", "normal:0.01")}) == {"one"}
     assert changed(**{"cases.toml": cases.replace('"M=1", "M=2"', '"M=1"')}) == {"one"}
     assert changed(**{"cases.toml": f"# said anew\n{cases}"}) == set()
+    elsewhere = cases.replace('"M=2"', '"M=2", "M=3 targets=sm_90"')
+    assert changed(**{"cases.toml": elsewhere}) == set(), "a call of another target"
+    assert changed(**{"cases.toml": elsewhere.replace("sm_90", "sm_90,gfx942")}) == {"one"}
+    always = elsewhere.replace("normal:4", "normal:4 targets=gfx942")
+    assert changed(**{"cases.toml": always}) == {"one"}, "the default is part of what is asked"
     assert changed(**{"operators.toml": "not TOML"}) == {"one", "two"}
     taken = texts["operators.toml"].replace("[operators.two]\n", '[operators.two]\nlike = "one"\n')
     before = now(**{"operators.toml": taken})

@@ -6,7 +6,7 @@ import pytest
 from support import toy_operator
 
 from build_tools.cases import words
-from build_tools.cases.words import Draw, Words
+from build_tools.cases.words import Draw, Several, Words
 from build_tools.manifest.grammar import parse_tensor
 from build_tools.manifest.operators import ArgumentType
 from build_tools.manifest.problems import Problems
@@ -41,6 +41,15 @@ def test_every_kind_of_word() -> None:
     assert found.absent == {"bias"} and found.offsets == {"input": 3}
     assert found.draws == {"state": Draw("edges"), "index": Draw("upward", (-1.0, 2.5))}
     assert (found.compute_units, found.targets) == (4, ("gfx950", "sm_90"))
+
+
+def test_several_values_of_an_option() -> None:
+    found, problems = _read("M=2 shift=1|-2 fast=true|false")
+    assert problems == []
+    assert found.values == {"shift": Several((1, -2)), "fast": Several((True, False))}
+    assert _read("shift=1|1")[1] == ["shift=1|1: 1 is said twice"]
+    assert _read("shift=1|x")[1] == ["shift=x: not a value of 'shift: int = 0'"]
+    assert _read("shift=1|")[1] == ["shift=: not a value of 'shift: int = 0'"]
 
 
 @pytest.mark.parametrize(

@@ -166,7 +166,7 @@ def test_a_receipt_holds_only_while_the_same_is_passed_over() -> None:
     made = receipts.Receipt(
         "d", "f", "op.k", "v", "gfx942", "device", findings.checks([FINDING], {"aa"}), frozenset({"aa"}), "r", "c", 1, 0.0, {}
     )  # fmt: skip
-    asked = {("f", "op"): "r"}
+    asked = {("f", "op", "gfx942"): "r"}
     assert receipts.holding({"d": made}, asked, [FINDING]) == {"d": made}
     assert receipts.holding({"d": made}, asked, ()) == {}
     clean = replace(made, checks=EMBEDDED_CHECKS)

@@ -32,6 +32,7 @@ from build_tools.pack import notes, writer
 from build_tools.prove import prove as proving
 from build_tools.prove import ready, recorded, workers
 from build_tools.prove.choose import Choice, choose
+from build_tools.prove.narrow import Walked
 from build_tools.prove.prove import Proof, Settings
 from build_tools.prove.workers import Line, Place
 from build_tools.verbs import prove as verb
@@ -78,7 +79,7 @@ def chosen(
 
     names = {profile: {"rms_norm"} for profile in profiles}
     wanted = None if reach is None else lambda _: reach
-    return choose([cases], "gfx942", manifest.targets["gfx942"], names, explain, wanted)
+    return choose([cases], "gfx942", manifest.targets["gfx942"], names, explain, wanted, {})
 
 
 def test_only_calls_that_launch_something_unproved_are_executed(cases: Cases, manifest: Manifest) -> None:
@@ -128,13 +129,13 @@ def test_a_recipe_of_a_call_that_did_not_end_gets_no_receipt(cases: Cases, manif
     }
     built = ready.Built("gfx942", {}, entries, recipes)
     ran = [line(call.call(1), *call.recipes) for call in choice.calls if "b" in call.recipes]
-    book = proving._Book({}, {("norm", "rms_norm"): "now"}, ())
+    book = proving._Book({}, {("norm", "rms_norm", "gfx942"): "now"}, ())
     book.note([*ran, line(next(c for c in choice.calls if "f" in c.recipes).call(1), "f")], choice, built)
     assert book.known.keys() == {"b"}
     assert book.known["b"].calls == len(ran)
     assert book.known["b"].checks == EMBEDDED_CHECKS
     spared = Finding("f", "b!", "_Zb", 4, "races", "", "", served=True)
-    marked = proving._Book({}, {("norm", "rms_norm"): "now"}, [spared])
+    marked = proving._Book({}, {("norm", "rms_norm", "gfx942"): "now"}, [spared])
     marked.note(ran, choice, built)
     assert marked.holding()["b"].checks == f"{EMBEDDED_CHECKS}, but for races at _Zb+0x4"
     marked.findings = ()
@@ -149,7 +150,7 @@ def test_a_recipe_of_a_call_that_did_not_end_gets_no_receipt(cases: Cases, manif
     assert list(book.outdated(labels)) == ["f"]
     assert list(book.outdated({"b": labels["b"] | {"rms_norm one more"}})) == ["b"]
     assert list(book.outdated({"b": sorted(labels["b"])[1:]})) == ["b"]
-    book.states = {("norm", "rms_norm"): "changed"}
+    book.states = {("norm", "rms_norm", "gfx942"): "changed"}
     assert list(book.outdated(labels)) == ["b", "f"]
     assert book.row("rms_norm", built, book.holding()).proved == 0 and not book.holding()
     gone = replace(book.known["b"], digest="old")
@@ -171,10 +172,10 @@ def test_a_recipe_whose_calls_leave_a_dim_at_one_gets_no_receipt(cases: Cases, m
         (cases, [one, several], None),
         (replace(cases, insensitive={"M": "a reason"}), [one], None),
     ):
-        choice = Choice()
+        choice = Choice(Walked({"a": recipe, "b": recipe}))
         for bound in calls:
             choice.note(known, bound, ["a"])
-        assert choice.walked.narrow({"a": recipe, "b": recipe}) == ({"a": expected} if expected else {})
+        assert choice.walked.narrow() == ({"a": expected} if expected else {})
         book = proving._Book({}, {}, ())
         told = [line(make.outline(bound), "a") for bound in calls]
         book.note(told, choice, ready.Built("gfx942", {}, (), {"a": recipe}))
@@ -311,7 +312,7 @@ def root(tmp_path: Path) -> Path:
 def test_lines_of_another_machine_are_joined(root: Path) -> None:
     sha = bundle(root)
     digest, other = recipes_of(open_bundle(root / "gfx942-ck-free.apb"))
-    now = meanings(root / "manifests")["norm", "rms_norm"]
+    now = meanings(root / "manifests")["norm", "rms_norm", "gfx942"]
     told = {
         "operator": "rms_norm",
         "label": "M=1",

@@ -52,7 +52,7 @@ def explain(profile: str, calls: Iterable[Call]) -> Iterator[Line]:
 
 def chosen(wanted: Any = None, profiles: tuple[str, ...] = ("ck-free",)) -> Choice:
     names = {profile: {"add"} for profile in profiles}
-    return choose(iter([cases("add"), cases("mul")]), "gfx942", None, names, explain, wanted)  # type: ignore[arg-type]
+    return choose(iter([cases("add"), cases("mul")]), "gfx942", None, names, explain, wanted, {})  # type: ignore[arg-type]
 
 
 def test_every_call_once_when_nothing_is_wanted_in_particular() -> None:
@@ -89,7 +89,7 @@ def test_an_answer_for_each_call_or_it_is_an_error() -> None:
         yield from list(explain(profile, calls))[:-1]
 
     with pytest.raises(ValueError, match="shorter"):
-        choose([cases("add")], "gfx942", None, {"ck-free": {"add"}}, short, None)  # type: ignore[arg-type]
+        choose([cases("add")], "gfx942", None, {"ck-free": {"add"}}, short, None, {})  # type: ignore[arg-type]
 
 
 def test_a_dim_of_two_is_walked() -> None:
@@ -97,15 +97,15 @@ def test_a_dim_of_two_is_walked() -> None:
     for sizes, expected in (
         ([(1, 2), (2, 1)], ""), ([(2, 1), (1, 1)], "N is"), ([(1, 1)], "M, N is"), ([(2, 2), (1, 1)], ""), ([(0, 2)], "M is"),
     ):  # fmt: skip
-        walked = Walked()
+        walked = Walked(recipes)
         for m, n in sizes:
             walked.note(cases("add"), bound("add", M=m, N=n), ["a"])
         words = f"add.row[v]: {expected} never more than 1 in a call that chooses it"
-        assert walked.narrow(recipes) == ({"a": words} if expected else {})
-    walked = Walked()
+        assert walked.narrow() == ({"a": words} if expected else {})
+    walked = Walked(recipes)
     walked.note(cases("add", ["M"]), bound("add", M=1, N=2), ["a"])
     walked.note(cases("add"), bound("add", N=2), ["none"])
-    assert walked.narrow(recipes) == {}, "not asked for, or not a dim of the call"
+    assert walked.narrow() == {}, "not asked for, or not a dim of the call"
 
 
 def test_bundles_that_are_installed_together() -> None:
@@ -192,7 +192,7 @@ def folder(tmp_path: Path) -> Path:
 
 def test_recipes_of_a_bundle_with_the_state_of_their_formula(folder: Path) -> None:
     bundle = open_bundle(folder / "bundles" / "gfx942-ck-free.apb")
-    found = ready.provable(bundle, manifest(once=[], other=[]), {("made", "once"): NOW})
+    found = ready.provable(bundle, manifest(once=[], other=[]), {("made", "once", "gfx942"): NOW})
     mine = {digest: recipe for digest, recipe in recipes_of(bundle).items() if recipe.operator == "once"}
     assert found.keys() == mine.keys() and len(found) == 2
     for digest, recipe in found.items():

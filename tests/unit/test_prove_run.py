@@ -48,7 +48,7 @@ class World:
         ]
         self.built = built(entries, recipes)
         self.known: dict[str, Receipt] = {}
-        self.states = {("made", "add"): NOW, ("made", "mul"): NOW}
+        self.states = {("made", "add", "gfx942"): NOW, ("made", "mul", "gfx942"): NOW}
         self.words: dict[tuple[str, str], dict[str, Any]] = {}
         self.refused: set[tuple[str, str]] = set()
         self.ends_at = -1
@@ -160,7 +160,7 @@ def test_what_has_a_receipt_is_executed_again_only_when_everything_is_asked_for(
     prove(everything=True)
     assert [labels for _, labels, _ in world.executed] == [["M=1 N=4", "M=8 N=1", "M=3 N=3"], ["M=2 N=2"]]
     world.executed.clear()
-    world.states["made", "mul"] = "other"
+    world.states["made", "mul", "gfx942"] = "other"
     prove()
     assert [labels for _, labels, _ in world.executed] == [[], ["M=2 N=2"]]
     world.executed.clear()

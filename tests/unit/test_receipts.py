@@ -103,7 +103,7 @@ def test_answers_of_another_formula_count_for_nothing() -> None:
         ("operator", "softmax"),
     ):
         assert collect({**line("one", launched="a"), name: other}).receipts == {}
-    states = {("norm", "rms_norm"): "now", ("norm", "softmax"): ""}
+    states = {("norm", "rms_norm", "gfx942"): "now", ("norm", "softmax", "gfx942"): ""}
     known = {
         "aa": receipt("aa"),
         "bb": receipt("bb", reference="before"),

@@ -85,12 +85,13 @@ def test_every_byte_behind_the_end_counts_and_none_before(slack: int) -> None:
 def test_what_may_be_read_is_part_of_what_is_asked(tmp_path: Path) -> None:
     folder = tmp_path / "manifests" / "family"
     folder.mkdir(parents=True)
+    (folder.parent / "targets.toml").write_text("[gfx942]\n")
     (folder / "reference.py").write_text("def op(x):\n    return x\n")
     (folder / "cases.toml").write_text('[op]\ncalls = ["M=1"]\n')
 
     def state(text: str) -> str:
         (folder / "operators.toml").write_text(f"[operators.op]\n[kernels.k]\n{text}\n")
-        return meanings(tmp_path / "manifests")["family", "op"]
+        return meanings(tmp_path / "manifests")["family", "op", "gfx942"]
 
     plain = state("")
     assert state("slack = {}") == plain
