@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import math
 import re
@@ -23,6 +24,10 @@ from build_tools.manifest.problems import suggestion
 _NAME: Final = re.compile(r"[A-Za-z_]\w*")
 #: Elements of one tensor of a case; more is a slip of the pen.
 MAX_ELEMENTS: Final = 1 << 28
+
+
+#: Hexadecimal digits of what a call's words came to.
+_DIGITS: Final = 12
 
 
 class BindError(ValueError):
@@ -57,6 +62,16 @@ class Bound:
     tensors: Mapping[str, Layout | None]
     values: Mapping[str, Any]
     stated: frozenset[str]
+
+    @property
+    def name(self) -> str:
+        """The operator, the words, and what they came to, by content: words that bind to other strides are another call."""
+        came_to = (
+            [(name, layout) for name, layout in self.tensors.items()],
+            sorted(self.values.items()), sorted(self.stated), sorted(self.types.items()), self.fp8,
+        )  # fmt: skip
+        digest = hashlib.sha256(repr(came_to).encode()).hexdigest()[:_DIGITS]
+        return f"{self.subject.name} {self.label} {digest}"
 
 
 def bind(subject: Subject, words: Words, fp8: str) -> Iterator[Bound]:

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -34,14 +34,21 @@ from build_tools.manifest.python import Parameter
 
 @dataclass(frozen=True, slots=True)
 class Blind:
-    """What no call of an operator notices."""
+    """What no call of an operator notices; ``needless``: what is declared to be no matter, and calls notice it."""
 
     operator: str
     what: str
     file: str
+    needless: bool = False
 
     def __str__(self) -> str:
+        if self.needless:
+            return f"{self.file}: {self.operator}.insensitive.{self.what}: calls notice it; take the line out"
         return f"{self.file}: {self.operator}: no call notices {self.what}"
+
+
+#: Calls that are asked whether a declaration is needed: what is no matter, no call notices, and asking all takes minutes.
+_FEW: Final = 6
 
 
 def _noticed(noticing: Noticing, move: _Move) -> bool | None:
@@ -58,7 +65,8 @@ def _noticed(noticing: Noticing, move: _Move) -> bool | None:
 
 
 def check(cases: Cases, target: str, facts: Target) -> Iterator[Blind]:
-    """Everything that the calls of one operator would not notice, but for what ``insensitive`` declares.
+    """Everything that the calls of one operator would not notice, but for what ``insensitive`` declares, and what it declares
+    without need.
 
     Raises:
         ManifestError: a call cannot be made, or ``insensitive`` names nothing that is moved.
@@ -73,6 +81,7 @@ def check(cases: Cases, target: str, facts: Target) -> Iterator[Blind]:
             noticed = _noticed(noticing, move)
             if noticed is False or (noticed is None and move.must):
                 yield Blind(cases.subject.name, move.what, cases.file)
+    yield from _needless(cases, noticing.bounds)
     for name, what in _unused(cases, noticing.bounds):
         if name not in cases.insensitive:
             yield Blind(cases.subject.name, what, cases.file)
@@ -80,6 +89,20 @@ def check(cases: Cases, target: str, facts: Target) -> Iterator[Blind]:
         if name not in known:
             where = f"{cases.file}: {cases.subject.name}.insensitive.{name}"
             raise ManifestError([f"{where}: nothing of this name is moved{suggestion(name, known)}"])
+
+
+def _needless(cases: Cases, bounds: Iterable[Bound]) -> Iterator[Blind]:
+    of_each: dict[str, Bound] = {}
+    for bound in bounds:  # of the calls that differ in types alone, one
+        of_each.setdefault(bound.words.text, bound)
+    few = Noticing(cases, list(of_each.values())[:_FEW])
+    noticed: dict[str, bool] = {}
+    for move in _moves(cases):
+        if move.name in cases.insensitive and noticed.get(move.name, True):
+            noticed[move.name] = bool(_noticed(few, move))
+    for name in noticed:
+        if noticed[name]:
+            yield Blind(cases.subject.name, name, cases.file, needless=True)
 
 
 def _always(bound: Bound) -> bool:
@@ -236,16 +259,19 @@ def _others(parameter: Parameter, value: Any, served: tuple[Any, ...]) -> list[A
 
 
 def check_all(
-    known: Mapping[str, Cases], targets: Mapping[str, Target]
+    known: Mapping[str, Cases], targets: Mapping[str, Target], operators: Collection[str] = ()
 ) -> tuple[list[Blind], dict[str, str]]:
-    """(what no call notices, of any operator; what is declared to be no matter: ``operator.name`` -> reason).
+    """(what no call notices, of any operator or of ``operators`` alone; what is declared to be no matter: ``operator.name`` ->
+    reason).
 
     Raises:
         ManifestError: a call cannot be made.
     """
     blind: list[Blind] = []
-    for cases in known.values():
-        served = next((name for name in targets if name in cases.subject.targets), next(iter(targets)))
+    for name, cases in known.items():
+        if operators and name not in operators:
+            continue
+        served = next((target for target in targets if target in cases.subject.targets), next(iter(targets)))
         blind += check(cases, served, targets[served])
     declared = {
         f"{name}.{what}": reason

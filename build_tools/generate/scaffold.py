@@ -51,7 +51,7 @@ def new_operator(name: str, like: str, manifest: Manifest, root: Path) -> list[P
 def _definition(path: Path, model: Operator, name: str) -> str:
     """The model's tables with the new name; who is like it stays like it."""
     text = _block(path.read_text(), f"operators.{model.name}")
-    return re.sub(rf"^\[operators\.{model.name}\b", f"[operators.{name}", text, flags=re.MULTILINE)
+    return re.sub(rf"^(\[+)operators\.{model.name}\b", rf"\g<1>operators.{name}", text, flags=re.MULTILINE)
 
 
 def _block(text: str, table: str) -> str:

@@ -59,7 +59,7 @@ class Receipt:
 
 
 def named(calls: Iterable[str]) -> str:
-    """A short name for a set of calls, each ``operator label``."""
+    """A short name for a set of calls, each by its own (``cases/bind.py``)."""
     return hashlib.sha256("\n".join(sorted(set(calls))).encode()).hexdigest()[:_DIGITS]
 
 
@@ -246,12 +246,18 @@ class Provable:
         return told == (self.operator, self.target, self.reference, self.judge)
 
 
-def collect(lines: Iterable[Mapping[str, Any]], checks: str, provable: Mapping[str, Provable]) -> Found:
+def collect(
+    lines: Iterable[Mapping[str, Any]],
+    checks: str,
+    provable: Mapping[str, Provable],
+    names: Mapping[tuple[str, str, str], str],
+) -> Found:
     """Receipts from lines of ``python -m aiter_prebuilt.execute``. What one wrong call launched gets none at all, in any recipe;
     a recipe needs right calls that launched all of its code objects (a step with an empty grid launches none), with answers of
     the formula as it is now.
 
-    ``provable``: digest -> a recipe of this build; what it lacks gets none.
+    ``provable``: digest -> a recipe of this build; what it lacks gets none. ``names``: (target, operator, words) -> the name of
+    a call as it is made now; a line of another call is about nothing.
     """
     mine = {digest for recipe in provable.values() for digest in recipe.code_objects}
     made: dict[str, Receipt] = {}
@@ -259,18 +265,19 @@ def collect(lines: Iterable[Mapping[str, Any]], checks: str, provable: Mapping[s
     wrong: set[str] = set()
     for line in lines:
         launched = mine.intersection(line["launched"])
+        name = names.get((line["target"], line["operator"], line["label"]))
         if line["problems"] or line["worst"] is None or not 0 <= line["worst"] <= 1:
             wrong |= launched
             continue
         for digest in dict.fromkeys(line["recipes"]):
-            recipe = provable.get(digest)
+            recipe = provable.get(digest) if name else None
             seen = recipe.code_objects & launched if recipe else frozenset()
-            if recipe and seen and recipe.about(line):
+            if recipe and name and seen and recipe.about(line):
                 told = Receipt(
                     digest, recipe.family, recipe.kernel, recipe.variant, line["target"],
                     line["device"], checks, seen, recipe.reference, "", 1, _rounded(line["worst"]), recipe.tools,
                 )  # fmt: skip
-                calls.setdefault(digest, []).append(f"{line['operator']} {line['label']}")
+                calls.setdefault(digest, []).append(name)
                 made[digest] = _both(made[digest], told) if digest in made else told
     return Found(
         {

@@ -51,7 +51,8 @@ class Chosen:
 @dataclass(slots=True)
 class Choice:
     """``calls`` to execute; ``refused``: lines of those that nothing would serve, which is wrong; ``operators``: whose calls
-    were asked; ``labels``: recipe -> all calls that launch it, ``walked``: what those show, executed now or not.
+    were asked; ``labels``: recipe -> the names of all calls that launch it, ``walked``: what those show, executed now or not;
+    ``names``: (target, operator, words) -> a call's name.
     """
 
     walked: Walked
@@ -59,12 +60,14 @@ class Choice:
     refused: list[Line] = field(default_factory=list)
     operators: set[str] = field(default_factory=set)
     labels: dict[str, set[str]] = field(default_factory=dict)
+    names: dict[tuple[str, str, str], str] = field(default_factory=dict)
 
-    def note(self, cases: Cases, bound: Bound, recipes: Collection[str]) -> None:
-        """A call, and the recipes that it chooses and launches."""
+    def note(self, cases: Cases, bound: Bound, target: str, recipes: Collection[str]) -> None:
+        """A call on ``target``, and the recipes that it chooses and launches."""
         self.walked.note(cases, bound, recipes)
+        name = self.names[target, bound.subject.name, bound.label] = bound.name
         for digest in recipes:
-            self.labels.setdefault(digest, set()).add(f"{bound.subject.name} {bound.label}")
+            self.labels.setdefault(digest, set()).add(name)
 
 
 def choose(
@@ -95,7 +98,7 @@ def choose(
             chosen = frozenset(line["recipes"])
             choice.operators.add(each.subject.name)
             if line["launched"]:
-                choice.note(each, bound, chosen)
+                choice.note(each, bound, target, chosen)
             identity = (each.subject.name, bound.label, chosen)
             if identity in seen:
                 continue

@@ -71,12 +71,12 @@ class Walked:
                 found[digest] = f"{recipe.named}: {'; '.join(told)}"
         return found
 
-    def unnoticed(self, digests: Iterable[str]) -> dict[str, str]:
+    def unnoticed(self, digests: Collection[str]) -> dict[str, str]:
         """Those of ``digests`` of whose calls fewer than two, of different values of an option, would refuse another of these
         values: what stands in a kernel in its place would be right in all of them. Draws inputs, and answers them.
         """
         found = {}
-        for digest in digests:
+        for digest in self._values.keys() & digests & self._recipes.keys():
             cases, kernel = self._cases[digest], self._recipes[digest].kernel.partition(".")[2]
             left = [
                 name

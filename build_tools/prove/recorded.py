@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from aiter_prebuilt.contract.bundle import SUFFIX, FormatError
+from build_tools.cases import make, table
 from build_tools.cases.meaning import State, meanings
+from build_tools.cases.subject import subjects
 from build_tools.errors import UsageError
 from build_tools.judge import receipts
 from build_tools.judge.receipts import Provable
@@ -49,7 +51,7 @@ def join(root: Path, bundles: Path, files: Iterable[Path], checks: str) -> Joine
     lines = [line for path in files for line in _lines(path)]
     manifest = load(root / "manifests")
     known = _provable(bundles, manifest, meanings(root / "manifests"))
-    found = receipts.collect(lines, checks, known)
+    found = receipts.collect(lines, checks, known, _names(root, manifest, {line["target"] for line in lines}))
     choices = [(known.get(digest), line) for line in lines for digest in line["recipes"]]
     outdated = sum(
         recipe is not None and (recipe.reference, recipe.judge) != (line["reference"], line["judge"])
@@ -89,6 +91,17 @@ def _lines(path: Path) -> Iterator[Line]:
         raise UsageError(
             f"read {path}", str(error), "Name a file that python ci/gpu_check.py --record FILE wrote"
         ) from error
+
+
+def _names(root: Path, manifest: Manifest, targets: Collection[str]) -> dict[tuple[str, str, str], str]:
+    """The names of all calls that are made on ``targets``."""
+    known = table.load(root / "manifests", subjects(manifest), manifest.targets)
+    return {
+        (target, name, bound.label): bound.name
+        for target in manifest.targets.keys() & targets
+        for name, cases in known.items()
+        for bound in make.bounds(cases, target, manifest.targets[target])
+    }
 
 
 def _provable(folder: Path, manifest: Manifest, states: Mapping[State, str]) -> dict[str, Provable]:

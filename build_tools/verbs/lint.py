@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import click
 
 from build_tools.verbs import options
@@ -9,8 +11,14 @@ from build_tools.verbs.output import print_json
 
 
 @click.command()
+@click.option(
+    "--operator",
+    "operators",
+    multiple=True,
+    help="Ask the cases of this operator alone what they would notice, which takes longest.",
+)
 @options.json
-def lint(as_json: bool) -> None:
+def lint(operators: tuple[str, ...], as_json: bool) -> None:
     """Check every manifest: structure, names, signatures, expressions, assumptions; that no part of an operator is missing, that
     its cases would notice a wrong kernel, that every code object of a pinned tree is launched or left out with a reason, that
     every module of AITER's list for its JIT is served or has one, and that generated files are what the manifests say.
@@ -37,7 +45,7 @@ def lint(as_json: bool) -> None:
         try:
             cases = table.load(options.ROOT / "manifests", subjects(manifest), manifest.targets)
             problems.lines += parts.uncalled(cases, manifest.targets)
-            blind, declared = sensitivity.check_all(cases, manifest.targets)
+            blind, declared = sensitivity.check_all(cases, manifest.targets, _known(operators, cases))
         except ManifestError as error:
             problems.lines += error.problems
         else:
@@ -51,13 +59,24 @@ def lint(as_json: bool) -> None:
     if problems.lines or plan is None or manifest is None:
         raise ManifestError(problems.lines)
     outputs.check(manifest, options.ROOT)
-    operators = {planned.operator.name for bundle in plan.bundles for planned in bundle.operators}
+    served = {planned.operator.name for bundle in plan.bundles for planned in bundle.operators}
     if as_json:
-        counts = {"operators": len(operators), "jobs": len(plan.jobs), "bundles": len(plan.bundles)}
+        counts = {"operators": len(served), "jobs": len(plan.jobs), "bundles": len(plan.bundles)}
         print_json({"version": 1, **counts, "insensitive": declared})
         return
     for what, reason in declared.items():
         click.echo(f"no case needs to notice {what}: {reason}")
     click.echo(
-        f"manifests are right: {len(operators)} operators, {len(plan.jobs)} jobs, {len(plan.bundles)} bundles"
+        f"manifests are right: {len(served)} operators, {len(plan.jobs)} jobs, {len(plan.bundles)} bundles"
     )
+
+
+def _known(operators: tuple[str, ...], cases: Collection[str]) -> tuple[str, ...]:
+    from build_tools.errors import UsageError
+    from build_tools.manifest.problems import suggestion
+
+    for name in operators:
+        if name not in cases:
+            found = f"no operator is called {name!r}{suggestion(name, cases)}"
+            raise UsageError("lint operators", found, "Name an operator of manifests/*/operators.toml")
+    return operators

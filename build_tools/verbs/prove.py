@@ -75,7 +75,7 @@ def _refuse(proof: Proof) -> None:
         raise ProofError(
             "prove what was built",
             f"{len(proof.wrong)} calls are wrong, {len(proof.unproved)} entries have no receipt, "
-            f"{len(proof.narrow)} recipes saw a dim of 1 only",
+            f"{len(proof.narrow)} recipes have calls that show too little",
             "Mend the kernel, or add a call to the family's cases.toml that chooses the recipe, and prove again",
             lines,
         )

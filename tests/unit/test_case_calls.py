@@ -170,8 +170,15 @@ def test_blindness_that_is_declared(tmp_path: Path) -> None:
         toy_operator.CASES
         + 'insensitive.otype = "it is the type of input anyway"\ninsensitive.shift = "made up"\n'
     )
-    seen = _blind(tmp_path, text=text.replace("otype=input.dtype", ""))
+    unseen = text.replace("otype=input.dtype", "").replace("shift=1 ", "")
+    deaf = toy_operator.REFERENCE.replace("epsilon + shift", "epsilon")
+    seen = _blind(tmp_path, text=unseen, reference=deaf)
     assert not [what for what in seen if "otype" in what or "shift" in what]
+    cases = toy_operator.cases(tmp_path, text=text)
+    (needless,) = [
+        each for each in sensitivity.check(cases, "gfx950", toy_operator.targets()["gfx950"]) if each.needless
+    ]
+    assert str(needless).endswith("toy.insensitive.shift: calls notice it; take the line out")
     with pytest.raises(
         ManifestError,
         match=r"toy\.insensitive\.shfit: nothing of this name is moved \(did you mean 'shift'\?\)",

@@ -174,13 +174,13 @@ def test_a_recipe_whose_calls_leave_a_dim_at_one_gets_no_receipt(cases: Cases, m
     ):
         choice = Choice(Walked({"a": recipe, "b": recipe}))
         for bound in calls:
-            choice.note(known, bound, ["a"])
+            choice.note(known, bound, "gfx942", ["a"])
         assert choice.walked.narrow() == ({"a": expected} if expected else {})
         book = proving._Book({}, {}, ())
         told = [line(make.outline(bound), "a") for bound in calls]
         book.note(told, choice, ready.Built("gfx942", {}, (), {"a": recipe}))
         assert (book.narrow, list(book.known)) == (([f"gfx942 {expected}"], []) if expected else ([], ["a"]))
-    with pytest.raises(ProofError, match=r"row: M is never.*\n.*1 recipes saw a dim of 1 only"):
+    with pytest.raises(ProofError, match=r"row: M is never.*\n.*1 recipes have calls that show too little"):
         verb._refuse(Proof((), (), (), (), ("gfx942 row: M is never more than 1",), ()))
 
 
@@ -315,7 +315,7 @@ def test_lines_of_another_machine_are_joined(root: Path) -> None:
     now = meanings(root / "manifests")["norm", "rms_norm", "gfx942"]
     told = {
         "operator": "rms_norm",
-        "label": "M=1",
+        "label": "M=1 N=8192 T=bf16",
         "kernel": "row",
         "target": "gfx942",
         "device": "MI300X, driver 7",

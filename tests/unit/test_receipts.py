@@ -52,7 +52,11 @@ def collect(*lines: dict[str, Any]) -> Found:
         )
         for name, objects in RECIPES.items()
     }
-    return receipts.collect(lines, "addresses", built)
+    names = {
+        (each["target"], each["operator"], each["label"]): f"{each['operator']} {each['label']}"
+        for each in lines
+    }
+    return receipts.collect(lines, "addresses", built, names)
 
 
 def receipt(digest: str, family: str = "norm", **words: Any) -> Receipt:

@@ -34,6 +34,19 @@ def called(worst: float | None, *digests: str, **words: Any) -> dict[str, Any]:
     return {**told, "recipes": list(digests), "launched": ["o1"], "worst": worst, **words}
 
 
+#: What the call's words come to is part of its name.
+NAMES = {("gfx942", "rms_norm", "M=1"): "rms_norm M=1 c0ffee"}
+
+
+def test_a_line_of_a_call_that_is_made_no_longer_is_about_nothing() -> None:
+    assert receipts.collect([called(0.5, "aa", label="M=2")], "", {"aa": BUILT}, NAMES) == Found(
+        {}, frozenset()
+    )
+    assert receipts.collect(
+        [called(0.5, "aa", label="M=2", problems=["no"])], "", {"aa": BUILT}, NAMES
+    ).wrong == {"o1"}
+
+
 def test_a_set_of_calls_has_a_name_of_sixteen_digits() -> None:
     assert receipts.named(["b 2", "a 1", "b 2"]) == hashlib.sha256(b"a 1\nb 2").hexdigest()[:16]
     assert receipts.named([]) == hashlib.sha256(b"").hexdigest()[:16]
@@ -43,7 +56,7 @@ def test_a_set_of_calls_has_a_name_of_sixteen_digits() -> None:
     ("worst", "right"), [(0.0, True), (1.0, True), (1.0001, False), (-0.0001, False), (None, False), (float("nan"), False)]
 )  # fmt: skip
 def test_a_call_is_right_up_to_all_of_the_allowed_error(worst: float | None, right: bool) -> None:
-    found = receipts.collect([called(worst, "aa")], "addresses", {"aa": BUILT})
+    found = receipts.collect([called(worst, "aa")], "addresses", {"aa": BUILT}, NAMES)
     assert (set(found.receipts), set(found.wrong)) == (({"aa"}, set()) if right else (set(), {"o1"}))
 
 
@@ -51,22 +64,24 @@ def test_a_call_is_right_up_to_all_of_the_allowed_error(worst: float | None, rig
     ("worst", "told"), [(0.123449, 0.1234), (0.00012345678, 0.0001235), (1.0, 1.0), (0.0, 0.0)]
 )
 def test_four_digits_are_kept_of_the_worst(worst: float, told: float) -> None:
-    found = receipts.collect([called(worst, "aa")], "addresses", {"aa": BUILT})
+    found = receipts.collect([called(worst, "aa")], "addresses", {"aa": BUILT}, NAMES)
     assert found.receipts["aa"].worst == told
 
 
 def test_a_recipe_that_a_call_names_twice_is_one_call() -> None:
-    (found,) = receipts.collect([called(0.5, "aa", "bb", "aa")], "lds", {"aa": BUILT}).receipts.values()
+    (found,) = receipts.collect(
+        [called(0.5, "aa", "bb", "aa")], "lds", {"aa": BUILT}, NAMES
+    ).receipts.values()
     assert found == Receipt(
         "aa", "norm", "rms_norm.row", "128", "gfx942", "d", "lds", frozenset({"o1"}), "now",
-        receipts.named(["rms_norm M=1"]), 1, 0.5, TOOLS,
+        receipts.named(["rms_norm M=1 c0ffee"]), 1, 0.5, TOOLS,
     )  # fmt: skip
 
 
 def test_what_a_wrong_call_launched_elsewhere_is_no_matter() -> None:
     """Only code objects of this build are told."""
     wrong = called(2.0, "aa", launched=["o1", "o9"])
-    assert receipts.collect([wrong], "", {"aa": BUILT}).wrong == {"o1"}
+    assert receipts.collect([wrong], "", {"aa": BUILT}, NAMES).wrong == {"o1"}
     assert receipts.merged({"aa": ONE}, Found({}, frozenset({"o9"}))) == {"aa": ONE}
     assert receipts.merged({"aa": ONE}, Found({}, frozenset({"o2"}))) == {}
     newer = replace(ONE, calls=9)

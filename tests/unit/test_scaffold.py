@@ -89,10 +89,10 @@ PARTS = [
 ]  # fmt: skip
 
 
-def _lint() -> str:
+def _lint(*words: str) -> str:
     """What lint says of the manifests, "" when it passes."""
     try:
-        cli.main(["lint"], standalone_mode=False)
+        cli.main(["lint", *words], standalone_mode=False)
     except ManifestError as error:
         return str(error)
     return ""
@@ -122,6 +122,12 @@ def test_lint_names_the_operator_and_the_part_that_is_taken_away(
         problems = _lint()
         assert re.search(said, problems), f"{file} without {cut}: {problems or 'nothing was said'}"
         (family / file).write_text(whole)
+    with pytest.raises(UsageError, match=r"'toy_and_mull'.*did you mean 'toy_and_mul'"):
+        cli.main(["lint", "--operator", "toy_and_mull"], standalone_mode=False)
+    file, cut, instead, said = PARTS[-1]
+    (family / file).write_text(_cut((family / file).read_text(), cut, instead))
+    assert re.search(said, _lint("--operator", "toy_and_mul")) and not _lint("--operator", "silu")
+    (family / file).write_text(whole)
     generated = root / "src/aiter_prebuilt/ops/generated/activation.py"
     generated.write_text(generated.read_text().replace("def toy_and_mul(", "def toy("))
     with pytest.raises(StaleFilesError, match=r"ops/generated/activation\.py.*build_tools generate"):
