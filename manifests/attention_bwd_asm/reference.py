@@ -179,7 +179,7 @@ def fmha_v3_varlen_bwd(
 
 def draw_sums(rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int]) -> Values:
     """Log-sum-exps about as scores near 0 give them for so many keys."""
-    found: Values = np.log(sizes["SK"]) + rng.uniform(-0.5, 1.0, shape)
+    found: Values = np.log(max(sizes["SK"], 1)) + rng.uniform(-0.5, 1.0, shape)
     return found
 
 

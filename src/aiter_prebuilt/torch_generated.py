@@ -378,7 +378,6 @@ def fmha_v3_varlen_bwd(
     """Traced ``aiter_prebuilt.fmha_v3_varlen_bwd``."""
     refuse_fmha_v3_varlen_bwd(
         dropout_p,
-        zero_tensors,
         window_size_left,
         window_size_right,
         deterministic,
@@ -388,7 +387,7 @@ def fmha_v3_varlen_bwd(
         cu_seqlens_q_padded,
         cu_seqlens_k_padded,
     )
-    del rng_state
+    del zero_tensors, rng_state
     return torch_calls.fmha_v3_varlen_bwd(
         dout,
         q,

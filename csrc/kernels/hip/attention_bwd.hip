@@ -4,12 +4,14 @@
 // Build:  T = bf16 | f16     element type of everything but delta and the accumulator, which are f32
 //         STEP = 1           delta[b, h, s] = sum of out[b, s, h, :] * dout[b, s, h, :]; with ZERO = 1 dq[b, s, h, :] = 0 besides
 //                            with COPY = 1 copies of lse and delta, each with 64 zeros behind
+//                            with EMPTY = n > 0 besides: dk and dv (or what is added up to them) of sequences with keys and no
+//                            queries are 0; the assembly writes nothing there
 //         STEP = 2           dq[b, s, h, :] = acc[b, h, s, :], rounded to nearest even
 //         STEP = 3           dk[b, s, h, :] = sum over g of dk_parts[b, s, h * groups + g, :], in fp32, rounded to nearest
-//                            even; dv too
+//                            even; dv too; with 0 groups they are 0
 // Launch: one wave takes two rows of a head, 32 lanes each, 8 elements a lane: up to 256 elements, a multiple of 8. Pointers are
-//         aligned to 16 bytes, strides (of elements) multiples of 8. grid x = cdiv(rows, 8), with COPY = 1 of rows + 64; for
-//         STEP = 3 grid y = 2, dk and dv; block x = 256, no LDS.
+//         aligned to 16 bytes, strides (of elements) multiples of 8. grid x = cdiv(rows, 8), with COPY = 1 of rows + 64, with
+//         EMPTY = n and n for each sequence; for STEP = 3 grid y = 2, dk and dv; block x = 256, no LDS.
 #include "common.hpp"
 
 namespace ap {
@@ -53,6 +55,27 @@ AP_INLINE float sum32(float x) {
   return dpp_add<0x142, 0xa>(x);  // row_bcast:15 into rows 1 and 3
 }
 
+#if STEP == 1 && EMPTY
+// What keys get where there may be no query: dk and dv, [s, h, d]; starts of sequences.
+struct of_keys {
+  elem *dk, *dv;
+  i64 dk_s, dk_h, dv_s, dv_h;
+  const i32 *starts_q, *starts_k;
+  i32 dk_width, dv_width, heads;
+};
+
+// Workgroup ``share`` of the EMPTY that look at a sequence. As a rule it has queries, and that is all they find out.
+AP_INLINE void zero_unseen(u32 sequence, u32 share, const of_keys& x) {
+  if (x.starts_q[sequence + 1] > x.starts_q[sequence]) return;
+  i32 last = x.starts_k[sequence + 1] * x.heads, first = thread_x() % 32 * kVec;
+  for (i32 line = x.starts_k[sequence] * x.heads + share * 8 + thread_x() / 32; line < last; line += EMPTY * 8) {
+    i32 token = line / x.heads, head = line - token * x.heads;
+    if (first < x.dk_width) *reinterpret_cast<pack*>(x.dk + token * x.dk_s + head * x.dk_h + first) = pack{};
+    if (first < x.dv_width) *reinterpret_cast<pack*>(x.dv + token * x.dv_s + head * x.dv_h + first) = pack{};
+  }
+}
+#endif
+
 }  // namespace ap
 
 #if STEP == 1
@@ -64,9 +87,23 @@ void attention_delta(float* __restrict__ delta, const ap::elem* __restrict__ out
 #if ZERO
                      ap::elem* __restrict__ dq, ap::i64 dq_b, ap::i64 dq_s, ap::i64 dq_h, ap::i32 depth,
 #endif
+#if EMPTY
+                     ap::elem* __restrict__ dk, ap::elem* __restrict__ dv, ap::i64 dk_s, ap::i64 dk_h, ap::i64 dv_s,
+                     ap::i64 dv_h, const ap::i32* __restrict__ starts_q, const ap::i32* __restrict__ starts_k,
+                     ap::i32 dk_width, ap::i32 key_heads,
+#endif
                      ap::i64 out_b, ap::i64 out_s, ap::i64 out_h, ap::i64 dout_b, ap::i64 dout_s, ap::i64 dout_h,
                      ap::i32 width, ap::i32 heads, ap::i32 length, ap::i32 rows) {
   using namespace ap;
+#if EMPTY
+  u32 tiles = (static_cast<u32>(rows) + 7) / 8;
+  if (block_x() >= tiles) {
+    u32 extra = block_x() - tiles;
+    zero_unseen(extra / EMPTY, extra % EMPTY,
+                {dk, dv, dk_s, dk_h, dv_s, dv_h, starts_q, starts_k, dk_width, width, key_heads});
+    return;
+  }
+#endif
   place p = place_of(static_cast<u32>(heads), static_cast<u32>(length));
   bool inside = p.row < static_cast<u32>(rows);
   float sum = 0.0f;

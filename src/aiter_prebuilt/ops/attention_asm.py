@@ -116,7 +116,7 @@ def fmha_v3_varlen_fwd(
             cu_seqlens_k: the same for keys. Rows of no sequence stay as they are; queries without any key give NaN unless
             is_causal.
         softmax_scale: what scores are multiplied with, more than 0. is_causal: aligned bottom-right: of n queries and m keys
-            query i sees keys up to i + m - n; where it sees none, out is 0 and lse is -inf or 0.
+            query i sees keys up to i + m - n; where it sees none, out is 0 and lse says nothing (-inf, 0 or more).
         return_softmax_lse: also return the log-sum-exp (natural log) of the scaled scores.
         how_v3_bf16_cvt: on gfx942, rounding of results: 0 to nearest even, 1 away from zero, 2 towards zero.
         out: [sq, hq, 128], written; made when None.

@@ -137,7 +137,8 @@ def fmha_v3_varlen_bwd(
         is_v3_atomic_fp32: add ``dq`` up in fp32, else in its own type, which gfx950 serves for d from 72 to 128.
         how_v3_bf16_cvt: bf16 by rounding to nearest even (0), away from zero (1) or towards zero (2), where there is a choice.
         dq, dk, dv: as q, k, v, written; made when None.
-        dropout_p, zero_tensors, window_size_left, window_size_right, deterministic, alibi_slopes, gen, cu_seqlens_q_padded,
+        zero_tensors: any value: keys that meet no query, and queries that meet no key, have gradients of 0 either way.
+        dropout_p, window_size_left, window_size_right, deterministic, alibi_slopes, gen, cu_seqlens_q_padded,
             cu_seqlens_k_padded: no dropout, no window, no padding. rng_state: any, there is no dropout.
 
     Returns:
@@ -149,10 +150,9 @@ def fmha_v3_varlen_bwd(
 
     Source: AITER ``fmha_v3_varlen_bwd``.
     """
-    del rng_state
+    del zero_tensors, rng_state
     refuse_fmha_v3_varlen_bwd(
         dropout_p,
-        zero_tensors,
         window_size_left,
         window_size_right,
         deterministic,

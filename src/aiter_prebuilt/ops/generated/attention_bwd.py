@@ -33,7 +33,6 @@ def refuse_fmha_v3_bwd(
 
 def refuse_fmha_v3_varlen_bwd(
     dropout_p: float,
-    zero_tensors: bool,
     window_size_left: int,
     window_size_right: int,
     deterministic: bool,
@@ -46,8 +45,6 @@ def refuse_fmha_v3_varlen_bwd(
     """Refuse the options of ``fmha_v3_varlen_bwd`` that no kernel covers."""
     if dropout_p:
         raise refuse("fmha_v3_varlen_bwd", "dropout_p", dropout_p, "0.0")
-    if zero_tensors:
-        raise refuse("fmha_v3_varlen_bwd", "zero_tensors", zero_tensors, "False")
     if window_size_left != -1:
         raise refuse("fmha_v3_varlen_bwd", "window_size_left", window_size_left, "-1")
     if window_size_right != -1:
