@@ -47,13 +47,14 @@ class Walked:
         """Options and optional tensors that do not choose a recipe. A result that no call leaves out is made by the function
         where its caller does: a kernel always has it.
         """
-        subject = cases.subject
-        asked = self._recipes[digest].open if digest in self._recipes else ()
+        subject, recipe = cases.subject, self._recipes.get(digest)
+        asked, kernel = (recipe.open, recipe.kernel.partition(".")[2]) if recipe else ((), "")
         if asked and subject.name not in self._left_out:
             self._left_out[subject.name] = frozenset().union(*(words.absent for words in cases.calls))
         for name in subject.open() if asked else ():
             made = name in subject.written() and name not in self._left_out[subject.name]
-            if name in asked and name not in cases.insensitive and not made:
+            said = name in cases.insensitive or f"{kernel}.{name}" in cases.insensitive
+            if name in asked and not said and not made:
                 yield name
 
     def narrow(self) -> dict[str, str]:
@@ -77,13 +78,12 @@ class Walked:
         """
         found = {}
         for digest in self._values.keys() & digests & self._recipes.keys():
-            cases, kernel = self._cases[digest], self._recipes[digest].kernel.partition(".")[2]
+            cases = self._cases[digest]
             left = [
                 name
                 for name, calls in self._values.get(digest, {}).items()
                 if len(calls) > 1
                 and name not in cases.subject.written()
-                and f"{kernel}.{name}" not in cases.insensitive
                 and not _told_apart(cases, name, calls)
             ]
             if left:

@@ -28,7 +28,9 @@ def cases(name: str, insensitive: Iterable[str] = ()) -> Any:
 def bound(name: str, **sizes: int) -> Any:
     """One call of it."""
     label = " ".join(f"{key}={value}" for key, value in sizes.items())
-    return SimpleNamespace(subject=SimpleNamespace(name=name), label=label, sizes=sizes, name=f"{name} {label}")
+    return SimpleNamespace(
+        subject=SimpleNamespace(name=name), label=label, sizes=sizes, name=f"{name} {label}"
+    )
 
 
 @dataclass
