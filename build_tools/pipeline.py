@@ -92,7 +92,7 @@ class Outcome:
 
 
 def unchanged(settings: Settings) -> dict[str, Any] | None:
-    """The report of the last build, when it built the same part, and nothing that it read or wrote is another since; else None.
+    """The report of the last build of the same part, when nothing that it read or wrote is another since; else None.
 
     Raises:
         ManifestError, ToolchainError: as a build would.
@@ -100,7 +100,7 @@ def unchanged(settings: Settings) -> dict[str, Any] | None:
     if settings.shard or not settings.store.is_dir():
         return None
     found = stamp.state(settings.root, find(settings.toolchain, settings.root), asked(settings))
-    if not stamp.holds(settings.bundles, found):
+    if not stamp.holds(settings.bundles, asked(settings), found):
         return None
     told = json.loads((settings.bundles.parent / "report.json").read_text(encoding="utf-8"))
     return told if told.get("version") == REPORT_VERSION else None
@@ -156,7 +156,7 @@ def build(settings: Settings) -> Outcome:
             _golden_calls(planned, built[-1], whole, settings.root / "manifests")
     outcome = Outcome(plan, results, audits, tuple(built), time.perf_counter() - started, settings.ck)
     write_report(outcome, settings.bundles.parent / "report.json")
-    stamp.write(settings.bundles, state)
+    stamp.write(settings.bundles, asked(settings), state, [bundle.path.name for bundle in built])
     return outcome
 
 

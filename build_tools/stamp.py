@@ -1,6 +1,6 @@
 """Has anything changed since the last build of the same choice? One look at the content of every file that a build may read, and
 of all that the last one wrote. Each stage knows that of its own part, too, but with thousands of code objects asking them all
-takes seconds. What `plan` prints is kept by the same state, one file for each choice.
+takes seconds. What `plan` prints is kept by the same state. Each choice has a file of its own, so that they can take turns.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import hashlib
 import json
 import os
 import sys
+from collections.abc import Iterable
 from importlib import metadata
 from pathlib import Path
 from typing import Final
@@ -21,7 +22,8 @@ from build_tools.files.reproducible import epoch, write_atomic
 from build_tools.tools.pins import Pins
 from build_tools.tools.toolchain import Toolchain
 
-NAME: Final = "built.json"
+#: Beside the bundles: a file for each choice that was built.
+FOLDER: Final = "built"
 #: Every file of the repository that a build reads lies in one of them.
 FOLDERS: Final = ("manifests", "csrc/kernels", "csrc/stand_in", "hsa", "build_tools", "src/aiter_prebuilt")
 #: Made by Python and by `develop`: no build reads them.
@@ -87,25 +89,38 @@ def _seal(found: str, text: str) -> str:
     return hashlib.sha256(f"{found}\n{text}".encode()).hexdigest()
 
 
-def write(bundles: Path, found: str | None) -> None:
-    """Note that the files in ``bundles``, and the reports beside it, came of the state ``found``."""
-    path = bundles.parent / NAME
+def write(bundles: Path, asked: str, found: str | None, names: Iterable[str]) -> None:
+    """Note that the bundles of these names in ``bundles``, and the reports beside them, came of the state ``found``."""
+    path = _place(bundles.parent / FOLDER, asked)
     if found is None:
         path.unlink(missing_ok=True)
-    else:
-        write_atomic(path, json.dumps({"state": found, "files": _written(bundles)}).encode())
+        return
+    paths = [bundles.parent / name for name in _REPORTS]
+    reports = {path.name: path.read_text(encoding="utf-8") for path in paths if path.is_file()}
+    told = {"names": sorted(names), "files": _written(bundles, names), "reports": reports}
+    keep(path.parent, asked, found, json.dumps(told))
 
 
-def holds(bundles: Path, found: str | None) -> bool:
-    """Did the last build start from this state, and is all that it wrote as it was?"""
-    try:
-        kept = json.loads((bundles.parent / NAME).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+def holds(bundles: Path, asked: str, found: str | None) -> bool:
+    """Did the last build of this choice start from this state, and are its bundles as they were? Then its reports are put back,
+    where another build has written others since.
+    """
+    text = kept(bundles.parent / FOLDER, asked, found)
+    if text is None:
         return False
-    return found is not None and kept == {"state": found, "files": _written(bundles)}
+    told = json.loads(text)
+    if _written(bundles, told["names"]) != told["files"]:
+        return False
+    for name, report in told["reports"].items():
+        path = bundles.parent / name
+        if not path.is_file() or path.read_text(encoding="utf-8", errors="replace") != report:
+            write_atomic(path, report.encode())
+    return True
 
 
-def _written(bundles: Path) -> dict[str, str]:
-    of_bundles = (path for suffix in (SUFFIX, CALLS_SUFFIX, ".json") for path in bundles.glob(f"*{suffix}"))
-    reports = (bundles.parent / name for name in _REPORTS)
-    return {path.name: sha256_file(path) for path in (*of_bundles, *reports) if path.is_file()}
+def _written(bundles: Path, names: Iterable[str]) -> dict[str, str | None]:
+    """What there is of each bundle; None where it lacks one of them."""
+    paths = [
+        bundles / f"{Path(name).stem}{suffix}" for name in names for suffix in (SUFFIX, CALLS_SUFFIX, ".json")
+    ]
+    return {path.name: sha256_file(path) if path.is_file() else None for path in sorted(paths)}

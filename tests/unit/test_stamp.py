@@ -102,32 +102,54 @@ def test_tools_and_the_time_count_and_what_python_makes_does_not(
 def test_a_checkout_in_place_of_a_pin_has_no_state(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("THING_DIR", "/somewhere")
     assert state(root) is None
-    stamp.write(root / "build/bundles", None)
-    assert not stamp.holds(root / "build/bundles", None)
+    stamp.write(root / "build/bundles", "all", None, ["t.apb"])
+    assert not stamp.holds(root / "build/bundles", "all", None)
 
 
-@pytest.mark.parametrize(
-    "name", ["bundles/t.apb", "bundles/t.calls", "bundles/t.json", "report.json", "compile.json"]
-)
-def test_what_was_written_must_be_as_it_was(root: Path, name: str) -> None:
+@pytest.mark.parametrize("name", ["t.apb", "t.calls", "t.json"])
+def test_a_bundle_must_be_as_it_was(root: Path, name: str) -> None:
     bundles = root / "build/bundles"
-    assert not stamp.holds(bundles, "s")
-    stamp.write(bundles, "s")
-    assert stamp.holds(bundles, "s") and not stamp.holds(bundles, "other")
-    (root / "build" / name).write_text("touched")
-    assert not stamp.holds(bundles, "s")
-    stamp.write(bundles, "s")
-    (root / "build" / name).unlink()
-    assert not stamp.holds(bundles, "s")
+    assert not stamp.holds(bundles, "all", "s")
+    stamp.write(bundles, "all", "s", ["t.apb"])
+    assert stamp.holds(bundles, "all", "s")
+    assert not stamp.holds(bundles, "all", "other") and not stamp.holds(bundles, "few", "s")
+    (bundles / name).write_text("touched")
+    assert not stamp.holds(bundles, "all", "s")
+    stamp.write(bundles, "all", "s", ["t.apb"])
+    (bundles / name).unlink()
+    assert not stamp.holds(bundles, "all", "s")
+    stamp.write(bundles, "all", "s", ["t.apb"])
+    (bundles / name).write_text("there again")
+    assert not stamp.holds(bundles, "all", "s")
+
+
+@pytest.mark.parametrize("name", ["report.json", "compile.json"])
+def test_choices_take_turns_and_each_has_its_reports(root: Path, name: str) -> None:
+    bundles, path = root / "build/bundles", root / "build" / name
+    (bundles / "other.apb").write_text("of another target")
+    mine = path.read_text()
+    stamp.write(bundles, "all", "s", ["t.apb", "other.apb"])
+    path.write_text("of a few")
+    stamp.write(bundles, "few", "s", ["t.apb"])
+    for asked, text in (("all", mine), ("few", "of a few"), ("few", "of a few"), ("all", mine)):
+        assert stamp.holds(bundles, asked, "s")
+        assert path.read_text() == text
+    path.unlink()
+    (bundles / "other.apb").write_text("touched")
+    assert not stamp.holds(bundles, "all", "s")
+    assert stamp.holds(bundles, "few", "s"), "that bundle is not its own"
+    assert path.read_text() == "of a few"
 
 
 def test_a_state_that_is_unknown_takes_the_note_away(root: Path) -> None:
     bundles = root / "build/bundles"
-    stamp.write(bundles, "s")
-    stamp.write(bundles, None)
-    assert not stamp.holds(bundles, "s")
-    (root / "build" / stamp.NAME).write_text("{")
-    assert not stamp.holds(bundles, "s")
+    stamp.write(bundles, "all", "s", ["t.apb"])
+    (note,) = (root / "build" / stamp.FOLDER).iterdir()
+    stamp.write(bundles, "all", None, ["t.apb"])
+    assert not note.exists() and not stamp.holds(bundles, "all", "s")
+    stamp.write(bundles, "all", "s", ["t.apb"])
+    note.write_text(note.read_text().replace("t.apb", "u.apb"))
+    assert not stamp.holds(bundles, "all", "s")
 
 
 def test_every_file_that_a_job_reads_is_looked_at() -> None:
@@ -155,15 +177,18 @@ def test_a_build_is_known_by_what_it_was_asked_for(root: Path, monkeypatch: pyte
         replace(settings, operators=("gfx942",)),
         replace(settings, operators=("a",), targets=("gfx942",)),
     ]
-    made: Any = Tools()
     told = json.loads((root / "build/report.json").read_text())
+
+    def noted(choice: pipeline.Settings) -> None:
+        made: Any = Tools()
+        words = pipeline.asked(choice)
+        stamp.write(choice.bundles, words, stamp.state(root, made, words), ["t.apb"])
+
     for choice in choices:
         assert pipeline.unchanged(choice) is None
-        stamp.write(bundles, stamp.state(root, made, pipeline.asked(choice)))
-        assert [pipeline.unchanged(other) for other in choices if other != choice] == [None] * 6
+        noted(choice)
         assert pipeline.unchanged(choice) == told
-    assert pipeline.unchanged(replace(choices[4], targets=("gfx950", "gfx942"))) is None
-    stamp.write(bundles, stamp.state(root, made, pipeline.asked(choices[4])))
+    assert pipeline.unchanged(replace(choices[4], targets=("gfx950", "gfx942"))) == told
     assert pipeline.unchanged(replace(choices[4], targets=("gfx950", "gfx942", "gfx950"))) == told
     gone = replace(choices[4], store=root / "none")
     assert pipeline.unchanged(gone) is None, "a store was taken away"
@@ -177,7 +202,8 @@ def test_a_shard_is_never_known(root: Path, monkeypatch: pytest.MonkeyPatch) -> 
     (root / "store").mkdir()
     part = pipeline.Settings(root, root / "store", root / "build/bundles", shard="1/2")
     made: Any = Tools()
-    stamp.write(part.bundles, stamp.state(root, made, pipeline.asked(part)))
+    words = pipeline.asked(part)
+    stamp.write(part.bundles, words, stamp.state(root, made, words), ["t.apb"])
     assert pipeline.unchanged(part) is None
 
 

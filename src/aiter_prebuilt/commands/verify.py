@@ -78,7 +78,8 @@ def execute(options: argparse.Namespace) -> int:
     _print_runs(runs)
     for run in lost:
         print(
-            f"{run.target} {run.operator}: its golden call was not executed: the bundle was made of a checkout that lacks its kernel"
+            f"{run.target} {run.operator}: its golden call was not executed: the bundle's kernel for it is not in the checkout "
+            "that it was made of"
         )
     return code
 
