@@ -92,22 +92,24 @@ class Outcome:
 
 
 def unchanged(settings: Settings) -> dict[str, Any] | None:
-    """The report of the last build, when it built everything, and nothing that it read or wrote is another since; else None.
+    """The report of the last build of the same part, when nothing that it read or wrote is another since; else None.
 
     Raises:
         ManifestError, ToolchainError: as a build would.
     """
-    if not _whole(settings) or not settings.store.is_dir():
+    if settings.shard or not settings.store.is_dir():
         return None
-    found = stamp.state(settings.root, find(settings.toolchain, settings.root), settings.ck)
-    if not stamp.holds(settings.bundles, found):
+    found = stamp.state(settings.root, find(settings.toolchain, settings.root), asked(settings))
+    if not stamp.holds(settings.bundles, asked(settings), found):
         return None
     told = json.loads((settings.bundles.parent / "report.json").read_text(encoding="utf-8"))
     return told if told.get("version") == REPORT_VERSION else None
 
 
-def _whole(settings: Settings) -> bool:
-    return not (settings.profiles or settings.targets or settings.operators or settings.shard)
+def asked(settings: Settings) -> str:
+    """What is to be planned, in one line."""
+    chosen_parts = (settings.profiles, settings.targets, settings.operators)
+    return repr((settings.ck, *(sorted(set(part)) for part in chosen_parts), settings.shard))
 
 
 def build(settings: Settings) -> Outcome:
@@ -120,10 +122,10 @@ def build(settings: Settings) -> Outcome:
     started = time.perf_counter()
     toolchain = find(settings.toolchain, settings.root)
     # As it is before anything is read: what changes meanwhile is another state.
-    state = stamp.state(settings.root, toolchain, settings.ck) if _whole(settings) else None
+    state = None if settings.shard else stamp.state(settings.root, toolchain, asked(settings))
     whole = load(settings.root / "manifests")
     manifest = chosen(whole, settings.operators)
-    plan = _plan(manifest, settings)
+    plan = plan_of(manifest, settings)
     store = Store(settings.store)
     # Before anything compiles: a file that changes meanwhile makes the bundle stale, and not the record wrong.
     sources = [_sources(planned, plan, settings.root) for planned in plan.bundles]
@@ -145,32 +147,16 @@ def build(settings: Settings) -> Outcome:
     ]
     built = []
     with side_by_side() as (begin, pool):
-        bundles = [
-            begin(
-                partial(
-                    _bundle,
-                    planned,
-                    results,
-                    manifest,
-                    toolchain,
-                    settings,
-                    audits,
-                    read,
-                    proved,
-                    proofs,
-                    plan.left_out,
-                    pool,
-                )
-            )
-            for planned, read in wanted
-        ]
+        shared = results, manifest, toolchain, settings, audits
+        proof = proved, proofs, plan.left_out, pool
+        bundles = [begin(partial(_bundle, planned, *shared, read, *proof)) for planned, read in wanted]
         for (planned, _), bundle in zip(wanted, bundles, strict=True):
             built.append(bundle.result())
             # A family's table of calls names all of its operators, chosen or not.
             _golden_calls(planned, built[-1], whole, settings.root / "manifests")
     outcome = Outcome(plan, results, audits, tuple(built), time.perf_counter() - started, settings.ck)
     write_report(outcome, settings.bundles.parent / "report.json")
-    stamp.write(settings.bundles, state)
+    stamp.write(settings.bundles, asked(settings), state, [bundle.path.name for bundle in built])
     return outcome
 
 
@@ -252,8 +238,8 @@ def chosen(manifest: Manifest, names: Sequence[str]) -> Manifest:
     return manifest.model_copy(update={"families": families})
 
 
-def _plan(manifest: Manifest, settings: Settings) -> Plan:
-    """The plan; the trial of assumptions runs once per state of the manifests and of the code that tries them."""
+def plan_of(manifest: Manifest, settings: Settings) -> Plan:
+    """The plan, or a shard of it. The trial of assumptions runs once per state of the manifests and of the code that tries."""
     files = [*sorted((settings.root / "manifests").rglob("*.toml")), *PROVERS]
     digest = hashlib.sha256(
         b"".join(hashlib.sha256(path.read_bytes()).digest() for path in files) + settings.ck.encode()
@@ -264,7 +250,7 @@ def _plan(manifest: Manifest, settings: Settings) -> Plan:
         manifest, settings.root, inputs, settings.profiles, settings.targets, prove=not proved.exists(),
         ck=settings.ck,
     )  # fmt: skip
-    if len(settings.profiles) + len(settings.targets) + len(settings.operators) == 0:
+    if not (settings.profiles or settings.targets or settings.operators):
         write_atomic(proved, b"")
     return shard_of(plan, settings.shard) if settings.shard else plan
 

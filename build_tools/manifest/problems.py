@@ -25,6 +25,22 @@ def suggestion(word: str, known: Iterable[str]) -> str:
     return f" (did you mean {close[0]!r}?)" if close else f" (known: {', '.join(known)})"
 
 
+class _At:
+    """Puts ``parts`` behind a path for a while. No generator: planning asks for tens of thousands."""
+
+    __slots__ = ("_depth", "_parts", "_path")
+
+    def __init__(self, path: list[PathPart], parts: tuple[PathPart, ...]) -> None:
+        self._path, self._parts, self._depth = path, parts, 0
+
+    def __enter__(self) -> None:
+        self._depth = len(self._path)
+        self._path.extend(self._parts)
+
+    def __exit__(self, *_: object) -> None:
+        del self._path[self._depth :]
+
+
 @dataclass
 class Problems:
     """A list of problems and the place that is being looked at."""
@@ -42,15 +58,9 @@ class Problems:
         finally:
             self._file = before
 
-    @contextmanager
-    def at(self, *parts: PathPart) -> Iterator[None]:
+    def at(self, *parts: PathPart) -> _At:
         """Everything added inside is about this path."""
-        depth = len(self._path)
-        self._path.extend(parts)
-        try:
-            yield
-        finally:
-            del self._path[depth:]
+        return _At(self._path, parts)
 
     def add(self, problem: str, *parts: PathPart) -> None:
         """Note a problem here; the same line is kept once."""

@@ -20,6 +20,7 @@ from typing import Any, Final
 from packaging.utils import canonicalize_name
 
 from aiter_prebuilt.contract.bundle import SUFFIX, Bundle, FormatError
+from aiter_prebuilt.contract.provenance import UNPINNED
 from aiter_prebuilt.contract.records import BACKENDS, VENDORS
 from aiter_prebuilt.contract.version import CALLS_SUFFIX, VERSION
 from build_tools.errors import WheelError
@@ -32,7 +33,6 @@ from build_tools.pack.runtime_wheel import build_runtime_wheel
 from build_tools.pack.unproved import refuse_unproved, said
 from build_tools.tools import pins
 from build_tools.tools.pins import Pins
-from build_tools.tools.tree import UNPINNED
 
 FOLDER: Final = "aiter_prebuilt_bundles"
 TAG: Final = "py3-none-any"

@@ -98,9 +98,11 @@ class Importer:
     ) -> None:  # fmt: skip
         self.said, self.slots, self.target, self.profile = said, slots, target, profile
         self.root, self.problems = root, problems
-        self.calls: dict[tuple[tuple[str, str], ...], list[Called]] = {}
+        #: Columns of a name -> its texts -> what is called so: a row is compared with none that it does not name.
+        self.calls: dict[tuple[str, ...], dict[tuple[str, ...], list[Called]]] = {}
         for each in names:
-            self.calls.setdefault(each.name, []).append(each)
+            columns, texts = tuple(column for column, _ in each.name), tuple(text for _, text in each.name)
+            self.calls.setdefault(columns, {}).setdefault(texts, []).append(each)
         self.columns = {column for each in names for column, _ in (*each.name, *each.equal)}
         self.compared = [*said.dims, *said.fixed]
         self.padded = next(iter(said.padded), None)
@@ -257,9 +259,8 @@ class Importer:
         """The recipes that the row names and that do what it says; or why there is none."""
         named = [
             each
-            for name, calls in self.calls.items()
-            if all(str(row.cells[column]) == text for column, text in name)
-            for each in calls
+            for columns, calls in self.calls.items()
+            for each in calls.get(tuple(str(row.cells[column]) for column in columns), ())
         ]
         size = row.shape.values[self._place] if self.padded else 0
         differences = {each.recipe: self._differs(each, row, size) for each in named}

@@ -30,13 +30,19 @@ def decided(sizes: Iterable[int], paddings: Sequence[Callable[[int], int]]) -> d
     for padding in paddings:
         new: list[Range] = []
         for size in measured:
-            first = bisect_left(range(TOP), size, lo=1, key=padding)
-            last = bisect_left(range(TOP), size + 1, lo=1, key=padding) - 1
+            first = _reaches(size, padding)
+            last = _reaches(size + 1, padding) - 1
             pieces = list(_without((first, last), taken))
             found[size] += pieces
             new += pieces
         taken = sorted([*taken, *new])
     return {size: joined(ranges) for size, ranges in found.items()}
+
+
+def _reaches(size: int, padding: Callable[[int], int]) -> int:
+    """The first size that is looked up as ``size`` or more: mostly padding adds, so that it is no larger than that."""
+    end = size if 0 < size < TOP and padding(size) >= size else TOP
+    return bisect_left(range(TOP), size, lo=1, hi=max(1, end), key=padding)
 
 
 def _without(span: Range, taken: Iterable[Range]) -> Iterator[Range]:

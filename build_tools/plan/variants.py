@@ -5,14 +5,19 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from aiter_prebuilt.contract import dtype
 from aiter_prebuilt.contract.bytecode import ExpressionError, constant_value
 from aiter_prebuilt.contract.expression import Scope, compile_expression
 from build_tools.manifest.model import Kernel
 from build_tools.manifest.problems import Problems, suggestion
+from build_tools.plan.programs import names_of
 from build_tools.plan.slots import Slots
 from build_tools.records import Constant, TargetFacts
+
+#: Whether a condition holds, by its text and what its names mean: a kernel asks the same few of hundreds of variants.
+_HOLDS: Final[dict[tuple[object, ...], bool]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,10 +142,15 @@ def any_holds(texts: Sequence[str], variant: Variant, problems: Problems, *key: 
     """Does one of these conditions on constants, type variables and ``target`` hold? ``key``: their place in the manifest."""
     if not texts:
         return False
-    scope = Scope({}, variant.numbers(), None, variant.strings())
+    numbers, strings = variant.numbers(), variant.strings()
+    words = {**strings, **numbers}
     for place, text in enumerate(texts):
+        asked = (text, *map(words.get, names_of(text)))
         try:
-            if constant_value(compile_expression(text, scope)):
+            if asked not in _HOLDS:
+                code = compile_expression(text, Scope({}, numbers, None, strings))
+                _HOLDS[asked] = bool(constant_value(code))
+            if _HOLDS[asked]:
                 return True
         except ExpressionError as error:
             problems.add(str(error), *key, place)

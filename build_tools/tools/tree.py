@@ -18,8 +18,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path, PurePosixPath
-from typing import Final
 
+from aiter_prebuilt.contract.provenance import UNPINNED
 from build_tools.errors import FetchError, ToolchainError
 from build_tools.files.filehash import sha256_file
 from build_tools.files.reproducible import write_atomic
@@ -27,8 +27,6 @@ from build_tools.records import in_tree
 from build_tools.tools import pins
 from build_tools.tools.fetch import archive_of, cache_folder
 from build_tools.tools.pins import TreePin
-
-UNPINNED: Final = "unpinned"
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import click
 
 from build_tools.verbs import options
@@ -18,32 +21,49 @@ def plan(
     profiles: tuple[str, ...], targets: tuple[str, ...], as_json: bool, ck: str, shard: str | None
 ) -> None:
     """Print the exact list of jobs."""
-    from build_tools.compile.inputs import inputs_of
-    from build_tools.manifest.parse import load
-    from build_tools.plan.plan import make_plan, shard_of
+    from build_tools import stamp
+    from build_tools.tools import pins
 
-    made = make_plan(
-        load(options.ROOT / "manifests"), options.ROOT, inputs_of(options.ROOT), profiles, targets, ck=ck
-    )
+    asked = repr((ck, sorted(set(profiles)), sorted(set(targets)), shard))
+    folder = options.ROOT / "build" / "plans"
+    # As it is before anything is read: what changes meanwhile is another state.
+    state = stamp.state_of_plan(options.ROOT, asked, pins.load(options.ROOT))
+    text = stamp.kept(folder, asked, state)
+    if text is None:
+        text = json.dumps(_made(profiles, targets, ck, shard))
+        stamp.keep(folder, asked, state, text)
+    told = json.loads(text)
+    if as_json:
+        print_json(told)
+    else:
+        click.echo("".join(f"{job['id']}\n" for job in told["jobs"]), nl=False)
+    for line in told["missing"]:
+        click.echo(f"left out: {line}", err=True)
+
+
+def _made(profiles: tuple[str, ...], targets: tuple[str, ...], ck: str, shard: str | None) -> dict[str, Any]:
+    """What is printed, planned anew."""
+    from build_tools.manifest.parse import load
+    from build_tools.pipeline import Settings, plan_of
+    from build_tools.plan.plan import shard_of
+
+    settings = Settings(
+        options.ROOT, options.ROOT / "build" / "store", options.BUNDLES, profiles=profiles, targets=targets, ck=ck
+    )  # fmt: skip
+    made = plan_of(load(options.ROOT / "manifests"), settings)
     if shard is not None:
         made = shard_of(made, shard)
-    if as_json:
-        jobs = [
-            {"id": job.id, "target": job.target.name, "backend": job.backend, "source": job.source, "symbol": job.symbol,
-             "constants": dict(job.constants), "demangled": job.demangled}
-            for job in made.jobs
-        ]  # fmt: skip
-        bundles = [
-            {
-                "target": bundle.target.name,
-                "profile": bundle.profile,
-                "jobs": sorted({j for op in bundle.operators for j in op.jobs}),
-            }
-            for bundle in made.bundles
-        ]
-        print_json({"ck": ck, "jobs": jobs, "bundles": bundles, "missing": list(made.missing)})
-    else:
-        for job in made.jobs:
-            click.echo(job.id)
-    for line in made.missing:
-        click.echo(f"left out: {line}", err=True)
+    jobs = [
+        {"id": job.id, "target": job.target.name, "backend": job.backend, "source": job.source, "symbol": job.symbol,
+         "constants": dict(job.constants), "demangled": job.demangled}
+        for job in made.jobs
+    ]  # fmt: skip
+    bundles = [
+        {
+            "target": bundle.target.name,
+            "profile": bundle.profile,
+            "jobs": sorted({j for op in bundle.operators for j in op.jobs}),
+        }
+        for bundle in made.bundles
+    ]
+    return {"ck": ck, "jobs": jobs, "bundles": bundles, "missing": list(made.missing)}

@@ -48,16 +48,35 @@ py::Ref types_dict(const OperatorBlock& block, const layout::Recipe& recipe) {
   return out;
 }
 
-py::Ref decision_dict(const MergedOperator& op, std::span<const Binding> bindings, Decision& decision) {
+// What each accepted candidate would launch; those that cannot be launched are refused here, as a live call would do in turn.
+std::vector<LaunchPlan> launches(const MergedOperator& op, std::span<const Binding> bindings,
+                                 std::vector<Decision>& decisions) {
+  std::vector<LaunchPlan> plans(decisions.size());
+  for (std::size_t i = 0; i < decisions.size(); ++i) {
+    Decision& decision = decisions[i];
+    if (decision.verdict == Verdict::Accepted &&
+        !plan_launch(op, decision.at, bindings[decision.at.block], plans[i], decision.problem)) {
+      decision.verdict = Verdict::NotLaunchable;
+      plans[i] = LaunchPlan();
+    }
+  }
+  return plans;
+}
+
+// The place of each among the refused, the nearest to serving first; -1 for those that are not.
+std::vector<std::int64_t> nearness(const MergedOperator& op, std::span<const Binding> bindings,
+                                   std::span<const Decision> decisions) {
+  std::vector<std::int64_t> near(decisions.size(), -1);
+  std::int64_t next = 0;
+  for (const std::size_t place : nearest_first(op, bindings, decisions)) near[place] = next++;
+  return near;
+}
+
+py::Ref decision_dict(const MergedOperator& op, std::span<const Binding> bindings, const Decision& decision,
+                      const LaunchPlan& plan, std::int64_t near) {
   const OperatorBlock& block = *op.blocks[decision.at.block];
   const layout::Kernel& kernel = op.kernel(decision.at);
   const layout::Recipe& recipe = op.recipe(decision.at);
-  LaunchPlan plan;
-  if (decision.verdict == Verdict::Accepted &&
-      !plan_launch(op, decision.at, bindings[decision.at.block], plan, decision.problem)) {
-    decision.verdict = Verdict::NotLaunchable;
-    plan = LaunchPlan();
-  }
   const bool accepted = decision.verdict == Verdict::Accepted;
   const bool costed = accepted || decision.verdict == Verdict::NotLaunchable;
   py::Ref out(PyDict_New());
@@ -69,6 +88,7 @@ py::Ref decision_dict(const MergedOperator& op, std::span<const Binding> binding
                     py::put(out.get(), "accepted", py::boolean(accepted)) &&
                     py::put(out.get(), "chosen", py::boolean(decision.chosen)) &&
                     py::put(out.get(), "reason", py::text(reason(op, bindings, decision))) &&
+                    py::put(out.get(), "near", py::integer(near)) &&
                     py::put(out.get(), "cost", costed ? py::integer(decision.cost) : py::Ref::borrow(py::none())) &&
                     py::put(out.get(), "tuned", py::boolean(decision.tuned())) &&
                     py::put(out.get(), "row", py::text(decision.user != nullptr ? decision.user->origin : "")) &&
@@ -79,7 +99,7 @@ py::Ref decision_dict(const MergedOperator& op, std::span<const Binding> binding
 }
 
 // A row of the user's that names what is not there stands in the list too, refused, so that nobody wonders.
-py::Ref missing_dict(const MergedOperator& op, const UserRow& row) {
+py::Ref missing_dict(const MergedOperator& op, const UserRow& row, std::int64_t near) {
   const auto variables = op.blocks.front()->array(op.blocks.front()->op().type_variables);
   py::Ref types(PyDict_New());
   std::string_view left = row.types;
@@ -97,8 +117,9 @@ py::Ref missing_dict(const MergedOperator& op, const UserRow& row) {
       py::put(out.get(), "variant", py::text(row.variant)) && py::put(out.get(), "types", std::move(types)) &&
       py::put(out.get(), "rank", py::integer(-1)) && py::put(out.get(), "accepted", py::boolean(false)) &&
       py::put(out.get(), "chosen", py::boolean(false)) && py::put(out.get(), "reason", py::text(why)) &&
-      py::put(out.get(), "cost", py::Ref::borrow(py::none())) && py::put(out.get(), "tuned", py::boolean(true)) &&
-      py::put(out.get(), "row", py::text(row.origin)) && py::put(out.get(), "workspace", py::integer(0)) &&
+      py::put(out.get(), "near", py::integer(near)) && py::put(out.get(), "cost", py::Ref::borrow(py::none())) &&
+      py::put(out.get(), "tuned", py::boolean(true)) && py::put(out.get(), "row", py::text(row.origin)) &&
+      py::put(out.get(), "workspace", py::integer(0)) &&
       py::put(out.get(), "steps", list(0, [](std::size_t) { return py::Ref(); }));
   return done ? std::move(out) : py::Ref();
 }
@@ -124,12 +145,15 @@ PyObject* Operator::explain(PyObject* bundle_tuple, std::int64_t compute_units, 
   // A refusal of all candidates is an answer here, not an error: the decisions say it.
   static_cast<void>(select(served.merged, bindings, compute_units, decisions, plan, error));
   const std::vector<const UserRow*> missing = missing_user_rows(served.merged, bindings, compute_units, decisions);
-  return list(decisions.size() + missing.size(),
-              [&](std::size_t i) {
-                return i < decisions.size() ? decision_dict(served.merged, bindings, decisions[i])
-                                            : missing_dict(served.merged, *missing[i - decisions.size()]);
-              })
-      .release();
+  const std::vector<LaunchPlan> plans = launches(served.merged, bindings, decisions);
+  const std::vector<std::int64_t> near = nearness(served.merged, bindings, decisions);
+  const std::int64_t refused = std::count_if(near.begin(), near.end(), [](std::int64_t place) { return place >= 0; });
+  const auto row = [&](std::size_t i) {
+    if (i < decisions.size()) return decision_dict(served.merged, bindings, decisions[i], plans[i], near[i]);
+    const std::size_t place = i - decisions.size();
+    return missing_dict(served.merged, *missing[place], refused + static_cast<std::int64_t>(place));
+  };
+  return list(decisions.size() + missing.size(), row).release();
 }
 
 }  // namespace apb

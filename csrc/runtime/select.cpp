@@ -1,7 +1,9 @@
 #include "select.h"
 
 #include <algorithm>
+#include <compare>
 #include <limits>
+#include <utility>
 
 namespace apb {
 namespace {
@@ -81,16 +83,40 @@ Decision* best_of(std::vector<Decision>& decisions) {
   return best;
 }
 
+struct Distance {
+  std::size_t types = 0;
+  std::size_t conditions = 0;
+
+  auto operator<=>(const Distance&) const = default;
+};
+
+// What keeps a refused candidate from serving the call: the choice itself stops at the first condition that fails.
+Distance distance(const MergedOperator& op, const Binding& binding, const Decision& decision) {
+  const OperatorBlock& block = *op.blocks[decision.at.block];
+  const layout::Recipe& recipe = op.recipe(decision.at);
+  Distance found;
+  const auto types = block.array(recipe.types);
+  for (std::size_t i = 0; i < types.size(); ++i)
+    found.types += static_cast<std::size_t>(binding.types[i] != kOpenType && binding.types[i] != types[i]);
+  for (const layout::Condition& condition : block.array(recipe.conditions)) {
+    std::int64_t value = 0;
+    const EvaluateStatus status = evaluate_program(block.code(condition.code), binding.slots.data(), value);
+    found.conditions += static_cast<std::size_t>(status != EvaluateStatus::Ok || value == 0);
+  }
+  return found;
+}
+
 // More candidates than these are told by the types they are made for, as errors.py does by reason (MOST_LINES there).
 constexpr std::size_t kMostLines = 12;
 
 struct OfTypes {
   std::string types_and_reason;
   std::string line;
+  std::size_t differing;
   std::size_t count;
 };
 
-// "30 of 40, e.g. k[v1] A=bf16: made for other types: ...", the commonest types first.
+// "30 of 40, e.g. k[v1] A=bf16: made for other types: ...", the nearest types first, then the commonest.
 std::vector<std::string> lines_by_types(const MergedOperator& op, std::span<const Binding> bindings,
                                         const std::vector<Decision>& decisions) {
   std::vector<OfTypes> groups;
@@ -103,9 +129,11 @@ std::vector<std::string> lines_by_types(const MergedOperator& op, std::span<cons
     if (known != groups.end())
       ++known->count;
     else
-      groups.push_back({key, cat(label, ": ", why), 1});
+      groups.push_back({key, cat(label, ": ", why), distance(op, bindings[decision.at.block], decision).types, 1});
   }
-  std::stable_sort(groups.begin(), groups.end(), [](const OfTypes& a, const OfTypes& b) { return a.count > b.count; });
+  std::stable_sort(groups.begin(), groups.end(), [](const OfTypes& a, const OfTypes& b) {
+    return a.differing != b.differing ? a.differing < b.differing : a.count > b.count;
+  });
   std::vector<std::string> lines;
   lines.reserve(groups.size());
   for (const OfTypes& group : groups)
@@ -121,8 +149,8 @@ bool refuse_all(const MergedOperator& op, std::span<const Binding> bindings, con
   const std::string asked = cat(op.blocks.front()->name());
   std::vector<std::string> reasons;
   reasons.reserve(decisions.size());
-  for (const Decision& decision : decisions)
-    reasons.push_back(cat(op.label(decision.at), ": ", reason(op, bindings, decision)));
+  for (const std::size_t place : nearest_first(op, bindings, decisions))
+    reasons.push_back(cat(op.label(decisions[place].at), ": ", reason(op, bindings, decisions[place])));
   if (types_only) {
     if (decisions.size() > kMostLines) reasons = lines_by_types(op, bindings, decisions);
     std::string known;
@@ -136,7 +164,7 @@ bool refuse_all(const MergedOperator& op, std::span<const Binding> bindings, con
   return false;
 }
 
-// "N = 4096, in_row = 4100": the symbols that a condition reads.
+// "N = 4096, in_row = 4100, bias is not given": the symbols that a condition reads.
 std::string values_read(const OperatorBlock& block, layout::Code code, const Binding& binding) {
   const auto names = block.array(block.op().slots);
   std::vector<bool> used(names.size(), false);
@@ -145,6 +173,10 @@ std::string values_read(const OperatorBlock& block, layout::Code code, const Bin
   for (std::size_t i = 0; i < used.size(); ++i) {
     if (!used[i]) continue;
     const std::string_view name = block.text(names[i]);
+    if (name.starts_with('?')) {
+      out += cat(out.empty() ? "" : ", ", name.substr(1), binding.slots[i] != 0 ? " is given" : " is not given");
+      continue;
+    }
     const bool address = name.starts_with('&');
     std::string value = address ? hex_text(static_cast<std::uint64_t>(binding.slots[i])) : cat(binding.slots[i]);
     if (const int text = block.text_attribute(i); text >= 0)
@@ -154,7 +186,27 @@ std::string values_read(const OperatorBlock& block, layout::Code code, const Bin
   return out;
 }
 
+// "fp8 (e4m3fn)": the word of a signature for the target's own e4m3, and which that is.
+std::string type_text(const OperatorBlock& block, std::uint8_t number) {
+  const bool own = number == block.bundle().root().fp8;
+  return own ? cat("fp8 (", kDTypes[number].name, ")") : std::string(kDTypes[number].name);
+}
+
 }  // namespace
+
+std::vector<std::size_t> nearest_first(const MergedOperator& op, std::span<const Binding> bindings,
+                                       std::span<const Decision> decisions) {
+  std::vector<std::pair<Distance, std::size_t>> refused;
+  for (std::size_t i = 0; i < decisions.size(); ++i) {
+    if (decisions[i].verdict != Verdict::Accepted)
+      refused.emplace_back(distance(op, bindings[decisions[i].at.block], decisions[i]), i);
+  }
+  std::sort(refused.begin(), refused.end());  // equals keep the order of the candidates: their places differ
+  std::vector<std::size_t> places;
+  places.reserve(refused.size());
+  for (const auto& [far, place] : refused) places.push_back(place);
+  return places;
+}
 
 bool select(const MergedOperator& op, std::span<const Binding> bindings, std::int64_t compute_units,
             std::vector<Decision>& decisions, LaunchPlan& plan, Error& error) {
@@ -187,7 +239,7 @@ std::string refusal(const MergedOperator& op, std::span<const Binding> bindings,
       for (std::size_t i = 0; i < variables.size(); ++i) {
         if (binding.types[i] != kOpenType)
           types +=
-              cat(types.empty() ? "" : ", ", block.text(variables[i].name), " is ", kDTypes[binding.types[i]].name);
+              cat(types.empty() ? "" : ", ", block.text(variables[i].name), " is ", type_text(block, binding.types[i]));
       }
       return cat("made for other types: ", types, " in this call");
     }

@@ -84,6 +84,11 @@ struct LaunchPlan {
 [[nodiscard]] bool plan_launch(const MergedOperator& op, const CandidateRef& at, const Binding& binding,
                                LaunchPlan& plan, std::string& problem);
 
+// The places of the refused in `decisions`, those first that little keeps from serving the call: the fewest types that
+// differ, then the fewest conditions that do not hold. For people: a choice that succeeds never asks.
+std::vector<std::size_t> nearest_first(const MergedOperator& op, std::span<const Binding> bindings,
+                                       std::span<const Decision> decisions);
+
 // Why `decision` was taken or refused, for people.
 std::string reason(const MergedOperator& op, std::span<const Binding> bindings, const Decision& decision);
 

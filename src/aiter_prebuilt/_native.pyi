@@ -42,6 +42,7 @@ class DecisionInfo(TypedDict):
     accepted: bool
     chosen: bool
     reason: str
+    near: int
     cost: int | None
     tuned: bool
     row: str

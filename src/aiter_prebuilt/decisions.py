@@ -9,6 +9,7 @@ The decision is made by the same native code that serves a real call.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -30,6 +31,8 @@ from aiter_prebuilt.errors import ArgumentError, NoOperatorError
 
 _ADDRESS = 1 << 44  # so far apart that no described tensor reaches into the next
 _BYTES = 1 << 40
+#: The flavours of which a target has one as its own.
+_E4M3 = ("e4m3fn", "e4m3fnuz")
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,12 +172,25 @@ def _number(text: str, name: str) -> int:
 
 def _type(name: str, allowed: tuple[int, ...], left: dict[str, str]) -> int:
     text = left.pop(name, "")
+    if not text:
+        return allowed[0]
+    for number in allowed:
+        if text in _words(number):
+            return number
     names = [dtype.BY_NUMBER[number].name for number in allowed]
-    if text and text not in names:
-        raise ArgumentError(
-            f"explain with {name}={text}", f"{name} is one of {', '.join(names)}", f"write {name}={names[0]}"
-        )
-    return allowed[names.index(text)] if text else allowed[0]
+    known = [f"{dtype.TARGET_FP8} ({each})" if each in _E4M3 else each for each in names]
+    raise ArgumentError(
+        f"explain with {name}={text}", f"{name} is one of {', '.join(known)}", f"write {name}={names[0]}"
+    )
+
+
+def _words(number: int) -> set[str]:
+    """What people call a type: its name in tables and reasons, torch's, that of the documents (fp16), and the signature's for the
+    target's own e4m3. A bundle's operators take only the flavour of its target.
+    """
+    kind = dtype.BY_NUMBER[number]
+    documents = re.sub(r"^f(?=\d)", "fp", kind.name)
+    return {kind.name, kind.torch, documents} | ({dtype.TARGET_FP8} if kind.name in _E4M3 else set())
 
 
 def _attribute(attribute: Any, left: dict[str, str]) -> Any:

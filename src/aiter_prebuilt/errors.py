@@ -123,7 +123,9 @@ MOST_LINES: Final = 12
 
 
 def by_reason(refusals: Sequence[tuple[str, str]]) -> list[str]:
-    """A line for each (candidate, reason), or for each reason when they are more than :data:`MOST_LINES`, the commonest first."""
+    """A line for each (candidate, reason), or for each reason when they are more than :data:`MOST_LINES`, in the order in which
+    they come: those who know put the candidate first that the least keeps from serving the call.
+    """
     if len(refusals) <= MOST_LINES:
         return [f"{candidate}: {reason}" for candidate, reason in refusals]
     groups: dict[str, list[str]] = {}
@@ -131,12 +133,14 @@ def by_reason(refusals: Sequence[tuple[str, str]]) -> list[str]:
         groups.setdefault(reason, []).append(candidate)
     return [
         f"{len(names)} of {len(refusals)} candidates ({names[0]}{', ...' if len(names) > 1 else ''}): {reason}"
-        for reason, names in sorted(groups.items(), key=lambda item: -len(item[1]))
+        for reason, names in groups.items()
     ]
 
 
 class NoKernelError(AiterPrebuiltError):
-    """Every candidate was refused. ``reasons`` holds one line per candidate, ``str()`` groups them when they are many."""
+    """Every candidate was refused. ``reasons`` holds one line per candidate, first the one that the fewest types and conditions
+    keep from serving the call; ``str()`` groups them when they are many.
+    """
 
     def __init__(self, asked: str, found: str, fix: str, reasons: Sequence[str] = ()) -> None:
         super().__init__(asked, found, fix)

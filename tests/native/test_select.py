@@ -219,6 +219,60 @@ def test_no_kernel_lists_every_candidate(serve: Serve, stub: Stub, blob: Blob) -
     assert stub.launches() == 0 and stub.load_attempts() == 0
 
 
+def far_and_near(blob: Blob) -> Op:
+    """Candidates in an order of which the last but one is the nearest to serving N = 7 with bf16 and no bias."""
+    name = blob()
+    whens: list[tuple[str, list[str]]] = [
+        ("f16", []),
+        ("bf16", ["N > 100", "N % 2 == 0", "aligned(x, 16)"]),
+        ("bf16", ["aligned(x, 16)", "N > 100", "N % 4 == 0", "N // (N - 7) > 0"]),
+        ("bf16", ["N % 2 == 0", "given(b)"]),
+        ("bf16", ["N < 100", "aligned(x, 16)", "given(b)"]),
+        ("bf16", ["N % 2 == 0"]),
+    ]
+    recipes = [recipe("k", f"v{i}", name, when=when, types=(kind,)) for i, (kind, when) in enumerate(whens)]
+    recipes.append(recipe("k", "grid", name, types=("bf16",), cost="N // (N - 7)"))
+    tensors = [T("x", "A", ["N"]), T("b", "f32", ["N"], optional=True)]
+    return Op("o", tensors, types={"A": ["bf16", "f16"]}, recipes=recipes)
+
+
+def test_the_nearest_to_serving_is_told_first(serve: Serve, both: Both, blob: Blob) -> None:
+    """The fewest types, then the fewest conditions; of equals the first. Refused behind its conditions is before all."""
+    op, x = far_and_near(blob), raw(X, "bf16", (7,))
+    with pytest.raises(errors.NoKernelError) as caught:
+        serve(op)(x, None)
+    names = [line.partition(" ")[0] for line in caught.value.reasons]
+    assert names == ["k[grid]", "k[v4]", "k[v5]", "k[v1]", "k[v3]", "k[v2]", "k[v0]"]
+    assert str(caught.value).splitlines()[1].startswith("  k[grid] A=bf16: its cost cannot be computed")
+    rows, _ = both(op, [x, None])
+    assert [row["near"] for row in rows] == [6, 3, 5, 4, 1, 2, 0]
+    assert rows[4]["reason"] == "needs given(b), and b is not given"
+    rows, chosen = both(op, [x, raw(X + 4096, "f32", (7,))])
+    assert chosen["variant"] == "v4" and chosen["near"] == -1
+    assert [row["near"] for row in rows] == [5, 3, 4, 1, -1, 2, 0]
+
+
+def test_the_types_nearest_to_those_of_the_call_are_told_first(serve: Serve, blob: Blob) -> None:
+    name = blob()
+    kinds = [("f16", "i8")] * 20 + [("bf16", "bf16")] * 2 + [("f16", "bf16")] * 3
+    recipes = [recipe("k", f"v{i}", name, types=kind) for i, kind in enumerate(kinds)]
+    types = {"A": ["bf16", "f16"], "B": ["bf16", "i8", "f32"]}
+    op = serve(Op("o", [T("x", "A", ["N"]), T("y", "B", ["N"])], types=types, recipes=recipes))
+    with pytest.raises(errors.ArgumentDTypeError) as caught:
+        op(raw(X, "bf16", (8,)), raw(X + 4096, "f32", (8,)))
+    counts = [part.strip("( ").partition(" of ")[0] for part in caught.value.found.split(";")]
+    assert counts[0].endswith("2") and counts[1:] == ["20", "3"]
+
+
+def test_the_own_fp8_has_the_word_of_the_signature(both: Both, blob: Blob) -> None:
+    name = blob()
+    types = {"A": ["f16", "e4m3fnuz", "e4m3fn"]}  # a made-up bundle is for gfx942
+    op = Op("o", [T("x", "A", ["N"])], types=types, recipes=[recipe("k", "v", name, types=("f16",))])
+    for kind, said in (("e4m3fnuz", "fp8 (e4m3fnuz)"), ("e4m3fn", "e4m3fn")):
+        rows, _ = both(op, [raw(X, kind, (8,))])
+        assert rows[0]["reason"] == f"made for other types: A is {said} in this call"
+
+
 def test_types_that_no_kernel_combines(serve: Serve, both: Both, stub: Stub, blob: Blob) -> None:
     name = blob()
     spec = Op(

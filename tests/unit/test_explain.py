@@ -8,10 +8,13 @@ from dataclasses import replace
 import pytest
 from support.bundles import SCOPE, small_operator
 
+from aiter_prebuilt import __main__ as command
+from aiter_prebuilt.commands import explain as verb
+from aiter_prebuilt.contract import dtype
 from aiter_prebuilt.contract.expression import compile_expression
 from aiter_prebuilt.contract.records import DIM_EXPRESSION, NONE8, Attribute, Dim, TypeVariable
-from aiter_prebuilt.decisions import describe
-from aiter_prebuilt.errors import ArgumentError
+from aiter_prebuilt.decisions import Explanation, describe
+from aiter_prebuilt.errors import MOST_LINES, ArgumentError
 
 
 def test_tensors_follow_the_symbols() -> None:
@@ -37,6 +40,59 @@ def test_alignment_types_and_absence() -> None:
     assert second.type_var != NONE8
 
 
+@pytest.mark.parametrize("own", ["e4m3fn", "e4m3fnuz"])
+def test_a_type_has_the_words_of_the_documents_of_torch_and_of_the_tables(own: str) -> None:
+    """``fp8`` is what the signature says; which that is goes by the target that the operator was built for."""
+    made = tuple(dtype.BY_NAME[kind].number for kind in ("bf16", "f16", own))
+    operator = replace(small_operator("x"), type_variables=(TypeVariable("T", made),))
+
+    def said(word: str) -> str:
+        kind = describe(operator, {"M": "3", "N": "5", "T": word})[2]["types"]["T"]
+        assert isinstance(kind, str)
+        return kind
+
+    for word in ("fp8", own, f"float8_{own}"):
+        assert said(word) == own
+    assert [said(word) for word in ("f16", "fp16", "float16", "bf16", "bfloat16", "")] == ["f16"] * 3 + [
+        "bf16"
+    ] * 3
+    other = {"e4m3fn": "e4m3fnuz", "e4m3fnuz": "e4m3fn"}[own]
+    for word in (other, "fp4", "FP8"):
+        with pytest.raises(ArgumentError, match=rf"T is one of bf16, f16, fp8 \({own}\)\. write T=bf16"):
+            said(word)
+    operator = replace(operator, type_variables=(TypeVariable("T", made[:2]),))
+    with pytest.raises(ArgumentError, match=r"T is one of bf16, f16\."):
+        said("fp8")
+
+
+def decision(place: int, near: int, reason: str) -> dict[str, object]:
+    return {
+        "kernel": "k", "backend": "hip", "variant": f"v{place}", "types": {}, "rank": 0, "accepted": False, "chosen": False,
+        "reason": reason, "near": near, "cost": None, "tuned": False, "row": "", "workspace": 0, "steps": [],
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("count", [2, 12, 13, 40])
+def test_the_nearest_candidate_is_told_first(
+    count: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It stands last in the order here, with a reason of its own."""
+    far = [decision(place, place + 1, "needs M > 8, and M = 3") for place in range(count - 1)]
+    call = {"types": {}, "symbols": {"M": 3}, "absent": []}
+    found = Explanation("op", "gfx942", 304, call, (*far, decision(count - 1, 0, "needs aligned(x, 16)")), ())
+    monkeypatch.setattr(verb, "explain", lambda *words: found)
+    assert command.main(["explain", "op", "M=3", "--target", "gfx942"]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-1] == f"no kernel fits; the nearest is k[v{count - 1}]: needs aligned(x, 16)"
+    if count > MOST_LINES:
+        assert lines[-3:-1] == [
+            f"  1 of {count} candidates (k[v{count - 1}]): needs aligned(x, 16)",
+            f"  {count - 1} of {count} candidates (k[v0], ...): needs M > 8, and M = 3",
+        ]
+    else:
+        assert [line.split()[3] for line in lines[2:-1]] == [f"v{place}" for place in range(count)]
+
+
 def test_enum_and_bool_attributes() -> None:
     attributes = (Attribute("mode", "exact", 3, 0, ("fast", "exact")), Attribute("flag", "false", 1, 0, ()))
     operator = replace(small_operator("x"), attributes=attributes)
@@ -58,9 +114,6 @@ def test_what_is_wrong_is_said(settings: dict[str, str], part: str) -> None:
 
 
 def test_symbols_may_stand_behind_options(monkeypatch: pytest.MonkeyPatch) -> None:
-    from aiter_prebuilt import __main__ as command
-    from aiter_prebuilt.commands import explain as verb
-
     seen: dict[str, object] = {}
 
     def execute(options: argparse.Namespace) -> int:

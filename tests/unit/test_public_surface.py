@@ -260,7 +260,7 @@ def test_argument_errors_are_the_builtin_ones_too() -> None:
 
 @pytest.mark.parametrize("count", [12, 13, 40])
 def test_many_refusals_are_told_by_reason(count: int) -> None:
-    """Up to a dozen candidates each have a line; of more, every reason has one, the commonest first. Nothing is lost."""
+    """Up to a dozen candidates each have a line; of more, every reason has one, in their order. Nothing is lost."""
     lines = [f"row[{place}]: {'too long' if place % 3 else 'misaligned: 3 bytes'}" for place in range(count)]
     error = errors.NoKernelError("op", f"all {count} candidates were refused", "mend it", lines)
     said = str(error).splitlines()[1:]
@@ -270,6 +270,6 @@ def test_many_refusals_are_told_by_reason(count: int) -> None:
     else:
         few = len(range(0, count, 3))
         assert said == [
-            f"  {count - few} of {count} candidates (row[1], ...): too long",
             f"  {few} of {count} candidates (row[0], ...): misaligned: 3 bytes",
+            f"  {count - few} of {count} candidates (row[1], ...): too long",
         ]

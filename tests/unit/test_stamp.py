@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +15,13 @@ from click.testing import CliRunner
 
 from build_tools import pipeline, stamp
 from build_tools.__main__ import cli
-from build_tools.records import LeftOut
+from build_tools.compile.inputs import inputs_of
+from build_tools.manifest.parse import load
+from build_tools.plan.plan import make_plan
+from build_tools.records import LeftOut, in_tree
+from build_tools.verbs import options
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 class Tools(SimpleNamespace):
@@ -37,6 +44,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in (
         "manifests/a/operators.toml",
         "csrc/kernels/hip/k.hip",
+        "csrc/stand_in/torch/all.h",
         "hsa/k.S",
         "build_tools/x.py",
         "src/aiter_prebuilt/y.py",
@@ -65,7 +73,8 @@ def edit(name: str) -> Callable[[Path], object]:
 @pytest.mark.parametrize(
     "change",
     [
-        edit("manifests/a/operators.toml"), edit("manifests/a/tuned.csv"), edit("csrc/kernels/hip/k.hip"), edit("hsa/k.S"),
+        edit("manifests/a/operators.toml"), edit("manifests/a/tuned.csv"), edit("csrc/kernels/hip/k.hip"),
+        edit("csrc/stand_in/torch/all.h"), edit("hsa/k.S"),
         edit("build_tools/x.py"), edit("src/aiter_prebuilt/y.py"), lambda root: (root / "hsa/k.S").unlink(),
         lambda root: (root / "hsa/k.S").rename(root / "hsa/l.S"),
     ],
@@ -93,54 +102,145 @@ def test_tools_and_the_time_count_and_what_python_makes_does_not(
 def test_a_checkout_in_place_of_a_pin_has_no_state(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("THING_DIR", "/somewhere")
     assert state(root) is None
-    stamp.write(root / "build/bundles", None)
-    assert not stamp.holds(root / "build/bundles", None)
+    stamp.write(root / "build/bundles", "all", None, ["t.apb"])
+    assert not stamp.holds(root / "build/bundles", "all", None)
 
 
-@pytest.mark.parametrize(
-    "name", ["bundles/t.apb", "bundles/t.calls", "bundles/t.json", "report.json", "compile.json"]
-)
-def test_what_was_written_must_be_as_it_was(root: Path, name: str) -> None:
+@pytest.mark.parametrize("name", ["t.apb", "t.calls", "t.json"])
+def test_a_bundle_must_be_as_it_was(root: Path, name: str) -> None:
     bundles = root / "build/bundles"
-    assert not stamp.holds(bundles, "s")
-    stamp.write(bundles, "s")
-    assert stamp.holds(bundles, "s") and not stamp.holds(bundles, "other")
-    (root / "build" / name).write_text("touched")
-    assert not stamp.holds(bundles, "s")
-    stamp.write(bundles, "s")
-    (root / "build" / name).unlink()
-    assert not stamp.holds(bundles, "s")
+    assert not stamp.holds(bundles, "all", "s")
+    stamp.write(bundles, "all", "s", ["t.apb"])
+    assert stamp.holds(bundles, "all", "s")
+    assert not stamp.holds(bundles, "all", "other") and not stamp.holds(bundles, "few", "s")
+    (bundles / name).write_text("touched")
+    assert not stamp.holds(bundles, "all", "s")
+    stamp.write(bundles, "all", "s", ["t.apb"])
+    (bundles / name).unlink()
+    assert not stamp.holds(bundles, "all", "s")
+    stamp.write(bundles, "all", "s", ["t.apb"])
+    (bundles / name).write_text("there again")
+    assert not stamp.holds(bundles, "all", "s")
+
+
+@pytest.mark.parametrize("name", ["report.json", "compile.json"])
+def test_choices_take_turns_and_each_has_its_reports(root: Path, name: str) -> None:
+    bundles, path = root / "build/bundles", root / "build" / name
+    (bundles / "other.apb").write_text("of another target")
+    mine = path.read_text()
+    stamp.write(bundles, "all", "s", ["t.apb", "other.apb"])
+    path.write_text("of a few")
+    stamp.write(bundles, "few", "s", ["t.apb"])
+    for asked, text in (("all", mine), ("few", "of a few"), ("few", "of a few"), ("all", mine)):
+        assert stamp.holds(bundles, asked, "s")
+        assert path.read_text() == text
+    path.unlink()
+    (bundles / "other.apb").write_text("touched")
+    assert not stamp.holds(bundles, "all", "s")
+    assert stamp.holds(bundles, "few", "s"), "that bundle is not its own"
+    assert path.read_text() == "of a few"
 
 
 def test_a_state_that_is_unknown_takes_the_note_away(root: Path) -> None:
     bundles = root / "build/bundles"
-    stamp.write(bundles, "s")
-    stamp.write(bundles, None)
-    assert not stamp.holds(bundles, "s")
-    (root / "build" / stamp.NAME).write_text("{")
-    assert not stamp.holds(bundles, "s")
+    stamp.write(bundles, "all", "s", ["t.apb"])
+    (note,) = (root / "build" / stamp.FOLDER).iterdir()
+    stamp.write(bundles, "all", None, ["t.apb"])
+    assert not note.exists() and not stamp.holds(bundles, "all", "s")
+    stamp.write(bundles, "all", "s", ["t.apb"])
+    note.write_text(note.read_text().replace("t.apb", "u.apb"))
+    assert not stamp.holds(bundles, "all", "s")
 
 
-def test_only_a_whole_build_is_known_to_have_been_made(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_file_that_a_job_reads_is_looked_at() -> None:
+    made = make_plan(
+        load(ROOT / "manifests"), ROOT, inputs_of(ROOT), (), ("gfx942",), prove=False, ck="sample"
+    )
+    read = {name for job in made.jobs for name in job.inputs if not in_tree(name)}
+    assert len({name.split("/")[1] for name in read}) > 2
+    assert [
+        name for name in read if not name.startswith(tuple(f"{folder}/" for folder in stamp.FOLDERS))
+    ] == []
+
+
+def test_a_build_is_known_by_what_it_was_asked_for(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     bundles = root / "build/bundles"
     monkeypatch.setattr(pipeline, "find", lambda kind, where: Tools())
     (root / "store").mkdir()
     settings = pipeline.Settings(root, root / "store", bundles)
-    assert pipeline.unchanged(settings) is None
+    choices = [
+        settings,
+        replace(settings, ck="sample"),
+        replace(settings, profiles=("ck-free",)),
+        replace(settings, targets=("gfx942",)),
+        replace(settings, targets=("gfx942", "gfx950")),
+        replace(settings, operators=("gfx942",)),
+        replace(settings, operators=("a",), targets=("gfx942",)),
+    ]
+    told = json.loads((root / "build/report.json").read_text())
+
+    def noted(choice: pipeline.Settings) -> None:
+        made: Any = Tools()
+        words = pipeline.asked(choice)
+        stamp.write(choice.bundles, words, stamp.state(root, made, words), ["t.apb"])
+
+    for choice in choices:
+        assert pipeline.unchanged(choice) is None
+        noted(choice)
+        assert pipeline.unchanged(choice) == told
+    assert pipeline.unchanged(replace(choices[4], targets=("gfx950", "gfx942"))) == told
+    assert pipeline.unchanged(replace(choices[4], targets=("gfx950", "gfx942", "gfx950"))) == told
+    gone = replace(choices[4], store=root / "none")
+    assert pipeline.unchanged(gone) is None, "a store was taken away"
+    (bundles / "t.apb").write_text("touched")
+    assert pipeline.unchanged(choices[4]) is None
+
+
+def test_a_shard_is_never_known(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It leaves no bundle by which one could tell."""
+    monkeypatch.setattr(pipeline, "find", lambda kind, where: Tools())
+    (root / "store").mkdir()
+    part = pipeline.Settings(root, root / "store", root / "build/bundles", shard="1/2")
     made: Any = Tools()
-    stamp.write(bundles, stamp.state(root, made, settings.ck))
-    assert pipeline.unchanged(replace(settings, ck="sample")) is None
-    assert pipeline.unchanged(settings) == json.loads((root / "build/report.json").read_text())
-    for changes in (
-        {"profiles": ("ck-free",)},
-        {"targets": ("gfx942",)},
-        {"operators": ("a",)},
-        {"shard": "1/2"},
-    ):
-        assert pipeline.unchanged(pipeline.Settings(root, root / "store", bundles, **changes)) is None
-    assert pipeline.unchanged(pipeline.Settings(root, root / "none", bundles)) is None, (
-        "a store was taken away"
-    )
+    words = pipeline.asked(part)
+    stamp.write(part.bundles, words, stamp.state(root, made, words), ["t.apb"])
+    assert pipeline.unchanged(part) is None
+
+
+def printed(*words: str) -> str:
+    found = CliRunner().invoke(cli, ["plan", *words], catch_exceptions=False)
+    assert found.exit_code == 0
+    return found.output
+
+
+def test_a_plan_is_made_once_for_each_choice_and_state(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[tuple[object, ...]] = []
+
+    def plan_anew(*words: object) -> dict[str, Any]:
+        made.append(words)
+        return {"ck": words[2], "jobs": [{"id": f"job-{len(made)}"}], "bundles": [], "missing": []}
+
+    shutil.copy(ROOT / "manifests/toolchains.toml", root / "manifests")
+    monkeypatch.setattr(options, "ROOT", root)
+    monkeypatch.setattr("build_tools.verbs.plan._made", plan_anew)
+    monkeypatch.delenv("AITER_DIR", raising=False)
+    monkeypatch.delenv("CK_DIR", raising=False)
+    choices = (
+        (), ("--target", "gfx942"), ("--target", "gfx950"), ("--profile", "ck-free"), ("--ck", "sample"), ("--shard", "1/2"),
+    )  # fmt: skip
+    assert [printed(*words) for words in (*choices, *choices)] == [
+        f"job-{n}\n" for n in (1, 2, 3, 4, 5, 6)
+    ] * 2
+    assert json.loads(printed("--json"))["jobs"] == [{"id": "job-1"}]
+    (root / "manifests/a/operators.toml").write_text("other")
+    assert (printed(), printed()) == ("job-7\n", "job-7\n")
+    for damage in (lambda text: text[:-3], lambda text: text.replace("job-", "jab-"), lambda text: ""):
+        for path in (root / "build/plans").iterdir():
+            path.write_text(damage(path.read_text()))
+        anew = f"job-{len(made) + 1}\n"
+        assert (printed(), printed()) == (anew, anew)
+    monkeypatch.setenv("AITER_DIR", str(root))
+    assert printed() != printed(), "the files of a checkout may be any"
 
 
 def test_the_verb_says_that_nothing_has_changed(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

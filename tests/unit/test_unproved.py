@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import sys
 from dataclasses import replace
 from email.parser import Parser
@@ -127,6 +128,41 @@ def test_the_verb_has_an_exit_code_of_its_own(
     assert code("--unproved", "sm_90") == 18
     assert code("--unproved", "sm_90", "--unproved", "gfx942") == 0
     assert code("--unproved", "all") == 0
+
+
+@pytest.mark.parametrize(
+    ("told", "trees"),
+    [
+        ({"tools": {"zig": "1"}, "trees": {"aiter": "unpinned (AITER_DIR)"}}, ["aiter"]),
+        ({"tools": {"ck": "unpinned (CK_DIR)"}, "trees": {"aiter": "unpinned (AITER_DIR)"}}, ["aiter", "ck"]),
+        ({"tools": {"zig": "1"}, "trees": {"aiter": "0.1.5"}}, []),
+        ({"tools": {"unpinned": "1"}}, []),
+        ({"tools": 3, "trees": None}, []),
+        ([], []),
+        ("{", []),
+    ],
+)
+def test_list_says_what_was_made_of_a_checkout(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    told: object,
+    trees: list[str],
+) -> None:
+    monkeypatch.setenv("AITER_PREBUILT_BUNDLES", str(tmp_path))
+    text = told if isinstance(told, str) else json.dumps(told)
+    made = small_operator("once")
+    frame = writer.Frame(blob(0), 300, hashlib.sha256(blob(0)).digest(), "raw")
+    for target, said in (("gfx942", text), ("gfx950", small_root().provenance)):
+        root = replace(small_root(target, "ck-free"), provenance=said)
+        (tmp_path / f"{target}-ck-free.apb").write_bytes(writer.encode(root, (made,), (frame,)))
+    assert command(["list", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["kernels"]
+    assert [(row["target"], row["unpinned"]) for row in rows] == [("gfx942", trees), ("gfx950", [])]
+    command(["list"])
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("the bundle for ")]
+    said = f"the bundle for gfx942 (ck-free) was made of files of {' and '.join(trees)} that are not the pinned ones: "
+    assert [line.startswith(said) for line in lines] == [True] * bool(trees)
 
 
 def test_list_and_verify_say_it(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import struct
 from dataclasses import replace
 from pathlib import Path
@@ -13,8 +14,11 @@ from support.mutate import stored_at
 from support.verified import IMAGE, operator
 
 from aiter_prebuilt import integrity
+from aiter_prebuilt.__main__ import main as command
+from aiter_prebuilt.commands import verify as verb
 from aiter_prebuilt.contract.calls import Call, pack
 from aiter_prebuilt.contract.records import Operator
+from aiter_prebuilt.execute.run import Execution
 from aiter_prebuilt.integrity import Verdict
 from aiter_prebuilt.locate import InstalledBundle
 from build_tools.pack import writer
@@ -47,6 +51,54 @@ def damaged(installed: InstalledBundle, part: str, index: int = 0) -> None:
     (at,) = struct.unpack_from("<Q", data, stored_at(data, part, index))
     data[at] ^= 1
     path.write_bytes(data)
+
+
+def ran(operator: str, *problems: str) -> Execution:
+    worst = None if problems else 0.5
+    return Execution(
+        operator, "M=1", "a card", "gfx942", "k", "v", "hip", (), (), "r", "j", worst, 0.1, problems
+    )
+
+
+@pytest.mark.parametrize("told", [{"lost": 3, "table": 0}, {}])
+def test_what_a_checkout_lacks_is_not_wrong_and_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], told: dict[str, int]
+) -> None:
+    """Only a call that no kernel takes, of an operator of which the bundle says so; whatever was executed counts as ever."""
+    root = replace(small_root(), provenance=json.dumps({"left_out": told}))
+    path = tmp_path / "gfx942-ck-free.apb"
+    path.write_bytes(
+        writer.encode(root, (named("lost", True), named("table", True)), writer.as_is([IMAGE]).frames)
+    )
+    monkeypatch.setenv("AITER_PREBUILT_BUNDLES", str(tmp_path))
+    none, bad = (
+        "NoKernelError: lost: all 4 candidates were refused",
+        "out: 3 of 8 values are not what is wanted",
+    )
+
+    def found(*runs: Execution) -> tuple[int, list[str], list[str]]:
+        monkeypatch.setattr(verb, "execute_cases", lambda target: iter(runs))
+        code = command(["verify", "--execute", "--json"])
+        shown = json.loads(capsys.readouterr().out)
+        assert command(["verify", "--execute"]) == code
+        said = [
+            line
+            for line in capsys.readouterr().out.splitlines()
+            if "its golden call was not executed" in line
+        ]
+        lost = [row["operator"] for row in shown["left_out"]]
+        assert len(said) == len(lost) and all(name in line for name, line in zip(lost, said, strict=True))
+        return code, lost, [row["operator"] for row in shown["executions"]]
+
+    if told:
+        assert found(ran("lost", none)) == (0, ["lost"], [])
+        assert found(ran("lost", none), ran("table")) == (0, ["lost"], ["table"])
+    else:
+        assert found(ran("lost", none)) == (1, [], ["lost"])
+    assert found(ran("lost", bad)) == (1, [], ["lost"])
+    assert found(ran("table", none)) == (1, [], ["table"]), "only a table is not there"
+    assert found(ran("lost")) == (0, [], ["lost"])
+    assert found() == (2, [], [])
 
 
 def test_what_a_verdict_counts(tmp_path: Path) -> None:

@@ -83,7 +83,9 @@ def _print(found: Explanation, chosen: dict[str, Any] | None, everything: bool) 
         decision for decision in found.decisions
         if everything or not decision["reason"].startswith("made for other types")
     ]  # fmt: skip
-    refused = [decision for decision in shown if not decision["accepted"]]
+    refused = sorted(
+        (decision for decision in shown if not decision["accepted"]), key=lambda decision: decision["near"]
+    )
     grouped = not everything and len(refused) > MOST_LINES
     for decision in shown:
         if grouped and not decision["accepted"]:
@@ -103,11 +105,14 @@ def _print(found: Explanation, chosen: dict[str, Any] | None, everything: bool) 
         )
     print_table(["order", "kernel", "backend", "variant", "verdict", "cost", "reason"], rows)
     if grouped:
-        print("refused (--all shows each):")
+        print("refused, the nearest to serving this call first (--all shows each):")
         for line in by_reason([(f"{each['kernel']}[{each['variant']}]", each["reason"]) for each in refused]):
             print(f"  {line}")
     if chosen is None:
-        print("no kernel fits")
+        nearest = [
+            f"; the nearest is {each['kernel']}[{each['variant']}]: {each['reason']}" for each in refused[:1]
+        ]
+        print(f"no kernel fits{''.join(nearest)}")
         return
     for step in chosen["steps"]:
         grid, block = "x".join(map(str, step["grid"])), "x".join(map(str, step["block"]))

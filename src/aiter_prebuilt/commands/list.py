@@ -7,8 +7,9 @@ from collections import Counter
 from typing import Any
 
 from aiter_prebuilt import locate
-from aiter_prebuilt.commands.output import not_executed, nothing, passed, print_json, print_table
+from aiter_prebuilt.commands.output import not_executed, not_pinned, nothing, passed, print_json, print_table
 from aiter_prebuilt.contract.bundle import FormatError
+from aiter_prebuilt.contract.provenance import unpinned
 from aiter_prebuilt.contract.receipt import passed_over, was_executed
 from aiter_prebuilt.contract.records import BACKENDS, PROFILES
 
@@ -46,7 +47,7 @@ def execute(options: argparse.Namespace) -> int:
                 print(f"\n{row['operator']}.{row['kernel']} on {row['target']}: {row['signature']}")
                 for name in row["variant_names"]:
                     print(f"  {name}")
-        for line in (*not_executed(left), *passed(rows)):
+        for line in (*not_pinned(rows), *not_executed(left), *passed(rows)):
             print(line)
     else:
         print(nothing(installed, options.target, options.operator))
@@ -62,6 +63,7 @@ def _rows(
     rows = []
     try:
         bundle = locate.read_bundle(installed)
+        trees = list(unpinned(bundle.root.provenance))
         for name in bundle.names:
             if options.operator not in (None, name):
                 continue
@@ -84,6 +86,7 @@ def _rows(
                         "passed_over": sorted(
                             {words for index in used for words in passed_over(operator.entries[index])}
                         ),
+                        "unpinned": trees,
                         "signature": operator.signature,
                         "variant_names": sorted({recipe.variant for recipe in recipes}),
                     }

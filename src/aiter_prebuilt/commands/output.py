@@ -31,6 +31,16 @@ def not_executed(counts: Mapping[str, int]) -> list[str]:
     ]
 
 
+def not_pinned(rows: Iterable[Mapping[str, Any]]) -> list[str]:
+    """What is said of bundles that were made of other source trees than the pinned ones: a line for each."""
+    bundles = {(row["target"], row["profile"]): row["unpinned"] for row in rows if row["unpinned"]}
+    return [
+        f"the bundle for {target} ({profile}) was made of files of {' and '.join(trees)} that are not the pinned "
+        "ones: a checkout took their place when it was built"
+        for (target, profile), trees in sorted(bundles.items())
+    ]
+
+
 def passed(rows: Iterable[Mapping[str, Any]]) -> list[str]:
     """What is said of kernels of AITER's that were executed with findings of the device passed over."""
     return [

@@ -12,6 +12,8 @@ from typing import Any, Final
 
 from aiter_prebuilt import device, locate
 from aiter_prebuilt.commands.output import not_executed, nothing, print_json, print_table
+from aiter_prebuilt.contract.provenance import left_out
+from aiter_prebuilt.errors import NoKernelError
 from aiter_prebuilt.execute import golden
 from aiter_prebuilt.execute.run import EMBEDDED, Execution, embedded
 from aiter_prebuilt.integrity import Verdict, verify
@@ -53,12 +55,16 @@ def execute(options: argparse.Namespace) -> int:
     ok = bool(verdicts) and all(verdict.ok for verdict in verdicts)
     # Nothing of a bundle that is damaged is launched.
     runs = list(execute_cases(options.target)) if options.run and ok else []
+    lost = [run for run in runs if _left_out(run, bundles)]
+    runs = [run for run in runs if run not in lost]
     ok = ok and all(run.ok for run in runs)
-    code = (NO_DEVICE if options.run and not runs else 0) if ok else 1
+    code = (NO_DEVICE if options.run and not runs and not lost else 0) if ok else 1
     if options.json:
         rows = [{**asdict(verdict), "ok": verdict.ok} for verdict in verdicts]
         ran = [_row(run) for run in runs]
-        print_json("verify", {"ok": code == 0, "bundles": rows, "executions": ran if options.run else None})
+        without = [{"operator": run.operator, "label": run.label, "target": run.target} for run in lost]
+        told = {"executions": ran, "left_out": without} if options.run else {"executions": None}
+        print_json("verify", {"ok": code == 0, "bundles": rows, **told})
         return code
     if not verdicts:
         print(nothing(installed, options.target, None))
@@ -70,7 +76,20 @@ def execute(options: argparse.Namespace) -> int:
             "(pip install 'aiter-prebuilt[emulator]' brings one)"
         )
     _print_runs(runs)
+    for run in lost:
+        print(
+            f"{run.target} {run.operator}: its golden call was not executed: the bundle's kernel for it is not in the checkout "
+            "that it was made of"
+        )
     return code
+
+
+def _left_out(run: Execution, bundles: Sequence[locate.InstalledBundle]) -> bool:
+    """Did no kernel take the call, where a bundle made of a checkout says that it lacks some of the operator's?"""
+    if not any(problem.startswith(f"{NoKernelError.__name__}: ") for problem in run.problems):
+        return False
+    mine = (locate.read_bundle(bundle).root.provenance for bundle in bundles if bundle.target == run.target)
+    return any(run.operator in left_out(provenance) for provenance in mine)
 
 
 def _print_verdicts(verdicts: Sequence[Verdict]) -> None:

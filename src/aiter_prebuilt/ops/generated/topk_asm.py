@@ -29,7 +29,8 @@ def topk_softmax_asm(
         topk_indices: [M, K] int32, written.
         token_expert_indices: [M, K] int32, left as it is.
         gating_output: [M, E] fp32, M is a multiple of 4; E is 128 or 256, K 6 or 8. AITER's object takes exp of the logits as
-            they are: above 87 or all below -87 its weights and indices are wrong, and with fewer than K finite logits an index
+            they are (hsa/findings.toml): where a token's exponentials sum to more than 2^126 (a logit past 87, or many near 85),
+            or its logits are all below -84, weights are wrong, and mostly indices; with fewer than K finite logits an index
             stands twice. ``topk_softmax`` takes any.
         need_renorm: make the k weights of a token sum to 1.
 
