@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from aiter_prebuilt.ops.attention_asm import fmha_v3_fwd, fmha_v3_varlen_fwd, pa_fwd_asm
     from aiter_prebuilt.ops.attention_bwd import fmha_v3_bwd, fmha_v3_varlen_bwd
     from aiter_prebuilt.ops.batched_gemm import batched_gemm_a8w8, batched_gemm_bf16
+    from aiter_prebuilt.ops.binary import add, add_, div, div_, mul, mul_, sub, sub_
     from aiter_prebuilt.ops.fmoe_f4 import fmoe_g1u1_mxfp4
     from aiter_prebuilt.ops.gemm_f4 import gemm_a4w4, gemm_a4w4_asm
     from aiter_prebuilt.ops.gemm_out import gemm_a16w16_asm, mi350_a8w8_blockscale_asm
@@ -101,6 +102,8 @@ if TYPE_CHECKING:
     from aiter_prebuilt.ops.sample import exponential, mixed_sample, random_sample
 
 __all__ = [
+    "add",
+    "add_",
     "batched_gemm_a8w8",
     "batched_gemm_a8w8_CK",
     "batched_gemm_bf16",
@@ -111,6 +114,8 @@ __all__ = [
     "ck_moe_stage2_fwd",
     "concat_and_cache_mla",
     "cp_gather_indexer_k_quant_cache",
+    "div",
+    "div_",
     "dynamic_per_group_scaled_quant_fp4",
     "dynamic_per_tensor_quant",
     "dynamic_per_token_scaled_quant",
@@ -163,6 +168,8 @@ __all__ = [
     "moe_sorting_fwd",
     "moe_stage1_g1u1",
     "moe_sum",
+    "mul",
+    "mul_",
     "pa_fwd_asm",
     "partial_transpose",
     "random_sample",
@@ -184,6 +191,8 @@ __all__ = [
     "smoothquant_fwd",
     "softmax",
     "static_per_tensor_quant",
+    "sub",
+    "sub_",
     "swiglu_and_mul",
     "topk_softmax",
     "topk_softmax_asm",
@@ -199,6 +208,14 @@ HOMES: Final = {
     "fmha_v3_varlen_bwd": "attention_bwd",
     "batched_gemm_a8w8": "batched_gemm",
     "batched_gemm_bf16": "batched_gemm",
+    "add": "binary",
+    "add_": "binary",
+    "div": "binary",
+    "div_": "binary",
+    "mul": "binary",
+    "mul_": "binary",
+    "sub": "binary",
+    "sub_": "binary",
     "fmoe_g1u1_mxfp4": "fmoe_f4",
     "gemm_a4w4": "gemm_f4",
     "gemm_a4w4_asm": "gemm_f4",
