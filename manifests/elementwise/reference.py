@@ -56,3 +56,22 @@ def mul_(input: Values, other: Values, kinds: dict[str, str]) -> Near:
 def div_(input: Values, other: Values, kinds: dict[str, str]) -> Near:
     """What ``input`` is then."""
     return div(input, other, kinds)
+
+
+def sigmoid(input: Values, kinds: dict[str, str]) -> Near:
+    """1 / (1 + exp(-input)); below 2^-126 it may be 0.
+
+    Of a 16-bit float exp2 takes a rounded argument, which is off by 2^-24 for every unit of it; where the sigmoid is near 1 that
+    counts for nothing.
+    """
+    with np.errstate(over="ignore"):
+        exact = 1 / (1 + np.exp(-input))
+        steps = 8.0
+        if kinds["input"] != "f32":
+            steps = 8 + 3 * np.where(np.isfinite(input), np.abs(input), 0.0) / (1 + np.exp(input))
+    return near(exact, relative=_ROUNDING * steps, absolute=2.0**-125)
+
+
+def tanh(input: Values) -> Near:
+    """The hyperbolic tangent: ocml's is good to a few units of fp32."""
+    return near(np.tanh(input), relative=8 * _ROUNDING, absolute=_SMALLEST * 2)

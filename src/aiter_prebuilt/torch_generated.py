@@ -1621,6 +1621,7 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "rmsnorm2d_fwd_with_dynamicquant": rmsnorm2d_fwd_with_dynamicquant,
     "rmsnorm2d_fwd_with_smoothquant": rmsnorm2d_fwd_with_smoothquant,
     "rotary_embedding_fwd": rotary_embedding_fwd,
+    "sigmoid": _OPS.sigmoid.default,
     "silu": _OPS.silu.default,
     "silu_and_mul": _OPS.silu_and_mul.default,
     "smooth_per_token_scaled_quant": smooth_per_token_scaled_quant,
@@ -1630,6 +1631,7 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "sub": sub,
     "sub_": sub_,
     "swiglu_and_mul": _OPS.swiglu_and_mul.default,
+    "tanh": _OPS.tanh.default,
     "topk_softmax": topk_softmax,
     "topk_softmax_asm": _OPS.topk_softmax_asm.default,
 }

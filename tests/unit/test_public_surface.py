@@ -66,6 +66,8 @@ SIGNATURES = {
     "rmsnorm2d_fwd_with_dynamicquant": "out input yscale weight epsilon use_model_sensitive_rmsnorm",
     "rmsnorm2d_fwd_with_add_dynamicquant": "out input residual_in residual_out yscale weight epsilon use_model_sensitive_rmsnorm",
     "silu": "out input",
+    "sigmoid": "input",
+    "tanh": "input",
     "add": "input other",
     "add_": "input other",
     "sub": "input other",

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         silu_and_mul,
         swiglu_and_mul,
     )
+    from aiter_prebuilt.ops.generated.elementwise import sigmoid, tanh
     from aiter_prebuilt.ops.generated.fmoe_a16_asm import fmoe, fmoe_g1u1_a16, fmoe_int8_g1u0_a16
     from aiter_prebuilt.ops.generated.fmoe_asm import fmoe_g1u1, fmoe_g1u1_tkw1, fmoe_int8_g1u0
     from aiter_prebuilt.ops.generated.fmoe_blockscale_asm import fmoe_fp8_blockscale_g1u1
@@ -185,6 +186,7 @@ __all__ = [
     "rmsnorm2d_fwd_with_dynamicquant",
     "rmsnorm2d_fwd_with_smoothquant",
     "rotary_embedding_fwd",
+    "sigmoid",
     "silu",
     "silu_and_mul",
     "smooth_per_token_scaled_quant",
@@ -194,6 +196,7 @@ __all__ = [
     "sub",
     "sub_",
     "swiglu_and_mul",
+    "tanh",
     "topk_softmax",
     "topk_softmax_asm",
 ]
@@ -227,6 +230,8 @@ HOMES: Final = {
     "silu": "generated.activation",
     "silu_and_mul": "generated.activation",
     "swiglu_and_mul": "generated.activation",
+    "sigmoid": "generated.elementwise",
+    "tanh": "generated.elementwise",
     "fmoe": "generated.fmoe_a16_asm",
     "fmoe_g1u1_a16": "generated.fmoe_a16_asm",
     "fmoe_int8_g1u0_a16": "generated.fmoe_a16_asm",
