@@ -1519,6 +1519,41 @@ def sub_(input: Any, other: Any) -> Any:
     return torch_calls.sub_(input, other)
 
 
+def top_k_per_row_decode(
+    logits: Any,
+    next_n: int,
+    seqLens: Any,
+    indices: Any,
+    numRows: int,
+    stride0: int,
+    stride1: int,
+    k: int = 2048,
+    stable: bool = False,
+) -> None:
+    """Traced ``aiter_prebuilt.top_k_per_row_decode``."""
+    del stable
+    _OPS.top_k_per_row_decode.default(logits, seqLens, indices, next_n, numRows, stride0, stride1, k)
+
+
+def top_k_per_row_prefill(
+    logits: Any,
+    rowStarts: Any,
+    rowEnds: Any,
+    indices: Any,
+    values: Any,
+    numRows: int,
+    stride0: int,
+    stride1: int,
+    k: int = 2048,
+    stable: bool = False,
+) -> None:
+    """Traced ``aiter_prebuilt.top_k_per_row_prefill``."""
+    del stable
+    _OPS.top_k_per_row_prefill.default(
+        logits, rowStarts, rowEnds, indices, values, numRows, stride0, stride1, k
+    )
+
+
 def topk_softmax(
     topk_weights: Any,
     topk_indices: Any,
@@ -1632,6 +1667,8 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "sub_": sub_,
     "swiglu_and_mul": _OPS.swiglu_and_mul.default,
     "tanh": _OPS.tanh.default,
+    "top_k_per_row_decode": top_k_per_row_decode,
+    "top_k_per_row_prefill": top_k_per_row_prefill,
     "topk_softmax": topk_softmax,
     "topk_softmax_asm": _OPS.topk_softmax_asm.default,
 }

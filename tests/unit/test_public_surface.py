@@ -66,6 +66,8 @@ SIGNATURES = {
     "rmsnorm2d_fwd_with_dynamicquant": "out input yscale weight epsilon use_model_sensitive_rmsnorm",
     "rmsnorm2d_fwd_with_add_dynamicquant": "out input residual_in residual_out yscale weight epsilon use_model_sensitive_rmsnorm",
     "silu": "out input",
+    "top_k_per_row_decode": "logits next_n seqLens indices numRows stride0 stride1 k stable",
+    "top_k_per_row_prefill": "logits rowStarts rowEnds indices values numRows stride0 stride1 k stable",
     "sigmoid": "input",
     "tanh": "input",
     "add": "input other",

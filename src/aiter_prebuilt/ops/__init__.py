@@ -88,6 +88,7 @@ if TYPE_CHECKING:
     from aiter_prebuilt.ops.generated.softmax import softmax
     from aiter_prebuilt.ops.generated.topk import topk_softmax
     from aiter_prebuilt.ops.generated.topk_asm import topk_softmax_asm
+    from aiter_prebuilt.ops.generated.topk_rows import top_k_per_row_decode, top_k_per_row_prefill
     from aiter_prebuilt.ops.mla import (
         mla_decode_fwd,
         mla_decode_stage1_asm_fwd,
@@ -197,6 +198,8 @@ __all__ = [
     "sub_",
     "swiglu_and_mul",
     "tanh",
+    "top_k_per_row_decode",
+    "top_k_per_row_prefill",
     "topk_softmax",
     "topk_softmax_asm",
 ]
@@ -285,6 +288,8 @@ HOMES: Final = {
     "softmax": "generated.softmax",
     "topk_softmax": "generated.topk",
     "topk_softmax_asm": "generated.topk_asm",
+    "top_k_per_row_decode": "generated.topk_rows",
+    "top_k_per_row_prefill": "generated.topk_rows",
     "mla_decode_fwd": "mla",
     "mla_decode_stage1_asm_fwd": "mla",
     "mla_prefill_asm_fwd": "mla",
