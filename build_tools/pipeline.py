@@ -297,6 +297,8 @@ def _bundle(
     trees = {name: version for name, version in toolchain.trees if name in used}
     tools = toolchain.provenance()
     told: dict[str, Any] = {"ck": settings.ck} if "ck" in profile.backends else {}
+    if settings.operators:
+        told["operators"] = sorted(settings.operators)
     if lost := unpinned.lost(left_out, *_of(planned)):
         told["left_out"] = lost
     key = bundle_key(planned, [by_id[job] for job in needed], {**tools, **trees, **told}, profile, proofs)

@@ -20,8 +20,9 @@ from build_tools.records import (
     KernelFacts,
 )
 
-#: Code object versions that every supported ROCm loads.
-VERSIONS: Final = (5, 6)
+#: Code object versions that every supported ROCm loads, and the embedded device.
+VERSIONS: Final = (4, 5, 6)
+_OLDEST: Final = VERSIONS[0]
 #: Bytes from which on a text in megabytes of machine code is no accident.
 CHANCE: Final = 6
 _VALUE_KINDS: Final = {
@@ -51,7 +52,7 @@ def judge(
         names = ", ".join(kernel.symbol for kernel in facts.kernels) or "none"
         problems.append(f"the kernel {result.symbol!r} is not in the code object (kernels: {names})")
     else:
-        problems += _arguments(job, kernel, facts.vendor)
+        problems += _arguments(job, kernel, facts)
         problems += _limits(job, kernel, _number(result.extra.get("lds")), result.threads)
         notes += [*_notes(kernel), *_access(job, kernel)]
     if result.path is not None:
@@ -82,14 +83,16 @@ def _general(facts: CodeObjectFacts) -> Iterable[str]:
             yield f"kernel {kernel.symbol} needs {name}, which only the full HIP runtime provides"
 
 
-def _arguments(job: CompileJob, kernel: KernelFacts, vendor: str) -> Iterable[str]:
-    if vendor == "amd" and not kernel.args and job.args:
+def _arguments(job: CompileJob, kernel: KernelFacts, facts: CodeObjectFacts) -> Iterable[str]:
+    if facts.vendor == "amd" and not kernel.args and job.args:
         if kernel.kernarg_size != job.kernarg_size:
             yield f"it lists no arguments and takes {kernel.kernarg_size} bytes, the job passes {job.kernarg_size}"
         return
     actual = {part.offset: part for arg in kernel.args for part in _fields(arg, job.args)}
+    # Only AITER's oldest assembly is of version 4, and calls every pointer read and written; who executes looks at what was.
+    says_access = facts.version != _OLDEST
     for place, arg in enumerate(job.args):
-        yield from _argument(place, arg, _whole(arg, actual.pop(arg.offset, None), actual))
+        yield from _argument(place, arg, _whole(arg, actual.pop(arg.offset, None), actual), says_access)
     for left in actual.values():
         # Assemblers list the bytes between arguments as arguments of their own; nothing reads those.
         if not _is_padding(left):
@@ -126,7 +129,7 @@ def _whole(arg: KernelArg, found: ArgFacts | None, others: Mapping[int, ArgFacts
     return found._replace(size=8) if halves else found
 
 
-def _argument(place: int, arg: KernelArg, actual: ArgFacts | None) -> Iterable[str]:
+def _argument(place: int, arg: KernelArg, actual: ArgFacts | None, says_access: bool) -> Iterable[str]:
     told = f"argument {place} ({arg.name})"
     if actual is None:
         yield f"{told}: the job passes {arg.size} bytes at {arg.offset}, the kernel has no argument there"
@@ -134,7 +137,7 @@ def _argument(place: int, arg: KernelArg, actual: ArgFacts | None) -> Iterable[s
         yield f"{told}: the kernel has {actual.size} bytes at {actual.offset}, the job {arg.size} bytes"
     elif actual.kind not in _VALUE_KINDS[arg.kind]:
         yield f"{told}: the kernel takes it as {actual.kind}, the job passes a {arg.kind}"
-    elif arg.role == "in" and actual.access in _WRITES:
+    elif arg.role == "in" and says_access and actual.access in _WRITES:
         yield f"{told}: the kernel has it as {actual.access}, the operator's tensor is only read"
 
 

@@ -206,6 +206,7 @@ def write_wheels(
     output.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".wheels-", dir=output) as folder:
         payloads = [read_payload(path) for path in found]
+        refuse_partial(found)
         refuse_stale(root, found)
         refuse_unproved([entry for payload in payloads for entry in payload.entries], unproved)
         pinned = pins.load(root)
@@ -251,6 +252,18 @@ def _left_out(report: Path) -> set[str]:
     """Jobs without which the last build that ended went on, since their files are of a tree that is not pinned."""
     told = json.loads(report.read_text(encoding="utf-8"))
     return {str(row["entry"]) for row in told.get("left_out", ())}
+
+
+def refuse_partial(bundles: Iterable[Path]) -> None:
+    """Raise WheelError when a bundle has but the operators that its build was asked for: its wheel would pass for the whole."""
+    chosen = {path.name: notes.read(path).get("operators") for path in bundles}
+    found = "; ".join(
+        f"{name} was built for {', '.join(only)} alone" for name, only in chosen.items() if only
+    )
+    if found:
+        raise WheelError(
+            "pack bundles of all operators", found, "Run python -m build_tools build without --operator"
+        )
 
 
 def refuse_stale(root: Path, bundles: Iterable[Path]) -> None:

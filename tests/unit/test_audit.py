@@ -49,7 +49,7 @@ def test_a_job_that_does_not_fit(job: CompileJob, words: str) -> None:
 @pytest.mark.parametrize(
     ("facts", "words"),
     [
-        (replace(FACTS, version=4), "code object version 4"),
+        (replace(FACTS, version=3), "code object version 3"),
         (replace(FACTS, features=("xnack+",)), r"only for devices with xnack\+"),
         (replace(FACTS, kernels=()), "it has no kernel"),
         (replace(FACTS, symbols=("scale",)), "has no descriptor"),
@@ -182,6 +182,8 @@ def test_what_the_operator_only_reads_the_kernel_must_not_write() -> None:
     wrong = with_args(replace(ARGS[0], role="out"), replace(ARGS[1], role="in"), *ARGS[2:])
     problems = "\n".join(judge(wrong, with_kernel(args=args)).problems)
     assert "argument 1 (x): the kernel has it as read_write, the operator's tensor is only read" in problems
+    oldest = replace(with_kernel(args=args), version=4)
+    assert judge(wrong, oldest).ok, "hand-written metadata that call everything written say nothing"
 
 
 def test_written_and_called_read_only_is_a_note() -> None:

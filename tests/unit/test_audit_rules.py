@@ -28,11 +28,11 @@ def with_last(kind: str, argument: str) -> tuple[str, ...]:
 
 
 def test_versions() -> None:
-    for version in (5, 6):
+    for version in (4, 5, 6):
         assert judge(facts=replace(FACTS, version=version)).ok
-    for version, told in ((4, "4"), (7, "7"), (0, "unknown")):
+    for version, told in ((3, "3"), (7, "7"), (0, "unknown")):
         problems = judge(facts=replace(FACTS, version=version)).problems
-        assert problems == (f"code object version {told} is not one of 5, 6",)
+        assert problems == (f"code object version {told} is not one of 4, 5, 6",)
 
 
 def test_a_cubin_has_neither_version_nor_descriptor_nor_lanes_registers() -> None:

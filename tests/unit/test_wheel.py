@@ -262,6 +262,15 @@ def test_a_wheel_that_fails_leaves_none(tmp_path: Path, monkeypatch: pytest.Monk
     assert not (tmp_path / "other").exists()
 
 
+def test_a_bundle_of_a_few_operators_is_no_wheel(tmp_path: Path) -> None:
+    notes.write(tmp_path / "a.apb", {"operators": ["silu", "topk"]})
+    notes.write(tmp_path / "b.apb", {"key": "whole"})
+    with pytest.raises(WheelError) as caught:
+        wheel.refuse_partial([tmp_path / "a.apb", tmp_path / "b.apb"])
+    assert caught.value.found == "a.apb was built for silu, topk alone"
+    wheel.refuse_partial([tmp_path / "b.apb", tmp_path / "none.apb"])
+
+
 def test_stale_bundles_are_named_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     reasons = {"a.apb": "one changed", "b.apb": "", "c.apb": "two changed"}
     monkeypatch.setattr(notes, "stale", lambda root, path: reasons[path.name])
