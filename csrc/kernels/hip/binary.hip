@@ -54,9 +54,9 @@ AP_INLINE place place_of(u32 at, u32 columns, u32 rows) {
 
 // Strides are in elements. out may be input itself: a lane reads its elements before it writes them, and nobody else reads them.
 AP_KERNEL(BLOCK)
-void binary_elementwise(ap::elem* out, const ap::elem* input, const ap::elem* other, ap::i32 total, ap::i32 rows, ap::i32 columns,
-                        ap::i64 in_m, ap::i64 in_n, [[maybe_unused]] ap::i64 in_k, ap::i64 other_m, ap::i64 other_n,
-                        [[maybe_unused]] ap::i64 other_k, ap::i32 which) {
+void binary_elementwise(ap::elem* out, const ap::elem* input, const ap::elem* other, ap::i32 total, ap::i32 rows,
+                        ap::i32 columns, ap::i64 in_m, ap::i64 in_n, [[maybe_unused]] ap::i64 in_k, ap::i64 other_m,
+                        ap::i64 other_n, [[maybe_unused]] ap::i64 other_k, ap::i32 which) {
   using namespace ap;
   u32 end = static_cast<u32>(total), width = static_cast<u32>(columns), height = static_cast<u32>(rows);
 #if FORM

@@ -13,8 +13,8 @@
 namespace ap {
 
 inline constexpr u32 kWaves = BLOCK / kWave;
-inline constexpr u32 kGroup = 4;     // numbers of one 16-byte access
-inline constexpr u32 kBins = 2048;   // of one step
+inline constexpr u32 kGroup = 4;    // numbers of one 16-byte access
+inline constexpr u32 kBins = 2048;  // of one step
 inline constexpr u32 kEach = kBins / BLOCK;
 
 // As large as the number is, in unsigned order. No number gives 0, which stands for none.
@@ -176,8 +176,8 @@ AP_INLINE void emit(const row& all, threshold last, u32 k, i32 start, i32* indic
 
 // logits[rows, columns], rows `stride` apart; indices[rows, k], values[rows, k] or null. A range is cut to the row.
 AP_KERNEL(BLOCK)
-void topk_rows(ap::i32* indices, float* values, const float* logits, [[maybe_unused]] const ap::i32* starts, const ap::i32* ends,
-               ap::i32 columns, ap::i64 stride, ap::i32 k, [[maybe_unused]] ap::i32 next_n) {
+void topk_rows(ap::i32* indices, float* values, const float* logits, [[maybe_unused]] const ap::i32* starts,
+               const ap::i32* ends, ap::i32 columns, ap::i64 stride, ap::i32 k, [[maybe_unused]] ap::i32 next_n) {
   using namespace ap;
   __shared__ shared_words lds;
   i32 r = static_cast<i32>(block_x());
