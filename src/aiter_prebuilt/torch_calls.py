@@ -16,6 +16,14 @@ from aiter_prebuilt import device
 from aiter_prebuilt.ops import _mla, _moe
 from aiter_prebuilt.ops._common import codes, halvings, refuse, scale_of, splits, window_of
 from aiter_prebuilt.ops._random import pair
+from aiter_prebuilt.torch_binary import add as add
+from aiter_prebuilt.torch_binary import add_ as add_
+from aiter_prebuilt.torch_binary import div as div
+from aiter_prebuilt.torch_binary import div_ as div_
+from aiter_prebuilt.torch_binary import mul as mul
+from aiter_prebuilt.torch_binary import mul_ as mul_
+from aiter_prebuilt.torch_binary import sub as sub
+from aiter_prebuilt.torch_binary import sub_ as sub_
 from aiter_prebuilt.torch_library import NAMESPACE
 
 _OPS: Final[Any] = getattr(torch.ops, NAMESPACE)

@@ -34,6 +34,16 @@ from aiter_prebuilt.torch_library import NAMESPACE
 _OPS: Final[Any] = getattr(torch.ops, NAMESPACE)
 
 
+def add(input: Any, other: Any) -> Any:
+    """Traced ``aiter_prebuilt.add``."""
+    return torch_calls.add(input, other)
+
+
+def add_(input: Any, other: Any) -> Any:
+    """Traced ``aiter_prebuilt.add_``."""
+    return torch_calls.add_(input, other)
+
+
 def batched_gemm_a8w8(
     XQ: Any, WQ: Any, x_scale: Any, w_scale: Any, out: Any, bias: Any = None, splitK: int = 0
 ) -> Any:
@@ -187,6 +197,16 @@ def concat_and_cache_mla(
 ) -> None:
     """Traced ``aiter_prebuilt.concat_and_cache_mla``."""
     _OPS.concat_and_cache_mla.default(kv_c, k_pe, kv_cache, slot_mapping, scale, kv_cache_dtype)
+
+
+def div(input: Any, other: Any) -> Any:
+    """Traced ``aiter_prebuilt.div``."""
+    return torch_calls.div(input, other)
+
+
+def div_(input: Any, other: Any) -> Any:
+    """Traced ``aiter_prebuilt.div_``."""
+    return torch_calls.div_(input, other)
 
 
 def dynamic_per_group_scaled_quant_fp4(
@@ -1258,6 +1278,16 @@ def moe_stage1_g1u1(
     )
 
 
+def mul(input: Any, other: Any) -> Any:
+    """Traced ``aiter_prebuilt.mul``."""
+    return torch_calls.mul(input, other)
+
+
+def mul_(input: Any, other: Any) -> Any:
+    """Traced ``aiter_prebuilt.mul_``."""
+    return torch_calls.mul_(input, other)
+
+
 def pa_fwd_asm(
     Q: Any,
     K: Any,
@@ -1479,6 +1509,51 @@ def smooth_per_token_scaled_quant(
     )
 
 
+def sub(input: Any, other: Any) -> Any:
+    """Traced ``aiter_prebuilt.sub``."""
+    return torch_calls.sub(input, other)
+
+
+def sub_(input: Any, other: Any) -> Any:
+    """Traced ``aiter_prebuilt.sub_``."""
+    return torch_calls.sub_(input, other)
+
+
+def top_k_per_row_decode(
+    logits: Any,
+    next_n: int,
+    seqLens: Any,
+    indices: Any,
+    numRows: int,
+    stride0: int,
+    stride1: int,
+    k: int = 2048,
+    stable: bool = False,
+) -> None:
+    """Traced ``aiter_prebuilt.top_k_per_row_decode``."""
+    del stable
+    _OPS.top_k_per_row_decode.default(logits, seqLens, indices, next_n, numRows, stride0, stride1, k)
+
+
+def top_k_per_row_prefill(
+    logits: Any,
+    rowStarts: Any,
+    rowEnds: Any,
+    indices: Any,
+    values: Any,
+    numRows: int,
+    stride0: int,
+    stride1: int,
+    k: int = 2048,
+    stable: bool = False,
+) -> None:
+    """Traced ``aiter_prebuilt.top_k_per_row_prefill``."""
+    del stable
+    _OPS.top_k_per_row_prefill.default(
+        logits, rowStarts, rowEnds, indices, values, numRows, stride0, stride1, k
+    )
+
+
 def topk_softmax(
     topk_weights: Any,
     topk_indices: Any,
@@ -1498,6 +1573,8 @@ def topk_softmax(
 
 #: One of the above, or the operator itself where the parameters are the schema's.
 TRACED: Final[dict[str, Callable[..., Any]]] = {
+    "add": add,
+    "add_": add_,
     "batched_gemm_a8w8": batched_gemm_a8w8,
     "batched_gemm_a8w8_CK": batched_gemm_a8w8_CK,
     "batched_gemm_bf16": batched_gemm_bf16,
@@ -1508,6 +1585,8 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "ck_moe_stage2_fwd": ck_moe_stage2_fwd,
     "concat_and_cache_mla": concat_and_cache_mla,
     "cp_gather_indexer_k_quant_cache": _OPS.cp_gather_indexer_k_quant_cache.default,
+    "div": div,
+    "div_": div_,
     "dynamic_per_group_scaled_quant_fp4": dynamic_per_group_scaled_quant_fp4,
     "dynamic_per_tensor_quant": _OPS.dynamic_per_tensor_quant.default,
     "dynamic_per_token_scaled_quant": dynamic_per_token_scaled_quant,
@@ -1560,6 +1639,8 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "moe_sorting_fwd": moe_sorting_fwd,
     "moe_stage1_g1u1": moe_stage1_g1u1,
     "moe_sum": _OPS.moe_sum.default,
+    "mul": mul,
+    "mul_": mul_,
     "pa_fwd_asm": pa_fwd_asm,
     "partial_transpose": _OPS.partial_transpose.default,
     "random_sample": random_sample,
@@ -1575,13 +1656,19 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "rmsnorm2d_fwd_with_dynamicquant": rmsnorm2d_fwd_with_dynamicquant,
     "rmsnorm2d_fwd_with_smoothquant": rmsnorm2d_fwd_with_smoothquant,
     "rotary_embedding_fwd": rotary_embedding_fwd,
+    "sigmoid": _OPS.sigmoid.default,
     "silu": _OPS.silu.default,
     "silu_and_mul": _OPS.silu_and_mul.default,
     "smooth_per_token_scaled_quant": smooth_per_token_scaled_quant,
     "smoothquant_fwd": _OPS.smoothquant_fwd.default,
     "softmax": _OPS.softmax.default,
     "static_per_tensor_quant": _OPS.static_per_tensor_quant.default,
+    "sub": sub,
+    "sub_": sub_,
     "swiglu_and_mul": _OPS.swiglu_and_mul.default,
+    "tanh": _OPS.tanh.default,
+    "top_k_per_row_decode": top_k_per_row_decode,
+    "top_k_per_row_prefill": top_k_per_row_prefill,
     "topk_softmax": topk_softmax,
     "topk_softmax_asm": _OPS.topk_softmax_asm.default,
 }

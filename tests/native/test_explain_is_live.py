@@ -141,6 +141,15 @@ STAGES = {
     "quant_type": "0",
 }  # fmt: skip
 
+#: Rows of logits.
+TOP = {
+    "R": "8", "N": "4096", "row": "4096", "S": "8", "E": "8", "I": "8", "W": "64", "k": "64", "numRows": "8", "stride0": "4096",
+    "stride1": "1",
+}  # fmt: skip
+
+#: Two tensors of three dims that broadcast.
+THREE = {"M": "3", "N": "8", "K": "1000", "BM": "3", "BN": "1", "BK": "1000", "b_k": "1"}
+
 #: Where sizes drawn one by one never fit each other.
 FITTING: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
     "gemm_a8w8_bpreshuffle": lambda s: {"K": "256", "KW": "256", "N": str(16 * int(s["M"]))},
@@ -228,6 +237,10 @@ FITTING: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
     "mi350_a8w8_blockscale_asm": lambda s: {"M": "40", "N": "256", "K": "512"},
     "mla_reduce_v1": lambda s: {"H": "16", "N": "8", "o_t": "8192", "o_h": "512"},
     "topk_softmax_asm": lambda s: {"M": "40", "E": "256", "K": "8"},
+    "top_k_per_row_prefill": lambda s: TOP,
+    "top_k_per_row_decode": lambda s: {**TOP, "next_n": "1", "B": "8"},
+    **dict.fromkeys(("add", "sub", "mul", "div"), lambda s: THREE | {"AM": "3", "AN": "8", "AK": "1000"}),
+    **dict.fromkeys(("add_", "sub_", "mul_", "div_"), lambda s: THREE),
     "fmoe_g1u1": lambda s: EXPERTS,
     "fmoe_g1u1_tkw1": lambda s: EXPERTS,
     "fmoe_int8_g1u0": lambda s: {

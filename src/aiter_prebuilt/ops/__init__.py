@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from aiter_prebuilt.ops.attention_asm import fmha_v3_fwd, fmha_v3_varlen_fwd, pa_fwd_asm
     from aiter_prebuilt.ops.attention_bwd import fmha_v3_bwd, fmha_v3_varlen_bwd
     from aiter_prebuilt.ops.batched_gemm import batched_gemm_a8w8, batched_gemm_bf16
+    from aiter_prebuilt.ops.binary import add, add_, div, div_, mul, mul_, sub, sub_
     from aiter_prebuilt.ops.fmoe_f4 import fmoe_g1u1_mxfp4
     from aiter_prebuilt.ops.gemm_f4 import gemm_a4w4, gemm_a4w4_asm
     from aiter_prebuilt.ops.gemm_out import gemm_a16w16_asm, mi350_a8w8_blockscale_asm
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
         silu_and_mul,
         swiglu_and_mul,
     )
+    from aiter_prebuilt.ops.generated.elementwise import sigmoid, tanh
     from aiter_prebuilt.ops.generated.fmoe_a16_asm import fmoe, fmoe_g1u1_a16, fmoe_int8_g1u0_a16
     from aiter_prebuilt.ops.generated.fmoe_asm import fmoe_g1u1, fmoe_g1u1_tkw1, fmoe_int8_g1u0
     from aiter_prebuilt.ops.generated.fmoe_blockscale_asm import fmoe_fp8_blockscale_g1u1
@@ -86,6 +88,7 @@ if TYPE_CHECKING:
     from aiter_prebuilt.ops.generated.softmax import softmax
     from aiter_prebuilt.ops.generated.topk import topk_softmax
     from aiter_prebuilt.ops.generated.topk_asm import topk_softmax_asm
+    from aiter_prebuilt.ops.generated.topk_rows import top_k_per_row_decode, top_k_per_row_prefill
     from aiter_prebuilt.ops.mla import (
         mla_decode_fwd,
         mla_decode_stage1_asm_fwd,
@@ -101,6 +104,8 @@ if TYPE_CHECKING:
     from aiter_prebuilt.ops.sample import exponential, mixed_sample, random_sample
 
 __all__ = [
+    "add",
+    "add_",
     "batched_gemm_a8w8",
     "batched_gemm_a8w8_CK",
     "batched_gemm_bf16",
@@ -111,6 +116,8 @@ __all__ = [
     "ck_moe_stage2_fwd",
     "concat_and_cache_mla",
     "cp_gather_indexer_k_quant_cache",
+    "div",
+    "div_",
     "dynamic_per_group_scaled_quant_fp4",
     "dynamic_per_tensor_quant",
     "dynamic_per_token_scaled_quant",
@@ -163,6 +170,8 @@ __all__ = [
     "moe_sorting_fwd",
     "moe_stage1_g1u1",
     "moe_sum",
+    "mul",
+    "mul_",
     "pa_fwd_asm",
     "partial_transpose",
     "random_sample",
@@ -178,13 +187,19 @@ __all__ = [
     "rmsnorm2d_fwd_with_dynamicquant",
     "rmsnorm2d_fwd_with_smoothquant",
     "rotary_embedding_fwd",
+    "sigmoid",
     "silu",
     "silu_and_mul",
     "smooth_per_token_scaled_quant",
     "smoothquant_fwd",
     "softmax",
     "static_per_tensor_quant",
+    "sub",
+    "sub_",
     "swiglu_and_mul",
+    "tanh",
+    "top_k_per_row_decode",
+    "top_k_per_row_prefill",
     "topk_softmax",
     "topk_softmax_asm",
 ]
@@ -199,6 +214,14 @@ HOMES: Final = {
     "fmha_v3_varlen_bwd": "attention_bwd",
     "batched_gemm_a8w8": "batched_gemm",
     "batched_gemm_bf16": "batched_gemm",
+    "add": "binary",
+    "add_": "binary",
+    "div": "binary",
+    "div_": "binary",
+    "mul": "binary",
+    "mul_": "binary",
+    "sub": "binary",
+    "sub_": "binary",
     "fmoe_g1u1_mxfp4": "fmoe_f4",
     "gemm_a4w4": "gemm_f4",
     "gemm_a4w4_asm": "gemm_f4",
@@ -210,6 +233,8 @@ HOMES: Final = {
     "silu": "generated.activation",
     "silu_and_mul": "generated.activation",
     "swiglu_and_mul": "generated.activation",
+    "sigmoid": "generated.elementwise",
+    "tanh": "generated.elementwise",
     "fmoe": "generated.fmoe_a16_asm",
     "fmoe_g1u1_a16": "generated.fmoe_a16_asm",
     "fmoe_int8_g1u0_a16": "generated.fmoe_a16_asm",
@@ -263,6 +288,8 @@ HOMES: Final = {
     "softmax": "generated.softmax",
     "topk_softmax": "generated.topk",
     "topk_softmax_asm": "generated.topk_asm",
+    "top_k_per_row_decode": "generated.topk_rows",
+    "top_k_per_row_prefill": "generated.topk_rows",
     "mla_decode_fwd": "mla",
     "mla_decode_stage1_asm_fwd": "mla",
     "mla_prefill_asm_fwd": "mla",

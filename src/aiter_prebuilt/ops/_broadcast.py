@@ -1,0 +1,139 @@
+"""Two tensors whose shapes broadcast, as the three dims that a kernel takes.
+
+A repeated dim has size 1 there. Neighbouring dims that lie behind one another in both tensors are one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+from aiter_prebuilt.errors import ArgumentShapeError, UnsupportedError
+
+#: Dims that a kernel takes.
+RANK: Final = 3
+
+
+class Layout(NamedTuple):
+    """Sizes and strides."""
+
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+
+
+def views(function: str, input: Any, other: Any, written: Any = None) -> tuple[Any, list[Any]]:
+    """What is written, a new tensor unless it is ``input``; and the tensors that the native call takes, in three dims each.
+
+    Raises:
+        ArgumentShapeError: they do not broadcast, or to more than is written. UnsupportedError: more than three dims remain.
+    """
+    one, two = layout_of(input), layout_of(other)
+    shape = shape_of(function, one.sizes, two.sizes)
+    if written is None:
+        out = input.new_empty(shape)
+        given = [input, other, out]
+        layouts = merged(function, shape, 2, one, two, layout_of(out))
+    elif shape == tuple(one.sizes):
+        out, given = input, [input, other]
+        layouts = merged(function, shape, 0, one, two)
+    else:
+        raise ArgumentShapeError(
+            f"{function}: write its result to input",
+            f"input is {list(one.sizes)} and the result {list(shape)}",
+            f"call {function[:-1]}, which makes a tensor",
+        )
+    return out, [placed(each, layout) for each, layout in zip(given, layouts, strict=True)]
+
+
+def shape_of(function: str, first: Sequence[Any], second: Sequence[Any]) -> tuple[Any, ...]:
+    """The shape that two shapes broadcast to.
+
+    Raises:
+        ArgumentShapeError: they do not.
+    """
+    rank = max(len(first), len(second))
+    one, two = padded(first, rank), padded(second, rank)
+    if any(a != b and a != 1 and b != 1 for a, b in zip(one, two, strict=True)):
+        raise ArgumentShapeError(
+            f"{function}: the shape of its result",
+            f"input is {list(first)} and other {list(second)}",
+            "pass shapes of which each dim is that of the other, or 1",
+        )
+    return tuple(b if a == 1 else a for a, b in zip(one, two, strict=True))
+
+
+def padded(sizes: Sequence[Any], rank: int) -> tuple[Any, ...]:
+    """``sizes`` behind ones."""
+    return (1,) * (rank - len(sizes)) + tuple(sizes)
+
+
+def layout_of(tensor: Any) -> Layout:
+    """Of a tensor of torch, or of one without a framework."""
+    if isinstance(tensor, tuple):
+        return Layout(tensor[2], tensor[3])
+    return Layout(tuple(tensor.shape), tuple(tensor.stride()))
+
+
+def placed(tensor: Any, layout: Layout) -> Any:
+    """``tensor`` in the layout that :func:`merged` found for it."""
+    if isinstance(tensor, tuple):
+        address, kind, _, _, device = tensor
+        return (address, kind, layout.sizes, layout.strides, device)
+    if tensor.numel() != math.prod(layout.sizes):  # it is expanded: one of each repeated dim will do
+        places = zip(tensor.shape, tensor.stride(), strict=True)
+        tensor = tensor[tuple(slice(0, 1) if size > 1 and not step else slice(None) for size, step in places)]
+    return tensor.view(layout.sizes)
+
+
+def merged(function: str, shape: Sequence[int], written: int, *given: Layout) -> list[Layout]:
+    """Each of ``given``, which broadcast to ``shape``, in as few dims as hold all of them, and in three. The one that is
+    ``written`` keeps its sizes where it is repeated, so that the call is refused.
+
+    Raises:
+        UnsupportedError: more than three remain.
+    """
+    steps = [
+        tuple(
+            0 if size == 1 else step if size else max(step, 1)
+            for size, step in zip(*_behind(each, len(shape)), strict=True)
+        )
+        for each in given
+    ]
+    sizes: list[int] = []
+    kept: list[tuple[int, ...]] = []
+    for size, *step in zip(shape, *steps, strict=True):
+        if size == 1:
+            continue
+        if kept and all(outer == inner * size for outer, inner in zip(kept[-1], step, strict=True)):
+            sizes[-1] *= size
+            kept[-1] = tuple(step)
+        else:
+            sizes.append(size)
+            kept.append(tuple(step))
+    missing = RANK - len(sizes)
+    if missing < 0:
+        raise _too_many(function, len(sizes))
+    full = padded(sizes, RANK)
+    found = []
+    for number in range(len(given)):
+        strides = (*[0] * missing, *(step[number] for step in kept))
+        own = tuple(
+            size if step or number == written else 1 for size, step in zip(full, strides, strict=True)
+        )
+        found.append(Layout(own, strides))
+    return found
+
+
+def _too_many(function: str, dims: int) -> UnsupportedError:
+    return UnsupportedError(
+        f"{function}(input, other) in {dims} dims",
+        "the kernel takes three: dims that lie behind one another in both tensors, or are repeated, count as one",
+        "pass contiguous tensors, or expand one of them first",
+    )
+
+
+def _behind(layout: Layout, rank: int) -> Layout:
+    """``layout`` with as many dims, the new ones of size 1."""
+    missing = rank - len(layout.sizes)
+    return Layout((1,) * missing + layout.sizes, (0,) * missing + layout.strides)
