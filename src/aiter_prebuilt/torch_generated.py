@@ -82,7 +82,7 @@ def ck_moe_stage1_fwd(
     activation = number(activation)
     quant_type = number(quant_type)
     activation = number(activation)
-    refuse_ck_moe_stage1_fwd(w1_scale, a1_scale, quant_type, activation)
+    refuse_ck_moe_stage1_fwd(quant_type, activation)
     del kernelName
     return torch_calls.ck_moe_stage1_fwd(
         hidden_states,
@@ -93,6 +93,8 @@ def ck_moe_stage1_fwd(
         num_valid_ids,
         out,
         topk,
+        w1_scale,
+        a1_scale,
         block_m,
         sorted_weights,
         quant_type,
@@ -122,7 +124,7 @@ def ck_moe_stage2_fwd(
     activation = number(activation)
     quant_type = number(quant_type)
     activation = number(activation)
-    refuse_ck_moe_stage2_fwd(w2_scale, a2_scale, quant_type)
+    refuse_ck_moe_stage2_fwd(quant_type)
     del kernelName, activation
     return torch_calls.ck_moe_stage2_fwd(
         inter_states,
@@ -133,6 +135,8 @@ def ck_moe_stage2_fwd(
         num_valid_ids,
         out,
         topk,
+        w2_scale,
+        a2_scale,
         block_m,
         sorted_weights,
         quant_type,
