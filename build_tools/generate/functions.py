@@ -64,7 +64,7 @@ def refusals_of(module: str, operators: Sequence[Operator]) -> str | None:
         "",
         *(["from typing import TYPE_CHECKING", ""] if tensors or enums else []),
         *_common(bodies),
-        *(_ENUM if enums else _TORCH if tensors else []),
+        *(_ENUM[: None if tensors else 3] if enums else _TORCH if tensors else []),
     ]
     return "\n".join([*head, *bodies]) + "\n"
 

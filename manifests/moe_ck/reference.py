@@ -8,11 +8,13 @@ from collections.abc import Mapping
 import numpy as np
 
 from build_tools.cases import experts
-from build_tools.cases.experts import ROUNDING, Total, activated, blocks, usual
+from build_tools.cases.experts import ROUNDING, Total, activated, blocks, draw_codes, draw_scales, usual
 from build_tools.cases.near import Near, Values, near
 
+__all__ = ["draw_codes", "draw_scales"]
+
 #: Elements that lie together in the layout of ``shuffle_weight`` (16, 16).
-_RUN = {"bf16": 8}
+_RUN = {"bf16": 8, "e4m3fn": 16, "e4m3fnuz": 16}
 _ERF = np.vectorize(math.erf, otypes=[float])
 
 
@@ -23,19 +25,21 @@ def ck_moe_stage1_fwd(
     sorted_expert_ids: Values,
     num_valid_ids: Values,
     topk: int,
+    w1_scale: Values | None,
+    a1_scale: Values | None,
     block_m: int,
     sorted_weights: Values | None,
     activation: int,
     sizes: Mapping[str, int],
     kinds: Mapping[str, str],
 ) -> Near:
-    """Each choice of each token: act(weight * x @ gate^T) * (weight * x @ up^T).
+    """Each choice of each token: act(weight * x @ gate^T) * (weight * x @ up^T); codes times their scales.
 
     Choices that no sorted id names keep what they had.
     """
     tokens, columns = sizes["T"], sizes["I"]
-    x = hidden_states
-    first = usual(w1, _RUN[kinds["w1"]])
+    x = _scaled(hidden_states, a1_scale, (tokens, 1))
+    first = _scaled(usual(w1, _RUN[kinds["w1"]]), w1_scale, (sizes["E"], 2 * columns, 1))
     result, error = np.zeros((2, tokens, topk, columns))
     named = np.zeros((tokens, topk), bool)
     found = blocks(sorted_token_ids, sorted_weights, sorted_expert_ids, num_valid_ids, sizes, block_m)
@@ -54,21 +58,28 @@ def ck_moe_stage2_fwd(
     sorted_expert_ids: Values,
     num_valid_ids: Values,
     out: Values,
+    w2_scale: Values | None,
+    a2_scale: Values | None,
     block_m: int,
     sorted_weights: Values | None,
     sizes: Mapping[str, int],
     kinds: Mapping[str, str],
 ) -> Near:
-    """What is in out, plus (x @ down^T) * weight of each choice."""
-    down = usual(w2, _RUN[kinds["w2"]])
+    """What is in out, plus (x @ down^T) * weight of each choice; codes times their scales."""
+    x = _scaled(inter_states, a2_scale, (*inter_states.shape[:2], 1))
+    down = _scaled(usual(w2, _RUN[kinds["w2"]]), w2_scale, (sizes["E"], sizes["D"], 1))
     total = Total(sizes["T"], sizes["D"], "bf16", sizes["I"])  # a workgroup adds all columns of a row
     total.values, total.sizes = out.copy(), np.abs(out)
     total.addends += (out != 0).any(axis=1, keepdims=True)
     found = blocks(sorted_token_ids, sorted_weights, sorted_expert_ids, num_valid_ids, sizes, block_m)
     for expert, ids, choices, weights in found:
-        hidden = inter_states[ids, choices]
+        hidden = x[ids, choices]
         total.add(down[expert], ids, weights, hidden, np.zeros_like(hidden))
     return total.near()
+
+
+def _scaled(numbers: Values, scales: Values | None, shape: tuple[int, ...]) -> Values:
+    return numbers if scales is None else numbers * scales.reshape(shape)
 
 
 def _gated(sums: Values, off: Values, columns: int, gelu: bool) -> tuple[Values, Values]:

@@ -135,7 +135,7 @@ def ck_moe_stage1_fwd(
     activation = number(activation)
     quant_type = number(quant_type)
     activation = number(activation)
-    refuse_ck_moe_stage1_fwd(w1_scale, a1_scale, quant_type, activation)
+    refuse_ck_moe_stage1_fwd(quant_type, activation)
     del kernelName
     return torch_calls.ck_moe_stage1_fwd(
         hidden_states,
@@ -146,6 +146,8 @@ def ck_moe_stage1_fwd(
         num_valid_ids,
         out,
         topk,
+        w1_scale,
+        a1_scale,
         block_m,
         sorted_weights,
         quant_type,
@@ -175,7 +177,7 @@ def ck_moe_stage2_fwd(
     activation = number(activation)
     quant_type = number(quant_type)
     activation = number(activation)
-    refuse_ck_moe_stage2_fwd(w2_scale, a2_scale, quant_type)
+    refuse_ck_moe_stage2_fwd(quant_type)
     del kernelName, activation
     return torch_calls.ck_moe_stage2_fwd(
         inter_states,
@@ -186,6 +188,8 @@ def ck_moe_stage2_fwd(
         num_valid_ids,
         out,
         topk,
+        w2_scale,
+        a2_scale,
         block_m,
         sorted_weights,
         quant_type,

@@ -263,8 +263,16 @@ FITTING: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
         **({"R": "42", "quant_type": "4", "a1_scales": "160", "w1_scales": "64"} if s["O"] == "u8" else
            {"R": "40", "quant_type": "2", "a1_scales": "40", "w1_scales": "2048"}),
     },
-    "ck_moe_stage1_fwd": lambda s: {**STAGES, "activation": "0"},
-    "ck_moe_stage2_fwd": lambda s: STAGES,
+    "ck_moe_stage1_fwd": lambda s: {
+        **STAGES, "activation": "0", "sorted_weights": "none",
+        **({"w1_scale": "none", "a1_scale": "none"} if s["X"] == "bf16" else
+           {"X": s["X"], "quant_type": "2", "a1_scales": "40", "w1_scales": "2048"}),
+    },
+    "ck_moe_stage2_fwd": lambda s: {
+        **STAGES,
+        **({"w2_scale": "none", "a2_scale": "none"} if s["X"] == "bf16" else
+           {"X": s["X"], "I": "512", "quant_type": "2", "a2_scales": "80", "w2_scales": "2048"}),
+    },
 }  # fmt: skip
 
 

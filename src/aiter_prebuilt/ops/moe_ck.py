@@ -41,7 +41,8 @@ def ck_moe_stage1_fwd(
     Accumulated in fp32 on the matrix cores.
 
     Args:
-        hidden_states: [T, D] bf16; D a multiple of 64, more than 128.
+        hidden_states: [T, D] bf16, or the target's own fp8; D a multiple of 64, more than 128, in fp8 of 128, more than 256, and
+            where ``block_m`` is not 32 an even multiple.
         w1: [E, 2 * I, D] of the same type: rows of gate, then rows of up, in the layout of ``shuffle_weight`` (16, 16); I a
             multiple of 64, of 128 where ``block_m`` is 128. w2: [E, D, I], of which only the shape counts.
         sorted_token_ids: [P] int32, as ``moe_sorting`` with blocks of ``block_m`` makes them: choice << 24 | token, each expert's
@@ -50,8 +51,9 @@ def ck_moe_stage1_fwd(
         out: [T, topk, I] bf16, written; rows of choices that no sorted id names stay as they are. All contiguous.
         topk: choices of a token. block_m: rows of a block: 32, 64 or 128.
         sorted_weights: [P] fp32 or None: of each sorted id what its sums are multiplied with, before the activation.
-        quant_type: AITER's ``QuantType`` or its number: 0 (No). activation: AITER's ``ActivationType`` or its number: 0 is SiLU,
-            1 is GELU in its erf form. w1_scale, a1_scale: None only.
+        quant_type: AITER's ``QuantType`` or its number: 0 (No) for bf16, 2 (per_Token) for fp8. w1_scale: 2 * I fp32 numbers
+            for each expert, a1_scale: one for each token; both with 2. activation: AITER's ``ActivationType`` or its number: 0 is
+            SiLU, 1 is GELU in its erf form.
         kernelName: AITER's name of an instance; any is taken, the instance is chosen from the shape.
 
     Returns:
@@ -65,9 +67,10 @@ def ck_moe_stage1_fwd(
     """
     del kernelName
     kind, active = number(quant_type), number(activation)
-    refuse_ck_moe_stage1_fwd(w1_scale, a1_scale, kind, active)
+    refuse_ck_moe_stage1_fwd(kind, active)
     lists = (sorted_token_ids, sorted_expert_ids, num_valid_ids)
-    _ck_moe_stage1_fwd(hidden_states, w1, w2, *lists, out, sorted_weights, topk, block_m, kind, active)
+    given = (out, w1_scale, a1_scale, sorted_weights)
+    _ck_moe_stage1_fwd(hidden_states, w1, w2, *lists, *given, topk, block_m, kind, active)
     return out
 
 
@@ -95,8 +98,8 @@ def ck_moe_stage2_fwd(
     it zeros, nothing here does.
 
     Args:
-        inter_states: [T, topk, I] bf16, a row for each choice of each token; I a multiple of 64, 128 or more, and for ``block_m``
-            64 and 128 a multiple of 128, 256 and more.
+        inter_states: [T, topk, I] bf16, or the target's own fp8, a row for each choice of each token; I a multiple of 64, 128 or
+            more, and for ``block_m`` 64 and 128 a multiple of 128, 256 and more; in fp8 twice as much each.
         w2: [E, D, I] of the same type, in the layout of ``shuffle_weight`` (16, 16); D a multiple of 64, of 128 where ``block_m``
             is 64 or 128. w1: [E, 2 * I, D], of which only the shape counts.
         sorted_token_ids: [P] int32, as ``moe_sorting`` with blocks of ``block_m`` makes them: choice << 24 | token, each expert's
@@ -106,7 +109,8 @@ def ck_moe_stage2_fwd(
         topk: choices of a token. block_m: rows of a block: 32, 64 or 128.
         sorted_weights: [P] fp32 or None: of each sorted id what its sums are multiplied with; not None where ``block_m`` is 64 or
             128.
-        quant_type: AITER's ``QuantType`` or its number: 0 (No). w2_scale, a2_scale: None only. activation: not read.
+        quant_type: AITER's ``QuantType`` or its number: 0 (No) for bf16, 2 (per_Token) for fp8. w2_scale: D fp32 numbers for
+            each expert, a2_scale: one for each choice of each token; both with 2. activation: not read.
         kernelName: AITER's name of an instance; any is taken, the instance is chosen from the shape.
 
     Returns:
@@ -120,7 +124,8 @@ def ck_moe_stage2_fwd(
     """
     del kernelName, activation
     kind = number(quant_type)
-    refuse_ck_moe_stage2_fwd(w2_scale, a2_scale, kind)
+    refuse_ck_moe_stage2_fwd(kind)
     lists = (sorted_token_ids, sorted_expert_ids, num_valid_ids)
-    _ck_moe_stage2_fwd(inter_states, w1, w2, *lists, out, sorted_weights, topk, block_m, kind)
+    given = (out, w2_scale, a2_scale, sorted_weights)
+    _ck_moe_stage2_fwd(inter_states, w1, w2, *lists, *given, topk, block_m, kind)
     return out

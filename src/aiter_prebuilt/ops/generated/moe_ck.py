@@ -10,33 +10,16 @@ from aiter_prebuilt.ops._common import refuse
 if TYPE_CHECKING:
     from enum import Enum
 
-    import torch
 
-
-def refuse_ck_moe_stage1_fwd(
-    w1_scale: torch.Tensor | None,
-    a1_scale: torch.Tensor | None,
-    quant_type: int | Enum,
-    activation: int | Enum,
-) -> None:
+def refuse_ck_moe_stage1_fwd(quant_type: int | Enum, activation: int | Enum) -> None:
     """Refuse the options of ``ck_moe_stage1_fwd`` that no kernel covers."""
-    if w1_scale is not None:
-        raise refuse("ck_moe_stage1_fwd", "w1_scale", w1_scale, "None")
-    if a1_scale is not None:
-        raise refuse("ck_moe_stage1_fwd", "a1_scale", a1_scale, "None")
-    if quant_type:
-        raise refuse("ck_moe_stage1_fwd", "quant_type", quant_type, "0")
+    if quant_type not in (0, 2):
+        raise refuse("ck_moe_stage1_fwd", "quant_type", quant_type, "0 or 2")
     if activation not in (0, 1):
         raise refuse("ck_moe_stage1_fwd", "activation", activation, "0 or 1")
 
 
-def refuse_ck_moe_stage2_fwd(
-    w2_scale: torch.Tensor | None, a2_scale: torch.Tensor | None, quant_type: int | Enum
-) -> None:
+def refuse_ck_moe_stage2_fwd(quant_type: int | Enum) -> None:
     """Refuse the options of ``ck_moe_stage2_fwd`` that no kernel covers."""
-    if w2_scale is not None:
-        raise refuse("ck_moe_stage2_fwd", "w2_scale", w2_scale, "None")
-    if a2_scale is not None:
-        raise refuse("ck_moe_stage2_fwd", "a2_scale", a2_scale, "None")
-    if quant_type:
-        raise refuse("ck_moe_stage2_fwd", "quant_type", quant_type, "0")
+    if quant_type not in (0, 2):
+        raise refuse("ck_moe_stage2_fwd", "quant_type", quant_type, "0 or 2")
