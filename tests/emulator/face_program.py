@@ -67,7 +67,7 @@ def replay(call: Call, facts: device.DeviceFacts, memory: DeviceMemory) -> dict[
     with instead(function, lambda *native: handed.append(native)):
         result = function(**arguments)
     ((operator, tensors, attributes),) = handed
-    before = {id(tensor): tensor.read() for tensor in tensors if tensor is not None}
+    before = {id(tensor): tensor.read() for tensor in tensors if isinstance(tensor, DeviceArray)}
 
     def launch() -> None:
         operator(*tensors, *attributes, stream=stream.value)

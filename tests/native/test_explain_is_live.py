@@ -238,7 +238,9 @@ FITTING: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
     "mla_reduce_v1": lambda s: {"H": "16", "N": "8", "o_t": "8192", "o_h": "512"},
     "topk_softmax_asm": lambda s: {"M": "40", "E": "256", "K": "8"},
     "top_k_per_row_prefill": lambda s: TOP,
-    "top_k_per_row_decode": lambda s: {**TOP, "next_n": "1", "B": "8"},
+    "top_k_per_row_decode": lambda s: {
+        **{name: size for name, size in TOP.items() if name not in ("E", "S")}, "next_n": "1", "B": "8",
+    },
     **dict.fromkeys(("add", "sub", "mul", "div"), lambda s: THREE | {"AM": "3", "AN": "8", "AK": "1000"}),
     **dict.fromkeys(("add_", "sub_", "mul_", "div_"), lambda s: THREE),
     "fmoe_g1u1": lambda s: EXPERTS,
