@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from aiter_prebuilt.ops.batched_gemm import batched_gemm_a8w8, batched_gemm_bf16
     from aiter_prebuilt.ops.fmoe_f4 import fmoe_g1u1_mxfp4
     from aiter_prebuilt.ops.gemm_f4 import gemm_a4w4, gemm_a4w4_asm
+    from aiter_prebuilt.ops.gemm_f4_ck import gemm_a4w4_blockscale
     from aiter_prebuilt.ops.gemm_out import gemm_a16w16_asm, mi350_a8w8_blockscale_asm
     from aiter_prebuilt.ops.generated.activation import (
         gelu_and_mul,
@@ -134,6 +135,7 @@ __all__ = [
     "gelu_tanh_and_mul",
     "gemm_a4w4",
     "gemm_a4w4_asm",
+    "gemm_a4w4_blockscale",
     "gemm_a8w8",
     "gemm_a8w8_ASM",
     "gemm_a8w8_CK",
@@ -202,6 +204,7 @@ HOMES: Final = {
     "fmoe_g1u1_mxfp4": "fmoe_f4",
     "gemm_a4w4": "gemm_f4",
     "gemm_a4w4_asm": "gemm_f4",
+    "gemm_a4w4_blockscale": "gemm_f4_ck",
     "gemm_a16w16_asm": "gemm_out",
     "mi350_a8w8_blockscale_asm": "gemm_out",
     "gelu_and_mul": "generated.activation",
