@@ -55,6 +55,13 @@ def gemm_a4w4(A: Values, B: Values, A_scale: Values, B_scale: Values, sizes: Map
     return gemm_a4w4_asm(A, B, A_scale, B_scale, 0, sizes)
 
 
+def gemm_a4w4_blockscale(
+    XQ: Values, WQ: Values, x_scale: Values, w_scale: Values, sizes: Mapping[str, int]
+) -> Near:
+    """As gemm_a4w4_asm, never split."""
+    return gemm_a4w4_asm(XQ, WQ, x_scale, w_scale, 0, sizes)
+
+
 def _values(codes: Values, scales: Values) -> Values:
     """Bytes of two fp4 each, the lower half first, times the scale of their block."""
     rows, width = codes.shape

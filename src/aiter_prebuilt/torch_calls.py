@@ -70,6 +70,13 @@ def gemm_a4w4(A: Any, B: Any, A_scale: Any, B_scale: Any, out: Any) -> Any:
     return out
 
 
+def gemm_a4w4_blockscale(XQ: Any, WQ: Any, x_scale: Any, w_scale: Any, Out: Any) -> Any:
+    """Of ``aiter_prebuilt.gemm_a4w4_blockscale``."""
+    given = (codes(XQ, "fp4x2"), codes(WQ, "fp4x2"), codes(x_scale, "e8m0"), codes(w_scale, "e8m0"))
+    _OPS.gemm_a4w4_blockscale.default(*given, Out)
+    return Out
+
+
 def dynamic_per_group_scaled_quant_fp4(
     out: Any,
     input: Any,

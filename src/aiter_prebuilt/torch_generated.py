@@ -22,6 +22,7 @@ from aiter_prebuilt.ops.generated.attention_bwd import refuse_fmha_v3_bwd, refus
 from aiter_prebuilt.ops.generated.batched_gemm import refuse_batched_gemm_a8w8, refuse_batched_gemm_bf16
 from aiter_prebuilt.ops.generated.fmoe_f4 import refuse_fmoe_g1u1_mxfp4
 from aiter_prebuilt.ops.generated.gemm_f4 import refuse_gemm_a4w4, refuse_gemm_a4w4_asm
+from aiter_prebuilt.ops.generated.gemm_f4_ck import refuse_gemm_a4w4_blockscale
 from aiter_prebuilt.ops.generated.gemm_out import refuse_gemm_a16w16_asm
 from aiter_prebuilt.ops.generated.mla import refuse_mla_decode_fwd, refuse_mla_prefill_fwd
 from aiter_prebuilt.ops.generated.mla_works import refuse_get_mla_metadata_v1
@@ -828,6 +829,12 @@ def gemm_a4w4_asm(
     return torch_calls.gemm_a4w4_asm(A, B, A_scale, B_scale, out, kernelName, log2_k_split)
 
 
+def gemm_a4w4_blockscale(XQ: Any, WQ: Any, x_scale: Any, w_scale: Any, Out: Any, splitK: int = 0) -> Any:
+    """Traced ``aiter_prebuilt.gemm_a4w4_blockscale``."""
+    refuse_gemm_a4w4_blockscale(splitK)
+    return torch_calls.gemm_a4w4_blockscale(XQ, WQ, x_scale, w_scale, Out)
+
+
 def gemm_a8w8(
     XQ: Any,
     WQ: Any,
@@ -1616,6 +1623,7 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "gemm_a16w16_asm": gemm_a16w16_asm,
     "gemm_a4w4": gemm_a4w4,
     "gemm_a4w4_asm": gemm_a4w4_asm,
+    "gemm_a4w4_blockscale": gemm_a4w4_blockscale,
     "gemm_a8w8": gemm_a8w8,
     "gemm_a8w8_ASM": gemm_a8w8_ASM,
     "gemm_a8w8_CK": gemm_a8w8_CK,

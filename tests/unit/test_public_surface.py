@@ -95,6 +95,7 @@ SIGNATURES = {
     "how_v3_bf16_cvt out block_table bias alibi_slopes gen",
     "gemm_a4w4": "A B A_scale B_scale out bias alpha beta bpreshuffle",
     "gemm_a4w4_asm": "A B A_scale B_scale out kernelName bias alpha beta bpreshuffle log2_k_split",
+    "gemm_a4w4_blockscale": "XQ WQ x_scale w_scale Out splitK",
     "gemm_a16w16_asm": "A B out bias splitK kernelName",
     "gemm_a8w8_ASM": "XQ WQ x_scale w_scale bias dtype check",
     "mi350_a8w8_blockscale_asm": "XQ WQ x_scale w_scale out",

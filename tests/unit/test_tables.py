@@ -67,7 +67,7 @@ def test_the_ck_instances_are_the_manifests(manifest: Manifest) -> None:
     "name",
     [
         "gemm_a8w8_CK", "gemm_a8w8_blockscale", "gemm_a8w8_bpreshuffle", "gemm_a8w8_blockscale_bpreshuffle",
-        "batched_gemm_a8w8_CK", "batched_gemm_bf16_CK",
+        "batched_gemm_a8w8_CK", "batched_gemm_bf16_CK", "gemm_a4w4_blockscale",
     ],
 )  # fmt: skip
 def test_the_gridwise_instances_are_all_that_aiter_measured(manifest: Manifest, name: str) -> None:
@@ -88,7 +88,7 @@ def test_the_gridwise_instances_are_all_that_aiter_measured(manifest: Manifest, 
     mine = {
         each
         for each in measured
-        if each.startswith(("a8w8_", "bf16_batched_")) and each.endswith(("_v1", "_v3"))
+        if each.startswith(("a8w8_", "bf16_batched_", "a4w4_")) and each.endswith(("_v1", "_v3"))
     }
     assert mine and mine <= {each for each, _ in made}
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from aiter_prebuilt.ops.binary import add, add_, div, div_, mul, mul_, sub, sub_
     from aiter_prebuilt.ops.fmoe_f4 import fmoe_g1u1_mxfp4
     from aiter_prebuilt.ops.gemm_f4 import gemm_a4w4, gemm_a4w4_asm
+    from aiter_prebuilt.ops.gemm_f4_ck import gemm_a4w4_blockscale
     from aiter_prebuilt.ops.gemm_out import gemm_a16w16_asm, mi350_a8w8_blockscale_asm
     from aiter_prebuilt.ops.generated.activation import (
         gelu_and_mul,
@@ -141,6 +142,7 @@ __all__ = [
     "gelu_tanh_and_mul",
     "gemm_a4w4",
     "gemm_a4w4_asm",
+    "gemm_a4w4_blockscale",
     "gemm_a8w8",
     "gemm_a8w8_ASM",
     "gemm_a8w8_CK",
@@ -225,6 +227,7 @@ HOMES: Final = {
     "fmoe_g1u1_mxfp4": "fmoe_f4",
     "gemm_a4w4": "gemm_f4",
     "gemm_a4w4_asm": "gemm_f4",
+    "gemm_a4w4_blockscale": "gemm_f4_ck",
     "gemm_a16w16_asm": "gemm_out",
     "mi350_a8w8_blockscale_asm": "gemm_out",
     "gelu_and_mul": "generated.activation",
