@@ -12,21 +12,16 @@ from typing import Any, Final
 
 import torch
 
-from aiter_prebuilt import device
+from aiter_prebuilt import device, torch_binary
 from aiter_prebuilt.ops import _mla, _moe
 from aiter_prebuilt.ops._common import codes, halvings, refuse, scale_of, splits, window_of
 from aiter_prebuilt.ops._random import pair
-from aiter_prebuilt.torch_binary import add as add
-from aiter_prebuilt.torch_binary import add_ as add_
-from aiter_prebuilt.torch_binary import div as div
-from aiter_prebuilt.torch_binary import div_ as div_
-from aiter_prebuilt.torch_binary import mul as mul
-from aiter_prebuilt.torch_binary import mul_ as mul_
-from aiter_prebuilt.torch_binary import sub as sub
-from aiter_prebuilt.torch_binary import sub_ as sub_
 from aiter_prebuilt.torch_library import NAMESPACE
 
 _OPS: Final[Any] = getattr(torch.ops, NAMESPACE)
+
+add, sub, mul, div = torch_binary.add, torch_binary.sub, torch_binary.mul, torch_binary.div
+add_, sub_, mul_, div_ = torch_binary.add_, torch_binary.sub_, torch_binary.mul_, torch_binary.div_
 
 
 def flash_attn_func(

@@ -67,7 +67,11 @@ def replay(call: Call, facts: device.DeviceFacts, memory: DeviceMemory) -> dict[
     with instead(function, lambda *native: handed.append(native)):
         result = function(**arguments)
     ((operator, tensors, attributes),) = handed
-    before = {id(tensor): tensor.read() for tensor in tensors if isinstance(tensor, DeviceArray)}
+    # Where operands broadcast, the native call gets views, which are no tensors.
+    known = {
+        id(tensor): tensor for tensor in (*tensors, *arguments.values()) if isinstance(tensor, DeviceArray)
+    }
+    before = {key: tensor.read() for key, tensor in known.items()}
 
     def launch() -> None:
         operator(*tensors, *attributes, stream=stream.value)
@@ -80,10 +84,10 @@ def replay(call: Call, facts: device.DeviceFacts, memory: DeviceMemory) -> dict[
     graph, again = capture(hip, stream, launch)
     captured = operator.stats()
     made = hip.handle("hipGraphInstantiateWithFlags", graph, ctypes.c_ulonglong(0))
-    ran = any(tensor.read() != before[id(tensor)] for tensor in tensors if isinstance(tensor, DeviceArray))
+    ran = any(tensor.read() != before[key] for key, tensor in known.items())
     for _ in range(2):  # each time from the start: some operators write what they read
-        for tensor in (tensor for tensor in tensors if isinstance(tensor, DeviceArray)):
-            memory.write(tensor.base, before[id(tensor)])
+        for key, tensor in known.items():
+            memory.write(tensor.base, before[key])
         hip("hipGraphLaunch", made, stream)
         hip("hipStreamSynchronize", stream)
     worst, problems = judged(call, arguments, result)
