@@ -108,8 +108,8 @@ def unchanged(settings: Settings) -> dict[str, Any] | None:
 
 def asked(settings: Settings) -> str:
     """What is to be planned, in one line."""
-    chosen_parts = (settings.profiles, settings.targets, settings.operators)
-    return repr((settings.ck, *(sorted(set(part)) for part in chosen_parts), settings.shard))
+    parts = settings.profiles, settings.targets, settings.operators
+    return stamp.asked_of(settings.ck, *parts, shard=settings.shard)
 
 
 def build(settings: Settings) -> Outcome:

@@ -34,6 +34,11 @@ _PACKAGES: Final = ("numpy", "zstandard", "pydantic", "pyelftools")
 _REPORTS: Final = ("report.json", "compile.json")
 
 
+def asked_of(ck: str, *parts: Iterable[str], shard: str = "") -> str:
+    """What is to be planned or built, in one line: a set of Composable Kernel's instances, and parts in any order."""
+    return repr((ck, *(sorted(set(part)) for part in parts), shard))
+
+
 def state(root: Path, toolchain: Toolchain, asked: str = "") -> str | None:
     """One hash over what a build at ``root`` reads, and over ``asked``, what is to be built (a part, a set of Composable Kernel's
     instances); None where a checkout takes a pinned tree's place, whose files may be any.

@@ -67,8 +67,7 @@ class Bound:
     def name(self) -> str:
         """The operator, the words, and what they came to, by content: words that bind to other strides are another call."""
         came_to = (
-            [(name, layout) for name, layout in self.tensors.items()],
-            sorted(self.values.items()), sorted(self.stated), sorted(self.types.items()), self.fp8,
+            list(self.tensors.items()), sorted(self.values.items()), sorted(self.stated), sorted(self.types.items()), self.fp8,
         )  # fmt: skip
         digest = hashlib.sha256(repr(came_to).encode()).hexdigest()[:_DIGITS]
         return f"{self.subject.name} {self.label} {digest}"

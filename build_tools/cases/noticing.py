@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +20,7 @@ from build_tools.errors import ManifestError
 Values: TypeAlias = npt.NDArray[Any]
 #: The ways in which a question can be changed; none where the change cannot be made there.
 Change: TypeAlias = Callable[[Question], "list[Question]"]
-SEED = 1
+SEED: Final = 1
 
 
 class Noticing:

@@ -9,11 +9,14 @@ import ast
 import builtins
 import keyword
 import re
+from collections.abc import Collection, Iterable
 from functools import cache
 from pathlib import Path
 from typing import Final
 
 from aiter_prebuilt.contract import version
+from build_tools.errors import UsageError
+from build_tools.manifest.problems import suggestion
 
 _PACKAGE: Final = Path(version.__file__).parents[1]
 #: AITER has capitals inside (``gemm_a8w8_ASM``), never in front, where classes and constants have theirs.
@@ -92,3 +95,11 @@ def _bound(file: str) -> frozenset[str]:
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             names |= {target.id for target in targets if isinstance(target, ast.Name)}
     return frozenset(names)
+
+
+def refuse_unknown(asked: str, names: Iterable[str], known: Collection[str]) -> None:
+    """Raise UsageError for the first of ``names`` that no operator has; ``asked``: what was to be done with them."""
+    for name in names:
+        if name not in known:
+            found = f"no operator is called {name!r}{suggestion(name, known)}"
+            raise UsageError(asked, found, "Name an operator of manifests/*/operators.toml")

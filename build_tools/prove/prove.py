@@ -21,6 +21,7 @@ from build_tools.judge import findings, receipts
 from build_tools.judge.findings import EMBEDDED_CHECKS, Finding
 from build_tools.judge.receipts import Found, Receipt
 from build_tools.manifest.model import SAMPLE, TUNED, Manifest
+from build_tools.manifest.names import refuse_unknown
 from build_tools.manifest.parse import load
 from build_tools.manifest.problems import suggestion
 from build_tools.objects.entries import BuiltEntry
@@ -112,10 +113,7 @@ def prove(settings: Settings) -> Proof:
 
 
 def _operators(settings: Settings, known: Mapping[str, Cases]) -> Iterator[str]:
-    for name in settings.operators:
-        if name not in known:
-            found = f"no operator is called {name!r}{suggestion(name, known)}"
-            raise UsageError("prove operators", found, "Name an operator of manifests/*/operators.toml")
+    refuse_unknown("prove operators", settings.operators, known)
     yield from (name for name in known if not settings.operators or name in settings.operators)
 
 

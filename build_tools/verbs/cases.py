@@ -35,7 +35,8 @@ def cases(
     from aiter_prebuilt.contract.calls import pack
     from build_tools.cases import make, table
     from build_tools.cases.subject import subjects
-    from build_tools.errors import UnknownTargetError, UsageError
+    from build_tools.errors import UnknownTargetError
+    from build_tools.manifest.names import refuse_unknown
     from build_tools.manifest.parse import load
     from build_tools.manifest.problems import suggestion
 
@@ -47,10 +48,7 @@ def cases(
             f"make the calls for {target}", found, "Name a row of manifests/targets.toml"
         )
     known = table.load(options.ROOT / "manifests", subjects(manifest), manifest.targets)
-    for name in operators:
-        if name not in known:
-            found = f"no operator is called {name!r}{suggestion(name, known)}"
-            raise UsageError("make calls", found, "Name an operator of manifests/*/operators.toml")
+    refuse_unknown("make calls", operators, known)
 
     with sys.stdout.buffer if str(output) == "-" else output.open("wb") as stream:
         for name, each in known.items():

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
 import click
 
 from build_tools.verbs import options
@@ -28,6 +26,7 @@ def lint(operators: tuple[str, ...], as_json: bool) -> None:
     from build_tools.compile.inputs import inputs_of
     from build_tools.errors import ManifestError
     from build_tools.generate import outputs
+    from build_tools.manifest.names import refuse_unknown
     from build_tools.manifest.parse import read
     from build_tools.manifest.problems import Problems
     from build_tools.plan.plan import plan_into
@@ -45,7 +44,8 @@ def lint(operators: tuple[str, ...], as_json: bool) -> None:
         try:
             cases = table.load(options.ROOT / "manifests", subjects(manifest), manifest.targets)
             problems.lines += parts.uncalled(cases, manifest.targets)
-            blind, declared = sensitivity.check_all(cases, manifest.targets, _known(operators, cases))
+            refuse_unknown("lint operators", operators, cases)
+            blind, declared = sensitivity.check_all(cases, manifest.targets, operators)
         except ManifestError as error:
             problems.lines += error.problems
         else:
@@ -69,14 +69,3 @@ def lint(operators: tuple[str, ...], as_json: bool) -> None:
     click.echo(
         f"manifests are right: {len(served)} operators, {len(plan.jobs)} jobs, {len(plan.bundles)} bundles"
     )
-
-
-def _known(operators: tuple[str, ...], cases: Collection[str]) -> tuple[str, ...]:
-    from build_tools.errors import UsageError
-    from build_tools.manifest.problems import suggestion
-
-    for name in operators:
-        if name not in cases:
-            found = f"no operator is called {name!r}{suggestion(name, cases)}"
-            raise UsageError("lint operators", found, "Name an operator of manifests/*/operators.toml")
-    return operators

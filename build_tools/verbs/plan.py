@@ -24,7 +24,7 @@ def plan(
     from build_tools import stamp
     from build_tools.tools import pins
 
-    asked = repr((ck, sorted(set(profiles)), sorted(set(targets)), shard))
+    asked = stamp.asked_of(ck, profiles, targets, shard=shard or "")
     folder = options.ROOT / "build" / "plans"
     # As it is before anything is read: what changes meanwhile is another state.
     state = stamp.state_of_plan(options.ROOT, asked, pins.load(options.ROOT))

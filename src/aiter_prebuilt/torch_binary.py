@@ -14,51 +14,45 @@ _OPS: Final[Any] = getattr(torch.ops, NAMESPACE)
 
 def add(input: Any, other: Any) -> Any:
     """Of ``aiter_prebuilt.add``."""
-    return _made("add", input, other)
+    return _called("add", input, other, in_place=False)
 
 
 def sub(input: Any, other: Any) -> Any:
     """Of ``aiter_prebuilt.sub``."""
-    return _made("sub", input, other)
+    return _called("sub", input, other, in_place=False)
 
 
 def mul(input: Any, other: Any) -> Any:
     """Of ``aiter_prebuilt.mul``."""
-    return _made("mul", input, other)
+    return _called("mul", input, other, in_place=False)
 
 
 def div(input: Any, other: Any) -> Any:
     """Of ``aiter_prebuilt.div``."""
-    return _made("div", input, other)
+    return _called("div", input, other, in_place=False)
 
 
 def add_(input: Any, other: Any) -> Any:
     """Of ``aiter_prebuilt.add_``."""
-    return _changed("add_", input, other)
+    return _called("add_", input, other, in_place=True)
 
 
 def sub_(input: Any, other: Any) -> Any:
     """Of ``aiter_prebuilt.sub_``."""
-    return _changed("sub_", input, other)
+    return _called("sub_", input, other, in_place=True)
 
 
 def mul_(input: Any, other: Any) -> Any:
     """Of ``aiter_prebuilt.mul_``."""
-    return _changed("mul_", input, other)
+    return _called("mul_", input, other, in_place=True)
 
 
 def div_(input: Any, other: Any) -> Any:
     """Of ``aiter_prebuilt.div_``."""
-    return _changed("div_", input, other)
+    return _called("div_", input, other, in_place=True)
 
 
-def _made(function: str, input: Any, other: Any) -> Any:
-    out, given = views(function, input, other)
+def _called(function: str, input: Any, other: Any, in_place: bool) -> Any:
+    out, given = views(function, input, other, in_place)
     getattr(_OPS, function).default(*given)
     return out
-
-
-def _changed(function: str, input: Any, other: Any) -> Any:
-    _, given = views(function, input, other, input)
-    getattr(_OPS, function).default(*given)
-    return input

@@ -67,10 +67,10 @@ def replay(call: Call, facts: device.DeviceFacts, memory: DeviceMemory) -> dict[
     with instead(function, lambda *native: handed.append(native)):
         result = function(**arguments)
     ((operator, tensors, attributes),) = handed
-    # Where operands broadcast, the native call gets views, which are no tensors.
-    known = {
-        id(tensor): tensor for tensor in (*tensors, *arguments.values()) if isinstance(tensor, DeviceArray)
-    }
+    # Where operands broadcast, the native call gets views, which are no tensors: those that they are of are given or returned.
+    results = result if isinstance(result, tuple) else (result,)
+    whole = (*tensors, *arguments.values(), *results)
+    known = {id(tensor): tensor for tensor in whole if isinstance(tensor, DeviceArray)}
     before = {key: tensor.read() for key, tensor in known.items()}
 
     def launch() -> None:

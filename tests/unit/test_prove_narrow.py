@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from support import toy_operator
 
 from build_tools.cases import make
@@ -61,5 +63,23 @@ def test_calls_of_two_values_must_tell_them_apart(tmp_path: Path) -> None:
     assert weak.unnoticed(["a"]) == {}, "of this kernel it is said"
 
 
-def test_a_result_that_no_call_leaves_out_is_not_asked_for(tmp_path: Path) -> None:
-    assert walked(tmp_path, ["bias~normal"], {"out", "state"}).narrow() == {}
+@pytest.mark.parametrize(
+    ("absent", "said"), [(False, {}), (True, {"a": "toy.row[v]: out is given in each call that chooses it"})]
+)
+def test_a_result_counts_where_some_call_leaves_it_out(
+    tmp_path: Path, absent: bool, said: dict[str, str]
+) -> None:
+    """Elsewhere the function makes it, and a kernel always has it."""
+    cases = toy_operator.cases(tmp_path, CALLS.replace("{more}", ""))
+    subject = cases.subject
+    arguments = tuple(
+        replace(spec, optional=spec.optional or spec.name == "out") for spec in subject.arguments
+    )
+    calls = cases.calls
+    if absent:
+        calls = (*calls, replace(calls[0], absent=frozenset({"out"})))
+    cases = replace(cases, subject=replace(subject, arguments=arguments), calls=calls)
+    recipe = Provable("toys", "toy.row", "v", "gfx942", frozenset(), "now", "it", {}, frozenset({"out"}))
+    found = Walked({"a": recipe})
+    found.note(cases, next(make.bounds(cases, "gfx942", toy_operator.targets()["gfx942"])), ["a"])
+    assert found.narrow() == said

@@ -6,7 +6,8 @@ A repeated dim has size 1 there. Neighbouring dims that lie behind one another i
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from aiter_prebuilt.errors import ArgumentShapeError, UnsupportedError
@@ -22,27 +23,43 @@ class Layout(NamedTuple):
     strides: tuple[int, ...]
 
 
-def views(function: str, input: Any, other: Any, written: Any = None) -> tuple[Any, list[Any]]:
-    """What is written, a new tensor unless it is ``input``; and the tensors that the native call takes, in three dims each.
+def placing(
+    function: str, one: Layout, two: Layout, in_place: bool
+) -> tuple[tuple[Any, ...], tuple[Layout, ...]]:
+    """The shape of a result, and the layout of each tensor that the native call takes: the operands, and the result, unless the
+    first operand is written.
 
     Raises:
         ArgumentShapeError: they do not broadcast, or to more than is written. UnsupportedError: more than three dims remain.
     """
-    one, two = layout_of(input), layout_of(other)
     shape = shape_of(function, one.sizes, two.sizes)
-    if written is None:
-        out = input.new_empty(shape)
-        given = [input, other, out]
-        layouts = merged(function, shape, 2, one, two, layout_of(out))
-    elif shape == tuple(one.sizes):
-        out, given = input, [input, other]
-        layouts = merged(function, shape, 0, one, two)
-    else:
-        raise ArgumentShapeError(
-            f"{function}: write its result to input",
-            f"input is {list(one.sizes)} and the result {list(shape)}",
-            f"call {function[:-1]}, which makes a tensor",
-        )
+    if not in_place:
+        return shape, merged(function, shape, 2, one, two, dense(shape))
+    if shape == one.sizes:
+        return shape, merged(function, shape, 0, one, two)
+    raise ArgumentShapeError(
+        f"{function}: write its result to input",
+        f"input is {list(one.sizes)} and the result {list(shape)}",
+        f"call {function[:-1]}, which makes a tensor",
+    )
+
+
+#: The same layouts come again and again, and to merge dims takes longer than all the rest of a call. Not for a trace, whose
+#: sizes may be symbols.
+remembered: Final = lru_cache(maxsize=4096)(placing)
+
+
+def views(
+    function: str, input: Any, other: Any, in_place: bool, place: Callable[..., Any] = placing
+) -> tuple[Any, list[Any]]:
+    """The result, a new tensor unless it is ``input``; and the tensors that the native call takes, in three dims each.
+
+    Raises:
+        ArgumentShapeError, UnsupportedError: as :func:`placing`.
+    """
+    shape, layouts = place(function, layout_of(input), layout_of(other), in_place)
+    out = input if in_place else input.new_empty(shape)
+    given = (input, other) if in_place else (input, other, out)
     return out, [placed(each, layout) for each, layout in zip(given, layouts, strict=True)]
 
 
@@ -75,6 +92,16 @@ def layout_of(tensor: Any) -> Layout:
     return Layout(tuple(tensor.shape), tuple(tensor.stride()))
 
 
+def dense(shape: Sequence[Any]) -> Layout:
+    """Of a tensor in C order."""
+    strides: list[Any] = []
+    step: Any = 1
+    for size in reversed(shape):
+        strides.append(step)
+        step = step * max(size, 1)
+    return Layout(tuple(shape), tuple(reversed(strides)))
+
+
 def placed(tensor: Any, layout: Layout) -> Any:
     """``tensor`` in the layout that :func:`merged` found for it."""
     if isinstance(tensor, tuple):
@@ -86,7 +113,7 @@ def placed(tensor: Any, layout: Layout) -> Any:
     return tensor.view(layout.sizes)
 
 
-def merged(function: str, shape: Sequence[int], written: int, *given: Layout) -> list[Layout]:
+def merged(function: str, shape: Sequence[int], written: int, *given: Layout) -> tuple[Layout, ...]:
     """Each of ``given``, which broadcast to ``shape``, in as few dims as hold all of them, and in three. The one that is
     ``written`` keeps its sizes where it is repeated, so that the call is refused.
 
@@ -122,7 +149,7 @@ def merged(function: str, shape: Sequence[int], written: int, *given: Layout) ->
             size if step or number == written else 1 for size, step in zip(full, strides, strict=True)
         )
         found.append(Layout(own, strides))
-    return found
+    return tuple(found)
 
 
 def _too_many(function: str, dims: int) -> UnsupportedError:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from aiter_prebuilt.dispatch import operator
 from aiter_prebuilt.errors import AiterPrebuiltError
-from aiter_prebuilt.ops._broadcast import views
+from aiter_prebuilt.ops._broadcast import remembered, views
 from aiter_prebuilt.ops._common import NOT_A_TENSOR, no_output
 from aiter_prebuilt.ops._traced import traced
 
@@ -42,7 +42,7 @@ def add(input: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
 
     Source: AITER ``add``.
     """
-    return _made("add", _add, input, other)
+    return _called("add", _add, input, other, in_place=False)
 
 
 @traced
@@ -63,7 +63,7 @@ def sub(input: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
 
     Source: AITER ``sub``.
     """
-    return _made("sub", _sub, input, other)
+    return _called("sub", _sub, input, other, in_place=False)
 
 
 @traced
@@ -84,7 +84,7 @@ def mul(input: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
 
     Source: AITER ``mul``.
     """
-    return _made("mul", _mul, input, other)
+    return _called("mul", _mul, input, other, in_place=False)
 
 
 @traced
@@ -105,7 +105,7 @@ def div(input: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
 
     Source: AITER ``div``.
     """
-    return _made("div", _div, input, other)
+    return _called("div", _div, input, other, in_place=False)
 
 
 @traced
@@ -125,7 +125,7 @@ def add_(input: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
 
     Source: AITER ``add_``.
     """
-    return _changed("add_", _add_, input, other)
+    return _called("add_", _add_, input, other, in_place=True)
 
 
 @traced
@@ -145,7 +145,7 @@ def sub_(input: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
 
     Source: AITER ``sub_``.
     """
-    return _changed("sub_", _sub_, input, other)
+    return _called("sub_", _sub_, input, other, in_place=True)
 
 
 @traced
@@ -165,7 +165,7 @@ def mul_(input: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
 
     Source: AITER ``mul_``.
     """
-    return _changed("mul_", _mul_, input, other)
+    return _called("mul_", _mul_, input, other, in_place=True)
 
 
 @traced
@@ -185,28 +185,18 @@ def div_(input: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
 
     Source: AITER ``div_``.
     """
-    return _changed("div_", _div_, input, other)
+    return _called("div_", _div_, input, other, in_place=True)
 
 
-def _made(function: str, native: Callable[..., None], input: Any, other: Any) -> torch.Tensor:
-    """The result of ``native`` in a new tensor."""
+def _called(
+    function: str, native: Callable[..., None], input: Any, other: Any, in_place: bool
+) -> torch.Tensor:
+    """The result of ``native``: in a new tensor, or ``input``."""
     try:
-        out, given = views(function, input, other)
+        out, given = views(function, input, other, in_place, remembered)
     except AiterPrebuiltError:
         raise
     except NOT_A_TENSOR as error:
         raise no_output(function, error) from error
     native(*given)
     return out  # type: ignore[no-any-return]
-
-
-def _changed(function: str, native: Callable[..., None], input: Any, other: Any) -> torch.Tensor:
-    """``input``, which ``native`` has changed."""
-    try:
-        _, given = views(function, input, other, input)
-    except AiterPrebuiltError:
-        raise
-    except NOT_A_TENSOR as error:
-        raise no_output(function, error) from error
-    native(*given)
-    return input  # type: ignore[no-any-return]
