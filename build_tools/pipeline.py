@@ -145,16 +145,14 @@ def build(settings: Settings) -> Outcome:
         for planned, read in zip(plan.bundles, sources, strict=True)
         if planned.operators or not settings.operators
     ]
-    built = []
+    # A family's table of calls names all of its operators, chosen or not.
+    calls = golden.Golden(whole, settings.root / "manifests")
     with side_by_side() as (begin, pool):
-        shared = results, manifest, toolchain, settings, audits
+        shared = calls, results, manifest, toolchain, settings, audits
         proof = proved, proofs, plan.left_out, pool
-        bundles = [begin(partial(_bundle, planned, *shared, read, *proof)) for planned, read in wanted]
-        for (planned, _), bundle in zip(wanted, bundles, strict=True):
-            built.append(bundle.result())
-            # A family's table of calls names all of its operators, chosen or not.
-            _golden_calls(planned, built[-1], whole, settings.root / "manifests")
-    outcome = Outcome(plan, results, audits, tuple(built), time.perf_counter() - started, settings.ck)
+        bundles = [begin(partial(_with_calls, planned, *shared, read, *proof)) for planned, read in wanted]
+        built = tuple(bundle.result() for bundle in bundles)
+    outcome = Outcome(plan, results, audits, built, time.perf_counter() - started, settings.ck)
     write_report(outcome, settings.bundles.parent / "report.json")
     stamp.write(settings.bundles, asked(settings), state, [bundle.path.name for bundle in built])
     return outcome
@@ -284,6 +282,12 @@ def _of(planned: PlannedBundle) -> tuple[str, str]:
     return planned.target.name, planned.profile
 
 
+def _with_calls(planned: PlannedBundle, calls: golden.Golden, *what: Any) -> BuiltBundle:
+    built = _bundle(planned, *what)
+    _golden_calls(planned, built, calls)
+    return built
+
+
 def _bundle(
     planned: PlannedBundle, results: tuple[CompileResult, ...], manifest: Manifest, toolchain: Toolchain,
     settings: Settings, audits: dict[str, AuditReport], sources: Mapping[str, str], proved: Mapping[str, Receipt],
@@ -328,18 +332,18 @@ def _bundle(
     return built
 
 
-def _golden_calls(planned: PlannedBundle, bundle: BuiltBundle, manifest: Manifest, folder: Path) -> None:
+def _golden_calls(planned: PlannedBundle, bundle: BuiltBundle, calls: golden.Golden) -> None:
     """Write the golden calls beside a bundle, unless those that are there were made from the same."""
     names = [operator.operator.name for operator in planned.operators]
     path, note, key = (
         bundle.path.with_suffix(CALLS_SUFFIX),
         notes.read(bundle.path),
-        golden.key(folder, names),
+        golden.key(calls.folder, names),
     )
     there = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
     if note.get("calls") == {"key": key, "sha256": there}:
         return
-    data = golden.stream(manifest, folder, planned.target.name, names)
+    data = calls.stream(planned.target.name, names)
     write_atomic(path, data)
     notes.write(bundle.path, note | {"calls": {"key": key, "sha256": hashlib.sha256(data).hexdigest()}})
 

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
-from typing import Final
+from threading import Lock
+from typing import TYPE_CHECKING, Final
 
 import zstandard
 
 from aiter_prebuilt.contract import calls
 from build_tools.manifest.model import Manifest
+
+if TYPE_CHECKING:
+    from build_tools.cases.table import Cases
 
 #: The same inputs in every wheel.
 SEED: Final = 1
@@ -19,31 +24,43 @@ SEED: Final = 1
 LEVEL: Final = 19
 
 
-def stream(manifest: Manifest, folder: Path, target: str, operators: Iterable[str]) -> bytes:
-    """The golden calls of some operators for a target, by name, packed; ``folder`` is ``manifests``.
+@dataclass(slots=True)
+class Golden:
+    """The golden calls of a manifest, whose cases are read once, and only if something is asked; ``folder`` is ``manifests``."""
 
-    Raises:
-        ManifestError: the cases of an operator are wrong, or it has none.
-    """
-    from build_tools.cases import make, table  # here: numpy, for what a build without changes never makes
-    from build_tools.cases.subject import subjects
+    manifest: Manifest
+    folder: Path
+    _known: Mapping[str, Cases] | None = None
+    _reading: Lock = field(default_factory=Lock)
 
-    wanted = sorted(set(operators))
-    # Whose files have these operators: a file is read as a whole.
-    families = {subject.family for subject in subjects(manifest) if subject.name in wanted}
-    chosen = [subject for subject in subjects(manifest) if subject.family in families]
-    known = table.load(folder, chosen, manifest.targets)
-    facts = manifest.targets[target]
-    records = b"".join(
-        calls.pack(call)
-        for name in wanted
-        for call in make.calls(known[name], target, facts, SEED, golden=True)
-    )
-    return calls.packed(records, zstandard.ZstdCompressor(level=LEVEL, write_checksum=True).compress)
+    def stream(self, target: str, operators: Iterable[str]) -> bytes:
+        """Those of some operators for a target, by name, packed.
+
+        Raises:
+            ManifestError: the cases of an operator are wrong, or it has none.
+        """
+        from build_tools.cases import make  # here: numpy, for what a build without changes never makes
+
+        facts, known = self.manifest.targets[target], self._read()
+        records = b"".join(
+            calls.pack(call)
+            for name in sorted(set(operators))
+            for call in make.calls(known[name], target, facts, SEED, golden=True)
+        )
+        return calls.packed(records, zstandard.ZstdCompressor(level=LEVEL, write_checksum=True).compress)
+
+    def _read(self) -> Mapping[str, Cases]:
+        from build_tools.cases import table
+        from build_tools.cases.subject import subjects
+
+        with self._reading:
+            if self._known is None:
+                self._known = table.load(self.folder, subjects(self.manifest), self.manifest.targets)
+            return self._known
 
 
 def key(folder: Path, operators: Iterable[str]) -> str:
-    """What :func:`stream` depends on, in one hash: when it is unchanged, so are the calls."""
+    """What :meth:`Golden.stream` depends on, in one hash: when it is unchanged, so are the calls."""
     code = [*Path(__file__).parent.glob("*.py"), Path(calls.__file__)]
     data = [path for suffix in ("toml", "py") for path in folder.rglob(f"*.{suffix}")]
     parts = [metadata.version("numpy"), metadata.version("zstandard"), *sorted(set(operators))]

@@ -29,7 +29,7 @@ from build_tools.tools.toolchain import Toolchain
 
 REPORT_VERSION: Final = 1
 #: Jobs of one source that share a child at most: starting Triton costs a second, and a batch is also what one thread holds.
-BATCH: Final = 24
+BATCH: Final = 48
 
 _Batch = list[tuple[CompileJob, str]]
 

@@ -149,11 +149,7 @@ def _step(
     constants = {
         name: value
         for name, value in constants.items()
-        if used is None
-        or name in used
-        or name in slots.types
-        or name in kernel.constants
-        or name in spec.constants
+        if used is None or name in used or name in slots.types or name in spec.constants
     }
     job = JobDraft(
         step=_UNNAMED.sub("_", demangled or symbol) if kernel.steps else "",

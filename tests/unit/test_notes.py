@@ -88,11 +88,11 @@ def test_golden_calls_are_written_once(monkeypatch: pytest.MonkeyPatch, tmp_path
     made: list[object] = []
     keys = ["one"]
 
-    def stream(*words: object) -> bytes:
+    def stream(self: object, *words: object) -> bytes:
         made.append(words)
         return b"%d" % len(made)
 
-    monkeypatch.setattr(golden, "stream", stream)
+    monkeypatch.setattr(golden.Golden, "stream", stream)
     monkeypatch.setattr(golden, "key", lambda folder, names: keys[-1])
     facts = TargetFacts("gfx950", "", "amd", 64, 163840, 512, 102, "e4m3fn", 9500, (256,), (), 0x4F, "d", "e")
     planned, path = PlannedBundle(facts, "ck-free", ()), tmp_path / "gfx950-ck-free.calls"
@@ -105,7 +105,7 @@ def test_golden_calls_are_written_once(monkeypatch: pytest.MonkeyPatch, tmp_path
     for deed, count in deeds:
         if made:
             deed()
-        pipeline._golden_calls(planned, bundle, None, tmp_path)  # type: ignore[arg-type]
+        pipeline._golden_calls(planned, bundle, golden.Golden(None, tmp_path))  # type: ignore[arg-type]
         assert len(made) == count and path.read_bytes() == b"%d" % count
     assert notes.read(bundle.path)["key"] == "k"
 

@@ -181,6 +181,11 @@ def compile_job(job: dict[str, Any], modules: dict[str, ModuleType]) -> dict[str
 
 def main(argv: list[str]) -> int:
     """Do every job of the request; 0 also when some failed, since each answer says so."""
+    from triton.runtime import cache
+
+    # Triton keys its cache with a hash of all that is installed of it, 400 MB, which takes longer than a kernel does. This
+    # child has a cache of its own, and what is built is keyed by the pins.
+    cache.triton_key = lambda: ""
     request, answers = argv
     modules: dict[str, ModuleType] = {}
     jobs = json.loads(Path(request).read_text(encoding="utf-8"))
