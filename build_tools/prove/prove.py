@@ -82,8 +82,7 @@ def prove(settings: Settings) -> Proof:
         ExecutorError: the executor ended.
     """
     manifest = load(settings.root / "manifests")
-    known = table.load(settings.root / "manifests", subjects(manifest), manifest.targets)
-    operators = {name: known[name] for name in _operators(settings, known)}
+    operators = _cases(settings, manifest)
     targets = _targets(settings, manifest)
     library = ready.native_parts(settings.root)
     built = [
@@ -112,9 +111,15 @@ def prove(settings: Settings) -> Proof:
     )
 
 
-def _operators(settings: Settings, known: Mapping[str, Cases]) -> Iterator[str]:
+def _cases(settings: Settings, manifest: Manifest) -> dict[str, Cases]:
+    """Those of the operators that are asked for; a family's are read as a whole, other families' are not."""
+    known = {subject.name: subject for subject in subjects(manifest)}
     refuse_unknown("prove operators", settings.operators, known)
-    yield from (name for name in known if not settings.operators or name in settings.operators)
+    names = [name for name in known if not settings.operators or name in settings.operators]
+    families = {known[name].family for name in names}
+    read = [subject for subject in known.values() if subject.family in families]
+    found = table.load(settings.root / "manifests", read, manifest.targets)
+    return {name: found[name] for name in names}
 
 
 def _targets(settings: Settings, manifest: Manifest) -> list[str]:
