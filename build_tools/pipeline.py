@@ -27,6 +27,7 @@ from aiter_prebuilt.contract.version import BUNDLE_FORMAT, CALLS_SUFFIX, RECIPE,
 from build_tools import stamp
 from build_tools.cases import golden
 from build_tools.compile.compile import compile_jobs
+from build_tools.compile.cost import cost_of
 from build_tools.compile.inputs import inputs_of
 from build_tools.compile.store import Store
 from build_tools.errors import AuditError, CodeObjectError, CompileFailedError, UsageError
@@ -56,7 +57,7 @@ from build_tools.report import unpinned
 from build_tools.tools.toolchain import Toolchain, find
 from build_tools.tools.tree import tree_of
 
-REPORT_VERSION = 2
+REPORT_VERSION = 3
 #: Letters of a reason that stands in a list.
 _LONG: Final = 200
 
@@ -417,6 +418,7 @@ def write_report(outcome: Outcome, path: Path) -> None:
 
 def report(outcome: Outcome) -> dict[str, Any]:
     """The report as plain data."""
+    planned = {_of(bundle): bundle for bundle in outcome.plan.bundles}
     return {
         "version": REPORT_VERSION,
         "ck": outcome.ck,
@@ -427,6 +429,7 @@ def report(outcome: Outcome) -> dict[str, Any]:
                 "key": result.key,
                 "cached": result.cached,
                 "seconds": round(result.seconds, 3),
+                "peak_bytes": result.peak,
                 "bytes": result.path.stat().st_size if result.path else 0,
                 **_registers(outcome.audits.get(result.job.id), result.symbol),
             }
@@ -437,6 +440,7 @@ def report(outcome: Outcome) -> dict[str, Any]:
                 "file": bundle.path.name,
                 **{name: getattr(bundle, name) for name in _NOTED},
                 "ratio": round(bundle.raw_bytes / max(1, bundle.size), 2),
+                **cost_of(planned[bundle.target, bundle.profile], outcome.results),
             }
             for bundle in outcome.bundles
         ],

@@ -23,11 +23,11 @@ from build_tools.files import progress
 from build_tools.files.cores import cores
 from build_tools.files.progress import Done
 from build_tools.files.reproducible import table_text, write_atomic
-from build_tools.files.run import allow, kill_all
+from build_tools.files.run import allow, kill_all, watched
 from build_tools.records import CompileJob, CompileResult
 from build_tools.tools.toolchain import Toolchain
 
-REPORT_VERSION: Final = 1
+REPORT_VERSION: Final = 2
 #: Jobs of one source that share a child at most: starting Triton costs a second, and a batch is also what one thread holds.
 BATCH: Final = 48
 
@@ -79,7 +79,7 @@ def _from_store(job: CompileJob, toolchain: Toolchain, store: Store, root: Path)
         return key
     return CompileResult(
         job=job, key=key, ok=True, path=entry.path, symbol=entry.symbol, threads=entry.threads, cached=True,
-        seconds=entry.seconds, extra=entry.extra,
+        seconds=entry.seconds, extra=entry.extra, peak=entry.peak,
     )  # fmt: skip
 
 
@@ -90,7 +90,7 @@ def batches(missing: _Batch, workers: int) -> list[_Batch]:
     alike: dict[tuple[object, ...], _Batch] = {}
     for pair in missing:
         if pair[0].backend not in COMPILE_MANY:
-            alike.setdefault(_compile_of(pair[0]), []).append(pair)
+            alike.setdefault(compile_of(pair[0]), []).append(pair)
     alone = list(alike.values())
     together: dict[tuple[str, str], _Batch] = {}
     for pair in missing:
@@ -103,7 +103,7 @@ def batches(missing: _Batch, workers: int) -> list[_Batch]:
     return sorted(split + alone, key=len, reverse=True)
 
 
-def _compile_of(job: CompileJob) -> tuple[object, ...]:
+def compile_of(job: CompileJob) -> tuple[object, ...]:
     """What decides the bytes of a compile that makes all kernels of its source: neither their names nor their arguments."""
     return job.backend, job.target.name, job.source, job.constants, job.inputs
 
@@ -170,9 +170,11 @@ def _answers(batch: _Batch, toolchain: Toolchain, store: Store, root: Path) -> l
     many = COMPILE_MANY.get(jobs[0].backend)
     with tempfile.TemporaryDirectory(prefix="aiter-prebuilt-") as folder:
         if many is not None:
-            answers = many(jobs, toolchain, root, Path(folder))
+            with watched() as watch:
+                answers = many(jobs, toolchain, root, Path(folder))
             return [
-                _result(job, key, *answer, store) for (job, key), answer in zip(batch, answers, strict=True)
+                _result(job, key, *answer, store, watch.peak)
+                for (job, key), answer in zip(batch, answers, strict=True)
             ]
         return _once(batch, toolchain, store, root, Path(folder))
 
@@ -181,14 +183,17 @@ def _once(batch: _Batch, toolchain: Toolchain, store: Store, root: Path, folder:
     """One compile for all jobs of the batch, each with its own kernel of the code object."""
     started = time.monotonic()
     answers: list[Built | BuildToolsError] = []
+    peak = 0
     try:
-        made = _file(batch[0][0], toolchain, store, root, folder)
+        made, peak = _file(batch[0][0], toolchain, store, root, folder)
     except BuildToolsError as error:
         return [_result(job, key, error, time.monotonic() - started, store) for job, key in batch]
     for job, _ in batch:
         try:
             if made is None:
-                made = BACKENDS[job.backend].compile(job, toolchain, root, folder)
+                with watched() as watch:
+                    made = BACKENDS[job.backend].compile(job, toolchain, root, folder)
+                peak = watch.peak
                 answers.append(made)
             else:
                 answers.append(NAMED.get(job.backend, built)(job, made.path, made.threads, made.extra))
@@ -196,31 +201,36 @@ def _once(batch: _Batch, toolchain: Toolchain, store: Store, root: Path, folder:
             answers.append(error)
     seconds = time.monotonic() - started
     return [
-        _result(job, key, answer, seconds, store) for (job, key), answer in zip(batch, answers, strict=True)
+        _result(job, key, answer, seconds, store, peak)
+        for (job, key), answer in zip(batch, answers, strict=True)
     ]
 
 
-def _file(job: CompileJob, toolchain: Toolchain, store: Store, root: Path, folder: Path) -> Built | None:
-    """The object of the whole file that ``job`` names a kernel of, compiled once for all who ever will; None where there is no
-    such thing.
+def _file(
+    job: CompileJob, toolchain: Toolchain, store: Store, root: Path, folder: Path
+) -> tuple[Built | None, int]:
+    """The object of the whole file that ``job`` names a kernel of, compiled once for all who ever will, None where there is no
+    such thing; and the bytes of memory that it took.
     """
     whole = file_of(job)
     if whole is None:
-        return None
+        return None, 0
     key = job_key(whole, toolchain, root)
     entry = store.get(key)
     if entry is None:
         started = time.monotonic()
-        made = BACKENDS[job.backend].compile(whole, toolchain, root, folder)
+        with watched() as watch:
+            made = BACKENDS[job.backend].compile(whole, toolchain, root, folder)
         seconds = time.monotonic() - started
         entry = store.put(
-            key, made.path.read_bytes(), job=whole.id, symbol="", threads=0, seconds=seconds, extra=made.extra
-        )
-    return Built(entry.path, "", entry.threads, entry.extra)
+            key, made.path.read_bytes(), job=whole.id, symbol="", threads=0, seconds=seconds, extra=made.extra,
+            peak=watch.peak,
+        )  # fmt: skip
+    return Built(entry.path, "", entry.threads, entry.extra), entry.peak
 
 
 def _result(
-    job: CompileJob, key: str, answer: Built | BuildToolsError, seconds: float, store: Store
+    job: CompileJob, key: str, answer: Built | BuildToolsError, seconds: float, store: Store, peak: int = 0
 ) -> CompileResult:
     if isinstance(answer, BuildToolsError):
         return _failed(job, key, answer, seconds)
@@ -232,6 +242,7 @@ def _result(
         threads=answer.threads,
         seconds=seconds,
         extra=answer.extra,
+        peak=peak,
     )
     return CompileResult(
         job=job,
@@ -242,6 +253,7 @@ def _result(
         threads=entry.threads,
         seconds=seconds,
         extra=entry.extra,
+        peak=peak,
     )
 
 
@@ -275,6 +287,6 @@ def _row(result: CompileResult) -> dict[str, object]:
     if result.ok and result.path is not None:
         return row | {
             "symbol": result.symbol, "threads": result.threads, "size": result.path.stat().st_size, "sha256": result.path.name,
-            "extra": dict(result.extra),
+            "extra": dict(result.extra), "peak_bytes": result.peak,
         }  # fmt: skip
     return row | {"command": result.command, "exit_status": result.exit_code, "log": result.log}

@@ -26,7 +26,9 @@ DEFAULT: Final = Path("build/store")
 
 @dataclass(frozen=True, slots=True)
 class StoreEntry:
-    """What a key leads to. ``seconds``: how long the compile took when it ran."""
+    """What a key leads to. ``seconds``: how long the compile took when it ran, ``peak``: bytes of memory that it needed, 0 where
+    nobody looked.
+    """
 
     path: Path
     sha256: str
@@ -35,6 +37,7 @@ class StoreEntry:
     threads: int
     seconds: float
     extra: Mapping[str, str] = field(default_factory=dict)
+    peak: int = 0
 
 
 class Store:
@@ -72,6 +75,7 @@ class Store:
             threads=int(row["threads"]),
             seconds=float(row["seconds"]),
             extra={str(name): str(value) for name, value in row["extra"].items()},
+            peak=int(row.get("peak", 0)),
         )
 
     def put(
@@ -84,6 +88,7 @@ class Store:
         threads: int,
         seconds: float,
         extra: Mapping[str, str],
+        peak: int = 0,
     ) -> StoreEntry:
         """Keep ``data`` for ``key``. ``job`` is written down for people, nothing reads it.
 
@@ -93,7 +98,7 @@ class Store:
         digest = hashlib.sha256(data).hexdigest()
         row = {
             "version": VERSION, "key": key, "job": job, "sha256": digest, "size": len(data), "symbol": symbol, "threads": threads,
-            "seconds": round(seconds, 3), "extra": dict(sorted(extra.items())),
+            "seconds": round(seconds, 3), "peak": peak, "extra": dict(sorted(extra.items())),
         }  # fmt: skip
         try:
             if not self._holds(digest):

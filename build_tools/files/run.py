@@ -1,5 +1,5 @@
 """The only caller of ``subprocess``: argument lists, a controlled environment, a timeout, captured output. :func:`run` waits
-for a child's end, :func:`converse` talks to one.
+for a child's end, :func:`converse` talks to one; :func:`watched` says how much memory the children of a thread needed.
 
 Each child leads a process group of its own, so that ending it ends what it started (a compiler driver starts a
 linker). :func:`kill_all` is what Ctrl-C does; until :func:`allow` nothing new starts, so that a thread whose child it ended
@@ -9,6 +9,7 @@ does not go on with the next one. Nothing here raises for a failing child: an :c
 from __future__ import annotations
 
 import os
+import select
 import shlex
 import signal
 import subprocess
@@ -16,7 +17,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,7 +37,13 @@ FIXED: Final = {
     "PYTHONNOUSERSITE": "1",
 }
 
+#: Linux counts memory in KiB, macOS in bytes.
+_MAXRSS: Final = 1 if sys.platform == "darwin" else 1024
+#: Seconds between two looks at a child, where the system cannot tell of its end.
+_LOOK: Final = 0.02
+
 _lock = threading.Lock()
+_thread = threading.local()
 _running: set[subprocess.Popen[bytes]] = set()
 _stopping = threading.Event()  # set and read under _lock
 
@@ -165,6 +172,26 @@ def converse(
             _wait(process, None)
 
 
+@dataclass(slots=True)
+class Watch:
+    """``peak``: bytes of memory of the largest process, of all children that ended and of those that they waited for."""
+
+    peak: int = 0
+
+
+@contextmanager
+def watched() -> Iterator[Watch]:
+    """Watches the children that this thread runs, for as long as the context lasts."""
+    before, watch = getattr(_thread, "watch", None), Watch()
+    _thread.watch = watch
+    try:
+        yield watch
+    finally:
+        _thread.watch = before
+        if before is not None:
+            before.peak = max(before.peak, watch.peak)
+
+
 def kill_all() -> None:
     """End every child that is still running, with all that it started, and start no other one until :func:`allow`."""
     with _lock:
@@ -196,18 +223,56 @@ def _start(
 
 def _wait(process: subprocess.Popen[bytes], timeout: float | None) -> int:
     try:
-        return process.wait(timeout)
-    except subprocess.TimeoutExpired:
-        _kill(process)
-        process.wait()
-        return TIMED_OUT
+        in_time = _ended(process, timeout)
+        if not in_time:
+            _kill(process)
+            _ended(process, None)
     except BaseException:
         _kill(process)
-        process.wait()
+        _ended(process, None)
         raise
+    else:
+        return process.returncode if in_time else TIMED_OUT
     finally:
         with _lock:
             _running.discard(process)
+
+
+def _ended(process: subprocess.Popen[bytes], timeout: float | None) -> bool:
+    """Waits for its end and takes it away, with what it used, which ``Popen.wait`` does not tell; False when time is up."""
+    if process.returncode is not None:
+        return True
+    until = None if timeout is None else time.monotonic() + timeout
+    with _told_of(process.pid) as tell:
+        while True:
+            pid, status, usage = os.wait4(process.pid, os.WNOHANG)
+            if pid:
+                break
+            left = 1.0 if until is None else min(1.0, until - time.monotonic())
+            if left <= 0:
+                return False
+            tell(left)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    watch: Watch | None = getattr(_thread, "watch", None)
+    if watch is not None:
+        watch.peak = max(watch.peak, usage.ru_maxrss * _MAXRSS)
+    return True
+
+
+@contextmanager
+def _told_of(pid: int) -> Iterator[Callable[[float], object]]:
+    """What waits so many seconds, or less when the process ends: at once where it has a descriptor (Linux)."""
+    try:
+        place = os.pidfd_open(pid)
+    except (AttributeError, OSError):
+        yield lambda left: time.sleep(min(left, _LOOK))
+        return
+    try:
+        poll = select.poll()
+        poll.register(place, select.POLLIN)
+        yield lambda left: poll.poll(left * 1000)
+    finally:
+        os.close(place)
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:

@@ -44,6 +44,7 @@ def build(
     ck: str, workers: int, shard: str, operators: tuple[str, ...], host: bool,
 ) -> None:  # fmt: skip
     """Compile, audit and bundle. Writes build/report.json."""
+    from build_tools.compile.cost import large
     from build_tools.pipeline import Settings, report, unchanged
     from build_tools.pipeline import build as run_build
     from build_tools.report import unpinned
@@ -71,11 +72,25 @@ def build(
     rows = (
         (
             row["file"], row["entries"], row["code_objects"], f"{row['raw_bytes'] / 1024:.0f}", f"{row['size'] / 1024:.0f}",
-            f"{row['ratio']:.1f}x", row["unproved"] or "",
+            f"{row['ratio']:.1f}x", f"{row['compile_seconds']:.0f}",
+            f"{row['peak_bytes'] / 2**20:.0f}" if row["peak_bytes"] else "", row["unproved"] or "",
         )
         for row in told["bundles"]
     )  # fmt: skip
-    print_table("bundles", ["file", "entries", "code objects", "raw KiB", "KiB", "ratio", "not proved"], rows)
+    names = [
+        "file",
+        "entries",
+        "code objects",
+        "raw KiB",
+        "KiB",
+        "ratio",
+        "compiled in s",
+        "with MiB",
+        "not proved",
+    ]
+    print_table("bundles", names, rows)
+    for line in large(told):
+        click.echo(line)
     if said := unpinned.summary(told):
         click.echo(said)
         for line in unpinned.lines(told):

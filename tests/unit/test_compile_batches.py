@@ -23,8 +23,8 @@ def sizes(count: int, workers: int, sources: Sequence[str] = ("t.py",)) -> list[
 
 
 def test_batches_are_small_enough_for_every_worker_and_never_large() -> None:
-    assert sizes(60, 1) == [24, 24, 12]
-    assert sizes(48, 2) == [24, 24] and sizes(49, 2) == [24, 24, 1] and sizes(48, 1) == [24, 24]
+    assert sizes(120, 1) == [48, 48, 24]
+    assert sizes(96, 2) == [48, 48] and sizes(97, 2) == [48, 48, 1] and sizes(96, 1) == [48, 48]
     assert sizes(20, 4) == [5, 5, 5, 5] and sizes(21, 4) == [6, 6, 6, 3] and sizes(19, 4) == [5, 5, 5, 4]
     assert sizes(3, 8) == [1, 1, 1] and sizes(4, 0) == [4]
     assert sizes(3, 2, ("t.py", "u.py")) == [3, 3] and sizes(5, 5, ("t.py", "u.py")) == [2, 2, 2, 2, 1, 1]

@@ -51,18 +51,27 @@ def test_a_report_has_a_row_for_each_job_sorted(tmp_path: Path) -> None:
     path = tmp_path / "00ff"
     path.write_bytes(b"twelve bytes")
     results = [
-        result("b", path=path, symbol="k.kd", threads=64, seconds=1.23456, extra={"lds": "16"}, cached=True),
+        result(
+            "b",
+            path=path,
+            symbol="k.kd",
+            threads=64,
+            seconds=1.23456,
+            extra={"lds": "16"},
+            cached=True,
+            peak=9,
+        ),
         result("a", ok=False, seconds=0.0004, command="cc", exit_code=3, log="no"),
         result("d", path=path, ok=False, log="gone"),
         result("c", log="ok, and nowhere"),
     ]
     usual = {"cached": False, "seconds": 0.0}
     assert as_report(results, TOOLS, 7) == {
-        "version": 1, "toolchain": {"toolchain": "made up"}, "planned": 7, "failed": 2, "cached": 1,
+        "version": 2, "toolchain": {"toolchain": "made up"}, "planned": 7, "failed": 2, "cached": 1,
         "jobs": [
             {"id": "a", "key": "key of a", "ok": False, **usual, "command": "cc", "exit_status": 3, "log": "no"},
             {"id": "b", "key": "key of b", "ok": True, "cached": True, "seconds": 1.235, "symbol": "k.kd", "threads": 64,
-             "size": 12, "sha256": "00ff", "extra": {"lds": "16"}},
+             "size": 12, "sha256": "00ff", "extra": {"lds": "16"}, "peak_bytes": 9},
             {"id": "c", "key": "key of c", "ok": True, **usual, "command": "", "exit_status": 0,
              "log": "ok, and nowhere"},
             {"id": "d", "key": "key of d", "ok": False, **usual, "command": "", "exit_status": 0, "log": "gone"},

@@ -38,6 +38,29 @@ def test_a_signal_and_a_missing_program_are_values() -> None:
     assert "No such file" in outcome.output
 
 
+LARGE = "x = bytearray(200 << 20)"
+
+
+@pytest.mark.parametrize("told", [True, False], ids=["descriptor", "no descriptor"])
+def test_the_memory_of_children_is_known(told: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the largest process, a child's own children too; of the thread that looks, and of none that it did not run."""
+    if not told:
+        monkeypatch.delattr(os, "pidfd_open")
+    with run.watched() as whole:
+        with run.watched() as small:
+            assert python("pass").ok
+        with run.watched() as large:
+            assert python(f"import subprocess, sys; subprocess.run([sys.executable, '-c', '{LARGE}'])").ok
+        other = threading.Thread(target=lambda: python(LARGE.replace("200", "400")))
+        other.start()
+        other.join()
+    assert 0 < small.peak < 100 << 20 and 200 << 20 < large.peak < 400 << 20
+    assert whole.peak == large.peak
+    with run.watched() as none:
+        run.run(["/no/such/compiler"])
+    assert none.peak == 0 and python("pass").ok
+
+
 def test_variables_that_steer_compilers_are_not_inherited(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("CPATH", "TRITON_INTERPRET", "LLVM_OPTS", "PYTHONPATH"):
         monkeypatch.setenv(name, "/somewhere")

@@ -56,7 +56,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for path in (bundles / "t.apb", bundles / "t.calls", bundles / "t.json", bundles.parent / "compile.json"):
         path.write_text("made")
     (bundles.parent / "report.json").write_text(
-        '{"version": 2, "ck": "curated", "jobs": [], "bundles": [], "left_out": [], "absent": [], "seconds": 1}'
+        '{"version": 3, "ck": "curated", "jobs": [], "bundles": [], "left_out": [], "absent": [], "seconds": 1}'
     )
     return tmp_path
 
@@ -252,12 +252,14 @@ def test_the_verb_says_that_nothing_has_changed(root: Path, monkeypatch: pytest.
         "raw_bytes": 2048,
         "size": 1024,
         "ratio": 2.0,
+        "compile_seconds": 12.6,
+        "peak_bytes": 3 << 30,
         "unproved": 1,
     }
     told = {
-        "version": 2,
+        "version": 3,
         "ck": "sample",
-        "jobs": [{"cached": True}],
+        "jobs": [{"id": "job", "cached": True, "peak_bytes": 3 << 30}],
         "bundles": [row],
         "left_out": [LeftOut("t:k.co", "there is no such file", "op", "gfx942", "ck-free", "job")._asdict()],
         "absent": [{"operator": "op", "target": "gfx942"}],
@@ -269,6 +271,8 @@ def test_the_verb_says_that_nothing_has_changed(root: Path, monkeypatch: pytest.
     assert "Composable Kernel: the sample set of instances; --ck tuned compiles all" in found.output
     assert (
         "t.apb" in found.output
+        and all(word in found.output for word in ("compiled in s", "13 ", "with MiB", "3072"))
+        and "job needed 3.0 GiB of memory to compile" in found.output
         and "left out: 1 entry of 1 operator, whose files are of a source tree that is not pinned"
         in found.output
         and "t:k.co: 1 entry of op: there is no such file" in found.output

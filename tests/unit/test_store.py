@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import multiprocessing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -39,18 +40,21 @@ def test_what_was_put_is_got(tmp_path: Path) -> None:
 def test_the_files_of_the_store_are_these(tmp_path: Path) -> None:
     """Other checkouts and machines read the same store: another layout, or other words, need another version."""
     entry = Store(tmp_path).put(
-        KEY, b"code", job="a job", symbol="k", threads=64, seconds=1.23456, extra={"b": "2", "a": "1"}
+        KEY, b"code", job="a job", symbol="k", threads=64, seconds=1.23456, extra={"b": "2", "a": "1"}, peak=7
     )
     digest = hashlib.sha256(b"code").hexdigest()
     assert entry.path == tmp_path / "objects" / digest[:2] / digest and entry.sha256 == digest
-    assert (entry.seconds, entry.size, entry.extra) == (1.235, 4, {"a": "1", "b": "2"})
+    assert (entry.seconds, entry.size, entry.extra, entry.peak) == (1.235, 4, {"a": "1", "b": "2"}, 7)
     text = (tmp_path / "entries" / "ab" / f"{KEY}.json").read_text()
     row = {
         "version": 1, "key": KEY, "job": "a job", "sha256": digest, "size": 4, "symbol": "k", "threads": 64, "seconds": 1.235,
-        "extra": {"a": "1", "b": "2"},
+        "peak": 7, "extra": {"a": "1", "b": "2"},
     }  # fmt: skip
     assert text == json.dumps(row, indent=1) + "\n"
     assert Store(tmp_path).get(KEY) == entry
+    del row["peak"]  # as entries were before memory was looked at
+    (tmp_path / "entries" / "ab" / f"{KEY}.json").write_text(json.dumps(row))
+    assert Store(tmp_path).get(KEY) == replace(entry, peak=0)
 
 
 def test_an_object_that_is_there_is_not_written_again(tmp_path: Path) -> None:
