@@ -16,6 +16,7 @@ from build_tools.cases.numbers import rounded
 
 _ROUNDING = 2.0**-24
 _LOST = 2.0**-125
+_QMAX = {"e4m3fnuz": 240.0, "e4m3fn": 448.0}
 
 
 def _halves(input: Values) -> tuple[Values, Values]:
@@ -45,6 +46,14 @@ def silu_and_mul(input: Values, limit: float, kinds: dict[str, str]) -> Near:
         gate = np.minimum(gate, rounded(bound, kinds["input"]))
         up = np.clip(up, -bound, bound)
     return _gated(gate, gate, up)
+
+
+def scaled_silu_and_mul(input: Values, scale: Values, kinds: dict[str, str]) -> Near:
+    """silu(gate) * up / scale, cut at the largest code. A kernel multiplies by the rounded reciprocal."""
+    gate, up = _halves(input)
+    found, by, largest = _gated(gate, gate, up), scale.reshape(()), _QMAX[kinds["out"]]
+    codes = np.clip(found.values / by, -largest, largest)
+    return near(codes, relative=3 * _ROUNDING, absolute=found.error / np.abs(by))
 
 
 def gelu_and_mul(input: Values) -> Near:

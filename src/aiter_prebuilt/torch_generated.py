@@ -1668,6 +1668,7 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "rmsnorm2d_fwd_with_dynamicquant": rmsnorm2d_fwd_with_dynamicquant,
     "rmsnorm2d_fwd_with_smoothquant": rmsnorm2d_fwd_with_smoothquant,
     "rotary_embedding_fwd": rotary_embedding_fwd,
+    "scaled_silu_and_mul": _OPS.scaled_silu_and_mul.default,
     "sigmoid": _OPS.sigmoid.default,
     "silu": _OPS.silu.default,
     "silu_and_mul": _OPS.silu_and_mul.default,

@@ -120,6 +120,7 @@ SIGNATURES = {
     "flash_attn_func": "q k v dropout_p softmax_scale causal window_size bias alibi_slopes deterministic return_lse "
     "return_attn_probs how_v3_bf16_cvt cu_seqlens_q cu_seqlens_kv sink_ptr num_splits",
     "silu_and_mul": "out input limit",
+    "scaled_silu_and_mul": "out input scale",
     "gelu_and_mul": "out input",
     "gelu_tanh_and_mul": "out input",
     "swiglu_and_mul": "out input",

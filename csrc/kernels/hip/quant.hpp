@@ -28,11 +28,8 @@ AP_INLINE float amax8(pack p, float amax) {
   return amax;
 }
 
-// The columns that `load8` read, times `inverse`, as codes.
-AP_INLINE void store_codes(u8* __restrict__ out, pack p, float inverse, u32 n) {
-  float f[kVec];
-#pragma unroll
-  for (int i = 0; i < kVec; ++i) f[i] = static_cast<float>(p[i]) * inverse;
+// Eight numbers, of the columns that `load8` reads, as codes.
+AP_INLINE void store_codes(u8* __restrict__ out, const float (&f)[kVec], u32 n) {
 #if ALIGNED
   u32 c = thread_x() * kVec;
   vec<u32, 2> w = {pack4<quant>(f[0], f[1], f[2], f[3]), pack4<quant>(f[4], f[5], f[6], f[7])};
@@ -48,6 +45,14 @@ AP_INLINE void store_codes(u8* __restrict__ out, pack p, float inverse, u32 n) {
     }
   }
 #endif
+}
+
+// The columns that `load8` read, times `inverse`, as codes.
+AP_INLINE void store_codes(u8* __restrict__ out, pack p, float inverse, u32 n) {
+  float f[kVec];
+#pragma unroll
+  for (int i = 0; i < kVec; ++i) f[i] = static_cast<float>(p[i]) * inverse;
+  store_codes(out, f, n);
 }
 
 template <u32 PACKS>

@@ -15,6 +15,7 @@ _silu_and_mul = operator("silu_and_mul")
 _gelu_and_mul = operator("gelu_and_mul")
 _gelu_tanh_and_mul = operator("gelu_tanh_and_mul")
 _swiglu_and_mul = operator("swiglu_and_mul")
+_scaled_silu_and_mul = operator("scaled_silu_and_mul")
 _silu = operator("silu")
 _gelu_fast = operator("gelu_fast")
 
@@ -86,6 +87,25 @@ def swiglu_and_mul(out: torch.Tensor, input: torch.Tensor) -> None:
     Source: the gpt-oss model card's reference; AITER ``swiglu_and_mul``.
     """
     _swiglu_and_mul(out, input)
+
+
+@traced
+def scaled_silu_and_mul(out: torch.Tensor, input: torch.Tensor, scale: torch.Tensor) -> None:
+    """``out = silu(input[..., :d]) * input[..., d:] / scale``, computed in fp32, rounded to nearest even and saturated; the scale
+    is given.
+
+    Args:
+        out: [..., d] the target's own e4m3, written; rows may be strided.
+        input: [..., 2 * d] bf16 or fp16, rows may be strided.
+        scale: scales elements, fp32, one value, read on the device.
+
+    Raises:
+        UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
+            no kernel takes the call.
+
+    Source: ``silu(v) = v / (1 + exp(-v))``; AITER ``scaled_silu_and_mul``.
+    """
+    _scaled_silu_and_mul(out, input, scale)
 
 
 @traced
