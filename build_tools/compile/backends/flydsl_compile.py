@@ -152,8 +152,7 @@ def compile_kernel(source: Path, symbol: str, constants: Mapping[str, Any], stag
         )
     launcher, arguments = builder(constants)
     # With the stages it would write the kernel's assembly, for which it generates all code a second time.
-    stages_of: Any = importlib.import_module("flydsl.compiler.jit_function")
-    stages_of._dump_isa = lambda **_: None
+    vars(importlib.import_module("flydsl.compiler.jit_function"))["_dump_isa"] = lambda **_: None
     flyc.compile(launcher, *arguments)
     found = sorted(stages.rglob(_STAGE))
     if len(found) != 1:
