@@ -71,7 +71,7 @@ def called(kernel: Kernel, variant: Variant, slots: Slots, recipe: int, problems
     """How rows call this variant; nothing when its kernel does not say."""
     if kernel.measured is None:
         return []
-    scope, words = variant.scope(slots), {**variant.constants, "target": variant.target.name}
+    scope, words = variant.scope(slots), variant.filling
     names = []
     for column, text in kernel.measured.name.items():
         try:
@@ -106,7 +106,6 @@ class Importer:
         self.columns = {column for each in names for column, _ in (*each.name, *each.equal)}
         self.compared = [*said.dims, *said.fixed]
         self.padded = next(iter(said.padded), None)
-        self.paddings: list[bytes] = []
         self.padding: dict[tuple[bytes, tuple[int, ...]], Callable[[int], int]] = {}
 
     def rows(self) -> Imported:
@@ -143,10 +142,8 @@ class Importer:
         for name, texts in self.said.padded.items():
             if name not in self.said.dims:
                 self.problems.add(f"{name!r} has no column{suggestion(name, self.said.dims)}", "padded", name)
-            scope = self.slots.scope()
-            self.paddings = [
-                code_of(text, scope, self.problems, "padded", name, place) for place, text in enumerate(texts)
-            ]
+            for place, text in enumerate(texts):
+                code_of(text, self.slots.scope(), self.problems, "padded", name, place)
         if not self.calls:
             self.problems.add("no kernel says how rows name it: write measured", "tables")
         return len(self.problems.lines) == before
@@ -216,7 +213,7 @@ class Importer:
         ranges: dict[int, list[Range]]
         try:
             one = next(iter(group.values())).shape
-            ranges = decided(group, [self._padding(code, one) for code in self.paddings])
+            ranges = decided(group, self._paddings(one))
         except ExpressionError as error:
             self.problems.add(str(error), "padded", str(self.padded))
             return
@@ -232,6 +229,13 @@ class Importer:
                 table.shapes += len(mine)
                 for span in mine:
                     yield self._tuned(row, each, span)
+
+    def _paddings(self, shape: _Shape) -> list[Callable[[int], int]]:
+        """What is known of the group is put into the programs, so that groups that are padded alike have equal ones."""
+        known = dict(zip(self.compared, shape.values, strict=True)) | {COMPUTE_UNITS: shape.cus}
+        scope = self.slots.scope({name: value for name, value in known.items() if name != self.padded})
+        texts = self.said.padded.get(str(self.padded), [])
+        return [self._padding(code_of(text, scope, self.problems, "padded"), shape) for text in texts]
 
     def _padding(self, code: bytes, shape: _Shape) -> Callable[[int], int]:
         """One function for all groups that are padded alike: it is asked for the same few sizes again and again."""

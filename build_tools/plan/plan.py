@@ -7,10 +7,20 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from aiter_prebuilt.contract.records import BACKENDS, PROFILES, Kernel, Operator, Recipe, TunedRow
+from aiter_prebuilt.contract.records import (
+    BACKENDS,
+    PROFILES,
+    Kernel,
+    Operator,
+    Recipe,
+    Tensor,
+    TunedRow,
+    TypeVariable,
+)
 from build_tools.errors import FetchError, ManifestError, UnknownTargetError, UsageError
 from build_tools.manifest import model
 from build_tools.manifest.problems import Problems, suggestion
@@ -33,7 +43,7 @@ from build_tools.records import (
     TargetFacts,
     in_tree,
 )
-from build_tools.tools.tree import exists, tree_of
+from build_tools.tools.tree import Tree, exists, tree_of
 
 #: The backends that take files of source trees as they are, and how the names of those end.
 OF_TREES: Final = {"asm": "", "hip": ".cu"}
@@ -72,6 +82,11 @@ class _Planner:
     shared: dict[tuple[object, ...], str] = field(default_factory=dict)
     known: set[str] = field(default_factory=set)
     measured: list[MeasuredTable] = field(default_factory=list)
+    signatures: dict[str, tuple[model.Operator, Slots]] = field(default_factory=dict)
+    described: dict[tuple[Slots, str], tuple[tuple[Tensor, ...], tuple[TypeVariable, ...]]] = field(
+        default_factory=dict
+    )
+    trees: dict[str, Tree] = field(default_factory=dict)
 
     def bundle(self, target: TargetFacts, profile: str) -> PlannedBundle:
         operators = []
@@ -87,12 +102,12 @@ class _Planner:
         )
 
     def operator(self, spec: model.Operator, target: TargetFacts, profile: str) -> PlannedOperator | None:
-        slots = assign_slots(spec, self.problems)
-        tensors = tensor_records(slots, target.fp8, self.problems)
+        slots = self.signature(spec)
+        tensors, types = self.records(slots, target.fp8)
         order = list(dict.fromkeys(kernel.name for kernel in spec.kernels))
         kernels: list[Kernel] = []
         recipes: list[Recipe] = []
-        jobs: list[str] = []
+        jobs: dict[str, int] = {}
         names: list[Called] = []
         for kernel in spec.kernels:
             if target.name not in kernel.targets or kernel.profile != profile:
@@ -114,7 +129,7 @@ class _Planner:
             summary=spec.summary,
             signature=slots.text(),
             return_count=slots.return_count,
-            type_variables=type_variables(slots, target.fp8),
+            type_variables=types,
             tensors=tensors,
             attributes=attribute_records(slots),
             slots=slots.names,
@@ -127,9 +142,23 @@ class _Planner:
         )
         return PlannedOperator(operator, tuple(jobs))
 
+    def signature(self, spec: model.Operator) -> Slots:
+        """Read once for all bundles: programs are kept by it, so that a target finds those of the one before."""
+        if spec.name not in self.signatures:
+            self.signatures[spec.name] = spec, assign_slots(spec, self.problems)
+        of, slots = self.signatures[spec.name]
+        return slots if of is spec else assign_slots(spec, self.problems)
+
+    def records(self, slots: Slots, fp8: str) -> tuple[tuple[Tensor, ...], tuple[TypeVariable, ...]]:
+        """Its tensors and type variables, read once for all targets with this fp8."""
+        key = slots, fp8
+        if key not in self.described:
+            self.described[key] = tensor_records(slots, fp8, self.problems), type_variables(slots, fp8)
+        return self.described[key]
+
     def kernel(
         self, spec: model.Operator, kernel: model.Kernel, slots: Slots, target: TargetFacts, index: int,
-        recipes: list[Recipe], jobs: list[str], names: list[Called],
+        recipes: list[Recipe], jobs: dict[str, int], names: list[Called],
     ) -> None:  # fmt: skip
         for name in sorted(kernel.slack.keys() - spec.arguments.keys()):
             self.problems.add(
@@ -148,10 +177,10 @@ class _Planner:
             return
         found, smallest = 0, set()
         for variant in variants:
-            problems, entry = self.trial(table), _id_of(spec, kernel, variant, target)
+            problems = self.trial(table)
             drafted = draft(with_rows, variant, slots, problems)
             if drafted is None:
-                self.fails(problems, table, at, entry)
+                self.fails(problems, table, at, partial(_id_of, spec, kernel, variant, target))
                 continue
             found += 1
             smallest.add(mine := set_of(with_rows, variant, problems))
@@ -160,7 +189,7 @@ class _Planner:
             if self.prove:
                 check_assumptions(drafted, slots, problems)
             named = called(with_rows, variant, slots, len(recipes), problems)
-            if not self.fails(problems, table, at, entry):
+            if not self.fails(problems, table, at, partial(_id_of, spec, kernel, variant, target)):
                 names += named
                 recipes.append(self.finish(spec, kernel, variant, drafted, target, index, jobs))
         if found and model.SAMPLE not in smallest and not may_lack(kernel):
@@ -175,7 +204,22 @@ class _Planner:
 
     def unpinned(self, name: str) -> bool:
         """Is it a file of a tree that is not pinned?"""
-        return in_tree(name) and not tree_of(name, self.root).pinned
+        return in_tree(name) and not self.tree(name).pinned
+
+    def tree(self, name: str) -> Tree:
+        """The tree of a file: the same for all of a plan.
+
+        Raises:
+            FetchError, ToolchainError, ManifestError: see :func:`tree_of`.
+        """
+        key = name.partition(":")[0]
+        if key not in self.trees:
+            self.trees[key] = tree_of(name, self.root)
+        return self.trees[key]
+
+    def exists(self, name: str) -> bool:
+        """As :func:`build_tools.tools.tree.exists`."""
+        return self.tree(name).has(name) if in_tree(name) else exists(name, self.root)
 
     def trial(self, table: str) -> Problems:
         """Where to say what is wrong with a kernel whose rows are in ``table`` ("": in the manifest). A list of its own where
@@ -183,13 +227,13 @@ class _Planner:
         """
         return Problems() if self.unpinned(table) else self.problems
 
-    def fails(self, problems: Problems, table: str, at: _At, entry: str = "") -> bool:
+    def fails(self, problems: Problems, table: str, at: _At, entry: Callable[[], str] = str) -> bool:
         """Did a trial fail? Then ``entry`` (all of the table, when it is "") is left out."""
         if problems is self.problems or not problems.lines:
             return False
         more = f", and {len(problems.lines) - 1} more" if len(problems.lines) > 1 else ""
         name = table.replace("{target}", at.target)
-        self.left_out[LeftOut(name, f"{problems.lines[0]}{more}", *at, entry)] = None
+        self.left_out[LeftOut(name, f"{problems.lines[0]}{more}", *at, entry())] = None
         return True
 
     def with_rows(self, kernel: model.Kernel, target: TargetFacts, at: _At) -> model.Kernel | None:
@@ -216,7 +260,7 @@ class _Planner:
         there = True
         for job in drafted.jobs:
             try:
-                found = job.source in self.known or exists(job.source, self.root)
+                found = job.source in self.known or self.exists(job.source)
             except FetchError as error:
                 self.problems.add(f"{error.found}. {error.fix}", "source")
                 return False
@@ -238,14 +282,12 @@ class _Planner:
 
     def finish(
         self, spec: model.Operator, kernel: model.Kernel, variant: Variant, drafted: RecipeDraft, target: TargetFacts,
-        index: int, jobs: list[str],
+        index: int, jobs: dict[str, int],
     ) -> Recipe:  # fmt: skip
         steps = []
         for step, job in zip(drafted.recipe.steps, drafted.jobs, strict=True):
             job_id = self.job(spec, kernel, variant, job, target)
-            if job_id not in jobs:
-                jobs.append(job_id)
-            steps.append(replace(step, entry=jobs.index(job_id)))
+            steps.append(replace(step, entry=jobs.setdefault(job_id, len(jobs))))
         return replace(drafted.recipe, kernel=index, steps=tuple(steps))
 
     def job(
@@ -257,7 +299,7 @@ class _Planner:
             job.source,
             job.symbol,
             job.constants,
-            job.args,
+            id(job.args),  # equal ones are one object, kept for good
             job.kernarg_size,
             job.block,
         )
@@ -333,7 +375,7 @@ class _Planner:
         """Is it there? What a tree that is not pinned lacks is only missing."""
         with self.problems.at("tuned_from", "tables"):
             try:
-                found = exists(table, self.root)
+                found = self.exists(table)
             except FetchError as error:
                 self.problems.add(f"{error.found}. {error.fix}")
                 return False

@@ -10,6 +10,7 @@ import csv
 import itertools
 import re
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -85,21 +86,32 @@ def read(table: str, root: Path, problems: Problems) -> tuple[list[str], dict[in
     """
     if not tree.exists(table, root):
         raise FetchError(f"read {table}", "there is no such file", "Correct table in the manifest")
-    lines = tree.located(table, root).read_text(encoding="utf-8", errors="replace").splitlines()
+    header, rows, odd = _read(tree.located(table, root).read_text(encoding="utf-8", errors="replace"))
+    if not header:
+        problems.add(f"{table} has no row", "table")
+    for number, cells in odd:
+        problems.add(f"{table}, line {number}: {cells} cells under {len(header)} columns", "table")
+    return list(header), rows
+
+
+@lru_cache(maxsize=128)
+def _read(text: str) -> tuple[tuple[str, ...], dict[int, list[str]], tuple[tuple[int, int], ...]]:
+    """As :func:`read`, for all targets and operators that name the table; and (line, cells) of rows with too few or too many."""
     kept = [
-        (number, line) for number, line in enumerate(lines, 1) if line.strip() and not line.startswith("#")
+        (number, line)
+        for number, line in enumerate(text.splitlines(), 1)
+        if line.strip() and not line.startswith("#")
     ]
     if len(kept) < 2:
-        problems.add(f"{table} has no row", "table")
-        return [], {}
+        return (), {}, ()
     header, *cells = csv.reader(line for _, line in kept)
-    rows = {}
+    rows, odd = {}, []
     for (number, _), row in zip(kept[1:], cells, strict=True):
         if len(row) != len(header):
-            problems.add(f"{table}, line {number}: {len(row)} cells under {len(header)} columns", "table")
+            odd.append((number, len(row)))
         else:
             rows[number] = [cell.strip() for cell in row]
-    return [name.strip() for name in header], rows
+    return tuple(name.strip() for name in header), rows, tuple(odd)
 
 
 def _columns(said: Rows, table: str, names: list[str], problems: Problems) -> list[str]:
@@ -140,10 +152,11 @@ def _take_apart(said: Rows, table: str, cells: list[dict[str, str]], problems: P
 
 def typed(rows: list[dict[str, str]]) -> list[Row]:
     """Cells as numbers where their whole column is numbers."""
-    numbers = (
-        {name for name in rows[0] if all(_NUMBER.fullmatch(row[name]) for row in rows)} if rows else set()
-    )
-    return [{name: int(cell) if name in numbers else cell for name, cell in row.items()} for row in rows]
+    if not rows:
+        return []
+    columns = [[row[name] for row in rows] for name in rows[0]]
+    values = [list(map(int, cells)) if all(map(_NUMBER.fullmatch, cells)) else cells for cells in columns]
+    return [dict(zip(rows[0], row, strict=True)) for row in zip(*values, strict=True)]
 
 
 def chosen(conditions: Iterable[str], rows: list[Row], target: str, problems: Problems) -> list[bool]:
