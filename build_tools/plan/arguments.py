@@ -20,7 +20,7 @@ from aiter_prebuilt.contract.structs import laid_out
 from build_tools.manifest.model import Step
 from build_tools.manifest.problems import Problems, suggestion
 from build_tools.plan import limits
-from build_tools.plan.programs import code_of, meaning, meanings, real_of
+from build_tools.plan.programs import code_of, meaning, meanings, names_of, real_of
 from build_tools.plan.slots import Slots
 from build_tools.plan.variants import Variant
 from build_tools.records import Backend, KernelArg
@@ -68,10 +68,10 @@ def arguments_of(
         meanings(texts, scope),
     )
     if key not in _MADE:
-        told = len(problems.lines)
+        said = problems.said
         args, named, size = _made(backend, spec, variant, scope, slots, divisible, problems)
         made = args, _SAME.setdefault(named, named), size
-        if len(problems.lines) > told:
+        if problems.said > said:
             return made  # wrong: each variant says so at its own place
         _MADE[key] = made
     return _MADE[key]
@@ -85,14 +85,16 @@ def _made(
     kernel_args: list[KernelArg] = []
     end = 0
     texts = [*(spec.args or ()), *["ptr null"] * TRAILING_POINTERS.get(backend, 0)]
-    shared = backend, spec.slot, divisible, variant.types, variant.target.fp8
+    types = variant.types, variant.target.fp8
     for place, text in enumerate(texts):
-        key = (end, *shared, text, *meaning(text, scope))
+        assumed = not divisible.isdisjoint(names_of(text)) and divisible
+        pointed = text.startswith(("ptr", "{")) and types  # what is pointed to hangs on the types
+        key = (end, backend, spec.slot, assumed, pointed, text, *meaning(text, scope))
         placed = _PLACED.get(key)
         if placed is None:
-            told = len(problems.lines)
+            said = problems.said
             placed = _placed(text, place, end, backend, spec, variant, scope, slots, divisible, problems)
-            if len(problems.lines) == told:
+            if problems.said == said:
                 _PLACED[key] = placed
         args += placed[0]
         kernel_args += placed[1]

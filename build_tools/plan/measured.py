@@ -151,7 +151,7 @@ class Importer:
     def _read(self, table: _Table) -> Iterable[_Row]:
         """The rows that are about this operator and target."""
         before = len(self.problems.lines)
-        header, lines = tables.read(table.name, self.root, self.problems)
+        header, lines = tables.numbered(table.name, self.root, self.problems)
         table.rows = len(lines)
         known = {*header, *self.said.defaults}
         said = (text for text in self.said.dims.values() if text.isidentifier())
@@ -160,8 +160,7 @@ class Importer:
                 self.problems.add(f"{column!r} is not a column of {table.name}{suggestion(column, known)}")
         if len(self.problems.lines) > before:
             return []
-        cells = [dict(zip(header, row, strict=True)) for row in lines.values()]
-        rows = [{**self.said.defaults, **row} for row in tables.typed(cells)]
+        rows = [{**self.said.defaults, **row} for row in lines.values()]
         kept = tables.chosen(self.said.rows, rows, self.target.name, self.problems)
         found = []
         for line, there, row in zip(lines, kept, rows, strict=True):

@@ -11,25 +11,17 @@ from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from aiter_prebuilt.contract.records import (
-    BACKENDS,
-    PROFILES,
-    Kernel,
-    Operator,
-    Recipe,
-    Tensor,
-    TunedRow,
-    TypeVariable,
-)
+from aiter_prebuilt.contract.records import BACKENDS, PROFILES, Kernel, Operator, Recipe, TunedRow
 from build_tools.errors import FetchError, ManifestError, UnknownTargetError, UsageError
 from build_tools.manifest import model
 from build_tools.manifest.problems import Problems, suggestion
 from build_tools.plan.assumptions import check_assumptions
 from build_tools.plan.measured import Called, Imported, Importer, called
+from build_tools.plan.once import Once
 from build_tools.plan.recipe import JobDraft, RecipeDraft, draft
 from build_tools.plan.rows import rows_of
 from build_tools.plan.sets import holds, may_lack, set_of
-from build_tools.plan.slots import Slots, assign_slots, attribute_records, tensor_records, type_variables
+from build_tools.plan.slots import Slots, attribute_records
 from build_tools.plan.tuned_rows import tuned_rows
 from build_tools.plan.variants import Variant, expand
 from build_tools.records import (
@@ -43,7 +35,6 @@ from build_tools.records import (
     TargetFacts,
     in_tree,
 )
-from build_tools.tools.tree import Tree, exists, tree_of
 
 #: The backends that take files of source trees as they are, and how the names of those end.
 OF_TREES: Final = {"asm": "", "hip": ".cu"}
@@ -76,17 +67,13 @@ class _Planner:
     inputs_of: InputsOf
     problems: Problems
     prove: bool
-    ck: str = model.TUNED
+    ck: str
+    once: Once
     jobs: dict[str, CompileJob] = field(default_factory=dict)
     left_out: dict[LeftOut, None] = field(default_factory=dict)
     shared: dict[tuple[object, ...], str] = field(default_factory=dict)
     known: set[str] = field(default_factory=set)
     measured: list[MeasuredTable] = field(default_factory=list)
-    signatures: dict[str, tuple[model.Operator, Slots]] = field(default_factory=dict)
-    described: dict[tuple[Slots, str], tuple[tuple[Tensor, ...], tuple[TypeVariable, ...]]] = field(
-        default_factory=dict
-    )
-    trees: dict[str, Tree] = field(default_factory=dict)
 
     def bundle(self, target: TargetFacts, profile: str) -> PlannedBundle:
         operators = []
@@ -102,8 +89,8 @@ class _Planner:
         )
 
     def operator(self, spec: model.Operator, target: TargetFacts, profile: str) -> PlannedOperator | None:
-        slots = self.signature(spec)
-        tensors, types = self.records(slots, target.fp8)
+        slots = self.once.signature(spec)
+        tensors, types = self.once.records(slots, target.fp8)
         order = list(dict.fromkeys(kernel.name for kernel in spec.kernels))
         kernels: list[Kernel] = []
         recipes: list[Recipe] = []
@@ -141,20 +128,6 @@ class _Planner:
             tuned=rows,
         )
         return PlannedOperator(operator, tuple(jobs))
-
-    def signature(self, spec: model.Operator) -> Slots:
-        """Read once for all bundles: programs are kept by it, so that a target finds those of the one before."""
-        if spec.name not in self.signatures:
-            self.signatures[spec.name] = spec, assign_slots(spec, self.problems)
-        of, slots = self.signatures[spec.name]
-        return slots if of is spec else assign_slots(spec, self.problems)
-
-    def records(self, slots: Slots, fp8: str) -> tuple[tuple[Tensor, ...], tuple[TypeVariable, ...]]:
-        """Its tensors and type variables, read once for all targets with this fp8."""
-        key = slots, fp8
-        if key not in self.described:
-            self.described[key] = tensor_records(slots, fp8, self.problems), type_variables(slots, fp8)
-        return self.described[key]
 
     def kernel(
         self, spec: model.Operator, kernel: model.Kernel, slots: Slots, target: TargetFacts, index: int,
@@ -202,30 +175,11 @@ class _Planner:
             )
             self.fails(problems, table, at)
 
-    def unpinned(self, name: str) -> bool:
-        """Is it a file of a tree that is not pinned?"""
-        return in_tree(name) and not self.tree(name).pinned
-
-    def tree(self, name: str) -> Tree:
-        """The tree of a file: the same for all of a plan.
-
-        Raises:
-            FetchError, ToolchainError, ManifestError: see :func:`tree_of`.
-        """
-        key = name.partition(":")[0]
-        if key not in self.trees:
-            self.trees[key] = tree_of(name, self.root)
-        return self.trees[key]
-
-    def exists(self, name: str) -> bool:
-        """As :func:`build_tools.tools.tree.exists`."""
-        return self.tree(name).has(name) if in_tree(name) else exists(name, self.root)
-
     def trial(self, table: str) -> Problems:
         """Where to say what is wrong with a kernel whose rows are in ``table`` ("": in the manifest). A list of its own where
         that is not pinned: what does not fit there is left out, and wrong in no manifest.
         """
-        return Problems() if self.unpinned(table) else self.problems
+        return Problems() if self.once.unpinned(table) else self.problems
 
     def fails(self, problems: Problems, table: str, at: _At, entry: Callable[[], str] = str) -> bool:
         """Did a trial fail? Then ``entry`` (all of the table, when it is "") is left out."""
@@ -260,7 +214,7 @@ class _Planner:
         there = True
         for job in drafted.jobs:
             try:
-                found = job.source in self.known or self.exists(job.source)
+                found = job.source in self.known or self.once.exists(job.source)
             except FetchError as error:
                 self.problems.add(f"{error.found}. {error.fix}", "source")
                 return False
@@ -275,7 +229,7 @@ class _Planner:
 
     def lacking(self, source: str, problem: str, at: _At, entry: str = "") -> None:
         """A file that is not there: wrong in the manifest, but of a tree that is not pinned only missing."""
-        if self.unpinned(source):
+        if self.once.unpinned(source):
             self.left_out[LeftOut(source, "there is no such file", *at, entry)] = None
         else:
             self.problems.add(problem)
@@ -348,7 +302,7 @@ class _Planner:
             kept = said.model_copy(update={"tables": tables})
             return Importer(kept, slots, names, target, profile, self.root, problems).rows()
 
-        problems = Problems() if any(map(self.unpinned, there)) else self.problems
+        problems = Problems() if any(map(self.once.unpinned, there)) else self.problems
         with self.problems.at("tuned_from"):
             compared, rows, told = imported(there, problems)
             if problems is not self.problems and problems.lines:
@@ -375,7 +329,7 @@ class _Planner:
         """Is it there? What a tree that is not pinned lacks is only missing."""
         with self.problems.at("tuned_from", "tables"):
             try:
-                found = self.exists(table)
+                found = self.once.exists(table)
             except FetchError as error:
                 self.problems.add(f"{error.found}. {error.fix}")
                 return False
@@ -428,7 +382,7 @@ def plan_into(
 ) -> Plan:
     """As :func:`make_plan`, but what is wrong in the manifests goes to ``problems``."""
     check_filters(manifest, profiles, targets)
-    planner = _Planner(manifest, root, inputs_of, problems, prove, ck)
+    planner = _Planner(manifest, root, inputs_of, problems, prove, ck, Once(root, problems))
     facts = target_facts(manifest)
     with _uncollected():
         bundles = tuple(

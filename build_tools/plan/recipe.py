@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import Final, NamedTuple
@@ -20,7 +20,7 @@ from build_tools.manifest.model import Step as StepSpec
 from build_tools.manifest.problems import Problems, suggestion
 from build_tools.plan import limits
 from build_tools.plan.arguments import arguments_of
-from build_tools.plan.programs import code_of, constant_of, meaning
+from build_tools.plan.programs import code_of, constant_of, meanings
 from build_tools.plan.rows import TemplateError, filled
 from build_tools.plan.slots import Slots
 from build_tools.plan.variants import Variant
@@ -77,10 +77,10 @@ _STEPS: Final[list[tuple[Kernel, list[StepSpec]]]] = []
 def _steps_of(kernel: Kernel, problems: Problems) -> list[StepSpec]:
     if _STEPS and _STEPS[0][0] is kernel:
         return _STEPS[0][1]
-    told = len(problems.lines)
+    said = problems.said
     steps = steps_of(kernel, problems)
     # Where something is wrong, each variant says so.
-    _STEPS[:] = [(kernel, steps)] if len(problems.lines) == told else []
+    _STEPS[:] = [(kernel, steps)] if problems.said == said else []
     return steps
 
 
@@ -110,28 +110,32 @@ def draft(kernel: Kernel, variant: Variant, slots: Slots, problems: Problems) ->
     return RecipeDraft(recipe, tuple(jobs))
 
 
+#: Conditions by their texts, the slots and what their names mean: most are those of a variant before.
+_CONDITIONS: Final[dict[tuple[object, ...], tuple[Condition, ...] | None]] = {}
+
+
 def _conditions(kernel: Kernel, scope: Scope, problems: Problems) -> tuple[Condition, ...] | None:
+    texts = tuple(kernel.when)
+    key = texts, scope.key, meanings(texts, scope)
+    if key not in _CONDITIONS:
+        said = problems.said
+        made = _made(texts, scope, problems)
+        if problems.said > said:
+            return made  # wrong: each variant says so
+        _CONDITIONS[key] = made
+    return _CONDITIONS[key]
+
+
+def _made(texts: Sequence[str], scope: Scope, problems: Problems) -> tuple[Condition, ...] | None:
     result = []
-    for place, text in enumerate(kernel.when):
-        key = (text, *meaning(text, scope))
-        known = _CONDITIONS.get(key)
-        if known is None:
-            told = len(problems.lines)
-            code = code_of(text, scope, problems, "when", place)
-            value = constant_of(text, code, problems, "when", place)
-            known = value == 0 and bool(code), Condition(text, code) if value is None and code else None
-            if len(problems.lines) == told and scope.key is not None:
-                _CONDITIONS[key] = known
-        never, condition = known
-        if never:
+    for place, text in enumerate(texts):
+        code = code_of(text, scope, problems, "when", place)
+        value = constant_of(text, code, problems, "when", place)
+        if value == 0 and code:
             return None
-        if condition is not None:
-            result.append(condition)
+        if value is None and code:
+            result.append(Condition(text, code))
     return tuple(result)
-
-
-#: Whether a condition never holds, and what it is where that hangs on the call: most are those of the variants before.
-_CONDITIONS: Final[dict[tuple[object, ...], tuple[bool, Condition | None]]] = {}
 
 
 def _step(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import itertools
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
@@ -84,14 +84,40 @@ def read(table: str, root: Path, problems: Problems) -> tuple[list[str], dict[in
     Raises:
         FetchError: there is no such table.
     """
+    header, rows, odd = _read(_text(table, root))
+    _say(table, header, odd, problems)
+    return list(header), rows
+
+
+def numbered(table: str, root: Path, problems: Problems) -> tuple[list[str], dict[int, Row]]:
+    """As :func:`read`, the rows typed and by the names of their columns; all that ask get the same rows, to be left as they are.
+
+    Raises:
+        FetchError: there is no such table.
+    """
+    text = _text(table, root)
+    header, _, odd = _read(text)
+    _say(table, header, odd, problems)
+    return list(header), _numbered(text)
+
+
+def _text(table: str, root: Path) -> str:
     if not tree.exists(table, root):
         raise FetchError(f"read {table}", "there is no such file", "Correct table in the manifest")
-    header, rows, odd = _read(tree.located(table, root).read_text(encoding="utf-8", errors="replace"))
+    return tree.located(table, root).read_text(encoding="utf-8", errors="replace")
+
+
+def _say(table: str, header: Sequence[str], odd: Iterable[tuple[int, int]], problems: Problems) -> None:
     if not header:
         problems.add(f"{table} has no row", "table")
     for number, cells in odd:
         problems.add(f"{table}, line {number}: {cells} cells under {len(header)} columns", "table")
-    return list(header), rows
+
+
+@lru_cache(maxsize=128)
+def _numbered(text: str) -> dict[int, Row]:
+    header, rows, _ = _read(text)
+    return dict(zip(rows, typed([dict(zip(header, row, strict=True)) for row in rows.values()]), strict=True))
 
 
 @lru_cache(maxsize=128)

@@ -23,7 +23,8 @@ _HOLDS: Final[dict[tuple[object, ...], bool]] = {}
 @dataclass(frozen=True, slots=True)
 class Variant:
     """One combination. ``axes``: name of each axis and its text in the variant's name. ``numbers`` and ``strings``: what
-    expressions see, ``words`` both; ``constants``: what the compiler gets (type variables as concrete element type names), ``filling`` those and the target's name, for words in braces.
+    expressions see, ``words`` both; ``constants``: what the compiler gets (type variables as concrete element type names),
+    ``filling`` those and the target's name, for words in braces.
     """
 
     target: TargetFacts

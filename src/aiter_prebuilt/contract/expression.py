@@ -109,9 +109,12 @@ class Scope:
         self.words: dict[str, int | str] = {**self.strings, **self.constants}
 
     def known(
-        self, constants: Mapping[str, int], strings: Mapping[str, str], words: dict[str, int | str] | None = None
+        self,
+        constants: Mapping[str, int],
+        strings: Mapping[str, str],
+        words: dict[str, int | str] | None = None,
     ) -> Scope:
-        """The same slots, enums and texts, with other constants and strings: a kernel has hundreds of variants. ``words``: both."""
+        """The same slots, enums and texts, other constants and strings (``words``: both): a kernel has hundreds of variants."""
         other = object.__new__(Scope)
         other.__dict__ |= self.__dict__
         other.constants, other.strings = constants, strings
