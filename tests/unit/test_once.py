@@ -18,18 +18,19 @@ from build_tools.plan.slots import Slots, assign_slots
 
 def test_a_signature_and_its_records_are_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[str] = []
-    real = once.assign_slots
-    monkeypatch.setattr(
-        once, "assign_slots", lambda spec, problems: (made.append(spec.name), real(spec, problems))[1]
-    )
+
+    def counted(spec: Operator, problems: Problems) -> Slots:
+        made.append(spec.name)
+        return assign_slots(spec, problems)
+
+    monkeypatch.setattr(once, "assign_slots", counted)
     shared, spec = once.Once(Path(), Problems()), planned.operator()
     slots = shared.signature(spec)
     assert shared.signature(spec) is slots and made == [spec.name]
     records = shared.records(slots, "e4m3fnuz")
     assert shared.records(slots, "e4m3fnuz") is records and shared.records(slots, "e4m3fn") is not records
-    other = shared.signature(
-        planned.operator(attributes={"left": "int"})
-    )  # another operator that has its name
+    # Another operator that has its name.
+    other = shared.signature(planned.operator(attributes={"left": "int"}))
     assert "left" in other.names and "left" not in slots.names
 
 

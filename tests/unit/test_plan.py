@@ -15,7 +15,6 @@ from build_tools.errors import ManifestError
 from build_tools.manifest import model
 from build_tools.manifest.problems import Problems
 from build_tools.plan import once
-from build_tools.plan import plan as planning
 from build_tools.plan.plan import make_plan, plan_into, target_facts
 from build_tools.plan.recipe import RecipeDraft, draft
 from build_tools.records import Plan
