@@ -25,6 +25,18 @@ from build_tools.plan.variants import Variant
 from build_tools.records import Constant, MeasuredTable, TargetFacts, UnusedRow
 
 _NOTHING: Final = "no kernel here has this name"
+_BEFORE: Final = "stands before it"
+
+
+def kind_of(why: str) -> str:
+    """The kind of a reason for which a row chooses nothing, without what stands in the one row."""
+    if why.endswith(_BEFORE):
+        return f"another row about the shape {_BEFORE}"
+    return (
+        why
+        if why == _NOTHING or why.startswith("refused by ")
+        else "the kernel does otherwise than the row says"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +70,14 @@ class _Table:
     taken: list[int] = field(default_factory=list)
     shapes: int = 0
     unused: list[UnusedRow] = field(default_factory=list)
+    decided: list[tuple[int, TunedRow]] = field(default_factory=list)
 
     def told(self, operator: str, target: str, profile: str) -> MeasuredTable:
         """For the plan."""
         lines, unused = tuple(sorted(self.taken)), tuple(sorted(self.unused))
         return MeasuredTable(
-            operator, target, profile, self.name, self.rows, self.meant, lines, self.shapes, unused
-        )
+            operator, target, profile, self.name, self.rows, self.meant, lines, self.shapes, unused, tuple(self.decided)
+        )  # fmt: skip
 
 
 def called(kernel: Kernel, variant: Variant, slots: Slots, recipe: int, problems: Problems) -> list[Called]:
@@ -198,7 +211,7 @@ class Importer:
         key = (row.shape.cus, *self._but(row.shape.values), *others)
         first = groups.setdefault(key, {}).setdefault(size, row)
         if first is not row:
-            table.unused.append(self._unused(row, f"{first.table}, line {first.line} stands before it"))
+            table.unused.append(self._unused(row, f"{first.table}, line {first.line} {_BEFORE}"))
 
     @property
     def _place(self) -> int:
@@ -227,7 +240,9 @@ class Importer:
                 mine = self._agreed(each, row, ranges[size])
                 table.shapes += len(mine)
                 for span in mine:
-                    yield self._tuned(row, each, span)
+                    made = self._tuned(row, each, span)
+                    table.decided.append((row.line, made))
+                    yield made
 
     def _paddings(self, shape: _Shape) -> list[Callable[[int], int]]:
         """What is known of the group is put into the programs, so that groups that are padded alike have equal ones."""

@@ -50,7 +50,7 @@ def test_every_operation_is_in_a_vector_that_gives_a_value() -> None:
     seen: set[int] = set()
     for vector in VECTORS:
         if "value" in vector:
-            seen.update(operation for operation, _, _ in bytecode._walk(bytes.fromhex(vector["code"])))
+            seen.update(operation for operation, _, _ in bytecode.instructions(bytes.fromhex(vector["code"])))
     assert seen == set(bytecode._FORMS)
 
 

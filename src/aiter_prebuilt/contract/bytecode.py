@@ -61,11 +61,11 @@ def constant_value(code: bytes) -> int | None:
 @lru_cache(maxsize=8192)
 def slots_of(code: bytes) -> frozenset[int]:
     """The slots that a program loads."""
-    return frozenset(operand for operation, operand, _ in _walk(code) if operation == LOAD)
+    return frozenset(operand for operation, operand, _ in instructions(code) if operation == LOAD)
 
 
 @lru_cache(maxsize=8192)
-def _walk(code: bytes) -> tuple[tuple[int, int, int], ...]:
+def instructions(code: bytes) -> tuple[tuple[int, int, int], ...]:
     """(operation, operand, offset of the next operation) of each instruction, in order."""
     result: list[tuple[int, int, int]] = []
     at = 0
@@ -109,7 +109,7 @@ def check(code: bytes, slot_count: int) -> None:
     depth = 0
     reachable = True
     start = 0
-    for operation, operand, following in _walk(code):
+    for operation, operand, following in instructions(code):
         if start in depth_at:
             if reachable and depth_at[start] != depth:
                 raise ExpressionError(f"stack depth differs between the paths that meet at byte {start}")
@@ -128,7 +128,7 @@ def check(code: bytes, slot_count: int) -> None:
             raise ExpressionError(f"stack deeper than {MAX_STACK} at byte {start}")
         reachable = operation != JUMP
         start = following
-    _check_end(depth_at, depth, reachable, len(code), {0, *(after for _, _, after in _walk(code))})
+    _check_end(depth_at, depth, reachable, len(code), {0, *(after for _, _, after in instructions(code))})
 
 
 def _note_jump(depth_at: dict[int, int], landing: int, depth: int, size: int, start: int) -> None:
@@ -230,7 +230,7 @@ def run(
     """As :func:`evaluate`, of a program that is known to be well formed."""
     stack: list[int] = []
     at = 0
-    for operation, operand, following in _walk(code):
+    for operation, operand, following in instructions(code):
         if following <= at:  # jumped over
             continue
         at = following
