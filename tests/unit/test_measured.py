@@ -337,7 +337,7 @@ def test_the_verb_lists_rows_and_reasons(root: Path, monkeypatch: pytest.MonkeyP
     )
 
 
-#: Behind the measured rows: one whose kernel takes no call of it, one whose kernel takes all, and one whose result, of which no row
+#: Behind the measured rows: one whose kernel takes no call of it, one whose kernel takes all, one whose result, of which no row
 #: says the rows, is too large for any call.
 PLANTED = """\
 80,96,128,256,asm,4,3.5,_ZN1a4k32xE
