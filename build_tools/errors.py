@@ -164,6 +164,12 @@ class NotReadyError(BuildToolsError):
     exit_code = 15
 
 
+class BusyError(BuildToolsError):
+    """Another process does the same in this checkout, and would overwrite what this one finds."""
+
+    exit_code = 19
+
+
 class ExecutorError(BuildToolsError):
     """The child that executes calls ended before it answered."""
 

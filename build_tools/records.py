@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from aiter_prebuilt.contract.records import Operator
+from aiter_prebuilt.contract.records import Operator, TunedRow
 
 Backend = Literal["asm", "hip", "ck", "triton", "flydsl"]
 Constant = int | str | bool
@@ -121,7 +121,7 @@ class UnusedRow(NamedTuple):
 class MeasuredTable:
     """What an operator of a bundle took of one table that its upstream measured. ``rows``: in the file; ``meant``: about this
     operator and devices of this target; ``taken``: lines of those that name a recipe; ``shapes``: ranges of calls that they
-    decide; ``unused``: those that name nothing.
+    decide; ``unused``: those that name nothing; ``decided``: lines and what became of them in the bundle.
     """
 
     operator: str
@@ -133,6 +133,7 @@ class MeasuredTable:
     taken: tuple[int, ...]
     shapes: int
     unused: tuple[UnusedRow, ...]
+    decided: tuple[tuple[int, TunedRow], ...] = field(default=(), repr=False)
 
 
 class LeftOut(NamedTuple):

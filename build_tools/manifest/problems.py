@@ -48,6 +48,8 @@ class Problems:
     lines: list[str] = field(default_factory=list)
     _file: str = ""
     _path: list[PathPart] = field(default_factory=list)
+    #: How often something was said, a line that is there already too.
+    said: int = 0
 
     @contextmanager
     def file(self, name: str) -> Iterator[None]:
@@ -64,6 +66,7 @@ class Problems:
 
     def add(self, problem: str, *parts: PathPart) -> None:
         """Note a problem here; the same line is kept once."""
+        self.said += 1
         path = render_path([*self._path, *parts])
         line = ": ".join(text for text in (self._file, path, problem) if text)
         if line not in self.lines:

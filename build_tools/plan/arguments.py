@@ -20,7 +20,7 @@ from aiter_prebuilt.contract.structs import laid_out
 from build_tools.manifest.model import Step
 from build_tools.manifest.problems import Problems, suggestion
 from build_tools.plan import limits
-from build_tools.plan.programs import code_of, meanings, real_of
+from build_tools.plan.programs import code_of, meaning, meanings, names_of, real_of
 from build_tools.plan.slots import Slots
 from build_tools.plan.variants import Variant
 from build_tools.records import Backend, KernelArg
@@ -38,8 +38,12 @@ _UNKNOWN: Final = {"triton": ("u8", "f64", "{")}
 
 #: For the runtime, for the compile, and the bytes that they take.
 _Arguments = tuple[tuple[Arg, ...], tuple[KernelArg, ...], int]
-#: Most variants of a kernel have the same arguments: they are made once for each meaning of the names in their texts.
+#: Most variants of a kernel have the same arguments: they are made once for each meaning of the names in their texts. So is each
+#: of them, for one place.
 _MADE: Final[dict[tuple[object, ...], _Arguments]] = {}
+_PLACED: Final[dict[tuple[object, ...], _Arguments]] = {}
+#: What the compile sees of them: equal ones are one object, which a plan tells apart without looking into it.
+_SAME: Final[dict[tuple[KernelArg, ...], tuple[KernelArg, ...]]] = {}
 
 
 def arguments_of(
@@ -51,7 +55,7 @@ def arguments_of(
     divisible: frozenset[str],
     problems: Problems,
 ) -> _Arguments:
-    """The arguments of a launch for the runtime and for the compile, and the bytes that they take."""
+    """The arguments of a launch for the runtime and for the compile (equal ones are one object), and the bytes that they take."""
     texts = tuple(spec.args or ())
     key = (
         backend,
@@ -64,9 +68,10 @@ def arguments_of(
         meanings(texts, scope),
     )
     if key not in _MADE:
-        told = len(problems.lines)
-        made = _made(backend, spec, variant, scope, slots, divisible, problems)
-        if len(problems.lines) > told:
+        said = problems.said
+        args, named, size = _made(backend, spec, variant, scope, slots, divisible, problems)
+        made = args, _SAME.setdefault(named, named), size
+        if problems.said > said:
             return made  # wrong: each variant says so at its own place
         _MADE[key] = made
     return _MADE[key]
@@ -80,30 +85,49 @@ def _made(
     kernel_args: list[KernelArg] = []
     end = 0
     texts = [*(spec.args or ()), *["ptr null"] * TRAILING_POINTERS.get(backend, 0)]
+    types = variant.types, variant.target.fp8
     for place, text in enumerate(texts):
-        with problems.at("args", place):
-            fields = _fields(text, backend, problems)
-        if fields is None:
-            continue
-        sizes = [_SIZES[kind] for kind, _ in fields]
-        offsets, size = laid_out(sizes)
-        if spec.slot is not None and spec.slot < size:
-            problems.add(f"a slot of {spec.slot} bytes is too small for {text!r}", "slot")
-        start = end + -end % (spec.slot or max(sizes))
-        end = start + (spec.slot or size)
-        for (kind, rest), at in zip(fields, offsets, strict=True):
-            index = slots.tensor_index(rest) if kind == "ptr" else None
-            with problems.at("args", place):
-                args.append(_argument(kind, rest, index, _SIZES[kind], start + at, slots, scope, problems))
-            role = "" if index is None else slots.tensors[index].role
-            pointee = _pointee(index, slots, variant)
-            kernel_args.append(
-                KernelArg(kind, rest, start + at, _SIZES[kind], pointee, rest in divisible, role)
-            )
+        assumed = not divisible.isdisjoint(names_of(text)) and divisible
+        pointed = text.startswith(("ptr", "{")) and types  # what is pointed to hangs on the types
+        key = (end, backend, spec.slot, assumed, pointed, text, *meaning(text, scope))
+        placed = _PLACED.get(key)
+        if placed is None:
+            said = problems.said
+            placed = _placed(text, place, end, backend, spec, variant, scope, slots, divisible, problems)
+            if problems.said == said:
+                _PLACED[key] = placed
+        args += placed[0]
+        kernel_args += placed[1]
+        end = placed[2]
     for name in sorted(divisible - {arg.name for arg in kernel_args}):
         problems.add(f"{name!r} is not an argument of the kernel", "assume", "divisible")
     limits.check(end, limits.KERNARG, "bytes of kernel arguments", problems, "args")
     return tuple(args), tuple(kernel_args), end
+
+
+def _placed(
+    text: str, place: int, end: int, backend: Backend, spec: Step, variant: Variant, scope: Scope, slots: Slots,
+    divisible: frozenset[str], problems: Problems,
+) -> _Arguments:  # fmt: skip
+    """One argument behind ``end`` bytes of others, and where it ends; of a struct, its fields."""
+    with problems.at("args", place):
+        fields = _fields(text, backend, problems)
+    if fields is None:
+        return (), (), end
+    sizes = [_SIZES[kind] for kind, _ in fields]
+    offsets, size = laid_out(sizes)
+    if spec.slot is not None and spec.slot < size:
+        problems.add(f"a slot of {spec.slot} bytes is too small for {text!r}", "slot")
+    start = end + -end % (spec.slot or max(sizes))
+    args, kernel_args = [], []
+    for (kind, rest), at in zip(fields, offsets, strict=True):
+        index = slots.tensor_index(rest) if kind == "ptr" else None
+        with problems.at("args", place):
+            args.append(_argument(kind, rest, index, _SIZES[kind], start + at, slots, scope, problems))
+        role = "" if index is None else slots.tensors[index].role
+        pointee = _pointee(index, slots, variant)
+        kernel_args.append(KernelArg(kind, rest, start + at, _SIZES[kind], pointee, rest in divisible, role))
+    return tuple(args), tuple(kernel_args), start + (spec.slot or size)
 
 
 def _fields(text: str, backend: Backend, problems: Problems) -> list[tuple[str, str]] | None:

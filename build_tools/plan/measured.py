@@ -25,6 +25,18 @@ from build_tools.plan.variants import Variant
 from build_tools.records import Constant, MeasuredTable, TargetFacts, UnusedRow
 
 _NOTHING: Final = "no kernel here has this name"
+_BEFORE: Final = "stands before it"
+
+
+def kind_of(why: str) -> str:
+    """The kind of a reason for which a row chooses nothing, without what stands in the one row."""
+    if why.endswith(_BEFORE):
+        return f"another row about the shape {_BEFORE}"
+    return (
+        why
+        if why == _NOTHING or why.startswith("refused by ")
+        else "the kernel does otherwise than the row says"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,20 +70,21 @@ class _Table:
     taken: list[int] = field(default_factory=list)
     shapes: int = 0
     unused: list[UnusedRow] = field(default_factory=list)
+    decided: list[tuple[int, TunedRow]] = field(default_factory=list)
 
     def told(self, operator: str, target: str, profile: str) -> MeasuredTable:
         """For the plan."""
         lines, unused = tuple(sorted(self.taken)), tuple(sorted(self.unused))
         return MeasuredTable(
-            operator, target, profile, self.name, self.rows, self.meant, lines, self.shapes, unused
-        )
+            operator, target, profile, self.name, self.rows, self.meant, lines, self.shapes, unused, tuple(self.decided)
+        )  # fmt: skip
 
 
 def called(kernel: Kernel, variant: Variant, slots: Slots, recipe: int, problems: Problems) -> list[Called]:
     """How rows call this variant; nothing when its kernel does not say."""
     if kernel.measured is None:
         return []
-    scope, words = variant.scope(slots), {**variant.constants, "target": variant.target.name}
+    scope, words = variant.scope(slots), variant.filling
     names = []
     for column, text in kernel.measured.name.items():
         try:
@@ -106,7 +119,6 @@ class Importer:
         self.columns = {column for each in names for column, _ in (*each.name, *each.equal)}
         self.compared = [*said.dims, *said.fixed]
         self.padded = next(iter(said.padded), None)
-        self.paddings: list[bytes] = []
         self.padding: dict[tuple[bytes, tuple[int, ...]], Callable[[int], int]] = {}
 
     def rows(self) -> Imported:
@@ -143,10 +155,8 @@ class Importer:
         for name, texts in self.said.padded.items():
             if name not in self.said.dims:
                 self.problems.add(f"{name!r} has no column{suggestion(name, self.said.dims)}", "padded", name)
-            scope = self.slots.scope()
-            self.paddings = [
-                code_of(text, scope, self.problems, "padded", name, place) for place, text in enumerate(texts)
-            ]
+            for place, text in enumerate(texts):
+                code_of(text, self.slots.scope(), self.problems, "padded", name, place)
         if not self.calls:
             self.problems.add("no kernel says how rows name it: write measured", "tables")
         return len(self.problems.lines) == before
@@ -154,7 +164,7 @@ class Importer:
     def _read(self, table: _Table) -> Iterable[_Row]:
         """The rows that are about this operator and target."""
         before = len(self.problems.lines)
-        header, lines = tables.read(table.name, self.root, self.problems)
+        header, lines = tables.numbered(table.name, self.root, self.problems)
         table.rows = len(lines)
         known = {*header, *self.said.defaults}
         said = (text for text in self.said.dims.values() if text.isidentifier())
@@ -163,8 +173,7 @@ class Importer:
                 self.problems.add(f"{column!r} is not a column of {table.name}{suggestion(column, known)}")
         if len(self.problems.lines) > before:
             return []
-        cells = [dict(zip(header, row, strict=True)) for row in lines.values()]
-        rows = [{**self.said.defaults, **row} for row in tables.typed(cells)]
+        rows = [{**self.said.defaults, **row} for row in lines.values()]
         kept = tables.chosen(self.said.rows, rows, self.target.name, self.problems)
         found = []
         for line, there, row in zip(lines, kept, rows, strict=True):
@@ -202,7 +211,7 @@ class Importer:
         key = (row.shape.cus, *self._but(row.shape.values), *others)
         first = groups.setdefault(key, {}).setdefault(size, row)
         if first is not row:
-            table.unused.append(self._unused(row, f"{first.table}, line {first.line} stands before it"))
+            table.unused.append(self._unused(row, f"{first.table}, line {first.line} {_BEFORE}"))
 
     @property
     def _place(self) -> int:
@@ -216,7 +225,7 @@ class Importer:
         ranges: dict[int, list[Range]]
         try:
             one = next(iter(group.values())).shape
-            ranges = decided(group, [self._padding(code, one) for code in self.paddings])
+            ranges = decided(group, self._paddings(one))
         except ExpressionError as error:
             self.problems.add(str(error), "padded", str(self.padded))
             return
@@ -231,7 +240,16 @@ class Importer:
                 mine = self._agreed(each, row, ranges[size])
                 table.shapes += len(mine)
                 for span in mine:
-                    yield self._tuned(row, each, span)
+                    made = self._tuned(row, each, span)
+                    table.decided.append((row.line, made))
+                    yield made
+
+    def _paddings(self, shape: _Shape) -> list[Callable[[int], int]]:
+        """What is known of the group is put into the programs, so that groups that are padded alike have equal ones."""
+        known = dict(zip(self.compared, shape.values, strict=True)) | {COMPUTE_UNITS: shape.cus}
+        scope = self.slots.scope({name: value for name, value in known.items() if name != self.padded})
+        texts = self.said.padded.get(str(self.padded), [])
+        return [self._padding(code_of(text, scope, self.problems, "padded"), shape) for text in texts]
 
     def _padding(self, code: bytes, shape: _Shape) -> Callable[[int], int]:
         """One function for all groups that are padded alike: it is asked for the same few sizes again and again."""

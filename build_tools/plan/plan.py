@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -16,10 +17,11 @@ from build_tools.manifest import model
 from build_tools.manifest.problems import Problems, suggestion
 from build_tools.plan.assumptions import check_assumptions
 from build_tools.plan.measured import Called, Imported, Importer, called
+from build_tools.plan.once import Once
 from build_tools.plan.recipe import JobDraft, RecipeDraft, draft
 from build_tools.plan.rows import rows_of
 from build_tools.plan.sets import holds, may_lack, set_of
-from build_tools.plan.slots import Slots, assign_slots, attribute_records, tensor_records, type_variables
+from build_tools.plan.slots import Slots, attribute_records
 from build_tools.plan.tuned_rows import tuned_rows
 from build_tools.plan.variants import Variant, expand
 from build_tools.records import (
@@ -33,7 +35,6 @@ from build_tools.records import (
     TargetFacts,
     in_tree,
 )
-from build_tools.tools.tree import exists, tree_of
 
 #: The backends that take files of source trees as they are, and how the names of those end.
 OF_TREES: Final = {"asm": "", "hip": ".cu"}
@@ -66,7 +67,8 @@ class _Planner:
     inputs_of: InputsOf
     problems: Problems
     prove: bool
-    ck: str = model.TUNED
+    ck: str
+    once: Once
     jobs: dict[str, CompileJob] = field(default_factory=dict)
     left_out: dict[LeftOut, None] = field(default_factory=dict)
     shared: dict[tuple[object, ...], str] = field(default_factory=dict)
@@ -87,12 +89,12 @@ class _Planner:
         )
 
     def operator(self, spec: model.Operator, target: TargetFacts, profile: str) -> PlannedOperator | None:
-        slots = assign_slots(spec, self.problems)
-        tensors = tensor_records(slots, target.fp8, self.problems)
+        slots = self.once.signature(spec)
+        tensors, types = self.once.records(slots, target.fp8)
         order = list(dict.fromkeys(kernel.name for kernel in spec.kernels))
         kernels: list[Kernel] = []
         recipes: list[Recipe] = []
-        jobs: list[str] = []
+        jobs: dict[str, int] = {}
         names: list[Called] = []
         for kernel in spec.kernels:
             if target.name not in kernel.targets or kernel.profile != profile:
@@ -114,7 +116,7 @@ class _Planner:
             summary=spec.summary,
             signature=slots.text(),
             return_count=slots.return_count,
-            type_variables=type_variables(slots, target.fp8),
+            type_variables=types,
             tensors=tensors,
             attributes=attribute_records(slots),
             slots=slots.names,
@@ -129,7 +131,7 @@ class _Planner:
 
     def kernel(
         self, spec: model.Operator, kernel: model.Kernel, slots: Slots, target: TargetFacts, index: int,
-        recipes: list[Recipe], jobs: list[str], names: list[Called],
+        recipes: list[Recipe], jobs: dict[str, int], names: list[Called],
     ) -> None:  # fmt: skip
         for name in sorted(kernel.slack.keys() - spec.arguments.keys()):
             self.problems.add(
@@ -148,10 +150,10 @@ class _Planner:
             return
         found, smallest = 0, set()
         for variant in variants:
-            problems, entry = self.trial(table), _id_of(spec, kernel, variant, target)
+            problems = self.trial(table)
             drafted = draft(with_rows, variant, slots, problems)
             if drafted is None:
-                self.fails(problems, table, at, entry)
+                self.fails(problems, table, at, partial(_id_of, spec, kernel, variant, target))
                 continue
             found += 1
             smallest.add(mine := set_of(with_rows, variant, problems))
@@ -160,7 +162,7 @@ class _Planner:
             if self.prove:
                 check_assumptions(drafted, slots, problems)
             named = called(with_rows, variant, slots, len(recipes), problems)
-            if not self.fails(problems, table, at, entry):
+            if not self.fails(problems, table, at, partial(_id_of, spec, kernel, variant, target)):
                 names += named
                 recipes.append(self.finish(spec, kernel, variant, drafted, target, index, jobs))
         if found and model.SAMPLE not in smallest and not may_lack(kernel):
@@ -173,23 +175,19 @@ class _Planner:
             )
             self.fails(problems, table, at)
 
-    def unpinned(self, name: str) -> bool:
-        """Is it a file of a tree that is not pinned?"""
-        return in_tree(name) and not tree_of(name, self.root).pinned
-
     def trial(self, table: str) -> Problems:
         """Where to say what is wrong with a kernel whose rows are in ``table`` ("": in the manifest). A list of its own where
         that is not pinned: what does not fit there is left out, and wrong in no manifest.
         """
-        return Problems() if self.unpinned(table) else self.problems
+        return Problems() if self.once.unpinned(table) else self.problems
 
-    def fails(self, problems: Problems, table: str, at: _At, entry: str = "") -> bool:
+    def fails(self, problems: Problems, table: str, at: _At, entry: Callable[[], str] = str) -> bool:
         """Did a trial fail? Then ``entry`` (all of the table, when it is "") is left out."""
         if problems is self.problems or not problems.lines:
             return False
         more = f", and {len(problems.lines) - 1} more" if len(problems.lines) > 1 else ""
         name = table.replace("{target}", at.target)
-        self.left_out[LeftOut(name, f"{problems.lines[0]}{more}", *at, entry)] = None
+        self.left_out[LeftOut(name, f"{problems.lines[0]}{more}", *at, entry())] = None
         return True
 
     def with_rows(self, kernel: model.Kernel, target: TargetFacts, at: _At) -> model.Kernel | None:
@@ -216,7 +214,7 @@ class _Planner:
         there = True
         for job in drafted.jobs:
             try:
-                found = job.source in self.known or exists(job.source, self.root)
+                found = job.source in self.known or self.once.exists(job.source)
             except FetchError as error:
                 self.problems.add(f"{error.found}. {error.fix}", "source")
                 return False
@@ -231,21 +229,19 @@ class _Planner:
 
     def lacking(self, source: str, problem: str, at: _At, entry: str = "") -> None:
         """A file that is not there: wrong in the manifest, but of a tree that is not pinned only missing."""
-        if self.unpinned(source):
+        if self.once.unpinned(source):
             self.left_out[LeftOut(source, "there is no such file", *at, entry)] = None
         else:
             self.problems.add(problem)
 
     def finish(
         self, spec: model.Operator, kernel: model.Kernel, variant: Variant, drafted: RecipeDraft, target: TargetFacts,
-        index: int, jobs: list[str],
+        index: int, jobs: dict[str, int],
     ) -> Recipe:  # fmt: skip
         steps = []
         for step, job in zip(drafted.recipe.steps, drafted.jobs, strict=True):
             job_id = self.job(spec, kernel, variant, job, target)
-            if job_id not in jobs:
-                jobs.append(job_id)
-            steps.append(replace(step, entry=jobs.index(job_id)))
+            steps.append(replace(step, entry=jobs.setdefault(job_id, len(jobs))))
         return replace(drafted.recipe, kernel=index, steps=tuple(steps))
 
     def job(
@@ -257,7 +253,7 @@ class _Planner:
             job.source,
             job.symbol,
             job.constants,
-            job.args,
+            id(job.args),  # equal ones are one object, kept for good
             job.kernarg_size,
             job.block,
         )
@@ -306,7 +302,7 @@ class _Planner:
             kept = said.model_copy(update={"tables": tables})
             return Importer(kept, slots, names, target, profile, self.root, problems).rows()
 
-        problems = Problems() if any(map(self.unpinned, there)) else self.problems
+        problems = Problems() if any(map(self.once.unpinned, there)) else self.problems
         with self.problems.at("tuned_from"):
             compared, rows, told = imported(there, problems)
             if problems is not self.problems and problems.lines:
@@ -333,7 +329,7 @@ class _Planner:
         """Is it there? What a tree that is not pinned lacks is only missing."""
         with self.problems.at("tuned_from", "tables"):
             try:
-                found = exists(table, self.root)
+                found = self.once.exists(table)
             except FetchError as error:
                 self.problems.add(f"{error.found}. {error.fix}")
                 return False
@@ -386,7 +382,7 @@ def plan_into(
 ) -> Plan:
     """As :func:`make_plan`, but what is wrong in the manifests goes to ``problems``."""
     check_filters(manifest, profiles, targets)
-    planner = _Planner(manifest, root, inputs_of, problems, prove, ck)
+    planner = _Planner(manifest, root, inputs_of, problems, prove, ck, Once(root, problems))
     facts = target_facts(manifest)
     with _uncollected():
         bundles = tuple(

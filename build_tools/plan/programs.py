@@ -43,7 +43,7 @@ _COMPILED: Final[dict[tuple[object, ...], bytes]] = {}
 def _compiled(text: str | int, names: tuple[str, ...], scope: Scope) -> bytes:
     if scope.key is None:
         return compile_expression(text, scope)
-    key = (text, scope.key, _meanings(names, scope))
+    key = (text, scope.key, *map(scope.words.get, names))
     if key not in _COMPILED:
         _COMPILED[key] = compile_expression(text, scope)
     return _COMPILED[key]
@@ -62,10 +62,19 @@ def constant_of(text: str | int, code: bytes, problems: Problems, *path: str | i
 _value: Final = lru_cache(maxsize=8192)(constant_value)
 
 
+def meaning(text: str, scope: Scope) -> tuple[object, ...]:
+    """What one text means in ``scope``, slots too."""
+    return (scope.key, *map(scope.words.get, names_of(text)))
+
+
 def meanings(texts: Iterable[str], scope: Scope) -> tuple[object, ...]:
     """What the names in these texts mean in ``scope``, slots apart: equal for two variants in which the texts mean the same."""
-    names = dict.fromkeys(name for text in texts for name in names_of(text))
-    return _meanings(names, scope)
+    return _meanings(_all_names(tuple(texts)), scope)
+
+
+@lru_cache(maxsize=2048)
+def _all_names(texts: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for text in texts for name in names_of(text)))
 
 
 def _meanings(names: Iterable[str], scope: Scope) -> tuple[object, ...]:

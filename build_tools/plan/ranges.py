@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
 from typing import Final
 
 #: Sizes that are looked at: a dim of a tensor is less.
@@ -39,6 +40,7 @@ def decided(sizes: Iterable[int], paddings: Sequence[Callable[[int], int]]) -> d
     return {size: joined(ranges) for size, ranges in found.items()}
 
 
+@lru_cache(maxsize=8192)
 def _reaches(size: int, padding: Callable[[int], int]) -> int:
     """The first size that is looked up as ``size`` or more: mostly padding adds, so that it is no larger than that."""
     end = size if 0 < size < TOP and padding(size) >= size else TOP

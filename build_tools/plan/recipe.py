@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from operator import itemgetter
+from typing import Final, NamedTuple
 
 from aiter_prebuilt.contract import dtype
 from aiter_prebuilt.contract.expression import Scope
@@ -19,7 +20,7 @@ from build_tools.manifest.model import Step as StepSpec
 from build_tools.manifest.problems import Problems, suggestion
 from build_tools.plan import limits
 from build_tools.plan.arguments import arguments_of
-from build_tools.plan.programs import code_of, constant_of
+from build_tools.plan.programs import code_of, constant_of, meanings
 from build_tools.plan.rows import TemplateError, filled
 from build_tools.plan.slots import Slots
 from build_tools.plan.variants import Variant
@@ -30,8 +31,7 @@ from build_tools.records import Backend, Constant, KernelArg, in_tree
 _UNNAMED: Final = re.compile(r"[^A-Za-z0-9_.]+")
 
 
-@dataclass(frozen=True, slots=True)
-class JobDraft:
+class JobDraft(NamedTuple):
     """What a step needs compiled; the plan makes it a job with an id, shared by equal drafts."""
 
     step: str
@@ -70,6 +70,20 @@ def steps_of(kernel: Kernel, problems: Problems) -> list[StepSpec]:
     ]  # fmt: skip
 
 
+#: The kernel that was asked for last and its steps: all its variants ask in a row.
+_STEPS: Final[list[tuple[Kernel, list[StepSpec]]]] = []
+
+
+def _steps_of(kernel: Kernel, problems: Problems) -> list[StepSpec]:
+    if _STEPS and _STEPS[0][0] is kernel:
+        return _STEPS[0][1]
+    said = problems.said
+    steps = steps_of(kernel, problems)
+    # Where something is wrong, each variant says so.
+    _STEPS[:] = [(kernel, steps)] if problems.said == said else []
+    return steps
+
+
 def draft(kernel: Kernel, variant: Variant, slots: Slots, problems: Problems) -> RecipeDraft | None:
     """The recipe of ``variant``, or None when its conditions can never hold."""
     scope = variant.scope(slots)
@@ -77,7 +91,7 @@ def draft(kernel: Kernel, variant: Variant, slots: Slots, problems: Problems) ->
     if conditions is None:
         return None
     steps, jobs = [], []
-    for place, spec in enumerate(steps_of(kernel, problems)):
+    for place, spec in enumerate(_steps_of(kernel, problems)):
         at = ("steps", place) if kernel.steps else ()
         with problems.at(*at):
             made = _step(kernel, spec, variant, scope, slots, problems)
@@ -96,9 +110,25 @@ def draft(kernel: Kernel, variant: Variant, slots: Slots, problems: Problems) ->
     return RecipeDraft(recipe, tuple(jobs))
 
 
+#: Conditions by their texts, the slots and what their names mean: most are those of a variant before.
+_CONDITIONS: Final[dict[tuple[object, ...], tuple[Condition, ...] | None]] = {}
+
+
 def _conditions(kernel: Kernel, scope: Scope, problems: Problems) -> tuple[Condition, ...] | None:
+    texts = tuple(kernel.when)
+    key = texts, scope.key, meanings(texts, scope)
+    if key not in _CONDITIONS:
+        said = problems.said
+        made = _made(texts, scope, problems)
+        if problems.said > said:
+            return made  # wrong: each variant says so
+        _CONDITIONS[key] = made
+    return _CONDITIONS[key]
+
+
+def _made(texts: Sequence[str], scope: Scope, problems: Problems) -> tuple[Condition, ...] | None:
     result = []
-    for place, text in enumerate(kernel.when):
+    for place, text in enumerate(texts):
         code = code_of(text, scope, problems, "when", place)
         value = constant_of(text, code, problems, "when", place)
         if value == 0 and code:
@@ -137,26 +167,22 @@ def _step(
     args, kernel_args, size = arguments_of(backend, spec, merged, scope, slots, divisible, problems)
     step = Step(0, size, *block, x, y, z, code_of(spec.lds, scope, problems, "lds"), args)
     used = _used(spec, variant, problems)
-    words = {**merged.constants, "target": merged.target.name}
+    words = merged.filling
     source = _filled(spec.source or kernel.source, words, problems, "source")
     symbol = _filled(spec.symbol, words, problems, "symbol")
     demangled = _filled(spec.demangled or "", words, problems, "demangled")
-    constants = {
-        name: value
-        for name, value in merged.constants.items()
-        if not in_tree(source) and not source.endswith(".co")  # taken as it is: nothing of a variant is in it
-    }
-    constants = {
-        name: value
-        for name, value in constants.items()
-        if used is None or name in used or name in slots.types or name in spec.constants
-    }
+    constants: list[tuple[str, Constant]] = []
+    if not in_tree(source) and not source.endswith(".co"):  # taken as it is: nothing of a variant is in it
+        constants = list(merged.constants.items())
+        if used is not None:
+            kept = used.union(slots.types, spec.constants)
+            constants = [each for each in constants if each[0] in kept]
     job = JobDraft(
         step=_UNNAMED.sub("_", demangled or symbol) if kernel.steps else "",
         backend=backend,
         source=source,
         symbol=symbol,
-        constants=tuple(sorted(constants.items())),
+        constants=tuple(sorted(constants, key=itemgetter(0))),
         args=kernel_args,
         kernarg_size=size,
         block=(0, 0, 0) if backend == "triton" else block,
@@ -167,6 +193,8 @@ def _step(
 
 
 def _filled(text: str, words: Mapping[str, object], problems: Problems, key: str) -> str:
+    if "{" not in text:
+        return text
     try:
         return filled(text, words)
     except TemplateError as error:

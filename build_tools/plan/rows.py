@@ -9,7 +9,8 @@ from __future__ import annotations
 import csv
 import itertools
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -83,23 +84,60 @@ def read(table: str, root: Path, problems: Problems) -> tuple[list[str], dict[in
     Raises:
         FetchError: there is no such table.
     """
+    header, rows, odd = _read(_text(table, root))
+    _say(table, header, odd, problems)
+    return list(header), rows
+
+
+def numbered(table: str, root: Path, problems: Problems) -> tuple[list[str], dict[int, Row]]:
+    """As :func:`read`, the rows typed and by the names of their columns; all that ask get the same rows, to be left as they are.
+
+    Raises:
+        FetchError: there is no such table.
+    """
+    text = _text(table, root)
+    header, _, odd = _read(text)
+    _say(table, header, odd, problems)
+    return list(header), _numbered(text)
+
+
+def _text(table: str, root: Path) -> str:
     if not tree.exists(table, root):
         raise FetchError(f"read {table}", "there is no such file", "Correct table in the manifest")
-    lines = tree.located(table, root).read_text(encoding="utf-8", errors="replace").splitlines()
+    return tree.located(table, root).read_text(encoding="utf-8", errors="replace")
+
+
+def _say(table: str, header: Sequence[str], odd: Iterable[tuple[int, int]], problems: Problems) -> None:
+    if not header:
+        problems.add(f"{table} has no row", "table")
+    for number, cells in odd:
+        problems.add(f"{table}, line {number}: {cells} cells under {len(header)} columns", "table")
+
+
+@lru_cache(maxsize=128)
+def _numbered(text: str) -> dict[int, Row]:
+    header, rows, _ = _read(text)
+    return dict(zip(rows, typed([dict(zip(header, row, strict=True)) for row in rows.values()]), strict=True))
+
+
+@lru_cache(maxsize=128)
+def _read(text: str) -> tuple[tuple[str, ...], dict[int, list[str]], tuple[tuple[int, int], ...]]:
+    """As :func:`read`, for all targets and operators that name the table; and (line, cells) of rows with too few or too many."""
     kept = [
-        (number, line) for number, line in enumerate(lines, 1) if line.strip() and not line.startswith("#")
+        (number, line)
+        for number, line in enumerate(text.splitlines(), 1)
+        if line.strip() and not line.startswith("#")
     ]
     if len(kept) < 2:
-        problems.add(f"{table} has no row", "table")
-        return [], {}
+        return (), {}, ()
     header, *cells = csv.reader(line for _, line in kept)
-    rows = {}
+    rows, odd = {}, []
     for (number, _), row in zip(kept[1:], cells, strict=True):
         if len(row) != len(header):
-            problems.add(f"{table}, line {number}: {len(row)} cells under {len(header)} columns", "table")
+            odd.append((number, len(row)))
         else:
             rows[number] = [cell.strip() for cell in row]
-    return [name.strip() for name in header], rows
+    return tuple(name.strip() for name in header), rows, tuple(odd)
 
 
 def _columns(said: Rows, table: str, names: list[str], problems: Problems) -> list[str]:
@@ -140,10 +178,11 @@ def _take_apart(said: Rows, table: str, cells: list[dict[str, str]], problems: P
 
 def typed(rows: list[dict[str, str]]) -> list[Row]:
     """Cells as numbers where their whole column is numbers."""
-    numbers = (
-        {name for name in rows[0] if all(_NUMBER.fullmatch(row[name]) for row in rows)} if rows else set()
-    )
-    return [{name: int(cell) if name in numbers else cell for name, cell in row.items()} for row in rows]
+    if not rows:
+        return []
+    columns = [[row[name] for row in rows] for name in rows[0]]
+    values = [list(map(int, cells)) if all(map(_NUMBER.fullmatch, cells)) else cells for cells in columns]
+    return [dict(zip(rows[0], row, strict=True)) for row in zip(*values, strict=True)]
 
 
 def chosen(conditions: Iterable[str], rows: list[Row], target: str, problems: Problems) -> list[bool]:

@@ -48,9 +48,12 @@ class Slots:
     names: tuple[str, ...]
     floats: tuple[str, ...]
 
-    def scope(self, constants: dict[str, int] | None = None, strings: dict[str, str] | None = None) -> Scope:
-        """The names that an expression of this operator may use."""
-        return self._bare.known(constants or {}, strings or {})
+    def scope(
+        self, constants: dict[str, int] | None = None, strings: dict[str, str] | None = None,
+        words: dict[str, int | str] | None = None,
+    ) -> Scope:  # fmt: skip
+        """The names that an expression of this operator may use. ``words``: constants and strings, where they are one already."""
+        return self._bare.known(constants or {}, strings or {}, words)
 
     @cached_property
     def _bare(self) -> Scope:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from aiter_prebuilt.contract import dtype
@@ -23,7 +23,8 @@ _HOLDS: Final[dict[tuple[object, ...], bool]] = {}
 @dataclass(frozen=True, slots=True)
 class Variant:
     """One combination. ``axes``: name of each axis and its text in the variant's name. ``numbers`` and ``strings``: what
-    expressions see; ``constants``: what the compiler gets (type variables as concrete element type names).
+    expressions see, ``words`` both; ``constants``: what the compiler gets (type variables as concrete element type names),
+    ``filling`` those and the target's name, for words in braces.
     """
 
     target: TargetFacts
@@ -31,6 +32,10 @@ class Variant:
     axes: tuple[tuple[str, str], ...]
     keys: dict[str, tuple[str, ...]]
     constants: dict[str, Constant]
+    words: dict[str, int | str] = field(init=False, repr=False, compare=False)
+    filling: dict[str, Constant] = field(init=False, repr=False, compare=False)
+    _numbers: dict[str, int] = field(init=False, repr=False, compare=False)
+    _strings: dict[str, str] = field(init=False, repr=False, compare=False)
 
     @property
     def name(self) -> str:
@@ -45,34 +50,53 @@ class Variant:
 
     def numbers(self) -> dict[str, int]:
         """Integer constants, target facts and type sizes, for expressions."""
-        numbers = {name: int(value) for name, value in self.constants.items() if isinstance(value, int)}
-        facts = {"wave": self.target.wave, "lds_bytes": self.target.lds_bytes}
-        sizes = {
-            f"sizeof_{name}": dtype.BY_NAME[value].itemsize
-            for name, value in self.constants.items()
-            if isinstance(value, str) and value in dtype.BY_NAME
-        }
-        return {**facts, **sizes, **numbers}
+        return self._numbers
 
     def strings(self) -> dict[str, str]:
         """String constants, type variables and the target's name, for comparisons in expressions."""
-        strings = {name: value for name, value in self.constants.items() if isinstance(value, str)}
-        return {**strings, "target": self.target.name}
+        return self._strings
+
+    def __post_init__(self) -> None:
+        """Once: what expressions see is asked for again and again."""
+        numbers: dict[str, int] = {}
+        strings: dict[str, str] = {}
+        sizes = {"wave": self.target.wave, "lds_bytes": self.target.lds_bytes}
+        for name, value in self.constants.items():
+            if isinstance(value, int):
+                numbers[name] = int(value)
+            elif isinstance(value, str):
+                strings[name] = value
+                if value in dtype.BY_NAME:
+                    sizes[f"sizeof_{name}"] = dtype.BY_NAME[value].itemsize
+        strings["target"] = self.target.name
+        numbers = {**sizes, **numbers}
+        known = numbers, strings, {**strings, **numbers}, {**self.constants, "target": self.target.name}
+        for name, each in zip(("_numbers", "_strings", "words", "filling"), known, strict=True):
+            object.__setattr__(self, name, each)
 
     def scope(self, slots: Slots) -> Scope:
         """What an expression of this kernel variant may use."""
-        return slots.scope(self.numbers(), self.strings())
+        return slots.scope(self._numbers, self._strings, self.words)
 
 
 def expand(kernel: Kernel, slots: Slots, target: TargetFacts, problems: Problems) -> list[Variant]:
     """All combinations of ``kernel`` on ``target`` that ``except`` leaves in, in the order they are written."""
     _check_types(kernel, slots, problems)
     result = []
+    facts: dict[str, Constant] = {
+        "{wave}": target.wave,
+        "{lds_bytes}": target.lds_bytes,
+        "{fp8}": target.fp8,
+        "{target}": target.name,
+    }
+    common = _filled(kernel.constants, facts)
+    combinations = [(axes, keys, _filled(values, facts)) for axes, keys, values in _combinations(kernel)]
     for types in itertools.product(*(_allowed(kernel, slots, name) for name in slots.types)):
         concrete = tuple(dtype.resolve(text, target.fp8).name for text in types)
-        for axes, keys, values in _combinations(kernel):
-            constants: dict[str, Constant] = {**_filled(kernel.constants, target), **_filled(values, target)}
-            constants.update(zip(slots.types, concrete, strict=True))
+        for axes, keys, values in combinations:
+            constants: dict[str, Constant] = {
+                **common, **values, **dict(zip(slots.types, concrete, strict=True))
+            }  # fmt: skip
             variant = Variant(target, concrete, axes, keys, constants)
             if not any_holds(kernel.excluded, variant, problems, "except"):
                 result.append(variant)
@@ -125,13 +149,7 @@ def _text(item: tuple[str, Constant]) -> str:
     return f"{name}{int(value)}" if isinstance(value, bool) else f"{name}{value}"
 
 
-def _filled(constants: dict[str, Constant], target: TargetFacts) -> dict[str, Constant]:
-    facts: dict[str, Constant] = {
-        "{wave}": target.wave,
-        "{lds_bytes}": target.lds_bytes,
-        "{fp8}": target.fp8,
-        "{target}": target.name,
-    }
+def _filled(constants: dict[str, Constant], facts: dict[str, Constant]) -> dict[str, Constant]:
     return {
         name: facts.get(value, value) if isinstance(value, str) else value
         for name, value in constants.items()
@@ -142,13 +160,12 @@ def any_holds(texts: Sequence[str], variant: Variant, problems: Problems, *key: 
     """Does one of these conditions on constants, type variables and ``target`` hold? ``key``: their place in the manifest."""
     if not texts:
         return False
-    numbers, strings = variant.numbers(), variant.strings()
-    words = {**strings, **numbers}
+    known = variant.words.get
     for place, text in enumerate(texts):
-        asked = (text, *map(words.get, names_of(text)))
+        asked = (text, *map(known, names_of(text)))
         try:
             if asked not in _HOLDS:
-                code = compile_expression(text, Scope({}, numbers, None, strings))
+                code = compile_expression(text, Scope({}, variant.numbers(), None, variant.strings()))
                 _HOLDS[asked] = bool(constant_value(code))
             if _HOLDS[asked]:
                 return True

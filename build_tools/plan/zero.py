@@ -6,6 +6,7 @@ capture, to time and to emulate.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, Final
 
 from aiter_prebuilt.contract import dtype
@@ -51,9 +52,14 @@ def zero_step(kernel: Kernel, spec: Step, variant: Variant, slots: Slots, proble
     )
     if size is None:
         return None
+    return _launch(spec.zero, size, spec.only_if)
+
+
+@lru_cache(maxsize=512)
+def _launch(zero: str, size: str, only_if: str | None) -> Step:
     launch: dict[str, Any] = {
         "symbol": SYMBOL, "backend": "hip", "source": SOURCE, "grid": [f"cdiv({size}, {_BYTES})"], "block": [_THREADS],
-        "args": [f"ptr {spec.zero}", f"i64 {size}"], "uses": [], "only_if": spec.only_if,
+        "args": [f"ptr {zero}", f"i64 {size}"], "uses": [], "only_if": only_if,
     }  # fmt: skip
     return Step.model_validate(launch)
 

@@ -40,13 +40,16 @@ class Place:
     known: tuple[str, ...] = ()
 
     def environment(self) -> dict[str, str]:
-        """What the children get: one thread each, since there is one child for every core; every check on."""
+        """What the children get: one thread each, since there is one child for every core; every check on, and NaN in workspaces:
+        fresh pages are zeros, and would hide what a kernel reads and nobody wrote.
+        """
         return {
             "PYTHONPATH": str(self.root / "src"),
             "AITER_PREBUILT_BUNDLES": os.pathsep.join(map(str, self.bundles)),
             "AITER_PREBUILT_HIP": str(self.library),
             "AITER_PREBUILT_EMULATOR": self.target,
             "AITER_PREBUILT_EMULATOR_CHECKS": "all",
+            "AITER_PREBUILT_EMULATOR_FILL": "0xff",
             "AITER_PREBUILT_EMULATOR_KNOWN": " ".join(self.known),
             "AITER_PREBUILT_EMULATOR_THREADS": "1",
         }

@@ -12,6 +12,8 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 BUNDLES: Final = ROOT / "build" / "bundles"
 #: Of `build --operator`: a bundle of a few operators is never taken for the whole.
 OPERATOR_BUNDLES: Final = ROOT / "build" / "operators" / "bundles"
+#: Held by what reads all receipts, executes and writes them again.
+RECEIPTS_LOCK: Final = ROOT / "build" / "receipts.lock"
 
 profiles = click.option("--profile", "profiles", multiple=True, help="ck-free or ck-full; all when left out.")
 targets = click.option("--target", "targets", multiple=True, help="gfx942, gfx950, sm_90; all when left out.")

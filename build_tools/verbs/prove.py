@@ -34,6 +34,7 @@ def prove(
     bundles: Path,
 ) -> None:
     """Execute recipes without a receipt on the embedded device, all checks on: manifests/<family>/receipts.json."""
+    from build_tools.files.lock import alone
     from build_tools.prove.prove import Settings
     from build_tools.prove.prove import prove as run_proof
 
@@ -41,7 +42,8 @@ def prove(
     folders = (
         (options.OPERATOR_BUNDLES, bundles) if few else (bundles,)
     )  # of `build --operator`, when they are there
-    proof = run_proof(Settings(options.ROOT, folders, operators, targets, everything, seed, workers))
+    with alone(options.RECEIPTS_LOCK, "prove what was built"):
+        proof = run_proof(Settings(options.ROOT, folders, operators, targets, everything, seed, workers))
     rows = (
         (
             row.operator,

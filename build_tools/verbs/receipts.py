@@ -15,9 +15,11 @@ from build_tools.verbs import options
 @options.bundles
 def receipts(files: tuple[Path, ...], checks: str, bundles: Path) -> None:
     """Join lines of python -m aiter_prebuilt.execute (ci/gpu_check.py --record FILE) with manifests/<family>/receipts.json."""
+    from build_tools.files.lock import alone
     from build_tools.prove.recorded import join
 
-    joined = join(options.ROOT, bundles, files, checks)
+    with alone(options.RECEIPTS_LOCK, "join what was executed elsewhere"):
+        joined = join(options.ROOT, bundles, files, checks)
     click.echo(
         f"{joined.lines} lines: {joined.proved} recipes were right on {', '.join(joined.devices)}, "
         f"{joined.wrong} code objects were not; {joined.strange} choices of recipes that are in no bundle here, "

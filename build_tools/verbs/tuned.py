@@ -11,7 +11,9 @@ from build_tools.verbs.output import console, print_json, print_table
 @click.command()
 @options.json
 def tuned(as_json: bool) -> None:
-    """Tables of measured rows: which rows choose a kernel, and those that name nothing here, line by line."""
+    """Tables of measured rows: which rows can choose a kernel, and line by line those that name nothing here, or a kernel that
+    takes none of their calls.
+    """
     from build_tools.compile.inputs import inputs_of
     from build_tools.manifest.parse import load
     from build_tools.plan.plan import make_plan
@@ -23,15 +25,36 @@ def tuned(as_json: bool) -> None:
         print_json({"tables": [table.as_json() for table in tables], "missing": list(plan.missing)})
         return
     rows = [
-        (table.name, table.rows, table.assembly, use.operator, use.target, use.meant, use.taken, len(use.unused), use.shapes)
+        (table.name, table.rows, table.assembly, use.operator, use.target,
+         use.meant, len(use.unused), use.taken, use.chooses, use.shapes)
         for table in tables
         for use in table.uses
     ]  # fmt: skip
-    columns = ["table", "rows", "assembly", "operator", "target", "meant", "taken", "name nothing", "ranges"]
+    columns = [
+        "table",
+        "rows",
+        "assembly",
+        "operator",
+        "target",
+        "meant",
+        "name nothing",
+        "taken",
+        "can choose",
+        "ranges",
+    ]
     print_table("measured rows", columns, rows)
+    reasons = [
+        (table.name, use.operator, use.target, count, why)
+        for table in tables
+        for use in table.uses
+        for why, count in use.reasons.items()
+    ]
+    print_table(
+        "rows that choose nothing: the cost does", ["table", "operator", "target", "rows", "why"], reasons
+    )
     for table in tables:
         for use in table.uses:
-            for row in use.unused:
+            for row in (*use.unused, *use.refused):
                 text = f"{table.name}:{row.line}: {use.operator} on {use.target}: {row.why} ({row.says})"
                 console().print(text, highlight=False, markup=False, soft_wrap=True)
     free = [(table.name, table.rows, table.assembly) for table in tables if not table.uses]

@@ -83,6 +83,9 @@ def test_mixed_devices() -> None:
         ("known", "hazards:-0x12:k", "'hazards:-0x12:k'"),
         ("limit", "-1", "LIMIT"),
         ("limit", "1e9", "LIMIT"),
+        ("fill", "255", "FILL"),
+        ("fill", "0x100", "FILL"),
+        ("fill", "ones", "a byte, 0x00 to 0xff"),
         ("log", "loud", "LOG"),
     ],
 )
@@ -125,6 +128,32 @@ def test_memory_ends_where_the_environment_says() -> None:
     status, used, second, freed, restored, *loop, small = json.loads(out)
     assert (status, used, second, freed, restored) == (SUCCESS, 48 << 20, OUT_OF_MEMORY, SUCCESS, True)
     assert set(loop) == {0} and small
+
+
+_FILLED = r"""
+import ctypes, json, sys
+lib, out = ctypes.CDLL(sys.argv[1]), []
+def read(pointer, size):
+    data = ctypes.create_string_buffer(size)
+    assert lib.hipMemcpy(data, pointer, ctypes.c_size_t(size), 2) == 0
+    return sorted(set(data.raw))
+for size in (1, 1000, 100000):
+    pointer, other = ctypes.c_void_p(), ctypes.c_void_p()
+    assert lib.hipMallocAsync(ctypes.byref(pointer), ctypes.c_size_t(size), None) == 0
+    assert lib.hipMalloc(ctypes.byref(other), ctypes.c_size_t(100000)) == 0
+    out.append([read(pointer, size), read(other, 100000)])
+    assert lib.hipFreeAsync(pointer, None) == 0
+print(json.dumps(out))
+"""
+
+
+@pytest.mark.parametrize(
+    ("fill", "byte"), [({}, 0), ({"fill": "0x00"}, 0), ({"fill": "0xff"}, 255), ({"fill": "0x7"}, 7)]
+)
+def test_memory_of_a_stream_is_full_of_what_the_environment_says(fill: dict[str, str], byte: int) -> None:
+    """What a launch takes as its workspace; tensors are filled by who makes them."""
+    out, _ = program(_FILLED, **fill)
+    assert json.loads(out) == [[[byte], [0]]] * 3
 
 
 #: Loads one dword at the address it is given.

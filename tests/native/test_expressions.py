@@ -50,8 +50,8 @@ def test_every_operation_is_in_a_vector_that_gives_a_value() -> None:
     seen: set[int] = set()
     for vector in VECTORS:
         if "value" in vector:
-            seen.update(operation for operation, _, _ in bytecode._walk(bytes.fromhex(vector["code"])))
-    assert seen == set(bytecode._KNOWN)
+            seen.update(operation for operation, _, _ in bytecode.instructions(bytes.fromhex(vector["code"])))
+    assert seen == set(bytecode._FORMS)
 
 
 EDGES = [0, 1, -1, 2, 3, 7, 16, -128, 2**31, 2**62, 2**63 - 1, -(2**63)]

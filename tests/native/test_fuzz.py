@@ -58,7 +58,7 @@ def damaged_program(rng: random.Random) -> bytes:
         if kind == 0:
             code[at] = rng.randrange(256)
         elif kind == 1:
-            code[at] = rng.choice(sorted(bytecode._KNOWN))
+            code[at] = rng.choice(sorted(bytecode._FORMS))
         elif kind == 2 and len(code) > 1:
             del code[at]
         else:

@@ -130,7 +130,7 @@ def test_a_job_with_other_arguments_than_its_step_is_an_error() -> None:
     (job,) = made.jobs
     with pytest.raises(ValueError, match="shorter"):
         assumptions.check_assumptions(
-            replace(made, jobs=(replace(job, args=job.args[:1]),)), slots, Problems()
+            replace(made, jobs=(job._replace(args=job.args[:1]),)), slots, Problems()
         )
 
 

@@ -337,6 +337,48 @@ def test_the_verb_lists_rows_and_reasons(root: Path, monkeypatch: pytest.MonkeyP
     )
 
 
+#: Behind the measured rows: one whose kernel takes no call of it, one whose kernel takes all, one whose result, of which no row
+#: says the rows, is too large for any call.
+PLANTED = """\
+80,96,128,256,asm,4,3.5,_ZN1a4k32xE
+80,112,128,256,asm,4,3.5,_ZN1a4k64xE
+80,64,4096,256,asm,4,3.5,_ZN1a4k32xE
+"""
+REFUSING = (
+    ('cost = "cdiv(M, tileM)"', 'cost = "cdiv(M, tileM)"\nwhen = ["tileM == 64 or M < 65", "R >= M and R * N < 131072"]'),
+    ('out = "out f32[M, N]"', 'out = "out f32[R, N]"'),
+    ('parts_wanted if parts_wanted else CUS // (cdiv(M, tileM) * 10)', "4"),
+)  # fmt: skip
+
+
+def test_a_row_whose_kernel_takes_none_of_its_calls_is_told_from_one_that_can_choose(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("build_tools.report.measured.FOLDERS", ("thing:configs",))
+    monkeypatch.setattr(options, "ROOT", root)
+    made = plan(root, *REFUSING, rows=ROWS + PLANTED)
+    assert table(made).taken == (2, 9, 10, 11)
+    assert "decided" not in repr(table(made)) and {line for line, _ in table(made).decided} == {2, 9, 10, 11}
+    (use,) = compute(made, root)[1].uses
+    assert (use.taken, use.chooses, [(row.line, row.why) for row in use.refused]) == (
+        4, 2, [(9, "refused by 'tileM == 64 or M < 65'"), (11, "refused by 'R >= M and R * N < 131072'")]
+    )  # fmt: skip
+    assert (
+        use.refused[0].says == "80 compute units, M = 81 to 96, N = 128, K = 256, parts_wanted = 0: tile 32"
+    )
+    assert use.reasons == {
+        "the kernel does otherwise than the row says": 2, "another row about the shape stands before it": 1,
+        "no kernel here has this name": 1, "refused by 'R >= M and R * N < 131072'": 1,
+        "refused by 'tileM == 64 or M < 65'": 1,
+    }  # fmt: skip
+    said = CliRunner().invoke(cli, ["tuned", "--json"])
+    told = json.loads(said.output)["tables"][1]["uses"][0]
+    assert (told["taken"], told["chooses"], told["reasons"]) == (4, 2, use.reasons)
+    assert [row["line"] for row in told["refused"]] == [9, 11]
+    text = CliRunner().invoke(cli, ["tuned"]).output
+    assert "tuned.csv:9: gemm on gfx942: refused by 'tileM == 64 or M < 65' (80 compute units" in text
+
+
 def _padded(size: int) -> tuple[int, int, int]:
     """What AITER looks a call up as, in this order."""
     step = 16 if size <= 256 else 32 if size <= 1024 else 64 if size <= 4096 else 128

@@ -87,7 +87,7 @@ COMMAND = [sys.executable, "-m", "aiter_prebuilt.execute"]
 ENVIRONMENT = {
     "PYTHONPATH": "root/src", "AITER_PREBUILT_BUNDLES": f"a.apb{os.pathsep}b.apb", "AITER_PREBUILT_HIP": "lib/libamdhip64.so",
     "AITER_PREBUILT_EMULATOR": "gfx942", "AITER_PREBUILT_EMULATOR_CHECKS": "all",
-    "AITER_PREBUILT_EMULATOR_KNOWN": "races:0x4:a hazards:0x8:b",
+    "AITER_PREBUILT_EMULATOR_FILL": "0xff", "AITER_PREBUILT_EMULATOR_KNOWN": "races:0x4:a hazards:0x8:b",
     "AITER_PREBUILT_EMULATOR_THREADS": "1",
 }  # fmt: skip
 

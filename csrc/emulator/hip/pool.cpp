@@ -1,7 +1,10 @@
 // Stream-ordered allocation and its pools.
 #include "pool.h"
 
+#include <cstring>
+
 #include "../machine/allocations.h"
+#include "../machine/configuration.h"
 #include "capture.h"
 #include "memory.h"
 
@@ -114,6 +117,8 @@ hipError_t pool_allocate(const std::shared_ptr<Pool>& pool, std::size_t bytes, v
   }
   *out = Allocations::instance().allocate(pool->device, bytes, AllocationKind::Pool, 0);
   if (!*out) return fail(hipErrorOutOfMemory, "no %zu bytes on device %d", bytes, pool->device);
+  // Fresh pages are zeros anyway, and cost nothing until they are touched.
+  if (const std::uint8_t fill = configuration().fill; fill != 0) std::memset(*out, fill, bytes);
   Origins& all = origins();
   const std::lock_guard guard(all.mutex);
   all.of[*out] = {pool, bytes};

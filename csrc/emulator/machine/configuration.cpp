@@ -85,6 +85,7 @@ class Reader {
     checks();
     known();
     limit();
+    fill();
     log_level();
     counters();
     return std::move(configuration_);
@@ -218,6 +219,17 @@ class Reader {
       problem(kName, text, "a number of instructions per wave, 0 for no limit");
     else
       configuration_.instruction_limit = value;
+  }
+
+  void fill() {
+    constexpr const char* kName = "AITER_PREBUILT_EMULATOR_FILL";
+    const std::string_view text = variable(kName);
+    if (text.empty()) return;
+    std::uint64_t value = 0;
+    if (!read_offset(text, value) || value > 0xff)
+      problem(kName, text, "a byte, 0x00 to 0xff");
+    else
+      configuration_.fill = static_cast<std::uint8_t>(value);
   }
 
   void log_level() {

@@ -7,6 +7,8 @@
 //   AITER_PREBUILT_EMULATOR_KNOWN      findings to pass over, separated by blanks: CHECK:0xOFFSET:KERNEL or CHECK:0xFIRST-0xLAST:KERNEL, offsets
 //                                      of instructions in the kernel's code as a finding's message says them (code+0x6cc)
 //   AITER_PREBUILT_EMULATOR_LIMIT      instructions per wave before a launch is stopped (default 2^33; 0: no limit)
+//   AITER_PREBUILT_EMULATOR_FILL       a byte, 0x00 to 0xff, that memory allocated on a stream is full of at first (default: zeros, as all else);
+//                                      0xff makes NaN of what a kernel reads of its workspace and nobody wrote
 //   AITER_PREBUILT_EMULATOR_LOG        error (default) | warning | info | trace, or off; trace prints every instruction
 //   AITER_PREBUILT_EMULATOR_COUNTERS   a file: counters as JSON at exit
 #pragma once
@@ -46,6 +48,7 @@ struct Configuration {
   CheckSwitches checks;
   std::vector<KnownFinding> known;
   std::uint64_t instruction_limit = 1ull << 33;
+  std::uint8_t fill = 0;  // of memory that is allocated on a stream
   LogLevel log = LogLevel::Error;
   std::string counters_file;
   std::string problem;  // not empty: the environment is wrong; hipInit returns hipErrorInvalidValue... and logs it once

@@ -61,31 +61,38 @@ def constant_value(code: bytes) -> int | None:
 @lru_cache(maxsize=8192)
 def slots_of(code: bytes) -> frozenset[int]:
     """The slots that a program loads."""
-    return frozenset(operand for operation, operand, _ in _walk(code) if operation == LOAD)
+    return frozenset(operand for operation, operand, _ in instructions(code) if operation == LOAD)
 
 
 @lru_cache(maxsize=8192)
-def _walk(code: bytes) -> tuple[tuple[int, int, int], ...]:
+def instructions(code: bytes) -> tuple[tuple[int, int, int], ...]:
     """(operation, operand, offset of the next operation) of each instruction, in order."""
     result: list[tuple[int, int, int]] = []
     at = 0
     while at < len(code):
         operation = code[at]
-        form = {PUSH8: "<b", PUSH64: "<q", LOAD: "<H"}.get(operation, "<H" if operation >= JUMP else "")
-        if operation not in _KNOWN:
+        if operation not in _FORMS:
             raise ExpressionError(f"unknown operation 0x{operation:02x} at byte {at}")
-        size = struct.calcsize(form) if form else 0
+        form, size = _FORMS[operation]
         if at + 1 + size > len(code):
             raise ExpressionError(f"operation 0x{operation:02x} at byte {at} is cut off")
-        operand = struct.unpack_from(form, code, at + 1)[0] if form else 0
+        operand = form(code, at + 1)[0] if form else 0
         at += 1 + size
-        result.append((operation, int(operand), at))
+        result.append((operation, operand, at))
     return tuple(result)
 
 
-_KNOWN: Final = frozenset(
-    {PUSH8, PUSH64, LOAD, *range(ADD, LOG2 + 1), *range(EQ, GE + 1), *range(JUMP, 0x34)}
-)
+def _form(operation: int) -> tuple[Callable[[bytes, int], tuple[int, ...]] | None, int]:
+    """How the operand of an operation is read (None: it has none), and its bytes."""
+    text = {PUSH8: "<b", PUSH64: "<q", LOAD: "<H"}.get(operation, "<H" if operation >= JUMP else "")
+    read = struct.Struct(text)
+    return (read.unpack_from, read.size) if text else (None, 0)
+
+
+_FORMS: Final = {
+    operation: _form(operation)
+    for operation in (PUSH8, PUSH64, LOAD, *range(ADD, LOG2 + 1), *range(EQ, GE + 1), *range(JUMP, 0x34))
+}
 
 
 @lru_cache(maxsize=8192)
@@ -102,7 +109,7 @@ def check(code: bytes, slot_count: int) -> None:
     depth = 0
     reachable = True
     start = 0
-    for operation, operand, following in _walk(code):
+    for operation, operand, following in instructions(code):
         if start in depth_at:
             if reachable and depth_at[start] != depth:
                 raise ExpressionError(f"stack depth differs between the paths that meet at byte {start}")
@@ -111,7 +118,7 @@ def check(code: bytes, slot_count: int) -> None:
             raise ExpressionError(f"no path leads to byte {start}")
         if operation == LOAD and operand >= slot_count:
             raise ExpressionError(f"slot {operand} at byte {start}, but there are {slot_count}")
-        need, delta = _effect(operation)
+        need, delta = _EFFECTS[operation]
         if depth < need:
             raise ExpressionError(f"stack underflow at byte {start}")
         if operation >= JUMP:
@@ -121,7 +128,7 @@ def check(code: bytes, slot_count: int) -> None:
             raise ExpressionError(f"stack deeper than {MAX_STACK} at byte {start}")
         reachable = operation != JUMP
         start = following
-    _check_end(depth_at, depth, reachable, len(code), {0, *(after for _, _, after in _walk(code))})
+    _check_end(depth_at, depth, reachable, len(code), {0, *(after for _, _, after in instructions(code))})
 
 
 def _note_jump(depth_at: dict[int, int], landing: int, depth: int, size: int, start: int) -> None:
@@ -153,6 +160,9 @@ def _effect(operation: int) -> tuple[int, int]:
     if operation >= JUMP_IF_FALSE:
         return 1, -1
     return 2, -1
+
+
+_EFFECTS: Final = {operation: _effect(operation) for operation in _FORMS}
 
 
 def _floor_div(left: int, right: int) -> int:
@@ -211,9 +221,16 @@ def evaluate(
         ExpressionError: division by zero, a result beyond 64 bits, or a malformed program.
     """
     check(code, len(slots))
+    return run(code, slots, operations)
+
+
+def run(
+    code: bytes, slots: Sequence[int], operations: Mapping[int, Callable[[int, int], int]] = OPERATIONS
+) -> int:
+    """As :func:`evaluate`, of a program that is known to be well formed."""
     stack: list[int] = []
     at = 0
-    for operation, operand, following in _walk(code):
+    for operation, operand, following in instructions(code):
         if following <= at:  # jumped over
             continue
         at = following

@@ -58,7 +58,7 @@ from aiter_prebuilt.contract.bytecode import (
     SUB,
     ExpressionError,
     check,
-    constant_value,
+    run,
     text_number,
 )
 
@@ -103,17 +103,22 @@ class Scope:
         self.key = key
         self.texts = frozenset(texts)
         self.slots = dict(slots)
-        self.constants = dict(constants or {})
+        self.constants: Mapping[str, int] = dict(constants or {})
         self.enums = {name: tuple(values) for name, values in (enums or {}).items()}
-        self.strings = dict(strings or {})
+        self.strings: Mapping[str, str] = dict(strings or {})
         self.words: dict[str, int | str] = {**self.strings, **self.constants}
 
-    def known(self, constants: Mapping[str, int], strings: Mapping[str, str]) -> Scope:
-        """The same slots, enums and texts, with other constants and strings: a kernel has hundreds of variants."""
+    def known(
+        self,
+        constants: Mapping[str, int],
+        strings: Mapping[str, str],
+        words: dict[str, int | str] | None = None,
+    ) -> Scope:
+        """The same slots, enums and texts, other constants and strings (``words``: both): a kernel has hundreds of variants."""
         other = object.__new__(Scope)
         other.__dict__ |= self.__dict__
-        other.constants, other.strings = dict(constants), dict(strings)
-        other.words = {**strings, **constants}
+        other.constants, other.strings = constants, strings
+        other.words = {**strings, **constants} if words is None else words
         return other
 
     def names(self) -> list[str]:
@@ -150,23 +155,25 @@ class _Compiler:
     def __init__(self, text: str, scope: Scope) -> None:
         self._text = text
         self._scope = scope
+        #: Slots loaded so far: what loads one is no constant, and is not tried as one.
+        self._loads = 0
 
     def fail(self, problem: str) -> ExpressionError:
         return ExpressionError(f"{problem} in {self._text!r}")
 
     def emit(self, node: ast.expr) -> bytes:
+        if isinstance(node, ast.Name):
+            return self._name(node.id)
+        if isinstance(node, ast.Constant):
+            return self._constant(node)
+        before = self._loads
         code = self._emit(node)
         if len(code) > MAX_CODE:
             raise self.fail(f"more than {MAX_CODE} bytes of bytecode")
-        leaf = isinstance(node, (ast.Constant, ast.Name))  # as it is
-        folded = None if leaf else _try_fold(code)
+        folded = _try_fold(code) if self._loads == before else None
         return code if folded is None else _push(folded)
 
     def _emit(self, node: ast.expr) -> bytes:
-        if isinstance(node, ast.Constant):
-            return self._constant(node)
-        if isinstance(node, ast.Name):
-            return self._name(node.id)
         if isinstance(node, ast.BinOp) and type(node.op) in _BINARY:
             return self.emit(node.left) + self.emit(node.right) + bytes([_BINARY[type(node.op)]])
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.USub, ast.Not)):
@@ -192,7 +199,7 @@ class _Compiler:
         if name in self._scope.constants:
             return _push(int(self._scope.constants[name]))
         if name in self._scope.slots:
-            return struct.pack("<BH", LOAD, self._scope.slots[name])
+            return self._load(name)
         known = ", ".join(self._scope.names())
         raise self.fail(f"unknown name {name!r} (known: {known})")
 
@@ -268,9 +275,14 @@ class _Compiler:
         name = argument.id if isinstance(argument, ast.Name) else None
         if name is None or prefix + name not in self._scope.slots:
             raise self.fail("aligned() and given() take the name of a tensor argument")
-        return struct.pack("<BH", LOAD, self._scope.slots[prefix + name])
+        return self._load(prefix + name)
+
+    def _load(self, slot: str) -> bytes:
+        self._loads += 1
+        return struct.pack("<BH", LOAD, self._scope.slots[slot])
 
 
+@lru_cache(maxsize=4096)
 def _push(value: int) -> bytes:
     if -128 <= value <= 127:
         return struct.pack("<Bb", PUSH8, value)
@@ -279,6 +291,6 @@ def _push(value: int) -> bytes:
 
 def _try_fold(code: bytes) -> int | None:
     try:
-        return constant_value(code)
+        return run(code, ())
     except ExpressionError:
         return None  # left as it is: 1 // 0 behind a false condition is legal and never runs
