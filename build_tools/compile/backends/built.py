@@ -131,19 +131,8 @@ def quoted_includes(path: Path, text: str) -> list[Path]:
     return [candidate for candidate in found if candidate.is_file()]
 
 
-def _may_import(text: str, names: Iterable[str]) -> bool:
-    """Could it import one of these? Most sources do not, and need not be read as Python."""
-    lines = [line for line in text.splitlines() if "import" in line]
-    return "\\\n" in text or any(
-        ("(" in line and ")" not in line) or any(name in line for name in names) for line in lines
-    )
-
-
 def sibling_imports(path: Path, text: str) -> list[Path]:
     """Python files beside ``path`` that it imports; none when it is no Python, which its compile will say."""
-    beside = {file.stem: file for file in path.parent.glob("*.py")}
-    if not _may_import(text, beside):
-        return []
     names: set[str] = set()
     try:
         tree = ast.parse(text, filename=str(path))
@@ -154,4 +143,5 @@ def sibling_imports(path: Path, text: str) -> list[Path]:
             names |= {alias.name.split(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             names |= {node.module.split(".")[0]} if node.module else {alias.name for alias in node.names}
-    return [beside[name] for name in sorted(names & beside.keys())]
+    candidates = (path.parent / f"{name}.py" for name in sorted(names))
+    return [candidate for candidate in candidates if candidate.is_file()]
