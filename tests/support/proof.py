@@ -113,12 +113,13 @@ def _known(bundles: tuple[Path, ...]) -> tuple[str, ...]:
 
 
 def surroundings(library: Path, bundles: Sequence[Path], target: str) -> dict[str, str]:
-    """The environment of a child whose HIP is one embedded device with every check on."""
+    """The environment of a child whose HIP is one embedded device with every check on, and NaN in workspaces."""
     return _python(
         {
             "AITER_PREBUILT_HIP": str(library),
             "AITER_PREBUILT_EMULATOR": target,
             "AITER_PREBUILT_EMULATOR_CHECKS": CHECKS,
+            "AITER_PREBUILT_EMULATOR_FILL": "0xff",
             "AITER_PREBUILT_EMULATOR_KNOWN": " ".join(_known(tuple(bundles))),
             "AITER_PREBUILT_BUNDLES": os.pathsep.join(map(str, bundles)),
         }
