@@ -2,16 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from functools import wraps
+from typing import Any, TypeVar
 
 from build_tools.manifest.grammar import TensorSpec, is_symbol, parse_tensor
 from build_tools.manifest.model import Manifest, Operator
 from build_tools.manifest.python import Parameter
 
+_Known = TypeVar("_Known")
 
-@dataclass(frozen=True, slots=True)
+
+def _once(method: Callable[[Subject], _Known]) -> Callable[[Subject], _Known]:
+    """A method whose answer a subject keeps: each of its calls asks again. Nobody may change the answer."""
+    name = f"_{method.__name__}"  # the method's own would hide it
+
+    @wraps(method)
+    def kept(self: Subject) -> _Known:
+        known = self.__dict__
+        if name not in known:
+            known[name] = method(self)
+        found: _Known = known[name]
+        return found
+
+    return kept
+
+
+@dataclass(frozen=True)
 class Subject:
     """One operator. ``arguments``: the tensors of its native signature, ``returns``: those that it allocates; ``covered``: the
     values that are served of an option; ``ignored``: parameters of which any value is; ``type_of``: returned tensor -> the
@@ -36,16 +54,19 @@ class Subject:
         """The parameter called ``name``."""
         return next((parameter for parameter in self.parameters if parameter.name == name), None)
 
+    @_once
     def tensors(self) -> dict[str, TensorSpec]:
         """All tensors by name: arguments, then returns."""
         return {spec.name: spec for spec in (*self.arguments, *self.returns)}
 
+    @_once
     def results(self) -> tuple[TensorSpec, ...]:
         """What is written, then what is returned, in the order of the signature."""
         written = tuple(spec for spec in self.arguments if spec.role != "in")
         passed = tuple(spec for spec in written if self.parameter(spec.name))
         return (*passed, *(spec for spec in (*written, *self.returns) if not self.parameter(spec.name)))
 
+    @_once
     def symbols(self) -> dict[str, bool]:
         """Dim and stride symbols that a call may state -> does it stand for several leading dims?"""
         found: dict[str, bool] = {}
@@ -58,11 +79,13 @@ class Subject:
                     found.setdefault(text, False)
         return found
 
+    @_once
     def dims(self) -> dict[str, None]:
         """Symbols that stand for a dim of a tensor, in the order of the signature."""
         texts = [text for spec in self.tensors().values() for text in spec.dims]
         return dict.fromkeys(text for text in texts if is_symbol(text))
 
+    @_once
     def open(self) -> tuple[str, ...]:
         """What a call may have as it likes: options, and tensors that may be left out."""
         optional = (spec.name for spec in self.arguments if spec.optional)
@@ -78,6 +101,7 @@ class Subject:
             each.name for each in self.parameters if each.kind == "str" and each.name not in self.covered
         )
 
+    @_once
     def options(self) -> tuple[Parameter, ...]:
         """Parameters that change what is computed: scalars and words of which more than one value is served."""
         return tuple(
