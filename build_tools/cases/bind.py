@@ -16,8 +16,8 @@ from aiter_prebuilt.contract.bytecode import ExpressionError, evaluate
 from aiter_prebuilt.contract.expression import Scope, compile_expression
 from build_tools.cases import numbers
 from build_tools.cases.subject import Subject
-from build_tools.cases.words import Several, Words
-from build_tools.manifest.grammar import TensorSpec
+from build_tools.cases.words import Several, Together, Words
+from build_tools.manifest.grammar import TensorSpec, is_symbol
 from build_tools.manifest.operators import ArgumentType
 from build_tools.manifest.problems import suggestion
 
@@ -82,16 +82,37 @@ def bind(subject: Subject, words: Words, fp8: str) -> Iterator[Bound]:
     """
     open_types = [name for name in subject.types if name not in words.types]
     several = {name: value.values for name, value in words.values.items() if isinstance(value, Several)}
+    places = _together(words)
     choices = [*several.values(), *(subject.types[name] for name in open_types)]
-    said = " ".join(word for word in words.text.split() if word.partition("=")[0] not in several)
-    for chosen in itertools.product(*choices):
-        values = dict(zip(several, chosen, strict=False))
+    taken = {*several, *(places[0] if places else ())}
+    said = " ".join(word for word in words.text.split() if word.partition("=")[0] not in taken)
+    for beside, chosen in itertools.product(places or [{}], itertools.product(*choices)):
+        values = {**beside, **dict(zip(several, chosen, strict=False))}
         picked = dict(zip(open_types, chosen[len(several) :], strict=True))
         told = [f"{name}={_word(value)}" for name, value in values.items()]
         told += [f"{name}={kind}" for name, kind in picked.items() if len(subject.types[name]) > 1]
         types = _types(subject, {**words.types, **picked})
-        one = replace(words, values={**words.values, **values}) if values else words
+        one = _with(words, values) if values else words
         yield bind_one(subject, one, " ".join([*([said] if said else []), *told]), types, fp8)
+
+
+def _together(words: Words) -> list[dict[str, Any]]:
+    """What stands together in each of the calls; nothing where nothing does."""
+    found = {
+        name: value.values
+        for name, value in (*words.symbols.items(), *words.values.items())
+        if isinstance(value, Together)
+    }
+    if len({len(values) for values in found.values()}) > 1:
+        raise BindError(f"{', '.join(found)} have different numbers of values")
+    return [dict(zip(found, each, strict=True)) for each in zip(*found.values(), strict=True)]
+
+
+def _with(words: Words, values: Mapping[str, Any]) -> Words:
+    """The words with one of several values of each."""
+    symbols = {name: value for name, value in values.items() if name in words.symbols}
+    options = {name: value for name, value in values.items() if name not in symbols}
+    return replace(words, symbols={**words.symbols, **symbols}, values={**words.values, **options})
 
 
 def _word(value: Any) -> str:
@@ -123,6 +144,7 @@ def bind_one(subject: Subject, words: Words, label: str, types: Mapping[str, str
     constants = {f"sizeof_{name}": dtype.BY_NAME[kind].itemsize for name, kind in stored.items()}
     sizes, several = _sizes(subject, words, constants)
     scope = Scope({}, {**constants, **sizes})
+    gaps = _gaps(subject, words, sizes)
     tensors: dict[str, Layout | None] = {}
     for spec in (*subject.arguments, *subject.returns):
         if spec.name in words.absent:
@@ -130,7 +152,7 @@ def bind_one(subject: Subject, words: Words, label: str, types: Mapping[str, str
             continue
         kind = stored.get(spec.type) or dtype.resolve(spec.type, fp8).name
         try:
-            tensors[spec.name] = _layout(subject, spec, words, kind, scope, several)
+            tensors[spec.name] = _layout(subject, spec, words, kind, scope, several, gaps)
         except ExpressionError as error:
             raise BindError(f"{spec.name}: {error}") from None
     values, stated = _values(subject, words, stored)
@@ -146,7 +168,7 @@ def _sizes(
 ) -> tuple[dict[str, int], dict[str, tuple[int, ...]]]:
     """(every stated symbol's value, the dims of those that stand for several). Expressions wait for what they name."""
     starred = subject.symbols()
-    waiting = dict(words.symbols)
+    waiting = {name: text for name, text in words.symbols.items() if not isinstance(text, Together)}
     sizes: dict[str, int] = {}
     several: dict[str, tuple[int, ...]] = {}
     while waiting:
@@ -207,6 +229,7 @@ def _layout(
     kind: str,
     scope: Scope,
     several: Mapping[str, tuple[int, ...]],
+    gaps: Mapping[str, int],
 ) -> Layout:
     missing = [name for text in spec.dims for name in sorted(_mentioned(text)) if name not in scope.constants]
     if missing:
@@ -222,36 +245,63 @@ def _layout(
         shape += dims
         places += [-1] * (len(dims) - 1) + [place] * bool(dims)
     returned = subject.parameter(spec.name) is None
-    strides = _strides(spec, shape, places, {} if returned else words.symbols, scope)
+    strides = _strides(spec, shape, places, scope, *((Words(), {}) if returned else (words, gaps)))
     if math.prod(shape) > MAX_ELEMENTS:
         raise BindError(f"{spec.name} would have {math.prod(shape)} elements")
-    if spec.role != "in" and _overlaps(shape, strides):
+    if _overlaps(shape, strides, same=spec.role == "in"):
+        how = "only read, and no stride of 0 is why" if spec.role == "in" else "written, and"
         raise BindError(
-            f"{spec.name} is written, and strides {strides} of {tuple(shape)} put two elements in one place"
+            f"{spec.name} is {how} strides {strides} of {tuple(shape)} put two elements in one place"
         )
     offset = words.offsets.get(spec.name, 0)
     return Layout(spec.name, spec.role, kind, tuple(shape), tuple(strides), offset, returned)
 
 
 def _strides(
-    spec: TensorSpec, shape: Sequence[int], places: Sequence[int], said: Mapping[str, Any], scope: Scope
+    spec: TensorSpec,
+    shape: Sequence[int],
+    places: Sequence[int],
+    scope: Scope,
+    said: Words,
+    gaps: Mapping[str, int],
 ) -> list[int]:
-    """Dense, but for the strides that the call states or the signature computes."""
+    """Dense, but for the strides that the call states or the signature computes, and as far as it swaps dims and leaves gaps."""
     strides = [0] * len(shape)
+    texts = [spec.strides[place] if spec.strides is not None and place >= 0 else "_" for place in places]
+    order = list(range(len(shape)))
+    if said.swapped and max(said.swapped) < len(shape):
+        first, second = said.swapped
+        if all(is_symbol(texts[dim]) and texts[dim] not in said.symbols for dim in (first, second)):
+            order[first], order[second] = second, first
     step = 1
-    for dim in reversed(range(len(shape))):
-        text = spec.strides[places[dim]] if spec.strides is not None and places[dim] >= 0 else "_"
-        if text != "_" and (text in said or not text.isidentifier() or text in scope.constants):
+    for dim in reversed(order):
+        text = texts[dim]
+        if text != "_" and (text in said.symbols or not text.isidentifier() or text in scope.constants):
             step = _evaluate(text, scope)
+        else:
+            step += gaps.get(text, 0)
         strides[dim] = step
         step *= max(shape[dim], 1)
     return strides
 
 
-def _overlaps(shape: Sequence[int], strides: Sequence[int]) -> bool:
-    """Could two elements share a place? Sorted by stride, each step must pass all that lies below it."""
+def _gaps(subject: Subject, words: Words, sizes: Mapping[str, int]) -> dict[str, int]:
+    """Stride symbols that nothing says -> how many elements more than dense: each another number, lest one pass for the other."""
+    last = {spec.strides[-1] for spec in subject.arguments if spec.strides}
+    known = {*sizes, *subject.dims(), *last}
+    left = [name for name in subject.symbols() if name not in known]
+    return {name: words.gaps * place for place, name in enumerate(left, 1)} if words.gaps else {}
+
+
+def _overlaps(shape: Sequence[int], strides: Sequence[int], *, same: bool = False) -> bool:
+    """Could two elements share a place? Sorted by stride, each step must pass all that lies below it. ``same``: what is only read
+    may be the same along a dim, whose stride is 0.
+    """
     reach = 0
-    for step, size in sorted((step, size) for step, size in zip(strides, shape, strict=True) if size > 1):
+    dims = [
+        (step, size) for step, size in zip(strides, shape, strict=True) if size > 1 and (step or not same)
+    ]
+    for step, size in sorted(dims):
         if step <= reach:
             return True
         reach += (size - 1) * step

@@ -278,4 +278,7 @@ def check_all(
         for name, cases in known.items()
         for what, reason in cases.insensitive.items()
     }
+    for name, cases in known.items():
+        if cases.unasked:
+            declared[f"two values of each size of {name}, yet"] = cases.unasked
     return blind, declared

@@ -19,13 +19,14 @@ from build_tools.manifest.parse import document
 from build_tools.manifest.problems import Problems, suggestion
 
 _KEYS: Final = ("default", "golden", "calls", "insensitive")
+_UNASKED: Final = "unasked.toml"
 
 
 @dataclass(frozen=True, slots=True)
 class Cases:
     """What proves one operator. ``calls`` and ``golden`` have the words of ``default`` in them already; ``insensitive``: what the
     cases need not notice, with the reason, of the operator or of one kernel (``kernel.name``); ``states``: target -> a name for
-    all that is asked there (``meaning.py``).
+    all that is asked there (``meaning.py``); ``unasked``: why sizes need not have two values yet, nothing where they must.
     """
 
     subject: Subject
@@ -35,6 +36,7 @@ class Cases:
     insensitive: Mapping[str, str]
     file: str
     states: Mapping[str, str] = field(default_factory=dict)
+    unasked: str = ""
 
 
 def load(folder: Path, subjects: Iterable[Subject], targets: Mapping[str, Target]) -> dict[str, Cases]:
@@ -49,6 +51,7 @@ def load(folder: Path, subjects: Iterable[Subject], targets: Mapping[str, Target
         families.setdefault(subject.family, []).append(subject)
     found: dict[str, Cases] = {}
     states = meanings(folder)
+    unasked = _unasked(folder, [member for members in families.values() for member in members], problems)
     for family, members in families.items():
         place = folder / family
         name = f"{folder.name}/{family}"
@@ -72,10 +75,26 @@ def load(folder: Path, subjects: Iterable[Subject], targets: Mapping[str, Target
                     )
                     if cases is not None:
                         mine = {target: states.get((family, member.name, target), "") for target in targets}
-                        found[member.name] = replace(cases, states=mine)
+                        why = unasked.get(member.name, "")
+                        found[member.name] = replace(cases, states=mine, unasked=why)
     if problems.lines:
         raise ManifestError(problems.lines)
     return found
+
+
+def _unasked(folder: Path, members: Iterable[Subject], problems: Problems) -> dict[str, str]:
+    """Operator -> why two values of each size are not asked of its calls yet."""
+    if not (folder / _UNASKED).is_file():
+        return {}
+    with problems.file(f"{folder.name}/{_UNASKED}"):
+        sizes = (document(folder / _UNASKED, problems) or {}).get("sizes", {})
+        names = [member.name for member in members]
+        for name, reason in sizes.items():
+            if name not in names:
+                problems.add(f"no operator has this name{suggestion(name, names)}", "sizes", name)
+            elif not isinstance(reason, str) or not reason:
+                problems.add("is not a reason", "sizes", name)
+        return {name: str(reason) for name, reason in sizes.items()}
 
 
 def _cases(

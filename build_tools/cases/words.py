@@ -4,9 +4,13 @@ NAME=VALUE      a dim or stride symbol (an integer, an expression of other symbo
                 variable, or a parameter of the Python function
 OPTION=A.dtype  the element type of argument A           OPTION=(-1,0)  a tuple of integers
 OPTION=''       an empty text                    OPTION=0|1      a call for each of the values
+NAME=A&B        a call with A and one with B, of an option, a dim or a stride: all words with & in them take the first together,
+                then the second
 TENSOR=none     an optional tensor is left out     TENSOR@K        its address is K elements past an aligned one
 TENSOR~DRAW:a,b how its values are drawn           cus=N           as if the device had N compute units
-targets=a,b     only there
+targets=a,b     only there                         gaps=N          N elements more in the first stride symbol that no word
+                says, but that of a last dim, than were it dense, 2 * N in the next one, and so on
+swapped=A,B     dims A and B of each tensor, where both have a stride that no word says, lie in memory in the other order
 """
 
 from __future__ import annotations
@@ -28,9 +32,12 @@ _NUMBERS: Final = {
     "int": re.compile(r"-?[0-9]{1,18}"),
     "float": re.compile(r"-?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|-?inf|nan"),
 }
+_SWAPPED: Final = re.compile(r"[0-7],[0-7]")
 _OR: Final = "|"
-_OWN: Final = ("cus", "targets")
+_AND: Final = "&"
+_OWN: Final = ("cus", "targets", "gaps", "swapped")
 MAX_COMPUTE_UNITS: Final = 1 << 20
+MAX_GAPS: Final = 1 << 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +56,20 @@ class Several:
 
 
 @dataclass(frozen=True, slots=True)
+class Together:
+    """Values of which calls take the first, then the next, as all others do that stand in their words."""
+
+    values: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Words:
-    """One call as it is written, or the words that hold for every call of an operator. An option may have :class:`Several`."""
+    """One call as it is written, or the words that hold for every call of an operator. An option may have :class:`Several`, it
+    and a symbol :class:`Together`.
+    """
 
     text: str = ""
-    symbols: Mapping[str, str | tuple[str, ...]] = field(default_factory=dict)
+    symbols: Mapping[str, str | tuple[str, ...] | Together] = field(default_factory=dict)
     types: Mapping[str, str] = field(default_factory=dict)
     values: Mapping[str, Any] = field(default_factory=dict)
     absent: frozenset[str] = frozenset()
@@ -61,6 +77,8 @@ class Words:
     draws: Mapping[str, Draw] = field(default_factory=dict)
     compute_units: int = 0
     targets: tuple[str, ...] = ()
+    gaps: int = 0
+    swapped: tuple[int, ...] = ()
 
     def over(self, default: Words) -> Words:
         """These words where they say something, else those of ``default``. A draw here gives a tensor that is left out there."""
@@ -75,6 +93,8 @@ class Words:
             {**default.draws, **self.draws},
             self.compute_units or default.compute_units,
             self.targets or default.targets,
+            self.gaps or default.gaps,
+            self.swapped or default.swapped,
         )
 
 
@@ -112,6 +132,7 @@ class _Reader:
         return Words(
             " ".join(text.split()), said["symbols"], said["types"], said["values"], frozenset(said["absent"]),
             said["offsets"], said["draws"], said["own"].get("cus", 0), said["own"].get("targets", ()),
+            said["own"].get("gaps", 0), said["own"].get("swapped", ()),
         )  # fmt: skip
 
     def _note(self, group: str, name: str, value: Any) -> None:
@@ -135,9 +156,16 @@ class _Reader:
             self.problems.add(f"{self.subject.name} has nothing called {name!r}{suggestion(name, known)}")
 
     def _own(self, name: str, text: str) -> None:
-        if name == "cus":
-            if not text.isascii() or not text.isdigit() or not 0 < int(text) <= MAX_COMPUTE_UNITS:
-                self.problems.add(f"cus={text}: not a number of compute units")
+        if name == "swapped":
+            if not _SWAPPED.fullmatch(text) or len(set(text.split(","))) < 2:
+                self.problems.add(f"swapped={text}: not two dims")
+            else:
+                self._note("own", name, tuple(map(int, text.split(","))))
+            return
+        if name != "targets":
+            most, what = (MAX_COMPUTE_UNITS, "compute units") if name == "cus" else (MAX_GAPS, "elements")
+            if not text.isascii() or not text.isdigit() or not 0 < int(text) <= most:
+                self.problems.add(f"{name}={text}: not a number of {what}")
             else:
                 self._note("own", name, int(text))
             return
@@ -149,7 +177,8 @@ class _Reader:
 
     def _symbol(self, name: str, text: str) -> None:
         if not (text.startswith("(") and text.endswith(")")):
-            self._note("symbols", name, text)
+            parts = tuple(text.split(_AND))
+            self._note("symbols", name, Together(parts) if len(parts) > 1 else text)
             return
         if not self.symbols[name]:
             self.problems.add(f"{name}={text}: only a *{name} stands for several dims")
@@ -166,12 +195,13 @@ class _Reader:
 
     def _option(self, parameter: Parameter, text: str) -> None:
         name = parameter.name
-        values = tuple(self._value(parameter, part) for part in text.split(_OR))
+        sign, kind = (_AND, Together) if _AND in text else (_OR, Several)
+        values = tuple(self._value(parameter, part) for part in text.split(sign))
         for value in values:
             if values.count(value) > 1:
                 self.problems.add(f"{name}={text}: {value!r} is said twice")
                 break
-        self._note("values", name, Several(values) if len(values) > 1 else values[0])
+        self._note("values", name, kind(values) if len(values) > 1 else values[0])
 
     def _value(self, parameter: Parameter, text: str) -> Any:
         name = parameter.name

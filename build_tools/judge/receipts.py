@@ -11,11 +11,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
+from aiter_prebuilt.contract.records import Operator, Recipe
 from build_tools.errors import ManifestError
 from build_tools.files.reproducible import write_atomic
 from build_tools.judge import findings
@@ -217,7 +218,8 @@ class Found:
 class Provable:
     """A recipe of a bundle here, with what a receipt says of it beside what lines tell. ``kernel``: ``operator.kernel``;
     ``reference``: the state of all that is asked of its operator; ``judge``: of the program that executes and compares;
-    ``open``: attributes and optional tensors that its calls may have as they like.
+    ``open``: attributes and optional tensors that its calls may have as they like, ``ranged``: attributes that its conditions
+    read, and its steps are given, ``sized``: dims that these are given; ``built``: as the bundle has it.
     """
 
     family: str
@@ -229,6 +231,9 @@ class Provable:
     judge: str
     tools: Mapping[str, str]
     open: frozenset[str] = frozenset()
+    ranged: frozenset[str] = frozenset()
+    sized: frozenset[str] = frozenset()
+    built: tuple[Operator, Recipe] | None = field(default=None, repr=False, compare=False)
 
     @property
     def operator(self) -> str:

@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
-from aiter_prebuilt.contract import bytecode
+from aiter_prebuilt.contract import bytecode, real
 from aiter_prebuilt.contract.bundle import Bundle
 from aiter_prebuilt.contract.dtype import BY_NUMBER
 from aiter_prebuilt.contract.receipt import recipe_digests, was_executed
-from aiter_prebuilt.contract.records import ATTRIBUTE_KINDS, BACKENDS, Kernel, Operator, Recipe
+from aiter_prebuilt.contract.records import (
+    ARG_INT,
+    ARG_REAL,
+    ARG_WORKSPACE,
+    ATTRIBUTE_KINDS,
+    BACKENDS,
+    DIM_BIND,
+    Kernel,
+    Operator,
+    Recipe,
+)
 
 #: Attributes of this kind live in float slots, which no condition reads.
 _FLOATING: Final = ATTRIBUTE_KINDS.index("float")
@@ -21,7 +31,9 @@ _FLOATING: Final = ATTRIBUTE_KINDS.index("float")
 class BuiltRecipe:
     """One recipe of a bundle. ``variant``: with its element types, as people tell it from others (``128 T=bf16``);
     ``code_objects``: SHA-256 of those that it launches; ``open``: attributes and optional tensors that no condition reads, so
-    that its calls may have them as they like.
+    that its calls may have them as they like; ``ranged``: attributes that a condition reads and a step is given, too;
+    ``sized``: dims that a step is given as arguments;
+    ``built``: the records.
     """
 
     operator: str
@@ -29,6 +41,9 @@ class BuiltRecipe:
     variant: str
     code_objects: frozenset[str]
     open: frozenset[str]
+    ranged: frozenset[str] = frozenset()
+    sized: frozenset[str] = frozenset()
+    built: tuple[Operator, Recipe] | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,14 +121,41 @@ def recipes_of(bundle: Bundle) -> dict[str, BuiltRecipe]:
             _told(operator, recipe),
             frozenset(operator.entries[step.entry].sha256.hex() for step in recipe.steps),
             _open(operator, recipe),
+            _ranged(operator, recipe),
+            _sized(operator, recipe),
+            (operator, recipe),
         )
         for operator in map(bundle.operator, bundle.names)
         for recipe, digest in zip(operator.recipes, recipe_digests(operator), strict=True)
     }
 
 
+def _read(recipe: Recipe) -> set[int]:
+    return {slot for condition in recipe.conditions for slot in bytecode.slots_of(condition.code)}
+
+
+def _ranged(operator: Operator, recipe: Recipe) -> frozenset[str]:
+    args = [arg for step in recipe.steps for arg in step.args]
+    programs = [code for step in recipe.steps for code in (step.grid_x, step.grid_y, step.grid_z, step.lds)]
+    programs += [arg.code for arg in args if arg.kind in (ARG_INT, ARG_WORKSPACE)]
+    given = {slot for code in programs if code for slot in bytecode.slots_of(code)}
+    given |= {slot for arg in args if arg.kind == ARG_REAL for slot in real.slots_of(arg.code)}
+    both = _read(recipe) & given
+    return frozenset(
+        each.name for each in operator.attributes if each.kind != _FLOATING and each.slot in both
+    )
+
+
+def _sized(operator: Operator, recipe: Recipe) -> frozenset[str]:
+    args = [arg for step in recipe.steps for arg in step.args]
+    given = {slot for arg in args if arg.kind == ARG_INT for slot in bytecode.slots_of(arg.code)}
+    given |= {slot for arg in args if arg.kind == ARG_REAL for slot in real.slots_of(arg.code)}
+    dims = {dim.slot for tensor in operator.tensors for dim in tensor.dims if dim.kind == DIM_BIND}
+    return frozenset(operator.slots[slot] for slot in given & dims)
+
+
 def _open(operator: Operator, recipe: Recipe) -> frozenset[str]:
-    read = {slot for condition in recipe.conditions for slot in bytecode.slots_of(condition.code)}
+    read = _read(recipe)
     attributes = {
         each.name for each in operator.attributes if each.kind == _FLOATING or each.slot not in read
     }

@@ -20,7 +20,7 @@ from build_tools.records import in_tree
 from build_tools.tools.tree import digest, exists, located
 
 _BINARY: Final = (".co", ".hsaco")
-_PROOFS: Final = ("/cases.toml", "/reference.py", f"/{receipts.NAME}")
+_PROOFS: Final = ("/cases.toml", "/reference.py", "manifests/unasked.toml", f"/{receipts.NAME}")
 
 
 def path_of(bundle: Path) -> Path:

@@ -12,6 +12,7 @@ from build_tools.cases.make import Question
 from build_tools.cases.noticing import Noticing, dropped, given, with_value
 from build_tools.cases.table import Cases
 from build_tools.judge.receipts import Provable
+from build_tools.prove import strides
 
 _GIVEN: Final = "given"
 _LEFT_OUT: Final = "left out"
@@ -27,6 +28,8 @@ class Walked:
         self._dims: dict[str, dict[str, bool]] = {}
         self._values: dict[str, dict[str, dict[Any, list[Bound]]]] = {}
         self._cases: dict[str, Cases] = {}
+        self._bounds: dict[str, list[Bound]] = {}
+        self._strides: dict[str, dict[str, bool]] = {}
         self._left_out: dict[str, Collection[str]] = {}
 
     def note(self, cases: Cases, bound: Bound, recipes: Iterable[str]) -> None:
@@ -34,8 +37,13 @@ class Walked:
         dims = [
             name for name in cases.subject.dims() if name in bound.sizes and name not in cases.insensitive
         ]
+        there, shown = strides.strides_of(bound), strides.shown(bound)
         for digest in recipes:
             self._cases[digest] = cases
+            self._bounds.setdefault(digest, []).append(bound)
+            free = self._strides.setdefault(digest, {})
+            for name in there:
+                free[name] = free.get(name, False) or name in shown
             seen = self._dims.setdefault(digest, {})
             for name in dims:
                 seen[name] = seen.get(name, False) or bound.sizes[name] > 1
@@ -48,7 +56,8 @@ class Walked:
         where its caller does: a kernel always has it.
         """
         subject, recipe = cases.subject, self._recipes.get(digest)
-        asked, kernel = (recipe.open, recipe.kernel.partition(".")[2]) if recipe else ((), "")
+        asked = recipe.open | recipe.ranged if recipe else frozenset()
+        kernel = recipe.kernel.partition(".")[2] if recipe else ""
         if asked and subject.name not in self._left_out:
             self._left_out[subject.name] = frozenset().union(*(words.absent for words in cases.calls))
         for name in subject.open() if asked else ():
@@ -66,11 +75,60 @@ class Walked:
             told += [
                 f"{name} is {next(iter(values))} in each call that chooses it"
                 for name, values in self._values.get(digest, {}).items()
-                if len(values) == 1
+                if len(values) == 1 and not self._fixed(digest, name)
             ]
+            told += [
+                f"{name} is as sizes give it in each call that chooses it" for name in self._dense(digest)
+            ]
+            told += [f"{name} is {size} in each call that chooses it" for name, size in self._lone(digest)]
             if told:
                 found[digest] = f"{recipe.named}: {'; '.join(told)}"
         return found
+
+    def _fixed(self, digest: str, name: str) -> bool:
+        """Do conditions leave an option that they read no other value?"""
+        recipe = self._recipes[digest]
+        if recipe.built is None or name in recipe.open:
+            return False
+        return strides.fixed(*recipe.built, self._bounds[digest], name)
+
+    def _dense(self, digest: str) -> Iterator[str]:
+        """Strides that are never other than sizes give, and that no condition holds there."""
+        recipe = self._recipes[digest]
+        for name, shown in self._strides.get(digest, {}).items():
+            dense = recipe.built and not shown and name not in self._cases[digest].subject.dims()
+            if recipe.built and dense and not strides.held(*recipe.built, self._bounds[digest], name):
+                yield name
+
+    def needless(self) -> Iterator[str]:
+        """Operators of which two values of sizes need not be asked, and whose recipes all have them."""
+        lone: dict[str, bool] = {}
+        for digest in self._recipes.keys() & self._cases.keys():
+            cases = self._cases[digest]
+            if cases.unasked:
+                name = cases.subject.name
+                lone[name] = lone.get(name, False) or any(True for _ in self._lone(digest, needed=True))
+        for name in sorted(lone):
+            if not lone[name]:
+                yield f"{name}: all its sizes have two values: take it out of manifests/unasked.toml"
+
+    def _lone(self, digest: str, *, needed: bool = False) -> Iterator[tuple[str, int]]:
+        """Sizes that a kernel is given, that are the same in all calls, and that no condition holds there. ``needed``: also
+        where they are not asked for.
+        """
+        recipe, bounds = self._recipes[digest], self._bounds.get(digest, [])
+        if not recipe.built or not bounds or (self._cases[digest].unasked and not needed):
+            return
+        for name in sorted(recipe.sized):
+            sizes = {bound.sizes[name] for bound in bounds if name in bound.sizes}
+            free = len(sizes) == 1 and not self._said(digest, name)
+            if free and not strides.held(*recipe.built, bounds, name):
+                yield name, sizes.pop()
+
+    def _said(self, digest: str, name: str) -> bool:
+        """Is it declared to be no matter, of the operator or of the kernel?"""
+        said = self._cases[digest].insensitive
+        return name in said or f"{self._recipes[digest].kernel.partition('.')[2]}.{name}" in said
 
     def unnoticed(self, digests: Collection[str]) -> dict[str, str]:
         """Those of ``digests`` of whose calls fewer than two, of different values of an option, would refuse another of these
@@ -83,6 +141,7 @@ class Walked:
                 name
                 for name, calls in self._values.get(digest, {}).items()
                 if len(calls) > 1
+                and name in self._recipes[digest].open  # another size is another call
                 and name not in cases.subject.written()
                 and not _told_apart(cases, name, calls)
             ]

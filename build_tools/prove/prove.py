@@ -234,6 +234,7 @@ class _Book:
         narrow = choice.walked.narrow()
         narrow |= choice.walked.unnoticed(found.receipts.keys() - narrow.keys())
         self.narrow += [f"{built.target} {words}" for words in sorted(narrow.values())]
+        self.narrow += [f"{built.target} {words}" for words in choice.walked.needless()]
         whole = {
             digest: replace(receipt, checks=findings.checks(self.findings, receipt.code_objects))
             for digest, receipt in found.receipts.items()

@@ -116,6 +116,7 @@ def provable(bundle: Bundle, manifest: Manifest, meanings: Mapping[State, str]) 
             families[recipe.operator], f"{recipe.operator}.{recipe.kernel}", recipe.variant, bundle.root.target,
             recipe.code_objects,
             meanings.get((families[recipe.operator], recipe.operator, bundle.root.target), ""), judge, tools, recipe.open,
+            recipe.ranged, recipe.sized, recipe.built,
         )
         for digest, recipe in recipes_of(bundle).items()
         if recipe.operator in families

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from dataclasses import replace
 
 import pytest
 from support import toy_operator
@@ -12,6 +13,7 @@ from build_tools.cases.bind import BindError, Bound, Layout
 from build_tools.cases.subject import Subject
 from build_tools.manifest.grammar import parse_tensor
 from build_tools.manifest.problems import Problems
+from build_tools.manifest.python import parse_python
 
 FULL = "M=2 N=6 epsilon=0.5 "
 
@@ -105,8 +107,49 @@ def test_what_cannot_be_bound(text: str, problem: str) -> None:
         _bind(text)
 
 
-def test_inputs_may_overlap() -> None:
+def test_inputs_may_be_the_same_along_a_dim() -> None:
     assert _one(FULL + "in_row=0", "input").strides == (0, 1)
+    with pytest.raises(
+        BindError, match=r"input is only read, .* strides \[5, 1\] of \(2, 6\) put two elements"
+    ):
+        _bind(FULL + "in_row=5")
+
+
+def test_gaps_and_swapped_dims() -> None:
+    """Each stride that no word says is further than dense by another number; of a last dim never."""
+    assert _one(FULL + "gaps=8", "out").strides == (14, 1)
+    assert _one(FULL + "gaps=8", "input").strides == (22, 1)
+    assert _one(FULL + "gaps=8 in_row=9", "input").strides == (9, 1)
+    assert _one(FULL + "gaps=8", "total").strides == (1, 1), "the function makes it"
+    arguments = tuple(
+        parse_tensor(name, text, {})
+        for name, text in {"q": "f32[B, S, H, D] strides [b, s, h, 1]", "k": "f32[B, D]"}.items()
+    )
+    heads = replace(toy_operator.subject(), arguments=arguments, returns=(), types={}, parameters=())
+    heads = replace(
+        heads, parameters=parse_python("(q: Tensor, k: Tensor) -> None").parameters, type_of={}, covered={}
+    )
+
+    def strides(text: str) -> tuple[int, ...]:
+        problems = Problems()
+        (bound,) = bind.bind(heads, words.read(text, heads, [], [], problems), "e4m3fn")
+        layout = bound.tensors["q"]
+        assert layout is not None and not problems.lines
+        return layout.strides
+
+    assert strides("B=2 S=3 H=4 D=5 swapped=1,2") == (60, 5, 15, 1)
+    assert strides("B=2 S=3 H=4 D=5 swapped=1,2 b=100") == (100, 5, 15, 1)
+    assert strides("B=2 S=3 H=4 D=5 swapped=1,2 h=40") == (480, 160, 40, 1), "one of them is said"
+
+
+def test_values_that_go_together() -> None:
+    bounds = list(_bind("M=2&3 N=6 epsilon=1&2 shift=0|1 T=bf16 Q=i8 O=f32"))
+    assert [(bound.sizes["M"], bound.values["epsilon"], bound.values["shift"]) for bound in bounds] == [
+        (2, 1.0, 0), (2, 1.0, 1), (3, 2.0, 0), (3, 2.0, 1),
+    ]  # fmt: skip
+    assert len({bound.label for bound in bounds}) == 4
+    with pytest.raises(BindError, match="M, epsilon have different numbers of values"):
+        _bind("M=2&3&4 N=6 epsilon=1&2")
 
 
 def test_a_tensor_that_is_left_out_needs_no_sizes() -> None:

@@ -6,7 +6,7 @@ import pytest
 from support import toy_operator
 
 from build_tools.cases import words
-from build_tools.cases.words import Draw, Several, Words
+from build_tools.cases.words import Draw, Several, Together, Words
 from build_tools.manifest.grammar import parse_tensor
 from build_tools.manifest.operators import ArgumentType
 from build_tools.manifest.problems import Problems
@@ -50,6 +50,17 @@ def test_several_values_of_an_option() -> None:
     assert _read("shift=1|1")[1] == ["shift=1|1: 1 is said twice"]
     assert _read("shift=1|x")[1] == ["shift=x: not a value of 'shift: int = 0'"]
     assert _read("shift=1|")[1] == ["shift=: not a value of 'shift: int = 0'"]
+
+
+def test_gaps_swapped_dims_and_values_that_go_together() -> None:
+    found, problems = _read("M=2&3 shift=1&-2 gaps=16 swapped=0,1")
+    assert problems == []
+    assert (found.symbols, found.values) == ({"M": Together(("2", "3"))}, {"shift": Together((1, -2))})
+    assert (found.gaps, found.swapped) == (16, (0, 1))
+    assert found.over(Words(gaps=8)).gaps == 16 and Words().over(found).swapped == (0, 1)
+    assert _read("gaps=0")[1] == ["gaps=0: not a number of elements"]
+    assert _read("swapped=1,1")[1] == _read("swapped=1,1")[1] == ["swapped=1,1: not two dims"]
+    assert _read("swapped=1")[1] == ["swapped=1: not two dims"]
 
 
 @pytest.mark.parametrize(

@@ -146,6 +146,11 @@ def uses_call(code: bytes) -> bool:
     return any(operation in (SLOT, FLOAT) for operation, _, _ in _walk(code))
 
 
+def slots_of(code: bytes) -> frozenset[int]:
+    """The integer slots that a program reads."""
+    return frozenset(int(operand) for operation, operand, _ in _walk(code) if operation == SLOT)
+
+
 def check(code: bytes, slot_count: int, floats: Collection[int]) -> None:
     """Prove that ``code`` is well formed over these slots: known operations, one value at the end.
 
