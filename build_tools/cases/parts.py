@@ -5,17 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from build_tools.cases import make
+from build_tools.cases import make, table
 from build_tools.cases import reference as references
 from build_tools.cases.meaning import REFERENCE
 from build_tools.cases.subject import Subject
 from build_tools.cases.table import Cases
 from build_tools.errors import ManifestError
 from build_tools.manifest.model import Target
+from build_tools.manifest.problems import Problems, suggestion
 
 
 def unreferenced(subjects: Iterable[Subject], folder: Path) -> Iterator[str]:
-    """Operators without a reference function; ``folder`` is ``manifests``. A file that cannot be imported is another problem."""
+    """Operators without a reference function, and names that are no operator's; ``folder`` is ``manifests``. A file that cannot
+    be imported is another problem.
+    """
+    subjects = list(subjects)
+    names = [subject.name for subject in subjects]
+    for name in table.unasked(folder, Problems()).keys() - {*names}:
+        yield f"{folder.name}/unasked.toml: sizes.{name}: no operator has this name{suggestion(name, names)}"
     loaded: dict[str, references.Reference | None] = {}
     for subject in subjects:
         path, file = folder / subject.family / REFERENCE, f"{folder.name}/{subject.family}/{REFERENCE}"

@@ -51,7 +51,7 @@ def load(folder: Path, subjects: Iterable[Subject], targets: Mapping[str, Target
         families.setdefault(subject.family, []).append(subject)
     found: dict[str, Cases] = {}
     states = meanings(folder)
-    unasked = _unasked(folder, [member for members in families.values() for member in members], problems)
+    why = unasked(folder, problems)
     for family, members in families.items():
         place = folder / family
         name = f"{folder.name}/{family}"
@@ -75,24 +75,21 @@ def load(folder: Path, subjects: Iterable[Subject], targets: Mapping[str, Target
                     )
                     if cases is not None:
                         mine = {target: states.get((family, member.name, target), "") for target in targets}
-                        why = unasked.get(member.name, "")
-                        found[member.name] = replace(cases, states=mine, unasked=why)
+                        left = why.get(member.name, "")
+                        found[member.name] = replace(cases, states=mine, unasked=left)
     if problems.lines:
         raise ManifestError(problems.lines)
     return found
 
 
-def _unasked(folder: Path, members: Iterable[Subject], problems: Problems) -> dict[str, str]:
+def unasked(folder: Path, problems: Problems) -> dict[str, str]:
     """Operator -> why two values of each size are not asked of its calls yet."""
     if not (folder / _UNASKED).is_file():
         return {}
     with problems.file(f"{folder.name}/{_UNASKED}"):
         sizes = (document(folder / _UNASKED, problems) or {}).get("sizes", {})
-        names = [member.name for member in members]
         for name, reason in sizes.items():
-            if name not in names:
-                problems.add(f"no operator has this name{suggestion(name, names)}", "sizes", name)
-            elif not isinstance(reason, str) or not reason:
+            if not isinstance(reason, str) or not reason:
                 problems.add("is not a reason", "sizes", name)
         return {name: str(reason) for name, reason in sizes.items()}
 

@@ -29,7 +29,6 @@ class Walked:
         self._values: dict[str, dict[str, dict[Any, list[Bound]]]] = {}
         self._cases: dict[str, Cases] = {}
         self._bounds: dict[str, list[Bound]] = {}
-        self._strides: dict[str, dict[str, bool]] = {}
         self._left_out: dict[str, Collection[str]] = {}
 
     def note(self, cases: Cases, bound: Bound, recipes: Iterable[str]) -> None:
@@ -37,13 +36,9 @@ class Walked:
         dims = [
             name for name in cases.subject.dims() if name in bound.sizes and name not in cases.insensitive
         ]
-        there, shown = strides.strides_of(bound), strides.shown(bound)
         for digest in recipes:
             self._cases[digest] = cases
             self._bounds.setdefault(digest, []).append(bound)
-            free = self._strides.setdefault(digest, {})
-            for name in there:
-                free[name] = free.get(name, False) or name in shown
             seen = self._dims.setdefault(digest, {})
             for name in dims:
                 seen[name] = seen.get(name, False) or bound.sizes[name] > 1
@@ -94,10 +89,13 @@ class Walked:
 
     def _dense(self, digest: str) -> Iterator[str]:
         """Strides that are never other than sizes give, and that no condition holds there."""
-        recipe = self._recipes[digest]
-        for name, shown in self._strides.get(digest, {}).items():
-            dense = recipe.built and not shown and name not in self._cases[digest].subject.dims()
-            if recipe.built and dense and not strides.held(*recipe.built, self._bounds[digest], name):
+        built, bounds = self._recipes[digest].built, self._bounds.get(digest, [])
+        if built is None or not bounds:
+            return
+        free = dict.fromkeys(name for bound in bounds for name in strides.strides_of(bound))
+        shown = {*self._cases[digest].subject.dims()}.union(*map(strides.shown, bounds))
+        for name in free:
+            if name not in shown and not strides.held(*built, bounds, name):
                 yield name
 
     def needless(self) -> Iterator[str]:
@@ -105,7 +103,7 @@ class Walked:
         lone: dict[str, bool] = {}
         for digest in self._recipes.keys() & self._cases.keys():
             cases = self._cases[digest]
-            if cases.unasked:
+            if self._recipes[digest].built and cases.unasked:
                 name = cases.subject.name
                 lone[name] = lone.get(name, False) or any(True for _ in self._lone(digest, needed=True))
         for name in sorted(lone):

@@ -20,8 +20,9 @@ from aiter_prebuilt.contract.records import (
     Recipe,
     Tensor,
 )
-from build_tools.cases import make
+from build_tools.cases import make, parts, table
 from build_tools.judge.receipts import Provable
+from build_tools.manifest.problems import Problems
 from build_tools.prove.narrow import Walked
 
 CALLS = """
@@ -122,3 +123,14 @@ def test_an_operator_that_is_not_asked_needs_it(tmp_path: Path) -> None:
     assert told(tmp_path, calls, sized=sized, unasked="made up") == ""
     said = "toy: all its sizes have two values: take it out of manifests/unasked.toml"
     assert told(tmp_path, [*calls, "M=2"], sized=sized, unasked="made up") == said
+
+
+def test_lint_asks_for_names_of_operators_in_the_list(tmp_path: Path) -> None:
+    (tmp_path / "unasked.toml").write_text('[sizes]\ntoj = "made up"\ntoy = ""\n')
+    found = list(parts.unreferenced([toy_operator.subject()], tmp_path))
+    assert (
+        f"{tmp_path.name}/unasked.toml: sizes.toj: no operator has this name (did you mean 'toy'?)" in found
+    )
+    problems = Problems()
+    assert table.unasked(tmp_path, problems).keys() == {"toj", "toy"}
+    assert problems.lines == [f"{tmp_path.name}/unasked.toml: sizes.toy: is not a reason"]
