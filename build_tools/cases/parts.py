@@ -16,13 +16,7 @@ from build_tools.manifest.problems import Problems, suggestion
 
 
 def unreferenced(subjects: Iterable[Subject], folder: Path) -> Iterator[str]:
-    """Operators without a reference function, and names that are no operator's; ``folder`` is ``manifests``. A file that cannot
-    be imported is another problem.
-    """
-    subjects = list(subjects)
-    names = [subject.name for subject in subjects]
-    for name in table.unasked(folder, Problems()).keys() - {*names}:
-        yield f"{folder.name}/unasked.toml: sizes.{name}: no operator has this name{suggestion(name, names)}"
+    """Operators without a reference function; ``folder`` is ``manifests``. A file that cannot be imported is another problem."""
     loaded: dict[str, references.Reference | None] = {}
     for subject in subjects:
         path, file = folder / subject.family / REFERENCE, f"{folder.name}/{subject.family}/{REFERENCE}"
@@ -34,6 +28,13 @@ def unreferenced(subjects: Iterable[Subject], folder: Path) -> Iterator[str]:
         known = loaded[subject.family]
         if not path.is_file() or (known is not None and subject.name not in known.functions):
             yield f"{file}: {subject.name}: no reference: write def {subject.name}(...) in float64"
+
+
+def unknown(subjects: Iterable[Subject], folder: Path) -> Iterator[str]:
+    """Names of the list of operators whose sizes are not asked that are no operator's; ``subjects``: all."""
+    names = [subject.name for subject in subjects]
+    for name in sorted(table.unasked(folder, Problems()).keys() - {*names}):
+        yield f"{folder.name}/unasked.toml: sizes.{name}: no operator has this name{suggestion(name, names)}"
 
 
 def uncalled(known: Mapping[str, Cases], targets: Mapping[str, Target]) -> Iterator[str]:

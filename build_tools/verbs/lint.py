@@ -40,6 +40,7 @@ def lint(operators: tuple[str, ...], as_json: bool) -> None:
     declared: dict[str, str] = {}
     if manifest is not None and not problems.lines:  # cases of an operator that cannot be read say nothing
         problems.lines += parts.unreferenced(subjects(manifest), options.ROOT / "manifests")
+        problems.lines += parts.unknown(subjects(manifest), options.ROOT / "manifests")
     if manifest is not None and not problems.lines:
         try:
             cases = table.load(options.ROOT / "manifests", subjects(manifest), manifest.targets)

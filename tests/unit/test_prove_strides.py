@@ -127,7 +127,7 @@ def test_an_operator_that_is_not_asked_needs_it(tmp_path: Path) -> None:
 
 def test_lint_asks_for_names_of_operators_in_the_list(tmp_path: Path) -> None:
     (tmp_path / "unasked.toml").write_text('[sizes]\ntoj = "made up"\ntoy = ""\n')
-    found = list(parts.unreferenced([toy_operator.subject()], tmp_path))
+    found = list(parts.unknown([toy_operator.subject()], tmp_path))
     assert (
         f"{tmp_path.name}/unasked.toml: sizes.toj: no operator has this name (did you mean 'toy'?)" in found
     )
