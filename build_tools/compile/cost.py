@@ -15,7 +15,8 @@ MUCH: Final = 3 << 29
 
 def cost_of(planned: PlannedBundle, results: Iterable[CompileResult]) -> dict[str, Any]:
     """``compile_seconds`` and ``peak_bytes`` of what a bundle holds, whenever it was compiled; a compile that made several of its
-    code objects counts once. Memory is that of the largest process, 0 where nobody looked.
+    code objects counts once. Memory is that of the largest process, which is never smaller than the build itself
+    (``files/run.py``), and 0 where nobody looked.
     """
     needed = {job for operator in planned.operators for job in operator.jobs}
     mine = [result for result in results if result.job.id in needed]

@@ -174,7 +174,9 @@ def converse(
 
 @dataclass(slots=True)
 class Watch:
-    """``peak``: bytes of memory of the largest process, of all children that ended and of those that they waited for."""
+    """``peak``: bytes of memory of the largest process, of all children that ended and of those that they waited for. No child is
+    smaller than what began it: the system counts a process's memory from its fork.
+    """
 
     peak: int = 0
 

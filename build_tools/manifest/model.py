@@ -90,7 +90,11 @@ class TunedFrom(Record):
     """Tables (CSV) that an upstream measured: which calls a row is about, and which rows are about this operator."""
 
     tables: Annotated[list[str], Field(min_length=1)] = Field(
-        description="files of a source tree, or of the repository; of two rows about one shape the first counts"
+        description="files of a source tree, or of the repository; of two rows about one shape the first counts, or the fastest"
+    )
+    fastest: str | None = Field(
+        default=None,
+        description="a column of times: of two rows about one shape the one with the smaller number counts, whichever is first",
     )
     cus: str = Field(description="the column of the device's compute units")
     dims: Annotated[dict[Name, str], Field(min_length=1)] = Field(

@@ -26,12 +26,14 @@ from build_tools.records import Constant, MeasuredTable, TargetFacts, UnusedRow
 
 _NOTHING: Final = "no kernel here has this name"
 _BEFORE: Final = "stands before it"
+_FASTER: Final = "is faster"
 
 
 def kind_of(why: str) -> str:
     """The kind of a reason for which a row chooses nothing, without what stands in the one row."""
-    if why.endswith(_BEFORE):
-        return f"another row about the shape {_BEFORE}"
+    for words in (_BEFORE, _FASTER):
+        if why.endswith(words):
+            return f"another row about the shape {words}"
     return (
         why
         if why == _NOTHING or why.startswith("refused by ")
@@ -135,7 +137,7 @@ class Importer:
         groups: dict[tuple[Constant, ...], dict[int, _Row]] = {}
         for table in listed:
             for row in self._read(table):
-                self._sort_in(row, groups, table)
+                self._sort_in(row, groups, of)
         for group in groups.values():
             made += self._decide(group, of)
         slots = tuple(self.slots.names.index(name) for name in self.compared)
@@ -168,7 +170,8 @@ class Importer:
         table.rows = len(lines)
         known = {*header, *self.said.defaults}
         said = (text for text in self.said.dims.values() if text.isidentifier())
-        for column in (self.said.cus, *said, *self.said.apart, *sorted(self.columns)):
+        told = [self.said.fastest] if self.said.fastest else []
+        for column in (self.said.cus, *said, *self.said.apart, *told, *sorted(self.columns)):
             if lines and column not in known:
                 self.problems.add(f"{column!r} is not a column of {table.name}{suggestion(column, known)}")
         if len(self.problems.lines) > before:
@@ -202,16 +205,28 @@ class Importer:
         sizes = (tables.cell(text, row, self.target.name) for text in self.said.dims.values())
         return [row[self.said.cus], *sizes]
 
-    def _sort_in(self, row: _Row, groups: dict[tuple[Constant, ...], dict[int, _Row]], table: _Table) -> None:
+    def _sort_in(
+        self, row: _Row, groups: dict[tuple[Constant, ...], dict[int, _Row]], of: Mapping[str, _Table]
+    ) -> None:
         """Rows that differ in the padded dim alone stand together: they share the calls between them. Those that stand ``apart``
         share none: the recipes' conditions and types tell their calls from each other.
         """
         size = row.shape.values[self._place] if self.padded else 0
         others = (row.cells[column] for column in self.said.apart)
-        key = (row.shape.cus, *self._but(row.shape.values), *others)
-        first = groups.setdefault(key, {}).setdefault(size, row)
-        if first is not row:
-            table.unused.append(self._unused(row, f"{first.table}, line {first.line} {_BEFORE}"))
+        group = groups.setdefault((row.shape.cus, *self._but(row.shape.values), *others), {})
+        first = group.setdefault(size, row)
+        if first is row:
+            return
+        if self._faster(row, first):
+            group[size], why, left = row, f"{row.table}, line {row.line} {_FASTER}", first
+        else:
+            why, left = f"{first.table}, line {first.line} {_BEFORE}", row
+        of[left.table].unused.append(self._unused(left, why))
+
+    def _faster(self, row: _Row, first: _Row) -> bool:
+        column = self.said.fastest
+        mine, other = (row.cells[column], first.cells[column]) if column else (0, 0)
+        return isinstance(mine, (int, float)) and isinstance(other, (int, float)) and mine < other
 
     @property
     def _place(self) -> int:

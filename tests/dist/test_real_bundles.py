@@ -59,7 +59,9 @@ def test_list_has_the_operators_of_the_manifests(real: Environment) -> None:
         for recipe in each.operator.recipes
         if (bundle.target.name, bundle.profile) in installed
     }
-    assert {(row["operator"], row["kernel"], row["target"]) for row in rows} == wanted
+    # A kernel of which nothing is in the sample has no variant.
+    found = {(row["operator"], row["kernel"], row["target"]) for row in rows if row["variants"]}
+    assert found == wanted
 
 
 def test_a_verified_bundle_that_is_then_damaged_is_found(real: Environment, tmp_path: Path) -> None:

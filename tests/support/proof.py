@@ -33,7 +33,7 @@ SEED = int(os.environ.get("AITER_PREBUILT_TEST_SEED") or random.randrange(2**31)
 CHECKS = "all"
 #: Calls of one operator in a run of the tests, by lot of the seed. All of them were executed for the receipts, which are
 #: compared by hash; ``nox -s prove -- --all`` executes all again.
-MOST = 4
+MOST = 5
 
 
 def _python(environment: dict[str, str] | None = None) -> dict[str, str]:

@@ -65,13 +65,21 @@ def test_entries_name_what_launches_them() -> None:
 
 def test_recipes_are_told_with_their_element_types() -> None:
     made, eps = operator(), frozenset({"eps"})  # which no condition reads
+    sized = frozenset({"N"})  # which a step is given
     assert list(recipes_of(bundle(made)).items()) == list(
         zip(
             recipe_digests(made),
             (
-                BuiltRecipe("softmax", "rows", "small T=bf16", frozenset({SHA[0].hex()}), eps),
-                BuiltRecipe("softmax", "wide", "large T=bf16", frozenset({SHA[0].hex(), SHA[1].hex()}), eps),
-                BuiltRecipe("softmax", "wide", "T=f32", frozenset({SHA[1].hex()}), eps),
+                BuiltRecipe("softmax", "rows", "small T=bf16", frozenset({SHA[0].hex()}), eps, sized=sized),
+                BuiltRecipe(
+                    "softmax",
+                    "wide",
+                    "large T=bf16",
+                    frozenset({SHA[0].hex(), SHA[1].hex()}),
+                    eps,
+                    sized=sized,
+                ),
+                BuiltRecipe("softmax", "wide", "T=f32", frozenset({SHA[1].hex()}), eps, sized=sized),
             ),
             strict=True,
         )

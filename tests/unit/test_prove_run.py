@@ -111,7 +111,9 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
     )
     known = {name: cases(name) for name in ("add", "mul")}
     monkeypatch.setattr(proving, "load", lambda folder: manifest)
-    monkeypatch.setattr(proving, "subjects", lambda manifest: ())
+    monkeypatch.setattr(
+        proving, "subjects", lambda manifest: [SimpleNamespace(name=name, family="made") for name in known]
+    )
     monkeypatch.setattr(proving, "table", SimpleNamespace(load=lambda *words: known))
     monkeypatch.setattr(proving, "meanings", lambda folder: made.states)
     native = SimpleNamespace(native_parts=lambda root: Path("library"), open_target=made.open_target)

@@ -23,8 +23,14 @@ void scaled_act_and_mul(ap::u8* __restrict__ out, const ap::elem* __restrict__ i
   const elem* gate = input + row * in_stride + first;
   // Both loads are on their way before either is waited for.
   pack g = load8(gate, 0, left), u = load8(gate + width, 0, left);
-  float inverse = 1.0f / *scale, f[kVec];
+  // The reciprocal of a subnormal scale would be infinite, and zeros NaN: below 2^-126 both are multiplied by 2^64, which is exact.
+  float by = *scale, f[kVec];
+  bool tiny = by > -0x1p-126f && by < 0x1p-126f && by != 0.0f;
+  float inverse = 1.0f / (tiny ? by * 0x1p64f : by), more = tiny ? 0x1p64f : 1.0f;
 #pragma unroll
-  for (int i = 0; i < kVec; ++i) f[i] = activate(static_cast<float>(g[i])) * static_cast<float>(u[i]) * inverse;
+  for (int i = 0; i < kVec; ++i) {
+    float product = activate(static_cast<float>(g[i])) * static_cast<float>(u[i]);
+    f[i] = product * inverse * more;
+  }
   store_codes(out + row * out_stride + first, f, left);
 }

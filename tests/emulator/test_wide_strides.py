@@ -1,0 +1,37 @@
+"""No stride is cut to 32 bits: each golden call again, one of its tensors spread over more than 2^31 elements. No call of the
+cases can hold such a tensor, since its bytes travel with it; here only its elements do.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support import proof
+from support.emulator import bundles, library_path
+
+PROGRAM = Path(__file__).with_name("wide_program.py")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", proof.TARGETS)
+def test_every_tensor_may_be_wide_or_is_refused(target: str) -> None:
+    calls, _ = proof.golden(bundles(target, "ck-free")[0])
+    environment = proof.surroundings(library_path(), bundles(target, "ck-free"), target)
+    command = [sys.executable, str(PROGRAM), str(calls)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900)
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert done.returncode == 0, done.stderr[-3000:]
+    wrong = [line for line in lines if line[3] != "right" and not line[3].startswith("refused: ")]
+    assert not wrong, "\n".join(map(str, wrong))
+    served = {(operator, name) for operator, name, _, came in lines if came == "right"}
+    assert {
+        ("rms_norm", "input"),
+        ("silu_and_mul", "input"),
+        ("silu_and_mul", "out"),
+        ("softmax", "input"),
+    } <= served
+    assert len(served) > 20
