@@ -225,8 +225,10 @@ class Importer:
 
     def _faster(self, row: _Row, first: _Row) -> bool:
         column = self.said.fastest
-        mine, other = (row.cells[column], first.cells[column]) if column else (0, 0)
-        return isinstance(mine, (int, float)) and isinstance(other, (int, float)) and mine < other
+        try:
+            return column is not None and float(row.cells[column]) < float(first.cells[column])
+        except ValueError:  # no number: the row that stands first
+            return False
 
     @property
     def _place(self) -> int:

@@ -28,10 +28,5 @@ def test_every_tensor_may_be_wide_or_is_refused(target: str) -> None:
     wrong = [line for line in lines if line[3] != "right" and not line[3].startswith("refused: ")]
     assert not wrong, "\n".join(map(str, wrong))
     served = {(operator, name) for operator, name, _, came in lines if came == "right"}
-    assert {
-        ("rms_norm", "input"),
-        ("silu_and_mul", "input"),
-        ("silu_and_mul", "out"),
-        ("softmax", "input"),
-    } <= served
-    assert len(served) > 20
+    named = {("rms_norm", "input"), ("silu_and_mul", "input"), ("silu_and_mul", "out"), ("add", "other")}
+    assert named <= served and len(served) > 40, sorted(served)

@@ -18,6 +18,7 @@ from build_tools.compile.inputs import inputs_of
 from build_tools.errors import ManifestError
 from build_tools.manifest.parse import load
 from build_tools.pipeline import _sources
+from build_tools.plan.measured import kind_of
 from build_tools.plan.plan import make_plan
 from build_tools.records import MeasuredTable, Plan
 from build_tools.report.measured import compute
@@ -153,6 +154,32 @@ def test_rows_that_name_nothing_are_kept_with_the_reason(root: Path) -> None:
         found.unused[1].says
         == "80 compute units, M = 128, N = 128, K = 256: kernelName = _ZN1a5k128xE, splitK = 2"
     )
+
+
+def test_of_two_rows_about_a_shape_the_faster_one_counts_where_it_is_asked_for(root: Path) -> None:
+    """In whichever table it stands; of equal ones the first."""
+    asked = ("rows = [", 'fastest = "us"\nrows = [')
+    rows = ROWS.replace("3.4,_ZN1a4k64xE", "3.4,_ZN1a4k32xE")
+    found = table(plan(root, asked, rows=rows))
+    assert found.taken == (7,) and found.unused[0].line == 2
+    assert found.unused[0].why == "thing:configs/tuned.csv, line 7 is faster"
+    assert kind_of(found.unused[0].why) == "another row about the shape is faster"
+    found = table(plan(root, asked, rows=rows.replace("3.4", "3.5")))
+    assert found.taken == (2,) and found.unused[-1].why == "thing:configs/tuned.csv, line 2 stands before it"
+    two = ('["thing:configs/tuned.csv"]', '["thing:configs/tuned.csv", "thing:configs/model/tuned.csv"]')
+    model = ROWS.splitlines()[0] + "\n80,64,128,256,asm,4,1.25,_ZN1a4k32xE\n"
+    files = {
+        **FILES,
+        "thing/configs/tuned.csv": rows.encode(),
+        "thing/configs/model/tuned.csv": model.encode(),
+    }
+    trees.repository(root, root.parent / "shelf", files)
+    first, second = plan(root, asked, two).measured
+    assert (first.taken, second.taken) == ((), (2,))
+    assert first.unused[0].why == "thing:configs/tuned.csv, line 7 is faster"
+    assert "thing:configs/model/tuned.csv, line 2 is faster" in [row.why for row in first.unused]
+    with pytest.raises(ManifestError, match=r"'usec' is not a column of thing:configs/tuned\.csv"):
+        plan(root, ("rows = [", 'fastest = "usec"\nrows = ['))
 
 
 def test_a_range_ends_where_the_kernel_would_do_something_else(root: Path) -> None:
