@@ -1,4 +1,4 @@
-"""Golden calls with one tensor at a time spread over more than 2^31 elements: ``python wide_program.py FILE`` prints a line for
+"""Calls with one tensor at a time spread over more than 2^31 elements: ``python wide_program.py FILE...`` prints a line for
 each. The device's memory is sparse, so that gigabytes between two rows cost nothing.
 """
 
@@ -24,6 +24,8 @@ from aiter_prebuilt.execute.record import Recorder, instead
 from aiter_prebuilt.execute.run import uploaded
 
 FAR = 1 << 31
+#: Bytes of one tensor at most: the device has 16 GiB. Of elements of 8 bytes these are fewer than 2^31.
+ROOM = 12 << 30
 #: What a call is refused with: a tensor whose strides an operator does not take, sizes that no kernel does.
 REFUSED = (errors.ArgumentError, errors.NoKernelError)
 
@@ -48,7 +50,7 @@ class Wide(DeviceArray):
 def spread(value: Array, memory: DeviceMemory) -> Wide:
     """The same elements, each index of the first dim far from the others."""
     item, count = BY_NAME[value.dtype].itemsize, value.shape[0]
-    step = -(-FAR // (count - 1) // 4096) * 4096 + 4096
+    step = -(-min(FAR, ROOM // item) // (count - 1) // 4096) * 4096 + 4096
     below = Layout(value.shape[1:], value.strides[1:], 0, item)
     size = (step * (count - 1)) * item + below.nbytes + value.slack + 4096
     base = ctypes.c_uint64()
@@ -117,12 +119,13 @@ def wide_enough(value: object) -> bool:
 def main() -> None:
     probe = device.probe("amd")
     (facts,) = probe.devices
-    with Path(sys.argv[1]).open("rb") as source:
-        for call in read(source):
-            for name, value in call.arguments.items():
-                if wide_enough(value):
-                    came = executed(call, name, facts, probe.path)
-                    print(json.dumps([call.operator, name, call.label, came]), flush=True)
+    for file in sys.argv[1:]:
+        with Path(file).open("rb") as source:
+            for call in read(source):
+                for name, value in call.arguments.items():
+                    if wide_enough(value):
+                        came = executed(call, name, facts, probe.path)
+                        print(json.dumps([call.operator, name, call.label, came]), flush=True)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import sys
 from typing import Any, Final, NamedTuple, cast
 
 from aiter_prebuilt import device
-from aiter_prebuilt.errors import UnsupportedError
+from aiter_prebuilt.errors import ArgumentStrideError, UnsupportedError
 from aiter_prebuilt.ops._common import refuse
 
 #: AITER's rule tries so many parts, and counts a part as so many keys more.
@@ -70,15 +70,32 @@ def compute_units(tensor: Any) -> int:
 
 
 def shaped(tensor: Any, shape: tuple[int, ...]) -> Any:
-    """A contiguous tensor in another shape, the same memory."""
+    """A contiguous tensor in another shape, the same memory.
+
+    Raises:
+        ArgumentStrideError: it is not contiguous.
+    """
     if tuple(tensor.shape) == tuple(shape):
         return tensor
     if isinstance(tensor, tuple):  # it has no framework
-        strides = [1]
-        for size in shape[:0:-1]:
-            strides.insert(0, strides[0] * size)
-        return (tensor[0], tensor[1], tuple(shape), tuple(strides), tensor[4])
+        if 0 not in tensor[2] and any(
+            size > 1 and step != dense
+            for size, step, dense in zip(tensor[2], tensor[3], _dense(tensor[2]), strict=True)
+        ):
+            raise ArgumentStrideError(
+                f"mla_decode_fwd: heads of {list(tensor[2])} as tokens of {shape[1]} heads",
+                f"strides {list(tensor[3])}",
+                "pass a contiguous tensor",
+            )
+        return (tensor[0], tensor[1], tuple(shape), _dense(shape), tensor[4])
     return tensor.view(shape)
+
+
+def _dense(shape: tuple[int, ...]) -> tuple[int, ...]:
+    strides = [1]
+    for size in shape[:0:-1]:
+        strides.insert(0, strides[0] * size)
+    return tuple(strides)
 
 
 class Made(NamedTuple):
