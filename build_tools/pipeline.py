@@ -147,7 +147,8 @@ def build(settings: Settings) -> Outcome:
         if planned.operators or not settings.operators
     ]
     # A family's table of calls names all of its operators, chosen or not.
-    calls = golden.Golden(whole, settings.root / "manifests")
+    names = frozenset(each.operator.name for planned, _ in wanted for each in planned.operators)
+    calls = golden.Golden(whole, settings.root / "manifests", names)
     with side_by_side() as (begin, pool):
         shared = calls, results, manifest, toolchain, settings, audits
         proof = proved, proofs, plan.left_out, pool

@@ -26,10 +26,13 @@ LEVEL: Final = 19
 
 @dataclass(slots=True)
 class Golden:
-    """The golden calls of a manifest, whose cases are read once, and only if something is asked; ``folder`` is ``manifests``."""
+    """The golden calls of ``operators``, whose families' cases are read once, and only if something is asked; ``folder`` is
+    ``manifests``.
+    """
 
     manifest: Manifest
     folder: Path
+    operators: frozenset[str]
     _known: Mapping[str, Cases] | None = None
     _reading: Lock = field(default_factory=Lock)
 
@@ -55,7 +58,11 @@ class Golden:
 
         with self._reading:
             if self._known is None:
-                self._known = table.load(self.folder, subjects(self.manifest), self.manifest.targets)
+                found = list(subjects(self.manifest))
+                # A family's file is read as a whole.
+                families = {subject.family for subject in found if subject.name in self.operators}
+                chosen = [subject for subject in found if subject.family in families]
+                self._known = table.load(self.folder, chosen, self.manifest.targets)
             return self._known
 
 

@@ -105,7 +105,7 @@ def test_golden_calls_are_written_once(monkeypatch: pytest.MonkeyPatch, tmp_path
     for deed, count in deeds:
         if made:
             deed()
-        pipeline._golden_calls(planned, bundle, golden.Golden(None, tmp_path))  # type: ignore[arg-type]
+        pipeline._golden_calls(planned, bundle, golden.Golden(None, tmp_path, frozenset()))  # type: ignore[arg-type]
         assert len(made) == count and path.read_bytes() == b"%d" % count
     assert notes.read(bundle.path)["key"] == "k"
 
