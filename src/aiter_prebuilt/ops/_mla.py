@@ -78,17 +78,22 @@ def shaped(tensor: Any, shape: tuple[int, ...]) -> Any:
     if tuple(tensor.shape) == tuple(shape):
         return tensor
     if isinstance(tensor, tuple):  # it has no framework
-        if 0 not in tensor[2] and any(
-            size > 1 and step != dense
-            for size, step, dense in zip(tensor[2], tensor[3], _dense(tensor[2]), strict=True)
-        ):
-            raise ArgumentStrideError(
-                f"mla_decode_fwd: heads of {list(tensor[2])} as tokens of {shape[1]} heads",
-                f"strides {list(tensor[3])}",
-                "pass a contiguous tensor",
-            )
+        steps = zip(tensor[2], tensor[3], _dense(tensor[2]), strict=True)
+        if 0 not in tensor[2] and any(size > 1 and step != dense for size, step, dense in steps):
+            raise _not_contiguous(tensor[2], tensor[3], shape)
         return (tensor[0], tensor[1], tuple(shape), _dense(shape), tensor[4])
-    return tensor.view(shape)
+    try:
+        return tensor.view(shape)
+    except RuntimeError:  # what torch says names no function of ours
+        raise _not_contiguous(tensor.shape, tensor.stride(), shape) from None
+
+
+def _not_contiguous(shape: Any, strides: Any, wanted: tuple[int, ...]) -> ArgumentStrideError:
+    return ArgumentStrideError(
+        f"take a tensor of {list(shape)} as one of {list(wanted)}, the same memory",
+        f"its strides are {list(strides)}",
+        "pass a contiguous tensor",
+    )
 
 
 def _dense(shape: tuple[int, ...]) -> tuple[int, ...]:
