@@ -57,7 +57,7 @@ from build_tools.report import unpinned
 from build_tools.tools.toolchain import Toolchain, find
 from build_tools.tools.tree import tree_of
 
-REPORT_VERSION = 3
+REPORT_VERSION = 4
 #: Letters of a reason that stands in a list.
 _LONG: Final = 200
 

@@ -173,8 +173,8 @@ class CompileResult:
     ``path``: the code object in the store when ``ok``. ``symbol``: the kernel's symbol in it (a compiler may mangle).
     ``threads``: threads per workgroup that the compiler fixed (0 when it did not).
     ``extra``: ``lds``, the dynamic LDS bytes that the kernel expects. ``command``, ``log`` and ``exit_code`` are the
-    failing process's when not ok. ``cached``: found in the store. ``seconds`` and ``peak``, bytes of memory: of the compile that
-    made it, which may have made others with it.
+    failing process's when not ok. ``cached``: found in the store. ``seconds`` that a core was busy and ``peak`` bytes of
+    memory: of the compile that made it, which may have made others with it.
     """
 
     job: CompileJob

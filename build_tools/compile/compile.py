@@ -7,7 +7,6 @@ finished can be used. With nothing to do no process is started.
 from __future__ import annotations
 
 import tempfile
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -17,7 +16,7 @@ from typing import Final
 from build_tools.compile.backends.built import Built, built
 from build_tools.compile.backends.table import BACKENDS, COMPILE_MANY, NAMED
 from build_tools.compile.fingerprint import file_of, job_key
-from build_tools.compile.store import Store
+from build_tools.compile.store import Store, StoreEntry
 from build_tools.errors import BuildToolsError, JobFailedError
 from build_tools.files import progress
 from build_tools.files.cores import cores
@@ -27,7 +26,7 @@ from build_tools.files.run import allow, kill_all, watched
 from build_tools.records import CompileJob, CompileResult
 from build_tools.tools.toolchain import Toolchain
 
-REPORT_VERSION: Final = 2
+REPORT_VERSION: Final = 3
 #: Jobs of one source that share a child at most: starting Triton costs a second, and a batch is also what one thread holds.
 BATCH: Final = 48
 
@@ -172,61 +171,58 @@ def _answers(batch: _Batch, toolchain: Toolchain, store: Store, root: Path) -> l
         if many is not None:
             with watched() as watch:
                 answers = many(jobs, toolchain, root, Path(folder))
+            # Each has its part of what the child took, its start too.
+            share = watch.cpu / (sum(seconds for _, seconds in answers) or 1.0)
             return [
-                _result(job, key, *answer, store, watch.peak)
-                for (job, key), answer in zip(batch, answers, strict=True)
+                _result(job, key, answer, seconds * share, store, watch.peak)
+                for (job, key), (answer, seconds) in zip(batch, answers, strict=True)
             ]
         return _once(batch, toolchain, store, root, Path(folder))
 
 
 def _once(batch: _Batch, toolchain: Toolchain, store: Store, root: Path, folder: Path) -> list[CompileResult]:
     """One compile for all jobs of the batch, each with its own kernel of the code object."""
-    started = time.monotonic()
     answers: list[Built | BuildToolsError] = []
-    peak = 0
-    try:
-        made, peak = _file(batch[0][0], toolchain, store, root, folder)
-    except BuildToolsError as error:
-        return [_result(job, key, error, time.monotonic() - started, store) for job, key in batch]
-    for job, _ in batch:
+    with watched() as watch:
         try:
-            if made is None:
-                with watched() as watch:
-                    made = BACKENDS[job.backend].compile(job, toolchain, root, folder)
-                peak = watch.peak
-                answers.append(made)
-            else:
-                answers.append(NAMED.get(job.backend, built)(job, made.path, made.threads, made.extra))
+            whole = _file(batch[0][0], toolchain, store, root, folder)
         except BuildToolsError as error:
-            answers.append(error)
-    seconds = time.monotonic() - started
+            return [_result(job, key, error, watch.cpu, store) for job, key in batch]
+        made = None if whole is None else Built(whole.path, "", whole.threads, whole.extra)
+        for job, _ in batch:
+            try:
+                if made is None:
+                    made = BACKENDS[job.backend].compile(job, toolchain, root, folder)
+                    answers.append(made)
+                else:
+                    answers.append(NAMED.get(job.backend, built)(job, made.path, made.threads, made.extra))
+            except BuildToolsError as error:
+                answers.append(error)
+    # Of a whole file, compiled for whomever first asked.
+    seconds, peak = (watch.cpu, watch.peak) if whole is None else (whole.seconds, whole.peak)
     return [
         _result(job, key, answer, seconds, store, peak)
         for (job, key), answer in zip(batch, answers, strict=True)
     ]
 
 
-def _file(
-    job: CompileJob, toolchain: Toolchain, store: Store, root: Path, folder: Path
-) -> tuple[Built | None, int]:
-    """The object of the whole file that ``job`` names a kernel of, compiled once for all who ever will, None where there is no
-    such thing; and the bytes of memory that it took.
+def _file(job: CompileJob, toolchain: Toolchain, store: Store, root: Path, folder: Path) -> StoreEntry | None:
+    """The object of the whole file that ``job`` names a kernel of, compiled once for all who ever will; None where there is no
+    such thing.
     """
     whole = file_of(job)
     if whole is None:
-        return None, 0
+        return None
     key = job_key(whole, toolchain, root)
     entry = store.get(key)
     if entry is None:
-        started = time.monotonic()
         with watched() as watch:
             made = BACKENDS[job.backend].compile(whole, toolchain, root, folder)
-        seconds = time.monotonic() - started
         entry = store.put(
-            key, made.path.read_bytes(), job=whole.id, symbol="", threads=0, seconds=seconds, extra=made.extra,
+            key, made.path.read_bytes(), job=whole.id, symbol="", threads=0, seconds=watch.cpu, extra=made.extra,
             peak=watch.peak,
         )  # fmt: skip
-    return Built(entry.path, "", entry.threads, entry.extra), entry.peak
+    return entry
 
 
 def _result(

@@ -1,4 +1,6 @@
-"""What compiles cost, as a build's report says it: seconds and memory of each bundle, and the compiles that need much memory."""
+"""What compiles cost, as a build's report says it: seconds of a core and memory of each bundle, and the compiles that need much
+memory.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,8 @@ MUCH: Final = 3 << 29
 
 
 def cost_of(planned: PlannedBundle, results: Iterable[CompileResult]) -> dict[str, Any]:
-    """``compile_seconds`` and ``peak_bytes`` of what a bundle holds, whenever it was compiled; a compile that made several of its
-    code objects counts once. Memory is that of the largest process, which is never smaller than the build itself
+    """``compile_seconds`` of a core and ``peak_bytes`` of what a bundle holds, whenever it was compiled; a compile that made
+    several of its code objects counts once. Memory is that of the largest process, which is never smaller than the build itself
     (``files/run.py``), and 0 where nobody looked.
     """
     needed = {job for operator in planned.operators for job in operator.jobs}

@@ -26,8 +26,8 @@ DEFAULT: Final = Path("build/store")
 
 @dataclass(frozen=True, slots=True)
 class StoreEntry:
-    """What a key leads to. ``seconds``: how long the compile took when it ran, ``peak``: bytes of memory that it needed, 0 where
-    nobody looked.
+    """What a key leads to. ``seconds``: how long a core was busy with the compile, ``peak``: bytes of memory that it needed, 0
+    where nobody looked.
     """
 
     path: Path

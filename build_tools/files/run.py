@@ -1,5 +1,5 @@
 """The only caller of ``subprocess``: argument lists, a controlled environment, a timeout, captured output. :func:`run` waits
-for a child's end, :func:`converse` talks to one; :func:`watched` says how much memory the children of a thread needed.
+for a child's end, :func:`converse` talks to one; :func:`watched` says what memory and time of a core a thread's children took.
 
 Each child leads a process group of its own, so that ending it ends what it started (a compiler driver starts a
 linker). :func:`kill_all` is what Ctrl-C does; until :func:`allow` nothing new starts, so that a thread whose child it ended
@@ -174,11 +174,12 @@ def converse(
 
 @dataclass(slots=True)
 class Watch:
-    """``peak``: bytes of memory of the largest process, of all children that ended and of those that they waited for. No child is
-    smaller than what began it: the system counts a process's memory from its fork.
+    """Of all children that ended and of those that they waited for: ``peak``, bytes of memory of the largest process, ``cpu``,
+    seconds that a core was busy. No child is smaller than what began it: the system counts a process's memory from its fork.
     """
 
     peak: int = 0
+    cpu: float = 0.0
 
 
 @contextmanager
@@ -192,6 +193,7 @@ def watched() -> Iterator[Watch]:
         _thread.watch = before
         if before is not None:
             before.peak = max(before.peak, watch.peak)
+            before.cpu += watch.cpu
 
 
 def kill_all() -> None:
@@ -258,6 +260,7 @@ def _ended(process: subprocess.Popen[bytes], timeout: float | None) -> bool:
     watch: Watch | None = getattr(_thread, "watch", None)
     if watch is not None:
         watch.peak = max(watch.peak, usage.ru_maxrss * _MAXRSS)
+        watch.cpu += usage.ru_utime + usage.ru_stime
     return True
 
 

@@ -84,7 +84,7 @@ def build(
         "raw KiB",
         "KiB",
         "ratio",
-        "compiled in s",
+        "core seconds",
         "with MiB",
         "not proved",
     ]

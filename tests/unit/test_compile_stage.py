@@ -20,6 +20,7 @@ from build_tools.compile.store import Store
 from build_tools.errors import JobFailedError, UsageError
 from build_tools.files import progress
 from build_tools.files.progress import Done
+from build_tools.files.run import Watch
 from build_tools.records import CompileJob
 
 
@@ -206,16 +207,25 @@ def test_as_many_compiles_at_once_as_asked_for_or_cores(
     assert all(result.ok for result in results)
 
 
-def test_jobs_of_one_source_share_a_child(root: Path, many: Many, backend: Backend) -> None:
+def test_jobs_of_one_source_share_a_child(
+    root: Path, many: Many, backend: Backend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And the time of a core that it took, its start too, as their own seconds are to each other."""
+
+    @contextmanager
+    def watched() -> Iterator[Watch]:
+        yield Watch(peak=9, cpu=15.0)
+
+    monkeypatch.setattr(stage, "watched", watched)
     jobs = [triton("t0"), job("h"), triton("u", "u.py"), triton("t1", symbol="bad"), triton("t2")]
     results = compile_jobs(jobs, TOOLS, Store(root / "s"), root=root, workers=1)
     assert sorted(many.asked) == [["t0", "t1", "t2"], ["u"]] and backend.asked == ["h"]
     assert [result.ok for result in results] == [True, True, True, False, True]
     assert [round(result.seconds, 3) for result in results if result.job.backend == "triton"] == [
-        1.5,
-        1.5,
-        2.5,
-        3.5,
+        3.0,
+        15.0,
+        5.0,
+        7.0,
     ]
     assert results[3].log == "a: b. c." and results[4].symbol == "t2.kd"
 

@@ -38,7 +38,7 @@ def test_a_signal_and_a_missing_program_are_values() -> None:
     assert "No such file" in outcome.output
 
 
-PEAKS = """
+PEAKS = r"""
 import os, sys, threading
 from build_tools.files import run
 if "plain" in sys.argv:
@@ -49,7 +49,8 @@ with run.watched() as whole:
     with run.watched() as small:
         assert python("pass").ok
     with run.watched() as grown:
-        assert python(f"import subprocess, sys; subprocess.run([sys.executable, '-c', '{large % 200}'])").ok
+        busy = f"{large % 200}; import time; until = time.process_time() + 0.3\nwhile time.process_time() < until: pass"
+        assert python(f"import subprocess, sys; subprocess.run([sys.executable, '-c', {busy!r}])").ok
     other = threading.Thread(target=lambda: python(large % 400))
     other.start()
     other.join()
@@ -57,19 +58,23 @@ with run.watched() as none:
     run.run(["/no/such/compiler"])
 assert python("pass").ok  # with nobody watching
 print(*(watch.peak >> 20 for watch in (small, grown, whole, none)))
+print(*(watch.cpu for watch in (small, grown, whole, none)))
 """
 
 
 @pytest.mark.parametrize("how", ["descriptor", "plain"])
-def test_the_memory_of_children_is_known(how: str) -> None:
-    """Of the largest process, a child's own children too; of the thread that looks, and of none that it did not run. In a process
-    of its own, since no child is smaller than what began it.
+def test_what_children_take_is_known(how: str) -> None:
+    """Memory of the largest process, time of a core of all, a child's own children too; of the thread that looks, and of none
+    that it did not run. In a process of its own, since no child is smaller than what began it.
     """
     words = [sys.executable, "-c", PEAKS, how]
     outcome = run.run(words, env={"PYTHONPATH": os.pathsep.join(sys.path)})
     assert outcome.ok, outcome.output
-    small, grown, whole, none = map(int, outcome.output.split())
+    memory, busy = (line.split() for line in outcome.output.splitlines())
+    small, grown, whole, none = map(int, memory)
     assert 0 < small < 100 and 200 <= grown < 400 and whole == grown and none == 0
+    short, long, both, nothing = map(float, busy)
+    assert short > 0 and long > 0.3 and both == short + long and nothing == 0
 
 
 def test_variables_that_steer_compilers_are_not_inherited(monkeypatch: pytest.MonkeyPatch) -> None:
