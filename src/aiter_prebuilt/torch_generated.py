@@ -19,6 +19,11 @@ from aiter_prebuilt.ops.generated.attention_asm import (
     refuse_pa_fwd_asm,
 )
 from aiter_prebuilt.ops.generated.attention_bwd import refuse_fmha_v3_bwd, refuse_fmha_v3_varlen_bwd
+from aiter_prebuilt.ops.generated.attention_ragged import (
+    refuse_flash_attn_varlen_func,
+    refuse_mha_batch_prefill_func,
+    refuse_unified_attention,
+)
 from aiter_prebuilt.ops.generated.batched_gemm import refuse_batched_gemm_a8w8, refuse_batched_gemm_bf16
 from aiter_prebuilt.ops.generated.fmoe_f4 import refuse_fmoe_g1u1_mxfp4
 from aiter_prebuilt.ops.generated.gemm_f4 import refuse_gemm_a4w4, refuse_gemm_a4w4_asm
@@ -285,6 +290,62 @@ def flash_attn_func(
     )
     del deterministic, how_v3_bf16_cvt
     return torch_calls.flash_attn_func(q, k, v, softmax_scale, causal, return_lse)
+
+
+def flash_attn_varlen_func(
+    q: Any,
+    k: Any,
+    v: Any,
+    cu_seqlens_q: Any,
+    cu_seqlens_k: Any,
+    max_seqlen_q: int,
+    max_seqlen_k: int,
+    min_seqlen_q: int = 0,
+    dropout_p: float = 0.0,
+    softmax_scale: float | None = None,
+    logits_soft_cap: float = 0.0,
+    causal: bool = False,
+    window_size: tuple[int, ...] = (-1, -1, 0),
+    bias: Any = None,
+    alibi_slopes: Any = None,
+    deterministic: bool = False,
+    return_lse: bool = False,
+    return_attn_probs: bool = False,
+    how_v3_bf16_cvt: int = 1,
+    block_table: Any = None,
+    out: Any = None,
+    cu_seqlens_q_padded: Any = None,
+    cu_seqlens_k_padded: Any = None,
+    sink_ptr: Any = None,
+) -> Any:
+    """Traced ``aiter_prebuilt.flash_attn_varlen_func``."""
+    refuse_flash_attn_varlen_func(
+        dropout_p,
+        bias,
+        alibi_slopes,
+        return_attn_probs,
+        block_table,
+        cu_seqlens_q_padded,
+        cu_seqlens_k_padded,
+    )
+    del deterministic, how_v3_bf16_cvt
+    return torch_calls.flash_attn_varlen_func(
+        q,
+        k,
+        v,
+        cu_seqlens_q,
+        cu_seqlens_k,
+        max_seqlen_q,
+        max_seqlen_k,
+        min_seqlen_q,
+        softmax_scale,
+        logits_soft_cap,
+        causal,
+        window_size,
+        return_lse,
+        out,
+        sink_ptr,
+    )
 
 
 def flatmm_a8w8_blockscale_ASM(
@@ -1010,6 +1071,69 @@ def layernorm2d_fwd_with_smoothquant(
     _OPS.layernorm2d_fwd_with_smoothquant.default(out, input, xscale, yscale, weight, bias, x_bias, epsilon)
 
 
+def mha_batch_prefill_func(
+    q: Any,
+    k: Any,
+    v: Any,
+    cu_seqlens_q: Any,
+    kv_indptr: Any,
+    kv_page_indices: Any,
+    max_seqlen_q: int,
+    max_seqlen_k: int,
+    dropout_p: float = 0.0,
+    softmax_scale: float | None = None,
+    logits_soft_cap: float = 0.0,
+    causal: bool = False,
+    window_size: tuple[int, ...] = (-1, -1),
+    alibi_slopes: Any = None,
+    deterministic: bool = False,
+    return_lse: bool = False,
+    return_attn_probs: bool = False,
+    out: Any = None,
+    kv_last_page_lens: Any = None,
+    block_table: Any = None,
+    seqlen_k: Any = None,
+    q_descale: Any = None,
+    k_descale: Any = None,
+    v_descale: Any = None,
+    kv_block_descale: Any = None,
+    sink_ptr: Any = None,
+    sink_size: int = 0,
+) -> Any:
+    """Traced ``aiter_prebuilt.mha_batch_prefill_func``."""
+    refuse_mha_batch_prefill_func(
+        dropout_p,
+        alibi_slopes,
+        return_attn_probs,
+        block_table,
+        seqlen_k,
+        q_descale,
+        kv_block_descale,
+        sink_size,
+    )
+    del deterministic
+    return torch_calls.mha_batch_prefill_func(
+        q,
+        k,
+        v,
+        cu_seqlens_q,
+        kv_indptr,
+        kv_page_indices,
+        max_seqlen_q,
+        max_seqlen_k,
+        softmax_scale,
+        logits_soft_cap,
+        causal,
+        window_size,
+        return_lse,
+        out,
+        kv_last_page_lens,
+        k_descale,
+        v_descale,
+        sink_ptr,
+    )
+
+
 def mi350_a8w8_blockscale_asm(XQ: Any, WQ: Any, x_scale: Any, w_scale: Any, out: Any) -> Any:
     """Traced ``aiter_prebuilt.mi350_a8w8_blockscale_asm``."""
     return torch_calls.mi350_a8w8_blockscale_asm(XQ, WQ, x_scale, w_scale, out)
@@ -1582,6 +1706,54 @@ def topk_softmax(
     _OPS.topk_softmax.default(topk_weights, topk_indices, token_expert_indices, gating_output, need_renorm)
 
 
+def unified_attention(
+    q: Any,
+    k: Any,
+    v: Any,
+    out: Any,
+    cu_seqlens_q: Any,
+    max_seqlen_q: int,
+    seqused_k: Any,
+    max_seqlen_k: int,
+    softmax_scale: float,
+    causal: bool,
+    window_size: tuple[int, ...],
+    block_table: Any,
+    softcap: float,
+    q_descale: Any,
+    k_descale: Any,
+    v_descale: Any,
+    q_scales: Any = None,
+    alibi_slopes: Any = None,
+    output_scale: Any = None,
+    qq_bias: Any = None,
+    sinks: Any = None,
+    shuffled_kv_cache: bool = False,
+    skip_reduce: bool = False,
+) -> None:
+    """Traced ``aiter_prebuilt.unified_attention``."""
+    refuse_unified_attention(
+        causal, q_descale, q_scales, alibi_slopes, output_scale, qq_bias, shuffled_kv_cache
+    )
+    del max_seqlen_k, skip_reduce
+    torch_calls.unified_attention(
+        q,
+        k,
+        v,
+        out,
+        cu_seqlens_q,
+        max_seqlen_q,
+        seqused_k,
+        softmax_scale,
+        window_size,
+        block_table,
+        softcap,
+        k_descale,
+        v_descale,
+        sinks,
+    )
+
+
 #: One of the above, or the operator itself where the parameters are the schema's.
 TRACED: Final[dict[str, Callable[..., Any]]] = {
     "add": add,
@@ -1603,6 +1775,7 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "dynamic_per_token_scaled_quant": dynamic_per_token_scaled_quant,
     "exponential": exponential,
     "flash_attn_func": flash_attn_func,
+    "flash_attn_varlen_func": flash_attn_varlen_func,
     "flatmm_a8w8_blockscale_ASM": flatmm_a8w8_blockscale_ASM,
     "fmha_v3_bwd": fmha_v3_bwd,
     "fmha_v3_fwd": fmha_v3_fwd,
@@ -1638,6 +1811,7 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "layernorm2d_fwd_with_add": layernorm2d_fwd_with_add,
     "layernorm2d_fwd_with_add_smoothquant": layernorm2d_fwd_with_add_smoothquant,
     "layernorm2d_fwd_with_smoothquant": layernorm2d_fwd_with_smoothquant,
+    "mha_batch_prefill_func": mha_batch_prefill_func,
     "mi350_a8w8_blockscale_asm": mi350_a8w8_blockscale_asm,
     "mixed_sample": mixed_sample,
     "mixed_sample_outer_exponential": _OPS.mixed_sample_outer_exponential.default,
@@ -1684,4 +1858,5 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "top_k_per_row_prefill": top_k_per_row_prefill,
     "topk_softmax": topk_softmax,
     "topk_softmax_asm": _OPS.topk_softmax_asm.default,
+    "unified_attention": unified_attention,
 }

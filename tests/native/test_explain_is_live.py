@@ -141,6 +141,12 @@ STAGES = {
     "quant_type": "0",
 }  # fmt: skip
 
+#: Keys in pages.
+PAGES = {
+    "SQ": "64", "HQ": "8", "HK": "2", "D": "128", "DV": "128", "NB": "30", "PS": "16", "MB": "8", "KD": "1", "VD": "1",
+    "max_seqlen_q": "40",
+}  # fmt: skip
+
 #: Rows of logits.
 TOP = {
     "R": "8", "N": "4096", "row": "4096", "S": "8", "E": "8", "I": "8", "W": "64", "k": "64", "numRows": "8", "stride0": "4096",
@@ -215,6 +221,11 @@ FITTING: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
         "D": "128", "DV": "128", "HQ": "8", "HK": "2", "SQ": "64", "SK": "100", "S1": "3", "is_causal": "1",
         "how_v3_bf16_cvt": "1",
     },
+    "flash_attn_varlen_func": lambda s: {
+        "D": "128", "DV": "128", "HQ": "8", "HK": "2", "SQ": "64", "SK": "100", "S1": "3", "max_seqlen_q": "40",
+    },
+    "unified_attention": lambda s: {**PAGES, "C": s["T"], "S": "3", "bt_s": "8"},
+    "mha_batch_prefill_func": lambda s: {**PAGES, "C": s["T"], "S1": "4"},
     "fmha_v3_bwd": lambda s: {
         "D": "128", "DV": "128", "HQ": "8", "HK": "2", "SQ": "64", "SK": "100", "B": "2", "window_size_left": "-1",
         "window_size_right": "-1", "is_v3_atomic_fp32": "1", "how_v3_bf16_cvt": "1",

@@ -207,6 +207,42 @@ def test_assembly_attention_of_sequences_writes_what_it_is_given(given: bool) ->
     assert (mask, state, attributes) == (None, None, [0.5, True, 2])
 
 
+@pytest.mark.parametrize(
+    ("dtype", "width", "window", "cap", "skip"),
+    [(BF16, 128, (-1, 7), 0.0, 3), (BF16, 64, (-1, -1, 0), 0.0, 3), (BF16, 128, [-1, -1], 0.0, 0), (BF16, 128, (-1, -1), 2.0, 3)],
+)  # fmt: skip
+def test_ragged_attention_skips_what_aiter_would(
+    dtype: Any, width: int, window: Any, cap: float, skip: int
+) -> None:
+    q, k, starts = (
+        zeros(5, 4, width, dtype=dtype),
+        zeros(7, 2, width, dtype=dtype),
+        zeros(3, dtype=torch.int32),
+    )
+    call = lambda: aiter_prebuilt.flash_attn_varlen_func(  # noqa: E731
+        q, k, k, starts, starts, 4, 9, 3, logits_soft_cap=cap, window_size=window, return_lse=True
+    )
+    (out, lse), (_, tensors, attributes) = handed(call, "flash_attn_varlen_func")
+    assert out.shape == (5, 4, width) and (lse.shape, lse.dtype) == ((4, 5), F32)
+    assert tensors[5] is out and tensors[6] is None and tensors[7] is lse
+    assert attributes == [4, width**-0.5, cap, window[0], window[1], skip]
+
+
+def test_sinks_of_another_type_are_made_fp32() -> None:
+    q, k, starts, sinks = zeros(5, 4, 64), zeros(7, 2, 64), zeros(3, dtype=torch.int32), zeros(4)
+    call = lambda: aiter_prebuilt.flash_attn_varlen_func(q, k, k, starts, starts, 4, 9, sink_ptr=sinks)  # noqa: E731
+    _, (_, tensors, _) = handed(call, "flash_attn_varlen_func")
+    assert tensors[6].dtype is F32 and tensors[6].shape == (4,)
+
+
+def test_pages_of_one_key_may_lack_their_dim() -> None:
+    q, k, starts = zeros(5, 4, 64), zeros(7, 2, 64), zeros(3, dtype=torch.int32)
+    call = lambda: aiter_prebuilt.mha_batch_prefill_func(q, k, k, starts, starts, starts, 4, 9)  # noqa: E731
+    out, (_, tensors, attributes) = handed(call, "mha_batch_prefill_func")
+    assert out.shape == (5, 4, 64) and [x.shape for x in tensors[1:3]] == [(7, 1, 2, 64)] * 2
+    assert attributes == [4, 0.125, 0.0, -1, -1]
+
+
 WINDOWS = [
     ((-1, -1, False), [-1, -1]), ((-1, -1, True), [-1, 0]), ((3, 9, True), [3, 0]), ((7, 6, False), [-1, 6]),
     ((2, 7, False), [2, -1]),
@@ -488,6 +524,8 @@ TURNED = {
     "fmha_v3_fwd": {"how_v3_bf16_cvt"},
     "fmha_v3_varlen_fwd": {"how_v3_bf16_cvt"},
     "fmha_v3_bwd": {"window_size_left", "window_size_right", "how_v3_bf16_cvt"},
+    "flash_attn_varlen_func": {"softmax_scale"},
+    "mha_batch_prefill_func": {"softmax_scale"},
     "fmha_v3_varlen_bwd": {"how_v3_bf16_cvt"},
     "fmoe_g1u1": {"activation"},
     "fmoe_g1u1_tkw1": {"activation"},
@@ -515,6 +553,7 @@ SERVED: dict[str, dict[str, Any]] = {
         "window_size_left": -1, "window_size_right": -1, "return_softmax_lse": False, "return_dropout_randval": False,
         "how_v3_bf16_cvt": 1,
     },
+    "unified_attention": {"window_size": (-1, -1), "causal": True, "q_descale": None},
     "fmha_v3_bwd": {
         "dropout_p": 0.0, "window_size_left": -1, "window_size_right": -1, "deterministic": False, "how_v3_bf16_cvt": 1,
     },
@@ -552,7 +591,7 @@ def test_every_option_reaches_the_operator(name: str) -> None:
         if option not in parameters or option in TURNED.get(name, ()):
             continue
         usual = {key: _usual(specs, key, value) for key, value in required.items()}
-        words = {**usual, **SERVED.get(name, {}), **tensors}
+        words = {**usual, **tensors, **SERVED.get(name, {})}
         chosen = value(spec, place)
         _, (_, _, attributes) = handed(lambda words=words: function(**{**words, option: chosen}), name)  # type: ignore[misc]  # noqa: B023
         assert attributes[place] == chosen, option

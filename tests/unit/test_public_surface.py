@@ -119,6 +119,15 @@ SIGNATURES = {
     "gemm_a8w8_bpreshuffle": "XQ WQ x_scale w_scale bias dtype check",
     "flash_attn_func": "q k v dropout_p softmax_scale causal window_size bias alibi_slopes deterministic return_lse "
     "return_attn_probs how_v3_bf16_cvt cu_seqlens_q cu_seqlens_kv sink_ptr num_splits",
+    "flash_attn_varlen_func": "q k v cu_seqlens_q cu_seqlens_k max_seqlen_q max_seqlen_k min_seqlen_q dropout_p softmax_scale "
+    "logits_soft_cap causal window_size bias alibi_slopes deterministic return_lse return_attn_probs how_v3_bf16_cvt "
+    "block_table out cu_seqlens_q_padded cu_seqlens_k_padded sink_ptr",
+    "unified_attention": "q k v out cu_seqlens_q max_seqlen_q seqused_k max_seqlen_k softmax_scale causal window_size "
+    "block_table softcap q_descale k_descale v_descale q_scales alibi_slopes output_scale qq_bias sinks shuffled_kv_cache "
+    "skip_reduce",
+    "mha_batch_prefill_func": "q k v cu_seqlens_q kv_indptr kv_page_indices max_seqlen_q max_seqlen_k dropout_p softmax_scale "
+    "logits_soft_cap causal window_size alibi_slopes deterministic return_lse return_attn_probs out kv_last_page_lens "
+    "block_table seqlen_k q_descale k_descale v_descale kv_block_descale sink_ptr sink_size",
     "silu_and_mul": "out input limit",
     "scaled_silu_and_mul": "out input scale",
     "gelu_and_mul": "out input",

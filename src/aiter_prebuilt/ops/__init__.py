@@ -14,6 +14,11 @@ if TYPE_CHECKING:
     from aiter_prebuilt.ops.attention import flash_attn_func
     from aiter_prebuilt.ops.attention_asm import fmha_v3_fwd, fmha_v3_varlen_fwd, pa_fwd_asm
     from aiter_prebuilt.ops.attention_bwd import fmha_v3_bwd, fmha_v3_varlen_bwd
+    from aiter_prebuilt.ops.attention_ragged import (
+        flash_attn_varlen_func,
+        mha_batch_prefill_func,
+        unified_attention,
+    )
     from aiter_prebuilt.ops.batched_gemm import batched_gemm_a8w8, batched_gemm_bf16
     from aiter_prebuilt.ops.binary import add, add_, div, div_, mul, mul_, sub, sub_
     from aiter_prebuilt.ops.fmoe_f4 import fmoe_g1u1_mxfp4
@@ -125,6 +130,7 @@ __all__ = [
     "dynamic_per_token_scaled_quant",
     "exponential",
     "flash_attn_func",
+    "flash_attn_varlen_func",
     "flatmm_a8w8_blockscale_ASM",
     "fmha_v3_bwd",
     "fmha_v3_fwd",
@@ -160,6 +166,7 @@ __all__ = [
     "layernorm2d_fwd_with_add",
     "layernorm2d_fwd_with_add_smoothquant",
     "layernorm2d_fwd_with_smoothquant",
+    "mha_batch_prefill_func",
     "mi350_a8w8_blockscale_asm",
     "mixed_sample",
     "mixed_sample_outer_exponential",
@@ -206,6 +213,7 @@ __all__ = [
     "top_k_per_row_prefill",
     "topk_softmax",
     "topk_softmax_asm",
+    "unified_attention",
 ]
 
 #: Function -> its module below this package.
@@ -216,6 +224,9 @@ HOMES: Final = {
     "pa_fwd_asm": "attention_asm",
     "fmha_v3_bwd": "attention_bwd",
     "fmha_v3_varlen_bwd": "attention_bwd",
+    "flash_attn_varlen_func": "attention_ragged",
+    "mha_batch_prefill_func": "attention_ragged",
+    "unified_attention": "attention_ragged",
     "batched_gemm_a8w8": "batched_gemm",
     "batched_gemm_bf16": "batched_gemm",
     "add": "binary",
