@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from aiter_prebuilt.ops.attention import flash_attn_func
     from aiter_prebuilt.ops.attention_asm import fmha_v3_fwd, fmha_v3_varlen_fwd, pa_fwd_asm
     from aiter_prebuilt.ops.attention_bwd import fmha_v3_bwd, fmha_v3_varlen_bwd
+    from aiter_prebuilt.ops.attention_ck import mha_fwd, mha_varlen_fwd
     from aiter_prebuilt.ops.batched_gemm import batched_gemm_a8w8, batched_gemm_bf16
     from aiter_prebuilt.ops.binary import add, add_, div, div_, mul, mul_, sub, sub_
     from aiter_prebuilt.ops.fmoe_f4 import fmoe_g1u1_mxfp4
@@ -160,6 +161,8 @@ __all__ = [
     "layernorm2d_fwd_with_add",
     "layernorm2d_fwd_with_add_smoothquant",
     "layernorm2d_fwd_with_smoothquant",
+    "mha_fwd",
+    "mha_varlen_fwd",
     "mi350_a8w8_blockscale_asm",
     "mixed_sample",
     "mixed_sample_outer_exponential",
@@ -216,6 +219,8 @@ HOMES: Final = {
     "pa_fwd_asm": "attention_asm",
     "fmha_v3_bwd": "attention_bwd",
     "fmha_v3_varlen_bwd": "attention_bwd",
+    "mha_fwd": "attention_ck",
+    "mha_varlen_fwd": "attention_ck",
     "batched_gemm_a8w8": "batched_gemm",
     "batched_gemm_bf16": "batched_gemm",
     "add": "binary",
