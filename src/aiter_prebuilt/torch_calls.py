@@ -230,7 +230,7 @@ def mha_varlen_fwd(
     lse = q.new_empty((q.shape[1], q.shape[0]), dtype=torch.float32)
     window = window_of(max_seqlen_q, max_seqlen_k, is_causal, window_size_left, window_size_right)
     given = (q, k, v, cu_seqlens_q, cu_seqlens_k, result, cu_seqlens_q_padded, cu_seqlens_k_padded, lse)
-    _OPS.mha_varlen_fwd.default(*given, max_seqlen_q, min_seqlen_q, softmax_scale, *window)
+    _OPS.mha_varlen_fwd.default(*given, max_seqlen_q, max_seqlen_k, min_seqlen_q, softmax_scale, *window)
     return result, lse if return_softmax_lse else None, None, None
 
 

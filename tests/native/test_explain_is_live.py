@@ -229,7 +229,7 @@ FITTING: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
     },
     "mha_varlen_fwd": lambda s: {
         "D": "128", "DV": "128", "HQ": "8", "HK": "2", "SQ": "64", "SK": "100", "S1": "3", "window_size_left": "-1",
-        "window_size_right": "0", "max_seqlen_q": "64", "min_seqlen_q": "0", "cu_seqlens_q_padded": "none",
+        "window_size_right": "0", "max_seqlen_q": "64", "max_seqlen_k": "100", "min_seqlen_q": "0", "cu_seqlens_q_padded": "none",
         "cu_seqlens_k_padded": "none",
     },
     "pa_fwd_asm": lambda s: {

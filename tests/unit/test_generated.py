@@ -166,9 +166,7 @@ def test_nothing_that_a_hand_written_function_takes_is_left_unsaid() -> None:
         not in {*operator.arguments, *operator.attributes, *operator.covered, *operator.ignored}
     }
     # whether lse is made, and of how many parts; what a window says, too; where numbers are drawn from
-    assert left == {
-        "return_lse", "return_softmax_lse", "num_kv_splits", "is_causal", "max_seqlen_k", "generator",
-    }  # fmt: skip
+    assert left == {"return_lse", "return_softmax_lse", "num_kv_splits", "is_causal", "generator"}
 
 
 def test_an_option_that_is_a_tuple_is_refused_as_others_are() -> None:

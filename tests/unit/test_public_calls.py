@@ -247,7 +247,7 @@ def test_attention_of_packed_sequences_writes_what_it_is_given(
     (out, lse, mask, state), (_, tensors, attributes) = handed(call, "mha_varlen_fwd")
     assert (out is mine if given else out.shape == (9, 4, 128)) and tensors[5] is out
     assert (tensors[8].shape, tensors[8].dtype) == ((4, 9), F32) and lse is (tensors[8] if given else None)
-    assert (mask, state, attributes) == (None, None, [5, 2, 0.5, *found])
+    assert (mask, state, attributes) == (None, None, [5, 7, 2, 0.5, *found])
     wanted = (q, k, v, starts, starts, out, padded, padded)
     assert all(one is other for one, other in zip(tensors, wanted, strict=False))
 
@@ -561,7 +561,7 @@ SERVED: dict[str, dict[str, Any]] = {
         "return_dropout_randval": False,
     },
     "mha_varlen_fwd": {
-        "max_seqlen_k": 4, "dropout_p": 0.0, "logits_soft_cap": 0.0, "zero_tensors": False, "is_causal": False,
+        "dropout_p": 0.0, "logits_soft_cap": 0.0, "zero_tensors": False, "is_causal": False,
         "window_size_left": -1, "window_size_right": -1, "return_softmax_lse": False, "return_dropout_randval": False,
     },
     "fmha_v3_bwd": {

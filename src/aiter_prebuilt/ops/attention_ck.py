@@ -154,6 +154,7 @@ def mha_varlen_fwd(
         cu_seqlens_k_padded,
         lse,
         max_seqlen_q,
+        max_seqlen_k,
         min_seqlen_q,
         softmax_scale,
         *window,
