@@ -12,10 +12,9 @@ from typing import Any, Final
 
 import torch
 
-from aiter_prebuilt import device, torch_binary
+from aiter_prebuilt import device, torch_attention, torch_binary
 from aiter_prebuilt.ops import _mla, _moe
 from aiter_prebuilt.ops._common import codes, halvings, refuse, scale_of, splits, window_of
-from aiter_prebuilt.ops._ragged import NO_LIMIT, as_f32, paged, skipped, window
 from aiter_prebuilt.ops._random import pair
 from aiter_prebuilt.torch_library import NAMESPACE
 
@@ -23,6 +22,10 @@ _OPS: Final[Any] = getattr(torch.ops, NAMESPACE)
 
 add, sub, mul, div = torch_binary.add, torch_binary.sub, torch_binary.mul, torch_binary.div
 add_, sub_, mul_, div_ = torch_binary.add_, torch_binary.sub_, torch_binary.mul_, torch_binary.div_
+mha_fwd, mha_varlen_fwd = torch_attention.mha_fwd, torch_attention.mha_varlen_fwd
+flash_attn_varlen_func = torch_attention.flash_attn_varlen_func
+unified_attention = torch_attention.unified_attention
+mha_batch_prefill_func = torch_attention.mha_batch_prefill_func
 
 
 def flash_attn_func(
@@ -161,89 +164,6 @@ def fmha_v3_fwd(
     lse = q.new_empty(lse_shape, dtype=torch.float32) if return_softmax_lse else None
     _OPS.fmha_v3_fwd.default(q, k, v, result, lse, softmax_scale, is_causal, how_v3_bf16_cvt)
     return result, lse, None, None
-
-
-def flash_attn_varlen_func(
-    q: Any,
-    k: Any,
-    v: Any,
-    cu_seqlens_q: Any,
-    cu_seqlens_k: Any,
-    max_seqlen_q: int,
-    max_seqlen_k: int,
-    min_seqlen_q: int,
-    softmax_scale: float | None,
-    logits_soft_cap: float,
-    causal: bool,
-    window_size: Any,
-    return_lse: bool,
-    out: Any,
-    sink_ptr: Any,
-) -> Any:
-    """Of ``aiter_prebuilt.flash_attn_varlen_func``."""
-    left, right = window("flash_attn_varlen_func", window_size, max_seqlen_q, max_seqlen_k, causal)
-    result = q.new_empty((*q.shape[:2], v.shape[2])) if out is None else out
-    lse = q.new_empty((q.shape[1], q.shape[0]), dtype=torch.float32) if return_lse else None
-    scale = q.shape[2] ** -0.5 if softmax_scale is None else softmax_scale
-    skip = skipped(q, v.shape[2], (left, right), logits_soft_cap, min_seqlen_q)
-    tensors = (q, k, v, cu_seqlens_q, cu_seqlens_k, result, as_f32(sink_ptr), lse)
-    how = (max_seqlen_q, scale, logits_soft_cap, left, right, skip)
-    _OPS.flash_attn_varlen_func.default(*tensors, *how)
-    return (result, lse) if return_lse else result
-
-
-def unified_attention(
-    q: Any,
-    k: Any,
-    v: Any,
-    out: Any,
-    cu_seqlens_q: Any,
-    max_seqlen_q: int,
-    seqused_k: Any,
-    softmax_scale: float,
-    window_size: Any,
-    block_table: Any,
-    softcap: float,
-    k_descale: Any,
-    v_descale: Any,
-    sinks: Any,
-) -> None:
-    """Of ``aiter_prebuilt.unified_attention``."""
-    left, _ = window("unified_attention", window_size, max_seqlen_q, NO_LIMIT, True)
-    tensors = (q, k, v, out, cu_seqlens_q, seqused_k, block_table, k_descale, v_descale, as_f32(sinks))
-    _OPS.unified_attention.default(*tensors, max_seqlen_q, softmax_scale, left, softcap)
-
-
-def mha_batch_prefill_func(
-    q: Any,
-    k: Any,
-    v: Any,
-    cu_seqlens_q: Any,
-    kv_indptr: Any,
-    kv_page_indices: Any,
-    max_seqlen_q: int,
-    max_seqlen_k: int,
-    softmax_scale: float | None,
-    logits_soft_cap: float,
-    causal: bool,
-    window_size: Any,
-    return_lse: bool,
-    out: Any,
-    kv_last_page_lens: Any,
-    k_descale: Any,
-    v_descale: Any,
-    sink_ptr: Any,
-) -> Any:
-    """Of ``aiter_prebuilt.mha_batch_prefill_func``."""
-    left, right = window("mha_batch_prefill_func", window_size, max_seqlen_q, max_seqlen_k, causal)
-    result = q.new_empty((*q.shape[:2], v.shape[-1])) if out is None else out
-    lse = q.new_empty((q.shape[1], q.shape[0]), dtype=torch.float32) if return_lse else None
-    scale = q.shape[2] ** -0.5 if softmax_scale is None else softmax_scale
-    tensors = (q, paged(k), paged(v), cu_seqlens_q, kv_indptr, kv_page_indices, result, kv_last_page_lens)
-    more = (k_descale, v_descale, as_f32(sink_ptr), lse)
-    how = (max_seqlen_q, scale, logits_soft_cap, left, right)
-    _OPS.mha_batch_prefill_func.default(*tensors, *more, *how)
-    return (result, lse) if return_lse else result
 
 
 def fmha_v3_varlen_fwd(

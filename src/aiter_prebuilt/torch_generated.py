@@ -19,6 +19,7 @@ from aiter_prebuilt.ops.generated.attention_asm import (
     refuse_pa_fwd_asm,
 )
 from aiter_prebuilt.ops.generated.attention_bwd import refuse_fmha_v3_bwd, refuse_fmha_v3_varlen_bwd
+from aiter_prebuilt.ops.generated.attention_ck import refuse_mha_fwd, refuse_mha_varlen_fwd
 from aiter_prebuilt.ops.generated.attention_ragged import (
     refuse_flash_attn_varlen_func,
     refuse_mha_batch_prefill_func,
@@ -1134,6 +1135,99 @@ def mha_batch_prefill_func(
     )
 
 
+def mha_fwd(
+    q: Any,
+    k: Any,
+    v: Any,
+    dropout_p: float,
+    softmax_scale: float,
+    is_causal: bool,
+    window_size_left: int,
+    window_size_right: int,
+    return_softmax_lse: bool,
+    return_dropout_randval: bool,
+    cu_seqlens_q: Any = None,
+    cu_seqlens_kv: Any = None,
+    out: Any = None,
+    bias: Any = None,
+    alibi_slopes: Any = None,
+    gen: Any = None,
+) -> Any:
+    """Traced ``aiter_prebuilt.mha_fwd``."""
+    refuse_mha_fwd(dropout_p, return_dropout_randval, bias, alibi_slopes, gen)
+    return torch_calls.mha_fwd(
+        q,
+        k,
+        v,
+        softmax_scale,
+        is_causal,
+        window_size_left,
+        window_size_right,
+        return_softmax_lse,
+        cu_seqlens_q,
+        cu_seqlens_kv,
+        out,
+    )
+
+
+def mha_varlen_fwd(
+    q: Any,
+    k: Any,
+    v: Any,
+    cu_seqlens_q: Any,
+    cu_seqlens_k: Any,
+    max_seqlen_q: int,
+    max_seqlen_k: int,
+    min_seqlen_q: int,
+    dropout_p: float,
+    softmax_scale: float,
+    logits_soft_cap: float,
+    zero_tensors: bool,
+    is_causal: bool,
+    window_size_left: int,
+    window_size_right: int,
+    return_softmax_lse: bool,
+    return_dropout_randval: bool,
+    out: Any = None,
+    block_table: Any = None,
+    bias: Any = None,
+    alibi_slopes: Any = None,
+    gen: Any = None,
+    cu_seqlens_q_padded: Any = None,
+    cu_seqlens_k_padded: Any = None,
+) -> Any:
+    """Traced ``aiter_prebuilt.mha_varlen_fwd``."""
+    refuse_mha_varlen_fwd(
+        cu_seqlens_k,
+        dropout_p,
+        logits_soft_cap,
+        zero_tensors,
+        return_dropout_randval,
+        block_table,
+        bias,
+        alibi_slopes,
+        gen,
+    )
+    return torch_calls.mha_varlen_fwd(
+        q,
+        k,
+        v,
+        cu_seqlens_q,
+        cu_seqlens_k,
+        max_seqlen_q,
+        max_seqlen_k,
+        min_seqlen_q,
+        softmax_scale,
+        is_causal,
+        window_size_left,
+        window_size_right,
+        return_softmax_lse,
+        out,
+        cu_seqlens_q_padded,
+        cu_seqlens_k_padded,
+    )
+
+
 def mi350_a8w8_blockscale_asm(XQ: Any, WQ: Any, x_scale: Any, w_scale: Any, out: Any) -> Any:
     """Traced ``aiter_prebuilt.mi350_a8w8_blockscale_asm``."""
     return torch_calls.mi350_a8w8_blockscale_asm(XQ, WQ, x_scale, w_scale, out)
@@ -1812,6 +1906,8 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "layernorm2d_fwd_with_add_smoothquant": layernorm2d_fwd_with_add_smoothquant,
     "layernorm2d_fwd_with_smoothquant": layernorm2d_fwd_with_smoothquant,
     "mha_batch_prefill_func": mha_batch_prefill_func,
+    "mha_fwd": mha_fwd,
+    "mha_varlen_fwd": mha_varlen_fwd,
     "mi350_a8w8_blockscale_asm": mi350_a8w8_blockscale_asm,
     "mixed_sample": mixed_sample,
     "mixed_sample_outer_exponential": _OPS.mixed_sample_outer_exponential.default,

@@ -234,6 +234,15 @@ FITTING: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
         "D": "128", "DV": "128", "HQ": "8", "HK": "2", "SQ": "64", "SK": "100", "S1": "3", "is_causal": "1",
         "max_seqlen_q": "64", "max_seqlen_k": "64", "is_v3_atomic_fp32": "1", "how_v3_bf16_cvt": "1",
     },
+    "mha_fwd": lambda s: {
+        "D": "128", "DV": "128", "HQ": "8", "HK": "2", "SQ": "64", "SK": "100", "B": "2", "window_size_left": "-1",
+        "window_size_right": "0", "cu_seqlens_q": "none", "cu_seqlens_kv": "none",
+    },
+    "mha_varlen_fwd": lambda s: {
+        "D": "128", "DV": "128", "HQ": "8", "HK": "2", "SQ": "64", "SK": "100", "S1": "3", "window_size_left": "-1",
+        "window_size_right": "0", "max_seqlen_q": "64", "max_seqlen_k": "100", "min_seqlen_q": "0", "cu_seqlens_q_padded": "none",
+        "cu_seqlens_k_padded": "none",
+    },
     "pa_fwd_asm": lambda s: {
         "D": "128", "HQ": "16", "HK": "2", "S": "8", "MB": "40", "bt_s": "40", "block_tables_stride0": "40", "NB": "64",
         "C": s["T"], "X": "8", "BS": "16", "R": "8", "K_QScale": "none", "V_QScale": "none", "qo_indptr": "none", "max_qlen": "1",

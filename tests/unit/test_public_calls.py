@@ -251,6 +251,45 @@ WINDOWS = [
 
 @pytest.mark.parametrize(("asked", "found"), WINDOWS)
 @pytest.mark.parametrize("given", [False, True])
+def test_attention_of_a_window_writes_what_it_is_given(
+    given: bool, asked: tuple[int, int, bool], found: list[int]
+) -> None:
+    """The log-sum-exp is always made, and given back where it is asked for."""
+    q, k, lengths = zeros(2, 5, 4, 192), zeros(2, 7, 2, 192), zeros(3, dtype=torch.int32) if given else None
+    v, mine = zeros(2, 7, 2, 128), zeros(2, 5, 4, 128) if given else None
+    left, right, causal = asked
+    words = (0.0, 0.5, causal, left, right, given, False, lengths, lengths, mine)
+    call = lambda: aiter_prebuilt.mha_fwd(q, k, v, *words)  # noqa: E731
+    (out, lse, mask, state), (_, tensors, attributes) = handed(call, "mha_fwd")
+    assert (out is mine if given else out.shape == (2, 5, 4, 128)) and tensors[5] is out
+    assert (tensors[6].shape, tensors[6].dtype) == ((2, 4, 5), F32) and lse is (tensors[6] if given else None)
+    assert (mask, state, attributes) == (None, None, [0.5, *found])
+    assert all(one is other for one, other in zip(tensors, (q, k, v, lengths, lengths), strict=False))
+
+
+@pytest.mark.parametrize(("asked", "found"), WINDOWS)
+@pytest.mark.parametrize("given", [False, True])
+def test_attention_of_packed_sequences_writes_what_it_is_given(
+    given: bool, asked: tuple[int, int, bool], found: list[int]
+) -> None:
+    q, k, starts = zeros(9, 4, 192), zeros(12, 2, 192), zeros(3, dtype=torch.int32)
+    v, mine = zeros(12, 2, 128), zeros(9, 4, 128) if given else None
+    padded = zeros(3, dtype=torch.int32) if given else None
+    left, right, causal = asked
+    words = (5, 7, 2, 0.0, 0.5, 0.0, False, causal, left, right, given, False, mine)
+    call = lambda: aiter_prebuilt.mha_varlen_fwd(  # noqa: E731
+        q, k, v, starts, starts, *words, cu_seqlens_q_padded=padded, cu_seqlens_k_padded=padded
+    )
+    (out, lse, mask, state), (_, tensors, attributes) = handed(call, "mha_varlen_fwd")
+    assert (out is mine if given else out.shape == (9, 4, 128)) and tensors[5] is out
+    assert (tensors[8].shape, tensors[8].dtype) == ((4, 9), F32) and lse is (tensors[8] if given else None)
+    assert (mask, state, attributes) == (None, None, [5, 7, 2, 0.5, *found])
+    wanted = (q, k, v, starts, starts, out, padded, padded)
+    assert all(one is other for one, other in zip(tensors, wanted, strict=False))
+
+
+@pytest.mark.parametrize(("asked", "found"), WINDOWS)
+@pytest.mark.parametrize("given", [False, True])
 def test_gradients_of_attention_go_where_they_are_asked_for(
     given: bool, asked: tuple[int, int, bool], found: list[int]
 ) -> None:
@@ -523,6 +562,8 @@ TURNED = {
     "gemm_a4w4_asm": {"log2_k_split"},
     "fmha_v3_fwd": {"how_v3_bf16_cvt"},
     "fmha_v3_varlen_fwd": {"how_v3_bf16_cvt"},
+    "mha_fwd": {"window_size_left", "window_size_right"},
+    "mha_varlen_fwd": {"window_size_left", "window_size_right"},
     "fmha_v3_bwd": {"window_size_left", "window_size_right", "how_v3_bf16_cvt"},
     "flash_attn_varlen_func": {"softmax_scale"},
     "mha_batch_prefill_func": {"softmax_scale"},
@@ -554,6 +595,14 @@ SERVED: dict[str, dict[str, Any]] = {
         "how_v3_bf16_cvt": 1,
     },
     "unified_attention": {"window_size": (-1, -1), "causal": True, "q_descale": None},
+    "mha_fwd": {
+        "dropout_p": 0.0, "is_causal": False, "window_size_left": -1, "window_size_right": -1, "return_softmax_lse": False,
+        "return_dropout_randval": False,
+    },
+    "mha_varlen_fwd": {
+        "dropout_p": 0.0, "logits_soft_cap": 0.0, "zero_tensors": False, "is_causal": False,
+        "window_size_left": -1, "window_size_right": -1, "return_softmax_lse": False, "return_dropout_randval": False,
+    },
     "fmha_v3_bwd": {
         "dropout_p": 0.0, "window_size_left": -1, "window_size_right": -1, "deterministic": False, "how_v3_bf16_cvt": 1,
     },
