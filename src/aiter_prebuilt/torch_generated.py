@@ -1648,6 +1648,7 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "mla_reduce_v1": mla_reduce_v1,
     "moe_align_block_size": moe_align_block_size,
     "moe_fused_gate": moe_fused_gate,
+    "moe_smoothquant_fwd": _OPS.moe_smoothquant_fwd.default,
     "moe_sorting_fwd": moe_sorting_fwd,
     "moe_stage1_g1u1": moe_stage1_g1u1,
     "moe_sum": _OPS.moe_sum.default,
@@ -1682,6 +1683,7 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "tanh": _OPS.tanh.default,
     "top_k_per_row_decode": top_k_per_row_decode,
     "top_k_per_row_prefill": top_k_per_row_prefill,
+    "topk_sigmoid": _OPS.topk_sigmoid.default,
     "topk_softmax": topk_softmax,
     "topk_softmax_asm": _OPS.topk_softmax_asm.default,
 }

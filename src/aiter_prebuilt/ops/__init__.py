@@ -51,6 +51,7 @@ if TYPE_CHECKING:
         reshape_and_cache_flash,
         reshape_and_cache_with_pertoken_quant,
     )
+    from aiter_prebuilt.ops.generated.moe_quant import moe_smoothquant_fwd
     from aiter_prebuilt.ops.generated.moe_sorting import moe_sorting_fwd
     from aiter_prebuilt.ops.generated.moe_tokens import (
         biased_grouped_topk_hip,
@@ -88,7 +89,7 @@ if TYPE_CHECKING:
         random_sample_outer_exponential,
     )
     from aiter_prebuilt.ops.generated.softmax import softmax
-    from aiter_prebuilt.ops.generated.topk import topk_softmax
+    from aiter_prebuilt.ops.generated.topk import topk_sigmoid, topk_softmax
     from aiter_prebuilt.ops.generated.topk_asm import topk_softmax_asm
     from aiter_prebuilt.ops.generated.topk_rows import top_k_per_row_decode, top_k_per_row_prefill
     from aiter_prebuilt.ops.mla import (
@@ -170,6 +171,7 @@ __all__ = [
     "mla_reduce_v1",
     "moe_align_block_size",
     "moe_fused_gate",
+    "moe_smoothquant_fwd",
     "moe_sorting_fwd",
     "moe_stage1_g1u1",
     "moe_sum",
@@ -204,6 +206,7 @@ __all__ = [
     "tanh",
     "top_k_per_row_decode",
     "top_k_per_row_prefill",
+    "topk_sigmoid",
     "topk_softmax",
     "topk_softmax_asm",
 ]
@@ -264,6 +267,7 @@ HOMES: Final = {
     "reshape_and_cache": "generated.kv_cache",
     "reshape_and_cache_flash": "generated.kv_cache",
     "reshape_and_cache_with_pertoken_quant": "generated.kv_cache",
+    "moe_smoothquant_fwd": "generated.moe_quant",
     "moe_sorting_fwd": "generated.moe_sorting",
     "biased_grouped_topk_hip": "generated.moe_tokens",
     "grouped_topk": "generated.moe_tokens",
@@ -292,6 +296,7 @@ HOMES: Final = {
     "mixed_sample_outer_exponential": "generated.sampling",
     "random_sample_outer_exponential": "generated.sampling",
     "softmax": "generated.softmax",
+    "topk_sigmoid": "generated.topk",
     "topk_softmax": "generated.topk",
     "topk_softmax_asm": "generated.topk_asm",
     "top_k_per_row_decode": "generated.topk_rows",
