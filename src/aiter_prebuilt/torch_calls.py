@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import torch
 
-from aiter_prebuilt import device, torch_binary
+from aiter_prebuilt import device, torch_binary, torch_ck
 from aiter_prebuilt.ops import _mla, _moe
 from aiter_prebuilt.ops._common import codes, halvings, refuse, scale_of, splits, window_of
 from aiter_prebuilt.ops._random import pair
@@ -22,6 +22,7 @@ _OPS: Final[Any] = getattr(torch.ops, NAMESPACE)
 
 add, sub, mul, div = torch_binary.add, torch_binary.sub, torch_binary.mul, torch_binary.div
 add_, sub_, mul_, div_ = torch_binary.add_, torch_binary.sub_, torch_binary.mul_, torch_binary.div_
+deepgemm = torch_ck.deepgemm
 
 
 def flash_attn_func(

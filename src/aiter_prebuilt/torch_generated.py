@@ -204,6 +204,11 @@ def concat_and_cache_mla(
     _OPS.concat_and_cache_mla.default(kv_c, k_pe, kv_cache, slot_mapping, scale, kv_cache_dtype)
 
 
+def deepgemm(XQ: Any, WQ: Any, Y: Any, group_layout: Any, x_scale: Any = None, w_scale: Any = None) -> Any:
+    """Traced ``aiter_prebuilt.deepgemm``."""
+    return torch_calls.deepgemm(XQ, WQ, Y, group_layout, x_scale, w_scale)
+
+
 def div(input: Any, other: Any) -> Any:
     """Traced ``aiter_prebuilt.div``."""
     return torch_calls.div(input, other)
@@ -1596,6 +1601,7 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "ck_moe_stage2_fwd": ck_moe_stage2_fwd,
     "concat_and_cache_mla": concat_and_cache_mla,
     "cp_gather_indexer_k_quant_cache": _OPS.cp_gather_indexer_k_quant_cache.default,
+    "deepgemm": deepgemm,
     "div": div,
     "div_": div_,
     "dynamic_per_group_scaled_quant_fp4": dynamic_per_group_scaled_quant_fp4,

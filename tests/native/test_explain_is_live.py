@@ -195,6 +195,10 @@ FITTING: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
     ),
     "static_per_tensor_quant": lambda s: {"scales": "1"},
     "smooth_per_token_scaled_quant": lambda s: {"N": "1024", "experts": "1", "counts": "1"},
+    "deepgemm": lambda s: {
+        "G": "3", "M": "40", "N": "128", "K": "512",
+        **({"x_scale": "none", "w_scale": "none"} if s["X"] == "bf16" else {"x_scales": "120", "w_scales": "384"}),
+    },
     "moe_smoothquant_fwd": lambda s: {"M": "8", "N": "256", "choices": "2", "rows": "16", "scales": "16"},
     "moe_align_block_size": lambda s: {
         "n": "13", "num_experts": "8", "block_size": "4", "padded": "37", "blocks": "10",

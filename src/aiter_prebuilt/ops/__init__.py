@@ -92,6 +92,7 @@ if TYPE_CHECKING:
     from aiter_prebuilt.ops.generated.topk import topk_sigmoid, topk_softmax
     from aiter_prebuilt.ops.generated.topk_asm import topk_softmax_asm
     from aiter_prebuilt.ops.generated.topk_rows import top_k_per_row_decode, top_k_per_row_prefill
+    from aiter_prebuilt.ops.grouped_gemm import deepgemm
     from aiter_prebuilt.ops.mla import (
         mla_decode_fwd,
         mla_decode_stage1_asm_fwd,
@@ -119,6 +120,7 @@ __all__ = [
     "ck_moe_stage2_fwd",
     "concat_and_cache_mla",
     "cp_gather_indexer_k_quant_cache",
+    "deepgemm",
     "div",
     "div_",
     "dynamic_per_group_scaled_quant_fp4",
@@ -301,6 +303,7 @@ HOMES: Final = {
     "topk_softmax_asm": "generated.topk_asm",
     "top_k_per_row_decode": "generated.topk_rows",
     "top_k_per_row_prefill": "generated.topk_rows",
+    "deepgemm": "grouped_gemm",
     "mla_decode_fwd": "mla",
     "mla_decode_stage1_asm_fwd": "mla",
     "mla_prefill_asm_fwd": "mla",
