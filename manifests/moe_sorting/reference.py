@@ -56,14 +56,11 @@ def draw_chosen(
 ) -> Values:
     """Different experts of ``count`` for each token; ``favourite`` is one of them always, if it is not negative."""
     del sizes
-    chosen = np.argsort(rng.random((shape[0], int(count))), axis=1)[:, : shape[1]]
-    if favourite >= 0:
-        rest = chosen[:, 1:]
-        chosen = np.concatenate(
-            [np.full((shape[0], 1), int(favourite)), rest + (rest >= int(favourite))], axis=1
-        )
-        chosen = rng.permuted(np.where(chosen >= int(count), 0, chosen), axis=1)
-    return chosen
+    if favourite < 0:
+        return np.argsort(rng.random((shape[0], int(count))), axis=1)[:, : shape[1]]
+    rest = np.argsort(rng.random((shape[0], int(count) - 1)), axis=1)[:, : shape[1] - 1]
+    one = np.full((shape[0], 1), int(favourite))
+    return rng.permuted(np.concatenate([one, rest + (rest >= int(favourite))], axis=1), axis=1)
 
 
 def draw_here(

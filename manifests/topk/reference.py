@@ -1,8 +1,8 @@
-"""Expert routing: softmax over the experts of a token and the k largest.
+"""Expert routing: softmax over the experts of a token, or the sigmoid of each, and the k largest.
 
-The order is that of the logits, not of the rounded probabilities (softmax may make two logits equal): a stable descending sort,
+The order is that of the logits, not of the rounded weights (which may make two logits equal): a stable descending sort,
 so equal logits (-0 and +0 too) go by the lower index and NaN stands above all. NaN or +inf anywhere in a row, or nothing but
--inf, makes all its weights NaN; its indices stay distinct and below E.
+-inf, makes all its softmax weights NaN; its indices stay distinct and below E.
 
 A kernel works in fp32: the argument of exp2 is rounded twice, 2^-23 of a power for every unit below the largest logit; one lane
 adds a tenth of the experts at most, 64 lanes fold. Weights below 2^-126 may be lost.
@@ -25,8 +25,7 @@ def topk_softmax(
     token_expert_indices[t, j] = j * T + t, the order in which vLLM's kernels number the pairs.
     """
     tokens, k = gating_output.shape[0], sizes["K"]
-    nan = np.isnan(gating_output)
-    order = np.lexsort((np.where(nan, 0.0, -gating_output), ~nan), axis=-1)[:, :k]
+    order = _best(gating_output, k)
     below = gating_output - gating_output.max(axis=-1, keepdims=True, initial=-np.inf)
     powers = np.exp(below)
     weights = np.take_along_axis(powers / powers.sum(axis=-1, keepdims=True), order, axis=-1)
@@ -36,3 +35,19 @@ def topk_softmax(
     roundings = 24 + k * need_renorm + 3 * depth
     pairs = np.arange(k)[None, :] * tokens + np.arange(tokens)[:, None]
     return near(weights, relative=2.0**-24 * roundings, absolute=2.0**-125), order, pairs
+
+
+def topk_sigmoid(gating_output: Values, sizes: Mapping[str, int]) -> tuple[Near, Values]:
+    """The K largest logits of each token, largest first, and their sigmoids."""
+    order = _best(gating_output, sizes["K"])
+    chosen = np.take_along_axis(gating_output, order, axis=-1)
+    # exp, a sum and a division in fp32; where exp(-x) is infinite there the result is below 2^-127.
+    with np.errstate(over="ignore"):
+        weights = 1.0 / (1.0 + np.exp(-chosen))
+    return near(weights, relative=2.0**-24 * 6, absolute=2.0**-125), order
+
+
+def _best(logits: Values, k: int) -> Values:
+    """The experts of the k largest of each row, in the order that the module's head says."""
+    nan = np.isnan(logits)
+    return np.lexsort((np.where(nan, 0.0, -logits), ~nan), axis=-1)[:, :k]

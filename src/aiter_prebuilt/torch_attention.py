@@ -1,4 +1,4 @@
-"""What Dynamo traces of the functions of ``ops/attention_ck.py``: as ``torch_calls``."""
+"""What Dynamo traces of the functions of ``ops/attention_ck.py`` and ``ops/attention_ragged.py``: as ``torch_calls``."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import torch
 
-from aiter_prebuilt import device, torch_attention, torch_binary
+from aiter_prebuilt import device, torch_attention, torch_binary, torch_ck
 from aiter_prebuilt.ops import _mla, _moe
 from aiter_prebuilt.ops._common import codes, halvings, refuse, scale_of, splits, window_of
 from aiter_prebuilt.ops._random import pair
@@ -26,6 +26,7 @@ mha_fwd, mha_varlen_fwd = torch_attention.mha_fwd, torch_attention.mha_varlen_fw
 flash_attn_varlen_func = torch_attention.flash_attn_varlen_func
 unified_attention = torch_attention.unified_attention
 mha_batch_prefill_func = torch_attention.mha_batch_prefill_func
+deepgemm = torch_ck.deepgemm
 
 
 def flash_attn_func(

@@ -210,6 +210,11 @@ def concat_and_cache_mla(
     _OPS.concat_and_cache_mla.default(kv_c, k_pe, kv_cache, slot_mapping, scale, kv_cache_dtype)
 
 
+def deepgemm(XQ: Any, WQ: Any, Y: Any, group_layout: Any, x_scale: Any = None, w_scale: Any = None) -> Any:
+    """Traced ``aiter_prebuilt.deepgemm``."""
+    return torch_calls.deepgemm(XQ, WQ, Y, group_layout, x_scale, w_scale)
+
+
 def div(input: Any, other: Any) -> Any:
     """Traced ``aiter_prebuilt.div``."""
     return torch_calls.div(input, other)
@@ -1862,6 +1867,7 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "ck_moe_stage2_fwd": ck_moe_stage2_fwd,
     "concat_and_cache_mla": concat_and_cache_mla,
     "cp_gather_indexer_k_quant_cache": _OPS.cp_gather_indexer_k_quant_cache.default,
+    "deepgemm": deepgemm,
     "div": div,
     "div_": div_,
     "dynamic_per_group_scaled_quant_fp4": dynamic_per_group_scaled_quant_fp4,
@@ -1918,6 +1924,7 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "mla_reduce_v1": mla_reduce_v1,
     "moe_align_block_size": moe_align_block_size,
     "moe_fused_gate": moe_fused_gate,
+    "moe_smoothquant_fwd": _OPS.moe_smoothquant_fwd.default,
     "moe_sorting_fwd": moe_sorting_fwd,
     "moe_stage1_g1u1": moe_stage1_g1u1,
     "moe_sum": _OPS.moe_sum.default,
@@ -1952,6 +1959,7 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "tanh": _OPS.tanh.default,
     "top_k_per_row_decode": top_k_per_row_decode,
     "top_k_per_row_prefill": top_k_per_row_prefill,
+    "topk_sigmoid": _OPS.topk_sigmoid.default,
     "topk_softmax": topk_softmax,
     "topk_softmax_asm": _OPS.topk_softmax_asm.default,
     "unified_attention": unified_attention,

@@ -201,6 +201,11 @@ FITTING: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
     ),
     "static_per_tensor_quant": lambda s: {"scales": "1"},
     "smooth_per_token_scaled_quant": lambda s: {"N": "1024", "experts": "1", "counts": "1"},
+    "deepgemm": lambda s: {
+        "G": "3", "M": "40", "N": "128", "K": "512",
+        **({"x_scale": "none", "w_scale": "none"} if s["X"] == "bf16" else {"x_scales": "120", "w_scales": "384"}),
+    },
+    "moe_smoothquant_fwd": lambda s: {"M": "8", "N": "256", "choices": "2", "rows": "16", "scales": "16"},
     "moe_align_block_size": lambda s: {
         "n": "13", "num_experts": "8", "block_size": "4", "padded": "37", "blocks": "10",
     },
@@ -258,6 +263,7 @@ FITTING: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
     "mi350_a8w8_blockscale_asm": lambda s: {"M": "40", "N": "256", "K": "512"},
     "mla_reduce_v1": lambda s: {"H": "16", "N": "8", "o_t": "8192", "o_h": "512"},
     "topk_softmax_asm": lambda s: {"M": "40", "E": "256", "K": "8"},
+    "topk_sigmoid": lambda s: {"T": "bf16", "E": "64", "K": "8"},
     "top_k_per_row_prefill": lambda s: TOP,
     "top_k_per_row_decode": lambda s: {
         **{name: size for name, size in TOP.items() if name not in ("E", "S")}, "next_n": "1", "B": "8",

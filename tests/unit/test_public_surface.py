@@ -166,6 +166,9 @@ SIGNATURES = {
     "topk_softmax_asm": "topk_weights topk_indices token_expert_indices gating_output need_renorm",
     "topk_softmax": "topk_weights topk_indices token_expert_indices gating_output need_renorm num_shared_experts "
     "shared_expert_scoring_func",
+    "deepgemm": "XQ WQ Y group_layout x_scale w_scale",
+    "topk_sigmoid": "topk_weights topk_indices gating_output",
+    "moe_smoothquant_fwd": "out input x_scale topk_ids y_scale",
     "shuffle_weight": "x layout use_int4 is_guinterleave gate_up pad_k_to",
 }
 

@@ -57,6 +57,7 @@ if TYPE_CHECKING:
         reshape_and_cache_flash,
         reshape_and_cache_with_pertoken_quant,
     )
+    from aiter_prebuilt.ops.generated.moe_quant import moe_smoothquant_fwd
     from aiter_prebuilt.ops.generated.moe_sorting import moe_sorting_fwd
     from aiter_prebuilt.ops.generated.moe_tokens import (
         biased_grouped_topk_hip,
@@ -94,9 +95,10 @@ if TYPE_CHECKING:
         random_sample_outer_exponential,
     )
     from aiter_prebuilt.ops.generated.softmax import softmax
-    from aiter_prebuilt.ops.generated.topk import topk_softmax
+    from aiter_prebuilt.ops.generated.topk import topk_sigmoid, topk_softmax
     from aiter_prebuilt.ops.generated.topk_asm import topk_softmax_asm
     from aiter_prebuilt.ops.generated.topk_rows import top_k_per_row_decode, top_k_per_row_prefill
+    from aiter_prebuilt.ops.grouped_gemm import deepgemm
     from aiter_prebuilt.ops.mla import (
         mla_decode_fwd,
         mla_decode_stage1_asm_fwd,
@@ -124,6 +126,7 @@ __all__ = [
     "ck_moe_stage2_fwd",
     "concat_and_cache_mla",
     "cp_gather_indexer_k_quant_cache",
+    "deepgemm",
     "div",
     "div_",
     "dynamic_per_group_scaled_quant_fp4",
@@ -180,6 +183,7 @@ __all__ = [
     "mla_reduce_v1",
     "moe_align_block_size",
     "moe_fused_gate",
+    "moe_smoothquant_fwd",
     "moe_sorting_fwd",
     "moe_stage1_g1u1",
     "moe_sum",
@@ -214,6 +218,7 @@ __all__ = [
     "tanh",
     "top_k_per_row_decode",
     "top_k_per_row_prefill",
+    "topk_sigmoid",
     "topk_softmax",
     "topk_softmax_asm",
     "unified_attention",
@@ -280,6 +285,7 @@ HOMES: Final = {
     "reshape_and_cache": "generated.kv_cache",
     "reshape_and_cache_flash": "generated.kv_cache",
     "reshape_and_cache_with_pertoken_quant": "generated.kv_cache",
+    "moe_smoothquant_fwd": "generated.moe_quant",
     "moe_sorting_fwd": "generated.moe_sorting",
     "biased_grouped_topk_hip": "generated.moe_tokens",
     "grouped_topk": "generated.moe_tokens",
@@ -308,10 +314,12 @@ HOMES: Final = {
     "mixed_sample_outer_exponential": "generated.sampling",
     "random_sample_outer_exponential": "generated.sampling",
     "softmax": "generated.softmax",
+    "topk_sigmoid": "generated.topk",
     "topk_softmax": "generated.topk",
     "topk_softmax_asm": "generated.topk_asm",
     "top_k_per_row_decode": "generated.topk_rows",
     "top_k_per_row_prefill": "generated.topk_rows",
+    "deepgemm": "grouped_gemm",
     "mla_decode_fwd": "mla",
     "mla_decode_stage1_asm_fwd": "mla",
     "mla_prefill_asm_fwd": "mla",

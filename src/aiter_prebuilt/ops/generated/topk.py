@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     import torch
 
 _topk_softmax = operator("topk_softmax")
+_topk_sigmoid = operator("topk_sigmoid")
 
 
 @traced
@@ -47,3 +48,22 @@ def topk_softmax(
     if shared_expert_scoring_func:
         raise refuse("topk_softmax", "shared_expert_scoring_func", shared_expert_scoring_func, '""')
     _topk_softmax(topk_weights, topk_indices, token_expert_indices, gating_output, need_renorm)
+
+
+@traced
+def topk_sigmoid(topk_weights: torch.Tensor, topk_indices: torch.Tensor, gating_output: torch.Tensor) -> None:
+    """Sigmoid of each expert's logit in fp32, then the k largest, best first; of equal logits the lowest expert first; Composable
+    Kernel.
+
+    Args:
+        topk_weights: [M, K] fp32, written; rows may be strided.
+        topk_indices: [M, K] int32, written; rows may be strided; rows as far apart as those of ``topk_weights``.
+        gating_output: [M, E] bf16 or fp16, rows may be strided; of up to 192 experts.
+
+    Raises:
+        UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
+            no kernel takes the call.
+
+    Source: AITER ``topk_sigmoid``.
+    """
+    _topk_sigmoid(topk_weights, topk_indices, gating_output)
