@@ -80,6 +80,8 @@ SIGNATURES = {
     "div_": "input other",
     "dynamic_per_tensor_quant": "out input scale",
     "rms_norm": "input weight epsilon use_model_sensitive_rmsnorm",
+    "rms_norm_cu": "out input weight epsilon",
+    "fused_add_rms_norm_cu": "input residual_in weight epsilon",
     "rmsnorm2d_fwd": "input weight epsilon use_model_sensitive_rmsnorm",
     "rmsnorm2d_fwd_with_add": "out input residual_in residual_out weight epsilon gemma_norm use_model_sensitive_rmsnorm",
     "gemm_a16w16": "A B bias otype scale_a scale_b scale_c",

@@ -59,8 +59,10 @@ if TYPE_CHECKING:
         moe_sum,
     )
     from aiter_prebuilt.ops.generated.norm import (
+        fused_add_rms_norm_cu,
         layernorm2d_fwd,
         rms_norm,
+        rms_norm_cu,
         rmsnorm2d_fwd,
         rmsnorm2d_fwd_with_add,
     )
@@ -138,6 +140,7 @@ __all__ = [
     "fmoe_g1u1_tkw1",
     "fmoe_int8_g1u0",
     "fmoe_int8_g1u0_a16",
+    "fused_add_rms_norm_cu",
     "gelu_and_mul",
     "gelu_fast",
     "gelu_tanh_and_mul",
@@ -183,6 +186,7 @@ __all__ = [
     "reshape_and_cache_flash",
     "reshape_and_cache_with_pertoken_quant",
     "rms_norm",
+    "rms_norm_cu",
     "rmsnorm2d_fwd",
     "rmsnorm2d_fwd_with_add",
     "rmsnorm2d_fwd_with_add_dynamicquant",
@@ -269,8 +273,10 @@ HOMES: Final = {
     "grouped_topk": "generated.moe_tokens",
     "moe_align_block_size": "generated.moe_tokens",
     "moe_sum": "generated.moe_tokens",
+    "fused_add_rms_norm_cu": "generated.norm",
     "layernorm2d_fwd": "generated.norm",
     "rms_norm": "generated.norm",
+    "rms_norm_cu": "generated.norm",
     "rmsnorm2d_fwd": "generated.norm",
     "rmsnorm2d_fwd_with_add": "generated.norm",
     "layernorm2d_fwd_with_add": "generated.norm_quant",
