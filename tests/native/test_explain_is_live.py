@@ -133,6 +133,11 @@ LATENT = {"T": "8", "H": "16", "B": "8", "kv_p": "576", "max_seqlen_q": "1"}
 PARTS = {**LATENT, "S": "2", "RT": "8", "TQ": "bf16", "TK": "bf16"}
 
 ROTARY = {"M": "40", "qn": "256", "kn": "64", "P": "128", "half": "32", "head_size": "64", "is_neox": "true"}
+#: Of rotary embeddings of each layout: rows of cosines, and heads that are turned whole.
+TURNED = {
+    "S": "8", "B": "2", "H": "4", "HX": "4", "HY": "2", "N": "16", "D": "64", "P": "16", "f": "32", "C": "3", "rotate_style": "0",
+    "reuse_freqs_front_part": "true", "nope_first": "false",
+}  # fmt: skip
 GROUPS = {"M": "40", "E": "64", "K": "4", "num_expert_group": "8", "need_renorm": "true"}
 
 #: Of Composable Kernel's mixtures of experts, as its sample has them.
@@ -171,6 +176,19 @@ FITTING: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
     },
     "rotary_embedding_fwd": lambda s: ROTARY,
     "batched_rotary_embedding": lambda s: {**ROTARY, "rot_dim": "64"},
+    **dict.fromkeys(
+        (
+            *("rope_fwd_impl", "rope_2c_fwd_impl", "rope_cached_fwd_impl", "rope_cached_2c_fwd_impl", "rope_thd_fwd_impl"),
+            *("rope_bwd_impl", "rope_2c_bwd_impl", "rope_cached_bwd_impl", "rope_cached_2c_bwd_impl", "rope_thd_bwd_impl"),
+            *("rope_cached_positions_fwd_impl", "rope_cached_positions_2c_fwd_impl"),
+            *("rope_cached_positions_offsets_fwd_impl", "rope_cached_positions_offsets_2c_fwd_impl"),
+        ),
+        lambda s: TURNED,
+    ),
+    **dict.fromkeys(
+        ("rope_2d_fwd_impl", "rope_2d_bwd_impl"),
+        lambda s: {**TURNED, "f": "16", "PH": "2", "PW": "4", "img_height": "2", "img_width": "4"},
+    ),
     "greedy_sample": lambda s: {"M": "8", "N": "16384"},
     "random_sample_outer_exponential": lambda s: {"N": "4096"},
     "mixed_sample_outer_exponential": lambda s: {"N": "4096"},
