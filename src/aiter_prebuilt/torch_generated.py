@@ -35,6 +35,12 @@ from aiter_prebuilt.torch_library import NAMESPACE
 _OPS: Final[Any] = getattr(torch.ops, NAMESPACE)
 
 
+def LLMM1(in_a: Any, in_b: Any, out_c: Any, rows_per_block: int) -> None:
+    """Traced ``aiter_prebuilt.LLMM1``."""
+    del rows_per_block
+    _OPS.LLMM1.default(in_a, in_b, out_c)
+
+
 def add(input: Any, other: Any) -> Any:
     """Traced ``aiter_prebuilt.add``."""
     return torch_calls.add(input, other)
@@ -1923,8 +1929,27 @@ def topk_softmax(
     _OPS.topk_softmax.default(topk_weights, topk_indices, token_expert_indices, gating_output, need_renorm)
 
 
+def wvSplitKQ(in_a: Any, in_b: Any, out_c: Any, scale_a: Any, scale_b: Any, CuCount: int) -> None:
+    """Traced ``aiter_prebuilt.wvSplitKQ``."""
+    del CuCount
+    _OPS.wvSplitKQ.default(in_a, in_b, out_c, scale_a, scale_b)
+
+
+def wvSpltK(in_a: Any, in_b: Any, out_c: Any, N_in: int, CuCount: int) -> None:
+    """Traced ``aiter_prebuilt.wvSpltK``."""
+    del CuCount
+    _OPS.wvSpltK.default(in_a, in_b, out_c, N_in)
+
+
+def wv_splitk_small_fp16_bf16(in_a: Any, in_b: Any, out_c: Any, N_in: int, CuCount: int) -> None:
+    """Traced ``aiter_prebuilt.wv_splitk_small_fp16_bf16``."""
+    del CuCount
+    _OPS.wv_splitk_small_fp16_bf16.default(in_a, in_b, out_c, N_in)
+
+
 #: One of the above, or the operator itself where the parameters are the schema's.
 TRACED: Final[dict[str, Callable[..., Any]]] = {
+    "LLMM1": LLMM1,
     "add": add,
     "add_": add_,
     "batched_gemm_a8w8": batched_gemm_a8w8,
@@ -2043,4 +2068,7 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "top_k_per_row_prefill": top_k_per_row_prefill,
     "topk_softmax": topk_softmax,
     "topk_softmax_asm": _OPS.topk_softmax_asm.default,
+    "wvSplitKQ": wvSplitKQ,
+    "wvSpltK": wvSpltK,
+    "wv_splitk_small_fp16_bf16": wv_splitk_small_fp16_bf16,
 }

@@ -189,6 +189,10 @@ FITTING: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
         ("rope_2d_fwd_impl", "rope_2d_bwd_impl"),
         lambda s: {**TURNED, "f": "16", "PH": "2", "PW": "4", "img_height": "2", "img_width": "4"},
     ),
+    **dict.fromkeys(
+        ("LLMM1", "wvSpltK", "wv_splitk_small_fp16_bf16", "wvSplitKQ"),
+        lambda s: {"N": "1", "M": "40", "K": "256", "N_in": "1", "scales_a": "1", "scales_b": "1"},
+    ),
     "greedy_sample": lambda s: {"M": "8", "N": "16384"},
     "random_sample_outer_exponential": lambda s: {"N": "4096"},
     "mixed_sample_outer_exponential": lambda s: {"N": "4096"},

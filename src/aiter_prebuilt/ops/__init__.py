@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         swiglu_and_mul,
     )
     from aiter_prebuilt.ops.generated.elementwise import sigmoid, tanh
+    from aiter_prebuilt.ops.generated.few_rows import LLMM1, wv_splitk_small_fp16_bf16, wvSplitKQ, wvSpltK
     from aiter_prebuilt.ops.generated.fmoe_a16_asm import fmoe, fmoe_g1u1_a16, fmoe_int8_g1u0_a16
     from aiter_prebuilt.ops.generated.fmoe_asm import fmoe_g1u1, fmoe_g1u1_tkw1, fmoe_int8_g1u0
     from aiter_prebuilt.ops.generated.fmoe_blockscale_asm import fmoe_fp8_blockscale_g1u1
@@ -126,6 +127,7 @@ if TYPE_CHECKING:
     from aiter_prebuilt.ops.sample import exponential, mixed_sample, random_sample
 
 __all__ = [
+    "LLMM1",
     "add",
     "add_",
     "batched_gemm_a8w8",
@@ -244,6 +246,9 @@ __all__ = [
     "top_k_per_row_prefill",
     "topk_softmax",
     "topk_softmax_asm",
+    "wvSplitKQ",
+    "wvSpltK",
+    "wv_splitk_small_fp16_bf16",
 ]
 
 #: Function -> its module below this package.
@@ -279,6 +284,10 @@ HOMES: Final = {
     "swiglu_and_mul": "generated.activation",
     "sigmoid": "generated.elementwise",
     "tanh": "generated.elementwise",
+    "LLMM1": "generated.few_rows",
+    "wvSplitKQ": "generated.few_rows",
+    "wvSpltK": "generated.few_rows",
+    "wv_splitk_small_fp16_bf16": "generated.few_rows",
     "fmoe": "generated.fmoe_a16_asm",
     "fmoe_g1u1_a16": "generated.fmoe_a16_asm",
     "fmoe_int8_g1u0_a16": "generated.fmoe_a16_asm",
