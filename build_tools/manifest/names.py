@@ -19,8 +19,8 @@ from build_tools.errors import UsageError
 from build_tools.manifest.problems import suggestion
 
 _PACKAGE: Final = Path(version.__file__).parents[1]
-#: AITER has capitals inside (``gemm_a8w8_ASM``), never in front, where classes and constants have theirs.
-_NAME: Final = re.compile(r"[a-z][A-Za-z0-9_]*")
+#: AITER has capitals inside (``gemm_a8w8_ASM``), or nothing but them (``LLMM1``), never as classes have theirs.
+_NAME: Final = re.compile(r"[a-z][A-Za-z0-9_]*|[A-Z]{2}[A-Z0-9]*")
 _PARAMETER: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _WORD: Final = "it is a word of Python's grammar"
 #: What all generated modules import, beside the helpers of ``ops/_common.py``.
@@ -44,7 +44,11 @@ def operator_problem(name: str) -> str | None:
     elif name.startswith(("draw_", "refuse_")):
         why = "references call their draws draw_NAME, and refuse_NAME is generated"
     else:
-        why = _problem(name, _NAME, "it starts with a small letter, and has letters, digits and _")
+        why = _problem(
+            name,
+            _NAME,
+            "it starts with a small letter, and has letters, digits and _; or it is capitals and digits",
+        )
     return why and f"{name!r} is no name of a function here: {why}"
 
 

@@ -31,6 +31,17 @@ _STD: Final = {
     "St": "std", "Sa": "std::allocator", "Sb": "std::basic_string", "Ss": "std::string", "Si": "std::istream",
     "So": "std::ostream", "Sd": "std::iostream",
 }  # fmt: skip
+#: Operators of two operands in what a result depends on, as in an ``enable_if``.
+_BINARY: Final = {
+    "oo": "||",
+    "aa": "&&",
+    "eq": "==",
+    "ne": "!=",
+    "gt": ">",
+    "ge": ">=",
+    "lt": "<",
+    "le": "<=",
+}
 _QUALIFIER: Final = {"r": " restrict", "V": " volatile", "K": " const"}
 _SUFFIX: Final = {"P": "*", "R": "&", "O": "&&"}
 
@@ -216,7 +227,24 @@ class _Reader:
             return self.literal()
         if self.peek("T"):
             return self.type()
-        raise self.fail()
+        if self.take("nt"):
+            return f"!{self.expression()}"
+        if self.take("sr"):
+            return self.member()
+        operator = _BINARY.get(self.text[self.at : self.at + 2])
+        if operator is None:
+            raise self.fail()
+        self.at += 2
+        return f"({self.expression()} {operator} {self.expression()})"
+
+    def member(self) -> str:
+        """What a class has that depends on a template's parameters: the class, ``E``, its name."""
+        name = ""
+        while not self.take("E"):
+            name = self.unqualified(f"{name}::" if name else "")
+            if self.peek("I"):
+                name += self.arguments()
+        return f"{name}::{self.unqualified('')}"
 
     def literal(self) -> str:
         self.need("L")

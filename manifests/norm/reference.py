@@ -18,6 +18,9 @@ from build_tools.cases.numbers import rounded
 _LARGEST = float(np.finfo(np.float32).max)
 #: Products of a subnormal number may be lost.
 _LOST = 2.0**-125
+#: Half a unit in the last place, relative, and half of the smallest number.
+_UNIT = {"bf16": 2.0**-8, "f16": 2.0**-11, "f32": 2.0**-24}
+_HALF_SMALLEST = {"bf16": 2.0**-134, "f16": 2.0**-25, "f32": 2.0**-150}
 
 
 def _norm(x: Values, weight: Values, epsilon: float) -> Near:
@@ -52,6 +55,26 @@ def rmsnorm2d_fwd_with_add(
     total = input + residual_in
     seen = rounded(total, kinds["residual_out"])
     return _norm(seen, weight + 1 if gemma_norm else weight, epsilon), near(total)
+
+
+def rms_norm_cu(input: Values, weight: Values, epsilon: float) -> Near:
+    """:func:`rms_norm`, written to a tensor of the caller's."""
+    return _norm(input, weight, epsilon)
+
+
+def fused_add_rms_norm_cu(
+    input: Values, residual_in: Values, weight: Values, epsilon: float, kinds: Mapping[str, str]
+) -> tuple[Near, Near]:
+    """residual_in = input + residual_in, rounded to its type; input = the norm of that sum.
+
+    A row is rounded when it is scaled, and again when it is multiplied by the weight: the first is an error here.
+    """
+    total = input + residual_in
+    kind = kinds["residual_in"]
+    exact = _norm(rounded(total, kind), weight, epsilon).values
+    # One unit more than the row's own: a rounding may land on either side.
+    error = np.nan_to_num(np.abs(weight) * _HALF_SMALLEST[kind], nan=0.0, posinf=0.0) + _LOST
+    return near(exact, relative=_UNIT[kind] * (1 + 2.0**-9) + 2.0**-19, absolute=error), near(total)
 
 
 def layernorm2d_fwd(

@@ -41,6 +41,12 @@ from aiter_prebuilt.torch_library import NAMESPACE
 _OPS: Final[Any] = getattr(torch.ops, NAMESPACE)
 
 
+def LLMM1(in_a: Any, in_b: Any, out_c: Any, rows_per_block: int) -> None:
+    """Traced ``aiter_prebuilt.LLMM1``."""
+    del rows_per_block
+    _OPS.LLMM1.default(in_a, in_b, out_c)
+
+
 def add(input: Any, other: Any) -> Any:
     """Traced ``aiter_prebuilt.add``."""
     return torch_calls.add(input, other)
@@ -1709,6 +1715,347 @@ def rmsnorm2d_fwd_with_smoothquant(
     _OPS.rmsnorm2d_fwd_with_smoothquant.default(out, input, xscale, yscale, weight, epsilon)
 
 
+def rope_2c_bwd_impl(
+    input_grads_x: Any,
+    input_grads_y: Any,
+    output_grads_x: Any,
+    output_grads_y: Any,
+    freqs: Any,
+    rotate_style: int,
+    reuse_freqs_front_part: bool,
+    nope_first: bool,
+) -> None:
+    """Traced ``aiter_prebuilt.rope_2c_bwd_impl``."""
+    if rotate_style not in (0, 1):
+        raise refuse("rope_2c_bwd_impl", "rotate_style", rotate_style, "0 or 1")
+    _OPS.rope_2c_bwd_impl.default(
+        input_grads_x,
+        input_grads_y,
+        output_grads_x,
+        output_grads_y,
+        freqs,
+        rotate_style,
+        reuse_freqs_front_part,
+        nope_first,
+    )
+
+
+def rope_2c_fwd_impl(
+    output_x: Any,
+    output_y: Any,
+    input_x: Any,
+    input_y: Any,
+    freqs: Any,
+    rotate_style: int,
+    reuse_freqs_front_part: bool,
+    nope_first: bool,
+) -> None:
+    """Traced ``aiter_prebuilt.rope_2c_fwd_impl``."""
+    if rotate_style not in (0, 1):
+        raise refuse("rope_2c_fwd_impl", "rotate_style", rotate_style, "0 or 1")
+    _OPS.rope_2c_fwd_impl.default(
+        output_x, output_y, input_x, input_y, freqs, rotate_style, reuse_freqs_front_part, nope_first
+    )
+
+
+def rope_2d_bwd_impl(
+    input_grads: Any,
+    output_grads: Any,
+    cos_h: Any,
+    sin_h: Any,
+    cos_w: Any,
+    sin_w: Any,
+    img_height: int,
+    img_width: int,
+    rotate_style: int,
+    reuse_freqs_front_part: bool,
+    nope_first: bool,
+) -> None:
+    """Traced ``aiter_prebuilt.rope_2d_bwd_impl``."""
+    if rotate_style not in (0, 1):
+        raise refuse("rope_2d_bwd_impl", "rotate_style", rotate_style, "0 or 1")
+    _OPS.rope_2d_bwd_impl.default(
+        input_grads,
+        output_grads,
+        cos_h,
+        sin_h,
+        cos_w,
+        sin_w,
+        img_height,
+        img_width,
+        rotate_style,
+        reuse_freqs_front_part,
+        nope_first,
+    )
+
+
+def rope_2d_fwd_impl(
+    output: Any,
+    input: Any,
+    cos_h: Any,
+    sin_h: Any,
+    cos_w: Any,
+    sin_w: Any,
+    img_height: int,
+    img_width: int,
+    rotate_style: int,
+    reuse_freqs_front_part: bool,
+    nope_first: bool,
+) -> None:
+    """Traced ``aiter_prebuilt.rope_2d_fwd_impl``."""
+    if rotate_style not in (0, 1):
+        raise refuse("rope_2d_fwd_impl", "rotate_style", rotate_style, "0 or 1")
+    _OPS.rope_2d_fwd_impl.default(
+        output,
+        input,
+        cos_h,
+        sin_h,
+        cos_w,
+        sin_w,
+        img_height,
+        img_width,
+        rotate_style,
+        reuse_freqs_front_part,
+        nope_first,
+    )
+
+
+def rope_bwd_impl(
+    input_grads: Any,
+    output_grads: Any,
+    freqs: Any,
+    rotate_style: int,
+    reuse_freqs_front_part: bool,
+    nope_first: bool,
+) -> None:
+    """Traced ``aiter_prebuilt.rope_bwd_impl``."""
+    if rotate_style not in (0, 1):
+        raise refuse("rope_bwd_impl", "rotate_style", rotate_style, "0 or 1")
+    _OPS.rope_bwd_impl.default(
+        input_grads, output_grads, freqs, rotate_style, reuse_freqs_front_part, nope_first
+    )
+
+
+def rope_cached_2c_bwd_impl(
+    input_grads_x: Any,
+    input_grads_y: Any,
+    output_grads_x: Any,
+    output_grads_y: Any,
+    cos: Any,
+    sin: Any,
+    rotate_style: int,
+    reuse_freqs_front_part: bool,
+    nope_first: bool,
+) -> None:
+    """Traced ``aiter_prebuilt.rope_cached_2c_bwd_impl``."""
+    if rotate_style not in (0, 1):
+        raise refuse("rope_cached_2c_bwd_impl", "rotate_style", rotate_style, "0 or 1")
+    _OPS.rope_cached_2c_bwd_impl.default(
+        input_grads_x,
+        input_grads_y,
+        output_grads_x,
+        output_grads_y,
+        cos,
+        sin,
+        rotate_style,
+        reuse_freqs_front_part,
+        nope_first,
+    )
+
+
+def rope_cached_2c_fwd_impl(
+    output_x: Any,
+    output_y: Any,
+    input_x: Any,
+    input_y: Any,
+    cos: Any,
+    sin: Any,
+    rotate_style: int,
+    reuse_freqs_front_part: bool,
+    nope_first: bool,
+) -> None:
+    """Traced ``aiter_prebuilt.rope_cached_2c_fwd_impl``."""
+    if rotate_style not in (0, 1):
+        raise refuse("rope_cached_2c_fwd_impl", "rotate_style", rotate_style, "0 or 1")
+    _OPS.rope_cached_2c_fwd_impl.default(
+        output_x, output_y, input_x, input_y, cos, sin, rotate_style, reuse_freqs_front_part, nope_first
+    )
+
+
+def rope_cached_bwd_impl(
+    input_grads: Any,
+    output_grads: Any,
+    cos: Any,
+    sin: Any,
+    rotate_style: int,
+    reuse_freqs_front_part: bool,
+    nope_first: bool,
+) -> None:
+    """Traced ``aiter_prebuilt.rope_cached_bwd_impl``."""
+    if rotate_style not in (0, 1):
+        raise refuse("rope_cached_bwd_impl", "rotate_style", rotate_style, "0 or 1")
+    _OPS.rope_cached_bwd_impl.default(
+        input_grads, output_grads, cos, sin, rotate_style, reuse_freqs_front_part, nope_first
+    )
+
+
+def rope_cached_fwd_impl(
+    output: Any,
+    input: Any,
+    cos: Any,
+    sin: Any,
+    rotate_style: int,
+    reuse_freqs_front_part: bool,
+    nope_first: bool,
+) -> None:
+    """Traced ``aiter_prebuilt.rope_cached_fwd_impl``."""
+    if rotate_style not in (0, 1):
+        raise refuse("rope_cached_fwd_impl", "rotate_style", rotate_style, "0 or 1")
+    _OPS.rope_cached_fwd_impl.default(
+        output, input, cos, sin, rotate_style, reuse_freqs_front_part, nope_first
+    )
+
+
+def rope_cached_positions_2c_fwd_impl(
+    output_x: Any,
+    output_y: Any,
+    input_x: Any,
+    input_y: Any,
+    cos: Any,
+    sin: Any,
+    positions: Any,
+    rotate_style: int,
+    reuse_freqs_front_part: bool,
+    nope_first: bool,
+) -> None:
+    """Traced ``aiter_prebuilt.rope_cached_positions_2c_fwd_impl``."""
+    if rotate_style not in (0, 1):
+        raise refuse("rope_cached_positions_2c_fwd_impl", "rotate_style", rotate_style, "0 or 1")
+    _OPS.rope_cached_positions_2c_fwd_impl.default(
+        output_x,
+        output_y,
+        input_x,
+        input_y,
+        cos,
+        sin,
+        positions,
+        rotate_style,
+        reuse_freqs_front_part,
+        nope_first,
+    )
+
+
+def rope_cached_positions_fwd_impl(
+    output: Any,
+    input: Any,
+    cos: Any,
+    sin: Any,
+    positions: Any,
+    rotate_style: int,
+    reuse_freqs_front_part: bool,
+    nope_first: bool,
+) -> None:
+    """Traced ``aiter_prebuilt.rope_cached_positions_fwd_impl``."""
+    if rotate_style not in (0, 1):
+        raise refuse("rope_cached_positions_fwd_impl", "rotate_style", rotate_style, "0 or 1")
+    _OPS.rope_cached_positions_fwd_impl.default(
+        output, input, cos, sin, positions, rotate_style, reuse_freqs_front_part, nope_first
+    )
+
+
+def rope_cached_positions_offsets_2c_fwd_impl(
+    output_x: Any,
+    output_y: Any,
+    input_x: Any,
+    input_y: Any,
+    cos: Any,
+    sin: Any,
+    positions: Any,
+    offsets: Any,
+    rotate_style: int,
+    reuse_freqs_front_part: bool,
+    nope_first: bool,
+) -> None:
+    """Traced ``aiter_prebuilt.rope_cached_positions_offsets_2c_fwd_impl``."""
+    if rotate_style not in (0, 1):
+        raise refuse("rope_cached_positions_offsets_2c_fwd_impl", "rotate_style", rotate_style, "0 or 1")
+    _OPS.rope_cached_positions_offsets_2c_fwd_impl.default(
+        output_x,
+        output_y,
+        input_x,
+        input_y,
+        cos,
+        sin,
+        positions,
+        offsets,
+        rotate_style,
+        reuse_freqs_front_part,
+        nope_first,
+    )
+
+
+def rope_cached_positions_offsets_fwd_impl(
+    output: Any,
+    input: Any,
+    cos: Any,
+    sin: Any,
+    positions: Any,
+    offsets: Any,
+    rotate_style: int,
+    reuse_freqs_front_part: bool,
+    nope_first: bool,
+) -> None:
+    """Traced ``aiter_prebuilt.rope_cached_positions_offsets_fwd_impl``."""
+    if rotate_style not in (0, 1):
+        raise refuse("rope_cached_positions_offsets_fwd_impl", "rotate_style", rotate_style, "0 or 1")
+    _OPS.rope_cached_positions_offsets_fwd_impl.default(
+        output, input, cos, sin, positions, offsets, rotate_style, reuse_freqs_front_part, nope_first
+    )
+
+
+def rope_fwd_impl(
+    output: Any, input: Any, freqs: Any, rotate_style: int, reuse_freqs_front_part: bool, nope_first: bool
+) -> None:
+    """Traced ``aiter_prebuilt.rope_fwd_impl``."""
+    if rotate_style not in (0, 1):
+        raise refuse("rope_fwd_impl", "rotate_style", rotate_style, "0 or 1")
+    _OPS.rope_fwd_impl.default(output, input, freqs, rotate_style, reuse_freqs_front_part, nope_first)
+
+
+def rope_thd_bwd_impl(
+    input_grads: Any,
+    output_grads: Any,
+    cu_seqlens: Any,
+    freqs: Any,
+    rotate_style: int,
+    reuse_freqs_front_part: bool,
+    nope_first: bool,
+) -> None:
+    """Traced ``aiter_prebuilt.rope_thd_bwd_impl``."""
+    if rotate_style not in (0, 1):
+        raise refuse("rope_thd_bwd_impl", "rotate_style", rotate_style, "0 or 1")
+    _OPS.rope_thd_bwd_impl.default(
+        input_grads, output_grads, cu_seqlens, freqs, rotate_style, reuse_freqs_front_part, nope_first
+    )
+
+
+def rope_thd_fwd_impl(
+    output: Any,
+    input: Any,
+    cu_seqlens: Any,
+    freqs: Any,
+    rotate_style: int,
+    reuse_freqs_front_part: bool,
+    nope_first: bool,
+) -> None:
+    """Traced ``aiter_prebuilt.rope_thd_fwd_impl``."""
+    if rotate_style not in (0, 1):
+        raise refuse("rope_thd_fwd_impl", "rotate_style", rotate_style, "0 or 1")
+    _OPS.rope_thd_fwd_impl.default(
+        output, input, cu_seqlens, freqs, rotate_style, reuse_freqs_front_part, nope_first
+    )
+
+
 def rotary_embedding_fwd(
     positions: Any,
     query: Any,
@@ -1853,8 +2200,27 @@ def unified_attention(
     )
 
 
+def wvSplitKQ(in_a: Any, in_b: Any, out_c: Any, scale_a: Any, scale_b: Any, CuCount: int) -> None:
+    """Traced ``aiter_prebuilt.wvSplitKQ``."""
+    del CuCount
+    _OPS.wvSplitKQ.default(in_a, in_b, out_c, scale_a, scale_b)
+
+
+def wvSpltK(in_a: Any, in_b: Any, out_c: Any, N_in: int, CuCount: int) -> None:
+    """Traced ``aiter_prebuilt.wvSpltK``."""
+    del CuCount
+    _OPS.wvSpltK.default(in_a, in_b, out_c, N_in)
+
+
+def wv_splitk_small_fp16_bf16(in_a: Any, in_b: Any, out_c: Any, N_in: int, CuCount: int) -> None:
+    """Traced ``aiter_prebuilt.wv_splitk_small_fp16_bf16``."""
+    del CuCount
+    _OPS.wv_splitk_small_fp16_bf16.default(in_a, in_b, out_c, N_in)
+
+
 #: One of the above, or the operator itself where the parameters are the schema's.
 TRACED: Final[dict[str, Callable[..., Any]]] = {
+    "LLMM1": LLMM1,
     "add": add,
     "add_": add_,
     "batched_gemm_a8w8": batched_gemm_a8w8,
@@ -1889,6 +2255,7 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "fmoe_g1u1_tkw1": fmoe_g1u1_tkw1,
     "fmoe_int8_g1u0": fmoe_int8_g1u0,
     "fmoe_int8_g1u0_a16": fmoe_int8_g1u0_a16,
+    "fused_add_rms_norm_cu": _OPS.fused_add_rms_norm_cu.default,
     "gelu_and_mul": _OPS.gelu_and_mul.default,
     "gelu_fast": _OPS.gelu_fast.default,
     "gelu_tanh_and_mul": _OPS.gelu_tanh_and_mul.default,
@@ -1938,12 +2305,29 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "reshape_and_cache_flash": reshape_and_cache_flash,
     "reshape_and_cache_with_pertoken_quant": _OPS.reshape_and_cache_with_pertoken_quant.default,
     "rms_norm": rms_norm,
+    "rms_norm_cu": _OPS.rms_norm_cu.default,
     "rmsnorm2d_fwd": rmsnorm2d_fwd,
     "rmsnorm2d_fwd_with_add": rmsnorm2d_fwd_with_add,
     "rmsnorm2d_fwd_with_add_dynamicquant": rmsnorm2d_fwd_with_add_dynamicquant,
     "rmsnorm2d_fwd_with_add_smoothquant": rmsnorm2d_fwd_with_add_smoothquant,
     "rmsnorm2d_fwd_with_dynamicquant": rmsnorm2d_fwd_with_dynamicquant,
     "rmsnorm2d_fwd_with_smoothquant": rmsnorm2d_fwd_with_smoothquant,
+    "rope_2c_bwd_impl": rope_2c_bwd_impl,
+    "rope_2c_fwd_impl": rope_2c_fwd_impl,
+    "rope_2d_bwd_impl": rope_2d_bwd_impl,
+    "rope_2d_fwd_impl": rope_2d_fwd_impl,
+    "rope_bwd_impl": rope_bwd_impl,
+    "rope_cached_2c_bwd_impl": rope_cached_2c_bwd_impl,
+    "rope_cached_2c_fwd_impl": rope_cached_2c_fwd_impl,
+    "rope_cached_bwd_impl": rope_cached_bwd_impl,
+    "rope_cached_fwd_impl": rope_cached_fwd_impl,
+    "rope_cached_positions_2c_fwd_impl": rope_cached_positions_2c_fwd_impl,
+    "rope_cached_positions_fwd_impl": rope_cached_positions_fwd_impl,
+    "rope_cached_positions_offsets_2c_fwd_impl": rope_cached_positions_offsets_2c_fwd_impl,
+    "rope_cached_positions_offsets_fwd_impl": rope_cached_positions_offsets_fwd_impl,
+    "rope_fwd_impl": rope_fwd_impl,
+    "rope_thd_bwd_impl": rope_thd_bwd_impl,
+    "rope_thd_fwd_impl": rope_thd_fwd_impl,
     "rotary_embedding_fwd": rotary_embedding_fwd,
     "scaled_silu_and_mul": _OPS.scaled_silu_and_mul.default,
     "sigmoid": _OPS.sigmoid.default,
@@ -1963,4 +2347,7 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "topk_softmax": topk_softmax,
     "topk_softmax_asm": _OPS.topk_softmax_asm.default,
     "unified_attention": unified_attention,
+    "wvSplitKQ": wvSplitKQ,
+    "wvSpltK": wvSpltK,
+    "wv_splitk_small_fp16_bf16": wv_splitk_small_fp16_bf16,
 }

@@ -11,6 +11,8 @@ import random
 import struct
 import sys
 
+from emulator.rope_in_place import ROPE, turned
+
 from aiter_prebuilt import dispatch, errors
 from aiter_prebuilt_emulator.memory import DeviceArray
 
@@ -55,6 +57,9 @@ def main() -> int:
     for kind in ("bf16", "f16"):
         for layout in LAYOUTS:
             silu(kind, *layout)
+    for place, name in enumerate(ROPE):
+        for style in (0, 1):
+            turned(name, ("bf16", "f16", "f32")[place % 3], style, place % 2 == style)
     print("done")
     return 0
 

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from emulator.rope_in_place import ROPE
 from support.emulator import bundles, library_path
 
 from aiter_prebuilt.contract.bundle import Bundle
@@ -16,7 +17,10 @@ from build_tools.objects.unpack import decompress
 
 ROOT = Path(__file__).resolve().parents[2]
 #: (operator, output, input) that ``in_place_program`` executes.
-IN_PLACE = {("silu", "out", "input")}
+IN_PLACE = {
+    ("silu", "out", "input"),
+    *((name, out, into) for name, pairs in ROPE.items() for out, into in pairs),
+}
 
 
 @pytest.fixture(params=["gfx942", "gfx950"])

@@ -133,6 +133,10 @@ LATENT = {"T": "8", "H": "16", "B": "8", "kv_p": "576", "max_seqlen_q": "1"}
 PARTS = {**LATENT, "S": "2", "RT": "8", "TQ": "bf16", "TK": "bf16"}
 
 ROTARY = {"M": "40", "qn": "256", "kn": "64", "P": "128", "half": "32", "head_size": "64", "is_neox": "true"}
+#: Of rotary embeddings of each layout: heads that are turned whole.
+TURNED = {"D": "64", "f": "32", "rotate_style": "0", "reuse_freqs_front_part": "true", "nope_first": "false"}
+TOKENS = {**TURNED, "S": "8", "B": "2", "P": "16"}
+FEW = {"N": "1", "M": "40", "K": "256"}
 GROUPS = {"M": "40", "E": "64", "K": "4", "num_expert_group": "8", "need_renorm": "true"}
 
 #: Of Composable Kernel's mixtures of experts, as its sample has them.
@@ -177,6 +181,34 @@ FITTING: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
     },
     "rotary_embedding_fwd": lambda s: ROTARY,
     "batched_rotary_embedding": lambda s: {**ROTARY, "rot_dim": "64"},
+    **dict.fromkeys(
+        (
+            *("rope_fwd_impl", "rope_cached_fwd_impl", "rope_bwd_impl", "rope_cached_bwd_impl"),
+            *("rope_cached_positions_fwd_impl", "rope_cached_positions_offsets_fwd_impl"),
+        ),
+        lambda s: {**TOKENS, "H": "4"},
+    ),
+    **dict.fromkeys(
+        (
+            *("rope_2c_fwd_impl", "rope_cached_2c_fwd_impl", "rope_2c_bwd_impl", "rope_cached_2c_bwd_impl"),
+            *("rope_cached_positions_2c_fwd_impl", "rope_cached_positions_offsets_2c_fwd_impl"),
+        ),
+        lambda s: {**TOKENS, "HX": "4", "HY": "2"},
+    ),
+    **dict.fromkeys(
+        ("rope_thd_fwd_impl", "rope_thd_bwd_impl"),
+        lambda s: {**TURNED, "N": "16", "H": "4", "P": "16", "C": "3"},
+    ),
+    **dict.fromkeys(
+        ("rope_2d_fwd_impl", "rope_2d_bwd_impl"),
+        lambda s: {
+            **TURNED, "S": "8", "B": "2", "H": "4", "f": "16", "PH": "2", "PW": "4", "img_height": "2", "img_width": "4",
+        },
+    ),
+    "LLMM1": lambda s: FEW,
+    "wvSpltK": lambda s: {**FEW, "N_in": "1"},
+    "wv_splitk_small_fp16_bf16": lambda s: {**FEW, "N_in": "1"},
+    "wvSplitKQ": lambda s: {**FEW, "scales_a": "1", "scales_b": "1"},
     "greedy_sample": lambda s: {"M": "8", "N": "16384"},
     "random_sample_outer_exponential": lambda s: {"N": "4096"},
     "mixed_sample_outer_exponential": lambda s: {"N": "4096"},

@@ -30,6 +30,12 @@ NAMES = {
         "aiter::concat_and_cache_mla_kernel<bf16, fp8, vllm::Fp8KVCacheDataType(1)>",
     "_ZN5aiter19scaled_quant_kernelIDhDB8_EEvPT0_PKT_PKfi": "aiter::scaled_quant_kernel<f16, fp8>",
     "_Z1kIN1a1bIiE1cEEvT_": "k<a::b<i32>::c>",
+    # a result that depends on the arguments
+    "_ZN4vllm25fused_add_rms_norm_kernelIN3c104HalfELi8EEENSt3__19enable_ifIXaagtT0_Li0Esr12_typeConvertIT_EE6existsEvE4typeEPS5_S8_PKS5_fii":
+        "vllm::fused_add_rms_norm_kernel<f16, 8>",
+    "_ZN4vllm25fused_add_rms_norm_kernelIfLi0EEENSt3__19enable_ifIXooeqT0_Li0Entsr12_typeConvertIT_EE6existsEvE4typeEPS3_S6_PKS3_fii":
+        "vllm::fused_add_rms_norm_kernel<f32, 0>",
+    "_Z1kIXsr1aE1bEEvv": "k<a::b>",
 }  # fmt: skip
 
 
@@ -40,7 +46,16 @@ def test_a_name_is_what_people_type(symbol: str) -> None:
 
 @pytest.mark.parametrize(
     "symbol",
-    ["plain_kernel", "_ZN5aiter", "_Z", "_Z3ab", "_ZN1aS9_E", "_Z1kIXsr1aE1bEEvv", "_Z1kIiEvS8_", "_Z1kIL"],
+    [
+        "plain_kernel",
+        "_ZN5aiter",
+        "_Z",
+        "_Z3ab",
+        "_ZN1aS9_E",
+        "_Z1kIXplLi1ELi2EEEvv",
+        "_Z1kIiEvS8_",
+        "_Z1kIL",
+    ],
 )
 def test_what_is_not_mangled_or_cannot_be_read_stays(symbol: str) -> None:
     assert kernel_name(symbol) == symbol

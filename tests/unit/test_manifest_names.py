@@ -35,7 +35,7 @@ WORD = "it is a word of Python's grammar"
         *((name, "Python has one of that name") for name in ("max", "print", "tuple", "id")),
         *((name, "use it themselves") for name in ("operator", "torch", "traced", "like", "refuse", "element_type")),
         *((name, "references, or torch.ops") for name in ("np", "near", "name")),
-        *((name, "starts with a small letter") for name in ("_scale", "Scale")),
+        *((name, "starts with a small letter") for name in ("_scale", "Scale", "SCALe", "S")),
         ("type", ""),  # a builtin, and from Python 3.12 on a soft keyword
         ("draw_scale", "references call their draws"),
         ("refuse_scale", "refuse_NAME is generated"),

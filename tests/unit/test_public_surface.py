@@ -40,6 +40,29 @@ SIGNATURES = {
     "reshape_and_cache_with_pertoken_quant": "key value key_cache value_cache k_dequant_scales v_dequant_scales slot_mapping "
     "asm_layout",
     "concat_and_cache_mla": "kv_c k_pe kv_cache slot_mapping kv_cache_dtype scale",
+    "rope_fwd_impl": "output input freqs rotate_style reuse_freqs_front_part nope_first",
+    "rope_cached_fwd_impl": "output input cos sin rotate_style reuse_freqs_front_part nope_first",
+    "rope_cached_positions_fwd_impl": "output input cos sin positions rotate_style reuse_freqs_front_part nope_first",
+    "rope_cached_positions_offsets_fwd_impl": "output input cos sin positions offsets rotate_style reuse_freqs_front_part "
+    "nope_first",
+    "rope_2c_fwd_impl": "output_x output_y input_x input_y freqs rotate_style reuse_freqs_front_part nope_first",
+    "rope_cached_2c_fwd_impl": "output_x output_y input_x input_y cos sin rotate_style reuse_freqs_front_part nope_first",
+    "rope_cached_positions_2c_fwd_impl": "output_x output_y input_x input_y cos sin positions rotate_style "
+    "reuse_freqs_front_part nope_first",
+    "rope_cached_positions_offsets_2c_fwd_impl": "output_x output_y input_x input_y cos sin positions offsets rotate_style "
+    "reuse_freqs_front_part nope_first",
+    "rope_thd_fwd_impl": "output input cu_seqlens freqs rotate_style reuse_freqs_front_part nope_first",
+    "rope_2d_fwd_impl": "output input cos_h sin_h cos_w sin_w img_height img_width rotate_style reuse_freqs_front_part "
+    "nope_first",
+    "rope_bwd_impl": "input_grads output_grads freqs rotate_style reuse_freqs_front_part nope_first",
+    "rope_cached_bwd_impl": "input_grads output_grads cos sin rotate_style reuse_freqs_front_part nope_first",
+    "rope_2c_bwd_impl": "input_grads_x input_grads_y output_grads_x output_grads_y freqs rotate_style reuse_freqs_front_part "
+    "nope_first",
+    "rope_cached_2c_bwd_impl": "input_grads_x input_grads_y output_grads_x output_grads_y cos sin rotate_style "
+    "reuse_freqs_front_part nope_first",
+    "rope_thd_bwd_impl": "input_grads output_grads cu_seqlens freqs rotate_style reuse_freqs_front_part nope_first",
+    "rope_2d_bwd_impl": "input_grads output_grads cos_h sin_h cos_w sin_w img_height img_width rotate_style "
+    "reuse_freqs_front_part nope_first",
     "rotary_embedding_fwd": "positions query key head_size cos_cache sin_cache is_neox is_nope_first",
     "batched_rotary_embedding": "positions query key head_size cos_cache sin_cache is_neox is_nope_first rot_dim "
     "cos_sin_cache_offsets",
@@ -80,6 +103,12 @@ SIGNATURES = {
     "div_": "input other",
     "dynamic_per_tensor_quant": "out input scale",
     "rms_norm": "input weight epsilon use_model_sensitive_rmsnorm",
+    "LLMM1": "in_a in_b out_c rows_per_block",
+    "wvSpltK": "in_a in_b out_c N_in CuCount",
+    "wv_splitk_small_fp16_bf16": "in_a in_b out_c N_in CuCount",
+    "wvSplitKQ": "in_a in_b out_c scale_a scale_b CuCount",
+    "rms_norm_cu": "out input weight epsilon",
+    "fused_add_rms_norm_cu": "input residual_in weight epsilon",
     "rmsnorm2d_fwd": "input weight epsilon use_model_sensitive_rmsnorm",
     "rmsnorm2d_fwd_with_add": "out input residual_in residual_out weight epsilon gemma_norm use_model_sensitive_rmsnorm",
     "gemm_a16w16": "A B bias otype scale_a scale_b scale_c",

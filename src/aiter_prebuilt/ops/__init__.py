@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         swiglu_and_mul,
     )
     from aiter_prebuilt.ops.generated.elementwise import sigmoid, tanh
+    from aiter_prebuilt.ops.generated.few_rows import LLMM1, wv_splitk_small_fp16_bf16, wvSplitKQ, wvSpltK
     from aiter_prebuilt.ops.generated.fmoe_a16_asm import fmoe, fmoe_g1u1_a16, fmoe_int8_g1u0_a16
     from aiter_prebuilt.ops.generated.fmoe_asm import fmoe_g1u1, fmoe_g1u1_tkw1, fmoe_int8_g1u0
     from aiter_prebuilt.ops.generated.fmoe_blockscale_asm import fmoe_fp8_blockscale_g1u1
@@ -66,8 +67,10 @@ if TYPE_CHECKING:
         moe_sum,
     )
     from aiter_prebuilt.ops.generated.norm import (
+        fused_add_rms_norm_cu,
         layernorm2d_fwd,
         rms_norm,
+        rms_norm_cu,
         rmsnorm2d_fwd,
         rmsnorm2d_fwd_with_add,
     )
@@ -87,6 +90,24 @@ if TYPE_CHECKING:
         smooth_per_token_scaled_quant,
         smoothquant_fwd,
         static_per_tensor_quant,
+    )
+    from aiter_prebuilt.ops.generated.rope import (
+        rope_2c_bwd_impl,
+        rope_2c_fwd_impl,
+        rope_2d_bwd_impl,
+        rope_2d_fwd_impl,
+        rope_bwd_impl,
+        rope_cached_2c_bwd_impl,
+        rope_cached_2c_fwd_impl,
+        rope_cached_bwd_impl,
+        rope_cached_fwd_impl,
+        rope_cached_positions_2c_fwd_impl,
+        rope_cached_positions_fwd_impl,
+        rope_cached_positions_offsets_2c_fwd_impl,
+        rope_cached_positions_offsets_fwd_impl,
+        rope_fwd_impl,
+        rope_thd_bwd_impl,
+        rope_thd_fwd_impl,
     )
     from aiter_prebuilt.ops.generated.rotary import batched_rotary_embedding, rotary_embedding_fwd
     from aiter_prebuilt.ops.generated.sampling import (
@@ -114,6 +135,7 @@ if TYPE_CHECKING:
     from aiter_prebuilt.ops.sample import exponential, mixed_sample, random_sample
 
 __all__ = [
+    "LLMM1",
     "add",
     "add_",
     "batched_gemm_a8w8",
@@ -148,6 +170,7 @@ __all__ = [
     "fmoe_g1u1_tkw1",
     "fmoe_int8_g1u0",
     "fmoe_int8_g1u0_a16",
+    "fused_add_rms_norm_cu",
     "gelu_and_mul",
     "gelu_fast",
     "gelu_tanh_and_mul",
@@ -197,12 +220,29 @@ __all__ = [
     "reshape_and_cache_flash",
     "reshape_and_cache_with_pertoken_quant",
     "rms_norm",
+    "rms_norm_cu",
     "rmsnorm2d_fwd",
     "rmsnorm2d_fwd_with_add",
     "rmsnorm2d_fwd_with_add_dynamicquant",
     "rmsnorm2d_fwd_with_add_smoothquant",
     "rmsnorm2d_fwd_with_dynamicquant",
     "rmsnorm2d_fwd_with_smoothquant",
+    "rope_2c_bwd_impl",
+    "rope_2c_fwd_impl",
+    "rope_2d_bwd_impl",
+    "rope_2d_fwd_impl",
+    "rope_bwd_impl",
+    "rope_cached_2c_bwd_impl",
+    "rope_cached_2c_fwd_impl",
+    "rope_cached_bwd_impl",
+    "rope_cached_fwd_impl",
+    "rope_cached_positions_2c_fwd_impl",
+    "rope_cached_positions_fwd_impl",
+    "rope_cached_positions_offsets_2c_fwd_impl",
+    "rope_cached_positions_offsets_fwd_impl",
+    "rope_fwd_impl",
+    "rope_thd_bwd_impl",
+    "rope_thd_fwd_impl",
     "rotary_embedding_fwd",
     "scaled_silu_and_mul",
     "sigmoid",
@@ -222,6 +262,9 @@ __all__ = [
     "topk_softmax",
     "topk_softmax_asm",
     "unified_attention",
+    "wvSplitKQ",
+    "wvSpltK",
+    "wv_splitk_small_fp16_bf16",
 ]
 
 #: Function -> its module below this package.
@@ -262,6 +305,10 @@ HOMES: Final = {
     "swiglu_and_mul": "generated.activation",
     "sigmoid": "generated.elementwise",
     "tanh": "generated.elementwise",
+    "LLMM1": "generated.few_rows",
+    "wvSplitKQ": "generated.few_rows",
+    "wvSpltK": "generated.few_rows",
+    "wv_splitk_small_fp16_bf16": "generated.few_rows",
     "fmoe": "generated.fmoe_a16_asm",
     "fmoe_g1u1_a16": "generated.fmoe_a16_asm",
     "fmoe_int8_g1u0_a16": "generated.fmoe_a16_asm",
@@ -291,8 +338,10 @@ HOMES: Final = {
     "grouped_topk": "generated.moe_tokens",
     "moe_align_block_size": "generated.moe_tokens",
     "moe_sum": "generated.moe_tokens",
+    "fused_add_rms_norm_cu": "generated.norm",
     "layernorm2d_fwd": "generated.norm",
     "rms_norm": "generated.norm",
+    "rms_norm_cu": "generated.norm",
     "rmsnorm2d_fwd": "generated.norm",
     "rmsnorm2d_fwd_with_add": "generated.norm",
     "layernorm2d_fwd_with_add": "generated.norm_quant",
@@ -308,6 +357,22 @@ HOMES: Final = {
     "smooth_per_token_scaled_quant": "generated.quant",
     "smoothquant_fwd": "generated.quant",
     "static_per_tensor_quant": "generated.quant",
+    "rope_2c_bwd_impl": "generated.rope",
+    "rope_2c_fwd_impl": "generated.rope",
+    "rope_2d_bwd_impl": "generated.rope",
+    "rope_2d_fwd_impl": "generated.rope",
+    "rope_bwd_impl": "generated.rope",
+    "rope_cached_2c_bwd_impl": "generated.rope",
+    "rope_cached_2c_fwd_impl": "generated.rope",
+    "rope_cached_bwd_impl": "generated.rope",
+    "rope_cached_fwd_impl": "generated.rope",
+    "rope_cached_positions_2c_fwd_impl": "generated.rope",
+    "rope_cached_positions_fwd_impl": "generated.rope",
+    "rope_cached_positions_offsets_2c_fwd_impl": "generated.rope",
+    "rope_cached_positions_offsets_fwd_impl": "generated.rope",
+    "rope_fwd_impl": "generated.rope",
+    "rope_thd_bwd_impl": "generated.rope",
+    "rope_thd_fwd_impl": "generated.rope",
     "batched_rotary_embedding": "generated.rotary",
     "rotary_embedding_fwd": "generated.rotary",
     "greedy_sample": "generated.sampling",

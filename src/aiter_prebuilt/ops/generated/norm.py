@@ -16,6 +16,8 @@ _rms_norm = operator("rms_norm")
 _rmsnorm2d_fwd = operator("rmsnorm2d_fwd")
 _rmsnorm2d_fwd_with_add = operator("rmsnorm2d_fwd_with_add")
 _layernorm2d_fwd = operator("layernorm2d_fwd")
+_rms_norm_cu = operator("rms_norm_cu")
+_fused_add_rms_norm_cu = operator("fused_add_rms_norm_cu")
 
 
 @traced
@@ -148,3 +150,45 @@ def layernorm2d_fwd(
         raise no_output("layernorm2d_fwd", error) from error
     _layernorm2d_fwd(input, weight, bias, x_bias, out, epsilon)
     return out
+
+
+@traced
+def rms_norm_cu(out: torch.Tensor, input: torch.Tensor, weight: torch.Tensor, epsilon: float) -> None:
+    """``rms_norm`` into ``out``, in f32 too.
+
+    Args:
+        out: [..., N] bf16 or fp16 or fp32, written.
+        input: [..., N] bf16 or fp16 or fp32, rows may be strided; rows of f32 are contiguous, with a multiple of 8 columns, at
+            addresses of 16 bytes.
+        weight: [N] bf16 or fp16 or fp32.
+        epsilon: a float.
+
+    Raises:
+        UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
+            no kernel takes the call.
+
+    Source: AITER ``rms_norm_cu``.
+    """
+    _rms_norm_cu(out, input, weight, epsilon)
+
+
+@traced
+def fused_add_rms_norm_cu(
+    input: torch.Tensor, residual_in: torch.Tensor, weight: torch.Tensor, epsilon: float
+) -> None:
+    """``residual_in += input`` and ``input = rms_norm(residual_in)``, both in place; the scaled row is rounded before it is
+    multiplied by ``weight``.
+
+    Args:
+        input: [..., N] bf16 or fp16 or fp32, read and written.
+        residual_in: [..., N] bf16 or fp16 or fp32, read and written.
+        weight: [N] bf16 or fp16 or fp32.
+        epsilon: a float.
+
+    Raises:
+        UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
+            no kernel takes the call.
+
+    Source: AITER ``fused_add_rms_norm_cu``.
+    """
+    _fused_add_rms_norm_cu(input, residual_in, weight, epsilon)
