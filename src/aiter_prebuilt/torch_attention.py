@@ -1,4 +1,4 @@
-"""What Dynamo traces of the functions of ``ops/attention_ck.py`` and ``ops/attention_ragged.py``: as ``torch_calls``."""
+"""What Dynamo traces of attention, forward: as ``torch_calls``."""
 
 from __future__ import annotations
 
@@ -11,6 +11,18 @@ from aiter_prebuilt.ops._ragged import NO_LIMIT, as_f32, paged, skipped, window
 from aiter_prebuilt.torch_library import NAMESPACE
 
 _OPS: Final[Any] = getattr(torch.ops, NAMESPACE)
+
+
+def flash_attn_func(
+    q: Any, k: Any, v: Any, softmax_scale: float | None, causal: bool, return_lse: bool
+) -> Any:
+    """Of ``aiter_prebuilt.flash_attn_func``."""
+    out = q.new_empty(q.shape)
+    lse_shape = (q.shape[0], q.shape[2], q.shape[1])
+    lse = q.new_empty(lse_shape, dtype=torch.float32) if return_lse else None
+    scale = q.shape[-1] ** -0.5 if softmax_scale is None else softmax_scale
+    _OPS.flash_attn_func.default(q, k, v, out, lse, scale, causal)
+    return (out, lse) if return_lse else out
 
 
 def mha_fwd(

@@ -22,23 +22,12 @@ _OPS: Final[Any] = getattr(torch.ops, NAMESPACE)
 
 add, sub, mul, div = torch_binary.add, torch_binary.sub, torch_binary.mul, torch_binary.div
 add_, sub_, mul_, div_ = torch_binary.add_, torch_binary.sub_, torch_binary.mul_, torch_binary.div_
+flash_attn_func = torch_attention.flash_attn_func
 mha_fwd, mha_varlen_fwd = torch_attention.mha_fwd, torch_attention.mha_varlen_fwd
 flash_attn_varlen_func = torch_attention.flash_attn_varlen_func
 unified_attention = torch_attention.unified_attention
 mha_batch_prefill_func = torch_attention.mha_batch_prefill_func
 deepgemm = torch_ck.deepgemm
-
-
-def flash_attn_func(
-    q: Any, k: Any, v: Any, softmax_scale: float | None, causal: bool, return_lse: bool
-) -> Any:
-    """Of ``aiter_prebuilt.flash_attn_func``."""
-    out = q.new_empty(q.shape)
-    lse_shape = (q.shape[0], q.shape[2], q.shape[1])
-    lse = q.new_empty(lse_shape, dtype=torch.float32) if return_lse else None
-    scale = q.shape[-1] ** -0.5 if softmax_scale is None else softmax_scale
-    _OPS.flash_attn_func.default(q, k, v, out, lse, scale, causal)
-    return (out, lse) if return_lse else out
 
 
 def gemm_a16w16_asm(A: Any, B: Any, out: Any, splitK: int | None, kernelName: str | None) -> Any:
