@@ -22,7 +22,7 @@ _OPS: Final[Any] = getattr(torch.ops, NAMESPACE)
 
 add, sub, mul, div = torch_binary.add, torch_binary.sub, torch_binary.mul, torch_binary.div
 add_, sub_, mul_, div_ = torch_binary.add_, torch_binary.sub_, torch_binary.mul_, torch_binary.div_
-deepgemm = torch_ck.deepgemm
+deepgemm, moe_cktile2stages_gemm1 = torch_ck.deepgemm, torch_ck.moe_cktile2stages_gemm1
 
 
 def flash_attn_func(
