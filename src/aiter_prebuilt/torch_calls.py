@@ -27,7 +27,7 @@ mha_fwd, mha_varlen_fwd = torch_attention.mha_fwd, torch_attention.mha_varlen_fw
 flash_attn_varlen_func = torch_attention.flash_attn_varlen_func
 unified_attention = torch_attention.unified_attention
 mha_batch_prefill_func = torch_attention.mha_batch_prefill_func
-deepgemm = torch_ck.deepgemm
+deepgemm, moe_cktile2stages_gemm1 = torch_ck.deepgemm, torch_ck.moe_cktile2stages_gemm1
 
 
 def gemm_a16w16_asm(A: Any, B: Any, out: Any, splitK: int | None, kernelName: str | None) -> Any:

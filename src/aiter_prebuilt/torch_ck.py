@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import torch
 
+from aiter_prebuilt.ops._common import codes
 from aiter_prebuilt.torch_library import NAMESPACE
 
 _OPS: Final[Any] = getattr(torch.ops, NAMESPACE)
@@ -16,4 +17,13 @@ _OPS: Final[Any] = getattr(torch.ops, NAMESPACE)
 def deepgemm(XQ: Any, WQ: Any, Y: Any, group_layout: Any, x_scale: Any, w_scale: Any) -> Any:
     """Of ``aiter_prebuilt.deepgemm``."""
     _OPS.deepgemm.default(XQ, WQ, Y, group_layout, x_scale, w_scale)
+    return Y
+
+
+def moe_cktile2stages_gemm1(
+    XQ: Any, WQ: Any, Y: Any, ids: Any, experts: Any, valid: Any, topk: int, w_scale: Any, bias: Any, block_m: int | None,
+) -> Any:  # fmt: skip
+    """Of ``aiter_prebuilt.moe_cktile2stages_gemm1``."""
+    pairs, scales = codes(WQ, "fp4x2"), codes(w_scale, "e8m0")
+    _OPS.moe_cktile2stages_gemm1.default(XQ, pairs, Y, ids, experts, valid, scales, bias, topk, block_m)
     return Y

@@ -33,6 +33,7 @@ from aiter_prebuilt.ops.generated.gemm_out import refuse_gemm_a16w16_asm
 from aiter_prebuilt.ops.generated.mla import refuse_mla_decode_fwd, refuse_mla_prefill_fwd
 from aiter_prebuilt.ops.generated.mla_works import refuse_get_mla_metadata_v1
 from aiter_prebuilt.ops.generated.moe_ck import refuse_ck_moe_stage1_fwd, refuse_ck_moe_stage2_fwd
+from aiter_prebuilt.ops.generated.moe_cktile import refuse_moe_cktile2stages_gemm1
 from aiter_prebuilt.ops.generated.moe_gate import refuse_moe_fused_gate
 from aiter_prebuilt.ops.generated.moe_stage1 import refuse_moe_stage1_g1u1
 from aiter_prebuilt.ops.generated.quant_f4 import refuse_dynamic_per_group_scaled_quant_fp4
@@ -1427,6 +1428,30 @@ def moe_align_block_size(
     )
 
 
+def moe_cktile2stages_gemm1(
+    XQ: Any,
+    WQ: Any,
+    Y: Any,
+    sorted_ids: Any,
+    sorted_expert_ids: Any,
+    max_token_ids: Any,
+    topk: int,
+    n_padded_zeros: int | None = 0,
+    k_padded_zeros: int | None = 0,
+    topk_weight: Any = None,
+    x_scale: Any = None,
+    w_scale: Any = None,
+    exp_bias: Any = None,
+    block_m: int | None = 32,
+) -> Any:
+    """Traced ``aiter_prebuilt.moe_cktile2stages_gemm1``."""
+    refuse_moe_cktile2stages_gemm1(n_padded_zeros, k_padded_zeros, x_scale, w_scale, exp_bias)
+    del topk_weight
+    return torch_calls.moe_cktile2stages_gemm1(
+        XQ, WQ, Y, sorted_ids, sorted_expert_ids, max_token_ids, topk, w_scale, exp_bias, block_m
+    )
+
+
 def moe_fused_gate(
     input: Any,
     bias: Any,
@@ -2290,6 +2315,7 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "mla_prefill_fwd": mla_prefill_fwd,
     "mla_reduce_v1": mla_reduce_v1,
     "moe_align_block_size": moe_align_block_size,
+    "moe_cktile2stages_gemm1": moe_cktile2stages_gemm1,
     "moe_fused_gate": moe_fused_gate,
     "moe_smoothquant_fwd": _OPS.moe_smoothquant_fwd.default,
     "moe_sorting_fwd": moe_sorting_fwd,

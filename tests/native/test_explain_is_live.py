@@ -233,6 +233,10 @@ FITTING: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
     ),
     "static_per_tensor_quant": lambda s: {"scales": "1"},
     "smooth_per_token_scaled_quant": lambda s: {"N": "1024", "experts": "1", "counts": "1"},
+    "moe_cktile2stages_gemm1": lambda s: {
+        "T": "40", "E": "4", "K": "512", "KB": "256", "I": "256", "P": "200", "NB": "7", "topk": "2", "choices": "2",
+        "block_m": "32", "w_scales": "32768", "biases": "2048",
+    },
     "deepgemm": lambda s: {
         "G": "3", "M": "40", "N": "128", "K": "512",
         **({"x_scale": "none", "w_scale": "none"} if s["X"] == "bf16" else {"x_scales": "120", "w_scales": "384"}),

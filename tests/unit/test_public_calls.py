@@ -612,6 +612,7 @@ SERVED: dict[str, dict[str, Any]] = {
     },
     "moe_stage1_g1u1": {"quant_type": 2, "a1_scale": zeros(4), "w1_scale": zeros(4)},
     "mla_decode_fwd": {"num_kv_splits": 2},
+    "moe_cktile2stages_gemm1": {"w_scale": zeros(4), "exp_bias": zeros(4)},
     "moe_fused_gate": {"num_expert_group": 8, "n_share_experts_fusion": 0},
     "indexer_k_quant_and_cache": {"quant_block_size": 128},
     **{name: {"generator": (5, 8)} for name in ("random_sample", "mixed_sample", "exponential")},

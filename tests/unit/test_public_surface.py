@@ -195,6 +195,8 @@ SIGNATURES = {
     "topk_softmax_asm": "topk_weights topk_indices token_expert_indices gating_output need_renorm",
     "topk_softmax": "topk_weights topk_indices token_expert_indices gating_output need_renorm num_shared_experts "
     "shared_expert_scoring_func",
+    "moe_cktile2stages_gemm1": "XQ WQ Y sorted_ids sorted_expert_ids max_token_ids topk n_padded_zeros k_padded_zeros "
+    "topk_weight x_scale w_scale exp_bias block_m",
     "deepgemm": "XQ WQ Y group_layout x_scale w_scale",
     "topk_sigmoid": "topk_weights topk_indices gating_output",
     "moe_smoothquant_fwd": "out input x_scale topk_ids y_scale",

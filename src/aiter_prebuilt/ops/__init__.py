@@ -129,6 +129,7 @@ if TYPE_CHECKING:
     )
     from aiter_prebuilt.ops.mla_works import get_mla_metadata_v1
     from aiter_prebuilt.ops.moe_ck import ck_moe_stage1_fwd, ck_moe_stage2_fwd
+    from aiter_prebuilt.ops.moe_cktile import moe_cktile2stages_gemm1
     from aiter_prebuilt.ops.moe_gate import moe_fused_gate
     from aiter_prebuilt.ops.moe_stage1 import moe_stage1_g1u1
     from aiter_prebuilt.ops.quant_f4 import dynamic_per_group_scaled_quant_fp4
@@ -205,6 +206,7 @@ __all__ = [
     "mla_prefill_fwd",
     "mla_reduce_v1",
     "moe_align_block_size",
+    "moe_cktile2stages_gemm1",
     "moe_fused_gate",
     "moe_smoothquant_fwd",
     "moe_sorting_fwd",
@@ -393,6 +395,7 @@ HOMES: Final = {
     "get_mla_metadata_v1": "mla_works",
     "ck_moe_stage1_fwd": "moe_ck",
     "ck_moe_stage2_fwd": "moe_ck",
+    "moe_cktile2stages_gemm1": "moe_cktile",
     "moe_fused_gate": "moe_gate",
     "moe_stage1_g1u1": "moe_stage1",
     "dynamic_per_group_scaled_quant_fp4": "quant_f4",
