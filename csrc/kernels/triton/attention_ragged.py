@@ -91,7 +91,12 @@ def _attend(
     key j when low[m] <= j <= high[m].
     """
     rd = tl.arange(0, HEAD)
-    rv = tl.arange(0, VHEAD)
+    at_d = rd
+    at_v = tl.arange(0, VHEAD)
+    if not EVEN:
+        # Columns behind the last repeat it, so that no load needs a mask.
+        at_d = tl.minimum(at_d, D - 1)
+        at_v = tl.minimum(at_v, DV - 1)
     rn = tl.arange(0, BN)
     for index in tl.range(0, tiles, num_stages=1 if MASKED else None):
         start = begin + index * BN
@@ -114,10 +119,9 @@ def _attend(
             vp = v + start.to(tl.int64) * v_stride_s
             k_off = (at - start) * k_stride_s
             v_off = (at - start) * v_stride_s
-        if EVEN:
-            kt = tl.load(kp + (k_off[None, :] + rd[:, None]))
-        else:
-            kt = tl.load(kp + (k_off[None, :] + rd[:, None]), mask=(rd < D)[:, None], other=0.0)
+        kt = tl.load(kp + (k_off[None, :] + at_d[:, None]))
+        if not EVEN:
+            kt = tl.where((rd < D)[:, None], kt, 0.0)
         s = tl.dot(qt, kt.to(qt.dtype))
         if TAIL > 0:
             k_tail = tl.load(kp + (k_off[None, :] + (HEAD + tl.arange(0, TAIL))[:, None]))
@@ -136,10 +140,7 @@ def _attend(
         shrink = tl.math.exp2(peak - base)
         total = total * shrink + tl.sum(p, 1)
         acc = acc * shrink[:, None]
-        if EVEN:
-            vt = tl.load(vp + (v_off[:, None] + rv[None, :]))
-        else:
-            vt = tl.load(vp + (v_off[:, None] + rv[None, :]), mask=(rv < DV)[None, :], other=0.0)
+        vt = tl.load(vp + (v_off[:, None] + at_v[None, :]))
         acc = tl.dot(_to_storage(p, qt, AWAY), vt.to(qt.dtype), acc)
         peak = higher
     return acc, total, peak
