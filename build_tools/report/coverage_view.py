@@ -42,7 +42,7 @@ def _table(category: str, coverage: Coverage) -> Table:
     )  # fmt: skip
     rows = [(row, [_cell(row, backend, coverage) for backend in BACKENDS]) for row in coverage.rows]
     longest = max(len(row.operator) for row, _ in rows)
-    table.add_column("operator", overflow="fold", width=min(longest, 40))
+    table.add_column("operator", overflow="fold", width=min(longest, 44))
     for place, backend in enumerate(BACKENDS):
         width = max(len(backend), *(len(cells[place]) for _, cells in rows))
         table.add_column(backend, width=width)

@@ -75,6 +75,11 @@ def results(signature: signatures.Signature, given: Mapping[str, Any]) -> dict[s
     known |= {name: exact(value) for name, value in given.items()}
     if {"seed", "offset"} <= given.keys():
         known["generator"] = (given["seed"], given["offset"])
+    if (
+        "left" in given
+    ):  # a native call has its window, causal or not, in two numbers, and no bound of the keys
+        window = (given["left"], given.get("right", 0))
+        known |= {"window_size": window, "max_seqlen_k": 1 << 31, "min_seqlen_q": given.get("skip", 0)}
     known |= {
         f"return_{each.name}": given[each.name] is not None for each in signature.arguments if each.optional
     }

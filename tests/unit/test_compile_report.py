@@ -67,7 +67,7 @@ def test_a_report_has_a_row_for_each_job_sorted(tmp_path: Path) -> None:
     ]
     usual = {"cached": False, "seconds": 0.0}
     assert as_report(results, TOOLS, 7) == {
-        "version": 2, "toolchain": {"toolchain": "made up"}, "planned": 7, "failed": 2, "cached": 1,
+        "version": 3, "toolchain": {"toolchain": "made up"}, "planned": 7, "failed": 2, "cached": 1,
         "jobs": [
             {"id": "a", "key": "key of a", "ok": False, **usual, "command": "cc", "exit_status": 3, "log": "no"},
             {"id": "b", "key": "key of b", "ok": True, "cached": True, "seconds": 1.235, "symbol": "k.kd", "threads": 64,

@@ -123,7 +123,7 @@ def test_an_option_that_is_not_covered_is_refused_by_name(name: str, option: str
     arguments |= {
         each.name: operator.covered.get(each.name, (0,))[0]
         for each in operator.python.parameters
-        if each.kind != "Tensor" and each.required
+        if each.required and (each.kind != "Tensor" or operator.covered.get(each.name) == (None,))
     }
     for function in (getattr(aiter_prebuilt, name), torch_generated.TRACED[name]):
         with pytest.raises(errors.UnsupportedError) as caught:
@@ -165,8 +165,11 @@ def test_nothing_that_a_hand_written_function_takes_is_left_unsaid() -> None:
         if parameter.name
         not in {*operator.arguments, *operator.attributes, *operator.covered, *operator.ignored}
     }
-    # whether lse is made, and of how many parts; what a window says, too; where numbers are drawn from
-    assert left == {"return_lse", "return_softmax_lse", "num_kv_splits", "is_causal", "generator"}
+    # whether lse is made, and of how many parts; what becomes a window; which sequences are left alone; where numbers come from
+    windows = {"is_causal", "causal", "window_size", "max_seqlen_k"}
+    assert left == {
+        "return_lse", "return_softmax_lse", "num_kv_splits", "min_seqlen_q", "generator", *windows,
+    }  # fmt: skip
 
 
 def test_an_option_that_is_a_tuple_is_refused_as_others_are() -> None:

@@ -582,6 +582,7 @@ TURNED = {
     "pa_fwd_asm": {"max_qlen", "high_precision"},
     "dynamic_per_group_scaled_quant_fp4": {"group_size"},
     "moe_fused_gate": {"num_expert_group"},
+    **{name: {"rotate_style"} for name in signatures.load() if name.startswith("rope_")},
 }
 #: Required options of which not any value will do.
 SERVED: dict[str, dict[str, Any]] = {
@@ -615,6 +616,7 @@ SERVED: dict[str, dict[str, Any]] = {
     "moe_cktile2stages_gemm1": {"w_scale": zeros(4), "exp_bias": zeros(4)},
     "moe_fused_gate": {"num_expert_group": 8, "n_share_experts_fusion": 0},
     "indexer_k_quant_and_cache": {"quant_block_size": 128},
+    **{name: {"rotate_style": 1} for name in signatures.load() if name.startswith("rope_")},
     **{name: {"generator": (5, 8)} for name in ("random_sample", "mixed_sample", "exponential")},
     "get_mla_metadata_v1": {"num_heads_k": 1, "is_causal": True},
 }  # fmt: skip

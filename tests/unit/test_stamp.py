@@ -56,7 +56,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for path in (bundles / "t.apb", bundles / "t.calls", bundles / "t.json", bundles.parent / "compile.json"):
         path.write_text("made")
     (bundles.parent / "report.json").write_text(
-        '{"version": 3, "ck": "curated", "jobs": [], "bundles": [], "left_out": [], "absent": [], "seconds": 1}'
+        '{"version": 4, "ck": "curated", "jobs": [], "bundles": [], "left_out": [], "absent": [], "seconds": 1}'
     )
     return tmp_path
 
@@ -257,7 +257,7 @@ def test_the_verb_says_that_nothing_has_changed(root: Path, monkeypatch: pytest.
         "unproved": 1,
     }
     told = {
-        "version": 3,
+        "version": 4,
         "ck": "sample",
         "jobs": [{"id": "job", "cached": True, "peak_bytes": 3 << 30}],
         "bundles": [row],
