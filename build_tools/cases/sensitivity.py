@@ -74,7 +74,8 @@ def check(cases: Cases, target: str, facts: Target) -> Iterator[Blind]:
     noticing = Noticing(cases, make.bounds(cases, target, facts))
     known = {name for name, served in cases.subject.covered.items() if len(served) > 1}
     known |= {*cases.subject.type_of.values(), *cases.subject.dims()}
-    known |= {f"{kernel}.{name}" for kernel in cases.subject.kernels for name in cases.subject.open()}
+    asked = {*cases.subject.open(), *cases.subject.dims()}
+    known |= {f"{kernel}.{name}" for kernel in cases.subject.kernels for name in asked}
     for move in _moves(cases):
         known.add(move.name)
         if move.name not in cases.insensitive:

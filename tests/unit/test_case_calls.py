@@ -185,6 +185,7 @@ def test_blindness_that_is_declared(tmp_path: Path) -> None:
     ):
         _blind(tmp_path, text=text.replace("insensitive.shift", "insensitive.shfit"))
     _blind(tmp_path, text=text.replace("insensitive.shift", 'insensitive."row.shift"'))  # of one kernel
+    _blind(tmp_path, text=text.replace("insensitive.shift", 'insensitive."row.N"'))  # a size of its calls
     with pytest.raises(ManifestError, match=r"insensitive\.raw\.shift: nothing of this name is moved"):
         _blind(tmp_path, text=text.replace("insensitive.shift", 'insensitive."raw.shift"'))
 
