@@ -192,8 +192,15 @@ def _line(
         types=module.types,
         third_party=module.third_party,
         places=tuple(place for name in serving for place in places.get(name, ())),
-        reason=None if serving else reasons.of(module.name),
+        reason=None if serving else _reason(module.name, functions, reasons),
     )
+
+
+def _reason(module: str, functions: list[FunctionLine], reasons: Reasons) -> str | None:
+    """What is said of a module, or else of each of its functions, where all of them have a reason."""
+    said = [each.reason for each in functions if each.reason is not None]
+    whole = "; ".join(dict.fromkeys(said)) if functions and len(said) == len(functions) else None
+    return reasons.of(module) or whole
 
 
 def _serving(
