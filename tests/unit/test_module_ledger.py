@@ -113,6 +113,17 @@ def test_an_operator_serves_its_function_and_those_that_aiters_function_of_its_n
     )
 
 
+def test_a_module_whose_functions_all_have_reasons_has_them(tree: Modules, manifest: Manifest) -> None:
+    (all_of,) = [
+        each for each in compute(tree, manifest, BUILT, reasons()).lines if each.name == "module_three"
+    ]
+    names = [f"module_three.{each.name}" for each in all_of.functions]
+    assert all_of.reason is None and names
+    for said, reason in ((names, "; ".join(f"because of {name}" for name in names)), (names[1:], None)):
+        found = {each.name: each for each in compute(tree, manifest, BUILT, reasons(*said)).lines}
+        assert found["module_three"].reason == reason
+
+
 def test_a_function_of_another_module_is_not_served_where_its_own_is_there(
     tree: Modules, manifest: Manifest
 ) -> None:
