@@ -76,7 +76,7 @@ def test_a_failure_stops_nothing_and_says_how_it_was_started(
     assert failed.job.id in text
     assert "exit status: 1" in text
     rows = json.loads(report.read_text())
-    assert (rows["version"], rows["planned"], rows["failed"], rows["cached"]) == (2, 2, 1, 0)
+    assert (rows["version"], rows["planned"], rows["failed"], rows["cached"]) == (3, 2, 1, 0)
     assert {row["id"]: row["ok"] for row in rows["jobs"]} == {failed.job.id: False, good.job.id: True}
 
 

@@ -30,6 +30,8 @@ TARGETS = ("gfx942", "gfx950")
 FUNCTIONS = sorted(
     set(aiter_prebuilt.__all__) - {"__version__", "get_mla_metadata_info_v1", "preload", "shuffle_weight"}
 )
+#: Of Composable Kernel alone, and with no instance in the sample, which the tests have.
+NOT_SAMPLED = {"deepgemm", "mha_fwd", "mha_varlen_fwd", "moe_cktile2stages_gemm1", "moe_smoothquant_fwd"}
 
 
 def served(profile: str = "ck-full") -> list[tuple[str, str]]:
@@ -42,7 +44,7 @@ def served(profile: str = "ck-full") -> list[tuple[str, str]]:
         for path in bundles(target, profile)
         for recipe in recipes_of(open_bundle(Path(path))).values()
     }
-    assert profile == "ck-free" or {name for _, name in found} == {*FUNCTIONS}
+    assert profile == "ck-free" or {name for _, name in found} == {*FUNCTIONS} - NOT_SAMPLED
     return sorted(found)
 
 
@@ -80,7 +82,7 @@ def test_every_operator_executes_and_is_right(surroundings: dict[str, str]) -> N
     found = document(surroundings, 0, "verify", "--execute")
     runs = found["executions"]
     names = {row["operator"] for row in runs}
-    assert len(names) == len(FUNCTIONS)
+    assert names == {*FUNCTIONS} - NOT_SAMPLED
     assert sorted({(row["target"], row["operator"]) for row in runs}) == served()
     mine = [(row["operator"], row["label"]) for row in runs if row["target"] == "gfx950"]
     files = [path.with_suffix(".calls") for path in bundles("gfx950", "ck-full")]
@@ -246,10 +248,12 @@ def test_preload_loads_everything_and_names_what_fails(surroundings: dict[str, s
 
 
 #: They launch what another operator loaded before them: rmsnorm2d_fwd the kernel of rms_norm, where of its instances of
-#: Composable Kernel only the sample is there, and sub, mul, div and what is done in place the kernels of add.
+#: Composable Kernel only the sample is there, sub, mul, div and what is done in place the kernels of add, rotary embeddings those
+#: of the first with angles and the first with a table.
 LOADED = (
-    "gemm_a4w4_asm", "mla_decode_stage1_asm_fwd", "mla_prefill_fwd", "rmsnorm2d_fwd",
+    "gemm_a4w4_asm", "mla_decode_stage1_asm_fwd", "mla_prefill_fwd", "rmsnorm2d_fwd", "wv_splitk_small_fp16_bf16",
     "add_", "sub", "sub_", "mul", "mul_", "div", "div_",
+    *(name for name in FUNCTIONS if name.startswith("rope_") and name not in ("rope_2c_bwd_impl", "rope_2d_bwd_impl")),
 )  # fmt: skip
 
 

@@ -161,11 +161,11 @@ def test_gaps_stand_under_one_title_and_are_folded() -> None:
     )
 
 
-def test_a_long_name_is_folded_at_40() -> None:
-    rows = (row("x" * 40, {}), row("y" * 41, {}))
+def test_a_long_name_is_folded_at_44() -> None:
+    rows = (row("x" * 44, {}), row("y" * 45, {}))
     lines = shown(replace(TABLE, rows=rows), 120)
-    assert any(line.startswith("x" * 40 + " ") for line in lines)
-    assert any(line.startswith("y" * 40 + " ") for line in lines) and "y" in lines
+    assert any(line.startswith("x" * 44 + " ") for line in lines)
+    assert any(line.startswith("y" * 44 + " ") for line in lines) and "y" in lines
 
 
 def test_entries_are_counted_by_operator_backend_and_target() -> None:
