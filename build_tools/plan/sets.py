@@ -1,7 +1,7 @@
 """Sets of Composable Kernel's instances: which variants of a kernel of theirs a build compiles.
 
-An instance costs half a minute of a core, and AITER's tables name hundreds. ``sample`` has one a family, on one target where its
-condition names that, for demonstrations and tests; ``curated`` covers decode, medium and prefill, and is what a build makes;
+An instance costs half a minute of a core, and AITER's tables name hundreds. ``sample`` has one of a kernel, on one target where its
+condition names that, or none where its list is empty, for demonstrations and tests; ``curated`` covers decode, medium and prefill, and is what a build makes;
 ``tuned`` has all. Each holds the one before it.
 """
 
@@ -34,5 +34,8 @@ def holds(wanted: str, smallest: str) -> bool:
 
 
 def may_lack(kernel: Kernel) -> bool:
-    """May a target have no instance of the sample? Where the sample names targets: the other one's is compiled by other sets."""
-    return any("target" in condition for condition in kernel.sets.get(SAMPLE, ()))
+    """May a target have no instance of the sample? Where the sample is said to be empty, or names targets: the other one's is
+    compiled by other sets.
+    """
+    conditions = kernel.sets.get(SAMPLE)
+    return conditions == [] or any("target" in condition for condition in conditions or ())

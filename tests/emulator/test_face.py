@@ -20,6 +20,7 @@ from support.emulator import bundles, library_path
 
 import aiter_prebuilt
 from aiter_prebuilt.contract.calls import pack, read
+from build_tools.manifest.parse import load
 from build_tools.objects.entries import recipes_of
 from build_tools.objects.unpack import decompress, open_bundle
 
@@ -31,7 +32,12 @@ FUNCTIONS = sorted(
     set(aiter_prebuilt.__all__) - {"__version__", "get_mla_metadata_info_v1", "preload", "shuffle_weight"}
 )
 #: Of Composable Kernel alone, and with no instance in the sample, which the tests have.
-NOT_SAMPLED = {"deepgemm", "mha_fwd", "mha_varlen_fwd", "moe_cktile2stages_gemm1", "moe_smoothquant_fwd"}
+NOT_SAMPLED = {
+    operator.name
+    for family in load(ROOT / "manifests").families.values()
+    for operator in family.operators
+    if all(kernel.sets.get("sample") == [] for kernel in operator.kernels)
+}
 
 
 def served(profile: str = "ck-full") -> list[tuple[str, str]]:

@@ -56,6 +56,11 @@ def test_a_sample_may_be_of_one_target(tmp_path: Path) -> None:
     assert (instances(plan, "gfx942"), instances(plan, "gfx950")) == ([], [1])
 
 
+def test_a_sample_may_be_empty(tmp_path: Path) -> None:
+    plans = [made(tmp_path, wanted, sets={"sample": [], "curated": ["B == 2"]}) for wanted in SETS]
+    assert [instances(plan, "gfx942") for plan in plans] == [[], [2], [1, 2, 4, 8]]
+
+
 def test_a_kernel_that_says_nothing_is_in_every_set(tmp_path: Path) -> None:
     plans = [made(tmp_path, wanted, sets={}) for wanted in SETS]
     assert [instances(plan, "gfx942") for plan in plans] == [[1, 2, 4, 8]] * 3
