@@ -29,7 +29,7 @@ def moe_sorting_fwd(
     """(ids, weights, the expert of each unit, [how many ids count, tokens], zeros); what is masked keeps its value."""
     tokens, topk = topk_ids.shape
     if num_local_tokens is not None:
-        tokens = int(num_local_tokens[0])
+        tokens = min(max(int(num_local_tokens[0]), 0), tokens)
     ids, weights = _kept(sorted_token_ids), _kept(sorted_weights)
     owners, zeroed = _kept(sorted_expert_ids), _kept(moe_buf)
     end = number = 0

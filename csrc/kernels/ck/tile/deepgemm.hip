@@ -2,7 +2,7 @@
 //
 // Launch: grid x = tiles of a group with all its rows, y = groups, block x = 256, no dynamic LDS. Weights lie as shuffle_weight has
 // them. K is whole steps of STEP bytes, their number even or odd (ODD); columns are whole tiles. Rows behind the valid ones stay as
-// they are.
+// they are, and of no group more than its rows count.
 #include "deepgemm.hpp"
 
 namespace tile {
@@ -29,7 +29,8 @@ extern "C" __global__ __launch_bounds__(256, 1) void ck_tile_deepgemm(tile::Out*
                                                                       int columns, int depth) {
   using namespace tile;
   const int group = static_cast<int>(blockIdx.y);
-  const int count = valid[group];
+  // A number above the group's rows would make rows of the next group, or of what lies behind y.
+  const int count = ck_tile::min(valid[group], rows);
   const int place = static_cast<int>(blockIdx.x);
   if (place >= Product::Partitioner::GridSize(count, columns)) return;
   const long group_rows = static_cast<long>(group) * rows, group_columns = static_cast<long>(group) * columns;

@@ -14,7 +14,7 @@ namespace tile {
 // Rows of LDS that are no tokens': counts, and ends.
 inline constexpr int other_rows = 2;
 
-template <bool Masked, bool Local>
-using MoeSorting = ck_tile::MoeSortingKernel<ck_tile::MoeSortingProblemEx<int, float, 1, false, Masked, Local>>;
+template <bool Masked>
+using MoeSorting = ck_tile::MoeSortingKernel<ck_tile::MoeSortingProblemEx<int, float, 1, false, Masked, false>>;
 
 }  // namespace tile

@@ -45,7 +45,7 @@ def moe_sorting_fwd(
         unit_size: ids of a unit: the block size of the kernel that takes the lists.
         local_expert_mask: [masks] int32, or None; 1 where an expert is here, 0 where it is not: its choices are left out, and the
             experts of units are counted among those that are.
-        num_local_tokens: [1] int32, or None; one number: so many of the tokens are there.
+        num_local_tokens: [1] int32, or None; one number: so many of the tokens are there, from none to all.
         dispatch_policy: of no effect: the lists are the same; any value; it changes nothing.
 
     Raises:
