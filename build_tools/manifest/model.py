@@ -246,9 +246,9 @@ class KernelText(KernelPart):
 
 
 class Use(KernelPart):
-    """A shared kernel in an operator's list, with what differs there."""
+    """A shared kernel in an operator's list, with what differs there; ``FAMILY/NAME`` is a kernel of another family."""
 
-    use: Name
+    use: Annotated[str, Field(pattern=r"^([a-z][a-z0-9_]*/)?[A-Za-z_][A-Za-z0-9_]*$")]
 
 
 Module = Annotated[

@@ -39,8 +39,9 @@ class Given:
 GIVEN: Final = (Given(),)
 
 
-def family_of(name: str, text: FamilyText, problems: Problems) -> Family:
-    """The operators of a file; what is wrong goes to ``problems``."""
+def family_of(name: str, families: Mapping[str, FamilyText], problems: Problems) -> Family:
+    """The operators of the file of ``name``; what is wrong goes to ``problems``."""
+    text = families[name]
     operators = []
     for operator, part in text.operators.items():
         with problems.at("operators", operator):
@@ -49,7 +50,7 @@ def family_of(name: str, text: FamilyText, problems: Problems) -> Family:
                 problems.add(problem)
             written = _complete(part, text.operators, problems)
             if written is not None:
-                operators.append(_operator(operator, name, written, text, problems))
+                operators.append(_operator(operator, name, written, families, problems))
     used = {
         entry if isinstance(entry, str) else entry.use
         for each in text.operators.values()
@@ -86,7 +87,7 @@ def _complete(
 
 
 def _operator(
-    name: str, family: str, text: OperatorText, file: FamilyText, problems: Problems
+    name: str, family: str, text: OperatorText, families: Mapping[str, FamilyText], problems: Problems
 ) -> Operator | None:
     try:
         python = parse_python(text.python)
@@ -119,7 +120,7 @@ def _operator(
         attributes=_attributes(text, python, covered, problems),
         tuned=text.tuned,
         tuned_from=text.tuned_from,
-        kernels=kernels_of(text, file.kernels, problems),
+        kernels=kernels_of(text, family, families, problems),
     )
 
 

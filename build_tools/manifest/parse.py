@@ -46,6 +46,7 @@ def read(folder: Path, problems: Problems) -> Manifest | None:
     context = {"targets": set(targets)} if targets is not None else {}
     profiles = _table(folder, "profiles.toml", Profile, problems, context)
     catalogue = _file(folder, "catalogue.toml", Catalogue, problems)
+    texts: dict[str, FamilyText] = {}
     families: dict[str, Family] = {}
     files: dict[str, str] = {}
     for path in sorted(folder.glob(f"*/{OPERATORS}")):
@@ -54,11 +55,13 @@ def read(folder: Path, problems: Problems) -> Manifest | None:
         if text is None:
             continue
         files[name] = f"{folder.name}/{name}/{OPERATORS}"
+        texts[name] = text
+    for name in texts:
         with problems.file(files[name]):
             problem = family_problem(name)
             if problem is not None:
                 problems.add(problem)
-            families[name] = family_of(name, text, problems)
+            families[name] = family_of(name, texts, problems)
     if targets is None or profiles is None or catalogue is None:
         return None
     manifest = Manifest.model_construct(

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from build_tools.manifest.model import Assume, Kernel, KernelPart, KernelText, OperatorText, Use
+from build_tools.manifest.model import Assume, FamilyText, Kernel, KernelPart, KernelText, OperatorText, Use
 from build_tools.manifest.problems import Problems, suggestion
 
 #: Tables that are joined key by key; of every other key the later one replaces the earlier.
@@ -25,20 +25,31 @@ _Keys = dict[str, Any]
 
 
 def kernels_of(
-    operator: OperatorText, shared: Mapping[str, KernelText], problems: Problems
+    operator: OperatorText, own: str, families: Mapping[str, FamilyText], problems: Problems
 ) -> tuple[Kernel, ...]:
-    """The kernels of ``operator`` in its order; what is wrong goes to ``problems``, at the operator's place."""
+    """The kernels of ``operator``, of the family ``own``, in its order; what is wrong goes to ``problems``, at its place."""
     made: list[Kernel] = []
     seen: set[str] = set()
     for place, entry in enumerate(operator.kernels):
-        name = entry.use if isinstance(entry, Use) else entry
+        family, _, name = (entry.use if isinstance(entry, Use) else entry).rpartition("/")
         with problems.at("kernels", place):
+            if family and family not in families:
+                problems.add(f"{family!r} is not a family{suggestion(family, families)}")
+                continue
+            shared = families[family or own].kernels
             if name in seen:
                 problems.add(f"kernel {name!r} stands here twice")
             elif name not in shared:
-                problems.add(f"{name!r} is not a kernel of this file{suggestion(name, shared)}")
+                whose = f"of {family}" if family else "of this file"
+                problems.add(f"{name!r} is not a kernel {whose}{suggestion(name, shared)}")
             else:
-                made += _one(name, entry, shared, {*operator.arguments, *operator.returns}, problems)
+                found = _one(name, entry, shared, {*operator.arguments, *operator.returns}, problems)
+                if family and any(kernel.slack for kernel in found):
+                    # A receipt's digest has the slack of the kernels of its own family's file.
+                    problems.add(
+                        f"{name!r} reads behind its tensors: such a kernel serves its own family alone"
+                    )
+                made += found
         seen.add(name)
     return tuple(made)
 

@@ -1,8 +1,8 @@
 """Sets of Composable Kernel's instances: which variants of a kernel of theirs a build compiles.
 
-An instance costs half a minute of a core, and AITER's tables name hundreds. ``sample`` has one of a kernel, on one target where its
-condition names that, or none where its list is empty, for demonstrations and tests; ``curated`` covers decode, medium and prefill, and is what a build makes;
-``tuned`` has all. Each holds the one before it.
+An instance costs half a minute of a core, and AITER's tables name hundreds. ``sample`` has one of a kernel, on one target where
+its condition names that, or none where its list is empty, for demonstrations and tests; ``curated`` covers decode, medium and
+prefill, and is what a build makes; ``tuned`` has all. Each holds the one before it.
 """
 
 from __future__ import annotations

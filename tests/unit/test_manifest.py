@@ -9,7 +9,8 @@ from support import made_manifest
 from support.made_manifest import GOOD, problems_of
 
 from build_tools.errors import ManifestError
-from build_tools.manifest.parse import load
+from build_tools.manifest.parse import load, read
+from build_tools.manifest.problems import Problems
 
 
 @pytest.fixture
@@ -114,6 +115,32 @@ def test_a_profile_cannot_include_itself(folder: Path) -> None:
         "manifests/profiles.toml: ck-free.includes: the profile includes itself (ck-free -> ck-full -> ck-free)",
         "manifests/profiles.toml: ck-full.includes: the profile includes itself (ck-full -> ck-free -> ck-full)",
     )
+
+
+def test_a_kernel_of_another_family(folder: Path) -> None:
+    """It is the same kernel; a family or kernel that is none is said; one that reads behind its tensors serves its own alone."""
+    text = (folder / "norm" / "operators.toml").read_text()
+    (folder / "other").mkdir()
+
+    def other(use: str, slack: str = "") -> list[str]:
+        (folder / "norm" / "operators.toml").write_text(text.replace("assume = {", f"{slack}assume = {{"))
+        copy = text.replace("operators.scale", "operators.other")
+        copy = copy[: copy.index("[kernels.")] + copy[copy.index("[operators.") :]
+        (folder / "other" / "operators.toml").write_text(copy.replace('"scale"]', f'{{ use = "{use}" }}]'))
+        problems = Problems()
+        manifest = read(folder, problems)
+        if manifest is not None and not problems.lines:
+            assert (
+                manifest.families["other"].operators[0].kernels
+                == manifest.families["norm"].operators[0].kernels
+            )
+        return problems.lines
+
+    assert other("norm/scale") == []
+    assert "is not a kernel of this file" in other("scale")[0]
+    assert "'nrm' is not a family (did you mean 'norm'?)" in other("nrm/scale")[0]
+    assert "'scal' is not a kernel of norm (did you mean 'scale'?)" in other("norm/scal")[0]
+    assert "serves its own family alone" in other("norm/scale", "slack = { input = 16 }\n")[0]
 
 
 @pytest.mark.parametrize("taken", ["Q", "N", "in_row", "mode"])
