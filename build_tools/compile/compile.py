@@ -97,9 +97,22 @@ def batches(missing: _Batch, workers: int) -> list[_Batch]:
             together.setdefault((pair[0].backend, pair[0].source), []).append(pair)
     count = sum(map(len, together.values()))
     size = min(BATCH, -(-count // max(1, workers)))
-    split = [group[at : at + size] for group in together.values() for at in range(0, len(group), size)]
+    split = [
+        group[at : at + size]
+        for group in (sorted(each, key=_looks) for each in together.values())
+        for at in range(0, len(group), size)
+    ]
     # Large batches first, so that the last thread does not start one when all others are done.
     return sorted(split + alone, key=len, reverse=True)
+
+
+def _looks(pair: tuple[CompileJob, str]) -> str:
+    """Jobs that a child compiles once for all of them, since they differ in names alone, stand side by side."""
+    job = pair[0]
+    values = [each for each in job.constants if not isinstance(each[1], str)]
+    return repr(
+        (job.target.name, job.symbol, values, [(arg.kind, arg.dtype, arg.divisible) for arg in job.args])
+    )
 
 
 def compile_of(job: CompileJob) -> tuple[object, ...]:

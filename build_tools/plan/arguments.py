@@ -29,6 +29,8 @@ _SIZES: Final = {"ptr": 8, "u8": 1, "i32": 4, "i64": 8, "f32": 4, "f64": 8}
 _FORM: Final = f"{'|'.join(_SIZES)} WHAT"
 _ARG: Final = re.compile(r"^(?P<kind>\w+)\s+(?P<rest>.+)$")
 _STRUCT: Final = re.compile(r"^\{(?P<fields>.+)\}$")
+#: A pointer to nothing; what it would point to is said where a compile asks for it.
+_NULL: Final = re.compile(r"^null(?:\s+(?P<type>\w+))?$")
 _WORKSPACE: Final = re.compile(r"^workspace(?:\s*\+\s*(?P<offset>.+))?$")
 #: Pointers that a backend's compiler appends to every kernel (Triton: global and profile scratch); they are passed as null.
 TRAILING_POINTERS: Final = {"triton": 2}
@@ -125,7 +127,8 @@ def _placed(
         with problems.at("args", place):
             args.append(_argument(kind, rest, index, _SIZES[kind], start + at, slots, scope, problems))
         role = "" if index is None else slots.tensors[index].role
-        pointee = _pointee(index, slots, variant)
+        with problems.at("args", place):
+            pointee = _pointee(rest if kind == "ptr" else "", index, slots, variant, problems)
         kernel_args.append(KernelArg(kind, rest, start + at, _SIZES[kind], pointee, rest in divisible, role))
     return tuple(args), tuple(kernel_args), start + (spec.slot or size)
 
@@ -165,7 +168,7 @@ def _argument(
         return Arg(ARG_REAL, size, offset, 0, real_of(rest, slots, scope, problems))
     if kind != "ptr":
         return Arg(ARG_INT, size, offset, 0, code_of(rest, scope, problems))
-    if rest == "null":
+    if _NULL.match(rest):
         return Arg(ARG_NULL, size, offset, 0, b"")
     workspace = _WORKSPACE.match(rest)
     if workspace is not None:
@@ -178,9 +181,13 @@ def _argument(
     return Arg(ARG_TENSOR, size, offset, index, b"")
 
 
-def _pointee(index: int | None, slots: Slots, variant: Variant) -> str:
+def _pointee(rest: str, index: int | None, slots: Slots, variant: Variant, problems: Problems) -> str:
     if index is None:
-        return ""
+        null = _NULL.match(rest)
+        said = null["type"] if null else None
+        if said is not None and said not in dtype.BY_NAME:
+            problems.add(f"{said!r} is not an element type{suggestion(said, dtype.BY_NAME)}")
+        return said or ""
     name = slots.tensors[index].type
     concrete = variant.constants.get(name) if name in slots.types else None
     return str(concrete) if concrete is not None else dtype.resolve(name, variant.target.fp8).name

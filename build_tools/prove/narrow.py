@@ -65,7 +65,11 @@ class Walked:
         """Recipes whose calls leave a dim at 1, or an option that does not choose them at one value, each in words."""
         found = {}
         for digest, recipe in self._recipes.items():
-            left = sorted(name for name, walked in self._dims.get(digest, {}).items() if not walked)
+            left = sorted(
+                name
+                for name, walked in self._dims.get(digest, {}).items()
+                if not walked and not self._held(digest, name)
+            )
             told = [f"{', '.join(left)} is never more than 1 in a call that chooses it"] if left else []
             told += [
                 f"{name} is {next(iter(values))} in each call that chooses it"
@@ -79,6 +83,11 @@ class Walked:
             if told:
                 found[digest] = f"{recipe.named}: {'; '.join(told)}"
         return found
+
+    def _held(self, digest: str, name: str) -> bool:
+        """Do conditions refuse every other size of a dim?"""
+        recipe = self._recipes[digest]
+        return recipe.built is not None and strides.held(*recipe.built, self._bounds[digest], name)
 
     def _fixed(self, digest: str, name: str) -> bool:
         """Do conditions leave an option that they read no other value?"""
