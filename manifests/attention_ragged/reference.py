@@ -1,17 +1,30 @@
-"""Attention of sequences of different lengths, forward."""
+"""Attention of sequences of different lengths, and of 8-bit queries, forward."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from build_tools.cases.near import Near, Values, near
+from build_tools.cases.attention import (
+    NEAREST,
+    Scores,
+    attend,
+    batched,
+    draw_key_starts,
+    draw_query_starts,
+    lengths,
+    packed,
+    paged,
+    starts,
+)
+from build_tools.cases.near import Near, Values
 
-#: Half a unit of the last place: a kernel rounds the probabilities to the type of q before the second product.
-_PROBABILITY = {"bf16": 2.0**-8, "f16": 2.0**-11}
-_ROUNDING = 2.0**-24
+__all__ = ["draw_key_starts", "draw_query_starts"]
+
+#: First row, end, keys, values of one sequence.
+_Part = tuple[int, int, Values, Values]
 
 
 def flash_attn_varlen_func(
@@ -28,34 +41,100 @@ def flash_attn_varlen_func(
     causal: bool,
     window_size: tuple[int, ...],
     return_lse: bool,
+    block_table: Values | None,
     sink_ptr: Values | None,
     kinds: dict[str, str],
 ) -> dict[str, Near | None]:
-    """:func:`attend` of each sequence: its queries are the rows from cu_seqlens_q[i] to cu_seqlens_q[i + 1] of q, keys so, too.
+    """:func:`attend` of each sequence: its queries are the rows from cu_seqlens_q[i] to cu_seqlens_q[i + 1] of q, keys so, too;
+    or with a block_table so many of the pages that block_table[i] names.
 
-    q [sq, hq, d], k [sk, hk, d], v [sk, hk, dv], hq a multiple of hk. Rows of no sequence stay as they were, those behind the
-    first max_seqlen_q of a sequence, and those of sequences with at most min_seqlen_q queries where AITER's Composable Kernel
-    would serve the call (its assembly takes them). A left window of max_seqlen_k keys is none, a right one of all there are.
+    q [sq, hq, d], k [1, sk, hk, d] or [nb, ps, hk, d], v so, too, hq a multiple of hk. Rows of no sequence stay as they were,
+    those behind the first max_seqlen_q of a sequence, and those of sequences with at most min_seqlen_q queries where AITER's
+    Composable Kernel would serve the call (its assembly takes them). A left window of max_seqlen_k keys is none, a right one of
+    all there are.
     """
-    left, right = window_size[:2]
-    left = -1 if left >= max_seqlen_k else left
-    right = 0 if causal else -1 if right >= max(max_seqlen_k, max_seqlen_q - 1) else right
-    sizes = (q.shape[2], v.shape[2])
+    left, right, first = _window(window_size, max_seqlen_q, max_seqlen_k, causal)
+    sizes = (q.shape[2], v.shape[3])
     assembly = (
         kinds["q"] == "bf16" and sizes in ((128, 128), (192, 128)) and max(left, right, logits_soft_cap) <= 0
     )
     least = 0 if assembly else max(min_seqlen_q, 0)
+    spans = zip(_spans(cu_seqlens_q), _spans(cu_seqlens_k), strict=True)
+    sequences: list[_Part] = []
+    for place, (rows, (begin, end)) in enumerate(spans):
+        if rows[1] - rows[0] > least and block_table is None:
+            sequences.append((*rows, k[0, begin:end], v[0, begin:end]))
+        elif rows[1] - rows[0] > least and block_table is not None:
+            sequences.append((*rows, *_pages(k, v, block_table[place], end - begin)))
     scale = q.shape[2] ** -0.5 if softmax_scale is None else softmax_scale
-    parts = []
-    spans = (itertools.pairwise(edges.tolist()) for edges in (cu_seqlens_q, cu_seqlens_k))
-    for (first, last), (begin, end) in zip(*spans, strict=True):
-        if last - first > least:
-            parts.append((first, last, k[begin:end], v[begin:end]))
-    lost = _PROBABILITY[kinds["q"]]
-    out, lse = joined(
-        q, v.shape[2], parts, max_seqlen_q, (scale, logits_soft_cap, left, right), sink_ptr, lost
-    )
+    how = Scores(scale, left, right, logits_soft_cap, first)
+    out, lse = _joined(q, v.shape[-1], sequences, max_seqlen_q, how, sink_ptr, kinds["out"])
     return {"out": out, "lse": lse if return_lse else None}
+
+
+def flash_attn_varlen_fp8_pertensor_func(
+    q: Values,
+    k: Values,
+    v: Values,
+    q_descale: Values,
+    k_descale: Values,
+    v_descale: Values,
+    cu_seqlens_q: Values,
+    cu_seqlens_k: Values,
+    max_seqlen_q: int,
+    max_seqlen_k: int,
+    min_seqlen_q: int,
+    logits_soft_cap: float,
+    causal: bool,
+    window_size: tuple[int, ...],
+    softmax_scale: float | None,
+    sink_ptr: Values | None,
+    kinds: dict[str, str],
+) -> Near:
+    """:func:`attend` of each sequence of more than min_seqlen_q queries; all are multiplied with their scales.
+
+    q [sq, hq, d], k [sk, hk, d], v [sk, hk, dv].
+    """
+    q, k, v = (x * scale.flat[0] for x, scale in ((q, q_descale), (k, k_descale), (v, v_descale)))
+    how = Scores(
+        q.shape[2] ** -0.5 if softmax_scale is None else softmax_scale,
+        *_window(window_size, max_seqlen_q, max_seqlen_k, causal)[:2],
+        logits_soft_cap,
+        _first(window_size),
+    )
+    spans = zip(_spans(cu_seqlens_q), _spans(cu_seqlens_k), strict=True)
+    sequences = [
+        (*rows, k[begin:end], v[begin:end])
+        for rows, (begin, end) in spans
+        if rows[1] - rows[0] > max(min_seqlen_q, 0)
+    ]
+    return _joined(q, v.shape[-1], sequences, max_seqlen_q, how, sink_ptr, kinds["out"])[0]
+
+
+def flash_attn_fp8_pertensor_func(
+    q: Values,
+    k: Values,
+    v: Values,
+    q_descale: Values,
+    k_descale: Values,
+    v_descale: Values,
+    causal: bool,
+    window_size: tuple[int, ...],
+    softmax_scale: float | None,
+    sink_ptr: Values | None,
+    kinds: dict[str, str],
+) -> Near:
+    """:func:`attend` of each batch; all are multiplied with their scales. q [b, sq, hq, d], k [b, sk, hk, d], v [b, sk, hk,
+    dv].
+    """
+    q, k, v = (x * scale.flat[0] for x, scale in ((q, q_descale), (k, k_descale), (v, v_descale)))
+    left, right, first = _window(window_size, q.shape[1], k.shape[1], causal)
+    how = Scores(q.shape[3] ** -0.5 if softmax_scale is None else softmax_scale, left, right, 0.0, first)
+    found = {
+        (place, 0, q.shape[1]): attend(q[place], k[place], v[place], how, sink_ptr, NEAREST[kinds["out"]])
+        for place in range(q.shape[0])
+    }
+    return batched(found, (*q.shape[:3], v.shape[3]))[0]
 
 
 def unified_attention(
@@ -79,14 +158,12 @@ def unified_attention(
     q [sq, hq, d], k [nb, ps, hk, d], v [nb, ps, hk, dv]. A cache of 8 bits is multiplied with its scales.
     """
     k, v = _scaled(k, v, k_descale, v_descale, kinds)
-    parts = []
-    for place, ((first, last), count) in enumerate(
-        zip(itertools.pairwise(cu_seqlens_q.tolist()), seqused_k.tolist(), strict=True)
-    ):
-        pages = block_table[place, : -(-count // k.shape[1])]
-        parts.append((first, last, *_rows(k, v, pages, count)))
-    how = (softmax_scale, softcap, window_size[0], 0)
-    return joined(q, v.shape[3], parts, max_seqlen_q, how, sinks, _PROBABILITY[kinds["q"]])[0]
+    spans = zip(_spans(cu_seqlens_q), seqused_k.tolist(), strict=True)
+    sequences = [
+        (*rows, *_pages(k, v, block_table[place], count)) for place, (rows, count) in enumerate(spans)
+    ]
+    how = Scores(softmax_scale, window_size[0], 0, softcap)
+    return _joined(q, v.shape[-1], sequences, max_seqlen_q, how, sinks, kinds["out"])[0]
 
 
 def mha_batch_prefill_func(
@@ -107,6 +184,7 @@ def mha_batch_prefill_func(
     k_descale: Values | None,
     v_descale: Values | None,
     sink_ptr: Values | None,
+    sink_size: int,
     kinds: dict[str, str],
 ) -> dict[str, Near | None]:
     """:func:`attend` of each sequence, whose pages are kv_page_indices[kv_indptr[i] : kv_indptr[i + 1]]; of the last one
@@ -115,20 +193,91 @@ def mha_batch_prefill_func(
     q [sq, hq, d], k [nb, ps, hk, d], v [nb, ps, hk, dv]. A cache of 8 bits is multiplied with its scales.
     """
     k, v = _scaled(k, v, k_descale, v_descale, kinds)
-    left, right = window_size
-    left = -1 if left >= max_seqlen_k else left
-    right = 0 if causal else -1 if right >= max(max_seqlen_k, max_seqlen_q - 1) else right
+    left, right, _ = _window(window_size, max_seqlen_q, max_seqlen_k, causal)
     scale = q.shape[2] ** -0.5 if softmax_scale is None else softmax_scale
-    size = k.shape[1]
-    parts = []
-    spans = (itertools.pairwise(edges.tolist()) for edges in (cu_seqlens_q, kv_indptr))
-    for place, ((first, last), (begin, end)) in enumerate(zip(*spans, strict=True)):
-        missing = 0 if kv_last_page_lens is None or end <= begin else size - int(kv_last_page_lens[place])
-        count = (end - begin) * size - missing
-        parts.append((first, last, *_rows(k, v, kv_page_indices[begin:end], count)))
-    how = (scale, logits_soft_cap, left, right)
-    out, lse = joined(q, v.shape[3], parts, max_seqlen_q, how, sink_ptr, _PROBABILITY[kinds["q"]])
+    how = Scores(scale, left, right, logits_soft_cap, max(sink_size, 0))
+    sequences = [
+        (*rows, *part)
+        for rows, part in zip(
+            _spans(cu_seqlens_q), _listed(k, v, kv_indptr, kv_page_indices, kv_last_page_lens), strict=True
+        )
+    ]
+    out, lse = _joined(q, v.shape[-1], sequences, max_seqlen_q, how, sink_ptr, kinds["out"])
     return {"out": out, "lse": lse if return_lse else None}
+
+
+def paged_attention_v1(
+    query: Values,
+    key_cache: Values,
+    value_cache: Values,
+    scale: float,
+    block_tables: Values,
+    cu_query_lens: Values | None,
+    context_lens: Values,
+    kv_cache_dtype: str,
+    kv_cache_layout: str,
+    logits_soft_cap: float,
+    k_scale: Values,
+    v_scale: Values,
+    sliding_window: int,
+    kinds: dict[str, str],
+) -> Near:
+    """:func:`attend` of each sequence of one query, whose keys are the first context_lens[i] of the pages that block_tables[i]
+    names; it sees the last ``sliding_window`` of them where that is above 0. Sequence i is row i, or with cu_query_lens the row
+    cu_query_lens[i], if it has one query alone.
+
+    query [s, hq, d], caches [nb, ps, hk, d], or [nb, hk, ps, d] where kv_cache_layout is HND.
+    """
+    k, v = _layout(key_cache, value_cache, k_scale, v_scale, kv_cache_dtype, kv_cache_layout)
+    count = block_tables.shape[0]
+    rows = [(i, i + 1) for i in range(count)] if cu_query_lens is None else _spans(cu_query_lens)
+    sequences = [
+        (*span, *_pages(k, v, block_tables[place], int(context_lens[place])))
+        for place, span in enumerate(rows)
+        if span[1] - span[0] == 1
+    ]
+    how = Scores(scale, sliding_window - 1 if sliding_window > 0 else -1, 0, logits_soft_cap)
+    return _joined(query, v.shape[-1], sequences, 1, how, None, kinds["out"])[0]
+
+
+def paged_attention_ragged(
+    query: Values,
+    key_cache: Values,
+    value_cache: Values,
+    scale: float,
+    kv_indptr: Values,
+    kv_page_indices: Values,
+    kv_last_page_lens: Values | None,
+    kv_cache_dtype: str,
+    kv_cache_layout: str,
+    logits_soft_cap: float,
+    k_scale: Values,
+    v_scale: Values,
+    kinds: dict[str, str],
+) -> Near:
+    """:func:`attend` of one query a sequence, row i, whose pages are kv_page_indices[kv_indptr[i] : kv_indptr[i + 1]]; of the
+    last one kv_last_page_lens[i] keys count, unless a page is one key.
+
+    query [s, hq, d], caches [nb, ps, hk, d], or [nb, hk, ps, d] where kv_cache_layout is HND.
+    """
+    k, v = _layout(key_cache, value_cache, k_scale, v_scale, kv_cache_dtype, kv_cache_layout)
+    last = None if k.shape[1] == 1 else kv_last_page_lens
+    sequences = [
+        (place, place + 1, *part)
+        for place, part in enumerate(_listed(k, v, kv_indptr, kv_page_indices, last))
+    ]
+    return _joined(
+        query, v.shape[-1], sequences, 1, Scores(scale, -1, 0, logits_soft_cap), None, kinds["out"]
+    )[0]
+
+
+def _layout(
+    k: Values, v: Values, k_scale: Values, v_scale: Values, kind: str, layout: str
+) -> tuple[Values, Values]:
+    """Caches as [nb, ps, hk, d], times the first element of their scales where they are of 8 bits."""
+    if layout == "HND":
+        k, v = k.transpose(0, 2, 1, 3), v.transpose(0, 2, 1, 3)
+    return (k, v) if kind == "auto" else (k * k_scale.flat[0], v * v_scale.flat[0])
 
 
 def _scaled(
@@ -140,127 +289,45 @@ def _scaled(
     return k * k_descale.flat[0], v * v_descale.flat[0]
 
 
-def _rows(k: Values, v: Values, pages: Values, count: int) -> tuple[Values, Values]:
-    """The first ``count`` keys and values of ``pages``."""
-    keys, values = (x[pages].reshape(-1, *x.shape[2:])[:count] for x in (k, v))
-    return keys, values
+def _spans(edges: Values) -> Iterable[tuple[int, int]]:
+    return itertools.pairwise(edges.tolist())
 
 
-def joined(
-    q: Values,
-    width: int,
-    parts: list[tuple[int, int, Values, Values]],
-    most: int,
-    how: tuple[float, float, int, int],
-    sinks: Values | None,
-    lost: float,
+def _first(window_size: tuple[int, ...]) -> int:
+    return max(window_size[2], 0) if len(window_size) == 3 else 0
+
+
+def _window(window_size: tuple[int, ...], queries: int, keys: int, causal: bool) -> tuple[int, int, int]:
+    left, right = window_size[:2]
+    everything = right >= max(keys, queries - 1)
+    return -1 if left >= keys else left, 0 if causal else -1 if everything else right, _first(window_size)
+
+
+def _pages(k: Values, v: Values, row: Values, count: int) -> tuple[Values, Values]:
+    """Keys and values of one sequence, which ``row`` of a table names."""
+    pages = row[: -(-count // k.shape[1])]
+    return paged(k, pages, count), paged(v, pages, count)
+
+
+def _listed(
+    k: Values, v: Values, first: Values, pages: Values, last: Values | None
+) -> Iterable[tuple[Values, Values]]:
+    """The same of each sequence, whose pages are a part of one list."""
+    size = k.shape[1]
+    for place, (begin, end) in enumerate(_spans(first)):
+        missing = 0 if last is None or end <= begin else size - int(last[place])
+        yield _pages(k, v, pages[begin:end], (end - begin) * size - missing)
+
+
+def _joined(
+    q: Values, width: int, sequences: list[_Part], most: int, how: Scores, sinks: Values | None, kind: str
 ) -> tuple[Near, Near]:
-    """:func:`attend` of each part (rows of q from, to, keys, values): out [sq, hq, width] and lse [hq, sq], others masked."""
-    count, heads = q.shape[:2]
-    out, error = np.zeros((2, count, heads, width))
-    lse, off = np.zeros((2, heads, count))
-    kept = np.ones(count, bool)
-    for first, last, keys, values in parts:
-        end = min(last, first + most)
-        rows = slice(first, end)
-        found = attend(q[first:last], keys, values, how, sinks, lost)
-        out[rows], error[rows] = (x[: end - first] for x in found[:2])
-        lse[:, rows], off[:, rows] = (x[:, : end - first] for x in found[2:])
-        kept[rows] = False
-    return (
-        near(np.ma.masked_array(out, np.broadcast_to(kept[:, None, None], out.shape)), absolute=error),
-        near(
-            np.ma.masked_array(lse, np.broadcast_to(kept[None, :], lse.shape)),
-            relative=2 * _ROUNDING,
-            absolute=off,
-        ),
-    )
-
-
-def attend(
-    q: Values,
-    k: Values,
-    v: Values,
-    how: tuple[float, float, int, int],
-    sinks: Values | None,
-    lost: float,
-) -> tuple[Values, Values, Values, Values]:
-    """softmax(cap(q @ k^T * scale)) @ v for each head, and the natural logarithm of the sum; how far each may be off.
-
-    q [n, hq, d], k [m, hk, d], v [m, hk, dv]; how is scale, cap, left, right: query i sees keys from i + m - n - left to
-    i + m - n + right, -1 is no limit; cap(x) is cap * tanh(x / cap), with a cap of 0 it is x. A sink is one more score of its
-    head, whose value is 0. A query that sees no key has out 0, and lse -inf or its sink.
-
-    Scores are sums in fp32 and the argument of exp2: they are off by about d / 4 + 8 roundings of their size, and a capped one by
-    some of the cap. A kernel adds the probabilities before it rounds them for the second product.
-
-    Limit: a kernel multiplies keys that a query does not see by 0, and those that fill a tile, too: an infinity or NaN in v may
-    make NaN of what does not depend on it.
-    """
-    scale, cap, left, right = how
-    group = q.shape[1] // k.shape[1]
-    queries = q.transpose(1, 0, 2)
-    keys, values = (np.repeat(x.transpose(1, 0, 2), group, axis=0) for x in (k, v))
-    scores = queries @ keys.swapaxes(-1, -2) * scale
-    if cap > 0:
-        scores = cap * np.tanh(scores / cap)
-    places = np.arange(q.shape[0])[:, None] + k.shape[0] - q.shape[0]
-    far = np.arange(k.shape[0])[None, :] - places
-    hidden = ((far < -left) & (left >= 0)) | ((far > right) & (right >= 0))
-    scores = np.where(hidden, -np.inf, scores)
-    sink = np.full(q.shape[1], -np.inf) if sinks is None else sinks
-    sink = np.broadcast_to(sink[:, None, None], (*scores.shape[:2], 1))
-    peak = np.maximum(scores.max(axis=-1, keepdims=True, initial=-np.inf), sink)
-    base = np.where(peak == -np.inf, 0.0, peak)
-    powers = np.exp(scores - base)
-    total = powers.sum(axis=-1, keepdims=True) + np.exp(sink - base)
-    weights = powers / np.where(total == 0, 1.0, total)
-    size = 2 * np.sqrt((queries**2) @ (keys**2).swapaxes(-1, -2)).max(axis=-1, keepdims=True, initial=0.0)
-    off = _ROUNDING * ((q.shape[2] / 4 + 8) * size * abs(scale) + 32 + 16 * max(cap, 0.0))
-    error = (lost * 1.01 + 2 * off) * (weights @ np.abs(values)) + 2.0**-125
-    with np.errstate(divide="ignore"):
-        lse = (base + np.log(total))[..., 0]
-    back = (1, 0, 2)
-    return (weights @ values).transpose(back), _finite(error.transpose(back)), lse, _finite(off[..., 0])
-
-
-def _finite(error: Values) -> Values:
-    return np.where(np.isfinite(error), error, 0.0)
-
-
-def _parts(total: int, count: int) -> Values:
-    """``total`` in ``count`` parts of different sizes."""
-    weights = np.array([5, 2, 9, 1, 4, 7])[np.arange(count) % 6]
-    ends = np.cumsum(weights) * total // weights.sum()
-    return np.diff(np.concatenate([[0], ends]))
-
-
-def _starts(lengths: Values, first: int) -> Values:
-    return np.concatenate([[0], np.cumsum(lengths)]) + first
-
-
-def draw_query_starts(
-    rng: object, shape: tuple[int, ...], sizes: Mapping[str, int], empty: float = -1, first: float = 0
-) -> Values:
-    """Where each sequence's queries start, and the last end; number ``empty`` has none, the ``first`` rows are none's."""
-    del rng
-    return _starts(_lengths(sizes["SQ"] - int(first), shape[0] - 1, int(empty), 0), int(first))
-
-
-def draw_key_starts(
-    rng: object, shape: tuple[int, ...], sizes: Mapping[str, int], empty: float = -1, turn: float = 1
-) -> Values:
-    """The same for keys, in another order of the lengths (``turn`` sequences on)."""
-    del rng
-    return _starts(_lengths(sizes["SK"], shape[0] - 1, int(empty), int(turn)), 0)
-
-
-def _lengths(total: int, count: int, empty: int, turn: int) -> Values:
-    lengths = np.roll(_parts(total, count), turn)
-    if empty >= 0:
-        lengths[(empty + 1) % count] += lengths[empty]
-        lengths[empty] = 0
-    return lengths
+    """:func:`attend` of each sequence: out [sq, hq, dv] and lse [hq, sq]; of none more than ``most`` rows, others masked."""
+    found = {
+        (0, first, min(end, first + most)): attend(q[first:end], keys, values, how, sinks, NEAREST[kind])
+        for first, end, keys, values in sequences
+    }
+    return packed(found, (*q.shape[:2], width))
 
 
 def draw_pages(rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int]) -> Values:
@@ -271,10 +338,29 @@ def draw_pages(rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[
 def draw_counts(rng: object, shape: tuple[int, ...], sizes: Mapping[str, int], empty: float = -1) -> Values:
     """Keys of each sequence: a full table first, then fewer; sequence number ``empty`` has none."""
     del rng
-    counts = sizes["MB"] * sizes["PS"] - np.array([0, 13, 5, 29, 1, 17])[np.arange(shape[0]) % 6]
+    counts = (
+        sizes["MB"] * sizes.get("PS", sizes.get("SK", 0))
+        - np.array([0, 13, 5, 29, 1, 17])[np.arange(shape[0]) % 6]
+    )
     counts[int(empty) :][: int(empty >= 0)] = 0
     found: Values = np.maximum(counts, 0)
     return found
+
+
+def draw_count_starts(
+    rng: object, shape: tuple[int, ...], sizes: Mapping[str, int], empty: float = -1
+) -> Values:
+    """Sums of :func:`draw_counts`: where keys would start if they were packed."""
+    return starts(draw_counts(rng, (shape[0] - 1,), sizes, empty))
+
+
+def draw_one_or_two(rng: object, shape: tuple[int, ...], sizes: Mapping[str, int]) -> Values:
+    """Where queries start: every second sequence from the first on has two of them, the others one; the rows end there or
+    later.
+    """
+    del rng
+    found = starts(2 - np.arange(shape[0] - 1) % 2)
+    return np.minimum(found, sizes["SQ"])
 
 
 def draw_page_starts(
@@ -282,7 +368,7 @@ def draw_page_starts(
 ) -> Values:
     """Where the pages of each sequence start in their list, and where the last end; sequence number ``empty`` has none."""
     del rng
-    return _starts(_lengths(sizes["MB"], shape[0] - 1, int(empty), 1), 0)
+    return starts(lengths(sizes["MB"], shape[0] - 1, int(empty), 1))
 
 
 def draw_last(rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int]) -> Values:
@@ -297,6 +383,6 @@ def draw_scale(rng: np.random.Generator, shape: tuple[int, ...], sizes: object) 
 
 
 def draw_codes(rng: np.random.Generator, shape: tuple[int, ...], sizes: object, *, kind: str) -> Values:
-    """Keys or values of ordinary sizes; in a cache of 8 bits such that scales of 0.02 to 0.05 make them ordinary."""
+    """Keys or values of ordinary sizes; of 8 bits such that scales of 0.02 to 0.05 make them ordinary."""
     del sizes
     return rng.standard_normal(shape) * (1 if kind in ("bf16", "f16") else 30)

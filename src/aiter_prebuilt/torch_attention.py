@@ -7,7 +7,7 @@ from typing import Any, Final
 import torch
 
 from aiter_prebuilt.ops._common import scale_of, window_of
-from aiter_prebuilt.ops._ragged import NO_LIMIT, as_f32, paged, skipped, window
+from aiter_prebuilt.ops._ragged import as_f32, left_of, paged, skipped, tokens_first, window
 from aiter_prebuilt.torch_library import NAMESPACE
 
 _OPS: Final[Any] = getattr(torch.ops, NAMESPACE)
@@ -89,17 +89,19 @@ def flash_attn_varlen_func(
     causal: bool,
     window_size: Any,
     return_lse: bool,
+    block_table: Any,
     out: Any,
     sink_ptr: Any,
 ) -> Any:
     """Of ``aiter_prebuilt.flash_attn_varlen_func``."""
-    left, right = window("flash_attn_varlen_func", window_size, max_seqlen_q, max_seqlen_k, causal)
-    result = q.new_empty((*q.shape[:2], v.shape[2])) if out is None else out
+    seen = window("flash_attn_varlen_func", window_size, max_seqlen_q, max_seqlen_k, causal)
+    result = q.new_empty((*q.shape[:2], v.shape[-1])) if out is None else out
+    keys, values = (k, v) if block_table is not None else (paged(k, 0), paged(v, 0))
     lse = q.new_empty((q.shape[1], q.shape[0]), dtype=torch.float32) if return_lse else None
     scale = q.shape[2] ** -0.5 if softmax_scale is None else softmax_scale
-    skip = skipped(q, v.shape[2], (left, right), logits_soft_cap, min_seqlen_q)
-    tensors = (q, k, v, cu_seqlens_q, cu_seqlens_k, result, as_f32(sink_ptr), lse)
-    how = (max_seqlen_q, scale, logits_soft_cap, left, right, skip)
+    skip = skipped(q, v.shape[-1], seen, logits_soft_cap, min_seqlen_q)
+    tensors = (q, keys, values, cu_seqlens_q, cu_seqlens_k, block_table, result, as_f32(sink_ptr), lse)
+    how = (max_seqlen_q, scale, logits_soft_cap, *seen, skip)
     _OPS.flash_attn_varlen_func.default(*tensors, *how)
     return (result, lse) if return_lse else result
 
@@ -112,6 +114,7 @@ def unified_attention(
     cu_seqlens_q: Any,
     max_seqlen_q: int,
     seqused_k: Any,
+    max_seqlen_k: int,
     softmax_scale: float,
     window_size: Any,
     block_table: Any,
@@ -121,9 +124,9 @@ def unified_attention(
     sinks: Any,
 ) -> None:
     """Of ``aiter_prebuilt.unified_attention``."""
-    left, _ = window("unified_attention", window_size, max_seqlen_q, NO_LIMIT, True)
+    left = left_of("unified_attention", window_size)
     tensors = (q, k, v, out, cu_seqlens_q, seqused_k, block_table, k_descale, v_descale, as_f32(sinks))
-    _OPS.unified_attention.default(*tensors, max_seqlen_q, softmax_scale, left, softcap)
+    _OPS.unified_attention.default(*tensors, max_seqlen_q, max_seqlen_k, softmax_scale, left, softcap)
 
 
 def mha_batch_prefill_func(
@@ -145,14 +148,117 @@ def mha_batch_prefill_func(
     k_descale: Any,
     v_descale: Any,
     sink_ptr: Any,
+    sink_size: int,
 ) -> Any:
     """Of ``aiter_prebuilt.mha_batch_prefill_func``."""
-    left, right = window("mha_batch_prefill_func", window_size, max_seqlen_q, max_seqlen_k, causal)
+    left, right = window("mha_batch_prefill_func", window_size, max_seqlen_q, max_seqlen_k, causal)[:2]
     result = q.new_empty((*q.shape[:2], v.shape[-1])) if out is None else out
     lse = q.new_empty((q.shape[1], q.shape[0]), dtype=torch.float32) if return_lse else None
     scale = q.shape[2] ** -0.5 if softmax_scale is None else softmax_scale
     tensors = (q, paged(k), paged(v), cu_seqlens_q, kv_indptr, kv_page_indices, result, kv_last_page_lens)
     more = (k_descale, v_descale, as_f32(sink_ptr), lse)
-    how = (max_seqlen_q, scale, logits_soft_cap, left, right)
+    how = (max_seqlen_q, scale, logits_soft_cap, left, right, max(sink_size, 0))
     _OPS.mha_batch_prefill_func.default(*tensors, *more, *how)
     return (result, lse) if return_lse else result
+
+
+def flash_attn_fp8_pertensor_func(
+    q: Any,
+    k: Any,
+    v: Any,
+    q_descale: Any,
+    k_descale: Any,
+    v_descale: Any,
+    causal: bool,
+    window_size: Any,
+    softmax_scale: float | None,
+    sink_ptr: Any,
+) -> Any:
+    """Of ``aiter_prebuilt.flash_attn_fp8_pertensor_func``."""
+    out = q.new_empty((*q.shape[:3], v.shape[3]), dtype=torch.bfloat16)
+    scale = q.shape[3] ** -0.5 if softmax_scale is None else softmax_scale
+    seen = window("flash_attn_fp8_pertensor_func", window_size, q.shape[1], k.shape[1], causal)
+    tensors = (q, k, v, q_descale, k_descale, v_descale, as_f32(sink_ptr), out)
+    _OPS.flash_attn_fp8_pertensor_func.default(*tensors, scale, *seen)
+    return out
+
+
+def flash_attn_varlen_fp8_pertensor_func(
+    q: Any,
+    k: Any,
+    v: Any,
+    q_descale: Any,
+    k_descale: Any,
+    v_descale: Any,
+    cu_seqlens_q: Any,
+    cu_seqlens_k: Any,
+    max_seqlen_q: int,
+    max_seqlen_k: int,
+    min_seqlen_q: int,
+    logits_soft_cap: float,
+    causal: bool,
+    window_size: Any,
+    softmax_scale: float | None,
+    sink_ptr: Any,
+) -> Any:
+    """Of ``aiter_prebuilt.flash_attn_varlen_fp8_pertensor_func``."""
+    seen = window("flash_attn_varlen_fp8_pertensor_func", window_size, max_seqlen_q, max_seqlen_k, causal)
+    out = q.new_empty((*q.shape[:2], v.shape[2]), dtype=torch.bfloat16)
+    scale = q.shape[2] ** -0.5 if softmax_scale is None else softmax_scale
+    tensors = (q, k, v, q_descale, k_descale, v_descale, cu_seqlens_q, cu_seqlens_k, as_f32(sink_ptr), out)
+    how = (max_seqlen_q, scale, logits_soft_cap, *seen, max(min_seqlen_q, 0))
+    _OPS.flash_attn_varlen_fp8_pertensor_func.default(*tensors, *how)
+    return out
+
+
+def paged_attention_v1(
+    out: Any,
+    query: Any,
+    key_cache: Any,
+    value_cache: Any,
+    scale: float,
+    block_tables: Any,
+    cu_query_lens: Any,
+    context_lens: Any,
+    max_context_len: int,
+    kv_cache_dtype: str,
+    kv_cache_layout: str,
+    logits_soft_cap: float,
+    k_scale: Any,
+    v_scale: Any,
+    sliding_window: int,
+) -> Any:
+    """Of ``aiter_prebuilt.paged_attention_v1``."""
+    keys, values = (tokens_first(each, kv_cache_layout) for each in (key_cache, value_cache))
+    tensors = (query, keys, values, out, block_tables, cu_query_lens, context_lens, k_scale, v_scale)
+    left = sliding_window - 1 if sliding_window > 0 else -1
+    how = (scale, max_context_len, kv_cache_dtype, kv_cache_layout, logits_soft_cap, left)
+    _OPS.paged_attention_v1.default(*tensors, *how)
+    return out
+
+
+def paged_attention_ragged(
+    out: Any,
+    query: Any,
+    key_cache: Any,
+    value_cache: Any,
+    scale: float,
+    kv_indptr: Any,
+    kv_page_indices: Any,
+    kv_last_page_lens: Any,
+    max_num_partitions: int,
+    kv_cache_dtype: str,
+    kv_cache_layout: str,
+    logits_soft_cap: float,
+    k_scale: Any,
+    v_scale: Any,
+    partition_size: int,
+) -> Any:
+    """Of ``aiter_prebuilt.paged_attention_ragged``."""
+    keys, values = (tokens_first(each, kv_cache_layout) for each in (key_cache, value_cache))
+    tensors = (query, keys, values, out, kv_indptr, kv_page_indices, kv_last_page_lens, k_scale, v_scale)
+    most = max_num_partitions * partition_size
+    _OPS.paged_attention_ragged.default(
+        *tensors, scale, most, kv_cache_dtype, kv_cache_layout, logits_soft_cap
+    )
+    return out

@@ -27,6 +27,10 @@ mha_fwd, mha_varlen_fwd = torch_attention.mha_fwd, torch_attention.mha_varlen_fw
 flash_attn_varlen_func = torch_attention.flash_attn_varlen_func
 unified_attention = torch_attention.unified_attention
 mha_batch_prefill_func = torch_attention.mha_batch_prefill_func
+flash_attn_fp8_pertensor_func = torch_attention.flash_attn_fp8_pertensor_func
+flash_attn_varlen_fp8_pertensor_func = torch_attention.flash_attn_varlen_fp8_pertensor_func
+paged_attention_v1 = torch_attention.paged_attention_v1
+paged_attention_ragged = torch_attention.paged_attention_ragged
 deepgemm, moe_cktile2stages_gemm1 = torch_ck.deepgemm, torch_ck.moe_cktile2stages_gemm1
 
 

@@ -36,6 +36,10 @@ from aiter_prebuilt.ops.generated.moe_ck import refuse_ck_moe_stage1_fwd, refuse
 from aiter_prebuilt.ops.generated.moe_cktile import refuse_moe_cktile2stages_gemm1
 from aiter_prebuilt.ops.generated.moe_gate import refuse_moe_fused_gate
 from aiter_prebuilt.ops.generated.moe_stage1 import refuse_moe_stage1_g1u1
+from aiter_prebuilt.ops.generated.paged_attention import (
+    refuse_paged_attention_ragged,
+    refuse_paged_attention_v1,
+)
 from aiter_prebuilt.ops.generated.quant_f4 import refuse_dynamic_per_group_scaled_quant_fp4
 from aiter_prebuilt.torch_library import NAMESPACE
 
@@ -270,6 +274,24 @@ def exponential(
     torch_calls.exponential(out, lambd, generator, eps)
 
 
+def flash_attn_fp8_pertensor_func(
+    q: Any,
+    k: Any,
+    v: Any,
+    q_descale: Any,
+    k_descale: Any,
+    v_descale: Any,
+    causal: bool = False,
+    window_size: tuple[int, ...] = (-1, -1, 0),
+    softmax_scale: float | None = None,
+    sink_ptr: Any = None,
+) -> Any:
+    """Traced ``aiter_prebuilt.flash_attn_fp8_pertensor_func``."""
+    return torch_calls.flash_attn_fp8_pertensor_func(
+        q, k, v, q_descale, k_descale, v_descale, causal, window_size, softmax_scale, sink_ptr
+    )
+
+
 def flash_attn_func(
     q: Any,
     k: Any,
@@ -305,6 +327,45 @@ def flash_attn_func(
     return torch_calls.flash_attn_func(q, k, v, softmax_scale, causal, return_lse)
 
 
+def flash_attn_varlen_fp8_pertensor_func(
+    q: Any,
+    k: Any,
+    v: Any,
+    q_descale: Any,
+    k_descale: Any,
+    v_descale: Any,
+    cu_seqlens_q: Any,
+    cu_seqlens_k: Any,
+    max_seqlen_q: int,
+    max_seqlen_k: int,
+    min_seqlen_q: int = 0,
+    logits_soft_cap: float = 0.0,
+    causal: bool = False,
+    window_size: tuple[int, ...] = (-1, -1, 0),
+    softmax_scale: float | None = None,
+    sink_ptr: Any = None,
+) -> Any:
+    """Traced ``aiter_prebuilt.flash_attn_varlen_fp8_pertensor_func``."""
+    return torch_calls.flash_attn_varlen_fp8_pertensor_func(
+        q,
+        k,
+        v,
+        q_descale,
+        k_descale,
+        v_descale,
+        cu_seqlens_q,
+        cu_seqlens_k,
+        max_seqlen_q,
+        max_seqlen_k,
+        min_seqlen_q,
+        logits_soft_cap,
+        causal,
+        window_size,
+        softmax_scale,
+        sink_ptr,
+    )
+
+
 def flash_attn_varlen_func(
     q: Any,
     k: Any,
@@ -333,13 +394,7 @@ def flash_attn_varlen_func(
 ) -> Any:
     """Traced ``aiter_prebuilt.flash_attn_varlen_func``."""
     refuse_flash_attn_varlen_func(
-        dropout_p,
-        bias,
-        alibi_slopes,
-        return_attn_probs,
-        block_table,
-        cu_seqlens_q_padded,
-        cu_seqlens_k_padded,
+        dropout_p, bias, alibi_slopes, return_attn_probs, cu_seqlens_q_padded, cu_seqlens_k_padded
     )
     del deterministic, how_v3_bf16_cvt
     return torch_calls.flash_attn_varlen_func(
@@ -356,6 +411,7 @@ def flash_attn_varlen_func(
         causal,
         window_size,
         return_lse,
+        block_table,
         out,
         sink_ptr,
     )
@@ -1115,14 +1171,7 @@ def mha_batch_prefill_func(
 ) -> Any:
     """Traced ``aiter_prebuilt.mha_batch_prefill_func``."""
     refuse_mha_batch_prefill_func(
-        dropout_p,
-        alibi_slopes,
-        return_attn_probs,
-        block_table,
-        seqlen_k,
-        q_descale,
-        kv_block_descale,
-        sink_size,
+        dropout_p, alibi_slopes, return_attn_probs, block_table, seqlen_k, q_descale, kv_block_descale
     )
     del deterministic
     return torch_calls.mha_batch_prefill_func(
@@ -1144,6 +1193,7 @@ def mha_batch_prefill_func(
         k_descale,
         v_descale,
         sink_ptr,
+        sink_size,
     )
 
 
@@ -1584,6 +1634,94 @@ def pa_fwd_asm(
         qo_indptr,
         high_precision,
         kernelName,
+    )
+
+
+def paged_attention_ragged(
+    out: Any,
+    workspace_buffer: Any,
+    query: Any,
+    key_cache: Any,
+    value_cache: Any,
+    scale: float,
+    kv_indptr: Any,
+    kv_page_indices: Any,
+    kv_last_page_lens: Any,
+    block_size: int,
+    max_num_partitions: int,
+    alibi_slopes: Any,
+    kv_cache_dtype: str,
+    kv_cache_layout: str,
+    logits_soft_cap: float,
+    k_scale: Any,
+    v_scale: Any,
+    fp8_out_scale: Any = None,
+    partition_size: int = 256,
+    mtp: int = 1,
+) -> Any:
+    """Traced ``aiter_prebuilt.paged_attention_ragged``."""
+    refuse_paged_attention_ragged(alibi_slopes, fp8_out_scale, mtp)
+    del workspace_buffer, block_size
+    return torch_calls.paged_attention_ragged(
+        out,
+        query,
+        key_cache,
+        value_cache,
+        scale,
+        kv_indptr,
+        kv_page_indices,
+        kv_last_page_lens,
+        max_num_partitions,
+        kv_cache_dtype,
+        kv_cache_layout,
+        logits_soft_cap,
+        k_scale,
+        v_scale,
+        partition_size,
+    )
+
+
+def paged_attention_v1(
+    out: Any,
+    workspace_buffer: Any,
+    query: Any,
+    key_cache: Any,
+    value_cache: Any,
+    scale: float,
+    block_tables: Any,
+    cu_query_lens: Any,
+    context_lens: Any,
+    max_context_len: int,
+    alibi_slopes: Any,
+    kv_cache_dtype: str,
+    kv_cache_layout: str,
+    logits_soft_cap: float,
+    k_scale: Any,
+    v_scale: Any,
+    fp8_out_scale: Any = None,
+    partition_size: int = 256,
+    mtp: int = 1,
+    sliding_window: int = 0,
+) -> Any:
+    """Traced ``aiter_prebuilt.paged_attention_v1``."""
+    refuse_paged_attention_v1(alibi_slopes, fp8_out_scale, mtp)
+    del workspace_buffer, partition_size
+    return torch_calls.paged_attention_v1(
+        out,
+        query,
+        key_cache,
+        value_cache,
+        scale,
+        block_tables,
+        cu_query_lens,
+        context_lens,
+        max_context_len,
+        kv_cache_dtype,
+        kv_cache_layout,
+        logits_soft_cap,
+        k_scale,
+        v_scale,
+        sliding_window,
     )
 
 
@@ -2206,7 +2344,7 @@ def unified_attention(
     refuse_unified_attention(
         causal, q_descale, q_scales, alibi_slopes, output_scale, qq_bias, shuffled_kv_cache
     )
-    del max_seqlen_k, skip_reduce
+    del skip_reduce
     torch_calls.unified_attention(
         q,
         k,
@@ -2215,6 +2353,7 @@ def unified_attention(
         cu_seqlens_q,
         max_seqlen_q,
         seqused_k,
+        max_seqlen_k,
         softmax_scale,
         window_size,
         block_table,
@@ -2265,7 +2404,9 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "dynamic_per_tensor_quant": _OPS.dynamic_per_tensor_quant.default,
     "dynamic_per_token_scaled_quant": dynamic_per_token_scaled_quant,
     "exponential": exponential,
+    "flash_attn_fp8_pertensor_func": flash_attn_fp8_pertensor_func,
     "flash_attn_func": flash_attn_func,
+    "flash_attn_varlen_fp8_pertensor_func": flash_attn_varlen_fp8_pertensor_func,
     "flash_attn_varlen_func": flash_attn_varlen_func,
     "flatmm_a8w8_blockscale_ASM": flatmm_a8w8_blockscale_ASM,
     "fmha_v3_bwd": fmha_v3_bwd,
@@ -2324,6 +2465,8 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "mul": mul,
     "mul_": mul_,
     "pa_fwd_asm": pa_fwd_asm,
+    "paged_attention_ragged": paged_attention_ragged,
+    "paged_attention_v1": paged_attention_v1,
     "partial_transpose": _OPS.partial_transpose.default,
     "random_sample": random_sample,
     "random_sample_outer_exponential": _OPS.random_sample_outer_exponential.default,

@@ -263,9 +263,19 @@ FITTING: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
         "how_v3_bf16_cvt": "1",
     },
     "flash_attn_varlen_func": lambda s: {
-        "D": "128", "DV": "128", "HQ": "8", "HK": "2", "SQ": "64", "SK": "100", "S1": "3", "max_seqlen_q": "40",
+        "D": "128", "DV": "128", "HQ": "8", "HK": "2", "SQ": "64", "NB": "1", "SK": "100", "S1": "3", "max_seqlen_q": "40",
+        "block_table": "none", "bt_s": "none", "MB": "none",
     },
-    "unified_attention": lambda s: {**PAGES, "C": s["T"], "S": "3", "bt_s": "8"},
+    "flash_attn_varlen_fp8_pertensor_func": lambda s: {
+        "D": "128", "DV": "128", "HQ": "8", "HK": "2", "SQ": "64", "SK": "100", "S1": "3", "QD": "1", "KD": "1", "VD": "1",
+        "max_seqlen_q": "40",
+    },
+    "flash_attn_fp8_pertensor_func": lambda s: {
+        "D": "128", "DV": "128", "HQ": "8", "HK": "2", "SQ": "64", "SK": "100", "B": "2", "QD": "1", "KD": "1", "VD": "1",
+    },
+    "unified_attention": lambda s: {**PAGES, "C": s["T"], "S": "3", "bt_s": "8", "max_seqlen_k": "100"},
+    "paged_attention_v1": lambda s: {**PAGES, "C": s["T"], "S": "3", "bt_s": "8", "max_context_len": "100"},
+    "paged_attention_ragged": lambda s: {**PAGES, "C": s["T"], "S": "3", "most_keys": "100"},
     "mha_batch_prefill_func": lambda s: {**PAGES, "C": s["T"], "S1": "4"},
     "fmha_v3_bwd": lambda s: {
         "D": "128", "DV": "128", "HQ": "8", "HK": "2", "SQ": "64", "SK": "100", "B": "2", "window_size_left": "-1",

@@ -224,15 +224,48 @@ def test_ragged_attention_skips_what_aiter_would(
     )
     (out, lse), (_, tensors, attributes) = handed(call, "flash_attn_varlen_func")
     assert out.shape == (5, 4, width) and (lse.shape, lse.dtype) == ((4, 5), F32)
-    assert tensors[5] is out and tensors[6] is None and tensors[7] is lse
-    assert attributes == [4, width**-0.5, cap, window[0], window[1], skip]
+    assert [x.shape for x in tensors[1:3]] == [(1, 7, 2, width)] * 2 and tensors[5] is None
+    assert tensors[6] is out and tensors[7] is None and tensors[8] is lse
+    assert attributes == [4, width**-0.5, cap, window[0], window[1], sum(window[2:]), skip]
+
+
+def test_ragged_attention_over_a_table_takes_pages_as_they_are() -> None:
+    q, k, starts, table = (
+        zeros(5, 4, 64),
+        zeros(7, 3, 2, 64),
+        zeros(3, dtype=torch.int32),
+        zeros(2, 3, dtype=torch.int32),
+    )
+    call = lambda: aiter_prebuilt.flash_attn_varlen_func(q, k, k, starts, starts, 4, 9, block_table=table)  # noqa: E731
+    out, (_, tensors, _) = handed(call, "flash_attn_varlen_func")
+    assert tensors[1] is k and tensors[5] is table and out.shape == (5, 4, 64)
+
+
+@pytest.mark.parametrize("layout", ["NHD", "HND"])
+def test_paged_decoding_reads_each_layout(layout: str) -> None:
+    out, q = zeros(3, 4, 64), zeros(3, 4, 64)
+    cache = zeros(7, 5, 2, 64) if layout == "NHD" else zeros(7, 2, 5, 64)
+    table, counts, scale = zeros(3, 2, dtype=torch.int32), zeros(3, dtype=torch.int32), zeros(1)
+    common = (None, "auto", layout, 0.0, scale, scale, None, 256, 1)
+    one = lambda: aiter_prebuilt.paged_attention_v1(  # noqa: E731
+        out, None, q, cache, cache, 0.5, table, None, counts, 99, *common, 9
+    )
+    other = lambda: aiter_prebuilt.paged_attention_ragged(  # noqa: E731
+        out, None, q, cache, cache, 0.5, counts, counts, counts, 5, 3, *common
+    )
+    for call, name, said in (
+        (one, "paged_attention_v1", [0.5, 99, "auto", layout, 0.0, 8]),
+        (other, "paged_attention_ragged", [0.5, 768, "auto", layout, 0.0]),
+    ):
+        result, (_, tensors, attributes) = handed(call, name)
+        assert result is out and [x.shape for x in tensors[1:3]] == [(7, 5, 2, 64)] * 2 and attributes == said
 
 
 def test_sinks_of_another_type_are_made_fp32() -> None:
     q, k, starts, sinks = zeros(5, 4, 64), zeros(7, 2, 64), zeros(3, dtype=torch.int32), zeros(4)
     call = lambda: aiter_prebuilt.flash_attn_varlen_func(q, k, k, starts, starts, 4, 9, sink_ptr=sinks)  # noqa: E731
     _, (_, tensors, _) = handed(call, "flash_attn_varlen_func")
-    assert tensors[6].dtype is F32 and tensors[6].shape == (4,)
+    assert tensors[7].dtype is F32 and tensors[7].shape == (4,)
 
 
 def test_pages_of_one_key_may_lack_their_dim() -> None:
@@ -240,7 +273,7 @@ def test_pages_of_one_key_may_lack_their_dim() -> None:
     call = lambda: aiter_prebuilt.mha_batch_prefill_func(q, k, k, starts, starts, starts, 4, 9)  # noqa: E731
     out, (_, tensors, attributes) = handed(call, "mha_batch_prefill_func")
     assert out.shape == (5, 4, 64) and [x.shape for x in tensors[1:3]] == [(7, 1, 2, 64)] * 2
-    assert attributes == [4, 0.125, 0.0, -1, -1]
+    assert attributes == [4, 0.125, 0.0, -1, -1, 0]
 
 
 WINDOWS = [
@@ -567,6 +600,8 @@ TURNED = {
     "fmha_v3_bwd": {"window_size_left", "window_size_right", "how_v3_bf16_cvt"},
     "flash_attn_varlen_func": {"softmax_scale"},
     "mha_batch_prefill_func": {"softmax_scale"},
+    "flash_attn_fp8_pertensor_func": {"softmax_scale"},
+    "flash_attn_varlen_fp8_pertensor_func": {"softmax_scale"},
     "fmha_v3_varlen_bwd": {"how_v3_bf16_cvt"},
     "fmoe_g1u1": {"activation"},
     "fmoe_g1u1_tkw1": {"activation"},
@@ -596,6 +631,10 @@ SERVED: dict[str, dict[str, Any]] = {
         "how_v3_bf16_cvt": 1,
     },
     "unified_attention": {"window_size": (-1, -1), "causal": True, "q_descale": None},
+    "paged_attention_v1": {"kv_cache_dtype": "auto", "kv_cache_layout": "NHD", "alibi_slopes": None, "sliding_window": 0},
+    "paged_attention_ragged": {
+        "kv_cache_dtype": "auto", "kv_cache_layout": "NHD", "alibi_slopes": None, "max_num_partitions": 3,
+    },
     "mha_fwd": {
         "dropout_p": 0.0, "is_causal": False, "window_size_left": -1, "window_size_right": -1, "return_softmax_lse": False,
         "return_dropout_randval": False,

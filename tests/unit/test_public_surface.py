@@ -159,6 +159,15 @@ SIGNATURES = {
     "unified_attention": "q k v out cu_seqlens_q max_seqlen_q seqused_k max_seqlen_k softmax_scale causal window_size "
     "block_table softcap q_descale k_descale v_descale q_scales alibi_slopes output_scale qq_bias sinks shuffled_kv_cache "
     "skip_reduce",
+    "flash_attn_fp8_pertensor_func": "q k v q_descale k_descale v_descale causal window_size softmax_scale sink_ptr",
+    "flash_attn_varlen_fp8_pertensor_func": "q k v q_descale k_descale v_descale cu_seqlens_q cu_seqlens_k max_seqlen_q "
+    "max_seqlen_k min_seqlen_q logits_soft_cap causal window_size softmax_scale sink_ptr",
+    "paged_attention_v1": "out workspace_buffer query key_cache value_cache scale block_tables cu_query_lens context_lens "
+    "max_context_len alibi_slopes kv_cache_dtype kv_cache_layout logits_soft_cap k_scale v_scale fp8_out_scale partition_size "
+    "mtp sliding_window",
+    "paged_attention_ragged": "out workspace_buffer query key_cache value_cache scale kv_indptr kv_page_indices "
+    "kv_last_page_lens block_size max_num_partitions alibi_slopes kv_cache_dtype kv_cache_layout logits_soft_cap k_scale v_scale "
+    "fp8_out_scale partition_size mtp",
     "mha_batch_prefill_func": "q k v cu_seqlens_q kv_indptr kv_page_indices max_seqlen_q max_seqlen_k dropout_p softmax_scale "
     "logits_soft_cap causal window_size alibi_slopes deterministic return_lse return_attn_probs out kv_last_page_lens "
     "block_table seqlen_k q_descale k_descale v_descale kv_block_descale sink_ptr sink_size",

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from aiter_prebuilt.ops.attention_asm import fmha_v3_fwd, fmha_v3_varlen_fwd, pa_fwd_asm
     from aiter_prebuilt.ops.attention_bwd import fmha_v3_bwd, fmha_v3_varlen_bwd
     from aiter_prebuilt.ops.attention_ck import mha_fwd, mha_varlen_fwd
+    from aiter_prebuilt.ops.attention_fp8 import (
+        flash_attn_fp8_pertensor_func,
+        flash_attn_varlen_fp8_pertensor_func,
+    )
     from aiter_prebuilt.ops.attention_ragged import (
         flash_attn_varlen_func,
         mha_batch_prefill_func,
@@ -132,6 +136,7 @@ if TYPE_CHECKING:
     from aiter_prebuilt.ops.moe_cktile import moe_cktile2stages_gemm1
     from aiter_prebuilt.ops.moe_gate import moe_fused_gate
     from aiter_prebuilt.ops.moe_stage1 import moe_stage1_g1u1
+    from aiter_prebuilt.ops.paged_attention import paged_attention_ragged, paged_attention_v1
     from aiter_prebuilt.ops.quant_f4 import dynamic_per_group_scaled_quant_fp4
     from aiter_prebuilt.ops.sample import exponential, mixed_sample, random_sample
 
@@ -156,7 +161,9 @@ __all__ = [
     "dynamic_per_tensor_quant",
     "dynamic_per_token_scaled_quant",
     "exponential",
+    "flash_attn_fp8_pertensor_func",
     "flash_attn_func",
+    "flash_attn_varlen_fp8_pertensor_func",
     "flash_attn_varlen_func",
     "flatmm_a8w8_blockscale_ASM",
     "fmha_v3_bwd",
@@ -215,6 +222,8 @@ __all__ = [
     "mul",
     "mul_",
     "pa_fwd_asm",
+    "paged_attention_ragged",
+    "paged_attention_v1",
     "partial_transpose",
     "random_sample",
     "random_sample_outer_exponential",
@@ -279,6 +288,8 @@ HOMES: Final = {
     "fmha_v3_varlen_bwd": "attention_bwd",
     "mha_fwd": "attention_ck",
     "mha_varlen_fwd": "attention_ck",
+    "flash_attn_fp8_pertensor_func": "attention_fp8",
+    "flash_attn_varlen_fp8_pertensor_func": "attention_fp8",
     "flash_attn_varlen_func": "attention_ragged",
     "mha_batch_prefill_func": "attention_ragged",
     "unified_attention": "attention_ragged",
@@ -398,6 +409,8 @@ HOMES: Final = {
     "moe_cktile2stages_gemm1": "moe_cktile",
     "moe_fused_gate": "moe_gate",
     "moe_stage1_g1u1": "moe_stage1",
+    "paged_attention_ragged": "paged_attention",
+    "paged_attention_v1": "paged_attention",
     "dynamic_per_group_scaled_quant_fp4": "quant_f4",
     "exponential": "sample",
     "mixed_sample": "sample",

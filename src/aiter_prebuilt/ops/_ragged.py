@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 from aiter_prebuilt.ops._common import element_type, integers, refuse, window_of
-
-#: Keys of a sequence, where no argument says how many there are at most.
-NO_LIMIT: Final = 1 << 31
 
 
 def as_f32(tensor: Any) -> Any:
@@ -19,29 +16,57 @@ def as_f32(tensor: Any) -> Any:
     return tensor if kind is wanted else tensor.to(wanted)
 
 
-def paged(tensor: Any) -> Any:
-    """[pages, heads, width], pages of one key, as [pages, 1, heads, width]; anything else as it is."""
+def paged(tensor: Any, place: int = 1) -> Any:
+    """[pages, heads, width], pages of one key, as [pages, 1, heads, width]; with ``place`` 0 [keys, heads, width] as one page
+    of all; anything else as it is.
+    """
     if len(tensor.shape) != 3:
         return tensor
     if not isinstance(tensor.dtype, str):
-        return tensor.unsqueeze(1)
+        return tensor.unsqueeze(place)
     address, kind, shape, strides, device = tensor  # it has no framework
-    return (address, kind, (shape[0], 1, *shape[1:]), (strides[0], strides[0], *strides[1:]), device)
+    stride = strides[0] * (1 if place else shape[0])
+    sizes, steps = (*shape[:place], 1, *shape[place:]), (*strides[:place], stride, *strides[place:])
+    return (address, kind, sizes, steps, device)
 
 
-def skipped(q: Any, width: int, window: tuple[int, int], cap: float, least: int) -> int:
+def tokens_first(tensor: Any, layout: str) -> Any:
+    """Pages [pages, heads, keys, width], layout HND, as [pages, keys, heads, width]; of another layout as it is."""
+    if layout != "HND":
+        return tensor
+    if not isinstance(tensor.dtype, str):
+        return tensor.transpose(1, 2)
+    address, kind, shape, strides, device = tensor  # it has no framework
+    swapped = ((row[0], row[2], row[1], *row[3:]) for row in (shape, strides))
+    return (address, kind, *swapped, device)
+
+
+def skipped(q: Any, width: int, window: tuple[int, ...], cap: float, least: int) -> int:
     """Sequences with at most so many queries are left alone: ``least``, but by the assembly that AITER would take."""
-    assembly = max(*window, cap) <= 0 and width == 128 and q.shape[2] in (128, 192)
+    assembly = max(*window[:2], cap) <= 0 and width == 128 and q.shape[2] in (128, 192)
     return 0 if assembly and q.dtype == element_type(q, "bf16") else max(least, 0)
 
 
-def window(function: str, window_size: Any, queries: int, keys: int, causal: bool) -> tuple[int, int]:
-    """Keys that a query sees to its left and right, -1: all.
+def window(function: str, window_size: Any, queries: int, keys: int, causal: bool) -> tuple[int, int, int]:
+    """Keys that a query sees to its left and right, -1: all, and how many of the first ones whatever the left.
 
     Raises:
-        UnsupportedError: no pair of numbers, or with keys that all queries see before the window.
+        UnsupportedError: no pair of numbers, with or without a third.
     """
     found = integers(window_size)
-    if found is None or len(found) not in (2, 3) or found[2:] not in ((), (0,)):
-        raise refuse(function, "window_size", window_size, "(left, right) or (left, right, 0)")
-    return window_of(queries, keys, causal, found[0], found[1])
+    if found is None or len(found) not in (2, 3):
+        raise refuse(function, "window_size", window_size, "(left, right) or (left, right, first)")
+    left, right = window_of(queries, keys, causal, found[0], found[1])
+    return left, right, max(found[2], 0) if len(found) == 3 else 0
+
+
+def left_of(function: str, window_size: Any) -> int:
+    """Keys that a query sees to its left, -1: all.
+
+    Raises:
+        UnsupportedError: no pair of numbers.
+    """
+    found = integers(window_size)
+    if found is None or len(found) != 2:
+        raise refuse(function, "window_size", window_size, "(left, right)")
+    return max(found[0], -1)

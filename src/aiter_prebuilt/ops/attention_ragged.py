@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from aiter_prebuilt.dispatch import operator
 from aiter_prebuilt.ops._common import NOT_A_TENSOR, element_type, no_output
-from aiter_prebuilt.ops._ragged import NO_LIMIT, as_f32, paged, skipped, window
+from aiter_prebuilt.ops._ragged import as_f32, left_of, paged, skipped, window
 from aiter_prebuilt.ops._traced import traced
 from aiter_prebuilt.ops.generated.attention_ragged import (
     refuse_flash_attn_varlen_func,
@@ -61,13 +61,15 @@ def flash_attn_varlen_func(
             d 128 or 192, dv 128, no window, no cap), which takes them.
         softmax_scale: d**-0.5 when None. logits_soft_cap: above 0, a score x becomes cap * tanh(x / cap).
         causal: aligned bottom-right: of n queries and m keys query i sees keys up to i + m - n.
-        window_size: (left, right), or (left, right, 0): keys from i + m - n - left to i + m - n + right; -1 is no limit. With
-            ``causal`` right is 0.
+        window_size: (left, right), or (left, right, first): keys from i + m - n - left to i + m - n + right, and the ``first``
+            ones up to there; -1 is no limit. With ``causal`` right is 0.
         return_lse: also return the log-sum-exp (natural log) of the scaled scores and of the sink.
         out: [sq, hq, dv], written; made when None.
+        block_table: [n, most pages] int32: k and v are pages then, [pages, keys of one, hk, d], and these are the pages of each
+            sequence in order; cu_seqlens_k says how many keys it has.
         sink_ptr: [hq], one more score of each head, which takes part in the sum and has no value; made fp32 if it is not.
         deterministic, how_v3_bf16_cvt: any value; the kernels are deterministic and round to nearest.
-        dropout_p, bias, alibi_slopes, return_attn_probs, block_table, cu_seqlens_q_padded, cu_seqlens_k_padded: defaults only.
+        dropout_p, bias, alibi_slopes, return_attn_probs, cu_seqlens_q_padded, cu_seqlens_k_padded: defaults only.
 
     Returns:
         out, or with ``return_lse`` a pair with lse fp32 [hq, sq]. A query that sees no key gives 0, and -inf or its sink.
@@ -84,21 +86,21 @@ def flash_attn_varlen_func(
         bias,
         alibi_slopes,
         return_attn_probs,
-        block_table,
         cu_seqlens_q_padded,
         cu_seqlens_k_padded,
     )
-    left, right = window("flash_attn_varlen_func", window_size, max_seqlen_q, max_seqlen_k, causal)
+    seen = window("flash_attn_varlen_func", window_size, max_seqlen_q, max_seqlen_k, causal)
     try:
-        heads, size, width = q.shape[1], q.shape[2], v.shape[2]
+        heads, size, width = q.shape[1], q.shape[2], v.shape[-1]
+        keys, values = (k, v) if block_table is not None else (paged(k, 0), paged(v, 0))
         result = q.new_empty((q.shape[0], heads, width)) if out is None else out
         lse = q.new_empty((heads, q.shape[0]), dtype=element_type(q, "f32")) if return_lse else None
         scale = size**-0.5 if softmax_scale is None else softmax_scale
-        skip = skipped(q, width, (left, right), logits_soft_cap, min_seqlen_q)
+        skip = skipped(q, width, seen, logits_soft_cap, min_seqlen_q)
     except (*NOT_A_TENSOR, KeyError) as error:
         raise no_output("flash_attn_varlen_func", error) from error
-    tensors = (q, k, v, cu_seqlens_q, cu_seqlens_k, result, as_f32(sink_ptr), lse)
-    _flash_attn_varlen_func(*tensors, max_seqlen_q, scale, logits_soft_cap, left, right, skip)
+    tensors = (q, keys, values, cu_seqlens_q, cu_seqlens_k, block_table, result, as_f32(sink_ptr), lse)
+    _flash_attn_varlen_func(*tensors, max_seqlen_q, scale, logits_soft_cap, *seen, skip)
     return (result, lse) if return_lse else result
 
 
@@ -135,7 +137,8 @@ def unified_attention(
         k: [pages, page size, hk, d] of the same type, or fp8 with bf16; hq is a multiple of hk. v: [pages, page size, hk, dv].
         out: [sq, hq, dv], written. Rows of no sequence stay as they are, and queries behind max_seqlen_q.
         cu_seqlens_q: [n + 1] int32: sequence i has the queries from cu_seqlens_q[i] to cu_seqlens_q[i + 1].
-        max_seqlen_q: the most queries of a sequence. max_seqlen_k, skip_reduce: any value; they change nothing.
+        max_seqlen_q: the most queries of a sequence. max_seqlen_k: the most keys of one, about: by it the keys of few queries are
+            divided among workgroups, and no result depends on it. skip_reduce: any value; it changes nothing.
         seqused_k: [n] int32, the keys of each sequence, those of its queries among them.
         softmax_scale: what scores are multiplied with. softcap: above 0, a score x becomes cap * tanh(x / cap).
         causal: only True: of n queries and m keys query i sees keys up to i + m - n.
@@ -151,13 +154,13 @@ def unified_attention(
 
     Source: AITER ``unified_attention``; vLLM's Triton attention.
     """
-    del max_seqlen_k, skip_reduce
+    del skip_reduce
     refuse_unified_attention(
         causal, q_descale, q_scales, alibi_slopes, output_scale, qq_bias, shuffled_kv_cache
     )
-    left, _ = window("unified_attention", window_size, max_seqlen_q, NO_LIMIT, True)
+    left = left_of("unified_attention", window_size)
     tensors = (q, k, v, out, cu_seqlens_q, seqused_k, block_table, k_descale, v_descale, as_f32(sinks))
-    _unified_attention(*tensors, max_seqlen_q, softmax_scale, left, softcap)
+    _unified_attention(*tensors, max_seqlen_q, max_seqlen_k, softmax_scale, left, softcap)
 
 
 @traced
@@ -207,8 +210,9 @@ def mha_batch_prefill_func(
         out: [sq, hq, dv], written; made when None.
         k_descale, v_descale: fp32, one scale of all keys and of all values of an fp8 cache: the first element counts.
         sink_ptr: [hq], one more score of each head, which takes part in the sum and has no value; made fp32 if it is not.
-        deterministic: any value. dropout_p, alibi_slopes, return_attn_probs, block_table, seqlen_k, q_descale, kv_block_descale,
-            sink_size: defaults only.
+        sink_size: so many of the first keys are seen whatever the left window is.
+        deterministic: any value. dropout_p, alibi_slopes, return_attn_probs, block_table, seqlen_k, q_descale, kv_block_descale:
+            defaults only.
 
     Returns:
         out, or with ``return_lse`` a pair with lse fp32 [hq, sq]. A query that sees no key gives 0, and -inf or its sink.
@@ -228,9 +232,8 @@ def mha_batch_prefill_func(
         seqlen_k,
         q_descale,
         kv_block_descale,
-        sink_size,
     )
-    left, right = window("mha_batch_prefill_func", window_size, max_seqlen_q, max_seqlen_k, causal)
+    left, right = window("mha_batch_prefill_func", window_size, max_seqlen_q, max_seqlen_k, causal)[:2]
     try:
         keys, values = paged(k), paged(v)
         result = q.new_empty((*q.shape[:2], v.shape[-1])) if out is None else out
@@ -240,5 +243,7 @@ def mha_batch_prefill_func(
         raise no_output("mha_batch_prefill_func", error) from error
     tensors = (q, keys, values, cu_seqlens_q, kv_indptr, kv_page_indices, result, kv_last_page_lens)
     more = (k_descale, v_descale, as_f32(sink_ptr), lse)
-    _mha_batch_prefill_func(*tensors, *more, max_seqlen_q, scale, logits_soft_cap, left, right)
+    _mha_batch_prefill_func(
+        *tensors, *more, max_seqlen_q, scale, logits_soft_cap, left, right, max(sink_size, 0)
+    )
     return (result, lse) if return_lse else result

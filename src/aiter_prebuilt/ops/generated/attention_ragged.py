@@ -16,7 +16,6 @@ def refuse_flash_attn_varlen_func(
     bias: torch.Tensor | None,
     alibi_slopes: torch.Tensor | None,
     return_attn_probs: bool,
-    block_table: torch.Tensor | None,
     cu_seqlens_q_padded: torch.Tensor | None,
     cu_seqlens_k_padded: torch.Tensor | None,
 ) -> None:
@@ -29,8 +28,6 @@ def refuse_flash_attn_varlen_func(
         raise refuse("flash_attn_varlen_func", "alibi_slopes", alibi_slopes, "None")
     if return_attn_probs:
         raise refuse("flash_attn_varlen_func", "return_attn_probs", return_attn_probs, "False")
-    if block_table is not None:
-        raise refuse("flash_attn_varlen_func", "block_table", block_table, "None")
     if cu_seqlens_q_padded is not None:
         raise refuse("flash_attn_varlen_func", "cu_seqlens_q_padded", cu_seqlens_q_padded, "None")
     if cu_seqlens_k_padded is not None:
@@ -45,7 +42,6 @@ def refuse_mha_batch_prefill_func(
     seqlen_k: torch.Tensor | None,
     q_descale: torch.Tensor | None,
     kv_block_descale: torch.Tensor | None,
-    sink_size: int,
 ) -> None:
     """Refuse the options of ``mha_batch_prefill_func`` that no kernel covers."""
     if dropout_p:
@@ -62,8 +58,6 @@ def refuse_mha_batch_prefill_func(
         raise refuse("mha_batch_prefill_func", "q_descale", q_descale, "None")
     if kv_block_descale is not None:
         raise refuse("mha_batch_prefill_func", "kv_block_descale", kv_block_descale, "None")
-    if sink_size:
-        raise refuse("mha_batch_prefill_func", "sink_size", sink_size, "0")
 
 
 def refuse_unified_attention(

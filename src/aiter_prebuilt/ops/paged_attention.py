@@ -1,0 +1,146 @@
+"""Decoding over a paged cache: one query for each sequence."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from aiter_prebuilt.dispatch import operator
+from aiter_prebuilt.ops._common import NOT_A_TENSOR, no_output
+from aiter_prebuilt.ops._ragged import tokens_first
+from aiter_prebuilt.ops._traced import traced
+from aiter_prebuilt.ops.generated.paged_attention import (
+    refuse_paged_attention_ragged,
+    refuse_paged_attention_v1,
+)
+
+if TYPE_CHECKING:
+    import torch
+
+_paged_attention_v1 = operator("paged_attention_v1")
+_paged_attention_ragged = operator("paged_attention_ragged")
+
+
+@traced
+def paged_attention_v1(
+    out: torch.Tensor,
+    workspace_buffer: torch.Tensor | None,
+    query: torch.Tensor,
+    key_cache: torch.Tensor,
+    value_cache: torch.Tensor,
+    scale: float,
+    block_tables: torch.Tensor,
+    cu_query_lens: torch.Tensor | None,
+    context_lens: torch.Tensor,
+    max_context_len: int,
+    alibi_slopes: torch.Tensor | None,
+    kv_cache_dtype: str,
+    kv_cache_layout: str,
+    logits_soft_cap: float,
+    k_scale: torch.Tensor,
+    v_scale: torch.Tensor,
+    fp8_out_scale: torch.Tensor | None = None,
+    partition_size: int = 256,
+    mtp: int = 1,
+    sliding_window: int = 0,
+) -> torch.Tensor:
+    """``softmax(query @ k.T * scale) @ v`` of one query for each sequence, whose keys and values lie in pages of a cache.
+
+    Args:
+        out: [rows, hq, dv], written. query: [rows, hq, d] bf16 or fp16, d up to 256. The last dim of each tensor must be
+            contiguous.
+        key_cache: [pages, page size, hk, d], or with layout HND [pages, hk, page size, d]; of the type of query, or fp8 with
+            bf16; hq is a multiple of hk. value_cache: the same with dv.
+        scale: what scores are multiplied with. logits_soft_cap: above 0, a score x becomes cap * tanh(x / cap).
+        block_tables: [n, most pages] int32, the pages of each sequence in order.
+        cu_query_lens: [n + 1] int32, where the queries of each sequence start: the row of one with more than one query, or none,
+            stays as it is. Sequence i has row i when None.
+        context_lens: [n] int32, the keys of each sequence, that of its query among them.
+        max_context_len: the most of them, about: by it the keys of a sequence are divided among workgroups, and no result depends
+            on it.
+        kv_cache_dtype: "auto" where the cache is of the type of query, else "fp8" or "fp8_e4m3". kv_cache_layout: "NHD" or "HND".
+        k_scale, v_scale: fp32, one scale of all keys and of all values of an fp8 cache: the first element counts.
+        sliding_window: above 0, a query sees so many keys, the last ones.
+        workspace_buffer, partition_size: any value; they are not used. alibi_slopes, fp8_out_scale, mtp: None, None and 1 only.
+
+    Returns:
+        out.
+
+    Raises:
+        UnsupportedError: an option that no kernel covers, or a tensor that requires grad. ArgumentError, NoKernelError: the
+            call does not fit.
+
+    Source: AITER ``paged_attention_v1``; vLLM.
+    """
+    del workspace_buffer, partition_size
+    refuse_paged_attention_v1(alibi_slopes, fp8_out_scale, mtp)
+    try:
+        keys, values = (tokens_first(each, kv_cache_layout) for each in (key_cache, value_cache))
+    except (*NOT_A_TENSOR, KeyError) as error:
+        raise no_output("paged_attention_v1", error) from error
+    tensors = (query, keys, values, out, block_tables, cu_query_lens, context_lens, k_scale, v_scale)
+    left = sliding_window - 1 if sliding_window > 0 else -1
+    _paged_attention_v1(
+        *tensors, scale, max_context_len, kv_cache_dtype, kv_cache_layout, logits_soft_cap, left
+    )
+    return out
+
+
+@traced
+def paged_attention_ragged(
+    out: torch.Tensor,
+    workspace_buffer: torch.Tensor | None,
+    query: torch.Tensor,
+    key_cache: torch.Tensor,
+    value_cache: torch.Tensor,
+    scale: float,
+    kv_indptr: torch.Tensor,
+    kv_page_indices: torch.Tensor,
+    kv_last_page_lens: torch.Tensor,
+    block_size: int,
+    max_num_partitions: int,
+    alibi_slopes: torch.Tensor | None,
+    kv_cache_dtype: str,
+    kv_cache_layout: str,
+    logits_soft_cap: float,
+    k_scale: torch.Tensor,
+    v_scale: torch.Tensor,
+    fp8_out_scale: torch.Tensor | None = None,
+    partition_size: int = 256,
+    mtp: int = 1,
+) -> torch.Tensor:
+    """``softmax(query @ k.T * scale) @ v`` of one query for each sequence, whose keys and values lie in pages that one list
+    names.
+
+    Args:
+        out: [n, hq, dv], written. query: [n, hq, d] bf16 or fp16, d up to 256. The last dim of each tensor must be contiguous.
+        key_cache: [pages, page size, hk, d], or with layout HND [pages, hk, page size, d]; of the type of query, or fp8 with
+            bf16; hq is a multiple of hk. value_cache: the same with dv.
+        scale: what scores are multiplied with. logits_soft_cap: above 0, a score x becomes cap * tanh(x / cap).
+        kv_indptr: [n + 1] int32: the pages of sequence i are kv_page_indices[kv_indptr[i]] to that before kv_indptr[i + 1].
+            kv_page_indices: [m] int32. kv_last_page_lens: [n] int32, the keys of each sequence's last page; not read where a page
+            is one key.
+        block_size: any value; the cache says it. max_num_partitions, partition_size: their product is the most keys of a
+            sequence, about: by it the keys of a sequence are divided among workgroups, and no result depends on it.
+        kv_cache_dtype: "auto" where the cache is of the type of query, else "fp8" or "fp8_e4m3". kv_cache_layout: "NHD" or "HND".
+        k_scale, v_scale: fp32, one scale of all keys and of all values of an fp8 cache: the first element counts.
+        workspace_buffer: any value; it is not used. alibi_slopes, fp8_out_scale, mtp: None, None and 1 only.
+
+    Returns:
+        out.
+
+    Raises:
+        UnsupportedError: an option that no kernel covers, or a tensor that requires grad. ArgumentError, NoKernelError: the
+            call does not fit.
+
+    Source: AITER ``paged_attention_ragged``; SGLang.
+    """
+    del workspace_buffer, block_size
+    refuse_paged_attention_ragged(alibi_slopes, fp8_out_scale, mtp)
+    try:
+        keys, values = (tokens_first(each, kv_cache_layout) for each in (key_cache, value_cache))
+        most = max_num_partitions * partition_size
+    except (*NOT_A_TENSOR, KeyError) as error:
+        raise no_output("paged_attention_ragged", error) from error
+    tensors = (query, keys, values, out, kv_indptr, kv_page_indices, kv_last_page_lens, k_scale, v_scale)
+    _paged_attention_ragged(*tensors, scale, most, kv_cache_dtype, kv_cache_layout, logits_soft_cap)
+    return out
