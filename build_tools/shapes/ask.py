@@ -11,7 +11,17 @@ from aiter_prebuilt.contract.calls import Argument, Array, Call, ElementType
 from build_tools.manifest.model import Manifest, Operator
 from build_tools.report.shapes import ABSENT, CHOSEN, HOST, NOT_SERVED, REFUSED, UNBOUND, Row
 from build_tools.shapes.forms import Form, FormError, Literal, Size, Tensor, Type, Value, bind, parse
-from build_tools.shapes.models import LINEAR, ClientCall, Model, Models, Sizes, calls_of, layers, sizes_of
+from build_tools.shapes.models import (
+    LINEAR,
+    TOKENS,
+    ClientCall,
+    Model,
+    Models,
+    Sizes,
+    calls_of,
+    layers,
+    sizes_of,
+)
 
 #: Says what calls would launch on a target: lines of ``python -m aiter_prebuilt.execute --explain``.
 Explain: TypeAlias = Callable[[str, Iterable[Call]], Iterable[Mapping[str, Any]]]
@@ -65,7 +75,7 @@ def asked(models: Models, manifest: Manifest, target: str, only: Filter) -> Iter
                     continue
                 for layer, phase, sizes in _steps(models, model, told, ranks):
                     row = Row(
-                        name, ranks, phase, sizes.known["M"], key, told.client, form.function, layer,
+                        name, ranks, phase, sizes.known[TOKENS], key, told.client, form.function, layer,
                         written(form, sizes), target, REFUSED, "",
                     )  # fmt: skip
                     yield _asked(row, told, form, operators.get(form.function), sizes, fp8)

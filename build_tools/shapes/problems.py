@@ -27,7 +27,11 @@ from build_tools.shapes.models import (
 
 def of_repository(manifest: Manifest, root: Path) -> list[str]:
     """Everything that is wrong with the two files of the repository at ``root``."""
-    models = read(root)
+    return of_models(read(root), manifest)
+
+
+def of_models(models: Models, manifest: Manifest) -> list[str]:
+    """Everything that is wrong with what they say."""
     lines = [*_names(models, manifest), *_unused(models), *_calls(models, manifest)]
     if not lines:
         lines += dict.fromkeys(_sizes(models, manifest))

@@ -39,7 +39,7 @@ def shapes(
     """What each call of each model's steps would launch on gfx942 and gfx950, chosen as a live call is, and why; or why nothing:
     manifests/models.toml and manifests/clients.toml.
     """
-    from build_tools.errors import ShapesError
+    from build_tools.errors import ManifestError, ShapesError
     from build_tools.manifest.parse import load
     from build_tools.pack import notes
     from build_tools.report.shapes import Shapes
@@ -48,6 +48,8 @@ def shapes(
 
     manifest = load(options.ROOT / "manifests")
     told = models.read(options.ROOT)
+    if lines := problems.of_models(told, manifest):
+        raise ManifestError(lines)
     only = ask.Filter(names, functions, ranks)
     problems.refuse(told, only)
     rows = []

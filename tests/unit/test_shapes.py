@@ -303,6 +303,12 @@ def test_what_is_not_there_is_refused(
     assert isinstance(found.exception, error) and said in str(found.exception)
 
 
+def test_models_that_lint_refuses_are_refused(asked: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(models, "read", lambda root: changed(unbound="some reason"))
+    found = click.testing.CliRunner().invoke(cli, asked)
+    assert isinstance(found.exception, ManifestError) and "unbound is stale" in str(found.exception)
+
+
 def test_without_bundles_there_is_nothing_to_say(asked: list[str], tmp_path: Path) -> None:
     (tmp_path / "gfx942-ck-free.apb").unlink()
     found = click.testing.CliRunner().invoke(cli, asked)
