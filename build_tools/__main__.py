@@ -24,6 +24,7 @@ from build_tools.verbs.new_operator import new_operator
 from build_tools.verbs.plan import plan
 from build_tools.verbs.prove import prove
 from build_tools.verbs.receipts import receipts
+from build_tools.verbs.shapes import shapes
 from build_tools.verbs.status import status
 from build_tools.verbs.toolchain import toolchain
 from build_tools.verbs.tune_request import tune_request
@@ -50,6 +51,7 @@ for verb in (
     coverage,
     adopted,
     modules,
+    shapes,
     status,
     cases,
     wheels,

@@ -193,3 +193,9 @@ class UnprovedError(ProofError):
     """Wheels would hold entries that no device has executed."""
 
     exit_code = 18
+
+
+class ShapesError(BuildToolsError):
+    """Calls of models' steps have no entry (``shapes --strict``)."""
+
+    exit_code = 20

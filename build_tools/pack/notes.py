@@ -20,6 +20,8 @@ from build_tools.records import in_tree
 from build_tools.tools.tree import digest, exists, located
 
 _BINARY: Final = (".co", ".hsaco")
+#: They ask what bundles would do, and are in none.
+_QUESTIONS: Final = ("manifests/clients.toml", "manifests/models.toml")
 _PROOFS: Final = ("/cases.toml", "/reference.py", "manifests/unasked.toml", f"/{receipts.NAME}")
 
 
@@ -47,7 +49,8 @@ def manifest_files(root: Path) -> set[str]:
     the receipts.
     """
     tables = [path for path in (root / "manifests").rglob("*") if path.suffix in (".toml", ".csv", ".py")]
-    return {path.relative_to(root).as_posix() for path in tables} | set(receipts.files(root))
+    names = {path.relative_to(root).as_posix() for path in tables} - set(_QUESTIONS)
+    return names | set(receipts.files(root))
 
 
 def hashes(root: Path, names: Iterable[str]) -> dict[str, str]:

@@ -126,6 +126,7 @@ STAGES: dict[str, set[str]] = {
     "judge": {"files", "objects"},
     "pack": {"files", "tools", "objects", "judge"},
     "report": {"manifest", "modules", "plan", "objects", "tools"},
+    "shapes": {"manifest", "report"},
     "generate": {"files", "manifest", "tools", "plan", "compile"},
     "prove": {"files", "manifest", "cases", "objects", "judge", "pack"},
 }

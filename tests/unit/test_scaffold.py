@@ -20,11 +20,14 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """A copy of what defines the operators, which may leave out of AITER's tree what it likes, modules and objects."""
+    """A copy of what defines the operators, which may leave out of AITER's tree what it likes, modules and objects, and has no
+    models.
+    """
     for folder in ("manifests", "csrc/kernels", "hsa"):
         shutil.copytree(ROOT / folder, tmp_path / folder)
     (tmp_path / "hsa" / "left_out.toml").unlink()
-    (tmp_path / "manifests" / "modules.toml").unlink()
+    for name in ("modules.toml", "models.toml", "clients.toml"):
+        (tmp_path / "manifests" / name).unlink()
     return tmp_path
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,18 +13,33 @@ from aiter_prebuilt import dispatch, locate
 from aiter_prebuilt.contract.calls import Array, Call
 from aiter_prebuilt.device import DeviceFacts
 from aiter_prebuilt.errors import NoBundleError
-from aiter_prebuilt.execute.array import DeviceArray
+from aiter_prebuilt.execute.array import DeviceArray, dtype_named
+from aiter_prebuilt.execute.layout import Layout, dense
 from aiter_prebuilt.execute.record import Recorder, instead
 from aiter_prebuilt.execute.run import Execution, ended, failed, uploaded
 
 if TYPE_CHECKING:
-    from aiter_prebuilt._native import Operator
+    from typing_extensions import Self
+
+    from aiter_prebuilt._native import DecisionInfo, Operator
 
 #: What a line calls the device: none.
 NOWHERE: Final = "none: only explained"
 #: As every driver aligns an allocation, and no page that a program has.
 _ALIGNED: Final = 4096
 _FIRST: Final = 1 << 46
+#: Of a call that nothing takes, so many reasons are said.
+MOST_REASONS: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Explained(Execution):
+    """What a call would launch. ``reason``: why that, in the words of the native choice, of several native calls each with its
+    kernel; ``cost``: of what the first one chose, None where its cost was not asked.
+    """
+
+    reason: str = ""
+    cost: int | None = None
 
 
 @dataclass(slots=True)
@@ -35,16 +51,84 @@ class _Addresses:
 
     def upload(self, data: bytes) -> int:
         """An address for so many bytes."""
+        return self.reserve(len(data))
+
+    def reserve(self, size: int) -> int:
+        """An address for ``size`` bytes, which nobody has."""
         address = self.last
-        self.last += (len(data) // _ALIGNED + 1) * _ALIGNED
+        self.last += (size // _ALIGNED + 1) * _ALIGNED
         return address
 
 
+class _Described(DeviceArray):
+    """A tensor that is only described: no choice reads a value, and a model's weights would fill this machine."""
+
+    def __new__(  # the class says it
+        cls,
+        memory: Any,
+        dtype: object,
+        shape: Sequence[int],
+        data: bytes | None = None,
+        *,
+        strides: Sequence[int] | None = None,
+        offset: int = 0,
+        slack: int = 0,
+    ) -> Self:
+        kind = dtype_named(dtype)
+        sizes = tuple(map(int, shape))
+        steps = dense(sizes) if strides is None else tuple(strides)
+        layout = Layout(sizes, steps, offset, kind.itemsize)
+        base = memory.reserve((layout.nbytes if data is None else len(data)) + slack)
+        where = (base + offset * kind.itemsize, kind.name, sizes, steps, memory.device)
+        made = tuple.__new__(cls, where)
+        made.memory, made.layout, made.base, made.slack = memory, layout, base, slack
+        return made
+
+    def new_empty(self, shape: Sequence[int], dtype: object = None) -> _Described:
+        """A new dense tensor beside this one."""
+        return _Described(self.memory, self.dtype if dtype is None else dtype, shape)
+
+
+class _Heard:
+    """A native operator whose decisions are kept."""
+
+    def __init__(self, operator: Operator) -> None:
+        self.name, self._operator = operator.name, operator
+        self.decisions: list[DecisionInfo] = []
+
+    def explain(self, *asked: Any) -> list[DecisionInfo]:
+        self.decisions = self._operator.explain(*asked)
+        return self.decisions
+
+
+@dataclass(slots=True)
 class _Explainer(Recorder):
-    """Notes what would be chosen, and leaves it at that; what refuses the call's arguments is raised."""
+    """Notes what would be chosen, and leaves it at that; what refuses the call's arguments is raised. ``said``: operator and
+    decisions of each native call.
+    """
+
+    said: list[tuple[str, list[DecisionInfo]]] = field(default_factory=list)
 
     def __call__(self, operator: Operator, tensors: list[Any], attributes: list[Any]) -> None:
-        self.seen.append(self._explained(operator, tensors, attributes))
+        heard: Any = _Heard(operator)
+        self.seen.append(self._explained(heard, tensors, attributes))
+        self.said.append((operator.name, heard.decisions))
+
+    def refusals(self) -> str:
+        """Of the first native call that no kernel takes: why, the nearest candidate first."""
+        for name, decisions in self.said:
+            if not any(row["chosen"] for row in decisions):
+                rows = sorted((row for row in decisions if not row["accepted"]), key=lambda row: row["near"])
+                first: dict[str, str] = {}  # one candidate stands for all of a reason
+                for row in rows:
+                    first.setdefault(row["reason"], f"{row['kernel']}[{row['variant']}]")
+                lines = [f"{candidate}: {reason}" for reason, candidate in first.items()]
+                return "; ".join([f"no kernel takes the call of {name}", *lines[:MOST_REASONS]])
+        return ""
+
+    def chosen_rows(self) -> list[DecisionInfo]:
+        """What each native call chose."""
+        return [row for _, decisions in self.said for row in decisions if row["chosen"]]
 
 
 @cache
@@ -89,13 +173,18 @@ def explain(call: Call, target: str) -> Execution:
         problems = ("the function never called its operator",)
     elif not all(chosen.kernel for chosen in explainer.seen):
         # The native explanation does not raise: that all candidates are refused is an answer there.
-        problems = ("NoKernelError: no kernel takes the call; aiter-prebuilt explain says why",)
-    return ended(call, where, explainer.chosen, None, 0.0, problems)
+        problems = (f"NoKernelError: {explainer.refusals()}",)
+    rows = explainer.chosen_rows()
+    several = len(rows) > 1
+    reason = "; ".join(f"{row['kernel']}: {row['reason']}" if several else row["reason"] for row in rows)
+    done = ended(call, where, explainer.chosen, None, 0.0, problems)
+    same: dict[str, Any] = {each.name: getattr(done, each.name) for each in fields(Execution)}
+    return Explained(**same, reason=reason, cost=rows[0]["cost"] if rows else None)
 
 
 def _placed(value: Any, memory: Any) -> Any:
     if isinstance(value, Array):
-        return DeviceArray(
+        return _Described(
             memory, value.dtype, value.shape, strides=value.strides, offset=value.offset, slack=value.slack
         )
     return uploaded(value, memory)
