@@ -222,6 +222,28 @@ def deepgemm(XQ: Any, WQ: Any, Y: Any, group_layout: Any, x_scale: Any = None, w
     return torch_calls.deepgemm(XQ, WQ, Y, group_layout, x_scale, w_scale)
 
 
+def deepgemm_fp8_paged_mqa_logits(
+    q_fp8: Any,
+    kv_cache: Any,
+    weights: Any,
+    out_logits: Any,
+    context_lens: Any,
+    kv_indices: Any,
+    max_model_len: int,
+    Preshuffle: bool = False,
+    KVBlockSize: int = 1,
+    ChunkK: int = 256,
+    TotalCuCount: int | None = None,
+    WavePerEU: int = 2,
+    VarCtxSchedule: Any = None,
+) -> None:
+    """Traced ``aiter_prebuilt.deepgemm_fp8_paged_mqa_logits``."""
+    del ChunkK, TotalCuCount, WavePerEU, VarCtxSchedule
+    _OPS.deepgemm_fp8_paged_mqa_logits.default(
+        q_fp8, kv_cache, weights, out_logits, context_lens, kv_indices, max_model_len, Preshuffle, KVBlockSize
+    )
+
+
 def div(input: Any, other: Any) -> Any:
     """Traced ``aiter_prebuilt.div``."""
     return torch_calls.div(input, other)
@@ -2259,6 +2281,7 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "concat_and_cache_mla": concat_and_cache_mla,
     "cp_gather_indexer_k_quant_cache": _OPS.cp_gather_indexer_k_quant_cache.default,
     "deepgemm": deepgemm,
+    "deepgemm_fp8_paged_mqa_logits": deepgemm_fp8_paged_mqa_logits,
     "div": div,
     "div_": div_,
     "dynamic_per_group_scaled_quant_fp4": dynamic_per_group_scaled_quant_fp4,
@@ -2280,6 +2303,7 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "fmoe_g1u1_tkw1": fmoe_g1u1_tkw1,
     "fmoe_int8_g1u0": fmoe_int8_g1u0,
     "fmoe_int8_g1u0_a16": fmoe_int8_g1u0_a16,
+    "fp8_mqa_logits": _OPS.fp8_mqa_logits.default,
     "fused_add_rms_norm_cu": _OPS.fused_add_rms_norm_cu.default,
     "gelu_and_mul": _OPS.gelu_and_mul.default,
     "gelu_fast": _OPS.gelu_fast.default,

@@ -300,6 +300,14 @@ FITTING: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
     "mla_reduce_v1": lambda s: {"H": "16", "N": "8", "o_t": "8192", "o_h": "512"},
     "topk_softmax_asm": lambda s: {"M": "40", "E": "256", "K": "8"},
     "topk_sigmoid": lambda s: {"T": "bf16", "E": "64", "K": "8"},
+    "fp8_mqa_logits": lambda s: {
+        "M": "8", "N": "1000", "H": "64", "D": "128", "q_s": "8192", "q_h": "128", "k_s": "128", "w_s": "64",
+    },
+    "deepgemm_fp8_paged_mqa_logits": lambda s: {
+        "B": "8", "next_n": "1", "H": "64", "D": "128", "ID": "132", "NB": "100", "PS": "64", "MB": "8", "W": "512",
+        "max_model_len": "512", "KVBlockSize": "64", "Preshuffle": "0", "page": "8448", "q_b": "8192", "q_n": "8192",
+        "q_h": "128", "w_s": "64", "o_s": "512", "t_s": "8", "C": "u8",
+    },
     "top_k_per_row_prefill": lambda s: TOP,
     "top_k_per_row_decode": lambda s: {
         **{name: size for name, size in TOP.items() if name not in ("E", "S")}, "next_n": "1", "B": "8",

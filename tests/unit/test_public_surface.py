@@ -159,6 +159,9 @@ SIGNATURES = {
     "unified_attention": "q k v out cu_seqlens_q max_seqlen_q seqused_k max_seqlen_k softmax_scale causal window_size "
     "block_table softcap q_descale k_descale v_descale q_scales alibi_slopes output_scale qq_bias sinks shuffled_kv_cache "
     "skip_reduce",
+    "fp8_mqa_logits": "Q KV kv_scales weights cu_starts cu_ends clean_logits",
+    "deepgemm_fp8_paged_mqa_logits": "q_fp8 kv_cache weights out_logits context_lens kv_indices max_model_len Preshuffle "
+    "KVBlockSize ChunkK TotalCuCount WavePerEU VarCtxSchedule",
     "mha_batch_prefill_func": "q k v cu_seqlens_q kv_indptr kv_page_indices max_seqlen_q max_seqlen_k dropout_p softmax_scale "
     "logits_soft_cap causal window_size alibi_slopes deterministic return_lse return_attn_probs out kv_last_page_lens "
     "block_table seqlen_k q_descale k_descale v_descale kv_block_descale sink_ptr sink_size",

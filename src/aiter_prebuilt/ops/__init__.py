@@ -66,6 +66,7 @@ if TYPE_CHECKING:
         moe_align_block_size,
         moe_sum,
     )
+    from aiter_prebuilt.ops.generated.mqa_logits import deepgemm_fp8_paged_mqa_logits, fp8_mqa_logits
     from aiter_prebuilt.ops.generated.norm import (
         fused_add_rms_norm_cu,
         layernorm2d_fwd,
@@ -150,6 +151,7 @@ __all__ = [
     "concat_and_cache_mla",
     "cp_gather_indexer_k_quant_cache",
     "deepgemm",
+    "deepgemm_fp8_paged_mqa_logits",
     "div",
     "div_",
     "dynamic_per_group_scaled_quant_fp4",
@@ -171,6 +173,7 @@ __all__ = [
     "fmoe_g1u1_tkw1",
     "fmoe_int8_g1u0",
     "fmoe_int8_g1u0_a16",
+    "fp8_mqa_logits",
     "fused_add_rms_norm_cu",
     "gelu_and_mul",
     "gelu_fast",
@@ -340,6 +343,8 @@ HOMES: Final = {
     "grouped_topk": "generated.moe_tokens",
     "moe_align_block_size": "generated.moe_tokens",
     "moe_sum": "generated.moe_tokens",
+    "deepgemm_fp8_paged_mqa_logits": "generated.mqa_logits",
+    "fp8_mqa_logits": "generated.mqa_logits",
     "fused_add_rms_norm_cu": "generated.norm",
     "layernorm2d_fwd": "generated.norm",
     "rms_norm": "generated.norm",
