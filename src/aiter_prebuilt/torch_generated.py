@@ -2305,6 +2305,7 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "fmoe_int8_g1u0_a16": fmoe_int8_g1u0_a16,
     "fp8_mqa_logits": _OPS.fp8_mqa_logits.default,
     "fused_add_rms_norm_cu": _OPS.fused_add_rms_norm_cu.default,
+    "fused_qk_rope_concat_and_cache_mla": _OPS.fused_qk_rope_concat_and_cache_mla.default,
     "gelu_and_mul": _OPS.gelu_and_mul.default,
     "gelu_fast": _OPS.gelu_fast.default,
     "gelu_tanh_and_mul": _OPS.gelu_tanh_and_mul.default,

@@ -175,6 +175,11 @@ FITTING: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
         "h": "8", "d": "64", "x": "16", "groups": "4", "block_size": "16", "blocks": "40", "value_rows": "20480",
         "value_columns": "16", "scale_rows": "8", "scale_columns": "640",
     },
+    "fused_qk_rope_concat_and_cache_mla": lambda s: {
+        "T": "bf16", "C": "bf16", "Q": "bf16", "tokens": "5", "rows": "5", "k_rows": "5", "p_rows": "5", "positions_given": "5",
+        "H": "16", "R": "512", "half": "32", "P": "50", "slots": "64", "k_scales": "1", "q_scales": "1", "qn_t": "8192",
+        "qn_h": "512", "qp_t": "1024", "qp_h": "64", "kc": "512", "kp": "64", "c_row": "576", "o_t": "9216", "o_h": "576",
+    },
     "concat_and_cache_mla": lambda s: {
         "C": s["T"], "kv_cache_dtype": "auto", "scales": "1", "tokens": "40", "c_rows": "40", "p_rows": "40", "rank": "512",
         "pe": "64", "blocks": "8", "block_size": "16",

@@ -39,6 +39,8 @@ SIGNATURES = {
     "reshape_and_cache_flash": "key value key_cache value_cache slot_mapping kv_cache_dtype k_scale v_scale",
     "reshape_and_cache_with_pertoken_quant": "key value key_cache value_cache k_dequant_scales v_dequant_scales slot_mapping "
     "asm_layout",
+    "fused_qk_rope_concat_and_cache_mla": "q_nope q_pe kv_c k_pe kv_cache q_out slot_mapping k_scale q_scale positions cos_cache "
+    "sin_cache is_neox is_nope_first compute_all_q_rope",
     "concat_and_cache_mla": "kv_c k_pe kv_cache slot_mapping kv_cache_dtype scale",
     "rope_fwd_impl": "output input freqs rotate_style reuse_freqs_front_part nope_first",
     "rope_cached_fwd_impl": "output input cos sin rotate_style reuse_freqs_front_part nope_first",
