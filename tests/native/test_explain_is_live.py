@@ -180,6 +180,20 @@ FITTING: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
         "H": "16", "R": "512", "half": "32", "P": "50", "slots": "64", "k_scales": "1", "q_scales": "1", "qn_t": "8192",
         "qn_h": "512", "qp_t": "1024", "qp_h": "64", "kc": "512", "kp": "64", "c_row": "576", "o_t": "9216", "o_h": "576",
     },
+    "fused_qk_norm_rope_cache_quant_shuffle": lambda s: {
+        "T": "bf16", "C": "bf16", "tokens": "5", "num_heads_q": "4", "num_heads_k": "2", "num_heads_v": "2", "head_dim": "128",
+        "WD": "128", "qn": "512", "kn": "256", "vn": "256", "rot": "128", "P": "9", "NB": "3", "KH": "2", "G": "16",
+        "PS": "16", "x": "8", "v_rows": "768", "v_last": "16", "k_scales": "1", "v_scales": "1", "q_row": "512", "k_row": "256",
+        "v_row": "256",
+    },
+    "fused_qk_norm_rope_cache_pts_quant_shuffle": lambda s: {
+        "T": "bf16", "C": "bf16", "num_tokens": "5", "num_heads_q": "4", "num_heads_k": "2", "num_heads_v": "2",
+        "head_size": "128", "WD": "128", "rows": "5", "last": "1024", "rot": "128", "rotary_dim": "0", "P": "9",
+        "positions_given": "5",
+        "slots_given": "5", "o_rows": "5", "o_last": "512", "k_rows": "96", "v_rows": "96", "k_last": "128", "v_last": "128",
+        "block_size": "16", "use_shuffle_layout": "0", "x": "8", "ko_rows": "5", "ko_last": "256", "vo_rows": "5",
+        "vo_last": "256",
+    },
     "concat_and_cache_mla": lambda s: {
         "C": s["T"], "kv_cache_dtype": "auto", "scales": "1", "tokens": "40", "c_rows": "40", "p_rows": "40", "rank": "512",
         "pe": "64", "blocks": "8", "block_size": "16",

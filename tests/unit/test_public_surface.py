@@ -41,6 +41,11 @@ SIGNATURES = {
     "asm_layout",
     "fused_qk_rope_concat_and_cache_mla": "q_nope q_pe kv_c k_pe kv_cache q_out slot_mapping k_scale q_scale positions cos_cache "
     "sin_cache is_neox is_nope_first compute_all_q_rope",
+    "fused_qk_norm_rope_cache_quant_shuffle": "q k v num_heads_q num_heads_k num_heads_v head_dim eps qw kw cos_sin_cache "
+    "is_neox_style pos_ids k_cache v_cache slot_mapping kv_cache_dtype k_scale v_scale",
+    "fused_qk_norm_rope_cache_pts_quant_shuffle": "qkv qw kw cos_sin positions num_tokens num_heads_q num_heads_k num_heads_v "
+    "head_size is_neox_style eps q_out k_cache v_cache slot_mapping per_tensor_k_scale per_tensor_v_scale k_out v_out return_kv "
+    "use_shuffle_layout block_size x rotary_dim",
     "concat_and_cache_mla": "kv_c k_pe kv_cache slot_mapping kv_cache_dtype scale",
     "rope_fwd_impl": "output input freqs rotate_style reuse_freqs_front_part nope_first",
     "rope_cached_fwd_impl": "output input cos sin rotate_style reuse_freqs_front_part nope_first",

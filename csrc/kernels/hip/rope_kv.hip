@@ -158,10 +158,6 @@ struct key_place {
   i64 block, head, column, slot;
   u32 x;
 };
-struct value_place {
-  i64 block, head, column, chunk, slot;
-  u32 x;
-};
 
 AP_INLINE void store_key(cell* out, const share& own, const float* e, float inverse, key_place p) {
   if constexpr (kAny) {
@@ -186,7 +182,8 @@ AP_INLINE void store_value(cell* out, const share& own, const float* e, float in
 
 }  // namespace ap
 
-// q_weight is null where there is no norm; q_out, k_out, k_copy and v_copy where they are not wanted. With DYNAMIC k_scale and
+// q_weight is null where there is no norm; q_out, k_out, k_copy and v_copy where they are not wanted, the last two with `copies` 0, too. Keys begin k_at elements
+// behind k, values v_at behind v. With DYNAMIC k_scale and
 // v_scale are written [blocks, heads_k, block_size]; else each is null or one number, which divides beside k_number and v_number.
 AP_KERNEL(256)
 void rope_kv(const ap::u16* q, const ap::u16* k, const ap::u16* v, const ap::u16* __restrict__ q_weight,
@@ -196,12 +193,12 @@ void rope_kv(const ap::u16* q, const ap::u16* k, const ap::u16* v, const ap::u16
              ap::cell* __restrict__ v_copy, ap::cell* __restrict__ k_cache, ap::cell* __restrict__ v_cache,
              float* __restrict__ k_scale, float* __restrict__ v_scale, ap::i32 tokens, ap::i32 heads_q, ap::i32 heads_k,
              ap::i32 heads_v, ap::i32 size, ap::i32 half, ap::i32 sin_at, ap::i32 max_position, ap::i32 block_size,
-             ap::i32 neox, float epsilon, float k_number, float v_number, ap::i64 q_stride_t, ap::i64 q_stride_h,
-             ap::i64 k_stride_t, ap::i64 k_stride_h, ap::i64 v_stride_t, ap::i64 v_stride_h, ap::i64 cos_stride,
-             ap::i64 q_out_stride_t, ap::i64 q_out_stride_h, ap::i64 k_out_stride_t, ap::i64 k_out_stride_h,
-             ap::i64 k_block_stride, ap::i64 k_head_stride, ap::i64 k_column_stride, ap::i64 k_slot_stride, ap::i32 k_x,
-             ap::i64 v_block_stride, ap::i64 v_head_stride, ap::i64 v_column_stride, ap::i64 v_chunk_stride,
-             ap::i64 v_slot_stride, ap::i32 v_x) {
+             ap::i32 neox, ap::i32 copies, float epsilon, float k_number, float v_number, ap::i64 q_stride_t,
+             ap::i64 q_stride_h, ap::i64 k_stride_t, ap::i64 k_stride_h, ap::i64 v_stride_t, ap::i64 v_stride_h,
+             ap::i64 cos_stride, ap::i64 q_out_stride_t, ap::i64 q_out_stride_h, ap::i64 k_out_stride_t,
+             ap::i64 k_out_stride_h, ap::i64 k_block_stride, ap::i64 k_head_stride, ap::i64 k_column_stride,
+             ap::i64 k_slot_stride, ap::i32 k_x, ap::i64 v_block_stride, ap::i64 v_head_stride, ap::i64 v_column_stride,
+             ap::i64 v_chunk_stride, ap::i64 v_slot_stride, ap::i32 v_x, ap::i64 k_at, ap::i64 v_at) {
   using namespace ap;
   u32 heads = static_cast<u32>(heads_q + heads_k + heads_v);
   u32 place = block_x() * (256 / kLanes) + thread_x() / kLanes;
@@ -213,8 +210,8 @@ void rope_kv(const ap::u16* q, const ap::u16* k, const ap::u16* v, const ap::u16
   share own = share_of(thread_x() % kLanes, static_cast<u32>(half), static_cast<u32>(size), query || key, neox != 0);
 
   const u16* in = query ? q + token * q_stride_t + head * q_stride_h
-                  : key ? k + token * k_stride_t + head * k_stride_h
-                        : v + token * v_stride_t + head * v_stride_h;
+                  : key ? k + k_at + token * k_stride_t + head * k_stride_h
+                        : v + v_at + token * v_stride_t + head * v_stride_h;
   float e[8];
   load(in, own, e);
   if ((query || key) && q_weight) {
@@ -259,11 +256,11 @@ void rope_kv(const ap::u16* q, const ap::u16* k, const ap::u16* v, const ap::u16
   if (key) {
     key_place p = {k_block_stride, k_head_stride, k_column_stride, k_slot_stride, static_cast<u32>(k_x)};
     store_key(k_cache + block * p.block + head * p.head + offset * p.slot, own, e, inverse, p);
-    if (k_copy) store_row(k_copy + (static_cast<i64>(token) * heads_k + head) * size, own, e, inverse);
+    if (k_copy && copies) store_row(k_copy + (static_cast<i64>(token) * heads_k + head) * size, own, e, inverse);
   } else {
     u32 x = static_cast<u32>(v_x);
     i64 at = block * v_block_stride + head * v_head_stride + offset / x * v_chunk_stride + offset % x * v_slot_stride;
     store_value(v_cache + at, own, e, inverse, v_column_stride);
-    if (v_copy) store_row(v_copy + (static_cast<i64>(token) * heads_v + head) * size, own, e, inverse);
+    if (v_copy && copies) store_row(v_copy + (static_cast<i64>(token) * heads_v + head) * size, own, e, inverse);
   }
 }

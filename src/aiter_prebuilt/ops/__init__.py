@@ -110,7 +110,11 @@ if TYPE_CHECKING:
         rope_thd_bwd_impl,
         rope_thd_fwd_impl,
     )
-    from aiter_prebuilt.ops.generated.rope_cache import fused_qk_rope_concat_and_cache_mla
+    from aiter_prebuilt.ops.generated.rope_cache import (
+        fused_qk_norm_rope_cache_pts_quant_shuffle,
+        fused_qk_norm_rope_cache_quant_shuffle,
+        fused_qk_rope_concat_and_cache_mla,
+    )
     from aiter_prebuilt.ops.generated.rotary import batched_rotary_embedding, rotary_embedding_fwd
     from aiter_prebuilt.ops.generated.sampling import (
         greedy_sample,
@@ -176,6 +180,8 @@ __all__ = [
     "fmoe_int8_g1u0_a16",
     "fp8_mqa_logits",
     "fused_add_rms_norm_cu",
+    "fused_qk_norm_rope_cache_pts_quant_shuffle",
+    "fused_qk_norm_rope_cache_quant_shuffle",
     "fused_qk_rope_concat_and_cache_mla",
     "gelu_and_mul",
     "gelu_fast",
@@ -382,6 +388,8 @@ HOMES: Final = {
     "rope_fwd_impl": "generated.rope",
     "rope_thd_bwd_impl": "generated.rope",
     "rope_thd_fwd_impl": "generated.rope",
+    "fused_qk_norm_rope_cache_pts_quant_shuffle": "generated.rope_cache",
+    "fused_qk_norm_rope_cache_quant_shuffle": "generated.rope_cache",
     "fused_qk_rope_concat_and_cache_mla": "generated.rope_cache",
     "batched_rotary_embedding": "generated.rotary",
     "rotary_embedding_fwd": "generated.rotary",
