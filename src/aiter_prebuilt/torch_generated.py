@@ -226,6 +226,28 @@ def deepgemm(XQ: Any, WQ: Any, Y: Any, group_layout: Any, x_scale: Any = None, w
     return torch_calls.deepgemm(XQ, WQ, Y, group_layout, x_scale, w_scale)
 
 
+def deepgemm_fp8_paged_mqa_logits(
+    q_fp8: Any,
+    kv_cache: Any,
+    weights: Any,
+    out_logits: Any,
+    context_lens: Any,
+    kv_indices: Any,
+    max_model_len: int,
+    Preshuffle: bool = False,
+    KVBlockSize: int = 1,
+    ChunkK: int = 256,
+    TotalCuCount: int | None = None,
+    WavePerEU: int = 2,
+    VarCtxSchedule: Any = None,
+) -> None:
+    """Traced ``aiter_prebuilt.deepgemm_fp8_paged_mqa_logits``."""
+    del ChunkK, TotalCuCount, WavePerEU, VarCtxSchedule
+    _OPS.deepgemm_fp8_paged_mqa_logits.default(
+        q_fp8, kv_cache, weights, out_logits, context_lens, kv_indices, max_model_len, Preshuffle, KVBlockSize
+    )
+
+
 def div(input: Any, other: Any) -> Any:
     """Traced ``aiter_prebuilt.div``."""
     return torch_calls.div(input, other)
@@ -893,6 +915,108 @@ def fmoe_int8_g1u0_a16(
         fc1_smooth_scale,
         fc2_smooth_scale,
         topk,
+    )
+
+
+def fused_qk_norm_rope_cache_pts_quant_shuffle(
+    qkv: Any,
+    qw: Any,
+    kw: Any,
+    cos_sin: Any,
+    positions: Any,
+    num_tokens: int,
+    num_heads_q: int,
+    num_heads_k: int,
+    num_heads_v: int,
+    head_size: int,
+    is_neox_style: bool,
+    eps: float,
+    q_out: Any,
+    k_cache: Any,
+    v_cache: Any,
+    slot_mapping: Any,
+    per_tensor_k_scale: float,
+    per_tensor_v_scale: float,
+    k_out: Any,
+    v_out: Any,
+    return_kv: bool,
+    use_shuffle_layout: bool,
+    block_size: int,
+    x: int,
+    rotary_dim: int = 0,
+) -> None:
+    """Traced ``aiter_prebuilt.fused_qk_norm_rope_cache_pts_quant_shuffle``."""
+    _OPS.fused_qk_norm_rope_cache_pts_quant_shuffle.default(
+        qkv,
+        qw,
+        kw,
+        cos_sin,
+        positions,
+        q_out,
+        k_cache,
+        v_cache,
+        slot_mapping,
+        k_out,
+        v_out,
+        num_tokens,
+        num_heads_q,
+        num_heads_k,
+        num_heads_v,
+        head_size,
+        is_neox_style,
+        eps,
+        per_tensor_k_scale,
+        per_tensor_v_scale,
+        return_kv,
+        use_shuffle_layout,
+        block_size,
+        x,
+        rotary_dim,
+    )
+
+
+def fused_qk_norm_rope_cache_quant_shuffle(
+    q: Any,
+    k: Any,
+    v: Any,
+    num_heads_q: int,
+    num_heads_k: int,
+    num_heads_v: int,
+    head_dim: int,
+    eps: float,
+    qw: Any,
+    kw: Any,
+    cos_sin_cache: Any,
+    is_neox_style: bool,
+    pos_ids: Any,
+    k_cache: Any,
+    v_cache: Any,
+    slot_mapping: Any,
+    kv_cache_dtype: str,
+    k_scale: Any,
+    v_scale: Any,
+) -> None:
+    """Traced ``aiter_prebuilt.fused_qk_norm_rope_cache_quant_shuffle``."""
+    _OPS.fused_qk_norm_rope_cache_quant_shuffle.default(
+        q,
+        k,
+        v,
+        qw,
+        kw,
+        cos_sin_cache,
+        pos_ids,
+        k_cache,
+        v_cache,
+        slot_mapping,
+        k_scale,
+        v_scale,
+        num_heads_q,
+        num_heads_k,
+        num_heads_v,
+        head_dim,
+        eps,
+        is_neox_style,
+        kv_cache_dtype,
     )
 
 
@@ -2398,6 +2522,7 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "concat_and_cache_mla": concat_and_cache_mla,
     "cp_gather_indexer_k_quant_cache": _OPS.cp_gather_indexer_k_quant_cache.default,
     "deepgemm": deepgemm,
+    "deepgemm_fp8_paged_mqa_logits": deepgemm_fp8_paged_mqa_logits,
     "div": div,
     "div_": div_,
     "dynamic_per_group_scaled_quant_fp4": dynamic_per_group_scaled_quant_fp4,
@@ -2421,7 +2546,11 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "fmoe_g1u1_tkw1": fmoe_g1u1_tkw1,
     "fmoe_int8_g1u0": fmoe_int8_g1u0,
     "fmoe_int8_g1u0_a16": fmoe_int8_g1u0_a16,
+    "fp8_mqa_logits": _OPS.fp8_mqa_logits.default,
     "fused_add_rms_norm_cu": _OPS.fused_add_rms_norm_cu.default,
+    "fused_qk_norm_rope_cache_pts_quant_shuffle": fused_qk_norm_rope_cache_pts_quant_shuffle,
+    "fused_qk_norm_rope_cache_quant_shuffle": fused_qk_norm_rope_cache_quant_shuffle,
+    "fused_qk_rope_concat_and_cache_mla": _OPS.fused_qk_rope_concat_and_cache_mla.default,
     "gelu_and_mul": _OPS.gelu_and_mul.default,
     "gelu_fast": _OPS.gelu_fast.default,
     "gelu_tanh_and_mul": _OPS.gelu_tanh_and_mul.default,

@@ -175,6 +175,25 @@ FITTING: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
         "h": "8", "d": "64", "x": "16", "groups": "4", "block_size": "16", "blocks": "40", "value_rows": "20480",
         "value_columns": "16", "scale_rows": "8", "scale_columns": "640",
     },
+    "fused_qk_rope_concat_and_cache_mla": lambda s: {
+        "T": "bf16", "C": "bf16", "Q": "bf16", "tokens": "5", "rows": "5", "k_rows": "5", "p_rows": "5", "positions_given": "5",
+        "H": "16", "R": "512", "half": "32", "P": "50", "slots": "64", "k_scales": "1", "q_scales": "1", "qn_t": "8192",
+        "qn_h": "512", "qp_t": "1024", "qp_h": "64", "kc": "512", "kp": "64", "c_row": "576", "o_t": "9216", "o_h": "576",
+    },
+    "fused_qk_norm_rope_cache_quant_shuffle": lambda s: {
+        "T": "bf16", "C": "bf16", "tokens": "5", "num_heads_q": "4", "num_heads_k": "2", "num_heads_v": "2", "head_dim": "128",
+        "WD": "128", "qn": "512", "kn": "256", "vn": "256", "rot": "128", "P": "9", "NB": "3", "KH": "2", "G": "16",
+        "PS": "16", "x": "8", "v_rows": "768", "v_last": "16", "k_scales": "1", "v_scales": "1", "q_row": "512", "k_row": "256",
+        "v_row": "256",
+    },
+    "fused_qk_norm_rope_cache_pts_quant_shuffle": lambda s: {
+        "T": "bf16", "C": "bf16", "num_tokens": "5", "num_heads_q": "4", "num_heads_k": "2", "num_heads_v": "2",
+        "head_size": "128", "WD": "128", "rows": "5", "last": "1024", "rot": "128", "rotary_dim": "0", "P": "9",
+        "positions_given": "5",
+        "slots_given": "5", "o_rows": "5", "o_last": "512", "k_rows": "96", "v_rows": "96", "k_last": "128", "v_last": "128",
+        "block_size": "16", "use_shuffle_layout": "0", "x": "8", "ko_rows": "5", "ko_last": "256", "vo_rows": "5",
+        "vo_last": "256",
+    },
     "concat_and_cache_mla": lambda s: {
         "C": s["T"], "kv_cache_dtype": "auto", "scales": "1", "tokens": "40", "c_rows": "40", "p_rows": "40", "rank": "512",
         "pe": "64", "blocks": "8", "block_size": "16",
@@ -310,6 +329,14 @@ FITTING: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
     "mla_reduce_v1": lambda s: {"H": "16", "N": "8", "o_t": "8192", "o_h": "512"},
     "topk_softmax_asm": lambda s: {"M": "40", "E": "256", "K": "8"},
     "topk_sigmoid": lambda s: {"T": "bf16", "E": "64", "K": "8"},
+    "fp8_mqa_logits": lambda s: {
+        "M": "8", "N": "1000", "H": "64", "D": "128", "q_s": "8192", "q_h": "128", "k_s": "128", "w_s": "64",
+    },
+    "deepgemm_fp8_paged_mqa_logits": lambda s: {
+        "B": "8", "next_n": "1", "H": "64", "D": "128", "ID": "132", "NB": "100", "PS": "64", "MB": "8", "W": "512",
+        "max_model_len": "512", "KVBlockSize": "64", "Preshuffle": "0", "page": "8448", "q_b": "8192", "q_n": "8192",
+        "q_h": "128", "w_s": "64", "o_s": "512", "t_s": "8", "C": "u8",
+    },
     "top_k_per_row_prefill": lambda s: TOP,
     "top_k_per_row_decode": lambda s: {
         **{name: size for name, size in TOP.items() if name not in ("E", "S")}, "next_n": "1", "B": "8",

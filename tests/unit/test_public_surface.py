@@ -39,6 +39,13 @@ SIGNATURES = {
     "reshape_and_cache_flash": "key value key_cache value_cache slot_mapping kv_cache_dtype k_scale v_scale",
     "reshape_and_cache_with_pertoken_quant": "key value key_cache value_cache k_dequant_scales v_dequant_scales slot_mapping "
     "asm_layout",
+    "fused_qk_rope_concat_and_cache_mla": "q_nope q_pe kv_c k_pe kv_cache q_out slot_mapping k_scale q_scale positions cos_cache "
+    "sin_cache is_neox is_nope_first compute_all_q_rope",
+    "fused_qk_norm_rope_cache_quant_shuffle": "q k v num_heads_q num_heads_k num_heads_v head_dim eps qw kw cos_sin_cache "
+    "is_neox_style pos_ids k_cache v_cache slot_mapping kv_cache_dtype k_scale v_scale",
+    "fused_qk_norm_rope_cache_pts_quant_shuffle": "qkv qw kw cos_sin positions num_tokens num_heads_q num_heads_k num_heads_v "
+    "head_size is_neox_style eps q_out k_cache v_cache slot_mapping per_tensor_k_scale per_tensor_v_scale k_out v_out return_kv "
+    "use_shuffle_layout block_size x rotary_dim",
     "concat_and_cache_mla": "kv_c k_pe kv_cache slot_mapping kv_cache_dtype scale",
     "rope_fwd_impl": "output input freqs rotate_style reuse_freqs_front_part nope_first",
     "rope_cached_fwd_impl": "output input cos sin rotate_style reuse_freqs_front_part nope_first",
@@ -168,6 +175,9 @@ SIGNATURES = {
     "paged_attention_ragged": "out workspace_buffer query key_cache value_cache scale kv_indptr kv_page_indices "
     "kv_last_page_lens block_size max_num_partitions alibi_slopes kv_cache_dtype kv_cache_layout logits_soft_cap k_scale v_scale "
     "fp8_out_scale partition_size mtp",
+    "fp8_mqa_logits": "Q KV kv_scales weights cu_starts cu_ends clean_logits",
+    "deepgemm_fp8_paged_mqa_logits": "q_fp8 kv_cache weights out_logits context_lens kv_indices max_model_len Preshuffle "
+    "KVBlockSize ChunkK TotalCuCount WavePerEU VarCtxSchedule",
     "mha_batch_prefill_func": "q k v cu_seqlens_q kv_indptr kv_page_indices max_seqlen_q max_seqlen_k dropout_p softmax_scale "
     "logits_soft_cap causal window_size alibi_slopes deterministic return_lse return_attn_probs out kv_last_page_lens "
     "block_table seqlen_k q_descale k_descale v_descale kv_block_descale sink_ptr sink_size",

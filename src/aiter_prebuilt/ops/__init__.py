@@ -70,6 +70,7 @@ if TYPE_CHECKING:
         moe_align_block_size,
         moe_sum,
     )
+    from aiter_prebuilt.ops.generated.mqa_logits import deepgemm_fp8_paged_mqa_logits, fp8_mqa_logits
     from aiter_prebuilt.ops.generated.norm import (
         fused_add_rms_norm_cu,
         layernorm2d_fwd,
@@ -113,6 +114,11 @@ if TYPE_CHECKING:
         rope_thd_bwd_impl,
         rope_thd_fwd_impl,
     )
+    from aiter_prebuilt.ops.generated.rope_cache import (
+        fused_qk_norm_rope_cache_pts_quant_shuffle,
+        fused_qk_norm_rope_cache_quant_shuffle,
+        fused_qk_rope_concat_and_cache_mla,
+    )
     from aiter_prebuilt.ops.generated.rotary import batched_rotary_embedding, rotary_embedding_fwd
     from aiter_prebuilt.ops.generated.sampling import (
         greedy_sample,
@@ -155,6 +161,7 @@ __all__ = [
     "concat_and_cache_mla",
     "cp_gather_indexer_k_quant_cache",
     "deepgemm",
+    "deepgemm_fp8_paged_mqa_logits",
     "div",
     "div_",
     "dynamic_per_group_scaled_quant_fp4",
@@ -178,7 +185,11 @@ __all__ = [
     "fmoe_g1u1_tkw1",
     "fmoe_int8_g1u0",
     "fmoe_int8_g1u0_a16",
+    "fp8_mqa_logits",
     "fused_add_rms_norm_cu",
+    "fused_qk_norm_rope_cache_pts_quant_shuffle",
+    "fused_qk_norm_rope_cache_quant_shuffle",
+    "fused_qk_rope_concat_and_cache_mla",
     "gelu_and_mul",
     "gelu_fast",
     "gelu_tanh_and_mul",
@@ -351,6 +362,8 @@ HOMES: Final = {
     "grouped_topk": "generated.moe_tokens",
     "moe_align_block_size": "generated.moe_tokens",
     "moe_sum": "generated.moe_tokens",
+    "deepgemm_fp8_paged_mqa_logits": "generated.mqa_logits",
+    "fp8_mqa_logits": "generated.mqa_logits",
     "fused_add_rms_norm_cu": "generated.norm",
     "layernorm2d_fwd": "generated.norm",
     "rms_norm": "generated.norm",
@@ -386,6 +399,9 @@ HOMES: Final = {
     "rope_fwd_impl": "generated.rope",
     "rope_thd_bwd_impl": "generated.rope",
     "rope_thd_fwd_impl": "generated.rope",
+    "fused_qk_norm_rope_cache_pts_quant_shuffle": "generated.rope_cache",
+    "fused_qk_norm_rope_cache_quant_shuffle": "generated.rope_cache",
+    "fused_qk_rope_concat_and_cache_mla": "generated.rope_cache",
     "batched_rotary_embedding": "generated.rotary",
     "rotary_embedding_fwd": "generated.rotary",
     "greedy_sample": "generated.sampling",

@@ -1,0 +1,266 @@
+// RMSNorm (if wanted) and rotary embedding of queries and keys, and the write of keys and values into a paged cache, in one launch.
+//
+// Of a head x: x * rsqrt(mean(x^2) + epsilon) * weight; then of each pair of its first 2 * half elements x' = x * cos - y * sin,
+// y' = y * cos + x * sin; all in fp32, rounded once to what is written. Values are moved. Negative slots are skipped.
+//
+// Build:  T = bf16 | f16           element type of what is read, the tables of cosines and sines too
+//         C = T | e4m3fnuz | e4m3fn   cache type: T, or the target's fp8, saturating
+//         DYNAMIC = 1              each head of a token has a scale of its own, max(amax, 1e-8) / qmax, which is written
+//                 = 0              one scale for all keys and one for all values: stored = value / scale
+//         LANES = 8 | 16 | 32      lanes of a head of 8 * LANES elements; half is a multiple of 4, all tensors 16-byte aligned,
+//                                  strides and x multiples of 4
+//               = 64               any even size of a head up to 512, any half, any address
+// Launch: grid x = cdiv(tokens * (heads_q + heads_k + heads_v), 256 / LANES); block x = 256.
+//
+// Where element d of a key lies: block * block_stride + head * head_stride + d / x * column_stride + offset * slot_stride + d % x,
+// and of a value: block * block_stride + head * head_stride + d * column_stride + offset / x * chunk_stride + offset % x * slot_stride.
+#include "common.hpp"
+
+namespace ap {
+
+using elem = T;
+inline constexpr bool kFp8 = !same<C, T>;
+static_assert(!kFp8 || same<C, fp8>, "the cache holds the target's own fp8");
+
+template <bool BYTES>
+struct cell_of {
+  using type = u16;
+};
+template <>
+struct cell_of<true> {
+  using type = u8;
+};
+using cell = cell_of<kFp8>::type;
+
+inline constexpr u32 kLanes = LANES;
+inline constexpr bool kAny = LANES == 64;
+
+AP_INLINE float as_float(u16 bits) { return static_cast<float>(__builtin_bit_cast(elem, bits)); }
+AP_INLINE u16 as_bits(float value) { return __builtin_bit_cast(u16, to_elem<elem>(value)); }
+
+AP_INLINE cell to_cell(float value, float inverse) {
+  if constexpr (kFp8)
+    return pack1<fp8>(value * inverse);
+  else
+    return as_bits(value * inverse);
+}
+
+template <int CTRL>
+AP_INLINE float moved(float x) {
+  int bits = __builtin_bit_cast(int, x);
+  return __builtin_bit_cast(float, __builtin_amdgcn_update_dpp(bits, bits, CTRL, 0xf, 0xf, false));
+}
+
+AP_INLINE float from_lane(float x, u32 distance) {
+  int lane = static_cast<int>((thread_x() % kWave) ^ distance);
+  return __builtin_bit_cast(float, __builtin_amdgcn_ds_bpermute(lane * 4, __builtin_bit_cast(int, x)));
+}
+
+// Over the lanes of a head, the same in each: the halves are mirrored into each other, which is as good as any exchange.
+template <typename Join>
+AP_INLINE float over_head(float x, Join join) {
+  x = join(x, moved<0xb1>(x));                             // quad_perm: lanes 1, 0, 3, 2
+  x = join(x, moved<0x4e>(x));                             // quad_perm: lanes 2, 3, 0, 1
+  x = join(x, moved<0x141>(x));                            // row_half_mirror
+  if constexpr (kLanes > 8) x = join(x, moved<0x140>(x));  // row_mirror
+  if constexpr (kLanes > 16) x = join(x, from_lane(x, 16));
+  if constexpr (kLanes > 32) x = join(x, from_lane(x, 32));
+  return x;
+}
+
+// The eight elements that a lane holds: which they are, and which of them are pairs.
+struct share {
+  u32 pair, first, second;  // pair: number of the lane's first one; first, second: where its two runs of four begin
+  u32 half, size;
+  bool split, neox;  // split: pairs are e[j] and e[4 + j], else neighbours
+
+  __device__ bool valid(u32 k) const { return !kAny || (pair + k % 4 * kWave) * 2 < size; }
+  __device__ u32 at(u32 k) const {
+    if constexpr (!kAny) return k < 4 ? first + k : second + k - 4;
+    u32 p = pair + k % 4 * kWave;
+    u32 end = k / 4;
+    return neox && p < half ? p + end * half : 2 * p + end;
+  }
+};
+
+AP_INLINE share share_of(u32 lane, u32 half, u32 size, bool turned, bool neox) {
+  share own = {lane, 0, 0, half, size, true, neox && turned};
+  if constexpr (!kAny) {
+    own.pair = lane * 4;
+    own.split = own.neox && own.pair < half;
+    own.first = own.split ? own.pair : 2 * own.pair;
+    own.second = own.split ? own.pair + half : 2 * own.pair + 4;
+  }
+  return own;
+}
+
+AP_INLINE void load(const u16* in, const share& own, float* e) {
+  if constexpr (kAny) {
+#pragma unroll
+    for (u32 k = 0; k < 8; ++k) e[k] = own.valid(k) ? as_float(in[own.at(k)]) : 0.0f;
+  } else {
+    vec<u16, 4> a = *reinterpret_cast<const vec<u16, 4>*>(in + own.first);
+    vec<u16, 4> b = *reinterpret_cast<const vec<u16, 4>*>(in + own.second);
+#pragma unroll
+    for (u32 k = 0; k < 4; ++k) e[k] = as_float(a[k]), e[4 + k] = as_float(b[k]);
+  }
+}
+
+AP_INLINE void store(u16* out, const share& own, const float* e) {
+  if constexpr (kAny) {
+#pragma unroll
+    for (u32 k = 0; k < 8; ++k)
+      if (own.valid(k)) out[own.at(k)] = as_bits(e[k]);
+  } else {
+    *reinterpret_cast<vec<u16, 4>*>(out + own.first) = {as_bits(e[0]), as_bits(e[1]), as_bits(e[2]), as_bits(e[3])};
+    *reinterpret_cast<vec<u16, 4>*>(out + own.second) = {as_bits(e[4]), as_bits(e[5]), as_bits(e[6]), as_bits(e[7])};
+  }
+}
+
+AP_INLINE void store_cells(cell* out, const float* e, float inverse) {
+  if constexpr (kFp8)
+    *reinterpret_cast<u32*>(out) = pack4<fp8>(e[0] * inverse, e[1] * inverse, e[2] * inverse, e[3] * inverse);
+  else
+    *reinterpret_cast<vec<u16, 4>*>(out) = {to_cell(e[0], inverse), to_cell(e[1], inverse), to_cell(e[2], inverse),
+                                            to_cell(e[3], inverse)};
+}
+
+AP_INLINE void store_row(cell* out, const share& own, const float* e, float inverse) {
+  if constexpr (kAny) {
+#pragma unroll
+    for (u32 k = 0; k < 8; ++k)
+      if (own.valid(k)) out[own.at(k)] = to_cell(e[k], inverse);
+  } else {
+    store_cells(out + own.first, e, inverse), store_cells(out + own.second, e + 4, inverse);
+  }
+}
+
+AP_INLINE void turn(float& x, float& y, float c, float s) {
+  float a = x * c - y * s;
+  y = y * c + x * s;
+  x = a;
+}
+
+AP_INLINE void turn_pairs(const share& own, float* e, const u16* cos, const u16* sin) {
+#pragma unroll
+  for (u32 j = 0; j < 4; ++j) {
+    u32 p = kAny ? own.pair + j * kWave : own.pair + j;
+    if (p >= own.half) continue;
+    float c = as_float(cos[p]), s = as_float(sin[p]);
+    if (own.split)
+      turn(e[j], e[4 + j], c, s);
+    else
+      turn(e[2 * j], e[2 * j + 1], c, s);
+  }
+}
+
+struct key_place {
+  i64 block, head, column, slot;
+  u32 x;
+};
+
+AP_INLINE void store_key(cell* out, const share& own, const float* e, float inverse, key_place p) {
+  if constexpr (kAny) {
+#pragma unroll
+    for (u32 k = 0; k < 8; ++k)
+      if (own.valid(k)) out[own.at(k) / p.x * p.column + own.at(k) % p.x] = to_cell(e[k], inverse);
+  } else {
+    store_cells(out + own.first / p.x * p.column + own.first % p.x, e, inverse);
+    store_cells(out + own.second / p.x * p.column + own.second % p.x, e + 4, inverse);
+  }
+}
+
+AP_INLINE void store_value(cell* out, const share& own, const float* e, float inverse, i64 column) {
+  if (!kAny && column == 1) {
+    store_row(out, own, e, inverse);
+  } else {
+#pragma unroll
+    for (u32 k = 0; k < 8; ++k)
+      if (own.valid(k)) out[own.at(k) * column] = to_cell(e[k], inverse);
+  }
+}
+
+}  // namespace ap
+
+// q_weight is null where there is no norm; q_out, k_out, k_copy and v_copy where they are not wanted, the last two with `copies` 0, too. Keys begin k_at elements
+// behind k, values v_at behind v. With DYNAMIC k_scale and
+// v_scale are written [blocks, heads_k, block_size]; else each is null or one number, which divides beside k_number and v_number.
+AP_KERNEL(256)
+void rope_kv(const ap::u16* q, const ap::u16* k, const ap::u16* v, const ap::u16* __restrict__ q_weight,
+             const ap::u16* __restrict__ k_weight, const ap::u16* __restrict__ cos, const ap::u16* __restrict__ sin,
+             const ap::i64* __restrict__ positions, const ap::i64* __restrict__ offsets,
+             const ap::i64* __restrict__ slots, ap::u16* q_out, ap::u16* k_out, ap::cell* __restrict__ k_copy,
+             ap::cell* __restrict__ v_copy, ap::cell* __restrict__ k_cache, ap::cell* __restrict__ v_cache,
+             float* __restrict__ k_scale, float* __restrict__ v_scale, ap::i32 tokens, ap::i32 heads_q, ap::i32 heads_k,
+             ap::i32 heads_v, ap::i32 size, ap::i32 half, ap::i32 sin_at, ap::i32 max_position, ap::i32 block_size,
+             ap::i32 neox, ap::i32 copies, float epsilon, float k_number, float v_number, ap::i64 q_stride_t,
+             ap::i64 q_stride_h, ap::i64 k_stride_t, ap::i64 k_stride_h, ap::i64 v_stride_t, ap::i64 v_stride_h,
+             ap::i64 cos_stride, ap::i64 q_out_stride_t, ap::i64 q_out_stride_h, ap::i64 k_out_stride_t,
+             ap::i64 k_out_stride_h, ap::i64 k_block_stride, ap::i64 k_head_stride, ap::i64 k_column_stride,
+             ap::i64 k_slot_stride, ap::i32 k_x, ap::i64 v_block_stride, ap::i64 v_head_stride, ap::i64 v_column_stride,
+             ap::i64 v_chunk_stride, ap::i64 v_slot_stride, ap::i32 v_x, ap::i64 k_at, ap::i64 v_at) {
+  using namespace ap;
+  u32 heads = static_cast<u32>(heads_q + heads_k + heads_v);
+  u32 place = block_x() * (256 / kLanes) + thread_x() / kLanes;
+  u32 token = place / heads;
+  if (token >= static_cast<u32>(tokens)) return;
+  i32 head = static_cast<i32>(place - token * heads);
+  bool query = head < heads_q, key = !query && head < heads_q + heads_k;
+  head -= query ? 0 : key ? heads_q : heads_q + heads_k;
+  share own = share_of(thread_x() % kLanes, static_cast<u32>(half), static_cast<u32>(size), query || key, neox != 0);
+
+  const u16* in = query ? q + token * q_stride_t + head * q_stride_h
+                  : key ? k + k_at + token * k_stride_t + head * k_stride_h
+                        : v + v_at + token * v_stride_t + head * v_stride_h;
+  float e[8];
+  load(in, own, e);
+  if ((query || key) && q_weight) {
+    float sum = 0.0f;
+#pragma unroll
+    for (int i = 0; i < 8; ++i) sum += e[i] * e[i];
+    sum = over_head(sum, [](float a, float b) { return a + b; });
+    float root = __builtin_amdgcn_rsqf(sum / static_cast<float>(size) + epsilon);
+    float w[8];
+    load(query ? q_weight : k_weight, own, w);
+#pragma unroll
+    for (int i = 0; i < 8; ++i) e[i] = e[i] * root * w[i];
+  }
+  if (query || key) {
+    i64 position = positions[token] + (offsets ? offsets[token] : 0);
+    position = position < 0 ? 0 : position >= max_position ? max_position - 1 : position;
+    turn_pairs(own, e, cos + position * cos_stride, sin + position * cos_stride + sin_at);
+  }
+  if (query) {
+    store(q_out + token * q_out_stride_t + head * q_out_stride_h, own, e);
+    return;
+  }
+  if (key && k_out) store(k_out + token * k_out_stride_t + head * k_out_stride_h, own, e);
+
+  i64 slot = slots[token];
+  if (slot < 0) return;
+  u32 block = static_cast<u32>(slot) / static_cast<u32>(block_size);
+  u32 offset = static_cast<u32>(slot) - block * static_cast<u32>(block_size);
+  float* scale = key ? k_scale : v_scale;
+  float inverse = 1.0f / (key ? k_number : v_number);
+#if DYNAMIC
+  float amax = 0.0f;
+#pragma unroll
+  for (int i = 0; i < 8; ++i) amax = max_num(amax, abs_f(e[i]));
+  amax = over_head(amax, [](float a, float b) { return max_num(a, b); });
+  float number = max_num(amax, 1e-8f) / quant_traits<fp8>::max;
+  inverse = 1.0f / number;
+  if (own.pair == 0) scale[(static_cast<i64>(block) * heads_k + head) * block_size + offset] = number;
+#else
+  if (scale) inverse *= 1.0f / *scale;
+#endif
+  if (key) {
+    key_place p = {k_block_stride, k_head_stride, k_column_stride, k_slot_stride, static_cast<u32>(k_x)};
+    store_key(k_cache + block * p.block + head * p.head + offset * p.slot, own, e, inverse, p);
+    if (k_copy && copies) store_row(k_copy + (static_cast<i64>(token) * heads_k + head) * size, own, e, inverse);
+  } else {
+    u32 x = static_cast<u32>(v_x);
+    i64 at = block * v_block_stride + head * v_head_stride + offset / x * v_chunk_stride + offset % x * v_slot_stride;
+    store_value(v_cache + at, own, e, inverse, v_column_stride);
+    if (v_copy && copies) store_row(v_copy + (static_cast<i64>(token) * heads_v + head) * size, own, e, inverse);
+  }
+}

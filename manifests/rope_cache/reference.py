@@ -1,0 +1,312 @@
+"""Rotary embedding of queries and keys that are written into a cache."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from build_tools.cases.near import Near, Values, near
+
+_LARGEST = {"e4m3fnuz": 240.0, "e4m3fn": 448.0}
+_ROUNDING = 2.0**-24
+
+
+def _turned(x: Values, cos: Values, sin: Values, neox: bool) -> tuple[Values, Values]:
+    """``x`` [..., 2 * half] turned by the angles ``cos``, ``sin`` [..., half], and its error: two products and a sum in fp32."""
+    half = cos.shape[-1]
+    first, second = (slice(0, half), slice(half, None)) if neox else (slice(0, None, 2), slice(1, None, 2))
+    found, error = np.zeros(x.shape), np.zeros(x.shape)
+    a, b = x[..., first], x[..., second]
+    found[..., first], found[..., second] = a * cos - b * sin, b * cos + a * sin
+    error[..., first] = 2 * _ROUNDING * (np.abs(a * cos) + np.abs(b * sin)) + 2.0**-140
+    error[..., second] = 2 * _ROUNDING * (np.abs(b * cos) + np.abs(a * sin)) + 2.0**-140
+    return found, np.where(np.isfinite(error), error, 0.0)
+
+
+def _stored(values: Values, error: Values, scale: Values | None, kind: str) -> tuple[Values, Values]:
+    """What is stored: the values, or of fp8 values / scale, cut at the largest number, by the rounded reciprocal."""
+    if kind not in _LARGEST or scale is None:
+        return values, error
+    divided, error = values / scale.reshape(()), error / np.abs(scale.reshape(()))
+    cut = np.clip(divided, -_LARGEST[kind], _LARGEST[kind])
+    return cut, error + 4 * _ROUNDING * np.where(np.isfinite(divided), np.abs(divided), 0.0)
+
+
+def fused_qk_rope_concat_and_cache_mla(
+    q_nope: Values,
+    q_pe: Values,
+    kv_c: Values,
+    k_pe: Values,
+    kv_cache: Values,
+    slot_mapping: Values,
+    k_scale: Values,
+    q_scale: Values,
+    positions: Values,
+    cos_cache: Values,
+    sin_cache: Values,
+    is_neox: bool,
+    is_nope_first: bool,
+    compute_all_q_rope: bool,
+    kinds: Mapping[str, str],
+) -> dict[str, Near]:
+    """The cache and the queries after it; rows of no slot stay as they were."""
+    tokens, half, width = slot_mapping.size, cos_cache.shape[-1], kv_cache.shape[-1]
+    tables = [table.reshape(-1, half) for table in (cos_cache, sin_cache)]
+    at = np.clip(positions.reshape(-1)[:tokens], 0, len(tables[0]) - 1)
+    cos, sin = (table[at] for table in tables)
+
+    def joined(nope: Values, pe: Values, angles: tuple[Values, Values]) -> tuple[Values, Values]:
+        turned, error = _turned(pe, *angles, is_neox)
+        parts, errors = [nope, turned], [np.zeros(nope.shape), error]
+        order = slice(None) if is_nope_first else slice(None, None, -1)
+        return np.concatenate(parts[order], axis=-1), np.concatenate(errors[order], axis=-1)
+
+    keys = joined(
+        kv_c.reshape(-1, width - 2 * half)[:tokens], k_pe.reshape(-1, 2 * half)[:tokens], (cos, sin)
+    )
+    queries = joined(q_nope[:tokens], q_pe[:tokens], (cos[:, None], sin[:, None]))
+    stored, error = _stored(*keys, k_scale, kinds["kv_cache"])
+    cache = np.ma.array(kv_cache.reshape(-1, width), mask=np.ones((kv_cache.size // width, width), bool))
+    errors = np.zeros(cache.shape)
+    shape = (*q_nope.shape[:2], width)
+    out = np.ma.array(np.zeros(shape), mask=np.ones(shape, bool))
+    out_errors = np.zeros(out.shape)
+    written, written_error = _stored(*queries, q_scale, kinds["q_out"])
+    for token, slot in enumerate(slot_mapping.tolist()):
+        if slot >= 0:
+            cache[slot], errors[slot] = stored[token], error[token]
+        if slot >= 0 or compute_all_q_rope:
+            out[token], out_errors[token] = written[token], written_error[token]
+    return {
+        "kv_cache": near(cache.reshape(kv_cache.shape), absolute=errors.reshape(kv_cache.shape)),
+        "q_out": near(out, absolute=out_errors),
+    }
+
+
+def _normed(x: Values, weight: Values, epsilon: float) -> tuple[Values, Values]:
+    """RMSNorm of the last dim in fp32, and its error, relative: a sum of squares, a root, two products."""
+    size = x.shape[-1]
+    mean = (x * x).mean(axis=-1, keepdims=True) + epsilon
+    found = x / np.sqrt(mean) * weight
+    return found, np.abs(found) * _ROUNDING * (size / 16 + 12)
+
+
+def _heads(
+    x: Values, weight: Values | None, epsilon: float, cos: Values, sin: Values, neox: bool
+) -> tuple[Values, Values]:
+    """Heads [tokens, heads, size], normed if there is a weight, of which the first elements are turned; and the error."""
+    half = cos.shape[-1]
+    found, error = (x, np.zeros(x.shape)) if weight is None else _normed(x, weight, epsilon)
+    part, lost = _turned(found[..., : 2 * half], cos[:, None], sin[:, None], neox)
+    # What the norm is off by is turned, too.
+    before = _turned(error[..., : 2 * half], np.abs(cos[:, None]), np.abs(sin[:, None]), neox)[0]
+    swapped = _turned(error[..., : 2 * half], np.abs(cos[:, None]), -np.abs(sin[:, None]), neox)[0]
+    rest = error[..., 2 * half :]
+    both = np.concatenate([np.maximum(np.abs(before), np.abs(swapped)) + lost, rest], axis=-1)
+    out = np.concatenate([part, found[..., 2 * half :]], axis=-1)
+    return out, np.where(np.isfinite(both), both, 0.0)
+
+
+def _angles(table: Values, half: int, positions: Values) -> tuple[Values, Values]:
+    """Cosines and sines of each token, from rows that have both."""
+    rows = table[np.clip(positions, 0, len(table) - 1)]
+    return rows[:, :half], rows[:, half : 2 * half]
+
+
+def _own_scales(values: Values, error: Values, kind: str) -> tuple[Values, Values, Values]:
+    """(codes before their rounding, their error, scales) of heads that have scales of their own."""
+    amax = np.fmax.reduce(np.abs(values), axis=-1, initial=0.0)
+    scales = np.maximum(amax, np.float32(1e-8).astype(np.float64)) / _LARGEST[kind]
+    codes = np.clip(values / scales[..., None], -_LARGEST[kind], _LARGEST[kind])
+    worst = error.max(axis=-1, initial=0.0) / (scales * _LARGEST[kind])
+    lost = np.abs(codes) * (worst[..., None] + 6 * _ROUNDING) + error / scales[..., None]
+    return codes, np.where(np.isfinite(lost), lost, 0.0), scales
+
+
+def fused_qk_norm_rope_cache_quant_shuffle(
+    q: Values,
+    k: Values,
+    v: Values,
+    num_heads_q: int,
+    num_heads_k: int,
+    num_heads_v: int,
+    head_dim: int,
+    eps: float,
+    qw: Values,
+    kw: Values,
+    cos_sin_cache: Values,
+    is_neox_style: bool,
+    pos_ids: Values,
+    k_cache: Values,
+    v_cache: Values,
+    slot_mapping: Values,
+    kv_cache_dtype: str,
+    k_scale: Values | None,
+    v_scale: Values | None,
+    kinds: Mapping[str, str],
+) -> dict[str, Near | None]:
+    """Queries and keys after it, both caches, and with fp8 the scales."""
+    tokens = len(q)
+    angles = _angles(cos_sin_cache, cos_sin_cache.shape[1] // 2, pos_ids)
+    queries = _heads(q.reshape(tokens, num_heads_q, head_dim), qw, eps, *angles, is_neox_style)
+    keys = _heads(k.reshape(tokens, num_heads_k, head_dim), kw, eps, *angles, is_neox_style)
+    values = v.reshape(tokens, num_heads_v, head_dim)
+    kind = None if kv_cache_dtype == "auto" else kinds["k_cache"]
+    stored = [
+        _tiles(cells, cache, scale, k_cache.shape, slot_mapping, kind, keys=cache is k_cache)
+        for cells, cache, scale in (
+            (keys, k_cache, k_scale),
+            ((values, np.zeros(values.shape)), v_cache, v_scale),
+        )
+    ]
+    return {
+        "q": near(queries[0].reshape(q.shape), absolute=queries[1].reshape(q.shape)),
+        "k": near(keys[0].reshape(k.shape), absolute=keys[1].reshape(k.shape)),
+        "k_cache": stored[0][0],
+        "v_cache": stored[1][0],
+        "k_scale": stored[0][1],
+        "v_scale": stored[1][1],
+    }
+
+
+def _tiles(
+    cells: tuple[Values, Values],
+    cache: Values,
+    scale: Values | None,
+    shape: tuple[int, ...],
+    slots: Values,
+    kind: str | None,
+    *,
+    keys: bool,
+) -> tuple[Near, Near | None]:
+    """A cache of tiles of x after the write of ``cells`` [tokens, heads, size] and their error; with fp8 (``kind``) the scales.
+
+    ``shape``: of the keys' cache, [blocks, heads, size / x, page, x].
+    """
+    numbers, error = cells
+    page, x = shape[3:]
+    heads, size = numbers.shape[1:]
+    scales = None
+    if kind:
+        numbers, error, scales = _own_scales(numbers, error, kind)
+    found = _cached((numbers, error), cache, (page, x), slots, keys=keys)
+    if scale is None:
+        return found, None
+    written = np.ma.array(scale.reshape(-1).copy(), mask=np.ones(scale.size, bool))
+    for token, slot in enumerate(slots.tolist()):
+        if slot >= 0 and scales is not None:
+            block, offset = divmod(slot, page)
+            written[(block * heads + np.arange(heads)) * page + offset] = scales[token]
+    return found, near(written.reshape(scale.shape), relative=_ROUNDING * (size / 16 + 20))
+
+
+def fused_qk_norm_rope_cache_pts_quant_shuffle(
+    qkv: Values,
+    qw: Values,
+    kw: Values,
+    cos_sin: Values,
+    positions: Values,
+    num_tokens: int,
+    num_heads_q: int,
+    num_heads_k: int,
+    num_heads_v: int,
+    head_size: int,
+    is_neox_style: bool,
+    eps: float,
+    k_cache: Values,
+    v_cache: Values,
+    slot_mapping: Values,
+    per_tensor_k_scale: float,
+    per_tensor_v_scale: float,
+    return_kv: bool,
+    use_shuffle_layout: bool,
+    block_size: int,
+    x: int,
+    rotary_dim: int,
+    kinds: Mapping[str, str],
+    sizes: Mapping[str, int],
+) -> dict[str, Near | None]:
+    """Queries, both caches, and what was stored, if it is wanted."""
+    heads = num_heads_q + num_heads_k + num_heads_v
+    tokens = qkv.reshape(-1)[: num_tokens * heads * head_size].reshape(num_tokens, heads, head_size)
+    angles = _angles(cos_sin, (rotary_dim or head_size) // 2, positions[:num_tokens])
+    queries = _heads(tokens[:, :num_heads_q], qw, eps, *angles, is_neox_style)
+    keys = _heads(tokens[:, num_heads_q : num_heads_q + num_heads_k], kw, eps, *angles, is_neox_style)
+    values = tokens[:, num_heads_q + num_heads_k :]
+    kind = kinds["k_cache"]
+    found: dict[str, Near | None] = {"q_out": _rows(queries, (sizes["o_rows"], sizes["o_last"]))}
+    for name, part, cache, scale in (
+        ("k", keys, k_cache, per_tensor_k_scale),
+        ("v", (values, np.zeros(values.shape)), v_cache, per_tensor_v_scale),
+    ):
+        stored = _stored(part[0], part[1], np.array(scale), kind)
+        layout = (max(block_size, 1), x if use_shuffle_layout else 0)
+        found[f"{name}_cache"] = _cached(stored, cache, layout, slot_mapping[:num_tokens], keys=name == "k")
+        out = None
+        if f"{name}_out" in kinds:
+            kept = slot_mapping[:num_tokens] < 0 if return_kv else np.ones(num_tokens, bool)
+            out = _rows(stored, (sizes[f"{name}o_rows"], sizes[f"{name}o_last"]), kept)
+        found[f"{name}_out"] = out
+    return found
+
+
+def _rows(part: tuple[Values, Values], shape: tuple[int, int], kept: Values | None = None) -> Near:
+    """Numbers and their error at the begin of a tensor; tokens that are ``kept``, and what is behind them, stay as they were."""
+    numbers = np.ma.array(np.zeros(shape), mask=np.ones(shape, bool))
+    error = np.zeros(shape)
+    size = part[0].size
+    mask = np.zeros(part[0].shape, bool) | (False if kept is None else kept[:, None, None])
+    numbers.reshape(-1)[:size] = np.ma.array(part[0], mask=mask).reshape(-1)
+    error.reshape(-1)[:size] = part[1].reshape(-1)
+    return near(numbers, absolute=error)
+
+
+def _cached(
+    part: tuple[Values, Values], cache: Values, layout: tuple[int, int], slots: Values, *, keys: bool
+) -> Near:
+    """A cache after the write; ``layout``: (keys of a page, width of a tile, or 0 for rows of a head)."""
+    page, x = layout
+    heads, size = part[0].shape[1:]
+    blocks = cache.size // max(page * heads * size, 1)
+    if not x:
+        shape: tuple[int, ...] = (blocks, page, heads, size)
+    elif keys:
+        shape = (blocks, heads, size // x, page, x)
+    else:
+        shape = (blocks, heads, page // x, size, x)
+    after = np.ma.array(cache.reshape(shape), mask=np.ones(shape, bool))
+    errors = np.zeros(shape)
+    for token, slot in enumerate(slots.tolist()):
+        if slot < 0:
+            continue
+        block, offset = divmod(slot, page)
+        for into, cells in ((after, part[0][token]), (errors, part[1][token])):
+            if not x:
+                into[block, offset] = cells
+            elif keys:
+                into[block, :, :, offset] = cells.reshape(heads, size // x, x)
+            else:
+                into[block, :, offset // x, :, offset % x] = cells
+    return near(after.reshape(cache.shape), absolute=errors.reshape(cache.shape))
+
+
+def draw_slots(
+    rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int], count: float = 0
+) -> Values:
+    """A slot of its own for each token, anywhere in the cache; the second of three tokens and more is skipped. ``count``: of
+    so many, where sizes do not say it.
+    """
+    there = int(count) or (sizes["slots"] if "slots" in sizes else sizes["NB"] * sizes["PS"])
+    slots = rng.permutation(there)[: shape[0]]
+    if shape[0] > 2:
+        slots[1] = -1
+    return slots
+
+
+def draw_places(rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int]) -> Values:
+    """Positions of the tables, the first one before them, the third behind."""
+    places = rng.integers(0, sizes["P"], shape)
+    places.reshape(-1)[:1] = -5
+    places.reshape(-1)[2:3] = sizes["P"] + 3
+    return places
