@@ -30,7 +30,8 @@ from aiter_prebuilt.ops.generated.fmoe_f4 import refuse_fmoe_g1u1_mxfp4
 from aiter_prebuilt.ops.generated.gemm_f4 import refuse_gemm_a4w4, refuse_gemm_a4w4_asm
 from aiter_prebuilt.ops.generated.gemm_f4_ck import refuse_gemm_a4w4_blockscale
 from aiter_prebuilt.ops.generated.gemm_out import refuse_gemm_a16w16_asm
-from aiter_prebuilt.ops.generated.mla import refuse_mla_decode_fwd, refuse_mla_prefill_fwd
+from aiter_prebuilt.ops.generated.mla import refuse_mla_prefill_fwd
+from aiter_prebuilt.ops.generated.mla_decode import refuse_mla_decode_fwd
 from aiter_prebuilt.ops.generated.mla_works import refuse_get_mla_metadata_v1
 from aiter_prebuilt.ops.generated.moe_ck import refuse_ck_moe_stage1_fwd, refuse_ck_moe_stage2_fwd
 from aiter_prebuilt.ops.generated.moe_cktile import refuse_moe_cktile2stages_gemm1
@@ -1266,6 +1267,8 @@ def mla_decode_fwd(
     kv_indices: Any,
     kv_last_page_lens: Any,
     max_seqlen_q: int,
+    page_size: int = 1,
+    nhead_kv: int = 1,
     sm_scale: float | None = None,
     logit_cap: float = 0.0,
     num_kv_splits: int | None = None,
@@ -1278,10 +1281,17 @@ def mla_decode_fwd(
     reduce_partial_map: Any = None,
     q_scale: Any = None,
     kv_scale: Any = None,
+    intra_batch_mode: bool = False,
+    return_logits: bool = False,
+    return_lse: bool = False,
+    g_kv_indptr: Any = None,
+    cp_world_size: int = 1,
+    cp_rank: int = 0,
+    causal: bool = True,
 ) -> Any:
     """Traced ``aiter_prebuilt.mla_decode_fwd``."""
-    refuse_mla_decode_fwd(logit_cap)
-    del num_kv_splits_indptr, work_meta_data
+    refuse_mla_decode_fwd(nhead_kv, cp_world_size)
+    del num_kv_splits_indptr, work_meta_data, intra_batch_mode, return_logits, g_kv_indptr, cp_rank
     return torch_calls.mla_decode_fwd(
         q,
         kv_buffer,
@@ -1291,7 +1301,9 @@ def mla_decode_fwd(
         kv_indices,
         kv_last_page_lens,
         max_seqlen_q,
+        page_size,
         sm_scale,
+        logit_cap,
         num_kv_splits,
         work_indptr,
         work_info_set,
@@ -1300,6 +1312,8 @@ def mla_decode_fwd(
         reduce_partial_map,
         q_scale,
         kv_scale,
+        return_lse,
+        causal,
     )
 
 

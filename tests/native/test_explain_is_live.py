@@ -289,7 +289,10 @@ FITTING: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
         "C": s["T"], "X": "8", "BS": "16", "R": "8", "K_QScale": "none", "V_QScale": "none", "qo_indptr": "none", "max_qlen": "1",
     },
     "mla_decode_stage1_asm_fwd": lambda s: {**PARTS, "R": "f32"},
-    "mla_decode_fwd": lambda s: {**PARTS, "LH": "16", "FT": "8", "FH": "16", "splits": "2"},
+    "mla_decode_fwd": lambda s: {
+        **PARTS, "LH": "16", "FT": "8", "FH": "16", "splits": "2", "PS": "1", "kv_s": "576", "TO": "bf16", "capped": "0",
+        "logs": "0", "causal": "1", "N": "64",
+    },
     "mla_prefill_asm_fwd": lambda s: LATENT,
     "mla_prefill_fwd": lambda s: LATENT,
     "get_mla_metadata_v1": lambda s: {

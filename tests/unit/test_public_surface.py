@@ -145,9 +145,10 @@ SIGNATURES = {
     "fast_mode topk max_split_per_batch",
     "get_mla_metadata_info_v1": "batch_size max_seqlen_qo num_head_qo q_dtype kv_dtype is_sparse fast_mode",
     "mla_reduce_v1": "partial_output partial_lse reduce_indptr reduce_final_map reduce_partial_map final_output final_lse",
-    "mla_decode_fwd": "q kv_buffer o qo_indptr kv_indptr kv_indices kv_last_page_lens max_seqlen_q sm_scale logit_cap "
-    "num_kv_splits num_kv_splits_indptr work_meta_data work_indptr work_info_set reduce_indptr reduce_final_map "
-    "reduce_partial_map q_scale kv_scale",
+    "mla_decode_fwd": "q kv_buffer o qo_indptr kv_indptr kv_indices kv_last_page_lens max_seqlen_q page_size nhead_kv "
+    "sm_scale logit_cap num_kv_splits num_kv_splits_indptr work_meta_data work_indptr work_info_set reduce_indptr "
+    "reduce_final_map reduce_partial_map q_scale kv_scale intra_batch_mode return_logits return_lse g_kv_indptr cp_world_size "
+    "cp_rank causal",
     "mla_prefill_fwd": "q kv_buffer o qo_indptr kv_indptr kv_indices kv_last_page_lens max_seqlen_q sm_scale logit_cap "
     "num_kv_splits",
     "gemm_a8w8_bpreshuffle": "XQ WQ x_scale w_scale bias dtype check",

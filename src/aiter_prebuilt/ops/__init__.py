@@ -121,12 +121,12 @@ if TYPE_CHECKING:
     from aiter_prebuilt.ops.generated.topk_rows import top_k_per_row_decode, top_k_per_row_prefill
     from aiter_prebuilt.ops.grouped_gemm import deepgemm
     from aiter_prebuilt.ops.mla import (
-        mla_decode_fwd,
         mla_decode_stage1_asm_fwd,
         mla_prefill_asm_fwd,
         mla_prefill_fwd,
         mla_reduce_v1,
     )
+    from aiter_prebuilt.ops.mla_decode import mla_decode_fwd
     from aiter_prebuilt.ops.mla_works import get_mla_metadata_v1
     from aiter_prebuilt.ops.moe_ck import ck_moe_stage1_fwd, ck_moe_stage2_fwd
     from aiter_prebuilt.ops.moe_cktile import moe_cktile2stages_gemm1
@@ -387,11 +387,11 @@ HOMES: Final = {
     "top_k_per_row_decode": "generated.topk_rows",
     "top_k_per_row_prefill": "generated.topk_rows",
     "deepgemm": "grouped_gemm",
-    "mla_decode_fwd": "mla",
     "mla_decode_stage1_asm_fwd": "mla",
     "mla_prefill_asm_fwd": "mla",
     "mla_prefill_fwd": "mla",
     "mla_reduce_v1": "mla",
+    "mla_decode_fwd": "mla_decode",
     "get_mla_metadata_v1": "mla_works",
     "ck_moe_stage1_fwd": "moe_ck",
     "ck_moe_stage2_fwd": "moe_ck",
