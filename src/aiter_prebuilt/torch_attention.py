@@ -9,6 +9,7 @@ import torch
 from aiter_prebuilt import device
 from aiter_prebuilt.ops._common import refuse, scale_of, window_of
 from aiter_prebuilt.ops._mla import of_parts, of_works, takes_works
+from aiter_prebuilt.ops._prompts import beside
 from aiter_prebuilt.ops._ragged import NO_LIMIT, as_f32, paged, skipped, window
 from aiter_prebuilt.torch_library import NAMESPACE
 
@@ -208,3 +209,27 @@ def mla_decode_fwd(
         made.logits, made.lse, max_seqlen_q, scale, made.splits, max(logit_cap, 0.0), capped, return_lse, causal,
     )  # fmt: skip
     return made.parts, made.lse
+
+
+def get_ps_metadata_v1(
+    seqlens_qo_indptr: Any,
+    pages_kv_indptr: Any,
+    context_lens: Any,
+    num_heads_k: int,
+    work_indptr: Any,
+    work_info: Any,
+    reduce_indptr: Any,
+    reduce_final_map: Any,
+    reduce_partial_map: Any,
+    qhead_granularity: int,
+    qlen_granularity: int,
+    kvlen_granularity: int,
+    block_size: int,
+    is_causal: bool,
+) -> None:
+    """Of ``aiter_prebuilt.get_ps_metadata_v1``."""
+    lengths = [beside(each, work_info) for each in (seqlens_qo_indptr, pages_kv_indptr, context_lens)]
+    lists = (work_indptr, work_info, reduce_indptr, reduce_final_map, reduce_partial_map)
+    _OPS.get_ps_metadata_v1.default(
+        *lengths, *lists, num_heads_k, qhead_granularity, qlen_granularity, kvlen_granularity, block_size, is_causal
+    )  # fmt: skip

@@ -27,7 +27,7 @@ mha_fwd, mha_varlen_fwd = torch_attention.mha_fwd, torch_attention.mha_varlen_fw
 flash_attn_varlen_func = torch_attention.flash_attn_varlen_func
 unified_attention = torch_attention.unified_attention
 mha_batch_prefill_func = torch_attention.mha_batch_prefill_func
-mla_decode_fwd = torch_attention.mla_decode_fwd
+mla_decode_fwd, get_ps_metadata_v1 = torch_attention.mla_decode_fwd, torch_attention.get_ps_metadata_v1
 deepgemm, moe_cktile2stages_gemm1 = torch_ck.deepgemm, torch_ck.moe_cktile2stages_gemm1
 
 

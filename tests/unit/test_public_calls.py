@@ -644,6 +644,8 @@ SERVED: dict[str, dict[str, Any]] = {
     **{name: {"rotate_style": 1} for name in signatures.load() if name.startswith("rope_")},
     **{name: {"generator": (5, 8)} for name in ("random_sample", "mixed_sample", "exponential")},
     "get_mla_metadata_v1": {"num_heads_k": 1, "is_causal": True},
+    "get_ps_metadata_v1": {"work_metadata_ptrs": None},
+    "mla_prefill_ps_asm_fwd": {"work_indptr": zeros(4), "work_info_set": zeros(4, 4)},
 }  # fmt: skip
 
 

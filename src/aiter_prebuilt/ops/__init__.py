@@ -58,6 +58,7 @@ if TYPE_CHECKING:
         reshape_and_cache_flash,
         reshape_and_cache_with_pertoken_quant,
     )
+    from aiter_prebuilt.ops.generated.mla_prefill import mla_prefill_ps_asm_fwd
     from aiter_prebuilt.ops.generated.moe_quant import moe_smoothquant_fwd
     from aiter_prebuilt.ops.generated.moe_sorting import moe_sorting_fwd
     from aiter_prebuilt.ops.generated.moe_tokens import (
@@ -132,6 +133,7 @@ if TYPE_CHECKING:
     from aiter_prebuilt.ops.moe_cktile import moe_cktile2stages_gemm1
     from aiter_prebuilt.ops.moe_gate import moe_fused_gate
     from aiter_prebuilt.ops.moe_stage1 import moe_stage1_g1u1
+    from aiter_prebuilt.ops.prompt_works import get_ps_metadata_v1
     from aiter_prebuilt.ops.quant_f4 import dynamic_per_group_scaled_quant_fp4
     from aiter_prebuilt.ops.sample import exponential, mixed_sample, random_sample
 
@@ -187,6 +189,7 @@ __all__ = [
     "gemm_a16w16",
     "gemm_a16w16_asm",
     "get_mla_metadata_v1",
+    "get_ps_metadata_v1",
     "greedy_sample",
     "grouped_topk",
     "indexer_k_quant_and_cache",
@@ -204,6 +207,7 @@ __all__ = [
     "mla_decode_stage1_asm_fwd",
     "mla_prefill_asm_fwd",
     "mla_prefill_fwd",
+    "mla_prefill_ps_asm_fwd",
     "mla_reduce_v1",
     "moe_align_block_size",
     "moe_cktile2stages_gemm1",
@@ -334,6 +338,7 @@ HOMES: Final = {
     "reshape_and_cache": "generated.kv_cache",
     "reshape_and_cache_flash": "generated.kv_cache",
     "reshape_and_cache_with_pertoken_quant": "generated.kv_cache",
+    "mla_prefill_ps_asm_fwd": "generated.mla_prefill",
     "moe_smoothquant_fwd": "generated.moe_quant",
     "moe_sorting_fwd": "generated.moe_sorting",
     "biased_grouped_topk_hip": "generated.moe_tokens",
@@ -398,6 +403,7 @@ HOMES: Final = {
     "moe_cktile2stages_gemm1": "moe_cktile",
     "moe_fused_gate": "moe_gate",
     "moe_stage1_g1u1": "moe_stage1",
+    "get_ps_metadata_v1": "prompt_works",
     "dynamic_per_group_scaled_quant_fp4": "quant_f4",
     "exponential": "sample",
     "mixed_sample": "sample",
