@@ -12,8 +12,8 @@ import numpy as np
 from build_tools.cases.latent_works import Asked, contexts, shared_out
 from build_tools.cases.near import Near, Values, near
 
-#: What a kernel may lose of a probability when it rounds it: bf16, not always to nearest, and the target's own fp8.
-_UNIT = {"bf16": 2.0**-7, "fp8": 2.0**-4}
+#: What a kernel may lose of a probability when it rounds it: bf16, not always to nearest, fp16, and the target's own fp8.
+_UNIT = {"bf16": 2.0**-7, "f16": 2.0**-10, "fp8": 2.0**-4}
 _ROUNDING = 2.0**-24
 _DEPTH = 512
 #: Keys of a block, which go to the parts of a context in turn: 16, but where fp8 or one query for each of 16 heads comes in.
@@ -23,31 +23,39 @@ Row: TypeAlias = tuple[Values, Values, Values, Values]
 
 
 class _Latent(NamedTuple):
-    """Queries [tokens, heads, 576] and keys [pages, 576], with their scales; ``quantised``: probabilities become fp8."""
+    """Queries [tokens, heads, 576] and keys [pages, 576], with their scales; ``rounded``: what probabilities become."""
 
     queries: Values
     keys: Values
     scale: float
-    quantised: bool
+    rounded: str
+    cap: float = 0.0
+
+    @property
+    def quantised(self) -> bool:
+        return self.rounded == "fp8"
 
     def row(self, token: int, pages: Values) -> Row:
         """Of one token over the keys on ``pages``: result [heads, 512] and its error, log of the sum [heads] and its error.
 
         Scores are sums in fp32 and the argument of exp2. Probabilities are rounded for the second product after their sum was
-        taken; fp8 has no number below 2^-10.
+        taken; fp8 has no number below 2^-10, fp16 none below 2^-24.
         """
         queries, keys = self.queries[token], self.keys[pages]
         scores = queries @ keys.T * self.scale
+        if self.cap > 0:
+            scores = self.cap * np.tanh(scores / self.cap)
         peak = scores.max(axis=-1, keepdims=True)
         powers = np.exp(scores - peak)
         total = powers.sum(axis=-1, keepdims=True)
         values = keys[:, :_DEPTH]
         sizes = np.sqrt((queries**2).sum(-1) * (keys**2).sum(-1).max()) * abs(self.scale)
-        off = _ROUNDING * ((keys.shape[1] / 4 + 8) * 2 * sizes + 32)
-        lost = _UNIT["fp8" if self.quantised else "bf16"] * 1.01 + 2 * off[:, None]
+        off = _ROUNDING * ((keys.shape[1] / 4 + 8) * 2 * sizes + 32 + 16 * self.cap)
+        lost = _UNIT[self.rounded] * 1.01 + 2 * off[:, None]
         error = lost * (powers / total) @ np.abs(values) + 2.0**-125
-        if self.quantised:
-            error = error + 2.0**-10 * np.abs(values).sum(axis=0) / total
+        if self.rounded != "bf16":
+            least = 2.0**-10 if self.quantised else 2.0**-24
+            error = error + least * np.abs(values).sum(axis=0) / total
         return powers / total @ values, error, (peak + np.log(total))[:, 0], off + 4 * _ROUNDING
 
 
@@ -62,15 +70,16 @@ def _latent(
     fp8_q, fp8_k = (kinds[name].startswith("e4m3") for name in ("Q", "KV"))
     factor = float(q_scale[0]) if fp8_q and q_scale is not None else 1.0
     keys = KV.reshape(KV.shape[0], -1) * (float(kv_scale[0]) if fp8_k and kv_scale is not None else 1.0)
-    return _Latent(Q * factor, keys, scale, fp8_q)
+    return _Latent(Q * factor, keys, scale, "fp8" if fp8_q else "bf16")
 
 
-def _tokens(queries: Values, contexts: Values) -> Iterator[tuple[int, int, int]]:
-    """Each token of each batch, the first of its keys, and the end of what it sees: the last token of a batch sees all."""
+def _tokens(queries: Values, contexts: Values, causal: bool = True) -> Iterator[tuple[int, int, int, int]]:
+    """Each token of each batch, the first of its keys, the end of what it sees, and that of all; the last token sees all."""
     for batch in range(len(queries) - 1):
         first, end = int(queries[batch]), int(queries[batch + 1])
+        start, stop = int(contexts[batch]), int(contexts[batch + 1])
         for token in range(first, end):
-            yield token, int(contexts[batch]), int(contexts[batch + 1]) - (end - 1 - token)
+            yield token, start, stop - (end - 1 - token if causal else 0), stop
 
 
 def _untouched(*shape: int) -> Any:
@@ -108,12 +117,17 @@ def _block(heads: int, fp8: bool, most: int) -> int:
 
 
 def _split(
-    latent: _Latent, queries: Values, contexts: Values, pages: Values, parts: int, block: int
+    latent: _Latent,
+    queries: Values,
+    contexts: Values,
+    pages: Values,
+    parts: int,
+    block: int,
+    causal: bool = True,
 ) -> _Parts:
     """Blocks of ``block`` keys go to the parts in turn."""
     made = _Parts(latent.queries.shape[0], parts, latent.queries.shape[1])
-    for token, first, end in _tokens(queries, contexts):
-        last = next(int(stop) for stop in contexts if stop >= end)
+    for token, first, end, last in _tokens(queries, contexts, causal):
         for part in range(parts):
             owned = np.arange(first, last)
             owned = owned[(owned - first) // block % parts == part]
@@ -206,14 +220,39 @@ def mla_prefill_fwd(
     return {"o": whole.both()[0], "attn_lse": logs.both()[1]}
 
 
+def _by_key(indptr: Values, pages: Values, lasts: Values, size: int) -> tuple[Values, Values]:
+    """Lists of pages as lists of keys: where those of each batch begin, and the place of each in the cache."""
+    places: list[Values] = []
+    for batch in range(len(indptr) - 1):
+        own = pages[int(indptr[batch]) : int(indptr[batch + 1])].astype(int)
+        keys = (own[:, None] * size + np.arange(size)).ravel()
+        places.append(keys[: max(len(own) - 1, 0) * size + (int(lasts[batch]) if len(own) else 0)])
+    borders = np.cumsum([0, *(len(own) for own in places)])
+    return borders, np.concatenate(places).astype(int)
+
+
+def _assembly_lists(kinds: Mapping[str, str], heads: int, queries: int, plain: bool) -> bool:
+    """Does AITER's assembly take lists of works of such a call?"""
+    fp8_q, fp8_k = (kinds[name].startswith("e4m3") for name in ("q", "kv_buffer"))
+    if kinds["q"] == "f16" or not plain:
+        return False
+    if heads == 128 or fp8_q:
+        return fp8_q and fp8_k and (heads == 128 or (heads % 16 == 0 and queries == 1))
+    return heads % 16 == 0 and (heads == 16 or queries == 1) and queries <= 4
+
+
 def mla_decode_fwd(
     q: Values,
     kv_buffer: Values,
     qo_indptr: Values,
     kv_indptr: Values,
     kv_indices: Values,
+    kv_last_page_lens: Values,
     max_seqlen_q: int,
     sm_scale: float | None,
+    logit_cap: float,
+    return_lse: bool,
+    causal: bool,
     work_indptr: Values | None,
     work_info_set: Values | None,
     reduce_indptr: Values | None,
@@ -223,16 +262,26 @@ def mla_decode_fwd(
     kinds: dict[str, str],
     sizes: dict[str, int],
 ) -> dict[str, Near | None]:
-    """Softmax(q @ k^T * scale) @ v; the parts that it was made of, and of split contexts the logarithms of the sums."""
+    """Softmax(q @ k^T * scale) @ v; the parts that it was made of, and the logarithms of the sums where they are asked for or
+    contexts were split. A token that sees no key has 0.
+    """
+    tokens, heads = q.shape[:2]
     scale = q.shape[2] ** -0.5 if sm_scale is None else sm_scale
     types = {"Q": kinds["q"], "KV": kinds["kv_buffer"]}
-    latent = _latent(q, kv_buffer, scale, types, q_scale, kv_scale)
-    tokens, heads = q.shape[:2]
+    cache = kv_buffer.reshape(-1, q.shape[2])
+    latent = _latent(q, cache, scale, types, q_scale, kv_scale)._replace(cap=max(logit_cap, 0.0))
+    contexts, places = _by_key(kv_indptr, kv_indices, kv_last_page_lens, sizes["PS"])
+    few = heads in (16, 128) and latent.quantised
+    latent = latent._replace(rounded="fp8" if few else "f16" if kinds["q"] == "f16" else "bf16")
+    narrow = kinds["q"].startswith("e4m3")
     whole = _Parts(tokens, heads)
-    for token, first, end in _tokens(qo_indptr, kv_indptr):
+    for token, first, end, _ in _tokens(qo_indptr, contexts, causal):
         if end > first:
-            whole.put((token,), latent.row(token, kv_indices[first:end]))
-    if work_info_set is not None:
+            whole.put((token,), latent.row(token, places[first:end]))
+        else:
+            whole.nothing((token,))
+    plain = sizes["PS"] == 1 and logit_cap <= 0 and (causal or max_seqlen_q == 1)
+    if work_info_set is not None and _assembly_lists(kinds, heads, max_seqlen_q, plain):
         assert work_indptr is not None
         assert reduce_indptr is not None
         assert reduce_final_map is not None
@@ -245,17 +294,25 @@ def mla_decode_fwd(
         parts = near(made.values.reshape(shape), absolute=made.errors.reshape(shape))
         return {"o": whole.both()[0], "logits": parts, "final_lse": logs}
     count = sizes.get("S", 1)
-    if count == 1 and (latent.quantised or heads != 16 or max_seqlen_q > 1):
-        logs = near(_untouched(tokens, heads))
-        return {"o": whole.both()[0], "logits": None, "final_lse": logs}
-    block = _block(heads, latent.quantised, max_seqlen_q)
-    made = _split(latent, qo_indptr, kv_indptr, kv_indices, count, block)
-    values, sums = whole.values.filled(0.0), whole.sums.filled(-np.inf)
-    return {
-        "o": near(values, absolute=whole.errors),
-        "logits": made.both()[0],
-        "final_lse": near(sums, absolute=whole.offs),
-    }
+    result, logs = (
+        near(whole.values, absolute=whole.errors),
+        near(whole.sums, absolute=whole.offs + 2 * _ROUNDING * _size(whole.sums)),
+    )
+    if count == 1 and (narrow or heads != 16 or max_seqlen_q > 1):
+        return {
+            "o": result,
+            "logits": None,
+            "final_lse": logs if return_lse else near(_untouched(tokens, heads)),
+        }
+    block = _block(heads, narrow, max_seqlen_q)
+    made = _split(latent, qo_indptr, contexts, places, count, block, causal)
+    return {"o": result, "logits": made.both()[0], "final_lse": logs}
+
+
+def _size(logs: Values) -> Values:
+    """Of logarithms, 0 of a sum of nothing."""
+    found: Values = np.abs(np.where(np.isfinite(logs), logs, 0.0))
+    return found
 
 
 def _only(whole: _Parts, heads: int, indptr: Values, places: Values) -> Values:
@@ -375,6 +432,11 @@ def draw_contexts(
 def draw_pages(rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int]) -> Values:
     """Any pages of the cache, one of them for two keys now and then."""
     return rng.integers(0, sizes["P"], shape)
+
+
+def draw_last(rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int]) -> Values:
+    """How many keys the last page of each batch has."""
+    return rng.integers(1, sizes["PS"] + 1, shape)
 
 
 def draw_borders(rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int]) -> Values:

@@ -6,7 +6,10 @@ from typing import Any, Final
 
 import torch
 
-from aiter_prebuilt.ops._common import scale_of, window_of
+from aiter_prebuilt import device
+from aiter_prebuilt.ops._common import refuse, scale_of, window_of
+from aiter_prebuilt.ops._mla import of_parts, of_works, takes_works
+from aiter_prebuilt.ops._prompts import beside
 from aiter_prebuilt.ops._ragged import as_f32, left_of, paged, skipped, tokens_first, window
 from aiter_prebuilt.torch_library import NAMESPACE
 
@@ -262,3 +265,77 @@ def paged_attention_ragged(
         *tensors, scale, most, kv_cache_dtype, kv_cache_layout, logits_soft_cap
     )
     return out
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+def _units(ordinal: int) -> int:
+    return device.facts("amd", ordinal).compute_units
+
+
+def mla_decode_fwd(
+    q: Any,
+    kv_buffer: Any,
+    o: Any,
+    qo_indptr: Any,
+    kv_indptr: Any,
+    kv_indices: Any,
+    kv_last_page_lens: Any,
+    max_seqlen_q: int,
+    page_size: int,
+    sm_scale: float | None,
+    logit_cap: float,
+    num_kv_splits: int | None,
+    work_indptr: Any,
+    work_info_set: Any,
+    reduce_indptr: Any,
+    reduce_final_map: Any,
+    reduce_partial_map: Any,
+    q_scale: Any,
+    kv_scale: Any,
+    return_lse: bool,
+    causal: bool,
+) -> Any:
+    """Of ``aiter_prebuilt.mla_decode_fwd``."""
+    if page_size != kv_buffer.shape[1]:
+        raise refuse("mla_decode_fwd", "page_size", page_size, f"{kv_buffer.shape[1]}")
+    scale = q.shape[-1] ** -0.5 if sm_scale is None else sm_scale
+    scale_of("mla_decode_fwd", scale, "sm_scale")
+    capped = logit_cap > 0
+    lists = (work_indptr, work_info_set, reduce_indptr, reduce_final_map, reduce_partial_map)
+    listed = work_indptr is not None or work_info_set is not None
+    if listed and takes_works(q, kv_buffer, o, max_seqlen_q, not capped and (causal or max_seqlen_q == 1)):
+        made = of_works(q, o, reduce_partial_map, max_seqlen_q, torch.float32)
+    else:
+        lists = (None, None, None, None, None)
+        units = _units(q.device.index or 0) if num_kv_splits is None else 0
+        keys = kv_indices.shape[0] * page_size
+        made = of_parts(q, o, qo_indptr, keys, max_seqlen_q, num_kv_splits, units, torch.float32)
+    _OPS.mla_decode_fwd.default(
+        made.q, kv_buffer, made.o, qo_indptr, kv_indptr, kv_indices, kv_last_page_lens, *lists, q_scale, kv_scale,
+        made.logits, made.lse, max_seqlen_q, scale, made.splits, max(logit_cap, 0.0), capped, return_lse, causal,
+    )  # fmt: skip
+    return made.parts, made.lse
+
+
+def get_ps_metadata_v1(
+    seqlens_qo_indptr: Any,
+    pages_kv_indptr: Any,
+    context_lens: Any,
+    num_heads_k: int,
+    work_indptr: Any,
+    work_info: Any,
+    reduce_indptr: Any,
+    reduce_final_map: Any,
+    reduce_partial_map: Any,
+    qhead_granularity: int,
+    qlen_granularity: int,
+    kvlen_granularity: int,
+    block_size: int,
+    is_causal: bool,
+) -> None:
+    """Of ``aiter_prebuilt.get_ps_metadata_v1``."""
+    lengths = [beside(each, work_info) for each in (seqlens_qo_indptr, pages_kv_indptr, context_lens)]
+    lists = (work_indptr, work_info, reduce_indptr, reduce_final_map, reduce_partial_map)
+    _OPS.get_ps_metadata_v1.default(
+        *lengths, *lists, num_heads_k, qhead_granularity, qlen_granularity, kvlen_granularity, block_size, is_causal
+    )  # fmt: skip

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import torch
 
-from aiter_prebuilt import device, torch_attention, torch_binary, torch_ck
+from aiter_prebuilt import torch_attention, torch_binary, torch_ck
 from aiter_prebuilt.ops import _mla, _moe
 from aiter_prebuilt.ops._common import codes, halvings, refuse, scale_of, splits, window_of
 from aiter_prebuilt.ops._random import pair
@@ -31,6 +31,7 @@ flash_attn_fp8_pertensor_func = torch_attention.flash_attn_fp8_pertensor_func
 flash_attn_varlen_fp8_pertensor_func = torch_attention.flash_attn_varlen_fp8_pertensor_func
 paged_attention_v1 = torch_attention.paged_attention_v1
 paged_attention_ragged = torch_attention.paged_attention_ragged
+mla_decode_fwd, get_ps_metadata_v1 = torch_attention.mla_decode_fwd, torch_attention.get_ps_metadata_v1
 deepgemm, moe_cktile2stages_gemm1 = torch_ck.deepgemm, torch_ck.moe_cktile2stages_gemm1
 
 
@@ -265,11 +266,6 @@ def _like(pairs: Iterable[tuple[Any, Any]]) -> tuple[Any, ...]:
     return tuple(tensor.new_empty(tensor.shape) if given is None else given for given, tensor in pairs)
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
-def _units(ordinal: int) -> int:
-    return device.facts("amd", ordinal).compute_units
-
-
 def mla_decode_stage1_asm_fwd(
     Q: Any,
     KV: Any,
@@ -352,41 +348,6 @@ def mla_reduce_v1(
     lists = (reduce_indptr, reduce_final_map, reduce_partial_map)
     sums = _mla.rows_of(partial_lse, partial_output)
     _OPS.mla_reduce_v1.default(partial_output, sums, *lists, final_output, final_lse)
-
-
-def mla_decode_fwd(
-    q: Any,
-    kv_buffer: Any,
-    o: Any,
-    qo_indptr: Any,
-    kv_indptr: Any,
-    kv_indices: Any,
-    kv_last_page_lens: Any,
-    max_seqlen_q: int,
-    sm_scale: float | None,
-    num_kv_splits: int | None,
-    work_indptr: Any,
-    work_info_set: Any,
-    reduce_indptr: Any,
-    reduce_final_map: Any,
-    reduce_partial_map: Any,
-    q_scale: Any,
-    kv_scale: Any,
-) -> Any:
-    """Of ``aiter_prebuilt.mla_decode_fwd``."""
-    scale = q.shape[-1] ** -0.5 if sm_scale is None else sm_scale
-    scale_of("mla_decode_fwd", scale, "sm_scale")
-    if work_indptr is not None or work_info_set is not None:
-        made = _mla.of_works(q, o, reduce_partial_map, max_seqlen_q, torch.float32)
-    else:
-        units = _units(q.device.index or 0) if num_kv_splits is None else 0
-        made = _mla.of_parts(q, o, qo_indptr, kv_indices, max_seqlen_q, num_kv_splits, units, torch.float32)
-    _OPS.mla_decode_fwd.default(
-        made.q, kv_buffer, made.o, qo_indptr, kv_indptr, kv_indices, kv_last_page_lens, work_indptr, work_info_set,
-        reduce_indptr, reduce_final_map, reduce_partial_map, q_scale, kv_scale, made.logits, made.lse,
-        max_seqlen_q, scale, made.splits,
-    )  # fmt: skip
-    return made.parts, made.lse
 
 
 def mla_prefill_fwd(

@@ -30,7 +30,8 @@ from aiter_prebuilt.ops.generated.fmoe_f4 import refuse_fmoe_g1u1_mxfp4
 from aiter_prebuilt.ops.generated.gemm_f4 import refuse_gemm_a4w4, refuse_gemm_a4w4_asm
 from aiter_prebuilt.ops.generated.gemm_f4_ck import refuse_gemm_a4w4_blockscale
 from aiter_prebuilt.ops.generated.gemm_out import refuse_gemm_a16w16_asm
-from aiter_prebuilt.ops.generated.mla import refuse_mla_decode_fwd, refuse_mla_prefill_fwd
+from aiter_prebuilt.ops.generated.mla import refuse_mla_prefill_fwd
+from aiter_prebuilt.ops.generated.mla_decode import refuse_mla_decode_fwd
 from aiter_prebuilt.ops.generated.mla_works import refuse_get_mla_metadata_v1
 from aiter_prebuilt.ops.generated.moe_ck import refuse_ck_moe_stage1_fwd, refuse_ck_moe_stage2_fwd
 from aiter_prebuilt.ops.generated.moe_cktile import refuse_moe_cktile2stages_gemm1
@@ -1209,6 +1210,44 @@ def get_mla_metadata_v1(
     )
 
 
+def get_ps_metadata_v1(
+    seqlens_qo_indptr: Any,
+    pages_kv_indptr: Any,
+    context_lens: Any,
+    gqa_ratio: int,
+    num_heads_k: int,
+    work_metadata_ptrs: Any,
+    work_indptr: Any,
+    work_info: Any,
+    reduce_indptr: Any,
+    reduce_final_map: Any,
+    reduce_partial_map: Any,
+    qhead_granularity: int = 1,
+    qlen_granularity: int = 256,
+    kvlen_granularity: int = 16,
+    block_size: int = 16,
+    is_causal: bool = True,
+) -> None:
+    """Traced ``aiter_prebuilt.get_ps_metadata_v1``."""
+    del gqa_ratio, work_metadata_ptrs
+    torch_calls.get_ps_metadata_v1(
+        seqlens_qo_indptr,
+        pages_kv_indptr,
+        context_lens,
+        num_heads_k,
+        work_indptr,
+        work_info,
+        reduce_indptr,
+        reduce_final_map,
+        reduce_partial_map,
+        qhead_granularity,
+        qlen_granularity,
+        kvlen_granularity,
+        block_size,
+        is_causal,
+    )
+
+
 def indexer_k_quant_and_cache(
     k: Any, kv_cache: Any, slot_mapping: Any, quant_block_size: int, scale_fmt: str
 ) -> None:
@@ -1440,6 +1479,8 @@ def mla_decode_fwd(
     kv_indices: Any,
     kv_last_page_lens: Any,
     max_seqlen_q: int,
+    page_size: int = 1,
+    nhead_kv: int = 1,
     sm_scale: float | None = None,
     logit_cap: float = 0.0,
     num_kv_splits: int | None = None,
@@ -1452,10 +1493,17 @@ def mla_decode_fwd(
     reduce_partial_map: Any = None,
     q_scale: Any = None,
     kv_scale: Any = None,
+    intra_batch_mode: bool = False,
+    return_logits: bool = False,
+    return_lse: bool = False,
+    g_kv_indptr: Any = None,
+    cp_world_size: int = 1,
+    cp_rank: int = 0,
+    causal: bool = True,
 ) -> Any:
     """Traced ``aiter_prebuilt.mla_decode_fwd``."""
-    refuse_mla_decode_fwd(logit_cap)
-    del num_kv_splits_indptr, work_meta_data
+    refuse_mla_decode_fwd(nhead_kv, cp_world_size)
+    del num_kv_splits_indptr, work_meta_data, intra_batch_mode, return_logits, g_kv_indptr, cp_rank
     return torch_calls.mla_decode_fwd(
         q,
         kv_buffer,
@@ -1465,7 +1513,9 @@ def mla_decode_fwd(
         kv_indices,
         kv_last_page_lens,
         max_seqlen_q,
+        page_size,
         sm_scale,
+        logit_cap,
         num_kv_splits,
         work_indptr,
         work_info_set,
@@ -1474,6 +1524,8 @@ def mla_decode_fwd(
         reduce_partial_map,
         q_scale,
         kv_scale,
+        return_lse,
+        causal,
     )
 
 
@@ -1563,6 +1615,47 @@ def mla_prefill_fwd(
     del num_kv_splits
     return torch_calls.mla_prefill_fwd(
         q, kv_buffer, o, qo_indptr, kv_indptr, kv_indices, kv_last_page_lens, max_seqlen_q, sm_scale
+    )
+
+
+def mla_prefill_ps_asm_fwd(
+    Q: Any,
+    K: Any,
+    V: Any,
+    qo_indptr: Any,
+    kv_indptr: Any,
+    kv_page_indices: Any,
+    work_indptr: Any,
+    work_info_set: Any,
+    max_seqlen_q: int,
+    softmax_scale: float,
+    is_causal: bool,
+    splitData: Any,
+    splitLse: Any,
+    output: Any,
+    q_scale: Any = None,
+    k_scale: Any = None,
+    v_scale: Any = None,
+) -> None:
+    """Traced ``aiter_prebuilt.mla_prefill_ps_asm_fwd``."""
+    del max_seqlen_q
+    _OPS.mla_prefill_ps_asm_fwd.default(
+        Q,
+        K,
+        V,
+        qo_indptr,
+        kv_indptr,
+        kv_page_indices,
+        work_indptr,
+        work_info_set,
+        splitData,
+        splitLse,
+        output,
+        q_scale,
+        k_scale,
+        v_scale,
+        softmax_scale,
+        is_causal,
     )
 
 
@@ -2566,6 +2659,7 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "gemm_a8w8_blockscale_bpreshuffle": gemm_a8w8_blockscale_bpreshuffle,
     "gemm_a8w8_bpreshuffle": gemm_a8w8_bpreshuffle,
     "get_mla_metadata_v1": get_mla_metadata_v1,
+    "get_ps_metadata_v1": get_ps_metadata_v1,
     "greedy_sample": _OPS.greedy_sample.default,
     "grouped_topk": _OPS.grouped_topk.default,
     "indexer_k_quant_and_cache": indexer_k_quant_and_cache,
@@ -2583,6 +2677,7 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "mla_decode_stage1_asm_fwd": mla_decode_stage1_asm_fwd,
     "mla_prefill_asm_fwd": mla_prefill_asm_fwd,
     "mla_prefill_fwd": mla_prefill_fwd,
+    "mla_prefill_ps_asm_fwd": mla_prefill_ps_asm_fwd,
     "mla_reduce_v1": mla_reduce_v1,
     "moe_align_block_size": moe_align_block_size,
     "moe_cktile2stages_gemm1": moe_cktile2stages_gemm1,

@@ -23,7 +23,8 @@ KERNELS: dict[str, Callable[..., Any]] = {name: references.kernel(name) for name
 
 #: The public functions that have an operator.
 FUNCTIONS = sorted(
-    set(aiter_prebuilt.__all__) - {"__version__", "get_mla_metadata_info_v1", "preload", "shuffle_weight"}
+    set(aiter_prebuilt.__all__)
+    - {"__version__", "get_mla_metadata_info_v1", "get_ps_metadata_info_v1", "preload", "shuffle_weight"}
 )
 
 

@@ -436,7 +436,10 @@ def test_latent_attention_makes_its_parts(
     given = latent(2, heads, fp8=fp8)
     call = lambda: decode(*given, queries, num_kv_splits=wanted)  # noqa: E731
     (parts, lse), (_, tensors, attributes) = handed(call, "mla_decode_fwd")
-    assert attributes == [queries, 576**-0.5, found] and (lse.shape, lse.dtype) == ((2, heads), F32)
+    assert attributes == [queries, 576**-0.5, found, 0.0, False, False, True] and (lse.shape, lse.dtype) == (
+        (2, heads),
+        F32,
+    )
     assert tensors[15] is lse and tensors[2] is given[2]
     if whole:
         assert parts is given[2] and tensors[14] is None
@@ -446,7 +449,7 @@ def test_latent_attention_makes_its_parts(
 
 @pytest.mark.parametrize(("heads", "own"), [(16, 16), (48, 16), (128, 128)])
 def test_works_take_other_heads_as_tokens_of_16(heads: int, own: int) -> None:
-    q, kv, o, borders, _, keys, last = latent(2, heads)
+    q, kv, o, borders, _, keys, last = latent(2, heads, fp8=heads == 128)
     lists = dict.fromkeys(("work_indptr", "work_info_set", "reduce_indptr", "reduce_final_map"), borders)
     lists["reduce_partial_map"] = zeros(12, dtype=torch.int32)
     call = lambda: aiter_prebuilt.mla_decode_fwd(q, kv, o, borders, borders, keys, last, 1, **lists)  # noqa: E731
@@ -463,13 +466,35 @@ def test_works_take_other_heads_as_tokens_of_16(heads: int, own: int) -> None:
     )
 
 
-@pytest.mark.parametrize(("heads", "queries"), [(24, 1), (528, 1), (48, 2)])
-def test_works_of_other_heads_are_refused(heads: int, queries: int) -> None:
-    q, kv, o, borders, _, keys, last = latent(2, heads)
-    with pytest.raises(UnsupportedError, match=rf"{heads} heads and {queries} queries.*multiple of 16"):
-        aiter_prebuilt.mla_decode_fwd(
-            q, kv, o, borders, borders, keys, last, queries, work_indptr=borders, reduce_partial_map=keys
-        )
+@pytest.mark.parametrize(
+    ("heads", "queries", "fp8", "words"),
+    [
+        (24, 1, False, {}), (528, 1, False, {}), (48, 2, False, {}), (128, 1, False, {}), (16, 5, False, {}), (16, 2, True, {}),
+        (16, 1, False, {"logit_cap": 5.0}), (16, 2, False, {"causal": False}),
+    ],
+)  # fmt: skip
+def test_contexts_are_split_without_works_that_no_assembly_takes(
+    heads: int, queries: int, fp8: bool, words: dict[str, Any]
+) -> None:
+    q, kv, o, borders, _, keys, last = latent(2, heads, fp8=fp8)
+    lists = dict.fromkeys(("work_indptr", "work_info_set", "reduce_indptr", "reduce_final_map"), borders)
+    given = (q, kv, o, borders, borders, keys, last, queries)
+    call = lambda: decode(*given, num_kv_splits=2, reduce_partial_map=keys, **lists, **words)  # noqa: E731
+    (parts, _), (_, tensors, attributes) = handed(call, "mla_decode_fwd")
+    assert tensors[7:12] == [None] * 5 and tensors[0] is q and tensors[2] is o
+    assert parts.shape == (2, 2, heads, 512) and attributes[2] == 2
+
+
+def test_a_size_of_pages_is_that_of_the_cache() -> None:
+    q, _, o, borders, _, keys, last = latent(2, 16)
+    kv = zeros(9, 4, 1, 576, dtype=BF16)
+    given, words = (q, kv, o, borders, borders, keys, last, 1, 4), {"return_lse": True, "logit_cap": -1.0}
+    call = lambda: decode(*given, num_kv_splits=3, **words)  # noqa: E731
+    _, (_, tensors, attributes) = handed(call, "mla_decode_fwd")
+    assert tensors[1] is kv and attributes == [1, 576**-0.5, 3, 0.0, False, True, True]
+    for size in ({}, {"page_size": 8}):
+        with pytest.raises(UnsupportedError, match=r"mla_decode_fwd\(page_size=\d\).*page_size=4"):
+            decode(q, kv, o, borders, borders, keys, last, 1, num_kv_splits=3, **size)
 
 
 def test_no_part_of_a_context_is_no_number_of_parts() -> None:
@@ -478,7 +503,7 @@ def test_no_part_of_a_context_is_no_number_of_parts() -> None:
     ):
         decode(*latent(2, 16), 1, num_kv_splits=0)
     with pytest.raises(UnsupportedError, match=r"mla_decode_fwd\(sm_scale=0.0\).*a number above 0"):
-        decode(*latent(2, 16), 1, 0.0, num_kv_splits=1)
+        decode(*latent(2, 16), 1, sm_scale=0.0, num_kv_splits=1)
 
 
 @pytest.mark.parametrize(
@@ -651,13 +676,15 @@ SERVED: dict[str, dict[str, Any]] = {
         "how_v3_bf16_cvt": 1,
     },
     "moe_stage1_g1u1": {"quant_type": 2, "a1_scale": zeros(4), "w1_scale": zeros(4)},
-    "mla_decode_fwd": {"num_kv_splits": 2},
+    "mla_decode_fwd": {"num_kv_splits": 2, "page_size": 4},
     "moe_cktile2stages_gemm1": {"w_scale": zeros(4), "exp_bias": zeros(4)},
     "moe_fused_gate": {"num_expert_group": 8, "n_share_experts_fusion": 0},
     "indexer_k_quant_and_cache": {"quant_block_size": 128},
     **{name: {"rotate_style": 1} for name in signatures.load() if name.startswith("rope_")},
     **{name: {"generator": (5, 8)} for name in ("random_sample", "mixed_sample", "exponential")},
     "get_mla_metadata_v1": {"num_heads_k": 1, "is_causal": True},
+    "get_ps_metadata_v1": {"work_metadata_ptrs": None},
+    "mla_prefill_ps_asm_fwd": {"work_indptr": zeros(4), "work_info_set": zeros(4, 4)},
 }  # fmt: skip
 
 

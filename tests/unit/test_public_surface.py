@@ -151,10 +151,17 @@ SIGNATURES = {
     "work_indptr work_info reduce_indptr reduce_final_map reduce_partial_map kv_granularity max_seqlen_qo uni_seqlen_qo "
     "fast_mode topk max_split_per_batch",
     "get_mla_metadata_info_v1": "batch_size max_seqlen_qo num_head_qo q_dtype kv_dtype is_sparse fast_mode",
+    "get_ps_metadata_v1": "seqlens_qo_indptr pages_kv_indptr context_lens gqa_ratio num_heads_k work_metadata_ptrs work_indptr "
+    "work_info reduce_indptr reduce_final_map reduce_partial_map qhead_granularity qlen_granularity kvlen_granularity "
+    "block_size is_causal",
+    "get_ps_metadata_info_v1": "batch_size num_head_k max_qlen qlen_granularity",
+    "mla_prefill_ps_asm_fwd": "Q K V qo_indptr kv_indptr kv_page_indices work_indptr work_info_set max_seqlen_q softmax_scale "
+    "is_causal splitData splitLse output q_scale k_scale v_scale",
     "mla_reduce_v1": "partial_output partial_lse reduce_indptr reduce_final_map reduce_partial_map final_output final_lse",
-    "mla_decode_fwd": "q kv_buffer o qo_indptr kv_indptr kv_indices kv_last_page_lens max_seqlen_q sm_scale logit_cap "
-    "num_kv_splits num_kv_splits_indptr work_meta_data work_indptr work_info_set reduce_indptr reduce_final_map "
-    "reduce_partial_map q_scale kv_scale",
+    "mla_decode_fwd": "q kv_buffer o qo_indptr kv_indptr kv_indices kv_last_page_lens max_seqlen_q page_size nhead_kv "
+    "sm_scale logit_cap num_kv_splits num_kv_splits_indptr work_meta_data work_indptr work_info_set reduce_indptr "
+    "reduce_final_map reduce_partial_map q_scale kv_scale intra_batch_mode return_logits return_lse g_kv_indptr cp_world_size "
+    "cp_rank causal",
     "mla_prefill_fwd": "q kv_buffer o qo_indptr kv_indptr kv_indices kv_last_page_lens max_seqlen_q sm_scale logit_cap "
     "num_kv_splits",
     "gemm_a8w8_bpreshuffle": "XQ WQ x_scale w_scale bias dtype check",

@@ -48,7 +48,7 @@ def traced(name: str, arguments: dict[str, Any], monkeypatch: pytest.MonkeyPatch
     stand_in = SimpleNamespace(default=lambda *values: seen.append(list(values)))
     for module in (torch_calls, torch_attention):
         monkeypatch.setattr(module, "_OPS", SimpleNamespace(**{name: stand_in}))
-    monkeypatch.setattr(torch_calls, "_units", lambda ordinal: 256)
+    monkeypatch.setattr(torch_attention, "_units", lambda ordinal: 256)
     result = torch_generated.TRACED[name](**arguments)
     (only,) = seen
     return only, result
@@ -73,7 +73,7 @@ def test_every_function_by_hand_is_here() -> None:
 def test_the_traced_function_hands_on_what_the_eager_one_does(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("aiter_prebuilt.ops.mla.compute_units", lambda _: 256)
+    monkeypatch.setattr("aiter_prebuilt.ops.mla_decode.compute_units", lambda _: 256)
     calls = [
         call
         for target in (torch_kernels.TARGET, "gfx942")

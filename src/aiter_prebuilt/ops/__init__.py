@@ -62,6 +62,7 @@ if TYPE_CHECKING:
         reshape_and_cache_flash,
         reshape_and_cache_with_pertoken_quant,
     )
+    from aiter_prebuilt.ops.generated.mla_prefill import mla_prefill_ps_asm_fwd
     from aiter_prebuilt.ops.generated.moe_quant import moe_smoothquant_fwd
     from aiter_prebuilt.ops.generated.moe_sorting import moe_sorting_fwd
     from aiter_prebuilt.ops.generated.moe_tokens import (
@@ -131,18 +132,19 @@ if TYPE_CHECKING:
     from aiter_prebuilt.ops.generated.topk_rows import top_k_per_row_decode, top_k_per_row_prefill
     from aiter_prebuilt.ops.grouped_gemm import deepgemm
     from aiter_prebuilt.ops.mla import (
-        mla_decode_fwd,
         mla_decode_stage1_asm_fwd,
         mla_prefill_asm_fwd,
         mla_prefill_fwd,
         mla_reduce_v1,
     )
+    from aiter_prebuilt.ops.mla_decode import mla_decode_fwd
     from aiter_prebuilt.ops.mla_works import get_mla_metadata_v1
     from aiter_prebuilt.ops.moe_ck import ck_moe_stage1_fwd, ck_moe_stage2_fwd
     from aiter_prebuilt.ops.moe_cktile import moe_cktile2stages_gemm1
     from aiter_prebuilt.ops.moe_gate import moe_fused_gate
     from aiter_prebuilt.ops.moe_stage1 import moe_stage1_g1u1
     from aiter_prebuilt.ops.paged_attention import paged_attention_ragged, paged_attention_v1
+    from aiter_prebuilt.ops.prompt_works import get_ps_metadata_v1
     from aiter_prebuilt.ops.quant_f4 import dynamic_per_group_scaled_quant_fp4
     from aiter_prebuilt.ops.sample import exponential, mixed_sample, random_sample
 
@@ -205,6 +207,7 @@ __all__ = [
     "gemm_a16w16",
     "gemm_a16w16_asm",
     "get_mla_metadata_v1",
+    "get_ps_metadata_v1",
     "greedy_sample",
     "grouped_topk",
     "indexer_k_quant_and_cache",
@@ -222,6 +225,7 @@ __all__ = [
     "mla_decode_stage1_asm_fwd",
     "mla_prefill_asm_fwd",
     "mla_prefill_fwd",
+    "mla_prefill_ps_asm_fwd",
     "mla_reduce_v1",
     "moe_align_block_size",
     "moe_cktile2stages_gemm1",
@@ -356,6 +360,7 @@ HOMES: Final = {
     "reshape_and_cache": "generated.kv_cache",
     "reshape_and_cache_flash": "generated.kv_cache",
     "reshape_and_cache_with_pertoken_quant": "generated.kv_cache",
+    "mla_prefill_ps_asm_fwd": "generated.mla_prefill",
     "moe_smoothquant_fwd": "generated.moe_quant",
     "moe_sorting_fwd": "generated.moe_sorting",
     "biased_grouped_topk_hip": "generated.moe_tokens",
@@ -414,11 +419,11 @@ HOMES: Final = {
     "top_k_per_row_decode": "generated.topk_rows",
     "top_k_per_row_prefill": "generated.topk_rows",
     "deepgemm": "grouped_gemm",
-    "mla_decode_fwd": "mla",
     "mla_decode_stage1_asm_fwd": "mla",
     "mla_prefill_asm_fwd": "mla",
     "mla_prefill_fwd": "mla",
     "mla_reduce_v1": "mla",
+    "mla_decode_fwd": "mla_decode",
     "get_mla_metadata_v1": "mla_works",
     "ck_moe_stage1_fwd": "moe_ck",
     "ck_moe_stage2_fwd": "moe_ck",
@@ -427,6 +432,7 @@ HOMES: Final = {
     "moe_stage1_g1u1": "moe_stage1",
     "paged_attention_ragged": "paged_attention",
     "paged_attention_v1": "paged_attention",
+    "get_ps_metadata_v1": "prompt_works",
     "dynamic_per_group_scaled_quant_fp4": "quant_f4",
     "exponential": "sample",
     "mixed_sample": "sample",

@@ -6,7 +6,7 @@ import sys
 from typing import Any, Final, NamedTuple, cast
 
 from aiter_prebuilt import device
-from aiter_prebuilt.errors import ArgumentStrideError, UnsupportedError
+from aiter_prebuilt.errors import ArgumentStrideError
 from aiter_prebuilt.ops._common import refuse
 
 #: AITER's rule tries so many parts, and counts a part as so many keys more.
@@ -45,21 +45,21 @@ def writes_result(count: int, heads: int, queries: int, fp8: bool) -> bool:
     return count == 1 and (fp8 or heads != 16 or queries > 1)
 
 
-def folded(heads: int, queries: int) -> int:
-    """Heads of a work: other multiples of 16 with one query each are as many tokens of 16 heads.
-
-    Raises:
-        UnsupportedError: so many heads have no works.
-    """
+def own_heads(heads: int, queries: int) -> int:
+    """Heads of a work, 0 where there are none: other multiples of 16 with one query each are as many tokens of 16 heads."""
     if heads in (16, 128):
         return heads
-    if heads % 16 or not 16 < heads <= 512 or queries != 1:
-        raise UnsupportedError(
-            f"mla_decode_fwd: works for {heads} heads and {queries} queries",
-            "no prebuilt kernel covers it",
-            "use 16 or 128 heads, or a multiple of 16 up to 512 with one query each",
-        )
-    return 16
+    return 16 if heads % 16 == 0 and 16 < heads <= 512 and queries == 1 else 0
+
+
+def takes_works(q: Any, kv_buffer: Any, o: Any, queries: int, plain: bool) -> bool:
+    """Is there a kernel that takes works of such a call? ``plain``: scores have no cap, and no query sees keys behind its own."""
+    own, fp8_q, fp8_k = own_heads(o.shape[1], queries), q.dtype != o.dtype, kv_buffer.dtype != o.dtype
+    if not plain or kv_buffer.shape[1] != 1 or str(o.dtype) not in ("bf16", "torch.bfloat16"):
+        return False
+    if own == 128 or fp8_q:
+        return fp8_q and fp8_k and (own == 128 or (own == 16 and queries == 1))
+    return own == 16 and queries <= 4
 
 
 def compute_units(tensor: Any) -> int:
@@ -117,15 +117,15 @@ class Made(NamedTuple):
 
 
 def of_parts(
-    q: Any, o: Any, qo_indptr: Any, kv_indices: Any, queries: int, wanted: int | None, units: int, f32: Any
+    q: Any, o: Any, qo_indptr: Any, keys: int, queries: int, wanted: int | None, units: int, f32: Any
 ) -> Made:
-    """Every context in as many parts.
+    """Every context in as many parts; all of them have ``keys`` keys.
 
     Raises:
         UnsupportedError: less than one part.
     """
     (tokens, heads), fp8 = o.shape[:2], q.dtype != o.dtype
-    count = parts(wanted, qo_indptr.shape[0] - 1, kv_indices.shape[0], heads * queries, fp8, units)
+    count = parts(wanted, qo_indptr.shape[0] - 1, keys, heads * queries, fp8, units)
     lse = o.new_empty((tokens, heads), dtype=f32)
     if writes_result(count, heads, queries, fp8):
         return Made(q, o, None, o, lse, count)
@@ -134,13 +134,9 @@ def of_parts(
 
 
 def of_works(q: Any, o: Any, reduce_partial_map: Any, queries: int, f32: Any) -> Made:
-    """Works are listed; each part has room for ``queries`` tokens.
-
-    Raises:
-        UnsupportedError: so many heads have no works.
-    """
+    """Works are listed; each part has room for ``queries`` tokens."""
     tokens, heads, depth = o.shape
-    own = folded(heads, queries)
+    own = own_heads(heads, queries)
     count, rows = tokens * heads // own, reduce_partial_map.shape[0] * queries
     # Rows of 16 heads in tokens of all heads: a list may end inside one.
     logits = o.new_empty(((rows * own + heads - 1) // heads, 1, heads, depth), dtype=f32)

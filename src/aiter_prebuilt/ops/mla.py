@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from aiter_prebuilt.dispatch import operator
-from aiter_prebuilt.errors import AiterPrebuiltError
 from aiter_prebuilt.ops._common import NOT_A_TENSOR, element_type, like, no_output, scale_of
-from aiter_prebuilt.ops._mla import address, compute_units, of_parts, of_works, rows_of
+from aiter_prebuilt.ops._mla import address, rows_of
 from aiter_prebuilt.ops._traced import traced
-from aiter_prebuilt.ops.generated.mla import refuse_mla_decode_fwd, refuse_mla_prefill_fwd
+from aiter_prebuilt.ops.generated.mla import refuse_mla_prefill_fwd
 
 if TYPE_CHECKING:
     import torch
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
 _mla_decode_stage1_asm_fwd = operator("mla_decode_stage1_asm_fwd")
 _mla_prefill_asm_fwd = operator("mla_prefill_asm_fwd")
 _mla_reduce_v1 = operator("mla_reduce_v1")
-_mla_decode_fwd = operator("mla_decode_fwd")
 _mla_prefill_fwd = operator("mla_prefill_fwd")
 
 
@@ -144,86 +142,6 @@ def mla_reduce_v1(
         partial_output, rows_of(partial_lse, partial_output), reduce_indptr, reduce_final_map, reduce_partial_map,
         final_output, final_lse,
     )  # fmt: skip
-
-
-@traced
-def mla_decode_fwd(
-    q: torch.Tensor,
-    kv_buffer: torch.Tensor,
-    o: torch.Tensor,
-    qo_indptr: torch.Tensor,
-    kv_indptr: torch.Tensor,
-    kv_indices: torch.Tensor,
-    kv_last_page_lens: torch.Tensor,
-    max_seqlen_q: int,
-    sm_scale: float | None = None,
-    logit_cap: float = 0.0,
-    num_kv_splits: int | None = None,
-    num_kv_splits_indptr: torch.Tensor | None = None,
-    work_meta_data: torch.Tensor | None = None,
-    work_indptr: torch.Tensor | None = None,
-    work_info_set: torch.Tensor | None = None,
-    reduce_indptr: torch.Tensor | None = None,
-    reduce_final_map: torch.Tensor | None = None,
-    reduce_partial_map: torch.Tensor | None = None,
-    q_scale: torch.Tensor | None = None,
-    kv_scale: torch.Tensor | None = None,
-) -> Any:
-    """Attention of the latest queries over a paged latent cache; AITER's assembly, parts made one by a kernel of ours.
-
-    Queries of a batch are the last of its context, and each sees the keys up to its own place; there may not be more of them than
-    keys, which nobody checks. Of a batch without keys ``o`` is 0 where parts were made one, else it stays as it is.
-
-    Args:
-        q: [tokens, heads, 576] bf16 or the target's fp8. kv_buffer: [pages, 1, 1, 576], one key a page, whose first 512 numbers
-            are its values. 16 or 128 heads. With works: in fp8 128, on gfx950 16, too; else 16, and with one query each other
-            multiples of 16 in bf16.
-        o: [tokens, heads, 512] bf16, written.
-        qo_indptr, kv_indptr: [batches + 1] int32, where the queries and the pages of each batch begin; where 16 heads have one
-            query each, every batch has one: [0, 1, 2 ...]. kv_indices: int32.
-            kv_last_page_lens: [batches] int32, ones.
-        max_seqlen_q: the largest number of queries of a batch. 128 heads in bf16: 1. fp8 with 16 heads: 1. Works: up to 4.
-        sm_scale: more than 0; 576**-0.5 when None.
-        num_kv_splits: parts of each context, up to 4096, fewer in fp8 where contexts are short; AITER's rule of the number of
-            compute units, batches and keys when None. With works it is not looked at.
-        work_indptr, work_info_set, reduce_indptr, reduce_final_map, reduce_partial_map: int32, as AITER's ``get_mla_metadata_v1``
-            makes them: each compute unit's list of works, and which of them are made one.
-        q_scale, kv_scale: [1] fp32, what fp8 is multiplied with.
-        logit_cap: 0 only. num_kv_splits_indptr, work_meta_data: any value; they follow from the others.
-
-    Returns:
-        The parts and the natural logarithms of the sums of exponentials, fp32. The parts: [tokens, parts, heads, 512], with works
-        [rows, 1, heads, 512]; ``o`` where there is one part which is the result (not so where 16 heads have one query each in
-        bf16). The logarithms: [tokens, heads]; written where parts were made one.
-
-    Raises:
-        UnsupportedError: an option that no kernel covers, or a tensor that requires grad. ArgumentError, NoKernelError: the
-            call does not fit.
-
-    Source: AITER ``aiter.mla.mla_decode_fwd``.
-    """
-    del num_kv_splits_indptr, work_meta_data
-    refuse_mla_decode_fwd(logit_cap)
-    listed = work_indptr is not None or work_info_set is not None
-    try:
-        scale = q.shape[2] ** -0.5 if sm_scale is None else sm_scale
-        f32 = element_type(o, "f32")
-        if listed:
-            made = of_works(q, o, reduce_partial_map, max_seqlen_q, f32)
-        else:
-            units = compute_units(q) if num_kv_splits is None else 0
-            made = of_parts(q, o, qo_indptr, kv_indices, max_seqlen_q, num_kv_splits, units, f32)
-    except AiterPrebuiltError:
-        raise
-    except (*NOT_A_TENSOR, KeyError) as error:
-        raise no_output("mla_decode_fwd", error) from error
-    scale_of("mla_decode_fwd", scale, "sm_scale")
-    _mla_decode_fwd(
-        made.q, kv_buffer, made.o, qo_indptr, kv_indptr, kv_indices, kv_last_page_lens, work_indptr, work_info_set,
-        reduce_indptr, reduce_final_map, reduce_partial_map, q_scale, kv_scale, made.logits, made.lse,
-        max_seqlen_q, scale, made.splits,
-    )  # fmt: skip
-    return made.parts, made.lse
 
 
 @traced

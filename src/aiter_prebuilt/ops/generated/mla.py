@@ -6,12 +6,6 @@ from __future__ import annotations
 from aiter_prebuilt.ops._common import refuse
 
 
-def refuse_mla_decode_fwd(logit_cap: float) -> None:
-    """Refuse the options of ``mla_decode_fwd`` that no kernel covers."""
-    if logit_cap:
-        raise refuse("mla_decode_fwd", "logit_cap", logit_cap, "0.0")
-
-
 def refuse_mla_prefill_fwd(logit_cap: float) -> None:
     """Refuse the options of ``mla_prefill_fwd`` that no kernel covers."""
     if logit_cap:

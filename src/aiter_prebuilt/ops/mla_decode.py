@@ -1,0 +1,119 @@
+"""Attention over a latent cache (MLA), decoding: AITER's assembly, and a kernel of ours for what it does not take."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from aiter_prebuilt.dispatch import operator
+from aiter_prebuilt.errors import AiterPrebuiltError
+from aiter_prebuilt.ops._common import NOT_A_TENSOR, element_type, no_output, refuse, scale_of
+from aiter_prebuilt.ops._mla import compute_units, of_parts, of_works, takes_works
+from aiter_prebuilt.ops._traced import traced
+from aiter_prebuilt.ops.generated.mla_decode import refuse_mla_decode_fwd
+
+if TYPE_CHECKING:
+    import torch
+
+_mla_decode_fwd = operator("mla_decode_fwd")
+
+
+@traced
+def mla_decode_fwd(
+    q: torch.Tensor,
+    kv_buffer: torch.Tensor,
+    o: torch.Tensor,
+    qo_indptr: torch.Tensor,
+    kv_indptr: torch.Tensor,
+    kv_indices: torch.Tensor,
+    kv_last_page_lens: torch.Tensor,
+    max_seqlen_q: int,
+    page_size: int = 1,
+    nhead_kv: int = 1,
+    sm_scale: float | None = None,
+    logit_cap: float = 0.0,
+    num_kv_splits: int | None = None,
+    num_kv_splits_indptr: torch.Tensor | None = None,
+    work_meta_data: torch.Tensor | None = None,
+    work_indptr: torch.Tensor | None = None,
+    work_info_set: torch.Tensor | None = None,
+    reduce_indptr: torch.Tensor | None = None,
+    reduce_final_map: torch.Tensor | None = None,
+    reduce_partial_map: torch.Tensor | None = None,
+    q_scale: torch.Tensor | None = None,
+    kv_scale: torch.Tensor | None = None,
+    intra_batch_mode: bool = False,
+    return_logits: bool = False,
+    return_lse: bool = False,
+    g_kv_indptr: torch.Tensor | None = None,
+    cp_world_size: int = 1,
+    cp_rank: int = 0,
+    causal: bool = True,
+) -> Any:
+    """Attention of the latest queries over a paged latent cache; AITER's assembly, a kernel of ours for what it does not take.
+
+    Queries of a batch are the last of its context. The assembly takes pages of one key, without a cap: 16 heads, 128 heads with
+    one query each or in fp8, fp8 with 16 heads and one query each; there may not be more queries than keys then, which nobody
+    checks. All else is taken by our kernel. Of a batch without keys ``o`` is 0, but for one part by the assembly,
+    which leaves it.
+
+    Args:
+        q: [tokens, heads, 576] bf16, fp16 or the target's fp8. kv_buffer: [pages, page_size, 1, 576] of the same type, or fp8
+            with bf16; the first 512 numbers of a key are its values. Rows and pages lie at multiples of 16 bytes.
+        o: [tokens, heads, 512] bf16, fp16 with fp16, written.
+        qo_indptr, kv_indptr: [batches + 1] int32, where the queries and the pages of each batch begin; where the assembly has one
+            query for each of 16 heads, every batch has one: [0, 1, 2 ...]. kv_indices: int32, the pages.
+            kv_last_page_lens: [batches] int32, the keys of the last page.
+        max_seqlen_q: the largest number of queries of a batch. page_size: that of kv_buffer. nhead_kv: 1 only.
+        sm_scale: more than 0; 576**-0.5 when None. logit_cap: above 0 a score x is cap * tanh(x / cap).
+        num_kv_splits: parts of each context, up to 4096, fewer in fp8 where contexts are short; AITER's rule of the number of
+            compute units, batches and keys when None. With works it is not looked at.
+        work_indptr, work_info_set, reduce_indptr, reduce_final_map, reduce_partial_map: int32, as ``get_mla_metadata_v1``
+            makes them: each compute unit's list of works, and which of them are made one. They are read where the assembly takes
+            works: in bf16 and bf16 with fp8 16 heads and up to 4 queries, or other multiples of 16 and one query; in fp8 128
+            heads, or such with one query. Elsewhere contexts are split without them.
+        q_scale, kv_scale: [1] fp32, what fp8 is multiplied with.
+        return_lse: the logarithms are wanted, which without it are written only where parts were made one.
+        causal: a query sees the keys up to its own place; False: all.
+        cp_world_size: 1 only. num_kv_splits_indptr, work_meta_data, intra_batch_mode, return_logits, g_kv_indptr, cp_rank: any
+            value.
+
+    Returns:
+        The parts and the natural logarithms of the sums of exponentials, fp32. The parts: [tokens, parts, heads, 512], with works
+        [rows, 1, heads, 512]; ``o`` where there is one part which is the result (not so where 16 heads have one query each in
+        bf16). The logarithms: [tokens, heads].
+
+    Raises:
+        UnsupportedError: an option that no kernel covers, or a tensor that requires grad. ArgumentError, NoKernelError: the
+            call does not fit.
+
+    Source: AITER ``aiter.mla.mla_decode_fwd``.
+    """
+    del num_kv_splits_indptr, work_meta_data, intra_batch_mode, return_logits, g_kv_indptr, cp_rank
+    refuse_mla_decode_fwd(nhead_kv, cp_world_size)
+    lists = (work_indptr, work_info_set, reduce_indptr, reduce_final_map, reduce_partial_map)
+    try:
+        if page_size != kv_buffer.shape[1]:
+            raise refuse("mla_decode_fwd", "page_size", page_size, f"{kv_buffer.shape[1]}")
+        scale = q.shape[2] ** -0.5 if sm_scale is None else sm_scale
+        capped = logit_cap > 0
+        f32 = element_type(o, "f32")
+        listed = work_indptr is not None or work_info_set is not None
+        if listed and takes_works(
+            q, kv_buffer, o, max_seqlen_q, not capped and (causal or max_seqlen_q == 1)
+        ):
+            made = of_works(q, o, reduce_partial_map, max_seqlen_q, f32)
+        else:
+            lists = (None, None, None, None, None)
+            units = compute_units(q) if num_kv_splits is None else 0
+            keys = kv_indices.shape[0] * page_size
+            made = of_parts(q, o, qo_indptr, keys, max_seqlen_q, num_kv_splits, units, f32)
+    except AiterPrebuiltError:
+        raise
+    except (*NOT_A_TENSOR, KeyError) as error:
+        raise no_output("mla_decode_fwd", error) from error
+    scale_of("mla_decode_fwd", scale, "sm_scale")
+    _mla_decode_fwd(
+        made.q, kv_buffer, made.o, qo_indptr, kv_indptr, kv_indices, kv_last_page_lens, *lists, q_scale, kv_scale,
+        made.logits, made.lse, max_seqlen_q, scale, made.splits, max(logit_cap, 0.0), capped, return_lse, causal,
+    )  # fmt: skip
+    return made.parts, made.lse
