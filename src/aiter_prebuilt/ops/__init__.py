@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from aiter_prebuilt.ops.attention_asm import fmha_v3_fwd, fmha_v3_varlen_fwd, pa_fwd_asm
     from aiter_prebuilt.ops.attention_bwd import fmha_v3_bwd, fmha_v3_varlen_bwd
     from aiter_prebuilt.ops.attention_ck import mha_fwd, mha_varlen_fwd
+    from aiter_prebuilt.ops.attention_gradients import mha_bwd, mha_varlen_bwd
     from aiter_prebuilt.ops.attention_ragged import (
         flash_attn_varlen_func,
         mha_batch_prefill_func,
@@ -195,7 +196,9 @@ __all__ = [
     "layernorm2d_fwd_with_add_smoothquant",
     "layernorm2d_fwd_with_smoothquant",
     "mha_batch_prefill_func",
+    "mha_bwd",
     "mha_fwd",
+    "mha_varlen_bwd",
     "mha_varlen_fwd",
     "mi350_a8w8_blockscale_asm",
     "mixed_sample",
@@ -279,6 +282,8 @@ HOMES: Final = {
     "fmha_v3_varlen_bwd": "attention_bwd",
     "mha_fwd": "attention_ck",
     "mha_varlen_fwd": "attention_ck",
+    "mha_bwd": "attention_gradients",
+    "mha_varlen_bwd": "attention_gradients",
     "flash_attn_varlen_func": "attention_ragged",
     "mha_batch_prefill_func": "attention_ragged",
     "unified_attention": "attention_ragged",
