@@ -257,6 +257,7 @@ def _queries(
         near = rm
         if MASKED:
             # No key is seen from behind the last query, whatever its sum.
+            tl.assume(queries - start - 1 >= 0)
             near = tl.minimum(rm, queries - start - 1)
         row = tl.load(lse + start + near)
         less = tl.load(delta + start + near)
