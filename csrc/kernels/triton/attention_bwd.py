@@ -164,25 +164,28 @@ def attn_bwd_delta_kernel(
     ROWS: tl.constexpr,
     EVEN: tl.constexpr,
 ):
-    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
-    inside = row < rows
+    place = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    # Rows and columns behind the last repeat it: a mask would be a branch around each load.
+    row = tl.minimum(place, rows - 1)
     batch = (row // SQ // HQ).to(tl.int64)
     head = (row // SQ % HQ).to(tl.int64)
     query = (row % SQ).to(tl.int64)
     columns = tl.arange(0, VHEAD)
+    at = columns
     whole = batch * out_stride_b
     whole_d = batch * dout_stride_b
-    mask = inside[:, None]
     if EVEN:
         whole = tl.multiple_of(whole, 16)
         whole_d = tl.multiple_of(whole_d, 16)
     else:
-        mask = mask & (columns < DV)[None, :]
+        at = tl.minimum(columns, DV - 1)
     o_off = whole + query * out_stride_s + head * out_stride_h
     d_off = whole_d + query * dout_stride_s + head * dout_stride_h
-    o = tl.load(out + (o_off[:, None] + columns[None, :]), mask=mask, other=0.0)
-    d = tl.load(dout + (d_off[:, None] + columns[None, :]), mask=mask, other=0.0)
-    tl.store(delta + row, tl.sum(o.to(tl.float32) * d.to(tl.float32), 1), mask=inside)
+    o = tl.load(out + (o_off[:, None] + at[None, :])).to(tl.float32)
+    products = o * tl.load(dout + (d_off[:, None] + at[None, :])).to(tl.float32)
+    if not EVEN:
+        products = tl.where((columns < DV)[None, :], products, 0.0)
+    tl.store(delta + place, tl.sum(products, 1), mask=place < rows)
 
 
 @triton.jit
