@@ -1,7 +1,8 @@
-"""What Dynamo traces of attention, forward: as ``torch_calls``."""
+"""What Dynamo traces of attention by kernels of ours and of Composable Kernel: as ``torch_calls``."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Final
 
 import torch
@@ -339,3 +340,64 @@ def get_ps_metadata_v1(
     _OPS.get_ps_metadata_v1.default(
         *lengths, *lists, num_heads_k, qhead_granularity, qlen_granularity, kvlen_granularity, block_size, is_causal
     )  # fmt: skip
+
+
+def mha_bwd(
+    dout: Any,
+    q: Any,
+    k: Any,
+    v: Any,
+    out: Any,
+    softmax_lse: Any,
+    softmax_scale: float,
+    is_causal: bool,
+    window_size_left: int,
+    window_size_right: int,
+    dq: Any,
+    dk: Any,
+    dv: Any,
+    sink: Any,
+    d_sink: Any,
+) -> Any:
+    """Of ``aiter_prebuilt.mha_bwd``."""
+    made = like(((dq, q), (dk, k), (dv, v)))
+    delta = q.new_empty((q.shape[0], q.shape[2], q.shape[1]), dtype=torch.float32)
+    window = window_of(q.shape[1], k.shape[1], is_causal, window_size_left, window_size_right)
+    given = (dout, q, k, v, out, softmax_lse, *made, sink, d_sink, delta)
+    _OPS.mha_bwd.default(*given, softmax_scale, *window)
+    return (*made, delta)
+
+
+def mha_varlen_bwd(
+    dout: Any,
+    q: Any,
+    k: Any,
+    v: Any,
+    out: Any,
+    softmax_lse: Any,
+    cu_seqlens_q: Any,
+    cu_seqlens_k: Any,
+    max_seqlen_q: int,
+    max_seqlen_k: int,
+    softmax_scale: float,
+    is_causal: bool,
+    window_size_left: int,
+    window_size_right: int,
+    dq: Any,
+    dk: Any,
+    dv: Any,
+    sink: Any,
+    d_sink: Any,
+) -> Any:
+    """Of ``aiter_prebuilt.mha_varlen_bwd``."""
+    made = like(((dq, q), (dk, k), (dv, v)))
+    delta = q.new_empty((q.shape[1], q.shape[0]), dtype=torch.float32)
+    window = window_of(max_seqlen_q, max_seqlen_k, is_causal, window_size_left, window_size_right)
+    given = (dout, q, k, v, out, softmax_lse, cu_seqlens_q, cu_seqlens_k, *made, sink, d_sink, delta)
+    _OPS.mha_varlen_bwd.default(*given, max_seqlen_q, max_seqlen_k, softmax_scale, *window)
+    return (*made, delta)
+
+
+def like(pairs: Iterable[tuple[Any, Any]]) -> tuple[Any, ...]:
+    """What was given, or a tensor like the one beside it."""
+    return tuple(tensor.new_empty(tensor.shape) if given is None else given for given, tensor in pairs)

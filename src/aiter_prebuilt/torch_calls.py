@@ -7,7 +7,6 @@ Imported by a trace and by nothing else. Parameters and refusals are generated (
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any, Final
 
 import torch
@@ -24,6 +23,7 @@ add, sub, mul, div = torch_binary.add, torch_binary.sub, torch_binary.mul, torch
 add_, sub_, mul_, div_ = torch_binary.add_, torch_binary.sub_, torch_binary.mul_, torch_binary.div_
 flash_attn_func = torch_attention.flash_attn_func
 mha_fwd, mha_varlen_fwd = torch_attention.mha_fwd, torch_attention.mha_varlen_fwd
+mha_bwd, mha_varlen_bwd = torch_attention.mha_bwd, torch_attention.mha_varlen_bwd
 flash_attn_varlen_func = torch_attention.flash_attn_varlen_func
 unified_attention = torch_attention.unified_attention
 mha_batch_prefill_func = torch_attention.mha_batch_prefill_func
@@ -224,7 +224,7 @@ def fmha_v3_bwd(
 ) -> Any:
     """Of ``aiter_prebuilt.fmha_v3_bwd``."""
     scale_of("fmha_v3_bwd", softmax_scale)
-    made = _like(((dq, q), (dk, k), (dv, v)))
+    made = torch_attention.like(((dq, q), (dk, k), (dv, v)))
     delta = q.new_empty((q.shape[0], q.shape[2], q.shape[1]), dtype=torch.float32)
     window = window_of(q.shape[1], k.shape[1], is_causal, window_size_left, window_size_right)
     given = (dout, q, k, v, out, softmax_lse, *made, delta)
@@ -253,17 +253,12 @@ def fmha_v3_varlen_bwd(
 ) -> Any:
     """Of ``aiter_prebuilt.fmha_v3_varlen_bwd``."""
     scale_of("fmha_v3_varlen_bwd", softmax_scale)
-    made = _like(((dq, q), (dk, k), (dv, v)))
+    made = torch_attention.like(((dq, q), (dk, k), (dv, v)))
     delta = q.new_empty((q.shape[1], q.shape[0]), dtype=torch.float32)
     given = (dout, q, k, v, out, softmax_lse, cu_seqlens_q, cu_seqlens_k, *made, delta)
     options = (max_seqlen_q, max_seqlen_k, softmax_scale, is_causal, is_v3_atomic_fp32, how_v3_bf16_cvt)
     _OPS.fmha_v3_varlen_bwd.default(*given, *options)
     return (*made, delta)
-
-
-def _like(pairs: Iterable[tuple[Any, Any]]) -> tuple[Any, ...]:
-    """What was given, or a tensor like the one beside it."""
-    return tuple(tensor.new_empty(tensor.shape) if given is None else given for given, tensor in pairs)
 
 
 def mla_decode_stage1_asm_fwd(

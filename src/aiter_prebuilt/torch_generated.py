@@ -20,6 +20,7 @@ from aiter_prebuilt.ops.generated.attention_asm import (
 )
 from aiter_prebuilt.ops.generated.attention_bwd import refuse_fmha_v3_bwd, refuse_fmha_v3_varlen_bwd
 from aiter_prebuilt.ops.generated.attention_ck import refuse_mha_fwd, refuse_mha_varlen_fwd
+from aiter_prebuilt.ops.generated.attention_gradients import refuse_mha_bwd, refuse_mha_varlen_bwd
 from aiter_prebuilt.ops.generated.attention_ragged import (
     refuse_flash_attn_varlen_func,
     refuse_mha_batch_prefill_func,
@@ -1360,6 +1361,52 @@ def mha_batch_prefill_func(
     )
 
 
+def mha_bwd(
+    dout: Any,
+    q: Any,
+    k: Any,
+    v: Any,
+    out: Any,
+    softmax_lse: Any,
+    dropout_p: float,
+    softmax_scale: float,
+    is_causal: bool,
+    window_size_left: int,
+    window_size_right: int,
+    deterministic: bool,
+    dq: Any = None,
+    dk: Any = None,
+    dv: Any = None,
+    dbias: Any = None,
+    bias: Any = None,
+    alibi_slopes: Any = None,
+    rng_state: Any = None,
+    gen: Any = None,
+    sink: Any = None,
+    d_sink: Any = None,
+) -> Any:
+    """Traced ``aiter_prebuilt.mha_bwd``."""
+    refuse_mha_bwd(dropout_p, dbias, bias, alibi_slopes, gen)
+    del deterministic, rng_state
+    return torch_calls.mha_bwd(
+        dout,
+        q,
+        k,
+        v,
+        out,
+        softmax_lse,
+        softmax_scale,
+        is_causal,
+        window_size_left,
+        window_size_right,
+        dq,
+        dk,
+        dv,
+        sink,
+        d_sink,
+    )
+
+
 def mha_fwd(
     q: Any,
     k: Any,
@@ -1392,6 +1439,61 @@ def mha_fwd(
         cu_seqlens_q,
         cu_seqlens_kv,
         out,
+    )
+
+
+def mha_varlen_bwd(
+    dout: Any,
+    q: Any,
+    k: Any,
+    v: Any,
+    out: Any,
+    softmax_lse: Any,
+    cu_seqlens_q: Any,
+    cu_seqlens_k: Any,
+    max_seqlen_q: int,
+    max_seqlen_k: int,
+    dropout_p: float,
+    softmax_scale: float,
+    zero_tensors: bool,
+    is_causal: bool,
+    window_size_left: int,
+    window_size_right: int,
+    deterministic: bool,
+    dq: Any = None,
+    dk: Any = None,
+    dv: Any = None,
+    alibi_slopes: Any = None,
+    rng_state: Any = None,
+    gen: Any = None,
+    cu_seqlens_q_padded: Any = None,
+    cu_seqlens_k_padded: Any = None,
+    sink: Any = None,
+    d_sink: Any = None,
+) -> Any:
+    """Traced ``aiter_prebuilt.mha_varlen_bwd``."""
+    refuse_mha_varlen_bwd(dropout_p, alibi_slopes, gen, cu_seqlens_q_padded, cu_seqlens_k_padded)
+    del zero_tensors, deterministic, rng_state
+    return torch_calls.mha_varlen_bwd(
+        dout,
+        q,
+        k,
+        v,
+        out,
+        softmax_lse,
+        cu_seqlens_q,
+        cu_seqlens_k,
+        max_seqlen_q,
+        max_seqlen_k,
+        softmax_scale,
+        is_causal,
+        window_size_left,
+        window_size_right,
+        dq,
+        dk,
+        dv,
+        sink,
+        d_sink,
     )
 
 
@@ -2668,7 +2770,9 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "layernorm2d_fwd_with_add_smoothquant": layernorm2d_fwd_with_add_smoothquant,
     "layernorm2d_fwd_with_smoothquant": layernorm2d_fwd_with_smoothquant,
     "mha_batch_prefill_func": mha_batch_prefill_func,
+    "mha_bwd": mha_bwd,
     "mha_fwd": mha_fwd,
+    "mha_varlen_bwd": mha_varlen_bwd,
     "mha_varlen_fwd": mha_varlen_fwd,
     "mi350_a8w8_blockscale_asm": mi350_a8w8_blockscale_asm,
     "mixed_sample": mixed_sample,

@@ -304,6 +304,14 @@ FITTING: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
         "D": "128", "DV": "128", "HQ": "8", "HK": "2", "SQ": "64", "SK": "100", "S1": "3", "is_causal": "1",
         "max_seqlen_q": "64", "max_seqlen_k": "64", "is_v3_atomic_fp32": "1", "how_v3_bf16_cvt": "1",
     },
+    "mha_bwd": lambda s: {
+        "D": "128", "DV": "128", "HQ": "8", "HK": "2", "SQ": "64", "SK": "100", "B": "2", "window_size_left": "-1",
+        "window_size_right": "0",
+    },
+    "mha_varlen_bwd": lambda s: {
+        "D": "128", "DV": "128", "HQ": "8", "HK": "2", "SQ": "64", "SK": "100", "S1": "3", "max_seqlen_q": "64",
+        "max_seqlen_k": "100", "window_size_left": "-1", "window_size_right": "0",
+    },
     "mha_fwd": lambda s: {
         "D": "128", "DV": "128", "HQ": "8", "HK": "2", "SQ": "64", "SK": "100", "B": "2", "window_size_left": "-1",
         "window_size_right": "0", "cu_seqlens_q": "none", "cu_seqlens_kv": "none",

@@ -353,6 +353,46 @@ def test_gradients_of_sequences_go_where_they_are_asked_for(given: bool) -> None
     assert all(one is other for one, other in zip(tensors[8:], (dq, dk, dv, delta), strict=True))
 
 
+@pytest.mark.parametrize(("asked", "found"), WINDOWS)
+@pytest.mark.parametrize("given", [False, True])
+def test_gradients_by_kernels_of_ours_go_where_they_are_asked_for(
+    given: bool, asked: tuple[int, int, bool], found: list[int]
+) -> None:
+    q, k, lse = zeros(2, 5, 4, 96), zeros(2, 7, 2, 96), zeros(2, 4, 5, dtype=F32)
+    left, right, causal = asked
+    more: dict[str, Any] = {"sink": zeros(2, 4, dtype=F32), "d_sink": zeros(4, dtype=F32)} if given else {}
+    if given:
+        more |= {"dq": zeros(2, 5, 4, 96), "dk": zeros(2, 7, 2, 96), "dv": zeros(2, 7, 2, 96)}
+    words = (0.0, 0.5, causal, left, right, True)
+    call = lambda: aiter_prebuilt.mha_bwd(q, q, k, k, q, lse, *words, **more)  # noqa: E731
+    back, (_, tensors, attributes) = handed(call, "mha_bwd")
+    assert [each.shape for each in back] == [q.shape, k.shape, k.shape, (2, 4, 5)] and back[3].dtype == F32
+    assert attributes == [0.5, *found]
+    written = (*back[:3], more.get("sink"), more.get("d_sink"), back[3])
+    assert all(one is other for one, other in zip(tensors[6:], written, strict=True))
+    assert all(more.get(name, each) is each for each, name in zip(back, ("dq", "dk", "dv"), strict=False))
+
+
+@pytest.mark.parametrize(("asked", "found"), WINDOWS)
+@pytest.mark.parametrize("given", [False, True])
+def test_gradients_of_sequences_by_kernels_of_ours_go_where_they_are_asked_for(
+    given: bool, asked: tuple[int, int, bool], found: list[int]
+) -> None:
+    q, k, lse, starts = zeros(6, 4, 96), zeros(9, 2, 96), zeros(4, 6, dtype=F32), zeros(3, dtype=torch.int32)
+    left, right, causal = asked
+    more: dict[str, Any] = {"sink": zeros(2, 4, dtype=F32), "d_sink": zeros(4, dtype=F32)} if given else {}
+    if given:
+        more |= {"dq": zeros(6, 4, 96), "dk": zeros(9, 2, 96), "dv": zeros(9, 2, 96)}
+    words = (5, 7, 0.0, 0.5, False, causal, left, right, True)
+    call = lambda: aiter_prebuilt.mha_varlen_bwd(q, q, k, k, q, lse, starts, starts, *words, **more)  # noqa: E731
+    back, (_, tensors, attributes) = handed(call, "mha_varlen_bwd")
+    assert [each.shape for each in back] == [q.shape, k.shape, k.shape, (4, 6)] and back[3].dtype == F32
+    assert attributes == [5, 7, 0.5, *found]
+    written = (*back[:3], more.get("sink"), more.get("d_sink"), back[3])
+    assert all(one is other for one, other in zip(tensors[8:], written, strict=True))
+    assert all(more.get(name, each) is each for each, name in zip(back, ("dq", "dk", "dv"), strict=False))
+
+
 @pytest.mark.parametrize("given", [False, True])
 def test_paged_attention_gives_back_what_it_wrote(given: bool) -> None:
     q, lengths = zeros(2, 8, 128), zeros(2, dtype=torch.int32)
@@ -623,6 +663,8 @@ TURNED = {
     "mha_fwd": {"window_size_left", "window_size_right"},
     "mha_varlen_fwd": {"window_size_left", "window_size_right"},
     "fmha_v3_bwd": {"window_size_left", "window_size_right", "how_v3_bf16_cvt"},
+    "mha_bwd": {"window_size_left", "window_size_right"},
+    "mha_varlen_bwd": {"window_size_left", "window_size_right"},
     "flash_attn_varlen_func": {"softmax_scale"},
     "mha_batch_prefill_func": {"softmax_scale"},
     "flash_attn_fp8_pertensor_func": {"softmax_scale"},
@@ -667,6 +709,11 @@ SERVED: dict[str, dict[str, Any]] = {
     "mha_varlen_fwd": {
         "dropout_p": 0.0, "logits_soft_cap": 0.0, "zero_tensors": False, "is_causal": False,
         "window_size_left": -1, "window_size_right": -1, "return_softmax_lse": False, "return_dropout_randval": False,
+    },
+    "mha_bwd": {"dropout_p": 0.0, "is_causal": False, "window_size_left": -1, "window_size_right": -1, "deterministic": True},
+    "mha_varlen_bwd": {
+        "dropout_p": 0.0, "zero_tensors": False, "is_causal": False, "window_size_left": -1, "window_size_right": -1,
+        "deterministic": True,
     },
     "fmha_v3_bwd": {
         "dropout_p": 0.0, "window_size_left": -1, "window_size_right": -1, "deterministic": False, "how_v3_bf16_cvt": 1,

@@ -129,6 +129,11 @@ SIGNATURES = {
     "fmha_v3_varlen_fwd": "q k v cu_seqlens_q cu_seqlens_k max_seqlen_q max_seqlen_k min_seqlen_q dropout_p softmax_scale "
     "logits_soft_cap zero_tensors is_causal window_size_left window_size_right return_softmax_lse return_dropout_randval "
     "how_v3_bf16_cvt out block_table bias alibi_slopes gen",
+    "mha_bwd": "dout q k v out softmax_lse dropout_p softmax_scale is_causal window_size_left window_size_right deterministic "
+    "dq dk dv dbias bias alibi_slopes rng_state gen sink d_sink",
+    "mha_varlen_bwd": "dout q k v out softmax_lse cu_seqlens_q cu_seqlens_k max_seqlen_q max_seqlen_k dropout_p softmax_scale "
+    "zero_tensors is_causal window_size_left window_size_right deterministic dq dk dv alibi_slopes rng_state gen "
+    "cu_seqlens_q_padded cu_seqlens_k_padded sink d_sink",
     "mha_fwd": "q k v dropout_p softmax_scale is_causal window_size_left window_size_right return_softmax_lse "
     "return_dropout_randval cu_seqlens_q cu_seqlens_kv out bias alibi_slopes gen",
     "mha_varlen_fwd": "q k v cu_seqlens_q cu_seqlens_k max_seqlen_q max_seqlen_k min_seqlen_q dropout_p softmax_scale "

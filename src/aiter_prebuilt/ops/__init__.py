@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         flash_attn_fp8_pertensor_func,
         flash_attn_varlen_fp8_pertensor_func,
     )
+    from aiter_prebuilt.ops.attention_gradients import mha_bwd, mha_varlen_bwd
     from aiter_prebuilt.ops.attention_ragged import (
         flash_attn_varlen_func,
         mha_batch_prefill_func,
@@ -216,7 +217,9 @@ __all__ = [
     "layernorm2d_fwd_with_add_smoothquant",
     "layernorm2d_fwd_with_smoothquant",
     "mha_batch_prefill_func",
+    "mha_bwd",
     "mha_fwd",
+    "mha_varlen_bwd",
     "mha_varlen_fwd",
     "mi350_a8w8_blockscale_asm",
     "mixed_sample",
@@ -305,6 +308,8 @@ HOMES: Final = {
     "mha_varlen_fwd": "attention_ck",
     "flash_attn_fp8_pertensor_func": "attention_fp8",
     "flash_attn_varlen_fp8_pertensor_func": "attention_fp8",
+    "mha_bwd": "attention_gradients",
+    "mha_varlen_bwd": "attention_gradients",
     "flash_attn_varlen_func": "attention_ragged",
     "mha_batch_prefill_func": "attention_ragged",
     "unified_attention": "attention_ragged",
