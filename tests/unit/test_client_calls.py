@@ -76,7 +76,7 @@ def test_the_calls_that_clients_make_most_are_there() -> None:
     wanted: list[tuple[str, int, tuple[str, ...]]] = [
         ("rmsnorm2d_fwd_with_add", 6, ("gemma_norm",)), ("rmsnorm2d_fwd_with_add", 6, ()), ("rmsnorm2d_fwd_with_add", 7, ()),
         ("rms_norm", 3, ()), ("topk_softmax", 7, ()), ("biased_grouped_topk", 8, ()), ("grouped_topk", 8, ()),
-        ("torch.ops.aiter.paged_attention_v1", 20, ()), ("paged_attention_ragged", 19, ()), ("gemm_a8w8_bpreshuffle", 6, ()),
+        ("paged_attention_v1", 20, ()), ("paged_attention_ragged", 19, ()), ("gemm_a8w8_bpreshuffle", 6, ()),
         ("gemm_a8w8_blockscale", 4, ("dtype",)), ("mla_decode_fwd", 8, ("sm_scale", "logit_cap")),
     ]  # fmt: skip
     for function, positional, keywords in wanted:
