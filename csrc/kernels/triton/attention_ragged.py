@@ -42,7 +42,7 @@ are fp32, the probabilities are rounded to T before the second product, and out 
   workspace   partial and stats
 
 EVEN = 1 is the aligned specialisation: D = HEAD + TAIL and DV = VHEAD, pointers 0..3 at 16 bytes, strides 35..46 multiples of 16
-elements (`tt.divisibility` 16; of 35, 38, 41 and 44, which may be the constant 0, the kernel says it itself), and page numbers
+elements (`tt.divisibility` 16; of 35, 38, 41 and 44, which may be the constant 0, the kernel works it out), and page numbers
 are found by a product: SK * page_size <= 2^32.  EVEN = 0 takes smaller heads, too, and assumes no alignment.
 
 guarantee   0 <= k_stride_s, v_stride_s <= STRIDE_LIMIT; lengths, first_keys, left and right stay below 2^30
@@ -330,10 +330,11 @@ def ragged_attn_fwd_kernel(
     partial = partial.to(tl.pointer_type(tl.float32))
     stats = stats.to(tl.pointer_type(tl.float32))
     if EVEN:
-        out_stride_b = tl.multiple_of(out_stride_b, 16)
-        q_stride_b = tl.multiple_of(q_stride_b, 16)
-        k_stride_p = tl.multiple_of(k_stride_p, 16)
-        v_stride_p = tl.multiple_of(v_stride_p, 16)
+        # They are multiples of 16 already; a product is how the compiler learns it of an argument that may be a constant.
+        out_stride_b = out_stride_b // 16 * 16
+        q_stride_b = q_stride_b // 16 * 16
+        k_stride_p = k_stride_p // 16 * 16
+        v_stride_p = v_stride_p // 16 * 16
     pack = 1
     if PACKED:
         pack = HQ // HK
