@@ -99,20 +99,21 @@ def batches(missing: _Batch, workers: int) -> list[_Batch]:
     size = min(BATCH, -(-count // max(1, workers)))
     split = [
         group[at : at + size]
-        for group in (sorted(each, key=_looks) for each in together.values())
+        for group in map(_side_by_side, together.values())
         for at in range(0, len(group), size)
     ]
     # Large batches first, so that the last thread does not start one when all others are done.
     return sorted(split + alone, key=len, reverse=True)
 
 
-def _looks(pair: tuple[CompileJob, str]) -> str:
-    """Jobs that a child compiles once for all of them, since they differ in names alone, stand side by side."""
-    job = pair[0]
-    values = [each for each in job.constants if not isinstance(each[1], str)]
-    return repr(
-        (job.target.name, job.symbol, values, [(arg.kind, arg.dtype, arg.divisible) for arg in job.args])
-    )
+def _side_by_side(group: _Batch) -> _Batch:
+    """Jobs that a child compiles once for all of them, since they differ in names alone, one behind the other."""
+    alike: dict[str, _Batch] = {}
+    for job, key in group:
+        values = [each for each in job.constants if not isinstance(each[1], str)]
+        args = [(arg.kind, arg.dtype, arg.divisible) for arg in job.args]
+        alike.setdefault(repr((job.target.name, job.symbol, values, args)), []).append((job, key))
+    return [pair for each in alike.values() for pair in each]
 
 
 def compile_of(job: CompileJob) -> tuple[object, ...]:
