@@ -283,7 +283,7 @@ FITTING: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
     },
     "flash_attn_varlen_func": lambda s: {
         "D": "128", "DV": "128", "HQ": "8", "HK": "2", "SQ": "64", "NB": "1", "SK": "100", "S1": "3", "max_seqlen_q": "40",
-        "block_table": "none", "bt_s": "none", "MB": "none",
+        "MB": "2", "block_table": "none",
     },
     "flash_attn_varlen_fp8_pertensor_func": lambda s: {
         "D": "128", "DV": "128", "HQ": "8", "HK": "2", "SQ": "64", "SK": "100", "S1": "3", "QD": "1", "KD": "1", "VD": "1",
@@ -293,8 +293,14 @@ FITTING: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
         "D": "128", "DV": "128", "HQ": "8", "HK": "2", "SQ": "64", "SK": "100", "B": "2", "QD": "1", "KD": "1", "VD": "1",
     },
     "unified_attention": lambda s: {**PAGES, "C": s["T"], "S": "3", "bt_s": "8", "max_seqlen_k": "100"},
-    "paged_attention_v1": lambda s: {**PAGES, "C": s["T"], "S": "3", "bt_s": "8", "max_context_len": "100"},
-    "paged_attention_ragged": lambda s: {**PAGES, "C": s["T"], "S": "3", "most_keys": "100"},
+    "paged_attention_v1": lambda s: {
+        **{name: size for name, size in PAGES.items() if name != "max_seqlen_q"}, "C": s["T"], "S": "3", "bt_s": "8",
+        "max_context_len": "100", "kv_cache_dtype": "auto", "kv_cache_layout": "NHD",
+    },
+    "paged_attention_ragged": lambda s: {
+        **{name: size for name, size in PAGES.items() if name not in ("max_seqlen_q", "SQ")}, "C": s["T"], "S": "3",
+        "most_keys": "100", "kv_cache_dtype": "auto", "kv_cache_layout": "NHD",
+    },
     "mha_batch_prefill_func": lambda s: {**PAGES, "C": s["T"], "S1": "4"},
     "fmha_v3_bwd": lambda s: {
         "D": "128", "DV": "128", "HQ": "8", "HK": "2", "SQ": "64", "SK": "100", "B": "2", "window_size_left": "-1",
