@@ -124,12 +124,14 @@ def refusing(operator: Operator) -> list[str]:
 
 
 def refused(operator: Operator) -> list[Parameter]:
-    """The options of which not all values are served; enum attributes are refused by the native call."""
+    """The options of which not all values are served; enum attributes are refused by the native call, which stands at once behind
+    a generated function. One that is written by hand reads them before.
+    """
     return [
         parameter
         for parameter in operator.python.parameters
         if parameter.name in operator.covered
-        and not (parameter.kind == "str" and parameter.name in operator.attributes)
+        and (operator.function is not None or parameter.kind != "str" or parameter.name not in operator.attributes)
     ]
 
 

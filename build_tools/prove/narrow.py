@@ -85,7 +85,7 @@ class Walked:
         return found
 
     def _held(self, digest: str, name: str) -> bool:
-        """Do conditions refuse every other size of a dim?"""
+        """Do conditions refuse every other size, or stride, of this name?"""
         recipe = self._recipes[digest]
         return recipe.built is not None and strides.held(*recipe.built, self._bounds[digest], name)
 
@@ -104,7 +104,7 @@ class Walked:
         free = dict.fromkeys(name for bound in bounds for name in strides.strides_of(bound))
         shown = {*self._cases[digest].subject.dims()}.union(*map(strides.shown, bounds))
         for name in free:
-            if name not in shown and not strides.held(*built, bounds, name):
+            if name not in shown and not self._held(digest, name):
                 yield name
 
     def needless(self) -> Iterator[str]:
@@ -129,7 +129,7 @@ class Walked:
         for name in sorted(recipe.sized):
             sizes = {bound.sizes[name] for bound in bounds if name in bound.sizes}
             free = len(sizes) == 1 and not self._said(digest, name)
-            if free and not strides.held(*recipe.built, bounds, name):
+            if free and not self._held(digest, name):
                 yield name, sizes.pop()
 
     def _said(self, digest: str, name: str) -> bool:

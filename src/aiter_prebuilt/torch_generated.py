@@ -1979,7 +1979,7 @@ def paged_attention_ragged(
     mtp: int = 1,
 ) -> Any:
     """Traced ``aiter_prebuilt.paged_attention_ragged``."""
-    refuse_paged_attention_ragged(alibi_slopes, fp8_out_scale, mtp)
+    refuse_paged_attention_ragged(alibi_slopes, kv_cache_dtype, kv_cache_layout, fp8_out_scale, mtp)
     del workspace_buffer, block_size
     return torch_calls.paged_attention_ragged(
         out,
@@ -2023,7 +2023,7 @@ def paged_attention_v1(
     sliding_window: int = 0,
 ) -> Any:
     """Traced ``aiter_prebuilt.paged_attention_v1``."""
-    refuse_paged_attention_v1(alibi_slopes, fp8_out_scale, mtp)
+    refuse_paged_attention_v1(alibi_slopes, kv_cache_dtype, kv_cache_layout, fp8_out_scale, mtp)
     del workspace_buffer, partition_size
     return torch_calls.paged_attention_v1(
         out,

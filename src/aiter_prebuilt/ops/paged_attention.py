@@ -72,7 +72,7 @@ def paged_attention_v1(
     Source: AITER ``paged_attention_v1``; vLLM.
     """
     del workspace_buffer, partition_size
-    refuse_paged_attention_v1(alibi_slopes, fp8_out_scale, mtp)
+    refuse_paged_attention_v1(alibi_slopes, kv_cache_dtype, kv_cache_layout, fp8_out_scale, mtp)
     try:
         keys, values = (tokens_first(each, kv_cache_layout) for each in (key_cache, value_cache))
     except (*NOT_A_TENSOR, KeyError) as error:
@@ -135,7 +135,7 @@ def paged_attention_ragged(
     Source: AITER ``paged_attention_ragged``; SGLang.
     """
     del workspace_buffer, block_size
-    refuse_paged_attention_ragged(alibi_slopes, fp8_out_scale, mtp)
+    refuse_paged_attention_ragged(alibi_slopes, kv_cache_dtype, kv_cache_layout, fp8_out_scale, mtp)
     try:
         keys, values = (tokens_first(each, kv_cache_layout) for each in (key_cache, value_cache))
         most = max_num_partitions * partition_size

@@ -12,11 +12,21 @@ if TYPE_CHECKING:
 
 
 def refuse_paged_attention_ragged(
-    alibi_slopes: torch.Tensor | None, fp8_out_scale: torch.Tensor | None, mtp: int
+    alibi_slopes: torch.Tensor | None,
+    kv_cache_dtype: str,
+    kv_cache_layout: str,
+    fp8_out_scale: torch.Tensor | None,
+    mtp: int,
 ) -> None:
     """Refuse the options of ``paged_attention_ragged`` that no kernel covers."""
     if alibi_slopes is not None:
         raise refuse("paged_attention_ragged", "alibi_slopes", alibi_slopes, "None")
+    if kv_cache_dtype not in ("auto", "fp8", "fp8_e4m3"):
+        raise refuse(
+            "paged_attention_ragged", "kv_cache_dtype", kv_cache_dtype, '"auto" or "fp8" or "fp8_e4m3"'
+        )
+    if kv_cache_layout not in ("NHD", "HND"):
+        raise refuse("paged_attention_ragged", "kv_cache_layout", kv_cache_layout, '"NHD" or "HND"')
     if fp8_out_scale is not None:
         raise refuse("paged_attention_ragged", "fp8_out_scale", fp8_out_scale, "None")
     if mtp != 1:
@@ -24,11 +34,19 @@ def refuse_paged_attention_ragged(
 
 
 def refuse_paged_attention_v1(
-    alibi_slopes: torch.Tensor | None, fp8_out_scale: torch.Tensor | None, mtp: int
+    alibi_slopes: torch.Tensor | None,
+    kv_cache_dtype: str,
+    kv_cache_layout: str,
+    fp8_out_scale: torch.Tensor | None,
+    mtp: int,
 ) -> None:
     """Refuse the options of ``paged_attention_v1`` that no kernel covers."""
     if alibi_slopes is not None:
         raise refuse("paged_attention_v1", "alibi_slopes", alibi_slopes, "None")
+    if kv_cache_dtype not in ("auto", "fp8", "fp8_e4m3"):
+        raise refuse("paged_attention_v1", "kv_cache_dtype", kv_cache_dtype, '"auto" or "fp8" or "fp8_e4m3"')
+    if kv_cache_layout not in ("NHD", "HND"):
+        raise refuse("paged_attention_v1", "kv_cache_layout", kv_cache_layout, '"NHD" or "HND"')
     if fp8_out_scale is not None:
         raise refuse("paged_attention_v1", "fp8_out_scale", fp8_out_scale, "None")
     if mtp != 1:
