@@ -131,7 +131,11 @@ def refused(operator: Operator) -> list[Parameter]:
         parameter
         for parameter in operator.python.parameters
         if parameter.name in operator.covered
-        and (operator.function is not None or parameter.kind != "str" or parameter.name not in operator.attributes)
+        and (
+            operator.function is not None
+            or parameter.kind != "str"
+            or parameter.name not in operator.attributes
+        )
     ]
 
 

@@ -158,19 +158,31 @@ def answered(
 ) -> list[Row]:
     """The rows, with what the runtime says of each."""
     rows = list(every)
+    profiles = {
+        (operator.name, kernel.name): kernel.profile
+        for operator in operators.values()
+        for kernel in operator.kernels
+    }
+    # The first of several native calls may be another operator's: mla_decode_fwd makes works first.
+    elsewhere = {kernel: profile for (_, kernel), profile in reversed(profiles.items())}
     lines = iter(explain(target, (each.call for each in rows if each.call is not None)))
-    return [each.row if each.call is None else _answered(each.row, operators, next(lines)) for each in rows]
+    return [
+        each.row if each.call is None else _answered(each.row, profiles, elsewhere, next(lines))
+        for each in rows
+    ]
 
 
-def _answered(row: Row, operators: Mapping[str, Operator], line: Mapping[str, Any]) -> Row:
+def _answered(
+    row: Row, profiles: Mapping[tuple[str, str], str], elsewhere: Mapping[str, str], line: Mapping[str, Any]
+) -> Row:
+    """``profiles``: of an operator's kernel; ``elsewhere``: of a kernel of the first operator that has it."""
     if line["problems"]:
         problem = "; ".join(line["problems"])
         if problem.startswith(_NOT_THERE):
             return replace(row, state=ABSENT, reason="no bundle of the target has the operator")
         return replace(row, reason=problem.removeprefix(_NO_KERNEL))
-    # The first of several native calls may be another operator's: mla_decode_fwd makes works first.
-    kernels = [kernel for name in (row.function, *operators) for kernel in operators[name].kernels]
-    profile = next((each.profile for each in kernels if each.name == line["kernel"]), "")
+    kernel = line["kernel"]
+    profile = profiles.get((row.function, kernel), elsewhere.get(kernel, ""))
     return replace(
         row, state=CHOSEN, reason=line.get("reason", ""), kernel=line["kernel"], variant=line["variant"],
         backend=line["backend"], profile=profile, cost=line.get("cost"),
