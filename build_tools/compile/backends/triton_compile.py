@@ -2,13 +2,19 @@
 
 The request is a list of jobs; one line of JSON is appended to the answers as each is done, so that a crash loses one job only.
 No GPU and no torch are needed. This is the one file that imports triton.
+
+LLVM's Reassociate orders operands by their addresses, so that a kernel's bytes depend on what its process allocated before it:
+the same kernel compiled as the eleventh of a batch had an addition the other way round, and no receipt. So each job is compiled
+apart from the others (``child.py``), in a process that has imported Triton and the kernel's file and has compiled nothing.
 """
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import json
 import sys
+from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
@@ -132,9 +138,8 @@ def compile_job(job: dict[str, Any], modules: dict[str, ModuleType]) -> dict[str
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
 
-    if job["source"] not in modules:
-        modules[job["source"]] = load(Path(job["source"]).resolve())
-    kernel = getattr(modules[job["source"]], job["symbol"], None)
+    module = modules[job["source"]] if job["source"] in modules else load(Path(job["source"]).resolve())
+    kernel = getattr(module, job["symbol"], None)
     if not isinstance(kernel, triton.JITFunction):
         raise RequestError(f"{job['source']} has no @triton.jit function {job['symbol']!r}")
     constexprs = {parameter.name for parameter in kernel.params if parameter.is_constexpr}
@@ -186,10 +191,15 @@ def main(argv: list[str]) -> int:
     # Triton keys its cache with a hash of all that is installed of it, 400 MB, which takes longer than a kernel does. This
     # child has a cache of its own, and what is built is keyed by the pins.
     cache.triton_key = lambda: ""
+    # What each job would import by itself.
+    importlib.import_module("triton.compiler.code_generator")
     request, answers = argv
     modules: dict[str, ModuleType] = {}
     jobs = json.loads(Path(request).read_text(encoding="utf-8"))
-    answer_each(jobs, Path(answers), lambda job: compile_job(job, modules), RequestError)
+    for source in {job["source"] for job in jobs}:
+        with suppress(Exception):  # the job says it
+            modules[source] = load(Path(source).resolve())
+    answer_each(jobs, Path(answers), lambda job: compile_job(job, modules), RequestError, apart=True)
     return 0
 
 
