@@ -20,6 +20,7 @@ from build_tools.cases.attention import (
     starts,
 )
 from build_tools.cases.near import Near, Values
+from build_tools.cases.windows import seen
 
 __all__ = ["draw_key_starts", "draw_query_starts"]
 
@@ -53,7 +54,7 @@ def flash_attn_varlen_func(
     Composable Kernel would serve the call (its assembly takes them). A left window of max_seqlen_k keys is none, a right one of
     all there are.
     """
-    left, right, first = _window(window_size, max_seqlen_q, max_seqlen_k, causal)
+    left, right, first = seen(window_size, max_seqlen_q, max_seqlen_k, causal)
     sizes = (q.shape[2], v.shape[3])
     assembly = (
         kinds["q"] == "bf16" and sizes in ((128, 128), (192, 128)) and max(left, right, logits_soft_cap) <= 0
@@ -96,11 +97,13 @@ def flash_attn_varlen_fp8_pertensor_func(
     q [sq, hq, d], k [sk, hk, d], v [sk, hk, dv].
     """
     q, k, v = (x * scale.flat[0] for x, scale in ((q, q_descale), (k, k_descale), (v, v_descale)))
+    left, right, first = seen(window_size, max_seqlen_q, max_seqlen_k, causal)
     how = Scores(
         q.shape[2] ** -0.5 if softmax_scale is None else softmax_scale,
-        *_window(window_size, max_seqlen_q, max_seqlen_k, causal)[:2],
+        left,
+        right,
         logits_soft_cap,
-        _first(window_size),
+        first,
     )
     spans = zip(_spans(cu_seqlens_q), _spans(cu_seqlens_k), strict=True)
     sequences = [
@@ -128,7 +131,7 @@ def flash_attn_fp8_pertensor_func(
     dv].
     """
     q, k, v = (x * scale.flat[0] for x, scale in ((q, q_descale), (k, k_descale), (v, v_descale)))
-    left, right, first = _window(window_size, q.shape[1], k.shape[1], causal)
+    left, right, first = seen(window_size, q.shape[1], k.shape[1], causal)
     how = Scores(q.shape[3] ** -0.5 if softmax_scale is None else softmax_scale, left, right, 0.0, first)
     found = {
         (place, 0, q.shape[1]): attend(q[place], k[place], v[place], how, sink_ptr, NEAREST[kinds["out"]])
@@ -193,7 +196,7 @@ def mha_batch_prefill_func(
     q [sq, hq, d], k [nb, ps, hk, d], v [nb, ps, hk, dv]. A cache of 8 bits is multiplied with its scales.
     """
     k, v = _scaled(k, v, k_descale, v_descale, kinds)
-    left, right, _ = _window(window_size, max_seqlen_q, max_seqlen_k, causal)
+    left, right, _ = seen(window_size, max_seqlen_q, max_seqlen_k, causal)
     scale = q.shape[2] ** -0.5 if softmax_scale is None else softmax_scale
     how = Scores(scale, left, right, logits_soft_cap, max(sink_size, 0))
     sequences = [
@@ -291,16 +294,6 @@ def _scaled(
 
 def _spans(edges: Values) -> Iterable[tuple[int, int]]:
     return itertools.pairwise(edges.tolist())
-
-
-def _first(window_size: tuple[int, ...]) -> int:
-    return max(window_size[2], 0) if len(window_size) == 3 else 0
-
-
-def _window(window_size: tuple[int, ...], queries: int, keys: int, causal: bool) -> tuple[int, int, int]:
-    left, right = window_size[:2]
-    everything = right >= max(keys, queries - 1)
-    return -1 if left >= keys else left, 0 if causal else -1 if everything else right, _first(window_size)
 
 
 def _pages(k: Values, v: Values, row: Values, count: int) -> tuple[Values, Values]:

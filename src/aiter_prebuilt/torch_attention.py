@@ -18,14 +18,24 @@ _OPS: Final[Any] = getattr(torch.ops, NAMESPACE)
 
 
 def flash_attn_func(
-    q: Any, k: Any, v: Any, softmax_scale: float | None, causal: bool, return_lse: bool
+    q: Any,
+    k: Any,
+    v: Any,
+    softmax_scale: float | None,
+    causal: bool,
+    window_size: Any,
+    return_lse: bool,
+    how_v3_bf16_cvt: int,
+    sink_ptr: Any,
 ) -> Any:
     """Of ``aiter_prebuilt.flash_attn_func``."""
-    out = q.new_empty(q.shape)
+    out = q.new_empty((*q.shape[:3], v.shape[3]))
     lse_shape = (q.shape[0], q.shape[2], q.shape[1])
     lse = q.new_empty(lse_shape, dtype=torch.float32) if return_lse else None
-    scale = q.shape[-1] ** -0.5 if softmax_scale is None else softmax_scale
-    _OPS.flash_attn_func.default(q, k, v, out, lse, scale, causal)
+    scale = q.shape[3] ** -0.5 if softmax_scale is None else softmax_scale
+    seen = window("flash_attn_func", window_size, q.shape[1], k.shape[1], causal)
+    how = (scale, *seen, scale > 0, how_v3_bf16_cvt)
+    _OPS.flash_attn_func.default(q, k, v, as_f32(sink_ptr), out, lse, *how)
     return (out, lse) if return_lse else out
 
 
@@ -93,6 +103,7 @@ def flash_attn_varlen_func(
     causal: bool,
     window_size: Any,
     return_lse: bool,
+    how_v3_bf16_cvt: int,
     block_table: Any,
     out: Any,
     sink_ptr: Any,
@@ -105,7 +116,8 @@ def flash_attn_varlen_func(
     scale = q.shape[2] ** -0.5 if softmax_scale is None else softmax_scale
     skip = skipped(q, v.shape[-1], seen, logits_soft_cap, min_seqlen_q)
     tensors = (q, keys, values, cu_seqlens_q, cu_seqlens_k, block_table, result, as_f32(sink_ptr), lse)
-    how = (max_seqlen_q, scale, logits_soft_cap, *seen, skip)
+    plain = scale > 0 and logits_soft_cap <= 0
+    how = (max_seqlen_q, scale, logits_soft_cap, *seen, skip, plain, how_v3_bf16_cvt)
     _OPS.flash_attn_varlen_func.default(*tensors, *how)
     return (result, lse) if return_lse else result
 

@@ -337,18 +337,12 @@ def flash_attn_func(
 ) -> Any:
     """Traced ``aiter_prebuilt.flash_attn_func``."""
     refuse_flash_attn_func(
-        dropout_p,
-        window_size,
-        bias,
-        alibi_slopes,
-        return_attn_probs,
-        cu_seqlens_q,
-        cu_seqlens_kv,
-        sink_ptr,
-        num_splits,
+        dropout_p, bias, alibi_slopes, return_attn_probs, cu_seqlens_q, cu_seqlens_kv, num_splits
     )
-    del deterministic, how_v3_bf16_cvt
-    return torch_calls.flash_attn_func(q, k, v, softmax_scale, causal, return_lse)
+    del deterministic
+    return torch_calls.flash_attn_func(
+        q, k, v, softmax_scale, causal, window_size, return_lse, how_v3_bf16_cvt, sink_ptr
+    )
 
 
 def flash_attn_varlen_fp8_pertensor_func(
@@ -420,7 +414,7 @@ def flash_attn_varlen_func(
     refuse_flash_attn_varlen_func(
         dropout_p, bias, alibi_slopes, return_attn_probs, cu_seqlens_q_padded, cu_seqlens_k_padded
     )
-    del deterministic, how_v3_bf16_cvt
+    del deterministic
     return torch_calls.flash_attn_varlen_func(
         q,
         k,
@@ -435,6 +429,7 @@ def flash_attn_varlen_func(
         causal,
         window_size,
         return_lse,
+        how_v3_bf16_cvt,
         block_table,
         out,
         sink_ptr,

@@ -51,8 +51,8 @@ def test_attention_scales_by_the_root_of_the_depth_unless_told(
     out, (name, tensors, attributes) = handed(
         lambda: aiter_prebuilt.flash_attn_func(q, k, k, softmax_scale=given), "flash_attn_func"
     )
-    assert name == "flash_attn_func" and attributes == [scale if given is None else given, False]
-    assert tensors[0] is q and tensors[3] is out and tensors[4] is None
+    assert name == "flash_attn_func" and attributes == [scale if given is None else given, -1, -1, 0, True, 1]
+    assert tensors[0] is q and tensors[4] is out and tensors[5] is None
     assert (out.shape, out.dtype, out.is_contiguous()) == (q.shape, BF16, True)
 
 
@@ -61,7 +61,7 @@ def test_attention_returns_a_logarithm_for_each_head_and_query() -> None:
     call = lambda: aiter_prebuilt.flash_attn_func(q, k, k, causal=True, return_lse=True)  # noqa: E731
     (out, lse), (_, tensors, attributes) = handed(call, "flash_attn_func")
     assert (lse.shape, lse.dtype, lse.is_contiguous()) == ((2, 8, 5), F32, True)
-    assert tensors[3] is out and tensors[4] is lse and attributes == [0.125, True]
+    assert tensors[4] is out and tensors[5] is lse and attributes == [0.125, -1, 0, 0, True, 1]
 
 
 @pytest.mark.parametrize(("asked", "found"), [(None, BF16), (BF16, BF16), (F16, F16)])
@@ -226,7 +226,7 @@ def test_ragged_attention_skips_what_aiter_would(
     assert out.shape == (5, 4, width) and (lse.shape, lse.dtype) == ((4, 5), F32)
     assert [x.shape for x in tensors[1:3]] == [(1, 7, 2, width)] * 2 and tensors[5] is None
     assert tensors[6] is out and tensors[7] is None and tensors[8] is lse
-    assert attributes == [4, width**-0.5, cap, window[0], window[1], sum(window[2:]), skip]
+    assert attributes == [4, width**-0.5, cap, window[0], window[1], sum(window[2:]), skip, cap <= 0, 1]
 
 
 def test_ragged_attention_over_a_table_takes_pages_as_they_are() -> None:

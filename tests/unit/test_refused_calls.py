@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ast
-import re
 from collections.abc import Callable
 from typing import Any
 
@@ -53,7 +51,7 @@ def test_no_output_can_be_made(call: Callable[[], Any]) -> None:
         lambda: aiter_prebuilt.gemm_a16w16(W[None], W[None], otype=torch.float16),
         lambda: aiter_prebuilt.gemm_a8w8_bpreshuffle(W[None], W[None], W, W, bias=W),
         lambda: aiter_prebuilt.flash_attn_func(Q, Q, Q, dropout_p=0.1),
-        lambda: aiter_prebuilt.flash_attn_func(Q, Q, Q, window_size=(128, 0)),
+        lambda: aiter_prebuilt.flash_attn_func(Q, Q, Q, window_size=(128,)),
         lambda: aiter_prebuilt.flash_attn_func(Q, Q, Q, alibi_slopes=W),
         lambda: aiter_prebuilt.flash_attn_func(Q.clone().requires_grad_(), Q, Q),
         lambda: aiter_prebuilt.rms_norm(W[None].clone().requires_grad_(), W, 1e-6),
@@ -66,22 +64,18 @@ def test_an_option_that_nothing_covers_is_never_ignored(call: Callable[[], Any])
         call()
 
 
-@pytest.mark.parametrize(
-    "window", [None, 3, (), (-1,), (-1, -1, 1), (-1, -1, 0, 0), (-1, 0), (0, 0), "no", {}, [[-1], -1]]
-)
+@pytest.mark.parametrize("window", [None, 3, (), (-1,), (-1, -1, 0, 0), "no", {}, [[-1], -1]])
 def test_a_window_is_refused_by_name_with_what_to_write(window: object) -> None:
     with pytest.raises(UnsupportedError) as caught:
         aiter_prebuilt.flash_attn_func(Q, Q, Q, window_size=wrong(window))
     assert caught.value.asked == f"flash_attn_func(window_size={window!r})"
-    advised = re.match(r"use window_size=(\(.*?\)) or (\(.*?\));", caught.value.fix)
-    assert advised is not None
-    for text in advised.groups():
-        with pytest.raises(ArgumentDeviceError, match="on the CPU"):  # the next check: nothing was refused
-            aiter_prebuilt.flash_attn_func(Q, Q, Q, window_size=ast.literal_eval(text))
+    assert caught.value.fix.startswith("use window_size=(left, right) or (left, right, first);")
 
 
-@pytest.mark.parametrize("window", [[-1, -1], [-1, -1, 0], (-1.0, -1), torch.tensor([-1, -1])])
-def test_no_window_is_what_aiter_reads_as_none(window: object) -> None:
+@pytest.mark.parametrize(
+    "window", [[-1, -1], [-1, -1, 0], (-1.0, -1), torch.tensor([-1, -1]), (128, 0), (9, 3, 4)]
+)
+def test_a_window_is_what_aiter_reads_as_one(window: object) -> None:
     with pytest.raises(ArgumentDeviceError, match="on the CPU"):
         aiter_prebuilt.flash_attn_func(Q, Q, Q, window_size=wrong(window))
 

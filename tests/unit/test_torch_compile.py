@@ -208,13 +208,11 @@ REFUSED: list[tuple[str, dict[str, Any]]] = [
         ("flash_attn_func", {option: value})
         for option, value in {
             "dropout_p": 0.5,
-            "window_size": (3, 0),
             "bias": 1,
             "alibi_slopes": 1,
             "return_attn_probs": True,
             "cu_seqlens_q": 1,
             "cu_seqlens_kv": 1,
-            "sink_ptr": 1,
             "num_splits": 2,
         }.items()
     ),

@@ -319,6 +319,16 @@ def test_attention(
     sizes = (b, hq, hk, sq, sk, pack, 1)
     kernels.flash_attn_fwd_kernel[grid](view, q, k, v, lse.view, *sizes, *strides, scale, **constants)
     found = {"out": view, "lse": lse.view.view(b, hq, sq)}
-    assert not misses("flash_attn_func", found, q=q, k=k, v=v, softmax_scale=scale, causal=bool(causal))
+    assert not misses(
+        "flash_attn_func",
+        found,
+        q=q,
+        k=k,
+        v=v,
+        sink_ptr=None,
+        window_size=(-1, -1),
+        softmax_scale=scale,
+        causal=bool(causal),
+    )
     out.check()
     lse.check()

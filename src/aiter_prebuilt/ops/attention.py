@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from aiter_prebuilt.dispatch import operator
-from aiter_prebuilt.ops._common import NOT_A_TENSOR, element_type, like, no_output
+from aiter_prebuilt.ops._common import NOT_A_TENSOR, element_type, no_output
+from aiter_prebuilt.ops._ragged import as_f32, window
 from aiter_prebuilt.ops._traced import traced
 from aiter_prebuilt.ops.generated.attention import refuse_flash_attn_func
 
@@ -38,16 +39,22 @@ def flash_attn_func(
     """``softmax(q @ k.T * softmax_scale) @ v`` per head, with grouped queries; dense, forward only.
 
     Args:
-        q: [b, sq, hq, d] bf16 or fp16, d 64 or 128. k, v: [b, sk, hk, d] of the same type, hq a multiple of hk. The last dim of
-            each must be contiguous.
+        q: [b, sq, hq, d] bf16 or fp16, d up to 256. k: [b, sk, hk, d] of the same type, hq a multiple of hk. v: [b, sk, hk, dv],
+            dv up to 256. The last dim of each must be contiguous.
         softmax_scale: d**-0.5 when None. causal: aligned bottom-right: query i sees keys up to i + sk - sq.
-        return_lse: also return the log-sum-exp (natural log) of the scaled scores.
-        deterministic, how_v3_bf16_cvt: any value; the kernel is deterministic and rounds to nearest even.
-        window_size: (-1, -1) or (-1, -1, 0), no window. num_splits: 0 or 1.
-        dropout_p, bias, alibi_slopes, return_attn_probs, cu_seqlens_*, sink_ptr: defaults only.
+        window_size: (left, right), or (left, right, first): keys from i + sk - sq - left to i + sk - sq + right, and the
+            ``first`` ones up to there; -1 is no limit. With ``causal`` right is 0.
+        return_lse: also return the log-sum-exp (natural log) of the scaled scores and of the sink.
+        sink_ptr: [hq], one more score of each head, which takes part in the sum and has no value; made fp32 if it is not.
+        how_v3_bf16_cvt: of AITER's assembly on gfx942 (bf16, d and dv 128, more than 128 queries, no window, no sink), how a
+            result in the middle of two is rounded: 1 away from zero, 0 to the even one, as every other kernel does; another
+            value does not take it.
+        deterministic: any value; the kernels are deterministic. num_splits: 0 or 1.
+        dropout_p, bias, alibi_slopes, return_attn_probs, cu_seqlens_*: defaults only.
 
     Returns:
-        [b, sq, hq, d], or with ``return_lse`` a pair with lse fp32 [b, hq, sq]. A query that sees no key gives 0 and -inf.
+        [b, sq, hq, dv], or with ``return_lse`` a pair with lse fp32 [b, hq, sq]. A query that sees no key gives 0, and -inf or
+        its sink.
 
     Raises:
         UnsupportedError: an option that no kernel covers, or a tensor that requires grad. ArgumentError, NoKernelError: the
@@ -55,24 +62,24 @@ def flash_attn_func(
 
     Source: Dao, FlashAttention-2; AITER ``flash_attn_func``.
     """
-    del deterministic, how_v3_bf16_cvt
+    del deterministic
     refuse_flash_attn_func(
         dropout_p,
-        window_size,
         bias,
         alibi_slopes,
         return_attn_probs,
         cu_seqlens_q,
         cu_seqlens_kv,
-        sink_ptr,
         num_splits,
     )
     try:
-        scale = q.shape[-1] ** -0.5 if softmax_scale is None else softmax_scale
-        out = like(q)
+        scale = q.shape[3] ** -0.5 if softmax_scale is None else softmax_scale
+        out = q.new_empty((*q.shape[:3], v.shape[3]))
         lse_shape = (q.shape[0], q.shape[2], q.shape[1])
         lse = q.new_empty(lse_shape, dtype=element_type(q, "f32")) if return_lse else None
+        queries, keys = q.shape[1], k.shape[1]
     except (*NOT_A_TENSOR, KeyError) as error:
         raise no_output("flash_attn_func", error) from error
-    _flash_attn_func(q, k, v, out, lse, scale, causal)
+    seen = window("flash_attn_func", window_size, queries, keys, causal)
+    _flash_attn_func(q, k, v, as_f32(sink_ptr), out, lse, scale, *seen, scale > 0, how_v3_bf16_cvt)
     return (out, lse) if return_lse else out

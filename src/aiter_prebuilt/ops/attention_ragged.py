@@ -56,7 +56,8 @@ def flash_attn_varlen_func(
             hk. v: [sk, hk, dv], dv up to 256. The last dim of each must be contiguous.
         cu_seqlens_q: [n + 1] int32: sequence i has the queries from cu_seqlens_q[i] to cu_seqlens_q[i + 1]. cu_seqlens_k: the
             same for keys. Rows of no sequence stay as they are.
-        max_seqlen_q, max_seqlen_k: the most queries and keys of a sequence. Queries behind max_seqlen_q stay as they are.
+        max_seqlen_q, max_seqlen_k: the most queries and keys of a sequence. Rows of queries behind max_seqlen_q stay as they are,
+            or not.
         min_seqlen_q: above 0, sequences of no more queries are left alone, but for calls that AITER's assembly would serve (bf16,
             d 128 or 192, dv 128, no window, no cap), which takes them.
         softmax_scale: d**-0.5 when None. logits_soft_cap: above 0, a score x becomes cap * tanh(x / cap).
@@ -68,7 +69,9 @@ def flash_attn_varlen_func(
         block_table: [n, most pages] int32: k and v are pages then, [pages, keys of one, hk, d], and these are the pages of each
             sequence in order; cu_seqlens_k says how many keys it has.
         sink_ptr: [hq], one more score of each head, which takes part in the sum and has no value; made fp32 if it is not.
-        deterministic, how_v3_bf16_cvt: any value; the kernels are deterministic and round to nearest.
+        how_v3_bf16_cvt: of AITER's assembly on gfx942 (bf16, d and dv 128, causal, no window, cap, sink, pages or lse), rounding
+            of results: 0 to nearest even, 1 away from zero, 2 towards zero. Every other kernel rounds to nearest even.
+        deterministic: any value; the kernels are deterministic.
         dropout_p, bias, alibi_slopes, return_attn_probs, cu_seqlens_q_padded, cu_seqlens_k_padded: defaults only.
 
     Returns:
@@ -80,7 +83,7 @@ def flash_attn_varlen_func(
 
     Source: Dao, FlashAttention-2; AITER ``flash_attn_varlen_func``.
     """
-    del deterministic, how_v3_bf16_cvt
+    del deterministic
     refuse_flash_attn_varlen_func(
         dropout_p,
         bias,
@@ -100,7 +103,10 @@ def flash_attn_varlen_func(
     except (*NOT_A_TENSOR, KeyError) as error:
         raise no_output("flash_attn_varlen_func", error) from error
     tensors = (q, keys, values, cu_seqlens_q, cu_seqlens_k, block_table, result, as_f32(sink_ptr), lse)
-    _flash_attn_varlen_func(*tensors, max_seqlen_q, scale, logits_soft_cap, *seen, skip)
+    plain = scale > 0 and logits_soft_cap <= 0
+    _flash_attn_varlen_func(
+        *tensors, max_seqlen_q, scale, logits_soft_cap, *seen, skip, plain, how_v3_bf16_cvt
+    )
     return (result, lse) if return_lse else result
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from aiter_prebuilt.ops._common import integers, refuse
+from aiter_prebuilt.ops._common import refuse
 
 if TYPE_CHECKING:
     import torch
@@ -13,20 +13,16 @@ if TYPE_CHECKING:
 
 def refuse_flash_attn_func(
     dropout_p: float,
-    window_size: tuple[int, ...],
     bias: torch.Tensor | None,
     alibi_slopes: torch.Tensor | None,
     return_attn_probs: bool,
     cu_seqlens_q: torch.Tensor | None,
     cu_seqlens_kv: torch.Tensor | None,
-    sink_ptr: torch.Tensor | None,
     num_splits: int,
 ) -> None:
     """Refuse the options of ``flash_attn_func`` that no kernel covers."""
     if dropout_p:
         raise refuse("flash_attn_func", "dropout_p", dropout_p, "0.0")
-    if integers(window_size) not in ((-1, -1, 0), (-1, -1)):
-        raise refuse("flash_attn_func", "window_size", window_size, "(-1, -1, 0) or (-1, -1)")
     if bias is not None:
         raise refuse("flash_attn_func", "bias", bias, "None")
     if alibi_slopes is not None:
@@ -37,7 +33,5 @@ def refuse_flash_attn_func(
         raise refuse("flash_attn_func", "cu_seqlens_q", cu_seqlens_q, "None")
     if cu_seqlens_kv is not None:
         raise refuse("flash_attn_func", "cu_seqlens_kv", cu_seqlens_kv, "None")
-    if sink_ptr is not None:
-        raise refuse("flash_attn_func", "sink_ptr", sink_ptr, "None")
     if num_splits not in (0, 1):
         raise refuse("flash_attn_func", "num_splits", num_splits, "0 or 1")
