@@ -2683,6 +2683,26 @@ def unified_attention(
     )
 
 
+def unified_attention_sparse_mla(
+    q: Any,
+    kv: Any,
+    out: Any,
+    cu_seqlens_q: Any,
+    max_seqlen_q: int,
+    seqused_k: Any,
+    max_seqlen_k: int,
+    softmax_scale: float,
+    topk_indices: Any,
+    block_table: Any,
+    kv_lora_rank: int,
+) -> None:
+    """Traced ``aiter_prebuilt.unified_attention_sparse_mla``."""
+    del max_seqlen_q, max_seqlen_k
+    _OPS.unified_attention_sparse_mla.default(
+        q, kv, out, cu_seqlens_q, seqused_k, topk_indices, block_table, softmax_scale, kv_lora_rank
+    )
+
+
 def wvSplitKQ(in_a: Any, in_b: Any, out_c: Any, scale_a: Any, scale_b: Any, CuCount: int) -> None:
     """Traced ``aiter_prebuilt.wvSplitKQ``."""
     del CuCount
@@ -2844,6 +2864,7 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "topk_softmax": topk_softmax,
     "topk_softmax_asm": _OPS.topk_softmax_asm.default,
     "unified_attention": unified_attention,
+    "unified_attention_sparse_mla": unified_attention_sparse_mla,
     "wvSplitKQ": wvSplitKQ,
     "wvSpltK": wvSpltK,
     "wv_splitk_small_fp16_bf16": wv_splitk_small_fp16_bf16,

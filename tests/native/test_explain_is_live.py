@@ -353,6 +353,11 @@ FITTING: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
     "mla_reduce_v1": lambda s: {"H": "16", "N": "8", "o_t": "8192", "o_h": "512"},
     "topk_softmax_asm": lambda s: {"M": "40", "E": "256", "K": "8"},
     "topk_sigmoid": lambda s: {"T": "bf16", "E": "64", "K": "8"},
+    "unified_attention_sparse_mla": lambda s: {
+        "M": "5", "H": "16", "D": "576", "R": "512", "kv_lora_rank": "512", "NB": "40", "PS": "64", "B": "2", "K": "2048",
+        "BB": "2", "MB": "16", "q_s": "9216", "q_h": "576", "kv_p": "36864", "kv_s": "576", "o_s": "8192", "o_h": "512",
+        "t_s": "2048",
+    },
     "fp8_mqa_logits": lambda s: {
         "M": "8", "N": "1000", "H": "64", "D": "128", "q_s": "8192", "q_h": "128", "k_s": "128", "w_s": "64",
     },

@@ -187,6 +187,8 @@ SIGNATURES = {
     "paged_attention_ragged": "out workspace_buffer query key_cache value_cache scale kv_indptr kv_page_indices "
     "kv_last_page_lens block_size max_num_partitions alibi_slopes kv_cache_dtype kv_cache_layout logits_soft_cap k_scale v_scale "
     "fp8_out_scale partition_size mtp",
+    "unified_attention_sparse_mla": "q kv out cu_seqlens_q max_seqlen_q seqused_k max_seqlen_k softmax_scale topk_indices "
+    "block_table kv_lora_rank",
     "fp8_mqa_logits": "Q KV kv_scales weights cu_starts cu_ends clean_logits",
     "deepgemm_fp8_paged_mqa_logits": "q_fp8 kv_cache weights out_logits context_lens kv_indices max_model_len Preshuffle "
     "KVBlockSize ChunkK TotalCuCount WavePerEU VarCtxSchedule",

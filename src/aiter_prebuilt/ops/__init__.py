@@ -64,6 +64,7 @@ if TYPE_CHECKING:
         reshape_and_cache_with_pertoken_quant,
     )
     from aiter_prebuilt.ops.generated.mla_prefill import mla_prefill_ps_asm_fwd
+    from aiter_prebuilt.ops.generated.mla_sparse import unified_attention_sparse_mla
     from aiter_prebuilt.ops.generated.moe_quant import moe_smoothquant_fwd
     from aiter_prebuilt.ops.generated.moe_sorting import moe_sorting_fwd
     from aiter_prebuilt.ops.generated.moe_tokens import (
@@ -291,6 +292,7 @@ __all__ = [
     "topk_softmax",
     "topk_softmax_asm",
     "unified_attention",
+    "unified_attention_sparse_mla",
     "wvSplitKQ",
     "wvSpltK",
     "wv_splitk_small_fp16_bf16",
@@ -366,6 +368,7 @@ HOMES: Final = {
     "reshape_and_cache_flash": "generated.kv_cache",
     "reshape_and_cache_with_pertoken_quant": "generated.kv_cache",
     "mla_prefill_ps_asm_fwd": "generated.mla_prefill",
+    "unified_attention_sparse_mla": "generated.mla_sparse",
     "moe_smoothquant_fwd": "generated.moe_quant",
     "moe_sorting_fwd": "generated.moe_sorting",
     "biased_grouped_topk_hip": "generated.moe_tokens",
