@@ -1022,6 +1022,53 @@ def fused_qk_norm_rope_cache_quant_shuffle(
     )
 
 
+def fused_qk_rope_reshape_and_cache(
+    q: Any,
+    k: Any,
+    v: Any,
+    key_cache: Any,
+    value_cache: Any,
+    slot_mapping: Any,
+    pos: Any,
+    cos: Any,
+    sin: Any,
+    k_scale: Any,
+    v_scale: Any,
+    is_neox: bool,
+    flash_layout: bool,
+    apply_scale: bool = True,
+    offs: Any = None,
+    q_out: Any = None,
+    k_out: Any = None,
+    output_zeros: bool = True,
+    zeros_out: Any = None,
+    upcast_operand: bool = False,
+) -> Any:
+    """Traced ``aiter_prebuilt.fused_qk_rope_reshape_and_cache``."""
+    del upcast_operand
+    return torch_calls.fused_qk_rope_reshape_and_cache(
+        q,
+        k,
+        v,
+        key_cache,
+        value_cache,
+        slot_mapping,
+        pos,
+        cos,
+        sin,
+        k_scale,
+        v_scale,
+        is_neox,
+        flash_layout,
+        apply_scale,
+        offs,
+        q_out,
+        k_out,
+        output_zeros,
+        zeros_out,
+    )
+
+
 def gemm_a16w16(
     A: Any,
     B: Any,
@@ -2766,6 +2813,7 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "fused_qk_norm_rope_cache_pts_quant_shuffle": fused_qk_norm_rope_cache_pts_quant_shuffle,
     "fused_qk_norm_rope_cache_quant_shuffle": fused_qk_norm_rope_cache_quant_shuffle,
     "fused_qk_rope_concat_and_cache_mla": _OPS.fused_qk_rope_concat_and_cache_mla.default,
+    "fused_qk_rope_reshape_and_cache": fused_qk_rope_reshape_and_cache,
     "gelu_and_mul": _OPS.gelu_and_mul.default,
     "gelu_fast": _OPS.gelu_fast.default,
     "gelu_tanh_and_mul": _OPS.gelu_tanh_and_mul.default,

@@ -194,6 +194,12 @@ FITTING: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
         "block_size": "16", "use_shuffle_layout": "0", "x": "8", "ko_rows": "5", "ko_last": "256", "vo_rows": "5",
         "vo_last": "256",
     },
+    "fused_qk_rope_reshape_and_cache": lambda s: {
+        "T": "bf16", "C": "bf16", "M": "5", "HQ": "4", "HK": "2", "D": "128", "F": "64", "P": "9", "NB": "3", "PS": "16",
+        "G": "1", "x": "128", "VC": "16", "VX": "1", "slots_given": "5", "positions_given": "5", "q_t": "512", "q_h": "128",
+        "k_t": "256", "k_h": "128", "v_t": "256", "v_h": "128", "qo_t": "512", "qo_h": "128", "ko_t": "256", "ko_h": "128",
+        "kb": "4096", "kh": "128", "kg": "4096", "ks": "256", "vb": "4096", "vh": "128", "vc": "256", "vd": "1", "c_row": "64",
+    },
     "concat_and_cache_mla": lambda s: {
         "C": s["T"], "kv_cache_dtype": "auto", "scales": "1", "tokens": "40", "c_rows": "40", "p_rows": "40", "rank": "512",
         "pe": "64", "blocks": "8", "block_size": "16",
