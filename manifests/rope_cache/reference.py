@@ -395,6 +395,87 @@ def fused_qk_rope_reshape_and_cache(
     }
 
 
+def fused_qk_rope_cat_and_cache_mla(
+    q_nope: Values,
+    q_pe: Values,
+    k_nope: Values,
+    k_pe: Values,
+    kv_cache: Values,
+    slot_mapping: Values,
+    pos: Values,
+    cos: Values,
+    sin: Values,
+    k_scale: Values | None,
+    is_neox: bool,
+    num_decode_toks_for_zeros: int,
+    apply_scale: bool,
+    shuffled_kv_cache: bool,
+    kinds: Mapping[str, str],
+) -> dict[str, Near]:
+    """Queries, the cache, and what is wanted beside; keys behind the tokens are as they came."""
+    tokens, few = len(q_nope), num_decode_toks_for_zeros
+    tables = [table.reshape(-1, table.shape[-1]) for table in (cos, sin)]
+    cosines, sines = (table[np.clip(pos[:tokens], 0, len(table) - 1)][:, None] for table in tables)
+    queries, lost = _each(q_pe, cosines, sines, is_neox)
+    keys, error = k_pe.copy(), np.zeros(k_pe.shape)
+    keys[:tokens], error[:tokens] = _each(k_pe[:tokens], cosines, sines, is_neox)
+    joined = [
+        np.concatenate(part, axis=-1)
+        for part in (
+            (k_nope, keys),
+            (np.zeros(k_nope.shape), error),
+            (q_nope, queries),
+            (np.zeros(q_nope.shape), lost),
+        )
+    ]
+    stored = _divided((joined[0], joined[1]), k_scale if apply_scale else None, kinds["kv_cache"])
+    written = _divided((joined[2], joined[3]), None, kinds["q_out"])
+    width = 16 if kinds["kv_cache"] in _LARGEST else 8
+    shape = (few, *q_pe.shape[1:])
+    some = np.ma.array(np.zeros(shape), mask=np.ones(shape, bool))
+    some_lost = np.zeros(shape)
+    some[: min(few, tokens)], some_lost[: min(few, tokens)] = queries[:few], lost[:few]
+    rows = np.ma.array(keys, mask=np.ones(keys.shape, bool))
+    rows[: len(slot_mapping)] = keys[: len(slot_mapping)]
+    return {
+        "kv_cache": _latent(
+            stored, kv_cache, slot_mapping, (k_nope.shape[-1], width if shuffled_kv_cache else 0)
+        ),
+        "q_out": near(written[0], absolute=written[1]),
+        "decode_q_pe_out": near(some, absolute=some_lost),
+        "k_pe_out": near(rows, absolute=error),
+        "q_nope_zeros_out": near(np.zeros((few, *q_nope.shape[1:]))),
+    }
+
+
+def _latent(part: tuple[Values, Values], cache: Values, slots: Values, layout: tuple[int, int]) -> Near:
+    """A latent cache [blocks, heads, page, size] after the write; ``layout``: columns of the first part, of a tile (0: rows)."""
+    rank, width = layout
+    blocks, heads, page, size = cache.shape
+    after = np.ma.array(cache, mask=np.ones(cache.shape, bool)).reshape(blocks, heads, page * size)
+    errors = np.zeros(after.shape)
+    for token, slot in enumerate(slots.tolist()):
+        if not 0 <= slot < blocks * page:
+            continue
+        block, place = divmod(slot, page)
+        at = place * size + np.arange(size)
+        if width:
+            spans = []
+            for first, columns in ((0, rank), (page * rank, size - rank)):
+                d = np.arange(columns)
+                spans.append(
+                    first
+                    + place // 16 * 16 * columns
+                    + d // width * 16 * width
+                    + place % 16 * width
+                    + d % width
+                )
+            at = np.concatenate(spans) % (page * size)
+        for into, cells in ((after, part[0][token]), (errors, part[1][token])):
+            into[block, np.arange(heads)[:, None], at] = cells
+    return near(after.reshape(cache.shape), absolute=errors.reshape(cache.shape))
+
+
 def draw_wild(
     rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int], count: float = 0
 ) -> Values:

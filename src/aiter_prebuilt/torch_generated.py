@@ -1022,6 +1022,51 @@ def fused_qk_norm_rope_cache_quant_shuffle(
     )
 
 
+def fused_qk_rope_cat_and_cache_mla(
+    q_nope: Any,
+    q_pe: Any,
+    k_nope: Any,
+    k_pe: Any,
+    kv_cache: Any,
+    slot_mapping: Any,
+    pos: Any,
+    cos: Any,
+    sin: Any,
+    k_scale: Any,
+    is_neox: bool,
+    num_decode_toks_for_zeros: int = 0,
+    apply_scale: bool = True,
+    q_out: Any = None,
+    decode_q_pe_out: Any = None,
+    k_pe_out: Any = None,
+    q_out_dtype: torch.dtype | None = None,
+    shuffled_kv_cache: bool = False,
+    upcast_operand: bool = False,
+) -> Any:
+    """Traced ``aiter_prebuilt.fused_qk_rope_cat_and_cache_mla``."""
+    del upcast_operand
+    return torch_calls.fused_qk_rope_cat_and_cache_mla(
+        q_nope,
+        q_pe,
+        k_nope,
+        k_pe,
+        kv_cache,
+        slot_mapping,
+        pos,
+        cos,
+        sin,
+        k_scale,
+        is_neox,
+        num_decode_toks_for_zeros,
+        apply_scale,
+        q_out,
+        decode_q_pe_out,
+        k_pe_out,
+        q_out_dtype,
+        shuffled_kv_cache,
+    )
+
+
 def fused_qk_rope_reshape_and_cache(
     q: Any,
     k: Any,
@@ -2812,6 +2857,7 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "fused_add_rms_norm_cu": _OPS.fused_add_rms_norm_cu.default,
     "fused_qk_norm_rope_cache_pts_quant_shuffle": fused_qk_norm_rope_cache_pts_quant_shuffle,
     "fused_qk_norm_rope_cache_quant_shuffle": fused_qk_norm_rope_cache_quant_shuffle,
+    "fused_qk_rope_cat_and_cache_mla": fused_qk_rope_cat_and_cache_mla,
     "fused_qk_rope_concat_and_cache_mla": _OPS.fused_qk_rope_concat_and_cache_mla.default,
     "fused_qk_rope_reshape_and_cache": fused_qk_rope_reshape_and_cache,
     "gelu_and_mul": _OPS.gelu_and_mul.default,

@@ -29,7 +29,7 @@ WRITTEN = sorted(
 #: A call is tried as it is, and with each of these left out or asked for where its function has them.
 FORMS: tuple[dict[str, Any], ...] = (
     {}, {"out": None}, {"out_": None}, {"dq": None, "dv": None}, {"return_lse": True}, {"num_kv_splits": None},
-    {"q_out": None, "k_out": None, "zeros_out": None},
+    {"q_out": None, "k_out": None, "zeros_out": None}, {"q_out": None, "decode_q_pe_out": None, "k_pe_out": None},
 )  # fmt: skip
 
 

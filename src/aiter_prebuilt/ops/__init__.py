@@ -28,7 +28,10 @@ if TYPE_CHECKING:
     from aiter_prebuilt.ops.batched_gemm import batched_gemm_a8w8, batched_gemm_bf16
     from aiter_prebuilt.ops.binary import add, add_, div, div_, mul, mul_, sub, sub_
     from aiter_prebuilt.ops.fmoe_f4 import fmoe_g1u1_mxfp4
-    from aiter_prebuilt.ops.fused_kv_cache import fused_qk_rope_reshape_and_cache
+    from aiter_prebuilt.ops.fused_kv_cache import (
+        fused_qk_rope_cat_and_cache_mla,
+        fused_qk_rope_reshape_and_cache,
+    )
     from aiter_prebuilt.ops.gemm_f4 import gemm_a4w4, gemm_a4w4_asm
     from aiter_prebuilt.ops.gemm_f4_ck import gemm_a4w4_blockscale
     from aiter_prebuilt.ops.gemm_out import gemm_a16w16_asm, mi350_a8w8_blockscale_asm
@@ -194,6 +197,7 @@ __all__ = [
     "fused_add_rms_norm_cu",
     "fused_qk_norm_rope_cache_pts_quant_shuffle",
     "fused_qk_norm_rope_cache_quant_shuffle",
+    "fused_qk_rope_cat_and_cache_mla",
     "fused_qk_rope_concat_and_cache_mla",
     "fused_qk_rope_reshape_and_cache",
     "gelu_and_mul",
@@ -328,6 +332,7 @@ HOMES: Final = {
     "sub": "binary",
     "sub_": "binary",
     "fmoe_g1u1_mxfp4": "fmoe_f4",
+    "fused_qk_rope_cat_and_cache_mla": "fused_kv_cache",
     "fused_qk_rope_reshape_and_cache": "fused_kv_cache",
     "gemm_a4w4": "gemm_f4",
     "gemm_a4w4_asm": "gemm_f4",

@@ -20,6 +20,11 @@ def values_of(cache: Any, rows: bool) -> Any:
     return _view(cache, (0, 2, 1, 3, _ONE) if rows else (0, 1, _ONE, 2, 3))
 
 
+def blocks_of(cache: Any) -> Any:
+    """[blocks, heads, keys, width] as it is; rows [keys, heads, width] as blocks of one."""
+    return _view(cache, (0, 1, _ONE, 2)) if len(cache.shape) == 3 else cache
+
+
 def _view(cache: Any, order: tuple[int, ...]) -> Any:
     if not isinstance(cache.dtype, str):
         turned = cache.transpose(1, 2) if order[1] == 2 else cache

@@ -47,7 +47,7 @@ def fused_qk_rope_concat_and_cache_mla(
             block_size, R + pe], or with a dim of 1 head before the last; its rows lie evenly.
         q_out: [rows, H, R + 2 * half] bf16 or fp16 or the target's own e4m3, written; may be strided, the last dim contiguous;
             written; fp8 where the cache is: value / q_scale, saturating.
-        slot_mapping: [tokens] int64, block * block_size + offset; a token with a negative slot is skipped.
+        slot_mapping: [tokens] int64, block * block_size + offset; a token whose slot is not in the cache is skipped.
         k_scale: k_scales elements, fp32, one value, which a cache of 16 bits does not read; stored = value / scale, saturating.
         q_scale: q_scales elements, fp32, one value, which a ``q_out`` of 16 bits does not read.
         positions: positions_given elements, int64, cut to the rows of ``cos_cache``.
@@ -55,7 +55,7 @@ def fused_qk_rope_concat_and_cache_mla(
         sin_cache: [..., half] bf16 or fp16.
         is_neox: pairs are element i and i + half; else neighbours.
         is_nope_first: what is turned lies behind the rest, else before it.
-        compute_all_q_rope: writes queries of tokens with a negative slot, too.
+        compute_all_q_rope: writes queries of tokens whose slot is not in the cache, too.
 
     Raises:
         UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
