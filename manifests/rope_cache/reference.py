@@ -310,3 +310,180 @@ def draw_places(rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping
     places.reshape(-1)[:1] = -5
     places.reshape(-1)[2:3] = sizes["P"] + 3
     return places
+
+
+def _each(x: Values, cos: Values, sin: Values, neox: bool) -> tuple[Values, Values]:
+    """``x`` [..., size] turned; tables [..., size] with an angle for each element, or for each pair."""
+    half = x.shape[-1] // 2
+    first, second = (slice(0, half), slice(half, None)) if neox else (slice(0, None, 2), slice(1, None, 2))
+    tables = []
+    for table in (cos, sin):
+        both = np.zeros((*table.shape[:-1], 2 * half))
+        whole = table.shape[-1] == 2 * half
+        both[..., first], both[..., second] = (
+            (table[..., first], table[..., second]) if whole else (table, table)
+        )
+        tables.append(both)
+    cosines, sines = tables
+    other = np.zeros(x.shape)
+    other[..., first], other[..., second] = -x[..., second], x[..., first]
+    lost = 2 * _ROUNDING * (np.abs(x * cosines) + np.abs(other * sines)) + 2.0**-140
+    return x * cosines + other * sines, np.where(np.isfinite(lost), lost, 0.0)
+
+
+def _divided(part: tuple[Values, Values], scale: Values | None, kind: str) -> tuple[Values, Values]:
+    """Numbers by their scale, by the rounded reciprocal, and their error; of fp8 cut at the largest one."""
+    values, error = part
+    if scale is not None:
+        values, error = values / scale.reshape(()), error / np.abs(scale.reshape(()))
+        error = error + 4 * _ROUNDING * np.where(np.isfinite(values), np.abs(values), 0.0)
+    most = _LARGEST.get(kind, np.inf)
+    return np.clip(values, -most, most), error
+
+
+def _written(part: tuple[Values, Values], cache: Values, slots: Values, *, keys: bool) -> Near:
+    """A cache after the write: keys [blocks, heads, tiles, page, width], values [blocks, heads, tiles, size, keys of one]."""
+    after = np.ma.array(cache, mask=np.ones(cache.shape, bool))
+    errors = np.zeros(cache.shape)
+    page = cache.shape[3] if keys else cache.shape[2] * cache.shape[4]
+    for token, slot in enumerate(slots.tolist()):
+        if not 0 <= slot < cache.shape[0] * page:
+            continue
+        block, offset = divmod(slot, page)
+        for into, cells in ((after, part[0][token]), (errors, part[1][token])):
+            if keys:
+                into[block, :, :, offset] = cells.reshape(*cache.shape[1:3], cache.shape[4])
+            else:
+                into[block, :, offset // cache.shape[4], :, offset % cache.shape[4]] = cells
+    return near(after, absolute=errors)
+
+
+def fused_qk_rope_reshape_and_cache(
+    q: Values,
+    k: Values,
+    v: Values,
+    key_cache: Values,
+    value_cache: Values,
+    slot_mapping: Values,
+    pos: Values,
+    cos: Values,
+    sin: Values,
+    k_scale: Values | None,
+    v_scale: Values | None,
+    is_neox: bool,
+    apply_scale: bool,
+    offs: Values | None,
+    kinds: Mapping[str, str],
+) -> dict[str, Near | None]:
+    """Queries and keys turned, both caches, and zeros where they are wanted."""
+    tokens = len(q)
+    places = pos[:tokens] + (0 if offs is None else offs[:tokens])
+    tables = [table.reshape(-1, table.shape[-1]) for table in (cos, sin)]
+    cosines, sines = (table[np.clip(places, 0, len(table) - 1)][:, None] for table in tables)
+    queries, keys = _each(q, cosines, sines, is_neox), _each(k, cosines, sines, is_neox)
+    scales = (k_scale, v_scale) if apply_scale else (None, None)
+    stored = [
+        _divided(part, scale, kinds["key_cache"])
+        for part, scale in zip((keys, (v, np.zeros(v.shape))), scales, strict=True)
+    ]
+    return {
+        "q_out": near(queries[0], absolute=queries[1]) if "q_out" in kinds else None,
+        "k_out": near(keys[0], absolute=keys[1]) if "k_out" in kinds else None,
+        "key_cache": _written(stored[0], key_cache, slot_mapping[:tokens], keys=True),
+        "value_cache": _written(stored[1], value_cache, slot_mapping[:tokens], keys=False),
+        "zeros_out": near(np.zeros(q.shape)) if "zeros_out" in kinds else None,
+    }
+
+
+def fused_qk_rope_cat_and_cache_mla(
+    q_nope: Values,
+    q_pe: Values,
+    k_nope: Values,
+    k_pe: Values,
+    kv_cache: Values,
+    slot_mapping: Values,
+    pos: Values,
+    cos: Values,
+    sin: Values,
+    k_scale: Values | None,
+    is_neox: bool,
+    num_decode_toks_for_zeros: int,
+    apply_scale: bool,
+    shuffled_kv_cache: bool,
+    kinds: Mapping[str, str],
+) -> dict[str, Near]:
+    """Queries, the cache, and what is wanted beside; keys behind the tokens are as they came."""
+    tokens, few = len(q_nope), num_decode_toks_for_zeros
+    tables = [table.reshape(-1, table.shape[-1]) for table in (cos, sin)]
+    cosines, sines = (table[np.clip(pos[:tokens], 0, len(table) - 1)][:, None] for table in tables)
+    queries, lost = _each(q_pe, cosines, sines, is_neox)
+    keys, error = k_pe.copy(), np.zeros(k_pe.shape)
+    keys[:tokens], error[:tokens] = _each(k_pe[:tokens], cosines, sines, is_neox)
+    joined = [
+        np.concatenate(part, axis=-1)
+        for part in (
+            (k_nope, keys),
+            (np.zeros(k_nope.shape), error),
+            (q_nope, queries),
+            (np.zeros(q_nope.shape), lost),
+        )
+    ]
+    stored = _divided((joined[0], joined[1]), k_scale if apply_scale else None, kinds["kv_cache"])
+    written = _divided((joined[2], joined[3]), None, kinds["q_out"])
+    width = 16 if kinds["kv_cache"] in _LARGEST else 8
+    shape = (few, *q_pe.shape[1:])
+    some = np.ma.array(np.zeros(shape), mask=np.ones(shape, bool))
+    some_lost = np.zeros(shape)
+    some[: min(few, tokens)], some_lost[: min(few, tokens)] = queries[:few], lost[:few]
+    rows = np.ma.array(keys, mask=np.ones(keys.shape, bool))
+    rows[: len(slot_mapping)] = keys[: len(slot_mapping)]
+    return {
+        "kv_cache": _latent(
+            stored, kv_cache, slot_mapping, (k_nope.shape[-1], width if shuffled_kv_cache else 0)
+        ),
+        "q_out": near(written[0], absolute=written[1]),
+        "decode_q_pe_out": near(some, absolute=some_lost),
+        "k_pe_out": near(rows, absolute=error),
+        "q_nope_zeros_out": near(np.zeros((few, *q_nope.shape[1:]))),
+    }
+
+
+def _latent(part: tuple[Values, Values], cache: Values, slots: Values, layout: tuple[int, int]) -> Near:
+    """A latent cache [blocks, heads, page, size] after the write; ``layout``: columns of the first part, of a tile (0: rows)."""
+    rank, width = layout
+    blocks, heads, page, size = cache.shape
+    after = np.ma.array(cache, mask=np.ones(cache.shape, bool)).reshape(blocks, heads, page * size)
+    errors = np.zeros(after.shape)
+    for token, slot in enumerate(slots.tolist()):
+        if not 0 <= slot < blocks * page:
+            continue
+        block, place = divmod(slot, page)
+        at = place * size + np.arange(size)
+        if width:
+            spans = []
+            for first, columns in ((0, rank), (page * rank, size - rank)):
+                d = np.arange(columns)
+                spans.append(
+                    first
+                    + place // 16 * 16 * columns
+                    + d // width * 16 * width
+                    + place % 16 * width
+                    + d % width
+                )
+            at = np.concatenate(spans) % (page * size)
+        for into, cells in ((after, part[0][token]), (errors, part[1][token])):
+            into[block, np.arange(heads)[:, None], at] = cells
+    return near(after.reshape(cache.shape), absolute=errors.reshape(cache.shape))
+
+
+def draw_wild(
+    rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int], count: float = 0
+) -> Values:
+    """``slots``, of which all but the first, the fourth and the last are in no cache."""
+    slots = draw_slots(rng, shape, sizes, count)
+    there = int(count) or sizes["NB"] * sizes["PS"]
+    none = np.array([there, -1, 2**32 + 1, -(2**40)])
+    for place in range(1, shape[0] - 1):
+        if place != 3:
+            slots[place] = none[place % 4]
+    return slots

@@ -1017,6 +1017,98 @@ def fused_qk_norm_rope_cache_quant_shuffle(
     )
 
 
+def fused_qk_rope_cat_and_cache_mla(
+    q_nope: Any,
+    q_pe: Any,
+    k_nope: Any,
+    k_pe: Any,
+    kv_cache: Any,
+    slot_mapping: Any,
+    pos: Any,
+    cos: Any,
+    sin: Any,
+    k_scale: Any,
+    is_neox: bool,
+    num_decode_toks_for_zeros: int = 0,
+    apply_scale: bool = True,
+    q_out: Any = None,
+    decode_q_pe_out: Any = None,
+    k_pe_out: Any = None,
+    q_out_dtype: torch.dtype | None = None,
+    shuffled_kv_cache: bool = False,
+    upcast_operand: bool = False,
+) -> Any:
+    """Traced ``aiter_prebuilt.fused_qk_rope_cat_and_cache_mla``."""
+    del upcast_operand
+    return torch_calls.fused_qk_rope_cat_and_cache_mla(
+        q_nope,
+        q_pe,
+        k_nope,
+        k_pe,
+        kv_cache,
+        slot_mapping,
+        pos,
+        cos,
+        sin,
+        k_scale,
+        is_neox,
+        num_decode_toks_for_zeros,
+        apply_scale,
+        q_out,
+        decode_q_pe_out,
+        k_pe_out,
+        q_out_dtype,
+        shuffled_kv_cache,
+    )
+
+
+def fused_qk_rope_reshape_and_cache(
+    q: Any,
+    k: Any,
+    v: Any,
+    key_cache: Any,
+    value_cache: Any,
+    slot_mapping: Any,
+    pos: Any,
+    cos: Any,
+    sin: Any,
+    k_scale: Any,
+    v_scale: Any,
+    is_neox: bool,
+    flash_layout: bool,
+    apply_scale: bool = True,
+    offs: Any = None,
+    q_out: Any = None,
+    k_out: Any = None,
+    output_zeros: bool = True,
+    zeros_out: Any = None,
+    upcast_operand: bool = False,
+) -> Any:
+    """Traced ``aiter_prebuilt.fused_qk_rope_reshape_and_cache``."""
+    del upcast_operand
+    return torch_calls.fused_qk_rope_reshape_and_cache(
+        q,
+        k,
+        v,
+        key_cache,
+        value_cache,
+        slot_mapping,
+        pos,
+        cos,
+        sin,
+        k_scale,
+        v_scale,
+        is_neox,
+        flash_layout,
+        apply_scale,
+        offs,
+        q_out,
+        k_out,
+        output_zeros,
+        zeros_out,
+    )
+
+
 def gemm_a16w16(
     A: Any,
     B: Any,
@@ -2678,6 +2770,26 @@ def unified_attention(
     )
 
 
+def unified_attention_sparse_mla(
+    q: Any,
+    kv: Any,
+    out: Any,
+    cu_seqlens_q: Any,
+    max_seqlen_q: int,
+    seqused_k: Any,
+    max_seqlen_k: int,
+    softmax_scale: float,
+    topk_indices: Any,
+    block_table: Any,
+    kv_lora_rank: int,
+) -> None:
+    """Traced ``aiter_prebuilt.unified_attention_sparse_mla``."""
+    del max_seqlen_q, max_seqlen_k
+    _OPS.unified_attention_sparse_mla.default(
+        q, kv, out, cu_seqlens_q, seqused_k, topk_indices, block_table, softmax_scale, kv_lora_rank
+    )
+
+
 def wvSplitKQ(in_a: Any, in_b: Any, out_c: Any, scale_a: Any, scale_b: Any, CuCount: int) -> None:
     """Traced ``aiter_prebuilt.wvSplitKQ``."""
     del CuCount
@@ -2740,7 +2852,9 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "fused_add_rms_norm_cu": _OPS.fused_add_rms_norm_cu.default,
     "fused_qk_norm_rope_cache_pts_quant_shuffle": fused_qk_norm_rope_cache_pts_quant_shuffle,
     "fused_qk_norm_rope_cache_quant_shuffle": fused_qk_norm_rope_cache_quant_shuffle,
+    "fused_qk_rope_cat_and_cache_mla": fused_qk_rope_cat_and_cache_mla,
     "fused_qk_rope_concat_and_cache_mla": _OPS.fused_qk_rope_concat_and_cache_mla.default,
+    "fused_qk_rope_reshape_and_cache": fused_qk_rope_reshape_and_cache,
     "gelu_and_mul": _OPS.gelu_and_mul.default,
     "gelu_fast": _OPS.gelu_fast.default,
     "gelu_tanh_and_mul": _OPS.gelu_tanh_and_mul.default,
@@ -2839,6 +2953,7 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "topk_softmax": topk_softmax,
     "topk_softmax_asm": _OPS.topk_softmax_asm.default,
     "unified_attention": unified_attention,
+    "unified_attention_sparse_mla": unified_attention_sparse_mla,
     "wvSplitKQ": wvSplitKQ,
     "wvSpltK": wvSpltK,
     "wv_splitk_small_fp16_bf16": wv_splitk_small_fp16_bf16,

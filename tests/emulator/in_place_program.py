@@ -11,7 +11,7 @@ import random
 import struct
 import sys
 
-from emulator.rope_in_place import ROPE, turned
+from emulator.rope_in_place import ROPE, cached, turned
 
 from aiter_prebuilt import dispatch, errors
 from aiter_prebuilt_emulator.memory import DeviceArray
@@ -60,6 +60,9 @@ def main() -> int:
     for place, name in enumerate(ROPE):
         for style in (0, 1):
             turned(name, ("bf16", "f16", "f32")[place % 3], style, place % 2 == style)
+    for kind in ("bf16", "f16"):
+        for size in (64, 128, 256, 60):
+            cached(kind, size, size % 128 == 0)
     print("done")
     return 0
 

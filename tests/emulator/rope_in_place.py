@@ -90,6 +90,51 @@ def turned(name: str, kind: str, style: int, last: bool) -> None:
     assert [array.read() for array in source] == data
 
 
+def cached(kind: str, size: int, neox: bool) -> None:
+    """The same of ``fused_qk_rope_reshape_and_cache``: heads of queries and keys, and values, of one tensor; caches of rows."""
+    draw = random.Random(f"{kind} {size}")
+    tokens, heads, page = 5, 3, 4
+    row = (heads + 2) * size
+    data = _floats(draw, kind, tokens * row)
+    angles = [DeviceArray(kind, (6, size // 2), _floats(draw, kind, 3 * size)) for _ in range(2)]
+    places = DeviceArray("i64", (tokens,), struct.pack("<5q", 3, 0, 5, 1, 4))
+    operator = dispatch.operator("fused_qk_rope_reshape_and_cache")
+
+    def call(array: DeviceArray, out: DeviceArray) -> bytes:
+        def part(of: DeviceArray, first: int, count: int) -> tuple[object, ...]:
+            return (of.address + 2 * first * size, kind, (tokens, count, size), (row, size, 1), ("amd", 0))
+
+        caches = [DeviceArray(kind, (2 * page * size,), bytes(4 * page * size)) for _ in range(2)]
+        views = [
+            (cache.address, kind, (2, 1, *dims), (page * size, size, *steps), ("amd", 0))
+            for cache, dims, steps in zip(
+                caches, ((1, page, size), (page, size, 1)), ((size, size, 1), (size, 1, 1)), strict=True
+            )
+        ]
+        given = [part(array, 0, heads), part(array, heads, 1), part(array, heads + 1, 1), *views]
+        rest = [
+            (each.address, each.dtype, each.shape, tuple(_dense(each.shape)), ("amd", 0))
+            for each in (places, places, *angles)
+        ]
+        operator(
+            *given,
+            *rest,
+            None,
+            None,
+            None,
+            part(out, 0, heads),
+            part(out, heads, 1),
+            None,
+            int(neox),
+            stream=0,
+        )
+        return out.read() + b"".join(cache.read() for cache in caches)
+
+    source, apart, both = (DeviceArray(kind, (tokens * row,), data) for _ in range(3))
+    assert call(both, both) == call(source, apart), (kind, size)
+    assert source.read() == data != apart.read()
+
+
 def _dense(shape: tuple[int, ...]) -> list[int]:
     steps = [1]
     for size in reversed(shape[1:]):

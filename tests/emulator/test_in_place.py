@@ -19,6 +19,8 @@ ROOT = Path(__file__).resolve().parents[2]
 #: (operator, output, input) that ``in_place_program`` executes.
 IN_PLACE = {
     ("silu", "out", "input"),
+    ("fused_qk_rope_reshape_and_cache", "q_out", "q"),
+    ("fused_qk_rope_reshape_and_cache", "k_out", "k"),
     *((name, out, into) for name, pairs in ROPE.items() for out, into in pairs),
 }
 

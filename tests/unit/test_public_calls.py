@@ -261,6 +261,23 @@ def test_paged_decoding_reads_each_layout(layout: str) -> None:
         assert result is out and [x.shape for x in tensors[1:3]] == [(7, 5, 2, 64)] * 2 and attributes == said
 
 
+@pytest.mark.parametrize("rows", [True, False])
+def test_a_cache_of_rows_and_one_of_tiles_have_one_view(rows: bool) -> None:
+    q, k, slots, table = zeros(3, 4, 64), zeros(3, 2, 64), zeros(3, dtype=torch.int64), zeros(9, 32)
+    keys = zeros(7, 16, 2, 64) if rows else zeros(7, 2, 8, 16, 8)
+    values = zeros(7, 16, 2, 64) if rows else zeros(7, 2, 64, 16)
+    given = (q, k, k, keys, values, slots, slots, table, table, None, None, True, rows)
+    call = lambda: aiter_prebuilt.fused_qk_rope_reshape_and_cache(*given, q_out=q)  # noqa: E731
+    back, (_, tensors, attributes) = handed(call, "fused_qk_rope_reshape_and_cache")
+    assert [x.shape for x in tensors[3:5]] == (
+        [(7, 2, 1, 16, 64), (7, 2, 16, 64, 1)] if rows else [(7, 2, 8, 16, 8), (7, 2, 1, 64, 16)]
+    )
+    if rows:  # element d of token t of head h lies where it did
+        assert tensors[3].stride()[1::2] == (64, 128) and tensors[4].stride()[1:4] == (64, 128, 1)
+    assert back[0] is q and back[2] is keys and back[3] is values and back[4].shape == q.shape
+    assert tensors[9:11] == [None, None] and attributes == [True]
+
+
 def test_sinks_of_another_type_are_made_fp32() -> None:
     q, k, starts, sinks = zeros(5, 4, 64), zeros(7, 2, 64), zeros(3, dtype=torch.int32), zeros(4)
     call = lambda: aiter_prebuilt.flash_attn_varlen_func(q, k, k, starts, starts, 4, 9, sink_ptr=sinks)  # noqa: E731

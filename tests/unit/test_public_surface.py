@@ -46,6 +46,10 @@ SIGNATURES = {
     "fused_qk_norm_rope_cache_pts_quant_shuffle": "qkv qw kw cos_sin positions num_tokens num_heads_q num_heads_k num_heads_v "
     "head_size is_neox_style eps q_out k_cache v_cache slot_mapping per_tensor_k_scale per_tensor_v_scale k_out v_out return_kv "
     "use_shuffle_layout block_size x rotary_dim",
+    "fused_qk_rope_cat_and_cache_mla": "q_nope q_pe k_nope k_pe kv_cache slot_mapping pos cos sin k_scale is_neox "
+    "num_decode_toks_for_zeros apply_scale q_out decode_q_pe_out k_pe_out q_out_dtype shuffled_kv_cache upcast_operand",
+    "fused_qk_rope_reshape_and_cache": "q k v key_cache value_cache slot_mapping pos cos sin k_scale v_scale is_neox "
+    "flash_layout apply_scale offs q_out k_out output_zeros zeros_out upcast_operand",
     "concat_and_cache_mla": "kv_c k_pe kv_cache slot_mapping kv_cache_dtype scale",
     "rope_fwd_impl": "output input freqs rotate_style reuse_freqs_front_part nope_first",
     "rope_cached_fwd_impl": "output input cos sin rotate_style reuse_freqs_front_part nope_first",
@@ -187,6 +191,8 @@ SIGNATURES = {
     "paged_attention_ragged": "out workspace_buffer query key_cache value_cache scale kv_indptr kv_page_indices "
     "kv_last_page_lens block_size max_num_partitions alibi_slopes kv_cache_dtype kv_cache_layout logits_soft_cap k_scale v_scale "
     "fp8_out_scale partition_size mtp",
+    "unified_attention_sparse_mla": "q kv out cu_seqlens_q max_seqlen_q seqused_k max_seqlen_k softmax_scale topk_indices "
+    "block_table kv_lora_rank",
     "fp8_mqa_logits": "Q KV kv_scales weights cu_starts cu_ends clean_logits",
     "deepgemm_fp8_paged_mqa_logits": "q_fp8 kv_cache weights out_logits context_lens kv_indices max_model_len Preshuffle "
     "KVBlockSize ChunkK TotalCuCount WavePerEU VarCtxSchedule",

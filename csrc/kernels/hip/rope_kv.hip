@@ -1,7 +1,7 @@
 // RMSNorm (if wanted) and rotary embedding of queries and keys, and the write of keys and values into a paged cache, in one launch.
 //
 // Of a head x: x * rsqrt(mean(x^2) + epsilon) * weight; then of each pair of its first 2 * half elements x' = x * cos - y * sin,
-// y' = y * cos + x * sin; all in fp32, rounded once to what is written. Values are moved. Negative slots are skipped.
+// y' = y * cos + x * sin; all in fp32, rounded once to what is written. Values are moved. Slots that are not in the cache are skipped.
 //
 // Build:  T = bf16 | f16           element type of what is read, the tables of cosines and sines too
 //         C = T | e4m3fnuz | e4m3fn   cache type: T, or the target's fp8, saturating
@@ -135,22 +135,30 @@ AP_INLINE void store_row(cell* out, const share& own, const float* e, float inve
   }
 }
 
-AP_INLINE void turn(float& x, float& y, float c, float s) {
+// The angle of a pair: c, s of its first element and d, t of its second.
+AP_INLINE void turn(float& x, float& y, float c, float s, float d, float t) {
   float a = x * c - y * s;
-  y = y * c + x * s;
+  y = y * d + x * t;
   x = a;
 }
 
-AP_INLINE void turn_pairs(const share& own, float* e, const u16* cos, const u16* sin) {
+// Rows of a table: pair p's angle lies at p * step, that of its second element `apart` behind it.
+struct table {
+  const u16 *cos, *sin;
+  u32 step, apart;
+};
+
+AP_INLINE void turn_pairs(const share& own, float* e, table at) {
 #pragma unroll
   for (u32 j = 0; j < 4; ++j) {
     u32 p = kAny ? own.pair + j * kWave : own.pair + j;
     if (p >= own.half) continue;
-    float c = as_float(cos[p]), s = as_float(sin[p]);
+    float c = as_float(at.cos[p * at.step]), s = as_float(at.sin[p * at.step]), d = c, t = s;
+    if (at.apart) d = as_float(at.cos[p * at.step + at.apart]), t = as_float(at.sin[p * at.step + at.apart]);
     if (own.split)
-      turn(e[j], e[4 + j], c, s);
+      turn(e[j], e[4 + j], c, s, d, t);
     else
-      turn(e[2 * j], e[2 * j + 1], c, s);
+      turn(e[2 * j], e[2 * j + 1], c, s, d, t);
   }
 }
 
@@ -185,6 +193,7 @@ AP_INLINE void store_value(cell* out, const share& own, const float* e, float in
 // q_weight is null where there is no norm; q_out, k_out, k_copy and v_copy where they are not wanted, the last two with `copies` 0, too. Keys begin k_at elements
 // behind k, values v_at behind v. With DYNAMIC k_scale and
 // v_scale are written [blocks, heads_k, block_size]; else each is null or one number, which divides beside k_number and v_number.
+// The cache has slot_end slots. With `full` a row of the tables has an angle for each element of a head, else for each pair.
 AP_KERNEL(256)
 void rope_kv(const ap::u16* q, const ap::u16* k, const ap::u16* v, const ap::u16* __restrict__ q_weight,
              const ap::u16* __restrict__ k_weight, const ap::u16* __restrict__ cos, const ap::u16* __restrict__ sin,
@@ -198,7 +207,8 @@ void rope_kv(const ap::u16* q, const ap::u16* k, const ap::u16* v, const ap::u16
              ap::i64 cos_stride, ap::i64 q_out_stride_t, ap::i64 q_out_stride_h, ap::i64 k_out_stride_t,
              ap::i64 k_out_stride_h, ap::i64 k_block_stride, ap::i64 k_head_stride, ap::i64 k_column_stride,
              ap::i64 k_slot_stride, ap::i32 k_x, ap::i64 v_block_stride, ap::i64 v_head_stride, ap::i64 v_column_stride,
-             ap::i64 v_chunk_stride, ap::i64 v_slot_stride, ap::i32 v_x, ap::i64 k_at, ap::i64 v_at) {
+             ap::i64 v_chunk_stride, ap::i64 v_slot_stride, ap::i32 v_x, ap::i64 k_at, ap::i64 v_at, ap::i64 slot_end,
+             ap::i32 full) {
   using namespace ap;
   u32 heads = static_cast<u32>(heads_q + heads_k + heads_v);
   u32 place = block_x() * (256 / kLanes) + thread_x() / kLanes;
@@ -228,7 +238,9 @@ void rope_kv(const ap::u16* q, const ap::u16* k, const ap::u16* v, const ap::u16
   if (query || key) {
     i64 position = positions[token] + (offsets ? offsets[token] : 0);
     position = position < 0 ? 0 : position >= max_position ? max_position - 1 : position;
-    turn_pairs(own, e, cos + position * cos_stride, sin + position * cos_stride + sin_at);
+    table at = {cos + position * cos_stride, sin + position * cos_stride + sin_at, 1, 0};
+    if (full) at.step = neox ? 1 : 2, at.apart = neox ? own.half : 1;
+    turn_pairs(own, e, at);
   }
   if (query) {
     store(q_out + token * q_out_stride_t + head * q_out_stride_h, own, e);
@@ -237,7 +249,7 @@ void rope_kv(const ap::u16* q, const ap::u16* k, const ap::u16* v, const ap::u16
   if (key && k_out) store(k_out + token * k_out_stride_t + head * k_out_stride_h, own, e);
 
   i64 slot = slots[token];
-  if (slot < 0) return;
+  if (slot < 0 || slot >= slot_end) return;
   u32 block = static_cast<u32>(slot) / static_cast<u32>(block_size);
   u32 offset = static_cast<u32>(slot) - block * static_cast<u32>(block_size);
   float* scale = key ? k_scale : v_scale;

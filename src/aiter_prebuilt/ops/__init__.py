@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from aiter_prebuilt.ops.batched_gemm import batched_gemm_a8w8, batched_gemm_bf16
     from aiter_prebuilt.ops.binary import add, add_, div, div_, mul, mul_, sub, sub_
     from aiter_prebuilt.ops.fmoe_f4 import fmoe_g1u1_mxfp4
+    from aiter_prebuilt.ops.fused_kv_cache import (
+        fused_qk_rope_cat_and_cache_mla,
+        fused_qk_rope_reshape_and_cache,
+    )
     from aiter_prebuilt.ops.gemm_f4 import gemm_a4w4, gemm_a4w4_asm
     from aiter_prebuilt.ops.gemm_f4_ck import gemm_a4w4_blockscale
     from aiter_prebuilt.ops.gemm_out import gemm_a16w16_asm, mi350_a8w8_blockscale_asm
@@ -64,6 +68,7 @@ if TYPE_CHECKING:
         reshape_and_cache_with_pertoken_quant,
     )
     from aiter_prebuilt.ops.generated.mla_prefill import mla_prefill_ps_asm_fwd
+    from aiter_prebuilt.ops.generated.mla_sparse import unified_attention_sparse_mla
     from aiter_prebuilt.ops.generated.moe_quant import moe_smoothquant_fwd
     from aiter_prebuilt.ops.generated.moe_sorting import moe_sorting_fwd
     from aiter_prebuilt.ops.generated.moe_tokens import (
@@ -192,7 +197,9 @@ __all__ = [
     "fused_add_rms_norm_cu",
     "fused_qk_norm_rope_cache_pts_quant_shuffle",
     "fused_qk_norm_rope_cache_quant_shuffle",
+    "fused_qk_rope_cat_and_cache_mla",
     "fused_qk_rope_concat_and_cache_mla",
+    "fused_qk_rope_reshape_and_cache",
     "gelu_and_mul",
     "gelu_fast",
     "gelu_tanh_and_mul",
@@ -291,6 +298,7 @@ __all__ = [
     "topk_softmax",
     "topk_softmax_asm",
     "unified_attention",
+    "unified_attention_sparse_mla",
     "wvSplitKQ",
     "wvSpltK",
     "wv_splitk_small_fp16_bf16",
@@ -324,6 +332,8 @@ HOMES: Final = {
     "sub": "binary",
     "sub_": "binary",
     "fmoe_g1u1_mxfp4": "fmoe_f4",
+    "fused_qk_rope_cat_and_cache_mla": "fused_kv_cache",
+    "fused_qk_rope_reshape_and_cache": "fused_kv_cache",
     "gemm_a4w4": "gemm_f4",
     "gemm_a4w4_asm": "gemm_f4",
     "gemm_a4w4_blockscale": "gemm_f4_ck",
@@ -366,6 +376,7 @@ HOMES: Final = {
     "reshape_and_cache_flash": "generated.kv_cache",
     "reshape_and_cache_with_pertoken_quant": "generated.kv_cache",
     "mla_prefill_ps_asm_fwd": "generated.mla_prefill",
+    "unified_attention_sparse_mla": "generated.mla_sparse",
     "moe_smoothquant_fwd": "generated.moe_quant",
     "moe_sorting_fwd": "generated.moe_sorting",
     "biased_grouped_topk_hip": "generated.moe_tokens",

@@ -47,7 +47,7 @@ def fused_qk_rope_concat_and_cache_mla(
             block_size, R + pe], or with a dim of 1 head before the last; its rows lie evenly.
         q_out: [rows, H, R + 2 * half] bf16 or fp16 or the target's own e4m3, written; may be strided, the last dim contiguous;
             written; fp8 where the cache is: value / q_scale, saturating.
-        slot_mapping: [tokens] int64, block * block_size + offset; a token with a negative slot is skipped.
+        slot_mapping: [tokens] int64, block * block_size + offset; a token whose slot is not in the cache is skipped.
         k_scale: k_scales elements, fp32, one value, which a cache of 16 bits does not read; stored = value / scale, saturating.
         q_scale: q_scales elements, fp32, one value, which a ``q_out`` of 16 bits does not read.
         positions: positions_given elements, int64, cut to the rows of ``cos_cache``.
@@ -55,7 +55,7 @@ def fused_qk_rope_concat_and_cache_mla(
         sin_cache: [..., half] bf16 or fp16.
         is_neox: pairs are element i and i + half; else neighbours.
         is_nope_first: what is turned lies behind the rest, else before it.
-        compute_all_q_rope: writes queries of tokens with a negative slot, too.
+        compute_all_q_rope: writes queries of tokens whose slot is not in the cache, too.
 
     Raises:
         UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
@@ -124,8 +124,8 @@ def fused_qk_norm_rope_cache_quant_shuffle(
         k_cache: [NB, KH, G, PS, x] bf16 or fp16 or the target's own e4m3, read and written; [blocks, heads, head_dim / x, PS, x].
         v_cache: [..., v_last] bf16 or fp16 or the target's own e4m3, read and written; [blocks, heads, PS / x, head_dim, x], or
             [blocks, heads, head_dim, PS], which is another name for the same memory, as in AITER.
-        slot_mapping: [tokens] int64, block * block_size + offset; of a token with a negative slot queries and keys are turned
-            alone.
+        slot_mapping: [tokens] int64, block * block_size + offset; of a token whose slot is not in the cache queries and keys are
+            turned alone.
         kv_cache_dtype: "auto" (the type of ``q``) or "fp8", "fp8_e4m3" (the e4m3 of the target: a scale for each head of a
             token); only "auto" and "fp8" and "fp8_e4m3" are covered.
         k_scale: k_scales elements, fp32, read and written; or None; written with fp8: max(amax, 1e-8) / qmax, [blocks, heads,
@@ -210,7 +210,7 @@ def fused_qk_norm_rope_cache_pts_quant_shuffle(
             num_heads_k, head_size]; with use_shuffle_layout [blocks, num_heads_k, head_size / x, block_size, x].
         v_cache: [..., v_last] bf16 or fp16 or the target's own e4m3, read and written; the same; with use_shuffle_layout [blocks,
             num_heads_v, block_size / x, head_size, x].
-        slot_mapping: [slots_given] int64, block * block_size + offset; a negative slot is skipped.
+        slot_mapping: [slots_given] int64, block * block_size + offset; a slot that is not in the cache is skipped.
         per_tensor_k_scale: a number, or a tensor of the host with one: stored = value / scale, saturating; a cache of 16 bits
             does not use it.
         per_tensor_v_scale: the same of values.

@@ -1,0 +1,51 @@
+"""What Dynamo traces of the functions of ``ops/fused_kv_cache.py``: as ``torch_calls``."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import torch
+
+from aiter_prebuilt.ops._caches import blocks_of, keys_of, values_of
+from aiter_prebuilt.ops._common import like
+from aiter_prebuilt.torch_library import NAMESPACE
+
+_OPS: Final[Any] = getattr(torch.ops, NAMESPACE)
+
+
+def fused_qk_rope_reshape_and_cache(
+    q: Any, k: Any, v: Any, key_cache: Any, value_cache: Any, slot_mapping: Any, pos: Any, cos: Any, sin: Any,
+    k_scale: Any, v_scale: Any, is_neox: bool, flash_layout: bool, apply_scale: bool, offs: Any, q_out: Any, k_out: Any,
+    output_zeros: bool, zeros_out: Any,
+) -> Any:  # fmt: skip
+    """Of ``aiter_prebuilt.fused_qk_rope_reshape_and_cache``."""
+    q_out = like(q) if q_out is None else q_out
+    k_out = like(k) if k_out is None else k_out
+    if zeros_out is None and output_zeros:
+        zeros_out = like(q)
+    given = (q, k, v, keys_of(key_cache, flash_layout), values_of(value_cache, flash_layout), slot_mapping)
+    scales = (k_scale, v_scale) if apply_scale else (None, None)
+    made = (q_out, k_out, zeros_out)
+    _OPS.fused_qk_rope_reshape_and_cache.default(*given, pos, cos, sin, *scales, offs, *made, is_neox)
+    back = (q_out, k_out, key_cache, value_cache)
+    return back if zeros_out is None else (*back, zeros_out)
+
+
+def fused_qk_rope_cat_and_cache_mla(
+    q_nope: Any, q_pe: Any, k_nope: Any, k_pe: Any, kv_cache: Any, slot_mapping: Any, pos: Any, cos: Any, sin: Any, k_scale: Any,
+    is_neox: bool, num_decode_toks_for_zeros: int, apply_scale: bool, q_out: Any, decode_q_pe_out: Any, k_pe_out: Any,
+    q_out_dtype: Any, shuffled_kv_cache: bool,
+) -> Any:  # fmt: skip
+    """Of ``aiter_prebuilt.fused_qk_rope_cat_and_cache_mla``."""
+    (rows, heads, rank), turned = q_nope.shape[:3], q_pe.shape[2]
+    kind = q_nope.dtype if q_out_dtype is None else q_out_dtype
+    few = (num_decode_toks_for_zeros, heads)
+    q_out = q_nope.new_empty((rows, heads, rank + turned), dtype=kind) if q_out is None else q_out
+    decode_q_pe_out = q_nope.new_empty((*few, turned)) if decode_q_pe_out is None else decode_q_pe_out
+    k_pe_out = like(k_pe) if k_pe_out is None else k_pe_out
+    made = (q_out, decode_q_pe_out, k_pe_out, q_nope.new_empty((*few, rank)))
+    given = (q_nope, q_pe, k_nope, k_pe, blocks_of(kv_cache), slot_mapping, pos, cos, sin)
+    _OPS.fused_qk_rope_cat_and_cache_mla.default(
+        *given, k_scale if apply_scale else None, *made, is_neox, num_decode_toks_for_zeros, shuffled_kv_cache
+    )
+    return made
