@@ -11,7 +11,7 @@ from aiter_prebuilt import device
 from aiter_prebuilt.ops._common import refuse, scale_of, window_of
 from aiter_prebuilt.ops._mla import of_parts, of_works, takes_works
 from aiter_prebuilt.ops._prompts import beside
-from aiter_prebuilt.ops._ragged import as_f32, left_of, paged, skipped, tokens_first, window
+from aiter_prebuilt.ops._ragged import as_f32, as_type, left_of, paged, skipped, tokens_first, window
 from aiter_prebuilt.torch_library import NAMESPACE
 
 _OPS: Final[Any] = getattr(torch.ops, NAMESPACE)
@@ -176,6 +176,35 @@ def mha_batch_prefill_func(
     how = (max_seqlen_q, scale, logits_soft_cap, left, right, max(sink_size, 0))
     _OPS.mha_batch_prefill_func.default(*tensors, *more, *how)
     return (result, lse) if return_lse else result
+
+
+def extend_attention_fwd(
+    q_extend: Any,
+    k_extend: Any,
+    v_extend: Any,
+    o_extend: Any,
+    k_buffer: Any,
+    v_buffer: Any,
+    qo_indptr: Any,
+    kv_indptr: Any,
+    kv_indices: Any,
+    custom_mask: Any,
+    is_causal: bool,
+    mask_indptr: Any,
+    max_len_extend: int,
+    sm_scale: float | None,
+    logit_cap: float,
+    skip_prefix_custom_mask: bool,
+) -> None:
+    """Of ``aiter_prebuilt.extend_attention_fwd``."""
+    scale = sm_scale or q_extend.shape[2] ** -0.5
+    of_bool = custom_mask is not None and custom_mask.dtype is torch.bool
+    mask = custom_mask.view(torch.uint8) if of_bool else custom_mask
+    new = (q_extend, k_extend, v_extend, o_extend, k_buffer, v_buffer)
+    rows = as_type(kv_indices, "i32")
+    tensors = (*new, qo_indptr, kv_indptr, rows, mask, as_type(mask_indptr, "i32"))
+    how = (is_causal, max_len_extend, scale, logit_cap, skip_prefix_custom_mask)
+    _OPS.extend_attention_fwd.default(*tensors, *how)
 
 
 def flash_attn_fp8_pertensor_func(

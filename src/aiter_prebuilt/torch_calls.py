@@ -26,6 +26,7 @@ mha_fwd, mha_varlen_fwd = torch_attention.mha_fwd, torch_attention.mha_varlen_fw
 mha_bwd, mha_varlen_bwd = torch_attention.mha_bwd, torch_attention.mha_varlen_bwd
 flash_attn_varlen_func = torch_attention.flash_attn_varlen_func
 unified_attention = torch_attention.unified_attention
+extend_attention_fwd = torch_attention.extend_attention_fwd
 mha_batch_prefill_func = torch_attention.mha_batch_prefill_func
 flash_attn_fp8_pertensor_func = torch_attention.flash_attn_fp8_pertensor_func
 flash_attn_varlen_fp8_pertensor_func = torch_attention.flash_attn_varlen_fp8_pertensor_func

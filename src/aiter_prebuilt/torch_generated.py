@@ -298,6 +298,47 @@ def exponential(
     torch_calls.exponential(out, lambd, generator, eps)
 
 
+def extend_attention_fwd(
+    q_extend: Any,
+    k_extend: Any,
+    v_extend: Any,
+    o_extend: Any,
+    k_buffer: Any,
+    v_buffer: Any,
+    qo_indptr: Any,
+    kv_indptr: Any,
+    kv_indices: Any,
+    custom_mask: Any,
+    is_causal: bool,
+    mask_indptr: Any,
+    max_len_extend: int,
+    sm_scale: float | None = None,
+    logit_cap: float = 0.0,
+    skip_prefix_custom_mask: bool = True,
+    config: str | None = None,
+) -> None:
+    """Traced ``aiter_prebuilt.extend_attention_fwd``."""
+    del config
+    torch_calls.extend_attention_fwd(
+        q_extend,
+        k_extend,
+        v_extend,
+        o_extend,
+        k_buffer,
+        v_buffer,
+        qo_indptr,
+        kv_indptr,
+        kv_indices,
+        custom_mask,
+        is_causal,
+        mask_indptr,
+        max_len_extend,
+        sm_scale,
+        logit_cap,
+        skip_prefix_custom_mask,
+    )
+
+
 def flash_attn_fp8_pertensor_func(
     q: Any,
     k: Any,
@@ -2822,6 +2863,7 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "ck_moe_stage1_fwd": ck_moe_stage1_fwd,
     "ck_moe_stage2_fwd": ck_moe_stage2_fwd,
     "concat_and_cache_mla": concat_and_cache_mla,
+    "context_attention_fwd": _OPS.context_attention_fwd.default,
     "cp_gather_indexer_k_quant_cache": _OPS.cp_gather_indexer_k_quant_cache.default,
     "deepgemm": deepgemm,
     "deepgemm_fp8_paged_mqa_logits": deepgemm_fp8_paged_mqa_logits,
@@ -2831,6 +2873,7 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "dynamic_per_tensor_quant": _OPS.dynamic_per_tensor_quant.default,
     "dynamic_per_token_scaled_quant": dynamic_per_token_scaled_quant,
     "exponential": exponential,
+    "extend_attention_fwd": extend_attention_fwd,
     "flash_attn_fp8_pertensor_func": flash_attn_fp8_pertensor_func,
     "flash_attn_func": flash_attn_func,
     "flash_attn_varlen_fp8_pertensor_func": flash_attn_varlen_fp8_pertensor_func,

@@ -315,6 +315,13 @@ FITTING: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
         "most_keys": "100", "kv_cache_dtype": "auto", "kv_cache_layout": "NHD",
     },
     "mha_batch_prefill_func": lambda s: {**PAGES, "C": s["T"], "S1": "4"},
+    "extend_attention_fwd": lambda s: {
+        "D": "128", "DV": "128", "HQ": "8", "HK": "2", "SQ": "64", "S1": "3", "NB": "90", "KI": "70", "max_len_extend": "40",
+        "MS": "1", "MI": "1", "custom_mask": "none", "mask_indptr": "none",
+    },
+    "context_attention_fwd": lambda s: {
+        "D": "128", "DV": "128", "HQ": "8", "HK": "2", "SQ": "64", "S": "3", "max_input_len": "40",
+    },
     "fmha_v3_bwd": lambda s: {
         "D": "128", "DV": "128", "HQ": "8", "HK": "2", "SQ": "64", "SK": "100", "B": "2", "window_size_left": "-1",
         "window_size_right": "-1", "is_v3_atomic_fp32": "1", "how_v3_bf16_cvt": "1",

@@ -293,6 +293,17 @@ def test_pages_of_one_key_may_lack_their_dim() -> None:
     assert attributes == [4, 0.125, 0.0, -1, -1, 0]
 
 
+def test_a_mask_of_bool_is_read_as_bytes_and_lists_are_made_int32() -> None:
+    q, k, starts = zeros(5, 4, 64), zeros(5, 2, 64), zeros(3, dtype=torch.int32)
+    mask, begins = zeros(99, dtype=torch.bool), zeros(3, dtype=torch.int64)
+    call = lambda: aiter_prebuilt.extend_attention_fwd(  # noqa: E731
+        q, k, k, q, k, k, starts, starts, begins, mask, True, begins, 4, 0.0
+    )
+    _, (_, tensors, attributes) = handed(call, "extend_attention_fwd")
+    assert [x.dtype for x in tensors[8:]] == [torch.int32, torch.uint8, torch.int32]
+    assert tensors[9].data_ptr() == mask.data_ptr() and attributes == [True, 4, 0.125, 0.0, True]
+
+
 WINDOWS = [
     ((-1, -1, False), [-1, -1]), ((-1, -1, True), [-1, 0]), ((3, 9, True), [3, 0]), ((7, 6, False), [-1, 6]),
     ((2, 7, False), [2, -1]),
@@ -684,6 +695,7 @@ TURNED = {
     "mha_varlen_bwd": {"window_size_left", "window_size_right"},
     "flash_attn_varlen_func": {"softmax_scale"},
     "mha_batch_prefill_func": {"softmax_scale"},
+    "extend_attention_fwd": {"sm_scale"},
     "flash_attn_fp8_pertensor_func": {"softmax_scale"},
     "flash_attn_varlen_fp8_pertensor_func": {"softmax_scale"},
     "fmha_v3_varlen_bwd": {"how_v3_bf16_cvt"},

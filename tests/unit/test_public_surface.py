@@ -182,6 +182,9 @@ SIGNATURES = {
     "unified_attention": "q k v out cu_seqlens_q max_seqlen_q seqused_k max_seqlen_k softmax_scale causal window_size "
     "block_table softcap q_descale k_descale v_descale q_scales alibi_slopes output_scale qq_bias sinks shuffled_kv_cache "
     "skip_reduce",
+    "extend_attention_fwd": "q_extend k_extend v_extend o_extend k_buffer v_buffer qo_indptr kv_indptr kv_indices custom_mask "
+    "is_causal mask_indptr max_len_extend sm_scale logit_cap skip_prefix_custom_mask config",
+    "context_attention_fwd": "q k v o b_start_loc b_seq_len max_input_len is_causal",
     "flash_attn_fp8_pertensor_func": "q k v q_descale k_descale v_descale causal window_size softmax_scale sink_ptr",
     "flash_attn_varlen_fp8_pertensor_func": "q k v q_descale k_descale v_descale cu_seqlens_q cu_seqlens_k max_seqlen_q "
     "max_seqlen_k min_seqlen_q logits_soft_cap causal window_size softmax_scale sink_ptr",

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     )
     from aiter_prebuilt.ops.batched_gemm import batched_gemm_a8w8, batched_gemm_bf16
     from aiter_prebuilt.ops.binary import add, add_, div, div_, mul, mul_, sub, sub_
+    from aiter_prebuilt.ops.extend_attention import extend_attention_fwd
     from aiter_prebuilt.ops.fmoe_f4 import fmoe_g1u1_mxfp4
     from aiter_prebuilt.ops.fused_kv_cache import (
         fused_qk_rope_cat_and_cache_mla,
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
         silu_and_mul,
         swiglu_and_mul,
     )
+    from aiter_prebuilt.ops.generated.attention_extend import context_attention_fwd
     from aiter_prebuilt.ops.generated.elementwise import sigmoid, tanh
     from aiter_prebuilt.ops.generated.few_rows import LLMM1, wv_splitk_small_fp16_bf16, wvSplitKQ, wvSpltK
     from aiter_prebuilt.ops.generated.fmoe_a16_asm import fmoe, fmoe_g1u1_a16, fmoe_int8_g1u0_a16
@@ -167,6 +169,7 @@ __all__ = [
     "ck_moe_stage1_fwd",
     "ck_moe_stage2_fwd",
     "concat_and_cache_mla",
+    "context_attention_fwd",
     "cp_gather_indexer_k_quant_cache",
     "deepgemm",
     "deepgemm_fp8_paged_mqa_logits",
@@ -176,6 +179,7 @@ __all__ = [
     "dynamic_per_tensor_quant",
     "dynamic_per_token_scaled_quant",
     "exponential",
+    "extend_attention_fwd",
     "flash_attn_fp8_pertensor_func",
     "flash_attn_func",
     "flash_attn_varlen_fp8_pertensor_func",
@@ -331,6 +335,7 @@ HOMES: Final = {
     "mul_": "binary",
     "sub": "binary",
     "sub_": "binary",
+    "extend_attention_fwd": "extend_attention",
     "fmoe_g1u1_mxfp4": "fmoe_f4",
     "fused_qk_rope_cat_and_cache_mla": "fused_kv_cache",
     "fused_qk_rope_reshape_and_cache": "fused_kv_cache",
@@ -346,6 +351,7 @@ HOMES: Final = {
     "silu": "generated.activation",
     "silu_and_mul": "generated.activation",
     "swiglu_and_mul": "generated.activation",
+    "context_attention_fwd": "generated.attention_extend",
     "sigmoid": "generated.elementwise",
     "tanh": "generated.elementwise",
     "LLMM1": "generated.few_rows",

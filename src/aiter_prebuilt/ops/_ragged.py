@@ -9,10 +9,15 @@ from aiter_prebuilt.ops._common import element_type, integers, refuse, window_of
 
 def as_f32(tensor: Any) -> Any:
     """A tensor of another element type made fp32, as AITER makes sinks; None and anything else as it is."""
+    return as_type(tensor, "f32")
+
+
+def as_type(tensor: Any, name: str) -> Any:
+    """A tensor of another element type made one of ``name`` ("i32"); None and anything else as it is."""
     kind = getattr(tensor, "dtype", None)
     if kind is None or isinstance(kind, str):
         return tensor
-    wanted = element_type(tensor, "f32")
+    wanted = element_type(tensor, name)
     return tensor if kind is wanted else tensor.to(wanted)
 
 
