@@ -9,8 +9,19 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from build_tools.cases.latent_works import Asked, contexts, shared_out
+from build_tools.cases.latent import (
+    draw_contexts,
+    draw_factor,
+    draw_pages,
+    draw_queries,
+    draw_ragged,
+    first_rows,
+    untouched,
+)
+from build_tools.cases.latent_works import Asked, contexts, folds, shared_out
 from build_tools.cases.near import Near, Values, near
+
+__all__ = ["draw_contexts", "draw_factor", "draw_pages", "draw_queries", "draw_ragged"]
 
 #: What a kernel may lose of a probability when it rounds it: bf16, not always to nearest, fp16, and the target's own fp8.
 _UNIT = {"bf16": 2.0**-7, "f16": 2.0**-10, "fp8": 2.0**-4}
@@ -82,18 +93,13 @@ def _tokens(queries: Values, contexts: Values, causal: bool = True) -> Iterator[
             yield token, start, stop - (end - 1 - token if causal else 0), stop
 
 
-def _untouched(*shape: int) -> Any:
-    """What nobody writes."""
-    return np.ma.MaskedArray(np.zeros(shape), mask=True)
-
-
 class _Parts:
     """Rows of partial results, those that nobody writes masked."""
 
-    def __init__(self, *shape: int) -> None:
-        self.values = _untouched(*shape, _DEPTH)
-        self.errors = np.zeros((*shape, _DEPTH))
-        self.sums = _untouched(*shape)
+    def __init__(self, *shape: int, depth: int = _DEPTH) -> None:
+        self.values = untouched(*shape, depth)
+        self.errors = np.zeros((*shape, depth))
+        self.sums = untouched(*shape)
         self.offs = np.zeros(shape)
 
     def put(self, place: Any, row: Row) -> None:
@@ -149,6 +155,36 @@ def _listed(latent: _Latent, pages: Values, works: Values, made: _Parts, whole: 
                 whole.put((token,), result)
             else:
                 made.put((row + token - first, 0), result)
+
+
+class _Places(NamedTuple):
+    """Where queries, pages and keys of each sequence begin, the place of each key in the cache, keys of a page."""
+
+    queries: Values
+    pages: Values
+    keys: Values
+    places: Values
+    size: int
+    causal: bool
+
+
+def _listed_pages(latent: _Latent, own: _Places, works: Values, made: _Parts) -> None:
+    """The parts of each work with a row; ``latent`` has a query for each 16 heads where heads are contexts."""
+    fold = len(latent.queries) // int(own.queries[-1])
+    for context, row, first, end, start, stop, *_ in works.astype(int):
+        if row < 0:
+            continue
+        batch = context // fold
+        begin = int(own.keys[batch]) + (start - int(own.pages[batch])) * own.size
+        last = int(own.keys[batch + 1])
+        for token in range(first, end):
+            hidden = int(own.queries[batch + 1]) - 1 - token // fold if own.causal else 0
+            seen = own.places[begin : min(begin + (stop - start) * own.size, last - hidden)]
+            place = (row + token - first, 0)
+            if len(seen):
+                made.put(place, latent.row(token, seen))
+            else:
+                made.nothing(place)
 
 
 def mla_decode_stage1_asm_fwd(
@@ -293,6 +329,24 @@ def mla_decode_fwd(
         shape = (sizes["RT"], 1, sizes["LH"], _DEPTH)
         parts = near(made.values.reshape(shape), absolute=made.errors.reshape(shape))
         return {"o": whole.both()[0], "logits": parts, "final_lse": logs}
+    if work_info_set is not None and work_indptr is not None:
+        own = 16 if folds(heads, sizes["PS"]) and max_seqlen_q == 1 else heads
+        works = work_info_set[: int(work_indptr[-1])]
+        plain_rows = latent._replace(
+            queries=latent.queries.reshape(-1, own, q.shape[2]),
+            rounded="f16" if kinds["q"] == "f16" else "bf16",
+        )
+        made = _Parts(sizes["RT"] * heads // own, 1, own)
+        _listed_pages(
+            plain_rows, _Places(qo_indptr, kv_indptr, contexts, places, sizes["PS"], causal), works, made
+        )
+        offs = whole.offs + 2 * _ROUNDING * _size(whole.sums)
+        shape = (sizes["RT"], 1, heads, _DEPTH)
+        return {
+            "o": whole.both()[0],
+            "logits": near(made.values.reshape(shape), absolute=made.errors.reshape(shape)),
+            "final_lse": near(whole.sums.reshape(-1, own), absolute=offs.reshape(-1, own)),
+        }
     count = sizes.get("S", 1)
     result, logs = (
         near(whole.values, absolute=whole.errors),
@@ -302,7 +356,7 @@ def mla_decode_fwd(
         return {
             "o": result,
             "logits": None,
-            "final_lse": logs if return_lse else near(_untouched(tokens, heads)),
+            "final_lse": logs if return_lse else near(untouched(tokens, heads)),
         }
     block = _block(heads, narrow, max_seqlen_q)
     made = _split(latent, qo_indptr, contexts, places, count, block, causal)
@@ -317,7 +371,7 @@ def _size(logs: Values) -> Values:
 
 def _only(whole: _Parts, heads: int, indptr: Values, places: Values) -> Values:
     """The logarithms of the tokens that a tile of two parts and more makes."""
-    made: Values = _untouched(whole.sums.size // heads, heads)
+    made: Values = untouched(whole.sums.size // heads, heads)
     for tile in range(len(indptr) - 1):
         if indptr[tile + 1] - indptr[tile] > 1:
             first, end = (int(place) for place in places[tile])
@@ -326,7 +380,7 @@ def _only(whole: _Parts, heads: int, indptr: Values, places: Values) -> Values:
 
 
 def _merged(rows: Values, sums: Values) -> tuple[Values, Values, Values, Values]:
-    """Rows [n, heads, 512] and the logarithms of their sums [n, heads] made one, with errors of fp32 arithmetic."""
+    """Rows [n, heads, columns] and the logarithms of their sums [n, heads] made one, with errors of fp32 arithmetic."""
     peak = sums.max(axis=0)
     powers = np.exp(sums - np.where(np.isinf(peak), 0.0, peak))
     total = powers.sum(axis=0)
@@ -351,7 +405,7 @@ def mla_reduce_v1(
 ) -> dict[str, Near | None]:
     """Tile t makes one of the rows map[indptr[t]] to map[indptr[t + 1] - 1] and those behind each; of fewer than two nothing."""
     rows, sums = partial_output.reshape(-1, *partial_output.shape[-2:]), partial_lse.reshape(-1, sizes["H"])
-    made = _Parts(sizes["N"], sizes["H"])
+    made = _Parts(sizes["N"], sizes["H"], depth=sizes["D"])
     for tile in range(len(reduce_indptr) - 1):
         places = reduce_partial_map[int(reduce_indptr[tile]) : int(reduce_indptr[tile + 1])].astype(int)
         if len(places) < 2:
@@ -371,67 +425,55 @@ def mla_reduce_v1(
 def get_mla_metadata_v1(
     seqlens_qo_indptr: Values,
     seqlens_kv_indptr: Values,
+    kv_last_page_lens: Values,
     num_heads_per_head_k: int,
+    is_causal: bool,
+    page_size: int,
     kv_granularity: int,
+    max_seqlen_qo: int,
     uni_seqlen_qo: int,
     topk: int,
     max_split_per_batch: int,
     sizes: dict[str, int],
 ) -> dict[str, Near]:
     """The lists of ``latent_works``; what they do not need stays as it is. The two addresses are any: a test looks at them."""
-    heads = num_heads_per_head_k
-    fold = 1 if heads in (16, 128) else heads // 16
-    starts, firsts = ([int(place) for place in places] for places in (seqlens_qo_indptr, seqlens_kv_indptr))
-    queries, keys = contexts(starts, firsts, fold, max(uni_seqlen_qo, 0), topk)
+    heads, uniform = num_heads_per_head_k, max(uni_seqlen_qo, 0)
+    fold = heads // 16 if uniform == 1 and folds(heads, page_size) else 1
+    starts, firsts, lasts = (
+        [int(place) for place in places]
+        for places in (seqlens_qo_indptr, seqlens_kv_indptr, kv_last_page_lens)
+    )
+    own = topk if topk < 0 else -(-topk // page_size)
+    queries, pages, ends = contexts(starts, firsts, lasts, page_size, fold, uniform, own)
+    most = uniform or max(1, max_seqlen_qo)
+    tiles = 1 if topk >= 0 or fold > 1 else min(most, -(-most * heads // 128))
     units = sizes["W1"] - 1
-    parts = units if max_split_per_batch < 0 else min(units, max_split_per_batch * len(keys))
-    made = shared_out(Asked(queries, keys, heads, kv_granularity, units, parts))
+    parts = units if max_split_per_batch < 0 else min(units, max_split_per_batch * len(pages))
+    sources = sizes["M"] // tiles
+    parts = min(
+        parts,
+        sizes["NW"] // tiles - len(pages) + 1,  # works, and sources of tiles that are cut
+        max(sources // 2, sources - len(pages)) + 1,
+    )
+    made = shared_out(
+        Asked(queries, pages, ends, heads, page_size, kv_granularity, units, max(parts, 1), is_causal)
+    )
     sums = made.sums + [made.sums[-1]] * (sizes["G1"] - len(made.sums))
-    targets = _untouched(sizes["G1"] - 1, 2)
+    targets = untouched(sizes["G1"] - 1, 2)
     for place, tile in enumerate(made.targets):
         if tile is not None:
             targets[place] = tile
     return {
         "work_metadata_ptrs": near(np.zeros(2), absolute=2.0**63),
         "work_indptr": near(np.array(made.units)),
-        "work_info": near(_first(made.works, sizes["NW"], 8)),
+        "work_info_set": near(first_rows(made.works, sizes["NW"], 8)),
         "reduce_indptr": near(np.array(sums)),
         "reduce_final_map": near(targets.astype(np.int64)),
-        "reduce_partial_map": near(_first(made.sources, sizes["M"])),
+        "reduce_partial_map": near(first_rows(made.sources, sizes["M"])),
     }
 
 
-def _first(rows: Any, *shape: int) -> Any:
-    """``rows``, and behind them what nobody writes."""
-    made = _untouched(*shape).astype(np.int64)
-    if len(rows):
-        made[: len(rows)] = rows
-    return made
-
-
 # ---- lists ------------------------------------------------------------------------------------------------------------
-
-
-def draw_queries(rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int]) -> Values:
-    """Where the queries of each batch begin: as many for each, as near as can be."""
-    del rng
-    return np.arange(shape[0]) * sizes["T"] // (shape[0] - 1)
-
-
-def draw_contexts(
-    rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int], empty: float = -1.0
-) -> Values:
-    """Where the keys of each batch begin: each batch has more of them than the one before it; batch ``empty`` has none."""
-    del rng
-    shares = np.arange(1.0, shape[0]) * 2 - 1
-    if empty >= 0:
-        shares[int(empty)] = 0
-    return np.concatenate([[0], np.floor(sizes["N"] * shares.cumsum() / shares.sum())]).astype(int)
-
-
-def draw_pages(rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int]) -> Values:
-    """Any pages of the cache, one of them for two keys now and then."""
-    return rng.integers(0, sizes["P"], shape)
 
 
 def draw_last(rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int]) -> Values:
@@ -445,22 +487,18 @@ def draw_borders(rng: np.random.Generator, shape: tuple[int, ...], sizes: Mappin
     return np.arange(shape[0]) * sizes["S"]
 
 
-def draw_factor(rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int]) -> Values:
-    """A scale that is no power of two."""
-    del sizes
-    return rng.uniform(0.3, 0.9, shape)
-
-
 Listed: TypeAlias = tuple[list[Any], list[int], list[tuple[int, int, list[int]]]]
 
 
-def _ruled(sizes: Mapping[str, int]) -> Listed:
-    """``_works`` as ``get_mla_metadata_v1`` has them."""
+def _ruled(sizes: Mapping[str, int], empty: float) -> Listed:
+    """``_works`` as ``get_mla_metadata_v1`` has them; pages are taken to be full."""
     rng, shape, heads, units = np.random.default_rng(0), (sizes["B"] + 1,), sizes["H"], sizes["W1"] - 1
-    fold = 1 if heads in (16, 128) else heads // 16
-    starts, firsts = ([int(x) for x in draw(rng, shape, sizes)] for draw in (draw_queries, draw_contexts))
-    queries, keys = contexts(starts, firsts, fold, 1 if fold > 1 else 0)
-    made = shared_out(Asked(queries, keys, heads, 16, units, units))
+    size = sizes.get("PS", 1)
+    fold = heads // 16 if folds(heads, size) and sizes["T"] == sizes["B"] else 1
+    starts = [int(place) for place in draw_queries(rng, shape, sizes)]
+    firsts = [int(place) for place in draw_contexts(rng, shape, sizes, empty)]
+    queries, pages, ends = contexts(starts, firsts, [size] * sizes["B"], size, fold, 1 if fold > 1 else 0)
+    made = shared_out(Asked(queries, pages, ends, heads, size, max(1, 16 // size), units, units))
     rows = [made.sources[a:b] for a, b in itertools.pairwise(made.sums)]
     return (
         made.works,
@@ -469,14 +507,14 @@ def _ruled(sizes: Mapping[str, int]) -> Listed:
     )
 
 
-def _works(sizes: Mapping[str, int], rule: float = 0.0) -> Listed:
+def _works(sizes: Mapping[str, int], rule: float = 0.0, empty: float = -1.0) -> Listed:
     """Works of equal size for each unit, where the works of each unit begin, and the tiles: first token, end, rows of its parts.
 
     16 heads take all queries of a batch at once, 128 heads one. Other numbers of heads are as many tokens of 16 heads each.
-    ``rule``: not those, but works as ``get_mla_metadata_v1`` has them.
+    ``rule``: not those, but works as ``get_mla_metadata_v1`` has them; batch ``empty`` has no page then.
     """
     if rule:
-        return _ruled(sizes)
+        return _ruled(sizes, empty)
     batches, units, heads = sizes["B"], sizes["W1"] - 1, sizes["H"]
     fold = 1 if heads in (16, 128) else heads // 16
     queries = draw_queries(np.random.default_rng(0), (batches + 1,), sizes) * fold
@@ -504,49 +542,69 @@ def _works(sizes: Mapping[str, int], rule: float = 0.0) -> Listed:
 
 
 def draw_units(
-    rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int], rule: float = 0.0
+    rng: np.random.Generator,
+    shape: tuple[int, ...],
+    sizes: Mapping[str, int],
+    rule: float = 0.0,
+    empty: float = -1.0,
 ) -> Values:
     """Where the works of each unit begin."""
     del rng, shape
-    return np.array(_works(sizes, rule)[1])
+    return np.array(_works(sizes, rule, empty)[1])
 
 
 def draw_works(
-    rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int], rule: float = 0.0
+    rng: np.random.Generator,
+    shape: tuple[int, ...],
+    sizes: Mapping[str, int],
+    rule: float = 0.0,
+    empty: float = -1.0,
 ) -> Values:
     """The works, and behind them rubbish."""
     made = rng.integers(1 << 20, 1 << 30, shape)
-    works = _works(sizes, rule)[0]
+    works = _works(sizes, rule, empty)[0]
     made[: len(works)] = works
     return made
 
 
 def draw_sums(
-    rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int], rule: float = 0.0
+    rng: np.random.Generator,
+    shape: tuple[int, ...],
+    sizes: Mapping[str, int],
+    rule: float = 0.0,
+    empty: float = -1.0,
 ) -> Values:
     """Where the parts of each tile of the works begin."""
     del rng
-    counts = [len(rows) for _, _, rows in _works(sizes, rule)[2]]
+    counts = [len(rows) for _, _, rows in _works(sizes, rule, empty)[2]]
     return np.pad(np.concatenate([[0], np.cumsum(counts)]), (0, shape[0] - 1 - len(counts)), mode="edge")
 
 
 def draw_targets(
-    rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int], rule: float = 0.0
+    rng: np.random.Generator,
+    shape: tuple[int, ...],
+    sizes: Mapping[str, int],
+    rule: float = 0.0,
+    empty: float = -1.0,
 ) -> Values:
     """The tokens of each tile of the works, and rubbish where a tile has no parts."""
     made = rng.integers(1 << 20, 1 << 30, shape)
-    for place, (first, end, rows) in enumerate(_works(sizes, rule)[2]):
+    for place, (first, end, rows) in enumerate(_works(sizes, rule, empty)[2]):
         if rows:
             made[place] = first, end
     return made
 
 
 def draw_sources(
-    rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int], rule: float = 0.0
+    rng: np.random.Generator,
+    shape: tuple[int, ...],
+    sizes: Mapping[str, int],
+    rule: float = 0.0,
+    empty: float = -1.0,
 ) -> Values:
     """The rows of the parts of each tile of the works, and behind them rubbish."""
     made: Values = rng.integers(1 << 20, 1 << 30, shape)
-    rows = [row for _, _, rows in _works(sizes, rule)[2] for row in rows]
+    rows = [row for _, _, rows in _works(sizes, rule, empty)[2] for row in rows]
     made[: len(rows)] = rows
     return made
 
@@ -584,14 +642,6 @@ def draw_places(
     return np.stack([first, first + int(length)], axis=1)
 
 
-def draw_ragged(
-    rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int], least: float, most: float
-) -> Values:
-    """Where the parts of a whole begin, each of ``least`` to ``most``."""
-    del sizes
-    return np.concatenate([[0], rng.integers(int(least), int(most) + 1, shape[0] - 1).cumsum()])
-
-
 def draw_gaps(
     rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int], least: float, most: float
 ) -> Values:
@@ -599,6 +649,14 @@ def draw_gaps(
     lengths = np.diff(draw_ragged(rng, shape, sizes, least, most))
     lengths[np.arange(len(lengths)) % 3 != 1] = 0
     return np.concatenate([[0], lengths.cumsum()])
+
+
+def draw_ends(
+    rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int], size: float
+) -> Values:
+    """How many keys the last page of each batch has, of ``size`` at most."""
+    del sizes
+    return rng.integers(1, int(size) + 1, shape)
 
 
 def draw_short(

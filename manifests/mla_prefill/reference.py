@@ -7,17 +7,23 @@ from typing import Any
 
 import numpy as np
 
+from build_tools.cases.latent import (
+    draw_contexts,
+    draw_factor,
+    draw_pages,
+    draw_queries,
+    draw_ragged,
+    first_rows,
+    untouched,
+)
 from build_tools.cases.near import Near, Values, near
 from build_tools.cases.prompt_works import Asked, Works, shared_out
+
+__all__ = ["draw_contexts", "draw_factor", "draw_pages", "draw_queries", "draw_ragged"]
 
 #: A probability becomes bf16, not always to nearest; sums are fp32.
 _UNIT = 2.0**-7
 _ROUNDING = 2.0**-24
-
-
-def _untouched(*shape: int) -> Any:
-    """What nobody writes."""
-    return np.ma.MaskedArray(np.zeros(shape), mask=True)
 
 
 def get_ps_metadata_v1(
@@ -54,19 +60,13 @@ def get_ps_metadata_v1(
     rows = [row for *_, rows in made.tiles for row in rows]
     return {
         "work_indptr": near(np.array(made.borders)),
-        "work_info": near(_first(made.works, sizes["NW"], 8)),
+        "work_info": near(first_rows(made.works, sizes["NW"], 8)),
         "reduce_indptr": near(np.pad(sums, (0, sizes["G1"] - len(sums)), mode="edge")),
-        "reduce_final_map": near(_first([(first, end) for first, end, _ in made.tiles], sizes["G1"] - 1, 2)),
-        "reduce_partial_map": near(_first(rows, sizes["M"])),
+        "reduce_final_map": near(
+            first_rows([(first, end) for first, end, _ in made.tiles], sizes["G1"] - 1, 2)
+        ),
+        "reduce_partial_map": near(first_rows(rows, sizes["M"])),
     }
-
-
-def _first(rows: Any, *shape: int) -> Any:
-    """``rows``, and behind them what nobody writes."""
-    made = _untouched(*shape).astype(np.int64)
-    if len(rows):
-        made[: len(rows)] = rows
-    return made
 
 
 def mla_prefill_ps_asm_fwd(
@@ -89,7 +89,7 @@ def mla_prefill_ps_asm_fwd(
     factors = [1.0 if scale is None else float(scale[0]) for scale in (q_scale, k_scale, v_scale)]
     group, depth = Q.shape[1] // K.shape[1], V.shape[2]
     out, parts, sums = (
-        _untouched(*shape)
+        untouched(*shape)
         for shape in ((*Q.shape[:2], depth), (sizes["R"], Q.shape[1], depth), (sizes["R"], Q.shape[1]))
     )
     off_out, off_parts, off_sums = (np.zeros(each.shape) for each in (out, parts, sums))
@@ -132,14 +132,6 @@ def _row(query: Values, keys: Values, values: Values, scale: float) -> tuple[Any
 # ---- lists ------------------------------------------------------------------------------------------------------------
 
 
-def draw_ragged(
-    rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int], least: float, most: float
-) -> Values:
-    """Where the parts of a whole begin, each of ``least`` to ``most``."""
-    del sizes
-    return np.concatenate([[0], rng.integers(int(least), int(most) + 1, shape[0] - 1).cumsum()])
-
-
 def draw_lengths(
     rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int], least: float, most: float
 ) -> Values:
@@ -159,34 +151,6 @@ def draw_blocks(
     """Where the pages of each batch begin, of ``size`` keys each."""
     lengths = draw_lengths(rng, (shape[0] - 1,), sizes, least, most)
     return np.concatenate([[0], np.ceil(lengths / size).cumsum()]).astype(int)
-
-
-def draw_queries(rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int]) -> Values:
-    """Where the queries of each batch begin: as many for each, as near as can be."""
-    del rng
-    return np.arange(shape[0]) * sizes["TOK"] // (shape[0] - 1)
-
-
-def draw_contexts(
-    rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int], empty: float = -1.0
-) -> Values:
-    """Where the keys of each batch begin: each batch has more of them than the one before it; batch ``empty`` has none."""
-    del rng
-    shares = np.arange(1.0, shape[0]) * 2 - 1
-    if empty >= 0:
-        shares[int(empty)] = 0
-    return np.concatenate([[0], np.floor(sizes["N"] * shares.cumsum() / shares.sum())]).astype(int)
-
-
-def draw_pages(rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int]) -> Values:
-    """Any pages of the cache, one of them for two keys now and then."""
-    return rng.integers(0, sizes["P"], shape)
-
-
-def draw_factor(rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int]) -> Values:
-    """A scale that is no power of two."""
-    del sizes
-    return rng.uniform(0.3, 0.9, shape)
 
 
 def _works(sizes: Mapping[str, int], step: float, causal: float, empty: float) -> Works:

@@ -9,7 +9,7 @@ import torch
 
 from aiter_prebuilt import device
 from aiter_prebuilt.ops._common import refuse, scale_of, window_of
-from aiter_prebuilt.ops._mla import of_parts, of_works, takes_works
+from aiter_prebuilt.ops._mla import of_parts, of_works
 from aiter_prebuilt.ops._prompts import beside
 from aiter_prebuilt.ops._ragged import as_f32, as_type, left_of, paged, skipped, tokens_first, window
 from aiter_prebuilt.torch_library import NAMESPACE
@@ -344,9 +344,8 @@ def mla_decode_fwd(
     scale_of("mla_decode_fwd", scale, "sm_scale")
     capped = logit_cap > 0
     lists = (work_indptr, work_info_set, reduce_indptr, reduce_final_map, reduce_partial_map)
-    listed = work_indptr is not None or work_info_set is not None
-    if listed and takes_works(q, kv_buffer, o, max_seqlen_q, not capped and (causal or max_seqlen_q == 1)):
-        made = of_works(q, o, reduce_partial_map, max_seqlen_q, torch.float32)
+    if all(each is not None for each in lists):
+        made = of_works(q, o, page_size, reduce_partial_map, max_seqlen_q, torch.float32)
     else:
         lists = (None, None, None, None, None)
         units = _units(q.device.index or 0) if num_kv_splits is None else 0
@@ -354,7 +353,8 @@ def mla_decode_fwd(
         made = of_parts(q, o, qo_indptr, keys, max_seqlen_q, num_kv_splits, units, torch.float32)
     _OPS.mla_decode_fwd.default(
         made.q, kv_buffer, made.o, qo_indptr, kv_indptr, kv_indices, kv_last_page_lens, *lists, q_scale, kv_scale,
-        made.logits, made.lse, max_seqlen_q, scale, made.splits, max(logit_cap, 0.0), capped, return_lse, causal,
+        made.logits, made.lse, max_seqlen_q, scale, made.splits, made.fold, max(logit_cap, 0.0), capped, return_lse,
+        causal,
     )  # fmt: skip
     return made.parts, made.lse
 

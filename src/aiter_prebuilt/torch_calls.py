@@ -311,13 +311,16 @@ def mla_prefill_asm_fwd(
 def get_mla_metadata_v1(
     seqlens_qo_indptr: Any,
     seqlens_kv_indptr: Any,
+    kv_last_page_lens: Any,
     num_heads_per_head_k: int,
+    is_causal: bool,
     work_metadata_ptrs: Any,
+    work_info_set: Any,
     work_indptr: Any,
-    work_info: Any,
     reduce_indptr: Any,
     reduce_final_map: Any,
     reduce_partial_map: Any,
+    page_size: int,
     kv_granularity: int,
     max_seqlen_qo: int,
     uni_seqlen_qo: int,
@@ -325,11 +328,11 @@ def get_mla_metadata_v1(
     max_split_per_batch: int,
 ) -> None:
     """Of ``aiter_prebuilt.get_mla_metadata_v1``."""
-    units, works = _mla.in_order(work_indptr, work_info)
+    units, works = _mla.in_order(work_indptr, work_info_set)
     _OPS.get_mla_metadata_v1.default(
-        seqlens_qo_indptr, seqlens_kv_indptr, _mla.addresses(work_metadata_ptrs), units, works, reduce_indptr,
-        reduce_final_map, reduce_partial_map, num_heads_per_head_k, kv_granularity, max_seqlen_qo, uni_seqlen_qo,
-        topk, max_split_per_batch,
+        seqlens_qo_indptr, seqlens_kv_indptr, kv_last_page_lens, _mla.addresses(work_metadata_ptrs), works, units,
+        reduce_indptr, reduce_final_map, reduce_partial_map, num_heads_per_head_k, is_causal, page_size,
+        kv_granularity, max_seqlen_qo, uni_seqlen_qo, topk, max_split_per_batch,
     )  # fmt: skip
 
 
@@ -339,13 +342,16 @@ def mla_reduce_v1(
     reduce_indptr: Any,
     reduce_final_map: Any,
     reduce_partial_map: Any,
+    max_seqlen_q: int,
+    num_kv_splits: int,
     final_output: Any,
     final_lse: Any,
 ) -> None:
     """Of ``aiter_prebuilt.mla_reduce_v1``."""
     lists = (reduce_indptr, reduce_final_map, reduce_partial_map)
     sums = _mla.rows_of(partial_lse, partial_output)
-    _OPS.mla_reduce_v1.default(partial_output, sums, *lists, final_output, final_lse)
+    given = _mla.reduced_to(max_seqlen_q, num_kv_splits, final_output, final_lse)
+    _OPS.mla_reduce_v1.default(partial_output, sums, *lists, *given)
 
 
 def mla_prefill_fwd(

@@ -31,7 +31,7 @@ from aiter_prebuilt.ops.generated.fmoe_f4 import refuse_fmoe_g1u1_mxfp4
 from aiter_prebuilt.ops.generated.gemm_f4 import refuse_gemm_a4w4, refuse_gemm_a4w4_asm
 from aiter_prebuilt.ops.generated.gemm_f4_ck import refuse_gemm_a4w4_blockscale
 from aiter_prebuilt.ops.generated.gemm_out import refuse_gemm_a16w16_asm
-from aiter_prebuilt.ops.generated.mla import refuse_mla_prefill_fwd
+from aiter_prebuilt.ops.generated.mla import refuse_mla_decode_stage1_asm_fwd, refuse_mla_prefill_fwd
 from aiter_prebuilt.ops.generated.mla_decode import refuse_mla_decode_fwd
 from aiter_prebuilt.ops.generated.mla_works import refuse_get_mla_metadata_v1
 from aiter_prebuilt.ops.generated.moe_ck import refuse_ck_moe_stage1_fwd, refuse_ck_moe_stage2_fwd
@@ -1302,35 +1302,51 @@ def gemm_a8w8_bpreshuffle(
 def get_mla_metadata_v1(
     seqlens_qo_indptr: Any,
     seqlens_kv_indptr: Any,
+    kv_last_page_lens: Any,
     num_heads_per_head_k: int,
     num_heads_k: int,
     is_causal: bool,
     work_metadata_ptrs: Any,
+    work_info_set: Any,
     work_indptr: Any,
-    work_info: Any,
     reduce_indptr: Any,
     reduce_final_map: Any,
     reduce_partial_map: Any,
+    page_size: int = 1,
     kv_granularity: int = 16,
     max_seqlen_qo: int = -1,
     uni_seqlen_qo: int = -1,
     fast_mode: bool = True,
     topk: int = -1,
     max_split_per_batch: int = -1,
+    intra_batch_mode: bool = False,
+    is_cp_round_robin: bool = False,
+    mla_version: Any = 0,
+    dtype_q_nope: torch.dtype | None = None,
+    dtype_q_rope: torch.dtype | None = None,
+    dtype_kv_nope: torch.dtype | None = None,
+    dtype_kv_rope: torch.dtype | None = None,
+    dtype_q: torch.dtype | None = None,
+    dtype_kv: torch.dtype | None = None,
 ) -> None:
     """Traced ``aiter_prebuilt.get_mla_metadata_v1``."""
-    refuse_get_mla_metadata_v1(num_heads_k, fast_mode)
-    del is_causal
+    mla_version = number(mla_version)
+    mla_version = number(mla_version)
+    refuse_get_mla_metadata_v1(num_heads_k, is_cp_round_robin, mla_version)
+    del fast_mode, intra_batch_mode, dtype_q_nope, dtype_q_rope, dtype_kv_nope, dtype_kv_rope, dtype_q, dtype_kv
     torch_calls.get_mla_metadata_v1(
         seqlens_qo_indptr,
         seqlens_kv_indptr,
+        kv_last_page_lens,
         num_heads_per_head_k,
+        is_causal,
         work_metadata_ptrs,
+        work_info_set,
         work_indptr,
-        work_info,
         reduce_indptr,
         reduce_final_map,
         reduce_partial_map,
+        page_size,
         kv_granularity,
         max_seqlen_qo,
         uni_seqlen_qo,
@@ -1767,19 +1783,29 @@ def mla_decode_stage1_asm_fwd(
     kv_page_indices: Any,
     kv_last_page_lens: Any,
     num_kv_splits_indptr: Any,
-    work_metadata: Any,
+    work_meta_data: Any,
     work_indptr: Any,
     work_info_set: Any,
     max_seqlen_q: int,
+    page_size: int,
+    nhead_kv: int,
     softmax_scale: float,
     splitData: Any,
     splitLse: Any,
     output: Any,
+    lse: Any = None,
     q_scale: Any = None,
     kv_scale: Any = None,
+    g_kv_indptr: Any = None,
+    cp_world_size: int = 1,
+    cp_rank: int = 0,
+    valid_split_count: Any = None,
+    use_valid_split_count_reduce: int = 0,
+    causal: bool = True,
 ) -> None:
     """Traced ``aiter_prebuilt.mla_decode_stage1_asm_fwd``."""
-    del work_metadata
+    refuse_mla_decode_stage1_asm_fwd(page_size, nhead_kv, lse, cp_world_size, causal)
+    del work_meta_data, g_kv_indptr, cp_rank, valid_split_count, use_valid_split_count_reduce
     torch_calls.mla_decode_stage1_asm_fwd(
         Q,
         KV,
@@ -1895,7 +1921,9 @@ def mla_reduce_v1(
     reduce_indptr: Any,
     reduce_final_map: Any,
     reduce_partial_map: Any,
-    final_output: Any,
+    max_seqlen_q: int,
+    num_kv_splits: int = 0,
+    final_output: Any = None,
     final_lse: Any = None,
 ) -> None:
     """Traced ``aiter_prebuilt.mla_reduce_v1``."""
@@ -1905,6 +1933,8 @@ def mla_reduce_v1(
         reduce_indptr,
         reduce_final_map,
         reduce_partial_map,
+        max_seqlen_q,
+        num_kv_splits,
         final_output,
         final_lse,
     )

@@ -1,4 +1,6 @@
-"""``get_mla_metadata_v1`` and what ``mla_decode_fwd`` makes of its lists, on the embedded device: contexts of 0 to 2900 keys."""
+"""Lists of works and what attention makes of them, on the embedded device: ``get_mla_metadata_v1`` with ``mla_decode_fwd`` and
+its two halves, contexts of 0 to 2900 keys; ``get_ps_metadata_v1`` with ``mla_prefill_ps_asm_fwd`` and ``mla_reduce_v1``.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,9 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("program", ["latent_program", "prompt_program"])
 @pytest.mark.parametrize(("target", "fp8"), [("gfx942", "e4m3fnuz"), ("gfx950", "e4m3fn")])
-def test_lists_from_the_device_give_attention(target: str, fp8: str) -> None:
+def test_lists_from_the_device_give_attention(target: str, fp8: str, program: str) -> None:
     (path,) = bundles(target, "ck-free")
     environment = (
         os.environ
@@ -27,6 +30,6 @@ def test_lists_from_the_device_give_attention(target: str, fp8: str) -> None:
             "AITER_PREBUILT_BUNDLES": str(path),
         }
     )
-    command = [sys.executable, "-m", "emulator.latent_program", target, fp8]
+    command = [sys.executable, "-m", f"emulator.{program}", target, fp8]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0 and done.stdout == "done\n", done.stdout + done.stderr[-4000:]

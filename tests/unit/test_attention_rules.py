@@ -51,7 +51,8 @@ def test_parts_of_folded_heads_have_room_for_all_that_are_listed(heads: int, lis
     torch = pytest.importorskip("torch")
     o = torch.zeros(5, heads, 512, dtype=torch.bfloat16)
     made = _mla.of_works(
-        torch.zeros(5, heads, 576, dtype=torch.bfloat16), o, torch.zeros(listed, dtype=torch.int32), 1, torch.float32
+        torch.zeros(5, heads, 576, dtype=torch.bfloat16), o, 1, torch.zeros(listed, dtype=torch.int32), 1,
+        torch.float32,
     )  # fmt: skip
     assert made.logits.shape[0] >= listed and made.logits.shape[1:] == (1, 16, 512)
     assert made.logits.data_ptr() == made.parts.data_ptr() and made.logits.numel() == made.parts.numel()

@@ -152,21 +152,25 @@ SIGNATURES = {
     "flatmm_a8w8_blockscale_ASM": "XQ WQ x_scale w_scale dtype",
     "pa_fwd_asm": "Q K V block_tables context_lens block_tables_stride0 max_qlen K_QScale V_QScale out_ qo_indptr "
     "high_precision kernelName",
-    "mla_decode_stage1_asm_fwd": "Q KV qo_indptr kv_indptr kv_page_indices kv_last_page_lens num_kv_splits_indptr work_metadata "
-    "work_indptr work_info_set max_seqlen_q softmax_scale splitData splitLse output q_scale kv_scale",
+    "mla_decode_stage1_asm_fwd": "Q KV qo_indptr kv_indptr kv_page_indices kv_last_page_lens num_kv_splits_indptr work_meta_data "
+    "work_indptr work_info_set max_seqlen_q page_size nhead_kv softmax_scale splitData splitLse output lse q_scale kv_scale "
+    "g_kv_indptr cp_world_size cp_rank valid_split_count use_valid_split_count_reduce causal",
     "mla_prefill_asm_fwd": "Q KV qo_indptr kv_indptr kv_page_indices kv_last_page_lens max_seqlen_q softmax_scale "
     "splitData splitLse",
-    "get_mla_metadata_v1": "seqlens_qo_indptr seqlens_kv_indptr num_heads_per_head_k num_heads_k is_causal work_metadata_ptrs "
-    "work_indptr work_info reduce_indptr reduce_final_map reduce_partial_map kv_granularity max_seqlen_qo uni_seqlen_qo "
-    "fast_mode topk max_split_per_batch",
-    "get_mla_metadata_info_v1": "batch_size max_seqlen_qo num_head_qo q_dtype kv_dtype is_sparse fast_mode",
+    "get_mla_metadata_v1": "seqlens_qo_indptr seqlens_kv_indptr kv_last_page_lens num_heads_per_head_k num_heads_k is_causal "
+    "work_metadata_ptrs work_info_set work_indptr reduce_indptr reduce_final_map reduce_partial_map page_size kv_granularity "
+    "max_seqlen_qo uni_seqlen_qo fast_mode topk max_split_per_batch intra_batch_mode is_cp_round_robin mla_version dtype_q_nope "
+    "dtype_q_rope dtype_kv_nope dtype_kv_rope dtype_q dtype_kv",
+    "get_mla_metadata_info_v1": "batch_size max_seqlen_qo num_head_qo q_dtype kv_dtype is_sparse fast_mode num_kv_splits "
+    "intra_batch_mode max_split_per_batch",
     "get_ps_metadata_v1": "seqlens_qo_indptr pages_kv_indptr context_lens gqa_ratio num_heads_k work_metadata_ptrs work_indptr "
     "work_info reduce_indptr reduce_final_map reduce_partial_map qhead_granularity qlen_granularity kvlen_granularity "
     "block_size is_causal",
     "get_ps_metadata_info_v1": "batch_size num_head_k max_qlen qlen_granularity",
     "mla_prefill_ps_asm_fwd": "Q K V qo_indptr kv_indptr kv_page_indices work_indptr work_info_set max_seqlen_q softmax_scale "
     "is_causal splitData splitLse output q_scale k_scale v_scale",
-    "mla_reduce_v1": "partial_output partial_lse reduce_indptr reduce_final_map reduce_partial_map final_output final_lse",
+    "mla_reduce_v1": "partial_output partial_lse reduce_indptr reduce_final_map reduce_partial_map max_seqlen_q num_kv_splits "
+    "final_output final_lse",
     "mla_decode_fwd": "q kv_buffer o qo_indptr kv_indptr kv_indices kv_last_page_lens max_seqlen_q page_size nhead_kv "
     "sm_scale logit_cap num_kv_splits num_kv_splits_indptr work_meta_data work_indptr work_info_set reduce_indptr "
     "reduce_final_map reduce_partial_map q_scale kv_scale intra_batch_mode return_logits return_lse g_kv_indptr cp_world_size "

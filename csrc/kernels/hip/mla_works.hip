@@ -5,24 +5,26 @@
 
 namespace ap {
 
-// A work costs its blocks of keys and so many more; it has so many rows of queries at most, heads included.
-inline constexpr i32 kOverhead = 16;
+// A work has so many rows of queries at most, heads included, unless one query has more.
 inline constexpr i32 kRows = 128;
 
 using four = vec<i32, 4>;
 
 struct Lists {
   const i32* queries;
-  const i32* keys;
-  i32 batches;  // without heads that are contexts of their own
-  i32 fold;     // contexts that the heads of one are
-  i32 uniform;  // queries of each batch; 0: `queries` says it
-  i32 topk;     // at least 0: each query is a context, of so many keys at most
+  const i32* pages;
+  const i32* lasts;  // keys of each batch's last page
+  i32 batches;       // without heads that are contexts of their own
+  i32 fold;          // contexts that the heads of one are
+  i32 uniform;       // queries of each batch; 0: `queries` says it
+  i32 topk;          // at least 0: each query is a context, of so many pages at most
+  i32 page_size;
 };
 
-// Without queries it has no keys.
+// Without queries it has no pages.
 struct Context {
-  i32 first, end, start, stop;  // queries, keys
+  i32 first, end, start, stop;  // queries, pages
+  i32 last;                     // keys of the last page
 };
 
 AP_INLINE i32 low(i32 a, i32 b) { return a < b ? a : b; }
@@ -37,13 +39,22 @@ AP_INLINE Context context_of(const Lists& lists, i32 index) {
   const bool apart = lists.topk >= 0;
   const i32 batch = (apart ? index / lists.uniform : index) / lists.fold;
   const i32 each = apart ? 1 : lists.uniform;
-  const i32 length = high(lists.keys[batch + 1] - lists.keys[batch], 0);
+  const i32 length = high(lists.pages[batch + 1] - lists.pages[batch], 0);
+  const bool short_of = apart && length > lists.topk;
   Context made;
   made.first = each > 0 ? index * each : lists.queries[batch];
   made.end = each > 0 ? made.first + each : high(lists.queries[batch + 1], made.first);
-  made.start = apart ? index / lists.fold * lists.topk : lists.keys[batch];
-  made.stop = made.start + (made.end == made.first ? 0 : apart ? low(length, lists.topk) : length);
+  made.start = apart ? index / lists.fold * lists.topk : lists.pages[batch];
+  made.stop = made.start + (made.end == made.first ? 0 : short_of ? lists.topk : length);
+  made.last = lists.page_size;
+  if (lists.page_size > 1 && !short_of) made.last = high(low(lists.lasts[batch], lists.page_size), 1);
   return made;
+}
+
+// Keys from page `from` on of a context that ends with page `stop`.
+AP_INLINE i32 keys_from(i32 from, i32 stop, i32 page_size, i32 last) {
+  const i64 keys = static_cast<i64>(stop - from - 1) * page_size + last;
+  return stop <= from ? 0 : keys > 0x7fffffff ? 0x7fffffff : static_cast<i32>(keys);
 }
 
 AP_INLINE i32 from_lane(i32 value, i32 lane) { return __builtin_amdgcn_readlane(value, lane); }
@@ -66,15 +77,17 @@ AP_INLINE i32 wave_sum(i32 x) {
 
 }  // namespace ap
 
-// works[n, 8]: context, row of its part or -1, queries [first, end), keys [start, stop), keys behind, 0. What is behind `room`,
-// `room_tiles` and `room_parts` is not written. `shares`: units that the budget counts.
+// works[n, 8]: context, row of its part or -1, queries [first, end), pages [start, stop), keys behind, 0. What is behind `room`,
+// `room_tiles` and `room_parts` is not written. A work costs its blocks of 2^log2_block pages and `overhead` more. `shares`: units
+// that the budget counts. Under a causal mask works of single keys end with the last key that a query of theirs sees.
 AP_KERNEL(64)
 void mla_works(ap::i32* units, ap::i32* works, ap::i32* sums, ap::i32* targets, ap::i32* sources,
-               const ap::i32* queries, const ap::i32* keys, ap::i32 batches, ap::i32 fold, ap::i32 heads,
-               ap::i32 log2_block, ap::i32 uniform, ap::i32 topk, ap::i32 count_units, ap::i32 share, ap::i32 room,
-               ap::i32 room_tiles, ap::i32 room_parts) {
+               const ap::i32* queries, const ap::i32* pages, const ap::i32* lasts, ap::i32 batches, ap::i32 fold,
+               ap::i32 heads, ap::i32 page_size, ap::i32 log2_block, ap::i32 overhead, ap::i32 causal, ap::i32 uniform,
+               ap::i32 topk, ap::i32 count_units, ap::i32 shares, ap::i32 room, ap::i32 room_tiles,
+               ap::i32 room_parts) {
   using namespace ap;
-  const Lists lists = {queries, keys, batches, fold, uniform, topk};
+  const Lists lists = {queries, pages, lasts, batches, fold, uniform, topk, page_size};
   const i32 lane = static_cast<i32>(thread_x());
   const i32 count = count_of(lists), block = 1 << log2_block;
   i32 blocks = 0;
@@ -82,10 +95,9 @@ void mla_works(ap::i32* units, ap::i32* works, ap::i32* sums, ap::i32* targets, 
     const Context own = context_of(lists, i);
     blocks += (own.stop - own.start + block - 1) >> log2_block;
   }
-  const i32 shares = share < 0 ? count_units : high(low(count_units, share * count), 1);
-  const i32 budget = divided_up(wave_sum(blocks) + count * kOverhead, shares) + kOverhead;
+  const i32 budget = divided_up(wave_sum(blocks) + count * overhead, shares) + overhead;
 
-  Context held = {0, 0, 0, 0};  // of this lane, of the 64 from `from`
+  Context held = {0, 0, 0, 0, 1};  // of this lane, of the 64 from `from`
   i32 from = -kWave;
   i32 batch = 0, done = 0, part = 0, first_row = 0;  // the context that is shared out, its blocks and parts so far
   i32 work = 0, row = 0, tiles_made = 0, sources_made = 0;  // what was written
@@ -99,25 +111,30 @@ void mla_works(ap::i32* units, ap::i32* works, ap::i32* sums, ap::i32* targets, 
       const i32 place = batch - from;
       const i32 first = from_lane(held.first, place), end = from_lane(held.end, place);
       const i32 start = from_lane(held.start, place), stop = from_lane(held.stop, place);
+      const i32 last_keys = from_lane(held.last, place);
       const i32 tokens = end - first, length = stop - start;
-      const i32 tiles = high(divided_up(tokens * heads, kRows), 1);
-      const i32 step = divided_up(tokens, tiles);
+      const i32 step = divided_up(tokens, high(low(divided_up(tokens * heads, kRows), tokens), 1));
+      const i32 tiles = high(divided_up(tokens, high(step, 1)), 1);
       const i32 rest = ((length + block - 1) >> log2_block) - done;
       const i32 here = start + (done << log2_block);
-      const i32 cut = here + ((left - kOverhead) << log2_block);
-      const bool whole = left >= rest + kOverhead || (left > kOverhead && stop - cut < tokens);
-      if (!whole && left <= kOverhead) break;
+      const i32 cut = here + ((left - overhead) << log2_block);
+      const bool whole =
+          left >= rest + overhead || (left > overhead && keys_from(cut, stop, page_size, last_keys) < tokens);
+      if (!whole && left <= overhead) break;
       const bool split = part > 0 || !whole;
       if (part == 0) first_row = row;
       // Tiles that see no key are no works: all without keys, else the first where there are more queries than keys.
-      const i32 none = tokens == 0 || length <= 0 ? tiles : tokens > length ? (tokens - length) / step : 0;
+      const i32 length_keys = keys_from(start, stop, page_size, last_keys);
+      const i32 blind = causal != 0 ? high(tokens - length_keys, 0) : 0;
+      const i32 none = tokens == 0 || length <= 0 ? tiles : blind / step;
       for (i32 tile = none + lane; tile < tiles; tile += kWave) {
         const i32 own = first + tile * step, last = low(own + step, end), to = work + tile - none;
-        const i32 close = low(whole ? stop : cut, stop - (end - last));
+        const i32 behind = causal != 0 && page_size == 1 ? end - last : 0;
+        const i32 close = low(whole ? stop : cut, stop - behind);
         if (to < room) {
           four* made = reinterpret_cast<four*>(works) + 2 * static_cast<i64>(to);
           made[0] = four{batch, split ? row + tile * step : -1, own, last};
-          made[1] = four{here, close, stop - close, 0};
+          made[1] = four{here, close, keys_from(close, stop, page_size, last_keys), 0};
         }
       }
       work += tiles - none;
@@ -126,7 +143,7 @@ void mla_works(ap::i32* units, ap::i32* works, ap::i32* sums, ap::i32* targets, 
         ++part;
       }
       if (!whole) {
-        done += left - kOverhead;
+        done += left - overhead;
         break;
       }
       for (i32 tile = lane; tile < tiles; tile += kWave) {
@@ -144,7 +161,7 @@ void mla_works(ap::i32* units, ap::i32* works, ap::i32* sums, ap::i32* targets, 
       }
       tiles_made += tiles;
       sources_made += tiles * part;
-      left -= rest + kOverhead;
+      left -= rest + overhead;
       ++batch;
       done = part = 0;
     }

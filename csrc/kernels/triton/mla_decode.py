@@ -15,13 +15,13 @@ rounded to W before the second product.
 
 `mla_decode_kernel` arguments, in order
     0 out: *W [tokens, H, 512], or with PARTS *f32 [tokens, splits, H, 512] | 1 lse *f32 [tokens, H], or [tokens, splits, H]
-    2 q *T [tokens, H, 576] | 3 kv *C [pages, page_size, 576], strides 20, 21
+    2 q *T [tokens, H, 576] | 3 kv *C [stored_pages, page_size, 576], strides 23, 24
     4 starts_q *i32 [n + 1]: sequence s has the tokens from starts_q[s] to starts_q[s + 1]
-    5 starts_k *i32 [n + 1]: and its pages are pages[starts_k[s]] to pages[starts_k[s + 1] - 1] | 6 pages *i32
+    5 starts_k *i32 [n + 1]: and its pages are pages[starts_k[s]] to pages[starts_k[s + 1] - 1] | 6 pages *i32 [listed_pages]
     7 last *i32 [n]: the keys of the last page | 8 q_scale *f32 [1] | 9 kv_scale *f32 [1], or null where 10, 11 are 0
-    10 has_q_scale i32 | 11 has_kv_scale i32 | 12 sequences i32 | 13 H i32 | 14 most_queries i32 | 15 page_size i32
-    16 splits i32 | 17 block i32 | 18 causal i32 | 19 write_lse i32 | 20 stride_p i64 | 21 stride_k i64: in units of 16 bytes
-    22 softmax_scale f32 | 23 softcap f32
+   10 has_q_scale i32 | 11 has_kv_scale i32 | 12 sequences i32 | 13 tokens i32 | 14 H i32 | 15 most_queries i32 | 16 page_size i32
+   17 listed_pages i32 | 18 stored_pages i32 | 19 splits i32 | 20 block i32 | 21 causal i32 | 22 write_lse i32
+   23 stride_p i64 | 24 stride_k i64: in units of 16 bytes | 25 softmax_scale f32 | 26 softcap f32
   constexprs  BM, BN, PARTS, AWAY (rounds to bf16 with ties away from zero), XCDS
               A tile has BM rows: the heads of a token are rows, so that few tokens fill it and the keys are read once.
   grid        (cdiv(most_queries * H, BM) * splits * sequences, 1, 1); tokens of a sequence behind most_queries are not written,
@@ -32,7 +32,8 @@ rounded to W before the second product.
   constexprs  ROWS
   grid        (cdiv(most_queries * H, ROWS) * sequences, 1, 1)
 
-guarantee   pointers 0, 2, 3 (of the merge 0, 2) at 16 bytes; lengths stay below 2^30
+guarantee   pointers 0, 2, 3 (of the merge 0, 2) at 16 bytes; lengths stay below 2^30; what the lists say of tokens and pages that
+            are not there is not done
 
 The logits are kept in base 2 (scale * log2 e), since v_exp_f32 computes 2^x.
 """
@@ -58,6 +59,120 @@ def _own_keys(keys, part, splits, block):
 
 
 @triton.jit
+def _inside(number, least, most):
+    """`number`, which lies in device memory and may be any, not below `least` nor above `most`."""
+    return tl.minimum(tl.maximum(number, least), most)
+
+
+@triton.jit
+def _queries_of(starts_q, sequence, tokens):
+    """The first token of a sequence, and how many it has."""
+    first = _inside(tl.load(starts_q + sequence), 0, tokens)
+    return first, _inside(tl.load(starts_q + sequence + 1), first, tokens) - first
+
+
+@triton.jit
+def _keys_of(starts_k, last, sequence, listed_pages, page_size):
+    """Where the pages of a sequence begin, and how many keys they have."""
+    first = _inside(tl.load(starts_k + sequence), 0, listed_pages)
+    full = _inside(tl.load(starts_k + sequence + 1), first, listed_pages) - first
+    keys = 0
+    if full > 0:
+        keys = (full - 1) * page_size + _inside(tl.load(last + sequence), 0, page_size)
+    return first, keys
+
+
+@triton.jit
+def _scales(softmax_scale, q_scale, kv_scale, has_q_scale, has_kv_scale):
+    """What a score in base 2 is multiplied with, and what a value is."""
+    # The running maximum is taken after scaling, so a negative scale is as good as a positive one.
+    scale = softmax_scale * LOG2E
+    if has_q_scale != 0:
+        scale *= tl.load(q_scale)
+    share = 1.0
+    if has_kv_scale != 0:
+        share = tl.load(kv_scale)
+    return scale * share, share
+
+
+@triton.jit
+def _attend(
+    q,
+    kv,
+    pages,
+    off_q,
+    end,
+    count,
+    keys,
+    part,
+    splits,
+    block,
+    page_size,
+    stored_pages,
+    stride_p,
+    stride_k,
+    scale,
+    softcap,
+    BM: tl.constexpr,
+    BN: tl.constexpr,
+    AWAY: tl.constexpr,
+):
+    """Of BM rows of q at `off_q`: sums of values, of probabilities, and the largest logits. A row sees keys below its `end`, of
+    `keys` in `pages`; `count` keys of a part: number i of them is ((i >> block) * splits + part << block) + i % 2^block.
+    """
+    rd = tl.arange(0, VALUE)
+    rt = VALUE + tl.arange(0, TAIL)
+    narrow: tl.constexpr = q.dtype.element_ty.primitive_bitwidth == 8
+    W: tl.constexpr = tl.bfloat16 if narrow else q.dtype.element_ty
+    q_head = tl.load(q + (off_q[:, None] + rd[None, :])).to(W)
+    q_tail = tl.load(q + (off_q[:, None] + rt[None, :])).to(W)
+    # Strides in elements, which the compiler then knows to be whole vectors.
+    unit: tl.constexpr = 128 // kv.dtype.element_ty.primitive_bitwidth
+    page_step = stride_p * unit
+    key_step = stride_k * unit
+    inside_block = (1 << block) - 1
+
+    peak = tl.full([BM], float("-inf"), tl.float32)
+    total = tl.zeros([BM], tl.float32)
+    acc = tl.zeros([BM, VALUE], tl.float32)
+    rn = tl.arange(0, BN)
+    for start in tl.range(0, count, BN):
+        own = start + rn
+        key = (((own >> block) * splits + part) << block) + (own & inside_block)
+        # A key past the end repeats the last one: the loads need no mask, the logits have one.
+        at = tl.minimum(key, keys - 1)
+        page = _inside(tl.load(pages + at // page_size), 0, stored_pages - 1).to(tl.int64)
+        off = page * page_step + (at % page_size).to(tl.int64) * key_step
+        value = tl.load(kv + (off[:, None] + rd[None, :])).to(W)
+        tail = tl.load(kv + (off[:, None] + rt[None, :])).to(W)
+        s = tl.dot(q_head, tl.trans(value))
+        s = tl.dot(q_tail, tl.trans(tail), s)
+        s = s * scale
+        if softcap > 0.0:
+            # tanh(x) = 1 - 2 / (e^2x + 1), and s is x * softcap * log2 e.
+            s = softcap * LOG2E * (1.0 - 2.0 / (tl.math.exp2(s * (2.0 / softcap)) + 1.0))
+        s = tl.where(key[None, :] < end[:, None], s, float("-inf"))
+        higher = tl.maximum(peak, tl.max(s, 1))
+        # -inf - -inf is NaN: a row that has seen no key yet is measured from 0.
+        base = tl.where(higher == float("-inf"), 0.0, higher)
+        p = tl.math.exp2(s - base[:, None])
+        shrink = tl.math.exp2(peak - base)
+        total = total * shrink + tl.sum(p, 1)
+        acc = acc * shrink[:, None]
+        acc = tl.dot(_to_storage(p, value, AWAY), value, acc)
+        peak = higher
+    return acc, total, peak
+
+
+@triton.jit
+def _mean(acc, total, peak, share):
+    """Means of values, and natural logarithms of sums: of a row that saw no key 0 and -inf, of one with NaN NaN."""
+    some = total != 0.0
+    mean = acc * (share / tl.where(some, total, 1.0))[:, None]
+    return mean, tl.where(some, (peak + tl.math.log2(total)) * LN2, float("-inf"))
+
+
+@triton.jit
 def mla_decode_kernel(
     out,
     lse,
@@ -72,9 +187,12 @@ def mla_decode_kernel(
     has_q_scale,
     has_kv_scale,
     sequences,
+    tokens,
     H,
     most_queries,
     page_size,
+    listed_pages,
+    stored_pages,
     splits,
     block,
     causal,
@@ -96,84 +214,31 @@ def mla_decode_kernel(
     part = pid // tiles % splits
     sequence = pid // tiles // splits
 
-    first_q = tl.load(starts_q + sequence)
-    queries = tl.load(starts_q + sequence + 1) - first_q
+    first_q, queries = _queries_of(starts_q, sequence, tokens)
     rows = tl.minimum(queries, most_queries) * H
     m0 = tile * BM
     if m0 >= rows:
         return
-    first_page = tl.load(starts_k + sequence)
-    full = tl.load(starts_k + sequence + 1) - first_page
-    keys = 0
-    if full > 0:
-        keys = (full - 1) * page_size + tl.load(last + sequence)
-    pages += first_page
+    first_page, keys = _keys_of(starts_k, last, sequence, listed_pages, page_size)
 
     row = tl.minimum(m0 + tl.arange(0, BM), rows - 1)
     token = row // H
     place = (first_q + token).to(tl.int64)
     head = row % H
-    off_q = (place * H + head) * (VALUE + TAIL)
-    rd = tl.arange(0, VALUE)
-    rt = VALUE + tl.arange(0, TAIL)
-    narrow: tl.constexpr = q.dtype.element_ty.primitive_bitwidth == 8
-    W: tl.constexpr = tl.bfloat16 if narrow else q.dtype.element_ty
-    q_head = tl.load(q + (off_q[:, None] + rd[None, :])).to(W)
-    q_tail = tl.load(q + (off_q[:, None] + rt[None, :])).to(W)
-    # The running maximum is taken after scaling, so a negative scale is as good as a positive one.
-    scale = softmax_scale * LOG2E
-    if has_q_scale != 0:
-        scale *= tl.load(q_scale)
-    share = 1.0
-    if has_kv_scale != 0:
-        share = tl.load(kv_scale)
-    scale *= share
-
-    # Strides in elements, which the compiler then knows to be whole vectors.
-    unit: tl.constexpr = 128 // kv.dtype.element_ty.primitive_bitwidth
-    page_step = stride_p * unit
-    key_step = stride_k * unit
+    scale, share = _scales(softmax_scale, q_scale, kv_scale, has_q_scale, has_kv_scale)
     ahead = tl.where(causal != 0, keys - queries + 1, keys)
     end = tl.minimum(tl.where(causal != 0, ahead + token, keys), keys)
     final = (tl.minimum(m0 + BM, rows) - 1) // H
     seen = tl.minimum(tl.where(causal != 0, ahead + final, keys), keys)
     count = _own_keys(tl.maximum(seen, 0), part, splits, block)
-    inside_block = (1 << block) - 1
+    off_q = (place * H + head) * (VALUE + TAIL)
+    acc, total, peak = _attend(
+        q, kv, pages + first_page, off_q, end, count, keys, part, splits, block, page_size, stored_pages,
+        stride_p, stride_k, scale, softcap, BM, BN, AWAY,
+    )  # fmt: skip
+    mean, logarithm = _mean(acc, total, peak, share)
 
-    peak = tl.full([BM], float("-inf"), tl.float32)
-    total = tl.zeros([BM], tl.float32)
-    acc = tl.zeros([BM, VALUE], tl.float32)
-    rn = tl.arange(0, BN)
-    for start in tl.range(0, count, BN):
-        own = start + rn
-        key = (((own >> block) * splits + part) << block) + (own & inside_block)
-        # A key past the end repeats the last one: the loads need no mask, the logits have one.
-        at = tl.minimum(key, keys - 1)
-        page = tl.load(pages + at // page_size).to(tl.int64)
-        off = page * page_step + (at % page_size).to(tl.int64) * key_step
-        value = tl.load(kv + (off[:, None] + rd[None, :])).to(W)
-        tail = tl.load(kv + (off[:, None] + rt[None, :])).to(W)
-        s = tl.dot(q_head, tl.trans(value))
-        s = tl.dot(q_tail, tl.trans(tail), s)
-        s = s * scale
-        if softcap > 0.0:
-            # tanh(x) = 1 - 2 / (e^2x + 1), and s is x * softcap * log2 e.
-            s = softcap * LOG2E * (1.0 - 2.0 / (tl.math.exp2(s * (2.0 / softcap)) + 1.0))
-        s = tl.where(key[None, :] < end[:, None], s, float("-inf"))
-        higher = tl.maximum(peak, tl.max(s, 1))
-        # -inf - -inf is NaN: a row that has seen no key yet is measured from 0.
-        base = tl.where(higher == float("-inf"), 0.0, higher)
-        p = tl.math.exp2(s - base[:, None])
-        shrink = tl.math.exp2(peak - base)
-        total = total * shrink + tl.sum(p, 1)
-        acc = acc * shrink[:, None]
-        acc = tl.dot(_to_storage(p, value, AWAY), value, acc)
-        peak = higher
-
-    # A row that saw no key has acc 0 and total 0; one with NaN has NaN in both.
-    some = total != 0.0
-    acc = acc * (share / tl.where(some, total, 1.0))[:, None]
-    logarithm = tl.where(some, (peak + tl.math.log2(total)) * LN2, float("-inf"))
+    rd = tl.arange(0, VALUE)
     stored = (m0 + tl.arange(0, BM)) < rows
     target = place * H + head
     if PARTS:
@@ -185,7 +250,7 @@ def mla_decode_kernel(
     else:
         tl.store(lse + target, logarithm, mask=stored & (write_lse != 0))
     tl.store(
-        out + (target[:, None] * VALUE + rd[None, :]), acc.to(out.dtype.element_ty), mask=stored[:, None]
+        out + (target[:, None] * VALUE + rd[None, :]), mean.to(out.dtype.element_ty), mask=stored[:, None]
     )
 
 

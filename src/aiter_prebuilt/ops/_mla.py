@@ -45,21 +45,14 @@ def writes_result(count: int, heads: int, queries: int, fp8: bool) -> bool:
     return count == 1 and (fp8 or heads != 16 or queries > 1)
 
 
-def own_heads(heads: int, queries: int) -> int:
-    """Heads of a work, 0 where there are none: other multiples of 16 with one query each are as many tokens of 16 heads."""
-    if heads in (16, 128):
-        return heads
-    return 16 if heads % 16 == 0 and 16 < heads <= 512 and queries == 1 else 0
+def folds(heads: int) -> bool:
+    """Are heads batches of 16 where each has one query, and pages one key? AITER's assembly takes them so."""
+    return heads % 16 == 0 and heads not in (16, 128) and heads <= 512
 
 
-def takes_works(q: Any, kv_buffer: Any, o: Any, queries: int, plain: bool) -> bool:
-    """Is there a kernel that takes works of such a call? ``plain``: scores have no cap, and no query sees keys behind its own."""
-    own, fp8_q, fp8_k = own_heads(o.shape[1], queries), q.dtype != o.dtype, kv_buffer.dtype != o.dtype
-    if not plain or kv_buffer.shape[1] != 1 or str(o.dtype) not in ("bf16", "torch.bfloat16"):
-        return False
-    if own == 128 or fp8_q:
-        return fp8_q and fp8_k and (own == 128 or (own == 16 and queries == 1))
-    return own == 16 and queries <= 4
+def own_heads(heads: int, queries: int, page_size: int) -> int:
+    """Heads of a work, as ``get_mla_metadata_v1`` has them."""
+    return 16 if folds(heads) and queries == 1 and page_size == 1 else heads
 
 
 def compute_units(tensor: Any) -> int:
@@ -104,8 +97,8 @@ def _dense(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 class Made(NamedTuple):
-    """What a decode is given beside the caller's tensors: ``splits`` parts of a context; ``logits`` None where the only part is
-    the result; ``parts`` is what the function returns for them.
+    """What a decode is given beside the caller's tensors: ``splits`` parts of a context; ``fold`` tokens that one of the caller's
+    is; ``logits`` None where the only part is the result; ``parts`` is what the function returns for them.
     """
 
     q: Any
@@ -114,6 +107,7 @@ class Made(NamedTuple):
     parts: Any
     lse: Any
     splits: int
+    fold: int
 
 
 def of_parts(
@@ -128,21 +122,22 @@ def of_parts(
     count = parts(wanted, qo_indptr.shape[0] - 1, keys, heads * queries, fp8, units)
     lse = o.new_empty((tokens, heads), dtype=f32)
     if writes_result(count, heads, queries, fp8):
-        return Made(q, o, None, o, lse, count)
+        return Made(q, o, None, o, lse, count, 1)
     logits = o.new_empty((tokens, count, heads, o.shape[2]), dtype=f32)
-    return Made(q, o, logits, logits, lse, count)
+    return Made(q, o, logits, logits, lse, count, 1)
 
 
-def of_works(q: Any, o: Any, reduce_partial_map: Any, queries: int, f32: Any) -> Made:
+def of_works(q: Any, o: Any, page_size: int, reduce_partial_map: Any, queries: int, f32: Any) -> Made:
     """Works are listed; each part has room for ``queries`` tokens."""
     tokens, heads, depth = o.shape
-    own = own_heads(heads, queries)
+    own = own_heads(heads, queries, page_size)
     count, rows = tokens * heads // own, reduce_partial_map.shape[0] * queries
     # Rows of 16 heads in tokens of all heads: a list may end inside one.
     logits = o.new_empty(((rows * own + heads - 1) // heads, 1, heads, depth), dtype=f32)
     lse = o.new_empty((count, own), dtype=f32)
     native = shaped(q, (count, own, q.shape[2])), shaped(o, (count, own, depth))
-    return Made(*native, shaped(logits, (logits.shape[0] * heads // own, 1, own, depth)), logits, lse, 1)
+    parts = shaped(logits, (logits.shape[0] * heads // own, 1, own, depth))
+    return Made(*native, parts, logits, lse, 1, heads // own)
 
 
 def rows_of(partial_lse: Any, partial_output: Any) -> Any:
@@ -150,6 +145,21 @@ def rows_of(partial_lse: Any, partial_output: Any) -> Any:
     shape = tuple(getattr(partial_lse, "shape", ()))
     same = len(shape) == len(getattr(partial_output, "shape", ()))
     return shaped(partial_lse, shape[:-1]) if same and shape[-1:] == (1,) else partial_lse
+
+
+def reduced_to(most: Any, splits: Any, out: Any, lse: Any) -> tuple[Any, Any, Any, Any]:
+    """Of ``mla_reduce_v1``: result, logarithms, tokens of a tile, parts of one. Older trees of AITER have no number of parts,
+    those before them no tokens of a tile either.
+    """
+    if _is_tensor(most):
+        return most, splits if _is_tensor(splits) else lse, 1, 0
+    if _is_tensor(splits):
+        return splits, out if lse is None else lse, most, 0
+    return out, lse, most, splits
+
+
+def _is_tensor(value: Any) -> bool:
+    return isinstance(value, tuple) or hasattr(value, "shape")
 
 
 def address(tensor: Any) -> Any:

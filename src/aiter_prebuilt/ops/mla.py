@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from aiter_prebuilt.dispatch import operator
 from aiter_prebuilt.ops._common import NOT_A_TENSOR, element_type, like, no_output, scale_of
-from aiter_prebuilt.ops._mla import address, rows_of
+from aiter_prebuilt.ops._mla import address, reduced_to, rows_of
 from aiter_prebuilt.ops._traced import traced
-from aiter_prebuilt.ops.generated.mla import refuse_mla_prefill_fwd
+from aiter_prebuilt.ops.generated.mla import refuse_mla_decode_stage1_asm_fwd, refuse_mla_prefill_fwd
 
 if TYPE_CHECKING:
     import torch
@@ -28,16 +28,25 @@ def mla_decode_stage1_asm_fwd(
     kv_page_indices: torch.Tensor,
     kv_last_page_lens: torch.Tensor,
     num_kv_splits_indptr: torch.Tensor | None,
-    work_metadata: torch.Tensor | None,
+    work_meta_data: torch.Tensor | None,
     work_indptr: torch.Tensor | None,
     work_info_set: torch.Tensor | None,
     max_seqlen_q: int,
+    page_size: int,
+    nhead_kv: int,
     softmax_scale: float,
     splitData: torch.Tensor,
     splitLse: torch.Tensor,
     output: torch.Tensor,
+    lse: torch.Tensor | None = None,
     q_scale: torch.Tensor | None = None,
     kv_scale: torch.Tensor | None = None,
+    g_kv_indptr: torch.Tensor | None = None,
+    cp_world_size: int = 1,
+    cp_rank: int = 0,
+    valid_split_count: torch.Tensor | None = None,
+    use_valid_split_count_reduce: int = 0,
+    causal: bool = True,
 ) -> None:
     """Attention over a paged latent cache, each part of a context apart; AITER's assembly.
 
@@ -51,22 +60,25 @@ def mla_decode_stage1_asm_fwd(
             kv_last_page_lens: [batches] int32, ones.
         num_kv_splits_indptr: [batches + 1] int32, 0, n, 2 * n ...: every context in n parts; blocks of 16 keys go to the parts in
             turn (32 for 128 heads in fp8, 64 for 16 heads and one query each). None: works are listed.
-        work_indptr, work_info_set: [units + 1], [works, 8] int32, the works of each compute unit. work_metadata: any value; the
+        work_indptr, work_info_set: [units + 1], [works, 8] int32, the works of each compute unit. work_meta_data: any value; the
             table of their addresses is made here.
         max_seqlen_q: the largest number of queries of a batch. 128 heads in bf16: 1. fp8 with 16 heads: 1. Works: up to 4.
+        page_size, nhead_kv, cp_world_size: 1 only. lse: None only. causal: True only; ``mla_decode_fwd`` takes more.
         softmax_scale: more than 0.
         splitData: [tokens, n, heads, 512] fp32, or with works [rows, 1, heads, 512]. One part is the result in bf16, unless 16
             heads have one query each in bf16. splitLse: fp32, with a last dim of 1. Parts without a key stay as they are.
         output: [tokens, heads, 512] bf16: works that are no part write it.
         q_scale, kv_scale: [1] fp32, what fp8 is multiplied with.
+        g_kv_indptr, cp_rank, valid_split_count, use_valid_split_count_reduce: any value; no object here reads or writes them.
 
     Raises:
-        UnsupportedError: a scale that is not above 0, or a tensor that requires grad. ArgumentError, NoKernelError: the call does
-            not fit.
+        UnsupportedError: an option that no kernel covers, a scale that is not above 0, or a tensor that requires grad.
+            ArgumentError, NoKernelError: the call does not fit.
 
     Source: AITER ``mla_decode_stage1_asm_fwd``.
     """
-    del work_metadata
+    del work_meta_data, g_kv_indptr, cp_rank, valid_split_count, use_valid_split_count_reduce
+    refuse_mla_decode_stage1_asm_fwd(page_size, nhead_kv, lse, cp_world_size, causal)
     scale_of("mla_decode_stage1_asm_fwd", softmax_scale)
     if num_kv_splits_indptr is not None and address(output) == address(splitData):
         output = like(output)  # AITER hands on the result as one part, too; nothing is written to this one
@@ -118,29 +130,35 @@ def mla_reduce_v1(
     reduce_indptr: torch.Tensor,
     reduce_final_map: torch.Tensor | None,
     reduce_partial_map: torch.Tensor,
-    final_output: torch.Tensor,
+    max_seqlen_q: int,
+    num_kv_splits: int = 0,
+    final_output: torch.Tensor | None = None,
     final_lse: torch.Tensor | None = None,
 ) -> None:
     """Rows of partial attention made one, tile by tile, as the lists of persistent attention say.
 
     Args:
-        partial_output: [rows, heads, 512] fp32, or [rows, 1, heads, 512]. partial_lse: [rows, heads] fp32, natural logarithms,
-            with a last dim of 1 or without.
+        partial_output: [rows, heads, 512] fp32, or [rows, 1, heads, 512]; of prompts (``mla_prefill_ps_asm_fwd``) 128 columns.
+            partial_lse: [rows, heads] fp32, natural logarithms, with a last dim of 1 or without.
         reduce_indptr: [tiles + 1] int32, where the parts of each tile begin in reduce_partial_map, int32, which says the row of
             each part's first token. Tiles of fewer than two parts are left as they are.
         reduce_final_map: [tiles, 2] int32, first token and end of each tile; None: all tiles are one behind the
             other, of as many tokens as there are rows between the first two of reduce_partial_map.
-        final_output: [tokens, heads, 512] bf16 or fp16, its last dim contiguous, written. final_lse: [tokens, heads] fp32,
-            written.
+        max_seqlen_q: the most tokens of a tile, as a hint: many are shared by several workgroups. num_kv_splits: 0 and more; a
+            tile may have any number of parts.
+        final_output: [tokens, heads, 512 or 128] bf16 or fp16, its last dim contiguous, written; it has to be given. final_lse:
+            [tokens, heads] fp32, written. Callers of AITER's older trees, where final_output and final_lse stood in the place of
+            num_kv_splits, or of max_seqlen_q, are understood, too.
 
     Raises:
         UnsupportedError: a tensor that requires grad. ArgumentError, NoKernelError: the call does not fit.
 
     Source: AITER ``mla_reduce_v1``.
     """
+    given = reduced_to(max_seqlen_q, num_kv_splits, final_output, final_lse)
     _mla_reduce_v1(
         partial_output, rows_of(partial_lse, partial_output), reduce_indptr, reduce_final_map, reduce_partial_map,
-        final_output, final_lse,
+        *given,
     )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from aiter_prebuilt.dispatch import operator
 from aiter_prebuilt.errors import AiterPrebuiltError
 from aiter_prebuilt.ops._common import NOT_A_TENSOR, element_type, no_output, refuse, scale_of
-from aiter_prebuilt.ops._mla import compute_units, of_parts, of_works, takes_works
+from aiter_prebuilt.ops._mla import compute_units, of_parts, of_works
 from aiter_prebuilt.ops._traced import traced
 from aiter_prebuilt.ops.generated.mla_decode import refuse_mla_decode_fwd
 
@@ -53,8 +53,8 @@ def mla_decode_fwd(
 
     Queries of a batch are the last of its context. The assembly takes pages of one key, without a cap: 16 heads, 128 heads with
     one query each or in fp8, fp8 with 16 heads and one query each; there may not be more queries than keys then, which nobody
-    checks. All else is taken by our kernel. Of a batch without keys ``o`` is 0, but for one part by the assembly,
-    which leaves it.
+    checks. All else is taken by our kernel. Of a batch without keys ``o`` is 0, but for one part or works by the
+    assembly, which leaves it.
 
     Args:
         q: [tokens, heads, 576] bf16, fp16 or the target's fp8. kv_buffer: [pages, page_size, 1, 576] of the same type, or fp8
@@ -68,9 +68,10 @@ def mla_decode_fwd(
         num_kv_splits: parts of each context, up to 4096, fewer in fp8 where contexts are short; AITER's rule of the number of
             compute units, batches and keys when None. With works it is not looked at.
         work_indptr, work_info_set, reduce_indptr, reduce_final_map, reduce_partial_map: int32, as ``get_mla_metadata_v1``
-            makes them: each compute unit's list of works, and which of them are made one. They are read where the assembly takes
-            works: in bf16 and bf16 with fp8 16 heads and up to 4 queries, or other multiples of 16 and one query; in fp8 128
-            heads, or such with one query. Elsewhere contexts are split without them.
+            makes them of the same heads, queries, page_size and causal: each compute unit's list of works, and which of them are
+            made one. The assembly takes works of pages of one key, without a cap: in bf16 and bf16 with fp8 16 heads and up to 4
+            queries, or other multiples of 16 and one query; in fp8 128 heads, or such with one query. All others are taken by our
+            kernel. Without one of the lists contexts are split without them.
         q_scale, kv_scale: [1] fp32, what fp8 is multiplied with.
         return_lse: the logarithms are wanted, which without it are written only where parts were made one.
         causal: a query sees the keys up to its own place; False: all.
@@ -97,11 +98,8 @@ def mla_decode_fwd(
         scale = q.shape[2] ** -0.5 if sm_scale is None else sm_scale
         capped = logit_cap > 0
         f32 = element_type(o, "f32")
-        listed = work_indptr is not None or work_info_set is not None
-        if listed and takes_works(
-            q, kv_buffer, o, max_seqlen_q, not capped and (causal or max_seqlen_q == 1)
-        ):
-            made = of_works(q, o, reduce_partial_map, max_seqlen_q, f32)
+        if all(each is not None for each in lists):
+            made = of_works(q, o, page_size, reduce_partial_map, max_seqlen_q, f32)
         else:
             lists = (None, None, None, None, None)
             units = compute_units(q) if num_kv_splits is None else 0
@@ -114,6 +112,7 @@ def mla_decode_fwd(
     scale_of("mla_decode_fwd", scale, "sm_scale")
     _mla_decode_fwd(
         made.q, kv_buffer, made.o, qo_indptr, kv_indptr, kv_indices, kv_last_page_lens, *lists, q_scale, kv_scale,
-        made.logits, made.lse, max_seqlen_q, scale, made.splits, max(logit_cap, 0.0), capped, return_lse, causal,
+        made.logits, made.lse, max_seqlen_q, scale, made.splits, made.fold, max(logit_cap, 0.0), capped, return_lse,
+        causal,
     )  # fmt: skip
     return made.parts, made.lse

@@ -3,7 +3,28 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from aiter_prebuilt.ops._common import refuse
+
+if TYPE_CHECKING:
+    import torch
+
+
+def refuse_mla_decode_stage1_asm_fwd(
+    page_size: int, nhead_kv: int, lse: torch.Tensor | None, cp_world_size: int, causal: bool
+) -> None:
+    """Refuse the options of ``mla_decode_stage1_asm_fwd`` that no kernel covers."""
+    if page_size != 1:
+        raise refuse("mla_decode_stage1_asm_fwd", "page_size", page_size, "1")
+    if nhead_kv != 1:
+        raise refuse("mla_decode_stage1_asm_fwd", "nhead_kv", nhead_kv, "1")
+    if lse is not None:
+        raise refuse("mla_decode_stage1_asm_fwd", "lse", lse, "None")
+    if cp_world_size != 1:
+        raise refuse("mla_decode_stage1_asm_fwd", "cp_world_size", cp_world_size, "1")
+    if not causal:
+        raise refuse("mla_decode_stage1_asm_fwd", "causal", causal, "True")
 
 
 def refuse_mla_prefill_fwd(logit_cap: float) -> None:

@@ -52,8 +52,7 @@ def mla_prefill_ps_asm_fwd(
         splitData: [R, HQ, 128] fp32, written; a row for each token of a work with a row, the mean of its values; 0 where it sees
             no key.
         splitLse: [R, HQ] fp32, written; the natural logarithm of the sum of its exponentials.
-        output: [TOK, HQ, 128] bf16, written; written by works without a row; rows of the others are yet to be made one, of 128
-            columns, where mla_reduce_v1 takes 512 here.
+        output: [TOK, HQ, 128] bf16, written; written by works without a row; mla_reduce_v1 makes one of the rows of the others.
         q_scale: [1] fp32, or None; what all numbers of Q are multiplied with; 1 when None.
         k_scale: [1] fp32, or None; the same of K.
         v_scale: [1] fp32, or None; the same of V.

@@ -3,12 +3,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from aiter_prebuilt.ops._common import refuse
 
+if TYPE_CHECKING:
+    from enum import Enum
 
-def refuse_get_mla_metadata_v1(num_heads_k: int, fast_mode: bool) -> None:
+
+def refuse_get_mla_metadata_v1(num_heads_k: int, is_cp_round_robin: bool, mla_version: int | Enum) -> None:
     """Refuse the options of ``get_mla_metadata_v1`` that no kernel covers."""
     if num_heads_k != 1:
         raise refuse("get_mla_metadata_v1", "num_heads_k", num_heads_k, "1")
-    if not fast_mode:
-        raise refuse("get_mla_metadata_v1", "fast_mode", fast_mode, "True")
+    if is_cp_round_robin:
+        raise refuse("get_mla_metadata_v1", "is_cp_round_robin", is_cp_round_robin, "False")
+    if mla_version:
+        raise refuse("get_mla_metadata_v1", "mla_version", mla_version, "0")
