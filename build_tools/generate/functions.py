@@ -8,7 +8,7 @@ from typing import Any
 
 from build_tools.errors import ManifestError
 from build_tools.generate.docstring import docstring, tensors
-from build_tools.generate.python_text import fitted, substituted
+from build_tools.generate.python_text import WIDTH, fitted, substituted
 from build_tools.manifest.grammar import TensorSpec, is_symbol
 from build_tools.manifest.model import Family, Operator
 from build_tools.manifest.operators import GIVEN, ArgumentType
@@ -89,9 +89,7 @@ def function(operator: Operator) -> list[str]:
     )
     parameters = [parameter.text for parameter in operator.python.parameters]
     lines = ["@traced", *fitted(f"def {operator.name}(", parameters, f") -> {result}:"), *docstring(operator)]
-    lines += [*numbers(operator), *refusals(operator)]
-    if operator.ignored:
-        lines.append(f"    del {', '.join(operator.ignored)}")
+    lines += [*numbers(operator), *refusals(operator), *unread(operator)]
     if operator.returns:
         lines.append("    try:")
         lines += [
@@ -143,6 +141,14 @@ def numbers(operator: Operator) -> list[str]:
     """Members of enumerations become numbers."""
     names = [parameter.name for parameter in operator.python.parameters if parameter.enum]
     return [f"    {name} = number({name})" for name in names]
+
+
+def unread(operator: Operator) -> list[str]:
+    """Parameters of which any value is taken and none changes anything."""
+    line = f"    del {', '.join(operator.ignored)}"
+    if not operator.ignored or len(line) <= WIDTH:
+        return [line] if operator.ignored else []
+    return ["    del (", *(f"        {name}," for name in operator.ignored), "    )"]
 
 
 def refusals(operator: Operator) -> list[str]:

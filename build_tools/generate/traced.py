@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from build_tools.generate.functions import numbers, refusals, refused
+from build_tools.generate.functions import numbers, refusals, refused, unread
 from build_tools.generate.python_text import fitted, imported
 from build_tools.manifest.model import Operator
 from build_tools.manifest.python import Parameter, literal
@@ -82,12 +82,9 @@ def _stand_in(operator: Operator) -> list[str]:
         lines += refusals(operator)
         last = fitted(f"{call}_OPS.{operator.name}.default(", _native(operator), ")", 4)
     else:
-        lines += numbers(operator)
         lines += fitted(f"refuse_{operator.name}(", names, ")", 4) if names else []
         last = fitted(f"{call}torch_calls.{operator.name}(", _left(operator), ")", 4)
-    if operator.ignored:
-        lines.append(f"    del {', '.join(operator.ignored)}")
-    return [*lines, *last]
+    return [*lines, *unread(operator), *last]
 
 
 def _left(operator: Operator) -> list[str]:

@@ -153,8 +153,6 @@ def ck_moe_stage1_fwd(
     """Traced ``aiter_prebuilt.ck_moe_stage1_fwd``."""
     quant_type = number(quant_type)
     activation = number(activation)
-    quant_type = number(quant_type)
-    activation = number(activation)
     refuse_ck_moe_stage1_fwd(quant_type, activation)
     del kernelName
     return torch_calls.ck_moe_stage1_fwd(
@@ -193,8 +191,6 @@ def ck_moe_stage2_fwd(
     activation: Any = 0,
 ) -> Any:
     """Traced ``aiter_prebuilt.ck_moe_stage2_fwd``."""
-    quant_type = number(quant_type)
-    activation = number(activation)
     quant_type = number(quant_type)
     activation = number(activation)
     refuse_ck_moe_stage2_fwd(quant_type)
@@ -823,7 +819,6 @@ def fmoe_g1u1_mxfp4(
 ) -> None:
     """Traced ``aiter_prebuilt.fmoe_g1u1_mxfp4``."""
     activation = number(activation)
-    activation = number(activation)
     refuse_fmoe_g1u1_mxfp4(fc2_smooth_scale, activation)
     torch_calls.fmoe_g1u1_mxfp4(
         out,
@@ -1331,9 +1326,17 @@ def get_mla_metadata_v1(
 ) -> None:
     """Traced ``aiter_prebuilt.get_mla_metadata_v1``."""
     mla_version = number(mla_version)
-    mla_version = number(mla_version)
     refuse_get_mla_metadata_v1(num_heads_k, is_cp_round_robin, mla_version)
-    del fast_mode, intra_batch_mode, dtype_q_nope, dtype_q_rope, dtype_kv_nope, dtype_kv_rope, dtype_q, dtype_kv
+    del (
+        fast_mode,
+        intra_batch_mode,
+        dtype_q_nope,
+        dtype_q_rope,
+        dtype_kv_nope,
+        dtype_kv_rope,
+        dtype_q,
+        dtype_kv,
+    )
     torch_calls.get_mla_metadata_v1(
         seqlens_qo_indptr,
         seqlens_kv_indptr,
@@ -2046,8 +2049,6 @@ def moe_stage1_g1u1(
     sorted_weights: Any = None,
 ) -> None:
     """Traced ``aiter_prebuilt.moe_stage1_g1u1``."""
-    activation = number(activation)
-    quant_type = number(quant_type)
     activation = number(activation)
     quant_type = number(quant_type)
     refuse_moe_stage1_g1u1(ksplit, activation, a1_scale, w1_scale)
