@@ -184,6 +184,7 @@ def mha_batch_prefill_func(
     window_size: tuple[int, ...],
     return_lse: bool,
     kv_last_page_lens: Values | None,
+    q_descale: Values | None,
     k_descale: Values | None,
     v_descale: Values | None,
     sink_ptr: Values | None,
@@ -193,20 +194,71 @@ def mha_batch_prefill_func(
     """:func:`attend` of each sequence, whose pages are kv_page_indices[kv_indptr[i] : kv_indptr[i + 1]]; of the last one
     kv_last_page_lens[i] keys count, all without it.
 
-    q [sq, hq, d], k [nb, ps, hk, d], v [nb, ps, hk, dv]. A cache of 8 bits is multiplied with its scales.
+    q [sq, hq, d], k [nb, ps, hk, d], v [nb, ps, hk, dv]. What has 8 bits is multiplied with its scale.
     """
+    q = _times(q, q_descale, kinds["q"])
     k, v = _scaled(k, v, k_descale, v_descale, kinds)
     left, right, _ = seen(window_size, max_seqlen_q, max_seqlen_k, causal)
     scale = q.shape[2] ** -0.5 if softmax_scale is None else softmax_scale
     how = Scores(scale, left, right, logits_soft_cap, max(sink_size, 0))
-    sequences = [
-        (*rows, *part)
-        for rows, part in zip(
-            _spans(cu_seqlens_q), _listed(k, v, kv_indptr, kv_page_indices, kv_last_page_lens), strict=True
-        )
-    ]
-    out, lse = _joined(q, v.shape[-1], sequences, max_seqlen_q, how, sink_ptr, kinds["out"])
+    lists = (cu_seqlens_q, kv_indptr, kv_page_indices, kv_last_page_lens)
+    out, lse = _prefilled(q, k, v, lists, max_seqlen_q, how, sink_ptr, kinds["out"])
     return {"out": out, "lse": lse if return_lse else None}
+
+
+def mha_batch_prefill(
+    q: Values,
+    k: Values,
+    v: Values,
+    cu_seqlens_q: Values,
+    kv_indptr: Values,
+    kv_page_indices: Values,
+    max_seqlen_q: int,
+    max_seqlen_k: int,
+    softmax_scale: float,
+    logits_soft_cap: float,
+    is_causal: bool,
+    window_size_left: int,
+    window_size_right: int,
+    sink_size: int,
+    return_softmax_lse: bool,
+    q_descale: Values | None,
+    k_descale: Values | None,
+    v_descale: Values | None,
+    kv_last_page_lens: Values | None,
+    sink_ptr: Values | None,
+    kinds: dict[str, str],
+) -> dict[str, Near | None]:
+    """:func:`mha_batch_prefill_func` of pages of groups: k [nb, hk, d / x, ps, x], v [nb, hk, ps / x, dv, x]."""
+    q = _times(q, q_descale, kinds["q"])
+    keys = k.transpose(0, 3, 1, 2, 4)
+    values = v.transpose(0, 2, 4, 1, 3)
+    rows = (
+        keys.reshape(*keys.shape[:3], -1),
+        values.reshape(values.shape[0], values.shape[1] * values.shape[2], *values.shape[3:]),
+    )
+    left, right, _ = seen((window_size_left, window_size_right), max_seqlen_q, max_seqlen_k, is_causal)
+    how = Scores(softmax_scale, left, right, logits_soft_cap, max(sink_size, 0))
+    lists = (cu_seqlens_q, kv_indptr, kv_page_indices, kv_last_page_lens)
+    pages = _scaled(*rows, k_descale, v_descale, kinds)
+    out, lse = _prefilled(q, *pages, lists, max_seqlen_q, how, sink_ptr, kinds["out"])
+    return {"out": out, "lse": lse if return_softmax_lse else None}
+
+
+def _prefilled(
+    q: Values,
+    k: Values,
+    v: Values,
+    lists: tuple[Values, Values, Values, Values | None],
+    most: int,
+    how: Scores,
+    sinks: Values | None,
+    kind: str,
+) -> tuple[Near, Near]:
+    """:func:`_joined` of sequences whose pages one list names; ``lists``: starts of queries and pages, pages, last keys."""
+    spans, found = _spans(lists[0]), _listed(k, v, *lists[1:])
+    sequences = [(*rows, *part) for rows, part in zip(spans, found, strict=True)]
+    return _joined(q, v.shape[-1], sequences, most, how, sinks, kind)
 
 
 def paged_attention_v1(
@@ -290,6 +342,11 @@ def _scaled(
     if kinds["k"] in ("bf16", "f16") or k_descale is None or v_descale is None:
         return k, v
     return k * k_descale.flat[0], v * v_descale.flat[0]
+
+
+def _times(x: Values, scale: Values | None, kind: str) -> Values:
+    """What has 8 bits times the first element of its scale; else as it is."""
+    return x if kind in ("bf16", "f16") or scale is None else x * scale.flat[0]
 
 
 def _spans(edges: Values) -> Iterable[tuple[int, int]]:
@@ -379,3 +436,21 @@ def draw_codes(rng: np.random.Generator, shape: tuple[int, ...], sizes: object, 
     """Keys or values of ordinary sizes; of 8 bits such that scales of 0.02 to 0.05 make them ordinary."""
     del sizes
     return rng.standard_normal(shape) * (1 if kind in ("bf16", "f16") else 30)
+
+
+def draw_few(rng: object, shape: tuple[int, ...], sizes: object) -> Values:
+    """Three keys in the last page."""
+    del rng, sizes
+    return np.full(shape, 3)
+
+
+def draw_last_missing(
+    rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int], *, kind: str
+) -> Values:
+    """:func:`draw_codes` of keys [nb, hk, d / x, ps, x] or values [nb, hk, ps / x, dv, x], NaN from key 3 of a page on."""
+    found = draw_codes(rng, shape, sizes, kind=kind)
+    if shape[3] == sizes["PS"]:
+        found[:, :, :, 3:] = np.nan
+    else:
+        found[:, :, 1:], found[:, :, 0, :, 3:] = np.nan, np.nan
+    return found

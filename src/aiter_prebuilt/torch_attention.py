@@ -11,7 +11,14 @@ from aiter_prebuilt import device
 from aiter_prebuilt.ops._common import refuse, scale_of, window_of
 from aiter_prebuilt.ops._mla import of_parts, of_works
 from aiter_prebuilt.ops._prompts import beside
-from aiter_prebuilt.ops._ragged import as_f32, as_type, left_of, paged, skipped, tokens_first, window
+from aiter_prebuilt.ops._ragged import (
+    as_f32,
+    left_of,
+    paged,
+    skipped,
+    tokens_first,
+    window,
+)
 from aiter_prebuilt.torch_library import NAMESPACE
 
 _OPS: Final[Any] = getattr(torch.ops, NAMESPACE)
@@ -143,68 +150,6 @@ def unified_attention(
     left = left_of("unified_attention", window_size)
     tensors = (q, k, v, out, cu_seqlens_q, seqused_k, block_table, k_descale, v_descale, as_f32(sinks))
     _OPS.unified_attention.default(*tensors, max_seqlen_q, max_seqlen_k, softmax_scale, left, softcap)
-
-
-def mha_batch_prefill_func(
-    q: Any,
-    k: Any,
-    v: Any,
-    cu_seqlens_q: Any,
-    kv_indptr: Any,
-    kv_page_indices: Any,
-    max_seqlen_q: int,
-    max_seqlen_k: int,
-    softmax_scale: float | None,
-    logits_soft_cap: float,
-    causal: bool,
-    window_size: Any,
-    return_lse: bool,
-    out: Any,
-    kv_last_page_lens: Any,
-    k_descale: Any,
-    v_descale: Any,
-    sink_ptr: Any,
-    sink_size: int,
-) -> Any:
-    """Of ``aiter_prebuilt.mha_batch_prefill_func``."""
-    left, right = window("mha_batch_prefill_func", window_size, max_seqlen_q, max_seqlen_k, causal)[:2]
-    result = q.new_empty((*q.shape[:2], v.shape[-1])) if out is None else out
-    lse = q.new_empty((q.shape[1], q.shape[0]), dtype=torch.float32) if return_lse else None
-    scale = q.shape[2] ** -0.5 if softmax_scale is None else softmax_scale
-    tensors = (q, paged(k), paged(v), cu_seqlens_q, kv_indptr, kv_page_indices, result, kv_last_page_lens)
-    more = (k_descale, v_descale, as_f32(sink_ptr), lse)
-    how = (max_seqlen_q, scale, logits_soft_cap, left, right, max(sink_size, 0))
-    _OPS.mha_batch_prefill_func.default(*tensors, *more, *how)
-    return (result, lse) if return_lse else result
-
-
-def extend_attention_fwd(
-    q_extend: Any,
-    k_extend: Any,
-    v_extend: Any,
-    o_extend: Any,
-    k_buffer: Any,
-    v_buffer: Any,
-    qo_indptr: Any,
-    kv_indptr: Any,
-    kv_indices: Any,
-    custom_mask: Any,
-    is_causal: bool,
-    mask_indptr: Any,
-    max_len_extend: int,
-    sm_scale: float | None,
-    logit_cap: float,
-    skip_prefix_custom_mask: bool,
-) -> None:
-    """Of ``aiter_prebuilt.extend_attention_fwd``."""
-    scale = sm_scale or q_extend.shape[2] ** -0.5
-    of_bool = custom_mask is not None and custom_mask.dtype is torch.bool
-    mask = custom_mask.view(torch.uint8) if of_bool else custom_mask
-    new = (q_extend, k_extend, v_extend, o_extend, k_buffer, v_buffer)
-    rows = as_type(kv_indices, "i32")
-    tensors = (*new, qo_indptr, kv_indptr, rows, mask, as_type(mask_indptr, "i32"))
-    how = (is_causal, max_len_extend, scale, logit_cap, skip_prefix_custom_mask)
-    _OPS.extend_attention_fwd.default(*tensors, *how)
 
 
 def flash_attn_fp8_pertensor_func(

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import torch
 
-from aiter_prebuilt import torch_attention, torch_binary, torch_ck, torch_rope
+from aiter_prebuilt import torch_attention, torch_binary, torch_ck, torch_prefill, torch_rope
 from aiter_prebuilt.ops import _mla, _moe
 from aiter_prebuilt.ops._common import codes, halvings, refuse, scale_of, splits, window_of
 from aiter_prebuilt.ops._random import pair
@@ -26,8 +26,9 @@ mha_fwd, mha_varlen_fwd = torch_attention.mha_fwd, torch_attention.mha_varlen_fw
 mha_bwd, mha_varlen_bwd = torch_attention.mha_bwd, torch_attention.mha_varlen_bwd
 flash_attn_varlen_func = torch_attention.flash_attn_varlen_func
 unified_attention = torch_attention.unified_attention
-extend_attention_fwd = torch_attention.extend_attention_fwd
-mha_batch_prefill_func = torch_attention.mha_batch_prefill_func
+extend_attention_fwd = torch_prefill.extend_attention_fwd
+mha_batch_prefill = torch_prefill.mha_batch_prefill
+mha_batch_prefill_func = torch_prefill.mha_batch_prefill_func
 flash_attn_fp8_pertensor_func = torch_attention.flash_attn_fp8_pertensor_func
 flash_attn_varlen_fp8_pertensor_func = torch_attention.flash_attn_varlen_fp8_pertensor_func
 paged_attention_v1 = torch_attention.paged_attention_v1

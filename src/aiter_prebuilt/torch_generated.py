@@ -23,9 +23,9 @@ from aiter_prebuilt.ops.generated.attention_ck import refuse_mha_fwd, refuse_mha
 from aiter_prebuilt.ops.generated.attention_gradients import refuse_mha_bwd, refuse_mha_varlen_bwd
 from aiter_prebuilt.ops.generated.attention_ragged import (
     refuse_flash_attn_varlen_func,
-    refuse_mha_batch_prefill_func,
     refuse_unified_attention,
 )
+from aiter_prebuilt.ops.generated.batch_prefill import refuse_mha_batch_prefill, refuse_mha_batch_prefill_func
 from aiter_prebuilt.ops.generated.batched_gemm import refuse_batched_gemm_a8w8, refuse_batched_gemm_bf16
 from aiter_prebuilt.ops.generated.fmoe_f4 import refuse_fmoe_g1u1_mxfp4
 from aiter_prebuilt.ops.generated.gemm_f4 import refuse_gemm_a4w4, refuse_gemm_a4w4_asm
@@ -1451,6 +1451,68 @@ def layernorm2d_fwd_with_smoothquant(
     _OPS.layernorm2d_fwd_with_smoothquant.default(out, input, xscale, yscale, weight, bias, x_bias, epsilon)
 
 
+def mha_batch_prefill(
+    q: Any,
+    k: Any,
+    v: Any,
+    cu_seqlens_q: Any,
+    kv_indptr: Any,
+    kv_page_indices: Any,
+    max_seqlen_q: int,
+    max_seqlen_k: int,
+    dropout_p: float,
+    softmax_scale: float,
+    logits_soft_cap: float,
+    zero_tensors: bool,
+    is_causal: bool,
+    window_size_left: int,
+    window_size_right: int,
+    sink_size: int,
+    return_softmax_lse: bool,
+    return_dropout_randval: bool,
+    out: Any = None,
+    bias: Any = None,
+    alibi_slopes: Any = None,
+    q_descale: Any = None,
+    k_descale: Any = None,
+    v_descale: Any = None,
+    kv_block_descale: Any = None,
+    kv_last_page_lens: Any = None,
+    block_table: Any = None,
+    seqlen_k: Any = None,
+    sink_ptr: Any = None,
+    gen: Any = None,
+) -> Any:
+    """Traced ``aiter_prebuilt.mha_batch_prefill``."""
+    refuse_mha_batch_prefill(
+        dropout_p, return_dropout_randval, bias, alibi_slopes, kv_block_descale, block_table, seqlen_k, gen
+    )
+    del zero_tensors
+    return torch_calls.mha_batch_prefill(
+        q,
+        k,
+        v,
+        cu_seqlens_q,
+        kv_indptr,
+        kv_page_indices,
+        max_seqlen_q,
+        max_seqlen_k,
+        softmax_scale,
+        logits_soft_cap,
+        is_causal,
+        window_size_left,
+        window_size_right,
+        sink_size,
+        return_softmax_lse,
+        out,
+        q_descale,
+        k_descale,
+        v_descale,
+        kv_last_page_lens,
+        sink_ptr,
+    )
+
+
 def mha_batch_prefill_func(
     q: Any,
     k: Any,
@@ -1482,7 +1544,7 @@ def mha_batch_prefill_func(
 ) -> Any:
     """Traced ``aiter_prebuilt.mha_batch_prefill_func``."""
     refuse_mha_batch_prefill_func(
-        dropout_p, alibi_slopes, return_attn_probs, block_table, seqlen_k, q_descale, kv_block_descale
+        dropout_p, alibi_slopes, return_attn_probs, block_table, seqlen_k, kv_block_descale
     )
     del deterministic
     return torch_calls.mha_batch_prefill_func(
@@ -1501,6 +1563,7 @@ def mha_batch_prefill_func(
         return_lse,
         out,
         kv_last_page_lens,
+        q_descale,
         k_descale,
         v_descale,
         sink_ptr,
@@ -2952,6 +3015,7 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "layernorm2d_fwd_with_add": layernorm2d_fwd_with_add,
     "layernorm2d_fwd_with_add_smoothquant": layernorm2d_fwd_with_add_smoothquant,
     "layernorm2d_fwd_with_smoothquant": layernorm2d_fwd_with_smoothquant,
+    "mha_batch_prefill": mha_batch_prefill,
     "mha_batch_prefill_func": mha_batch_prefill_func,
     "mha_bwd": mha_bwd,
     "mha_fwd": mha_fwd,

@@ -314,7 +314,10 @@ FITTING: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
         **{name: size for name, size in PAGES.items() if name not in ("max_seqlen_q", "SQ")}, "C": s["T"], "S": "3",
         "most_keys": "100", "kv_cache_dtype": "auto", "kv_cache_layout": "NHD",
     },
-    "mha_batch_prefill_func": lambda s: {**PAGES, "C": s["T"], "S1": "4"},
+    "mha_batch_prefill_func": lambda s: {**PAGES, "C": s["T"], "Q": s["T"], "S1": "4", "QD": "1"},
+    "mha_batch_prefill": lambda s: {
+        **PAGES, "S1": "4", "QD": "1", "Q": s["T"], "X": "8", "KG": "16", "VG": "2",
+    },
     "extend_attention_fwd": lambda s: {
         "D": "128", "DV": "128", "HQ": "8", "HK": "2", "SQ": "64", "S1": "3", "NB": "90", "KI": "70", "max_len_extend": "40",
         "MS": "1", "MI": "1", "custom_mask": "none", "mask_indptr": "none",

@@ -78,7 +78,8 @@ def results(signature: signatures.Signature, given: Mapping[str, Any]) -> dict[s
     if (
         "left" in given
     ):  # a native call has its window, causal or not, in two numbers, and no bound of the keys
-        window = (given["left"], given.get("right", 0))
+        first = (given["first"],) if "first" in given else ()
+        window = (given["left"], given.get("right", 0), *first)
         known |= {"window_size": window, "max_seqlen_k": 1 << 31, "min_seqlen_q": given.get("skip", 0)}
     known |= {
         f"return_{each.name}": given[each.name] is not None for each in signature.arguments if each.optional

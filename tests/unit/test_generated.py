@@ -166,7 +166,7 @@ def test_nothing_that_a_hand_written_function_takes_is_left_unsaid() -> None:
         not in {*operator.arguments, *operator.attributes, *operator.covered, *operator.ignored}
     }
     # whether lse is made, and of how many parts; what becomes a window; which sequences are left alone; where numbers come from
-    windows = {"is_causal", "causal", "window_size", "max_seqlen_k"}
+    windows = {"is_causal", "causal", "window_size", "window_size_left", "window_size_right", "max_seqlen_k"}
     assert left == {
         "return_lse", "return_softmax_lse", "num_kv_splits", "min_seqlen_q", "generator", *windows, "sliding_window",
         "max_num_partitions", "partition_size", "page_size", "logit_cap", "apply_scale", "flash_layout", "output_zeros",

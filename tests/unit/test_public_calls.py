@@ -293,6 +293,22 @@ def test_pages_of_one_key_may_lack_their_dim() -> None:
     assert attributes == [4, 0.125, 0.0, -1, -1, 0]
 
 
+def test_pages_of_groups_are_those_of_mha_batch_prefill() -> None:
+    """Whichever function is called; of 8-bit queries out is bf16."""
+    q, starts = zeros(5, 4, 64).to(torch.float8_e4m3fn), zeros(3, dtype=torch.int32)
+    k, v, rows = zeros(7, 2, 4, 16, 16), zeros(7, 2, 1, 48, 16), zeros(7, 16, 2, 64)
+    lists = (starts, starts, starts)
+    one = lambda: aiter_prebuilt.mha_batch_prefill_func(q, k, v, *lists, 4, 9, return_lse=True)  # noqa: E731
+    (out, lse), (_, tensors, attributes) = handed(one, "mha_batch_prefill")
+    assert (out.shape, out.dtype, lse.shape) == ((5, 4, 48), torch.bfloat16, (4, 5)) and tensors[6] is out
+    assert tensors[1] is k and tensors[2] is v and attributes == [4, 0.125, 0.0, -1, -1, 0]
+    words: Any = (4, 9, 0.0, 0.5, 2.0, False, True, 20, 3, 6, True, False)
+    two = lambda: aiter_prebuilt.mha_batch_prefill(q, rows, rows, *lists, *words)  # noqa: E731
+    (out, lse, *none), (_, tensors, attributes) = handed(two, "mha_batch_prefill_func")
+    assert out.dtype is torch.bfloat16 and tensors[1] is rows and tensors[-1] is lse and none == [None, None]
+    assert attributes == [4, 0.5, 2.0, -1, 0, 6]
+
+
 def test_a_mask_of_bool_is_read_as_bytes_and_lists_are_made_int32() -> None:
     q, k, starts = zeros(5, 4, 64), zeros(5, 2, 64), zeros(3, dtype=torch.int32)
     mask, begins = zeros(99, dtype=torch.bool), zeros(3, dtype=torch.int64)
@@ -755,6 +771,7 @@ TURNED = {
     "mha_bwd": {"window_size_left", "window_size_right"},
     "mha_varlen_bwd": {"window_size_left", "window_size_right"},
     "flash_attn_varlen_func": {"softmax_scale"},
+    "mha_batch_prefill": {"window_size_left", "window_size_right"},
     "mha_batch_prefill_func": {"softmax_scale"},
     "extend_attention_fwd": {"sm_scale"},
     "flash_attn_fp8_pertensor_func": {"softmax_scale"},
@@ -799,6 +816,10 @@ SERVED: dict[str, dict[str, Any]] = {
     "mha_varlen_fwd": {
         "dropout_p": 0.0, "logits_soft_cap": 0.0, "zero_tensors": False, "is_causal": False,
         "window_size_left": -1, "window_size_right": -1, "return_softmax_lse": False, "return_dropout_randval": False,
+    },
+    "mha_batch_prefill": {
+        "dropout_p": 0.0, "zero_tensors": False, "is_causal": False, "window_size_left": -1, "window_size_right": -1,
+        "return_softmax_lse": False, "return_dropout_randval": False,
     },
     "mha_bwd": {"dropout_p": 0.0, "is_causal": False, "window_size_left": -1, "window_size_right": -1, "deterministic": True},
     "mha_varlen_bwd": {

@@ -203,6 +203,10 @@ SIGNATURES = {
     "fp8_mqa_logits": "Q KV kv_scales weights cu_starts cu_ends clean_logits",
     "deepgemm_fp8_paged_mqa_logits": "q_fp8 kv_cache weights out_logits context_lens kv_indices max_model_len Preshuffle "
     "KVBlockSize ChunkK TotalCuCount WavePerEU VarCtxSchedule",
+    "mha_batch_prefill": "q k v cu_seqlens_q kv_indptr kv_page_indices max_seqlen_q max_seqlen_k dropout_p softmax_scale "
+    "logits_soft_cap zero_tensors is_causal window_size_left window_size_right sink_size return_softmax_lse "
+    "return_dropout_randval out bias alibi_slopes q_descale k_descale v_descale kv_block_descale kv_last_page_lens block_table "
+    "seqlen_k sink_ptr gen",
     "mha_batch_prefill_func": "q k v cu_seqlens_q kv_indptr kv_page_indices max_seqlen_q max_seqlen_k dropout_p softmax_scale "
     "logits_soft_cap causal window_size alibi_slopes deterministic return_lse return_attn_probs out kv_last_page_lens "
     "block_table seqlen_k q_descale k_descale v_descale kv_block_descale sink_ptr sink_size",

@@ -16,7 +16,7 @@ pytest.importorskip("aiter_prebuilt._native", reason="the native extension is no
 from support import call_tensors, torch_kernels  # noqa: E402
 
 import aiter_prebuilt  # noqa: E402
-from aiter_prebuilt import torch_attention, torch_calls, torch_generated, torch_rope  # noqa: E402
+from aiter_prebuilt import torch_attention, torch_calls, torch_generated, torch_prefill, torch_rope  # noqa: E402
 from aiter_prebuilt.execute.record import instead  # noqa: E402
 
 WRITTEN = sorted(
@@ -24,7 +24,8 @@ WRITTEN = sorted(
     for name, value in vars(torch_calls).items()
     if name in torch_generated.TRACED
     and inspect.isfunction(value)
-    and value.__module__ in (torch_calls.__name__, torch_attention.__name__, torch_rope.__name__)
+    and value.__module__
+    in (torch_calls.__name__, torch_attention.__name__, torch_prefill.__name__, torch_rope.__name__)
 )
 #: A call is tried as it is, and with each of these left out or asked for where its function has them.
 FORMS: tuple[dict[str, Any], ...] = (
@@ -47,7 +48,7 @@ def traced(name: str, arguments: dict[str, Any], monkeypatch: pytest.MonkeyPatch
     """The same of what is traced, which is called here as plain Python."""
     seen: list[list[Any]] = []
     stand_in = SimpleNamespace(default=lambda *values: seen.append(list(values)))
-    for module in (torch_calls, torch_attention, torch_rope):
+    for module in (torch_calls, torch_attention, torch_prefill, torch_rope):
         monkeypatch.setattr(module, "_OPS", SimpleNamespace(**{name: stand_in}))
     monkeypatch.setattr(torch_attention, "_units", lambda ordinal: 256)
     result = torch_generated.TRACED[name](**arguments)

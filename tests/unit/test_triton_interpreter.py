@@ -326,9 +326,10 @@ def test_attention(
         k=k,
         v=v,
         sink_ptr=None,
-        window_size=(-1, -1),
         softmax_scale=scale,
-        causal=bool(causal),
+        left=-1,
+        right=causal - 1,
+        first=0,
     )
     out.check()
     lse.check()

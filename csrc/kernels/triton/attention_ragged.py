@@ -12,7 +12,8 @@ or fp16; queries, keys and values are of type T, or of an 8-bit type with one sc
 are fp32, the probabilities are rounded to T before the second product, and out is rounded once.
 
 `ragged_attn_fwd_kernel` arguments, in order
-    0 out *T [SQ, HQ, DV] | 1 q *Q [SQ, HQ, D] | 2 k *C [SK, HK, D] or [pages, page_size, HK, D] | 3 v *C, the same with DV
+    0 out *T [SQ, HQ, DV] | 1 q *Q [SQ, HQ, D] | 2 k *C [SK, HK, D] or [pages, page_size, HK, D] | 3 v *C, the same with DV;
+      with PAGED = x > 1 in groups of x: k [pages, HK, D / x, page_size, x], v [pages, HK, page_size / x, DV, x]
     4 lse *f32 (not touched when write_lse is 0) | 5 sinks *f32 [HQ] or null
     6 starts_q *i32 [n + 1]: sequence s has the queries from starts_q[s] to starts_q[s + 1]; null when equal_queries is 1, then it
       has most_queries of them, at s * q_stride_b
@@ -34,6 +35,8 @@ are fp32, the probabilities are rounded to T before the second product, and out 
     47 pages_stride i32 | 48 lse_stride_b i64 | 49 lse_stride_h i32 | 50 softmax_scale f32 | 51 softcap f32
   Strides are in elements and the last dimension is contiguous.
   constexprs  HEAD + TAIL (padded D), VHEAD (padded DV), BM, BN, PACKED, PAGED, SPLIT, AWAY, XCDS, EVEN
+              PAGED = 1: keys are rows of pages; PAGED > 1: groups of so many elements, 16 bytes, lie together in a page, those
+              of a key and those of consecutive values; dims behind the heads are contiguous, D and page_size multiples of it.
               PACKED = 1: the query heads that share a key head are rows of one tile, so that few queries fill the tile and
               the keys are read once.  SPLIT = 1: `parts` workgroups share the keys of a tile, and attention_join.py adds what
               they found.  AWAY = 1 rounds the probabilities to bf16 with ties away from zero (gfx942).
@@ -66,6 +69,59 @@ def _page_number(key, page_size, page_inverse, EVEN: tl.constexpr):
         number = tl.umulhi(key.to(tl.uint32), page_inverse.to(tl.uint32)).to(tl.int32)
         return tl.where(page_size == 1, key, number)
     return key // page_size
+
+
+@triton.jit
+def _capped(s, softcap):
+    """tanh(x) = 1 - 2 / (e^2x + 1), and s is x * softcap * log2 e."""
+    if softcap > 0.0:
+        s = softcap * LOG2E * (1.0 - 2.0 / (tl.math.exp2(s * (2.0 / softcap)) + 1.0))
+    return s
+
+
+@triton.jit
+def _load_groups_k(k, k_off, page_size, D, HEAD: tl.constexpr, X: tl.constexpr, EVEN: tl.constexpr):
+    """Keys [HEAD, BN] of pages whose keys lie in groups of X elements; k_off: the first group of each key."""
+    group = tl.arange(0, HEAD // X)
+    if not EVEN:
+        # Groups behind the last repeat it.
+        group = tl.minimum(group, D // X - 1)
+    group = group * (page_size * X)
+    inner = group[:, None, None] + tl.arange(0, X)[None, :, None]
+    return tl.load(k + (inner + k_off[None, None, :])).reshape(HEAD, k_off.shape[0])
+
+
+@triton.jit
+def _load_groups_v(
+    v,
+    pages,
+    start,
+    last_key,
+    page_size,
+    page_inverse,
+    v_stride_p,
+    at_v,
+    DV,
+    like,
+    BN: tl.constexpr,
+    X: tl.constexpr,
+    EVEN: tl.constexpr,
+    MASKED: tl.constexpr,
+):
+    """Values [BN, VHEAD] in the type of `like`, of pages in which X consecutive keys lie together in each of the DV columns."""
+    first = start + tl.arange(0, BN // X) * X
+    if MASKED:
+        first = tl.minimum(first, last_key // X * X)
+    number = _page_number(first, page_size, page_inverse, EVEN)
+    page = tl.load(pages + number).to(tl.int64)
+    width = at_v.shape[0] if EVEN else DV
+    base = page * v_stride_p + (first - number * page_size) * width
+    inner = at_v[None, None, :] * X + tl.arange(0, X)[None, :, None]
+    vt = tl.load(v + (base[:, None, None] + inner)).reshape(BN, at_v.shape[0]).to(like.dtype)
+    if MASKED:
+        # The rest of a group behind a sequence's last key was perhaps never written, and 0 * NaN is NaN.
+        vt = tl.where((start + tl.arange(0, BN) <= last_key)[:, None], vt, 0.0)
+    return vt
 
 
 @triton.jit
@@ -132,6 +188,8 @@ def _attend(
             number = _page_number(at, page_size, page_inverse, EVEN)
             page = tl.load(pages + number).to(tl.int64)
             inside = at - number * page_size
+            if PAGED > 1:
+                k_stride_s = PAGED
             k_off = page * k_stride_p + inside * k_stride_s
             v_off = page * v_stride_p + inside * v_stride_s
             kp = k
@@ -141,7 +199,10 @@ def _attend(
             vp = v + start.to(tl.int64) * v_stride_s
             k_off = (at - start) * k_stride_s
             v_off = (at - start) * v_stride_s
-        kt = tl.load(kp + (k_off[None, :] + at_d[:, None]))
+        if PAGED > 1:
+            kt = _load_groups_k(kp, k_off, page_size, D, HEAD, PAGED, EVEN)
+        else:
+            kt = tl.load(kp + (k_off[None, :] + at_d[:, None]))
         if not EVEN:
             kt = tl.where((rd < D)[:, None], kt, 0.0)
         s = tl.dot(qt, kt.to(qt.dtype))
@@ -149,9 +210,7 @@ def _attend(
             k_tail = tl.load(kp + (k_off[None, :] + (HEAD + tl.arange(0, TAIL))[:, None]))
             s = tl.dot(q_tail, k_tail.to(qt.dtype), s)
         s = s * scale
-        if softcap > 0.0:
-            # tanh(x) = 1 - 2 / (e^2x + 1), and s is x * softcap * log2 e.
-            s = softcap * LOG2E * (1.0 - 2.0 / (tl.math.exp2(s * (2.0 / softcap)) + 1.0))
+        s = _capped(s, softcap)
         if MASKED:
             seen = (key[None, :] >= low[:, None]) | (key < first_keys)[None, :]
             seen = seen & (key[None, :] <= high[:, None])
@@ -163,7 +222,25 @@ def _attend(
         shrink = tl.math.exp2(peak - base)
         total = total * shrink + tl.sum(p, 1)
         acc = acc * shrink[:, None]
-        vt = tl.load(vp + (v_off[:, None] + at_v[None, :]))
+        if PAGED > 1:
+            vt = _load_groups_v(
+                vp,
+                pages,
+                start,
+                last_key,
+                page_size,
+                page_inverse,
+                v_stride_p,
+                at_v,
+                DV,
+                qt,
+                BN,
+                PAGED,
+                EVEN,
+                MASKED,
+            )
+        else:
+            vt = tl.load(vp + (v_off[:, None] + at_v[None, :]))
         acc = tl.dot(_to_storage(p, qt, AWAY), vt.to(qt.dtype), acc)
         peak = higher
     return acc, total, peak

@@ -20,11 +20,8 @@ if TYPE_CHECKING:
         flash_attn_varlen_fp8_pertensor_func,
     )
     from aiter_prebuilt.ops.attention_gradients import mha_bwd, mha_varlen_bwd
-    from aiter_prebuilt.ops.attention_ragged import (
-        flash_attn_varlen_func,
-        mha_batch_prefill_func,
-        unified_attention,
-    )
+    from aiter_prebuilt.ops.attention_ragged import flash_attn_varlen_func, unified_attention
+    from aiter_prebuilt.ops.batch_prefill import mha_batch_prefill, mha_batch_prefill_func
     from aiter_prebuilt.ops.batched_gemm import batched_gemm_a8w8, batched_gemm_bf16
     from aiter_prebuilt.ops.binary import add, add_, div, div_, mul, mul_, sub, sub_
     from aiter_prebuilt.ops.extend_attention import extend_attention_fwd
@@ -227,6 +224,7 @@ __all__ = [
     "layernorm2d_fwd_with_add",
     "layernorm2d_fwd_with_add_smoothquant",
     "layernorm2d_fwd_with_smoothquant",
+    "mha_batch_prefill",
     "mha_batch_prefill_func",
     "mha_bwd",
     "mha_fwd",
@@ -323,8 +321,9 @@ HOMES: Final = {
     "mha_bwd": "attention_gradients",
     "mha_varlen_bwd": "attention_gradients",
     "flash_attn_varlen_func": "attention_ragged",
-    "mha_batch_prefill_func": "attention_ragged",
     "unified_attention": "attention_ragged",
+    "mha_batch_prefill": "batch_prefill",
+    "mha_batch_prefill_func": "batch_prefill",
     "batched_gemm_a8w8": "batched_gemm",
     "batched_gemm_bf16": "batched_gemm",
     "add": "binary",

@@ -46,6 +46,17 @@ def tokens_first(tensor: Any, layout: str) -> Any:
     return (address, kind, *swapped, device)
 
 
+def prefilled(q: Any, v: Any, out: Any, with_lse: bool) -> tuple[Any, Any]:
+    """``out``, or a new one of the type of 16-bit queries, else bf16; with it a new log-sum-exp, or None. v has pages of rows, or
+    of groups, [pages, heads, groups, width, keys].
+    """
+    kinds = (element_type(q, "bf16"), element_type(q, "f16"))
+    width = v.shape[-2] if len(v.shape) == 5 else v.shape[-1]
+    kind = q.dtype if q.dtype in kinds else kinds[0]
+    result = q.new_empty((*q.shape[:2], width), dtype=kind) if out is None else out
+    return result, q.new_empty((q.shape[1], q.shape[0]), dtype=element_type(q, "f32")) if with_lse else None
+
+
 def skipped(q: Any, width: int, window: tuple[int, ...], cap: float, least: int) -> int:
     """Sequences with at most so many queries are left alone: ``least``, but by the assembly that AITER would take."""
     assembly = max(*window[:2], cap) <= 0 and width == 128 and q.shape[2] in (128, 192)

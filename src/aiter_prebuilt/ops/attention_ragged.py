@@ -10,7 +10,6 @@ from aiter_prebuilt.ops._ragged import as_f32, left_of, paged, skipped, window
 from aiter_prebuilt.ops._traced import traced
 from aiter_prebuilt.ops.generated.attention_ragged import (
     refuse_flash_attn_varlen_func,
-    refuse_mha_batch_prefill_func,
     refuse_unified_attention,
 )
 
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
 
 _flash_attn_varlen_func = operator("flash_attn_varlen_func")
 _unified_attention = operator("unified_attention")
-_mha_batch_prefill_func = operator("mha_batch_prefill_func")
 
 
 @traced
@@ -167,89 +165,3 @@ def unified_attention(
     left = left_of("unified_attention", window_size)
     tensors = (q, k, v, out, cu_seqlens_q, seqused_k, block_table, k_descale, v_descale, as_f32(sinks))
     _unified_attention(*tensors, max_seqlen_q, max_seqlen_k, softmax_scale, left, softcap)
-
-
-@traced
-def mha_batch_prefill_func(
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor,
-    cu_seqlens_q: torch.Tensor,
-    kv_indptr: torch.Tensor,
-    kv_page_indices: torch.Tensor,
-    max_seqlen_q: int,
-    max_seqlen_k: int,
-    dropout_p: float = 0.0,
-    softmax_scale: float | None = None,
-    logits_soft_cap: float = 0.0,
-    causal: bool = False,
-    window_size: tuple[int, ...] = (-1, -1),
-    alibi_slopes: torch.Tensor | None = None,
-    deterministic: bool = False,
-    return_lse: bool = False,
-    return_attn_probs: bool = False,
-    out: torch.Tensor | None = None,
-    kv_last_page_lens: torch.Tensor | None = None,
-    block_table: torch.Tensor | None = None,
-    seqlen_k: torch.Tensor | None = None,
-    q_descale: torch.Tensor | None = None,
-    k_descale: torch.Tensor | None = None,
-    v_descale: torch.Tensor | None = None,
-    kv_block_descale: torch.Tensor | None = None,
-    sink_ptr: torch.Tensor | None = None,
-    sink_size: int = 0,
-) -> Any:
-    """``softmax(q @ k.T * softmax_scale) @ v`` per head of sequences whose keys and values lie in pages that one list names.
-
-    Args:
-        q: [sq, hq, d] bf16 or fp16, the queries of all sequences, d up to 256. The last dim of each tensor must be contiguous.
-        k: [pages, page size, hk, d] of the same type, or fp8 with bf16, or [pages, hk, d], pages of one key; hq is a multiple of
-            hk. v: [pages, page size, hk, dv] or [pages, hk, dv].
-        cu_seqlens_q: [n + 1] int32: sequence i has the queries from cu_seqlens_q[i] to cu_seqlens_q[i + 1].
-        kv_indptr: [n + 1] int32: its pages are kv_page_indices[kv_indptr[i]] to that before kv_indptr[i + 1].
-            kv_page_indices: [m] int32. kv_last_page_lens: [n] int32, keys of each sequence's last page; full when None.
-        max_seqlen_q, max_seqlen_k: the most queries and keys of a sequence. Queries behind max_seqlen_q stay as they are.
-        softmax_scale: d**-0.5 when None. logits_soft_cap: above 0, a score x becomes cap * tanh(x / cap).
-        causal: aligned bottom-right: of n queries and m keys query i sees keys up to i + m - n.
-        window_size: (left, right): keys from i + m - n - left to i + m - n + right; -1 is no limit. With ``causal`` right is 0.
-        return_lse: also return the log-sum-exp (natural log) of the scaled scores and of the sink.
-        out: [sq, hq, dv], written; made when None.
-        k_descale, v_descale: fp32, one scale of all keys and of all values of an fp8 cache: the first element counts.
-        sink_ptr: [hq], one more score of each head, which takes part in the sum and has no value; made fp32 if it is not.
-        sink_size: so many of the first keys are seen whatever the left window is.
-        deterministic: any value. dropout_p, alibi_slopes, return_attn_probs, block_table, seqlen_k, q_descale, kv_block_descale:
-            defaults only.
-
-    Returns:
-        out, or with ``return_lse`` a pair with lse fp32 [hq, sq]. A query that sees no key gives 0, and -inf or its sink.
-
-    Raises:
-        UnsupportedError: an option that no kernel covers, or a tensor that requires grad. ArgumentError, NoKernelError: the
-            call does not fit.
-
-    Source: AITER ``mha_batch_prefill_func``.
-    """
-    del deterministic
-    refuse_mha_batch_prefill_func(
-        dropout_p,
-        alibi_slopes,
-        return_attn_probs,
-        block_table,
-        seqlen_k,
-        q_descale,
-        kv_block_descale,
-    )
-    left, right = window("mha_batch_prefill_func", window_size, max_seqlen_q, max_seqlen_k, causal)[:2]
-    try:
-        keys, values = paged(k), paged(v)
-        result = q.new_empty((*q.shape[:2], v.shape[-1])) if out is None else out
-        lse = q.new_empty((q.shape[1], q.shape[0]), dtype=element_type(q, "f32")) if return_lse else None
-        scale = q.shape[2] ** -0.5 if softmax_scale is None else softmax_scale
-    except (*NOT_A_TENSOR, KeyError) as error:
-        raise no_output("mha_batch_prefill_func", error) from error
-    tensors = (q, keys, values, cu_seqlens_q, kv_indptr, kv_page_indices, result, kv_last_page_lens)
-    more = (k_descale, v_descale, as_f32(sink_ptr), lse)
-    _mha_batch_prefill_func(
-        *tensors, *more, max_seqlen_q, scale, logits_soft_cap, left, right, max(sink_size, 0)
-    )
-    return (result, lse) if return_lse else result
