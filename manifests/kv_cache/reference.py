@@ -188,7 +188,12 @@ def concat_and_cache_mla(
 
 
 def indexer_k_quant_and_cache(
-    k: Values, kv_cache: Values, slot_mapping: Values, scale_fmt: str, kinds: Mapping[str, str]
+    k: Values,
+    kv_cache: Values,
+    slot_mapping: Values,
+    scale_fmt: str,
+    preshuffle: bool,
+    kinds: Mapping[str, str],
 ) -> Values:
     """The cache [blocks, block_size, width] after the write, byte by byte: codes are rounded where fp32 puts them.
 
@@ -206,18 +211,27 @@ def indexer_k_quant_and_cache(
     codes = encode(np.where(np.isnan(products), -_LARGEST[kind], products), kind).reshape(tokens, d)
     written = _masked(_bytes(kv_cache, kinds["kv_cache"]).reshape(blocks, block_size * width))
     for token, slot in enumerate(slot_mapping.tolist()):
-        if slot >= 0:
+        if 0 <= slot < blocks * block_size:
             block, offset = divmod(slot, block_size)
-            written[block, offset * d : (offset + 1) * d] = codes[token]
+            written[block, _columns(offset, d, preshuffle) % (block_size * width)] = codes[token]
             behind = block_size * d + offset * (d // 32)
             written[block, behind : behind + d // 32] = scales[token].astype(np.float32).view(np.uint8)
     return _numbers(written.reshape(kv_cache.shape), kinds["kv_cache"])
+
+
+def _columns(offset: int, d: int, tiles: bool) -> Values:
+    """Where the codes of a page's key lie: one behind the other, or in tiles of 16 keys and 16 columns."""
+    column = np.arange(d)
+    if not tiles:
+        return offset * d + column
+    return offset // 16 * 16 * d + column // 16 * 256 + offset % 16 * 16 + column % 16
 
 
 def cp_gather_indexer_k_quant_cache(
     kv_cache: Values,
     block_table: Values,
     cu_seq_lens: Values,
+    preshuffle: bool,
     kinds: Mapping[str, str],
     sizes: Mapping[str, int],
 ) -> tuple[Values, Values]:
@@ -226,18 +240,23 @@ def cp_gather_indexer_k_quant_cache(
     blocks, block_size, width = kv_cache.shape
     stored = _bytes(kv_cache, kinds["kv_cache"]).reshape(blocks, block_size * width)
     codes, scales = np.zeros((tokens, d), np.uint8), np.zeros((tokens, d // 32), np.uint8)
+    kept = np.ones(tokens, bool)
     for sequence, (first, end) in enumerate(
         zip(cu_seq_lens[:-1].tolist(), cu_seq_lens[1:].tolist(), strict=True)
     ):
         for token in range(first, end):
             page, offset = divmod(token - first, block_size)
             block = block_table[sequence, page]
+            if not 0 <= block < blocks:
+                continue
+            kept[token] = False
             behind = block_size * d + offset * (d // 32)
-            codes[token] = stored[block, offset * d : (offset + 1) * d]
+            codes[token] = stored[block, _columns(offset, d, preshuffle) % (block_size * width)]
             scales[token] = stored[block, behind : behind + d // 32]
-    return _numbers(codes, kinds["dst_k"]), decode(
-        scales.view(_STORED[kinds["dst_scale"]]), kinds["dst_scale"]
-    )
+    numbers = _numbers(codes, kinds["dst_k"])
+    found = decode(scales.view(_STORED[kinds["dst_scale"]]), kinds["dst_scale"])
+    lost = [np.broadcast_to(kept[:, None], values.shape) for values in (numbers, found)]
+    return np.ma.array(numbers, mask=lost[0]), np.ma.array(found, mask=lost[1])
 
 
 _STORED: dict[str, Any] = {"f32": np.float32, "u8": np.uint8}
@@ -283,3 +302,17 @@ def draw_starts(rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping
 def draw_pages(rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int]) -> Values:
     """Any blocks of the cache."""
     return rng.integers(0, sizes["blocks"], shape)
+
+
+def draw_wild(rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int]) -> Values:
+    """``slots``, of which the third and the fourth lie behind the cache."""
+    slots = draw_slots(rng, shape, sizes)
+    slots[2:4] = sizes["blocks"] * sizes["block_size"], 2**32 + 1
+    return slots
+
+
+def draw_lost_pages(rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int]) -> Values:
+    """``pages``, of which those of the second column are in no cache."""
+    pages = draw_pages(rng, shape, sizes)
+    pages[:, 1::2] = np.array([-1, sizes["blocks"], -(2**31), 2**31 - 1])[np.arange(shape[0]) % 4, None]
+    return pages

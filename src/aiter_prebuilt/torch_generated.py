@@ -1397,12 +1397,12 @@ def get_ps_metadata_v1(
 
 
 def indexer_k_quant_and_cache(
-    k: Any, kv_cache: Any, slot_mapping: Any, quant_block_size: int, scale_fmt: str
+    k: Any, kv_cache: Any, slot_mapping: Any, quant_block_size: int, scale_fmt: str, preshuffle: bool = False
 ) -> None:
     """Traced ``aiter_prebuilt.indexer_k_quant_and_cache``."""
     if quant_block_size != 128:
         raise refuse("indexer_k_quant_and_cache", "quant_block_size", quant_block_size, "128")
-    _OPS.indexer_k_quant_and_cache.default(k, kv_cache, slot_mapping, scale_fmt)
+    _OPS.indexer_k_quant_and_cache.default(k, kv_cache, slot_mapping, scale_fmt, preshuffle)
 
 
 def layernorm2d_fwd(input: Any, weight: Any, bias: Any, epsilon: float = 1e-05, x_bias: Any = None) -> Any:

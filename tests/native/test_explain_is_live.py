@@ -248,11 +248,11 @@ FITTING: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
         "M": "8", "N": "1024", "R": "8", "G": "1024", "scale_rows": "8", "scale_columns": "1", "ub": "1", "counts": "1",
     },
     "indexer_k_quant_and_cache": lambda s: {
-        "tokens": "8", "d": "128", "blocks": "3", "block_size": "16", "width": "132",
+        "tokens": "8", "d": "128", "blocks": "3", "block_size": "16", "width": "132", "preshuffle": "0",
     },
     "cp_gather_indexer_k_quant_cache": lambda s: {
         "tokens": "8", "d": "128", "blocks": "3", "block_size": "16", "width": "132", "batch": "2", "table_columns": "3",
-        "scale_columns": "1" if s["S"] == "f32" else "4",
+        "scale_columns": "1" if s["S"] == "f32" else "4", "preshuffle": "0",
     },
     "moe_fused_gate": lambda s: {"E": "256", "K": "8", "num_expert_group": "8", "topk_group": "4", "topk": "8"},
     **dict.fromkeys(

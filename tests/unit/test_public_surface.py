@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 #: Parameter names in order, as AITER has them (reference/aiter.md, section 3): clients bind by name and by position.
 SIGNATURES = {
-    "cp_gather_indexer_k_quant_cache": "kv_cache dst_k dst_scale block_table cu_seq_lens",
+    "cp_gather_indexer_k_quant_cache": "kv_cache dst_k dst_scale block_table cu_seq_lens preshuffle",
     "dynamic_per_group_scaled_quant_fp4": "out input scales group_size shuffle_scale num_rows num_rows_factor",
     "exponential": "out lambd generator eps",
     "batched_gemm_a8w8": "XQ WQ x_scale w_scale out bias splitK",
@@ -29,7 +29,7 @@ SIGNATURES = {
     "gemm_a8w8_CK": "XQ WQ x_scale w_scale bias dtype splitK",
     "gemm_a8w8_blockscale": "XQ WQ x_scale w_scale dtype isBpreshuffled",
     "gemm_a8w8_blockscale_bpreshuffle": "XQ WQ x_scale w_scale dtype",
-    "indexer_k_quant_and_cache": "k kv_cache slot_mapping quant_block_size scale_fmt",
+    "indexer_k_quant_and_cache": "k kv_cache slot_mapping quant_block_size scale_fmt preshuffle",
     "mixed_sample": "out input temperature lambd generator eps",
     "moe_fused_gate": "input bias topk_weights topk_ids num_expert_group topk_group topk n_share_experts_fusion "
     "routed_scaling_factor",

@@ -167,7 +167,12 @@ def concat_and_cache_mla(
 
 @traced
 def indexer_k_quant_and_cache(
-    k: torch.Tensor, kv_cache: torch.Tensor, slot_mapping: torch.Tensor, quant_block_size: int, scale_fmt: str
+    k: torch.Tensor,
+    kv_cache: torch.Tensor,
+    slot_mapping: torch.Tensor,
+    quant_block_size: int,
+    scale_fmt: str,
+    preshuffle: bool = False,
 ) -> None:
     """Quantise rows of ``k`` to fp8 by groups of 128 and scatter them into the paged cache of an indexer, in place; a negative
     slot is skipped.
@@ -179,6 +184,8 @@ def indexer_k_quant_and_cache(
         slot_mapping: [tokens] int64, block * block_size + offset.
         quant_block_size: only 128 is covered.
         scale_fmt: "ue8m0" rounds scales up to a power of two; any other text leaves ``max(amax, 1e-4) / qmax``.
+        preshuffle: the codes of a block lie in tiles of 16 keys and 16 columns, one behind the other; block_size is a multiple of
+            16.
 
     Raises:
         UnsupportedError: an option that is not covered, or a tensor that requires grad. ArgumentError: types, shapes, strides or
@@ -188,7 +195,7 @@ def indexer_k_quant_and_cache(
     """
     if quant_block_size != 128:
         raise refuse("indexer_k_quant_and_cache", "quant_block_size", quant_block_size, "128")
-    _indexer_k_quant_and_cache(k, kv_cache, slot_mapping, scale_fmt)
+    _indexer_k_quant_and_cache(k, kv_cache, slot_mapping, scale_fmt, preshuffle)
 
 
 @traced
@@ -198,6 +205,7 @@ def cp_gather_indexer_k_quant_cache(
     dst_scale: torch.Tensor,
     block_table: torch.Tensor,
     cu_seq_lens: torch.Tensor,
+    preshuffle: bool = False,
 ) -> None:
     """Gather the codes and scales of all tokens of a batch from the paged cache of an indexer.
 
@@ -208,6 +216,8 @@ def cp_gather_indexer_k_quant_cache(
         dst_scale: [tokens, scale_columns] fp32 or uint8, written; fp32 [tokens, d / 128], or its bytes [tokens, d / 32].
         block_table: [batch, table_columns] int32, the blocks of each sequence.
         cu_seq_lens: [batch + 1] int32, where each sequence's tokens begin, from 0 on; the last is ``tokens``.
+        preshuffle: as ``indexer_k_quant_and_cache`` writes it with preshuffle; a token whose block is not in the cache is left as
+            it was.
 
     Raises:
         UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
@@ -215,4 +225,4 @@ def cp_gather_indexer_k_quant_cache(
 
     Source: AITER ``cp_gather_indexer_k_quant_cache``.
     """
-    _cp_gather_indexer_k_quant_cache(kv_cache, dst_k, dst_scale, block_table, cu_seq_lens)
+    _cp_gather_indexer_k_quant_cache(kv_cache, dst_k, dst_scale, block_table, cu_seq_lens, preshuffle)
