@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from build_tools.generate.functions import numbers, refusals, refused
-from build_tools.generate.python_text import fitted, imported
+from build_tools.generate.python_text import WIDTH, fitted, imported
 from build_tools.manifest.model import Operator
 from build_tools.manifest.python import Parameter, literal
 
@@ -86,7 +86,9 @@ def _stand_in(operator: Operator) -> list[str]:
         lines += fitted(f"refuse_{operator.name}(", names, ")", 4) if names else []
         last = fitted(f"{call}torch_calls.{operator.name}(", _left(operator), ")", 4)
     if operator.ignored:
-        lines.append(f"    del {', '.join(operator.ignored)}")
+        plain = f"    del {', '.join(operator.ignored)}"
+        each = ["    del (", *(f"        {name}," for name in operator.ignored), "    )"]
+        lines += [plain] if len(plain) <= WIDTH else each
     return [*lines, *last]
 
 

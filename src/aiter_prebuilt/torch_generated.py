@@ -1205,7 +1205,16 @@ def get_mla_metadata_v1(
     mla_version = number(mla_version)
     mla_version = number(mla_version)
     refuse_get_mla_metadata_v1(num_heads_k, is_cp_round_robin, mla_version)
-    del fast_mode, intra_batch_mode, dtype_q_nope, dtype_q_rope, dtype_kv_nope, dtype_kv_rope, dtype_q, dtype_kv
+    del (
+        fast_mode,
+        intra_batch_mode,
+        dtype_q_nope,
+        dtype_q_rope,
+        dtype_kv_nope,
+        dtype_kv_rope,
+        dtype_q,
+        dtype_kv,
+    )
     torch_calls.get_mla_metadata_v1(
         seqlens_qo_indptr,
         seqlens_kv_indptr,

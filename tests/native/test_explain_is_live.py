@@ -340,7 +340,7 @@ FITTING: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
     "mla_prefill_fwd": lambda s: LATENT,
     "get_mla_metadata_v1": lambda s: {
         "B1": "9", "W1": "41", "NW": "60", "G1": "9", "M": "60", "num_heads_per_head_k": "16", "page_size": "1",
-        "kv_granularity": "16", "max_seqlen_qo": "1", "uni_seqlen_qo": "1", "topk": "-1", "max_split_per_batch": "-1",
+        "kv_granularity": "16", "uni_seqlen_qo": "1", "topk": "-1", "max_split_per_batch": "-1", "fold": "1", "tiles": "1",
     },
     "get_ps_metadata_v1": lambda s: {
         "B": "3", "W1": "41", "NW": "60", "G1": "9", "M": "60", "num_heads_k": "2", "qhead_granularity": "1",

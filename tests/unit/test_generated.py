@@ -169,7 +169,7 @@ def test_nothing_that_a_hand_written_function_takes_is_left_unsaid() -> None:
     windows = {"is_causal", "causal", "window_size", "max_seqlen_k"}
     assert left == {
         "return_lse", "return_softmax_lse", "num_kv_splits", "min_seqlen_q", "generator", *windows, "sliding_window",
-        "max_num_partitions", "partition_size", "page_size", "logit_cap",
+        "max_num_partitions", "partition_size", "page_size", "logit_cap", "max_seqlen_qo",
     }  # fmt: skip
 
 
