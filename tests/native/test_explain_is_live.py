@@ -350,7 +350,7 @@ FITTING: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
         "HQ": "4", "HK": "4", "N": "64", "P": "64", "W1": "41", "k_p": "768", "k_h": "192", "v_p": "512", "v_h": "128",
     },
     "mi350_a8w8_blockscale_asm": lambda s: {"M": "40", "N": "256", "K": "512"},
-    "mla_reduce_v1": lambda s: {"H": "16", "N": "8", "D": "512", "o_t": "8192", "o_h": "512", "num_kv_splits": "0"},
+    "mla_reduce_v1": lambda s: {"H": "16", "N": "8", "D": "512", "num_kv_splits": "0"},
     "topk_softmax_asm": lambda s: {"M": "40", "E": "256", "K": "8"},
     "topk_sigmoid": lambda s: {"T": "bf16", "E": "64", "K": "8"},
     "fp8_mqa_logits": lambda s: {
