@@ -329,11 +329,12 @@ def get_mla_metadata_v1(
     max_split_per_batch: int,
 ) -> None:
     """Of ``aiter_prebuilt.get_mla_metadata_v1``."""
+    fold, tiles = _mla.contexts_of(num_heads_per_head_k, page_size, max_seqlen_qo, uni_seqlen_qo, topk)
     units, works = _mla.in_order(work_indptr, work_info_set)
     _OPS.get_mla_metadata_v1.default(
         seqlens_qo_indptr, seqlens_kv_indptr, kv_last_page_lens, _mla.addresses(work_metadata_ptrs), works, units,
         reduce_indptr, reduce_final_map, reduce_partial_map, num_heads_per_head_k, is_causal, page_size,
-        kv_granularity, max_seqlen_qo, uni_seqlen_qo, topk, max_split_per_batch,
+        kv_granularity, uni_seqlen_qo, topk, max_split_per_batch, fold, tiles,
     )  # fmt: skip
 
 

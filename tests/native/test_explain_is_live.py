@@ -363,7 +363,7 @@ FITTING: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
     "mla_prefill_fwd": lambda s: LATENT,
     "get_mla_metadata_v1": lambda s: {
         "B1": "9", "W1": "41", "NW": "60", "G1": "9", "M": "60", "num_heads_per_head_k": "16", "page_size": "1",
-        "kv_granularity": "16", "max_seqlen_qo": "1", "uni_seqlen_qo": "1", "topk": "-1", "max_split_per_batch": "-1",
+        "kv_granularity": "16", "uni_seqlen_qo": "1", "topk": "-1", "max_split_per_batch": "-1", "fold": "1", "tiles": "1",
     },
     "get_ps_metadata_v1": lambda s: {
         "B": "3", "W1": "41", "NW": "60", "G1": "9", "M": "60", "num_heads_k": "2", "qhead_granularity": "1",
@@ -373,7 +373,7 @@ FITTING: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
         "HQ": "4", "HK": "4", "N": "64", "P": "64", "W1": "41", "k_p": "768", "k_h": "192", "v_p": "512", "v_h": "128",
     },
     "mi350_a8w8_blockscale_asm": lambda s: {"M": "40", "N": "256", "K": "512"},
-    "mla_reduce_v1": lambda s: {"H": "16", "N": "8", "D": "512", "o_t": "8192", "o_h": "512", "num_kv_splits": "0"},
+    "mla_reduce_v1": lambda s: {"H": "16", "N": "8", "D": "512", "num_kv_splits": "0"},
     "topk_softmax_asm": lambda s: {"M": "40", "E": "256", "K": "8"},
     "topk_sigmoid": lambda s: {"T": "bf16", "E": "64", "K": "8"},
     "unified_attention_sparse_mla": lambda s: {

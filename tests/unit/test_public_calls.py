@@ -677,10 +677,12 @@ def test_lists_of_works_come_in_either_order(swapped: bool) -> None:
     pointers = zeros(2, dtype=torch.uint64)
     rest = (zeros(5, dtype=i32), zeros(4, 2, dtype=i32), zeros(12, dtype=i32))
     lists: Any = aiter_prebuilt.get_mla_metadata_v1
-    call = lambda: lists(starts, starts, lasts, 16, 1, False, pointers, *pair, *rest)  # noqa: E731
+    version = enum.Enum("MlaVersion", {"V32": 0, "V40": 1})
+    words = {"mla_version": version(0)} if swapped else {}
+    call = lambda: lists(starts, starts, lasts, 16, 1, False, pointers, *pair, *rest, **words)  # noqa: E731
     _, (_, tensors, attributes) = handed(call, "get_mla_metadata_v1")
     assert tensors[2] is lasts and tensors[4] is works and tensors[5] is units
-    assert attributes == [16, False, 1, 16, -1, -1, -1, -1]
+    assert attributes == [16, False, 1, 16, -1, -1, -1, 1, 1]
     assert tensors[3].dtype is torch.int64 and tensors[3].data_ptr() == pointers.data_ptr()
 
 
@@ -692,6 +694,33 @@ def test_lists_of_works_refuse_what_is_not_here(option: dict[str, Any]) -> None:
     ((name, asked),) = option.items()
     with pytest.raises(UnsupportedError, match=rf"get_mla_metadata_v1\({name}={asked}\)"):
         function(*tensors[:3], 16, words.pop("num_heads_k"), True, *tensors[3:], **words)
+
+
+@pytest.mark.parametrize(
+    ("heads", "page_size", "words", "found"),
+    [
+        (16, 1, {}, (1, 1)), (128, 1, {"max_seqlen_qo": 3}, (1, 3)), (128, 1, {"uni_seqlen_qo": 1, "max_seqlen_qo": 3}, (1, 1)),
+        (48, 1, {"uni_seqlen_qo": 1}, (3, 1)), (48, 64, {"uni_seqlen_qo": 1}, (1, 1)), (48, 1, {"max_seqlen_qo": 2}, (1, 1)),
+        (300, 1, {"uni_seqlen_qo": 2}, (1, 2)), (32, 1, {"uni_seqlen_qo": 1, "topk": 9}, (2, 1)), (48, 1, {}, None),
+        (48, 1, {"max_seqlen_qo": 1}, None), (48, 1, {"uni_seqlen_qo": 2, "topk": 9}, None),
+    ],
+)  # fmt: skip
+def test_heads_are_contexts_as_attention_takes_them(
+    heads: int, page_size: int, words: dict[str, int], found: tuple[int, int] | None
+) -> None:
+    """Where ``mla_decode_fwd`` would read lists of 16 heads each, there are no others."""
+    function: Any = aiter_prebuilt.get_mla_metadata_v1
+    tensors = [zeros(4, dtype=torch.int32) for _ in range(9)]
+
+    def call() -> None:
+        function(*tensors[:3], heads, 1, True, *tensors[3:], page_size=page_size, **words)
+
+    if found is None:
+        with pytest.raises(UnsupportedError, match=r"get_mla_metadata_v1\(uni_seqlen_qo=.*with 48 heads"):
+            call()
+    else:
+        _, (_, _, attributes) = handed(call, "get_mla_metadata_v1")
+        assert tuple(attributes[-2:]) == found
 
 
 @pytest.mark.parametrize(

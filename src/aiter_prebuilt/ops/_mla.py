@@ -50,6 +50,25 @@ def folds(heads: int) -> bool:
     return heads % 16 == 0 and heads not in (16, 128) and heads <= 512
 
 
+def contexts_of(heads: int, page_size: int, queries: int, uniform: int, topk: int) -> tuple[int, int]:
+    """Contexts that the heads of a batch are in lists of works, and tiles that its queries are: of 128 rows with all heads.
+
+    ``queries``: of a batch, at most, what is below 1 unknown; ``uniform``: of each batch, if it is above 0; ``topk``: each query
+    has keys of its own, if it is at least 0.
+
+    Raises:
+        UnsupportedError: ``mla_decode_fwd`` would take the heads as contexts, and their queries may be several.
+    """
+    most = uniform if uniform > 0 else max(1, queries)
+    if page_size == 1 and folds(heads):
+        if uniform == 1:
+            return heads // 16, 1
+        if topk >= 0 or most == 1:
+            wanted = f"1, or with {heads} heads a max_seqlen_qo above 1"
+            raise refuse("get_mla_metadata_v1", "uni_seqlen_qo", uniform, wanted)
+    return 1, 1 if topk >= 0 else min(most, -(-most * heads // 128))
+
+
 def own_heads(heads: int, queries: int, page_size: int) -> int:
     """Heads of a work, as ``get_mla_metadata_v1`` has them."""
     return 16 if folds(heads) and queries == 1 and page_size == 1 else heads

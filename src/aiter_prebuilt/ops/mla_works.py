@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
 from aiter_prebuilt import device
 from aiter_prebuilt.dispatch import operator
-from aiter_prebuilt.ops._common import refuse
-from aiter_prebuilt.ops._mla import addresses, folds, in_order
+from aiter_prebuilt.ops._common import number, refuse
+from aiter_prebuilt.ops._mla import addresses, contexts_of, in_order
 from aiter_prebuilt.ops._traced import traced
 from aiter_prebuilt.ops.generated.mla_works import refuse_get_mla_metadata_v1
 
@@ -59,11 +58,9 @@ def get_mla_metadata_info_v1(
     if max_split_per_batch == 0:
         raise refuse(name, "max_split_per_batch", max_split_per_batch, "-1, 1 and more")
     units = device.facts("amd", torch.cuda.current_device()).compute_units
-    queries = 1 if is_sparse else max(max_seqlen_qo, 1)
-    contexts = batch_size * max(max_seqlen_qo, 1) if is_sparse else batch_size
-    if queries == 1 and folds(num_head_qo):
-        contexts *= num_head_qo // 16
-    tiles = min(queries, math.ceil(queries * num_head_qo / 128))
+    queries = max(max_seqlen_qo, 1)
+    fold, tiles = contexts_of(num_head_qo, 1, queries, 1 if is_sparse else queries, -1)
+    contexts = batch_size * fold * (queries if is_sparse else 1)
     shares = units if max_split_per_batch < 0 else min(units, max_split_per_batch * contexts)
     made = contexts * tiles
     # Every cut is between two units, and makes of each tile of a context two works.
@@ -155,10 +152,11 @@ def get_mla_metadata_v1(
         dtype_q,
         dtype_kv,
     )
-    refuse_get_mla_metadata_v1(num_heads_k, is_cp_round_robin, mla_version)
+    refuse_get_mla_metadata_v1(num_heads_k, is_cp_round_robin, number(mla_version))
+    fold, tiles = contexts_of(num_heads_per_head_k, page_size, max_seqlen_qo, uni_seqlen_qo, topk)
     units, works = in_order(work_indptr, work_info_set)
     _get_mla_metadata_v1(
         seqlens_qo_indptr, seqlens_kv_indptr, kv_last_page_lens, addresses(work_metadata_ptrs), works, units,
         reduce_indptr, reduce_final_map, reduce_partial_map, num_heads_per_head_k, is_causal, page_size,
-        kv_granularity, max_seqlen_qo, uni_seqlen_qo, topk, max_split_per_batch,
+        kv_granularity, uni_seqlen_qo, topk, max_split_per_batch, fold, tiles,
     )  # fmt: skip
