@@ -85,7 +85,13 @@ def meanings(folder: Path) -> dict[State, str]:
 def _asked(row: Mapping[str, Any], target: str) -> dict[str, Any]:
     """An operator's cases without the calls that are made on other targets alone."""
     always = row.get("default", "").split()
-    return {**row, "calls": [text for text in row["calls"] if _made([*text.split(), *always], target)]}
+    left_out = set(row.get("except", {}).get(target, ()))
+    calls = [
+        text
+        for text in row["calls"]
+        if _made([*text.split(), *always], target) and left_out.isdisjoint(text.split())
+    ]
+    return {**{key: value for key, value in row.items() if key != "except"}, "calls": calls}
 
 
 def _made(words: Iterable[str], target: str) -> bool:

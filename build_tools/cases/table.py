@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
@@ -18,7 +18,7 @@ from build_tools.manifest.model import Target
 from build_tools.manifest.parse import document
 from build_tools.manifest.problems import Problems, suggestion
 
-_KEYS: Final = ("default", "golden", "calls", "insensitive")
+_KEYS: Final = ("default", "golden", "calls", "insensitive", "except")
 _UNASKED: Final = "unasked.toml"
 
 
@@ -129,6 +129,10 @@ def _cases(
     if len(whole) == len(texts):
         _check_bound(subject, whole, targets, problems, "calls")
         _check_bound(subject, [small] if small else [], targets, problems, "golden")
+    left_out = _left_out(row, texts, targets, problems)
+    if len(whole) == len(texts):
+        placed = (_placed(made, text, left_out, targets) for made, text in zip(whole, texts, strict=True))
+        whole = [made for made in placed if made is not None]
     insensitive = row.get("insensitive", {})
     if not isinstance(insensitive, dict) or not all(
         isinstance(reason, str) for reason in insensitive.values()
@@ -136,6 +140,35 @@ def _cases(
         problems.add("is not a table of reasons", "insensitive")
         insensitive = {}
     return Cases(subject, reference, tuple(whole), small, insensitive, file)
+
+
+def _left_out(
+    row: Mapping[str, Any], texts: Sequence[object], targets: Mapping[str, Target], problems: Problems
+) -> dict[str, list[str]]:
+    """Target -> the words whose calls are not made there."""
+    found = row.get("except", {})
+    if not isinstance(found, dict) or not all(isinstance(each, list) for each in found.values()):
+        problems.add("is not a table of lists of words", "except")
+        return {}
+    said = {word for text in texts if isinstance(text, str) for word in text.split()}
+    for target, listed in found.items():
+        if target not in targets:
+            problems.add(f"is no target{suggestion(target, targets)}", "except", target)
+        for word in listed:
+            if word not in said:
+                problems.add(f"{word!r} stands in no call", "except", target)
+    return found
+
+
+def _placed(
+    made: Words, text: str, left_out: Mapping[str, Collection[str]], targets: Collection[str]
+) -> Words | None:
+    """A call that is made on its targets without those that leave one of its words out; None where that leaves none."""
+    without = {target for target, listed in left_out.items() if not set(text.split()).isdisjoint(listed)}
+    if not without:
+        return made
+    left = tuple(name for name in made.targets or targets if name not in without)
+    return replace(made, targets=left) if left else None
 
 
 def _check_bound(

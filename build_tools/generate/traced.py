@@ -4,13 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-<<<<<<< HEAD
 from build_tools.generate.functions import numbers, refusals, refused, unread
 from build_tools.generate.python_text import fitted, imported
-=======
-from build_tools.generate.functions import numbers, refusals, refused
-from build_tools.generate.python_text import WIDTH, fitted, imported
->>>>>>> 0e1378cd1a31214d154eda3e4d041c18ef63aa1e
 from build_tools.manifest.model import Operator
 from build_tools.manifest.python import Parameter, literal
 
@@ -89,15 +84,7 @@ def _stand_in(operator: Operator) -> list[str]:
     else:
         lines += fitted(f"refuse_{operator.name}(", names, ")", 4) if names else []
         last = fitted(f"{call}torch_calls.{operator.name}(", _left(operator), ")", 4)
-<<<<<<< HEAD
     return [*lines, *unread(operator), *last]
-=======
-    if operator.ignored:
-        plain = f"    del {', '.join(operator.ignored)}"
-        each = ["    del (", *(f"        {name}," for name in operator.ignored), "    )"]
-        lines += [plain] if len(plain) <= WIDTH else each
-    return [*lines, *last]
->>>>>>> 0e1378cd1a31214d154eda3e4d041c18ef63aa1e
 
 
 def _left(operator: Operator) -> list[str]:

@@ -90,6 +90,17 @@ def test_a_call_of_one_target_alone(tmp_path: Path) -> None:
     assert len(_calls(tmp_path, "gfx950", text=text)) == 20
 
 
+def test_calls_that_a_target_leaves_out_by_their_words(tmp_path: Path) -> None:
+    text = toy_operator.CASES.replace("golden =", 'except.gfx942 = ["bias~normal", "N=5"]\ngolden =')
+    assert len(_calls(tmp_path, "gfx942", text=text)) == 16
+    assert len(_calls(tmp_path, "gfx950", text=text)) == 28
+    both = text.replace('"bias~normal epsilon', '"targets=gfx942 bias~normal epsilon')
+    assert (len(_calls(tmp_path, "gfx942", text=both)), len(_calls(tmp_path, "gfx950", text=both))) == (
+        16,
+        20,
+    )
+
+
 @pytest.mark.parametrize(
     ("old", "new", "problem"),
     [
@@ -109,6 +120,9 @@ def test_a_call_of_one_target_alone(tmp_path: Path) -> None:
         ),
         ("[toy]", "[toy", "cases.toml: not TOML"),
         ("[toy]", "[toy]\ninsensitive = 3", "cases.toml: toy.insensitive: is not a table of reasons"),
+        ("[toy]", '[toy]\nexcept = ["M=1"]', "cases.toml: toy.except: is not a table of lists of words"),
+        ("[toy]", '[toy]\nexcept.gfx942 = ["M=9"]', "cases.toml: toy.except.gfx942: 'M=9' stands in no call"),
+        ("[toy]", "[toy]\nexcept.gfx94 = []", "toy.except.gfx94: is no target (did you mean 'gfx942'?)"),
     ],
 )
 def test_what_is_wrong_with_a_file(tmp_path: Path, old: str, new: str, problem: str) -> None:

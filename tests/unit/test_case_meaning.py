@@ -156,6 +156,9 @@ def test_calls_judges_and_hand_written_functions_are_in_it(
     elsewhere = cases.replace('"M=2"', '"M=2", "M=3 targets=sm_90"')
     assert changed(**{"cases.toml": elsewhere}) == set(), "a call of another target"
     assert changed(**{"cases.toml": elsewhere.replace("sm_90", "sm_90,gfx942")}) == {"one"}
+    left_out = cases.replace("[one]", '[one]\nexcept.sm_90 = ["M=2"]')
+    assert changed(**{"cases.toml": left_out}) == set(), "a call that another target leaves out"
+    assert changed(**{"cases.toml": left_out.replace("sm_90", "gfx942")}) == {"one"}
     always = elsewhere.replace("normal:4", "normal:4 targets=gfx942")
     assert changed(**{"cases.toml": always}) == {"one"}, "the default is part of what is asked"
     assert changed(**{"operators.toml": "not TOML"}) == {"one", "two"}

@@ -169,12 +169,8 @@ def test_nothing_that_a_hand_written_function_takes_is_left_unsaid() -> None:
     windows = {"is_causal", "causal", "window_size", "window_size_left", "window_size_right", "max_seqlen_k"}
     assert left == {
         "return_lse", "return_softmax_lse", "num_kv_splits", "min_seqlen_q", "generator", *windows, "sliding_window",
-<<<<<<< HEAD
         "max_num_partitions", "partition_size", "page_size", "logit_cap", "apply_scale", "flash_layout", "output_zeros",
-            "q_out_dtype",
-=======
-        "max_num_partitions", "partition_size", "page_size", "logit_cap", "max_seqlen_qo",
->>>>>>> 0e1378cd1a31214d154eda3e4d041c18ef63aa1e
+        "q_out_dtype", "max_seqlen_qo",
     }  # fmt: skip
 
 
