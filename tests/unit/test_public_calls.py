@@ -633,8 +633,8 @@ def test_lists_of_works_come_in_either_order(swapped: bool) -> None:
     pointers = zeros(2, dtype=torch.uint64)
     rest = (zeros(5, dtype=i32), zeros(4, 2, dtype=i32), zeros(12, dtype=i32))
     lists: Any = aiter_prebuilt.get_mla_metadata_v1
-    version = enum.Enum("MlaVersion", {"V32": 0, "V40": 1})
-    words = {"mla_version": version(0)} if swapped else {}
+    MlaVersion = enum.Enum("MlaVersion", {"V32": 0, "V40": 1})  # of AITER, no integers
+    words = {"mla_version": MlaVersion(0)} if swapped else {}
     call = lambda: lists(starts, starts, lasts, 16, 1, False, pointers, *pair, *rest, **words)  # noqa: E731
     _, (_, tensors, attributes) = handed(call, "get_mla_metadata_v1")
     assert tensors[2] is lasts and tensors[4] is works and tensors[5] is units
