@@ -198,13 +198,13 @@ FITTING: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
         "T": "bf16", "C": "bf16", "Q": "bf16", "M": "5", "MK": "5", "HQ": "16", "HK": "1", "R": "512", "E": "64", "F": "32",
         "P": "50", "NB": "64", "PS": "1", "Z": "0", "slots_given": "5", "positions_given": "5", "qn_t": "8192", "qn_h": "512",
         "qp_t": "1024", "qp_h": "64", "kn_t": "512", "kn_h": "512", "kp_t": "64", "kp_h": "64", "c_b": "576", "c_h": "576",
-        "o_t": "9216", "o_h": "576", "d_t": "1024", "d_h": "64", "e_t": "64", "e_h": "64", "c_row": "32",
+        "c_row": "32",
         "num_decode_toks_for_zeros": "0", "shuffled_kv_cache": "0",
     },
     "fused_qk_rope_reshape_and_cache": lambda s: {
         "T": "bf16", "C": "bf16", "M": "5", "HQ": "4", "HK": "2", "D": "128", "F": "64", "P": "9", "NB": "3", "PS": "16",
         "G": "1", "x": "128", "VC": "16", "VX": "1", "slots_given": "5", "positions_given": "5", "q_t": "512", "q_h": "128",
-        "k_t": "256", "k_h": "128", "v_t": "256", "v_h": "128", "qo_t": "512", "qo_h": "128", "ko_t": "256", "ko_h": "128",
+        "k_t": "256", "k_h": "128", "v_t": "256", "v_h": "128",
         "kb": "4096", "kh": "128", "kg": "4096", "ks": "256", "vb": "4096", "vh": "128", "vc": "256", "vd": "1", "c_row": "64",
     },
     "concat_and_cache_mla": lambda s: {
