@@ -285,10 +285,13 @@ ATTENTION = [  # b, sq, sk, hq, hk, d, pack, causal
 
 @child_only
 @BOTH
-@pytest.mark.parametrize("scale", [0.125, -0.3])
+@pytest.mark.parametrize("source", ["attention", "attention_hopper"])
+@pytest.mark.parametrize("scale", [0.125, -0.3, 0.0])
 @pytest.mark.parametrize(("b", "sq", "sk", "hq", "hk", "d", "pack", "causal"), ATTENTION)
 def test_attention(
+    monkeypatch: pytest.MonkeyPatch,
     dtype: torch.dtype,
+    source: str,
     scale: float,
     b: int,
     sq: int,
@@ -299,7 +302,8 @@ def test_attention(
     pack: int,
     causal: int,
 ) -> None:
-    kernels = load("csrc/kernels/triton/attention.py")
+    monkeypatch.syspath_prepend(ROOT / "csrc/kernels/triton")
+    kernels = load(f"csrc/kernels/triton/{source}.py")
     torch.manual_seed(sq + sk)
     heads = ((sq, hq), (sk, hk), (sk, hk))
     q, k, v = (strided(b * s * h, d, dtype, 3).unflatten(0, (b, s, h)) for s, h in heads)
