@@ -104,7 +104,7 @@ def found(case: Case, inputs: list[torch.Tensor], dout: torch.Tensor) -> list[to
     pages = (given[0], *(upload(tensor.unsqueeze(0)) for tensor in inputs[1:3]))
     forward = (*pages, *starts, None, out, sink, lse)
     dispatch.operator("flash_attn_varlen_func")(
-        *_raw(forward), longest[0], scale, 0.0, *window, 0, 0, stream=0
+        *_raw(forward), longest[0], scale, 0.0, *window, 0, 0, True, 1, stream=0
     )
     made = [
         DeviceArray(_NAMES[kind], shape)

@@ -81,8 +81,12 @@ def results(signature: signatures.Signature, given: Mapping[str, Any]) -> dict[s
         first = (given["first"],) if "first" in given else ()
         window = (given["left"], given.get("right", 0), *first)
         known |= {"window_size": window, "max_seqlen_k": 1 << 31, "min_seqlen_q": given.get("skip", 0)}
+        known |= {"window_size_left": window[0], "window_size_right": window[1]}
     known |= {
-        f"return_{each.name}": given[each.name] is not None for each in signature.arguments if each.optional
+        f"return_{kind}{each.name}": given[each.name] is not None
+        for each in signature.arguments
+        for kind in ("", "softmax_")
+        if each.optional
     }
     known |= {"kinds": kinds, "sizes": sizes(signature, given)}
     with np.errstate(all="ignore"):
