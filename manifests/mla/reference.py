@@ -316,7 +316,7 @@ def mla_decode_fwd(
             whole.put((token,), latent.row(token, places[first:end]))
         else:
             whole.nothing((token,))
-    plain = sizes["PS"] == 1 and logit_cap <= 0 and (causal or max_seqlen_q == 1)
+    plain = sizes["PS"] == 1 and logit_cap <= 0 and (causal or max_seqlen_q == 1) and not return_lse
     if work_info_set is not None and _assembly_lists(kinds, heads, max_seqlen_q, plain):
         assert work_indptr is not None
         assert reduce_indptr is not None

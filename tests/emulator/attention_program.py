@@ -136,7 +136,8 @@ def many(on: Device) -> dict[str, float]:
         None,
         None,
     )
-    aiter_prebuilt.unified_attention(q, *(on.put("bf16", each) for each in pages), out, *words)
+    unified: Any = aiter_prebuilt.unified_attention
+    unified(q, *(on.put("bf16", each) for each in pages), out, *words)
     return {
         "far": far(on.read(packed), np.concatenate(parts)),
         "paged": far(on.read(out), np.concatenate(parts)),
@@ -158,7 +159,8 @@ def backends(on: Device) -> dict[str, float]:
     flat: Any = [on.put("bf16", on.read(each)[0]) for each in (q, k, v)]
     starts = on.put("i32", [0, 100, 290])
     words: Any = (190, 190, 0, 0.0, 0.09, 0.0, False, True, -1, -1, False, False, 0)
-    packed = aiter_prebuilt.fmha_v3_varlen_fwd(*flat, starts, starts, *words)[0]
+    varlen_asm: Any = aiter_prebuilt.fmha_v3_varlen_fwd
+    packed = varlen_asm(*flat, starts, starts, *words)[0]
     varlen: Any = aiter_prebuilt.flash_attn_varlen_func
     ours = varlen(*flat, starts, starts, 190, 190, softmax_scale=0.09, causal=True, return_lse=True)[0]
     found["packed"] = far(on.read(packed), on.read(ours))

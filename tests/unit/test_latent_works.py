@@ -8,6 +8,8 @@ from itertools import pairwise
 
 import pytest
 
+import aiter_prebuilt
+from aiter_prebuilt.errors import DriverError
 from build_tools.cases.latent_works import OVERHEAD, Asked, Works, contexts, folds, shared_out, tiles_of
 
 #: (heads, queries of a batch at least and at most, keys of a page)
@@ -144,3 +146,10 @@ def test_a_part_is_not_cut_shorter_than_its_queries() -> None:
         for blocks in range(1, 90):
             works = shared_out(Asked([(0, 3)], [(0, 16 * blocks + last)], [1], 16, 1, 16, 4, 4)).works
             assert all(work[5] + work[6] - work[4] >= 3 for work in works)
+
+
+@pytest.mark.parametrize("what", ["get_mla_metadata_info_v1", "get_ps_metadata_info_v1"])
+def test_shapes_of_lists_need_a_gpu_and_say_so(what: str) -> None:
+    words = (2, 1, 16, None, None, 0) if what == "get_mla_metadata_info_v1" else (2, 1, 16)
+    with pytest.raises(DriverError, match="torch for its current GPU"):
+        getattr(aiter_prebuilt, what)(*words)

@@ -33,7 +33,8 @@ def flash_attn_fp8_pertensor_func(
 
     Args:
         q: [b, sq, hq, d] fp8, d up to 256. k: [b, sk, hk, d] fp8, hq a multiple of hk. v: [b, sk, hk, dv] fp8, dv up to 256. The
-            last dim of each must be contiguous. q_descale, k_descale, v_descale: fp32, one scale of all numbers of each.
+            last dim of each must be contiguous. q_descale, k_descale, v_descale: fp32 of one element, the scale of all numbers
+            of each.
         causal: aligned bottom-right: query i sees keys up to i + sk - sq.
         window_size: (left, right), or (left, right, first): keys from i + sk - sq - left to i + sk - sq + right, and the
             ``first`` ones up to there; -1 is no limit. With ``causal`` right is 0.
@@ -83,8 +84,8 @@ def flash_attn_varlen_fp8_pertensor_func(
 
     Args:
         q: [sq, hq, d] fp8, the queries of all sequences, d up to 256. k: [sk, hk, d] fp8, hq a multiple of hk. v: [sk, hk, dv]
-            fp8, dv up to 256. The last dim of each must be contiguous. q_descale, k_descale, v_descale: fp32, one scale of all
-            numbers of each.
+            fp8, dv up to 256. The last dim of each must be contiguous. q_descale, k_descale, v_descale: fp32 of one element, the
+            scale of all numbers of each.
         cu_seqlens_q: [n + 1] int32: sequence i has the queries from cu_seqlens_q[i] to cu_seqlens_q[i + 1]. cu_seqlens_k: the
             same for keys. Rows of no sequence stay as they are.
         max_seqlen_q, max_seqlen_k: the most queries and keys of a sequence. Queries behind max_seqlen_q stay as they are.

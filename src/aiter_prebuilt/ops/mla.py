@@ -176,10 +176,11 @@ def mla_prefill_fwd(
     logit_cap: float = 0.0,
     num_kv_splits: int | None = None,
 ) -> Any:
-    """Causal attention of many queries over a paged latent cache; AITER's assembly.
+    """Causal attention of many queries over a paged latent cache; AITER's assembly, a kernel of ours for what it does not take.
 
     Args:
-        q, kv_buffer, qo_indptr, kv_indptr, kv_indices, kv_last_page_lens, max_seqlen_q: as of ``mla_prefill_asm_fwd``.
+        q, kv_buffer, qo_indptr, kv_indptr, kv_indices, kv_last_page_lens, max_seqlen_q: as of ``mla_prefill_asm_fwd``, but q has
+            any number of heads; the assembly takes 16 and 128, and less than 2 GiB of queries.
         o: [tokens, heads, 512] bf16, written. sm_scale: more than 0; 576**-0.5 when None.
         logit_cap: 0 only. num_kv_splits: any value; there is one part.
 

@@ -62,7 +62,8 @@ def mla_decode_fwd(
         o: [tokens, heads, 512] bf16, fp16 with fp16, written.
         qo_indptr, kv_indptr: [batches + 1] int32, where the queries and the pages of each batch begin; where the assembly has one
             query for each of 16 heads, every batch has one: [0, 1, 2 ...]. kv_indices: int32, the pages.
-            kv_last_page_lens: [batches] int32, the keys of the last page.
+            kv_last_page_lens: [batches] int32, the keys of the last page. Our kernel reads a page that is not there as the
+            nearest that is; the assembly reads what lies there.
         max_seqlen_q: the largest number of queries of a batch. page_size: that of kv_buffer. nhead_kv: 1 only.
         sm_scale: more than 0; 576**-0.5 when None. logit_cap: above 0 a score x is cap * tanh(x / cap).
         num_kv_splits: parts of each context, up to 4096, fewer in fp8 where contexts are short; AITER's rule of the number of
@@ -71,7 +72,7 @@ def mla_decode_fwd(
             makes them of the same heads, queries, page_size and causal: each compute unit's list of works, and which of them are
             made one. The assembly takes works of pages of one key, without a cap: in bf16 and bf16 with fp8 16 heads and up to 4
             queries, or other multiples of 16 and one query; in fp8 128 heads, or such with one query. All others are taken by our
-            kernel. Without one of the lists contexts are split without them.
+            kernel, and all of which logarithms are wanted. Without one of the lists contexts are split without them.
         q_scale, kv_scale: [1] fp32, what fp8 is multiplied with.
         return_lse: the logarithms are wanted, which without it are written only where parts were made one.
         causal: a query sees the keys up to its own place; False: all.

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from aiter_prebuilt import device
 from aiter_prebuilt.dispatch import operator
 from aiter_prebuilt.ops._common import number, refuse
+from aiter_prebuilt.ops._current import units_here
 from aiter_prebuilt.ops._mla import addresses, contexts_of, in_order
 from aiter_prebuilt.ops._traced import traced
 from aiter_prebuilt.ops.generated.mla_works import refuse_get_mla_metadata_v1
@@ -51,13 +51,15 @@ def get_mla_metadata_info_v1(
 
     del q_dtype, kv_dtype, fast_mode
     name = "get_mla_metadata_info_v1"
+    if batch_size < 0:
+        raise refuse(name, "batch_size", batch_size, "0 and more")
     if num_head_qo < 1:
         raise refuse(name, "num_head_qo", num_head_qo, "1 and more")
     if num_kv_splits < 1:
         raise refuse(name, "num_kv_splits", num_kv_splits, "1 and more")
     if max_split_per_batch == 0:
         raise refuse(name, "max_split_per_batch", max_split_per_batch, "-1, 1 and more")
-    units = device.facts("amd", torch.cuda.current_device()).compute_units
+    units = units_here()
     queries = max(max_seqlen_qo, 1)
     fold, tiles = contexts_of(num_head_qo, 1, queries, 1 if is_sparse else queries, -1)
     contexts = batch_size * fold * (queries if is_sparse else 1)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from aiter_prebuilt import device
 from aiter_prebuilt.dispatch import operator
+from aiter_prebuilt.ops._current import units_here
 from aiter_prebuilt.ops._prompts import beside
 from aiter_prebuilt.ops._traced import traced
 
@@ -36,7 +36,7 @@ def get_ps_metadata_info_v1(
     """
     import torch
 
-    units = device.facts("amd", torch.cuda.current_device()).compute_units
+    units = units_here()
     own = units // math.gcd(num_head_k, units)
     tiles = math.ceil(max_qlen / qlen_granularity)
     return (
