@@ -155,7 +155,8 @@ bool Binder::check_type(std::size_t i) {
   const layout::Tensor& tensor = spec(i);
   const std::uint32_t dtype = arg(i).dtype;
   const auto wrong = [&](const std::string& wanted) {
-    const bool fp8 = (dtype & 0xff) == kDTypes[10].dlpack_code || (dtype & 0xff) == kDTypes[11].dlpack_code;
+    const bool fp8 = ((dtype & 0xff) == kDTypes[10].dlpack_code || (dtype & 0xff) == kDTypes[11].dlpack_code) &&
+                     wanted.find("e4m3") != std::string::npos;
     return refuse(
         ErrorKind::ArgumentDType, i, cat("its type is ", dtype_text(dtype), ", the signature says ", wanted),
         fp8 ? "e4m3fn and e4m3fnuz are different numbers: convert to the flavour of this GPU" : "Convert it first");

@@ -2883,9 +2883,8 @@ def unified_attention(
 ) -> None:
     """Traced ``aiter_prebuilt.unified_attention``."""
     refuse_unified_attention(
-        causal, q_descale, q_scales, alibi_slopes, output_scale, qq_bias, shuffled_kv_cache
+        causal, q_descale, q_scales, alibi_slopes, output_scale, qq_bias, shuffled_kv_cache, skip_reduce
     )
-    del skip_reduce
     torch_calls.unified_attention(
         q,
         k,

@@ -56,8 +56,8 @@ def flash_attn_varlen_func(
             same for keys. Rows of no sequence stay as they are.
         max_seqlen_q, max_seqlen_k: the most queries and keys of a sequence. Rows of queries behind max_seqlen_q stay as they are,
             or not.
-        min_seqlen_q: above 0, sequences of no more queries are left alone, but for calls that AITER's assembly would serve (bf16,
-            d 128 or 192, dv 128, no window, no cap), which takes them.
+        min_seqlen_q: above 0, sequences of no more queries are left alone, but for calls that AITER would give to its assembly
+            (bf16, d 128 or 192, dv 128, no side of a window above 0, no cap), which takes them.
         softmax_scale: d**-0.5 when None. logits_soft_cap: above 0, a score x becomes cap * tanh(x / cap).
         causal: aligned bottom-right: of n queries and m keys query i sees keys up to i + m - n.
         window_size: (left, right), or (left, right, first): keys from i + m - n - left to i + m - n + right, and the ``first``
@@ -142,15 +142,17 @@ def unified_attention(
         out: [sq, hq, dv], written. Rows of no sequence stay as they are, and queries behind max_seqlen_q.
         cu_seqlens_q: [n + 1] int32: sequence i has the queries from cu_seqlens_q[i] to cu_seqlens_q[i + 1].
         max_seqlen_q: the most queries of a sequence. max_seqlen_k: the most keys of one, about: by it the keys of few queries are
-            divided among workgroups, and no result depends on it. skip_reduce: any value; it changes nothing.
+            divided among workgroups, and no result depends on it.
         seqused_k: [n] int32, the keys of each sequence, those of its queries among them.
         softmax_scale: what scores are multiplied with. softcap: above 0, a score x becomes cap * tanh(x / cap).
         causal: only True: of n queries and m keys query i sees keys up to i + m - n.
         window_size: (left, right): and keys from i + m - n - left on, where left is not negative; right is not read.
         block_table: [n, most pages] int32, the pages of each sequence in order.
-        k_descale, v_descale: fp32, one scale of all keys and of all values of an fp8 cache: the first element counts.
+        k_descale, v_descale: fp32, one scale of all keys and of all values of an fp8 cache, which has to have both: the first
+            element counts. They are not read with 16 bits.
         sinks: [hq], one more score of each head, which takes part in the sum and has no value; made fp32 if it is not.
-        q_descale, q_scales, alibi_slopes, output_scale, qq_bias, shuffled_kv_cache: defaults only, None for q_descale.
+        q_descale, q_scales, alibi_slopes, output_scale, qq_bias, shuffled_kv_cache, skip_reduce: defaults only, None for
+            q_descale.
 
     Raises:
         UnsupportedError: an option that no kernel covers, or a tensor that requires grad. ArgumentError, NoKernelError: the
@@ -158,9 +160,8 @@ def unified_attention(
 
     Source: AITER ``unified_attention``; vLLM's Triton attention.
     """
-    del skip_reduce
     refuse_unified_attention(
-        causal, q_descale, q_scales, alibi_slopes, output_scale, qq_bias, shuffled_kv_cache
+        causal, q_descale, q_scales, alibi_slopes, output_scale, qq_bias, shuffled_kv_cache, skip_reduce
     )
     left = left_of("unified_attention", window_size)
     tensors = (q, k, v, out, cu_seqlens_q, seqused_k, block_table, k_descale, v_descale, as_f32(sinks))

@@ -42,6 +42,7 @@ def refuse_unified_attention(
     output_scale: torch.Tensor | None,
     qq_bias: torch.Tensor | None,
     shuffled_kv_cache: bool,
+    skip_reduce: bool,
 ) -> None:
     """Refuse the options of ``unified_attention`` that no kernel covers."""
     if not causal:
@@ -58,3 +59,5 @@ def refuse_unified_attention(
         raise refuse("unified_attention", "qq_bias", qq_bias, "None")
     if shuffled_kv_cache:
         raise refuse("unified_attention", "shuffled_kv_cache", shuffled_kv_cache, "False")
+    if skip_reduce:
+        raise refuse("unified_attention", "skip_reduce", skip_reduce, "False")
