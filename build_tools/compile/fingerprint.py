@@ -62,7 +62,7 @@ def file_of(job: CompileJob) -> CompileJob | None:
 @lru_cache(maxsize=16)
 def _backend_code(backend: str, of_tree: bool) -> str:
     """Digest of the files that turn a job into a command, byte by byte: a parsed form would depend on the Python that parses."""
-    names = [*_SHARED, f"{backend}.py", f"{backend}_compile.py"]
+    names = [*_SHARED, f"{backend}.py", f"{backend}_compile.py", f"{backend}_heap.c"]
     if of_tree and backend == "hip":
         names += ["hip_tree.py", "../../objects/demangle.py"]
     digests = [(name, sha256_file(_BACKENDS / name)) for name in names if (_BACKENDS / name).is_file()]

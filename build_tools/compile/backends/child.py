@@ -65,8 +65,8 @@ def _give_up(args: threading.ExceptHookArgs) -> None:
 
 
 def _fork(work: Callable[[], None]) -> None:
-    """Do ``work`` in a fork of this process, and there in a thread: glibc gives a new thread memory of its own (an arena), in
-    which nothing was allocated and freed, so that addresses come in the order in which ``work`` asks for them.
+    """Do ``work`` in a fork of this process, and there in a thread, for its stack. The preloaded heap (``triton_heap.c``) begins
+    anew in a fork, so that addresses come in the order in which ``work`` asks for them.
     """
     child = os.fork()
     if child == 0:

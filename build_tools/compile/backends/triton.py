@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from build_tools.compile.backends.built import CHILD_PATH, Built, closure, sibling_imports
+from build_tools.compile.backends.heap import steady
 from build_tools.compile.backends.many import compile_in_children, output_of
 from build_tools.errors import BuildToolsError
 from build_tools.files.run import Outcome, run
@@ -59,6 +60,7 @@ def _child(
 ) -> Outcome:
     env = {
         **CHILD_PATH,
+        **steady(toolchain),
         # Line numbers and the source's folder would be in the object; the default of FP fusion changes in Triton 3.10.
         "TRITON_DISABLE_LINE_INFO": "1",
         "TRITON_DEFAULT_FP_FUSION": "1",

@@ -3,9 +3,10 @@
 The request is a list of jobs; one line of JSON is appended to the answers as each is done, so that a crash loses one job only.
 No GPU and no torch are needed. This is the one file that imports triton.
 
-LLVM's Reassociate orders operands by their addresses, so that a kernel's bytes depend on what its process allocated before it:
-the same kernel compiled as the eleventh of a batch had an addition the other way round, and no receipt. So each job is compiled
-apart from the others (``child.py``), in a process that has imported Triton and the kernel's file and has compiled nothing.
+LLVM's Reassociate orders operands by their addresses, so that a kernel's bytes depend on what its process allocated before it and
+where: the same kernel compiled as the eleventh of a batch had an addition the other way round, and no receipt. So each job is
+compiled apart from the others (``child.py``), in a process that has imported Triton and the kernel's file and has compiled
+nothing, and whose heap begins at a fixed address (``triton_heap.c``).
 """
 
 from __future__ import annotations
