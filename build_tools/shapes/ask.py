@@ -99,6 +99,8 @@ def _asked(
 ) -> Asked:
     if told.not_served:
         return Asked(replace(row, state=NOT_SERVED, reason=told.not_served), None)
+    if told.through:
+        return Asked(replace(row, state=HOST, reason=f"a function around {', '.join(told.through)}"), None)
     if told.host or operator is None:
         return Asked(replace(row, state=HOST, reason="no kernel of ours"), None)
     if told.unbound:

@@ -19,22 +19,92 @@ from aiter_prebuilt.forks import importing
 if TYPE_CHECKING:
     from aiter_prebuilt.loading import preload
     from aiter_prebuilt.ops import *  # noqa: F403  # ops lists its names in __all__, for type checkers only
+    from aiter_prebuilt.ops.enumerations import ActivationType, GateMode, QuantType
+    from aiter_prebuilt.ops.expert_choice import biased_grouped_topk, fused_topk
     from aiter_prebuilt.ops.mla_works import get_mla_metadata_info_v1
     from aiter_prebuilt.ops.prompt_works import get_ps_metadata_info_v1
+    from aiter_prebuilt.ops.quantize import (
+        dynamic_mxfp4_quant,
+        get_hip_quant,
+        get_triton_quant,
+        per_1x32_f4_quant_hip,
+        per_1x32_mx_quant_hip,
+        per_group_quant_hip,
+        per_tensor_quant_hip,
+        per_token_quant_hip,
+    )
+    from aiter_prebuilt.ops.quantize_torch import (
+        get_torch_quant,
+        per_1x32_f4_quant,
+        per_tensor_quant,
+        pertoken_quant,
+    )
     from aiter_prebuilt.ops.shuffle import shuffle_weight
+    from aiter_prebuilt.ops.shuffle_scales import (
+        e8m0_shuffle,
+        moe_shuffle_scale,
+        moe_shuffle_weight,
+        shuffle_scale,
+        shuffle_scale_a16w4,
+        shuffle_weight_a16w4,
+    )
+    from aiter_prebuilt.ops.tuned_gemm import tgemm
 
 __version__ = VERSION
 
-__all__ = ["__version__", "get_mla_metadata_info_v1", "get_ps_metadata_info_v1", "preload", "shuffle_weight"]
+__all__ = [
+    "ActivationType",
+    "GateMode",
+    "QuantType",
+    "__version__",
+    "biased_grouped_topk",
+    "dynamic_mxfp4_quant",
+    "e8m0_shuffle",
+    "fused_topk",
+    "get_hip_quant",
+    "get_mla_metadata_info_v1",
+    "get_ps_metadata_info_v1",
+    "get_torch_quant",
+    "get_triton_quant",
+    "moe_shuffle_scale",
+    "moe_shuffle_weight",
+    "per_1x32_f4_quant",
+    "per_1x32_f4_quant_hip",
+    "per_1x32_mx_quant_hip",
+    "per_group_quant_hip",
+    "per_tensor_quant",
+    "per_tensor_quant_hip",
+    "per_token_quant_hip",
+    "pertoken_quant",
+    "preload",
+    "shuffle_scale",
+    "shuffle_scale_a16w4",
+    "shuffle_weight",
+    "shuffle_weight_a16w4",
+    "tgemm",
+]
 __all__ += ops.__all__
 
-#: Functions that are no operators, and where they live.
-_HOMES = {
-    "get_mla_metadata_info_v1": "ops.mla_works",
-    "get_ps_metadata_info_v1": "ops.prompt_works",
-    "preload": "loading",
-    "shuffle_weight": "ops.shuffle",
-}
+#: What is no operator, by where it lives: functions around operators or without a kernel, enumerations, an object.
+_AROUND = {
+    "loading": ("preload",),
+    "ops.enumerations": ("ActivationType", "GateMode", "QuantType"),
+    "ops.expert_choice": ("biased_grouped_topk", "fused_topk"),
+    "ops.mla_works": ("get_mla_metadata_info_v1",),
+    "ops.prompt_works": ("get_ps_metadata_info_v1",),
+    "ops.quantize": (
+        "dynamic_mxfp4_quant", "get_hip_quant", "get_triton_quant", "per_1x32_f4_quant_hip", "per_1x32_mx_quant_hip",
+        "per_group_quant_hip", "per_tensor_quant_hip", "per_token_quant_hip",
+    ),
+    "ops.quantize_torch": ("get_torch_quant", "per_1x32_f4_quant", "per_tensor_quant", "pertoken_quant"),
+    "ops.shuffle": ("shuffle_weight",),
+    "ops.shuffle_scales": (
+        "e8m0_shuffle", "moe_shuffle_scale", "moe_shuffle_weight", "shuffle_scale", "shuffle_scale_a16w4",
+        "shuffle_weight_a16w4",
+    ),
+    "ops.tuned_gemm": ("tgemm",),
+}  # fmt: skip
+_HOMES = {name: home for home, names in _AROUND.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:

@@ -28,10 +28,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SCHEMAS = ROOT / "src" / "aiter_prebuilt" / "schemas"
 TARGETS = ("gfx942", "gfx950")
 #: The public functions that have an operator.
-FUNCTIONS = sorted(
-    set(aiter_prebuilt.__all__)
-    - {"__version__", "get_mla_metadata_info_v1", "get_ps_metadata_info_v1", "preload", "shuffle_weight"}
-)
+FUNCTIONS = sorted(aiter_prebuilt.ops.__all__)
 #: Of Composable Kernel alone, and with no instance in the sample, which the tests have.
 NOT_SAMPLED = {
     operator.name

@@ -22,10 +22,7 @@ TARGET = "gfx950"
 KERNELS: dict[str, Callable[..., Any]] = {name: references.kernel(name) for name in signatures.load()}
 
 #: The public functions that have an operator.
-FUNCTIONS = sorted(
-    set(aiter_prebuilt.__all__)
-    - {"__version__", "get_mla_metadata_info_v1", "get_ps_metadata_info_v1", "preload", "shuffle_weight"}
-)
+FUNCTIONS = sorted(aiter_prebuilt.ops.__all__)
 
 
 def registered() -> Iterator[Any]:

@@ -1,0 +1,80 @@
+"""AITER's functions around the choice of experts, which allocate or rename what the operators write."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from aiter_prebuilt.ops.generated.moe_tokens import biased_grouped_topk_hip
+from aiter_prebuilt.ops.generated.topk import topk_softmax
+
+if TYPE_CHECKING:
+    import torch
+
+
+def biased_grouped_topk(
+    gating_output: torch.Tensor,
+    correction_bias: torch.Tensor,
+    topk_weights: torch.Tensor,
+    topk_ids: torch.Tensor,
+    num_expert_group: int,
+    topk_group: int,
+    need_renorm: bool,
+    routed_scaling_factor: float = 1.0,
+) -> None:
+    """``biased_grouped_topk_hip``, whatever the number of tokens: AITER changes over to ``moe_fused_gate`` above some 60,000.
+
+    Args:
+        gating_output: [M, E]. correction_bias: [E]. topk_weights: [M, topk] fp32, written. topk_ids: [M, topk] int32, written.
+        num_expert_group, topk_group, need_renorm, routed_scaling_factor: as there.
+
+    Raises:
+        UnsupportedError, ArgumentError, NoKernelError: as there.
+
+    Source: AITER ``biased_grouped_topk``.
+    """
+    biased_grouped_topk_hip(
+        gating_output, correction_bias, topk_weights, topk_ids, num_expert_group, topk_group, need_renorm,
+        routed_scaling_factor,
+    )  # fmt: skip
+
+
+def fused_topk(
+    hidden_states: torch.Tensor,
+    gating_output: torch.Tensor,
+    topk: int,
+    renormalize: bool,
+    topk_ids: torch.Tensor | None = None,
+    topk_weights: torch.Tensor | None = None,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The ``topk`` largest of each token's softmax over experts, best first.
+
+    Args:
+        hidden_states: [M, H]; its rows and its device count.
+        gating_output: [M, E] bf16, fp16 or fp32.
+        topk: experts of a token. renormalize: make their weights sum to 1.
+        topk_ids: [M, topk] int32, written, or None. topk_weights: [M, topk] fp32, written, or None.
+
+    Returns:
+        the weights [M, topk] fp32 and the ids [M, topk] int32: those given, or new ones.
+
+    Raises:
+        ValueError: another number of tokens in ``gating_output``. UnsupportedError, ArgumentError, NoKernelError: as
+            ``topk_softmax``.
+
+    Source: AITER ``fused_topk``.
+    """
+    import torch
+
+    tokens = hidden_states.shape[0]
+    if gating_output.shape[0] != tokens:
+        raise ValueError(
+            f"fused_topk: gating_output has {gating_output.shape[0]} rows, hidden_states {tokens}"
+        )
+    shape, device = (tokens, topk), hidden_states.device
+    if topk_weights is None:
+        topk_weights = torch.empty(shape, dtype=torch.float32, device=device)
+    if topk_ids is None:
+        topk_ids = torch.empty(shape, dtype=torch.int32, device=device)
+    choices = torch.empty(shape, dtype=torch.int32, device=device)
+    topk_softmax(topk_weights, topk_ids, choices, gating_output, renormalize)
+    return topk_weights, topk_ids

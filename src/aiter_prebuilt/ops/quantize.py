@@ -1,0 +1,324 @@
+"""AITER's functions that allocate codes and scales and fill them: ``get_hip_quant`` and what it gives, around the operators
+that write tensors which the caller made. torch is imported when one is called, never with the package.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from aiter_prebuilt.ops._common import number, refuse
+from aiter_prebuilt.ops.enumerations import QuantType
+from aiter_prebuilt.ops.generated.quant import (
+    dynamic_per_tensor_quant,
+    dynamic_per_token_scaled_quant,
+    static_per_tensor_quant,
+)
+from aiter_prebuilt.ops.quant_f4 import dynamic_per_group_scaled_quant_fp4
+
+if TYPE_CHECKING:
+    import torch
+
+#: Elements of a row that share a scale in the MX formats.
+_MX: Final = 32
+#: Rows and columns of a block of shuffled scales: the layout is padded to whole ones.
+_ROWS: Final = 256
+_COLUMNS: Final = 8
+
+
+def per_tensor_quant_hip(
+    x: torch.Tensor,
+    scale: torch.Tensor | None = None,
+    quant_dtype: torch.dtype | None = None,
+    num_rows: torch.Tensor | None = None,
+    num_rows_factor: int = 1,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Codes of ``x`` with one scale: the one given, or ``amax(|x|) / qmax``.
+
+    Args:
+        x: [..., N] bf16 or fp16.
+        scale: one fp32 value, or None.
+        quant_dtype: the target's own e4m3, or int8 (None; not with a given scale).
+        num_rows: None only, as in AITER. num_rows_factor: means nothing here.
+
+    Returns:
+        codes [..., N], and the scale, [1] fp32.
+
+    Raises:
+        UnsupportedError, ArgumentError, NoKernelError: as ``dynamic_per_tensor_quant`` and ``static_per_tensor_quant``.
+
+    Source: AITER ``per_tensor_quant_hip``.
+    """
+    import torch
+
+    del num_rows_factor
+    if num_rows is not None:
+        raise refuse("per_tensor_quant_hip", "num_rows", num_rows, "None")
+    codes = torch.empty(x.shape, dtype=quant_dtype or torch.int8, device=x.device)
+    if scale is None:
+        scale = torch.empty(1, dtype=torch.float32, device=x.device)
+        dynamic_per_tensor_quant(codes, x, scale)
+    else:
+        static_per_tensor_quant(codes, x, scale)
+    return codes, scale.view(1)
+
+
+def per_token_quant_hip(
+    x: torch.Tensor,
+    scale: torch.Tensor | None = None,
+    quant_dtype: torch.dtype | None = None,
+    num_rows: torch.Tensor | None = None,
+    num_rows_factor: int = 1,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Codes of ``x`` with a scale for each row: ``amax(|row|) / qmax``.
+
+    Args:
+        x: [..., N] bf16 or fp16.
+        scale: None only, as in AITER.
+        quant_dtype: the target's own e4m3, or int8 (None).
+        num_rows: one int32 on the device; only ``num_rows * num_rows_factor`` rows are written.
+
+    Returns:
+        codes [..., N], and scales [..., 1] fp32.
+
+    Raises:
+        UnsupportedError, ArgumentError, NoKernelError: as ``dynamic_per_token_scaled_quant``.
+
+    Source: AITER ``per_token_quant_hip``.
+    """
+    import torch
+
+    _own("per_token_quant_hip", scale)
+    codes = torch.empty(x.shape, dtype=quant_dtype or torch.int8, device=x.device)
+    made = torch.empty((*x.shape[:-1], 1), dtype=torch.float32, device=x.device)
+    dynamic_per_token_scaled_quant(codes, x, made, None, False, num_rows, num_rows_factor)
+    return codes, made
+
+
+def per_group_quant_hip(
+    x: torch.Tensor,
+    scale: torch.Tensor | None = None,
+    quant_dtype: torch.dtype | None = None,
+    group_size: int = 128,
+    transpose_scale: bool = False,
+    num_rows: torch.Tensor | None = None,
+    num_rows_factor: int = 1,
+    scale_type: torch.dtype | None = None,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Codes of ``x`` with a scale for each group of a row: ``amax(|group|) / qmax``.
+
+    Args:
+        x: [..., N] bf16 or fp16, N a multiple of ``group_size``.
+        scale: None only, as in AITER.
+        quant_dtype: the target's own e4m3, or int8 (None).
+        group_size: 32, 64 or 128.
+        transpose_scale: the scales' memory has groups before rows; the shape that is returned does not say it, as in AITER.
+        num_rows: one int32 on the device; only ``num_rows * num_rows_factor`` rows are written.
+        scale_type: float32 (None).
+
+    Returns:
+        codes [..., N], and scales [..., N / group_size] fp32.
+
+    Raises:
+        ValueError: N is no multiple. UnsupportedError, ArgumentError, NoKernelError: as ``dynamic_per_token_scaled_quant``.
+
+    Source: AITER ``per_group_quant_hip``.
+    """
+    import torch
+
+    _own("per_group_quant_hip", scale)
+    if scale_type not in (None, torch.float32):
+        raise refuse("per_group_quant_hip", "scale_type", scale_type, "torch.float32")
+    if group_size not in (32, 64, 128):
+        raise refuse("per_group_quant_hip", "group_size", group_size, "32, 64 or 128")
+    return _groups(
+        x, group_size, quant_dtype or torch.int8, transpose_scale, num_rows, num_rows_factor
+    )  # fmt: skip
+
+
+def per_1x32_mx_quant_hip(
+    x: torch.Tensor,
+    scale: torch.Tensor | None = None,
+    quant_dtype: torch.dtype | None = None,
+    shuffle: bool = False,
+    num_rows: torch.Tensor | None = None,
+    num_rows_factor: int = 1,
+    scale_type: torch.dtype | None = None,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Codes of ``x`` with a scale for each 32 elements of a row: MXFP4, or fp8 with fp32 scales.
+
+    Args:
+        x: [M, N] bf16 or fp16, N a multiple of 32, of 256 with ``shuffle``.
+        scale: None only, as in AITER.
+        quant_dtype: torch.float4_e2m1fn_x2 (None), or the target's own e4m3.
+        shuffle: MXFP4's scales in the layout of :func:`e8m0_shuffle`.
+        num_rows: one int32 on the device; only ``num_rows * num_rows_factor`` rows are written.
+        scale_type: e8m0 for MXFP4, float32 for fp8 (None: that).
+
+    Returns:
+        codes [M, N / 2] pairs of fp4 or [M, N] fp8, and scales [M, N / 32]; shuffled: M up to a multiple of 256, with values of
+        no meaning behind M.
+
+    Raises:
+        UnsupportedError: fp8 with e8m0 scales, or shuffled. ArgumentError, NoKernelError: as
+            ``dynamic_per_group_scaled_quant_fp4`` and ``dynamic_per_token_scaled_quant``.
+
+    Source: AITER ``per_1x32_mx_quant_hip``.
+    """
+    import torch
+
+    function = "per_1x32_mx_quant_hip"
+    _own(function, scale)
+    if quant_dtype in (torch.float8_e4m3fn, torch.float8_e4m3fnuz):
+        if shuffle:
+            raise refuse(function, "shuffle", shuffle, "False for fp8")
+        if scale_type not in (None, torch.float32):
+            raise refuse(function, "scale_type", scale_type, "torch.float32 for fp8")
+        return _groups(x, _MX, quant_dtype, False, num_rows, num_rows_factor)
+    if quant_dtype not in (None, torch.float4_e2m1fn_x2):
+        raise refuse(function, "quant_dtype", quant_dtype, "torch.float4_e2m1fn_x2 or the target's own e4m3")
+    if scale_type not in (None, torch.float8_e8m0fnu):
+        raise refuse(function, "scale_type", scale_type, "torch.float8_e8m0fnu for fp4")
+    rows, columns = x.shape
+    groups = _whole("per_1x32_mx_quant_hip", columns, _MX)
+    codes = torch.empty((rows, columns // 2), dtype=torch.uint8, device=x.device)
+    shape = (-(-rows // _ROWS) * _ROWS, -(-groups // _COLUMNS) * _COLUMNS) if shuffle else (rows, groups)
+    made = torch.empty(shape, dtype=torch.uint8, device=x.device)
+    dynamic_per_group_scaled_quant_fp4(codes, x, made, _MX, shuffle, num_rows, num_rows_factor)
+    return codes.view(torch.float4_e2m1fn_x2), made.view(torch.float8_e8m0fnu)
+
+
+def per_1x32_f4_quant_hip(
+    x: torch.Tensor,
+    scale: torch.Tensor | None = None,
+    quant_dtype: torch.dtype | None = None,
+    shuffle: bool = False,
+    num_rows: torch.Tensor | None = None,
+    num_rows_factor: int = 1,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """MXFP4 of ``x``: :func:`per_1x32_mx_quant_hip` with its other ``quant_dtype`` refused.
+
+    Args:
+        x: [M, N] bf16 or fp16. scale, shuffle, num_rows, num_rows_factor: as there.
+        quant_dtype: torch.float4_e2m1fn_x2 (None).
+
+    Returns:
+        codes [M, N / 2] pairs of fp4, and e8m0 scales, as there.
+
+    Raises:
+        UnsupportedError, ArgumentError, NoKernelError: as there.
+
+    Source: AITER ``per_1x32_f4_quant_hip``.
+    """
+    import torch
+
+    if quant_dtype not in (None, torch.float4_e2m1fn_x2):
+        raise refuse("per_1x32_f4_quant_hip", "quant_dtype", quant_dtype, "torch.float4_e2m1fn_x2")
+    return per_1x32_mx_quant_hip(x, scale, None, shuffle, num_rows, num_rows_factor)
+
+
+def dynamic_mxfp4_quant(
+    x: torch.Tensor, scaling_mode: str = "even", shuffle: bool = False
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """MXFP4 of ``x``, as bytes without ``shuffle`` and as torch's types with it, as AITER's two functions of this name give it.
+
+    Args:
+        x: [M, N] bf16 or fp16, N a multiple of 32, of 256 with ``shuffle``.
+        scaling_mode: only "even" is covered.
+        shuffle: the scales in the layout of :func:`e8m0_shuffle`, rows up to a multiple of 256.
+
+    Returns:
+        codes [M, N / 2], and e8m0 scales [M, N / 32].
+
+    Raises:
+        UnsupportedError, ArgumentError, NoKernelError: as ``dynamic_per_group_scaled_quant_fp4``.
+
+    Source: AITER ``dynamic_mxfp4_quant`` of ``ops/triton/quant`` and of ``utility/fp4_utils``.
+    """
+    import torch
+
+    if scaling_mode != "even":
+        raise refuse("dynamic_mxfp4_quant", "scaling_mode", scaling_mode, '"even"')
+    codes, scales = per_1x32_mx_quant_hip(x, shuffle=shuffle)
+    return (codes, scales) if shuffle else (codes.view(torch.uint8), scales.view(torch.uint8))
+
+
+def _groups(
+    x: torch.Tensor, size: int, kind: torch.dtype, transposed: bool, num_rows: torch.Tensor | None, factor: int
+) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
+    import torch
+
+    columns = x.shape[-1]
+    groups = _whole("per_group_quant_hip", columns, size)
+    codes = torch.empty(x.shape, dtype=kind, device=x.device)
+    made = torch.empty((*x.shape[:-1], groups), dtype=torch.float32, device=x.device)
+    dynamic_per_token_scaled_quant(codes, x.reshape(-1, size), made, None, transposed, num_rows, factor)
+    return codes, made
+
+
+def _own(function: str, scale: object) -> None:
+    if scale is not None:
+        raise refuse(function, "scale", scale, "None")
+
+
+def _whole(function: str, columns: int, size: int) -> int:
+    if columns % size:
+        raise ValueError(f"{function}: x has {columns} columns, which is not a multiple of {size}")
+    return columns // size
+
+
+def _as_it_is(x: torch.Tensor, *_others: Any, **_options: Any) -> tuple[torch.Tensor, None]:
+    return x, None
+
+
+_KINDS: Final[dict[int, Callable[..., Any]]] = {
+    QuantType.No: _as_it_is,
+    QuantType.per_Tensor: per_tensor_quant_hip,
+    QuantType.per_Token: per_token_quant_hip,
+    QuantType.per_1x32: per_1x32_mx_quant_hip,
+    QuantType.per_1x128: partial(per_group_quant_hip, group_size=128),
+}
+
+
+def _function_of(asked: str, kind: Any, kinds: dict[int, Callable[..., Any]]) -> Callable[..., Any]:
+    found = number(kind)
+    if not isinstance(found, int) or found not in kinds:
+        covered = ", ".join(f"QuantType.{QuantType(each).name}" for each in kinds)
+        raise refuse(asked, "qType", kind, f"one of {covered}")
+    return kinds[found]
+
+
+def get_hip_quant(qType: Any) -> Callable[..., Any]:
+    """The function that quantises so: ``get_hip_quant(QuantType.per_1x128)(x, quant_dtype=..., transpose_scale=...)``.
+
+    Args:
+        qType: a ``QuantType`` of ours or of AITER, or its number: No, per_Tensor, per_Token, per_1x32 or per_1x128.
+
+    Returns:
+        one of ``per_tensor_quant_hip``, ``per_token_quant_hip``, ``per_1x32_mx_quant_hip``, ``per_group_quant_hip``; for No what
+        gives back its first argument, and None.
+
+    Raises:
+        UnsupportedError: a kind for which AITER has none.
+
+    Source: AITER ``get_hip_quant``.
+    """
+    return _function_of("get_hip_quant", qType, _KINDS)
+
+
+def get_triton_quant(qType: Any) -> Callable[..., Any]:
+    """The same functions as :func:`get_hip_quant`'s, whichever language their kernels are written in.
+
+    Args:
+        qType: as there.
+
+    Returns:
+        as there.
+
+    Raises:
+        UnsupportedError: as there.
+
+    Source: AITER ``get_triton_quant``.
+    """
+    return _function_of("get_triton_quant", qType, _KINDS)

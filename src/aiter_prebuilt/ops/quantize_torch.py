@@ -1,0 +1,173 @@
+"""Quantisation in torch's own operations, on any device: ``get_torch_quant``, for weights when a model is loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from aiter_prebuilt.ops._common import refuse
+from aiter_prebuilt.ops.enumerations import QuantType
+from aiter_prebuilt.ops.quantize import _as_it_is, _function_of
+from aiter_prebuilt.ops.shuffle_scales import e8m0_shuffle
+
+if TYPE_CHECKING:
+    import torch
+
+#: Between two neighbours of e2m1's 0, 0.5, 1, 1.5, 2, 3, 4, 6. A value halfway becomes the even code.
+_HALFWAY: Final = (0.25, 0.75, 1.25, 1.75, 2.5, 3.5, 5.0)
+
+
+def pertoken_quant(
+    x: torch.Tensor,
+    scale: torch.Tensor | None = None,
+    x_scale: torch.Tensor | None = None,
+    scale_dtype: torch.dtype | None = None,
+    quant_dtype: torch.dtype | None = None,
+    dtypeMax: float | None = None,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Codes with a scale for each row: ``amax(|row|) / qmax``, 1 for a row of zeros, or the scales given.
+
+    Args:
+        x: [..., N], any float type. scale: [..., 1], or None. x_scale: what ``x`` is multiplied with first, or None.
+        scale_dtype: float32 (None). quant_dtype: int8 (None) or an fp8. dtypeMax: qmax; the largest value of the type (None).
+
+    Returns:
+        codes [..., N], and scales [..., 1].
+
+    Raises:
+        RuntimeError: torch's, of shapes that do not broadcast, or a type that it has no codes of.
+
+    Source: AITER ``pertoken_quant``.
+    """
+    import torch
+
+    kind = quant_dtype or torch.int8
+    values = x.to(torch.float32) if x_scale is None else x.to(torch.float32) * x_scale
+    if scale is None:
+        scale = values.abs().amax(-1, keepdim=True) / (dtypeMax or _largest(kind))
+        scale = torch.where(scale == 0, torch.ones_like(scale), scale)
+    return _codes(values / scale, kind), scale.to(scale_dtype or torch.float32)
+
+
+def per_tensor_quant(
+    x: torch.Tensor,
+    scale: torch.Tensor | None = None,
+    scale_dtype: torch.dtype | None = None,
+    quant_dtype: torch.dtype | None = None,
+    dtypeMax: float | None = None,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Codes with one scale: ``amax(|x|) / qmax``, or the one given.
+
+    Args:
+        x: any shape, any float type. scale: one value, or None. scale_dtype, quant_dtype, dtypeMax: as :func:`pertoken_quant`.
+
+    Returns:
+        codes of the shape of ``x``, and the scale, [1].
+
+    Raises:
+        RuntimeError: torch's, of a scale of several values, or a type that it has no codes of.
+
+    Source: AITER ``per_tensor_quant``.
+    """
+    import torch
+
+    kind = quant_dtype or torch.int8
+    values = x.to(torch.float32)
+    if scale is None:
+        scale = values.abs().amax() / (dtypeMax or _largest(kind))
+    return _codes(values / scale, kind), scale.view(1).to(scale_dtype or torch.float32)
+
+
+def per_1x32_f4_quant(
+    x: torch.Tensor,
+    scale: torch.Tensor | None = None,
+    quant_dtype: torch.dtype | None = None,
+    shuffle: bool = False,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """MXFP4 with the scales of ``dynamic_per_group_scaled_quant_fp4``: ``2 ** (e - 2)``, where ``2 ** e`` is the largest size of
+    32 elements rounded to a power of two, from 1.5 on upwards.
+
+    Args:
+        x: [..., N] any float type, N a multiple of 32; two dims with ``shuffle``. scale: None only, as in AITER.
+        quant_dtype: torch.float4_e2m1fn_x2 (None). shuffle: the scales in the layout of ``e8m0_shuffle``.
+
+    Returns:
+        codes [..., N / 2] pairs of fp4, and e8m0 scales [..., N / 32].
+
+    Raises:
+        ValueError: N is no multiple of 32. UnsupportedError: an option that is not covered.
+
+    Source: AITER ``per_1x32_f4_quant``.
+    """
+    import torch
+
+    if scale is not None:
+        raise refuse("per_1x32_f4_quant", "scale", scale, "None")
+    if quant_dtype not in (None, torch.float4_e2m1fn_x2):
+        raise refuse("per_1x32_f4_quant", "quant_dtype", quant_dtype, "torch.float4_e2m1fn_x2")
+    if x.shape[-1] % 32:
+        raise ValueError(f"per_1x32_f4_quant: x has {x.shape[-1]} columns, which is not a multiple of 32")
+    groups = x.to(torch.float32).unflatten(-1, (-1, 32))
+    # Half of the mantissa's last place but one is added: from 1.5 on the exponent is the next.
+    bits = groups.abs().amax(-1).clamp_min(1e-10).view(torch.int32) + (1 << 22)
+    scales = (bits >> 23) - 2
+    sizes = torch.ldexp(groups.abs(), (127 - scales).unsqueeze(-1))
+    codes = torch.zeros_like(sizes, dtype=torch.uint8)
+    for place, bound in enumerate(_HALFWAY):
+        codes += (sizes >= bound) if place % 2 else (sizes > bound)
+    codes |= torch.signbit(groups).to(torch.uint8) << 3
+    flat = codes.flatten(-2)
+    made = scales.to(torch.uint8)
+    packed = (flat[..., 1::2] << 4 | flat[..., ::2]).view(torch.float4_e2m1fn_x2)
+    laid = e8m0_shuffle(made) if shuffle else made
+    assert laid is not None  # it gives back None for None alone
+    return packed, laid.view(torch.float8_e8m0fnu)
+
+
+def _per_1x128(
+    x: torch.Tensor, scale: torch.Tensor | None = None, quant_dtype: torch.dtype | None = None
+) -> tuple[torch.Tensor, torch.Tensor]:
+    if x.shape[-1] % 128:
+        raise ValueError(f"get_torch_quant: x has {x.shape[-1]} columns, which is not a multiple of 128")
+    codes, scales = pertoken_quant(x.unflatten(-1, (-1, 128)), scale, quant_dtype=quant_dtype)
+    return codes.flatten(-2), scales.squeeze(-1)
+
+
+def _largest(kind: torch.dtype) -> float:
+    import torch
+
+    return float((torch.finfo if kind.is_floating_point else torch.iinfo)(kind).max)
+
+
+def _codes(values: torch.Tensor, kind: torch.dtype) -> torch.Tensor:
+    """Rounded to nearest even, and saturated: a quotient may be one place above the largest code."""
+    largest = _largest(kind)
+    values = values.clamp(-largest, largest)
+    return (values if kind.is_floating_point else values.round()).to(kind)
+
+
+_KINDS: Final[dict[int, Callable[..., Any]]] = {
+    QuantType.No: _as_it_is,
+    QuantType.per_Tensor: per_tensor_quant,
+    QuantType.per_Token: pertoken_quant,
+    QuantType.per_1x32: per_1x32_f4_quant,
+    QuantType.per_1x128: _per_1x128,
+}
+
+
+def get_torch_quant(qType: Any) -> Callable[..., Any]:
+    """The function that quantises so in torch, for any device: ``get_torch_quant(QuantType.per_Token)(x, quant_dtype=...)``.
+
+    Args:
+        qType: a ``QuantType`` of ours or of AITER, or its number: No, per_Tensor, per_Token, per_1x32 or per_1x128.
+
+    Returns:
+        ``per_tensor_quant``, ``pertoken_quant``, ``per_1x32_f4_quant``, or for per_1x128 what takes x, scale and quant_dtype; for
+        No what gives back its first argument, and None.
+
+    Raises:
+        UnsupportedError: another kind; AITER's per_256x128 and per_1024x128 end in an assertion.
+
+    Source: AITER ``get_torch_quant``.
+    """
+    return _function_of("get_torch_quant", qType, _KINDS)
