@@ -2839,6 +2839,30 @@ def top_k_per_row_prefill(
     )
 
 
+def topk_gating(
+    topk_weights: Any,
+    topk_indices: Any,
+    gating_output: Any,
+    correction_bias: Any = None,
+    need_renorm: bool = True,
+    routed_scaling_factor: float = 1.0,
+    score_func: str = "sqrtsoftplus",
+    num_shared_experts: int = 0,
+) -> None:
+    """Traced ``aiter_prebuilt.topk_gating``."""
+    if num_shared_experts:
+        raise refuse("topk_gating", "num_shared_experts", num_shared_experts, "0")
+    _OPS.topk_gating.default(
+        topk_weights,
+        topk_indices,
+        gating_output,
+        correction_bias,
+        need_renorm,
+        routed_scaling_factor,
+        score_func,
+    )
+
+
 def topk_softmax(
     topk_weights: Any,
     topk_indices: Any,
@@ -3086,6 +3110,7 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "tanh": _OPS.tanh.default,
     "top_k_per_row_decode": top_k_per_row_decode,
     "top_k_per_row_prefill": top_k_per_row_prefill,
+    "topk_gating": topk_gating,
     "topk_sigmoid": _OPS.topk_sigmoid.default,
     "topk_softmax": topk_softmax,
     "topk_softmax_asm": _OPS.topk_softmax_asm.default,

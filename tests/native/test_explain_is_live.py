@@ -375,6 +375,7 @@ FITTING: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
     "mi350_a8w8_blockscale_asm": lambda s: {"M": "40", "N": "256", "K": "512"},
     "mla_reduce_v1": lambda s: {"H": "16", "N": "8", "D": "512", "num_kv_splits": "0"},
     "topk_softmax_asm": lambda s: {"M": "40", "E": "256", "K": "8"},
+    "topk_gating": lambda s: {"T": "bf16", "E": "64", "K": "8"},
     "topk_sigmoid": lambda s: {"T": "bf16", "E": "64", "K": "8"},
     "unified_attention_sparse_mla": lambda s: {
         "M": "5", "H": "16", "D": "576", "R": "512", "kv_lora_rank": "512", "NB": "40", "PS": "64", "B": "2", "K": "2048",

@@ -243,6 +243,8 @@ SIGNATURES = {
     "topk_softmax_asm": "topk_weights topk_indices token_expert_indices gating_output need_renorm",
     "topk_softmax": "topk_weights topk_indices token_expert_indices gating_output need_renorm num_shared_experts "
     "shared_expert_scoring_func",
+    "topk_gating": "topk_weights topk_indices gating_output correction_bias need_renorm routed_scaling_factor score_func "
+    "num_shared_experts",
     "moe_cktile2stages_gemm1": "XQ WQ Y sorted_ids sorted_expert_ids max_token_ids topk n_padded_zeros k_padded_zeros "
     "topk_weight x_scale w_scale exp_bias block_m",
     "deepgemm": "XQ WQ Y group_layout x_scale w_scale",

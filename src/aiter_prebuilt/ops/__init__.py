@@ -68,6 +68,7 @@ if TYPE_CHECKING:
     )
     from aiter_prebuilt.ops.generated.mla_prefill import mla_prefill_ps_asm_fwd
     from aiter_prebuilt.ops.generated.mla_sparse import unified_attention_sparse_mla
+    from aiter_prebuilt.ops.generated.moe_gating import topk_gating
     from aiter_prebuilt.ops.generated.moe_quant import moe_smoothquant_fwd
     from aiter_prebuilt.ops.generated.moe_sorting import moe_sorting_fwd
     from aiter_prebuilt.ops.generated.moe_tokens import (
@@ -296,6 +297,7 @@ __all__ = [
     "tanh",
     "top_k_per_row_decode",
     "top_k_per_row_prefill",
+    "topk_gating",
     "topk_sigmoid",
     "topk_softmax",
     "topk_softmax_asm",
@@ -382,6 +384,7 @@ HOMES: Final = {
     "reshape_and_cache_with_pertoken_quant": "generated.kv_cache",
     "mla_prefill_ps_asm_fwd": "generated.mla_prefill",
     "unified_attention_sparse_mla": "generated.mla_sparse",
+    "topk_gating": "generated.moe_gating",
     "moe_smoothquant_fwd": "generated.moe_quant",
     "moe_sorting_fwd": "generated.moe_sorting",
     "biased_grouped_topk_hip": "generated.moe_tokens",
