@@ -30,7 +30,9 @@ def topk_gating(
         weights = weights / np.maximum(weights.sum(axis=-1, keepdims=True), 1e-20)
     wanted = weights * routed_scaling_factor
     # A softmax far below the largest: each power of two of the argument is a place less.
-    return near(wanted, relative=_RELATIVE * (2 + need_renorm), absolute=2.0**-120 * abs(routed_scaling_factor)), order
+    return near(
+        wanted, relative=_RELATIVE * (2 + need_renorm), absolute=2.0**-120 * abs(routed_scaling_factor)
+    ), order
 
 
 def _scores(logits: Values, function: str) -> Values:

@@ -61,8 +61,11 @@ def gemm_a4w4_asm(
     return out
 
 
-def gemm_a4w4(A: Any, B: Any, A_scale: Any, B_scale: Any, out: Any) -> Any:
+def gemm_a4w4(A: Any, B: Any, A_scale: Any, B_scale: Any, dtype: torch.dtype | None) -> Any:
     """Of ``aiter_prebuilt.gemm_a4w4``."""
+    if dtype not in (None, torch.bfloat16):
+        raise refuse("gemm_a4w4", "dtype", dtype, "None or torch.bfloat16")
+    out = A.new_empty((A.shape[0], B.shape[0]), dtype=torch.bfloat16)
     given = (codes(A, "fp4x2"), codes(B, "fp4x2"), codes(A_scale, "e8m0"), codes(B_scale, "e8m0"))
     _OPS.gemm_a4w4.default(*given, out)
     return out

@@ -1179,15 +1179,18 @@ def gemm_a4w4(
     B: Any,
     A_scale: Any,
     B_scale: Any,
-    out: Any,
     bias: Any = None,
+    dtype: torch.dtype | None = None,
     alpha: float | None = 1.0,
     beta: float | None = 0.0,
     bpreshuffle: bool | None = True,
+    apreshuffle: bool | None = False,
+    global_A_scale: Any = None,
+    global_B_scale: Any = None,
 ) -> Any:
     """Traced ``aiter_prebuilt.gemm_a4w4``."""
-    refuse_gemm_a4w4(bias, alpha, beta, bpreshuffle)
-    return torch_calls.gemm_a4w4(A, B, A_scale, B_scale, out)
+    refuse_gemm_a4w4(bias, alpha, beta, bpreshuffle, apreshuffle, global_A_scale, global_B_scale)
+    return torch_calls.gemm_a4w4(A, B, A_scale, B_scale, dtype)
 
 
 def gemm_a4w4_asm(

@@ -96,7 +96,7 @@ def test_many_forks_beside_first_accesses(extension_path: Path) -> None:
     """Four threads that access everything, one after the other, and a fork every few milliseconds."""
     answers = said(
         """
-        names = [name for name in aiter_prebuilt.__all__ if name != "__version__"]
+        names = [name for name in aiter_prebuilt.__all__ if name not in ("__version__", "tgemm")]  # these have no __name__
         def use(names):
             for name in names:
                 getattr(aiter_prebuilt, name)

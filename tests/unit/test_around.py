@@ -178,7 +178,9 @@ def test_biased_grouped_topk_is_the_operator(compiled: Any) -> None:
 def test_tgemm_is_a_linear_layer(compiled: Any) -> None:
     x, weight, bias = torch.randn(5, 64).to(BF16), torch.randn(24, 64).to(BF16), torch.randn(24).to(BF16)
     found = compiled(lambda x, w, b: ap.tgemm.mm(x, w, b, otype=BF16))(x, weight, bias)
-    torch.testing.assert_close(found.float(), x.float() @ weight.float().T + bias.float(), rtol=1e-2, atol=1e-2)
+    torch.testing.assert_close(
+        found.float(), x.float() @ weight.float().T + bias.float(), rtol=1e-2, atol=1e-2
+    )
     with pytest.raises(UnsupportedError, match="scale_a"):
         ap.tgemm.mm(x, weight, scale_a=torch.ones(1))
 
@@ -229,6 +231,7 @@ def test_weights_of_experts_are_those_of_shuffle_weight() -> None:
 
 
 def test_enumerations_have_aiters_numbers() -> None:
-    assert [each.value for each in ap.QuantType] == list(range(8)) and ap.QuantType.per_128x128 == 5
+    assert [each.value for each in ap.QuantType] == list(range(8))
+    assert int(ap.QuantType.per_128x128) == 5
     assert [each.value for each in ap.ActivationType] == [-1, 0, 1, 2, 3]
     assert ap.GateMode("interleave") is ap.GateMode.INTERLEAVE

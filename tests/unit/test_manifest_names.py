@@ -57,7 +57,8 @@ def test_names_of_aiter_are_not_taken() -> None:
         for entry in entries
         for name in entry.operators
     ]
-    assert len(names) > 50 and not [name for name in names if operator_problem(name)]
+    around = set(aiter_prebuilt._HOMES)  # functions of ours: theirs in AITER, and taken by that
+    assert len(names) > 50 and not [name for name in names if name not in around and operator_problem(name)]
 
 
 def test_everything_that_the_package_has_is_taken() -> None:

@@ -143,7 +143,8 @@ SIGNATURES = {
     "mha_varlen_fwd": "q k v cu_seqlens_q cu_seqlens_k max_seqlen_q max_seqlen_k min_seqlen_q dropout_p softmax_scale "
     "logits_soft_cap zero_tensors is_causal window_size_left window_size_right return_softmax_lse return_dropout_randval "
     "out block_table bias alibi_slopes gen cu_seqlens_q_padded cu_seqlens_k_padded",
-    "gemm_a4w4": "A B A_scale B_scale out bias alpha beta bpreshuffle",
+    "gemm_a4w4": "A B A_scale B_scale bias dtype alpha beta bpreshuffle apreshuffle global_A_scale "
+    "global_B_scale",
     "gemm_a4w4_asm": "A B A_scale B_scale out kernelName bias alpha beta bpreshuffle log2_k_split",
     "gemm_a4w4_blockscale": "XQ WQ x_scale w_scale Out splitK",
     "gemm_a16w16_asm": "A B out bias splitK kernelName",

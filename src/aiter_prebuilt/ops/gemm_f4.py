@@ -1,11 +1,11 @@
-"""Products of MXFP4 matrices by AITER's assembly, which write a tensor that the caller made."""
+"""Products of MXFP4 matrices by AITER's assembly."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from aiter_prebuilt.dispatch import operator
-from aiter_prebuilt.ops._common import codes, halvings
+from aiter_prebuilt.ops._common import NOT_A_TENSOR, codes, element_type, halvings, no_output, refuse
 from aiter_prebuilt.ops._traced import traced
 from aiter_prebuilt.ops.generated.gemm_f4 import refuse_gemm_a4w4, refuse_gemm_a4w4_asm
 
@@ -65,26 +65,39 @@ def gemm_a4w4(
     B: torch.Tensor,
     A_scale: torch.Tensor,
     B_scale: torch.Tensor,
-    out: torch.Tensor,
     bias: torch.Tensor | None = None,
+    dtype: torch.dtype | None = None,
     alpha: float | None = 1.0,
     beta: float | None = 0.0,
     bpreshuffle: bool | None = True,
+    apreshuffle: bool | None = False,
+    global_A_scale: torch.Tensor | None = None,
+    global_B_scale: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """``out = dequant(A) @ dequant(B).T``, MXFP4 in, bf16 out, with the kernel that AITER measured to be best; K is never split.
+    """``dequant(A) @ dequant(B).T``, MXFP4 in, bf16 out, with the kernel that AITER measured to be best; K is never split.
 
-    Arguments and errors as :func:`gemm_a4w4_asm`: A, B, A_scale, B_scale, out; bias, alpha, beta, bpreshuffle.
+    Args:
+        A, B, A_scale, B_scale: as :func:`gemm_a4w4_asm`.
+        dtype: bfloat16 (None).
+        bias, alpha, beta, bpreshuffle, apreshuffle, global_A_scale, global_B_scale: None, 1, 0, True, False, None and None only.
 
     Returns:
-        ``out``.
+        [m, n].
 
     Raises:
         UnsupportedError: an option that no kernel covers, or a tensor that requires grad. ArgumentError, NoKernelError: the
             call does not fit.
 
-    Source: AITER ``gemm_a4w4``.
+    Source: AITER ``gemm_a4w4`` of August 2026; the pinned tree's writes a tensor that the caller made.
     """
-    refuse_gemm_a4w4(bias, alpha, beta, bpreshuffle)
+    refuse_gemm_a4w4(bias, alpha, beta, bpreshuffle, apreshuffle, global_A_scale, global_B_scale)
+    try:
+        kind = element_type(A, "bf16")
+        out = A.new_empty((A.shape[0], B.shape[0]), dtype=kind)
+    except NOT_A_TENSOR as error:
+        raise no_output("gemm_a4w4", error) from error
+    if dtype not in (None, kind):
+        raise refuse("gemm_a4w4", "dtype", dtype, "None or torch.bfloat16")
     _gemm_a4w4(*_stored(A, B, A_scale, B_scale), out)
     return out
 

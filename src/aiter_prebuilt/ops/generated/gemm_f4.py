@@ -12,7 +12,13 @@ if TYPE_CHECKING:
 
 
 def refuse_gemm_a4w4(
-    bias: torch.Tensor | None, alpha: float | None, beta: float | None, bpreshuffle: bool | None
+    bias: torch.Tensor | None,
+    alpha: float | None,
+    beta: float | None,
+    bpreshuffle: bool | None,
+    apreshuffle: bool | None,
+    global_A_scale: torch.Tensor | None,
+    global_B_scale: torch.Tensor | None,
 ) -> None:
     """Refuse the options of ``gemm_a4w4`` that no kernel covers."""
     if bias is not None:
@@ -23,6 +29,12 @@ def refuse_gemm_a4w4(
         raise refuse("gemm_a4w4", "beta", beta, "0.0")
     if not bpreshuffle:
         raise refuse("gemm_a4w4", "bpreshuffle", bpreshuffle, "True")
+    if apreshuffle:
+        raise refuse("gemm_a4w4", "apreshuffle", apreshuffle, "False")
+    if global_A_scale is not None:
+        raise refuse("gemm_a4w4", "global_A_scale", global_A_scale, "None")
+    if global_B_scale is not None:
+        raise refuse("gemm_a4w4", "global_B_scale", global_B_scale, "None")
 
 
 def refuse_gemm_a4w4_asm(
