@@ -30,11 +30,12 @@ def gemm_a8w8_CK(
     dtype: torch.dtype | None = None,
     splitK: int | None = None,
 ) -> torch.Tensor:
-    """``(XQ @ WQ.T) * x_scale * w_scale.T + bias``, accumulated in fp32 (int8: int32) on the matrix cores; Composable Kernel.
+    """``(XQ @ WQ.T) * x_scale * w_scale.T + bias``, accumulated in fp32 (int8: int32) on the matrix cores; Composable Kernel, or
+    a kernel of ours.
 
     Args:
-        XQ: [M, K] the target's own e4m3 or int8, K is a multiple of 16 and larger than 128.
-        WQ: [N, K] the target's own e4m3 or int8, N is a multiple of 8, in some shapes of 4.
+        XQ: [M, K] the target's own e4m3 or int8, K is a multiple of 16.
+        WQ: [N, K] the target's own e4m3 or int8, at any N; Composable Kernel takes multiples of 8, in some shapes of 4.
         x_scale: M elements, fp32, per row of XQ.
         w_scale: N elements, fp32, per row of WQ.
         bias: N elements, bf16 or fp16, or None; of the type of the result.
@@ -69,11 +70,12 @@ def gemm_a8w8(
     dtype: torch.dtype | None = None,
     splitK: int | None = None,
 ) -> torch.Tensor:
-    """``(XQ @ WQ.T) * x_scale * w_scale.T + bias``, accumulated in fp32 (int8: int32) on the matrix cores; Composable Kernel.
+    """``(XQ @ WQ.T) * x_scale * w_scale.T + bias``, accumulated in fp32 (int8: int32) on the matrix cores; Composable Kernel, or
+    a kernel of ours.
 
     Args:
-        XQ: [M, K] the target's own e4m3 or int8, K is a multiple of 16 and larger than 128.
-        WQ: [N, K] the target's own e4m3 or int8, N is a multiple of 8, in some shapes of 4.
+        XQ: [M, K] the target's own e4m3 or int8, K is a multiple of 16.
+        WQ: [N, K] the target's own e4m3 or int8, at any N; Composable Kernel takes multiples of 8, in some shapes of 4.
         x_scale: M elements, fp32, per row of XQ.
         w_scale: N elements, fp32, per row of WQ.
         bias: N elements, bf16 or fp16, or None; of the type of the result.
@@ -108,11 +110,12 @@ def gemm_a8w8_blockscale(
     isBpreshuffled: bool = False,
 ) -> torch.Tensor:
     """``XQ @ WQ.T`` with a scale for each row and each 128 columns of XQ, and for each 128 x 128 of WQ, accumulated in fp32;
-    Composable Kernel.
+    Composable Kernel, or a kernel of ours.
 
     Args:
-        XQ: [M, K] the target's own e4m3, rows may be strided; K is a multiple of 128, 256 and more.
-        WQ: [N, K] the target's own e4m3, rows may be strided; N is a multiple of 8, in some shapes of 4.
+        XQ: [M, K] the target's own e4m3, rows may be strided; K is a multiple of 128.
+        WQ: [N, K] the target's own e4m3, rows may be strided; at any N; Composable Kernel takes multiples of 8, in some shapes of
+            4.
         x_scale: [M, (K + 127) // 128] fp32, of row m and columns 128 b to 128 b + 127.
         w_scale: [(N + 127) // 128, (K + 127) // 128] fp32, of rows 128 a to 128 a + 127 and columns 128 b to 128 b + 127.
         dtype: bf16 when None; the type of the result: bf16 or fp16.
@@ -147,11 +150,12 @@ def batched_gemm_a8w8_CK(
     dtype: torch.dtype | None = None,
     splitK: int | None = None,
 ) -> torch.Tensor:
-    """``(XQ[b] @ WQ[b].T) * x_scale[b] * w_scale[b]`` for each b, accumulated in int32 on the matrix cores; Composable Kernel.
+    """``(XQ[b] @ WQ[b].T) * x_scale[b] * w_scale[b]`` for each b, accumulated in int32 on the matrix cores; Composable Kernel, or
+    a kernel of ours.
 
     Args:
-        XQ: [L, M, K] int8, K is a multiple of 16 and larger than 256.
-        WQ: [L, N, K] int8, N is a multiple of 4.
+        XQ: [L, M, K] int8, K is a multiple of 16.
+        WQ: [L, N, K] int8.
         x_scale: [L, M, 1] fp32, per row of XQ.
         w_scale: [L, 1, N] fp32, per row of WQ.
         bias: AITER takes one and does not add it; only None is covered.
@@ -186,11 +190,11 @@ def batched_gemm_bf16_CK(
     dtype: torch.dtype | None = None,
     splitK: int | None = None,
 ) -> torch.Tensor:
-    """``XQ[b] @ WQ[b].T`` for each b, accumulated in fp32 on the matrix cores; Composable Kernel.
+    """``XQ[b] @ WQ[b].T`` for each b, accumulated in fp32 on the matrix cores; Composable Kernel, or a kernel of ours.
 
     Args:
-        XQ: [L, M, K] bf16, K is a multiple of 8 and larger than 128.
-        WQ: [L, N, K] bf16, N is a multiple of 4.
+        XQ: [L, M, K] bf16, K is a multiple of 8.
+        WQ: [L, N, K] bf16.
         bias: AITER takes one and does not add it; only None is covered.
         dtype: bf16 when None; of fp16 AITER returns the bits of bf16; the type of the result: bf16.
         splitK: AITER splits nothing, whatever it says; any value; it changes nothing.
@@ -224,11 +228,11 @@ def gemm_a8w8_blockscale_bpreshuffle(
     dtype: torch.dtype | None = None,
 ) -> torch.Tensor:
     """``XQ @ unshuffle(WQ).T`` with a scale for each row and each 128 columns of XQ, and for each 128 x 128 of WQ, accumulated in
-    fp32; Composable Kernel.
+    fp32; Composable Kernel, or a kernel of ours.
 
     Args:
-        XQ: [M, K] the target's own e4m3, rows may be strided; K is a multiple of 128, 384 and more.
-        WQ: [N, K] the target's own e4m3, in the layout of ``shuffle_weight`` (16, 16); N is a multiple of 64.
+        XQ: [M, K] the target's own e4m3, rows may be strided; K is a multiple of 128.
+        WQ: [N, K] the target's own e4m3, in the layout of ``shuffle_weight`` (16, 16); N is a multiple of 16.
         x_scale: [M, (K + 127) // 128] fp32, its memory is that of a contiguous [K / 128, M]: at b M + m the scale of row m and
             columns 128 b to 128 b + 127.
         w_scale: [(N + 127) // 128, (K + 127) // 128] fp32, of rows 128 a to 128 a + 127 and columns 128 b to 128 b + 127.
