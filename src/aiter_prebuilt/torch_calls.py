@@ -34,6 +34,7 @@ flash_attn_varlen_fp8_pertensor_func = torch_attention.flash_attn_varlen_fp8_per
 paged_attention_v1 = torch_attention.paged_attention_v1
 paged_attention_ragged = torch_attention.paged_attention_ragged
 mla_decode_fwd, get_ps_metadata_v1 = torch_attention.mla_decode_fwd, torch_attention.get_ps_metadata_v1
+fused_qk_rmsnorm = torch_rope.fused_qk_rmsnorm
 fused_qk_rope_cat_and_cache_mla = torch_rope.fused_qk_rope_cat_and_cache_mla
 fused_qk_rope_reshape_and_cache = torch_rope.fused_qk_rope_reshape_and_cache
 deepgemm, moe_cktile2stages_gemm1 = torch_ck.deepgemm, torch_ck.moe_cktile2stages_gemm1

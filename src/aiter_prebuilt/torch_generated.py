@@ -1053,6 +1053,13 @@ def fused_qk_norm_rope_cache_quant_shuffle(
     )
 
 
+def fused_qk_rmsnorm(
+    q_out: Any, q: Any, q_weight: Any, q_eps: float, k_out: Any, k: Any, k_weight: Any, k_eps: float
+) -> Any:
+    """Traced ``aiter_prebuilt.fused_qk_rmsnorm``."""
+    return torch_calls.fused_qk_rmsnorm(q_out, q, q_weight, q_eps, k_out, k, k_weight, k_eps)
+
+
 def fused_qk_rope_cat_and_cache_mla(
     q_nope: Any,
     q_pe: Any,
@@ -2988,6 +2995,7 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "fused_add_rms_norm_cu": _OPS.fused_add_rms_norm_cu.default,
     "fused_qk_norm_rope_cache_pts_quant_shuffle": fused_qk_norm_rope_cache_pts_quant_shuffle,
     "fused_qk_norm_rope_cache_quant_shuffle": fused_qk_norm_rope_cache_quant_shuffle,
+    "fused_qk_rmsnorm": fused_qk_rmsnorm,
     "fused_qk_rope_cat_and_cache_mla": fused_qk_rope_cat_and_cache_mla,
     "fused_qk_rope_concat_and_cache_mla": _OPS.fused_qk_rope_concat_and_cache_mla.default,
     "fused_qk_rope_reshape_and_cache": fused_qk_rope_reshape_and_cache,

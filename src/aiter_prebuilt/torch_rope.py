@@ -1,4 +1,4 @@
-"""What Dynamo traces of the functions of ``ops/fused_kv_cache.py``: as ``torch_calls``."""
+"""What Dynamo traces of the functions of ``ops/fused_kv_cache.py`` and ``ops/qk_norm.py``: as ``torch_calls``."""
 
 from __future__ import annotations
 
@@ -49,3 +49,13 @@ def fused_qk_rope_cat_and_cache_mla(
         *given, k_scale if apply_scale else None, *made, is_neox, num_decode_toks_for_zeros, shuffled_kv_cache
     )
     return made
+
+
+def fused_qk_rmsnorm(
+    q_out: Any, q: Any, q_weight: Any, q_eps: float, k_out: Any, k: Any, k_weight: Any, k_eps: float
+) -> Any:
+    """Of ``aiter_prebuilt.fused_qk_rmsnorm``."""
+    q_out = like(q) if q_out is None else q_out
+    k_out = like(k) if k_out is None else k_out
+    _OPS.fused_qk_rmsnorm.default(q_out, q, q_weight, k_out, k, k_weight, q_eps, k_eps)
+    return q_out, k_out

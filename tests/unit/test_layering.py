@@ -109,7 +109,10 @@ def test_no_backend_imports_another() -> None:
         for seen in _imports(MODULES[name], typing_only=False) & backends:
             family = seen.rsplit(".", 1)[1].split("_")[0]
             same = name.rsplit(".", 1)[1].split("_")[0] == family
-            assert same or seen.endswith((".built", ".device", ".prelude", ".many", ".child", ".heap")), (name, seen)
+            assert same or seen.endswith((".built", ".device", ".prelude", ".many", ".child", ".heap")), (
+                name,
+                seen,
+            )
 
 
 #: Folder of build_tools -> folders that it may import. All of them may import the records and the errors; ``pipeline.py``,

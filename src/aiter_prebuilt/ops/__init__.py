@@ -150,6 +150,7 @@ if TYPE_CHECKING:
     from aiter_prebuilt.ops.moe_stage1 import moe_stage1_g1u1
     from aiter_prebuilt.ops.paged_attention import paged_attention_ragged, paged_attention_v1
     from aiter_prebuilt.ops.prompt_works import get_ps_metadata_v1
+    from aiter_prebuilt.ops.qk_norm import fused_qk_rmsnorm
     from aiter_prebuilt.ops.quant_f4 import dynamic_per_group_scaled_quant_fp4
     from aiter_prebuilt.ops.sample import exponential, mixed_sample, random_sample
 
@@ -198,6 +199,7 @@ __all__ = [
     "fused_add_rms_norm_cu",
     "fused_qk_norm_rope_cache_pts_quant_shuffle",
     "fused_qk_norm_rope_cache_quant_shuffle",
+    "fused_qk_rmsnorm",
     "fused_qk_rope_cat_and_cache_mla",
     "fused_qk_rope_concat_and_cache_mla",
     "fused_qk_rope_reshape_and_cache",
@@ -454,6 +456,7 @@ HOMES: Final = {
     "paged_attention_ragged": "paged_attention",
     "paged_attention_v1": "paged_attention",
     "get_ps_metadata_v1": "prompt_works",
+    "fused_qk_rmsnorm": "qk_norm",
     "dynamic_per_group_scaled_quant_fp4": "quant_f4",
     "exponential": "sample",
     "mixed_sample": "sample",
