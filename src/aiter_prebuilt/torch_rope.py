@@ -1,4 +1,4 @@
-"""What Dynamo traces of the functions of ``ops/fused_kv_cache.py`` and ``ops/qk_norm.py``: as ``torch_calls``."""
+"""What Dynamo traces of the functions of ``ops/fused_kv_cache.py`` and ``ops/fused_norms.py``: as ``torch_calls``."""
 
 from __future__ import annotations
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         fused_qk_rope_cat_and_cache_mla,
         fused_qk_rope_reshape_and_cache,
     )
+    from aiter_prebuilt.ops.fused_norms import fused_qk_rmsnorm
     from aiter_prebuilt.ops.gemm_f4 import gemm_a4w4, gemm_a4w4_asm
     from aiter_prebuilt.ops.gemm_f4_ck import gemm_a4w4_blockscale
     from aiter_prebuilt.ops.gemm_out import gemm_a16w16_asm, mi350_a8w8_blockscale_asm
@@ -94,6 +95,7 @@ if TYPE_CHECKING:
         rmsnorm2d_fwd_with_dynamicquant,
         rmsnorm2d_fwd_with_smoothquant,
     )
+    from aiter_prebuilt.ops.generated.qk_norm import add_rmsnorm_quant, rmsnorm_quant
     from aiter_prebuilt.ops.generated.quant import (
         dynamic_per_tensor_quant,
         dynamic_per_token_scaled_quant,
@@ -150,7 +152,6 @@ if TYPE_CHECKING:
     from aiter_prebuilt.ops.moe_stage1 import moe_stage1_g1u1
     from aiter_prebuilt.ops.paged_attention import paged_attention_ragged, paged_attention_v1
     from aiter_prebuilt.ops.prompt_works import get_ps_metadata_v1
-    from aiter_prebuilt.ops.qk_norm import fused_qk_rmsnorm
     from aiter_prebuilt.ops.quant_f4 import dynamic_per_group_scaled_quant_fp4
     from aiter_prebuilt.ops.sample import exponential, mixed_sample, random_sample
 
@@ -158,6 +159,7 @@ __all__ = [
     "LLMM1",
     "add",
     "add_",
+    "add_rmsnorm_quant",
     "batched_gemm_a8w8",
     "batched_gemm_a8w8_CK",
     "batched_gemm_bf16",
@@ -267,6 +269,7 @@ __all__ = [
     "rmsnorm2d_fwd_with_add_smoothquant",
     "rmsnorm2d_fwd_with_dynamicquant",
     "rmsnorm2d_fwd_with_smoothquant",
+    "rmsnorm_quant",
     "rope_2c_bwd_impl",
     "rope_2c_fwd_impl",
     "rope_2d_bwd_impl",
@@ -340,6 +343,7 @@ HOMES: Final = {
     "fmoe_g1u1_mxfp4": "fmoe_f4",
     "fused_qk_rope_cat_and_cache_mla": "fused_kv_cache",
     "fused_qk_rope_reshape_and_cache": "fused_kv_cache",
+    "fused_qk_rmsnorm": "fused_norms",
     "gemm_a4w4": "gemm_f4",
     "gemm_a4w4_asm": "gemm_f4",
     "gemm_a4w4_blockscale": "gemm_f4_ck",
@@ -405,6 +409,8 @@ HOMES: Final = {
     "rmsnorm2d_fwd_with_add_smoothquant": "generated.norm_quant",
     "rmsnorm2d_fwd_with_dynamicquant": "generated.norm_quant",
     "rmsnorm2d_fwd_with_smoothquant": "generated.norm_quant",
+    "add_rmsnorm_quant": "generated.qk_norm",
+    "rmsnorm_quant": "generated.qk_norm",
     "dynamic_per_tensor_quant": "generated.quant",
     "dynamic_per_token_scaled_quant": "generated.quant",
     "partial_transpose": "generated.quant",
@@ -456,7 +462,6 @@ HOMES: Final = {
     "paged_attention_ragged": "paged_attention",
     "paged_attention_v1": "paged_attention",
     "get_ps_metadata_v1": "prompt_works",
-    "fused_qk_rmsnorm": "qk_norm",
     "dynamic_per_group_scaled_quant_fp4": "quant_f4",
     "exponential": "sample",
     "mixed_sample": "sample",
