@@ -47,10 +47,16 @@ def _total(x: Values, residual: Values) -> tuple[Values, Near]:
     return x + residual, near(x + residual, absolute=np.nan_to_num(error, posinf=0.0))
 
 
-def _quantised(y: Values, error: Values, groups: int, kind: str, turned: bool = False) -> tuple[Near, Near]:
+def _quantised(
+    y: Values, error: Values, group_size: int, kind: str, turned: bool = False
+) -> tuple[Near, Near]:
     """(Codes, scales) of rows that are off by ``error``, in groups of columns; ``turned``: a group's scales are side by side."""
     qmax, dims = QMAX[kind], y.shape[:-1]
-    y, error = (each.reshape(*dims, groups, each.shape[-1] // groups) for each in (y, error))
+    width = y.shape[-1]
+    group_size = group_size or width
+    groups = -(-width // group_size)
+    past = [*[(0, 0)] * len(dims), (0, groups * group_size - width)]
+    y, error = (np.pad(each, past).reshape(*dims, groups, group_size) for each in (y, error))
     amax = np.maximum(np.fmax.reduce(np.abs(y), axis=-1, keepdims=True, initial=0.0), _FLOOR)
     worst = np.where(np.isfinite(y), error, 0.0).max(axis=-1, keepdims=True, initial=0.0)
     scales = amax / qmax
@@ -63,21 +69,23 @@ def _quantised(y: Values, error: Values, groups: int, kind: str, turned: bool = 
     wrong = np.nan_to_num(worst / qmax + 3 * _ROUNDING * scales, posinf=0.0)
     stored = [each.reshape(-1, groups) for each in (scales, wrong)]
     scales, wrong = ((each.T if turned else each).reshape(*dims, groups) for each in stored)
-    return near(codes.reshape(whole), absolute=off.reshape(whole)), near(scales, absolute=wrong)
+    return near(codes.reshape(whole)[..., :width], absolute=off.reshape(whole)[..., :width]), near(
+        scales, absolute=wrong
+    )
 
 
 def rmsnorm_quant(
     input: Values,
     weight: Values,
     epsilon: float,
+    group_size: int,
     shuffle_scale: bool,
     gemma_norm: bool,
     kinds: Mapping[str, str],
-    sizes: Mapping[str, int],
 ) -> tuple[Near, Near]:
     """(out, scale) of the norm: one scale for each of G groups of columns."""
     norm = _norm(input, weight + 1 if gemma_norm else weight, epsilon)
-    return _quantised(*norm, sizes["G"], kinds["out"], shuffle_scale)
+    return _quantised(*norm, group_size, kinds["out"], shuffle_scale)
 
 
 def add_rmsnorm_quant(
@@ -85,13 +93,65 @@ def add_rmsnorm_quant(
     residual_in: Values,
     weight: Values,
     epsilon: float,
+    group_size: int,
     shuffle_scale: bool,
     gemma_norm: bool,
     kinds: Mapping[str, str],
-    sizes: Mapping[str, int],
 ) -> tuple[Near, Near, Near]:
     """(out, residual_out, scale) of the norm of the sum."""
     total, stored = _total(input, residual_in)
     norm = _norm(total, weight + 1 if gemma_norm else weight, epsilon)
-    codes, scales = _quantised(*norm, sizes["G"], kinds["out"], shuffle_scale)
+    codes, scales = _quantised(*norm, group_size, kinds["out"], shuffle_scale)
     return codes, stored, scales
+
+
+def _near(values: Values, error: Values) -> Near:
+    return near(values, absolute=error)
+
+
+def fused_qk_rmsnorm_group_quant(
+    q: Values,
+    q_weight: Values,
+    q_epsilon: float,
+    k: Values | None,
+    k_weight: Values | None,
+    k_epsilon: float,
+    q_residual: Values | None,
+    group_size: int,
+    transpose_scale: bool,
+    gemma_norm: bool,
+    kinds: Mapping[str, str],
+    sizes: Mapping[str, int],
+) -> dict[str, Near | None]:
+    """Codes of the norm of queries and their scales, the norm and the sum where they are asked for, and the norm of keys."""
+    one = 1.0 if gemma_norm else 0.0
+    total, stored = (q, None) if q_residual is None else _total(q, q_residual)
+    y, error = _norm(total, q_weight + one, q_epsilon)
+    codes, scales = None, None
+    if "q_out_scale" in kinds:
+        turned = transpose_scale and sizes.get("s_row") != 1
+        codes, scales = _quantised(y, error, group_size, kinds["q_out_quantized"], turned)
+    return {
+        "q_out_quantized": codes,
+        "q_out_scale": scales,
+        "q_out_unquantized": _near(y, error) if "q_out_unquantized" in kinds else None,
+        "k_out": None if k is None or k_weight is None else _near(*_norm(k, k_weight + one, k_epsilon)),
+        "q_res_out": stored if "q_res_out" in kinds else None,
+    }
+
+
+def fused_qk_rmsnorm_per_token_quant(
+    q: Values,
+    q_weight: Values,
+    q_epsilon: float,
+    k: Values | None,
+    k_weight: Values | None,
+    k_epsilon: float,
+    q_residual: Values | None,
+    gemma_norm: bool,
+    kinds: Mapping[str, str],
+    sizes: Mapping[str, int],
+) -> dict[str, Near | None]:
+    """:func:`fused_qk_rmsnorm_group_quant` with one group."""
+    given = (q, q_weight, q_epsilon, k, k_weight, k_epsilon, q_residual, 0, False, gemma_norm)
+    return fused_qk_rmsnorm_group_quant(*given, kinds, sizes)

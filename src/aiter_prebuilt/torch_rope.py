@@ -59,3 +59,46 @@ def fused_qk_rmsnorm(
     k_out = like(k) if k_out is None else k_out
     _OPS.fused_qk_rmsnorm.default(q_out, q, q_weight, k_out, k, k_weight, q_eps, k_eps)
     return q_out, k_out
+
+
+def fused_qk_rmsnorm_group_quant(
+    q_out_quantized: Any, q_out_scale: Any, q: Any, q_weight: Any, q_epsilon: float, q_out_unquantized: Any, k_out: Any,
+    q_res_out: Any, k: Any, k_weight: Any, k_epsilon: float | None, q_residual: Any, group_size: int, transpose_scale: bool,
+    gemma_norm: bool,
+) -> None:  # fmt: skip
+    """Of ``aiter_prebuilt.fused_qk_rmsnorm_group_quant``."""
+    tensors = (
+        q_out_quantized,
+        q_out_scale,
+        q,
+        q_weight,
+        q_out_unquantized,
+        k_out,
+        q_res_out,
+        k,
+        k_weight,
+        q_residual,
+    )
+    epsilons = (q_epsilon, q_epsilon if k_epsilon is None else k_epsilon)
+    _OPS.fused_qk_rmsnorm_group_quant.default(*tensors, *epsilons, group_size, transpose_scale, gemma_norm)
+
+
+def fused_qk_rmsnorm_per_token_quant(
+    q_out_quantized: Any, q_out_scale: Any, q: Any, q_weight: Any, q_epsilon: float, q_out_unquantized: Any, k_out: Any,
+    q_res_out: Any, k: Any, k_weight: Any, k_epsilon: float | None, q_residual: Any, gemma_norm: bool,
+) -> None:  # fmt: skip
+    """Of ``aiter_prebuilt.fused_qk_rmsnorm_per_token_quant``."""
+    tensors = (
+        q_out_quantized,
+        q_out_scale,
+        q,
+        q_weight,
+        q_out_unquantized,
+        k_out,
+        q_res_out,
+        k,
+        k_weight,
+        q_residual,
+    )
+    epsilons = (q_epsilon, q_epsilon if k_epsilon is None else k_epsilon)
+    _OPS.fused_qk_rmsnorm_per_token_quant.default(*tensors, *epsilons, gemma_norm)
