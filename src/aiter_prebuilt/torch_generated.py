@@ -28,6 +28,7 @@ from aiter_prebuilt.ops.generated.attention_ragged import (
 from aiter_prebuilt.ops.generated.batch_prefill import refuse_mha_batch_prefill, refuse_mha_batch_prefill_func
 from aiter_prebuilt.ops.generated.batched_gemm import refuse_batched_gemm_a8w8, refuse_batched_gemm_bf16
 from aiter_prebuilt.ops.generated.fmoe_f4 import refuse_fmoe_g1u1_mxfp4
+from aiter_prebuilt.ops.generated.fused_norms import refuse_fused_qk_rmsnorm_group_quant
 from aiter_prebuilt.ops.generated.gemm_f4 import refuse_gemm_a4w4, refuse_gemm_a4w4_asm
 from aiter_prebuilt.ops.generated.gemm_f4_ck import refuse_gemm_a4w4_blockscale
 from aiter_prebuilt.ops.generated.gemm_out import refuse_gemm_a16w16_asm
@@ -1050,6 +1051,84 @@ def fused_qk_norm_rope_cache_quant_shuffle(
         eps,
         is_neox_style,
         kv_cache_dtype,
+    )
+
+
+def fused_qk_rmsnorm(
+    q_out: Any, q: Any, q_weight: Any, q_eps: float, k_out: Any, k: Any, k_weight: Any, k_eps: float
+) -> Any:
+    """Traced ``aiter_prebuilt.fused_qk_rmsnorm``."""
+    return torch_calls.fused_qk_rmsnorm(q_out, q, q_weight, q_eps, k_out, k, k_weight, k_eps)
+
+
+def fused_qk_rmsnorm_group_quant(
+    q_out_quantized: Any = None,
+    q_out_scale: Any = None,
+    q: Any = None,
+    q_weight: Any = None,
+    q_epsilon: float = 1e-06,
+    q_out_unquantized: Any = None,
+    k_out: Any = None,
+    q_res_out: Any = None,
+    k: Any = None,
+    k_weight: Any = None,
+    k_epsilon: float | None = None,
+    q_residual: Any = None,
+    group_size: int = 128,
+    transpose_scale: bool = False,
+    gemma_norm: bool = False,
+) -> None:
+    """Traced ``aiter_prebuilt.fused_qk_rmsnorm_group_quant``."""
+    refuse_fused_qk_rmsnorm_group_quant(q, q_weight)
+    torch_calls.fused_qk_rmsnorm_group_quant(
+        q_out_quantized,
+        q_out_scale,
+        q,
+        q_weight,
+        q_epsilon,
+        q_out_unquantized,
+        k_out,
+        q_res_out,
+        k,
+        k_weight,
+        k_epsilon,
+        q_residual,
+        group_size,
+        transpose_scale,
+        gemma_norm,
+    )
+
+
+def fused_qk_rmsnorm_per_token_quant(
+    q_out_quantized: Any,
+    q_out_scale: Any,
+    q: Any,
+    q_weight: Any,
+    q_epsilon: float,
+    q_out_unquantized: Any = None,
+    k_out: Any = None,
+    q_res_out: Any = None,
+    k: Any = None,
+    k_weight: Any = None,
+    k_epsilon: float | None = None,
+    q_residual: Any = None,
+    gemma_norm: bool = False,
+) -> None:
+    """Traced ``aiter_prebuilt.fused_qk_rmsnorm_per_token_quant``."""
+    torch_calls.fused_qk_rmsnorm_per_token_quant(
+        q_out_quantized,
+        q_out_scale,
+        q,
+        q_weight,
+        q_epsilon,
+        q_out_unquantized,
+        k_out,
+        q_res_out,
+        k,
+        k_weight,
+        k_epsilon,
+        q_residual,
+        gemma_norm,
     )
 
 
@@ -2974,6 +3053,7 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "LLMM1": LLMM1,
     "add": add,
     "add_": add_,
+    "add_rmsnorm_quant": _OPS.add_rmsnorm_quant.default,
     "batched_gemm_a8w8": batched_gemm_a8w8,
     "batched_gemm_a8w8_CK": batched_gemm_a8w8_CK,
     "batched_gemm_bf16": batched_gemm_bf16,
@@ -3015,6 +3095,9 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "fused_add_rms_norm_cu": _OPS.fused_add_rms_norm_cu.default,
     "fused_qk_norm_rope_cache_pts_quant_shuffle": fused_qk_norm_rope_cache_pts_quant_shuffle,
     "fused_qk_norm_rope_cache_quant_shuffle": fused_qk_norm_rope_cache_quant_shuffle,
+    "fused_qk_rmsnorm": fused_qk_rmsnorm,
+    "fused_qk_rmsnorm_group_quant": fused_qk_rmsnorm_group_quant,
+    "fused_qk_rmsnorm_per_token_quant": fused_qk_rmsnorm_per_token_quant,
     "fused_qk_rope_cat_and_cache_mla": fused_qk_rope_cat_and_cache_mla,
     "fused_qk_rope_concat_and_cache_mla": _OPS.fused_qk_rope_concat_and_cache_mla.default,
     "fused_qk_rope_reshape_and_cache": fused_qk_rope_reshape_and_cache,
@@ -3082,6 +3165,7 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "rmsnorm2d_fwd_with_add_smoothquant": rmsnorm2d_fwd_with_add_smoothquant,
     "rmsnorm2d_fwd_with_dynamicquant": rmsnorm2d_fwd_with_dynamicquant,
     "rmsnorm2d_fwd_with_smoothquant": rmsnorm2d_fwd_with_smoothquant,
+    "rmsnorm_quant": _OPS.rmsnorm_quant.default,
     "rope_2c_bwd_impl": rope_2c_bwd_impl,
     "rope_2c_fwd_impl": rope_2c_fwd_impl,
     "rope_2d_bwd_impl": rope_2d_bwd_impl,

@@ -1,4 +1,4 @@
-"""What Dynamo traces of the functions of ``ops/fused_kv_cache.py``: as ``torch_calls``."""
+"""What Dynamo traces of the functions of ``ops/fused_kv_cache.py`` and ``ops/fused_norms.py``: as ``torch_calls``."""
 
 from __future__ import annotations
 
@@ -49,3 +49,56 @@ def fused_qk_rope_cat_and_cache_mla(
         *given, k_scale if apply_scale else None, *made, is_neox, num_decode_toks_for_zeros, shuffled_kv_cache
     )
     return made
+
+
+def fused_qk_rmsnorm(
+    q_out: Any, q: Any, q_weight: Any, q_eps: float, k_out: Any, k: Any, k_weight: Any, k_eps: float
+) -> Any:
+    """Of ``aiter_prebuilt.fused_qk_rmsnorm``."""
+    q_out = like(q) if q_out is None else q_out
+    k_out = like(k) if k_out is None else k_out
+    _OPS.fused_qk_rmsnorm.default(q_out, q, q_weight, k_out, k, k_weight, q_eps, k_eps)
+    return q_out, k_out
+
+
+def fused_qk_rmsnorm_group_quant(
+    q_out_quantized: Any, q_out_scale: Any, q: Any, q_weight: Any, q_epsilon: float, q_out_unquantized: Any, k_out: Any,
+    q_res_out: Any, k: Any, k_weight: Any, k_epsilon: float | None, q_residual: Any, group_size: int, transpose_scale: bool,
+    gemma_norm: bool,
+) -> None:  # fmt: skip
+    """Of ``aiter_prebuilt.fused_qk_rmsnorm_group_quant``."""
+    tensors = (
+        q_out_quantized,
+        q_out_scale,
+        q,
+        q_weight,
+        q_out_unquantized,
+        k_out,
+        q_res_out,
+        k,
+        k_weight,
+        q_residual,
+    )
+    epsilons = (q_epsilon, q_epsilon if k_epsilon is None else k_epsilon)
+    _OPS.fused_qk_rmsnorm_group_quant.default(*tensors, *epsilons, group_size, transpose_scale, gemma_norm)
+
+
+def fused_qk_rmsnorm_per_token_quant(
+    q_out_quantized: Any, q_out_scale: Any, q: Any, q_weight: Any, q_epsilon: float, q_out_unquantized: Any, k_out: Any,
+    q_res_out: Any, k: Any, k_weight: Any, k_epsilon: float | None, q_residual: Any, gemma_norm: bool,
+) -> None:  # fmt: skip
+    """Of ``aiter_prebuilt.fused_qk_rmsnorm_per_token_quant``."""
+    tensors = (
+        q_out_quantized,
+        q_out_scale,
+        q,
+        q_weight,
+        q_out_unquantized,
+        k_out,
+        q_res_out,
+        k,
+        k_weight,
+        q_residual,
+    )
+    epsilons = (q_epsilon, q_epsilon if k_epsilon is None else k_epsilon)
+    _OPS.fused_qk_rmsnorm_per_token_quant.default(*tensors, *epsilons, gemma_norm)

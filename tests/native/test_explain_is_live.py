@@ -180,6 +180,15 @@ FITTING: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
         "H": "16", "R": "512", "half": "32", "P": "50", "slots": "64", "k_scales": "1", "q_scales": "1", "qn_t": "8192",
         "qn_h": "512", "qp_t": "1024", "qp_h": "64", "kc": "512", "kp": "64", "c_row": "576", "o_t": "9216", "o_h": "576",
     },
+    **dict.fromkeys(
+        ("fused_qk_rmsnorm_group_quant", "fused_qk_rmsnorm_per_token_quant"),
+        lambda s: {"T": "bf16", "M": "5", "N": "256", "q_row": "320"},
+    ),
+    "rmsnorm_quant": lambda s: {"T": "bf16", "M": "5", "N": "256", "G": "2", "group_size": "128"},
+    "add_rmsnorm_quant": lambda s: {"T": "bf16", "M": "5", "N": "256", "G": "1", "group_size": "0"},
+    "fused_qk_rmsnorm": lambda s: {
+        "T": "bf16", "M": "5", "N": "64", "KN": "32", "q_row": "96", "k_row": "96",
+    },
     "fused_qk_norm_rope_cache_quant_shuffle": lambda s: {
         "T": "bf16", "C": "bf16", "tokens": "5", "num_heads_q": "4", "num_heads_k": "2", "num_heads_v": "2", "head_dim": "128",
         "WD": "128", "qn": "512", "kn": "256", "vn": "256", "rot": "128", "P": "9", "NB": "3", "KH": "2", "G": "16",

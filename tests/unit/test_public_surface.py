@@ -41,6 +41,13 @@ SIGNATURES = {
     "asm_layout",
     "fused_qk_rope_concat_and_cache_mla": "q_nope q_pe kv_c k_pe kv_cache q_out slot_mapping k_scale q_scale positions cos_cache "
     "sin_cache is_neox is_nope_first compute_all_q_rope",
+    "fused_qk_rmsnorm_group_quant": "q_out_quantized q_out_scale q q_weight q_epsilon q_out_unquantized k_out q_res_out k "
+    "k_weight k_epsilon q_residual group_size transpose_scale gemma_norm",
+    "fused_qk_rmsnorm_per_token_quant": "q_out_quantized q_out_scale q q_weight q_epsilon q_out_unquantized k_out q_res_out "
+    "k k_weight k_epsilon q_residual gemma_norm",
+    "add_rmsnorm_quant": "out input residual_in residual_out scale weight epsilon group_size shuffle_scale gemma_norm",
+    "rmsnorm_quant": "out input scale weight epsilon group_size shuffle_scale gemma_norm",
+    "fused_qk_rmsnorm": "q_out q q_weight q_eps k_out k k_weight k_eps",
     "fused_qk_norm_rope_cache_quant_shuffle": "q k v num_heads_q num_heads_k num_heads_v head_dim eps qw kw cos_sin_cache "
     "is_neox_style pos_ids k_cache v_cache slot_mapping kv_cache_dtype k_scale v_scale",
     "fused_qk_norm_rope_cache_pts_quant_shuffle": "qkv qw kw cos_sin positions num_tokens num_heads_q num_heads_k num_heads_v "

@@ -30,6 +30,11 @@ if TYPE_CHECKING:
         fused_qk_rope_cat_and_cache_mla,
         fused_qk_rope_reshape_and_cache,
     )
+    from aiter_prebuilt.ops.fused_norms import (
+        fused_qk_rmsnorm,
+        fused_qk_rmsnorm_group_quant,
+        fused_qk_rmsnorm_per_token_quant,
+    )
     from aiter_prebuilt.ops.gemm_f4 import gemm_a4w4, gemm_a4w4_asm
     from aiter_prebuilt.ops.gemm_f4_ck import gemm_a4w4_blockscale
     from aiter_prebuilt.ops.gemm_out import gemm_a16w16_asm, mi350_a8w8_blockscale_asm
@@ -95,6 +100,7 @@ if TYPE_CHECKING:
         rmsnorm2d_fwd_with_dynamicquant,
         rmsnorm2d_fwd_with_smoothquant,
     )
+    from aiter_prebuilt.ops.generated.qk_norm import add_rmsnorm_quant, rmsnorm_quant
     from aiter_prebuilt.ops.generated.quant import (
         dynamic_per_tensor_quant,
         dynamic_per_token_scaled_quant,
@@ -158,6 +164,7 @@ __all__ = [
     "LLMM1",
     "add",
     "add_",
+    "add_rmsnorm_quant",
     "batched_gemm_a8w8",
     "batched_gemm_a8w8_CK",
     "batched_gemm_bf16",
@@ -199,6 +206,9 @@ __all__ = [
     "fused_add_rms_norm_cu",
     "fused_qk_norm_rope_cache_pts_quant_shuffle",
     "fused_qk_norm_rope_cache_quant_shuffle",
+    "fused_qk_rmsnorm",
+    "fused_qk_rmsnorm_group_quant",
+    "fused_qk_rmsnorm_per_token_quant",
     "fused_qk_rope_cat_and_cache_mla",
     "fused_qk_rope_concat_and_cache_mla",
     "fused_qk_rope_reshape_and_cache",
@@ -266,6 +276,7 @@ __all__ = [
     "rmsnorm2d_fwd_with_add_smoothquant",
     "rmsnorm2d_fwd_with_dynamicquant",
     "rmsnorm2d_fwd_with_smoothquant",
+    "rmsnorm_quant",
     "rope_2c_bwd_impl",
     "rope_2c_fwd_impl",
     "rope_2d_bwd_impl",
@@ -340,6 +351,9 @@ HOMES: Final = {
     "fmoe_g1u1_mxfp4": "fmoe_f4",
     "fused_qk_rope_cat_and_cache_mla": "fused_kv_cache",
     "fused_qk_rope_reshape_and_cache": "fused_kv_cache",
+    "fused_qk_rmsnorm": "fused_norms",
+    "fused_qk_rmsnorm_group_quant": "fused_norms",
+    "fused_qk_rmsnorm_per_token_quant": "fused_norms",
     "gemm_a4w4": "gemm_f4",
     "gemm_a4w4_asm": "gemm_f4",
     "gemm_a4w4_blockscale": "gemm_f4_ck",
@@ -406,6 +420,8 @@ HOMES: Final = {
     "rmsnorm2d_fwd_with_add_smoothquant": "generated.norm_quant",
     "rmsnorm2d_fwd_with_dynamicquant": "generated.norm_quant",
     "rmsnorm2d_fwd_with_smoothquant": "generated.norm_quant",
+    "add_rmsnorm_quant": "generated.qk_norm",
+    "rmsnorm_quant": "generated.qk_norm",
     "dynamic_per_tensor_quant": "generated.quant",
     "dynamic_per_token_scaled_quant": "generated.quant",
     "partial_transpose": "generated.quant",
