@@ -31,6 +31,7 @@ from aiter_prebuilt.ops.generated.fmoe_f4 import refuse_fmoe_g1u1_mxfp4
 from aiter_prebuilt.ops.generated.gemm_f4 import refuse_gemm_a4w4, refuse_gemm_a4w4_asm
 from aiter_prebuilt.ops.generated.gemm_f4_ck import refuse_gemm_a4w4_blockscale
 from aiter_prebuilt.ops.generated.gemm_out import refuse_gemm_a16w16_asm
+from aiter_prebuilt.ops.generated.group_quant import refuse_act_mul_and_fp8_group_quant
 from aiter_prebuilt.ops.generated.mla import refuse_mla_decode_stage1_asm_fwd, refuse_mla_prefill_fwd
 from aiter_prebuilt.ops.generated.mla_decode import refuse_mla_decode_fwd
 from aiter_prebuilt.ops.generated.mla_works import refuse_get_mla_metadata_v1
@@ -52,6 +53,14 @@ def LLMM1(in_a: Any, in_b: Any, out_c: Any, rows_per_block: int) -> None:
     """Traced ``aiter_prebuilt.LLMM1``."""
     del rows_per_block
     _OPS.LLMM1.default(in_a, in_b, out_c)
+
+
+def act_mul_and_fp8_group_quant(
+    x: Any, activation: str, group_size: int, dtype_quant: torch.dtype | None = None
+) -> Any:
+    """Traced ``aiter_prebuilt.act_mul_and_fp8_group_quant``."""
+    refuse_act_mul_and_fp8_group_quant(activation, group_size)
+    return torch_calls.act_mul_and_fp8_group_quant(x, activation, group_size, dtype_quant)
 
 
 def add(input: Any, other: Any) -> Any:
@@ -2945,6 +2954,7 @@ def wv_splitk_small_fp16_bf16(in_a: Any, in_b: Any, out_c: Any, N_in: int, CuCou
 #: One of the above, or the operator itself where the parameters are the schema's.
 TRACED: Final[dict[str, Callable[..., Any]]] = {
     "LLMM1": LLMM1,
+    "act_mul_and_fp8_group_quant": act_mul_and_fp8_group_quant,
     "add": add,
     "add_": add_,
     "batched_gemm_a8w8": batched_gemm_a8w8,

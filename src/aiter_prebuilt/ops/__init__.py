@@ -135,6 +135,7 @@ if TYPE_CHECKING:
     from aiter_prebuilt.ops.generated.topk import topk_sigmoid, topk_softmax
     from aiter_prebuilt.ops.generated.topk_asm import topk_softmax_asm
     from aiter_prebuilt.ops.generated.topk_rows import top_k_per_row_decode, top_k_per_row_prefill
+    from aiter_prebuilt.ops.group_quant import act_mul_and_fp8_group_quant
     from aiter_prebuilt.ops.grouped_gemm import deepgemm
     from aiter_prebuilt.ops.mla import (
         mla_decode_stage1_asm_fwd,
@@ -155,6 +156,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LLMM1",
+    "act_mul_and_fp8_group_quant",
     "add",
     "add_",
     "batched_gemm_a8w8",
@@ -439,6 +441,7 @@ HOMES: Final = {
     "topk_softmax_asm": "generated.topk_asm",
     "top_k_per_row_decode": "generated.topk_rows",
     "top_k_per_row_prefill": "generated.topk_rows",
+    "act_mul_and_fp8_group_quant": "group_quant",
     "deepgemm": "grouped_gemm",
     "mla_decode_stage1_asm_fwd": "mla",
     "mla_prefill_asm_fwd": "mla",
