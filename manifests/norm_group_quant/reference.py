@@ -75,3 +75,57 @@ def act_mul_and_fp8_group_quant(
     v = np.where(np.abs(v) > _LARGEST, np.copysign(np.inf, v), v)
     off = error * np.abs(up) + 2 * _ROUNDING * np.abs(v) + _LOST
     return _by_groups(v, off, group_size, sizes["groups"], kinds["codes"])
+
+
+def _rms(x: Values, weight: Values, epsilon: float) -> tuple[Values, Values]:
+    """The RMS norm of x, and how far it may be off; a row whose squares fp32 cannot add has the scale 0."""
+    total = (x * x).sum(axis=-1, keepdims=True)
+    total = np.where(total > _LARGEST, np.inf, total)
+    result = x / np.sqrt(total / max(x.shape[-1], 1) + epsilon) * weight
+    return result, 2.0**-19 * _finite(np.abs(result)) + np.where(result == 0, 0.0, _LOST)
+
+
+def _second(x: Values | None, weight: Values | None, epsilon: float | None) -> Near | None:
+    """The norm beside that of the codes."""
+    if x is None:
+        return None
+    found, error = _rms(x, np.ones(x.shape[-1]) if weight is None else weight, epsilon or 0.0)
+    return near(found, absolute=error)
+
+
+def _summed(x: Values, residual: Values | None) -> tuple[Values, Near | None]:
+    """The sum, and as it is stored: a kernel adds in fp32."""
+    if residual is None:
+        return x, None
+    total = x + residual
+    return total, near(total, absolute=2 * _ROUNDING * _finite(np.abs(x) + np.abs(residual)))
+
+
+def fused_rms_fp8_group_quant(
+    inp1: Values,
+    inp1_weight: Values,
+    inp1_epsilon: float,
+    inp2: Values | None,
+    inp2_weight: Values | None,
+    inp2_epsilon: float | None,
+    group_size: int,
+    res1: Values | None,
+    output_unquantized_inp1: bool,
+    transpose_scale: bool,
+    kinds: Mapping[str, str],
+    sizes: Mapping[str, int],
+) -> dict[str, Near | None]:
+    """Codes and scales of the norm of inp1 + res1; the norm, the sum, and the norm of inp2 where they are asked for."""
+    total, stored = _summed(inp1, res1)
+    y, error = _rms(total, inp1_weight, inp1_epsilon)
+    codes, scales = _by_groups(y, error, group_size, sizes["groups"], kinds["out1_fp8"])
+    if transpose_scale:
+        shape = scales.values.shape
+        scales = Near(scales.values.T.reshape(shape), scales.error.T.reshape(shape), None)
+    return {
+        "out1_fp8": codes,
+        "out1_bs": scales,
+        "out1": near(y, absolute=error) if output_unquantized_inp1 else None,
+        "out2": _second(inp2, inp2_weight, inp2_epsilon),
+        "out_res1": stored,
+    }

@@ -44,6 +44,7 @@ mla_decode_fwd, get_ps_metadata_v1 = torch_attention.mla_decode_fwd, torch_atten
 fused_qk_rope_cat_and_cache_mla = torch_rope.fused_qk_rope_cat_and_cache_mla
 fused_qk_rope_reshape_and_cache = torch_rope.fused_qk_rope_reshape_and_cache
 act_mul_and_fp8_group_quant = torch_group_quant.act_mul_and_fp8_group_quant
+fused_rms_fp8_group_quant = torch_group_quant.fused_rms_fp8_group_quant
 deepgemm, moe_cktile2stages_gemm1 = torch_ck.deepgemm, torch_ck.moe_cktile2stages_gemm1
 
 

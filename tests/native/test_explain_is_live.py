@@ -194,6 +194,9 @@ FITTING: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
         "block_size": "16", "use_shuffle_layout": "0", "x": "8", "ko_rows": "5", "ko_last": "256", "vo_rows": "5",
         "vo_last": "256",
     },
+    "fused_rms_fp8_group_quant": lambda s: {
+        "T": "bf16", "M": "5", "N": "256", "groups": "2", "in_row": "256", "group_size": "128", "transpose_scale": "0",
+    },
     "act_mul_and_fp8_group_quant": lambda s: {
         "T": "bf16", "M": "5", "I": "256", "groups": "2", "in_row": "512", "activation": "silu", "group_size": "128",
     },

@@ -14,3 +14,9 @@ def refuse_act_mul_and_fp8_group_quant(activation: str, group_size: int) -> None
         )
     if group_size not in (128, 64):
         raise refuse("act_mul_and_fp8_group_quant", "group_size", group_size, "128 or 64")
+
+
+def refuse_fused_rms_fp8_group_quant(group_size: int) -> None:
+    """Refuse the options of ``fused_rms_fp8_group_quant`` that no kernel covers."""
+    if group_size not in (128, 64):
+        raise refuse("fused_rms_fp8_group_quant", "group_size", group_size, "128 or 64")
