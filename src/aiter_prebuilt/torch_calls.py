@@ -11,7 +11,14 @@ from typing import Any, Final
 
 import torch
 
-from aiter_prebuilt import torch_attention, torch_binary, torch_ck, torch_prefill, torch_rope
+from aiter_prebuilt import (
+    torch_attention,
+    torch_binary,
+    torch_ck,
+    torch_group_quant,
+    torch_prefill,
+    torch_rope,
+)
 from aiter_prebuilt.ops import _mla, _moe
 from aiter_prebuilt.ops._common import codes, halvings, refuse, scale_of, splits, window_of
 from aiter_prebuilt.ops._random import pair
@@ -39,6 +46,8 @@ fused_qk_rmsnorm_group_quant = torch_rope.fused_qk_rmsnorm_group_quant
 fused_qk_rmsnorm_per_token_quant = torch_rope.fused_qk_rmsnorm_per_token_quant
 fused_qk_rope_cat_and_cache_mla = torch_rope.fused_qk_rope_cat_and_cache_mla
 fused_qk_rope_reshape_and_cache = torch_rope.fused_qk_rope_reshape_and_cache
+act_mul_and_fp8_group_quant = torch_group_quant.act_mul_and_fp8_group_quant
+fused_rms_fp8_group_quant = torch_group_quant.fused_rms_fp8_group_quant
 deepgemm, moe_cktile2stages_gemm1 = torch_ck.deepgemm, torch_ck.moe_cktile2stages_gemm1
 
 

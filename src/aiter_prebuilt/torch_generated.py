@@ -32,6 +32,10 @@ from aiter_prebuilt.ops.generated.fused_norms import refuse_fused_qk_rmsnorm_gro
 from aiter_prebuilt.ops.generated.gemm_f4 import refuse_gemm_a4w4, refuse_gemm_a4w4_asm
 from aiter_prebuilt.ops.generated.gemm_f4_ck import refuse_gemm_a4w4_blockscale
 from aiter_prebuilt.ops.generated.gemm_out import refuse_gemm_a16w16_asm
+from aiter_prebuilt.ops.generated.group_quant import (
+    refuse_act_mul_and_fp8_group_quant,
+    refuse_fused_rms_fp8_group_quant,
+)
 from aiter_prebuilt.ops.generated.mla import refuse_mla_decode_stage1_asm_fwd, refuse_mla_prefill_fwd
 from aiter_prebuilt.ops.generated.mla_decode import refuse_mla_decode_fwd
 from aiter_prebuilt.ops.generated.mla_works import refuse_get_mla_metadata_v1
@@ -53,6 +57,14 @@ def LLMM1(in_a: Any, in_b: Any, out_c: Any, rows_per_block: int) -> None:
     """Traced ``aiter_prebuilt.LLMM1``."""
     del rows_per_block
     _OPS.LLMM1.default(in_a, in_b, out_c)
+
+
+def act_mul_and_fp8_group_quant(
+    x: Any, activation: str, group_size: int, dtype_quant: torch.dtype | None = None
+) -> Any:
+    """Traced ``aiter_prebuilt.act_mul_and_fp8_group_quant``."""
+    refuse_act_mul_and_fp8_group_quant(activation, group_size)
+    return torch_calls.act_mul_and_fp8_group_quant(x, activation, group_size, dtype_quant)
 
 
 def add(input: Any, other: Any) -> Any:
@@ -1221,6 +1233,38 @@ def fused_qk_rope_reshape_and_cache(
         k_out,
         output_zeros,
         zeros_out,
+    )
+
+
+def fused_rms_fp8_group_quant(
+    inp1: Any,
+    inp1_weight: Any,
+    inp1_epsilon: float,
+    inp2: Any = None,
+    inp2_weight: Any = None,
+    inp2_epsilon: float | None = None,
+    group_size: int = 128,
+    dtype_quant: torch.dtype | None = None,
+    res1: Any = None,
+    output_unquantized_inp1: bool = False,
+    transpose_scale: bool = False,
+    is_x_scale_strided: bool = False,
+) -> Any:
+    """Traced ``aiter_prebuilt.fused_rms_fp8_group_quant``."""
+    refuse_fused_rms_fp8_group_quant(group_size)
+    return torch_calls.fused_rms_fp8_group_quant(
+        inp1,
+        inp1_weight,
+        inp1_epsilon,
+        inp2,
+        inp2_weight,
+        inp2_epsilon,
+        group_size,
+        dtype_quant,
+        res1,
+        output_unquantized_inp1,
+        transpose_scale,
+        is_x_scale_strided,
     )
 
 
@@ -3051,6 +3095,7 @@ def wv_splitk_small_fp16_bf16(in_a: Any, in_b: Any, out_c: Any, N_in: int, CuCou
 #: One of the above, or the operator itself where the parameters are the schema's.
 TRACED: Final[dict[str, Callable[..., Any]]] = {
     "LLMM1": LLMM1,
+    "act_mul_and_fp8_group_quant": act_mul_and_fp8_group_quant,
     "add": add,
     "add_": add_,
     "add_rmsnorm_quant": _OPS.add_rmsnorm_quant.default,
@@ -3101,6 +3146,7 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "fused_qk_rope_cat_and_cache_mla": fused_qk_rope_cat_and_cache_mla,
     "fused_qk_rope_concat_and_cache_mla": _OPS.fused_qk_rope_concat_and_cache_mla.default,
     "fused_qk_rope_reshape_and_cache": fused_qk_rope_reshape_and_cache,
+    "fused_rms_fp8_group_quant": fused_rms_fp8_group_quant,
     "gelu_and_mul": _OPS.gelu_and_mul.default,
     "gelu_fast": _OPS.gelu_fast.default,
     "gelu_tanh_and_mul": _OPS.gelu_tanh_and_mul.default,

@@ -203,6 +203,12 @@ FITTING: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
         "block_size": "16", "use_shuffle_layout": "0", "x": "8", "ko_rows": "5", "ko_last": "256", "vo_rows": "5",
         "vo_last": "256",
     },
+    "fused_rms_fp8_group_quant": lambda s: {
+        "T": "bf16", "M": "5", "N": "256", "groups": "2", "in_row": "256", "group_size": "128", "transpose_scale": "0",
+    },
+    "act_mul_and_fp8_group_quant": lambda s: {
+        "T": "bf16", "M": "5", "I": "256", "groups": "2", "in_row": "512", "activation": "silu", "group_size": "128",
+    },
     "fused_qk_rope_cat_and_cache_mla": lambda s: {
         "T": "bf16", "C": "bf16", "Q": "bf16", "M": "5", "MK": "5", "HQ": "16", "HK": "1", "R": "512", "E": "64", "F": "32",
         "P": "50", "NB": "64", "PS": "1", "Z": "0", "slots_given": "5", "positions_given": "5", "qn_t": "8192", "qn_h": "512",

@@ -18,6 +18,9 @@ ROOT = Path(__file__).resolve().parents[2]
 
 #: Parameter names in order, as AITER has them (reference/aiter.md, section 3): clients bind by name and by position.
 SIGNATURES = {
+    "fused_rms_fp8_group_quant": "inp1 inp1_weight inp1_epsilon inp2 inp2_weight inp2_epsilon group_size dtype_quant res1 "
+    "output_unquantized_inp1 transpose_scale is_x_scale_strided",
+    "act_mul_and_fp8_group_quant": "x activation group_size dtype_quant",
     "cp_gather_indexer_k_quant_cache": "kv_cache dst_k dst_scale block_table cu_seq_lens preshuffle",
     "dynamic_per_group_scaled_quant_fp4": "out input scales group_size shuffle_scale num_rows num_rows_factor",
     "exponential": "out lambd generator eps",

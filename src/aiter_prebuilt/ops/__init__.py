@@ -142,6 +142,7 @@ if TYPE_CHECKING:
     from aiter_prebuilt.ops.generated.topk import topk_sigmoid, topk_softmax
     from aiter_prebuilt.ops.generated.topk_asm import topk_softmax_asm
     from aiter_prebuilt.ops.generated.topk_rows import top_k_per_row_decode, top_k_per_row_prefill
+    from aiter_prebuilt.ops.group_quant import act_mul_and_fp8_group_quant, fused_rms_fp8_group_quant
     from aiter_prebuilt.ops.grouped_gemm import deepgemm
     from aiter_prebuilt.ops.mla import (
         mla_decode_stage1_asm_fwd,
@@ -162,6 +163,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LLMM1",
+    "act_mul_and_fp8_group_quant",
     "add",
     "add_",
     "add_rmsnorm_quant",
@@ -212,6 +214,7 @@ __all__ = [
     "fused_qk_rope_cat_and_cache_mla",
     "fused_qk_rope_concat_and_cache_mla",
     "fused_qk_rope_reshape_and_cache",
+    "fused_rms_fp8_group_quant",
     "gelu_and_mul",
     "gelu_fast",
     "gelu_tanh_and_mul",
@@ -458,6 +461,8 @@ HOMES: Final = {
     "topk_softmax_asm": "generated.topk_asm",
     "top_k_per_row_decode": "generated.topk_rows",
     "top_k_per_row_prefill": "generated.topk_rows",
+    "act_mul_and_fp8_group_quant": "group_quant",
+    "fused_rms_fp8_group_quant": "group_quant",
     "deepgemm": "grouped_gemm",
     "mla_decode_stage1_asm_fwd": "mla",
     "mla_prefill_asm_fwd": "mla",

@@ -1,13 +1,19 @@
-"""The GPU that torch makes tensors on."""
+"""What the GPU is that torch makes tensors on, or that a tensor lies on."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from aiter_prebuilt import device
 from aiter_prebuilt.errors import DriverError
+from aiter_prebuilt.ops._common import element_type
+
+if TYPE_CHECKING:
+    import torch
 
 
 def units_here() -> int:
-    """Its compute units.
+    """The compute units of the GPU that torch makes tensors on.
 
     Raises:
         DriverError: torch has none.
@@ -21,3 +27,16 @@ def units_here() -> int:
             "ask torch for its current GPU", str(error), "see: aiter-prebuilt doctor"
         ) from error
     return device.facts("amd", ordinal).compute_units
+
+
+def fp8_name(ordinal: int | None) -> str:
+    """The e4m3 that a GPU computes with; without a GPU, where nothing is launched, the standard one."""
+    fnuz = ordinal is not None and device.facts("amd", ordinal).target == "gfx942"
+    return "e4m3fnuz" if fnuz else "e4m3fn"
+
+
+def fp8_of(tensor: torch.Tensor) -> torch.dtype:
+    """The type of fp8 codes where ``tensor`` lies, as AITER's ``dtypes.fp8``."""
+    place: Any = tensor.device
+    ordinal = place[1] if isinstance(place, tuple) else place.index  # the first has no framework
+    return element_type(tensor, fp8_name(ordinal))
