@@ -16,6 +16,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from build_tools.cases.near import Near, Values, near
+from build_tools.cases.numbers import rounded
 
 QMAX = {"e4m3fnuz": 240.0, "e4m3fn": 448.0}
 _LARGEST = float(np.finfo(np.float32).max)
@@ -129,3 +130,46 @@ def fused_rms_fp8_group_quant(
         "out2": _second(inp2, inp2_weight, inp2_epsilon),
         "out_res1": stored,
     }
+
+
+def fused_rms_fp8_per_tensor_static_quant(
+    inp1: Values,
+    inp1_weight: Values,
+    inp1_epsilon: float,
+    inp1_scale: Values,
+    inp2: Values | None,
+    inp2_weight: Values | None,
+    inp2_epsilon: float | None,
+    res1: Values | None,
+    output_unquantized_inp1: bool,
+    rmsnorm_convert_to_inp1_type: bool,
+    kinds: Mapping[str, str],
+) -> dict[str, Near | None]:
+    """Codes of the norm of inp1 + res1, by the scale; the norm, the sum, and the norm of inp2 where they are asked for."""
+    total, stored = _summed(inp1, res1)
+    y, error = _rms(total, inp1_weight, inp1_epsilon)
+    qmax, scale = QMAX[kinds["out1_fp8"]], inp1_scale[0]
+    coded, off = y, error
+    if rmsnorm_convert_to_inp1_type:  # near the middle of two numbers a kernel may take the other one
+        coded = rounded(y, kinds["inp1"])
+        ends = (rounded(y - error, kinds["inp1"]), rounded(y + error, kinds["inp1"]))
+        off = np.fmax.reduce([_finite(np.abs(end - coded)) for end in ends])
+    codes = np.clip(coded / scale, -qmax, qmax)
+    codes = np.where(np.isnan(codes), -qmax, codes)
+    off = off / scale + 4 * _ROUNDING * np.abs(codes)
+    return {
+        "out1_fp8": near(codes, absolute=np.where(np.isfinite(y), off, 0.0)),
+        "out1": near(y, absolute=error) if output_unquantized_inp1 else None,
+        "out2": _second(inp2, inp2_weight, inp2_epsilon),
+        "out_res1": stored,
+    }
+
+
+def fused_add_rmsnorm_pad(
+    x: Values, weight: Values, epsilon: float, res: Values | None, sizes: Mapping[str, int]
+) -> tuple[Near, Near | None]:
+    """The norm of x + res with zeros behind its rows, and the sum."""
+    total, stored = _summed(x, res)
+    y, error = _rms(total, weight, epsilon)
+    room = ((0, 0), (0, sizes["columns"] - x.shape[-1]))
+    return near(np.pad(y, room), absolute=np.pad(error, room)), stored

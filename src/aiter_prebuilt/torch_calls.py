@@ -48,6 +48,8 @@ fused_qk_rope_cat_and_cache_mla = torch_rope.fused_qk_rope_cat_and_cache_mla
 fused_qk_rope_reshape_and_cache = torch_rope.fused_qk_rope_reshape_and_cache
 act_mul_and_fp8_group_quant = torch_group_quant.act_mul_and_fp8_group_quant
 fused_rms_fp8_group_quant = torch_group_quant.fused_rms_fp8_group_quant
+fused_rms_fp8_per_tensor_static_quant = torch_group_quant.fused_rms_fp8_per_tensor_static_quant
+fused_add_rmsnorm_pad = torch_group_quant.fused_add_rmsnorm_pad
 deepgemm, moe_cktile2stages_gemm1 = torch_ck.deepgemm, torch_ck.moe_cktile2stages_gemm1
 
 

@@ -964,6 +964,13 @@ def fmoe_int8_g1u0_a16(
     )
 
 
+def fused_add_rmsnorm_pad(
+    x: Any, weight: Any, epsilon: float, res: Any = None, x_pad_to_multiple: int = 0
+) -> Any:
+    """Traced ``aiter_prebuilt.fused_add_rmsnorm_pad``."""
+    return torch_calls.fused_add_rmsnorm_pad(x, weight, epsilon, res, x_pad_to_multiple)
+
+
 def fused_qk_norm_rope_cache_pts_quant_shuffle(
     qkv: Any,
     qw: Any,
@@ -1265,6 +1272,35 @@ def fused_rms_fp8_group_quant(
         output_unquantized_inp1,
         transpose_scale,
         is_x_scale_strided,
+    )
+
+
+def fused_rms_fp8_per_tensor_static_quant(
+    inp1: Any,
+    inp1_weight: Any,
+    inp1_epsilon: float,
+    inp1_scale: Any,
+    inp2: Any = None,
+    inp2_weight: Any = None,
+    inp2_epsilon: float | None = None,
+    dtype_quant: torch.dtype | None = None,
+    res1: Any = None,
+    output_unquantized_inp1: bool = False,
+    rmsnorm_convert_to_inp1_type: bool = False,
+) -> Any:
+    """Traced ``aiter_prebuilt.fused_rms_fp8_per_tensor_static_quant``."""
+    return torch_calls.fused_rms_fp8_per_tensor_static_quant(
+        inp1,
+        inp1_weight,
+        inp1_epsilon,
+        inp1_scale,
+        inp2,
+        inp2_weight,
+        inp2_epsilon,
+        dtype_quant,
+        res1,
+        output_unquantized_inp1,
+        rmsnorm_convert_to_inp1_type,
     )
 
 
@@ -3138,6 +3174,7 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "fmoe_int8_g1u0_a16": fmoe_int8_g1u0_a16,
     "fp8_mqa_logits": _OPS.fp8_mqa_logits.default,
     "fused_add_rms_norm_cu": _OPS.fused_add_rms_norm_cu.default,
+    "fused_add_rmsnorm_pad": fused_add_rmsnorm_pad,
     "fused_qk_norm_rope_cache_pts_quant_shuffle": fused_qk_norm_rope_cache_pts_quant_shuffle,
     "fused_qk_norm_rope_cache_quant_shuffle": fused_qk_norm_rope_cache_quant_shuffle,
     "fused_qk_rmsnorm": fused_qk_rmsnorm,
@@ -3147,6 +3184,7 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "fused_qk_rope_concat_and_cache_mla": _OPS.fused_qk_rope_concat_and_cache_mla.default,
     "fused_qk_rope_reshape_and_cache": fused_qk_rope_reshape_and_cache,
     "fused_rms_fp8_group_quant": fused_rms_fp8_group_quant,
+    "fused_rms_fp8_per_tensor_static_quant": fused_rms_fp8_per_tensor_static_quant,
     "gelu_and_mul": _OPS.gelu_and_mul.default,
     "gelu_fast": _OPS.gelu_fast.default,
     "gelu_tanh_and_mul": _OPS.gelu_tanh_and_mul.default,

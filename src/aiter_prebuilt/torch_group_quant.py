@@ -52,3 +52,29 @@ def fused_rms_fp8_group_quant(
     if transpose_scale and is_x_scale_strided:
         scales = scales.view(groups, rows).t()
     return (codes, scales), normed, second, total
+
+
+def fused_rms_fp8_per_tensor_static_quant(
+    inp1: Any, inp1_weight: Any, inp1_epsilon: float, inp1_scale: Any, inp2: Any, inp2_weight: Any, inp2_epsilon: float | None,
+    dtype_quant: Any, res1: Any, output_unquantized_inp1: bool, rmsnorm_convert_to_inp1_type: bool,
+) -> tuple[Any, Any, Any, Any]:  # fmt: skip
+    """Of ``aiter_prebuilt.fused_rms_fp8_per_tensor_static_quant``."""
+    codes = inp1.new_empty(inp1.shape, dtype=_fp8(inp1.device.index) if dtype_quant is None else dtype_quant)
+    normed = like(inp1) if output_unquantized_inp1 else None
+    second = None if inp2 is None else like(inp2)
+    total = None if res1 is None else like(inp1)
+    _OPS.fused_rms_fp8_per_tensor_static_quant.default(
+        codes, normed, second, total, inp1, inp1_weight, inp1_scale, inp2, inp2_weight, res1,
+        inp1_epsilon, 0.0 if inp2_epsilon is None else inp2_epsilon, rmsnorm_convert_to_inp1_type,
+    )  # fmt: skip
+    return codes, normed, second, total
+
+
+def fused_add_rmsnorm_pad(x: Any, weight: Any, epsilon: float, res: Any, x_pad_to_multiple: int) -> Any:
+    """Of ``aiter_prebuilt.fused_add_rmsnorm_pad``."""
+    rows, width = x.shape
+    columns = width if x_pad_to_multiple <= 0 else -(-width // x_pad_to_multiple) * x_pad_to_multiple
+    out = x.new_empty((rows, columns))
+    total = None if res is None else like(x)
+    _OPS.fused_add_rmsnorm_pad.default(out, total, x, weight, res, epsilon)
+    return out if total is None else (out, total)

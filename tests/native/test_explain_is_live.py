@@ -203,6 +203,10 @@ FITTING: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
         "block_size": "16", "use_shuffle_layout": "0", "x": "8", "ko_rows": "5", "ko_last": "256", "vo_rows": "5",
         "vo_last": "256",
     },
+    "fused_rms_fp8_per_tensor_static_quant": lambda s: {
+        "T": "bf16", "M": "5", "N": "256", "in_row": "256", "rmsnorm_convert_to_inp1_type": "0",
+    },
+    "fused_add_rmsnorm_pad": lambda s: {"T": "bf16", "M": "5", "N": "256", "columns": "256", "x_row": "256"},
     "fused_rms_fp8_group_quant": lambda s: {
         "T": "bf16", "M": "5", "N": "256", "groups": "2", "in_row": "256", "group_size": "128", "transpose_scale": "0",
     },

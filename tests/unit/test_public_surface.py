@@ -18,6 +18,9 @@ ROOT = Path(__file__).resolve().parents[2]
 
 #: Parameter names in order, as AITER has them (reference/aiter.md, section 3): clients bind by name and by position.
 SIGNATURES = {
+    "fused_add_rmsnorm_pad": "x weight epsilon res x_pad_to_multiple",
+    "fused_rms_fp8_per_tensor_static_quant": "inp1 inp1_weight inp1_epsilon inp1_scale inp2 inp2_weight inp2_epsilon dtype_quant "
+    "res1 output_unquantized_inp1 rmsnorm_convert_to_inp1_type",
     "fused_rms_fp8_group_quant": "inp1 inp1_weight inp1_epsilon inp2 inp2_weight inp2_epsilon group_size dtype_quant res1 "
     "output_unquantized_inp1 transpose_scale is_x_scale_strided",
     "act_mul_and_fp8_group_quant": "x activation group_size dtype_quant",

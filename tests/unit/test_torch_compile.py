@@ -172,8 +172,9 @@ def _filled() -> Iterator[None]:
     torch.use_deterministic_algorithms(False)
 
 
-def _flat(value: Any) -> list[Any]:
-    return [] if value is None else [value] if isinstance(value, torch.Tensor) else list(value)
+def _flat(result: Any) -> list[Any]:
+    """What a function gave, also what stands in a tuple of its tuple."""
+    return [each for part in result for each in _flat(part)] if isinstance(result, tuple) else [result]
 
 
 def test_traced_functions_have_the_eager_parameters() -> None:

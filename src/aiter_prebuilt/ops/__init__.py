@@ -142,7 +142,12 @@ if TYPE_CHECKING:
     from aiter_prebuilt.ops.generated.topk import topk_sigmoid, topk_softmax
     from aiter_prebuilt.ops.generated.topk_asm import topk_softmax_asm
     from aiter_prebuilt.ops.generated.topk_rows import top_k_per_row_decode, top_k_per_row_prefill
-    from aiter_prebuilt.ops.group_quant import act_mul_and_fp8_group_quant, fused_rms_fp8_group_quant
+    from aiter_prebuilt.ops.group_quant import (
+        act_mul_and_fp8_group_quant,
+        fused_add_rmsnorm_pad,
+        fused_rms_fp8_group_quant,
+        fused_rms_fp8_per_tensor_static_quant,
+    )
     from aiter_prebuilt.ops.grouped_gemm import deepgemm
     from aiter_prebuilt.ops.mla import (
         mla_decode_stage1_asm_fwd,
@@ -206,6 +211,7 @@ __all__ = [
     "fmoe_int8_g1u0_a16",
     "fp8_mqa_logits",
     "fused_add_rms_norm_cu",
+    "fused_add_rmsnorm_pad",
     "fused_qk_norm_rope_cache_pts_quant_shuffle",
     "fused_qk_norm_rope_cache_quant_shuffle",
     "fused_qk_rmsnorm",
@@ -215,6 +221,7 @@ __all__ = [
     "fused_qk_rope_concat_and_cache_mla",
     "fused_qk_rope_reshape_and_cache",
     "fused_rms_fp8_group_quant",
+    "fused_rms_fp8_per_tensor_static_quant",
     "gelu_and_mul",
     "gelu_fast",
     "gelu_tanh_and_mul",
@@ -462,7 +469,9 @@ HOMES: Final = {
     "top_k_per_row_decode": "generated.topk_rows",
     "top_k_per_row_prefill": "generated.topk_rows",
     "act_mul_and_fp8_group_quant": "group_quant",
+    "fused_add_rmsnorm_pad": "group_quant",
     "fused_rms_fp8_group_quant": "group_quant",
+    "fused_rms_fp8_per_tensor_static_quant": "group_quant",
     "deepgemm": "grouped_gemm",
     "mla_decode_stage1_asm_fwd": "mla",
     "mla_prefill_asm_fwd": "mla",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from aiter_prebuilt.dispatch import operator
 from aiter_prebuilt.ops._common import NOT_A_TENSOR, element_type, like, no_output
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 _act_mul_and_fp8_group_quant = operator("act_mul_and_fp8_group_quant")
 _fused_rms_fp8_group_quant = operator("fused_rms_fp8_group_quant")
+_fused_rms_fp8_per_tensor_static_quant = operator("fused_rms_fp8_per_tensor_static_quant")
+_fused_add_rmsnorm_pad = operator("fused_add_rmsnorm_pad")
 
 
 @traced
@@ -107,8 +109,91 @@ def fused_rms_fp8_group_quant(
         codes, scales, normed, second, total, inp1, inp1_weight, inp2, inp2_weight, res1,
         inp1_epsilon, 0.0 if inp2_epsilon is None else inp2_epsilon, group_size, transpose_scale,
     )  # fmt: skip
-    if isinstance(scales, tuple):  # it has no framework, and no views: what was made, one behind the other
-        return tuple(made for made in (codes, scales, normed, second, total) if made is not None)
+    plain: object = scales
+    if isinstance(plain, tuple):  # it has no framework, and no views: what was made, one behind the other
+        made: tuple[Any, ...] = tuple(
+            each for each in (codes, scales, normed, second, total) if each is not None
+        )
+        return made
     if transpose_scale and is_x_scale_strided:
         scales = scales.view(scales.shape[1], rows).t()
     return (codes, scales), normed, second, total
+
+
+@traced
+def fused_rms_fp8_per_tensor_static_quant(
+    inp1: torch.Tensor,
+    inp1_weight: torch.Tensor,
+    inp1_epsilon: float,
+    inp1_scale: torch.Tensor,
+    inp2: torch.Tensor | None = None,
+    inp2_weight: torch.Tensor | None = None,
+    inp2_epsilon: float | None = None,
+    dtype_quant: torch.dtype | None = None,
+    res1: torch.Tensor | None = None,
+    output_unquantized_inp1: bool = False,
+    rmsnorm_convert_to_inp1_type: bool = False,
+) -> tuple[torch.Tensor, torch.Tensor | None, torch.Tensor | None, torch.Tensor | None]:
+    """The RMS norm of ``inp1 + res1`` as fp8 codes of one scale that is given; beside it the norm of ``inp2``.
+
+    Args:
+        inp1, inp1_weight, inp1_epsilon, inp2, inp2_weight, inp2_epsilon, dtype_quant, res1, output_unquantized_inp1: as
+            :func:`fused_rms_fp8_group_quant`.
+        inp1_scale: [1] fp32; codes are ``y * (1 / scale)``, rounded to nearest even and saturated; NaN has the lowest code.
+        rmsnorm_convert_to_inp1_type: ``y`` is rounded to the type of inp1 before.
+
+    Returns:
+        codes [tokens, n], the norm of inp1 where it is wanted, the norm of inp2, and the sum with res1; None for what is not.
+
+    Raises:
+        UnsupportedError: a tensor that requires grad. ArgumentError, NoKernelError: the call does not fit.
+
+    Source: AITER ``fused_rms_fp8_per_tensor_static_quant``.
+    """
+    try:
+        codes = inp1.new_empty(inp1.shape, dtype=fp8_of(inp1) if dtype_quant is None else dtype_quant)
+        normed = like(inp1) if output_unquantized_inp1 else None
+        second = None if inp2 is None else like(inp2)
+        total = None if res1 is None else like(inp1)
+    except (*NOT_A_TENSOR, KeyError) as error:
+        raise no_output("fused_rms_fp8_per_tensor_static_quant", error) from error
+    _fused_rms_fp8_per_tensor_static_quant(
+        codes, normed, second, total, inp1, inp1_weight, inp1_scale, inp2, inp2_weight, res1,
+        inp1_epsilon, 0.0 if inp2_epsilon is None else inp2_epsilon, rmsnorm_convert_to_inp1_type,
+    )  # fmt: skip
+    return codes, normed, second, total
+
+
+@traced
+def fused_add_rmsnorm_pad(
+    x: torch.Tensor,
+    weight: torch.Tensor,
+    epsilon: float,
+    res: torch.Tensor | None = None,
+    x_pad_to_multiple: int = 0,
+) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
+    """The RMS norm of ``x + res``, with zeros behind each row.
+
+    Args:
+        x: [tokens, n] bf16 or fp16, rows may be strided; up to 8192 columns, multiples of 16, at aligned addresses are the fast
+            ones. weight: [n] of the same type. epsilon: added to the mean square.
+        res: [tokens, n], rows may be strided, added before the norm, which reads the sum before it is rounded.
+        x_pad_to_multiple: rows of the result have a multiple of so many columns; n where it is 0 or less.
+
+    Returns:
+        The norm, [tokens, n or more]; with res also the sum, [tokens, n].
+
+    Raises:
+        UnsupportedError: a tensor that requires grad. ArgumentError, NoKernelError: the call does not fit.
+
+    Source: AITER ``fused_add_rmsnorm_pad``.
+    """
+    try:
+        rows, width = x.shape
+        columns = width if x_pad_to_multiple <= 0 else -(-width // x_pad_to_multiple) * x_pad_to_multiple
+        out = x.new_empty((rows, columns))
+        total = None if res is None else like(x)
+    except NOT_A_TENSOR as error:
+        raise no_output("fused_add_rmsnorm_pad", error) from error
+    _fused_add_rmsnorm_pad(out, total, x, weight, res, epsilon)
+    return out if total is None else (out, total)
