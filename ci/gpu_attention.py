@@ -1,7 +1,6 @@
 """How fast attention is on the GPU that is here: rows of ``gpu_bench.py ops``.
 
-Each time is the median of repeated calls between CUDA events, the L2 cache overwritten before each, in turns with what it is
-compared with. Prompts and gradients are compared with the fastest backend of torch's scaled_dot_product_attention that takes the
+Prompts and gradients are compared with the fastest backend of torch's scaled_dot_product_attention that takes the
 call (flash, cudnn, efficient): the same inputs in the same layout, its backward pass as autograd calls it. Decoding is compared
 with a large copy: bytes of the keys and values that are read, over what it reads and writes in that time. Each result is
 compared with torch's first.
@@ -10,19 +9,16 @@ compared with torch's first.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
-from statistics import median
 from typing import Any, Final
 
 import torch
+from gpu_clock import COPIED, NEAR, Clock, Row, off, random, row
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import aiter_prebuilt
 from aiter_prebuilt import errors
 
-#: The least ratio of each group.
-BARS: Final = {"forward": 0.75, "backward": 0.7, "decode": 0.85}
 BACKENDS: Final = {
     "flash": SDPBackend.FLASH_ATTENTION,
     "cudnn": SDPBackend.CUDNN_ATTENTION,
@@ -40,68 +36,6 @@ LENGTHS: Final = (1024, 2048, 4096, 8192, 16384)
 #: Sequences and keys of each, in pages of PAGE.
 CACHES: Final = ((8, 2048), (8, 32768), (32, 8192), (128, 2048), (128, 8192), (128, 32768))
 PAGE: Final = 16
-#: What two kernels that round probabilities once may differ by, as a share of the result's norm.
-NEAR: Final = 0.02
-#: Bytes that no cache of a device here holds; writing them takes longer than queueing a call does.
-FLUSH: Final = 512 << 20
-WARM: Final = 3
-REPEATS: Final = 11
-#: Bytes of the copy whose bandwidth decoding is compared with.
-COPIED: Final = 4 << 30
-
-
-@dataclass(frozen=True)
-class Row:
-    """One shape: microseconds of ours and of what it is compared with; a ratio of 1 is as fast."""
-
-    group: str
-    what: str
-    ours: float | None
-    other: float
-    than: str
-    ratio: float | None
-    note: str = ""
-
-    @property
-    def met(self) -> bool:
-        """Is the group's bar met? A call that no kernel here takes has none to meet."""
-        return self.ratio is None or self.ratio >= BARS[self.group]
-
-
-class Clock:
-    """Times calls on the device."""
-
-    def __init__(self) -> None:
-        self.cold = torch.empty(FLUSH, dtype=torch.uint8, device="cuda")
-
-    def __call__(self, *calls: Callable[[], object]) -> list[float]:
-        """Microseconds of each, taken in turns, so that all meet the clocks of a card that grows warm."""
-        spans: list[list[tuple[torch.cuda.Event, torch.cuda.Event]]] = [[] for _ in calls]
-        for turn in range(WARM + REPEATS):
-            for call, mine in zip(calls, spans, strict=True):
-                self.cold.zero_()
-                first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-                first.record()
-                call()
-                last.record()
-                if turn >= WARM:
-                    mine.append((first, last))
-        torch.cuda.synchronize()
-        return [1e3 * float(median(first.elapsed_time(last) for first, last in mine)) for mine in spans]
-
-    def copy(self, moved: int) -> float:
-        """Microseconds of a copy that reads and writes so many bytes together."""
-        source = torch.empty(moved // 2, dtype=torch.uint8, device="cuda")
-        target = torch.empty_like(source)
-        return self(lambda: target.copy_(source))[0]
-
-
-def _random(*shape: int) -> torch.Tensor:
-    return torch.randn(*shape, device="cuda", dtype=torch.bfloat16)
-
-
-def _off(found: torch.Tensor, right: torch.Tensor) -> float:
-    return float((found.float() - right.float()).norm() / right.float().norm())
 
 
 def _attend(q: Any, k: Any, v: Any, causal: bool, grouped: bool) -> Any:
@@ -135,34 +69,14 @@ def _gradients(out: torch.Tensor, tensors: list[torch.Tensor], dout: torch.Tenso
     return torch.autograd.grad(out, tensors, dout, retain_graph=True)
 
 
-def _row(group: str, what: str, clock: Clock, ours: Any, others: dict[str, Any], right: Any) -> Row:
-    """The row of one shape; ``others`` gives the call of each backend, ``right`` the results that ours must have."""
-    worst, calls = 0.0, dict(others)
-    unserved = ""
-    try:
-        worst = max(_off(mine, its) for mine, its in zip(ours(), right, strict=True))
-        calls["ours"] = ours
-    except errors.AiterPrebuiltError as error:
-        unserved = f"not served here: {type(error).__name__}"
-    times = dict(zip(calls, clock(*calls.values()), strict=True))
-    spent = times.pop("ours", None)
-    than = min(times, key=lambda name: times[name])
-    if spent is None:
-        return Row(group, what, None, times[than], than, None, unserved)
-    if not worst < NEAR:
-        return Row(group, what, spent, times[than], than, 0.0, f"WRONG by {worst:.3g}")
-    listed = ", ".join(f"{name} {other:.0f}" for name, other in times.items())
-    return Row(group, what, spent, times[than], than, times[than] / spent, listed)
-
-
 def attention(clock: Clock, backward: bool) -> Iterator[Row]:
     """Rows of the prompts of each model, or of their gradients."""
     for model, (heads, key_heads, size, value_size) in MODELS.items():
         for causal in (True, False):
             for length in LENGTHS:
                 batch = TOKENS // length
-                q = _random(batch, length, heads, size)
-                k, v = _random(batch, length, key_heads, size), _random(batch, length, key_heads, value_size)
+                q = random(batch, length, heads, size)
+                k, v = random(batch, length, key_heads, size), random(batch, length, key_heads, value_size)
                 what = f"{model}: {batch} x {length}{' causal' if causal else ''}"
                 yield (_backward if backward else _forward)(clock, what, q, k, v, causal)
 
@@ -170,7 +84,7 @@ def attention(clock: Clock, backward: bool) -> Iterator[Row]:
 def _forward(clock: Clock, what: str, q: Any, k: Any, v: Any, causal: bool) -> Row:
     others = dict(_served(q, k, v, causal))
     right = next(iter(others.values()))()
-    return _row(
+    return row(
         "forward",
         what,
         clock,
@@ -182,7 +96,7 @@ def _forward(clock: Clock, what: str, q: Any, k: Any, v: Any, causal: bool) -> R
 
 def _backward(clock: Clock, what: str, q: Any, k: Any, v: Any, causal: bool) -> Row:
     scale = q.shape[-1] ** -0.5
-    dout = _random(*q.shape[:3], v.shape[-1])
+    dout = random(*q.shape[:3], v.shape[-1])
     leaves = [x.detach().requires_grad_() for x in (q, k, v)]
     others: dict[str, Callable[[], Any]] = {}
     right: Any = None
@@ -203,7 +117,7 @@ def _backward(clock: Clock, what: str, q: Any, k: Any, v: Any, causal: bool) -> 
     def ours() -> Any:
         return aiter_prebuilt.mha_bwd(dout, q, k, v, out, lse, 0.0, scale, causal, -1, -1, False)[:3]
 
-    return _row("backward", what, clock, ours, others, right)
+    return row("backward", what, clock, ours, others, right)
 
 
 def _log_sums(q: torch.Tensor, k: torch.Tensor, scale: float, causal: bool) -> torch.Tensor:
@@ -242,7 +156,7 @@ def _decode(clock: Clock, what: str, sizes: tuple[int, int, int, int, int], band
     k = torch.empty(pages, PAGE, key_heads, size, device="cuda", dtype=torch.bfloat16).normal_()
     v = torch.empty_like(k).normal_()
     table = torch.randperm(pages, device="cuda", dtype=torch.int32).view(sequences, -1)
-    q = _random(sequences, heads, size)
+    q = random(sequences, heads, size)
     out = torch.empty_like(q)
     starts = torch.arange(sequences + 1, device="cuda", dtype=torch.int32)
     used = torch.full((sequences,), keys, device="cuda", dtype=torch.int32)
@@ -260,7 +174,7 @@ def _decode(clock: Clock, what: str, sizes: tuple[int, int, int, int, int], band
     except errors.AiterPrebuiltError as error:
         return Row("decode", what, None, least, "copy", None, f"not served here: {type(error).__name__}")
     last_k, last_v = (x[table[-1].long()].view(1, keys, key_heads, size) for x in (k, v))
-    worst = _off(out[-1], _attend(q[-1:, None], last_k, last_v, False, True)[0, 0])
+    worst = off(out[-1], _attend(q[-1:, None], last_k, last_v, False, True)[0, 0])
     if not worst < NEAR:
         return Row("decode", what, None, least, "copy", 0.0, f"WRONG by {worst:.3g}")
     spent = clock(ours)[0]
