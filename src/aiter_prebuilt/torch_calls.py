@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import torch
 
-from aiter_prebuilt import torch_attention, torch_binary, torch_ck, torch_prefill, torch_rope
+from aiter_prebuilt import torch_attention, torch_binary, torch_ck, torch_gemm, torch_prefill, torch_rope
 from aiter_prebuilt.ops import _mla, _moe
 from aiter_prebuilt.ops._common import codes, halvings, refuse, scale_of, splits, window_of
 from aiter_prebuilt.ops._random import pair
@@ -36,6 +36,10 @@ paged_attention_ragged = torch_attention.paged_attention_ragged
 mla_decode_fwd, get_ps_metadata_v1 = torch_attention.mla_decode_fwd, torch_attention.get_ps_metadata_v1
 fused_qk_rope_cat_and_cache_mla = torch_rope.fused_qk_rope_cat_and_cache_mla
 fused_qk_rope_reshape_and_cache = torch_rope.fused_qk_rope_reshape_and_cache
+gemm_a16w8_blockscale = torch_gemm.gemm_a16w8_blockscale
+batched_gemm_a8w8_a_per_token_group_prequant_w_per_batched_tensor_quant = (
+    torch_gemm.batched_gemm_a8w8_a_per_token_group_prequant_w_per_batched_tensor_quant
+)
 deepgemm, moe_cktile2stages_gemm1 = torch_ck.deepgemm, torch_ck.moe_cktile2stages_gemm1
 
 
