@@ -15,6 +15,7 @@ from aiter_prebuilt import (
     torch_attention,
     torch_binary,
     torch_ck,
+    torch_gemm,
     torch_group_quant,
     torch_prefill,
     torch_rope,
@@ -50,6 +51,10 @@ act_mul_and_fp8_group_quant = torch_group_quant.act_mul_and_fp8_group_quant
 fused_rms_fp8_group_quant = torch_group_quant.fused_rms_fp8_group_quant
 fused_rms_fp8_per_tensor_static_quant = torch_group_quant.fused_rms_fp8_per_tensor_static_quant
 fused_add_rmsnorm_pad = torch_group_quant.fused_add_rmsnorm_pad
+gemm_a16w8_blockscale = torch_gemm.gemm_a16w8_blockscale
+batched_gemm_a8w8_a_per_token_group_prequant_w_per_batched_tensor_quant = (
+    torch_gemm.batched_gemm_a8w8_a_per_token_group_prequant_w_per_batched_tensor_quant
+)
 deepgemm, moe_cktile2stages_gemm1 = torch_ck.deepgemm, torch_ck.moe_cktile2stages_gemm1
 
 

@@ -48,6 +48,10 @@ from aiter_prebuilt.ops.generated.paged_attention import (
     refuse_paged_attention_v1,
 )
 from aiter_prebuilt.ops.generated.quant_f4 import refuse_dynamic_per_group_scaled_quant_fp4
+from aiter_prebuilt.ops.generated.quantising_gemm import (
+    refuse_batched_gemm_a8w8_a_per_token_group_prequant_w_per_batched_tensor_quant,
+    refuse_gemm_a16w8_blockscale,
+)
 from aiter_prebuilt.torch_library import NAMESPACE
 
 _OPS: Final[Any] = getattr(torch.ops, NAMESPACE)
@@ -100,6 +104,26 @@ def batched_gemm_a8w8_CK(
         raise refuse("batched_gemm_a8w8_CK", "bias", bias, "None")
     del splitK
     return _OPS.batched_gemm_a8w8_CK.default(XQ, WQ, x_scale, w_scale, dtype)
+
+
+def batched_gemm_a8w8_a_per_token_group_prequant_w_per_batched_tensor_quant(
+    X: Any,
+    WQ: Any,
+    w_scale: Any,
+    group_size: int = 128,
+    bias: Any = None,
+    dtype: torch.dtype | None = None,
+    splitK: int | None = None,
+    YQ: Any = None,
+    transpose_bm: bool = False,
+    transpose_bm_in: bool = False,
+    config: str | None = None,
+) -> Any:
+    """Traced ``aiter_prebuilt.batched_gemm_a8w8_a_per_token_group_prequant_w_per_batched_tensor_quant``."""
+    refuse_batched_gemm_a8w8_a_per_token_group_prequant_w_per_batched_tensor_quant(group_size, splitK, config)
+    return torch_calls.batched_gemm_a8w8_a_per_token_group_prequant_w_per_batched_tensor_quant(
+        X, WQ, w_scale, bias, dtype, YQ, transpose_bm, transpose_bm_in
+    )
 
 
 def batched_gemm_bf16(XQ: Any, WQ: Any, out: Any, bias: Any = None, splitK: int = 0) -> Any:
@@ -1331,6 +1355,21 @@ def gemm_a16w16_asm(
     """Traced ``aiter_prebuilt.gemm_a16w16_asm``."""
     refuse_gemm_a16w16_asm(bias)
     return torch_calls.gemm_a16w16_asm(A, B, out, splitK, kernelName)
+
+
+def gemm_a16w8_blockscale(
+    x: Any,
+    w: Any,
+    w_scale: Any,
+    dtype: torch.dtype | None = None,
+    y: Any = None,
+    prequant: bool = False,
+    config: str | None = None,
+    skip_reduce: bool = False,
+) -> Any:
+    """Traced ``aiter_prebuilt.gemm_a16w8_blockscale``."""
+    refuse_gemm_a16w8_blockscale(config, skip_reduce)
+    return torch_calls.gemm_a16w8_blockscale(x, w, w_scale, dtype, y, prequant)
 
 
 def gemm_a4w4(
@@ -3137,6 +3176,7 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "add_rmsnorm_quant": _OPS.add_rmsnorm_quant.default,
     "batched_gemm_a8w8": batched_gemm_a8w8,
     "batched_gemm_a8w8_CK": batched_gemm_a8w8_CK,
+    "batched_gemm_a8w8_a_per_token_group_prequant_w_per_batched_tensor_quant": batched_gemm_a8w8_a_per_token_group_prequant_w_per_batched_tensor_quant,
     "batched_gemm_bf16": batched_gemm_bf16,
     "batched_gemm_bf16_CK": batched_gemm_bf16_CK,
     "batched_rotary_embedding": batched_rotary_embedding,
@@ -3190,6 +3230,7 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "gelu_tanh_and_mul": _OPS.gelu_tanh_and_mul.default,
     "gemm_a16w16": gemm_a16w16,
     "gemm_a16w16_asm": gemm_a16w16_asm,
+    "gemm_a16w8_blockscale": gemm_a16w8_blockscale,
     "gemm_a4w4": gemm_a4w4,
     "gemm_a4w4_asm": gemm_a4w4_asm,
     "gemm_a4w4_blockscale": gemm_a4w4_blockscale,

@@ -282,6 +282,10 @@ FITTING: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
         ("batched_gemm_a8w8", "batched_gemm_a8w8_CK", "batched_gemm_bf16", "batched_gemm_bf16_CK"),
         lambda s: {"L": "2", "M": "40", "N": "128", "K": "1024", "C": "bf16"},
     ),
+    "batched_gemm_a8w8_a_per_token_group_prequant_w_per_batched_tensor_quant": lambda s: {
+        "L": "2", "M": "40", "N": "128", "K": "256", "w_scales": "1",
+    },
+    "gemm_a16w8_blockscale": lambda s: {"M": "40", "N": "128", "K": "256"},
     "static_per_tensor_quant": lambda s: {"scales": "1"},
     "smooth_per_token_scaled_quant": lambda s: {"N": "1024", "experts": "1", "counts": "1"},
     "moe_cktile2stages_gemm1": lambda s: {

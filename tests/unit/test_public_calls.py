@@ -790,6 +790,22 @@ def value(spec: signatures.Attribute, place: int) -> Any:
     ]
 
 
+@pytest.mark.parametrize(("inside", "outside"), [(False, False), (False, True), (True, False), (True, True)])
+def test_batches_may_be_the_second_dim_of_rows_and_of_the_result(inside: bool, outside: bool) -> None:
+    name = "batched_gemm_a8w8_a_per_token_group_prequant_w_per_batched_tensor_quant"
+    x, w = zeros(5, 2, 128) if inside else zeros(2, 5, 128), zeros(2, 16, 128, dtype=torch.float8_e4m3fn)
+    scale = zeros(1, dtype=F32)
+    call = lambda: getattr(aiter_prebuilt, name)(x, w, scale, transpose_bm=outside, transpose_bm_in=inside)  # noqa: E731
+    out, (_, tensors, _) = handed(call, name)
+    assert (out.shape, out.dtype, out.is_contiguous()) == ((5, 2, 16) if outside else (2, 5, 16), BF16, True)
+    rows, _, _, bias, written = tensors
+    assert (
+        rows.shape == (2, 5, 128) and rows.data_ptr() == x.data_ptr() and rows.stride(2) == 1 and bias is None
+    )
+    assert written.shape == (2, 5, 16) and written.data_ptr() == out.data_ptr()
+    assert written.stride() == ((16, 32, 1) if outside else (80, 16, 1))
+
+
 #: What AITER's functions turn into other arguments of the operator; the tests above, or the refusals, are about them.
 TURNED = {
     "flash_attn_func": {"softmax_scale"},

@@ -261,6 +261,9 @@ SIGNATURES = {
     "num_shared_experts",
     "moe_cktile2stages_gemm1": "XQ WQ Y sorted_ids sorted_expert_ids max_token_ids topk n_padded_zeros k_padded_zeros "
     "topk_weight x_scale w_scale exp_bias block_m",
+    "batched_gemm_a8w8_a_per_token_group_prequant_w_per_batched_tensor_quant": "X WQ w_scale group_size bias dtype splitK YQ "
+    "transpose_bm transpose_bm_in config",
+    "gemm_a16w8_blockscale": "x w w_scale dtype y prequant config skip_reduce",
     "deepgemm": "XQ WQ Y group_layout x_scale w_scale",
     "topk_sigmoid": "topk_weights topk_indices gating_output",
     "moe_smoothquant_fwd": "out input x_scale topk_ids y_scale",

@@ -5,6 +5,7 @@ the same shapes and types, the same numbers. Every small call that the manifests
 from __future__ import annotations
 
 import inspect
+from importlib import import_module
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,21 +17,26 @@ pytest.importorskip("aiter_prebuilt._native", reason="the native extension is no
 from support import call_tensors, torch_kernels  # noqa: E402
 
 import aiter_prebuilt  # noqa: E402
-from aiter_prebuilt import torch_attention, torch_calls, torch_generated, torch_prefill, torch_rope  # noqa: E402
+from aiter_prebuilt import torch_attention, torch_calls, torch_generated  # noqa: E402
 from aiter_prebuilt.execute.record import instead  # noqa: E402
 
+#: Where such functions stand.
+MODULES = [
+    import_module(f"aiter_prebuilt.torch_{name}")
+    for name in ("calls", "attention", "gemm", "prefill", "rope")
+]
 WRITTEN = sorted(
     name
     for name, value in vars(torch_calls).items()
     if name in torch_generated.TRACED
     and inspect.isfunction(value)
-    and value.__module__
-    in (torch_calls.__name__, torch_attention.__name__, torch_prefill.__name__, torch_rope.__name__)
+    and value.__module__ in {module.__name__ for module in MODULES}
 )
 #: A call is tried as it is, and with each of these left out or asked for where its function has them.
 FORMS: tuple[dict[str, Any], ...] = (
-    {}, {"out": None}, {"out_": None}, {"dq": None, "dv": None}, {"return_lse": True}, {"num_kv_splits": None},
-    {"q_out": None, "k_out": None, "zeros_out": None}, {"q_out": None, "decode_q_pe_out": None, "k_pe_out": None},
+    {}, {"YQ": None}, {"y": None}, {"out": None}, {"out_": None}, {"dq": None, "dv": None}, {"return_lse": True},
+    {"num_kv_splits": None}, {"q_out": None, "k_out": None, "zeros_out": None},
+    {"q_out": None, "decode_q_pe_out": None, "k_pe_out": None},
 )  # fmt: skip
 
 
@@ -48,7 +54,7 @@ def traced(name: str, arguments: dict[str, Any], monkeypatch: pytest.MonkeyPatch
     """The same of what is traced, which is called here as plain Python."""
     seen: list[list[Any]] = []
     stand_in = SimpleNamespace(default=lambda *values: seen.append(list(values)))
-    for module in (torch_calls, torch_attention, torch_prefill, torch_rope):
+    for module in MODULES:
         monkeypatch.setattr(module, "_OPS", SimpleNamespace(**{name: stand_in}))
     monkeypatch.setattr(torch_attention, "_units", lambda ordinal: 256)
     result = torch_generated.TRACED[name](**arguments)

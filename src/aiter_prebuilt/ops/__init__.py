@@ -164,6 +164,10 @@ if TYPE_CHECKING:
     from aiter_prebuilt.ops.paged_attention import paged_attention_ragged, paged_attention_v1
     from aiter_prebuilt.ops.prompt_works import get_ps_metadata_v1
     from aiter_prebuilt.ops.quant_f4 import dynamic_per_group_scaled_quant_fp4
+    from aiter_prebuilt.ops.quantising_gemm import (
+        batched_gemm_a8w8_a_per_token_group_prequant_w_per_batched_tensor_quant,
+        gemm_a16w8_blockscale,
+    )
     from aiter_prebuilt.ops.sample import exponential, mixed_sample, random_sample
 
 __all__ = [
@@ -174,6 +178,7 @@ __all__ = [
     "add_rmsnorm_quant",
     "batched_gemm_a8w8",
     "batched_gemm_a8w8_CK",
+    "batched_gemm_a8w8_a_per_token_group_prequant_w_per_batched_tensor_quant",
     "batched_gemm_bf16",
     "batched_gemm_bf16_CK",
     "batched_rotary_embedding",
@@ -234,6 +239,7 @@ __all__ = [
     "gemm_a8w8_blockscale",
     "gemm_a8w8_blockscale_bpreshuffle",
     "gemm_a8w8_bpreshuffle",
+    "gemm_a16w8_blockscale",
     "gemm_a16w16",
     "gemm_a16w16_asm",
     "get_mla_metadata_v1",
@@ -488,6 +494,8 @@ HOMES: Final = {
     "paged_attention_v1": "paged_attention",
     "get_ps_metadata_v1": "prompt_works",
     "dynamic_per_group_scaled_quant_fp4": "quant_f4",
+    "batched_gemm_a8w8_a_per_token_group_prequant_w_per_batched_tensor_quant": "quantising_gemm",
+    "gemm_a16w8_blockscale": "quantising_gemm",
     "exponential": "sample",
     "mixed_sample": "sample",
     "random_sample": "sample",
