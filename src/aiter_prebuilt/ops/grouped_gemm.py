@@ -1,4 +1,4 @@
-"""Matrix products of groups of rows by Composable Kernel, which write a tensor that the caller made."""
+"""Matrix products of groups of rows, which write a tensor that the caller made."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def deepgemm(
     x_scale: torch.Tensor | None = None,
     w_scale: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """``Y[g] = (XQ[g] @ WQ[g].T) * x_scale[g] * w_scale[g].T`` of each group's valid rows; Composable Kernel.
+    """``Y[g] = (XQ[g] @ WQ[g].T) * x_scale[g] * w_scale[g].T`` of each group's valid rows.
 
     Accumulated in fp32 on the matrix cores.
 
     Args:
-        XQ: [g, m, k] bf16, or the target's own fp8; k a multiple of 128, in fp8 of 256.
-        WQ: [g, n, k] of the same type, each group's in the layout of ``shuffle_weight`` (16, 16); n a multiple of 64.
+        XQ: [g, m, k] bf16, or the target's own fp8; k a multiple of 32.
+        WQ: [g, n, k] of the same type, each group's in the layout of ``shuffle_weight`` (16, 16); n a multiple of 16.
         Y: [g, m, n] bf16, written; rows behind the valid ones stay as they are. All contiguous.
         group_layout: [g] int32, valid rows of each group, from 0 to m.
         x_scale: one fp32 number for each row of XQ, w_scale: one for each row of WQ, in any shape: both with fp8, None with bf16.
