@@ -118,4 +118,6 @@ def test_views(manifest: Manifest) -> None:
     render(table, Console(file=out, width=200))
     assert "moe_cktile2stages_gemm1" in out.getvalue()
     data = table.as_json()
-    assert data["version"] == 1 and "moe_cktile2stages_gemm1" in data["gaps"] and "rms_norm" not in data["gaps"]
+    assert (
+        data["version"] == 1 and "moe_cktile2stages_gemm1" in data["gaps"] and "rms_norm" not in data["gaps"]
+    )
