@@ -19,10 +19,11 @@ _grouped_topk = operator("grouped_topk")
 
 @traced
 def moe_sum(input: torch.Tensor, output: torch.Tensor) -> None:
-    """``output[t] = input[t, 0] + input[t, 1] + ...``, one after the other, each sum rounded to the element type.
+    """``output[t] = input[t, 0] + input[t, 1] + ...``, one after the other; of 2, 4 and 5 each sum is rounded to the element
+    type, of others the last one alone.
 
     Args:
-        input: [M, K, N] bf16 or fp16 or fp32, of 2, 4 or 5 experts a token.
+        input: [M, K, N] bf16 or fp16 or fp32, of one expert a token or more.
         output: [M, N] bf16 or fp16 or fp32, written.
 
     Raises:
