@@ -27,7 +27,7 @@ LINEAR: Final = ("N", "K")
 class ClientCall(BaseModel):
     """A call as a client writes it (``forms.py``). ``each``: groups of linear layers of which each is one call; ``phases``,
     ``targets``: only there, everywhere when empty. ``not_served``: why there is no such function here; ``unbound``: why ours does
-    not take the call yet; ``host``: it launches nothing.
+    not take the call yet; ``host``: it launches nothing; ``through``: it is no operator, but launches these.
     """
 
     model_config = STRICT
@@ -40,6 +40,7 @@ class ClientCall(BaseModel):
     not_served: str = ""
     unbound: str = ""
     host: bool = False
+    through: list[str] = []
 
 
 class Phase(BaseModel):

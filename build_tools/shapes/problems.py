@@ -86,6 +86,7 @@ def _references(models: Models, manifest: Manifest) -> Iterator[tuple[str, Seque
         yield f"{CLIENTS}: calls.{name}.phases", told.phases, models.phases
         yield f"{CLIENTS}: calls.{name}.each", told.each, models.linears
         yield f"{CLIENTS}: calls.{name}.targets", told.targets, manifest.targets
+        yield f"{CLIENTS}: calls.{name}.through", told.through, operators_of(manifest)
 
 
 def _unused(models: Models) -> Iterator[str]:
@@ -117,14 +118,17 @@ def _calls(models: Models, manifest: Manifest) -> Iterator[str]:
 def _state(told: ClientCall, form: Form, operator: Operator | None) -> Iterator[str]:
     """Is what the call says of our function true?"""
     if operator is None:
-        if not told.not_served and not told.host:
-            yield f"{form.function} is no operator here: say why (not_served), or that it launches nothing (host)"
+        if not (told.not_served or told.host or told.through or told.unbound):
+            yield (
+                f"{form.function} is no operator here: say why (not_served), that it launches nothing (host), or which operators "
+                "it launches (through)"
+            )
         return
     if told.not_served:
         yield f"{form.function} is served: not_served is stale"
         return
-    if told.host:
-        yield f"{form.function} is an operator, which launches something: host is wrong"
+    if told.host or told.through:
+        yield f"{form.function} is an operator, which launches something itself: host and through are wrong"
     try:
         bind(form, operator.python.parameters)
     except FormError as error:

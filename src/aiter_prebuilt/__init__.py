@@ -19,17 +19,26 @@ from aiter_prebuilt.forks import importing
 if TYPE_CHECKING:
     from aiter_prebuilt.loading import preload
     from aiter_prebuilt.ops import *  # noqa: F403  # ops lists its names in __all__, for type checkers only
+    from aiter_prebuilt.ops.fused_moe import fused_moe
     from aiter_prebuilt.ops.mla_works import get_mla_metadata_info_v1
     from aiter_prebuilt.ops.prompt_works import get_ps_metadata_info_v1
     from aiter_prebuilt.ops.shuffle import shuffle_weight
 
 __version__ = VERSION
 
-__all__ = ["__version__", "get_mla_metadata_info_v1", "get_ps_metadata_info_v1", "preload", "shuffle_weight"]
+__all__ = [
+    "__version__",
+    "fused_moe",
+    "get_mla_metadata_info_v1",
+    "get_ps_metadata_info_v1",
+    "preload",
+    "shuffle_weight",
+]
 __all__ += ops.__all__
 
 #: Functions that are no operators, and where they live.
 _HOMES = {
+    "fused_moe": "ops.fused_moe",
     "get_mla_metadata_info_v1": "ops.mla_works",
     "get_ps_metadata_info_v1": "ops.prompt_works",
     "preload": "loading",

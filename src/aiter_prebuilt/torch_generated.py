@@ -951,6 +951,44 @@ def fmoe_int8_g1u0_a16(
     )
 
 
+def fused_experts(
+    hidden_states: Any,
+    w1: Any,
+    w2: Any,
+    topk_weight: Any,
+    topk_ids: Any,
+    expert_mask: Any = None,
+    num_local_tokens: Any = None,
+    activation: Any = 0,
+    doweight_stage1: bool = False,
+    w1_shuffled: bool = False,
+    w2_shuffled: bool = False,
+    bias1: Any = None,
+    bias2: Any = None,
+    swiglu_limit: float = 0.0,
+) -> Any:
+    """Traced ``aiter_prebuilt.fused_experts``."""
+    activation = number(activation)
+    if activation not in (0, 1, 2):
+        raise refuse("fused_experts", "activation", activation, "0 or 1 or 2")
+    return _OPS.fused_experts.default(
+        hidden_states,
+        w1,
+        w2,
+        topk_weight,
+        topk_ids,
+        expert_mask,
+        num_local_tokens,
+        bias1,
+        bias2,
+        activation,
+        doweight_stage1,
+        w1_shuffled,
+        w2_shuffled,
+        swiglu_limit,
+    )
+
+
 def fused_qk_norm_rope_cache_pts_quant_shuffle(
     qkv: Any,
     qw: Any,
@@ -2986,6 +3024,7 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "fmoe_int8_g1u0_a16": fmoe_int8_g1u0_a16,
     "fp8_mqa_logits": _OPS.fp8_mqa_logits.default,
     "fused_add_rms_norm_cu": _OPS.fused_add_rms_norm_cu.default,
+    "fused_experts": fused_experts,
     "fused_qk_norm_rope_cache_pts_quant_shuffle": fused_qk_norm_rope_cache_pts_quant_shuffle,
     "fused_qk_norm_rope_cache_quant_shuffle": fused_qk_norm_rope_cache_quant_shuffle,
     "fused_qk_rope_cat_and_cache_mla": fused_qk_rope_cat_and_cache_mla,

@@ -68,6 +68,7 @@ if TYPE_CHECKING:
     )
     from aiter_prebuilt.ops.generated.mla_prefill import mla_prefill_ps_asm_fwd
     from aiter_prebuilt.ops.generated.mla_sparse import unified_attention_sparse_mla
+    from aiter_prebuilt.ops.generated.moe_gemm import fused_experts
     from aiter_prebuilt.ops.generated.moe_quant import moe_smoothquant_fwd
     from aiter_prebuilt.ops.generated.moe_sorting import moe_sorting_fwd
     from aiter_prebuilt.ops.generated.moe_tokens import (
@@ -196,6 +197,7 @@ __all__ = [
     "fmoe_int8_g1u0_a16",
     "fp8_mqa_logits",
     "fused_add_rms_norm_cu",
+    "fused_experts",
     "fused_qk_norm_rope_cache_pts_quant_shuffle",
     "fused_qk_norm_rope_cache_quant_shuffle",
     "fused_qk_rope_cat_and_cache_mla",
@@ -382,6 +384,7 @@ HOMES: Final = {
     "reshape_and_cache_with_pertoken_quant": "generated.kv_cache",
     "mla_prefill_ps_asm_fwd": "generated.mla_prefill",
     "unified_attention_sparse_mla": "generated.mla_sparse",
+    "fused_experts": "generated.moe_gemm",
     "moe_smoothquant_fwd": "generated.moe_quant",
     "moe_sorting_fwd": "generated.moe_sorting",
     "biased_grouped_topk_hip": "generated.moe_tokens",
