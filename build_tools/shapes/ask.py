@@ -101,10 +101,10 @@ def _asked(
         return Asked(replace(row, state=NOT_SERVED, reason=told.not_served), None)
     if told.through:
         return Asked(replace(row, state=HOST, reason=f"a function around {', '.join(told.through)}"), None)
-    if told.host or operator is None:
-        return Asked(replace(row, state=HOST, reason="no kernel of ours"), None)
     if told.unbound:
         return Asked(replace(row, state=UNBOUND, reason=told.unbound), None)
+    if told.host or operator is None:
+        return Asked(replace(row, state=HOST, reason="no kernel of ours"), None)
     found = bind(form, operator.python.parameters)
     arguments = {name: argument(value, sizes, fp8) for name, value in found.items()}
     return Asked(row, Call(operator.name, f"{row.model} {row.call} M={row.tokens}", arguments, ()))

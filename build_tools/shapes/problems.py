@@ -118,7 +118,7 @@ def _calls(models: Models, manifest: Manifest) -> Iterator[str]:
 def _state(told: ClientCall, form: Form, operator: Operator | None) -> Iterator[str]:
     """Is what the call says of our function true?"""
     if operator is None:
-        if not (told.not_served or told.host or told.through):
+        if not (told.not_served or told.host or told.through or told.unbound):
             yield (
                 f"{form.function} is no operator here: say why (not_served), that it launches nothing (host), or which operators "
                 "it launches (through)"

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from aiter_prebuilt.ops import *  # noqa: F403  # ops lists its names in __all__, for type checkers only
     from aiter_prebuilt.ops.enumerations import ActivationType, GateMode, QuantType
     from aiter_prebuilt.ops.expert_choice import biased_grouped_topk, fused_topk
+    from aiter_prebuilt.ops.fused_moe import fused_moe
     from aiter_prebuilt.ops.mla_works import get_mla_metadata_info_v1
     from aiter_prebuilt.ops.prompt_works import get_ps_metadata_info_v1
     from aiter_prebuilt.ops.quantize import (
@@ -60,6 +61,7 @@ __all__ = [
     "biased_grouped_topk",
     "dynamic_mxfp4_quant",
     "e8m0_shuffle",
+    "fused_moe",
     "fused_topk",
     "get_hip_quant",
     "get_mla_metadata_info_v1",
@@ -90,6 +92,7 @@ _AROUND = {
     "loading": ("preload",),
     "ops.enumerations": ("ActivationType", "GateMode", "QuantType"),
     "ops.expert_choice": ("biased_grouped_topk", "fused_topk"),
+    "ops.fused_moe": ("fused_moe",),
     "ops.mla_works": ("get_mla_metadata_info_v1",),
     "ops.prompt_works": ("get_ps_metadata_info_v1",),
     "ops.quantize": (

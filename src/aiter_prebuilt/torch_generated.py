@@ -995,6 +995,44 @@ def fused_add_rmsnorm_pad(
     return torch_calls.fused_add_rmsnorm_pad(x, weight, epsilon, res, x_pad_to_multiple)
 
 
+def fused_experts(
+    hidden_states: Any,
+    w1: Any,
+    w2: Any,
+    topk_weight: Any,
+    topk_ids: Any,
+    expert_mask: Any = None,
+    num_local_tokens: Any = None,
+    activation: Any = 0,
+    doweight_stage1: bool = False,
+    w1_shuffled: bool = False,
+    w2_shuffled: bool = False,
+    bias1: Any = None,
+    bias2: Any = None,
+    swiglu_limit: float = 0.0,
+) -> Any:
+    """Traced ``aiter_prebuilt.fused_experts``."""
+    activation = number(activation)
+    if activation not in (0, 1, 2):
+        raise refuse("fused_experts", "activation", activation, "0 or 1 or 2")
+    return _OPS.fused_experts.default(
+        hidden_states,
+        w1,
+        w2,
+        topk_weight,
+        topk_ids,
+        expert_mask,
+        num_local_tokens,
+        bias1,
+        bias2,
+        activation,
+        doweight_stage1,
+        w1_shuffled,
+        w2_shuffled,
+        swiglu_limit,
+    )
+
+
 def fused_qk_norm_rope_cache_pts_quant_shuffle(
     qkv: Any,
     qw: Any,
@@ -3215,6 +3253,7 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "fp8_mqa_logits": _OPS.fp8_mqa_logits.default,
     "fused_add_rms_norm_cu": _OPS.fused_add_rms_norm_cu.default,
     "fused_add_rmsnorm_pad": fused_add_rmsnorm_pad,
+    "fused_experts": fused_experts,
     "fused_qk_norm_rope_cache_pts_quant_shuffle": fused_qk_norm_rope_cache_pts_quant_shuffle,
     "fused_qk_norm_rope_cache_quant_shuffle": fused_qk_norm_rope_cache_quant_shuffle,
     "fused_qk_rmsnorm": fused_qk_rmsnorm,

@@ -254,6 +254,12 @@ SIGNATURES = {
     "a1_scale block_m sorted_weights quant_type activation",
     "ck_moe_stage2_fwd": "inter_states w1 w2 sorted_token_ids sorted_expert_ids num_valid_ids out topk kernelName w2_scale "
     "a2_scale block_m sorted_weights quant_type activation",
+    "fused_experts": "hidden_states w1 w2 topk_weight topk_ids expert_mask num_local_tokens activation doweight_stage1 "
+    "w1_shuffled w2_shuffled bias1 bias2 swiglu_limit",
+    "fused_moe": "hidden_states w1 w2 topk_weight topk_ids expert_mask activation quant_type doweight_stage1 w1_scale w2_scale "
+    "a1_scale a2_scale block_size_M num_local_tokens moe_sorting_dispatch_policy dtype hidden_pad intermediate_pad bias1 bias2 "
+    "splitk swiglu_limit beta linear_beta gate_mode shared_w1 shared_w2 shared_w1_scale shared_w2_scale shared_expert_id "
+    "stage2_scatter",
     "topk_softmax_asm": "topk_weights topk_indices token_expert_indices gating_output need_renorm",
     "topk_softmax": "topk_weights topk_indices token_expert_indices gating_output need_renorm num_shared_experts "
     "shared_expert_scoring_func",

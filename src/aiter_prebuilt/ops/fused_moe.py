@@ -1,0 +1,123 @@
+"""AITER's ``fused_moe``, of weights that say by an attribute how they lie: a function around ``fused_experts``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from aiter_prebuilt.ops._common import number, refuse
+from aiter_prebuilt.ops.generated.moe_gemm import fused_experts
+
+if TYPE_CHECKING:
+    from enum import Enum
+
+    import torch
+
+_NAME: Final = "fused_moe"
+#: Its number among activations, and the limit that it has where none is said.
+_SWIGLU: Final = 2
+_LIMIT: Final = 7.0
+
+
+def fused_moe(
+    hidden_states: torch.Tensor,
+    w1: torch.Tensor,
+    w2: torch.Tensor,
+    topk_weight: torch.Tensor,
+    topk_ids: torch.Tensor,
+    expert_mask: torch.Tensor | None = None,
+    activation: int | Enum = 0,
+    quant_type: int | Enum = 0,
+    doweight_stage1: bool = False,
+    w1_scale: torch.Tensor | None = None,
+    w2_scale: torch.Tensor | None = None,
+    a1_scale: torch.Tensor | None = None,
+    a2_scale: torch.Tensor | None = None,
+    block_size_M: int | None = None,
+    num_local_tokens: torch.Tensor | None = None,
+    moe_sorting_dispatch_policy: int = 0,
+    dtype: torch.dtype | None = None,
+    hidden_pad: int = 0,
+    intermediate_pad: int = 0,
+    bias1: torch.Tensor | None = None,
+    bias2: torch.Tensor | None = None,
+    splitk: int = 0,
+    swiglu_limit: float | None = None,
+    beta: float | None = None,
+    linear_beta: float | None = None,
+    gate_mode: str | None = "separated",
+    shared_w1: torch.Tensor | None = None,
+    shared_w2: torch.Tensor | None = None,
+    shared_w1_scale: torch.Tensor | None = None,
+    shared_w2_scale: torch.Tensor | None = None,
+    shared_expert_id: int = -1,
+    stage2_scatter: Any = None,
+) -> torch.Tensor:
+    """``out[t] = sum over c of weight[t, c] * (act(x[t] @ gate.T) * (x[t] @ up.T)) @ down.T`` of each choice's expert.
+
+    Accumulated in fp32; what the activation gives, and what each choice adds, is rounded to the element type; choices are added
+    in their order, so that the result is the same each time.
+
+    Args:
+        hidden_states: [M, H] bf16 or fp16, H a multiple of 32.
+        w1: [E, 2 * EI, H] of the same type, of each expert rows of gate, then rows of up; EI a multiple of 32. w2: [E, H, EI].
+            Each in the layout of ``shuffle_weight`` (16, 16) where its attribute ``is_shuffled`` says so, else as usual.
+        topk_weight: [M, topk] fp32. topk_ids: [M, topk] int32; a number that is no expert's adds nothing.
+        expert_mask: int32, of all devices' experts 1 where one is here: the weights are those of these, in their order.
+        activation: AITER's ``ActivationType`` or its number: 0 is SiLU, 1 GELU in its erf form, 2 gpt-oss's SwiGLU,
+            ``g * sigmoid(1.702 * g) * (u + 1)``. swiglu_limit: before it gate is at most that, up too, or its negative; 0, None:
+            7 for SwiGLU, else as they are.
+        quant_type: AITER's ``QuantType`` or its number: 0 (No). doweight_stage1: the weight multiplies what the activation gets,
+            and not the result.
+        num_local_tokens: [1] int32: so many of the tokens are there; the rows of the others become 0.
+        bias1: [E, 2 * EI] fp32, added to the sums of gate and up, after the weight of ``doweight_stage1``. bias2: [E, H] fp32,
+            added to each choice's, before its weight.
+        dtype: None, or that of hidden_states. gate_mode: "separated".
+        w1_scale, w2_scale, a1_scale, a2_scale: None. shared_w1, shared_w2, shared_w1_scale, shared_w2_scale,
+            stage2_scatter: None, shared_expert_id: -1.
+        hidden_pad, intermediate_pad: any; the weights are zero there, and all is computed.
+        block_size_M, moe_sorting_dispatch_policy, splitk, beta, linear_beta: any; they change nothing here.
+
+    Returns:
+        [M, H] of the type of hidden_states.
+
+    Raises:
+        UnsupportedError: an option that no kernel covers, or a tensor that requires grad. ArgumentError, NoKernelError: the
+            call does not fit.
+
+    Source: AITER ``fused_moe``.
+    """
+    del block_size_M, moe_sorting_dispatch_policy, splitk, beta, linear_beta, hidden_pad, intermediate_pad
+    kind, active = number(quant_type), number(activation)
+    if kind != 0:
+        raise refuse(_NAME, "quant_type", quant_type, "0 (QuantType.No)")
+    if active not in (0, 1, _SWIGLU):
+        raise refuse(_NAME, "activation", activation, "0 (ActivationType.Silu), 1 (Gelu) or 2 (Swiglu)")
+    if dtype is not None and dtype != getattr(hidden_states, "dtype", None):
+        raise refuse(_NAME, "dtype", dtype, "None or hidden_states.dtype")
+    if getattr(gate_mode, "value", gate_mode) != "separated":
+        raise refuse(_NAME, "gate_mode", gate_mode, "'separated'")
+    if shared_expert_id != -1:
+        raise refuse(_NAME, "shared_expert_id", shared_expert_id, "-1")
+    for option, tensor in (
+        ("w1_scale", w1_scale), ("w2_scale", w2_scale), ("a1_scale", a1_scale), ("a2_scale", a2_scale),
+        ("shared_w1", shared_w1), ("shared_w2", shared_w2),
+        ("shared_w1_scale", shared_w1_scale), ("shared_w2_scale", shared_w2_scale), ("stage2_scatter", stage2_scatter),
+    ):  # fmt: skip
+        if tensor is not None:
+            raise refuse(_NAME, option, tensor, "None")
+    return fused_experts(
+        hidden_states,
+        w1,
+        w2,
+        topk_weight,
+        topk_ids,
+        expert_mask,
+        num_local_tokens,
+        active,
+        bool(doweight_stage1),
+        bool(getattr(w1, "is_shuffled", False)),
+        bool(getattr(w2, "is_shuffled", False)),
+        bias1,
+        bias2,
+        swiglu_limit or (_LIMIT if active == _SWIGLU else 0.0),
+    )
