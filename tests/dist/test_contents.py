@@ -168,12 +168,13 @@ def backends_of(path: Path) -> set[str]:
     used = {BACKENDS[kernel.backend] for one in bundle.names for kernel in bundle.operator(one).kernels}
     symbols = {entry.symbol for one in bundle.names for entry in bundle.operator(one).entries}
     used |= {"aiter"} if any(symbol.startswith("_ZN5aiter") for symbol in symbols) else set()
-    # Rows that AITER measured are its tables'.
-    used |= {"aiter"} if any(bundle.operator(one).tuned for one in bundle.names) else set()
+    # Rows that AITER measured are its tables'; those of an NVIDIA card are ours.
+    nvidia = VENDORS[bundle.root.vendor] == "nvidia"
+    used |= {"aiter"} if not nvidia and any(bundle.operator(one).tuned for one in bundle.names) else set()
     # Two of AITER's HIP sources whose heads name others: the caches vLLM, the choice of experts NVIDIA.
     used |= {"aiter-vllm"} if any("reshape_and_cache_flash_kernel" in symbol for symbol in symbols) else set()
-    used |= {"aiter-nvidia"} if any("moe_sum_kernel" in symbol for symbol in symbols) else set()
-    nvidia = VENDORS[bundle.root.vendor] == "nvidia"
+    theirs = (symbol for symbol in symbols if symbol.startswith("_Z"))  # a Triton kernel of ours has the same name
+    used |= {"aiter-nvidia"} if any("moe_sum_kernel" in symbol for symbol in theirs) else set()
     return {licences.TRITON_NVIDIA if nvidia and backend == "triton" else backend for backend in used}
 
 

@@ -154,7 +154,7 @@ def test_a_program_that_ignores_it_is_not_interrupted() -> None:
         say(launch(endless))
         say(before == handler() == 1)
         """,
-        AITER_PREBUILT_EMULATOR_LIMIT="60000000",
+        AITER_PREBUILT_EMULATOR_LIMIT="300000000",
     )
     assert lines == [702, True] and "instruction limit" in log
 
@@ -249,7 +249,7 @@ def test_a_handler_that_is_put_there_meanwhile_stays() -> None:
         time.sleep(0.01)
         say(seen)
         """,
-        AITER_PREBUILT_EMULATOR_LIMIT="60000000",
+        AITER_PREBUILT_EMULATOR_LIMIT="300000000",
     )
     assert lines == [True, ["other"]]
 
@@ -273,7 +273,7 @@ def test_a_child_of_a_process_that_launches() -> None:
         thread.join()
         say(handler() == before)
         """,
-        AITER_PREBUILT_EMULATOR_LIMIT="60000000",
+        AITER_PREBUILT_EMULATOR_LIMIT="300000000",
     )
     assert lines == [[True, False], [True, False], True]
 

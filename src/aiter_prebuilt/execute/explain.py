@@ -47,6 +47,7 @@ class _Addresses:
     """Stands for :class:`DeviceMemory`: hands out addresses and keeps nothing."""
 
     device: tuple[str, int]
+    target: str
     last: int = field(default=_FIRST)
 
     def upload(self, data: bytes) -> int:
@@ -83,6 +84,12 @@ class _Described(DeviceArray):
         made = tuple.__new__(cls, where)
         made.memory, made.layout, made.base, made.slack = memory, layout, base, slack
         return made
+
+    @property
+    def target(self) -> str:
+        """The architecture that is asked about: no driver is."""
+        memory: Any = self.memory
+        return str(memory.target)
 
     def new_empty(self, shape: Sequence[int], dtype: object = None) -> _Described:
         """A new dense tensor beside this one."""
@@ -161,7 +168,7 @@ def explain(call: Call, target: str) -> Execution:
     if function is None or call.operator not in aiter_prebuilt.__all__:
         return failed(call, where, f"aiter_prebuilt has no function {call.operator!r}")
     explainer = _Explainer(facts, call.compute_units)
-    memory: Any = _Addresses((facts.vendor, facts.ordinal))
+    memory: Any = _Addresses((facts.vendor, facts.ordinal), target)
     try:
         arguments = {name: _placed(value, memory) for name, value in call.arguments.items()}
         with instead(function, explainer):

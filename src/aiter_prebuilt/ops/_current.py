@@ -31,12 +31,15 @@ def units_here() -> int:
 
 def fp8_name(ordinal: int | None) -> str:
     """The e4m3 that a GPU computes with; without a GPU, where nothing is launched, the standard one."""
-    fnuz = ordinal is not None and device.facts("amd", ordinal).target == "gfx942"
-    return "e4m3fnuz" if fnuz else "e4m3fn"
+    return _fp8("" if ordinal is None else device.facts("amd", ordinal).target)
 
 
 def fp8_of(tensor: torch.Tensor) -> torch.dtype:
     """The type of fp8 codes where ``tensor`` lies, as AITER's ``dtypes.fp8``."""
     place: Any = tensor.device
-    ordinal = place[1] if isinstance(place, tuple) else place.index  # the first has no framework
-    return element_type(tensor, fp8_name(ordinal))
+    where: Any = tensor  # without a framework it says its target itself, and may only be described
+    return element_type(tensor, _fp8(where.target) if isinstance(place, tuple) else fp8_name(place.index))
+
+
+def _fp8(target: str) -> str:
+    return "e4m3fnuz" if target == "gfx942" else "e4m3fn"
