@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from aiter_prebuilt.contract.dtype import BY_NAME, DTYPES, DType
-from aiter_prebuilt.device import facts
 from aiter_prebuilt.device_memory import DeviceMemory
 from aiter_prebuilt.errors import ArgumentDTypeError
 from aiter_prebuilt.execute.layout import Layout, dense
@@ -87,11 +86,6 @@ class DeviceArray(Raw):
     def device(self) -> tuple[str, int]:
         """(vendor, ordinal)."""
         return self[4]
-
-    @property
-    def target(self) -> str:
-        """The architecture of the GPU that it lies on."""
-        return facts(*self.device).target
 
     @property
     def ndim(self) -> int:

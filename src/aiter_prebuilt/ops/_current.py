@@ -36,9 +36,11 @@ def fp8_name(ordinal: int | None) -> str:
 
 def fp8_of(tensor: torch.Tensor) -> torch.dtype:
     """The type of fp8 codes where ``tensor`` lies, as AITER's ``dtypes.fp8``."""
+    target: str | None = getattr(tensor, "target", None)  # one that is only described says it itself
+    if target is not None:
+        return element_type(tensor, _fp8(target))
     place: Any = tensor.device
-    where: Any = tensor  # without a framework it says its target itself, and may only be described
-    return element_type(tensor, _fp8(where.target) if isinstance(place, tuple) else fp8_name(place.index))
+    return element_type(tensor, fp8_name(place[1] if isinstance(place, tuple) else place.index))
 
 
 def _fp8(target: str) -> str:
