@@ -255,7 +255,7 @@ def test_preload_loads_everything_and_names_what_fails(surroundings: dict[str, s
 #: Composable Kernel only the sample is there, sub, mul, div and what is done in place the kernels of add, rotary embeddings those
 #: of the first with angles and the first with a table, gradients of sequences those of batches, and functions that AITER has twice.
 LOADED = (
-    "batched_gemm_a8w8_CK",
+    "batched_gemm_a8w8_CK", "batched_gemm_bf16_CK",
     "flash_attn_varlen_fp8_pertensor_func", "paged_attention_ragged", "paged_attention_v1", "unified_attention", "gemm_a4w4_asm",
     "mha_varlen_bwd", "mla_decode_stage1_asm_fwd", "mla_prefill_fwd", "rmsnorm2d_fwd", "wv_splitk_small_fp16_bf16", "add_", "sub",
     "sub_", "mul", "mul_", "div", "div_",
