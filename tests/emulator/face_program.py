@@ -18,6 +18,7 @@ from aiter_prebuilt.contract.calls import Call, read
 from aiter_prebuilt.device_memory import DeviceMemory
 from aiter_prebuilt.errors import CaptureError
 from aiter_prebuilt.execute.array import DeviceArray
+from aiter_prebuilt.execute.explain import explain
 from aiter_prebuilt.execute.record import instead
 from aiter_prebuilt.execute.run import judged, uploaded
 from aiter_prebuilt.locate import decompress
@@ -92,7 +93,8 @@ def replay(call: Call, facts: device.DeviceFacts, memory: DeviceMemory) -> dict[
         hip("hipStreamSynchronize", stream)
     worst, problems = judged(call, arguments, result)
     return {
-        "operator": call.operator, "target": facts.target, "said": said, "preloaded": preloaded, "again": again,
+        "operator": call.operator, "target": facts.target, "launches": explain(call, facts.target).launched,
+        "said": said, "preloaded": preloaded, "again": again,
         "loaded_by_preload": loaded["modules_loaded"] - start["modules_loaded"], "launched_by_preload":
         loaded["launches"] - start["launches"], "loaded_by_capture": captured["modules_loaded"] - loaded["modules_loaded"],
         "ran_at_capture": ran, "worst": worst if math.isfinite(worst) else None, "problems": problems,
