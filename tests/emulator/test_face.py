@@ -262,7 +262,7 @@ def test_capture_is_refused_before_it_is_spoilt_and_works_after_the_preload_it_n
     assert len(lines) == len(served("ck-free")) and {line["target"] for line in lines} == set(TARGETS)
     loaded: dict[str, set[str]] = {target: set() for target in TARGETS}
     for line in lines:
-        # Of several operators that launch one code object the first loads it; another kernel of it is asked for before a capture, too.
+        # Of several operators that launch one code object the first loads it; another kernel of it is still asked for.
         fresh = set(line["launches"]) - loaded[line["target"]]
         loaded[line["target"]] |= fresh
         if not fresh and not line["said"]:

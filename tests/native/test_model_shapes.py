@@ -45,7 +45,7 @@ def asked(target: str, name: str) -> list[Call]:
 
 
 def arguments(call: Call) -> dict[str, Any]:
-    memory: Any = explain._Addresses(("amd", 0))
+    memory: Any = explain._Addresses(("amd", 0), "gfx950")
     return {name: explain._placed(value, memory) for name, value in call.arguments.items()}
 
 
@@ -97,8 +97,9 @@ def test_a_models_calls_launch_what_is_said_of_them(
 
 def test_a_described_tensor_has_no_bytes() -> None:
     """Weights of hundreds of gigabytes, none of which is here."""
-    memory: Any = explain._Addresses(("amd", 0))
+    memory: Any = explain._Addresses(("amd", 0), "gfx950")
     tensor = explain._Described(memory, "bf16", (1 << 20, 1 << 18), strides=(1 << 18, 1), offset=8)
+    assert tensor.target == "gfx950"
     other = tensor.new_empty((3, 4), "f32")
     assert tensor.shape == (1 << 20, 1 << 18) and tensor[0] % 4096 == 16
     assert (other.shape, other.dtype, other[3]) == ((3, 4), "f32", (4, 1))
