@@ -2,7 +2,7 @@
 
     python ci/gpu_bench.py ops [--group forward] [--json FILE]
 
-What is measured: ``gpu_attention.py``, ``gpu_rows.py``; how: ``gpu_clock.py``. Needs an installed ``aiter-prebuilt`` with the
+What is measured: ``gpu_attention.py``, ``gpu_rows.py``, ``gpu_experts.py``; how: ``gpu_clock.py``. Needs an installed ``aiter-prebuilt`` with the
 bundle of the device's target, torch, click and rich. Exit status: 0 every bar is met, 1 one is missed or a
 result is wrong, 2 no NVIDIA GPU with a bundle.
 """
@@ -17,6 +17,7 @@ from statistics import median
 
 import click
 import gpu_attention
+import gpu_experts
 import gpu_rows
 import torch
 from gpu_clock import BARS, Clock, Row
@@ -25,7 +26,7 @@ from rich.table import Table
 
 from aiter_prebuilt import device, locate
 
-GROUPS = gpu_attention.GROUPS | gpu_rows.GROUPS
+GROUPS = gpu_attention.GROUPS | gpu_rows.GROUPS | gpu_experts.GROUPS
 
 
 def _show(rows: list[Row], title: str) -> None:
@@ -57,7 +58,7 @@ def main() -> None:
     "--json", "output", type=click.Path(path_type=Path), help="also write everything as one document"
 )
 def ops(groups: tuple[str, ...], output: Path | None) -> None:
-    """Attention (prompts, gradients, decoding), products of few rows and of many, row-wise operators."""
+    """Attention (prompts, gradients, decoding), products of few rows and of many, mixtures of experts, row-wise operators."""
     targets = {bundle.target for bundle in locate.installed()}
     facts = [f for f in device.probe("nvidia").devices if f.target in targets]
     if not facts or not torch.cuda.is_available() or torch.version.hip:

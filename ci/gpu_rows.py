@@ -1,7 +1,7 @@
 """How fast products of matrices and row-wise operators are on the GPU that is here: rows of ``gpu_bench.py ops``.
 
 Products are compared with torch's (cuBLAS): layers of Llama 3, DeepSeek V3, gpt-oss and Qwen3, whole or a part of eight. Row-wise
-operators are compared with a copy that moves as many bytes as they read and write.
+operators are compared with a copy that moves as many bytes as they read and write. Mixtures of experts: ``gpu_experts.py``.
 """
 
 from __future__ import annotations
@@ -44,6 +44,28 @@ def products(clock: Clock, group: str, tokens: tuple[int, ...]) -> Iterator[Row]
                 yield row(
                     group, f"{model}: {m} x {columns} x {inner}", clock, ours, {"cuBLAS": theirs}, (theirs(),)
                 )
+
+
+def fp8(clock: Clock) -> Iterator[Row]:
+    """The same in fp8 with a scale for each row of both, beside ``torch._scaled_mm`` with sums in fp32 as ours are."""
+    for model, layers in LAYERS.items():
+        for columns, inner in layers:
+            weight, weight_scale = random(columns, inner).to(torch.float8_e4m3fn), _scales(columns)
+            for m in (*FEW[1:], *MANY):
+                x, scale = random(m, inner).to(torch.float8_e4m3fn), _scales(m)
+
+                def ours(x: Any = x, scale: Any = scale, w: Any = weight, w_scale: Any = weight_scale) -> Any:
+                    return (aiter_prebuilt.gemm_a8w8(x, w, scale, w_scale, dtype=torch.bfloat16),)
+
+                def theirs(x: Any = x, scale: Any = scale, w: Any = weight, w_scale: Any = weight_scale) -> Any:
+                    return torch._scaled_mm(x, w.t(), scale, w_scale.t(), out_dtype=torch.bfloat16)
+
+                what = f"{model}: {m} x {columns} x {inner}"
+                yield row("fp8", what, clock, ours, {"_scaled_mm": theirs}, (theirs(),))
+
+
+def _scales(rows: int) -> torch.Tensor:
+    return torch.rand(rows, 1, device="cuda") + 0.5
 
 
 def rows(clock: Clock) -> Iterator[Row]:
@@ -103,5 +125,6 @@ def _row_wise(tokens: int, columns: int) -> Iterator[tuple[str, Callable[[], Any
 GROUPS: Final[dict[str, Callable[[Clock], Iterator[Row]]]] = {
     "few": lambda clock: products(clock, "few", FEW),
     "products": lambda clock: products(clock, "products", MANY),
+    "fp8": fp8,
     "rows": rows,
 }

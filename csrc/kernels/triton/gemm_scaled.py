@@ -146,14 +146,15 @@ def gemm_batched_kernel(
     kind: tl.constexpr = tl.int32 if a.dtype.element_ty.is_int() else tl.float32
     acc = tl.zeros([BM, BN], kind)
     for _ in range(K // BK):
-        acc = tl.dot(tl.load(a + off_a), tl.load(b + off_b), acc, out_dtype=kind)
+        # Hopper's own sums of fp8 have fewer bits: each step's are added in fp32.
+        acc = tl.dot(tl.load(a + off_a), tl.load(b + off_b), acc, max_num_imprecise_acc=0, out_dtype=kind)
         a += BK
         b += BK
     left = K % BK
     if left > 0:
         x = tl.load(a + off_a, mask=rk[None, :] < left, other=0.0)
         y = tl.load(b + off_b, mask=rk[:, None] < left, other=0.0)
-        acc = tl.dot(x, y, acc, out_dtype=kind)
+        acc = tl.dot(x, y, acc, max_num_imprecise_acc=0, out_dtype=kind)
     out = acc.to(tl.float32)
     if SCALED:
         rows = tl.load(a_scales + pair * M + m0 + rm)

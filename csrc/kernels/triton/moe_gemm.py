@@ -1,4 +1,5 @@
-"""A mixture of experts over the lists of `moe_sorting_place`: two products of rows with the matrices of their block's expert.
+"""A mixture of experts over the lists of `moe_sorting_place`, or of `moe_lists.py`: two products of rows with the matrices of their
+block's expert.
 
     stage 1: inter[t, c] = act(x[t] @ gate^T + bias, x[t] @ up^T + bias)      gate, up: the halves of w[expert of (t, c)]
     stage 2: parts[t, c] = inter[t, c] @ w[expert of (t, c)]^T + bias
@@ -18,7 +19,7 @@ x, w and the results are bf16 or fp16 (one type T), sums are fp32 on the matrix 
     15 bias *f32, of the first [E, 2 * N], of the second [E, N]; not read where 16 biased i32 is 0
     of the first: 17 activation i32: act(g, u) is SiLU(g) * u (0), GELU(g) * u in its erf form (1), or
        g * sigmoid(1.702 * g) * (u + 1) (2) | 18 limit f32: before it g is at most that, u that or its negative; 0: as they are
-  constexprs  BM, BN1 or BN2, BK, XCDS
+  constexprs  BM, BN1 or BN2, BK, GROUP_M, XCDS
   grid        (blocks * cdiv(N, BN1 or BN2), 1, 1)
   Rows of a block whose expert is none of E become 0.
 
@@ -32,22 +33,25 @@ x, w and the results are bf16 or fp16 (one type T), sums are fp32 on the matrix 
 
 guarantee   all pointers to T at 16 bytes; N and K multiples of 32; tokens * topk * K, tokens * topk * N and 2 * N * K below 2^30
 
-XCDS is the number of dies workgroups are dealt out to in turn: blocks of one expert follow one another on one die, whose L2
-has the tile of the weights that they share.
+XCDS is the number of dies workgroups are dealt out to in turn: GROUP_M blocks follow one another on one die, whose L2 has the tile
+of the weights that those of one expert share; the same rows of x come again for the next tile.
 """
 
 import triton
 import triton.language as tl
-from gemm import _renumber
+from gemm import _renumber, _tile_of
 
 
 @triton.jit
-def _lines(n, k, K, shuffled):
-    """Where the elements (n, k) of a matrix of K columns lie; 8 columns are contiguous in either layout."""
-    row = tl.where(shuffled != 0, 1, K // 8)
-    tile = tl.where(shuffled != 0, 64, 4)
+def _lines(n, k, K, shuffled, UNIT: tl.constexpr = 8):
+    """Where the elements (n, k) of a matrix of K columns lie, n [1, BN] and k [BK, 1]: UNIT columns, 16 bytes, are contiguous
+    in either layout."""
+    row = tl.where(shuffled != 0, 1, K // UNIT)
+    tile = tl.where(shuffled != 0, 512 // UNIT, 32 // UNIT)
     part = tl.where(shuffled != 0, 16, 1)
-    return (n // 16 * (2 * K) + n % 16 * row + (k // 32 * tile + k % 32 // 8 * part)) * 8 + k % 8
+    unit = n // 16 * (16 // UNIT * K) + n % 16 * row + (k // 32 * tile + k % 32 // UNIT * part)
+    # Past 32 columns the compiler does not see it, and would load one element at a time.
+    return tl.max_contiguous(tl.multiple_of(unit * UNIT + k % UNIT, [UNIT, 1]), [UNIT, 1])
 
 
 @triton.jit
@@ -86,6 +90,7 @@ def _stage(
     BM: tl.constexpr,
     BN: tl.constexpr,
     BK: tl.constexpr,
+    GROUP_M: tl.constexpr,
     XCDS: tl.constexpr,
     GATED: tl.constexpr,
 ):
@@ -97,9 +102,10 @@ def _stage(
     experts = experts.to(tl.pointer_type(tl.int32))
     valid = valid.to(tl.pointer_type(tl.int32))
 
-    pid = _renumber(tl.program_id(0), blocks * tl.cdiv(N, BN), XCDS)
-    block = pid % blocks
-    n0 = pid // blocks * BN
+    tiles = tl.cdiv(N, BN)
+    pid = _renumber(tl.program_id(0), blocks * tiles, XCDS)
+    block, tile_n = _tile_of(pid, blocks, tiles, GROUP_M)
+    n0 = tile_n * BN
     if block * BM >= tl.load(valid):
         return
     expert = tl.load(experts + block)
@@ -179,6 +185,7 @@ def moe_stage1_kernel(
     BM: tl.constexpr,
     BN1: tl.constexpr,
     BK: tl.constexpr,
+    GROUP_M: tl.constexpr,
     XCDS: tl.constexpr,
 ):
     _stage(
@@ -204,6 +211,7 @@ def moe_stage1_kernel(
         BM,
         BN1,
         BK,
+        GROUP_M,
         XCDS,
         1,
     )
@@ -231,6 +239,7 @@ def moe_stage2_kernel(
     BM: tl.constexpr,
     BN2: tl.constexpr,
     BK: tl.constexpr,
+    GROUP_M: tl.constexpr,
     XCDS: tl.constexpr,
 ):
     _stage(
@@ -256,6 +265,7 @@ def moe_stage2_kernel(
         BM,
         BN2,
         BK,
+        GROUP_M,
         XCDS,
         0,
     )
