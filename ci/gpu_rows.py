@@ -57,8 +57,10 @@ def fp8(clock: Clock) -> Iterator[Row]:
                 def ours(x: Any = x, scale: Any = scale, w: Any = weight, w_scale: Any = weight_scale) -> Any:
                     return (aiter_prebuilt.gemm_a8w8(x, w, scale, w_scale, dtype=torch.bfloat16),)
 
-                def theirs(x: Any = x, scale: Any = scale, w: Any = weight, w_scale: Any = weight_scale) -> Any:
-                    return torch._scaled_mm(x, w.t(), scale, w_scale.t(), out_dtype=torch.bfloat16)
+                def theirs(
+                    x: Any = x, scale: Any = scale, w: Any = weight, w_scale: Any = weight_scale
+                ) -> Any:
+                    return torch._scaled_mm(x, w.t(), scale, w_scale.t(), out_dtype=torch.bfloat16)  # noqa: SLF001  # it has no public name
 
                 what = f"{model}: {m} x {columns} x {inner}"
                 yield row("fp8", what, clock, ours, {"_scaled_mm": theirs}, (theirs(),))

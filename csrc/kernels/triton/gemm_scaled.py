@@ -146,7 +146,7 @@ def gemm_batched_kernel(
     kind: tl.constexpr = tl.int32 if a.dtype.element_ty.is_int() else tl.float32
     acc = tl.zeros([BM, BN], kind)
     for _ in range(K // BK):
-        # Hopper's own sums of fp8 have fewer bits: each step's are added in fp32.
+        # Hopper adds fp8 products in fewer bits: each instruction's sum is added in fp32.
         acc = tl.dot(tl.load(a + off_a), tl.load(b + off_b), acc, max_num_imprecise_acc=0, out_dtype=kind)
         a += BK
         b += BK
