@@ -3,8 +3,8 @@
     python ci/gpu_bench.py ops [--group forward] [--json FILE]
 
 What is measured: ``gpu_attention.py``, ``gpu_rows.py``, ``gpu_experts.py``; how: ``gpu_clock.py``. Needs an installed
-``aiter-prebuilt`` with the bundle of the device's target, torch, click and rich. Exit status: 0 every bar is met, 1 one is missed or
-a result is wrong, 2 no NVIDIA GPU with a bundle.
+``aiter-prebuilt`` with the bundle of the device's target, torch, click and rich. Exit status: 0 every bar is met, 1 one is missed
+or a result is wrong, 2 no NVIDIA GPU with a bundle.
 """
 
 from __future__ import annotations

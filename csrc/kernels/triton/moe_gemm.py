@@ -1,5 +1,5 @@
-"""A mixture of experts over the lists of `moe_sorting_place`, or of `moe_lists.py`: two products of rows with the matrices of their
-block's expert.
+"""A mixture of experts over the lists of `moe_sorting_place` or `moe_lists.py`: two products of rows with the matrices of the expert
+of their block.
 
     stage 1: inter[t, c] = act(x[t] @ gate^T + bias, x[t] @ up^T + bias)      gate, up: the halves of w[expert of (t, c)]
     stage 2: parts[t, c] = inter[t, c] @ w[expert of (t, c)]^T + bias
@@ -33,8 +33,8 @@ x, w and the results are bf16 or fp16 (one type T), sums are fp32 on the matrix 
 
 guarantee   all pointers to T at 16 bytes; N and K multiples of 32; tokens * topk * K, tokens * topk * N and 2 * N * K below 2^30
 
-XCDS is the number of dies workgroups are dealt out to in turn: GROUP_M blocks follow one another on one die, whose L2 has the tile
-of the weights that those of one expert share; the same rows of x come again for the next tile.
+XCDS is the number of dies workgroups are dealt out to in turn: GROUP_M blocks follow one another on one die, whose L2 has the
+tile of the weights that those of one expert share; the same rows of x come again for the next tile.
 """
 
 import triton
@@ -44,8 +44,7 @@ from gemm import _renumber, _tile_of
 
 @triton.jit
 def _lines(n, k, K, shuffled, UNIT: tl.constexpr = 8):
-    """Where the elements (n, k) of a matrix of K columns lie, n [1, BN] and k [BK, 1]: UNIT columns, 16 bytes, are contiguous
-    in either layout."""
+    """Where the elements (n, k) of a matrix of K columns lie, n [1, BN] and k [BK, 1]: of UNIT columns, 16 bytes, in one run."""
     row = tl.where(shuffled != 0, 1, K // UNIT)
     tile = tl.where(shuffled != 0, 512 // UNIT, 32 // UNIT)
     part = tl.where(shuffled != 0, 16, 1)
