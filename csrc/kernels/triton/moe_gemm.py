@@ -1,5 +1,5 @@
-"""A mixture of experts over the lists of `moe_sorting_place` or `moe_lists.py`: two products of rows with the matrices of the expert
-of their block.
+"""A mixture of experts over the lists of `moe_sorting_place` or `moe_lists.py`: two products of rows with the matrices of their
+block's expert.
 
     stage 1: inter[t, c] = act(x[t] @ gate^T + bias, x[t] @ up^T + bias)      gate, up: the halves of w[expert of (t, c)]
     stage 2: parts[t, c] = inter[t, c] @ w[expert of (t, c)]^T + bias
