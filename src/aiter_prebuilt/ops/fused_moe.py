@@ -1,21 +1,21 @@
-"""AITER's ``fused_moe``, of weights that say by an attribute how they lie: a function around ``fused_experts``."""
+"""AITER's ``fused_moe``: one function for each kind of weights (``_KINDS``), in a module of its own."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
 from aiter_prebuilt.ops._common import number, refuse
-from aiter_prebuilt.ops.generated.moe_gemm import fused_experts
+from aiter_prebuilt.ops._fused_moe import NAME, Asked, unquantised
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from enum import Enum
 
     import torch
 
-_NAME: Final = "fused_moe"
-#: Its number among activations, and the limit that it has where none is said.
-_SWIGLU: Final = 2
-_LIMIT: Final = 7.0
+#: What serves AITER's ``QuantType``, by its number.
+_KINDS: Final[dict[int, Callable[[Asked], torch.Tensor]]] = {0: unquantised}
+_SERVED: Final = "0 (QuantType.No)"
 
 
 def fused_moe(
@@ -86,38 +86,42 @@ def fused_moe(
 
     Source: AITER ``fused_moe``.
     """
-    del block_size_M, moe_sorting_dispatch_policy, splitk, beta, linear_beta, hidden_pad, intermediate_pad
-    kind, active = number(quant_type), number(activation)
-    if kind != 0:
-        raise refuse(_NAME, "quant_type", quant_type, "0 (QuantType.No)")
-    if active not in (0, 1, _SWIGLU):
-        raise refuse(_NAME, "activation", activation, "0 (ActivationType.Silu), 1 (Gelu) or 2 (Swiglu)")
-    if dtype is not None and dtype != getattr(hidden_states, "dtype", None):
-        raise refuse(_NAME, "dtype", dtype, "None or hidden_states.dtype")
-    if getattr(gate_mode, "value", gate_mode) != "separated":
-        raise refuse(_NAME, "gate_mode", gate_mode, "'separated'")
+    del block_size_M, moe_sorting_dispatch_policy, splitk
+    serve = _KINDS.get(number(quant_type))
+    if serve is None:
+        raise refuse(NAME, "quant_type", quant_type, _SERVED)
     if shared_expert_id != -1:
-        raise refuse(_NAME, "shared_expert_id", shared_expert_id, "-1")
+        raise refuse(NAME, "shared_expert_id", shared_expert_id, "-1")
     for option, tensor in (
-        ("w1_scale", w1_scale), ("w2_scale", w2_scale), ("a1_scale", a1_scale), ("a2_scale", a2_scale),
         ("shared_w1", shared_w1), ("shared_w2", shared_w2),
         ("shared_w1_scale", shared_w1_scale), ("shared_w2_scale", shared_w2_scale), ("stage2_scatter", stage2_scatter),
     ):  # fmt: skip
         if tensor is not None:
-            raise refuse(_NAME, option, tensor, "None")
-    return fused_experts(
-        hidden_states,
-        w1,
-        w2,
-        topk_weight,
-        topk_ids,
-        expert_mask,
-        num_local_tokens,
-        active,
-        bool(doweight_stage1),
-        bool(getattr(w1, "is_shuffled", False)),
-        bool(getattr(w2, "is_shuffled", False)),
-        bias1,
-        bias2,
-        swiglu_limit or (_LIMIT if active == _SWIGLU else 0.0),
+            raise refuse(NAME, option, tensor, "None")
+    return serve(
+        Asked(
+            hidden_states,
+            w1,
+            w2,
+            topk_weight,
+            topk_ids,
+            expert_mask,
+            num_local_tokens,
+            number(activation),
+            number(quant_type),
+            bool(doweight_stage1),
+            w1_scale,
+            w2_scale,
+            a1_scale,
+            a2_scale,
+            bias1,
+            bias2,
+            dtype,
+            hidden_pad,
+            intermediate_pad,
+            swiglu_limit,
+            beta,
+            linear_beta,
+            gate_mode,
+        )
     )
