@@ -49,6 +49,7 @@ if TYPE_CHECKING:
         shuffle_scale_a16w4,
         shuffle_weight_a16w4,
     )
+    from aiter_prebuilt.ops.sorting import moe_sorting
     from aiter_prebuilt.ops.tuned_gemm import tgemm
 
 __version__ = VERSION
@@ -70,6 +71,7 @@ __all__ = [
     "get_triton_quant",
     "moe_shuffle_scale",
     "moe_shuffle_weight",
+    "moe_sorting",
     "per_1x32_f4_quant",
     "per_1x32_f4_quant_hip",
     "per_1x32_mx_quant_hip",
@@ -105,6 +107,7 @@ _AROUND = {
         "e8m0_shuffle", "moe_shuffle_scale", "moe_shuffle_weight", "shuffle_scale", "shuffle_scale_a16w4",
         "shuffle_weight_a16w4",
     ),
+    "ops.sorting": ("moe_sorting",),
     "ops.tuned_gemm": ("tgemm",),
 }  # fmt: skip
 _HOMES = {name: home for home, names in _AROUND.items() for name in names}

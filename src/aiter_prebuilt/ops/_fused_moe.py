@@ -57,12 +57,14 @@ def limit(asked: Asked) -> float:
 def gated(asked: Asked) -> int:
     """The number of the activation of kernels of ours, whose rows of gate stand before those of up.
 
+    AITER reads them so but for MXFP4, whatever ``gate_mode`` says, and SGLang says "interleave" of every kind.
+
     Raises:
-        UnsupportedError: another activation, or another order of the rows.
+        UnsupportedError: another activation, or a weight of gate alone.
     """
     if asked.activation not in (0, 1, _SWIGLU):
         raise refuse(NAME, "activation", asked.activation, "0 (ActivationType.Silu), 1 (Gelu) or 2 (Swiglu)")
-    if getattr(asked.gate_mode, "value", asked.gate_mode) != "separated":
+    if getattr(asked.gate_mode, "value", asked.gate_mode) not in ("separated", "interleave"):
         raise refuse(NAME, "gate_mode", asked.gate_mode, "'separated'")
     return asked.activation
 

@@ -1,0 +1,176 @@
+"""``fused_moe`` of 8-bit weights and ``moe_sorting``, traced by torch.compile, with the references as kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from support import torch_kernels  # noqa: E402
+
+import aiter_prebuilt as ap  # noqa: E402
+from aiter_prebuilt.errors import UnsupportedError  # noqa: E402
+from aiter_prebuilt.ops import _fused_moe_8bit  # noqa: E402
+
+BF16, FP8, INT8 = torch.bfloat16, torch_kernels.FP8, torch.int8
+TOKENS, EXPERTS, TOPK, WIDTH, COLUMNS = 5, 4, 2, 128, 128
+
+
+@pytest.fixture(scope="module")
+def library() -> Iterator[Any]:
+    """The registrations, with the references as kernels for CPU tensors."""
+    yield from torch_kernels.registered()
+
+
+@pytest.fixture
+def compiled(library: Any) -> Iterator[Any]:
+    """torch.compile with nothing left over from another test; a graph break is an error."""
+    torch._dynamo.reset()
+    yield lambda function: torch.compile(function, fullgraph=True, backend="eager")
+    torch._dynamo.reset()
+
+
+def _weight(rows: int, columns: int, kind: Any, quant_type: int) -> tuple[Any, Any, Any]:
+    """(Codes, scales, what both mean)."""
+    codes = (torch.randn(EXPERTS, rows, columns) * 30).clamp(-120, 120).to(kind)
+    if quant_type in (4, 5):
+        scale = torch.rand(EXPERTS, rows // 128, columns // 128) * 0.002 + 0.001
+        wide = scale.repeat_interleave(128, 1).repeat_interleave(128, 2)
+        return codes, scale, codes.float() * wide
+    scale = torch.rand((EXPERTS, rows, 1) if quant_type == 2 else (EXPERTS, 1, 1)) * 0.002 + 0.001
+    return codes, scale if quant_type == 2 else scale.reshape(EXPERTS), codes.float() * scale
+
+
+def _call(kind: Any, quant_type: int, tokens: int = TOKENS, width: int = WIDTH) -> tuple[dict[str, Any], Any]:
+    """(Arguments, the exact result of each choice before its weight as a function of the tokens)."""
+    w1, w1_scale, first = _weight(2 * COLUMNS, width, kind, quant_type)
+    w2, w2_scale, second = _weight(width, COLUMNS, kind, quant_type)
+    ids = torch.rand(tokens, EXPERTS).argsort(1)[:, :TOPK].int()
+    arguments = {
+        "hidden_states": torch.randn(tokens, width).to(BF16), "w1": w1, "w2": w2,
+        "topk_weight": torch.rand(tokens, TOPK) + 0.2, "topk_ids": ids, "quant_type": ap.QuantType(quant_type),
+        "w1_scale": w1_scale, "w2_scale": w2_scale,
+    }  # fmt: skip
+
+    def exact(x: Any, early: bool = False) -> Any:
+        weights = arguments["topk_weight"][..., None]
+        sums = torch.einsum("th,tcnh->tcn", x.float(), first[ids.long()]) * (weights if early else 1)
+        gate, up = sums.chunk(2, -1)
+        parts = torch.einsum("tcn,tchn->tch", torch.nn.functional.silu(gate) * up, second[ids.long()])
+        return (parts * (1 if early else weights)).sum(1)
+
+    return arguments, exact
+
+
+def _near(found: Any, wanted: Any, most: float = 0.07) -> None:
+    assert found.shape == wanted.shape
+    assert (found.float() - wanted).norm() <= most * wanted.norm()
+
+
+@pytest.mark.parametrize(("kind", "quant_type"), [(FP8, 1), (FP8, 2), (INT8, 2), (FP8, 4), (FP8, 5)])
+def test_every_kind_of_scales(compiled: Any, kind: Any, quant_type: int) -> None:
+    arguments, exact = _call(kind, quant_type)
+    found = compiled(lambda given: ap.fused_moe(**given))(arguments)
+    assert found.dtype == BF16
+    _near(found, exact(arguments["hidden_states"]))
+
+
+@pytest.mark.parametrize("quant_type", [1, 2, 5])
+def test_codes_of_the_tokens_are_taken_as_they_are(compiled: Any, quant_type: int) -> None:
+    arguments, exact = _call(FP8, quant_type)
+    codes = (torch.randn(TOKENS, WIDTH) * 30).to(FP8)
+    scale = torch.rand(1) + 0.5 if quant_type == 1 else torch.rand(TOKENS, 1) + 0.5
+    arguments |= {"hidden_states": codes, "a1_scale": scale * 0.03, "dtype": torch.float16}
+    found = compiled(lambda given: ap.fused_moe(**given))(arguments)
+    assert found.dtype == torch.float16
+    _near(found, exact(codes.float() * scale * 0.03))
+
+
+@pytest.mark.parametrize(("scale", "most"), [(0.004, 1.792), (0.001, 0.448)])
+def test_static_scales_are_used(compiled: Any, scale: float, most: float) -> None:
+    arguments, exact = _call(FP8, 1)
+    x = arguments["hidden_states"]
+    wanted = exact(x.float().clamp(-most, most))  # 448 is the largest code
+    found = compiled(lambda given: ap.fused_moe(**given))(arguments | {"a1_scale": torch.tensor([scale])})
+    _near(found, wanted)
+    assert (found.float() - exact(x)).norm() > 0.1 * exact(x).norm()
+    # Of what the activation gives one that is too large leaves nothing but zeros.
+    arguments |= {"a1_scale": torch.tensor([scale]), "a2_scale": torch.tensor(1e6)}
+    assert not compiled(lambda given: ap.fused_moe(**given))(arguments).any()
+
+
+def test_a_result_may_have_another_type(compiled: Any) -> None:
+    arguments, exact = _call(FP8, 2)
+    found = compiled(lambda given: ap.fused_moe(**given, dtype=torch.float16, gate_mode="interleave"))(
+        arguments
+    )
+    assert found.dtype == torch.float16
+    _near(found, exact(arguments["hidden_states"]))
+
+
+@pytest.mark.parametrize(("tokens", "assembled"), [(16, False), (17, True)])
+def test_aiters_assembly_is_taken_where_its_rule_says_so(
+    compiled: Any, tokens: int, assembled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On gfx950, whose fp8 this is: of tokens that are weighted before the first product."""
+    seen: list[bool] = []
+    before = _fused_moe_8bit._assembly
+
+    def noted(*given: Any) -> bool:
+        seen.append(before(*given))
+        return seen[-1]
+
+    monkeypatch.setattr(_fused_moe_8bit, "_assembly", noted)
+    arguments, exact = _call(FP8, 2, tokens, 512)
+    for name in ("w1", "w2"):
+        arguments[name] = ap.shuffle_weight(arguments[name])
+    found = compiled(lambda given: ap.fused_moe(**given, doweight_stage1=True))(arguments)
+    assert seen == [assembled]
+    _near(found, exact(arguments["hidden_states"], True))
+
+
+@pytest.mark.parametrize(
+    ("option", "given"),
+    [
+        ("quant_type", {"quant_type": 6}),
+        ("activation", {"activation": 3}),
+        ("gate_mode", {"gate_mode": ap.GateMode.GATE_ONLY}),
+        ("w2_scale", {"w2_scale": None}),
+        ("a1_scale", {"a1_scale": torch.ones(TOKENS, 1)}),
+        ("a1_scale", {"hidden_states": torch.zeros(TOKENS, WIDTH).to(FP8)}),
+        ("dtype", {"hidden_states": torch.zeros(TOKENS, WIDTH).to(FP8), "a1_scale": torch.ones(TOKENS, 1)}),
+    ],
+)
+def test_what_is_not_covered_is_refused_by_name(option: str, given: dict[str, Any]) -> None:
+    arguments, _ = _call(FP8, 2)
+    with pytest.raises(UnsupportedError, match=option):
+        ap.fused_moe(**(arguments | given))
+
+
+def test_columns_are_whole_blocks() -> None:
+    arguments, _ = _call(FP8, 5)
+    with pytest.raises(ValueError, match="96 columns"):
+        ap.fused_moe(**(arguments | {"hidden_states": torch.zeros(3, 96, dtype=BF16)}))
+
+
+def test_moe_sorting_makes_what_moe_sorting_fwd_writes(compiled: Any) -> None:
+    ids = torch.tensor([[0, 2], [2, 1], [2, 0]], dtype=torch.int32)
+    weights = torch.rand(3, 2)
+    found = compiled(lambda i, w: ap.moe_sorting(i, w, 4, 64, BF16, 4))(ids, weights)
+    sorted_ids, sorted_weights, experts, valid, buffer = found
+    assert valid.tolist() == [12, 3] and sorted_ids.shape == sorted_weights.shape == (3 * 2 + 4 * 4 - 2,)
+    assert experts.shape == (5,) and experts[:3].tolist() == [0, 1, 2]
+    none = 2 << 24 | 3
+    assert sorted_ids[:12].tolist() == [
+        0, 1 << 24 | 2, none, none, 1 << 24 | 1, none, none, none, 1 << 24, 1, 2, none,
+    ]  # fmt: skip
+    assert torch.equal(
+        sorted_weights[[0, 1, 4, 8]],
+        torch.stack([weights[0, 0], weights[2, 1], weights[1, 1], weights[0, 1]]),
+    )
+    assert buffer.shape == (3, 64) and buffer.dtype == BF16 and not buffer.any()
+    with pytest.raises(UnsupportedError, match="flat"):
+        ap.moe_sorting(ids, weights, 4, 64, BF16, flat=True)
