@@ -14,7 +14,7 @@ from support.emulator import bundles, library_path
 
 from build_tools.cases.numbers import rounded
 
-from .fused_moe_program import CALLS, inputs
+from .fused_moe_program import CALLS, CODES, inputs
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -41,7 +41,10 @@ def wanted(number: int, fp8: str) -> np.ndarray:
     _, kind, blocks, _, everywhere, _, _, columns, experts, _, early = CALLS[number]
     given: Any = inputs(number)
     code = fp8 if kind == "fp8" else kind
-    x = rounded(given["x"], "bf16")
+    coded = number == CODES
+    x = rounded(given["x"], code if coded else "bf16") * (
+        np.repeat(given["x_scale"], 128, axis=1) if coded else 1
+    )
     weights = [_scaled(rounded(given[name], code), given[f"{name}_scale"], blocks) for name in ("w1", "w2")]
     mask = given["mask"] if experts != everywhere else np.ones(everywhere, np.int64)
     result = np.zeros(x.shape)

@@ -14,6 +14,7 @@ from support import torch_kernels  # noqa: E402
 import aiter_prebuilt as ap  # noqa: E402
 from aiter_prebuilt.errors import UnsupportedError  # noqa: E402
 from aiter_prebuilt.ops import _fused_moe_8bit  # noqa: E402
+from aiter_prebuilt.ops._fused_moe import Asked  # noqa: E402
 
 BF16, FP8, INT8 = torch.bfloat16, torch_kernels.FP8, torch.int8
 TOKENS, EXPERTS, TOPK, WIDTH, COLUMNS = 5, 4, 2, 128, 128
@@ -130,6 +131,49 @@ def test_aiters_assembly_is_taken_where_its_rule_says_so(
     found = compiled(lambda given: ap.fused_moe(**given, doweight_stage1=True))(arguments)
     assert seen == [assembled]
     _near(found, exact(arguments["hidden_states"], True))
+
+
+FNUZ = torch.float8_e4m3fnuz
+#: A call that AITER's assembly takes on gfx942, and what of it makes ours take it.
+BY_ROW = {"kind": FNUZ, "quant_type": 2, "tokens": 17, "experts": 8, "width": 512, "columns": 256}
+BY_BLOCK = BY_ROW | {"quant_type": 5, "tokens": 33}
+LARGE = {"experts": 256, "width": 7168, "columns": 2048}
+
+
+@pytest.mark.parametrize(
+    ("call", "assembled"),
+    [
+        (BY_ROW, True), (BY_ROW | {"tokens": 16}, False), (BY_ROW | {"columns": 192}, True), (BY_ROW | {"columns": 96}, False),
+        (BY_ROW | {"width": 640}, False), (BY_ROW | {"kind": FP8}, False), (BY_ROW | {"quant_type": 1}, False),
+        (BY_ROW | {"activation": 1}, False), (BY_ROW | {"doweight_stage1": True}, False),
+        (BY_ROW | {"kind": FP8, "doweight_stage1": True}, True), (BY_ROW | {"swiglu_limit": 7.0}, False),
+        (BY_ROW | {"dtype": torch.float16}, False), (BY_ROW | {"bias1": torch.zeros(1)}, False),
+        (BY_ROW | {"a1_scale": torch.ones(1)}, False), (BY_ROW | {"is_shuffled": False}, False),
+        (BY_BLOCK, True), (BY_BLOCK | {"quant_type": 4}, True), (BY_BLOCK | {"tokens": 32}, False),
+        (BY_BLOCK | {"columns": 384}, False), (BY_BLOCK | {"width": 768}, False), (BY_BLOCK | {"kind": FP8}, False),
+        (BY_BLOCK | LARGE, False), (BY_BLOCK | LARGE | {"columns": 1024}, True),
+        (BY_BLOCK | {"width": 7168, "tokens": 300_000}, False),
+    ],
+)  # fmt: skip
+def test_which_calls_aiters_assembly_takes(call: dict[str, Any], assembled: bool) -> None:
+    """fp8 says which GPU it is of: no driver is asked."""
+    given = dict(call)
+    experts, width, columns = (given.pop(name) for name in ("experts", "width", "columns"))
+    tokens, kind, flag = given.pop("tokens"), given.pop("kind"), given.pop("is_shuffled", True)
+    w1 = torch.empty(experts, 2 * columns, width, dtype=kind, device="meta")
+    w2 = torch.empty(experts, width, columns, dtype=kind, device="meta")
+    w1.is_shuffled = w2.is_shuffled = flag
+    tensors = {
+        "hidden_states": torch.empty(tokens, width, dtype=BF16, device="meta"),
+        "w1": w1,
+        "w2": w2,
+        "topk_ids": torch.empty(tokens, TOPK, dtype=torch.int32, device="meta"),
+        "w1_scale": torch.empty(experts, 2 * columns, 1, device="meta"),
+    }
+    options = {"activation": 0, "doweight_stage1": False, "gate_mode": "separated"}
+    values: dict[str, Any] = dict.fromkeys(Asked._fields) | tensors | options | given
+    asked = Asked(**values)
+    assert _fused_moe_8bit._assembly(asked, asked.activation) is assembled
 
 
 @pytest.mark.parametrize(

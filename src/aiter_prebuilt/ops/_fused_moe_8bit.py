@@ -11,7 +11,11 @@ from aiter_prebuilt.ops._fused_moe import NAME, Asked, gated, limit, shuffled
 from aiter_prebuilt.ops.generated.fmoe_asm import fmoe_g1u1, fmoe_g1u1_tkw1
 from aiter_prebuilt.ops.generated.fmoe_blockscale_asm import fmoe_fp8_blockscale_g1u1
 from aiter_prebuilt.ops.generated.moe_gemm_scaled import fused_experts_a8w8
-from aiter_prebuilt.ops.generated.quant import dynamic_per_token_scaled_quant, static_per_tensor_quant
+from aiter_prebuilt.ops.generated.quant import (
+    dynamic_per_token_scaled_quant,
+    partial_transpose,
+    static_per_tensor_quant,
+)
 from aiter_prebuilt.ops.sorting import moe_sorting
 
 if TYPE_CHECKING:
@@ -23,6 +27,8 @@ _BLOCKS: Final = (4, 5)
 _BLOCK: Final = 128
 #: Rows of a block of sorted ids of AITER's assembly.
 _ROWS: Final = 32
+#: It counts bytes of a tensor in 32 bits.
+_MOST: Final = 1 << 32
 
 
 def quantised(asked: Asked) -> torch.Tensor:
@@ -78,7 +84,7 @@ def _codes(asked: Asked, transposed: bool) -> tuple[torch.Tensor, torch.Tensor]:
         raise ValueError(f"{NAME}: hidden_states has {width} columns, which is not a multiple of {_BLOCK}")
     if x.dtype == kind:
         assert scale is not None  # refused before
-        return x, scale.view(tokens, -1).t().contiguous() if transposed else scale
+        return x, _transposed(scale.reshape(tokens, -1), asked.num_local_tokens) if transposed else scale
     codes = x.new_empty((tokens, width), dtype=kind)
     if scale is not None:
         if blocks or prod(scale.shape) != 1:
@@ -93,6 +99,15 @@ def _codes(asked: Asked, transposed: bool) -> tuple[torch.Tensor, torch.Tensor]:
     return codes, scales
 
 
+def _transposed(scale: torch.Tensor, rows: torch.Tensor | None) -> torch.Tensor:
+    """The scales of each block one behind the other, of all tokens, or of those that are there, as the assembly has them then."""
+    if rows is None:
+        return scale.t().contiguous()
+    made = scale.new_empty(scale.shape)
+    partial_transpose(made, scale, rows)
+    return made
+
+
 def _assembly(asked: Asked, active: int) -> bool:
     """Whether AITER takes its assembly without measured rows, and its objects fit: of SiLU, in bf16, for more than some tokens.
 
@@ -104,8 +119,10 @@ def _assembly(asked: Asked, active: int) -> bool:
         return False
     if not (shuffled(asked.w1) and shuffled(asked.w2)):
         return False
-    width, columns = asked.w2.shape[1:]
+    experts, width, columns = asked.w2.shape
     tokens = asked.topk_ids.shape[0]
+    if tokens * width >= _MOST // 2 or 2 * experts * columns * width >= _MOST:
+        return False
     if asked.quant_type in _BLOCKS:
         fits = columns % 256 == 0 and width % 512 == 0 and not asked.doweight_stage1
         return fits and tokens > 32 and _fnuz(asked.w1)
