@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from aiter_prebuilt.ops.expert_choice import biased_grouped_topk, fused_topk
     from aiter_prebuilt.ops.fused_moe import fused_moe
     from aiter_prebuilt.ops.mla_works import get_mla_metadata_info_v1
+    from aiter_prebuilt.ops.moe_weighted_first import asm_moe_tkw1
     from aiter_prebuilt.ops.prompt_works import get_ps_metadata_info_v1
     from aiter_prebuilt.ops.quantize import (
         dynamic_mxfp4_quant,
@@ -59,6 +60,7 @@ __all__ = [
     "GateMode",
     "QuantType",
     "__version__",
+    "asm_moe_tkw1",
     "biased_grouped_topk",
     "dynamic_mxfp4_quant",
     "e8m0_shuffle",
@@ -96,6 +98,7 @@ _AROUND = {
     "ops.expert_choice": ("biased_grouped_topk", "fused_topk"),
     "ops.fused_moe": ("fused_moe",),
     "ops.mla_works": ("get_mla_metadata_info_v1",),
+    "ops.moe_weighted_first": ("asm_moe_tkw1",),
     "ops.prompt_works": ("get_ps_metadata_info_v1",),
     "ops.quantize": (
         "dynamic_mxfp4_quant", "get_hip_quant", "get_triton_quant", "per_1x32_f4_quant_hip", "per_1x32_mx_quant_hip",

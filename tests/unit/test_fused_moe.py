@@ -194,6 +194,54 @@ def test_what_is_not_covered_is_refused_by_name(option: str, given: dict[str, An
         ap.fused_moe(**(arguments | given))
 
 
+@pytest.mark.parametrize(
+    ("width", "assembled", "static"), [(512, True, False), (128, False, False), (512, False, True)]
+)
+def test_asm_moe_tkw1_weights_tokens_first(
+    compiled: Any, width: int, assembled: bool, static: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[str] = []
+
+    def noting(name: str) -> None:
+        own = getattr(_fused_moe_8bit, name)
+
+        def noted(*given: Any) -> Any:
+            seen.append(name)
+            return own(*given)
+
+        monkeypatch.setattr(_fused_moe_8bit, name, noted)
+
+    noting("_assembled")
+    noting("_ours")
+    arguments, exact = _call(FP8, 2, 3, width)
+    x, scales = arguments.pop("hidden_states"), (arguments.pop("w1_scale"), arguments.pop("w2_scale"))
+    del arguments["quant_type"]
+    for name in ("w1", "w2"):
+        # vLLM's parameters do not say that they are shuffled there.
+        arguments[name] = ap.shuffle_weight(arguments[name]).view(torch.uint8).view(FP8)
+    own = {"per_tensor_quant_scale": torch.tensor([0.01])} if static else {}
+    found = compiled(lambda x, s, given: ap.asm_moe_tkw1(x, fc1_scale=s[0], fc2_scale=s[1], **given))(
+        x, scales, arguments | own
+    )
+    assert seen == ["_assembled" if assembled else "_ours"]
+    _near(found, exact(x, True))
+
+
+@pytest.mark.parametrize(
+    ("option", "given"),
+    [
+        ("a16", {"a16": True}), ("fc1_smooth_scale", {"fc1_smooth_scale": torch.ones(1)}), ("fc2_scale", {"fc2_scale": None}),
+        ("activation", {"activation": 2}),
+    ],
+)  # fmt: skip
+def test_what_asm_moe_tkw1_does_not_cover_is_refused_by_name(option: str, given: dict[str, Any]) -> None:
+    arguments, _ = _call(FP8, 2)
+    names = ("hidden_states", "w1", "w2", "topk_weight", "topk_ids")
+    scales = {"fc1_scale": arguments["w1_scale"], "fc2_scale": arguments["w2_scale"]}
+    with pytest.raises(UnsupportedError, match=option):
+        ap.asm_moe_tkw1(*(arguments[name] for name in names), **(scales | given))
+
+
 def test_columns_are_whole_blocks() -> None:
     arguments, _ = _call(FP8, 5)
     with pytest.raises(ValueError, match="96 columns"):

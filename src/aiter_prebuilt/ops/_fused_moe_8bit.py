@@ -47,10 +47,24 @@ def quantised(asked: Asked) -> torch.Tensor:
     if own == asked.w1.dtype and asked.dtype is None:
         raise refuse(NAME, "dtype", None, "torch.bfloat16 or torch.float16, with hidden_states in 8 bits")
     assembled = _assembly(asked, active)
-    blocks = asked.quant_type in _BLOCKS
-    codes, scales = _codes(asked, assembled and blocks)
+    codes, scales = _codes(asked, assembled and asked.quant_type in _BLOCKS)
     if assembled:
         return _assembled(asked, codes, scales)
+    return _ours(asked, codes, scales, shuffled(asked.w1), shuffled(asked.w2))
+
+
+def weighted_first(asked: Asked) -> torch.Tensor:
+    """Shuffled weights with scales of rows, tokens weighted first: AITER's assembly, for fp8, wherever its objects fit."""
+    codes, scales = _codes(asked, False)
+    if asked.activation == 0 and asked.w1.dtype != element_type(asked.w1, "i8") and _rows_fit(asked):
+        return _assembled(asked, codes, scales)
+    return _ours(asked, codes, scales, True, True)
+
+
+def _ours(
+    asked: Asked, codes: torch.Tensor, scales: torch.Tensor, shuffled1: bool, shuffled2: bool
+) -> torch.Tensor:
+    assert asked.w1_scale is not None and asked.w2_scale is not None  # refused before
     return fused_experts_a8w8(
         codes,
         asked.w1,
@@ -65,13 +79,13 @@ def quantised(asked: Asked) -> torch.Tensor:
         asked.num_local_tokens,
         asked.bias1,
         asked.bias2,
-        active,
+        asked.activation,
         asked.doweight_stage1,
-        shuffled(asked.w1),
-        shuffled(asked.w2),
-        blocks,
+        shuffled1,
+        shuffled2,
+        asked.quant_type in _BLOCKS,
         limit(asked),
-        asked.dtype or own,
+        asked.dtype or asked.hidden_states.dtype,
     )
 
 
@@ -109,31 +123,41 @@ def _transposed(scale: torch.Tensor, rows: torch.Tensor | None) -> torch.Tensor:
 
 
 def _assembly(asked: Asked, active: int) -> bool:
-    """Whether AITER takes its assembly without measured rows, and its objects fit: of SiLU, in bf16, for more than some tokens.
+    """Whether AITER takes its assembly without measured rows, and its objects fit: of SiLU, for more than some tokens.
 
     Of GELU these have the tanh form, where fewer tokens would get the erf form. On gfx950 AITER keeps away from those for blocks.
     """
-    bf16 = (asked.dtype or asked.hidden_states.dtype) == element_type(asked.w1, "bf16")
-    more = asked.bias1, asked.bias2, asked.a2_scale
-    if active != 0 or limit(asked) or any(each is not None for each in more) or not bf16:
+    if active != 0 or not (shuffled(asked.w1) and shuffled(asked.w2)):
         return False
-    if not (shuffled(asked.w1) and shuffled(asked.w2)):
-        return False
-    experts, width, columns = asked.w2.shape
     tokens = asked.topk_ids.shape[0]
-    if tokens * width >= _MOST // 2 or 2 * experts * columns * width >= _MOST:
-        return False
     if asked.quant_type in _BLOCKS:
+        _, width, columns = asked.w2.shape
         fits = columns % 256 == 0 and width % 512 == 0 and not asked.doweight_stage1
-        return fits and tokens > 32 and _fnuz(asked.w1)
-    if not (width % 256 == 0 and width >= 512 and any(columns % tile == 0 for tile in (128, 192, 320, 448))):
-        return False
-    of_rows = asked.quant_type == 2 and prod(_shape(asked.w1_scale)) == asked.w1.shape[0] * asked.w1.shape[1]
-    if not of_rows or (asked.a1_scale is not None and prod(asked.a1_scale.shape) == 1):
+        return fits and tokens > 32 and _fnuz(asked.w1) and _plain(asked)
+    if asked.quant_type != 2 or not _rows_fit(asked):
         return False
     if asked.w1.dtype == element_type(asked.w1, "i8"):
         return tokens > 32 and not asked.doweight_stage1 and _fnuz(asked.w1)
     return tokens > 16 and _fnuz(asked.w1) != asked.doweight_stage1
+
+
+def _plain(asked: Asked) -> bool:
+    """Whether the assembly has all that is asked for: bf16, no limit, no bias, no static scale, tensors that it can count."""
+    experts, width, columns = asked.w2.shape
+    bf16 = (asked.dtype or asked.hidden_states.dtype) == element_type(asked.w1, "bf16")
+    more = asked.bias1, asked.bias2, asked.a2_scale
+    counted = asked.topk_ids.shape[0] * width < _MOST // 2 and 2 * experts * columns * width < _MOST
+    return bf16 and not limit(asked) and all(each is None for each in more) and counted
+
+
+def _rows_fit(asked: Asked) -> bool:
+    """Whether an object takes such rows, with a scale for each of them and of the tokens."""
+    _, width, columns = asked.w2.shape
+    rows = asked.w1.shape[0] * asked.w1.shape[1]
+    if prod(_shape(asked.w1_scale)) != rows or prod(_shape(asked.a1_scale)) == 1:
+        return False
+    tile = any(columns % size == 0 for size in (128, 192, 320, 448))
+    return tile and width % 256 == 0 and width >= 512 and _plain(asked)
 
 
 def _shape(scale: torch.Tensor | None) -> tuple[int, ...]:
