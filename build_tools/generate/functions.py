@@ -92,9 +92,9 @@ def function(operator: Operator) -> list[str]:
     lines += [*numbers(operator), *refusals(operator), *unread(operator)]
     if operator.returns:
         lines.append("    try:")
-        lines += [
-            f"        {name} = {_allocation(operator, specs, specs[name])}" for name in operator.returns
-        ]
+        for name in operator.returns:
+            function, given = _allocation(operator, specs, specs[name])
+            lines += fitted(f"{name} = {function}(", given, ")", 8)
         lines.append("    except NOT_A_TENSOR as error:")
         lines.append(f'        raise no_output("{operator.name}", error) from error')
     lines += fitted(f"_{operator.name}(", [*specs, *operator.attributes], ")", 4)
@@ -186,7 +186,10 @@ def refusal(parameter: Parameter, values: tuple[Any, ...]) -> str:
     return f"{name} not in ({', '.join(map(literal, values))})"
 
 
-def _allocation(operator: Operator, specs: dict[str, TensorSpec], returned: TensorSpec) -> str:
+def _allocation(
+    operator: Operator, specs: dict[str, TensorSpec], returned: TensorSpec
+) -> tuple[str, list[str]]:
+    """The function that makes a result, and what it is given."""
     given = [specs[name] for name in operator.arguments if not specs[name].optional]
     option = operator.type_of.get(returned.name)
     for spec in given:
@@ -195,14 +198,14 @@ def _allocation(operator: Operator, specs: dict[str, TensorSpec], returned: Tens
             returned.star,
             returned.type,
         ) and option is None:
-            return f"like({spec.name})"
+            return "like", [spec.name]
     same = next((spec for spec in given if spec.type == returned.type and option is None), None)
     base = same or given[0]
     shape = _shape(operator, given, returned)
     if same is not None:
-        return f"{base.name}.new_empty({shape})"
+        return f"{base.name}.new_empty", [shape]
     default = f'element_type({base.name}, "{operator.types.get(returned.type, [returned.type])[0]}")'
-    return f"{base.name}.new_empty({shape}, dtype={f'{option} or {default}' if option else default})"
+    return f"{base.name}.new_empty", [shape, f"dtype={option} or {default}" if option else f"dtype={default}"]
 
 
 def _shape(operator: Operator, given: list[TensorSpec], returned: TensorSpec) -> str:

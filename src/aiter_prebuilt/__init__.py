@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from aiter_prebuilt.ops.expert_choice import biased_grouped_topk, fused_topk
     from aiter_prebuilt.ops.fused_moe import fused_moe
     from aiter_prebuilt.ops.mla_works import get_mla_metadata_info_v1
+    from aiter_prebuilt.ops.moe_weighted_first import asm_moe_tkw1
     from aiter_prebuilt.ops.prompt_works import get_ps_metadata_info_v1
     from aiter_prebuilt.ops.quantize import (
         dynamic_mxfp4_quant,
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
         shuffle_scale_a16w4,
         shuffle_weight_a16w4,
     )
+    from aiter_prebuilt.ops.sorting import moe_sorting
     from aiter_prebuilt.ops.tuned_gemm import tgemm
 
 __version__ = VERSION
@@ -58,6 +60,7 @@ __all__ = [
     "GateMode",
     "QuantType",
     "__version__",
+    "asm_moe_tkw1",
     "biased_grouped_topk",
     "dynamic_mxfp4_quant",
     "e8m0_shuffle",
@@ -70,6 +73,7 @@ __all__ = [
     "get_triton_quant",
     "moe_shuffle_scale",
     "moe_shuffle_weight",
+    "moe_sorting",
     "per_1x32_f4_quant",
     "per_1x32_f4_quant_hip",
     "per_1x32_mx_quant_hip",
@@ -94,6 +98,7 @@ _AROUND = {
     "ops.expert_choice": ("biased_grouped_topk", "fused_topk"),
     "ops.fused_moe": ("fused_moe",),
     "ops.mla_works": ("get_mla_metadata_info_v1",),
+    "ops.moe_weighted_first": ("asm_moe_tkw1",),
     "ops.prompt_works": ("get_ps_metadata_info_v1",),
     "ops.quantize": (
         "dynamic_mxfp4_quant", "get_hip_quant", "get_triton_quant", "per_1x32_f4_quant_hip", "per_1x32_mx_quant_hip",
@@ -105,6 +110,7 @@ _AROUND = {
         "e8m0_shuffle", "moe_shuffle_scale", "moe_shuffle_weight", "shuffle_scale", "shuffle_scale_a16w4",
         "shuffle_weight_a16w4",
     ),
+    "ops.sorting": ("moe_sorting",),
     "ops.tuned_gemm": ("tgemm",),
 }  # fmt: skip
 _HOMES = {name: home for home, names in _AROUND.items() for name in names}

@@ -1033,6 +1033,56 @@ def fused_experts(
     )
 
 
+def fused_experts_a8w8(
+    hidden_states: Any,
+    w1: Any,
+    w2: Any,
+    topk_weight: Any,
+    topk_ids: Any,
+    a1_scale: Any,
+    w1_scale: Any,
+    w2_scale: Any,
+    a2_scale: Any = None,
+    expert_mask: Any = None,
+    num_local_tokens: Any = None,
+    bias1: Any = None,
+    bias2: Any = None,
+    activation: Any = 0,
+    doweight_stage1: bool = False,
+    w1_shuffled: bool = False,
+    w2_shuffled: bool = False,
+    block_scaled: bool = False,
+    swiglu_limit: float = 0.0,
+    dtype: torch.dtype | None = None,
+) -> Any:
+    """Traced ``aiter_prebuilt.fused_experts_a8w8``."""
+    activation = number(activation)
+    if activation not in (0, 1, 2):
+        raise refuse("fused_experts_a8w8", "activation", activation, "0 or 1 or 2")
+    return _OPS.fused_experts_a8w8.default(
+        hidden_states,
+        w1,
+        w2,
+        topk_weight,
+        topk_ids,
+        a1_scale,
+        w1_scale,
+        w2_scale,
+        a2_scale,
+        expert_mask,
+        num_local_tokens,
+        bias1,
+        bias2,
+        activation,
+        doweight_stage1,
+        w1_shuffled,
+        w2_shuffled,
+        block_scaled,
+        swiglu_limit,
+        dtype,
+    )
+
+
 def fused_qk_norm_rope_cache_pts_quant_shuffle(
     qkv: Any,
     qw: Any,
@@ -3254,6 +3304,7 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "fused_add_rms_norm_cu": _OPS.fused_add_rms_norm_cu.default,
     "fused_add_rmsnorm_pad": fused_add_rmsnorm_pad,
     "fused_experts": fused_experts,
+    "fused_experts_a8w8": fused_experts_a8w8,
     "fused_qk_norm_rope_cache_pts_quant_shuffle": fused_qk_norm_rope_cache_pts_quant_shuffle,
     "fused_qk_norm_rope_cache_quant_shuffle": fused_qk_norm_rope_cache_quant_shuffle,
     "fused_qk_rmsnorm": fused_qk_rmsnorm,

@@ -300,6 +300,10 @@ FITTING: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
     "moe_align_block_size": lambda s: {
         "n": "13", "num_experts": "8", "block_size": "4", "padded": "37", "blocks": "10",
     },
+    "fused_experts_a8w8": lambda s: {
+        "M": "7", "topk": "2", "E": "8", "masks": "8", "H": "128", "EI": "64", "a1_scales": "7", "w1_scales": "1024",
+        "w2_scales": "1024", "a2_scales": "1",
+    },
     "fused_experts": lambda s: {"M": "7", "topk": "2", "E": "8", "masks": "8", "H": "128", "EI": "64"},
     "moe_sorting_fwd": lambda s: {
         "T": "13", "topk": "2", "num_experts": "8", "masks": "8", "unit_size": "4", "P": "56", "weights": "56", "NB": "14",

@@ -826,6 +826,7 @@ TURNED = {
     "flash_attn_varlen_fp8_pertensor_func": {"softmax_scale"},
     "fmha_v3_varlen_bwd": {"how_v3_bf16_cvt"},
     "fused_experts": {"activation"},
+    "fused_experts_a8w8": {"activation"},
     "fmoe_g1u1": {"activation"},
     "fmoe_g1u1_tkw1": {"activation"},
     "fmoe_int8_g1u0": {"activation"},

@@ -256,6 +256,12 @@ SIGNATURES = {
     "a2_scale block_m sorted_weights quant_type activation",
     "fused_experts": "hidden_states w1 w2 topk_weight topk_ids expert_mask num_local_tokens activation doweight_stage1 "
     "w1_shuffled w2_shuffled bias1 bias2 swiglu_limit",
+    "fused_experts_a8w8": "hidden_states w1 w2 topk_weight topk_ids a1_scale w1_scale w2_scale a2_scale expert_mask "
+    "num_local_tokens bias1 bias2 activation doweight_stage1 w1_shuffled w2_shuffled block_scaled swiglu_limit dtype",
+    "asm_moe_tkw1": "hidden_states w1 w2 topk_weight topk_ids fc1_scale fc2_scale fc1_smooth_scale fc2_smooth_scale a16 "
+    "per_tensor_quant_scale expert_mask activation",
+    "moe_sorting": "topk_ids topk_weights num_experts model_dim moebuf_dtype block_size expert_mask num_local_tokens "
+    "dispatch_policy return_local_topk_ids accumulate flat output_aux",
     "fused_moe": "hidden_states w1 w2 topk_weight topk_ids expert_mask activation quant_type doweight_stage1 w1_scale w2_scale "
     "a1_scale a2_scale block_size_M num_local_tokens moe_sorting_dispatch_policy dtype hidden_pad intermediate_pad bias1 bias2 "
     "splitk swiglu_limit beta linear_beta gate_mode shared_w1 shared_w2 shared_w1_scale shared_w2_scale shared_expert_id "

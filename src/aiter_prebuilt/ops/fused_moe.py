@@ -1,21 +1,28 @@
-"""AITER's ``fused_moe``, of weights that say by an attribute how they lie: a function around ``fused_experts``."""
+"""AITER's ``fused_moe``: one function for each kind of weights (``_KINDS``), in a module of its own."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
 from aiter_prebuilt.ops._common import number, refuse
-from aiter_prebuilt.ops.generated.moe_gemm import fused_experts
+from aiter_prebuilt.ops._fused_moe import NAME, Asked, unquantised
+from aiter_prebuilt.ops._fused_moe_8bit import quantised
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from enum import Enum
 
     import torch
 
-_NAME: Final = "fused_moe"
-#: Its number among activations, and the limit that it has where none is said.
-_SWIGLU: Final = 2
-_LIMIT: Final = 7.0
+#: What serves AITER's ``QuantType``, by its number.
+_KINDS: Final[dict[int, Callable[[Asked], torch.Tensor]]] = {
+    0: unquantised,
+    1: quantised,
+    2: quantised,
+    4: quantised,
+    5: quantised,
+}
+_SERVED: Final = "0 (QuantType.No), 1 (per_Tensor), 2 (per_Token), 4 (per_1x128) or 5 (per_128x128)"
 
 
 def fused_moe(
@@ -54,70 +61,87 @@ def fused_moe(
 ) -> torch.Tensor:
     """``out[t] = sum over c of weight[t, c] * (act(x[t] @ gate.T) * (x[t] @ up.T)) @ down.T`` of each choice's expert.
 
-    Accumulated in fp32; what the activation gives, and what each choice adds, is rounded to the element type; choices are added
-    in their order, so that the result is the same each time.
+    Accumulated in fp32; what each choice adds is rounded to the type of the result, and choices are added in their order, so that
+    the result is the same each time. What the activation gives is rounded to the type of hidden_states, or with weights in 8 bits
+    to codes again, with a scale for each 128 columns.
+
+    Where AITER takes its assembly without measured rows, and its objects fit, it is taken here, too: bf16, SiLU, both weights
+    shuffled; on gfx942 fp8 by rows above 16 tokens, int8 above 32, fp8 by blocks above 32; on gfx950 fp8 by rows with
+    doweight_stage1 above 16. It adds a token's choices in bf16 and in any order.
 
     Args:
-        hidden_states: [M, H] bf16 or fp16, H a multiple of 32.
-        w1: [E, 2 * EI, H] of the same type, of each expert rows of gate, then rows of up; EI a multiple of 32. w2: [E, H, EI].
-            Each in the layout of ``shuffle_weight`` (16, 16) where its attribute ``is_shuffled`` says so, else as usual.
+        hidden_states: [M, H] bf16 or fp16, H a multiple of 32; of 128 with blocks. Or codes of the type of the weights.
+        w1: [E, 2 * EI, H], of each expert rows of gate, then rows of up; EI a multiple of 32; of 128 with blocks. w2: [E, H, EI].
+            Of the type of hidden_states, the target's own fp8, or int8. Each in the layout of ``shuffle_weight`` (16, 16) where
+            its attribute ``is_shuffled`` says so, else as usual.
         topk_weight: [M, topk] fp32. topk_ids: [M, topk] int32; a number that is no expert's adds nothing.
         expert_mask: int32, of all devices' experts 1 where one is here: the weights are those of these, in their order.
         activation: AITER's ``ActivationType`` or its number: 0 is SiLU, 1 GELU in its erf form, 2 gpt-oss's SwiGLU,
             ``g * sigmoid(1.702 * g) * (u + 1)``. swiglu_limit: before it gate is at most that, up too, or its negative; 0, None:
             7 for SwiGLU, else as they are.
-        quant_type: AITER's ``QuantType`` or its number: 0 (No). doweight_stage1: the weight multiplies what the activation gets,
-            and not the result.
+        quant_type: AITER's ``QuantType`` or its number: 0 (No), or of weights in 8 bits 1 (per_Tensor), 2 (per_Token), 4
+            (per_1x128) or 5 (per_128x128), which mean the same here, fp8 alone.
+        w1_scale, w2_scale: fp32, of per_Tensor E numbers each; of per_Token one for each row, [E, 2 * EI] and [E, H]; of blocks
+            [E, 2 * EI / 128, H / 128] and [E, H / 128, EI / 128]; in any shape. None where quant_type is 0.
+        a1_scale: of codes one fp32 number for each token, or one for all; of blocks [M, H / 128]. Of 16-bit tokens None, or but
+            for blocks one number, with which they are quantised; None: each row, or each 128 columns of it, gets its own, also of
+            per_Tensor. a2_scale: one number, with which what the activation gives is quantised, or None.
+        doweight_stage1: the weight multiplies what the activation gets, and not the result.
         num_local_tokens: [1] int32: so many of the tokens are there; the rows of the others become 0.
         bias1: [E, 2 * EI] fp32, added to the sums of gate and up, after the weight of ``doweight_stage1``. bias2: [E, H] fp32,
             added to each choice's, before its weight.
-        dtype: None, or that of hidden_states. gate_mode: "separated".
-        w1_scale, w2_scale, a1_scale, a2_scale: None. shared_w1, shared_w2, shared_w1_scale, shared_w2_scale,
-            stage2_scatter: None, shared_expert_id: -1.
+        dtype: bf16 or fp16, the type of the result; None: that of hidden_states, which it is without quantisation.
+        gate_mode: "separated", or "interleave", which means nothing here, as in AITER: it is about MXFP4, and SGLang always says
+            it.
+        shared_w1, shared_w2, shared_w1_scale, shared_w2_scale, stage2_scatter: None. shared_expert_id: -1.
         hidden_pad, intermediate_pad: any; the weights are zero there, and all is computed.
         block_size_M, moe_sorting_dispatch_policy, splitk, beta, linear_beta: any; they change nothing here.
 
     Returns:
-        [M, H] of the type of hidden_states.
+        [M, H].
 
     Raises:
         UnsupportedError: an option that no kernel covers, or a tensor that requires grad. ArgumentError, NoKernelError: the
-            call does not fit.
+            call does not fit. ValueError: H is no multiple of 128 with blocks.
 
     Source: AITER ``fused_moe``.
     """
-    del block_size_M, moe_sorting_dispatch_policy, splitk, beta, linear_beta, hidden_pad, intermediate_pad
-    kind, active = number(quant_type), number(activation)
-    if kind != 0:
-        raise refuse(_NAME, "quant_type", quant_type, "0 (QuantType.No)")
-    if active not in (0, 1, _SWIGLU):
-        raise refuse(_NAME, "activation", activation, "0 (ActivationType.Silu), 1 (Gelu) or 2 (Swiglu)")
-    if dtype is not None and dtype != getattr(hidden_states, "dtype", None):
-        raise refuse(_NAME, "dtype", dtype, "None or hidden_states.dtype")
-    if getattr(gate_mode, "value", gate_mode) != "separated":
-        raise refuse(_NAME, "gate_mode", gate_mode, "'separated'")
+    del block_size_M, moe_sorting_dispatch_policy, splitk
+    serve = _KINDS.get(number(quant_type))
+    if serve is None:
+        raise refuse(NAME, "quant_type", quant_type, _SERVED)
     if shared_expert_id != -1:
-        raise refuse(_NAME, "shared_expert_id", shared_expert_id, "-1")
+        raise refuse(NAME, "shared_expert_id", shared_expert_id, "-1")
     for option, tensor in (
-        ("w1_scale", w1_scale), ("w2_scale", w2_scale), ("a1_scale", a1_scale), ("a2_scale", a2_scale),
         ("shared_w1", shared_w1), ("shared_w2", shared_w2),
         ("shared_w1_scale", shared_w1_scale), ("shared_w2_scale", shared_w2_scale), ("stage2_scatter", stage2_scatter),
     ):  # fmt: skip
         if tensor is not None:
-            raise refuse(_NAME, option, tensor, "None")
-    return fused_experts(
-        hidden_states,
-        w1,
-        w2,
-        topk_weight,
-        topk_ids,
-        expert_mask,
-        num_local_tokens,
-        active,
-        bool(doweight_stage1),
-        bool(getattr(w1, "is_shuffled", False)),
-        bool(getattr(w2, "is_shuffled", False)),
-        bias1,
-        bias2,
-        swiglu_limit or (_LIMIT if active == _SWIGLU else 0.0),
+            raise refuse(NAME, option, tensor, "None")
+    return serve(
+        Asked(
+            hidden_states,
+            w1,
+            w2,
+            topk_weight,
+            topk_ids,
+            expert_mask,
+            num_local_tokens,
+            number(activation),
+            number(quant_type),
+            bool(doweight_stage1),
+            w1_scale,
+            w2_scale,
+            a1_scale,
+            a2_scale,
+            bias1,
+            bias2,
+            dtype,
+            hidden_pad,
+            intermediate_pad,
+            swiglu_limit,
+            beta,
+            linear_beta,
+            gate_mode,
+        )
     )

@@ -1,0 +1,99 @@
+"""One call of ``fused_moe`` in its parts, for the functions of kinds of weights; and that of weights without quantisation."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from aiter_prebuilt.ops._common import refuse
+from aiter_prebuilt.ops.generated.moe_gemm import fused_experts
+
+if TYPE_CHECKING:
+    import torch
+
+NAME: Final = "fused_moe"
+#: Its number among activations, and the limit that it has where none is said.
+_SWIGLU: Final = 2
+_LIMIT: Final = 7.0
+
+
+class Asked(NamedTuple):
+    """The arguments that kinds of weights read, enumerations by their numbers."""
+
+    hidden_states: torch.Tensor
+    w1: torch.Tensor
+    w2: torch.Tensor
+    topk_weight: torch.Tensor
+    topk_ids: torch.Tensor
+    expert_mask: torch.Tensor | None
+    num_local_tokens: torch.Tensor | None
+    activation: int
+    quant_type: int
+    doweight_stage1: bool
+    w1_scale: torch.Tensor | None
+    w2_scale: torch.Tensor | None
+    a1_scale: torch.Tensor | None
+    a2_scale: torch.Tensor | None
+    bias1: torch.Tensor | None
+    bias2: torch.Tensor | None
+    dtype: torch.dtype | None
+    hidden_pad: int
+    intermediate_pad: int
+    swiglu_limit: float | None
+    beta: float | None
+    linear_beta: float | None
+    gate_mode: Any
+
+
+def shuffled(weight: Any) -> bool:
+    """Whether a weight says that it lies as ``shuffle_weight`` has it."""
+    return bool(getattr(weight, "is_shuffled", False))
+
+
+def limit(asked: Asked) -> float:
+    """What gate and up are held below before the activation; 0: nothing."""
+    return asked.swiglu_limit or (_LIMIT if asked.activation == _SWIGLU else 0.0)
+
+
+def gated(asked: Asked) -> int:
+    """The number of the activation of kernels of ours, whose rows of gate stand before those of up.
+
+    AITER reads them so but for MXFP4, whatever ``gate_mode`` says, and SGLang says "interleave" of every kind.
+
+    Raises:
+        UnsupportedError: another activation, or a weight of gate alone.
+    """
+    if asked.activation not in (0, 1, _SWIGLU):
+        raise refuse(NAME, "activation", asked.activation, "0 (ActivationType.Silu), 1 (Gelu) or 2 (Swiglu)")
+    if getattr(asked.gate_mode, "value", asked.gate_mode) not in ("separated", "interleave"):
+        raise refuse(NAME, "gate_mode", asked.gate_mode, "'separated'")
+    return asked.activation
+
+
+def unquantised(asked: Asked) -> torch.Tensor:
+    """Weights of the type of the tokens.
+
+    Raises:
+        UnsupportedError: an option that no kernel covers.
+    """
+    active = gated(asked)
+    if asked.dtype is not None and asked.dtype != getattr(asked.hidden_states, "dtype", None):
+        raise refuse(NAME, "dtype", asked.dtype, "None or hidden_states.dtype")
+    for option in ("w1_scale", "w2_scale", "a1_scale", "a2_scale"):
+        if getattr(asked, option) is not None:
+            raise refuse(NAME, option, getattr(asked, option), "None")
+    return fused_experts(
+        asked.hidden_states,
+        asked.w1,
+        asked.w2,
+        asked.topk_weight,
+        asked.topk_ids,
+        asked.expert_mask,
+        asked.num_local_tokens,
+        active,
+        asked.doweight_stage1,
+        shuffled(asked.w1),
+        shuffled(asked.w2),
+        asked.bias1,
+        asked.bias2,
+        limit(asked),
+    )

@@ -1,0 +1,187 @@
+"""``fused_moe`` of fp8 and int8 weights: codes of the tokens, then AITER's assembly or a kernel of ours."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING, Any, Final
+
+from aiter_prebuilt.ops._common import element_type, refuse
+from aiter_prebuilt.ops._current import fp8_of
+from aiter_prebuilt.ops._fused_moe import NAME, Asked, gated, limit, shuffled
+from aiter_prebuilt.ops.generated.fmoe_asm import fmoe_g1u1, fmoe_g1u1_tkw1
+from aiter_prebuilt.ops.generated.fmoe_blockscale_asm import fmoe_fp8_blockscale_g1u1
+from aiter_prebuilt.ops.generated.moe_gemm_scaled import fused_experts_a8w8
+from aiter_prebuilt.ops.generated.quant import (
+    dynamic_per_token_scaled_quant,
+    partial_transpose,
+    static_per_tensor_quant,
+)
+from aiter_prebuilt.ops.sorting import moe_sorting
+
+if TYPE_CHECKING:
+    import torch
+
+#: AITER's ``QuantType.per_1x128`` and ``per_128x128``, which mean the same: tokens have the first, weights the second.
+_BLOCKS: Final = (4, 5)
+#: Rows and columns of a block.
+_BLOCK: Final = 128
+#: Rows of a block of sorted ids of AITER's assembly.
+_ROWS: Final = 32
+#: It counts bytes of a tensor in 32 bits.
+_MOST: Final = 1 << 32
+
+
+def quantised(asked: Asked) -> torch.Tensor:
+    """Weights in 8 bits with scales of matrices, of rows, or of blocks of 128 x 128.
+
+    Raises:
+        UnsupportedError: an option that no kernel covers.
+    """
+    active = gated(asked)
+    if asked.w1_scale is None or asked.w2_scale is None:
+        missing = "w1_scale" if asked.w1_scale is None else "w2_scale"
+        raise refuse(NAME, missing, None, "a tensor, with weights in 8 bits")
+    own = asked.hidden_states.dtype
+    if own == asked.w1.dtype and asked.a1_scale is None:
+        raise refuse(NAME, "a1_scale", None, "a tensor, with hidden_states in 8 bits")
+    if own == asked.w1.dtype and asked.dtype is None:
+        raise refuse(NAME, "dtype", None, "torch.bfloat16 or torch.float16, with hidden_states in 8 bits")
+    assembled = _assembly(asked, active)
+    codes, scales = _codes(asked, assembled and asked.quant_type in _BLOCKS)
+    if assembled:
+        return _assembled(asked, codes, scales)
+    return _ours(asked, codes, scales, shuffled(asked.w1), shuffled(asked.w2))
+
+
+def weighted_first(asked: Asked) -> torch.Tensor:
+    """Shuffled weights with scales of rows, tokens weighted first: AITER's assembly, for fp8, wherever its objects fit."""
+    codes, scales = _codes(asked, False)
+    if asked.activation == 0 and asked.w1.dtype != element_type(asked.w1, "i8") and _rows_fit(asked):
+        return _assembled(asked, codes, scales)
+    return _ours(asked, codes, scales, True, True)
+
+
+def _ours(
+    asked: Asked, codes: torch.Tensor, scales: torch.Tensor, shuffled1: bool, shuffled2: bool
+) -> torch.Tensor:
+    assert asked.w1_scale is not None and asked.w2_scale is not None  # refused before
+    return fused_experts_a8w8(
+        codes,
+        asked.w1,
+        asked.w2,
+        asked.topk_weight,
+        asked.topk_ids,
+        scales,
+        asked.w1_scale,
+        asked.w2_scale,
+        asked.a2_scale,
+        asked.expert_mask,
+        asked.num_local_tokens,
+        asked.bias1,
+        asked.bias2,
+        asked.activation,
+        asked.doweight_stage1,
+        shuffled1,
+        shuffled2,
+        asked.quant_type in _BLOCKS,
+        limit(asked),
+        asked.dtype or asked.hidden_states.dtype,
+    )
+
+
+def _codes(asked: Asked, transposed: bool) -> tuple[torch.Tensor, torch.Tensor]:
+    """The tokens in 8 bits, and their scales; ``transposed``: a block's scales of all tokens one behind the other."""
+    x, scale, kind = asked.hidden_states, asked.a1_scale, asked.w1.dtype
+    tokens, width = x.shape
+    blocks = asked.quant_type in _BLOCKS
+    if blocks and width % _BLOCK:
+        raise ValueError(f"{NAME}: hidden_states has {width} columns, which is not a multiple of {_BLOCK}")
+    if x.dtype == kind:
+        assert scale is not None  # refused before
+        return x, _transposed(scale.reshape(tokens, -1), asked.num_local_tokens) if transposed else scale
+    codes = x.new_empty((tokens, width), dtype=kind)
+    if scale is not None:
+        if blocks or prod(scale.shape) != 1:
+            raise refuse(
+                NAME, "a1_scale", scale, "None or, but for blocks, one number, with hidden_states in 16 bits"
+            )
+        static_per_tensor_quant(codes, x, scale)
+        return codes, scale
+    scales = x.new_empty((tokens, width // _BLOCK if blocks else 1), dtype=element_type(x, "f32"))
+    rows = x.reshape(tokens * (width // _BLOCK), _BLOCK) if blocks else x
+    dynamic_per_token_scaled_quant(codes, rows, scales, None, transposed, asked.num_local_tokens)
+    return codes, scales
+
+
+def _transposed(scale: torch.Tensor, rows: torch.Tensor | None) -> torch.Tensor:
+    """The scales of each block one behind the other, of all tokens, or of those that are there, as the assembly has them then."""
+    if rows is None:
+        return scale.t().contiguous()
+    made = scale.new_empty(scale.shape)
+    partial_transpose(made, scale, rows)
+    return made
+
+
+def _assembly(asked: Asked, active: int) -> bool:
+    """Whether AITER takes its assembly without measured rows, and its objects fit: of SiLU, for more than some tokens.
+
+    Of GELU these have the tanh form, where fewer tokens would get the erf form. On gfx950 AITER keeps away from those for blocks.
+    """
+    if active != 0 or not (shuffled(asked.w1) and shuffled(asked.w2)):
+        return False
+    tokens = asked.topk_ids.shape[0]
+    if asked.quant_type in _BLOCKS:
+        _, width, columns = asked.w2.shape
+        fits = columns % 256 == 0 and width % 512 == 0 and not asked.doweight_stage1
+        return fits and tokens > 32 and _fnuz(asked.w1) and _plain(asked)
+    if asked.quant_type != 2 or not _rows_fit(asked):
+        return False
+    if asked.w1.dtype == element_type(asked.w1, "i8"):
+        return tokens > 32 and not asked.doweight_stage1 and _fnuz(asked.w1)
+    return tokens > 16 and _fnuz(asked.w1) != asked.doweight_stage1
+
+
+def _plain(asked: Asked) -> bool:
+    """Whether the assembly has all that is asked for: bf16, no limit, no bias, no static scale, tensors that it can count."""
+    experts, width, columns = asked.w2.shape
+    bf16 = (asked.dtype or asked.hidden_states.dtype) == element_type(asked.w1, "bf16")
+    more = asked.bias1, asked.bias2, asked.a2_scale
+    counted = asked.topk_ids.shape[0] * width < _MOST // 2 and 2 * experts * columns * width < _MOST
+    return bf16 and not limit(asked) and all(each is None for each in more) and counted
+
+
+def _rows_fit(asked: Asked) -> bool:
+    """Whether an object takes such rows, with a scale for each of them and of the tokens."""
+    _, width, columns = asked.w2.shape
+    rows = asked.w1.shape[0] * asked.w1.shape[1]
+    if prod(_shape(asked.w1_scale)) != rows or prod(_shape(asked.a1_scale)) == 1:
+        return False
+    tile = any(columns % size == 0 for size in (128, 192, 320, 448))
+    return tile and width % 256 == 0 and width >= 512 and _plain(asked)
+
+
+def _shape(scale: torch.Tensor | None) -> tuple[int, ...]:
+    return (0,) if scale is None else tuple(scale.shape)
+
+
+def _fnuz(weight: torch.Tensor) -> bool:
+    """Whether the GPU is of gfx942; fp8 says it itself, so that a trace does not ask a driver."""
+    known = element_type(weight, "i8") != weight.dtype
+    return (weight.dtype if known else fp8_of(weight)) == element_type(weight, "e4m3fnuz")
+
+
+def _assembled(asked: Asked, codes: torch.Tensor, scales: torch.Tensor) -> torch.Tensor:
+    """AITER's assembly, over sorted tokens: both products in one launch, which adds a token's choices in any order."""
+    assert asked.w1_scale is not None and asked.w2_scale is not None  # refused before
+    experts = asked.w1.shape[0] if asked.expert_mask is None else asked.expert_mask.shape[0]
+    ids, weights, of_blocks, valid, out = moe_sorting(
+        asked.topk_ids, asked.topk_weight, experts, asked.w2.shape[1], element_type(asked.w1, "bf16"), _ROWS,
+        asked.expert_mask, asked.num_local_tokens,
+    )  # fmt: skip
+    own = fmoe_g1u1_tkw1 if asked.doweight_stage1 else fmoe_g1u1
+    run: Any = fmoe_fp8_blockscale_g1u1 if asked.quant_type in _BLOCKS else own
+    run(
+        out, codes, asked.w1, asked.w2, ids, weights, of_blocks, valid, asked.topk_ids.shape[1], scales, asked.w1_scale,
+        asked.w2_scale, "",
+    )  # fmt: skip
+    return out

@@ -1,0 +1,70 @@
+"""AITER's ``moe_sorting``, which allocates what ``moe_sorting_fwd`` writes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from aiter_prebuilt.ops._common import refuse
+from aiter_prebuilt.ops.generated.moe_sorting import moe_sorting_fwd
+
+if TYPE_CHECKING:
+    import torch
+
+_NAME: Final = "moe_sorting"
+
+
+def moe_sorting(
+    topk_ids: torch.Tensor,
+    topk_weights: torch.Tensor,
+    num_experts: int,
+    model_dim: int,
+    moebuf_dtype: torch.dtype,
+    block_size: int = 32,
+    expert_mask: torch.Tensor | None = None,
+    num_local_tokens: torch.Tensor | None = None,
+    dispatch_policy: int = 0,
+    return_local_topk_ids: bool = False,
+    accumulate: bool = True,
+    flat: bool = False,
+    output_aux: bool = False,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    """The lists of a fused mixture of experts, in new tensors: choices by expert, each expert's padded to whole blocks.
+
+    Args:
+        topk_ids: [T, topk] int32, experts of each token, all different, from 0 to ``num_experts`` - 1. topk_weights: [T, topk]
+            fp32.
+        num_experts: of all devices, where ``expert_mask`` is given. model_dim: columns of a token.
+        moebuf_dtype: bf16, fp16 or fp32, the type of a result. block_size: rows of a block.
+        expert_mask: [num_experts] int32, 1 where an expert is here, or None. num_local_tokens: [1] int32, so many of the tokens
+            are there, or None.
+        dispatch_policy, accumulate: any; they change nothing here: the lists are the same, and the buffer becomes 0.
+        return_local_topk_ids, flat, output_aux: False only.
+
+    Returns:
+        sorted ids [P] int32, their weights [P] fp32, the expert of each block int32, [2] int32 how many ids count and how many
+        tokens there are, and zeros [T, model_dim]; P = T * topk + num_experts * block_size - topk. What is behind those that
+        count has no meaning.
+
+    Raises:
+        UnsupportedError: an option that no kernel covers. ArgumentError, NoKernelError: as ``moe_sorting_fwd``.
+
+    Source: AITER ``moe_sorting``.
+    """
+    del accumulate
+    for option, value in (
+        ("return_local_topk_ids", return_local_topk_ids), ("flat", flat), ("output_aux", output_aux),
+    ):  # fmt: skip
+        if value:
+            raise refuse(_NAME, option, value, "False")
+    tokens, topk = topk_ids.shape
+    most = tokens * topk + num_experts * block_size - topk
+    ids = topk_ids.new_empty((most,))
+    weights = topk_weights.new_empty((most,))
+    experts = topk_ids.new_empty((-(-most // block_size),))
+    valid = topk_ids.new_empty((2,))
+    buffer = topk_ids.new_empty((tokens, model_dim), dtype=moebuf_dtype)
+    moe_sorting_fwd(
+        topk_ids, topk_weights, ids, weights, experts, valid, buffer, num_experts, block_size, expert_mask, num_local_tokens,
+        dispatch_policy,
+    )  # fmt: skip
+    return ids, weights, experts, valid, buffer

@@ -1,0 +1,268 @@
+"""``fused_moe`` of 8-bit weights and ``moe_sorting``, traced by torch.compile, with the references as kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from support import torch_kernels  # noqa: E402
+
+import aiter_prebuilt as ap  # noqa: E402
+from aiter_prebuilt.errors import UnsupportedError  # noqa: E402
+from aiter_prebuilt.ops import _fused_moe_8bit  # noqa: E402
+from aiter_prebuilt.ops._fused_moe import Asked  # noqa: E402
+
+BF16, FP8, INT8 = torch.bfloat16, torch_kernels.FP8, torch.int8
+TOKENS, EXPERTS, TOPK, WIDTH, COLUMNS = 5, 4, 2, 128, 128
+
+
+@pytest.fixture(scope="module")
+def library() -> Iterator[Any]:
+    """The registrations, with the references as kernels for CPU tensors."""
+    yield from torch_kernels.registered()
+
+
+@pytest.fixture
+def compiled(library: Any) -> Iterator[Any]:
+    """torch.compile with nothing left over from another test; a graph break is an error."""
+    torch._dynamo.reset()
+    yield lambda function: torch.compile(function, fullgraph=True, backend="eager")
+    torch._dynamo.reset()
+
+
+def _weight(rows: int, columns: int, kind: Any, quant_type: int) -> tuple[Any, Any, Any]:
+    """(Codes, scales, what both mean)."""
+    codes = (torch.randn(EXPERTS, rows, columns) * 30).clamp(-120, 120).to(kind)
+    if quant_type in (4, 5):
+        scale = torch.rand(EXPERTS, rows // 128, columns // 128) * 0.002 + 0.001
+        wide = scale.repeat_interleave(128, 1).repeat_interleave(128, 2)
+        return codes, scale, codes.float() * wide
+    scale = torch.rand((EXPERTS, rows, 1) if quant_type == 2 else (EXPERTS, 1, 1)) * 0.002 + 0.001
+    return codes, scale if quant_type == 2 else scale.reshape(EXPERTS), codes.float() * scale
+
+
+def _call(kind: Any, quant_type: int, tokens: int = TOKENS, width: int = WIDTH) -> tuple[dict[str, Any], Any]:
+    """(Arguments, the exact result of each choice before its weight as a function of the tokens)."""
+    w1, w1_scale, first = _weight(2 * COLUMNS, width, kind, quant_type)
+    w2, w2_scale, second = _weight(width, COLUMNS, kind, quant_type)
+    ids = torch.rand(tokens, EXPERTS).argsort(1)[:, :TOPK].int()
+    arguments = {
+        "hidden_states": torch.randn(tokens, width).to(BF16), "w1": w1, "w2": w2,
+        "topk_weight": torch.rand(tokens, TOPK) + 0.2, "topk_ids": ids, "quant_type": ap.QuantType(quant_type),
+        "w1_scale": w1_scale, "w2_scale": w2_scale,
+    }  # fmt: skip
+
+    def exact(x: Any, early: bool = False) -> Any:
+        weights = arguments["topk_weight"][..., None]
+        sums = torch.einsum("th,tcnh->tcn", x.float(), first[ids.long()]) * (weights if early else 1)
+        gate, up = sums.chunk(2, -1)
+        parts = torch.einsum("tcn,tchn->tch", torch.nn.functional.silu(gate) * up, second[ids.long()])
+        return (parts * (1 if early else weights)).sum(1)
+
+    return arguments, exact
+
+
+def _near(found: Any, wanted: Any, most: float = 0.07) -> None:
+    assert found.shape == wanted.shape
+    assert (found.float() - wanted).norm() <= most * wanted.norm()
+
+
+@pytest.mark.parametrize(("kind", "quant_type"), [(FP8, 1), (FP8, 2), (INT8, 2), (FP8, 4), (FP8, 5)])
+def test_every_kind_of_scales(compiled: Any, kind: Any, quant_type: int) -> None:
+    arguments, exact = _call(kind, quant_type)
+    found = compiled(lambda given: ap.fused_moe(**given))(arguments)
+    assert found.dtype == BF16
+    _near(found, exact(arguments["hidden_states"]))
+
+
+@pytest.mark.parametrize("quant_type", [1, 2, 5])
+def test_codes_of_the_tokens_are_taken_as_they_are(compiled: Any, quant_type: int) -> None:
+    arguments, exact = _call(FP8, quant_type)
+    codes = (torch.randn(TOKENS, WIDTH) * 30).to(FP8)
+    scale = torch.rand(1) + 0.5 if quant_type == 1 else torch.rand(TOKENS, 1) + 0.5
+    arguments |= {"hidden_states": codes, "a1_scale": scale * 0.03, "dtype": torch.float16}
+    found = compiled(lambda given: ap.fused_moe(**given))(arguments)
+    assert found.dtype == torch.float16
+    _near(found, exact(codes.float() * scale * 0.03))
+
+
+@pytest.mark.parametrize(("scale", "most"), [(0.004, 1.792), (0.001, 0.448)])
+def test_static_scales_are_used(compiled: Any, scale: float, most: float) -> None:
+    arguments, exact = _call(FP8, 1)
+    x = arguments["hidden_states"]
+    wanted = exact(x.float().clamp(-most, most))  # 448 is the largest code
+    found = compiled(lambda given: ap.fused_moe(**given))(arguments | {"a1_scale": torch.tensor([scale])})
+    _near(found, wanted)
+    assert (found.float() - exact(x)).norm() > 0.1 * exact(x).norm()
+    # Of what the activation gives one that is too large leaves nothing but zeros.
+    arguments |= {"a1_scale": torch.tensor([scale]), "a2_scale": torch.tensor(1e6)}
+    assert not compiled(lambda given: ap.fused_moe(**given))(arguments).any()
+
+
+def test_a_result_may_have_another_type(compiled: Any) -> None:
+    arguments, exact = _call(FP8, 2)
+    found = compiled(lambda given: ap.fused_moe(**given, dtype=torch.float16, gate_mode="interleave"))(
+        arguments
+    )
+    assert found.dtype == torch.float16
+    _near(found, exact(arguments["hidden_states"]))
+
+
+@pytest.mark.parametrize(("tokens", "assembled"), [(16, False), (17, True)])
+def test_aiters_assembly_is_taken_where_its_rule_says_so(
+    compiled: Any, tokens: int, assembled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On gfx950, whose fp8 this is: of tokens that are weighted before the first product."""
+    seen: list[bool] = []
+    before = _fused_moe_8bit._assembly
+
+    def noted(*given: Any) -> bool:
+        seen.append(before(*given))
+        return seen[-1]
+
+    monkeypatch.setattr(_fused_moe_8bit, "_assembly", noted)
+    arguments, exact = _call(FP8, 2, tokens, 512)
+    for name in ("w1", "w2"):
+        arguments[name] = ap.shuffle_weight(arguments[name])
+    found = compiled(lambda given: ap.fused_moe(**given, doweight_stage1=True))(arguments)
+    assert seen == [assembled]
+    _near(found, exact(arguments["hidden_states"], True))
+
+
+FNUZ = torch.float8_e4m3fnuz
+#: A call that AITER's assembly takes on gfx942, and what of it makes ours take it.
+BY_ROW = {"kind": FNUZ, "quant_type": 2, "tokens": 17, "experts": 8, "width": 512, "columns": 256}
+BY_BLOCK = BY_ROW | {"quant_type": 5, "tokens": 33}
+LARGE = {"experts": 256, "width": 7168, "columns": 2048}
+
+
+@pytest.mark.parametrize(
+    ("call", "assembled"),
+    [
+        (BY_ROW, True), (BY_ROW | {"tokens": 16}, False), (BY_ROW | {"columns": 192}, True), (BY_ROW | {"columns": 96}, False),
+        (BY_ROW | {"width": 640}, False), (BY_ROW | {"kind": FP8}, False), (BY_ROW | {"quant_type": 1}, False),
+        (BY_ROW | {"activation": 1}, False), (BY_ROW | {"doweight_stage1": True}, False),
+        (BY_ROW | {"kind": FP8, "doweight_stage1": True}, True), (BY_ROW | {"swiglu_limit": 7.0}, False),
+        (BY_ROW | {"dtype": torch.float16}, False), (BY_ROW | {"bias1": torch.zeros(1)}, False),
+        (BY_ROW | {"a1_scale": torch.ones(1)}, False), (BY_ROW | {"is_shuffled": False}, False),
+        (BY_BLOCK, True), (BY_BLOCK | {"quant_type": 4}, True), (BY_BLOCK | {"tokens": 32}, False),
+        (BY_BLOCK | {"columns": 384}, False), (BY_BLOCK | {"width": 768}, False), (BY_BLOCK | {"kind": FP8}, False),
+        (BY_BLOCK | LARGE, False), (BY_BLOCK | LARGE | {"columns": 1024}, True),
+        (BY_BLOCK | {"width": 7168, "tokens": 300_000}, False),
+    ],
+)  # fmt: skip
+def test_which_calls_aiters_assembly_takes(call: dict[str, Any], assembled: bool) -> None:
+    """fp8 says which GPU it is of: no driver is asked."""
+    given = dict(call)
+    experts, width, columns = (given.pop(name) for name in ("experts", "width", "columns"))
+    tokens, kind, flag = given.pop("tokens"), given.pop("kind"), given.pop("is_shuffled", True)
+    w1 = torch.empty(experts, 2 * columns, width, dtype=kind, device="meta")
+    w2 = torch.empty(experts, width, columns, dtype=kind, device="meta")
+    w1.is_shuffled = w2.is_shuffled = flag
+    tensors = {
+        "hidden_states": torch.empty(tokens, width, dtype=BF16, device="meta"),
+        "w1": w1,
+        "w2": w2,
+        "topk_ids": torch.empty(tokens, TOPK, dtype=torch.int32, device="meta"),
+        "w1_scale": torch.empty(experts, 2 * columns, 1, device="meta"),
+    }
+    options = {"activation": 0, "doweight_stage1": False, "gate_mode": "separated"}
+    values: dict[str, Any] = dict.fromkeys(Asked._fields) | tensors | options | given
+    asked = Asked(**values)
+    assert _fused_moe_8bit._assembly(asked, asked.activation) is assembled
+
+
+@pytest.mark.parametrize(
+    ("option", "given"),
+    [
+        ("quant_type", {"quant_type": 6}),
+        ("activation", {"activation": 3}),
+        ("gate_mode", {"gate_mode": ap.GateMode.GATE_ONLY}),
+        ("w2_scale", {"w2_scale": None}),
+        ("a1_scale", {"a1_scale": torch.ones(TOKENS, 1)}),
+        ("a1_scale", {"hidden_states": torch.zeros(TOKENS, WIDTH).to(FP8)}),
+        ("dtype", {"hidden_states": torch.zeros(TOKENS, WIDTH).to(FP8), "a1_scale": torch.ones(TOKENS, 1)}),
+    ],
+)
+def test_what_is_not_covered_is_refused_by_name(option: str, given: dict[str, Any]) -> None:
+    arguments, _ = _call(FP8, 2)
+    with pytest.raises(UnsupportedError, match=option):
+        ap.fused_moe(**(arguments | given))
+
+
+@pytest.mark.parametrize(
+    ("width", "assembled", "static"), [(512, True, False), (128, False, False), (512, False, True)]
+)
+def test_asm_moe_tkw1_weights_tokens_first(
+    compiled: Any, width: int, assembled: bool, static: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[str] = []
+
+    def noting(name: str) -> None:
+        own = getattr(_fused_moe_8bit, name)
+
+        def noted(*given: Any) -> Any:
+            seen.append(name)
+            return own(*given)
+
+        monkeypatch.setattr(_fused_moe_8bit, name, noted)
+
+    noting("_assembled")
+    noting("_ours")
+    arguments, exact = _call(FP8, 2, 3, width)
+    x, scales = arguments.pop("hidden_states"), (arguments.pop("w1_scale"), arguments.pop("w2_scale"))
+    del arguments["quant_type"]
+    for name in ("w1", "w2"):
+        # vLLM's parameters do not say that they are shuffled there.
+        arguments[name] = ap.shuffle_weight(arguments[name]).view(torch.uint8).view(FP8)
+    own = {"per_tensor_quant_scale": torch.tensor([0.01])} if static else {}
+    found = compiled(lambda x, s, given: ap.asm_moe_tkw1(x, fc1_scale=s[0], fc2_scale=s[1], **given))(
+        x, scales, arguments | own
+    )
+    assert seen == ["_assembled" if assembled else "_ours"]
+    _near(found, exact(x, True))
+
+
+@pytest.mark.parametrize(
+    ("option", "given"),
+    [
+        ("a16", {"a16": True}), ("fc1_smooth_scale", {"fc1_smooth_scale": torch.ones(1)}), ("fc2_scale", {"fc2_scale": None}),
+        ("activation", {"activation": 2}),
+    ],
+)  # fmt: skip
+def test_what_asm_moe_tkw1_does_not_cover_is_refused_by_name(option: str, given: dict[str, Any]) -> None:
+    arguments, _ = _call(FP8, 2)
+    names = ("hidden_states", "w1", "w2", "topk_weight", "topk_ids")
+    scales = {"fc1_scale": arguments["w1_scale"], "fc2_scale": arguments["w2_scale"]}
+    with pytest.raises(UnsupportedError, match=option):
+        ap.asm_moe_tkw1(*(arguments[name] for name in names), **(scales | given))
+
+
+def test_columns_are_whole_blocks() -> None:
+    arguments, _ = _call(FP8, 5)
+    with pytest.raises(ValueError, match="96 columns"):
+        ap.fused_moe(**(arguments | {"hidden_states": torch.zeros(3, 96, dtype=BF16)}))
+
+
+def test_moe_sorting_makes_what_moe_sorting_fwd_writes(compiled: Any) -> None:
+    ids = torch.tensor([[0, 2], [2, 1], [2, 0]], dtype=torch.int32)
+    weights = torch.rand(3, 2)
+    found = compiled(lambda i, w: ap.moe_sorting(i, w, 4, 64, BF16, 4))(ids, weights)
+    sorted_ids, sorted_weights, experts, valid, buffer = found
+    assert valid.tolist() == [12, 3] and sorted_ids.shape == sorted_weights.shape == (3 * 2 + 4 * 4 - 2,)
+    assert experts.shape == (5,) and experts[:3].tolist() == [0, 1, 2]
+    none = 2 << 24 | 3
+    assert sorted_ids[:12].tolist() == [
+        0, 1 << 24 | 2, none, none, 1 << 24 | 1, none, none, none, 1 << 24, 1, 2, none,
+    ]  # fmt: skip
+    assert torch.equal(
+        sorted_weights[[0, 1, 4, 8]],
+        torch.stack([weights[0, 0], weights[2, 1], weights[1, 1], weights[0, 1]]),
+    )
+    assert buffer.shape == (3, 64) and buffer.dtype == BF16 and not buffer.any()
+    with pytest.raises(UnsupportedError, match="flat"):
+        ap.moe_sorting(ids, weights, 4, 64, BF16, flat=True)
