@@ -52,6 +52,8 @@ fused_rms_fp8_group_quant = torch_group_quant.fused_rms_fp8_group_quant
 fused_rms_fp8_per_tensor_static_quant = torch_group_quant.fused_rms_fp8_per_tensor_static_quant
 fused_add_rmsnorm_pad = torch_group_quant.fused_add_rmsnorm_pad
 gemm_a16w8_blockscale = torch_gemm.gemm_a16w8_blockscale
+gemm_afp4wfp4, gemm_afp4wfp4_preshuffle = torch_gemm.gemm_afp4wfp4, torch_gemm.gemm_afp4wfp4_preshuffle
+gemm_a16wfp4, gemm_afp4wfp4_pre_quant = torch_gemm.gemm_a16wfp4, torch_gemm.gemm_afp4wfp4_pre_quant
 batched_gemm_a8w8_a_per_token_group_prequant_w_per_batched_tensor_quant = (
     torch_gemm.batched_gemm_a8w8_a_per_token_group_prequant_w_per_batched_tensor_quant
 )

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import torch
 
+from aiter_prebuilt.ops._common import codes
 from aiter_prebuilt.ops._products import product, turned
 from aiter_prebuilt.torch_library import NAMESPACE
 
@@ -29,4 +30,41 @@ def gemm_a16w8_blockscale(x: Any, w: Any, w_scale: Any, dtype: Any, y: Any, preq
     """Of ``aiter_prebuilt.gemm_a16w8_blockscale``."""
     y = product(x, w, dtype, y)
     _OPS.gemm_a16w8_blockscale.default(x, w, w_scale, y, prequant)
+    return y
+
+
+def gemm_afp4wfp4(x: Any, w: Any, x_scales: Any, w_scales: Any, dtype: Any, y: Any) -> Any:
+    """Of ``aiter_prebuilt.gemm_afp4wfp4``."""
+    y = product(x, w, dtype, y)
+    given = (codes(x, "fp4x2"), codes(w, "fp4x2"), codes(x_scales, "e8m0"), codes(w_scales, "e8m0"))
+    _OPS.gemm_afp4wfp4.default(*given, y)
+    return y
+
+
+def gemm_afp4wfp4_preshuffle(
+    x_fp4: Any, w_preshuf: Any, x_scales: Any, w_scales: Any, dtype: Any, y: Any
+) -> Any:
+    """Of ``aiter_prebuilt.gemm_afp4wfp4_preshuffle``."""
+    y = product(x_fp4, w_preshuf, dtype, y, high=16)
+    given = (
+        codes(x_fp4, "fp4x2"),
+        codes(w_preshuf, "fp4x2"),
+        codes(x_scales, "e8m0"),
+        codes(w_scales, "e8m0"),
+    )
+    _OPS.gemm_afp4wfp4_preshuffle.default(*given, y)
+    return y
+
+
+def gemm_a16wfp4(x: Any, w: Any, w_scales: Any, dtype: Any, y: Any) -> Any:
+    """Of ``aiter_prebuilt.gemm_a16wfp4``."""
+    y = product(x, w, dtype, y)
+    _OPS.gemm_a16wfp4.default(x, codes(w, "fp4x2"), codes(w_scales, "e8m0"), y)
+    return y
+
+
+def gemm_afp4wfp4_pre_quant(x: Any, w: Any, w_scales: Any, dtype: Any, y: Any) -> Any:
+    """Of ``aiter_prebuilt.gemm_afp4wfp4_pre_quant``."""
+    y = product(x, w, dtype, y)
+    _OPS.gemm_afp4wfp4_pre_quant.default(x, codes(w, "fp4x2"), codes(w_scales, "e8m0"), y)
     return y

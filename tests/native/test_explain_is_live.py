@@ -286,6 +286,11 @@ FITTING: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
         "L": "2", "M": "40", "N": "128", "K": "256", "w_scales": "1",
     },
     "gemm_a16w8_blockscale": lambda s: {"M": "40", "N": "128", "K": "256"},
+    "gemm_afp4wfp4": lambda s: {"M": "40", "N": "128", "KB": "128"},
+    "gemm_afp4wfp4_preshuffle": lambda s: {
+        "M": "40", "N": "128", "KB": "128", "XS": "2", "XSK": "256", "SB": "4", "SK": "256",
+    },
+    **dict.fromkeys(("gemm_a16wfp4", "gemm_afp4wfp4_pre_quant"), lambda s: {"M": "40", "N": "128", "K": "256", "KB": "128"}),
     "static_per_tensor_quant": lambda s: {"scales": "1"},
     "smooth_per_token_scaled_quant": lambda s: {"N": "1024", "experts": "1", "counts": "1"},
     "moe_cktile2stages_gemm1": lambda s: {
