@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import torch
 
-from aiter_prebuilt.ops._common import codes
-from aiter_prebuilt.ops._products import product, turned
+from aiter_prebuilt.ops._common import codes, halvings
+from aiter_prebuilt.ops._products import product, turned, weighted
 from aiter_prebuilt.torch_library import NAMESPACE
 
 _OPS: Final[Any] = getattr(torch.ops, NAMESPACE)
@@ -68,3 +68,43 @@ def gemm_afp4wfp4_pre_quant(x: Any, w: Any, w_scales: Any, dtype: Any, y: Any) -
     y = product(x, w, dtype, y)
     _OPS.gemm_afp4wfp4_pre_quant.default(x, codes(w, "fp4x2"), codes(w_scales, "e8m0"), y)
     return y
+
+
+def gemm_a4w4_asm(
+    A: Any,
+    B: Any,
+    A_scale: Any,
+    B_scale: Any,
+    out: Any,
+    kernelName: str,
+    bias: Any,
+    beta: float | None,
+    bpreshuffle: bool | None,
+    log2_k_split: int | None,
+) -> Any:
+    """Of ``aiter_prebuilt.gemm_a4w4_asm``."""
+    added, factor = weighted(bias, beta)
+    parts = halvings("gemm_a4w4_asm", log2_k_split)
+    given = (codes(A, "fp4x2"), codes(B, "fp4x2"), codes(A_scale, "e8m0"), codes(B_scale, "e8m0"))
+    plain = bpreshuffle is not None and not bpreshuffle
+    _OPS.gemm_a4w4_asm.default(*given, out, added, parts, kernelName, not plain, factor)
+    return out
+
+
+def gemm_a4w4(
+    A: Any,
+    B: Any,
+    A_scale: Any,
+    B_scale: Any,
+    bias: Any,
+    dtype: Any,
+    beta: float | None,
+    bpreshuffle: bool | None,
+) -> Any:
+    """Of ``aiter_prebuilt.gemm_a4w4``."""
+    added, factor = weighted(bias, beta)
+    out = product(A, B, dtype, None)
+    given = (codes(A, "fp4x2"), codes(B, "fp4x2"), codes(A_scale, "e8m0"), codes(B_scale, "e8m0"))
+    plain = bpreshuffle is not None and not bpreshuffle
+    _OPS.gemm_a4w4.default(*given, added, out, not plain, factor)
+    return out

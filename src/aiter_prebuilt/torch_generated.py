@@ -1446,8 +1446,8 @@ def gemm_a4w4(
     global_B_scale: Any = None,
 ) -> Any:
     """Traced ``aiter_prebuilt.gemm_a4w4``."""
-    refuse_gemm_a4w4(bias, alpha, beta, bpreshuffle, apreshuffle, global_A_scale, global_B_scale)
-    return torch_calls.gemm_a4w4(A, B, A_scale, B_scale, dtype)
+    refuse_gemm_a4w4(alpha, apreshuffle, global_A_scale, global_B_scale)
+    return torch_calls.gemm_a4w4(A, B, A_scale, B_scale, bias, dtype, beta, bpreshuffle)
 
 
 def gemm_a4w4_asm(
@@ -1464,8 +1464,10 @@ def gemm_a4w4_asm(
     log2_k_split: int | None = None,
 ) -> Any:
     """Traced ``aiter_prebuilt.gemm_a4w4_asm``."""
-    refuse_gemm_a4w4_asm(bias, alpha, beta, bpreshuffle)
-    return torch_calls.gemm_a4w4_asm(A, B, A_scale, B_scale, out, kernelName, log2_k_split)
+    refuse_gemm_a4w4_asm(alpha)
+    return torch_calls.gemm_a4w4_asm(
+        A, B, A_scale, B_scale, out, kernelName, bias, beta, bpreshuffle, log2_k_split
+    )
 
 
 def gemm_a4w4_blockscale(XQ: Any, WQ: Any, x_scale: Any, w_scale: Any, Out: Any, splitK: int = 0) -> Any:

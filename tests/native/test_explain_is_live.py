@@ -125,6 +125,7 @@ F4 = {
     "R": "40",
     "SA": "64",
     "SB": "128",
+    "SK": "16",
     "log2_k_split": "0",
 }
 
@@ -312,8 +313,10 @@ FITTING: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
     "grouped_topk": lambda s: {**GROUPS, "topk_group": "3"},
     "biased_grouped_topk_hip": lambda s: {**GROUPS, "topk_grp": "3"},
     "gemm_a4w4_asm": lambda s: F4,
-    "gemm_a4w4": lambda s: {name: value for name, value in F4.items() if name != "log2_k_split"},
-    "gemm_a4w4_blockscale": lambda s: {name: value for name, value in F4.items() if name != "log2_k_split"} | {"KB": "384"},
+    "gemm_a4w4": lambda s: {name: value for name, value in F4.items() if name not in ("log2_k_split", "R")},
+    "gemm_a4w4_blockscale": lambda s: (
+        {name: value for name, value in F4.items() if name not in ("log2_k_split", "SK")} | {"KB": "384"}
+    ),
     "gemm_a16w16_asm": lambda s: {"N": "128", "K": "4096", "splitK": "0"},
     "fmha_v3_fwd": lambda s: {
         "D": "128", "DV": "128", "HQ": "8", "HK": "2", "SQ": "64", "SK": "100", "B": "2", "is_causal": "1",

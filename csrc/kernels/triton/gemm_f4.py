@@ -1,4 +1,4 @@
-"""Products of MXFP4 matrices: C[m, n] = round(alpha * (A[m] . B[n]) + beta * bias[n]), B as the weight of a linear layer lies.
+"""Products of MXFP4 matrices: C[m, n] = round(A[m] . B[n] + beta * bias[n]), B as the weight of a linear layer lies.
 
 `gemm_f4_kernel` arguments, in order
     0 c *C [M, N] | 1 a *u8 [M, K / 2]: pairs of fp4; with QUANT *T [M, K], each 32 columns of which are made MXFP4
@@ -6,8 +6,8 @@
     6 M i32 | 7 N i32 | 8 K i32, a multiple of 32
     9 lda i32 | 10 ldb i32: where the next row of a and b lies, in their elements; multiples of 16 bytes | 11 ldc i32
     12 as_row i32, 13 as_block i32, 14 bs_row i32, 15 bs_block i32: where the scale of the next row, of the next 32 columns lies
-    16 alpha f32 | 17 beta f32 | 18 has_bias i32 (0: bias is not read)
-  constexprs  BM, BN, GROUP_M, XCDS, QUANT, SHUFFLED, A_SWIZZLED, B_SWIZZLED, LINEAR (0: 5 and 16 to 18 are not read)
+    16 beta f32 | 17 has_bias i32 (0: bias is not read)
+  constexprs  BM, BN, GROUP_M, XCDS, QUANT, SHUFFLED, A_SWIZZLED, B_SWIZZLED, BIAS (0: 5, 16 and 17 are not read)
   grid        (cdiv(M, BM) * cdiv(N, BN), 1, 1)
   SHUFFLED = 1: b lies as `mxfp4.py` says, N a multiple of 16, K of 64; ldb is the bytes of a row.
   A_SWIZZLED, B_SWIZZLED = 1: scales lie so, BM and BN multiples of 32; as_row, bs_row are scales of a row, a multiple of 8, and
@@ -78,7 +78,6 @@ def gemm_f4_kernel(
     as_block,
     bs_row,
     bs_block,
-    alpha,
     beta,
     has_bias,
     BM: tl.constexpr,
@@ -89,7 +88,7 @@ def gemm_f4_kernel(
     SHUFFLED: tl.constexpr,
     A_SWIZZLED: tl.constexpr,
     B_SWIZZLED: tl.constexpr,
-    LINEAR: tl.constexpr,
+    BIAS: tl.constexpr,
 ):
     BK: tl.constexpr = 256
     m0, n0 = _origin(M, N, BM, BN, GROUP_M, XCDS)
@@ -141,10 +140,10 @@ def gemm_f4_kernel(
         sb = _last_scales(bs, left // 32, BN, B_SWIZZLED)
         y = tl.load(b + off_b, mask=(rb // 16 * 16)[:, None] < left // 2, other=0)
         acc = tl.dot_scaled(x, sa, "e2m1", y, sb, "e2m1", acc)
-    if LINEAR:
+    if BIAS:
         # Not read where there is none.
         added = tl.load(bias + n0 + rn, mask=tl.arange(0, BN) < (N - n0) * has_bias, other=0.0)
-        acc = acc * alpha + (added * beta)[None, :]
+        acc += (added * beta)[None, :]
     cm = tl.arange(0, BM)
     cn = tl.arange(0, BN)
     c += m0.to(tl.int64) * ldc + n0
