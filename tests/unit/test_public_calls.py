@@ -125,9 +125,10 @@ def test_a_gemm_of_fp4_hands_on_bytes_and_gives_back_what_it_wrote(
     assert made_of_fp4(given, torch.float16).dtype == torch.float16
 
 
-def made_of_fp4(given: Any, dtype: Any) -> Any:
+def made_of_fp4(given: tuple[Any, ...], dtype: Any) -> Any:
     """What ``gemm_a4w4`` makes of a type."""
-    return handed(lambda: aiter_prebuilt.gemm_a4w4(*given, dtype=dtype), "gemm_a4w4")[0]
+    function: Any = aiter_prebuilt.gemm_a4w4
+    return handed(lambda: function(*given, dtype=dtype), "gemm_a4w4")[0]
 
 
 @pytest.mark.parametrize(("beta", "factor"), [(None, 0.0), (0, 0.0), (0.5, 0.5), (2, 2.0)])
@@ -136,16 +137,16 @@ def test_a_bias_of_fp4_is_handed_on_where_it_counts(
     beta: float | None, factor: float, asked: bool | None, found: bool
 ) -> None:
     given = tuple(zeros(*shape, dtype=BYTES) for shape in ((5, 128), (64, 128), (32, 8), (64, 8)))
+    assembly: Any = aiter_prebuilt.gemm_a4w4_asm
+    measured: Any = aiter_prebuilt.gemm_a4w4
     bias, out = zeros(1, 64, dtype=F32), zeros(5, 64)
     options: Any = {"bias": bias, "beta": beta, "bpreshuffle": asked}
-    _, (_, tensors, attributes) = handed(
-        lambda: aiter_prebuilt.gemm_a4w4_asm(*given, out, "", **options), "gemm_a4w4_asm"
-    )
+    _, (_, tensors, attributes) = handed(lambda: assembly(*given, out, "", **options), "gemm_a4w4_asm")
     assert tensors[5] is (bias if factor else None) and attributes == [-1, "", found, factor]
-    _, (_, tensors, attributes) = handed(lambda: aiter_prebuilt.gemm_a4w4(*given, **options), "gemm_a4w4")
+    _, (_, tensors, attributes) = handed(lambda: measured(*given, **options), "gemm_a4w4")
     assert tensors[4] is (bias if factor else None) and attributes == [found, factor]
     with pytest.raises(UnsupportedError, match=r"gemm_a4w4\(alpha=2\.0.*use alpha=1\.0"):
-        aiter_prebuilt.gemm_a4w4(*given, alpha=2.0)
+        measured(*given, alpha=2.0)
 
 
 def test_a_gemm_of_fp4_leaves_other_types_to_the_native_call() -> None:

@@ -103,7 +103,7 @@ def gemm_a4w4(
     refuse_gemm_a4w4(alpha, apreshuffle, global_A_scale, global_B_scale)
     added, factor = weighted(bias, beta)
     try:
-        out = product(A, B, dtype, None)
+        out: torch.Tensor = product(A, B, dtype, None)
     except (*NOT_A_TENSOR, KeyError) as error:
         raise no_output("gemm_a4w4", error) from error
     plain = bpreshuffle is not None and not bpreshuffle
