@@ -3,7 +3,7 @@
     C[m, n] = round((A[m] . B[n]) * a_scales[m] * b_scales[n])
 
 `gemm_preshuffled_kernel` arguments, in order
-    0 c *C [M, N] | 1 a *fp8 [M, K] | 2 b *fp8: tiles of 16 rows and 16 columns, those of the first 16 rows first, K or more columns
+    0 c *C [M, N] | 1 a *fp8 [M, K] | 2 b *fp8: tiles of 16 rows and 16 columns, those of the first rows first, K or more columns
     3 a_scales *f32 [M] | 4 b_scales *f32 [N] | 5 M i32 | 6 N i32, a multiple of 16 | 7 K i32, a multiple of 16
     8 lda i32, a multiple of 16 | 9 width i32: columns of b, a multiple of 32
   constexprs  BM, BN, BK, GROUP_M, XCDS
