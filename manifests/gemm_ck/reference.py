@@ -80,14 +80,18 @@ def batched_gemm_bf16(XQ: Values, WQ: Values) -> Near:
     return batched_gemm_bf16_CK(XQ, WQ)
 
 
-def gemm_a8w8_blockscale_bpreshuffle(XQ: Values, WQ: Values, x_scale: Values, w_scale: Values) -> Near:
+def gemm_a8w8_blockscale_bpreshuffle(
+    XQ: Values, WQ: Values, x_scale: Values, w_scale: Values, sizes: Mapping[str, int]
+) -> Near:
     """The same of W, which WQ [N, K] holds as shuffle_weight (16, 16) stores it: each block of 16 rows and 32 columns as
-    [2][16][16]. The memory of x_scale [M, K / 128] is that of its transpose.
+    [2][16][16]. The memory of a contiguous x_scale [M, K / 128] is that of its transpose; else its rows lie side by side.
     """
     rows, columns = WQ.shape
     blocks = WQ.reshape(rows // 16, columns // 32, 2, 16, 16)
     w = blocks.transpose(0, 3, 1, 2, 4).reshape(rows, columns)
-    turned = x_scale.reshape(x_scale.shape[1], x_scale.shape[0]).T
+    turned = x_scale
+    if sizes.get("xs_block", 1) == 1:  # a call that says no stride
+        turned = x_scale.reshape(x_scale.shape[1], x_scale.shape[0]).T
     return gemm_a8w8_blockscale(XQ, w, turned, w_scale)
 
 

@@ -21,7 +21,7 @@ from aiter_prebuilt import (
     torch_rope,
 )
 from aiter_prebuilt.ops import _mla, _moe
-from aiter_prebuilt.ops._common import codes, halvings, refuse, scale_of, splits, window_of
+from aiter_prebuilt.ops._common import codes, refuse, scale_of, splits, window_of
 from aiter_prebuilt.ops._random import pair
 from aiter_prebuilt.torch_library import NAMESPACE
 
@@ -52,6 +52,9 @@ fused_rms_fp8_group_quant = torch_group_quant.fused_rms_fp8_group_quant
 fused_rms_fp8_per_tensor_static_quant = torch_group_quant.fused_rms_fp8_per_tensor_static_quant
 fused_add_rmsnorm_pad = torch_group_quant.fused_add_rmsnorm_pad
 gemm_a16w8_blockscale = torch_gemm.gemm_a16w8_blockscale
+gemm_afp4wfp4, gemm_afp4wfp4_preshuffle = torch_gemm.gemm_afp4wfp4, torch_gemm.gemm_afp4wfp4_preshuffle
+gemm_a16wfp4, gemm_afp4wfp4_pre_quant = torch_gemm.gemm_a16wfp4, torch_gemm.gemm_afp4wfp4_pre_quant
+gemm_a4w4, gemm_a4w4_asm = torch_gemm.gemm_a4w4, torch_gemm.gemm_a4w4_asm
 batched_gemm_a8w8_a_per_token_group_prequant_w_per_batched_tensor_quant = (
     torch_gemm.batched_gemm_a8w8_a_per_token_group_prequant_w_per_batched_tensor_quant
 )
@@ -67,26 +70,6 @@ def gemm_a16w16_asm(A: Any, B: Any, out: Any, splitK: int | None, kernelName: st
 def mi350_a8w8_blockscale_asm(XQ: Any, WQ: Any, x_scale: Any, w_scale: Any, out: Any) -> Any:
     """Of ``aiter_prebuilt.mi350_a8w8_blockscale_asm``."""
     _OPS.mi350_a8w8_blockscale_asm.default(XQ, WQ, x_scale, w_scale, out)
-    return out
-
-
-def gemm_a4w4_asm(
-    A: Any, B: Any, A_scale: Any, B_scale: Any, out: Any, kernelName: str, log2_k_split: int | None
-) -> Any:
-    """Of ``aiter_prebuilt.gemm_a4w4_asm``."""
-    parts = halvings("gemm_a4w4_asm", log2_k_split)
-    given = (codes(A, "fp4x2"), codes(B, "fp4x2"), codes(A_scale, "e8m0"), codes(B_scale, "e8m0"))
-    _OPS.gemm_a4w4_asm.default(*given, out, parts, kernelName)
-    return out
-
-
-def gemm_a4w4(A: Any, B: Any, A_scale: Any, B_scale: Any, dtype: torch.dtype | None) -> Any:
-    """Of ``aiter_prebuilt.gemm_a4w4``."""
-    if dtype not in (None, torch.bfloat16):
-        raise refuse("gemm_a4w4", "dtype", dtype, "None or torch.bfloat16")
-    out = A.new_empty((A.shape[0], B.shape[0]), dtype=torch.bfloat16)
-    given = (codes(A, "fp4x2"), codes(B, "fp4x2"), codes(A_scale, "e8m0"), codes(B_scale, "e8m0"))
-    _OPS.gemm_a4w4.default(*given, out)
     return out
 
 

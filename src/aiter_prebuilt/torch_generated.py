@@ -31,6 +31,12 @@ from aiter_prebuilt.ops.generated.fmoe_f4 import refuse_fmoe_g1u1_mxfp4
 from aiter_prebuilt.ops.generated.fused_norms import refuse_fused_qk_rmsnorm_group_quant
 from aiter_prebuilt.ops.generated.gemm_f4 import refuse_gemm_a4w4, refuse_gemm_a4w4_asm
 from aiter_prebuilt.ops.generated.gemm_f4_ck import refuse_gemm_a4w4_blockscale
+from aiter_prebuilt.ops.generated.gemm_f4_rows import (
+    refuse_gemm_a16wfp4,
+    refuse_gemm_afp4wfp4,
+    refuse_gemm_afp4wfp4_pre_quant,
+    refuse_gemm_afp4wfp4_preshuffle,
+)
 from aiter_prebuilt.ops.generated.gemm_out import refuse_gemm_a16w16_asm
 from aiter_prebuilt.ops.generated.group_quant import (
     refuse_act_mul_and_fp8_group_quant,
@@ -1460,6 +1466,21 @@ def gemm_a16w8_blockscale(
     return torch_calls.gemm_a16w8_blockscale(x, w, w_scale, dtype, y, prequant)
 
 
+def gemm_a16wfp4(
+    x: Any,
+    w: Any,
+    w_scales: Any,
+    atomic_add: bool | None = False,
+    dtype: torch.dtype | None = None,
+    y: Any = None,
+    config: str | None = None,
+) -> Any:
+    """Traced ``aiter_prebuilt.gemm_a16wfp4``."""
+    refuse_gemm_a16wfp4(config)
+    del atomic_add
+    return torch_calls.gemm_a16wfp4(x, w, w_scales, dtype, y)
+
+
 def gemm_a4w4(
     A: Any,
     B: Any,
@@ -1475,8 +1496,8 @@ def gemm_a4w4(
     global_B_scale: Any = None,
 ) -> Any:
     """Traced ``aiter_prebuilt.gemm_a4w4``."""
-    refuse_gemm_a4w4(bias, alpha, beta, bpreshuffle, apreshuffle, global_A_scale, global_B_scale)
-    return torch_calls.gemm_a4w4(A, B, A_scale, B_scale, dtype)
+    refuse_gemm_a4w4(alpha, apreshuffle, global_A_scale, global_B_scale)
+    return torch_calls.gemm_a4w4(A, B, A_scale, B_scale, bias, dtype, beta, bpreshuffle)
 
 
 def gemm_a4w4_asm(
@@ -1493,8 +1514,10 @@ def gemm_a4w4_asm(
     log2_k_split: int | None = None,
 ) -> Any:
     """Traced ``aiter_prebuilt.gemm_a4w4_asm``."""
-    refuse_gemm_a4w4_asm(bias, alpha, beta, bpreshuffle)
-    return torch_calls.gemm_a4w4_asm(A, B, A_scale, B_scale, out, kernelName, log2_k_split)
+    refuse_gemm_a4w4_asm(alpha)
+    return torch_calls.gemm_a4w4_asm(
+        A, B, A_scale, B_scale, out, kernelName, bias, beta, bpreshuffle, log2_k_split
+    )
 
 
 def gemm_a4w4_blockscale(XQ: Any, WQ: Any, x_scale: Any, w_scale: Any, Out: Any, splitK: int = 0) -> Any:
@@ -1581,6 +1604,44 @@ def gemm_a8w8_bpreshuffle(
     if check:
         raise refuse("gemm_a8w8_bpreshuffle", "check", check, "False")
     return _OPS.gemm_a8w8_bpreshuffle.default(XQ, WQ, x_scale, w_scale, dtype)
+
+
+def gemm_afp4wfp4(
+    x: Any,
+    w: Any,
+    x_scales: Any,
+    w_scales: Any,
+    dtype: torch.dtype | None = None,
+    y: Any = None,
+    config: str | None = None,
+    skip_reduce: bool | None = False,
+) -> Any:
+    """Traced ``aiter_prebuilt.gemm_afp4wfp4``."""
+    refuse_gemm_afp4wfp4(config, skip_reduce)
+    return torch_calls.gemm_afp4wfp4(x, w, x_scales, w_scales, dtype, y)
+
+
+def gemm_afp4wfp4_pre_quant(
+    x: Any, w: Any, w_scales: Any, dtype: torch.dtype | None = None, y: Any = None, config: str | None = None
+) -> Any:
+    """Traced ``aiter_prebuilt.gemm_afp4wfp4_pre_quant``."""
+    refuse_gemm_afp4wfp4_pre_quant(config)
+    return torch_calls.gemm_afp4wfp4_pre_quant(x, w, w_scales, dtype, y)
+
+
+def gemm_afp4wfp4_preshuffle(
+    x_fp4: Any,
+    w_preshuf: Any,
+    x_scales: Any,
+    w_scales: Any,
+    dtype: torch.dtype | None = None,
+    y: Any = None,
+    config: str | None = None,
+    skip_reduce: bool | None = False,
+) -> Any:
+    """Traced ``aiter_prebuilt.gemm_afp4wfp4_preshuffle``."""
+    refuse_gemm_afp4wfp4_preshuffle(config, skip_reduce)
+    return torch_calls.gemm_afp4wfp4_preshuffle(x_fp4, w_preshuf, x_scales, w_scales, dtype, y)
 
 
 def get_mla_metadata_v1(
@@ -3321,6 +3382,7 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "gemm_a16w16": gemm_a16w16,
     "gemm_a16w16_asm": gemm_a16w16_asm,
     "gemm_a16w8_blockscale": gemm_a16w8_blockscale,
+    "gemm_a16wfp4": gemm_a16wfp4,
     "gemm_a4w4": gemm_a4w4,
     "gemm_a4w4_asm": gemm_a4w4_asm,
     "gemm_a4w4_blockscale": gemm_a4w4_blockscale,
@@ -3330,6 +3392,9 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "gemm_a8w8_blockscale": gemm_a8w8_blockscale,
     "gemm_a8w8_blockscale_bpreshuffle": gemm_a8w8_blockscale_bpreshuffle,
     "gemm_a8w8_bpreshuffle": gemm_a8w8_bpreshuffle,
+    "gemm_afp4wfp4": gemm_afp4wfp4,
+    "gemm_afp4wfp4_pre_quant": gemm_afp4wfp4_pre_quant,
+    "gemm_afp4wfp4_preshuffle": gemm_afp4wfp4_preshuffle,
     "get_mla_metadata_v1": get_mla_metadata_v1,
     "get_ps_metadata_v1": get_ps_metadata_v1,
     "greedy_sample": _OPS.greedy_sample.default,

@@ -125,6 +125,7 @@ F4 = {
     "R": "40",
     "SA": "64",
     "SB": "128",
+    "SK": "16",
     "log2_k_split": "0",
 }
 
@@ -286,6 +287,11 @@ FITTING: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
         "L": "2", "M": "40", "N": "128", "K": "256", "w_scales": "1",
     },
     "gemm_a16w8_blockscale": lambda s: {"M": "40", "N": "128", "K": "256"},
+    "gemm_afp4wfp4": lambda s: {"M": "40", "N": "128", "KB": "128"},
+    "gemm_afp4wfp4_preshuffle": lambda s: {
+        "M": "40", "N": "128", "KB": "128", "XS": "2", "XSK": "256", "SB": "4", "SK": "256",
+    },
+    **dict.fromkeys(("gemm_a16wfp4", "gemm_afp4wfp4_pre_quant"), lambda s: {"M": "40", "N": "128", "K": "256", "KB": "128"}),
     "static_per_tensor_quant": lambda s: {"scales": "1"},
     "smooth_per_token_scaled_quant": lambda s: {"N": "1024", "experts": "1", "counts": "1"},
     "moe_cktile2stages_gemm1": lambda s: {
@@ -311,8 +317,10 @@ FITTING: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
     "grouped_topk": lambda s: {**GROUPS, "topk_group": "3"},
     "biased_grouped_topk_hip": lambda s: {**GROUPS, "topk_grp": "3"},
     "gemm_a4w4_asm": lambda s: F4,
-    "gemm_a4w4": lambda s: {name: value for name, value in F4.items() if name != "log2_k_split"},
-    "gemm_a4w4_blockscale": lambda s: {name: value for name, value in F4.items() if name != "log2_k_split"} | {"KB": "384"},
+    "gemm_a4w4": lambda s: {name: value for name, value in F4.items() if name not in ("log2_k_split", "R")},
+    "gemm_a4w4_blockscale": lambda s: (
+        {name: value for name, value in F4.items() if name not in ("log2_k_split", "SK")} | {"KB": "384"}
+    ),
     "gemm_a16w16_asm": lambda s: {"N": "128", "K": "4096", "splitK": "0"},
     "fmha_v3_fwd": lambda s: {
         "D": "128", "DV": "128", "HQ": "8", "HK": "2", "SQ": "64", "SK": "100", "B": "2", "is_causal": "1",

@@ -116,13 +116,37 @@ def test_a_gemm_of_fp4_hands_on_bytes_and_gives_back_what_it_wrote(
     given, out = (a, b, a_scale, b_scale), zeros(5, 64)
     call = lambda: aiter_prebuilt.gemm_a4w4_asm(*given, out, "", log2_k_split=asked)  # noqa: E731
     back, (_, tensors, attributes) = handed(call, "gemm_a4w4_asm")
-    assert back is out is tensors[4] and attributes == [found, ""]
+    assert back is out is tensors[4] and tensors[5] is None and attributes == [found, "", True, 0.0]
     for one, other in zip(tensors, given, strict=False):
         assert (one.dtype, one.shape, one.data_ptr()) == (BYTES, other.shape, other.data_ptr())
     back, (_, tensors, attributes) = handed(lambda: aiter_prebuilt.gemm_a4w4(*given, dtype=BF16), "gemm_a4w4")
-    assert back is tensors[4] and back.shape == (5, 64) and back.dtype == BF16 and attributes == []
-    with pytest.raises(UnsupportedError, match=r"dtype=torch\.float16"):
-        aiter_prebuilt.gemm_a4w4(*given, dtype=torch.float16)
+    assert back is tensors[5] and tensors[4] is None and attributes == [True, 0.0]
+    assert back.shape == (5, 64) and back.dtype == BF16
+    assert made_of_fp4(given, torch.float16).dtype == torch.float16
+
+
+def made_of_fp4(given: tuple[Any, ...], dtype: Any) -> Any:
+    """What ``gemm_a4w4`` makes of a type."""
+    function: Any = aiter_prebuilt.gemm_a4w4
+    return handed(lambda: function(*given, dtype=dtype), "gemm_a4w4")[0]
+
+
+@pytest.mark.parametrize(("beta", "factor"), [(None, 0.0), (0, 0.0), (0.5, 0.5), (2, 2.0)])
+@pytest.mark.parametrize(("asked", "found"), [(None, True), (True, True), (False, False)])
+def test_a_bias_of_fp4_is_handed_on_where_it_counts(
+    beta: float | None, factor: float, asked: bool | None, found: bool
+) -> None:
+    given = tuple(zeros(*shape, dtype=BYTES) for shape in ((5, 128), (64, 128), (32, 8), (64, 8)))
+    assembly: Any = aiter_prebuilt.gemm_a4w4_asm
+    measured: Any = aiter_prebuilt.gemm_a4w4
+    bias, out = zeros(1, 64, dtype=F32), zeros(5, 64)
+    options: Any = {"bias": bias, "beta": beta, "bpreshuffle": asked}
+    _, (_, tensors, attributes) = handed(lambda: assembly(*given, out, "", **options), "gemm_a4w4_asm")
+    assert tensors[5] is (bias if factor else None) and attributes == [-1, "", found, factor]
+    _, (_, tensors, attributes) = handed(lambda: measured(*given, **options), "gemm_a4w4")
+    assert tensors[4] is (bias if factor else None) and attributes == [found, factor]
+    with pytest.raises(UnsupportedError, match=r"gemm_a4w4\(alpha=2\.0.*use alpha=1\.0"):
+        measured(*given, alpha=2.0)
 
 
 def test_a_gemm_of_fp4_leaves_other_types_to_the_native_call() -> None:
@@ -810,7 +834,8 @@ def test_batches_may_be_the_second_dim_of_rows_and_of_the_result(inside: bool, o
 TURNED = {
     "flash_attn_func": {"softmax_scale"},
     "gemm_a16w16_asm": {"splitK"},
-    "gemm_a4w4_asm": {"log2_k_split"},
+    "gemm_a4w4_asm": {"log2_k_split", "bpreshuffle", "beta"},
+    "gemm_a4w4": {"bpreshuffle", "beta"},
     "fmha_v3_fwd": {"how_v3_bf16_cvt"},
     "fmha_v3_varlen_fwd": {"how_v3_bf16_cvt"},
     "mha_fwd": {"window_size_left", "window_size_right"},

@@ -276,6 +276,10 @@ SIGNATURES = {
     "batched_gemm_a8w8_a_per_token_group_prequant_w_per_batched_tensor_quant": "X WQ w_scale group_size bias dtype splitK YQ "
     "transpose_bm transpose_bm_in config",
     "gemm_a16w8_blockscale": "x w w_scale dtype y prequant config skip_reduce",
+    "gemm_afp4wfp4": "x w x_scales w_scales dtype y config skip_reduce",
+    "gemm_afp4wfp4_preshuffle": "x_fp4 w_preshuf x_scales w_scales dtype y config skip_reduce",
+    "gemm_a16wfp4": "x w w_scales atomic_add dtype y config",
+    "gemm_afp4wfp4_pre_quant": "x w w_scales dtype y config",
     "deepgemm": "XQ WQ Y group_layout x_scale w_scale",
     "topk_sigmoid": "topk_weights topk_indices gating_output",
     "moe_smoothquant_fwd": "out input x_scale topk_ids y_scale",

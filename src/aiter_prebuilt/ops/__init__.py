@@ -37,6 +37,12 @@ if TYPE_CHECKING:
     )
     from aiter_prebuilt.ops.gemm_f4 import gemm_a4w4, gemm_a4w4_asm
     from aiter_prebuilt.ops.gemm_f4_ck import gemm_a4w4_blockscale
+    from aiter_prebuilt.ops.gemm_f4_rows import (
+        gemm_a16wfp4,
+        gemm_afp4wfp4,
+        gemm_afp4wfp4_pre_quant,
+        gemm_afp4wfp4_preshuffle,
+    )
     from aiter_prebuilt.ops.gemm_out import gemm_a16w16_asm, mi350_a8w8_blockscale_asm
     from aiter_prebuilt.ops.generated.activation import (
         gelu_and_mul,
@@ -246,6 +252,10 @@ __all__ = [
     "gemm_a16w8_blockscale",
     "gemm_a16w16",
     "gemm_a16w16_asm",
+    "gemm_a16wfp4",
+    "gemm_afp4wfp4",
+    "gemm_afp4wfp4_pre_quant",
+    "gemm_afp4wfp4_preshuffle",
     "get_mla_metadata_v1",
     "get_ps_metadata_v1",
     "greedy_sample",
@@ -377,6 +387,10 @@ HOMES: Final = {
     "gemm_a4w4": "gemm_f4",
     "gemm_a4w4_asm": "gemm_f4",
     "gemm_a4w4_blockscale": "gemm_f4_ck",
+    "gemm_a16wfp4": "gemm_f4_rows",
+    "gemm_afp4wfp4": "gemm_f4_rows",
+    "gemm_afp4wfp4_pre_quant": "gemm_f4_rows",
+    "gemm_afp4wfp4_preshuffle": "gemm_f4_rows",
     "gemm_a16w16_asm": "gemm_out",
     "mi350_a8w8_blockscale_asm": "gemm_out",
     "gelu_and_mul": "generated.activation",

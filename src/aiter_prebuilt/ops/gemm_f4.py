@@ -1,11 +1,12 @@
-"""Products of MXFP4 matrices by AITER's assembly."""
+"""Products of MXFP4 matrices by AITER's assembly, and by a kernel of ours for what it does not take."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from aiter_prebuilt.dispatch import operator
-from aiter_prebuilt.ops._common import NOT_A_TENSOR, codes, element_type, halvings, no_output, refuse
+from aiter_prebuilt.ops._common import NOT_A_TENSOR, codes, halvings, no_output
+from aiter_prebuilt.ops._products import product, weighted
 from aiter_prebuilt.ops._traced import traced
 from aiter_prebuilt.ops.generated.gemm_f4 import refuse_gemm_a4w4, refuse_gemm_a4w4_asm
 
@@ -30,19 +31,26 @@ def gemm_a4w4_asm(
     bpreshuffle: bool | None = True,
     log2_k_split: int | None = None,
 ) -> torch.Tensor:
-    """``out = dequant(A) @ dequant(B).T``, MXFP4 in, bf16 out, accumulated in fp32 on the matrix cores; ``out`` is returned.
+    """``out = dequant(A) @ dequant(B).T + beta * bias``, MXFP4 in, accumulated in fp32 on the matrix cores.
+
+    AITER's assembly serves bf16 of a shuffled B with n a multiple of 32 and k one of 256, where no bias counts (AITER hands its
+    objects one, and they do not add it); a kernel of ours the rest.
 
     Args:
-        A: [m, k / 2] pairs of fp4 (torch's, or bytes: the lower half is the first), k a multiple of 256.
-        B: [n, k / 2], n a multiple of 32, as ``shuffle_weight(B, (16, 16))`` gives it.
-        A_scale: [m or more, k / 32] e8m0 (torch's, or bytes), rows a multiple of 32, in the layout of AITER's ``e8m0_shuffle``:
-            blocks of 32 rows and 8 columns, (r, c) of a block at place ((c % 4 * 16 + r % 16) * 2 + c // 4) * 2 + r // 16.
-        B_scale: [n or more, k / 32], the same of B.
-        out: [m or more, n] bf16, written; rows behind those of A stay as they are. All contiguous.
+        A: [m, k / 2] pairs of fp4 (torch's, or bytes: the lower half is the first), k a multiple of 64, with a plain B of 32.
+        B: [n, k / 2], n a multiple of 16, as ``shuffle_weight(B, (16, 16))`` gives it; with bpreshuffle=False rows, at any n.
+        A_scale: [m or more, k / 32 or more] e8m0 (torch's, or bytes), rows a multiple of 32, columns of 8, in the layout of
+            AITER's ``e8m0_shuffle``: blocks of 32 rows and 8 columns, (r, c) of a block at place
+            ((c % 4 * 16 + r % 16) * 2 + c // 4) * 2 + r // 16.
+        B_scale: [n or more, as many], the same of B.
+        out: [m or more, n] bf16 or fp16, written; rows behind those of A stay as they are. All contiguous.
         log2_k_split: 2 to this power parts of k, 0 to 4, each rounded and added to ``out`` (all of which is zeroed first); one
-            when None.
+            when None. The kernel of ours zeroes ``out`` and adds all of k at once.
         kernelName: symbol of AITER's object to take; chosen from the shape when empty.
-        bias, alpha, beta, bpreshuffle: None, 1, 0 and True only.
+        bias: [n] or [1, n] fp32; not read where beta is 0.
+        beta: 0 when None.
+        bpreshuffle: True when None.
+        alpha: 1 only (AITER hands its objects one, and they do not use it).
 
     Returns:
         ``out``.
@@ -53,9 +61,11 @@ def gemm_a4w4_asm(
 
     Source: AITER ``gemm_a4w4_asm``.
     """
-    refuse_gemm_a4w4_asm(bias, alpha, beta, bpreshuffle)
+    refuse_gemm_a4w4_asm(alpha)
+    added, factor = weighted(bias, beta)
     parts = halvings("gemm_a4w4_asm", log2_k_split)
-    _gemm_a4w4_asm(*_stored(A, B, A_scale, B_scale), out, parts, kernelName)
+    plain = bpreshuffle is not None and not bpreshuffle
+    _gemm_a4w4_asm(*_stored(A, B, A_scale, B_scale), out, added, parts, kernelName, not plain, factor)
     return out
 
 
@@ -74,12 +84,12 @@ def gemm_a4w4(
     global_A_scale: torch.Tensor | None = None,
     global_B_scale: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """``dequant(A) @ dequant(B).T``, MXFP4 in, bf16 out, with the kernel that AITER measured to be best; K is never split.
+    """As :func:`gemm_a4w4_asm`, with the kernel that AITER measured to be best; K is never split.
 
     Args:
-        A, B, A_scale, B_scale: as :func:`gemm_a4w4_asm`.
-        dtype: bfloat16 (None).
-        bias, alpha, beta, bpreshuffle, apreshuffle, global_A_scale, global_B_scale: None, 1, 0, True, False, None and None only.
+        A, B, A_scale, B_scale, bias, beta, bpreshuffle: as :func:`gemm_a4w4_asm`.
+        dtype: bfloat16 (None) or float16.
+        alpha, apreshuffle, global_A_scale, global_B_scale: 1, False, None and None only.
 
     Returns:
         [m, n].
@@ -90,15 +100,14 @@ def gemm_a4w4(
 
     Source: AITER ``gemm_a4w4`` of August 2026; the pinned tree's writes a tensor that the caller made.
     """
-    refuse_gemm_a4w4(bias, alpha, beta, bpreshuffle, apreshuffle, global_A_scale, global_B_scale)
+    refuse_gemm_a4w4(alpha, apreshuffle, global_A_scale, global_B_scale)
+    added, factor = weighted(bias, beta)
     try:
-        kind = element_type(A, "bf16")
-        out = A.new_empty((A.shape[0], B.shape[0]), dtype=kind)
-    except NOT_A_TENSOR as error:
+        out: torch.Tensor = product(A, B, dtype, None)
+    except (*NOT_A_TENSOR, KeyError) as error:
         raise no_output("gemm_a4w4", error) from error
-    if dtype not in (None, kind):
-        raise refuse("gemm_a4w4", "dtype", dtype, "None or torch.bfloat16")
-    _gemm_a4w4(*_stored(A, B, A_scale, B_scale), out)
+    plain = bpreshuffle is not None and not bpreshuffle
+    _gemm_a4w4(*_stored(A, B, A_scale, B_scale), added, out, not plain, factor)
     return out
 
 

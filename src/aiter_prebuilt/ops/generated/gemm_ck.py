@@ -233,8 +233,8 @@ def gemm_a8w8_blockscale_bpreshuffle(
     Args:
         XQ: [M, K] the target's own e4m3, rows may be strided; K is a multiple of 128.
         WQ: [N, K] the target's own e4m3, in the layout of ``shuffle_weight`` (16, 16); N is a multiple of 16.
-        x_scale: [M, (K + 127) // 128] fp32, its memory is that of a contiguous [K / 128, M]: at b M + m the scale of row m and
-            columns 128 b to 128 b + 127.
+        x_scale: [M, (K + 127) // 128] fp32, may be strided; its memory is that of a contiguous [K / 128, M]: at b M + m the scale
+            of row m and columns 128 b to 128 b + 127; a contiguous tensor, or one of strides [1, M].
         w_scale: [(N + 127) // 128, (K + 127) // 128] fp32, of rows 128 a to 128 a + 127 and columns 128 b to 128 b + 127.
         dtype: bf16 when None; the type of the result: bf16 or fp16.
 

@@ -12,23 +12,14 @@ if TYPE_CHECKING:
 
 
 def refuse_gemm_a4w4(
-    bias: torch.Tensor | None,
     alpha: float | None,
-    beta: float | None,
-    bpreshuffle: bool | None,
     apreshuffle: bool | None,
     global_A_scale: torch.Tensor | None,
     global_B_scale: torch.Tensor | None,
 ) -> None:
     """Refuse the options of ``gemm_a4w4`` that no kernel covers."""
-    if bias is not None:
-        raise refuse("gemm_a4w4", "bias", bias, "None")
     if alpha != 1.0:
         raise refuse("gemm_a4w4", "alpha", alpha, "1.0")
-    if beta:
-        raise refuse("gemm_a4w4", "beta", beta, "0.0")
-    if not bpreshuffle:
-        raise refuse("gemm_a4w4", "bpreshuffle", bpreshuffle, "True")
     if apreshuffle:
         raise refuse("gemm_a4w4", "apreshuffle", apreshuffle, "False")
     if global_A_scale is not None:
@@ -37,15 +28,7 @@ def refuse_gemm_a4w4(
         raise refuse("gemm_a4w4", "global_B_scale", global_B_scale, "None")
 
 
-def refuse_gemm_a4w4_asm(
-    bias: torch.Tensor | None, alpha: float | None, beta: float | None, bpreshuffle: bool | None
-) -> None:
+def refuse_gemm_a4w4_asm(alpha: float | None) -> None:
     """Refuse the options of ``gemm_a4w4_asm`` that no kernel covers."""
-    if bias is not None:
-        raise refuse("gemm_a4w4_asm", "bias", bias, "None")
     if alpha != 1.0:
         raise refuse("gemm_a4w4_asm", "alpha", alpha, "1.0")
-    if beta:
-        raise refuse("gemm_a4w4_asm", "beta", beta, "0.0")
-    if not bpreshuffle:
-        raise refuse("gemm_a4w4_asm", "bpreshuffle", bpreshuffle, "True")
