@@ -46,7 +46,7 @@ def test_two_backends_give_the_same_products(target: str, fp8: str, tmp_path: Pa
         chosen = [str(each[f"kernel{number}"]) for each in (first, ours)]
         assert chosen == [FIRST[name], OURS[name][0]], (number, name)
         one, other = (each[f"out{number}"] for each in (first, ours))
-        # Both add in fp32, in orders of their own, and round to bf16 once: a sum that cancels may be off by what its addends lose.
+        # Both add in fp32, in orders of their own, and round to bf16 once: a sum that cancels is off by what its addends lose.
         largest = np.abs(one).max()
         assert largest > 0 and np.isfinite(one).all()
         assert np.abs(one - other).max() <= 2.0**-8 * largest, (number, name)
