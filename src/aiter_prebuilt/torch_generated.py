@@ -1039,6 +1039,54 @@ def fused_experts(
     )
 
 
+def fused_experts_a16w4(
+    hidden_states: Any,
+    w1: Any,
+    w2: Any,
+    topk_weight: Any,
+    topk_ids: Any,
+    w1_scale: Any,
+    w2_scale: Any,
+    expert_mask: Any = None,
+    num_local_tokens: Any = None,
+    activation: Any = 0,
+    doweight_stage1: bool = False,
+    w1_shuffled: bool = False,
+    w2_shuffled: bool = False,
+    interleaved: bool = False,
+    bias1: Any = None,
+    bias2: Any = None,
+    swiglu_limit: float = 0.0,
+    hidden_pads: int = 0,
+    intermediate_pads: int = 0,
+) -> Any:
+    """Traced ``aiter_prebuilt.fused_experts_a16w4``."""
+    activation = number(activation)
+    if activation not in (0, 1, 2):
+        raise refuse("fused_experts_a16w4", "activation", activation, "0 or 1 or 2")
+    return _OPS.fused_experts_a16w4.default(
+        hidden_states,
+        w1,
+        w2,
+        topk_weight,
+        topk_ids,
+        w1_scale,
+        w2_scale,
+        expert_mask,
+        num_local_tokens,
+        bias1,
+        bias2,
+        activation,
+        doweight_stage1,
+        w1_shuffled,
+        w2_shuffled,
+        interleaved,
+        swiglu_limit,
+        hidden_pads,
+        intermediate_pads,
+    )
+
+
 def fused_experts_a8w8(
     hidden_states: Any,
     w1: Any,
@@ -1086,6 +1134,56 @@ def fused_experts_a8w8(
         block_scaled,
         swiglu_limit,
         dtype,
+    )
+
+
+def fused_experts_mxfp4(
+    hidden_states: Any,
+    w1: Any,
+    w2: Any,
+    topk_weight: Any,
+    topk_ids: Any,
+    w1_scale: Any,
+    w2_scale: Any,
+    expert_mask: Any = None,
+    num_local_tokens: Any = None,
+    activation: Any = 0,
+    activation_bits: int = 4,
+    doweight_stage1: bool = False,
+    w1_shuffled: bool = False,
+    w2_shuffled: bool = False,
+    interleaved: bool = False,
+    bias1: Any = None,
+    bias2: Any = None,
+    swiglu_limit: float = 0.0,
+    hidden_pads: int = 0,
+    intermediate_pads: int = 0,
+) -> Any:
+    """Traced ``aiter_prebuilt.fused_experts_mxfp4``."""
+    activation = number(activation)
+    if activation_bits not in (8, 4):
+        raise refuse("fused_experts_mxfp4", "activation_bits", activation_bits, "8 or 4")
+    return _OPS.fused_experts_mxfp4.default(
+        hidden_states,
+        w1,
+        w2,
+        topk_weight,
+        topk_ids,
+        w1_scale,
+        w2_scale,
+        expert_mask,
+        num_local_tokens,
+        bias1,
+        bias2,
+        activation,
+        activation_bits,
+        doweight_stage1,
+        w1_shuffled,
+        w2_shuffled,
+        interleaved,
+        swiglu_limit,
+        hidden_pads,
+        intermediate_pads,
     )
 
 
@@ -3365,7 +3463,9 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "fused_add_rms_norm_cu": _OPS.fused_add_rms_norm_cu.default,
     "fused_add_rmsnorm_pad": fused_add_rmsnorm_pad,
     "fused_experts": fused_experts,
+    "fused_experts_a16w4": fused_experts_a16w4,
     "fused_experts_a8w8": fused_experts_a8w8,
+    "fused_experts_mxfp4": fused_experts_mxfp4,
     "fused_qk_norm_rope_cache_pts_quant_shuffle": fused_qk_norm_rope_cache_pts_quant_shuffle,
     "fused_qk_norm_rope_cache_quant_shuffle": fused_qk_norm_rope_cache_quant_shuffle,
     "fused_qk_rmsnorm": fused_qk_rmsnorm,

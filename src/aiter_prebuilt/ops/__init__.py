@@ -81,6 +81,7 @@ if TYPE_CHECKING:
     from aiter_prebuilt.ops.generated.mla_sparse import unified_attention_sparse_mla
     from aiter_prebuilt.ops.generated.moe_gating import topk_gating
     from aiter_prebuilt.ops.generated.moe_gemm import fused_experts
+    from aiter_prebuilt.ops.generated.moe_gemm_f4 import fused_experts_a16w4, fused_experts_mxfp4
     from aiter_prebuilt.ops.generated.moe_gemm_scaled import fused_experts_a8w8
     from aiter_prebuilt.ops.generated.moe_quant import moe_smoothquant_fwd
     from aiter_prebuilt.ops.generated.moe_sorting import moe_sorting_fwd
@@ -227,6 +228,8 @@ __all__ = [
     "fused_add_rmsnorm_pad",
     "fused_experts",
     "fused_experts_a8w8",
+    "fused_experts_a16w4",
+    "fused_experts_mxfp4",
     "fused_qk_norm_rope_cache_pts_quant_shuffle",
     "fused_qk_norm_rope_cache_quant_shuffle",
     "fused_qk_rmsnorm",
@@ -434,6 +437,8 @@ HOMES: Final = {
     "unified_attention_sparse_mla": "generated.mla_sparse",
     "topk_gating": "generated.moe_gating",
     "fused_experts": "generated.moe_gemm",
+    "fused_experts_a16w4": "generated.moe_gemm_f4",
+    "fused_experts_mxfp4": "generated.moe_gemm_f4",
     "fused_experts_a8w8": "generated.moe_gemm_scaled",
     "moe_smoothquant_fwd": "generated.moe_quant",
     "moe_sorting_fwd": "generated.moe_sorting",
