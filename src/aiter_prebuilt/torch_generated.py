@@ -2510,6 +2510,78 @@ def moe_fused_gate(
     return torch_calls.moe_fused_gate(input, bias, topk_weights, topk_ids, num_expert_group, topk_group, topk)
 
 
+def moe_gemm_gathered(
+    out: Any,
+    x: Any,
+    w: Any,
+    w_scales: Any,
+    hist: Any,
+    token_offs_raw: Any,
+    block_pid_map: Any,
+    topk: int,
+    block_m: int,
+    bias: Any = None,
+    gather_indx: Any = None,
+    scatter_indx: Any = None,
+    gammas: Any = None,
+    swizzled: bool = False,
+    apply_swiglu: bool = False,
+    alpha: float = 1.0,
+    limit: float = 1.0,
+    residual: float = 1.0,
+) -> None:
+    """Traced ``aiter_prebuilt.moe_gemm_gathered``."""
+    _OPS.moe_gemm_gathered.default(
+        out,
+        x,
+        w,
+        w_scales,
+        hist,
+        token_offs_raw,
+        block_pid_map,
+        bias,
+        gather_indx,
+        scatter_indx,
+        gammas,
+        topk,
+        block_m,
+        swizzled,
+        apply_swiglu,
+        alpha,
+        limit,
+        residual,
+    )
+
+
+def moe_routing_lists(
+    logits: Any,
+    n_expts_act: int,
+    block_m: int,
+    gather_indx: Any,
+    scatter_indx: Any,
+    gate_scal: Any,
+    hist: Any,
+    token_offs_raw: Any,
+    token_offs_pad: Any,
+    block_pid_map: Any,
+    sm_first: bool = False,
+) -> None:
+    """Traced ``aiter_prebuilt.moe_routing_lists``."""
+    _OPS.moe_routing_lists.default(
+        logits,
+        gather_indx,
+        scatter_indx,
+        gate_scal,
+        hist,
+        token_offs_raw,
+        token_offs_pad,
+        block_pid_map,
+        n_expts_act,
+        block_m,
+        sm_first,
+    )
+
+
 def moe_sorting_fwd(
     topk_ids: Any,
     topk_weights: Any,
@@ -3522,6 +3594,8 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "moe_align_block_size": moe_align_block_size,
     "moe_cktile2stages_gemm1": moe_cktile2stages_gemm1,
     "moe_fused_gate": moe_fused_gate,
+    "moe_gemm_gathered": moe_gemm_gathered,
+    "moe_routing_lists": moe_routing_lists,
     "moe_smoothquant_fwd": _OPS.moe_smoothquant_fwd.default,
     "moe_sorting_fwd": moe_sorting_fwd,
     "moe_stage1_g1u1": moe_stage1_g1u1,

@@ -71,6 +71,58 @@ def _multiplied(acc, x, x_scales, w, w_scales, BITS: tl.constexpr):
 
 
 @triton.jit
+def _sums(
+    x,
+    x_scales,
+    off_x,
+    off_xs,
+    w,
+    off_w,
+    up_w,
+    step,
+    w_scales,
+    off_s,
+    up_s,
+    groups,
+    along,
+    BITS: tl.constexpr,
+    BM: tl.constexpr,
+    BN: tl.constexpr,
+    BK: tl.constexpr,
+    GATED: tl.constexpr,
+    SWIZZLED: tl.constexpr,
+):
+    """A tile's sums over ``groups`` of 32 columns, and those of the rows of up, which are ``up_w`` and ``up_s`` bytes further.
+
+    ``step`` bytes on are the next BK columns of w; ``along``: from a scale of a row to its next, where they are not swizzled.
+    """
+    PACK: tl.constexpr = 2 if BITS == 4 else 1
+    rk = tl.arange(0, BK // PACK)
+    rb = tl.arange(0, BK // 2)
+    rs = tl.arange(0, BK // 32)
+    acc = tl.zeros([BM, BN], tl.float32)
+    acc_up = tl.zeros([BM, BN], tl.float32)
+    # Masks end with whole groups of columns, so a load may be as wide as its part of one.
+    for g0 in tl.range(0, groups, BK // 32):
+        left = groups - g0
+        part = tl.load(x + off_x, mask=(rk < left * (32 // PACK))[None, :], other=0)
+        keep_s = (rs < left)[None, :]
+        part_scales = tl.load(x_scales + off_xs, mask=keep_s, other=127) if BITS < 16 else None
+        scales = w_scales + (g0 // 8 * 256 + g0 % 8 // 4 * 2 if SWIZZLED else g0 * along)
+        keep = (rb < left * 16)[:, None]
+        tile = tl.load(w + off_w, mask=keep, other=0)
+        acc = _multiplied(acc, part, part_scales, tile, tl.load(scales + off_s, mask=keep_s, other=127), BITS)
+        if GATED:
+            tile = tl.load(w + (off_w + up_w), mask=keep, other=0)
+            up_scales = tl.load(scales + (off_s + up_s), mask=keep_s, other=127)
+            acc_up = _multiplied(acc_up, part, part_scales, tile, up_scales, BITS)
+        x += BK // PACK
+        x_scales += BK // 32
+        w += step
+    return acc, acc_up
+
+
+@triton.jit
 def _stage(
     out,
     x,
@@ -158,25 +210,28 @@ def _stage(
     up_w = tl.where(interleaved != 0, 16, NP) * KB
     up_s = tl.where(interleaved != 0, 1, NP * SC)
 
-    acc = tl.zeros([BM, BN], tl.float32)
-    acc_up = tl.zeros([BM, BN], tl.float32)
-    # Masks end with whole groups of columns, so a load may be as wide as its part of one.
-    for g0 in tl.range(0, tl.where(n0 < N, groups, 0), BK // 32):
-        left = groups - g0
-        part = tl.load(x + off_x, mask=(rk < left * (32 // PACK))[None, :], other=0)
-        keep_s = (rs < left)[None, :]
-        part_scales = tl.load(x_scales + off_xs, mask=keep_s, other=127) if BITS < 16 else None
-        scales = w_scales + (g0 // 8 * 256 + g0 % 8 // 4 * 2)
-        keep = (rb < left * 16)[:, None]
-        tile = tl.load(w + off_w, mask=keep, other=0)
-        acc = _multiplied(acc, part, part_scales, tile, tl.load(scales + off_s, mask=keep_s, other=127), BITS)
-        if GATED:
-            tile = tl.load(w + (off_w + up_w), mask=keep, other=0)
-            up_scales = tl.load(scales + (off_s + up_s), mask=keep_s, other=127)
-            acc_up = _multiplied(acc_up, part, part_scales, tile, up_scales, BITS)
-        x += BK // PACK
-        x_scales += BK // 32
-        w += step
+    there = tl.where(n0 < N, groups, 0)
+    acc, acc_up = _sums(
+        x,
+        x_scales,
+        off_x,
+        off_xs,
+        w,
+        off_w,
+        up_w,
+        step,
+        w_scales,
+        off_s,
+        up_s,
+        there,
+        0,
+        BITS,
+        BM,
+        BN,
+        BK,
+        GATED,
+        1,
+    )
 
     factor = tl.full([BM], 1.0, tl.float32)
     if weighted != 0:
