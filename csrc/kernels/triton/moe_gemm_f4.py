@@ -44,6 +44,15 @@ from moe_gemm import _gated
 
 
 @triton.jit
+def _bytes(pointer):
+    """A workspace's address as one of bytes, of which it is known that it is a multiple of 16.
+
+    A workspace has no element type; to one of the same width it would be no conversion, and nothing would be known of it.
+    """
+    return tl.multiple_of(pointer.to(tl.pointer_type(tl.int16)), 16).to(tl.pointer_type(tl.uint8))
+
+
+@triton.jit
 def _bytes_at(n, kb, KB, shuffled):
     """Where byte kb of row n of a matrix lies, whose rows have KB bytes; 16 bytes are contiguous in either layout."""
     row = tl.where(shuffled != 0, 1, KB // 16)
@@ -160,7 +169,7 @@ def _stage(
     # A workspace has no element type of its own.
     half_type: tl.constexpr = tl.bfloat16 if T == "bf16" else tl.float16
     out = tl.multiple_of(out.to(tl.pointer_type(half_type)), 16)
-    x = tl.multiple_of(x.to(tl.pointer_type(half_type if BITS == 16 else tl.uint8)), 16)
+    x = _bytes(x) if BITS < 16 else tl.multiple_of(x.to(tl.pointer_type(half_type)), 16)
     x_scales = x_scales.to(tl.pointer_type(tl.uint8))
     ids = ids.to(tl.pointer_type(tl.int32))
     weights = weights.to(tl.pointer_type(tl.float32))
@@ -428,10 +437,10 @@ def _quantise(codes, scales, x, K, row, T: tl.constexpr, BITS: tl.constexpr, BLO
         scales + line * (K // 32) + group, tl.reshape(power, [BLOCK // 32]).to(tl.uint8), mask=group * 32 < K
     )
     if BITS == 4:
-        codes = tl.multiple_of(codes.to(tl.pointer_type(tl.uint8)), 16)
+        codes = _bytes(codes)
         low, high = tl.split(tl.reshape(_fp4(v), [BLOCK // 2, 2]))
         pair = start // 2 + tl.arange(0, BLOCK // 2)
-        tl.store(codes + line * (K // 2) + pair, (low | (high << 4)).to(tl.uint8), mask=pair * 2 < K)
+        tl.store(codes + line * (K // 2) + pair, (low | (high << 4)).to(tl.uint8), mask=pair < K // 2)
     else:
         codes = tl.multiple_of(codes.to(tl.pointer_type(tl.float8e4nv)), 16)
         tl.store(codes + line * K + col, tl.reshape(v, [BLOCK]).to(tl.float8e4nv), mask=col < K)
