@@ -90,9 +90,8 @@ def fused_moe(
             as AITER has them (gfx950), with SwiGLU from 256 tokens on (environment: GPTOSS_SWIGLU_MXFP4_BF16_BOUND); where gate
             and up take turns fp8, from 256 tokens on (AITER_BF16_FP8_MOE_BOUND; gfx942: never).
         w1_scale, w2_scale: fp32, of per_Tensor E numbers each; of per_Token one for each row, [E, 2 * EI] and [E, H]; of blocks
-            [E, 2 * EI / 128, H / 128] and [E, H / 128, EI / 128]; in any shape. Of MXFP4
-            e8m0 (torch's, or bytes) of each 32 columns, in the layout of ``e8m0_shuffle`` of all experts' rows, in any shape. None
-            where quant_type is 0.
+            [E, 2 * EI / 128, H / 128] and [E, H / 128, EI / 128]; in any shape. Of MXFP4 e8m0 (torch's, or
+            bytes) of each 32 columns, in the layout of ``e8m0_shuffle`` of all experts' rows. None where quant_type is 0.
         a1_scale: of codes one fp32 number for each token, or one for all; of blocks [M, H / 128]. Of 16-bit tokens None, or but
             for blocks one number, with which they are quantised; None: each row, or each 128 columns of it, gets its own, also of
             per_Tensor. a2_scale: one number, with which what the activation gives is quantised, or None.

@@ -6,7 +6,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aiter_prebuilt.dispatch import operator
-from aiter_prebuilt.ops._common import number
 from aiter_prebuilt.ops._traced import traced
 
 if TYPE_CHECKING:
@@ -34,18 +33,17 @@ def moe_routing_lists(
     experts read of them.
 
     Args:
-        logits: [M, E] bf16 or fp16 or fp32, rows may be strided; rows may be apart; of equal ones the expert of the higher number
-            is chosen.
+        logits: [M, E] bf16 or fp16 or fp32, rows may be strided; rows may be apart; of equal ones the later expert is chosen.
         n_expts_act: experts of a token.
         block_m: choices of a block.
-        gather_indx: [P] int32, written; of each place the choice, token * n_expts_act + its number among the token's, which are
-            in the order of their experts; each expert's places in the order of choices.
+        gather_indx: [P] int32, written; of each place the choice: token * n_expts_act and which of the token's it is, in the
+            order of their experts; each expert's places in the order of choices.
         scatter_indx: [P] int32, written; of each choice its place.
         gate_scal: [P] bf16 or fp16 or fp32, written; of each place the score: the softmax of the chosen logits.
         hist: [E] int32, written; choices of each expert.
         token_offs_raw: [E1] int32, written; the place at which each expert's begin.
-        token_offs_pad: [E1] int32, written; the number of each expert's first block.
-        block_pid_map: [NB] int32, written; of each block its number among its expert's << 16 | the expert; -1 behind the last. P
+        token_offs_pad: [E1] int32, written; which block is each expert's first.
+        block_pid_map: [NB] int32, written; of each block which of its expert's it is << 16 | the expert; -1 behind the last. P
             places have P blocks at most, or cdiv(P - E + 1, block_m) + E - 1.
         sm_first: experts are chosen by the softmax of all logits, rounded, and scores are what it is.
 
