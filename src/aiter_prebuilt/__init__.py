@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from aiter_prebuilt.ops.expert_choice import biased_grouped_topk, fused_topk
     from aiter_prebuilt.ops.fused_moe import fused_moe
     from aiter_prebuilt.ops.mla_works import get_mla_metadata_info_v1
+    from aiter_prebuilt.ops.moe_routing import moe_gemm_a16w4, routing
     from aiter_prebuilt.ops.moe_weighted_first import asm_moe_tkw1
     from aiter_prebuilt.ops.prompt_works import get_ps_metadata_info_v1
     from aiter_prebuilt.ops.quantize import (
@@ -71,6 +72,7 @@ __all__ = [
     "get_ps_metadata_info_v1",
     "get_torch_quant",
     "get_triton_quant",
+    "moe_gemm_a16w4",
     "moe_shuffle_scale",
     "moe_shuffle_weight",
     "moe_sorting",
@@ -83,6 +85,7 @@ __all__ = [
     "per_token_quant_hip",
     "pertoken_quant",
     "preload",
+    "routing",
     "shuffle_scale",
     "shuffle_scale_a16w4",
     "shuffle_weight",
@@ -98,6 +101,7 @@ _AROUND = {
     "ops.expert_choice": ("biased_grouped_topk", "fused_topk"),
     "ops.fused_moe": ("fused_moe",),
     "ops.mla_works": ("get_mla_metadata_info_v1",),
+    "ops.moe_routing": ("moe_gemm_a16w4", "routing"),
     "ops.moe_weighted_first": ("asm_moe_tkw1",),
     "ops.prompt_works": ("get_ps_metadata_info_v1",),
     "ops.quantize": (

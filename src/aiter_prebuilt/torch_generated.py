@@ -1039,6 +1039,54 @@ def fused_experts(
     )
 
 
+def fused_experts_a16w4(
+    hidden_states: Any,
+    w1: Any,
+    w2: Any,
+    topk_weight: Any,
+    topk_ids: Any,
+    w1_scale: Any,
+    w2_scale: Any,
+    expert_mask: Any = None,
+    num_local_tokens: Any = None,
+    activation: Any = 0,
+    doweight_stage1: bool = False,
+    w1_shuffled: bool = False,
+    w2_shuffled: bool = False,
+    interleaved: bool = False,
+    bias1: Any = None,
+    bias2: Any = None,
+    swiglu_limit: float = 0.0,
+    hidden_pads: int = 0,
+    intermediate_pads: int = 0,
+) -> Any:
+    """Traced ``aiter_prebuilt.fused_experts_a16w4``."""
+    activation = number(activation)
+    if activation not in (0, 1, 2):
+        raise refuse("fused_experts_a16w4", "activation", activation, "0 or 1 or 2")
+    return _OPS.fused_experts_a16w4.default(
+        hidden_states,
+        w1,
+        w2,
+        topk_weight,
+        topk_ids,
+        w1_scale,
+        w2_scale,
+        expert_mask,
+        num_local_tokens,
+        bias1,
+        bias2,
+        activation,
+        doweight_stage1,
+        w1_shuffled,
+        w2_shuffled,
+        interleaved,
+        swiglu_limit,
+        hidden_pads,
+        intermediate_pads,
+    )
+
+
 def fused_experts_a8w8(
     hidden_states: Any,
     w1: Any,
@@ -1086,6 +1134,56 @@ def fused_experts_a8w8(
         block_scaled,
         swiglu_limit,
         dtype,
+    )
+
+
+def fused_experts_mxfp4(
+    hidden_states: Any,
+    w1: Any,
+    w2: Any,
+    topk_weight: Any,
+    topk_ids: Any,
+    w1_scale: Any,
+    w2_scale: Any,
+    expert_mask: Any = None,
+    num_local_tokens: Any = None,
+    activation: Any = 0,
+    activation_bits: int = 4,
+    doweight_stage1: bool = False,
+    w1_shuffled: bool = False,
+    w2_shuffled: bool = False,
+    interleaved: bool = False,
+    bias1: Any = None,
+    bias2: Any = None,
+    swiglu_limit: float = 0.0,
+    hidden_pads: int = 0,
+    intermediate_pads: int = 0,
+) -> Any:
+    """Traced ``aiter_prebuilt.fused_experts_mxfp4``."""
+    activation = number(activation)
+    if activation_bits not in (8, 4):
+        raise refuse("fused_experts_mxfp4", "activation_bits", activation_bits, "8 or 4")
+    return _OPS.fused_experts_mxfp4.default(
+        hidden_states,
+        w1,
+        w2,
+        topk_weight,
+        topk_ids,
+        w1_scale,
+        w2_scale,
+        expert_mask,
+        num_local_tokens,
+        bias1,
+        bias2,
+        activation,
+        activation_bits,
+        doweight_stage1,
+        w1_shuffled,
+        w2_shuffled,
+        interleaved,
+        swiglu_limit,
+        hidden_pads,
+        intermediate_pads,
     )
 
 
@@ -2412,6 +2510,78 @@ def moe_fused_gate(
     return torch_calls.moe_fused_gate(input, bias, topk_weights, topk_ids, num_expert_group, topk_group, topk)
 
 
+def moe_gemm_gathered(
+    out: Any,
+    x: Any,
+    w: Any,
+    w_scales: Any,
+    hist: Any,
+    token_offs_raw: Any,
+    block_pid_map: Any,
+    topk: int,
+    block_m: int,
+    bias: Any = None,
+    gather_indx: Any = None,
+    scatter_indx: Any = None,
+    gammas: Any = None,
+    swizzled: bool = False,
+    apply_swiglu: bool = False,
+    alpha: float = 1.0,
+    limit: float = 1.0,
+    residual: float = 1.0,
+) -> None:
+    """Traced ``aiter_prebuilt.moe_gemm_gathered``."""
+    _OPS.moe_gemm_gathered.default(
+        out,
+        x,
+        w,
+        w_scales,
+        hist,
+        token_offs_raw,
+        block_pid_map,
+        bias,
+        gather_indx,
+        scatter_indx,
+        gammas,
+        topk,
+        block_m,
+        swizzled,
+        apply_swiglu,
+        alpha,
+        limit,
+        residual,
+    )
+
+
+def moe_routing_lists(
+    logits: Any,
+    n_expts_act: int,
+    block_m: int,
+    gather_indx: Any,
+    scatter_indx: Any,
+    gate_scal: Any,
+    hist: Any,
+    token_offs_raw: Any,
+    token_offs_pad: Any,
+    block_pid_map: Any,
+    sm_first: bool = False,
+) -> None:
+    """Traced ``aiter_prebuilt.moe_routing_lists``."""
+    _OPS.moe_routing_lists.default(
+        logits,
+        gather_indx,
+        scatter_indx,
+        gate_scal,
+        hist,
+        token_offs_raw,
+        token_offs_pad,
+        block_pid_map,
+        n_expts_act,
+        block_m,
+        sm_first,
+    )
+
+
 def moe_sorting_fwd(
     topk_ids: Any,
     topk_weights: Any,
@@ -3365,7 +3535,9 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "fused_add_rms_norm_cu": _OPS.fused_add_rms_norm_cu.default,
     "fused_add_rmsnorm_pad": fused_add_rmsnorm_pad,
     "fused_experts": fused_experts,
+    "fused_experts_a16w4": fused_experts_a16w4,
     "fused_experts_a8w8": fused_experts_a8w8,
+    "fused_experts_mxfp4": fused_experts_mxfp4,
     "fused_qk_norm_rope_cache_pts_quant_shuffle": fused_qk_norm_rope_cache_pts_quant_shuffle,
     "fused_qk_norm_rope_cache_quant_shuffle": fused_qk_norm_rope_cache_quant_shuffle,
     "fused_qk_rmsnorm": fused_qk_rmsnorm,
@@ -3422,6 +3594,8 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "moe_align_block_size": moe_align_block_size,
     "moe_cktile2stages_gemm1": moe_cktile2stages_gemm1,
     "moe_fused_gate": moe_fused_gate,
+    "moe_gemm_gathered": moe_gemm_gathered,
+    "moe_routing_lists": moe_routing_lists,
     "moe_smoothquant_fwd": _OPS.moe_smoothquant_fwd.default,
     "moe_sorting_fwd": moe_sorting_fwd,
     "moe_stage1_g1u1": moe_stage1_g1u1,

@@ -140,6 +140,11 @@ TOKENS = {**TURNED, "S": "8", "B": "2", "P": "16"}
 FEW = {"N": "1", "M": "40", "K": "256"}
 GROUPS = {"M": "40", "E": "64", "K": "4", "num_expert_group": "8", "need_renorm": "true"}
 
+#: Of mixtures of experts with weights in MXFP4.
+EXPERTS_F4 = {
+    "M": "7", "topk": "2", "E": "8", "masks": "8", "H": "128", "EB": "32", "w1_scales": "8192", "w2_scales": "8192",
+}  # fmt: skip
+
 #: Of Composable Kernel's mixtures of experts, as its sample has them.
 STAGES = {
     "X": "bf16", "T": "40", "E": "4", "D": "512", "I": "256", "P": "200", "NB": "7", "topk": "2", "choices": "2", "block_m": "32",
@@ -311,6 +316,15 @@ FITTING: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
         "w2_scales": "1024", "a2_scales": "1",
     },
     "fused_experts": lambda s: {"M": "7", "topk": "2", "E": "8", "masks": "8", "H": "128", "EI": "64"},
+    "fused_experts_a16w4": lambda s: EXPERTS_F4,
+    "fused_experts_mxfp4": lambda s: {**EXPERTS_F4, "activation_bits": "8"},
+    "moe_routing_lists": lambda s: {
+        "M": "7", "P": "14", "E": "8", "E1": "9", "NB": "14", "n_expts_act": "2", "block_m": "16",
+    },
+    "moe_gemm_gathered": lambda s: {
+        "X": "7", "O": "14", "E": "8", "E1": "9", "N": "64", "NO": "64", "K": "128", "KB": "64", "SN": "64", "SK": "4",
+        "NB": "14", "topk": "2", "block_m": "16", "G": "14", "scatter_indx": "none",
+    },
     "moe_sorting_fwd": lambda s: {
         "T": "13", "topk": "2", "num_experts": "8", "masks": "8", "unit_size": "4", "P": "56", "weights": "56", "NB": "14",
     },

@@ -262,6 +262,17 @@ SIGNATURES = {
     "per_tensor_quant_scale expert_mask activation",
     "moe_sorting": "topk_ids topk_weights num_experts model_dim moebuf_dtype block_size expert_mask num_local_tokens "
     "dispatch_policy return_local_topk_ids accumulate flat output_aux",
+    "fused_experts_a16w4": "hidden_states w1 w2 topk_weight topk_ids w1_scale w2_scale expert_mask num_local_tokens activation "
+    "doweight_stage1 w1_shuffled w2_shuffled interleaved bias1 bias2 swiglu_limit hidden_pads intermediate_pads",
+    "fused_experts_mxfp4": "hidden_states w1 w2 topk_weight topk_ids w1_scale w2_scale expert_mask num_local_tokens activation "
+    "activation_bits doweight_stage1 w1_shuffled w2_shuffled interleaved bias1 bias2 swiglu_limit hidden_pads intermediate_pads",
+    "moe_routing_lists": "logits n_expts_act block_m gather_indx scatter_indx gate_scal hist token_offs_raw token_offs_pad "
+    "block_pid_map sm_first",
+    "moe_gemm_gathered": "out x w w_scales hist token_offs_raw block_pid_map topk block_m bias gather_indx scatter_indx gammas "
+    "swizzled apply_swiglu alpha limit residual",
+    "routing": "logits n_expts_act sm_first",  # and later trees' by name alone
+    "moe_gemm_a16w4": "x w x_scales w_scales x_static_scale quant_static_scale bias routing_data gather_indx scatter_indx gammas "
+    "swizzle_mx_scale out_dtype apply_swiglu alpha limit swiglu_add_residual unpadded_N unpadded_K backend",
     "fused_moe": "hidden_states w1 w2 topk_weight topk_ids expert_mask activation quant_type doweight_stage1 w1_scale w2_scale "
     "a1_scale a2_scale block_size_M num_local_tokens moe_sorting_dispatch_policy dtype hidden_pad intermediate_pad bias1 bias2 "
     "splitk swiglu_limit beta linear_beta gate_mode shared_w1 shared_w2 shared_w1_scale shared_w2_scale shared_expert_id "

@@ -81,8 +81,10 @@ if TYPE_CHECKING:
     from aiter_prebuilt.ops.generated.mla_sparse import unified_attention_sparse_mla
     from aiter_prebuilt.ops.generated.moe_gating import topk_gating
     from aiter_prebuilt.ops.generated.moe_gemm import fused_experts
+    from aiter_prebuilt.ops.generated.moe_gemm_f4 import fused_experts_a16w4, fused_experts_mxfp4
     from aiter_prebuilt.ops.generated.moe_gemm_scaled import fused_experts_a8w8
     from aiter_prebuilt.ops.generated.moe_quant import moe_smoothquant_fwd
+    from aiter_prebuilt.ops.generated.moe_routing import moe_gemm_gathered, moe_routing_lists
     from aiter_prebuilt.ops.generated.moe_sorting import moe_sorting_fwd
     from aiter_prebuilt.ops.generated.moe_tokens import (
         biased_grouped_topk_hip,
@@ -227,6 +229,8 @@ __all__ = [
     "fused_add_rmsnorm_pad",
     "fused_experts",
     "fused_experts_a8w8",
+    "fused_experts_a16w4",
+    "fused_experts_mxfp4",
     "fused_qk_norm_rope_cache_pts_quant_shuffle",
     "fused_qk_norm_rope_cache_quant_shuffle",
     "fused_qk_rmsnorm",
@@ -283,6 +287,8 @@ __all__ = [
     "moe_align_block_size",
     "moe_cktile2stages_gemm1",
     "moe_fused_gate",
+    "moe_gemm_gathered",
+    "moe_routing_lists",
     "moe_smoothquant_fwd",
     "moe_sorting_fwd",
     "moe_stage1_g1u1",
@@ -434,8 +440,12 @@ HOMES: Final = {
     "unified_attention_sparse_mla": "generated.mla_sparse",
     "topk_gating": "generated.moe_gating",
     "fused_experts": "generated.moe_gemm",
+    "fused_experts_a16w4": "generated.moe_gemm_f4",
+    "fused_experts_mxfp4": "generated.moe_gemm_f4",
     "fused_experts_a8w8": "generated.moe_gemm_scaled",
     "moe_smoothquant_fwd": "generated.moe_quant",
+    "moe_gemm_gathered": "generated.moe_routing",
+    "moe_routing_lists": "generated.moe_routing",
     "moe_sorting_fwd": "generated.moe_sorting",
     "biased_grouped_topk_hip": "generated.moe_tokens",
     "grouped_topk": "generated.moe_tokens",

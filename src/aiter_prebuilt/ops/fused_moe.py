@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from aiter_prebuilt.ops._common import number, refuse
 from aiter_prebuilt.ops._fused_moe import NAME, Asked, unquantised
 from aiter_prebuilt.ops._fused_moe_8bit import quantised
+from aiter_prebuilt.ops._fused_moe_f4 import mxfp4
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,10 +20,13 @@ _KINDS: Final[dict[int, Callable[[Asked], torch.Tensor]]] = {
     0: unquantised,
     1: quantised,
     2: quantised,
+    3: mxfp4,
     4: quantised,
     5: quantised,
 }
-_SERVED: Final = "0 (QuantType.No), 1 (per_Tensor), 2 (per_Token), 4 (per_1x128) or 5 (per_128x128)"
+_SERVED: Final = (
+    "0 (QuantType.No), 1 (per_Tensor), 2 (per_Token), 3 (per_1x32), 4 (per_1x128) or 5 (per_128x128)"
+)
 
 
 def fused_moe(
@@ -74,15 +78,20 @@ def fused_moe(
         w1: [E, 2 * EI, H], of each expert rows of gate, then rows of up; EI a multiple of 32; of 128 with blocks. w2: [E, H, EI].
             Of the type of hidden_states, the target's own fp8, or int8. Each in the layout of ``shuffle_weight`` (16, 16) where
             its attribute ``is_shuffled`` says so, else as usual.
+            Of MXFP4 pairs of fp4 (torch's, or bytes), H and EI multiples of 64, in that layout where either says so, or gate_mode
+            is "interleave".
         topk_weight: [M, topk] fp32. topk_ids: [M, topk] int32; a number that is no expert's adds nothing.
         expert_mask: int32, of all devices' experts 1 where one is here: the weights are those of these, in their order.
         activation: AITER's ``ActivationType`` or its number: 0 is SiLU, 1 GELU in its erf form, 2 gpt-oss's SwiGLU,
             ``g * sigmoid(1.702 * g) * (u + 1)``. swiglu_limit: before it gate is at most that, up too, or its negative; 0, None:
             7 for SwiGLU, else as they are.
         quant_type: AITER's ``QuantType`` or its number: 0 (No), or of weights in 8 bits 1 (per_Tensor), 2 (per_Token), 4
-            (per_1x128) or 5 (per_128x128), which mean the same here, fp8 alone.
+            (per_1x128) or 5 (per_128x128), which mean the same here, fp8 alone; or 3 (per_1x32): MXFP4. Rows become fp4 for that,
+            as AITER has them (gfx950), with SwiGLU from 256 tokens on (environment: GPTOSS_SWIGLU_MXFP4_BF16_BOUND); where gate
+            and up take turns fp8, from 256 tokens on (AITER_BF16_FP8_MOE_BOUND; gfx942: never).
         w1_scale, w2_scale: fp32, of per_Tensor E numbers each; of per_Token one for each row, [E, 2 * EI] and [E, H]; of blocks
-            [E, 2 * EI / 128, H / 128] and [E, H / 128, EI / 128]; in any shape. None where quant_type is 0.
+            [E, 2 * EI / 128, H / 128] and [E, H / 128, EI / 128]; in any shape. Of MXFP4 e8m0 (torch's, or
+            bytes) of each 32 columns, in the layout of ``e8m0_shuffle`` of all experts' rows. None where quant_type is 0.
         a1_scale: of codes one fp32 number for each token, or one for all; of blocks [M, H / 128]. Of 16-bit tokens None, or but
             for blocks one number, with which they are quantised; None: each row, or each 128 columns of it, gets its own, also of
             per_Tensor. a2_scale: one number, with which what the activation gives is quantised, or None.
@@ -91,10 +100,12 @@ def fused_moe(
         bias1: [E, 2 * EI] fp32, added to the sums of gate and up, after the weight of ``doweight_stage1``. bias2: [E, H] fp32,
             added to each choice's, before its weight.
         dtype: bf16 or fp16, the type of the result; None: that of hidden_states, which it is without quantisation.
-        gate_mode: "separated", or "interleave", which means nothing here, as in AITER: it is about MXFP4, and SGLang always says
-            it.
+        gate_mode: "separated", or "interleave": of MXFP4 16 rows of gate and 16 of up take turns in w1 and w1_scale, as
+            ``shuffle_weight_a16w4`` and ``shuffle_scale_a16w4`` have them with gate_up. Of other weights it means nothing, as in
+            AITER; SGLang always says it.
         shared_w1, shared_w2, shared_w1_scale, shared_w2_scale, stage2_scatter: None. shared_expert_id: -1.
-        hidden_pad, intermediate_pad: any; the weights are zero there, and all is computed.
+        hidden_pad, intermediate_pad: columns behind those that count, where the weights are zero; of MXFP4 whole 32 of them are
+            left out.
         block_size_M, moe_sorting_dispatch_policy, splitk, beta, linear_beta: any; they change nothing here.
 
     Returns:

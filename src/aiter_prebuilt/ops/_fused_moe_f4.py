@@ -1,0 +1,77 @@
+"""``fused_moe`` of weights in MXFP4, with rows in as many bits as AITER chooses."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Final
+
+from aiter_prebuilt.ops._common import NOT_A_TENSOR, codes, no_output, refuse
+from aiter_prebuilt.ops._fused_moe import NAME, Asked, limit, shuffled
+from aiter_prebuilt.ops._target import target_of
+from aiter_prebuilt.ops.generated.moe_gemm_f4 import fused_experts_a16w4, fused_experts_mxfp4
+
+if TYPE_CHECKING:
+    import torch
+
+_SWIGLU: Final = 2
+#: Whether rows of gate and of up take turns, by AITER's ``GateMode``.
+_MODES: Final = {"separated": False, "interleave": True}
+#: From how many tokens on rows become codes, where gate and up take turns, and where they do not.
+_BOUNDS: Final = {
+    True: int(os.environ.get("AITER_BF16_FP8_MOE_BOUND", "256")),
+    False: int(os.environ.get("GPTOSS_SWIGLU_MXFP4_BF16_BOUND", "256")),
+}
+_COLUMNS: Final = 32
+
+
+def mxfp4(asked: Asked) -> torch.Tensor:
+    """Weights in MXFP4.
+
+    Raises:
+        UnsupportedError: an option that no kernel covers.
+    """
+    interleaved = _MODES.get(getattr(asked.gate_mode, "value", asked.gate_mode))
+    if interleaved is None:
+        raise refuse(NAME, "gate_mode", asked.gate_mode, "'separated' or 'interleave'")
+    if asked.activation not in (0, 1, _SWIGLU):
+        raise refuse(NAME, "activation", asked.activation, "0 (ActivationType.Silu), 1 (Gelu) or 2 (Swiglu)")
+    if asked.dtype is not None and asked.dtype != getattr(asked.hidden_states, "dtype", None):
+        raise refuse(NAME, "dtype", asked.dtype, "None or hidden_states.dtype")
+    for option in ("a1_scale", "a2_scale"):
+        if getattr(asked, option) is not None:
+            raise refuse(NAME, option, getattr(asked, option), "None")
+    for option in ("w1_scale", "w2_scale"):
+        if getattr(asked, option) is None:
+            raise refuse(NAME, option, None, "the scales that e8m0_shuffle or shuffle_scale_a16w4 gives")
+    bits = _bits(asked, interleaved)
+    # A mark is easily lost; AITER takes that of either weight, and none where rows take turns.
+    placed = interleaved or shuffled(asked.w1) or shuffled(asked.w2)
+    tensors = (
+        asked.hidden_states, codes(asked.w1, "fp4x2"), codes(asked.w2, "fp4x2"), asked.topk_weight, asked.topk_ids,
+        codes(asked.w1_scale, "e8m0"), codes(asked.w2_scale, "e8m0"), asked.expert_mask, asked.num_local_tokens,
+        asked.activation,
+    )  # fmt: skip
+    options = (
+        asked.doweight_stage1, placed, placed, interleaved, asked.bias1, asked.bias2, limit(asked),
+        asked.hidden_pad // _COLUMNS, asked.intermediate_pad // _COLUMNS,
+    )  # fmt: skip
+    if bits == 16:
+        return fused_experts_a16w4(*tensors, *options)
+    return fused_experts_mxfp4(*tensors, bits, *options)
+
+
+def _bits(asked: Asked, interleaved: bool) -> int:
+    """Of each number of a row, as AITER has it for so many tokens and this GPU.
+
+    Where AITER would have fp4 and the matrix units take none, rows of SwiGLU stay as they are; those of others are refused by
+    the native call.
+    """
+    if asked.activation != _SWIGLU and not interleaved:
+        return 4
+    try:
+        few = asked.hidden_states.shape[0] < _BOUNDS[interleaved]
+        if few or target_of(asked.hidden_states) == "gfx942":
+            return 16
+    except NOT_A_TENSOR as error:
+        raise no_output(NAME, error) from error
+    return 8 if interleaved else 4

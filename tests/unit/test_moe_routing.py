@@ -1,0 +1,165 @@
+"""``routing`` and ``moe_gemm_a16w4``, traced by torch.compile, with the references as kernels; a layer as vLLM writes it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from support import torch_kernels  # noqa: E402
+
+import aiter_prebuilt as ap  # noqa: E402
+from aiter_prebuilt.errors import UnsupportedError  # noqa: E402
+
+_FP4 = torch.tensor([0, 0.5, 1, 1.5, 2, 3, 4, 6])
+
+
+@pytest.fixture(scope="module")
+def library() -> Iterator[Any]:
+    """The registrations, with the references as kernels for CPU tensors."""
+    yield from torch_kernels.registered()
+
+
+@pytest.fixture
+def compiled(library: Any) -> Iterator[Any]:
+    """torch.compile with nothing left over from another test; a graph break is an error."""
+    torch._dynamo.reset()
+    yield lambda function: torch.compile(function, fullgraph=True, backend="eager", dynamic=False)
+    torch._dynamo.reset()
+
+
+@pytest.mark.parametrize("sm_first", [False, True])
+@pytest.mark.parametrize(
+    ("tokens", "experts", "topk", "block_m"), [(7, 32, 4, 16), (200, 8, 2, 64), (90, 4, 1, 32)]
+)
+def test_places_are_choices_in_the_order_of_experts(
+    compiled: Any, tokens: int, experts: int, topk: int, block_m: int, sm_first: bool
+) -> None:
+    draw = torch.Generator().manual_seed(tokens)
+    logits = torch.stack([torch.randperm(experts, generator=draw) for _ in range(tokens)]).float() / 4
+    data, gather, scatter = compiled(ap.routing)(logits.to(torch.bfloat16), topk, sm_first=sm_first)
+    scores = logits.softmax(-1) if sm_first else logits
+    found, chosen = scores.topk(topk)
+    chosen, order = chosen.sort(-1)
+    found = found.gather(-1, order)
+    if not sm_first:
+        found = found.softmax(-1)
+    flat = chosen.flatten()
+    wanted = torch.argsort(flat, stable=True)
+    assert (data.block_m, data.n_expts_tot, data.n_expts_act) == (block_m, experts, topk)
+    assert torch.equal(gather, wanted.int())
+    assert torch.equal(gather[scatter], torch.arange(tokens * topk, dtype=torch.int32))
+    torch.testing.assert_close(data.gate_scal.float(), found.flatten()[wanted], rtol=2**-8, atol=1e-6)
+    hist = torch.bincount(flat, minlength=experts)
+    assert torch.equal(data.expt_hist, hist.int()) and data.expt_data.hist is data.expt_hist
+    assert torch.equal(data.expt_data.token_offs_raw[1:], hist.cumsum(0).int())
+    blocks = -(-hist // block_m)
+    assert torch.equal(data.expt_data.token_offs_pad[1:], blocks.cumsum(0).int())
+    listed = [number << 16 | expert for expert in range(experts) for number in range(int(blocks[expert]))]
+    assert len(data.expt_data.block_pid_map) == data.n_blocks(tokens * topk, block_m)
+    assert data.expt_data.block_pid_map.tolist() == listed + [-1] * (
+        data.n_blocks(tokens * topk, block_m) - len(listed)
+    )
+
+
+def _weight(experts: int, rows: int, columns: int, draw: Any) -> tuple[Any, Any, Any]:
+    """Pairs of codes and scales, rows as they lie, and what they mean."""
+    pairs = torch.randint(0, 256, (experts, rows, columns // 2), generator=draw, dtype=torch.uint8)
+    scales = torch.randint(119, 122, (experts, rows, columns // 32), generator=draw, dtype=torch.uint8)
+    codes = torch.stack([pairs & 15, pairs >> 4], -1).reshape(experts, rows, columns).long()
+    values = _FP4[codes & 7] * torch.where(codes & 8 > 0, -1.0, 1.0)
+    return pairs, scales, values * torch.exp2(scales.float() - 127).repeat_interleave(32, -1)
+
+
+def _laid(scales: Any, swizzled: bool) -> Any:
+    """As the backend has them: turned around, or each expert's swizzled first."""
+    if swizzled:
+        package: Any = ap
+        rows, columns = scales.shape[1:]
+        scales = torch.stack([package.e8m0_shuffle(each)[:rows] for each in scales])
+        scales = scales.reshape(len(scales), rows // 32, columns * 32)
+    return scales.transpose(1, 2)
+
+
+@pytest.mark.parametrize("swizzled", [False, True])
+@pytest.mark.parametrize("residual", [False, True])
+def test_a_layer_as_vllm_writes_it(compiled: Any, swizzled: bool, residual: bool) -> None:
+    tokens, experts, topk, wide, inner = 9, 4, 2, 256, 256
+    draw = torch.Generator().manual_seed(1)
+    x = torch.randn(tokens, wide, generator=draw).to(torch.bfloat16)
+    logits = torch.randn(tokens, experts, generator=draw).to(torch.bfloat16)
+    w1, s1, first = _weight(experts, 2 * inner, wide, draw)
+    w2, s2, down = _weight(experts, wide, inner, draw)
+    bias1, bias2 = (torch.randn(experts, width, generator=draw) for width in (2 * inner, wide))
+    layout = "CDNA4_SCALE" if swizzled else None
+    limit = 1.5 if residual else None
+
+    def layer(x: Any, logits: Any, s1: Any, s2: Any) -> Any:
+        data, gather, scatter = ap.routing(logits, topk, sm_first=False)
+        between = ap.moe_gemm_a16w4(
+            x, w1.transpose(1, 2), None, s1, None, None, bias1, data, gather_indx=gather, gammas=None,
+            swizzle_mx_scale=layout, apply_swiglu=True, alpha=1.702, limit=limit, swiglu_add_residual=residual,
+            unpadded_N=None, unpadded_K=None,
+        )  # fmt: skip
+        return ap.moe_gemm_a16w4(
+            between, w2.transpose(1, 2), None, s2, None, None, bias2, data, scatter_indx=scatter, gammas=data.gate_scal,
+            swizzle_mx_scale=layout,
+        )  # fmt: skip
+
+    found = compiled(layer)(x, logits, _laid(s1, swizzled), _laid(s2, swizzled))
+    values, chosen = logits.float().topk(topk)
+    wanted = torch.zeros(tokens, wide)
+    for token, choice in torch.cartesian_prod(torch.arange(tokens), torch.arange(topk)).tolist():
+        own = int(chosen[token, choice])
+        sums = first[own] @ x[token].float() + bias1[own]
+        gate, up = sums[::2], sums[1::2]
+        if limit is not None:
+            gate, up = gate.clamp(max=limit), up.clamp(-limit, limit)
+        hidden = (gate * torch.sigmoid(1.702 * gate) * (up + residual)).to(torch.bfloat16).float()
+        share = values[token].softmax(-1)[choice].to(torch.bfloat16).float()
+        wanted[token] += share * (down[own] @ hidden + bias2[own])
+    assert found.dtype == torch.bfloat16
+    assert (found.float() - wanted).norm() < 0.006 * wanted.norm()
+
+
+def test_columns_that_pad_are_left_out_where_aiter_does(compiled: Any) -> None:
+    draw = torch.Generator().manual_seed(2)
+    x = torch.randn(5, 64, generator=draw).to(torch.bfloat16)
+    data, gather, _ = compiled(ap.routing)(torch.randn(5, 4, generator=draw).to(torch.bfloat16), 1)
+    w, scales, _ = _weight(4, 96, 64, draw)
+    bias = torch.randn(4, 96, generator=draw)
+    product = compiled(ap.moe_gemm_a16w4)
+    arguments = (x, w.transpose(1, 2), None, scales.transpose(1, 2), None, None, bias, data, gather)
+    whole, part = product(*arguments), product(*arguments, unpadded_N=70, unpadded_K=60)
+    assert part.shape == (5, 70) and torch.equal(part, whole[:, :70])
+
+
+@pytest.mark.parametrize(
+    ("function", "changes", "said"),
+    [
+        ("routing", {"score_mode": "sigmoid"}, "score_mode='sigmoid'"),
+        ("moe_gemm_a16w4", {"x_scales": 1}, "x_scales=1"),
+        ("moe_gemm_a16w4", {"x_static_scale": 1}, "x_static_scale=1"),
+        ("moe_gemm_a16w4", {"quant_static_scale": 1}, "quant_static_scale=1"),
+        ("moe_gemm_a16w4", {"swizzle_mx_scale": "GFX1250_SCALE"}, "swizzle_mx_scale='GFX1250_SCALE'"),
+        ("moe_gemm_a16w4", {"apply_swiglu": True, "scatter_indx": 1}, "apply_swiglu=True"),
+        ("moe_gemm_a16w4", {"routing_data": None}, "routing_data=None"),
+    ],
+)
+def test_what_no_kernel_covers_is_refused_by_name(function: str, changes: dict[str, Any], said: str) -> None:
+    names = ("logits", "n_expts_act") if function == "routing" else ("x", "w", "x_scales", "w_scales")
+    given: dict[str, Any] = dict.fromkeys(names)
+    with pytest.raises(UnsupportedError) as found:
+        getattr(ap, function)(**(given | changes))
+    assert said in str(found.value)
+
+
+def test_another_type_of_the_result_is_refused() -> None:
+    x, w = torch.empty(2, 64, dtype=torch.float16), torch.empty(1, 32, 64, dtype=torch.uint8)
+    lists: Any = type("Lists", (), {"expt_data": 1, "n_expts_act": 1, "block_m": 16})
+    with pytest.raises(UnsupportedError) as found:
+        ap.moe_gemm_a16w4(x, w, None, w, routing_data=lists)
+    assert "out_dtype=None" in str(found.value)
