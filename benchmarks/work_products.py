@@ -58,6 +58,28 @@ def blocks(tensors: Tensors, m: int, n: int, k: int, *, aiter: bool) -> None:
         aiter_prebuilt.mi350_a8w8_blockscale_asm(x, w, *scales, tensors.normal("bf16", m, n))
 
 
+def pairs(tensors: Tensors, m: int, n: int, k: int, *, who: str) -> None:
+    """MXFP4, bf16 out: AITER's object, ours with its layouts (a bias, which AITER's does not add), ours with rows of scales."""
+    import aiter_prebuilt
+
+    x, w = (tensors.codes("u8", rows, k // 2) for rows in (m, n))
+    scales = [tensors.codes("u8", rows, k // 32) for rows in (m, n)]
+    tensors.bytes += m * n * 2
+    if who == "rows":
+        aiter_prebuilt.gemm_afp4wfp4(x, w, *scales)
+        return
+    options: dict[str, Any] = {"bias": tensors.normal("f32", n), "beta": 1.0} if who == "ours" else {}
+    aiter_prebuilt.gemm_a4w4(x, w, *scales, **options)
+
+
+def _pairs(*sizes: int) -> dict[str, Call]:
+    return {
+        "AITER's": lambda made: pairs(made, *sizes, who="aiter"),
+        "ours": lambda made: pairs(made, *sizes, who="ours"),
+        "ours, rows": lambda made: pairs(made, *sizes, who="rows"),
+    }
+
+
 def _both(function: Any, *sizes: int) -> dict[str, Call]:
     return {
         "AITER's": lambda made: function(made, *sizes, aiter=True),
@@ -80,4 +102,7 @@ PRODUCTS_GFX942: Final[dict[str, dict[str, Call]]] = {
         "ours": lambda made: scaled(made, 2048, 4096, 512, who="int8"),
     },
 }
-PRODUCTS_GFX950: Final[dict[str, dict[str, Call]]] = {}
+PRODUCTS_GFX950: Final[dict[str, dict[str, Call]]] = {
+    "product in MXFP4, 2048 x 4096 x 1024": _pairs(2048, 4096, 1024),
+    "product in MXFP4, 32 x 2048 x 4096": _pairs(32, 2048, 4096),
+}

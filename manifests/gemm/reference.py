@@ -30,6 +30,11 @@ def gemm_a16w16(A: Values, B: Values, bias: Values | None) -> Near:
     return near(out, relative=_ROUNDING, absolute=error)
 
 
+def gemm_a16w16_fp32(A: Values, B: Values, bias: Values | None) -> Near:
+    """The same; AITER's objects add parts of K in any order."""
+    return gemm_a16w16(A, B, bias)
+
+
 def _unshuffled(w: Values) -> Values:
     """A weight [N, K] back from shuffle_weight's (16, 16) layout, in which each block of 16 rows and 32 columns is stored as
     [2][16][16].

@@ -103,8 +103,6 @@ def gemm_a4w4(
 ) -> Any:
     """Of ``aiter_prebuilt.gemm_a4w4``."""
     added, factor = weighted(bias, beta)
-    out = product(A, B, dtype, None)
     given = (codes(A, "fp4x2"), codes(B, "fp4x2"), codes(A_scale, "e8m0"), codes(B_scale, "e8m0"))
     plain = bpreshuffle is not None and not bpreshuffle
-    _OPS.gemm_a4w4.default(*given, added, out, not plain, factor)
-    return out
+    return _OPS.gemm_a4w4.default(*given, added, not plain, factor, dtype)

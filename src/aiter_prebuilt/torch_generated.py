@@ -1528,6 +1528,7 @@ def gemm_a16w16(
     scale_a: Any = None,
     scale_b: Any = None,
     scale_c: Any = None,
+    dtype: torch.dtype | None = None,
 ) -> Any:
     """Traced ``aiter_prebuilt.gemm_a16w16``."""
     if otype is not None and otype != A.dtype:
@@ -1538,6 +1539,8 @@ def gemm_a16w16(
         raise refuse("gemm_a16w16", "scale_b", scale_b, "None")
     if scale_c is not None:
         raise refuse("gemm_a16w16", "scale_c", scale_c, "None")
+    if dtype is not None and dtype != A.dtype:
+        raise refuse("gemm_a16w16", "dtype", dtype, "None or A.dtype")
     return _OPS.gemm_a16w16.default(A, B, bias)
 
 
@@ -3553,6 +3556,7 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "gelu_tanh_and_mul": _OPS.gelu_tanh_and_mul.default,
     "gemm_a16w16": gemm_a16w16,
     "gemm_a16w16_asm": gemm_a16w16_asm,
+    "gemm_a16w16_fp32": _OPS.gemm_a16w16_fp32.default,
     "gemm_a16w8_blockscale": gemm_a16w8_blockscale,
     "gemm_a16wfp4": gemm_a16wfp4,
     "gemm_a4w4": gemm_a4w4,

@@ -183,6 +183,13 @@ def test_tgemm_is_a_linear_layer(compiled: Any) -> None:
     )
     with pytest.raises(UnsupportedError, match="scale_a"):
         ap.tgemm.mm(x, weight, scale_a=torch.ones(1))
+    with pytest.raises(UnsupportedError, match="scale_b"):
+        ap.tgemm.mm(x, weight, otype=torch.float32, scale_b=torch.ones(1))
+    with pytest.raises(UnsupportedError, match="otype"):
+        ap.tgemm.mm(x, weight, otype=torch.int32)
+    wide = compiled(lambda x, w, b: ap.tgemm.mm(x, w, b, otype=torch.float32))(x, weight, bias)
+    assert wide.dtype == torch.float32
+    torch.testing.assert_close(wide, x.float() @ weight.float().T + bias.float(), rtol=1e-5, atol=1e-4)
 
 
 def test_scales_of_fp4_are_where_the_formula_says() -> None:

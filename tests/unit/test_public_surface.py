@@ -135,7 +135,8 @@ SIGNATURES = {
     "fused_add_rms_norm_cu": "input residual_in weight epsilon",
     "rmsnorm2d_fwd": "input weight epsilon use_model_sensitive_rmsnorm",
     "rmsnorm2d_fwd_with_add": "out input residual_in residual_out weight epsilon gemma_norm use_model_sensitive_rmsnorm",
-    "gemm_a16w16": "A B bias otype scale_a scale_b scale_c",
+    "gemm_a16w16": "A B bias otype scale_a scale_b scale_c dtype",
+    "gemm_a16w16_fp32": "A B bias",
     "fmha_v3_fwd": "q k v dropout_p softmax_scale is_causal window_size_left window_size_right return_softmax_lse "
     "return_dropout_randval how_v3_bf16_cvt out bias alibi_slopes gen",
     "fmha_v3_bwd": "dout q k v out softmax_lse dropout_p softmax_scale is_causal window_size_left window_size_right "

@@ -40,6 +40,10 @@ FORMS: tuple[dict[str, Any], ...] = (
 )  # fmt: skip
 
 
+#: Place of the result among the tensors of the native call, where torch's operator makes it and is told its type last.
+MADE = {"gemm_a4w4": 5}
+
+
 def eager(name: str, arguments: dict[str, Any]) -> tuple[list[Any], Any]:
     """What goes to the native side, and what comes back."""
     seen: list[list[Any]] = []
@@ -98,6 +102,10 @@ def test_the_traced_function_hands_on_what_the_eager_one_does(
             arguments = {**plain, **form}
             given = [value for value in arguments.values() if isinstance(value, torch.Tensor)]
             (one, back), (two, again) = eager(name, arguments), traced(name, arguments, monkeypatch)
+            if name in MADE:
+                made = one.pop(MADE[name])
+                assert made is back and two.pop() in (None, made.dtype) and again is None
+                again = made
             assert len(one) == len(two)
             assert all(alike(*pair, given) for pair in zip(one, two, strict=True)), (
                 f"{name} {call.label} {form}"

@@ -146,6 +146,14 @@ def gemm_f4_kernel(
         acc += (added * beta)[None, :]
     cm = tl.arange(0, BM)
     cn = tl.arange(0, BN)
-    c += m0.to(tl.int64) * ldc + n0
-    inside = (cm[:, None] < M - m0) & (cn[None, :] < N - n0)
-    tl.store(c + (cm[:, None] * ldc + cn[None, :]), acc.to(c.dtype.element_ty), mask=inside)
+    high = cm[:, None] < M - m0
+    out = acc.to(c.dtype.element_ty)
+    if (N % 8 == 0) & (ldc % 8 == 0) & (c.to(tl.int64) % 16 == 0):
+        # 16 bytes at a time are there or not.
+        line = _stride(ldc, 8)
+        c = tl.multiple_of(c + (m0.to(tl.int64) * line + n0), 16)
+        wide = (cn // 8 * 8)[None, :] < N - n0
+        tl.store(c + (cm[:, None] * line + cn[None, :]), out, mask=high & wide)
+    else:
+        c += m0.to(tl.int64) * ldc + n0
+        tl.store(c + (cm[:, None] * ldc + cn[None, :]), out, mask=high & (cn[None, :] < N - n0))

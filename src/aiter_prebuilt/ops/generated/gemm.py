@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     import torch
 
 _gemm_a16w16 = operator("gemm_a16w16")
+_gemm_a16w16_fp32 = operator("gemm_a16w16_fp32")
 _gemm_a8w8_bpreshuffle = operator("gemm_a8w8_bpreshuffle")
 
 
@@ -25,6 +26,7 @@ def gemm_a16w16(
     scale_a: torch.Tensor | None = None,
     scale_b: torch.Tensor | None = None,
     scale_c: torch.Tensor | None = None,
+    dtype: torch.dtype | None = None,
 ) -> torch.Tensor:
     """``A @ B.T + bias``, accumulated in fp32 on the matrix cores.
 
@@ -32,10 +34,11 @@ def gemm_a16w16(
         A: [..., K] bf16 or fp16, rows may be strided.
         B: [N, K] bf16 or fp16, rows may be strided.
         bias: [N] bf16 or fp16, or None.
-        otype: only None and A.dtype are covered.
+        otype: fp32 is ``gemm_a16w16_fp32``, which ``tgemm.mm`` calls for it; only None and A.dtype are covered.
         scale_a: only None is covered.
         scale_b: only None is covered.
         scale_c: only None is covered.
+        dtype: otype, as AITER's Triton function calls it; only None and A.dtype are covered.
 
     Returns:
         New, contiguous: [..., N] bf16 or fp16.
@@ -54,11 +57,39 @@ def gemm_a16w16(
         raise refuse("gemm_a16w16", "scale_b", scale_b, "None")
     if scale_c is not None:
         raise refuse("gemm_a16w16", "scale_c", scale_c, "None")
+    if dtype is not None and dtype != A.dtype:
+        raise refuse("gemm_a16w16", "dtype", dtype, "None or A.dtype")
     try:
         out = A.new_empty((*A.shape[:-1], B.shape[0]))
     except NOT_A_TENSOR as error:
         raise no_output("gemm_a16w16", error) from error
     _gemm_a16w16(A, B, bias, out)
+    return out
+
+
+@traced
+def gemm_a16w16_fp32(A: torch.Tensor, B: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
+    """``A @ B.T + bias`` in fp32: sums of the matrix cores as they are; AITER's assembly, or kernels of ours.
+
+    Args:
+        A: [..., K] bf16 or fp16, rows may be strided.
+        B: [N, K] bf16 or fp16, rows may be strided.
+        bias: [N] bf16 or fp16, or None.
+
+    Returns:
+        New, contiguous: [..., N] fp32.
+
+    Raises:
+        UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
+            no kernel takes the call.
+
+    Source: AITER ``gemm_a16w16`` with ``otype=torch.float32``.
+    """
+    try:
+        out = A.new_empty((*A.shape[:-1], B.shape[0]), dtype=element_type(A, "f32"))
+    except NOT_A_TENSOR as error:
+        raise no_output("gemm_a16w16_fp32", error) from error
+    _gemm_a16w16_fp32(A, B, bias, out)
     return out
 
 
