@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from work_attention import ATTENTION
+from work_experts import EXPERTS
 from work_products import PRODUCTS, PRODUCTS_GFX942, PRODUCTS_GFX950
 from work_tensors import Tensors
 
@@ -27,8 +28,8 @@ LIBRARY: Final = ROOT / "src/aiter_prebuilt_emulator/lib/libamdhip64.so"
 
 #: What is asked -> who answers -> the call; the first is whom others are compared with.
 WORK: Final = {
-    "gfx942": ATTENTION | PRODUCTS | PRODUCTS_GFX942,
-    "gfx950": ATTENTION | PRODUCTS | PRODUCTS_GFX950,
+    "gfx942": ATTENTION | PRODUCTS | EXPERTS | PRODUCTS_GFX942,
+    "gfx950": ATTENTION | PRODUCTS | EXPERTS | PRODUCTS_GFX950,
 }
 
 
