@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
 
 from build_tools.cases import numbers
-from build_tools.cases.experts import HALF, ROUNDING, activated, usual
+from build_tools.cases.choices import active, draw_chosen, draw_some, draw_wild
+from build_tools.cases.experts import HALF, ROUNDING, usual
 from build_tools.cases.near import Near, Values, near
 
-_ERF = np.vectorize(math.erf, otypes=[float])
+__all__ = ["draw_chosen", "draw_some", "draw_wild"]
+
 _FP4 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6])
 #: Columns that share a scale.
 _SHARE = 32
@@ -191,19 +192,8 @@ def _gated(sums: Values, off: Values, activation: int, limit: float) -> tuple[Va
     if limit > 0:
         gate, up = np.minimum(gate, limit), np.clip(up, -limit, limit)
     up, up_off = up + (activation == 2), up_off + np.abs(up) * ROUNDING
-    gate, gate_off = _active(gate, gate_off, activation)
+    gate, gate_off = active(gate, gate_off, activation)
     return gate * up, gate_off * (np.abs(up) + up_off) + np.abs(gate) * up_off
-
-
-def _active(x: Values, off: Values, activation: int) -> tuple[Values, Values]:
-    """(SiLU, GELU in its erf form, or x * sigmoid(1.702 * x); how far that may be off)."""
-    if activation == 2:
-        steeper, wrong = activated(1.702 * x, 1.702 * off, False)
-        return steeper / 1.702, wrong / 1.702
-    if activation == 0:
-        return activated(x, off, False)
-    active: Values = 0.5 * x * (1 + _ERF(x * math.sqrt(0.5)))
-    return active, 1.13 * off + (np.abs(x) + np.abs(active)) * ROUNDING * 16
 
 
 def _coded(rows: Values, bits: int) -> Values:
@@ -246,28 +236,3 @@ def _rounded(parts: Values, scale: Values, bits: int) -> Values:
     step = np.where(size < 2, 0.5, np.where(size < 4, 1.0, 2.0))
     found: Values = np.sign(parts) * np.rint(size / step) * step * scale
     return found
-
-
-def draw_chosen(
-    rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int], count: float
-) -> Values:
-    """Different experts of ``count`` for each token."""
-    del sizes
-    return np.argsort(rng.random((shape[0], int(count))), axis=1)[:, : shape[1]]
-
-
-def draw_wild(
-    rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int], count: float
-) -> Values:
-    """Such of which some are no expert's: negative, and the one behind the last."""
-    chosen = draw_chosen(rng, shape, sizes, count)
-    chosen[::3, 0] = -1
-    chosen[1::3, -1] = int(count)
-    return chosen
-
-
-def draw_some(rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int]) -> Values:
-    """1 for as many experts as there are weights, not for the first."""
-    here = np.zeros(shape, np.int64)
-    here[1 + rng.permutation(shape[0] - 1)[: sizes["E"]]] = 1
-    return here
