@@ -13,12 +13,14 @@ from typing import Any
 
 import numpy as np
 
-#: (Operator, rows, columns, bytes of a row, variant of the kernel of ours.)
+#: (Operator, rows, columns, elements of a row (fp4: bytes), variant of the kernel of ours.)
 Call = tuple[str, int, int, int, str]
 CALLS: dict[str, list[Call]] = {
     "gfx942": [
         ("gemm_a8w8_bpreshuffle", 5, 48, 288, "16x64"), ("gemm_a8w8_bpreshuffle", 33, 80, 256, "16x64"),
         ("gemm_a8w8_bpreshuffle", 130, 144, 384, "128x128"),
+        ("gemm_a16w16_fp32", 5, 64, 192, "16x64"), ("gemm_a16w16_fp32", 61, 128, 512, "64x64"),
+        ("gemm_a16w16_fp32", 130, 192, 320, "128x128"),
     ],
 }  # fmt: skip
 CALLS["gfx950"] = [
@@ -32,6 +34,7 @@ OURS = {
     "gemm_a8w8_bpreshuffle": ("preshuffled", "M,N,K", "bf16"),
     "gemm_a4w4_asm": ("f4_any", "M,N,KB", "bf16"),
     "gemm_a4w4": ("f4_any", "M,N,KB", "bf16"),
+    "gemm_a16w16_fp32": ("gemm_tile", "M,N,K", "bf16"),
 }
 
 
@@ -78,7 +81,11 @@ def main(target: str, fp8: str, file: str, ours: bool) -> int:
         rng = np.random.default_rng(number)
         function: Any = getattr(aiter_prebuilt, name)
         recorder = Recorder(facts, 0, None)
-        if name == "gemm_a8w8_bpreshuffle":
+        if name == "gemm_a16w16_fp32":
+            x, w = (made("bf16", rng.normal(size=(rows, k))) for rows in (m, n))
+            with instead(function, recorder):
+                out = function(x, w)
+        elif name == "gemm_a8w8_bpreshuffle":
             x, w = (made(fp8, rng.normal(size=(rows, k))) for rows in (m, n))
             scales = [made("f32", rng.uniform(0.1, 1.1, rows)) for rows in (m, n)]
             with instead(function, recorder):
