@@ -66,6 +66,8 @@ def _is_schema(operator: Operator) -> bool:
     plain = not (
         operator.covered or operator.ignored or operator.type_of or numbers(operator)
     )  # a chosen type has a name of its own there
+    # An empty text is None there.
+    plain = plain and not any(each.default == "" for each in operator.python.parameters if not each.required)
     return plain and list(operator.python.names) == _native(operator)
 
 

@@ -3396,11 +3396,15 @@ def topk_softmax(
     shared_expert_scoring_func: str = "",
 ) -> None:
     """Traced ``aiter_prebuilt.topk_softmax``."""
-    if num_shared_experts:
-        raise refuse("topk_softmax", "num_shared_experts", num_shared_experts, "0")
-    if shared_expert_scoring_func:
-        raise refuse("topk_softmax", "shared_expert_scoring_func", shared_expert_scoring_func, '""')
-    _OPS.topk_softmax.default(topk_weights, topk_indices, token_expert_indices, gating_output, need_renorm)
+    _OPS.topk_softmax.default(
+        topk_weights,
+        topk_indices,
+        token_expert_indices,
+        gating_output,
+        need_renorm,
+        num_shared_experts,
+        shared_expert_scoring_func,
+    )
 
 
 def unified_attention(

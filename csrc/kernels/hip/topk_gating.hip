@@ -7,6 +7,8 @@
 // Build:  T, B     element types of logits and bias
 //         PER      experts of a lane; 64 * PER is the most
 //         TOKENS   waves of a block
+//         SHARED   1: softmax alone, without a bias (and B); the logits of experts that every token takes stand behind those of
+//                  the others, and their sigmoids are written behind the k weights; choices are numbered
 // Launch: grid x = tokens / TOKENS, block x = 64 * TOKENS, no dynamic LDS.
 #include "common.hpp"
 
@@ -80,10 +82,20 @@ AP_INLINE float score_of(float x, i32 function) {
 }  // namespace ap
 
 AP_KERNEL(64 * TOKENS)
+#ifdef SHARED
+void topk_gating(float* weights, ap::i32* ids, ap::i32* choices, const ap::T* logits, ap::i32 tokens, ap::i32 experts,
+                 ap::i32 k, ap::i64 w_row, ap::i64 i_row, ap::i64 c_row, ap::i64 g_row, ap::i32 renorm,
+                 ap::i32 shared) {
+  using namespace ap;
+  constexpr i32 function = kSoftmax;
+  const float* bias = nullptr;
+  float factor = 1.0f;
+#else
 void topk_gating(float* weights, ap::i32* ids, const ap::T* logits, const ap::B* bias, ap::i32 tokens, ap::i32 experts,
                  ap::i32 k, ap::i64 w_row, ap::i64 i_row, ap::i64 g_row, ap::i32 function, ap::i32 renorm,
                  float factor) {
   using namespace ap;
+#endif
   i32 lane = static_cast<i32>(thread_x()) % kWave;
   i32 token = __builtin_amdgcn_readfirstlane(static_cast<i32>(block_x() * TOKENS + thread_x() / kWave));
   if (token >= tokens) return;
@@ -155,5 +167,11 @@ void topk_gating(float* weights, ap::i32* ids, const ap::T* logits, const ap::B*
     if (renorm) factor /= total < smallest ? smallest : total;
     weights[token * w_row + lane] = weight * factor;
     ids[token * i_row + lane] = id;
+#ifdef SHARED
+    choices[token * c_row + lane] = lane * tokens + token;
+#endif
   }
+#ifdef SHARED
+  if (lane < shared) weights[token * w_row + k + lane] = score_of(static_cast<float>(logits[experts + lane]), kSigmoid);
+#endif
 }

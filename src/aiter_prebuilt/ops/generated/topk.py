@@ -6,7 +6,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aiter_prebuilt.dispatch import operator
-from aiter_prebuilt.ops._common import refuse
 from aiter_prebuilt.ops._traced import traced
 
 if TYPE_CHECKING:
@@ -29,25 +28,31 @@ def topk_softmax(
     """Softmax over experts in fp32, then the k largest, best first; of equal ones the lowest expert first.
 
     Args:
-        topk_weights: [M, K] fp32, written; rows may be strided.
+        topk_weights: [M, W] fp32, written; rows may be strided; the k weights, then one for each shared expert.
         topk_indices: [M, K] int32, written; rows may be strided.
         token_expert_indices: [M, K] int32, written; rows may be strided; ``j * T + t`` for the j-th choice of token t.
         gating_output: [M, E] bf16 or fp16 or fp32, rows may be strided.
         need_renorm: make the k weights of a token sum to 1.
-        num_shared_experts: only 0 is covered.
-        shared_expert_scoring_func: only "" is covered.
+        num_shared_experts: up to 64: the last columns of ``gating_output``, which are not chosen from; up to 512 other experts
+            then.
+        shared_expert_scoring_func: sigmoid: the last columns of ``topk_weights`` are the sigmoids of the shared experts' logits;
+            empty: they stay as they are.
 
     Raises:
-        UnsupportedError: an option that is not covered, or a tensor that requires grad. ArgumentError: types, shapes, strides or
-            device do not fit. NoKernelError: no kernel takes the call.
+        UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
+            no kernel takes the call.
 
     Source: AITER ``topk_softmax``.
     """
-    if num_shared_experts:
-        raise refuse("topk_softmax", "num_shared_experts", num_shared_experts, "0")
-    if shared_expert_scoring_func:
-        raise refuse("topk_softmax", "shared_expert_scoring_func", shared_expert_scoring_func, '""')
-    _topk_softmax(topk_weights, topk_indices, token_expert_indices, gating_output, need_renorm)
+    _topk_softmax(
+        topk_weights,
+        topk_indices,
+        token_expert_indices,
+        gating_output,
+        need_renorm,
+        num_shared_experts,
+        shared_expert_scoring_func,
+    )
 
 
 @traced
