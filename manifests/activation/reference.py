@@ -8,6 +8,7 @@ argument, and by a few roundings more: its reciprocal and exp2 are each good to 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from build_tools.cases.numbers import rounded
 
 _ROUNDING = 2.0**-24
 _LOST = 2.0**-125
+_LARGEST = float(np.finfo(np.float32).max)
 _QMAX = {"e4m3fnuz": 240.0, "e4m3fn": 448.0}
 
 
@@ -56,6 +58,43 @@ def scaled_silu_and_mul(input: Values, scale: Values, kinds: dict[str, str]) -> 
     return near(codes, relative=3 * _ROUNDING, absolute=found.error / np.abs(by))
 
 
+def silu_and_mul_quant(
+    input: Values,
+    group_size: int,
+    limit: float,
+    shuffle_scale: bool,
+    kinds: dict[str, str],
+    sizes: Mapping[str, int],
+) -> tuple[Near, Near]:
+    """Codes of :func:`silu_and_mul` and the scale of each group of columns.
+
+    What is quantised is off by what made it; the largest of a group sets its scale, so its error is in all codes of the group.
+    """
+    made, qmax = silu_and_mul(input, limit, kinds), _QMAX[kinds["out"]]
+    values = np.where(np.abs(made.values) > _LARGEST, np.copysign(np.inf, made.values), made.values)
+    width, rows = values.shape[-1], math.prod(values.shape[:-1])
+    groups = -(-width // group_size)
+    room, shape = ((0, 0), (0, groups * group_size - width)), (rows, groups, group_size)
+    parts = np.pad(values.reshape(rows, width), room).reshape(shape)
+    off = np.pad(made.error.reshape(rows, width), room).reshape(shape) + 2 * _ROUNDING * np.where(
+        np.isfinite(parts), np.abs(parts), 0.0
+    )
+    amax = np.fmax.reduce(np.abs(parts), axis=-1, keepdims=True, initial=1e-10)
+    worst = off.max(axis=-1, keepdims=True, initial=0.0)
+    scales = amax / qmax
+    codes = np.clip(parts / scales, -qmax, qmax)
+    moved = off / scales + np.abs(codes) * (worst / amax + 8 * _ROUNDING)
+    moved = np.where(np.isfinite(parts), moved, 0.0)
+    missed = worst / qmax + 4 * _ROUNDING * np.where(np.isfinite(scales), scales, 0.0)
+    cells = (sizes["scale_rows"], sizes["scale_columns"])
+    placed, error = (
+        np.resize(each[..., 0].T if shuffle_scale else each[..., 0], cells) for each in (scales, missed)
+    )
+    cut = (rows, groups * group_size)
+    codes, moved = (each.reshape(cut)[:, :width].reshape(values.shape) for each in (codes, moved))
+    return near(codes, absolute=moved), near(placed, absolute=error)
+
+
 def gelu_and_mul(input: Values) -> Near:
     """Exact GELU: gate * (1 + erf(gate / sqrt(2))) / 2 * up.
 
@@ -82,6 +121,30 @@ def swiglu_and_mul(input: Values) -> Near:
     gate, up = _halves(input)
     gate = np.minimum(gate, 7.0)
     return _gated(gate, 1.702 * gate, np.clip(up, -7.0, 7.0) + 1)
+
+
+def silu_and_mul_bias(input: Values, expert_ids: Values, bias: Values) -> Near:
+    """silu(gate) * up of input + bias[expert]."""
+    return _behind_bias(lambda v: silu_and_mul(v, 0.0, {}), input, expert_ids, bias)
+
+
+def gelu_and_mul_bias(input: Values, expert_ids: Values, bias: Values) -> Near:
+    """:func:`gelu_and_mul` of input + bias[expert]."""
+    return _behind_bias(gelu_and_mul, input, expert_ids, bias)
+
+
+def swiglu_and_mul_bias(input: Values, expert_ids: Values, bias: Values) -> Near:
+    """:func:`swiglu_and_mul` of input + bias[expert]."""
+    return _behind_bias(swiglu_and_mul, input, expert_ids, bias)
+
+
+def _behind_bias(plain: Callable[[Values], Near], input: Values, expert_ids: Values, bias: Values) -> Near:
+    """Sums are rounded to fp32, as AITER has it. Rows of an expert that there is not are zeros."""
+    ids = expert_ids.reshape(input.shape[:-1])
+    known = (ids >= 0) & (ids < len(bias))
+    found = plain(rounded(input + bias[np.where(known, ids, 0)], "f32"))
+    known = known[..., None]
+    return near(np.where(known, found.values, 0.0), absolute=np.where(known, found.error, 0.0))
 
 
 def silu(input: Values) -> Near:

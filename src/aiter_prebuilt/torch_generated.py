@@ -3299,6 +3299,15 @@ def rotary_embedding_fwd(
     )
 
 
+def silu_and_mul_quant(
+    out: Any, input: Any, scale: Any, group_size: int, limit: float = 0.0, shuffle_scale: bool = False
+) -> None:
+    """Traced ``aiter_prebuilt.silu_and_mul_quant``."""
+    if group_size not in (32, 64, 128):
+        raise refuse("silu_and_mul_quant", "group_size", group_size, "32 or 64 or 128")
+    _OPS.silu_and_mul_quant.default(out, input, scale, group_size, limit, shuffle_scale)
+
+
 def smooth_per_token_scaled_quant(
     out: Any,
     input: Any,
@@ -3556,6 +3565,7 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "fused_rms_fp8_group_quant": fused_rms_fp8_group_quant,
     "fused_rms_fp8_per_tensor_static_quant": fused_rms_fp8_per_tensor_static_quant,
     "gelu_and_mul": _OPS.gelu_and_mul.default,
+    "gelu_and_mul_bias": _OPS.gelu_and_mul_bias.default,
     "gelu_fast": _OPS.gelu_fast.default,
     "gelu_tanh_and_mul": _OPS.gelu_tanh_and_mul.default,
     "gemm_a16w16": gemm_a16w16,
@@ -3649,6 +3659,8 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "sigmoid": _OPS.sigmoid.default,
     "silu": _OPS.silu.default,
     "silu_and_mul": _OPS.silu_and_mul.default,
+    "silu_and_mul_bias": _OPS.silu_and_mul_bias.default,
+    "silu_and_mul_quant": silu_and_mul_quant,
     "smooth_per_token_scaled_quant": smooth_per_token_scaled_quant,
     "smoothquant_fwd": _OPS.smoothquant_fwd.default,
     "softmax": _OPS.softmax.default,
@@ -3656,6 +3668,7 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "sub": sub,
     "sub_": sub_,
     "swiglu_and_mul": _OPS.swiglu_and_mul.default,
+    "swiglu_and_mul_bias": _OPS.swiglu_and_mul_bias.default,
     "tanh": _OPS.tanh.default,
     "top_k_per_row_decode": top_k_per_row_decode,
     "top_k_per_row_prefill": top_k_per_row_prefill,

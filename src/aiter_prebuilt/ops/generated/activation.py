@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aiter_prebuilt.dispatch import operator
+from aiter_prebuilt.ops._common import refuse
 from aiter_prebuilt.ops._traced import traced
 
 if TYPE_CHECKING:
@@ -16,6 +17,10 @@ _gelu_and_mul = operator("gelu_and_mul")
 _gelu_tanh_and_mul = operator("gelu_tanh_and_mul")
 _swiglu_and_mul = operator("swiglu_and_mul")
 _scaled_silu_and_mul = operator("scaled_silu_and_mul")
+_silu_and_mul_bias = operator("silu_and_mul_bias")
+_gelu_and_mul_bias = operator("gelu_and_mul_bias")
+_swiglu_and_mul_bias = operator("swiglu_and_mul_bias")
+_silu_and_mul_quant = operator("silu_and_mul_quant")
 _silu = operator("silu")
 _gelu_fast = operator("gelu_fast")
 
@@ -106,6 +111,105 @@ def scaled_silu_and_mul(out: torch.Tensor, input: torch.Tensor, scale: torch.Ten
     Source: ``silu(v) = v / (1 + exp(-v))``; AITER ``scaled_silu_and_mul``.
     """
     _scaled_silu_and_mul(out, input, scale)
+
+
+@traced
+def silu_and_mul_bias(
+    out: torch.Tensor, input: torch.Tensor, expert_ids: torch.Tensor, bias: torch.Tensor
+) -> None:
+    """``v = input + bias[expert_ids]``, a row of ``bias`` for each row; ``out = silu(v[..., :d]) * v[..., d:]``, computed in
+    fp32.
+
+    Args:
+        out: [..., d] bf16 or fp16 or fp32, written; rows may be strided.
+        input: [..., 2 * d] bf16 or fp16 or fp32, rows may be strided; fp32, or of ``out``'s type.
+        expert_ids: M elements, int32, a row of an expert that ``bias`` has not, -1 among them, is zeros.
+        bias: [E, 2 * d] fp32.
+
+    Raises:
+        UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
+            no kernel takes the call.
+
+    Source: ``silu(v) = v / (1 + exp(-v))``; AITER ``silu_and_mul_bias``.
+    """
+    _silu_and_mul_bias(out, input, expert_ids, bias)
+
+
+@traced
+def gelu_and_mul_bias(
+    out: torch.Tensor, input: torch.Tensor, expert_ids: torch.Tensor, bias: torch.Tensor
+) -> None:
+    """``v = input + bias[expert_ids]``, a row of ``bias`` for each row; ``out = gelu(v[..., :d]) * v[..., d:]`` with the exact
+    (erf) GELU, computed in fp32.
+
+    Args:
+        out: [..., d] bf16 or fp16 or fp32, written; rows may be strided.
+        input: [..., 2 * d] bf16 or fp16 or fp32, rows may be strided; fp32, or of ``out``'s type.
+        expert_ids: M elements, int32, a row of an expert that ``bias`` has not, -1 among them, is zeros.
+        bias: [E, 2 * d] fp32.
+
+    Raises:
+        UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
+            no kernel takes the call.
+
+    Source: ``gelu(v) = v / 2 * (1 + erf(v / sqrt(2)))``; AITER ``gelu_and_mul_bias``.
+    """
+    _gelu_and_mul_bias(out, input, expert_ids, bias)
+
+
+@traced
+def swiglu_and_mul_bias(
+    out: torch.Tensor, input: torch.Tensor, expert_ids: torch.Tensor, bias: torch.Tensor
+) -> None:
+    """``v = input + bias[expert_ids]``, a row of ``bias`` for each row; of ``v`` gpt-oss' SwiGLU, computed in fp32: gate cut at
+    7, up at +-7, ``gate * sigmoid(1.702 * gate) * (up + 1)``.
+
+    Args:
+        out: [..., d] bf16 or fp16 or fp32, written; rows may be strided.
+        input: [..., 2 * d] bf16 or fp16 or fp32, rows may be strided; fp32, or of ``out``'s type.
+        expert_ids: M elements, int32, a row of an expert that ``bias`` has not, -1 among them, is zeros.
+        bias: [E, 2 * d] fp32.
+
+    Raises:
+        UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
+            no kernel takes the call.
+
+    Source: the gpt-oss model card's reference; AITER ``swiglu_and_mul_bias``.
+    """
+    _swiglu_and_mul_bias(out, input, expert_ids, bias)
+
+
+@traced
+def silu_and_mul_quant(
+    out: torch.Tensor,
+    input: torch.Tensor,
+    scale: torch.Tensor,
+    group_size: int,
+    limit: float = 0.0,
+    shuffle_scale: bool = False,
+) -> None:
+    """``v = silu(input[..., :d]) * input[..., d:]``; of each ``group_size`` columns ``scale = max(amax(|v|), 1e-10) / qmax``;
+    ``out = v / scale``, rounded to nearest even and saturated.
+
+    Args:
+        out: [..., d] the target's own e4m3, written; rows may be strided.
+        input: [..., 2 * d] bf16 or fp16, rows may be strided; d is a multiple of ``group_size``, each row begins at a multiple of
+            16 bytes; NaN is left out of amax, and its code is NaN.
+        scale: [scale_rows, scale_columns] fp32, written; one for each group, row by row; qmax is 240 for e4m3fnuz (gfx942), 448
+            for e4m3fn (gfx950).
+        group_size: 32, 64 or 128; only 32 and 64 and 128 are covered.
+        limit: above 0 the gate is cut at ``limit`` and the other half at ``+-limit``; 0 is off.
+        shuffle_scale: scales lie group by group, those of one group for all rows beside each other.
+
+    Raises:
+        UnsupportedError: an option that is not covered, or a tensor that requires grad. ArgumentError: types, shapes, strides or
+            device do not fit. NoKernelError: no kernel takes the call.
+
+    Source: ``silu(v) = v / (1 + exp(-v))``; AITER ``silu_and_mul_quant``.
+    """
+    if group_size not in (32, 64, 128):
+        raise refuse("silu_and_mul_quant", "group_size", group_size, "32 or 64 or 128")
+    _silu_and_mul_quant(out, input, scale, group_size, limit, shuffle_scale)
 
 
 @traced
