@@ -53,6 +53,7 @@ from aiter_prebuilt.ops.generated.paged_attention import (
     refuse_paged_attention_ragged,
     refuse_paged_attention_v1,
 )
+from aiter_prebuilt.ops.generated.prompt_works import refuse_get_ps_metadata_v1
 from aiter_prebuilt.ops.generated.quant_f4 import refuse_dynamic_per_group_scaled_quant_fp4
 from aiter_prebuilt.ops.generated.quantising_gemm import (
     refuse_batched_gemm_a8w8_a_per_token_group_prequant_w_per_batched_tensor_quant,
@@ -1826,8 +1827,10 @@ def get_ps_metadata_v1(
     kvlen_granularity: int = 16,
     block_size: int = 16,
     is_causal: bool = True,
+    need_lse: bool = False,
 ) -> None:
     """Traced ``aiter_prebuilt.get_ps_metadata_v1``."""
+    refuse_get_ps_metadata_v1(need_lse)
     del gqa_ratio, work_metadata_ptrs
     torch_calls.get_ps_metadata_v1(
         seqlens_qo_indptr,

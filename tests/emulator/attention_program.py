@@ -197,8 +197,66 @@ def beyond(on: Device) -> dict[str, float]:
     return {"far": float(on.read(out).sum())}
 
 
+def _latent_beyond(on: Device, row: int, prompt: bool) -> dict[str, float]:
+    """A list names a row of a latent cache that is not there; 20 heads are our kernel's."""
+    import aiter_prebuilt
+
+    (q, _), (kv, _) = on.normal(2, 20, 576), on.normal(64, 1, 1, 576)
+    out, rows = on.put("bf16", np.zeros((2, 20, 512))), np.arange(60)
+    rows[45] = row
+    words = (
+        out,
+        on.put("i32", [0, 1, 2]),
+        on.put("i32", [0, 30, 60]),
+        on.put("i32", rows),
+        on.put("i32", [1, 1]),
+        1,
+    )
+    (aiter_prebuilt.mla_prefill_fwd if prompt else aiter_prebuilt.mla_decode_fwd)(q, kv, *words)
+    return {"far": float(on.read(out).sum())}
+
+
+def beyond_decode(on: Device) -> dict[str, float]:
+    """A row behind the last."""
+    return _latent_beyond(on, 1 << 20, False)
+
+
+def beyond_decode_below(on: Device) -> dict[str, float]:
+    """A row before the first."""
+    return _latent_beyond(on, -100000, False)
+
+
+def beyond_prompt(on: Device) -> dict[str, float]:
+    """A row behind the last, of a prompt."""
+    return _latent_beyond(on, 1 << 20, True)
+
+
+def _prefix_beyond(on: Device, keys: int) -> dict[str, float]:
+    """A prefix of so many keys, of which one is not in the cache."""
+    import aiter_prebuilt
+
+    (q, _), (k, _), (v, _) = on.normal(2, 4, 128), on.normal(2, 2, 128), on.normal(2, 2, 128)
+    (cache_k, _), (cache_v, _) = on.normal(64, 2, 128), on.normal(64, 2, 128)
+    out, rows = on.put("bf16", np.zeros((2, 4, 128))), np.arange(keys)
+    rows[keys - 3] = 1 << 20
+    words = (on.put("i32", [0, 2]), on.put("i32", [0, keys]), on.put("i32", rows))
+    aiter_prebuilt.extend_attention_fwd(q, k, v, out, cache_k, cache_v, *words, None, True, None, 2)
+    return {"far": float(on.read(out).sum())}
+
+
+def beyond_prefix(on: Device) -> dict[str, float]:
+    """In a tile that is not full."""
+    return _prefix_beyond(on, 20)
+
+
+def beyond_prefix_whole(on: Device) -> dict[str, float]:
+    """In a full tile."""
+    return _prefix_beyond(on, 32)
+
+
+BEYOND: Final = (beyond_decode, beyond_decode_below, beyond_prompt, beyond_prefix, beyond_prefix_whole)
 WORK: Final[dict[str, Callable[[Device], dict[str, float]]]] = {
-    work.__name__: work for work in (long_ragged, long_paged, long_latent, many, backends, beyond)
+    work.__name__: work for work in (long_ragged, long_paged, long_latent, many, backends, beyond, *BEYOND)
 }
 
 if __name__ == "__main__":

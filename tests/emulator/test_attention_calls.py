@@ -67,3 +67,19 @@ def test_a_page_that_is_not_there_is_named(target: str) -> None:
     assert done.returncode != 0
     (line,) = [line for line in done.stderr.splitlines() if "ragged_attn_fwd_kernel" in line and "0x" in line]
     assert "illegal address" in line and "global_load" in line, line
+
+
+@TARGETS
+@pytest.mark.parametrize(
+    ("what", "kernel"),
+    [
+        ("beyond_decode", "mla_decode_kernel"), ("beyond_decode_below", "mla_decode_kernel"),
+        ("beyond_prompt", "mla_decode_kernel"),
+        ("beyond_prefix", "extend_attn_fwd_kernel"), ("beyond_prefix_whole", "extend_attn_fwd_kernel"),
+    ],
+)  # fmt: skip
+def test_a_row_that_is_not_there_is_named(target: str, what: str, kernel: str) -> None:
+    done = run(target, what)
+    assert done.returncode != 0, "numbers of another row"
+    (line,) = [line for line in done.stderr.splitlines() if kernel in line and "0x" in line]
+    assert "illegal address" in line and "load" in line, line

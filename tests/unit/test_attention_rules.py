@@ -10,6 +10,7 @@ import pytest
 from aiter_prebuilt.errors import UnsupportedError
 from aiter_prebuilt.ops import _mla
 from aiter_prebuilt.ops._common import scale_of, window_of
+from build_tools.cases.latent_works import Asked, contexts, shared_out
 
 
 def seen(queries: int, keys: int, left: int, right: int) -> set[tuple[int, int]]:
@@ -44,6 +45,23 @@ def test_a_number_of_parts_that_is_none_is_refused_by_name(value: Any) -> None:
     with pytest.raises(UnsupportedError, match="num_kv_splits"):
         _mla.parts(value, 1, 100, 16, False, 304)
     assert _mla.parts(4096, 1, 100, 16, False, 304) == 4096
+
+
+@pytest.mark.parametrize("heads", [8, 16, 48, 64, 100, 128, 200])
+@pytest.mark.parametrize("queries", [1, 2, 3, 7, 16])
+def test_parts_have_room_for_each_row_that_a_list_names(heads: int, queries: int) -> None:
+    """And for no more than a tile of each: 16 queries of 128 heads asked for 16 times the rows that any list has."""
+    rng = np.random.default_rng(heads + queries)
+    room = _mla.rows_of_part(heads, queries)
+    assert room * heads < 128 + heads and room <= queries
+    for _ in range(20):
+        batches, units = (int(rng.integers(1, most)) for most in (6, 40))
+        lengths, keys = rng.integers(1, queries + 1, batches), rng.integers(0, 900, batches)
+        borders, pages = ([0, *(int(end) for end in each.cumsum())] for each in (lengths, keys))
+        rows, spans, lasts = contexts(borders, pages, [1] * batches)
+        made = shared_out(Asked(rows, spans, lasts, heads, 1, 16, units, units))
+        ends = [part + end - first for _, part, first, end, *_ in made.works if part >= 0]
+        assert max(ends, default=0) <= len(made.sources) * room, (lengths, keys, units)
 
 
 @pytest.mark.parametrize(("heads", "listed"), [(32, 3), (48, 2), (48, 4), (16, 3), (64, 1)])

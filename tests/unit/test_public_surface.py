@@ -180,7 +180,7 @@ SIGNATURES = {
     "intra_batch_mode max_split_per_batch",
     "get_ps_metadata_v1": "seqlens_qo_indptr pages_kv_indptr context_lens gqa_ratio num_heads_k work_metadata_ptrs work_indptr "
     "work_info reduce_indptr reduce_final_map reduce_partial_map qhead_granularity qlen_granularity kvlen_granularity "
-    "block_size is_causal",
+    "block_size is_causal need_lse",
     "get_ps_metadata_info_v1": "batch_size num_head_k max_qlen qlen_granularity",
     "mla_prefill_ps_asm_fwd": "Q K V qo_indptr kv_indptr kv_page_indices work_indptr work_info_set max_seqlen_q softmax_scale "
     "is_causal splitData splitLse output q_scale k_scale v_scale",

@@ -40,7 +40,8 @@ elements (`tt.divisibility` 16).  EVEN = 0 takes smaller heads, too, and assumes
 
 guarantee   0 <= k_stride_s, v_stride_s <= STRIDE_LIMIT; SQ and listed stay below 2^30
 
-Starts, lengths and indices are taken into what is there: a wrong one gives wrong numbers, no access outside.
+Starts and lengths are taken into what is there: a wrong one gives wrong numbers, no access outside. An index is read as it is:
+one of a row that is not there reaches the memory that it names.
 The logits are kept in base 2 (scale * log2 e), since v_exp_f32 and ex2 compute 2^x.
 """
 
@@ -241,8 +242,7 @@ def extend_attn_fwd_kernel(
     whole = tl.where(bounded, m0 // pack + 1, tl.where(has_mask != 0, 0, tokens)) // BN
 
     for index in tl.range(0, whole_p):
-        number = tl.load(indices + (index * BN + rn))
-        number = tl.minimum(tl.maximum(number, 0), NB - 1).to(tl.int64)
+        number = tl.load(indices + (index * BN + rn)).to(tl.int64)
         acc, total, peak = _fold(
             acc,
             total,
@@ -297,7 +297,6 @@ def extend_attn_fwd_kernel(
         at = tl.minimum(key, tl.where(new, end, prefix) - 1)
         listing = (at >= 0) & (index < rest_p)
         number = tl.load(indices + at, mask=listing, other=0)
-        number = tl.minimum(tl.maximum(number, 0), NB - 1)
         number = tl.where(new, first_q + at, number).to(tl.int64)
         high = tl.where(new, limit, prefix - 1)
         seen = key[None, :] <= high[:, None]

@@ -15,13 +15,13 @@ rounded to W before the second product.
 
 `mla_decode_kernel` arguments, in order
     0 out: *W [tokens, H, 512], or with PARTS *f32 [tokens, splits, H, 512] | 1 lse *f32 [tokens, H], or [tokens, splits, H]
-    2 q *T [tokens, H, 576] | 3 kv *C [stored_pages, page_size, 576], strides 23, 24
+    2 q *T [tokens, H, 576] | 3 kv *C [stored_pages, page_size, 576], strides 22, 23
     4 starts_q *i32 [n + 1]: sequence s has the tokens from starts_q[s] to starts_q[s + 1]
     5 starts_k *i32 [n + 1]: and its pages are pages[starts_k[s]] to pages[starts_k[s + 1] - 1] | 6 pages *i32 [listed_pages]
     7 last *i32 [n]: the keys of the last page | 8 q_scale *f32 [1] | 9 kv_scale *f32 [1], or null where 10, 11 are 0
    10 has_q_scale i32 | 11 has_kv_scale i32 | 12 sequences i32 | 13 tokens i32 | 14 H i32 | 15 most_queries i32 | 16 page_size i32
-   17 listed_pages i32 | 18 stored_pages i32 | 19 splits i32 | 20 block i32 | 21 causal i32 | 22 write_lse i32
-   23 stride_p i64 | 24 stride_k i64: in units of 16 bytes | 25 softmax_scale f32 | 26 softcap f32
+   17 listed_pages i32 | 18 splits i32 | 19 block i32 | 20 causal i32 | 21 write_lse i32
+   22 stride_p i64 | 23 stride_k i64: in units of 16 bytes | 24 softmax_scale f32 | 25 softcap f32
   constexprs  BM, BN, PARTS, AWAY (rounds to bf16 with ties away from zero), XCDS
               A tile has BM rows: the heads of a token are rows, so that few tokens fill it and the keys are read once.
   grid        (cdiv(most_queries * H, BM) * splits * sequences, 1, 1); tokens of a sequence behind most_queries are not written,
@@ -32,8 +32,9 @@ rounded to W before the second product.
   constexprs  ROWS
   grid        (cdiv(most_queries * H, ROWS) * sequences, 1, 1)
 
-guarantee   pointers 0, 2, 3 (of the merge 0, 2) at 16 bytes; lengths stay below 2^30; what the lists say of tokens and pages that
-            are not there is not done
+guarantee   pointers 0, 2, 3 (of the merge 0, 2) at 16 bytes; lengths stay below 2^30; what the lists say of tokens that are not
+            there, and of more pages than are listed, is not done. A listed page of a key that is there is read as it is named:
+            a wrong one reaches the memory that it names
 
 The logits are kept in base 2 (scale * log2 e), since v_exp_f32 computes 2^x.
 """
@@ -108,7 +109,6 @@ def _attend(
     splits,
     block,
     page_size,
-    stored_pages,
     stride_p,
     stride_k,
     scale,
@@ -141,7 +141,7 @@ def _attend(
         key = (((own >> block) * splits + part) << block) + (own & inside_block)
         # A key past the end repeats the last one: the loads need no mask, the logits have one.
         at = tl.minimum(key, keys - 1)
-        page = _inside(tl.load(pages + at // page_size), 0, stored_pages - 1).to(tl.int64)
+        page = tl.load(pages + at // page_size).to(tl.int64)
         off = page * page_step + (at % page_size).to(tl.int64) * key_step
         value = tl.load(kv + (off[:, None] + rd[None, :])).to(W)
         tail = tl.load(kv + (off[:, None] + rt[None, :])).to(W)
@@ -192,7 +192,6 @@ def mla_decode_kernel(
     most_queries,
     page_size,
     listed_pages,
-    stored_pages,
     splits,
     block,
     causal,
@@ -233,8 +232,8 @@ def mla_decode_kernel(
     count = _own_keys(tl.maximum(seen, 0), part, splits, block)
     off_q = (place * H + head) * (VALUE + TAIL)
     acc, total, peak = _attend(
-        q, kv, pages + first_page, off_q, end, count, keys, part, splits, block, page_size, stored_pages,
-        stride_p, stride_k, scale, softcap, BM, BN, AWAY,
+        q, kv, pages + first_page, off_q, end, count, keys, part, splits, block, page_size, stride_p,
+        stride_k, scale, softcap, BM, BN, AWAY,
     )  # fmt: skip
     mean, logarithm = _mean(acc, total, peak, share)
 

@@ -11,19 +11,19 @@ writes out and lse. Tokens that see no key of their sequence have out 0 and lse 
 
 `mla_works_kernel` arguments, in order
     0 out *W [tokens, H, 512] | 1 lse *f32 [tokens, H] | 2 parts *f32 [rows, H, 512] | 3 sums *f32 [rows, H]
-    4 q *T [tokens, H, 576] | 5 kv *C [stored_pages, page_size, 576], strides 28, 29
+    4 q *T [tokens, H, 576] | 5 kv *C [stored_pages, page_size, 576], strides 27, 28
     6 starts_q *i32 [n + 1]: sequence s has the tokens from starts_q[s] * fold to starts_q[s + 1] * fold
     7 starts_k *i32 [n + 1]: pages[starts_k[s]] to pages[starts_k[s + 1] - 1] are its pages | 8 pages *i32 [listed_pages]
     9 last *i32 [n]: the keys of the last page | 10 starts_w *i32 [units + 1]: where the works of each unit begin
    11 works *i32 [listed_works, 8] | 12 q_scale *f32 [1] | 13 kv_scale *f32 [1], or null where 14, 15 are 0
    14 has_q_scale i32 | 15 has_kv_scale i32 | 16 sequences i32 | 17 tokens i32 | 18 H i32 | 19 most_queries i32
-   20 page_size i32 | 21 listed_pages i32 | 22 stored_pages i32 | 23 listed_works i32 | 24 rows i32 | 25 units i32 | 26 fold i32
-   27 causal i32 | 28 stride_p i64 | 29 stride_k i64: in units of 16 bytes | 30 softmax_scale f32 | 31 softcap f32
+   20 page_size i32 | 21 listed_pages i32 | 22 listed_works i32 | 23 rows i32 | 24 units i32 | 25 fold i32
+   26 causal i32 | 27 stride_p i64 | 28 stride_k i64: in units of 16 bytes | 29 softmax_scale f32 | 30 softcap f32
   constexprs  BM, BN, AWAY, XCDS
   grid        (cdiv(most_queries * H, BM) * units, 1, 1); tokens of a work behind most_queries are not written
 
-guarantee   pointers 0, 2, 4, 5 at 16 bytes; lengths stay below 2^30; what the lists say of tokens, pages and rows that are not
-            there is not done
+guarantee   pointers 0, 2, 4, 5 at 16 bytes; lengths stay below 2^30; what the lists say of tokens and rows that are not there,
+            and of more pages than are listed, is not done. A listed page of a key that is there is read as it is named
 """
 
 import triton
@@ -77,7 +77,6 @@ def mla_works_kernel(
     most_queries,
     page_size,
     listed_pages,
-    stored_pages,
     listed_works,
     rows,
     units,
@@ -137,7 +136,7 @@ def mla_works_kernel(
             place = token.to(tl.int64)
             off_q = (place * H + head) * (VALUE + TAIL)
             acc, total, peak = _attend(
-                q, kv, pages + page, off_q, end, tl.maximum(seen, 0), keys, 0, 1, 0, page_size, stored_pages,
+                q, kv, pages + page, off_q, end, tl.maximum(seen, 0), keys, 0, 1, 0, page_size,
                 stride_p, stride_k, scale, softcap, BM, BN, AWAY,
             )  # fmt: skip
             mean, logarithm = _mean(acc, total, peak, share)

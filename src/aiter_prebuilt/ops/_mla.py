@@ -74,6 +74,11 @@ def own_heads(heads: int, queries: int, page_size: int) -> int:
     return 16 if folds(heads) and queries == 1 and page_size == 1 else heads
 
 
+def rows_of_part(heads: int, queries: int) -> int:
+    """Rows that each part of lists of works has at most, in tokens of ``heads``: a tile has 128 with all heads, or one query."""
+    return max(1, min(queries, -(-128 // heads)))
+
+
 def compute_units(tensor: Any) -> int:
     """Of the device that holds ``tensor``."""
     place = tensor.device
@@ -147,10 +152,10 @@ def of_parts(
 
 
 def of_works(q: Any, o: Any, page_size: int, reduce_partial_map: Any, queries: int, f32: Any) -> Made:
-    """Works are listed; each part has room for ``queries`` tokens."""
+    """Works are listed; each part has room for the tokens of a tile."""
     tokens, heads, depth = o.shape
     own = own_heads(heads, queries, page_size)
-    count, rows = tokens * heads // own, reduce_partial_map.shape[0] * queries
+    count, rows = tokens * heads // own, reduce_partial_map.shape[0] * rows_of_part(own, queries)
     # Rows of 16 heads in tokens of all heads: a list may end inside one.
     logits = o.new_empty(((rows * own + heads - 1) // heads, 1, heads, depth), dtype=f32)
     lse = o.new_empty((count, own), dtype=f32)

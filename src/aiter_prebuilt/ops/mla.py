@@ -56,6 +56,8 @@ def mla_decode_stage1_asm_fwd(
     Args:
         Q: [tokens, heads, 576] bf16 or the target's fp8, 16 or 128 heads. KV: [pages, 1, 1, 576], one key a page, whose first 512
             numbers are its values. bf16 with bf16, fp8 with fp8, and with work_info_set bf16 with fp8 (16 heads).
+            Page 0 is read for keys behind the end of a context, whether a list names it or not: NaN or infinity there makes all
+            results NaN, as in AITER.
         qo_indptr, kv_indptr: [batches + 1] int32, where the queries and the pages of each batch begin. kv_page_indices: int32.
             kv_last_page_lens: [batches] int32, ones.
         num_kv_splits_indptr: [batches + 1] int32, 0, n, 2 * n ...: every context in n parts; blocks of 16 keys go to the parts in
@@ -105,7 +107,7 @@ def mla_prefill_asm_fwd(
 
     Args:
         Q: [tokens, heads, 576] bf16, 16 or 128 heads. KV: [pages, 1, 1, 576] bf16, one key a page, whose first 512 numbers are
-            its values.
+            its values. Page 0 is read for keys behind the end of a context, as of ``mla_decode_stage1_asm_fwd``.
         qo_indptr, kv_indptr: [batches + 1] int32, where the queries and the pages of each batch begin; the queries are the last
             of the context. kv_page_indices: int32. kv_last_page_lens: [batches] int32, ones.
         max_seqlen_q: the largest number of queries of a batch. softmax_scale: more than 0.
@@ -180,7 +182,9 @@ def mla_prefill_fwd(
 
     Args:
         q, kv_buffer, qo_indptr, kv_indptr, kv_indices, kv_last_page_lens, max_seqlen_q: as of ``mla_prefill_asm_fwd``, but q has
-            any number of heads; the assembly takes 16 and 128, and less than 2 GiB of queries.
+            any number of heads; the assembly takes 16 and 128, and less than 2 GiB of queries. It reads page 0 of kv_buffer for
+            keys behind the end of a context, whether a list names it or not: where it holds NaN or infinity, all of ``o`` is
+            NaN, as in AITER. Keep it finite, or take heads of our kernel, which reads no key that is not listed.
         o: [tokens, heads, 512] bf16, written. sm_scale: more than 0; 576**-0.5 when None.
         logit_cap: 0 only. num_kv_splits: any value; there is one part.
 

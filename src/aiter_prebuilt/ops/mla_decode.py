@@ -53,8 +53,10 @@ def mla_decode_fwd(
 
     Queries of a batch are the last of its context. The assembly takes pages of one key, without a cap: 16 heads, 128 heads with
     one query each or in fp8, fp8 with 16 heads and one query each; there may not be more queries than keys then, which nobody
-    checks. All else is taken by our kernel. Of a batch without keys ``o`` is 0, but for one part or works by the
-    assembly, which leaves it.
+    checks. The assembly reads page 0 of ``kv_buffer`` for keys behind the end of a context, whether a list names it or not:
+    where it holds NaN or infinity, all of ``o`` is NaN, as in AITER. Keep it finite (zeros, as its callers do), or take heads or
+    types of our kernel, which reads no key that is not listed. All else is taken by our kernel. Of a batch without keys ``o`` is
+    0, but for one part or works by the assembly, which leaves it.
 
     Args:
         q: [tokens, heads, 576] bf16, fp16 or the target's fp8. kv_buffer: [pages, page_size, 1, 576] of the same type, or fp8
@@ -62,10 +64,10 @@ def mla_decode_fwd(
         o: [tokens, heads, 512] bf16, fp16 with fp16, written.
         qo_indptr, kv_indptr: [batches + 1] int32, where the queries and the pages of each batch begin; where the assembly has one
             query for each of 16 heads, every batch has one: [0, 1, 2 ...]. kv_indices: int32, the pages.
-            kv_last_page_lens: [batches] int32, the keys of the last page. Our kernel reads a page that is not there as the
-            nearest that is; the assembly reads what lies there.
+            kv_last_page_lens: [batches] int32, the keys of the last page. A page that is not there is read as it is named.
         max_seqlen_q: the largest number of queries of a batch. page_size: that of kv_buffer. nhead_kv: 1 only.
-        sm_scale: more than 0; 576**-0.5 when None. logit_cap: above 0 a score x is cap * tanh(x / cap).
+        sm_scale: more than 0; 576**-0.5 when None. logit_cap: above 0 a score x is cap * tanh(x / cap); above about 1,000
+            logarithms lose digits (1e-3 at 10,000).
         num_kv_splits: parts of each context, up to 4096, fewer in fp8 where contexts are short; AITER's rule of the number of
             compute units, batches and keys when None. With works it is not looked at.
         work_indptr, work_info_set, reduce_indptr, reduce_final_map, reduce_partial_map: int32, as ``get_mla_metadata_v1``

@@ -9,6 +9,7 @@ from aiter_prebuilt.dispatch import operator
 from aiter_prebuilt.ops._current import units_here
 from aiter_prebuilt.ops._prompts import beside
 from aiter_prebuilt.ops._traced import traced
+from aiter_prebuilt.ops.generated.prompt_works import refuse_get_ps_metadata_v1
 
 if TYPE_CHECKING:
     import torch
@@ -67,6 +68,7 @@ def get_ps_metadata_v1(
     kvlen_granularity: int = 16,
     block_size: int = 16,
     is_causal: bool = True,
+    need_lse: bool = False,
 ) -> None:
     """Attention of prompts shared out over the compute units: the lists that ``mla_prefill_ps_asm_fwd`` takes.
 
@@ -84,13 +86,15 @@ def get_ps_metadata_v1(
         qhead_granularity: heads of queries that share a head of keys. qlen_granularity: queries of a tile.
         kvlen_granularity: keys that are not taken apart, a multiple of block_size. block_size: keys of a page.
         is_causal: queries are the last of their context, and see the keys up to their own place.
+        need_lse: False only. In AITER True makes a part of a tile that is in one piece, too, so that its logarithms are kept.
 
     Raises:
-        UnsupportedError: a tensor that requires grad. ArgumentError, NoKernelError: the call does not fit.
+        UnsupportedError: need_lse, or a tensor that requires grad. ArgumentError, NoKernelError: the call does not fit.
 
     Source: AITER ``get_ps_metadata_v1``.
     """
     del gqa_ratio, work_metadata_ptrs
+    refuse_get_ps_metadata_v1(need_lse)
     lengths = [beside(each, work_info) for each in (seqlens_qo_indptr, pages_kv_indptr, context_lens)]
     _get_ps_metadata_v1(
         *lengths, work_indptr, work_info, reduce_indptr, reduce_final_map, reduce_partial_map, num_heads_k,

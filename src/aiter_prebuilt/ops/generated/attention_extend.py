@@ -29,7 +29,8 @@ def context_attention_fwd(
 
     Args:
         q: [SQ, HQ, D] bf16 or fp16, may be strided, the last dim contiguous; the tokens of all prompts; D and DV are 1 to 256, or
-            576 and 512 with bf16, HQ a multiple of HK.
+            576 and 512 with bf16, then all tensors at multiples of 16 bytes with strides that are multiples of 16; HQ a multiple
+            of HK.
         k: [SQ, HK, D] bf16 or fp16, may be strided, the last dim contiguous.
         v: [SQ, HK, DV] bf16 or fp16, may be strided, the last dim contiguous.
         o: [SQ, HQ, DV] bf16 or fp16, written; may be strided, the last dim contiguous; written; rows of no prompt stay as they

@@ -38,7 +38,8 @@ def mla_prefill_ps_asm_fwd(
 
     Args:
         Q: [TOK, HQ, 192] the target's own e4m3, the tokens of all sequences, one behind the other; HQ is a multiple of HK.
-        K: [P, HK, 192] the target's own e4m3, may be strided, the last dim contiguous; pages of one key.
+        K: [P, HK, 192] the target's own e4m3, may be strided, the last dim contiguous; pages of one key; strides of K and V are
+            multiples of 16.
         V: [P, HK, 128] the target's own e4m3, may be strided, the last dim contiguous.
         qo_indptr: [B1] int32.
         kv_indptr: [B1] int32, where the pages of each sequence start in kv_page_indices.

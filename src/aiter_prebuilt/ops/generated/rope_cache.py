@@ -217,7 +217,8 @@ def fused_qk_norm_rope_cache_pts_quant_shuffle(
         k_out: [..., ko_last] bf16 or fp16 or the target's own e4m3, written; or None; what is stored of the tokens' keys, too,
             [num_tokens, num_heads_k, head_size].
         v_out: [..., vo_last] bf16 or fp16 or the target's own e4m3, written; or None; the same of values.
-        return_kv: whether ``k_out`` and ``v_out`` are written.
+        return_kv: whether ``k_out`` and ``v_out`` are written; those of a token without a slot (a negative one) stay as they are,
+            as in AITER.
         use_shuffle_layout: a bool.
         block_size: 0: a cache without blocks.
         x: with use_shuffle_layout the width of a tile.
