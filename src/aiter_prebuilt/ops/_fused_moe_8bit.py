@@ -105,6 +105,8 @@ def _codes(asked: Asked, transposed: bool) -> tuple[torch.Tensor, torch.Tensor]:
             raise refuse(
                 NAME, "a1_scale", scale, "None or, but for blocks, one number, with hidden_states in 16 bits"
             )
+        if kind == element_type(x, "i8"):
+            raise refuse(NAME, "a1_scale", scale, "None, with weights in int8 and hidden_states in 16 bits")
         static_per_tensor_quant(codes, x, scale)
         return codes, scale
     scales = x.new_empty((tokens, width // _BLOCK if blocks else 1), dtype=element_type(x, "f32"))

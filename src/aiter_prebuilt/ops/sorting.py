@@ -31,8 +31,8 @@ def moe_sorting(
     """The lists of a fused mixture of experts, in new tensors: choices by expert, each expert's padded to whole blocks.
 
     Args:
-        topk_ids: [T, topk] int32, experts of each token, all different, from 0 to ``num_experts`` - 1. topk_weights: [T, topk]
-            fp32.
+        topk_ids: [T, topk] int32, experts of each token; ids that are none of ``num_experts`` are left out. topk_weights:
+            [T, topk] fp32.
         num_experts: of all devices, where ``expert_mask`` is given. model_dim: columns of a token.
         moebuf_dtype: bf16, fp16 or fp32, the type of a result. block_size: rows of a block.
         expert_mask: [num_experts] int32, 1 where an expert is here, or None. num_local_tokens: [1] int32, so many of the tokens
@@ -42,8 +42,8 @@ def moe_sorting(
 
     Returns:
         sorted ids [P] int32, their weights [P] fp32, the expert of each block int32, [2] int32 how many ids count and how many
-        tokens there are, and zeros [T, model_dim]; P = T * topk + num_experts * block_size - topk. What is behind those that
-        count has no meaning.
+        tokens there are, and zeros [T, model_dim], but for rows of tokens that are not there, which have no meaning;
+        P = T * topk + num_experts * block_size - topk. What is behind those that count has no meaning.
 
     Raises:
         UnsupportedError: an option that no kernel covers. ArgumentError, NoKernelError: as ``moe_sorting_fwd``.
