@@ -319,7 +319,7 @@ FITTING: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
     "fused_experts_a16w4": lambda s: EXPERTS_F4,
     "fused_experts_mxfp4": lambda s: {**EXPERTS_F4, "activation_bits": "8"},
     "moe_routing_lists": lambda s: {
-        "M": "7", "P": "14", "E": "8", "E1": "9", "NB": "14", "n_expts_act": "2", "block_m": "16",
+        "M": "7", "P": "14", "E": "8", "E1": "9", "NB": "8", "n_expts_act": "2", "block_m": "16",
     },
     "moe_gemm_gathered": lambda s: {
         "X": "7", "O": "14", "E": "8", "E1": "9", "N": "64", "NO": "64", "K": "128", "KB": "64", "SN": "64", "SK": "4",
