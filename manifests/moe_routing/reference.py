@@ -113,6 +113,45 @@ def moe_gemm_gathered(
     )
 
 
+def moe_gemm_gathered_fp8(
+    x: Values,
+    w: Values,
+    w_scales: Values,
+    hist: Values,
+    token_offs_raw: Values,
+    block_pid_map: Values,
+    topk: int,
+    block_m: int,
+    x_scales: Values | None,
+    x_scale: Values | None,
+    quant_scale: Values | None,
+    bias: Values | None,
+    gather_indx: Values | None,
+    scatter_indx: Values | None,
+    gammas: Values | None,
+    swizzled: bool,
+    apply_swiglu: bool,
+    alpha: float,
+    limit: float,
+    residual: float,
+    sizes: Mapping[str, int],
+) -> Near:
+    """The same of rows times their scales; the result divided by its own."""
+    if x_scales is not None:
+        x = x * np.repeat(np.exp2(x_scales - 127.0), _SHARE, axis=1)
+    if x_scale is not None:
+        x = x * x_scale
+    found = moe_gemm_gathered(
+        x, w, w_scales, hist, token_offs_raw, block_pid_map, topk, block_m, bias, gather_indx, scatter_indx, gammas,
+        swizzled, apply_swiglu, alpha, limit, residual, {**sizes, "O": sizes["R"]}, {"x": "bf16"},
+    )  # fmt: skip
+    if quant_scale is None:
+        return found
+    values = found.values / quant_scale
+    kept = np.zeros(values.shape, bool) if found.kept is None else found.kept
+    return near(np.ma.array(values, mask=kept), relative=ROUNDING, absolute=found.error / quant_scale)
+
+
 def _weights(pairs: Values, scales: Values, swizzled: bool, kind: str) -> Values:
     """Numbers of ``kind`` [E, N, K]."""
     count, height, width = pairs.shape

@@ -2559,6 +2559,55 @@ def moe_gemm_gathered(
     )
 
 
+def moe_gemm_gathered_fp8(
+    out: Any,
+    x: Any,
+    w: Any,
+    w_scales: Any,
+    hist: Any,
+    token_offs_raw: Any,
+    block_pid_map: Any,
+    topk: int,
+    block_m: int,
+    x_scales: Any = None,
+    x_scale: Any = None,
+    quant_scale: Any = None,
+    bias: Any = None,
+    gather_indx: Any = None,
+    scatter_indx: Any = None,
+    gammas: Any = None,
+    swizzled: bool = False,
+    apply_swiglu: bool = False,
+    alpha: float = 1.0,
+    limit: float = 1.0,
+    residual: float = 1.0,
+) -> None:
+    """Traced ``aiter_prebuilt.moe_gemm_gathered_fp8``."""
+    _OPS.moe_gemm_gathered_fp8.default(
+        out,
+        x,
+        w,
+        w_scales,
+        hist,
+        token_offs_raw,
+        block_pid_map,
+        x_scales,
+        x_scale,
+        quant_scale,
+        bias,
+        gather_indx,
+        scatter_indx,
+        gammas,
+        topk,
+        block_m,
+        swizzled,
+        apply_swiglu,
+        alpha,
+        limit,
+        residual,
+    )
+
+
 def moe_routing_lists(
     logits: Any,
     n_expts_act: int,
@@ -3616,6 +3665,7 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "moe_cktile2stages_gemm1": moe_cktile2stages_gemm1,
     "moe_fused_gate": moe_fused_gate,
     "moe_gemm_gathered": moe_gemm_gathered,
+    "moe_gemm_gathered_fp8": moe_gemm_gathered_fp8,
     "moe_routing_lists": moe_routing_lists,
     "moe_smoothquant_fwd": _OPS.moe_smoothquant_fwd.default,
     "moe_sorting_fwd": moe_sorting_fwd,

@@ -1,4 +1,4 @@
-"""``routing`` and ``moe_gemm_a16w4``, traced by torch.compile, with the references as kernels; a layer as vLLM writes it."""
+"""``routing`` and its products, traced by torch.compile, with the references as kernels; layers as vLLM writes them."""
 
 from __future__ import annotations
 
@@ -125,6 +125,51 @@ def test_a_layer_as_vllm_writes_it(compiled: Any, swizzled: bool, residual: bool
     assert (found.float() - wanted).norm() < 0.006 * wanted.norm()
 
 
+@pytest.mark.parametrize("scales", ["static", "shared"])
+@pytest.mark.parametrize("swizzled", [False, True])
+def test_a_layer_in_fp8_as_vllm_writes_it(compiled: Any, swizzled: bool, scales: str) -> None:
+    tokens, experts, topk, wide, inner = 9, 4, 2, 256, 256
+    draw = torch.Generator().manual_seed(3)
+    fp8 = torch.float8_e4m3fn
+    one, two = torch.tensor([0.01]), torch.tensor(0.75)
+    codes = (torch.randn(tokens, wide, generator=draw) / one).to(fp8)
+    own = None
+    means = codes.float() * one
+    if scales == "shared":
+        own = torch.randint(118, 123, (tokens, wide // 32), generator=draw, dtype=torch.uint8)
+        means = codes.float() * torch.exp2(own.float() - 127).repeat_interleave(32, -1)
+    logits = torch.randn(tokens, experts, generator=draw).to(torch.bfloat16)
+    w1, s1, first = _weight(experts, 2 * inner, wide, draw)
+    w2, s2, down = _weight(experts, wide, inner, draw)
+    bias1, bias2 = (torch.randn(experts, width, generator=draw) for width in (2 * inner, wide))
+    layout = "CDNA4_SCALE" if swizzled else None
+
+    def layer(x: Any, logits: Any, s1: Any, s2: Any) -> Any:
+        data, gather, scatter = ap.routing(logits, topk, sm_first=False)
+        between = ap.moe_gemm_a8w4(
+            x, w1.transpose(1, 2), own, s1, one if own is None else None, two, bias1, data, gather_indx=gather,
+            gammas=None, swizzle_mx_scale=layout, out_dtype=fp8, apply_swiglu=True, alpha=1.702, limit=7.0,
+            unpadded_N=500, unpadded_K=250,
+        )  # fmt: skip
+        return between, ap.moe_gemm_a8w4(
+            between, w2.transpose(1, 2), None, s2, two, None, bias2, data, scatter_indx=scatter,
+            gammas=data.gate_scal, swizzle_mx_scale=layout,
+        )  # fmt: skip
+
+    between, found = compiled(layer)(codes, logits, _laid(s1, swizzled), _laid(s2, swizzled))
+    assert between.dtype == fp8 and between.shape == (tokens * topk, inner) and found.dtype == torch.bfloat16
+    values, chosen = logits.float().topk(topk)
+    wanted = torch.zeros(tokens, wide)
+    for token, choice in torch.cartesian_prod(torch.arange(tokens), torch.arange(topk)).tolist():
+        own_expert = int(chosen[token, choice])
+        sums = first[own_expert] @ means[token] + bias1[own_expert]
+        gate, up = sums[::2].clamp(max=7.0), sums[1::2].clamp(-7.0, 7.0)
+        hidden = (gate * torch.sigmoid(1.702 * gate) * (up + 1) / two).clamp(-448, 448).to(fp8).float() * two
+        share = values[token].softmax(-1)[choice].to(torch.bfloat16).float()
+        wanted[token] += share * (down[own_expert] @ hidden + bias2[own_expert])
+    assert (found.float() - wanted).norm() < 0.01 * wanted.norm()
+
+
 def test_columns_that_pad_are_left_out_where_aiter_does(compiled: Any) -> None:
     draw = torch.Generator().manual_seed(2)
     x = torch.randn(5, 64, generator=draw).to(torch.bfloat16)
@@ -147,6 +192,12 @@ def test_columns_that_pad_are_left_out_where_aiter_does(compiled: Any) -> None:
         ("moe_gemm_a16w4", {"swizzle_mx_scale": "GFX1250_SCALE"}, "swizzle_mx_scale='GFX1250_SCALE'"),
         ("moe_gemm_a16w4", {"apply_swiglu": True, "scatter_indx": 1}, "apply_swiglu=True"),
         ("moe_gemm_a16w4", {"routing_data": None}, "routing_data=None"),
+        ("moe_gemm_a8w4", {"preshuffled": True}, "preshuffled=True"),
+        ("moe_gemm_a8w4", {"out_mx_quant": True}, "out_mx_quant=True"),
+        ("moe_gemm_a8w4", {"residual": 1}, "residual=1"),
+        ("moe_gemm_a8w4", {"swizzle_mx_scale": "GFX1250_SCALE"}, "swizzle_mx_scale='GFX1250_SCALE'"),
+        ("moe_gemm_a8w4", {"apply_swiglu": True, "scatter_indx": 1}, "apply_swiglu=True"),
+        ("moe_gemm_a8w4", {"routing_data": None}, "routing_data=None"),
     ],
 )
 def test_what_no_kernel_covers_is_refused_by_name(function: str, changes: dict[str, Any], said: str) -> None:
@@ -163,3 +214,26 @@ def test_another_type_of_the_result_is_refused() -> None:
     with pytest.raises(UnsupportedError) as found:
         ap.moe_gemm_a16w4(x, w, None, w, routing_data=lists)
     assert "out_dtype=None" in str(found.value)
+
+
+@pytest.mark.parametrize(
+    ("out_dtype", "quantised", "scattered"),
+    [
+        (torch.float16, False, False),
+        (torch.float8_e4m3fn, False, False),
+        (torch.bfloat16, True, False),
+        (torch.float8_e4m3fn, True, True),
+    ],
+)
+def test_another_type_of_the_result_of_fp8_is_refused(
+    out_dtype: Any, quantised: bool, scattered: bool
+) -> None:
+    x, w = torch.empty(2, 64, dtype=torch.float8_e4m3fn), torch.empty(1, 32, 64, dtype=torch.uint8)
+    lists: Any = type("Lists", (), {"expt_data": 1, "n_expts_act": 1, "block_m": 16})
+    scale = torch.ones(1) if quantised else None
+    places = torch.zeros(2, dtype=torch.int32) if scattered else None
+    with pytest.raises(UnsupportedError) as found:
+        ap.moe_gemm_a8w4(
+            x, w, None, w, None, scale, routing_data=lists, scatter_indx=places, out_dtype=out_dtype
+        )
+    assert f"out_dtype={out_dtype}" in str(found.value)

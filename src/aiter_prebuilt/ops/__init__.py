@@ -88,7 +88,11 @@ if TYPE_CHECKING:
     from aiter_prebuilt.ops.generated.moe_gemm_f4 import fused_experts_a16w4, fused_experts_mxfp4
     from aiter_prebuilt.ops.generated.moe_gemm_scaled import fused_experts_a8w8
     from aiter_prebuilt.ops.generated.moe_quant import moe_smoothquant_fwd
-    from aiter_prebuilt.ops.generated.moe_routing import moe_gemm_gathered, moe_routing_lists
+    from aiter_prebuilt.ops.generated.moe_routing import (
+        moe_gemm_gathered,
+        moe_gemm_gathered_fp8,
+        moe_routing_lists,
+    )
     from aiter_prebuilt.ops.generated.moe_sorting import moe_sorting_fwd
     from aiter_prebuilt.ops.generated.moe_tokens import (
         biased_grouped_topk_hip,
@@ -294,6 +298,7 @@ __all__ = [
     "moe_cktile2stages_gemm1",
     "moe_fused_gate",
     "moe_gemm_gathered",
+    "moe_gemm_gathered_fp8",
     "moe_routing_lists",
     "moe_smoothquant_fwd",
     "moe_sorting_fwd",
@@ -459,6 +464,7 @@ HOMES: Final = {
     "fused_experts_a8w8": "generated.moe_gemm_scaled",
     "moe_smoothquant_fwd": "generated.moe_quant",
     "moe_gemm_gathered": "generated.moe_routing",
+    "moe_gemm_gathered_fp8": "generated.moe_routing",
     "moe_routing_lists": "generated.moe_routing",
     "moe_sorting_fwd": "generated.moe_sorting",
     "biased_grouped_topk_hip": "generated.moe_tokens",

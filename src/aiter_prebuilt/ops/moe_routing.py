@@ -6,7 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from aiter_prebuilt.ops._common import NOT_A_TENSOR, codes, element_type, no_output, refuse
-from aiter_prebuilt.ops.generated.moe_routing import moe_gemm_gathered, moe_routing_lists
+from aiter_prebuilt.ops.generated.moe_routing import (
+    moe_gemm_gathered,
+    moe_gemm_gathered_fp8,
+    moe_routing_lists,
+)
 
 if TYPE_CHECKING:
     import torch
@@ -170,14 +174,7 @@ def moe_gemm_a16w4(
     ):  # fmt: skip
         if given is not None:
             raise refuse(name, option, given, "None")
-    if swizzle_mx_scale not in _LAYOUTS:
-        raise refuse(name, "swizzle_mx_scale", swizzle_mx_scale, "None or 'CDNA4_SCALE'")
-    if apply_swiglu and scatter_indx is not None:
-        raise refuse(name, "apply_swiglu", apply_swiglu, "False where scatter_indx is given")
-    lists = getattr(routing_data, "expt_data", None)
-    if lists is None:
-        raise refuse(name, "routing_data", routing_data, "what routing gives")
-    swizzled = _LAYOUTS[swizzle_mx_scale]
+    lists, swizzled = _asked(name, swizzle_mx_scale, apply_swiglu, scatter_indx, routing_data)
     topk = routing_data.n_expts_act
     try:
         alike = (element_type(x, "bf16") if out_dtype is None else out_dtype) == x.dtype
@@ -197,3 +194,99 @@ def moe_gemm_a16w4(
         gather_indx, scatter_indx, gammas, swizzled, bool(apply_swiglu), alpha, limit or 0.0, float(bool(swiglu_add_residual)),
     )  # fmt: skip
     return out
+
+
+def moe_gemm_a8w4(
+    x: torch.Tensor,
+    w: torch.Tensor,
+    x_scales: torch.Tensor | None,
+    w_scales: torch.Tensor,
+    x_static_scale: torch.Tensor | None = None,
+    quant_static_scale: torch.Tensor | None = None,
+    bias: torch.Tensor | None = None,
+    routing_data: Any = None,
+    gather_indx: torch.Tensor | None = None,
+    scatter_indx: torch.Tensor | None = None,
+    gammas: torch.Tensor | None = None,
+    swizzle_mx_scale: str | None = None,
+    out_dtype: torch.dtype | None = None,
+    apply_swiglu: bool = False,
+    alpha: float = 1.0,
+    limit: float | None = 1.0,
+    swiglu_add_residual: bool = True,
+    preshuffled: bool = False,
+    unpadded_N: int | None = None,
+    unpadded_K: int | None = None,
+    out_mx_quant: bool = False,
+    residual: torch.Tensor | None = None,
+    backend: str | None = None,
+) -> torch.Tensor:
+    """:func:`moe_gemm_a16w4` of rows in fp8, with scales of x and of the result; gfx950 alone.
+
+    Args:
+        x: [M, K] fp8 (e4m3fn), rows at multiples of 16 bytes. w, w_scales, bias, routing_data, gather_indx, scatter_indx,
+            swizzle_mx_scale, apply_swiglu, alpha, limit, swiglu_add_residual: as there.
+        x_scales: [M, K / 32] e8m0 (torch's, or bytes), or None. x_static_scale: one number, fp32, or None.
+        quant_static_scale: one number, fp32, with out_dtype e4m3fn, and only then: results are divided by it, and cut at 448.
+        gammas: of each place what it is multiplied with, bf16.
+        out_dtype: bf16 (None, too) or e4m3fn; not with scatter_indx.
+        unpadded_N, unpadded_K, backend: any; all columns are computed.
+        preshuffled, out_mx_quant: False. residual: None.
+
+    Returns:
+        [places, N], with apply_swiglu N / 2; with scatter_indx a row for each token.
+
+    Raises:
+        UnsupportedError: an option that no kernel covers, or a tensor that requires grad. ArgumentError, NoKernelError: the
+            call does not fit.
+
+    Source: AITER ``moe_gemm_a8w4`` of August 2026.
+    """
+    del unpadded_N, unpadded_K, backend
+    name = "moe_gemm_a8w4"
+    for option, given in (("preshuffled", preshuffled), ("out_mx_quant", out_mx_quant)):
+        if given:
+            raise refuse(name, option, given, "False")
+    if residual is not None:
+        raise refuse(name, "residual", residual, "None")
+    lists, swizzled = _asked(name, swizzle_mx_scale, apply_swiglu, scatter_indx, routing_data)
+    topk = routing_data.n_expts_act
+    try:
+        half, fp8 = element_type(x, "bf16"), element_type(x, "e4m3fn")
+        stored = half if out_dtype is None else out_dtype
+        allowed = (half,) if quant_static_scale is None else (fp8,)
+        weight, scales = codes(w, "fp4x2").transpose(1, 2), codes(w_scales, "e8m0").transpose(1, 2)
+        own = None if x_scales is None else codes(x_scales, "e8m0")
+        static, result = (
+            None if scale is None else scale.reshape(1) for scale in (x_static_scale, quant_static_scale)
+        )
+        places = x.shape[0] if gather_indx is None else gather_indx.shape[0]
+        rows = places if scatter_indx is None else scatter_indx.shape[0] // topk
+        width = weight.shape[1] // (2 if apply_swiglu else 1)
+        out = x.new_empty((rows, width), dtype=stored)
+    except NOT_A_TENSOR as error:
+        raise no_output(name, error) from error
+    if stored not in allowed:
+        raise refuse(name, "out_dtype", out_dtype, "bf16 (or None), with quant_static_scale e4m3fn")
+    if stored == fp8 and scatter_indx is not None:
+        raise refuse(name, "out_dtype", out_dtype, "bf16 where scatter_indx is given")
+    moe_gemm_gathered_fp8(
+        out, x, weight, scales, lists.hist, lists.token_offs_raw, lists.block_pid_map, topk, routing_data.block_m, own,
+        static, result, bias, gather_indx, scatter_indx, gammas, swizzled, bool(apply_swiglu), alpha, limit or 0.0,
+        float(bool(swiglu_add_residual)),
+    )  # fmt: skip
+    return out
+
+
+def _asked(
+    name: str, layout: str | None, apply_swiglu: bool, scatter_indx: torch.Tensor | None, routing_data: Any
+) -> tuple[Any, bool]:
+    """(:class:`ExptData`, whether scales are swizzled), or a refusal of what neither product covers."""
+    if layout not in _LAYOUTS:
+        raise refuse(name, "swizzle_mx_scale", layout, "None or 'CDNA4_SCALE'")
+    if apply_swiglu and scatter_indx is not None:
+        raise refuse(name, "apply_swiglu", apply_swiglu, "False where scatter_indx is given")
+    lists = getattr(routing_data, "expt_data", None)
+    if lists is None:
+        raise refuse(name, "routing_data", routing_data, "what routing gives")
+    return lists, _LAYOUTS[layout]
