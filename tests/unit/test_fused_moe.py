@@ -144,6 +144,8 @@ LARGE = {"experts": 256, "width": 7168, "columns": 2048}
     ("call", "assembled"),
     [
         (BY_ROW, True), (BY_ROW | {"tokens": 16}, False), (BY_ROW | {"columns": 192}, True), (BY_ROW | {"columns": 96}, False),
+        (BY_ROW | {"num_local_tokens": torch.ones(1)}, True),
+        (BY_ROW | {"columns": 192, "num_local_tokens": torch.ones(1)}, False),
         (BY_ROW | {"width": 640}, False), (BY_ROW | {"kind": FP8}, False), (BY_ROW | {"quant_type": 1}, False),
         (BY_ROW | {"activation": 1}, False), (BY_ROW | {"doweight_stage1": True}, False),
         (BY_ROW | {"kind": FP8, "doweight_stage1": True}, True), (BY_ROW | {"swiglu_limit": 7.0}, False),
