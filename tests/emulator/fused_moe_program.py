@@ -18,7 +18,7 @@ import numpy as np
 CALLS = [
     ("gfx942", "fp8", True, 40, 4, 2, 512, 256, 4, -1, False), ("gfx942", "fp8", True, 35, 7, 3, 1024, 512, 3, -1, False),
     ("gfx942", "fp8", True, 45, 4, 2, 512, 256, 4, 37, False), ("gfx942", "fp8", False, 37, 4, 2, 512, 256, 4, -1, False),
-    ("gfx942", "fp8", False, 19, 6, 2, 768, 192, 3, -1, False), ("gfx942", "fp8", False, 40, 4, 2, 512, 384, 4, 21, False),
+    ("gfx942", "fp8", False, 19, 6, 2, 768, 192, 3, -1, False), ("gfx942", "fp8", False, 40, 4, 2, 512, 320, 4, 21, False),
     ("gfx942", "i8", False, 41, 4, 2, 512, 256, 4, -1, False), ("gfx942", "fp8", True, 45, 4, 2, 512, 256, 4, 33, False),
     ("gfx950", "fp8", False, 37, 4, 1, 512, 256, 4, -1, True), ("gfx950", "fp8", False, 20, 6, 2, 768, 384, 3, 17, True),
 ]  # fmt: skip

@@ -159,10 +159,9 @@ def _rows_fit(asked: Asked) -> bool:
     if prod(_shape(asked.w1_scale)) != rows or prod(_shape(asked.a1_scale)) == 1:
         return False
     tile = any(columns % size == 0 for size in (128, 192, 320, 448))
-    if columns % 192 == 0 and asked.num_local_tokens is not None:
-        return (
-            False  # the object for 192 columns writes what padding gives into the first row that is not there
-        )
+    # The object for 192 columns writes what padding gives into the first row that is not there.
+    if columns % 192 == 0 and asked.num_local_tokens is not None and not asked.doweight_stage1:
+        return False
     return tile and width % 256 == 0 and width >= 512 and _plain(asked)
 
 
