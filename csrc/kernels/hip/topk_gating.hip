@@ -10,76 +10,7 @@
 //         SHARED   1: softmax alone, without a bias (and B); the logits of experts that every token takes stand behind those of
 //                  the others, and their sigmoids are written behind the k weights; choices are numbered
 // Launch: grid x = tokens / TOKENS, block x = 64 * TOKENS, no dynamic LDS.
-#include "common.hpp"
-
-namespace ap {
-
-using f32 = float;
-
-inline constexpr float kLog2e = 1.44269504f, kLn2 = 0.693147181f;
-
-enum : i32 { kSoftmax, kSigmoid, kSqrtSoftplus };
-
-// As large as the number is, in unsigned order. No number gives 0, which stands for none.
-AP_INLINE u32 rank_of(float x) {
-  u32 bits = __builtin_bit_cast(u32, x);
-  if (x == 0.0f) bits = 0;
-  u32 rank = bits & 0x80000000u ? ~bits : bits | 0x80000000u;
-  return __builtin_isnan(x) ? 0xffffffffu : rank;
-}
-
-template <int CTRL, int ROWS>
-AP_INLINE u32 dpp_max_of(u32 x) {
-  u32 moved = static_cast<u32>(__builtin_amdgcn_update_dpp(0, static_cast<int>(x), CTRL, ROWS, 0xf, false));
-  return x > moved ? x : moved;
-}
-
-// Largest of 64 lanes, in a scalar register. Lanes that a DPP step leaves out read 0, the identity.
-AP_INLINE u32 wave_max_of(u32 x) {
-  x = dpp_max_of<0x111, 0xf>(x);  // row_shr:1
-  x = dpp_max_of<0x112, 0xf>(x);  // row_shr:2
-  x = dpp_max_of<0x114, 0xf>(x);  // row_shr:4
-  x = dpp_max_of<0x118, 0xf>(x);  // row_shr:8   lane 15 of each row of 16 holds its row
-  x = dpp_max_of<0x142, 0xa>(x);  // row_bcast:15 into rows 1 and 3
-  x = dpp_max_of<0x143, 0xc>(x);  // row_bcast:31 into rows 2 and 3
-  return static_cast<u32>(__builtin_amdgcn_readlane(static_cast<int>(x), 63));
-}
-
-template <int CTRL, int ROWS>
-AP_INLINE float dpp_add_of(float x) {
-  int moved = __builtin_amdgcn_update_dpp(0, __builtin_bit_cast(int, x), CTRL, ROWS, 0xf, false);
-  return x + __builtin_bit_cast(float, moved);
-}
-
-AP_INLINE float wave_sum_of(float x) {
-  x = dpp_add_of<0x111, 0xf>(x);
-  x = dpp_add_of<0x112, 0xf>(x);
-  x = dpp_add_of<0x114, 0xf>(x);
-  x = dpp_add_of<0x118, 0xf>(x);
-  x = dpp_add_of<0x142, 0xa>(x);
-  x = dpp_add_of<0x143, 0xc>(x);
-  return __builtin_bit_cast(float, __builtin_amdgcn_readlane(__builtin_bit_cast(int, x), 63));
-}
-
-AP_INLINE float exp_of(float x) { return __builtin_amdgcn_exp2f(x * kLog2e); }
-
-// log(1 + exp(x)): x itself where the 1 is lost; a series where exp(x) would be lost beside the 1.
-AP_INLINE float softplus(float x) {
-  float e = exp_of(x < 20.0f ? x : 20.0f);
-  float series = e * (1.0f + e * (-1.0f / 2 + e * (1.0f / 3 + e * (-1.0f / 4 + e * (1.0f / 5 + e * (-1.0f / 6))))));
-  float u = 1.0f + e;
-  float whole = __builtin_amdgcn_logf(u) * kLn2 + (e - (u - 1.0f)) / u;
-  float small = e < 0.0625f ? series : whole;
-  return x > 20.0f || __builtin_isnan(x) ? x : small;
-}
-
-AP_INLINE float score_of(float x, i32 function) {
-  if (function == kSigmoid) return 1.0f / (1.0f + exp_of(-x));
-  constexpr float largest = 3.40282347e38f;  // an infinite score would leave nothing of the others
-  return __builtin_sqrtf(softplus(x == __builtin_inff() ? largest : x));
-}
-
-}  // namespace ap
+#include "experts.hpp"
 
 AP_KERNEL(64 * TOKENS)
 #ifdef SHARED

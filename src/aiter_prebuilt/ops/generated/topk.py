@@ -57,13 +57,12 @@ def topk_softmax(
 
 @traced
 def topk_sigmoid(topk_weights: torch.Tensor, topk_indices: torch.Tensor, gating_output: torch.Tensor) -> None:
-    """Sigmoid of each expert's logit in fp32, then the k largest, best first; of equal logits the lowest expert first; Composable
-    Kernel.
+    """Sigmoid of each expert's logit in fp32, then the k largest, best first; of equal logits the lowest expert first.
 
     Args:
-        topk_weights: [M, K] fp32, written; rows may be strided.
-        topk_indices: [M, K] int32, written; rows may be strided; rows as far apart as those of ``topk_weights``.
-        gating_output: [M, E] bf16 or fp16, rows may be strided; of up to 192 experts.
+        topk_weights: [M, K] fp32, written; rows may be strided; at most 64 a token; more where Composable Kernel has them.
+        topk_indices: [M, K] int32, written; rows may be strided.
+        gating_output: [M, E] bf16 or fp16 or fp32, rows may be strided; of up to 1024 experts.
 
     Raises:
         UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:

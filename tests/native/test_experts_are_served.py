@@ -1,0 +1,44 @@
+"""Numbers of experts and of groups that the choice of experts takes without Composable Kernel, and which kernel serves them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pytest
+from support.emulator import bundles
+
+from aiter_prebuilt import decisions, locate
+
+TARGETS: Final = ("gfx942", "gfx950")
+
+
+def chosen(
+    operator: str, settings: dict[str, str], target: str, monkeypatch: pytest.MonkeyPatch
+) -> str | None:
+    """Kernel and variant that a described call chooses; None where all refuse it."""
+    paths = bundles(target, "ck-free")
+    monkeypatch.setenv(locate.VARIABLE, ":".join(map(str, paths)))
+    monkeypatch.delenv("AITER_PREBUILT_TUNED", raising=False)
+    found = decisions.explain(operator, settings, target, 256)
+    names = [f"{row['kernel']}/{row['variant']}" for row in found.decisions if row["chosen"]]
+    assert len(names) <= 1
+    return names[0] if names else None
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("kind", ["bf16", "f16", "f32"])
+@pytest.mark.parametrize("experts", [1, 8, 16, 24, 62, 100, 128, 192, 193, 257, 512, 768, 1024])
+def test_sigmoids_are_chosen_from(
+    experts: int, kind: str, target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = {"M": "5", "E": str(experts), "K": str(min(experts, 6)), "T": kind}
+    served = chosen("topk_sigmoid", settings, target, monkeypatch)
+    assert served == f"sigmoid/PER{2 if experts <= 128 else 8 if experts <= 512 else 16}"
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("settings", [{"E": "1025", "K": "4"}, {"E": "128", "K": "65"}, {"E": "4", "K": "5"}])
+def test_what_no_wave_holds_is_refused(
+    settings: dict[str, str], target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert chosen("topk_sigmoid", {"M": "5", "T": "bf16"} | settings, target, monkeypatch) is None
