@@ -42,3 +42,22 @@ def test_what_no_wave_holds_is_refused(
     settings: dict[str, str], target: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert chosen("topk_sigmoid", {"M": "5", "T": "bf16"} | settings, target, monkeypatch) is None
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("kind", ["bf16", "f16"])
+@pytest.mark.parametrize(
+    ("columns", "variant"),
+    [
+        (40, "ALIGNED1-2048"), (2056, "ALIGNED1-4096"), (7168, "ALIGNED1-8192"),
+        (8200, "ALIGNED1-16384"), (18432, "ALIGNED1-any"),
+        (1, "ALIGNED0-2048"), (4099, "ALIGNED0-8192"), (8195, "ALIGNED0-any"),
+    ],
+)  # fmt: skip
+def test_tokens_of_experts_are_quantised(
+    columns: int, variant: str, kind: str, target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = {"M": "5", "N": str(columns), "E": "4", "choices": "2", "rows": "10", "scales": "10"}
+    for code in ("i8", "e4m3fnuz" if target == "gfx942" else "e4m3fn"):
+        kinds = {"T": kind, "Q": code}
+        assert chosen("moe_smoothquant_fwd", settings | kinds, target, monkeypatch) == f"smooth_row/{variant}"

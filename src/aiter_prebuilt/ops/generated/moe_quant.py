@@ -23,7 +23,7 @@ def moe_smoothquant_fwd(
     y_scale: torch.Tensor,
 ) -> None:
     """For choice k of token t, row k * tokens + t: ``v = input[t] * x_scale[topk_ids[t, k]]``; ``y_scale = amax(|v|) / qmax``;
-    ``out = v / y_scale``, rounded to nearest even and saturated; Composable Kernel.
+    ``out = v / y_scale``, rounded to nearest even and saturated.
 
     Args:
         out: [..., N] int8 or the target's own e4m3, written; rows may be strided; one row a choice and token; qmax is 127 for
