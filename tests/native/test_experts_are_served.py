@@ -37,6 +37,21 @@ def test_sigmoids_are_chosen_from(
 
 
 @pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(
+    "experts", [1, 12, 24, 48, 62, 64, 72, 100, 127, 128, 130, 224, 256, 257, 300, 512, 768, 1024]
+)
+def test_softmax_takes_any_number_of_experts(
+    experts: int, target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = {"M": "5", "E": str(experts), "K": str(min(experts, 6)), "W": str(min(experts, 6))}
+    per = next(each for each in (2, 4, 8, 16) if experts <= 64 * each)
+    assembled = experts in (64, 72, 128, 256, 512)
+    expected = f"topk_softmax/e{experts}" if assembled else f"any/PER{per}"
+    for kind in ("bf16", "f16", "f32"):
+        assert chosen("topk_softmax", settings | {"T": kind}, target, monkeypatch) == expected
+
+
+@pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("settings", [{"E": "1025", "K": "4"}, {"E": "128", "K": "65"}, {"E": "4", "K": "5"}])
 def test_what_no_wave_holds_is_refused(
     settings: dict[str, str], target: str, monkeypatch: pytest.MonkeyPatch

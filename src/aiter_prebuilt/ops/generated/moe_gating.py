@@ -32,7 +32,7 @@ def topk_gating(
         topk_weights: [M, K] fp32, written; rows may be strided; scores without the bias, times ``routed_scaling_factor``; at most
             64 a token.
         topk_indices: [M, K] int32, written; rows may be strided.
-        gating_output: [M, E] bf16 or fp16 or fp32, rows may be strided; of up to 512 experts; NaN counts above all.
+        gating_output: [M, E] bf16 or fp16 or fp32, rows may be strided; of up to 1024 experts; NaN counts above all.
         correction_bias: [E] fp32 or bf16, or None; added to the scores for the choice alone.
         need_renorm: divide the k weights of a token by their sum, 1e-20 at least.
         routed_scaling_factor: a float.

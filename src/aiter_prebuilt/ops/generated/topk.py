@@ -28,13 +28,12 @@ def topk_softmax(
     """Softmax over experts in fp32, then the k largest, best first; of equal ones the lowest expert first.
 
     Args:
-        topk_weights: [M, W] fp32, written; rows may be strided; the k weights, then one for each shared expert.
+        topk_weights: [M, W] fp32, written; rows may be strided; the k weights, at most 64, then one for each shared expert.
         topk_indices: [M, K] int32, written; rows may be strided.
         token_expert_indices: [M, K] int32, written; rows may be strided; ``j * T + t`` for the j-th choice of token t.
-        gating_output: [M, E] bf16 or fp16 or fp32, rows may be strided.
+        gating_output: [M, E] bf16 or fp16 or fp32, rows may be strided; of up to 1024 experts that are chosen from.
         need_renorm: make the k weights of a token sum to 1.
-        num_shared_experts: up to 64: the last columns of ``gating_output``, which are not chosen from; up to 512 other experts
-            then.
+        num_shared_experts: up to 64: the last columns of ``gating_output``, which are not chosen from.
         shared_expert_scoring_func: sigmoid: the last columns of ``topk_weights`` are the sigmoids of the shared experts' logits;
             empty: they stay as they are.
 
