@@ -43,29 +43,46 @@ def moe_align_block_size(
     return places, owners, left, np.array([block * block_size])
 
 
-def _best_groups(scores: Values, groups: int, kept: int, pairs: bool) -> Values:
-    """``scores`` with those of all groups but the ``kept`` best out; a group counts as its best, or as its two best."""
-    rows = scores.reshape(len(scores), groups, scores.shape[-1] // groups)
-    ranked = np.sort(rows, axis=-1)
-    counted = ranked[..., -1] + (ranked[..., -2] if pairs else 0.0)
-    order = np.argsort(-counted, axis=-1, kind="stable")[:, :kept]
-    chosen = np.zeros(counted.shape, bool)
-    np.put_along_axis(chosen, order, True, axis=-1)
-    return np.where(chosen[..., None], rows, -np.inf).reshape(scores.shape)
+def _descending(values: Values, out: Values | bool = False) -> Values:
+    """Places of the last axis, largest number first, then NaN, then what is ``out``; of equal ones the lowest first."""
+    nan = np.isnan(values)
+    away = np.broadcast_to(out, values.shape)
+    return np.lexsort((np.where(nan, 0.0, -values), nan, away), axis=-1)
+
+
+def _order(values: Values, groups: int, kept: int, pairs: bool) -> Values:
+    """The experts, best first, those of all groups but the ``kept`` best last; a group counts as its best, or as its two best."""
+    rows = values.reshape(len(values), groups, values.shape[-1] // groups)
+    nan = np.isnan(rows)
+    ranked = np.sort(np.where(nan, -np.inf, rows), axis=-1)
+    with np.errstate(invalid="ignore"):
+        counted = (
+            ranked[..., -1] + ranked[..., -2]
+            if pairs
+            else np.where(nan.all(axis=-1), np.nan, ranked[..., -1])
+        )
+    out = np.ones(counted.shape, bool)
+    np.put_along_axis(out, _descending(counted)[:, :kept], False, axis=-1)
+    return _descending(values, np.repeat(out, rows.shape[-1], axis=-1))
 
 
 def _weighed(
-    scores: Values, ranked: Values, spread: Values | float, count: int, renorm: bool, factor: float
+    scores: Values, order: Values, spread: Values | float, renorm: bool, factor: float
 ) -> tuple[Near, Values]:
-    """The ``count`` best by ``ranked`` with their ``scores``, which a kernel misses by ``spread``."""
-    ids = np.argsort(-ranked, axis=-1, kind="stable")[:, :count]
-    weights = np.take_along_axis(scores, ids, axis=-1)
-    error = 2.0**-21 * weights + np.take_along_axis(np.broadcast_to(spread, scores.shape), ids, axis=-1)
+    """The ``scores`` of the experts in ``order``, which a kernel misses by ``spread``."""
+    weights = np.take_along_axis(scores, order, axis=-1)
+    error = 2.0**-21 * weights + np.take_along_axis(np.broadcast_to(spread, scores.shape), order, axis=-1)
     if not renorm:
-        return near(weights * factor, absolute=error * factor), ids
+        return near(weights * factor, absolute=error * factor), order
     total = weights.sum(axis=-1, keepdims=True)
-    error = error + weights * error.sum(axis=-1, keepdims=True) / total
-    return near(weights / total * factor, absolute=error / total * factor, relative=2.0**-22), ids
+    with np.errstate(invalid="ignore"):  # a row of zeros has NaN for weights
+        error = error + weights * error.sum(axis=-1, keepdims=True) / total
+        return near(weights / total * factor, absolute=error / total * factor, relative=2.0**-22), order
+
+
+def _sigmoid(logits: Values) -> Values:
+    with np.errstate(over="ignore"):
+        return np.asarray(1 / (1 + np.exp(-logits)))
 
 
 def biased_grouped_topk_hip(
@@ -77,12 +94,11 @@ def biased_grouped_topk_hip(
     routed_scaling_factor: float,
     sizes: Mapping[str, int],
 ) -> tuple[Near, Values]:
-    """(weights, experts) by sigmoid(gating) + bias. A kernel takes the bias off again, which loses some bits."""
-    scores = 1 / (1 + np.exp(-gating_output))
-    biased = scores + correction_bias
-    ranked = _best_groups(biased, num_expert_group, topk_grp, pairs=True)
+    """(weights, experts) by sigmoid(gating) + bias. AITER's kernel takes the bias off again, which loses some bits."""
+    scores = _sigmoid(gating_output)
+    order = _order(scores + correction_bias, num_expert_group, topk_grp, pairs=True)[:, : sizes["K"]]
     spread = 2.0**-22 * (1 + np.abs(correction_bias))
-    return _weighed(scores, ranked, spread, sizes["K"], need_renorm, routed_scaling_factor)
+    return _weighed(scores, order, spread, need_renorm, routed_scaling_factor)
 
 
 def grouped_topk(
@@ -94,23 +110,25 @@ def grouped_topk(
     routed_scaling_factor: float,
     sizes: Mapping[str, int],
 ) -> tuple[Near, Values]:
-    """(weights, experts) by the softmax over all experts, or the sigmoid of each."""
+    """(weights, experts) by the softmax over all experts, or the sigmoid of each: both in the order of the logits."""
     if is_softmax:
-        powers = np.exp(gating_output - gating_output.max(axis=-1, keepdims=True, initial=-np.inf))
+        with np.errstate(invalid="ignore"):
+            powers = np.exp(gating_output - gating_output.max(axis=-1, keepdims=True, initial=-np.inf))
         scores = powers / powers.sum(axis=-1, keepdims=True)
     else:
-        scores = 1 / (1 + np.exp(-gating_output))
-    ranked = _best_groups(scores, num_expert_group, topk_group, pairs=False)
-    return _weighed(scores, ranked, 0.0, sizes["K"], need_renorm, routed_scaling_factor)
+        scores = _sigmoid(gating_output)
+    order = _order(gating_output, num_expert_group, topk_group, pairs=False)[:, : sizes["K"]]
+    # A kernel's weights below 2^-126 may be lost.
+    return _weighed(scores, order, 2.0**-125, need_renorm, routed_scaling_factor)
 
 
 def moe_fused_gate(
     input: Values, bias: Values, num_expert_group: int, topk_group: int, topk: int
 ) -> tuple[Near, Values]:
     """(weights, experts) by sigmoid(input) + bias; NaN has the sigmoid 0."""
-    scores = np.where(np.isnan(input), 0.0, 1 / (1 + np.exp(-input)))
-    ranked = _best_groups(scores + bias, num_expert_group, topk_group, pairs=True)
-    return _weighed(scores, ranked, 2.0**-22, topk, True, 1.0)
+    scores = np.where(np.isnan(input), 0.0, _sigmoid(input))
+    order = _order(scores + bias, num_expert_group, topk_group, pairs=True)[:, :topk]
+    return _weighed(scores, order, 2.0**-22, True, 1.0)
 
 
 def draw_distinct(rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int]) -> Values:

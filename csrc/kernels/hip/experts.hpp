@@ -76,4 +76,60 @@ AP_INLINE float score_of(float x, i32 function) {
   return __builtin_sqrtf(softplus(x == __builtin_inff() ? largest : x));
 }
 
+// What a lane has of its wave's choice: the weight and the expert of the round that is its number, and the sum of all weights.
+struct chosen {
+  float weight, total;
+  i32 id;
+};
+
+// The k experts of the largest ranks, of equal ones the lowest first; expert j * 64 + lane is lane's j-th. Each round is two
+// reductions over the wave. At least k ranks are not 0; those of what is chosen are 0 afterwards.
+template <int COUNT>
+AP_INLINE chosen choose(u32 (&rank)[COUNT], const float (&score)[COUNT], i32 k, i32 lane) {
+  chosen own = {0.0f, 0.0f, 0};
+  for (i32 round = 0; round < k; ++round) {
+    u32 best = 0, place = 0;
+#pragma unroll
+    for (i32 j = 0; j < COUNT; ++j) {
+      place = rank[j] > best ? j : place;
+      best = rank[j] > best ? rank[j] : best;
+    }
+    u32 largest = wave_max_of(best);
+    u32 first = ~wave_max_of(best == largest ? ~(place * kWave + static_cast<u32>(lane)) : 0);
+    float mine = 0.0f;
+#pragma unroll
+    for (u32 j = 0; j < COUNT; ++j) {
+      if (first != j * kWave + static_cast<u32>(lane)) continue;
+      mine = score[j];
+      rank[j] = 0;
+    }
+    float taken = __builtin_bit_cast(float, __builtin_amdgcn_readlane(__builtin_bit_cast(int, mine), first % kWave));
+    own.total += taken;
+    if (lane == round) {
+      own.weight = taken;
+      own.id = static_cast<i32>(first);
+    }
+  }
+  return own;
+}
+
+// Scores of a softmax: powers of what stands in `score`, of `largest` 1, over their sum. Ranks of 0 have none.
+template <int COUNT>
+AP_INLINE void softmax_of(float (&score)[COUNT], const u32 (&rank)[COUNT], float largest) {
+  float sum = 0.0f;
+#pragma unroll
+  for (i32 j = 0; j < COUNT; ++j) {
+    score[j] = rank[j] ? exp_of(score[j] - largest) : 0.0f;
+    sum += score[j];
+  }
+  sum = wave_sum_of(sum);
+#pragma unroll
+  for (i32 j = 0; j < COUNT; ++j) score[j] /= sum;
+}
+
+// The number that has this rank.
+AP_INLINE float number_of(u32 rank) {
+  return __builtin_bit_cast(float, rank & 0x80000000u ? rank & 0x7fffffffu : ~rank);
+}
+
 }  // namespace ap

@@ -46,17 +46,7 @@ void topk_gating(float* weights, ap::i32* ids, const ap::T* logits, const ap::B*
     best = rank[j] > best ? rank[j] : best;
   }
   if (function == kSoftmax) {
-    u32 found = wave_max_of(best);
-    float largest = __builtin_bit_cast(float, found & 0x80000000u ? found & 0x7fffffffu : ~found);
-    float sum = 0.0f;
-#pragma unroll
-    for (i32 j = 0; j < PER; ++j) {
-      score[j] = rank[j] ? exp_of(score[j] - largest) : 0.0f;
-      sum += score[j];
-    }
-    sum = wave_sum_of(sum);
-#pragma unroll
-    for (i32 j = 0; j < PER; ++j) score[j] /= sum;
+    softmax_of(score, rank, number_of(wave_max_of(best)));
   } else {
 #pragma unroll
     for (i32 j = 0; j < PER; ++j) score[j] = score_of(score[j], function);
@@ -68,36 +58,12 @@ void topk_gating(float* weights, ap::i32* ids, const ap::T* logits, const ap::B*
       if (expert < experts) rank[j] = rank_of(score[j] + static_cast<float>(bias[expert]));
     }
   }
-  float total = 0.0f, weight = 0.0f;
-  i32 id = 0;
-  for (i32 round = 0; round < k; ++round) {
-    u32 own = 0, place = 0;
-#pragma unroll
-    for (i32 j = 0; j < PER; ++j) {
-      place = rank[j] > own ? j : place;
-      own = rank[j] > own ? rank[j] : own;
-    }
-    u32 largest = wave_max_of(own);
-    u32 first = ~wave_max_of(own == largest ? ~(place * kWave + static_cast<u32>(lane)) : 0);
-    float mine = 0.0f;
-#pragma unroll
-    for (u32 j = 0; j < PER; ++j) {
-      if (first != j * kWave + static_cast<u32>(lane)) continue;
-      mine = score[j];
-      rank[j] = 0;
-    }
-    float taken = __builtin_bit_cast(float, __builtin_amdgcn_readlane(__builtin_bit_cast(int, mine), first % kWave));
-    total += taken;
-    if (lane == round) {
-      weight = taken;
-      id = static_cast<i32>(first);
-    }
-  }
+  chosen own = choose(rank, score, k, lane);
   if (lane < k) {
     constexpr float smallest = 1e-20f;  // the sum of weights, where all of them are nothing
-    if (renorm) factor /= total < smallest ? smallest : total;
-    weights[token * w_row + lane] = weight * factor;
-    ids[token * i_row + lane] = id;
+    if (renorm) factor /= own.total < smallest ? smallest : own.total;
+    weights[token * w_row + lane] = own.weight * factor;
+    ids[token * i_row + lane] = own.id;
 #ifdef SHARED
     choices[token * c_row + lane] = lane * tokens + token;
 #endif

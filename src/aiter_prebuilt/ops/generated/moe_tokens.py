@@ -81,12 +81,14 @@ def biased_grouped_topk_hip(
     """The K best experts of a token's best groups, by ``sigmoid(gating) + bias``, best first; the weights are without the bias.
 
     Args:
-        gating_output: [M, E] bf16 or fp16 or fp32, no row may be all NaN: AITER's kernel then writes where no expert was found,
-            out of its LDS, and the device faults; with 8 groups at least 2 experts in each.
+        gating_output: [M, E] bf16 or fp16 or fp32, of at least 2 experts in each group; at most 1024, with 1 or 8 groups 8192.
+            With 1 or 8 groups no row may be all NaN: AITER's kernel then writes where no expert was found, out of its LDS, and
+            the device faults.
         correction_bias: [E] bf16 or fp16 or fp32.
         topk_weights: [M, K] fp32, written; rows may be strided.
-        topk_ids: [M, K] int32, written; rows may be strided; of experts with the same score the order is not defined.
-        num_expert_group: 8 groups, or 1; a group counts as the sum of its two best.
+        topk_ids: [M, K] int32, written; rows may be strided; of experts with the same score the order is not defined; with other
+            groups than 1 or 8 the lowest is first, NaN last.
+        num_expert_group: up to 64 groups; a group counts as the sum of its two best.
         topk_grp: a int.
         need_renorm: make the weights of a token sum to ``routed_scaling_factor`` (NaN where all of them are 0), else they are
             multiplied by it.
@@ -124,12 +126,13 @@ def grouped_topk(
     """The K best experts of a token's best groups, by softmax or sigmoid, best first.
 
     Args:
-        gating_output: [M, E] bf16 or fp16 or fp32, at most 8192 experts; no NaN and no infinity where softmax scores (but -inf of
-            some experts), no row of NaN alone where the sigmoid does: AITER's kernel then writes where no expert was found, out
-            of its LDS, and the device faults.
+        gating_output: [M, E] bf16 or fp16 or fp32, at most 8192 experts in 1, 2, 4 or 8 groups, 1024 in others. In those four no
+            NaN and no infinity where softmax scores (but -inf of some experts), no row of NaN alone where the sigmoid does:
+            AITER's kernel then writes where no expert was found, out of its LDS, and the device faults.
         topk_weights: [M, K] fp32, written; rows may be strided.
-        topk_ids: [M, K] int32, written; rows may be strided; of experts with the same score the order is not defined.
-        num_expert_group: 1, 2, 4 or 8 groups; a group counts as its best.
+        topk_ids: [M, K] int32, written; rows may be strided; of experts with the same score the order is not defined; in other
+            groups than those four the lowest is first, NaN last.
+        num_expert_group: up to 64 groups; a group counts as its best.
         topk_group: a int.
         need_renorm: make the weights of a token sum to ``routed_scaling_factor`` (NaN where all of them are 0), else they are
             multiplied by it.
