@@ -117,3 +117,19 @@ def test_groups_that_are_none_are_refused(
     }
     assert chosen("biased_grouped_topk_hip", fits, target, monkeypatch) == "biased_any/PER2"
     assert chosen("biased_grouped_topk_hip", fits | change, target, monkeypatch) is None
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("experts", [1, 8, 24, 62, 64, 96, 128, 160, 192, 256, 257, 384, 512, 8192])
+def test_places_of_any_number_of_experts_are_brought_into_order(
+    experts: int, target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    aiters = experts in (8, 64, 96) or (experts in (128, 160) and target == "gfx950")
+    for places, waves in ((64, 4), (4096, 4), (32768, 16)):
+        sizes = {"n": places, "num_experts": experts, "block_size": 16, "padded": places + 15 * experts}
+        sizes["blocks"] = -(-sizes["padded"] // 16)
+        settings = {name: str(size) for name, size in sizes.items()} | {"I": "i32"}
+        served = chosen("moe_align_block_size", settings, target, monkeypatch)
+        assert served == (f"align/EXPERTS{experts}" if aiters else f"align_any/WAVES{waves}")
+        short = settings | {"padded": str(places + 15 * experts - 1)}
+        assert chosen("moe_align_block_size", short, target, monkeypatch) is None

@@ -48,8 +48,9 @@ def moe_align_block_size(
     """Sort places of ``topk_ids`` by expert, each expert's padded to whole blocks; what is padded keeps its value.
 
     Args:
-        topk_ids: n elements, int32 or int64, from 0 to ``num_experts`` - 1: another one is a fault of the device.
-        num_experts: 8, 16, 32, 60, 64, 72 or 96; on gfx950 128 or 160, too.
+        topk_ids: n elements, int32 or int64, from 0 to ``num_experts`` - 1: another one is a fault of the device with 8, 16, 32,
+            60, 64, 72 or 96 experts, on gfx950 with 128 or 160, too.
+        num_experts: up to 8192.
         block_size: a int.
         sorted_token_ids: [padded] int32, read and written; as long as the places and ``block_size - 1`` for each expert at least.
         experts_ids: [blocks] int32, read and written; the expert of each block.
