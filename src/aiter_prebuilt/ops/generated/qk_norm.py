@@ -32,7 +32,7 @@ def rmsnorm_quant(
     Args:
         out: [..., N] int8 or the target's own e4m3, written; rows may be strided; qmax is 127 for int8, 240 for e4m3fnuz
             (gfx942), 448 for e4m3fn (gfx950).
-        input: [..., N] bf16 or fp16, rows may be strided; at most 8192 columns.
+        input: [..., N] bf16 or fp16, rows may be strided; at most 16384 columns.
         scale: [..., G] fp32, written; [M, 1], or [M, groups]; NaN is left out of amax, and its code is NaN in fp8 and 0 in int8.
         weight: [N] bf16 or fp16.
         epsilon: added to the mean square.
@@ -67,7 +67,7 @@ def add_rmsnorm_quant(
     Args:
         out: [..., N] int8 or the target's own e4m3, written; rows may be strided; qmax is 127 for int8, 240 for e4m3fnuz
             (gfx942), 448 for e4m3fn (gfx950).
-        input: [..., N] bf16 or fp16, rows may be strided; at most 8192 columns.
+        input: [..., N] bf16 or fp16, rows may be strided; at most 16384 columns.
         residual_in: [..., N] bf16 or fp16, rows may be strided.
         residual_out: [..., N] bf16 or fp16, written; rows may be strided; the sum, rounded to the input's type; the norm reads it
             before it is rounded.
