@@ -149,6 +149,36 @@ def test_a_bias_of_fp4_is_handed_on_where_it_counts(
         measured(*given, alpha=2.0)
 
 
+@pytest.mark.parametrize(("pairs", "scales"), [(FP4, E8M0), (BYTES, BYTES)])
+def test_a_gated_activation_to_pairs_of_fp4_hands_on_bytes(pairs: Any, scales: Any) -> None:
+    out, scale, x = torch.empty(5, 64, dtype=pairs), torch.empty(5, 4, dtype=scales), zeros(5, 256)
+    call = lambda: aiter_prebuilt.silu_and_mul_quant(out, x, scale, 32, 1.5, True)  # noqa: E731
+    _, (_, tensors, attributes) = handed(call, "silu_and_mul_quant_fp4")
+    assert [each.dtype for each in tensors] == [BYTES, BF16, BYTES] and attributes == [32, 1.5, True]
+    assert [each.data_ptr() for each in tensors] == [each.data_ptr() for each in (out, x, scale)]
+    codes = torch.empty(5, 128, dtype=torch.float8_e4m3fn)
+    call = lambda: aiter_prebuilt.silu_and_mul_quant(codes, x, zeros(5, 4, dtype=F32), 32)  # noqa: E731
+    assert handed(call, "silu_and_mul_quant")[1][1][0] is codes
+
+
+@pytest.mark.parametrize(
+    ("options", "sizes"),
+    [({}, (33, 3)), ({"shuffle": True}, (256, 8)), ({"scale_shuffle_padding": True}, (256, 8))],
+)
+def test_scales_behind_a_gated_activation_have_room_for_shuffling(
+    options: dict[str, bool], sizes: tuple[int, int]
+) -> None:
+    x, function = zeros(33, 144), getattr(aiter_prebuilt, "act_mul_and_mxfp4_quant")  # noqa: B009
+    found, (_, tensors, attributes) = handed(
+        lambda: function(x, "gelu", **options), "act_mul_and_mxfp4_quant"
+    )
+    assert [(each.shape, each.dtype) for each in found] == [((33, 36), BYTES), (sizes, BYTES)]
+    assert all(one is other for one, other in zip(tensors, (*found, x), strict=True))
+    assert attributes == ["gelu", "shuffle" in options]
+    with pytest.raises(UnsupportedError, match=r"scaling_mode='odd'.*use scaling_mode=\"even\""):
+        function(x, "gelu", "odd")
+
+
 def test_a_gemm_of_fp4_leaves_other_types_to_the_native_call() -> None:
     given = (zeros(5, 128), zeros(64, 128), zeros(32, 8), zeros(64, 8))
     _, (_, tensors, _) = handed(lambda: aiter_prebuilt.gemm_a4w4(*given), "gemm_a4w4")
@@ -869,6 +899,7 @@ TURNED = {
     "pa_fwd_asm": {"max_qlen", "high_precision"},
     "act_mul_and_fp8_group_quant": {"group_size"},
     "silu_and_mul_quant": {"group_size"},
+    "silu_and_mul_quant_fp4": {"group_size"},
     "fused_rms_fp8_group_quant": {"group_size", "inp2_epsilon"},
     "fused_rms_fp8_per_tensor_static_quant": {"inp2_epsilon"},
     "fused_qk_rmsnorm_group_quant": {"k_epsilon"},
@@ -919,6 +950,8 @@ SERVED: dict[str, dict[str, Any]] = {
     },
     "act_mul_and_fp8_group_quant": {"group_size": 64},
     "silu_and_mul_quant": {"group_size": 64},
+    "silu_and_mul_quant_fp4": {"group_size": 64},
+    "act_mul_and_mxfp4_quant": {"x": zeros(4, 8)},
     "fused_rms_fp8_group_quant": {"inp1": zeros(4, 4)},
     "fused_rms_fp8_per_tensor_static_quant": {"inp1": zeros(4, 4)},
     "fused_add_rmsnorm_pad": {"x": zeros(4, 4)},

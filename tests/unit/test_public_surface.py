@@ -231,6 +231,8 @@ SIGNATURES = {
     "gelu_and_mul_bias": "out input expert_ids bias",
     "swiglu_and_mul_bias": "out input expert_ids bias",
     "silu_and_mul_quant": "out input scale group_size limit shuffle_scale",
+    "silu_and_mul_quant_fp4": "out input scale group_size limit shuffle_scale",
+    "act_mul_and_mxfp4_quant": "x activation scaling_mode shuffle scale_shuffle_padding",
     "gelu_and_mul": "out input",
     "gelu_tanh_and_mul": "out input",
     "swiglu_and_mul": "out input",
