@@ -2944,6 +2944,8 @@ def rmsnorm2d_fwd_with_add_dynamicquant(
     weight: Any,
     epsilon: float,
     use_model_sensitive_rmsnorm: int = 0,
+    group_size: int = 0,
+    shuffle_scale: bool = False,
 ) -> None:
     """Traced ``aiter_prebuilt.rmsnorm2d_fwd_with_add_dynamicquant``."""
     if use_model_sensitive_rmsnorm:
@@ -2954,7 +2956,7 @@ def rmsnorm2d_fwd_with_add_dynamicquant(
             "0",
         )
     _OPS.rmsnorm2d_fwd_with_add_dynamicquant.default(
-        out, input, residual_in, residual_out, yscale, weight, epsilon
+        out, input, residual_in, residual_out, yscale, weight, epsilon, group_size, shuffle_scale
     )
 
 
@@ -2984,14 +2986,23 @@ def rmsnorm2d_fwd_with_add_smoothquant(
 
 
 def rmsnorm2d_fwd_with_dynamicquant(
-    out: Any, input: Any, yscale: Any, weight: Any, epsilon: float, use_model_sensitive_rmsnorm: int = 0
+    out: Any,
+    input: Any,
+    yscale: Any,
+    weight: Any,
+    epsilon: float,
+    use_model_sensitive_rmsnorm: int = 0,
+    group_size: int = 0,
+    shuffle_scale: bool = False,
 ) -> None:
     """Traced ``aiter_prebuilt.rmsnorm2d_fwd_with_dynamicquant``."""
     if use_model_sensitive_rmsnorm:
         raise refuse(
             "rmsnorm2d_fwd_with_dynamicquant", "use_model_sensitive_rmsnorm", use_model_sensitive_rmsnorm, "0"
         )
-    _OPS.rmsnorm2d_fwd_with_dynamicquant.default(out, input, yscale, weight, epsilon)
+    _OPS.rmsnorm2d_fwd_with_dynamicquant.default(
+        out, input, yscale, weight, epsilon, group_size, shuffle_scale
+    )
 
 
 def rmsnorm2d_fwd_with_smoothquant(

@@ -110,8 +110,9 @@ SIGNATURES = {
     "rmsnorm2d_fwd_with_smoothquant": "out input xscale yscale weight epsilon use_model_sensitive_rmsnorm",
     "rmsnorm2d_fwd_with_add_smoothquant": "out input residual_in residual_out xscale yscale weight epsilon out_before_quant "
     "use_model_sensitive_rmsnorm",
-    "rmsnorm2d_fwd_with_dynamicquant": "out input yscale weight epsilon use_model_sensitive_rmsnorm",
-    "rmsnorm2d_fwd_with_add_dynamicquant": "out input residual_in residual_out yscale weight epsilon use_model_sensitive_rmsnorm",
+    "rmsnorm2d_fwd_with_dynamicquant": "out input yscale weight epsilon use_model_sensitive_rmsnorm group_size shuffle_scale",
+    "rmsnorm2d_fwd_with_add_dynamicquant": "out input residual_in residual_out yscale weight epsilon use_model_sensitive_rmsnorm "
+    "group_size shuffle_scale",
     "silu": "out input",
     "top_k_per_row_decode": "logits next_n seqLens indices numRows stride0 stride1 k stable",
     "top_k_per_row_prefill": "logits rowStarts rowEnds indices values numRows stride0 stride1 k stable",
