@@ -16,7 +16,7 @@ import pytest
 import aiter_prebuilt
 from aiter_prebuilt import signatures
 from aiter_prebuilt.contract.dtype import BY_NAME
-from aiter_prebuilt.errors import UnsupportedError
+from aiter_prebuilt.errors import ArgumentKindError, UnsupportedError
 from aiter_prebuilt.execute.record import instead
 
 torch = pytest.importorskip("torch")
@@ -159,6 +159,20 @@ def test_a_gated_activation_to_pairs_of_fp4_hands_on_bytes(pairs: Any, scales: A
     codes = torch.empty(5, 128, dtype=torch.float8_e4m3fn)
     call = lambda: aiter_prebuilt.silu_and_mul_quant(codes, x, zeros(5, 4, dtype=F32), 32)  # noqa: E731
     assert handed(call, "silu_and_mul_quant")[1][1][0] is codes
+
+
+@pytest.mark.parametrize(
+    ("name", "shape"), [("downcast_to_static_fp8", (5, 64)), ("downcast_to_static_fp8_3d", (2, 5, 64))]
+)
+def test_a_scale_that_is_given_makes_codes_of_rows(name: str, shape: tuple[int, ...]) -> None:
+    """What is handed on is contiguous, the codes are new and of the device's fp8; another number of dims is refused."""
+    x, scale, function = zeros(*shape[:-1], 96)[..., :64], zeros(1, dtype=F32), getattr(aiter_prebuilt, name)
+    codes, (_, tensors, attributes) = handed(lambda: function(x, scale), "static_per_tensor_quant")
+    assert tensors[0] is codes and tensors[2] is scale and attributes == []
+    assert (codes.shape, codes.dtype) == (shape, torch.float8_e4m3fn)
+    assert tensors[1].is_contiguous() and tensors[1].shape == shape
+    with pytest.raises(ArgumentKindError, match=f"{name}: .*4 dims instead of {len(shape)}"):
+        function(zeros(1, 1, 4, 64), scale)
 
 
 @pytest.mark.parametrize(

@@ -315,6 +315,8 @@ SIGNATURES = {
     "get_hip_quant": "qType",
     "get_torch_quant": "qType",
     "get_triton_quant": "qType",
+    "downcast_to_static_fp8": "x scale",
+    "downcast_to_static_fp8_3d": "x scale",
     "per_tensor_quant_hip": "x scale quant_dtype num_rows num_rows_factor",
     "per_token_quant_hip": "x scale quant_dtype num_rows num_rows_factor",
     "per_group_quant_hip": "x scale quant_dtype group_size transpose_scale num_rows num_rows_factor scale_type",
