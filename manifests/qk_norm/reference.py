@@ -64,6 +64,20 @@ def add_rmsnorm_quant(
     return codes, stored, scales
 
 
+def rmsnorm(input: Values, weight: Values, epsilon: float, gemma_norm: bool) -> Near:
+    """The norm alone."""
+    y, error = rms_norm(input, weight + 1 if gemma_norm else weight, epsilon)
+    return near(y, absolute=error)
+
+
+def add_rmsnorm(
+    input: Values, residual_in: Values, weight: Values, epsilon: float, gemma_norm: bool
+) -> tuple[Near, Near]:
+    """(out, residual_out): the norm of the sum, and the sum."""
+    total, stored = _total(input, residual_in)
+    return rmsnorm(total, weight, epsilon, gemma_norm), stored
+
+
 def _near(values: Values, error: Values) -> Near:
     return near(values, absolute=error)
 

@@ -52,6 +52,8 @@ SIGNATURES = {
     "fused_qk_rmsnorm_per_token_quant": "q_out_quantized q_out_scale q q_weight q_epsilon q_out_unquantized k_out q_res_out "
     "k k_weight k_epsilon q_residual gemma_norm",
     "add_rmsnorm_quant": "out input residual_in residual_out scale weight epsilon group_size shuffle_scale gemma_norm",
+    "rmsnorm": "out input weight epsilon gemma_norm",
+    "add_rmsnorm": "out input residual_in residual_out weight epsilon gemma_norm",
     "rmsnorm_quant": "out input scale weight epsilon group_size shuffle_scale gemma_norm",
     "fused_qk_rmsnorm": "q_out q q_weight q_eps k_out k k_weight k_eps",
     "fused_qk_norm_rope_cache_quant_shuffle": "q k v num_heads_q num_heads_k num_heads_v head_dim eps qw kw cos_sin_cache "

@@ -122,7 +122,7 @@ if TYPE_CHECKING:
         rmsnorm2d_fwd_with_dynamicquant,
         rmsnorm2d_fwd_with_smoothquant,
     )
-    from aiter_prebuilt.ops.generated.qk_norm import add_rmsnorm_quant, rmsnorm_quant
+    from aiter_prebuilt.ops.generated.qk_norm import add_rmsnorm, add_rmsnorm_quant, rmsnorm, rmsnorm_quant
     from aiter_prebuilt.ops.generated.quant import (
         dynamic_per_tensor_quant,
         dynamic_per_token_scaled_quant,
@@ -198,6 +198,7 @@ __all__ = [
     "act_mul_and_mxfp4_quant",
     "add",
     "add_",
+    "add_rmsnorm",
     "add_rmsnorm_quant",
     "batched_gemm_a8w8",
     "batched_gemm_a8w8_CK",
@@ -322,6 +323,7 @@ __all__ = [
     "reshape_and_cache_with_pertoken_quant",
     "rms_norm",
     "rms_norm_cu",
+    "rmsnorm",
     "rmsnorm2d_fwd",
     "rmsnorm2d_fwd_with_add",
     "rmsnorm2d_fwd_with_add_dynamicquant",
@@ -494,7 +496,9 @@ HOMES: Final = {
     "rmsnorm2d_fwd_with_add_smoothquant": "generated.norm_quant",
     "rmsnorm2d_fwd_with_dynamicquant": "generated.norm_quant",
     "rmsnorm2d_fwd_with_smoothquant": "generated.norm_quant",
+    "add_rmsnorm": "generated.qk_norm",
     "add_rmsnorm_quant": "generated.qk_norm",
+    "rmsnorm": "generated.qk_norm",
     "rmsnorm_quant": "generated.qk_norm",
     "dynamic_per_tensor_quant": "generated.quant",
     "dynamic_per_token_scaled_quant": "generated.quant",
