@@ -17,7 +17,7 @@ from build_tools.manifest.python import Parameter
 
 FILE: Final = "src/aiter_prebuilt/signatures.json"
 #: Of the file's layout; ``aiter_prebuilt.signatures`` reads no other.
-EDITION: Final = 2
+EDITION: Final = 3
 
 
 def signatures(manifest: Manifest) -> dict[str, Any]:
@@ -45,7 +45,17 @@ def _operator(operator: Operator) -> dict[str, Any]:
         "attributes": attributes,
         "parameters": [_parameter(each) for each in operator.python.parameters],
         "covered": {name: [_covered(value) for value in values] for name, values in operator.covered.items()},
+        "targets": _targets(operator),
     }
+
+
+def _targets(operator: Operator) -> dict[str, str]:
+    """Target -> the profile whose bundle has the operator: ck-free where any of its kernels is."""
+    found: dict[str, str] = {}
+    for kernel in sorted(operator.kernels, key=lambda each: each.profile):
+        for target in kernel.targets:
+            found.setdefault(target, kernel.profile)
+    return dict(sorted(found.items()))
 
 
 def _parameter(parameter: Parameter) -> dict[str, Any]:

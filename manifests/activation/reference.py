@@ -95,6 +95,116 @@ def silu_and_mul_quant(
     return near(codes, absolute=moved), near(placed, absolute=error)
 
 
+#: What a code of fp4 stands for without its sign, and where it ends: a tie goes to the code that is even.
+_FP4 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6])
+
+
+def _fp4(sizes: Values) -> Values:
+    """Codes of sizes, rounded to nearest even, 6 at most."""
+    edges = (_FP4[1:] + _FP4[:-1]) / 2
+    above = np.where(np.arange(7) % 2 == 1, sizes[..., None] >= edges, sizes[..., None] > edges)
+    code: Values = above.sum(axis=-1)
+    return code
+
+
+def _power(amax: Values, up: bool) -> Values:
+    """Of which power of two the scale is: of the smallest that is a sixth or more; or of a quarter of amax, rounded."""
+    if up:
+        fraction, power = np.frexp(np.maximum(amax, 1e-10) / 6)
+        exact: Values = power - (fraction == 0.5)
+        return exact
+    fraction, power = np.frexp(amax)
+    near_one: Values = np.where(amax > 0, power - 1 + (fraction >= 0.875), -127)
+    return np.where(near_one >= 128, 127, np.maximum(near_one - 2, -127))
+
+
+def _mxfp4(made: Near, size: int, up: bool) -> tuple[Near, Values, Values]:
+    """Bytes of codes, and exponents [rows, groups] with how far they may be off.
+
+    What is quantised is off by what made it: its group may have the next scale, it the next code; its sign is certain.
+    """
+    width, rows = made.values.shape[-1], math.prod(made.values.shape[:-1])
+    groups = -(-width // size)
+    room, shape = ((0, 0), (0, groups * size - width)), (rows, groups, size)
+    values = np.where(np.abs(made.values) > _LARGEST, np.inf, made.values)
+    parts = np.pad(values.reshape(rows, width), room).reshape(shape)
+    lost = ~np.isfinite(parts).all(axis=-1, keepdims=True)
+    parts = np.where(lost, 0.0, parts)
+    off = np.pad(made.error.reshape(rows, width), room).reshape(shape) + 2 * _ROUNDING * np.abs(parts)
+    off = np.where(parts == 0, 0.0, off)
+    sizes = np.abs(parts)
+    least, most = np.maximum(sizes - off, 0.0), sizes + off
+    low, power, high = (
+        _power(each.max(axis=-1, keepdims=True, initial=0.0), up) for each in (least, sizes, most)
+    )
+    code = _fp4(np.ldexp(sizes, -power))
+    far = np.maximum(_fp4(np.ldexp(most, -low)) - code, code - _fp4(np.ldexp(least, -high)))
+    far, code = np.where(lost, 0, far), code + 8 * np.signbit(parts)
+    pairs, wrong = (
+        each.reshape(rows, groups * size)[:, :width].reshape(*made.values.shape[:-1], width // 2, 2)
+        @ np.array([1, 16])
+        for each in (code, far)
+    )
+    exponents = np.where(lost, 255, power + 127)[..., 0]
+    return (
+        near(pairs, absolute=wrong),
+        exponents,
+        np.where(lost, 0, np.maximum(high - power, power - low))[..., 0],
+    )
+
+
+def _shuffled(scales: Values, columns: int) -> Values:
+    """Rows of scales as ``e8m0_shuffle`` has them: of 32 rows and 8 columns (r, c) stands at [c % 4][r % 16][c // 4][r // 16]."""
+    rows = -(-scales.shape[0] // 32) * 32
+    room = ((0, rows - scales.shape[0]), (0, columns - scales.shape[1]))
+    blocks = np.pad(scales, room, constant_values=-1).reshape(rows // 32, 2, 16, columns // 8, 2, 4)
+    found: Values = blocks.transpose(0, 3, 5, 2, 4, 1).reshape(-1)
+    return found
+
+
+def _cells(exponents: Values, error: Values, cells: tuple[int, int], rest: int | None) -> Near:
+    """Memory of so many rows and columns that begins with these, -1 where there is none: it stays, or is ``rest`` there."""
+    count = cells[0] * cells[1]
+    past = ((0, count - exponents.size),)
+    held = np.pad(exponents, past, constant_values=-1)
+    written = (np.arange(count) < exponents.size) if rest is not None else held >= 0
+    full = np.ma.array(np.where(held < 0, rest or 0, held), mask=~written).reshape(cells)
+    return near(full, absolute=np.pad(np.maximum(error, 0), past).reshape(cells))
+
+
+def silu_and_mul_quant_fp4(
+    input: Values,
+    group_size: int,
+    limit: float,
+    shuffle_scale: bool,
+    kinds: dict[str, str],
+    sizes: Mapping[str, int],
+) -> tuple[Near, Near]:
+    """Pairs of codes of :func:`silu_and_mul` and the exponent of each group; what belongs to none stays."""
+    pairs, *found = _mxfp4(silu_and_mul(input, limit, kinds), group_size, True)
+    columns = -(-found[0].shape[1] // 8) * 8
+    held = [_shuffled(each, columns) if shuffle_scale else each.reshape(-1) for each in found]
+    return pairs, _cells(held[0], held[1], (sizes["scale_rows"], sizes["scale_columns"]), None)
+
+
+def act_mul_and_mxfp4_quant(
+    x: Values, activation: str, shuffle: bool, kinds: dict[str, str], sizes: Mapping[str, int]
+) -> tuple[Near, Near]:
+    """Pairs of codes and exponents; shuffled ones are 1 in the rest of whole 32 rows and 8 columns."""
+    if activation == "silu":
+        made = silu_and_mul(x, 0.0, kinds)
+    else:
+        made = gelu_and_mul(x) if activation == "gelu" else gelu_tanh_and_mul(x)
+    pairs, *found = _mxfp4(made, 32, False)
+    cells = (sizes["scale_rows"], sizes["scale_columns"])
+    if shuffle and x.size:
+        held = [_shuffled(each, cells[1]) for each in found]
+        return pairs, _cells(held[0], held[1], cells, 127)
+    room = ((0, 0), (0, cells[1] - found[0].shape[1]))
+    held = [np.pad(each, room, constant_values=-1).reshape(-1) for each in found]
+    return pairs, _cells(held[0], held[1], cells, None)
+
+
 def gelu_and_mul(input: Values) -> Near:
     """Exact GELU: gate * (1 + erf(gate / sqrt(2))) / 2 * up.
 

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from build_tools.cases.group_codes import coded, rms_norm
 from build_tools.cases.near import Near, Values, near
 
 QMAX = {"i8": 127.0, "e4m3fnuz": 240.0, "e4m3fn": 448.0}
@@ -79,18 +80,31 @@ def layernorm2d_fwd_with_add(
 
 
 def rmsnorm2d_fwd_with_dynamicquant(
-    input: Values, weight: Values, epsilon: float, kinds: Mapping[str, str]
+    input: Values,
+    weight: Values,
+    epsilon: float,
+    group_size: int,
+    shuffle_scale: bool,
+    kinds: Mapping[str, str],
 ) -> tuple[Near, Near]:
-    """(out, yscale) of the RMS norm."""
+    """(out, yscale) of the RMS norm; what is asked for in groups is as ``rmsnorm_quant`` has it."""
+    if group_size or shuffle_scale:
+        return coded(*rms_norm(input, weight, epsilon), group_size, kinds["out"], shuffle_scale)
     return _quantised(*_rms(input, weight, epsilon), kinds["out"])
 
 
 def rmsnorm2d_fwd_with_add_dynamicquant(
-    input: Values, residual_in: Values, weight: Values, epsilon: float, kinds: Mapping[str, str]
+    input: Values,
+    residual_in: Values,
+    weight: Values,
+    epsilon: float,
+    group_size: int,
+    shuffle_scale: bool,
+    kinds: Mapping[str, str],
 ) -> tuple[Near, Near, Near]:
     """(out, residual_out, yscale)."""
     total, stored = _total(input, None, residual_in)
-    codes, scales = _quantised(*_rms(total, weight, epsilon), kinds["out"])
+    codes, scales = rmsnorm2d_fwd_with_dynamicquant(total, weight, epsilon, group_size, shuffle_scale, kinds)
     return codes, stored, scales
 
 

@@ -14,30 +14,16 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from build_tools.cases.group_codes import coded, rms_norm
 from build_tools.cases.near import Near, Values, near
-
-QMAX = {"i8": 127.0, "e4m3fnuz": 240.0, "e4m3fn": 448.0}
-_FLOOR = 1e-10
-_ROUNDING = 2.0**-24
-_LARGEST = float(np.finfo(np.float32).max)
-#: Products of a subnormal number may be lost.
-_LOST = 2.0**-125
-
-
-def _norm(x: Values, weight: Values, epsilon: float) -> tuple[Values, Values]:
-    """The norm of each row, and how far a kernel's may be off."""
-    total = (x * x).sum(axis=-1, keepdims=True)
-    total = np.where(total > _LARGEST, np.inf, total)
-    result: Values = x * (1 / np.sqrt(total / x.shape[-1] + epsilon)) * weight
-    return result, np.nan_to_num(2.0**-19 * np.abs(result), posinf=0.0) + _LOST
 
 
 def fused_qk_rmsnorm(
     q: Values, q_weight: Values, q_eps: float, k: Values, k_weight: Values, k_eps: float
 ) -> tuple[Near, Near]:
     """(q_out, k_out): each row over the root of its mean square, times the weight."""
-    queries, of_queries = _norm(q, q_weight, q_eps)
-    keys, of_keys = _norm(k, k_weight, k_eps)
+    queries, of_queries = rms_norm(q, q_weight, q_eps)
+    keys, of_keys = rms_norm(k, k_weight, k_eps)
     return near(queries, absolute=of_queries), near(keys, absolute=of_keys)
 
 
@@ -45,33 +31,6 @@ def _total(x: Values, residual: Values) -> tuple[Values, Near]:
     """The sum, and as it is stored: a kernel adds in fp32."""
     error = 2.0**-23 * (np.abs(x) + np.abs(residual))
     return x + residual, near(x + residual, absolute=np.nan_to_num(error, posinf=0.0))
-
-
-def _quantised(
-    y: Values, error: Values, group_size: int, kind: str, turned: bool = False
-) -> tuple[Near, Near]:
-    """(Codes, scales) of rows that are off by ``error``, in groups of columns; ``turned``: a group's scales are side by side."""
-    qmax, dims = QMAX[kind], y.shape[:-1]
-    width = y.shape[-1]
-    group_size = group_size or width
-    groups = -(-width // group_size)
-    past = [*[(0, 0)] * len(dims), (0, groups * group_size - width)]
-    y, error = (np.pad(each, past).reshape(*dims, groups, group_size) for each in (y, error))
-    amax = np.maximum(np.fmax.reduce(np.abs(y), axis=-1, keepdims=True, initial=0.0), _FLOOR)
-    worst = np.where(np.isfinite(y), error, 0.0).max(axis=-1, keepdims=True, initial=0.0)
-    scales = amax / qmax
-    codes = np.clip(y / scales, -qmax, qmax)
-    relative = worst / amax + 8 * _ROUNDING
-    off = np.nan_to_num(error / scales + np.abs(codes) * relative, posinf=0.0)
-    if kind == "i8":
-        codes = np.nan_to_num(codes, nan=0.0)
-    whole = (*dims, codes.shape[-1] * groups)
-    wrong = np.nan_to_num(worst / qmax + 3 * _ROUNDING * scales, posinf=0.0)
-    stored = [each.reshape(-1, groups) for each in (scales, wrong)]
-    scales, wrong = ((each.T if turned else each).reshape(*dims, groups) for each in stored)
-    return near(codes.reshape(whole)[..., :width], absolute=off.reshape(whole)[..., :width]), near(
-        scales, absolute=wrong
-    )
 
 
 def rmsnorm_quant(
@@ -84,8 +43,8 @@ def rmsnorm_quant(
     kinds: Mapping[str, str],
 ) -> tuple[Near, Near]:
     """(out, scale) of the norm: one scale for each of G groups of columns."""
-    norm = _norm(input, weight + 1 if gemma_norm else weight, epsilon)
-    return _quantised(*norm, group_size, kinds["out"], shuffle_scale)
+    norm = rms_norm(input, weight + 1 if gemma_norm else weight, epsilon)
+    return coded(*norm, group_size, kinds["out"], shuffle_scale)
 
 
 def add_rmsnorm_quant(
@@ -100,9 +59,23 @@ def add_rmsnorm_quant(
 ) -> tuple[Near, Near, Near]:
     """(out, residual_out, scale) of the norm of the sum."""
     total, stored = _total(input, residual_in)
-    norm = _norm(total, weight + 1 if gemma_norm else weight, epsilon)
-    codes, scales = _quantised(*norm, group_size, kinds["out"], shuffle_scale)
+    norm = rms_norm(total, weight + 1 if gemma_norm else weight, epsilon)
+    codes, scales = coded(*norm, group_size, kinds["out"], shuffle_scale)
     return codes, stored, scales
+
+
+def rmsnorm(input: Values, weight: Values, epsilon: float, gemma_norm: bool) -> Near:
+    """The norm alone."""
+    y, error = rms_norm(input, weight + 1 if gemma_norm else weight, epsilon)
+    return near(y, absolute=error)
+
+
+def add_rmsnorm(
+    input: Values, residual_in: Values, weight: Values, epsilon: float, gemma_norm: bool
+) -> tuple[Near, Near]:
+    """(out, residual_out): the norm of the sum, and the sum."""
+    total, stored = _total(input, residual_in)
+    return rmsnorm(total, weight, epsilon, gemma_norm), stored
 
 
 def _near(values: Values, error: Values) -> Near:
@@ -126,16 +99,16 @@ def fused_qk_rmsnorm_group_quant(
     """Codes of the norm of queries and their scales, the norm and the sum where they are asked for, and the norm of keys."""
     one = 1.0 if gemma_norm else 0.0
     total, stored = (q, None) if q_residual is None else _total(q, q_residual)
-    y, error = _norm(total, q_weight + one, q_epsilon)
+    y, error = rms_norm(total, q_weight + one, q_epsilon)
     codes, scales = None, None
     if "q_out_scale" in kinds:
         turned = transpose_scale and sizes.get("s_row") != 1
-        codes, scales = _quantised(y, error, group_size, kinds["q_out_quantized"], turned)
+        codes, scales = coded(y, error, group_size, kinds["q_out_quantized"], turned)
     return {
         "q_out_quantized": codes,
         "q_out_scale": scales,
         "q_out_unquantized": _near(y, error) if "q_out_unquantized" in kinds else None,
-        "k_out": None if k is None or k_weight is None else _near(*_norm(k, k_weight + one, k_epsilon)),
+        "k_out": None if k is None or k_weight is None else _near(*rms_norm(k, k_weight + one, k_epsilon)),
         "q_res_out": stored if "q_res_out" in kinds else None,
     }
 

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
         shuffle_weight_a16w4,
     )
     from aiter_prebuilt.ops.sorting import moe_sorting
+    from aiter_prebuilt.ops.static_fp8 import downcast_to_static_fp8, downcast_to_static_fp8_3d
     from aiter_prebuilt.ops.tuned_gemm import tgemm
 
 __version__ = VERSION
@@ -63,6 +64,8 @@ __all__ = [
     "__version__",
     "asm_moe_tkw1",
     "biased_grouped_topk",
+    "downcast_to_static_fp8",
+    "downcast_to_static_fp8_3d",
     "dynamic_mxfp4_quant",
     "e8m0_shuffle",
     "fused_moe",
@@ -116,6 +119,7 @@ _AROUND = {
         "shuffle_weight_a16w4",
     ),
     "ops.sorting": ("moe_sorting",),
+    "ops.static_fp8": ("downcast_to_static_fp8", "downcast_to_static_fp8_3d"),
     "ops.tuned_gemm": ("tgemm",),
 }  # fmt: skip
 _HOMES = {name: home for home, names in _AROUND.items() for name in names}

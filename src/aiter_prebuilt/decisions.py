@@ -87,6 +87,12 @@ def find_operator(name: str, serving: Sequence[locate.InstalledBundle]) -> tuple
                 return bundle.operator(name), int(json.loads(bundle.root.provenance)["cus"][0])
             except FormatError as error:
                 raise locate.damaged(installed, error) from error
+    if serving:
+        missing = dispatch.absent(
+            f"explain {name}", name, serving[0].target, {each.profile for each in serving}
+        )
+        if missing is not None:
+            raise missing
     raise NoOperatorError(
         f"explain {name!r}",
         f"the installed bundles have {', '.join(sorted(names))}",

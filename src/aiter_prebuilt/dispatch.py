@@ -10,9 +10,12 @@ from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING
 
 from aiter_prebuilt import device, locate, native, user_tables
+from aiter_prebuilt.errors import NoOperatorError
 from aiter_prebuilt.forks import importing
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from aiter_prebuilt._native import Bundle, Operator
 
 
@@ -49,11 +52,48 @@ def _served(
 ) -> tuple[tuple[Bundle, ...], int, tuple[user_tables.NativeTable, ...]]:
     """What serves operator ``name`` on a device: bundles, compute units (the device's own, unless others are given), the user's
     tables. Called by the native side, once per operator and device.
+
+    Raises:
+        NoOperatorError: its kernels are for other targets, or in a bundle that is not installed.
     """
     bundles, units = _resolve(vendor, ordinal)
+    if bundles and not any(name in bundle.names for bundle in bundles):
+        missing = absent(f"call {name}", name, bundles[0].target, {bundle.profile for bundle in bundles})
+        if missing is not None:
+            raise missing
     units = compute_units or units
     tables = tuned_tables(name, bundles[0].target, units, bundles) if bundles else ()
     return bundles, units, tables
+
+
+def absent(asked: str, name: str, target: str, profiles: Collection[str]) -> NoOperatorError | None:
+    """Why bundles of ``target`` and ``profiles`` have no operator ``name``; None if no wheel has one of this name."""
+    with importing:
+        from aiter_prebuilt.signatures import load
+
+    signature = load().get(name)
+    if signature is None:
+        return None
+    asked, served = f"{asked} on {target}", signature.targets
+    if target not in served:
+        only = " and ".join(served)
+        return NoOperatorError(
+            asked,
+            f"it exists for {only} only",
+            f"call it on {only}: no wheel has it for {target}; what that has: aiter-prebuilt list",
+        )
+    extra = locate.extra_of(target)
+    if served[target] not in profiles:
+        return NoOperatorError(
+            asked,
+            f"its kernels are in the bundle {target} ({served[target]}), which is not installed",
+            f"run: pip install 'aiter-prebuilt[{extra}-ck]'",
+        )
+    return NoOperatorError(
+        asked,
+        f"the installed bundles of {target} have it not",
+        f"run: pip install --upgrade 'aiter-prebuilt[{extra}]'",
+    )
 
 
 def _resolve(vendor: str, ordinal: int) -> tuple[tuple[Bundle, ...], int]:

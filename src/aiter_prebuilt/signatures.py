@@ -16,7 +16,7 @@ from aiter_prebuilt.contract.dtype import TARGET_FP8
 from aiter_prebuilt.errors import NativeError
 
 _FILE: Final = Path(__file__).with_name("signatures.json")
-_EDITION: Final = 2
+_EDITION: Final = 3
 #: A manifest's ``fp8`` is the target's own e4m3; a traced call has no target, so either will do until the launch.
 FP8_FLAVOURS: Final = ("e4m3fn", "e4m3fnuz")
 _SCHEMA_TYPES: Final = {"int": "int", "bool": "bool", "float": "float", "enum": "str", "text": "str?"}
@@ -63,7 +63,8 @@ _NUMBERS: Final = {"int": int, "float": float}
 class Signature:
     """One operator: tensors in the order of the native call (the returned ones last), then attributes.
 
-    ``parameters``: of the Python function, in order; ``covered``: option -> the values that are served, as the file has them.
+    ``parameters``: of the Python function, in order; ``covered``: option -> the values that are served, as the file has them;
+    ``targets``: for which it has kernels -> the profile whose bundle has the first of them, ck-free if any does.
     """
 
     name: str
@@ -72,6 +73,7 @@ class Signature:
     attributes: tuple[Attribute, ...]
     parameters: tuple[str, ...]
     covered: dict[str, tuple[Any, ...]]
+    targets: dict[str, str]
 
     @property
     def arguments(self) -> tuple[Tensor, ...]:
@@ -149,4 +151,6 @@ def _signature(name: str, record: dict[str, Any]) -> Signature:
         option: tuple(tuple(value) if isinstance(value, list) else value for value in values)
         for option, values in record["covered"].items()
     }
-    return Signature(name, types, tuple(tensors), tuple(attributes), parameters, covered)
+    return Signature(
+        name, types, tuple(tensors), tuple(attributes), parameters, covered, dict(record["targets"])
+    )

@@ -12,6 +12,11 @@ import torch
 
 from aiter_prebuilt import torch_calls
 from aiter_prebuilt.ops._common import number, refuse
+from aiter_prebuilt.ops.generated.activation_f4 import (
+    refuse_act_mul_and_mxfp4_quant,
+    refuse_silu_and_mul_quant,
+    refuse_silu_and_mul_quant_fp4,
+)
 from aiter_prebuilt.ops.generated.attention import refuse_flash_attn_func
 from aiter_prebuilt.ops.generated.attention_asm import (
     refuse_fmha_v3_fwd,
@@ -76,6 +81,18 @@ def act_mul_and_fp8_group_quant(
     """Traced ``aiter_prebuilt.act_mul_and_fp8_group_quant``."""
     refuse_act_mul_and_fp8_group_quant(activation, group_size)
     return torch_calls.act_mul_and_fp8_group_quant(x, activation, group_size, dtype_quant)
+
+
+def act_mul_and_mxfp4_quant(
+    x: Any,
+    activation: str,
+    scaling_mode: str = "even",
+    shuffle: bool = False,
+    scale_shuffle_padding: bool = False,
+) -> Any:
+    """Traced ``aiter_prebuilt.act_mul_and_mxfp4_quant``."""
+    refuse_act_mul_and_mxfp4_quant(activation, scaling_mode)
+    return torch_calls.act_mul_and_mxfp4_quant(x, activation, shuffle, scale_shuffle_padding)
 
 
 def add(input: Any, other: Any) -> Any:
@@ -2927,6 +2944,8 @@ def rmsnorm2d_fwd_with_add_dynamicquant(
     weight: Any,
     epsilon: float,
     use_model_sensitive_rmsnorm: int = 0,
+    group_size: int = 0,
+    shuffle_scale: bool = False,
 ) -> None:
     """Traced ``aiter_prebuilt.rmsnorm2d_fwd_with_add_dynamicquant``."""
     if use_model_sensitive_rmsnorm:
@@ -2937,7 +2956,7 @@ def rmsnorm2d_fwd_with_add_dynamicquant(
             "0",
         )
     _OPS.rmsnorm2d_fwd_with_add_dynamicquant.default(
-        out, input, residual_in, residual_out, yscale, weight, epsilon
+        out, input, residual_in, residual_out, yscale, weight, epsilon, group_size, shuffle_scale
     )
 
 
@@ -2967,14 +2986,23 @@ def rmsnorm2d_fwd_with_add_smoothquant(
 
 
 def rmsnorm2d_fwd_with_dynamicquant(
-    out: Any, input: Any, yscale: Any, weight: Any, epsilon: float, use_model_sensitive_rmsnorm: int = 0
+    out: Any,
+    input: Any,
+    yscale: Any,
+    weight: Any,
+    epsilon: float,
+    use_model_sensitive_rmsnorm: int = 0,
+    group_size: int = 0,
+    shuffle_scale: bool = False,
 ) -> None:
     """Traced ``aiter_prebuilt.rmsnorm2d_fwd_with_dynamicquant``."""
     if use_model_sensitive_rmsnorm:
         raise refuse(
             "rmsnorm2d_fwd_with_dynamicquant", "use_model_sensitive_rmsnorm", use_model_sensitive_rmsnorm, "0"
         )
-    _OPS.rmsnorm2d_fwd_with_dynamicquant.default(out, input, yscale, weight, epsilon)
+    _OPS.rmsnorm2d_fwd_with_dynamicquant.default(
+        out, input, yscale, weight, epsilon, group_size, shuffle_scale
+    )
 
 
 def rmsnorm2d_fwd_with_smoothquant(
@@ -3355,9 +3383,16 @@ def silu_and_mul_quant(
     out: Any, input: Any, scale: Any, group_size: int, limit: float = 0.0, shuffle_scale: bool = False
 ) -> None:
     """Traced ``aiter_prebuilt.silu_and_mul_quant``."""
-    if group_size not in (32, 64, 128):
-        raise refuse("silu_and_mul_quant", "group_size", group_size, "32 or 64 or 128")
-    _OPS.silu_and_mul_quant.default(out, input, scale, group_size, limit, shuffle_scale)
+    refuse_silu_and_mul_quant(group_size)
+    torch_calls.silu_and_mul_quant(out, input, scale, group_size, limit, shuffle_scale)
+
+
+def silu_and_mul_quant_fp4(
+    out: Any, input: Any, scale: Any, group_size: int, limit: float = 0.0, shuffle_scale: bool = False
+) -> None:
+    """Traced ``aiter_prebuilt.silu_and_mul_quant_fp4``."""
+    refuse_silu_and_mul_quant_fp4(group_size)
+    torch_calls.silu_and_mul_quant_fp4(out, input, scale, group_size, limit, shuffle_scale)
 
 
 def smooth_per_token_scaled_quant(
@@ -3558,8 +3593,10 @@ def wv_splitk_small_fp16_bf16(in_a: Any, in_b: Any, out_c: Any, N_in: int, CuCou
 TRACED: Final[dict[str, Callable[..., Any]]] = {
     "LLMM1": LLMM1,
     "act_mul_and_fp8_group_quant": act_mul_and_fp8_group_quant,
+    "act_mul_and_mxfp4_quant": act_mul_and_mxfp4_quant,
     "add": add,
     "add_": add_,
+    "add_rmsnorm": _OPS.add_rmsnorm.default,
     "add_rmsnorm_quant": _OPS.add_rmsnorm_quant.default,
     "batched_gemm_a8w8": batched_gemm_a8w8,
     "batched_gemm_a8w8_CK": batched_gemm_a8w8_CK,
@@ -3684,6 +3721,7 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "reshape_and_cache_with_pertoken_quant": _OPS.reshape_and_cache_with_pertoken_quant.default,
     "rms_norm": rms_norm,
     "rms_norm_cu": _OPS.rms_norm_cu.default,
+    "rmsnorm": _OPS.rmsnorm.default,
     "rmsnorm2d_fwd": rmsnorm2d_fwd,
     "rmsnorm2d_fwd_with_add": rmsnorm2d_fwd_with_add,
     "rmsnorm2d_fwd_with_add_dynamicquant": rmsnorm2d_fwd_with_add_dynamicquant,
@@ -3714,6 +3752,7 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "silu_and_mul": _OPS.silu_and_mul.default,
     "silu_and_mul_bias": _OPS.silu_and_mul_bias.default,
     "silu_and_mul_quant": silu_and_mul_quant,
+    "silu_and_mul_quant_fp4": silu_and_mul_quant_fp4,
     "smooth_per_token_scaled_quant": smooth_per_token_scaled_quant,
     "smoothquant_fwd": _OPS.smoothquant_fwd.default,
     "softmax": _OPS.softmax.default,

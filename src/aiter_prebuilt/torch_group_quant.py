@@ -1,4 +1,4 @@
-"""What Dynamo traces of the functions of ``ops/group_quant.py``: as ``torch_calls``."""
+"""What Dynamo traces of the functions of ``ops/group_quant.py`` and ``ops/activation_f4.py``: as ``torch_calls``."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import Any, Final
 import torch
 
 from aiter_prebuilt.contract.dtype import BY_NAME
-from aiter_prebuilt.ops._common import like
+from aiter_prebuilt.ops._common import codes, like
 from aiter_prebuilt.ops._current import fp8_name
+from aiter_prebuilt.ops._pairs import of_pairs, scale_sizes
 from aiter_prebuilt.torch_library import NAMESPACE
 
 _OPS: Final[Any] = getattr(torch.ops, NAMESPACE)
@@ -25,10 +26,41 @@ def act_mul_and_fp8_group_quant(
 ) -> tuple[Any, Any]:
     """Of ``aiter_prebuilt.act_mul_and_fp8_group_quant``."""
     rows, width = x.shape[0], x.shape[1] // 2
-    codes = x.new_empty((rows, width), dtype=_fp8(x.device.index) if dtype_quant is None else dtype_quant)
+    made = x.new_empty((rows, width), dtype=_fp8(x.device.index) if dtype_quant is None else dtype_quant)
     scales = x.new_empty((rows, (width + group_size - 1) // group_size), dtype=torch.float32)
-    _OPS.act_mul_and_fp8_group_quant.default(codes, scales, x, activation, group_size)
-    return codes, scales
+    _OPS.act_mul_and_fp8_group_quant.default(made, scales, x, activation, group_size)
+    return made, scales
+
+
+def silu_and_mul_quant(
+    out: Any, input: Any, scale: Any, group_size: int, limit: float, shuffle_scale: bool
+) -> None:
+    """Of ``aiter_prebuilt.silu_and_mul_quant``."""
+    if of_pairs(out):
+        silu_and_mul_quant_fp4(out, input, scale, group_size, limit, shuffle_scale)
+    else:
+        _OPS.silu_and_mul_quant.default(out, input, scale, group_size, limit, shuffle_scale)
+
+
+def silu_and_mul_quant_fp4(
+    out: Any, input: Any, scale: Any, group_size: int, limit: float, shuffle_scale: bool
+) -> None:
+    """Of ``aiter_prebuilt.silu_and_mul_quant_fp4``."""
+    stored = (codes(out, "fp4x2"), input, codes(scale, "e8m0"))
+    _OPS.silu_and_mul_quant_fp4.default(*stored, group_size, limit, shuffle_scale)
+
+
+def act_mul_and_mxfp4_quant(
+    x: Any, activation: str, scaling_mode: str, shuffle: bool, scale_shuffle_padding: bool
+) -> tuple[Any, Any]:
+    """Of ``aiter_prebuilt.act_mul_and_mxfp4_quant``."""
+    del scaling_mode  # it is "even"
+    rows, width = x.shape
+    made = x.new_empty((rows, width // 4), dtype=torch.uint8)
+    sizes = scale_sizes(rows, width // 2, shuffle or scale_shuffle_padding)
+    scales = x.new_empty(sizes, dtype=torch.uint8)
+    _OPS.act_mul_and_mxfp4_quant.default(made, scales, x, activation, shuffle)
+    return made, scales
 
 
 def fused_rms_fp8_group_quant(
@@ -38,7 +70,7 @@ def fused_rms_fp8_group_quant(
     """Of ``aiter_prebuilt.fused_rms_fp8_group_quant``."""
     rows, width = inp1.shape
     groups = (width + group_size - 1) // group_size
-    codes = inp1.new_empty(
+    made = inp1.new_empty(
         (rows, width), dtype=_fp8(inp1.device.index) if dtype_quant is None else dtype_quant
     )
     scales = inp1.new_empty((rows, groups), dtype=torch.float32)
@@ -46,12 +78,12 @@ def fused_rms_fp8_group_quant(
     second = None if inp2 is None else like(inp2)
     total = None if res1 is None else like(inp1)
     _OPS.fused_rms_fp8_group_quant.default(
-        codes, scales, normed, second, total, inp1, inp1_weight, inp2, inp2_weight, res1,
+        made, scales, normed, second, total, inp1, inp1_weight, inp2, inp2_weight, res1,
         inp1_epsilon, 0.0 if inp2_epsilon is None else inp2_epsilon, group_size, transpose_scale,
     )  # fmt: skip
     if transpose_scale and is_x_scale_strided:
         scales = scales.view(groups, rows).t()
-    return (codes, scales), normed, second, total
+    return (made, scales), normed, second, total
 
 
 def fused_rms_fp8_per_tensor_static_quant(
@@ -59,15 +91,15 @@ def fused_rms_fp8_per_tensor_static_quant(
     dtype_quant: Any, res1: Any, output_unquantized_inp1: bool, rmsnorm_convert_to_inp1_type: bool,
 ) -> tuple[Any, Any, Any, Any]:  # fmt: skip
     """Of ``aiter_prebuilt.fused_rms_fp8_per_tensor_static_quant``."""
-    codes = inp1.new_empty(inp1.shape, dtype=_fp8(inp1.device.index) if dtype_quant is None else dtype_quant)
+    made = inp1.new_empty(inp1.shape, dtype=_fp8(inp1.device.index) if dtype_quant is None else dtype_quant)
     normed = like(inp1) if output_unquantized_inp1 else None
     second = None if inp2 is None else like(inp2)
     total = None if res1 is None else like(inp1)
     _OPS.fused_rms_fp8_per_tensor_static_quant.default(
-        codes, normed, second, total, inp1, inp1_weight, inp1_scale, inp2, inp2_weight, res1,
+        made, normed, second, total, inp1, inp1_weight, inp1_scale, inp2, inp2_weight, res1,
         inp1_epsilon, 0.0 if inp2_epsilon is None else inp2_epsilon, rmsnorm_convert_to_inp1_type,
     )  # fmt: skip
-    return codes, normed, second, total
+    return made, normed, second, total
 
 
 def fused_add_rmsnorm_pad(x: Any, weight: Any, epsilon: float, res: Any, x_pad_to_multiple: int) -> Any:

@@ -217,6 +217,13 @@ FITTING: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
         "T": "bf16", "M": "5", "N": "256", "groups": "2", "in_row": "256", "group_size": "128", "transpose_scale": "0",
     },
     "silu_and_mul_quant": lambda s: {"M": "7", "d": "128", "scale_rows": "7", "scale_columns": "2", "group_size": "64"},
+    "silu_and_mul_quant_fp4": lambda s: {
+        "M": "7", "half": "64", "scale_rows": "7", "scale_columns": "2", "group_size": "64", "shuffle_scale": "0",
+    },
+    "act_mul_and_mxfp4_quant": lambda s: {
+        "T": "bf16", "M": "5", "half": "64", "scale_rows": "5", "scale_columns": "4", "in_row": "256", "activation": "silu",
+        "shuffle": "0",
+    },
     "act_mul_and_fp8_group_quant": lambda s: {
         "T": "bf16", "M": "5", "I": "256", "groups": "2", "in_row": "512", "activation": "silu", "group_size": "128",
     },

@@ -12,7 +12,7 @@ import pytest
 from support.bundles import small_operator
 
 from aiter_prebuilt import decisions, device, dispatch, loading, locate, user_tables
-from aiter_prebuilt.errors import ArgumentKindError, NoBundleError, TunedTableError
+from aiter_prebuilt.errors import ArgumentKindError, NoBundleError, NoOperatorError, TunedTableError
 
 FREE = locate.InstalledBundle("/made/up/gfx942-ck-free.apb", "gfx942", "ck-free")
 
@@ -80,6 +80,50 @@ def test_a_device_has_its_own_compute_units_unless_others_are_given(monkeypatch:
     monkeypatch.setattr(dispatch, "_resolve", lambda vendor, ordinal: ((), 304))
     assert dispatch._served("one", "amd", 0) == ((), 304, ())
     assert dispatch._served("one", "amd", 0, compute_units=80) == ((), 80, ())
+
+
+def bundles(target: str, *profiles: str) -> Any:
+    return tuple(SimpleNamespace(names=("one",), target=target, profile=profile) for profile in profiles)
+
+
+@pytest.mark.parametrize(
+    ("name", "target", "profiles", "found", "fix"),
+    [
+        (
+            "gemm_a16wfp4", "gfx942", ("ck-free", "ck-full"), "call gemm_a16wfp4 on gfx942: it exists for gfx950 only",
+            "call it on gfx950: no wheel has it for gfx942; what that has: aiter-prebuilt list",
+        ),
+        (
+            "topk_sigmoid", "gfx942", ("ck-free",),
+            "call topk_sigmoid on gfx942: its kernels are in the bundle gfx942 (ck-full), which is not installed",
+            "run: pip install 'aiter-prebuilt[gfx942-ck]'",
+        ),
+        (
+            "silu_and_mul", "gfx950", ("ck-free",), "call silu_and_mul on gfx950: the installed bundles of gfx950 have it not",
+            "run: pip install --upgrade 'aiter-prebuilt[gfx950]'",
+        ),
+    ],
+)  # fmt: skip
+def test_an_operator_that_the_bundles_lack_says_where_it_is(
+    name: str, target: str, profiles: tuple[str, ...], found: str, fix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Calls and explanations alike: for other targets, in another profile's bundle, or in a newer one."""
+    made = bundles(target, *profiles)
+    monkeypatch.setattr(dispatch, "_resolve", lambda vendor, ordinal: (made, 304))
+    with pytest.raises(NoOperatorError) as refused:
+        dispatch._served(name, "amd", 0)
+    assert str(refused.value) == f"{found}. {fix}"
+    monkeypatch.setattr(locate, "read_bundle", lambda installed: made[0])
+    installed = tuple(locate.InstalledBundle("/made/up", target, profile) for profile in profiles)
+    with pytest.raises(NoOperatorError) as refused:
+        decisions.find_operator(name, installed)
+    assert str(refused.value) == f"{found.replace('call', 'explain', 1)}. {fix}"
+
+
+def test_a_name_that_no_wheel_has_is_left_to_the_native_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = bundles("gfx942", "ck-free")
+    monkeypatch.setattr(dispatch, "_resolve", lambda vendor, ordinal: (made, 304))
+    assert dispatch._served("nobody", "amd", 0) == (made, 304, ())
 
 
 def test_an_operators_records_come_with_the_usual_compute_units(monkeypatch: pytest.MonkeyPatch) -> None:

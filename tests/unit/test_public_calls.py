@@ -16,7 +16,7 @@ import pytest
 import aiter_prebuilt
 from aiter_prebuilt import signatures
 from aiter_prebuilt.contract.dtype import BY_NAME
-from aiter_prebuilt.errors import UnsupportedError
+from aiter_prebuilt.errors import ArgumentKindError, UnsupportedError
 from aiter_prebuilt.execute.record import instead
 
 torch = pytest.importorskip("torch")
@@ -147,6 +147,50 @@ def test_a_bias_of_fp4_is_handed_on_where_it_counts(
     assert tensors[4] is (bias if factor else None) and attributes == [found, factor]
     with pytest.raises(UnsupportedError, match=r"gemm_a4w4\(alpha=2\.0.*use alpha=1\.0"):
         measured(*given, alpha=2.0)
+
+
+@pytest.mark.parametrize(("pairs", "scales"), [(FP4, E8M0), (BYTES, BYTES)])
+def test_a_gated_activation_to_pairs_of_fp4_hands_on_bytes(pairs: Any, scales: Any) -> None:
+    out, scale, x = torch.empty(5, 64, dtype=pairs), torch.empty(5, 4, dtype=scales), zeros(5, 256)
+    call = lambda: aiter_prebuilt.silu_and_mul_quant(out, x, scale, 32, 1.5, True)  # noqa: E731
+    _, (_, tensors, attributes) = handed(call, "silu_and_mul_quant_fp4")
+    assert [each.dtype for each in tensors] == [BYTES, BF16, BYTES] and attributes == [32, 1.5, True]
+    assert [each.data_ptr() for each in tensors] == [each.data_ptr() for each in (out, x, scale)]
+    codes = torch.empty(5, 128, dtype=torch.float8_e4m3fn)
+    call = lambda: aiter_prebuilt.silu_and_mul_quant(codes, x, zeros(5, 4, dtype=F32), 32)  # noqa: E731
+    assert handed(call, "silu_and_mul_quant")[1][1][0] is codes
+
+
+@pytest.mark.parametrize(
+    ("name", "shape"), [("downcast_to_static_fp8", (5, 64)), ("downcast_to_static_fp8_3d", (2, 5, 64))]
+)
+def test_a_scale_that_is_given_makes_codes_of_rows(name: str, shape: tuple[int, ...]) -> None:
+    """What is handed on is contiguous, the codes are new and of the device's fp8; another number of dims is refused."""
+    x, scale, function = zeros(*shape[:-1], 96)[..., :64], zeros(1, dtype=F32), getattr(aiter_prebuilt, name)
+    codes, (_, tensors, attributes) = handed(lambda: function(x, scale), "static_per_tensor_quant")
+    assert tensors[0] is codes and tensors[2] is scale and attributes == []
+    assert (codes.shape, codes.dtype) == (shape, torch.float8_e4m3fn)
+    assert tensors[1].is_contiguous() and tensors[1].shape == shape
+    with pytest.raises(ArgumentKindError, match=f"{name}: .*4 dims instead of {len(shape)}"):
+        function(zeros(1, 1, 4, 64), scale)
+
+
+@pytest.mark.parametrize(
+    ("options", "sizes"),
+    [({}, (33, 3)), ({"shuffle": True}, (256, 8)), ({"scale_shuffle_padding": True}, (256, 8))],
+)
+def test_scales_behind_a_gated_activation_have_room_for_shuffling(
+    options: dict[str, bool], sizes: tuple[int, int]
+) -> None:
+    x, function = zeros(33, 144), getattr(aiter_prebuilt, "act_mul_and_mxfp4_quant")  # noqa: B009
+    found, (_, tensors, attributes) = handed(
+        lambda: function(x, "gelu", **options), "act_mul_and_mxfp4_quant"
+    )
+    assert [(each.shape, each.dtype) for each in found] == [((33, 36), BYTES), (sizes, BYTES)]
+    assert all(one is other for one, other in zip(tensors, (*found, x), strict=True))
+    assert attributes == ["gelu", "shuffle" in options]
+    with pytest.raises(UnsupportedError, match=r"scaling_mode='odd'.*use scaling_mode=\"even\""):
+        function(x, "gelu", "odd")
 
 
 def test_a_gemm_of_fp4_leaves_other_types_to_the_native_call() -> None:
@@ -869,6 +913,7 @@ TURNED = {
     "pa_fwd_asm": {"max_qlen", "high_precision"},
     "act_mul_and_fp8_group_quant": {"group_size"},
     "silu_and_mul_quant": {"group_size"},
+    "silu_and_mul_quant_fp4": {"group_size"},
     "fused_rms_fp8_group_quant": {"group_size", "inp2_epsilon"},
     "fused_rms_fp8_per_tensor_static_quant": {"inp2_epsilon"},
     "fused_qk_rmsnorm_group_quant": {"k_epsilon"},
@@ -919,6 +964,8 @@ SERVED: dict[str, dict[str, Any]] = {
     },
     "act_mul_and_fp8_group_quant": {"group_size": 64},
     "silu_and_mul_quant": {"group_size": 64},
+    "silu_and_mul_quant_fp4": {"group_size": 64},
+    "act_mul_and_mxfp4_quant": {"x": zeros(4, 8)},
     "fused_rms_fp8_group_quant": {"inp1": zeros(4, 4)},
     "fused_rms_fp8_per_tensor_static_quant": {"inp1": zeros(4, 4)},
     "fused_add_rmsnorm_pad": {"x": zeros(4, 4)},

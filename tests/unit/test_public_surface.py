@@ -52,6 +52,8 @@ SIGNATURES = {
     "fused_qk_rmsnorm_per_token_quant": "q_out_quantized q_out_scale q q_weight q_epsilon q_out_unquantized k_out q_res_out "
     "k k_weight k_epsilon q_residual gemma_norm",
     "add_rmsnorm_quant": "out input residual_in residual_out scale weight epsilon group_size shuffle_scale gemma_norm",
+    "rmsnorm": "out input weight epsilon gemma_norm",
+    "add_rmsnorm": "out input residual_in residual_out weight epsilon gemma_norm",
     "rmsnorm_quant": "out input scale weight epsilon group_size shuffle_scale gemma_norm",
     "fused_qk_rmsnorm": "q_out q q_weight q_eps k_out k k_weight k_eps",
     "fused_qk_norm_rope_cache_quant_shuffle": "q k v num_heads_q num_heads_k num_heads_v head_dim eps qw kw cos_sin_cache "
@@ -110,8 +112,9 @@ SIGNATURES = {
     "rmsnorm2d_fwd_with_smoothquant": "out input xscale yscale weight epsilon use_model_sensitive_rmsnorm",
     "rmsnorm2d_fwd_with_add_smoothquant": "out input residual_in residual_out xscale yscale weight epsilon out_before_quant "
     "use_model_sensitive_rmsnorm",
-    "rmsnorm2d_fwd_with_dynamicquant": "out input yscale weight epsilon use_model_sensitive_rmsnorm",
-    "rmsnorm2d_fwd_with_add_dynamicquant": "out input residual_in residual_out yscale weight epsilon use_model_sensitive_rmsnorm",
+    "rmsnorm2d_fwd_with_dynamicquant": "out input yscale weight epsilon use_model_sensitive_rmsnorm group_size shuffle_scale",
+    "rmsnorm2d_fwd_with_add_dynamicquant": "out input residual_in residual_out yscale weight epsilon use_model_sensitive_rmsnorm "
+    "group_size shuffle_scale",
     "silu": "out input",
     "top_k_per_row_decode": "logits next_n seqLens indices numRows stride0 stride1 k stable",
     "top_k_per_row_prefill": "logits rowStarts rowEnds indices values numRows stride0 stride1 k stable",
@@ -231,6 +234,8 @@ SIGNATURES = {
     "gelu_and_mul_bias": "out input expert_ids bias",
     "swiglu_and_mul_bias": "out input expert_ids bias",
     "silu_and_mul_quant": "out input scale group_size limit shuffle_scale",
+    "silu_and_mul_quant_fp4": "out input scale group_size limit shuffle_scale",
+    "act_mul_and_mxfp4_quant": "x activation scaling_mode shuffle scale_shuffle_padding",
     "gelu_and_mul": "out input",
     "gelu_tanh_and_mul": "out input",
     "swiglu_and_mul": "out input",
@@ -312,6 +317,8 @@ SIGNATURES = {
     "get_hip_quant": "qType",
     "get_torch_quant": "qType",
     "get_triton_quant": "qType",
+    "downcast_to_static_fp8": "x scale",
+    "downcast_to_static_fp8_3d": "x scale",
     "per_tensor_quant_hip": "x scale quant_dtype num_rows num_rows_factor",
     "per_token_quant_hip": "x scale quant_dtype num_rows num_rows_factor",
     "per_group_quant_hip": "x scale quant_dtype group_size transpose_scale num_rows num_rows_factor scale_type",

@@ -234,6 +234,7 @@ def test_a_dim_that_is_computed() -> None:
         (),
         ("x",),
         {},
+        {},
     )
     x = torch.ones(2, 3, 65, dtype=BF16)
     made = torch_library._allocator(signature, signature.returns[0])((x,))
@@ -259,7 +260,7 @@ def test_a_dim_is_read_off_an_argument_in_which_it_is_one_size() -> None:
         (False, ("N", "M"), (5, 6)),
     ):
         out = tensor("out", "return", "bf16", star, dims, False)
-        signature = signatures.Signature("made", {}, (*arguments, out), (), ("x", "w"), {})
+        signature = signatures.Signature("made", {}, (*arguments, out), (), ("x", "w"), {}, {})
         assert torch_library._allocator(signature, out)((x, w)).shape == shape
 
 

@@ -8,15 +8,20 @@
 //
 // Build:  T = bf16 | f16     element type of all but codes and scales
 //         Q = fp8 | i8       codes: the target's e4m3 (qmax 240 on gfx942, 448 on gfx950), or int8 (qmax 127)
-// Launch: grid (M, 2), y = 1 for the keys; (M, 1) without them. Block x = 256. Rows of 1 to 8192 columns.
+//         BLOCK = 256 | 512  threads, each of which has up to 32 columns of a row; 256 when it is left out
+// Launch: grid (M, 2), y = 1 for the keys; (M, 1) without them. Block x = BLOCK. Rows of 1 to 32 * BLOCK columns.
 #include "common.hpp"
+
+#ifndef BLOCK
+#define BLOCK 256
+#endif
 
 namespace ap {
 
 using elem = T;
 using quant = Q;
 using pack = vec<elem, kVec>;
-inline constexpr u32 kBlock = 256, kSteps = 4, kStep = kBlock * kVec;
+inline constexpr u32 kBlock = BLOCK, kSteps = 4, kStep = kBlock * kVec;
 inline constexpr float kFloor = 1e-10f;  // AITER's, of amax
 
 AP_INLINE u32 block_y() { return __builtin_amdgcn_workgroup_id_y(); }
@@ -31,7 +36,9 @@ AP_INLINE float block_sum(float x, float* shared) {
   for (u32 distance = 1; distance < kWave; distance *= 2) x += from_lane_xor(x, distance);
   if (thread_x() % kWave == 0) shared[thread_x() / kWave] = x;
   block_sync();
-  return (shared[0] + shared[1]) + (shared[2] + shared[3]);
+  float total = (shared[0] + shared[1]) + (shared[2] + shared[3]);
+  if constexpr (kBlock == 512) total += (shared[4] + shared[5]) + (shared[6] + shared[7]);
+  return total;
 }
 
 // First of a lane's eight columns of a step.
@@ -104,7 +111,7 @@ AP_INLINE float scale_of(float amax) { return max_num(amax, kFloor) * (1.0f / qu
 // q [M, q_n], q_weight [q_n], k [M, k_n], k_weight [k_n]; strides are the distances of rows in elements. Null: codes, with scales;
 // q_out; residual, with residual_out. group: columns that share a scale, 8 * 2^i and at most 512, a divisor of q_n; 0: the row.
 // scales f32, of row m and group g at m * scale_row + g * scale_column.
-AP_KERNEL(256)
+AP_KERNEL(BLOCK)
 void qk_norm(ap::u8* __restrict__ codes, float* __restrict__ scales, ap::elem* __restrict__ q_out,
              ap::elem* __restrict__ residual_out, const ap::elem* __restrict__ q, const ap::elem* __restrict__ q_weight,
              const ap::elem* __restrict__ residual, ap::elem* __restrict__ k_out, const ap::elem* __restrict__ k,

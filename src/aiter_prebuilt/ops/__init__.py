@@ -11,6 +11,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from aiter_prebuilt.ops.activation_f4 import (
+        act_mul_and_mxfp4_quant,
+        silu_and_mul_quant,
+        silu_and_mul_quant_fp4,
+    )
     from aiter_prebuilt.ops.attention import flash_attn_func
     from aiter_prebuilt.ops.attention_asm import fmha_v3_fwd, fmha_v3_varlen_fwd, pa_fwd_asm
     from aiter_prebuilt.ops.attention_bwd import fmha_v3_bwd, fmha_v3_varlen_bwd
@@ -53,7 +58,6 @@ if TYPE_CHECKING:
         silu,
         silu_and_mul,
         silu_and_mul_bias,
-        silu_and_mul_quant,
         swiglu_and_mul,
         swiglu_and_mul_bias,
     )
@@ -118,7 +122,7 @@ if TYPE_CHECKING:
         rmsnorm2d_fwd_with_dynamicquant,
         rmsnorm2d_fwd_with_smoothquant,
     )
-    from aiter_prebuilt.ops.generated.qk_norm import add_rmsnorm_quant, rmsnorm_quant
+    from aiter_prebuilt.ops.generated.qk_norm import add_rmsnorm, add_rmsnorm_quant, rmsnorm, rmsnorm_quant
     from aiter_prebuilt.ops.generated.quant import (
         dynamic_per_tensor_quant,
         dynamic_per_token_scaled_quant,
@@ -191,8 +195,10 @@ if TYPE_CHECKING:
 __all__ = [
     "LLMM1",
     "act_mul_and_fp8_group_quant",
+    "act_mul_and_mxfp4_quant",
     "add",
     "add_",
+    "add_rmsnorm",
     "add_rmsnorm_quant",
     "batched_gemm_a8w8",
     "batched_gemm_a8w8_CK",
@@ -317,6 +323,7 @@ __all__ = [
     "reshape_and_cache_with_pertoken_quant",
     "rms_norm",
     "rms_norm_cu",
+    "rmsnorm",
     "rmsnorm2d_fwd",
     "rmsnorm2d_fwd_with_add",
     "rmsnorm2d_fwd_with_add_dynamicquant",
@@ -347,6 +354,7 @@ __all__ = [
     "silu_and_mul",
     "silu_and_mul_bias",
     "silu_and_mul_quant",
+    "silu_and_mul_quant_fp4",
     "smooth_per_token_scaled_quant",
     "smoothquant_fwd",
     "softmax",
@@ -371,6 +379,9 @@ __all__ = [
 
 #: Function -> its module below this package.
 HOMES: Final = {
+    "act_mul_and_mxfp4_quant": "activation_f4",
+    "silu_and_mul_quant": "activation_f4",
+    "silu_and_mul_quant_fp4": "activation_f4",
     "flash_attn_func": "attention",
     "fmha_v3_fwd": "attention_asm",
     "fmha_v3_varlen_fwd": "attention_asm",
@@ -421,7 +432,6 @@ HOMES: Final = {
     "silu": "generated.activation",
     "silu_and_mul": "generated.activation",
     "silu_and_mul_bias": "generated.activation",
-    "silu_and_mul_quant": "generated.activation",
     "swiglu_and_mul": "generated.activation",
     "swiglu_and_mul_bias": "generated.activation",
     "context_attention_fwd": "generated.attention_extend",
@@ -486,7 +496,9 @@ HOMES: Final = {
     "rmsnorm2d_fwd_with_add_smoothquant": "generated.norm_quant",
     "rmsnorm2d_fwd_with_dynamicquant": "generated.norm_quant",
     "rmsnorm2d_fwd_with_smoothquant": "generated.norm_quant",
+    "add_rmsnorm": "generated.qk_norm",
     "add_rmsnorm_quant": "generated.qk_norm",
+    "rmsnorm": "generated.qk_norm",
     "rmsnorm_quant": "generated.qk_norm",
     "dynamic_per_tensor_quant": "generated.quant",
     "dynamic_per_token_scaled_quant": "generated.quant",

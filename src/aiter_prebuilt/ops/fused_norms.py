@@ -31,7 +31,7 @@ def fused_qk_rmsnorm(
     """``q / sqrt(mean(q**2) + q_eps) * q_weight`` and the same of keys, in one launch, summed in fp32.
 
     Args:
-        q: [m, n] bf16 or fp16, n at most 8192. k: [m, nk]. Both may be parts of one tensor; the last dim must be contiguous.
+        q: [m, n] bf16 or fp16, n at most 16384. k: [m, nk]. Both may be parts of one tensor; the last dim must be contiguous.
         q_weight: [n]. k_weight: [nk]. q_eps, k_eps: added to the mean squares.
         q_out, k_out: written; made when None.
 
@@ -73,7 +73,7 @@ def fused_qk_rmsnorm_group_quant(
     """The RMS norms of queries and of keys, in one launch; queries as fp8 codes with a scale for each group of columns.
 
     Args:
-        q: [m, n] bf16 or fp16, n at most 8192. k: [m, nk], or None as k_out and k_weight. Both may be parts of one tensor; the
+        q: [m, n] bf16 or fp16, n at most 16384. k: [m, nk], or None as k_out and k_weight. Both may be parts of one tensor; the
             last dim must be contiguous.
         q_weight: [n]. k_weight: [nk]. q_epsilon, k_epsilon: added to the mean squares; k_epsilon None: q_epsilon.
         q_out_quantized: [m, n] the target's own fp8, written. q_out_scale: [m, n / group_size] fp32, written: max(amax, 1e-10) /

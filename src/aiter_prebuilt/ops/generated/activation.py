@@ -6,7 +6,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aiter_prebuilt.dispatch import operator
-from aiter_prebuilt.ops._common import refuse
 from aiter_prebuilt.ops._traced import traced
 
 if TYPE_CHECKING:
@@ -20,7 +19,6 @@ _scaled_silu_and_mul = operator("scaled_silu_and_mul")
 _silu_and_mul_bias = operator("silu_and_mul_bias")
 _gelu_and_mul_bias = operator("gelu_and_mul_bias")
 _swiglu_and_mul_bias = operator("swiglu_and_mul_bias")
-_silu_and_mul_quant = operator("silu_and_mul_quant")
 _silu = operator("silu")
 _gelu_fast = operator("gelu_fast")
 
@@ -177,39 +175,6 @@ def swiglu_and_mul_bias(
     Source: the gpt-oss model card's reference; AITER ``swiglu_and_mul_bias``.
     """
     _swiglu_and_mul_bias(out, input, expert_ids, bias)
-
-
-@traced
-def silu_and_mul_quant(
-    out: torch.Tensor,
-    input: torch.Tensor,
-    scale: torch.Tensor,
-    group_size: int,
-    limit: float = 0.0,
-    shuffle_scale: bool = False,
-) -> None:
-    """``v = silu(input[..., :d]) * input[..., d:]``; of each ``group_size`` columns ``scale = max(amax(|v|), 1e-10) / qmax``;
-    ``out = v / scale``, rounded to nearest even and saturated.
-
-    Args:
-        out: [..., d] the target's own e4m3, written; rows may be strided.
-        input: [..., 2 * d] bf16 or fp16, rows may be strided; d is a multiple of ``group_size``, each row begins at a multiple of
-            16 bytes; NaN is left out of amax, and its code is NaN.
-        scale: [scale_rows, scale_columns] fp32, written; one for each group, row by row; qmax is 240 for e4m3fnuz (gfx942), 448
-            for e4m3fn (gfx950).
-        group_size: 32, 64 or 128; only 32 and 64 and 128 are covered.
-        limit: above 0 the gate is cut at ``limit`` and the other half at ``+-limit``; 0 is off.
-        shuffle_scale: scales lie group by group, those of one group for all rows beside each other.
-
-    Raises:
-        UnsupportedError: an option that is not covered, or a tensor that requires grad. ArgumentError: types, shapes, strides or
-            device do not fit. NoKernelError: no kernel takes the call.
-
-    Source: ``silu(v) = v / (1 + exp(-v))``; AITER ``silu_and_mul_quant``.
-    """
-    if group_size not in (32, 64, 128):
-        raise refuse("silu_and_mul_quant", "group_size", group_size, "32 or 64 or 128")
-    _silu_and_mul_quant(out, input, scale, group_size, limit, shuffle_scale)
 
 
 @traced

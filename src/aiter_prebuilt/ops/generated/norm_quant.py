@@ -29,6 +29,8 @@ def rmsnorm2d_fwd_with_dynamicquant(
     weight: torch.Tensor,
     epsilon: float,
     use_model_sensitive_rmsnorm: int = 0,
+    group_size: int = 0,
+    shuffle_scale: bool = False,
 ) -> None:
     """``y`` is the RMS norm of ``input``; ``yscale = amax(|y|) / qmax``; ``out = y / yscale``, rounded to nearest even and
     saturated.
@@ -37,10 +39,13 @@ def rmsnorm2d_fwd_with_dynamicquant(
         out: [..., N] int8 or the target's own e4m3, written; rows may be strided; qmax is 127 for int8, 240 for e4m3fnuz
             (gfx942), 448 for e4m3fn (gfx950).
         input: [..., N] bf16 or fp16, rows may be strided.
-        yscale: [..., 1] fp32, written; 1 for a row of zeros; NaN is left out of amax, and its code is -qmax.
+        yscale: [..., G] fp32, written; [M, 1]: 1 for a row of zeros; NaN is left out of amax, and its code is -qmax. In groups
+            [M, groups]: ``max(amax, 1e-10) / qmax``, and NaN is NaN in fp8, 0 in int8.
         weight: [N] bf16 or fp16.
         epsilon: added to the mean square.
         use_model_sensitive_rmsnorm: only 0 is covered.
+        group_size: 0: one scale for a row; or 32, 64 or 128, a divisor of the columns, of rows of at most 16384.
+        shuffle_scale: the scales of a group lie side by side: [groups, M] in the memory of ``yscale``.
 
     Raises:
         UnsupportedError: an option that is not covered, or a tensor that requires grad. ArgumentError: types, shapes, strides or
@@ -52,7 +57,7 @@ def rmsnorm2d_fwd_with_dynamicquant(
         raise refuse(
             "rmsnorm2d_fwd_with_dynamicquant", "use_model_sensitive_rmsnorm", use_model_sensitive_rmsnorm, "0"
         )
-    _rmsnorm2d_fwd_with_dynamicquant(out, input, yscale, weight, epsilon)
+    _rmsnorm2d_fwd_with_dynamicquant(out, input, yscale, weight, epsilon, group_size, shuffle_scale)
 
 
 @traced
@@ -65,6 +70,8 @@ def rmsnorm2d_fwd_with_add_dynamicquant(
     weight: torch.Tensor,
     epsilon: float,
     use_model_sensitive_rmsnorm: int = 0,
+    group_size: int = 0,
+    shuffle_scale: bool = False,
 ) -> None:
     """``y`` is the RMS norm of ``input + residual_in``; ``yscale = amax(|y|) / qmax``; ``out = y / yscale``, rounded to nearest
     even and saturated.
@@ -76,10 +83,13 @@ def rmsnorm2d_fwd_with_add_dynamicquant(
         residual_in: [..., N] bf16 or fp16, rows may be strided.
         residual_out: [..., N] bf16 or fp16, written; rows may be strided; the sum, rounded to the input's type; the norm reads it
             before it is rounded.
-        yscale: [..., 1] fp32, written; 1 for a row of zeros; NaN is left out of amax, and its code is -qmax.
+        yscale: [..., G] fp32, written; [M, 1]: 1 for a row of zeros; NaN is left out of amax, and its code is -qmax. In groups
+            [M, groups]: ``max(amax, 1e-10) / qmax``, and NaN is NaN in fp8, 0 in int8.
         weight: [N] bf16 or fp16.
         epsilon: added to the mean square.
         use_model_sensitive_rmsnorm: only 0 is covered.
+        group_size: 0: one scale for a row; or 32, 64 or 128, a divisor of the columns, of rows of at most 16384.
+        shuffle_scale: the scales of a group lie side by side: [groups, M] in the memory of ``yscale``.
 
     Raises:
         UnsupportedError: an option that is not covered, or a tensor that requires grad. ArgumentError: types, shapes, strides or
@@ -94,7 +104,9 @@ def rmsnorm2d_fwd_with_add_dynamicquant(
             use_model_sensitive_rmsnorm,
             "0",
         )
-    _rmsnorm2d_fwd_with_add_dynamicquant(out, input, residual_in, residual_out, yscale, weight, epsilon)
+    _rmsnorm2d_fwd_with_add_dynamicquant(
+        out, input, residual_in, residual_out, yscale, weight, epsilon, group_size, shuffle_scale
+    )
 
 
 @traced

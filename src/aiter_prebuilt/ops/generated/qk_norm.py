@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 _rmsnorm_quant = operator("rmsnorm_quant")
 _add_rmsnorm_quant = operator("add_rmsnorm_quant")
+_rmsnorm = operator("rmsnorm")
+_add_rmsnorm = operator("add_rmsnorm")
 
 
 @traced
@@ -32,7 +34,7 @@ def rmsnorm_quant(
     Args:
         out: [..., N] int8 or the target's own e4m3, written; rows may be strided; qmax is 127 for int8, 240 for e4m3fnuz
             (gfx942), 448 for e4m3fn (gfx950).
-        input: [..., N] bf16 or fp16, rows may be strided; at most 8192 columns.
+        input: [..., N] bf16 or fp16, rows may be strided; at most 16384 columns.
         scale: [..., G] fp32, written; [M, 1], or [M, groups]; NaN is left out of amax, and its code is NaN in fp8 and 0 in int8.
         weight: [N] bf16 or fp16.
         epsilon: added to the mean square.
@@ -67,7 +69,7 @@ def add_rmsnorm_quant(
     Args:
         out: [..., N] int8 or the target's own e4m3, written; rows may be strided; qmax is 127 for int8, 240 for e4m3fnuz
             (gfx942), 448 for e4m3fn (gfx950).
-        input: [..., N] bf16 or fp16, rows may be strided; at most 8192 columns.
+        input: [..., N] bf16 or fp16, rows may be strided; at most 16384 columns.
         residual_in: [..., N] bf16 or fp16, rows may be strided.
         residual_out: [..., N] bf16 or fp16, written; rows may be strided; the sum, rounded to the input's type; the norm reads it
             before it is rounded.
@@ -87,3 +89,56 @@ def add_rmsnorm_quant(
     _add_rmsnorm_quant(
         out, input, residual_in, residual_out, scale, weight, epsilon, group_size, shuffle_scale, gemma_norm
     )
+
+
+@traced
+def rmsnorm(
+    out: torch.Tensor, input: torch.Tensor, weight: torch.Tensor, epsilon: float, gemma_norm: bool = False
+) -> None:
+    """The RMS norm: ``out = input / sqrt(mean(input**2) + epsilon) * weight``, computed in fp32.
+
+    Args:
+        out: [..., N] bf16 or fp16, written; rows may be strided.
+        input: [..., N] bf16 or fp16, rows may be strided; at most 16384 columns.
+        weight: [N] bf16 or fp16.
+        epsilon: added to the mean square.
+        gemma_norm: multiply by ``weight + 1``.
+
+    Raises:
+        UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
+            no kernel takes the call.
+
+    Source: AITER ``rmsnorm``.
+    """
+    _rmsnorm(out, input, weight, epsilon, gemma_norm)
+
+
+@traced
+def add_rmsnorm(
+    out: torch.Tensor,
+    input: torch.Tensor,
+    residual_in: torch.Tensor,
+    residual_out: torch.Tensor,
+    weight: torch.Tensor,
+    epsilon: float,
+    gemma_norm: bool = False,
+) -> None:
+    """``rmsnorm`` of ``input + residual_in``, which is written to ``residual_out``.
+
+    Args:
+        out: [..., N] bf16 or fp16, written; rows may be strided.
+        input: [..., N] bf16 or fp16, rows may be strided; at most 16384 columns.
+        residual_in: [..., N] bf16 or fp16, rows may be strided.
+        residual_out: [..., N] bf16 or fp16, written; rows may be strided; the sum, rounded to the input's type; the norm reads it
+            before it is rounded.
+        weight: [N] bf16 or fp16.
+        epsilon: added to the mean square.
+        gemma_norm: multiply by ``weight + 1``.
+
+    Raises:
+        UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
+            no kernel takes the call.
+
+    Source: AITER ``add_rmsnorm``.
+    """
+    _add_rmsnorm(out, input, residual_in, residual_out, weight, epsilon, gemma_norm)
