@@ -110,8 +110,8 @@ def test_element_types_are_what_triton_and_torch_call_them() -> None:
 
 @pytest.mark.parametrize("family", ["gemm_asm"])
 def test_assembled_products_ask_for_the_alignment_of_their_operands(manifest: Manifest, family: str) -> None:
-    """AITER's objects read 4 bytes of an operand at a time: the embedded device fails each with one 1 or 2 bytes off, and finds it
-    right 4 bytes off (``cases.toml`` has those calls).
+    """AITER's objects read 4 bytes of an operand at a time: the embedded device fails each with one 1 or 2 bytes off, and finds
+    it right 4 bytes off (``cases.toml`` has those calls).
     """
     asked = 0
     for operator in manifest.families[family].operators:
