@@ -122,7 +122,9 @@ def subject_of(operator: Operator) -> Subject:
     return Subject(
         name=operator.name,
         family=operator.family,
-        parameters=operator.python.parameters,
+        parameters=tuple(
+            each for each in operator.python.parameters if each.name not in operator.into.values()
+        ),
         types=types,
         arguments=tuple(
             parse_tensor(name, text, operator.types) for name, text in operator.arguments.items()

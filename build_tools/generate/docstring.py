@@ -7,6 +7,7 @@ from typing import Any, Final
 from build_tools.generate.python_text import wrapped
 from build_tools.manifest.grammar import TensorSpec, is_symbol, parse_tensor
 from build_tools.manifest.model import Operator
+from build_tools.manifest.operators import ArgumentType, Named
 from build_tools.manifest.python import Parameter, literal
 
 TITLES: Final = {
@@ -72,6 +73,25 @@ def _strided(spec: TensorSpec) -> str:
     )
 
 
+def served(operator: Operator, values: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The covered values of an option, with the element types that another operator has where it is one of a result."""
+    if not any(isinstance(value, ArgumentType) for value in values):
+        return values
+    return (*values, *(Named(TITLES.get(kind, kind)) for kind in operator.served_by))
+
+
+def given(operator: Operator, parameter: str) -> list[str]:
+    """Of a parameter by which a caller gives the memory of a result: what that must be."""
+    said: list[str] = []
+    for returned in (name for name, option in operator.into.items() if option == parameter):
+        spec = parse_tensor(returned, operator.returns[returned], operator.types, returned=True)
+        types = [types_text(operator, spec), *(TITLES.get(kind, kind) for kind in operator.served_by)]
+        said.append(
+            f"{shape_text(spec)} {' or '.join(types)}, contiguous, written and returned; made when None"
+        )
+    return said
+
+
 def covered_text(values: tuple[Any, ...]) -> str:
     """``only 0 is covered``."""
     said = " and ".join(literal(value) for value in values)
@@ -81,9 +101,10 @@ def covered_text(values: tuple[Any, ...]) -> str:
 def _scalar(operator: Operator, parameter: Parameter) -> str:
     words = [operator.notes.get(parameter.name, "")]
     if parameter.name in operator.covered:
-        words.append(covered_text(operator.covered[parameter.name]))
+        words.append(covered_text(served(operator, operator.covered[parameter.name])))
     if parameter.name in operator.ignored:
         words.append("any value; it changes nothing")
+    words += given(operator, parameter.name)
     for returned, option in operator.type_of.items():
         if option == parameter.name:
             spec = parse_tensor(returned, operator.returns[returned], operator.types, returned=True)
@@ -98,7 +119,7 @@ def docstring(operator: Operator) -> list[str]:
     lines = wrapped('"""' + quoted[0], 4, 130)
     lines += ["", "    Args:"]
     for parameter in operator.python.parameters:
-        spec = specs.get(parameter.name)
+        spec = None if parameter.name in operator.into.values() else specs.get(parameter.name)
         note = operator.notes.get(parameter.name, "")
         text = _scalar(operator, parameter) if spec is None else describe(operator, spec, note)
         lines += wrapped(f"{parameter.name}: {text}.".replace("`", "``"), 8, 130, 4)
@@ -116,5 +137,7 @@ def docstring(operator: Operator) -> list[str]:
 
 def describe_return(operator: Operator, spec: TensorSpec, note: str) -> str:
     """A new tensor, in words."""
-    text = f"New, contiguous: {shape_text(spec)} {types_text(operator, spec)}"
+    given = operator.into.get(spec.name)
+    made = f"{given}, or new and contiguous" if given else "New, contiguous"
+    text = f"{made}: {shape_text(spec)} {types_text(operator, spec)}"
     return f"{text}; {note}" if note else text

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from build_tools.errors import ManifestError
-from build_tools.generate.docstring import docstring, tensors
+from build_tools.generate.docstring import docstring, served, tensors
 from build_tools.generate.python_text import WIDTH, fitted, substituted
 from build_tools.manifest.grammar import TensorSpec, is_symbol
 from build_tools.manifest.model import Family, Operator
@@ -73,7 +73,16 @@ def _common(bodies: Sequence[str]) -> list[str]:
     """The import of what the bodies use of ``ops/_common.py``."""
     used = [
         name
-        for name in ("NOT_A_TENSOR", "element_type", "integers", "like", "no_output", "number", "refuse")
+        for name in (
+            "NOT_A_TENSOR",
+            "element_type",
+            "integers",
+            "is_type",
+            "like",
+            "no_output",
+            "number",
+            "refuse",
+        )
         if any(f"{name}(" in line or f" {name} " in line for line in bodies)
     ]
     return [f"from aiter_prebuilt.ops._common import {', '.join(used)}"] if used else []
@@ -89,18 +98,43 @@ def function(operator: Operator) -> list[str]:
     )
     parameters = [parameter.text for parameter in operator.python.parameters]
     lines = ["@traced", *fitted(f"def {operator.name}(", parameters, f") -> {result}:"), *docstring(operator)]
-    lines += [*numbers(operator), *refusals(operator), *unread(operator)]
+    lines += [*numbers(operator), *refusals(operator), *unread(operator), *elsewhere(operator)]
     if operator.returns:
-        lines.append("    try:")
-        for name in operator.returns:
-            function, given = _allocation(operator, specs, specs[name])
+        lines += _results(operator, specs)
+    held = [operator.into.get(name, name) for name in specs if name not in operator.arguments]
+    lines += fitted(f"_{operator.name}(", [*operator.arguments, *held, *operator.attributes], ")", 4)
+    return [*lines, f"    return {', '.join(held)}"] if held else lines
+
+
+def _results(operator: Operator, specs: dict[str, TensorSpec]) -> list[str]:
+    """The tensors that are returned: what the caller gave for one, else new ones."""
+    lines = ["    try:"]
+    for name in operator.returns:
+        function, given = _allocation(operator, specs, specs[name])
+        made = operator.into.get(name)
+        if made is None:
             lines += fitted(f"{name} = {function}(", given, ")", 8)
-        lines.append("    except NOT_A_TENSOR as error:")
-        lines.append(f'        raise no_output("{operator.name}", error) from error')
-    lines += fitted(f"_{operator.name}(", [*specs, *operator.attributes], ")", 4)
-    if operator.returns:
-        lines.append(f"    return {', '.join(operator.returns)}")
+            continue
+        lines.append(f"        if {made} is None:")
+        lines += fitted(f"{made} = {function}(", given, ")", 12)
+    lines.append("    except NOT_A_TENSOR as error:")
+    return [*lines, f'        raise no_output("{operator.name}", error) from error']
+
+
+def elsewhere(operator: Operator) -> list[str]:
+    """Memory for a result of a type that another operator has: the call is one of that operator."""
+    lines: list[str] = []
+    for name in operator.into.values():
+        for kind, other in operator.served_by.items():
+            lines.append(f'    if {name} is not None and is_type(getattr({name}, "dtype", None), "{kind}"):')
+            lines += fitted(f"return {other}(", _theirs(operator), ")", 8)
     return lines
+
+
+def _theirs(operator: Operator) -> list[str]:
+    """What an operator of ``served_by`` is given: tensors by their names."""
+    given = (*operator.arguments, *operator.into.values())
+    return [f"{name}={name}" for name in operator.python.names if name in given]
 
 
 def _tuple_of(operator: Operator) -> str:
@@ -154,13 +188,23 @@ def unread(operator: Operator) -> list[str]:
 def refusals(operator: Operator) -> list[str]:
     """A check for every option of which not all values are served."""
     lines: list[str] = []
-    for parameter in refused(operator):
+    # What another operator serves comes last: everything else was looked at then.
+    for parameter in sorted(refused(operator), key=lambda each: _of_result(operator, each)):
         values = operator.covered[parameter.name]
-        said = " or ".join(literal(value) for value in values)
+        said = " or ".join(literal(value) for value in served(operator, values))
         lines.append(f"    if {refusal(parameter, values)}:")
+        for kind, other in operator.served_by.items() if _of_result(operator, parameter) else ():
+            lines.append(f'        if is_type({parameter.name}, "{kind}"):')
+            lines += fitted(f"return {other}(", _theirs(operator), ")", 12)
         call = [f'"{operator.name}"', f'"{parameter.name}"', parameter.name, literal(said)]
         lines += fitted("raise refuse(", call, ")", 8)
     return lines
+
+
+def _of_result(operator: Operator, parameter: Parameter) -> bool:
+    """Is it an option of a result's element type, of which another operator has some?"""
+    values = operator.covered[parameter.name]
+    return bool(operator.served_by) and any(isinstance(value, ArgumentType) for value in values)
 
 
 def refusal(parameter: Parameter, values: tuple[Any, ...]) -> str:

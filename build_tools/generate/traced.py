@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from build_tools.generate.functions import numbers, refusals, refused, unread
+from build_tools.generate.functions import elsewhere, numbers, refusals, refused, unread
 from build_tools.generate.python_text import fitted, imported
 from build_tools.manifest.model import Operator
 from build_tools.manifest.python import Parameter, literal
@@ -22,7 +22,7 @@ from typing import Any, Final
 import torch
 
 from aiter_prebuilt import torch_calls
-from aiter_prebuilt.ops._common import number, refuse
+from aiter_prebuilt.ops._common import is_type, number, refuse
 '''
 _REST = """\
 from aiter_prebuilt.torch_library import NAMESPACE
@@ -64,7 +64,7 @@ def _native(operator: Operator) -> list[str]:
 
 def _is_schema(operator: Operator) -> bool:
     plain = not (
-        operator.covered or operator.ignored or operator.type_of or numbers(operator)
+        operator.covered or operator.ignored or operator.type_of or operator.into or numbers(operator)
     )  # a chosen type has a name of its own there
     # An empty text is None there.
     plain = plain and not any(each.default == "" for each in operator.python.parameters if not each.required)
@@ -82,11 +82,24 @@ def _stand_in(operator: Operator) -> list[str]:
     lines += numbers(operator)
     if operator.function is None:
         lines += refusals(operator)
-        last = fitted(f"{call}_OPS.{operator.name}.default(", _native(operator), ")", 4)
+        last = [*elsewhere(operator), *_called(operator, call)]
     else:
         lines += fitted(f"refuse_{operator.name}(", names, ")", 4) if names else []
         last = fitted(f"{call}torch_calls.{operator.name}(", _left(operator), ")", 4)
     return [*lines, *unread(operator), *last]
+
+
+def _called(operator: Operator, call: str) -> list[str]:
+    """The call of the operator of torch, which makes what it returns: memory that a caller gave is written from that."""
+    target = f"_OPS.{operator.name}.default("
+    if not operator.into:
+        return fitted(f"{call}{target}", _native(operator), ")", 4)
+    (held,) = operator.into.values()
+    types = [f"{name} if {held} is None else {held}.dtype" for name in operator.type_of.values()]
+    return [
+        *fitted(f"made = {target}", [*operator.arguments, *operator.attributes, *types], ")", 4),
+        f'    return made if {held} is None else torch_calls.written("{operator.name}", {held}, made)',
+    ]
 
 
 def _left(operator: Operator) -> list[str]:

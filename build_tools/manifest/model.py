@@ -272,6 +272,8 @@ class OperatorPart(Record):
     covered: dict[Name, Annotated[list[Scalar | float | list[int]], Field(min_length=1)]] = {}
     ignored: list[Name] = []
     type_of: dict[Name, Name] = {}
+    into: dict[Name, Name] = {}
+    served_by: dict[Name, Name] = {}
     function: Name | None = None
     types: dict[Name, Annotated[list[str], Field(min_length=1)]] = {}
     arguments: dict[Name, str] = {}
@@ -306,7 +308,9 @@ class Operator:
     """One operator: its signature, said once, and the kernels that do it, in order of preference.
 
     ``attributes``: scalars of the native call, in the grammar of ``grammar.py``; ``covered``: option -> the values that are
-    served (an element type of an argument as ``ArgumentType``); ``function``: the hand-written module of its Python function.
+    served (an element type of an argument as ``ArgumentType``); ``into``: returned tensor -> the parameter by which a caller
+    gives its memory; ``served_by``: element type of the result -> the operator that has it; ``function``: the hand-written
+    module of its Python function.
     """
 
     name: str
@@ -319,6 +323,8 @@ class Operator:
     covered: dict[str, tuple[Any, ...]]
     ignored: tuple[str, ...]
     type_of: dict[str, str]
+    into: dict[str, str]
+    served_by: dict[str, str]
     function: str | None
     types: dict[str, list[str]]
     arguments: dict[str, str]

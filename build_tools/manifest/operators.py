@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from aiter_prebuilt.contract.dtype import BY_NAME
 from aiter_prebuilt.contract.records import NO_TEXT
 from build_tools.manifest.grammar import SignatureError, parse_tensor
 from build_tools.manifest.model import Family, FamilyText, Operator, OperatorPart, OperatorText
@@ -25,6 +26,16 @@ class ArgumentType:
 
     def __repr__(self) -> str:
         return f"{self.argument}.dtype"
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """An element type by its name, beside covered values."""
+
+    name: str
+
+    def __repr__(self) -> str:
+        return self.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +109,7 @@ def _operator(
     _check_tensors(text, python, covered, problems)
     if text.function is None:
         _check_generated(text, python, problems)
+    _check_results(text, python, families[family].operators, problems)
     for key, names in (("notes", text.notes), ("ignored", text.ignored)):
         for each in names:
             if python.parameter(each) is None and each not in text.returns:
@@ -113,6 +125,8 @@ def _operator(
         covered=covered,
         ignored=tuple(text.ignored),
         type_of=dict(text.type_of),
+        into=dict(text.into),
+        served_by=dict(text.served_by),
         function=text.function,
         types=dict(text.types),
         arguments=dict(text.arguments),
@@ -161,7 +175,10 @@ def _check_tensors(
 ) -> None:
     """Every tensor parameter has a contract, with the same word on whether it may be None."""
     for parameter in python.parameters:
-        left_out = covered.get(parameter.name) == (None,) or parameter.name in text.ignored
+        left_out = covered.get(parameter.name) == (None,) or parameter.name in (
+            *text.ignored,
+            *text.into.values(),
+        )
         if parameter.kind == "Tensor" and parameter.name not in text.arguments and not left_out:
             problems.add(
                 f"tensor {parameter.name!r} has no contract here, and is not covered by None alone",
@@ -192,6 +209,36 @@ def _check_tensors(
             )
 
 
+def _check_results(
+    text: OperatorText, python: PythonSignature, others: Mapping[str, OperatorPart], problems: Problems
+) -> None:
+    """Memory for a result, and results that another operator has."""
+    if text.function is not None and (text.into or text.served_by):
+        problems.add("a hand-written function ('function') sees to it itself", "into")
+    for name, option in text.into.items():
+        found = python.parameter(option)
+        fits = found is not None and found.kind == "Tensor" and found.optional
+        if name not in text.returns or not fits or option in text.arguments:
+            problems.add(
+                f"into says by which 'Tensor | None' the memory of a returned tensor is given, not {option!r}",
+                "into",
+                name,
+            )
+    mine = {name for name in python.names if name in text.arguments or name in text.into.values()}
+    for kind, other in text.served_by.items():
+        part = others.get(other)
+        try:
+            theirs = set(parse_python(part.python).names) if part is not None and part.python else None
+        except PythonSignatureError:  # said where it stands
+            continue
+        if kind not in BY_NAME or theirs is None or theirs != mine:
+            problems.add(
+                f"is not an element type that an operator of this file, with the parameters {', '.join(sorted(mine))}, has",
+                "served_by",
+                kind,
+            )
+
+
 def _check_generated(text: OperatorText, python: PythonSignature, problems: Problems) -> None:
     if text.attributes is not None:
         problems.add(
@@ -210,6 +257,8 @@ def _check_generated(text: OperatorText, python: PythonSignature, problems: Prob
             problems.add(
                 f"{parameter.name!r} is an element type that neither type_of nor covered names", "python"
             )
+        if parameter.kind == "object" and parameter.name not in text.ignored:
+            problems.add(f"{parameter.name!r} is any object, which no kernel takes: ignore it", "python")
         if parameter.kind.startswith("tuple") and not said:
             problems.add(
                 f"{parameter.name!r} is a tuple, which no kernel takes: cover it or name a function", "python"

@@ -20,6 +20,7 @@ ANNOTATIONS: Final = {
     "str": "str",
     "tuple[int, ...]": "tuple[int, ...]",
     "Enum": "int | Enum",
+    "object": "object",
 }
 #: The default of a parameter that has none.
 REQUIRED: Final = object()

@@ -47,7 +47,7 @@ def build(
     from build_tools.compile.cost import large
     from build_tools.pipeline import Settings, report, unchanged
     from build_tools.pipeline import build as run_build
-    from build_tools.report import unpinned
+    from build_tools.report import narrow_loops, unpinned
 
     if operators and bundles == options.BUNDLES:
         bundles = options.OPERATOR_BUNDLES
@@ -89,7 +89,7 @@ def build(
         "not proved",
     ]
     print_table("bundles", names, rows)
-    for line in large(told):
+    for line in (*large(told), *narrow_loops.lines(told, options.ROOT)):
         click.echo(line)
     if said := unpinned.summary(told):
         click.echo(said)

@@ -20,6 +20,7 @@ from aiter_prebuilt import (
     torch_prefill,
     torch_rope,
 )
+from aiter_prebuilt.errors import ArgumentKindError
 from aiter_prebuilt.ops import _mla, _moe
 from aiter_prebuilt.ops._common import codes, refuse, scale_of, splits, window_of
 from aiter_prebuilt.ops._random import pair
@@ -62,6 +63,21 @@ batched_gemm_a8w8_a_per_token_group_prequant_w_per_batched_tensor_quant = (
     torch_gemm.batched_gemm_a8w8_a_per_token_group_prequant_w_per_batched_tensor_quant
 )
 deepgemm, moe_cktile2stages_gemm1 = torch_ck.deepgemm, torch_ck.moe_cktile2stages_gemm1
+
+
+def written(function: str, held: Any, made: Any) -> Any:
+    """``held``, the memory that a caller gave for the result ``made``, with its values: eager calls write it themselves.
+
+    Raises:
+        ArgumentKindError: it is not what would have been made.
+    """
+    if (held.dtype, held.shape) != (made.dtype, made.shape) or not held.is_contiguous():
+        raise ArgumentKindError(
+            f"{function}: write its result",
+            f"a tensor of {tuple(held.shape)} {held.dtype}, strides {tuple(held.stride())}",
+            f"pass a contiguous tensor of {tuple(made.shape)} {made.dtype}, or None",
+        )
+    return held.copy_(made)
 
 
 def gemm_a16w16_asm(A: Any, B: Any, out: Any, splitK: int | None, kernelName: str | None) -> Any:

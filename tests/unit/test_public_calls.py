@@ -82,6 +82,53 @@ def test_a_gemm_gives_the_type_of_what_it_multiplies(dtype: Any) -> None:
     assert all(one is other for one, other in zip(tensors, (a, b, None, out), strict=True))
 
 
+@pytest.mark.parametrize("option", ["otype", "dtype"])
+@pytest.mark.parametrize("kind", [BF16, F16])
+def test_a_gemm_gives_fp32_where_either_form_of_aiter_asks_for_it(option: str, kind: Any) -> None:
+    a, b, bias = zeros(2, 5, 64, dtype=kind), zeros(16, 64, dtype=kind), zeros(16, dtype=kind)
+    function: Any = aiter_prebuilt.gemm_a16w16
+    out, (name, tensors, _) = handed(lambda: function(a, b, bias, **{option: F32}), "gemm_a16w16_fp32")
+    assert (name, out.shape, out.dtype) == ("gemm_a16w16_fp32", (2, 5, 16), F32)
+    assert all(one is other for one, other in zip(tensors, (a, b, bias, out), strict=True))
+    y = zeros(2, 5, 16, dtype=F32)
+    for options in ({option: F32, "y": y}, {"y": y}):  # memory of fp32 says it, too
+        out, (_, tensors, _) = handed(lambda options=options: function(a, b, **options), "gemm_a16w16_fp32")
+        assert out is y is tensors[3]
+
+
+@pytest.mark.parametrize("option", [{"scale_a": 1}, {"activation": "gelu"}, {"skip_reduce": True}])
+def test_a_gemm_of_fp32_refuses_what_it_has_not(option: dict[str, Any]) -> None:
+    function: Any = aiter_prebuilt.gemm_a16w16
+    for asked in ({"otype": F32}, {"dtype": F32}, {"y": zeros(5, 16, dtype=F32)}):
+        with pytest.raises(UnsupportedError, match=next(iter(option))):
+            function(zeros(5, 64), zeros(16, 64), **asked, **option)
+
+
+@pytest.mark.parametrize("wrong", [F16, torch.float64, torch.int8])
+def test_a_gemm_refuses_other_types_of_its_result_by_name(wrong: Any) -> None:
+    for option in ("otype", "dtype"):
+        function: Any = aiter_prebuilt.gemm_a16w16
+        with pytest.raises(UnsupportedError, match=rf"{option}=.*use {option}=None or A.dtype or fp32"):
+            function(zeros(5, 64), zeros(16, 64), **{option: wrong})
+
+
+@pytest.mark.parametrize("kind", [BF16, F16])
+@pytest.mark.parametrize("name", ["gemm_a8w8", "gemm_a8w8_blockscale", "gemm_a8w8_blockscale_bpreshuffle"])
+def test_a_quantised_gemm_writes_the_memory_that_it_is_given(name: str, kind: Any) -> None:
+    fp8 = torch.float8_e4m3fn
+    given = (
+        *(zeros(rows, 128, dtype=fp8) for rows in (5, 16)),
+        zeros(5, 1, dtype=F32),
+        zeros(1, 1, dtype=F32),
+    )
+    function, out = getattr(aiter_prebuilt, name), zeros(5, 16, dtype=kind)
+    held = {"out": out} if name.endswith("bpreshuffle") else {"y": out, "config": {"BLOCK_SIZE_M": 64}}
+    back, (_, tensors, attributes) = handed(lambda: function(*given, dtype=BF16, **held), name)
+    assert back is out is tensors[-1] and attributes == []
+    made, (_, tensors, _) = handed(lambda: function(*given), name)
+    assert made is tensors[-1] and (made.shape, made.dtype) == ((5, 16), BF16)
+
+
 @pytest.mark.parametrize(("asked", "found"), [(None, 0), (1, 1), (7, 7)])
 def test_an_assembly_gemm_gives_back_what_it_wrote(asked: int | None, found: int) -> None:
     a, b, out = zeros(5, 64), zeros(64, 64), zeros(5, 64, dtype=F32)

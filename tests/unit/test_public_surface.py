@@ -31,10 +31,10 @@ SIGNATURES = {
     "batched_gemm_a8w8_CK": "XQ WQ x_scale w_scale bias dtype splitK",
     "batched_gemm_bf16": "XQ WQ out bias splitK",
     "batched_gemm_bf16_CK": "XQ WQ bias dtype splitK",
-    "gemm_a8w8": "XQ WQ x_scale w_scale bias dtype splitK",
+    "gemm_a8w8": "XQ WQ x_scale w_scale bias dtype splitK y config skip_reduce",
     "gemm_a8w8_CK": "XQ WQ x_scale w_scale bias dtype splitK",
-    "gemm_a8w8_blockscale": "XQ WQ x_scale w_scale dtype isBpreshuffled",
-    "gemm_a8w8_blockscale_bpreshuffle": "XQ WQ x_scale w_scale dtype",
+    "gemm_a8w8_blockscale": "XQ WQ x_scale w_scale dtype isBpreshuffled y config skip_reduce kernel_type backend",
+    "gemm_a8w8_blockscale_bpreshuffle": "XQ WQ x_scale w_scale dtype out",
     "indexer_k_quant_and_cache": "k kv_cache slot_mapping quant_block_size scale_fmt preshuffle",
     "mixed_sample": "out input temperature lambd generator eps",
     "moe_fused_gate": "input bias topk_weights topk_ids num_expert_group topk_group topk n_share_experts_fusion "
@@ -138,8 +138,10 @@ SIGNATURES = {
     "fused_add_rms_norm_cu": "input residual_in weight epsilon",
     "rmsnorm2d_fwd": "input weight epsilon use_model_sensitive_rmsnorm",
     "rmsnorm2d_fwd_with_add": "out input residual_in residual_out weight epsilon gemma_norm use_model_sensitive_rmsnorm",
-    "gemm_a16w16": "A B bias otype scale_a scale_b scale_c dtype",
-    "gemm_a16w16_fp32": "A B bias",
+    "gemm_a16w16": (
+        "A B bias otype scale_a scale_b scale_c dtype y config activation skip_reduce kernel_type backend"
+    ),
+    "gemm_a16w16_fp32": "A B bias y",
     "fmha_v3_fwd": "q k v dropout_p softmax_scale is_causal window_size_left window_size_right return_softmax_lse "
     "return_dropout_randval how_v3_bf16_cvt out bias alibi_slopes gen",
     "fmha_v3_bwd": "dout q k v out softmax_lse dropout_p softmax_scale is_causal window_size_left window_size_right "
@@ -164,7 +166,7 @@ SIGNATURES = {
     "global_B_scale",
     "gemm_a4w4_asm": "A B A_scale B_scale out kernelName bias alpha beta bpreshuffle log2_k_split",
     "gemm_a4w4_blockscale": "XQ WQ x_scale w_scale Out splitK",
-    "gemm_a16w16_asm": "A B out bias splitK kernelName",
+    "gemm_a16w16_asm": "A B out bias splitK kernelName bpreshuffle",
     "gemm_a8w8_ASM": "XQ WQ x_scale w_scale bias dtype check",
     "mi350_a8w8_blockscale_asm": "XQ WQ x_scale w_scale out",
     "flatmm_a8w8_blockscale_ASM": "XQ WQ x_scale w_scale dtype",

@@ -18,6 +18,7 @@ from support import call_tensors, torch_kernels  # noqa: E402
 
 import aiter_prebuilt  # noqa: E402
 from aiter_prebuilt import torch_attention, torch_calls, torch_generated  # noqa: E402
+from aiter_prebuilt.errors import ArgumentKindError  # noqa: E402
 from aiter_prebuilt.execute.record import instead  # noqa: E402
 
 #: Where such functions stand.
@@ -113,3 +114,67 @@ def test_the_traced_function_hands_on_what_the_eager_one_does(
             assert alike(back, again, given), f"{name} {call.label} {form}: what it returns"
             compared += 1
     assert compared
+
+
+BF16, F32, FP8 = torch.bfloat16, torch.float32, torch.float8_e4m3fn
+#: A product, and the operand types, the result's and the words of a call whose caller holds the memory of the result.
+HELD: tuple[tuple[str, Any, Any, dict[str, Any]], ...] = (
+    ("gemm_a16w16", BF16, BF16, {}), ("gemm_a16w16_fp32", BF16, F32, {"otype": F32}),
+    ("gemm_a16w16_fp32", BF16, F32, {"dtype": F32}), ("gemm_a16w16_fp32", BF16, F32, {}),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("operator", "kind", "result", "words"), HELD)
+def test_a_traced_product_fills_the_memory_of_its_caller(
+    operator: str, kind: Any, result: Any, words: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a, b, y = (
+        torch.zeros(5, 64, dtype=kind),
+        torch.zeros(16, 64, dtype=kind),
+        torch.zeros(5, 16, dtype=result),
+    )
+    seen: list[Any] = []
+    made = torch.ones(5, 16, dtype=result)
+
+    def call(*values: Any) -> Any:
+        seen.append(values)
+        return made
+
+    stand_in = SimpleNamespace(default=call)
+    monkeypatch.setattr(torch_generated, "_OPS", SimpleNamespace(**{operator: stand_in}))
+    traced_product = torch_generated.TRACED["gemm_a16w16"]
+    assert traced_product(a, b, y=y, **words) is y and bool((y == 1).all())
+    assert [value is given for value, given in zip(seen[0], (a, b, None), strict=True)] == [True] * 3
+    if words:
+        assert traced_product(a, b, **words) is made
+
+
+@pytest.mark.parametrize("wrong", [torch.zeros(5, 16, dtype=torch.float16), torch.zeros(5, 17, dtype=BF16),
+                                   torch.zeros(16, 5, dtype=BF16).T])  # fmt: skip
+def test_a_traced_product_takes_no_other_memory(wrong: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = torch.ones(5, 16, dtype=BF16)
+    stand_in = SimpleNamespace(default=lambda *_: made)
+    monkeypatch.setattr(torch_generated, "_OPS", SimpleNamespace(gemm_a16w16=stand_in))
+    with pytest.raises(ArgumentKindError, match="gemm_a16w16: write its result"):
+        torch_generated.TRACED["gemm_a16w16"](
+            torch.zeros(5, 64, dtype=BF16), torch.zeros(16, 64, dtype=BF16), y=wrong
+        )
+
+
+def test_a_traced_product_of_fp8_takes_the_type_of_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    y, seen = torch.zeros(5, 16, dtype=torch.float16), list[Any]()
+
+    def call(*values: Any) -> Any:
+        seen.append(values)
+        return torch.ones_like(y)
+
+    stand_in = SimpleNamespace(default=call)
+    monkeypatch.setattr(torch_generated, "_OPS", SimpleNamespace(gemm_a8w8_blockscale=stand_in))
+    given = (
+        torch.zeros(5, 128, dtype=FP8),
+        torch.zeros(16, 128, dtype=FP8),
+        torch.zeros(5, 1),
+        torch.zeros(1, 1),
+    )
+    assert torch_generated.TRACED["gemm_a8w8_blockscale"](*given, BF16, y=y, config={}) is y
+    assert seen[0][-1] == torch.float16

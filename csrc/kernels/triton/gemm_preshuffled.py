@@ -9,9 +9,9 @@
   constexprs  BM, BN, BK, GROUP_M, XCDS
   grid        (cdiv(M, BM) * cdiv(N, BN), 1, 1)
 
-fp8 is the target's own e4m3, C is bf16 or fp16.  Sums are fp32 on the matrix units, the result is rounded once.  a and b are at
-multiples of 16 bytes: rows behind the end repeat the last one and are not stored, so that 16 bytes are read at a time without a
-mask.
+fp8 is the target's own e4m3, C is bf16 or fp16.  Sums are fp32 on the matrix units, the result is rounded once.  a, b and c are
+at multiples of 16 bytes: rows behind the end repeat the last one and are not stored, so that 16 bytes are read at a time without
+a mask.
   workspace   none
 
 guarantee   0 <= lda, width <= STRIDE_LIMIT (2^21 elements)
@@ -20,8 +20,21 @@ guarantee   0 <= lda, width <= STRIDE_LIMIT (2^21 elements)
 import triton
 import triton.language as tl
 from gemm_quantising import _stride
-from gemm_scaled import _origin, _store
+from gemm_scaled import _origin
 from mxfp4 import shuffled_place
+
+
+@triton.jit
+def _store_runs(c, tile, m0, n0, M, N, BM: tl.constexpr, BN: tl.constexpr):
+    """The tile, without what is behind the last row and column; 16 columns of a row are there or not, so that as many as a lane
+    has are stored at a time.
+    """
+    N = N // 16 * 16  # what is known of an argument is lost on the way to the stores; what is computed is not
+    rm = tl.arange(0, BM)
+    rn = tl.arange(0, BN)
+    c += m0.to(tl.int64) * N + n0
+    mask = (rm[:, None] < M - m0) & (rn[None, :] // 16 * 16 < N - n0)
+    tl.store(c + (rm.to(tl.int64)[:, None] * N + rn[None, :]), tile.to(c.dtype.element_ty), mask=mask)
 
 
 @triton.jit
@@ -66,4 +79,4 @@ def gemm_preshuffled_kernel(
         acc = tl.dot(x, y, acc)
     high = tl.load(a_scales + m0 + rm)
     wide = tl.load(b_scales + n0 + rn)
-    _store(c, acc * high[:, None] * wide[None, :], m0, n0, M, N, BM, BN)
+    _store_runs(c, acc * high[:, None] * wide[None, :], m0, n0, M, N, BM, BN)

@@ -118,6 +118,16 @@ def element_type(tensor: torch.Tensor, name: str) -> torch.dtype:
     return made  # type: ignore[no-any-return]
 
 
+def is_type(kind: Any, name: str) -> bool:
+    """Is ``kind`` the element type ``name``, of torch or of a tensor without a framework?"""
+    torch: Any = sys.modules.get("torch")
+    return (
+        kind == name
+        if isinstance(kind, str)
+        else kind is not None and kind is getattr(torch, BY_NAME[name].torch, None)
+    )
+
+
 def codes(tensor: Any, kind: str) -> Any:
     """A tensor of ``kind`` as the bytes that it has; anything else as it is: the native call says what is wrong with it."""
     found = getattr(tensor, "dtype", None)

@@ -24,14 +24,16 @@ def gemm_a16w16_asm(
     bias: torch.Tensor | None = None,
     splitK: int | None = None,
     kernelName: str | None = None,
+    bpreshuffle: bool = False,
 ) -> torch.Tensor:
     """``out = A @ B.T``, bf16 in, fp32 out, accumulated in fp32 on the matrix cores; ``out`` is returned.
 
     Args:
-        A: [m, k] bf16, k a multiple of 64. B: [n, k] bf16, n a multiple of 64. out: [m, n] fp32, written. All contiguous.
+        A: [m, k] bf16, k a multiple of 64. B: [n, k] bf16, n a multiple of 64. out: [m, n] fp32, written. All contiguous, A and
+            B at multiples of 4 bytes.
         splitK: parts of k, each added to ``out`` (which is zeroed first); chosen from the shape when None, 1 with a kernelName.
         kernelName: symbol of AITER's object to take; chosen from the shape when None.
-        bias: None only.
+        bias, bpreshuffle: None and False only.
 
     Returns:
         ``out``.
@@ -42,7 +44,7 @@ def gemm_a16w16_asm(
 
     Source: AITER ``gemm_a16w16_asm``.
     """
-    refuse_gemm_a16w16_asm(bias)
+    refuse_gemm_a16w16_asm(bias, bpreshuffle)
     _gemm_a16w16_asm(A, B, out, splits("gemm_a16w16_asm", splitK), kernelName)
     return out
 

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from aiter_prebuilt.ops._common import refuse
-from aiter_prebuilt.ops.generated.gemm import gemm_a16w16, gemm_a16w16_fp32
+from aiter_prebuilt.ops.generated.gemm import gemm_a16w16
 
 if TYPE_CHECKING:
     import torch
-
-
-def _is_fp32(kind: Any) -> bool:
-    """Of torch, or of a tensor without a framework."""
-    return kind == "f32" or bool(getattr(kind, "itemsize", 0) == 4 and kind.is_floating_point)
 
 
 class TunedGemm:
@@ -45,11 +39,6 @@ class TunedGemm:
 
         Source: AITER ``tgemm.mm``.
         """
-        if _is_fp32(otype):
-            for name, scale in (("scale_a", scale_a), ("scale_b", scale_b), ("scale_c", scale_c)):
-                if scale is not None:
-                    raise refuse("gemm_a16w16", name, scale, "None")
-            return gemm_a16w16_fp32(inp, weights, bias)
         return gemm_a16w16(inp, weights, bias, otype, scale_a, scale_b, scale_c)
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aiter_prebuilt.dispatch import operator
-from aiter_prebuilt.ops._common import NOT_A_TENSOR, element_type, no_output, refuse
+from aiter_prebuilt.ops._common import NOT_A_TENSOR, element_type, is_type, no_output, refuse
 from aiter_prebuilt.ops._traced import traced
 
 if TYPE_CHECKING:
@@ -27,6 +27,12 @@ def gemm_a16w16(
     scale_b: torch.Tensor | None = None,
     scale_c: torch.Tensor | None = None,
     dtype: torch.dtype | None = None,
+    y: torch.Tensor | None = None,
+    config: object | None = None,
+    activation: str | None = None,
+    skip_reduce: bool | None = False,
+    kernel_type: str = "bandwidth_bound",
+    backend: str | None = None,
 ) -> torch.Tensor:
     """``A @ B.T + bias``, accumulated in fp32 on the matrix cores.
 
@@ -34,14 +40,21 @@ def gemm_a16w16(
         A: [..., K] bf16 or fp16, rows may be strided.
         B: [N, K] bf16 or fp16, rows may be strided.
         bias: [N] bf16 or fp16, or None.
-        otype: fp32 is ``gemm_a16w16_fp32``, which ``tgemm.mm`` calls for it; only None and A.dtype are covered.
+        otype: the type of the result, that of A when None; fp32 is ``gemm_a16w16_fp32``; only None and A.dtype and fp32 are
+            covered.
         scale_a: only None is covered.
         scale_b: only None is covered.
         scale_c: only None is covered.
-        dtype: otype, as AITER's Triton function calls it; only None and A.dtype are covered.
+        dtype: otype, as AITER's Triton function calls it; only None and A.dtype and fp32 are covered.
+        y: [..., N] bf16 or fp16 or fp32, contiguous, written and returned; made when None.
+        config: how AITER's kernel divides the product: ours is chosen by its sizes; any value; it changes nothing.
+        activation: only None is covered.
+        skip_reduce: only False is covered.
+        kernel_type: as config; any value; it changes nothing.
+        backend: as config; any value; it changes nothing.
 
     Returns:
-        New, contiguous: [..., N] bf16 or fp16.
+        y, or new and contiguous: [..., N] bf16 or fp16.
 
     Raises:
         UnsupportedError: an option that is not covered, or a tensor that requires grad. ArgumentError: types, shapes, strides or
@@ -49,35 +62,50 @@ def gemm_a16w16(
 
     Source: AITER ``gemm_a16w16`` (``tuned_gemm``).
     """
-    if otype is not None and otype != A.dtype:
-        raise refuse("gemm_a16w16", "otype", otype, "None or A.dtype")
     if scale_a is not None:
         raise refuse("gemm_a16w16", "scale_a", scale_a, "None")
     if scale_b is not None:
         raise refuse("gemm_a16w16", "scale_b", scale_b, "None")
     if scale_c is not None:
         raise refuse("gemm_a16w16", "scale_c", scale_c, "None")
+    if activation is not None:
+        raise refuse("gemm_a16w16", "activation", activation, "None")
+    if skip_reduce:
+        raise refuse("gemm_a16w16", "skip_reduce", skip_reduce, "False")
+    if otype is not None and otype != A.dtype:
+        if is_type(otype, "f32"):
+            return gemm_a16w16_fp32(A=A, B=B, bias=bias, y=y)
+        raise refuse("gemm_a16w16", "otype", otype, "None or A.dtype or fp32")
     if dtype is not None and dtype != A.dtype:
-        raise refuse("gemm_a16w16", "dtype", dtype, "None or A.dtype")
+        if is_type(dtype, "f32"):
+            return gemm_a16w16_fp32(A=A, B=B, bias=bias, y=y)
+        raise refuse("gemm_a16w16", "dtype", dtype, "None or A.dtype or fp32")
+    del config, kernel_type, backend
+    if y is not None and is_type(getattr(y, "dtype", None), "f32"):
+        return gemm_a16w16_fp32(A=A, B=B, bias=bias, y=y)
     try:
-        out = A.new_empty((*A.shape[:-1], B.shape[0]))
+        if y is None:
+            y = A.new_empty((*A.shape[:-1], B.shape[0]))
     except NOT_A_TENSOR as error:
         raise no_output("gemm_a16w16", error) from error
-    _gemm_a16w16(A, B, bias, out)
-    return out
+    _gemm_a16w16(A, B, bias, y)
+    return y
 
 
 @traced
-def gemm_a16w16_fp32(A: torch.Tensor, B: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
+def gemm_a16w16_fp32(
+    A: torch.Tensor, B: torch.Tensor, bias: torch.Tensor | None = None, y: torch.Tensor | None = None
+) -> torch.Tensor:
     """``A @ B.T + bias`` in fp32: sums of the matrix cores as they are; AITER's assembly, or kernels of ours.
 
     Args:
         A: [..., K] bf16 or fp16, rows may be strided.
         B: [N, K] bf16 or fp16, rows may be strided.
         bias: [N] bf16 or fp16, or None.
+        y: [..., N] fp32, contiguous, written and returned; made when None.
 
     Returns:
-        New, contiguous: [..., N] fp32.
+        y, or new and contiguous: [..., N] fp32.
 
     Raises:
         UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
@@ -86,11 +114,12 @@ def gemm_a16w16_fp32(A: torch.Tensor, B: torch.Tensor, bias: torch.Tensor | None
     Source: AITER ``gemm_a16w16`` with ``otype=torch.float32``.
     """
     try:
-        out = A.new_empty((*A.shape[:-1], B.shape[0]), dtype=element_type(A, "f32"))
+        if y is None:
+            y = A.new_empty((*A.shape[:-1], B.shape[0]), dtype=element_type(A, "f32"))
     except NOT_A_TENSOR as error:
         raise no_output("gemm_a16w16_fp32", error) from error
-    _gemm_a16w16_fp32(A, B, bias, out)
-    return out
+    _gemm_a16w16_fp32(A, B, bias, y)
+    return y
 
 
 @traced

@@ -30,9 +30,9 @@ def gemm_a8w8_ASM(
     assembly.
 
     Args:
-        XQ: [M, K] int8, K is a multiple of 128, and in one part: AITER hands objects that add parts up a result that nothing has
-            cleared; AITER's object lacks waits, see hsa/findings.toml.
-        WQ: [N, K] int8, in the layout of ``shuffle_weight`` (32, 16); N is a multiple of 256.
+        XQ: [M, K] int8, at a multiple of 4 bytes; K is a multiple of 128, and in one part: AITER hands objects that add parts up
+            a result that nothing has cleared; AITER's object lacks waits, see hsa/findings.toml.
+        WQ: [N, K] int8, in the layout of ``shuffle_weight`` (32, 16), at a multiple of 4 bytes; N is a multiple of 256.
         x_scale: M elements, fp32, per row of XQ.
         w_scale: N elements, fp32, per row of WQ.
         bias: N elements, fp32.
@@ -69,9 +69,10 @@ def flatmm_a8w8_blockscale_ASM(
     assembly.
 
     Args:
-        XQ: [M, K] the target's own e4m3, up to 128 bytes behind its end are read and must be memory of the device; K is a
-            multiple of 128.
-        WQ: [N, K] the target's own e4m3, W.view(N // 16, 16, K // 64, 4, 16).permute(0, 2, 3, 1, 4); N is a multiple of 256.
+        XQ: [M, K] the target's own e4m3, up to 128 bytes behind its end are read and must be memory of the device; at a multiple
+            of 4 bytes; K is a multiple of 128.
+        WQ: [N, K] the target's own e4m3, at a multiple of 4 bytes; W.view(N // 16, 16, K // 64, 4, 16).permute(0, 2, 3, 1, 4); N
+            is a multiple of 256.
         x_scale: [K // 128, M] fp32, up to 512 bytes behind its end are read and must be memory of the device; per 128 columns and
             row of XQ.
         w_scale: [K // 128, N // 128] fp32, per 128 columns and 128 rows of W.

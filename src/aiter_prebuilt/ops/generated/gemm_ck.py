@@ -69,6 +69,9 @@ def gemm_a8w8(
     bias: torch.Tensor | None = None,
     dtype: torch.dtype | None = None,
     splitK: int | None = None,
+    y: torch.Tensor | None = None,
+    config: object | None = None,
+    skip_reduce: bool | None = False,
 ) -> torch.Tensor:
     """``(XQ @ WQ.T) * x_scale * w_scale.T + bias``, accumulated in fp32 (int8: int32) on the matrix cores; Composable Kernel, or
     a kernel of ours.
@@ -81,23 +84,29 @@ def gemm_a8w8(
         bias: N elements, bf16 or fp16, or None; of the type of the result.
         dtype: bf16 when None; the type of the result: bf16 or fp16.
         splitK: into how many parts AITER would split a sum; here one workgroup adds all of it; any value; it changes nothing.
+        y: [M, N] bf16 or fp16, contiguous, written and returned; made when None.
+        config: how AITER's Triton kernel divides the product: ours is chosen by its sizes; any value; it changes nothing.
+        skip_reduce: only False is covered.
 
     Returns:
-        New, contiguous: [M, N] bf16 or fp16.
+        y, or new and contiguous: [M, N] bf16 or fp16.
 
     Raises:
-        UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
-            no kernel takes the call.
+        UnsupportedError: an option that is not covered, or a tensor that requires grad. ArgumentError: types, shapes, strides or
+            device do not fit. NoKernelError: no kernel takes the call.
 
-    Source: AITER ``gemm_a8w8``, which calls ``gemm_a8w8_CK``.
+    Source: AITER ``gemm_a8w8``, which calls ``gemm_a8w8_CK``, and the Triton function of this name.
     """
-    del splitK
+    if skip_reduce:
+        raise refuse("gemm_a8w8", "skip_reduce", skip_reduce, "False")
+    del splitK, config
     try:
-        out = XQ.new_empty((XQ.shape[0], WQ.shape[0]), dtype=dtype or element_type(XQ, "bf16"))
+        if y is None:
+            y = XQ.new_empty((XQ.shape[0], WQ.shape[0]), dtype=dtype or element_type(XQ, "bf16"))
     except NOT_A_TENSOR as error:
         raise no_output("gemm_a8w8", error) from error
-    _gemm_a8w8(XQ, WQ, x_scale, w_scale, bias, out)
-    return out
+    _gemm_a8w8(XQ, WQ, x_scale, w_scale, bias, y)
+    return y
 
 
 @traced
@@ -108,6 +117,11 @@ def gemm_a8w8_blockscale(
     w_scale: torch.Tensor,
     dtype: torch.dtype | None = None,
     isBpreshuffled: bool = False,
+    y: torch.Tensor | None = None,
+    config: object | None = None,
+    skip_reduce: bool | None = False,
+    kernel_type: str = "bandwidth_bound",
+    backend: str | None = None,
 ) -> torch.Tensor:
     """``XQ @ WQ.T`` with a scale for each row and each 128 columns of XQ, and for each 128 x 128 of WQ, accumulated in fp32;
     Composable Kernel, or a kernel of ours.
@@ -120,9 +134,14 @@ def gemm_a8w8_blockscale(
         w_scale: [(N + 127) // 128, (K + 127) // 128] fp32, of rows 128 a to 128 a + 127 and columns 128 b to 128 b + 127.
         dtype: bf16 when None; the type of the result: bf16 or fp16.
         isBpreshuffled: only False is covered.
+        y: [M, N] bf16 or fp16, contiguous, written and returned; made when None.
+        config: how AITER's Triton kernel divides the product: ours is chosen by its sizes; any value; it changes nothing.
+        skip_reduce: only False is covered.
+        kernel_type: as config; any value; it changes nothing.
+        backend: as config; any value; it changes nothing.
 
     Returns:
-        New, contiguous: [M, N] bf16 or fp16.
+        y, or new and contiguous: [M, N] bf16 or fp16.
 
     Raises:
         UnsupportedError: an option that is not covered, or a tensor that requires grad. ArgumentError: types, shapes, strides or
@@ -132,12 +151,16 @@ def gemm_a8w8_blockscale(
     """
     if isBpreshuffled:
         raise refuse("gemm_a8w8_blockscale", "isBpreshuffled", isBpreshuffled, "False")
+    if skip_reduce:
+        raise refuse("gemm_a8w8_blockscale", "skip_reduce", skip_reduce, "False")
+    del config, kernel_type, backend
     try:
-        out = XQ.new_empty((XQ.shape[0], WQ.shape[0]), dtype=dtype or element_type(XQ, "bf16"))
+        if y is None:
+            y = XQ.new_empty((XQ.shape[0], WQ.shape[0]), dtype=dtype or element_type(XQ, "bf16"))
     except NOT_A_TENSOR as error:
         raise no_output("gemm_a8w8_blockscale", error) from error
-    _gemm_a8w8_blockscale(XQ, WQ, x_scale, w_scale, out)
-    return out
+    _gemm_a8w8_blockscale(XQ, WQ, x_scale, w_scale, y)
+    return y
 
 
 @traced
@@ -226,6 +249,7 @@ def gemm_a8w8_blockscale_bpreshuffle(
     x_scale: torch.Tensor,
     w_scale: torch.Tensor,
     dtype: torch.dtype | None = None,
+    out: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """``XQ @ unshuffle(WQ).T`` with a scale for each row and each 128 columns of XQ, and for each 128 x 128 of WQ, accumulated in
     fp32; Composable Kernel, or a kernel of ours.
@@ -237,9 +261,10 @@ def gemm_a8w8_blockscale_bpreshuffle(
             of row m and columns 128 b to 128 b + 127; a contiguous tensor, or one of strides [1, M].
         w_scale: [(N + 127) // 128, (K + 127) // 128] fp32, of rows 128 a to 128 a + 127 and columns 128 b to 128 b + 127.
         dtype: bf16 when None; the type of the result: bf16 or fp16.
+        out: [M, N] bf16 or fp16, contiguous, written and returned; made when None.
 
     Returns:
-        New, contiguous: [M, N] bf16 or fp16.
+        out, or new and contiguous: [M, N] bf16 or fp16.
 
     Raises:
         UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
@@ -248,7 +273,8 @@ def gemm_a8w8_blockscale_bpreshuffle(
     Source: AITER ``gemm_a8w8_blockscale_bpreshuffle``.
     """
     try:
-        out = XQ.new_empty((XQ.shape[0], WQ.shape[0]), dtype=dtype or element_type(XQ, "bf16"))
+        if out is None:
+            out = XQ.new_empty((XQ.shape[0], WQ.shape[0]), dtype=dtype or element_type(XQ, "bf16"))
     except NOT_A_TENSOR as error:
         raise no_output("gemm_a8w8_blockscale_bpreshuffle", error) from error
     _gemm_a8w8_blockscale_bpreshuffle(XQ, WQ, x_scale, w_scale, out)

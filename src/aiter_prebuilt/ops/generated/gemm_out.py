@@ -11,7 +11,9 @@ if TYPE_CHECKING:
     import torch
 
 
-def refuse_gemm_a16w16_asm(bias: torch.Tensor | None) -> None:
+def refuse_gemm_a16w16_asm(bias: torch.Tensor | None, bpreshuffle: bool) -> None:
     """Refuse the options of ``gemm_a16w16_asm`` that no kernel covers."""
     if bias is not None:
         raise refuse("gemm_a16w16_asm", "bias", bias, "None")
+    if bpreshuffle:
+        raise refuse("gemm_a16w16_asm", "bpreshuffle", bpreshuffle, "False")
