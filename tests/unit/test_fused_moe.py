@@ -112,6 +112,35 @@ def test_a_result_may_have_another_type(compiled: Any) -> None:
     _near(found, exact(arguments["hidden_states"]))
 
 
+@pytest.mark.parametrize(("kind", "quant_type"), [(FP8, 2), (INT8, 2), (FP8, 5)])
+@pytest.mark.parametrize("coded", [False, True])
+def test_choices_apart_add_up_to_what_they_are_together(
+    compiled: Any, kind: Any, quant_type: int, coded: bool
+) -> None:
+    arguments, _ = _call(kind, quant_type)
+    arguments["topk_ids"][1, 0] = -1
+    arguments["num_local_tokens"] = torch.tensor([TOKENS - 1], dtype=torch.int32)
+    if coded:
+        codes = (torch.randn(TOKENS, WIDTH) * 30).clamp(-120, 120).to(kind)
+        arguments |= {"hidden_states": codes, "a1_scale": torch.rand(TOKENS, 1) * 0.03, "dtype": BF16}
+    together = compiled(lambda given: ap.fused_moe(**given))(arguments)
+    output = torch.full((TOKENS, TOPK, WIDTH), float("nan"), dtype=BF16)
+    found = compiled(lambda given, own: ap.fused_moe(**given, no_combine=True, output=own))(arguments, output)
+    assert torch.equal(found, output) and found.data_ptr() == output.data_ptr()
+    assert not found[1, 0].any() and not found[-1].any() and found[1, 1].any() and found[0, 0].any()
+    _near(found.float().sum(1), together.float(), 0.004)
+    assert not torch.equal(found[0, 0], found[0, 1])
+
+
+def test_output_gets_the_result(compiled: Any) -> None:
+    arguments, _ = _call(FP8, 2)
+    output = torch.full((TOKENS, 2 * WIDTH), float("nan"), dtype=BF16)[:, WIDTH:]
+    found = compiled(lambda given, own: ap.fused_moe(**given, output=own))(arguments, output)
+    assert found.data_ptr() == output.data_ptr() and torch.equal(
+        output, compiled(lambda given: ap.fused_moe(**given))(arguments)
+    )
+
+
 @pytest.mark.parametrize(("tokens", "assembled"), [(16, False), (17, True)])
 def test_aiters_assembly_is_taken_where_its_rule_says_so(
     compiled: Any, tokens: int, assembled: bool, monkeypatch: pytest.MonkeyPatch
@@ -173,7 +202,7 @@ def test_which_calls_aiters_assembly_takes(call: dict[str, Any], assembled: bool
         "w1_scale": torch.empty(experts, 2 * columns, 1, device="meta"),
     }
     options = {"activation": 0, "doweight_stage1": False, "gate_mode": "separated"}
-    values: dict[str, Any] = dict.fromkeys(Asked._fields) | tensors | options | given
+    values: dict[str, Any] = dict.fromkeys(Asked._fields) | {"copies": 1} | tensors | options | given
     asked = Asked(**values)
     assert _fused_moe_8bit._assembly(asked, asked.activation) is assembled
 
@@ -188,6 +217,7 @@ def test_which_calls_aiters_assembly_takes(call: dict[str, Any], assembled: bool
         ("a1_scale", {"a1_scale": torch.ones(TOKENS, 1)}),
         ("a1_scale", {"hidden_states": torch.zeros(TOKENS, WIDTH).to(FP8)}),
         ("dtype", {"hidden_states": torch.zeros(TOKENS, WIDTH).to(FP8), "a1_scale": torch.ones(TOKENS, 1)}),
+        ("quant_dtype_a", {"quant_dtype_a": INT8}),
     ],
 )
 def test_what_is_not_covered_is_refused_by_name(option: str, given: dict[str, Any]) -> None:
@@ -242,6 +272,15 @@ def test_what_asm_moe_tkw1_does_not_cover_is_refused_by_name(option: str, given:
     scales = {"fc1_scale": arguments["w1_scale"], "fc2_scale": arguments["w2_scale"]}
     with pytest.raises(UnsupportedError, match=option):
         ap.asm_moe_tkw1(*(arguments[name] for name in names), **(scales | given))
+
+
+@pytest.mark.parametrize(
+    "output", [torch.zeros(TOKENS, WIDTH), torch.zeros(TOKENS, TOPK, WIDTH, dtype=BF16), torch.zeros(1)]
+)
+def test_another_output_is_refused(library: Any, output: Any) -> None:
+    arguments, _ = _call(FP8, 2)
+    with pytest.raises(UnsupportedError, match=r"output=.*use output=a tensor of shape \(5, 128\)"):
+        ap.fused_moe(**arguments, output=output, quant_dtype_a=FP8)
 
 
 def test_columns_are_whole_blocks() -> None:

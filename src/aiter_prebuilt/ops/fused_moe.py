@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from aiter_prebuilt.ops._common import number, refuse
-from aiter_prebuilt.ops._fused_moe import NAME, Asked, unquantised
+from aiter_prebuilt.ops._common import NOT_A_TENSOR, no_output, number, refuse
+from aiter_prebuilt.ops._fused_moe import NAME, Asked, apart, unquantised
 from aiter_prebuilt.ops._fused_moe_8bit import quantised
 from aiter_prebuilt.ops._fused_moe_f4 import mxfp4
 
@@ -62,6 +62,10 @@ def fused_moe(
     shared_w2_scale: torch.Tensor | None = None,
     shared_expert_id: int = -1,
     stage2_scatter: Any = None,
+    *,
+    quant_dtype_a: torch.dtype | None = None,
+    no_combine: bool = False,
+    output: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """``out[t] = sum over c of weight[t, c] * (act(x[t] @ gate.T) * (x[t] @ up.T)) @ down.T`` of each choice's expert.
 
@@ -107,10 +111,15 @@ def fused_moe(
         shared_w1, shared_w2, shared_w1_scale, shared_w2_scale, stage2_scatter: None. shared_expert_id: -1.
         hidden_pad, intermediate_pad: columns behind those that count, where the weights are zero; of MXFP4 whole 32 of them are
             left out.
+        quant_dtype_a: what rows become before the products; None: what AITER would have. Of MXFP4 that of hidden_states, which
+            leaves them as they are, e4m3fn or fp4 (gfx950); of other weights what they have anyway.
+        no_combine: what each choice adds, with its weight, in a row of its own; a choice of no expert, and one of a token that is
+            not there, has zeros.
+        output: the result is written there, too, and it is returned: of its shape and type.
         block_size_M, moe_sorting_dispatch_policy, splitk, beta, linear_beta: any; they change nothing here.
 
     Returns:
-        [M, H].
+        [M, H], with no_combine [M, topk, H].
 
     Raises:
         UnsupportedError: an option that no kernel covers, or a tensor that requires grad. ArgumentError, NoKernelError: the
@@ -130,7 +139,8 @@ def fused_moe(
     ):  # fmt: skip
         if tensor is not None:
             raise refuse(NAME, option, tensor, "None")
-    return serve(
+    return _delivered(
+        serve,
         Asked(
             hidden_states,
             w1,
@@ -155,5 +165,29 @@ def fused_moe(
             beta,
             linear_beta,
             gate_mode,
-        )
+            quant_dtype_a,
+        ),
+        bool(no_combine),
+        output,
     )
+
+
+def _delivered(
+    serve: Callable[[Asked], torch.Tensor], asked: Asked, no_combine: bool, output: torch.Tensor | None
+) -> torch.Tensor:
+    """What ``serve`` makes, of each choice or of each token, in ``output`` where there is one.
+
+    Raises:
+        UnsupportedError: ``output`` is another tensor than the result.
+    """
+    if output is not None:
+        try:
+            shape: tuple[int, ...] = (*asked.topk_ids.shape[: 1 + no_combine], asked.w2.shape[1])
+            kind = asked.dtype or asked.hidden_states.dtype
+            fits = (tuple(output.shape), output.dtype) == (shape, kind)
+        except NOT_A_TENSOR as error:
+            raise no_output(NAME, error) from error
+        if not fits:
+            raise refuse(NAME, "output", output, f"a tensor of shape {shape} and type {kind}")
+    found = apart(asked, serve) if no_combine else serve(asked)
+    return found if output is None else output.copy_(found)
