@@ -79,6 +79,59 @@ def test_every_kind_of_scales(compiled: Any, kind: Any, quant_type: int) -> None
     _near(found, exact(arguments["hidden_states"]))
 
 
+@pytest.mark.parametrize("columns", [192, 96, 160])
+def test_the_last_block_of_scales_may_be_a_part(compiled: Any, columns: int) -> None:
+    """As vLLM has them: gate's and up's blocks begin anew."""
+    groups = -(-columns // 128)
+    w1 = (torch.randn(EXPERTS, 2 * columns, WIDTH) * 30).clamp(-120, 120).to(FP8)
+    w2 = (torch.randn(EXPERTS, WIDTH, columns) * 30).clamp(-120, 120).to(FP8)
+    scale1 = torch.rand(EXPERTS, 2 * groups, WIDTH // 128) * 0.02 + 0.001
+    scale2 = torch.rand(EXPERTS, WIDTH // 128, groups) * 0.02 + 0.001
+    halves = [each.repeat_interleave(128, 1)[:, :columns] for each in scale1.chunk(2, 1)]
+    first = w1.float() * torch.cat(halves, 1).repeat_interleave(128, 2)
+    second = w2.float() * scale2.repeat_interleave(128, 1).repeat_interleave(128, 2)[..., :columns]
+    x = torch.randn(TOKENS, WIDTH).to(BF16)
+    ids = torch.rand(TOKENS, EXPERTS).argsort(1)[:, :1].int()
+    found = compiled(
+        lambda x, ids, one: ap.fused_moe(
+            x, w1, w2, one, ids, quant_type=5, w1_scale=scale1, w2_scale=scale2, dtype=BF16
+        )
+    )(x, ids, torch.ones(TOKENS, 1))
+    gate, up = torch.einsum("th,tnh->tn", x.float(), first[ids[:, 0].long()]).chunk(2, -1)
+    _near(
+        found,
+        torch.einsum("tn,thn->th", torch.nn.functional.silu(gate) * up, second[ids[:, 0].long()]),
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "quant_type", "static", "nan", "infinity"),
+    [
+        (FP8, 1, False, None, None), (FP8, 2, False, None, None), (INT8, 2, False, "0", None), (FP8, 5, False, "-block", None),
+        (FP8, 2, True, "none", "most"),
+    ],
+)  # fmt: skip
+def test_what_becomes_of_tokens_that_are_not_finite(
+    compiled: Any, kind: Any, quant_type: int, static: bool, nan: str | None, infinity: str | None
+) -> None:
+    arguments, _ = _call(kind, quant_type, width=256)
+    own = {"a1_scale": torch.tensor([2.0**-7])} if static else {}
+    layer = compiled(lambda x, given: ap.fused_moe(**(given | {"hidden_states": x}), **own))
+    x = arguments["hidden_states"].clone()
+    x[0, 3], x[1, 140] = 0 if nan == "none" else torch.nan, torch.inf
+    found = layer(x, arguments)
+    alike, given = x.clone(), {"most": 448 / 128}
+    given["-block"] = -float(x[0, :128].float().nan_to_num().abs().max())
+    alike[0, 3], alike[1, 140] = given.get(nan or "", 0.0), given.get(infinity or "", 0.0)
+    wanted = layer(alike, arguments)
+    for row, means in enumerate((nan, infinity)):
+        if means is None:
+            assert found[row].isnan().all()
+        else:
+            assert torch.equal(found[row], wanted[row]) and wanted[row].isfinite().all()
+    assert torch.equal(found[2:], wanted[2:]) and found[2:].isfinite().all()
+
+
 @pytest.mark.parametrize("quant_type", [1, 2, 5])
 def test_codes_of_the_tokens_are_taken_as_they_are(compiled: Any, quant_type: int) -> None:
     arguments, exact = _call(FP8, quant_type)

@@ -78,9 +78,14 @@ def fused_moe(
     doweight_stage1 above 16. It adds a token's choices in bf16 and in any order, and of int8 it cuts what is between the products
     off towards zero, where ours rounds to nearest: 1 % smaller in the mean.
 
+    Of weights in 8 bits a token that is not finite gets the codes that AITER's quantisation gives it. With a scale of its own for
+    each row NaN makes the row NaN in fp8, and counts as 0 in int8; with one for each 128 columns it counts as the largest of the
+    block's other numbers, negative. An infinity makes the row NaN in all three. With a1_scale an infinity is cut at 448 times
+    that, and NaN is as ``static_per_tensor_quant`` has it. Where what the activation gives is not finite, the row is NaN.
+
     Args:
         hidden_states: [M, H] bf16 or fp16, H a multiple of 32; of 128 with blocks. Or codes of the type of the weights.
-        w1: [E, 2 * EI, H], of each expert rows of gate, then rows of up; EI a multiple of 32; of 128 with blocks. w2: [E, H, EI].
+        w1: [E, 2 * EI, H], of each expert rows of gate, then rows of up; EI a multiple of 32. w2: [E, H, EI].
             Of the type of hidden_states, the target's own fp8, or int8. Each in the layout of ``shuffle_weight`` (16, 16) where
             its attribute ``is_shuffled`` says so, else as usual.
             Of MXFP4 pairs of fp4 (torch's, or bytes), H and EI multiples of 64, in that layout where either says so, or gate_mode
@@ -95,8 +100,9 @@ def fused_moe(
             as AITER has them (gfx950), with SwiGLU from 256 tokens on (environment: GPTOSS_SWIGLU_MXFP4_BF16_BOUND); where gate
             and up take turns fp8, from 256 tokens on (AITER_BF16_FP8_MOE_BOUND; gfx942: never).
         w1_scale, w2_scale: fp32, of per_Tensor E numbers each; of per_Token one for each row, [E, 2 * EI] and [E, H]; of blocks
-            [E, 2 * EI / 128, H / 128] and [E, H / 128, EI / 128]; in any shape. Of MXFP4 e8m0 (torch's, or
-            bytes) of each 32 columns, in the layout of ``e8m0_shuffle`` of all experts' rows. None where quant_type is 0.
+            [E, 2 * cdiv(EI, 128), H / 128], gate's before up's, and [E, H / 128, cdiv(EI, 128)]; in any shape. Of MXFP4 e8m0
+            (torch's, or bytes) of each 32 columns, in the layout of ``e8m0_shuffle`` of all experts' rows. None where quant_type
+            is 0.
         a1_scale: of codes one fp32 number for each token, or one for all; of blocks [M, H / 128]. Of 16-bit tokens None, or of
             fp8 by rows one number, with which they are quantised; None: each row, or each 128 columns of it, gets its own, also
             of per_Tensor. a2_scale: one number, with which what the activation gives is quantised, or None.
