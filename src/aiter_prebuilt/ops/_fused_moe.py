@@ -71,7 +71,7 @@ def apart(asked: Asked, serve: Callable[[Asked], torch.Tensor]) -> torch.Tensor:
     return rows.reshape(tokens, topk, rows.shape[-1])
 
 
-def own_type(asked: Asked, kind: torch.dtype, said: str) -> None:
+def own_type(asked: Asked, kind: torch.dtype | None, said: str) -> None:
     """Refuses that rows get another type than ``kind``."""
     if asked.quant_dtype_a is not None and asked.quant_dtype_a != kind:
         raise refuse(NAME, "quant_dtype_a", asked.quant_dtype_a, f"None or {said}")
@@ -109,7 +109,7 @@ def unquantised(asked: Asked) -> torch.Tensor:
         UnsupportedError: an option that no kernel covers.
     """
     active = gated(asked)
-    own_type(asked, asked.hidden_states.dtype, "hidden_states.dtype")
+    own_type(asked, getattr(asked.hidden_states, "dtype", None), "hidden_states.dtype")
     if asked.dtype is not None and asked.dtype != getattr(asked.hidden_states, "dtype", None):
         raise refuse(NAME, "dtype", asked.dtype, "None or hidden_states.dtype")
     for option in ("w1_scale", "w2_scale", "a1_scale", "a2_scale"):
