@@ -29,9 +29,10 @@ Both kernels' arguments, in order
   grid        (blocks * cdiv(N, 128), 1, 1)
   Rows of a block whose expert is none of E become 0.
 
-    With BLOCKS gate's rows and up's have blocks of their own; the last of N rows, and in the second of K columns, may be a part.
-guarantee   x and w at 16 bytes; N and K multiples of 32, with BLOCKS K of the first and N of the second of 128; of the first tokens * K, tokens * topk * G * 128 and
-            2 * N * K below 2^31
+  With BLOCKS gate's rows and up's have blocks of their own; the last of N rows, and in the second of K columns, may be a part.
+
+guarantee   x and w at 16 bytes; N and K multiples of 32, with BLOCKS K of the first and N of the second of 128; of the first
+            tokens * K, tokens * topk * G * 128 and 2 * N * K below 2^31
 
 GROUP_M and XCDS: as in `moe_gemm.py`.
 """
