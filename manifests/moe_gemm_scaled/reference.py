@@ -55,7 +55,7 @@ def fused_experts_a8w8(
 ) -> Near:
     """The sum of what each choice's expert makes of a token: codes before the second product, rounded before the sum."""
     half, smallest = HALF[kinds["out"]]
-    first = _scaled(usual(w1) if w1_shuffled else w1, w1_scale, block_scaled)
+    first = _scaled(usual(w1) if w1_shuffled else w1, w1_scale, block_scaled, 2)
     down = _scaled(usual(w2) if w2_shuffled else w2, w2_scale, block_scaled)
     tokens, width = hidden_states.shape
     own_scales = a1_scale.reshape(-1, width // _GROUP if block_scaled else 1)
@@ -90,15 +90,16 @@ def fused_experts_a8w8(
     return near(result, absolute=np.where(np.isnan(error), 0.0, error))
 
 
-def _scaled(codes: Values, scale: Values, blocks: bool) -> Values:
-    """Codes [e, n, k] times the scale of their block, of their row, or of all."""
+def _scaled(codes: Values, scale: Values, blocks: bool, parts: int = 1) -> Values:
+    """Codes [e, n, k] times the scale of their block, of their row, or of all. Blocks begin anew with each of so many parts."""
     e, n, k = codes.shape
     if not blocks:
         rows: Values = codes * scale.reshape(e, -1, 1)
         return rows
-    parts = codes.reshape(e, n // _GROUP, _GROUP, k // _GROUP, _GROUP)
-    scaled: Values = parts * scale.reshape(e, n // _GROUP, 1, k // _GROUP, 1)
-    return scaled.reshape(e, n, k)
+    each = scale.reshape(e, parts, -(-n // parts // _GROUP), -(-k // _GROUP))
+    wide = np.repeat(np.repeat(each, _GROUP, axis=2)[:, :, : n // parts], _GROUP, axis=3)[..., :k]
+    scaled: Values = codes * wide.reshape(e, n, k)
+    return scaled
 
 
 def _gated(sums: Values, off: Values, options: _Options) -> tuple[Values, Values]:

@@ -12,6 +12,8 @@ from build_tools.cases.near import Near, Values, near
 
 _FP4 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6])
 _SHARE = 32
+#: What stands where nothing is read.
+_RUBBISH = 0x7F7F7F7F
 
 
 def moe_routing_lists(
@@ -72,6 +74,7 @@ def moe_gemm_gathered(
     alpha: float,
     limit: float,
     residual: float,
+    gate_valid: Values | None,
     sizes: Mapping[str, int],
     kinds: Mapping[str, str],
 ) -> Near:
@@ -107,6 +110,10 @@ def moe_gemm_gathered(
         )
     error = error + (np.abs(result) + error) * half + smallest
     groups = scatter_indx.reshape(-1, topk)
+    if gate_valid is not None:
+        # One place more, of zeros: what a choice that is not here adds.
+        groups = np.where(gate_valid.reshape(-1, topk) != 0, groups, places)
+        result, error = (np.concatenate([each, np.zeros((1, sizes["NO"]))]) for each in (result, error))
     total = result[groups].sum(axis=1)
     return near(
         total, absolute=error[groups].sum(axis=1) + np.abs(result[groups]).sum(axis=1) * topk * ROUNDING
@@ -134,6 +141,7 @@ def moe_gemm_gathered_fp8(
     alpha: float,
     limit: float,
     residual: float,
+    gate_valid: Values | None,
     sizes: Mapping[str, int],
 ) -> Near:
     """The same of rows times their scales; the result divided by its own."""
@@ -143,7 +151,7 @@ def moe_gemm_gathered_fp8(
         x = x * x_scale
     found = moe_gemm_gathered(
         x, w, w_scales, hist, token_offs_raw, block_pid_map, topk, block_m, bias, gather_indx, scatter_indx, gammas,
-        swizzled, apply_swiglu, alpha, limit, residual, {**sizes, "O": sizes["R"]}, {"x": "bf16"},
+        swizzled, apply_swiglu, alpha, limit, residual, gate_valid, {**sizes, "O": sizes["R"]}, {"x": "bf16"},
     )  # fmt: skip
     if quant_scale is None:
         return found
@@ -152,17 +160,51 @@ def moe_gemm_gathered_fp8(
     return near(np.ma.array(values, mask=kept), relative=ROUNDING, absolute=found.error / quant_scale)
 
 
+def moe_gemm_gathered_fp4(
+    x: Values,
+    w: Values,
+    x_scales: Values,
+    w_scales: Values,
+    hist: Values,
+    token_offs_raw: Values,
+    block_pid_map: Values,
+    topk: int,
+    block_m: int,
+    bias: Values | None,
+    gather_indx: Values | None,
+    scatter_indx: Values | None,
+    gammas: Values | None,
+    swizzled: bool,
+    apply_swiglu: bool,
+    alpha: float,
+    limit: float,
+    residual: float,
+    gate_valid: Values | None,
+    sizes: Mapping[str, int],
+) -> Near:
+    """The same of rows that are pairs of codes, too."""
+    return moe_gemm_gathered(
+        _numbers(x) * np.repeat(np.exp2(x_scales - 127.0), _SHARE, axis=1), w, w_scales, hist, token_offs_raw,
+        block_pid_map, topk, block_m, bias, gather_indx, scatter_indx, gammas, swizzled, apply_swiglu, alpha, limit,
+        residual, gate_valid, {**sizes, "O": sizes["R"]}, {"x": "bf16"},
+    )  # fmt: skip
+
+
+def _numbers(pairs: Values) -> Values:
+    """What pairs of fp4 mean, the lower half first."""
+    both = np.stack([pairs & 15, pairs >> 4], axis=-1).reshape(*pairs.shape[:-1], 2 * pairs.shape[-1])
+    found: Values = np.where(both & 8, -1.0, 1.0) * _FP4[both & 7]
+    return found
+
+
 def _weights(pairs: Values, scales: Values, swizzled: bool, kind: str) -> Values:
     """Numbers of ``kind`` [E, N, K]."""
     count, height, width = pairs.shape
-    both = np.stack([pairs & 15, pairs >> 4], axis=-1).reshape(count, height, 2 * width)
     scales = scales.reshape(count, height, width // 16)
     if swizzled:
         parts = scales.reshape(count, height // 32, width // 128, 4, 16, 2, 2)
         scales = parts.transpose(0, 1, 6, 4, 2, 5, 3).reshape(count, height, width // 16)
-    values = (
-        np.where(both & 8, -1.0, 1.0) * _FP4[both & 7] * np.repeat(np.exp2(scales - 127.0), _SHARE, axis=2)
-    )
+    values = _numbers(pairs) * np.repeat(np.exp2(scales - 127.0), _SHARE, axis=2)
     found: Values = numbers.rounded(values, kind)
     return found
 
@@ -178,48 +220,82 @@ def _swiglu(sums: Values, off: Values, alpha: float, limit: float, residual: flo
     return active * up, wrong * (np.abs(up) + up_off) + np.abs(active) * up_off
 
 
-def _lists(experts: int, tokens: float, topk: float) -> tuple[Values, Values]:
-    """(Choices in the order of their experts, how many are each's), the same for all tensors of a call."""
+def _lists(experts: int, tokens: float, topk: float, parts: float = 1) -> tuple[Values, Values]:
+    """(Choices in the order of their experts, how many are each's), the same for all tensors of a call.
+
+    With ``parts`` the experts are the first of so many times as many: choices of others stand behind the last place.
+    """
+    count = experts * int(parts)
     rng = np.random.default_rng([experts, int(tokens), int(topk)])
-    chosen = np.sort([rng.permutation(experts)[: int(topk)] for _ in range(int(tokens))], axis=1).reshape(-1)
-    return np.argsort(chosen, kind="stable"), np.bincount(chosen, minlength=experts)
+    chosen = np.sort([rng.permutation(count)[: int(topk)] for _ in range(int(tokens))], axis=1).reshape(-1)
+    return np.argsort(chosen, kind="stable"), np.bincount(chosen, minlength=count)[:experts]
 
 
-def draw_gather(rng: object, shape: object, sizes: Mapping[str, int], tokens: float, topk: float) -> Values:
+def draw_gather(
+    rng: object, shape: object, sizes: Mapping[str, int], tokens: float, topk: float, parts: float = 1
+) -> Values:
     """Of each place its choice."""
     del rng, shape
-    return _lists(sizes["E"], tokens, topk)[0]
+    order, hist = _lists(sizes["E"], tokens, topk, parts)
+    return np.where(np.arange(len(order)) < hist.sum(), order, _RUBBISH)
 
 
-def draw_scatter(rng: object, shape: object, sizes: Mapping[str, int], tokens: float, topk: float) -> Values:
+def draw_scatter(
+    rng: object, shape: object, sizes: Mapping[str, int], tokens: float, topk: float, parts: float = 1
+) -> Values:
     """Of each choice its place."""
     del rng, shape
-    return np.argsort(_lists(sizes["E"], tokens, topk)[0])
+    order, hist = _lists(sizes["E"], tokens, topk, parts)
+    places = np.argsort(order)
+    return np.where(places < hist.sum(), places, _RUBBISH)
 
 
-def draw_hist(rng: object, shape: object, sizes: Mapping[str, int], tokens: float, topk: float) -> Values:
+def draw_live(
+    rng: object, shape: object, sizes: Mapping[str, int], tokens: float, topk: float, parts: float
+) -> Values:
+    """Of each choice whether it has a place."""
+    del rng, shape
+    order, hist = _lists(sizes["E"], tokens, topk, parts)
+    found: Values = (np.argsort(order) < hist.sum()).astype(np.int64)
+    return found
+
+
+def draw_hist(
+    rng: object, shape: object, sizes: Mapping[str, int], tokens: float, topk: float, parts: float = 1
+) -> Values:
     """Choices of each expert."""
     del rng, shape
-    return _lists(sizes["E"], tokens, topk)[1]
+    return _lists(sizes["E"], tokens, topk, parts)[1]
 
 
 def draw_starts(
-    rng: object, shape: tuple[int, ...], sizes: Mapping[str, int], tokens: float, topk: float
+    rng: object,
+    shape: tuple[int, ...],
+    sizes: Mapping[str, int],
+    tokens: float,
+    topk: float,
+    parts: float = 1,
 ) -> Values:
     """Where each expert's begin, and rubbish behind them."""
     del rng
-    starts = np.full(shape, 0x7F7F7F7F)
-    hist = _lists(sizes["E"], tokens, topk)[1]
+    starts = np.full(shape, _RUBBISH)
+    hist = _lists(sizes["E"], tokens, topk, parts)[1]
     starts[: len(hist) + 1] = np.concatenate([[0], np.cumsum(hist)])
     return starts
 
 
 def draw_blocks(
-    rng: object, shape: tuple[int, ...], sizes: Mapping[str, int], tokens: float, topk: float, rows: float
+    rng: object,
+    shape: tuple[int, ...],
+    sizes: Mapping[str, int],
+    tokens: float,
+    topk: float,
+    rows: float,
+    parts: float = 1,
 ) -> Values:
     """Each expert's blocks of so many rows; -1 behind the last."""
     del rng
-    hist = _lists(sizes["E"], tokens, topk)[1]
+    hist = _lists(sizes["E"], tokens, topk, parts)[1]
     found = [
         number << 16 | expert
         for expert, count in enumerate(hist)

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from aiter_prebuilt.ops.expert_choice import biased_grouped_topk, fused_topk
     from aiter_prebuilt.ops.fused_moe import fused_moe
     from aiter_prebuilt.ops.mla_works import get_mla_metadata_info_v1
-    from aiter_prebuilt.ops.moe_routing import moe_gemm_a8w4, moe_gemm_a16w4, routing
+    from aiter_prebuilt.ops.moe_products import moe_gemm_a4w4, moe_gemm_a8w4, moe_gemm_a16w4
+    from aiter_prebuilt.ops.moe_routing import routing
     from aiter_prebuilt.ops.moe_weighted_first import asm_moe_tkw1
     from aiter_prebuilt.ops.prompt_works import get_ps_metadata_info_v1
     from aiter_prebuilt.ops.quantize import (
@@ -75,6 +76,7 @@ __all__ = [
     "get_ps_metadata_info_v1",
     "get_torch_quant",
     "get_triton_quant",
+    "moe_gemm_a4w4",
     "moe_gemm_a8w4",
     "moe_gemm_a16w4",
     "moe_shuffle_scale",
@@ -105,7 +107,8 @@ _AROUND = {
     "ops.expert_choice": ("biased_grouped_topk", "fused_topk"),
     "ops.fused_moe": ("fused_moe",),
     "ops.mla_works": ("get_mla_metadata_info_v1",),
-    "ops.moe_routing": ("moe_gemm_a8w4", "moe_gemm_a16w4", "routing"),
+    "ops.moe_products": ("moe_gemm_a4w4", "moe_gemm_a8w4", "moe_gemm_a16w4"),
+    "ops.moe_routing": ("routing",),
     "ops.moe_weighted_first": ("asm_moe_tkw1",),
     "ops.prompt_works": ("get_ps_metadata_info_v1",),
     "ops.quantize": (

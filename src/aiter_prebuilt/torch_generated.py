@@ -2552,6 +2552,7 @@ def moe_gemm_gathered(
     alpha: float = 1.0,
     limit: float = 1.0,
     residual: float = 1.0,
+    gate_valid: Any = None,
 ) -> None:
     """Traced ``aiter_prebuilt.moe_gemm_gathered``."""
     _OPS.moe_gemm_gathered.default(
@@ -2566,6 +2567,54 @@ def moe_gemm_gathered(
         gather_indx,
         scatter_indx,
         gammas,
+        gate_valid,
+        topk,
+        block_m,
+        swizzled,
+        apply_swiglu,
+        alpha,
+        limit,
+        residual,
+    )
+
+
+def moe_gemm_gathered_fp4(
+    out: Any,
+    x: Any,
+    w: Any,
+    x_scales: Any,
+    w_scales: Any,
+    hist: Any,
+    token_offs_raw: Any,
+    block_pid_map: Any,
+    topk: int,
+    block_m: int,
+    bias: Any = None,
+    gather_indx: Any = None,
+    scatter_indx: Any = None,
+    gammas: Any = None,
+    swizzled: bool = False,
+    apply_swiglu: bool = False,
+    alpha: float = 1.0,
+    limit: float = 1.0,
+    residual: float = 1.0,
+    gate_valid: Any = None,
+) -> None:
+    """Traced ``aiter_prebuilt.moe_gemm_gathered_fp4``."""
+    _OPS.moe_gemm_gathered_fp4.default(
+        out,
+        x,
+        w,
+        x_scales,
+        w_scales,
+        hist,
+        token_offs_raw,
+        block_pid_map,
+        bias,
+        gather_indx,
+        scatter_indx,
+        gammas,
+        gate_valid,
         topk,
         block_m,
         swizzled,
@@ -2598,6 +2647,7 @@ def moe_gemm_gathered_fp8(
     alpha: float = 1.0,
     limit: float = 1.0,
     residual: float = 1.0,
+    gate_valid: Any = None,
 ) -> None:
     """Traced ``aiter_prebuilt.moe_gemm_gathered_fp8``."""
     _OPS.moe_gemm_gathered_fp8.default(
@@ -2615,6 +2665,7 @@ def moe_gemm_gathered_fp8(
         gather_indx,
         scatter_indx,
         gammas,
+        gate_valid,
         topk,
         block_m,
         swizzled,
@@ -3702,6 +3753,7 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "moe_cktile2stages_gemm1": moe_cktile2stages_gemm1,
     "moe_fused_gate": moe_fused_gate,
     "moe_gemm_gathered": moe_gemm_gathered,
+    "moe_gemm_gathered_fp4": moe_gemm_gathered_fp4,
     "moe_gemm_gathered_fp8": moe_gemm_gathered_fp8,
     "moe_routing_lists": moe_routing_lists,
     "moe_smoothquant_fwd": _OPS.moe_smoothquant_fwd.default,

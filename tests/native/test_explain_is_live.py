@@ -338,6 +338,10 @@ FITTING: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
         "NB": "14", "topk": "2", "block_m": "16", "G": "14", "XK": "4", "scatter_indx": "none", "quant_scale": "none",
         "T": "bf16",
     },
+    "moe_gemm_gathered_fp4": lambda s: {
+        "X": "7", "R": "14", "E": "8", "E1": "9", "N": "64", "NO": "64", "KB": "64", "SN": "64", "SK": "4", "NB": "14",
+        "topk": "2", "block_m": "16", "G": "14", "XK": "4", "scatter_indx": "none", "gate_valid": "none",
+    },
     "moe_sorting_fwd": lambda s: {
         "T": "13", "topk": "2", "num_experts": "8", "masks": "8", "unit_size": "4", "P": "56", "weights": "56", "NB": "14",
     },

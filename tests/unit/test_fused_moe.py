@@ -79,6 +79,59 @@ def test_every_kind_of_scales(compiled: Any, kind: Any, quant_type: int) -> None
     _near(found, exact(arguments["hidden_states"]))
 
 
+@pytest.mark.parametrize("columns", [192, 96, 160])
+def test_the_last_block_of_scales_may_be_a_part(compiled: Any, columns: int) -> None:
+    """As vLLM has them: gate's and up's blocks begin anew."""
+    groups = -(-columns // 128)
+    w1 = (torch.randn(EXPERTS, 2 * columns, WIDTH) * 30).clamp(-120, 120).to(FP8)
+    w2 = (torch.randn(EXPERTS, WIDTH, columns) * 30).clamp(-120, 120).to(FP8)
+    scale1 = torch.rand(EXPERTS, 2 * groups, WIDTH // 128) * 0.02 + 0.001
+    scale2 = torch.rand(EXPERTS, WIDTH // 128, groups) * 0.02 + 0.001
+    halves = [each.repeat_interleave(128, 1)[:, :columns] for each in scale1.chunk(2, 1)]
+    first = w1.float() * torch.cat(halves, 1).repeat_interleave(128, 2)
+    second = w2.float() * scale2.repeat_interleave(128, 1).repeat_interleave(128, 2)[..., :columns]
+    x = torch.randn(TOKENS, WIDTH).to(BF16)
+    ids = torch.rand(TOKENS, EXPERTS).argsort(1)[:, :1].int()
+    found = compiled(
+        lambda x, ids, one: ap.fused_moe(
+            x, w1, w2, one, ids, quant_type=5, w1_scale=scale1, w2_scale=scale2, dtype=BF16
+        )
+    )(x, ids, torch.ones(TOKENS, 1))
+    gate, up = torch.einsum("th,tnh->tn", x.float(), first[ids[:, 0].long()]).chunk(2, -1)
+    _near(
+        found,
+        torch.einsum("tn,thn->th", torch.nn.functional.silu(gate) * up, second[ids[:, 0].long()]),
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "quant_type", "static", "nan", "infinity"),
+    [
+        (FP8, 1, False, None, None), (FP8, 2, False, None, None), (INT8, 2, False, "0", None), (FP8, 5, False, "-block", None),
+        (FP8, 2, True, "none", "most"),
+    ],
+)  # fmt: skip
+def test_what_becomes_of_tokens_that_are_not_finite(
+    compiled: Any, kind: Any, quant_type: int, static: bool, nan: str | None, infinity: str | None
+) -> None:
+    arguments, _ = _call(kind, quant_type, width=256)
+    own = {"a1_scale": torch.tensor([2.0**-7])} if static else {}
+    layer = compiled(lambda x, given: ap.fused_moe(**(given | {"hidden_states": x}), **own))
+    x = arguments["hidden_states"].clone()
+    x[0, 3], x[1, 140] = 0 if nan == "none" else torch.nan, torch.inf
+    found = layer(x, arguments)
+    alike, given = x.clone(), {"most": 448 / 128}
+    given["-block"] = -float(x[0, :128].float().nan_to_num().abs().max())
+    alike[0, 3], alike[1, 140] = given.get(nan or "", 0.0), given.get(infinity or "", 0.0)
+    wanted = layer(alike, arguments)
+    for row, means in enumerate((nan, infinity)):
+        if means is None:
+            assert found[row].isnan().all()
+        else:
+            assert torch.equal(found[row], wanted[row]) and wanted[row].isfinite().all()
+    assert torch.equal(found[2:], wanted[2:]) and found[2:].isfinite().all()
+
+
 @pytest.mark.parametrize("quant_type", [1, 2, 5])
 def test_codes_of_the_tokens_are_taken_as_they_are(compiled: Any, quant_type: int) -> None:
     arguments, exact = _call(FP8, quant_type)
@@ -110,6 +163,35 @@ def test_a_result_may_have_another_type(compiled: Any) -> None:
     )
     assert found.dtype == torch.float16
     _near(found, exact(arguments["hidden_states"]))
+
+
+@pytest.mark.parametrize(("kind", "quant_type"), [(FP8, 2), (INT8, 2), (FP8, 5)])
+@pytest.mark.parametrize("coded", [False, True])
+def test_choices_apart_add_up_to_what_they_are_together(
+    compiled: Any, kind: Any, quant_type: int, coded: bool
+) -> None:
+    arguments, _ = _call(kind, quant_type)
+    arguments["topk_ids"][1, 0] = -1
+    arguments["num_local_tokens"] = torch.tensor([TOKENS - 1], dtype=torch.int32)
+    if coded:
+        codes = (torch.randn(TOKENS, WIDTH) * 30).clamp(-120, 120).to(kind)
+        arguments |= {"hidden_states": codes, "a1_scale": torch.rand(TOKENS, 1) * 0.03, "dtype": BF16}
+    together = compiled(lambda given: ap.fused_moe(**given))(arguments)
+    output = torch.full((TOKENS, TOPK, WIDTH), float("nan"), dtype=BF16)
+    found = compiled(lambda given, own: ap.fused_moe(**given, no_combine=True, output=own))(arguments, output)
+    assert torch.equal(found, output) and found.data_ptr() == output.data_ptr()
+    assert not found[1, 0].any() and not found[-1].any() and found[1, 1].any() and found[0, 0].any()
+    _near(found.float().sum(1), together.float(), 0.004)
+    assert not torch.equal(found[0, 0], found[0, 1])
+
+
+def test_output_gets_the_result(compiled: Any) -> None:
+    arguments, _ = _call(FP8, 2)
+    output = torch.full((TOKENS, 2 * WIDTH), float("nan"), dtype=BF16)[:, WIDTH:]
+    found = compiled(lambda given, own: ap.fused_moe(**given, output=own))(arguments, output)
+    assert found.data_ptr() == output.data_ptr() and torch.equal(
+        output, compiled(lambda given: ap.fused_moe(**given))(arguments)
+    )
 
 
 @pytest.mark.parametrize(("tokens", "assembled"), [(16, False), (17, True)])
@@ -173,7 +255,7 @@ def test_which_calls_aiters_assembly_takes(call: dict[str, Any], assembled: bool
         "w1_scale": torch.empty(experts, 2 * columns, 1, device="meta"),
     }
     options = {"activation": 0, "doweight_stage1": False, "gate_mode": "separated"}
-    values: dict[str, Any] = dict.fromkeys(Asked._fields) | tensors | options | given
+    values: dict[str, Any] = dict.fromkeys(Asked._fields) | {"copies": 1} | tensors | options | given
     asked = Asked(**values)
     assert _fused_moe_8bit._assembly(asked, asked.activation) is assembled
 
@@ -188,6 +270,7 @@ def test_which_calls_aiters_assembly_takes(call: dict[str, Any], assembled: bool
         ("a1_scale", {"a1_scale": torch.ones(TOKENS, 1)}),
         ("a1_scale", {"hidden_states": torch.zeros(TOKENS, WIDTH).to(FP8)}),
         ("dtype", {"hidden_states": torch.zeros(TOKENS, WIDTH).to(FP8), "a1_scale": torch.ones(TOKENS, 1)}),
+        ("quant_dtype_a", {"quant_dtype_a": INT8}),
     ],
 )
 def test_what_is_not_covered_is_refused_by_name(option: str, given: dict[str, Any]) -> None:
@@ -242,6 +325,15 @@ def test_what_asm_moe_tkw1_does_not_cover_is_refused_by_name(option: str, given:
     scales = {"fc1_scale": arguments["w1_scale"], "fc2_scale": arguments["w2_scale"]}
     with pytest.raises(UnsupportedError, match=option):
         ap.asm_moe_tkw1(*(arguments[name] for name in names), **(scales | given))
+
+
+@pytest.mark.parametrize(
+    "output", [torch.zeros(TOKENS, WIDTH), torch.zeros(TOKENS, TOPK, WIDTH, dtype=BF16), torch.zeros(1)]
+)
+def test_another_output_is_refused(library: Any, output: Any) -> None:
+    arguments, _ = _call(FP8, 2)
+    with pytest.raises(UnsupportedError, match=r"output=.*use output=a tensor of shape \(5, 128\)"):
+        ap.fused_moe(**arguments, output=output, quant_dtype_a=FP8)
 
 
 def test_columns_are_whole_blocks() -> None:

@@ -119,9 +119,50 @@ def test_gpt_oss_as_vllm_calls_it(
     assert near < {16: 0.004, 8: 0.01, 4: 0.04}[bits] and far > 2 * near, (near, far)
 
 
+@pytest.mark.parametrize(
+    ("kind", "bits"), [(torch.bfloat16, 16), (torch.float8_e4m3fn, 8), (torch.float4_e2m1fn_x2, 4)]
+)
+@pytest.mark.parametrize("few", [True, False])
+def test_the_type_of_rows_may_be_said(
+    served: Any, kind: Any, bits: int, few: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn = Drawn(5)
+    monkeypatch.setattr(_fused_moe_f4, "_BOUNDS", dict.fromkeys((True, False), 9 if few else 1))
+    w1, w2, scale1, scale2 = drawn.arguments(True)
+    found = served(
+        drawn.x, w1, w2, drawn.shares, drawn.ids, None, 2, 3, False, scale1, scale2, dtype=torch.bfloat16,
+        bias1=drawn.bias1, bias2=drawn.bias2, swiglu_limit=2.0, gate_mode="interleave", quant_dtype_a=kind,
+    )  # fmt: skip
+    rows, between = drawn.x.float(), lambda hidden: hidden
+    if bits < 16:
+        rows, between = _coded(drawn.x, bits), lambda hidden: _coded(hidden, bits)
+    wanted = drawn.expected(rows, between, 2.0)
+    assert (found.float() - wanted).norm() < {16: 0.004, 8: 0.01, 4: 0.04}[bits] * wanted.norm()
+
+
+@pytest.mark.parametrize("tokens", [7, 9])
+def test_rows_of_choices_apart_have_the_type_of_those_together(
+    served: Any, tokens: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The bound is of tokens, of which there are fewer than rows."""
+    drawn = Drawn(tokens)
+    monkeypatch.setattr(_fused_moe_f4, "_BOUNDS", {True: 8, False: 8})
+    w1, w2, scale1, scale2 = drawn.arguments(True)
+    together, apart = (
+        served(
+            drawn.x, w1, w2, drawn.shares, drawn.ids, None, 2, 3, False, scale1, scale2, dtype=torch.bfloat16,
+            bias1=drawn.bias1, bias2=drawn.bias2, swiglu_limit=2.0, gate_mode="interleave", no_combine=each,
+        )
+        for each in (False, True)
+    )  # fmt: skip
+    assert apart.shape == (tokens, TOPK, H)
+    assert (apart.float().sum(1) - together.float()).norm() < 0.004 * together.float().norm()
+
+
 def _asked(**changes: Any) -> Asked:
     rows = changes.pop("rows", 4)
     plain: dict[str, Any] = dict.fromkeys(Asked._fields) | {
+        "copies": 1,
         "hidden_states": torch.empty(rows, H), "gate_mode": "separated", "activation": 0, "hidden_pad": 0, "intermediate_pad": 0,
         "w1_scale": torch.empty(0), "w2_scale": torch.empty(0), "doweight_stage1": False,
     }  # fmt: skip

@@ -125,6 +125,89 @@ def test_a_layer_as_vllm_writes_it(compiled: Any, swizzled: bool, residual: bool
     assert (found.float() - wanted).norm() < 0.006 * wanted.norm()
 
 
+@pytest.mark.parametrize("kind", [torch.bool, torch.int32])
+@pytest.mark.parametrize("function", ["moe_gemm_a16w4", "moe_gemm_a8w4", "moe_gemm_a4w4"])
+def test_choices_of_another_device_add_nothing(compiled: Any, function: str, kind: Any) -> None:
+    """Lists of the experts that are here, as a dispatcher makes them: other choices have no place."""
+    tokens, experts, topk, wide, inner, here = 9, 6, 2, 64, 128, 4
+    draw = torch.Generator().manual_seed(5)
+    logits = torch.randn(tokens, experts, generator=draw).to(torch.bfloat16)
+    pairs, scales, values = _weight(here, wide, inner, draw)
+    rows = torch.randn(tokens * topk, inner, generator=draw).to(torch.bfloat16)
+    arguments: tuple[Any, ...] = (rows, pairs.transpose(1, 2), None, scales.transpose(1, 2))
+    if function == "moe_gemm_a8w4":
+        arguments = (rows.to(torch.float8_e4m3fn), *arguments[1:])
+        rows = arguments[0]
+    if function == "moe_gemm_a4w4":
+        codes, own, means = _weight(1, tokens * topk, inner, draw)
+        arguments, rows = (codes[0], pairs.transpose(1, 2), own[0], scales.transpose(1, 2)), means[0]
+    data, _, scatter = compiled(ap.routing)(logits, topk)
+    live = (data.expt_data.token_offs_raw[here] > scatter).to(kind)
+    assert 0 < live.sum() < len(live)
+    data.expt_data.hist = data.expt_data.hist[:here].contiguous()
+    blocks = data.expt_data.block_pid_map
+    data.expt_data.block_pid_map = torch.where(blocks & 0xFFFF < here, blocks, -1)
+    away = torch.where(live != 0, scatter, 2**30)
+    found = compiled(getattr(ap, function))(
+        *arguments, routing_data=data, scatter_indx=away, gate_valid=live.reshape(tokens, topk)
+    )
+    starts = data.expt_data.token_offs_raw
+    wanted = torch.zeros(tokens, wide)
+    for choice in torch.nonzero(live).flatten().tolist():
+        place = int(scatter[choice])
+        own = int((starts[: here + 1] <= place).sum()) - 1
+        wanted[choice // topk] += (values[own] @ rows[place].float()).to(torch.bfloat16).float()
+    assert found.dtype == torch.bfloat16
+    torch.testing.assert_close(found.float(), wanted, rtol=2**-7, atol=2**-9)
+
+
+@pytest.mark.parametrize("swizzled", [False, True])
+@pytest.mark.parametrize("bytes_alone", [False, True])
+def test_a_layer_in_fp4(compiled: Any, swizzled: bool, bytes_alone: bool) -> None:
+    tokens, experts, topk, wide, inner = 9, 4, 2, 256, 256
+    draw = torch.Generator().manual_seed(7)
+    codes, own, means = (each[0] for each in _weight(1, tokens, wide, draw))
+    logits = torch.randn(tokens, experts, generator=draw).to(torch.bfloat16)
+    w1, s1, first = _weight(experts, 2 * inner, wide, draw)
+    bias = torch.randn(experts, 2 * inner, generator=draw)
+    layout = "CDNA4_SCALE" if swizzled else None
+
+    def layer(x: Any, own: Any, logits: Any, s1: Any) -> Any:
+        data, gather, scatter = ap.routing(logits, topk, sm_first=False)
+        gated = ap.moe_gemm_a4w4(
+            x, w1.transpose(1, 2), own, s1, bias, data, gather_indx=gather, gammas=data.gate_scal,
+            swizzle_mx_scale=layout, apply_swiglu=True, alpha=1.702, limit=1.5, swiglu_add_residual=True,
+        )  # fmt: skip
+        summed = ap.moe_gemm_a4w4(
+            x, w1.transpose(1, 2), own, s1, bias, data, gather_indx=gather, scatter_indx=scatter, swizzle_mx_scale=layout,
+            out_dtype=torch.bfloat16,
+        )  # fmt: skip
+        return gated, summed, scatter, data.gate_scal
+
+    x = codes if bytes_alone else codes.view(torch.float4_e2m1fn_x2)
+    gated, summed, scatter, gates = compiled(layer)(x, own, logits, _laid(s1, swizzled))
+    _, chosen = logits.float().topk(topk)
+    chosen = chosen.sort(-1).values
+    wanted, total = torch.zeros(tokens * topk, inner), torch.zeros(tokens, 2 * inner)
+    for token, choice in torch.cartesian_prod(torch.arange(tokens), torch.arange(topk)).tolist():
+        expert, place = int(chosen[token, choice]), int(scatter[token * topk + choice])
+        sums = first[expert] @ means[token] + bias[expert]
+        gate, up = sums[::2].clamp(max=1.5), sums[1::2].clamp(-1.5, 1.5)
+        wanted[place] = gate * torch.sigmoid(1.702 * gate) * (up + 1) * gates[place].float()
+        total[token] += sums
+    assert gated.dtype == summed.dtype == torch.bfloat16
+    assert (gated.float() - wanted).norm() < 0.004 * wanted.norm()
+    assert (summed.float() - total).norm() < 0.004 * total.norm()
+
+
+def test_another_type_of_the_result_of_fp4_is_refused() -> None:
+    x, w = torch.empty(2, 64, dtype=torch.uint8), torch.empty(1, 32, 64, dtype=torch.uint8)
+    lists: Any = type("Lists", (), {"expt_data": 1, "n_expts_act": 1, "block_m": 16})
+    with pytest.raises(UnsupportedError) as found:
+        ap.moe_gemm_a4w4(x, w, w, w, routing_data=lists, out_dtype=torch.float16)
+    assert "out_dtype=torch.float16" in str(found.value)
+
+
 @pytest.mark.parametrize("scales", ["static", "shared"])
 @pytest.mark.parametrize("swizzled", [False, True])
 def test_a_layer_in_fp8_as_vllm_writes_it(compiled: Any, swizzled: bool, scales: str) -> None:
@@ -198,6 +281,12 @@ def test_columns_that_pad_are_left_out_where_aiter_does(compiled: Any) -> None:
         ("moe_gemm_a8w4", {"swizzle_mx_scale": "GFX1250_SCALE"}, "swizzle_mx_scale='GFX1250_SCALE'"),
         ("moe_gemm_a8w4", {"apply_swiglu": True, "scatter_indx": 1}, "apply_swiglu=True"),
         ("moe_gemm_a8w4", {"routing_data": None}, "routing_data=None"),
+        ("moe_gemm_a16w4", {"expert_map": 1}, "expert_map=1"),
+        ("moe_gemm_a8w4", {"expert_map": 1}, "expert_map=1"),
+        ("moe_gemm_a4w4", {"preshuffle_weights": True}, "preshuffle_weights=True"),
+        ("moe_gemm_a4w4", {"swizzle_mx_scale": "GFX1250_SCALE"}, "swizzle_mx_scale='GFX1250_SCALE'"),
+        ("moe_gemm_a4w4", {"apply_swiglu": True, "scatter_indx": 1}, "apply_swiglu=True"),
+        ("moe_gemm_a4w4", {"routing_data": None}, "routing_data=None"),
     ],
 )
 def test_what_no_kernel_covers_is_refused_by_name(function: str, changes: dict[str, Any], said: str) -> None:

@@ -20,6 +20,7 @@
 
 `moe_gathered_sum_kernel`: out[t] = parts[scatter[t * topk]] + parts[scatter[t * topk + 1]] + ..., in fp32
   Arguments   0 out *T [tokens, N] | 1 parts *T | 2 scatter *i32 | 3 topk i32 | 4 N i32
+              5 live *i32 of each choice, read where 6 masked is not 0: of one that is 0 nothing is read, and nothing added
   constexprs  BLOCK
   grid        (tokens * cdiv(N, BLOCK), 1, 1)
 
@@ -277,13 +278,15 @@ def moe_gathered_kernel(
 
 
 @triton.jit
-def moe_gathered_sum_kernel(out, parts, scatter, topk, N, BLOCK: tl.constexpr):
+def moe_gathered_sum_kernel(out, parts, scatter, topk, N, live, masked, BLOCK: tl.constexpr):
     parts = tl.multiple_of(parts.to(tl.pointer_type(out.dtype.element_ty)), 16)
     pieces = tl.cdiv(N, BLOCK)
     token = (tl.program_id(0) // pieces).to(tl.int64)
     col = tl.program_id(0) % pieces * BLOCK + tl.arange(0, BLOCK)
     acc = tl.zeros([BLOCK], tl.float32)
     for choice in range(topk):
-        place = tl.load(scatter + token * topk + choice).to(tl.int64)
-        acc += tl.load(parts + place * N + col, mask=col < N, other=0.0).to(tl.float32)
+        at = token * topk + choice
+        keep = tl.load(live + at, mask=masked != 0, other=1) != 0
+        place = tl.load(scatter + at).to(tl.int64)
+        acc += tl.load(parts + place * N + col, mask=(col < N) & keep, other=0.0).to(tl.float32)
     tl.store(out + token * N + col, acc.to(out.dtype.element_ty), mask=col < N)

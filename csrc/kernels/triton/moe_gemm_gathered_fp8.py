@@ -1,15 +1,16 @@
-"""Products of rows of fp8 (e4m3fn) with the matrices of their experts, in MXFP4, over lists of `routing_place_kernel`.
+"""Products of rows of fp8 (e4m3fn) or MXFP4 with the matrices of their experts, in MXFP4, over lists of `routing_place_kernel`.
 
     C[g] = act((x[rows of place g] @ w[expert of g]^T) * x_scale + bias) * gamma[g], with T = "e4m3fn" / quant_scale
 
 `moe_gathered_fp8_kernel` arguments, in order
-    0 out *T [places, N or N / 2] | 1 x *fp8 [rows, row] | 2 x_scales *u8: e8m0 of 32 columns of x, to the next row's 26 xs_row,
-      of a row to the next 27 xs_along; not read where 28 shared is 0 | 29 x_scale *f32, not read where 30 scaled is 0
+    0 out *T [places, N or N / 2] | 1 x *fp8 [rows, row], with KIND = "e2m1" *u8: pairs of codes, the lower half first
+    2 x_scales *u8: e8m0 of 32 columns of x, to the next row's 26 xs_row, of a row to the next 27 xs_along; not read where
+      28 shared is 0 | 29 x_scale *f32, not read where 30 scaled is 0
     3 w, 4 w_scales, 5 bias, 6 gather | 7 gammas *bf16 | 8 hist, 9 starts, 10 blocks, 11 N, 12 K, 13 row, 14 w_expert, 15 w_row,
     16 s_expert, 17 s_row, 18 s_along, 19 topk, 20 gathered, 21 biased, 22 weighted, 23 swizzled, 24 count, 25 block_m: as
       `moe_gathered_kernel` of `moe_gemm_gathered.py` has them | 31 bias_expert i32 | 32 quant_scale *f32, read with T = "e4m3fn"
     33 alpha f32 | 34 limit f32 | 35 residual f32: read with GATED = 1
-  constexprs  T ("bf16" or "e4m3fn"), BM, BN, BK (128), XCDS, GATED
+  constexprs  T ("bf16" or "e4m3fn"), KIND ("e4m3" or "e2m1"), BM, BN, BK (128), XCDS, GATED
   grid        (count * (block_m / BM) * cdiv(N, BN), 1, 1), with GATED cdiv(N / 2, BN)
 
 Sums are fp32 on the matrix units; each result is rounded once, of fp8 after it is cut at 448.
@@ -70,6 +71,7 @@ def moe_gathered_fp8_kernel(
     limit,
     residual,
     T: tl.constexpr,
+    KIND: tl.constexpr,
     BM: tl.constexpr,
     BN: tl.constexpr,
     BK: tl.constexpr,
@@ -83,6 +85,10 @@ def moe_gathered_fp8_kernel(
     w_row = w_row // 16 * 16
     groups = K // 32
     HALVES: tl.constexpr = 2 if GATED else 1
+    PAIRED: tl.constexpr = 2 if KIND == "e2m1" else 1
+    BYTES: tl.constexpr = BK // PAIRED
+    GROUP: tl.constexpr = 32 // PAIRED
+    NOTHING: tl.constexpr = 0 if KIND == "e2m1" else 0.0
     width = N // HALVES
     parts = block_m // BM
     pid = _renumber(tl.program_id(0), count * parts * tl.cdiv(width, BN), XCDS)
@@ -105,7 +111,7 @@ def moe_gathered_fp8_kernel(
     # A row past the end repeats the last one: its load needs no mask of rows, and the store drops it.
     rn = n0 + tl.arange(0, BN)
     column = tl.minimum(rn, width - 1) * HALVES
-    rk = tl.arange(0, BK)
+    rk = tl.arange(0, BYTES)
     rb = tl.arange(0, BK // 2)
     rs = tl.arange(0, BK // 32)
     off_x = source[:, None] * row + rk[None, :]
@@ -123,17 +129,17 @@ def moe_gathered_fp8_kernel(
         left = groups - g0
         keep_s = (rs < left)[None, :]
         keep = (rb < left * 16)[:, None]
-        part = tl.load(x + off_x, mask=(rk < left * 32)[None, :], other=0.0)
+        part = tl.load(x + off_x, mask=(rk < left * GROUP)[None, :], other=NOTHING)
         own = tl.load(x_scales + off_xs, mask=keep_s & (shared != 0), other=127)
         scales = w_scales + tl.where(swizzled != 0, g0 // 8 * 256 + g0 % 8 // 4 * 2, g0 * s_along)
         tile = tl.load(w + off_w, mask=keep, other=0)
         tile_scales = tl.load(scales + off_s, mask=keep_s, other=127)
-        acc = tl.dot_scaled(part, own, "e4m3", tile, tile_scales, "e2m1", acc, fast_math=True)
+        acc = tl.dot_scaled(part, own, KIND, tile, tile_scales, "e2m1", acc, fast_math=True)
         if GATED:
             tile = tl.load(w + (off_w + w_row), mask=keep, other=0)
             tile_scales = tl.load(scales + (off_s + up_s), mask=keep_s, other=127)
-            acc_up = tl.dot_scaled(part, own, "e4m3", tile, tile_scales, "e2m1", acc_up, fast_math=True)
-        x += BK
+            acc_up = tl.dot_scaled(part, own, KIND, tile, tile_scales, "e2m1", acc_up, fast_math=True)
+        x += BYTES
         x_scales += BK // 32 * xs_along
         w += BK // 2
     if scaled != 0:

@@ -29,8 +29,10 @@ Both kernels' arguments, in order
   grid        (blocks * cdiv(N, 128), 1, 1)
   Rows of a block whose expert is none of E become 0.
 
-guarantee   x and w at 16 bytes; N and K multiples of 32, with BLOCKS of 128; of the first tokens * K, tokens * topk * G * 128 and
-            2 * N * K below 2^31
+  With BLOCKS gate's rows and up's have blocks of their own; the last of N rows, and in the second of K columns, may be a part.
+
+guarantee   x and w at 16 bytes; N and K multiples of 32, with BLOCKS K of the first and N of the second of 128; of the first
+            tokens * K, tokens * topk * G * 128 and 2 * N * K below 2^31
 
 GROUP_M and XCDS: as in `moe_gemm.py`.
 """
@@ -252,12 +254,15 @@ def moe_scaled_stage2_kernel(
             acc += product.to(tl.float32) * own[:, None]
             x += GROUP
             w += step
+    if K % GROUP > 0:
+        # Codes behind the last column are 0.
+        last = tl.load(w + off_w, mask=(rk < K % GROUP)[:, None], other=0.0)
+        rest = tl.dot(tl.load(x + off_x), last, out_dtype=SUM)
+        own = tl.load(line_scales + (groups - 1))
+        if BLOCKS:
+            own *= tl.load(w_scales + tile_n * groups + (groups - 1))
+        acc += rest.to(tl.float32) * own[:, None]
     if not BLOCKS:
-        if K % GROUP > 0:
-            # Codes behind the last column are 0.
-            last = tl.load(w + off_w, mask=(rk < K % GROUP)[:, None], other=0.0)
-            rest = tl.dot(tl.load(x + off_x), last, out_dtype=SUM)
-            acc += rest.to(tl.float32) * tl.load(line_scales + (groups - 1))[:, None]
         acc *= tl.load(w_scales + row * row_scale)[None, :]
 
     if biased != 0:

@@ -94,6 +94,7 @@ if TYPE_CHECKING:
     from aiter_prebuilt.ops.generated.moe_quant import moe_smoothquant_fwd
     from aiter_prebuilt.ops.generated.moe_routing import (
         moe_gemm_gathered,
+        moe_gemm_gathered_fp4,
         moe_gemm_gathered_fp8,
         moe_routing_lists,
     )
@@ -304,6 +305,7 @@ __all__ = [
     "moe_cktile2stages_gemm1",
     "moe_fused_gate",
     "moe_gemm_gathered",
+    "moe_gemm_gathered_fp4",
     "moe_gemm_gathered_fp8",
     "moe_routing_lists",
     "moe_smoothquant_fwd",
@@ -474,6 +476,7 @@ HOMES: Final = {
     "fused_experts_a8w8": "generated.moe_gemm_scaled",
     "moe_smoothquant_fwd": "generated.moe_quant",
     "moe_gemm_gathered": "generated.moe_routing",
+    "moe_gemm_gathered_fp4": "generated.moe_routing",
     "moe_gemm_gathered_fp8": "generated.moe_routing",
     "moe_routing_lists": "generated.moe_routing",
     "moe_sorting_fwd": "generated.moe_sorting",

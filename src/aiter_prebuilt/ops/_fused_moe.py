@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from aiter_prebuilt.ops._common import refuse
+from aiter_prebuilt.ops._common import NOT_A_TENSOR, no_output, refuse
 from aiter_prebuilt.ops.generated.moe_gemm import fused_experts
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import torch
 
 NAME: Final = "fused_moe"
@@ -42,6 +45,36 @@ class Asked(NamedTuple):
     beta: float | None
     linear_beta: float | None
     gate_mode: Any
+    quant_dtype_a: torch.dtype | None = None
+    #: Into how many rows each token was copied: what is chosen by their number goes by that of the tokens.
+    copies: int = 1
+
+
+def apart(asked: Asked, serve: Callable[[Asked], torch.Tensor]) -> torch.Tensor:
+    """[M, topk, H]: each choice as a token of its own, with its weight, so that nothing is added up."""
+    try:
+        tokens, topk = asked.topk_ids.shape
+        scale, count = asked.a1_scale, asked.num_local_tokens
+        if scale is not None and prod(scale.shape) != 1:
+            scale = scale.reshape(tokens, -1).repeat_interleave(topk, 0)
+        each = asked._replace(
+            hidden_states=asked.hidden_states.repeat_interleave(topk, 0),
+            topk_weight=asked.topk_weight.reshape(-1, 1),
+            topk_ids=asked.topk_ids.reshape(-1, 1),
+            a1_scale=scale,
+            num_local_tokens=None if count is None else count * topk,
+            copies=topk,
+        )
+    except NOT_A_TENSOR as error:
+        raise no_output(NAME, error) from error
+    rows = serve(each)
+    return rows.reshape(tokens, topk, rows.shape[-1])
+
+
+def own_type(asked: Asked, kind: torch.dtype | None, said: str) -> None:
+    """Refuses that rows get another type than ``kind``."""
+    if asked.quant_dtype_a is not None and asked.quant_dtype_a != kind:
+        raise refuse(NAME, "quant_dtype_a", asked.quant_dtype_a, f"None or {said}")
 
 
 def shuffled(weight: Any) -> bool:
@@ -76,6 +109,7 @@ def unquantised(asked: Asked) -> torch.Tensor:
         UnsupportedError: an option that no kernel covers.
     """
     active = gated(asked)
+    own_type(asked, getattr(asked.hidden_states, "dtype", None), "hidden_states.dtype")
     if asked.dtype is not None and asked.dtype != getattr(asked.hidden_states, "dtype", None):
         raise refuse(NAME, "dtype", asked.dtype, "None or hidden_states.dtype")
     for option in ("w1_scale", "w2_scale", "a1_scale", "a2_scale"):

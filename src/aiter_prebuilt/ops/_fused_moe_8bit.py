@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from aiter_prebuilt.ops._common import element_type, refuse
 from aiter_prebuilt.ops._current import fp8_of
-from aiter_prebuilt.ops._fused_moe import NAME, Asked, gated, limit, shuffled
+from aiter_prebuilt.ops._fused_moe import NAME, Asked, gated, limit, own_type, shuffled
 from aiter_prebuilt.ops.generated.fmoe_asm import fmoe_g1u1, fmoe_g1u1_tkw1
 from aiter_prebuilt.ops.generated.fmoe_blockscale_asm import fmoe_fp8_blockscale_g1u1
 from aiter_prebuilt.ops.generated.moe_gemm_scaled import fused_experts_a8w8
@@ -42,6 +42,7 @@ def quantised(asked: Asked) -> torch.Tensor:
         missing = "w1_scale" if asked.w1_scale is None else "w2_scale"
         raise refuse(NAME, missing, None, "a tensor, with weights in 8 bits")
     own = asked.hidden_states.dtype
+    own_type(asked, asked.w1.dtype, "w1.dtype")
     if own == asked.w1.dtype and asked.a1_scale is None:
         raise refuse(NAME, "a1_scale", None, "a tensor, with hidden_states in 8 bits")
     if own == asked.w1.dtype and asked.dtype is None:
@@ -131,7 +132,7 @@ def _assembly(asked: Asked, active: int) -> bool:
     """
     if active != 0 or not (shuffled(asked.w1) and shuffled(asked.w2)):
         return False
-    tokens = asked.topk_ids.shape[0]
+    tokens = asked.topk_ids.shape[0] // asked.copies
     if asked.quant_type in _BLOCKS:
         _, width, columns = asked.w2.shape
         fits = columns % 256 == 0 and width % 512 == 0 and not asked.doweight_stage1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final
 
-from aiter_prebuilt.ops._common import NOT_A_TENSOR, codes, no_output, refuse
+from aiter_prebuilt.ops._common import NOT_A_TENSOR, codes, element_type, no_output, refuse
 from aiter_prebuilt.ops._fused_moe import NAME, Asked, limit, shuffled
 from aiter_prebuilt.ops._target import target_of
 from aiter_prebuilt.ops.generated.moe_gemm_f4 import fused_experts_a16w4, fused_experts_mxfp4
@@ -66,12 +66,29 @@ def _bits(asked: Asked, interleaved: bool) -> int:
     Where AITER would have fp4 and the matrix units take none, rows of SwiGLU stay as they are; those of others are refused by
     the native call.
     """
+    if asked.quant_dtype_a is not None:
+        return _said(asked)
     if asked.activation != _SWIGLU and not interleaved:
         return 4
     try:
-        few = asked.hidden_states.shape[0] < _BOUNDS[interleaved]
+        few = asked.hidden_states.shape[0] // asked.copies < _BOUNDS[interleaved]
         if few or target_of(asked.hidden_states) == "gfx942":
             return 16
     except NOT_A_TENSOR as error:
         raise no_output(NAME, error) from error
     return 8 if interleaved else 4
+
+
+def _said(asked: Asked) -> int:
+    """As ``quant_dtype_a`` says it.
+
+    Raises:
+        UnsupportedError: another type.
+    """
+    kind = asked.quant_dtype_a
+    if kind == asked.hidden_states.dtype:
+        return 16
+    for name, bits in (("e4m3fn", 8), ("fp4x2", 4)):
+        if kind == element_type(asked.hidden_states, name):
+            return bits
+    raise refuse(NAME, "quant_dtype_a", kind, "None, hidden_states.dtype, e4m3fn or fp4")

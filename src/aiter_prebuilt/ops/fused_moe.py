@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from aiter_prebuilt.ops._common import number, refuse
-from aiter_prebuilt.ops._fused_moe import NAME, Asked, unquantised
+from aiter_prebuilt.ops._common import NOT_A_TENSOR, no_output, number, refuse
+from aiter_prebuilt.ops._fused_moe import NAME, Asked, apart, unquantised
 from aiter_prebuilt.ops._fused_moe_8bit import quantised
 from aiter_prebuilt.ops._fused_moe_f4 import mxfp4
 
@@ -62,6 +62,10 @@ def fused_moe(
     shared_w2_scale: torch.Tensor | None = None,
     shared_expert_id: int = -1,
     stage2_scatter: Any = None,
+    *,
+    quant_dtype_a: torch.dtype | None = None,
+    no_combine: bool = False,
+    output: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """``out[t] = sum over c of weight[t, c] * (act(x[t] @ gate.T) * (x[t] @ up.T)) @ down.T`` of each choice's expert.
 
@@ -74,9 +78,14 @@ def fused_moe(
     doweight_stage1 above 16. It adds a token's choices in bf16 and in any order, and of int8 it cuts what is between the products
     off towards zero, where ours rounds to nearest: 1 % smaller in the mean.
 
+    Of weights in 8 bits a token that is not finite gets the codes that AITER's quantisation gives it. With a scale of its own for
+    each row NaN makes the row NaN in fp8, and counts as 0 in int8; with one for each 128 columns it counts as the largest of the
+    block's other numbers, negative. An infinity makes the row NaN in all three. With a1_scale an infinity is cut at 448 times
+    that, and NaN is as ``static_per_tensor_quant`` has it. Where what the activation gives is not finite, the row is NaN.
+
     Args:
         hidden_states: [M, H] bf16 or fp16, H a multiple of 32; of 128 with blocks. Or codes of the type of the weights.
-        w1: [E, 2 * EI, H], of each expert rows of gate, then rows of up; EI a multiple of 32; of 128 with blocks. w2: [E, H, EI].
+        w1: [E, 2 * EI, H], of each expert rows of gate, then rows of up; EI a multiple of 32. w2: [E, H, EI].
             Of the type of hidden_states, the target's own fp8, or int8. Each in the layout of ``shuffle_weight`` (16, 16) where
             its attribute ``is_shuffled`` says so, else as usual.
             Of MXFP4 pairs of fp4 (torch's, or bytes), H and EI multiples of 64, in that layout where either says so, or gate_mode
@@ -91,8 +100,9 @@ def fused_moe(
             as AITER has them (gfx950), with SwiGLU from 256 tokens on (environment: GPTOSS_SWIGLU_MXFP4_BF16_BOUND); where gate
             and up take turns fp8, from 256 tokens on (AITER_BF16_FP8_MOE_BOUND; gfx942: never).
         w1_scale, w2_scale: fp32, of per_Tensor E numbers each; of per_Token one for each row, [E, 2 * EI] and [E, H]; of blocks
-            [E, 2 * EI / 128, H / 128] and [E, H / 128, EI / 128]; in any shape. Of MXFP4 e8m0 (torch's, or
-            bytes) of each 32 columns, in the layout of ``e8m0_shuffle`` of all experts' rows. None where quant_type is 0.
+            [E, 2 * cdiv(EI, 128), H / 128], gate's before up's, and [E, H / 128, cdiv(EI, 128)]; in any shape. Of MXFP4 e8m0
+            (torch's, or bytes) of each 32 columns, in the layout of ``e8m0_shuffle`` of all experts' rows. None where quant_type
+            is 0.
         a1_scale: of codes one fp32 number for each token, or one for all; of blocks [M, H / 128]. Of 16-bit tokens None, or of
             fp8 by rows one number, with which they are quantised; None: each row, or each 128 columns of it, gets its own, also
             of per_Tensor. a2_scale: one number, with which what the activation gives is quantised, or None.
@@ -107,10 +117,15 @@ def fused_moe(
         shared_w1, shared_w2, shared_w1_scale, shared_w2_scale, stage2_scatter: None. shared_expert_id: -1.
         hidden_pad, intermediate_pad: columns behind those that count, where the weights are zero; of MXFP4 whole 32 of them are
             left out.
+        quant_dtype_a: what rows become before the products; None: what AITER would have. Of MXFP4 that of hidden_states, which
+            leaves them as they are, e4m3fn or fp4 (gfx950); of other weights what they have anyway.
+        no_combine: what each choice adds, with its weight, in a row of its own; a choice of no expert, and one of a token that is
+            not there, has zeros.
+        output: the result is written there, too, and it is returned: of its shape and type.
         block_size_M, moe_sorting_dispatch_policy, splitk, beta, linear_beta: any; they change nothing here.
 
     Returns:
-        [M, H].
+        [M, H], with no_combine [M, topk, H].
 
     Raises:
         UnsupportedError: an option that no kernel covers, or a tensor that requires grad. ArgumentError, NoKernelError: the
@@ -130,7 +145,8 @@ def fused_moe(
     ):  # fmt: skip
         if tensor is not None:
             raise refuse(NAME, option, tensor, "None")
-    return serve(
+    return _delivered(
+        serve,
         Asked(
             hidden_states,
             w1,
@@ -155,5 +171,29 @@ def fused_moe(
             beta,
             linear_beta,
             gate_mode,
-        )
+            quant_dtype_a,
+        ),
+        bool(no_combine),
+        output,
     )
+
+
+def _delivered(
+    serve: Callable[[Asked], torch.Tensor], asked: Asked, no_combine: bool, output: torch.Tensor | None
+) -> torch.Tensor:
+    """What ``serve`` makes, of each choice or of each token, in ``output`` where there is one.
+
+    Raises:
+        UnsupportedError: ``output`` is another tensor than the result.
+    """
+    if output is not None:
+        try:
+            shape: tuple[int, ...] = (*asked.topk_ids.shape[: 1 + no_combine], asked.w2.shape[1])
+            kind = asked.dtype or asked.hidden_states.dtype
+            fits = (tuple(output.shape), output.dtype) == (shape, kind)
+        except NOT_A_TENSOR as error:
+            raise no_output(NAME, error) from error
+        if not fits:
+            raise refuse(NAME, "output", output, f"a tensor of shape {shape} and type {kind}")
+    found = apart(asked, serve) if no_combine else serve(asked)
+    return found if output is None else output.copy_(found)

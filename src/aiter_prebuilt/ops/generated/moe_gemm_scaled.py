@@ -46,15 +46,15 @@ def fused_experts_a8w8(
     Args:
         hidden_states: [M, H] the target's own e4m3 or int8, codes, one row a token; H a multiple of 32, of 128 with block_scaled,
             at an address that is a multiple of 16, as those of the weights.
-        w1: [E, 2 * EI, H] the target's own e4m3 or int8, of each expert rows of gate, then rows of up; EI a multiple of 32, of
-            128 with block_scaled.
+        w1: [E, 2 * EI, H] the target's own e4m3 or int8, of each expert rows of gate, then rows of up; EI a multiple of 32.
         w2: [E, H, EI] the target's own e4m3 or int8.
         topk_weight: [M, topk] fp32.
         topk_ids: [M, topk] int32, experts of each token; one that is not there, or that ``expert_mask`` leaves out, adds nothing.
         a1_scale: a1_scales elements, fp32, one for each token, or one for all; with block_scaled [M, H / 128]; in any shape, as
             the next two.
-        w1_scale: w1_scales elements, fp32, 2 * EI for each expert, or one for each; with block_scaled [E, 2 * EI / 128, H / 128].
-        w2_scale: w2_scales elements, fp32, H for each expert, or one for each; with block_scaled [E, H / 128, EI / 128].
+        w1_scale: w1_scales elements, fp32, 2 * EI for each expert, or one for each; with block_scaled [E, 2 * cdiv(EI, 128), H /
+            128]: the last of gate, and of up, may be of fewer than 128 rows.
+        w2_scale: w2_scales elements, fp32, H for each expert, or one for each; with block_scaled [E, H / 128, cdiv(EI, 128)].
         a2_scale: a2_scales elements, fp32, or None; one number, the scale of all that the activation gives; None: computed.
         expert_mask: [masks] int32, or None; of all devices' experts 1 where one is here: the weights are those of these, in their
             order.

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 _moe_routing_lists = operator("moe_routing_lists")
 _moe_gemm_gathered = operator("moe_gemm_gathered")
 _moe_gemm_gathered_fp8 = operator("moe_gemm_gathered_fp8")
+_moe_gemm_gathered_fp4 = operator("moe_gemm_gathered_fp4")
 
 
 @traced
@@ -89,6 +90,7 @@ def moe_gemm_gathered(
     alpha: float = 1.0,
     limit: float = 1.0,
     residual: float = 1.0,
+    gate_valid: torch.Tensor | None = None,
 ) -> None:
     """``out[place] = act(x[row of the place] @ w[its expert].T + bias) * gamma``, weights in MXFP4, over the lists of
     ``moe_routing_lists``.
@@ -115,6 +117,8 @@ def moe_gemm_gathered(
         alpha: a float.
         limit: before that a is at most that, b that or its negative; 0: as they are.
         residual: a float.
+        gate_valid: [S] int32, or None; with ``scatter_indx``: of a choice that is 0 here nothing is added, and its place may be
+            any number.
 
     Raises:
         UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
@@ -134,6 +138,7 @@ def moe_gemm_gathered(
         gather_indx,
         scatter_indx,
         gammas,
+        gate_valid,
         topk,
         block_m,
         swizzled,
@@ -167,6 +172,7 @@ def moe_gemm_gathered_fp8(
     alpha: float = 1.0,
     limit: float = 1.0,
     residual: float = 1.0,
+    gate_valid: torch.Tensor | None = None,
 ) -> None:
     """``moe_gemm_gathered`` of rows in fp8, with scales of x and of the result.
 
@@ -195,6 +201,8 @@ def moe_gemm_gathered_fp8(
         alpha: a float.
         limit: before that a is at most that, b that or its negative; 0: as they are.
         residual: a float.
+        gate_valid: [S] int32, or None; with ``scatter_indx``: of a choice that is 0 here nothing is added, and its place may be
+            any number.
 
     Raises:
         UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
@@ -217,6 +225,88 @@ def moe_gemm_gathered_fp8(
         gather_indx,
         scatter_indx,
         gammas,
+        gate_valid,
+        topk,
+        block_m,
+        swizzled,
+        apply_swiglu,
+        alpha,
+        limit,
+        residual,
+    )
+
+
+@traced
+def moe_gemm_gathered_fp4(
+    out: torch.Tensor,
+    x: torch.Tensor,
+    w: torch.Tensor,
+    x_scales: torch.Tensor,
+    w_scales: torch.Tensor,
+    hist: torch.Tensor,
+    token_offs_raw: torch.Tensor,
+    block_pid_map: torch.Tensor,
+    topk: int,
+    block_m: int,
+    bias: torch.Tensor | None = None,
+    gather_indx: torch.Tensor | None = None,
+    scatter_indx: torch.Tensor | None = None,
+    gammas: torch.Tensor | None = None,
+    swizzled: bool = False,
+    apply_swiglu: bool = False,
+    alpha: float = 1.0,
+    limit: float = 1.0,
+    residual: float = 1.0,
+    gate_valid: torch.Tensor | None = None,
+) -> None:
+    """``moe_gemm_gathered`` of rows in MXFP4.
+
+    Args:
+        out: [R, NO] bf16, written; a row for each place, or with ``scatter_indx`` for each token.
+        x: [X, KB] uint8, rows may be strided; pairs of fp4, the lower half of a byte first; rows at multiples of 16 bytes: one a
+            token with ``gather_indx``, else one a place.
+        w: [E, N, KB] uint8, may be strided, the last dim contiguous; pairs of fp4, the lower half of a byte first; experts and
+            rows at multiples of 16 bytes.
+        x_scales: [X, XK] uint8, may be strided; e8m0 of each 32 columns of x, with any strides.
+        w_scales: [E, SN, SK] uint8, may be strided; e8m0 of each 32 columns, with any strides; swizzled: [E, N / 32, K], blocks
+            of 32 rows and 8 columns as ``e8m0_shuffle`` has them.
+        hist: [E] int32.
+        token_offs_raw: [E1] int32.
+        block_pid_map: [NB] int32.
+        topk: choices of a token.
+        block_m: places of a block.
+        bias: [E, N] fp32, or None; rows may be strided; added to the sums; rows may be apart.
+        gather_indx: [G] int32, or None; of each place a choice, whose token is it divided by ``topk``.
+        scatter_indx: [S] int32, or None; of each choice its place: the places of a token are added up in fp32.
+        gammas: [GA] bf16, or None; what each place is multiplied with.
+        swizzled: how w_scales lie; K is a multiple of 256 then, N of 32.
+        apply_swiglu: ``a * sigmoid(alpha * a) * (b + residual)`` of each two columns a, b; not with ``scatter_indx``.
+        alpha: a float.
+        limit: before that a is at most that, b that or its negative; 0: as they are.
+        residual: a float.
+        gate_valid: [S] int32, or None; with ``scatter_indx``: of a choice that is 0 here nothing is added, and its place may be
+            any number.
+
+    Raises:
+        UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
+            no kernel takes the call.
+
+    Source: AITER ``moe_gemm_a4w4`` of August 2026, which is a function around this one here.
+    """
+    _moe_gemm_gathered_fp4(
+        out,
+        x,
+        w,
+        x_scales,
+        w_scales,
+        hist,
+        token_offs_raw,
+        block_pid_map,
+        bias,
+        gather_indx,
+        scatter_indx,
+        gammas,
+        gate_valid,
         topk,
         block_m,
         swizzled,
