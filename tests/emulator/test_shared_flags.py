@@ -200,18 +200,19 @@ def test_who_waits_leaves_the_processor_to_others(pause: str, groups: int) -> No
         owner.tell("launch", function, groups, 1, arguments(flags, sink, 1, 1))
         time.sleep(1.5)
         assert guest.ask("write", there, ((1).to_bytes(4, "little") * 16).hex()) == SUCCESS
-        status, seconds = owner.answer()
-        assert status == SUCCESS and seconds < 0.75, seconds
+        status, seconds, left = owner.answer()
+        # On a busy machine a spinning process gets little, too: what it leaves of itself tells them apart.
+        assert status == SUCCESS and seconds < 0.75 and left > 100, (seconds, left)
         assert owner.read(sink, 4 * groups) == (2).to_bytes(4, "little") * groups
 
 
 @pytest.mark.parametrize("pause", ["s_nop 0", "s_sleep 1"])
 def test_a_wait_without_an_end_is_stopped(pause: str) -> None:
-    """Time that it rests counts, too: 10,000,000 instructions would be seconds of looks."""
+    """Time that it rests counts, too."""
     with HipPeer(limit="10000000") as peer:
         flags = peer.memory(bytes(64))
         function = peer.ask("load", ping_pong(pause).hex())
         begin = time.monotonic()
-        status, _ = peer.ask("launch", function, 3, 1, arguments(flags, flags + 32, 1, 1))
+        status = peer.ask("launch", function, 3, 1, arguments(flags, flags + 32, 1, 1))[0]
         assert status == LAUNCH_TIMEOUT and "instruction limit" in peer.log()
         assert time.monotonic() - begin < 30

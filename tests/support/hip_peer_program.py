@@ -96,7 +96,7 @@ class Peer:
         return function.value or 0
 
     def launch(self, function: int, grid: int, block: int, arguments: str) -> list[Any]:
-        """Launches with a packed block of arguments; HIP's code, seconds of the processor's."""
+        """Launches with a packed block of arguments. HIP's code, seconds on a processor, how often it was left to others."""
         data = bytes.fromhex(arguments)
         buffer, size = ctypes.create_string_buffer(data, len(data)), ctypes.c_size_t(len(data))
         at = [ctypes.cast(item, ctypes.c_void_p).value for item in (buffer, ctypes.pointer(size))]
@@ -105,7 +105,8 @@ class Peer:
         before = resource.getrusage(resource.RUSAGE_SELF)
         status = self.lib.hipModuleLaunchKernel(ctypes.c_void_p(function), *dims, None, None, extra)
         after = resource.getrusage(resource.RUSAGE_SELF)
-        return [int(status), after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime]
+        seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        return [int(status), seconds, after.ru_nvcsw - before.ru_nvcsw]
 
     def file(self, name: str, size: int, seals: int) -> int:
         """A file in memory that a handle may name: what an exporter that means harm would make."""
