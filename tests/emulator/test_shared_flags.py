@@ -37,7 +37,7 @@ _PING_PONG = """
     s_branch .Lnext
 .Lsecond:
     {pause}
-    global_load_dword v1, v0, s[4:5] sc0 sc1
+    {look}
     s_waitcnt vmcnt(0)
     v_cmp_ne_u32_e32 vcc, s10, v1
     s_cbranch_vccnz .Lsecond
@@ -89,9 +89,16 @@ _MEETING = """
 """
 
 
-def ping_pong(pause: str = "s_nop 0", target: str = "gfx942") -> bytes:
+#: How the second rank looks at its flag.
+_LOAD = "global_load_dword v1, v0, s[4:5] sc0 sc1"
+_ADD_NOTHING = "v_mov_b32_e32 v3, 0\nglobal_atomic_add v1, v0, v3, s[4:5] sc0 sc1"
+
+
+def ping_pong(pause: str = "s_nop 0", target: str = "gfx942", look: str = _LOAD) -> bytes:
     rows = [(0, 8, "global_buffer"), (8, 8, "global_buffer"), (16, 4, "by_value"), (20, 4, "by_value")]
-    return link(target, kernel_source(_PING_PONG.format(pause=pause), descriptor=PLAIN) + metadata(rows))
+    return link(
+        target, kernel_source(_PING_PONG.format(pause=pause, look=look), descriptor=PLAIN) + metadata(rows)
+    )
 
 
 def arguments(mine: int, theirs: int, *numbers: int) -> str:
@@ -191,12 +198,14 @@ def test_flags_between_two_devices(tmp_path: Path, threads: str) -> None:
 
 
 @pytest.mark.parametrize("groups", [1, 7])
-@pytest.mark.parametrize("pause", ["s_nop 0", "s_sleep 1"])
-def test_who_waits_leaves_the_processor_to_others(pause: str, groups: int) -> None:
+@pytest.mark.parametrize(
+    ("pause", "look"), [("s_nop 0", _LOAD), ("s_sleep 1", _LOAD), ("s_nop 0", _ADD_NOTHING)]
+)
+def test_who_waits_leaves_the_processor_to_others(pause: str, look: str, groups: int) -> None:
     with HipPeer(threads="2") as owner, HipPeer() as guest:
         flags, sink = owner.memory(bytes(64)), owner.memory(bytes(64))
         there = guest.map(owner.export(flags))
-        function = owner.ask("load", ping_pong(pause).hex())
+        function = owner.ask("load", ping_pong(pause, look=look).hex())
         owner.tell("launch", function, groups, 1, arguments(flags, sink, 1, 1))
         time.sleep(1.5)
         assert guest.ask("write", there, ((1).to_bytes(4, "little") * 16).hex()) == SUCCESS

@@ -52,7 +52,9 @@ class ResidentWorkgroup {
   };
 
   bool advance(Wave& wave);
-  std::uint64_t written() const { return counters_.global_written + counters_.lds_written; }
+  std::uint64_t written() const {
+    return counters_.global_written - counters_.written_as_it_was + counters_.lds_written;
+  }
   void release_barrier();
 
   const Dispatch& dispatch_;
