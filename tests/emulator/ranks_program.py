@@ -1,11 +1,13 @@
 """A child of ``test_ranks.py``: one rank of ``CustomAllreduce``, or all of them as threads, on embedded devices.
 
-Arguments: the world, the folder that ranks meet in, a seed, and the rank, or "threads". Without a framework. Each rank draws all ranks' inputs,
-so that it knows every right result; what is wrong is an AssertionError and ends the process.
+Arguments: the world, the folder that ranks meet in, a seed, the rank or "threads", and perhaps how they meet ("gloo") or what does not
+fit. Tensors have no framework. Each rank draws all ranks' inputs, so that it knows every right result; what is wrong is an
+AssertionError and ends the process.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import time
@@ -18,6 +20,7 @@ from aiter_prebuilt import CustomAllreduce, device
 from aiter_prebuilt.device_memory import DeviceMemory
 from aiter_prebuilt.errors import UnsupportedError
 from aiter_prebuilt.execute.array import DeviceArray
+from aiter_prebuilt.ops import _ranks
 from build_tools.cases.numbers import decode, encode, rounded, stored
 
 CAPACITY = 1 << 20
@@ -46,12 +49,12 @@ class Folder:
 class Rank:
     """One rank's device and its communicator."""
 
-    def __init__(self, ranks: Folder, seed: int) -> None:
-        self.rank, self.world, self.seed = ranks.rank, ranks.size, seed
-        facts = device.facts("amd", ranks.rank)
+    def __init__(self, ranks: Any, rank: int, world: int, seed: int) -> None:
+        self.rank, self.world, self.seed = rank, world, seed
+        facts = device.facts("amd", rank)
         self.fp8 = "e4m3fnuz" if facts.target == "gfx942" else "e4m3fn"
         self.memory = DeviceMemory(facts, device.probe("amd").path)
-        self.all = CustomAllreduce(ranks, ranks.rank, max_size=CAPACITY)
+        self.all = CustomAllreduce(ranks, rank, max_size=CAPACITY)
         assert not self.all.disabled
 
     def put(self, values: Any, kind: str) -> DeviceArray:
@@ -151,18 +154,52 @@ class Rank:
         raise AssertionError("padded rows were not refused")
 
 
+def process(world: int, folder: Path, seed: int, rank: int, how: str) -> int:
+    """One rank."""
+    ranks: Any = Folder(folder, rank, world)
+    if how == "gloo":
+        import torch
+        import torch.distributed as dist
+
+        dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=world)
+        with torch.inference_mode():
+            Rank(dist.group.WORLD, rank, world, seed).run()
+        dist.destroy_process_group()
+    elif how:
+        print(misfit(ranks, how))
+        return 0
+    else:
+        Rank(ranks, rank, world, seed).run()
+    print("done")
+    return 0
+
+
+def misfit(ranks: Folder, how: str) -> str:
+    """What a communicator says that cannot be."""
+    if how == "hosts":
+        _ranks._BOOT = ranks.folder / f"host-{ranks.rank}"
+        _ranks._BOOT.write_text(f"host {ranks.rank}")
+    if how == "off":
+        os.environ["AITER_CUSTOM_AR_MAX_SIZE"] = "0"
+    try:
+        made = CustomAllreduce(ranks, ranks.rank, max_size=CAPACITY << (ranks.rank if how == "sizes" else 0))
+    except UnsupportedError as error:
+        return type(error).__name__
+    assert made.custom_all_reduce(np.zeros((2, 8), np.float32)) is None
+    made.close()
+    return "disabled" if made.disabled else "it serves"
+
+
 def main(words: list[str]) -> int:
     """Of the command line."""
     world, folder, seed = int(words[0]), Path(words[1]), int(words[2])
     if words[3] != "threads":
-        Rank(Folder(folder, int(words[3]), world), seed).run()
-        print("done")
-        return 0
+        return process(world, folder, seed, int(words[3]), words[4] if words[4:] else "")
     failed: list[str] = []
 
     def one(rank: int) -> None:
         try:
-            Rank(Folder(folder, rank, world), seed).run()
+            Rank(Folder(folder, rank, world), rank, world, seed).run()
         except BaseException as error:  # noqa: BLE001  # the others wait for this rank for ever
             failed.append(f"rank {rank}: {error!r}")
             print(failed, file=sys.stderr, flush=True)
