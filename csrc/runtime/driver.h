@@ -59,6 +59,7 @@ class Driver {
   std::string path;
   int version = 0;
   int devices = 0;
+  bool waits = false;  // a launch ends with its kernel, and there are several devices: the table's releases the GIL
   DriverTable table = {};
 
   explicit Driver(Vendor vendor_of) : vendor(vendor_of) {}

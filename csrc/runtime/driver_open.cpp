@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "driver.h"
+#include "python_glue.h"
 
 namespace apb {
 namespace {
@@ -208,6 +209,30 @@ void after_fork_in_child() {
     is_forked_child.store(true, std::memory_order_relaxed);
 }
 
+LaunchFunction launch_that_waits = nullptr;
+
+// Kernels of several devices wait for each other, and here each launch lasts until its kernel ends: another Python thread
+// must be able to launch meanwhile. The arguments are copied first, since they are written in place under the GIL.
+int launch_unlocked(void* function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
+                    unsigned block_y, unsigned block_z, unsigned lds_bytes, void* stream, void** params, void** extra) {
+  const auto* bytes = static_cast<const std::uint8_t*>(extra[1]);
+  std::vector<std::uint8_t> arguments;
+  arguments.reserve(64);  // never null, even for kernels without arguments
+  arguments.assign(bytes, bytes + *static_cast<const std::size_t*>(extra[3]));
+  void* copied[] = {extra[0], arguments.data(), extra[2], extra[3], extra[4]};
+  const py::GilRelease released;
+  return launch_that_waits(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, lds_bytes, stream, params,
+                           copied);
+}
+
+// The embedded device (`csrc/emulator`) is the one driver whose launches wait.
+void note_waiting(Driver& driver, void* handle) {
+  if (driver.devices < 2 || ::dlsym(handle, "apb_emulator_version") == nullptr) return;
+  driver.waits = true;
+  launch_that_waits = driver.table.launch;
+  driver.table.launch = launch_unlocked;
+}
+
 struct Opening {
   Opening() {
     if (!fork_watched.exchange(true)) ::pthread_atfork(nullptr, nullptr, after_fork_in_child);
@@ -253,6 +278,7 @@ Driver* open_driver(Vendor vendor, const std::string& path, Error& error) {
     delete driver;
     return nullptr;
   }
+  note_waiting(*driver, handles[index]);
   ready_drivers[index].store(driver, std::memory_order_release);  // never freed: launches may come from any thread
   return driver;
 }

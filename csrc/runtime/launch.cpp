@@ -157,11 +157,16 @@ bool launch(Device& device, Prepared& prepared, const Call& call, void* stream, 
     if (failure.step != nullptr) error = failure.error(device.driver(), prepared);
     return failure.step == nullptr;
   };
-  if (prepared.workspace == 0) return done(0);
+  if (prepared.workspace == 0 && !device.driver().waits) return done(0);
   ++prepared.users;
-  Workspace workspace;
-  const bool launched = workspace.allocate(device, prepared, call, stream, error) && done(workspace.address());
-  workspace.release();
+  bool launched = false;
+  if (prepared.workspace == 0) {
+    launched = done(0);
+  } else {
+    Workspace workspace;
+    launched = workspace.allocate(device, prepared, call, stream, error) && done(workspace.address());
+    workspace.release();
+  }
   if (--prepared.users == 0 && prepared.dropped) delete &prepared;
   return launched;
 }

@@ -39,6 +39,7 @@ class Device {
   bool is_current() const {
     if (driver_.is_hip()) {
       if (driver_.devices == 1) return true;  // there is no other that could be current
+      if (driver_.waits) return false;        // its launches go the long way, which lets other threads run
       int current = -1;
       return driver_.table.get_device(&current) == 0 && current == ordinal_;
     }

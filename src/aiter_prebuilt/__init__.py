@@ -19,6 +19,7 @@ from aiter_prebuilt.forks import importing
 if TYPE_CHECKING:
     from aiter_prebuilt.loading import preload
     from aiter_prebuilt.ops import *  # noqa: F403  # ops lists its names in __all__, for type checkers only
+    from aiter_prebuilt.ops.custom_all_reduce import CustomAllreduce
     from aiter_prebuilt.ops.enumerations import ActivationType, GateMode, QuantType
     from aiter_prebuilt.ops.expert_choice import biased_grouped_topk, fused_topk
     from aiter_prebuilt.ops.fused_moe import fused_moe
@@ -60,6 +61,7 @@ __version__ = VERSION
 
 __all__ = [
     "ActivationType",
+    "CustomAllreduce",
     "GateMode",
     "QuantType",
     "__version__",
@@ -103,6 +105,7 @@ __all__ += ops.__all__
 #: What is no operator, by where it lives: functions around operators or without a kernel, enumerations, an object.
 _AROUND = {
     "loading": ("preload",),
+    "ops.custom_all_reduce": ("CustomAllreduce",),
     "ops.enumerations": ("ActivationType", "GateMode", "QuantType"),
     "ops.expert_choice": ("biased_grouped_topk", "fused_topk"),
     "ops.fused_moe": ("fused_moe",),

@@ -37,6 +37,7 @@ TESTS: Final = (
     "tests/native/test_select.py", "tests/native/test_user_tables.py", "tests/native/test_expressions.py",
     "tests/emulator/test_streams.py", "tests/emulator/test_capture.py", "tests/emulator/test_graphs.py",
     "tests/emulator/test_hip_memory.py", "tests/emulator/test_hip_modules.py", "tests/emulator/test_scheduling.py",
+    "tests/emulator/test_shared_memory.py", "tests/emulator/test_shared_handles.py", "tests/emulator/test_shared_flags.py",
     "tests/emulator/test_loader_limits.py", "tests/emulator/test_bad_input.py", "tests/emulator/test_interrupt.py",
 )  # fmt: skip
 #: Tests that measure what the process holds: AddressSanitizer keeps freed memory to find who uses it.

@@ -25,6 +25,9 @@ NOT_SERVED = {name: told for name, told in TOLD.calls.items() if told.not_served
 def bound(told: ClientCall) -> inspect.BoundArguments:
     form = forms.parse(told.call)
     function = attrgetter(form.function)(aiter_prebuilt)
+    first, _, method = form.function.partition(".")
+    if method and inspect.isclass(getattr(aiter_prebuilt, first)):
+        function = function.__get__(object())
     return inspect.signature(function).bind(*form.positional, **dict(form.keywords))
 
 

@@ -122,28 +122,39 @@ inline void put(std::uint32_t* row, int lane, T value) {
 // One atomic operation on memory of all host threads, for the lanes of `active`, lowest first. `data` are rows; `old`
 // is null or the rows that receive what was there (they may be the data's). Addresses are aligned and checked.
 struct MemoryOperation {
-  void (*run)(const std::uint64_t* address, std::uint64_t active, const std::uint32_t* data, std::uint32_t* old);
+  // Says how many lanes left memory as it was: a wave that waits for a flag by atomics writes nothing.
+  unsigned (*run)(const std::uint64_t* address, std::uint64_t active, const std::uint32_t* data, std::uint32_t* old);
   std::uint8_t bytes;
 };
 
 // The L2 cache and the fabric keep denormals whatever MODE says. (CDNA4's table 53 says that f32 adds flush them;
 // LLVM's list of features, made from hardware, says that gfx940 and later keep them, and so does AMD's pseudocode.)
 template <typename Op>
-void run_memory(const std::uint64_t* address, std::uint64_t active, const std::uint32_t* data, std::uint32_t* old) {
+unsigned run_memory(const std::uint64_t* address, std::uint64_t active, const std::uint32_t* data, std::uint32_t* old) {
   using T = typename Op::type;
+  unsigned unchanged = 0;
   for_lanes(active, [&](int l) {
     const T d = data_of<T>(data, l);
     const T d2 = std::is_same_v<Op, CompareSwap<T>> ? data_of<T>(data + sizeof(T) / 4 * kLanes, l) : T{};
     T* where = reinterpret_cast<T*>(address[l]);
     T before = __atomic_load_n(where, __ATOMIC_RELAXED);
-    while (!__atomic_compare_exchange_n(where, &before, Op{}(before, d, d2, Mode{}), true, __ATOMIC_SEQ_CST,
-                                        __ATOMIC_RELAXED)) {
-    }
+    T after = Op{}(before, d, d2, Mode{});
+    while (!__atomic_compare_exchange_n(where, &before, after, true, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
+      after = Op{}(before, d, d2, Mode{});
+    unchanged += after == before;
     if (old) put<T>(old, l, before);
   });
+  return unchanged;
 }
 template <typename Op>
 inline constexpr MemoryOperation kMemoryOperation{&run_memory<Op>, sizeof(typename Op::type)};
+
+// What it moved, and what of that changed nothing.
+inline void count(Wave& wave, std::uint64_t active, unsigned unchanged, std::uint32_t bytes) {
+  count_read(wave, active, bytes);
+  count_written(wave, active, bytes);
+  if (wave.counters) wave.counters->written_as_it_was += std::uint64_t{unchanged} * bytes;
+}
 
 // Atomics must be aligned to their size, in unaligned mode too.
 bool aligned_lanes(Wave& wave, const std::uint64_t* address, std::uint64_t active, std::uint32_t bytes);

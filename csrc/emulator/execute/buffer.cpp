@@ -103,14 +103,13 @@ void atomic_operation(Wave& wave, const Instruction& instruction) {
   if (!atomic::aligned_lanes(wave, at, inside, operation.bytes)) return;
   if (!reach_lanes(wave, at, inside, false, operation.bytes)) return;
   std::uint32_t* data = wave.row(*operands.data);
-  operation.run(at, inside, data, instruction.sc0 ? data : nullptr);
+  const unsigned unchanged = operation.run(at, inside, data, instruction.sc0 ? data : nullptr);
   if (instruction.sc0) {
     for_lanes(active & ~inside, [&](int l) {
       for (int d = 0; d < operation.bytes / 4; ++d) data[d * kLanes + l] = 0;
     });
   }
-  count_read(wave, inside, operation.bytes);
-  count_written(wave, inside, operation.bytes);
+  atomic::count(wave, inside, unchanged, operation.bytes);
 }
 
 // Device memory is host memory and coherent; only the order of this thread's accesses is left to say.

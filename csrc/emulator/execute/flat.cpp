@@ -84,9 +84,8 @@ void atomic_operation(Wave& wave, const Instruction& instruction) {
   const std::uint64_t active = wave.exec();
   if (!atomic::aligned_lanes(wave, lane.at, active, operation.bytes)) return;
   std::uint32_t* old = instruction.sc0 ? wave.row(instruction.destination[0]) : nullptr;
-  operation.run(lane.at, active, wave.row(flat_data(instruction)), old);
-  count_read(wave, active & ~lane.shared, operation.bytes);
-  count_written(wave, active & ~lane.shared, operation.bytes);
+  const unsigned unchanged = operation.run(lane.at, active, wave.row(flat_data(instruction)), old);
+  atomic::count(wave, active & ~lane.shared, unchanged, operation.bytes);
   count_lds(wave, lane.shared, operation.bytes, LdsAccess::Atomic);
 }
 

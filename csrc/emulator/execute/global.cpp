@@ -67,9 +67,8 @@ void atomic_operation(Wave& wave, const Instruction& instruction) {
   if (!atomic::aligned_lanes(wave, at, active, operation.bytes)) return;
   if (!reach_lanes(wave, at, active, false, operation.bytes)) return;
   std::uint32_t* old = instruction.sc0 ? wave.row(instruction.destination[0]) : nullptr;  // sc0: return what was there
-  operation.run(at, active, wave.row(flat_data(instruction)), old);
-  count_read(wave, active, operation.bytes);
-  count_written(wave, active, operation.bytes);
+  const unsigned unchanged = operation.run(at, active, wave.row(flat_data(instruction)), old);
+  atomic::count(wave, active, unchanged, operation.bytes);
 }
 
 const MemoryTable& table() {

@@ -78,6 +78,7 @@ struct Counters {
   std::uint64_t flops = 0;                            // MFMA only: 2 x multiply-adds
   std::uint64_t global_read = 0, global_written = 0;  // bytes asked for by active lanes, atomics in both
   std::uint64_t lds_read = 0, lds_written = 0;
+  std::uint64_t written_as_it_was = 0;  // of what was written: atomics that changed nothing
 };
 
 struct Wave {

@@ -12,7 +12,8 @@ hipError_t create(hipEvent_t* out, unsigned flags) {
   if ((flags & ~kEventFlags) != 0) return fail(hipErrorInvalidValue, "flags 0x%x", flags);
   if ((flags & hipEventReleaseToDevice) && (flags & hipEventReleaseToSystem))
     return fail(hipErrorInvalidValue, "both kinds of release");
-  if (flags & hipEventInterprocess) return fail(hipErrorNotSupported, "events that are shared with other processes");
+  if ((flags & hipEventInterprocess) && !(flags & hipEventDisableTiming))
+    return fail(hipErrorInvalidValue, "an event of several processes without hipEventDisableTiming");
   auto event = std::make_shared<Event>();
   event->device = thread().device;
   event->flags = flags;

@@ -71,6 +71,8 @@ hipError_t device_free(void* address) {
   Allocation around;
   if (!live(address, around))
     return fail(hipErrorInvalidValue, "%p is in no live allocation (freed already?)", address);
+  if (around.kind == AllocationKind::Imported)
+    return fail(hipErrorInvalidValue, "%p was opened by hipIpcOpenMemHandle: hipIpcCloseMemHandle closes it", address);
   return fail(hipErrorInvalidValue, "%p is %s allocation %llu", address,
               reinterpret_cast<std::uint64_t>(address) == around.begin ? "not device memory:" : "not the start of",
               static_cast<unsigned long long>(around.number));

@@ -39,7 +39,8 @@ hipError_t attribute_of(void* out, hipPointer_attribute attribute, void* address
     case HIP_POINTER_ATTRIBUTE_BUFFER_ID: return put<std::uint64_t>(out, found.number);
     case HIP_POINTER_ATTRIBUTE_IS_MANAGED: return put<unsigned>(out, found.kind == AllocationKind::Managed);
     case HIP_POINTER_ATTRIBUTE_DEVICE_ORDINAL: return put<int>(out, device_of(found));
-    case HIP_POINTER_ATTRIBUTE_IS_LEGACY_HIP_IPC_CAPABLE: return put<unsigned>(out, 0);
+    case HIP_POINTER_ATTRIBUTE_IS_LEGACY_HIP_IPC_CAPABLE:
+      return put<unsigned>(out, found.kind == AllocationKind::Device);
     case HIP_POINTER_ATTRIBUTE_RANGE_START_ADDR: return put<std::uint64_t>(out, found.begin);
     case HIP_POINTER_ATTRIBUTE_RANGE_SIZE: return put<std::uint64_t>(out, found.bytes);
     case HIP_POINTER_ATTRIBUTE_MAPPED: return put<unsigned>(out, 1);

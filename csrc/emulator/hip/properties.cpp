@@ -112,6 +112,7 @@ hipDeviceProp_tR0600 properties(const Device& device) {
   out.maxBlocksPerMultiProcessor = 2;
   out.hostRegisterSupported = 1;
   out.memoryPoolsSupported = 1;
+  out.ipcEventSupported = 1;
   return out;
 }
 

@@ -3,6 +3,7 @@
 
 #include <chrono>
 
+#include "../machine/shared_file.h"
 #include "operation.h"
 #include "runtime.h"
 
@@ -41,6 +42,7 @@ struct Event {
   std::mutex mutex;
   std::atomic<bool> recorded{false};
   std::chrono::steady_clock::time_point time;  // host clock: execution is on the host
+  SharedFile file;                             // hipIpcGetEventHandle: what its handles name
 
   // Under capture_mutex(): recorded last in a capture.
   std::shared_ptr<Capture> capture;

@@ -3,72 +3,17 @@
 
 #include <pthread.h>
 
-#include <algorithm>
 #include <cstdio>
-#include <deque>
 #include <ranges>
-#include <set>
 #include <utility>
 
-#include "arena.h"
+#include "allocations_state.h"
 #include "configuration.h"
-#include "snapshot.h"
 
 namespace apb::emu {
 namespace {
 
-constexpr std::size_t kRememberedFrees = 4096;
 constexpr std::uint64_t kHostArena = 64ull << 30;
-
-struct State {
-  mutable std::shared_mutex mutex;
-  std::map<std::uint64_t, Allocation> live;  // by begin; disjoint
-  std::deque<Allocation> freed;              // youngest last
-  std::map<int, std::unique_ptr<Arena>> arenas;
-  std::set<std::pair<int, int>> peers;
-  std::uint64_t next_number = 1;
-  std::map<int, std::shared_ptr<const Snapshot>> snapshots;  // dropped when the list changes
-
-  Arena* arena(int device) {
-    auto& slot = arenas[device];
-    if (!slot) {
-      const auto& devices = configuration().devices;
-      if (device >= 0 && static_cast<std::size_t>(device) >= devices.size()) return nullptr;
-      slot = std::make_unique<Arena>(device < 0 ? kHostArena : devices[static_cast<std::size_t>(device)].memory);
-    }
-    return slot.get();
-  }
-
-  const Allocation* around(std::uint64_t address) const {
-    auto next = live.upper_bound(address);
-    if (next == live.begin()) return nullptr;
-    const Allocation& before = std::prev(next)->second;
-    return address < before.end() || address == before.begin ? &before : nullptr;
-  }
-
-  bool overlaps(std::uint64_t begin, std::uint64_t end) const {
-    auto next = live.lower_bound(begin);
-    if (next != live.end() && next->first < end) return true;
-    return next != live.begin() && std::prev(next)->second.end() > begin;
-  }
-
-  void forget(std::map<std::uint64_t, Allocation>::iterator it) {
-    freed.push_back(it->second);
-    if (freed.size() > kRememberedFrees) freed.pop_front();
-    live.erase(it);
-    snapshots.clear();
-  }
-};
-
-State& state() {
-  static State* const only = [] {
-    auto* made = new State;  // never destroyed: worker threads use it until the process is gone
-    // A child of fork() must find the lock open.
-    pthread_atfork([] { state().mutex.lock(); }, [] { state().mutex.unlock(); }, [] { state().mutex.unlock(); });
-    return made;
-  }();
-  return *only;
-}
 
 const char* kind_name(AllocationKind kind) {
   switch (kind) {
@@ -78,11 +23,42 @@ const char* kind_name(AllocationKind kind) {
     case AllocationKind::Managed: return "managed memory";
     case AllocationKind::Code: return "code object";
     case AllocationKind::Pool: return "pool memory";
+    case AllocationKind::Imported: return "another process's memory";
   }
   return "memory";
 }
 
+const char* ended(AllocationKind kind) {
+  switch (kind) {
+    case AllocationKind::Registered: return ", unregistered";
+    case AllocationKind::Imported: return ", closed";
+    default: return ", freed";
+  }
+}
+
 }  // namespace
+
+AllocationsState& allocations_state() {
+  static AllocationsState* const only = [] {
+    auto* made = new AllocationsState;  // never destroyed: worker threads use it until the process is gone
+    // A child of fork() must find the lock open.
+    pthread_atfork([] { allocations_state().mutex.lock(); }, [] { allocations_state().mutex.unlock(); },
+                   [] { allocations_state().mutex.unlock(); });
+    return made;
+  }();
+  return *only;
+}
+
+Arena* AllocationsState::arena(int device) {
+  auto& slot = arenas[device];
+  if (!slot) {
+    const auto& devices = configuration().devices;
+    if (device >= 0 && static_cast<std::size_t>(device) >= devices.size()) return nullptr;
+    const bool host = device < 0;
+    slot = std::make_unique<Arena>(host ? kHostArena : devices[static_cast<std::size_t>(device)].memory, !host);
+  }
+  return slot.get();
+}
 
 Allocations& Allocations::instance() {
   static Allocations only;
@@ -90,7 +66,7 @@ Allocations& Allocations::instance() {
 }
 
 void* Allocations::allocate(int device, std::uint64_t bytes, AllocationKind kind, unsigned flags) {
-  State& all = state();
+  AllocationsState& all = allocations_state();
   const std::lock_guard guard(all.mutex);
   Arena* arena = all.arena(device);
   const std::uint64_t at = arena ? arena->allocate(bytes) : 0;
@@ -101,24 +77,25 @@ void* Allocations::allocate(int device, std::uint64_t bytes, AllocationKind kind
 }
 
 bool Allocations::free(void* address, AllocationKind kind_hint) {
-  State& all = state();
+  AllocationsState& all = allocations_state();
   const std::lock_guard guard(all.mutex);
   const auto it = all.live.find(reinterpret_cast<std::uint64_t>(address));
   if (it == all.live.end()) return false;
   const Allocation& found = it->second;
   // hipFree takes device, managed and pool memory alike; a code object or a registered range is never freed by address.
   const auto exact = [](AllocationKind kind) {
-    return kind == AllocationKind::Code || kind == AllocationKind::Registered || kind == AllocationKind::Host;
+    return kind == AllocationKind::Code || kind == AllocationKind::Registered || kind == AllocationKind::Host ||
+           kind == AllocationKind::Imported;
   };
   if ((exact(found.kind) || exact(kind_hint)) && found.kind != kind_hint) return false;
   if (found.kind == AllocationKind::Registered) return false;
-  all.arena(found.device)->release(found.begin, found.bytes);
+  all.release(found);
   all.forget(it);
   return true;
 }
 
 bool Allocations::adopt(void* address, std::uint64_t bytes, unsigned flags) {
-  State& all = state();
+  AllocationsState& all = allocations_state();
   const std::lock_guard guard(all.mutex);
   const std::uint64_t begin = reinterpret_cast<std::uint64_t>(address);
   if (!address || bytes == 0 || begin + bytes < begin || all.overlaps(begin, begin + bytes)) return false;
@@ -128,7 +105,7 @@ bool Allocations::adopt(void* address, std::uint64_t bytes, unsigned flags) {
 }
 
 bool Allocations::abandon(void* address) {
-  State& all = state();
+  AllocationsState& all = allocations_state();
   const std::lock_guard guard(all.mutex);
   const auto it = all.live.find(reinterpret_cast<std::uint64_t>(address));
   if (it == all.live.end() || it->second.kind != AllocationKind::Registered) return false;
@@ -137,7 +114,7 @@ bool Allocations::abandon(void* address) {
 }
 
 bool Allocations::find(std::uint64_t address, Allocation& out) const {
-  const State& all = state();
+  const AllocationsState& all = allocations_state();
   const std::shared_lock guard(all.mutex);
   const Allocation* found = all.around(address);
   if (found) out = *found;
@@ -145,21 +122,21 @@ bool Allocations::find(std::uint64_t address, Allocation& out) const {
 }
 
 std::uint64_t Allocations::used(int device) const {
-  const State& all = state();
+  const AllocationsState& all = allocations_state();
   const std::shared_lock guard(all.mutex);
   const auto it = all.arenas.find(device);
   return it == all.arenas.end() || !it->second ? 0 : it->second->used();
 }
 
 bool Allocations::set_peer(int device, int peer, bool enabled) {
-  State& all = state();
+  AllocationsState& all = allocations_state();
   const std::lock_guard guard(all.mutex);
   all.snapshots.clear();
   return enabled ? all.peers.insert({device, peer}).second : all.peers.erase({device, peer}) != 0;
 }
 
 std::shared_ptr<const Memory> Allocations::snapshot(int device) const {
-  State& all = state();
+  AllocationsState& all = allocations_state();
   {
     const std::shared_lock guard(all.mutex);
     if (const auto it = all.snapshots.find(device); it != all.snapshots.end()) return it->second;
@@ -180,7 +157,7 @@ std::shared_ptr<const Memory> Allocations::snapshot(int device) const {
 }
 
 void Allocations::describe(int device, std::uint64_t address, std::uint64_t bytes, char* text, std::size_t size) const {
-  const State& all = state();
+  const AllocationsState& all = allocations_state();
   const std::shared_lock guard(all.mutex);
   const auto unsigned_long = [](std::uint64_t value) { return static_cast<unsigned long long>(value); };
   const auto say = [&](const char* where, std::uint64_t distance, const Allocation& a, const char* suffix) {
@@ -209,7 +186,7 @@ void Allocations::describe(int device, std::uint64_t address, std::uint64_t byte
   }
   for (const auto& it : std::views::reverse(all.freed)) {
     if (address >= it.begin && address < it.end()) {
-      say("inside", address - it.begin, it, it.kind == AllocationKind::Registered ? ", unregistered" : ", freed");
+      say("inside", address - it.begin, it, ended(it.kind));
       return;
     }
   }

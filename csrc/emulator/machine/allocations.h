@@ -11,10 +11,11 @@
 #include <vector>
 
 #include "../execute/wave.h"
+#include "shared_file.h"
 
 namespace apb::emu {
 
-enum class AllocationKind : std::uint8_t { Device, Host, Registered, Managed, Code, Pool };
+enum class AllocationKind : std::uint8_t { Device, Host, Registered, Managed, Code, Pool, Imported };
 
 struct Allocation {
   std::uint64_t begin = 0, bytes = 0;
@@ -31,14 +32,23 @@ struct Allocation {
 class Allocations {
  public:
   static Allocations& instance();
-  // null when the device's configured memory is used up. 256-byte aligned at least, 4 KiB for device memory of 4 KiB
-  // and more.
+  // null when the device's configured memory is used up. Device memory has pages of its own; host memory is 256-byte
+  // aligned, and of 4 KiB and more has, too.
   void* allocate(int device, std::uint64_t bytes, AllocationKind kind, unsigned flags);
   bool free(void* address, AllocationKind kind_hint);              // false: no such live allocation begins there
   bool adopt(void* address, std::uint64_t bytes, unsigned flags);  // hipHostRegister
   bool abandon(void* address);                                     // hipHostUnregister
   bool find(std::uint64_t address, Allocation& out) const;         // the live allocation around an address
   std::uint64_t used(int device) const;
+
+  // Where other processes find the device memory that begins at `begin`. Its pages move there at the first call; what
+  // was never shared stays private, so that a forked child has its own. False with `problem`.
+  bool share(std::uint64_t begin, FilePlace& out, std::string& problem);
+  // Another process's `bytes` as memory of `device`, which counts as nothing used; opened again it is the same memory.
+  // Null when there are no addresses for it.
+  void* import(SharedFile file, int device, std::uint64_t bytes);
+  // The memory of import() around the address; gone after as many calls as there were of import(). False: there is none.
+  bool close(std::uint64_t address);
 
   // What a launch checks against: immutable, shared by all its waves. Host and managed memory, the device's own, and
   // that of its peers.

@@ -5,25 +5,16 @@
 #include <algorithm>
 #include <cstring>
 
+#include "page.h"
+
 namespace apb::emu {
 namespace {
 
-constexpr std::uint64_t kPage = 4096;
 constexpr std::uint64_t kSmallAlignment = 256;      // what hipMalloc guarantees at least
 constexpr std::uint64_t kCommitStep = 64ull << 20;  // one mprotect per 64 MiB, not one per allocation
 constexpr std::uint64_t kMostResting =
     1ull << 30;  // address space, not memory: pages of freed blocks are given back at once
 constexpr std::uint64_t kMostRestingBlocks = 8192;
-
-constexpr std::uint64_t round_up(std::uint64_t value, std::uint64_t to) { return (value + to - 1) / to * to; }
-
-constexpr std::uint64_t alignment_of(std::uint64_t bytes) { return bytes >= kPage ? kPage : kSmallAlignment; }
-
-// What an allocation occupies: itself and a gap in which nothing lives, so that running past its end is not running
-// into a neighbour.
-constexpr std::uint64_t span_of(std::uint64_t bytes) {
-  return round_up(bytes, alignment_of(bytes)) + alignment_of(bytes);
-}
 
 }  // namespace
 
@@ -36,6 +27,16 @@ void zero_pages(std::uint64_t address, std::uint64_t bytes) {
   }
   std::memset(reinterpret_cast<void*>(address), 0, first - address);
   std::memset(reinterpret_cast<void*>(last), 0, end - last);
+}
+
+std::uint64_t Arena::alignment_of(std::uint64_t bytes) const {
+  return whole_pages_ || bytes >= kPage ? kPage : kSmallAlignment;
+}
+
+// What an allocation occupies: itself and a gap in which nothing lives, so that running past its end is not running
+// into a neighbour.
+std::uint64_t Arena::span_of(std::uint64_t bytes) const {
+  return round_up(bytes, alignment_of(bytes)) + alignment_of(bytes);
 }
 
 bool Arena::reserve() {
@@ -90,7 +91,14 @@ std::uint64_t Arena::take_fresh(std::uint64_t span, std::uint64_t alignment) {
 }
 
 std::uint64_t Arena::allocate(std::uint64_t bytes) {
-  if (bytes == 0 || bytes > limit_ || used_ + bytes > limit_ || !reserve()) return 0;
+  if (bytes == 0 || bytes > limit_ || used_ + bytes > limit_) return 0;
+  const std::uint64_t at = borrow(bytes);
+  if (at) used_ += bytes;
+  return at;
+}
+
+std::uint64_t Arena::borrow(std::uint64_t bytes) {
+  if (!reserve()) return 0;
   const std::uint64_t span = span_of(bytes), alignment = alignment_of(bytes);
   std::uint64_t at = take_free(span, alignment);
   if (!at) at = take_fresh(span, alignment);
@@ -98,13 +106,17 @@ std::uint64_t Arena::allocate(std::uint64_t bytes) {
     flush_resting(0);
     at = take_free(span, alignment);
   }
-  if (at) used_ += bytes;
   return at;
 }
 
 void Arena::release(std::uint64_t address, std::uint64_t bytes) {
   used_ -= bytes;
-  if (bytes >= kPage) zero_pages(address, round_up(bytes, kPage));  // 4 KiB aligned: gives all its pages back
+  // Page aligned: gives all its pages back.
+  if (alignment_of(bytes) == kPage) zero_pages(address, round_up(bytes, kPage));
+  give_back(address, bytes);
+}
+
+void Arena::give_back(std::uint64_t address, std::uint64_t bytes) {
   const Block block{address, span_of(bytes)};
   resting_.push_back(block);
   resting_bytes_ += block.span;

@@ -9,8 +9,9 @@ namespace apb::emu {
 
 class Arena {
  public:
-  // `bytes`: what may be alive at once. Nothing is reserved before the first allocation.
-  explicit Arena(std::uint64_t bytes) : limit_(bytes) {}
+  // `bytes`: what may be alive at once. Nothing is reserved before the first allocation. `whole_pages`: no two allocations share
+  // a page, so that each can be given to other processes alone.
+  Arena(std::uint64_t bytes, bool whole_pages) : limit_(bytes), whole_pages_(whole_pages) {}
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
   ~Arena() = default;
@@ -21,12 +22,17 @@ class Arena {
   // The address comes from allocate() with the same size. It rests before it is handed out again, so that a use after
   // free is seen.
   void release(std::uint64_t address, std::uint64_t bytes);
+  // Addresses for memory that is another's: they count as nothing used.
+  std::uint64_t borrow(std::uint64_t bytes);
+  void give_back(std::uint64_t address, std::uint64_t bytes);
   std::uint64_t used() const { return used_; }
 
  private:
   struct Block {
     std::uint64_t address, span;
   };
+  std::uint64_t alignment_of(std::uint64_t bytes) const;
+  std::uint64_t span_of(std::uint64_t bytes) const;
   bool reserve();
   bool commit(std::uint64_t end);
   std::uint64_t take_free(std::uint64_t span, std::uint64_t alignment);
@@ -35,6 +41,7 @@ class Arena {
   void flush_resting(std::uint64_t keep);
 
   std::uint64_t limit_, used_ = 0;
+  bool whole_pages_;
   std::uint64_t base_ = 0, reserved_ = 0, top_ = 0,
                 committed_ = 0;                  // [base, top) has been handed out, [base, committed) is readable
   std::map<std::uint64_t, std::uint64_t> free_;  // address -> span, neighbours merged

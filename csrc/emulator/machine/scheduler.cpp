@@ -1,5 +1,7 @@
 #include "scheduler.h"
 
+#include <sched.h>
+
 #include <algorithm>
 #include <new>
 
@@ -8,6 +10,11 @@ namespace {
 
 constexpr std::uint64_t kMostMemory = 4ull << 30;  // of register files, LDS and scratch of one launch
 constexpr std::uint32_t kWavesPerUnit = 32;        // eight on each of four SIMDs
+
+// A launch that only waits looks again at once for a while, because what it waits for is mostly near; then it sleeps in between.
+constexpr std::uint64_t kLooks = 32;
+constexpr std::chrono::microseconds kShortRest{50}, kLongRest{200};
+constexpr std::uint64_t kInstructionsPerMicrosecond = 64;  // of a wave that spins
 
 // How many workgroups the card would run at once, and no more than memory is sensible for.
 std::uint64_t most_resident(const Dispatch& d) {
@@ -30,7 +37,7 @@ void Scheduler::work() {
   try {
     while (take(mine)) {
       const Turn turn = mine->turn(stop_);
-      give(mine, turn);
+      if (give(mine, turn)) ::sched_yield();
       if (interruption_.due()) interrupt();
     }
     const std::lock_guard guard(mutex_);
@@ -71,6 +78,10 @@ bool Scheduler::take(Slot& mine) {
       mine->begin(number);
       return true;
     }
+    if (!aside_.empty() && waiting_turns_ != 0 && std::chrono::steady_clock::now() < not_before_) {
+      changed_.wait_until(lock, not_before_);
+      continue;
+    }
     if (!aside_.empty()) {
       if (mine) idle_.push_back(std::move(mine));
       mine = std::move(aside_.front());
@@ -83,29 +94,47 @@ bool Scheduler::take(Slot& mine) {
   return false;
 }
 
-void Scheduler::give(Slot& mine, Turn turn) {
+// Called with the lock held, as what follows.
+bool Scheduler::set_aside(Slot& mine, bool waits) {
+  aside_.push_back(std::move(mine));
+  if (++turns_without_end_ >= resident_ && next_ < dispatch_.workgroups && allowed_ < most_) {
+    allowed_ = std::min(allowed_ * 2, most_);
+    turns_without_end_ = 0;
+  }
+  changed_.notify_all();
+  waiting_turns_ = waits ? waiting_turns_ + 1 : 0;
+  const bool others_start = next_ < dispatch_.workgroups && resident_ < allowed_;
+  return waits && !others_start && waiting_turns_ % resident_ == 0 && all_wait();
+}
+
+// True as long as a turn for another process is all that is tried; then nobody is taken for a while.
+bool Scheduler::all_wait() {
+  const std::uint64_t looks = waiting_turns_ / resident_;
+  if (looks <= kLooks) return true;
+  const auto rest = looks <= 4 * kLooks ? kShortRest : kLongRest;
+  not_before_ = std::chrono::steady_clock::now() + rest;
+  for (const Slot& one : aside_) one->rested(static_cast<std::uint64_t>(rest.count()) * kInstructionsPerMicrosecond);
+  return false;
+}
+
+bool Scheduler::give(Slot& mine, Turn turn) {
   const std::lock_guard guard(mutex_);
   switch (turn) {
     case Turn::Finished:
       --resident_;
-      turns_without_end_ = 0;
+      turns_without_end_ = waiting_turns_ = 0;
       changed_.notify_all();
-      return;
-    case Turn::Paused:
-      aside_.push_back(std::move(mine));
-      if (++turns_without_end_ >= resident_ && next_ < dispatch_.workgroups && allowed_ < most_) {
-        allowed_ = std::min(allowed_ * 2, most_);
-        turns_without_end_ = 0;
-      }
-      changed_.notify_all();
-      return;
+      return false;
+    case Turn::Paused: return set_aside(mine, false);
+    case Turn::Waiting: return set_aside(mine, true);
     case Turn::Fault:
       if (!stop_) fault_ = mine->fault();  // the first one is reported
       stop_ = true;
       changed_.notify_all();
-      return;
-    case Turn::Stopped: return;
+      return false;
+    case Turn::Stopped: return false;
   }
+  return false;
 }
 
 void Scheduler::interrupt() {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -18,6 +19,7 @@ namespace apb::emu {
 // Threads take workgroups in order from a shared count. One that does not finish within its slice is set aside; when
 // every resident one has had a slice and none has finished, twice as many become resident: workgroups that wait for
 // others find them running in the end, in whatever order they depend on each other, while ordinary long ones stay few.
+// When all that can run wait, somebody else must store first, who may need this core: the launch rests between its looks.
 class Scheduler {
  public:
   Scheduler(const Dispatch& dispatch, Interruption& interruption, unsigned threads, bool all_resident);
@@ -29,7 +31,9 @@ class Scheduler {
  private:
   using Slot = std::unique_ptr<ResidentWorkgroup>;
   bool take(Slot& mine);
-  void give(Slot& mine, Turn turn);
+  bool give(Slot& mine, Turn turn);        // true: everybody waits, let another process have the core
+  bool set_aside(Slot& mine, bool waits);  // the same
+  bool all_wait();
   bool start(Slot& mine);
   void interrupt();
 
@@ -39,6 +43,8 @@ class Scheduler {
   std::condition_variable changed_;
   std::atomic<bool> stop_{false};
   std::uint64_t next_ = 0, resident_ = 0, allowed_ = 1, most_ = 1, turns_without_end_ = 0;
+  std::uint64_t waiting_turns_ = 0;                   // since somebody did something else
+  std::chrono::steady_clock::time_point not_before_;  // the next look, when everybody waits
   std::deque<Slot> aside_;
   std::vector<Slot> idle_;
   Fault fault_;

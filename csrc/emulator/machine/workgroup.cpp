@@ -58,7 +58,8 @@ ResidentWorkgroup::ResidentWorkgroup(const Dispatch& dispatch)
       scratch_(dispatch.waves_per_workgroup() * scratch_per_wave(dispatch)),
       waves_(dispatch.waves_per_workgroup()),
       waiting_(waves_.size()),
-      checks_(make_workgroup_checks(configuration().checks, dispatch.waves_per_workgroup(), dispatch.lds_bytes)) {
+      checks_(make_workgroup_checks(configuration().checks, dispatch.waves_per_workgroup(), dispatch.lds_bytes)),
+      spin_(*dispatch.kernel) {
   for (std::size_t i = 0; i < waves_.size(); ++i) {
     waves_[i].vector = reinterpret_cast<std::uint32_t*>(registers_.data() + i * kFileBytes);
     waves_[i].scratch = scratch_.data() ? scratch_.data() + i * scratch_per_wave(dispatch) : nullptr;
@@ -113,7 +114,13 @@ bool ResidentWorkgroup::advance(Wave& wave) {
   return wave.stop != Stop::Fault;
 }
 
+void ResidentWorkgroup::rested(std::uint64_t instructions) {
+  for (std::uint32_t i = 0; i < group_.waves; ++i)
+    if (!waiting_[i] && waves_[i].stop != Stop::Ended) waves_[i].executed += instructions;
+}
+
 Turn ResidentWorkgroup::turn(const std::atomic<bool>& stop) {
+  spin_.moved();
   std::uint64_t left = kSlice * group_.waves;
   while (true) {
     bool all_sleep = true;
@@ -132,6 +139,8 @@ Turn ResidentWorkgroup::turn(const std::atomic<bool>& stop) {
         continue;
       }
       all_sleep = false;
+      if (wave.stop == Stop::None) continue;
+      spin_.moved();
       if (wave.stop == Stop::Ended) ++group_.ended;
       if (wave.stop == Stop::Barrier) {
         ++group_.waiting;
@@ -142,8 +151,8 @@ Turn ResidentWorkgroup::turn(const std::atomic<bool>& stop) {
     // The barrier counts waves that have not ended, as the hardware's does.
     if (group_.waiting == group_.waves - group_.ended)
       release_barrier();
-    else if (all_sleep)
-      return Turn::Paused;
+    else if (all_sleep || spin_.waits({waves_.data(), group_.waves}, waiting_, written()))
+      return Turn::Waiting;
     if (left == 0) return Turn::Paused;
   }
 }

@@ -8,12 +8,14 @@
 
 #include "checks.h"
 #include "dispatch.h"
+#include "spin.h"
 
 namespace apb::emu {
 
 enum class Turn : std::uint8_t {
   Finished,
-  Paused,  // its slice is used up, or all its waves sleep: another workgroup may have to run first
+  Paused,   // its slice is used up: another workgroup may have to run first
+  Waiting,  // all its waves sleep, or spin on what none of them writes
   Fault,
   Stopped,  // the launch ends because of another workgroup
 };
@@ -27,6 +29,8 @@ class ResidentWorkgroup {
   void begin(std::uint64_t linear);
   // Runs the waves in turns.
   Turn turn(const std::atomic<bool>& stop);
+  // Time in which its waves would have gone on waiting, as instructions: a hang reaches the limit as soon as without rest.
+  void rested(std::uint64_t instructions);
 
   const Counters& counters() const { return counters_; }  // of all workgroups it has run
   const Fault& fault() const { return fault_; }
@@ -48,6 +52,9 @@ class ResidentWorkgroup {
   };
 
   bool advance(Wave& wave);
+  std::uint64_t written() const {
+    return counters_.global_written - counters_.written_as_it_was + counters_.lds_written;
+  }
   void release_barrier();
 
   const Dispatch& dispatch_;
@@ -56,6 +63,7 @@ class ResidentWorkgroup {
   std::vector<Wave> waves_;
   std::vector<std::uint8_t> waiting_;  // per wave: stands at the barrier
   std::unique_ptr<WorkgroupChecks> checks_;
+  SpinWatch spin_;
   Counters counters_;
   Fault fault_;
 };

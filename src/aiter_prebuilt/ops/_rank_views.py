@@ -1,0 +1,66 @@
+"""Tensors as one call of several ranks sees them: bytes, rows and words, with torch and without a framework."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from aiter_prebuilt.contract.dtype import BY_NAME
+from aiter_prebuilt.ops._rank_blocks import kind_of
+
+
+def nbytes(tensor: Any) -> int:
+    """Bytes of all elements."""
+    kind = BY_NAME.get(kind_of(tensor))
+    item: int = tensor.element_size() if kind is None else kind.itemsize
+    count: int = prod(tensor.shape)
+    return item * count
+
+
+def dense(tensor: Any) -> bool:
+    """Do the elements fill one run of memory, in whatever order of the dims? Without a framework: in the order of the dims."""
+    if isinstance(tensor, tuple):
+        return _fills(tensor[2], tensor[3], in_order=True)
+    return bool(tensor.is_contiguous()) or _fills(tensor.shape, tensor.stride(), in_order=False)
+
+
+def _fills(shape: Any, strides: Any, *, in_order: bool) -> bool:
+    dims = [(step, size) for step, size in zip(strides, shape, strict=True) if size != 1]
+    expected = 1
+    for step, size in reversed(dims) if in_order else sorted(dims):
+        if step != expected:
+            return False
+        expected *= size
+    return True
+
+
+def like(tensor: Any) -> Any:
+    """A new tensor whose elements lie in memory in the same order."""
+    if isinstance(tensor, tuple):
+        return tensor.new_empty(tensor.shape)  # type: ignore[attr-defined]  # an array without a framework is a tuple, too
+    import torch
+
+    return torch.empty_like(tensor)
+
+
+def flat(tensor: Any) -> Any:
+    """All elements of a dense tensor in the order of memory."""
+    if isinstance(tensor, tuple):
+        return as_rows(tensor, (prod(tensor[2]),))
+    return tensor.as_strided((tensor.numel(),), (1,)) if dense(tensor) else tensor
+
+
+def as_rows(tensor: Any, shape: tuple[int, ...]) -> Any:
+    """A contiguous tensor in another shape."""
+    if isinstance(tensor, tuple):
+        return (tensor[0], tensor[1], shape, None, tensor[4])
+    return tensor.view(shape)
+
+
+def as_words(tensor: Any, shape: tuple[int, ...]) -> Any:
+    """A contiguous tensor as words of four bytes in another shape."""
+    if isinstance(tensor, tuple):
+        return (tensor[0], "i32", shape, None, tensor[4])
+    import torch
+
+    return tensor.view(-1).view(torch.int32).view(shape)

@@ -1,0 +1,126 @@
+"""The ranks of a host that share memory: how they meet, and what each knows of the others."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
+
+from aiter_prebuilt.contract.version import VERSION
+from aiter_prebuilt.errors import UnsupportedError
+from aiter_prebuilt.shared_memory import SharedMemory
+
+if TYPE_CHECKING:
+    from torch.distributed import ProcessGroup
+
+_BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
+
+
+@runtime_checkable
+class Ranks(Protocol):
+    """What a communicator asks of a group; :func:`ranks_of` makes it of torch's."""
+
+    @property
+    def rank(self) -> int:
+        """Which of them this is."""
+
+    @property
+    def size(self) -> int:
+        """How many they are."""
+
+    def exchange(self, mine: bytes) -> list[bytes]:
+        """What each rank said in this round, by rank. It ends when all have spoken."""
+
+
+class _TorchRanks:
+    """A process group of torch whose backend works on the host."""
+
+    def __init__(self, group: ProcessGroup) -> None:
+        import torch.distributed as dist
+
+        backend = str(dist.get_backend(group))
+        if backend == "nccl":
+            raise UnsupportedError(
+                "meet the other ranks through this group",
+                "its backend is nccl, which exchanges tensors of devices alone",
+                'pass a group of the host: torch.distributed.new_group(backend="gloo")',
+            )
+        self._group = group
+        self.rank: int = dist.get_rank(group)
+        self.size: int = dist.get_world_size(group)
+
+    def exchange(self, mine: bytes) -> list[bytes]:
+        import torch
+        import torch.distributed as dist
+
+        said: list[Any] = [None] * self.size
+        # gloo gathers by writing in place, which tensors of inference mode refuse.
+        with torch.inference_mode(False):
+            dist.all_gather_object(said, mine, group=self._group)
+        return said
+
+
+def ranks_of(group: Ranks | ProcessGroup) -> Ranks:
+    """``group`` itself if it exchanges bytes, else torch's process group as one that does.
+
+    Raises:
+        UnsupportedError: a group whose backend is NCCL's.
+    """
+    return group if isinstance(group, Ranks) else _TorchRanks(group)
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """What a rank says of itself, and of its block once it has one."""
+
+    version: str
+    layout: tuple[int, ...]
+    process: int
+    device: int
+    address: int
+    handle: str
+
+    @classmethod
+    def read(cls, said: bytes) -> _Said:
+        words = json.loads(said)
+        return cls(**(words | {"layout": tuple(words["layout"])}))
+
+    def written(self) -> bytes:
+        return json.dumps({name: getattr(self, name) for name in self.__slots__}).encode()
+
+
+def on_one_host(ranks: Ranks) -> bool:
+    """Do all ranks run on this host, in whatever containers? All of them get the same answer."""
+    return len(set(ranks.exchange(_BOOT.read_bytes()))) == 1
+
+
+def meet(ranks: Ranks, memory: SharedMemory, layout: tuple[int, ...]) -> list[int]:
+    """Each rank's block as an address that this rank's device may touch. All ranks call it; none goes on before all have mapped.
+
+    Raises:
+        UnsupportedError: ranks of another version or layout, or devices that cannot reach each other.
+        DriverError: a block cannot be exported or mapped.
+    """
+    process = os.getpid()
+    alone = set(ranks.exchange(str(process).encode())) == {str(process).encode()}
+    handle = "" if alone else memory.handle().hex()
+    mine = _Said(VERSION, layout, process, memory.facts.ordinal, memory.address, handle)
+    said = [_Said.read(each) for each in ranks.exchange(mine.written())]
+    for rank, each in enumerate(said):
+        if (each.version, each.layout) != (mine.version, mine.layout):
+            raise UnsupportedError(
+                f"meet rank {rank}",
+                f"it is version {each.version} with blocks of {each.layout}, this one {VERSION} with {layout}",
+                "install the same aiter-prebuilt for all ranks and give all the same max_size",
+            )
+    addresses = []
+    for each in said:
+        if each.process == process:
+            memory.map_device(each.device)
+            addresses.append(each.address)
+        else:
+            addresses.append(memory.map_process(bytes.fromhex(each.handle)))
+    ranks.exchange(b"mapped")
+    return addresses
