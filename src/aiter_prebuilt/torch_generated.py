@@ -11,7 +11,7 @@ from typing import Any, Final
 import torch
 
 from aiter_prebuilt import torch_calls
-from aiter_prebuilt.ops._common import number, refuse
+from aiter_prebuilt.ops._common import is_type, number, refuse
 from aiter_prebuilt.ops.generated.activation_f4 import (
     refuse_act_mul_and_mxfp4_quant,
     refuse_silu_and_mul_quant,
@@ -1547,27 +1547,57 @@ def gemm_a16w16(
     scale_b: Any = None,
     scale_c: Any = None,
     dtype: torch.dtype | None = None,
+    y: Any = None,
+    config: object | None = None,
+    activation: str | None = None,
+    skip_reduce: bool | None = False,
+    kernel_type: str = "bandwidth_bound",
+    backend: str | None = None,
 ) -> Any:
     """Traced ``aiter_prebuilt.gemm_a16w16``."""
-    if otype is not None and otype != A.dtype:
-        raise refuse("gemm_a16w16", "otype", otype, "None or A.dtype")
     if scale_a is not None:
         raise refuse("gemm_a16w16", "scale_a", scale_a, "None")
     if scale_b is not None:
         raise refuse("gemm_a16w16", "scale_b", scale_b, "None")
     if scale_c is not None:
         raise refuse("gemm_a16w16", "scale_c", scale_c, "None")
+    if activation is not None:
+        raise refuse("gemm_a16w16", "activation", activation, "None")
+    if skip_reduce:
+        raise refuse("gemm_a16w16", "skip_reduce", skip_reduce, "False")
+    if otype is not None and otype != A.dtype:
+        if is_type(otype, "f32"):
+            return gemm_a16w16_fp32(A=A, B=B, bias=bias, y=y)
+        raise refuse("gemm_a16w16", "otype", otype, "None or A.dtype or fp32")
     if dtype is not None and dtype != A.dtype:
-        raise refuse("gemm_a16w16", "dtype", dtype, "None or A.dtype")
-    return _OPS.gemm_a16w16.default(A, B, bias)
+        if is_type(dtype, "f32"):
+            return gemm_a16w16_fp32(A=A, B=B, bias=bias, y=y)
+        raise refuse("gemm_a16w16", "dtype", dtype, "None or A.dtype or fp32")
+    del config, kernel_type, backend
+    if y is not None and is_type(getattr(y, "dtype", None), "f32"):
+        return gemm_a16w16_fp32(A=A, B=B, bias=bias, y=y)
+    made = _OPS.gemm_a16w16.default(A, B, bias)
+    return made if y is None else torch_calls.written("gemm_a16w16", y, made)
 
 
 def gemm_a16w16_asm(
-    A: Any, B: Any, out: Any, bias: Any = None, splitK: int | None = None, kernelName: str | None = None
+    A: Any,
+    B: Any,
+    out: Any,
+    bias: Any = None,
+    splitK: int | None = None,
+    kernelName: str | None = None,
+    bpreshuffle: bool = False,
 ) -> Any:
     """Traced ``aiter_prebuilt.gemm_a16w16_asm``."""
-    refuse_gemm_a16w16_asm(bias)
+    refuse_gemm_a16w16_asm(bias, bpreshuffle)
     return torch_calls.gemm_a16w16_asm(A, B, out, splitK, kernelName)
+
+
+def gemm_a16w16_fp32(A: Any, B: Any, bias: Any = None, y: Any = None) -> Any:
+    """Traced ``aiter_prebuilt.gemm_a16w16_fp32``."""
+    made = _OPS.gemm_a16w16_fp32.default(A, B, bias)
+    return made if y is None else torch_calls.written("gemm_a16w16_fp32", y, made)
 
 
 def gemm_a16w8_blockscale(
@@ -1653,10 +1683,16 @@ def gemm_a8w8(
     bias: Any = None,
     dtype: torch.dtype | None = None,
     splitK: int | None = None,
+    y: Any = None,
+    config: object | None = None,
+    skip_reduce: bool | None = False,
 ) -> Any:
     """Traced ``aiter_prebuilt.gemm_a8w8``."""
-    del splitK
-    return _OPS.gemm_a8w8.default(XQ, WQ, x_scale, w_scale, bias, dtype)
+    if skip_reduce:
+        raise refuse("gemm_a8w8", "skip_reduce", skip_reduce, "False")
+    del splitK, config
+    made = _OPS.gemm_a8w8.default(XQ, WQ, x_scale, w_scale, bias, dtype if y is None else y.dtype)
+    return made if y is None else torch_calls.written("gemm_a8w8", y, made)
 
 
 def gemm_a8w8_ASM(
@@ -1694,18 +1730,30 @@ def gemm_a8w8_blockscale(
     w_scale: Any,
     dtype: torch.dtype | None = None,
     isBpreshuffled: bool = False,
+    y: Any = None,
+    config: object | None = None,
+    skip_reduce: bool | None = False,
+    kernel_type: str = "bandwidth_bound",
+    backend: str | None = None,
 ) -> Any:
     """Traced ``aiter_prebuilt.gemm_a8w8_blockscale``."""
     if isBpreshuffled:
         raise refuse("gemm_a8w8_blockscale", "isBpreshuffled", isBpreshuffled, "False")
-    return _OPS.gemm_a8w8_blockscale.default(XQ, WQ, x_scale, w_scale, dtype)
+    if skip_reduce:
+        raise refuse("gemm_a8w8_blockscale", "skip_reduce", skip_reduce, "False")
+    del config, kernel_type, backend
+    made = _OPS.gemm_a8w8_blockscale.default(XQ, WQ, x_scale, w_scale, dtype if y is None else y.dtype)
+    return made if y is None else torch_calls.written("gemm_a8w8_blockscale", y, made)
 
 
 def gemm_a8w8_blockscale_bpreshuffle(
-    XQ: Any, WQ: Any, x_scale: Any, w_scale: Any, dtype: torch.dtype | None = None
+    XQ: Any, WQ: Any, x_scale: Any, w_scale: Any, dtype: torch.dtype | None = None, out: Any = None
 ) -> Any:
     """Traced ``aiter_prebuilt.gemm_a8w8_blockscale_bpreshuffle``."""
-    return _OPS.gemm_a8w8_blockscale_bpreshuffle.default(XQ, WQ, x_scale, w_scale, dtype)
+    made = _OPS.gemm_a8w8_blockscale_bpreshuffle.default(
+        XQ, WQ, x_scale, w_scale, dtype if out is None else out.dtype
+    )
+    return made if out is None else torch_calls.written("gemm_a8w8_blockscale_bpreshuffle", out, made)
 
 
 def gemm_a8w8_bpreshuffle(
@@ -3900,7 +3948,7 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "gelu_tanh_and_mul": _OPS.gelu_tanh_and_mul.default,
     "gemm_a16w16": gemm_a16w16,
     "gemm_a16w16_asm": gemm_a16w16_asm,
-    "gemm_a16w16_fp32": _OPS.gemm_a16w16_fp32.default,
+    "gemm_a16w16_fp32": gemm_a16w16_fp32,
     "gemm_a16w8_blockscale": gemm_a16w8_blockscale,
     "gemm_a16wfp4": gemm_a16wfp4,
     "gemm_a4w4": gemm_a4w4,

@@ -123,6 +123,12 @@ if TYPE_CHECKING:
         rmsnorm2d_fwd_with_dynamicquant,
         rmsnorm2d_fwd_with_smoothquant,
     )
+    from aiter_prebuilt.ops.generated.peers import (
+        peer_all_gather,
+        peer_all_reduce,
+        peer_all_reduce_rmsnorm,
+        peer_reduce_scatter,
+    )
     from aiter_prebuilt.ops.generated.qk_norm import add_rmsnorm, add_rmsnorm_quant, rmsnorm, rmsnorm_quant
     from aiter_prebuilt.ops.generated.quant import (
         dynamic_per_tensor_quant,
@@ -318,6 +324,10 @@ __all__ = [
     "paged_attention_ragged",
     "paged_attention_v1",
     "partial_transpose",
+    "peer_all_gather",
+    "peer_all_reduce",
+    "peer_all_reduce_rmsnorm",
+    "peer_reduce_scatter",
     "random_sample",
     "random_sample_outer_exponential",
     "reshape_and_cache",
@@ -499,6 +509,10 @@ HOMES: Final = {
     "rmsnorm2d_fwd_with_add_smoothquant": "generated.norm_quant",
     "rmsnorm2d_fwd_with_dynamicquant": "generated.norm_quant",
     "rmsnorm2d_fwd_with_smoothquant": "generated.norm_quant",
+    "peer_all_gather": "generated.peers",
+    "peer_all_reduce": "generated.peers",
+    "peer_all_reduce_rmsnorm": "generated.peers",
+    "peer_reduce_scatter": "generated.peers",
     "add_rmsnorm": "generated.qk_norm",
     "add_rmsnorm_quant": "generated.qk_norm",
     "rmsnorm": "generated.qk_norm",
