@@ -1,7 +1,7 @@
 """A child of ``test_ranks.py``: one rank of ``CustomAllreduce``, or all of them as threads, on embedded devices.
 
-Arguments: the world, the folder that ranks meet in, a seed, the rank or "threads", and perhaps how they meet ("gloo") or what does not
-fit. Tensors have no framework. Each rank draws all ranks' inputs, so that it knows every right result; what is wrong is an
+Arguments: the world, the folder that ranks meet in, a seed, the rank or "threads", and perhaps how they meet ("gloo") or what does
+not fit. Tensors have no framework. Each rank draws all ranks' inputs, so that it knows every right result; what is wrong is an
 AssertionError and ends the process.
 """
 
@@ -200,7 +200,7 @@ def main(words: list[str]) -> int:
     def one(rank: int) -> None:
         try:
             Rank(Folder(folder, rank, world), rank, world, seed).run()
-        except BaseException as error:  # noqa: BLE001  # the others wait for this rank for ever
+        except BaseException as error:  # the others wait for this rank for ever
             failed.append(f"rank {rank}: {error!r}")
             print(failed, file=sys.stderr, flush=True)
             raise
@@ -210,7 +210,7 @@ def main(words: list[str]) -> int:
         thread.start()
     while any(thread.is_alive() for thread in threads) and not failed:
         time.sleep(0.01)
-    print("done" if not failed else failed)
+    print(failed if failed else "done")
     return 1 if failed else 0
 
 

@@ -278,6 +278,14 @@ SIGNATURES = {
     "doweight_stage1 w1_shuffled w2_shuffled interleaved bias1 bias2 swiglu_limit hidden_pads intermediate_pads",
     "fused_experts_mxfp4": "hidden_states w1 w2 topk_weight topk_ids w1_scale w2_scale expert_mask num_local_tokens activation "
     "activation_bits doweight_stage1 w1_shuffled w2_shuffled interleaved bias1 bias2 swiglu_limit hidden_pads intermediate_pads",
+    "peer_all_reduce": "out input data0 data1 signals0 signals1 rank data2 data3 data4 data5 data6 data7 "
+    "signals2 signals3 signals4 signals5 signals6 signals7",
+    "peer_all_gather": "out input data0 data1 signals0 signals1 rank data2 data3 data4 data5 data6 data7 "
+    "signals2 signals3 signals4 signals5 signals6 signals7",
+    "peer_reduce_scatter": "out input data0 data1 signals0 signals1 rank data2 data3 data4 data5 data6 data7 "
+    "signals2 signals3 signals4 signals5 signals6 signals7",
+    "peer_all_reduce_rmsnorm": "out residual_out input residual_in weight epsilon data0 data1 signals0 signals1 rank "
+    "data2 data3 data4 data5 data6 data7 signals2 signals3 signals4 signals5 signals6 signals7 gemma_norm",
     "moe_routing_lists": "logits n_expts_act block_m gather_indx scatter_indx gate_scal hist token_offs_raw token_offs_pad "
     "block_pid_map sm_first",
     "moe_gemm_gathered": "out x w w_scales hist token_offs_raw block_pid_map topk block_m bias gather_indx scatter_indx gammas "
@@ -341,7 +349,7 @@ SIGNATURES = {
     "moe_shuffle_weight": "src experts_cnt is_guinterleave gate_up layout",
 }
 #: Public names that are no functions: AITER's enumerations, and an object with a method.
-NO_FUNCTIONS = {"ActivationType", "GateMode", "QuantType", "tgemm"}
+NO_FUNCTIONS = {"ActivationType", "CustomAllreduce", "GateMode", "QuantType", "tgemm"}
 
 
 def _functions() -> dict[str, ast.FunctionDef]:

@@ -150,6 +150,7 @@ OF_INTEGERS = (
     "get_mla_metadata_v1",
     "get_ps_metadata_v1",
     "moe_align_block_size",
+    "peer_all_gather",
 )
 
 
