@@ -1,8 +1,8 @@
 """A child of ``test_ranks.py``: one rank of ``CustomAllreduce``, or all of them as threads, on embedded devices.
 
-Arguments: the world, the folder that ranks meet in, a seed, the rank or "threads", and perhaps how they meet ("gloo") or what does
-not fit. Tensors have no framework. Each rank draws all ranks' inputs, so that it knows every right result; what is wrong is an
-AssertionError and ends the process.
+Arguments: the world, the folder that ranks meet in, a seed, the rank or "threads", and perhaps how they meet ("gloo") or what
+does not fit. Tensors have no framework. Each rank draws all ranks' inputs, so that it knows every right result; what is wrong is
+an AssertionError and ends the process.
 """
 
 from __future__ import annotations
@@ -210,7 +210,7 @@ def main(words: list[str]) -> int:
         thread.start()
     while any(thread.is_alive() for thread in threads) and not failed:
         time.sleep(0.01)
-    print(failed if failed else "done")
+    print(failed or "done")
     return 1 if failed else 0
 
 
