@@ -9,6 +9,7 @@ import enum
 import inspect
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
 import pytest
@@ -92,7 +93,7 @@ def test_a_gemm_gives_fp32_where_either_form_of_aiter_asks_for_it(option: str, k
     assert all(one is other for one, other in zip(tensors, (a, b, bias, out), strict=True))
     y = zeros(2, 5, 16, dtype=F32)
     for options in ({option: F32, "y": y}, {"y": y}):  # memory of fp32 says it, too
-        out, (_, tensors, _) = handed(lambda options=options: function(a, b, **options), "gemm_a16w16_fp32")
+        out, (_, tensors, _) = handed(partial(function, a, b, **options), "gemm_a16w16_fp32")
         assert out is y is tensors[3]
 
 
