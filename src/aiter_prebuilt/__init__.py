@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from aiter_prebuilt.ops.mla_works import get_mla_metadata_info_v1
     from aiter_prebuilt.ops.moe_routing import moe_gemm_a8w4, moe_gemm_a16w4, routing
     from aiter_prebuilt.ops.moe_weighted_first import asm_moe_tkw1
+    from aiter_prebuilt.ops.plain_topk import topk
     from aiter_prebuilt.ops.prompt_works import get_ps_metadata_info_v1
     from aiter_prebuilt.ops.quantize import (
         dynamic_mxfp4_quant,
@@ -92,6 +93,7 @@ __all__ = [
     "shuffle_weight",
     "shuffle_weight_a16w4",
     "tgemm",
+    "topk",
 ]
 __all__ += ops.__all__
 
@@ -104,6 +106,7 @@ _AROUND = {
     "ops.mla_works": ("get_mla_metadata_info_v1",),
     "ops.moe_routing": ("moe_gemm_a8w4", "moe_gemm_a16w4", "routing"),
     "ops.moe_weighted_first": ("asm_moe_tkw1",),
+    "ops.plain_topk": ("topk",),
     "ops.prompt_works": ("get_ps_metadata_info_v1",),
     "ops.quantize": (
         "dynamic_mxfp4_quant", "get_hip_quant", "get_triton_quant", "per_1x32_f4_quant_hip", "per_1x32_mx_quant_hip",

@@ -53,6 +53,7 @@ from aiter_prebuilt.ops.generated.paged_attention import (
     refuse_paged_attention_ragged,
     refuse_paged_attention_v1,
 )
+from aiter_prebuilt.ops.generated.plain_topk import refuse_topk_plain
 from aiter_prebuilt.ops.generated.prompt_works import refuse_get_ps_metadata_v1
 from aiter_prebuilt.ops.generated.quant_f4 import refuse_dynamic_per_group_scaled_quant_fp4
 from aiter_prebuilt.ops.generated.quantising_gemm import (
@@ -3423,6 +3424,41 @@ def top_k_per_row_prefill(
     )
 
 
+def top_k_renorm_probs(probs: Any, maybe_top_k_arr: Any, top_k_val: int) -> Any:
+    """Traced ``aiter_prebuilt.top_k_renorm_probs``."""
+    return torch_calls.top_k_renorm_probs(probs, maybe_top_k_arr, top_k_val)
+
+
+def top_k_top_p_sampling_from_probs(
+    probs: Any,
+    indices: Any,
+    maybe_top_k_arr: Any,
+    top_k_val: int,
+    maybe_top_p_arr: Any,
+    top_p_val: float,
+    deterministic: bool = False,
+    generator: tuple[int, ...] | None = None,
+) -> Any:
+    """Traced ``aiter_prebuilt.top_k_top_p_sampling_from_probs``."""
+    del deterministic
+    return torch_calls.top_k_top_p_sampling_from_probs(
+        probs, indices, maybe_top_k_arr, top_k_val, maybe_top_p_arr, top_p_val, generator
+    )
+
+
+def top_p_sampling_from_probs(
+    probs: Any,
+    indices: Any,
+    maybe_top_p_arr: Any,
+    top_p_val: float,
+    deterministic: bool = False,
+    generator: tuple[int, ...] | None = None,
+) -> Any:
+    """Traced ``aiter_prebuilt.top_p_sampling_from_probs``."""
+    del deterministic
+    return torch_calls.top_p_sampling_from_probs(probs, indices, maybe_top_p_arr, top_p_val, generator)
+
+
 def topk_gating(
     topk_weights: Any,
     topk_indices: Any,
@@ -3445,6 +3481,22 @@ def topk_gating(
         routed_scaling_factor,
         score_func,
     )
+
+
+def topk_plain(
+    x: Any,
+    topk_ids: Any,
+    topk_out: Any,
+    topk: int,
+    largest: bool = True,
+    rowStarts: Any = None,
+    rowEnds: Any = None,
+    stride0: int = -1,
+    stride1: int = 1,
+) -> None:
+    """Traced ``aiter_prebuilt.topk_plain``."""
+    refuse_topk_plain(rowStarts, rowEnds)
+    torch_calls.topk_plain(x, topk_ids, topk_out, topk, largest, stride0, stride1)
 
 
 def topk_softmax(
@@ -3725,7 +3777,11 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "tanh": _OPS.tanh.default,
     "top_k_per_row_decode": top_k_per_row_decode,
     "top_k_per_row_prefill": top_k_per_row_prefill,
+    "top_k_renorm_probs": top_k_renorm_probs,
+    "top_k_top_p_sampling_from_probs": top_k_top_p_sampling_from_probs,
+    "top_p_sampling_from_probs": top_p_sampling_from_probs,
     "topk_gating": topk_gating,
+    "topk_plain": topk_plain,
     "topk_sigmoid": _OPS.topk_sigmoid.default,
     "topk_softmax": topk_softmax,
     "topk_softmax_asm": _OPS.topk_softmax_asm.default,

@@ -91,6 +91,10 @@ SIGNATURES = {
     "batched_rotary_embedding": "positions query key head_size cos_cache sin_cache is_neox is_nope_first rot_dim "
     "cos_sin_cache_offsets",
     "greedy_sample": "out input",
+    "top_k_renorm_probs": "probs maybe_top_k_arr top_k_val",
+    "top_p_sampling_from_probs": "probs indices maybe_top_p_arr top_p_val deterministic generator",
+    "top_k_top_p_sampling_from_probs": "probs indices maybe_top_k_arr top_k_val maybe_top_p_arr top_p_val deterministic "
+    "generator",
     "random_sample_outer_exponential": "out input exponentials temperatures eps",
     "mixed_sample_outer_exponential": "out input exponentials temperatures eps",
     "static_per_tensor_quant": "out input scale",
@@ -303,6 +307,8 @@ SIGNATURES = {
     "gemm_afp4wfp4_pre_quant": "x w w_scales dtype y config",
     "deepgemm": "XQ WQ Y group_layout x_scale w_scale",
     "topk_sigmoid": "topk_weights topk_indices gating_output",
+    "topk_plain": "x topk_ids topk_out topk largest rowStarts rowEnds stride0 stride1",
+    "topk": "x k",
     "moe_smoothquant_fwd": "out input x_scale topk_ids y_scale",
     "shuffle_weight": "x layout use_int4 is_guinterleave gate_up pad_k_to",
     "biased_grouped_topk": "gating_output correction_bias topk_weights topk_ids num_expert_group topk_group need_renorm "

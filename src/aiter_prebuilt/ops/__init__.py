@@ -180,6 +180,7 @@ if TYPE_CHECKING:
     from aiter_prebuilt.ops.moe_gate import moe_fused_gate
     from aiter_prebuilt.ops.moe_stage1 import moe_stage1_g1u1
     from aiter_prebuilt.ops.paged_attention import paged_attention_ragged, paged_attention_v1
+    from aiter_prebuilt.ops.plain_topk import topk_plain
     from aiter_prebuilt.ops.prompt_works import get_ps_metadata_v1
     from aiter_prebuilt.ops.quant_f4 import dynamic_per_group_scaled_quant_fp4
     from aiter_prebuilt.ops.quantising_gemm import (
@@ -187,6 +188,11 @@ if TYPE_CHECKING:
         gemm_a16w8_blockscale,
     )
     from aiter_prebuilt.ops.sample import exponential, mixed_sample, random_sample
+    from aiter_prebuilt.ops.top_sampling import (
+        top_k_renorm_probs,
+        top_k_top_p_sampling_from_probs,
+        top_p_sampling_from_probs,
+    )
 
 __all__ = [
     "LLMM1",
@@ -358,7 +364,11 @@ __all__ = [
     "tanh",
     "top_k_per_row_decode",
     "top_k_per_row_prefill",
+    "top_k_renorm_probs",
+    "top_k_top_p_sampling_from_probs",
+    "top_p_sampling_from_probs",
     "topk_gating",
+    "topk_plain",
     "topk_sigmoid",
     "topk_softmax",
     "topk_softmax_asm",
@@ -542,6 +552,7 @@ HOMES: Final = {
     "moe_stage1_g1u1": "moe_stage1",
     "paged_attention_ragged": "paged_attention",
     "paged_attention_v1": "paged_attention",
+    "topk_plain": "plain_topk",
     "get_ps_metadata_v1": "prompt_works",
     "dynamic_per_group_scaled_quant_fp4": "quant_f4",
     "batched_gemm_a8w8_a_per_token_group_prequant_w_per_batched_tensor_quant": "quantising_gemm",
@@ -549,4 +560,7 @@ HOMES: Final = {
     "exponential": "sample",
     "mixed_sample": "sample",
     "random_sample": "sample",
+    "top_k_renorm_probs": "top_sampling",
+    "top_k_top_p_sampling_from_probs": "top_sampling",
+    "top_p_sampling_from_probs": "top_sampling",
 }
