@@ -43,6 +43,40 @@ if TYPE_CHECKING:
         per_tensor_quant,
         pertoken_quant,
     )
+    from aiter_prebuilt.ops.rope_gradients import (
+        rope_2c_bwd,
+        rope_2d_bwd,
+        rope_bwd,
+        rope_cached_2c_bwd,
+        rope_cached_bwd,
+        rope_thd_bwd,
+    )
+    from aiter_prebuilt.ops.rope_in_place import (
+        rope_2c_fwd_inplace,
+        rope_2d_fwd_inplace,
+        rope_cached_2c_fwd_inplace,
+        rope_cached_fwd_inplace,
+        rope_cached_positions_2c_fwd_inplace,
+        rope_cached_positions_fwd_inplace,
+        rope_cached_positions_offsets_2c_fwd_inplace,
+        rope_cached_positions_offsets_fwd_inplace,
+        rope_fwd_inplace,
+        rope_thd_fwd_inplace,
+    )
+    from aiter_prebuilt.ops.rope_out import (
+        rope_2d_fwd,
+        rope_cached_fwd,
+        rope_cached_positions_fwd,
+        rope_cached_positions_offsets_fwd,
+        rope_fwd,
+        rope_thd_fwd,
+    )
+    from aiter_prebuilt.ops.rope_out_pairs import (
+        rope_2c_fwd,
+        rope_cached_2c_fwd,
+        rope_cached_positions_2c_fwd,
+        rope_cached_positions_offsets_2c_fwd,
+    )
     from aiter_prebuilt.ops.shuffle import shuffle_weight
     from aiter_prebuilt.ops.shuffle_scales import (
         e8m0_shuffle,
@@ -87,6 +121,32 @@ __all__ = [
     "per_token_quant_hip",
     "pertoken_quant",
     "preload",
+    "rope_2c_bwd",
+    "rope_2c_fwd",
+    "rope_2c_fwd_inplace",
+    "rope_2d_bwd",
+    "rope_2d_fwd",
+    "rope_2d_fwd_inplace",
+    "rope_bwd",
+    "rope_cached_2c_bwd",
+    "rope_cached_2c_fwd",
+    "rope_cached_2c_fwd_inplace",
+    "rope_cached_bwd",
+    "rope_cached_fwd",
+    "rope_cached_fwd_inplace",
+    "rope_cached_positions_2c_fwd",
+    "rope_cached_positions_2c_fwd_inplace",
+    "rope_cached_positions_fwd",
+    "rope_cached_positions_fwd_inplace",
+    "rope_cached_positions_offsets_2c_fwd",
+    "rope_cached_positions_offsets_2c_fwd_inplace",
+    "rope_cached_positions_offsets_fwd",
+    "rope_cached_positions_offsets_fwd_inplace",
+    "rope_fwd",
+    "rope_fwd_inplace",
+    "rope_thd_bwd",
+    "rope_thd_fwd",
+    "rope_thd_fwd_inplace",
     "routing",
     "shuffle_scale",
     "shuffle_scale_a16w4",
@@ -113,6 +173,22 @@ _AROUND = {
         "per_group_quant_hip", "per_tensor_quant_hip", "per_token_quant_hip",
     ),
     "ops.quantize_torch": ("get_torch_quant", "per_1x32_f4_quant", "per_tensor_quant", "pertoken_quant"),
+    "ops.rope_gradients": (
+        "rope_2c_bwd", "rope_2d_bwd", "rope_bwd", "rope_cached_2c_bwd", "rope_cached_bwd", "rope_thd_bwd",
+    ),
+    "ops.rope_in_place": (
+        "rope_2c_fwd_inplace", "rope_2d_fwd_inplace", "rope_cached_2c_fwd_inplace", "rope_cached_fwd_inplace",
+        "rope_cached_positions_2c_fwd_inplace", "rope_cached_positions_fwd_inplace",
+        "rope_cached_positions_offsets_2c_fwd_inplace", "rope_cached_positions_offsets_fwd_inplace",
+        "rope_fwd_inplace", "rope_thd_fwd_inplace",
+    ),
+    "ops.rope_out": (
+        "rope_2d_fwd", "rope_cached_fwd", "rope_cached_positions_fwd", "rope_cached_positions_offsets_fwd",
+        "rope_fwd", "rope_thd_fwd",
+    ),
+    "ops.rope_out_pairs": (
+        "rope_2c_fwd", "rope_cached_2c_fwd", "rope_cached_positions_2c_fwd", "rope_cached_positions_offsets_2c_fwd",
+    ),
     "ops.shuffle": ("shuffle_weight",),
     "ops.shuffle_scales": (
         "e8m0_shuffle", "moe_shuffle_scale", "moe_shuffle_weight", "shuffle_scale", "shuffle_scale_a16w4",

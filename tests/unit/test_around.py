@@ -168,7 +168,7 @@ def test_topk_is_torchs(compiled: Any) -> None:
     wanted, best = x.topk(7)
     assert torch.equal(values, wanted) and torch.equal(ids, best)
     least, places = torch.empty(5, 3), torch.empty(5, 3, dtype=torch.int32)
-    compiled(lambda *given: ap.topk_plain(*given, 3, False))(x, places, least)
+    compiled(lambda x, ids, out: ap.topk_plain(x, ids, out, 3, False))(x, places, least)
     wanted, best = x.topk(3, largest=False)
     assert torch.equal(least, wanted) and torch.equal(places.long(), best)
 

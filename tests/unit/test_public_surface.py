@@ -314,6 +314,38 @@ SIGNATURES = {
     "biased_grouped_topk": "gating_output correction_bias topk_weights topk_ids num_expert_group topk_group need_renorm "
     "routed_scaling_factor",
     "fused_topk": "hidden_states gating_output topk renormalize topk_ids topk_weights",
+    "rope_fwd": "input freqs rotate_style reuse_freqs_front_part nope_first transpose_output",
+    "rope_cached_fwd": "input cos sin rotate_style reuse_freqs_front_part nope_first transpose_output",
+    "rope_cached_positions_fwd": "input cos sin positions rotate_style reuse_freqs_front_part nope_first transpose_output",
+    "rope_cached_positions_offsets_fwd": "input cos sin positions offsets "
+    "rotate_style reuse_freqs_front_part nope_first transpose_output",
+    "rope_thd_fwd": "input cu_seqlens freqs rotate_style reuse_freqs_front_part nope_first",
+    "rope_2d_fwd": "input cos_h sin_h cos_w sin_w img_height img_width rotate_style reuse_freqs_front_part nope_first",
+    "rope_fwd_inplace": "input freqs rotate_style reuse_freqs_front_part nope_first",
+    "rope_2c_fwd_inplace": "input_x input_y freqs rotate_style reuse_freqs_front_part nope_first",
+    "rope_cached_fwd_inplace": "input cos sin rotate_style reuse_freqs_front_part nope_first",
+    "rope_cached_2c_fwd_inplace": "input_x input_y cos sin rotate_style reuse_freqs_front_part nope_first",
+    "rope_cached_positions_fwd_inplace": "input cos sin positions rotate_style reuse_freqs_front_part nope_first",
+    "rope_cached_positions_2c_fwd_inplace": "input_x input_y cos sin positions rotate_style reuse_freqs_front_part nope_first",
+    "rope_cached_positions_offsets_fwd_inplace": "input cos sin positions offsets "
+    "rotate_style reuse_freqs_front_part nope_first",
+    "rope_cached_positions_offsets_2c_fwd_inplace": "input_x input_y cos sin positions offsets "
+    "rotate_style reuse_freqs_front_part nope_first",
+    "rope_thd_fwd_inplace": "input cu_seqlens freqs rotate_style reuse_freqs_front_part nope_first",
+    "rope_2d_fwd_inplace": "input cos_h sin_h cos_w sin_w img_height img_width rotate_style reuse_freqs_front_part nope_first",
+    "rope_bwd": "output_grads freqs rotate_style reuse_freqs_front_part nope_first transpose_output",
+    "rope_2c_bwd": "output_grads_x output_grads_y freqs rotate_style reuse_freqs_front_part nope_first transpose_output",
+    "rope_cached_bwd": "output_grads cos sin rotate_style reuse_freqs_front_part nope_first transpose_output",
+    "rope_cached_2c_bwd": "output_grads_x output_grads_y cos sin "
+    "rotate_style reuse_freqs_front_part nope_first transpose_output",
+    "rope_thd_bwd": "output_grads cu_seqlens freqs rotate_style reuse_freqs_front_part nope_first",
+    "rope_2d_bwd": "output_grads cos_h sin_h cos_w sin_w img_height img_width rotate_style reuse_freqs_front_part nope_first",
+    "rope_2c_fwd": "input_x input_y freqs rotate_style reuse_freqs_front_part nope_first transpose_output",
+    "rope_cached_2c_fwd": "input_x input_y cos sin rotate_style reuse_freqs_front_part nope_first transpose_output",
+    "rope_cached_positions_2c_fwd": "input_x input_y cos sin positions "
+    "rotate_style reuse_freqs_front_part nope_first transpose_output",
+    "rope_cached_positions_offsets_2c_fwd": "input_x input_y cos sin positions offsets "
+    "rotate_style reuse_freqs_front_part nope_first transpose_output",
     "dynamic_mxfp4_quant": "x scaling_mode shuffle",
     "get_hip_quant": "qType",
     "get_torch_quant": "qType",
