@@ -19,6 +19,7 @@ from aiter_prebuilt.forks import importing
 if TYPE_CHECKING:
     from aiter_prebuilt.loading import preload
     from aiter_prebuilt.ops import *  # noqa: F403  # ops lists its names in __all__, for type checkers only
+    from aiter_prebuilt.ops.cache_blocks import swap_blocks
     from aiter_prebuilt.ops.enumerations import ActivationType, GateMode, QuantType
     from aiter_prebuilt.ops.expert_choice import biased_grouped_topk, fused_topk
     from aiter_prebuilt.ops.fused_moe import fused_moe
@@ -152,6 +153,7 @@ __all__ = [
     "shuffle_scale_a16w4",
     "shuffle_weight",
     "shuffle_weight_a16w4",
+    "swap_blocks",
     "tgemm",
     "topk",
 ]
@@ -160,6 +162,7 @@ __all__ += ops.__all__
 #: What is no operator, by where it lives: functions around operators or without a kernel, enumerations, an object.
 _AROUND = {
     "loading": ("preload",),
+    "ops.cache_blocks": ("swap_blocks",),
     "ops.enumerations": ("ActivationType", "GateMode", "QuantType"),
     "ops.expert_choice": ("biased_grouped_topk", "fused_topk"),
     "ops.fused_moe": ("fused_moe",),

@@ -22,6 +22,7 @@ from aiter_prebuilt import (
     torch_sampling,
 )
 from aiter_prebuilt.ops import _mla, _moe
+from aiter_prebuilt.ops._blocks import layers
 from aiter_prebuilt.ops._common import codes, scale_of, splits, window_of
 from aiter_prebuilt.torch_library import NAMESPACE
 
@@ -96,6 +97,12 @@ def dynamic_per_group_scaled_quant_fp4(
     """Of ``aiter_prebuilt.dynamic_per_group_scaled_quant_fp4``."""
     stored = (codes(out, "fp4x2"), input, codes(scales, "e8m0"), num_rows)
     _OPS.dynamic_per_group_scaled_quant_fp4.default(*stored, group_size, shuffle_scale, num_rows_factor)
+
+
+def copy_blocks(key_caches: Any, value_caches: Any, block_mapping: Any) -> None:
+    """Of ``aiter_prebuilt.copy_blocks``."""
+    for keys, values in layers(key_caches, value_caches):
+        _OPS.copy_blocks.default(keys, values, block_mapping)
 
 
 def topk_plain(

@@ -264,6 +264,11 @@ def concat_and_cache_mla(
     _OPS.concat_and_cache_mla.default(kv_c, k_pe, kv_cache, slot_mapping, scale, kv_cache_dtype)
 
 
+def copy_blocks(key_caches: Any, value_caches: Any, block_mapping: Any) -> None:
+    """Traced ``aiter_prebuilt.copy_blocks``."""
+    torch_calls.copy_blocks(key_caches, value_caches, block_mapping)
+
+
 def deepgemm(XQ: Any, WQ: Any, Y: Any, group_layout: Any, x_scale: Any = None, w_scale: Any = None) -> Any:
     """Traced ``aiter_prebuilt.deepgemm``."""
     return torch_calls.deepgemm(XQ, WQ, Y, group_layout, x_scale, w_scale)
@@ -3624,6 +3629,7 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "ck_moe_stage2_fwd": ck_moe_stage2_fwd,
     "concat_and_cache_mla": concat_and_cache_mla,
     "context_attention_fwd": _OPS.context_attention_fwd.default,
+    "copy_blocks": copy_blocks,
     "cp_gather_indexer_k_quant_cache": _OPS.cp_gather_indexer_k_quant_cache.default,
     "deepgemm": deepgemm,
     "deepgemm_fp8_paged_mqa_logits": deepgemm_fp8_paged_mqa_logits,

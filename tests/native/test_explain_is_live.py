@@ -448,6 +448,9 @@ FITTING: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
         "q_h": "128", "w_s": "64", "o_s": "512", "t_s": "8", "C": "u8",
     },
     "top_k_per_row_prefill": lambda s: TOP,
+    "copy_blocks": lambda s: {
+        "L": "2", "B": "4", "N": "64", "pairs": "2", "k_layer": "256", "v_layer": "256", "k_block": "64", "v_block": "64",
+    },
     "topk_plain": lambda s: {"M": "8", "N": "256", "K": "16", "topk": "16"},
     "top_k_per_row_decode": lambda s: {
         **{name: size for name, size in TOP.items() if name not in ("E", "S")}, "next_n": "1", "B": "8",

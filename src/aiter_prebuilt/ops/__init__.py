@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from aiter_prebuilt.ops.batch_prefill import mha_batch_prefill, mha_batch_prefill_func
     from aiter_prebuilt.ops.batched_gemm import batched_gemm_a8w8, batched_gemm_bf16
     from aiter_prebuilt.ops.binary import add, add_, div, div_, mul, mul_, sub, sub_
+    from aiter_prebuilt.ops.cache_blocks import copy_blocks
     from aiter_prebuilt.ops.extend_attention import extend_attention_fwd
     from aiter_prebuilt.ops.fmoe_f4 import fmoe_g1u1_mxfp4
     from aiter_prebuilt.ops.fused_kv_cache import (
@@ -211,6 +212,7 @@ __all__ = [
     "ck_moe_stage2_fwd",
     "concat_and_cache_mla",
     "context_attention_fwd",
+    "copy_blocks",
     "cp_gather_indexer_k_quant_cache",
     "deepgemm",
     "deepgemm_fp8_paged_mqa_logits",
@@ -407,6 +409,7 @@ HOMES: Final = {
     "mul_": "binary",
     "sub": "binary",
     "sub_": "binary",
+    "copy_blocks": "cache_blocks",
     "extend_attention_fwd": "extend_attention",
     "fmoe_g1u1_mxfp4": "fmoe_f4",
     "fused_qk_rope_cat_and_cache_mla": "fused_kv_cache",
