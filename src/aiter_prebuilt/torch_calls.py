@@ -24,6 +24,7 @@ from aiter_prebuilt import (
 from aiter_prebuilt.ops import _mla, _moe
 from aiter_prebuilt.ops._blocks import layers
 from aiter_prebuilt.ops._common import codes, scale_of, splits, window_of
+from aiter_prebuilt.ops._mxfp import rows
 from aiter_prebuilt.torch_library import NAMESPACE
 
 _OPS: Final[Any] = getattr(torch.ops, NAMESPACE)
@@ -103,6 +104,12 @@ def copy_blocks(key_caches: Any, value_caches: Any, block_mapping: Any) -> None:
     """Of ``aiter_prebuilt.copy_blocks``."""
     for keys, values in layers(key_caches, value_caches):
         _OPS.copy_blocks.default(keys, values, block_mapping)
+
+
+def upcast_from_mxfp(tensor: Any, scale: Any, dtype: Any, axis: int) -> Any:
+    """Of ``aiter_prebuilt.upcast_from_mxfp``."""
+    given, scales, back = rows(tensor, scale, axis)
+    return back(_OPS.upcast_from_mxfp.default(given, scales, dtype))
 
 
 def topk_plain(

@@ -3593,6 +3593,11 @@ def unified_attention_sparse_mla(
     )
 
 
+def upcast_from_mxfp(tensor: Any, scale: Any, dtype: torch.dtype | None, axis: int) -> Any:
+    """Traced ``aiter_prebuilt.upcast_from_mxfp``."""
+    return torch_calls.upcast_from_mxfp(tensor, scale, dtype, axis)
+
+
 def wvSplitKQ(in_a: Any, in_b: Any, out_c: Any, scale_a: Any, scale_b: Any, CuCount: int) -> None:
     """Traced ``aiter_prebuilt.wvSplitKQ``."""
     del CuCount
@@ -3793,6 +3798,7 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "topk_softmax_asm": _OPS.topk_softmax_asm.default,
     "unified_attention": unified_attention,
     "unified_attention_sparse_mla": unified_attention_sparse_mla,
+    "upcast_from_mxfp": upcast_from_mxfp,
     "wvSplitKQ": wvSplitKQ,
     "wvSpltK": wvSpltK,
     "wv_splitk_small_fp16_bf16": wv_splitk_small_fp16_bf16,

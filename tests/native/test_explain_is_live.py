@@ -448,6 +448,7 @@ FITTING: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
         "q_h": "128", "w_s": "64", "o_s": "512", "t_s": "8", "C": "u8",
     },
     "top_k_per_row_prefill": lambda s: TOP,
+    "upcast_from_mxfp": lambda s: {"M": "8", "KB": "64"},
     "copy_blocks": lambda s: {
         "L": "2", "B": "4", "N": "64", "pairs": "2", "k_layer": "256", "v_layer": "256", "k_block": "64", "v_block": "64",
     },

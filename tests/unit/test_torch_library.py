@@ -151,6 +151,7 @@ OF_INTEGERS = (
     "get_mla_metadata_v1",
     "get_ps_metadata_v1",
     "moe_align_block_size",
+    "upcast_from_mxfp",
 )
 
 

@@ -180,6 +180,7 @@ if TYPE_CHECKING:
     from aiter_prebuilt.ops.moe_cktile import moe_cktile2stages_gemm1
     from aiter_prebuilt.ops.moe_gate import moe_fused_gate
     from aiter_prebuilt.ops.moe_stage1 import moe_stage1_g1u1
+    from aiter_prebuilt.ops.mxfp import upcast_from_mxfp
     from aiter_prebuilt.ops.paged_attention import paged_attention_ragged, paged_attention_v1
     from aiter_prebuilt.ops.plain_topk import topk_plain
     from aiter_prebuilt.ops.prompt_works import get_ps_metadata_v1
@@ -376,6 +377,7 @@ __all__ = [
     "topk_softmax_asm",
     "unified_attention",
     "unified_attention_sparse_mla",
+    "upcast_from_mxfp",
     "wvSplitKQ",
     "wvSpltK",
     "wv_splitk_small_fp16_bf16",
@@ -553,6 +555,7 @@ HOMES: Final = {
     "moe_cktile2stages_gemm1": "moe_cktile",
     "moe_fused_gate": "moe_gate",
     "moe_stage1_g1u1": "moe_stage1",
+    "upcast_from_mxfp": "mxfp",
     "paged_attention_ragged": "paged_attention",
     "paged_attention_v1": "paged_attention",
     "topk_plain": "plain_topk",
