@@ -251,7 +251,8 @@ def draw_probabilities(rng: np.random.Generator, shape: tuple[int, ...], sizes: 
     del sizes
     logits = rng.normal(size=shape) * np.resize([1.0, 4.0, 0.1, 8.0], shape[0])[:, None]
     weights = np.exp(logits - logits.max(axis=-1, keepdims=True, initial=-np.inf))
-    return weights / weights.sum(-1, keepdims=True)
+    probabilities: Values = weights / weights.sum(-1, keepdims=True)
+    return probabilities
 
 
 def draw_halves(rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int]) -> Values:
