@@ -58,6 +58,7 @@ from aiter_prebuilt.ops.generated.paged_attention import (
     refuse_paged_attention_ragged,
     refuse_paged_attention_v1,
 )
+from aiter_prebuilt.ops.generated.plain_topk import refuse_topk_plain
 from aiter_prebuilt.ops.generated.prompt_works import refuse_get_ps_metadata_v1
 from aiter_prebuilt.ops.generated.quant_f4 import refuse_dynamic_per_group_scaled_quant_fp4
 from aiter_prebuilt.ops.generated.quantising_gemm import (
@@ -278,6 +279,11 @@ def concat_and_cache_mla(
 ) -> None:
     """Traced ``aiter_prebuilt.concat_and_cache_mla``."""
     _OPS.concat_and_cache_mla.default(kv_c, k_pe, kv_cache, slot_mapping, scale, kv_cache_dtype)
+
+
+def copy_blocks(key_caches: Any, value_caches: Any, block_mapping: Any) -> None:
+    """Traced ``aiter_prebuilt.copy_blocks``."""
+    torch_calls.copy_blocks(key_caches, value_caches, block_mapping)
 
 
 def deepgemm(XQ: Any, WQ: Any, Y: Any, group_layout: Any, x_scale: Any = None, w_scale: Any = None) -> Any:
@@ -3747,6 +3753,41 @@ def top_k_per_row_prefill(
     )
 
 
+def top_k_renorm_probs(probs: Any, maybe_top_k_arr: Any, top_k_val: int) -> Any:
+    """Traced ``aiter_prebuilt.top_k_renorm_probs``."""
+    return torch_calls.top_k_renorm_probs(probs, maybe_top_k_arr, top_k_val)
+
+
+def top_k_top_p_sampling_from_probs(
+    probs: Any,
+    indices: Any,
+    maybe_top_k_arr: Any,
+    top_k_val: int,
+    maybe_top_p_arr: Any,
+    top_p_val: float,
+    deterministic: bool = False,
+    generator: tuple[int, ...] | None = None,
+) -> Any:
+    """Traced ``aiter_prebuilt.top_k_top_p_sampling_from_probs``."""
+    del deterministic
+    return torch_calls.top_k_top_p_sampling_from_probs(
+        probs, indices, maybe_top_k_arr, top_k_val, maybe_top_p_arr, top_p_val, generator
+    )
+
+
+def top_p_sampling_from_probs(
+    probs: Any,
+    indices: Any,
+    maybe_top_p_arr: Any,
+    top_p_val: float,
+    deterministic: bool = False,
+    generator: tuple[int, ...] | None = None,
+) -> Any:
+    """Traced ``aiter_prebuilt.top_p_sampling_from_probs``."""
+    del deterministic
+    return torch_calls.top_p_sampling_from_probs(probs, indices, maybe_top_p_arr, top_p_val, generator)
+
+
 def topk_gating(
     topk_weights: Any,
     topk_indices: Any,
@@ -3769,6 +3810,22 @@ def topk_gating(
         routed_scaling_factor,
         score_func,
     )
+
+
+def topk_plain(
+    x: Any,
+    topk_ids: Any,
+    topk_out: Any,
+    topk: int,
+    largest: bool = True,
+    rowStarts: Any = None,
+    rowEnds: Any = None,
+    stride0: int = -1,
+    stride1: int = 1,
+) -> None:
+    """Traced ``aiter_prebuilt.topk_plain``."""
+    refuse_topk_plain(rowStarts, rowEnds)
+    torch_calls.topk_plain(x, topk_ids, topk_out, topk, largest, stride0, stride1)
 
 
 def topk_softmax(
@@ -3860,6 +3917,11 @@ def unified_attention_sparse_mla(
     )
 
 
+def upcast_from_mxfp(tensor: Any, scale: Any, dtype: torch.dtype | None, axis: int) -> Any:
+    """Traced ``aiter_prebuilt.upcast_from_mxfp``."""
+    return torch_calls.upcast_from_mxfp(tensor, scale, dtype, axis)
+
+
 def wvSplitKQ(in_a: Any, in_b: Any, out_c: Any, scale_a: Any, scale_b: Any, CuCount: int) -> None:
     """Traced ``aiter_prebuilt.wvSplitKQ``."""
     del CuCount
@@ -3898,6 +3960,7 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "ck_moe_stage2_fwd": ck_moe_stage2_fwd,
     "concat_and_cache_mla": concat_and_cache_mla,
     "context_attention_fwd": _OPS.context_attention_fwd.default,
+    "copy_blocks": copy_blocks,
     "cp_gather_indexer_k_quant_cache": _OPS.cp_gather_indexer_k_quant_cache.default,
     "deepgemm": deepgemm,
     "deepgemm_fp8_paged_mqa_logits": deepgemm_fp8_paged_mqa_logits,
@@ -4058,12 +4121,17 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "tanh": _OPS.tanh.default,
     "top_k_per_row_decode": top_k_per_row_decode,
     "top_k_per_row_prefill": top_k_per_row_prefill,
+    "top_k_renorm_probs": top_k_renorm_probs,
+    "top_k_top_p_sampling_from_probs": top_k_top_p_sampling_from_probs,
+    "top_p_sampling_from_probs": top_p_sampling_from_probs,
     "topk_gating": topk_gating,
+    "topk_plain": topk_plain,
     "topk_sigmoid": _OPS.topk_sigmoid.default,
     "topk_softmax": topk_softmax,
     "topk_softmax_asm": _OPS.topk_softmax_asm.default,
     "unified_attention": unified_attention,
     "unified_attention_sparse_mla": unified_attention_sparse_mla,
+    "upcast_from_mxfp": upcast_from_mxfp,
     "wvSplitKQ": wvSplitKQ,
     "wvSpltK": wvSpltK,
     "wv_splitk_small_fp16_bf16": wv_splitk_small_fp16_bf16,

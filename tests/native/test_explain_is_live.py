@@ -277,6 +277,7 @@ FITTING: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
     "greedy_sample": lambda s: {"M": "8", "N": "16384"},
     "random_sample_outer_exponential": lambda s: {"N": "4096"},
     "mixed_sample_outer_exponential": lambda s: {"N": "4096"},
+    **dict.fromkeys(("top_p_sampling_from_probs", "top_k_top_p_sampling_from_probs"), lambda s: {"M": "8", "I": "8", "B": "8"}),
     "dynamic_per_token_scaled_quant": lambda s: {
         "M": "8", "N": "1024", "R": "8", "G": "1024", "scale_rows": "8", "scale_columns": "1", "ub": "1", "counts": "1",
     },
@@ -458,6 +459,11 @@ FITTING: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
         "q_h": "128", "w_s": "64", "o_s": "512", "t_s": "8", "C": "u8",
     },
     "top_k_per_row_prefill": lambda s: TOP,
+    "upcast_from_mxfp": lambda s: {"M": "8", "KB": "64"},
+    "copy_blocks": lambda s: {
+        "L": "2", "B": "4", "N": "64", "pairs": "2", "k_layer": "256", "v_layer": "256", "k_block": "64", "v_block": "64",
+    },
+    "topk_plain": lambda s: {"M": "8", "N": "256", "K": "16", "topk": "16"},
     "top_k_per_row_decode": lambda s: {
         **{name: size for name, size in TOP.items() if name not in ("E", "S")}, "next_n": "1", "B": "8",
     },

@@ -1025,6 +1025,7 @@ SERVED: dict[str, dict[str, Any]] = {
     "indexer_k_quant_and_cache": {"quant_block_size": 128},
     **{name: {"rotate_style": 1} for name in signatures.load() if name.startswith("rope_")},
     **{name: {"generator": (5, 8)} for name in ("random_sample", "mixed_sample", "exponential")},
+    **{f"top_{way}_sampling_from_probs": {"generator": (5, 8)} for way in ("p", "k_top_p")},
     "get_mla_metadata_v1": {"num_heads_k": 1},
     "mla_decode_stage1_asm_fwd": {"page_size": 1, "nhead_kv": 1},
     "get_ps_metadata_v1": {"work_metadata_ptrs": None},

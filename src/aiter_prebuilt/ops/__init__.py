@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from aiter_prebuilt.ops.batch_prefill import mha_batch_prefill, mha_batch_prefill_func
     from aiter_prebuilt.ops.batched_gemm import batched_gemm_a8w8, batched_gemm_bf16
     from aiter_prebuilt.ops.binary import add, add_, div, div_, mul, mul_, sub, sub_
+    from aiter_prebuilt.ops.cache_blocks import copy_blocks
     from aiter_prebuilt.ops.extend_attention import extend_attention_fwd
     from aiter_prebuilt.ops.fmoe_f4 import fmoe_g1u1_mxfp4
     from aiter_prebuilt.ops.fused_kv_cache import (
@@ -190,7 +191,9 @@ if TYPE_CHECKING:
     from aiter_prebuilt.ops.moe_cktile import moe_cktile2stages_gemm1
     from aiter_prebuilt.ops.moe_gate import moe_fused_gate
     from aiter_prebuilt.ops.moe_stage1 import moe_stage1_g1u1
+    from aiter_prebuilt.ops.mxfp import upcast_from_mxfp
     from aiter_prebuilt.ops.paged_attention import paged_attention_ragged, paged_attention_v1
+    from aiter_prebuilt.ops.plain_topk import topk_plain
     from aiter_prebuilt.ops.prompt_works import get_ps_metadata_v1
     from aiter_prebuilt.ops.quant_f4 import dynamic_per_group_scaled_quant_fp4
     from aiter_prebuilt.ops.quantising_gemm import (
@@ -198,6 +201,11 @@ if TYPE_CHECKING:
         gemm_a16w8_blockscale,
     )
     from aiter_prebuilt.ops.sample import exponential, mixed_sample, random_sample
+    from aiter_prebuilt.ops.top_sampling import (
+        top_k_renorm_probs,
+        top_k_top_p_sampling_from_probs,
+        top_p_sampling_from_probs,
+    )
 
 __all__ = [
     "LLMM1",
@@ -218,6 +226,7 @@ __all__ = [
     "ck_moe_stage2_fwd",
     "concat_and_cache_mla",
     "context_attention_fwd",
+    "copy_blocks",
     "cp_gather_indexer_k_quant_cache",
     "deepgemm",
     "deepgemm_fp8_paged_mqa_logits",
@@ -378,12 +387,17 @@ __all__ = [
     "tanh",
     "top_k_per_row_decode",
     "top_k_per_row_prefill",
+    "top_k_renorm_probs",
+    "top_k_top_p_sampling_from_probs",
+    "top_p_sampling_from_probs",
     "topk_gating",
+    "topk_plain",
     "topk_sigmoid",
     "topk_softmax",
     "topk_softmax_asm",
     "unified_attention",
     "unified_attention_sparse_mla",
+    "upcast_from_mxfp",
     "wvSplitKQ",
     "wvSpltK",
     "wv_splitk_small_fp16_bf16",
@@ -420,6 +434,7 @@ HOMES: Final = {
     "mul_": "binary",
     "sub": "binary",
     "sub_": "binary",
+    "copy_blocks": "cache_blocks",
     "extend_attention_fwd": "extend_attention",
     "fmoe_g1u1_mxfp4": "fmoe_f4",
     "fused_qk_rope_cat_and_cache_mla": "fused_kv_cache",
@@ -569,8 +584,10 @@ HOMES: Final = {
     "moe_cktile2stages_gemm1": "moe_cktile",
     "moe_fused_gate": "moe_gate",
     "moe_stage1_g1u1": "moe_stage1",
+    "upcast_from_mxfp": "mxfp",
     "paged_attention_ragged": "paged_attention",
     "paged_attention_v1": "paged_attention",
+    "topk_plain": "plain_topk",
     "get_ps_metadata_v1": "prompt_works",
     "dynamic_per_group_scaled_quant_fp4": "quant_f4",
     "batched_gemm_a8w8_a_per_token_group_prequant_w_per_batched_tensor_quant": "quantising_gemm",
@@ -578,4 +595,7 @@ HOMES: Final = {
     "exponential": "sample",
     "mixed_sample": "sample",
     "random_sample": "sample",
+    "top_k_renorm_probs": "top_sampling",
+    "top_k_top_p_sampling_from_probs": "top_sampling",
+    "top_p_sampling_from_probs": "top_sampling",
 }
