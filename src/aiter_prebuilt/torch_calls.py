@@ -15,6 +15,7 @@ from aiter_prebuilt import (
     torch_attention,
     torch_binary,
     torch_ck,
+    torch_delta,
     torch_gemm,
     torch_group_quant,
     torch_prefill,
@@ -59,6 +60,10 @@ batched_gemm_a8w8_a_per_token_group_prequant_w_per_batched_tensor_quant = (
     torch_gemm.batched_gemm_a8w8_a_per_token_group_prequant_w_per_batched_tensor_quant
 )
 deepgemm, moe_cktile2stages_gemm1 = torch_ck.deepgemm, torch_ck.moe_cktile2stages_gemm1
+
+causal_conv1d_fn = torch_delta.causal_conv1d_fn
+chunk_gated_delta_rule = torch_delta.chunk_gated_delta_rule
+fused_recurrent_gated_delta_rule = torch_delta.fused_recurrent_gated_delta_rule
 
 
 def gemm_a16w16_asm(A: Any, B: Any, out: Any, splitK: int | None, kernelName: str | None) -> Any:
