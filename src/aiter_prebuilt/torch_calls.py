@@ -62,6 +62,7 @@ batched_gemm_a8w8_a_per_token_group_prequant_w_per_batched_tensor_quant = (
 deepgemm, moe_cktile2stages_gemm1 = torch_ck.deepgemm, torch_ck.moe_cktile2stages_gemm1
 
 causal_conv1d_fn = torch_delta.causal_conv1d_fn
+fused_gdn_gating_and_sigmoid = torch_delta.fused_gdn_gating_and_sigmoid
 chunk_gated_delta_rule = torch_delta.chunk_gated_delta_rule
 fused_recurrent_gated_delta_rule = torch_delta.fused_recurrent_gated_delta_rule
 

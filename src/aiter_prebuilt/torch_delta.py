@@ -1,5 +1,7 @@
 """Traces of the functions in ``ops`` of causal convolutions and of the gated delta rule; see ``torch_calls``."""
 
+# ruff: noqa: N803  # the names are AITER's
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -9,7 +11,7 @@ import torch
 
 from aiter_prebuilt.ops._common import codes
 from aiter_prebuilt.ops.conv1d import as_it_lies, longest, with_silu
-from aiter_prebuilt.ops.delta_rule import results
+from aiter_prebuilt.ops.delta_rule import gates, results
 from aiter_prebuilt.torch_library import NAMESPACE
 
 _OPS: Final[Any] = getattr(torch.ops, NAMESPACE)
@@ -57,3 +59,14 @@ def chunk_gated_delta_rule(
     factor = q.shape[3] ** -0.5 if scale is None else scale
     _OPS.chunk_gated_delta_rule.default(*tensors, factor, use_qk_l2norm_in_kernel)
     return out, last
+
+
+def fused_gdn_gating_and_sigmoid(
+    A_log: Any, a: Any, b: Any, dt_bias: Any, softplus_beta: float, softplus_threshold: float
+) -> Any:
+    """Of ``aiter_prebuilt.fused_gdn_gating_and_sigmoid``."""
+    g, beta = gates(a)
+    _OPS.fused_gdn_gating_and_sigmoid.default(
+        A_log, a, b, dt_bias, g, beta, softplus_beta, softplus_threshold
+    )
+    return g, beta

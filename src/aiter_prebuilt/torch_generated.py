@@ -1255,6 +1255,13 @@ def fused_experts_mxfp4(
     )
 
 
+def fused_gdn_gating_and_sigmoid(
+    A_log: Any, a: Any, b: Any, dt_bias: Any, softplus_beta: float = 1.0, softplus_threshold: float = 20.0
+) -> Any:
+    """Traced ``aiter_prebuilt.fused_gdn_gating_and_sigmoid``."""
+    return torch_calls.fused_gdn_gating_and_sigmoid(A_log, a, b, dt_bias, softplus_beta, softplus_threshold)
+
+
 def fused_qk_norm_rope_cache_pts_quant_shuffle(
     qkv: Any,
     qw: Any,
@@ -3697,7 +3704,7 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "fused_experts_a16w4": fused_experts_a16w4,
     "fused_experts_a8w8": fused_experts_a8w8,
     "fused_experts_mxfp4": fused_experts_mxfp4,
-    "fused_gdn_gating_and_sigmoid": _OPS.fused_gdn_gating_and_sigmoid.default,
+    "fused_gdn_gating_and_sigmoid": fused_gdn_gating_and_sigmoid,
     "fused_qk_norm_rope_cache_pts_quant_shuffle": fused_qk_norm_rope_cache_pts_quant_shuffle,
     "fused_qk_norm_rope_cache_quant_shuffle": fused_qk_norm_rope_cache_quant_shuffle,
     "fused_qk_rmsnorm": fused_qk_rmsnorm,

@@ -25,7 +25,11 @@ if TYPE_CHECKING:
     from aiter_prebuilt.ops.batched_gemm import batched_gemm_a8w8, batched_gemm_bf16
     from aiter_prebuilt.ops.binary import add, add_, div, div_, mul, mul_, sub, sub_
     from aiter_prebuilt.ops.conv1d import causal_conv1d_fn
-    from aiter_prebuilt.ops.delta_rule import chunk_gated_delta_rule, fused_recurrent_gated_delta_rule
+    from aiter_prebuilt.ops.delta_rule import (
+        chunk_gated_delta_rule,
+        fused_gdn_gating_and_sigmoid,
+        fused_recurrent_gated_delta_rule,
+    )
     from aiter_prebuilt.ops.extend_attention import extend_attention_fwd
     from aiter_prebuilt.ops.fmoe_f4 import fmoe_g1u1_mxfp4
     from aiter_prebuilt.ops.fused_kv_cache import (
@@ -66,7 +70,6 @@ if TYPE_CHECKING:
     from aiter_prebuilt.ops.generated.fmoe_a16_asm import fmoe, fmoe_g1u1_a16, fmoe_int8_g1u0_a16
     from aiter_prebuilt.ops.generated.fmoe_asm import fmoe_g1u1, fmoe_g1u1_tkw1, fmoe_int8_g1u0
     from aiter_prebuilt.ops.generated.fmoe_blockscale_asm import fmoe_fp8_blockscale_g1u1
-    from aiter_prebuilt.ops.generated.gated_delta import fused_gdn_gating_and_sigmoid
     from aiter_prebuilt.ops.generated.gemm import gemm_a8w8_bpreshuffle, gemm_a16w16, gemm_a16w16_fp32
     from aiter_prebuilt.ops.generated.gemm_asm import flatmm_a8w8_blockscale_ASM, gemm_a8w8_ASM
     from aiter_prebuilt.ops.generated.gemm_ck import (
@@ -408,6 +411,7 @@ HOMES: Final = {
     "sub_": "binary",
     "causal_conv1d_fn": "conv1d",
     "chunk_gated_delta_rule": "delta_rule",
+    "fused_gdn_gating_and_sigmoid": "delta_rule",
     "fused_recurrent_gated_delta_rule": "delta_rule",
     "extend_attention_fwd": "extend_attention",
     "fmoe_g1u1_mxfp4": "fmoe_f4",
@@ -451,7 +455,6 @@ HOMES: Final = {
     "fmoe_g1u1_tkw1": "generated.fmoe_asm",
     "fmoe_int8_g1u0": "generated.fmoe_asm",
     "fmoe_fp8_blockscale_g1u1": "generated.fmoe_blockscale_asm",
-    "fused_gdn_gating_and_sigmoid": "generated.gated_delta",
     "gemm_a8w8_bpreshuffle": "generated.gemm",
     "gemm_a16w16": "generated.gemm",
     "gemm_a16w16_fp32": "generated.gemm",

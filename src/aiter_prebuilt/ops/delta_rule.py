@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 _fused_recurrent_gated_delta_rule = operator("fused_recurrent_gated_delta_rule")
 _chunk_gated_delta_rule = operator("chunk_gated_delta_rule")
+_fused_gdn_gating_and_sigmoid = operator("fused_gdn_gating_and_sigmoid")
 
 
 @traced
@@ -109,6 +110,45 @@ def chunk_gated_delta_rule(
     tensors = (q, k, v, g, beta, initial_state, cu_seqlens, out, last)
     _chunk_gated_delta_rule(*tensors, factor, use_qk_l2norm_in_kernel)
     return out, last
+
+
+@traced
+def fused_gdn_gating_and_sigmoid(
+    A_log: torch.Tensor,  # the name is AITER's
+    a: torch.Tensor,
+    b: torch.Tensor,
+    dt_bias: torch.Tensor,
+    softplus_beta: float = 1.0,
+    softplus_threshold: float = 20.0,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The gates of the gated delta rule, in fp32: ``-exp(A_log) * softplus(a + dt_bias)`` and ``sigmoid(b)``.
+
+    Args:
+        A_log: [value heads] fp32. dt_bias: [value heads] fp32, bf16 or fp16.
+        a, b: [tokens, value heads] bf16, fp16 or fp32; both may be parts of one tensor, whose last dim must be contiguous.
+        softplus_beta: ``softplus(x) = log(1 + exp(softplus_beta * x)) / softplus_beta``.
+        softplus_threshold: where ``softplus_beta * x`` is above it, softplus is x.
+
+    Returns:
+        The logarithm of the decay and beta, [tokens, value heads] fp32 both.
+
+    Raises:
+        UnsupportedError: a tensor that requires grad. ArgumentError, NoKernelError: the call does not fit.
+
+    Source: AITER ``fused_gdn_gating_and_sigmoid``.
+    """
+    try:
+        g, beta = gates(a)
+    except (*NOT_A_TENSOR, KeyError) as error:
+        raise no_output("fused_gdn_gating_and_sigmoid", error) from error
+    _fused_gdn_gating_and_sigmoid(A_log, a, b, dt_bias, g, beta, softplus_beta, softplus_threshold)
+    return g, beta
+
+
+def gates(a: Any) -> tuple[Any, Any]:
+    """Two new tensors in fp32 of the shape of a."""
+    kind = element_type(a, "f32")
+    return a.new_empty(a.shape, dtype=kind), a.new_empty(a.shape, dtype=kind)
 
 
 def results(q: Any, v: Any, cu_seqlens: Any, with_states: bool) -> tuple[Any, Any]:
