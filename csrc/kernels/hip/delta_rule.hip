@@ -16,7 +16,7 @@
 //         I = i64 | i32           of starts
 //         C = 1 | 4               columns of a lane
 //         CHUNKS = 2 | 4          K <= 64 * CHUNKS
-//         AHEAD = 1, 2, ...
+//         AHEAD = 1 | 2 | 4
 // Launch: grid (cdiv(V, 8 * C), value heads, sequences), block x = 64. K is a multiple of 8, V of C; rows of q and k begin at 16
 // bytes, those of v at C elements, states are contiguous.
 #include "common.hpp"
@@ -56,8 +56,6 @@ AP_INLINE float exp_of(float x) { return __builtin_amdgcn_exp2f(x * 1.4426950408
 struct token {
   pack q[CHUNKS], k[CHUNKS];
   columns v;
-  float g;
-  beta_t beta;
 };
 
 struct rows {  // of one sequence and head, at its first token; distances of tokens
@@ -66,33 +64,39 @@ struct rows {  // of one sequence and head, at its first token; distances of tok
   const beta_t* beta;
   i64 q_t, k_t, v_t, gate_t;
   i32 depth, place;  // K, the lane's place among eight
+
+  // The lane's first row of 64.
+  __device__ __attribute__((always_inline)) i32 row(u32 chunk) const {
+    return (static_cast<i32>(chunk) * 8 + place) * static_cast<i32>(kVec);
+  }
 };
 
-// A lane past the last row or column reads what is there, and nothing comes of it.
+// A lane past the last row or column reads what is there; its rows count as 0 where they are used, so that no load is waited for here.
 AP_INLINE void load(token& to, const rows& from, i32 t) {
   const elem *q = from.q + t * from.q_t, *k = from.k + t * from.k_t;
 #pragma unroll
   for (u32 c = 0; c < CHUNKS; ++c) {
-    i32 row = (static_cast<i32>(c) * 8 + from.place) * static_cast<i32>(kVec);
-    bool there = row < from.depth;
-    pack zero = {};
-    to.q[c] = *reinterpret_cast<const pack*>(q + (there ? row : 0));
-    to.k[c] = *reinterpret_cast<const pack*>(k + (there ? row : 0));
-    to.q[c] = there ? to.q[c] : zero;
-    to.k[c] = there ? to.k[c] : zero;
+    i32 row = from.row(c) < from.depth ? from.row(c) : 0;
+    to.q[c] = *reinterpret_cast<const pack*>(q + row);
+    to.k[c] = *reinterpret_cast<const pack*>(k + row);
   }
   to.v = *reinterpret_cast<const columns*>(from.v + t * from.v_t);
-  to.g = from.g ? from.g[t * from.gate_t] : 0.0f;
-  to.beta = from.beta[t * from.gate_t];
 }
 
-AP_INLINE columns step(pair (&h)[C][kPairs], const token& now, float scale, bool norm) {
+// A lane's number of `held` as all lanes see it.
+AP_INLINE float of_lane(float held, i32 lane) {
+  return __builtin_bit_cast(float, __builtin_amdgcn_readlane(__builtin_bit_cast(int, held), lane));
+}
+
+AP_INLINE columns step(pair (&h)[C][kPairs], const token& now, const rows& from, float decay, float beta, float scale,
+                       bool norm) {
   pair q[kPairs], k[kPairs];
 #pragma unroll
   for (u32 i = 0; i < kPairs; ++i) {
     u32 c = 2 * i / kVec, j = 2 * i % kVec;
-    q[i] = pair{static_cast<float>(now.q[c][j]), static_cast<float>(now.q[c][j + 1])};
-    k[i] = pair{static_cast<float>(now.k[c][j]), static_cast<float>(now.k[c][j + 1])};
+    pack of_q = from.row(c) < from.depth ? now.q[c] : pack{}, of_k = from.row(c) < from.depth ? now.k[c] : pack{};
+    q[i] = pair{static_cast<float>(of_q[j]), static_cast<float>(of_q[j + 1])};
+    k[i] = pair{static_cast<float>(of_k[j]), static_cast<float>(of_k[j + 1])};
   }
   pair kq = {}, qq = {}, kk = {}, hk[C] = {}, hq[C] = {};
 #pragma unroll
@@ -111,7 +115,7 @@ AP_INLINE columns step(pair (&h)[C][kPairs], const token& now, float scale, bool
     of_q *= __builtin_amdgcn_rsqf(sum(qq) + 1e-6f);
     of_k = __builtin_amdgcn_rsqf(sum(kk) + 1e-6f);
   }
-  float decay = exp_of(now.g), along = sum(kq) * of_k * of_q, beta = static_cast<float>(now.beta);
+  float along = sum(kq) * of_k * of_q;
   columns out;
 #pragma unroll
   for (u32 c = 0; c < C; ++c) {
@@ -188,18 +192,33 @@ void delta_rule(ap::elem* __restrict__ o, float* __restrict__ last, const ap::el
 #pragma unroll
     for (i32 j = 0; j < AHEAD; ++j) load(next[j], from, j < tokens ? j : tokens - 1);
   }
-  for (i32 t = 0; t < tokens; t += AHEAD) {
+  float decays = 1.0f, betas = 0.0f;  // of 64 tokens, one in each lane
+  auto gates = [&](i32 t) {
+    if (t % kWave != 0) return;
+    i32 own = t + static_cast<i32>(thread_x());
+    own = own < tokens ? own : tokens - 1;
+    betas = static_cast<float>(from.beta[own * from.gate_t]);
+    if (from.g) decays = exp_of(from.g[own * from.gate_t]);
+  };
+  auto take = [&](const token& now, i32 t) {
+    columns out = step(h, now, from, of_lane(decays, t % kWave), of_lane(betas, t % kWave), scale, norm != 0);
+    if (inside && place == 0) *reinterpret_cast<columns*>(to + static_cast<i64>(t) * value_heads * width) = out;
+  };
+  i32 t = 0;
+  for (; t + AHEAD <= tokens; t += AHEAD) {
+    gates(t);
 #pragma unroll
     for (i32 j = 0; j < AHEAD; ++j) {
-      if (t + j >= tokens) break;
       token now = next[j];
       i32 later = t + j + AHEAD;
       load(next[j], from, later < tokens ? later : tokens - 1);
-      columns out = step(h, now, scale, norm != 0);
-      if (inside && place == 0) {
-        *reinterpret_cast<columns*>(to + static_cast<i64>(t + j) * value_heads * width) = out;
-      }
+      take(now, t + j);
     }
+  }
+  if (t < tokens) gates(t);
+#pragma unroll
+  for (i32 j = 0; j < AHEAD - 1; ++j) {
+    if (t + j < tokens) take(next[j], t + j);
   }
   if (last && inside) {
     each_row(depth, place, [&](u32 i, i32 r) {
