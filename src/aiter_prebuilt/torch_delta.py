@@ -10,8 +10,7 @@ from typing import Any, Final
 import torch
 
 from aiter_prebuilt.ops._common import codes
-from aiter_prebuilt.ops.conv1d import as_it_lies, longest, with_silu
-from aiter_prebuilt.ops.delta_rule import gates, results
+from aiter_prebuilt.ops._delta import as_it_lies, gates, longest, results, with_silu
 from aiter_prebuilt.torch_library import NAMESPACE
 
 _OPS: Final[Any] = getattr(torch.ops, NAMESPACE)

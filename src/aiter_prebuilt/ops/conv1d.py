@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from aiter_prebuilt.dispatch import operator
-from aiter_prebuilt.ops._common import NOT_A_TENSOR, codes, integers, like, no_output, refuse
+from aiter_prebuilt.ops._common import NOT_A_TENSOR, codes, no_output
+from aiter_prebuilt.ops._delta import as_it_lies, longest, with_silu
 from aiter_prebuilt.ops._traced import traced
 
 if TYPE_CHECKING:
@@ -68,36 +69,3 @@ def causal_conv1d_fn(
     tensors = (x, weight, bias, conv_states, query_start_loc, cache_indices, flags, out)
     _causal_conv1d_fn(*tensors, longest(seq_lens_cpu), with_silu(activation), pad_slot_id)
     return out
-
-
-def with_silu(activation: str | bool | None) -> bool:
-    """Is silu asked for? AITER takes a bool for its name, too.
-
-    Raises:
-        UnsupportedError: another activation.
-    """
-    if activation in ("silu", "swish", True):
-        return True
-    if activation is None or activation is False:
-        return False
-    raise refuse("causal_conv1d_fn", "activation", activation, '"silu", "swish" or None')
-
-
-def longest(lengths: Any) -> int:
-    """The largest of the lengths; of none 0.
-
-    Raises:
-        UnsupportedError: they are no integers.
-    """
-    found = integers(lengths)
-    if found is None:
-        raise refuse("causal_conv1d_fn", "seq_lens_cpu", lengths, "a list of integers")
-    return max(found, default=0)
-
-
-def as_it_lies(x: Any) -> Any:
-    """A new matrix of the shape of x, whose channels lie side by side if those of x do and there is a framework."""
-    channels, tokens = x.shape
-    if isinstance(x.dtype, str) or x.stride()[0] != 1:
-        return like(x)
-    return x.new_empty((tokens, channels)).t()

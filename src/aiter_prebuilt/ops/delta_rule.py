@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from aiter_prebuilt.dispatch import operator
-from aiter_prebuilt.ops._common import NOT_A_TENSOR, element_type, like, no_output
+from aiter_prebuilt.ops._common import NOT_A_TENSOR, no_output
+from aiter_prebuilt.ops._delta import gates, results
 from aiter_prebuilt.ops._traced import traced
 from aiter_prebuilt.ops.generated.delta_rule import refuse_fused_recurrent_gated_delta_rule
 
@@ -143,19 +144,3 @@ def fused_gdn_gating_and_sigmoid(
         raise no_output("fused_gdn_gating_and_sigmoid", error) from error
     _fused_gdn_gating_and_sigmoid(A_log, a, b, dt_bias, g, beta, softplus_beta, softplus_threshold)
     return g, beta
-
-
-def gates(a: Any) -> tuple[Any, Any]:
-    """Two new tensors in fp32 of the shape of a."""
-    kind = element_type(a, "f32")
-    return a.new_empty(a.shape, dtype=kind), a.new_empty(a.shape, dtype=kind)
-
-
-def results(q: Any, v: Any, cu_seqlens: Any, with_states: bool) -> tuple[Any, Any]:
-    """New tensors: a row for each row of v, and the states behind each sequence's last token, or None."""
-    out = like(v)
-    if not with_states:
-        return out, None
-    sequences = q.shape[0] if cu_seqlens is None else cu_seqlens.shape[0] - 1
-    shape = (sequences, v.shape[2], q.shape[3], v.shape[3])
-    return out, q.new_empty(shape, dtype=element_type(q, "f32"))
