@@ -15,6 +15,7 @@ from aiter_prebuilt import (
     torch_attention,
     torch_binary,
     torch_ck,
+    torch_delta,
     torch_gemm,
     torch_group_quant,
     torch_prefill,
@@ -69,6 +70,11 @@ exponential, top_k_renorm_probs = torch_sampling.exponential, torch_sampling.top
 top_p_sampling_from_probs = torch_sampling.top_p_sampling_from_probs
 top_k_top_p_sampling_from_probs = torch_sampling.top_k_top_p_sampling_from_probs
 deepgemm, moe_cktile2stages_gemm1 = torch_ck.deepgemm, torch_ck.moe_cktile2stages_gemm1
+
+causal_conv1d_fn = torch_delta.causal_conv1d_fn
+fused_gdn_gating_and_sigmoid = torch_delta.fused_gdn_gating_and_sigmoid
+chunk_gated_delta_rule = torch_delta.chunk_gated_delta_rule
+fused_recurrent_gated_delta_rule = torch_delta.fused_recurrent_gated_delta_rule
 
 
 def written(function: str, held: Any, made: Any) -> Any:

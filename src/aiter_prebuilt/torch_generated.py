@@ -32,6 +32,7 @@ from aiter_prebuilt.ops.generated.attention_ragged import (
 )
 from aiter_prebuilt.ops.generated.batch_prefill import refuse_mha_batch_prefill, refuse_mha_batch_prefill_func
 from aiter_prebuilt.ops.generated.batched_gemm import refuse_batched_gemm_a8w8, refuse_batched_gemm_bf16
+from aiter_prebuilt.ops.generated.delta_rule import refuse_fused_recurrent_gated_delta_rule
 from aiter_prebuilt.ops.generated.fmoe_f4 import refuse_fmoe_g1u1_mxfp4
 from aiter_prebuilt.ops.generated.fused_norms import refuse_fused_qk_rmsnorm_group_quant
 from aiter_prebuilt.ops.generated.gemm_f4 import refuse_gemm_a4w4, refuse_gemm_a4w4_asm
@@ -192,6 +193,72 @@ def batched_rotary_embedding(
         is_neox,
         is_nope_first,
         rot_dim,
+    )
+
+
+def causal_conv1d_fn(
+    x: Any,
+    weight: Any,
+    bias: Any,
+    conv_states: Any,
+    query_start_loc: Any,
+    seq_lens_cpu: tuple[int, ...],
+    cache_indices: Any = None,
+    has_initial_state: Any = None,
+    activation: str | None = "silu",
+    pad_slot_id: int = -1,
+    validate_data: bool = False,
+    out: Any = None,
+) -> Any:
+    """Traced ``aiter_prebuilt.causal_conv1d_fn``."""
+    del validate_data
+    return torch_calls.causal_conv1d_fn(
+        x,
+        weight,
+        bias,
+        conv_states,
+        query_start_loc,
+        seq_lens_cpu,
+        cache_indices,
+        has_initial_state,
+        activation,
+        pad_slot_id,
+        out,
+    )
+
+
+def causal_conv1d_update(
+    x: Any,
+    conv_state: Any,
+    weight: Any,
+    bias: Any,
+    out: Any,
+    use_silu: bool,
+    cache_seqlens: Any,
+    conv_state_indices: Any,
+    pad_slot_id: int,
+) -> None:
+    """Traced ``aiter_prebuilt.causal_conv1d_update``."""
+    _OPS.causal_conv1d_update.default(
+        x, conv_state, weight, bias, out, cache_seqlens, conv_state_indices, use_silu, pad_slot_id
+    )
+
+
+def chunk_gated_delta_rule(
+    q: Any,
+    k: Any,
+    v: Any,
+    g: Any,
+    beta: Any,
+    scale: float | None = None,
+    initial_state: Any = None,
+    output_final_state: bool = False,
+    use_qk_l2norm_in_kernel: bool = False,
+    cu_seqlens: Any = None,
+) -> Any:
+    """Traced ``aiter_prebuilt.chunk_gated_delta_rule``."""
+    return torch_calls.chunk_gated_delta_rule(
+        q, k, v, g, beta, scale, initial_state, output_final_state, use_qk_l2norm_in_kernel, cu_seqlens
     )
 
 
@@ -1211,6 +1278,13 @@ def fused_experts_mxfp4(
     )
 
 
+def fused_gdn_gating_and_sigmoid(
+    A_log: Any, a: Any, b: Any, dt_bias: Any, softplus_beta: float = 1.0, softplus_threshold: float = 20.0
+) -> Any:
+    """Traced ``aiter_prebuilt.fused_gdn_gating_and_sigmoid``."""
+    return torch_calls.fused_gdn_gating_and_sigmoid(A_log, a, b, dt_bias, softplus_beta, softplus_threshold)
+
+
 def fused_qk_norm_rope_cache_pts_quant_shuffle(
     qkv: Any,
     qw: Any,
@@ -1480,6 +1554,27 @@ def fused_qk_rope_reshape_and_cache(
         k_out,
         output_zeros,
         zeros_out,
+    )
+
+
+def fused_recurrent_gated_delta_rule(
+    q: Any,
+    k: Any,
+    v: Any,
+    g: Any = None,
+    gk: Any = None,
+    gv: Any = None,
+    beta: Any = None,
+    scale: float | None = None,
+    initial_state: Any = None,
+    output_final_state: bool = False,
+    use_qk_l2norm_in_kernel: bool = False,
+    cu_seqlens: Any = None,
+) -> Any:
+    """Traced ``aiter_prebuilt.fused_recurrent_gated_delta_rule``."""
+    refuse_fused_recurrent_gated_delta_rule(gk, gv, beta)
+    return torch_calls.fused_recurrent_gated_delta_rule(
+        q, k, v, g, beta, scale, initial_state, output_final_state, use_qk_l2norm_in_kernel, cu_seqlens
     )
 
 
@@ -3956,6 +4051,9 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "batched_gemm_bf16_CK": batched_gemm_bf16_CK,
     "batched_rotary_embedding": batched_rotary_embedding,
     "biased_grouped_topk_hip": _OPS.biased_grouped_topk_hip.default,
+    "causal_conv1d_fn": causal_conv1d_fn,
+    "causal_conv1d_update": causal_conv1d_update,
+    "chunk_gated_delta_rule": chunk_gated_delta_rule,
     "ck_moe_stage1_fwd": ck_moe_stage1_fwd,
     "ck_moe_stage2_fwd": ck_moe_stage2_fwd,
     "concat_and_cache_mla": concat_and_cache_mla,
@@ -3995,6 +4093,7 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "fused_experts_a16w4": fused_experts_a16w4,
     "fused_experts_a8w8": fused_experts_a8w8,
     "fused_experts_mxfp4": fused_experts_mxfp4,
+    "fused_gdn_gating_and_sigmoid": fused_gdn_gating_and_sigmoid,
     "fused_qk_norm_rope_cache_pts_quant_shuffle": fused_qk_norm_rope_cache_pts_quant_shuffle,
     "fused_qk_norm_rope_cache_quant_shuffle": fused_qk_norm_rope_cache_quant_shuffle,
     "fused_qk_rmsnorm": fused_qk_rmsnorm,
@@ -4003,6 +4102,7 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "fused_qk_rope_cat_and_cache_mla": fused_qk_rope_cat_and_cache_mla,
     "fused_qk_rope_concat_and_cache_mla": _OPS.fused_qk_rope_concat_and_cache_mla.default,
     "fused_qk_rope_reshape_and_cache": fused_qk_rope_reshape_and_cache,
+    "fused_recurrent_gated_delta_rule": fused_recurrent_gated_delta_rule,
     "fused_rms_fp8_group_quant": fused_rms_fp8_group_quant,
     "fused_rms_fp8_per_tensor_static_quant": fused_rms_fp8_per_tensor_static_quant,
     "gelu_and_mul": _OPS.gelu_and_mul.default,

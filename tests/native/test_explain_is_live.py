@@ -216,6 +216,20 @@ FITTING: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
     "fused_rms_fp8_group_quant": lambda s: {
         "T": "bf16", "M": "5", "N": "256", "groups": "2", "in_row": "256", "group_size": "128", "transpose_scale": "0",
     },
+    **dict.fromkeys(
+        ("fused_recurrent_gated_delta_rule", "chunk_gated_delta_rule"),
+        lambda s: {
+            "T": "bf16", "U": "f32", "B": "2", "L": "3", "H": "2", "HV": "4", "K": "128", "V": "128", "N": "2", "F": "2",
+            "cu_seqlens": "none",
+        },
+    ),
+    "fused_gdn_gating_and_sigmoid": lambda s: {"D": "f32", "S": "5", "H": "32"},
+    "causal_conv1d_update": lambda s: {
+        "W": s["T"], "B": "4", "D": "64", "L": "1", "S": "8", "K": "3", "width": "4", "BIAS": "64", "LENS": "0", "SLOTS": "4",
+    },
+    "causal_conv1d_fn": lambda s: {
+        "W": s["T"], "D": "64", "L": "40", "starts": "3", "S": "8", "K": "3", "width": "4", "longest": "30",
+    },
     "silu_and_mul_quant": lambda s: {"M": "7", "d": "128", "scale_rows": "7", "scale_columns": "2", "group_size": "64"},
     "silu_and_mul_quant_fp4": lambda s: {
         "M": "7", "half": "64", "scale_rows": "7", "scale_columns": "2", "group_size": "64", "shuffle_scale": "0",

@@ -120,6 +120,13 @@ SIGNATURES = {
     "rmsnorm2d_fwd_with_add_dynamicquant": "out input residual_in residual_out yscale weight epsilon use_model_sensitive_rmsnorm "
     "group_size shuffle_scale",
     "silu": "out input",
+    "chunk_gated_delta_rule": "q k v g beta scale initial_state output_final_state use_qk_l2norm_in_kernel cu_seqlens",
+    "fused_gdn_gating_and_sigmoid": "A_log a b dt_bias softplus_beta softplus_threshold",
+    "fused_recurrent_gated_delta_rule": "q k v g gk gv beta scale initial_state output_final_state use_qk_l2norm_in_kernel "
+    "cu_seqlens",
+    "causal_conv1d_update": "x conv_state weight bias out use_silu cache_seqlens conv_state_indices pad_slot_id",
+    "causal_conv1d_fn": "x weight bias conv_states query_start_loc seq_lens_cpu cache_indices has_initial_state activation "
+    "pad_slot_id validate_data out",
     "top_k_per_row_decode": "logits next_n seqLens indices numRows stride0 stride1 k stable",
     "top_k_per_row_prefill": "logits rowStarts rowEnds indices values numRows stride0 stride1 k stable",
     "sigmoid": "input",
