@@ -30,6 +30,12 @@ if TYPE_CHECKING:
     from aiter_prebuilt.ops.batched_gemm import batched_gemm_a8w8, batched_gemm_bf16
     from aiter_prebuilt.ops.binary import add, add_, div, div_, mul, mul_, sub, sub_
     from aiter_prebuilt.ops.cache_blocks import copy_blocks
+    from aiter_prebuilt.ops.conv1d import causal_conv1d_fn
+    from aiter_prebuilt.ops.delta_rule import (
+        chunk_gated_delta_rule,
+        fused_gdn_gating_and_sigmoid,
+        fused_recurrent_gated_delta_rule,
+    )
     from aiter_prebuilt.ops.extend_attention import extend_attention_fwd
     from aiter_prebuilt.ops.fmoe_f4 import fmoe_g1u1_mxfp4
     from aiter_prebuilt.ops.fused_kv_cache import (
@@ -63,6 +69,7 @@ if TYPE_CHECKING:
         swiglu_and_mul_bias,
     )
     from aiter_prebuilt.ops.generated.attention_extend import context_attention_fwd
+    from aiter_prebuilt.ops.generated.causal_conv1d import causal_conv1d_update
     from aiter_prebuilt.ops.generated.elementwise import sigmoid, tanh
     from aiter_prebuilt.ops.generated.few_rows import LLMM1, wv_splitk_small_fp16_bf16, wvSplitKQ, wvSpltK
     from aiter_prebuilt.ops.generated.fmoe_a16_asm import fmoe, fmoe_g1u1_a16, fmoe_int8_g1u0_a16
@@ -222,6 +229,9 @@ __all__ = [
     "batched_gemm_bf16_CK",
     "batched_rotary_embedding",
     "biased_grouped_topk_hip",
+    "causal_conv1d_fn",
+    "causal_conv1d_update",
+    "chunk_gated_delta_rule",
     "ck_moe_stage1_fwd",
     "ck_moe_stage2_fwd",
     "concat_and_cache_mla",
@@ -261,6 +271,7 @@ __all__ = [
     "fused_experts_a8w8",
     "fused_experts_a16w4",
     "fused_experts_mxfp4",
+    "fused_gdn_gating_and_sigmoid",
     "fused_qk_norm_rope_cache_pts_quant_shuffle",
     "fused_qk_norm_rope_cache_quant_shuffle",
     "fused_qk_rmsnorm",
@@ -269,6 +280,7 @@ __all__ = [
     "fused_qk_rope_cat_and_cache_mla",
     "fused_qk_rope_concat_and_cache_mla",
     "fused_qk_rope_reshape_and_cache",
+    "fused_recurrent_gated_delta_rule",
     "fused_rms_fp8_group_quant",
     "fused_rms_fp8_per_tensor_static_quant",
     "gelu_and_mul",
@@ -435,6 +447,10 @@ HOMES: Final = {
     "sub": "binary",
     "sub_": "binary",
     "copy_blocks": "cache_blocks",
+    "causal_conv1d_fn": "conv1d",
+    "chunk_gated_delta_rule": "delta_rule",
+    "fused_gdn_gating_and_sigmoid": "delta_rule",
+    "fused_recurrent_gated_delta_rule": "delta_rule",
     "extend_attention_fwd": "extend_attention",
     "fmoe_g1u1_mxfp4": "fmoe_f4",
     "fused_qk_rope_cat_and_cache_mla": "fused_kv_cache",
@@ -462,6 +478,7 @@ HOMES: Final = {
     "swiglu_and_mul": "generated.activation",
     "swiglu_and_mul_bias": "generated.activation",
     "context_attention_fwd": "generated.attention_extend",
+    "causal_conv1d_update": "generated.causal_conv1d",
     "sigmoid": "generated.elementwise",
     "tanh": "generated.elementwise",
     "LLMM1": "generated.few_rows",
