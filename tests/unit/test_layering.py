@@ -130,7 +130,7 @@ STAGES: dict[str, set[str]] = {
     "pack": {"files", "tools", "objects", "judge"},
     "report": {"manifest", "modules", "plan", "objects", "tools"},
     "shapes": {"manifest", "report"},
-    "generate": {"files", "manifest", "tools", "plan", "compile"},
+    "generate": {"files", "manifest", "tools", "plan", "compile", "shapes"},
     "prove": {"files", "manifest", "cases", "objects", "judge", "pack"},
 }
 COMMON = {"records", "errors"}
