@@ -24,7 +24,7 @@ from embedded import EmbeddedDevice
 if TYPE_CHECKING:
     from step import Model
 
-MODELS: Final = ("llama3",)
+MODELS: Final = ("llama3", "qwen3moe", "gptoss", "deepseek_v3")
 TARGETS: Final = ("gfx942", "gfx950")
 GENERATED: Final = 4
 JSON_VERSION: Final = 1
@@ -32,8 +32,9 @@ JSON_VERSION: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """How far the furthest row of a result is from exact, in parts of its length, and how far it may be."""
+    """How far the furthest row of a layer's result is from exact, in parts of its length, and how far it may be."""
 
+    layer: int
     step: str
     part: str
     error: float
@@ -57,9 +58,9 @@ def main(words: list[str] | None = None) -> int:
     import torch
 
     model: Model = import_module(options.model).MODEL
-    seed = model.seed if options.seed is None else options.seed
     with torch.inference_mode():
-        rows, written = one_layer(model, seed), tokens(model, seed)
+        rows = [row for index in model.kinds for row in one_layer(model, index)]
+        written = tokens(model)
     right = all(row.error <= row.bound for row in rows) and written["tokens"] == written["exact"]
     report = {
         "version": JSON_VERSION, "model": options.model, "target": options.target, "right": right,
@@ -72,19 +73,19 @@ def main(words: list[str] | None = None) -> int:
     return 0 if right else 1
 
 
-def one_layer(model: Model, seed: int) -> list[Row]:
+def one_layer(model: Model, index: int) -> list[Row]:
     """A step of prompts, and one of the token behind each."""
     import torch
-    from step import ROUNDING, Sequences, distance, drawn
+    from step import ROUNDING, Sequences, distance
 
-    random = torch.Generator().manual_seed(seed)
-    weights = model.weights(random, 0)
+    random = torch.Generator().manual_seed(index)
+    weights = model.weights(random, index)
     longest = max(model.prompts) + 1
     sequences = Sequences(len(model.prompts), longest, model.page)
     layer = model.layer(weights, sequences.stored, longest)
-    # A layer in the middle of a model is given its input in two parts.
-    inputs = [drawn(random, 2, prompt + 1, model.hidden, size=2**-0.5) for prompt in model.prompts]
-    sums = [each.double().sum(0) for each in inputs]
+    # A layer in the middle of a model is given its input in two parts: what the one before adds, and the residual.
+    inputs = [(model.added(random, prompt + 1), model.states(random, prompt + 1)) for prompt in model.prompts]
+    sums = [added.double() + residual.double() for added, residual in inputs]
     wanted = [model.exact(model.exact_weights(weights), each) for each in sums]
     found: list[Row] = []
     for step, rows in (("prompts", slice(0, -1)), ("next tokens", slice(-1, None))):
@@ -94,15 +95,15 @@ def one_layer(model: Model, seed: int) -> list[Row]:
         attended = exact_residual - torch.cat([each[rows] for each in sums])
         errors = (distance(residual, exact_residual, attended), distance(added, exact_added, exact_added))
         for part, error, roundings in zip(("attention", "the rest"), errors, model.roundings, strict=True):
-            found.append(Row(step, part, error, roundings * ROUNDING))
+            found.append(Row(index, step, part, error, roundings * ROUNDING))
     return found
 
 
-def tokens(model: Model, seed: int) -> dict[str, Any]:
+def tokens(model: Model) -> dict[str, Any]:
     """What four layers write."""
     import toy
 
-    made, prompts = toy.made(model, seed), toy.prompts(model, seed)
+    made, prompts = toy.made(model), toy.prompts(model)
     found, wanted = toy.written(made, prompts, GENERATED), toy.exactly_written(made, prompts, GENERATED)
     pairs = zip(chain(*found.logits), chain(*wanted.logits), strict=True)
     return {
@@ -115,11 +116,9 @@ def tokens(model: Model, seed: int) -> dict[str, Any]:
 
 def show(rows: list[Row], report: dict[str, Any]) -> None:
     """The report for people."""
-    print(
-        f"{report['model']} on {report['target']}, one layer: errors of the furthest rows, in parts of their length"
-    )
+    print(f"{report['model']} on {report['target']}: errors of the furthest rows, in parts of their length")
     for row in rows:
-        print(f"  {row.step:12} {row.part:10} {row.error:.4f}, bound {row.bound:.4f}")
+        print(f"  layer {row.layer}  {row.step:12} {row.part:10} {row.error:.4f}, bound {row.bound:.4f}")
     print("four layers write, token by token:")
     for found, exact in zip(report["tokens"], report["exact"], strict=True):
         print(f"  {found} {'as exactly' if found == exact else f'and exactly {exact}'}")

@@ -69,7 +69,8 @@ class EmbeddedDevice:
         pointer = ctypes.pythonapi.PyCapsule_GetPointer
         pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
         capsule = ctypes.pythonapi.PyCapsule_New
-        capsule.restype, capsule.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]  # fmt: skip
+        capsule.restype = ctypes.py_object
+        capsule.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
         kind: Any = torch.Tensor
         table = _Table.from_address(pointer(kind.__dlpack_c_exchange_api__, _NAME))
         own: Any = table.borrow
@@ -87,6 +88,7 @@ class EmbeddedDevice:
             out[0] = None
             return 0
 
+        # Without an allocator a kernel's workspace is the driver's.
         self._table = _Table(
             table.major, table.minor, None, None, table.export, table.make, _BORROW(borrow), _STREAM(stream)
         )  # fmt: skip

@@ -21,7 +21,7 @@ EPSILON, THETA = 1e-5, 500000.0
 PAGE: Final = 16
 SCALE: Final = WIDTH**-0.5
 _NEOX: Final = 0
-SEED: Final = 4
+SEEDS: Final = (3, 5, 6)
 
 
 def weights(random: torch.Generator, index: int) -> Weights:
@@ -50,6 +50,7 @@ class Llama3Layer:
         self.one = torch.ones(1)
 
     def __call__(self, hidden: Tensor, residual: Tensor | None, batch: Batch) -> tuple[Tensor, Tensor]:
+        """What the MLP adds, and the residual."""
         hidden, residual = add_norm(hidden, residual, self.weights["input_norm"])
         attended = self.attention(hidden, batch)
         hidden, residual = add_norm(attended, residual, self.weights["post_norm"])
@@ -97,5 +98,5 @@ def add_norm(hidden: Tensor, residual: Tensor | None, weight: Tensor) -> tuple[T
 
 #: Norm, projection, rotation, shares, attention, projection, sum; then norm, projection, gate, projection.
 MODEL: Final = Model(
-    HIDDEN, EPSILON, PAGE, (5, 17, 40), (7, 11), weights, Llama3Layer, doubled, exact.layer, SEED
+    HIDDEN, EPSILON, PAGE, (5, 17, 40), (7, 11), weights, Llama3Layer, doubled, exact.layer, SEEDS
 )

@@ -6,13 +6,13 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 import torch
 from torch import Tensor
 
 #: A layer's weights, by name. The layer and its exact model have the same.
-Weights: TypeAlias = Mapping[str, Any]
+Weights: TypeAlias = Mapping[str, Tensor]
 #: A number becomes bf16 by moving at most so far, in parts of itself.
 ROUNDING: Final = 2.0**-9
 
@@ -100,8 +100,27 @@ class Model:
     #: The weights in float64, and what they make of the hidden states of one whole sequence.
     exact_weights: Callable[[Weights], Weights]
     exact: Callable[[Weights, Tensor], tuple[Tensor, Tensor]]
-    #: Of the toy: one with which no two tokens are as close as rounding leads.
-    seed: int
+    #: Of the toy's prompts: with these no two tokens are as close as rounding leads.
+    seeds: tuple[int, ...]
+    #: With experts: the last columns of hidden states of so many tokens, which say whose they are.
+    pattern: Callable[[torch.Generator, int], Tensor] | None = None
+    #: Numbers of the layers that are looked at one by one: every kind that a model has.
+    kinds: tuple[int, ...] = (0,)
+
+    def added(self, random: torch.Generator, tokens: int) -> Tensor:
+        """What a layer adds to them."""
+        made = drawn(random, tokens, self.hidden, size=0.5)
+        if self.pattern is not None:
+            made[:, -self.pattern(random, 0).shape[1] :] = 0
+        return made
+
+    def states(self, random: torch.Generator, tokens: int) -> Tensor:
+        """Hidden states."""
+        drawn_states = drawn(random, tokens, self.hidden)
+        if self.pattern is not None:
+            columns = self.pattern(random, tokens)
+            drawn_states[:, -columns.shape[1] :] = columns
+        return drawn_states
 
 
 def drawn(random: torch.Generator, *shape: int, size: float = 1.0) -> Tensor:
@@ -114,14 +133,49 @@ def linear(random: torch.Generator, rows: int, columns: int, size: float = 1.0) 
     return drawn(random, rows, columns, size=size / math.sqrt(columns))
 
 
-def norm_weight(random: torch.Generator, width: int) -> Tensor:
-    """Around 1."""
-    return (1 + 0.2 * torch.randn(width, generator=random)).bfloat16()
+def norm_weight(random: torch.Generator, width: int, plain: int = 0) -> Tensor:
+    """Around 1, and 1 in the last ``plain`` columns."""
+    weight = (1 + 0.2 * torch.randn(width, generator=random)).bfloat16()
+    weight[width - plain :] = 1
+    return weight
+
+
+def chosen_columns(random: torch.Generator, tokens: int, experts: int, chosen: int) -> Tensor:
+    """For each token as many columns as there are experts, those of its own clearly the largest.
+
+    The router of these examples reads such columns, and layers leave them alone: where two experts are as close as rounding
+    leads, both choices are right, and nothing that follows can be compared.
+    """
+    order = torch.rand(tokens, experts, generator=random).argsort(-1)
+    own = torch.rand(tokens, experts, generator=random)
+    return torch.where(order < chosen, 1.6 + 1.4 * own, 2.7 * own - 1.5).bfloat16()
+
+
+def quiet(weight: Tensor, columns: int) -> Tensor:
+    """A weight whose product is zero in the last columns."""
+    weight[..., -columns:, :] = 0
+    return weight
+
+
+def router(random: torch.Generator, experts: int, hidden: int, gain: float = 1.5) -> Tensor:
+    """Reads each expert's own column, and a little of all others."""
+    weight = drawn(random, experts, hidden, size=0.01 / math.sqrt(hidden))
+    weight[:, -experts:] = torch.eye(experts) * gain
+    return weight
 
 
 def doubled(weights: Weights) -> Weights:
-    """In float64."""
-    return {name: value.double() if isinstance(value, Tensor) else value for name, value in weights.items()}
+    """In float64; those of experts where one is used: all of them would be gigabytes."""
+    return {
+        name: value.double() if value.is_floating_point() and value.ndim < 3 else value
+        for name, value in weights.items()
+    }
+
+
+def fp8() -> torch.dtype:
+    """The e4m3 of the device that this process has."""
+    own = getattr(torch.Tensor, "target", "gfx950") == "gfx942"
+    return torch.float8_e4m3fnuz if own else torch.float8_e4m3fn
 
 
 def distance(found: Tensor, wanted: Tensor, size: Tensor) -> float:

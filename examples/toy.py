@@ -15,9 +15,10 @@ import aiter_prebuilt as aiter
 LAYERS: Final = 4
 #: greedy_sample takes no shorter rows.
 VOCABULARY: Final = 16384
+LONGEST: Final = 24
 #: As in a language, some tokens are frequent: their rows in the head are so much longer. Among as many tokens as there are, the
 #: two likeliest would be closer than any rounding.
-FREQUENT, OFTEN = 64, 4.0
+FREQUENT, OFTEN = 16, 4.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,20 +40,27 @@ class Written:
     logits: list[list[Tensor]]
 
 
-def made(model: Model, seed: int) -> Toy:
+def made(model: Model) -> Toy:
     """All weights drawn."""
-    random = torch.Generator().manual_seed(seed)
+    random = torch.Generator().manual_seed(1)
     head = drawn(random, VOCABULARY, model.hidden, size=model.hidden**-0.5)
     head[torch.randperm(VOCABULARY, generator=random)[:FREQUENT]] *= OFTEN
-    embedding = drawn(random, VOCABULARY, model.hidden)
+    embedding = model.states(random, VOCABULARY)
     layers = tuple(model.weights(random, index) for index in range(LAYERS))
     return Toy(model, embedding, layers, norm_weight(random, model.hidden), head)
 
 
-def prompts(model: Model, seed: int) -> list[list[int]]:
-    """Tokens of each prompt."""
-    random = torch.Generator().manual_seed(seed)
-    return [torch.randint(VOCABULARY, (length,), generator=random).tolist() for length in model.prompts]
+def prompt(length: int, seed: int) -> list[int]:
+    """Tokens."""
+    drawn_tokens = torch.randint(
+        VOCABULARY, (min(length, LONGEST),), generator=torch.Generator().manual_seed(seed)
+    )
+    return [int(token) for token in drawn_tokens]
+
+
+def prompts(model: Model) -> list[list[int]]:
+    """Of different lengths."""
+    return [prompt(length, seed) for length, seed in zip(model.prompts, model.seeds, strict=True)]
 
 
 def written(toy: Toy, given: Sequence[Sequence[int]], count: int) -> Written:

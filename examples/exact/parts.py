@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -40,6 +42,18 @@ def attention(
         scores = torch.cat([scores, sinks[:, None, None].expand(-1, len(q), 1)], -1)
     shares = scores.softmax(-1)[..., : len(q)]
     return torch.einsum("hij,jhd->ihd", shares, v).reshape(len(q), -1)
+
+
+def yarn(width: int, theta: float, context: int, stretched: float, whole: bool) -> Tensor:
+    """[width / 2]: how far a pair of elements turns from a token to the next. Those that turn often in the context that there was
+    do as before, those that hardly turn are stretched, a ramp between, whose ends are ``whole`` pairs or not.
+    """
+    speed = theta ** -(torch.arange(0, width, 2, dtype=torch.float64) / width)
+    first, last = (width * math.log(context / (n * 2 * math.pi)) / (2 * math.log(theta)) for n in (32, 1))
+    if whole:
+        first, last = math.floor(first), math.ceil(last)
+    ramp = ((torch.arange(width // 2, dtype=torch.float64) - first) / (last - first)).clamp(0, 1)
+    return speed / stretched * ramp + speed * (1 - ramp)
 
 
 def silu_mul(both: Tensor) -> Tensor:
