@@ -24,7 +24,10 @@ def run(model: str, target: str, *words: str) -> subprocess.CompletedProcess[str
     """``examples/decoder_layer.py`` as a user starts it, with the bundles of the session."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("AITER_PREBUILT")}
     (path,) = bundles(target, "ck-free")
-    environment = kept | {"PYTHONPATH": str(ROOT / "src"), "AITER_PREBUILT_BUNDLES": str(path)}
+    environment = kept | {
+        "PYTHONPATH": str(ROOT / "src"), "AITER_PREBUILT_BUNDLES": str(path),
+        "OMP_NUM_THREADS": "1",  # other tests run beside it
+    }  # fmt: skip
     command = [sys.executable, str(EXAMPLES / "decoder_layer.py"), model, "--target", target, *words]
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600, check=False)
 
