@@ -47,7 +47,7 @@ def test_a_layer_is_as_exact_as_it_says(model: str, target: str) -> None:
         for step in ("prompts", "next tokens")
         for part in ("attention", "the rest")
     ]
-    assert all(0 < row["error"] <= row["bound"] < 0.13 for row in report["layer"])
+    assert all(0 < row["error"] <= row["bound"] < 0.14 for row in report["layer"])
     assert report["tokens"] == report["exact"]
     assert all(len(tokens) == 4 for tokens in report["tokens"])
     # Not by luck: nowhere are two tokens as close as the logits are to exact ones.
