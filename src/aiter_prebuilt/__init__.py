@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from aiter_prebuilt.ops.fused_moe import fused_moe
     from aiter_prebuilt.ops.mla_works import get_mla_metadata_info_v1
     from aiter_prebuilt.ops.moe_products import moe_gemm_a4w4, moe_gemm_a8w4, moe_gemm_a16w4
-    from aiter_prebuilt.ops.moe_routing import routing
+    from aiter_prebuilt.ops.moe_routing import routing, routing_from_hash
     from aiter_prebuilt.ops.moe_weighted_first import asm_moe_tkw1
     from aiter_prebuilt.ops.prompt_works import get_ps_metadata_info_v1
     from aiter_prebuilt.ops.quantize import (
@@ -94,6 +94,7 @@ __all__ = [
     "pertoken_quant",
     "preload",
     "routing",
+    "routing_from_hash",
     "shuffle_scale",
     "shuffle_scale_a16w4",
     "shuffle_weight",
@@ -111,7 +112,7 @@ _AROUND = {
     "ops.fused_moe": ("fused_moe",),
     "ops.mla_works": ("get_mla_metadata_info_v1",),
     "ops.moe_products": ("moe_gemm_a4w4", "moe_gemm_a8w4", "moe_gemm_a16w4"),
-    "ops.moe_routing": ("routing",),
+    "ops.moe_routing": ("routing", "routing_from_hash"),
     "ops.moe_weighted_first": ("asm_moe_tkw1",),
     "ops.prompt_works": ("get_ps_metadata_info_v1",),
     "ops.quantize": (

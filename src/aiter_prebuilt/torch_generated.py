@@ -2724,6 +2724,41 @@ def moe_gemm_gathered_fp8(
     )
 
 
+def moe_routing_hash_lists(
+    router_logits: Any,
+    tid2eid: Any,
+    input_ids: Any,
+    n_expts_act: int,
+    block_m: int,
+    gather_indx: Any,
+    scatter_indx: Any,
+    gate_scal: Any,
+    hist: Any,
+    token_offs_raw: Any,
+    token_offs_pad: Any,
+    block_pid_map: Any,
+    renorm: bool = True,
+    routed_scaling_factor: float = 1.0,
+) -> None:
+    """Traced ``aiter_prebuilt.moe_routing_hash_lists``."""
+    _OPS.moe_routing_hash_lists.default(
+        router_logits,
+        tid2eid,
+        input_ids,
+        gather_indx,
+        scatter_indx,
+        gate_scal,
+        hist,
+        token_offs_raw,
+        token_offs_pad,
+        block_pid_map,
+        n_expts_act,
+        block_m,
+        renorm,
+        routed_scaling_factor,
+    )
+
+
 def moe_routing_lists(
     logits: Any,
     n_expts_act: int,
@@ -3993,6 +4028,7 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "moe_gemm_gathered": moe_gemm_gathered,
     "moe_gemm_gathered_fp4": moe_gemm_gathered_fp4,
     "moe_gemm_gathered_fp8": moe_gemm_gathered_fp8,
+    "moe_routing_hash_lists": moe_routing_hash_lists,
     "moe_routing_lists": moe_routing_lists,
     "moe_smoothquant_fwd": _OPS.moe_smoothquant_fwd.default,
     "moe_sorting_fwd": moe_sorting_fwd,

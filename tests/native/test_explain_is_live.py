@@ -329,6 +329,9 @@ FITTING: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
     "moe_routing_lists": lambda s: {
         "M": "7", "P": "14", "E": "8", "E1": "9", "NB": "8", "n_expts_act": "2", "block_m": "16",
     },
+    "moe_routing_hash_lists": lambda s: {
+        "M": "7", "P": "14", "V": "9", "K": "2", "E": "8", "E1": "9", "NB": "8", "n_expts_act": "2", "block_m": "16",
+    },
     "moe_gemm_gathered": lambda s: {
         "X": "7", "O": "14", "E": "8", "E1": "9", "N": "64", "NO": "64", "K": "128", "KB": "64", "SN": "64", "SK": "4",
         "NB": "14", "topk": "2", "block_m": "16", "G": "14", "scatter_indx": "none",

@@ -288,6 +288,8 @@ SIGNATURES = {
     "data2 data3 data4 data5 data6 data7 signals2 signals3 signals4 signals5 signals6 signals7 gemma_norm",
     "moe_routing_lists": "logits n_expts_act block_m gather_indx scatter_indx gate_scal hist token_offs_raw token_offs_pad "
     "block_pid_map sm_first",
+    "moe_routing_hash_lists": "router_logits tid2eid input_ids n_expts_act block_m gather_indx scatter_indx gate_scal hist "
+    "token_offs_raw token_offs_pad block_pid_map renorm routed_scaling_factor",
     "moe_gemm_gathered": "out x w w_scales hist token_offs_raw block_pid_map topk block_m bias gather_indx scatter_indx gammas "
     "swizzled apply_swiglu alpha limit residual gate_valid",
     "moe_gemm_gathered_fp8": "out x w w_scales hist token_offs_raw block_pid_map topk block_m x_scales x_scale quant_scale bias "
@@ -295,6 +297,7 @@ SIGNATURES = {
     "moe_gemm_gathered_fp4": "out x w x_scales w_scales hist token_offs_raw block_pid_map topk block_m bias gather_indx "
     "scatter_indx gammas swizzled apply_swiglu alpha limit residual gate_valid",
     "routing": "logits n_expts_act sm_first",  # and later trees' by name alone
+    "routing_from_hash": "router_logits tid2eid input_ids n_expts_act block_m",  # and three by name alone
     "moe_gemm_a4w4": "x w x_scales w_scales bias routing_data gather_indx scatter_indx gammas swizzle_mx_scale "
     "preshuffle_weights out_dtype apply_swiglu alpha limit swiglu_add_residual unpadded_N unpadded_K backend",
     "moe_gemm_a8w4": "x w x_scales w_scales x_static_scale quant_static_scale bias routing_data gather_indx scatter_indx gammas "

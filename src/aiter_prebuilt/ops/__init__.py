@@ -98,6 +98,7 @@ if TYPE_CHECKING:
         moe_gemm_gathered_fp8,
         moe_routing_lists,
     )
+    from aiter_prebuilt.ops.generated.moe_routing_hash import moe_routing_hash_lists
     from aiter_prebuilt.ops.generated.moe_sorting import moe_sorting_fwd
     from aiter_prebuilt.ops.generated.moe_tokens import (
         biased_grouped_topk_hip,
@@ -313,6 +314,7 @@ __all__ = [
     "moe_gemm_gathered",
     "moe_gemm_gathered_fp4",
     "moe_gemm_gathered_fp8",
+    "moe_routing_hash_lists",
     "moe_routing_lists",
     "moe_smoothquant_fwd",
     "moe_sorting_fwd",
@@ -489,6 +491,7 @@ HOMES: Final = {
     "moe_gemm_gathered_fp4": "generated.moe_routing",
     "moe_gemm_gathered_fp8": "generated.moe_routing",
     "moe_routing_lists": "generated.moe_routing",
+    "moe_routing_hash_lists": "generated.moe_routing_hash",
     "moe_sorting_fwd": "generated.moe_sorting",
     "biased_grouped_topk_hip": "generated.moe_tokens",
     "grouped_topk": "generated.moe_tokens",
