@@ -53,6 +53,7 @@ if TYPE_CHECKING:
         shuffle_scale_a16w4,
         shuffle_weight_a16w4,
     )
+    from aiter_prebuilt.ops.silu_mul import fused_silu_mul
     from aiter_prebuilt.ops.sorting import moe_sorting
     from aiter_prebuilt.ops.static_fp8 import downcast_to_static_fp8, downcast_to_static_fp8_3d
     from aiter_prebuilt.ops.tuned_gemm import tgemm
@@ -72,6 +73,7 @@ __all__ = [
     "dynamic_mxfp4_quant",
     "e8m0_shuffle",
     "fused_moe",
+    "fused_silu_mul",
     "fused_topk",
     "get_hip_quant",
     "get_mla_metadata_info_v1",
@@ -125,6 +127,7 @@ _AROUND = {
         "e8m0_shuffle", "moe_shuffle_scale", "moe_shuffle_weight", "shuffle_scale", "shuffle_scale_a16w4",
         "shuffle_weight_a16w4",
     ),
+    "ops.silu_mul": ("fused_silu_mul",),
     "ops.sorting": ("moe_sorting",),
     "ops.static_fp8": ("downcast_to_static_fp8", "downcast_to_static_fp8_3d"),
     "ops.tuned_gemm": ("tgemm",),

@@ -334,6 +334,7 @@ SIGNATURES = {
     "get_hip_quant": "qType",
     "get_torch_quant": "qType",
     "get_triton_quant": "qType",
+    "fused_silu_mul": "x out",
     "downcast_to_static_fp8": "x scale",
     "downcast_to_static_fp8_3d": "x scale",
     "per_tensor_quant_hip": "x scale quant_dtype num_rows num_rows_factor",
