@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from aiter_prebuilt.ops.moe_routing import routing, routing_from_hash
     from aiter_prebuilt.ops.moe_weighted_first import asm_moe_tkw1
     from aiter_prebuilt.ops.prompt_works import get_ps_metadata_info_v1
+    from aiter_prebuilt.ops.qk_norms import _fused_qk_rmsnorm, fused_qk_rmsnorm
     from aiter_prebuilt.ops.quantize import (
         dynamic_mxfp4_quant,
         get_hip_quant,
@@ -66,6 +67,7 @@ __all__ = [
     "GateMode",
     "QuantType",
     "__version__",
+    "_fused_qk_rmsnorm",
     "asm_moe_tkw1",
     "biased_grouped_topk",
     "downcast_to_static_fp8",
@@ -73,6 +75,7 @@ __all__ = [
     "dynamic_mxfp4_quant",
     "e8m0_shuffle",
     "fused_moe",
+    "fused_qk_rmsnorm",
     "fused_silu_mul",
     "fused_topk",
     "get_hip_quant",
@@ -117,6 +120,7 @@ _AROUND = {
     "ops.moe_routing": ("routing", "routing_from_hash"),
     "ops.moe_weighted_first": ("asm_moe_tkw1",),
     "ops.prompt_works": ("get_ps_metadata_info_v1",),
+    "ops.qk_norms": ("_fused_qk_rmsnorm", "fused_qk_rmsnorm"),
     "ops.quantize": (
         "dynamic_mxfp4_quant", "get_hip_quant", "get_triton_quant", "per_1x32_f4_quant_hip", "per_1x32_mx_quant_hip",
         "per_group_quant_hip", "per_tensor_quant_hip", "per_token_quant_hip",

@@ -1307,13 +1307,6 @@ def fused_qk_norm_rope_cache_quant_shuffle(
     )
 
 
-def fused_qk_rmsnorm(
-    q_out: Any, q: Any, q_weight: Any, q_eps: float, k_out: Any, k: Any, k_weight: Any, k_eps: float
-) -> Any:
-    """Traced ``aiter_prebuilt.fused_qk_rmsnorm``."""
-    return torch_calls.fused_qk_rmsnorm(q_out, q, q_weight, q_eps, k_out, k, k_weight, k_eps)
-
-
 def fused_qk_rmsnorm_group_quant(
     q_out_quantized: Any = None,
     q_out_scale: Any = None,
@@ -1383,6 +1376,13 @@ def fused_qk_rmsnorm_per_token_quant(
         q_residual,
         gemma_norm,
     )
+
+
+def fused_qk_rmsnorm_plain(
+    q_out: Any, q: Any, q_weight: Any, q_eps: float, k_out: Any, k: Any, k_weight: Any, k_eps: float
+) -> Any:
+    """Traced ``aiter_prebuilt.fused_qk_rmsnorm_plain``."""
+    return torch_calls.fused_qk_rmsnorm_plain(q_out, q, q_weight, q_eps, k_out, k, k_weight, k_eps)
 
 
 def fused_qk_rope_cat_and_cache_mla(
@@ -3969,9 +3969,9 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "fused_experts_mxfp4": fused_experts_mxfp4,
     "fused_qk_norm_rope_cache_pts_quant_shuffle": fused_qk_norm_rope_cache_pts_quant_shuffle,
     "fused_qk_norm_rope_cache_quant_shuffle": fused_qk_norm_rope_cache_quant_shuffle,
-    "fused_qk_rmsnorm": fused_qk_rmsnorm,
     "fused_qk_rmsnorm_group_quant": fused_qk_rmsnorm_group_quant,
     "fused_qk_rmsnorm_per_token_quant": fused_qk_rmsnorm_per_token_quant,
+    "fused_qk_rmsnorm_plain": fused_qk_rmsnorm_plain,
     "fused_qk_rope_cat_and_cache_mla": fused_qk_rope_cat_and_cache_mla,
     "fused_qk_rope_concat_and_cache_mla": _OPS.fused_qk_rope_concat_and_cache_mla.default,
     "fused_qk_rope_reshape_and_cache": fused_qk_rope_reshape_and_cache,

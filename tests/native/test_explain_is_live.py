@@ -192,7 +192,7 @@ FITTING: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
     ),
     "rmsnorm_quant": lambda s: {"T": "bf16", "M": "5", "N": "256", "G": "2", "group_size": "128"},
     "add_rmsnorm_quant": lambda s: {"T": "bf16", "M": "5", "N": "256", "G": "1", "group_size": "0"},
-    "fused_qk_rmsnorm": lambda s: {
+    "fused_qk_rmsnorm_plain": lambda s: {
         "T": "bf16", "M": "5", "N": "64", "KN": "32", "q_row": "96", "k_row": "96",
     },
     "fused_qk_norm_rope_cache_quant_shuffle": lambda s: {

@@ -24,7 +24,11 @@ _NORMS: Final[dict[str, tuple[str, bool]]] = {
 
 def _tensors(codes: str, scales: str, adds: bool) -> list[Any]:
     columns = _ROWS[1] // 2 if codes == "fp4x2" else _ROWS[1]
-    kinds = [(codes, (_ROWS[0], columns)), ("bf16", _ROWS), *[("bf16", _ROWS)] * (2 * adds)]
+    kinds: list[tuple[str, tuple[int, ...]]] = [
+        (codes, (_ROWS[0], columns)),
+        ("bf16", _ROWS),
+        *[("bf16", _ROWS)] * (2 * adds),
+    ]
     kinds += [(scales, (_ROWS[0], 8)), ("bf16", _ROWS[1:])]
     return [raw((1 + place) << 24, kind, shape) for place, (kind, shape) in enumerate(kinds)]
 

@@ -55,7 +55,7 @@ SIGNATURES = {
     "rmsnorm": "out input weight epsilon gemma_norm",
     "add_rmsnorm": "out input residual_in residual_out weight epsilon gemma_norm",
     "rmsnorm_quant": "out input scale weight epsilon group_size shuffle_scale gemma_norm",
-    "fused_qk_rmsnorm": "q_out q q_weight q_eps k_out k k_weight k_eps",
+    "fused_qk_rmsnorm_plain": "q_out q q_weight q_eps k_out k k_weight k_eps",
     "fused_qk_norm_rope_cache_quant_shuffle": "q k v num_heads_q num_heads_k num_heads_v head_dim eps qw kw cos_sin_cache "
     "is_neox_style pos_ids k_cache v_cache slot_mapping kv_cache_dtype k_scale v_scale",
     "fused_qk_norm_rope_cache_pts_quant_shuffle": "qkv qw kw cos_sin positions num_tokens num_heads_q num_heads_k num_heads_v "
@@ -335,6 +335,9 @@ SIGNATURES = {
     "get_torch_quant": "qType",
     "get_triton_quant": "qType",
     "fused_silu_mul": "x out",
+    "_fused_qk_rmsnorm": "q_out q q_weight q_eps k_out k k_weight k_eps",
+    "fused_qk_rmsnorm": "q_out_quantized q_out_scale q q_weight q_epsilon q_out_unquantized k_out q_res_out k k_weight k_epsilon "
+    "q_residual gemma_norm quant_type group_size transpose_scale",  # and an older tree's three by name alone
     "downcast_to_static_fp8": "x scale",
     "downcast_to_static_fp8_3d": "x scale",
     "per_tensor_quant_hip": "x scale quant_dtype num_rows num_rows_factor",
@@ -360,7 +363,9 @@ def _functions() -> dict[str, ast.FunctionDef]:
     found = {}
     for path in sorted((ROOT / "src/aiter_prebuilt/ops").rglob("*.py")):
         for node in ast.parse(path.read_text()).body:
-            if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
+            if isinstance(node, ast.FunctionDef) and (
+                node.name in SIGNATURES or not node.name.startswith("_")
+            ):
                 found[node.name] = node
     return found
 

@@ -36,9 +36,9 @@ if TYPE_CHECKING:
         fused_qk_rope_reshape_and_cache,
     )
     from aiter_prebuilt.ops.fused_norms import (
-        fused_qk_rmsnorm,
         fused_qk_rmsnorm_group_quant,
         fused_qk_rmsnorm_per_token_quant,
+        fused_qk_rmsnorm_plain,
     )
     from aiter_prebuilt.ops.gemm_f4 import gemm_a4w4, gemm_a4w4_asm
     from aiter_prebuilt.ops.gemm_f4_ck import gemm_a4w4_blockscale
@@ -255,9 +255,9 @@ __all__ = [
     "fused_experts_mxfp4",
     "fused_qk_norm_rope_cache_pts_quant_shuffle",
     "fused_qk_norm_rope_cache_quant_shuffle",
-    "fused_qk_rmsnorm",
     "fused_qk_rmsnorm_group_quant",
     "fused_qk_rmsnorm_per_token_quant",
+    "fused_qk_rmsnorm_plain",
     "fused_qk_rope_cat_and_cache_mla",
     "fused_qk_rope_concat_and_cache_mla",
     "fused_qk_rope_reshape_and_cache",
@@ -426,9 +426,9 @@ HOMES: Final = {
     "fmoe_g1u1_mxfp4": "fmoe_f4",
     "fused_qk_rope_cat_and_cache_mla": "fused_kv_cache",
     "fused_qk_rope_reshape_and_cache": "fused_kv_cache",
-    "fused_qk_rmsnorm": "fused_norms",
     "fused_qk_rmsnorm_group_quant": "fused_norms",
     "fused_qk_rmsnorm_per_token_quant": "fused_norms",
+    "fused_qk_rmsnorm_plain": "fused_norms",
     "gemm_a4w4": "gemm_f4",
     "gemm_a4w4_asm": "gemm_f4",
     "gemm_a4w4_blockscale": "gemm_f4_ck",

@@ -15,6 +15,10 @@ from aiter_prebuilt.ops.generated.moe_routing_hash import moe_routing_hash_lists
 if TYPE_CHECKING:
     import torch
 
+    _Lists = tuple[
+        torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor
+    ]
+
 
 @dataclass
 class ExptData:
@@ -141,9 +145,7 @@ def routing_from_hash(
     return data, lists[0], lists[1]
 
 
-def _empty(
-    logits: torch.Tensor, n_expts_act: int, block_m: int
-) -> tuple[RoutingData, tuple[torch.Tensor, ...]]:
+def _empty(logits: torch.Tensor, n_expts_act: int, block_m: int) -> tuple[RoutingData, _Lists]:
     """What products read, not yet written; and its tensors in the order of the operators' arguments."""
     tokens, experts = logits.shape
     places = tokens * n_expts_act
