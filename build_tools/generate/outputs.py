@@ -7,9 +7,10 @@ from typing import Final
 
 from build_tools.errors import ManifestError, StaleFilesError
 from build_tools.files.reproducible import write_atomic
-from build_tools.generate import exports, functions, layout, matrix, signatures, table, traced
+from build_tools.generate import call_forms, exports, functions, layout, matrix, signatures, table, traced
 from build_tools.manifest.model import Manifest
 from build_tools.manifest.schema import manifest_schema
+from build_tools.shapes import models
 from build_tools.tools import pins
 
 GENERATED: Final = Path("src/aiter_prebuilt/ops/generated")
@@ -26,6 +27,7 @@ def outputs(manifest: Manifest, root: Path) -> dict[Path, str]:
         Path("manifests/manifest.schema.json"): manifest_schema(),
         layout.HEADER.relative_to(layout.ROOT): layout.render(),
         Path(signatures.FILE): signatures.text(manifest),
+        Path(call_forms.FILE): call_forms.text(models.read(root), manifest),
         Path("src/aiter_prebuilt/ops/__init__.py"): exports.exports(operators),
         Path("src/aiter_prebuilt/torch_generated.py"): traced.traced(operators),
         Path("build_tools/requirements.txt"): pins.requirements(pins.load(root)),

@@ -54,7 +54,8 @@ class Phase(BaseModel):
 
 class Model(BaseModel):
     """``facts``: of its configuration; ``ranks``: by how many its heads and experts are shared; ``linears``: groups of its linear
-    layers; ``parts``: groups of calls that a step makes.
+    layers; ``parts``: groups of calls that a step makes; ``short``: its name in ``aiter-prebuilt coverage --model``, where it
+    has one.
     """
 
     model_config = STRICT
@@ -64,6 +65,7 @@ class Model(BaseModel):
     ranks: list[int] = Field(min_length=1)
     linears: list[str]
     parts: list[str] = Field(min_length=1)
+    short: str = ""
 
 
 class _Models(Table):

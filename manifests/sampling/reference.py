@@ -1,4 +1,6 @@
-"""Choosing a token: the largest logit, or a race of exponentials (the largest probability over a number drawn for it)."""
+"""Choosing a token: the largest logit, a race of exponentials (the largest probability over a number drawn for it), or a
+probability among the largest (top-k, top-p).
+"""
 
 from __future__ import annotations
 
@@ -166,3 +168,117 @@ def draw_duel_numbers(rng: np.random.Generator, shape: tuple[int, ...], sizes: M
     for row in range(shape[0]):
         numbers[row, 0], numbers[row, shape[1] // 2] = _DUELS[row % len(_DUELS)][1]
     return numbers
+
+
+def top_k_renorm_probs(probs: Values, maybe_top_k_arr: Values | None, top_k_val: int) -> Near:
+    """What :func:`_most` takes, over its sum. A kernel's factor and product are off by half a unit of fp64 each."""
+    ks = (
+        np.full(len(probs), top_k_val if top_k_val > 0 else 50)
+        if maybe_top_k_arr is None
+        else maybe_top_k_arr
+    )
+    most = _most(probs, ks, np.full(len(probs), np.inf))
+    return near(most / np.maximum(most.sum(-1, keepdims=True), float(np.float32(1e-8))), relative=2.0**-50)
+
+
+def top_p_sampling_from_probs(
+    probs: Values,
+    indices: Values | None,
+    maybe_top_p_arr: Values | None,
+    top_p_val: float,
+    generator: tuple[int, int],
+) -> Values:
+    """As :func:`top_k_top_p_sampling_from_probs` with all for k."""
+    return top_k_top_p_sampling_from_probs(
+        probs, indices, None, probs.shape[-1] + 1, maybe_top_p_arr, top_p_val, generator
+    )
+
+
+def top_k_top_p_sampling_from_probs(
+    probs: Values,
+    indices: Values | None,
+    maybe_top_k_arr: Values | None,
+    top_k_val: int,
+    maybe_top_p_arr: Values | None,
+    top_p_val: float,
+    generator: tuple[int, int],
+) -> Values:
+    """The first place with which the sum of what :func:`_most` takes is above the share of it that is drawn for the token."""
+    rows = len(probs)
+    ks = np.full(rows, top_k_val) if maybe_top_k_arr is None else maybe_top_k_arr
+    ps = np.full(rows, float(np.float32(top_p_val))) if maybe_top_p_arr is None else maybe_top_p_arr
+    sums = np.cumsum(_most(probs, ks, ps), axis=-1, dtype=np.longdouble)
+    chosen = np.arange(rows) if indices is None else indices
+    share = _shares(*generator, len(chosen))
+    places = np.full(len(chosen), -1)
+    for token, row in enumerate(chosen):
+        if 0 <= row < rows:
+            above = sums[row] > share[token] * sums[row, -1] if sums.shape[-1] else np.zeros(0, bool)
+            places[token] = np.argmax(above) if above.any() else 0
+    return places
+
+
+def _most(probs: Values, ks: Values, ps: Values) -> Values:
+    """The numbers of each row than which fewer than k are larger, that sum to less than p; at least the largest. 0 for others."""
+    most = np.where(np.isfinite(probs) & (probs > 0), probs, 0.0)
+    for row, own in enumerate(most):
+        falling = -np.sort(-own)
+        if own.size:
+            larger = np.searchsorted(-falling, -own, side="left")
+            sums = np.concatenate(([0], np.cumsum(falling, dtype=np.longdouble)))
+            own[~((larger == 0) | ((larger < ks[row]) & (sums[larger] < ps[row])))] = 0
+    return most
+
+
+def _shares(seed: int, offset: int, tokens: int) -> Values:
+    """A number in [0, 1) for each token, of 53 bits: of its subsequence two words, from ``offset`` on."""
+    words = []
+    for at in (offset, offset + 1):
+        group = np.full(tokens, at // 4, np.uint64)
+        counter = [
+            group & _LOW,
+            group >> np.uint64(32),
+            np.arange(tokens, dtype=np.uint64),
+            np.zeros(tokens, np.uint64),
+        ]
+        words.append(_philox(counter, (seed & 0xFFFFFFFF, seed >> 32 & 0xFFFFFFFF))[at % 4])
+    share: Values = ((words[0] << np.uint64(32) | words[1]) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+    return share
+
+
+def draw_probabilities(rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int]) -> Values:
+    """The softmax of what a model might say: from all tokens alike to a few that have nearly all, by row."""
+    del sizes
+    logits = rng.normal(size=shape) * np.resize([1.0, 4.0, 0.1, 8.0], shape[0])[:, None]
+    weights = np.exp(logits - logits.max(axis=-1, keepdims=True, initial=-np.inf))
+    probabilities: Values = weights / weights.sum(-1, keepdims=True)
+    return probabilities
+
+
+def draw_halves(rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int]) -> Values:
+    """1/4, twice 1/8, four times 1/16 and so on, in any order: sums are exact, a quarter of the row for each that differs."""
+    del sizes
+    row = 2.0 ** -(np.floor(np.log2(np.arange(1, shape[1] + 1))) + 2)
+    return rng.permuted(np.broadcast_to(row, shape), axis=1)
+
+
+def draw_few(rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int]) -> Values:
+    """Tokens that nearly all have nothing; of every third row all."""
+    del sizes
+    values = np.where(rng.random(shape) < 0.01, rng.random(shape), 0.0)
+    values[::3] = 0.0
+    return values
+
+
+def draw_small(rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int]) -> Values:
+    """Numbers of all sizes that the type has, also its least: none is a probability, each counts."""
+    del sizes
+    return 2.0 ** rng.uniform(-149, -100, shape)
+
+
+def draw_rows(rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int]) -> Values:
+    """Rows of tokens; every fifth is of none."""
+    rows = rng.integers(0, sizes["M"], shape)
+    rows[4::10] = -1
+    rows[9::10] = sizes["M"]
+    return rows

@@ -59,6 +59,15 @@ def top_k_per_row_decode(
     return places
 
 
+def topk_plain(x: Values, topk: int, largest: bool) -> dict[str, Values]:
+    """Of whole rows, best first. NaN is the largest."""
+    size = np.where(np.isnan(x), np.inf, x)
+    columns = np.broadcast_to(np.arange(x.shape[1]), x.shape)
+    way = -1.0 if largest else 1.0
+    order = np.lexsort((columns, way * np.isnan(x), way * size), axis=-1)[:, :topk]
+    return {"topk_ids": order, "topk_out": np.take_along_axis(x, order, axis=-1)}
+
+
 def draw_starts(rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int]) -> Values:
     """Where ranges begin: in the first quarter of a row, every third at its begin."""
     starts = rng.integers(0, sizes["N"] // 4 + 1, shape)

@@ -19,6 +19,7 @@ from aiter_prebuilt.forks import importing
 if TYPE_CHECKING:
     from aiter_prebuilt.loading import preload
     from aiter_prebuilt.ops import *  # noqa: F403  # ops lists its names in __all__, for type checkers only
+    from aiter_prebuilt.ops.cache_blocks import swap_blocks
     from aiter_prebuilt.ops.custom_all_reduce import CustomAllreduce
     from aiter_prebuilt.ops.enumerations import ActivationType, GateMode, QuantType
     from aiter_prebuilt.ops.expert_choice import biased_grouped_topk, fused_topk
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from aiter_prebuilt.ops.moe_products import moe_gemm_a4w4, moe_gemm_a8w4, moe_gemm_a16w4
     from aiter_prebuilt.ops.moe_routing import routing, routing_from_hash
     from aiter_prebuilt.ops.moe_weighted_first import asm_moe_tkw1
+    from aiter_prebuilt.ops.plain_topk import topk
     from aiter_prebuilt.ops.prompt_works import get_ps_metadata_info_v1
     from aiter_prebuilt.ops.qk_norms import _fused_qk_rmsnorm, fused_qk_rmsnorm
     from aiter_prebuilt.ops.quantize import (
@@ -44,6 +46,40 @@ if TYPE_CHECKING:
         per_1x32_f4_quant,
         per_tensor_quant,
         pertoken_quant,
+    )
+    from aiter_prebuilt.ops.rope_gradients import (
+        rope_2c_bwd,
+        rope_2d_bwd,
+        rope_bwd,
+        rope_cached_2c_bwd,
+        rope_cached_bwd,
+        rope_thd_bwd,
+    )
+    from aiter_prebuilt.ops.rope_in_place import (
+        rope_2c_fwd_inplace,
+        rope_2d_fwd_inplace,
+        rope_cached_2c_fwd_inplace,
+        rope_cached_fwd_inplace,
+        rope_cached_positions_2c_fwd_inplace,
+        rope_cached_positions_fwd_inplace,
+        rope_cached_positions_offsets_2c_fwd_inplace,
+        rope_cached_positions_offsets_fwd_inplace,
+        rope_fwd_inplace,
+        rope_thd_fwd_inplace,
+    )
+    from aiter_prebuilt.ops.rope_out import (
+        rope_2d_fwd,
+        rope_cached_fwd,
+        rope_cached_positions_fwd,
+        rope_cached_positions_offsets_fwd,
+        rope_fwd,
+        rope_thd_fwd,
+    )
+    from aiter_prebuilt.ops.rope_out_pairs import (
+        rope_2c_fwd,
+        rope_cached_2c_fwd,
+        rope_cached_positions_2c_fwd,
+        rope_cached_positions_offsets_2c_fwd,
     )
     from aiter_prebuilt.ops.shuffle import shuffle_weight
     from aiter_prebuilt.ops.shuffle_scales import (
@@ -98,19 +134,48 @@ __all__ = [
     "per_token_quant_hip",
     "pertoken_quant",
     "preload",
+    "rope_2c_bwd",
+    "rope_2c_fwd",
+    "rope_2c_fwd_inplace",
+    "rope_2d_bwd",
+    "rope_2d_fwd",
+    "rope_2d_fwd_inplace",
+    "rope_bwd",
+    "rope_cached_2c_bwd",
+    "rope_cached_2c_fwd",
+    "rope_cached_2c_fwd_inplace",
+    "rope_cached_bwd",
+    "rope_cached_fwd",
+    "rope_cached_fwd_inplace",
+    "rope_cached_positions_2c_fwd",
+    "rope_cached_positions_2c_fwd_inplace",
+    "rope_cached_positions_fwd",
+    "rope_cached_positions_fwd_inplace",
+    "rope_cached_positions_offsets_2c_fwd",
+    "rope_cached_positions_offsets_2c_fwd_inplace",
+    "rope_cached_positions_offsets_fwd",
+    "rope_cached_positions_offsets_fwd_inplace",
+    "rope_fwd",
+    "rope_fwd_inplace",
+    "rope_thd_bwd",
+    "rope_thd_fwd",
+    "rope_thd_fwd_inplace",
     "routing",
     "routing_from_hash",
     "shuffle_scale",
     "shuffle_scale_a16w4",
     "shuffle_weight",
     "shuffle_weight_a16w4",
+    "swap_blocks",
     "tgemm",
+    "topk",
 ]
 __all__ += ops.__all__
 
 #: What is no operator, by where it lives: functions around operators or without a kernel, enumerations, an object.
 _AROUND = {
     "loading": ("preload",),
+    "ops.cache_blocks": ("swap_blocks",),
     "ops.custom_all_reduce": ("CustomAllreduce",),
     "ops.enumerations": ("ActivationType", "GateMode", "QuantType"),
     "ops.expert_choice": ("biased_grouped_topk", "fused_topk"),
@@ -119,6 +184,7 @@ _AROUND = {
     "ops.moe_products": ("moe_gemm_a4w4", "moe_gemm_a8w4", "moe_gemm_a16w4"),
     "ops.moe_routing": ("routing", "routing_from_hash"),
     "ops.moe_weighted_first": ("asm_moe_tkw1",),
+    "ops.plain_topk": ("topk",),
     "ops.prompt_works": ("get_ps_metadata_info_v1",),
     "ops.qk_norms": ("_fused_qk_rmsnorm", "fused_qk_rmsnorm"),
     "ops.quantize": (
@@ -126,6 +192,22 @@ _AROUND = {
         "per_group_quant_hip", "per_tensor_quant_hip", "per_token_quant_hip",
     ),
     "ops.quantize_torch": ("get_torch_quant", "per_1x32_f4_quant", "per_tensor_quant", "pertoken_quant"),
+    "ops.rope_gradients": (
+        "rope_2c_bwd", "rope_2d_bwd", "rope_bwd", "rope_cached_2c_bwd", "rope_cached_bwd", "rope_thd_bwd",
+    ),
+    "ops.rope_in_place": (
+        "rope_2c_fwd_inplace", "rope_2d_fwd_inplace", "rope_cached_2c_fwd_inplace", "rope_cached_fwd_inplace",
+        "rope_cached_positions_2c_fwd_inplace", "rope_cached_positions_fwd_inplace",
+        "rope_cached_positions_offsets_2c_fwd_inplace", "rope_cached_positions_offsets_fwd_inplace",
+        "rope_fwd_inplace", "rope_thd_fwd_inplace",
+    ),
+    "ops.rope_out": (
+        "rope_2d_fwd", "rope_cached_fwd", "rope_cached_positions_fwd", "rope_cached_positions_offsets_fwd",
+        "rope_fwd", "rope_thd_fwd",
+    ),
+    "ops.rope_out_pairs": (
+        "rope_2c_fwd", "rope_cached_2c_fwd", "rope_cached_positions_2c_fwd", "rope_cached_positions_offsets_2c_fwd",
+    ),
     "ops.shuffle": ("shuffle_weight",),
     "ops.shuffle_scales": (
         "e8m0_shuffle", "moe_shuffle_scale", "moe_shuffle_weight", "shuffle_scale", "shuffle_scale_a16w4",

@@ -15,15 +15,18 @@ from aiter_prebuilt import (
     torch_attention,
     torch_binary,
     torch_ck,
+    torch_delta,
     torch_gemm,
     torch_group_quant,
     torch_prefill,
     torch_rope,
+    torch_sampling,
 )
 from aiter_prebuilt.errors import ArgumentKindError
 from aiter_prebuilt.ops import _mla, _moe
-from aiter_prebuilt.ops._common import codes, refuse, scale_of, splits, window_of
-from aiter_prebuilt.ops._random import pair
+from aiter_prebuilt.ops._blocks import layers
+from aiter_prebuilt.ops._common import codes, scale_of, splits, window_of
+from aiter_prebuilt.ops._mxfp import rows
 from aiter_prebuilt.torch_library import NAMESPACE
 
 _OPS: Final[Any] = getattr(torch.ops, NAMESPACE)
@@ -62,7 +65,16 @@ gemm_a4w4, gemm_a4w4_asm = torch_gemm.gemm_a4w4, torch_gemm.gemm_a4w4_asm
 batched_gemm_a8w8_a_per_token_group_prequant_w_per_batched_tensor_quant = (
     torch_gemm.batched_gemm_a8w8_a_per_token_group_prequant_w_per_batched_tensor_quant
 )
+random_sample, mixed_sample = torch_sampling.random_sample, torch_sampling.mixed_sample
+exponential, top_k_renorm_probs = torch_sampling.exponential, torch_sampling.top_k_renorm_probs
+top_p_sampling_from_probs = torch_sampling.top_p_sampling_from_probs
+top_k_top_p_sampling_from_probs = torch_sampling.top_k_top_p_sampling_from_probs
 deepgemm, moe_cktile2stages_gemm1 = torch_ck.deepgemm, torch_ck.moe_cktile2stages_gemm1
+
+causal_conv1d_fn = torch_delta.causal_conv1d_fn
+fused_gdn_gating_and_sigmoid = torch_delta.fused_gdn_gating_and_sigmoid
+chunk_gated_delta_rule = torch_delta.chunk_gated_delta_rule
+fused_recurrent_gated_delta_rule = torch_delta.fused_recurrent_gated_delta_rule
 
 
 def written(function: str, held: Any, made: Any) -> Any:
@@ -113,30 +125,23 @@ def dynamic_per_group_scaled_quant_fp4(
     _OPS.dynamic_per_group_scaled_quant_fp4.default(*stored, group_size, shuffle_scale, num_rows_factor)
 
 
-def random_sample(out: Any, input: Any, temperatures: Any, lambd: float, generator: Any, eps: float) -> None:
-    """Of ``aiter_prebuilt.random_sample``."""
-    _OPS.random_sample.default(out, input, temperatures, lambd, eps, *_state("random_sample", generator))
+def copy_blocks(key_caches: Any, value_caches: Any, block_mapping: Any) -> None:
+    """Of ``aiter_prebuilt.copy_blocks``."""
+    for keys, values in layers(key_caches, value_caches):
+        _OPS.copy_blocks.default(keys, values, block_mapping)
 
 
-def mixed_sample(out: Any, input: Any, temperature: Any, lambd: float, generator: Any, eps: float) -> None:
-    """Of ``aiter_prebuilt.mixed_sample``."""
-    _OPS.mixed_sample.default(out, input, temperature, lambd, eps, *_state("mixed_sample", generator))
+def upcast_from_mxfp(tensor: Any, scale: Any, dtype: Any, axis: int) -> Any:
+    """Of ``aiter_prebuilt.upcast_from_mxfp``."""
+    given, scales, back = rows(tensor, scale, axis)
+    return back(_OPS.upcast_from_mxfp.default(given, scales, dtype))
 
 
-def exponential(out: Any, lambd: float, generator: Any, eps: float) -> None:
-    """Of ``aiter_prebuilt.exponential``."""
-    _OPS.exponential.default(out, lambd, eps, *_state("exponential", generator))
-
-
-def _state(function: str, generator: Any) -> tuple[int, int]:
-    """Seed and offset. What torch's generator says while a graph is traced would be a constant of it.
-
-    Raises:
-        UnsupportedError: it is no pair.
-    """
-    if not isinstance(generator, tuple | list) or len(generator) != 2:
-        raise refuse(function, "generator", generator, "(seed, offset) under torch.compile")
-    return pair(function, generator, generator)
+def topk_plain(
+    x: Any, topk_ids: Any, topk_out: Any, topk: int, largest: bool, stride0: int, stride1: int
+) -> None:
+    """Of ``aiter_prebuilt.topk_plain``."""
+    _OPS.topk_plain.default(x, topk_ids, topk_out, topk, largest, stride0, stride1)
 
 
 def moe_fused_gate(

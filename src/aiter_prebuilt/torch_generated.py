@@ -32,6 +32,7 @@ from aiter_prebuilt.ops.generated.attention_ragged import (
 )
 from aiter_prebuilt.ops.generated.batch_prefill import refuse_mha_batch_prefill, refuse_mha_batch_prefill_func
 from aiter_prebuilt.ops.generated.batched_gemm import refuse_batched_gemm_a8w8, refuse_batched_gemm_bf16
+from aiter_prebuilt.ops.generated.delta_rule import refuse_fused_recurrent_gated_delta_rule
 from aiter_prebuilt.ops.generated.fmoe_f4 import refuse_fmoe_g1u1_mxfp4
 from aiter_prebuilt.ops.generated.fused_norms import refuse_fused_qk_rmsnorm_group_quant
 from aiter_prebuilt.ops.generated.gemm_f4 import refuse_gemm_a4w4, refuse_gemm_a4w4_asm
@@ -58,6 +59,7 @@ from aiter_prebuilt.ops.generated.paged_attention import (
     refuse_paged_attention_ragged,
     refuse_paged_attention_v1,
 )
+from aiter_prebuilt.ops.generated.plain_topk import refuse_topk_plain
 from aiter_prebuilt.ops.generated.prompt_works import refuse_get_ps_metadata_v1
 from aiter_prebuilt.ops.generated.quant_f4 import refuse_dynamic_per_group_scaled_quant_fp4
 from aiter_prebuilt.ops.generated.quantising_gemm import (
@@ -194,6 +196,72 @@ def batched_rotary_embedding(
     )
 
 
+def causal_conv1d_fn(
+    x: Any,
+    weight: Any,
+    bias: Any,
+    conv_states: Any,
+    query_start_loc: Any,
+    seq_lens_cpu: tuple[int, ...],
+    cache_indices: Any = None,
+    has_initial_state: Any = None,
+    activation: str | None = "silu",
+    pad_slot_id: int = -1,
+    validate_data: bool = False,
+    out: Any = None,
+) -> Any:
+    """Traced ``aiter_prebuilt.causal_conv1d_fn``."""
+    del validate_data
+    return torch_calls.causal_conv1d_fn(
+        x,
+        weight,
+        bias,
+        conv_states,
+        query_start_loc,
+        seq_lens_cpu,
+        cache_indices,
+        has_initial_state,
+        activation,
+        pad_slot_id,
+        out,
+    )
+
+
+def causal_conv1d_update(
+    x: Any,
+    conv_state: Any,
+    weight: Any,
+    bias: Any,
+    out: Any,
+    use_silu: bool,
+    cache_seqlens: Any,
+    conv_state_indices: Any,
+    pad_slot_id: int,
+) -> None:
+    """Traced ``aiter_prebuilt.causal_conv1d_update``."""
+    _OPS.causal_conv1d_update.default(
+        x, conv_state, weight, bias, out, cache_seqlens, conv_state_indices, use_silu, pad_slot_id
+    )
+
+
+def chunk_gated_delta_rule(
+    q: Any,
+    k: Any,
+    v: Any,
+    g: Any,
+    beta: Any,
+    scale: float | None = None,
+    initial_state: Any = None,
+    output_final_state: bool = False,
+    use_qk_l2norm_in_kernel: bool = False,
+    cu_seqlens: Any = None,
+) -> Any:
+    """Traced ``aiter_prebuilt.chunk_gated_delta_rule``."""
+    return torch_calls.chunk_gated_delta_rule(
+        q, k, v, g, beta, scale, initial_state, output_final_state, use_qk_l2norm_in_kernel, cu_seqlens
+    )
+
+
 def ck_moe_stage1_fwd(
     hidden_states: Any,
     w1: Any,
@@ -278,6 +346,11 @@ def concat_and_cache_mla(
 ) -> None:
     """Traced ``aiter_prebuilt.concat_and_cache_mla``."""
     _OPS.concat_and_cache_mla.default(kv_c, k_pe, kv_cache, slot_mapping, scale, kv_cache_dtype)
+
+
+def copy_blocks(key_caches: Any, value_caches: Any, block_mapping: Any) -> None:
+    """Traced ``aiter_prebuilt.copy_blocks``."""
+    torch_calls.copy_blocks(key_caches, value_caches, block_mapping)
 
 
 def deepgemm(XQ: Any, WQ: Any, Y: Any, group_layout: Any, x_scale: Any = None, w_scale: Any = None) -> Any:
@@ -1205,6 +1278,13 @@ def fused_experts_mxfp4(
     )
 
 
+def fused_gdn_gating_and_sigmoid(
+    A_log: Any, a: Any, b: Any, dt_bias: Any, softplus_beta: float = 1.0, softplus_threshold: float = 20.0
+) -> Any:
+    """Traced ``aiter_prebuilt.fused_gdn_gating_and_sigmoid``."""
+    return torch_calls.fused_gdn_gating_and_sigmoid(A_log, a, b, dt_bias, softplus_beta, softplus_threshold)
+
+
 def fused_qk_norm_rope_cache_pts_quant_shuffle(
     qkv: Any,
     qw: Any,
@@ -1474,6 +1554,27 @@ def fused_qk_rope_reshape_and_cache(
         k_out,
         output_zeros,
         zeros_out,
+    )
+
+
+def fused_recurrent_gated_delta_rule(
+    q: Any,
+    k: Any,
+    v: Any,
+    g: Any = None,
+    gk: Any = None,
+    gv: Any = None,
+    beta: Any = None,
+    scale: float | None = None,
+    initial_state: Any = None,
+    output_final_state: bool = False,
+    use_qk_l2norm_in_kernel: bool = False,
+    cu_seqlens: Any = None,
+) -> Any:
+    """Traced ``aiter_prebuilt.fused_recurrent_gated_delta_rule``."""
+    refuse_fused_recurrent_gated_delta_rule(gk, gv, beta)
+    return torch_calls.fused_recurrent_gated_delta_rule(
+        q, k, v, g, beta, scale, initial_state, output_final_state, use_qk_l2norm_in_kernel, cu_seqlens
     )
 
 
@@ -3782,6 +3883,41 @@ def top_k_per_row_prefill(
     )
 
 
+def top_k_renorm_probs(probs: Any, maybe_top_k_arr: Any, top_k_val: int) -> Any:
+    """Traced ``aiter_prebuilt.top_k_renorm_probs``."""
+    return torch_calls.top_k_renorm_probs(probs, maybe_top_k_arr, top_k_val)
+
+
+def top_k_top_p_sampling_from_probs(
+    probs: Any,
+    indices: Any,
+    maybe_top_k_arr: Any,
+    top_k_val: int,
+    maybe_top_p_arr: Any,
+    top_p_val: float,
+    deterministic: bool = False,
+    generator: tuple[int, ...] | None = None,
+) -> Any:
+    """Traced ``aiter_prebuilt.top_k_top_p_sampling_from_probs``."""
+    del deterministic
+    return torch_calls.top_k_top_p_sampling_from_probs(
+        probs, indices, maybe_top_k_arr, top_k_val, maybe_top_p_arr, top_p_val, generator
+    )
+
+
+def top_p_sampling_from_probs(
+    probs: Any,
+    indices: Any,
+    maybe_top_p_arr: Any,
+    top_p_val: float,
+    deterministic: bool = False,
+    generator: tuple[int, ...] | None = None,
+) -> Any:
+    """Traced ``aiter_prebuilt.top_p_sampling_from_probs``."""
+    del deterministic
+    return torch_calls.top_p_sampling_from_probs(probs, indices, maybe_top_p_arr, top_p_val, generator)
+
+
 def topk_gating(
     topk_weights: Any,
     topk_indices: Any,
@@ -3804,6 +3940,22 @@ def topk_gating(
         routed_scaling_factor,
         score_func,
     )
+
+
+def topk_plain(
+    x: Any,
+    topk_ids: Any,
+    topk_out: Any,
+    topk: int,
+    largest: bool = True,
+    rowStarts: Any = None,
+    rowEnds: Any = None,
+    stride0: int = -1,
+    stride1: int = 1,
+) -> None:
+    """Traced ``aiter_prebuilt.topk_plain``."""
+    refuse_topk_plain(rowStarts, rowEnds)
+    torch_calls.topk_plain(x, topk_ids, topk_out, topk, largest, stride0, stride1)
 
 
 def topk_softmax(
@@ -3895,6 +4047,11 @@ def unified_attention_sparse_mla(
     )
 
 
+def upcast_from_mxfp(tensor: Any, scale: Any, dtype: torch.dtype | None, axis: int) -> Any:
+    """Traced ``aiter_prebuilt.upcast_from_mxfp``."""
+    return torch_calls.upcast_from_mxfp(tensor, scale, dtype, axis)
+
+
 def wvSplitKQ(in_a: Any, in_b: Any, out_c: Any, scale_a: Any, scale_b: Any, CuCount: int) -> None:
     """Traced ``aiter_prebuilt.wvSplitKQ``."""
     del CuCount
@@ -3929,10 +4086,14 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "batched_gemm_bf16_CK": batched_gemm_bf16_CK,
     "batched_rotary_embedding": batched_rotary_embedding,
     "biased_grouped_topk_hip": _OPS.biased_grouped_topk_hip.default,
+    "causal_conv1d_fn": causal_conv1d_fn,
+    "causal_conv1d_update": causal_conv1d_update,
+    "chunk_gated_delta_rule": chunk_gated_delta_rule,
     "ck_moe_stage1_fwd": ck_moe_stage1_fwd,
     "ck_moe_stage2_fwd": ck_moe_stage2_fwd,
     "concat_and_cache_mla": concat_and_cache_mla,
     "context_attention_fwd": _OPS.context_attention_fwd.default,
+    "copy_blocks": copy_blocks,
     "cp_gather_indexer_k_quant_cache": _OPS.cp_gather_indexer_k_quant_cache.default,
     "deepgemm": deepgemm,
     "deepgemm_fp8_paged_mqa_logits": deepgemm_fp8_paged_mqa_logits,
@@ -3967,6 +4128,7 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "fused_experts_a16w4": fused_experts_a16w4,
     "fused_experts_a8w8": fused_experts_a8w8,
     "fused_experts_mxfp4": fused_experts_mxfp4,
+    "fused_gdn_gating_and_sigmoid": fused_gdn_gating_and_sigmoid,
     "fused_qk_norm_rope_cache_pts_quant_shuffle": fused_qk_norm_rope_cache_pts_quant_shuffle,
     "fused_qk_norm_rope_cache_quant_shuffle": fused_qk_norm_rope_cache_quant_shuffle,
     "fused_qk_rmsnorm_group_quant": fused_qk_rmsnorm_group_quant,
@@ -3975,6 +4137,7 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "fused_qk_rope_cat_and_cache_mla": fused_qk_rope_cat_and_cache_mla,
     "fused_qk_rope_concat_and_cache_mla": _OPS.fused_qk_rope_concat_and_cache_mla.default,
     "fused_qk_rope_reshape_and_cache": fused_qk_rope_reshape_and_cache,
+    "fused_recurrent_gated_delta_rule": fused_recurrent_gated_delta_rule,
     "fused_rms_fp8_group_quant": fused_rms_fp8_group_quant,
     "fused_rms_fp8_per_tensor_static_quant": fused_rms_fp8_per_tensor_static_quant,
     "gelu_and_mul": _OPS.gelu_and_mul.default,
@@ -4094,12 +4257,17 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "tanh": _OPS.tanh.default,
     "top_k_per_row_decode": top_k_per_row_decode,
     "top_k_per_row_prefill": top_k_per_row_prefill,
+    "top_k_renorm_probs": top_k_renorm_probs,
+    "top_k_top_p_sampling_from_probs": top_k_top_p_sampling_from_probs,
+    "top_p_sampling_from_probs": top_p_sampling_from_probs,
     "topk_gating": topk_gating,
+    "topk_plain": topk_plain,
     "topk_sigmoid": _OPS.topk_sigmoid.default,
     "topk_softmax": topk_softmax,
     "topk_softmax_asm": _OPS.topk_softmax_asm.default,
     "unified_attention": unified_attention,
     "unified_attention_sparse_mla": unified_attention_sparse_mla,
+    "upcast_from_mxfp": upcast_from_mxfp,
     "wvSplitKQ": wvSplitKQ,
     "wvSpltK": wvSpltK,
     "wv_splitk_small_fp16_bf16": wv_splitk_small_fp16_bf16,

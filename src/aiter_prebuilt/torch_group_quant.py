@@ -51,10 +51,9 @@ def silu_and_mul_quant_fp4(
 
 
 def act_mul_and_mxfp4_quant(
-    x: Any, activation: str, scaling_mode: str, shuffle: bool, scale_shuffle_padding: bool
+    x: Any, activation: str, shuffle: bool, scale_shuffle_padding: bool
 ) -> tuple[Any, Any]:
     """Of ``aiter_prebuilt.act_mul_and_mxfp4_quant``."""
-    del scaling_mode  # it is "even"
     rows, width = x.shape
     made = x.new_empty((rows, width // 4), dtype=torch.uint8)
     sizes = scale_sizes(rows, width // 2, shuffle or scale_shuffle_padding)

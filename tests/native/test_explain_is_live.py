@@ -216,6 +216,20 @@ FITTING: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
     "fused_rms_fp8_group_quant": lambda s: {
         "T": "bf16", "M": "5", "N": "256", "groups": "2", "in_row": "256", "group_size": "128", "transpose_scale": "0",
     },
+    **dict.fromkeys(
+        ("fused_recurrent_gated_delta_rule", "chunk_gated_delta_rule"),
+        lambda s: {
+            "T": "bf16", "U": "f32", "B": "2", "L": "3", "H": "2", "HV": "4", "K": "128", "V": "128", "N": "2", "F": "2",
+            "cu_seqlens": "none",
+        },
+    ),
+    "fused_gdn_gating_and_sigmoid": lambda s: {"D": "f32", "S": "5", "H": "32"},
+    "causal_conv1d_update": lambda s: {
+        "W": s["T"], "B": "4", "D": "64", "L": "1", "S": "8", "K": "3", "width": "4", "BIAS": "64", "LENS": "0", "SLOTS": "4",
+    },
+    "causal_conv1d_fn": lambda s: {
+        "W": s["T"], "D": "64", "L": "40", "starts": "3", "S": "8", "K": "3", "width": "4", "longest": "30",
+    },
     "silu_and_mul_quant": lambda s: {"M": "7", "d": "128", "scale_rows": "7", "scale_columns": "2", "group_size": "64"},
     "silu_and_mul_quant_fp4": lambda s: {
         "M": "7", "half": "64", "scale_rows": "7", "scale_columns": "2", "group_size": "64", "shuffle_scale": "0",
@@ -277,6 +291,7 @@ FITTING: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
     "greedy_sample": lambda s: {"M": "8", "N": "16384"},
     "random_sample_outer_exponential": lambda s: {"N": "4096"},
     "mixed_sample_outer_exponential": lambda s: {"N": "4096"},
+    **dict.fromkeys(("top_p_sampling_from_probs", "top_k_top_p_sampling_from_probs"), lambda s: {"M": "8", "I": "8", "B": "8"}),
     "dynamic_per_token_scaled_quant": lambda s: {
         "M": "8", "N": "1024", "R": "8", "G": "1024", "scale_rows": "8", "scale_columns": "1", "ub": "1", "counts": "1",
     },
@@ -461,6 +476,11 @@ FITTING: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
         "q_h": "128", "w_s": "64", "o_s": "512", "t_s": "8", "C": "u8",
     },
     "top_k_per_row_prefill": lambda s: TOP,
+    "upcast_from_mxfp": lambda s: {"M": "8", "KB": "64"},
+    "copy_blocks": lambda s: {
+        "L": "2", "B": "4", "N": "64", "pairs": "2", "k_layer": "256", "v_layer": "256", "k_block": "64", "v_block": "64",
+    },
+    "topk_plain": lambda s: {"M": "8", "N": "256", "K": "16", "topk": "16"},
     "top_k_per_row_decode": lambda s: {
         **{name: size for name, size in TOP.items() if name not in ("E", "S")}, "next_n": "1", "B": "8",
     },

@@ -75,6 +75,8 @@ def results(signature: signatures.Signature, given: Mapping[str, Any]) -> dict[s
     known |= {name: exact(value) for name, value in given.items()}
     if {"seed", "offset"} <= given.keys():
         known["generator"] = (given["seed"], given["offset"])
+    if "silu" in given:
+        known["activation"] = "silu" if given["silu"] else None
     if (
         "left" in given
     ):  # a native call has its window, causal or not, in two numbers, and no bound of the keys
@@ -83,9 +85,9 @@ def results(signature: signatures.Signature, given: Mapping[str, Any]) -> dict[s
         known |= {"window_size": window, "max_seqlen_k": 1 << 31, "min_seqlen_q": given.get("skip", 0)}
         known |= {"window_size_left": window[0], "window_size_right": window[1]}
     known |= {
-        f"return_{kind}{each.name}": given[each.name] is not None
+        f"{kind}{each.name}": given[each.name] is not None
         for each in signature.arguments
-        for kind in ("", "softmax_")
+        for kind in ("return_", "return_softmax_", "output_")
         if each.optional
     }
     known |= {"kinds": kinds, "sizes": sizes(signature, given)}

@@ -13,6 +13,7 @@ from support import torch_kernels  # noqa: E402
 
 import aiter_prebuilt as ap  # noqa: E402
 from aiter_prebuilt.errors import ArgumentError, UnsupportedError  # noqa: E402
+from aiter_prebuilt.execute.record import instead  # noqa: E402
 
 BF16, FP8, INT8 = torch.bfloat16, torch_kernels.FP8, torch.int8
 
@@ -159,6 +160,40 @@ def test_fused_topk_is_the_largest_of_the_softmax(compiled: Any, renormalize: bo
     assert torch.equal(given[1].long(), best) and torch.equal(found[0], weights)
     with pytest.raises(ValueError, match="8 rows"):
         ap.fused_topk(hidden, logits[:8], 3, renormalize)
+
+
+def test_topk_is_torchs(compiled: Any) -> None:
+    x = torch.randn(5, 300)
+    values, ids = compiled(lambda x: ap.topk(x, 7))(x)
+    wanted, best = x.topk(7)
+    assert torch.equal(values, wanted) and torch.equal(ids, best)
+    least, places = torch.empty(5, 3), torch.empty(5, 3, dtype=torch.int32)
+    compiled(lambda x, ids, out: ap.topk_plain(x, ids, out, 3, False))(x, places, least)
+    wanted, best = x.topk(3, largest=False)
+    assert torch.equal(least, wanted) and torch.equal(places.long(), best)
+
+
+@pytest.mark.parametrize(
+    ("shape", "options"), [((4,), {}), ((2, 4), {"dim": 0}), ((2, 4), {"largest": False}), ((2, 4), {"sorted": False})]
+)  # fmt: skip
+def test_topk_refuses_what_aiters_does(shape: tuple[int, ...], options: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"topk: .* pass"):
+        ap.topk(torch.zeros(shape), 2, **options)
+
+
+def test_ranges_of_topk_plain_are_refused() -> None:
+    places = torch.zeros(2, dtype=torch.int32)
+    seen: list[Any] = []
+    with instead(ap.topk_plain, lambda _, tensors, attributes: seen.append((tensors, attributes))):
+        ap.topk_plain(
+            places, places, places, 3, True, places[:0], places[:0]
+        )  # as AITER's callers leave them out
+    assert seen == [([places] * 3, [3, True, -1, 1])]
+    for ranges in ({"rowStarts": places}, {"rowEnds": places}):
+        with pytest.raises(UnsupportedError, match=r"rowStarts|rowEnds"):
+            ap.topk_plain(
+                torch.zeros(2, 8), torch.zeros(2, 3, dtype=torch.int32), torch.zeros(2, 3), 3, **ranges
+            )
 
 
 def test_biased_grouped_topk_is_the_operator(compiled: Any) -> None:

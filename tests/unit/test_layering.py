@@ -130,7 +130,7 @@ STAGES: dict[str, set[str]] = {
     "pack": {"files", "tools", "objects", "judge"},
     "report": {"manifest", "modules", "plan", "objects", "tools"},
     "shapes": {"manifest", "report"},
-    "generate": {"files", "manifest", "tools", "plan", "compile"},
+    "generate": {"files", "manifest", "tools", "plan", "compile", "shapes"},
     "prove": {"files", "manifest", "cases", "objects", "judge", "pack"},
 }
 COMMON = {"records", "errors"}
@@ -239,7 +239,7 @@ def test_the_map_names_every_source_file_or_its_folder() -> None:
     folders = tuple(path for path in named if path.endswith("/"))
     sources = [
         path.relative_to(ROOT).as_posix()
-        for top in ("build_tools", "src", "csrc", "benchmarks", "ci", "hsa")
+        for top in ("build_tools", "src", "csrc", "benchmarks", "ci", "hsa", "examples")
         for path in sorted((ROOT / top).rglob("*"))
         if path.suffix in SOURCES
     ]

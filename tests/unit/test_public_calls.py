@@ -9,6 +9,7 @@ import enum
 import inspect
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
 import pytest
@@ -92,7 +93,7 @@ def test_a_gemm_gives_fp32_where_either_form_of_aiter_asks_for_it(option: str, k
     assert all(one is other for one, other in zip(tensors, (a, b, bias, out), strict=True))
     y = zeros(2, 5, 16, dtype=F32)
     for options in ({option: F32, "y": y}, {"y": y}):  # memory of fp32 says it, too
-        out, (_, tensors, _) = handed(lambda options=options: function(a, b, **options), "gemm_a16w16_fp32")
+        out, (_, tensors, _) = handed(partial(function, a, b, **options), "gemm_a16w16_fp32")
         assert out is y is tensors[3]
 
 
@@ -967,6 +968,8 @@ TURNED = {
     "fused_qk_rmsnorm_per_token_quant": {"k_epsilon"},
     "dynamic_per_group_scaled_quant_fp4": {"group_size"},
     "moe_fused_gate": {"num_expert_group"},
+    "chunk_gated_delta_rule": {"scale"},
+    "fused_recurrent_gated_delta_rule": {"scale"},
     **{name: {"rotate_style"} for name in signatures.load() if name.startswith("rope_")},
 }
 #: Required options of which not any value will do.
@@ -1017,6 +1020,8 @@ SERVED: dict[str, dict[str, Any]] = {
     "fused_rms_fp8_per_tensor_static_quant": {"inp1": zeros(4, 4)},
     "fused_add_rmsnorm_pad": {"x": zeros(4, 4)},
     "fused_qk_rmsnorm_group_quant": {"q": zeros(4, 4), "q_weight": zeros(4)},
+    "causal_conv1d_fn": {"x": zeros(4, 4), "seq_lens_cpu": (4,)},
+    "fused_recurrent_gated_delta_rule": {"beta": zeros(4, 4, 4)},
     "moe_stage1_g1u1": {"quant_type": 2, "a1_scale": zeros(4), "w1_scale": zeros(4)},
     "mla_decode_fwd": {"num_kv_splits": 2, "page_size": 4},
     "moe_cktile2stages_gemm1": {"w_scale": zeros(4), "exp_bias": zeros(4)},
@@ -1024,6 +1029,7 @@ SERVED: dict[str, dict[str, Any]] = {
     "indexer_k_quant_and_cache": {"quant_block_size": 128},
     **{name: {"rotate_style": 1} for name in signatures.load() if name.startswith("rope_")},
     **{name: {"generator": (5, 8)} for name in ("random_sample", "mixed_sample", "exponential")},
+    **{f"top_{way}_sampling_from_probs": {"generator": (5, 8)} for way in ("p", "k_top_p")},
     "get_mla_metadata_v1": {"num_heads_k": 1},
     "mla_decode_stage1_asm_fwd": {"page_size": 1, "nhead_kv": 1},
     "get_ps_metadata_v1": {"work_metadata_ptrs": None},

@@ -93,6 +93,10 @@ SIGNATURES = {
     "batched_rotary_embedding": "positions query key head_size cos_cache sin_cache is_neox is_nope_first rot_dim "
     "cos_sin_cache_offsets",
     "greedy_sample": "out input",
+    "top_k_renorm_probs": "probs maybe_top_k_arr top_k_val",
+    "top_p_sampling_from_probs": "probs indices maybe_top_p_arr top_p_val deterministic generator",
+    "top_k_top_p_sampling_from_probs": "probs indices maybe_top_k_arr top_k_val maybe_top_p_arr top_p_val deterministic "
+    "generator",
     "random_sample_outer_exponential": "out input exponentials temperatures eps",
     "mixed_sample_outer_exponential": "out input exponentials temperatures eps",
     "static_per_tensor_quant": "out input scale",
@@ -116,6 +120,13 @@ SIGNATURES = {
     "rmsnorm2d_fwd_with_add_dynamicquant": "out input residual_in residual_out yscale weight epsilon use_model_sensitive_rmsnorm "
     "group_size shuffle_scale",
     "silu": "out input",
+    "chunk_gated_delta_rule": "q k v g beta scale initial_state output_final_state use_qk_l2norm_in_kernel cu_seqlens",
+    "fused_gdn_gating_and_sigmoid": "A_log a b dt_bias softplus_beta softplus_threshold",
+    "fused_recurrent_gated_delta_rule": "q k v g gk gv beta scale initial_state output_final_state use_qk_l2norm_in_kernel "
+    "cu_seqlens",
+    "causal_conv1d_update": "x conv_state weight bias out use_silu cache_seqlens conv_state_indices pad_slot_id",
+    "causal_conv1d_fn": "x weight bias conv_states query_start_loc seq_lens_cpu cache_indices has_initial_state activation "
+    "pad_slot_id validate_data out",
     "top_k_per_row_decode": "logits next_n seqLens indices numRows stride0 stride1 k stable",
     "top_k_per_row_prefill": "logits rowStarts rowEnds indices values numRows stride0 stride1 k stable",
     "sigmoid": "input",
@@ -325,11 +336,48 @@ SIGNATURES = {
     "gemm_afp4wfp4_pre_quant": "x w w_scales dtype y config",
     "deepgemm": "XQ WQ Y group_layout x_scale w_scale",
     "topk_sigmoid": "topk_weights topk_indices gating_output",
+    "topk_plain": "x topk_ids topk_out topk largest rowStarts rowEnds stride0 stride1",
+    "topk": "x k",
     "moe_smoothquant_fwd": "out input x_scale topk_ids y_scale",
     "shuffle_weight": "x layout use_int4 is_guinterleave gate_up pad_k_to",
     "biased_grouped_topk": "gating_output correction_bias topk_weights topk_ids num_expert_group topk_group need_renorm "
     "routed_scaling_factor",
     "fused_topk": "hidden_states gating_output topk renormalize topk_ids topk_weights",
+    "rope_fwd": "input freqs rotate_style reuse_freqs_front_part nope_first transpose_output",
+    "rope_cached_fwd": "input cos sin rotate_style reuse_freqs_front_part nope_first transpose_output",
+    "rope_cached_positions_fwd": "input cos sin positions rotate_style reuse_freqs_front_part nope_first transpose_output",
+    "rope_cached_positions_offsets_fwd": "input cos sin positions offsets "
+    "rotate_style reuse_freqs_front_part nope_first transpose_output",
+    "rope_thd_fwd": "input cu_seqlens freqs rotate_style reuse_freqs_front_part nope_first",
+    "rope_2d_fwd": "input cos_h sin_h cos_w sin_w img_height img_width rotate_style reuse_freqs_front_part nope_first",
+    "rope_fwd_inplace": "input freqs rotate_style reuse_freqs_front_part nope_first",
+    "rope_2c_fwd_inplace": "input_x input_y freqs rotate_style reuse_freqs_front_part nope_first",
+    "rope_cached_fwd_inplace": "input cos sin rotate_style reuse_freqs_front_part nope_first",
+    "rope_cached_2c_fwd_inplace": "input_x input_y cos sin rotate_style reuse_freqs_front_part nope_first",
+    "rope_cached_positions_fwd_inplace": "input cos sin positions rotate_style reuse_freqs_front_part nope_first",
+    "rope_cached_positions_2c_fwd_inplace": "input_x input_y cos sin positions rotate_style reuse_freqs_front_part nope_first",
+    "rope_cached_positions_offsets_fwd_inplace": "input cos sin positions offsets "
+    "rotate_style reuse_freqs_front_part nope_first",
+    "rope_cached_positions_offsets_2c_fwd_inplace": "input_x input_y cos sin positions offsets "
+    "rotate_style reuse_freqs_front_part nope_first",
+    "rope_thd_fwd_inplace": "input cu_seqlens freqs rotate_style reuse_freqs_front_part nope_first",
+    "rope_2d_fwd_inplace": "input cos_h sin_h cos_w sin_w img_height img_width rotate_style reuse_freqs_front_part nope_first",
+    "rope_bwd": "output_grads freqs rotate_style reuse_freqs_front_part nope_first transpose_output",
+    "rope_2c_bwd": "output_grads_x output_grads_y freqs rotate_style reuse_freqs_front_part nope_first transpose_output",
+    "rope_cached_bwd": "output_grads cos sin rotate_style reuse_freqs_front_part nope_first transpose_output",
+    "rope_cached_2c_bwd": "output_grads_x output_grads_y cos sin "
+    "rotate_style reuse_freqs_front_part nope_first transpose_output",
+    "rope_thd_bwd": "output_grads cu_seqlens freqs rotate_style reuse_freqs_front_part nope_first",
+    "rope_2d_bwd": "output_grads cos_h sin_h cos_w sin_w img_height img_width rotate_style reuse_freqs_front_part nope_first",
+    "rope_2c_fwd": "input_x input_y freqs rotate_style reuse_freqs_front_part nope_first transpose_output",
+    "rope_cached_2c_fwd": "input_x input_y cos sin rotate_style reuse_freqs_front_part nope_first transpose_output",
+    "rope_cached_positions_2c_fwd": "input_x input_y cos sin positions "
+    "rotate_style reuse_freqs_front_part nope_first transpose_output",
+    "rope_cached_positions_offsets_2c_fwd": "input_x input_y cos sin positions offsets "
+    "rotate_style reuse_freqs_front_part nope_first transpose_output",
+    "upcast_from_mxfp": "tensor scale dtype axis",
+    "copy_blocks": "key_caches value_caches block_mapping",
+    "swap_blocks": "src dst block_mapping",
     "dynamic_mxfp4_quant": "x scaling_mode shuffle",
     "get_hip_quant": "qType",
     "get_torch_quant": "qType",

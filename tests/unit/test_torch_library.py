@@ -145,12 +145,14 @@ def test_a_fake_checks_what_a_trace_can_know(library: Any) -> None:
 
 #: Operators without a tensor that can ask for a gradient.
 OF_INTEGERS = (
+    "copy_blocks",
     "cp_gather_indexer_k_quant_cache",
     "gemm_a4w4",
     "get_mla_metadata_v1",
     "get_ps_metadata_v1",
     "moe_align_block_size",
     "peer_all_gather",
+    "upcast_from_mxfp",
 )
 
 

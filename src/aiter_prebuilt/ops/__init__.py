@@ -29,6 +29,13 @@ if TYPE_CHECKING:
     from aiter_prebuilt.ops.batch_prefill import mha_batch_prefill, mha_batch_prefill_func
     from aiter_prebuilt.ops.batched_gemm import batched_gemm_a8w8, batched_gemm_bf16
     from aiter_prebuilt.ops.binary import add, add_, div, div_, mul, mul_, sub, sub_
+    from aiter_prebuilt.ops.cache_blocks import copy_blocks
+    from aiter_prebuilt.ops.conv1d import causal_conv1d_fn
+    from aiter_prebuilt.ops.delta_rule import (
+        chunk_gated_delta_rule,
+        fused_gdn_gating_and_sigmoid,
+        fused_recurrent_gated_delta_rule,
+    )
     from aiter_prebuilt.ops.extend_attention import extend_attention_fwd
     from aiter_prebuilt.ops.fmoe_f4 import fmoe_g1u1_mxfp4
     from aiter_prebuilt.ops.fused_kv_cache import (
@@ -62,6 +69,7 @@ if TYPE_CHECKING:
         swiglu_and_mul_bias,
     )
     from aiter_prebuilt.ops.generated.attention_extend import context_attention_fwd
+    from aiter_prebuilt.ops.generated.causal_conv1d import causal_conv1d_update
     from aiter_prebuilt.ops.generated.elementwise import sigmoid, tanh
     from aiter_prebuilt.ops.generated.few_rows import LLMM1, wv_splitk_small_fp16_bf16, wvSplitKQ, wvSpltK
     from aiter_prebuilt.ops.generated.fmoe_a16_asm import fmoe, fmoe_g1u1_a16, fmoe_int8_g1u0_a16
@@ -191,7 +199,9 @@ if TYPE_CHECKING:
     from aiter_prebuilt.ops.moe_cktile import moe_cktile2stages_gemm1
     from aiter_prebuilt.ops.moe_gate import moe_fused_gate
     from aiter_prebuilt.ops.moe_stage1 import moe_stage1_g1u1
+    from aiter_prebuilt.ops.mxfp import upcast_from_mxfp
     from aiter_prebuilt.ops.paged_attention import paged_attention_ragged, paged_attention_v1
+    from aiter_prebuilt.ops.plain_topk import topk_plain
     from aiter_prebuilt.ops.prompt_works import get_ps_metadata_v1
     from aiter_prebuilt.ops.quant_f4 import dynamic_per_group_scaled_quant_fp4
     from aiter_prebuilt.ops.quantising_gemm import (
@@ -199,6 +209,11 @@ if TYPE_CHECKING:
         gemm_a16w8_blockscale,
     )
     from aiter_prebuilt.ops.sample import exponential, mixed_sample, random_sample
+    from aiter_prebuilt.ops.top_sampling import (
+        top_k_renorm_probs,
+        top_k_top_p_sampling_from_probs,
+        top_p_sampling_from_probs,
+    )
 
 __all__ = [
     "LLMM1",
@@ -215,10 +230,14 @@ __all__ = [
     "batched_gemm_bf16_CK",
     "batched_rotary_embedding",
     "biased_grouped_topk_hip",
+    "causal_conv1d_fn",
+    "causal_conv1d_update",
+    "chunk_gated_delta_rule",
     "ck_moe_stage1_fwd",
     "ck_moe_stage2_fwd",
     "concat_and_cache_mla",
     "context_attention_fwd",
+    "copy_blocks",
     "cp_gather_indexer_k_quant_cache",
     "deepgemm",
     "deepgemm_fp8_paged_mqa_logits",
@@ -253,6 +272,7 @@ __all__ = [
     "fused_experts_a8w8",
     "fused_experts_a16w4",
     "fused_experts_mxfp4",
+    "fused_gdn_gating_and_sigmoid",
     "fused_qk_norm_rope_cache_pts_quant_shuffle",
     "fused_qk_norm_rope_cache_quant_shuffle",
     "fused_qk_rmsnorm_group_quant",
@@ -261,6 +281,7 @@ __all__ = [
     "fused_qk_rope_cat_and_cache_mla",
     "fused_qk_rope_concat_and_cache_mla",
     "fused_qk_rope_reshape_and_cache",
+    "fused_recurrent_gated_delta_rule",
     "fused_rms_fp8_group_quant",
     "fused_rms_fp8_per_tensor_static_quant",
     "gelu_and_mul",
@@ -380,12 +401,17 @@ __all__ = [
     "tanh",
     "top_k_per_row_decode",
     "top_k_per_row_prefill",
+    "top_k_renorm_probs",
+    "top_k_top_p_sampling_from_probs",
+    "top_p_sampling_from_probs",
     "topk_gating",
+    "topk_plain",
     "topk_sigmoid",
     "topk_softmax",
     "topk_softmax_asm",
     "unified_attention",
     "unified_attention_sparse_mla",
+    "upcast_from_mxfp",
     "wvSplitKQ",
     "wvSpltK",
     "wv_splitk_small_fp16_bf16",
@@ -422,6 +448,11 @@ HOMES: Final = {
     "mul_": "binary",
     "sub": "binary",
     "sub_": "binary",
+    "copy_blocks": "cache_blocks",
+    "causal_conv1d_fn": "conv1d",
+    "chunk_gated_delta_rule": "delta_rule",
+    "fused_gdn_gating_and_sigmoid": "delta_rule",
+    "fused_recurrent_gated_delta_rule": "delta_rule",
     "extend_attention_fwd": "extend_attention",
     "fmoe_g1u1_mxfp4": "fmoe_f4",
     "fused_qk_rope_cat_and_cache_mla": "fused_kv_cache",
@@ -449,6 +480,7 @@ HOMES: Final = {
     "swiglu_and_mul": "generated.activation",
     "swiglu_and_mul_bias": "generated.activation",
     "context_attention_fwd": "generated.attention_extend",
+    "causal_conv1d_update": "generated.causal_conv1d",
     "sigmoid": "generated.elementwise",
     "tanh": "generated.elementwise",
     "LLMM1": "generated.few_rows",
@@ -572,8 +604,10 @@ HOMES: Final = {
     "moe_cktile2stages_gemm1": "moe_cktile",
     "moe_fused_gate": "moe_gate",
     "moe_stage1_g1u1": "moe_stage1",
+    "upcast_from_mxfp": "mxfp",
     "paged_attention_ragged": "paged_attention",
     "paged_attention_v1": "paged_attention",
+    "topk_plain": "plain_topk",
     "get_ps_metadata_v1": "prompt_works",
     "dynamic_per_group_scaled_quant_fp4": "quant_f4",
     "batched_gemm_a8w8_a_per_token_group_prequant_w_per_batched_tensor_quant": "quantising_gemm",
@@ -581,4 +615,7 @@ HOMES: Final = {
     "exponential": "sample",
     "mixed_sample": "sample",
     "random_sample": "sample",
+    "top_k_renorm_probs": "top_sampling",
+    "top_k_top_p_sampling_from_probs": "top_sampling",
+    "top_p_sampling_from_probs": "top_sampling",
 }

@@ -128,6 +128,14 @@ def is_type(kind: Any, name: str) -> bool:
     )
 
 
+def as_type(tensor: Any, name: str) -> Any:
+    """None, or the tensor in the element type ``name``: itself where it has it."""
+    if tensor is None:
+        return None
+    wanted = element_type(tensor, name)
+    return tensor if tensor.dtype == wanted else tensor.to(wanted)
+
+
 def codes(tensor: Any, kind: str) -> Any:
     """A tensor of ``kind`` as the bytes that it has; anything else as it is: the native call says what is wrong with it."""
     found = getattr(tensor, "dtype", None)

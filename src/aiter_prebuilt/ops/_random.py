@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any, Final
 
 from aiter_prebuilt.errors import ArgumentKindError
+from aiter_prebuilt.ops._common import element_type
 
 _WORD: Final = 1 << 64
 
@@ -29,3 +31,26 @@ def pair(function: str, found: Any, said: Any) -> tuple[int, int]:
             "pass an offset from 0 to 2**63 - 1",
         )
     return seed - _WORD if seed >> 63 else seed, offset
+
+
+def default(tensor: Any) -> Any:
+    """Torch's default generator of the tensor's device.
+
+    Raises:
+        ArgumentKindError: there is no torch.
+    """
+    torch: Any = sys.modules.get("torch")
+    if torch is None:
+        raise ArgumentKindError(
+            "draw numbers",
+            "no generator is given, and no torch is loaded that has one",
+            "pass (seed, offset)",
+        )
+    place = tensor.device.index
+    return torch.cuda.default_generators[torch.cuda.current_device() if place is None else place]
+
+
+def tokens(probs: Any, rows: Any) -> Any:
+    """A new tensor for a token of each row of ``probs``, or of each of ``rows``."""
+    count = (probs if rows is None else rows).shape[0]
+    return probs.new_empty((count,), dtype=element_type(probs, "i32"))

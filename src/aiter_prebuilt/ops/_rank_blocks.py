@@ -34,8 +34,8 @@ def _up(value: int, by: int) -> int:
 class RankBlocks:
     """Blocks of ``capacity`` bytes of input; all ranks make theirs at once, with the same capacity."""
 
-    def __init__(self, ranks: Ranks, ordinal: int, capacity: int) -> None:
-        """Allocate this rank's block and map the others'.
+    def __init__(self, ranks: Ranks, place: tuple[str, int], capacity: int) -> None:
+        """Allocate this rank's block on a device (vendor and ordinal) and map the others'.
 
         Raises:
             DriverError, UnsupportedError: see :func:`aiter_prebuilt.ops._ranks.meet`.
@@ -43,9 +43,9 @@ class RankBlocks:
         self.rank, self.world = ranks.rank, ranks.size
         #: Bytes of one region of one half, a multiple of a pack for each rank.
         self.region = _up(max(-(-capacity // GROUPS), _LEAST), _PACK * self.world)
-        self._place = ("amd", ordinal)
+        self._place = place
         self._signals_bytes = _up((self.world + 1) * GROUPS * 4, _PAGE)
-        self._memory = SharedMemory(ordinal, self._signals_bytes + 2 * GROUPS * self.region)
+        self._memory = SharedMemory(place, self._signals_bytes + 2 * GROUPS * self.region)
         layout = (self.world, GROUPS, self.region)
         try:
             self._addresses = meet(ranks, self._memory, layout)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from math import prod
@@ -36,18 +37,21 @@ def _bound(variable: str, default: int) -> int:
     return default
 
 
-def _ordinal(device: Any) -> int:
-    """Of 1, "cuda:1", torch.device("cuda", 1) or ("amd", 1); without a number torch's current one."""
-    if isinstance(device, int):
-        return device
-    if isinstance(device, tuple):
-        return int(device[1])
-    _, _, number = str(device).partition(":")
-    if number:
-        return int(number)
-    import torch
+def _place(device: Any) -> tuple[str, int]:
+    """Vendor and ordinal of 1, "cuda:1", torch.device("cuda", 1) or ("amd", 1); without a number torch's current one.
 
-    return torch.cuda.current_device()
+    torch calls devices of both vendors cuda; whose they are its build says, and without torch they are AMD's.
+    """
+    if isinstance(device, tuple):
+        return str(device[0]), int(device[1])
+    torch = sys.modules.get("torch")
+    vendor = "nvidia" if torch is not None and torch.version.cuda else "amd"
+    number = device if isinstance(device, int) else str(device).partition(":")[2]
+    if number != "":
+        return vendor, int(number)
+    import torch as imported
+
+    return _place(imported.cuda.current_device())
 
 
 class CustomAllreduce(RankNorms):
@@ -75,7 +79,7 @@ class CustomAllreduce(RankNorms):
         Args:
             group: torch's process group with a backend of the host (gloo), or anything with ``rank``, ``size`` and
                 ``exchange(bytes) -> list[bytes]``.
-            device: the GPU of this rank, its ordinal or torch's name; each rank has its own.
+            device: the GPU of this rank: torch's name, its ordinal, or ("nvidia", ordinal); each rank has its own.
             max_size: bytes of the largest message. Twice as many, at most twice AITER_CUSTOM_AR_MAX_SIZE (64 MiB), are allocated.
             enable_register_for_capturing: of no effect: nothing is registered.
 
@@ -105,7 +109,7 @@ class CustomAllreduce(RankNorms):
             _LOG.warning("CustomAllreduce is off: its ranks are on several hosts")
             return
         self.device = device
-        self._pool = RankBlocks(ranks, _ordinal(device), self._most)
+        self._pool = RankBlocks(ranks, _place(device), self._most)
         self.disabled = False
 
     @contextmanager

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any, Final
 
 from aiter_prebuilt.dispatch import operator
-from aiter_prebuilt.errors import ArgumentKindError
 from aiter_prebuilt.ops._common import NOT_A_TENSOR, no_output
-from aiter_prebuilt.ops._random import pair
+from aiter_prebuilt.ops._random import default, pair
 from aiter_prebuilt.ops._traced import traced
 
 if TYPE_CHECKING:
@@ -113,7 +111,7 @@ def _state(function: str, generator: Any, tensor: Any) -> tuple[int, int]:
     else:
         try:
             rows, columns = tensor.shape
-            chosen = _default(tensor) if generator is None else generator
+            chosen = default(tensor) if generator is None else generator
             found = (chosen.initial_seed(), chosen.get_offset())
             if rows * columns:
                 chosen.set_offset(found[1] + -(-columns // _COLUMNS) * _DRAWN)
@@ -122,16 +120,3 @@ def _state(function: str, generator: Any, tensor: Any) -> tuple[int, int]:
                 raise no_output(function, error) from error
             found = ()
     return pair(function, found, generator)
-
-
-def _default(tensor: Any) -> Any:
-    """The default generator of the tensor's device."""
-    torch: Any = sys.modules.get("torch")
-    if torch is None:
-        raise ArgumentKindError(
-            "draw numbers",
-            "no generator is given, and no torch is loaded that has one",
-            "pass (seed, offset)",
-        )
-    place = tensor.device.index
-    return torch.cuda.default_generators[torch.cuda.current_device() if place is None else place]

@@ -1,0 +1,1 @@
+"""The four layers in float64, written down plainly: a whole sequence at once, no cache, no rounding."""

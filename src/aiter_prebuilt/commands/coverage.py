@@ -1,0 +1,239 @@
+"""``aiter-prebuilt coverage --model MODEL``: is each call of a model's steps served here, by which kernel, and was it proved."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import groupby
+from typing import TYPE_CHECKING, Final
+
+from aiter_prebuilt import call_forms, locate
+from aiter_prebuilt.commands.output import print_json, print_table
+from aiter_prebuilt.contract.bundle import FormatError
+from aiter_prebuilt.contract.receipt import was_executed
+from aiter_prebuilt.errors import ArgumentError, NoBundleError
+
+if TYPE_CHECKING:
+    from aiter_prebuilt.call_forms import Asked, CallForms
+
+HELP = "is each call of a model's steps served here, by which kernel, and was that proved"
+#: As a target's name begins whose calls these are; the forms are AITER's, which has no others.
+_AMD: Final = "gfx"
+_HOST: Final = "on the host"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One call of a step. ``have``: it is served; ``kernel``: by what; ``within``: by which of the functions that it calls, which
+    have rows of their own; ``proved``: was all that it launches executed and right before it shipped, None where that is nothing;
+    ``reason``: why that kernel, or why none.
+    """
+
+    operator: str
+    form: str
+    client: str
+    layer: str
+    target: str
+    step: str
+    tokens: int
+    have: bool
+    within: tuple[str, ...] = ()
+    kernel: str = ""
+    variant: str = ""
+    backend: str = ""
+    proved: bool | None = None
+    reason: str = ""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Arguments of the verb."""
+    parser.add_argument("--model", required=True, help="llama3, qwen3moe, deepseek_v3 or gptoss")
+    parser.add_argument("--engine", help="only calls of vllm or sglang, and of what these call")
+    parser.add_argument("--target", help="gfx942 or gfx950; every installed one when left out")
+    parser.add_argument(
+        "--forms", action="store_true", help="print the calls, too, as the clients write them"
+    )
+
+
+def execute(options: argparse.Namespace) -> int:
+    """Print the table; 0, also where something is not served: the table says it."""
+    forms = call_forms.load()
+    asked = _asked(forms, options.model, options.engine)
+    rows = list(_joined([row for target in _targets(options.target) for row in _rows(forms, asked, target)]))
+    if options.json:
+        written = {each.form.name: each.form.text for each in asked}
+        model = {"model": options.model, "name": forms.models[options.model].name}
+        print_json("coverage", {**model, "forms": written, "calls": [asdict(row) for row in rows]})
+        return 0
+    print(f"{options.model}: steps of {forms.models[options.model].name} on one GPU")
+    _print(rows)
+    if options.forms:
+        for name, text in {each.form.name: each.form.text for each in asked}.items():
+            print(f"{name}: {text}")
+    return 0
+
+
+def _asked(forms: CallForms, model: str, engine: str | None) -> tuple[Asked, ...]:
+    """The calls of the model, those of the engine and what its functions call when one is named.
+
+    Raises:
+        ArgumentError: no such model, or engine.
+    """
+    if model not in forms.models:
+        raise ArgumentError(
+            f"coverage --model {model}", f"the models are {', '.join(forms.models)}", "write: --model llama3"
+        )
+    calls = forms.models[model].calls
+    if engine is None:
+        return calls
+    if engine not in call_forms.ENGINES:
+        raise ArgumentError(
+            f"coverage --engine {engine}", f"the engines are {', '.join(call_forms.ENGINES)}", "write: --engine vllm"
+        )  # fmt: skip
+    within = {name for each in calls if each.form.of(engine) for name in each.form.through}
+    return tuple(each for each in calls if each.form.of(engine) or each.form.function in within)
+
+
+def _targets(asked: str | None) -> list[str]:
+    """What is asked for, or all that is installed.
+
+    Raises:
+        ArgumentError: it is none of AMD's. NoBundleError: it is not installed, or nothing is.
+    """
+    installed = locate.installed()
+    if asked is not None:
+        if not asked.startswith(_AMD):
+            raise ArgumentError(
+                f"coverage --target {asked}", "the calls are those that AITER serves on AMD's", "write: --target gfx950"
+            )  # fmt: skip
+        locate.for_target(asked, installed, f"calls of models on {asked}")
+        return [asked]
+    found = sorted({bundle.target for bundle in installed if bundle.target.startswith(_AMD)})
+    if not found:
+        raise NoBundleError(
+            "coverage of every installed target", "no bundle for one of AMD's is installed",
+            "run: pip install 'aiter-prebuilt[gfx950]'",
+        )  # fmt: skip
+    return found
+
+
+def _rows(forms: CallForms, asked: Iterable[Asked], target: str) -> Iterator[Row]:
+    """What this machine's bundles would do with each call."""
+    from aiter_prebuilt.execute.explain import explain
+
+    proved = _proved(target)
+    for each in asked:
+        form = each.form
+        if form.targets and target.partition(":")[0] not in form.targets:
+            continue
+        row = Row(
+            form.function, form.name, form.client, each.layer, target, each.step, each.tokens, have=False
+        )
+        if form.missing:
+            yield replace(row, reason=form.missing)
+        elif form.through:
+            yield replace(row, within=form.through)
+        elif form.host:
+            yield replace(row, have=True, kernel=_HOST)
+        else:
+            found = explain(forms.call(each, target), target)
+            if found.problems:
+                yield replace(row, reason="; ".join(found.problems))
+                continue
+            yield replace(
+                row, have=True, kernel=found.kernel, variant=found.variant, backend=found.backend,
+                proved=all(digest in proved for digest in found.launched), reason=getattr(found, "reason", ""),
+            )  # fmt: skip
+
+
+def _joined(rows: Sequence[Row]) -> Iterator[Row]:
+    """The rows, of functions around others with what their own rows say: one of them serves the call."""
+    served: dict[tuple[object, ...], bool] = {}
+    for row in rows:
+        if row.have:
+            place = (row.target, row.operator, row.layer, row.step, row.tokens)
+            served[place] = served.get(place, True) and row.proved is not False
+    for row in rows:
+        if not row.within:
+            yield row
+            continue
+        places = [(row.target, name, row.layer, row.step, row.tokens) for name in row.within]
+        found = {
+            name: served[place] for name, place in zip(row.within, places, strict=True) if place in served
+        }
+        if found:
+            yield replace(row, have=True, within=tuple(found), proved=all(found.values()))
+        else:
+            yield replace(row, reason=f"none of {', '.join(row.within)} takes it")
+
+
+def _proved(target: str) -> set[str]:
+    """SHA-256 of the code objects of which every entry was executed and right before it shipped."""
+    proved: set[str] = set()
+    left: set[str] = set()
+    for bundle in locate.for_target(target, locate.installed(), f"calls of models on {target}"):
+        try:
+            read = locate.read_bundle(bundle)
+            for name in read.names:
+                for entry in read.operator(name).entries:
+                    (proved if was_executed(entry) else left).add(entry.sha256.hex())
+        except FormatError as error:
+            raise locate.damaged(bundle, error) from error
+    return proved - left
+
+
+def _print(rows: Sequence[Row]) -> None:
+    """Steps that one kernel serves are one line; then counts, and why calls are not served."""
+    lines = []
+    for _, same in groupby(
+        rows, key=lambda row: (row.target, row.form, row.layer, row.have, _by(row), row.proved)
+    ):
+        run = list(same)
+        first = run[0]
+        steps = ", ".join(
+            f"{step} {'/'.join(str(row.tokens) for row in each)}" for step, each in _by_step(run)
+        )
+        said = "" if first.proved is None else "yes" if first.proved else "no"
+        have = "yes" if first.have else "no"
+        lines.append(
+            (
+                f"{first.operator} {first.layer}".strip(),
+                first.form,
+                first.target,
+                steps,
+                have,
+                _by(first),
+                said,
+            )
+        )
+    print_table(["operator", "form", "target", "tokens", "have", "by", "proved"], lines)
+    for target in dict.fromkeys(row.target for row in rows):
+        mine = [row for row in rows if row.target == target]
+        launched = [row for row in mine if row.proved is not None]
+        print(
+            f"{target}: {sum(row.have for row in mine)} of {len(mine)} calls are served; of {len(launched)} that launch "
+            f"something {sum(bool(row.proved) for row in launched)} are proved"
+        )
+    for reason, forms in _missing(rows).items():
+        print(f"not served: {', '.join(forms)}: {reason}")
+
+
+def _by(row: Row) -> str:
+    if row.within and row.have:
+        return f"by {', '.join(row.within)}"
+    return f"{row.kernel}[{row.variant}] {row.backend}" if row.backend else row.kernel
+
+
+def _by_step(run: Sequence[Row]) -> Iterator[tuple[str, list[Row]]]:
+    for step, rows in groupby(run, key=lambda row: row.step):
+        yield step, list(rows)
+
+
+def _missing(rows: Iterable[Row]) -> dict[str, dict[str, None]]:
+    """Reason -> the forms that it is the reason of."""
+    found: dict[str, dict[str, None]] = {}
+    for row in rows:
+        if not row.have:
+            found.setdefault(row.reason, {})[row.form] = None
+    return found

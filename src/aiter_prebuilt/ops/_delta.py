@@ -1,0 +1,56 @@
+"""What functions and traces of causal convolutions and of the gated delta rule make of their arguments."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from aiter_prebuilt.ops._common import element_type, integers, like, refuse
+
+
+def with_silu(activation: str | bool | None) -> bool:
+    """Is silu asked for? AITER takes a bool for its name, too.
+
+    Raises:
+        UnsupportedError: another activation.
+    """
+    if activation in ("silu", "swish", True):
+        return True
+    if activation is None or activation is False:
+        return False
+    raise refuse("causal_conv1d_fn", "activation", activation, '"silu", "swish" or None')
+
+
+def longest(lengths: Any) -> int:
+    """The largest of the lengths; of none 0.
+
+    Raises:
+        UnsupportedError: they are no integers.
+    """
+    found = integers(lengths)
+    if found is None:
+        raise refuse("causal_conv1d_fn", "seq_lens_cpu", lengths, "a list of integers")
+    return max(found, default=0)
+
+
+def as_it_lies(x: Any) -> Any:
+    """A new matrix of the shape of x, whose channels lie side by side if those of x do and there is a framework."""
+    channels, tokens = x.shape
+    if isinstance(x.dtype, str) or x.stride()[0] != 1:
+        return like(x)
+    return x.new_empty((tokens, channels)).t()
+
+
+def gates(a: Any) -> tuple[Any, Any]:
+    """Two new tensors in fp32 of the shape of a."""
+    kind = element_type(a, "f32")
+    return a.new_empty(a.shape, dtype=kind), a.new_empty(a.shape, dtype=kind)
+
+
+def results(q: Any, v: Any, cu_seqlens: Any, with_states: bool) -> tuple[Any, Any]:
+    """New tensors: a row for each row of v, and the states behind each sequence's last token, or None."""
+    out = like(v)
+    if not with_states:
+        return out, None
+    sequences = q.shape[0] if cu_seqlens is None else cu_seqlens.shape[0] - 1
+    shape = (sequences, v.shape[2], q.shape[3], v.shape[3])
+    return out, q.new_empty(shape, dtype=element_type(q, "f32"))

@@ -1,0 +1,71 @@
+"""Traces of the functions in ``ops`` of causal convolutions and of the gated delta rule; see ``torch_calls``."""
+
+# ruff: noqa: N803  # the names are AITER's
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import torch
+
+from aiter_prebuilt.ops._common import codes
+from aiter_prebuilt.ops._delta import as_it_lies, gates, longest, results, with_silu
+from aiter_prebuilt.torch_library import NAMESPACE
+
+_OPS: Final[Any] = getattr(torch.ops, NAMESPACE)
+
+
+def causal_conv1d_fn(
+    x: Any, weight: Any, bias: Any, conv_states: Any, query_start_loc: Any, seq_lens_cpu: Sequence[int], cache_indices: Any,
+    has_initial_state: Any, activation: str | bool | None, pad_slot_id: int, out: Any,
+) -> Any:  # fmt: skip
+    """Of ``aiter_prebuilt.causal_conv1d_fn``."""
+    out = as_it_lies(x) if out is None else out
+    tensors = (
+        x,
+        weight,
+        bias,
+        conv_states,
+        query_start_loc,
+        cache_indices,
+        codes(has_initial_state, "bool"),
+        out,
+    )
+    _OPS.causal_conv1d_fn.default(*tensors, longest(seq_lens_cpu), with_silu(activation), pad_slot_id)
+    return out
+
+
+def fused_recurrent_gated_delta_rule(
+    q: Any, k: Any, v: Any, g: Any, beta: Any, scale: float | None, initial_state: Any, output_final_state: bool,
+    use_qk_l2norm_in_kernel: bool, cu_seqlens: Any,
+) -> Any:  # fmt: skip
+    """Of ``aiter_prebuilt.fused_recurrent_gated_delta_rule``."""
+    out, last = results(q, v, cu_seqlens, output_final_state)
+    tensors = (q, k, v, g, beta, initial_state, cu_seqlens, out, last)
+    factor = q.shape[3] ** -0.5 if scale is None else scale
+    _OPS.fused_recurrent_gated_delta_rule.default(*tensors, factor, use_qk_l2norm_in_kernel)
+    return out, last
+
+
+def chunk_gated_delta_rule(
+    q: Any, k: Any, v: Any, g: Any, beta: Any, scale: float | None, initial_state: Any, output_final_state: bool,
+    use_qk_l2norm_in_kernel: bool, cu_seqlens: Any,
+) -> Any:  # fmt: skip
+    """Of ``aiter_prebuilt.chunk_gated_delta_rule``."""
+    out, last = results(q, v, cu_seqlens, output_final_state)
+    tensors = (q, k, v, g, beta, initial_state, cu_seqlens, out, last)
+    factor = q.shape[3] ** -0.5 if scale is None else scale
+    _OPS.chunk_gated_delta_rule.default(*tensors, factor, use_qk_l2norm_in_kernel)
+    return out, last
+
+
+def fused_gdn_gating_and_sigmoid(
+    A_log: Any, a: Any, b: Any, dt_bias: Any, softplus_beta: float, softplus_threshold: float
+) -> Any:
+    """Of ``aiter_prebuilt.fused_gdn_gating_and_sigmoid``."""
+    g, beta = gates(a)
+    _OPS.fused_gdn_gating_and_sigmoid.default(
+        A_log, a, b, dt_bias, g, beta, softplus_beta, softplus_threshold
+    )
+    return g, beta

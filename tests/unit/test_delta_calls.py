@@ -1,0 +1,150 @@
+"""Causal convolutions and the gated delta rule: what their functions hand on, and a layer's prompt beside its single steps,
+traced by torch.compile with the references as kernels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("aiter_prebuilt._native", reason="the native extension is not built")
+
+from support import torch_kernels  # noqa: E402
+
+import aiter_prebuilt as ap  # noqa: E402
+from aiter_prebuilt.errors import ArgumentKindError, UnsupportedError  # noqa: E402
+from aiter_prebuilt.execute.record import instead  # noqa: E402
+
+
+def handed(function: Any, *args: Any, **words: Any) -> tuple[Any, list[Any], list[Any]]:
+    """What a call returns, and the tensors and attributes that go to the native side."""
+    seen: list[tuple[list[Any], list[Any]]] = []
+    with instead(function, lambda operator, tensors, attributes: seen.append((tensors, attributes))):
+        result = function(*args, **words)
+    (only,) = seen
+    return result, *only
+
+
+@pytest.fixture(scope="module")
+def library() -> Iterator[Any]:
+    """The registrations, with the references as kernels for CPU tensors."""
+    yield from torch_kernels.registered()
+
+
+@pytest.fixture
+def compiled(library: Any) -> Iterator[Any]:
+    """torch.compile with nothing left over from another test; a graph break is an error."""
+    torch._dynamo.reset()
+    yield lambda function: torch.compile(function, fullgraph=True, backend="eager", dynamic=False)
+    torch._dynamo.reset()
+
+
+def prompts(turned: bool) -> Any:
+    """x of nine tokens in two sequences, weight, bias, states, starts."""
+    x = torch.zeros(9, 6).t() if turned else torch.zeros(6, 9)
+    return x, torch.zeros(6, 4), None, torch.zeros(3, 6, 3), torch.tensor([0, 7, 9], dtype=torch.int32)
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_convolution_lies_in_memory_as_its_input_does(turned: bool) -> None:
+    out, tensors, attributes = handed(ap.causal_conv1d_fn, *prompts(turned), [7, 2])
+    assert out.shape == (6, 9) and out.stride() == ((1, 6) if turned else (9, 1)) and tensors[-1] is out
+    assert attributes == [7, True, -1]
+    given = torch.empty(6, 9)
+    out, tensors, _ = handed(ap.causal_conv1d_fn, *prompts(turned), [7, 2], out=given)
+    assert out is given and tensors[-1] is given
+
+
+@pytest.mark.parametrize(
+    ("activation", "silu"), [("silu", True), ("swish", True), (True, True), (None, False), (False, False)]
+)
+def test_an_activation_of_a_convolution_is_a_name_or_a_bool(activation: Any, silu: bool) -> None:
+    flags = torch.tensor([True, False])
+    words = {"has_initial_state": flags, "activation": activation, "pad_slot_id": 5}
+    _, tensors, attributes = handed(ap.causal_conv1d_fn, *prompts(False), (), **words)
+    assert attributes == [0, silu, 5]
+    assert tensors[6].dtype is torch.uint8 and tensors[6].data_ptr() == flags.data_ptr()
+
+
+def test_what_a_convolution_does_not_serve_is_refused_by_name() -> None:
+    x, *rest = prompts(False)
+    call: Any = ap.causal_conv1d_fn
+    with pytest.raises(UnsupportedError, match="activation='gelu'"):
+        call(x, *rest, [7, 2], activation="gelu")
+    with pytest.raises(UnsupportedError, match="seq_lens_cpu=3"):
+        call(x, *rest, 3)
+    with pytest.raises(ArgumentKindError, match="causal_conv1d_fn"):
+        call(x[0], *rest, [7, 2])
+
+
+RULES: list[Callable[..., Any]] = [ap.fused_recurrent_gated_delta_rule, ap.chunk_gated_delta_rule]
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_states_are_made_for_each_sequence_where_they_are_asked_for(rule: Any) -> None:
+    q, v = torch.zeros(2, 5, 3, 64), torch.zeros(2, 5, 6, 40)
+    gates = {"g": torch.zeros(2, 5, 6), "beta": torch.zeros(2, 5, 6)}
+    (out, last), tensors, attributes = handed(rule, q, q, v, **gates)
+    assert out.shape == v.shape and last is None and tensors[-2] is out and tensors[-1] is None
+    assert attributes == [0.125, False]
+    starts = torch.zeros(5, dtype=torch.int64)
+    words: dict[str, Any] = {"scale": 0.5, "output_final_state": True, "use_qk_l2norm_in_kernel": True}
+    (_, last), _, attributes = handed(rule, q, q, v, **gates, **words)
+    assert (last.shape, last.dtype) == ((2, 6, 64, 40), torch.float32) and attributes == [0.5, True]
+    (_, last), _, _ = handed(rule, q, q, v, **gates, **words, cu_seqlens=starts)
+    assert last.shape == (4, 6, 64, 40)
+
+
+@pytest.mark.parametrize("option", ["gk", "gv"])
+def test_gates_of_rows_and_columns_are_refused(option: str) -> None:
+    q = torch.zeros(1, 2, 1, 8)
+    with pytest.raises(UnsupportedError, match=option):
+        ap.fused_recurrent_gated_delta_rule(q, q, q, beta=torch.zeros(1, 2, 1), **{option: q})
+
+
+class Layer:
+    """The convolution and the rule of a layer of Qwen3-Next: one head of q and k, two of v, sixteen columns each."""
+
+    def __init__(self) -> None:
+        draw = torch.Generator().manual_seed(3)
+        self.mixed, self.a, self.b = (torch.randn(6, n, generator=draw) for n in (64, 2, 2))
+        self.mixed = self.mixed.to(torch.bfloat16)
+        self.weight = torch.randn(64, 4, generator=draw).to(torch.bfloat16)
+        self.a_log, self.bias = torch.rand(2, generator=draw), torch.rand(2, generator=draw)
+
+    def rule(self, rule: Any, conv: Any, tokens: slice, state: Any) -> Any:
+        """(out, last states) of the convolution's rows [tokens, channels]."""
+        g, beta = ap.fused_gdn_gating_and_sigmoid(self.a_log, self.a[tokens], self.b[tokens], self.bias)
+        q, k = (part.contiguous().view(1, -1, 1, 16) for part in (conv[:, :16], conv[:, 16:32]))
+        v = conv[:, 32:].contiguous().view(1, -1, 2, 16)
+        words = {"initial_state": state, "output_final_state": True, "use_qk_l2norm_in_kernel": True}
+        return rule(q, k, v, g=g[None], beta=beta[None], **words)
+
+    def prompt(self, held: Any) -> Any:
+        """All tokens at once."""
+        starts = torch.tensor([0, 6], dtype=torch.int32)
+        conv = ap.causal_conv1d_fn(self.mixed.t(), self.weight, None, held, starts, [6])
+        return self.rule(ap.chunk_gated_delta_rule, conv.t(), slice(0, 6), None)
+
+    def step(self, token: int, held: Any, state: Any) -> Any:
+        """One token, behind what is held of those before."""
+        x = self.mixed[token].view(1, 64, 1)
+        out, none = torch.empty_like(x), torch.empty(0, dtype=torch.int32)
+        bias = torch.empty(0, dtype=torch.bfloat16)
+        ap.causal_conv1d_update(x, held, self.weight, bias, out, True, none, none, -1)
+        rule = ap.fused_recurrent_gated_delta_rule
+        return self.rule(rule, out.view(1, 64), slice(token, token + 1), state)
+
+
+def test_a_prompt_is_what_its_tokens_are_one_by_one(compiled: Any) -> None:
+    layer, held, stepped = Layer(), torch.zeros(1, 64, 3).bfloat16(), torch.zeros(1, 64, 3).bfloat16()
+    out, last = compiled(layer.prompt)(held)
+    state, step = torch.zeros(1, 2, 16, 16), compiled(layer.step)
+    for token in range(6):
+        one, state = step(token, stepped, state)
+        torch.testing.assert_close(one[0, 0], out[0, token], rtol=2**-7, atol=2**-12)
+    assert torch.equal(held, stepped) and held.any()
+    torch.testing.assert_close(state, last, rtol=1e-5, atol=1e-6)
