@@ -18,7 +18,7 @@ from build_tools.cases.group_codes import coded, rms_norm
 from build_tools.cases.near import Near, Values, near
 
 
-def fused_qk_rmsnorm(
+def fused_qk_rmsnorm_plain(
     q: Values, q_weight: Values, q_eps: float, k: Values, k_weight: Values, k_eps: float
 ) -> tuple[Near, Near]:
     """(q_out, k_out): each row over the root of its mean square, times the weight."""

@@ -26,10 +26,11 @@ if TYPE_CHECKING:
     from aiter_prebuilt.ops.fused_moe import fused_moe
     from aiter_prebuilt.ops.mla_works import get_mla_metadata_info_v1
     from aiter_prebuilt.ops.moe_products import moe_gemm_a4w4, moe_gemm_a8w4, moe_gemm_a16w4
-    from aiter_prebuilt.ops.moe_routing import routing
+    from aiter_prebuilt.ops.moe_routing import routing, routing_from_hash
     from aiter_prebuilt.ops.moe_weighted_first import asm_moe_tkw1
     from aiter_prebuilt.ops.plain_topk import topk
     from aiter_prebuilt.ops.prompt_works import get_ps_metadata_info_v1
+    from aiter_prebuilt.ops.qk_norms import _fused_qk_rmsnorm, fused_qk_rmsnorm
     from aiter_prebuilt.ops.quantize import (
         dynamic_mxfp4_quant,
         get_hip_quant,
@@ -89,6 +90,7 @@ if TYPE_CHECKING:
         shuffle_scale_a16w4,
         shuffle_weight_a16w4,
     )
+    from aiter_prebuilt.ops.silu_mul import fused_silu_mul
     from aiter_prebuilt.ops.sorting import moe_sorting
     from aiter_prebuilt.ops.static_fp8 import downcast_to_static_fp8, downcast_to_static_fp8_3d
     from aiter_prebuilt.ops.tuned_gemm import tgemm
@@ -101,6 +103,7 @@ __all__ = [
     "GateMode",
     "QuantType",
     "__version__",
+    "_fused_qk_rmsnorm",
     "asm_moe_tkw1",
     "biased_grouped_topk",
     "downcast_to_static_fp8",
@@ -108,6 +111,8 @@ __all__ = [
     "dynamic_mxfp4_quant",
     "e8m0_shuffle",
     "fused_moe",
+    "fused_qk_rmsnorm",
+    "fused_silu_mul",
     "fused_topk",
     "get_hip_quant",
     "get_mla_metadata_info_v1",
@@ -156,6 +161,7 @@ __all__ = [
     "rope_thd_fwd",
     "rope_thd_fwd_inplace",
     "routing",
+    "routing_from_hash",
     "shuffle_scale",
     "shuffle_scale_a16w4",
     "shuffle_weight",
@@ -176,10 +182,11 @@ _AROUND = {
     "ops.fused_moe": ("fused_moe",),
     "ops.mla_works": ("get_mla_metadata_info_v1",),
     "ops.moe_products": ("moe_gemm_a4w4", "moe_gemm_a8w4", "moe_gemm_a16w4"),
-    "ops.moe_routing": ("routing",),
+    "ops.moe_routing": ("routing", "routing_from_hash"),
     "ops.moe_weighted_first": ("asm_moe_tkw1",),
     "ops.plain_topk": ("topk",),
     "ops.prompt_works": ("get_ps_metadata_info_v1",),
+    "ops.qk_norms": ("_fused_qk_rmsnorm", "fused_qk_rmsnorm"),
     "ops.quantize": (
         "dynamic_mxfp4_quant", "get_hip_quant", "get_triton_quant", "per_1x32_f4_quant_hip", "per_1x32_mx_quant_hip",
         "per_group_quant_hip", "per_tensor_quant_hip", "per_token_quant_hip",
@@ -206,6 +213,7 @@ _AROUND = {
         "e8m0_shuffle", "moe_shuffle_scale", "moe_shuffle_weight", "shuffle_scale", "shuffle_scale_a16w4",
         "shuffle_weight_a16w4",
     ),
+    "ops.silu_mul": ("fused_silu_mul",),
     "ops.sorting": ("moe_sorting",),
     "ops.static_fp8": ("downcast_to_static_fp8", "downcast_to_static_fp8_3d"),
     "ops.tuned_gemm": ("tgemm",),

@@ -1387,13 +1387,6 @@ def fused_qk_norm_rope_cache_quant_shuffle(
     )
 
 
-def fused_qk_rmsnorm(
-    q_out: Any, q: Any, q_weight: Any, q_eps: float, k_out: Any, k: Any, k_weight: Any, k_eps: float
-) -> Any:
-    """Traced ``aiter_prebuilt.fused_qk_rmsnorm``."""
-    return torch_calls.fused_qk_rmsnorm(q_out, q, q_weight, q_eps, k_out, k, k_weight, k_eps)
-
-
 def fused_qk_rmsnorm_group_quant(
     q_out_quantized: Any = None,
     q_out_scale: Any = None,
@@ -1463,6 +1456,13 @@ def fused_qk_rmsnorm_per_token_quant(
         q_residual,
         gemma_norm,
     )
+
+
+def fused_qk_rmsnorm_plain(
+    q_out: Any, q: Any, q_weight: Any, q_eps: float, k_out: Any, k: Any, k_weight: Any, k_eps: float
+) -> Any:
+    """Traced ``aiter_prebuilt.fused_qk_rmsnorm_plain``."""
+    return torch_calls.fused_qk_rmsnorm_plain(q_out, q, q_weight, q_eps, k_out, k, k_weight, k_eps)
 
 
 def fused_qk_rope_cat_and_cache_mla(
@@ -2825,6 +2825,41 @@ def moe_gemm_gathered_fp8(
     )
 
 
+def moe_routing_hash_lists(
+    router_logits: Any,
+    tid2eid: Any,
+    input_ids: Any,
+    n_expts_act: int,
+    block_m: int,
+    gather_indx: Any,
+    scatter_indx: Any,
+    gate_scal: Any,
+    hist: Any,
+    token_offs_raw: Any,
+    token_offs_pad: Any,
+    block_pid_map: Any,
+    renorm: bool = True,
+    routed_scaling_factor: float = 1.0,
+) -> None:
+    """Traced ``aiter_prebuilt.moe_routing_hash_lists``."""
+    _OPS.moe_routing_hash_lists.default(
+        router_logits,
+        tid2eid,
+        input_ids,
+        gather_indx,
+        scatter_indx,
+        gate_scal,
+        hist,
+        token_offs_raw,
+        token_offs_pad,
+        block_pid_map,
+        n_expts_act,
+        block_m,
+        renorm,
+        routed_scaling_factor,
+    )
+
+
 def moe_routing_lists(
     logits: Any,
     n_expts_act: int,
@@ -4096,9 +4131,9 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "fused_gdn_gating_and_sigmoid": fused_gdn_gating_and_sigmoid,
     "fused_qk_norm_rope_cache_pts_quant_shuffle": fused_qk_norm_rope_cache_pts_quant_shuffle,
     "fused_qk_norm_rope_cache_quant_shuffle": fused_qk_norm_rope_cache_quant_shuffle,
-    "fused_qk_rmsnorm": fused_qk_rmsnorm,
     "fused_qk_rmsnorm_group_quant": fused_qk_rmsnorm_group_quant,
     "fused_qk_rmsnorm_per_token_quant": fused_qk_rmsnorm_per_token_quant,
+    "fused_qk_rmsnorm_plain": fused_qk_rmsnorm_plain,
     "fused_qk_rope_cat_and_cache_mla": fused_qk_rope_cat_and_cache_mla,
     "fused_qk_rope_concat_and_cache_mla": _OPS.fused_qk_rope_concat_and_cache_mla.default,
     "fused_qk_rope_reshape_and_cache": fused_qk_rope_reshape_and_cache,
@@ -4156,6 +4191,7 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "moe_gemm_gathered": moe_gemm_gathered,
     "moe_gemm_gathered_fp4": moe_gemm_gathered_fp4,
     "moe_gemm_gathered_fp8": moe_gemm_gathered_fp8,
+    "moe_routing_hash_lists": moe_routing_hash_lists,
     "moe_routing_lists": moe_routing_lists,
     "moe_smoothquant_fwd": _OPS.moe_smoothquant_fwd.default,
     "moe_sorting_fwd": moe_sorting_fwd,

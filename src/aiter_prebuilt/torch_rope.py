@@ -51,13 +51,13 @@ def fused_qk_rope_cat_and_cache_mla(
     return made
 
 
-def fused_qk_rmsnorm(
+def fused_qk_rmsnorm_plain(
     q_out: Any, q: Any, q_weight: Any, q_eps: float, k_out: Any, k: Any, k_weight: Any, k_eps: float
 ) -> Any:
-    """Of ``aiter_prebuilt.fused_qk_rmsnorm``."""
+    """Of ``aiter_prebuilt.fused_qk_rmsnorm_plain``."""
     q_out = like(q) if q_out is None else q_out
     k_out = like(k) if k_out is None else k_out
-    _OPS.fused_qk_rmsnorm.default(q_out, q, q_weight, k_out, k, k_weight, q_eps, k_eps)
+    _OPS.fused_qk_rmsnorm_plain.default(q_out, q, q_weight, k_out, k, k_weight, q_eps, k_eps)
     return q_out, k_out
 
 

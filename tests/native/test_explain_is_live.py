@@ -192,7 +192,7 @@ FITTING: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
     ),
     "rmsnorm_quant": lambda s: {"T": "bf16", "M": "5", "N": "256", "G": "2", "group_size": "128"},
     "add_rmsnorm_quant": lambda s: {"T": "bf16", "M": "5", "N": "256", "G": "1", "group_size": "0"},
-    "fused_qk_rmsnorm": lambda s: {
+    "fused_qk_rmsnorm_plain": lambda s: {
         "T": "bf16", "M": "5", "N": "64", "KN": "32", "q_row": "96", "k_row": "96",
     },
     "fused_qk_norm_rope_cache_quant_shuffle": lambda s: {
@@ -343,6 +343,9 @@ FITTING: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
     "fused_experts_mxfp4": lambda s: {**EXPERTS_F4, "activation_bits": "8"},
     "moe_routing_lists": lambda s: {
         "M": "7", "P": "14", "E": "8", "E1": "9", "NB": "8", "n_expts_act": "2", "block_m": "16",
+    },
+    "moe_routing_hash_lists": lambda s: {
+        "M": "7", "P": "14", "V": "9", "K": "2", "E": "8", "E1": "9", "NB": "8", "n_expts_act": "2", "block_m": "16",
     },
     "moe_gemm_gathered": lambda s: {
         "X": "7", "O": "14", "E": "8", "E1": "9", "N": "64", "NO": "64", "K": "128", "KB": "64", "SN": "64", "SK": "4",

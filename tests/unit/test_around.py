@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch")
 from support import torch_kernels  # noqa: E402
 
 import aiter_prebuilt as ap  # noqa: E402
-from aiter_prebuilt.errors import UnsupportedError  # noqa: E402
+from aiter_prebuilt.errors import ArgumentError, UnsupportedError  # noqa: E402
 from aiter_prebuilt.execute.record import instead  # noqa: E402
 
 BF16, FP8, INT8 = torch.bfloat16, torch_kernels.FP8, torch.int8
@@ -277,3 +277,20 @@ def test_enumerations_have_aiters_numbers() -> None:
     assert int(ap.QuantType.per_128x128) == 5
     assert [each.value for each in ap.ActivationType] == [-1, 0, 1, 2, 3]
     assert ap.GateMode("interleave") is ap.GateMode.INTERLEAVE
+
+
+@pytest.mark.parametrize("given", [False, True])
+@pytest.mark.parametrize("shape", [(5, 96), (2, 3, 64), (0, 32)])
+def test_fused_silu_mul_returns_what_it_wrote(compiled: Any, shape: tuple[int, ...], given: bool) -> None:
+    x = torch.randn(shape).to(BF16)
+    half = shape[-1] // 2
+    out = torch.full((*shape[:-1], half), 7, dtype=BF16) if given else None
+    found = compiled(ap.fused_silu_mul)(x, out)
+    wanted = torch.nn.functional.silu(x[..., :half].float()) * x[..., half:].float()
+    torch.testing.assert_close(found, wanted.to(BF16), rtol=2**-8, atol=1e-6)
+    assert found.dtype == BF16 and (out is None or torch.equal(out, found))
+
+
+def test_fused_silu_mul_of_no_tensor_says_so() -> None:
+    with pytest.raises(ArgumentError, match="fused_silu_mul"):
+        ap.fused_silu_mul(3)  # type: ignore[arg-type]

@@ -65,6 +65,42 @@ def test_places_are_choices_in_the_order_of_experts(
     )
 
 
+@pytest.mark.parametrize("renorm", [False, True])
+@pytest.mark.parametrize("kind", [torch.int32, torch.int64])
+def test_a_table_says_the_experts_of_each_token(compiled: Any, renorm: bool, kind: Any) -> None:
+    draw = torch.Generator().manual_seed(3)
+    tokens, experts, topk, words = 40, 16, 3, 9
+    logits = torch.randn(tokens, experts, generator=draw)
+    table = torch.stack([torch.randperm(experts, generator=draw)[:topk] for _ in range(words)]).int()
+    words_of = torch.randint(0, words, (tokens,), generator=draw).to(kind)
+    call = compiled(ap.routing_from_hash)
+    data, gather, scatter = call(logits, table, words_of, topk, 16, renorm=renorm, routed_scaling_factor=2.5)
+    chosen = table[words_of.long()].long()
+    scores = torch.nn.functional.softplus(logits).sqrt().gather(1, chosen)
+    if renorm:
+        scores = scores / scores.sum(1, keepdim=True)
+    flat = chosen.flatten()
+    wanted = torch.argsort(flat, stable=True)
+    assert (data.block_m, data.n_expts_tot, data.n_expts_act) == (16, experts, topk)
+    assert torch.equal(gather, wanted.int())
+    assert torch.equal(gather[scatter], torch.arange(tokens * topk, dtype=torch.int32))
+    torch.testing.assert_close(data.gate_scal, 2.5 * scores.flatten()[wanted])
+    hist = torch.bincount(flat, minlength=experts)
+    assert torch.equal(data.expt_hist, hist.int()) and data.expt_data.hist is data.expt_hist
+    assert torch.equal(data.expt_data.token_offs_raw[1:], hist.cumsum(0).int())
+    assert torch.equal(data.expt_data.token_offs_pad[1:], (-(-hist // 16)).cumsum(0).int())
+    assert len(data.expt_data.block_pid_map) == data.n_blocks(tokens * topk, 16)
+
+
+def test_an_expert_that_stands_twice_has_two_places(compiled: Any) -> None:
+    table = torch.tensor([[1, 1], [0, 7]], dtype=torch.int32)
+    words = torch.tensor([0, 1, 5], dtype=torch.int32)
+    data, gather, _ = compiled(ap.routing_from_hash)(torch.zeros(3, 4), table, words, 2, 16)
+    assert data.expt_hist.tolist() == [1, 2, 0, 0]
+    assert gather[:3].tolist() == [2, 0, 1]
+    torch.testing.assert_close(data.gate_scal[:3], torch.tensor([1.0, 0.5, 0.5]))
+
+
 def _weight(experts: int, rows: int, columns: int, draw: Any) -> tuple[Any, Any, Any]:
     """Pairs of codes and scales, rows as they lie, and what they mean."""
     pairs = torch.randint(0, 256, (experts, rows, columns // 2), generator=draw, dtype=torch.uint8)
@@ -269,6 +305,7 @@ def test_columns_that_pad_are_left_out_where_aiter_does(compiled: Any) -> None:
     ("function", "changes", "said"),
     [
         ("routing", {"score_mode": "sigmoid"}, "score_mode='sigmoid'"),
+        ("routing_from_hash", {"score_mode": "sigmoid"}, "score_mode='sigmoid'"),
         ("moe_gemm_a16w4", {"x_scales": 1}, "x_scales=1"),
         ("moe_gemm_a16w4", {"x_static_scale": 1}, "x_static_scale=1"),
         ("moe_gemm_a16w4", {"quant_static_scale": 1}, "quant_static_scale=1"),
@@ -290,7 +327,10 @@ def test_columns_that_pad_are_left_out_where_aiter_does(compiled: Any) -> None:
     ],
 )
 def test_what_no_kernel_covers_is_refused_by_name(function: str, changes: dict[str, Any], said: str) -> None:
-    names = ("logits", "n_expts_act") if function == "routing" else ("x", "w", "x_scales", "w_scales")
+    names = {
+        "routing": ("logits", "n_expts_act"),
+        "routing_from_hash": ("router_logits", "tid2eid", "input_ids", "n_expts_act", "block_m"),
+    }.get(function, ("x", "w", "x_scales", "w_scales"))
     given: dict[str, Any] = dict.fromkeys(names)
     with pytest.raises(UnsupportedError) as found:
         getattr(ap, function)(**(given | changes))

@@ -55,7 +55,7 @@ SIGNATURES = {
     "rmsnorm": "out input weight epsilon gemma_norm",
     "add_rmsnorm": "out input residual_in residual_out weight epsilon gemma_norm",
     "rmsnorm_quant": "out input scale weight epsilon group_size shuffle_scale gemma_norm",
-    "fused_qk_rmsnorm": "q_out q q_weight q_eps k_out k k_weight k_eps",
+    "fused_qk_rmsnorm_plain": "q_out q q_weight q_eps k_out k k_weight k_eps",
     "fused_qk_norm_rope_cache_quant_shuffle": "q k v num_heads_q num_heads_k num_heads_v head_dim eps qw kw cos_sin_cache "
     "is_neox_style pos_ids k_cache v_cache slot_mapping kv_cache_dtype k_scale v_scale",
     "fused_qk_norm_rope_cache_pts_quant_shuffle": "qkv qw kw cos_sin positions num_tokens num_heads_q num_heads_k num_heads_v "
@@ -299,6 +299,8 @@ SIGNATURES = {
     "data2 data3 data4 data5 data6 data7 signals2 signals3 signals4 signals5 signals6 signals7 gemma_norm",
     "moe_routing_lists": "logits n_expts_act block_m gather_indx scatter_indx gate_scal hist token_offs_raw token_offs_pad "
     "block_pid_map sm_first",
+    "moe_routing_hash_lists": "router_logits tid2eid input_ids n_expts_act block_m gather_indx scatter_indx gate_scal hist "
+    "token_offs_raw token_offs_pad block_pid_map renorm routed_scaling_factor",
     "moe_gemm_gathered": "out x w w_scales hist token_offs_raw block_pid_map topk block_m bias gather_indx scatter_indx gammas "
     "swizzled apply_swiglu alpha limit residual gate_valid",
     "moe_gemm_gathered_fp8": "out x w w_scales hist token_offs_raw block_pid_map topk block_m x_scales x_scale quant_scale bias "
@@ -306,6 +308,7 @@ SIGNATURES = {
     "moe_gemm_gathered_fp4": "out x w x_scales w_scales hist token_offs_raw block_pid_map topk block_m bias gather_indx "
     "scatter_indx gammas swizzled apply_swiglu alpha limit residual gate_valid",
     "routing": "logits n_expts_act sm_first",  # and later trees' by name alone
+    "routing_from_hash": "router_logits tid2eid input_ids n_expts_act block_m",  # and three by name alone
     "moe_gemm_a4w4": "x w x_scales w_scales bias routing_data gather_indx scatter_indx gammas swizzle_mx_scale "
     "preshuffle_weights out_dtype apply_swiglu alpha limit swiglu_add_residual unpadded_N unpadded_K backend",
     "moe_gemm_a8w4": "x w x_scales w_scales x_static_scale quant_static_scale bias routing_data gather_indx scatter_indx gammas "
@@ -379,6 +382,10 @@ SIGNATURES = {
     "get_hip_quant": "qType",
     "get_torch_quant": "qType",
     "get_triton_quant": "qType",
+    "fused_silu_mul": "x out",
+    "_fused_qk_rmsnorm": "q_out q q_weight q_eps k_out k k_weight k_eps",
+    "fused_qk_rmsnorm": "q_out_quantized q_out_scale q q_weight q_epsilon q_out_unquantized k_out q_res_out k k_weight k_epsilon "
+    "q_residual gemma_norm quant_type group_size transpose_scale",  # and an older tree's three by name alone
     "downcast_to_static_fp8": "x scale",
     "downcast_to_static_fp8_3d": "x scale",
     "per_tensor_quant_hip": "x scale quant_dtype num_rows num_rows_factor",
@@ -404,7 +411,9 @@ def _functions() -> dict[str, ast.FunctionDef]:
     found = {}
     for path in sorted((ROOT / "src/aiter_prebuilt/ops").rglob("*.py")):
         for node in ast.parse(path.read_text()).body:
-            if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
+            if isinstance(node, ast.FunctionDef) and (
+                node.name in SIGNATURES or not node.name.startswith("_")
+            ):
                 found[node.name] = node
     return found
 

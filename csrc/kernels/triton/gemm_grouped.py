@@ -9,8 +9,8 @@
   grid        (cdiv(M, BM) * cdiv(N, BN), G, 1)
 
 T is bf16 or the target's own e4m3.  b holds tiles of 16 rows and 16 bytes, one behind the other.  Sums are fp32 on the matrix
-units, the result is rounded once.  Rows from valid[g] on stay as they are.  a and b are at multiples of 16 bytes: rows behind the
-end repeat the last one and are not stored, so that 16 bytes are read at a time.
+units, the result is rounded once.  Rows from valid[g] on stay as they are.  a, b and c are at multiples of 16 bytes: rows behind
+the end repeat the last one and are not stored, so that 16 bytes are read at a time, and as many columns stored as a lane has.
   workspace   none
 
 guarantee   0 <= K <= STRIDE_LIMIT (2^21 elements)
@@ -19,7 +19,8 @@ guarantee   0 <= K <= STRIDE_LIMIT (2^21 elements)
 import triton
 import triton.language as tl
 from gemm import STRIDE_LIMIT
-from gemm_scaled import _origin, _store
+from gemm_preshuffled import _store_runs
+from gemm_scaled import _origin
 
 
 @triton.jit
@@ -70,4 +71,4 @@ def gemm_grouped_kernel(
         high = tl.load(a_scales + group * M + m0 + rm)
         wide = tl.load(b_scales + group * N + n0 + rn)
         acc = acc * high[:, None] * wide[None, :]
-    _store(c + group * M * N, acc, m0, n0, rows, N, BM, BN)
+    _store_runs(c + group * M * (N // 16 * 16), acc, m0, n0, rows, N, BM, BN)

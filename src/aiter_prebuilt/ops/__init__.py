@@ -43,9 +43,9 @@ if TYPE_CHECKING:
         fused_qk_rope_reshape_and_cache,
     )
     from aiter_prebuilt.ops.fused_norms import (
-        fused_qk_rmsnorm,
         fused_qk_rmsnorm_group_quant,
         fused_qk_rmsnorm_per_token_quant,
+        fused_qk_rmsnorm_plain,
     )
     from aiter_prebuilt.ops.gemm_f4 import gemm_a4w4, gemm_a4w4_asm
     from aiter_prebuilt.ops.gemm_f4_ck import gemm_a4w4_blockscale
@@ -106,6 +106,7 @@ if TYPE_CHECKING:
         moe_gemm_gathered_fp8,
         moe_routing_lists,
     )
+    from aiter_prebuilt.ops.generated.moe_routing_hash import moe_routing_hash_lists
     from aiter_prebuilt.ops.generated.moe_sorting import moe_sorting_fwd
     from aiter_prebuilt.ops.generated.moe_tokens import (
         biased_grouped_topk_hip,
@@ -274,9 +275,9 @@ __all__ = [
     "fused_gdn_gating_and_sigmoid",
     "fused_qk_norm_rope_cache_pts_quant_shuffle",
     "fused_qk_norm_rope_cache_quant_shuffle",
-    "fused_qk_rmsnorm",
     "fused_qk_rmsnorm_group_quant",
     "fused_qk_rmsnorm_per_token_quant",
+    "fused_qk_rmsnorm_plain",
     "fused_qk_rope_cat_and_cache_mla",
     "fused_qk_rope_concat_and_cache_mla",
     "fused_qk_rope_reshape_and_cache",
@@ -334,6 +335,7 @@ __all__ = [
     "moe_gemm_gathered",
     "moe_gemm_gathered_fp4",
     "moe_gemm_gathered_fp8",
+    "moe_routing_hash_lists",
     "moe_routing_lists",
     "moe_smoothquant_fwd",
     "moe_sorting_fwd",
@@ -455,9 +457,9 @@ HOMES: Final = {
     "fmoe_g1u1_mxfp4": "fmoe_f4",
     "fused_qk_rope_cat_and_cache_mla": "fused_kv_cache",
     "fused_qk_rope_reshape_and_cache": "fused_kv_cache",
-    "fused_qk_rmsnorm": "fused_norms",
     "fused_qk_rmsnorm_group_quant": "fused_norms",
     "fused_qk_rmsnorm_per_token_quant": "fused_norms",
+    "fused_qk_rmsnorm_plain": "fused_norms",
     "gemm_a4w4": "gemm_f4",
     "gemm_a4w4_asm": "gemm_f4",
     "gemm_a4w4_blockscale": "gemm_f4_ck",
@@ -521,6 +523,7 @@ HOMES: Final = {
     "moe_gemm_gathered_fp4": "generated.moe_routing",
     "moe_gemm_gathered_fp8": "generated.moe_routing",
     "moe_routing_lists": "generated.moe_routing",
+    "moe_routing_hash_lists": "generated.moe_routing_hash",
     "moe_sorting_fwd": "generated.moe_sorting",
     "biased_grouped_topk_hip": "generated.moe_tokens",
     "grouped_topk": "generated.moe_tokens",

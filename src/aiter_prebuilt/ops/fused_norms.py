@@ -12,13 +12,13 @@ from aiter_prebuilt.ops.generated.fused_norms import refuse_fused_qk_rmsnorm_gro
 if TYPE_CHECKING:
     import torch
 
-_fused_qk_rmsnorm = operator("fused_qk_rmsnorm")
+_fused_qk_rmsnorm_plain = operator("fused_qk_rmsnorm_plain")
 _fused_qk_rmsnorm_group_quant = operator("fused_qk_rmsnorm_group_quant")
 _fused_qk_rmsnorm_per_token_quant = operator("fused_qk_rmsnorm_per_token_quant")
 
 
 @traced
-def fused_qk_rmsnorm(
+def fused_qk_rmsnorm_plain(
     q_out: torch.Tensor | None,
     q: torch.Tensor,
     q_weight: torch.Tensor,
@@ -47,8 +47,8 @@ def fused_qk_rmsnorm(
         q_out = like(q) if q_out is None else q_out
         k_out = like(k) if k_out is None else k_out
     except NOT_A_TENSOR as error:
-        raise no_output("fused_qk_rmsnorm", error) from error
-    _fused_qk_rmsnorm(q_out, q, q_weight, k_out, k, k_weight, q_eps, k_eps)
+        raise no_output("fused_qk_rmsnorm_plain", error) from error
+    _fused_qk_rmsnorm_plain(q_out, q, q_weight, k_out, k, k_weight, q_eps, k_eps)
     return q_out, k_out
 
 

@@ -1,4 +1,7 @@
-"""AITER's ``routing``: a function around the operator of this family. What multiplies by what it gives is in ``moe_products``."""
+"""AITER's ``routing`` and ``routing_from_hash``: functions around the operators of ``moe_routing`` and ``moe_routing_hash``.
+
+What multiplies by what they give is in ``moe_products``.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,14 @@ from typing import TYPE_CHECKING
 
 from aiter_prebuilt.ops._common import NOT_A_TENSOR, element_type, no_output, refuse
 from aiter_prebuilt.ops.generated.moe_routing import moe_routing_lists
+from aiter_prebuilt.ops.generated.moe_routing_hash import moe_routing_hash_lists
 
 if TYPE_CHECKING:
     import torch
+
+    _Lists = tuple[
+        torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor
+    ]
 
 
 @dataclass
@@ -83,28 +91,69 @@ def routing(
         raise refuse("routing", "score_mode", score_mode, "None")
     try:
         tokens, experts = logits.shape
-        places = tokens * n_expts_act
-        average = max(1, places // max(1, experts))
+        average = max(1, tokens * n_expts_act // max(1, experts))
         block_m = max(16, min(1 << (average - 1).bit_length(), 128))
-        whole = element_type(logits, "i32")
-        gates = logits.new_empty((places,))
-        data = RoutingData(block_m, gates, logits.new_empty((experts,), dtype=whole), experts, n_expts_act)
-        sizes = (places, places, experts + 1, experts + 1, data.n_blocks(places, block_m))
-        gather, scatter, starts, tiles, blocks = (logits.new_empty((size,), dtype=whole) for size in sizes)
+        data, lists = _empty(logits, n_expts_act, block_m)
     except NOT_A_TENSOR as error:
         raise no_output("routing", error) from error
-    moe_routing_lists(
-        logits,
-        n_expts_act,
-        block_m,
-        gather,
-        scatter,
-        gates,
-        data.expt_hist,
-        starts,
-        tiles,
-        blocks,
-        bool(sm_first),
+    moe_routing_lists(logits, n_expts_act, block_m, *lists, bool(sm_first))
+    return data, lists[0], lists[1]
+
+
+def routing_from_hash(
+    router_logits: torch.Tensor,
+    tid2eid: torch.Tensor,
+    input_ids: torch.Tensor,
+    n_expts_act: int,
+    block_m: int,
+    *,
+    score_mode: str = "sqrtsoftplus",
+    renorm: bool = True,
+    routed_scaling_factor: float = 1.0,
+) -> tuple[RoutingData, torch.Tensor, torch.Tensor]:
+    """The experts that a table names for each token of the input, and their places in the order of experts.
+
+    Args:
+        router_logits: [M, E] bf16, fp16 or fp32, up to 512 experts; rows may be apart.
+        tid2eid: [V, n_expts_act] int32, the experts of each token of the vocabulary in any order; rows may be apart. An expert
+            that stands twice in a row has two places, each with its score, and both count in the sum; AITER counts it once, and
+            writes over what another one has. One below 0 or above E - 1 has no place, and a score of 0.
+        input_ids: [M] int32 or int64: the row of each token. One that the table lacks has no place.
+        n_expts_act: experts of a token, up to 64. block_m: the places of a block.
+        score_mode: "sqrtsoftplus": the square root of ``log(1 + exp(logit))``, in fp32.
+        renorm: scores are divided by (their sum + 1e-20). routed_scaling_factor: they are multiplied with it at last.
+
+    Returns:
+        As :func:`routing`; a choice is token * n_expts_act + its number in the row of the table. Where choices have no place,
+        the last elements of gather and of ``gate_scal`` say nothing, and scatter says nothing of these choices.
+
+    Raises:
+        UnsupportedError: an option that no kernel covers, or a tensor that requires grad. ArgumentError, NoKernelError: the
+            call does not fit.
+
+    Source: AITER ``routing_from_hash`` of August 2026.
+    """
+    if score_mode != "sqrtsoftplus":
+        raise refuse("routing_from_hash", "score_mode", score_mode, "'sqrtsoftplus'")
+    try:
+        data, lists = _empty(router_logits, n_expts_act, block_m)
+    except NOT_A_TENSOR as error:
+        raise no_output("routing_from_hash", error) from error
+    moe_routing_hash_lists(
+        router_logits, tid2eid, input_ids, n_expts_act, block_m, *lists, bool(renorm), routed_scaling_factor
     )
-    data.expt_data = ExptData(data.expt_hist, starts, tiles, blocks)
-    return data, gather, scatter
+    return data, lists[0], lists[1]
+
+
+def _empty(logits: torch.Tensor, n_expts_act: int, block_m: int) -> tuple[RoutingData, _Lists]:
+    """What products read, not yet written; and its tensors in the order of the operators' arguments."""
+    tokens, experts = logits.shape
+    places = tokens * n_expts_act
+    whole = element_type(logits, "i32")
+    gates = logits.new_empty((places,))
+    hist = logits.new_empty((experts,), dtype=whole)
+    data = RoutingData(block_m, gates, hist, experts, n_expts_act)
+    sizes = (places, places, experts + 1, experts + 1, data.n_blocks(places, block_m))
+    gather, scatter, starts, tiles, blocks = (logits.new_empty((size,), dtype=whole) for size in sizes)
+    data.expt_data = ExptData(hist, starts, tiles, blocks)
+    return data, (gather, scatter, gates, hist, starts, tiles, blocks)
