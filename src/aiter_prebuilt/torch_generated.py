@@ -11,7 +11,7 @@ from typing import Any, Final
 import torch
 
 from aiter_prebuilt import torch_calls
-from aiter_prebuilt.ops._common import is_type, number, refuse
+from aiter_prebuilt.ops._common import is_type, number, refuse, refuse_shuffled
 from aiter_prebuilt.ops.generated.activation_f4 import (
     refuse_act_mul_and_mxfp4_quant,
     refuse_silu_and_mul_quant,
@@ -1656,6 +1656,8 @@ def gemm_a16w16(
     backend: str | None = None,
 ) -> Any:
     """Traced ``aiter_prebuilt.gemm_a16w16``."""
+    if getattr(B, "is_shuffled", False):
+        raise refuse_shuffled("gemm_a16w16", "B")
     if scale_a is not None:
         raise refuse("gemm_a16w16", "scale_a", scale_a, "None")
     if scale_b is not None:
@@ -1697,6 +1699,8 @@ def gemm_a16w16_asm(
 
 def gemm_a16w16_fp32(A: Any, B: Any, bias: Any = None, y: Any = None) -> Any:
     """Traced ``aiter_prebuilt.gemm_a16w16_fp32``."""
+    if getattr(B, "is_shuffled", False):
+        raise refuse_shuffled("gemm_a16w16_fp32", "B")
     made = _OPS.gemm_a16w16_fp32.default(A, B, bias)
     return made if y is None else torch_calls.written("gemm_a16w16_fp32", y, made)
 
