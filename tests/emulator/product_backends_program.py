@@ -21,6 +21,8 @@ CALLS: dict[str, list[Call]] = {
         ("gemm_a8w8_bpreshuffle", 130, 144, 384, "128x128"),
         ("gemm_a16w16_fp32", 5, 64, 192, "16x64"), ("gemm_a16w16_fp32", 61, 128, 512, "64x64"),
         ("gemm_a16w16_fp32", 130, 192, 320, "128x128"),
+        ("gemm_a8w8_blockscale_bpreshuffle", 5, 144, 384, "16x64"), ("gemm_a8w8_blockscale_bpreshuffle", 27, 80, 1152, "16x64"),
+        ("deepgemm", 7, 48, 352, "32x64"), ("deepgemm", 29, 80, 1056, "32x64"), ("deepgemm", 32, 144, 96, "128x128"),
     ],
 }  # fmt: skip
 CALLS["gfx950"] = [
@@ -28,6 +30,7 @@ CALLS["gfx950"] = [
     ("gemm_a4w4_asm", 5, 128, 128, "32x64-SHUFFLED1"), ("gemm_a4w4_asm", 61, 160, 384, "32x64-SHUFFLED1"),
     ("gemm_a4w4_asm", 141, 256, 256, "128x128-SHUFFLED1"), ("gemm_a4w4_asm", 269, 288, 256, "256x128-SHUFFLED1"),
     ("gemm_a4w4", 37, 96, 256, "32x64-SHUFFLED1"),
+    ("gemm_a8w8_blockscale_bpreshuffle", 40, 256, 512, "16x64"), ("gemm_a8w8_blockscale_bpreshuffle", 141, 512, 640, "128x128"),
 ]  # fmt: skip
 #: (Name, dims of a row, element types of a call) of the kernel of ours for an operator.
 OURS = {
@@ -35,7 +38,11 @@ OURS = {
     "gemm_a4w4_asm": ("f4_any", "M,N,KB", "bf16"),
     "gemm_a4w4": ("f4_any", "M,N,KB", "bf16"),
     "gemm_a16w16_fp32": ("gemm_tile", "M,N,K", "bf16"),
+    "gemm_a8w8_blockscale_bpreshuffle": ("blockscale_shuffled", "M,N,K", "bf16"),
+    "deepgemm": ("grouped", "M,N,K", "bf16"),
 }
+#: Matrices of each operand of ``deepgemm``.
+GROUPS = 2
 
 
 def tables(folder: Path, target: str, units: int) -> str:
@@ -92,6 +99,16 @@ def main(target: str, fp8: str, file: str, ours: bool) -> int:
             scales = [made("f32", rng.uniform(0.1, 1.1, rows)) for rows in (m, n)]
             with instead(function, recorder):
                 out = function(x, w, *scales)
+        elif name == "gemm_a8w8_blockscale_bpreshuffle":
+            x, w = (made(fp8, rng.normal(size=(rows, k))) for rows in (m, n))
+            scales = [made("f32", rng.uniform(0.1, 1.1, (rows, k // 128))) for rows in (m, -(-n // 128))]
+            with instead(function, recorder):
+                out = function(x, w, *scales)
+        elif name == "deepgemm":
+            x, w = (made("bf16", rng.normal(size=(GROUPS, rows, k))) for rows in (m, n))
+            held, valid = made("bf16", np.full((GROUPS, m, n), np.nan)), made("i32", np.full(GROUPS, m))
+            with instead(function, recorder):
+                out = function(x, w, held, valid)
         else:
             x, w = (made("u8", rng.integers(0, 256, (rows, k))) for rows in (m, n))
             high = [-(-rows // 32) * 32 for rows in (m, n)]
