@@ -22,6 +22,7 @@ FIRST = {
     "gemm_a16w16_fp32": "bf16gemm",
     "gemm_a8w8_blockscale_bpreshuffle": "blockscale_few",
     "deepgemm": "few",
+    "smoothquant_fwd": "smooth_row",
 }
 
 
@@ -49,11 +50,15 @@ def served(target: str, fp8: str, file: Path, *words: str) -> dict[str, np.ndarr
 @pytest.mark.parametrize(("target", "fp8"), [("gfx942", "e4m3fnuz"), ("gfx950", "e4m3fn")])
 def test_two_backends_give_the_same_products(target: str, fp8: str, tmp_path: Path) -> None:
     first, ours = served(target, fp8, tmp_path / "a.npz"), served(target, fp8, tmp_path / "b.npz", "ours")
-    for number, (name, rows, *_) in enumerate(CALLS[target]):
+    for number, (name, *_) in enumerate(CALLS[target]):
         chosen = [str(each[f"kernel{number}"]) for each in (first, ours)]
-        above = name == "gemm_a8w8_blockscale_bpreshuffle" and rows > 32
-        assert chosen == ["blockscale" if above else FIRST[name], OURS[name][0]], (number, name)
+        assert chosen == [FIRST[name], OURS[name][0]], (number, name)
         one, other = (each[f"out{number}"] for each in (first, ours))
+        if name == "smoothquant_fwd":  # its codes are one apart at most, where a number lies between two
+            scales, theirs = (each[f"scales{number}"] for each in (first, ours))
+            assert np.abs(scales / theirs - 1).max() < 2.0**-22 and np.abs(one).max() == 127, number
+            assert np.abs(one - other).max() <= 1 and (one == other).mean() > 0.999, number
+            continue
         # Both add in fp32, in orders of their own, and round to bf16 once: a sum that cancels is off by what its addends lose.
         largest = np.abs(one).max()
         assert largest > 0 and np.isfinite(one).all()

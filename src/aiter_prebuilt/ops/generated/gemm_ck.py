@@ -252,7 +252,7 @@ def gemm_a8w8_blockscale_bpreshuffle(
     out: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """``XQ @ unshuffle(WQ).T`` with a scale for each row and each 128 columns of XQ, and for each 128 x 128 of WQ, accumulated in
-    fp32; Composable Kernel, AITER's assembly, or kernels of ours.
+    fp32; Composable Kernel, or kernels of ours.
 
     Args:
         XQ: [M, K] the target's own e4m3, rows may be strided; K is a multiple of 128.
