@@ -196,7 +196,11 @@ def refusals(operator: Operator) -> list[str]:
     for parameter in sorted(refused(operator), key=lambda each: _of_result(operator, each)):
         values = operator.covered[parameter.name]
         said = " or ".join(literal(value) for value in served(operator, values))
-        lines.append(f"    if {refusal(parameter, values)}:")
+        wrong = refusal(parameter, values)
+        # Memory for the result may land here, given by position.
+        if operator.into and wrong == parameter.name:
+            wrong = f'{wrong} is not False and (hasattr({wrong}, "shape") or {wrong})'
+        lines.append(f"    if {wrong}:")
         for kind, other in operator.served_by.items() if _of_result(operator, parameter) else ():
             lines.append(f'        if is_type({parameter.name}, "{kind}"):')
             lines += fitted(f"return {other}(", _theirs(operator), ")", 12)

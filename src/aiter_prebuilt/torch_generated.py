@@ -1666,7 +1666,7 @@ def gemm_a16w16(
         raise refuse("gemm_a16w16", "scale_c", scale_c, "None")
     if activation is not None:
         raise refuse("gemm_a16w16", "activation", activation, "None")
-    if skip_reduce:
+    if skip_reduce is not False and (hasattr(skip_reduce, "shape") or skip_reduce):
         raise refuse("gemm_a16w16", "skip_reduce", skip_reduce, "False")
     if otype is not None and otype != A.dtype:
         if is_type(otype, "f32"):
@@ -1793,7 +1793,7 @@ def gemm_a8w8(
     skip_reduce: bool | None = False,
 ) -> Any:
     """Traced ``aiter_prebuilt.gemm_a8w8``."""
-    if skip_reduce:
+    if skip_reduce is not False and (hasattr(skip_reduce, "shape") or skip_reduce):
         raise refuse("gemm_a8w8", "skip_reduce", skip_reduce, "False")
     del splitK, config
     made = _OPS.gemm_a8w8.default(XQ, WQ, x_scale, w_scale, bias, dtype if y is None else y.dtype)
@@ -1842,9 +1842,9 @@ def gemm_a8w8_blockscale(
     backend: str | None = None,
 ) -> Any:
     """Traced ``aiter_prebuilt.gemm_a8w8_blockscale``."""
-    if isBpreshuffled:
+    if isBpreshuffled is not False and (hasattr(isBpreshuffled, "shape") or isBpreshuffled):
         raise refuse("gemm_a8w8_blockscale", "isBpreshuffled", isBpreshuffled, "False")
-    if skip_reduce:
+    if skip_reduce is not False and (hasattr(skip_reduce, "shape") or skip_reduce):
         raise refuse("gemm_a8w8_blockscale", "skip_reduce", skip_reduce, "False")
     del config, kernel_type, backend
     made = _OPS.gemm_a8w8_blockscale.default(XQ, WQ, x_scale, w_scale, dtype if y is None else y.dtype)

@@ -53,6 +53,9 @@ def test_no_output_can_be_made(call: Callable[[], Any]) -> None:
     [
         lambda: aiter_prebuilt.rms_norm(W, W, 1e-6, use_model_sensitive_rmsnorm=1),
         lambda: aiter_prebuilt.gemm_a16w16(W[None], W[None], scale_a=W),
+        lambda: aiter_prebuilt.gemm_a8w8_blockscale(
+            W[None], W[None], W[None], W[None], torch.bfloat16, wrong(W[None])
+        ),
         lambda: aiter_prebuilt.gemm_a16w16(W[None], shuffled()),
         lambda: aiter_prebuilt.gemm_a16w16(W[None], shuffled(), dtype=torch.float32),
         lambda: aiter_prebuilt.gemm_a16w16_fp32(W[None], shuffled()),

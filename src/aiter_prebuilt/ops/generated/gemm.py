@@ -72,7 +72,7 @@ def gemm_a16w16(
         raise refuse("gemm_a16w16", "scale_c", scale_c, "None")
     if activation is not None:
         raise refuse("gemm_a16w16", "activation", activation, "None")
-    if skip_reduce:
+    if skip_reduce is not False and (hasattr(skip_reduce, "shape") or skip_reduce):
         raise refuse("gemm_a16w16", "skip_reduce", skip_reduce, "False")
     if otype is not None and otype != A.dtype:
         if is_type(otype, "f32"):

@@ -97,7 +97,7 @@ def gemm_a8w8(
 
     Source: AITER ``gemm_a8w8``, which calls ``gemm_a8w8_CK``, and the Triton function of this name.
     """
-    if skip_reduce:
+    if skip_reduce is not False and (hasattr(skip_reduce, "shape") or skip_reduce):
         raise refuse("gemm_a8w8", "skip_reduce", skip_reduce, "False")
     del splitK, config
     try:
@@ -149,9 +149,9 @@ def gemm_a8w8_blockscale(
 
     Source: AITER ``gemm_a8w8_blockscale``.
     """
-    if isBpreshuffled:
+    if isBpreshuffled is not False and (hasattr(isBpreshuffled, "shape") or isBpreshuffled):
         raise refuse("gemm_a8w8_blockscale", "isBpreshuffled", isBpreshuffled, "False")
-    if skip_reduce:
+    if skip_reduce is not False and (hasattr(skip_reduce, "shape") or skip_reduce):
         raise refuse("gemm_a8w8_blockscale", "skip_reduce", skip_reduce, "False")
     del config, kernel_type, backend
     try:
