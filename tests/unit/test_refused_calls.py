@@ -18,7 +18,7 @@ W = torch.ones(8)
 Q = torch.ones(1, 4, 2, 64, dtype=torch.bfloat16)
 
 
-def shuffled() -> torch.Tensor:
+def shuffled() -> Any:
     """A weight in the layout of other products, which says so."""
     return aiter_prebuilt.shuffle_weight(torch.ones(16, 32, dtype=torch.bfloat16), (16, 16))
 
