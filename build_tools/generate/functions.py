@@ -82,6 +82,7 @@ def _common(bodies: Sequence[str]) -> list[str]:
             "no_output",
             "number",
             "refuse",
+            "refuse_shuffled",
         )
         if any(f"{name}(" in line or f" {name} " in line for line in bodies)
     ]
@@ -186,13 +187,20 @@ def unread(operator: Operator) -> list[str]:
 
 
 def refusals(operator: Operator) -> list[str]:
-    """A check for every option of which not all values are served."""
+    """A check for every tensor that may not be shuffled, and for every option of which not all values are served."""
     lines: list[str] = []
+    for name in operator.plain:
+        lines.append(f'    if getattr({name}, "is_shuffled", False):')
+        lines.append(f'        raise refuse_shuffled("{operator.name}", "{name}")')
     # What another operator serves comes last: everything else was looked at then.
     for parameter in sorted(refused(operator), key=lambda each: _of_result(operator, each)):
         values = operator.covered[parameter.name]
         said = " or ".join(literal(value) for value in served(operator, values))
-        lines.append(f"    if {refusal(parameter, values)}:")
+        wrong = refusal(parameter, values)
+        # Memory for the result may land here, given by position.
+        if operator.into and wrong == parameter.name:
+            wrong = f'{wrong} is not False and (hasattr({wrong}, "shape") or {wrong})'
+        lines.append(f"    if {wrong}:")
         for kind, other in operator.served_by.items() if _of_result(operator, parameter) else ():
             lines.append(f'        if is_type({parameter.name}, "{kind}"):')
             lines += fitted(f"return {other}(", _theirs(operator), ")", 12)

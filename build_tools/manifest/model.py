@@ -274,6 +274,7 @@ class OperatorPart(Record):
     type_of: dict[Name, Name] = {}
     into: dict[Name, Name] = {}
     served_by: dict[Name, Name] = {}
+    plain: list[Name] = []
     function: Name | None = None
     types: dict[Name, Annotated[list[str], Field(min_length=1)]] = {}
     arguments: dict[Name, str] = {}
@@ -309,8 +310,8 @@ class Operator:
 
     ``attributes``: scalars of the native call, in the grammar of ``grammar.py``; ``covered``: option -> the values that are
     served (an element type of an argument as ``ArgumentType``); ``into``: returned tensor -> the parameter by which a caller
-    gives its memory; ``served_by``: element type of the result -> the operator that has it; ``function``: the hand-written
-    module of its Python function.
+    gives its memory; ``served_by``: element type of the result -> the operator that has it; ``plain``: the tensors that are
+    refused where their ``is_shuffled`` is true; ``function``: the hand-written module of its Python function.
     """
 
     name: str
@@ -325,6 +326,7 @@ class Operator:
     type_of: dict[str, str]
     into: dict[str, str]
     served_by: dict[str, str]
+    plain: tuple[str, ...]
     function: str | None
     types: dict[str, list[str]]
     arguments: dict[str, str]

@@ -127,6 +127,7 @@ def _operator(
         type_of=dict(text.type_of),
         into=dict(text.into),
         served_by=dict(text.served_by),
+        plain=tuple(text.plain),
         function=text.function,
         types=dict(text.types),
         arguments=dict(text.arguments),
@@ -212,8 +213,8 @@ def _check_tensors(
 def _check_results(
     text: OperatorText, python: PythonSignature, others: Mapping[str, OperatorPart], problems: Problems
 ) -> None:
-    """Memory for a result, and results that another operator has."""
-    if text.function is not None and (text.into or text.served_by):
+    """Memory for a result, results that another operator has, and tensors that are refused when they are shuffled."""
+    if text.function is not None and (text.into or text.served_by or text.plain):
         problems.add("a hand-written function ('function') sees to it itself", "into")
     for name, option in text.into.items():
         found = python.parameter(option)
@@ -224,6 +225,9 @@ def _check_results(
                 "into",
                 name,
             )
+    for name in text.plain:
+        if name not in text.arguments or name not in python.names:
+            problems.add(f"names tensors of the call that may not be shuffled, not {name!r}", "plain")
     mine = {name for name in python.names if name in text.arguments or name in text.into.values()}
     for kind, other in text.served_by.items():
         part = others.get(other)

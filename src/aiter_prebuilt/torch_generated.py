@@ -11,7 +11,7 @@ from typing import Any, Final
 import torch
 
 from aiter_prebuilt import torch_calls
-from aiter_prebuilt.ops._common import is_type, number, refuse
+from aiter_prebuilt.ops._common import is_type, number, refuse, refuse_shuffled
 from aiter_prebuilt.ops.generated.activation_f4 import (
     refuse_act_mul_and_mxfp4_quant,
     refuse_silu_and_mul_quant,
@@ -1656,6 +1656,8 @@ def gemm_a16w16(
     backend: str | None = None,
 ) -> Any:
     """Traced ``aiter_prebuilt.gemm_a16w16``."""
+    if getattr(B, "is_shuffled", False):
+        raise refuse_shuffled("gemm_a16w16", "B")
     if scale_a is not None:
         raise refuse("gemm_a16w16", "scale_a", scale_a, "None")
     if scale_b is not None:
@@ -1664,7 +1666,7 @@ def gemm_a16w16(
         raise refuse("gemm_a16w16", "scale_c", scale_c, "None")
     if activation is not None:
         raise refuse("gemm_a16w16", "activation", activation, "None")
-    if skip_reduce:
+    if skip_reduce is not False and (hasattr(skip_reduce, "shape") or skip_reduce):
         raise refuse("gemm_a16w16", "skip_reduce", skip_reduce, "False")
     if otype is not None and otype != A.dtype:
         if is_type(otype, "f32"):
@@ -1697,6 +1699,8 @@ def gemm_a16w16_asm(
 
 def gemm_a16w16_fp32(A: Any, B: Any, bias: Any = None, y: Any = None) -> Any:
     """Traced ``aiter_prebuilt.gemm_a16w16_fp32``."""
+    if getattr(B, "is_shuffled", False):
+        raise refuse_shuffled("gemm_a16w16_fp32", "B")
     made = _OPS.gemm_a16w16_fp32.default(A, B, bias)
     return made if y is None else torch_calls.written("gemm_a16w16_fp32", y, made)
 
@@ -1789,7 +1793,7 @@ def gemm_a8w8(
     skip_reduce: bool | None = False,
 ) -> Any:
     """Traced ``aiter_prebuilt.gemm_a8w8``."""
-    if skip_reduce:
+    if skip_reduce is not False and (hasattr(skip_reduce, "shape") or skip_reduce):
         raise refuse("gemm_a8w8", "skip_reduce", skip_reduce, "False")
     del splitK, config
     made = _OPS.gemm_a8w8.default(XQ, WQ, x_scale, w_scale, bias, dtype if y is None else y.dtype)
@@ -1838,9 +1842,9 @@ def gemm_a8w8_blockscale(
     backend: str | None = None,
 ) -> Any:
     """Traced ``aiter_prebuilt.gemm_a8w8_blockscale``."""
-    if isBpreshuffled:
+    if isBpreshuffled is not False and (hasattr(isBpreshuffled, "shape") or isBpreshuffled):
         raise refuse("gemm_a8w8_blockscale", "isBpreshuffled", isBpreshuffled, "False")
-    if skip_reduce:
+    if skip_reduce is not False and (hasattr(skip_reduce, "shape") or skip_reduce):
         raise refuse("gemm_a8w8_blockscale", "skip_reduce", skip_reduce, "False")
     del config, kernel_type, backend
     made = _OPS.gemm_a8w8_blockscale.default(XQ, WQ, x_scale, w_scale, dtype if y is None else y.dtype)

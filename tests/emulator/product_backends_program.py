@@ -1,4 +1,4 @@
-"""A child of ``test_product_backends.py``: products that two kernels of a ck-free bundle take.
+"""A child of ``test_product_backends.py``: products, and codes of scaled rows, that two kernels of a ck-free bundle take.
 
 Arguments: the target, its own fp8, the file that the results go to, and ``ours`` where rows of a user's table name the Triton
 kernel of ours.
@@ -21,6 +21,10 @@ CALLS: dict[str, list[Call]] = {
         ("gemm_a8w8_bpreshuffle", 130, 144, 384, "128x128"),
         ("gemm_a16w16_fp32", 5, 64, 192, "16x64"), ("gemm_a16w16_fp32", 61, 128, 512, "64x64"),
         ("gemm_a16w16_fp32", 130, 192, 320, "128x128"),
+        ("gemm_a8w8_blockscale_bpreshuffle", 5, 144, 384, "16x64"), ("gemm_a8w8_blockscale_bpreshuffle", 27, 80, 1152, "16x64"),
+        ("deepgemm", 7, 48, 352, "32x64"), ("deepgemm", 29, 80, 1056, "32x64"), ("deepgemm", 32, 144, 96, "128x128"),
+        ("smoothquant_fwd", 3, 1048, 0, "EVEN0"), ("smoothquant_fwd", 2, 6007, 0, "EVEN0"),
+        ("smoothquant_fwd", 5, 12008, 0, "EVEN0"),
     ],
 }  # fmt: skip
 CALLS["gfx950"] = [
@@ -35,7 +39,12 @@ OURS = {
     "gemm_a4w4_asm": ("f4_any", "M,N,KB", "bf16"),
     "gemm_a4w4": ("f4_any", "M,N,KB", "bf16"),
     "gemm_a16w16_fp32": ("gemm_tile", "M,N,K", "bf16"),
+    "gemm_a8w8_blockscale_bpreshuffle": ("blockscale_shuffled", "M,N,K", "bf16"),
+    "deepgemm": ("grouped", "M,N,K", "bf16"),
+    "smoothquant_fwd": ("smoothquant_loop", "M,N", "bf16_i8"),
 }
+#: Matrices of each operand of ``deepgemm``.
+GROUPS = 2
 
 
 def tables(folder: Path, target: str, units: int) -> str:
@@ -43,7 +52,9 @@ def tables(folder: Path, target: str, units: int) -> str:
     for operator, (kernel, dims, types) in OURS.items():
         lines = [f"target,cus,{dims},kernel,variant,types"]
         lines += [
-            f"{target},{units},{m},{n},{k},{kernel},{variant},{types}"
+            ",".join(
+                [target, str(units), *map(str, (m, n, k)[: dims.count(",") + 1]), kernel, variant, types]
+            )
             for name, m, n, k, variant in CALLS[target]
             if name == operator
         ]
@@ -92,6 +103,22 @@ def main(target: str, fp8: str, file: str, ours: bool) -> int:
             scales = [made("f32", rng.uniform(0.1, 1.1, rows)) for rows in (m, n)]
             with instead(function, recorder):
                 out = function(x, w, *scales)
+        elif name == "gemm_a8w8_blockscale_bpreshuffle":
+            x, w = (made(fp8, rng.normal(size=(rows, k))) for rows in (m, n))
+            scales = [made("f32", rng.uniform(0.1, 1.1, (rows, k // 128))) for rows in (m, -(-n // 128))]
+            with instead(function, recorder):
+                out = function(x, w, *scales)
+        elif name == "smoothquant_fwd":
+            x, by = made("bf16", rng.normal(size=(m, n))), made("f32", rng.uniform(0.5, 1.5, n))
+            out, row_scales = made("i8", np.zeros((m, n))), made("f32", np.zeros((m, 1)))
+            with instead(function, recorder):
+                function(out, x, by, row_scales)
+            saved[f"scales{number}"] = read(row_scales)
+        elif name == "deepgemm":
+            x, w = (made("bf16", rng.normal(size=(GROUPS, rows, k))) for rows in (m, n))
+            held, valid = made("bf16", np.full((GROUPS, m, n), np.nan)), made("i32", np.full(GROUPS, m))
+            with instead(function, recorder):
+                out = function(x, w, held, valid)
         else:
             x, w = (made("u8", rng.integers(0, 256, (rows, k))) for rows in (m, n))
             high = [-(-rows // 32) * 32 for rows in (m, n)]

@@ -61,6 +61,7 @@ def test_everything_wrong_is_said_at_once(folder: Path) -> None:
         ('kernels = ["scale"]', 'kernels = ["scale"]\ninto.out = "inptu"', "into.out", "not 'inptu'"),
         ('kernels = ["scale"]', 'kernels = ["scale"]\nserved_by.f32 = "scal"', "served_by.f32", "that an operator of this file"),
         ('kernels = ["scale"]', 'kernels = ["scale"]\nserved_by.fp32 = "scale"', "served_by.fp32", "that an operator of this"),
+        ('kernels = ["scale"]', 'kernels = ["scale"]\nplain = ["epsilon"]', "plain", "that may not be shuffled, not 'epsilon'"),
         ('covered.fast = [false]', 'covered.fast = [0]', "covered.fast", "no value of"),
         ('module = "module_norm"', 'module = "norm"', "operators.scale.module", "does not match"),
         ('kernels = ["scale"]', 'kernels = ["scal"]', "kernels[0]", "did you mean 'scale'"),

@@ -18,6 +18,11 @@ W = torch.ones(8)
 Q = torch.ones(1, 4, 2, 64, dtype=torch.bfloat16)
 
 
+def shuffled() -> Any:
+    """A weight in the layout of other products, which says so."""
+    return aiter_prebuilt.shuffle_weight(torch.ones(16, 32, dtype=torch.bfloat16), (16, 16))
+
+
 def wrong(value: object) -> Any:
     """A value of a type that the function does not take: Any, so that mypy lets the call through."""
     return value
@@ -48,6 +53,13 @@ def test_no_output_can_be_made(call: Callable[[], Any]) -> None:
     [
         lambda: aiter_prebuilt.rms_norm(W, W, 1e-6, use_model_sensitive_rmsnorm=1),
         lambda: aiter_prebuilt.gemm_a16w16(W[None], W[None], scale_a=W),
+        lambda: aiter_prebuilt.gemm_a8w8_blockscale(
+            W[None], W[None], W[None], W[None], torch.bfloat16, wrong(W[None])
+        ),
+        lambda: aiter_prebuilt.gemm_a16w16(W[None], shuffled()),
+        lambda: aiter_prebuilt.gemm_a16w16(W[None], shuffled(), dtype=torch.float32),
+        lambda: aiter_prebuilt.gemm_a16w16_fp32(W[None], shuffled()),
+        lambda: aiter_prebuilt.tgemm.mm(W[None], shuffled()),
         lambda: aiter_prebuilt.gemm_a16w16(W[None], W[None], otype=torch.float16),
         lambda: aiter_prebuilt.gemm_a8w8_bpreshuffle(W[None], W[None], W, W, bias=W),
         lambda: aiter_prebuilt.flash_attn_func(Q, Q, Q, dropout_p=0.1),

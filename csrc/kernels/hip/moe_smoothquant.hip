@@ -53,7 +53,8 @@ AP_INLINE void store_cut(u8* __restrict__ out, numbers v, float inverse, u32 n) 
 
 }  // namespace ap
 
-// input[tokens, n] and out[choices * tokens, n] with row strides in elements; smooth[.., n] and experts[tokens, choices] dense.
+// input[tokens, n] and out[choices * tokens, n] with row strides in elements; smooth[.., n] and experts[tokens, choices] dense;
+// without experts all rows take the first smooth scales.
 AP_KERNEL(BLOCK)
 void moe_smoothquant(ap::u8* __restrict__ out, const ap::elem* __restrict__ input, const float* __restrict__ smooth,
                      const ap::i32* __restrict__ experts, float* __restrict__ scales, ap::i32 tokens, ap::i32 n,
@@ -66,7 +67,7 @@ void moe_smoothquant(ap::u8* __restrict__ out, const ap::elem* __restrict__ inpu
     if (thread_x() == 0) scales[row] = 1.0f;
     return;
   }
-  i64 expert = experts[static_cast<i64>(token) * choices + choice];
+  i64 expert = experts ? experts[static_cast<i64>(token) * choices + choice] : 0;
   const elem* from = input + token * in_stride;
   const float* by = smooth + expert * n;
   u8* to = out + row * out_stride;

@@ -27,6 +27,15 @@ def refuse(function: str, option: str, value: object, covered: str) -> Unsupport
     )
 
 
+def refuse_shuffled(function: str, tensor: str) -> UnsupportedError:
+    """The error for a weight that ``shuffle_weight`` has marked, where every kernel reads it as its shape says."""
+    return UnsupportedError(
+        f"{function}({tensor} with is_shuffled=True)",
+        "no prebuilt kernel covers it",
+        f"give {tensor} as it was before shuffle_weight; help(aiter_prebuilt.{function}) says what each tensor may be",
+    )
+
+
 def splits(function: str, value: int | None) -> int:
     """Parts of K as the native call has them: 0 where it chooses.
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aiter_prebuilt.dispatch import operator
-from aiter_prebuilt.ops._common import NOT_A_TENSOR, element_type, is_type, no_output, refuse
+from aiter_prebuilt.ops._common import NOT_A_TENSOR, element_type, is_type, no_output, refuse, refuse_shuffled
 from aiter_prebuilt.ops._traced import traced
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def gemm_a16w16(
 
     Args:
         A: [..., K] bf16 or fp16, rows may be strided.
-        B: [N, K] bf16 or fp16, rows may be strided.
+        B: [N, K] bf16 or fp16, rows may be strided; as it is: one that ``shuffle_weight`` marked is refused.
         bias: [N] bf16 or fp16, or None.
         otype: the type of the result, that of A when None; fp32 is ``gemm_a16w16_fp32``; only None and A.dtype and fp32 are
             covered.
@@ -62,6 +62,8 @@ def gemm_a16w16(
 
     Source: AITER ``gemm_a16w16`` (``tuned_gemm``).
     """
+    if getattr(B, "is_shuffled", False):
+        raise refuse_shuffled("gemm_a16w16", "B")
     if scale_a is not None:
         raise refuse("gemm_a16w16", "scale_a", scale_a, "None")
     if scale_b is not None:
@@ -70,7 +72,7 @@ def gemm_a16w16(
         raise refuse("gemm_a16w16", "scale_c", scale_c, "None")
     if activation is not None:
         raise refuse("gemm_a16w16", "activation", activation, "None")
-    if skip_reduce:
+    if skip_reduce is not False and (hasattr(skip_reduce, "shape") or skip_reduce):
         raise refuse("gemm_a16w16", "skip_reduce", skip_reduce, "False")
     if otype is not None and otype != A.dtype:
         if is_type(otype, "f32"):
@@ -100,7 +102,7 @@ def gemm_a16w16_fp32(
 
     Args:
         A: [..., K] bf16 or fp16, rows may be strided.
-        B: [N, K] bf16 or fp16, rows may be strided.
+        B: [N, K] bf16 or fp16, rows may be strided; as it is: one that ``shuffle_weight`` marked is refused.
         bias: [N] bf16 or fp16, or None.
         y: [..., N] fp32, contiguous, written and returned; made when None.
 
@@ -113,6 +115,8 @@ def gemm_a16w16_fp32(
 
     Source: AITER ``gemm_a16w16`` with ``otype=torch.float32``.
     """
+    if getattr(B, "is_shuffled", False):
+        raise refuse_shuffled("gemm_a16w16_fp32", "B")
     try:
         if y is None:
             y = A.new_empty((*A.shape[:-1], B.shape[0]), dtype=element_type(A, "f32"))

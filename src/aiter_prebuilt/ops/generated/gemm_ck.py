@@ -97,7 +97,7 @@ def gemm_a8w8(
 
     Source: AITER ``gemm_a8w8``, which calls ``gemm_a8w8_CK``, and the Triton function of this name.
     """
-    if skip_reduce:
+    if skip_reduce is not False and (hasattr(skip_reduce, "shape") or skip_reduce):
         raise refuse("gemm_a8w8", "skip_reduce", skip_reduce, "False")
     del splitK, config
     try:
@@ -149,9 +149,9 @@ def gemm_a8w8_blockscale(
 
     Source: AITER ``gemm_a8w8_blockscale``.
     """
-    if isBpreshuffled:
+    if isBpreshuffled is not False and (hasattr(isBpreshuffled, "shape") or isBpreshuffled):
         raise refuse("gemm_a8w8_blockscale", "isBpreshuffled", isBpreshuffled, "False")
-    if skip_reduce:
+    if skip_reduce is not False and (hasattr(skip_reduce, "shape") or skip_reduce):
         raise refuse("gemm_a8w8_blockscale", "skip_reduce", skip_reduce, "False")
     del config, kernel_type, backend
     try:
@@ -252,7 +252,7 @@ def gemm_a8w8_blockscale_bpreshuffle(
     out: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """``XQ @ unshuffle(WQ).T`` with a scale for each row and each 128 columns of XQ, and for each 128 x 128 of WQ, accumulated in
-    fp32; Composable Kernel, or a kernel of ours.
+    fp32; Composable Kernel, or kernels of ours.
 
     Args:
         XQ: [M, K] the target's own e4m3, rows may be strided; K is a multiple of 128.
