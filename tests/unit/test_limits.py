@@ -30,6 +30,7 @@ _OPERATOR = Operator(
     type_of={},
     into={},
     served_by={},
+    plain=(),
     function=None,
     types={},
     arguments={"out": "out f32[N]"},
