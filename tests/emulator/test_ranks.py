@@ -65,6 +65,7 @@ def test_ranks_that_do_not_fit(tmp_path: Path) -> None:
     """Another max_size, another host, a world of three, and NCCL: refused by name, or off, and nobody hangs."""
     for what, wanted in (
         ("sizes", "UnsupportedError\n"),
+        ("one off", "UnsupportedError\n"),
         ("hosts", "disabled\n"),
         ("off", "disabled\n"),
     ):

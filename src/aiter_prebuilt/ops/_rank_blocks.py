@@ -46,9 +46,8 @@ class RankBlocks:
         self._place = place
         self._signals_bytes = _up((self.world + 1) * GROUPS * 4, _PAGE)
         self._memory = SharedMemory(place, self._signals_bytes + 2 * GROUPS * self.region)
-        layout = (self.world, GROUPS, self.region)
         try:
-            self._addresses = meet(ranks, self._memory, layout)
+            self._addresses = meet(ranks, self._memory)
         except BaseException:
             self._memory.close()
             raise

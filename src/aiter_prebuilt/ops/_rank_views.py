@@ -24,6 +24,19 @@ def dense(tensor: Any) -> bool:
     return bool(tensor.is_contiguous()) or _fills(tensor.shape, tensor.stride(), in_order=False)
 
 
+def aligned(tensor: Any) -> bool:
+    """Does it begin at a multiple of 16 bytes?"""
+    address: int = tensor[0] if isinstance(tensor, tuple) else tensor.data_ptr()
+    return address % 16 == 0
+
+
+def packed(tensor: Any) -> Any:
+    """The tensor, or its elements in the order of its dims where memory has another one."""
+    if isinstance(tensor, tuple) or tensor.is_contiguous():
+        return tensor
+    return tensor.contiguous()
+
+
 def _fills(shape: Any, strides: Any, *, in_order: bool) -> bool:
     dims = [(step, size) for step, size in zip(strides, shape, strict=True) if size != 1]
     expected = 1

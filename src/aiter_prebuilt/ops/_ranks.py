@@ -73,10 +73,8 @@ def ranks_of(group: Ranks | ProcessGroup) -> Ranks:
 
 @dataclass(frozen=True, slots=True)
 class _Said:
-    """What a rank says of itself, and of its block once it has one."""
+    """What a rank says of its block."""
 
-    version: str
-    layout: tuple[int, ...]
     process: int
     device: int
     address: int
@@ -84,37 +82,43 @@ class _Said:
 
     @classmethod
     def read(cls, said: bytes) -> _Said:
-        words = json.loads(said)
-        return cls(**(words | {"layout": tuple(words["layout"])}))
+        return cls(**json.loads(said))
 
     def written(self) -> bytes:
         return json.dumps({name: getattr(self, name) for name in self.__slots__}).encode()
 
 
-def on_one_host(ranks: Ranks) -> bool:
-    """Do all ranks run on this host, in whatever containers? All of them get the same answer."""
-    return len(set(ranks.exchange(_BOOT.read_bytes()))) == 1
+def on_one_host(ranks: Ranks, bounds: tuple[int, int]) -> bool:
+    """Do all ranks run on this host, in whatever containers? All of them get the same answer.
+
+    Raises:
+        UnsupportedError: ranks of another version, or with other bounds (bytes of the largest message, and of what is too
+            small): one would wait for a call that another leaves to its library.
+    """
+    mine = [_BOOT.read_text(), VERSION, *bounds]
+    said = [json.loads(each) for each in ranks.exchange(json.dumps(mine).encode())]
+    for rank, each in enumerate(said):
+        if each[1:] != mine[1:]:
+            raise UnsupportedError(
+                f"meet rank {rank}",
+                f"version and bounds of messages are {each[1:]} there and {mine[1:]} here",
+                "install the same aiter-prebuilt for all ranks and give all the same max_size and AITER_CUSTOM_AR_*_SIZE",
+            )
+    return all(each[0] == mine[0] for each in said)
 
 
-def meet(ranks: Ranks, memory: SharedMemory, layout: tuple[int, ...]) -> list[int]:
+def meet(ranks: Ranks, memory: SharedMemory) -> list[int]:
     """Each rank's block as an address that this rank's device may touch. All ranks call it; none goes on before all have mapped.
 
     Raises:
-        UnsupportedError: ranks of another version or layout, or devices that cannot reach each other.
+        UnsupportedError: devices that cannot reach each other.
         DriverError: a block cannot be exported or mapped.
     """
     process = os.getpid()
     alone = set(ranks.exchange(str(process).encode())) == {str(process).encode()}
     handle = "" if alone else memory.handle().hex()
-    mine = _Said(VERSION, layout, process, memory.facts.ordinal, memory.address, handle)
+    mine = _Said(process, memory.facts.ordinal, memory.address, handle)
     said = [_Said.read(each) for each in ranks.exchange(mine.written())]
-    for rank, each in enumerate(said):
-        if (each.version, each.layout) != (mine.version, mine.layout):
-            raise UnsupportedError(
-                f"meet rank {rank}",
-                f"it is version {each.version} with blocks of {each.layout}, this one {VERSION} with {layout}",
-                "install the same aiter-prebuilt for all ranks and give all the same max_size",
-            )
     addresses = []
     for each in said:
         if each.process == process:

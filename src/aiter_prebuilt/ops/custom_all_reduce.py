@@ -5,15 +5,15 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from math import prod
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from aiter_prebuilt.errors import ArgumentShapeError
 from aiter_prebuilt.ops._rank_blocks import RankBlocks, kind_of
 from aiter_prebuilt.ops._rank_norms import RankNorms
-from aiter_prebuilt.ops._rank_views import as_rows, as_words, dense, flat, like, nbytes
+from aiter_prebuilt.ops._rank_views import aligned, as_rows, as_words, dense, flat, like, nbytes, packed
 from aiter_prebuilt.ops._ranks import Ranks, on_one_host, ranks_of
 
 if TYPE_CHECKING:
@@ -54,6 +54,10 @@ def _place(device: Any) -> tuple[str, int]:
     return _place(imported.cuda.current_device())
 
 
+def _misfit(asked: str, found: str, shape: Iterable[int]) -> ArgumentShapeError:
+    return ArgumentShapeError(asked, found, f"give a contiguous out of {list(shape)}")
+
+
 class CustomAllreduce(RankNorms):
     """What a tensor-parallel server calls between layers; a method that cannot serve a tensor returns None, and the caller's
     library takes over.
@@ -80,11 +84,13 @@ class CustomAllreduce(RankNorms):
             group: torch's process group with a backend of the host (gloo), or anything with ``rank``, ``size`` and
                 ``exchange(bytes) -> list[bytes]``.
             device: the GPU of this rank: torch's name, its ordinal, or ("nvidia", ordinal); each rank has its own.
-            max_size: bytes of the largest message. Twice as many, at most twice AITER_CUSTOM_AR_MAX_SIZE (64 MiB), are allocated.
+            max_size: bytes of the largest message, AITER_CUSTOM_AR_MAX_SIZE (64 MiB) at most. Some more than twice as many are
+                allocated, and 1 MiB at least.
             enable_register_for_capturing: of no effect: nothing is registered.
 
         Raises:
-            UnsupportedError: a group of NCCL's, ranks of another version, or devices that cannot reach each other.
+            UnsupportedError: a group of NCCL's, ranks of another version or with other bounds, or devices that cannot reach each
+                other.
             DriverError: memory cannot be had or shared.
 
         Source: AITER ``CustomAllreduce``.
@@ -98,15 +104,17 @@ class CustomAllreduce(RankNorms):
         self.rank, self.world_size = ranks.rank, ranks.size
         self._most = min(max_size, _bound("AITER_CUSTOM_AR_MAX_SIZE", _CUTOFF))
         self._least = _bound("AITER_CUSTOM_AR_MIN_SIZE", 0)
-        if self.world_size == 1 or self._most <= 0:
+        if self.world_size == 1:
             return
         if self.world_size not in self._SUPPORTED_WORLD_SIZES:
             _LOG.warning(
                 "CustomAllreduce is off: %d ranks, it serves %s", self.world_size, self._SUPPORTED_WORLD_SIZES
             )
             return
-        if not on_one_host(ranks):
+        if not on_one_host(ranks, (self._most, self._least)):
             _LOG.warning("CustomAllreduce is off: its ranks are on several hosts")
+            return
+        if self._most <= 0:
             return
         self.device = device
         self._pool = RankBlocks(ranks, _place(device), self._most)
@@ -137,12 +145,17 @@ class CustomAllreduce(RankNorms):
         if pool is not None:
             pool.close()
 
+    def __del__(self) -> None:
+        with suppress(Exception):  # at the end of the interpreter the driver may be gone
+            self.close()
+
     def should_custom_ar(self, inp: torch.Tensor, prefill_support: bool = False) -> bool:
-        """Would :meth:`custom_all_reduce` serve it? bf16, fp16 or fp32, dense in some order of its dims, a multiple of 16 bytes.
+        """Would :meth:`custom_all_reduce` serve it? bf16, fp16 or fp32, dense in some order of its dims, a multiple of 16 bytes
+        at an address that is one.
 
         ``prefill_support`` changes nothing: both halves of a block take the largest message.
         """
-        return self.should_custom_ar_bytes(inp, prefill_support) and dense(inp)
+        return self.should_custom_ar_bytes(inp, prefill_support) and dense(inp) and aligned(inp)
 
     def should_custom_ar_bytes(self, inp: torch.Tensor, prefill_support: bool = False) -> bool:
         """The same of the type and the size alone."""
@@ -158,7 +171,8 @@ class CustomAllreduce(RankNorms):
     def should_custom_ag(self, inp: torch.Tensor) -> bool:
         """Would :meth:`custom_all_gather` serve it along its first dim?"""
         size = nbytes(inp)
-        return not self.disabled and size % _PACK == 0 and size <= self._most and dense(inp)
+        fits = not self.disabled and size % _PACK == 0 and size <= self._most
+        return fits and len(inp.shape) > 0 and dense(inp) and aligned(inp)
 
     def should_custom_rs(self, inp: torch.Tensor, dim: int) -> bool:
         """Would :meth:`custom_reduce_scatter` serve it? A rank's share of ``dim`` and of what lies behind: whole 16 bytes."""
@@ -192,6 +206,12 @@ class CustomAllreduce(RankNorms):
         """
         del use_new, open_fp8_quant, registered_input
         result = like(inp) if out is None else out
+        if tuple(result.shape) != tuple(inp.shape):
+            raise _misfit(
+                f"all_reduce(inp {list(inp.shape)}, out {list(result.shape)})",
+                "out has another shape",
+                inp.shape,
+            )
         self._blocks.all_reduce(flat(result), flat(inp), kind_of(inp))
         return result
 
@@ -211,11 +231,14 @@ class CustomAllreduce(RankNorms):
 
         Source: AITER ``CustomAllreduce.custom_all_gather``.
         """
-        shape, size = tuple(inp.shape), nbytes(inp)
+        if not self.should_custom_ag(inp):
+            return None
+        inp = packed(inp)
+        shape = tuple(inp.shape)
         dim = range(len(shape))[dim]
         before = prod(shape[:dim])
-        row = size // max(1, before)
-        if not self.should_custom_ag(inp) or row % _PACK:
+        row = nbytes(inp) // max(1, before)
+        if row % _PACK:
             return None
         out = inp.new_empty((*shape[:dim], shape[dim] * self.world_size, *shape[dim + 1 :]))
         words = row // 4
@@ -235,15 +258,16 @@ class CustomAllreduce(RankNorms):
         Source: AITER ``CustomAllreduce.reduce_scatter``.
         """
         del registered
+        inp = packed(inp)
         shape = tuple(inp.shape)
         dim = range(len(shape))[dim]
         before, inner = prod(shape[:dim]), prod(shape[dim:]) // self.world_size
-        if shape[dim] % self.world_size or prod(out.shape) * self.world_size != prod(shape):
-            raise ArgumentShapeError(
-                f"reduce_scatter(inp {list(shape)}, out {list(out.shape)}, dim={dim})",
-                f"out is no part of {self.world_size} of inp",
-                f"make dim {dim} a multiple of {self.world_size}, and out of shape[{dim}] // {self.world_size}",
-            )
+        part = (*shape[:dim], shape[dim] // self.world_size, *shape[dim + 1 :])
+        asked = f"reduce_scatter(inp {list(shape)}, out {list(out.shape)}, dim={dim})"
+        if shape[dim] % self.world_size or tuple(out.shape) != part:
+            raise _misfit(asked, f"out is no part of {self.world_size} of inp along dim {dim}", part)
+        if packed(out) is not out:
+            raise _misfit(asked, "out is not contiguous", part)
         rows = as_rows(inp, (before, self.world_size, inner))
         self._blocks.reduce_scatter(as_rows(out, (before, inner)), rows, kind_of(inp))
 
