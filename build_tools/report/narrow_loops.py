@@ -28,7 +28,9 @@ def lines(told: Mapping[str, Any], root: Path) -> Iterator[str]:
     said: set[str] = set()
     for job in told["jobs"]:
         notes = [note for note in job.get("audit", {}).get("notes", ()) if note.startswith(MARK)]
+        if not notes:
+            continue
         kernel = ".".join(job["id"].split("-", 2)[2].split("-")[0].split(".")[:2])
-        if notes and kernel not in said and not {kernel, kernel.partition(".")[2]} & reasons.keys():
+        if kernel not in said and not {kernel, kernel.partition(".")[2]} & reasons.keys():
             said.add(kernel)
             yield f"{job['id']}: {'; '.join(notes)} (mend it, or say in {FILE} why it may)"

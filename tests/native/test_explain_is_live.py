@@ -302,6 +302,10 @@ FITTING: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
         "tokens": "8", "d": "128", "blocks": "3", "block_size": "16", "width": "132", "batch": "2", "table_columns": "3",
         "scale_columns": "1" if s["S"] == "f32" else "4", "preshuffle": "0",
     },
+    **dict.fromkeys(
+        ("peer_all_gather", "peer_reduce_scatter"),
+        lambda s: {"M": "3", "K": "64", "WORLD1": "3", "WORLD2": "2", "G": "8", "R": "4096", "rank": "1"},
+    ),
     "moe_fused_gate": lambda s: {"E": "256", "K": "8", "num_expert_group": "8", "topk_group": "4", "topk": "8"},
     **dict.fromkeys(
         ("gemm_a8w8", "gemm_a8w8_CK", "gemm_a8w8_blockscale", "gemm_a8w8_blockscale_bpreshuffle"),

@@ -52,7 +52,7 @@ def test_ck_full_counts_ck_too(manifest: Manifest) -> None:
     row = next(
         row for row in compute(manifest, "ck-full", TARGETS, None).rows if row.operator == "smoothquant_fwd"
     )
-    assert {backend for backend, _ in row.cells} == {"ck", "triton"}
+    assert {backend for backend, _ in row.cells} == {"ck", "hip", "triton"}
 
 
 def test_with_bundles_only_what_was_built_counts(manifest: Manifest, tmp_path: Path) -> None:

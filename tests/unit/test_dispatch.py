@@ -94,8 +94,8 @@ def bundles(target: str, *profiles: str) -> Any:
             "call it on gfx950: no wheel has it for gfx942; what that has: aiter-prebuilt list",
         ),
         (
-            "topk_sigmoid", "gfx942", ("ck-free",),
-            "call topk_sigmoid on gfx942: its kernels are in the bundle gfx942 (ck-full), which is not installed",
+            "moe_cktile2stages_gemm1", "gfx942", ("ck-free",),
+            "call moe_cktile2stages_gemm1 on gfx942: its kernels are in the bundle gfx942 (ck-full), which is not installed",
             "run: pip install 'aiter-prebuilt[gfx942-ck]'",
         ),
         (

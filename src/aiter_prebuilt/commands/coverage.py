@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
-from aiter_prebuilt import call_forms, locate
+from aiter_prebuilt import call_forms, dispatch, locate
 from aiter_prebuilt.commands.output import print_json, print_table
 from aiter_prebuilt.contract.bundle import FormatError
 from aiter_prebuilt.contract.receipt import was_executed
@@ -133,7 +133,7 @@ def _rows(forms: CallForms, asked: Iterable[Asked], target: str) -> Iterator[Row
         if form.missing:
             yield replace(row, reason=form.missing)
         elif form.through:
-            yield replace(row, within=form.through)
+            yield from _several_gpus(row, target, form.through)
         elif form.host:
             yield replace(row, have=True, kernel=_HOST)
         else:
@@ -145,6 +145,19 @@ def _rows(forms: CallForms, asked: Iterable[Asked], target: str) -> Iterator[Row
                 row, have=True, kernel=found.kernel, variant=found.variant, backend=found.backend,
                 proved=all(digest in proved for digest in found.launched), reason=getattr(found, "reason", ""),
             )  # fmt: skip
+
+
+def _several_gpus(row: Row, target: str, through: tuple[str, ...]) -> Iterator[Row]:
+    """Collectives: a model's calls are those of one GPU, so that none asks for what several launch; are they in the bundles?"""
+    if not row.operator.startswith("CustomAllreduce."):
+        yield replace(row, within=through)
+        return
+    names = {name for bundle in dispatch.bundles_of(target, target) for name in bundle.names}
+    lacking = [name for name in through if name not in names]
+    if lacking:
+        yield replace(row, reason=f"the bundles have no {', '.join(lacking)}")
+    else:
+        yield replace(row, have=True, kernel=", ".join(through), reason="chosen by several GPUs together")
 
 
 def _joined(rows: Sequence[Row]) -> Iterator[Row]:

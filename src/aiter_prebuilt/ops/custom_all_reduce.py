@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import sys
 from collections.abc import Iterable, Iterator
@@ -20,11 +19,17 @@ if TYPE_CHECKING:
     import torch
     from torch.distributed import ProcessGroup
 
-_LOG: Final = logging.getLogger("aiter_prebuilt")
 #: Bytes of the largest message unless AITER_CUSTOM_AR_MAX_SIZE says otherwise; of a larger one a library's ring is as fast.
 _CUTOFF: Final = 64 << 20
 _PACK: Final = 16
 _SUMMED: Final = ("bf16", "f16", "f32")
+
+
+def _warn(text: str, *words: object) -> None:
+    # Imported here: logging takes a lock of its own around forks, which a fork beside a first import of it would wait for.
+    import logging
+
+    logging.getLogger("aiter_prebuilt").warning(text, *words)
 
 
 def _bound(variable: str, default: int) -> int:
@@ -33,7 +38,7 @@ def _bound(variable: str, default: int) -> int:
         return default
     if said.isdigit():
         return int(said)
-    _LOG.warning("%s=%r is no number of bytes: %d is used", variable, said, default)
+    _warn("%s=%r is no number of bytes: %d is used", variable, said, default)
     return default
 
 
@@ -107,12 +112,12 @@ class CustomAllreduce(RankNorms):
         if self.world_size == 1:
             return
         if self.world_size not in self._SUPPORTED_WORLD_SIZES:
-            _LOG.warning(
+            _warn(
                 "CustomAllreduce is off: %d ranks, it serves %s", self.world_size, self._SUPPORTED_WORLD_SIZES
             )
             return
         if not on_one_host(ranks, (self._most, self._least)):
-            _LOG.warning("CustomAllreduce is off: its ranks are on several hosts")
+            _warn("CustomAllreduce is off: its ranks are on several hosts")
             return
         if self._most <= 0:
             return
