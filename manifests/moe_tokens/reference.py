@@ -94,11 +94,10 @@ def biased_grouped_topk_hip(
     routed_scaling_factor: float,
     sizes: Mapping[str, int],
 ) -> tuple[Near, Values]:
-    """(weights, experts) by sigmoid(gating) + bias. AITER's kernel takes the bias off again, which loses some bits."""
+    """(weights, experts) by sigmoid(gating) + bias; the weights know nothing of the bias."""
     scores = _sigmoid(gating_output)
     order = _order(scores + correction_bias, num_expert_group, topk_grp, pairs=True)[:, : sizes["K"]]
-    spread = 2.0**-22 * (1 + np.abs(correction_bias))
-    return _weighed(scores, order, spread, need_renorm, routed_scaling_factor)
+    return _weighed(scores, order, 2.0**-22, need_renorm, routed_scaling_factor)
 
 
 def grouped_topk(
@@ -136,3 +135,28 @@ def draw_distinct(rng: np.random.Generator, shape: tuple[int, ...], sizes: Mappi
     del sizes
     rows = [(rng.permutation(shape[-1]) - shape[-1] // 2) / 32 for _ in range(shape[0])]
     return np.array(rows).reshape(shape)
+
+
+def draw_first_dead(rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int]) -> Values:
+    """A bias that takes the first three quarters of the experts out: whole groups of them."""
+    del sizes
+    bias = rng.normal(0, 0.3, shape)
+    bias[: 3 * shape[0] // 4] = -np.inf
+    return bias
+
+
+def draw_one_alive(rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int]) -> Values:
+    """A bias that takes all experts out but one."""
+    del sizes
+    bias = np.full(shape, -np.inf)
+    bias[rng.integers(shape[0])] = 0.25
+    return bias
+
+
+def draw_four_alive(rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int]) -> Values:
+    """Rows of NaN but for four different numbers, anywhere."""
+    del sizes
+    rows = np.full(shape, np.nan)
+    for row in rows:
+        row[rng.permutation(shape[-1])[:4]] = rng.permutation(np.arange(-32, 32))[:4] / 32
+    return rows

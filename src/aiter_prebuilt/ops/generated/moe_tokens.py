@@ -82,17 +82,15 @@ def biased_grouped_topk_hip(
     """The K best experts of a token's best groups, by ``sigmoid(gating) + bias``, best first; the weights are without the bias.
 
     Args:
-        gating_output: [M, E] bf16 or fp16 or fp32, of at least 2 experts in each group; at most 1024, with 1 or 8 groups 8192.
-            With 1 or 8 groups no row may be all NaN: AITER's kernel then writes where no expert was found, out of its LDS, and
-            the device faults.
-        correction_bias: [E] bf16 or fp16 or fp32.
-        topk_weights: [M, K] fp32, written; rows may be strided.
-        topk_ids: [M, K] int32, written; rows may be strided; of experts with the same score the order is not defined; with other
-            groups than 1 or 8 the lowest is first, NaN last.
+        gating_output: [M, E] bf16 or fp16 or fp32, of at least 2 experts in each group, at most 2048 in all.
+        correction_bias: [E] bf16 or fp16 or fp32, of the type of ``gating_output``; an expert at -infinity is chosen after all
+            others that are no NaN.
+        topk_weights: [M, K] fp32, written; rows may be strided; with rows as far apart as those of ``topk_ids``.
+        topk_ids: [M, K] int32, written; rows may be strided; of experts with the same score the lowest is first, NaN last.
         num_expert_group: up to 64 groups; a group counts as the sum of its two best.
         topk_grp: a int.
-        need_renorm: make the weights of a token sum to ``routed_scaling_factor`` (NaN where all of them are 0), else they are
-            multiplied by it.
+        need_renorm: make the weights of a token sum to ``routed_scaling_factor`` (NaN where all of them are 0, or one is NaN),
+            else they are multiplied by it.
         routed_scaling_factor: a float.
 
     Raises:
@@ -127,16 +125,13 @@ def grouped_topk(
     """The K best experts of a token's best groups, by softmax or sigmoid, best first.
 
     Args:
-        gating_output: [M, E] bf16 or fp16 or fp32, at most 8192 experts in 1, 2, 4 or 8 groups, 1024 in others. In those four no
-            NaN and no infinity where softmax scores (but -inf of some experts), no row of NaN alone where the sigmoid does:
-            AITER's kernel then writes where no expert was found, out of its LDS, and the device faults.
-        topk_weights: [M, K] fp32, written; rows may be strided.
-        topk_ids: [M, K] int32, written; rows may be strided; of experts with the same score the order is not defined; in other
-            groups than those four the lowest is first, NaN last.
+        gating_output: [M, E] bf16 or fp16 or fp32, at most 2048 experts.
+        topk_weights: [M, K] fp32, written; rows may be strided; with rows as far apart as those of ``topk_ids``.
+        topk_ids: [M, K] int32, written; rows may be strided; of experts with the same score the lowest is first, NaN last.
         num_expert_group: up to 64 groups; a group counts as its best.
         topk_group: a int.
-        need_renorm: make the weights of a token sum to ``routed_scaling_factor`` (NaN where all of them are 0), else they are
-            multiplied by it.
+        need_renorm: make the weights of a token sum to ``routed_scaling_factor`` (NaN where all of them are 0, or one is NaN),
+            else they are multiplied by it.
         is_softmax: a bool.
         routed_scaling_factor: a float.
 
