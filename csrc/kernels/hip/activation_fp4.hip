@@ -141,8 +141,9 @@ void act_and_mul_fp4(ap::u8* __restrict__ out, const ap::elem* __restrict__ inpu
   u32 scale = scale_of(lost ? 0 : top);
   if (column % GROUP == 0) {
     bool exists = there && column < width;
-    scales[place(row, group, static_cast<u32>(scale_width), shuffled != 0)] =
-        static_cast<u8>(!exists ? kOne : lost ? kNaN : scale);
+    scales[place(row, group, static_cast<u32>(scale_width), shuffled != 0)] = static_cast<u8>(!exists ? kOne
+                                                                                              : lost  ? kNaN
+                                                                                                      : scale);
   }
   if (!there || column >= width) return;
   float inverse = inverse_of(scale);

@@ -19,11 +19,12 @@ using access = u8;
 
 // keys, values[layers, blocks, bytes], layers and blocks apart by so many bytes; mapping[pairs, 2]: from, to.
 AP_KERNEL(BLOCK)
-void copy_blocks(ap::u8* keys, ap::u8* values, const ap::i64* mapping, ap::i32 bytes, ap::i32 blocks, ap::i64 key_layer, ap::i64 value_layer,
-                 ap::i64 key_block, ap::i64 value_block) {
+void copy_blocks(ap::u8* keys, ap::u8* values, const ap::i64* mapping, ap::i32 bytes, ap::i32 blocks, ap::i64 key_layer,
+                 ap::i64 value_layer, ap::i64 key_block, ap::i64 value_block) {
   using namespace ap;
   u32 pair = __builtin_amdgcn_workgroup_id_y(), z = __builtin_amdgcn_workgroup_id_z();
-  u64 from = static_cast<u64>(mapping[2 * pair]), to = static_cast<u64>(mapping[2 * pair + 1]), end = static_cast<u64>(blocks);
+  u64 from = static_cast<u64>(mapping[2 * pair]), to = static_cast<u64>(mapping[2 * pair + 1]),
+      end = static_cast<u64>(blocks);
   if (from >= end || to >= end) return;
   u8* layer = z % 2 ? values + (z / 2) * value_layer : keys + (z / 2) * key_layer;
   u64 apart = static_cast<u64>(z % 2 ? value_block : key_block);

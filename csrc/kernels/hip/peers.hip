@@ -99,8 +99,10 @@ AP_INLINE pack rounded(const float (&acc)[kPack]) {
 // Sum of a block, the same in every lane. `shared` may be used again after the next barrier.
 AP_INLINE float block_sum(float x, float* shared) {
 #pragma unroll
-  for (i32 step = 32; step > 0; step /= 2) x += __builtin_bit_cast(float, __builtin_amdgcn_ds_bpermute(
-      static_cast<i32>((thread_x() ^ static_cast<u32>(step)) % kWave) * 4, __builtin_bit_cast(i32, x)));
+  for (i32 step = 32; step > 0; step /= 2)
+    x += __builtin_bit_cast(
+        float, __builtin_amdgcn_ds_bpermute(static_cast<i32>((thread_x() ^ static_cast<u32>(step)) % kWave) * 4,
+                                            __builtin_bit_cast(i32, x)));
   if (thread_x() % kWave == 0) shared[thread_x() / kWave] = x;
   block_sync();
   float total = 0.0f;
@@ -119,7 +121,8 @@ AP_INLINE Part part_of(const i32* signals, i32 groups, i64 region, i64 packs, i6
   const i64 group = block_x();
   const i64 first = group * share;
   const i32 calls = signals[static_cast<i64>(WORLD) * groups + group];
-  return {first, packs - first < share ? packs - first : share, ((calls & 1) * static_cast<i64>(groups) + group) * region, calls};
+  return {first, packs - first < share ? packs - first : share,
+          ((calls & 1) * static_cast<i64>(groups) + group) * region, calls};
 }
 
 // Step 1: the part into this rank's region.
@@ -129,23 +132,24 @@ AP_INLINE void offer(pack* region, const pack* input, i64 here) {
 
 }  // namespace ap
 
-#define AP_PEERS                                                                                                      \
-  ap::pack *data0, ap::pack *data1, ap::pack *data2, ap::pack *data3, ap::pack *data4, ap::pack *data5, ap::pack *data6, \
-      ap::pack *data7, ap::i32 *signals0, ap::i32 *signals1, ap::i32 *signals2, ap::i32 *signals3, ap::i32 *signals4,   \
-      ap::i32 *signals5, ap::i32 *signals6, ap::i32 *signals7, ap::i32 rank, ap::i32 groups, ap::i64 region,            \
-      ap::i64 packs, ap::i64 share
-#define AP_BEGIN                                                                                                  \
-  using namespace ap;                                                                                             \
-  const Peers peers{{data0, data1, data2, data3, data4, data5, data6, data7},                                     \
-                    {signals0, signals1, signals2, signals3, signals4, signals5, signals6, signals7}};            \
-  i32* const signals = of_rank(peers.signals, rank);                                                              \
-  const Part part = part_of(signals, groups, region, packs, share);                                               \
-  pack* const own = of_rank(peers.data, rank) + part.base;                                                        \
+#define AP_PEERS                                                                                                    \
+  ap::pack *data0, ap::pack *data1, ap::pack *data2, ap::pack *data3, ap::pack *data4, ap::pack *data5,             \
+      ap::pack *data6, ap::pack *data7, ap::i32 *signals0, ap::i32 *signals1, ap::i32 *signals2, ap::i32 *signals3, \
+      ap::i32 *signals4, ap::i32 *signals5, ap::i32 *signals6, ap::i32 *signals7, ap::i32 rank, ap::i32 groups,     \
+      ap::i64 region, ap::i64 packs, ap::i64 share
+#define AP_BEGIN                                                                                       \
+  using namespace ap;                                                                                  \
+  const Peers peers{{data0, data1, data2, data3, data4, data5, data6, data7},                          \
+                    {signals0, signals1, signals2, signals3, signals4, signals5, signals6, signals7}}; \
+  i32* const signals = of_rank(peers.signals, rank);                                                   \
+  const Part part = part_of(signals, groups, region, packs, share);                                    \
+  pack* const own = of_rank(peers.data, rank) + part.base;                                             \
   const i32 step = 2 * part.calls + 1
-#define AP_EXCHANGE(step)                        \
-  tell(peers, rank, groups, block_x(), step);    \
+#define AP_EXCHANGE(step)                     \
+  tell(peers, rank, groups, block_x(), step); \
   hear(signals, rank, groups, block_x(), step)
-#define AP_END if (thread_x() == 0) signals[static_cast<i64>(WORLD) * groups + block_x()] = part.calls + 1
+#define AP_END \
+  if (thread_x() == 0) signals[static_cast<i64>(WORLD) * groups + block_x()] = part.calls + 1
 
 #if AP_OP == 1
 AP_KERNEL(512) void peer_all_reduce(ap::pack* out, const ap::pack* input, AP_PEERS) {

@@ -15,8 +15,8 @@
 namespace ap {
 
 inline constexpr u32 kWaves = BLOCK / kWave;
-inline constexpr u32 kGroup = 4;   // numbers of one access, which begins anywhere
-inline constexpr u32 kAhead = 4;   // accesses of a thread that are under way at once
+inline constexpr u32 kGroup = 4;  // numbers of one access, which begins anywhere
+inline constexpr u32 kAhead = 4;  // accesses of a thread that are under way at once
 inline constexpr u32 kBins = 2048;
 inline constexpr u32 kCount = 44;  // bits of a bin's word below its count
 inline constexpr u32 kLargest = 0x7f7fffff;
@@ -83,7 +83,8 @@ AP_INLINE double before_lane(double upto) { return dpp<0x138, 0xf>(upto); }  // 
 AP_INLINE double last_lane(double x) {
   u64 bits = __builtin_bit_cast(u64, x);
   u64 high = static_cast<u32>(__builtin_amdgcn_readlane(static_cast<int>(bits >> 32), kWave - 1));
-  return __builtin_bit_cast(double, high << 32 | static_cast<u32>(__builtin_amdgcn_readlane(static_cast<int>(bits), kWave - 1)));
+  return __builtin_bit_cast(
+      double, high << 32 | static_cast<u32>(__builtin_amdgcn_readlane(static_cast<int>(bits), kWave - 1)));
 }
 
 struct shared_words {
@@ -103,7 +104,8 @@ struct found {
 // sum of the numbers above them. Gives whether
 // what is taken is known.
 template <u32 SHIFT, u32 BITS>
-AP_INLINE bool select_step(const row& all, i32 k, double p, u32& digits, u32& more, double& above, double& own, shared_words& lds) {
+AP_INLINE bool select_step(const row& all, i32 k, double p, u32& digits, u32& more, double& above, double& own,
+                           shared_words& lds) {
   constexpr u32 each = (1u << BITS) / BLOCK;
   constexpr bool first = SHIFT + BITS == 31;
   for (u32 b = thread_x(); b < 1u << BITS; b += BLOCK) lds.bins[b] = 0;
@@ -114,8 +116,8 @@ AP_INLINE bool select_step(const row& all, i32 k, double p, u32& digits, u32& mo
     u32 bits = bits_of(x);
     if (!taken(bits, 1) || (!first && bits >> (SHIFT + BITS) != wanted)) return;
     u64 significand = (bits & 0x7fffffu) | (bits >> 23 ? 0x800000u : 0u);
-    __hip_atomic_fetch_add(&lds.bins[bits >> SHIFT & ((1u << BITS) - 1)], 1ull << kCount | significand, __ATOMIC_RELAXED,
-                           __HIP_MEMORY_SCOPE_WORKGROUP);
+    __hip_atomic_fetch_add(&lds.bins[bits >> SHIFT & ((1u << BITS) - 1)], 1ull << kCount | significand,
+                           __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_WORKGROUP);
   });
   block_sync();
   // From the largest digit down, some for each thread.
@@ -202,7 +204,9 @@ AP_INLINE found select(const row& all, i32 k, double p, shared_words& lds) {
 
 AP_INLINE void renorm(const row& all, found found, float* out) {
   double factor = 1.0 / (found.sum > 1e-8f ? found.sum : static_cast<double>(1e-8f));
-  auto scaled = [&](float x) { return taken(bits_of(x), found.least) ? static_cast<float>(static_cast<double>(x) * factor) : 0.0f; };
+  auto scaled = [&](float x) {
+    return taken(bits_of(x), found.least) ? static_cast<float>(static_cast<double>(x) * factor) : 0.0f;
+  };
   for (u32 g = thread_x(); g < all.groups(); g += BLOCK) {
     group x = all.load(g);
 #pragma unroll
@@ -217,7 +221,8 @@ AP_INLINE void renorm(const row& all, found found, float* out) {
 
 // Philox4x32-10: the four words of a counter, of which `word` is wanted.
 AP_INLINE u32 philox(u64 seed, u64 subsequence, u64 at) {
-  u32 c[4] = {static_cast<u32>(at / 4), static_cast<u32>(at / 4 >> 32), static_cast<u32>(subsequence), static_cast<u32>(subsequence >> 32)};
+  u32 c[4] = {static_cast<u32>(at / 4), static_cast<u32>(at / 4 >> 32), static_cast<u32>(subsequence),
+              static_cast<u32>(subsequence >> 32)};
   u32 key[2] = {static_cast<u32>(seed), static_cast<u32>(seed >> 32)};
 #pragma unroll
   for (u32 turn = 0; turn < 10; ++turn) {
@@ -288,7 +293,8 @@ AP_INLINE void draw(const row& all, u32 least, u32 begin, u32 end, bool rest, do
 
 AP_INLINE void sample(const row& all, u32 least, double uniform, i32* out, shared_words& lds) {
   // A wave has a part of the row, so that only one of them goes through its part in order.
-  u32 wave = static_cast<u32>(__builtin_amdgcn_readfirstlane(static_cast<int>(thread_x() / kWave))), lane = thread_x() % kWave;
+  u32 wave = static_cast<u32>(__builtin_amdgcn_readfirstlane(static_cast<int>(thread_x() / kWave))),
+      lane = thread_x() % kWave;
   u32 part = (all.groups() + kWaves - 1) / kWaves, begin = part * wave;
   u32 end = begin + part < all.groups() ? begin + part : all.groups();
   double own = 0;
@@ -354,8 +360,8 @@ void top_k_renorm(float* out, const float* probs, const ap::i32* ks, ap::i32 siz
 // out[tokens]; probs[rows, size], rows `stride` apart; indices[tokens], or the row of each token is its own; ks[rows] and ps[rows], or
 // k and p for all. A token of no row is -1.
 AP_KERNEL(BLOCK)
-void top_sampling(ap::i32* out, const float* probs, const ap::i32* indices, const ap::i32* ks, const float* ps, ap::i32 rows, ap::i32 size,
-                  ap::i64 stride, ap::i32 k, float p, ap::u64 seed, ap::u64 offset) {
+void top_sampling(ap::i32* out, const float* probs, const ap::i32* indices, const ap::i32* ks, const float* ps,
+                  ap::i32 rows, ap::i32 size, ap::i64 stride, ap::i32 k, float p, ap::u64 seed, ap::u64 offset) {
   using namespace ap;
   __shared__ shared_words lds;
   u32 token = block_x();

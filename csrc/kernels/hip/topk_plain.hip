@@ -35,7 +35,8 @@ AP_INLINE void sort(u64* words, u32 size) {
 
 // x[rows, columns], rows `stride` apart; ids[rows, k], out[rows, k].
 AP_KERNEL(BLOCK)
-void topk_plain(ap::i32* ids, ap::elem* out, const ap::elem* x, ap::i32 columns, ap::i64 stride, ap::i32 k, ap::i32 largest) {
+void topk_plain(ap::i32* ids, ap::elem* out, const ap::elem* x, ap::i32 columns, ap::i64 stride, ap::i32 k,
+                ap::i32 largest) {
   using namespace ap;
   __shared__ shared_words lds;
   __shared__ u64 words[CAPACITY];  // rank, and the place turned, so that of equal ones the first is the largest
