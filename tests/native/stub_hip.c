@@ -9,7 +9,7 @@
 #define EXPORT __attribute__((visibility("default")))
 #define MAX_LAUNCHES 256
 #define MAX_KERNARG 512
-#define MAX_FUNCTIONS 1024
+#define MAX_FUNCTIONS 16384
 
 typedef struct {
   char symbol[1024];

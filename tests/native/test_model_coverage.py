@@ -48,7 +48,8 @@ def test_every_call_has_a_row_and_what_is_launched_is_proved(model: str) -> None
     assert {row["form"] for row in rows} == set(found["forms"])
     for row in rows:
         assert row["have"] or row["reason"], row["form"]
-        together = row["operator"].startswith("CustomAllreduce.")  # what several GPUs choose is not asked of one
+        # What several GPUs choose together is not asked of one.
+        together = row["operator"].startswith("CustomAllreduce.")
         assert (row["proved"] is None) == (not row["have"] or row["kernel"] == "on the host" or together), row
         assert row["proved"] is not False, row
     kernels = {row["form"]: row["backend"] for row in rows if row["target"] == "gfx950"}
