@@ -46,8 +46,7 @@ struct Prepared {
   std::vector<std::vector<std::uint8_t>> reals;
   std::vector<std::uint8_t> kernargs;  // of all steps; patched in place, which the GIL makes safe
   std::uint64_t workspace = 0;
-  std::uint32_t users =
-      0;  // calls between allocation and the end of their launch, during which other Python code may run
+  std::uint32_t users = 0;  // calls until their launch has ended, during which other Python code may run
   bool dropped = false;
 
   // Deletes it now, or as soon as the last user is done.
