@@ -23,10 +23,13 @@ EDITION: Final = 3
 def signatures(manifest: Manifest) -> dict[str, Any]:
     """Every operator of the manifests by name, as plain data; tensors in the order of the native call."""
     operators = [operator for family in manifest.families.values() for operator in family.operators]
-    return {operator.name: _operator(operator) for operator in sorted(operators, key=lambda each: each.name)}
+    return {
+        operator.name: _operator(operator, manifest.catalogue.why(operator.name))
+        for operator in sorted(operators, key=lambda each: each.name)
+    }
 
 
-def _operator(operator: Operator) -> dict[str, Any]:
+def _operator(operator: Operator, why: dict[str, str]) -> dict[str, Any]:
     types = {name: list(allowed) for name, allowed in operator.types.items()}
     tensors = [
         _tensor(parse_tensor(name, text, types, returned=returned), returned)
@@ -46,6 +49,7 @@ def _operator(operator: Operator) -> dict[str, Any]:
         "parameters": [_parameter(each) for each in operator.python.parameters],
         "covered": {name: [_covered(value) for value in values] for name, values in operator.covered.items()},
         "targets": _targets(operator),
+        **({"why": dict(sorted(why.items()))} if why else {}),
     }
 
 

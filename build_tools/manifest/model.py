@@ -396,11 +396,29 @@ class CatalogueEntry(Record):
     modules: list[str] = Field(default=[], description="AITER's modules of Composable Kernel for them")
 
 
+class Missing(Record):
+    """Why the ck-free bundle of a target has no kernel for operators of the catalogue, for people who miss them."""
+
+    operators: Annotated[list[Name], Field(min_length=1)]
+    targets: Annotated[list[TargetName], Field(min_length=1)]
+    reason: Annotated[str, Field(min_length=1)]
+
+
 class Catalogue(Record):
-    """``catalogue.toml``: every operator that AITER has, by category."""
+    """``catalogue.toml``: every operator that AITER has, by category, and why some are missing."""
 
     edition: Literal[1]
     categories: dict[str, Annotated[list[CatalogueEntry], Field(min_length=1)]]
+    missing: list[Missing] = []
+
+    def why(self, operator: str) -> dict[str, str]:
+        """Target -> why the ck-free bundle has no kernel for ``operator`` there."""
+        return {
+            target: each.reason
+            for each in self.missing
+            if operator in each.operators
+            for target in each.targets
+        }
 
 
 class Manifest(Record):

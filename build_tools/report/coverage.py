@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -32,13 +32,16 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One operator of AITER's list. ``cells`` is keyed by (backend, target)."""
+    """One operator of AITER's list. ``cells`` is keyed by (backend, target); ``reasons``: target -> why the ck-free bundle has no
+    kernel for it.
+    """
 
     category: str
     title: str
     operator: str
     aiter: tuple[str, ...]
     cells: dict[tuple[str, str], Cell]
+    reasons: dict[str, str] = field(default_factory=dict)
 
     def status(self, targets: Iterable[str], built: bool) -> str:
         """``proved``, ``covered``, ``missing``, or which targets lack it. With bundles at hand only what was built counts; only
@@ -80,6 +83,20 @@ class Coverage:
             row for row in self.rows if not all(row.has(target, self.built) for target in self.targets)
         )
 
+    def reasons(self) -> dict[tuple[str, tuple[str, ...]], list[str]]:
+        """(reason, targets that it is about) -> the operators that lack them for it."""
+        found: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+        for row in self.gaps():
+            for reason in dict.fromkeys(row.reasons.values()):
+                lacking = tuple(
+                    target
+                    for target in self.targets
+                    if row.reasons.get(target) == reason and not row.has(target, self.built)
+                )
+                if lacking:
+                    found.setdefault((reason, lacking), []).append(row.operator)
+        return found
+
     def unproved(self) -> int:
         """Built entries without a receipt."""
         return sum(row.unproved() for row in self.rows)
@@ -106,6 +123,7 @@ class Coverage:
                         for (backend, target), cell in sorted(row.cells.items())
                     },
                     "status": row.status(self.targets, self.built),
+                    "reasons": row.reasons,
                 }
                 for row in self.rows
             ],
@@ -188,7 +206,7 @@ def _row(
             made = built.get((name, backend, target), Cell(0, 0))
             if declared or made.entries:
                 cells[backend, target] = Cell(declared, made.entries, made.proved)
-    return Row(category, entry.title, name, tuple(entry.aiter), cells)
+    return Row(category, entry.title, name, tuple(entry.aiter), cells, manifest.catalogue.why(name))
 
 
 def _serves(kernel: Kernel, backend: str, target: str) -> bool:

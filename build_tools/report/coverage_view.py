@@ -12,8 +12,8 @@ from build_tools.report.coverage import UNLISTED, Coverage, Row
 
 
 def render(coverage: Coverage, console: Console) -> None:
-    """Print one table per category, then the gaps by name. A cell counts entries per target (``6+6``); without built
-    bundles it counts kernels of the manifests. A dash is a backend that AITER has and we do not. A name is never cut.
+    """Print one table per category, then the gaps by name and why they are. A cell counts entries per target (``6+6``);
+    without built bundles it counts kernels of the manifests. A dash is a backend that AITER has and we have not. No name is cut.
     """
     source = (
         "entries in built bundles" if coverage.built else "kernels in the manifests (nothing is built yet)"
@@ -29,10 +29,14 @@ def render(coverage: Coverage, console: Console) -> None:
     covered = len(coverage.rows) - len(gaps)
     console.print(f"{covered} of {len(coverage.rows)} operators are covered; gaps:")
     for heading in dict.fromkeys(map(_heading, gaps)):
-        names = ", ".join(row.operator for row in gaps if _heading(row) == heading)
-        line = f"{heading}: {names}"
-        folded = textwrap.fill(line, console.width, initial_indent="  ", subsequent_indent="    ")
-        console.print(folded, highlight=False, markup=False, soft_wrap=True)
+        _folded(f"{heading}: {', '.join(row.operator for row in gaps if _heading(row) == heading)}", console)
+    for (reason, targets), operators in coverage.reasons().items():
+        _folded(f"not on {' and '.join(targets)}: {', '.join(operators)}: {reason}", console)
+
+
+def _folded(line: str, console: Console) -> None:
+    folded = textwrap.fill(line, console.width, initial_indent="  ", subsequent_indent="    ")
+    console.print(folded, highlight=False, markup=False, soft_wrap=True)
 
 
 def _table(category: str, coverage: Coverage) -> Table:

@@ -19,8 +19,8 @@ from build_tools.verbs.output import print_json
 def lint(operators: tuple[str, ...], as_json: bool) -> None:
     """Check every manifest: structure, names, signatures, expressions, assumptions; that no part of an operator is missing, that
     its cases would notice a wrong kernel, that every code object of a pinned tree is launched or left out with a reason, that
-    every module of AITER's list for its JIT is served or has one, that every call of a model's step fits our function or says why
-    not, and that generated files are what the manifests say.
+    every module of AITER's list for its JIT is served or has one, as has every operator that a target's ck-free bundle lacks,
+    that every call of a model's step fits our function or says why not, and that generated files are what the manifests say.
     """
     from build_tools.cases import parts, sensitivity, table
     from build_tools.cases.subject import subjects
@@ -31,7 +31,7 @@ def lint(operators: tuple[str, ...], as_json: bool) -> None:
     from build_tools.manifest.parse import read
     from build_tools.manifest.problems import Problems
     from build_tools.plan.plan import plan_into
-    from build_tools.report import adopted, left_out, module_problems, module_reasons
+    from build_tools.report import adopted, left_out, missing_problems, module_problems, module_reasons
     from build_tools.shapes import problems as shapes
 
     problems = Problems()
@@ -57,6 +57,7 @@ def lint(operators: tuple[str, ...], as_json: bool) -> None:
     told = (options.ROOT / left_out.FILE).is_file()
     if told and plan is not None and manifest is not None and not problems.lines:
         problems.lines += adopted.problems(plan, manifest, options.ROOT, left_out.read(options.ROOT))
+        problems.lines += missing_problems.problems(manifest)
     if (options.ROOT / module_reasons.FILE).is_file() and manifest is not None and not problems.lines:
         problems.lines += module_problems.of_repository(manifest, options.ROOT)
     if manifest is not None and not problems.lines:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from build_tools.cases.near import Values
+from build_tools.cases.near import Near, Values, near
 
 #: fp4 by its code, without the sign.
 _FP4 = np.array([0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0])
@@ -34,3 +34,186 @@ def draw_powers(rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping
     values = rng.integers(100, 150, shape)
     values.flat[3::7] = rng.choice([0, 1, 90, 200, 254, 255], values.flat[3::7].shape)
     return values
+
+
+#: The largest code, and half a unit of the last place of fp32.
+_QMAX = {"i8": 127.0, "e4m3fnuz": 240.0, "e4m3fn": 448.0, "u8": 6.0}
+_ROUNDING = 2.0**-24
+
+
+def dynamic_per_group_scaled_quant(
+    input: Values,
+    group_size: int,
+    shuffle_scale: bool,
+    num_rows: Values | None,
+    num_rows_factor: int,
+    kinds: Mapping[str, str],
+    sizes: Mapping[str, int],
+) -> tuple[Near, Near]:
+    """Codes of the first num_rows * num_rows_factor rows, each group_size columns with a scale; what is behind stays as it is.
+
+    fp32: amax / qmax, of fp8 amax 1e-10 at least, of int8 2^-126 at least and 1 for zeros; NaN is left out, and its code is NaN,
+    or 0. A byte: the smallest power of two of which amax is at most qmax, 2^-126 at least; 0 for zeros; NaN for a group with NaN
+    or an infinity.
+    """
+    rows, kind = sizes["M"], kinds["out"]
+    groups = input.reshape(rows, input.shape[-1] // group_size, group_size)
+    done = rows if num_rows is None else min(int(num_rows.reshape(())) * num_rows_factor, rows)
+    if kinds["scales"] == "u8":
+        codes, made = _with_powers(groups, _smallest_power(groups, _QMAX[kind]), kind)
+    else:
+        codes, made = _with_floats(groups, kind)
+    found = (_pairs(codes) if kind == "u8" else codes).reshape(rows, sizes["W"])
+    rest = np.broadcast_to(np.arange(rows)[:, None] >= done, found.shape)
+    out = np.ma.array(found, mask=rest).reshape(*input.shape[:-1], sizes["W"])
+    scales = _untouched(sizes)
+    row, group = _each((done, groups.shape[1]))
+    places = row * groups.shape[1] + group
+    if shuffle_scale:
+        swizzled = kinds["scales"] == "u8" and group_size == 32
+        places = _shuffled(row, group, groups.shape[1]) if swizzled else group * done + row
+    scales[places] = made[:done]
+    shape = (*input.shape[:-1], -1) if input.ndim > 2 else (sizes["scale_rows"], sizes["scale_columns"])
+    exact = kinds["scales"] == "u8"
+    return (
+        near(out, relative=0.0 if exact else 6 * _ROUNDING),
+        near(scales.reshape(shape), relative=0.0 if exact else 2 * _ROUNDING),
+    )
+
+
+def quant_mxfp4(
+    inp: Values,
+    round_mode: int,
+    e8m0_shuffle: bool,
+    a16w4_shuffle: bool,
+    gate_up: bool,
+    shuffle_weight: bool,
+    sizes: Mapping[str, int],
+) -> tuple[Values, Values]:
+    """Pairs of fp4, and the exponent of each 32 columns' scale: see the manifest's note of round_mode."""
+    rows, width = inp.shape
+    groups = inp.reshape(rows, width // 32, 32)
+    ways = (_quarter_down, _sixth_up, _quarter_near, _quarter_up)
+    codes, made = _with_powers(groups, ways[round_mode](groups), "u8")
+    row, group = _each(made.shape)
+    if gate_up and a16w4_shuffle:  # of 32 rows the first 16 are of gate
+        half = rows // 2
+        row = row % half // 16 * 32 + row // half * 16 + row % half % 16
+    shuffled = e8m0_shuffle or a16w4_shuffle
+    scales = _untouched(sizes)
+    scales[_shuffled(row, group, width // 32) if shuffled else row * (width // 32) + group] = made
+    pairs = _pairs(codes).reshape(rows, width // 32, 16)
+    if shuffle_weight:  # 16 rows of 16 bytes lie together
+        order = np.argsort((row // 16 * (width // 32) + group) * 16 + row % 16, axis=None)
+        pairs = pairs.reshape(-1, 16)[order]
+    return pairs.reshape(rows, width // 2), scales.reshape(sizes["scale_rows"], sizes["scale_columns"])
+
+
+def _each(shape: tuple[int, ...]) -> tuple[Values, Values]:
+    """The row and the group of each scale."""
+    places = np.indices(shape)
+    return places[0], places[1]
+
+
+def _untouched(sizes: Mapping[str, int]) -> Values:
+    """Scales that keep their bytes until they are written."""
+    count = sizes["scale_rows"] * sizes["scale_columns"]
+    made: Values = np.ma.array(np.zeros(count), mask=np.ones(count, bool))
+    return made
+
+
+def _shuffled(row: Values, group: Values, groups: int) -> Values:
+    """Where e8m0_shuffle has scale (row, group): blocks of 32 rows and 8 groups, [g % 4][r % 16][g // 4][r // 16] inside."""
+    block = row // 32 * -(-groups // 8) + group // 8
+    place: Values = (((block * 4 + group % 4) * 16 + row % 16) * 2 + group % 8 // 4) * 2 + row % 32 // 16
+    return place
+
+
+def _top(groups: Values) -> Values:
+    """The largest size of each group; 0 where one is NaN or infinite."""
+    top = np.abs(groups).max(axis=-1, initial=0.0)
+    found: Values = np.where(np.isfinite(top), top, 0.0)
+    return found
+
+
+def _power_up(top: Values, least: int) -> Values:
+    """e8m0 of the smallest power of two that is not less, and not below ``least``; 0 for 0."""
+    fraction, exponent = np.frexp(top)
+    found: Values = np.where(top > 0, np.maximum(exponent - (fraction == 0.5) + 127, least), 0)
+    return found
+
+
+def _smallest_power(groups: Values, most: float) -> Values:
+    return _power_up(_top(groups) / most, 1)
+
+
+def _sixth_up(groups: Values) -> Values:
+    return _smallest_power(groups, 6.0)
+
+
+def _quarter_up(groups: Values) -> Values:
+    return _power_up(_top(groups) / 4, 0)
+
+
+def _quarter_down(groups: Values) -> Values:
+    _, exponent = np.frexp(_top(groups))
+    found: Values = np.where(_top(groups) > 0, np.maximum(exponent - 1 - 2 + 127, 0), 0)
+    return found
+
+
+def _quarter_near(groups: Values) -> Values:
+    """To the nearest power in the last place of fp4: 1.75 of one and more are the next. What would be 2^128 is 2^127."""
+    fraction, exponent = np.frexp(_top(groups))
+    power = exponent - 1 + (fraction >= 0.875)
+    found: Values = np.where(_top(groups) > 0, np.where(power >= 128, 254, np.maximum(power - 2 + 127, 0)), 0)
+    return found
+
+
+def _with_powers(groups: Values, powers: Values, kind: str) -> tuple[Values, Values]:
+    """(codes before their rounding, of fp4 the codes, exponents); a group with NaN or an infinity is lost."""
+    lost: Values = np.logical_not(np.isfinite(groups).all(axis=-1))
+    scaled = groups / np.exp2(powers - 127.0)[..., None]
+    exponents = np.where(lost, 255, powers)
+    if kind == "u8":
+        return _codes(np.where(lost[..., None], 0.0, scaled)), exponents
+    most = _QMAX[kind]
+    return np.where(lost[..., None], np.nan, np.clip(scaled, -most, most)), exponents
+
+
+def _with_floats(groups: Values, kind: str) -> tuple[Values, Values]:
+    most = _QMAX[kind]
+    amax = np.fmax.reduce(np.abs(groups), axis=-1, initial=0.0)
+    if kind == "i8":
+        scales = np.where(amax > 0, np.maximum(amax / most, 2.0**-126), 1.0)
+    else:
+        scales = np.maximum(amax, np.float64(np.float32(1e-10))) / most
+    with np.errstate(invalid="ignore"):
+        codes = np.clip(groups / scales[..., None], -most, most)
+    return (np.nan_to_num(codes, nan=0.0) if kind == "i8" else codes), scales
+
+
+def _codes(x: Values) -> Values:
+    """Codes of fp4, rounded to nearest even, cut at 6; the sign of a zero is kept."""
+    sizes = np.abs(x)[..., None]
+    edges = (_FP4[1:] + _FP4[:-1]) / 2
+    # from an odd code a tie goes up, from an even one it stays
+    above = np.where(np.arange(7) % 2 == 1, sizes >= edges, sizes > edges)
+    found: Values = above.sum(axis=-1) + 8 * np.signbit(x)
+    return found
+
+
+def _pairs(codes: Values) -> Values:
+    halves = codes.reshape(*codes.shape[:-1], codes.shape[-1] // 2, 2)
+    found: Values = halves[..., 0] + 16 * halves[..., 1]
+    return found
+
+
+def draw_powers_and_halves(
+    rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int]
+) -> Values:
+    """What lies on the edges of all ways to a scale, and beside them: 1, 1.5, 1.75 and 2 times powers of two."""
+    del sizes
+    edges = rng.choice([1.0, 1.4921875, 1.5, 1.7421875, 1.75, 1.9921875, 1.0078125], shape)
+    found: Values = edges * np.exp2(rng.integers(-8, 9, (*shape[:-1], 1))) * rng.choice([-1.0, 1.0], shape)
+    # of each 32 only a few are as large as that
+    return np.where(rng.random(shape) < 0.1, found, found / 16)

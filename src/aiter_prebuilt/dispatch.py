@@ -75,18 +75,19 @@ def absent(asked: str, name: str, target: str, profiles: Collection[str]) -> NoO
     if signature is None:
         return None
     asked, served = f"{asked} on {target}", signature.targets
+    because = f", because {signature.why[target]}" if target in signature.why else ""
     if target not in served:
         only = " and ".join(served)
         return NoOperatorError(
             asked,
-            f"it exists for {only} only",
+            f"it exists for {only} only{because}",
             f"call it on {only}: no wheel has it for {target}; what that has: aiter-prebuilt list",
         )
     extra = locate.extra_of(target)
     if served[target] not in profiles:
         return NoOperatorError(
             asked,
-            f"its kernels are in the bundle {target} ({served[target]}), which is not installed",
+            f"its kernels are in the bundle {target} ({served[target]}), which is not installed{because}",
             f"run: pip install 'aiter-prebuilt[{extra}-ck]'",
         )
     return NoOperatorError(

@@ -7,7 +7,7 @@ has no device, so there may be no bundle to ask.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -64,7 +64,8 @@ class Signature:
     """One operator: tensors in the order of the native call (the returned ones last), then attributes.
 
     ``parameters``: of the Python function, in order; ``covered``: option -> the values that are served, as the file has them;
-    ``targets``: for which it has kernels -> the profile whose bundle has the first of them, ck-free if any does.
+    ``targets``: for which it has kernels -> the profile whose bundle has the first of them, ck-free if any does;
+    ``why``: target -> why its ck-free bundle has none.
     """
 
     name: str
@@ -74,6 +75,7 @@ class Signature:
     parameters: tuple[str, ...]
     covered: dict[str, tuple[Any, ...]]
     targets: dict[str, str]
+    why: dict[str, str] = field(default_factory=dict)
 
     @property
     def arguments(self) -> tuple[Tensor, ...]:
@@ -152,5 +154,6 @@ def _signature(name: str, record: dict[str, Any]) -> Signature:
         for option, values in record["covered"].items()
     }
     return Signature(
-        name, types, tuple(tensors), tuple(attributes), parameters, covered, dict(record["targets"])
-    )
+        name, types, tuple(tensors), tuple(attributes), parameters, covered, dict(record["targets"]),
+        dict(record.get("why", {})),
+    )  # fmt: skip

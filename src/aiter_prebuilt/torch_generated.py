@@ -55,6 +55,7 @@ from aiter_prebuilt.ops.generated.moe_ck import refuse_ck_moe_stage1_fwd, refuse
 from aiter_prebuilt.ops.generated.moe_cktile import refuse_moe_cktile2stages_gemm1
 from aiter_prebuilt.ops.generated.moe_gate import refuse_moe_fused_gate
 from aiter_prebuilt.ops.generated.moe_stage1 import refuse_moe_stage1_g1u1
+from aiter_prebuilt.ops.generated.mx_quant import refuse_dynamic_per_group_scaled_quant, refuse_quant_mxfp4
 from aiter_prebuilt.ops.generated.paged_attention import (
     refuse_paged_attention_ragged,
     refuse_paged_attention_v1,
@@ -388,6 +389,23 @@ def div(input: Any, other: Any) -> Any:
 def div_(input: Any, other: Any) -> Any:
     """Traced ``aiter_prebuilt.div_``."""
     return torch_calls.div_(input, other)
+
+
+def dynamic_per_group_scaled_quant(
+    out: Any,
+    input: Any,
+    scales: Any,
+    group_size: int = 32,
+    shuffle_scale: bool = True,
+    num_rows: Any = None,
+    num_rows_factor: int = 1,
+    scale_layout_m32k4: bool = False,
+) -> None:
+    """Traced ``aiter_prebuilt.dynamic_per_group_scaled_quant``."""
+    refuse_dynamic_per_group_scaled_quant(group_size, scale_layout_m32k4)
+    torch_calls.dynamic_per_group_scaled_quant(
+        out, input, scales, group_size, shuffle_scale, num_rows, num_rows_factor
+    )
 
 
 def dynamic_per_group_scaled_quant_fp4(
@@ -3287,6 +3305,25 @@ def peer_reduce_scatter(
     )
 
 
+def quant_mxfp4(
+    inp: Any,
+    out_packed: Any,
+    out_scale: Any,
+    group_size: int = 32,
+    round_mode: Any = 0,
+    e8m0_shuffle: bool = False,
+    a16w4_shuffle: bool = False,
+    gate_up: bool = False,
+    shuffle_weight: bool = False,
+) -> None:
+    """Traced ``aiter_prebuilt.quant_mxfp4``."""
+    round_mode = number(round_mode)
+    refuse_quant_mxfp4(group_size, round_mode)
+    torch_calls.quant_mxfp4(
+        inp, out_packed, out_scale, round_mode, e8m0_shuffle, a16w4_shuffle, gate_up, shuffle_weight
+    )
+
+
 def random_sample(
     out: Any,
     input: Any,
@@ -4103,6 +4140,7 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "deepgemm_fp8_paged_mqa_logits": deepgemm_fp8_paged_mqa_logits,
     "div": div,
     "div_": div_,
+    "dynamic_per_group_scaled_quant": dynamic_per_group_scaled_quant,
     "dynamic_per_group_scaled_quant_fp4": dynamic_per_group_scaled_quant_fp4,
     "dynamic_per_tensor_quant": _OPS.dynamic_per_tensor_quant.default,
     "dynamic_per_token_scaled_quant": dynamic_per_token_scaled_quant,
@@ -4211,6 +4249,7 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "peer_all_reduce": peer_all_reduce,
     "peer_all_reduce_rmsnorm": peer_all_reduce_rmsnorm,
     "peer_reduce_scatter": peer_reduce_scatter,
+    "quant_mxfp4": quant_mxfp4,
     "random_sample": random_sample,
     "random_sample_outer_exponential": _OPS.random_sample_outer_exponential.default,
     "reshape_and_cache": reshape_and_cache,

@@ -1,4 +1,6 @@
-"""What Dynamo traces of the functions of ``ops/group_quant.py`` and ``ops/activation_f4.py``: as ``torch_calls``."""
+"""What Dynamo traces of the functions of ``ops/group_quant.py``, ``ops/activation_f4.py`` and ``ops/mx_quant.py``: as
+``torch_calls``.
+"""
 
 from __future__ import annotations
 
@@ -109,3 +111,22 @@ def fused_add_rmsnorm_pad(x: Any, weight: Any, epsilon: float, res: Any, x_pad_t
     total = None if res is None else like(x)
     _OPS.fused_add_rmsnorm_pad.default(out, total, x, weight, res, epsilon)
     return out if total is None else (out, total)
+
+
+def dynamic_per_group_scaled_quant(
+    out: Any,
+    input: Any,
+    scales: Any,
+    group_size: int,
+    shuffle_scale: bool,
+    num_rows: Any,
+    num_rows_factor: int,
+) -> None:
+    """Of ``aiter_prebuilt.dynamic_per_group_scaled_quant``."""
+    stored = (codes(out, "fp4x2"), input, codes(scales, "e8m0"), num_rows)
+    _OPS.dynamic_per_group_scaled_quant.default(*stored, group_size, shuffle_scale, num_rows_factor)
+
+
+def quant_mxfp4(inp: Any, out_packed: Any, out_scale: Any, round_mode: int, *layouts: bool) -> None:
+    """Of ``aiter_prebuilt.quant_mxfp4``."""
+    _OPS.quant_mxfp4.default(inp, codes(out_packed, "fp4x2"), codes(out_scale, "e8m0"), round_mode, *layouts)

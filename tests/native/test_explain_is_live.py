@@ -481,6 +481,10 @@ FITTING: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
     },
     "top_k_per_row_prefill": lambda s: TOP,
     "upcast_from_mxfp": lambda s: {"M": "8", "KB": "64"},
+    "dynamic_per_group_scaled_quant": lambda s: {
+        "M": "8", "N": "128", "W": "128", "Q": "i8", "S": "f32", "scale_rows": "8", "scale_columns": "4", "num_rows": "none",
+    },
+    "quant_mxfp4": lambda s: {"M": "8", "N": "128", "scale_rows": "8", "scale_columns": "4"},
     "copy_blocks": lambda s: {
         "L": "2", "B": "4", "N": "64", "pairs": "2", "k_layer": "256", "v_layer": "256", "k_block": "64", "v_block": "64",
     },

@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 from support.bundles import small_operator
 
-from aiter_prebuilt import decisions, device, dispatch, loading, locate, user_tables
+from aiter_prebuilt import decisions, device, dispatch, loading, locate, signatures, user_tables
 from aiter_prebuilt.errors import ArgumentKindError, NoBundleError, NoOperatorError, TunedTableError
 
 FREE = locate.InstalledBundle("/made/up/gfx942-ck-free.apb", "gfx942", "ck-free")
@@ -86,16 +86,25 @@ def bundles(target: str, *profiles: str) -> Any:
     return tuple(SimpleNamespace(names=("one",), target=target, profile=profile) for profile in profiles)
 
 
+def because(name: str, target: str) -> str:
+    """Why the ck-free bundle of a target lacks it, as the catalogue has it."""
+    return signatures.load()[name].why[target]
+
+
 @pytest.mark.parametrize(
     ("name", "target", "profiles", "found", "fix"),
     [
         (
-            "gemm_a16wfp4", "gfx942", ("ck-free", "ck-full"), "call gemm_a16wfp4 on gfx942: it exists for gfx950 only",
+            "fmoe_g1u1_mxfp4", "gfx942", ("ck-free", "ck-full"),
+            f"call fmoe_g1u1_mxfp4 on gfx942: it exists for gfx950 only, because {because('fmoe_g1u1_mxfp4', 'gfx942')}",
             "call it on gfx950: no wheel has it for gfx942; what that has: aiter-prebuilt list",
         ),
         (
             "moe_cktile2stages_gemm1", "gfx942", ("ck-free",),
-            "call moe_cktile2stages_gemm1 on gfx942: its kernels are in the bundle gfx942 (ck-full), which is not installed",
+            (
+                "call moe_cktile2stages_gemm1 on gfx942: its kernels are in the bundle gfx942 (ck-full), which is not installed, "
+                f"because {because('moe_cktile2stages_gemm1', 'gfx942')}"
+            ),
             "run: pip install 'aiter-prebuilt[gfx942-ck]'",
         ),
         (

@@ -967,6 +967,8 @@ TURNED = {
     "fused_qk_rmsnorm_group_quant": {"k_epsilon"},
     "fused_qk_rmsnorm_per_token_quant": {"k_epsilon"},
     "dynamic_per_group_scaled_quant_fp4": {"group_size"},
+    "dynamic_per_group_scaled_quant": {"group_size"},
+    "quant_mxfp4": {"round_mode"},
     "moe_fused_gate": {"num_expert_group"},
     "chunk_gated_delta_rule": {"scale"},
     "fused_recurrent_gated_delta_rule": {"scale"},

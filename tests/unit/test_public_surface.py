@@ -25,6 +25,8 @@ SIGNATURES = {
     "output_unquantized_inp1 transpose_scale is_x_scale_strided",
     "act_mul_and_fp8_group_quant": "x activation group_size dtype_quant",
     "cp_gather_indexer_k_quant_cache": "kv_cache dst_k dst_scale block_table cu_seq_lens preshuffle",
+    "dynamic_per_group_scaled_quant": "out input scales group_size shuffle_scale num_rows num_rows_factor scale_layout_m32k4",
+    "quant_mxfp4": "inp out_packed out_scale group_size round_mode e8m0_shuffle a16w4_shuffle gate_up shuffle_weight",
     "dynamic_per_group_scaled_quant_fp4": "out input scales group_size shuffle_scale num_rows num_rows_factor",
     "exponential": "out lambd generator eps",
     "batched_gemm_a8w8": "XQ WQ x_scale w_scale out bias splitK",

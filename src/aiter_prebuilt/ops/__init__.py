@@ -199,6 +199,7 @@ if TYPE_CHECKING:
     from aiter_prebuilt.ops.moe_cktile import moe_cktile2stages_gemm1
     from aiter_prebuilt.ops.moe_gate import moe_fused_gate
     from aiter_prebuilt.ops.moe_stage1 import moe_stage1_g1u1
+    from aiter_prebuilt.ops.mx_quant import dynamic_per_group_scaled_quant, quant_mxfp4
     from aiter_prebuilt.ops.mxfp import upcast_from_mxfp
     from aiter_prebuilt.ops.paged_attention import paged_attention_ragged, paged_attention_v1
     from aiter_prebuilt.ops.plain_topk import topk_plain
@@ -243,6 +244,7 @@ __all__ = [
     "deepgemm_fp8_paged_mqa_logits",
     "div",
     "div_",
+    "dynamic_per_group_scaled_quant",
     "dynamic_per_group_scaled_quant_fp4",
     "dynamic_per_tensor_quant",
     "dynamic_per_token_scaled_quant",
@@ -351,6 +353,7 @@ __all__ = [
     "peer_all_reduce",
     "peer_all_reduce_rmsnorm",
     "peer_reduce_scatter",
+    "quant_mxfp4",
     "random_sample",
     "random_sample_outer_exponential",
     "reshape_and_cache",
@@ -604,6 +607,8 @@ HOMES: Final = {
     "moe_cktile2stages_gemm1": "moe_cktile",
     "moe_fused_gate": "moe_gate",
     "moe_stage1_g1u1": "moe_stage1",
+    "dynamic_per_group_scaled_quant": "mx_quant",
+    "quant_mxfp4": "mx_quant",
     "upcast_from_mxfp": "mxfp",
     "paged_attention_ragged": "paged_attention",
     "paged_attention_v1": "paged_attention",

@@ -59,11 +59,12 @@ def mi350_a8w8_blockscale_asm(
 ) -> torch.Tensor:
     """``XQ @ W.T`` of fp8, each 128 columns of K scaled, accumulated in fp32 on the matrix cores; ``out`` is returned.
 
-    gfx950 alone. AITER's objects lack waits and a barrier before they write their result: hsa/findings.toml.
+    On gfx950, with m at least 16, k at least 512 and n a multiple of 256, by AITER's objects, which lack waits and a barrier
+    before they write their result: hsa/findings.toml. Else by kernels of ours.
 
     Args:
-        XQ: [m, k] the target's own fp8, m at least 16, k a multiple of 128, at least 512. WQ: [n, k] fp8, n a multiple of 256, in
-            the layout of ``shuffle_weight`` (16, 16).
+        XQ: [m, k] the target's own fp8, k a multiple of 128. WQ: [n, k] fp8, n a multiple of 128, in the layout of
+            ``shuffle_weight`` (16, 16).
         x_scale: [k / 128, m] fp32, per 128 columns of each row. w_scale: [n / 128, k / 128] fp32, per 128 x 128.
         out: [m, n] bf16, written. All contiguous.
 

@@ -217,7 +217,7 @@ def moe_gemm_a4w4(
     *,
     gate_valid: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """:func:`moe_gemm_a16w4` of rows in MXFP4; gfx950 alone.
+    """:func:`moe_gemm_a16w4` of rows in MXFP4; gfx942 makes bf16 of them and of the weights.
 
     Args:
         x: [M, K / 2] pairs of fp4 (torch's, or bytes: the lower half is the first), rows at multiples of 16 bytes. w, w_scales,
