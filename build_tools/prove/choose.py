@@ -81,11 +81,13 @@ def choose(
 ) -> Choice:
     """``operators``: profile -> the operators of its bundle, in the order in which bundles add to each other; ``wanted``:
     chooses the recipes to reach, None for every call once; ``recipes``: what the bundles have. A call that chooses the same with
-    more bundles installed is the same call.
+    more bundles installed is the same call, and one that these alone serve is right.
     """
     choice = Choice(Walked(recipes))
     seen: set[tuple[str, str, frozenset[str]]] = set()
     known = list(cases)
+    refused: list[tuple[tuple[str, str], Line]] = []
+    served: set[tuple[str, str]] = set()
     for profile, names in operators.items():
         bounds = [
             (each, bound)
@@ -104,9 +106,11 @@ def choose(
                 continue
             seen.add(identity)
             if line["problems"]:
-                choice.refused.append(line)
+                refused.append((identity[:2], line))
             else:  # one that launches nothing has a result, too
+                served.add(identity[:2])
                 choice.calls.append(Chosen(each, bound, target, profile, chosen))
+    choice.refused = [line for call, line in refused if call not in served]
     if wanted is not None:
         reach = set(wanted(choice.labels))
         choice.calls = [call for call in choice.calls if call.recipes & reach]

@@ -65,14 +65,15 @@ def line(call: Call, *chosen: str, problems: Iterable[str] = ()) -> dict[str, An
 
 
 def chosen(
-    cases: Cases, manifest: Manifest, reach: set[str] | None, profiles: tuple[str, ...] = ("ck-free",)
-) -> Choice:
-    """bf16 calls launch "b"; f16 ones "f" and, with more bundles, "g"; every call of 3 rows is refused."""
+    cases: Cases, manifest: Manifest, reach: set[str] | None, profiles: tuple[str, ...] = ("ck-free",),
+    refusing: tuple[str, ...] = ("ck-free", "ck-full"),
+) -> Choice:  # fmt: skip
+    """bf16 calls launch "b"; f16 ones "f" and, with more bundles, "g"; calls of 3 rows are refused by ``refusing``."""
 
     def explain(profile: str, calls: Iterable[Call]) -> Iterator[Line]:
         for call in calls:
             assert all(value.data is None for value in call.arguments.values() if isinstance(value, Array))
-            if call.label.startswith("M=3 "):
+            if call.label.startswith("M=3 ") and profile in refusing:
                 yield line(call, problems=["NoKernelError"])
             else:
                 yield line(call, "b" if call.label.endswith("bf16") else "f" if profile == "ck-free" else "g")
@@ -99,6 +100,11 @@ def test_with_more_bundles_the_same_launch_is_the_same_call(cases: Cases, manife
     assert more and {digest for call in more for digest in call.recipes} == {"g"}
     assert len({call.name for call in more}) == len(more)
     assert len(both.refused) == len(alone.refused)
+
+
+def test_what_more_bundles_serve_is_not_wrong(cases: Cases, manifest: Manifest) -> None:
+    both = chosen(cases, manifest, None, ("ck-free", "ck-full"), ("ck-free",))
+    assert both.refused == [] and any(" M=3 " in call.name for call in both.calls)
 
 
 def test_a_chosen_call_brings_inputs_and_answers(cases: Cases, manifest: Manifest) -> None:
