@@ -117,7 +117,7 @@ def test_assembled_products_ask_for_the_alignment_of_their_operands(manifest: Ma
     for operator in manifest.families[family].operators:
         operands = [name for name in ("A", "B", "XQ", "WQ") if name in operator.arguments]
         contracts = {name: parse_tensor(name, operator.arguments[name], operator.types) for name in operands}
-        for kernel in operator.kernels:
+        for kernel in (each for each in operator.kernels if each.backend == "asm"):
             words = " ".join(kernel.when)
             for name in operands:
                 assert contracts[name].align % 4 == 0 or f"aligned({name}, 4)" in words, (operator.name, name)

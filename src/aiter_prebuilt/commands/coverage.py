@@ -139,12 +139,23 @@ def _rows(forms: CallForms, asked: Iterable[Asked], target: str) -> Iterator[Row
         else:
             found = explain(forms.call(each, target), target)
             if found.problems:
-                yield replace(row, reason="; ".join(found.problems))
+                said = "; ".join(found.problems)
+                absent = _lacking(form.function, target) if "NoOperatorError" in said else ""
+                yield replace(row, reason=absent or said)
                 continue
             yield replace(
                 row, have=True, kernel=found.kernel, variant=found.variant, backend=found.backend,
                 proved=all(digest in proved for digest in found.launched), reason=getattr(found, "reason", ""),
             )  # fmt: skip
+
+
+def _lacking(name: str, target: str) -> str:
+    """Why the bundles have no operator of this name, where a wheel has one; else nothing."""
+    bundles = dispatch.bundles_of(target, target)
+    if any(name in bundle.names for bundle in bundles):
+        return ""
+    missing = dispatch.absent(f"call {name}", name, target, {bundle.profile for bundle in bundles})
+    return "" if missing is None else f"{type(missing).__name__}: {missing}"
 
 
 def _several_gpus(row: Row, target: str, through: tuple[str, ...]) -> Iterator[Row]:
