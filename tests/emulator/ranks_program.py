@@ -11,6 +11,7 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -212,12 +213,17 @@ def main(words: list[str]) -> int:
     world, folder, seed = int(words[0]), Path(words[1]), int(words[2])
     if words[3] != "threads":
         return process(world, folder, seed, int(words[3]), words[4] if words[4:] else "")
+    return of_all(world, lambda rank: Rank(Folder(folder, rank, world), rank, world, seed).run())
+
+
+def of_all(world: int, work: Callable[[int], None]) -> int:
+    """All ranks as threads; the first that fails ends the process, since the others wait for it for ever."""
     failed: list[str] = []
 
     def one(rank: int) -> None:
         try:
-            Rank(Folder(folder, rank, world), rank, world, seed).run()
-        except BaseException as error:  # the others wait for this rank for ever
+            work(rank)
+        except BaseException as error:
             failed.append(f"rank {rank}: {error!r}")
             print(failed, file=sys.stderr, flush=True)
             raise

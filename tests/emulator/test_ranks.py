@@ -37,8 +37,8 @@ def finish(children: list[subprocess.Popen[str]], wanted: str) -> None:
             child.wait()
 
 
-def start(target: str, world: int, *words: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "emulator.ranks_program", str(world), *words]
+def start(target: str, world: int, *words: str, program: str = "ranks_program") -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", f"emulator.{program}", str(world), *words]
     return subprocess.Popen(
         command, env=environment(target, world), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from math import prod
 from typing import Any
 
@@ -77,3 +78,14 @@ def as_words(tensor: Any, shape: tuple[int, ...]) -> Any:
     import torch
 
     return tensor.view(-1).view(torch.int32).view(shape)
+
+
+def parts(tensor: Any, elements: int) -> Iterator[Any]:
+    """A flat tensor in parts of so many elements, the last of what is left."""
+    if not isinstance(tensor, tuple):
+        yield from tensor.split(elements)
+        return
+    address, kind, (count,), _, place = tensor
+    item = BY_NAME[kind].itemsize
+    for first in range(0, count, elements):
+        yield (address + first * item, kind, (min(elements, count - first),), None, place)
