@@ -61,6 +61,17 @@ def test_ranks_of_a_process_group(tmp_path: Path) -> None:
     finish([start("gfx950", 2, str(tmp_path), "9", str(rank), "gloo") for rank in range(2)], "done\n")
 
 
+@pytest.mark.parametrize("world", [2, 4])
+def test_ranks_whose_tensors_are_torchs(world: int, tmp_path: Path) -> None:
+    """MXFP4, whose codes torch allocates."""
+    pytest.importorskip("torch")
+    words = (str(tmp_path), "3")
+    children = [
+        start("gfx950", world, *words, str(rank), program="torch_ranks_program") for rank in range(world)
+    ]
+    finish(children, "done\n")
+
+
 def test_ranks_that_do_not_fit(tmp_path: Path) -> None:
     """Another max_size, another host, a world of three, and NCCL: refused by name, or off, and nobody hangs."""
     for what, wanted in (

@@ -71,6 +71,14 @@ def as_rows(tensor: Any, shape: tuple[int, ...]) -> Any:
     return tensor.view(shape)
 
 
+def first_columns(tensor: Any, shape: tuple[int, int]) -> Any:
+    """So many rows of a contiguous tensor, which has as many, and the first of its columns."""
+    rows, width = shape
+    if isinstance(tensor, tuple):
+        return (tensor[0], tensor[1], shape, (tensor[2][-1], 1), tensor[4])
+    return tensor.view(rows, tensor.shape[-1])[:, :width]
+
+
 def as_words(tensor: Any, shape: tuple[int, ...]) -> Any:
     """A contiguous tensor as words of four bytes in another shape."""
     if isinstance(tensor, tuple):
