@@ -99,8 +99,7 @@ AP_INLINE void put(u8* segment, i64 each, i64 i, const Code& code) {
     if constexpr (BITS == 6) reinterpret_cast<u16*>(segment + 4 * each)[i] = static_cast<u16>(code.high);
   }
   if (thread_x() % 4 == 0)
-    reinterpret_cast<u16*>(segment + each * BITS)[i / 4] =
-        static_cast<u16>(__builtin_bit_cast(u32, code.scale) >> 16);
+    reinterpret_cast<u16*>(segment + each * BITS)[i / 4] = static_cast<u16>(__builtin_bit_cast(u32, code.scale) >> 16);
 }
 
 AP_INLINE Code got(const u8* segment, i64 each, i64 i) {
