@@ -3,6 +3,7 @@
     python3 -m pip install nox
     python3 -m nox -s demo      from manifests to installed wheels, and every operator executed on the embedded device
     python3 -m nox -s tests     all tests
+    python3 -m nox -s examples  whole decoder layers of four models from installed wheels, on the embedded device
     python3 -m nox -s prove     execute what has no receipt on the embedded device and write the receipts
     python3 -m nox -s reproduce compile the host's wheels twice, in two folders: the same bytes
     python3 -m nox -s sanitize  the native parts under the sanitizers of the system's gcc
@@ -40,6 +41,8 @@ TESTED = BUILD / "tested"
 PROJECT = nox.project.load_toml("pyproject.toml")
 #: One device of each target, for the demo.
 EMULATED = "gfx942,gfx950"
+#: Of the examples.
+MODELS = ("llama3", "qwen3moe", "gptoss", "deepseek_v3")
 EXTRAS = "gfx942,gfx950,gfx942-ck,gfx950-ck,emulator"
 #: The driver's own device file: only then does the demo need what is built for an NVIDIA card.
 NVIDIA = Path("/dev/nvidiactl")
@@ -251,6 +254,33 @@ def demo(session: nox.Session) -> None:
         session.log("%s", shown)
         if "frameworks and compilers in this process: none" not in shown:
             session.error("a framework or a compiler was loaded: the wheels must need none")
+
+
+@shared
+def examples(session: nox.Session) -> None:
+    """``examples`` alone in an empty folder with installed wheels and torch: every model on both targets, and its coverage."""
+    install_torch(session)
+    chosen = [word for name in EMULATED.split(",") for word in ("--target", name)]
+    build_tools(session, "build", "--host", "--ck", "sample", *chosen)
+    build_tools(session, "wheels", "--output", str(DIST))
+    clean = BUILD / "examples"
+    session.run(
+        sys.executable, "-m", "virtualenv", "-q", "--clear", "--no-periodic-update", str(clean), external=True
+    )
+    python = str(clean / "bin" / "python")
+    pip = (python, "-m", "pip", "install", "-q")
+    session.run(*pip, "--no-index", "--find-links", str(DIST), f"aiter-prebuilt[{EXTRAS}]", external=True)
+    session.run(*pip, *groups("torch"), external=True)
+    with tempfile.TemporaryDirectory() as elsewhere, session.chdir(elsewhere):
+        shutil.copytree(ROOT / "examples", "examples", ignore=shutil.ignore_patterns("__pycache__"))
+        for model in sorted(
+            path.stem for path in Path("examples/exact").glob("*.py") if path.stem != "parts"
+        ):
+            command = (str(clean / "bin" / "aiter-prebuilt"), "coverage", "--model", model)
+            session.run(*command, external=True, env={"PYTHONPATH": ""})
+            for target in EMULATED.split(","):
+                layer = (python, "examples/decoder_layer.py", model, "--target", target)
+                session.run(*layer, external=True, env={"PYTHONPATH": ""})
 
 
 @shared

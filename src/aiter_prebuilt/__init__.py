@@ -47,6 +47,15 @@ if TYPE_CHECKING:
         per_tensor_quant,
         pertoken_quant,
     )
+    from aiter_prebuilt.ops.quick_all_reduce import (
+        init_custom_qr,
+        qr_all_reduce,
+        qr_all_reduce_rmsnorm,
+        qr_destroy,
+        qr_get_handle,
+        qr_max_size,
+        qr_open_handles,
+    )
     from aiter_prebuilt.ops.rope_gradients import (
         rope_2c_bwd,
         rope_2d_bwd,
@@ -119,6 +128,7 @@ __all__ = [
     "get_ps_metadata_info_v1",
     "get_torch_quant",
     "get_triton_quant",
+    "init_custom_qr",
     "moe_gemm_a4w4",
     "moe_gemm_a8w4",
     "moe_gemm_a16w4",
@@ -134,6 +144,12 @@ __all__ = [
     "per_token_quant_hip",
     "pertoken_quant",
     "preload",
+    "qr_all_reduce",
+    "qr_all_reduce_rmsnorm",
+    "qr_destroy",
+    "qr_get_handle",
+    "qr_max_size",
+    "qr_open_handles",
     "rope_2c_bwd",
     "rope_2c_fwd",
     "rope_2c_fwd_inplace",
@@ -192,6 +208,10 @@ _AROUND = {
         "per_group_quant_hip", "per_tensor_quant_hip", "per_token_quant_hip",
     ),
     "ops.quantize_torch": ("get_torch_quant", "per_1x32_f4_quant", "per_tensor_quant", "pertoken_quant"),
+    "ops.quick_all_reduce": (
+        "init_custom_qr", "qr_all_reduce", "qr_all_reduce_rmsnorm", "qr_destroy", "qr_get_handle", "qr_max_size",
+        "qr_open_handles",
+    ),
     "ops.rope_gradients": (
         "rope_2c_bwd", "rope_2d_bwd", "rope_bwd", "rope_cached_2c_bwd", "rope_cached_bwd", "rope_thd_bwd",
     ),

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -43,6 +46,10 @@ class DriverFacts:
     problems: tuple[str, ...] = field(default=())
 
 
+#: Stands for every device while calls are only described.
+_DESCRIBED: ContextVar[DeviceFacts | None] = ContextVar("described", default=None)
+
+
 def split_arch(arch: str) -> tuple[str, frozenset[str]]:
     """``gfx942:sramecc+:xnack-`` to its target and features."""
     target, *features = arch.split(":")
@@ -55,7 +62,17 @@ def facts(vendor: str, ordinal: int) -> DeviceFacts:
     Raises:
         DriverError: the driver cannot be opened or does not know the device.
     """
-    return _facts(vendor, ordinal)
+    return _DESCRIBED.get() or _facts(vendor, ordinal)
+
+
+@contextmanager
+def described(card: DeviceFacts) -> Iterator[None]:
+    """While calls are only described, every device is ``card``, and no driver is opened."""
+    before = _DESCRIBED.set(card)
+    try:
+        yield
+    finally:
+        _DESCRIBED.reset(before)
 
 
 @lru_cache(maxsize=64)

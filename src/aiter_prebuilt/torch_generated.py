@@ -3205,6 +3205,55 @@ def peer_all_reduce(
     )
 
 
+def peer_all_reduce_codes(
+    out: Any,
+    input: Any,
+    data0: Any,
+    data1: Any,
+    signals0: Any,
+    signals1: Any,
+    rank: int,
+    bits: int,
+    data2: Any = None,
+    data3: Any = None,
+    data4: Any = None,
+    data5: Any = None,
+    data6: Any = None,
+    data7: Any = None,
+    signals2: Any = None,
+    signals3: Any = None,
+    signals4: Any = None,
+    signals5: Any = None,
+    signals6: Any = None,
+    signals7: Any = None,
+) -> None:
+    """Traced ``aiter_prebuilt.peer_all_reduce_codes``."""
+    if bits not in (8, 6, 4, 3):
+        raise refuse("peer_all_reduce_codes", "bits", bits, "8 or 6 or 4 or 3")
+    _OPS.peer_all_reduce_codes.default(
+        out,
+        input,
+        data0,
+        data1,
+        signals0,
+        signals1,
+        data2,
+        data3,
+        data4,
+        data5,
+        data6,
+        data7,
+        signals2,
+        signals3,
+        signals4,
+        signals5,
+        signals6,
+        signals7,
+        rank,
+        bits,
+    )
+
+
 def peer_all_reduce_rmsnorm(
     out: Any,
     residual_out: Any,
@@ -4247,6 +4296,7 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "partial_transpose": _OPS.partial_transpose.default,
     "peer_all_gather": peer_all_gather,
     "peer_all_reduce": peer_all_reduce,
+    "peer_all_reduce_codes": peer_all_reduce_codes,
     "peer_all_reduce_rmsnorm": peer_all_reduce_rmsnorm,
     "peer_reduce_scatter": peer_reduce_scatter,
     "quant_mxfp4": quant_mxfp4,

@@ -173,7 +173,9 @@ def backends_of(path: Path) -> set[str]:
     used |= {"aiter"} if not nvidia and any(bundle.operator(one).tuned for one in bundle.names) else set()
     # Two of AITER's HIP sources whose heads name others: the caches vLLM, the choice of experts NVIDIA.
     used |= {"aiter-vllm"} if any("reshape_and_cache_flash_kernel" in symbol for symbol in symbols) else set()
-    theirs = (symbol for symbol in symbols if symbol.startswith("_Z"))  # a Triton kernel of ours has the same name
+    theirs = (
+        symbol for symbol in symbols if symbol.startswith("_Z")
+    )  # a Triton kernel of ours has the same name
     used |= {"aiter-nvidia"} if any("moe_sum_kernel" in symbol for symbol in theirs) else set()
     return {licences.TRITON_NVIDIA if nvidia and backend == "triton" else backend for backend in used}
 

@@ -11,6 +11,7 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -120,6 +121,31 @@ class Rank:
                 scales = np.repeat(found, 128, axis=-1)
                 self.near(self.get(codes) * scales, self.get(plain), 2.0**-4, f"groups {number}", 0.02)
 
+    def padded(self, number: int) -> None:
+        """Rows with columns behind them, of the input, of the result, and of both."""
+        kind = ("bf16", "f16")[number % 2]
+        for given, wanted, width in ((2880, 3072, 2880), (3072, 0, 2880), (520, 640, 513)):
+            drawn = self.drawn(number, (5, given), kind)
+            weight = rounded(np.random.default_rng(number).normal(size=width), kind)
+            residual = drawn[-1][:, :width]
+            total = sum(drawn[: self.world])[:, :width] + residual
+            norm = total / np.sqrt((total**2).mean(-1, keepdims=True) + 1e-5) * weight
+            out, res_out = self.all.custom_fused_ar_rms(
+                self.put(drawn[self.rank], kind),
+                self.put(residual, kind),
+                self.put(weight, kind),
+                1e-5,
+                True,
+                wanted,
+            )
+            step = 3 * UNIT[kind]
+            assert out.shape == (5, wanted or given) and res_out.shape == (5, width)
+            self.near(self.get(res_out), total, step, f"padded residual {number}", step * self.world)
+            self.near(
+                self.get(out)[:, :width], norm, 2 * step, f"padded norm {number}", 2 * step * self.world
+            )
+            assert not self.get(out)[:, width:].any()
+
     def moves(self, number: int) -> None:
         """All-gather and reduce-scatter along each dim."""
         shape, kind = (8 * self.world, 2 * self.world, 8 * self.world), "bf16"
@@ -142,6 +168,8 @@ class Rank:
             if number < 4:
                 self.norms(number)
         self.moves(99)
+        self.padded(98)
+        self.padded(97)
         self.refusals()
         self.all.close()
         self.all.close()
@@ -161,12 +189,13 @@ class Rank:
         odd = self.put(np.ones((8, 9)), "bf16")
         out, _ = self.all.custom_fused_ar_rms(odd, odd, self.put(np.ones(9), "bf16"), 1e-5, True)
         self.near(self.get(out), np.ones((8, 9)), 2.0**-7, "rows of no whole packs")
-        x = self.put(np.zeros((2, 64)), "bf16")
-        try:
-            self.all.fused_ar_rms(x, x, w=self.put(np.zeros(64), "bf16"), eps=1e-5, out_hidden_dim=128)
-        except UnsupportedError:
-            return
-        raise AssertionError("padded rows were not refused")
+        x, weight = self.put(np.zeros((2, 64)), "bf16"), self.put(np.zeros(64), "bf16")
+        for words in ({"gemma_norm": True}, {"post_per_token_quant": True}):
+            try:
+                self.all.fused_ar_rms(x, x, w=weight, eps=1e-5, out_hidden_dim=128, **words)
+            except UnsupportedError:
+                continue
+            raise AssertionError(f"padded rows were not refused: {words}")
 
 
 def process(world: int, folder: Path, seed: int, rank: int, how: str) -> int:
@@ -212,12 +241,17 @@ def main(words: list[str]) -> int:
     world, folder, seed = int(words[0]), Path(words[1]), int(words[2])
     if words[3] != "threads":
         return process(world, folder, seed, int(words[3]), words[4] if words[4:] else "")
+    return of_all(world, lambda rank: Rank(Folder(folder, rank, world), rank, world, seed).run())
+
+
+def of_all(world: int, work: Callable[[int], None]) -> int:
+    """All ranks as threads; the first that fails ends the process, since the others wait for it for ever."""
     failed: list[str] = []
 
     def one(rank: int) -> None:
         try:
-            Rank(Folder(folder, rank, world), rank, world, seed).run()
-        except BaseException as error:  # the others wait for this rank for ever
+            work(rank)
+        except BaseException as error:
             failed.append(f"rank {rank}: {error!r}")
             print(failed, file=sys.stderr, flush=True)
             raise

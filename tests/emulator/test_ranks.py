@@ -37,8 +37,8 @@ def finish(children: list[subprocess.Popen[str]], wanted: str) -> None:
             child.wait()
 
 
-def start(target: str, world: int, *words: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "emulator.ranks_program", str(world), *words]
+def start(target: str, world: int, *words: str, program: str = "ranks_program") -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", f"emulator.{program}", str(world), *words]
     return subprocess.Popen(
         command, env=environment(target, world), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
@@ -59,6 +59,17 @@ def test_ranks_that_are_processes(target: str, world: int, tmp_path: Path) -> No
 def test_ranks_of_a_process_group(tmp_path: Path) -> None:
     """torch.distributed's gloo carries what ranks say of themselves, in inference mode, too."""
     finish([start("gfx950", 2, str(tmp_path), "9", str(rank), "gloo") for rank in range(2)], "done\n")
+
+
+@pytest.mark.parametrize("world", [2, 4])
+def test_ranks_whose_tensors_are_torchs(world: int, tmp_path: Path) -> None:
+    """MXFP4, whose codes torch allocates."""
+    pytest.importorskip("torch")
+    words = (str(tmp_path), "3")
+    children = [
+        start("gfx950", world, *words, str(rank), program="torch_ranks_program") for rank in range(world)
+    ]
+    finish(children, "done\n")
 
 
 def test_ranks_that_do_not_fit(tmp_path: Path) -> None:

@@ -52,6 +52,7 @@ def test_every_call_has_a_row_and_what_is_launched_is_proved(model: str) -> None
         together = row["operator"].startswith("CustomAllreduce.")
         assert (row["proved"] is None) == (not row["have"] or row["kernel"] == "on the host" or together), row
         assert row["proved"] is not False, row
+        assert "DriverError" not in row["reason"], row  # the bundles say what cards have
     kernels = {row["form"]: row["backend"] for row in rows if row["target"] == "gfx950"}
     assert kernels["sglang_greedy"] == "hip"
     assert {row["have"] for row in rows if row["form"] == "vllm_all_reduce"} == {True}

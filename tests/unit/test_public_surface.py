@@ -297,6 +297,8 @@ SIGNATURES = {
     "signals2 signals3 signals4 signals5 signals6 signals7",
     "peer_reduce_scatter": "out input data0 data1 signals0 signals1 rank data2 data3 data4 data5 data6 data7 "
     "signals2 signals3 signals4 signals5 signals6 signals7",
+    "peer_all_reduce_codes": "out input data0 data1 signals0 signals1 rank bits data2 data3 data4 data5 data6 data7 "
+    "signals2 signals3 signals4 signals5 signals6 signals7",
     "peer_all_reduce_rmsnorm": "out residual_out input residual_in weight epsilon data0 data1 signals0 signals1 rank "
     "data2 data3 data4 data5 data6 data7 signals2 signals3 signals4 signals5 signals6 signals7 gemma_norm",
     "moe_routing_lists": "logits n_expts_act block_m gather_indx scatter_indx gate_scal hist token_offs_raw token_offs_pad "
@@ -380,6 +382,13 @@ SIGNATURES = {
     "upcast_from_mxfp": "tensor scale dtype axis",
     "copy_blocks": "key_caches value_caches block_mapping",
     "swap_blocks": "src dst block_mapping",
+    "init_custom_qr": "rank world_size qr_max_size",
+    "qr_all_reduce": "fa inp out quant_level cast_bf2half",
+    "qr_all_reduce_rmsnorm": "fa inp residual_inp residual_out out weight eps hidden_dim quant_level cast_bf2half",
+    "qr_destroy": "fa",
+    "qr_get_handle": "fa out_ptr",
+    "qr_max_size": "",
+    "qr_open_handles": "fa handle_ptrs",
     "dynamic_mxfp4_quant": "x scaling_mode shuffle",
     "get_hip_quant": "qType",
     "get_torch_quant": "qType",

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
-from aiter_prebuilt import call_forms, dispatch, locate
+from aiter_prebuilt import call_forms, device, dispatch, locate
 from aiter_prebuilt.commands.output import print_json, print_table
 from aiter_prebuilt.contract.bundle import FormatError
 from aiter_prebuilt.contract.receipt import was_executed
@@ -120,7 +120,7 @@ def _targets(asked: str | None) -> list[str]:
 
 def _rows(forms: CallForms, asked: Iterable[Asked], target: str) -> Iterator[Row]:
     """What this machine's bundles would do with each call."""
-    from aiter_prebuilt.execute.explain import explain
+    from aiter_prebuilt.execute.explain import explain, facts_of
 
     proved = _proved(target)
     for each in asked:
@@ -137,7 +137,8 @@ def _rows(forms: CallForms, asked: Iterable[Asked], target: str) -> Iterator[Row
         elif form.host:
             yield replace(row, have=True, kernel=_HOST)
         else:
-            found = explain(forms.call(each, target), target)
+            with device.described(facts_of(target)):  # some functions ask how many compute units there are
+                found = explain(forms.call(each, target), target)
             if found.problems:
                 said = "; ".join(found.problems)
                 absent = _lacking(form.function, target) if "NoOperatorError" in said else ""

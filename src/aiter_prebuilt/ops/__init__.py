@@ -138,6 +138,7 @@ if TYPE_CHECKING:
         peer_all_reduce_rmsnorm,
         peer_reduce_scatter,
     )
+    from aiter_prebuilt.ops.generated.peers_codes import peer_all_reduce_codes
     from aiter_prebuilt.ops.generated.qk_norm import add_rmsnorm, add_rmsnorm_quant, rmsnorm, rmsnorm_quant
     from aiter_prebuilt.ops.generated.quant import (
         dynamic_per_tensor_quant,
@@ -351,6 +352,7 @@ __all__ = [
     "partial_transpose",
     "peer_all_gather",
     "peer_all_reduce",
+    "peer_all_reduce_codes",
     "peer_all_reduce_rmsnorm",
     "peer_reduce_scatter",
     "quant_mxfp4",
@@ -551,6 +553,7 @@ HOMES: Final = {
     "peer_all_reduce": "generated.peers",
     "peer_all_reduce_rmsnorm": "generated.peers",
     "peer_reduce_scatter": "generated.peers",
+    "peer_all_reduce_codes": "generated.peers_codes",
     "add_rmsnorm": "generated.qk_norm",
     "add_rmsnorm_quant": "generated.qk_norm",
     "rmsnorm": "generated.qk_norm",

@@ -5,11 +5,12 @@ A block is signals ([world + 1, GROUPS] int32), then two halves of GROUPS region
 
 from __future__ import annotations
 
+import sys
 from typing import Any, Final
 
 from aiter_prebuilt.contract.dtype import BY_NAME, DTYPES
 from aiter_prebuilt.dispatch import operator
-from aiter_prebuilt.ops._ranks import Ranks, meet
+from aiter_prebuilt.ops._ranks import Ranks, exported, meet, opened
 from aiter_prebuilt.shared_memory import SharedMemory
 
 #: Workgroups that one call has at most, each with a region of its own: enough to keep seven links of a device busy.
@@ -27,31 +28,71 @@ def kind_of(tensor: Any) -> str:
     return _KINDS.get(str(tensor.dtype).removeprefix("torch."), "")
 
 
+def place_of(device: Any) -> tuple[str, int]:
+    """Vendor and ordinal of 1, "cuda:1", torch.device("cuda", 1) or ("amd", 1); without a number, or None, torch's current one.
+
+    torch calls devices of both vendors cuda; whose they are its build says, and without torch they are AMD's.
+    """
+    if isinstance(device, tuple):
+        return str(device[0]), int(device[1])
+    torch = sys.modules.get("torch")
+    vendor = "nvidia" if torch is not None and torch.version.cuda else "amd"
+    number = device if isinstance(device, int) else str(device).partition(":")[2]
+    if number != "":
+        return vendor, int(number)
+    import torch as imported
+
+    return place_of(imported.cuda.current_device())
+
+
 def _up(value: int, by: int) -> int:
     return -(-value // by) * by
 
 
 class RankBlocks:
-    """Blocks of ``capacity`` bytes of input; all ranks make theirs at once, with the same capacity."""
+    """Blocks of ``capacity`` bytes of input, the same in all ranks: each makes its own, then maps the others'."""
 
-    def __init__(self, ranks: Ranks, place: tuple[str, int], capacity: int) -> None:
-        """Allocate this rank's block on a device (vendor and ordinal) and map the others'.
+    def __init__(self, rank: int, world: int, place: tuple[str, int], capacity: int) -> None:
+        """Allocate this rank's block on a device (vendor and ordinal).
 
         Raises:
-            DriverError, UnsupportedError: see :func:`aiter_prebuilt.ops._ranks.meet`.
+            DriverError: see :class:`aiter_prebuilt.shared_memory.SharedMemory`.
         """
-        self.rank, self.world = ranks.rank, ranks.size
+        self.rank, self.world = rank, world
+        #: Bytes of the largest message, in whole packs.
+        self.capacity = max(_PACK, capacity // _PACK * _PACK)
         #: Bytes of one region of one half, a multiple of a pack for each rank.
         self.region = _up(max(-(-capacity // GROUPS), _LEAST), _PACK * self.world)
         self._place = place
         self._signals_bytes = _up((self.world + 1) * GROUPS * 4, _PAGE)
         self._memory = SharedMemory(place, self._signals_bytes + 2 * GROUPS * self.region)
+        self._addresses: list[int] = []
+        self._made: dict[str, list[Any]] = {}
+
+    def meet(self, ranks: Ranks) -> None:
+        """Map the others' blocks; all ranks call it.
+
+        Raises:
+            DriverError, UnsupportedError: see :func:`aiter_prebuilt.ops._ranks.meet`; the block is freed.
+        """
         try:
             self._addresses = meet(ranks, self._memory)
         except BaseException:
             self._memory.close()
             raise
-        self._made: dict[str, list[Any]] = {}
+
+    def handle(self) -> bytes:
+        """What the other ranks map this block with."""
+        return exported(self._memory)
+
+    def open(self, handles: list[bytes]) -> None:
+        """Map the blocks of all ranks, this one's own among them.
+
+        Raises:
+            DriverError, UnsupportedError: see :func:`aiter_prebuilt.ops._ranks.opened`.
+        """
+        self._addresses = [opened(self._memory, handle) for handle in handles]
+        self._made.clear()
 
     def _blocks(self, kind: str) -> list[Any]:
         """Data and signals of ranks 0 and 1, and of ranks 2 to 7 (None where there is none), data being of an element type."""
@@ -70,6 +111,10 @@ class RankBlocks:
     def all_reduce(self, out: Any, inp: Any, kind: str) -> None:
         """The sum of all ranks' ``inp``: bf16, fp16 or fp32, contiguous."""
         operator("peer_all_reduce")(out, inp, *self._blocks(kind), self.rank)
+
+    def all_reduce_codes(self, out: Any, inp: Any, bits: int) -> None:
+        """The same of bf16 or fp16, as integers of 8, 6, 4 or 3 bits on its way."""
+        operator("peer_all_reduce_codes")(out, inp, *self._blocks("i32"), self.rank, bits)
 
     def all_reduce_rmsnorm(
         self, tensors: tuple[Any, ...], kind: str, epsilon: float, gemma_norm: bool

@@ -6,8 +6,9 @@ from math import prod
 from typing import Any, NamedTuple
 
 from aiter_prebuilt.contract.dtype import BY_NAME
+from aiter_prebuilt.dispatch import operator
 from aiter_prebuilt.ops._rank_blocks import GROUPS, RankBlocks, kind_of
-from aiter_prebuilt.ops._rank_views import as_rows, flat, nbytes
+from aiter_prebuilt.ops._rank_views import as_rows, first_columns, flat, nbytes
 
 #: Bytes from which two exchanges and a launch more are shorter than one exchange of everything: AITER's bounds.
 _LONG = {4: 163840, 6: 81920, 8: 81920}
@@ -58,6 +59,16 @@ def norm(blocks: RankBlocks, layer: Layer, inp: Any, out: Any, res_out: Any) -> 
     return rmsnorm2d_fwd_with_add(
         out, total, layer.residual, res_out, layer.weight, layer.epsilon, layer.gemma_norm
     )
+
+
+def padded_norm(blocks: RankBlocks, layer: Layer, inp: Any, out: Any, res_out: Any) -> None:
+    """:func:`norm` of the first columns of ``inp``, as many as the weight has; behind them ``out`` has zeros."""
+    rows, width = prod(inp.shape[:-1]), prod(layer.weight.shape)
+    narrow = (rows, width)
+    operator("fused_add_rmsnorm_pad")(
+        as_rows(out, (rows, out.shape[-1])), as_rows(res_out, narrow), first_columns(_sum(blocks, inp), narrow), layer.weight,
+        as_rows(layer.residual, narrow), layer.epsilon,
+    )  # fmt: skip
 
 
 def _sum(blocks: RankBlocks, inp: Any) -> Any:

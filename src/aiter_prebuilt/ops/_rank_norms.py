@@ -58,32 +58,38 @@ class RankNorms:
             out, res_out, scale_out: written, or None. registered: of no effect. gemma_norm: multiply by ``w + 1``.
             use_1stage: one launch for a long message, too, whose sum is rounded to its type before the residual otherwise.
             post_per_token_quant: ``out`` is the target's fp8 with a scale for each row; ``emit_bf16``: and the norm itself.
-            out_hidden_dim: 0, or N: rows are not padded here.
+            out_hidden_dim: columns of a new ``out``, 0: as many as ``inp`` has. Where ``inp`` or ``out`` has more than ``w``, the
+                norm is of the first, with zeros behind it, and residuals have as many columns as ``w``; not quantised.
 
         Returns:
             (out, res_out), or (out, res_out, scale[, norm]).
 
         Raises:
-            UnsupportedError: padded rows. ArgumentError, NoKernelError: as the operators'.
+            UnsupportedError: padded rows with codes or ``gemma_norm``, or that are narrower. ArgumentError, NoKernelError: as the
+                operators'.
 
         Source: AITER ``CustomAllreduce.fused_ar_rms``.
         """
         del registered
-        inp, width = packed(inp), inp.shape[-1]
-        if out_hidden_dim not in (0, width) or prod(w.shape) != width:
+        inp, width = packed(inp), prod(w.shape)
+        columns = out.shape[-1] if out is not None else out_hidden_dim or inp.shape[-1]
+        widened = columns != width or inp.shape[-1] != width
+        if min(columns, inp.shape[-1]) < width or (widened and (gemma_norm or post_per_token_quant)):
             raise refuse(
-                "CustomAllreduce", "out_hidden_dim", out_hidden_dim, "0, and a weight as wide as inp"
-            )
+                "CustomAllreduce", "out_hidden_dim", columns, f"0 with an inp of {width} columns, as the weight; wider ones take "
+                "no gemma_norm and no codes",
+            )  # fmt: skip
         layer = Layer(packed(res_inp), w, eps, gemma_norm, use_1stage)
-        res_out = made(inp) if res_out is None else res_out
+        res_out = inp.new_empty((*inp.shape[:-1], width)) if res_out is None else res_out
         if post_per_token_quant:
             out = inp.new_empty(inp.shape, dtype=fp8_of(inp)) if out is None else out
             if scale_out is None:
                 scale_out = inp.new_empty((*inp.shape[:-1], 1), dtype=element_type(inp, "f32"))
             three = (out, res_out, scale_out)
             return *three, *chain.codes(self._blocks, layer, inp, three, Form(0, emit_bf16, False))
-        out = made(inp) if out is None else out
-        chain.norm(self._blocks, layer, inp, out, res_out)
+        out = inp.new_empty((*inp.shape[:-1], columns)) if out is None else out
+        step = chain.padded_norm if widened else chain.norm
+        step(self._blocks, layer, inp, out, res_out)
         return out, res_out
 
     def fused_ar_rms_per_group_quant(

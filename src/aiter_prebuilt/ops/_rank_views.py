@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from math import prod
 from typing import Any
 
@@ -70,6 +71,14 @@ def as_rows(tensor: Any, shape: tuple[int, ...]) -> Any:
     return tensor.view(shape)
 
 
+def first_columns(tensor: Any, shape: tuple[int, int]) -> Any:
+    """So many rows of a contiguous tensor, which has as many, and the first of its columns."""
+    rows, width = shape
+    if isinstance(tensor, tuple):
+        return (tensor[0], tensor[1], shape, (tensor[2][-1], 1), tensor[4])
+    return tensor.view(rows, tensor.shape[-1])[:, :width]
+
+
 def as_words(tensor: Any, shape: tuple[int, ...]) -> Any:
     """A contiguous tensor as words of four bytes in another shape."""
     if isinstance(tensor, tuple):
@@ -77,3 +86,14 @@ def as_words(tensor: Any, shape: tuple[int, ...]) -> Any:
     import torch
 
     return tensor.view(-1).view(torch.int32).view(shape)
+
+
+def parts(tensor: Any, elements: int) -> Iterator[Any]:
+    """A flat tensor in parts of so many elements, the last of what is left."""
+    if not isinstance(tensor, tuple):
+        yield from tensor.split(elements)
+        return
+    address, kind, (count,), _, place = tensor
+    item = BY_NAME[kind].itemsize
+    for first in range(0, count, elements):
+        yield (address + first * item, kind, (min(elements, count - first),), None, place)

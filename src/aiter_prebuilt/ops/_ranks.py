@@ -7,6 +7,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
+from weakref import WeakValueDictionary
 
 from aiter_prebuilt.contract.version import VERSION
 from aiter_prebuilt.errors import UnsupportedError
@@ -15,6 +16,8 @@ from aiter_prebuilt.shared_memory import SharedMemory
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
 
+#: Blocks of this process by their handles: a driver opens none of the process that exported it.
+_EXPORTED: Final[WeakValueDictionary[bytes, SharedMemory]] = WeakValueDictionary()
 _BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -128,3 +131,28 @@ def meet(ranks: Ranks, memory: SharedMemory) -> list[int]:
             addresses.append(memory.map_process(bytes.fromhex(each.handle)))
     ranks.exchange(b"mapped")
     return addresses
+
+
+def exported(memory: SharedMemory) -> bytes:
+    """A block's handle, by which ranks of this process find it, too.
+
+    Raises:
+        DriverError: it cannot be exported.
+    """
+    handle = memory.handle()
+    _EXPORTED[handle] = memory
+    return handle
+
+
+def opened(memory: SharedMemory, handle: bytes) -> int:
+    """The address of another rank's block, or of ``memory`` itself, for the device of ``memory``.
+
+    Raises:
+        UnsupportedError: devices that cannot reach each other.
+        DriverError: it is no handle of a block that is alive.
+    """
+    here = _EXPORTED.get(handle)
+    if here is None:
+        return memory.map_process(handle)
+    memory.map_device(here.facts.ordinal)
+    return here.address

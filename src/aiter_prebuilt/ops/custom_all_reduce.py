@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from math import prod
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from aiter_prebuilt.errors import ArgumentShapeError
-from aiter_prebuilt.ops._rank_blocks import RankBlocks, kind_of
+from aiter_prebuilt.ops._rank_blocks import RankBlocks, kind_of, place_of
 from aiter_prebuilt.ops._rank_norms import RankNorms
 from aiter_prebuilt.ops._rank_views import aligned, as_rows, as_words, dense, flat, like, nbytes, packed
 from aiter_prebuilt.ops._ranks import Ranks, on_one_host, ranks_of
@@ -40,23 +39,6 @@ def _bound(variable: str, default: int) -> int:
         return int(said)
     _warn("%s=%r is no number of bytes: %d is used", variable, said, default)
     return default
-
-
-def _place(device: Any) -> tuple[str, int]:
-    """Vendor and ordinal of 1, "cuda:1", torch.device("cuda", 1) or ("amd", 1); without a number torch's current one.
-
-    torch calls devices of both vendors cuda; whose they are its build says, and without torch they are AMD's.
-    """
-    if isinstance(device, tuple):
-        return str(device[0]), int(device[1])
-    torch = sys.modules.get("torch")
-    vendor = "nvidia" if torch is not None and torch.version.cuda else "amd"
-    number = device if isinstance(device, int) else str(device).partition(":")[2]
-    if number != "":
-        return vendor, int(number)
-    import torch as imported
-
-    return _place(imported.cuda.current_device())
 
 
 def _misfit(asked: str, found: str, shape: Iterable[int]) -> ArgumentShapeError:
@@ -122,7 +104,8 @@ class CustomAllreduce(RankNorms):
         if self._most <= 0:
             return
         self.device = device
-        self._pool = RankBlocks(ranks, _place(device), self._most)
+        self._pool = RankBlocks(self.rank, self.world_size, place_of(device), self._most)
+        self._pool.meet(ranks)
         self.disabled = False
 
     @contextmanager

@@ -1,0 +1,267 @@
+"""AITER's QuickReduce: all-reduces of 2, 4 or 8 GPUs of one host whose messages are rounded to few bits on their way.
+
+A communicator is a number, as in AITER. What a rank sends is rounded to codes, and each part of the sum again; 32 elements that
+lie side by side share a scale, by which the furthest of them from zero is the end of the range. All ranks get the same bits.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from itertools import count
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from aiter_prebuilt.contract.dtype import BY_NAME
+from aiter_prebuilt.errors import ArgumentKindError, ArgumentShapeError
+from aiter_prebuilt.ops._common import number, refuse
+from aiter_prebuilt.ops._rank_blocks import RankBlocks, kind_of, place_of
+from aiter_prebuilt.ops._rank_chain import made
+from aiter_prebuilt.ops._rank_views import aligned, as_rows, dense, flat, nbytes, packed, parts
+from aiter_prebuilt.shared_memory import HANDLE_BYTES
+
+if TYPE_CHECKING:
+    import torch
+
+#: AITER's levels by their numbers (FP, FP8, INT6, INT4, INT3) as bits of a code; 0: messages keep theirs.
+_BITS: Final = (0, 8, 6, 4, 3)
+_WORLDS: Final = (2, 4, 8)
+_PACK: Final = 16
+_LARGEST: Final = 1 << 31
+#: Bytes that one launch takes; a longer message is several. Some more than twice as many are allocated.
+_AT_ONCE: Final = 64 << 20
+_NUMBERS: Final = count(1)
+
+
+class _Made(NamedTuple):
+    """A communicator; ``largest``: bytes of its largest message."""
+
+    blocks: RankBlocks
+    largest: int
+
+
+_COMMUNICATORS: Final[dict[int, _Made]] = {}
+
+
+def init_custom_qr(
+    rank: int,
+    world_size: int,
+    qr_max_size: int | None = None,
+    *,
+    device: int | str | tuple[str, int] | torch.device | None = None,
+) -> int:
+    """A communicator's number. All ranks make theirs, exchange handles, and open them: ``qr_get_handle``, ``qr_open_handles``.
+
+    Args:
+        rank, world_size: which of 2, 4 or 8 this is. qr_max_size: bytes of the largest message; None or 0: ``qr_max_size()``.
+        device: the GPU of this rank: torch's name, its ordinal, or ("amd", ordinal); None: torch's current one.
+
+    Raises:
+        UnsupportedError: another number of ranks. ArgumentKindError: a rank of another world.
+        DriverError: the memory cannot be had.
+
+    Source: AITER ``init_custom_qr``.
+    """
+    if world_size not in _WORLDS:
+        raise refuse("init_custom_qr", "world_size", world_size, "2, 4 or 8")
+    if not 0 <= rank < world_size:
+        raise ArgumentKindError(
+            f"init_custom_qr(rank={rank}, world_size={world_size})",
+            "there is no such rank",
+            f"pass 0 to {world_size - 1}",
+        )
+    largest = min(qr_max_size or _LARGEST, _LARGEST)
+    blocks = RankBlocks(rank, world_size, place_of(device), min(largest, _AT_ONCE))
+    name = next(_NUMBERS)
+    _COMMUNICATORS[name] = _Made(blocks, largest)
+    return name
+
+
+def qr_max_size() -> int:
+    """Bytes of the largest message of a communicator that is made without a bound: 2 GiB.
+
+    Args: none. Raises: no Error.
+
+    Source: AITER ``qr_max_size``.
+    """
+    return _LARGEST
+
+
+def qr_get_handle(fa: int, out_ptr: int) -> None:
+    """Write the handle of this rank's memory, 64 bytes.
+
+    Args:
+        fa: the communicator. out_ptr: an address on the host.
+
+    Raises:
+        ArgumentKindError: no such communicator. DriverError: the driver exports no memory.
+
+    Source: AITER ``qr_get_handle``.
+    """
+    ctypes.memmove(out_ptr, _made("qr_get_handle", fa).blocks.handle(), HANDLE_BYTES)
+
+
+def qr_open_handles(fa: int, handle_ptrs: Sequence[int]) -> None:
+    """Map the memory of all ranks. The exchange of handles before it has all ranks wait for all.
+
+    Args:
+        fa: the communicator. handle_ptrs: addresses on the host of all ranks' handles, by rank, this one's among them.
+
+    Raises:
+        ArgumentKindError: no such communicator. ArgumentShapeError: handles of more or fewer ranks.
+        UnsupportedError: devices that cannot reach each other. DriverError: a handle of memory that is gone.
+
+    Source: AITER ``qr_open_handles``.
+    """
+    blocks = _made("qr_open_handles", fa).blocks
+    if len(handle_ptrs) != blocks.world:
+        raise ArgumentShapeError(
+            f"qr_open_handles(handle_ptrs of {len(handle_ptrs)} ranks)",
+            f"the communicator has {blocks.world}",
+            "pass one address for each rank, in their order",
+        )
+    blocks.open([ctypes.string_at(each, HANDLE_BYTES) for each in handle_ptrs])
+
+
+def qr_all_reduce(
+    fa: int, inp: torch.Tensor, out: torch.Tensor, quant_level: int, cast_bf2half: bool = False
+) -> None:
+    """``out`` is the sum of all ranks' ``inp``, of codes of few bits.
+
+    Args:
+        fa: the communicator; its calls follow each other on the device, in the same order in all ranks.
+        inp: bf16 or fp16, dense, a multiple of 16 bytes; where one of 32 is no finite number, all of them are NaN. out: like it,
+            written.
+        quant_level: a number or member of AITER's ``QuickReduceRegime``: FP (0: messages keep their bits), FP8 (1: of 8 bits, but
+            integers, where AITER has e4m3), INT6 (2), INT4 (3), INT3 (4: two ranks alone).
+        cast_bf2half: of no effect: sums are in fp32.
+
+    Raises:
+        UnsupportedError: another level. ArgumentError: tensors that do not fit, or no such communicator.
+        NoKernelError: another element type.
+
+    Source: AITER ``qr_all_reduce``.
+    """
+    del cast_bf2half
+    blocks, largest = _made("qr_all_reduce", fa)
+    bits = _bits("qr_all_reduce", quant_level, blocks.world)
+    _fitting("qr_all_reduce", largest, inp, out)
+    if not _alike(inp, out):
+        inp = packed(inp)
+    _reduce(blocks, inp, out, bits)
+
+
+def qr_all_reduce_rmsnorm(
+    fa: int,
+    inp: torch.Tensor,
+    residual_inp: torch.Tensor,
+    residual_out: torch.Tensor,
+    out: torch.Tensor,
+    weight: torch.Tensor,
+    eps: float,
+    hidden_dim: int,
+    quant_level: int,
+    cast_bf2half: bool = False,
+) -> None:
+    """``residual_out`` is the sum of all ranks' ``inp``, as of ``qr_all_reduce``, and ``residual_inp``; ``out`` its RMS norm.
+
+    Args:
+        fa, inp, quant_level, cast_bf2half: as of ``qr_all_reduce``. residual_inp: of this rank, like ``inp``.
+        residual_out, out: like ``inp``, contiguous, written. weight: [hidden_dim]. eps: added to the mean square.
+        hidden_dim: columns of a row.
+
+    Raises:
+        UnsupportedError: another level. ArgumentError: tensors that do not fit, or no such communicator.
+        NoKernelError: another element type.
+
+    Source: AITER ``qr_all_reduce_rmsnorm``.
+    """
+    from aiter_prebuilt.ops.generated.norm import rmsnorm2d_fwd_with_add
+
+    del cast_bf2half
+    name = "qr_all_reduce_rmsnorm"
+    blocks, largest = _made(name, fa)
+    bits = _bits(name, quant_level, blocks.world)
+    tensors = (packed(inp), packed(residual_inp), residual_out, out)
+    for each in tensors[1:]:
+        _fitting(name, largest, tensors[0], each)
+    elements = nbytes(inp) // BY_NAME[kind_of(inp)].itemsize
+    if hidden_dim < 1 or elements % hidden_dim:
+        raise ArgumentShapeError(
+            f"{name}(hidden_dim={hidden_dim})", f"inp has {elements} elements", "pass inp's columns"
+        )
+    total = made(tensors[0])
+    _reduce(blocks, tensors[0], total, bits)
+    rows = (elements // hidden_dim, hidden_dim)
+    summed, residual, residual_rows, normed = (as_rows(each, rows) for each in (total, *tensors[1:]))
+    rmsnorm2d_fwd_with_add(normed, summed, residual, residual_rows, weight, eps)
+
+
+def qr_destroy(fa: int) -> None:
+    """Free a communicator's memory. All ranks must be through with their calls. A second time, or of none (0): nothing.
+
+    Args:
+        fa: the communicator.
+
+    Raises:
+        DriverError: the driver refuses it.
+
+    Source: AITER ``qr_destroy``.
+    """
+    found = _COMMUNICATORS.pop(fa, None)
+    if found is not None:
+        found.blocks.close()
+
+
+def _made(function: str, fa: int) -> _Made:
+    found = _COMMUNICATORS.get(fa)
+    if found is None:
+        raise ArgumentKindError(
+            f"{function}(fa={fa!r})",
+            "it is no communicator, or was destroyed",
+            "pass what init_custom_qr gave",
+        )
+    return found
+
+
+def _bits(function: str, quant_level: Any, world: int) -> int:
+    level = number(quant_level)
+    if level not in range(len(_BITS)) or (_BITS[level] == 3 and world > 2):
+        raise refuse(
+            function, "quant_level", quant_level, "0 (FP), 1 (FP8), 2 (INT6), 3 (INT4), of two ranks 4 (INT3)"
+        )
+    return _BITS[level]
+
+
+def _fitting(function: str, largest: int, inp: Any, out: Any) -> None:
+    """Of one type, as many elements, no more than may be, in whole packs."""
+    asked = f"{function}(inp {kind_of(inp)} {list(inp.shape)}, {kind_of(out)} {list(out.shape)})"
+    size = nbytes(inp)
+    if kind_of(inp) != kind_of(out) or size != nbytes(out):
+        raise ArgumentShapeError(asked, "they differ", "pass tensors of one type and size")
+    if size % _PACK or size > largest or not aligned(inp) or not aligned(out):
+        raise ArgumentShapeError(
+            asked,
+            f"a message is a multiple of 16 bytes at a multiple of 16, at most {largest} bytes, and this has {size}",
+            "give it to the library's all-reduce",
+        )
+    if not dense(out) or (packed(out) is not out and not _alike(inp, out)):
+        raise ArgumentShapeError(
+            asked, "what is written lies in memory in another order", "pass a contiguous one"
+        )
+
+
+def _alike(inp: Any, out: Any) -> bool:
+    """Do their elements lie in memory in the same order?"""
+    if isinstance(inp, tuple) or isinstance(out, tuple):
+        return True
+    return dense(inp) and tuple(inp.shape) == tuple(out.shape) and inp.stride() == out.stride()
+
+
+def _reduce(blocks: RankBlocks, inp: Any, out: Any, bits: int) -> None:
+    kind = kind_of(inp)
+    at_once = blocks.capacity // BY_NAME[kind].itemsize
+    for result, message in zip(parts(flat(out), at_once), parts(flat(inp), at_once), strict=True):
+        if bits:
+            blocks.all_reduce_codes(result, message, bits)
+        else:
+            blocks.all_reduce(result, message, kind)
