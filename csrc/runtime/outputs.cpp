@@ -68,7 +68,8 @@ struct Entry {
   std::vector<std::uint64_t> key;
   std::vector<py::Ref> objects;  // whose addresses stand in the key
   py::Ref function;
-  py::Ref arguments;  // a tuple with a tuple of arguments for each output
+  py::Ref arguments;    // a tuple with a tuple of arguments for each output, or with what stays as it is
+  bool single = false;  // one output, in no tuple
 };
 
 class Outputs {
@@ -86,6 +87,7 @@ class Outputs {
     // Another thread may replace the entry while Python runs.
     const py::Ref function = py::Ref::borrow(entry->function.get());
     const py::Ref arguments = py::Ref::borrow(entry->arguments.get());
+    if (entry->single) return PyObject_Call(function.get(), PyTuple_GetItem(arguments.get(), 0), nullptr);
     return fresh(function.get(), arguments.get());
   }
 
@@ -103,18 +105,19 @@ class Outputs {
     return difference == 0;
   }
 
-  static PyObject* fresh(PyObject* function, PyObject* arguments) {
-    const Py_ssize_t count = PyTuple_Size(arguments);
-    if (count == 1) return PyObject_Call(function, PyTuple_GetItem(arguments, 0), nullptr);
-    return py::tuple(static_cast<std::size_t>(count),
+  // The items again: those that are tuples by calling `function` with what is in them, all others as they are.
+  static PyObject* fresh(PyObject* function, PyObject* items) {
+    return py::tuple(static_cast<std::size_t>(PyTuple_Size(items)),
                      [&](std::size_t i) {
-                       return py::Ref(
-                           PyObject_Call(function, PyTuple_GetItem(arguments, static_cast<Py_ssize_t>(i)), nullptr));
+                       PyObject* item = PyTuple_GetItem(items, static_cast<Py_ssize_t>(i));
+                       return py::has_flag(item, py::kFlagTuple) ? py::Ref(PyObject_Call(function, item, nullptr))
+                                                                 : py::Ref::borrow(item);
                      })
         .release();
   }
 
-  // Asks Python: make(*args) -> the outputs; keep(outputs) -> None, or (function, ((its arguments for an output), ...)).
+  // Asks Python: make(*args) -> the outputs; keep(outputs) -> None, or (function, ((its arguments for an output) or what is
+  // no output, ...)).
   PyObject* learn(PyObject* const* args, std::size_t count, const Key* key, std::unique_ptr<Entry>* place) {
     const py::Ref given = py::tuple(count, [&](std::size_t i) { return py::Ref::borrow(args[i]); });
     py::Ref made(given ? PyObject_CallObject(make_.get(), given.get()) : nullptr);
@@ -131,6 +134,7 @@ class Outputs {
     }
     entry->function = py::Ref::borrow(PyTuple_GetItem(kept.get(), 0));
     entry->arguments = py::Ref::borrow(PyTuple_GetItem(kept.get(), 1));
+    entry->single = !py::has_flag(made.get(), py::kFlagTuple);
     std::swap(*place, entry);  // the old one goes when the new one is there: its end may run Python
     return made.release();
   }

@@ -115,10 +115,12 @@ class Outputs:
     def __new__(
         cls,
         make: Callable[..., Any],
-        keep: Callable[[Any], tuple[Callable[..., Any], tuple[tuple[Any, ...], ...]] | None],
+        keep: Callable[[Any], tuple[Callable[..., Any], tuple[Any, ...]] | None],
         /,
     ) -> Outputs:
-        """``keep`` says what makes the like of what ``make`` made: a function, and its arguments for each tensor; or None."""
+        """``keep`` says what makes the like of what ``make`` made: a function, and for each tensor a tuple with its
+        arguments, for what stays that itself; or None.
+        """
 
     def __call__(self, *args: Any) -> Any: ...
 

@@ -99,6 +99,22 @@ def test_several_results(outputs: Any) -> None:
     assert len(asked) == 1
 
 
+def test_numbers_stay_and_one_in_a_tuple_is_one_in_a_tuple(outputs: Any) -> None:
+    asked: list[int] = []
+
+    def make(x: Any, parts: Any) -> tuple[Any, ...]:
+        asked.append(1)
+        return (x.new_empty((2,)),) if parts is None else (x.new_empty((parts, 2)), None, parts, 0.5, True)
+
+    new = outputs(make)
+    for _ in range(3):
+        (one,) = new(torch.empty(3), None)
+        assert one.shape == (2,)
+        logits, *rest = new(torch.empty(3), 7)
+        assert logits.shape == (7, 2) and rest == [None, 7, 0.5, True]
+    assert len(asked) == 2
+
+
 def test_what_cannot_be_remembered_is_made_each_time(outputs: Any) -> None:
     """Results that are no dense tensors of torch, tensors without a framework, and more arguments than a key holds."""
     asked: list[int] = []

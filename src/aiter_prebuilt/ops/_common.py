@@ -118,7 +118,7 @@ def outputs(make: Callable[..., Any]) -> Callable[..., Any]:
     of a tensor as to make one of a shape, and nothing is asked for its shape then.
 
     What it makes hangs on shapes, element types and devices of the tensors that it is given by position, on ints and on which
-    objects (element types) the rest are, and is contiguous.
+    objects (element types) the rest are, and is contiguous. Numbers and None among it hang on no more.
     """
     made: Callable[..., Any] = native.module().Outputs(make, _prototypes)
     return made
@@ -135,16 +135,21 @@ def traced_outputs(make: Callable[..., Any]) -> Callable[..., Any]:
     return made
 
 
-def _prototypes(made: Any) -> tuple[Any, tuple[tuple[Any], ...]] | None:
-    """What makes the like of ``made``, and of what: tensors of torch without memory. None for others."""
+def _prototypes(made: Any) -> tuple[Any, tuple[Any, ...]] | None:
+    """What makes the like of ``made``, and of what: tensors of torch without memory; numbers and None stay. None for others."""
     torch: Any = sys.modules.get("torch")
-    tensors = made if isinstance(made, tuple) else (made,)
+    items = made if isinstance(made, tuple) else (made,)
+    plain = tuple(each is None or isinstance(each, (int, float)) for each in items)
+    tensors = [each for each, stays in zip(items, plain, strict=True) if not stays]
     if torch is None or not all(type(each) is torch.Tensor and each.is_contiguous() for each in tensors):
         return None
-    bare = tuple((torch.empty_like(each),) for each in tensors)
-    for (each,) in bare:
-        each.untyped_storage().resize_(0)
-    return torch.empty_like, bare
+    kept = tuple(
+        each if stays else (torch.empty_like(each),) for each, stays in zip(items, plain, strict=True)
+    )
+    for each in kept:
+        if isinstance(each, tuple):
+            each[0].untyped_storage().resize_(0)
+    return torch.empty_like, kept
 
 
 def like(tensor: torch.Tensor) -> torch.Tensor:
