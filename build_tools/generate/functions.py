@@ -6,10 +6,9 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from build_tools.errors import ManifestError
 from build_tools.generate.docstring import docstring, served, tensors
-from build_tools.generate.python_text import WIDTH, fitted, substituted
-from build_tools.manifest.grammar import TensorSpec, is_symbol
+from build_tools.generate.makers import lines_of, makers_of
+from build_tools.generate.python_text import WIDTH, fitted, imported
 from build_tools.manifest.model import Family, Operator
 from build_tools.manifest.operators import GIVEN, ArgumentType
 from build_tools.manifest.python import REQUIRED, Parameter, literal
@@ -27,6 +26,7 @@ def functions(family: Family) -> str | None:
     if not mine:
         return None
     bodies = [line for operator in mine for line in ("", "", *function(operator))]
+    made = [line for operator in mine for line in lines_of(operator)]
     head = [
         NOTICE.format(families=family.family),
         f'"""AITER\'s functions of the family ``{family.family}``."""',
@@ -36,11 +36,12 @@ def functions(family: Family) -> str | None:
         "from typing import TYPE_CHECKING",
         "",
         "from aiter_prebuilt.dispatch import operator",
-        *_common(bodies),
+        *_common([*bodies, *made]),
         "from aiter_prebuilt.ops._traced import traced",
         *(_ENUM if any(each.enum for operator in mine for each in operator.python.parameters) else _TORCH),
         "",
         *(f'_{operator.name} = operator("{operator.name}")' for operator in mine),
+        *made,
     ]
     return "\n".join([*head, *bodies]) + "\n"
 
@@ -81,12 +82,13 @@ def _common(bodies: Sequence[str]) -> list[str]:
             "like",
             "no_output",
             "number",
+            "outputs",
             "refuse",
             "refuse_shuffled",
         )
-        if any(f"{name}(" in line or f" {name} " in line for line in bodies)
+        if any(f"{name}(" in line or f" {name} " in line or f"({name})" in line for line in bodies)
     ]
-    return [f"from aiter_prebuilt.ops._common import {', '.join(used)}"] if used else []
+    return imported("aiter_prebuilt.ops._common", used) if used else []
 
 
 def function(operator: Operator) -> list[str]:
@@ -101,23 +103,22 @@ def function(operator: Operator) -> list[str]:
     lines = ["@traced", *fitted(f"def {operator.name}(", parameters, f") -> {result}:"), *docstring(operator)]
     lines += [*numbers(operator), *refusals(operator), *unread(operator), *elsewhere(operator)]
     if operator.returns:
-        lines += _results(operator, specs)
+        lines += _results(operator)
     held = [operator.into.get(name, name) for name in specs if name not in operator.arguments]
     lines += fitted(f"_{operator.name}(", [*operator.arguments, *held, *operator.attributes], ")", 4)
     return [*lines, f"    return {', '.join(held)}"] if held else lines
 
 
-def _results(operator: Operator, specs: dict[str, TensorSpec]) -> list[str]:
+def _results(operator: Operator) -> list[str]:
     """The tensors that are returned: what the caller gave for one, else new ones."""
     lines = ["    try:"]
-    for name in operator.returns:
-        function, given = _allocation(operator, specs, specs[name])
-        made = operator.into.get(name)
-        if made is None:
-            lines += fitted(f"{name} = {function}(", given, ")", 8)
-            continue
-        lines.append(f"        if {made} is None:")
-        lines += fitted(f"{made} = {function}(", given, ")", 12)
+    for maker in makers_of(operator):
+        annotated = ": torch.Tensor" if len(maker.results) == 1 and not maker.unless else ""
+        call = f"{', '.join(maker.results)}{annotated} = {maker.name}({', '.join(maker.given)})"
+        if maker.unless:
+            lines += [f"        if {maker.unless} is None:", f"            {call}"]
+        else:
+            lines.append(f"        {call}")
     lines.append("    except NOT_A_TENSOR as error:")
     return [*lines, f'        raise no_output("{operator.name}", error) from error']
 
@@ -236,57 +237,3 @@ def refusal(parameter: Parameter, values: tuple[Any, ...]) -> str:
             f"{name} is not None" if value is None else f"{name} != {literal(value)}" for value in values
         )
     return f"{name} not in ({', '.join(map(literal, values))})"
-
-
-def _allocation(
-    operator: Operator, specs: dict[str, TensorSpec], returned: TensorSpec
-) -> tuple[str, list[str]]:
-    """The function that makes a result, and what it is given."""
-    given = [specs[name] for name in operator.arguments if not specs[name].optional]
-    option = operator.type_of.get(returned.name)
-    for spec in given:
-        if (spec.dims, spec.star, spec.type) == (
-            returned.dims,
-            returned.star,
-            returned.type,
-        ) and option is None:
-            return "like", [spec.name]
-    same = next((spec for spec in given if spec.type == returned.type and option is None), None)
-    base = same or given[0]
-    shape = _shape(operator, given, returned)
-    if same is not None:
-        return f"{base.name}.new_empty", [shape]
-    default = f'element_type({base.name}, "{operator.types.get(returned.type, [returned.type])[0]}")'
-    return f"{base.name}.new_empty", [shape, f"dtype={option} or {default}" if option else f"dtype={default}"]
-
-
-def _shape(operator: Operator, given: list[TensorSpec], returned: TensorSpec) -> str:
-    parts = []
-    places = _places(given)
-    for place, dim in enumerate(returned.dims):
-        if returned.star and place == 0:
-            source = next((spec for spec in given if spec.star and spec.dims[0] == dim), None)
-            parts.append(
-                f"*{source.name}.shape[:-{len(source.dims) - 1}]" if source else places.get(dim, dim)
-            )
-        elif dim.isdecimal():
-            parts.append(dim)
-        else:
-            try:
-                parts.append(places[dim] if is_symbol(dim) else substituted(dim, places))
-            except KeyError as error:
-                raise ManifestError(
-                    [f"operators.{operator.name}.returns.{returned.name}: no argument has the dim {error}"]
-                ) from None
-    return f"({parts[0]},)" if len(parts) == 1 else f"({', '.join(parts)})"
-
-
-def _places(given: list[TensorSpec]) -> dict[str, str]:
-    """Symbol -> where its size is to be had."""
-    places: dict[str, str] = {}
-    for spec in given:
-        for place, dim in enumerate(spec.dims):
-            if is_symbol(dim) and not (spec.star and place == 0):
-                index = place - len(spec.dims) if spec.star else place
-                places.setdefault(dim, f"{spec.name}.shape[{index}]")
-    return places

@@ -7,6 +7,7 @@
 #include "driver_functions.h"
 #include "expression.h"
 #include "operator_type.h"
+#include "outputs.h"
 #include "python_abi.h"
 #include "python_glue.h"
 #include "real.h"
@@ -143,8 +144,9 @@ bool add_type(PyObject* module, const char* name, PyObject* type) {
 }
 
 int execute(PyObject* module) {
-  const bool done =
-      add_type(module, "Bundle", make_bundle_type()) && add_type(module, "Operator", make_operator_type());
+  const bool done = add_type(module, "Bundle", make_bundle_type()) &&
+                    add_type(module, "Operator", make_operator_type()) &&
+                    add_type(module, "Outputs", make_outputs_type());
   return done ? 0 : -1;
 }
 

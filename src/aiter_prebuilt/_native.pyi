@@ -106,6 +106,25 @@ class Bundle:
     def names(self) -> tuple[str, ...]: ...
 
 @final
+class Outputs:
+    """``make(*args)``, tensors that a function returns, remembered by what the arguments are: of tensors type, element type,
+    device and shape, of ints the value, of all else the object. ``make`` reads nothing but that, and what it makes is
+    contiguous, of torch, and not filled.
+    """
+
+    def __new__(
+        cls,
+        make: Callable[..., Any],
+        keep: Callable[[Any], tuple[Callable[..., Any], tuple[Any, ...]] | None],
+        /,
+    ) -> Outputs:
+        """``keep`` says what makes the like of what ``make`` made: a function, and for each tensor a tuple with its
+        arguments, for what stays that itself; or None.
+        """
+
+    def __call__(self, *args: Any) -> Any: ...
+
+@final
 class Operator:
     """One operator. Call it with tensors (arguments, then returns), then attributes, all by position."""
 

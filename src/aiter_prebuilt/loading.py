@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from aiter_prebuilt import device, dispatch, locate
+from aiter_prebuilt import device, dispatch, locate, reached
 from aiter_prebuilt.errors import ArgumentKindError
 
 
@@ -19,12 +19,16 @@ def preload(
     """Load code objects now: whole operators, or with ``shapes`` exactly what these calls would launch. Launches nothing.
 
         aiter_prebuilt.preload()                                    # everything that the device's bundles have
-        aiter_prebuilt.preload("softmax", "rms_norm")               # every kernel of two operators
+        aiter_prebuilt.preload("rms_norm", "fused_moe", "tgemm")    # all that these functions may launch
         aiter_prebuilt.preload(ops="softmax", shapes=[{"M": 64, "N": 4096, "T": "bf16"}])
         aiter_prebuilt.preload(shapes={"softmax": [(x, out)]})      # the calls themselves: tensors, then attributes
 
+    A call of what was named then loads no code object and reads no file: functions are imported, too, all of them when none is
+    named.
+
     Args:
-        names, ops: operators; all that the device's bundles have when neither they nor ``shapes`` name one.
+        names, ops: functions of this package, or operators; all when neither they nor ``shapes`` name one. Of a function around
+            operators (``fused_moe``) those of its operators that the device's bundles have.
         shapes: calls, for each of the operators, or by operator. A call is a dict of symbols, types, absent tensors and
             alignments as ``aiter-prebuilt explain`` takes them (``{"M": 17, "T": "f16", "bias": None, "out.align": 2}``; tensors
             are dense and aligned to 256 bytes unless it says otherwise), or a tuple of the arguments of a call in the order of
@@ -41,17 +45,33 @@ def preload(
     listed = (*names, *((ops,) if isinstance(ops, str) else ops or ()))
     chosen = vendor or first_vendor()
     if shapes is None:
-        wanted = listed or operators(chosen, ordinal)
+        wanted = _wanted(listed, chosen, ordinal)
         for name in wanted:
             dispatch.operator(name).preload(chosen, ordinal)
         return len(wanted)
     count = 0
     for name, calls in _by_operator(listed, shapes).items():
+        reached.public(name)
         for call in calls:
             tensors, attributes = _arguments(name, call, chosen, ordinal)
             dispatch.operator(name).preload(chosen, ordinal, tensors, attributes)
             count += 1
     return count
+
+
+def _wanted(listed: Sequence[str], vendor: str, ordinal: int) -> Sequence[str]:
+    """The operators behind the names, each once; without names all."""
+    if not listed:
+        reached.import_all()
+        return operators(vendor, ordinal)
+    found: dict[str, None] = {}
+    for name in listed:
+        function = reached.public(name)
+        behind = (name,) if function is None else reached.operators_of(function)
+        if len(behind) > 1:  # one that is there for other targets alone, or in a wheel that is not installed
+            behind = tuple(each for each in operators(vendor, ordinal) if each in behind) or behind
+        found |= dict.fromkeys(behind)
+    return tuple(found)
 
 
 def first_vendor() -> str:

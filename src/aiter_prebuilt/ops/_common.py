@@ -7,10 +7,13 @@ from numbers import Real
 from operator import index as _index
 from typing import TYPE_CHECKING, Any, Final
 
+from aiter_prebuilt import native
 from aiter_prebuilt.contract.dtype import BY_NAME
 from aiter_prebuilt.errors import ArgumentKindError, UnsupportedError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import torch
 
 #: What Python raises when an argument is no tensor, or has too few dims.
@@ -108,6 +111,45 @@ def no_output(function: str, error: Exception) -> ArgumentKindError:
         f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else 'no reason given'}",
         f"pass torch tensors of the shapes that help(aiter_prebuilt.{function}) names",
     )
+
+
+def outputs(make: Callable[..., Any]) -> Callable[..., Any]:
+    """``make``, which allocates what a function returns, with what it made remembered: torch takes half as long to make the like
+    of a tensor as to make one of a shape, and nothing is asked for its shape then.
+
+    What it makes hangs on shapes, element types and devices of the tensors that it is given by position, on ints and on which
+    objects (element types) the rest are, and is contiguous. Numbers and None among it hang on no more.
+    """
+    made: Callable[..., Any] = native.module().Outputs(make, _prototypes)
+    return made
+
+
+def traced_outputs(make: Callable[..., Any]) -> Callable[..., Any]:
+    """The same where torch.compile traces what calls it: that sees ``make`` itself, an eager call pays a frame of Python."""
+    remembered = outputs(make)
+
+    def made(*args: Any) -> Any:
+        return remembered(*args)
+
+    setattr(made, "_torchdynamo_inline", make)  # noqa: B010  # as ``_traced.py`` does
+    return made
+
+
+def _prototypes(made: Any) -> tuple[Any, tuple[Any, ...]] | None:
+    """What makes the like of ``made``, and of what: tensors of torch without memory; numbers and None stay. None for others."""
+    torch: Any = sys.modules.get("torch")
+    items = made if isinstance(made, tuple) else (made,)
+    plain = tuple(each is None or isinstance(each, (int, float)) for each in items)
+    tensors = [each for each, stays in zip(items, plain, strict=True) if not stays]
+    if torch is None or not all(type(each) is torch.Tensor and each.is_contiguous() for each in tensors):
+        return None
+    kept = tuple(
+        each if stays else (torch.empty_like(each),) for each, stays in zip(items, plain, strict=True)
+    )
+    for each in kept:
+        if isinstance(each, tuple):
+            each[0].untyped_storage().resize_(0)
+    return torch.empty_like, kept
 
 
 def like(tensor: torch.Tensor) -> torch.Tensor:

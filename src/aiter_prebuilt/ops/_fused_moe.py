@@ -112,9 +112,10 @@ def unquantised(asked: Asked) -> torch.Tensor:
     own_type(asked, getattr(asked.hidden_states, "dtype", None), "hidden_states.dtype")
     if asked.dtype is not None and asked.dtype != getattr(asked.hidden_states, "dtype", None):
         raise refuse(NAME, "dtype", asked.dtype, "None or hidden_states.dtype")
-    for option in ("w1_scale", "w2_scale", "a1_scale", "a2_scale"):
-        if getattr(asked, option) is not None:
-            raise refuse(NAME, option, getattr(asked, option), "None")
+    if not (asked.w1_scale is asked.w2_scale is asked.a1_scale is asked.a2_scale is None):
+        for option in ("w1_scale", "w2_scale", "a1_scale", "a2_scale"):
+            if getattr(asked, option) is not None:
+                raise refuse(NAME, option, getattr(asked, option), "None")
     return fused_experts(
         asked.hidden_states,
         asked.w1,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING, Any, Final
 
-from aiter_prebuilt.ops._common import element_type, refuse
+from aiter_prebuilt.ops._common import element_type, refuse, traced_outputs
 from aiter_prebuilt.ops._current import fp8_of
 from aiter_prebuilt.ops._fused_moe import NAME, Asked, gated, limit, own_type, shuffled
 from aiter_prebuilt.ops.generated.fmoe_asm import fmoe_g1u1, fmoe_g1u1_tkw1
@@ -100,7 +100,6 @@ def _codes(asked: Asked, transposed: bool) -> tuple[torch.Tensor, torch.Tensor]:
     if x.dtype == kind:
         assert scale is not None  # refused before
         return x, _transposed(scale.reshape(tokens, -1), asked.num_local_tokens) if transposed else scale
-    codes = x.new_empty((tokens, width), dtype=kind)
     if scale is not None:
         if blocks or prod(scale.shape) != 1:
             raise refuse(
@@ -108,12 +107,22 @@ def _codes(asked: Asked, transposed: bool) -> tuple[torch.Tensor, torch.Tensor]:
             )
         if kind == element_type(x, "i8"):
             raise refuse(NAME, "a1_scale", scale, "None, with weights in int8 and hidden_states in 16 bits")
+        codes = x.new_empty((tokens, width), dtype=kind)
         static_per_tensor_quant(codes, x, scale)
         return codes, scale
-    scales = x.new_empty((tokens, width // _BLOCK if blocks else 1), dtype=element_type(x, "f32"))
+    codes, scales = _made_codes(x, kind, blocks)
     rows = x.reshape(tokens * (width // _BLOCK), _BLOCK) if blocks else x
     dynamic_per_token_scaled_quant(codes, rows, scales, None, transposed, asked.num_local_tokens)
     return codes, scales
+
+
+def _new_codes(x: torch.Tensor, kind: torch.dtype, blocks: bool) -> tuple[torch.Tensor, torch.Tensor]:
+    tokens, width = x.shape
+    scales = x.new_empty((tokens, width // _BLOCK if blocks else 1), dtype=element_type(x, "f32"))
+    return x.new_empty((tokens, width), dtype=kind), scales
+
+
+_made_codes = traced_outputs(_new_codes)
 
 
 def _transposed(scale: torch.Tensor, rows: torch.Tensor | None) -> torch.Tensor:
@@ -130,9 +139,9 @@ def _assembly(asked: Asked, active: int) -> bool:
 
     Of GELU these have the tanh form, where fewer tokens would get the erf form. On gfx950 AITER keeps away from those for blocks.
     """
-    if active != 0 or not (shuffled(asked.w1) and shuffled(asked.w2)):
-        return False
     tokens = asked.topk_ids.shape[0] // asked.copies
+    if tokens <= 16 or active != 0 or not (shuffled(asked.w1) and shuffled(asked.w2)):
+        return False
     if asked.quant_type in _BLOCKS:
         _, width, columns = asked.w2.shape
         fits = columns % 256 == 0 and width % 512 == 0 and not asked.doweight_stage1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from aiter_prebuilt.ops._common import traced_outputs
 from aiter_prebuilt.ops.generated.moe_tokens import biased_grouped_topk_hip
 from aiter_prebuilt.ops.generated.topk import topk_softmax
 
@@ -63,6 +64,24 @@ def fused_topk(
 
     Source: AITER ``fused_topk``.
     """
+    made = _chosen(hidden_states, gating_output, topk, topk_weights is None, topk_ids is None)
+    choices = made[0]
+    if topk_weights is None:
+        topk_weights = made[1]
+    if topk_ids is None:
+        topk_ids = made[-1]
+    topk_softmax(topk_weights, topk_ids, choices, gating_output, renormalize)
+    return topk_weights, topk_ids
+
+
+def _new_choices(
+    hidden_states: torch.Tensor, gating_output: torch.Tensor, topk: int, weights: bool, ids: bool
+) -> tuple[torch.Tensor, ...]:
+    """What the operator writes and nobody reads; then weights and ids, where they are to be made.
+
+    Raises:
+        ValueError: another number of tokens in ``gating_output``.
+    """
     import torch
 
     tokens = hidden_states.shape[0]
@@ -70,11 +89,8 @@ def fused_topk(
         raise ValueError(
             f"fused_topk: gating_output has {gating_output.shape[0]} rows, hidden_states {tokens}"
         )
-    shape, device = (tokens, topk), hidden_states.device
-    if topk_weights is None:
-        topk_weights = torch.empty(shape, dtype=torch.float32, device=device)
-    if topk_ids is None:
-        topk_ids = torch.empty(shape, dtype=torch.int32, device=device)
-    choices = torch.empty(shape, dtype=torch.int32, device=device)
-    topk_softmax(topk_weights, topk_ids, choices, gating_output, renormalize)
-    return topk_weights, topk_ids
+    kinds = [torch.int32, *([torch.float32] if weights else []), *([torch.int32] if ids else [])]
+    return tuple(torch.empty((tokens, topk), dtype=kind, device=hidden_states.device) for kind in kinds)
+
+
+_chosen = traced_outputs(_new_choices)

@@ -139,12 +139,8 @@ def fused_moe(
         raise refuse(NAME, "quant_type", quant_type, _SERVED)
     if shared_expert_id != -1:
         raise refuse(NAME, "shared_expert_id", shared_expert_id, "-1")
-    for option, tensor in (
-        ("shared_w1", shared_w1), ("shared_w2", shared_w2),
-        ("shared_w1_scale", shared_w1_scale), ("shared_w2_scale", shared_w2_scale), ("stage2_scatter", stage2_scatter),
-    ):  # fmt: skip
-        if tensor is not None:
-            raise refuse(NAME, option, tensor, "None")
+    if not (shared_w1 is shared_w2 is shared_w1_scale is shared_w2_scale is stage2_scatter is None):
+        _no_shared(shared_w1, shared_w2, shared_w1_scale, shared_w2_scale, stage2_scatter)
     return _delivered(
         serve,
         Asked(
@@ -176,6 +172,14 @@ def fused_moe(
         bool(no_combine),
         output,
     )
+
+
+def _no_shared(*given: Any) -> None:
+    """Refuses the first that is there."""
+    options = ("shared_w1", "shared_w2", "shared_w1_scale", "shared_w2_scale", "stage2_scatter")
+    for option, tensor in zip(options, given, strict=True):
+        if tensor is not None:
+            raise refuse(NAME, option, tensor, "None")
 
 
 def _delivered(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from aiter_prebuilt.dispatch import operator
-from aiter_prebuilt.ops._common import NOT_A_TENSOR, element_type, like, no_output
+from aiter_prebuilt.ops._common import NOT_A_TENSOR, element_type, like, no_output, outputs
 from aiter_prebuilt.ops._current import fp8_of
 from aiter_prebuilt.ops._traced import traced
 from aiter_prebuilt.ops.generated.group_quant import (
@@ -20,6 +20,41 @@ _act_mul_and_fp8_group_quant = operator("act_mul_and_fp8_group_quant")
 _fused_rms_fp8_group_quant = operator("fused_rms_fp8_group_quant")
 _fused_rms_fp8_per_tensor_static_quant = operator("fused_rms_fp8_per_tensor_static_quant")
 _fused_add_rmsnorm_pad = operator("fused_add_rmsnorm_pad")
+
+
+def _new_gated(x: torch.Tensor, group_size: int, dtype_quant: torch.dtype | None) -> tuple[Any, ...]:
+    """Codes and scales of half of the columns."""
+    rows, width = x.shape[0], x.shape[1] // 2
+    codes = x.new_empty((rows, width), dtype=fp8_of(x) if dtype_quant is None else dtype_quant)
+    return codes, x.new_empty((rows, -(-width // group_size)), dtype=element_type(x, "f32"))
+
+
+def _new_normed(
+    inp1: torch.Tensor,
+    inp2: torch.Tensor | None,
+    group_size: int,
+    dtype_quant: torch.dtype | None,
+    normed: bool,
+    total: bool,
+) -> tuple[Any, ...]:
+    """Codes, scales, and what is wanted of the norm of inp1, that of inp2, and the sum."""
+    rows, width = inp1.shape
+    codes = inp1.new_empty((rows, width), dtype=fp8_of(inp1) if dtype_quant is None else dtype_quant)
+    scales = inp1.new_empty((rows, -(-width // group_size)), dtype=element_type(inp1, "f32"))
+    second = None if inp2 is None else like(inp2)
+    return codes, scales, like(inp1) if normed else None, second, like(inp1) if total else None
+
+
+def _new_padded(x: torch.Tensor, multiple: int, total: bool) -> tuple[Any, ...]:
+    """The norm, with so many more columns, and what is wanted of the sum."""
+    rows, width = x.shape
+    columns = width if multiple <= 0 else -(-width // multiple) * multiple
+    return x.new_empty((rows, columns)), like(x) if total else None
+
+
+_made_gated = outputs(_new_gated)
+_made_normed = outputs(_new_normed)
+_made_padded = outputs(_new_padded)
 
 
 @traced
@@ -48,9 +83,7 @@ def act_mul_and_fp8_group_quant(
     """
     refuse_act_mul_and_fp8_group_quant(activation, group_size)
     try:
-        rows, width = x.shape[0], x.shape[1] // 2
-        codes = x.new_empty((rows, width), dtype=fp8_of(x) if dtype_quant is None else dtype_quant)
-        scales = x.new_empty((rows, -(-width // group_size)), dtype=element_type(x, "f32"))
+        codes, scales = _made_gated(x, group_size, dtype_quant)
     except (*NOT_A_TENSOR, KeyError) as error:
         raise no_output("act_mul_and_fp8_group_quant", error) from error
     _act_mul_and_fp8_group_quant(codes, scales, x, activation, group_size)
@@ -97,12 +130,9 @@ def fused_rms_fp8_group_quant(
     """
     refuse_fused_rms_fp8_group_quant(group_size)
     try:
-        rows, width = inp1.shape
-        codes = inp1.new_empty((rows, width), dtype=fp8_of(inp1) if dtype_quant is None else dtype_quant)
-        scales = inp1.new_empty((rows, -(-width // group_size)), dtype=element_type(inp1, "f32"))
-        normed = like(inp1) if output_unquantized_inp1 else None
-        second = None if inp2 is None else like(inp2)
-        total = None if res1 is None else like(inp1)
+        codes, scales, normed, second, total = _made_normed(
+            inp1, inp2, group_size, dtype_quant, bool(output_unquantized_inp1), res1 is not None
+        )
     except (*NOT_A_TENSOR, KeyError) as error:
         raise no_output("fused_rms_fp8_group_quant", error) from error
     _fused_rms_fp8_group_quant(
@@ -116,7 +146,7 @@ def fused_rms_fp8_group_quant(
         )
         return made
     if transpose_scale and is_x_scale_strided:
-        scales = scales.view(scales.shape[1], rows).t()
+        scales = scales.view(scales.shape[1], scales.shape[0]).t()
     return (codes, scales), normed, second, total
 
 
@@ -189,10 +219,7 @@ def fused_add_rmsnorm_pad(
     Source: AITER ``fused_add_rmsnorm_pad``.
     """
     try:
-        rows, width = x.shape
-        columns = width if x_pad_to_multiple <= 0 else -(-width // x_pad_to_multiple) * x_pad_to_multiple
-        out = x.new_empty((rows, columns))
-        total = None if res is None else like(x)
+        out, total = _made_padded(x, x_pad_to_multiple, res is not None)
     except NOT_A_TENSOR as error:
         raise no_output("fused_add_rmsnorm_pad", error) from error
     _fused_add_rmsnorm_pad(out, total, x, weight, res, epsilon)

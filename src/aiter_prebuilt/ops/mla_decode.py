@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from aiter_prebuilt.dispatch import operator
 from aiter_prebuilt.errors import AiterPrebuiltError
-from aiter_prebuilt.ops._common import NOT_A_TENSOR, element_type, no_output, refuse, scale_of
-from aiter_prebuilt.ops._mla import compute_units, of_parts, of_works
+from aiter_prebuilt.ops._common import NOT_A_TENSOR, element_type, no_output, outputs, refuse, scale_of
+from aiter_prebuilt.ops._mla import Made, compute_units, of_parts, of_works
 from aiter_prebuilt.ops._traced import traced
 from aiter_prebuilt.ops.generated.mla_decode import refuse_mla_decode_fwd
 
@@ -15,6 +15,19 @@ if TYPE_CHECKING:
     import torch
 
 _mla_decode_fwd = operator("mla_decode_fwd")
+
+
+def _new_parts(
+    q: Any, o: Any, qo_indptr: Any, kv_indices: Any, page_size: int, queries: int, wanted: int | None
+) -> tuple[Any, ...]:
+    """Logarithms, the parts (None: the only one is the result), and their number."""
+    units = compute_units(q) if wanted is None else 0
+    keys = kv_indices.shape[0] * page_size
+    made = of_parts(q, o, qo_indptr, keys, queries, wanted, units, element_type(o, "f32"))
+    return made.lse, made.logits, made.splits
+
+
+_made_parts = outputs(_new_parts)
 
 
 @traced
@@ -100,14 +113,13 @@ def mla_decode_fwd(
             raise refuse("mla_decode_fwd", "page_size", page_size, f"{kv_buffer.shape[1]}")
         scale = q.shape[2] ** -0.5 if sm_scale is None else sm_scale
         capped = logit_cap > 0
-        f32 = element_type(o, "f32")
         if all(each is not None for each in lists):
-            made = of_works(q, o, page_size, reduce_partial_map, max_seqlen_q, f32)
+            made = of_works(q, o, page_size, reduce_partial_map, max_seqlen_q, element_type(o, "f32"))
         else:
             lists = (None, None, None, None, None)
-            units = compute_units(q) if num_kv_splits is None else 0
-            keys = kv_indices.shape[0] * page_size
-            made = of_parts(q, o, qo_indptr, keys, max_seqlen_q, num_kv_splits, units, f32)
+            found = _made_parts(q, o, qo_indptr, kv_indices, page_size, max_seqlen_q, num_kv_splits)
+            lse, logits, splits = found
+            made = Made(q, o, logits, o if logits is None else logits, lse, splits, 1)
     except AiterPrebuiltError:
         raise
     except (*NOT_A_TENSOR, KeyError) as error:

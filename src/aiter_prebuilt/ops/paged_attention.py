@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from aiter_prebuilt.dispatch import operator
 from aiter_prebuilt.ops._common import NOT_A_TENSOR, no_output
@@ -73,15 +73,13 @@ def paged_attention_v1(
     """
     del workspace_buffer, partition_size
     refuse_paged_attention_v1(alibi_slopes, kv_cache_dtype, kv_cache_layout, fp8_out_scale, mtp)
-    try:
-        keys, values = (tokens_first(each, kv_cache_layout) for each in (key_cache, value_cache))
-    except (*NOT_A_TENSOR, KeyError) as error:
-        raise no_output("paged_attention_v1", error) from error
-    tensors = (query, keys, values, out, block_tables, cu_query_lens, context_lens, k_scale, v_scale)
-    left = sliding_window - 1 if sliding_window > 0 else -1
+    keys, values = key_cache, value_cache
+    if kv_cache_layout == "HND":
+        keys, values = _tokens_first("paged_attention_v1", key_cache, value_cache)
     _paged_attention_v1(
-        *tensors, scale, max_context_len, kv_cache_dtype, kv_cache_layout, logits_soft_cap, left
-    )
+        query, keys, values, out, block_tables, cu_query_lens, context_lens, k_scale, v_scale, scale, max_context_len,
+        kv_cache_dtype, kv_cache_layout, logits_soft_cap, sliding_window - 1 if sliding_window > 0 else -1,
+    )  # fmt: skip
     return out
 
 
@@ -137,10 +135,26 @@ def paged_attention_ragged(
     del workspace_buffer, block_size
     refuse_paged_attention_ragged(alibi_slopes, kv_cache_dtype, kv_cache_layout, fp8_out_scale, mtp)
     try:
-        keys, values = (tokens_first(each, kv_cache_layout) for each in (key_cache, value_cache))
         most = max_num_partitions * partition_size
-    except (*NOT_A_TENSOR, KeyError) as error:
+    except NOT_A_TENSOR as error:
         raise no_output("paged_attention_ragged", error) from error
-    tensors = (query, keys, values, out, kv_indptr, kv_page_indices, kv_last_page_lens, k_scale, v_scale)
-    _paged_attention_ragged(*tensors, scale, most, kv_cache_dtype, kv_cache_layout, logits_soft_cap)
+    keys, values = key_cache, value_cache
+    if kv_cache_layout == "HND":
+        keys, values = _tokens_first("paged_attention_ragged", key_cache, value_cache)
+    _paged_attention_ragged(
+        query, keys, values, out, kv_indptr, kv_page_indices, kv_last_page_lens, k_scale, v_scale, scale, most,
+        kv_cache_dtype, kv_cache_layout, logits_soft_cap,
+    )  # fmt: skip
     return out
+
+
+def _tokens_first(function: str, *caches: torch.Tensor) -> tuple[Any, ...]:
+    """Caches of layout HND as those of NHD.
+
+    Raises:
+        ArgumentKindError: one is no tensor of pages.
+    """
+    try:
+        return tuple(tokens_first(each, "HND") for each in caches)
+    except (*NOT_A_TENSOR, KeyError) as error:
+        raise no_output(function, error) from error

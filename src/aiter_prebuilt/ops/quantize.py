@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from aiter_prebuilt.ops._common import number, refuse
+from aiter_prebuilt.ops._common import number, refuse, traced_outputs
 from aiter_prebuilt.ops.enumerations import QuantType
 from aiter_prebuilt.ops.generated.quant import (
     dynamic_per_tensor_quant,
@@ -64,6 +64,16 @@ def per_tensor_quant_hip(
     return codes, scale.view(1)
 
 
+def _new_rows(x: torch.Tensor, kind: torch.dtype | None) -> tuple[torch.Tensor, torch.Tensor]:
+    import torch
+
+    codes = torch.empty(x.shape, dtype=kind or torch.int8, device=x.device)
+    return codes, torch.empty((*x.shape[:-1], 1), dtype=torch.float32, device=x.device)
+
+
+_made_rows = traced_outputs(_new_rows)
+
+
 def per_token_quant_hip(
     x: torch.Tensor,
     scale: torch.Tensor | None = None,
@@ -87,11 +97,8 @@ def per_token_quant_hip(
 
     Source: AITER ``per_token_quant_hip``.
     """
-    import torch
-
     _own("per_token_quant_hip", scale)
-    codes = torch.empty(x.shape, dtype=quant_dtype or torch.int8, device=x.device)
-    made = torch.empty((*x.shape[:-1], 1), dtype=torch.float32, device=x.device)
+    codes, made = _made_rows(x, quant_dtype)
     dynamic_per_token_scaled_quant(codes, x, made, None, False, num_rows, num_rows_factor)
     return codes, made
 
@@ -247,14 +254,20 @@ def dynamic_mxfp4_quant(
 def _groups(
     x: torch.Tensor, size: int, kind: torch.dtype, transposed: bool, num_rows: torch.Tensor | None, factor: int
 ) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
-    import torch
-
-    columns = x.shape[-1]
-    groups = _whole("per_group_quant_hip", columns, size)
-    codes = torch.empty(x.shape, dtype=kind, device=x.device)
-    made = torch.empty((*x.shape[:-1], groups), dtype=torch.float32, device=x.device)
+    codes, made = _made_groups(x, size, kind)
     dynamic_per_token_scaled_quant(codes, x.reshape(-1, size), made, None, transposed, num_rows, factor)
     return codes, made
+
+
+def _new_groups(x: torch.Tensor, size: int, kind: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
+    import torch
+
+    groups = _whole("per_group_quant_hip", x.shape[-1], size)
+    codes = torch.empty(x.shape, dtype=kind, device=x.device)
+    return codes, torch.empty((*x.shape[:-1], groups), dtype=torch.float32, device=x.device)
+
+
+_made_groups = traced_outputs(_new_groups)
 
 
 def _own(function: str, scale: object) -> None:

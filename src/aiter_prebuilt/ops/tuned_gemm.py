@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from aiter_prebuilt.ops.generated.gemm import gemm_a16w16
+from aiter_prebuilt.ops._common import NOT_A_TENSOR, no_output
+from aiter_prebuilt.ops.generated.gemm import _gemm_a16w16, _made_gemm_a16w16_y, gemm_a16w16
 
 if TYPE_CHECKING:
     import torch
@@ -39,7 +40,27 @@ class TunedGemm:
 
         Source: AITER ``tgemm.mm``.
         """
-        return gemm_a16w16(inp, weights, bias, otype, scale_a, scale_b, scale_c)
+        plain = scale_a is scale_b is scale_c is None and (otype is None or otype is inp.dtype)
+        if not plain or getattr(weights, "is_shuffled", False):
+            return gemm_a16w16(inp, weights, bias, otype, scale_a, scale_b, scale_c)
+        # Most calls by far: what ``gemm_a16w16`` does with no option, without the questions for the others.
+        try:
+            out: torch.Tensor = _made_gemm_a16w16_y(inp, weights)
+        except NOT_A_TENSOR as error:
+            raise no_output("gemm_a16w16", error) from error
+        _gemm_a16w16(inp, weights, bias, out)
+        return out
 
 
+def _traced_mm(_: TunedGemm, *args: Any, **keywords: Any) -> torch.Tensor:
+    """What torch.compile sees: a call of the operator alone."""
+    return gemm_a16w16(*args, **_named(keywords))
+
+
+def _named(keywords: dict[str, Any]) -> dict[str, Any]:
+    names = {"inp": "A", "weights": "B"}
+    return {names.get(name, name): value for name, value in keywords.items()}
+
+
+setattr(TunedGemm.mm, "_torchdynamo_inline", _traced_mm)  # noqa: B010  # as ``_traced.py`` does
 tgemm = TunedGemm()

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aiter_prebuilt.dispatch import operator
-from aiter_prebuilt.ops._common import NOT_A_TENSOR, like, no_output
+from aiter_prebuilt.ops._common import NOT_A_TENSOR, like, no_output, outputs
 from aiter_prebuilt.ops._traced import traced
 
 if TYPE_CHECKING:
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 _sigmoid = operator("sigmoid")
 _tanh = operator("tanh")
+_made_sigmoid = outputs(like)
+_made_tanh = outputs(like)
 
 
 @traced
@@ -33,7 +35,7 @@ def sigmoid(input: torch.Tensor) -> torch.Tensor:
     Source: AITER ``sigmoid``.
     """
     try:
-        out = like(input)
+        out: torch.Tensor = _made_sigmoid(input)
     except NOT_A_TENSOR as error:
         raise no_output("sigmoid", error) from error
     _sigmoid(input, out)
@@ -57,7 +59,7 @@ def tanh(input: torch.Tensor) -> torch.Tensor:
     Source: AITER ``tanh``.
     """
     try:
-        out = like(input)
+        out: torch.Tensor = _made_tanh(input)
     except NOT_A_TENSOR as error:
         raise no_output("tanh", error) from error
     _tanh(input, out)

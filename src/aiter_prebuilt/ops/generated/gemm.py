@@ -6,7 +6,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aiter_prebuilt.dispatch import operator
-from aiter_prebuilt.ops._common import NOT_A_TENSOR, element_type, is_type, no_output, refuse, refuse_shuffled
+from aiter_prebuilt.ops._common import (
+    NOT_A_TENSOR,
+    element_type,
+    is_type,
+    no_output,
+    outputs,
+    refuse,
+    refuse_shuffled,
+)
 from aiter_prebuilt.ops._traced import traced
 
 if TYPE_CHECKING:
@@ -15,6 +23,13 @@ if TYPE_CHECKING:
 _gemm_a16w16 = operator("gemm_a16w16")
 _gemm_a16w16_fp32 = operator("gemm_a16w16_fp32")
 _gemm_a8w8_bpreshuffle = operator("gemm_a8w8_bpreshuffle")
+_made_gemm_a16w16_y = outputs(lambda A, B: A.new_empty((*A.shape[:-1], B.shape[0])))
+_made_gemm_a16w16_fp32_y = outputs(
+    lambda A, B: A.new_empty((*A.shape[:-1], B.shape[0]), dtype=element_type(A, "f32"))
+)
+_made_gemm_a8w8_bpreshuffle = outputs(
+    lambda XQ, WQ, dtype: XQ.new_empty((XQ.shape[0], WQ.shape[0]), dtype=dtype or element_type(XQ, "bf16"))
+)
 
 
 @traced
@@ -87,7 +102,7 @@ def gemm_a16w16(
         return gemm_a16w16_fp32(A=A, B=B, bias=bias, y=y)
     try:
         if y is None:
-            y = A.new_empty((*A.shape[:-1], B.shape[0]))
+            y = _made_gemm_a16w16_y(A, B)
     except NOT_A_TENSOR as error:
         raise no_output("gemm_a16w16", error) from error
     _gemm_a16w16(A, B, bias, y)
@@ -119,7 +134,7 @@ def gemm_a16w16_fp32(
         raise refuse_shuffled("gemm_a16w16_fp32", "B")
     try:
         if y is None:
-            y = A.new_empty((*A.shape[:-1], B.shape[0]), dtype=element_type(A, "f32"))
+            y = _made_gemm_a16w16_fp32_y(A, B)
     except NOT_A_TENSOR as error:
         raise no_output("gemm_a16w16_fp32", error) from error
     _gemm_a16w16_fp32(A, B, bias, y)
@@ -161,7 +176,7 @@ def gemm_a8w8_bpreshuffle(
     if check:
         raise refuse("gemm_a8w8_bpreshuffle", "check", check, "False")
     try:
-        out = XQ.new_empty((XQ.shape[0], WQ.shape[0]), dtype=dtype or element_type(XQ, "bf16"))
+        out: torch.Tensor = _made_gemm_a8w8_bpreshuffle(XQ, WQ, dtype)
     except NOT_A_TENSOR as error:
         raise no_output("gemm_a8w8_bpreshuffle", error) from error
     _gemm_a8w8_bpreshuffle(XQ, WQ, x_scale, w_scale, out)

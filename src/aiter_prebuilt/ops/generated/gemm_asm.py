@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aiter_prebuilt.dispatch import operator
-from aiter_prebuilt.ops._common import NOT_A_TENSOR, element_type, no_output
+from aiter_prebuilt.ops._common import NOT_A_TENSOR, element_type, no_output, outputs
 from aiter_prebuilt.ops._traced import traced
 
 if TYPE_CHECKING:
@@ -14,6 +14,12 @@ if TYPE_CHECKING:
 
 _gemm_a8w8_ASM = operator("gemm_a8w8_ASM")
 _flatmm_a8w8_blockscale_ASM = operator("flatmm_a8w8_blockscale_ASM")
+_made_gemm_a8w8_ASM = outputs(
+    lambda XQ, WQ, dtype: XQ.new_empty((XQ.shape[0], WQ.shape[0]), dtype=dtype or element_type(XQ, "bf16"))
+)
+_made_flatmm_a8w8_blockscale_ASM = outputs(
+    lambda XQ, WQ, dtype: XQ.new_empty((XQ.shape[0], WQ.shape[0]), dtype=dtype or element_type(XQ, "f16"))
+)
 
 
 @traced
@@ -50,7 +56,7 @@ def gemm_a8w8_ASM(
     """
     del check
     try:
-        out = XQ.new_empty((XQ.shape[0], WQ.shape[0]), dtype=dtype or element_type(XQ, "bf16"))
+        out: torch.Tensor = _made_gemm_a8w8_ASM(XQ, WQ, dtype)
     except NOT_A_TENSOR as error:
         raise no_output("gemm_a8w8_ASM", error) from error
     _gemm_a8w8_ASM(XQ, WQ, x_scale, w_scale, bias, out)
@@ -88,7 +94,7 @@ def flatmm_a8w8_blockscale_ASM(
     Source: AITER ``flatmm_a8w8_blockscale_ASM``.
     """
     try:
-        out = XQ.new_empty((XQ.shape[0], WQ.shape[0]), dtype=dtype or element_type(XQ, "f16"))
+        out: torch.Tensor = _made_flatmm_a8w8_blockscale_ASM(XQ, WQ, dtype)
     except NOT_A_TENSOR as error:
         raise no_output("flatmm_a8w8_blockscale_ASM", error) from error
     _flatmm_a8w8_blockscale_ASM(XQ, WQ, x_scale, w_scale, out)

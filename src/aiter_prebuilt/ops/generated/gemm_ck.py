@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aiter_prebuilt.dispatch import operator
-from aiter_prebuilt.ops._common import NOT_A_TENSOR, element_type, no_output, refuse
+from aiter_prebuilt.ops._common import NOT_A_TENSOR, element_type, no_output, outputs, refuse
 from aiter_prebuilt.ops._traced import traced
 
 if TYPE_CHECKING:
@@ -18,6 +18,30 @@ _gemm_a8w8_blockscale = operator("gemm_a8w8_blockscale")
 _batched_gemm_a8w8_CK = operator("batched_gemm_a8w8_CK")
 _batched_gemm_bf16_CK = operator("batched_gemm_bf16_CK")
 _gemm_a8w8_blockscale_bpreshuffle = operator("gemm_a8w8_blockscale_bpreshuffle")
+_made_gemm_a8w8_CK = outputs(
+    lambda XQ, WQ, dtype: XQ.new_empty((XQ.shape[0], WQ.shape[0]), dtype=dtype or element_type(XQ, "bf16"))
+)
+_made_gemm_a8w8_y = outputs(
+    lambda XQ, WQ, dtype: XQ.new_empty((XQ.shape[0], WQ.shape[0]), dtype=dtype or element_type(XQ, "bf16"))
+)
+_made_gemm_a8w8_blockscale_y = outputs(
+    lambda XQ, WQ, dtype: XQ.new_empty((XQ.shape[0], WQ.shape[0]), dtype=dtype or element_type(XQ, "bf16"))
+)
+_made_batched_gemm_a8w8_CK = outputs(
+    lambda XQ, WQ, dtype: XQ.new_empty(
+        (XQ.shape[0], XQ.shape[1], WQ.shape[1]),
+        dtype=dtype or element_type(XQ, "bf16"),
+    )
+)
+_made_batched_gemm_bf16_CK = outputs(
+    lambda XQ, WQ, dtype: XQ.new_empty(
+        (XQ.shape[0], XQ.shape[1], WQ.shape[1]),
+        dtype=dtype or element_type(XQ, "bf16"),
+    )
+)
+_made_gemm_a8w8_blockscale_bpreshuffle_out = outputs(
+    lambda XQ, WQ, dtype: XQ.new_empty((XQ.shape[0], WQ.shape[0]), dtype=dtype or element_type(XQ, "bf16"))
+)
 
 
 @traced
@@ -53,7 +77,7 @@ def gemm_a8w8_CK(
     """
     del splitK
     try:
-        out = XQ.new_empty((XQ.shape[0], WQ.shape[0]), dtype=dtype or element_type(XQ, "bf16"))
+        out: torch.Tensor = _made_gemm_a8w8_CK(XQ, WQ, dtype)
     except NOT_A_TENSOR as error:
         raise no_output("gemm_a8w8_CK", error) from error
     _gemm_a8w8_CK(XQ, WQ, x_scale, w_scale, bias, out)
@@ -102,7 +126,7 @@ def gemm_a8w8(
     del splitK, config
     try:
         if y is None:
-            y = XQ.new_empty((XQ.shape[0], WQ.shape[0]), dtype=dtype or element_type(XQ, "bf16"))
+            y = _made_gemm_a8w8_y(XQ, WQ, dtype)
     except NOT_A_TENSOR as error:
         raise no_output("gemm_a8w8", error) from error
     _gemm_a8w8(XQ, WQ, x_scale, w_scale, bias, y)
@@ -156,7 +180,7 @@ def gemm_a8w8_blockscale(
     del config, kernel_type, backend
     try:
         if y is None:
-            y = XQ.new_empty((XQ.shape[0], WQ.shape[0]), dtype=dtype or element_type(XQ, "bf16"))
+            y = _made_gemm_a8w8_blockscale_y(XQ, WQ, dtype)
     except NOT_A_TENSOR as error:
         raise no_output("gemm_a8w8_blockscale", error) from error
     _gemm_a8w8_blockscale(XQ, WQ, x_scale, w_scale, y)
@@ -198,7 +222,7 @@ def batched_gemm_a8w8_CK(
         raise refuse("batched_gemm_a8w8_CK", "bias", bias, "None")
     del splitK
     try:
-        out = XQ.new_empty((XQ.shape[0], XQ.shape[1], WQ.shape[1]), dtype=dtype or element_type(XQ, "bf16"))
+        out: torch.Tensor = _made_batched_gemm_a8w8_CK(XQ, WQ, dtype)
     except NOT_A_TENSOR as error:
         raise no_output("batched_gemm_a8w8_CK", error) from error
     _batched_gemm_a8w8_CK(XQ, WQ, x_scale, w_scale, out)
@@ -235,7 +259,7 @@ def batched_gemm_bf16_CK(
         raise refuse("batched_gemm_bf16_CK", "bias", bias, "None")
     del splitK
     try:
-        out = XQ.new_empty((XQ.shape[0], XQ.shape[1], WQ.shape[1]), dtype=dtype or element_type(XQ, "bf16"))
+        out: torch.Tensor = _made_batched_gemm_bf16_CK(XQ, WQ, dtype)
     except NOT_A_TENSOR as error:
         raise no_output("batched_gemm_bf16_CK", error) from error
     _batched_gemm_bf16_CK(XQ, WQ, out)
@@ -274,7 +298,7 @@ def gemm_a8w8_blockscale_bpreshuffle(
     """
     try:
         if out is None:
-            out = XQ.new_empty((XQ.shape[0], WQ.shape[0]), dtype=dtype or element_type(XQ, "bf16"))
+            out = _made_gemm_a8w8_blockscale_bpreshuffle_out(XQ, WQ, dtype)
     except NOT_A_TENSOR as error:
         raise no_output("gemm_a8w8_blockscale_bpreshuffle", error) from error
     _gemm_a8w8_blockscale_bpreshuffle(XQ, WQ, x_scale, w_scale, out)

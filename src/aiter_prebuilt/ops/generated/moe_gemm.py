@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aiter_prebuilt.dispatch import operator
-from aiter_prebuilt.ops._common import NOT_A_TENSOR, like, no_output, number, refuse
+from aiter_prebuilt.ops._common import NOT_A_TENSOR, like, no_output, number, outputs, refuse
 from aiter_prebuilt.ops._traced import traced
 
 if TYPE_CHECKING:
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import torch
 
 _fused_experts = operator("fused_experts")
+_made_fused_experts = outputs(like)
 
 
 @traced
@@ -69,7 +70,7 @@ def fused_experts(
     if activation not in (0, 1, 2):
         raise refuse("fused_experts", "activation", activation, "0 or 1 or 2")
     try:
-        out = like(hidden_states)
+        out: torch.Tensor = _made_fused_experts(hidden_states)
     except NOT_A_TENSOR as error:
         raise no_output("fused_experts", error) from error
     _fused_experts(

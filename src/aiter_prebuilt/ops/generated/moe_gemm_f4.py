@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aiter_prebuilt.dispatch import operator
-from aiter_prebuilt.ops._common import NOT_A_TENSOR, like, no_output, number, refuse
+from aiter_prebuilt.ops._common import NOT_A_TENSOR, like, no_output, number, outputs, refuse
 from aiter_prebuilt.ops._traced import traced
 
 if TYPE_CHECKING:
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 _fused_experts_a16w4 = operator("fused_experts_a16w4")
 _fused_experts_mxfp4 = operator("fused_experts_mxfp4")
+_made_fused_experts_a16w4 = outputs(like)
+_made_fused_experts_mxfp4 = outputs(like)
 
 
 @traced
@@ -83,7 +85,7 @@ def fused_experts_a16w4(
     if activation not in (0, 1, 2):
         raise refuse("fused_experts_a16w4", "activation", activation, "0 or 1 or 2")
     try:
-        out = like(hidden_states)
+        out: torch.Tensor = _made_fused_experts_a16w4(hidden_states)
     except NOT_A_TENSOR as error:
         raise no_output("fused_experts_a16w4", error) from error
     _fused_experts_a16w4(
@@ -173,7 +175,7 @@ def fused_experts_mxfp4(
     if activation_bits not in (8, 4):
         raise refuse("fused_experts_mxfp4", "activation_bits", activation_bits, "8 or 4")
     try:
-        out = like(hidden_states)
+        out: torch.Tensor = _made_fused_experts_mxfp4(hidden_states)
     except NOT_A_TENSOR as error:
         raise no_output("fused_experts_mxfp4", error) from error
     _fused_experts_mxfp4(

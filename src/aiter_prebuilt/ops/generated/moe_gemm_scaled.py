@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aiter_prebuilt.dispatch import operator
-from aiter_prebuilt.ops._common import NOT_A_TENSOR, element_type, no_output, number, refuse
+from aiter_prebuilt.ops._common import NOT_A_TENSOR, element_type, no_output, number, outputs, refuse
 from aiter_prebuilt.ops._traced import traced
 
 if TYPE_CHECKING:
@@ -15,6 +15,12 @@ if TYPE_CHECKING:
     import torch
 
 _fused_experts_a8w8 = operator("fused_experts_a8w8")
+_made_fused_experts_a8w8 = outputs(
+    lambda hidden_states, dtype: hidden_states.new_empty(
+        (hidden_states.shape[0], hidden_states.shape[1]),
+        dtype=dtype or element_type(hidden_states, "bf16"),
+    )
+)
 
 
 @traced
@@ -84,10 +90,7 @@ def fused_experts_a8w8(
     if activation not in (0, 1, 2):
         raise refuse("fused_experts_a8w8", "activation", activation, "0 or 1 or 2")
     try:
-        out = hidden_states.new_empty(
-            (hidden_states.shape[0], hidden_states.shape[1]),
-            dtype=dtype or element_type(hidden_states, "bf16"),
-        )
+        out: torch.Tensor = _made_fused_experts_a8w8(hidden_states, dtype)
     except NOT_A_TENSOR as error:
         raise no_output("fused_experts_a8w8", error) from error
     _fused_experts_a8w8(

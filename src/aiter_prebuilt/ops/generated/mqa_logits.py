@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aiter_prebuilt.dispatch import operator
-from aiter_prebuilt.ops._common import NOT_A_TENSOR, no_output
+from aiter_prebuilt.ops._common import NOT_A_TENSOR, no_output, outputs
 from aiter_prebuilt.ops._traced import traced
 
 if TYPE_CHECKING:
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 _fp8_mqa_logits = operator("fp8_mqa_logits")
 _deepgemm_fp8_paged_mqa_logits = operator("deepgemm_fp8_paged_mqa_logits")
+_made_fp8_mqa_logits = outputs(lambda Q, KV, kv_scales: kv_scales.new_empty((Q.shape[0], KV.shape[0])))
 
 
 @traced
@@ -49,7 +50,7 @@ def fp8_mqa_logits(
     Source: AITER ``fp8_mqa_logits``; DeepSeek-AI, DeepSeek-V3.2.
     """
     try:
-        logits = kv_scales.new_empty((Q.shape[0], KV.shape[0]))
+        logits: torch.Tensor = _made_fp8_mqa_logits(Q, KV, kv_scales)
     except NOT_A_TENSOR as error:
         raise no_output("fp8_mqa_logits", error) from error
     _fp8_mqa_logits(Q, KV, kv_scales, weights, cu_starts, cu_ends, logits, clean_logits)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aiter_prebuilt.dispatch import operator
-from aiter_prebuilt.ops._common import NOT_A_TENSOR, like, no_output, refuse
+from aiter_prebuilt.ops._common import NOT_A_TENSOR, like, no_output, outputs, refuse
 from aiter_prebuilt.ops._traced import traced
 
 if TYPE_CHECKING:
@@ -18,6 +18,9 @@ _rmsnorm2d_fwd_with_add = operator("rmsnorm2d_fwd_with_add")
 _layernorm2d_fwd = operator("layernorm2d_fwd")
 _rms_norm_cu = operator("rms_norm_cu")
 _fused_add_rms_norm_cu = operator("fused_add_rms_norm_cu")
+_made_rms_norm = outputs(like)
+_made_rmsnorm2d_fwd = outputs(like)
+_made_layernorm2d_fwd = outputs(like)
 
 
 @traced
@@ -44,7 +47,7 @@ def rms_norm(
     if use_model_sensitive_rmsnorm:
         raise refuse("rms_norm", "use_model_sensitive_rmsnorm", use_model_sensitive_rmsnorm, "0")
     try:
-        out = like(input)
+        out: torch.Tensor = _made_rms_norm(input)
     except NOT_A_TENSOR as error:
         raise no_output("rms_norm", error) from error
     _rms_norm(input, weight, out, epsilon)
@@ -75,7 +78,7 @@ def rmsnorm2d_fwd(
     if use_model_sensitive_rmsnorm:
         raise refuse("rmsnorm2d_fwd", "use_model_sensitive_rmsnorm", use_model_sensitive_rmsnorm, "0")
     try:
-        out = like(input)
+        out: torch.Tensor = _made_rmsnorm2d_fwd(input)
     except NOT_A_TENSOR as error:
         raise no_output("rmsnorm2d_fwd", error) from error
     _rmsnorm2d_fwd(input, weight, out, epsilon)
@@ -145,7 +148,7 @@ def layernorm2d_fwd(
     Source: Ba, Kiros and Hinton, Layer Normalization; AITER ``layernorm2d_fwd``.
     """
     try:
-        out = like(input)
+        out: torch.Tensor = _made_layernorm2d_fwd(input)
     except NOT_A_TENSOR as error:
         raise no_output("layernorm2d_fwd", error) from error
     _layernorm2d_fwd(input, weight, bias, x_bias, out, epsilon)

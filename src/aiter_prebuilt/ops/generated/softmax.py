@@ -6,13 +6,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aiter_prebuilt.dispatch import operator
-from aiter_prebuilt.ops._common import NOT_A_TENSOR, like, no_output
+from aiter_prebuilt.ops._common import NOT_A_TENSOR, like, no_output, outputs
 from aiter_prebuilt.ops._traced import traced
 
 if TYPE_CHECKING:
     import torch
 
 _softmax = operator("softmax")
+_made_softmax = outputs(like)
 
 
 @traced
@@ -32,7 +33,7 @@ def softmax(x: torch.Tensor) -> torch.Tensor:
     Source: AITER's Triton ``softmax``.
     """
     try:
-        out = like(x)
+        out: torch.Tensor = _made_softmax(x)
     except NOT_A_TENSOR as error:
         raise no_output("softmax", error) from error
     _softmax(x, out)
