@@ -61,7 +61,7 @@ def causal_conv1d_update_in_place(
     if query_start_loc is not None:
         parts = [(0, int(a), int(b)) for a, b in itertools.pairwise(query_start_loc)]
     out, off, state = _kept(x), np.zeros(x.shape), _kept(conv_state)
-    window = None
+    window: Values | None = None
     if "intermediate_conv_window" in kinds:
         window = _kept(np.zeros([sizes[name] for name in ("windows", "steps", "D", "places")]))
     for n, (row, begin, behind) in enumerate(parts):
@@ -81,7 +81,9 @@ def causal_conv1d_update_in_place(
         out[row, :, own], off[row, :, own] = _filtered(inputs, weight, bias, silu=silu)
         left = inputs[:, -before:] if num_accepted_tokens is None else inputs[:, 1:]
         state[slot, :, : left.shape[1]] = left
-        for t in range(0 if window is None else min(end - begin, window.shape[1])):
+        if window is None:
+            continue
+        for t in range(min(end - begin, window.shape[1])):
             window[slot, t] = inputs[:, t + 1 : t + 1 + before]
     return {"x": near(out, absolute=off), "conv_state": state, "intermediate_conv_window": window}
 

@@ -36,9 +36,9 @@ def fused_recurrent_gated_delta_rule_update(
     use_qk_l2norm_in_kernel: bool = False,
     state_layout: str = "hkv",
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """:func:`fused_recurrent_gated_delta_rule` of a decode step, in vLLM's form: states in a pool, in place.
+    """:func:`fused_recurrent_gated_delta_rule` of a decode step, as vLLM has it: states in a pool, in place.
 
-    A sequence begins with the state in its first slot, or behind the last of the last step's tokens that were accepted, and leaves
+    A sequence begins with the state in its first slot, or behind the last of the last step's accepted tokens, and leaves
     the state behind each of its tokens in that token's slot.
 
     Args:
