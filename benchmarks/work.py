@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from work_attention import ATTENTION
+from work_delta import DELTA
 from work_experts import EXPERTS
 from work_products import PRODUCTS, PRODUCTS_GFX942, PRODUCTS_GFX950
 from work_tensors import Tensors
@@ -28,8 +29,8 @@ LIBRARY: Final = ROOT / "src/aiter_prebuilt_emulator/lib/libamdhip64.so"
 
 #: What is asked -> who answers -> the call; the first is whom others are compared with.
 WORK: Final = {
-    "gfx942": ATTENTION | PRODUCTS | EXPERTS | PRODUCTS_GFX942,
-    "gfx950": ATTENTION | PRODUCTS | EXPERTS | PRODUCTS_GFX950,
+    "gfx942": ATTENTION | PRODUCTS | EXPERTS | DELTA | PRODUCTS_GFX942,
+    "gfx950": ATTENTION | PRODUCTS | EXPERTS | DELTA | PRODUCTS_GFX950,
 }
 
 
@@ -52,7 +53,8 @@ def measured(target: str, work: str, who: str) -> dict[str, Any]:
     moved = sum(kernel["global_read_bytes"] + kernel["global_written_bytes"] for kernel in kernels)
     return {
         "target": target, "work": work, "kernel": who, "launches": [kernel["kernel"] for kernel in kernels],
-        "instructions": total, "others_per_mfma": (total - mfma) / mfma, "bytes_over_least": moved / int(ran.stdout),
+        "instructions": total,
+        "others_per_mfma": (total - mfma) / mfma if mfma else 0.0, "bytes_over_least": moved / int(ran.stdout),
     }  # fmt: skip
 
 

@@ -74,9 +74,12 @@ top_k_top_p_sampling_from_probs = torch_sampling.top_k_top_p_sampling_from_probs
 deepgemm, moe_cktile2stages_gemm1 = torch_ck.deepgemm, torch_ck.moe_cktile2stages_gemm1
 
 causal_conv1d_fn = torch_delta.causal_conv1d_fn
+causal_conv1d_update_in_place = torch_delta.causal_conv1d_update_in_place
 fused_gdn_gating_and_sigmoid = torch_delta.fused_gdn_gating_and_sigmoid
 chunk_gated_delta_rule = torch_delta.chunk_gated_delta_rule
 fused_recurrent_gated_delta_rule = torch_delta.fused_recurrent_gated_delta_rule
+fused_recurrent_gated_delta_rule_update = torch_delta.fused_recurrent_gated_delta_rule_update
+fused_sigmoid_gating_delta_rule_update = torch_delta.fused_sigmoid_gating_delta_rule_update
 
 
 def written(function: str, held: Any, made: Any) -> Any:

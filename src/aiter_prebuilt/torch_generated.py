@@ -32,7 +32,12 @@ from aiter_prebuilt.ops.generated.attention_ragged import (
 )
 from aiter_prebuilt.ops.generated.batch_prefill import refuse_mha_batch_prefill, refuse_mha_batch_prefill_func
 from aiter_prebuilt.ops.generated.batched_gemm import refuse_batched_gemm_a8w8, refuse_batched_gemm_bf16
+from aiter_prebuilt.ops.generated.conv1d_update import refuse_causal_conv1d_update_in_place
 from aiter_prebuilt.ops.generated.delta_rule import refuse_fused_recurrent_gated_delta_rule
+from aiter_prebuilt.ops.generated.delta_update import (
+    refuse_fused_recurrent_gated_delta_rule_update,
+    refuse_fused_sigmoid_gating_delta_rule_update,
+)
 from aiter_prebuilt.ops.generated.fmoe_f4 import refuse_fmoe_g1u1_mxfp4
 from aiter_prebuilt.ops.generated.fused_norms import refuse_fused_qk_rmsnorm_group_quant
 from aiter_prebuilt.ops.generated.gemm_f4 import refuse_gemm_a4w4, refuse_gemm_a4w4_asm
@@ -203,16 +208,17 @@ def causal_conv1d_fn(
     bias: Any,
     conv_states: Any,
     query_start_loc: Any,
-    seq_lens_cpu: tuple[int, ...],
+    seq_lens_cpu: tuple[int, ...] | None = None,
     cache_indices: Any = None,
     has_initial_state: Any = None,
     activation: str | None = "silu",
     pad_slot_id: int = -1,
     validate_data: bool = False,
     out: Any = None,
+    metadata: object | None = None,
 ) -> Any:
     """Traced ``aiter_prebuilt.causal_conv1d_fn``."""
-    del validate_data
+    del validate_data, metadata
     return torch_calls.causal_conv1d_fn(
         x,
         weight,
@@ -242,6 +248,39 @@ def causal_conv1d_update(
     """Traced ``aiter_prebuilt.causal_conv1d_update``."""
     _OPS.causal_conv1d_update.default(
         x, conv_state, weight, bias, out, cache_seqlens, conv_state_indices, use_silu, pad_slot_id
+    )
+
+
+def causal_conv1d_update_in_place(
+    x: Any,
+    conv_state: Any,
+    weight: Any,
+    bias: Any = None,
+    activation: str | None = None,
+    cache_seqlens: Any = None,
+    conv_state_indices: Any = None,
+    num_accepted_tokens: Any = None,
+    intermediate_conv_window: Any = None,
+    pad_slot_id: int = -1,
+    metadata: object | None = None,
+    validate_data: bool = False,
+    query_start_loc: Any = None,
+    max_query_len: int = -1,
+) -> Any:
+    """Traced ``aiter_prebuilt.causal_conv1d_update_in_place``."""
+    refuse_causal_conv1d_update_in_place(cache_seqlens)
+    del metadata, validate_data, max_query_len
+    return torch_calls.causal_conv1d_update_in_place(
+        x,
+        conv_state,
+        weight,
+        bias,
+        activation,
+        conv_state_indices,
+        num_accepted_tokens,
+        intermediate_conv_window,
+        pad_slot_id,
+        query_start_loc,
     )
 
 
@@ -1596,6 +1635,41 @@ def fused_recurrent_gated_delta_rule(
     )
 
 
+def fused_recurrent_gated_delta_rule_update(
+    q: Any,
+    k: Any,
+    v: Any,
+    g: Any,
+    beta: Any = None,
+    scale: float | None = None,
+    initial_state: Any = None,
+    inplace_final_state: bool = True,
+    cu_seqlens: Any = None,
+    ssm_state_indices: Any = None,
+    num_accepted_tokens: Any = None,
+    use_qk_l2norm_in_kernel: bool = False,
+    state_layout: str = "hkv",
+) -> Any:
+    """Traced ``aiter_prebuilt.fused_recurrent_gated_delta_rule_update``."""
+    refuse_fused_recurrent_gated_delta_rule_update(
+        initial_state, inplace_final_state, ssm_state_indices, state_layout
+    )
+    return torch_calls.fused_recurrent_gated_delta_rule_update(
+        q,
+        k,
+        v,
+        g,
+        beta,
+        scale,
+        initial_state,
+        cu_seqlens,
+        ssm_state_indices,
+        num_accepted_tokens,
+        use_qk_l2norm_in_kernel,
+        state_layout,
+    )
+
+
 def fused_rms_fp8_group_quant(
     inp1: Any,
     inp1_weight: Any,
@@ -1654,6 +1728,44 @@ def fused_rms_fp8_per_tensor_static_quant(
         res1,
         output_unquantized_inp1,
         rmsnorm_convert_to_inp1_type,
+    )
+
+
+def fused_sigmoid_gating_delta_rule_update(
+    A_log: Any,
+    a: Any,
+    dt_bias: Any,
+    softplus_beta: float,
+    softplus_threshold: float,
+    q: Any,
+    k: Any,
+    v: Any,
+    b: Any,
+    initial_state_source: Any,
+    initial_state_indices: Any,
+    scale: float | None = None,
+    use_qk_l2norm_in_kernel: bool = False,
+    cu_seqlens: Any = None,
+    state_layout: str = "hkv",
+) -> Any:
+    """Traced ``aiter_prebuilt.fused_sigmoid_gating_delta_rule_update``."""
+    refuse_fused_sigmoid_gating_delta_rule_update(state_layout)
+    return torch_calls.fused_sigmoid_gating_delta_rule_update(
+        A_log,
+        a,
+        dt_bias,
+        softplus_beta,
+        softplus_threshold,
+        q,
+        k,
+        v,
+        b,
+        initial_state_source,
+        initial_state_indices,
+        scale,
+        use_qk_l2norm_in_kernel,
+        cu_seqlens,
+        state_layout,
     )
 
 
@@ -4178,6 +4290,7 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "biased_grouped_topk_hip": _OPS.biased_grouped_topk_hip.default,
     "causal_conv1d_fn": causal_conv1d_fn,
     "causal_conv1d_update": causal_conv1d_update,
+    "causal_conv1d_update_in_place": causal_conv1d_update_in_place,
     "chunk_gated_delta_rule": chunk_gated_delta_rule,
     "ck_moe_stage1_fwd": ck_moe_stage1_fwd,
     "ck_moe_stage2_fwd": ck_moe_stage2_fwd,
@@ -4229,8 +4342,10 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "fused_qk_rope_concat_and_cache_mla": _OPS.fused_qk_rope_concat_and_cache_mla.default,
     "fused_qk_rope_reshape_and_cache": fused_qk_rope_reshape_and_cache,
     "fused_recurrent_gated_delta_rule": fused_recurrent_gated_delta_rule,
+    "fused_recurrent_gated_delta_rule_update": fused_recurrent_gated_delta_rule_update,
     "fused_rms_fp8_group_quant": fused_rms_fp8_group_quant,
     "fused_rms_fp8_per_tensor_static_quant": fused_rms_fp8_per_tensor_static_quant,
+    "fused_sigmoid_gating_delta_rule_update": fused_sigmoid_gating_delta_rule_update,
     "gelu_and_mul": _OPS.gelu_and_mul.default,
     "gelu_and_mul_bias": _OPS.gelu_and_mul_bias.default,
     "gelu_fast": _OPS.gelu_fast.default,

@@ -223,9 +223,20 @@ FITTING: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
             "cu_seqlens": "none",
         },
     ),
+    **dict.fromkeys(
+        ("fused_recurrent_gated_delta_rule_update", "fused_sigmoid_gating_delta_rule_update"),
+        lambda s: {
+            "T": "bf16", "U": "f32", "B": "2", "L": "1", "M": "2", "H": "2", "HV": "4", "K": "128", "V": "64", "X": "128",
+            "Y": "64", "S": "5", "N": "2", "P": "1", "state_layout": "hkv", "cu_seqlens": "none",
+        },
+    ),
     "fused_gdn_gating_and_sigmoid": lambda s: {"D": "f32", "S": "5", "H": "32"},
     "causal_conv1d_update": lambda s: {
         "W": s["T"], "B": "4", "D": "64", "L": "1", "S": "8", "K": "3", "width": "4", "BIAS": "64", "LENS": "0", "SLOTS": "4",
+    },
+    "causal_conv1d_update_in_place": lambda s: {
+        "W": s["T"], "B": "4", "D": "64", "L": "1", "S": "8", "K": "3", "width": "4", "N": "4", "A": "4", "windows": "8",
+        "steps": "1", "places": "3", "query_start_loc": "none",
     },
     "causal_conv1d_fn": lambda s: {
         "W": s["T"], "D": "64", "L": "40", "starts": "3", "S": "8", "K": "3", "width": "4", "longest": "30",

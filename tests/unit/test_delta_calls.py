@@ -48,6 +48,27 @@ def prompts(turned: bool) -> Any:
     return x, torch.zeros(6, 4), None, torch.zeros(3, 6, 3), torch.tensor([0, 7, 9], dtype=torch.int32)
 
 
+def step() -> Any:
+    """x of four tokens of six channels, states, weight."""
+    return torch.zeros(4, 6), torch.zeros(5, 6, 5), torch.zeros(6, 4)
+
+
+def test_a_step_of_a_convolution_sees_rows_as_channels_of_tokens() -> None:
+    x, *rest = step()
+    result, (seen, *_), _ = handed(ap.causal_conv1d_update_in_place, x, *rest)
+    assert result is x and seen.shape == (4, 6, 1) and seen.data_ptr() == x.data_ptr()
+    starts = torch.tensor([0, 1, 4], dtype=torch.int32)
+    _, (seen, *others), _ = handed(
+        ap.causal_conv1d_update_in_place, x, *rest, query_start_loc=starts, max_query_len=3
+    )
+    assert seen.shape == (1, 6, 4) and seen.stride()[1:] == (1, 6) and others[-1] is starts
+    _, (seen, *_), _ = handed(ap.causal_conv1d_update_in_place, x.view(2, 6, 2), *rest)
+    assert seen.shape == (2, 6, 2)
+    call: Any = ap.causal_conv1d_update_in_place
+    with pytest.raises(UnsupportedError, match="cache_seqlens"):
+        call(x, *rest, cache_seqlens=starts)
+
+
 @pytest.mark.parametrize("turned", [False, True])
 def test_a_convolution_lies_in_memory_as_its_input_does(turned: bool) -> None:
     out, tensors, attributes = handed(ap.causal_conv1d_fn, *prompts(turned), [7, 2])
@@ -66,6 +87,10 @@ def test_an_activation_of_a_convolution_is_a_name_or_a_bool(activation: Any, sil
     words = {"has_initial_state": flags, "activation": activation, "pad_slot_id": 5}
     _, tensors, attributes = handed(ap.causal_conv1d_fn, *prompts(False), (), **words)
     assert attributes == [0, silu, 5]
+    _, _, (longest, *_) = handed(ap.causal_conv1d_fn, *prompts(False), metadata=object())
+    assert longest == 9
+    _, _, attributes = handed(ap.causal_conv1d_update_in_place, *step(), activation=activation)
+    assert attributes == [silu, -1]
     assert tensors[6].dtype is torch.uint8 and tensors[6].data_ptr() == flags.data_ptr()
 
 
@@ -96,6 +121,50 @@ def test_states_are_made_for_each_sequence_where_they_are_asked_for(rule: Any) -
     assert (last.shape, last.dtype) == ((2, 6, 64, 40), torch.float32) and attributes == [0.5, True]
     (_, last), _, _ = handed(rule, q, q, v, **gates, **words, cu_seqlens=starts)
     assert last.shape == (4, 6, 64, 40)
+
+
+def test_a_decode_step_takes_a_slot_or_a_row_of_slots_for_each_sequence() -> None:
+    q, v, pool = torch.zeros(1, 5, 3, 64), torch.zeros(1, 5, 6, 40), torch.zeros(4, 6, 64, 40)
+    words: dict[str, Any] = {
+        "beta": torch.zeros(1, 5, 6),
+        "initial_state": pool,
+        "use_qk_l2norm_in_kernel": True,
+    }
+    call, g = ap.fused_recurrent_gated_delta_rule_update, torch.zeros(1, 5, 6)
+    slots = torch.arange(5, dtype=torch.int32)
+    (out, last), tensors, attributes = handed(call, q, q, v, g, **words, ssm_state_indices=slots)
+    assert out.shape == v.shape and last is pool and tensors[-1] is out and tensors[7].shape == (5, 1)
+    assert attributes == [0.125, True, "hkv"]
+    rows = slots.view(1, 5)
+    _, tensors, attributes = handed(
+        call, q, q, v, g, **words, ssm_state_indices=rows, scale=0.5, state_layout="hvk"
+    )
+    assert tensors[7] is rows and attributes == [0.5, True, "hvk"]
+    for option, wrong in {"inplace_final_state": False, "state_layout": "vk", "initial_state": None}.items():
+        with pytest.raises(UnsupportedError, match=option):
+            call(q, q, v, g, **(words | {"ssm_state_indices": slots, option: wrong}))
+
+
+def test_a_decode_step_with_gates_hands_on_what_makes_them() -> None:
+    q, v, pool = torch.zeros(5, 1, 3, 64), torch.zeros(5, 1, 6, 40), torch.zeros(4, 6, 64, 40)
+    a, b, of_head, slots = (
+        torch.zeros(5, 6),
+        torch.ones(5, 6),
+        torch.zeros(6),
+        torch.arange(5, dtype=torch.int32),
+    )
+    call = ap.fused_sigmoid_gating_delta_rule_update
+    out, tensors, attributes = handed(call, of_head, a, of_head, 1.0, 20.0, q, q, v, b, pool, slots)
+    assert (
+        out.shape == v.shape
+        and tensors[1] is a
+        and tensors[6] is b
+        and tensors[7] is pool
+        and tensors[-1] is out
+    )
+    assert attributes == [1.0, 20.0, 0.125, False, "hkv"]
+    with pytest.raises(UnsupportedError, match="state_layout"):
+        call(of_head, a, of_head, 1.0, 20.0, q, q, v, b, pool, slots, state_layout="kv")
 
 
 @pytest.mark.parametrize("option", ["gk", "gv"])
@@ -137,6 +206,45 @@ class Layer:
         ap.causal_conv1d_update(x, held, self.weight, bias, out, True, none, none, -1)
         rule = ap.fused_recurrent_gated_delta_rule
         return self.rule(rule, out.view(1, 64), slice(token, token + 1), state)
+
+    def update(self, token: int, held: Any, pool: Any) -> Any:
+        """As :meth:`step`, in the form of a server's decode step: states are in pools, the last slot is this sequence's."""
+        slot = torch.tensor([2], dtype=torch.int32)
+        conv = self.mixed[token].view(1, 64).clone()
+        conv = ap.causal_conv1d_update_in_place(
+            conv, held, self.weight, None, "silu", conv_state_indices=slot
+        )
+        q, k = (part.contiguous().view(1, 1, 1, 16) for part in (conv[:, :16], conv[:, 16:32]))
+        v, gates = (
+            conv[:, 32:].contiguous().view(1, 1, 2, 16),
+            (self.a[token, None].bfloat16(), self.b[token, None].bfloat16()),
+        )
+        return ap.fused_sigmoid_gating_delta_rule_update(
+            self.a_log,
+            gates[0],
+            self.bias,
+            1.0,
+            20.0,
+            q,
+            k,
+            v,
+            gates[1],
+            pool,
+            slot,
+            use_qk_l2norm_in_kernel=True,
+        )
+
+
+def test_steps_behind_pools_are_what_steps_with_states_are(compiled: Any) -> None:
+    layer, held, pool = Layer(), torch.zeros(3, 64, 3).bfloat16(), torch.zeros(3, 2, 16, 16)
+    layer.a, layer.b = layer.a.bfloat16().float(), layer.b.bfloat16().float()
+    stepped, state = torch.zeros(1, 64, 3).bfloat16(), torch.zeros(1, 2, 16, 16)
+    step, update = compiled(layer.step), compiled(layer.update)
+    for token in range(4):
+        one, state = step(token, stepped, state)
+        torch.testing.assert_close(update(token, held, pool), one, rtol=2**-7, atol=2**-12)
+    assert torch.equal(held[2:], stepped) and not held[:2].any() and not pool[:2].any()
+    torch.testing.assert_close(pool[2:], state, rtol=1e-5, atol=1e-6)
 
 
 def test_a_prompt_is_what_its_tokens_are_one_by_one(compiled: Any) -> None:

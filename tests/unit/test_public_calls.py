@@ -973,6 +973,8 @@ TURNED = {
     "moe_fused_gate": {"num_expert_group"},
     "chunk_gated_delta_rule": {"scale"},
     "fused_recurrent_gated_delta_rule": {"scale"},
+    "fused_recurrent_gated_delta_rule_update": {"scale"},
+    "fused_sigmoid_gating_delta_rule_update": {"scale"},
     **{name: {"rotate_style"} for name in signatures.load() if name.startswith("rope_")},
 }
 #: Required options of which not any value will do.
@@ -1025,7 +1027,9 @@ SERVED: dict[str, dict[str, Any]] = {
     "fused_add_rmsnorm_pad": {"x": zeros(4, 4)},
     "fused_qk_rmsnorm_group_quant": {"q": zeros(4, 4), "q_weight": zeros(4)},
     "causal_conv1d_fn": {"x": zeros(4, 4), "seq_lens_cpu": (4,)},
+    "causal_conv1d_update_in_place": {"x": zeros(4, 4, 4)},
     "fused_recurrent_gated_delta_rule": {"beta": zeros(4, 4, 4)},
+    "fused_recurrent_gated_delta_rule_update": {"initial_state": zeros(4, 4, 4, 4), "ssm_state_indices": zeros(4, 1)},
     "moe_stage1_g1u1": {"quant_type": 2, "a1_scale": zeros(4), "w1_scale": zeros(4)},
     "mla_decode_fwd": {"num_kv_splits": 2, "page_size": 4},
     "moe_cktile2stages_gemm1": {"w_scale": zeros(4), "exp_bias": zeros(4)},

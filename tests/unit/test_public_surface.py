@@ -126,9 +126,15 @@ SIGNATURES = {
     "fused_gdn_gating_and_sigmoid": "A_log a b dt_bias softplus_beta softplus_threshold",
     "fused_recurrent_gated_delta_rule": "q k v g gk gv beta scale initial_state output_final_state use_qk_l2norm_in_kernel "
     "cu_seqlens",
+    "fused_recurrent_gated_delta_rule_update": "q k v g beta scale initial_state inplace_final_state cu_seqlens "
+    "ssm_state_indices num_accepted_tokens use_qk_l2norm_in_kernel state_layout",
+    "fused_sigmoid_gating_delta_rule_update": "A_log a dt_bias softplus_beta softplus_threshold q k v b initial_state_source "
+    "initial_state_indices scale use_qk_l2norm_in_kernel cu_seqlens state_layout",
     "causal_conv1d_update": "x conv_state weight bias out use_silu cache_seqlens conv_state_indices pad_slot_id",
     "causal_conv1d_fn": "x weight bias conv_states query_start_loc seq_lens_cpu cache_indices has_initial_state activation "
-    "pad_slot_id validate_data out",
+    "pad_slot_id validate_data out metadata",
+    "causal_conv1d_update_in_place": "x conv_state weight bias activation cache_seqlens conv_state_indices num_accepted_tokens "
+    "intermediate_conv_window pad_slot_id metadata validate_data query_start_loc max_query_len",
     "top_k_per_row_decode": "logits next_n seqLens indices numRows stride0 stride1 k stable",
     "top_k_per_row_prefill": "logits rowStarts rowEnds indices values numRows stride0 stride1 k stable",
     "sigmoid": "input",

@@ -31,10 +31,15 @@ if TYPE_CHECKING:
     from aiter_prebuilt.ops.binary import add, add_, div, div_, mul, mul_, sub, sub_
     from aiter_prebuilt.ops.cache_blocks import copy_blocks
     from aiter_prebuilt.ops.conv1d import causal_conv1d_fn
+    from aiter_prebuilt.ops.conv1d_update import causal_conv1d_update_in_place
     from aiter_prebuilt.ops.delta_rule import (
         chunk_gated_delta_rule,
         fused_gdn_gating_and_sigmoid,
         fused_recurrent_gated_delta_rule,
+    )
+    from aiter_prebuilt.ops.delta_update import (
+        fused_recurrent_gated_delta_rule_update,
+        fused_sigmoid_gating_delta_rule_update,
     )
     from aiter_prebuilt.ops.extend_attention import extend_attention_fwd
     from aiter_prebuilt.ops.fmoe_f4 import fmoe_g1u1_mxfp4
@@ -234,6 +239,7 @@ __all__ = [
     "biased_grouped_topk_hip",
     "causal_conv1d_fn",
     "causal_conv1d_update",
+    "causal_conv1d_update_in_place",
     "chunk_gated_delta_rule",
     "ck_moe_stage1_fwd",
     "ck_moe_stage2_fwd",
@@ -285,8 +291,10 @@ __all__ = [
     "fused_qk_rope_concat_and_cache_mla",
     "fused_qk_rope_reshape_and_cache",
     "fused_recurrent_gated_delta_rule",
+    "fused_recurrent_gated_delta_rule_update",
     "fused_rms_fp8_group_quant",
     "fused_rms_fp8_per_tensor_static_quant",
+    "fused_sigmoid_gating_delta_rule_update",
     "gelu_and_mul",
     "gelu_and_mul_bias",
     "gelu_fast",
@@ -455,9 +463,12 @@ HOMES: Final = {
     "sub_": "binary",
     "copy_blocks": "cache_blocks",
     "causal_conv1d_fn": "conv1d",
+    "causal_conv1d_update_in_place": "conv1d_update",
     "chunk_gated_delta_rule": "delta_rule",
     "fused_gdn_gating_and_sigmoid": "delta_rule",
     "fused_recurrent_gated_delta_rule": "delta_rule",
+    "fused_recurrent_gated_delta_rule_update": "delta_update",
+    "fused_sigmoid_gating_delta_rule_update": "delta_update",
     "extend_attention_fwd": "extend_attention",
     "fmoe_g1u1_mxfp4": "fmoe_f4",
     "fused_qk_rope_cat_and_cache_mla": "fused_kv_cache",

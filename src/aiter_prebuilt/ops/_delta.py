@@ -7,7 +7,7 @@ from typing import Any
 from aiter_prebuilt.ops._common import element_type, integers, like, refuse
 
 
-def with_silu(activation: str | bool | None) -> bool:
+def with_silu(activation: str | bool | None, function: str = "causal_conv1d_fn") -> bool:
     """Is silu asked for? AITER takes a bool for its name, too.
 
     Raises:
@@ -17,16 +17,16 @@ def with_silu(activation: str | bool | None) -> bool:
         return True
     if activation is None or activation is False:
         return False
-    raise refuse("causal_conv1d_fn", "activation", activation, '"silu", "swish" or None')
+    raise refuse(function, "activation", activation, '"silu", "swish" or None')
 
 
-def longest(lengths: Any) -> int:
-    """The largest of the lengths; of none 0.
+def longest(lengths: Any, tokens: int) -> int:
+    """The largest of the lengths, of none 0; all tokens where there are no lengths.
 
     Raises:
         UnsupportedError: they are no integers.
     """
-    found = integers(lengths)
+    found = (tokens,) if lengths is None else integers(lengths)
     if found is None:
         raise refuse("causal_conv1d_fn", "seq_lens_cpu", lengths, "a list of integers")
     return max(found, default=0)
@@ -54,3 +54,15 @@ def results(q: Any, v: Any, cu_seqlens: Any, with_states: bool) -> tuple[Any, An
     sequences = q.shape[0] if cu_seqlens is None else cu_seqlens.shape[0] - 1
     shape = (sequences, v.shape[2], q.shape[3], v.shape[3])
     return out, q.new_empty(shape, dtype=element_type(q, "f32"))
+
+
+def rows_of_slots(indices: Any) -> Any:
+    """A slot for each sequence as a row of one; rows of several as they are."""
+    return indices.unsqueeze(-1) if len(indices.shape) == 1 and hasattr(indices, "unsqueeze") else indices
+
+
+def channels_of_tokens(x: Any, one_behind_the_other: bool) -> Any:
+    """X as [batch, channels, tokens]; as it is where it has three dims."""
+    if len(x.shape) != 2 or not hasattr(x, "unsqueeze"):
+        return x
+    return x.t().unsqueeze(0) if one_behind_the_other else x.unsqueeze(-1)

@@ -23,13 +23,14 @@ def causal_conv1d_fn(
     bias: torch.Tensor | None,
     conv_states: torch.Tensor,
     query_start_loc: torch.Tensor,
-    seq_lens_cpu: Sequence[int],
+    seq_lens_cpu: Sequence[int] | None = None,
     cache_indices: torch.Tensor | None = None,
     has_initial_state: torch.Tensor | None = None,
     activation: str | bool | None = "silu",
     pad_slot_id: int = -1,
     validate_data: bool = False,
     out: torch.Tensor | None = None,
+    metadata: object | None = None,
 ) -> torch.Tensor:
     """A causal convolution of each channel along the tokens of each sequence, behind the inputs that its slot holds.
 
@@ -42,7 +43,7 @@ def causal_conv1d_fn(
         weight: [channels, width], width 2, 3 or 4; of any of these types, which ``bias`` has, too: [channels] or None.
         conv_states: [slots, channels, width - 1 or more], in place; its first width - 1 places hold inputs, the newest last.
         query_start_loc: [sequences + 1] int32, where each sequence begins, and where the last ends.
-        seq_lens_cpu: the lengths on the host, of which the largest is used alone.
+        seq_lens_cpu: the lengths on the host, of which the largest is used alone; None, as vLLM has it: any up to all tokens.
         cache_indices: [sequences] int32, the slot of each; None: the first sequence has the first slot, and so on. A sequence
             whose slot is ``pad_slot_id``, or none that there is, is skipped: its results are not written.
         has_initial_state: [sequences] bool or uint8: does the slot hold inputs before the first? None: of no sequence.
@@ -50,6 +51,7 @@ def causal_conv1d_fn(
         pad_slot_id: a slot that stands for none.
         validate_data: any value: what a kernel asks for is asked always.
         out: [channels, tokens], written; made when None, as x lies in memory. AITER's function has it not.
+        metadata: any value, of vLLM's function.
 
     Returns:
         out.
@@ -60,12 +62,12 @@ def causal_conv1d_fn(
 
     Source: AITER's Triton ``causal_conv1d_fn``.
     """
-    del validate_data
+    del validate_data, metadata
     try:
         out = as_it_lies(x) if out is None else out
-        flags = codes(has_initial_state, "bool")
+        flags, tokens = codes(has_initial_state, "bool"), x.shape[1]
     except NOT_A_TENSOR as error:
         raise no_output("causal_conv1d_fn", error) from error
     tensors = (x, weight, bias, conv_states, query_start_loc, cache_indices, flags, out)
-    _causal_conv1d_fn(*tensors, longest(seq_lens_cpu), with_silu(activation), pad_slot_id)
+    _causal_conv1d_fn(*tensors, longest(seq_lens_cpu, tokens), with_silu(activation), pad_slot_id)
     return out

@@ -84,10 +84,11 @@ def chunk_gated_delta_rule(
     use_qk_l2norm_in_kernel: bool = False,
     cu_seqlens: torch.Tensor | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """:func:`fused_recurrent_gated_delta_rule` of whole prompts, by its kernel, which goes from token to token.
+    """:func:`fused_recurrent_gated_delta_rule` of whole prompts, 64 tokens at once by matrix products.
 
-    AITER's function works on 64 tokens at once by matrix products, and is faster where prompts are long and few; the results are
-    the same, but for roundings, and norms stay in fp32 here.
+    That is where K is 64 or 128, beta fp32, and sequences have 64 tokens and more on average; else it goes from token to token.
+    The results are those of single tokens, but for roundings: all is in fp32 here, norms, states and products. What is not finite
+    in a token makes its results and those behind it NaN where 64 are taken at once.
 
     Args:
         q, k, v, scale, initial_state, output_final_state, use_qk_l2norm_in_kernel, cu_seqlens: as of
