@@ -7,7 +7,10 @@ A function of another shape, or one that starts no program any more, keeps its o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any, Final
 
@@ -44,6 +47,10 @@ def get_user_jit_dir() -> Any:
     return jit_folder(this_dir)  # type: ignore[name-defined]  # noqa: F821
 
 
+def get_git_commit_id_short() -> Any:
+    return None  # of a checkout's sources, for names of what is compiled of them
+
+
 #: Module -> function -> (what takes its place, the word in its code without which it keeps its own).
 _ANSWERS: Final[Mapping[str, Mapping[str, tuple[Any, str]]]] = {
     "chip_info": {
@@ -53,7 +60,28 @@ _ANSWERS: Final[Mapping[str, Mapping[str, tuple[Any, str]]]] = {
     },
     "cpp_extension": {"get_hip_version": (get_hip_version, "hipconfig")},
     "aiter.jit.core": {"get_user_jit_dir": (get_user_jit_dir, "AITER_JIT_DIR")},
+    "csrc.cpp_itfs.utils": {"get_git_commit_id_short": (get_git_commit_id_short, "git")},
 }
+#: It makes a folder below this one, or below the user's home, when it is imported.
+_TEMPLATES: Final = "csrc.cpp_itfs.utils"
+_ROOT: Final = "AITER_ROOT_DIR"
+
+
+@contextmanager
+def surroundings(module: str) -> Iterator[None]:
+    """While ``module`` is executed: a folder that is there already, where the one that it would make cannot be made."""
+    instead = ""
+    if module == _TEMPLATES and _ROOT not in os.environ:
+        from aiter_prebuilt_bridge.machine import unwritten
+
+        instead = unwritten(Path(os.environ.get("HOME", "None")) / ".aiter" / "build")
+    if instead:
+        os.environ[_ROOT] = instead
+    try:
+        yield
+    finally:
+        if instead:
+            del os.environ[_ROOT]
 
 
 def of(module: str) -> Mapping[str, FunctionType]:

@@ -28,12 +28,15 @@ fill(globals(){names})
 
 @dataclass(frozen=True, slots=True)
 class Stub:
-    """One function that AITER's JIT would take from a compiled module. ``native``: its name there; ``ctypes``: it has to be C."""
+    """One function that AITER's JIT would take from a compiled module. ``native``: its name there; ``ctypes``: it has to be C;
+    ``varies``: the call decides from which module it is taken.
+    """
 
     module: str
     name: str
     native: str
     ctypes: bool
+    varies: bool
     signature: Signature
 
 
@@ -60,7 +63,9 @@ def write(package: Path, place: Path) -> tuple[list[str], dict[str, str]]:
 def _why(stub: Stub) -> str:
     if stub.ctypes:
         return f"{stub.name} is called through ctypes, which takes no Python"
-    mine, cover = serving.decide("", stub.name, stub.signature)
+    if stub.varies:
+        return f"AITER names another module for each kind of call of {stub.name}"
+    mine, cover = serving.decide("", (stub.name,), stub.signature)
     if mine is None:
         return f"{stub.name}: {cover.why}"
     if cover.omitted:
@@ -115,7 +120,10 @@ def _stubs(function: ast.FunctionDef) -> Iterator[Stub]:
             module, native = _text(names.get("_md_name")), _text(names.get("fc_name"))
             if module:
                 ctypes = _text(given.get("ffi_type")) == "ctypes"
-                yield Stub(module, function.name, native or function.name, ctypes, _signature(function.args))
+                varies = "gen_func" in given
+                yield Stub(
+                    module, function.name, native or function.name, ctypes, varies, _signature(function.args)
+                )
 
 
 def _text(node: ast.expr | None) -> str:

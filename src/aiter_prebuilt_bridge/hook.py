@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 VARIABLE = "AITER_PREBUILT_BRIDGE"
 #: Modules that are AITER's, or that AITER finds through folders of its own on the path.
 _PREFIXES = ("aiter.", "module_aiter_")
-_NAMES = ("aiter", "chip_info", "cpp_extension", "torch_guard")
+_NAMES = ("aiter", "chip_info", "cpp_extension", "torch_guard", "csrc.cpp_itfs.utils")
 
 
 class Finder:

@@ -18,6 +18,7 @@ _TOOLS: Final = ("chip_info", "cpp_extension", "torch_guard")
 _AFTER: Final[Mapping[str, Callable[[ModuleType], None]]] = {
     "aiter.jit.core": stubs.wrap_core,
     "torch_guard": stubs.wrap_guard,
+    "csrc.cpp_itfs.utils": stubs.wrap_templates,
 }
 _PUBLIC: Final = ("aiter.ops.", "aiter.fused_moe", "aiter.mla", "aiter.tuned_gemm")
 
@@ -88,9 +89,10 @@ class Executed:
         """Execute it."""
         self._spec.loader = module.__loader__ = self._loader
         code = self._loader.get_code(module.__name__) if self._before else None
-        if isinstance(code, CodeType):
-            exec(answers.answered(code, self._before), module.__dict__)
-        else:
-            self._loader.exec_module(module)
+        with answers.surroundings(module.__name__):
+            if isinstance(code, CodeType):
+                exec(answers.answered(code, self._before), module.__dict__)
+            else:
+                self._loader.exec_module(module)
         if self._after is not None:
             self._after(module)

@@ -122,3 +122,11 @@ def jit_folder(own: str) -> str:
         sys.path.insert(0, named)
         return named
     return own if os.access(own, os.W_OK) else str(_FOLDER)
+
+
+def unwritten(wanted: Path) -> str:
+    """A folder with a ``build`` in it that is never written, where the folder ``wanted`` is not there and cannot be made; else ""."""
+    if wanted.is_dir():
+        return ""
+    there = next(parent for parent in wanted.absolute().parents if parent.exists())
+    return "" if os.access(there, os.W_OK) else str(_FOLDER)

@@ -18,7 +18,7 @@ LOGGER: Final = logging.getLogger("aiter_prebuilt_bridge")
 class Name:
     """One function of AITER's. ``way``: how AITER reaches it (``pybind``, ``develop``, ``ctypes``: a stub of its JIT; ``torch``: it
     is registered with torch; ``public``: a plain function). ``why``: why it stays AITER's, "" when ours stands in its place.
-    ``compiles``: the JIT's module that a call of AITER's would need.
+    ``compiles``: the JIT's module that a call of AITER's would need. ``ours``: the function that stands in its place.
     """
 
     module: str
@@ -26,6 +26,7 @@ class Name:
     way: str
     why: str
     compiles: str = ""
+    ours: str = ""
 
     @property
     def replaced(self) -> bool:

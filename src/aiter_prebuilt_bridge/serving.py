@@ -65,8 +65,17 @@ def signature_of(function: Callable[..., Any]) -> inspect.Signature | None:
         return None
 
 
-def decide(module: str, name: str, signature: inspect.Signature | None) -> tuple[Any, Cover]:
-    """Our function for AITER's ``module.name``, and how it covers that; None with the reason why that stays."""
+def decide(
+    module: str, names: tuple[str, ...], signature: inspect.Signature | None
+) -> tuple[Any, Cover]:
+    """Our function for one of AITER's in ``module``, and how it covers that; None with the reason why that stays. ``names``: its
+    own, then that of the native function which a stub stands for.
+    """
+    covers = [_decided(module, name, signature) for name in dict.fromkeys(names)]
+    return next((each for each in covers if each[0] is not None), covers[0])
+
+
+def _decided(module: str, name: str, signature: inspect.Signature | None) -> tuple[Any, Cover]:
     function, why = ours(name)
     if why:
         return None, Cover(why)

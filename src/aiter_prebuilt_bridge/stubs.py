@@ -19,6 +19,9 @@ _STUB: Final = "_aiter_prebuilt_stub"
 #: The JIT's functions that start a compile; the second starts compilers to ask them for their flags.
 _COMPILES: Final = ("build_module", "get_args_of_build")
 
+#: And those of its templates: the second argument is the folder of what is compiled.
+_TEMPLATES: Final = ("compile_lib", "compile_hsaco")
+
 
 def wrap_core(core: ModuleType) -> None:
     """After ``aiter.jit.core`` was executed, before anything imports its decorator."""
@@ -29,6 +32,14 @@ def wrap_core(core: ModuleType) -> None:
         function = getattr(core, name, None)
         if function is not None:
             setattr(core, name, _telling(function))
+
+
+def wrap_templates(utils: ModuleType) -> None:
+    """After ``csrc.cpp_itfs.utils`` was executed, which compiles what AITER writes from templates."""
+    for name in _TEMPLATES:
+        function = getattr(utils, name, None)
+        if function is not None:
+            setattr(utils, name, _telling(function))
 
 
 def _telling(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -48,11 +59,11 @@ def marking(compile_ops: Callable[..., Any]) -> Callable[..., Any]:
     def marked(*args: Any, **keywords: Any) -> Callable[..., Any]:
         told = inspect.signature(compile_ops).bind(*args, **keywords).arguments
         way = "develop" if told.get("develop") else str(told.get("ffi_type", "pybind"))
-        needs = str(told.get("_md_name", args[0] if args else ""))
+        needs, native = str(told.get("_md_name", "")), told.get("fc_name")
         decorate = compile_ops(*args, **keywords)
 
         def decorator(function: Callable[..., Any]) -> Any:
-            setattr(function, _STUB, (way, needs))
+            setattr(function, _STUB, (way, needs, native or function.__name__))
             return decorate(function)
 
         return decorator
@@ -86,11 +97,11 @@ def _registered(
     args, keywords = call
     named = function if stub is None else stub
     name, module = named.__name__, named.__module__
-    way, needs = getattr(named, _STUB, ("torch", ""))
+    way, needs, native = getattr(named, _STUB, ("torch", "", name))
     if not module.startswith("aiter.ops") and way == "torch":
         return original(*args, **keywords)(function)
-    mine, cover = serving.decide(module, name, serving.signature_of(named))
-    record.keep(record.Name(module, name, way, cover.why, needs))
+    mine, cover = serving.decide(module, (name, native), serving.signature_of(named))
+    record.keep(record.Name(module, name, way, cover.why, needs, mine.__name__ if mine else ""))
     theirs = _asked(name, function)
     if mine is None:
         return original(*args, **keywords)(theirs if stub is not None else function)
