@@ -36,7 +36,11 @@ def names_in(text: str) -> Iterator[Name]:
                 if each.name.split(".")[0] == "aiter":
                     modules[each.asname or "aiter"] = each.name if each.asname else "aiter"
                     yield each.name, ""
-        elif isinstance(node, ast.ImportFrom) and not node.level and (node.module or "").split(".")[0] == "aiter":
+        elif (
+            isinstance(node, ast.ImportFrom)
+            and not node.level
+            and (node.module or "").split(".")[0] == "aiter"
+        ):
             for each in node.names:
                 modules[each.asname or each.name] = f"{node.module}.{each.name}"
                 yield str(node.module), each.name
@@ -67,7 +71,17 @@ def wheel_of(name: str, version: str, folder: Path) -> Path:
     """The client's wheel in ``folder``, downloaded when it is not there."""
     found = sorted(folder.glob(f"{name}-{version}-*.whl"))
     if not found:
-        command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "-q", "-d", str(folder)]
+        command = [
+            sys.executable,
+            "-m",
+            "pip",
+            "download",
+            "--no-deps",
+            "--only-binary=:all:",
+            "-q",
+            "-d",
+            str(folder),
+        ]
         subprocess.run([*command, f"{name}=={version}"], check=True)
         found = sorted(folder.glob(f"{name}-{version}-*.whl"))
     return found[0]

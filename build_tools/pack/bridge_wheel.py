@@ -24,9 +24,9 @@ ENTRY_POINTS: Final = "".join(
 _SUFFIXES: Final = frozenset((".py", ".typed", ".txt"))
 _ABOUT: Final = dist_info.About(
     summary="Stock AITER, vLLM and SGLang on the prebuilt operators of aiter-prebuilt",
-    description=f"A hook around `import aiter` for [{RUNTIME}](https://pypi.org/project/{RUNTIME}/): AITER stays installed as it\n"
-    "is, and what prebuilt operators cover is served by them. `AITER_PREBUILT_BRIDGE=0` switches it off, `strict` makes a compile\n"
-    "of AITER's JIT an error; `aiter-prebuilt bridge status` says what is served, what is not, and why.\n",
+    description=f"A hook around `import aiter` for [{RUNTIME}](https://pypi.org/project/{RUNTIME}/): AITER stays installed as\n"
+    "it is, and what prebuilt operators cover is served by them. `AITER_PREBUILT_BRIDGE=0` switches it off, `strict` makes a\n"
+    "compile of AITER's JIT an error; `aiter-prebuilt bridge status` says what is served, what is not, and why.\n",
     requires=(f"{RUNTIME}=={VERSION}",),
     tag=TAG,
     pure=True,

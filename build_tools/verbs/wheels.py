@@ -24,7 +24,7 @@ from build_tools.verbs import options
     help="Let entries for this target in that no device has executed (all: for every one). Their wheel says so.",
 )
 def wheels(bundles: Path, output: Path, runtime: bool, unproved: tuple[str, ...]) -> None:
-    """Pack the bundles of the last build, the runtime, the emulator and the bridge into wheels. Only what was executed goes in."""
+    """Pack the bundles of the last build, the runtime, the emulator and the bridge. Only what was executed goes in."""
     from build_tools.manifest.parse import load
     from build_tools.pack.unproved import ALL
     from build_tools.pack.wheel import write_wheels

@@ -7,3 +7,6 @@ executed as they are, but for a few functions that would start programs (``answe
 (``stubs``), and public names whose calls ours can take become ours (``public``). The rest stays AITER's, and ``record`` says why.
 Importing this package imports nothing.
 """
+
+#: ``0``: AITER is left alone. ``strict``: a compile of AITER's JIT is an error that names the operator. Else: it is logged.
+VARIABLE = "AITER_PREBUILT_BRIDGE"

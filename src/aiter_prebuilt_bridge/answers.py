@@ -18,37 +18,43 @@ from aiter_prebuilt_bridge import record
 
 
 def _detect_native() -> Any:
+    """The targets here."""
     from aiter_prebuilt_bridge.machine import architecture
 
     return [architecture()]
 
 
 def get_gfx_custom_op_core() -> Any:
+    """AITER's number of the target."""
     from aiter_prebuilt_bridge.machine import chosen
 
     return chosen({name: number for number, name in GFX_MAP.items()})  # type: ignore[name-defined]  # noqa: F821
 
 
 def get_cu_num_custom_op() -> Any:
+    """How many compute units a GPU has."""
     from aiter_prebuilt_bridge.machine import compute_units
 
     return compute_units()
 
 
 def get_hip_version() -> Any:
+    """The version of HIP."""
     from aiter_prebuilt_bridge.machine import hip_version
 
     return hip_version()
 
 
 def get_user_jit_dir() -> Any:
+    """Where the JIT would work."""
     from aiter_prebuilt_bridge.machine import jit_folder
 
     return jit_folder(this_dir)  # type: ignore[name-defined]  # noqa: F821
 
 
 def get_git_commit_id_short() -> Any:
-    return None  # of a checkout's sources, for names of what is compiled of them
+    """Of a checkout's sources, for names of what is compiled of them."""
+    return None
 
 
 #: Module -> function -> (what takes its place, the word in its code without which it keeps its own).
@@ -106,6 +112,4 @@ def _exchanged(found: object, answers: Mapping[str, FunctionType], words: Mappin
 
 
 def _says(code: CodeType, word: str) -> bool:
-    return any(
-        word == each or (isinstance(each, CodeType) and _says(each, word)) for each in code.co_consts
-    )
+    return any(word == each or (isinstance(each, CodeType) and _says(each, word)) for each in code.co_consts)

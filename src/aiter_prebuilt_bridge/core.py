@@ -27,8 +27,8 @@ _DEFAULT_ROUND_MODE: Final = 1
 
 
 class aiter_tensor_t:  # noqa: N801  # AITER's name
-    """A tensor that AITER took apart: what native code reads of it, as a torch without DLPack's exchange API shows it. Then torch is
-    asked for the stream, as for any of its tensors.
+    """A tensor that AITER took apart: what native code reads of it, as a torch without DLPack's exchange API shows it. So torch
+    is asked for the stream, as for any of its tensors.
     """
 
     def __init__(
@@ -63,10 +63,11 @@ def fp8_of(ordinal: int) -> str:
 
 
 def _enumeration(name: str, members: dict[str, int]) -> type[IntEnum]:
-    made = IntEnum(name, members, module="module_aiter_core")  # type: ignore[misc]  # made at run time
+    functional: Any = IntEnum
+    made: type[IntEnum] = functional(name, members, module="module_aiter_core")
     # AITER tells an enumeration from a function by this.
     made.__doc__ = "Members:\n" + "\n".join(f"  {member}" for member in members)
-    return made  # type: ignore[no-any-return]
+    return made
 
 
 def fill(names: dict[str, Any]) -> None:
@@ -87,6 +88,7 @@ class _Loader:
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
         """An empty module will do."""
         del spec
+        return None
 
     def exec_module(self, module: ModuleType) -> None:
         """Fill the module."""

@@ -1,8 +1,8 @@
 """Modules for ``AITER_JIT_DIR``: where no ``.pth`` may run, AITER's JIT itself finds plain Python modules in the folder that this
 variable names, and calls their functions through its own wrapper.
 
-Such a module is all or nothing: a function that it lacks is an error of AITER's, and no compile. So one is written only if ours cover
-every stub that AITER's sources have of it. What cannot be written stays as it is: AITER compiles it, into that folder.
+Such a module is all or nothing: a function that it lacks is an error of AITER's, and no compile. So one is written only if ours
+cover every stub that AITER's sources have of it. What cannot be written stays as it is: AITER compiles it, into that folder.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any, Final
 from aiter_prebuilt_bridge import serving
 from aiter_prebuilt_bridge.loader import CORE_MODULES
 
-_TEXT: Final = '''"""Functions of aiter-prebuilt under the name of a module of AITER's JIT; `aiter-prebuilt bridge folder` wrote this."""
+_TEXT: Final = '''"""A module of AITER's JIT with functions of aiter-prebuilt; `aiter-prebuilt bridge folder` wrote this."""
 
 from aiter_prebuilt_bridge.{home} import fill
 
@@ -135,8 +135,14 @@ def _signature(arguments: ast.arguments) -> Signature:
     plain = [*arguments.posonlyargs, *arguments.args]
     defaults: list[ast.expr | None] = [None] * (len(plain) - len(arguments.defaults)) + [*arguments.defaults]
     rows = [
-        *((each, value, Parameter.POSITIONAL_OR_KEYWORD) for each, value in zip(plain, defaults, strict=True)),
-        *((each, value, Parameter.KEYWORD_ONLY) for each, value in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)),
+        *(
+            (each, value, Parameter.POSITIONAL_OR_KEYWORD)
+            for each, value in zip(plain, defaults, strict=True)
+        ),
+        *(
+            (each, value, Parameter.KEYWORD_ONLY)
+            for each, value in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+        ),
     ]
     made = [Parameter(each.arg, kind, default=_value(value)) for each, value, kind in rows]
     return Signature(made)

@@ -2,10 +2,10 @@
 imports nothing that the interpreter has not, and each import of anything else costs it a comparison.
 """
 
-from __future__ import annotations
-
 import os
 import sys
+
+from aiter_prebuilt_bridge import VARIABLE
 
 TYPE_CHECKING = False  # as typing has it, without importing it
 if TYPE_CHECKING:
@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
     from types import ModuleType
 
-#: ``0``: AITER is left alone. ``strict``: a compile of AITER's JIT is an error that names the operator. Else: it is logged.
-VARIABLE = "AITER_PREBUILT_BRIDGE"
 #: Modules that are AITER's, or that AITER finds through folders of its own on the path.
 _PREFIXES = ("aiter.", "module_aiter_")
 _NAMES = ("aiter", "chip_info", "cpp_extension", "torch_guard", "csrc.cpp_itfs.utils")
@@ -24,8 +22,8 @@ class Finder:
     """Hands AITER's modules to :mod:`aiter_prebuilt_bridge.loader`; all others are somebody else's."""
 
     def find_spec(
-        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
+        self, name: str, path: "Sequence[str] | None" = None, target: "ModuleType | None" = None
+    ) -> "ModuleSpec | None":
         """As the import system asks."""
         if name in _NAMES or name.startswith(_PREFIXES):
             from aiter_prebuilt_bridge.loader import spec_of

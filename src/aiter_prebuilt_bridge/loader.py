@@ -1,4 +1,4 @@
-"""What the finder does with one of AITER's modules: answer it, execute it with answers inside, or look at it when it was executed."""
+"""What the finder does with a module of AITER's: answer it, execute it with answers inside, or look at it afterwards."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ def spec_of(
     before = answers.of(last if last in _TOOLS else name)
     after = _after(last if last in _TOOLS else name)
     if before or after:
-        spec.loader = Executed(spec, before, after)
+        around: Any = Executed(spec, before, after)
+        spec.loader = around
     return spec
 
 
@@ -91,7 +92,7 @@ class Executed:
         code = self._loader.get_code(module.__name__) if self._before else None
         with answers.surroundings(module.__name__):
             if isinstance(code, CodeType):
-                exec(answers.answered(code, self._before), module.__dict__)
+                exec(answers.answered(code, self._before), module.__dict__)  # noqa: S102  # as a loader does
             else:
                 self._loader.exec_module(module)
         if self._after is not None:

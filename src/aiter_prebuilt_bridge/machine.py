@@ -1,7 +1,7 @@
 """What AITER asks of the machine, from the kernel's own list of GPUs or from the driver library: no program is started.
 
-The kernel's list comes first: opening HIP where a server will fork its workers would break them, and ``import aiter`` is no call of
-a GPU. Where somebody names a driver (``AITER_PREBUILT_HIP``), or the kernel has no list, the driver is asked.
+The kernel's list comes first: opening HIP where a server will fork its workers would break them, and ``import aiter`` is no
+call of a GPU. Where somebody names a driver (``AITER_PREBUILT_HIP``), or the kernel has no list, the driver is asked.
 """
 
 from __future__ import annotations
@@ -35,9 +35,7 @@ class Gpu:
 def gpus() -> tuple[Gpu, ...]:
     """The GPUs of this machine, in order; none where there is no driver."""
     listed = () if os.environ.get(_LIBRARY) else from_nodes(_NODES)
-    return listed or tuple(
-        Gpu(facts.target, facts.compute_units) for facts in device.probe("amd").devices
-    )
+    return listed or tuple(Gpu(facts.target, facts.compute_units) for facts in device.probe("amd").devices)
 
 
 def from_nodes(folder: Path) -> tuple[Gpu, ...]:
@@ -113,8 +111,8 @@ def hip_version() -> str:
 
 
 def jit_folder(own: str) -> str:
-    """Where AITER's JIT would work: the folder that ``AITER_JIT_DIR`` names, its ``own`` where that can be written, else one that
-    is there and is never written. AITER would copy itself into the user's home.
+    """Where AITER's JIT would work: the folder that ``AITER_JIT_DIR`` names, its ``own`` where that can be written, else one
+    that is there and is never written. AITER would copy itself into the user's home.
     """
     named = os.environ.get("AITER_JIT_DIR")
     if named is not None:
@@ -125,7 +123,7 @@ def jit_folder(own: str) -> str:
 
 
 def unwritten(wanted: Path) -> str:
-    """A folder with a ``build`` in it that is never written, where the folder ``wanted`` is not there and cannot be made; else ""."""
+    """A folder with a ``build`` in it that is never written, where ``wanted`` is not there and cannot be made; else ""."""
     if wanted.is_dir():
         return ""
     there = next(parent for parent in wanted.absolute().parents if parent.exists())

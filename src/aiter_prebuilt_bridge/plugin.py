@@ -15,7 +15,9 @@ def register() -> None:
     if hook.install() and late:
         from aiter_prebuilt_bridge import public, record
 
-        record.once("aiter", "it was imported before the bridge: names that others copied from it stay AITER's")
+        record.once(
+            "aiter", "it was imported before the bridge: names that others copied from it stay AITER's"
+        )
         for name, module in [*sys.modules.items()]:
             if name.startswith(("aiter.ops.", "aiter.fused_moe", "aiter.mla", "aiter.tuned_gemm")):
                 public.replace(module)

@@ -20,7 +20,9 @@ def replace(module: ModuleType) -> None:
         if not _is_own(module, value) or serving.ours(name)[0] is None:
             continue
         mine, cover = serving.decide(module.__name__, (name,), serving.signature_of(value))
-        record.keep(record.Name(module.__name__, name, "public", cover.why, ours=mine.__name__ if mine else ""))
+        record.keep(
+            record.Name(module.__name__, name, "public", cover.why, ours=mine.__name__ if mine else "")
+        )
         if mine is not None:
             names[name] = serving.through(mine, value, module.__name__, cover.omitted)
     if module.__name__ == "aiter.tuned_gemm":
@@ -42,7 +44,9 @@ def _replace_method(tgemm: Any) -> None:
     from aiter_prebuilt import tgemm as mine
 
     cover = compare(inspect.signature(tgemm.mm), inspect.signature(mine.mm))
-    record.keep(record.Name("aiter.tuned_gemm", "tgemm.mm", "public", cover.why, ours="" if cover.why else "tgemm.mm"))
+    record.keep(
+        record.Name("aiter.tuned_gemm", "tgemm.mm", "public", cover.why, ours="" if cover.why else "tgemm.mm")
+    )
     if not cover.why:
         tgemm.mm = serving.through(_function(mine.mm), tgemm.mm, "aiter.tuned_gemm", cover.omitted)
 
@@ -73,4 +77,6 @@ def finish(package: ModuleType) -> None:
                 if id(value) in made:
                     vars(module)[key] = made[id(value)]
     replaced = sum(row.replaced for row in record.NAMES.values())
-    record.LOGGER.info("%s: %d names are ours, %d stay AITER's", package.__name__, replaced, len(record.NAMES) - replaced)
+    record.LOGGER.info(
+        "%s: %d names are ours, %d stay AITER's", package.__name__, replaced, len(record.NAMES) - replaced
+    )

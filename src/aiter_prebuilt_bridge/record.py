@@ -8,16 +8,16 @@ import threading
 from dataclasses import dataclass
 from typing import Final
 
+from aiter_prebuilt_bridge import VARIABLE
 from aiter_prebuilt_bridge.errors import CompileRefusedError
-from aiter_prebuilt_bridge.hook import VARIABLE
 
 LOGGER: Final = logging.getLogger("aiter_prebuilt_bridge")
 
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """One function of AITER's. ``way``: how AITER reaches it (``pybind``, ``develop``, ``ctypes``: a stub of its JIT; ``torch``: it
-    is registered with torch; ``public``: a plain function). ``why``: why it stays AITER's, "" when ours stands in its place.
+    """One function of AITER's. ``way``: how AITER reaches it (``pybind``, ``develop``, ``ctypes``: a stub of its JIT; ``torch``:
+    it is registered with torch; ``public``: a plain function). ``why``: why it stays AITER's, "" when ours stands in its place.
     ``compiles``: the JIT's module that a call of AITER's would need. ``ours``: the function that stands in its place.
     """
 

@@ -65,9 +65,7 @@ def signature_of(function: Callable[..., Any]) -> inspect.Signature | None:
         return None
 
 
-def decide(
-    module: str, names: tuple[str, ...], signature: inspect.Signature | None
-) -> tuple[Any, Cover]:
+def decide(module: str, names: tuple[str, ...], signature: inspect.Signature | None) -> tuple[Any, Cover]:
     """Our function for one of AITER's in ``module``, and how it covers that; None with the reason why that stays. ``names``: its
     own, then that of the native function which a stub stands for.
     """

@@ -1,4 +1,4 @@
-"""What the bridge says of itself: to ``aiter-prebuilt doctor`` without an import of AITER, to ``aiter-prebuilt bridge status`` after one."""
+"""What the bridge says of itself: to ``aiter-prebuilt doctor`` without an import of AITER, to ``bridge status`` after one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from aiter_prebuilt.contract.version import VERSION
-from aiter_prebuilt_bridge import folder, hook, record
+from aiter_prebuilt_bridge import VARIABLE, folder, hook, record
 from aiter_prebuilt_bridge.errors import NoAiterError
 
 _DISTRIBUTION = "aiter-prebuilt-bridge"
@@ -27,7 +27,7 @@ def facts() -> dict[str, Any]:
         problems.append(
             f"{_DISTRIBUTION} is of version {own}, the runtime of {VERSION}: pip install 'aiter-prebuilt[bridge]=={VERSION}'"
         )
-    off = os.environ.get(hook.VARIABLE) == "0"
+    off = os.environ.get(VARIABLE) == "0"
     if own and not off and not hook.installed():
         problems.append(
             "the bridge is installed and not active: this Python read no .pth file (-S, or a folder on PYTHONPATH); "
@@ -119,7 +119,7 @@ def lines(report: dict[str, Any]) -> list[str]:
             *(f"{name}: not written: {why}" for name, why in sorted(report["left_modules"].items())),
             f"set AITER_JIT_DIR={report['folder']}",
         ]
-    reasons = Counter(_kind(row["why"]) for row in report["left"])
+    reasons = Counter(row["why"] for row in report["left"])
     return [
         f"bridge {report['version']}: {report['mode']}, AITER {report['aiter']}",
         f"answered without a program: {', '.join(report['answered']) or 'nothing'}",
@@ -127,10 +127,10 @@ def lines(report: dict[str, Any]) -> list[str]:
         f"stubs of the JIT that are ours: {len(report['stub'])}",
         f"left to AITER: {len(report['left'])}",
         *(f"  {count}: {why}" for why, count in reasons.most_common() if count > 1),
-        *(f"  {row['module']}.{row['name']}: {row['why']}" for row in report["left"] if reasons[_kind(row["why"])] == 1),
+        *(
+            f"  {row['module']}.{row['name']}: {row['why']}"
+            for row in report["left"]
+            if reasons[row["why"]] == 1
+        ),
         *(f"problem: {problem}" for problem in report["problems"]),
     ]
-
-
-def _kind(why: str) -> str:
-    return why

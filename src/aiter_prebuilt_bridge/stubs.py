@@ -1,8 +1,8 @@
 """AITER's decorators, so that a stub of its JIT, and what it registers with torch, is ours where ours takes its calls.
 
-``compile_ops`` makes a stub in one of three ways (pybind with torch's tensors, pybind with its own (``develop``), ctypes), and each
-ends in ``torch_compile_guard``, which registers it as ``torch.ops.aiter.NAME`` with a schema and a fake function. Both stay: only the
-function that is registered becomes ours, and the public name goes to it without torch's dispatcher between.
+``compile_ops`` makes a stub in one of three ways (pybind with torch's tensors, pybind with its own (``develop``), ctypes), and
+each ends in ``torch_compile_guard``, which registers it as ``torch.ops.aiter.NAME`` with a schema and a fake function. Both stay:
+only the function that is registered becomes ours, and the public name goes to it without torch's dispatcher between.
 """
 
 from __future__ import annotations
@@ -100,7 +100,9 @@ def _registered(
     way, needs, native = getattr(named, _STUB, ("torch", "", name))
     if not module.startswith("aiter.ops") and way == "torch":
         return original(*args, **keywords)(function)
-    mine, cover = serving.decide(module, (name, native), serving.signature_of(named))
+    # A private stub has the native function's conventions, not those of the public function of that name.
+    names = (name,) if name.startswith("_") else (name, native)
+    mine, cover = serving.decide(module, names, serving.signature_of(named))
     record.keep(record.Name(module, name, way, cover.why, needs, mine.__name__ if mine else ""))
     theirs = _asked(name, function)
     if mine is None:

@@ -1,5 +1,5 @@
-"""Stock AITER in a process of its own, as its clients use it: test_bridge.py makes the tree and the environment, and reads the line
-of JSON that this prints.
+"""Stock AITER in a process of its own, as its clients use it: test_bridge.py makes the tree and the environment, and reads the
+line of JSON that this prints.
 
     python bridge_program.py TREE SITE TARGET names NAMES.json       resolve what clients take from AITER
     python bridge_program.py TREE SITE TARGET calls public|torch     golden calls through AITER's functions, judged
@@ -69,7 +69,7 @@ def names(file: str) -> dict[str, Any]:
                     value = _resolved(module, name)
                     ours += serving.is_replacement(value)
                 resolved += 1
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001  # whatever it is, it is told
                 missing[f"{module}.{name}"] = f"{type(error).__name__}: {error}"[:200]
         found[client] = {"names": len(rows), "resolved": resolved, "ours": ours, "missing": missing}
     return found
@@ -110,7 +110,7 @@ def _one(call: Any, way: str, facts: Any, path: str) -> list[dict[str, Any]]:
         problems: list[str] | None
         try:
             problems = _torch(call, row) if way == "torch" else _public(call, row, facts, path)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001  # whatever it is, it is told
             problems = [f"{type(error).__name__}: {error}"[:600]]
         seconds = time.perf_counter() - started
         if problems is None:
@@ -150,7 +150,9 @@ def _torch(call: Any, row: Any) -> list[str] | None:
     result = operator(**arguments)
     given = {each.data_ptr() for each in arguments.values() if isinstance(each, torch.Tensor)}
     listed = [] if result is None else [*result] if isinstance(result, (tuple, list)) else [result]
-    returned = iter([each for each in listed if each is not None and each.numel() and each.data_ptr() not in given])
+    returned = iter(
+        [each for each in listed if each is not None and each.numel() and each.data_ptr() not in given]
+    )
     problems = []
     for want in call.wants:
         found = next(returned) if want.returned else arguments[want.name]
@@ -163,7 +165,7 @@ def _torch(call: Any, row: Any) -> list[str] | None:
 
 
 def _as_schema(schema: Any, call: Any) -> dict[str, Any] | None:
-    """A call's arguments under the names of a schema, or None where it has others, or takes a generator's state as a generator."""
+    """A call's arguments under the names of a schema; None where it has others, or a generator's state for a generator."""
     torch: Any = importlib.import_module("torch")
     takes = {each.name: each for each in schema.arguments}
     arguments = {name: _tensor(value) for name, value in call.arguments.items() if value is not None}
@@ -202,7 +204,7 @@ def left(name: str) -> str:
     needs = [each for each in schema.arguments if not each.has_default_value()]
     try:
         getattr(aiter, name)(*(kinds[str(each.type)] for each in needs))
-    except Exception as error:
+    except BaseException as error:  # noqa: BLE001  # AITER's JIT ends the process
         return f"{type(error).__name__}: {error}"
     return "no error"
 

@@ -1,4 +1,4 @@
-"""``aiter-prebuilt bridge``: what stands in the place of AITER's functions. The bridge is a package of its own: it says so itself."""
+"""``aiter-prebuilt bridge``: what stands in the place of AITER's functions. The bridge is a package of its own: it says it."""
 
 from __future__ import annotations
 
@@ -38,10 +38,8 @@ def execute(options: argparse.Namespace) -> int:
         raise NoBridgeError(
             "ask the bridge", "it is not installed", "run: pip install 'aiter-prebuilt[bridge]'"
         )
-    if options.action == "folder":
-        report = status.write_folder(options.folder)
-    else:
-        report = status.examine()
+    write = options.action == "folder"
+    report = status.write_folder(options.folder) if write else status.examine()
     if options.json:
         print_json("bridge", report)
     else:
