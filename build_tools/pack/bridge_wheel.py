@@ -14,9 +14,11 @@ from build_tools.tools import pins
 
 DISTRIBUTION: Final = f"{RUNTIME}-bridge"
 PACKAGE: Final = "aiter_prebuilt_bridge"
+#: What each start of Python imports: one file, beside the package.
+MODULE: Final = f"{PACKAGE}_hook"
 TAG: Final = "py3-none-any"
 #: ``site`` executes a line that begins with import.
-HOOK: Final = f"import {PACKAGE}.hook; {PACKAGE}.hook.install()\n"
+HOOK: Final = f"import {MODULE}; {MODULE}.install()\n"
 ENTRY_POINTS: Final = "".join(
     f"[{group}]\n{PACKAGE} = {PACKAGE}.plugin:register\n\n"
     for group in ("vllm.general_plugins", "sglang.srt.plugins")
@@ -56,4 +58,5 @@ def build_bridge_wheel(root: Path, output: Path) -> Path:
 def source_files(root: Path) -> tuple[str, ...]:
     """The repository's files that the wheel is made of."""
     found = (path for path in (root / "src" / PACKAGE).rglob("*") if path.suffix in _SUFFIXES)
-    return tuple(sorted(path.relative_to(root).as_posix() for path in found))
+    names = [path.relative_to(root).as_posix() for path in found]
+    return tuple(sorted([*names, f"src/{MODULE}.py"]))

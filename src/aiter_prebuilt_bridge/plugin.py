@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import sys
 
-from aiter_prebuilt_bridge import hook
+import aiter_prebuilt_bridge_hook as hook
 
 
 def register() -> None:

@@ -8,8 +8,8 @@ import threading
 from dataclasses import dataclass
 from typing import Final
 
-from aiter_prebuilt_bridge import VARIABLE
 from aiter_prebuilt_bridge.errors import CompileRefusedError
+from aiter_prebuilt_bridge_hook import VARIABLE
 
 LOGGER: Final = logging.getLogger("aiter_prebuilt_bridge")
 

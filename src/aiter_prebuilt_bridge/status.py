@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from aiter_prebuilt.contract.version import VERSION
-from aiter_prebuilt_bridge import VARIABLE, folder, hook, record
+from aiter_prebuilt_bridge import folder, record
 from aiter_prebuilt_bridge.errors import NoAiterError
+from aiter_prebuilt_bridge_hook import VARIABLE, install, installed
 
 _DISTRIBUTION = "aiter-prebuilt-bridge"
 _AITER = ("amd-aiter", "aiter")
@@ -28,15 +29,15 @@ def facts() -> dict[str, Any]:
             f"{_DISTRIBUTION} is of version {own}, the runtime of {VERSION}: pip install 'aiter-prebuilt[bridge]=={VERSION}'"
         )
     off = os.environ.get(VARIABLE) == "0"
-    if own and not off and not hook.installed():
+    if own and not off and not installed():
         problems.append(
             "the bridge is installed and not active: this Python read no .pth file (-S, or a folder on PYTHONPATH); "
-            "vLLM and SGLang load it all the same, other programs call aiter_prebuilt_bridge.hook.install()"
+            "vLLM and SGLang load it all the same, other programs call aiter_prebuilt_bridge_hook.install()"
         )
     return {
         "version": VERSION,
         "mode": "off" if off else "strict" if record.strict() else "on",
-        "active": hook.installed(),
+        "active": installed(),
         "aiter": _version(_AITER) or ("of a checkout" if _found() else "not installed"),
         "problems": problems,
     }
@@ -49,7 +50,7 @@ def examine() -> dict[str, Any]:
         NoAiterError: there is none, or it cannot be imported.
     """
     told = facts()
-    if hook.install():
+    if install():
         _import_aiter()
     rows = sorted(record.NAMES.values(), key=lambda row: (row.module, row.name))
     said = [

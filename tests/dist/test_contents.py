@@ -49,9 +49,9 @@ def test_members_lie_in_one_folder_and_the_record_is_right(dist: Path, data_whee
         with WheelFile(path) as wheel:
             names = wheel.namelist()
             outside = [name for name in names if not name.startswith((folder, wheel.dist_info_path + "/"))]
-            # The one file that ``site`` looks for beside the packages.
-            hook = [f"{bridge_wheel.PACKAGE}.pth"] if package == bridge_wheel.PACKAGE else []
-            assert outside == hook, path.name
+            # What ``site`` looks for beside the packages, and what that imports.
+            beside = [f"{bridge_wheel.PACKAGE}.pth", f"{bridge_wheel.MODULE}.py"]
+            assert outside == (beside if package == bridge_wheel.PACKAGE else []), path.name
             assert len(names) == len(set(names))
             for name in names:
                 wheel.read(name)  # WheelFile compares with RECORD and raises
@@ -178,7 +178,9 @@ def backends_of(path: Path) -> set[str]:
     used |= {"aiter"} if not nvidia and any(bundle.operator(one).tuned for one in bundle.names) else set()
     # Two of AITER's HIP sources whose heads name others: the caches vLLM, the choice of experts NVIDIA.
     used |= {"aiter-vllm"} if any("reshape_and_cache_flash_kernel" in symbol for symbol in symbols) else set()
-    theirs = (symbol for symbol in symbols if symbol.startswith("_Z"))  # a Triton kernel of ours has the same name
+    theirs = (
+        symbol for symbol in symbols if symbol.startswith("_Z")
+    )  # a Triton kernel of ours has the same name
     used |= {"aiter-nvidia"} if any("moe_sum_kernel" in symbol for symbol in theirs) else set()
     return {licences.TRITON_NVIDIA if nvidia and backend == "triton" else backend for backend in used}
 

@@ -138,7 +138,9 @@ def test_bundles_and_data_wheels_are_the_same_bytes(folders: tuple[Path, Path]) 
     ],
     ids=["runtime", "emulator"],
 )
-def test_compiled_wheels_are_the_same_bytes(folders: tuple[Path, Path], code: str, pattern: str, keep: str) -> None:
+def test_compiled_wheels_are_the_same_bytes(
+    folders: tuple[Path, Path], code: str, pattern: str, keep: str
+) -> None:
     """Also where a folder lists its files in another order: one of the copies has the emulator's package written backwards."""
     package = folders[1] / "src" / "aiter_prebuilt_emulator"
     for path in sorted((path for path in package.iterdir() if path.is_file()), reverse=True):

@@ -14,11 +14,13 @@ from typing import Any
 import pytest
 
 import aiter_prebuilt
+import aiter_prebuilt_bridge_hook as hook
 from aiter_prebuilt import device
 from aiter_prebuilt.errors import UnsupportedError
-from aiter_prebuilt_bridge import VARIABLE, answers, core, folder, hook, machine, public, record, serving
+from aiter_prebuilt_bridge import answers, core, folder, machine, public, record, serving
 from aiter_prebuilt_bridge.covers import Omitted, compare
 from aiter_prebuilt_bridge.errors import CompileRefusedError, MachineError
+from aiter_prebuilt_bridge_hook import VARIABLE
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -331,7 +333,7 @@ def test_modules_for_a_folder_are_whole_or_not_written(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("setting", "active"), [("", True), ("strict", True), ("0", False)])
 def test_the_hook_imports_nothing_and_obeys_the_variable(setting: str, active: bool) -> None:
     code = (
-        "import sys; before = {*sys.modules}; import aiter_prebuilt_bridge.hook as hook; "
+        "import sys; before = {*sys.modules}; import aiter_prebuilt_bridge_hook as hook; "
         "print(hook.install(), hook.install(), sum(type(f).__name__ == 'Finder' for f in sys.meta_path), "
         "sorted({*sys.modules} - before))"
     )
@@ -340,7 +342,7 @@ def test_the_hook_imports_nothing_and_obeys_the_variable(setting: str, active: b
         env={"PYTHONPATH": str(ROOT / "src"), VARIABLE: setting},
         capture_output=True, text=True, check=True,
     )  # fmt: skip
-    own = "['aiter_prebuilt_bridge', 'aiter_prebuilt_bridge.hook']"
+    own = "['aiter_prebuilt_bridge_hook']"
     assert done.stdout.strip() == f"{active} {active} {int(active)} {own}"
 
 

@@ -23,6 +23,7 @@ def _modules() -> dict[str, Path]:
         for path in sorted((base / top).rglob("*.py")):
             parts = path.relative_to(base).with_suffix("").parts
             found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    found["aiter_prebuilt_bridge_hook"] = ROOT / "src" / "aiter_prebuilt_bridge_hook.py"
     return found
 
 
@@ -90,7 +91,8 @@ def test_the_runtime_imports_nothing_outside_the_standard_library() -> None:
             torch_side = name.startswith(("aiter_prebuilt.ops.", "aiter_prebuilt.torch_"))
             allowed = {"torch"} if torch_side else set()
             # The bridge stands on the runtime, never the other way round, and one of its commands imports AITER.
-            allowed |= {"aiter_prebuilt", "aiter"} if name.startswith("aiter_prebuilt_bridge") else set()
+            bridge = {"aiter_prebuilt", "aiter_prebuilt_bridge", "aiter_prebuilt_bridge_hook", "aiter"}
+            allowed |= bridge if name.startswith("aiter_prebuilt_bridge") else set()
             for seen in _imports(path, typing_only=False):
                 assert seen.split(".")[0] in {*sys.stdlib_module_names, name.split(".")[0], *allowed}, (
                     name,
@@ -101,10 +103,9 @@ def test_the_runtime_imports_nothing_outside_the_standard_library() -> None:
 def test_what_each_start_of_python_runs_imports_what_is_there_already() -> None:
     """A ``.pth`` file executes the hook, for programs that never hear of AITER, too."""
     assert not _imports(MODULES["aiter_prebuilt_bridge"], typing_only=True)
-    hook = _imports(MODULES["aiter_prebuilt_bridge.hook"], typing_only=False)
+    hook = _imports(MODULES["aiter_prebuilt_bridge_hook"], typing_only=False)
     late = {"aiter_prebuilt_bridge.loader", "aiter_prebuilt_bridge.loader.spec_of"}
-    own = {"aiter_prebuilt_bridge", "aiter_prebuilt_bridge.VARIABLE"}
-    assert hook == {"os", "sys", *own, *late}  # __future__ is a file, too
+    assert hook == {"os", "sys", *late}  # __future__ is a file, too
 
 
 def test_subprocesses_start_in_one_place() -> None:
