@@ -3,6 +3,7 @@ line of JSON that this prints.
 
     python bridge_program.py TREE SITE TARGET names NAMES.json       resolve what clients take from AITER
     python bridge_program.py TREE SITE TARGET calls public|torch     golden calls through AITER's functions, judged
+    python bridge_program.py TREE SITE TARGET calls folder           those whose module lies in AITER_JIT_DIR, through AITER's stubs
     python bridge_program.py TREE SITE TARGET status                 what the bridge says
     python bridge_program.py TREE SITE TARGET left NAME              call a stub that stays AITER's
 """
@@ -16,6 +17,8 @@ import os
 import site
 import sys
 import time
+import traceback
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -99,17 +102,14 @@ def calls(way: str) -> list[dict[str, Any]]:
 
 
 def _one(call: Any, way: str, facts: Any, path: str) -> list[dict[str, Any]]:
-    from aiter_prebuilt_bridge import record
-
-    rows = [row for row in record.NAMES.values() if row.ours == call.operator]
     done = []
-    for row in rows:
-        if way == "torch" and row.way == "public":
+    for row in _rows(way):
+        if row.ours != call.operator or (way == "torch" and row.way == "public"):
             continue
         started = time.perf_counter()
         problems: list[str] | None
         try:
-            problems = _torch(call, row) if way == "torch" else _public(call, row, facts, path)
+            problems = _public(call, row, facts, path) if way == "public" else _torch(call, row)
         except Exception as error:  # noqa: BLE001  # whatever it is, it is told
             problems = [f"{type(error).__name__}: {error}"[:600]]
         seconds = time.perf_counter() - started
@@ -120,6 +120,22 @@ def _one(call: Any, way: str, facts: Any, path: str) -> list[dict[str, Any]]:
              "problems": problems, "seconds": seconds}
         )  # fmt: skip
     return done
+
+
+@cache
+def _rows(way: str) -> list[Any]:
+    """The names that are asked: those that the bridge replaced, or the stubs of modules in a folder."""
+    from aiter_prebuilt_bridge import folder, record
+
+    if way != "folder":
+        return list(record.NAMES.values())
+    written = {path.stem for path in Path(os.environ["AITER_JIT_DIR"]).glob("*.py")}
+    return [
+        record.Name("aiter", stub.name, "pybind", "", name, stub.name)
+        for name, stubs in folder.by_module(Path(sys.argv[1]) / "aiter").items()
+        for stub in stubs
+        if name in written
+    ]
 
 
 def _public(call: Any, row: Any, facts: Any, path: str) -> list[str]:
@@ -239,7 +255,13 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+        status = 0
+    except BaseException:  # noqa: BLE001  # it is printed
+        traceback.print_exc()
+        status = 1
     # Registrations of trees before torch 2.13 break torch's own cleaning up, after everything that counts was said.
     sys.stdout.flush()
-    os._exit(0)
+    sys.stderr.flush()
+    os._exit(status)

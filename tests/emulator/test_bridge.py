@@ -162,6 +162,41 @@ def test_golden_calls_through_aiters_functions_are_right(
     assert {"rms_norm", "silu_and_mul"} & operators
 
 
+#: What AITER asks where the bridge may not answer: a machine with one MI300X.
+ANSWERS = {
+    "hipconfig": "echo 7.0.0",
+    "rocminfo": "echo 'Agent 1'; echo '  Name: gfx942'; echo '  Device Type: GPU'; echo '  Compute Unit: 304'",
+}
+
+
+def test_a_folder_of_modules_serves_where_no_pth_may_run(tree: Path, world: World, tmp_path: Path) -> None:
+    """``aiter-prebuilt bridge folder``, then ``AITER_JIT_DIR``: AITER's own stubs call ours, and compile nothing."""
+    jit = tmp_path / "modules"
+    settings = {"AITER_PREBUILT_HIP": str(library_path()), "AITER_PREBUILT_EMULATOR": "gfx942"}
+    done = subprocess.run(
+        [sys.executable, "-m", "aiter_prebuilt", "bridge", "folder", str(jit)],
+        env=world.environment | settings | {"PYTHONPATH": f"{world.environment['PYTHONPATH']}{os.pathsep}{tree}"},
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0 and done.stdout.endswith(f"set AITER_JIT_DIR={jit}\n"), done.stderr
+    written = {path.stem for path in jit.glob("*.py")}
+    assert "module_activation" in written and f"{jit}/module_activation.py" in done.stdout
+    for name, says in ANSWERS.items():
+        (tmp_path / "bin" / name).write_text(f"#!/bin/sh\n{says}\n")
+    # The other folder is where AITER would compile from templates, which it makes when it is imported.
+    off = {"AITER_JIT_DIR": str(jit), "AITER_PREBUILT_BRIDGE": "0", "AITER_ROOT_DIR": str(tmp_path)}
+    if kind_of(tree) == "checkout":
+        # Its stubs ask torch.cuda for the stream: here it is imported, and no more.
+        report, _ = world.run(tree, "gfx942", "status", **off)
+        assert report["mode"] == "off"
+        return
+    report, _ = world.run(tree, "gfx942", "calls", "folder", **off)
+    wrong = [row for row in report if row["problems"]]
+    assert not wrong, wrong[:5]
+    operators = {row["operator"] for row in report}
+    assert {"silu_and_mul", "topk_softmax_asm", "wvSpltK"} & operators and len(operators) > 40, operators
+
+
 def test_status_says_what_became_of_each_name(tree: Path, world: World) -> None:
     report, _ = world.run(tree, "gfx942", "status")
     assert report["mode"] == "on" and report["exit_code"] == 0 and not report["problems"]
