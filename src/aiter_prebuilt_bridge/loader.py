@@ -68,8 +68,8 @@ def _after(name: str) -> Callable[[ModuleType], None] | None:
 
 
 class Executed:
-    """A loader around another's: ``before`` are functions whose code is ours, ``after`` looks at the module. The module keeps its
-    own loader: what reads sources through it sees the file as it is.
+    """A loader around another's: ``before`` are functions whose code is ours, ``after`` looks at the module. The module
+    has its own loader; the spec keeps this one, since AITER executes some modules once for each of two names.
     """
 
     def __init__(
@@ -78,8 +78,12 @@ class Executed:
         before: Mapping[str, FunctionType],
         after: Callable[[ModuleType], None] | None,
     ) -> None:
-        self._spec, self._before, self._after = spec, before, after
+        self._before, self._after = before, after
         self._loader: Any = spec.loader
+
+    def __getattr__(self, name: str) -> Any:
+        """Whoever asks before the module is executed (``runpy``, a search for its sources) asks the module's own loader."""
+        return getattr(self._loader, name)
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
         """As the module's own loader does."""
@@ -88,7 +92,7 @@ class Executed:
 
     def exec_module(self, module: ModuleType) -> None:
         """Execute it."""
-        self._spec.loader = module.__loader__ = self._loader
+        module.__loader__ = self._loader
         code = self._loader.get_code(module.__name__) if self._before else None
         with answers.surroundings(module.__name__):
             if isinstance(code, CodeType):

