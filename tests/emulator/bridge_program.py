@@ -3,7 +3,7 @@ line of JSON that this prints.
 
     python bridge_program.py TREE SITE TARGET names NAMES.json       resolve what clients take from AITER
     python bridge_program.py TREE SITE TARGET calls public|torch     golden calls through AITER's functions, judged
-    python bridge_program.py TREE SITE TARGET calls folder           those whose module lies in AITER_JIT_DIR, through AITER's stubs
+    python bridge_program.py TREE SITE TARGET calls folder           those of modules in AITER_JIT_DIR, through AITER's stubs
     python bridge_program.py TREE SITE TARGET status                 what the bridge says
     python bridge_program.py TREE SITE TARGET left NAME              call a stub that stays AITER's
 """
