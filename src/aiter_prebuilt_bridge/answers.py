@@ -52,6 +52,15 @@ def get_user_jit_dir() -> Any:
     return jit_folder(this_dir)  # type: ignore[name-defined]  # noqa: F821
 
 
+def check_numa_custom_op() -> Any:
+    """Say once where NUMA balancing is on."""
+    from aiter_prebuilt_bridge.machine import balances_numa
+
+    if balances_numa():
+        told = "NUMA balancing is on: kernels may be slow or wrong; echo 0 > /proc/sys/kernel/numa_balancing"
+        logger.warning(told)  # type: ignore[name-defined]  # noqa: F821
+
+
 def get_git_commit_id_short() -> Any:
     """Of a checkout's sources, for names of what is compiled of them."""
     return None
@@ -65,7 +74,10 @@ _ANSWERS: Final[Mapping[str, Mapping[str, tuple[Any, str]]]] = {
         "get_cu_num_custom_op": (get_cu_num_custom_op, "rocminfo"),
     },
     "cpp_extension": {"get_hip_version": (get_hip_version, "hipconfig")},
-    "aiter.jit.core": {"get_user_jit_dir": (get_user_jit_dir, "AITER_JIT_DIR")},
+    "aiter.jit.core": {
+        "get_user_jit_dir": (get_user_jit_dir, "AITER_JIT_DIR"),
+        "check_numa_custom_op": (check_numa_custom_op, "cat /proc/sys/kernel/numa_balancing"),
+    },
     "csrc.cpp_itfs.utils": {"get_git_commit_id_short": (get_git_commit_id_short, "git")},
 }
 #: It makes a folder below this one, or below the user's home, when it is imported.

@@ -110,6 +110,14 @@ def hip_version() -> str:
     return f"{number // 10_000_000}.{number // 100_000 % 100}.{number % 100_000}"
 
 
+def balances_numa(setting: Path = Path("/proc/sys/kernel/numa_balancing")) -> bool:
+    """Does the kernel move memory between processors' nodes?"""
+    try:
+        return setting.read_text(encoding="ascii").strip() == "1"
+    except OSError:
+        return False
+
+
 def jit_folder(own: str) -> str:
     """Where AITER's JIT would work: the folder that ``AITER_JIT_DIR`` names, its ``own`` where that can be written, else one
     that is there and is never written. AITER would copy itself into the user's home.

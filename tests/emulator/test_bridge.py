@@ -200,7 +200,9 @@ def test_a_folder_of_modules_serves_where_no_pth_may_run(tree: Path, world: Worl
 def test_status_says_what_became_of_each_name(tree: Path, world: World) -> None:
     report, _ = world.run(tree, "gfx942", "status")
     assert report["mode"] == "on" and report["exit_code"] == 0 and not report["problems"]
-    assert {"get_hip_version", "_detect_native", "get_user_jit_dir"} <= {*report["answered"]}
+    assert {"get_hip_version", "_detect_native", "get_user_jit_dir", "check_numa_custom_op"} <= {
+        *report["answered"]
+    }
     names = [(row["module"], row["name"]) for key in ("replaced", "stub", "left") for row in report[key]]
     assert len(names) == len({*names}) > 200
     assert all(row["why"] for row in report["left"])

@@ -203,6 +203,20 @@ def test_a_folder_that_cannot_be_written_is_never_made(
     assert machine.jit_folder("elsewhere") == str(named) == sys.path[0] and named.is_dir()
 
 
+def test_numa_balancing_is_read_and_not_asked_for(tmp_path: Path) -> None:
+    setting = tmp_path / "numa_balancing"
+    assert machine.balances_numa(setting) is False
+    for text, on in (("1\n", True), ("0\n", False)):
+        setting.write_text(text)
+        assert machine.balances_numa(setting) is on
+    asks = "import os; os.popen('cat /proc/sys/kernel/numa_balancing').read()"
+    code = f"def check_numa_custom_op() -> None:\n {asks}\n raise ValueError"
+    names: dict[str, Any] = {"logger": record.LOGGER}
+    exec(answers.answered(compile(code, "core.py", "exec"), answers.of("aiter.jit.core")), names)
+    names["check_numa_custom_op"]()
+    assert {*record.ANSWERED} == {"check_numa_custom_op"}
+
+
 TOOL = """
 from functools import lru_cache
 
