@@ -142,7 +142,7 @@ def toolchain(session: nox.Session) -> None:
 @shared
 def tests(session: nox.Session) -> None:
     """Compile everything, pack it, and run all tests: unit, native, build, dist, emulator, gpu (skipped without a GPU)."""
-    install(session, *groups("test", "clients"))
+    install(session, *groups("test", "clients", "aiter"))
     install_torch(session)
     # A folder of its own: dist may hold wheels of another time.
     dist = str(TESTED / "dist")

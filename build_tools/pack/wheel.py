@@ -28,6 +28,7 @@ from build_tools.objects.entries import BuiltEntry, entries_of
 from build_tools.objects.unpack import decompress
 from build_tools.pack import dist_info, licences, notes, sbom
 from build_tools.pack.archive import RUNTIME, write_members
+from build_tools.pack.bridge_wheel import build_bridge_wheel
 from build_tools.pack.emulator_wheel import build_emulator_wheel
 from build_tools.pack.runtime_wheel import build_runtime_wheel
 from build_tools.pack.unproved import refuse_unproved, said
@@ -219,6 +220,7 @@ def write_wheels(
             with ThreadPoolExecutor(2) as pool:
                 makers = (build_runtime_wheel, build_emulator_wheel)
                 staged += pool.map(lambda make: make(root, Path(folder)), makers)
+            staged.append(build_bridge_wheel(root, Path(folder)))
         return tuple(Path(shutil.move(path, output / path.name)) for path in staged)
 
 

@@ -13,7 +13,9 @@ from build_tools.verbs import options
 @options.bundles
 @click.option("--output", type=click.Path(path_type=Path), default=options.ROOT / "dist", show_default="dist")
 @click.option(
-    "--runtime/--no-runtime", default=True, help="Also build the runtime's and the emulator's wheels."
+    "--runtime/--no-runtime",
+    default=True,
+    help="Also build the wheels of the runtime, the emulator and the bridge.",
 )
 @click.option(
     "--unproved",
@@ -22,7 +24,7 @@ from build_tools.verbs import options
     help="Let entries for this target in that no device has executed (all: for every one). Their wheel says so.",
 )
 def wheels(bundles: Path, output: Path, runtime: bool, unproved: tuple[str, ...]) -> None:
-    """Pack the bundles of the last build, the runtime and the emulator into wheels. Only what was executed goes in."""
+    """Pack the bundles of the last build, the runtime, the emulator and the bridge. Only what was executed goes in."""
     from build_tools.manifest.parse import load
     from build_tools.pack.unproved import ALL
     from build_tools.pack.wheel import write_wheels

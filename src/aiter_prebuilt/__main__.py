@@ -11,7 +11,7 @@ from importlib import import_module
 from aiter_prebuilt.contract.version import VERSION
 from aiter_prebuilt.errors import AiterPrebuiltError
 
-_VERBS = ("bench", "coverage", "doctor", "explain", "list", "preload", "verify")
+_VERBS = ("bench", "bridge", "coverage", "doctor", "explain", "list", "preload", "verify")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

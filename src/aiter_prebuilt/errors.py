@@ -114,6 +114,10 @@ class UnsupportedError(AiterPrebuiltError, NotImplementedError):
     """An option of the AITER signature that no kernel here covers; never silently ignored."""
 
 
+class NoBridgeError(AiterPrebuiltError, ImportError):
+    """``aiter-prebuilt bridge`` where the bridge is not installed."""
+
+
 class TunedTableError(AiterPrebuiltError, ValueError):
     """A table of tuned rows (``AITER_PREBUILT_TUNED``) cannot be read; ``asked`` names file, line and column."""
 

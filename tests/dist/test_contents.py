@@ -22,7 +22,7 @@ from aiter_prebuilt.contract.version import VERSION
 from build_tools.files.reproducible import DEFAULT_EPOCH
 from build_tools.manifest.parse import load
 from build_tools.objects.unpack import decompress
-from build_tools.pack import emulator_wheel, licences, sbom
+from build_tools.pack import bridge_wheel, emulator_wheel, licences, sbom
 from build_tools.pack.runtime_wheel import TAG
 from build_tools.tools.host import judge
 
@@ -44,11 +44,14 @@ def metadata_of(path: Path) -> dict[str, list[str]]:
 def test_members_lie_in_one_folder_and_the_record_is_right(dist: Path, data_wheels: Path) -> None:
     for path in every_wheel(dist, data_wheels):
         package = path.name.split("-")[0]
-        folder = f"{package if package in ('aiter_prebuilt', emulator_wheel.PACKAGE) else 'aiter_prebuilt_bundles'}/"
+        packages = ("aiter_prebuilt", emulator_wheel.PACKAGE, bridge_wheel.PACKAGE)
+        folder = f"{package if package in packages else 'aiter_prebuilt_bundles'}/"
         with WheelFile(path) as wheel:
             names = wheel.namelist()
             outside = [name for name in names if not name.startswith((folder, wheel.dist_info_path + "/"))]
-            assert not outside, path.name
+            # What ``site`` looks for beside the packages, and what that imports.
+            beside = [f"{bridge_wheel.PACKAGE}.pth", f"{bridge_wheel.MODULE}.py"]
+            assert outside == (beside if package == bridge_wheel.PACKAGE else []), path.name
             assert len(names) == len(set(names))
             for name in names:
                 wheel.read(name)  # WheelFile compares with RECORD and raises
@@ -121,7 +124,7 @@ def test_extras_are_the_targets_of_the_manifests_with_the_same_version(runtime_w
         + profile.suffix
         for profile in manifest.profiles.values()
         for target in profile.targets
-    } | {"emulator": "aiter-prebuilt-emulator"}
+    } | {"emulator": "aiter-prebuilt-emulator", "bridge": bridge_wheel.DISTRIBUTION}
     found = metadata_of(runtime_wheel)
     assert set(found["Provides-Extra"]) == set(wheels)
     assert set(found["Requires-Dist"]) == {
@@ -160,6 +163,8 @@ def backends_of(path: Path) -> set[str]:
     """Whose work can be in a wheel, in the words of the table of licences: asked of the kernels of its bundle."""
     package = path.name.split("-")[0]
     native = {"aiter_prebuilt": licences.RUNTIME, emulator_wheel.PACKAGE: licences.EMULATOR}
+    if package == bridge_wheel.PACKAGE:
+        return set()
     if package in native:
         return {native[package]}
     with ZipFile(path) as archive:

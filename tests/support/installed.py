@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from aiter_prebuilt.contract import bundle as contract
-from build_tools.pack import emulator_wheel, writer
+from build_tools.pack import bridge_wheel, emulator_wheel, writer
 from support.bundles import blob, small_operator, small_root
 
 
@@ -54,11 +54,11 @@ class Environment:
 
 
 def data_wheels_of(dist: Path) -> list[Path]:
-    """The wheels of ``dist`` that hold bundles: not the runtime, not the emulator."""
+    """The wheels of ``dist`` that hold bundles: not the runtime, not the emulator, not the bridge."""
     return [
         path
         for path in sorted(dist.glob("aiter_prebuilt_*.whl"))
-        if not path.name.startswith(emulator_wheel.PACKAGE)
+        if not path.name.startswith((emulator_wheel.PACKAGE, bridge_wheel.PACKAGE))
     ]
 
 

@@ -17,11 +17,13 @@ def _modules() -> dict[str, Path]:
     for base, top in (
         (ROOT / "src", "aiter_prebuilt"),
         (ROOT / "src", "aiter_prebuilt_emulator"),
+        (ROOT / "src", "aiter_prebuilt_bridge"),
         (ROOT, "build_tools"),
     ):
         for path in sorted((base / top).rglob("*.py")):
             parts = path.relative_to(base).with_suffix("").parts
             found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    found["aiter_prebuilt_bridge_hook"] = ROOT / "src" / "aiter_prebuilt_bridge_hook.py"
     return found
 
 
@@ -88,11 +90,22 @@ def test_the_runtime_imports_nothing_outside_the_standard_library() -> None:
             # and only a trace or a user imports them (test_torch_library.py).
             torch_side = name.startswith(("aiter_prebuilt.ops.", "aiter_prebuilt.torch_"))
             allowed = {"torch"} if torch_side else set()
+            # The bridge stands on the runtime, never the other way round, and one of its commands imports AITER.
+            bridge = {"aiter_prebuilt", "aiter_prebuilt_bridge", "aiter_prebuilt_bridge_hook", "aiter"}
+            allowed |= bridge if name.startswith("aiter_prebuilt_bridge") else set()
             for seen in _imports(path, typing_only=False):
                 assert seen.split(".")[0] in {*sys.stdlib_module_names, name.split(".")[0], *allowed}, (
                     name,
                     seen,
                 )
+
+
+def test_what_each_start_of_python_runs_imports_what_is_there_already() -> None:
+    """A ``.pth`` file executes the hook, for programs that never hear of AITER, too."""
+    assert not _imports(MODULES["aiter_prebuilt_bridge"], typing_only=True)
+    hook = _imports(MODULES["aiter_prebuilt_bridge_hook"], typing_only=False)
+    late = {"aiter_prebuilt_bridge.loader", "aiter_prebuilt_bridge.loader.spec_of"}
+    assert hook == {"os", "sys", *late}  # __future__ is a file, too
 
 
 def test_subprocesses_start_in_one_place() -> None:
@@ -199,7 +212,9 @@ def test_the_emulator_includes_in_one_direction() -> None:
                 assert LAYERS.index(seen) <= LAYERS.index(name), (path.name, included)
 
 
-@pytest.mark.parametrize("top", ["aiter_prebuilt", "aiter_prebuilt_emulator", "build_tools"])
+@pytest.mark.parametrize(
+    "top", ["aiter_prebuilt", "aiter_prebuilt_emulator", "aiter_prebuilt_bridge", "build_tools"]
+)
 def test_no_cycle(top: str) -> None:
     graph = {
         name: {seen for seen in _imports(path, typing_only=False) if seen in MODULES and seen != name}

@@ -225,7 +225,7 @@ def current(folder: Path, *targets: str) -> Path:
 
 
 def test_all_wheels_of_a_build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The runtime's and the emulator's are made at the same time, and come last."""
+    """The runtime's and the emulator's are made at the same time, and come last but for the bridge's."""
 
     def maker(name: str) -> Callable[[Path, Path], Path]:
         def make(root: Path, folder: Path) -> Path:
@@ -237,10 +237,11 @@ def test_all_wheels_of_a_build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(wheel, "build_runtime_wheel", maker("runtime.whl"))
     monkeypatch.setattr(wheel, "build_emulator_wheel", maker("emulator.whl"))
+    monkeypatch.setattr(wheel, "build_bridge_wheel", maker("bridge.whl"))
     bundles, dist = current(tmp_path / "build" / "bundles", "gfx950", "gfx942"), tmp_path / "a" / "dist"
     data = [f"aiter_prebuilt_{target}-0.1.0-py3-none-any.whl" for target in ("gfx942", "gfx950")]
     made = wheel.write_wheels(ROOT, bundles, dist, unproved=("all",))
-    assert made == tuple(dist / name for name in (*data, "runtime.whl", "emulator.whl"))
+    assert made == tuple(dist / name for name in (*data, "runtime.whl", "emulator.whl", "bridge.whl"))
     assert sorted(dist.iterdir()) == sorted(made), "and nothing else is left"
     made = wheel.write_wheels(ROOT, bundles, dist, runtime=False, unproved=("all",))
     assert [path.name for path in made] == data

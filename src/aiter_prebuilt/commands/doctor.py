@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from aiter_prebuilt import device, locate, native, ownership, user_tables
+from aiter_prebuilt.commands import bridge
 from aiter_prebuilt.commands.output import print_json
 from aiter_prebuilt.contract.version import BUNDLE_FORMAT, NATIVE_ABI, RECIPE, VERSION
 from aiter_prebuilt.errors import AiterPrebuiltError
@@ -59,6 +60,7 @@ def examine() -> dict[str, Any]:
     tables = _tables(problems, bundles)
     _check_miss_log(problems)
     return {
+        "bridge": _bridge(problems),
         "runtime": VERSION,
         "contract": {"bundle_format": BUNDLE_FORMAT, "recipe": RECIPE, "native_abi": NATIVE_ABI},
         "python": platform.python_version(),
@@ -188,6 +190,16 @@ def _bundles(problems: list[str]) -> list[dict[str, Any]]:
     return rows
 
 
+def _bridge(problems: list[str]) -> dict[str, Any] | None:
+    """What the bridge says of itself, without an import of AITER; None where it is not installed."""
+    status = bridge.module()
+    if status is None:
+        return None
+    facts: dict[str, Any] = status.facts()
+    problems += facts["problems"]
+    return facts
+
+
 def _torch() -> str:
     """The version of an installed torch, read from its metadata: importing it here would take seconds."""
     if "torch" in sys.modules:
@@ -225,6 +237,9 @@ def _print(report: dict[str, Any]) -> None:
             else bundle["problem"]
         )
         print(f"bundle {bundle['target']} ({bundle['profile']}): {state}: {bundle['why']}")
+    if report["bridge"] is not None:
+        facts = report["bridge"]
+        print(f"bridge {facts['version']}: {facts['mode']}, AITER {facts['aiter']}")
     for table in report["tuned_tables"]:
         print(
             f"tuned table {table['file']}: {table['rows']} rows for {table['operator']}, used before those of the bundles"

@@ -1,0 +1,54 @@
+"""``aiter-prebuilt bridge``: what stands in the place of AITER's functions. The bridge is a package of its own: it says it."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+from typing import Final
+
+from aiter_prebuilt.commands.output import print_json
+from aiter_prebuilt.errors import NoBridgeError
+
+HELP = "what of AITER the bridge serves, what it leaves, and why"
+#: All that the runtime knows of it.
+_STATUS: Final = "aiter_prebuilt_bridge.status"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Arguments of the verb."""
+    parser.add_argument(
+        "action",
+        choices=("status", "folder"),
+        help="status: import AITER and tell each name; folder: write modules for AITER_JIT_DIR",
+    )
+    parser.add_argument("folder", nargs="?", type=Path, help="where to write them")
+
+
+def execute(options: argparse.Namespace) -> int:
+    """Print what the bridge says; 0, or 1 when it serves nothing.
+
+    Raises:
+        NoBridgeError: it is not installed.
+    """
+    status = module()
+    if status is None:
+        raise NoBridgeError(
+            "ask the bridge", "it is not installed", "run: pip install 'aiter-prebuilt[bridge]'"
+        )
+    write = options.action == "folder"
+    report = status.write_folder(options.folder) if write else status.examine()
+    if options.json:
+        print_json("bridge", report)
+    else:
+        for line in status.lines(report):
+            print(line)
+    return int(report["exit_code"])
+
+
+def module() -> ModuleType | None:
+    """The part of the bridge that tells about it, or None where there is no bridge."""
+    package = _STATUS.partition(".")[0]
+    return importlib.import_module(_STATUS) if importlib.util.find_spec(package) else None

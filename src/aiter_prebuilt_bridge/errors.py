@@ -1,0 +1,17 @@
+"""Errors of the bridge: what was asked, what was found, what to type next."""
+
+from __future__ import annotations
+
+from aiter_prebuilt.errors import AiterPrebuiltError
+
+
+class MachineError(AiterPrebuiltError, RuntimeError):
+    """The machine has no GPU, or several that differ where AITER wants one answer."""
+
+
+class CompileRefusedError(AiterPrebuiltError, RuntimeError):
+    """``AITER_PREBUILT_BRIDGE=strict``, and AITER's JIT was about to compile."""
+
+
+class NoAiterError(AiterPrebuiltError, ImportError):
+    """There is no AITER to be asked, or it cannot be imported."""

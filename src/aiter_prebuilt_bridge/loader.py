@@ -1,0 +1,103 @@
+"""What the finder does with a module of AITER's: answer it, execute it with answers inside, or look at it afterwards."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from types import CodeType, FunctionType, ModuleType
+from typing import Any, Final
+
+from aiter_prebuilt_bridge import answers, core, public, stubs
+
+#: AITER's enumerations and its tensor: a module that its JIT compiles first of all. It was named otherwise in older trees.
+CORE_MODULES: Final = ("module_aiter_core", "module_aiter_enum")
+#: Modules that are found through a folder on the path, so that another package's may have the name.
+_TOOLS: Final = ("chip_info", "cpp_extension", "torch_guard")
+_AFTER: Final[Mapping[str, Callable[[ModuleType], None]]] = {
+    "aiter.jit.core": stubs.wrap_core,
+    "torch_guard": stubs.wrap_guard,
+    "csrc.cpp_itfs.utils": stubs.wrap_templates,
+}
+_PUBLIC: Final = ("aiter.ops.", "aiter.fused_moe", "aiter.mla", "aiter.tuned_gemm")
+
+
+def spec_of(
+    finder: object, name: str, path: Sequence[str] | None, target: ModuleType | None
+) -> ModuleSpec | None:
+    """The spec of one of AITER's modules, as the other finders have it, with what is ours around its loader."""
+    last = name.rpartition(".")[2]
+    spec = _others(finder, name, path, target)
+    if last in CORE_MODULES:
+        return spec or core.spec(name)
+    if spec is None or spec.loader is None:
+        return spec
+    if last in _TOOLS and not _is_tool(spec):
+        return spec
+    before = answers.of(last if last in _TOOLS else name)
+    after = _after(last if last in _TOOLS else name)
+    if before or after:
+        around: Any = Executed(spec, before, after)
+        spec.loader = around
+    return spec
+
+
+def _others(
+    finder: object, name: str, path: Sequence[str] | None, target: ModuleType | None
+) -> ModuleSpec | None:
+    for other in sys.meta_path:
+        find = getattr(other, "find_spec", None)
+        if other is not finder and find is not None:
+            found: ModuleSpec | None = find(name, path, target)
+            if found is not None:
+                return found
+    return None
+
+
+def _is_tool(spec: ModuleSpec) -> bool:
+    return Path(spec.origin or "").parts[-4:-1] == ("aiter", "jit", "utils")
+
+
+def _after(name: str) -> Callable[[ModuleType], None] | None:
+    if name in _AFTER:
+        return _AFTER[name]
+    if name == "aiter":
+        return public.finish
+    return public.replace if name.startswith(_PUBLIC) else None
+
+
+class Executed:
+    """A loader around another's: ``before`` are functions whose code is ours, ``after`` looks at the module. The module
+    has its own loader; the spec keeps this one, since AITER executes some modules once for each of two names.
+    """
+
+    def __init__(
+        self,
+        spec: ModuleSpec,
+        before: Mapping[str, FunctionType],
+        after: Callable[[ModuleType], None] | None,
+    ) -> None:
+        self._before, self._after = before, after
+        self._loader: Any = spec.loader
+
+    def __getattr__(self, name: str) -> Any:
+        """Whoever asks before the module is executed (``runpy``, a search for its sources) asks the module's own loader."""
+        return getattr(self._loader, name)
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        """As the module's own loader does."""
+        made: ModuleType | None = self._loader.create_module(spec)
+        return made
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Execute it."""
+        module.__loader__ = self._loader
+        code = self._loader.get_code(module.__name__) if self._before else None
+        with answers.surroundings(module.__name__):
+            if isinstance(code, CodeType):
+                exec(answers.answered(code, self._before), module.__dict__)  # noqa: S102  # as a loader does
+            else:
+                self._loader.exec_module(module)
+        if self._after is not None:
+            self._after(module)

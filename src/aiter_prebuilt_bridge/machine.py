@@ -1,0 +1,138 @@
+"""What AITER asks of the machine, from the kernel's own list of GPUs or from the driver library: no program is started.
+
+The kernel's list comes first: opening HIP where a server will fork its workers would break them, and ``import aiter`` is no
+call of a GPU. Where somebody names a driver (``AITER_PREBUILT_HIP``), or the kernel has no list, the driver is asked.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Final
+
+from aiter_prebuilt import device
+from aiter_prebuilt_bridge.errors import MachineError
+
+_NODES: Final = Path("/sys/class/kfd/kfd/topology/nodes")
+_LIBRARY: Final = "AITER_PREBUILT_HIP"
+#: Beside this file, in the wheel: what AITER takes for a folder of its JIT where its own cannot be written.
+_FOLDER: Final = Path(__file__).with_name("jit")
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """One AMD GPU."""
+
+    target: str
+    compute_units: int
+
+
+@lru_cache(maxsize=1)
+def gpus() -> tuple[Gpu, ...]:
+    """The GPUs of this machine, in order; none where there is no driver."""
+    listed = () if os.environ.get(_LIBRARY) else from_nodes(_NODES)
+    return listed or tuple(Gpu(facts.target, facts.compute_units) for facts in device.probe("amd").devices)
+
+
+def from_nodes(folder: Path) -> tuple[Gpu, ...]:
+    """The GPUs in the kernel's list below ``folder``; what this process may not read is not its GPU."""
+    found = []
+    for node in sorted(folder.glob("*/properties"), key=lambda path: int(path.parent.name)):
+        try:
+            rows = dict(line.split() for line in node.read_text(encoding="ascii").splitlines() if line)
+            version, simds = int(rows["gfx_target_version"]), int(rows["simd_count"])
+            per_unit = int(rows["simd_per_cu"])
+        except (OSError, ValueError, KeyError):
+            continue
+        if version and simds and per_unit:
+            target = f"gfx{version // 10000}{version // 100 % 100}{version % 100:x}"
+            found.append(Gpu(target, simds // per_unit))
+    return tuple(found)
+
+
+def architecture() -> str:
+    """The target of the first GPU.
+
+    Raises:
+        MachineError: there is none.
+    """
+    for gpu in gpus():
+        return gpu.target
+    driver = device.probe("amd")
+    raise MachineError(
+        "say for which GPU AITER is imported",
+        driver.error or "there is no AMD GPU",
+        "Set GPU_ARCHS (gfx942) and CU_NUM to import AITER where none is, or AITER_PREBUILT_HIP to a HIP library; "
+        "aiter-prebuilt doctor says what is here",
+    )
+
+
+def chosen(numbers: Mapping[str, Any]) -> Any:
+    """AITER's number of the target that ``GPU_ARCHS`` names (the last of several), or of the first GPU."""
+    named = os.environ.get("GPU_ARCHS", "native")
+    target = architecture() if named == "native" else named.rpartition(";")[2]
+    if target not in numbers:
+        raise KeyError(f"AITER knows no GPU {target}; it knows {', '.join(numbers)}")
+    return numbers[target]
+
+
+def compute_units() -> int:
+    """How many a GPU has: ``CU_NUM``, else as the GPUs say, which must agree.
+
+    Raises:
+        MachineError: there is no GPU, or they differ.
+    """
+    told = int(os.environ.get("CU_NUM") or 0)
+    if told:
+        return told
+    architecture()
+    counts = sorted({gpu.compute_units for gpu in gpus()})
+    if len(counts) > 1:
+        raise MachineError(
+            "say how many compute units a GPU has, once for all",
+            f"the GPUs have {' and '.join(map(str, counts))}",
+            "Set CU_NUM to the number that AITER shall choose for",
+        )
+    return counts[0]
+
+
+def hip_version() -> str:
+    """The version of HIP: torch's, else the driver's."""
+    torch = sys.modules.get("torch")
+    told = getattr(getattr(torch, "version", None), "hip", None)
+    if told:
+        return str(told)
+    number = device.probe("amd").version
+    return f"{number // 10_000_000}.{number // 100_000 % 100}.{number % 100_000}"
+
+
+def balances_numa(setting: Path = Path("/proc/sys/kernel/numa_balancing")) -> bool:
+    """Does the kernel move memory between processors' nodes?"""
+    try:
+        return setting.read_text(encoding="ascii").strip() == "1"
+    except OSError:
+        return False
+
+
+def jit_folder(own: str) -> str:
+    """Where AITER's JIT would work: the folder that ``AITER_JIT_DIR`` names, its ``own`` where that can be written, else one
+    that is there and is never written. AITER would copy itself into the user's home.
+    """
+    named = os.environ.get("AITER_JIT_DIR")
+    if named is not None:
+        Path(named).mkdir(parents=True, exist_ok=True)
+        sys.path.insert(0, named)
+        return named
+    return own if os.access(own, os.W_OK) else str(_FOLDER)
+
+
+def unwritten(wanted: Path) -> str:
+    """A folder with a ``build`` in it that is never written, where ``wanted`` is not there and cannot be made; else ""."""
+    if wanted.is_dir():
+        return ""
+    there = next(parent for parent in wanted.absolute().parents if parent.exists())
+    return "" if os.access(there, os.W_OK) else str(_FOLDER)

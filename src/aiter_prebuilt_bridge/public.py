@@ -1,0 +1,82 @@
+"""Public names of AITER's modules: those that ours can stand for become ours as soon as their module was executed, before others
+copy them (``from .ops.x import *``).
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from types import ModuleType
+from typing import Any
+
+from aiter_prebuilt_bridge import record, serving
+from aiter_prebuilt_bridge.covers import compare
+
+
+def replace(module: ModuleType) -> None:
+    """After ``module`` was executed: the functions that it defines under names of ours."""
+    names = vars(module)
+    for name, value in [*names.items()]:
+        if not _is_own(module, value) or serving.ours(name)[0] is None:
+            continue
+        mine, cover = serving.decide(module.__name__, (name,), serving.signature_of(value))
+        record.keep(
+            record.Name(module.__name__, name, "public", cover.why, ours=mine.__name__ if mine else "")
+        )
+        if mine is not None:
+            names[name] = serving.through(mine, value, module.__name__, cover.omitted)
+    if module.__name__ == "aiter.tuned_gemm":
+        _replace_method(names.get("tgemm"))
+
+
+def _is_own(module: ModuleType, value: object) -> bool:
+    return (
+        inspect.isroutine(value)
+        and getattr(value, "__module__", None) == module.__name__
+        and not serving.is_replacement(value)
+    )
+
+
+def _replace_method(tgemm: Any) -> None:
+    """``tgemm.mm``: the object stays AITER's, clients ask it for more than the product."""
+    if tgemm is None:
+        return
+    from aiter_prebuilt import tgemm as mine
+
+    cover = compare(inspect.signature(tgemm.mm), inspect.signature(mine.mm))
+    record.keep(
+        record.Name("aiter.tuned_gemm", "tgemm.mm", "public", cover.why, ours="" if cover.why else "tgemm.mm")
+    )
+    if not cover.why:
+        tgemm.mm = serving.through(_function(mine.mm), tgemm.mm, "aiter.tuned_gemm", cover.omitted)
+
+
+def _function(method: Any) -> Any:
+    """A method as a function of what its caller passes."""
+
+    def mm(*args: Any, **keywords: Any) -> Any:
+        return method(*args, **keywords)
+
+    given: Any = mm
+    given.__doc__, given.__signature__ = method.__doc__, inspect.signature(method)
+    return mm
+
+
+def finish(package: ModuleType) -> None:
+    """After ``aiter`` was executed: names that a circle of imports copied before they were replaced."""
+    made = {
+        id(getattr(value, serving.MARK)): value
+        for name, module in [*sys.modules.items()]
+        if name.startswith("aiter.") and module is not None
+        for value in [*vars(module).values()]
+        if serving.is_replacement(value)
+    }
+    for name, module in [*sys.modules.items()]:
+        if name == "aiter" or name.startswith("aiter."):
+            for key, value in [*vars(module).items()]:
+                if id(value) in made:
+                    vars(module)[key] = made[id(value)]
+    replaced = sum(row.replaced for row in record.NAMES.values())
+    record.LOGGER.info(
+        "%s: %d names are ours, %d stay AITER's", package.__name__, replaced, len(record.NAMES) - replaced
+    )

@@ -1,0 +1,277 @@
+"""Stock AITER in a process of its own, as its clients use it: test_bridge.py makes the tree and the environment, and reads the
+line of JSON that this prints.
+
+    python bridge_program.py TREE SITE TARGET names NAMES.json       resolve what clients take from AITER
+    python bridge_program.py TREE SITE TARGET calls public|torch     golden calls through AITER's functions, judged
+    python bridge_program.py TREE SITE TARGET calls folder           those of modules in AITER_JIT_DIR, through AITER's stubs
+    python bridge_program.py TREE SITE TARGET status                 what the bridge says
+    python bridge_program.py TREE SITE TARGET left NAME              call a stub that stays AITER's
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import json
+import os
+import site
+import sys
+import time
+import traceback
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+_CAPABILITIES = 0x20080522
+
+
+def obey_permissions() -> None:
+    """Root writes where nobody may: give up what lets it, so that a tree without write permission is one."""
+    header = (ctypes.c_uint32 * 2)(_CAPABILITIES, 0)
+    nothing = (ctypes.c_uint32 * 6)()
+    ctypes.CDLL(None).capset(header, nothing)
+
+
+def active_triton(target: str) -> None:
+    """What Triton has where torch has a GPU: a driver that knows its target. AITER asks for it when it is imported."""
+    triton: Any = importlib.import_module("triton")
+    compiler: Any = importlib.import_module("triton.backends.compiler")
+    torch: Any = importlib.import_module("torch")
+
+    class Driver:
+        def is_active(self) -> bool:
+            return True
+
+        def get_current_target(self) -> Any:
+            return compiler.GPUTarget("hip", target, 64)
+
+        def get_active_torch_device(self) -> Any:
+            return torch.device("cpu")
+
+        def get_current_device(self) -> int:
+            return 0
+
+    triton.runtime.driver.set_active(Driver())
+
+
+def names(file: str) -> dict[str, Any]:
+    """Client -> which of its names AITER has, and which of those are ours."""
+    from aiter_prebuilt_bridge import record, serving
+
+    torch: Any = importlib.import_module("torch")
+    registered = {row.name for row in record.NAMES.values() if row.replaced and row.way != "public"}
+    found: dict[str, Any] = {}
+    for client, rows in json.loads(Path(file).read_text(encoding="utf-8")).items():
+        resolved, ours, missing, theirs = 0, 0, {}, {}
+        for module, name in rows:
+            try:
+                if module == "torch.ops.aiter":
+                    getattr(torch.ops.aiter, name)
+                    ours += name in registered
+                else:
+                    value = _resolved(module, name)
+                    mine = serving.is_replacement(value)
+                    ours += mine
+                    if not mine and callable(value):
+                        row = record.NAMES.get((value.__module__, name))
+                        theirs[f"{module}.{name}"] = row.why if row else "no function of ours has this name"
+                resolved += 1
+            except Exception as error:  # noqa: BLE001  # whatever it is, it is told
+                missing[f"{module}.{name}"] = f"{type(error).__name__}: {error}"[:200]
+        found[client] = {
+            "names": len(rows),
+            "resolved": resolved,
+            "ours": ours,
+            "theirs": theirs,
+            "missing": missing,
+        }
+    return found
+
+
+def _resolved(module: str, name: str) -> Any:
+    if not name:
+        return importlib.import_module(module)
+    try:
+        return getattr(importlib.import_module(module), name)
+    except AttributeError:
+        return importlib.import_module(f"{module}.{name}")
+
+
+def calls(way: str) -> list[dict[str, Any]]:
+    """Each golden call of a name that is replaced, through what AITER's clients would call: what is wrong with it."""
+    from aiter_prebuilt import device, dispatch, locate
+    from aiter_prebuilt.execute import golden
+
+    facts = device.facts("amd", 0)
+    path = device.probe("amd").path
+    serving = locate.for_target(facts.arch, locate.installed(), str(facts))
+    known, problem = golden._read(serving)
+    assert known and not problem, problem
+    assert dispatch.bundles_of(facts.arch, str(facts))
+    return [row for call in known for row in _one(call, way, facts, path)]
+
+
+def _one(call: Any, way: str, facts: Any, path: str) -> list[dict[str, Any]]:
+    done = []
+    for row in _rows(way):
+        if row.ours != call.operator or (way == "torch" and row.way == "public"):
+            continue
+        started = time.perf_counter()
+        problems: list[str] | None
+        try:
+            problems = _public(call, row, facts, path) if way == "public" else _torch(call, row)
+        except Exception as error:  # noqa: BLE001  # whatever it is, it is told
+            problems = [f"{type(error).__name__}: {error}"[:600]]
+        seconds = time.perf_counter() - started
+        if problems is None:
+            continue
+        done.append(
+            {"operator": call.operator, "module": row.module, "way": row.way, "label": call.label,
+             "problems": problems, "seconds": seconds}
+        )  # fmt: skip
+    return done
+
+
+@cache
+def _rows(way: str) -> list[Any]:
+    """The names that are asked: those that the bridge replaced, or the stubs of modules in a folder."""
+    from aiter_prebuilt_bridge import folder, record
+
+    if way != "folder":
+        return list(record.NAMES.values())
+    written = {path.stem for path in Path(os.environ["AITER_JIT_DIR"]).glob("*.py")}
+    return [
+        record.Name("aiter", stub.name, "pybind", "", name, stub.name)
+        for name, stubs in folder.by_module(Path(sys.argv[1]) / "aiter").items()
+        for stub in stubs
+        if name in written
+    ]
+
+
+def _public(call: Any, row: Any, facts: Any, path: str) -> list[str]:
+    """Through AITER's public function, with tensors of no framework: memory behind their ends is looked at, too."""
+    from aiter_prebuilt.device_memory import DeviceMemory
+    from aiter_prebuilt.execute.run import judged, uploaded
+
+    function = getattr(sys.modules[row.module], row.name)
+    memory = DeviceMemory(facts, path)
+    try:
+        arguments = {name: uploaded(value, memory) for name, value in call.arguments.items()}
+        result = function(**arguments)
+        memory.synchronize()
+        return judged(call, arguments, result)[1]
+    finally:
+        memory.close()
+
+
+def _torch(call: Any, row: Any) -> list[str] | None:
+    """Through ``torch.ops.aiter``, as the schema that AITER registered says; None: that has no such call."""
+    from aiter_prebuilt.execute import judge
+
+    torch: Any = importlib.import_module("torch")
+    operator = getattr(torch.ops.aiter, row.name)
+    arguments = _as_schema(operator.default._schema, call)
+    if arguments is None:
+        return None
+    result = operator(**arguments)
+    given = {each.data_ptr() for each in arguments.values() if isinstance(each, torch.Tensor)}
+    listed = [] if result is None else [*result] if isinstance(result, (tuple, list)) else [result]
+    returned = iter(
+        [each for each in listed if each is not None and each.numel() and each.data_ptr() not in given]
+    )
+    problems = []
+    for want in call.wants:
+        found = next(returned) if want.returned else arguments[want.name]
+        if list(found.shape) != list(want.shape):
+            problems.append(f"{want.name}: {list(found.shape)} instead of {list(want.shape)}")
+            continue
+        data = found.contiguous().view(torch.uint8).numpy().tobytes()
+        problems += judge.values(want, data)[1]
+    return problems
+
+
+def _as_schema(schema: Any, call: Any) -> dict[str, Any] | None:
+    """A call's arguments under the names of a schema; None where it has others, or a generator's state for a generator."""
+    torch: Any = importlib.import_module("torch")
+    takes = {each.name: each for each in schema.arguments}
+    arguments = {name: _tensor(value) for name, value in call.arguments.items() if value is not None}
+    if "dummy" in takes:
+        arguments["dummy"] = torch.empty(1)
+    needs = {name for name, each in takes.items() if not each.has_default_value()}
+    tensors = (name for name in needs & arguments.keys() if str(takes[name].type) == "Tensor")
+    fits = arguments.keys() <= takes.keys() and needs <= arguments.keys()
+    fits = fits and all(isinstance(arguments[name], torch.Tensor) for name in tensors)
+    return arguments if fits and not isinstance(arguments.get("generator"), list) else None
+
+
+def _tensor(value: Any) -> Any:
+    """An argument of a call as torch has it."""
+    from aiter_prebuilt.contract.calls import Array, ElementType
+    from aiter_prebuilt.contract.dtype import BY_NAME
+
+    torch: Any = importlib.import_module("torch")
+    if isinstance(value, ElementType):
+        return getattr(torch, BY_NAME[value.name].torch)
+    if not isinstance(value, Array):
+        return value
+    kind = BY_NAME[value.dtype]
+    size = max(1, value.span) * kind.itemsize
+    data = bytearray(value.data) if value.data else bytearray(b"\x5a" * size)
+    flat = torch.frombuffer(data, dtype=torch.uint8).clone().view(getattr(torch, kind.torch))
+    return torch.as_strided(flat, value.shape, value.strides, value.offset)
+
+
+def left(name: str) -> str:
+    """Call a stub that no function of ours covers, with anything of the right kinds: what it says."""
+    aiter: Any = importlib.import_module("aiter")
+    torch: Any = importlib.import_module("torch")
+    kinds = {"Tensor": torch.zeros(4, 8), "int": 1, "SymInt": 1, "float": 1.0, "str": "", "bool": False}
+    schema = getattr(torch.ops.aiter, name).default._schema
+    needs = [each for each in schema.arguments if not each.has_default_value()]
+    try:
+        getattr(aiter, name)(*(kinds[str(each.type)] for each in needs))
+    except BaseException as error:  # noqa: BLE001  # AITER's JIT ends the process
+        return f"{type(error).__name__}: {error}"
+    return "no error"
+
+
+def main() -> None:
+    tree, place, target, what, *words = sys.argv[1:]
+    obey_permissions()
+    site.addsitedir(place)  # with the .pth of the bridge's wheel, as an environment's site-packages are read
+    sys.path.insert(0, tree)
+    from embedded import EmbeddedDevice
+
+    EmbeddedDevice(target)
+    active_triton(target)
+    if "WITHOUT_FLYDSL" in os.environ:
+        sys.modules["flydsl"] = None  # type: ignore[assignment]  # AITER knows how to do without; another version breaks its import
+    started = time.perf_counter()
+    aiter: Any = importlib.import_module("aiter")
+    seconds = time.perf_counter() - started
+    assert str(aiter.__file__).startswith(tree)
+    report: Any
+    if what == "names":
+        report = names(*words)
+    elif what == "calls":
+        report = calls(*words)
+    elif what == "left":
+        report = left(*words)
+    else:
+        from aiter_prebuilt_bridge import status
+
+        report = status.examine()
+    print(json.dumps({"seconds": seconds, "report": report}))
+
+
+if __name__ == "__main__":
+    try:
+        main()
+        status = 0
+    except BaseException:  # noqa: BLE001  # it is printed
+        traceback.print_exc()
+        status = 1
+    # Registrations of trees before torch 2.13 break torch's own cleaning up, after everything that counts was said.
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)

@@ -1,0 +1,229 @@
+"""Stock AITER through the bridge: no compiler, no query program, no write, and right. The tree is PyPI's wheel that the
+pipeline pins, and the checkout that ``AITER_DIR`` names; hipcc, ninja, gcc, rocminfo and the like are programs that tell when
+they start.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import stat
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.emulator import bundles, library_path
+
+from build_tools.pack.bridge_wheel import HOOK, PACKAGE
+from build_tools.tools import pins
+from build_tools.tools.fetch import cache_folder
+from build_tools.tools.tree import Tree
+
+ROOT = Path(__file__).resolve().parents[2]
+PROGRAM = Path(__file__).with_name("bridge_program.py")
+NAMES = ROOT / "tests" / "data" / "client_names.json"
+FORBIDDEN = (
+    "hipcc", "hipconfig", "rocminfo", "rocm_agent_enumerator", "amdclang", "amdclang++", "clang", "clang++", "gcc", "g++", "cc",
+    "c++", "ninja", "make", "cmake",
+)  # fmt: skip
+#: What of AITER's wheel, and of a checkout, Python reads.
+PARTS = ("aiter/", "aiter_meta/csrc/include/", "aiter_meta/csrc/cpp_itfs/")
+PARTS_OF_CHECKOUT = ("aiter", "csrc/include", "csrc/cpp_itfs")
+#: How many of each client's names are found, and are ours, in each tree: what a change of either side moves.
+FOUND = {
+    "wheel": {"vllm 0.33.0": (169, 70, 38), "sglang 0.5.23": (149, 74, 37)},
+    "checkout": {"vllm 0.33.0": (169, 130, 53), "sglang 0.5.23": (149, 121, 59)},
+}
+
+pytestmark = pytest.mark.skipif(
+    any(find_spec(name) is None for name in ("torch", "triton", "pandas", "einops", "psutil")),
+    reason="AITER imports torch, Triton, pandas, einops and psutil: pip install the groups torch and aiter of pyproject.toml",
+)
+
+
+@pytest.fixture(scope="module", params=["wheel", "checkout"])
+def tree(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A tree of AITER's that nobody may write."""
+    folder = tmp_path_factory.mktemp(request.param)
+    if request.param == "wheel":
+        pin = pins.load(ROOT).trees["aiter"]
+        wheel = Tree(pin, cache_folder(), None).fetched() / pin.file
+        with zipfile.ZipFile(wheel) as archive:
+            archive.extractall(
+                folder, [name for name in archive.namelist() if name.startswith((*PARTS, "amd_aiter"))]
+            )
+    else:
+        checkout = os.environ.get("AITER_DIR")
+        if not checkout:
+            pytest.skip("AITER_DIR names no checkout")
+        for name in PARTS_OF_CHECKOUT:
+            shutil.copytree(Path(checkout) / name, folder / name)
+    _permit(folder, write=False)
+    yield folder
+    _permit(folder, write=True)
+
+
+def _permit(folder: Path, *, write: bool) -> None:
+    for path in (folder, *folder.rglob("*")):
+        mode = path.stat().st_mode
+        path.chmod(mode | stat.S_IWUSR if write else mode & ~0o222)
+
+
+def kind_of(tree: Path) -> str:
+    return "wheel" if "wheel" in tree.name else "checkout"
+
+
+class World:
+    """A process's surroundings: forbidden programs first on the path, the bridge's hook in a folder for sites, no home."""
+
+    def __init__(self, folder: Path) -> None:
+        self.site, self.told, programs = folder / "site", folder / "told", folder / "bin"
+        for made in (self.site, programs):
+            made.mkdir()
+        (self.site / f"{PACKAGE}.pth").write_text(HOOK)
+        for name in FORBIDDEN:
+            path = programs / name
+            path.write_text(f'#!/bin/sh\necho "{name} $*" >> {self.told}\nexit 97\n')
+            path.chmod(0o755)
+        kept = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("AITER_", "GPU_ARCHS", "CU_NUM"))
+        }
+        deps = [each for each in os.environ.get("PYTHONPATH", "").split(os.pathsep) if each]
+        self.environment = kept | {
+            "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
+            "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT / "examples"), *deps]),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "HOME": "/proc/none",
+            "WITHOUT_FLYDSL": "1",
+            "TRITON_CACHE_DIR": str(folder / "triton"),
+        }
+
+    def run(self, tree: Path, target: str, *words: str, **more: str) -> tuple[Any, str]:
+        """What the program reports, and what it wrote to standard error. Nothing forbidden was started, nothing was written."""
+        before = listing(tree)
+        told = self.start(tree, target, *words, **more)
+        assert not self.told.exists(), self.told.read_text()
+        assert listing(tree) == before
+        return told
+
+    def start(self, tree: Path, target: str, *words: str, **more: str) -> tuple[Any, str]:
+        """That, whatever it starts and writes."""
+        library_path()
+        files = ":".join(str(path) for path in bundles(target, "ck-full"))
+        done = subprocess.run(
+            [sys.executable, str(PROGRAM), str(tree), str(self.site), target, *words],
+            env=self.environment | {"AITER_PREBUILT_BUNDLES": files} | more,
+            capture_output=True, text=True, timeout=600,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
+        return json.loads(done.stdout.splitlines()[-1])["report"], done.stderr
+
+
+def listing(tree: Path) -> list[str]:
+    return sorted(str(path.relative_to(tree)) for path in tree.rglob("*"))
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
+
+
+def test_a_forbidden_program_would_be_noticed(tree: Path, world: World) -> None:
+    """Without the bridge AITER asks hipconfig and rocminfo: this is what the tests below would see."""
+    with pytest.raises(AssertionError):
+        world.start(tree, "gfx942", "status", AITER_PREBUILT_BRIDGE="0")
+    assert "hipconfig" in world.told.read_text() or "rocminfo" in world.told.read_text()
+
+
+def test_the_names_that_clients_take_are_there(tree: Path, world: World) -> None:
+    report, _ = world.run(tree, "gfx942", "names", str(NAMES))
+    found = {client: (row["names"], row["resolved"], row["ours"]) for client, row in report.items()}
+    assert found == FOUND[kind_of(tree)], {client: row["missing"] for client, row in report.items()}
+
+
+@pytest.mark.parametrize("target", ["gfx942", "gfx950"])
+@pytest.mark.parametrize("way", ["public", "torch"])
+def test_golden_calls_through_aiters_functions_are_right(
+    tree: Path, world: World, way: str, target: str
+) -> None:
+    report, _ = world.run(tree, target, "calls", way)
+    wrong = [row for row in report if row["problems"]]
+    assert not wrong, wrong[:5]
+    operators = {row["operator"] for row in report}
+    assert len(operators) > 80, sorted(operators)
+    assert {"rms_norm", "silu_and_mul"} & operators
+
+
+#: What AITER asks where the bridge may not answer: a machine with one MI300X.
+ANSWERS = {
+    "hipconfig": "echo 7.0.0",
+    "rocminfo": "echo 'Agent 1'; echo '  Name: gfx942'; echo '  Device Type: GPU'; echo '  Compute Unit: 304'",
+}
+
+
+def test_a_folder_of_modules_serves_where_no_pth_may_run(tree: Path, world: World, tmp_path: Path) -> None:
+    """``aiter-prebuilt bridge folder``, then ``AITER_JIT_DIR``: AITER's own stubs call ours, and compile nothing."""
+    jit = tmp_path / "modules"
+    settings = {"AITER_PREBUILT_HIP": str(library_path()), "AITER_PREBUILT_EMULATOR": "gfx942"}
+    done = subprocess.run(
+        [sys.executable, "-m", "aiter_prebuilt", "bridge", "folder", str(jit)],
+        env=world.environment | settings | {"PYTHONPATH": f"{world.environment['PYTHONPATH']}{os.pathsep}{tree}"},
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0 and done.stdout.endswith(f"set AITER_JIT_DIR={jit}\n"), done.stderr
+    written = {path.stem for path in jit.glob("*.py")}
+    assert "module_activation" in written and f"{jit}/module_activation.py" in done.stdout
+    for name, says in ANSWERS.items():
+        (tmp_path / "bin" / name).write_text(f"#!/bin/sh\n{says}\n")
+    # The other folder is where AITER would compile from templates, which it makes when it is imported.
+    off = {"AITER_JIT_DIR": str(jit), "AITER_PREBUILT_BRIDGE": "0", "AITER_ROOT_DIR": str(tmp_path)}
+    if kind_of(tree) == "checkout":
+        # Its stubs ask torch.cuda for the stream: here it is imported, and no more.
+        report, _ = world.run(tree, "gfx942", "status", **off)
+        assert report["mode"] == "off"
+        return
+    report, _ = world.run(tree, "gfx942", "calls", "folder", **off)
+    wrong = [row for row in report if row["problems"]]
+    assert not wrong, wrong[:5]
+    operators = {row["operator"] for row in report}
+    assert {"silu_and_mul", "topk_softmax_asm", "wvSpltK"} & operators and len(operators) > 40, operators
+
+
+def test_status_says_what_became_of_each_name(tree: Path, world: World) -> None:
+    report, _ = world.run(tree, "gfx942", "status")
+    assert report["mode"] == "on" and report["exit_code"] == 0 and not report["problems"]
+    assert {"get_hip_version", "_detect_native", "get_user_jit_dir", "check_numa_custom_op"} <= {
+        *report["answered"]
+    }
+    names = [(row["module"], row["name"]) for key in ("replaced", "stub", "left") for row in report[key]]
+    assert len(names) == len({*names}) > 200
+    assert all(row["why"] for row in report["left"])
+    assert {row["way"] for row in report["stub"]} >= (
+        {"pybind"} if kind_of(tree) == "wheel" else {"pybind", "develop", "ctypes"}
+    )
+    stubs = {row["name"] for row in report["stub"]}
+    assert "silu_and_mul" in stubs and "topk_softmax_asm" in stubs
+
+
+def test_strict_names_the_operator_before_a_compiler_starts(tree: Path, world: World) -> None:
+    said, _ = world.run(tree, "gfx942", "left", "pa_fwd_naive", AITER_PREBUILT_BRIDGE="strict")
+    assert said.startswith(
+        "CompileRefusedError: call pa_fwd_naive: AITER would compile module_attention now"
+    ), said
+    assert "there is no function of ours with this name" in said
+
+
+def test_by_default_aiter_goes_its_own_way_and_that_is_logged(tree: Path, world: World) -> None:
+    """Its own way ends here: nothing can be compiled. But that is AITER's error, and the log says why it was tried."""
+    jit = world.site.with_name("jit")
+    said, errors = world.start(tree, "gfx942", "left", "pa_fwd_naive", AITER_JIT_DIR=str(jit))
+    assert said != "no error" and "CompileRefusedError" not in said
+    assert errors.count("pa_fwd_naive: AITER compiles module_attention, because") == 1

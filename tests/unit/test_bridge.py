@@ -1,0 +1,410 @@
+"""The bridge without AITER: what is covered by what, what the machine says, which modules the finder takes, what strict means."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+import aiter_prebuilt
+import aiter_prebuilt_bridge_hook as hook
+from aiter_prebuilt import device
+from aiter_prebuilt.errors import UnsupportedError
+from aiter_prebuilt_bridge import answers, core, folder, machine, public, record, serving
+from aiter_prebuilt_bridge.covers import Omitted, compare
+from aiter_prebuilt_bridge.errors import CompileRefusedError, MachineError
+from aiter_prebuilt_bridge_hook import VARIABLE
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(autouse=True)
+def forgotten(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Each test has its own record, machine and setting."""
+    monkeypatch.delenv(VARIABLE, raising=False)
+    for kept in (record.NAMES, record.ANSWERED, record._LOGGED):
+        kept.clear()
+    gpus, ours = machine.gpus, serving.ours
+    gpus.cache_clear()
+    ours.cache_clear()
+    yield
+    gpus.cache_clear()
+    ours.cache_clear()
+
+
+def signature(text: str) -> inspect.Signature:
+    names: dict[str, Any] = {}
+    exec(f"def f({text}): ...", names)
+    return inspect.signature(names["f"])
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours", "why"),
+    [
+        ("x, y=1", "x, y=1, z=None", ""),
+        ("x, y", "x, y=1", ""),
+        ("x, *, y=1", "x, y=1", ""),
+        ("x, y=(1, 2)", "x, y=(1, 2)", ""),
+        ("x, w", "x, y", "ours has no parameter w, which has y in that place"),
+        ("x, y, w=1", "x, y", "ours has no parameter w"),
+        ("x, y, z", "x, z, y", "y is parameter 2 of AITER's, and not of ours"),
+        ("x, y", "x, *, y", "y is parameter 2 of AITER's, and not of ours"),
+        ("x", "x, y", "ours needs y, which AITER's has not"),
+        ("*args, **kwargs", "x", "it takes *args, which says nothing of its parameters"),
+    ],
+)
+def test_ours_covers_theirs_only_if_every_call_means_the_same(theirs: str, ours: str, why: str) -> None:
+    cover = compare(signature(theirs), signature(ours))
+    assert cover.why == why and not cover.omitted
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours", "omitted"),
+    [
+        ("x, y=1", "x, y=None", Omitted(1, "y", 1)),
+        ("x, y=1", "x, y", Omitted(1, "y", 1)),
+        ("x, y=True", "x, y=1", Omitted(1, "y", True)),
+        ("x, y=(-1, -1)", "x, y=(-1, -1, 0)", Omitted(1, "y", (-1, -1))),
+    ],
+)
+def test_what_is_left_out_means_what_it_means_in_aiters(theirs: str, ours: str, omitted: Omitted) -> None:
+    cover = compare(signature(theirs), signature(ours))
+    assert not cover.why and cover.omitted == (omitted,)
+    seen: list[Any] = []
+
+    def function(x: Any, y: Any = None) -> None:
+        seen.append((x, y))
+
+    made: Any = serving.through(function, lambda *_: pytest.fail("theirs"), "aiter.ops.x", cover.omitted)
+    made(0)
+    made(0, 5)
+    made(0, y=None)
+    made(x=0)
+    assert seen == [(0, omitted.value), (0, 5), (0, None), (0, omitted.value)]
+
+
+def test_a_replacement_looks_like_the_function_that_it_calls() -> None:
+    made: Any = serving.through(aiter_prebuilt.rms_norm, print, "aiter.ops.rmsnorm")
+    assert made.__signature__ == inspect.signature(aiter_prebuilt.rms_norm)
+    assert (made.__name__, made.__module__) == ("rms_norm", "aiter.ops.rmsnorm")
+    assert made.__doc__ == aiter_prebuilt.rms_norm.__doc__ and serving.is_replacement(made)
+    ours: Any = aiter_prebuilt.rms_norm
+    assert made._torchdynamo_inline is ours._torchdynamo_inline
+
+
+def test_a_refused_call_goes_to_aiters_function_once_logged(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def silu_and_mul(x: int) -> str:
+        if x < 0:
+            raise UnsupportedError("silu_and_mul(x=-1)", "no prebuilt kernel covers it", "use x=1")
+        return "ours"
+
+    made = serving.through(silu_and_mul, lambda x: f"theirs {x}", "aiter.ops.activation")
+    assert [made(each) for each in (1, -1, -1)] == ["ours", "theirs -1", "theirs -1"]
+    (line,) = caplog.messages
+    assert line.startswith("silu_and_mul: a call goes to AITER's own function: silu_and_mul(x=-1)")
+    monkeypatch.setenv(VARIABLE, "strict")
+    with pytest.raises(UnsupportedError):
+        made(-1)
+
+
+def test_an_error_of_ours_is_no_refusal() -> None:
+    def broken() -> None:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        serving.through(broken, lambda: pytest.fail("theirs"), "aiter")()
+
+
+NODE = "cpu_cores_count 0\nsimd_count {simds}\nsimd_per_cu 4\ngfx_target_version {version}\n"
+
+
+def nodes(place: Path, *rows: tuple[int, int]) -> Path:
+    for number, (version, simds) in enumerate(rows):
+        (place / str(number)).mkdir(parents=True)
+        (place / str(number) / "properties").write_text(NODE.format(version=version, simds=simds))
+    return place
+
+
+def test_the_kernels_list_names_targets_and_counts_units(tmp_path: Path) -> None:
+    """As amdgpu writes it: the processor first, versions in decimal, the last part in hexadecimal."""
+    rows = [(0, 0), (90402, 1216), (90500, 1024), (90010, 416)]
+    found = machine.from_nodes(nodes(tmp_path, *rows))
+    assert found == (machine.Gpu("gfx942", 304), machine.Gpu("gfx950", 256), machine.Gpu("gfx90a", 104))
+
+
+def test_what_cannot_be_read_of_the_list_is_no_gpu_of_ours(tmp_path: Path) -> None:
+    nodes(tmp_path, (90402, 1216), (90402, 1216))
+    (tmp_path / "0" / "properties").write_text("")
+    assert machine.from_nodes(tmp_path) == (machine.Gpu("gfx942", 304),)
+    assert machine.from_nodes(tmp_path / "none") == ()
+
+
+@pytest.fixture
+def two_kinds(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("GPU_ARCHS", "CU_NUM"):
+        monkeypatch.delenv(name, raising=False)
+    gpus = (machine.Gpu("gfx942", 304), machine.Gpu("gfx942", 80))
+    monkeypatch.setattr(machine, "gpus", lambda: gpus)
+
+
+@pytest.mark.usefixtures("two_kinds")
+def test_settings_of_aiter_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    numbers = {"gfx942": 5, "gfx950": 8}
+    assert machine.chosen(numbers) == 5
+    with pytest.raises(MachineError, match=r"the GPUs have 80 and 304\. Set CU_NUM"):
+        machine.compute_units()
+    monkeypatch.setenv("CU_NUM", "304")
+    monkeypatch.setenv("GPU_ARCHS", "gfx942;gfx950")
+    assert (machine.compute_units(), machine.chosen(numbers)) == (304, 8)
+    monkeypatch.setenv("GPU_ARCHS", "gfx1")
+    with pytest.raises(KeyError, match="AITER knows no GPU gfx1; it knows gfx942, gfx950"):
+        machine.chosen(numbers)
+
+
+def test_without_a_gpu_the_error_says_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "gpus", lambda: ())
+    with pytest.raises(MachineError, match="Set GPU_ARCHS"):
+        machine.architecture()
+
+
+def test_hip_says_its_version_as_hipconfig_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    monkeypatch.setattr(device, "probe", lambda _: device.DriverFacts("amd", version=70_253_211))
+    assert machine.hip_version() == "7.2.53211"
+    torch: Any = ModuleType("torch")
+    torch.version = ModuleType("torch.version")
+    torch.version.hip = "6.4.43484-123eb5128"
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    assert machine.hip_version() == "6.4.43484-123eb5128"
+
+
+def test_a_folder_that_cannot_be_written_is_never_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("AITER_JIT_DIR", raising=False)
+    assert machine.jit_folder(str(tmp_path)) == str(tmp_path)
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    own = Path(machine.jit_folder(str(tmp_path)))
+    assert (own / "build").is_dir() and own.is_relative_to(ROOT / "src" / "aiter_prebuilt_bridge")
+    assert machine.unwritten(tmp_path / "no" / "where") == str(own)
+    assert machine.unwritten(tmp_path) == ""
+    named = tmp_path / "jit"
+    monkeypatch.setenv("AITER_JIT_DIR", str(named))
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    assert machine.jit_folder("elsewhere") == str(named) == sys.path[0] and named.is_dir()
+
+
+def test_numa_balancing_is_read_and_not_asked_for(tmp_path: Path) -> None:
+    setting = tmp_path / "numa_balancing"
+    assert machine.balances_numa(setting) is False
+    for text, on in (("1\n", True), ("0\n", False)):
+        setting.write_text(text)
+        assert machine.balances_numa(setting) is on
+    asks = "import os; os.popen('cat /proc/sys/kernel/numa_balancing').read()"
+    code = f"def check_numa_custom_op() -> None:\n {asks}\n raise ValueError"
+    names: dict[str, Any] = {"logger": record.LOGGER}
+    exec(answers.answered(compile(code, "core.py", "exec"), answers.of("aiter.jit.core")), names)
+    names["check_numa_custom_op"]()
+    assert {*record.ANSWERED} == {"check_numa_custom_op"}
+
+
+TOOL = """
+from functools import lru_cache
+
+def executable_path(name):
+    raise AssertionError(name)
+
+@lru_cache(maxsize=1)
+def _detect_native() -> list:
+    executable_path("rocminfo")
+
+def get_cu_num_custom_op(of_what) -> int:
+    return "rocminfo" in of_what
+
+def get_gfx_custom_op_core() -> int:
+    return 7
+"""
+
+
+@pytest.mark.usefixtures("two_kinds")
+def test_only_functions_that_start_a_program_are_answered() -> None:
+    """One takes an argument, and one starts none: both keep their code. Decorators stay."""
+    names: dict[str, Any] = {}
+    code = compile(TOOL, "chip_info.py", "exec")
+    exec(answers.answered(code, answers.of("chip_info")), names)
+    assert names["_detect_native"]() == ["gfx942"] and names["_detect_native"].cache_info().maxsize == 1
+    assert names["get_cu_num_custom_op"](["rocminfo"]) is True and names["get_gfx_custom_op_core"]() == 7
+    assert {"_detect_native"} == record.ANSWERED
+
+
+def test_strict_refuses_a_compile_by_name(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    record.keep(record.Name("aiter.ops.norm", "layer_norm", "pybind", "there is none", "module_norm"))
+    with record.asking("layer_norm"):
+        record.compiling("module_norm")
+        record.compiling("module_norm")
+        assert caplog.messages == ["layer_norm: AITER compiles module_norm, because there is none"]
+        monkeypatch.setenv(VARIABLE, "strict")
+        with pytest.raises(
+            CompileRefusedError,
+            match="call layer_norm: AITER would compile module_norm now, because there is none",
+        ):
+            record.compiling("module_norm")
+    with pytest.raises(CompileRefusedError, match="call a function of AITER"):
+        record.compiling("module_norm")
+
+
+def test_the_core_module_has_aiters_numbers_and_tells_enumerations() -> None:
+    names: dict[str, Any] = {}
+    core.fill(names)
+    assert names["ActivationType"].Swiglu.value == 2 and names["QuantType"].per_1x128 == 4
+    assert names["MlaVersion"].V40.value == 1 and names["ActivationType"](0).name == "Silu"
+    for name in ("ActivationType", "QuantType", "MlaVersion", "MxScaleRoundMode", "MxDtype"):
+        assert names[name].__doc__.startswith("Members:"), name
+    tensor = names["aiter_tensor_t"](4096, 6, 2, [2, 3], [3, 1], 3, 1)
+    assert (tensor.data_ptr(), tensor.numel(), tensor.shape, tensor.stride()) == (4096, 6, (2, 3), (3, 1))
+    assert (tensor.dtype, tensor.device.type, tensor.device.index) == ("bfloat16", "cuda", 1)
+
+
+def test_public_names_become_ours_only_where_they_are_defined() -> None:
+    module: Any = ModuleType("aiter.ops.rmsnorm")
+    exec(
+        "def rms_norm(input, weight, epsilon): return 'theirs'\n"
+        "def rmsnorm2d_fwd(other): return 'theirs'\n"
+        "def helper(): return 'theirs'\n",
+        vars(module),
+    )
+    module.silu_and_mul = print
+    public.replace(module)
+    assert serving.is_replacement(module.rms_norm) and module.silu_and_mul is print
+    assert module.helper() == module.rmsnorm2d_fwd(0) == "theirs"
+    rows = {row.name: row for row in record.NAMES.values()}
+    assert rows["rms_norm"].replaced and rows["rms_norm"].ours == "rms_norm"
+    assert rows["rmsnorm2d_fwd"].why == "ours has no parameter other, which has input in that place"
+    assert {*rows} == {"rms_norm", "rmsnorm2d_fwd"}
+
+
+def test_what_a_circle_of_imports_copied_is_replaced_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    module: Any = ModuleType("aiter.ops.rmsnorm")
+    exec("def rms_norm(input, weight, epsilon): return 'theirs'", vars(module))
+    package: Any = ModuleType("aiter")
+    package.rms_norm = module.rms_norm
+    monkeypatch.setitem(sys.modules, "aiter", package)
+    monkeypatch.setitem(sys.modules, "aiter.ops.rmsnorm", module)
+    public.replace(module)
+    public.finish(package)
+    assert package.rms_norm is module.rms_norm and serving.is_replacement(package.rms_norm)
+
+
+STUBS = """
+from ..jit.core import compile_ops
+MD = "module_other"
+
+@compile_ops("module_activation", develop=True)
+def silu_and_mul(out: Tensor, input: Tensor, limit: float = 0.0) -> None: ...
+
+@compile_ops("module_norm", fc_name="x")
+def nothing_of_ours(out: Tensor) -> None: ...
+
+@compile_ops("module_asm", ffi_type="ctypes")
+def topk_softmax_asm(weights, indices): ...
+
+@compile_ops("module_mha", gen_func=lambda: {})
+def mha_fwd(q): ...
+
+@compile_ops("module_aiter_core", "ActivationType")
+def _ActivationType(dummy): ...
+"""
+
+
+def test_modules_for_a_folder_are_whole_or_not_written(tmp_path: Path) -> None:
+    (tmp_path / "aiter" / "ops").mkdir(parents=True)
+    (tmp_path / "aiter" / "ops" / "all.py").write_text(STUBS)
+    written, left = folder.write(tmp_path / "aiter", tmp_path / "jit")
+    assert written == ["module_activation", "module_aiter_core"]
+    assert left == {
+        "module_norm": "nothing_of_ours: there is no function of ours with this name",
+        "module_asm": "topk_softmax_asm is called through ctypes, which takes no Python",
+        "module_mha": "AITER names another module for each kind of call of mha_fwd",
+    }
+    names: dict[str, Any] = {"__name__": "module_activation"}
+    exec((tmp_path / "jit" / "module_activation.py").read_text(), names)
+    first = names["silu_and_mul"].__doc__.splitlines()[0]
+    assert first == "silu_and_mul(out: torch.Tensor, input: torch.Tensor, limit: float = 0.0) -> None"
+    assert callable(names["_set_current_hip_stream"]) and (tmp_path / "jit" / "build").is_dir()
+
+
+@pytest.mark.parametrize(("setting", "active"), [("", True), ("strict", True), ("0", False)])
+def test_the_hook_imports_nothing_and_obeys_the_variable(setting: str, active: bool) -> None:
+    code = (
+        "import sys; before = {*sys.modules}; import aiter_prebuilt_bridge_hook as hook; "
+        "print(hook.install(), hook.install(), sum(type(f).__name__ == 'Finder' for f in sys.meta_path), "
+        "sorted({*sys.modules} - before))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={"PYTHONPATH": str(ROOT / "src"), VARIABLE: setting},
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    own = "['aiter_prebuilt_bridge_hook']"
+    assert done.stdout.strip() == f"{active} {active} {int(active)} {own}"
+
+
+def test_the_finder_leaves_other_packages_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The runtime's own name begins as AITER's does."""
+    finder = hook.Finder()
+    asked: list[str] = []
+
+    def spec_of(*words: Any) -> None:
+        asked.append(words[1])
+
+    import aiter_prebuilt_bridge.loader as loader
+
+    monkeypatch.setattr(loader, "spec_of", spec_of)
+    for name in (
+        "aiter_prebuilt",
+        "json",
+        "aiter",
+        "aiter.ops.x",
+        "module_aiter_core",
+        "chip_info",
+        "aiterx",
+    ):
+        finder.find_spec(name)
+    assert asked == ["aiter", "aiter.ops.x", "module_aiter_core", "chip_info"]
+
+
+def test_a_tool_of_another_package_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "chip_info.py").write_text("_detect_native = 1\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    found = hook.Finder().find_spec("chip_info")
+    assert found is not None and type(found.loader).__name__ == "SourceFileLoader"
+
+
+def test_a_module_keeps_its_own_loader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What reads sources through it (Triton does) sees the file as it is."""
+    place = tmp_path / "aiter" / "jit" / "utils"
+    place.mkdir(parents=True)
+    (place / "chip_info.py").write_text(TOOL)
+    monkeypatch.syspath_prepend(str(place))
+    monkeypatch.setattr(sys, "meta_path", [hook.Finder(), *sys.meta_path])
+    monkeypatch.delitem(sys.modules, "chip_info", raising=False)
+    import importlib
+    import importlib.util
+
+    spec: Any = importlib.util.find_spec("chip_info")
+    assert spec.loader.get_source("chip_info") == TOOL  # before it is executed, too
+    made = importlib.import_module("chip_info")
+    del sys.modules["chip_info"]
+    assert made.__spec__ is not None and type(made.__spec__.loader).__name__ == "Executed"
+    assert type(made.__loader__).__name__ == "SourceFileLoader" and {"_detect_native"} == record.ANSWERED
