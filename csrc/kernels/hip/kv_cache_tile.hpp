@@ -128,8 +128,8 @@ struct value_share<true> {
     line words;
 #pragma unroll
     for (u32 j = 0; j < 4; ++j)
-      words[j] = pack4<fp8>(as_float(held[0][j]) * inverse, as_float(held[1][j]) * inverse,
-                            as_float(held[2][j]) * inverse, as_float(held[3][j]) * inverse);
+      words[j] = codes4(as_float(held[0][j]) * inverse, as_float(held[1][j]) * inverse, as_float(held[2][j]) * inverse,
+                        as_float(held[3][j]) * inverse);
     reinterpret_cast<line*>(lds.value)[thread_x()] = words;
   }
 };
@@ -137,8 +137,8 @@ struct value_share<true> {
 using value_part = value_share<kFp8>;
 
 AP_INLINE void scatter_tile(const u16* __restrict__ key, const u16* __restrict__ value, cell* __restrict__ key_cache,
-                            cell* __restrict__ value_cache, const slot_t* __restrict__ slots, float k_inverse,
-                            float v_inverse, u32 tokens, i64 k_stride, i64 v_stride, sizes n) {
+                            cell* __restrict__ value_cache, const slot_t* __restrict__ slots, float k_scale,
+                            float v_scale, u32 tokens, i64 k_stride, i64 v_stride, sizes n) {
   __shared__ tile_lds lds;
   u32 slabs = (n.columns + kColumns - 1) / kColumns;
   u32 tile = block_x() / slabs;
@@ -169,6 +169,8 @@ AP_INLINE void scatter_tile(const u16* __restrict__ key, const u16* __restrict__
       for (u32 k = 0; k < key_lines; ++k) held[i][k] = *reinterpret_cast<const line*>(from + k * 8);
     }
   }
+  // Not before: what divides waits for the scales.
+  float k_inverse = 1.0f / k_scale, v_inverse = 1.0f / v_scale;
   if (tid < kWave) find_runs(lds, slot, next, n);
   part.store(lds, v_inverse);
 #pragma unroll
