@@ -5,9 +5,9 @@
 //
 // Build:  T = bf16 | f16          element type of what is turned
 //         F = bf16 | f16 | f32    element type of the table
-//         BLOCK = 64              threads of a block
-// Launch: grid x = tokens, y = cdiv(heads_x + heads_y, kPasses * BLOCK >> log2_lanes); block x = BLOCK, no LDS. A head has
-//         1 << log2_lanes lanes.
+//         BLOCK = 128             threads of a block
+// Launch: grid x = cdiv(tokens * cdiv(heads_x + heads_y, kPasses) << log2_lanes, BLOCK); block x = BLOCK, no LDS. A head has
+//         1 << log2_lanes lanes. Work is numbered across tokens: a block for each would leave lanes idle where heads do not fill it.
 #include "rope.hpp"
 
 namespace ap {
@@ -41,23 +41,33 @@ AP_INLINE void turn_pairs(pack& x, pack& y, const float (&cosine)[kVec], const f
   }
 }
 
+// Where a token's heads begin.
+template <typename E>
+AP_INLINE E* at_token(E* of, const strides& by, u32 s, u32 b) {
+  return of + s * by.token + b * by.batch;
+}
+
 }  // namespace ap
 
+// positions: null, then a token's row of the table is its place in the sequence. Tokens: those of all `batch` sequences.
 AP_KERNEL(BLOCK)
 void rope(ap::elem* out_x, ap::elem* out_y, const ap::elem* in_x, const ap::elem* in_y, const ap::entry* cosines,
-          const ap::entry* sines, const ap::entry*, const ap::entry*, const ap::i64* positions, const ap::i64* offsets,
-          const ap::i32* cu_seqlens, ap::strides to_x, ap::strides to_y, ap::strides from_x, ap::strides from_y,
-          ap::places at, ap::pairs by, ap::i32 batch, ap::i32 heads_x, ap::i32 heads_y, ap::i32 width,
-          ap::i32 log2_lanes) {
+          const ap::entry* sines, const ap::i64* positions, ap::strides to_x, ap::strides to_y, ap::strides from_x,
+          ap::strides from_y, ap::pairs by, ap::i32 rows, ap::i32 tokens, ap::i32 batch, ap::i32 heads_x, ap::i32 heads_y,
+          ap::i32 width, ap::i32 log2_lanes) {
   using namespace ap;
-  u32 token = block_x(), s = token / static_cast<u32>(batch), b = token - s * static_cast<u32>(batch);
-  i64 row = row_of(positions, offsets, cu_seqlens, at, token, s);
+  u32 of_x = static_cast<u32>(heads_x), heads = of_x + static_cast<u32>(heads_y);
+  u32 groups = (heads + kPasses - 1) / kPasses, lanes = 1u << log2_lanes;
+  u32 at = block_x() * BLOCK + thread_x(), lane = at & (lanes - 1), group = at >> log2_lanes;
+  u32 token = group / groups, head = group - token * groups;
+  if (token >= static_cast<u32>(tokens)) return;
+  u32 s = token / static_cast<u32>(batch), b = token - s * static_cast<u32>(batch);
+  i64 row = row_of(positions, nullptr, nullptr, {0, 0, rows}, token, s);
   if (row < 0) return;
   cosines += row * width;
   sines += row * width;
-  u32 lanes = 1u << log2_lanes, lane = thread_x() & (lanes - 1), pass = BLOCK >> log2_lanes;
-  u32 of_x = static_cast<u32>(heads_x), heads = of_x + static_cast<u32>(heads_y);
-  u32 head = __builtin_amdgcn_workgroup_id_y() * pass * kPasses + (thread_x() >> log2_lanes);
+  in_x = at_token(in_x, from_x, s, b), in_y = at_token(in_y, from_y, s, b);
+  out_x = at_token(out_x, to_x, s, b), out_y = at_token(out_y, to_y, s, b);
   bool apart = by.step == 1;
 
   for (u32 pair = lane * kVec; pair < static_cast<u32>(by.half); pair += lanes * kVec) {
@@ -66,9 +76,9 @@ void rope(ap::elem* out_x, ap::elem* out_y, const ap::elem* in_x, const ap::elem
     pack x[kPasses], y[kPasses];
 #pragma unroll
     for (u32 k = 0; k < kPasses; ++k) {
-      u32 h = head + k * pass;
+      u32 h = head + k * groups;
       if (h >= heads) continue;
-      const elem* in = at_head(in_x, in_y, from_x, from_y, of_x, h, s, b);
+      const elem* in = h < of_x ? in_x + h * from_x.head : in_y + (h - of_x) * from_y.head;
       x[k] = *reinterpret_cast<const pack*>(in + first);
       y[k] = *reinterpret_cast<const pack*>(in + second);
     }
@@ -77,9 +87,9 @@ void rope(ap::elem* out_x, ap::elem* out_y, const ap::elem* in_x, const ap::elem
     entries(sine, sines + pair);
 #pragma unroll
     for (u32 k = 0; k < kPasses; ++k) {
-      u32 h = head + k * pass;
+      u32 h = head + k * groups;
       if (h >= heads) continue;
-      elem* out = at_head(out_x, out_y, to_x, to_y, of_x, h, s, b);
+      elem* out = h < of_x ? out_x + h * to_x.head : out_y + (h - of_x) * to_y.head;
       if (apart)
         turn_pairs(x[k], y[k], cosine, sine, true);
       else
@@ -90,11 +100,9 @@ void rope(ap::elem* out_x, ap::elem* out_y, const ap::elem* in_x, const ap::elem
   }
   for (u32 copy = lane * kVec; copy < static_cast<u32>(by.copied); copy += lanes * kVec) {
     u32 from = static_cast<u32>(by.copy_start) + copy;
-    for (u32 k = 0; k < kPasses; ++k) {
-      u32 h = head + k * pass;
-      if (h >= heads) break;
-      const elem* in = at_head(in_x, in_y, from_x, from_y, of_x, h, s, b);
-      elem* out = at_head(out_x, out_y, to_x, to_y, of_x, h, s, b);
+    for (u32 h = head; h < heads; h += groups) {
+      const elem* in = h < of_x ? in_x + h * from_x.head : in_y + (h - of_x) * from_y.head;
+      elem* out = h < of_x ? out_x + h * to_x.head : out_y + (h - of_x) * to_y.head;
       if (in == out) continue;
       *reinterpret_cast<pack*>(out + from) = *reinterpret_cast<const pack*>(in + from);
     }
