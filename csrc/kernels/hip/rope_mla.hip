@@ -7,7 +7,7 @@
 // Build:  T = bf16 | f16       element type of what is read, the tables of cosines and sines too
 //         C, Q = T | e4m3fnuz | e4m3fn   cache and q_out: T or the target's fp8 (saturating); value / scale if there is one
 //         ALIGNED = 1          rank is a multiple of 8, pe of 16; all tensors 16-byte aligned, all strides multiples of 8; not `full`
-// Launch: grid x = cdiv(tokens * (cdiv(heads, kHeads) + heads_k), 4); block x = 256. A wave takes kHeads heads of a token's queries, 4
+// Launch: grid x = cdiv(tokens * (cdiv(heads, kHeads) + heads_k), 4); block x = 256. A wave takes kHeads heads of a token's queries, 8
 //         with ALIGNED and else 1, or a head of its keys.
 //
 // With page = 0 a key is a row of the cache. Else a block has `page` keys in tiles of 16 keys and w columns, w elements 16 bytes:
@@ -33,7 +33,7 @@ template <bool BYTES>
 using cell = typename cell_of<BYTES>::type;
 
 using line = vec<u32, 4>;  // eight elements of 16 bits
-inline constexpr u32 kHeads = ALIGNED ? 4 : 1;  // their loads are under way at the same time
+inline constexpr u32 kHeads = ALIGNED ? 8 : 1;  // their loads are under way at the same time
 
 AP_INLINE float as_float(u16 bits) { return static_cast<float>(__builtin_bit_cast(elem, bits)); }
 
