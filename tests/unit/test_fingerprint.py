@@ -16,6 +16,7 @@ import pytest
 from build_tools.compile import fingerprint
 from build_tools.compile.fingerprint import job_key
 from build_tools.errors import JobFailedError
+from build_tools.files.filehash import sha256_file
 from build_tools.records import CompileJob, KernelArg, TargetFacts
 from build_tools.tools.clang import Clang
 from build_tools.tools.pins import Pins, ToolPin
@@ -115,7 +116,7 @@ def test_another_prelude_or_ptxas_is_another_key_for_nvidia_alone(
     assert job_key(nvidia, told, root) != job_key(nvidia, tools(), root)
     assert job_key(JOB, told, root) == job_key(JOB, tools(), root)
     before = {job: job_key(job, tools(), root) for job in (JOB, nvidia)}
-    digest = fingerprint.sha256_file
+    digest = sha256_file
     monkeypatch.setattr(
         fingerprint, "sha256_file", lambda path: "another" if path.name == "nvidia.hpp" else digest(path)
     )
