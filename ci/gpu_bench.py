@@ -2,9 +2,9 @@
 
     python ci/gpu_bench.py ops [--group forward] [--json FILE]
 
-What is measured: ``gpu_attention.py``, ``gpu_rows.py``, ``gpu_experts.py``; how: ``gpu_clock.py``. Needs an installed
-``aiter-prebuilt`` with the bundle of the device's target, torch, click and rich. Exit status: 0 every bar is met, 1 one is missed
-or a result is wrong, 2 no NVIDIA GPU with a bundle.
+What is measured: ``gpu_attention.py``, ``gpu_rows.py``, ``gpu_experts.py``, ``gpu_caches.py``; how: ``gpu_clock.py``. Needs an
+installed ``aiter-prebuilt`` with the bundle of the device's target, torch, click and rich. Exit status: 0 every bar is met, 1 one
+is missed or a result is wrong, 2 no NVIDIA GPU with a bundle.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from statistics import median
 
 import click
 import gpu_attention
+import gpu_caches
 import gpu_experts
 import gpu_rows
 import torch
@@ -26,7 +27,7 @@ from rich.table import Table
 
 from aiter_prebuilt import device, locate
 
-GROUPS = gpu_attention.GROUPS | gpu_rows.GROUPS | gpu_experts.GROUPS
+GROUPS = gpu_attention.GROUPS | gpu_rows.GROUPS | gpu_experts.GROUPS | gpu_caches.GROUPS
 
 
 def _show(rows: list[Row], title: str) -> None:

@@ -17,7 +17,8 @@ from aiter_prebuilt import errors
 
 #: The least ratio of each group.
 BARS: Final = {
-    "forward": 0.75, "backward": 0.7, "decode": 0.85, "few": 1.0, "products": 0.92, "fp8": 0.85, "experts": 0.8, "rows": 0.9
+    "forward": 0.75, "backward": 0.7, "decode": 0.85, "few": 1.0, "products": 0.92, "fp8": 0.85, "experts": 0.8, "rows": 0.9,
+    "caches": 0.9,
 }  # fmt: skip
 #: What two kernels that round probabilities once may differ by, as a share of the result's norm.
 NEAR: Final = 0.02

@@ -23,6 +23,8 @@ LAYERS: Final = {
 }
 FEW: Final = (1, 16, 64)
 MANY: Final = (1024, 4096, 16384)
+#: Name, call, what it must give, bytes that it moves.
+_Made = tuple[str, Callable[[], Any], tuple[Any, ...], int]
 #: Rows and columns of row-wise operators; two of models, one of long rows.
 SIZES: Final = ((16384, 4096), (16384, 7168), (4096, 16384))
 
@@ -73,15 +75,15 @@ def _scales(rows: int) -> torch.Tensor:
 def rows(clock: Clock) -> Iterator[Row]:
     """Rows of each operator and size."""
     for tokens, columns in SIZES:
-        for name, call, right, moved in _row_wise(tokens, columns):
+        for name, call, right, moved in (*_row_wise(tokens, columns), *_activated(tokens, columns)):
             source = torch.empty(moved // 2, dtype=torch.uint8, device="cuda")
             target = torch.empty_like(source)
             others = {"copy": lambda target=target, source=source: target.copy_(source)}
             yield row("rows", f"{name}: {tokens} x {columns}", clock, call, others, right)
 
 
-def _row_wise(tokens: int, columns: int) -> Iterator[tuple[str, Callable[[], Any], tuple[Any, ...], int]]:
-    """Name, call, what it must give, bytes that it moves."""
+def _row_wise(tokens: int, columns: int) -> Iterator[_Made]:
+    """Norms, and codes of int8."""
     x, residual, weight, bias = (
         random(tokens, columns),
         random(tokens, columns),
@@ -122,6 +124,42 @@ def _row_wise(tokens: int, columns: int) -> Iterator[tuple[str, Callable[[], Any
     smooth = x.float() * factors
     scale = smooth.abs().amax(-1, keepdim=True) / 127
     yield "smoothquant_fwd", quantised, ((smooth / scale).round().to(torch.int8), scale), size * 3 // 2
+
+
+def _activated(tokens: int, columns: int) -> Iterator[_Made]:
+    """Activations, and codes with a scale for each row, or for each group of 128 columns."""
+    x = random(tokens, 2 * columns)
+    gate, up = x.float().chunk(2, -1)
+    product = torch.nn.functional.silu(gate) * up
+    out = torch.empty(tokens, columns, dtype=torch.bfloat16, device="cuda")
+
+    def multiplied() -> Any:
+        aiter_prebuilt.silu_and_mul(out, x)
+        return (out,)
+
+    yield "silu_and_mul", multiplied, (product,), 6 * out.numel()
+    codes = torch.empty(tokens, columns, dtype=torch.float8_e4m3fn, device="cuda")
+    scales = torch.empty(tokens, columns // 128, device="cuda")
+
+    def grouped() -> Any:
+        aiter_prebuilt.silu_and_mul_quant(codes, x, scales, 128)
+        return codes, scales
+
+    yield "silu_and_mul_quant", grouped, _coded(product, 128), 5 * out.numel()
+    y, row_scales = random(tokens, columns), torch.empty(tokens, 1, device="cuda")
+
+    def quantised() -> Any:
+        aiter_prebuilt.dynamic_per_token_scaled_quant(codes, y, row_scales)
+        return codes, row_scales
+
+    yield "dynamic_per_token_scaled_quant", quantised, _coded(y.float(), columns), 3 * out.numel()
+
+
+def _coded(x: torch.Tensor, group: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """fp8 codes of ``x`` and the scale of each group of columns."""
+    groups = x.view(x.shape[0], -1, group)
+    scales = groups.abs().amax(-1, keepdim=True) / 448
+    return (groups / scales).view_as(x).to(torch.float8_e4m3fn), scales[..., 0]
 
 
 GROUPS: Final[dict[str, Callable[[Clock], Iterator[Row]]]] = {

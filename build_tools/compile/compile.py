@@ -14,7 +14,7 @@ from queue import Empty, SimpleQueue
 from typing import Final
 
 from build_tools.compile.backends.built import Built, built
-from build_tools.compile.backends.table import BACKENDS, COMPILE_MANY, NAMED
+from build_tools.compile.backends.table import BACKENDS, COMPILE_MANY, NAMED, OF_VENDOR
 from build_tools.compile.fingerprint import file_of, job_key
 from build_tools.compile.store import Store, StoreEntry
 from build_tools.errors import BuildToolsError, JobFailedError
@@ -206,7 +206,7 @@ def _once(batch: _Batch, toolchain: Toolchain, store: Store, root: Path, folder:
         for job, _ in batch:
             try:
                 if made is None:
-                    made = BACKENDS[job.backend].compile(job, toolchain, root, folder)
+                    made = compile_alone(job, toolchain, root, folder)
                     answers.append(made)
                 else:
                     answers.append(NAMED.get(job.backend, built)(job, made.path, made.threads, made.extra))
@@ -220,6 +220,16 @@ def _once(batch: _Batch, toolchain: Toolchain, store: Store, root: Path, folder:
     ]
 
 
+def compile_alone(job: CompileJob, toolchain: Toolchain, root: Path, folder: Path) -> Built:
+    """One code object of ``job`` in ``folder``, by the compiler that its backend has for the target's vendor.
+
+    Raises:
+        BuildToolsError: as the backend's ``compile``.
+    """
+    of_vendor = OF_VENDOR.get((job.backend, job.target.vendor))
+    return (of_vendor or BACKENDS[job.backend].compile)(job, toolchain, root, folder)
+
+
 def _file(job: CompileJob, toolchain: Toolchain, store: Store, root: Path, folder: Path) -> StoreEntry | None:
     """The object of the whole file that ``job`` names a kernel of, compiled once for all who ever will; None where there is no
     such thing.
@@ -231,7 +241,7 @@ def _file(job: CompileJob, toolchain: Toolchain, store: Store, root: Path, folde
     entry = store.get(key)
     if entry is None:
         with watched() as watch:
-            made = BACKENDS[job.backend].compile(whole, toolchain, root, folder)
+            made = compile_alone(whole, toolchain, root, folder)
         entry = store.put(
             key, made.path.read_bytes(), job=whole.id, symbol="", threads=0, seconds=watch.cpu, extra=made.extra,
             peak=watch.peak,

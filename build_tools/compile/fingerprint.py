@@ -15,7 +15,7 @@ from typing import Final
 from build_tools.errors import FetchError, JobFailedError
 from build_tools.files.filehash import sha256_file
 from build_tools.records import CompileJob, in_tree
-from build_tools.tools.toolchain import Toolchain
+from build_tools.tools.toolchain import HIP_NVIDIA, Toolchain
 from build_tools.tools.tree import digest
 
 #: Raise it when the same key would have to mean other bytes for a reason that nothing below covers.
@@ -45,10 +45,15 @@ def job_key(job: CompileJob, toolchain: Toolchain, root: Path) -> str:
         "kernarg_size": job.kernarg_size,
         "block": job.block,
         "inputs": inputs,
-        "code": _backend_code(job.backend, in_tree(job.source)),
-        "tools": toolchain.identity_of(job.backend),
+        "code": _backend_code(_compiler(job), in_tree(job.source)),
+        "tools": toolchain.identity_of(_compiler(job)),
     }
     return hashlib.sha256(json.dumps(facts, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def _compiler(job: CompileJob) -> str:
+    """The job's backend, or what its targets have in its place."""
+    return HIP_NVIDIA if (job.backend, job.target.vendor) == ("hip", "nvidia") else job.backend
 
 
 def file_of(job: CompileJob) -> CompileJob | None:
@@ -63,7 +68,9 @@ def file_of(job: CompileJob) -> CompileJob | None:
 def _backend_code(backend: str, of_tree: bool) -> str:
     """Digest of the files that turn a job into a command, byte by byte: a parsed form would depend on the Python that parses."""
     names = [*_SHARED, f"{backend}.py", f"{backend}_compile.py", f"{backend}_heap.c"]
-    if of_tree and backend == "hip":
+    if backend == HIP_NVIDIA:
+        names = ["built.py", "hip_nvidia.py", "../../../csrc/kernels/hip/nvidia.hpp"]
+    elif of_tree and backend == "hip":
         names += ["hip_tree.py", "../../objects/demangle.py"]
     digests = [(name, sha256_file(_BACKENDS / name)) for name in names if (_BACKENDS / name).is_file()]
     return hashlib.sha256(repr(digests).encode()).hexdigest()

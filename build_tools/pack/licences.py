@@ -23,6 +23,8 @@ OWN: Final = "MIT"
 RUNTIME: Final = "runtime"
 #: The pseudo-backend of Triton's kernels for NVIDIA's targets, which have nothing of AMD's in them.
 TRITON_NVIDIA: Final = "triton-nvidia"
+#: The pseudo-backend of HIP sources for NVIDIA's targets: our own, with no header and no library of anybody else.
+HIP_NVIDIA: Final = "hip-nvidia"
 #: The pseudo-backend of what is linked into the embedded device, or is a fact in its tables.
 EMULATOR: Final = "emulator"
 

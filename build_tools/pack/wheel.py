@@ -120,7 +120,9 @@ def read_payload(path: Path) -> Payload:
 
 def _licensed(backend: str, vendor: str) -> str:
     """The backend as the table of licences knows it."""
-    return licences.TRITON_NVIDIA if (backend, vendor) == ("triton", "nvidia") else backend
+    if vendor != "nvidia":
+        return backend
+    return {"triton": licences.TRITON_NVIDIA, "hip": licences.HIP_NVIDIA}.get(backend, backend)
 
 
 def _golden_calls(bundle: Path) -> bytes | None:

@@ -42,9 +42,6 @@ def zero_step(kernel: Kernel, spec: Step, variant: Variant, slots: Slots, proble
         if getattr(spec, key) is not None:
             problems.add("a step with zero has no other key than if", key)
             return None
-    if variant.target.vendor != "amd":
-        problems.add(f"there is no such step on {variant.target.name}", "zero")
-        return None
     size = (
         _workspace(kernel, problems)
         if spec.zero == WORKSPACE

@@ -25,6 +25,8 @@ from build_tools.tools.tree import Tree, tree_of
 
 KINDS: Final = ("hermetic", "rocm")
 CK_VARIABLE: Final = "CK_DIR"
+#: HIP sources for NVIDIA's targets: clang makes PTX of them, and Triton's ptxas a cubin.
+HIP_NVIDIA: Final = "hip-nvidia"
 _CK_TREE: Final = "aiter"
 _CK_INCLUDE: Final = "aiter:ck/include"
 
@@ -60,6 +62,8 @@ class Toolchain:
         parts = [self.kind, backend, self.clang.identity, flags]
         if backend in ("triton", "flydsl"):
             parts.append(f"{backend} {self.pins.tools[backend].version}")
+        if backend == HIP_NVIDIA:  # whose ptxas it is
+            parts.append(f"triton {self.pins.tools['triton'].version}")
         if backend == "ck":
             parts.append(self._ck_identity())
         return "\n".join(parts)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from build_tools.compile.backends.table import BACKENDS
+from build_tools.compile.compile import compile_alone
 from build_tools.errors import JobFailedError
 from build_tools.judge import audit
 from build_tools.objects import codeobject
@@ -17,13 +18,14 @@ from build_tools.tools.toolchain import Toolchain
 from .conftest import ROOT, MakeJob, write_sources
 
 SMALL = [(backend, target) for backend in ("hip", "asm", "triton") for target in ("gfx942", "gfx950")] + [
-    ("triton", "sm_90")
+    ("triton", "sm_90"),
+    ("hip", "sm_90"),
 ]
 
 
 def compiled(job: CompileJob, toolchain: Toolchain, root: Path, workdir: Path) -> CompileResult:
     workdir.mkdir(parents=True)
-    built = BACKENDS[job.backend].compile(job, toolchain, root, workdir)
+    built = compile_alone(job, toolchain, root, workdir)
     return CompileResult(
         job, "key", True, path=built.path, symbol=built.symbol, threads=built.threads, extra=built.extra
     )

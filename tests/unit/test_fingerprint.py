@@ -16,6 +16,7 @@ import pytest
 from build_tools.compile import fingerprint
 from build_tools.compile.fingerprint import job_key
 from build_tools.errors import JobFailedError
+from build_tools.files.filehash import sha256_file
 from build_tools.records import CompileJob, KernelArg, TargetFacts
 from build_tools.tools.clang import Clang
 from build_tools.tools.pins import Pins, ToolPin
@@ -104,6 +105,24 @@ def test_hermetic_and_rocm_never_share_a_key(root: Path) -> None:
         for identity in ("clang 22", "clang 23")
     }
     assert len(keys) == 4
+
+
+def test_another_prelude_or_ptxas_is_another_key_for_nvidia_alone(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nvidia = replace(JOB, target=replace(TARGET, name="sm_90", vendor="nvidia"))
+    newer = {**PINS.tools, "triton": replace(PINS.tools["triton"], version="3.10.0")}
+    told = replace(tools(), pins=replace(PINS, tools=newer))
+    assert job_key(nvidia, told, root) != job_key(nvidia, tools(), root)
+    assert job_key(JOB, told, root) == job_key(JOB, tools(), root)
+    before = {job: job_key(job, tools(), root) for job in (JOB, nvidia)}
+    digest = sha256_file
+    monkeypatch.setattr(
+        fingerprint, "sha256_file", lambda path: "another" if path.name == "nvidia.hpp" else digest(path)
+    )
+    fingerprint._backend_code.cache_clear()
+    assert job_key(nvidia, tools(), root) != before[nvidia] and job_key(JOB, tools(), root) == before[JOB]
+    fingerprint._backend_code.cache_clear()
 
 
 def test_a_missing_input_is_an_error_of_the_job(root: Path) -> None:

@@ -60,7 +60,8 @@ def test_a_payload_is_what_the_bundle_says(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("backend", "vendor", "name"), [(3, 0, "triton"), (3, 1, "triton-nvidia"), (1, 1, "hip"), (1, 0, "hip")]
+    ("backend", "vendor", "name"),
+    [(3, 0, "triton"), (3, 1, "triton-nvidia"), (1, 1, "hip-nvidia"), (1, 0, "hip"), (0, 1, "asm")],
 )
 def test_licences_of_triton_depend_on_the_vendor(
     tmp_path: Path, backend: int, vendor: int, name: str

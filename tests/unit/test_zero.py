@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 from support import planned
@@ -31,15 +30,11 @@ def slots() -> Slots:
     return planned.slots(**SIGNATURE)
 
 
-def attempt(
-    step: dict[str, Any], place: int = 0, vendor: Literal["amd", "nvidia"] = "amd", **changes: Any
-) -> tuple[RecipeDraft | None, list[str]]:
+def attempt(step: dict[str, Any], place: int = 0, **changes: Any) -> tuple[RecipeDraft | None, list[str]]:
     """The draft of a kernel whose first step is ``step``, of variant ``place``, and what was said."""
     whole: dict[str, Any] = {"symbol": None, "grid": None, "block": None, "args": None, "steps": [step, NEXT]}
     made = planned.kernel(**{**whole, **changes})
     variant = planned.variants(made, slots())[place]
-    if vendor != "amd":
-        variant = replace(variant, target=replace(variant.target, name="sm_90", vendor=vendor))
     problems = Problems()
     return draft(made, variant, slots(), problems), problems.lines
 
@@ -104,7 +99,6 @@ def test_a_fill_only_where_it_is_needed() -> None:
          "steps[0].zero: 'zz' is not a tensor of the operator (known: acc, code, out, some, workspace, x)"),
         ({"zero": "some"}, {},
          "steps[0].zero: 'some' need not be contiguous: bytes between its elements are not the operator's"),
-        ({"zero": "out"}, {"vendor": "nvidia"}, "steps[0].zero: there is no such step on sm_90"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_filled(step: dict[str, Any], changes: dict[str, Any], line: str) -> None:

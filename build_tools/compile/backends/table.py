@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Protocol
 
-from build_tools.compile.backends import asm, ck, flydsl, hip, triton
+from build_tools.compile.backends import asm, ck, flydsl, hip, hip_nvidia, triton
 from build_tools.compile.backends.built import Built
 from build_tools.compile.backends.many import Answer
 from build_tools.records import CompileJob
@@ -30,6 +30,11 @@ class Backend(Protocol):
 CompileMany = Callable[[Sequence[CompileJob], Toolchain, Path, Path], list[Answer]]
 
 BACKENDS: Final[dict[str, Backend]] = {"asm": asm, "hip": hip, "ck": ck, "triton": triton, "flydsl": flydsl}
+
+Compile = Callable[[CompileJob, Toolchain, Path, Path], Built]
+
+#: Backends that have another compiler for a vendor's targets, which reads the same files.
+OF_VENDOR: Final[dict[tuple[str, str], Compile]] = {("hip", "nvidia"): hip_nvidia.compile}
 
 #: How a kernel is found in an object that several jobs share, where names are not those of the source.
 NAMED: Final[dict[str, Callable[[CompileJob, Path, int, Mapping[str, str] | None], Built]]] = {

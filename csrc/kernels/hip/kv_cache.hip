@@ -42,9 +42,19 @@ struct sizes {
 };
 
 // A scale is null when absent. AITER multiplies by the fp32 reciprocal; so does this, to give the same bytes.
-AP_INLINE float inverse_scale(const float* scale) {
+AP_INLINE float scale_at(const float* scale) {
   if constexpr (!kFp8) return 1.0f;
-  return scale ? 1.0f / *scale : 1.0f;
+  return scale ? *scale : 1.0f;
+}
+
+// Four floats to fp8. The conversion of sm_90 saturates by itself, and keeps NaN.
+AP_INLINE u32 codes4(float a, float b, float c, float d) {
+#if defined(__NVPTX__)
+  u32 low = __builtin_amdgcn_cvt_pk_fp8_f32(a, b, 0, false);
+  return __builtin_amdgcn_cvt_pk_fp8_f32(c, d, low, true);
+#else
+  return pack4<fp8>(a, b, c, d);
+#endif
 }
 
 AP_INLINE float as_float(u16 bits) { return static_cast<float>(__builtin_bit_cast(elem, bits)); }
@@ -61,7 +71,7 @@ AP_INLINE line to_cells(line in, float inverse) {
     float f[8];
 #pragma unroll
     for (int i = 0; i < 8; ++i) f[i] = as_float(bits[i]) * inverse;
-    return {pack4<fp8>(f[0], f[1], f[2], f[3]), pack4<fp8>(f[4], f[5], f[6], f[7]), 0, 0};
+    return {codes4(f[0], f[1], f[2], f[3]), codes4(f[4], f[5], f[6], f[7]), 0, 0};
   } else {
     return in;
   }
@@ -141,12 +151,11 @@ void reshape_and_cache(const ap::u16* __restrict__ key, const ap::u16* __restric
                        ap::i32 d, ap::i32 block_size, ap::i64 k_stride, ap::i64 v_stride) {
   using namespace ap;
   sizes n = {static_cast<u32>(d), static_cast<u32>(h * d), static_cast<u32>(block_size)};
-  float k_inverse = inverse_scale(k_scale), v_inverse = inverse_scale(v_scale);
 #if TILED
-  scatter_tile(key, value, key_cache, value_cache, slots, k_inverse, v_inverse, static_cast<u32>(tokens), k_stride, v_stride,
-               n);
+  scatter_tile(key, value, key_cache, value_cache, slots, scale_at(k_scale), scale_at(v_scale),
+               static_cast<u32>(tokens), k_stride, v_stride, n);
 #else
   static_cast<void>(tokens);
-  scatter(key, value, key_cache, value_cache, slots, k_inverse, v_inverse, k_stride, v_stride, n);
+  scatter(key, value, key_cache, value_cache, slots, 1.0f / scale_at(k_scale), 1.0f / scale_at(v_scale), k_stride, v_stride, n);
 #endif
 }

@@ -7,7 +7,8 @@
 // Build:  T = bf16 | f16       element type of what is read, the tables of cosines and sines too
 //         C, Q = T | e4m3fnuz | e4m3fn   cache and q_out: T or the target's fp8 (saturating); value / scale if there is one
 //         ALIGNED = 1          rank is a multiple of 8, pe of 16; all tensors 16-byte aligned, all strides multiples of 8; not `full`
-// Launch: grid x = tokens * cdiv(heads + heads_k, 4); block x = 256, a wave a head; the last heads are the keys.
+// Launch: grid x = cdiv(tokens * (cdiv(heads, kHeads) + heads_k), 4); block x = 256. A wave takes kHeads heads of a token's queries, 8
+//         with ALIGNED and else 1, or a head of its keys.
 //
 // With page = 0 a key is a row of the cache. Else a block has `page` keys in tiles of 16 keys and w columns, w elements 16 bytes:
 // element d of key s of a block lies at s / 16 * 16 * rank + d / w * 16 * w + s % 16 * w + d % w, and those that are turned so,
@@ -32,6 +33,7 @@ template <bool BYTES>
 using cell = typename cell_of<BYTES>::type;
 
 using line = vec<u32, 4>;  // eight elements of 16 bits
+inline constexpr u32 kHeads = ALIGNED ? 8 : 1;  // their loads are under way at the same time
 
 AP_INLINE float as_float(u16 bits) { return static_cast<float>(__builtin_bit_cast(elem, bits)); }
 
@@ -57,8 +59,10 @@ AP_INLINE void put8(cell<FP8>* out, const float* f, float inverse) {
   }
 }
 
-AP_INLINE void get8(const u16* in, float* f) {
-  vec<u16, 8> bits = *reinterpret_cast<const vec<u16, 8>*>(in);
+AP_INLINE line get_line(const u16* in) { return *reinterpret_cast<const line*>(in); }
+
+AP_INLINE void widen(line in, float* f) {
+  vec<u16, 8> bits = __builtin_bit_cast(vec<u16, 8>, in);
 #pragma unroll
   for (int i = 0; i < 8; ++i) f[i] = as_float(bits[i]);
 }
@@ -69,11 +73,27 @@ struct angles {
   bool neox, full;  // full: an angle for each element, else for each pair
 };
 
+AP_INLINE void get8(const u16* in, float* f) { widen(get_line(in), f); }
+
 // One pair: x and y are what becomes of them. c, s: the angle of the first, d, t of the second.
 AP_INLINE void turn(float& x, float& y, float c, float s, float d, float t) {
   float a = x * c - y * s;
   y = y * d + x * t;
   x = a;
+}
+
+// Eight pairs in two lines: x[i] and y[i] with neox, else neighbours, the first four of them in x.
+AP_INLINE void turn8(float* x, float* y, const float* c, const float* s, bool neox) {
+  if (neox) {
+#pragma unroll
+    for (int j = 0; j < 8; ++j) turn(x[j], y[j], c[j], s[j], c[j], s[j]);
+  } else {
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      turn(x[2 * j], x[2 * j + 1], c[j], s[j], c[j], s[j]);
+      turn(y[2 * j], y[2 * j + 1], c[4 + j], s[4 + j], c[4 + j], s[4 + j]);
+    }
+  }
 }
 
 // Where element d of a part of a key lies: one behind the other, or in tiles of `width` columns.
@@ -110,23 +130,11 @@ AP_INLINE void put_pe(const u16* in, cell<FP8>* out, places to, angles at, float
   u32 lane = thread_x() % kWave;
 #if ALIGNED
   float x[8], y[8], c[8], s[8];
-  if (at.neox) {
-    for (u32 i = lane * 8; i < at.half; i += kWave * 8) {
-      get8(in + i, x), get8(in + at.half + i, y), get8(at.cos + i, c), get8(at.sin + i, s);
-#pragma unroll
-      for (int j = 0; j < 8; ++j) turn(x[j], y[j], c[j], s[j], c[j], s[j]);
-      put8<FP8>(out + to.at(i), x, inverse), put8<FP8>(out + to.at(at.half + i), y, inverse);
-    }
-  } else {
-    for (u32 i = lane * 8; i < at.half; i += kWave * 8) {
-      get8(in + 2 * i, x), get8(in + 2 * i + 8, y), get8(at.cos + i, c), get8(at.sin + i, s);
-#pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        turn(x[2 * j], x[2 * j + 1], c[j], s[j], c[j], s[j]);
-        turn(y[2 * j], y[2 * j + 1], c[4 + j], s[4 + j], c[4 + j], s[4 + j]);
-      }
-      put8<FP8>(out + to.at(2 * i), x, inverse), put8<FP8>(out + to.at(2 * i + 8), y, inverse);
-    }
+  for (u32 i = lane * 8; i < at.half; i += kWave * 8) {
+    u32 first = at.neox ? i : 2 * i, second = at.neox ? at.half + i : 2 * i + 8;
+    get8(in + first, x), get8(in + second, y), get8(at.cos + i, c), get8(at.sin + i, s);
+    turn8(x, y, c, s, at.neox);
+    put8<FP8>(out + to.at(first), x, inverse), put8<FP8>(out + to.at(second), y, inverse);
   }
 #else
   for (u32 i = lane; i < at.half; i += kWave) {
@@ -137,6 +145,61 @@ AP_INLINE void put_pe(const u16* in, cell<FP8>* out, places to, angles at, float
     out[to.at(first)] = to_cell<FP8>(x, inverse);
     out[to.at(second)] = to_cell<FP8>(y, inverse);
   }
+#endif
+}
+
+// The first of some heads of a tensor, and how far apart they lie.
+template <typename E>
+struct heads_at {
+  E* first;
+  i64 apart;
+  __device__ E* at(u32 head) const { return first + head * apart; }
+};
+
+using query_cell = cell<kQueryFp8>;
+
+// `left` heads of queries. `turned`: where those go that are turned, `again`: once more, if `twice`.
+AP_INLINE void put_queries(heads_at<const u16> nope, heads_at<const u16> pe, heads_at<query_cell> out,
+                           heads_at<query_cell> turned, heads_at<u16> again, bool twice, u32 left, u32 rank, angles at,
+                           float inverse) {
+#if ALIGNED
+  u32 lane = thread_x() % kWave, lines = at.half / 8, pairs = left * lines;
+  for (u32 i = lane; i * 8 < rank || i < pairs; i += kWave) {
+    line held[kHeads];
+#pragma unroll
+    for (u32 h = 0; h < kHeads; ++h)
+      if (h < left && i * 8 < rank) held[h] = get_line(nope.at(h) + i * 8);
+    u32 head = i / (lines ? lines : 1), pair = (i - head * lines) * 8;
+    u32 first = at.neox ? pair : 2 * pair, second = at.neox ? at.half + pair : 2 * pair + 8;
+    line a, b, cosines, sines;
+    if (i < pairs) {
+      a = get_line(pe.at(head) + first), b = get_line(pe.at(head) + second);
+      cosines = get_line(at.cos + pair), sines = get_line(at.sin + pair);
+    }
+#pragma unroll
+    for (u32 h = 0; h < kHeads; ++h) {
+      if (h >= left || i * 8 >= rank) break;
+      if (kQueryFp8 || inverse != 1.0f) {
+        float f[8];
+        widen(held[h], f);
+        put8<kQueryFp8>(out.at(h) + i * 8, f, inverse);
+      } else {
+        *reinterpret_cast<line*>(out.at(h) + i * 8) = held[h];
+      }
+    }
+    if (i >= pairs) continue;
+    float x[8], y[8], c[8], s[8];
+    widen(a, x), widen(b, y), widen(cosines, c), widen(sines, s);
+    turn8(x, y, c, s, at.neox);
+    put8<kQueryFp8>(turned.at(head) + first, x, inverse), put8<kQueryFp8>(turned.at(head) + second, y, inverse);
+    if (twice) put8<false>(again.at(head) + first, x, 1.0f), put8<false>(again.at(head) + second, y, 1.0f);
+  }
+#else
+  static_cast<void>(left);
+  places rows = {0};
+  put_nope<kQueryFp8>(nope.first, out.first, rows, rank, inverse);
+  put_pe<kQueryFp8>(pe.first, turned.first, rows, at, inverse);
+  if (twice) put_pe<false>(pe.first, again.first, rows, at, 1.0f);
 #endif
 }
 
@@ -159,14 +222,14 @@ void rope_mla(const ap::u16* __restrict__ q_nope, const ap::u16* __restrict__ q_
               ap::i64 q_pe_out_stride_t, ap::i64 q_pe_out_stride_h, ap::i64 k_pe_out_stride_t,
               ap::i64 k_pe_out_stride_h, ap::i64 cos_stride) {
   using namespace ap;
-  u32 groups = static_cast<u32>(heads + heads_k + 3) / 4;
-  i32 token = static_cast<i32>(block_x() / groups);
+  i32 groups = static_cast<i32>((static_cast<u32>(heads) + kHeads - 1) / kHeads), waves = groups + heads_k;
   // The same in all lanes of a wave: loads by it are scalar ones.
-  i32 wave = __builtin_amdgcn_readfirstlane(
-      static_cast<i32>((block_x() - static_cast<u32>(token) * groups) * 4 + thread_x() / kWave));
-  bool key = wave >= heads, turned = token < query_rows;
-  i32 head = key ? wave - heads : wave;
-  if (wave >= heads + heads_k || !(key ? token < key_rows : turned)) return;
+  i32 wave = __builtin_amdgcn_readfirstlane(static_cast<i32>(block_x() * 4 + thread_x() / kWave));
+  i32 token = static_cast<i32>(static_cast<u32>(wave) / static_cast<u32>(waves));
+  wave -= token * waves;
+  bool key = wave >= groups, turned = token < query_rows;
+  i32 head = key ? wave - groups : wave * static_cast<i32>(kHeads);
+  if (!(key ? token < key_rows : turned)) return;
   i64 slot = token < key_rows ? slots[token] : -1;
   bool there = slot >= 0 && slot < slot_end;
   if (!there && (key ? k_pe_out == nullptr : !all)) return;
@@ -179,12 +242,13 @@ void rope_mla(const ap::u16* __restrict__ q_nope, const ap::u16* __restrict__ q_
   float inverse = 1.0f;
   if (!key) {
     if (q_scaled) inverse = 1.0f / *q_scale;
-    const u16* pe = q_pe + token * q_pe_stride_t + head * q_pe_stride_h;
-    auto* out = q_out + token * q_out_stride_t + head * q_out_stride_h;
-    put_nope<kQueryFp8>(q_nope + token * q_nope_stride_t + head * q_nope_stride_h, out + nope_at, rows, lora, inverse);
-    put_pe<kQueryFp8>(pe, out + pe_at, rows, at, inverse);
-    if (token < q_pe_rows)
-      put_pe<false>(pe, q_pe_out + token * q_pe_out_stride_t + head * q_pe_out_stride_h, rows, at, 1.0f);
+    query_cell* out = q_out + token * q_out_stride_t + head * q_out_stride_h;
+    u32 left = static_cast<u32>(heads - head) < kHeads ? static_cast<u32>(heads - head) : kHeads;
+    put_queries({q_nope + token * q_nope_stride_t + head * q_nope_stride_h, q_nope_stride_h},
+                {q_pe + token * q_pe_stride_t + head * q_pe_stride_h, q_pe_stride_h}, {out + nope_at, q_out_stride_h},
+                {out + pe_at, q_out_stride_h},
+                {q_pe_out + token * q_pe_out_stride_t + head * q_pe_out_stride_h, q_pe_out_stride_h}, token < q_pe_rows,
+                left, lora, at, inverse);
     return;
   }
   const u16* pe = k_pe + token * k_pe_stride_t + head * k_pe_stride_h;
