@@ -11,7 +11,7 @@ import pytest
 
 from aiter_prebuilt import device
 from aiter_prebuilt.errors import DriverError, UnsupportedError
-from aiter_prebuilt.ops import custom_all_reduce
+from aiter_prebuilt.ops import _rank_blocks
 from aiter_prebuilt.shared_memory import SharedMemory
 
 NVIDIA_CONTEXT = 0x1000
@@ -135,9 +135,9 @@ def test_whose_device_it_is(
     current = SimpleNamespace(current_device=lambda: 5)
     torch = SimpleNamespace(version=SimpleNamespace(cuda=cuda), cuda=current)
     monkeypatch.setitem(sys.modules, "torch", torch)
-    assert custom_all_reduce._place(said) == place
+    assert _rank_blocks.place_of(said) == place
 
 
 def test_without_torch_an_ordinal_is_amd_s(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "torch", raising=False)
-    assert custom_all_reduce._place(4) == ("amd", 4)
+    assert _rank_blocks.place_of(4) == ("amd", 4)
