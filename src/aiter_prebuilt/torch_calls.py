@@ -26,7 +26,7 @@ from aiter_prebuilt.errors import ArgumentKindError
 from aiter_prebuilt.ops import _mla, _moe
 from aiter_prebuilt.ops._blocks import layers
 from aiter_prebuilt.ops._common import codes, scale_of, splits, window_of
-from aiter_prebuilt.ops._mxfp import rows
+from aiter_prebuilt.ops._mxfp import is_fp8, rows
 from aiter_prebuilt.torch_library import NAMESPACE
 
 _OPS: Final[Any] = getattr(torch.ops, NAMESPACE)
@@ -136,7 +136,14 @@ def copy_blocks(key_caches: Any, value_caches: Any, block_mapping: Any) -> None:
 def upcast_from_mxfp(tensor: Any, scale: Any, dtype: Any, axis: int) -> Any:
     """Of ``aiter_prebuilt.upcast_from_mxfp``."""
     given, scales, back = rows(tensor, scale, axis)
-    return back(_OPS.upcast_from_mxfp.default(given, scales, dtype))
+    called = _OPS.upcast_from_mxfp8 if is_fp8(tensor) else _OPS.upcast_from_mxfp
+    return back(called.default(given, scales, dtype))
+
+
+def upcast_from_mxfp8(tensor: Any, scale: Any, dtype: Any, axis: int) -> Any:
+    """Of ``aiter_prebuilt.upcast_from_mxfp8``."""
+    given, scales, back = rows(tensor, scale, axis)
+    return back(_OPS.upcast_from_mxfp8.default(given, scales, dtype))
 
 
 def topk_plain(

@@ -4093,6 +4093,11 @@ def upcast_from_mxfp(tensor: Any, scale: Any, dtype: torch.dtype | None, axis: i
     return torch_calls.upcast_from_mxfp(tensor, scale, dtype, axis)
 
 
+def upcast_from_mxfp8(tensor: Any, scale: Any, dtype: torch.dtype | None, axis: int) -> Any:
+    """Traced ``aiter_prebuilt.upcast_from_mxfp8``."""
+    return torch_calls.upcast_from_mxfp8(tensor, scale, dtype, axis)
+
+
 def wvSplitKQ(in_a: Any, in_b: Any, out_c: Any, scale_a: Any, scale_b: Any, CuCount: int) -> None:
     """Traced ``aiter_prebuilt.wvSplitKQ``."""
     del CuCount
@@ -4311,6 +4316,7 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "unified_attention": unified_attention,
     "unified_attention_sparse_mla": unified_attention_sparse_mla,
     "upcast_from_mxfp": upcast_from_mxfp,
+    "upcast_from_mxfp8": upcast_from_mxfp8,
     "wvSplitKQ": wvSplitKQ,
     "wvSpltK": wvSpltK,
     "wv_splitk_small_fp16_bf16": wv_splitk_small_fp16_bf16,

@@ -378,6 +378,7 @@ SIGNATURES = {
     "rope_cached_positions_offsets_2c_fwd": "input_x input_y cos sin positions offsets "
     "rotate_style reuse_freqs_front_part nope_first transpose_output",
     "upcast_from_mxfp": "tensor scale dtype axis",
+    "upcast_from_mxfp8": "tensor scale dtype axis",
     "copy_blocks": "key_caches value_caches block_mapping",
     "swap_blocks": "src dst block_mapping",
     "dynamic_mxfp4_quant": "x scaling_mode shuffle",

@@ -200,7 +200,7 @@ if TYPE_CHECKING:
     from aiter_prebuilt.ops.moe_gate import moe_fused_gate
     from aiter_prebuilt.ops.moe_stage1 import moe_stage1_g1u1
     from aiter_prebuilt.ops.mx_quant import dynamic_per_group_scaled_quant, quant_mxfp4
-    from aiter_prebuilt.ops.mxfp import upcast_from_mxfp
+    from aiter_prebuilt.ops.mxfp import upcast_from_mxfp, upcast_from_mxfp8
     from aiter_prebuilt.ops.paged_attention import paged_attention_ragged, paged_attention_v1
     from aiter_prebuilt.ops.plain_topk import topk_plain
     from aiter_prebuilt.ops.prompt_works import get_ps_metadata_v1
@@ -415,6 +415,7 @@ __all__ = [
     "unified_attention",
     "unified_attention_sparse_mla",
     "upcast_from_mxfp",
+    "upcast_from_mxfp8",
     "wvSplitKQ",
     "wvSpltK",
     "wv_splitk_small_fp16_bf16",
@@ -610,6 +611,7 @@ HOMES: Final = {
     "dynamic_per_group_scaled_quant": "mx_quant",
     "quant_mxfp4": "mx_quant",
     "upcast_from_mxfp": "mxfp",
+    "upcast_from_mxfp8": "mxfp",
     "paged_attention_ragged": "paged_attention",
     "paged_attention_v1": "paged_attention",
     "topk_plain": "plain_topk",
