@@ -32,12 +32,12 @@ from aiter_prebuilt.torch_library import NAMESPACE
 _OPS: Final[Any] = getattr(torch.ops, NAMESPACE)
 
 add, sub, mul, div = torch_binary.add, torch_binary.sub, torch_binary.mul, torch_binary.div
+binary_mixed = torch_binary.binary_mixed
 add_, sub_, mul_, div_ = torch_binary.add_, torch_binary.sub_, torch_binary.mul_, torch_binary.div_
-flash_attn_func = torch_attention.flash_attn_func
+flash_attn_func, unified_attention = torch_attention.flash_attn_func, torch_attention.unified_attention
 mha_fwd, mha_varlen_fwd = torch_attention.mha_fwd, torch_attention.mha_varlen_fwd
 mha_bwd, mha_varlen_bwd = torch_attention.mha_bwd, torch_attention.mha_varlen_bwd
 flash_attn_varlen_func = torch_attention.flash_attn_varlen_func
-unified_attention = torch_attention.unified_attention
 extend_attention_fwd = torch_prefill.extend_attention_fwd
 mha_batch_prefill = torch_prefill.mha_batch_prefill
 mha_batch_prefill_func = torch_prefill.mha_batch_prefill_func

@@ -32,6 +32,7 @@ from aiter_prebuilt.ops.generated.attention_ragged import (
 )
 from aiter_prebuilt.ops.generated.batch_prefill import refuse_mha_batch_prefill, refuse_mha_batch_prefill_func
 from aiter_prebuilt.ops.generated.batched_gemm import refuse_batched_gemm_a8w8, refuse_batched_gemm_bf16
+from aiter_prebuilt.ops.generated.binary import refuse_binary_mixed
 from aiter_prebuilt.ops.generated.delta_rule import refuse_fused_recurrent_gated_delta_rule
 from aiter_prebuilt.ops.generated.fmoe_f4 import refuse_fmoe_g1u1_mxfp4
 from aiter_prebuilt.ops.generated.fused_norms import refuse_fused_qk_rmsnorm_group_quant
@@ -195,6 +196,12 @@ def batched_rotary_embedding(
         is_nope_first,
         rot_dim,
     )
+
+
+def binary_mixed(input: Any, other: Any, op: int) -> Any:
+    """Traced ``aiter_prebuilt.binary_mixed``."""
+    refuse_binary_mixed(op)
+    return torch_calls.binary_mixed(input, other, op)
 
 
 def causal_conv1d_fn(
@@ -4132,6 +4139,7 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "batched_gemm_bf16_CK": batched_gemm_bf16_CK,
     "batched_rotary_embedding": batched_rotary_embedding,
     "biased_grouped_topk_hip": _OPS.biased_grouped_topk_hip.default,
+    "binary_mixed": binary_mixed,
     "causal_conv1d_fn": causal_conv1d_fn,
     "causal_conv1d_update": causal_conv1d_update,
     "chunk_gated_delta_rule": chunk_gated_delta_rule,

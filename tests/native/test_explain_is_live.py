@@ -493,6 +493,7 @@ FITTING: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
     "top_k_per_row_decode": lambda s: {
         **{name: size for name, size in TOP.items() if name not in ("E", "S")}, "next_n": "1", "B": "8",
     },
+    "binary_mixed": lambda s: THREE | {"AM": "3", "AN": "8", "AK": "1000", "op": "1"},
     **dict.fromkeys(("add", "sub", "mul", "div"), lambda s: THREE | {"AM": "3", "AN": "8", "AK": "1000"}),
     **dict.fromkeys(("add_", "sub_", "mul_", "div_"), lambda s: THREE),
     "fmoe_g1u1": lambda s: EXPERTS,

@@ -140,6 +140,7 @@ SIGNATURES = {
     "mul": "input other",
     "mul_": "input other",
     "div": "input other",
+    "binary_mixed": "input other op",
     "div_": "input other",
     "dynamic_per_tensor_quant": "out input scale",
     "rms_norm": "input weight epsilon use_model_sensitive_rmsnorm",

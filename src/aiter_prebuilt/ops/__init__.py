@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from aiter_prebuilt.ops.attention_ragged import flash_attn_varlen_func, unified_attention
     from aiter_prebuilt.ops.batch_prefill import mha_batch_prefill, mha_batch_prefill_func
     from aiter_prebuilt.ops.batched_gemm import batched_gemm_a8w8, batched_gemm_bf16
-    from aiter_prebuilt.ops.binary import add, add_, div, div_, mul, mul_, sub, sub_
+    from aiter_prebuilt.ops.binary import add, add_, binary_mixed, div, div_, mul, mul_, sub, sub_
     from aiter_prebuilt.ops.cache_blocks import copy_blocks
     from aiter_prebuilt.ops.conv1d import causal_conv1d_fn
     from aiter_prebuilt.ops.delta_rule import (
@@ -231,6 +231,7 @@ __all__ = [
     "batched_gemm_bf16_CK",
     "batched_rotary_embedding",
     "biased_grouped_topk_hip",
+    "binary_mixed",
     "causal_conv1d_fn",
     "causal_conv1d_update",
     "chunk_gated_delta_rule",
@@ -446,6 +447,7 @@ HOMES: Final = {
     "batched_gemm_bf16": "batched_gemm",
     "add": "binary",
     "add_": "binary",
+    "binary_mixed": "binary",
     "div": "binary",
     "div_": "binary",
     "mul": "binary",
