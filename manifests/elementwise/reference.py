@@ -38,6 +38,13 @@ def div(input: Values, other: Values, kinds: dict[str, str]) -> Near:
     return _rounded(np.divide(input, other), kinds)
 
 
+def binary_mixed(input: Values, other: Values, op: int) -> Values:
+    """Sum, difference, product or quotient, of numbers that fp32 holds; rounded once."""
+    with np.errstate(all="ignore"):
+        exact: Values = (np.add, np.subtract, np.multiply, np.divide)[op](input, other)
+    return exact
+
+
 def add_(input: Values, other: Values, kinds: dict[str, str]) -> Near:
     """What ``input`` is then."""
     return add(input, other, kinds)

@@ -7,16 +7,26 @@ from collections.abc import Mapping
 import numpy as np
 
 from build_tools.cases.near import Near, Values, near
+from build_tools.cases.numbers import decode
 
 #: fp4 by its code, without the sign.
 _FP4 = np.array([0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0])
 
 
 def upcast_from_mxfp(tensor: Values, scale: Values) -> Values:
-    """Each number times the power of two of its 32; a byte of 0 is 0, one of 255 infinity."""
+    """Each number of fp4 times the power of two of its 32; a byte of 0 is 0, one of 255 NaN."""
     codes = np.stack([tensor & 15, tensor >> 4], axis=-1).reshape(len(tensor), 2 * tensor.shape[1])
     numbers = np.where(codes & 8, -1.0, 1.0) * _FP4[codes & 7]
-    powers = np.where(scale == 0, 0.0, np.where(scale == 255, np.inf, 2.0 ** (scale - 127.0)))
+    return _scaled(numbers, scale)
+
+
+def upcast_from_mxfp8(tensor: Values, scale: Values) -> Values:
+    """The same of fp8, whose NaN and infinities stay what they are but where they are multiplied by 0."""
+    return _scaled(tensor, scale)
+
+
+def _scaled(numbers: Values, scale: Values) -> Values:
+    powers = np.where(scale == 0, 0.0, np.where(scale == 255, np.nan, 2.0 ** (scale - 127.0)))
     with np.errstate(invalid="ignore"):
         exact: Values = numbers * np.repeat(powers, 32, axis=-1)[:, : numbers.shape[1]]
     return exact
@@ -26,6 +36,14 @@ def draw_every_code(rng: np.random.Generator, shape: tuple[int, ...], sizes: Map
     """Bytes, each as often as any other."""
     del sizes
     return rng.integers(0, 256, shape)
+
+
+def draw_every_number(
+    rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int], kind: str
+) -> Values:
+    """What the codes of an element type mean, each as often as any other: subnormal numbers, infinities and NaN, too."""
+    del sizes
+    return decode(rng.integers(0, 256, shape).astype(np.uint8), kind)
 
 
 def draw_powers(rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int]) -> Values:

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import torch
 
-from aiter_prebuilt.ops._broadcast import views
+from aiter_prebuilt.ops._broadcast import OPERATIONS, mixed, views
 from aiter_prebuilt.torch_library import NAMESPACE
 
 _OPS: Final[Any] = getattr(torch.ops, NAMESPACE)
@@ -32,6 +32,13 @@ def div(input: Any, other: Any) -> Any:
     return _called("div", input, other, in_place=False)
 
 
+def binary_mixed(input: Any, other: Any, op: int) -> Any:
+    """Of ``aiter_prebuilt.binary_mixed``."""
+    out, given = views("binary_mixed", input, other, False, kind="f32")
+    _OPS.binary_mixed.default(*given, op)
+    return out
+
+
 def add_(input: Any, other: Any) -> Any:
     """Of ``aiter_prebuilt.add_``."""
     return _called("add_", input, other, in_place=True)
@@ -53,6 +60,8 @@ def div_(input: Any, other: Any) -> Any:
 
 
 def _called(function: str, input: Any, other: Any, in_place: bool) -> Any:
+    if not in_place and mixed(input, other):
+        return binary_mixed(input, other, OPERATIONS.index(function))
     out, given = views(function, input, other, in_place)
     getattr(_OPS, function).default(*given)
     return out

@@ -26,18 +26,18 @@ from aiter_prebuilt.errors import ArgumentKindError
 from aiter_prebuilt.ops import _mla, _moe
 from aiter_prebuilt.ops._blocks import layers
 from aiter_prebuilt.ops._common import codes, scale_of, splits, window_of
-from aiter_prebuilt.ops._mxfp import rows
+from aiter_prebuilt.ops._mxfp import is_fp8, rows
 from aiter_prebuilt.torch_library import NAMESPACE
 
 _OPS: Final[Any] = getattr(torch.ops, NAMESPACE)
 
 add, sub, mul, div = torch_binary.add, torch_binary.sub, torch_binary.mul, torch_binary.div
+binary_mixed = torch_binary.binary_mixed
 add_, sub_, mul_, div_ = torch_binary.add_, torch_binary.sub_, torch_binary.mul_, torch_binary.div_
-flash_attn_func = torch_attention.flash_attn_func
+flash_attn_func, unified_attention = torch_attention.flash_attn_func, torch_attention.unified_attention
 mha_fwd, mha_varlen_fwd = torch_attention.mha_fwd, torch_attention.mha_varlen_fwd
 mha_bwd, mha_varlen_bwd = torch_attention.mha_bwd, torch_attention.mha_varlen_bwd
 flash_attn_varlen_func = torch_attention.flash_attn_varlen_func
-unified_attention = torch_attention.unified_attention
 extend_attention_fwd = torch_prefill.extend_attention_fwd
 mha_batch_prefill = torch_prefill.mha_batch_prefill
 mha_batch_prefill_func = torch_prefill.mha_batch_prefill_func
@@ -139,7 +139,14 @@ def copy_blocks(key_caches: Any, value_caches: Any, block_mapping: Any) -> None:
 def upcast_from_mxfp(tensor: Any, scale: Any, dtype: Any, axis: int) -> Any:
     """Of ``aiter_prebuilt.upcast_from_mxfp``."""
     given, scales, back = rows(tensor, scale, axis)
-    return back(_OPS.upcast_from_mxfp.default(given, scales, dtype))
+    called = _OPS.upcast_from_mxfp8 if is_fp8(tensor) else _OPS.upcast_from_mxfp
+    return back(called.default(given, scales, dtype))
+
+
+def upcast_from_mxfp8(tensor: Any, scale: Any, dtype: Any, axis: int) -> Any:
+    """Of ``aiter_prebuilt.upcast_from_mxfp8``."""
+    given, scales, back = rows(tensor, scale, axis)
+    return back(_OPS.upcast_from_mxfp8.default(given, scales, dtype))
 
 
 def topk_plain(

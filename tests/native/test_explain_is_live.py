@@ -492,6 +492,7 @@ FITTING: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
     },
     "top_k_per_row_prefill": lambda s: TOP,
     "upcast_from_mxfp": lambda s: {"M": "8", "KB": "64"},
+    "upcast_from_mxfp8": lambda s: {"M": "8", "K": "128"},
     "dynamic_per_group_scaled_quant": lambda s: {
         "M": "8", "N": "128", "W": "128", "Q": "i8", "S": "f32", "scale_rows": "8", "scale_columns": "4", "num_rows": "none",
     },
@@ -503,6 +504,7 @@ FITTING: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
     "top_k_per_row_decode": lambda s: {
         **{name: size for name, size in TOP.items() if name not in ("E", "S")}, "next_n": "1", "B": "8",
     },
+    "binary_mixed": lambda s: THREE | {"AM": "3", "AN": "8", "AK": "1000", "op": "1"},
     **dict.fromkeys(("add", "sub", "mul", "div"), lambda s: THREE | {"AM": "3", "AN": "8", "AK": "1000"}),
     **dict.fromkeys(("add_", "sub_", "mul_", "div_"), lambda s: THREE),
     "fmoe_g1u1": lambda s: EXPERTS,

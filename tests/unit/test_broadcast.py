@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
@@ -59,6 +60,26 @@ def test_dims_that_lie_behind_one_another_are_one(
     assert tuple(tuple(each.shape) for each in given) == sizes
     assert [each.data_ptr() for each in given] == [one.data_ptr(), two.data_ptr(), out.data_ptr()]
     assert torch.equal((given[0] + given[1]).reshape(out.shape), one + two)
+
+
+@pytest.mark.parametrize("number", range(4))
+@pytest.mark.parametrize(
+    "kinds", list(itertools.permutations((torch.bfloat16, torch.float16, torch.float32), 2))
+)
+def test_operands_of_two_types_have_an_operator_of_their_own(number: int, kinds: tuple[Any, Any]) -> None:
+    one, two = counted(3, 5, 7).to(kinds[0]), counted(5, 1).to(kinds[1])
+    function = getattr(aiter_prebuilt, ("add", "sub", "mul", "div")[number])
+    seen: list[tuple[list[Any], list[Any]]] = []
+    with instead(
+        aiter_prebuilt.binary_mixed, lambda _, tensors, attributes: seen.append((tensors, list(attributes)))
+    ):
+        out = function(one, two)
+    (((first, second, written), attributes),) = seen
+    assert out.dtype == torch.promote_types(*kinds) == torch.float32 and out.shape == (3, 5, 7)
+    assert (first.dtype, second.dtype, attributes) == (*kinds, [number])
+    assert [each.data_ptr() for each in (first, second, written)] == [
+        each.data_ptr() for each in (one, two, out)
+    ]
 
 
 @pytest.mark.parametrize(

@@ -51,6 +51,41 @@ def test_along_any_axis(library: Any, shape: tuple[int, ...], axis: int) -> None
         assert found.dtype == wanted.dtype and found.is_contiguous() and torch.equal(found, wanted)
 
 
+@pytest.mark.parametrize("kind", [torch.float8_e4m3fn, torch.float8_e5m2])
+@pytest.mark.parametrize(("shape", "axis"), [((5, 80), 1), ((80, 5), 0), ((2, 80, 3), -2), ((80,), 0)])
+def test_of_fp8_along_any_axis(library: Any, shape: tuple[int, ...], axis: int, kind: Any) -> None:
+    tensor = torch.randint(0, 256, shape, dtype=torch.uint8).view(kind)
+    axis %= len(shape)
+    groups = list(shape)
+    groups[axis] = 3
+    scales = torch.randint(120, 134, groups, dtype=torch.uint8)
+    powers = torch.exp2(scales.float() - 127).repeat_interleave(32, dim=axis).narrow(axis, 0, 80)
+    torch._dynamo.reset()
+    called = torch.compile(
+        lambda x, s, wanted: (
+            ap.upcast_from_mxfp(x, s, wanted, axis),
+            ap.upcast_from_mxfp8(x, s, wanted, axis),
+        ),
+        fullgraph=True,
+        backend="eager",
+    )
+    for dtype in (torch.bfloat16, torch.float16, None):
+        wanted = (tensor.float() * powers).to(dtype or torch.bfloat16)
+        for found in called(tensor, scales, dtype):
+            assert found.dtype == wanted.dtype and found.is_contiguous()
+            torch.testing.assert_close(found, wanted, rtol=0, atol=0, equal_nan=True)
+
+
+@pytest.mark.parametrize("kind", [torch.float8_e4m3fn, torch.float8_e5m2])
+def test_fp8_is_a_call_of_its_own_operator(kind: Any) -> None:
+    tensor, scales = torch.zeros(3, 41).to(kind), torch.zeros(3, 2, dtype=torch.uint8)
+    seen: list[list[Any]] = []
+    with instead(ap.upcast_from_mxfp8, lambda _, tensors, attributes: seen.append(list(tensors))):
+        out = ap.upcast_from_mxfp(tensor, scales, torch.float16, -1)
+    ((given, powers, written),) = seen
+    assert given is tensor and powers is scales and written is out and out.shape == (3, 41)
+
+
 def test_what_needs_no_turn_is_handed_on_as_it_is() -> None:
     codes, scales = torch.zeros(3, 16, dtype=torch.uint8), torch.zeros(3, 1, dtype=torch.uint8)
     seen: list[list[Any]] = []

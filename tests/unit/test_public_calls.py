@@ -970,6 +970,7 @@ TURNED = {
     "dynamic_per_group_scaled_quant_fp4": {"group_size"},
     "dynamic_per_group_scaled_quant": {"group_size"},
     "quant_mxfp4": {"round_mode"},
+    "binary_mixed": {"op"},  # tests/unit/test_broadcast.py
     "moe_fused_gate": {"num_expert_group"},
     "chunk_gated_delta_rule": {"scale"},
     "fused_recurrent_gated_delta_rule": {"scale"},

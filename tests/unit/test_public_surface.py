@@ -146,6 +146,7 @@ SIGNATURES = {
     "mul": "input other",
     "mul_": "input other",
     "div": "input other",
+    "binary_mixed": "input other op",
     "div_": "input other",
     "dynamic_per_tensor_quant": "out input scale",
     "rms_norm": "input weight epsilon use_model_sensitive_rmsnorm",
@@ -386,6 +387,7 @@ SIGNATURES = {
     "rope_cached_positions_offsets_2c_fwd": "input_x input_y cos sin positions offsets "
     "rotate_style reuse_freqs_front_part nope_first transpose_output",
     "upcast_from_mxfp": "tensor scale dtype axis",
+    "upcast_from_mxfp8": "tensor scale dtype axis",
     "copy_blocks": "key_caches value_caches block_mapping",
     "swap_blocks": "src dst block_mapping",
     "init_custom_qr": "rank world_size qr_max_size",

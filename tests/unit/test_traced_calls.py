@@ -42,7 +42,7 @@ FORMS: tuple[dict[str, Any], ...] = (
 
 
 #: Place of the result among the tensors of the native call, where torch's operator makes it and is told its type last.
-MADE = {"gemm_a4w4": 5, "upcast_from_mxfp": 2}
+MADE = {"gemm_a4w4": 5, "upcast_from_mxfp": 2, "upcast_from_mxfp8": 2}
 
 
 def eager(name: str, arguments: dict[str, Any]) -> tuple[list[Any], Any]:

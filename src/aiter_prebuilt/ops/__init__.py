@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from aiter_prebuilt.ops.attention_ragged import flash_attn_varlen_func, unified_attention
     from aiter_prebuilt.ops.batch_prefill import mha_batch_prefill, mha_batch_prefill_func
     from aiter_prebuilt.ops.batched_gemm import batched_gemm_a8w8, batched_gemm_bf16
-    from aiter_prebuilt.ops.binary import add, add_, div, div_, mul, mul_, sub, sub_
+    from aiter_prebuilt.ops.binary import add, add_, binary_mixed, div, div_, mul, mul_, sub, sub_
     from aiter_prebuilt.ops.cache_blocks import copy_blocks
     from aiter_prebuilt.ops.conv1d import causal_conv1d_fn
     from aiter_prebuilt.ops.conv1d_update import causal_conv1d_update_in_place
@@ -206,7 +206,7 @@ if TYPE_CHECKING:
     from aiter_prebuilt.ops.moe_gate import moe_fused_gate
     from aiter_prebuilt.ops.moe_stage1 import moe_stage1_g1u1
     from aiter_prebuilt.ops.mx_quant import dynamic_per_group_scaled_quant, quant_mxfp4
-    from aiter_prebuilt.ops.mxfp import upcast_from_mxfp
+    from aiter_prebuilt.ops.mxfp import upcast_from_mxfp, upcast_from_mxfp8
     from aiter_prebuilt.ops.paged_attention import paged_attention_ragged, paged_attention_v1
     from aiter_prebuilt.ops.plain_topk import topk_plain
     from aiter_prebuilt.ops.prompt_works import get_ps_metadata_v1
@@ -237,6 +237,7 @@ __all__ = [
     "batched_gemm_bf16_CK",
     "batched_rotary_embedding",
     "biased_grouped_topk_hip",
+    "binary_mixed",
     "causal_conv1d_fn",
     "causal_conv1d_update",
     "causal_conv1d_update_in_place",
@@ -425,6 +426,7 @@ __all__ = [
     "unified_attention",
     "unified_attention_sparse_mla",
     "upcast_from_mxfp",
+    "upcast_from_mxfp8",
     "wvSplitKQ",
     "wvSpltK",
     "wv_splitk_small_fp16_bf16",
@@ -455,6 +457,7 @@ HOMES: Final = {
     "batched_gemm_bf16": "batched_gemm",
     "add": "binary",
     "add_": "binary",
+    "binary_mixed": "binary",
     "div": "binary",
     "div_": "binary",
     "mul": "binary",
@@ -624,6 +627,7 @@ HOMES: Final = {
     "dynamic_per_group_scaled_quant": "mx_quant",
     "quant_mxfp4": "mx_quant",
     "upcast_from_mxfp": "mxfp",
+    "upcast_from_mxfp8": "mxfp",
     "paged_attention_ragged": "paged_attention",
     "paged_attention_v1": "paged_attention",
     "topk_plain": "plain_topk",

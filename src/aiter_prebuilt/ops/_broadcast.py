@@ -11,9 +11,12 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from aiter_prebuilt.errors import ArgumentShapeError, UnsupportedError
+from aiter_prebuilt.ops._common import element_type
 
 #: Dims that a kernel takes.
 RANK: Final = 3
+#: By the numbers that the kernel of operands of two types has for them.
+OPERATIONS: Final = ("add", "sub", "mul", "div")
 
 
 class Layout(NamedTuple):
@@ -50,17 +53,32 @@ remembered: Final = lru_cache(maxsize=4096)(placing)
 
 
 def views(
-    function: str, input: Any, other: Any, in_place: bool, place: Callable[..., Any] = placing
+    function: str,
+    input: Any,
+    other: Any,
+    in_place: bool,
+    place: Callable[..., Any] = placing,
+    kind: str | None = None,
 ) -> tuple[Any, list[Any]]:
-    """The result, a new tensor unless it is ``input``; and the tensors that the native call takes, in three dims each.
+    """The result, a new tensor (of ``kind``, or of the type of ``input``) unless it is ``input``; and the tensors that the native
+    call takes, in three dims each.
 
     Raises:
         ArgumentShapeError, UnsupportedError: as :func:`placing`.
     """
     shape, layouts = place(function, layout_of(input), layout_of(other), in_place)
-    out = input if in_place else input.new_empty(shape)
+    if kind is None:
+        out = input if in_place else input.new_empty(shape)
+    else:
+        out = input.new_empty(shape, dtype=element_type(input, kind))
     given = (input, other) if in_place else (input, other, out)
     return out, [placed(each, layout) for each, layout in zip(given, layouts, strict=True)]
+
+
+def mixed(input: Any, other: Any) -> bool:
+    """Are these tensors of two types? What is none is no such pair: the call says what is wrong with it."""
+    one, two = getattr(input, "dtype", None), getattr(other, "dtype", None)
+    return one is not None and two is not None and bool(one != two)
 
 
 def shape_of(function: str, first: Sequence[Any], second: Sequence[Any]) -> tuple[Any, ...]:

@@ -5,6 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from aiter_prebuilt.ops._common import is_type
+
+
+def is_fp8(tensor: Any) -> bool:
+    """Are these the numbers of MXFP8, and not bytes with two of fp4?"""
+    kind = getattr(tensor, "dtype", None)
+    return is_type(kind, "e4m3fn") or is_type(kind, "e5m2")
+
 
 def rows(tensor: Any, scale: Any, axis: int) -> tuple[Any, Any, Callable[[Any], Any]]:
     """Codes and scales as matrices, and what turns rows of numbers back to the dims of ``tensor``.

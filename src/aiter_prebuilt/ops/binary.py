@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from aiter_prebuilt.dispatch import operator
 from aiter_prebuilt.errors import AiterPrebuiltError
-from aiter_prebuilt.ops._broadcast import remembered, views
+from aiter_prebuilt.ops._broadcast import OPERATIONS, mixed, remembered, views
 from aiter_prebuilt.ops._common import NOT_A_TENSOR, no_output
 from aiter_prebuilt.ops._traced import traced
+from aiter_prebuilt.ops.generated.binary import refuse_binary_mixed
 
 if TYPE_CHECKING:
     import torch
@@ -18,6 +19,7 @@ _add = operator("add")
 _sub = operator("sub")
 _mul = operator("mul")
 _div = operator("div")
+_binary_mixed = operator("binary_mixed")
 _add_ = operator("add_")
 _sub_ = operator("sub_")
 _mul_ = operator("mul_")
@@ -31,10 +33,10 @@ def add(input: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
     Args:
         input: bf16, fp16 or fp32, of any shape and strides; of what is left when dims that lie behind one another are one, three
             dims at most.
-        other: of the same type; each dim of either is that of the other, or 1, or not there.
+        other: of these types; each dim of either is that of the other, or 1, or not there.
 
     Returns:
-        A new contiguous tensor.
+        A new contiguous tensor, of their type, or fp32 where they have two.
 
     Raises:
         UnsupportedError: more dims than that, or a tensor that requires grad. ArgumentError, NoKernelError: the call
@@ -52,10 +54,10 @@ def sub(input: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
     Args:
         input: bf16, fp16 or fp32, of any shape and strides; of what is left when dims that lie behind one another are one, three
             dims at most.
-        other: of the same type; each dim of either is that of the other, or 1, or not there.
+        other: of these types; each dim of either is that of the other, or 1, or not there.
 
     Returns:
-        A new contiguous tensor.
+        A new contiguous tensor, of their type, or fp32 where they have two.
 
     Raises:
         UnsupportedError: more dims than that, or a tensor that requires grad. ArgumentError, NoKernelError: the call
@@ -73,10 +75,10 @@ def mul(input: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
     Args:
         input: bf16, fp16 or fp32, of any shape and strides; of what is left when dims that lie behind one another are one, three
             dims at most.
-        other: of the same type; each dim of either is that of the other, or 1, or not there.
+        other: of these types; each dim of either is that of the other, or 1, or not there.
 
     Returns:
-        A new contiguous tensor.
+        A new contiguous tensor, of their type, or fp32 where they have two.
 
     Raises:
         UnsupportedError: more dims than that, or a tensor that requires grad. ArgumentError, NoKernelError: the call
@@ -94,10 +96,10 @@ def div(input: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
     Args:
         input: bf16, fp16 or fp32, of any shape and strides; of what is left when dims that lie behind one another are one, three
             dims at most.
-        other: of the same type; each dim of either is that of the other, or 1, or not there.
+        other: of these types; each dim of either is that of the other, or 1, or not there.
 
     Returns:
-        A new contiguous tensor.
+        A new contiguous tensor, of their type, or fp32 where they have two.
 
     Raises:
         UnsupportedError: more dims than that, or a tensor that requires grad. ArgumentError, NoKernelError: the call
@@ -106,6 +108,35 @@ def div(input: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
     Source: AITER ``div``.
     """
     return _called("div", _div, input, other, in_place=False)
+
+
+@traced
+def binary_mixed(input: torch.Tensor, other: torch.Tensor, op: int) -> torch.Tensor:
+    """``add``, ``sub``, ``mul`` and ``div`` of operands of two types, which they call: computed in fp32, rounded once.
+
+    Args:
+        input: bf16, fp16 or fp32, of any shape and strides; as of ``add``, three dims at most are left.
+        other: of another one of these types; each dim of either is that of the other, or 1, or not there.
+        op: 0 for the sum, 1 for the difference, 2 for the product, 3 for the quotient.
+
+    Returns:
+        A new contiguous tensor of fp32.
+
+    Raises:
+        UnsupportedError: another operation, more dims than that, or a tensor that requires grad. ArgumentError,
+            NoKernelError: the call does not fit.
+
+    Source: AITER ``add``, ``sub``, ``mul``, ``div``, whose result has the type that torch promotes to.
+    """
+    refuse_binary_mixed(op)
+    try:
+        out, given = views("binary_mixed", input, other, False, remembered, "f32")
+    except AiterPrebuiltError:
+        raise
+    except NOT_A_TENSOR as error:
+        raise no_output("binary_mixed", error) from error
+    _binary_mixed(*given, op)
+    return out  # type: ignore[no-any-return]
 
 
 @traced
@@ -191,7 +222,9 @@ def div_(input: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
 def _called(
     function: str, native: Callable[..., None], input: Any, other: Any, in_place: bool
 ) -> torch.Tensor:
-    """The result of ``native``: in a new tensor, or ``input``."""
+    """The result of ``native``: in a new tensor, or ``input``. Operands of two types have an operator of their own."""
+    if not in_place and mixed(input, other):
+        return binary_mixed(input, other, OPERATIONS.index(function))
     try:
         out, given = views(function, input, other, in_place, remembered)
     except AiterPrebuiltError:
