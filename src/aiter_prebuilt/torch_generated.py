@@ -32,6 +32,7 @@ from aiter_prebuilt.ops.generated.attention_ragged import (
 )
 from aiter_prebuilt.ops.generated.batch_prefill import refuse_mha_batch_prefill, refuse_mha_batch_prefill_func
 from aiter_prebuilt.ops.generated.batched_gemm import refuse_batched_gemm_a8w8, refuse_batched_gemm_bf16
+from aiter_prebuilt.ops.generated.binary import refuse_binary_mixed
 from aiter_prebuilt.ops.generated.conv1d_update import refuse_causal_conv1d_update_in_place
 from aiter_prebuilt.ops.generated.delta_rule import refuse_fused_recurrent_gated_delta_rule
 from aiter_prebuilt.ops.generated.delta_update import (
@@ -200,6 +201,12 @@ def batched_rotary_embedding(
         is_nope_first,
         rot_dim,
     )
+
+
+def binary_mixed(input: Any, other: Any, op: int) -> Any:
+    """Traced ``aiter_prebuilt.binary_mixed``."""
+    refuse_binary_mixed(op)
+    return torch_calls.binary_mixed(input, other, op)
 
 
 def causal_conv1d_fn(
@@ -4254,6 +4261,11 @@ def upcast_from_mxfp(tensor: Any, scale: Any, dtype: torch.dtype | None, axis: i
     return torch_calls.upcast_from_mxfp(tensor, scale, dtype, axis)
 
 
+def upcast_from_mxfp8(tensor: Any, scale: Any, dtype: torch.dtype | None, axis: int) -> Any:
+    """Traced ``aiter_prebuilt.upcast_from_mxfp8``."""
+    return torch_calls.upcast_from_mxfp8(tensor, scale, dtype, axis)
+
+
 def wvSplitKQ(in_a: Any, in_b: Any, out_c: Any, scale_a: Any, scale_b: Any, CuCount: int) -> None:
     """Traced ``aiter_prebuilt.wvSplitKQ``."""
     del CuCount
@@ -4288,6 +4300,7 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "batched_gemm_bf16_CK": batched_gemm_bf16_CK,
     "batched_rotary_embedding": batched_rotary_embedding,
     "biased_grouped_topk_hip": _OPS.biased_grouped_topk_hip.default,
+    "binary_mixed": binary_mixed,
     "causal_conv1d_fn": causal_conv1d_fn,
     "causal_conv1d_update": causal_conv1d_update,
     "causal_conv1d_update_in_place": causal_conv1d_update_in_place,
@@ -4476,6 +4489,7 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "unified_attention": unified_attention,
     "unified_attention_sparse_mla": unified_attention_sparse_mla,
     "upcast_from_mxfp": upcast_from_mxfp,
+    "upcast_from_mxfp8": upcast_from_mxfp8,
     "wvSplitKQ": wvSplitKQ,
     "wvSpltK": wvSpltK,
     "wv_splitk_small_fp16_bf16": wv_splitk_small_fp16_bf16,
