@@ -1,6 +1,7 @@
 #include "views.h"
 
 #include <algorithm>
+#include <memory>
 #include <string_view>
 #include <utility>
 
@@ -90,7 +91,8 @@ void Viewing::apply(Call& call) {
       if (tensor.dtype == view.dtype) tensor.dtype = bytes;
       continue;
     }
-    Room& room = rooms_[i];
+    if (call.rooms == nullptr) call.rooms = std::make_unique_for_overwrite<ViewRoom[]>(kMostViews);
+    ViewRoom& room = call.rooms[i];
     if (view.kind == View::Kind::Order) {
       if (tensor.ndim != view.rank) continue;
       for (std::size_t d = 0; d < view.order.size(); ++d) {

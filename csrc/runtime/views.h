@@ -2,7 +2,6 @@
 // imported, and done on what was read of a tensor, so that a framework makes no tensor for it.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -31,7 +30,7 @@ constexpr std::size_t kMostViews = 8;
 // with what is wrong.
 [[nodiscard]] bool read_views(PyObject* tuple, std::vector<View>& out, std::string& problem);
 
-// The views of one call, with room for their dims as long as it lasts.
+// The views of one call; their dims live in it.
 class Viewing {
  public:
   explicit Viewing(const std::vector<View>& views) : views_(views) {}
@@ -41,13 +40,7 @@ class Viewing {
   void apply(Call& call);
 
  private:
-  struct Room {
-    std::array<std::int64_t, kMaxRank> shape;
-    std::array<std::int64_t, kMaxRank> strides;
-  };
-
   const std::vector<View>& views_;
-  std::array<Room, kMostViews> rooms_;  // left uninitialised
 };
 
 }  // namespace apb
