@@ -61,6 +61,12 @@ struct CallContext {
   bool asks_gradient = false;     // one of them has requires_grad set
 };
 
+// The dims of one view of a tensor.
+struct ViewRoom {
+  std::array<std::int64_t, kMaxRank> shape;
+  std::array<std::int64_t, kMaxRank> strides;
+};
+
 // 4 KB: on the heap, since a thread's stack may be small and a tensor may call an operator again while it is read.
 struct Call : CallContext {
   // Left uninitialised: only the first tensor_count and attribute_count are ever read.
@@ -70,6 +76,7 @@ struct Call : CallContext {
   std::array<std::string_view, kMaxAttributes> texts;  // what a text says, as long as the caller's arguments live
   std::size_t tensor_count = 0;
   std::size_t attribute_count = 0;
+  std::unique_ptr<ViewRoom[]> rooms;  // made with the first view
 
   std::span<const TensorArg> given_tensors() const { return {tensors.data(), tensor_count}; }
 };

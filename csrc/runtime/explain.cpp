@@ -127,7 +127,7 @@ py::Ref missing_dict(const MergedOperator& op, const UserRow& row, std::int64_t 
 }  // namespace
 
 PyObject* Operator::explain(PyObject* bundle_tuple, std::int64_t compute_units, PyObject* tables, PyObject* const* args,
-                            std::size_t count) const {
+                            std::size_t count, Viewing* viewing) const {
   Error error;
   ServedOperator served;
   const auto place = std::make_unique_for_overwrite<Call>();
@@ -136,6 +136,7 @@ PyObject* Operator::explain(PyObject* bundle_tuple, std::int64_t compute_units, 
   if (!served.build(name_, bundle_tuple, compute_units, error)) return py::raise(error);
   if (tables != nullptr && !read_user_tables(tables, served.merged, error)) return py::raise(error);
   if (!served.parser.parse(args, count, call, storage, error)) return py::raise(error);
+  if (viewing != nullptr) viewing->apply(call);
   std::vector<Binding> bindings(served.merged.blocks.size());
   for (std::size_t i = 0; i < bindings.size(); ++i) {
     if (!bind(*served.merged.blocks[i], call, compute_units, bindings[i], error)) return py::raise(error);

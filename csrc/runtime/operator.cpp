@@ -38,25 +38,27 @@ bool decide(const ServedOperator& served, const Call& call, std::vector<Binding>
   return select(served.merged, bindings, served.compute_units, decisions, plan, error);
 }
 
-PyObject* Operator::call(PyObject* const* args, std::size_t count, PyObject* stream) {
+PyObject* Operator::call(PyObject* const* args, std::size_t count, PyObject* stream, Viewing* viewing) {
   ++stats_.calls;
   OnDevice* on = current_;
   if (on != nullptr && stream == nullptr) {
     const CallPlace place(spare_call_);
     void* handle = nullptr;
-    Prepared* prepared = find_fast(*on, args, count, place.get(), handle);
+    Prepared* prepared = find_fast(*on, args, count, viewing, place.get(), handle);
     if (prepared != nullptr && find_overlap(prepared->pairs, place.get()) == nullptr) [[likely]] {
       ++stats_.memo_hits;
       return launch_known(*on->device, *prepared, place.get(), handle);
     }
   }
-  return call_slow(args, count, stream);
+  return call_slow(args, count, stream, viewing);
 }
 
 // The launch of a call that was seen before, with its stream, or null: take the other way. Nothing of the framework runs
 // once it is found.
-Prepared* Operator::find_fast(OnDevice& on, PyObject* const* args, std::size_t count, Call& call, void*& stream) {
+Prepared* Operator::find_fast(OnDevice& on, PyObject* const* args, std::size_t count, Viewing* viewing, Call& call,
+                              void*& stream) {
   if (!on.served.parser.parse_fast(args, count, call) || call.api == nullptr) return nullptr;
+  if (viewing != nullptr) viewing->apply(call);
   if (call.api->current_work_stream(on.where.device_type, on.where.device_id, &stream) != 0) [[unlikely]]
     return nullptr;
   // The key has the device of every tensor in it, and this memo only has keys of its own device.
@@ -82,17 +84,17 @@ Prepared* Operator::find_remembered(OnDevice& on, const Call& call) {
   return build_key(call, on.served.address_use, *key_) ? on.memo.find(*key_) : nullptr;
 }
 
-PyObject* Operator::call_slow(PyObject* const* args, std::size_t count, PyObject* stream) {
+PyObject* Operator::call_slow(PyObject* const* args, std::size_t count, PyObject* stream, Viewing* viewing) {
   const py::Recursion deeper;
   if (!deeper || py::interrupted()) return nullptr;
   PyErr_Clear();  // the fast path may have left one; whatever is wrong is found again, and worded, below
   Error error;
-  if (!run_slow(args, count, stream, error)) return py::raise(error);
+  if (!run_slow(args, count, stream, viewing, error)) return py::raise(error);
   Py_IncRef(py::none());
   return py::none();
 }
 
-bool Operator::run_slow(PyObject* const* args, std::size_t count, PyObject* stream, Error& error) {
+bool Operator::run_slow(PyObject* const* args, std::size_t count, PyObject* stream, Viewing* viewing, Error& error) {
   const CallPlace place(spare_call_);
   Call& call = place.get();
   CallStorage storage;
@@ -112,6 +114,7 @@ bool Operator::run_slow(PyObject* const* args, std::size_t count, PyObject* stre
   if (!check_gradients(args, count, error) || !find_device(args, count, call, vendor, ordinal, error)) return false;
   OnDevice* on = on_device(vendor, ordinal, error);
   if (on == nullptr || !on->served.parser.parse(args, count, call, storage, error)) return false;
+  if (viewing != nullptr) viewing->apply(call);
   if (!call.stream_given && !current_stream(call, storage, on->where, call.stream, error)) return false;
   Prepared* prepared = find_remembered(*on, call);
   std::unique_ptr<Prepared> unkept;

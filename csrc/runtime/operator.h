@@ -11,6 +11,7 @@
 #include "module_cache.h"
 #include "python_glue.h"
 #include "select.h"
+#include "views.h"
 
 namespace apb {
 
@@ -41,16 +42,17 @@ class Operator {
 
   const std::string& name() const { return name_; }
 
-  // One call; `stream` is the keyword's value or null. None, or null with an exception set.
-  PyObject* call(PyObject* const* args, std::size_t count, PyObject* stream);
+  // One call; `stream` is the keyword's value or null, `viewing` says how tensors are seen, or is null. None, or null with an
+  // exception set.
+  PyObject* call(PyObject* const* args, std::size_t count, PyObject* stream, Viewing* viewing = nullptr);
 
   // The decisions for these arguments with these bundles and the user's tuned tables (null: none); nothing is opened or
   // launched.
   PyObject* explain(PyObject* bundle_tuple, std::int64_t compute_units, PyObject* tables, PyObject* const* args,
-                    std::size_t count) const;
+                    std::size_t count, Viewing* viewing) const;
 
   // Loads what a call with these arguments would launch, or all kernels when `args` is null.
-  PyObject* preload(Vendor vendor, int ordinal, PyObject* const* args, std::size_t count);
+  PyObject* preload(Vendor vendor, int ordinal, PyObject* const* args, std::size_t count, Viewing* viewing);
 
   PyObject* stats() const;
 
@@ -62,11 +64,12 @@ class Operator {
     Memo memo;
   };
 
-  Prepared* find_fast(OnDevice& on, PyObject* const* args, std::size_t count, Call& call, void*& stream);
+  Prepared* find_fast(OnDevice& on, PyObject* const* args, std::size_t count, Viewing* viewing, Call& call,
+                      void*& stream);
   Prepared* find_remembered(OnDevice& on, const Call& call);
   PyObject* launch_known(Device& device, Prepared& prepared, const Call& call, void* stream);
-  PyObject* call_slow(PyObject* const* args, std::size_t count, PyObject* stream);
-  bool run_slow(PyObject* const* args, std::size_t count, PyObject* stream, Error& error);
+  PyObject* call_slow(PyObject* const* args, std::size_t count, PyObject* stream, Viewing* viewing);
+  bool run_slow(PyObject* const* args, std::size_t count, PyObject* stream, Viewing* viewing, Error& error);
   // False when an argument asks for a gradient that torch would record.
   bool check_gradients(PyObject* const* args, std::size_t count, Error& error);
   std::string name_of_tensor(std::size_t i) const;

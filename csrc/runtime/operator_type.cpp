@@ -7,16 +7,33 @@
 namespace apb {
 namespace {
 
+// One that views its tensors has the Operator of another, `owner`.
 struct OperatorObject {
   PyObject base;
   py::Vectorcall vectorcall;
   Operator* op;
+  PyObject* owner;
+  PyObject* said;  // what the views were made of; null without
+  const std::vector<View>* views;
 };
 
 PyTypeObject* operator_type = nullptr;
 
 PyObject* as_object(PyTypeObject* type) { return reinterpret_cast<PyObject*>(type); }
 Operator& self_operator(PyObject* self) { return *reinterpret_cast<OperatorObject*>(self)->op; }
+const std::vector<View>* views_of(PyObject* self) { return reinterpret_cast<OperatorObject*>(self)->views; }
+
+// Of a call that is not hot: an operator without views has none to make.
+class AnyViewing : public Viewing {
+ public:
+  explicit AnyViewing(PyObject* self) : Viewing(views_of(self) == nullptr ? none() : *views_of(self)) {}
+
+ private:
+  static const std::vector<View>& none() {
+    static const std::vector<View> empty;
+    return empty;
+  }
+};
 
 PyObject* type_error(const char* problem) {
   if (!py::interrupted()) PyErr_SetString(PyExc_TypeError, problem);
@@ -43,7 +60,10 @@ PyObject* vectorcall(PyObject* self, PyObject* const* args, std::size_t count, P
     if (keywords > 1 || (keywords == 1 && !is_stream(PyTuple_GetItem(names, 0)))) return keyword_error(self);
     if (keywords == 1) stream = args[positional];
   }
-  return self_operator(self).call(args, positional, stream);
+  const std::vector<View>* views = views_of(self);
+  if (views == nullptr) return self_operator(self).call(args, positional, stream);
+  Viewing viewing(*views);
+  return self_operator(self).call(args, positional, stream, &viewing);
 }
 
 std::vector<PyObject*> borrow_all(PyObject* tuple) {
@@ -63,7 +83,8 @@ PyObject* tuple_call(PyObject* self, PyObject* args, PyObject* keywords) {
     }
   }
   const std::vector<PyObject*> items = borrow_all(args);
-  return self_operator(self).call(items.data(), items.size(), stream);
+  AnyViewing viewing(self);
+  return self_operator(self).call(items.data(), items.size(), stream, &viewing);
 }
 
 PyObject* operator_new(PyTypeObject* type, PyObject* args, PyObject* keywords) {
@@ -84,7 +105,11 @@ PyObject* operator_new(PyTypeObject* type, PyObject* args, PyObject* keywords) {
 
 void operator_dealloc(PyObject* self) {
   PyTypeObject* type = py::type_of(self);
-  delete reinterpret_cast<OperatorObject*>(self)->op;
+  const auto* object = reinterpret_cast<OperatorObject*>(self);
+  if (object->owner == nullptr) delete object->op;
+  if (object->owner != nullptr) Py_DecRef(object->owner);
+  if (object->said != nullptr) Py_DecRef(object->said);
+  delete object->views;
   PyObject_Free(self);
   Py_DecRef(as_object(type));
 }
@@ -109,8 +134,10 @@ PyObject* explain(PyObject* self, PyObject* args) {
   std::vector<py::Ref> keep;
   std::vector<PyObject*> items;
   if (!gather(PyTuple_GetItem(args, 2), PyTuple_GetItem(args, 3), keep, items)) return nullptr;
+  AnyViewing viewing(self);
   return self_operator(self).explain(PyTuple_GetItem(args, 0), compute_units,
-                                     given == 5 ? PyTuple_GetItem(args, 4) : nullptr, items.data(), items.size());
+                                     given == 5 ? PyTuple_GetItem(args, 4) : nullptr, items.data(), items.size(),
+                                     &viewing);
 }
 
 PyObject* preload(PyObject* self, PyObject* args) {
@@ -125,25 +152,53 @@ PyObject* preload(PyObject* self, PyObject* args) {
   if (!amd && name != kVendors[1]) return type_error("vendor must be 'amd' or 'nvidia'");
   const Vendor vendor = amd ? Vendor::Amd : Vendor::Nvidia;
   if (count == 2 || py::is_none(PyTuple_GetItem(args, 2))) {
-    return self_operator(self).preload(vendor, ordinal, nullptr, 0);
+    return self_operator(self).preload(vendor, ordinal, nullptr, 0, nullptr);
   }
   std::vector<py::Ref> keep;
   std::vector<PyObject*> items;
   if (!gather(PyTuple_GetItem(args, 2), count == 4 ? PyTuple_GetItem(args, 3) : py::none(), keep, items))
     return nullptr;
   items.reserve(1);  // data() must not be null: that means "everything"
-  return self_operator(self).preload(vendor, ordinal, items.data(), items.size());
+  AnyViewing viewing(self);
+  return self_operator(self).preload(vendor, ordinal, items.data(), items.size(), &viewing);
+}
+
+PyObject* viewing(PyObject* self, PyObject* views) {
+  std::vector<View> read;
+  std::string problem;
+  if (!read_views(views, read, problem)) return type_error(problem.c_str());
+  PyObject* made = PyType_GenericAlloc(operator_type, 0);
+  if (made == nullptr) return nullptr;
+  auto* object = reinterpret_cast<OperatorObject*>(made);
+  object->vectorcall = vectorcall;
+  object->op = reinterpret_cast<OperatorObject*>(self)->op;
+  PyObject* owner = reinterpret_cast<OperatorObject*>(self)->owner;
+  object->owner = owner == nullptr ? self : owner;
+  Py_IncRef(object->owner);
+  object->said = views;
+  Py_IncRef(views);
+  object->views = new std::vector<View>(std::move(read));
+  return made;
 }
 
 PyObject* stats(PyObject* self, PyObject*) { return self_operator(self).stats(); }
 
 PyObject* get_name(PyObject* self, void*) { return py::text(self_operator(self).name()).release(); }
 
+PyObject* get_views(PyObject* self, void*) {
+  PyObject* said = reinterpret_cast<OperatorObject*>(self)->said;
+  if (said == nullptr) return PyTuple_New(0);
+  Py_IncRef(said);
+  return said;
+}
+
 PyMethodDef operator_methods[] = {
     {"explain", explain, py::kMethVarArgs,
      "explain(bundles, cus, tensors, attributes, tuned=()) -> list of decisions."},
     {"preload", preload, py::kMethVarArgs,
      "preload(vendor, ordinal, tensors=None, attributes=None): load, launch nothing."},
+    {"viewing", viewing, py::kMethO,
+     "viewing(views) -> Operator: the same one, called with tensors that it sees otherwise."},
     {"stats", stats, py::kMethNoArgs,
      "stats() -> dict: calls, memo_hits, memo_size, selections, launches, modules_loaded."},
     {nullptr, nullptr, 0, nullptr},
@@ -156,6 +211,7 @@ PyMemberDef operator_members[] = {
 
 PyGetSetDef operator_getset[] = {
     {"name", get_name, nullptr, "AITER's name of the operator.", nullptr},
+    {"views", get_views, nullptr, "How it sees its tensors.", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr},
 };
 

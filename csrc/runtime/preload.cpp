@@ -20,7 +20,7 @@ bool same_device(const TensorArg& tensor, const DLDevice& device) {
 
 }  // namespace
 
-PyObject* Operator::preload(Vendor vendor, int ordinal, PyObject* const* args, std::size_t count) {
+PyObject* Operator::preload(Vendor vendor, int ordinal, PyObject* const* args, std::size_t count, Viewing* viewing) {
   Error error;
   OnDevice* on = on_device(vendor, ordinal, error);
   if (on == nullptr) return py::raise(error);
@@ -35,6 +35,7 @@ PyObject* Operator::preload(Vendor vendor, int ordinal, PyObject* const* args, s
     std::vector<Decision> decisions;
     LaunchPlan plan;
     const bool parsed = on->served.parser.parse(args, count, call, storage, error);
+    if (parsed && viewing != nullptr) viewing->apply(call);
     const TensorArg* tensor = parsed ? first_tensor(call) : nullptr;
     if (tensor != nullptr && !same_device(*tensor, on->where)) {
       error.set(ErrorKind::ArgumentDevice, cat("preloading ", name_),

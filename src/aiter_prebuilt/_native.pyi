@@ -11,6 +11,9 @@ TunedTable: TypeAlias = tuple[
 #: (address, element type, shape, strides in elements or None for dense, (vendor, ordinal))
 RawTensor: TypeAlias = tuple[int, str, Sequence[int], Sequence[int] | None, tuple[str, int]]
 
+#: How an operator sees its tensors, by their places: ``Operator.viewing`` says what each kind is.
+Views: TypeAlias = tuple[tuple[str, int, int | str] | tuple[str, int, int, tuple[int, ...]], ...]
+
 class DriverInfo(TypedDict):
     path: str
     version: int
@@ -140,8 +143,19 @@ class Operator:
     ) -> Operator: ...
     @property
     def name(self) -> str: ...
+    @property
+    def views(self) -> Views:
+        """What :meth:`viewing` was called with; () of an operator without views."""
     def __call__(self, *args: Any, stream: int | None = None) -> None:
         """Bind, choose, launch. Raises what ``aiter_prebuilt.errors`` names; nothing is launched then."""
+
+    def viewing(self, views: Views, /) -> Operator:
+        """The same operator, which sees a tensor of a call, by its place, otherwise, and no framework makes a tensor for it.
+
+        ``("order", place, rank, dims)``: of a tensor of that rank each dim by its number, -1 a new one. ``("split", place,
+        size)``: the last dim in parts of that size, a dim of its own. ``("bytes", place, type)``: of a tensor of that element
+        type the bytes. A tensor that does not fit stays as it is. So do explain and preload of it.
+        """
 
     def explain(
         self,

@@ -13,6 +13,7 @@ from support import torch_kernels  # noqa: E402
 
 import aiter_prebuilt as ap  # noqa: E402
 from aiter_prebuilt.errors import UnsupportedError  # noqa: E402
+from aiter_prebuilt.execute.record import instead  # noqa: E402
 from aiter_prebuilt.ops import _fused_moe_f4  # noqa: E402
 from aiter_prebuilt.ops._fused_moe import Asked  # noqa: E402
 
@@ -189,15 +190,14 @@ def test_bits_of_rows_are_those_that_aiter_chooses(
 ) -> None:
     called: list[int] = []
     monkeypatch.setattr(_fused_moe_f4, "target_of", lambda tensor: target)
-    monkeypatch.setattr(_fused_moe_f4, "fused_experts_a16w4", lambda *given: called.append(16))
-    monkeypatch.setattr(_fused_moe_f4, "fused_experts_mxfp4", lambda *given: called.append(given[10]))
+    monkeypatch.setattr(_fused_moe_f4, "_run", lambda bits, *_: called.append(bits))
     _fused_moe_f4.mxfp4(_asked(**asked))
     assert called == [bits]
 
 
 def test_pads_count_in_groups_and_either_mark_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     called: list[tuple[Any, ...]] = []
-    monkeypatch.setattr(_fused_moe_f4, "fused_experts_mxfp4", lambda *given: called.append(given))
+    monkeypatch.setattr(_fused_moe_f4, "_run", lambda *given: called.append(given))
     marked = torch.empty(0)
     marked.is_shuffled = True
     for weights in ({"w1": marked}, {"w2": marked}, {}):
@@ -208,6 +208,32 @@ def test_pads_count_in_groups_and_either_mark_is_enough(monkeypatch: pytest.Monk
         (False, False, False),
     ]
     assert {given[18:] for given in called} == {(2, 0)}
+
+
+@pytest.mark.parametrize("bits", [16, 8, 4])
+def test_an_eager_call_hands_over_what_a_traced_one_does(bits: int) -> None:
+    """Weights and scales as they are, which the operator sees as the bytes that torch.compile is shown."""
+    tensors = [torch.zeros(3, 64, dtype=torch.bfloat16), *(torch.zeros(2, size) for size in range(1, 9))]
+    for at, kind in ((1, torch.float4_e2m1fn_x2), (2, torch.float4_e2m1fn_x2), (5, torch.float8_e8m0fnu)):
+        tensors[at] = torch.zeros(2, 5, dtype=torch.uint8).view(kind)
+    biases = torch.zeros(5), torch.zeros(6)
+    asked = (bits, *tensors, 2, True, False, True, False, *biases, 7.5, 1, 3)
+    function = ap.fused_experts_a16w4 if bits == 16 else ap.fused_experts_mxfp4
+    seen: list[Any] = []
+    keep = lambda *given: seen.append(given)  # noqa: E731
+    for run, holder in ((_fused_moe_f4._run, _fused_moe_f4._run), (_fused_moe_f4._traced_run, function)):
+        with instead(holder, keep):
+            made = run(*asked)
+        assert made.shape == tensors[0].shape and seen[-1][1][11] is made
+    (eager, given, options), (traced, shown, said) = seen
+    assert (eager.name, options) == (traced.name, said) and traced.views == ()
+    places = {place: kind for _, place, kind in eager.views}
+    assert places == {1: "fp4x2", 2: "fp4x2", 5: "e8m0", 6: "e8m0"}
+    for at, (one, other) in enumerate(zip(given, shown, strict=True)):
+        if at in (1, 2, 5):
+            assert one is tensors[at] and other.dtype == torch.uint8 and other.data_ptr() == one.data_ptr()
+        elif at != 11:
+            assert one is other
 
 
 @pytest.mark.parametrize(

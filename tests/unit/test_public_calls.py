@@ -19,6 +19,8 @@ from aiter_prebuilt import signatures
 from aiter_prebuilt.contract.dtype import BY_NAME
 from aiter_prebuilt.errors import ArgumentKindError, UnsupportedError
 from aiter_prebuilt.execute.record import instead
+from aiter_prebuilt.ops import _group_codes
+from aiter_prebuilt.ops._caches import keys_of, values_of
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("aiter_prebuilt._native", reason="the native extension is not built")
@@ -386,15 +388,56 @@ def test_a_cache_of_rows_and_one_of_tiles_have_one_view(rows: bool) -> None:
     keys = zeros(7, 16, 2, 64) if rows else zeros(7, 2, 8, 16, 8)
     values = zeros(7, 16, 2, 64) if rows else zeros(7, 2, 64, 16)
     given = (q, k, k, keys, values, slots, slots, table, table, None, None, True, rows)
-    call = lambda: aiter_prebuilt.fused_qk_rope_reshape_and_cache(*given, q_out=q)  # noqa: E731
-    back, (_, tensors, attributes) = handed(call, "fused_qk_rope_reshape_and_cache")
-    assert [x.shape for x in tensors[3:5]] == (
+    seen: list[Any] = []
+    public = aiter_prebuilt.fused_qk_rope_reshape_and_cache
+    with instead(public, lambda operator, *more: seen.append((operator.views, *more))):
+        back = public(*given, q_out=q)
+    ((views, tensors, attributes),) = seen
+    assert tensors[3] is keys and tensors[4] is values and all(kind == "order" for kind, *_ in views)
+    orders = {place: order for _, place, rank, order in views if tensors[place].ndim == rank}
+    wanted = {3: keys_of(keys, rows), 4: values_of(values, rows)}
+    assert [x.shape for x in wanted.values()] == (
         [(7, 2, 1, 16, 64), (7, 2, 16, 64, 1)] if rows else [(7, 2, 8, 16, 8), (7, 2, 1, 64, 16)]
     )
-    if rows:  # element d of token t of head h lies where it did
-        assert tensors[3].stride()[1::2] == (64, 128) and tensors[4].stride()[1:4] == (64, 128, 1)
+    assert set(orders) == ({3, 4} if rows else {4})
+    for (
+        place,
+        order,
+    ) in orders.items():  # what the native call sees is what torch makes of it for torch.compile
+        own = tensors[place]
+        assert wanted[place].shape == tuple(1 if dim < 0 else own.shape[dim] for dim in order)
+        found = [own.stride(dim) for dim in order if dim >= 0]
+        assert found == [wanted[place].stride(at) for at, dim in enumerate(order) if dim >= 0]
     assert back[0] is q and back[2] is keys and back[3] is values and back[4].shape == q.shape
     assert tensors[9:11] == [None, None] and attributes == [True]
+
+
+def test_groups_of_a_row_are_seen_and_strided_rows_copied(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[tuple[Any, ...]] = []
+    assert {size: each.views for size, each in _group_codes._IN_GROUPS.items()} == {
+        size: (("split", 1, size),) for size in (32, 64, 128)
+    }
+    monkeypatch.setattr(
+        _group_codes,
+        "_IN_GROUPS",
+        {size: partial(lambda *given: seen.append(given), size) for size in (32, 64)},
+    )
+    monkeypatch.setattr(
+        _group_codes, "dynamic_per_token_scaled_quant", lambda *given: seen.append(("copied", *given))
+    )
+    x, rows = zeros(3, 256), torch.ones(1, dtype=torch.int32)
+    x.copy_(torch.arange(3 * 256).view(3, 256) % 251)
+    public = aiter_prebuilt.per_group_quant_hip
+    for given, size in ((x, 32), (x, 64), (x[:, 64:192], 64), (x, 32)):
+        codes, scales = public(given, None, torch.int8, size, size == 64, rows, 2)
+        assert codes.shape == given.shape and scales.shape == (3, given.shape[1] // size)
+        if given is x:
+            assert seen[-1] == (size, codes, x, scales, None, rows, size == 64, 2)
+        else:
+            how, _, copied, _, bound, transposed, *more = seen[-1]
+            assert (how, bound, transposed, *more) == ("copied", None, True, rows, 2)
+            assert torch.equal(copied, given.reshape(-1, 64))
+    assert len(seen) == 4
 
 
 def test_sinks_of_another_type_are_made_fp32() -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from aiter_prebuilt.ops._common import element_type, refuse, traced_outputs
 from aiter_prebuilt.ops._current import fp8_of
 from aiter_prebuilt.ops._fused_moe import NAME, Asked, gated, limit, own_type, shuffled
+from aiter_prebuilt.ops._group_codes import quantise_groups
 from aiter_prebuilt.ops.generated.fmoe_asm import fmoe_g1u1, fmoe_g1u1_tkw1
 from aiter_prebuilt.ops.generated.fmoe_blockscale_asm import fmoe_fp8_blockscale_g1u1
 from aiter_prebuilt.ops.generated.moe_gemm_scaled import fused_experts_a8w8
@@ -111,8 +112,10 @@ def _codes(asked: Asked, transposed: bool) -> tuple[torch.Tensor, torch.Tensor]:
         static_per_tensor_quant(codes, x, scale)
         return codes, scale
     codes, scales = _made_codes(x, kind, blocks)
-    rows = x.reshape(tokens * (width // _BLOCK), _BLOCK) if blocks else x
-    dynamic_per_token_scaled_quant(codes, rows, scales, None, transposed, asked.num_local_tokens)
+    if blocks:
+        quantise_groups(codes, x, scales, _BLOCK, transposed, asked.num_local_tokens, 1)
+    else:
+        dynamic_per_token_scaled_quant(codes, x, scales, None, transposed, asked.num_local_tokens)
     return codes, scales
 
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from aiter_prebuilt.ops._common import NOT_A_TENSOR, codes, element_type, no_output, refuse
+from aiter_prebuilt.dispatch import operator
+from aiter_prebuilt.ops._common import NOT_A_TENSOR, codes, element_type, like, no_output, outputs, refuse
 from aiter_prebuilt.ops._fused_moe import NAME, Asked, limit, shuffled
 from aiter_prebuilt.ops._target import target_of
 from aiter_prebuilt.ops.generated.moe_gemm_f4 import fused_experts_a16w4, fused_experts_mxfp4
 
 if TYPE_CHECKING:
     import torch
+
+    from aiter_prebuilt.errors import UnsupportedError
 
 _SWIGLU: Final = 2
 #: Whether rows of gate and of up take turns, by AITER's ``GateMode``.
@@ -22,6 +25,13 @@ _BOUNDS: Final = {
     False: int(os.environ.get("GPTOSS_SWIGLU_MXFP4_BF16_BOUND", "256")),
 }
 _COLUMNS: Final = 32
+#: Bits of a number of a row that stays as it is.
+_WHOLE: Final = 16
+#: Places of w1, w2 and their scales among the tensors of both operators.
+_BYTES: Final = (("bytes", 1, "fp4x2"), ("bytes", 2, "fp4x2"), ("bytes", 5, "e8m0"), ("bytes", 6, "e8m0"))
+_a16w4 = operator("fused_experts_a16w4").viewing(_BYTES)
+_mxfp4 = operator("fused_experts_mxfp4").viewing(_BYTES)
+_made = outputs(like)
 
 
 def mxfp4(asked: Asked) -> torch.Tensor:
@@ -37,27 +47,67 @@ def mxfp4(asked: Asked) -> torch.Tensor:
         raise refuse(NAME, "activation", asked.activation, "0 (ActivationType.Silu), 1 (Gelu) or 2 (Swiglu)")
     if asked.dtype is not None and asked.dtype != getattr(asked.hidden_states, "dtype", None):
         raise refuse(NAME, "dtype", asked.dtype, "None or hidden_states.dtype")
-    for option in ("a1_scale", "a2_scale"):
-        if getattr(asked, option) is not None:
-            raise refuse(NAME, option, getattr(asked, option), "None")
-    for option in ("w1_scale", "w2_scale"):
-        if getattr(asked, option) is None:
-            raise refuse(NAME, option, None, "the scales that e8m0_shuffle or shuffle_scale_a16w4 gives")
+    w1_scale, w2_scale = asked.w1_scale, asked.w2_scale
+    if not (asked.a1_scale is asked.a2_scale is None) or w1_scale is None or w2_scale is None:
+        raise _other_scales(asked)
     bits = _bits(asked, interleaved)
     # A mark is easily lost; AITER takes that of either weight, and none where rows take turns.
     placed = interleaved or shuffled(asked.w1) or shuffled(asked.w2)
+    return _run(
+        bits, asked.hidden_states, asked.w1, asked.w2, asked.topk_weight, asked.topk_ids, w1_scale, w2_scale,
+        asked.expert_mask, asked.num_local_tokens, asked.activation, asked.doweight_stage1, placed, placed, interleaved,
+        asked.bias1, asked.bias2, limit(asked), asked.hidden_pad // _COLUMNS, asked.intermediate_pad // _COLUMNS,
+    )  # fmt: skip
+
+
+def _other_scales(asked: Asked) -> UnsupportedError:
+    """The error for scales of rows, which are made here, or for none of weights."""
+    for option in ("a1_scale", "a2_scale"):
+        if getattr(asked, option) is not None:
+            return refuse(NAME, option, getattr(asked, option), "None")
+    option = "w1_scale" if asked.w1_scale is None else "w2_scale"
+    return refuse(NAME, option, None, "the scales that e8m0_shuffle or shuffle_scale_a16w4 gives")
+
+
+def _run(
+    bits: int, hidden_states: Any, w1: Any, w2: Any, topk_weight: Any, topk_ids: Any, w1_scale: Any, w2_scale: Any,
+    expert_mask: Any, num_local_tokens: Any, activation: int, doweight_stage1: bool, w1_shuffled: bool,
+    w2_shuffled: bool, interleaved: bool, bias1: Any, bias2: Any, swiglu_limit: float, hidden_pads: int,
+    intermediate_pads: int,
+) -> torch.Tensor:  # fmt: skip
+    """The native call of so many bits of each number of a row, which sees weights and scales as the bytes that they have."""
+    try:
+        out: torch.Tensor = _made(hidden_states)
+    except NOT_A_TENSOR as error:
+        raise no_output(NAME, error) from error
     tensors = (
-        asked.hidden_states, codes(asked.w1, "fp4x2"), codes(asked.w2, "fp4x2"), asked.topk_weight, asked.topk_ids,
-        codes(asked.w1_scale, "e8m0"), codes(asked.w2_scale, "e8m0"), asked.expert_mask, asked.num_local_tokens,
-        asked.activation,
+        hidden_states, w1, w2, topk_weight, topk_ids, w1_scale, w2_scale, expert_mask, num_local_tokens, bias1, bias2, out,
     )  # fmt: skip
     options = (
-        asked.doweight_stage1, placed, placed, interleaved, asked.bias1, asked.bias2, limit(asked),
-        asked.hidden_pad // _COLUMNS, asked.intermediate_pad // _COLUMNS,
+        doweight_stage1, w1_shuffled, w2_shuffled, interleaved, swiglu_limit, hidden_pads, intermediate_pads,
     )  # fmt: skip
-    if bits == 16:
+    if bits == _WHOLE:
+        _a16w4(*tensors, activation, *options)
+    else:
+        _mxfp4(*tensors, activation, bits, *options)
+    return out
+
+
+def _traced_run(
+    bits: int, hidden_states: Any, w1: Any, w2: Any, topk_weight: Any, topk_ids: Any, w1_scale: Any, w2_scale: Any,
+    expert_mask: Any, num_local_tokens: Any, activation: int, *options: Any,
+) -> torch.Tensor:  # fmt: skip
+    """What torch.compile sees of it: the operators that it knows, and bytes by torch."""
+    tensors = (
+        hidden_states, codes(w1, "fp4x2"), codes(w2, "fp4x2"), topk_weight, topk_ids, codes(w1_scale, "e8m0"),
+        codes(w2_scale, "e8m0"), expert_mask, num_local_tokens, activation,
+    )  # fmt: skip
+    if bits == _WHOLE:
         return fused_experts_a16w4(*tensors, *options)
     return fused_experts_mxfp4(*tensors, bits, *options)
+
+
+setattr(_run, "_torchdynamo_inline", _traced_run)  # noqa: B010  # as ``_traced.py`` does
 
 
 def _bits(asked: Asked, interleaved: bool) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aiter_prebuilt.dispatch import operator
-from aiter_prebuilt.ops._caches import blocks_of, keys_of, values_of
+from aiter_prebuilt.ops._caches import blocks_of, viewing
 from aiter_prebuilt.ops._common import NOT_A_TENSOR, like, no_output
 from aiter_prebuilt.ops._traced import traced
 
@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 _fused_qk_rope_cat_and_cache_mla = operator("fused_qk_rope_cat_and_cache_mla")
 _fused_qk_rope_reshape_and_cache = operator("fused_qk_rope_reshape_and_cache")
+# key_cache and value_cache are its tensors 3 and 4.
+_with_rows = viewing(_fused_qk_rope_reshape_and_cache, 3, 4, True)
+_with_tiles = viewing(_fused_qk_rope_reshape_and_cache, 3, 4, False)
 
 
 @traced
@@ -68,7 +71,6 @@ def fused_qk_rope_reshape_and_cache(
     """
     del upcast_operand
     try:
-        keys, values = keys_of(key_cache, flash_layout), values_of(value_cache, flash_layout)
         q_out = like(q) if q_out is None else q_out
         k_out = like(k) if k_out is None else k_out
         if zeros_out is None and output_zeros:
@@ -76,9 +78,10 @@ def fused_qk_rope_reshape_and_cache(
     except (*NOT_A_TENSOR, KeyError) as error:
         raise no_output("fused_qk_rope_reshape_and_cache", error) from error
     scales = (k_scale, v_scale) if apply_scale else (None, None)
-    _fused_qk_rope_reshape_and_cache(
-        q, k, v, keys, values, slot_mapping, pos, cos, sin, *scales, offs, q_out, k_out, zeros_out, is_neox
-    )
+    run = _with_rows if flash_layout else _with_tiles
+    run(
+        q, k, v, key_cache, value_cache, slot_mapping, pos, cos, sin, *scales, offs, q_out, k_out, zeros_out, is_neox
+    )  # fmt: skip
     made = (q_out, k_out, key_cache, value_cache)
     return made if zeros_out is None else (*made, zeros_out)
 

@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from aiter_prebuilt.ops._common import number, refuse, traced_outputs
+from aiter_prebuilt.ops._group_codes import quantise_groups
 from aiter_prebuilt.ops.enumerations import QuantType
 from aiter_prebuilt.ops.generated.quant import (
     dynamic_per_tensor_quant,
@@ -132,16 +133,15 @@ def per_group_quant_hip(
 
     Source: AITER ``per_group_quant_hip``.
     """
-    import torch
-
-    _own("per_group_quant_hip", scale)
-    if scale_type not in (None, torch.float32):
-        raise refuse("per_group_quant_hip", "scale_type", scale_type, "torch.float32")
+    if scale is not None:
+        _own("per_group_quant_hip", scale)
+    if scale_type is not None:
+        _fp32_scales("per_group_quant_hip", scale_type)
     if group_size not in (32, 64, 128):
         raise refuse("per_group_quant_hip", "group_size", group_size, "32, 64 or 128")
-    return _groups(
-        x, group_size, quant_dtype or torch.int8, transpose_scale, num_rows, num_rows_factor
-    )  # fmt: skip
+    codes, made = _made_groups(x, group_size, quant_dtype)
+    quantise_groups(codes, x, made, group_size, transpose_scale, num_rows, num_rows_factor)
+    return codes, made
 
 
 def per_1x32_mx_quant_hip(
@@ -182,7 +182,9 @@ def per_1x32_mx_quant_hip(
             raise refuse(function, "shuffle", shuffle, "False for fp8")
         if scale_type not in (None, torch.float32):
             raise refuse(function, "scale_type", scale_type, "torch.float32 for fp8")
-        return _groups(x, _MX, quant_dtype, False, num_rows, num_rows_factor)
+        codes, made = _made_groups(x, _MX, quant_dtype)
+        quantise_groups(codes, x, made, _MX, False, num_rows, num_rows_factor)
+        return codes, made
     if quant_dtype not in (None, torch.float4_e2m1fn_x2):
         raise refuse(function, "quant_dtype", quant_dtype, "torch.float4_e2m1fn_x2 or the target's own e4m3")
     if scale_type not in (None, torch.float8_e8m0fnu):
@@ -251,19 +253,11 @@ def dynamic_mxfp4_quant(
     return (codes, scales) if shuffle else (codes.view(torch.uint8), scales.view(torch.uint8))
 
 
-def _groups(
-    x: torch.Tensor, size: int, kind: torch.dtype, transposed: bool, num_rows: torch.Tensor | None, factor: int
-) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
-    codes, made = _made_groups(x, size, kind)
-    dynamic_per_token_scaled_quant(codes, x.reshape(-1, size), made, None, transposed, num_rows, factor)
-    return codes, made
-
-
-def _new_groups(x: torch.Tensor, size: int, kind: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
+def _new_groups(x: torch.Tensor, size: int, kind: torch.dtype | None) -> tuple[torch.Tensor, torch.Tensor]:
     import torch
 
     groups = _whole("per_group_quant_hip", x.shape[-1], size)
-    codes = torch.empty(x.shape, dtype=kind, device=x.device)
+    codes = torch.empty(x.shape, dtype=kind or torch.int8, device=x.device)
     return codes, torch.empty((*x.shape[:-1], groups), dtype=torch.float32, device=x.device)
 
 
@@ -273,6 +267,13 @@ _made_groups = traced_outputs(_new_groups)
 def _own(function: str, scale: object) -> None:
     if scale is not None:
         raise refuse(function, "scale", scale, "None")
+
+
+def _fp32_scales(function: str, kind: object) -> None:
+    import torch
+
+    if kind != torch.float32:
+        raise refuse(function, "scale_type", kind, "torch.float32")
 
 
 def _whole(function: str, columns: int, size: int) -> int:
