@@ -157,7 +157,7 @@ def _public(call: Any, row: Any, facts: Any, path: str) -> list[str]:
     memory = DeviceMemory(facts, path)
     try:
         arguments = {name: uploaded(value, memory) for name, value in call.arguments.items()}
-        result = function(**arguments)
+        result = function(**_worded(arguments, row))
         memory.synchronize()
         return judged(call, arguments, result)[1]
     finally:
@@ -170,10 +170,13 @@ def _torch(call: Any, row: Any) -> list[str] | None:
 
     torch: Any = importlib.import_module("torch")
     operator = getattr(torch.ops.aiter, row.name)
-    arguments = _as_schema(operator.default._schema, call)
+    arguments = _as_schema(operator.default._schema, call, row)
     if arguments is None:
         return None
     result = operator(**arguments)
+    arguments |= {
+        ours: arguments[name] for name, ours in (row.words.names if row.words else ()) if name in arguments
+    }
     given = {each.data_ptr() for each in arguments.values() if isinstance(each, torch.Tensor)}
     listed = [] if result is None else [*result] if isinstance(result, (tuple, list)) else [result]
     returned = iter(
@@ -190,11 +193,23 @@ def _torch(call: Any, row: Any) -> list[str] | None:
     return problems
 
 
-def _as_schema(schema: Any, call: Any) -> dict[str, Any] | None:
+def _worded(arguments: dict[str, Any], row: Any) -> dict[str, Any]:
+    """Arguments of ours under AITER's names, with the options that ours lack where AITER's default is not what ours does."""
+    from aiter_prebuilt_bridge.covers import among
+
+    if row.words is None:
+        return arguments
+    theirs = {ours: name for name, ours in row.words.names}
+    asked = {each.name: each.values[0] for each in row.words.limits if not among(each.default, each.values)}
+    return {theirs.get(name, name): value for name, value in arguments.items()} | asked
+
+
+def _as_schema(schema: Any, call: Any, row: Any) -> dict[str, Any] | None:
     """A call's arguments under the names of a schema; None where it has others, or a generator's state for a generator."""
     torch: Any = importlib.import_module("torch")
     takes = {each.name: each for each in schema.arguments}
     arguments = {name: _tensor(value) for name, value in call.arguments.items() if value is not None}
+    arguments = _worded(arguments, row)
     if "dummy" in takes:
         arguments["dummy"] = torch.empty(1)
     needs = {name for name, each in takes.items() if not each.has_default_value()}
