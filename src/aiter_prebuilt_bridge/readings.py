@@ -42,6 +42,9 @@ _NO_SINK: Final = {"sink_size": (0,), "sink_ptr": (None,)}
 _CACHED: Final = {"use_non_temporal_load": (ANY,)}
 #: ``dst_type`` counts with a ``splitk`` above 1 only, which leaves sums of parts in fp32.
 _ONE_PART: Final = {"splitk": (None, 0, 1), "dst_type": (ANY,)}
+_PRODUCT: Final = {"config": (ANY,), "kernel_type": (ANY,), "backend": (ANY,)}
+#: Given as None, AITER's Triton kernels make bf16 of it, or torch's own type.
+_TYPED: Final = {"dtype": (None,)}
 
 #: The modules that a row is for, a name there, and the reading. The same name in other modules is another function.
 _ROWS: Final[tuple[tuple[tuple[str, ...], str, Reading], ...]] = (
@@ -78,6 +81,26 @@ _ROWS: Final[tuple[tuple[tuple[str, ...], str, Reading], ...]] = (
         Reading(names={"temperature": "temperatures"}),
     ),
     (("aiter.ops.gemm_op_a4w4",), "gemm_a4w4_blockscale", Reading(nothing={"kernelName": ("",)})),
+    (
+        ("aiter.ops.triton.gemm.basic.gemm_a16w16", "aiter.ops.triton.gemm_a16w16"),
+        "gemm_a16w16",
+        Reading(names={"x": "A", "w": "B"}, differs=_TYPED),
+    ),
+    (
+        ("aiter.ops.triton.gemm.basic.gemm_a8w8_blockscale", "aiter.ops.triton.gemm_a8w8_blockscale"),
+        "gemm_a8w8_blockscale",
+        Reading(names={"x": "XQ", "w": "WQ"}, differs=_TYPED),
+    ),
+    (
+        ("aiter.ops.triton.gemm.basic.gemm_a8w8", "aiter.ops.triton.gemm_a8w8"),
+        "gemm_a8w8",
+        Reading(names={"x": "XQ", "w": "WQ"}, differs=_TYPED),
+    ),
+    (
+        ("aiter.ops.triton.gemm.batched.batched_gemm_bf16", "aiter.ops.triton.batched_gemm_bf16"),
+        "batched_gemm_bf16",
+        Reading(ours="batched_gemm_bf16_CK", nothing=_PRODUCT | {"YQ": (None,)}, differs=_TYPED),
+    ),
 )
 
 
