@@ -104,7 +104,11 @@ def _words(theirs: Signature, reading: Reading, limits: tuple[Limit, ...]) -> Wo
 
 def among(value: Any, values: tuple[Any, ...]) -> bool:
     """Is ``value``, which may be a tensor, one of ``values``?"""
-    return any(each is ANY or value is each or same(value, each) for each in values)
+    for each in values:
+        if each is ANY or value is each:
+            return True
+    # None is no other value, which is what most calls ask here.
+    return value is not None and any(each is not None and same(value, each) for each in values)
 
 
 def _lacks(place: int, name: str, ours: Signature, reading: Reading) -> str:
