@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from inspect import Parameter, Signature
 from typing import Any, Final
 
+from aiter_prebuilt_bridge.readings import ANY, PLAIN, Reading
+
 _POSITIONAL: Final = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
 _REST: Final = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
 
@@ -22,37 +24,96 @@ class Omitted:
 
 
 @dataclass(frozen=True, slots=True)
+class Limit:
+    """An option of AITER's with which ours takes a call only if it is one of ``values``; ``default``: what it is when
+    it is left out.
+    """
+
+    name: str
+    default: Any
+    values: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """How a call of AITER's is put to ours, by name: ``order``: what its places are; ``names``: AITER's parameter -> ours, where
+    that differs; ``limits``: options that ours lack; ``differs``: of both, the values that AITER's reads otherwise.
+    """
+
+    theirs: Signature
+    order: tuple[str, ...]
+    names: tuple[tuple[str, str], ...]
+    limits: tuple[Limit, ...]
+    differs: tuple[tuple[str, tuple[Any, ...]], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Cover:
-    """``why``: why ours cannot stand in the place of AITER's, or ""; ``omitted``: what a call that leaves it out gives ours."""
+    """``why``: why ours cannot stand in the place of AITER's, or ""; ``omitted``: what a call that leaves it out gives ours;
+    ``words``: set if a call has to be put to ours in other words.
+    """
 
     why: str
     omitted: tuple[Omitted, ...] = ()
+    words: Words | None = None
 
 
-def compare(theirs: Signature, ours: Signature) -> Cover:
+def compare(theirs: Signature, ours: Signature, reading: Reading = PLAIN) -> Cover:
     """Does ours cover theirs?
 
     Each parameter of theirs must be one of ours under its name, those that may be given by position in the same places; what ours
     has beyond that must have a default. One that may be left out of theirs and means something else in ours is handed to it.
+    ``reading`` explains other names, and options that ours lack; then places need not be the same, since ours is called by name.
     """
     mine = ours.parameters
-    omitted = []
+    omitted: list[Omitted] = []
+    limits: list[Limit] = []
+    by_name = bool(reading.ours or reading.differs or reading.names.keys() & theirs.parameters.keys())
     for place, (name, each) in enumerate(theirs.parameters.items()):
+        called = reading.names.get(name, name)
         if each.kind in _REST:
             return Cover(f"it takes *{name}, which says nothing of its parameters")
-        if name not in mine:
-            return Cover(_lacks(place, name, ours))
-        if each.kind in _POSITIONAL and _moved(place, mine[name], ours):
+        if called not in mine:
+            if not reading.nothing.get(name):
+                return Cover(_lacks(place, name, ours, reading))
+            limits.append(Limit(name, each.default, reading.nothing[name]))
+            continue
+        by_place = each.kind in _POSITIONAL and not by_name
+        if by_place and _moved(place - len(limits), mine[called], ours):
             return Cover(f"{name} is parameter {place + 1} of AITER's, and not of ours")
-        if each.default is not Parameter.empty and not _same(each.default, mine[name].default):
+        if each.default is not Parameter.empty and not same(each.default, mine[called].default):
             omitted.append(Omitted(place, name, each.default))
+    taken = {reading.names.get(name, name) for name in theirs.parameters}
     for name, each in mine.items():
-        if name not in theirs.parameters and each.default is Parameter.empty and each.kind not in _REST:
+        if name not in taken and each.default is Parameter.empty and each.kind not in _REST:
             return Cover(f"ours needs {name}, which AITER's has not")
-    return Cover("", tuple(omitted))
+    words = _words(theirs, reading, tuple(limits)) if limits or by_name else None
+    return Cover("", tuple(omitted), words)
 
 
-def _lacks(place: int, name: str, ours: Signature) -> str:
+def _words(theirs: Signature, reading: Reading, limits: tuple[Limit, ...]) -> Words:
+    there = theirs.parameters
+    return Words(
+        theirs,
+        tuple(name for name, each in there.items() if each.kind in _POSITIONAL),
+        tuple((name, ours) for name, ours in reading.names.items() if name in there),
+        limits,
+        tuple((name, values) for name, values in reading.differs.items() if name in there),
+    )
+
+
+def among(value: Any, values: tuple[Any, ...]) -> bool:
+    """Is ``value``, which may be a tensor, one of ``values``?"""
+    for each in values:
+        if each is ANY or value is each:
+            return True
+    # None is no other value, which is what most calls ask here.
+    return value is not None and any(each is not None and same(value, each) for each in values)
+
+
+def _lacks(place: int, name: str, ours: Signature, reading: Reading) -> str:
+    if name in reading.nothing:
+        return f"ours has no parameter {name}, and no value of it makes AITER's do what ours does"
     there = [*ours.parameters]
     instead = f", which has {there[place]} in that place" if place < len(there) else ""
     return f"ours has no parameter {name}{instead}"
@@ -62,7 +123,7 @@ def _moved(place: int, mine: Parameter, ours: Signature) -> bool:
     return mine.kind not in _POSITIONAL or [*ours.parameters].index(mine.name) != place
 
 
-def _same(one: Any, other: Any) -> bool:
+def same(one: Any, other: Any) -> bool:
     """Members of enumerations are their numbers."""
     one, other = (getattr(each, "value", each) for each in (one, other))
     if type(one) is not type(other) and not {type(one), type(other)} <= {int, float}:

@@ -9,7 +9,7 @@ import sys
 from types import ModuleType
 from typing import Any
 
-from aiter_prebuilt_bridge import record, serving
+from aiter_prebuilt_bridge import readings, record, serving
 from aiter_prebuilt_bridge.covers import compare
 
 
@@ -17,14 +17,16 @@ def replace(module: ModuleType) -> None:
     """After ``module`` was executed: the functions that it defines under names of ours."""
     names = vars(module)
     for name, value in [*names.items()]:
-        if not _is_own(module, value) or serving.ours(name)[0] is None:
+        if (
+            not _is_own(module, value)
+            or serving.ours(readings.of(module.__name__, name).ours or name)[0] is None
+        ):
             continue
         mine, cover = serving.decide(module.__name__, (name,), serving.signature_of(value))
-        record.keep(
-            record.Name(module.__name__, name, "public", cover.why, ours=mine.__name__ if mine else "")
-        )
+        own = mine.__name__ if mine else ""
+        record.keep(record.Name(module.__name__, name, "public", cover.why, ours=own, words=cover.words))
         if mine is not None:
-            names[name] = serving.through(mine, value, module.__name__, cover.omitted)
+            names[name] = serving.through(mine, value, module.__name__, cover.omitted, cover.words)
     if module.__name__ == "aiter.tuned_gemm":
         _replace_method(names.get("tgemm"))
 

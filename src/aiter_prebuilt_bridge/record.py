@@ -8,6 +8,7 @@ import threading
 from dataclasses import dataclass
 from typing import Final
 
+from aiter_prebuilt_bridge.covers import Words
 from aiter_prebuilt_bridge.errors import CompileRefusedError
 from aiter_prebuilt_bridge_hook import VARIABLE
 
@@ -18,7 +19,8 @@ LOGGER: Final = logging.getLogger("aiter_prebuilt_bridge")
 class Name:
     """One function of AITER's. ``way``: how AITER reaches it (``pybind``, ``develop``, ``ctypes``: a stub of its JIT; ``torch``:
     it is registered with torch; ``public``: a plain function). ``why``: why it stays AITER's, "" when ours stands in its place.
-    ``compiles``: the JIT's module that a call of AITER's would need. ``ours``: the function that stands in its place.
+    ``compiles``: the JIT's module that a call of AITER's would need. ``ours``: the function that stands in its place; ``words``:
+    how a call is put to it, where that is not word by word.
     """
 
     module: str
@@ -27,6 +29,7 @@ class Name:
     why: str
     compiles: str = ""
     ours: str = ""
+    words: Words | None = None
 
     @property
     def replaced(self) -> bool:

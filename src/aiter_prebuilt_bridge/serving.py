@@ -17,8 +17,8 @@ from aiter_prebuilt.errors import (
     UnsupportedError,
 )
 from aiter_prebuilt.signatures import load
-from aiter_prebuilt_bridge import machine, record
-from aiter_prebuilt_bridge.covers import Cover, Omitted, compare
+from aiter_prebuilt_bridge import machine, readings, record, wording
+from aiter_prebuilt_bridge.covers import Cover, Omitted, Words, compare
 
 #: Raised before anything is launched: the call can still go to AITER's own function.
 REFUSALS: Final = (UnsupportedError, NoKernelError, NoOperatorError, NoBundleError, ArgumentError)
@@ -74,7 +74,8 @@ def decide(module: str, names: tuple[str, ...], signature: inspect.Signature | N
 
 
 def _decided(module: str, name: str, signature: inspect.Signature | None) -> tuple[Any, Cover]:
-    function, why = ours(name)
+    reading = readings.of(module, name)
+    function, why = ours(reading.ours or name)
     if why:
         return None, Cover(why)
     for (place, other), meaning in OTHERS.items():
@@ -82,16 +83,20 @@ def _decided(module: str, name: str, signature: inspect.Signature | None) -> tup
             return None, Cover(meaning)
     if signature is None:
         return None, Cover("nothing says which parameters it has")
-    cover = compare(signature, inspect.signature(function))
+    cover = compare(signature, inspect.signature(function), reading)
     return (None if cover.why else function), cover
 
 
 def through(
-    function: Any, theirs: Callable[..., Any], module: str, omitted: tuple[Omitted, ...] = ()
+    function: Any,
+    theirs: Callable[..., Any],
+    module: str,
+    omitted: tuple[Omitted, ...] = (),
+    words: Words | None = None,
 ) -> Callable[..., Any]:
     """``function``, which is ours; a call that it refuses goes to ``theirs``, and is logged once, unless the bridge is strict."""
     name = function.__name__
-    called = _filled(function, omitted) if omitted else function
+    called = _put(function, omitted, words, None)
 
     def replacement(*args: Any, **keywords: Any) -> Any:
         try:
@@ -106,12 +111,21 @@ def through(
     replacement.__name__ = replacement.__qualname__ = name
     replacement.__doc__, replacement.__module__ = function.__doc__, module
     given: Any = replacement
-    given.__signature__ = inspect.signature(function)
+    given.__signature__ = inspect.signature(function) if words is None else words.theirs
     setattr(given, MARK, theirs)
     traced = getattr(function, _TRACED, None)
     if traced is not None:
-        setattr(given, _TRACED, _filled(traced, omitted) if omitted else traced)
+        setattr(given, _TRACED, _put(traced, omitted, words, theirs))
     return replacement
+
+
+def _put(
+    function: Any, omitted: tuple[Omitted, ...], words: Words | None, theirs: Callable[..., Any] | None
+) -> Callable[..., Any]:
+    """``function`` as AITER's is called. ``theirs``: what takes a call that ours cannot; None: that is a refusal."""
+    if words is not None:
+        return wording.put(function, omitted, words, theirs)
+    return _filled(function, omitted) if omitted else function
 
 
 def _filled(function: Any, omitted: tuple[Omitted, ...]) -> Callable[..., Any]:

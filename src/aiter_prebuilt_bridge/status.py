@@ -55,6 +55,7 @@ def examine() -> dict[str, Any]:
     rows = sorted(record.NAMES.values(), key=lambda row: (row.module, row.name))
     said = [
         {"module": row.module, "name": row.name, "way": row.way, "needs": row.compiles, "why": row.why}
+        | ({"only": _only(row)} if row.words else {})
         for row in rows
     ]
     return {
@@ -65,6 +66,13 @@ def examine() -> dict[str, Any]:
         "left": [row for row in said if row["why"]],
         "exit_code": 0 if any(row.replaced for row in rows) else 1,
     }
+
+
+def _only(row: record.Name) -> dict[str, list[str]]:
+    """Options with which alone a call reaches ours -> their values."""
+    return (
+        {each.name: [repr(value) for value in each.values] for each in row.words.limits} if row.words else {}
+    )
 
 
 def _import_aiter() -> None:
@@ -126,6 +134,12 @@ def lines(report: dict[str, Any]) -> list[str]:
         f"answered without a program: {', '.join(report['answered']) or 'nothing'}",
         f"public names that are ours: {len(report['replaced'])}",
         f"stubs of the JIT that are ours: {len(report['stub'])}",
+        *(
+            f"  {row['name']} only with {name} {' or '.join(values)}"
+            for row in (*report["replaced"], *report["stub"])
+            for name, values in row.get("only", {}).items()
+            if "anything" not in values
+        ),
         f"left to AITER: {len(report['left'])}",
         *(f"  {count}: {why}" for why, count in reasons.most_common() if count > 1),
         *(

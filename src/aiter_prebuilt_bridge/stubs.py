@@ -103,11 +103,11 @@ def _registered(
     # A private stub has the native function's conventions, not those of the public function of that name.
     names = (name,) if name.startswith("_") else (name, native)
     mine, cover = serving.decide(module, names, serving.signature_of(named))
-    record.keep(record.Name(module, name, way, cover.why, needs, mine.__name__ if mine else ""))
+    record.keep(record.Name(module, name, way, cover.why, needs, mine.__name__ if mine else "", cover.words))
     theirs = _asked(name, function)
     if mine is None:
         return original(*args, **keywords)(theirs if stub is not None else function)
-    made = serving.through(mine, theirs, module, cover.omitted)
+    made = serving.through(mine, theirs, module, cover.omitted, cover.words)
     if stub is None:
         keywords = {**keywords, "calling_func_": function}
     original(*args, **keywords)(made)

@@ -3,6 +3,7 @@ line of JSON that this prints.
 
     python bridge_program.py TREE SITE TARGET names NAMES.json       resolve what clients take from AITER
     python bridge_program.py TREE SITE TARGET calls public|torch     golden calls through AITER's functions, judged
+    python bridge_program.py TREE SITE TARGET calls typed            those of AITER's Triton products, with torch's tensors
     python bridge_program.py TREE SITE TARGET calls folder           those of modules in AITER_JIT_DIR, through AITER's stubs
     python bridge_program.py TREE SITE TARGET status                 what the bridge says
     python bridge_program.py TREE SITE TARGET left NAME              call a stub that stays AITER's
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import ctypes
 import importlib
+import itertools
 import json
 import os
 import site
@@ -108,7 +110,20 @@ def calls(way: str) -> list[dict[str, Any]]:
     known, problem = golden._read(serving)
     assert known and not problem, problem
     assert dispatch.bundles_of(facts.arch, str(facts))
+    _import_triton()
     return [row for call in known for row in _one(call, way, facts, path)]
+
+
+def _import_triton() -> None:
+    """Modules with names that ours reads in other words: AITER imports them when somebody asks."""
+    from aiter_prebuilt_bridge import readings
+
+    for place in {place for places, _, _ in readings.rows() for place in places if ".triton." in place}:
+        try:
+            importlib.import_module(place)
+        except ModuleNotFoundError as error:  # the other tree has it in another place
+            if not str(error.name).startswith("aiter."):
+                raise
 
 
 def _one(call: Any, way: str, facts: Any, path: str) -> list[dict[str, Any]]:
@@ -116,10 +131,18 @@ def _one(call: Any, way: str, facts: Any, path: str) -> list[dict[str, Any]]:
     for row in _rows(way):
         if row.ours != call.operator or (way == "torch" and row.way == "public"):
             continue
+        if way != "torch" and _is_typed(row) != (way == "typed"):
+            continue
         started = time.perf_counter()
         problems: list[str] | None
         try:
-            problems = _public(call, row, facts, path) if way == "public" else _torch(call, row)
+            problems = (
+                _public(call, row, facts, path)
+                if way == "public"
+                else _typed(call, row)
+                if way == "typed"
+                else _torch(call, row)
+            )
         except Exception as error:  # noqa: BLE001  # whatever it is, it is told
             problems = [f"{type(error).__name__}: {error}"[:600]]
         seconds = time.perf_counter() - started
@@ -148,7 +171,7 @@ def _rows(way: str) -> list[Any]:
     ]
 
 
-def _public(call: Any, row: Any, facts: Any, path: str) -> list[str]:
+def _public(call: Any, row: Any, facts: Any, path: str) -> list[str] | None:
     """Through AITER's public function, with tensors of no framework: memory behind their ends is looked at, too."""
     from aiter_prebuilt.device_memory import DeviceMemory
     from aiter_prebuilt.execute.run import judged, uploaded
@@ -157,7 +180,10 @@ def _public(call: Any, row: Any, facts: Any, path: str) -> list[str]:
     memory = DeviceMemory(facts, path)
     try:
         arguments = {name: uploaded(value, memory) for name, value in call.arguments.items()}
-        result = function(**arguments)
+        worded = _worded(arguments, row)
+        if worded is None:
+            return None
+        result = function(**worded)
         memory.synchronize()
         return judged(call, arguments, result)[1]
     finally:
@@ -166,14 +192,44 @@ def _public(call: Any, row: Any, facts: Any, path: str) -> list[str]:
 
 def _torch(call: Any, row: Any) -> list[str] | None:
     """Through ``torch.ops.aiter``, as the schema that AITER registered says; None: that has no such call."""
-    from aiter_prebuilt.execute import judge
-
     torch: Any = importlib.import_module("torch")
     operator = getattr(torch.ops.aiter, row.name)
-    arguments = _as_schema(operator.default._schema, call)
+    arguments = _as_schema(operator.default._schema, call, row)
     if arguments is None:
         return None
     result = operator(**arguments)
+    return _judged(call, row, arguments, result)
+
+
+def _is_typed(row: Any) -> bool:
+    """Is it one of AITER's Triton products, whose default type is for torch's tensors?"""
+    return row.words is not None and bool(row.words.differs)
+
+
+def _typed(call: Any, row: Any) -> list[str] | None:
+    """As Triton's products are called: by place as far as that goes, the result's type as torch's; None: no such call."""
+    function = getattr(sys.modules[row.module], row.name)
+    arguments = _worded({name: _tensor(value) for name, value in call.arguments.items()}, row)
+    if arguments is None:
+        return None
+    torch: Any = importlib.import_module("torch")
+    from aiter_prebuilt.contract.dtype import BY_NAME
+
+    (want,) = call.wants
+    arguments["dtype"] = getattr(torch, BY_NAME[want.dtype].torch)
+    places = [arguments[name] for name in itertools.takewhile(arguments.__contains__, row.words.order)]
+    named = {name: value for name, value in arguments.items() if name not in row.words.order[: len(places)]}
+    return _judged(call, row, arguments, function(*places, **named))
+
+
+def _judged(call: Any, row: Any, arguments: dict[str, Any], result: Any) -> list[str]:
+    """What is wrong with what a call with torch's tensors gave."""
+    from aiter_prebuilt.execute import judge
+
+    torch: Any = importlib.import_module("torch")
+    arguments |= {
+        ours: arguments[name] for name, ours in (row.words.names if row.words else ()) if name in arguments
+    }
     given = {each.data_ptr() for each in arguments.values() if isinstance(each, torch.Tensor)}
     listed = [] if result is None else [*result] if isinstance(result, (tuple, list)) else [result]
     returned = iter(
@@ -190,11 +246,29 @@ def _torch(call: Any, row: Any) -> list[str] | None:
     return problems
 
 
-def _as_schema(schema: Any, call: Any) -> dict[str, Any] | None:
+def _worded(arguments: dict[str, Any], row: Any) -> dict[str, Any] | None:
+    """Arguments of ours under AITER's names, with the options that ours lack where AITER's default is not what ours does. None:
+    AITER's has no such call.
+    """
+    from aiter_prebuilt_bridge.covers import among
+
+    if row.words is None:
+        return arguments
+    theirs = {ours: name for name, ours in row.words.names}
+    asked = {each.name: each.values[0] for each in row.words.limits if not among(each.default, each.values)}
+    given = {theirs.get(name, name): value for name, value in arguments.items() if value is not None} | asked
+    return given if given.keys() <= row.words.theirs.parameters.keys() else None
+
+
+def _as_schema(schema: Any, call: Any, row: Any) -> dict[str, Any] | None:
     """A call's arguments under the names of a schema; None where it has others, or a generator's state for a generator."""
     torch: Any = importlib.import_module("torch")
     takes = {each.name: each for each in schema.arguments}
     arguments = {name: _tensor(value) for name, value in call.arguments.items() if value is not None}
+    worded = _worded(arguments, row)
+    if worded is None:
+        return None
+    arguments = worded
     if "dummy" in takes:
         arguments["dummy"] = torch.empty(1)
     needs = {name for name, each in takes.items() if not each.has_default_value()}

@@ -1,0 +1,114 @@
+"""What a function of AITER's says in other words than ours: names of parameters, and options that ours lack.
+
+Every row was read in AITER's source, of August 2026 and where it has the name of November 2025. The guard (``covers``) still
+reads both signatures: a row explains the parameters that it names, and what a later AITER adds beside them stays unexplained.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+
+class _Any:
+    """Any value: the option says how AITER gets there, not what comes out."""
+
+    def __repr__(self) -> str:
+        return "anything"
+
+
+ANY: Final = _Any()
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How ours reads a call. ``ours``: our function, when it has another name. ``names``: AITER's parameter -> ours. ``nothing``:
+    an option that ours lack -> the values with which AITER's does what ours does. ``differs``: an option of both -> the values
+    that AITER's reads otherwise than ours.
+    """
+
+    ours: str = ""
+    names: Mapping[str, str] = field(default_factory=dict)
+    nothing: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    differs: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+
+
+PLAIN: Final = Reading()
+_NO_SCALES: Final = {"q_descale": (None,), "k_descale": (None,), "v_descale": (None,)}
+#: Without the first tokens that every query sees, without a logit of their own.
+_NO_SINK: Final = {"sink_size": (0,), "sink_ptr": (None,)}
+#: Whether weights pass by the cache.
+_CACHED: Final = {"use_non_temporal_load": (ANY,)}
+#: ``dst_type`` counts with a ``splitk`` above 1 only, which leaves sums of parts in fp32.
+_ONE_PART: Final = {"splitk": (None, 0, 1), "dst_type": (ANY,)}
+_PRODUCT: Final = {"config": (ANY,), "kernel_type": (ANY,), "backend": (ANY,)}
+#: Given as None, AITER's Triton kernels make bf16 of it, or torch's own type.
+_TYPED: Final = {"dtype": (None,)}
+
+#: The modules that a row is for, a name there, and the reading. The same name in other modules is another function.
+_ROWS: Final[tuple[tuple[tuple[str, ...], str, Reading], ...]] = (
+    (("aiter.ops.mha",), "mha_fwd", Reading(nothing=_NO_SINK | _NO_SCALES)),
+    (("aiter.ops.mha",), "mha_varlen_fwd", Reading(nothing=_NO_SINK | _NO_SCALES)),
+    (("aiter.ops.mha",), "fmha_v3_fwd", Reading(nothing=_NO_SCALES)),
+    (
+        ("aiter.ops.mha",),
+        "fmha_v3_varlen_fwd",
+        Reading(nothing=_NO_SCALES | {"cu_seqlens_q_padded": (None,), "cu_seqlens_k_padded": (None,)}),
+    ),
+    (("aiter.ops.moe_op",), "ck_moe_stage1_fwd", Reading(nothing=_CACHED | _ONE_PART)),
+    (("aiter.ops.moe_op",), "ck_moe_stage2_fwd", Reading(nothing=_CACHED)),
+    # Ours is the kernel for GELU, the only one when there was no option; AITER's default became SiLU.
+    (("aiter.ops.moe_op",), "fmoe_int8_g1u0_a16", Reading(nothing={"activation": (1,)})),
+    # Ours is gpt-oss's SwiGLU; AITER's default became SiLU. A kernel's name goes past both.
+    (
+        ("aiter.ops.moe_op",),
+        "moe_cktile2stages_gemm1",
+        Reading(nothing={"activation": (2,), "split_k": (None, 1), "kernel_name": ("",)}),
+    ),
+    # The ids are sorted in blocks of 32 for ours, and the call must say that.
+    (("aiter.ops.moe_op",), "fmoe_fp8_blockscale_g1u1", Reading(nothing={"block_size_M": (32,)})),
+    (
+        ("aiter.ops.quant",),
+        "smooth_per_token_scaled_quant",
+        Reading(nothing={"smooth_scale_map_hash": (None,), "enable_ps": (ANY,)}),
+    ),
+    # AITER rounds a scale up above 6 * 2 ** n, or above 7 * 2 ** n; ours does at 6 * 2 ** n, as AITER did.
+    (("aiter.ops.quant",), "per_1x32_f4_quant", Reading(nothing={"pack_dim": (-1,), "round_mode": ()})),
+    (
+        ("aiter.ops.sample",),
+        "mixed_sample_outer_exponential",
+        Reading(names={"temperature": "temperatures"}),
+    ),
+    (("aiter.ops.gemm_op_a4w4",), "gemm_a4w4_blockscale", Reading(nothing={"kernelName": ("",)})),
+    (
+        ("aiter.ops.triton.gemm.basic.gemm_a16w16", "aiter.ops.triton.gemm_a16w16"),
+        "gemm_a16w16",
+        Reading(names={"x": "A", "w": "B"}, differs=_TYPED),
+    ),
+    (
+        ("aiter.ops.triton.gemm.basic.gemm_a8w8_blockscale", "aiter.ops.triton.gemm_a8w8_blockscale"),
+        "gemm_a8w8_blockscale",
+        Reading(names={"x": "XQ", "w": "WQ"}, differs=_TYPED),
+    ),
+    (
+        ("aiter.ops.triton.gemm.basic.gemm_a8w8", "aiter.ops.triton.gemm_a8w8"),
+        "gemm_a8w8",
+        Reading(names={"x": "XQ", "w": "WQ"}, differs=_TYPED),
+    ),
+    (
+        ("aiter.ops.triton.gemm.batched.batched_gemm_bf16", "aiter.ops.triton.batched_gemm_bf16"),
+        "batched_gemm_bf16",
+        Reading(ours="batched_gemm_bf16_CK", nothing=_PRODUCT | {"YQ": (None,)}, differs=_TYPED),
+    ),
+)
+
+
+def rows() -> tuple[tuple[tuple[str, ...], str, Reading], ...]:
+    """All of them."""
+    return _ROWS
+
+
+def of(module: str, name: str) -> Reading:
+    """How ours reads a call of ``name`` in ``module``; PLAIN: word by word."""
+    return next((row for places, known, row in _ROWS if known == name and module in places), PLAIN)

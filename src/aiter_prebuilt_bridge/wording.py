@@ -1,0 +1,72 @@
+"""A call of AITER's put to ours in other words: by name, without the options that ours lack."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from inspect import Parameter
+from typing import Any
+
+from aiter_prebuilt.errors import UnsupportedError
+from aiter_prebuilt_bridge.covers import Omitted, Words, among
+
+
+def put(
+    function: Any, omitted: tuple[Omitted, ...], words: Words, theirs: Callable[..., Any] | None
+) -> Callable[..., Any]:
+    """``function``, which is ours, with AITER's parameters. ``theirs``: what takes a call that ours cannot; None: that is a
+    refusal, an UnsupportedError.
+    """
+    order, renamed, differs = words.order, words.names, words.differs
+    limits = [(each.name, each.default, each.values) for each in words.limits]
+    defaults = [(each.name, each.value) for each in omitted]
+
+    def worded(*args: Any, **keywords: Any) -> Any:
+        given = dict(zip(order, args, strict=False))
+        if keywords or len(args) > len(order):
+            _check(function.__name__, order, args, keywords)
+            given.update(keywords)
+        for name, default, values in limits:
+            value = given.pop(name, default)
+            if value is Parameter.empty:
+                raise TypeError(f"{function.__name__}() needs {name}")
+            if not among(value, values):
+                return _beyond(name, value, values, args, keywords)
+        for name, value in defaults:
+            given.setdefault(name, value)
+        for name, values in differs:
+            if among(given.get(name), values):
+                return _beyond(name, given.get(name), (), args, keywords)
+        _rename(given, renamed)
+        return function(**given)
+
+    def _beyond(name: str, value: Any, values: tuple[Any, ...], args: Any, keywords: Any) -> Any:
+        if theirs is not None:
+            return theirs(*args, **keywords)
+        raise _refusal(function.__name__, name, value, values)
+
+    return worded
+
+
+def _check(name: str, order: tuple[str, ...], args: tuple[Any, ...], keywords: dict[str, Any]) -> None:
+    """As Python does for a call by place and by name."""
+    if len(args) > len(order):
+        raise TypeError(f"{name}() takes {len(order)} positional arguments, {len(args)} were given")
+    twice = [each for each in order[: len(args)] if each in keywords]
+    if twice:
+        raise TypeError(f"{name}() got two values of {', '.join(twice)}")
+
+
+def _refusal(function: str, name: str, value: Any, values: tuple[Any, ...]) -> UnsupportedError:
+    shown = repr(value) if isinstance(value, (bool, int, float, str, type(None))) else type(value).__name__
+    served = f"; with {', '.join(map(repr, values))} ours does" if values else ""
+    return UnsupportedError(
+        f"{function}({name}={shown})",
+        f"ours does not do what AITER's does with it{served}",
+        f"Leave {name} to AITER's own function",
+    )
+
+
+def _rename(given: dict[str, Any], names: tuple[tuple[str, str], ...]) -> None:
+    for name, ours in names:
+        if name in given:
+            given[ours] = given.pop(name)

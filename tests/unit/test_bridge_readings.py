@@ -1,0 +1,159 @@
+"""Calls of AITER's that ours reads in other words: the table, the guard that reads both signatures, and what goes to whom."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from enum import Enum
+from typing import Any
+
+import pytest
+
+import aiter_prebuilt
+from aiter_prebuilt.errors import UnsupportedError
+from aiter_prebuilt_bridge import readings, record, serving
+from aiter_prebuilt_bridge.covers import Cover, among, compare
+from aiter_prebuilt_bridge.readings import ANY, Reading
+from aiter_prebuilt_bridge_hook import VARIABLE
+
+
+@pytest.fixture(autouse=True)
+def forgotten(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.delenv(VARIABLE, raising=False)
+    record._LOGGED.clear()
+    yield
+    record._LOGGED.clear()
+
+
+def signature(text: str) -> inspect.Signature:
+    names: dict[str, Any] = {}
+    exec(f"def f({text}): ...", names)
+    return inspect.signature(names["f"])
+
+
+@pytest.mark.parametrize(("places", "name", "row"), readings.rows())
+def test_each_row_explains_what_ours_is(places: tuple[str, ...], name: str, row: Reading) -> None:
+    """Else it is no longer needed, or explains a function that we do not have."""
+    ours = inspect.signature(getattr(aiter_prebuilt, row.ours or name)).parameters
+    assert {*row.names.values()} <= ours.keys() and not row.names.keys() & ours.keys()
+    assert not row.nothing.keys() & ours.keys()
+    assert {row.names.get(each, each) for each in row.differs} <= ours.keys()
+    assert all(readings.of(place, name) is row for place in places)
+    assert readings.of("aiter.other", name) is readings.PLAIN
+
+
+READ = Reading(names={"w": "B"}, nothing={"sink": (0, None), "how": (ANY,)}, differs={"dtype": (None,)})
+
+
+@pytest.mark.parametrize(
+    ("theirs", "why"),
+    [
+        ("x, w, sink=0, y=1, dtype=5", ""),
+        ("x, B, sink, y=1, *, how='fast'", ""),
+        ("y, w, x", ""),
+        ("x, w, sink=0, other=1", "ours has no parameter other, which has dtype in that place"),
+        ("x, B, sink, dtype=None, y=1, other=2", "ours has no parameter other"),
+        ("x, sink=0", "ours needs B, which AITER's has not"),
+    ],
+)
+def test_a_row_explains_its_own_parameters_and_no_others(theirs: str, why: str) -> None:
+    assert compare(signature(theirs), signature("x, B, y=1, dtype=None"), READ).why == why
+
+
+def test_places_are_kept_where_no_name_is_another() -> None:
+    """An option of AITER's that ours lack moves the places behind it, and no others."""
+    ours, row = signature("x, y=1, z=2"), Reading(nothing={"sink": (0,)})
+    assert not compare(signature("x, sink, y=1, z=2"), ours, row).why
+    assert (
+        compare(signature("x, sink, z=2, y=1"), ours, row).why
+        == "z is parameter 3 of AITER's, and not of ours"
+    )
+    none = compare(signature("x, y=1, z=2, sink=0"), ours, Reading(nothing={"sink": ()}))
+    assert none.why == "ours has no parameter sink, and no value of it makes AITER's do what ours does"
+
+
+class Kind(Enum):
+    SILU = 0
+    GELU = 1
+
+
+class Tensor:
+    """Compares as torch's does."""
+
+    def __eq__(self, other: object) -> Any:
+        raise AssertionError("a tensor was compared")
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize(
+    ("value", "values", "is_one"),
+    [
+        (None, (None,), True), (0, (0,), True), (1, (0,), False), (False, (0,), False), (True, (1,), False), ("", ("",), True),
+        (Kind.GELU, (1,), True), (Kind.SILU, (1,), False), (Tensor(), (None, 0, ""), False), (Tensor(), (ANY,), True),
+        (5, (), False),
+    ],
+)  # fmt: skip
+def test_what_is_one_of_the_values(value: Any, values: tuple[Any, ...], is_one: bool) -> None:
+    assert among(value, values) is is_one
+
+
+def made(theirs: str) -> tuple[Callable[..., Any], list[Any]]:
+    """A replacement by a function of ours with its own words, and what reached AITER's."""
+    went: list[Any] = []
+
+    def product(x: Any, B: Any, y: Any = 1, dtype: Any = None) -> Any:
+        return x, B, y, dtype
+
+    there = signature(theirs)
+    cover: Cover = compare(there, inspect.signature(product), READ)
+    assert not cover.why
+
+    def own(*args: Any, **keywords: Any) -> str:
+        went.append((args, keywords))
+        return "theirs"
+
+    given: Any = serving.through(product, own, "aiter.ops.x", cover.omitted, cover.words)
+    assert given.__signature__ == there
+    return given, went
+
+
+def test_a_call_reaches_ours_in_ours_words() -> None:
+    product, went = made("x, w, sink, y=7, dtype=5, how='fast'")
+    assert product(1, 2, 0) == (1, 2, 7, 5)
+    assert product(1, 2, None, 3, how=Tensor()) == (1, 2, 3, 5)
+    assert product(w=2, x=1, sink=0, y=4, dtype=6) == (1, 2, 4, 6)
+    assert not went
+
+
+@pytest.mark.parametrize("call", [((1, 2, 3), {}), ((1, 2), {"sink": Tensor()}), ((1, 2, 0, 1, None), {})])
+def test_a_call_beyond_the_row_goes_to_aiters_once_logged(
+    call: tuple[tuple[Any, ...], dict[str, Any]],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    product, went = made("x, w, sink, y=7, dtype=5")
+    args, keywords = call
+    assert [product(*args, **keywords) for _ in range(2)] == ["theirs", "theirs"] and went == [call, call]
+    (line,) = caplog.messages
+    assert line.startswith("product: a call goes to AITER's own function: product("), line
+    monkeypatch.setenv(VARIABLE, "strict")
+    with pytest.raises(UnsupportedError, match="ours does not do what AITER's does with it"):
+        product(*args, **keywords)
+
+
+def test_aiters_own_default_may_be_beyond_the_row() -> None:
+    """As fmoe_int8_g1u0_a16's: it was GELU, and is SiLU; ours is GELU."""
+    product, went = made("x, w, sink=4")
+    assert product(1, 2) == "theirs" and product(1, 2, 0) == (1, 2, 1, None)
+    assert went == [((1, 2), {})]
+
+
+@pytest.mark.parametrize(
+    "call", [((1, 2), {}), ((1, 2, 0, 4), {}), ((1, 2, 0), {"x": 1}), ((1, 2, 0), {"z": 1})]
+)
+def test_a_wrong_call_is_wrong(call: tuple[tuple[Any, ...], dict[str, Any]]) -> None:
+    product, went = made("x, w, sink")
+    with pytest.raises(TypeError):
+        product(*call[0], **call[1])
+    assert not went
