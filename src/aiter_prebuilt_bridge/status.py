@@ -35,7 +35,7 @@ def facts() -> dict[str, Any]:
             "vLLM and SGLang load it all the same, other programs call aiter_prebuilt_bridge_hook.install()"
         )
     return {
-        "version": VERSION,
+        "bridge": VERSION,
         "mode": "off" if off else "strict" if record.strict() else "on",
         "active": installed(),
         "aiter": _version(_AITER) or ("of a checkout" if _found() else "not installed"),
@@ -130,7 +130,7 @@ def lines(report: dict[str, Any]) -> list[str]:
         ]
     reasons = Counter(row["why"] for row in report["left"])
     return [
-        f"bridge {report['version']}: {report['mode']}, AITER {report['aiter']}",
+        f"bridge {report['bridge']}: {report['mode']}, AITER {report['aiter']}",
         f"answered without a program: {', '.join(report['answered']) or 'nothing'}",
         f"public names that are ours: {len(report['replaced'])}",
         f"stubs of the JIT that are ours: {len(report['stub'])}",

@@ -17,15 +17,18 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 from support.emulator import bundles, library_path
 
+from aiter_prebuilt.commands.output import JSON_VERSION
 from build_tools.pack.bridge_wheel import HOOK, PACKAGE
 from build_tools.tools import pins
 from build_tools.tools.fetch import cache_folder
 from build_tools.tools.tree import Tree
 
 ROOT = Path(__file__).resolve().parents[2]
+SCHEMA = ROOT / "src" / "aiter_prebuilt" / "schemas" / "bridge.json"
 PROGRAM = Path(__file__).with_name("bridge_program.py")
 NAMES = ROOT / "tests" / "data" / "client_names.json"
 FORBIDDEN = (
@@ -220,6 +223,9 @@ def test_a_folder_of_modules_serves_where_no_pth_may_run(tree: Path, world: Worl
 
 def test_status_says_what_became_of_each_name(tree: Path, world: World) -> None:
     report, _ = world.run(tree, "gfx942", "status")
+    document = {"version": JSON_VERSION, "verb": "bridge", **report}
+    assert document["version"] == JSON_VERSION  # the report has no key of that name
+    jsonschema.validate(document, json.loads(SCHEMA.read_text()))
     assert report["mode"] == "on" and report["exit_code"] == 0 and not report["problems"]
     assert {"get_hip_version", "_detect_native", "get_user_jit_dir", "check_numa_custom_op"} <= {
         *report["answered"]

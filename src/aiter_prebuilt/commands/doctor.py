@@ -239,7 +239,7 @@ def _print(report: dict[str, Any]) -> None:
         print(f"bundle {bundle['target']} ({bundle['profile']}): {state}: {bundle['why']}")
     if report["bridge"] is not None:
         facts = report["bridge"]
-        print(f"bridge {facts['version']}: {facts['mode']}, AITER {facts['aiter']}")
+        print(f"bridge {facts['bridge']}: {facts['mode']}, AITER {facts['aiter']}")
     for table in report["tuned_tables"]:
         print(
             f"tuned table {table['file']}: {table['rows']} rows for {table['operator']}, used before those of the bundles"
