@@ -166,6 +166,11 @@ TOP = {
 #: Two tensors of three dims that broadcast.
 THREE = {"M": "3", "N": "8", "K": "1000", "BM": "3", "BN": "1", "BK": "1000", "b_k": "1"}
 
+#: Sizes of a decoding step of a gated delta net.
+DECODED_STATES: dict[str, str] = {
+    "T": "bf16", "U": "f32", "B": "2", "L": "1", "M": "2", "H": "2", "HV": "4", "K": "128", "V": "64", "X": "128", "Y": "64",
+    "S": "5", "N": "2", "state_layout": "hkv", "cu_seqlens": "none",
+}  # fmt: skip
 #: Where sizes drawn one by one never fit each other.
 FITTING: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
     "gemm_a8w8_bpreshuffle": lambda s: {"K": "256", "KW": "256", "N": str(16 * int(s["M"]))},
@@ -223,13 +228,8 @@ FITTING: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
             "cu_seqlens": "none",
         },
     ),
-    **dict.fromkeys(
-        ("fused_recurrent_gated_delta_rule_update", "fused_sigmoid_gating_delta_rule_update"),
-        lambda s: {
-            "T": "bf16", "U": "f32", "B": "2", "L": "1", "M": "2", "H": "2", "HV": "4", "K": "128", "V": "64", "X": "128",
-            "Y": "64", "S": "5", "N": "2", "P": "1", "state_layout": "hkv", "cu_seqlens": "none",
-        },
-    ),
+    "fused_recurrent_gated_delta_rule_update": lambda s: DECODED_STATES | {"P": "1"},
+    "fused_sigmoid_gating_delta_rule_update": lambda s: DECODED_STATES,
     "fused_gdn_gating_and_sigmoid": lambda s: {"D": "f32", "S": "5", "H": "32"},
     "causal_conv1d_update": lambda s: {
         "W": s["T"], "B": "4", "D": "64", "L": "1", "S": "8", "K": "3", "width": "4", "BIAS": "64", "LENS": "0", "SLOTS": "4",
@@ -317,6 +317,9 @@ FITTING: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
         ("peer_all_gather", "peer_reduce_scatter"),
         lambda s: {"M": "3", "K": "64", "WORLD1": "3", "WORLD2": "2", "G": "8", "R": "4096", "rank": "1"},
     ),
+    "peer_all_reduce_codes": lambda s: {
+        "M": "3", "N": "40", "bits": "8", "WORLD1": "3", "G": "4", "R": "4096", "rank": "1",
+    },
     "moe_fused_gate": lambda s: {"E": "256", "K": "8", "num_expert_group": "8", "topk_group": "4", "topk": "8"},
     **dict.fromkeys(
         ("gemm_a8w8", "gemm_a8w8_CK", "gemm_a8w8_blockscale", "gemm_a8w8_blockscale_bpreshuffle"),
