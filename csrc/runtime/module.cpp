@@ -147,8 +147,7 @@ bool add_type(PyObject* module, const char* name, PyObject* type) {
 int execute(PyObject* module) {
   const bool done = add_type(module, "Bundle", make_bundle_type()) &&
                     add_type(module, "Operator", make_operator_type()) &&
-                    add_type(module, "Outputs", make_outputs_type()) &&
-                    add_type(module, "Plans", make_plans_type());
+                    add_type(module, "Outputs", make_outputs_type()) && add_type(module, "Plans", make_plans_type());
   return done ? 0 : -1;
 }
 

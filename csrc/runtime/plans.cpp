@@ -276,7 +276,8 @@ PyType_Slot plans_slots[] = {
     {py::kSlotDealloc, reinterpret_cast<void*>(plans_dealloc)},
     {py::kSlotCall, reinterpret_cast<void*>(tuple_call)},
     {py::kSlotMembers, plans_members},
-    {py::kSlotDoc, const_cast<char*>("Plans(function, plan, kinds): function(*args), remembered as calls of operators.")},
+    {py::kSlotDoc,
+     const_cast<char*>("Plans(function, plan, kinds): function(*args), remembered as calls of operators.")},
     {0, nullptr},
 };
 
