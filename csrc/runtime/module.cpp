@@ -8,6 +8,7 @@
 #include "expression.h"
 #include "operator_type.h"
 #include "outputs.h"
+#include "plans.h"
 #include "python_abi.h"
 #include "python_glue.h"
 #include "real.h"
@@ -146,7 +147,7 @@ bool add_type(PyObject* module, const char* name, PyObject* type) {
 int execute(PyObject* module) {
   const bool done = add_type(module, "Bundle", make_bundle_type()) &&
                     add_type(module, "Operator", make_operator_type()) &&
-                    add_type(module, "Outputs", make_outputs_type());
+                    add_type(module, "Outputs", make_outputs_type()) && add_type(module, "Plans", make_plans_type());
   return done ? 0 : -1;
 }
 

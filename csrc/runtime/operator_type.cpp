@@ -238,4 +238,10 @@ PyObject* make_operator_type() {
   return as_object(operator_type);
 }
 
+bool is_operator(PyObject* object) { return operator_type != nullptr && py::type_of(object) == operator_type; }
+
+PyObject* call_operator(PyObject* op, PyObject* const* args, std::size_t count) {
+  return vectorcall(op, args, count, nullptr);
+}
+
 }  // namespace apb

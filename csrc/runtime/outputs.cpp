@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "tensor.h"
+#include "call_words.h"
 
 namespace apb {
 namespace {
@@ -15,38 +15,8 @@ constexpr std::size_t kEntries = 64;  // a model's layers need a few; a stream o
 constexpr std::size_t kMostWords = 96;
 constexpr std::size_t kMostArguments = 8;
 
-// What is asked for, in words: of a tensor its type, element type, device and shape; an int's value; of all else which object.
-struct Key {
-  std::array<std::uint64_t, kMostWords> words;  // left uninitialised beyond `count`
-  std::size_t count = 0;
-
-  bool put(std::uint64_t word) {
-    if (count == kMostWords) return false;
-    words[count++] = word;
-    return true;
-  }
-};
-
-std::uint64_t number_of(const void* object) { return reinterpret_cast<std::uintptr_t>(object); }
-
-bool add_tensor(PyObject* object, const DLPackExchangeAPI* api, Key& key) {
-  DLTensor tensor;
-  TensorArg read;
-  if (api->dltensor_from_py_object_no_sync(object, &tensor) != 0) {
-    py::clear_ordinary();
-    return false;
-  }
-  if (!fill_from_dlpack(tensor, read) || read.ndim < 0 || static_cast<std::size_t>(read.ndim) > kMaxRank) return false;
-  const auto rank = static_cast<std::size_t>(read.ndim);
-  if (!key.put(read.dtype | (std::uint64_t{rank} << 32)) ||
-      !key.put(static_cast<std::uint64_t>(read.device.device_type) << 32 |
-               static_cast<std::uint32_t>(read.device.device_id)))
-    return false;
-  for (std::size_t d = 0; d < rank; ++d) {
-    if (!key.put(static_cast<std::uint64_t>(read.shape[d]))) return false;
-  }
-  return true;
-}
+// Of a tensor its type, element type, device and shape; an int's value; of all else which object.
+using Key = CallWords<kMostWords>;
 
 // False: what is asked for cannot be told in words.
 bool add(PyObject* object, Key& key) {
@@ -61,7 +31,8 @@ bool add(PyObject* object, Key& key) {
   if (py::has_flag(object, py::kFlagTuple)) return false;  // a tensor without a framework
   const DLPackExchangeAPI* api = tensor_type(type).api;
   if (api == nullptr) return key.put(number_of(object));
-  return api->dltensor_from_py_object_no_sync != nullptr && add_tensor(object, api, key);
+  TensorArg read;
+  return api->dltensor_from_py_object_no_sync != nullptr && tell_tensor(object, api, false, key, read);
 }
 
 struct Entry {
@@ -82,8 +53,8 @@ class Outputs {
     for (std::size_t i = 0; known && i < count; ++i) known = add(args[i], key);
     if (py::interrupted()) return nullptr;
     if (!known) return learn(args, count, nullptr, nullptr);
-    std::unique_ptr<Entry>& entry = entries_[place_of(key)];
-    if (entry == nullptr || !is_key(entry->key, key)) return learn(args, count, &key, &entry);
+    std::unique_ptr<Entry>& entry = entries_[key.hash() >> 58];
+    if (entry == nullptr || !key.are(entry->key)) return learn(args, count, &key, &entry);
     // Another thread may replace the entry while Python runs.
     const py::Ref function = py::Ref::borrow(entry->function.get());
     const py::Ref arguments = py::Ref::borrow(entry->arguments.get());
@@ -92,19 +63,6 @@ class Outputs {
   }
 
  private:
-  static std::size_t place_of(const Key& key) {
-    std::uint64_t hash = key.count;
-    for (std::size_t i = 0; i < key.count; ++i) hash = (hash ^ key.words[i]) * 0x9E3779B97F4A7C15u;
-    return static_cast<std::size_t>(hash >> 58);
-  }
-
-  static bool is_key(const std::vector<std::uint64_t>& kept, const Key& key) {
-    if (kept.size() != key.count) return false;
-    std::uint64_t difference = 0;
-    for (std::size_t i = 0; i < key.count; ++i) difference |= kept[i] ^ key.words[i];
-    return difference == 0;
-  }
-
   // The items again: those that are tuples by calling `function` with what is in them, all others as they are.
   static PyObject* fresh(PyObject* function, PyObject* items) {
     return py::tuple(static_cast<std::size_t>(PyTuple_Size(items)),
@@ -127,7 +85,7 @@ class Outputs {
     if (!kept) return nullptr;
     if (!py::has_flag(kept.get(), py::kFlagTuple) || PyTuple_Size(kept.get()) != 2) return made.release();
     auto entry = std::make_unique<Entry>();
-    entry->key.assign(key->words.begin(), key->words.begin() + static_cast<std::ptrdiff_t>(key->count));
+    entry->key = key->copy();
     for (std::size_t i = 0; i < count; ++i) {
       entry->objects.push_back(py::Ref::borrow(reinterpret_cast<PyObject*>(py::type_of(args[i]))));
       if (tensor_type(py::type_of(args[i])).api == nullptr) entry->objects.push_back(py::Ref::borrow(args[i]));

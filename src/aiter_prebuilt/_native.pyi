@@ -128,6 +128,27 @@ class Outputs:
     def __call__(self, *args: Any) -> Any: ...
 
 @final
+class Plans:
+    """``function(*args)``, remembered as memory that is made and calls of operators, by what the arguments are: ``kinds`` has a
+    letter for each. ``t`` is a tensor told by type, element type, device, shape and strides, ``p`` one of which only its type is,
+    ``v`` an int's or a float's value, of all else the object. Memory that no GPU has, and what cannot be told, is ``function``'s.
+    """
+
+    def __new__(
+        cls,
+        function: Callable[..., Any],
+        plan: Callable[..., tuple[tuple[Any, ...], tuple[Any, ...], Any] | None],
+        kinds: str,
+        /,
+    ) -> Plans:
+        """``plan(*args)``, which gets True for a tensor of ``p``, says what is made, ``(function, its arguments)`` of each, what
+        is launched, ``(operator, its arguments)``, and what is returned; among those ``(place,)`` is an argument of the call,
+        ``(-1 - place,)`` what was made; several are returned as a tuple of two and more. None: ``function`` serves such calls.
+        """
+
+    def __call__(self, *args: Any) -> Any: ...
+
+@final
 class Operator:
     """One operator. Call it with tensors (arguments, then returns), then attributes, all by position."""
 

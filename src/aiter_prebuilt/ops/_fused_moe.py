@@ -5,7 +5,9 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from aiter_prebuilt.ops._common import NOT_A_TENSOR, no_output, refuse
+from aiter_prebuilt.dispatch import operator
+from aiter_prebuilt.ops._common import NOT_A_TENSOR, like, no_output, refuse
+from aiter_prebuilt.ops._plans import Plan, plan_of
 from aiter_prebuilt.ops.generated.moe_gemm import fused_experts
 
 if TYPE_CHECKING:
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
     import torch
 
 NAME: Final = "fused_moe"
+_fused_experts = operator("fused_experts")
 #: Its number among activations, and the limit that it has where none is said.
 _SWIGLU: Final = 2
 _LIMIT: Final = 7.0
@@ -102,13 +105,17 @@ def gated(asked: Asked) -> int:
     return asked.activation
 
 
-def unquantised(asked: Asked) -> torch.Tensor:
-    """Weights of the type of the tokens.
+def places(*names: str) -> tuple[tuple[int], ...]:
+    """Where a plan finds arguments."""
+    return tuple((Asked._fields.index(name),) for name in names)
+
+
+def _refused(asked: Asked) -> None:
+    """What tokens and weights of one type cannot be asked with.
 
     Raises:
         UnsupportedError: an option that no kernel covers.
     """
-    active = gated(asked)
     own_type(asked, getattr(asked.hidden_states, "dtype", None), "hidden_states.dtype")
     if asked.dtype is not None and asked.dtype != getattr(asked.hidden_states, "dtype", None):
         raise refuse(NAME, "dtype", asked.dtype, "None or hidden_states.dtype")
@@ -116,6 +123,16 @@ def unquantised(asked: Asked) -> torch.Tensor:
         for option in ("w1_scale", "w2_scale", "a1_scale", "a2_scale"):
             if getattr(asked, option) is not None:
                 raise refuse(NAME, option, getattr(asked, option), "None")
+
+
+def unquantised(asked: Asked) -> torch.Tensor:
+    """Weights of the type of the tokens.
+
+    Raises:
+        UnsupportedError: an option that no kernel covers.
+    """
+    active = gated(asked)
+    _refused(asked)
     return fused_experts(
         asked.hidden_states,
         asked.w1,
@@ -132,3 +149,14 @@ def unquantised(asked: Asked) -> torch.Tensor:
         asked.bias2,
         limit(asked),
     )
+
+
+def plan_unquantised(asked: Asked) -> Plan | None:
+    """How :func:`unquantised` does it."""
+    active = gated(asked)
+    _refused(asked)
+    given = (
+        *places("hidden_states", "w1", "w2", "topk_weight", "topk_ids", "expert_mask", "num_local_tokens", "bias1", "bias2"),
+        (-1,), active, asked.doweight_stage1, shuffled(asked.w1), shuffled(asked.w2), limit(asked),
+    )  # fmt: skip
+    return plan_of((like(asked.hidden_states),), ((_fused_experts, given),), (-1,))

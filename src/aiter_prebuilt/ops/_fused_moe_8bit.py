@@ -5,10 +5,12 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING, Any, Final
 
+from aiter_prebuilt.dispatch import operator
 from aiter_prebuilt.ops._common import element_type, refuse, traced_outputs
 from aiter_prebuilt.ops._current import fp8_of
-from aiter_prebuilt.ops._fused_moe import NAME, Asked, gated, limit, own_type, shuffled
-from aiter_prebuilt.ops._group_codes import quantise_groups
+from aiter_prebuilt.ops._fused_moe import NAME, Asked, gated, limit, own_type, places, shuffled
+from aiter_prebuilt.ops._group_codes import _IN_GROUPS, _quant, quantise_groups
+from aiter_prebuilt.ops._plans import Plan, plan_of
 from aiter_prebuilt.ops.generated.fmoe_asm import fmoe_g1u1, fmoe_g1u1_tkw1
 from aiter_prebuilt.ops.generated.fmoe_blockscale_asm import fmoe_fp8_blockscale_g1u1
 from aiter_prebuilt.ops.generated.moe_gemm_scaled import fused_experts_a8w8
@@ -30,10 +32,44 @@ _BLOCK: Final = 128
 _ROWS: Final = 32
 #: It counts bytes of a tensor in 32 bits.
 _MOST: Final = 1 << 32
+_fused_experts_a8w8 = operator("fused_experts_a8w8")
 
 
 def quantised(asked: Asked) -> torch.Tensor:
     """Weights in 8 bits with scales of matrices, of rows, or of blocks of 128 x 128.
+
+    Raises:
+        UnsupportedError: an option that no kernel covers.
+    """
+    assembled = _assembly(asked, _active(asked))
+    codes, scales = _codes(asked, assembled and asked.quant_type in _BLOCKS)
+    if assembled:
+        return _assembled(asked, codes, scales)
+    return _ours(asked, codes, scales, shuffled(asked.w1), shuffled(asked.w2))
+
+
+def plan_quantised(asked: Asked) -> Plan | None:
+    """How :func:`quantised` does it with kernels of ours, of tokens in 16 bits that get scales of their own."""
+    x, blocks = asked.hidden_states, asked.quant_type in _BLOCKS
+    active = _active(asked)
+    if asked.a1_scale is not None or x.dtype == asked.w1.dtype or _assembly(asked, active):
+        return None
+    if blocks and (x.shape[1] % _BLOCK or not x.is_contiguous()):
+        return None
+    quant = _IN_GROUPS[_BLOCK] if blocks else _quant
+    hidden, rows = places("hidden_states", "num_local_tokens")
+    given = (
+        (-1,), *places("w1", "w2", "topk_weight", "topk_ids"), (-2,),
+        *places("w1_scale", "w2_scale", "a2_scale", "expert_mask", "num_local_tokens", "bias1", "bias2"), (-3,),
+        active, asked.doweight_stage1, shuffled(asked.w1), shuffled(asked.w2), blocks, limit(asked),
+    )  # fmt: skip
+    made = (*_new_codes(x, asked.w1.dtype, blocks), x.new_empty(tuple(x.shape), dtype=asked.dtype or x.dtype))
+    launches = (quant, ((-1,), hidden, (-2,), None, rows, False, 1)), (_fused_experts_a8w8, given)
+    return plan_of(made, launches, (-3,))
+
+
+def _active(asked: Asked) -> int:
+    """The number of the activation.
 
     Raises:
         UnsupportedError: an option that no kernel covers.
@@ -48,11 +84,7 @@ def quantised(asked: Asked) -> torch.Tensor:
         raise refuse(NAME, "a1_scale", None, "a tensor, with hidden_states in 8 bits")
     if own == asked.w1.dtype and asked.dtype is None:
         raise refuse(NAME, "dtype", None, "torch.bfloat16 or torch.float16, with hidden_states in 8 bits")
-    assembled = _assembly(asked, active)
-    codes, scales = _codes(asked, assembled and asked.quant_type in _BLOCKS)
-    if assembled:
-        return _assembled(asked, codes, scales)
-    return _ours(asked, codes, scales, shuffled(asked.w1), shuffled(asked.w2))
+    return active
 
 
 def weighted_first(asked: Asked) -> torch.Tensor:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from aiter_prebuilt.dispatch import operator
 from aiter_prebuilt.ops._common import NOT_A_TENSOR, codes, element_type, like, no_output, outputs, refuse
-from aiter_prebuilt.ops._fused_moe import NAME, Asked, limit, shuffled
+from aiter_prebuilt.ops._fused_moe import NAME, Asked, limit, places, shuffled
+from aiter_prebuilt.ops._plans import Plan, plan_of
 from aiter_prebuilt.ops._target import target_of
 from aiter_prebuilt.ops.generated.moe_gemm_f4 import fused_experts_a16w4, fused_experts_mxfp4
 
@@ -40,6 +41,34 @@ def mxfp4(asked: Asked) -> torch.Tensor:
     Raises:
         UnsupportedError: an option that no kernel covers.
     """
+    bits, placed, interleaved, pads = _chosen(asked)
+    return _run(
+        bits, asked.hidden_states, asked.w1, asked.w2, asked.topk_weight, asked.topk_ids, asked.w1_scale, asked.w2_scale,
+        asked.expert_mask, asked.num_local_tokens, asked.activation, asked.doweight_stage1, placed, placed, interleaved,
+        asked.bias1, asked.bias2, limit(asked), *pads,
+    )  # fmt: skip
+
+
+def plan_mxfp4(asked: Asked) -> Plan | None:
+    """How :func:`mxfp4` does it."""
+    bits, placed, interleaved, pads = _chosen(asked)
+    called, width = (_a16w4, ()) if bits == _WHOLE else (_mxfp4, (bits,))
+    given = (
+        *places(
+            "hidden_states", "w1", "w2", "topk_weight", "topk_ids", "w1_scale", "w2_scale", "expert_mask",
+            "num_local_tokens", "bias1", "bias2",
+        ),
+        (-1,), asked.activation, *width, asked.doweight_stage1, placed, placed, interleaved, limit(asked), *pads,
+    )  # fmt: skip
+    return plan_of((like(asked.hidden_states),), ((called, given),), (-1,))
+
+
+def _chosen(asked: Asked) -> tuple[int, bool, bool, tuple[int, int]]:
+    """Bits of each number of a row, whether weights are shuffled, whether rows take turns, and groups of padding.
+
+    Raises:
+        UnsupportedError: an option that no kernel covers.
+    """
     interleaved = _MODES.get(getattr(asked.gate_mode, "value", asked.gate_mode))
     if interleaved is None:
         raise refuse(NAME, "gate_mode", asked.gate_mode, "'separated' or 'interleave'")
@@ -47,17 +76,16 @@ def mxfp4(asked: Asked) -> torch.Tensor:
         raise refuse(NAME, "activation", asked.activation, "0 (ActivationType.Silu), 1 (Gelu) or 2 (Swiglu)")
     if asked.dtype is not None and asked.dtype != getattr(asked.hidden_states, "dtype", None):
         raise refuse(NAME, "dtype", asked.dtype, "None or hidden_states.dtype")
-    w1_scale, w2_scale = asked.w1_scale, asked.w2_scale
-    if not (asked.a1_scale is asked.a2_scale is None) or w1_scale is None or w2_scale is None:
+    if not (asked.a1_scale is asked.a2_scale is None) or asked.w1_scale is None or asked.w2_scale is None:
         raise _other_scales(asked)
-    bits = _bits(asked, interleaved)
     # A mark is easily lost; AITER takes that of either weight, and none where rows take turns.
     placed = interleaved or shuffled(asked.w1) or shuffled(asked.w2)
-    return _run(
-        bits, asked.hidden_states, asked.w1, asked.w2, asked.topk_weight, asked.topk_ids, w1_scale, w2_scale,
-        asked.expert_mask, asked.num_local_tokens, asked.activation, asked.doweight_stage1, placed, placed, interleaved,
-        asked.bias1, asked.bias2, limit(asked), asked.hidden_pad // _COLUMNS, asked.intermediate_pad // _COLUMNS,
-    )  # fmt: skip
+    return (
+        _bits(asked, interleaved),
+        placed,
+        interleaved,
+        (asked.hidden_pad // _COLUMNS, asked.intermediate_pad // _COLUMNS),
+    )
 
 
 def _other_scales(asked: Asked) -> UnsupportedError:

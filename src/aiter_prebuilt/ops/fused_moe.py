@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from aiter_prebuilt.ops._common import NOT_A_TENSOR, no_output, number, refuse
-from aiter_prebuilt.ops._fused_moe import NAME, Asked, apart, unquantised
-from aiter_prebuilt.ops._fused_moe_8bit import quantised
-from aiter_prebuilt.ops._fused_moe_f4 import mxfp4
+from aiter_prebuilt.ops._fused_moe import NAME, Asked, apart, plan_unquantised, unquantised
+from aiter_prebuilt.ops._fused_moe_8bit import plan_quantised, quantised
+from aiter_prebuilt.ops._fused_moe_f4 import mxfp4, plan_mxfp4
+from aiter_prebuilt.ops._plans import Plan, planned
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,6 +24,12 @@ _KINDS: Final[dict[int, Callable[[Asked], torch.Tensor]]] = {
     3: mxfp4,
     4: quantised,
     5: quantised,
+}
+#: What says how it does.
+_PLANS: Final[dict[Callable[[Asked], torch.Tensor], Callable[[Asked], Plan | None]]] = {
+    unquantised: plan_unquantised,
+    quantised: plan_quantised,
+    mxfp4: plan_mxfp4,
 }
 _SERVED: Final = (
     "0 (QuantType.No), 1 (per_Tensor), 2 (per_Token), 3 (per_1x32), 4 (per_1x128) or 5 (per_128x128)"
@@ -134,44 +141,58 @@ def fused_moe(
     Source: AITER ``fused_moe``.
     """
     del block_size_M, moe_sorting_dispatch_policy, splitk
-    serve = _KINDS.get(number(quant_type))
-    if serve is None:
-        raise refuse(NAME, "quant_type", quant_type, _SERVED)
-    if shared_expert_id != -1:
-        raise refuse(NAME, "shared_expert_id", shared_expert_id, "-1")
-    if not (shared_w1 is shared_w2 is shared_w1_scale is shared_w2_scale is stage2_scatter is None):
+    if (
+        no_combine
+        or output is not None
+        or shared_expert_id != -1
+        or not (shared_w1 is shared_w2 is shared_w1_scale is shared_w2_scale is stage2_scatter is None)
+    ):
+        if shared_expert_id != -1:
+            raise refuse(NAME, "shared_expert_id", shared_expert_id, "-1")
         _no_shared(shared_w1, shared_w2, shared_w1_scale, shared_w2_scale, stage2_scatter)
-    return _delivered(
-        serve,
-        Asked(
-            hidden_states,
-            w1,
-            w2,
-            topk_weight,
-            topk_ids,
-            expert_mask,
-            num_local_tokens,
-            number(activation),
-            number(quant_type),
-            bool(doweight_stage1),
-            w1_scale,
-            w2_scale,
-            a1_scale,
-            a2_scale,
-            bias1,
-            bias2,
-            dtype,
-            hidden_pad,
-            intermediate_pad,
-            swiglu_limit,
-            beta,
-            linear_beta,
-            gate_mode,
-            quant_dtype_a,
-        ),
-        bool(no_combine),
-        output,
-    )
+        serve, asked = _read(
+            hidden_states, w1, w2, topk_weight, topk_ids, expert_mask, num_local_tokens, activation, quant_type,
+            doweight_stage1, w1_scale, w2_scale, a1_scale, a2_scale, bias1, bias2, dtype, hidden_pad, intermediate_pad,
+            swiglu_limit, beta, linear_beta, gate_mode, quant_dtype_a,
+        )  # fmt: skip
+        return _delivered(serve, asked, bool(no_combine), output)
+    found: torch.Tensor = _planned(
+        hidden_states, w1, w2, topk_weight, topk_ids, expert_mask, num_local_tokens, activation, quant_type,
+        doweight_stage1, w1_scale, w2_scale, a1_scale, a2_scale, bias1, bias2, dtype, hidden_pad, intermediate_pad,
+        swiglu_limit, beta, linear_beta, gate_mode, quant_dtype_a, getattr(w1, "is_shuffled", False),
+        getattr(w2, "is_shuffled", False),
+    )  # fmt: skip
+    return found
+
+
+def _read(*given: Any) -> tuple[Callable[[Asked], torch.Tensor], Asked]:
+    """What serves the arguments, and them.
+
+    Raises:
+        UnsupportedError: weights of a kind that nothing serves.
+    """
+    kind = number(given[8])
+    serve = _KINDS.get(kind)
+    if serve is None:
+        raise refuse(NAME, "quant_type", given[8], _SERVED)
+    return serve, Asked._make((*given[:7], number(given[7]), kind, bool(given[9]), *given[10:], 1))
+
+
+def _served(*given: Any) -> torch.Tensor:
+    """The arguments, and the marks of both weights, which ``_KINDS`` read themselves."""
+    serve, asked = _read(*given[:-2])
+    return serve(asked)
+
+
+def _plan(*given: Any) -> Plan | None:
+    serve, asked = _read(*given[:-2])
+    plan = _PLANS.get(serve)
+    return None if plan is None else plan(asked)
+
+
+#: Tensors whose types and shapes are read are told whole, by their places in :class:`Asked`: tokens, weights, and the choices.
+_TOLD: Final = "tttptpp" + "vvv" + "pppppp" + "v" * 8 + "vv"
+_planned: Callable[..., Any] = planned(_served, _plan, _TOLD)
 
 
 def _no_shared(*given: Any) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from aiter_prebuilt.dispatch import operator
 from aiter_prebuilt.errors import AiterPrebuiltError
 from aiter_prebuilt.ops._common import NOT_A_TENSOR, element_type, no_output, outputs, refuse, scale_of
 from aiter_prebuilt.ops._mla import Made, compute_units, of_parts, of_works
+from aiter_prebuilt.ops._plans import Plan, plan_of, planned
 from aiter_prebuilt.ops._traced import traced
 from aiter_prebuilt.ops.generated.mla_decode import refuse_mla_decode_fwd
 
@@ -106,6 +107,19 @@ def mla_decode_fwd(
     Source: AITER ``aiter.mla.mla_decode_fwd``.
     """
     del num_kv_splits_indptr, work_meta_data, intra_batch_mode, return_logits, g_kv_indptr, cp_rank
+    return _planned(
+        q, kv_buffer, o, qo_indptr, kv_indptr, kv_indices, kv_last_page_lens, max_seqlen_q, page_size, nhead_kv, sm_scale,
+        logit_cap, num_kv_splits, work_indptr, work_info_set, reduce_indptr, reduce_final_map, reduce_partial_map,
+        q_scale, kv_scale, return_lse, cp_world_size, causal, _mla_decode_fwd,
+    )  # fmt: skip
+
+
+def _decoded(
+    q: Any, kv_buffer: Any, o: Any, qo_indptr: Any, kv_indptr: Any, kv_indices: Any, kv_last_page_lens: Any,
+    max_seqlen_q: Any, page_size: Any, nhead_kv: Any, sm_scale: Any, logit_cap: Any, num_kv_splits: Any,
+    work_indptr: Any, work_info_set: Any, reduce_indptr: Any, reduce_final_map: Any, reduce_partial_map: Any,
+    q_scale: Any, kv_scale: Any, return_lse: Any, cp_world_size: Any, causal: Any, operator: Any,
+) -> Any:  # fmt: skip
     refuse_mla_decode_fwd(nhead_kv, cp_world_size)
     lists = (work_indptr, work_info_set, reduce_indptr, reduce_final_map, reduce_partial_map)
     try:
@@ -125,9 +139,36 @@ def mla_decode_fwd(
     except (*NOT_A_TENSOR, KeyError) as error:
         raise no_output("mla_decode_fwd", error) from error
     scale_of("mla_decode_fwd", scale, "sm_scale")
-    _mla_decode_fwd(
+    operator(
         made.q, kv_buffer, made.o, qo_indptr, kv_indptr, kv_indices, kv_last_page_lens, *lists, q_scale, kv_scale,
         made.logits, made.lse, max_seqlen_q, scale, made.splits, made.fold, max(logit_cap, 0.0), capped, return_lse,
         causal,
     )  # fmt: skip
     return made.parts, made.lse
+
+
+def _plan(
+    q: Any, kv_buffer: Any, o: Any, qo_indptr: Any, _kv_indptr: Any, kv_indices: Any, _last: Any,
+    max_seqlen_q: Any, page_size: Any, nhead_kv: Any, sm_scale: Any, logit_cap: Any, num_kv_splits: Any,
+    *more: Any,
+) -> Plan | None:  # fmt: skip
+    """How :func:`_decoded` does it where no works are listed."""
+    *lists, _q_scale, _kv_scale, return_lse, cp_world_size, causal, called = more
+    refuse_mla_decode_fwd(nhead_kv, cp_world_size)
+    if page_size != kv_buffer.shape[1] or all(lists):
+        return None
+    scale = q.shape[2] ** -0.5 if sm_scale is None else sm_scale
+    scale_of("mla_decode_fwd", scale, "sm_scale")
+    lse, logits, splits = _new_parts(q, o, qo_indptr, kv_indices, page_size, max_seqlen_q, num_kv_splits)
+    made = (lse,) if logits is None else (lse, logits)
+    given = (
+        *((place,) for place in range(7)), None, None, None, None, None, (18,), (19,),
+        None if logits is None else (-2,), (-1,), max_seqlen_q, scale, splits, 1, max(logit_cap, 0.0), logit_cap > 0,
+        return_lse, causal,
+    )  # fmt: skip
+    return plan_of(made, ((called, given),), ((2,) if logits is None else (-2,), (-1,)))
+
+
+#: The operator is among them, so that a call of another one is not that of a plan.
+_KINDS: Final = "tttt" + "ptp" + "v" * 6 + "p" * 7 + "v" * 4
+_planned = planned(_decoded, _plan, _KINDS)
