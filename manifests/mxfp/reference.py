@@ -111,8 +111,10 @@ def quant_mxfp4(
     """Pairs of fp4, and the exponent of each 32 columns' scale: see the manifest's note of round_mode."""
     rows, width = inp.shape
     groups = inp.reshape(rows, width // 32, 32)
-    ways = (_quarter_down, _sixth_up, _quarter_near, _quarter_up)
-    codes, made = _with_powers(groups, ways[round_mode](groups), "u8")
+    ways = (_quarter_down, _sixth_up, _quarter_near, _quarter_up, _quarter_near)
+    # Halfway, 16-bit numbers have zeros from the 2^-11 of them on: a bit more is nearer to the larger code.
+    inputs = groups * (1 + 2.0**-20) if round_mode == 4 else groups
+    codes, made = _with_powers(inputs, ways[round_mode](groups), "u8")
     row, group = _each(made.shape)
     if gate_up and a16w4_shuffle:  # of 32 rows the first 16 are of gate
         half = rows // 2

@@ -105,6 +105,17 @@ def test_dynamic_mxfp4_quant_gives_bytes(compiled: Any) -> None:
     assert codes.dtype == scales.dtype == torch.uint8 and codes.shape == (4, 32) and scales.shape == (4, 2)
 
 
+def test_dynamic_mxfp4_quant_goes_the_way_of_triton(compiled: Any) -> None:
+    """Halfway to the larger code, and the next scale from 1.75 of a power on: of 3.328 it is a half, of 3.5 one."""
+    halfway = [0.25, 0.75, 1.25, 1.75, 2.5, 3.5, 5.0, -0.25, -1.25, -5.0, 6.0]
+    x = torch.zeros(1, 96, dtype=torch.bfloat16)
+    x[0, : len(halfway)], x[0, 32], x[0, 64] = torch.tensor(halfway), 3.328125, 3.5
+    codes, scales = compiled(ap.dynamic_mxfp4_quant)(x)
+    found = torch.stack([codes & 15, codes >> 4], 2).flatten().tolist()
+    assert found[: len(halfway)] == [1, 2, 3, 4, 5, 6, 7, 9, 11, 15, 7] and (found[32], found[64]) == (7, 6)
+    assert scales.tolist() == [[127, 126, 127]]
+
+
 def test_groups_of_32_in_fp8_have_fp32_scales(compiled: Any) -> None:
     x = _values(6, 96)
     codes, scales = compiled(lambda x: ap.get_hip_quant(3)(x, quant_dtype=FP8))(x)

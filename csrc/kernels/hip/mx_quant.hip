@@ -12,7 +12,7 @@
 //
 // Powers of two, by `mode`: 0 a quarter of the largest size (fp4), its power rounded down; 1 the smallest of which the largest size is at
 // most the largest code; 2 a quarter, rounded to a power from 1.75 of one on to the next; 3 a quarter, rounded up; 4 as 2, but from
-// 1.5 on, where 1e-10 counts for less. A group of zeros has the byte 0 but with 4. Where a number is infinite or NaN, the scale is NaN,
+// 1.5 on, where 1e-10 counts for less; 5 as 2, and codes are rounded away from zero halfway. A group of zeros has the byte 0 but with 4. Where a number is infinite or NaN, the scale is NaN,
 // and so are codes of fp8; those of fp4 are 0. With floats NaN counts for nothing, and its code is fp8's NaN, or 0.
 #include "common.hpp"
 
@@ -51,9 +51,9 @@ AP_INLINE u32 power_of(u32 top, i32 mode) {
   } else {
     if (mode == 1) return (bits(number(top) * (1.0f / 6.0f)) + 0x7FFFFF) >> 23;
     if (mode == 4) top = larger(top, bits(1e-10f));
-    u32 up = mode == 0 ? 0 : mode == 2 ? 0x200000 : mode == 3 ? 0x7FFFFF : 0x400000;
+    u32 up = mode == 0 ? 0 : mode == 2 || mode == 5 ? 0x200000 : mode == 3 ? 0x7FFFFF : 0x400000;
     u32 power = (top + up) >> 23;
-    return power == 255 && mode == 2 ? 254 : larger(power, 2) - 2;
+    return power == 255 && (mode == 2 || mode == 5) ? 254 : larger(power, 2) - 2;
   }
 }
 
@@ -166,6 +166,10 @@ void mx_quant(ap::u8* __restrict__ out, const ap::elem* __restrict__ input, ap::
     if (lost) power = kNaN;
 #pragma unroll
     for (u32 i = 0; i < kVec; ++i) v[i] = kFp4 && lost ? 0.0f : v[i] * inverse;
+    // A number of 16 bits times a power of two has 11 bits at most: 2^-13 of it more takes what is halfway to the larger code, no other.
+    u32 more = kFp4 && mode == 5 && !lost ? 0x400 : 0;
+#pragma unroll
+    for (u32 i = 0; i < kVec; ++i) v[i] = number(bits(v[i]) + more);
   } else {
     float amax = number(top), most = 1.0f / kMost;
     if constexpr (kFp8) {

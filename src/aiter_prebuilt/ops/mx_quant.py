@@ -73,7 +73,7 @@ def quant_mxfp4(
     gate_up: bool = False,
     shuffle_weight: bool = False,
 ) -> None:
-    """MXFP4 of a matrix: codes ``inp / scale``, rounded to nearest even and cut at 6, with a power of two for each 32 columns.
+    """MXFP4 of a matrix: codes ``inp / scale`` with a power of two for each 32 columns, rounded to nearest even and cut at 6.
 
     Args:
         inp: [M, N] bf16 or fp16, contiguous, N a multiple of 32.
@@ -81,7 +81,8 @@ def quant_mxfp4(
         out_scale: e8m0 (torch's, or bytes), written: [M, N / 32]; the byte 0 for zeros, 255 where one of 32 is NaN or infinite.
         group_size: 32 only, as in AITER.
         round_mode: how the scale follows from the largest size. 0: a quarter of its power of two; 1: the smallest power of
-            which it is at most 6; 2: a quarter of it rounded to a power, from 1.75 of one on to the next; 3: rounded up.
+            which it is at most 6; 2: a quarter of it rounded to a power, from 1.75 of one on to the next; 3: rounded up; 4: as
+            2, with codes rounded away from zero halfway, which is ours for what AITER's Triton kernels do.
         e8m0_shuffle: scales as AITER's function of this name has them, rows up to a multiple of 32 and columns of 8; those
             behind stay as they are.
         a16w4_shuffle: scales as ``shuffle_scale_a16w4`` has them for one expert; M is a multiple of 32 and N of 256.

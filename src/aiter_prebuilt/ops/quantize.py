@@ -16,6 +16,7 @@ from aiter_prebuilt.ops.generated.quant import (
     dynamic_per_token_scaled_quant,
     static_per_tensor_quant,
 )
+from aiter_prebuilt.ops.mx_quant import quant_mxfp4
 from aiter_prebuilt.ops.quant_f4 import dynamic_per_group_scaled_quant_fp4
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ _MX: Final = 32
 #: Rows and columns of a block of shuffled scales: the layout is padded to whole ones.
 _ROWS: Final = 256
 _COLUMNS: Final = 8
+#: The way of quant_mxfp4 that AITER's Triton kernels go.
+_AS_TRITON: Final = 4
 
 
 def per_tensor_quant_hip(
@@ -232,25 +235,37 @@ def dynamic_mxfp4_quant(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """MXFP4 of ``x``, as bytes without ``shuffle`` and as torch's types with it, as AITER's two functions of this name give it.
 
+    Scales and codes are those of its Triton kernels (``round_mode`` 4 of :func:`quant_mxfp4`), which
+    :func:`per_1x32_f4_quant_hip` is not: there a scale goes up from 1.5 of a power on, and codes halfway to even.
+
     Args:
-        x: [M, N] bf16 or fp16, N a multiple of 32, of 256 with ``shuffle``.
+        x: [M, N] bf16 or fp16, N a multiple of 32.
         scaling_mode: only "even" is covered.
-        shuffle: the scales in the layout of :func:`e8m0_shuffle`, rows up to a multiple of 256.
+        shuffle: the scales in the layout of :func:`e8m0_shuffle`, rows up to a multiple of 256 and columns of 8, with values
+            of no meaning behind M and N / 32.
 
     Returns:
         codes [M, N / 2], and e8m0 scales [M, N / 32].
 
     Raises:
-        UnsupportedError, ArgumentError, NoKernelError: as ``dynamic_per_group_scaled_quant_fp4``.
+        UnsupportedError, ArgumentError, NoKernelError: as ``quant_mxfp4``.
 
     Source: AITER ``dynamic_mxfp4_quant`` of ``ops/triton/quant`` and of ``utility/fp4_utils``.
     """
     import torch
 
+    function = "dynamic_mxfp4_quant"
     if scaling_mode != "even":
-        raise refuse("dynamic_mxfp4_quant", "scaling_mode", scaling_mode, '"even"')
-    codes, scales = per_1x32_mx_quant_hip(x, shuffle=shuffle)
-    return (codes, scales) if shuffle else (codes.view(torch.uint8), scales.view(torch.uint8))
+        raise refuse(function, "scaling_mode", scaling_mode, '"even"')
+    rows, columns = x.shape
+    groups = _whole(function, columns, _MX)
+    codes = torch.empty((rows, columns // 2), dtype=torch.uint8, device=x.device)
+    shape = (-(-rows // _ROWS) * _ROWS, -(-groups // _COLUMNS) * _COLUMNS) if shuffle else (rows, groups)
+    made = torch.empty(shape, dtype=torch.uint8, device=x.device)
+    quant_mxfp4(x.contiguous(), codes, made, _MX, _AS_TRITON, shuffle)
+    if not shuffle:
+        return codes, made
+    return codes.view(torch.float4_e2m1fn_x2), made.view(torch.float8_e8m0fnu)
 
 
 def _new_groups(x: torch.Tensor, size: int, kind: torch.dtype | None) -> tuple[torch.Tensor, torch.Tensor]:

@@ -23,5 +23,5 @@ def refuse_quant_mxfp4(group_size: int, round_mode: int | Enum) -> None:
     """Refuse the options of ``quant_mxfp4`` that no kernel covers."""
     if group_size != 32:
         raise refuse("quant_mxfp4", "group_size", group_size, "32")
-    if round_mode not in (0, 1, 2, 3):
-        raise refuse("quant_mxfp4", "round_mode", round_mode, "0 or 1 or 2 or 3")
+    if round_mode not in (0, 1, 2, 3, 4):
+        raise refuse("quant_mxfp4", "round_mode", round_mode, "0 or 1 or 2 or 3 or 4")
