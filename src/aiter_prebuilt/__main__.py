@@ -17,13 +17,13 @@ _VERBS = ("bench", "bridge", "coverage", "doctor", "explain", "list", "preload",
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one verb. Exit codes: 0 right, 1 something is wrong, 2 no GPU (doctor, preload, verify --execute) or wrong usage."""
     parser = argparse.ArgumentParser(
-        prog="aiter-prebuilt", description="AITER kernels as ready code objects."
+        prog="aiter-prebuilt", description="AITER kernels as ready code objects.", allow_abbrev=False
     )
     parser.add_argument("--version", action="version", version=f"aiter-prebuilt {VERSION}")
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
     for verb in _VERBS:
         module = import_module(f"aiter_prebuilt.commands.{verb}")
-        sub = verbs.add_parser(verb, help=module.HELP, description=module.HELP)
+        sub = verbs.add_parser(verb, help=module.HELP, description=module.HELP, allow_abbrev=False)
         sub.add_argument("--json", action="store_true", help="machine output with a version")
         module.configure(sub)
         sub.set_defaults(execute=module.execute)

@@ -40,15 +40,16 @@ def preload(
 
     Raises:
         DriverError, NoBundleError, LoadError: the device, its bundle or a code object cannot be used.
-        ArgumentError, NoKernelError, NoOperatorError: a described call does not fit its operator.
+        ArgumentError, NoKernelError, NoOperatorError: a described call does not fit its operator, or a name is of nothing that
+            launches.
     """
     listed = (*names, *((ops,) if isinstance(ops, str) else ops or ()))
     chosen = vendor or first_vendor()
     if shapes is None:
-        wanted = _wanted(listed, chosen, ordinal)
-        for name in wanted:
+        found = wanted(listed, chosen, ordinal)
+        for name in found:
             dispatch.operator(name).preload(chosen, ordinal)
-        return len(wanted)
+        return len(found)
     count = 0
     for name, calls in _by_operator(listed, shapes).items():
         reached.public(name)
@@ -59,19 +60,41 @@ def preload(
     return count
 
 
-def _wanted(listed: Sequence[str], vendor: str, ordinal: int) -> Sequence[str]:
-    """The operators behind the names, each once; without names all."""
+def wanted(listed: Sequence[str], vendor: str, ordinal: int) -> Sequence[str]:
+    """The operators behind the names, each once; without names all.
+
+    Raises:
+        ArgumentKindError: a name that is no text, or of what launches nothing because it is no function.
+    """
     if not listed:
         reached.import_all()
         return operators(vendor, ordinal)
     found: dict[str, None] = {}
     for name in listed:
-        function = reached.public(name)
+        function = _function(name)
         behind = (name,) if function is None else reached.operators_of(function)
         if len(behind) > 1:  # one that is there for other targets alone, or in a wheel that is not installed
             behind = tuple(each for each in operators(vendor, ordinal) if each in behind) or behind
         found |= dict.fromkeys(behind)
     return tuple(found)
+
+
+def _function(name: Any) -> Any:
+    """What stands behind a name; None: perhaps an operator, by its own name."""
+    if not isinstance(name, str):
+        raise ArgumentKindError(
+            f"preload {name!r}",
+            "it is no text",
+            'write the name of a function or operator: preload("rms_norm")',
+        )
+    found = reached.public(name)
+    if found is not None and not reached.is_called(found):
+        raise ArgumentKindError(
+            f"preload {name!r}",
+            "it is no function that launches kernels",
+            'name functions, classes or operators: preload("rms_norm", "CustomAllreduce")',
+        )
+    return found
 
 
 def first_vendor() -> str:

@@ -57,9 +57,21 @@ class InstalledBundle:
         return os.path.realpath(self.path).removesuffix(SUFFIX) + CALLS_SUFFIX
 
 
+#: The pip extras of bundles by their targets, as ``pyproject.toml`` has them.
+EXTRAS: Final = ("gfx942", "gfx950", "sm90")
+
+
 def extra_of(target: str) -> str:
     """The pip extra of a target's CK-free bundle."""
     return target.partition(":")[0].replace("_", "")
+
+
+def to_install(target: str) -> str:
+    """What to type for a target that no installed bundle serves."""
+    extra = extra_of(target)
+    if extra in EXTRAS:
+        return f"run: pip install 'aiter-prebuilt[{extra}]'"
+    return f"no wheel serves {target}: there are wheels for {', '.join(EXTRAS)}"
 
 
 def installed(
@@ -236,6 +248,6 @@ def for_target(target: str, bundles: Sequence[InstalledBundle], device: str) -> 
         raise NoBundleError(
             f"serve {device}",
             f"its target is {target}; installed bundles: {have}",
-            f"run: pip install 'aiter-prebuilt[{extra_of(target)}]'",
+            to_install(target),
         )
     return serving

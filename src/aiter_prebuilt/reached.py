@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
+from enum import EnumMeta
 from functools import partial
 from importlib import import_module
-from types import CodeType, FunctionType
+from types import CodeType, FunctionType, ModuleType
 from typing import Any, Final
 
-from aiter_prebuilt import native
+from aiter_prebuilt import dispatch, native
 from aiter_prebuilt.forks import importing
 
 _PACKAGE: Final = "aiter_prebuilt"
 _FUNCTIONS: Final = f"{_PACKAGE}.ops"
+#: What a class may hold around a function.
+_AROUND: Final = (classmethod, staticmethod)
 
 
 def public(name: str) -> Any:
@@ -28,6 +31,12 @@ def import_all() -> None:
         public(name)
     with importing:
         import_module(f"{_PACKAGE}.signatures")
+
+
+def is_called(value: Any) -> bool:
+    """Is it one of the functions, classes or objects that launch, rather than a version or an enumeration?"""
+    kind = value if isinstance(value, (FunctionType, type)) else type(value)
+    return kind.__module__.startswith(_FUNCTIONS) and not isinstance(kind, EnumMeta)
 
 
 def operators_of(value: Any) -> tuple[str, ...]:
@@ -58,19 +67,60 @@ def _named(value: Any) -> Iterable[Any]:
         return value.values()
     if isinstance(value, (tuple, list)):
         return value
+    if isinstance(value, property):
+        return (value.fget,)
+    if isinstance(value, _AROUND):
+        return (value.__func__,)
     if isinstance(value, FunctionType):
-        ours = value.__module__.startswith(_FUNCTIONS)
-        return (
-            [value.__globals__[name] for name in _names(value.__code__) if name in value.__globals__]
-            if ours
-            else ()
-        )
+        return _of_function(value) if value.__module__.startswith(_FUNCTIONS) else ()
     kind = value if isinstance(value, type) else type(value)
-    return list(vars(kind).values()) if kind.__module__.startswith(_FUNCTIONS) else ()
+    bases = [each for each in kind.__mro__ if each.__module__.startswith(_FUNCTIONS)]
+    return [method for each in bases for method in vars(each).values()]
+
+
+def _of_function(function: FunctionType) -> Iterator[Any]:
+    """What its code names: globals, what it imports or takes of a module of ours, methods of its arguments' classes, and
+    operators that it looks up by name.
+    """
+    code, known = function.__code__, function.__globals__
+    names = list(_names(code))
+    yield from (known[name] for name in names if name in known)
+    modules = [known.get(name) for name in names] + [_module(name) for name in names]
+    kinds = [known.get(said) for said in function.__annotations__.values() if isinstance(said, str)]
+    for each in (*modules, *kinds):
+        if isinstance(each, (ModuleType, type)) and _home(each).startswith(_FUNCTIONS):
+            yield from (vars(each)[name] for name in names if name in vars(each))
+    if any(known.get(name) is dispatch.operator for name in names):
+        with importing:
+            operators = import_module(f"{_PACKAGE}.signatures").load()
+        yield from (dispatch.operator(text) for text in _texts(code) if text in operators)
+
+
+def _home(value: ModuleType | type) -> str:
+    return value.__module__ if isinstance(value, type) else value.__name__
+
+
+def _module(name: str) -> ModuleType | None:
+    """The module that an import inside a function names."""
+    if not name.startswith(f"{_FUNCTIONS}."):
+        return None
+    with importing:
+        return import_module(name)
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    """The code and what is defined inside of it."""
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _codes(constant)
 
 
 def _names(code: CodeType) -> Iterator[str]:
-    yield from code.co_names
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _names(constant)
+    for each in _codes(code):
+        yield from each.co_names
+
+
+def _texts(code: CodeType) -> Iterator[str]:
+    for each in _codes(code):
+        yield from (constant for constant in each.co_consts if isinstance(constant, str))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,13 @@ from support.bundles import small_bundle
 
 from aiter_prebuilt import locate
 from aiter_prebuilt.errors import BundleConflictError, BundleTargetError, NoBundleError
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def _install(folder: Path, *names: str) -> str:
@@ -87,3 +95,15 @@ def test_what_ck_adds_does_not_serve_alone(tmp_path: Path) -> None:
 
 def test_extra_of_sm_90_has_no_underscore() -> None:
     assert locate.extra_of("sm_90") == "sm90"
+
+
+def test_no_extra_is_named_that_is_not_there() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["dynamic-metadata"][-1]["result"]
+    assert set(locate.EXTRAS) == {name for name in extras if name.startswith(("gfx", "sm"))} - {
+        "gfx942-ck",
+        "gfx950-ck",
+    }
+    with pytest.raises(NoBundleError) as caught:
+        locate.for_target("gfx90a", (), "calls on gfx90a")
+    assert "pip install" not in caught.value.fix and "no wheel serves gfx90a" in caught.value.fix
+    assert locate.to_install("gfx942:xnack-") == "run: pip install 'aiter-prebuilt[gfx942]'"

@@ -99,9 +99,10 @@ def _devices(
             # An NVIDIA card in a machine with AMD bundles is not what they were installed for.
             stray = facts.vendor == "nvidia" and any(row["target"].startswith("gfx") for row in bundles)
             if not complete and not stray:
-                extra = locate.extra_of(facts.target)
                 lacking = "what CK adds, but not its ck-free bundle" if serving else "no bundle"
-                problems.append(f"{facts} has {lacking}: pip install 'aiter-prebuilt[{extra}]'")
+                problems.append(
+                    f"{facts} has {lacking}: {locate.to_install(facts.target).removeprefix('run: ')}"
+                )
             why = f"its target is {facts.target}" + (
                 "" if complete else ", and no complete bundle is for that"
             )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 
 from aiter_prebuilt import device, dispatch, loading, locate
@@ -34,18 +34,25 @@ class Loaded:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Arguments of the verb."""
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help="functions or operators; every operator when none is named"
+    )
     parser.add_argument("--target", help="only devices of this target")
     parser.add_argument("--operator", help="only this operator")
 
 
 def execute(options: argparse.Namespace) -> int:
     """Print what was loaded; 0 when all was, 1 when something was refused, 2 when no device here is served by a bundle."""
-    rows = list(load_all(options.target, options.operator))
-    code = NO_DEVICE if not rows else 0 if all(row.ok for row in rows) else 1
+    served = list(_served(options.target))
+    names = (*options.names, *((options.operator,) if options.operator else ()))
+    rows = list(load_all(served, names))
+    code = NO_DEVICE if not served else 0 if all(row.ok for row in rows) else 1
     if options.json:
         print_json("preload", {"ok": code == 0, "loaded": [{**asdict(row), "ok": row.ok} for row in rows]})
         return code
-    if not rows:
+    if served and not rows:
+        print(f"{', '.join(names)}: nothing to load, since these launch no kernel")
+    if not served:
         print(
             "no device here that an installed bundle serves: nothing was loaded; see: aiter-prebuilt doctor"
         )
@@ -69,16 +76,20 @@ def execute(options: argparse.Namespace) -> int:
     return code
 
 
-def load_all(target: str | None, operator: str | None) -> Iterator[Loaded]:
-    """Load on every device that an installed bundle serves; an operator that fails hides no other."""
+def load_all(devices: Iterable[device.DeviceFacts], names: Sequence[str]) -> Iterator[Loaded]:
+    """Load what the names stand for, all when there are none; an operator that fails hides no other."""
+    for facts in devices:
+        for name in loading.wanted(names, facts.vendor, facts.ordinal):
+            yield _load(name, facts)
+
+
+def _served(target: str | None) -> Iterator[device.DeviceFacts]:
+    """The devices here that an installed bundle serves, of one target when it is named."""
     served = {bundle.target for bundle in locate.installed() if bundle.profile == "ck-free"}
     for vendor in device.VENDORS:
         for facts in device.probe(vendor).devices:
-            if facts.target not in served or target not in (None, facts.target):
-                continue
-            names = (operator,) if operator else loading.operators(vendor, facts.ordinal)
-            for name in names:
-                yield _load(name, facts)
+            if facts.target in served and target in (None, facts.target):
+                yield facts
 
 
 def _load(name: str, facts: device.DeviceFacts) -> Loaded:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from math import prod
 from typing import TYPE_CHECKING, Any
 
 from aiter_prebuilt.ops import _rank_chain as chain
+from aiter_prebuilt.ops import _rank_checks as checks
 from aiter_prebuilt.ops._common import element_type, refuse
 from aiter_prebuilt.ops._current import fp8_of
 from aiter_prebuilt.ops._rank_blocks import RankBlocks, kind_of
@@ -58,21 +58,31 @@ class RankNorms:
             out, res_out, scale_out: written, or None. registered: of no effect. gemma_norm: multiply by ``w + 1``.
             use_1stage: one launch for a long message, too, whose sum is rounded to its type before the residual otherwise.
             post_per_token_quant: ``out`` is the target's fp8 with a scale for each row; ``emit_bf16``: and the norm itself.
-            out_hidden_dim: columns of a new ``out``, 0: as many as ``inp`` has. Where ``inp`` or ``out`` has more than ``w``, the
-                norm is of the first, with zeros behind it, and residuals have as many columns as ``w``; not quantised.
+            out_hidden_dim: columns of ``out``, 0: its own, and of a new one as many as ``inp`` has. Where ``inp`` or ``out`` has
+                more than ``w``, the norm is of the first, with zeros behind it, and residuals have as many columns as ``w``; not
+                quantised.
 
         Returns:
             (out, res_out), or (out, res_out, scale[, norm]).
 
         Raises:
-            UnsupportedError: padded rows with codes or ``gemma_norm``, or that are narrower. ArgumentError, NoKernelError: as the
-                operators'.
+            UnsupportedError: padded rows with codes or ``gemma_norm``, or that are narrower; ``emit_bf16`` or ``scale_out``
+                without codes. ArgumentError: tensors that do not fit, or what is written shares memory with another one: before
+                any rank waits. NoKernelError: as the operators'.
 
         Source: AITER ``CustomAllreduce.fused_ar_rms``.
         """
         del registered
-        inp, width = packed(inp), prod(w.shape)
-        columns = out.shape[-1] if out is not None else out_hidden_dim or inp.shape[-1]
+        if not post_per_token_quant and (emit_bf16 or scale_out is not None):
+            option, value = ("emit_bf16", emit_bf16) if emit_bf16 else ("scale_out", scale_out)
+            raise refuse(
+                "CustomAllreduce",
+                option,
+                value,
+                f"{'False' if emit_bf16 else 'None'} without post_per_token_quant",
+            )
+        given = checks.Given(out, res_out, scale_out, out_hidden_dim)
+        inp, columns, width = checks.fused(inp, res_inp, w, eps, given, post_per_token_quant)
         widened = columns != width or inp.shape[-1] != width
         if min(columns, inp.shape[-1]) < width or (widened and (gemma_norm or post_per_token_quant)):
             raise refuse(
@@ -120,7 +130,7 @@ class RankNorms:
             raise refuse(
                 "CustomAllreduce", "group_size", group_size, "32, 64 or 128, a divisor of the columns"
             )
-        inp = packed(inp)
+        inp = checks.plain(inp, res_inp, w, eps)
         out, res_out = inp.new_empty(inp.shape, dtype=fp8_of(inp)), made(inp)
         groups = inp.shape[-1] // group_size
         scale = inp.new_empty((*inp.shape[:-1], groups), dtype=element_type(inp, "f32"))
@@ -139,14 +149,15 @@ class RankNorms:
         use_1stage: bool = False,
         emit_bf16: bool = False,
     ) -> tuple[torch.Tensor, ...]:
-        """:meth:`fused_ar_rms` of a matrix whose ``out`` is MXFP4: bytes [M, N / 2], scales [M, N / 32] as bytes (gfx950).
+        """:meth:`fused_ar_rms` of a matrix whose ``out`` is MXFP4: bytes [M, N / 2], scales [M, N / 32] as bytes. torch's tensors
+        alone.
 
         Source: AITER ``CustomAllreduce.fused_ar_rms_mxfp4_quant``.
         """
         from aiter_prebuilt.ops.quantize import dynamic_mxfp4_quant
 
         del registered
-        inp = packed(inp)
+        inp = checks.matrix(checks.plain(inp, res_inp, w, eps))
         norm, res_out = made(inp), made(inp)
         chain.norm(self._blocks, Layer(packed(res_inp), w, eps, False, use_1stage), inp, norm, res_out)
         codes, scale = dynamic_mxfp4_quant(norm)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from aiter_prebuilt.contract.dtype import BY_NAME
 from aiter_prebuilt.errors import ArgumentKindError, ArgumentShapeError
+from aiter_prebuilt.ops import _rank_checks as checks
 from aiter_prebuilt.ops._common import number, refuse
 from aiter_prebuilt.ops._rank_blocks import RankBlocks, kind_of, place_of
 from aiter_prebuilt.ops._rank_chain import made
@@ -56,20 +57,21 @@ def init_custom_qr(
         device: the GPU of this rank: torch's name, its ordinal, or ("amd", ordinal); None: torch's current one.
 
     Raises:
-        UnsupportedError: another number of ranks. ArgumentKindError: a rank of another world.
+        UnsupportedError: another number of ranks. ArgumentKindError: a rank of another world, or a bound that is no number of
+            bytes.
         DriverError: the memory cannot be had.
 
     Source: AITER ``init_custom_qr``.
     """
     if world_size not in _WORLDS:
         raise refuse("init_custom_qr", "world_size", world_size, "2, 4 or 8")
-    if not 0 <= rank < world_size:
+    if not _whole(rank) or not 0 <= rank < world_size:
         raise ArgumentKindError(
             f"init_custom_qr(rank={rank}, world_size={world_size})",
             "there is no such rank",
             f"pass 0 to {world_size - 1}",
         )
-    largest = min(qr_max_size or _LARGEST, _LARGEST)
+    largest = _most(qr_max_size)
     blocks = RankBlocks(rank, world_size, place_of(device), min(largest, _AT_ONCE))
     name = next(_NUMBERS)
     _COMMUNICATORS[name] = _Made(blocks, largest)
@@ -166,7 +168,7 @@ def qr_all_reduce_rmsnorm(
 
     Args:
         fa, inp, quant_level, cast_bf2half: as of ``qr_all_reduce``. residual_inp: of this rank, like ``inp``.
-        residual_out, out: like ``inp``, contiguous, written. weight: [hidden_dim]. eps: added to the mean square.
+        residual_out, out: like ``inp``, contiguous, written, out of place. weight: [hidden_dim]. eps: added to the mean square.
         hidden_dim: columns of a row.
 
     Raises:
@@ -181,14 +183,23 @@ def qr_all_reduce_rmsnorm(
     name = "qr_all_reduce_rmsnorm"
     blocks, largest = _made(name, fa)
     bits = _bits(name, quant_level, blocks.world)
+    for option, value in (
+        ("inp", inp),
+        ("residual_inp", residual_inp),
+        ("residual_out", residual_out),
+        ("out", out),
+        ("weight", weight),
+    ):
+        checks.tensor_of(name, option, value)
     tensors = (packed(inp), packed(residual_inp), residual_out, out)
     for each in tensors[1:]:
         _fitting(name, largest, tensors[0], each)
     elements = nbytes(inp) // BY_NAME[kind_of(inp)].itemsize
-    if hidden_dim < 1 or elements % hidden_dim:
+    if not _whole(hidden_dim) or hidden_dim < 1 or elements % hidden_dim:
         raise ArgumentShapeError(
             f"{name}(hidden_dim={hidden_dim})", f"inp has {elements} elements", "pass inp's columns"
         )
+    checks.rows(name, tensors, weight, hidden_dim, eps)
     total = made(tensors[0])
     _reduce(blocks, tensors[0], total, bits)
     rows = (elements // hidden_dim, hidden_dim)
@@ -223,9 +234,25 @@ def _made(function: str, fa: int) -> _Made:
     return found
 
 
+def _whole(value: Any) -> bool:
+    return isinstance(value, int)
+
+
+def _most(qr_max_size: Any) -> int:
+    """Bytes of the largest message."""
+    bound = 0 if qr_max_size is None else number(qr_max_size)
+    if not isinstance(bound, int) or bound < 0:
+        raise ArgumentKindError(
+            f"init_custom_qr(qr_max_size={qr_max_size!r})",
+            "it is no number of bytes",
+            "pass a whole number of bytes, or None for qr_max_size()",
+        )
+    return min(bound or _LARGEST, _LARGEST)
+
+
 def _bits(function: str, quant_level: Any, world: int) -> int:
     level = number(quant_level)
-    if level not in range(len(_BITS)) or (_BITS[level] == 3 and world > 2):
+    if not isinstance(level, int) or level not in range(len(_BITS)) or (_BITS[level] == 3 and world > 2):
         raise refuse(
             function, "quant_level", quant_level, "0 (FP), 1 (FP8), 2 (INT6), 3 (INT4), of two ranks 4 (INT3)"
         )

@@ -104,7 +104,8 @@ def rope_cached_positions_fwd_impl(
     reuse_freqs_front_part: bool,
     nope_first: bool,
 ) -> None:
-    """As ``rope_cached_fwd_impl``, by the row at each position; a token whose position is none of the table stays as it is.
+    """As ``rope_cached_fwd_impl``, by the row at each position; of a token whose position is none of the table nothing is
+    written.
 
     Args:
         output: [S, B, H, D] bf16 or fp16 or fp32, written; may be ``input`` itself; may be strided.
@@ -255,7 +256,8 @@ def rope_cached_positions_2c_fwd_impl(
     reuse_freqs_front_part: bool,
     nope_first: bool,
 ) -> None:
-    """As ``rope_cached_2c_fwd_impl``, by the row at each position; a token whose position is none of the table stays as it is.
+    """As ``rope_cached_2c_fwd_impl``, by the row at each position; of a token whose position is none of the table nothing is
+    written.
 
     Args:
         output_x: [S, B, HX, D] bf16 or fp16 or fp32, written; may be ``input_x`` itself; may be strided.
@@ -353,8 +355,8 @@ def rope_thd_fwd_impl(
     reuse_freqs_front_part: bool,
     nope_first: bool,
 ) -> None:
-    """As ``rope_fwd_impl``, of tokens [t, h, d] of sequences that lie behind one another; tokens of no sequence, or past the last
-    row of angles, stay as they are.
+    """As ``rope_fwd_impl``, of tokens [t, h, d] of sequences that lie behind one another; of tokens of no sequence, or past the
+    last row of angles, nothing is written.
 
     Args:
         output: [N, H, D] bf16 or fp16 or fp32, written; may be ``input`` itself; may be strided.
