@@ -26,7 +26,6 @@ from aiter_prebuilt.errors import ArgumentKindError
 from aiter_prebuilt.ops import _mla, _moe
 from aiter_prebuilt.ops._blocks import layers
 from aiter_prebuilt.ops._common import codes, scale_of, splits, window_of
-from aiter_prebuilt.ops._mxfp import is_fp8, rows
 from aiter_prebuilt.torch_library import NAMESPACE
 
 _OPS: Final[Any] = getattr(torch.ops, NAMESPACE)
@@ -57,6 +56,7 @@ silu_and_mul_quant = torch_group_quant.silu_and_mul_quant
 silu_and_mul_quant_fp4 = torch_group_quant.silu_and_mul_quant_fp4
 dynamic_per_group_scaled_quant = torch_group_quant.dynamic_per_group_scaled_quant
 quant_mxfp4 = torch_group_quant.quant_mxfp4
+upcast_from_mxfp, upcast_from_mxfp8 = torch_group_quant.upcast_from_mxfp, torch_group_quant.upcast_from_mxfp8
 fused_rms_fp8_group_quant = torch_group_quant.fused_rms_fp8_group_quant
 fused_rms_fp8_per_tensor_static_quant = torch_group_quant.fused_rms_fp8_per_tensor_static_quant
 fused_add_rmsnorm_pad = torch_group_quant.fused_add_rmsnorm_pad
@@ -134,19 +134,6 @@ def copy_blocks(key_caches: Any, value_caches: Any, block_mapping: Any) -> None:
     """Of ``aiter_prebuilt.copy_blocks``."""
     for keys, values in layers(key_caches, value_caches):
         _OPS.copy_blocks.default(keys, values, block_mapping)
-
-
-def upcast_from_mxfp(tensor: Any, scale: Any, dtype: Any, axis: int) -> Any:
-    """Of ``aiter_prebuilt.upcast_from_mxfp``."""
-    given, scales, back = rows(tensor, scale, axis)
-    called = _OPS.upcast_from_mxfp8 if is_fp8(tensor) else _OPS.upcast_from_mxfp
-    return back(called.default(given, scales, dtype))
-
-
-def upcast_from_mxfp8(tensor: Any, scale: Any, dtype: Any, axis: int) -> Any:
-    """Of ``aiter_prebuilt.upcast_from_mxfp8``."""
-    given, scales, back = rows(tensor, scale, axis)
-    return back(_OPS.upcast_from_mxfp8.default(given, scales, dtype))
 
 
 def topk_plain(

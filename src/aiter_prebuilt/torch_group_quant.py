@@ -1,5 +1,5 @@
-"""What Dynamo traces of the functions of ``ops/group_quant.py``, ``ops/activation_f4.py`` and ``ops/mx_quant.py``: as
-``torch_calls``.
+"""What Dynamo traces of the functions of ``ops/group_quant.py``, ``ops/activation_f4.py``, ``ops/mx_quant.py`` and
+``ops/mxfp.py``: as ``torch_calls``.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import torch
 from aiter_prebuilt.contract.dtype import BY_NAME
 from aiter_prebuilt.ops._common import codes, like
 from aiter_prebuilt.ops._current import fp8_name
+from aiter_prebuilt.ops._mxfp import is_fp8, rows
 from aiter_prebuilt.ops._pairs import of_pairs, scale_sizes
 from aiter_prebuilt.torch_library import NAMESPACE
 
@@ -130,3 +131,16 @@ def dynamic_per_group_scaled_quant(
 def quant_mxfp4(inp: Any, out_packed: Any, out_scale: Any, round_mode: int, *layouts: bool) -> None:
     """Of ``aiter_prebuilt.quant_mxfp4``."""
     _OPS.quant_mxfp4.default(inp, codes(out_packed, "fp4x2"), codes(out_scale, "e8m0"), round_mode, *layouts)
+
+
+def upcast_from_mxfp(tensor: Any, scale: Any, dtype: Any, axis: int) -> Any:
+    """Of ``aiter_prebuilt.upcast_from_mxfp``."""
+    given, scales, back = rows(tensor, scale, axis)
+    called = _OPS.upcast_from_mxfp8 if is_fp8(tensor) else _OPS.upcast_from_mxfp
+    return back(called.default(given, scales, dtype))
+
+
+def upcast_from_mxfp8(tensor: Any, scale: Any, dtype: Any, axis: int) -> Any:
+    """Of ``aiter_prebuilt.upcast_from_mxfp8``."""
+    given, scales, back = rows(tensor, scale, axis)
+    return back(_OPS.upcast_from_mxfp8.default(given, scales, dtype))
