@@ -111,7 +111,11 @@ def two_devices(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     ("words", "loaded"),
     [
         (["rms_norm", "qr_all_reduce", "--target", "gfx950"], ["rms_norm gfx950", "peer_all_reduce gfx950"]),
-        (["--operator", "softmax"], ["softmax gfx942", "softmax gfx950"]),
+        (["--operator", "tgemm", "--target", "gfx942"], ["tgemm gfx942"]),
+        (
+            ["rms_norm", "--operator", "softmax"],
+            ["rms_norm gfx942", "softmax gfx942", "rms_norm gfx950", "softmax gfx950"],
+        ),
         (["--target", "gfx942"], ["peer_all_reduce gfx942", "rms_norm gfx942", "softmax gfx942"]),
         (["shuffle_weight"], []),
     ],

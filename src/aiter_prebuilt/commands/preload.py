@@ -45,7 +45,7 @@ def execute(options: argparse.Namespace) -> int:
     """Print what was loaded; 0 when all was, 1 when something was refused, 2 when no device here is served by a bundle."""
     served = list(_served(options.target))
     names = (*options.names, *((options.operator,) if options.operator else ()))
-    rows = list(load_all(served, names))
+    rows = list(load_all(served, options.names, options.operator))
     code = NO_DEVICE if not served else 0 if all(row.ok for row in rows) else 1
     if options.json:
         print_json("preload", {"ok": code == 0, "loaded": [{**asdict(row), "ok": row.ok} for row in rows]})
@@ -76,10 +76,14 @@ def execute(options: argparse.Namespace) -> int:
     return code
 
 
-def load_all(devices: Iterable[device.DeviceFacts], names: Sequence[str]) -> Iterator[Loaded]:
-    """Load what the names stand for, all when there are none; an operator that fails hides no other."""
+def load_all(
+    devices: Iterable[device.DeviceFacts], names: Sequence[str], operator: str | None
+) -> Iterator[Loaded]:
+    """Load what the names stand for and the one operator, all when neither is given; one that fails hides no other."""
     for facts in devices:
-        for name in loading.wanted(names, facts.vendor, facts.ordinal):
+        alone = (operator,) if operator else ()
+        behind = () if alone and not names else loading.wanted(names, facts.vendor, facts.ordinal)
+        for name in dict.fromkeys((*behind, *alone)):
             yield _load(name, facts)
 
 

@@ -182,6 +182,9 @@ def tensor_of(function: str, name: str, value: Any) -> None:
 def _one(function: str, each: Expected, first: Expected) -> None:
     tensor_of(function, each.name, each.tensor)
     kind, shape = kind_of(each.tensor), tuple(each.tensor.shape)
+    fits = kind in each.kinds and shape == each.shape and _contiguous(each.tensor)
+    if fits and each.tensor.device == first.tensor.device:
+        return  # at once: this stands before a launch
     asked = f"{function}({each.name} {kind or each.tensor.dtype}{list(shape)})"
     if kind not in each.kinds:
         raise ArgumentDTypeError(asked, "it is of another type", f"pass {' or '.join(each.kinds)}")

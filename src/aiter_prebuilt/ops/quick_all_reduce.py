@@ -131,8 +131,8 @@ def qr_all_reduce(
 
     Args:
         fa: the communicator; its calls follow each other on the device, in the same order in all ranks.
-        inp: bf16 or fp16, dense, a multiple of 16 bytes; where one of 32 is no finite number, all of them are NaN. out: like it,
-            written.
+        inp: bf16 or fp16, dense, a multiple of 16 bytes; where one of 32, or of their sums, is no finite number, all of them are
+            NaN, but for FP. out: like it, written.
         quant_level: a number or member of AITER's ``QuickReduceRegime``: FP (0: messages keep their bits), FP8 (1: of 8 bits, but
             integers, where AITER has e4m3), INT6 (2), INT4 (3), INT3 (4: two ranks alone).
         cast_bf2half: of no effect: sums are in fp32.
