@@ -182,7 +182,8 @@ def backends_of(path: Path) -> set[str]:
         symbol for symbol in symbols if symbol.startswith("_Z")
     )  # a Triton kernel of ours has the same name
     used |= {"aiter-nvidia"} if any("moe_sum_kernel" in symbol for symbol in theirs) else set()
-    return {licences.TRITON_NVIDIA if nvidia and backend == "triton" else backend for backend in used}
+    on_nvidia = {"triton": licences.TRITON_NVIDIA, "hip": licences.HIP_NVIDIA} if nvidia else {}
+    return {on_nvidia.get(backend, backend) for backend in used}
 
 
 def test_whose_work_is_in_a_wheel_is_said_in_full(dist: Path, data_wheels: Path) -> None:
