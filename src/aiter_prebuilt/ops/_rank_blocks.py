@@ -25,7 +25,12 @@ _KINDS: Final = {name: kind.name for kind in DTYPES for name in (kind.name, kind
 
 def kind_of(tensor: Any) -> str:
     """The element type's name of a tensor, torch's or without a framework."""
-    return _KINDS.get(str(tensor.dtype).removeprefix("torch."), "")
+    return kind_named(tensor.dtype)
+
+
+def kind_named(dtype: Any) -> str:
+    """The same of a dtype of torch's or a name."""
+    return _KINDS.get(str(dtype).removeprefix("torch."), "")
 
 
 def place_of(device: Any) -> tuple[str, int]:

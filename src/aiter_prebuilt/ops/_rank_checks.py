@@ -17,7 +17,7 @@ from aiter_prebuilt.errors import (
 )
 from aiter_prebuilt.ops._common import number
 from aiter_prebuilt.ops._current import fp8_of
-from aiter_prebuilt.ops._rank_blocks import kind_of
+from aiter_prebuilt.ops._rank_blocks import kind_named, kind_of
 from aiter_prebuilt.ops._rank_views import dense, packed
 
 _NORMED: Final = ("bf16", "f16")
@@ -62,7 +62,7 @@ def fused(
         Expected("w", weight, (width,), kinds),
     ]
     if given.out is not None:
-        written = (kind_of(inp.new_empty((0,), dtype=fp8_of(inp))), "i8") if codes else kinds
+        written = (kind_named(fp8_of(inp)), "i8") if codes else kinds
         known.append(Expected("out", given.out, (*rows, columns), written, written=True))
     if given.res_out is not None:
         known.append(Expected("res_out", given.res_out, (*rows, width), kinds, written=True))
@@ -153,9 +153,12 @@ def check(function: str, tensors: Sequence[Expected], epsilon: Any) -> None:
     """
     for each in tensors:
         _one(function, each, tensors[0])
-    for at, each in enumerate(tensors[1:]):
-        for other in tensors[1:][:at]:
-            if (each.written or other.written) and _overlap(each.tensor, other.tensor):
+    # Nothing is written where the function makes its results: then there are no addresses to compare.
+    rest = tensors[1:] if any(each.written for each in tensors) else ()
+    spans = [_bytes(each.tensor) for each in rest]
+    for at, (each, (begin, end)) in enumerate(zip(rest, spans, strict=True)):
+        for other, (start, stop) in zip(rest[:at], spans[:at], strict=True):
+            if (each.written or other.written) and max(begin, start) < min(end, stop):
                 raise ArgumentStrideError(
                     f"{function}({other.name} and {each.name})",
                     "they share memory, and one of them is written",
@@ -165,18 +168,20 @@ def check(function: str, tensors: Sequence[Expected], epsilon: Any) -> None:
         raise ArgumentKindError(f"{function}(epsilon={epsilon!r})", "it is no number", "pass 1e-6, or alike")
 
 
-def tensor_of(function: str, name: str, value: Any) -> None:
-    """Refuse what has no shape, type or device.
+def tensor_of(function: str, name: str, value: Any) -> tuple[Any, Any, Any]:
+    """(shape, dtype, device) of what has them.
 
     Raises:
         ArgumentKindError: it is no tensor.
     """
-    if not all(hasattr(value, word) for word in ("shape", "dtype", "device")):
+    try:
+        return value.shape, value.dtype, value.device
+    except AttributeError:
         raise ArgumentKindError(
             f"{function}({name} of {type(value).__name__})",
             "it is no tensor",
             "pass one on this rank's device",
-        )
+        ) from None
 
 
 def _one(function: str, each: Expected, first: Expected) -> None:
@@ -206,12 +211,7 @@ def _contiguous(tensor: Any) -> bool:
     return dense(tensor) if isinstance(tensor, tuple) else bool(tensor.is_contiguous())
 
 
-def _overlap(one: Any, other: Any) -> bool:
-    """Have two contiguous tensors a byte in common?"""
-    (begin, end), (start, stop) = _bytes(one), _bytes(other)
-    return max(begin, start) < min(end, stop)
-
-
 def _bytes(tensor: Any) -> tuple[int, int]:
+    """Where a contiguous tensor begins and ends."""
     begin: int = tensor[0] if isinstance(tensor, tuple) else tensor.data_ptr()
     return begin, begin + prod(tensor.shape) * BY_NAME[kind_of(tensor)].itemsize
