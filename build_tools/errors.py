@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from build_tools.records import AuditReport, CompileResult
 
 
@@ -120,6 +122,23 @@ class StoreError(BuildToolsError):
     """The content store cannot be written."""
 
     exit_code = 8
+
+
+class NotStoredError(BuildToolsError):
+    """Nothing was to be compiled (``build --stored-only``), and results are missing from the store. ``jobs``: their names."""
+
+    exit_code = 21
+
+    def __init__(self, jobs: Sequence[str], store: Path) -> None:
+        self.jobs = tuple(jobs)
+        super().__init__(
+            "take every result from the store",
+            f"{len(self.jobs)} of them are not in {store}",
+            "Lay the stores of all shards over each other, made of the same sources and tools; or build without --stored-only",
+        )
+
+    def __str__(self) -> str:
+        return "\n".join([*(f"{name}: not in the store" for name in self.jobs), super().__str__()])
 
 
 class CodeObjectError(BuildToolsError):

@@ -29,6 +29,7 @@ from build_tools.cases import golden
 from build_tools.compile.compile import compile_jobs
 from build_tools.compile.cost import cost_of
 from build_tools.compile.inputs import inputs_of
+from build_tools.compile.shards import shard_of
 from build_tools.compile.store import Store
 from build_tools.errors import AuditError, CodeObjectError, CompileFailedError, UsageError
 from build_tools.files.cores import side_by_side
@@ -41,7 +42,7 @@ from build_tools.manifest.problems import suggestion
 from build_tools.objects import codeobject
 from build_tools.pack import notes
 from build_tools.pack.bundle import BuiltBundle, build_bundle
-from build_tools.plan.plan import make_plan, shard_of
+from build_tools.plan.plan import make_plan
 from build_tools.plan.reduced import without
 from build_tools.prove.known import known
 from build_tools.records import (
@@ -65,7 +66,7 @@ _LONG: Final = 200
 @dataclass(frozen=True, slots=True)
 class Settings:
     """Where things are and what is wanted. Empty ``profiles``/``targets``/``operators`` mean all; ``shard`` I/N compiles a part
-    and bundles nothing. ``ck``: the set of Composable Kernel's instances (``plan/sets.py``).
+    and bundles nothing. ``ck``: the set of Composable Kernel's instances (``plan/sets.py``). ``stored_only``: compiles nothing.
     """
 
     root: Path
@@ -78,6 +79,7 @@ class Settings:
     shard: str = ""
     operators: tuple[str, ...] = ()
     ck: str = CURATED
+    stored_only: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +120,7 @@ def build(settings: Settings) -> Outcome:
 
     Raises:
         ManifestError, ToolchainError: before anything is compiled.
+        NotStoredError: nothing was to be compiled, and the store lacks a result.
         CompileFailedError, AuditError: after all jobs ran; no bundle of a failing job is written.
     """
     started = time.perf_counter()
@@ -132,7 +135,7 @@ def build(settings: Settings) -> Outcome:
     sources = [_sources(planned, plan, settings.root) for planned in plan.bundles]
     results = compile_jobs(
         plan.jobs, toolchain, store, root=settings.root, workers=settings.workers,
-        report=settings.bundles.parent / "compile.json",
+        report=settings.bundles.parent / "compile.json", stored_only=settings.stored_only,
     )  # fmt: skip
     failed = [result for result in results if not result.ok and not _of_checkout(result, settings.root)]
     if failed:

@@ -17,7 +17,7 @@ from build_tools.compile.backends.built import Built, built
 from build_tools.compile.backends.table import BACKENDS, COMPILE_MANY, NAMED, OF_VENDOR
 from build_tools.compile.fingerprint import file_of, job_key
 from build_tools.compile.store import Store, StoreEntry
-from build_tools.errors import BuildToolsError, JobFailedError
+from build_tools.errors import BuildToolsError, JobFailedError, NotStoredError
 from build_tools.files import progress
 from build_tools.files.cores import cores
 from build_tools.files.progress import Done
@@ -41,12 +41,14 @@ def compile_jobs(
     root: Path,
     workers: int = 0,
     report: Path | None = None,
+    stored_only: bool = False,
 ) -> tuple[CompileResult, ...]:
     """One result per job, in the order of ``jobs``.
 
-    ``workers``: compiles at once, 0 for one per core. ``report``: JSON file to write.
+    ``workers``: compiles at once, 0 for one per core. ``report``: JSON file to write. ``stored_only``: nothing is compiled.
 
     Raises:
+        NotStoredError: ``stored_only``, and the store lacks a result.
         KeyboardInterrupt: after all children have ended.
         StoreError: the store cannot be written.
     """
@@ -58,6 +60,8 @@ def compile_jobs(
             results[job.id] = found
         else:
             missing.append((job, found))
+    if stored_only and missing:
+        raise NotStoredError([job.id for job, _ in missing], store.path)
     try:
         _compile_missing(missing, results, toolchain, store, root, workers or cores())
     finally:

@@ -1,23 +1,25 @@
 """What a CI service runs, generated from the manifests: ``ci/matrix.json`` and ``ci/github-workflow.yml``.
 
-One row per bundle (target and profile). Compiles are sharded: each shard fills a store, and since results are addressed by
-content the job that packs the wheels takes all stores together and compiles nothing. A test compares the files with the
-manifests; ``python -m build_tools generate`` writes them again.
+One row per bundle (target and profile). Compiles are sharded by recorded seconds: each shard fills a store, and since results
+are addressed by content the job that packs the wheels takes all stores together and compiles nothing. A test compares the files
+with the manifests; ``python -m build_tools generate`` writes them again.
 """
 
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any, Final
 
 from build_tools.compile.inputs import inputs_of
+from build_tools.compile.shards import seconds_of
 from build_tools.manifest.model import CURATED, Manifest
 from build_tools.manifest.parse import load
 from build_tools.plan.plan import make_plan
 
-#: So many compiles take a hosted runner of 4 cores some minutes.
-JOBS_PER_SHARD: Final = 100
+#: Seconds of a core: with four of them, about as long as a hosted runner needs to install the toolchain.
+SECONDS_PER_SHARD: Final = 300
 JSON_VERSION: Final = 1
 MATRIX: Final = Path("ci/matrix.json")
 WORKFLOW: Final = Path("ci/github-workflow.yml")
@@ -28,7 +30,8 @@ Row = dict[str, str | int]
 
 
 def rows(root: Path) -> list[Row]:
-    """One row per target and profile, in the manifests' order: extra, distribution, number of shards.
+    """One row per target and profile, in the manifests' order: extra, distribution, seconds of a core that its compiles took when
+    they were recorded, number of shards.
 
     Raises:
         ManifestError: the manifests are wrong.
@@ -43,15 +46,15 @@ def rows(root: Path) -> list[Row]:
 
 def _row(root: Path, manifest: Manifest, target: str, profile: str) -> Row:
     facts, suffix = manifest.targets[target], manifest.profiles[profile].suffix
-    jobs = len(
-        make_plan(manifest, root, inputs_of(root), (profile,), (target,), prove=False, ck=CURATED).jobs
-    )
+    jobs = make_plan(manifest, root, inputs_of(root), (profile,), (target,), prove=False, ck=CURATED).jobs
+    seconds = seconds_of(jobs)
     return {
         "target": target,
         "profile": profile,
         "extra": facts.extra + suffix,
         "distribution": facts.distribution + suffix,
-        "shards": max(1, -(-jobs // JOBS_PER_SHARD)),
+        "seconds": round(seconds),
+        "shards": max(1, math.ceil(seconds / SECONDS_PER_SHARD)),
     }
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -427,19 +426,3 @@ def check_filters(manifest: model.Manifest, profiles: Iterable[str], targets: It
                 found=f"not a profile{suggestion(profile, manifest.profiles)}",
                 fix="see manifests/profiles.toml for the profiles there are",
             )
-
-
-def shard_of(plan: Plan, text: str) -> Plan:
-    """Shard ``I/N`` of a plan (I from 1): every N-th job; bundles are left out, since one shard cannot make them.
-
-    Raises:
-        UsageError: ``text`` is not I/N with 1 <= I <= N.
-    """
-    match = re.fullmatch(r"(\d+)/(\d+)", text)
-    if match is None or not 1 <= int(match[1]) <= int(match[2]):
-        raise UsageError(
-            asked=f"shard {text!r}",
-            found="not of the form I/N with 1 <= I <= N",
-            fix="write --shard 1/4, for example",
-        )
-    return Plan(plan.jobs[int(match[1]) - 1 :: int(match[2])], ())

@@ -26,7 +26,7 @@ from build_tools.verbs.output import print_json, print_table
     "--shard",
     metavar="I/N",
     default="",
-    help="Compile only every N-th job, starting with the I-th; bundle nothing.",
+    help="Compile only the I-th of N parts, of about the same seconds each; bundle nothing.",
 )
 @click.option(
     "--operator",
@@ -35,13 +35,18 @@ from build_tools.verbs.output import print_json, print_table
     help="Only this one, into build/operators/bundles unless --bundles says where.",
 )
 @click.option(
+    "--stored-only",
+    is_flag=True,
+    help="Compile nothing: what the store lacks is an error that names it. For the job that packs what shards compiled.",
+)
+@click.option(
     "--host",
     is_flag=True,
     help="Compile the runtime and the emulator beside the kernels, so that wheels finds them.",
 )
 def build(
     profiles: tuple[str, ...], targets: tuple[str, ...], as_json: bool, toolchain: str, store: Path, bundles: Path,
-    ck: str, workers: int, shard: str, operators: tuple[str, ...], host: bool,
+    ck: str, workers: int, shard: str, operators: tuple[str, ...], stored_only: bool, host: bool,
 ) -> None:  # fmt: skip
     """Compile, audit and bundle. Writes build/report.json."""
     from build_tools.compile.cost import large
@@ -52,8 +57,8 @@ def build(
     if operators and bundles == options.BUNDLES:
         bundles = options.OPERATOR_BUNDLES
     settings = Settings(
-        options.ROOT, store, bundles, toolchain, profiles, targets, workers, shard, operators, ck
-    )
+        options.ROOT, store, bundles, toolchain, profiles, targets, workers, shard, operators, ck, stored_only
+    )  # fmt: skip
     with _host_ahead() if host else nullcontext():
         told = known = unchanged(settings)
         if told is None:

@@ -16,7 +16,7 @@ from build_tools.verbs.output import print_json
 @options.targets
 @options.json
 @options.ck
-@click.option("--shard", metavar="I/N", help="Only every N-th job, starting with the I-th.")
+@click.option("--shard", metavar="I/N", help="Only the jobs of the I-th of N parts.")
 def plan(
     profiles: tuple[str, ...], targets: tuple[str, ...], as_json: bool, ck: str, shard: str | None
 ) -> None:
@@ -43,9 +43,9 @@ def plan(
 
 def _made(profiles: tuple[str, ...], targets: tuple[str, ...], ck: str, shard: str | None) -> dict[str, Any]:
     """What is printed, planned anew."""
+    from build_tools.compile.shards import shard_of
     from build_tools.manifest.parse import load
     from build_tools.pipeline import Settings, plan_of
-    from build_tools.plan.plan import shard_of
 
     settings = Settings(
         options.ROOT, options.ROOT / "build" / "store", options.BUNDLES, profiles=profiles, targets=targets, ck=ck

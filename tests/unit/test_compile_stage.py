@@ -17,7 +17,7 @@ from build_tools.compile import compile as stage
 from build_tools.compile.backends.built import Built
 from build_tools.compile.compile import compile_jobs
 from build_tools.compile.store import Store
-from build_tools.errors import JobFailedError, UsageError
+from build_tools.errors import JobFailedError, NotStoredError, UsageError
 from build_tools.files import progress
 from build_tools.files.progress import Done
 from build_tools.files.run import Watch
@@ -91,6 +91,29 @@ def test_what_is_missing_is_compiled_kept_and_taken_the_next_time(
     taken, fresh = again[0], first[0]
     assert replace(taken, cached=False, seconds=fresh.seconds) == fresh
     assert abs(taken.seconds - fresh.seconds) <= 0.001
+
+
+def test_nothing_is_compiled_where_only_the_store_may_answer(root: Path, backend: Backend) -> None:
+    store = Store(root / "store")
+    jobs = [apart("b"), apart("a"), apart("c")]
+    first = compile_jobs(jobs[:2], TOOLS, store, root=root, workers=1)
+    assert len(backend.asked) == 2
+    taken = compile_jobs(jobs[:2], TOOLS, store, root=root, stored_only=True)
+    assert [(result.job, result.path) for result in taken] == [
+        (result.job, result.path) for result in first
+    ] and all(result.cached for result in taken)
+    report = root / "compile.json"
+    with pytest.raises(
+        NotStoredError, match=r"c: not in the store\n.*: 1 of them are not in .*/store\. Lay"
+    ) as refused:
+        compile_jobs(jobs, TOOLS, store, root=root, stored_only=True, report=report)
+    assert refused.value.jobs == ("c",) and len(backend.asked) == 2 and not report.exists()
+    # An object with other bytes than its name is not there, either.
+    assert first[0].path is not None
+    first[0].path.write_bytes(b"swapped")
+    with pytest.raises(NotStoredError) as refused:
+        compile_jobs(jobs[:2], TOOLS, store, root=root, stored_only=True)
+    assert refused.value.jobs == ("b",)
 
 
 def test_a_job_without_its_source_fails_alone(root: Path, backend: Backend) -> None:

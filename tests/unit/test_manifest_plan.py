@@ -13,7 +13,6 @@ from aiter_prebuilt.contract.dtype import BY_NUMBER
 from build_tools.errors import ManifestError, UnknownTargetError, UsageError
 from build_tools.manifest import sharing
 from build_tools.manifest.parse import load
-from build_tools.plan.plan import shard_of
 
 
 @pytest.fixture
@@ -61,16 +60,6 @@ def test_profiles_and_targets_are_filters(folder: Path) -> None:
         plan_of(folder, targets=("gfx94",))
     with pytest.raises(UsageError, match="did you mean 'ck-free'"):
         plan_of(folder, profiles=("ckfree",))
-
-
-def test_shards_are_a_partition(folder: Path) -> None:
-    plan = plan_of(folder)
-    shards = [shard_of(plan, f"{index}/3").jobs for index in (1, 2, 3)]
-    assert sorted(job.id for jobs in shards for job in jobs) == [job.id for job in plan.jobs]
-    assert max(map(len, shards)) - min(map(len, shards)) <= 1
-    for wrong in ("0/3", "4/3", "1", "a/b"):
-        with pytest.raises(UsageError, match="I/N"):
-            shard_of(plan, wrong)
 
 
 def test_the_list_of_kernels_is_their_order(folder: Path) -> None:

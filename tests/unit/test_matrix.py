@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,26 @@ def test_every_target_of_every_profile_has_one_row() -> None:
     manifest = load(ROOT / "manifests")
     wanted = [(target, name) for name, profile in manifest.profiles.items() for target in profile.targets]
     assert [(row["target"], row["profile"]) for row in matrix.rows(ROOT)] == wanted
+
+
+def test_every_action_is_pinned_by_commit_and_none_keeps_the_token() -> None:
+    lines = (ROOT / matrix.WORKFLOW).read_text(encoding="utf-8").splitlines()
+    uses = [line.split("uses:")[1].strip() for line in lines if "uses:" in line]
+    assert len(uses) > 8
+    for each in uses:
+        assert re.fullmatch(r"[\w/-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", each), each
+    checkouts = [place for place, line in enumerate(lines) if "uses: actions/checkout@" in line]
+    assert all("persist-credentials: false" in lines[place + 1] for place in checkouts)
+    text = "\n".join(lines)
+    assert text.count("actions/upload-artifact@") == text.count("if-no-files-found: error")
+
+
+def test_shards_are_as_many_as_their_seconds_ask_for() -> None:
+    for row in matrix.rows(ROOT):
+        seconds, shards = int(row["seconds"]), int(row["shards"])
+        assert (
+            (shards - 1) * matrix.SECONDS_PER_SHARD <= seconds + 1 <= shards * matrix.SECONDS_PER_SHARD + 1
+        ), row
 
 
 def test_shards_cover_each_bundle_once() -> None:

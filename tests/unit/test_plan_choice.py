@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import random
-import re
 from pathlib import Path
 
 import pytest
@@ -13,8 +11,7 @@ from support.planned import inputs_of
 from aiter_prebuilt.contract import dtype
 from aiter_prebuilt.contract.records import TunedRow
 from build_tools.errors import ManifestError, UnknownTargetError, UsageError
-from build_tools.plan.plan import check_filters, make_plan, shard_of
-from build_tools.records import Plan
+from build_tools.plan.plan import check_filters, make_plan
 
 WHERE = "manifests/norm/operators.toml: operators.scale"
 
@@ -60,26 +57,6 @@ def test_names_that_the_manifests_do_not_have() -> None:
         "look for profile 'ck'", "not a profile (known: ck-free, ck-full)",
         "see manifests/profiles.toml for the profiles there are",
     )  # fmt: skip
-
-
-@pytest.mark.parametrize("text", ["0/3", "4/3", "1", "a/b", "1/0", "0/0", "-1/2", "1/2/3", ""])
-def test_a_shard_that_is_none(text: str) -> None:
-    with pytest.raises(UsageError, match=re.escape(f"shard {text!r}: not of the form I/N with 1 <= I <= N")):
-        shard_of(Plan((), ()), text)
-
-
-def test_shards_take_turns(root: Path) -> None:
-    manifest = planned.manifest(planned.operator(kernels=(planned.kernel(variants={"B": [1, 2]}),)))
-    made = make_plan(manifest, root, inputs_of)
-    assert len(made.jobs) == 8
-    assert [shard_of(made, f"{place}/3").jobs for place in (1, 2, 3)] == [
-        made.jobs[place::3] for place in range(3)
-    ]
-    assert shard_of(made, "1/1") == Plan(made.jobs, ())
-    assert shard_of(made, "9/9").jobs == ()
-    count = random.randint(1, 9)
-    parts = [job for place in range(count) for job in shard_of(made, f"{place + 1}/{count}").jobs]
-    assert sorted(job.id for job in parts) == [job.id for job in made.jobs], count
 
 
 def test_tuned_rows_find_their_recipe(root: Path) -> None:
