@@ -205,6 +205,13 @@ def same_runtime(session: nox.Session) -> None:
 
 
 @shared
+def release(session: nox.Session) -> None:
+    """Sign the wheels in ``dist``: ``-- --key FILE``; AITER_PREBUILT_KEY_PASSWORD has the password of the secret key."""
+    install(session, *groups("release"))
+    build_tools(session, "release", "sign", *session.posargs)
+
+
+@shared
 def fuzz(session: nox.Session) -> None:
     """Both readers of a bundle under libFuzzer, every damage sealed again (``-- --minutes 10``)."""
     install(session, *groups("test", "fuzz"))

@@ -24,6 +24,7 @@ from build_tools.verbs.new_operator import new_operator
 from build_tools.verbs.plan import plan
 from build_tools.verbs.prove import prove
 from build_tools.verbs.receipts import receipts
+from build_tools.verbs.release import release
 from build_tools.verbs.same_runtime import same_runtime
 from build_tools.verbs.shapes import shapes
 from build_tools.verbs.status import status
@@ -57,6 +58,7 @@ for verb in (
     cases,
     wheels,
     same_runtime,
+    release,
     develop,
     emulator,
     prove,

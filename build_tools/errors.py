@@ -177,6 +177,12 @@ class WheelError(BuildToolsError):
     exit_code = 12
 
 
+class SigningError(BuildToolsError):
+    """A key cannot be used, or what is to be signed is no release."""
+
+    exit_code = 22
+
+
 class NotReadyError(BuildToolsError):
     """A proof needs something that is not there: the bundles of a target, the embedded device, the native extension."""
 

@@ -1,6 +1,7 @@
 #include "bundle.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "sha256.h"
 
@@ -47,9 +48,9 @@ bool Bundle::check_header(Error& error) {
   if (file_.size() < kHeaderSize) {
     return damaged(cat(file_.size(), " bytes are too few for a bundle's header of ", kHeaderSize), error);
   }
-  Header header;
   std::string reason;
-  if (!file_.read(0, sizeof header, &header, reason)) return damaged(cat("it cannot be read: ", reason), error);
+  if (!file_.read(0, header_.size(), header_.data(), reason)) return damaged(cat("it cannot be read: ", reason), error);
+  const auto header = std::bit_cast<Header>(header_);
   if (header.magic != kMagic) return damaged("the first bytes are not those of a bundle", error);
   if (sha256(reinterpret_cast<const std::uint8_t*>(&header), kHashedHeader) != header.digest) {
     return damaged("the header is damaged: its SHA-256 is not the recorded one", error);

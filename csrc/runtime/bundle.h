@@ -3,6 +3,7 @@
 // for read_code_object, which may run on any thread.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -25,6 +26,8 @@ class Bundle {
 
   const std::string& path() const { return path_; }
   const layout::Root& root() const { return root_.root<layout::Root>(); }
+  // As it was when the file was opened: a signature over it covers all that is read later.
+  std::string_view header() const { return {header_.data(), header_.size()}; }
   std::string_view text(layout::Text at) const { return root_.text(at); }
   std::vector<std::string_view> names() const;
   bool has(std::string_view name) const { return find(name) != nullptr; }
@@ -48,6 +51,7 @@ class Bundle {
   const layout::OperatorRef* find(std::string_view name) const;
 
   std::string path_;
+  std::array<char, kHeaderSize> header_{};
   OpenFile file_;
   std::vector<std::uint64_t> root_bytes_;
   Region root_;

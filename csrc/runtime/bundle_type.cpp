@@ -52,6 +52,11 @@ PyObject* get_vendor(PyObject* self, void*) { return py::text(kVendors[self_bund
 
 PyObject* get_entry_count(PyObject* self, void*) { return py::integer(self_bundle(self).root().entry_count).release(); }
 
+PyObject* get_header(PyObject* self, void*) {
+  const std::string_view header = self_bundle(self).header();
+  return PyBytes_FromStringAndSize(header.data(), static_cast<Py_ssize_t>(header.size()));
+}
+
 PyObject* get_names(PyObject* self, void*) {
   const auto names = self_bundle(self).names();
   return py::tuple(names.size(), [&](std::size_t i) { return py::text(names[i]); }).release();
@@ -67,6 +72,7 @@ PyGetSetDef bundle_getset[] = {
     {"provenance", get_text<&layout::Root::provenance>, nullptr, "JSON: tools and their versions.", nullptr},
     {"vendor", get_vendor, nullptr, "amd or nvidia.", nullptr},
     {"entry_count", get_entry_count, nullptr, "Launchable kernels in it.", nullptr},
+    {"header", get_header, nullptr, "The first 128 bytes, as they were when the file was opened.", nullptr},
     {"names", get_names, nullptr, "Operator names, sorted.", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr},
 };

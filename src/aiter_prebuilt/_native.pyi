@@ -106,6 +106,10 @@ class Bundle:
     @property
     def entry_count(self) -> int: ...
     @property
+    def header(self) -> bytes:
+        """The first 128 bytes, as they were when the file was opened: all else of it is checked by what they say."""
+
+    @property
     def names(self) -> tuple[str, ...]: ...
 
 @final

@@ -118,6 +118,22 @@ class NoBridgeError(AiterPrebuiltError, ImportError):
     """``aiter-prebuilt bridge`` where the bridge is not installed."""
 
 
+class KeyFileError(AiterPrebuiltError, ValueError):
+    """A file of public keys cannot be read."""
+
+
+class UnsignedError(AiterPrebuiltError):
+    """A bundle or a release without a signature, where keys were named."""
+
+
+class WrongKeyError(AiterPrebuiltError):
+    """A signature that none of the named keys made."""
+
+
+class SignatureError(AiterPrebuiltError):
+    """A signature that is not right: what it signs, its comment, or itself was changed."""
+
+
 class TunedTableError(AiterPrebuiltError, ValueError):
     """A table of tuned rows (``AITER_PREBUILT_TUNED``) cannot be read; ``asked`` names file, line and column."""
 

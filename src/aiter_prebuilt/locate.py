@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 VARIABLE: Final = "AITER_PREBUILT_BUNDLES"
 FOLDER: Final = "aiter_prebuilt_bundles"
+#: Set: only signed bundles are opened (``trust.py``).
+KEYS: Final = "AITER_PREBUILT_KEYS"
 _PROFILES: Final = ("ck-free", "ck-full")
 
 
@@ -200,10 +202,11 @@ def _match(bundle: InstalledBundle) -> str:
 
 
 def open_bundle(bundle: InstalledBundle) -> Bundle:
-    """Map the file and check its header and root.
+    """Open the file and check its header and root, and with ``AITER_PREBUILT_KEYS`` set who signed it.
 
     Raises:
         BundleDamagedError, BundleVersionError: the file is not a bundle that this runtime reads.
+        KeyFileError, UnsignedError, WrongKeyError, SignatureError: keys are set, and none vouches for it.
         BundleTargetError: its content is for another target or profile than its name says.
     """
     try:
@@ -213,6 +216,11 @@ def open_bundle(bundle: InstalledBundle) -> Bundle:
         raise BundleDamagedError(error.asked, error.found, _mend(bundle)) from error
     except BundleVersionError as error:
         raise BundleVersionError(error.asked, error.found, _match(bundle)) from error
+    if KEYS in os.environ:
+        from aiter_prebuilt import trust  # hashlib is for those who ask
+
+        # What the reader itself read: the file may be another by now.
+        trust.check_header(bundle.path, opened.header, trust.keys_from(os.environ[KEYS].split(os.pathsep)))
     _check_name(bundle, opened.target, opened.profile)
     return opened
 

@@ -144,6 +144,7 @@ STAGES: dict[str, set[str]] = {
     "report": {"manifest", "modules", "plan", "objects", "tools"},
     "shapes": {"manifest", "report"},
     "generate": {"files", "manifest", "tools", "plan", "compile", "shapes"},
+    "release": {"files", "pack", "tools"},
     "prove": {"files", "manifest", "cases", "objects", "judge", "pack"},
 }
 COMMON = {"records", "errors"}

@@ -8,17 +8,20 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Any, Final
 
-from aiter_prebuilt import device, locate
+from aiter_prebuilt import device, locate, trust
 from aiter_prebuilt.commands.output import not_executed, nothing, print_json, print_table
 from aiter_prebuilt.contract.provenance import left_out
-from aiter_prebuilt.errors import NoKernelError
+from aiter_prebuilt.errors import KeyFileError, NoKernelError
 from aiter_prebuilt.execute import golden
 from aiter_prebuilt.execute.run import EMBEDDED, Execution, embedded
 from aiter_prebuilt.integrity import Verdict, verify
+from aiter_prebuilt.minisign import PublicKey
+from aiter_prebuilt.trust import Seal
 
-HELP = "check every code object: hash, ELF, target, descriptor, argument layout; --execute runs each operator on the devices here"
+HELP = "check every code object: hash, ELF, target, descriptor, argument layout; --key its signer; --execute runs each operator"
 NO_DEVICE = 2
 #: What a call here needs none of.
 _FRAMEWORKS: Final = {"flydsl", "numpy", "torch", "triton"}
@@ -27,6 +30,19 @@ _FRAMEWORKS: Final = {"flydsl", "numpy", "torch", "triton"}
 def configure(parser: argparse.ArgumentParser) -> None:
     """Arguments of the verb."""
     parser.add_argument("--target", help="only this target")
+    parser.add_argument(
+        "--key",
+        action="append",
+        default=[],
+        dest="keys",
+        metavar="FILE",
+        help="a minisign public key: every bundle must be signed with it, or with one of several (may be repeated)",
+    )
+    parser.add_argument(
+        "--release",
+        metavar="FOLDER",
+        help="check the files of a release's folder instead: SHA256SUMS, signed with --key, and all that it lists",
+    )
     parser.add_argument(
         "--execute",
         action="store_true",
@@ -49,10 +65,14 @@ def execute_cases(target: str | None) -> Iterator[Execution]:
 
 def execute(options: argparse.Namespace) -> int:
     """Print verdicts; 0 when all is right, 1 when something is not or nothing is installed, 2 without a device to execute on."""
+    keys = trust.keys_from(options.keys)
+    if options.release is not None:
+        return _release(options, keys)
     installed = locate.installed()
     bundles = [bundle for bundle in installed if options.target in (None, bundle.target)]
     verdicts = [verify(bundle) for bundle in bundles]
-    ok = bool(verdicts) and all(verdict.ok for verdict in verdicts)
+    seals = [trust.seal_of(bundle.path, keys) for bundle in bundles] if keys else None
+    ok = bool(verdicts) and all(each.ok for each in (*verdicts, *(seals or ())))
     # Nothing of a bundle that is damaged is launched.
     runs = list(execute_cases(options.target)) if options.run and ok else []
     lost = [run for run in runs if _left_out(run, bundles)]
@@ -63,13 +83,17 @@ def execute(options: argparse.Namespace) -> int:
         rows = [{**asdict(verdict), "ok": verdict.ok} for verdict in verdicts]
         ran = [_row(run) for run in runs]
         without = [{"operator": run.operator, "label": run.label, "target": run.target} for run in lost]
-        told = {"executions": ran, "left_out": without} if options.run else {"executions": None}
+        told: dict[str, Any] = (
+            {"executions": ran, "left_out": without} if options.run else {"executions": None}
+        )
+        told["signatures"] = seals and [{**asdict(seal), "ok": seal.ok} for seal in seals]
         print_json("verify", {"ok": code == 0, "bundles": rows, **told})
         return code
     if not verdicts:
         print(nothing(installed, options.target, None))
         return 1
     _print_verdicts(verdicts)
+    _print_seals(seals or ())
     if code == NO_DEVICE:
         print(
             "no device here that an installed bundle serves: nothing was executed "
@@ -82,6 +106,30 @@ def execute(options: argparse.Namespace) -> int:
             "that it was made of"
         )
     return code
+
+
+def _release(options: argparse.Namespace, keys: tuple[PublicKey, ...]) -> int:
+    """A release's folder: who signed its list, and whether its files are those."""
+    if not keys:
+        raise KeyFileError(
+            f"check the release in {options.release}",
+            "no key is named",
+            "add --key FILE, the public key of who released it",
+        )
+    seal, problems = trust.check_release(Path(options.release), keys)
+    if options.json:
+        row = {**asdict(seal), "ok": seal.ok}
+        told = {"bundles": [], "executions": None, "signatures": [row], "problems": problems}
+        print_json("verify", {"ok": not problems, **told})
+    else:
+        _print_seals([seal])
+        print("\n".join(problems) or "all of its files are those that were released")
+    return 1 if problems else 0
+
+
+def _print_seals(seals: Sequence[Seal]) -> None:
+    for seal in seals:
+        print(seal.problem or f"{seal.path}: signed with the key {seal.key} ({seal.comment})")
 
 
 def _left_out(run: Execution, bundles: Sequence[locate.InstalledBundle]) -> bool:

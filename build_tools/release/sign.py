@@ -1,0 +1,185 @@
+"""Sign a folder of wheels: each bundle's header inside of its wheel, and the list of all files.
+
+What is signed of a bundle is its header, whose hashes cover all else of it, so that a runtime can check it where it lies. Wheels
+are written again with the signatures in them; the same keys give the same bytes. Then the list, ``SHA256SUMS``, is written and
+signed. The first key signs as ``NAME.minisig``, which minisign looks for; each further one as ``NAME.<its number>.minisig``:
+while keys change, users trust the old or the new one.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+from zipfile import BadZipFile, ZipFile
+
+from aiter_prebuilt.contract.bundle import SUFFIX
+from aiter_prebuilt.contract.header import HEADER_SIZE, FormatError, check
+from aiter_prebuilt.contract.version import VERSION
+from build_tools.errors import SigningError
+from build_tools.files.filehash import sha256_file
+from build_tools.files.reproducible import epoch, write_atomic
+from build_tools.pack.archive import write_members
+from build_tools.release import provenance
+from build_tools.tools import pins
+
+if TYPE_CHECKING:
+    from minisign import PublicKey, SecretKey
+
+#: As the runtime's ``trust.py`` looks for them.
+SIGNATURE: Final = ".minisig"
+SUMS: Final = "SHA256SUMS"
+_UNTRUSTED: Final = "signature of aiter-prebuilt; check it with: aiter-prebuilt verify --key FILE"
+
+
+@dataclass(frozen=True, slots=True)
+class Signer:
+    """A secret key that can be used. ``number``: how its public key is called."""
+
+    number: str
+    key: SecretKey
+
+    def sign(self, data: bytes, name: str) -> bytes:
+        """A signature file of ``data``, which was in the file ``name``."""
+        comment = f"timestamp:{epoch()}\tfile:{name}\tversion:{VERSION}"
+        return bytes(self.key.sign(data, untrusted_comment=_UNTRUSTED, trusted_comment=comment)) + b"\n"
+
+
+def new_key(folder: Path, name: str, password: str) -> tuple[Path, Path]:
+    """A new pair of keys in ``folder``: the secret one, encrypted unless ``password`` is empty, and the public one.
+
+    Raises:
+        SigningError: one of the files is there already.
+    """
+    from minisign import KeyPair
+
+    secret, public = folder / f"{name}.key", folder / f"{name}.pub"
+    pair = KeyPair.generate()
+    if password:
+        pair.secret_key.encrypt(password)
+    pair.public_key.untrusted_comment = f"minisign public key {_number(pair.public_key)}"
+    for path, data, mode in (
+        (secret, bytes(pair.secret_key), 0o600),
+        (public, bytes(pair.public_key), 0o644),
+    ):
+        try:
+            handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+        except OSError as error:
+            raise SigningError(f"make the key {path}", str(error), "Choose another name or folder") from error
+        with os.fdopen(handle, "wb") as file:
+            file.write(data + b"\n")
+    return secret, public
+
+
+def signers(stack: ExitStack, paths: Sequence[Path], password: str) -> list[Signer]:
+    """The secret keys of these files; ``stack`` wipes them from memory.
+
+    Raises:
+        SigningError: a file is no secret key of minisign's, or the password is another.
+    """
+    from minisign import Error, SecretKey
+
+    found = []
+    for path in paths:
+        try:
+            key = stack.enter_context(SecretKey.from_file(path))
+            if key.is_encrypted():
+                key.decrypt(password)
+            number = _number(key.get_public_key())
+        except (OSError, ValueError, Error) as error:
+            raise SigningError(
+                f"read the secret key {path}",
+                str(error) or "it is none of minisign's",
+                "Name a file that minisign -G or release keygen wrote, and its password in AITER_PREBUILT_KEY_PASSWORD",
+            ) from error
+        found.append(Signer(number, key))
+    if len({each.number for each in found}) < len(found):
+        raise SigningError("sign with several keys", "one of them is named twice", "Name each once")
+    return found
+
+
+def _number(key: PublicKey) -> str:
+    """The eight bytes by which a key is known, as minisign prints them."""
+    return base64.b64decode(key.to_base64())[2:10][::-1].hex().upper()
+
+
+def sign_folder(root: Path, folder: Path, keys: Sequence[Signer], builder: str) -> list[Path]:
+    """Sign what is in ``folder``; the files that were written. What was signed before is signed anew.
+
+    Raises:
+        SigningError: there is no wheel, or something that is no part of a release.
+        WheelError: a wheel is none.
+    """
+    wheels = sorted(folder.glob("*.whl"))
+    if not wheels:
+        raise SigningError(f"sign {folder}", "there is no wheel in it", "Run python -m build_tools wheels")
+    written = [wheel for wheel in wheels if _sign_bundles(wheel, keys)]
+    pinned, commit = pins.load(root), provenance.commit_of(root)
+    for wheel in wheels:
+        path = wheel.with_name(wheel.name + provenance.SUFFIX)
+        write_atomic(path, provenance.text(provenance.statement(wheel, commit, pinned, builder)))
+        written.append(path)
+    return written + _sign_sums(folder, keys)
+
+
+def _sign_sums(folder: Path, keys: Sequence[Signer]) -> list[Path]:
+    for path in folder.glob(f"{SUMS}*"):
+        path.unlink()
+    listed = sorted(path for path in folder.iterdir() if not path.name.startswith("."))
+    if strange := [path.name for path in listed if not path.is_file()]:
+        raise SigningError(
+            f"list {folder}", f"{strange[0]} is no file", "Move away what is no part of the release"
+        )
+    data = "".join(f"{sha256_file(path)}  {path.name}\n" for path in listed).encode()
+    write_atomic(folder / SUMS, data)
+    return [folder / SUMS, *_signatures(folder / SUMS, data, keys)]
+
+
+def _signatures(file: Path, data: bytes, keys: Sequence[Signer]) -> list[Path]:
+    written = []
+    for name, signature in _named(file.name, data, keys).items():
+        write_atomic(file.with_name(name), signature)
+        written.append(file.with_name(name))
+    return written
+
+
+def _named(name: str, data: bytes, keys: Sequence[Signer]) -> dict[str, bytes]:
+    """Signature files by their names."""
+    numbers = ["", *(f".{signer.number}" for signer in keys[1:])]
+    return {
+        f"{name}{number}{SIGNATURE}": signer.sign(data, name)
+        for number, signer in zip(numbers, keys, strict=True)
+    }
+
+
+def _sign_bundles(wheel: Path, keys: Sequence[Signer]) -> bool:
+    """Write a wheel again with signatures beside its bundles; False: it has none."""
+    try:
+        with ZipFile(wheel) as archive:
+            members = {
+                name: archive.read(name) for name in archive.namelist() if not name.endswith("/RECORD")
+            }
+    except (OSError, BadZipFile) as error:
+        raise SigningError(
+            f"sign {wheel}", f"it is no wheel: {error}", "Run python -m build_tools wheels"
+        ) from error
+    bundles = [name for name in members if name.endswith(SUFFIX)]
+    if not bundles:
+        return False
+    kept = {name: data for name, data in members.items() if not name.endswith(SIGNATURE)}
+    for name in bundles:
+        try:
+            check(memoryview(members[name]))
+        except FormatError as error:
+            raise SigningError(
+                f"sign {name} of {wheel.name}", str(error), "Run python -m build_tools wheels"
+            ) from error
+        place, _, file = name.rpartition("/")
+        signed = _named(file, members[name][:HEADER_SIZE], keys)
+        kept |= {f"{place}/{signature}": data for signature, data in signed.items()}
+    write_members(wheel, kept)
+    return True

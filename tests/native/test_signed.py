@@ -1,0 +1,136 @@
+"""With keys named, a bundle is opened only when one of them signed what the reader itself read; without, nobody asks."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from types import ModuleType
+
+import jsonschema
+import pytest
+from minisign import KeyPair, SecretKey
+
+from aiter_prebuilt import locate, minisign
+from aiter_prebuilt.__main__ import main as command
+from aiter_prebuilt.errors import KeyFileError, SignatureError, UnsignedError, WrongKeyError
+from native import synthetic
+from native.synthetic import Op, T
+
+SCHEMA = Path(locate.__file__).with_name("schemas") / "verify.json"
+
+
+@pytest.fixture
+def bundle(native: ModuleType, tmp_path: Path) -> locate.InstalledBundle:
+    path = tmp_path / "gfx942-ck-free.apb"
+    path.write_bytes(synthetic.bundle_bytes([Op("op", [T("x", "f32", ["N"])])]))
+    opened = native.Bundle(str(path))
+    return locate.InstalledBundle(str(path), opened.target, opened.profile)
+
+
+def _key(folder: Path, name: str) -> tuple[SecretKey, str]:
+    pair = KeyPair.generate()
+    path = folder / f"{name}.pub"
+    path.write_bytes(bytes(pair.public_key) + b"\n")
+    return pair.secret_key, str(path)
+
+
+def _sign(bundle: locate.InstalledBundle, key: SecretKey) -> None:
+    header = Path(bundle.path).read_bytes()[:128]
+    Path(f"{bundle.path}.minisig").write_bytes(bytes(key.sign(header, trusted_comment="version:1")) + b"\n")
+
+
+def test_the_header_is_that_of_the_file_as_it_was_opened(
+    native: ModuleType, bundle: locate.InstalledBundle
+) -> None:
+    before = Path(bundle.path).read_bytes()
+    opened = native.Bundle(bundle.path)
+    Path(bundle.path).write_bytes(bytes(len(before)))
+    assert opened.header == before[:128]
+
+
+def test_no_key_asks_for_no_signature(
+    bundle: locate.InstalledBundle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(locate.KEYS, raising=False)
+    assert locate.open_bundle(bundle).path == bundle.path
+
+
+def test_only_what_is_signed_with_a_named_key_is_opened(
+    bundle: locate.InstalledBundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine, mine_public = _key(tmp_path, "mine")
+    other, other_public = _key(tmp_path, "other")
+    monkeypatch.setenv(locate.KEYS, mine_public)
+    with pytest.raises(UnsignedError, match="there is no signature"):
+        locate.open_bundle(bundle)
+    _sign(bundle, other)
+    with pytest.raises(WrongKeyError):
+        locate.open_bundle(bundle)
+    monkeypatch.setenv(locate.KEYS, os.pathsep.join((mine_public, other_public)))
+    assert locate.open_bundle(bundle).path == bundle.path
+    monkeypatch.setenv(locate.KEYS, mine_public)
+    _sign(bundle, mine)
+    assert locate.open_bundle(bundle).path == bundle.path
+
+
+def test_a_bundle_in_the_place_of_the_one_that_was_signed(
+    bundle: locate.InstalledBundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key, public = _key(tmp_path, "mine")
+    _sign(bundle, key)
+    Path(bundle.path).write_bytes(synthetic.bundle_bytes([Op("another", [T("x", "f32", ["N"])])]))
+    monkeypatch.setenv(locate.KEYS, public)
+    with pytest.raises(SignatureError, match="one of the two was changed"):
+        locate.open_bundle(bundle)
+
+
+@pytest.mark.parametrize("setting", ["", "none.pub", os.pathsep])
+def test_a_setting_that_names_no_key_opens_nothing(
+    bundle: locate.InstalledBundle, monkeypatch: pytest.MonkeyPatch, setting: str
+) -> None:
+    monkeypatch.setenv(locate.KEYS, setting)
+    with pytest.raises(KeyFileError, match="read the public key"):
+        locate.open_bundle(bundle)
+
+
+def test_the_command_says_who_signed(
+    bundle: locate.InstalledBundle,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv(locate.VARIABLE, bundle.path)
+    key, public = _key(tmp_path, "mine")
+    assert command(["verify", "--key", public, "--json"]) == 1
+    told = json.loads(capsys.readouterr().out)
+    jsonschema.validate(told, json.loads(SCHEMA.read_text()))
+    (row,) = told["signatures"]
+    assert not row["ok"] and "there is no signature" in row["problem"] and not told["ok"]
+    _sign(bundle, key)
+    command(["verify", "--key", public, "--json"])
+    (row,) = json.loads(capsys.readouterr().out)["signatures"]
+    number = minisign.keys_of(public)[0].number
+    assert row == {"path": bundle.path, "key": number, "comment": "version:1", "problem": "", "ok": True}
+    command(["verify", "--key", public])
+    assert f"signed with the key {number} (version:1)" in capsys.readouterr().out
+    command(["verify", "--json"])
+    assert json.loads(capsys.readouterr().out)["signatures"] is None
+
+
+def test_the_command_checks_a_release(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    key, public = _key(tmp_path, "mine")
+    folder = tmp_path / "release"
+    folder.mkdir()
+    (folder / "SHA256SUMS").write_bytes(b"")
+    signed = key.sign(b"", trusted_comment="version:1")
+    (folder / "SHA256SUMS.minisig").write_bytes(bytes(signed) + b"\n")
+    assert command(["verify", "--release", str(folder), "--key", public]) == 0
+    assert "all of its files are those that were released" in capsys.readouterr().out
+    (folder / "more").write_bytes(b"")
+    assert command(["verify", "--release", str(folder), "--key", public, "--json"]) == 1
+    told = json.loads(capsys.readouterr().out)
+    jsonschema.validate(told, json.loads(SCHEMA.read_text()))
+    assert told["problems"] == ["more: it is not in SHA256SUMS"] and told["signatures"][0]["ok"]
+    assert command(["verify", "--release", str(folder)]) == 1
+    assert "KeyFileError: check the release in" in capsys.readouterr().err

@@ -1,0 +1,168 @@
+"""Signing a folder of wheels: what is written, that the runtime trusts it, and that the same keys give the same bytes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+from click.testing import CliRunner
+from support.bundles import small_root
+from support.verified import IMAGE, operator
+
+from aiter_prebuilt import minisign, trust
+from aiter_prebuilt.contract.version import VERSION
+from build_tools.errors import SigningError
+from build_tools.pack import writer
+from build_tools.pack.archive import write_members
+from build_tools.release import provenance
+from build_tools.release.sign import new_key
+from build_tools.verbs.release import VARIABLE, release
+
+ROOT = Path(__file__).resolve().parents[2]
+BUNDLE = "aiter_prebuilt_bundles/gfx942-ck-free.apb"
+
+
+@pytest.fixture
+def dist(tmp_path: Path) -> Path:
+    folder = tmp_path / "dist"
+    data = writer.encode(small_root(), (operator(),), writer.as_is([IMAGE]).frames)
+    info = "aiter_prebuilt_gfx942-1.dist-info"
+    members = {BUNDLE: data, f"{info}/METADATA": b"Name: x\n", f"{info}/sboms/a.cdx.json": b"{}"}
+    write_members(folder / "aiter_prebuilt_gfx942-1-py3-none-any.whl", members)
+    write_members(folder / "aiter_prebuilt-1-py3-none-any.whl", {"aiter_prebuilt/__init__.py": b""})
+    return folder
+
+
+def _sign(dist: Path, *keys: Path, builder: str = "") -> None:
+    words = [word for key in keys for word in ("--key", str(key))]
+    done = CliRunner().invoke(
+        release, ["sign", str(dist), *words, "--builder", builder], catch_exceptions=False
+    )
+    assert done.exit_code == 0, done.output
+
+
+def _installed(wheel: Path, folder: Path) -> Path:
+    with ZipFile(wheel) as archive:
+        archive.extractall(folder)
+    return folder / BUNDLE
+
+
+@pytest.mark.parametrize("password", ["", "a password"])
+def test_what_is_signed_is_trusted_where_it_is_installed(
+    dist: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, password: str
+) -> None:
+    monkeypatch.setenv(VARIABLE, password)
+    old, new = (new_key(tmp_path, name, password) for name in ("old", "new"))
+    assert old[0].stat().st_mode & 0o077 == 0 and (b"encrypted" in old[0].read_bytes()) == bool(password)
+    _sign(dist, old[0], new[0])
+    bundle = _installed(dist / "aiter_prebuilt_gfx942-1-py3-none-any.whl", tmp_path / "site")
+    for public in (old[1], new[1]):
+        keys = minisign.keys_of(public)
+        seal = trust.seal_of(str(bundle), keys)
+        assert (seal.problem, seal.key) == ("", keys[0].number)
+        assert seal.comment.endswith(f"file:{bundle.name}\tversion:{VERSION}")
+        listed, problems = trust.check_release(dist, keys)
+        assert problems == [] and listed.key == keys[0].number
+    assert public.read_text().splitlines()[0].endswith(keys[0].number)
+    data = bytearray(bundle.read_bytes())
+    data[20] ^= 1
+    bundle.write_bytes(bytes(data))
+    assert "one of the two was changed" in trust.seal_of(str(bundle), keys).problem
+
+
+def test_signing_twice_gives_the_same_bytes_and_another_key_takes_the_place_of_the_first(
+    dist: Path, tmp_path: Path
+) -> None:
+    one, two = new_key(tmp_path, "one", ""), new_key(tmp_path, "two", "")
+    _sign(dist, one[0], two[0])
+    first = {path.name: path.read_bytes() for path in dist.iterdir()}
+    _sign(dist, one[0], two[0])
+    assert {path.name: path.read_bytes() for path in dist.iterdir()} == first
+    assert sorted(first) == [
+        "SHA256SUMS",
+        f"SHA256SUMS.{minisign.keys_of(two[1])[0].number}.minisig",
+        "SHA256SUMS.minisig",
+        "aiter_prebuilt-1-py3-none-any.whl",
+        "aiter_prebuilt-1-py3-none-any.whl.provenance.json",
+        "aiter_prebuilt_gfx942-1-py3-none-any.whl",
+        "aiter_prebuilt_gfx942-1-py3-none-any.whl.provenance.json",
+    ]
+    _sign(dist, two[0])
+    bundle = _installed(dist / "aiter_prebuilt_gfx942-1-py3-none-any.whl", tmp_path / "site")
+    assert sorted(path.name for path in bundle.parent.iterdir()) == [bundle.name, f"{bundle.name}.minisig"]
+    assert trust.seal_of(str(bundle), minisign.keys_of(two[1])).ok
+    assert not trust.seal_of(str(bundle), minisign.keys_of(one[1])).ok
+
+
+def test_the_statement_beside_each_wheel(dist: Path, tmp_path: Path) -> None:
+    _sign(dist, new_key(tmp_path, "one", "")[0], builder="https://example.org/run/1")
+    wheel = dist / "aiter_prebuilt_gfx942-1-py3-none-any.whl"
+    told = json.loads((dist / f"{wheel.name}.provenance.json").read_text())
+    assert told["_type"] == provenance.STATEMENT and told["predicateType"] == provenance.PREDICATE
+    assert told["subject"] == [
+        {"name": wheel.name, "digest": {"sha256": hashlib.sha256(wheel.read_bytes()).hexdigest()}}
+    ]
+    definition, details = told["predicate"]["buildDefinition"], told["predicate"]["runDetails"]
+    assert details["builder"]["id"] == "https://example.org/run/1"
+    bills = {"aiter_prebuilt_gfx942-1.dist-info/sboms/a.cdx.json": hashlib.sha256(b"{}").hexdigest()}
+    assert definition["internalParameters"]["bills"] == bills
+    assert {"commit", "version"} == set(definition["externalParameters"])
+    names = {row["uri"].partition("@")[0] for row in definition["resolvedDependencies"]}
+    assert {"pkg:pypi/triton", "pkg:pypi/amd-aiter"} <= names
+    assert all(len(row["digest"]["sha256"]) == 64 for row in definition["resolvedDependencies"])
+
+
+def test_a_commit_is_told_with_what_was_changed_since(tmp_path: Path) -> None:
+    assert provenance.commit_of(tmp_path) == ""
+    from build_tools.files.run import run
+
+    who = ("-c", "user.name=a", "-c", "user.email=a@b")
+    for words in (("init", "-q"), ("add", "-A"), (*who, "commit", "-qm", "x")):
+        (tmp_path / "f").write_text("1")
+        assert run(["git", "-C", str(tmp_path), *words]).ok
+    commit = provenance.commit_of(tmp_path)
+    assert len(commit) == 40
+    (tmp_path / "f").write_text("2")
+    assert provenance.commit_of(tmp_path) == f"{commit}-dirty"
+
+
+def test_keys_are_not_overwritten_and_what_is_none_is_refused(dist: Path, tmp_path: Path) -> None:
+    secret, public = new_key(tmp_path, "one", "")
+    before = secret.read_bytes()
+    with pytest.raises(SigningError, match=r"make the key .*one\.key.*File exists"):
+        new_key(tmp_path, "one", "")
+    assert secret.read_bytes() == before
+    for keys, words in (([public], "read the secret key"), ([secret, secret], "one of them is named twice")):
+        with pytest.raises(SigningError, match=words):
+            _sign(dist, *keys)
+    (dist / "SHA256SUMS").write_text("as it was")
+    assert (dist / "SHA256SUMS").read_text() == "as it was"
+
+
+def test_another_password_is_refused(dist: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    secret, _ = new_key(tmp_path, "one", "right")
+    for password in ("wrong", ""):
+        monkeypatch.setenv(VARIABLE, password)
+        with pytest.raises(SigningError, match=f"read the secret key .*{VARIABLE}"):
+            _sign(dist, secret)
+
+
+def test_what_is_no_release_is_refused(dist: Path, tmp_path: Path) -> None:
+    secret, _ = new_key(tmp_path, "one", "")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(SigningError, match="there is no wheel in it"):
+        _sign(tmp_path / "empty", secret)
+    (dist / "folder").mkdir()
+    with pytest.raises(SigningError, match="folder is no file"):
+        _sign(dist, secret)
+    (dist / "folder").rmdir()
+    (dist / "no.whl").write_bytes(b"no")
+    with pytest.raises(SigningError, match=r"sign .*no\.whl: it is no wheel"):
+        _sign(dist, secret)
+    (dist / "no.whl").unlink()
+    write_members(dist / "no-1-py3-none-any.whl", {BUNDLE: b"no bundle"})
+    with pytest.raises(SigningError, match=r"sign .*\.apb of no-1-py3-none-any\.whl: 9 bytes are too few"):
+        _sign(dist, secret)
