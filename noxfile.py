@@ -6,6 +6,7 @@
     python3 -m nox -s examples  whole decoder layers of four models from installed wheels, on the embedded device
     python3 -m nox -s prove     execute what has no receipt on the embedded device and write the receipts
     python3 -m nox -s reproduce compile the host's wheels twice, in two folders: the same bytes
+    python3 -m nox -s airgap    fill a mirror with all that a build needs, and build from it without a network
     python3 -m nox -s sanitize  the native parts under the sanitizers of the system's gcc
     python3 -m nox -s fuzz      the readers of a bundle under libFuzzer
     python3 -m nox -s mutate    would the tests notice a wrong program?
@@ -209,6 +210,13 @@ def release(session: nox.Session) -> None:
     """Sign the wheels in ``dist``: ``-- --key FILE``; AITER_PREBUILT_KEY_PASSWORD has the password of the secret key."""
     install(session, *groups("release"))
     build_tools(session, "release", "sign", *session.posargs)
+
+
+@shared
+def airgap(session: nox.Session) -> None:
+    """Fill a mirror to build from, and compile a job of each backend from it without a network, with an empty home."""
+    install(session, *groups("test", "release"))
+    run(session, "python", "-m", "pytest", "-q", "-m", "airgap", "tests/dist/test_offline.py")
 
 
 @shared

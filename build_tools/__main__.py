@@ -19,6 +19,7 @@ from build_tools.verbs.fetch import fetch
 from build_tools.verbs.generate import generate
 from build_tools.verbs.lint import lint
 from build_tools.verbs.matrix import matrix
+from build_tools.verbs.mirror import mirror
 from build_tools.verbs.modules import modules
 from build_tools.verbs.new_operator import new_operator
 from build_tools.verbs.plan import plan
@@ -59,6 +60,7 @@ for verb in (
     wheels,
     same_runtime,
     release,
+    mirror,
     develop,
     emulator,
     prove,

@@ -183,6 +183,12 @@ class SigningError(BuildToolsError):
     exit_code = 22
 
 
+class MirrorError(BuildToolsError):
+    """A mirror for a site without a network cannot be made, or would replace what was released."""
+
+    exit_code = 23
+
+
 class NotReadyError(BuildToolsError):
     """A proof needs something that is not there: the bundles of a target, the embedded device, the native extension."""
 

@@ -117,24 +117,25 @@ def sign_folder(root: Path, folder: Path, keys: Sequence[Signer], builder: str) 
     wheels = sorted(folder.glob("*.whl"))
     if not wheels:
         raise SigningError(f"sign {folder}", "there is no wheel in it", "Run python -m build_tools wheels")
+    if strange := sorted(path.name for path in folder.iterdir() if not path.is_file()):
+        raise SigningError(
+            f"list {folder}", f"{strange[0]} is no file", "Move away what is no part of the release"
+        )
     written = [wheel for wheel in wheels if _sign_bundles(wheel, keys)]
     pinned, commit = pins.load(root), provenance.commit_of(root)
     for wheel in wheels:
         path = wheel.with_name(wheel.name + provenance.SUFFIX)
         write_atomic(path, provenance.text(provenance.statement(wheel, commit, pinned, builder)))
         written.append(path)
-    return written + _sign_sums(folder, keys)
+    return written + write_sums(folder, keys)
 
 
-def _sign_sums(folder: Path, keys: Sequence[Signer]) -> list[Path]:
+def write_sums(folder: Path, keys: Sequence[Signer]) -> list[Path]:
+    """Write the list of all files in ``folder``, those of its folders too, and a signature of it with each key."""
     for path in folder.glob(f"{SUMS}*"):
         path.unlink()
-    listed = sorted(path for path in folder.iterdir() if not path.name.startswith("."))
-    if strange := [path.name for path in listed if not path.is_file()]:
-        raise SigningError(
-            f"list {folder}", f"{strange[0]} is no file", "Move away what is no part of the release"
-        )
-    data = "".join(f"{sha256_file(path)}  {path.name}\n" for path in listed).encode()
+    names = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+    data = "".join(f"{sha256_file(folder / name)}  {name}\n" for name in names).encode()
     write_atomic(folder / SUMS, data)
     return [folder / SUMS, *_signatures(folder / SUMS, data, keys)]
 
@@ -149,10 +150,9 @@ def _signatures(file: Path, data: bytes, keys: Sequence[Signer]) -> list[Path]:
 
 def _named(name: str, data: bytes, keys: Sequence[Signer]) -> dict[str, bytes]:
     """Signature files by their names."""
-    numbers = ["", *(f".{signer.number}" for signer in keys[1:])]
     return {
-        f"{name}{number}{SIGNATURE}": signer.sign(data, name)
-        for number, signer in zip(numbers, keys, strict=True)
+        f"{name}{f'.{signer.number}' if place else ''}{SIGNATURE}": signer.sign(data, name)
+        for place, signer in enumerate(keys)
     }
 
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
+
+if TYPE_CHECKING:
+    from build_tools.release.sign import Signer
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 
@@ -35,3 +40,18 @@ bundles = click.option(
     default=BUNDLES,
     show_default="build/bundles",
 )
+#: The password of secret keys: of no option, since all users of a machine may see those.
+KEY_VARIABLE: Final = "AITER_PREBUILT_KEY_PASSWORD"
+signing_keys = click.option(
+    "--key", "keys", multiple=True, type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A secret minisign key; twice, while keys change: users may trust either.",
+)  # fmt: skip
+
+
+def signers_of(stack: ExitStack, keys: tuple[Path, ...]) -> list[Signer]:
+    """The keys that can sign, until ``stack`` ends."""
+    if not keys:
+        return []
+    from build_tools.release.sign import signers
+
+    return signers(stack, keys, os.environ.get(KEY_VARIABLE, ""))

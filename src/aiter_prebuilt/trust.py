@@ -19,12 +19,12 @@ from typing import Final
 from aiter_prebuilt import minisign
 from aiter_prebuilt.contract.header import HEADER_SIZE
 from aiter_prebuilt.errors import AiterPrebuiltError, SignatureError, UnsignedError, WrongKeyError
-from aiter_prebuilt.files import open_file
+from aiter_prebuilt.files import is_folder, open_file
 from aiter_prebuilt.minisign import PublicKey, Signature
 
 SUFFIX: Final = ".minisig"
 SUMS: Final = "SHA256SUMS"
-_LINE: Final = re.compile(r"([0-9a-f]{64}) [ *]([^/\\\0]+)")
+_LINE: Final = re.compile(r"([0-9a-f]{64}) [ *]([^\\\0]+)")
 _CHUNK: Final = 1 << 20
 
 
@@ -92,10 +92,13 @@ def _compared(folder: Path, sums: bytes) -> list[str]:
     wanted: dict[str, str] = {}
     for number, line in enumerate(sums.decode("utf-8", "replace").splitlines(), start=1):
         match = _LINE.fullmatch(line)
-        if match is None or match[2] in wanted:
-            return [f"{SUMS}:{number}: not a SHA-256 and a name, or a name for the second time"]
+        if match is None or match[2] in wanted or not {"", ".", ".."}.isdisjoint(match[2].split("/")):
+            return [
+                f"{SUMS}:{number}: not a SHA-256 and a name below the folder, or a name for the second time"
+            ]
         wanted[match[2]] = match[1]
-    here = {path.name for path in folder.iterdir() if not path.name.startswith(SUMS)}
+    found = (path.relative_to(folder) for path in folder.rglob("*") if not is_folder(path))
+    here = {path.as_posix() for path in found if not str(path).startswith(SUMS)}
     problems = [f"{name}: it is not in {SUMS}" for name in sorted(here - wanted.keys())]
     for name, digest in sorted(wanted.items()):
         try:

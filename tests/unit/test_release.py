@@ -19,7 +19,8 @@ from build_tools.pack import writer
 from build_tools.pack.archive import write_members
 from build_tools.release import provenance
 from build_tools.release.sign import new_key
-from build_tools.verbs.release import VARIABLE, release
+from build_tools.verbs.options import KEY_VARIABLE
+from build_tools.verbs.release import release
 
 ROOT = Path(__file__).resolve().parents[2]
 BUNDLE = "aiter_prebuilt_bundles/gfx942-ck-free.apb"
@@ -54,7 +55,7 @@ def _installed(wheel: Path, folder: Path) -> Path:
 def test_what_is_signed_is_trusted_where_it_is_installed(
     dist: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, password: str
 ) -> None:
-    monkeypatch.setenv(VARIABLE, password)
+    monkeypatch.setenv(KEY_VARIABLE, password)
     old, new = (new_key(tmp_path, name, password) for name in ("old", "new"))
     assert old[0].stat().st_mode & 0o077 == 0 and (b"encrypted" in old[0].read_bytes()) == bool(password)
     _sign(dist, old[0], new[0])
@@ -145,8 +146,8 @@ def test_keys_are_not_overwritten_and_what_is_none_is_refused(dist: Path, tmp_pa
 def test_another_password_is_refused(dist: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     secret, _ = new_key(tmp_path, "one", "right")
     for password in ("wrong", ""):
-        monkeypatch.setenv(VARIABLE, password)
-        with pytest.raises(SigningError, match=f"read the secret key .*{VARIABLE}"):
+        monkeypatch.setenv(KEY_VARIABLE, password)
+        with pytest.raises(SigningError, match=f"read the secret key .*{KEY_VARIABLE}"):
             _sign(dist, secret)
 
 

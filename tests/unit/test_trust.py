@@ -112,11 +112,30 @@ def test_what_can_be_wrong_with_a_release(one: Signer, tmp_path: Path) -> None:
         trust.check_release(folder, one.keys)
 
 
-@pytest.mark.parametrize("line", ["../a.whl", "x/../../a.whl", "a.whl\n" + "0" * 64 + "  a.whl"])
+def test_a_release_with_folders(one: Signer, tmp_path: Path) -> None:
+    folder = _release(tmp_path / "r", one)
+    (folder / "files").mkdir()
+    (folder / "files" / "a.whl").write_bytes(b"a")
+    data = (
+        folder / "SHA256SUMS"
+    ).read_bytes() + f"{hashlib.sha256(b'a').hexdigest()}  files/a.whl\n".encode()
+    (folder / "SHA256SUMS").write_bytes(data)
+    one.sign(folder / "SHA256SUMS.minisig", data)
+    assert trust.check_release(folder, one.keys)[1] == []
+    (folder / "files" / "b.whl").write_bytes(b"a")
+    (folder / "files" / "a.whl").write_bytes(b"b")
+    assert trust.check_release(folder, one.keys)[1] == [
+        "files/b.whl: it is not in SHA256SUMS", "files/a.whl: its bytes are not those that were released"
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "line", ["../a.whl", "x/../../a.whl", "/etc/passwd", "a//b", "a.whl\n" + "0" * 64 + "  a.whl"]
+)
 def test_names_that_lead_elsewhere_or_stand_twice_are_refused(one: Signer, tmp_path: Path, line: str) -> None:
     folder = _release(tmp_path / "r", one)
     data = f"{'0' * 64}  {line}\n".encode()
     (folder / "SHA256SUMS").write_bytes(data)
     one.sign(folder / "SHA256SUMS.minisig", data)
     _, (problem,) = trust.check_release(folder, one.keys)
-    assert "not a SHA-256 and a name, or a name for the second time" in problem
+    assert "not a SHA-256 and a name below the folder, or a name for the second time" in problem

@@ -1,0 +1,113 @@
+"""A package index of files alone (PEP 503, with PEP 592's yanks): pip and uv install from it with ``file://`` and from any web
+server. Names, hashes and Pythons are read from the wheels; what was yanked, and why, stands in ``yanked.toml`` beside this file.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+import sys
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+from zipfile import BadZipFile, ZipFile
+
+from packaging.metadata import parse_email
+from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
+
+from build_tools.errors import MirrorError
+from build_tools.files.filehash import sha256_file
+from build_tools.files.reproducible import write_atomic
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+#: The folder that an installer is told of, and the one of the files.
+SIMPLE: Final = "simple"
+FILES: Final = "files"
+YANKED: Final = Path(__file__).with_name("yanked.toml")
+_VERSION: Final = re.compile(r"\d+(\.\d+)*((a|b|rc)\d+)?(\.post\d+)?(\.dev\d+)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """One wheel, as the index tells of it. ``requires``: the Pythons that it is for; ``yanked``: why nobody should take it."""
+
+    project: str
+    file: str
+    sha256: str
+    requires: str
+    yanked: str | None
+
+
+def yanked(path: Path = YANKED) -> dict[str, str]:
+    """Version to reason.
+
+    Raises:
+        MirrorError: the file is not ``[yanked]`` with a version and a reason in each line.
+    """
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+        rows = table.pop("yanked", {})
+        if table or not all(
+            _VERSION.fullmatch(version) and isinstance(reason, str) and reason.strip()
+            for version, reason in rows.items()
+        ):
+            raise ValueError("only [yanked] with lines of VERSION = REASON may stand in it")
+    except (OSError, ValueError, AttributeError) as error:
+        raise MirrorError(f"read {path}", str(error), "Mend it") from error
+    return dict(rows)
+
+
+def listed(wheel: Path, reasons: Mapping[str, str]) -> Listed:
+    """What the index says of a wheel.
+
+    Raises:
+        MirrorError: it is no wheel, or its name says another distribution or version than it does.
+    """
+    asked, fix = f"list {wheel}", "Run python -m build_tools wheels, or copy the file again"
+    try:
+        name, version, _, _ = parse_wheel_filename(wheel.name)
+        with ZipFile(wheel) as archive:
+            (info,) = (member for member in archive.namelist() if member.endswith(".dist-info/METADATA"))
+            told, _ = parse_email(archive.read(info))
+        if (canonicalize_name(told["name"]), told["version"]) != (name, str(version)):
+            raise ValueError(f"it holds {told['name']} {told['version']}")
+    except (OSError, BadZipFile, InvalidWheelFilename, ValueError, KeyError) as error:
+        raise MirrorError(asked, f"it is no wheel of what its name says: {error}", fix) from error
+    return Listed(
+        name, wheel.name, sha256_file(wheel), told.get("requires_python", ""), reasons.get(str(version))
+    )
+
+
+def write_index(folder: Path, wheels: Iterable[Listed]) -> None:
+    """The pages of an index in ``folder / simple``, whose files lie in ``folder / files``."""
+    projects: dict[str, list[Listed]] = defaultdict(list)
+    for wheel in wheels:
+        projects[wheel.project].append(wheel)
+    simple = folder / SIMPLE
+    names = sorted(projects)
+    write_atomic(
+        simple / "index.html", _page("Simple index", (f'<a href="{name}/">{name}</a>' for name in names))
+    )
+    for name in names:
+        rows = (_link(wheel) for wheel in sorted(projects[name], key=lambda each: each.file))
+        write_atomic(simple / name / "index.html", _page(f"Links for {name}", rows))
+
+
+def _link(wheel: Listed) -> str:
+    more = f' data-requires-python="{html.escape(wheel.requires)}"' if wheel.requires else ""
+    if wheel.yanked is not None:
+        more += f' data-yanked="{html.escape(wheel.yanked)}"'
+    address = f"../../{FILES}/{html.escape(wheel.file)}#sha256={wheel.sha256}"
+    return f'<a href="{address}"{more}>{html.escape(wheel.file)}</a>'
+
+
+def _page(title: str, rows: Iterable[str]) -> bytes:
+    head = '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><meta name="pypi:repository-version" content="1.0">\n'
+    body = "".join(f"{row}<br>\n" for row in rows)
+    return f"{head}<title>{title}</title></head><body>\n<h1>{title}</h1>\n{body}</body></html>\n".encode()

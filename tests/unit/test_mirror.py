@@ -1,0 +1,136 @@
+"""A folder to install from without a network: its index, what it refuses to replace, and yanks."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+from support.bundles import small_root
+from support.verified import IMAGE, operator
+
+from aiter_prebuilt import minisign, trust
+from build_tools.errors import MirrorError
+from build_tools.pack import writer
+from build_tools.pack.archive import write_members
+from build_tools.release import index, mirror
+from build_tools.release.sign import new_key, signers
+
+DATA = writer.encode(small_root(), (operator(),), writer.as_is([IMAGE]).frames)
+
+
+def _wheel(folder: Path, name: str, version: str, body: bytes = b"") -> Path:
+    stem = f"{name.replace('-', '_')}-{version}"
+    metadata = f"Metadata-Version: 2.4\nName: {name}\nVersion: {version}\nRequires-Python: >=3.10\n".encode()
+    path = folder / f"{stem}-py3-none-any.whl"
+    info = f"{stem}.dist-info"
+    head = b"Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+    write_members(path, {f"{stem}.py": body, f"{info}/METADATA": metadata, f"{info}/WHEEL": head})
+    return path
+
+
+@pytest.fixture
+def dist(tmp_path: Path) -> Path:
+    folder = tmp_path / "dist"
+    _wheel(folder, "aiter-prebuilt", "0.1")
+    (_wheel(folder, "aiter-prebuilt-gfx942", "0.1").with_suffix(".whl.provenance.json")).write_text("{}")
+    return folder
+
+
+def _deploy(dist: Path, folder: Path) -> list[str]:
+    return mirror.deploy(sorted(dist.glob("*.whl")), folder, [])
+
+
+def test_links_have_hashes_and_pythons_and_lead_to_files(dist: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "mirror"
+    names = _deploy(dist, folder)
+    assert names == ["aiter_prebuilt-0.1-py3-none-any.whl", "aiter_prebuilt_gfx942-0.1-py3-none-any.whl"]
+    assert re.findall(r'href="([^"]*)"', (folder / "simple/index.html").read_text()) == [
+        "aiter-prebuilt/", "aiter-prebuilt-gfx942/"
+    ]  # fmt: skip
+    page = folder / "simple/aiter-prebuilt-gfx942/index.html"
+    (link,) = re.findall(
+        r'<a href="([^"#]*)#sha256=([0-9a-f]{64})" data-requires-python="&gt;=3.10">', page.read_text()
+    )
+    assert trust._sha256((page.parent / link[0]).resolve()) == link[1]
+    assert (folder / "files" / f"{names[1]}.provenance.json").read_text() == "{}"
+    assert (
+        "`gfx942`" in (folder / "README.md").read_text()
+        and "signed with the key" not in (folder / "README.md").read_text()
+    )
+
+
+def test_an_earlier_release_stays_and_other_bytes_under_its_name_are_refused(
+    dist: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "mirror"
+    _deploy(dist, folder)
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    assert _deploy(dist, folder) and {path: path.read_bytes() for path in before} == before
+    _wheel(dist, "aiter-prebuilt", "0.1", b"other")
+    with pytest.raises(MirrorError, match="it has a file of that name with other bytes"):
+        _deploy(dist, folder)
+    assert {path: path.read_bytes() for path in before} == before
+    shutil.rmtree(dist)
+    _wheel(dist, "aiter-prebuilt", "0.2")
+    assert len(_deploy(dist, folder)) == 3
+
+
+def test_a_yanked_release_says_why(dist: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    reasons = tmp_path / "yanked.toml"
+    reasons.write_text('[yanked]\n"0.1" = "wrong <results> of \\"x\\""\n')
+    monkeypatch.setattr(mirror, "yanked", lambda: index.yanked(reasons))
+    folder = tmp_path / "mirror"
+    _deploy(dist, folder)
+    page = (folder / "simple/aiter-prebuilt/index.html").read_text()
+    assert 'data-yanked="wrong &lt;results&gt; of &quot;x&quot;"' in page
+    assert 'wrong <results> of "x"' in (folder / "README.md").read_text()
+
+
+@pytest.mark.parametrize(
+    "text", ["[yanked]\n1 = 2\n", '[yanked]\n"0.1" = ""\n', "[other]\n", "[yanked", '[yanked]\n"x" = "y"\n']
+)
+def test_reasons_that_are_none_are_refused(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "yanked.toml"
+    path.write_text(text)
+    with pytest.raises(MirrorError, match=r"read .*yanked\.toml"):
+        index.yanked(path)
+
+
+def test_the_committed_reasons_can_be_read() -> None:
+    assert isinstance(index.yanked(), dict)
+
+
+def test_what_is_no_wheel_of_its_name_is_refused_before_anything_is_written(
+    dist: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "mirror"
+    with pytest.raises(MirrorError, match="there is no wheel to put into it"):
+        mirror.deploy([], folder, [])
+    for name, data in (("aiter_prebuilt_x-1-py3-none-any.whl", b"no"), ("no.whl", b"no")):
+        (dist / name).write_bytes(data)
+        with pytest.raises(MirrorError, match="it is no wheel of what its name says"):
+            _deploy(dist, folder)
+        (dist / name).unlink()
+    wheel = dist / "aiter_prebuilt-0.1-py3-none-any.whl"
+    wheel.rename(dist / "aiter_prebuilt-0.2-py3-none-any.whl")
+    with pytest.raises(MirrorError, match=r"it holds aiter-prebuilt 0\.1"):
+        _deploy(dist, folder)
+    assert not folder.exists()
+
+
+def test_a_signed_mirror_is_a_release_that_can_be_checked(dist: Path, tmp_path: Path) -> None:
+    from contextlib import ExitStack
+
+    secret, public = new_key(tmp_path, "one", "")
+    folder = tmp_path / "mirror"
+    with ExitStack() as stack:
+        mirror.deploy(sorted(dist.glob("*.whl")), folder, signers(stack, [secret], ""))
+    keys = minisign.keys_of(public)
+    assert trust.check_release(folder, keys)[1] == []
+    assert f"signed with the key {keys[0].number}" in (folder / "README.md").read_text()
+    (folder / "simple/aiter-prebuilt/index.html").write_text("another page")
+    assert trust.check_release(folder, keys)[1] == [
+        "simple/aiter-prebuilt/index.html: its bytes are not those that were released"
+    ]
