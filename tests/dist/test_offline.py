@@ -105,8 +105,8 @@ def test_every_backend_compiles_from_a_mirror(tmp_path: Path, alone: tuple[str, 
     ]
     locked = ("--no-deps", "--require-hashes", "-r", "build_tools/requirements.txt")
     groups = ("--group", "build")
-    for words in (locked, groups, ("pip",)):
-        done = _run([*pip, *words], home, checkout, 900)
+    for needed in (locked, groups, ("pip",)):
+        done = _run([*pip, *needed], home, checkout, 900)
         assert done.returncode == 0, done.stderr
     words = [
         word
