@@ -55,7 +55,8 @@ struct Dispatch {
   std::uint64_t workgroups = 0, waves = 0;  // of the whole launch
   DispatchMemory memory;
   std::vector<std::uint8_t> kernarg_storage, printf_buffer;
-  std::uint8_t* kernarg = nullptr;  // 64-byte aligned
+  std::unique_ptr<GridSync> grid_sync;  // null: no kernel that waits for its whole grid
+  std::uint8_t* kernarg = nullptr;      // 64-byte aligned
   std::uint32_t kernarg_bytes = 0;
   alignas(64) DispatchPacket packet;
   std::uint8_t behind_packet[DispatchMemory::kReservedBehind] = {};
