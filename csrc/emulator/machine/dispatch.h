@@ -51,6 +51,7 @@ struct Dispatch {
   const Kernel* kernel = nullptr;
   Dim3 grid, block, tail;
   std::uint32_t lds_bytes = 0, scratch_bytes = 0;  // of a workgroup; of a lane
+  std::uint32_t lds_end = 0;  // what may be touched: all of it, or of the pieces that a card gives out
   std::uint32_t compute_units = 1;
   std::uint64_t workgroups = 0, waves = 0;  // of the whole launch
   DispatchMemory memory;

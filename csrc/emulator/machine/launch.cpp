@@ -107,6 +107,9 @@ void describe_dispatch(const LaunchRequest& r, Dispatch& d) {
   d.block = r.block;
   d.tail = r.tail;
   d.lds_bytes = r.kernel->static_lds + r.dynamic_lds;
+  const std::uint32_t piece =
+      configuration().checks.level >= CheckLevel::Permissive ? lds_granule(r.kernel->object->target) : 1;
+  d.lds_end = (d.lds_bytes + piece - 1) / piece * piece;
   d.scratch_bytes = scratch_bytes(*r.kernel);
   d.compute_units = configuration().devices[static_cast<std::size_t>(r.device)].compute_units;
   d.workgroups = volume(r.grid);

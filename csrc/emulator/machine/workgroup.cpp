@@ -8,6 +8,7 @@
 #include "../execute/bind.h"
 #include "../isa/decode.h"
 #include "configuration.h"
+#include "findings.h"
 #include "program.h"
 #include "wave_setup.h"
 
@@ -56,11 +57,11 @@ std::uint64_t ResidentWorkgroup::bytes(const Dispatch& d) {
 ResidentWorkgroup::ResidentWorkgroup(const Dispatch& dispatch)
     : dispatch_(dispatch),
       registers_(dispatch.waves_per_workgroup() * kFileBytes),
-      lds_((dispatch.lds_bytes + 3) / 4 * 4),
+      lds_((dispatch.lds_end + 3) / 4 * 4),
       scratch_(dispatch.waves_per_workgroup() * scratch_per_wave(dispatch)),
       waves_(dispatch.waves_per_workgroup()),
       waiting_(waves_.size()),
-      checks_(make_workgroup_checks(configuration().checks, dispatch.waves_per_workgroup(), dispatch.lds_bytes)),
+      checks_(make_workgroup_checks(configuration().checks, dispatch.waves_per_workgroup(), dispatch.lds_end)),
       spin_(*dispatch.kernel),
       watch_(checks_.get()) {
   for (std::size_t i = 0; i < waves_.size(); ++i) {
@@ -71,7 +72,8 @@ ResidentWorkgroup::ResidentWorkgroup(const Dispatch& dispatch)
   use_checkers(false);
   group_.kernel = dispatch.kernel->name.c_str();
   group_.lds = lds_.data();
-  group_.lds_bytes = dispatch.lds_bytes;
+  group_.lds_bytes = dispatch.lds_end;
+  if (configuration().checks.level >= CheckLevel::Permissive) group_.tolerates = tolerates;
   group_.shared_base = kSharedAperture;
   group_.private_base = kPrivateAperture;
 }
