@@ -52,8 +52,8 @@ struct Dispatch {
   Dim3 grid, block, tail;
   std::uint32_t lds_bytes = 0, scratch_bytes = 0;  // of a workgroup; of a lane
   std::uint32_t lds_end = 0;  // what may be touched: all of it, or of the pieces that a card gives out
-  std::uint32_t compute_units = 1;
-  std::uint64_t workgroups = 0, waves = 0;  // of the whole launch
+  std::uint32_t compute_units = 1, workgroups_per_unit = 1;  // at a time
+  std::uint64_t workgroups = 0, waves = 0;                   // of the whole launch
   DispatchMemory memory;
   std::vector<std::uint8_t> kernarg_storage, printf_buffer;
   std::unique_ptr<GridSync> grid_sync;  // null: no kernel that waits for its whole grid

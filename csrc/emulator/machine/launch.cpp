@@ -112,6 +112,7 @@ void describe_dispatch(const LaunchRequest& r, Dispatch& d) {
   d.lds_end = (d.lds_bytes + piece - 1) / piece * piece;
   d.scratch_bytes = scratch_bytes(*r.kernel);
   d.compute_units = configuration().devices[static_cast<std::size_t>(r.device)].compute_units;
+  d.workgroups_per_unit = std::max(workgroups_per_unit(*r.kernel, volume(r.block), r.dynamic_lds), 1u);
   d.workgroups = volume(r.grid);
   d.waves = d.workgroups * d.waves_per_workgroup();
   d.memory.device = Allocations::instance().snapshot(r.device);

@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <new>
 
-#include "occupancy.h"
-
 namespace apb::emu {
 namespace {
 
@@ -22,12 +20,9 @@ constexpr std::uint64_t kLooksSure = 64,
 // How many workgroups the card would run at once, and no more than memory is sensible for (scratch: registers and LDS of a card are
 // some 200 MiB).
 std::uint64_t most_resident(const Dispatch& d) {
-  const std::uint64_t block = std::uint64_t{d.block.x} * d.block.y * d.block.z;
-  const std::uint64_t per_unit =
-      std::max(workgroups_per_unit(*d.kernel, block, d.lds_bytes - d.kernel->static_lds), 1u);
   const std::uint64_t by_memory =
       std::max<std::uint64_t>(kMostMemory / std::max<std::uint64_t>(ResidentWorkgroup::bytes(d), 1), 64);
-  return std::min({d.compute_units * per_unit, by_memory, d.workgroups});
+  return std::min({std::uint64_t{d.compute_units} * d.workgroups_per_unit, by_memory, d.workgroups});
 }
 
 }  // namespace
