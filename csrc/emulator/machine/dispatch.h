@@ -33,6 +33,7 @@ class DispatchMemory : public Memory {
   void describe(std::uint64_t address, std::uint64_t bytes, char* text, std::size_t size) const override;
 
   std::shared_ptr<const Memory> device;
+  bool asks_host = false;  // the kernel names services of the host, and has null pointers for them
 
  private:
   struct Own {

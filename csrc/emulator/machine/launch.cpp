@@ -14,6 +14,7 @@
 #include "occupancy.h"
 #include "pool.h"
 #include "scheduler.h"
+#include "services.h"
 
 namespace apb::emu {
 namespace {
@@ -115,6 +116,7 @@ void describe_dispatch(const LaunchRequest& r, Dispatch& d) {
   d.workgroups_per_unit = std::max(workgroups_per_unit(*r.kernel, volume(r.block), r.dynamic_lds), 1u);
   d.workgroups = volume(r.grid);
   d.waves = d.workgroups * d.waves_per_workgroup();
+  d.memory.asks_host = names_service(*r.kernel);
   d.memory.device = Allocations::instance().snapshot(r.device);
 }
 

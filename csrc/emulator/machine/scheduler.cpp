@@ -37,7 +37,7 @@ void Scheduler::work() {
   Slot mine;
   try {
     while (take(mine)) {
-      give(mine, mine->turn(stop_));
+      give(mine, mine->turn(stop_, interruption_));
       if (interruption_.due()) {
         const std::lock_guard guard(mutex_);
         interrupt();

@@ -150,7 +150,7 @@ bool ResidentWorkgroup::waits(bool all_sleep) {
   return watched_ || ((all_sleep || comes_back) && found == Watch::Finding::Fails) || sleeping_ >= kSleeps;
 }
 
-Turn ResidentWorkgroup::rounds(const std::atomic<bool>& stop) {
+Turn ResidentWorkgroup::rounds(const std::atomic<bool>& stop, Interruption& interruption) {
   spin_.moved();
   forget_watch(watched_ && !watch_.changed());
   std::uint64_t left = kSlice * group_.waves;
@@ -186,7 +186,7 @@ Turn ResidentWorkgroup::rounds(const std::atomic<bool>& stop) {
     // The barrier counts waves that have not ended, as the hardware's does.
     if (group_.waiting == group_.waves - group_.ended) release_barrier();
     if (waits(all_sleep)) return Turn::Waiting;
-    if (left == 0) return Turn::Paused;
+    if (left == 0 || interruption.due()) return Turn::Paused;
   }
 }
 

@@ -8,6 +8,7 @@
 
 #include "checks.h"
 #include "dispatch.h"
+#include "interrupt.h"
 #include "spin.h"
 #include "watch.h"
 
@@ -15,7 +16,7 @@ namespace apb::emu {
 
 enum class Turn : std::uint8_t {
   Finished,
-  Paused,   // its slice is used up: another workgroup may have to run first
+  Paused,   // its slice is used up, or a signal came: another workgroup may have to run first
   Waiting,  // all its waves sleep, or spin on what none of them writes; see watched()
   Fault,
   Stopped,  // the launch ends because of another workgroup
@@ -29,7 +30,7 @@ class ResidentWorkgroup {
   // the other.
   void begin(std::uint64_t linear);
   // Runs the waves in turns.
-  Turn turn(const std::atomic<bool>& stop) { return last_ = rounds(stop); }
+  Turn turn(const std::atomic<bool>& stop, Interruption& interruption) { return last_ = rounds(stop, interruption); }
   // After Waiting: is it known which bytes it waits for, and has one of them changed? Another thread may ask.
   bool waiting() const { return last_ == Turn::Waiting; }
   bool watched() const { return watched_; }
@@ -59,7 +60,7 @@ class ResidentWorkgroup {
     std::size_t bytes_;
   };
 
-  Turn rounds(const std::atomic<bool>& stop);
+  Turn rounds(const std::atomic<bool>& stop, Interruption& interruption);
   bool advance(Wave& wave);
   std::uint64_t written() const {
     return counters_.global_written - counters_.written_as_it_was + counters_.lds_written;
