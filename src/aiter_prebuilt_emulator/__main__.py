@@ -36,7 +36,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     verb.add_argument(
         "--checks",
         default="",
-        help="all, or some of lds,races,hazards,alignment; with report they are said and the kernel goes on",
+        help="all, or some of lds,races,hazards,alignment; and what a finding does: strict (it ends the launch), report, "
+        "permissive (as a card lets it pass) or continue",
     )
     verb.add_argument("command", nargs=argparse.REMAINDER, metavar="-- COMMAND")
     verb.set_defaults(execute=_run)

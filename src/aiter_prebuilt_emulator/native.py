@@ -50,7 +50,9 @@ def coverage(image: bytes) -> dict[str, Any]:
 
 
 def counters() -> dict[str, Any]:
-    """Instructions by class, MFMA FLOPs and bytes, per kernel and for the last launches, since the last reset."""
+    """Instructions by class, MFMA FLOPs and bytes, per kernel and for the last launches, since the last reset; ``findings``: what
+    was passed over, by place, with how often.
+    """
     return _document(opened().apb_emulator_counters())
 
 

@@ -30,6 +30,12 @@ WAITING = (
 SHORT = (
     "s_movk_i32 s6, 20000\nagain:\ns_sub_u32 s6, s6, 1\ns_cmp_lg_u32 s6, 0\ns_cbranch_scc1 again\ns_endpgm\n"
 )
+#: Without an end, and instructions that take microseconds here.
+HEAVY = (
+    "again:\n"
+    + "v_mfma_f32_32x32x8_f16 a[0:15], v[0:1], v[2:3], a[0:15]\n" * 8
+    + "s_branch again\ns_endpgm\n"
+)
 
 START = """
 import ctypes, json, os, signal, sys, threading, time
@@ -41,13 +47,13 @@ def load(text):
     assert lib.hipModuleGetFunction(ctypes.byref(function), module, b"kernel") == 0
     return function
 
-endless, waiting, good, short = map(load, sys.argv[2:6])
+endless, waiting, good, short, heavy = map(load, sys.argv[2:7])
 memory = ctypes.c_void_p()
 assert lib.hipMalloc(ctypes.byref(memory), ctypes.c_size_t(256)) == 0
 parameters = (ctypes.c_void_p * 1)(ctypes.addressof(memory))
 
-def launch(function, blocks=1):
-    return lib.hipModuleLaunchKernel(function, blocks, 1, 1, 64, 1, 1, 0, None, parameters, None)
+def launch(function, blocks=1, items=64):
+    return lib.hipModuleLaunchKernel(function, blocks, 1, 1, items, 1, 1, 0, None, parameters, None)
 
 def handler():
     '''The address that the kernel calls at SIGINT.'''
@@ -71,7 +77,7 @@ def interrupt():
 def started(code: str, **settings: str) -> subprocess.Popen[str]:
     """A process of its own with three kernels; its standard output is what it says."""
     kept = {key: value for key, value in os.environ.items() if not key.startswith("AITER_PREBUILT")}
-    images = [code_object("gfx942", body).hex() for body in (ENDLESS, WAITING, ADD_ONE, SHORT)]
+    images = [code_object("gfx942", body).hex() for body in (ENDLESS, WAITING, ADD_ONE, SHORT, HEAVY)]
     return subprocess.Popen(
         [sys.executable, "-c", START + textwrap.dedent(code), str(library_path()), *images],
         env=kept | {"AITER_PREBUILT_EMULATOR_LOG": "error"} | settings,
@@ -116,6 +122,21 @@ def test_a_kernel_without_an_end(kernel: str, blocks: int, threads: str) -> None
     assert same is True and usable == [0, 0]
     (line,) = log.splitlines()
     assert "hipErrorLaunchFailure (719): kernel kernel: interrupted: SIGINT came while it ran" in line
+
+
+def test_a_slice_of_slow_instructions_does_not_wait_for_its_end() -> None:
+    """16 waves of 80,000 matrix instructions each take seconds."""
+    lines, _ = said(
+        """
+        signal.signal(signal.SIGINT, lambda number, frame: None)
+        after(0.3, interrupt)
+        start = time.monotonic()
+        say(launch(heavy, 2, 1024))
+        say(time.monotonic() - start)
+        """
+    )
+    status, seconds = lines
+    assert status == 719 and seconds < 0.3 + 1 + 0.5, seconds
 
 
 def test_a_second_signal_does_not_wait() -> None:

@@ -61,6 +61,7 @@ void raise(Wave& wave, FaultKind kind, int lane, const char* format, ...) {
   va_end(arguments);
   wave.stop = Stop::Fault;
   wave.fault.kind = kind;
+  wave.fault.lane = lane;
   wave.fault.text = place(wave, kind, lane);
   if (detail[0] != '\0') wave.fault.text.append(": ").append(detail);
 }

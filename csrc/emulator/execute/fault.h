@@ -25,6 +25,7 @@ enum class FaultKind : std::uint8_t {
 struct Fault {
   FaultKind kind = FaultKind::None;
   std::string text;  // the whole message
+  int lane = -1;     // of the first access that was wrong; -1: a scalar one, or none
 };
 
 const char* name(FaultKind kind);

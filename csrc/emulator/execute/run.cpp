@@ -3,6 +3,7 @@
 
 #include "bind.h"
 #include "checker.h"
+#include "tolerate.h"
 #include "wave.h"
 
 namespace apb::emu {
@@ -126,8 +127,10 @@ template <bool Careful> std::uint64_t loop(Wave& wave, const Instruction* code, 
       counters.instructions[static_cast<int>(instruction.category)]++;
       instruction.execute(wave, instruction);
     }
-    if (wave.stop != Stop::None) [[unlikely]]
-      break;
+    if (wave.stop != Stop::None) [[unlikely]] {
+      const bool tolerant = wave.stop == Stop::Fault && wave.group != nullptr && wave.group->tolerates != nullptr;
+      if (!tolerant || !go_on(wave, instruction)) break;
+    }
   }
   return count - left;
 }

@@ -54,13 +54,17 @@ class Memory {
 
 class Checker;  // machine/checks: hazards, races, uninitialised LDS. Null when checks are off.
 
+struct Wave;
+
 struct Workgroup {
   const char* kernel = "";  // its name, for messages
   std::uint8_t* lds = nullptr;
-  std::uint32_t lds_bytes = 0;                      // static and dynamic, what the launch asked for
-  std::uint32_t id[3] = {};                         // workgroup number
-  std::uint64_t shared_base = 0;                    // aperture: flat addresses in [shared_base, +4 GiB) are LDS
-  std::uint64_t private_base = 0;                   // aperture of scratch
+  std::uint32_t lds_bytes = 0;     // static and dynamic, what the launch asked for
+  std::uint32_t id[3] = {};        // workgroup number
+  std::uint64_t shared_base = 0;   // aperture: flat addresses in [shared_base, +4 GiB) are LDS
+  std::uint64_t private_base = 0;  // aperture of scratch
+  // Is the access at which the wave has just stopped one to go on from? Then it is noted. Null: none is.
+  bool (*tolerates)(const Wave& wave) = nullptr;
   std::uint32_t waves = 0, waiting = 0, ended = 0;  // barrier bookkeeping of the scheduler
 };
 

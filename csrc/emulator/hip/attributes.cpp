@@ -106,7 +106,7 @@ bool amd_attribute(int attribute, const Device& device, const Properties& p, int
     case 7:
     case 8:
     case 9:
-    case 10: out = 0; return true;  // cooperative launches over several devices
+    case 10: out = p.cooperativeMultiDeviceLaunch; return true;  // its grids may differ: kernel, grid, block, LDS
     case 11: out = p.isLargeBar; return true;
     case 12: out = p.asicRevision; return true;
     case 13:                        // hipStreamWaitValue: not here

@@ -2,12 +2,13 @@
 #include <algorithm>
 #include <climits>
 
+#include "../machine/occupancy.h"
 #include "module.h"
 
 namespace apb::emu::hip {
 namespace {
 
-constexpr int kWave = 64, kSimds = 4, kWavesPerSimd = 8, kBarriers = 16, kRegisters = 512, kRegisterGranule = 8;
+constexpr int kWave = 64;
 
 int max_dynamic(const Function& function) {
   const int limit = static_cast<int>(find_device(function.code->device)->lds_bytes() - function.kernel->static_lds);
@@ -15,24 +16,10 @@ int max_dynamic(const Function& function) {
   return asked > 0 ? asked : std::max(limit, 0);
 }
 
-// Registers that a wave takes from its SIMD: both files share 512 rows, given out in eights. rsrc1 [5:0] of the
-// descriptor counts them.
-int allocated_registers(const Kernel& kernel) { return static_cast<int>((kernel.rsrc1 & 0x3f) + 1) * kRegisterGranule; }
-
 }  // namespace
 
-// By registers, by LDS, by the barriers that groups of several waves need.
 int blocks_per_unit(const Function& function, std::size_t block, std::size_t dynamic_lds) {
-  const Kernel& kernel = *function.kernel;
-  const std::size_t lds_limit = find_device(function.code->device)->lds_bytes();
-  const std::size_t lds = kernel.static_lds + dynamic_lds;
-  if (block == 0 || block > kernel.max_block || lds > lds_limit) return 0;
-  const int waves = static_cast<int>((block + kWave - 1) / kWave);
-  const int resident = kSimds * std::min(kWavesPerSimd, kRegisters / std::max(allocated_registers(kernel), 1));
-  int blocks = resident / waves;
-  if (waves > 1) blocks = std::min(blocks, kBarriers);
-  if (lds != 0) blocks = std::min(blocks, static_cast<int>(lds_limit / lds));
-  return blocks;
+  return static_cast<int>(workgroups_per_unit(*function.kernel, block, dynamic_lds));
 }
 
 namespace {

@@ -177,6 +177,7 @@ hipError_t run_kernel(const KernelOperation& operation, Stream& stream) {
   request.arguments = operation.arguments;
   request.device = stream.device;
   request.cooperative = operation.cooperative;
+  request.grids = operation.grids;
   Fault fault;
   std::string text;
   const LaunchResult result = launch(request, fault, text);

@@ -8,6 +8,7 @@
 #include <iterator>
 
 #include "../isa/decode.h"
+#include "../machine/services.h"
 #include "capture.h"
 
 namespace apb::emu::hip {
@@ -148,6 +149,11 @@ hipError_t find_kernel(Module& module, const char* name, std::shared_ptr<Functio
     if (it == module.code->kernels.end()) {
       module.functions.erase(name);
       return fail(hipErrorNotFound, "the module has no kernel '%s'", name);
+    }
+    if (const char* missing = missing_service(it->second)) {
+      module.functions.erase(name);
+      return fail(hipErrorNotSupported, "kernel %s needs %s, which the embedded device has not: compile it without",
+                  name, missing);
     }
     slot = std::make_shared<Function>();
     slot->code = module.code;

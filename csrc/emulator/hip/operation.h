@@ -22,6 +22,7 @@ struct KernelOperation {
   Dim3 grid, block, tail{0, 0, 0};
   std::uint32_t lds = 0;
   bool cooperative = false;
+  const MultiGrid* grids = nullptr;     // of a cooperative launch over several devices, while it runs
   std::vector<std::uint8_t> arguments;  // copied when the call is made: the caller's are dead afterwards
 };
 

@@ -65,7 +65,10 @@ void fill_common(Properties& out, const Device& device) {
   out.maxThreadsPerMultiProcessor = 2048;
   out.clockInstructionRate = 100000;  // s_memrealtime counts at 100 MHz
   out.arch = arch();
-  out.concurrentKernels = out.canMapHostMemory = out.cooperativeLaunch = out.isLargeBar = out.ECCEnabled = 1;
+  out.concurrentKernels = out.canMapHostMemory = out.isLargeBar = out.ECCEnabled = 1;
+  out.cooperativeLaunch = out.cooperativeMultiDeviceLaunch = out.cooperativeMultiDeviceUnmatchedFunc = 1;
+  out.cooperativeMultiDeviceUnmatchedGridDim = out.cooperativeMultiDeviceUnmatchedBlockDim = 1;
+  out.cooperativeMultiDeviceUnmatchedSharedMem = 1;
   out.pciBusID = pci_bus(device.ordinal);
   out.asicRevision = 1;
   out.managedMemory = out.directManagedMemAccessFromHost = out.concurrentManagedAccess = 1;

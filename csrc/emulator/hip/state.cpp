@@ -2,6 +2,7 @@
 #include "runtime.h"
 
 #include "../machine/counters.h"
+#include "../machine/occupancy.h"
 #include "pool.h"
 #include "stream.h"
 
@@ -31,7 +32,7 @@ std::vector<std::unique_ptr<Device>>* make_devices() {
 
 }  // namespace
 
-std::uint32_t Device::lds_bytes() const { return configuration.target == Target::Gfx950 ? 160u << 10 : 64u << 10; }
+std::uint32_t Device::lds_bytes() const { return lds_of_unit(configuration.target); }
 
 const std::vector<std::unique_ptr<Device>>& devices() {
   static const std::vector<std::unique_ptr<Device>>* const only = make_devices();

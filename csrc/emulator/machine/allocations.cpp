@@ -36,6 +36,15 @@ const char* ended(AllocationKind kind) {
   }
 }
 
+// torch and HIP give memory out in pieces of 512 bytes; behind an allocation of an arena there is at least that much.
+std::uint64_t last_reached(const Allocation& one) {
+  constexpr std::uint64_t kPiece = 512;
+  const bool ours = one.kind == AllocationKind::Device || one.kind == AllocationKind::Host ||
+                    one.kind == AllocationKind::Managed || one.kind == AllocationKind::Pool;
+  if (!ours || configuration().checks.level < CheckLevel::Permissive) return one.end();
+  return one.begin + (one.bytes + kPiece - 1) / kPiece * kPiece;
+}
+
 }  // namespace
 
 AllocationsState& allocations_state() {
@@ -149,7 +158,7 @@ std::shared_ptr<const Memory> Allocations::snapshot(int device) const {
     for (const auto& [begin, allocation] : all.live) {
       const bool own =
           allocation.device < 0 || allocation.device == device || allocation.kind == AllocationKind::Managed;
-      if (own || all.peers.contains({device, allocation.device})) ranges.push_back({begin, allocation.end()});
+      if (own || all.peers.contains({device, allocation.device})) ranges.push_back({begin, last_reached(allocation)});
     }
     slot = std::make_shared<const Snapshot>(device, std::move(ranges));
   }

@@ -4,6 +4,7 @@
 
 #include <sched.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstdlib>
@@ -74,6 +75,8 @@ bool read_bytes(std::string_view text, std::uint64_t& out) {
   out <<= shift;
   return true;
 }
+
+constexpr std::array<std::string_view, 4> kLevels{"strict", "report", "permissive", "continue"};  // as CheckLevel
 
 class Reader {
  public:
@@ -168,10 +171,13 @@ class Reader {
     CheckSwitches& switches = configuration_.checks;
     while (!text.empty()) {
       const std::string_view word = next_part(text, ',');
-      if (word == "all")
-        switches = {.lds = true, .races = true, .hazards = true, .alignment = true, .report = switches.report};
+      const auto* level = std::ranges::find(kLevels, word);
+      if (level != kLevels.end())
+        switches.level = static_cast<CheckLevel>(level - kLevels.begin());
+      else if (word == "all")
+        switches = {.lds = true, .races = true, .hazards = true, .alignment = true, .level = switches.level};
       else if (word == "none")
-        switches = {};
+        switches = {.level = switches.level};
       else if (word == "lds")
         switches.lds = true;
       else if (word == "races")
@@ -180,12 +186,12 @@ class Reader {
         switches.hazards = true;
       else if (word == "alignment")
         switches.alignment = true;
-      else if (word == "report")
-        switches.report = true;
       else
-        problem(kName, word, "all, none, lds, races, hazards, alignment or report");
+        problem(kName, word,
+                "all, none, lds, races, hazards or alignment, and a level: strict, report, permissive or continue");
     }
-    if (switches.report && !switches.any()) problem(kName, "report", "a check that it is to report, as in all,report");
+    if (switches.level == CheckLevel::Report && !switches.any())
+      problem(kName, "report", "a check that it is to report, as in all,report");
   }
 
   void known() {

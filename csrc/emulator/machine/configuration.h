@@ -2,8 +2,8 @@
 //   AITER_PREBUILT_EMULATOR            devices, comma separated: gfx942 | gfx950, each with options: gfx942:cus=80:memory=8G
 //                                      (default: one gfx942). cus: 304 for gfx942, 256 for gfx950 unless said.
 //   AITER_PREBUILT_EMULATOR_THREADS    host threads for workgroups (default: the cores this process may use)
-//   AITER_PREBUILT_EMULATOR_CHECKS     comma separated: all | none | lds | races | hazards | alignment (default none; addresses are always checked);
-//                                      report: what they find is a line of the log, once per instruction, and the kernel goes on
+//   AITER_PREBUILT_EMULATOR_CHECKS     comma separated: all | none | lds | races | hazards | alignment (default none; addresses are always checked)
+//                                      and a level, strict | report | permissive | continue: see CheckLevel
 //   AITER_PREBUILT_EMULATOR_KNOWN      findings to pass over, separated by blanks: CHECK:0xOFFSET:KERNEL or CHECK:0xFIRST-0xLAST:KERNEL, offsets
 //                                      of instructions in the kernel's code as a finding's message says them (code+0x6cc)
 //   AITER_PREBUILT_EMULATOR_LIMIT      instructions per wave before a launch is stopped (default 2^33; 0: no limit)
@@ -27,9 +27,18 @@ struct DeviceConfiguration {
   std::uint64_t memory = 16ull << 30;
 };
 
+// What a finding does. Each level lets pass what the one before does, and what it lets pass is a line of the log, once per
+// instruction, and counted.
+enum class CheckLevel : std::uint8_t {
+  Strict,      // it ends the launch
+  Report,      // what the switched checks find does not: a card would not notice
+  Permissive,  // what a card lets pass does not: LDS beyond the allocation reads 0 and drops writes, allocations end at their 512 bytes
+  Continue,    // nor does an access to memory that is not there: it reads 0, and is not done
+};
+
 struct CheckSwitches {
   bool lds = false, races = false, hazards = false, alignment = false;
-  bool report = false;  // findings are logged, not faults
+  CheckLevel level = CheckLevel::Strict;
   bool any() const { return lds || races || hazards || alignment; }
 };
 

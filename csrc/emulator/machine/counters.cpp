@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "configuration.h"
+#include "findings.h"
 #include "json.h"
 
 namespace apb::emu {
@@ -141,7 +142,7 @@ std::string counters_json() {
            fields(launch.counters) + "}";
     separator = ", ";
   }
-  return out + "], \"launches_dropped\": " + std::to_string(all.dropped) + "}";
+  return out + "], \"launches_dropped\": " + std::to_string(all.dropped) + ", \"findings\": " + findings_json() + "}";
 }
 
 void write_counters_at_exit() { state(); }
@@ -152,6 +153,7 @@ void reset_counters() {
   all.kernels.clear();
   all.launches.clear();
   all.dropped = 0;
+  reset_findings();
 }
 
 }  // namespace apb::emu

@@ -1,6 +1,7 @@
 #include "dispatch.h"
 
 #include <cstdio>
+#include <string>
 
 namespace apb::emu {
 
@@ -22,6 +23,11 @@ void DispatchMemory::describe(std::uint64_t address, std::uint64_t bytes, char* 
     return;
   }
   device->describe(address, bytes, text, size);
+  constexpr std::uint64_t kNull = 65536;  // as the device's memory has it
+  if (!asks_host || address >= kNull) return;
+  const std::size_t length = std::char_traits<char>::length(text);
+  std::snprintf(text + length, size - length,
+                "; the kernel may use printf, assert or malloc, which the device has not");
 }
 
 Dim3 Dispatch::block_of(const std::uint32_t (&id)[3]) const {

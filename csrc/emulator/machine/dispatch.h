@@ -33,6 +33,7 @@ class DispatchMemory : public Memory {
   void describe(std::uint64_t address, std::uint64_t bytes, char* text, std::size_t size) const override;
 
   std::shared_ptr<const Memory> device;
+  bool asks_host = false;  // the kernel names services of the host, and has null pointers for them
 
  private:
   struct Own {
@@ -51,11 +52,13 @@ struct Dispatch {
   const Kernel* kernel = nullptr;
   Dim3 grid, block, tail;
   std::uint32_t lds_bytes = 0, scratch_bytes = 0;  // of a workgroup; of a lane
-  std::uint32_t compute_units = 1;
-  std::uint64_t workgroups = 0, waves = 0;  // of the whole launch
+  std::uint32_t lds_end = 0;  // what may be touched: all of it, or of the pieces that a card gives out
+  std::uint32_t compute_units = 1, workgroups_per_unit = 1;  // at a time
+  std::uint64_t workgroups = 0, waves = 0;                   // of the whole launch
   DispatchMemory memory;
   std::vector<std::uint8_t> kernarg_storage, printf_buffer;
-  std::uint8_t* kernarg = nullptr;  // 64-byte aligned
+  std::unique_ptr<GridSync> grid_sync;  // null: no kernel that waits for its whole grid
+  std::uint8_t* kernarg = nullptr;      // 64-byte aligned
   std::uint32_t kernarg_bytes = 0;
   alignas(64) DispatchPacket packet;
   std::uint8_t behind_packet[DispatchMemory::kReservedBehind] = {};

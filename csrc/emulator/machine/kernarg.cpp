@@ -14,9 +14,28 @@ namespace {
 constexpr std::uint64_t kAlignment = 64;
 constexpr std::size_t kPrintfBytes = 1u << 20;
 
+// Only a cooperative launch has one: for others a kernel is to see that its grid is no valid group.
+std::uint64_t grid_sync(const LaunchRequest& request, Dispatch& d) {
+  if (!request.cooperative) return 0;
+  d.grid_sync = std::make_unique<GridSync>();
+  GridSync& sync = *d.grid_sync;
+  sync.workgroups = static_cast<std::uint32_t>(d.workgroups);
+  if (const MultiGrid* grids = request.grids) {
+    sync.grids = grids->words;
+    sync.number = grids->number;
+    sync.count = grids->count;
+    sync.items_before = grids->items_before;
+    sync.items = grids->items;
+    d.memory.add("barrier of all grids", reinterpret_cast<std::uint64_t>(grids->words), sizeof *grids->words);
+  }
+  const auto address = reinterpret_cast<std::uint64_t>(&sync);
+  d.memory.add("grid barrier", address, offsetof(GridSync, behind));
+  return address;
+}
+
 // The value of a hidden argument; unknown ones and those of services that this device has not (hostcall, heap, device
 // queues) are null.
-std::uint64_t hidden_value(std::string_view kind, Dispatch& d) {
+std::uint64_t hidden_value(const LaunchRequest& request, std::string_view kind, Dispatch& d) {
   const std::uint32_t count[3] = {d.grid.x, d.grid.y, d.grid.z}, size[3] = {d.block.x, d.block.y, d.block.z},
                       rest[3] = {d.tail.x, d.tail.y, d.tail.z};
   const auto dimension = static_cast<unsigned>(kind.back() - 'x');  // hidden_*_x, _y, _z
@@ -32,6 +51,7 @@ std::uint64_t hidden_value(std::string_view kind, Dispatch& d) {
   if (kind == "hidden_dynamic_lds_size") return d.lds_bytes - d.kernel->static_lds;
   if (kind == "hidden_private_base") return kPrivateAperture >> 32;
   if (kind == "hidden_shared_base") return kSharedAperture >> 32;
+  if (kind == "hidden_multigrid_sync_arg") return grid_sync(request, d);
   if (kind == "hidden_printf_buffer") {
     // Two dwords before the records: bytes used, bytes there are.
     d.printf_buffer.assign(kPrintfBytes + DispatchMemory::kReservedBehind, 0);
@@ -71,7 +91,7 @@ void fill_kernarg(const LaunchRequest& request, Dispatch& d) {
   for (const KernelArgument& argument : kernel.arguments) {
     if (argument.kind != ArgumentKind::Hidden) continue;
     std::memset(d.kernarg + argument.offset, 0, argument.size);
-    const std::uint64_t value = hidden_value(argument.value_kind, d);
+    const std::uint64_t value = hidden_value(request, argument.value_kind, d);
     std::memcpy(d.kernarg + argument.offset, &value, std::min<std::uint32_t>(argument.size, sizeof value));
   }
   // Arguments that the caller left out are no memory: reading one is a fault with its offset.

@@ -11,8 +11,10 @@
 #include "counters.h"
 #include "dispatch.h"
 #include "interrupt.h"
+#include "occupancy.h"
 #include "pool.h"
 #include "scheduler.h"
+#include "services.h"
 
 namespace apb::emu {
 namespace {
@@ -21,8 +23,6 @@ constexpr std::uint32_t kMostBlock = 1024, kMostGridX = 0x7fffffff, kMostGridYz 
 constexpr std::uint32_t kMostScratch = 131056;  // COMPUTE_TMPRING_SIZE.WAVESIZE: 13 bits of 1 KiB per wave of 64 lanes
 constexpr std::uint32_t kDynamicStackBytes = 16384;  // what HIP sets aside when a kernel's stack has no known size
 constexpr std::uint64_t kPacketHeader = 2;           // HSA_PACKET_TYPE_KERNEL_DISPATCH
-
-std::uint32_t most_lds(Target target) { return target == Target::Gfx942 ? 64u << 10 : 160u << 10; }
 
 std::string text_of(Dim3 size) {
   return "(" + std::to_string(size.x) + ", " + std::to_string(size.y) + ", " + std::to_string(size.z) + ")";
@@ -79,9 +79,9 @@ LaunchResult check(const LaunchRequest& r, std::string& text) {
   if (LaunchResult result = check_grid(r, text); result != LaunchResult::Done) return result;
   const Target target = r.kernel->object->target;
   const std::uint64_t lds = std::uint64_t{r.kernel->static_lds} + r.dynamic_lds;
-  if (lds > most_lds(target)) {
+  if (lds > lds_of_unit(target)) {
     text = std::to_string(r.kernel->static_lds) + " bytes of static and " + std::to_string(r.dynamic_lds) +
-           " bytes of dynamic LDS: " + std::string(name(target)) + " has " + std::to_string(most_lds(target));
+           " bytes of dynamic LDS: " + std::string(name(target)) + " has " + std::to_string(lds_of_unit(target));
     return LaunchResult::TooMuchLds;
   }
   if (r.kernel->private_bytes > kMostScratch) {
@@ -108,10 +108,15 @@ void describe_dispatch(const LaunchRequest& r, Dispatch& d) {
   d.block = r.block;
   d.tail = r.tail;
   d.lds_bytes = r.kernel->static_lds + r.dynamic_lds;
+  const std::uint32_t piece =
+      configuration().checks.level >= CheckLevel::Permissive ? lds_granule(r.kernel->object->target) : 1;
+  d.lds_end = (d.lds_bytes + piece - 1) / piece * piece;
   d.scratch_bytes = scratch_bytes(*r.kernel);
   d.compute_units = configuration().devices[static_cast<std::size_t>(r.device)].compute_units;
+  d.workgroups_per_unit = std::max(workgroups_per_unit(*r.kernel, volume(r.block), r.dynamic_lds), 1u);
   d.workgroups = volume(r.grid);
   d.waves = d.workgroups * d.waves_per_workgroup();
+  d.memory.asks_host = names_service(*r.kernel);
   d.memory.device = Allocations::instance().snapshot(r.device);
 }
 

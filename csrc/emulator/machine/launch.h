@@ -6,6 +6,7 @@
 #include <string>
 
 #include "code_object.h"
+#include "grid_sync.h"
 
 namespace apb::emu {
 
@@ -21,7 +22,8 @@ struct LaunchRequest {
   std::span<const std::uint8_t>
       arguments;  // explicit arguments, laid out as the metadata says; hidden ones are filled in
   int device = 0;
-  bool cooperative = false;  // all workgroups resident at once
+  bool cooperative = false;          // all workgroups resident at once
+  const MultiGrid* grids = nullptr;  // of a cooperative launch over several devices
 };
 
 enum class LaunchResult : std::uint8_t { Done, InvalidValue, InvalidConfiguration, TooMuchLds, OutOfMemory, Fault };

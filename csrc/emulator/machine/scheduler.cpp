@@ -8,37 +8,40 @@
 namespace apb::emu {
 namespace {
 
-constexpr std::uint64_t kMostMemory = 4ull << 30;  // of register files, LDS and scratch of one launch
-constexpr std::uint32_t kWavesPerUnit = 32;        // eight on each of four SIMDs
+constexpr std::uint64_t kMostMemory = 4ull << 30;  // of registers, LDS and scratch of one launch
 
-// A launch that only waits looks again at once for a while, because what it waits for is mostly near; then it sleeps in between.
-constexpr std::uint64_t kLooks = 32;
+// A launch that only waits looks again at once for a while, because what it waits for is mostly near; then it rests in between.
+constexpr std::chrono::microseconds kNoRest{300}, kFewRests{2000};
 constexpr std::chrono::microseconds kShortRest{50}, kLongRest{200};
 constexpr std::uint64_t kInstructionsPerMicrosecond = 64;  // of a wave that spins
+constexpr std::uint64_t kLooksSure = 64,
+                        kLooksLikely = 16;  // after which one that is known to wait is run all the same
 
-// How many workgroups the card would run at once, and no more than memory is sensible for.
+// How many workgroups the card would run at once, and no more than memory is sensible for (scratch: registers and LDS of a card are
+// some 200 MiB).
 std::uint64_t most_resident(const Dispatch& d) {
-  const std::uint64_t per_unit = std::max(kWavesPerUnit / std::max(d.waves_per_workgroup(), 1u), 1u);
   const std::uint64_t by_memory =
       std::max<std::uint64_t>(kMostMemory / std::max<std::uint64_t>(ResidentWorkgroup::bytes(d), 1), 64);
-  return std::min({d.compute_units * per_unit, by_memory, d.workgroups});
+  return std::min({std::uint64_t{d.compute_units} * d.workgroups_per_unit, by_memory, d.workgroups});
 }
 
 }  // namespace
 
 Scheduler::Scheduler(const Dispatch& dispatch, Interruption& interruption, unsigned threads, bool all_resident)
-    : dispatch_(dispatch), interruption_(interruption) {
-  most_ = all_resident ? dispatch.workgroups : std::max<std::uint64_t>(most_resident(dispatch), threads);
-  allowed_ = all_resident ? most_ : std::max(threads, 1u);
-}
+    : dispatch_(dispatch),
+      interruption_(interruption),
+      allowed_(std::max(threads, 1u)),
+      most_(all_resident ? dispatch.workgroups : std::max<std::uint64_t>(most_resident(dispatch), threads)) {}
 
 void Scheduler::work() {
   Slot mine;
   try {
     while (take(mine)) {
-      const Turn turn = mine->turn(stop_);
-      if (give(mine, turn)) ::sched_yield();
-      if (interruption_.due()) interrupt();
+      give(mine, mine->turn(stop_, interruption_));
+      if (interruption_.due()) {
+        const std::lock_guard guard(mutex_);
+        interrupt();
+      }
     }
     const std::lock_guard guard(mutex_);
     if (mine) idle_.push_back(std::move(mine));  // keeps its counters
@@ -50,7 +53,11 @@ void Scheduler::work() {
   }
 }
 
-// Called with the lock held.
+// Called with the lock held, as all that follows but take() and give().
+bool Scheduler::can_start() const {
+  return next_ < dispatch_.workgroups && resident_ < most_ && resident_ - parked_ < allowed_;
+}
+
 bool Scheduler::start(Slot& mine) {
   try {
     if (!mine && !idle_.empty()) {
@@ -64,81 +71,116 @@ bool Scheduler::start(Slot& mine) {
     return false;
   }
   ++resident_;
+  ++running_;
   ++next_;
   return true;
 }
 
+// Has it reason to run? Those whose time is up always; those that wait when their bytes have changed, or at a new look.
+bool Scheduler::ready(const ResidentWorkgroup& one) const {
+  if (!one.waiting()) return true;
+  if (one.changed()) return true;
+  return look_ - one.look >= (one.surely() ? kLooksSure : one.watched() ? kLooksLikely : 1);
+}
+
+bool Scheduler::next(Slot& mine) {
+  const auto found = std::ranges::find_if(aside_, [this](const Slot& one) { return ready(*one); });
+  if (found == aside_.end()) return false;
+  if (mine) idle_.push_back(std::move(mine));
+  mine = std::move(*found);
+  aside_.erase(found);
+  if (mine->watched()) {
+    --parked_;
+    if (mine->changed()) progress();
+  }
+  ++running_;
+  return true;
+}
+
 bool Scheduler::take(Slot& mine) {
-  std::unique_lock lock(mutex_);
+  Lock lock(mutex_);
   while (!stop_ && !out_of_memory_) {
-    if (next_ < dispatch_.workgroups && resident_ < allowed_) {
+    if (can_start()) {
       const std::uint64_t number = next_;
       if (!start(mine)) continue;
       lock.unlock();
       mine->begin(number);
       return true;
     }
-    if (!aside_.empty() && waiting_turns_ != 0 && std::chrono::steady_clock::now() < not_before_) {
-      changed_.wait_until(lock, not_before_);
-      continue;
-    }
-    if (!aside_.empty()) {
-      if (mine) idle_.push_back(std::move(mine));
-      mine = std::move(aside_.front());
-      aside_.pop_front();
-      return true;
-    }
+    if (next(mine)) return true;
     if (next_ == dispatch_.workgroups && resident_ == 0) return false;
-    changed_.wait(lock);
+    rest(lock);
   }
   return false;
 }
 
-// Called with the lock held, as what follows.
-bool Scheduler::set_aside(Slot& mine, bool waits) {
-  aside_.push_back(std::move(mine));
-  if (++turns_without_end_ >= resident_ && next_ < dispatch_.workgroups && allowed_ < most_) {
+// Nobody is ready. While one thread waits for those that run, or for somebody else, the others sleep until it tells them.
+void Scheduler::rest(Lock& lock) {
+  if (aside_.empty() || looking_) {
+    changed_.wait(lock);
+    return;
+  }
+  looking_ = true;
+  if (running_ != 0)
+    changed_.wait_for(lock, kShortRest);  // what they store may let one of these go on
+  else
+    look(lock);
+  looking_ = false;
+  changed_.notify_all();
+  if (interruption_.due()) interrupt();
+}
+
+void Scheduler::look(Lock& lock) {
+  ++look_;
+  const Clock::time_point now = Clock::now();
+  if (idle_since_ == Clock::time_point{}) idle_since_ = now;
+  const auto idle = now - idle_since_;
+  if (idle < kNoRest) {
+    lock.unlock();
+    ::sched_yield();
+    lock.lock();
+    return;
+  }
+  const auto time = idle < kFewRests ? kShortRest : kLongRest;
+  changed_.wait_for(lock, time);
+  for (const Slot& one : aside_) one->rested(static_cast<std::uint64_t>(time.count()) * kInstructionsPerMicrosecond);
+}
+
+void Scheduler::set_aside(Slot& mine, bool waits) {
+  mine->look = look_;
+  if (!waits) progress();
+  if (mine->watched()) {
+    ++parked_;
+  } else if (++turns_without_end_ >= resident_ - parked_ && next_ < dispatch_.workgroups && allowed_ < most_) {
     allowed_ = std::min(allowed_ * 2, most_);
     turns_without_end_ = 0;
   }
+  aside_.push_back(std::move(mine));
   changed_.notify_all();
-  waiting_turns_ = waits ? waiting_turns_ + 1 : 0;
-  const bool others_start = next_ < dispatch_.workgroups && resident_ < allowed_;
-  return waits && !others_start && waiting_turns_ % resident_ == 0 && all_wait();
 }
 
-// True as long as a turn for another process is all that is tried; then nobody is taken for a while.
-bool Scheduler::all_wait() {
-  const std::uint64_t looks = waiting_turns_ / resident_;
-  if (looks <= kLooks) return true;
-  const auto rest = looks <= 4 * kLooks ? kShortRest : kLongRest;
-  not_before_ = std::chrono::steady_clock::now() + rest;
-  for (const Slot& one : aside_) one->rested(static_cast<std::uint64_t>(rest.count()) * kInstructionsPerMicrosecond);
-  return false;
-}
-
-bool Scheduler::give(Slot& mine, Turn turn) {
+void Scheduler::give(Slot& mine, Turn turn) {
   const std::lock_guard guard(mutex_);
+  --running_;
   switch (turn) {
     case Turn::Finished:
       --resident_;
-      turns_without_end_ = waiting_turns_ = 0;
+      turns_without_end_ = 0;
+      progress();
       changed_.notify_all();
-      return false;
+      return;
     case Turn::Paused: return set_aside(mine, false);
     case Turn::Waiting: return set_aside(mine, true);
     case Turn::Fault:
       if (!stop_) fault_ = mine->fault();  // the first one is reported
       stop_ = true;
       changed_.notify_all();
-      return false;
-    case Turn::Stopped: return false;
+      return;
+    case Turn::Stopped: return;
   }
-  return false;
 }
 
 void Scheduler::interrupt() {
-  const std::lock_guard guard(mutex_);
   const bool done = next_ == dispatch_.workgroups && resident_ == 0;
   if (stop_ || done) return;
   fault_ = {FaultKind::Interrupted, std::string(name(FaultKind::Interrupted)) + ": SIGINT came while it ran"};

@@ -16,10 +16,11 @@
 
 namespace apb::emu {
 
-// Threads take workgroups in order from a shared count. One that does not finish within its slice is set aside; when
-// every resident one has had a slice and none has finished, twice as many become resident: workgroups that wait for
-// others find them running in the end, in whatever order they depend on each other, while ordinary long ones stay few.
-// When all that can run wait, somebody else must store first, who may need this core: the launch rests between its looks.
+// Threads take workgroups in order from a shared count. One that does not finish within its slice is set aside; when every resident
+// one has had a slice and none has finished, twice as many become resident. One that waits for bytes in memory (watch.h)
+// is parked: it takes nobody's place, so that the next one starts, and is not run before they change. So workgroups that wait for
+// others find them running, in whatever order they depend on each other, up to as many as the card holds, while ordinary
+// long ones stay few. When all wait, somebody else must store first, who may need this core: the launch rests between its looks.
 class Scheduler {
  public:
   Scheduler(const Dispatch& dispatch, Interruption& interruption, unsigned threads, bool all_resident);
@@ -30,12 +31,19 @@ class Scheduler {
 
  private:
   using Slot = std::unique_ptr<ResidentWorkgroup>;
+  using Clock = std::chrono::steady_clock;
+  using Lock = std::unique_lock<std::mutex>;
   bool take(Slot& mine);
-  bool give(Slot& mine, Turn turn);        // true: everybody waits, let another process have the core
-  bool set_aside(Slot& mine, bool waits);  // the same
-  bool all_wait();
+  void give(Slot& mine, Turn turn);
+  void set_aside(Slot& mine, bool waits);
+  bool can_start() const;
   bool start(Slot& mine);
+  bool next(Slot& mine);
+  bool ready(const ResidentWorkgroup& one) const;
+  void rest(Lock& lock);
+  void look(Lock& lock);
   void interrupt();
+  void progress() { idle_since_ = {}; }
 
   const Dispatch& dispatch_;
   Interruption& interruption_;
@@ -43,8 +51,10 @@ class Scheduler {
   std::condition_variable changed_;
   std::atomic<bool> stop_{false};
   std::uint64_t next_ = 0, resident_ = 0, allowed_ = 1, most_ = 1, turns_without_end_ = 0;
-  std::uint64_t waiting_turns_ = 0;                   // since somebody did something else
-  std::chrono::steady_clock::time_point not_before_;  // the next look, when everybody waits
+  std::uint64_t parked_ = 0, running_ = 0;  // of the resident ones: known to wait; in a turn
+  std::uint64_t look_ = 1;                  // counts times at which all waited
+  bool looking_ = false;                    // a thread of this launch rests for all of them
+  Clock::time_point idle_since_;            // zero: somebody gets on
   std::deque<Slot> aside_;
   std::vector<Slot> idle_;
   Fault fault_;

@@ -77,14 +77,22 @@ void poison_registers(Wave& wave, const Kernel& kernel) {
   std::ranges::fill(wave.scalar, kPoison);
 }
 
-// HW_ID of GFX9: wave slot, SIMD, compute unit, shader engine. Workgroups go round the XCCs, then round their units.
+// HW_ID as HIP's __smid() reads it: WAVE_ID [3:0] and SIMD_ID [5:4], the wave's slot; CU_ID [11:8] and SE_ID [15:13], its compute unit in
+// one of an XCC's four shader engines; TG_ID [19:16], the workgroup's slot there. Workgroups go round the XCCs, then round their units, then
+// take the next slot, as long as all end in order: a model, but no two that are resident then share a slot.
 void place(Wave& wave, const Dispatch& d, const Workgroup& group, std::uint32_t number) {
+  constexpr std::uint32_t kEngines = 4, kSimds = 4;
   const std::uint64_t linear =
       group.id[0] + std::uint64_t{d.grid.x} * (group.id[1] + std::uint64_t{d.grid.y} * group.id[2]);
   const std::uint32_t xccs = d.compute_units >= 128 ? 8 : d.compute_units >= 64 ? 4 : 1;
-  const auto unit = static_cast<std::uint32_t>(linear / xccs % std::max(d.compute_units / xccs, 1u));
+  const std::uint32_t units = std::max(d.compute_units / xccs, 1u);
+  const std::uint64_t turn = linear / xccs;
+  const auto unit = static_cast<std::uint32_t>(turn % units);
+  const auto slot = static_cast<std::uint32_t>(turn / units % d.workgroups_per_unit);
+  const std::uint32_t at = slot * d.waves_per_workgroup() + number;
   wave.xcc_id = static_cast<std::uint32_t>(linear % xccs);
-  wave.hardware_id = (number / 4 & 15) | (number & 3) << 4 | (unit / 4 & 15) << 8 | (unit & 3) << 13;
+  wave.hardware_id = (at / kSimds & 15) | (at % kSimds) << 4 | (unit / kEngines & 15) << 8 | (unit % kEngines) << 13 |
+                     (slot & 15) << 16;
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "../execute/bind.h"
 #include "../isa/decode.h"
 #include "configuration.h"
+#include "findings.h"
 #include "program.h"
 #include "wave_setup.h"
 
@@ -19,6 +20,7 @@ namespace {
 // right only as long as no wave is far ahead of the others.
 constexpr std::uint64_t kBudget = 16;
 constexpr std::uint64_t kSlice = 80'000;  // instructions of each wave before the workgroup lets another one in
+constexpr std::uint32_t kSleeps = 256;    // rounds of sleep in which it is looked for what a workgroup waits for
 constexpr std::size_t kFileBytes = 512 * kRowBytes;  // both register files of a wave
 
 std::uint64_t scratch_per_wave(const Dispatch& d) { return std::uint64_t{d.scratch_bytes} * kLanes; }
@@ -48,27 +50,30 @@ ResidentWorkgroup::Pages::~Pages() {
 }
 
 std::uint64_t ResidentWorkgroup::bytes(const Dispatch& d) {
-  return d.waves_per_workgroup() * (kFileBytes + scratch_per_wave(d)) + d.lds_bytes;
+  const std::uint64_t rows = std::min<std::uint64_t>(d.kernel->vgprs, 512) * kRowBytes;
+  return d.waves_per_workgroup() * (rows + scratch_per_wave(d)) + d.lds_bytes;
 }
 
 ResidentWorkgroup::ResidentWorkgroup(const Dispatch& dispatch)
     : dispatch_(dispatch),
       registers_(dispatch.waves_per_workgroup() * kFileBytes),
-      lds_((dispatch.lds_bytes + 3) / 4 * 4),
+      lds_((dispatch.lds_end + 3) / 4 * 4),
       scratch_(dispatch.waves_per_workgroup() * scratch_per_wave(dispatch)),
       waves_(dispatch.waves_per_workgroup()),
       waiting_(waves_.size()),
-      checks_(make_workgroup_checks(configuration().checks, dispatch.waves_per_workgroup(), dispatch.lds_bytes)),
-      spin_(*dispatch.kernel) {
+      checks_(make_workgroup_checks(configuration().checks, dispatch.waves_per_workgroup(), dispatch.lds_end)),
+      spin_(*dispatch.kernel),
+      watch_(checks_.get()) {
   for (std::size_t i = 0; i < waves_.size(); ++i) {
     waves_[i].vector = reinterpret_cast<std::uint32_t*>(registers_.data() + i * kFileBytes);
     waves_[i].scratch = scratch_.data() ? scratch_.data() + i * scratch_per_wave(dispatch) : nullptr;
     waves_[i].counters = &counters_;
-    waves_[i].checker = checks_ ? checks_->of_wave(static_cast<std::uint32_t>(i)) : nullptr;
   }
+  use_checkers(false);
   group_.kernel = dispatch.kernel->name.c_str();
   group_.lds = lds_.data();
-  group_.lds_bytes = dispatch.lds_bytes;
+  group_.lds_bytes = dispatch.lds_end;
+  if (configuration().checks.level >= CheckLevel::Permissive) group_.tolerates = tolerates;
   group_.shared_base = kSharedAperture;
   group_.private_base = kPrivateAperture;
 }
@@ -81,6 +86,7 @@ void ResidentWorkgroup::begin(std::uint64_t linear) {
   const Dim3 block = dispatch_.block_of(group_.id);
   group_.waves = (block.x * block.y * block.z + kLanes - 1) / kLanes;
   group_.waiting = group_.ended = 0;
+  forget_watch(false);
   if (checks_) checks_->reset();
   std::fill_n(reinterpret_cast<std::uint32_t*>(lds_.data()), (group_.lds_bytes + 3) / 4, kPoison);
   const std::uint64_t scratch_dwords = scratch_per_wave(dispatch_) * group_.waves / 4;
@@ -119,8 +125,34 @@ void ResidentWorkgroup::rested(std::uint64_t instructions) {
     if (!waiting_[i] && waves_[i].stop != Stop::Ended) waves_[i].executed += instructions;
 }
 
-Turn ResidentWorkgroup::turn(const std::atomic<bool>& stop) {
+void ResidentWorkgroup::use_checkers(bool recording) {
+  for (std::size_t i = 0; i < waves_.size(); ++i)
+    waves_[i].checker = recording ? &watch_ : checks_ ? checks_->of_wave(static_cast<std::uint32_t>(i)) : nullptr;
+}
+
+void ResidentWorkgroup::forget_watch(bool in_vain) {
+  if (watch_.records()) use_checkers(false);
+  watch_.forget(in_vain);
+  watched_ = surely_ = false;
+  sleeping_ = 0;
+}
+
+bool ResidentWorkgroup::waits(bool all_sleep) {
+  const bool comes_back = spin_.waits({waves_.data(), group_.waves}, waiting_, written());
+  sleeping_ = all_sleep ? sleeping_ + 1 : 0;
+  const bool recorded = watch_.records();
+  const Watch::Finding found =
+      watch_.round(counters_.global_written - counters_.written_as_it_was, all_sleep || comes_back);
+  if (watch_.records() != recorded) use_checkers(!recorded);
+  watched_ = found == Watch::Finding::Waits;
+  surely_ = watched_ && comes_back;
+  // Without a finding those that come back or sleep give way all the same: a few looks for nothing are cheap.
+  return watched_ || ((all_sleep || comes_back) && found == Watch::Finding::Fails) || sleeping_ >= kSleeps;
+}
+
+Turn ResidentWorkgroup::rounds(const std::atomic<bool>& stop, Interruption& interruption) {
   spin_.moved();
+  forget_watch(watched_ && !watch_.changed());
   std::uint64_t left = kSlice * group_.waves;
   while (true) {
     bool all_sleep = true;
@@ -141,7 +173,10 @@ Turn ResidentWorkgroup::turn(const std::atomic<bool>& stop) {
       all_sleep = false;
       if (wave.stop == Stop::None) continue;
       spin_.moved();
-      if (wave.stop == Stop::Ended) ++group_.ended;
+      if (wave.stop == Stop::Ended) {
+        watch_.moved();
+        ++group_.ended;
+      }
       if (wave.stop == Stop::Barrier) {
         ++group_.waiting;
         waiting_[i] = 1;
@@ -149,11 +184,9 @@ Turn ResidentWorkgroup::turn(const std::atomic<bool>& stop) {
     }
     if (group_.ended == group_.waves) return Turn::Finished;
     // The barrier counts waves that have not ended, as the hardware's does.
-    if (group_.waiting == group_.waves - group_.ended)
-      release_barrier();
-    else if (all_sleep || spin_.waits({waves_.data(), group_.waves}, waiting_, written()))
-      return Turn::Waiting;
-    if (left == 0) return Turn::Paused;
+    if (group_.waiting == group_.waves - group_.ended) release_barrier();
+    if (waits(all_sleep)) return Turn::Waiting;
+    if (left == 0 || interruption.due()) return Turn::Paused;
   }
 }
 
