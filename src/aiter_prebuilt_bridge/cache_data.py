@@ -52,15 +52,25 @@ class Data:
             return self.right[wanted.path]
 
     def _checked(self, wanted: CacheFile) -> Path:
-        path = self.folder / wanted.path
+        self.content(wanted)
+        return self.folder / wanted.path
+
+    def content(self, wanted: CacheFile) -> bytes:
+        """The bytes of a file of the index: those that were checked.
+
+        Raises:
+            CacheDamagedError: see :meth:`file`.
+        """
+        path, data = self.folder / wanted.path, b""
         try:
             linked = path.is_symlink() or self.folder.resolve() not in path.resolve().parents
-            found = "a link" if linked else _difference(path.read_bytes(), wanted)
+            data = b"" if linked else path.read_bytes()
+            found = "a link" if linked else _difference(data, wanted)
         except OSError as error:
             found = f"not readable ({error.strerror})"
         if found:
             raise CacheDamagedError(f"read {path}", f"it is {found}", _AGAIN.format(target=self.index.target))
-        return path
+        return data
 
     def files(self, entry: CacheEntry) -> dict[str, str]:
         """All files of an entry, by the tool's names.

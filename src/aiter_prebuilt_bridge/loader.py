@@ -21,6 +21,7 @@ _AFTER: Final[Mapping[str, Callable[[ModuleType], None]]] = {
     "csrc.cpp_itfs.utils": stubs.wrap_templates,
 }
 _PUBLIC: Final = ("aiter.ops.", "aiter.fused_moe", "aiter.mla", "aiter.tuned_gemm")
+_FLYDSL: Final = "flydsl.compiler.jit_function"
 
 
 def spec_of(
@@ -33,6 +34,8 @@ def spec_of(
         return spec or core.spec(name)
     if spec is None or spec.loader is None:
         return spec
+    if name == "aiter" and _FLYDSL in sys.modules:
+        _wrap_flydsl(sys.modules[_FLYDSL])
     if last in _TOOLS and not _is_tool(spec):
         return spec
     before = answers.of(last if last in _TOOLS else name)
@@ -59,11 +62,19 @@ def _is_tool(spec: ModuleSpec) -> bool:
     return Path(spec.origin or "").parts[-4:-1] == ("aiter", "jit", "utils")
 
 
+def _wrap_flydsl(module: ModuleType) -> None:
+    from aiter_prebuilt_bridge import flydsl_cache  # most processes have no FlyDSL
+
+    flydsl_cache.wrap(module)
+
+
 def _after(name: str) -> Callable[[ModuleType], None] | None:
     if name in _AFTER:
         return _AFTER[name]
     if name == "aiter":
         return public.finish
+    if name == _FLYDSL:
+        return _wrap_flydsl
     return public.replace if name.startswith(_PUBLIC) else None
 
 

@@ -143,6 +143,7 @@ STAGES: dict[str, set[str]] = {
     "pack": {"files", "tools", "objects", "judge"},
     "report": {"manifest", "modules", "plan", "objects", "tools"},
     "shapes": {"manifest", "report"},
+    "seed": {"files", "compile", "pack", "shapes"},
     "generate": {"files", "manifest", "tools", "plan", "compile", "shapes"},
     "prove": {"files", "manifest", "cases", "objects", "judge", "pack"},
 }

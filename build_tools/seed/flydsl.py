@@ -1,0 +1,160 @@
+"""FlyDSL's cache of AITER's own kernels, filled ahead of time: which calls, and the child that compiles them.
+
+FlyDSL's key covers the sources of AITER's kernels and all files of FlyDSL, and AITER's modules fit one version of FlyDSL alone:
+so what is compiled is for one checkout of AITER, and for the FlyDSL that the given Python imports. The tree that the pipeline
+pins has no FlyDSL kernel.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from aiter_prebuilt.contract.dtype import BY_NAME, TARGET_FP8
+from aiter_prebuilt_bridge.flydsl_cache import TEXT, TOOL
+from build_tools.compile.store import Store
+from build_tools.errors import ManifestError, ToolchainError
+from build_tools.files.run import run
+from build_tools.pack.cache_wheel import Seed, Seeds
+from build_tools.shapes import forms
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+EDITION: Final = 1
+FILE: Final = "manifests/bridge/flydsl.toml"
+#: Of a GPU of each target: AITER's functions choose by it.
+COMPUTE_UNITS: Final[Mapping[str, int]] = {"gfx942": 304, "gfx950": 256}
+_FP8: Final[Mapping[str, str]] = {"gfx942": "float8_e4m3fnuz", "gfx950": "float8_e4m3fn"}
+#: Launching on a stream of no framework's.
+_STREAM: Final = "stream"
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What came of it: ``seeds`` for a data wheel; ``rows``: each call, its error and its keys; ``seconds``: of compiling."""
+
+    seeds: Seeds
+    rows: tuple[Mapping[str, Any], ...]
+    failed: Mapping[str, str]
+    compiled: int
+    seconds: float
+
+
+def calls_of(root: Path, target: str) -> list[dict[str, Any]]:
+    """The calls for ``target``, as the child is asked for them.
+
+    Raises:
+        ManifestError: the file says something else.
+    """
+    try:
+        table = tomllib.loads((root / FILE).read_text(encoding="utf-8"))
+        if table.get("edition") != EDITION:
+            raise ManifestError([f"{FILE}: edition: {table.get('edition')!r} is not {EDITION}"])
+        rows = [
+            (f"calls.{label}", row, _call(row, target)) for label, row in table.get("calls", {}).items()
+        ] + [
+            (f"tables.{label}", row, {"tuned": row["file"]}) for label, row in table.get("tables", {}).items()
+        ]
+    except (OSError, tomllib.TOMLDecodeError, KeyError, forms.FormError, ValueError) as error:
+        raise ManifestError([f"{FILE}: {error}"]) from None
+    return [
+        made | {"label": label, "name": row["client"]}
+        for label, row, made in rows
+        if target in row.get("targets", [target])
+    ]
+
+
+def _call(row: Mapping[str, Any], target: str) -> dict[str, Any]:
+    form = forms.parse(row["call"])
+    return {
+        "modules": list(row["modules"]),
+        "function": form.function,
+        "positional": [_value(each, target) for each in form.positional],
+        "keywords": {name: _value(each, target) for name, each in form.keywords} | {_STREAM: {"stream": 0}},
+    }
+
+
+def _value(given: forms.Value, target: str) -> dict[str, Any]:
+    """A value of a call, in the words of the child."""
+    if isinstance(given, forms.Tensor):
+        strides = None if given.strides is None else [int(each) for each in given.strides]
+        return {
+            "dims": [int(each) for each in given.dims],
+            "strides": strides,
+            "dtype": _type(given.dtype, target),
+        }
+    if isinstance(given, forms.Type):
+        return {"type": _type(given.name, target)}
+    return {"value": int(given.text) if isinstance(given, forms.Size) else given.value}
+
+
+def _type(name: str, target: str) -> str:
+    return _FP8[target] if name == TARGET_FP8 else BY_NAME[name].torch
+
+
+def make(
+    root: Path,
+    tree: Path,
+    target: str,
+    store: Path,
+    linker: Sequence[str],
+    *,
+    version: str,
+    python: str = sys.executable,
+) -> Made:
+    """Compile the calls for ``target`` with the AITER in ``tree`` (its ``version``) and the FlyDSL of ``python``; what the store
+    has is not compiled again.
+
+    Raises:
+        ToolchainError: AITER or its FlyDSL modules cannot be imported there.
+    """
+    with tempfile.TemporaryDirectory(prefix="aiter-prebuilt-flydsl-") as folder:
+        request, answer = Path(folder) / "request.json", Path(folder) / "answer.json"
+        request.write_text(
+            json.dumps(
+                {
+                    "tree": str(tree), "target": target, "compute_units": COMPUTE_UNITS[target], "linker": list(linker),
+                    "store": str(store.resolve()), "salt": f"flydsl {target} {EDITION}", "calls": calls_of(root, target),
+                }
+            ),
+            encoding="utf-8",
+        )  # fmt: skip
+        command = [python, "-m", "build_tools.seed.flydsl_seed", str(request), str(answer)]
+        path = os.pathsep.join([str(root / "src"), str(root), os.environ.get("PYTHONPATH", "")])
+        done = run(command, cwd=root, env={"PYTHONPATH": path})
+        if done.exit_code != 0 or not answer.is_file():
+            last = (done.output.strip().splitlines() or ["it said nothing"])[-1]
+            raise ToolchainError(
+                f"compile FlyDSL kernels of the AITER in {tree}",
+                last,
+                "Its requirements.txt names the FlyDSL that its modules fit",
+            )
+        told = json.loads(answer.read_text(encoding="utf-8"))
+    return Made(
+        _seeds(told, target, Store(store), version),
+        tuple(told["calls"]),
+        told["failed"],
+        told["compiled"],
+        told["seconds"],
+    )
+
+
+def _seeds(told: Mapping[str, Any], target: str, store: Store, version: str) -> Seeds:
+    found = []
+    for key, stored in sorted(told["kernels"].items()):
+        entry, parts = store.get(stored), told["parts"][key]
+        if entry is not None:
+            found.append(Seed(key, parts["function"], {TEXT: entry.path.read_bytes()}, parts))
+    return Seeds(
+        TOOL, target, (told["flydsl"],), (version,), tuple(found), ("flydsl", "aiter"),
+        {"flydsl": told["flydsl"]["version"]}, (FILE, "build_tools/seed/flydsl_seed.py"),
+    )  # fmt: skip
