@@ -49,8 +49,8 @@ class Made:
     seconds: float
 
 
-def calls_of(root: Path, target: str) -> list[dict[str, Any]]:
-    """The calls for ``target``, as the child is asked for them.
+def calls_of(root: Path, target: str, only: Sequence[str] = ()) -> list[dict[str, Any]]:
+    """The calls for ``target``, as the child is asked for them; ``only`` those, by their names in the file.
 
     Raises:
         ManifestError: the file says something else.
@@ -69,7 +69,7 @@ def calls_of(root: Path, target: str) -> list[dict[str, Any]]:
     return [
         made | {"label": label, "name": row["client"]}
         for label, row, made in rows
-        if target in row.get("targets", [target])
+        if target in row.get("targets", [target]) and (not only or label in only)
     ]
 
 
@@ -110,6 +110,7 @@ def make(
     *,
     version: str,
     python: str = sys.executable,
+    only: Sequence[str] = (),
 ) -> Made:
     """Compile the calls for ``target`` with the AITER in ``tree`` (its ``version``) and the FlyDSL of ``python``; what the store
     has is not compiled again.
@@ -123,7 +124,7 @@ def make(
             json.dumps(
                 {
                     "tree": str(tree), "target": target, "compute_units": COMPUTE_UNITS[target], "linker": list(linker),
-                    "store": str(store.resolve()), "salt": f"flydsl {target} {EDITION}", "calls": calls_of(root, target),
+                    "store": str(store.resolve()), "salt": f"flydsl {target} {EDITION}", "calls": calls_of(root, target, only),
                 }
             ),
             encoding="utf-8",
@@ -140,7 +141,7 @@ def make(
             )
         told = json.loads(answer.read_text(encoding="utf-8"))
     return Made(
-        _seeds(told, target, Store(store), version),
+        seeds_of(told, target, Store(store), version),
         tuple(told["calls"]),
         told["failed"],
         told["compiled"],
@@ -148,7 +149,8 @@ def make(
     )
 
 
-def _seeds(told: Mapping[str, Any], target: str, store: Store, version: str) -> Seeds:
+def seeds_of(told: Mapping[str, Any], target: str, store: Store, version: str) -> Seeds:
+    """What a child ``told``, with the files that it left in the store. ``version``: of AITER's tree."""
     found = []
     for key, stored in sorted(told["kernels"].items()):
         entry, parts = store.get(stored), told["parts"][key]

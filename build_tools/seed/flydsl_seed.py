@@ -210,6 +210,20 @@ def _tuned(call: dict[str, Any], tree: Path) -> Callable[[], None]:
     return make
 
 
+def answer_of(kept: Kept, jit: Any, rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """What the parent reads: the FlyDSL that it was, and of each key its parts and its name in the store, or why it has none."""
+    build = build_of(jit)
+    return {
+        "flydsl": {"version": build["version"], "key": build["flydsl"]},
+        "calls": rows,
+        "kernels": {key: kept.stored(key) for key in kept.parts if key not in kept.failed},
+        "parts": kept.parts,
+        "failed": kept.failed,
+        "compiled": kept.compiled,
+        "seconds": kept.seconds,
+    }
+
+
 def main(argv: list[str]) -> int:
     """Do the request."""
     request, answer = json.loads(Path(argv[0]).read_text(encoding="utf-8")), Path(argv[1])
@@ -223,22 +237,7 @@ def main(argv: list[str]) -> int:
     jit: ModuleType = importlib.import_module(flydsl_cache.MODULE)
     setattr(jit, "JitCacheManager", collecting(jit, kept))  # noqa: B010  # FlyDSL's class
     rows = call_each(request["calls"], kept, Path(request["tree"]))
-    build = build_of(jit)
-    answer.write_text(
-        json.dumps(
-            {
-                "flydsl": {"version": build["version"], "key": build["flydsl"]},
-                "calls": rows,
-                "kernels": {key: kept.stored(key) for key in kept.parts if key not in kept.failed},
-                "parts": kept.parts,
-                "failed": kept.failed,
-                "compiled": kept.compiled,
-                "seconds": kept.seconds,
-            },
-            sort_keys=True,
-        ),
-        encoding="utf-8",
-    )
+    answer.write_text(json.dumps(answer_of(kept, jit, rows), sort_keys=True), encoding="utf-8")
     return 0
 
 

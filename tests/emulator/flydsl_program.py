@@ -3,6 +3,7 @@ reads the line of JSON that this prints.
 
     python flydsl_program.py TREE SITE TARGET scores TOKENS KEYS     AITER's flydsl_fp8_mqa_logits, compared with float64
     python flydsl_program.py TREE SITE TARGET softmax SOURCE COLUMNS our softmax as if it were AITER's, compared with float64
+    python flydsl_program.py TREE SITE TARGET fill SOURCE FOLDER     that, compiled ahead of time into a data wheel's folder
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import os
 import site
 import sys
 import traceback
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -72,9 +74,44 @@ def known_to_hip(tensor: Any, known: list[Any]) -> Any:
     return tensor
 
 
+def fill(source: str, folder: str) -> str:
+    """What the build does with AITER's own functions: the launch is made without a device, and what it compiled is kept."""
+    from aiter_prebuilt_bridge import flydsl_cache
+    from build_tools.compile.backends.flydsl_compile import write_linker
+    from build_tools.compile.store import Store
+    from build_tools.pack.cache_wheel import contents
+    from build_tools.seed import flydsl, flydsl_seed
+
+    place, target = Path(folder), sys.argv[3]
+    write_linker(place / "rocm", [sys.executable, "-m", "ziglang", "ld.lld"])
+    os.environ |= {"COMPILE_ONLY": "1", "ROCM_PATH": str(place / "rocm"), "ARCH": target}
+    store = Store(place / "store")
+    kept = flydsl_seed.Kept(store, "tests")
+    jit: Any = importlib.import_module(flydsl_cache.MODULE)
+    jit.JitCacheManager = flydsl_seed.collecting(jit, kept)
+    launched(source, 0, 0, 8)
+    seeds = flydsl.seeds_of(flydsl_seed.answer_of(kept, jit, []), target, store, "tests")
+    for name, data in contents(target, [seeds]).items():
+        (place / name).parent.mkdir(parents=True, exist_ok=True)
+        (place / name).write_bytes(data)
+    return f"kept {len(seeds.seeds)}"
+
+
 def softmax(source: str, columns: int) -> str:
     """One row of a FlyDSL kernel in a module of AITER's name."""
     torch: Any = importlib.import_module("torch")
+    known: list[Any] = []
+    row = known_to_hip(torch.randn(columns), known)
+    out = known_to_hip(torch.full((columns,), float("nan")), known)
+    launched(source, out.data_ptr(), row.data_ptr(), columns)
+    assert ctypes.CDLL("libamdhip64.so.7").hipDeviceSynchronize() == 0
+    want = torch.softmax(row.double(), 0)
+    wrong = (out.double() / want - 1).abs().max().item()
+    return "right" if wrong < 1e-5 else f"off by {wrong}"
+
+
+def launched(source: str, out: int, row: int, columns: int) -> None:
+    """The launch, with addresses."""
     flyc: Any = importlib.import_module("flydsl.compiler")
     fx: Any = importlib.import_module("flydsl.expr")
     name = "aiter.ops.softmax_of_tests"
@@ -84,17 +121,8 @@ def softmax(source: str, columns: int) -> str:
     sys.modules[name] = module
     spec.loader.exec_module(module)
     launch, _ = module.softmax_rows({"T": "f32", "BLOCK": 256, "WIDE": 0, "TILES": 4, "CACHED": 1})
-    known: list[Any] = []
-    row, out = (
-        known_to_hip(torch.randn(columns), known),
-        known_to_hip(torch.full((columns,), float("nan")), known),
-    )
-    pointers = [flyc.from_c_void_p(fx.Float32, each.data_ptr(), assumed_align=4) for each in (out, row)]
+    pointers = [flyc.from_c_void_p(fx.Float32, each, assumed_align=4) for each in (out, row)]
     launch(*pointers, fx.Int32(columns), fx.Int64(columns), fx.Int64(columns))
-    assert ctypes.CDLL("libamdhip64.so.7").hipDeviceSynchronize() == 0
-    want = torch.softmax(row.double(), 0)
-    wrong = (out.double() / want - 1).abs().max().item()
-    return "right" if wrong < 1e-5 else f"off by {wrong}"
 
 
 def main() -> dict[str, Any]:
@@ -108,7 +136,10 @@ def main() -> dict[str, Any]:
     EmbeddedDevice(target)
     program.active_triton(target)
     importlib.import_module("aiter")
-    said = scores(int(words[0]), int(words[1])) if what == "scores" else softmax(words[0], int(words[1]))
+    if what == "scores":
+        said = scores(int(words[0]), int(words[1]))
+    else:
+        said = fill(*words) if what == "fill" else softmax(words[0], int(words[1]))
     from aiter_prebuilt_bridge import flydsl_cache
 
     return {"said": said, **flydsl_cache.report()}
