@@ -150,7 +150,7 @@ if __name__ == "__main__":
         told: dict[str, Any] = main()
     except Exception as error:  # noqa: BLE001  # it is told
         traceback.print_exc()
-        told = {"said": f"{type(error).__name__}: {error}"}
+        told = {"said": f"{type(error).__name__}: {error}", "hits": {}, "misses": {}}
     print(json.dumps(told))
     sys.stdout.flush()
     sys.stderr.flush()

@@ -183,7 +183,7 @@ def test_aiters_own_kernel_runs_without_a_compile(world: World, target: str, tmp
         "AITER_PREBUILT_BRIDGE": "strict",
         "AITER_PREBUILT_BRIDGE_CACHE": str(tmp_path / folder_of(target)),
     }
-    found = world.run(Path(checkout), target, "scores", "33", "300", **strict)
+    found = world.run(Path(checkout), target, "scores", "34", "301", **strict)
     assert (found["said"], found["hits"], found["misses"]) == ("right", {SCORES: 1}, {}), found
 
 
