@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 #: ``0``: AITER is left alone. ``strict``: a compile of AITER's JIT is an error that names the operator. Else: it is logged.
 VARIABLE = "AITER_PREBUILT_BRIDGE"
 #: Modules that are AITER's, or that AITER finds through folders of its own on the path.
-_PREFIXES = ("aiter.", "module_aiter_")
-_NAMES = ("aiter", "chip_info", "cpp_extension", "torch_guard", "csrc.cpp_itfs.utils")
+_PREFIXES = ("aiter.", "module_aiter_", "csrc.cpp_itfs.")
+_NAMES = ("aiter", "chip_info", "cpp_extension", "torch_guard")
 #: Modules of FlyDSL's, which AITER has kernels in: looked at where AITER is.
 _FLYDSL = ("flydsl.compiler.jit_function", "flydsl.runtime.device")
 

@@ -142,4 +142,9 @@ def _exchanged(found: object, answers: Mapping[str, FunctionType], words: Mappin
 
 
 def _says(code: CodeType, word: str) -> bool:
-    return any(word == each or (isinstance(each, CodeType) and _says(each, word)) for each in code.co_consts)
+    return any(
+        word == each
+        or (isinstance(each, tuple) and word in each)  # a long list of constants is one
+        or (isinstance(each, CodeType) and _says(each, word))
+        for each in code.co_consts
+    )

@@ -19,6 +19,9 @@ _AFTER: Final[Mapping[str, Callable[[ModuleType], None]]] = {
     "aiter.jit.core": stubs.wrap_core,
     "torch_guard": stubs.wrap_guard,
     "csrc.cpp_itfs.utils": stubs.wrap_templates,
+    "csrc.cpp_itfs.torch_utils": stubs.wrap_register,
+    "csrc.cpp_itfs.gluon_aot_tools.compile": stubs.wrap_ahead,
+    "csrc.cpp_itfs.gluon_aot_tools.compile_gluon": stubs.wrap_ahead,
 }
 _PUBLIC: Final = ("aiter.ops.", "aiter.fused_moe", "aiter.mla", "aiter.tuned_gemm")
 _FLYDSL: Final = "flydsl.compiler.jit_function"
