@@ -145,6 +145,7 @@ STAGES: dict[str, set[str]] = {
     "shapes": {"manifest", "report"},
     "generate": {"files", "manifest", "tools", "plan", "compile", "shapes"},
     "prove": {"files", "manifest", "cases", "objects", "judge", "pack"},
+    "seed": {"files", "tools", "compile", "report", "shapes", "pack"},
 }
 COMMON = {"records", "errors"}
 CALLERS = {"pipeline", "stamp", "verbs", "__main__"}
