@@ -156,7 +156,10 @@ def tests(session: nox.Session) -> None:
 
 @shared
 def wheels(session: nox.Session) -> None:
-    """All wheels of both profiles and all targets, in ``dist``."""
+    """All wheels of both profiles and all targets, in ``dist``. torch is what the functions are called with whose kernels the data
+    wheels of the bridge hold.
+    """
+    install_torch(session)
     build_tools(session, "build", "--host")
     build_tools(session, "wheels", "--output", str(DIST))
 

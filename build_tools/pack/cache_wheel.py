@@ -30,12 +30,13 @@ TAG: Final = "py3-none-any"
 
 @dataclass(frozen=True, slots=True)
 class Seed:
-    """One lookup that hits: the ``files`` are by the tool's names for them."""
+    """Lookups that hit: by ``key``, or by one of ``aliases``. The ``files`` are by the tool's names for them."""
 
     key: str
     name: str
     files: Mapping[str, bytes]
     parts: Mapping[str, Any]
+    aliases: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,7 @@ def contents(target: str, filled: Sequence[Seeds]) -> dict[str, bytes]:
         for seed in each.seeds:
             places = {name: _placed(each.tool, name, data) for name, data in seed.files.items()}
             files |= {f"{folder}/{place.path}": seed.files[name] for name, place in places.items()}
-            entries.append(CacheEntry(each.tool, seed.key, seed.name, places, seed.parts))
+            entries.append(CacheEntry(each.tool, seed.key, seed.name, places, seed.parts, seed.aliases))
     index = CacheIndex(
         target,
         {each.tool: each.builds for each in filled},

@@ -16,12 +16,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from aiter_prebuilt.contract.dtype import BY_NAME, TARGET_FP8
+from aiter_prebuilt.contract.dtype import TARGET_FP8
 from aiter_prebuilt_bridge.flydsl_cache import TEXT, TOOL
+from build_tools.compile.backends.built import CHILD_PATH
 from build_tools.compile.store import Store
 from build_tools.errors import ManifestError, ToolchainError
 from build_tools.files.run import run
 from build_tools.pack.cache_wheel import Seed, Seeds
+from build_tools.seed.triton import Compiler, Target
+from build_tools.seed.triton_calls import torch_name
 from build_tools.shapes import forms
 
 if sys.version_info >= (3, 11):
@@ -31,11 +34,10 @@ else:
 
 EDITION: Final = 1
 FILE: Final = "manifests/bridge/flydsl.toml"
-#: Of a GPU of each target: AITER's functions choose by it.
-COMPUTE_UNITS: Final[Mapping[str, int]] = {"gfx942": 304, "gfx950": 256}
-_FP8: Final[Mapping[str, str]] = {"gfx942": "float8_e4m3fnuz", "gfx950": "float8_e4m3fn"}
 #: Launching on a stream of no framework's.
 _STREAM: Final = "stream"
+_CHILD: Final = "build_tools.seed.flydsl_seed"
+_TIMEOUT: Final = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +51,7 @@ class Made:
     seconds: float
 
 
-def calls_of(root: Path, target: str, only: Sequence[str] = ()) -> list[dict[str, Any]]:
+def calls_of(root: Path, target: Target, only: Sequence[str] = ()) -> list[dict[str, Any]]:
     """The calls for ``target``, as the child is asked for them; ``only`` those, by their names in the file.
 
     Raises:
@@ -69,11 +71,11 @@ def calls_of(root: Path, target: str, only: Sequence[str] = ()) -> list[dict[str
     return [
         made | {"label": label, "name": row["client"]}
         for label, row, made in rows
-        if target in row.get("targets", [target]) and (not only or label in only)
+        if target.name in row.get("targets", [target.name]) and (not only or label in only)
     ]
 
 
-def _call(row: Mapping[str, Any], target: str) -> dict[str, Any]:
+def _call(row: Mapping[str, Any], target: Target) -> dict[str, Any]:
     form = forms.parse(row["call"])
     return {
         "modules": list(row["modules"]),
@@ -83,7 +85,7 @@ def _call(row: Mapping[str, Any], target: str) -> dict[str, Any]:
     }
 
 
-def _value(given: forms.Value, target: str) -> dict[str, Any]:
+def _value(given: forms.Value, target: Target) -> dict[str, Any]:
     """A value of a call, in the words of the child."""
     if isinstance(given, forms.Tensor):
         strides = None if given.strides is None else [int(each) for each in given.strides]
@@ -97,56 +99,57 @@ def _value(given: forms.Value, target: str) -> dict[str, Any]:
     return {"value": int(given.text) if isinstance(given, forms.Size) else given.value}
 
 
-def _type(name: str, target: str) -> str:
-    return _FP8[target] if name == TARGET_FP8 else BY_NAME[name].torch
+def _type(name: str, target: Target) -> str:
+    return torch_name(target.fp8 if name == TARGET_FP8 else name)
 
 
-def make(
-    root: Path,
-    tree: Path,
-    target: str,
-    store: Path,
-    linker: Sequence[str],
-    *,
-    version: str,
-    python: str = sys.executable,
-    only: Sequence[str] = (),
-) -> Made:
-    """Compile the calls for ``target`` with the AITER in ``tree`` (its ``version``) and the FlyDSL of ``python``; what the store
-    has is not compiled again.
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What is compiled for: a target, with the AITER in ``tree`` (its ``version``) and the FlyDSL of ``compiler``. ``linker``: the
+    words of one; ``salt``: what it and its flags are.
+    """
+
+    root: Path
+    target: Target
+    tree: Path
+    version: str
+    compiler: Compiler
+    linker: tuple[str, ...]
+    salt: str
+
+
+def make(work: Work, store: Path, only: Sequence[str] = ()) -> Made:
+    """Compile the calls (``only`` those, by their names in the file); what the store has is not compiled again.
 
     Raises:
         ToolchainError: AITER or its FlyDSL modules cannot be imported there.
     """
-    with tempfile.TemporaryDirectory(prefix="aiter-prebuilt-flydsl-") as folder:
+    target = work.target
+    with tempfile.TemporaryDirectory(prefix="flydsl-seed-") as folder:
         request, answer = Path(folder) / "request.json", Path(folder) / "answer.json"
         request.write_text(
             json.dumps(
                 {
-                    "tree": str(tree), "target": target, "compute_units": COMPUTE_UNITS[target], "linker": list(linker),
-                    "store": str(store.resolve()), "salt": f"flydsl {target} {EDITION}", "calls": calls_of(root, target, only),
+                    "tree": str(work.tree), "target": target.name, "compute_units": target.compute_units,
+                    "linker": list(work.linker), "store": str(store.resolve()), "salt": work.salt,
+                    "calls": calls_of(work.root, target, only),
                 }
             ),
             encoding="utf-8",
         )  # fmt: skip
-        command = [python, "-m", "build_tools.seed.flydsl_seed", str(request), str(answer)]
-        path = os.pathsep.join([str(root / "src"), str(root), os.environ.get("PYTHONPATH", "")])
-        done = run(command, cwd=root, env={"PYTHONPATH": path})
-        if done.exit_code != 0 or not answer.is_file():
-            last = (done.output.strip().splitlines() or ["it said nothing"])[-1]
+        path = [work.compiler.packages, CHILD_PATH["PYTHONPATH"], os.environ.get("PYTHONPATH", "")]
+        environment = {**CHILD_PATH, "PYTHONPATH": os.pathsep.join(each for each in path if each)}
+        words: list[str | Path] = [work.compiler.python, "-m", _CHILD, request, answer]
+        done = run(words, cwd=work.root, env=environment, timeout=_TIMEOUT)
+        if not done.ok or not answer.is_file():
             raise ToolchainError(
-                f"compile FlyDSL kernels of the AITER in {tree}",
-                last,
-                "Its requirements.txt names the FlyDSL that its modules fit",
+                f"compile FlyDSL kernels of the AITER in {work.tree} for {target.name}",
+                f"{done.describe()}\n{done.output}",
+                "Name a FlyDSL that its modules fit: its requirements.txt says which",
             )
         told = json.loads(answer.read_text(encoding="utf-8"))
-    return Made(
-        seeds_of(told, target, Store(store), version),
-        tuple(told["calls"]),
-        told["failed"],
-        told["compiled"],
-        told["seconds"],
-    )
+    seeds = seeds_of(told, target.name, Store(store), work.version)
+    return Made(seeds, tuple(told["calls"]), told["failed"], told["compiled"], told["seconds"])
 
 
 def seeds_of(told: Mapping[str, Any], target: str, store: Store, version: str) -> Seeds:

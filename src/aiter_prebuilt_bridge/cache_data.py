@@ -138,13 +138,17 @@ def forget() -> None:
 
 
 def entries(tool: str) -> Mapping[str, tuple[Data, CacheEntry]]:
-    """The entries of a tool, by key.
+    """The entries of a tool, by each of their keys.
 
     Raises:
         CacheDamagedError: see :func:`open_folder`.
     """
     return {
-        entry.key: (data, entry) for data in installed() for entry in data.index.entries if entry.tool == tool
+        key: (data, entry)
+        for data in installed()
+        for entry in data.index.entries
+        if entry.tool == tool
+        for key in (entry.key, *entry.aliases)
     }
 
 

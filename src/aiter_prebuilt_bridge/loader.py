@@ -9,7 +9,7 @@ from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, Final
 
-from aiter_prebuilt_bridge import answers, core, public, stubs
+from aiter_prebuilt_bridge import answers, core, public, stubs, triton_cache
 
 #: AITER's enumerations and its tensor: a module that its JIT compiles first of all. It was named otherwise in older trees.
 CORE_MODULES: Final = ("module_aiter_core", "module_aiter_enum")
@@ -23,6 +23,7 @@ _AFTER: Final[Mapping[str, Callable[[ModuleType], None]]] = {
     "csrc.cpp_itfs.gluon_aot_tools.compile": stubs.wrap_ahead,
     "csrc.cpp_itfs.gluon_aot_tools.compile_gluon": stubs.wrap_ahead,
 }
+_KERNELS: Final = "aiter.ops.triton."
 _PUBLIC: Final = ("aiter.ops.", "aiter.fused_moe", "aiter.mla", "aiter.tuned_gemm")
 _FLYDSL: Final = "flydsl.compiler.jit_function"
 
@@ -75,10 +76,23 @@ def _after(name: str) -> Callable[[ModuleType], None] | None:
     if name in _AFTER:
         return _AFTER[name]
     if name == "aiter":
-        return public.finish
+        return _finish
+    if name.startswith(_KERNELS):
+        return _kernels
     if name == _FLYDSL:
         return _wrap_flydsl
     return public.replace if name.startswith(_PUBLIC) else None
+
+
+def _finish(package: ModuleType) -> None:
+    public.finish(package)
+    triton_cache.install()
+
+
+def _kernels(module: ModuleType) -> None:
+    """A module of AITER's with Triton kernels, or that launches them: nothing of it was launched before it was executed."""
+    triton_cache.install()
+    public.replace(module)
 
 
 class Executed:

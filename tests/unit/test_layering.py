@@ -143,9 +143,9 @@ STAGES: dict[str, set[str]] = {
     "pack": {"files", "tools", "objects", "judge"},
     "report": {"manifest", "modules", "plan", "objects", "tools"},
     "shapes": {"manifest", "report"},
-    "seed": {"files", "compile", "pack", "shapes"},
     "generate": {"files", "manifest", "tools", "plan", "compile", "shapes"},
     "prove": {"files", "manifest", "cases", "objects", "judge", "pack"},
+    "seed": {"files", "tools", "compile", "report", "shapes", "pack"},
 }
 COMMON = {"records", "errors"}
 CALLERS = {"pipeline", "stamp", "verbs", "__main__"}

@@ -5,9 +5,10 @@
     aiter_prebuilt_bridge_cache_<target>/triton/...    files that entries of Triton's name
     aiter_prebuilt_bridge_cache_<target>/flydsl/...    those of FlyDSL's
 
-An entry is ``{"tool", "key", "name", "files": {name: {"path", "sha256", "size"}}, "parts": {...}}``: the key under which the tool
-looks it up, the kernel's name for people, the files under the names that the tool knows, and what the key was made of. Nothing of
-a wheel is read before its SHA-256 was compared with the index; what the index names lies in the folder of the entry's tool.
+An entry is ``{"tool", "key", "aliases", "name", "files": {name: {"path", "sha256", "size"}}, "parts": {...}}``: the key under
+which the tool looks it up (``aliases``: other keys that mean the same), the kernel's name for people, the files under the names
+that the tool knows, and what the key was made of. Nothing of a wheel is read before its SHA-256 was compared with the index; what
+the index names lies in the folder of the entry's tool.
 """
 
 from __future__ import annotations
@@ -41,13 +42,14 @@ class CacheFile:
 
 @dataclass(frozen=True, slots=True)
 class CacheEntry:
-    """One lookup that hits. ``files``: by the name that the tool knows."""
+    """Lookups that hit: by ``key``, or by one of ``aliases``. ``files``: by the name that the tool knows."""
 
     tool: str
     key: str
     name: str
     files: Mapping[str, CacheFile]
     parts: Mapping[str, Any]
+    aliases: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +80,7 @@ def written(index: CacheIndex) -> dict[str, Any]:
             {
                 "tool": entry.tool,
                 "key": entry.key,
+                "aliases": [*entry.aliases],
                 "name": entry.name,
                 "files": {
                     name: {"path": file.path, "sha256": file.sha256, "size": file.size}
@@ -118,7 +121,8 @@ def _entry(row: Any) -> CacheEntry:
     if tool not in TOOLS or not isinstance(parts, dict):
         raise CacheIndexError(f"an entry is of the tool {tool!r}")
     files = {str(name): _file(tool, each) for name, each in row["files"].items()}
-    return CacheEntry(tool, str(row["key"]), str(row["name"]), files, parts)
+    aliases = tuple(map(str, row.get("aliases", ())))
+    return CacheEntry(tool, str(row["key"]), str(row["name"]), files, parts, aliases)
 
 
 def _file(tool: str, row: Any) -> CacheFile:
