@@ -14,7 +14,8 @@ from typing import Any
 from zipfile import ZipFile
 
 import pytest
-from emulator.test_bridge import World, kind_of, tree, world  # noqa: F401  # fixtures
+from emulator import test_bridge
+from emulator.test_bridge import World, kind_of
 from support.emulator import library_path
 
 from aiter_prebuilt.contract.kernel_cache import INDEX, folder_of
@@ -25,6 +26,8 @@ from build_tools.seed.fill import filled
 from build_tools.seed.triton import Target
 from build_tools.tools.toolchain import find
 
+#: Fixtures.
+tree, world = test_bridge.tree, test_bridge.world
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = Path(__file__).with_name("seeded_program.py")
 #: Function -> the kernels that it launches, and the trees whose function it is: in the other one it is ours.
@@ -69,7 +72,7 @@ def start(tree: Path, world: World, target: str, *words: str, **more: str) -> tu
 
 
 @pytest.fixture
-def ready(tree: Path, world: World, wheel: tuple[str, Path]) -> World:  # noqa: F811
+def ready(tree: Path, world: World, wheel: tuple[str, Path]) -> World:
     """Surroundings in which Triton's driver has its host part: it compiles that with the system's compiler, once and for all."""
     library_path()
     paths = f"{world.environment['PYTHONPATH']}{os.pathsep}{ROOT / 'tests'}"
@@ -83,7 +86,7 @@ def kernels(found: dict[str, int]) -> set[str]:
     return {name.rpartition(".")[2] for name in found}
 
 
-def test_kernels_of_the_wheel_are_found_and_right(tree: Path, ready: World, wheel: tuple[str, Path]) -> None:  # noqa: F811
+def test_kernels_of_the_wheel_are_found_and_right(tree: Path, ready: World, wheel: tuple[str, Path]) -> None:
     target, folder = wheel
     names = CALLS_OF[kind_of(tree)]
     settings = {cache_data.VARIABLE: str(folder), "AITER_PREBUILT_BRIDGE": "strict"}
@@ -94,7 +97,7 @@ def test_kernels_of_the_wheel_are_found_and_right(tree: Path, ready: World, whee
     assert report["active"] and not report["misses"]
 
 
-def test_without_the_wheel_strict_names_the_kernel(tree: Path, ready: World, wheel: tuple[str, Path]) -> None:  # noqa: F811
+def test_without_the_wheel_strict_names_the_kernel(tree: Path, ready: World, wheel: tuple[str, Path]) -> None:
     report, _ = start(tree, ready, wheel[0], "call", "rope_cat", AITER_PREBUILT_BRIDGE="strict")
     (said,) = report["calls"]["rope_cat"]
     assert (
@@ -107,7 +110,7 @@ def test_without_the_wheel_strict_names_the_kernel(tree: Path, ready: World, whe
 
 def test_by_default_triton_compiles_and_the_reason_is_said(
     tree: Path, ready: World, wheel: tuple[str, Path]
-) -> None:  # noqa: F811
+) -> None:
     """A user's variable makes another kernel of it; that Triton compiled is what the program tells."""
     target, folder = wheel
     settings = {cache_data.VARIABLE: str(folder), "TRITON_DEFAULT_FP_FUSION": "0"}
@@ -119,7 +122,7 @@ def test_by_default_triton_compiles_and_the_reason_is_said(
 
 def test_a_variable_that_says_the_default_changes_nothing(
     tree: Path, ready: World, wheel: tuple[str, Path]
-) -> None:  # noqa: F811
+) -> None:
     target, folder = wheel
     settings = {cache_data.VARIABLE: str(folder), "TRITON_DEFAULT_FP_FUSION": "1"}
     report, _ = start(tree, ready, target, "call", "rope_cat", AITER_PREBUILT_BRIDGE="strict", **settings)
@@ -130,7 +133,7 @@ def test_a_flipped_bit_is_an_error_and_no_launch(
     tree: Path,
     ready: World,
     wheel: tuple[str, Path],
-    tmp_path: Path,  # noqa: F811
+    tmp_path: Path,
 ) -> None:
     target, folder = wheel
     copy = tmp_path / folder.name
