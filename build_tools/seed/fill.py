@@ -60,17 +60,22 @@ def _add_flydsl(
     caches: dict[str, list[Seeds]],
 ) -> None:
     tree = tree_of("aiter", root)
-    if tree.pinned:
+    if tree.folder is None:
         raise ToolchainError(
             "fill FlyDSL's cache",
             f"{tree.pin.distribution} {tree.version} has no FlyDSL kernels",
             f"Set {tree.pin.override} to a checkout of August 2026 or later",
         )
     compiler = triton.compiler_of(place, toolchain, "flydsl")
-    checkout = tree.below("aiter:package/__init__.py")[0].parent.parent
     for target in targets:
         work = flydsl.Work(
-            root, target, checkout, tree.version, compiler, tuple(map(str, toolchain.clang.lld)), toolchain.identity_of("flydsl")
+            root,
+            target,
+            tree.folder,
+            tree.version,
+            compiler,
+            tuple(map(str, toolchain.clang.lld)),
+            toolchain.identity_of("flydsl"),
         )
         made = flydsl.make(work, store)
         said = f"{len(made.seeds.seeds)} kernels of AITER for FlyDSL's cache, {made.compiled} compiled"

@@ -105,8 +105,8 @@ def _type(name: str, target: Target) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What is compiled for: a target, with the AITER in ``tree`` (its ``version``) and the FlyDSL of ``compiler``. ``linker``: the
-    words of one; ``salt``: what it and its flags are.
+    """What is compiled for: a target, with the AITER in ``tree`` (its ``version``) and the FlyDSL of ``compiler``. ``linker``:
+    the words of one; ``salt``: what it and its flags are.
     """
 
     root: Path
@@ -137,7 +137,7 @@ def make(work: Work, store: Path, only: Sequence[str] = ()) -> Made:
             ),
             encoding="utf-8",
         )  # fmt: skip
-        path = [work.compiler.packages, CHILD_PATH["PYTHONPATH"], os.environ.get("PYTHONPATH", "")]
+        path = [work.compiler.packages, CHILD_PATH["PYTHONPATH"]]
         environment = {**CHILD_PATH, "PYTHONPATH": os.pathsep.join(each for each in path if each)}
         words: list[str | Path] = [work.compiler.python, "-m", _CHILD, request, answer]
         done = run(words, cwd=work.root, env=environment, timeout=_TIMEOUT)

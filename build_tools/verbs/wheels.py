@@ -36,7 +36,7 @@ from build_tools.verbs import options
     "flydsl_place",
     type=click.Path(path_type=Path, exists=True),
     metavar="PLACE",
-    help="Fill FlyDSL's cache for the checkout that AITER_DIR names, with this FlyDSL, which its modules must fit: as for --triton.",
+    help="Fill FlyDSL's cache for the checkout that AITER_DIR names, with this FlyDSL (as for --triton), which fits it.",
 )
 @options.toolchain
 @options.store
@@ -65,7 +65,9 @@ def wheels(
             for name, row in manifest.targets.items()
             if row.vendor == "amd" and name in bundled
         ]
-        caches = filled(options.ROOT, targets, find(toolchain, options.ROOT), store, click.echo, tritons, flydsl_place)
+        caches = filled(
+            options.ROOT, targets, find(toolchain, options.ROOT), store, click.echo, tritons, flydsl_place
+        )
     for path in write_wheels(
         options.ROOT, bundles, output, runtime=runtime, unproved=unproved, caches=caches
     ):

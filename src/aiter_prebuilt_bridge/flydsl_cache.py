@@ -168,7 +168,11 @@ def _read(jit: Any) -> tuple[Mapping[str, tuple[Data, CacheEntry]], str]:
             "; its native libraries are other ones for each version of Python"
         )
     return {
-        entry.key: (data, entry) for data in safe for entry in data.index.entries if entry.tool == TOOL
+        key: (data, entry)
+        for data in safe
+        for entry in data.index.entries
+        if entry.tool == TOOL
+        for key in (entry.key, *entry.aliases)
     }, ""
 
 
@@ -208,10 +212,12 @@ def _nearest(asked: Asked, jit: Any) -> str:
 
 
 def report() -> dict[str, Any]:
-    """What became of the lookups of this process."""
+    """What became of the lookups of this process. ``why``: why none of them can be answered, or ""."""
     jit = sys.modules.get(MODULE)
+    active = hasattr(getattr(jit, "JitCacheManager", None), _MARK)
     return {
-        "active": hasattr(getattr(jit, "JitCacheManager", None), _MARK),
+        "active": active,
+        "why": _entries(jit)[1] if active else "",
         "hits": dict(sorted(HITS.items())),
         "misses": dict(sorted(MISSES.items())),
     }

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from aiter_prebuilt.contract.version import VERSION
-from aiter_prebuilt_bridge import cache_data, folder, record, triton_cache
+from aiter_prebuilt_bridge import cache_data, flydsl_cache, folder, record, triton_cache
 from aiter_prebuilt_bridge.errors import NoAiterError
 from aiter_prebuilt_bridge_hook import VARIABLE, install, installed
 
@@ -68,6 +68,7 @@ def examine() -> dict[str, Any]:
         "stub": [row for row in said if not row["why"] and row["way"] in _STUBS],
         "left": [row for row in said if row["why"]],
         "triton": triton_cache.report(),
+        "flydsl": flydsl_cache.report(),
         "exit_code": 0 if any(row.replaced for row in rows) else 1,
     }
 
@@ -132,12 +133,13 @@ def cache_lines(report: dict[str, Any]) -> list[str]:
         for row in report["caches"]
         for build in row["compilers"]
     ]
-    triton = report.get("triton")
-    if triton is not None:
-        state = triton["why"] or ("looked up here" if triton["active"] else "not looked up: Triton is not loaded")
-        told.append(f"Triton's cache: {state}")
-        told += [f"  {name}: {count} times found" for name, count in triton["hits"].items()]
-        told += [f"  {name}: {count} times not found" for name, count in triton["misses"].items()]
+    for tool, name in (("triton", "Triton"), ("flydsl", "FlyDSL")):
+        lookups = report.get(tool)
+        if lookups is not None:
+            state = "looked up here" if lookups["active"] else f"not looked up: {name} is not loaded"
+            told.append(f"{name}'s cache: {lookups['why'] or state}")
+            told += [f"  {kernel}: {count} times found" for kernel, count in lookups["hits"].items()]
+            told += [f"  {kernel}: {count} times not found" for kernel, count in lookups["misses"].items()]
     return told
 
 

@@ -18,9 +18,11 @@ import pytest
 from support.emulator import bundles, library_path
 
 from aiter_prebuilt.contract.kernel_cache import folder_of
+from build_tools.manifest.parse import load
 from build_tools.pack.bridge_wheel import HOOK, PACKAGE
 from build_tools.pack.cache_wheel import contents
 from build_tools.seed import flydsl
+from build_tools.seed.triton import Compiler, Target
 from build_tools.tools import pins
 from build_tools.tools.fetch import cache_folder
 from build_tools.tools.tree import Tree
@@ -170,10 +172,12 @@ def test_aiters_own_kernel_runs_without_a_compile(world: World, target: str, tmp
     ]
     if wants != [f"flydsl=={_version()}"]:
         pytest.skip(f"this checkout's kernels are for {wants}, here is {_version()}")
-    made = flydsl.make(
-        ROOT, Path(checkout), target, tmp_path / "store", [sys.executable, "-m", "ziglang", "ld.lld"], version="checkout",
-        only=["calls.index_scores_few", "calls.index_scores_many"],
+    wanted = load(ROOT / "manifests").targets[target]
+    work = flydsl.Work(
+        ROOT, Target(target, wanted.fp8, wanted.cus[0]), Path(checkout), "checkout",
+        Compiler(sys.executable, os.environ.get("PYTHONPATH", "")), (sys.executable, "-m", "ziglang", "ld.lld"), "tests",
     )  # fmt: skip
+    made = flydsl.make(work, tmp_path / "store", ["calls.index_scores_few", "calls.index_scores_many"])
     assert made.compiled == len(made.seeds.seeds) == 2 and not made.failed
     assert [row["error"] for row in made.rows] == ["", ""]
     for name, data in contents(target, [made.seeds]).items():
