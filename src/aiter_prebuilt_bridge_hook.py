@@ -15,8 +15,10 @@ if TYPE_CHECKING:
 #: ``0``: AITER is left alone. ``strict``: a compile of AITER's JIT is an error that names the operator. Else: it is logged.
 VARIABLE = "AITER_PREBUILT_BRIDGE"
 #: Modules that are AITER's, or that AITER finds through folders of its own on the path.
-_PREFIXES = ("aiter.", "module_aiter_")
-_NAMES = ("aiter", "chip_info", "cpp_extension", "torch_guard", "csrc.cpp_itfs.utils")
+_PREFIXES = ("aiter.", "module_aiter_", "csrc.cpp_itfs.")
+_NAMES = ("aiter", "chip_info", "cpp_extension", "torch_guard")
+#: Modules of FlyDSL's, which AITER has kernels in: looked at where AITER is.
+_FLYDSL = ("flydsl.compiler.jit_function", "flydsl.runtime.device")
 
 
 class Finder:
@@ -26,7 +28,7 @@ class Finder:
         self, name: str, path: "Sequence[str] | None" = None, target: "ModuleType | None" = None
     ) -> "ModuleSpec | None":
         """As the import system asks."""
-        if name in _NAMES or name.startswith(_PREFIXES):
+        if name in _NAMES or name.startswith(_PREFIXES) or (name in _FLYDSL and "aiter" in sys.modules):
             from aiter_prebuilt_bridge.loader import spec_of
 
             return spec_of(self, name, path, target)

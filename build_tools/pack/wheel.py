@@ -11,7 +11,7 @@ import hashlib
 import json
 import shutil
 import tempfile
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +29,7 @@ from build_tools.objects.unpack import decompress
 from build_tools.pack import dist_info, licences, notes, sbom
 from build_tools.pack.archive import RUNTIME, write_members
 from build_tools.pack.bridge_wheel import build_bridge_wheel
+from build_tools.pack.cache_wheel import Seeds, write_cache_wheel
 from build_tools.pack.emulator_wheel import build_emulator_wheel
 from build_tools.pack.runtime_wheel import build_runtime_wheel
 from build_tools.pack.unproved import refuse_unproved, said
@@ -190,11 +191,18 @@ def about(payload: Payload) -> dist_info.About:
 
 
 def write_wheels(
-    root: Path, bundles: Path, output: Path, *, runtime: bool = True, unproved: Collection[str] = ()
+    root: Path,
+    bundles: Path,
+    output: Path,
+    *,
+    runtime: bool = True,
+    unproved: Collection[str] = (),
+    caches: Mapping[str, Sequence[Seeds]] | None = None,
 ) -> tuple[Path, ...]:
     """All wheels of the last build: every bundle in ``bundles`` and, unless told otherwise, the runtime and the emulator.
 
-    ``unproved``: targets whose entries need no receipt, :data:`build_tools.pack.unproved.ALL` for all.
+    ``unproved``: targets whose entries need no receipt, :data:`build_tools.pack.unproved.ALL` for all; ``caches``: target -> what
+    a data wheel of the bridge holds.
 
     They are written beside ``output`` first and moved when the last one is done, so a failure leaves no new wheel.
 
@@ -223,6 +231,10 @@ def write_wheels(
                 makers = (build_runtime_wheel, build_emulator_wheel)
                 staged += pool.map(lambda make: make(root, Path(folder)), makers)
             staged.append(build_bridge_wheel(root, Path(folder)))
+        staged += [
+            write_cache_wheel(root, Path(folder), target, seeds)
+            for target, seeds in sorted((caches or {}).items())
+        ]
         return tuple(Path(shutil.move(path, output / path.name)) for path in staged)
 
 

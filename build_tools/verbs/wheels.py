@@ -15,7 +15,7 @@ from build_tools.verbs import options
 @click.option(
     "--runtime/--no-runtime",
     default=True,
-    help="Also build the wheels of the runtime, the emulator and the bridge.",
+    help="Also build the wheels of the runtime, the emulator and the bridge, with the bridge's data.",
 )
 @click.option(
     "--unproved",
@@ -23,13 +23,52 @@ from build_tools.verbs import options
     metavar="TARGET",
     help="Let entries for this target in that no device has executed (all: for every one). Their wheel says so.",
 )
-def wheels(bundles: Path, output: Path, runtime: bool, unproved: tuple[str, ...]) -> None:
+@click.option(
+    "--triton",
+    "tritons",
+    multiple=True,
+    type=click.Path(path_type=Path, exists=True),
+    metavar="PLACE",
+    help="Fill Triton's cache for this build, too: a Python that has it, or a folder of packages. Needs torch.",
+)
+@click.option(
+    "--flydsl",
+    "flydsl_place",
+    type=click.Path(path_type=Path, exists=True),
+    metavar="PLACE",
+    help="Fill FlyDSL's cache for the checkout that AITER_DIR names, with this FlyDSL (as for --triton), which fits it.",
+)
+@options.toolchain
+@options.store
+def wheels(
+    bundles: Path, output: Path, runtime: bool, unproved: tuple[str, ...], tritons: tuple[Path, ...],
+    flydsl_place: Path | None, toolchain: str, store: Path,
+) -> None:  # fmt: skip
     """Pack the bundles of the last build, the runtime, the emulator and the bridge. Only what was executed goes in."""
+    from aiter_prebuilt.contract.bundle import SUFFIX
     from build_tools.manifest.parse import load
+    from build_tools.pack.cache_wheel import Seeds
     from build_tools.pack.unproved import ALL
     from build_tools.pack.wheel import write_wheels
     from build_tools.plan.plan import check_filters
+    from build_tools.seed.fill import filled
+    from build_tools.seed.triton import Target
+    from build_tools.tools.toolchain import find
 
-    check_filters(load(options.ROOT / "manifests"), (), (name for name in unproved if name != ALL))
-    for path in write_wheels(options.ROOT, bundles, output, runtime=runtime, unproved=unproved):
+    manifest = load(options.ROOT / "manifests")
+    check_filters(manifest, (), (name for name in unproved if name != ALL))
+    caches: dict[str, list[Seeds]] = {}
+    if runtime:
+        bundled = {path.name.partition("-")[0] for path in bundles.glob(f"*{SUFFIX}")}
+        targets = [
+            Target(name, row.fp8, row.cus[0])
+            for name, row in manifest.targets.items()
+            if row.vendor == "amd" and name in bundled
+        ]
+        caches = filled(
+            options.ROOT, targets, find(toolchain, options.ROOT), store, click.echo, tritons, flydsl_place
+        )
+    for path in write_wheels(
+        options.ROOT, bundles, output, runtime=runtime, unproved=unproved, caches=caches
+    ):
         click.echo(f"{path.name}  {path.stat().st_size / 1024:.0f} KiB")

@@ -66,6 +66,20 @@ def get_git_commit_id_short() -> Any:
     return None
 
 
+def _arch_from_rocm_agent_enumerator() -> Any:
+    """The target of the first GPU; None: there is none."""
+    from aiter_prebuilt_bridge.machine import gpus
+
+    return gpus()[0].target if gpus() else None
+
+
+def get_rocm_device_count() -> Any:
+    """How many GPUs."""
+    from aiter_prebuilt_bridge.machine import gpus
+
+    return len(gpus())
+
+
 #: Module -> function -> (what takes its place, the word in its code without which it keeps its own).
 _ANSWERS: Final[Mapping[str, Mapping[str, tuple[Any, str]]]] = {
     "chip_info": {
@@ -77,6 +91,10 @@ _ANSWERS: Final[Mapping[str, Mapping[str, tuple[Any, str]]]] = {
     "aiter.jit.core": {
         "get_user_jit_dir": (get_user_jit_dir, "AITER_JIT_DIR"),
         "check_numa_custom_op": (check_numa_custom_op, "cat /proc/sys/kernel/numa_balancing"),
+    },
+    "flydsl.runtime.device": {
+        "_arch_from_rocm_agent_enumerator": (_arch_from_rocm_agent_enumerator, "rocm_agent_enumerator"),
+        "get_rocm_device_count": (get_rocm_device_count, "rocm_agent_enumerator"),
     },
     "csrc.cpp_itfs.utils": {"get_git_commit_id_short": (get_git_commit_id_short, "git")},
 }
@@ -124,4 +142,9 @@ def _exchanged(found: object, answers: Mapping[str, FunctionType], words: Mappin
 
 
 def _says(code: CodeType, word: str) -> bool:
-    return any(word == each or (isinstance(each, CodeType) and _says(each, word)) for each in code.co_consts)
+    return any(
+        word == each
+        or (isinstance(each, tuple) and word in each)  # a long list of constants is one
+        or (isinstance(each, CodeType) and _says(each, word))
+        for each in code.co_consts
+    )

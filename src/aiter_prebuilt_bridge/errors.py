@@ -15,3 +15,7 @@ class CompileRefusedError(AiterPrebuiltError, RuntimeError):
 
 class NoAiterError(AiterPrebuiltError, ImportError):
     """There is no AITER to be asked, or it cannot be imported."""
+
+
+class CacheDamagedError(AiterPrebuiltError):
+    """A file of the bridge's data wheel is not what the wheel's index says."""

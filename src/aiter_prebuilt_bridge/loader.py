@@ -9,7 +9,7 @@ from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, Final
 
-from aiter_prebuilt_bridge import answers, core, public, stubs
+from aiter_prebuilt_bridge import answers, core, public, stubs, triton_cache
 
 #: AITER's enumerations and its tensor: a module that its JIT compiles first of all. It was named otherwise in older trees.
 CORE_MODULES: Final = ("module_aiter_core", "module_aiter_enum")
@@ -19,8 +19,13 @@ _AFTER: Final[Mapping[str, Callable[[ModuleType], None]]] = {
     "aiter.jit.core": stubs.wrap_core,
     "torch_guard": stubs.wrap_guard,
     "csrc.cpp_itfs.utils": stubs.wrap_templates,
+    "csrc.cpp_itfs.torch_utils": stubs.wrap_register,
+    "csrc.cpp_itfs.gluon_aot_tools.compile": stubs.wrap_ahead,
+    "csrc.cpp_itfs.gluon_aot_tools.compile_gluon": stubs.wrap_ahead,
 }
+_KERNELS: Final = "aiter.ops.triton."
 _PUBLIC: Final = ("aiter.ops.", "aiter.fused_moe", "aiter.mla", "aiter.tuned_gemm")
+_FLYDSL: Final = "flydsl.compiler.jit_function"
 
 
 def spec_of(
@@ -33,6 +38,8 @@ def spec_of(
         return spec or core.spec(name)
     if spec is None or spec.loader is None:
         return spec
+    if name == "aiter" and _FLYDSL in sys.modules:
+        _wrap_flydsl(sys.modules[_FLYDSL])
     if last in _TOOLS and not _is_tool(spec):
         return spec
     before = answers.of(last if last in _TOOLS else name)
@@ -59,12 +66,33 @@ def _is_tool(spec: ModuleSpec) -> bool:
     return Path(spec.origin or "").parts[-4:-1] == ("aiter", "jit", "utils")
 
 
+def _wrap_flydsl(module: ModuleType) -> None:
+    from aiter_prebuilt_bridge import flydsl_cache  # most processes have no FlyDSL
+
+    flydsl_cache.wrap(module)
+
+
 def _after(name: str) -> Callable[[ModuleType], None] | None:
     if name in _AFTER:
         return _AFTER[name]
     if name == "aiter":
-        return public.finish
+        return _finish
+    if name.startswith(_KERNELS):
+        return _kernels
+    if name == _FLYDSL:
+        return _wrap_flydsl
     return public.replace if name.startswith(_PUBLIC) else None
+
+
+def _finish(package: ModuleType) -> None:
+    public.finish(package)
+    triton_cache.install()
+
+
+def _kernels(module: ModuleType) -> None:
+    """A module of AITER's with Triton kernels, or that launches them: nothing of it was launched before it was executed."""
+    triton_cache.install()
+    public.replace(module)
 
 
 class Executed:

@@ -13,7 +13,7 @@ def register() -> None:
     """Put the finder on the path. Of an AITER that was imported before, public names become ours; its stubs stay."""
     late = "aiter" in sys.modules and not hook.installed()
     if hook.install() and late:
-        from aiter_prebuilt_bridge import public, record
+        from aiter_prebuilt_bridge import public, record, triton_cache
 
         record.once(
             "aiter", "it was imported before the bridge: names that others copied from it stay AITER's"
@@ -22,3 +22,4 @@ def register() -> None:
             if name.startswith(("aiter.ops.", "aiter.fused_moe", "aiter.mla", "aiter.tuned_gemm")):
                 public.replace(module)
         public.finish(sys.modules["aiter"])
+        triton_cache.install()

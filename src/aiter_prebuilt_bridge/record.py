@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 import os
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from aiter_prebuilt_bridge.covers import Words
 from aiter_prebuilt_bridge.errors import CompileRefusedError
@@ -41,6 +42,8 @@ class Name:
 NAMES: Final[dict[tuple[str, str], Name]] = {}
 #: Functions of AITER that ask the machine and were answered.
 ANSWERED: Final[set[str]] = set()
+#: Operators of AITER's templates that are ours in ``torch.ops.aiter`` -> what is registered.
+REGISTERED: Final[dict[str, Callable[..., Any]]] = {}
 _LOGGED: Final[set[tuple[str, str]]] = set()
 _ASKED: Final = threading.local()
 
@@ -81,13 +84,18 @@ class asking:  # noqa: N801  # used as a statement
         _ASKED.name = self._before
 
 
+def asked() -> str:
+    """Which of AITER's functions is running, if one is."""
+    return getattr(_ASKED, "name", "")
+
+
 def compiling(module: str) -> None:
     """AITER's JIT is about to compile ``module``.
 
     Raises:
         CompileRefusedError: the bridge is strict.
     """
-    name = getattr(_ASKED, "name", "") or "a function of AITER"
+    name = asked() or "a function of AITER"
     whys = [row.why for row in NAMES.values() if row.name == name and row.why]
     why = whys[0] if whys else "it is not served from prebuilt kernels"
     if strict():

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from aiter_prebuilt.contract.version import VERSION
-from aiter_prebuilt_bridge import folder, record
+from aiter_prebuilt_bridge import cache_data, flydsl_cache, folder, record, triton_cache
 from aiter_prebuilt_bridge.errors import NoAiterError
 from aiter_prebuilt_bridge_hook import VARIABLE, install, installed
 
@@ -34,11 +34,14 @@ def facts() -> dict[str, Any]:
             "the bridge is installed and not active: this Python read no .pth file (-S, or a folder on PYTHONPATH); "
             "vLLM and SGLang load it all the same, other programs call aiter_prebuilt_bridge_hook.install()"
         )
+    caches = cache_data.summary()
+    problems += [row["problem"] for row in caches if row["problem"]]
     return {
         "bridge": VERSION,
         "mode": "off" if off else "strict" if record.strict() else "on",
         "active": installed(),
         "aiter": _version(_AITER) or ("of a checkout" if _found() else "not installed"),
+        "caches": caches,
         "problems": problems,
     }
 
@@ -64,6 +67,8 @@ def examine() -> dict[str, Any]:
         "replaced": [row for row in said if not row["why"] and row["way"] not in _STUBS],
         "stub": [row for row in said if not row["why"] and row["way"] in _STUBS],
         "left": [row for row in said if row["why"]],
+        "triton": triton_cache.report(),
+        "flydsl": flydsl_cache.report(),
         "exit_code": 0 if any(row.replaced for row in rows) else 1,
     }
 
@@ -120,6 +125,24 @@ def write_folder(place: Path | None) -> dict[str, Any]:
     return {"folder": str(place), "served": served, "left_modules": left, "exit_code": 0 if served else 1}
 
 
+def cache_lines(report: dict[str, Any]) -> list[str]:
+    """What there is of kernels inside AITER that are ready, for people."""
+    told = [
+        f"kernels inside AITER for {row['target']}: {build['entries']} for {build['tool']} {build['version']} "
+        f"({build['key'][:12]}), of {', '.join(row['trees'])}"
+        for row in report["caches"]
+        for build in row["compilers"]
+    ]
+    for tool, name in (("triton", "Triton"), ("flydsl", "FlyDSL")):
+        lookups = report.get(tool)
+        if lookups is not None:
+            state = "looked up here" if lookups["active"] else f"not looked up: {name} is not loaded"
+            told.append(f"{name}'s cache: {lookups['why'] or state}")
+            told += [f"  {kernel}: {count} times found" for kernel, count in lookups["hits"].items()]
+            told += [f"  {kernel}: {count} times not found" for kernel, count in lookups["misses"].items()]
+    return told
+
+
 def lines(report: dict[str, Any]) -> list[str]:
     """A report for people."""
     if "folder" in report:
@@ -132,6 +155,7 @@ def lines(report: dict[str, Any]) -> list[str]:
     return [
         f"bridge {report['bridge']}: {report['mode']}, AITER {report['aiter']}",
         f"answered without a program: {', '.join(report['answered']) or 'nothing'}",
+        *cache_lines(report),
         f"public names that are ours: {len(report['replaced'])}",
         f"stubs of the JIT that are ours: {len(report['stub'])}",
         *(

@@ -18,9 +18,9 @@ from aiter_prebuilt_bridge import record, serving
 _STUB: Final = "_aiter_prebuilt_stub"
 #: The JIT's functions that start a compile; the second starts compilers to ask them for their flags.
 _COMPILES: Final = ("build_module", "get_args_of_build")
-
-#: And those of its templates: the second argument is the folder of what is compiled.
-_TEMPLATES: Final = ("compile_lib", "compile_hsaco")
+#: And those of its templates: which argument says what is compiled, by place and by name.
+_TEMPLATES: Final = {"compile_lib": (1, "folder"), "compile_hsaco": (0, "kernel_name")}
+_AHEAD: Final = ("compile_gluon_kernel", "compile_kernel")
 
 
 def wrap_core(core: ModuleType) -> None:
@@ -31,25 +31,91 @@ def wrap_core(core: ModuleType) -> None:
     for name in _COMPILES:
         function = getattr(core, name, None)
         if function is not None:
-            setattr(core, name, _telling(function))
+            setattr(core, name, _telling(function, _module_of))
+
+
+def _module_of(args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    return args[0] if args else keywords.get("md_name", keywords.get("ops_name", "a module"))
 
 
 def wrap_templates(utils: ModuleType) -> None:
     """After ``csrc.cpp_itfs.utils`` was executed, which compiles what AITER writes from templates."""
-    for name in _TEMPLATES:
+    for name, (place, word) in _TEMPLATES.items():
         function = getattr(utils, name, None)
         if function is not None:
-            setattr(utils, name, _telling(function))
+            setattr(utils, name, _telling(function, _argument(place, word)))
+    original = getattr(utils, "compile_template_op", None)
+    if original is not None:
+        utils.compile_template_op = _named(original)  # type: ignore[attr-defined]
 
 
-def _telling(function: Callable[..., Any]) -> Callable[..., Any]:
+def wrap_ahead(tools: ModuleType) -> None:
+    """After one of ``csrc.cpp_itfs.gluon_aot_tools`` was executed: these compile Triton kernels for a template."""
+    for name in _AHEAD:
+        function = getattr(tools, name, None)
+        if function is not None:
+            setattr(tools, name, _telling(function, _kernel_of))
+
+
+def _kernel_of(args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    asked = args[0] if args else keywords.get("args")
+    return getattr(asked, "kernel_name", "") or "a kernel of Triton's"
+
+
+def _argument(place: int, word: str) -> Callable[[tuple[Any, ...], dict[str, Any]], Any]:
+    return lambda args, keywords: args[place] if len(args) > place else keywords.get(word, "a template")
+
+
+def _named(compile_template_op: Callable[..., Any]) -> Callable[..., Any]:
+    """Who calls a function of ``csrc.cpp_itfs`` itself, and not one of AITER's operators, asks for the template."""
+    name_of = _argument(1, "md_name")
+
+    @wraps(compile_template_op)
+    def named(*args: Any, **keywords: Any) -> Any:
+        with record.asking(record.asked() or str(name_of(args, keywords))):
+            return compile_template_op(*args, **keywords)
+
+    return named
+
+
+def _telling(
+    function: Callable[..., Any], module_of: Callable[[tuple[Any, ...], dict[str, Any]], Any]
+) -> Callable[..., Any]:
     @wraps(function)
     def telling(*args: Any, **keywords: Any) -> Any:
-        module = args[0] if args else keywords.get("md_name", keywords.get("ops_name", "a module"))
-        record.compiling(str(module))
+        record.compiling(str(module_of(args, keywords)))
         return function(*args, **keywords)
 
     return telling
+
+
+def wrap_register(torch_utils: ModuleType) -> None:
+    """After ``csrc.cpp_itfs.torch_utils`` was executed, which registers templates' functions as ``torch.ops.aiter``."""
+    original = getattr(torch_utils, "direct_register_custom_op", None)
+    if original is None:
+        return
+
+    @wraps(original)
+    def register(op_name: str, op_func: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
+        return original(op_name, _registered_as(op_name, op_func), *args, **keywords)
+
+    torch_utils.direct_register_custom_op = register  # type: ignore[attr-defined]
+
+
+def _registered_as(op_name: str, theirs: Callable[..., Any]) -> Callable[..., Any]:
+    """Ours under AITER's signature, which is what torch makes the schema of; else AITER's."""
+    asked = _asked(op_name, theirs)
+    mine, cover = serving.decide(theirs.__module__, (op_name,), serving.signature_of(theirs))
+    if mine is None:
+        return asked
+    made = serving.through(mine, asked, theirs.__module__, cover.omitted, cover.words)
+
+    @wraps(theirs)
+    def registered(*args: Any, **keywords: Any) -> Any:
+        return made(*args, **keywords)
+
+    record.REGISTERED[op_name] = registered
+    return registered
 
 
 def marking(compile_ops: Callable[..., Any]) -> Callable[..., Any]:

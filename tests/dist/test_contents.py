@@ -16,13 +16,14 @@ import pytest
 from packaging.utils import parse_wheel_filename
 from wheel.wheelfile import WheelFile
 
+from aiter_prebuilt.contract import kernel_cache
 from aiter_prebuilt.contract.bundle import SUFFIX, Bundle
 from aiter_prebuilt.contract.records import BACKENDS, VENDORS
 from aiter_prebuilt.contract.version import VERSION
 from build_tools.files.reproducible import DEFAULT_EPOCH
 from build_tools.manifest.parse import load
 from build_tools.objects.unpack import decompress
-from build_tools.pack import bridge_wheel, emulator_wheel, licences, sbom
+from build_tools.pack import bridge_wheel, cache_wheel, emulator_wheel, licences, sbom
 from build_tools.pack.runtime_wheel import TAG
 from build_tools.tools.host import judge
 
@@ -45,7 +46,13 @@ def test_members_lie_in_one_folder_and_the_record_is_right(dist: Path, data_whee
     for path in every_wheel(dist, data_wheels):
         package = path.name.split("-")[0]
         packages = ("aiter_prebuilt", emulator_wheel.PACKAGE, bridge_wheel.PACKAGE)
-        folder = f"{package if package in packages else 'aiter_prebuilt_bundles'}/"
+        data = f"{bridge_wheel.PACKAGE}_"
+        own = (
+            kernel_cache.folder_of(package.removeprefix(data))
+            if package.startswith(data)
+            else "aiter_prebuilt_bundles"
+        )
+        folder = f"{package if package in packages else own}/"
         with WheelFile(path) as wheel:
             names = wheel.namelist()
             outside = [name for name in names if not name.startswith((folder, wheel.dist_info_path + "/"))]
@@ -125,6 +132,11 @@ def test_extras_are_the_targets_of_the_manifests_with_the_same_version(runtime_w
         for profile in manifest.profiles.values()
         for target in profile.targets
     } | {"emulator": "aiter-prebuilt-emulator", "bridge": bridge_wheel.DISTRIBUTION}
+    wheels |= {
+        cache_wheel.extra(name): cache_wheel.distribution(name)
+        for name, target in manifest.targets.items()
+        if target.vendor == "amd"
+    }
     found = metadata_of(runtime_wheel)
     assert set(found["Provides-Extra"]) == set(wheels)
     assert set(found["Requires-Dist"]) == {
@@ -165,6 +177,11 @@ def backends_of(path: Path) -> set[str]:
     native = {"aiter_prebuilt": licences.RUNTIME, emulator_wheel.PACKAGE: licences.EMULATOR}
     if package == bridge_wheel.PACKAGE:
         return set()
+    if package.startswith(f"{bridge_wheel.PACKAGE}_"):
+        folder = kernel_cache.folder_of(package.removeprefix(f"{bridge_wheel.PACKAGE}_"))
+        with ZipFile(path) as archive:
+            index = kernel_cache.read(json.loads(archive.read(f"{folder}/{kernel_cache.INDEX}")))
+        return {"aiter", *(entry.tool for entry in index.entries)}
     if package in native:
         return {native[package]}
     with ZipFile(path) as archive:

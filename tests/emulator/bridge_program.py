@@ -7,6 +7,7 @@ line of JSON that this prints.
     python bridge_program.py TREE SITE TARGET calls folder           those of modules in AITER_JIT_DIR, through AITER's stubs
     python bridge_program.py TREE SITE TARGET status                 what the bridge says
     python bridge_program.py TREE SITE TARGET left NAME              call a stub that stays AITER's
+    python bridge_program.py TREE SITE TARGET refused                call every stub and template that stays AITER's
 """
 
 from __future__ import annotations
@@ -62,6 +63,7 @@ def names(file: str) -> dict[str, Any]:
 
     torch: Any = importlib.import_module("torch")
     registered = {row.name for row in record.NAMES.values() if row.replaced and row.way != "public"}
+    registered |= {*record.REGISTERED}
     found: dict[str, Any] = {}
     for client, rows in json.loads(Path(file).read_text(encoding="utf-8")).items():
         resolved, ours, missing, theirs = 0, 0, {}, {}
@@ -161,7 +163,7 @@ def _rows(way: str) -> list[Any]:
     from aiter_prebuilt_bridge import folder, record
 
     if way != "folder":
-        return list(record.NAMES.values())
+        return [*record.NAMES.values(), *(_templates() if way == "torch" else ())]
     written = {path.stem for path in Path(os.environ["AITER_JIT_DIR"]).glob("*.py")}
     return [
         record.Name("aiter", stub.name, "pybind", "", name, stub.name)
@@ -169,6 +171,26 @@ def _rows(way: str) -> list[Any]:
         for stub in stubs
         if name in written
     ]
+
+
+def _templates() -> list[Any]:
+    """Operators that AITER registers for tensors on ROCm alone: those that are ours, for tensors on the processor, too."""
+    from aiter_prebuilt_bridge import record
+
+    torch: Any = importlib.import_module("torch")
+    importlib.import_module("aiter.ops.sampling")  # AITER imports it when somebody asks
+    library = torch.library.Library("aiter", "IMPL")
+    _LIBRARIES.append(library)
+    rows = []
+    for name, function in record.REGISTERED.items():
+        library.impl(name, function, "CPU")
+        public = record.NAMES[(function.__module__, name)]
+        rows.append(record.Name(public.module, name, "template", "", ours=public.ours, words=public.words))
+    return rows
+
+
+#: Registrations last as long as these.
+_LIBRARIES: list[Any] = []
 
 
 def _public(call: Any, row: Any, facts: Any, path: str) -> list[str] | None:
@@ -272,6 +294,11 @@ def _as_schema(schema: Any, call: Any, row: Any) -> dict[str, Any] | None:
     if "dummy" in takes:
         arguments["dummy"] = torch.empty(1)
     needs = {name for name, each in takes.items() if not each.has_default_value()}
+    if "workspace_buffer" in needs:
+        arguments.setdefault("workspace_buffer", torch.empty(1))  # ours needs none
+    for name in needs - arguments.keys():
+        if str(takes[name].type).startswith("Optional"):
+            arguments[name] = None
     tensors = (name for name in needs & arguments.keys() if str(takes[name].type) == "Tensor")
     fits = arguments.keys() <= takes.keys() and needs <= arguments.keys()
     fits = fits and all(isinstance(arguments[name], torch.Tensor) for name in tensors)
@@ -299,14 +326,54 @@ def left(name: str) -> str:
     """Call a stub that no function of ours covers, with anything of the right kinds: what it says."""
     aiter: Any = importlib.import_module("aiter")
     torch: Any = importlib.import_module("torch")
-    kinds = {"Tensor": torch.zeros(4, 8), "int": 1, "SymInt": 1, "float": 1.0, "str": "", "bool": False}
+    kinds = {
+        "Tensor": torch.zeros(4, 8, dtype=torch.bfloat16),
+        "int": 1,
+        "SymInt": 1,
+        "float": 1.0,
+        "str": "",
+        "bool": False,
+    }
+    kinds |= {"List[Tensor]": [], "List[int]": [1], "List[SymInt]": [1], "Device": torch.device("cpu")}
     schema = getattr(torch.ops.aiter, name).default._schema
     needs = [each for each in schema.arguments if not each.has_default_value()]
     try:
-        getattr(aiter, name)(*(kinds[str(each.type)] for each in needs))
+        # AITER makes the tensor of such a stub on a GPU.
+        public = None if "dummy" in {each.name for each in schema.arguments} else getattr(aiter, name, None)
+        function = public or getattr(torch.ops.aiter, name)
+        function(*(kinds.get(str(each.type)) for each in needs))
     except BaseException as error:  # noqa: BLE001  # AITER's JIT ends the process
         return f"{type(error).__name__}: {error}"
     return "no error"
+
+
+def refused() -> dict[str, str]:
+    """Each stub of the JIT that stays AITER's, and each template that is compiled: what a call of it says."""
+    from aiter_prebuilt_bridge import record
+
+    torch: Any = importlib.import_module("torch")
+    empty = torch.empty
+
+    def on_the_processor(*args: Any, device: Any = None, **words: Any) -> Any:
+        """AITER makes a tensor on a GPU for operators that take none."""
+        del device
+        return empty(*args, **words)
+
+    torch.empty = on_the_processor
+    said = {
+        row.name: left(row.name)
+        for row in list(record.NAMES.values())
+        if row.why and row.compiles and hasattr(torch.ops.aiter, row.name)
+    }
+    utils: Any = importlib.import_module("csrc.cpp_itfs.utils")
+    template: Any = importlib.import_module("jinja2").Template("{{func_name}}")
+    for name in ("pa", "pa_ragged", "asm_mla_decode_fwd", "top_k_renorm_probs"):
+        try:
+            utils.compile_template_op(template, name, [], size=64)
+            said[name] = "no error"
+        except Exception as error:  # noqa: BLE001  # whatever it is, it is told
+            said[name] = f"{type(error).__name__}: {error}"
+    return said
 
 
 def main() -> None:
@@ -329,6 +396,8 @@ def main() -> None:
         report = names(*words)
     elif what == "calls":
         report = calls(*words)
+    elif what == "refused":
+        report = refused()
     elif what == "left":
         report = left(*words)
     else:

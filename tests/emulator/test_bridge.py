@@ -33,15 +33,15 @@ PROGRAM = Path(__file__).with_name("bridge_program.py")
 NAMES = ROOT / "tests" / "data" / "client_names.json"
 FORBIDDEN = (
     "hipcc", "hipconfig", "rocminfo", "rocm_agent_enumerator", "amdclang", "amdclang++", "clang", "clang++", "gcc", "g++", "cc",
-    "c++", "ninja", "make", "cmake",
+    "c++", "ninja", "make", "cmake", "git",
 )  # fmt: skip
 #: What of AITER's wheel, and of a checkout, Python reads.
 PARTS = ("aiter/", "aiter_meta/csrc/include/", "aiter_meta/csrc/cpp_itfs/")
 PARTS_OF_CHECKOUT = ("aiter", "csrc/include", "csrc/cpp_itfs")
 #: How many of each client's names are found, and are ours, in each tree: what a change of either side moves.
 FOUND = {
-    "wheel": {"vllm 0.33.0": (169, 70, 42), "sglang 0.5.23": (149, 74, 41)},
-    "checkout": {"vllm 0.33.0": (169, 130, 63), "sglang 0.5.23": (149, 121, 66)},
+    "wheel": {"vllm 0.33.0": (169, 70, 43), "sglang 0.5.23": (149, 74, 41)},
+    "checkout": {"vllm 0.33.0": (169, 130, 64), "sglang 0.5.23": (149, 121, 66)},
 }
 
 #: Of those whose calls are put to ours in other words, what has golden calls here.
@@ -246,6 +246,18 @@ def test_strict_names_the_operator_before_a_compiler_starts(tree: Path, world: W
         "CompileRefusedError: call pa_fwd_naive: AITER would compile module_attention now"
     ), said
     assert "there is no function of ours with this name" in said
+
+
+def test_strict_refuses_everything_that_stays_aiters_by_its_name(tree: Path, world: World) -> None:
+    """Each stub of the JIT, each template: called, and no compiler is started (``run`` looks)."""
+    said, _ = world.run(tree, "gfx942", "refused", AITER_PREBUILT_BRIDGE="strict")
+    wrong = {
+        name: text
+        for name, text in said.items()
+        if not text.startswith(f"CompileRefusedError: call {name}: ")
+    }
+    assert not wrong and len(said) > (170 if kind_of(tree) == "checkout" else 50), (len(said), wrong)
+    assert "AITER would compile asm_mla_decode_fwd_" in said["asm_mla_decode_fwd"]
 
 
 def test_by_default_aiter_goes_its_own_way_and_that_is_logged(tree: Path, world: World) -> None:

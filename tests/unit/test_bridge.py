@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,7 +17,7 @@ import aiter_prebuilt
 import aiter_prebuilt_bridge_hook as hook
 from aiter_prebuilt import device
 from aiter_prebuilt.errors import UnsupportedError
-from aiter_prebuilt_bridge import answers, core, folder, machine, public, record, serving
+from aiter_prebuilt_bridge import answers, core, folder, machine, public, record, serving, stubs
 from aiter_prebuilt_bridge.covers import Omitted, compare
 from aiter_prebuilt_bridge.errors import CompileRefusedError, MachineError
 from aiter_prebuilt_bridge_hook import VARIABLE
@@ -29,7 +29,7 @@ ROOT = Path(__file__).resolve().parents[2]
 def forgotten(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Each test has its own record, machine and setting."""
     monkeypatch.delenv(VARIABLE, raising=False)
-    for kept in (record.NAMES, record.ANSWERED, record._LOGGED):
+    for kept in (record.NAMES, record.ANSWERED, record.REGISTERED, record._LOGGED):
         kept.clear()
     gpus, ours = machine.gpus, serving.ours
     gpus.cache_clear()
@@ -246,6 +246,20 @@ def test_only_functions_that_start_a_program_are_answered() -> None:
     assert {"_detect_native"} == record.ANSWERED
 
 
+@pytest.mark.usefixtures("two_kinds")
+def test_flydsl_asks_no_program_for_its_target() -> None:
+    code = (
+        "import functools\n"
+        "def run(words): raise AssertionError(words)\n"
+        "def _arch_from_rocm_agent_enumerator(): return run(['rocm_agent_enumerator', '-name', '-t', 'GPU'])\n"
+        "@functools.lru_cache(maxsize=None)\n"
+        "def get_rocm_device_count(): return run(['rocm_agent_enumerator', '-name'])\n"
+    )
+    names: dict[str, Any] = {}
+    exec(answers.answered(compile(code, "device.py", "exec"), answers.of("flydsl.runtime.device")), names)
+    assert names["_arch_from_rocm_agent_enumerator"]() == "gfx942" and names["get_rocm_device_count"]() == 2
+
+
 def test_strict_refuses_a_compile_by_name(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -262,6 +276,69 @@ def test_strict_refuses_a_compile_by_name(
             record.compiling("module_norm")
     with pytest.raises(CompileRefusedError, match="call a function of AITER"):
         record.compiling("module_norm")
+
+
+def test_a_template_is_named_by_who_asks_and_by_what_would_be_compiled(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its first argument is its source, which is no name; who calls the template itself is named by it."""
+    utils: Any = ModuleType("csrc.cpp_itfs.utils")
+    compiled: list[str] = []
+    vars(utils)["compiled"] = compiled
+    exec(
+        "def compile_lib(src_file, folder, includes=None): compiled.append(folder)\n"
+        "def compile_template_op(src_template, md_name, includes=None): compile_lib(src_template, md_name + '_0f')\n",
+        vars(utils),
+    )
+    stubs.wrap_templates(utils)
+    monkeypatch.setenv(VARIABLE, "strict")
+    with pytest.raises(CompileRefusedError) as refused:
+        utils.compile_template_op("#include <hip.h>", md_name="pa_ragged")
+    assert refused.value.asked == "call pa_ragged"
+    assert refused.value.found.startswith("AITER would compile pa_ragged_0f now")
+    refusal = pytest.raises(CompileRefusedError, match="call paged_attention: AITER would compile pa_0f")
+    with refusal, record.asking("paged_attention"):
+        utils.compile_template_op("#include <hip.h>", "pa")
+    assert compiled == []
+    monkeypatch.setenv(VARIABLE, "")
+    utils.compile_template_op("#include <hip.h>", "pa")
+    assert compiled == ["pa_0f"]
+
+
+def test_kernels_that_a_template_compiles_by_triton_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    tools: Any = ModuleType("csrc.cpp_itfs.gluon_aot_tools.compile")
+    tools.compile_kernel = lambda args: "compiled"
+    stubs.wrap_ahead(tools)
+    assert tools.compile_kernel(SimpleNamespace(kernel_name="reduce")) == "compiled"
+    monkeypatch.setenv(VARIABLE, "strict")
+    with pytest.raises(CompileRefusedError, match="AITER would compile reduce now"):
+        tools.compile_kernel(args=SimpleNamespace(kernel_name="reduce"))
+
+
+def test_what_a_template_registers_with_torch_is_ours_under_aiters_signature(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kept: dict[str, Any] = {}
+    utils: Any = ModuleType("csrc.cpp_itfs.torch_utils")
+    utils.direct_register_custom_op = lambda op_name, op_func, mutates_args: kept.update({op_name: op_func})
+    stubs.wrap_register(utils)
+
+    def paged(out: int, scale: float = 1.0) -> str:
+        return f"theirs {out}"
+
+    def mine(out: Any, scale: float = 1.0, more: Any = None) -> str:
+        if scale < 0:
+            raise UnsupportedError("paged", "no", "no")
+        return f"ours {out}"
+
+    monkeypatch.setattr(
+        serving, "ours", lambda name: (mine, "") if name == "paged" else (None, "none of ours")
+    )
+    utils.direct_register_custom_op("paged", paged, ["out"])
+    utils.direct_register_custom_op("other", paged, mutates_args=[])
+    assert inspect.signature(kept["paged"]) == inspect.signature(paged)
+    assert kept["paged"](3) == "ours 3" and kept["paged"](3, scale=-1.0) == "theirs 3"
+    assert kept["other"](3) == "theirs 3" and [*record.REGISTERED] == ["paged"]
 
 
 def test_the_core_module_has_aiters_numbers_and_tells_enumerations() -> None:

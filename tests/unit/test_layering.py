@@ -146,6 +146,7 @@ STAGES: dict[str, set[str]] = {
     "generate": {"files", "manifest", "tools", "plan", "compile", "shapes"},
     "release": {"files", "pack", "tools"},
     "prove": {"files", "manifest", "cases", "objects", "judge", "pack"},
+    "seed": {"files", "tools", "compile", "report", "shapes", "pack"},
 }
 COMMON = {"records", "errors"}
 CALLERS = {"pipeline", "stamp", "verbs", "__main__"}

@@ -1,0 +1,184 @@
+"""The data wheels of the bridge in this environment: caches of Triton's and FlyDSL's kernels inside AITER, one wheel for each
+target. Nothing of theirs is imported; a file is handed on when its SHA-256 is that of the index, and never before.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from aiter_prebuilt.contract.kernel_cache import (
+    INDEX,
+    PREFIX,
+    CacheEntry,
+    CacheFile,
+    CacheIndex,
+    CacheIndexError,
+    read,
+)
+from aiter_prebuilt_bridge.errors import CacheDamagedError
+
+#: Folders of data wheels that are not beside this package, as a path list.
+VARIABLE: Final = "AITER_PREBUILT_BRIDGE_CACHE"
+_AGAIN: Final = (
+    "Install the wheel again: pip install --force-reinstall --no-deps aiter-prebuilt-bridge-{target}"
+)
+_LOCK: Final = threading.Lock()
+
+
+@dataclass(frozen=True)
+class Data:
+    """One data wheel: its folder, its index, and the files that were found right in this process."""
+
+    folder: Path
+    index: CacheIndex
+    right: dict[str, Path] = field(default_factory=dict)
+
+    def file(self, wanted: CacheFile) -> Path:
+        """The path of a file of the index, checked the first time that it is asked for.
+
+        Raises:
+            CacheDamagedError: it is missing, or has other bytes, or is a link.
+        """
+        with _LOCK:
+            if wanted.path not in self.right:
+                self.right[wanted.path] = self._checked(wanted)
+            return self.right[wanted.path]
+
+    def _checked(self, wanted: CacheFile) -> Path:
+        self.content(wanted)
+        return self.folder / wanted.path
+
+    def content(self, wanted: CacheFile) -> bytes:
+        """The bytes of a file of the index: those that were checked.
+
+        Raises:
+            CacheDamagedError: see :meth:`file`.
+        """
+        path, data = self.folder / wanted.path, b""
+        try:
+            linked = path.is_symlink() or self.folder.resolve() not in path.resolve().parents
+            data = b"" if linked else path.read_bytes()
+            found = "a link" if linked else _difference(data, wanted)
+        except OSError as error:
+            found = f"not readable ({error.strerror})"
+        if found:
+            raise CacheDamagedError(f"read {path}", f"it is {found}", _AGAIN.format(target=self.index.target))
+        return data
+
+    def files(self, entry: CacheEntry) -> dict[str, str]:
+        """All files of an entry, by the tool's names.
+
+        Raises:
+            CacheDamagedError: see :meth:`file`.
+        """
+        return {name: str(self.file(each)) for name, each in entry.files.items()}
+
+
+def _difference(data: bytes, wanted: CacheFile) -> str:
+    if len(data) != wanted.size:
+        return f"of {len(data)} bytes, the index says {wanted.size}"
+    if hashlib.sha256(data).hexdigest() != wanted.sha256:
+        return "not what the index says (another SHA-256)"
+    return ""
+
+
+def folders() -> tuple[Path, ...]:
+    """The folders of data wheels, those that the variable names first, then those beside this package; one for each target."""
+    named = [Path(each) for each in os.environ.get(VARIABLE, "").split(os.pathsep) if each]
+    beside = Path(__file__).resolve().parent.parent
+    found = [*named, *sorted(path for path in beside.glob(f"{PREFIX}*") if path.is_dir())]
+    by_name: dict[str, Path] = {}
+    for path in found:
+        by_name.setdefault(path.name, path)
+    return tuple(by_name.values())
+
+
+def open_folder(folder: Path) -> Data:
+    """A data wheel's index.
+
+    Raises:
+        CacheDamagedError: there is none, or it is not of this version's form.
+    """
+    target = folder.name.removeprefix(PREFIX)
+    try:
+        index = read(json.loads((folder / INDEX).read_bytes()))
+        if index.target != target:
+            raise CacheIndexError(f"it is for {index.target}")
+    except (OSError, ValueError) as error:
+        raise CacheDamagedError(f"read {folder / INDEX}", str(error), _AGAIN.format(target=target)) from error
+    return Data(folder, index)
+
+
+_OPENED: Final[list[tuple[Data, ...]]] = []
+
+
+def installed() -> tuple[Data, ...]:
+    """All data wheels here, read once.
+
+    Raises:
+        CacheDamagedError: see :func:`open_folder`.
+    """
+    with _LOCK:
+        if not _OPENED:
+            _OPENED.append(tuple(open_folder(folder) for folder in folders()))
+        return _OPENED[0]
+
+
+def forget() -> None:
+    """Read the wheels again when they are asked for next."""
+    with _LOCK:
+        _OPENED.clear()
+
+
+def entries(tool: str) -> Mapping[str, tuple[Data, CacheEntry]]:
+    """The entries of a tool, by each of their keys.
+
+    Raises:
+        CacheDamagedError: see :func:`open_folder`.
+    """
+    return {
+        key: (data, entry)
+        for data in installed()
+        for entry in data.index.entries
+        if entry.tool == tool
+        for key in (entry.key, *entry.aliases)
+    }
+
+
+def summary() -> list[dict[str, Any]]:
+    """What is installed, for people and programs: of each wheel its target, trees, compilers and numbers of entries."""
+    rows = []
+    for folder in folders():
+        row: dict[str, Any] = {"target": folder.name.removeprefix(PREFIX), "folder": str(folder)}
+        try:
+            index = open_folder(folder).index
+        except CacheDamagedError as error:
+            rows.append(
+                row | {"trees": [], "compilers": [], "entries": 0, "problem": f"{error.asked}: {error.found}"}
+            )
+            continue
+        compilers = [
+            {
+                "tool": tool,
+                "version": build["version"],
+                "key": build["key"],
+                "entries": sum(
+                    entry.tool == tool and entry.parts.get(tool, build["key"]) == build["key"]
+                    for entry in index.entries
+                ),
+            }
+            for tool, builds in sorted(index.compilers.items())
+            for build in builds
+        ]
+        rows.append(
+            row
+            | {"trees": [*index.trees], "compilers": compilers, "entries": len(index.entries), "problem": ""}
+        )
+    return rows

@@ -1,0 +1,223 @@
+"""FlyDSL's cache for kernels inside AITER: those of the bridge's data wheels are found without a compile, and what is not found
+is said with the parts of its key that differ.
+
+FlyDSL's own cache unpickles what lies in its folder, all of it. Nothing of a data wheel goes that way: an entry is the text of
+the lowered module, read when its SHA-256 is that of the index, and the object that FlyDSL keeps is made of it here. A wheel whose
+index others may write is left alone. The user's own cache (``FLYDSL_RUNTIME_CACHE_DIR``) stays where it is, and is asked after
+the wheels; kernels of other packages are none of the bridge's business.
+
+``AITER_PREBUILT_BRIDGE=strict``: a kernel of AITER's that would be compiled is an error with its name.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import threading
+import zlib
+from collections import Counter
+from collections.abc import Callable, Mapping
+from functools import wraps
+from pathlib import Path
+from types import FrameType, ModuleType
+from typing import Any, Final
+
+from aiter_prebuilt import ownership
+from aiter_prebuilt.contract.flydsl_key import Asked, build_of, cache_key, differences, parts_of
+from aiter_prebuilt.contract.kernel_cache import INDEX, CacheEntry
+from aiter_prebuilt_bridge import cache_data, record
+from aiter_prebuilt_bridge.cache_data import Data
+from aiter_prebuilt_bridge.errors import CompileRefusedError
+from aiter_prebuilt_bridge_hook import VARIABLE
+
+TOOL: Final = "flydsl"
+MODULE: Final = "flydsl.compiler.jit_function"
+_EXECUTOR: Final = "flydsl.compiler.jit_executor"
+#: The one file of an entry: the lowered module with the code object in it, as text, compressed.
+TEXT: Final = "module.zlib"
+#: What is taken of FlyDSL's own. ``seen``: without all of them a compile cannot be noticed, or not be served.
+_SEEN: Final = ("JitFunction", "MlirCompiler")
+_SERVED: Final = ("JitCacheManager", "_flydsl_key", "_get_func_source", "_collect_dependency_sources")
+#: A report of a miss names so many parts at most.
+_PARTS_TOLD: Final = 6
+_MARK: Final = "_aiter_prebuilt_bridge"
+_LOCK: Final = threading.Lock()
+_NO_CACHE: Final = "FlyDSL's cache is off (FLYDSL_RUNTIME_ENABLE_CACHE, FLYDSL_DUMP_IR and the like)"
+
+#: Launcher -> lookups that a data wheel answered, and that none did, in this process.
+HITS: Final[Counter[str]] = Counter()
+MISSES: Final[Counter[str]] = Counter()
+#: Kernels whose compile was told, so that it is not told again where it starts.
+_TOLD: Final = threading.local()
+#: The entries for the FlyDSL of this process; made at the first lookup.
+_ENTRIES: Final[list[tuple[Mapping[str, tuple[Data, CacheEntry]], str]]] = []
+
+
+def wrap(jit: ModuleType) -> None:
+    """After ``flydsl.compiler.jit_function`` was executed.
+
+    Raises:
+        CompileRefusedError: the bridge is strict, and this FlyDSL's compiles cannot be noticed.
+    """
+    lacks = [name for name in (*_SEEN, *_SERVED) if not hasattr(jit, name)]
+    if lacks:
+        why = f"this FlyDSL has no {', '.join(lacks)}, so its kernels are neither found nor noticed"
+        if record.strict() and any(name in _SEEN for name in lacks):
+            raise CompileRefusedError("import FlyDSL", why, f"Unset {VARIABLE} to use it all the same")
+        record.once(TOOL, why)
+        return
+    names: Any = jit
+    if not hasattr(names.JitCacheManager, _MARK):
+        names.JitCacheManager = _manager(jit)
+        names.MlirCompiler.compile = _guarded(names.MlirCompiler.compile)
+
+
+def _manager(jit: Any) -> type:
+    """FlyDSL's own class of a launcher's cache, with the data wheels before it."""
+    original: Any = jit.JitCacheManager
+
+    class Manager(original):  # type: ignore[misc]
+        def get(self, cache_key: str) -> Any:
+            if cache_key not in self.memory_cache:
+                found = _found(jit, self.cache_dir, cache_key, asked(jit))
+                if found is not None:
+                    self.memory_cache[cache_key] = found
+            return super().get(cache_key)
+
+        def compile_lock(self, cache_key: str, **words: Any) -> Any:
+            launched = asked(jit)
+            if launched is not None:
+                _missed(launched, jit, "")
+            return super().compile_lock(cache_key, **words)
+
+    setattr(Manager, _MARK, original)
+    return Manager
+
+
+def _guarded(compile: Callable[..., Any]) -> Callable[..., Any]:
+    """FlyDSL's compiler, which is not asked for a kernel of AITER's before that was told."""
+
+    @wraps(compile)
+    def guarded(*args: Any, **words: Any) -> Any:
+        jit = sys.modules[MODULE]
+        launched = asked(jit)
+        told = getattr(_TOLD, "function", "")
+        if launched is not None and (told != launched.function or record.strict()):
+            _missed(launched, jit, _NO_CACHE)
+        _TOLD.function = ""
+        return compile(*args, **words)
+
+    return guarded
+
+
+def asked(jit: Any) -> Asked | None:
+    """What the call of a launcher that asks is about, when that is AITER's."""
+    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001  # FlyDSL says a hash alone
+    while frame is not None:
+        launcher = frame.f_locals.get("self") if frame.f_globals.get("__name__") == MODULE else None
+        if isinstance(launcher, jit.JitFunction) and "cache_key" in frame.f_locals:
+            module = str(launcher.func.__module__)
+            return Asked(launcher, frame.f_locals["cache_key"]) if module.startswith("aiter.") else None
+        frame = frame.f_back
+    return None
+
+
+def _found(jit: Any, folder: Path, call: str, launched: Asked | None) -> Any:
+    """What FlyDSL would have compiled, of a data wheel; None: none has it."""
+    known = None if launched is None else _entries(jit)[0].get(cache_key(folder.name, call))
+    if launched is None or known is None:
+        return None
+    data, entry = known
+    text = zlib.decompress(data.content(entry.files[TEXT])).decode()
+    HITS[launched.function] += 1
+    return artifact(text, launched)
+
+
+def artifact(text: str, launched: Asked) -> Any:
+    """The object that FlyDSL keeps of a compiled launcher, without its pickle."""
+    executor: Any = importlib.import_module(_EXECUTOR)
+    made = executor.CompiledArtifact.__new__(executor.CompiledArtifact)
+    made.__setstate__({"ir_text": text, "entry": launched.launcher.func.__name__, "source_ir": None})
+    return made
+
+
+def _entries(jit: Any) -> tuple[Mapping[str, tuple[Data, CacheEntry]], str]:
+    """The entries for the FlyDSL that runs, and why there are none of them, or ""."""
+    with _LOCK:
+        if not _ENTRIES:
+            _ENTRIES.append(_read(jit))
+            if _ENTRIES[0][1]:
+                record.once(TOOL, _ENTRIES[0][1])
+        return _ENTRIES[0]
+
+
+def _read(jit: Any) -> tuple[Mapping[str, tuple[Data, CacheEntry]], str]:
+    filled = [data for data in cache_data.installed() if data.index.compilers.get(TOOL)]
+    if not filled:
+        return {}, "no data wheel with kernels of FlyDSL's is installed"
+    problems = {data.folder: ownership.problems(str(data.folder / INDEX)) for data in filled}
+    safe = [data for data in filled if not problems[data.folder]]
+    if not safe:
+        return {}, f"its data wheel is not read: {next(iter(problems.values()))[0]}"
+    mine = build_of(jit)
+    builds = [build for data in safe for build in data.index.compilers[TOOL]]
+    if all(build["key"] != mine["flydsl"] for build in builds):
+        named = ", ".join(sorted({f"{build['version']} ({build['key'][:12]})" for build in builds}))
+        return {}, (
+            f"FlyDSL {mine['version']} ({mine['flydsl'][:12]}) is not one of those that kernels were compiled with: {named}"
+            "; its native libraries are other ones for each version of Python"
+        )
+    return {
+        key: (data, entry)
+        for data in safe
+        for entry in data.index.entries
+        if entry.tool == TOOL
+        for key in (entry.key, *entry.aliases)
+    }, ""
+
+
+def forget() -> None:
+    """Read the wheels again at the next lookup."""
+    with _LOCK:
+        _ENTRIES.clear()
+
+
+def _missed(asked: Asked, jit: Any, off: str) -> None:
+    """FlyDSL is about to compile a kernel of AITER's. ``off``: why nothing was looked up."""
+    _TOLD.function = asked.function
+    MISSES[asked.function] += 1
+    if not record.strict() and MISSES[asked.function] > 1:
+        return
+    why = off or _entries(jit)[1] or _nearest(asked, jit)
+    if record.strict():
+        raise CompileRefusedError(
+            f"launch {asked.function}",
+            f"FlyDSL would compile it now, because {why}",
+            f"Unset {VARIABLE} to let it; aiter-prebuilt bridge status says which kernels are ready",
+        )
+    record.once(asked.function, f"FlyDSL compiles it, because {why}")
+
+
+def _nearest(asked: Asked, jit: Any) -> str:
+    """How the key differs from that of the entry that is nearest."""
+    mine = parts_of(asked, jit)
+    same = [entry for _, entry in _entries(jit)[0].values() if entry.name == asked.function]
+    if not same:
+        return "no entry is of this kernel"
+    told = min((differences(mine, entry.parts) for entry in same), key=len)
+    if not told:
+        return "its key has a part that this version does not know"
+    more = f"; and {len(told) - _PARTS_TOLD} more" if len(told) > _PARTS_TOLD else ""
+    return f"the nearest of {len(same)} entries of it differs: {'; '.join(told[:_PARTS_TOLD])}{more}"
+
+
+def report() -> dict[str, Any]:
+    """What became of the lookups of this process. ``why``: why none of them can be answered, or ""."""
+    jit = sys.modules.get(MODULE)
+    active = hasattr(getattr(jit, "JitCacheManager", None), _MARK)
+    return {
+        "active": active,
+        "why": _entries(jit)[1] if active else "",
+        "hits": dict(sorted(HITS.items())),
+        "misses": dict(sorted(MISSES.items())),
+    }

@@ -1,0 +1,205 @@
+"""Triton's cache for kernels inside AITER: those of the bridge's data wheels are found without a compile, and what is not found
+is said with the parts of its key that differ.
+
+Triton makes one :class:`CacheManager` for each lookup, with the key alone; what the key was made of is read from the compile that
+asks. A file is handed to Triton when its SHA-256 is that of the wheel's index. What is not in a wheel is looked up, and written,
+where Triton does it otherwise. Kernels of other packages are none of the bridge's business.
+
+``AITER_PREBUILT_BRIDGE=strict``: a kernel of AITER's that would be compiled is an error with its name.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import threading
+from collections import Counter
+from collections.abc import Mapping
+from types import FrameType
+from typing import Any, Final
+
+from aiter_prebuilt.contract.kernel_cache import CacheEntry
+from aiter_prebuilt.contract.triton_key import Asked, differences, parts_of, triton_key
+from aiter_prebuilt_bridge import cache_data, record
+from aiter_prebuilt_bridge.cache_data import Data
+from aiter_prebuilt_bridge.errors import CacheDamagedError, CompileRefusedError
+from aiter_prebuilt_bridge_hook import VARIABLE
+
+#: Triton's own name for a class of this kind, as ``package.module:Class``.
+TRITON_VARIABLE: Final = "TRITON_CACHE_MANAGER"
+TOOL: Final = "triton"
+#: A report of a miss names so many parts at most.
+_PARTS_TOLD: Final = 6
+_CACHE: Final = "triton.runtime.cache"
+_COMPILE: Final = ("triton.compiler.compiler", "compile")
+_LOCK: Final = threading.Lock()
+
+#: Kernel -> lookups that a data wheel answered, and that none did, in this process.
+HITS: Final[Counter[str]] = Counter()
+MISSES: Final[Counter[str]] = Counter()
+#: The entries for the Triton of this process; made at the first lookup.
+_ENTRIES: Final[list[tuple[Mapping[str, tuple[Data, CacheEntry]], str]]] = []
+
+
+class CacheManager:
+    """One lookup, as Triton asks for it. The class is called as Triton's own, which is how its variable knows it."""
+
+    def __init__(self, key: str, override: bool = False, dump: bool = False) -> None:
+        self._key = key
+        self._words: dict[str, bool] = {"override": override, "dump": dump} if override or dump else {}
+        self._made: Any = None
+        # Dumps and overrides are a user's own files; so is what is not about a kernel of AITER's.
+        self._asked = None if self._words else _asked()
+        self._found = _entries()[0].get(key) if self._asked else None
+
+    @property
+    def _own(self) -> Any:
+        """Triton's manager, made when it is needed: it makes a folder."""
+        if self._made is None:
+            self._made = importlib.import_module(_CACHE).FileCacheManager(self._key, **self._words)
+        return self._made
+
+    def get_group(self, filename: str) -> dict[str, str] | None:
+        """The files of a compiled kernel, or None: then Triton compiles it.
+
+        Raises:
+            CacheDamagedError: a file of the wheel has other bytes than the index says.
+            CompileRefusedError: the bridge is strict, and Triton would compile a kernel of AITER's.
+        """
+        if self._found is not None:
+            data, entry = self._found
+            files = data.files(entry)
+            if filename in files:
+                HITS[entry.name] += 1
+                return files
+        group: dict[str, str] | None = self._own.get_group(filename)
+        if group is None and self._asked is not None:
+            _missed(self._asked)
+        return group
+
+    def get_file(self, filename: str) -> str | None:
+        """One file, which never is a wheel's: those come in groups."""
+        found: str | None = self._own.get_file(filename)
+        return found
+
+    def put(self, data: Any, filename: str, binary: bool = True) -> str:
+        """Into Triton's own cache."""
+        return str(self._own.put(data, filename, binary=binary))
+
+    def put_group(self, filename: str, group: dict[str, str]) -> Any:
+        """Into Triton's own cache."""
+        return self._own.put_group(filename, group)
+
+
+def install() -> bool:
+    """Make this Triton's cache in this process, unless a user named another; is it?
+
+    Not by the variable: a child of this process may be a Python without the bridge.
+    """
+    knobs = sys.modules.get("triton.knobs")
+    if knobs is None or os.environ.get(TRITON_VARIABLE):
+        return False
+    chosen = vars(knobs.cache).setdefault("manager_class", CacheManager)
+    return chosen is CacheManager
+
+
+def _entries() -> tuple[Mapping[str, tuple[Data, CacheEntry]], str]:
+    """The entries for the Triton that runs, and why there are none of them, or ""."""
+    with _LOCK:
+        if not _ENTRIES:
+            _ENTRIES.append(_read())
+        return _ENTRIES[0]
+
+
+def _read() -> tuple[Mapping[str, tuple[Data, CacheEntry]], str]:
+    known = cache_data.entries(TOOL)
+    if not known:
+        return (
+            {},
+            "no data wheel with kernels of Triton's is installed (pip install 'aiter-prebuilt[bridge-gfx942]')",
+        )
+    key = triton_key(importlib.import_module(_CACHE))
+    builds = [build for data in cache_data.installed() for build in data.index.compilers.get(TOOL, ())]
+    if all(build["key"] != key for build in builds):
+        named = ", ".join(sorted({f"{build['version']} ({build['key'][:12]})" for build in builds}))
+        version = getattr(sys.modules.get("triton"), "__version__", "")
+        why = f"Triton {version} ({key[:12]}) is not one of those that kernels were compiled with: {named}"
+        record.once(TOOL, why)
+        return {}, why
+    return known, ""
+
+
+def forget() -> None:
+    """Read the wheels again at the next lookup."""
+    with _LOCK:
+        _ENTRIES.clear()
+
+
+def _asked() -> Asked | None:
+    """What the compile that asks is about, when it is about a kernel of AITER's."""
+    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001  # Triton says the key alone
+    while frame is not None:
+        if (frame.f_globals.get("__name__"), frame.f_code.co_name) == _COMPILE:
+            known = frame.f_locals
+            function = getattr(known.get("src"), "fn", None)
+            if not str(getattr(function, "__module__", "")).startswith("aiter."):
+                return None
+            return Asked(
+                known["src"], known.get("backend"), known.get("options"), known.get("env_vars") or {}
+            )
+        frame = frame.f_back
+    return None
+
+
+def _missed(asked: Asked) -> None:
+    """Triton is about to compile a kernel of AITER's."""
+    MISSES[asked.function] += 1
+    if not record.strict() and MISSES[asked.function] > 1:
+        return
+    why = _entries()[1] or _nearest(asked)
+    if record.strict():
+        raise CompileRefusedError(
+            f"launch {asked.function}",
+            f"Triton would compile it now, because {why}",
+            f"Unset {VARIABLE} to let it; aiter-prebuilt bridge status says which kernels are ready",
+        )
+    record.once(asked.function, f"Triton compiles it, because {why}")
+
+
+def _nearest(asked: Asked) -> str:
+    """How the key differs from that of the entry that is nearest."""
+    mine = parts_of(asked, importlib.import_module(_CACHE))
+    same = [entry for _, entry in _entries()[0].values() if entry.name == asked.function]
+    if not same:
+        return "no entry is of this kernel"
+    told = min((differences(mine, entry.parts) for entry in same), key=len)
+    if not told:
+        return "its key has a part that this version does not know"
+    more = f"; and {len(told) - _PARTS_TOLD} more" if len(told) > _PARTS_TOLD else ""
+    return f"of {len(same)} entries of it the nearest differs: {'; '.join(told[:_PARTS_TOLD])}{more}"
+
+
+def _unanswered(user: str, active: bool) -> str:
+    if user and not active:
+        return f"{TRITON_VARIABLE}={user} names another class"
+    if not active:
+        return ""
+    try:
+        return _entries()[1]
+    except CacheDamagedError as error:
+        return f"{error.asked}: {error.found}"
+
+
+def report() -> dict[str, Any]:
+    """What became of the lookups of this process. ``why``: why none of them can be answered, or ""."""
+    user = os.environ.get(TRITON_VARIABLE, "")
+    knobs = sys.modules.get("triton.knobs")
+    active = knobs is not None and vars(knobs.cache).get("manager_class") is CacheManager
+    active = active or user == f"{CacheManager.__module__}:CacheManager"
+    return {
+        "active": active,
+        "why": _unanswered(user, active),
+        "hits": dict(sorted(HITS.items())),
+        "misses": dict(sorted(MISSES.items())),
+    }
