@@ -7,6 +7,7 @@ line of JSON that this prints.
     python bridge_program.py TREE SITE TARGET calls folder           those of modules in AITER_JIT_DIR, through AITER's stubs
     python bridge_program.py TREE SITE TARGET status                 what the bridge says
     python bridge_program.py TREE SITE TARGET left NAME              call a stub that stays AITER's
+    python bridge_program.py TREE SITE TARGET vllm FOLDER [NAME ...] vLLM's wrappers, of its Python files in FOLDER
 """
 
 from __future__ import annotations
@@ -52,6 +53,9 @@ def active_triton(target: str) -> None:
 
         def get_current_device(self) -> int:
             return 0
+
+        def get_current_stream(self, device: int) -> int:
+            return device
 
     triton.runtime.driver.set_active(Driver())
 
@@ -331,6 +335,9 @@ def main() -> None:
         report = calls(*words)
     elif what == "left":
         report = left(*words)
+    elif what == "vllm":
+        sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+        report = importlib.import_module("emulator.vllm_program").report(words[0], target, tuple(words[1:]))
     else:
         from aiter_prebuilt_bridge import status
 
