@@ -15,3 +15,7 @@ class CompileRefusedError(AiterPrebuiltError, RuntimeError):
 
 class NoAiterError(AiterPrebuiltError, ImportError):
     """There is no AITER to be asked, or it cannot be imported."""
+
+
+class ForeignFileError(AiterPrebuiltError, FileExistsError):
+    """A file that somebody else wrote is where one of ours would be."""

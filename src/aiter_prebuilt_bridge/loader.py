@@ -19,6 +19,7 @@ _AFTER: Final[Mapping[str, Callable[[ModuleType], None]]] = {
     "aiter.jit.core": stubs.wrap_core,
     "torch_guard": stubs.wrap_guard,
     "csrc.cpp_itfs.utils": stubs.wrap_templates,
+    "csrc.cpp_itfs.torch_utils": stubs.wrap_registering,
 }
 _PUBLIC: Final = ("aiter.ops.", "aiter.fused_moe", "aiter.mla", "aiter.tuned_gemm")
 

@@ -2,7 +2,8 @@
 
 ``compile_ops`` makes a stub in one of three ways (pybind with torch's tensors, pybind with its own (``develop``), ctypes), and
 each ends in ``torch_compile_guard``, which registers it as ``torch.ops.aiter.NAME`` with a schema and a fake function. Both stay:
-only the function that is registered becomes ours, and the public name goes to it without torch's dispatcher between.
+only the function that is registered becomes ours, and the public name goes to it without torch's dispatcher between. What is
+compiled from templates (``csrc.cpp_itfs``) is registered by ``direct_register_custom_op``: vLLM's decode calls one of these.
 """
 
 from __future__ import annotations
@@ -112,6 +113,40 @@ def _registered(
         keywords = {**keywords, "calling_func_": function}
     original(*args, **keywords)(made)
     return made
+
+
+def wrap_registering(utils: ModuleType) -> None:
+    """After ``csrc.cpp_itfs.torch_utils`` was executed, by which functions become operators of torch."""
+    original = getattr(utils, "direct_register_custom_op", None)
+    if original is None:
+        return
+
+    @wraps(original)
+    def register(*args: Any, **keywords: Any) -> Any:
+        told = inspect.signature(original).bind(*args, **keywords)
+        name, function = told.arguments["op_name"], told.arguments["op_func"]
+        told.arguments["op_func"] = _operator(name, function)
+        return original(*told.args, **told.kwargs)
+
+    utils.direct_register_custom_op = register  # type: ignore[attr-defined]
+
+
+def _operator(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """What torch calls for an operator that is ``function``: with its annotations, from which torch makes the schema."""
+    module = function.__module__
+    mine, cover = serving.decide(module, (name,), serving.signature_of(function))
+    record.keep(
+        record.Name(module, name, "torch", cover.why, ours=mine.__name__ if mine else "", words=cover.words)
+    )
+    if mine is None:
+        return function
+    made = serving.through(mine, _asked(name, function), module, cover.omitted, cover.words)
+
+    @wraps(function)
+    def operator(*args: Any, **keywords: Any) -> Any:
+        return made(*args, **keywords)
+
+    return operator
 
 
 def _asked(name: str, function: Callable[..., Any]) -> Callable[..., Any]:

@@ -13,12 +13,13 @@ from typing import Any, Final
 
 from emulator import vllm_stand_in
 from emulator.client_tools import Tools
+from emulator.template_calls import templates
 from emulator.vllm_attention import attention, rope
 from emulator.vllm_experts import experts, routing
 from emulator.vllm_norms import norms
 from emulator.vllm_products import layouts, products, quantising
 
-_CALLS: Final = (norms, quantising, products, routing, experts, attention, rope, layouts)
+_CALLS: Final = (norms, quantising, products, routing, experts, attention, rope, layouts, templates)
 
 
 def report(folder: str, target: str, only: tuple[str, ...] = ()) -> dict[str, Any]:
