@@ -4,6 +4,7 @@
     python3 -m nox -s demo      from manifests to installed wheels, and every operator executed on the embedded device
     python3 -m nox -s tests     all tests
     python3 -m nox -s examples  whole decoder layers of four models from installed wheels, on the embedded device
+    python3 -m nox -s servers   vLLM's own wrappers on stock AITER through the bridge
     python3 -m nox -s prove     execute what has no receipt on the embedded device and write the receipts
     python3 -m nox -s reproduce compile the host's wheels twice, in two folders: the same bytes
     python3 -m nox -s airgap    fill a mirror with all that a build needs, and build from it without a network
@@ -311,6 +312,23 @@ def examples(session: nox.Session) -> None:
             for target in EMULATED.split(","):
                 layer = (python, "examples/decoder_layer.py", model, "--target", target)
                 session.run(*layer, external=True, env={"PYTHONPATH": ""})
+
+
+@shared
+def servers(session: nox.Session) -> None:
+    """Stock AITER through the bridge under vLLM's own wrappers, on a checkout, too (``AITER_DIR``); vLLM's wheel is 336 MB."""
+    install(session, *groups("test", "aiter"))
+    install_torch(session)
+    build_tools(session, "build", "--ck", "sample")
+    build_tools(session, "develop")
+    wheels = str(BUILD / "clients")
+    sys.path.insert(0, str(ROOT / "ci"))
+    from client_names import CLIENTS
+
+    for name, version in CLIENTS.items():
+        run(session, "python", "-m", "pip", "download", "-q", "--no-deps", "-d", wheels, f"{name}=={version}")
+    words = ("-m", "pytest", "-q", "tests/emulator/test_vllm.py", *session.posargs)
+    run(session, "python", *words, env={"CLIENT_WHEELS": wheels})
 
 
 @shared

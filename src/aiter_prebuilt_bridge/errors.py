@@ -19,3 +19,7 @@ class NoAiterError(AiterPrebuiltError, ImportError):
 
 class CacheDamagedError(AiterPrebuiltError):
     """A file of the bridge's data wheel is not what the wheel's index says."""
+
+
+class ForeignFileError(AiterPrebuiltError, FileExistsError):
+    """A file that somebody else wrote is where one of ours would be."""

@@ -3,61 +3,153 @@ variable names, and calls their functions through its own wrapper.
 
 Such a module is all or nothing: a function that it lacks is an error of AITER's, and no compile. So one is written only if ours
 cover every stub that AITER's sources have of it. What cannot be written stays as it is: AITER compiles it, into that folder.
+A file that we did not write is never touched: the folder may hold what AITER compiled.
 """
 
 from __future__ import annotations
 
-import ast
 import inspect
-from collections.abc import Iterator
+from collections.abc import Mapping
 from dataclasses import dataclass
-from inspect import Parameter, Signature
+from functools import cache
+from inspect import Parameter
 from pathlib import Path
 from typing import Any, Final
 
-from aiter_prebuilt_bridge import serving
+from aiter_prebuilt.contract.version import VERSION
+from aiter_prebuilt.errors import ArgumentError
+from aiter_prebuilt_bridge import installed, record, serving
+from aiter_prebuilt_bridge.errors import ForeignFileError
 from aiter_prebuilt_bridge.loader import CORE_MODULES
+from aiter_prebuilt_bridge.sources import Stub, by_module
 
-_TEXT: Final = '''"""A module of AITER's JIT with functions of aiter-prebuilt; `aiter-prebuilt bridge folder` wrote this."""
+_OURS: Final = '"""A module of AITER\'s JIT with functions of aiter-prebuilt; `aiter-prebuilt bridge folder` wrote this."""'
+_TEXT: Final = """{ours}
+# For AITER {aiter}, by aiter-prebuilt {version}. After an upgrade of either, `bridge folder FOLDER --check` tells.
 
 from aiter_prebuilt_bridge.{home} import fill
 
 fill(globals(){names})
-'''
+"""
 
 
 @dataclass(frozen=True, slots=True)
-class Stub:
-    """One function that AITER's JIT would take from a compiled module. ``native``: its name there; ``ctypes``: it has to be C;
-    ``varies``: the call decides from which module it is taken.
+class Choice:
+    """Which modules are wanted: by their names, and by operators that they hold; every one where both are empty."""
+
+    modules: tuple[str, ...] = ()
+    operators: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """``texts``: module -> its file; ``left``: module -> why it cannot be served; ``whole``: was every module asked for?"""
+
+    texts: Mapping[str, str]
+    left: Mapping[str, str]
+    whole: bool
+
+
+def plan(package: Path, choice: Choice) -> Plan:
+    """What the AITER in ``package`` can be given, of what is chosen. Its first modules, enumerations, are always there.
+
+    Raises:
+        ArgumentError: AITER has no such module, or no module with such an operator.
     """
-
-    module: str
-    name: str
-    native: str
-    ctypes: bool
-    varies: bool
-    signature: Signature
-
-
-def write(package: Path, place: Path) -> tuple[list[str], dict[str, str]]:
-    """Write what the AITER in ``package`` can be given into ``place``: names of the modules, and why others were not written."""
-    place.mkdir(parents=True, exist_ok=True)
-    (place / "build").mkdir(exist_ok=True)  # AITER makes it otherwise
-    written, left = [], {}
-    for name, stubs in sorted(by_module(package).items()):
-        why = next((why for why in map(_why, stubs) if why), "")
+    stubs = by_module(package)
+    texts, left = {}, {}
+    for name in sorted(_chosen(stubs, choice)):
+        why = next((why for why in map(_why, stubs[name]) if why), "")
         if name in CORE_MODULES:
-            text = _TEXT.format(home="core", names="")
+            texts[name] = _text("core", "")
         elif why:
             left[name] = why
-            continue
         else:
-            names = {stub.native: stub.name for stub in stubs}
-            text = _TEXT.format(home="folder", names=f", {names!r}")
+            names = {stub.native: stub.name for stub in stubs[name]}
+            texts[name] = _text("folder", f", {names!r}, {installed.told()!r}")
+    return Plan(texts, left, choice == Choice())
+
+
+def _text(home: str, names: str) -> str:
+    return _TEXT.format(ours=_OURS, aiter=installed.told(), version=VERSION, home=home, names=names)
+
+
+def _chosen(stubs: Mapping[str, list[Stub]], choice: Choice) -> set[str]:
+    if choice == Choice():
+        return {*stubs}
+    found = {name for name in stubs if name in CORE_MODULES}
+    for name in choice.modules:
+        if name not in stubs:
+            raise ArgumentError(
+                f"bridge folder --module {name}",
+                "AITER's JIT has no such module",
+                f"its modules are {', '.join(sorted(stubs))}",
+            )
+        found.add(name)
+    for operator in choice.operators:
+        having = {
+            name for name, rows in stubs.items() if any(operator in (row.name, row.native) for row in rows)
+        }
+        if not having:
+            raise ArgumentError(
+                f"bridge folder --operator {operator}",
+                "no module of AITER's JIT has such a function",
+                "aiter-prebuilt bridge status lists its names",
+            )
+        found |= having
+    return found
+
+
+def write(wanted: Plan, place: Path) -> None:
+    """Write the modules; of a whole folder, files of ours that are not wanted any more go.
+
+    Raises:
+        ForeignFileError: a file of somebody else's has the name of one of ours, or comes before it. Then nothing was written.
+    """
+    for name in wanted.texts:
+        other = _foreign(place, name)
+        if other is not None:
+            raise ForeignFileError(
+                f"write {place / name}.py",
+                f"{other} is there, and aiter-prebuilt did not write it",
+                "Name an empty folder, or remove that file: AITER compiles it again where it needs it",
+            )
+    place.mkdir(parents=True, exist_ok=True)
+    (place / "build").mkdir(exist_ok=True)  # AITER makes it otherwise
+    for name in _stale(wanted, place):
+        (place / f"{name}.py").unlink()
+    for name, text in wanted.texts.items():
         (place / f"{name}.py").write_text(text, encoding="utf-8")
-        written.append(name)
-    return written, left
+
+
+def problems(wanted: Plan, place: Path) -> list[str]:
+    """What in ``place`` is not as it would be written now: AITER, or ours, was upgraded, or somebody else wrote there."""
+    found = [f"{name}.py is of a module that cannot be served now" for name in _stale(wanted, place)]
+    for name, text in wanted.texts.items():
+        path, other = place / f"{name}.py", _foreign(place, name)
+        if other is not None:
+            found.append(f"{other.name} is there, and aiter-prebuilt did not write it")
+        elif not path.is_file():
+            found.append(f"{path.name} is not there")
+        elif path.read_text(encoding="utf-8") != text:
+            found.append(f"{path.name} was written for another AITER, or by another aiter-prebuilt")
+    return found
+
+
+def _foreign(place: Path, name: str) -> Path | None:
+    """A file that Python would take for the module ``name`` and that is not ours: compiled ones come first."""
+    compiled = [each for each in sorted(place.glob(f"{name}.*so")) if each.is_file()]
+    own = place / f"{name}.py"
+    return next(iter(compiled), own if own.is_file() and not _is_ours(own) else None)
+
+
+def _is_ours(path: Path) -> bool:
+    return path.read_bytes().startswith(_OURS.encode())
+
+
+def _stale(wanted: Plan, place: Path) -> list[str]:
+    there = [path.stem for path in sorted(place.glob("module_*.py")) if _is_ours(path)]
+    return [name for name in there if wanted.whole and name not in wanted.texts]
 
 
 def _why(stub: Stub) -> str:
@@ -74,8 +166,22 @@ def _why(stub: Stub) -> str:
     return ""
 
 
-def fill(names: dict[str, Any], functions: dict[str, str]) -> None:
-    """Put ``functions`` (AITER's name in the module -> ours) into a module, with the first line that AITER reads of each."""
+@cache
+def _here() -> str:
+    return installed.told()
+
+
+def fill(names: dict[str, Any], functions: dict[str, str], made_for: str) -> None:
+    """Put ``functions`` (AITER's name in the module -> ours) into a module, with the first line that AITER reads of each.
+    ``made_for``: of which AITER the stubs were read.
+    """
+    here = _here()
+    if here != made_for:
+        record.once(
+            "AITER_JIT_DIR",
+            f"its modules were written for AITER {made_for}, and AITER {here} is here: "
+            "aiter-prebuilt bridge folder writes them again",
+        )
     for native, name in functions.items():
         function, why = serving.ours(name)
         if function is None:
@@ -99,59 +205,3 @@ def _described(native: str, function: Any) -> Any:
     described.__name__ = native
     described.__doc__ = f"{native}({', '.join(words)}) -> {returns}"
     return described
-
-
-def by_module(package: Path) -> dict[str, list[Stub]]:
-    """Every stub of the JIT in the sources of AITER's package, by module. Nothing of AITER is imported."""
-    found: dict[str, list[Stub]] = {}
-    for path in sorted((package / "ops").rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.FunctionDef):
-                for stub in _stubs(node):
-                    found.setdefault(stub.module, []).append(stub)
-    return found
-
-
-def _stubs(function: ast.FunctionDef) -> Iterator[Stub]:
-    for decorator in function.decorator_list:
-        if isinstance(decorator, ast.Call) and ast.unparse(decorator.func).endswith("compile_ops"):
-            given = {word.arg: word.value for word in decorator.keywords}
-            names = dict(zip(("_md_name", "fc_name"), decorator.args, strict=False)) | given
-            module, native = _text(names.get("_md_name")), _text(names.get("fc_name"))
-            if module:
-                ctypes = _text(given.get("ffi_type")) == "ctypes"
-                varies = "gen_func" in given
-                yield Stub(
-                    module, function.name, native or function.name, ctypes, varies, _signature(function.args)
-                )
-
-
-def _text(node: ast.expr | None) -> str:
-    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
-
-
-def _signature(arguments: ast.arguments) -> Signature:
-    """Names, order and defaults. A default that is no literal is taken as text: it equals none of ours."""
-    plain = [*arguments.posonlyargs, *arguments.args]
-    defaults: list[ast.expr | None] = [None] * (len(plain) - len(arguments.defaults)) + [*arguments.defaults]
-    rows = [
-        *(
-            (each, value, Parameter.POSITIONAL_OR_KEYWORD)
-            for each, value in zip(plain, defaults, strict=True)
-        ),
-        *(
-            (each, value, Parameter.KEYWORD_ONLY)
-            for each, value in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
-        ),
-    ]
-    made = [Parameter(each.arg, kind, default=_value(value)) for each, value, kind in rows]
-    return Signature(made)
-
-
-def _value(node: ast.expr | None) -> Any:
-    if node is None:
-        return Parameter.empty
-    try:
-        return ast.literal_eval(node)
-    except ValueError:
-        return ast.unparse(node)

@@ -6,30 +6,29 @@ import importlib
 import importlib.util
 import os
 from collections import Counter
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from aiter_prebuilt.contract.version import VERSION
-from aiter_prebuilt_bridge import cache_data, flydsl_cache, folder, record, triton_cache
+from aiter_prebuilt_bridge import cache_data, flydsl_cache, folder, installed, models, record, triton_cache
 from aiter_prebuilt_bridge.errors import NoAiterError
-from aiter_prebuilt_bridge_hook import VARIABLE, install, installed
+from aiter_prebuilt_bridge_hook import VARIABLE, install
+from aiter_prebuilt_bridge_hook import installed as is_active
 
 _DISTRIBUTION = "aiter-prebuilt-bridge"
-_AITER = ("amd-aiter", "aiter")
 _STUBS = ("pybind", "develop", "ctypes")
 
 
 def facts() -> dict[str, Any]:
     """Versions, what the variable says, and whether AITER will be found by the bridge; what is wrong with that."""
     problems = []
-    own = _version((_DISTRIBUTION,))
+    own = installed.version((_DISTRIBUTION,))
     if own not in ("", VERSION):
         problems.append(
             f"{_DISTRIBUTION} is of version {own}, the runtime of {VERSION}: pip install 'aiter-prebuilt[bridge]=={VERSION}'"
         )
     off = os.environ.get(VARIABLE) == "0"
-    if own and not off and not installed():
+    if own and not off and not is_active():
         problems.append(
             "the bridge is installed and not active: this Python read no .pth file (-S, or a folder on PYTHONPATH); "
             "vLLM and SGLang load it all the same, other programs call aiter_prebuilt_bridge_hook.install()"
@@ -39,8 +38,8 @@ def facts() -> dict[str, Any]:
     return {
         "bridge": VERSION,
         "mode": "off" if off else "strict" if record.strict() else "on",
-        "active": installed(),
-        "aiter": _version(_AITER) or ("of a checkout" if _found() else "not installed"),
+        "active": is_active(),
+        "aiter": installed.told(),
         "caches": caches,
         "problems": problems,
     }
@@ -73,6 +72,19 @@ def examine() -> dict[str, Any]:
     }
 
 
+def of_model(model: str, engine: str | None) -> dict[str, Any]:
+    """Import AITER through the bridge, and say of each call of a model's steps through which name it goes, and who answers there.
+
+    Raises:
+        NoAiterError: there is none, or it cannot be imported. ArgumentError: no such model, or engine.
+    """
+    told = facts()
+    if install():
+        _import_aiter()
+    rows = models.examine(model, engine)
+    return {**told, "model": model, "calls": rows, "exit_code": 0}
+
+
 def _only(row: record.Name) -> dict[str, list[str]]:
     """Options with which alone a call reaches ours -> their values."""
     return (
@@ -81,7 +93,7 @@ def _only(row: record.Name) -> dict[str, list[str]]:
 
 
 def _import_aiter() -> None:
-    if not _found():
+    if not installed.found():
         raise NoAiterError(
             "import aiter", "there is no such package", "Install the amd-aiter that your client pins"
         )
@@ -95,24 +107,12 @@ def _import_aiter() -> None:
         ) from error
 
 
-def _found() -> bool:
-    return importlib.util.find_spec("aiter") is not None
-
-
-def _version(names: tuple[str, ...]) -> str:
-    for name in names:
-        try:
-            return metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue
-    return ""
-
-
-def write_folder(place: Path | None) -> dict[str, Any]:
-    """Write the modules of the AITER that is installed for ``AITER_JIT_DIR``.
+def write_folder(place: Path | None, choice: folder.Choice, *, check: bool) -> dict[str, Any]:
+    """Write the modules of the AITER that is installed for ``AITER_JIT_DIR``, or compare those that are there with them.
 
     Raises:
-        NoAiterError: there is none, or nobody said where to write.
+        NoAiterError: there is none, or nobody said where to write. ArgumentError: AITER has no such module, or operator.
+        ForeignFileError: a file that somebody else wrote is in the way.
     """
     spec = importlib.util.find_spec("aiter")
     if spec is None or not spec.origin or place is None:
@@ -121,8 +121,18 @@ def write_folder(place: Path | None) -> dict[str, Any]:
             "no folder is named" if place is None else "there is no package aiter",
             "Type: aiter-prebuilt bridge folder FOLDER, where the amd-aiter that your client pins is installed",
         )
-    served, left = folder.write(Path(spec.origin).parent, place)
-    return {"folder": str(place), "served": served, "left_modules": left, "exit_code": 0 if served else 1}
+    plan = folder.plan(Path(spec.origin).parent, choice)
+    problems = folder.problems(plan, place) if check else []
+    if not check:
+        folder.write(plan, place)
+    return {
+        "folder": str(place),
+        "aiter": installed.told(),
+        "served": sorted(plan.texts),
+        "left_modules": dict(plan.left),
+        "problems": problems,
+        "exit_code": 0 if plan.texts and not problems else 1,
+    }
 
 
 def cache_lines(report: dict[str, Any]) -> list[str]:
@@ -148,9 +158,12 @@ def lines(report: dict[str, Any]) -> list[str]:
     if "folder" in report:
         return [
             *(f"{report['folder']}/{name}.py" for name in report["served"]),
-            *(f"{name}: not written: {why}" for name, why in sorted(report["left_modules"].items())),
-            f"set AITER_JIT_DIR={report['folder']}",
+            *(f"{name}: not served: {why}" for name, why in sorted(report["left_modules"].items())),
+            *(f"problem: {problem}" for problem in report["problems"]),
+            f"for AITER {report['aiter']}: set AITER_JIT_DIR={report['folder']}",
         ]
+    if "calls" in report:
+        return _lines_of_model(report)
     reasons = Counter(row["why"] for row in report["left"])
     return [
         f"bridge {report['bridge']}: {report['mode']}, AITER {report['aiter']}",
@@ -172,4 +185,38 @@ def lines(report: dict[str, Any]) -> list[str]:
             if reasons[row["why"]] == 1
         ),
         *(f"problem: {problem}" for problem in report["problems"]),
+    ]
+
+
+def _lines_of_model(report: dict[str, Any]) -> list[str]:
+    """A table of a model's calls, and what they come to for each client."""
+    said = {True: "yes", False: "no", None: ""}
+    table = [
+        ("call", "client", "who", "kernels here", "through"),
+        *(
+            (row["form"], row["client"], row["state"], said[row["served"]], row["through"])
+            for row in report["calls"]
+        ),
+    ]
+    widths = [max(len(line[column]) for line in table) for column in range(len(table[0]))]
+    lines = [
+        "  ".join(word.ljust(width) for word, width in zip(line, widths, strict=True)).rstrip()
+        for line in table
+    ]
+    for client in models.CLIENTS:
+        mine = [row for row in report["calls"] if client in row["client"]]
+        ours = [row for row in mine if row["state"] in ("ours", "stub")]
+        if mine:
+            served = sum(row["served"] is True for row in ours)
+            lines.append(
+                f"{client}: {len(ours)} of {len(mine)} calls are ours, {served} of them with a kernel here for each size"
+            )
+    whys: dict[str, list[str]] = {}
+    for row in report["calls"]:
+        if row["why"]:
+            whys.setdefault(f"{row['state']}: {row['through']}: {row['why']}", []).append(row["form"])
+    return [
+        f"{report['model']}: bridge {report['bridge']}, AITER {report['aiter']}",
+        *lines,
+        *(f"{why} ({', '.join(forms)})" for why, forms in whys.items()),
     ]

@@ -2,7 +2,8 @@
 
 ``compile_ops`` makes a stub in one of three ways (pybind with torch's tensors, pybind with its own (``develop``), ctypes), and
 each ends in ``torch_compile_guard``, which registers it as ``torch.ops.aiter.NAME`` with a schema and a fake function. Both stay:
-only the function that is registered becomes ours, and the public name goes to it without torch's dispatcher between.
+only the function that is registered becomes ours, and the public name goes to it without torch's dispatcher between. What is
+compiled from templates (``csrc.cpp_itfs``) is registered by ``direct_register_custom_op``: vLLM's decode calls one of these.
 """
 
 from __future__ import annotations

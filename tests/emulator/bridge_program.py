@@ -8,6 +8,9 @@ line of JSON that this prints.
     python bridge_program.py TREE SITE TARGET status                 what the bridge says
     python bridge_program.py TREE SITE TARGET left NAME              call a stub that stays AITER's
     python bridge_program.py TREE SITE TARGET refused                call every stub and template that stays AITER's
+    python bridge_program.py TREE SITE TARGET model MODEL ...        what it says of the calls of models' steps
+    python bridge_program.py TREE SITE TARGET templates              what AITER compiles from templates, through torch.ops.aiter
+    python bridge_program.py TREE SITE TARGET vllm FOLDER [NAME ...] vLLM's wrappers, of its Python files in FOLDER
 """
 
 from __future__ import annotations
@@ -54,7 +57,31 @@ def active_triton(target: str) -> None:
         def get_current_device(self) -> int:
             return 0
 
+        def get_current_stream(self, device: int) -> int:
+            return device
+
     triton.runtime.driver.set_active(Driver())
+
+
+def operators_of_gpus() -> None:
+    """AITER registers some operators for tensors of a GPU alone: those of this process are the processor's."""
+    library: Any = importlib.import_module("torch").library.Library
+    registered = library.impl
+
+    def impl(self: Any, name: Any, function: Any, dispatch_key: str = "", *rest: Any, **keywords: Any) -> Any:
+        here = "CPU" if "direct_register_custom_op" in getattr(function, "__qualname__", "") else dispatch_key
+        return registered(self, name, function, here, *rest, **keywords)
+
+    library.impl = impl
+
+
+def gpu_of_torch(target: str) -> None:
+    """Where AITER asks torch, while a module is imported, how many compute units its GPU has."""
+    torch: Any = importlib.import_module("torch")
+    properties: Any = importlib.import_module("types").SimpleNamespace
+    units = 256 if target == "gfx950" else 304
+    torch.cuda.current_device = lambda: 0
+    torch.cuda.get_device_properties = lambda device: properties(multi_processor_count=units, device=device)
 
 
 def names(file: str) -> dict[str, Any]:
@@ -160,14 +187,14 @@ def _one(call: Any, way: str, facts: Any, path: str) -> list[dict[str, Any]]:
 @cache
 def _rows(way: str) -> list[Any]:
     """The names that are asked: those that the bridge replaced, or the stubs of modules in a folder."""
-    from aiter_prebuilt_bridge import folder, record
+    from aiter_prebuilt_bridge import record, sources
 
     if way != "folder":
         return [*record.NAMES.values(), *(_templates() if way == "torch" else ())]
     written = {path.stem for path in Path(os.environ["AITER_JIT_DIR"]).glob("*.py")}
     return [
         record.Name("aiter", stub.name, "pybind", "", name, stub.name)
-        for name, stubs in folder.by_module(Path(sys.argv[1]) / "aiter").items()
+        for name, stubs in sources.by_module(Path(sys.argv[1]) / "aiter").items()
         for stub in stubs
         if name in written
     ]
@@ -380,11 +407,12 @@ def main() -> None:
     tree, place, target, what, *words = sys.argv[1:]
     obey_permissions()
     site.addsitedir(place)  # with the .pth of the bridge's wheel, as an environment's site-packages are read
-    sys.path.insert(0, tree)
+    sys.path[:0] = [tree, str(Path(__file__).resolve().parents[1])]
     from embedded import EmbeddedDevice
 
     EmbeddedDevice(target)
     active_triton(target)
+    operators_of_gpus()
     if "WITHOUT_FLYDSL" in os.environ:
         sys.modules["flydsl"] = None  # type: ignore[assignment]  # AITER knows how to do without; another version breaks its import
     started = time.perf_counter()
@@ -400,6 +428,16 @@ def main() -> None:
         report = refused()
     elif what == "left":
         report = left(*words)
+    elif what == "model":
+        gpu_of_torch(target)
+        of_model = importlib.import_module("aiter_prebuilt_bridge.status").of_model
+        report = {model: of_model(model, None) for model in words}
+    elif what == "templates":
+        tools = importlib.import_module("emulator.client_tools").Tools(target)
+        made = importlib.import_module("emulator.template_calls").templates(tools)
+        report = {name: call(None) for name, call in made.items()}
+    elif what == "vllm":
+        report = importlib.import_module("emulator.vllm_program").report(words[0], target, tuple(words[1:]))
     else:
         from aiter_prebuilt_bridge import status
 

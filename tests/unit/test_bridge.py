@@ -17,7 +17,7 @@ import aiter_prebuilt
 import aiter_prebuilt_bridge_hook as hook
 from aiter_prebuilt import device
 from aiter_prebuilt.errors import UnsupportedError
-from aiter_prebuilt_bridge import answers, core, folder, machine, public, record, serving, stubs
+from aiter_prebuilt_bridge import answers, core, machine, public, record, serving, stubs
 from aiter_prebuilt_bridge.covers import Omitted, compare
 from aiter_prebuilt_bridge.errors import CompileRefusedError, MachineError
 from aiter_prebuilt_bridge_hook import VARIABLE
@@ -381,44 +381,6 @@ def test_what_a_circle_of_imports_copied_is_replaced_at_the_end(monkeypatch: pyt
     public.replace(module)
     public.finish(package)
     assert package.rms_norm is module.rms_norm and serving.is_replacement(package.rms_norm)
-
-
-STUBS = """
-from ..jit.core import compile_ops
-MD = "module_other"
-
-@compile_ops("module_activation", develop=True)
-def silu_and_mul(out: Tensor, input: Tensor, limit: float = 0.0) -> None: ...
-
-@compile_ops("module_norm", fc_name="x")
-def nothing_of_ours(out: Tensor) -> None: ...
-
-@compile_ops("module_asm", ffi_type="ctypes")
-def topk_softmax_asm(weights, indices): ...
-
-@compile_ops("module_mha", gen_func=lambda: {})
-def mha_fwd(q): ...
-
-@compile_ops("module_aiter_core", "ActivationType")
-def _ActivationType(dummy): ...
-"""
-
-
-def test_modules_for_a_folder_are_whole_or_not_written(tmp_path: Path) -> None:
-    (tmp_path / "aiter" / "ops").mkdir(parents=True)
-    (tmp_path / "aiter" / "ops" / "all.py").write_text(STUBS)
-    written, left = folder.write(tmp_path / "aiter", tmp_path / "jit")
-    assert written == ["module_activation", "module_aiter_core"]
-    assert left == {
-        "module_norm": "nothing_of_ours: there is no function of ours with this name",
-        "module_asm": "topk_softmax_asm is called through ctypes, which takes no Python",
-        "module_mha": "AITER names another module for each kind of call of mha_fwd",
-    }
-    names: dict[str, Any] = {"__name__": "module_activation"}
-    exec((tmp_path / "jit" / "module_activation.py").read_text(), names)
-    first = names["silu_and_mul"].__doc__.splitlines()[0]
-    assert first == "silu_and_mul(out: torch.Tensor, input: torch.Tensor, limit: float = 0.0) -> None"
-    assert callable(names["_set_current_hip_stream"]) and (tmp_path / "jit" / "build").is_dir()
 
 
 @pytest.mark.parametrize(("setting", "active"), [("", True), ("strict", True), ("0", False)])

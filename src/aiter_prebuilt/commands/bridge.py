@@ -25,6 +25,26 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="status: import AITER and tell each name; folder: write modules for AITER_JIT_DIR",
     )
     parser.add_argument("folder", nargs="?", type=Path, help="where to write them")
+    parser.add_argument(
+        "--model",
+        help="status: the calls of its steps instead, each with the name of AITER's that it goes through: "
+        "llama3, qwen3moe, deepseek_v3 or gptoss",
+    )
+    parser.add_argument("--engine", help="with --model: only calls of vllm or sglang")
+    parser.add_argument(
+        "--module", action="append", default=[], help="folder: this module of AITER's JIT; again for more"
+    )
+    parser.add_argument(
+        "--operator",
+        action="append",
+        default=[],
+        help="folder: the modules with this function; again for more",
+    )
+    parser.add_argument(
+        "--check",
+        action="store_true",
+        help="folder: write nothing, say what is not as it would be written now",
+    )
 
 
 def execute(options: argparse.Namespace) -> int:
@@ -38,8 +58,13 @@ def execute(options: argparse.Namespace) -> int:
         raise NoBridgeError(
             "ask the bridge", "it is not installed", "run: pip install 'aiter-prebuilt[bridge]'"
         )
-    write = options.action == "folder"
-    report = status.write_folder(options.folder) if write else status.examine()
+    if options.action == "folder":
+        choice = status.folder.Choice(tuple(options.module), tuple(options.operator))
+        report = status.write_folder(options.folder, choice, check=options.check)
+    elif options.model:
+        report = status.of_model(options.model, options.engine)
+    else:
+        report = status.examine()
     if options.json:
         print_json("bridge", report)
     else:

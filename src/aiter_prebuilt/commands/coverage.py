@@ -59,22 +59,22 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def execute(options: argparse.Namespace) -> int:
     """Print the table; 0, also where something is not served: the table says it."""
     forms = call_forms.load()
-    asked = _asked(forms, options.model, options.engine)
-    rows = list(_joined([row for target in _targets(options.target) for row in _rows(forms, asked, target)]))
+    calls = asked(forms, options.model, options.engine)
+    found = [row for target in _targets(options.target) for row in rows(forms, calls, target)]
     if options.json:
-        written = {each.form.name: each.form.text for each in asked}
+        written = {each.form.name: each.form.text for each in calls}
         model = {"model": options.model, "name": forms.models[options.model].name}
-        print_json("coverage", {**model, "forms": written, "calls": [asdict(row) for row in rows]})
+        print_json("coverage", {**model, "forms": written, "calls": [asdict(row) for row in found]})
         return 0
     print(f"{options.model}: steps of {forms.models[options.model].name} on one GPU")
-    _print(rows)
+    _print(found)
     if options.forms:
-        for name, text in {each.form.name: each.form.text for each in asked}.items():
+        for name, text in {each.form.name: each.form.text for each in calls}.items():
             print(f"{name}: {text}")
     return 0
 
 
-def _asked(forms: CallForms, model: str, engine: str | None) -> tuple[Asked, ...]:
+def asked(forms: CallForms, model: str, engine: str | None) -> tuple[Asked, ...]:
     """The calls of the model, those of the engine and what its functions call when one is named.
 
     Raises:
@@ -118,12 +118,16 @@ def _targets(asked: str | None) -> list[str]:
     return found
 
 
-def _rows(forms: CallForms, asked: Iterable[Asked], target: str) -> Iterator[Row]:
-    """What this machine's bundles would do with each call."""
+def rows(forms: CallForms, calls: Iterable[Asked], target: str) -> list[Row]:
+    """What this machine's bundles would do with each call, functions around others with what these come to."""
+    return list(_joined(list(_rows(forms, calls, target))))
+
+
+def _rows(forms: CallForms, calls: Iterable[Asked], target: str) -> Iterator[Row]:
     from aiter_prebuilt.execute.explain import explain, facts_of
 
     proved = _proved(target)
-    for each in asked:
+    for each in calls:
         form = each.form
         if form.targets and target.partition(":")[0] not in form.targets:
             continue
