@@ -62,6 +62,7 @@ from aiter_prebuilt.ops.generated.moe_cktile import refuse_moe_cktile2stages_gem
 from aiter_prebuilt.ops.generated.moe_gate import refuse_moe_fused_gate
 from aiter_prebuilt.ops.generated.moe_stage1 import refuse_moe_stage1_g1u1
 from aiter_prebuilt.ops.generated.mx_quant import refuse_dynamic_per_group_scaled_quant, refuse_quant_mxfp4
+from aiter_prebuilt.ops.generated.mxfp_down import refuse_downcast_to_mxfp, refuse_downcast_to_mxfp8
 from aiter_prebuilt.ops.generated.paged_attention import (
     refuse_paged_attention_ragged,
     refuse_paged_attention_v1,
@@ -435,6 +436,24 @@ def div(input: Any, other: Any) -> Any:
 def div_(input: Any, other: Any) -> Any:
     """Traced ``aiter_prebuilt.div_``."""
     return torch_calls.div_(input, other)
+
+
+def downcast_to_mxfp(
+    src_tensor: Any, out_quant_type: torch.dtype | None, axis: int, DEQUANT_SCALE_ROUNDING_MODE: Any = 0
+) -> Any:
+    """Traced ``aiter_prebuilt.downcast_to_mxfp``."""
+    DEQUANT_SCALE_ROUNDING_MODE = number(DEQUANT_SCALE_ROUNDING_MODE)
+    refuse_downcast_to_mxfp(DEQUANT_SCALE_ROUNDING_MODE)
+    return torch_calls.downcast_to_mxfp(src_tensor, out_quant_type, axis, DEQUANT_SCALE_ROUNDING_MODE)
+
+
+def downcast_to_mxfp8(
+    src_tensor: Any, out_quant_type: torch.dtype | None, axis: int, DEQUANT_SCALE_ROUNDING_MODE: Any = 0
+) -> Any:
+    """Traced ``aiter_prebuilt.downcast_to_mxfp8``."""
+    DEQUANT_SCALE_ROUNDING_MODE = number(DEQUANT_SCALE_ROUNDING_MODE)
+    refuse_downcast_to_mxfp8(DEQUANT_SCALE_ROUNDING_MODE)
+    return torch_calls.downcast_to_mxfp8(src_tensor, out_quant_type, axis, DEQUANT_SCALE_ROUNDING_MODE)
 
 
 def dynamic_per_group_scaled_quant(
@@ -4315,6 +4334,8 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "deepgemm_fp8_paged_mqa_logits": deepgemm_fp8_paged_mqa_logits,
     "div": div,
     "div_": div_,
+    "downcast_to_mxfp": downcast_to_mxfp,
+    "downcast_to_mxfp8": downcast_to_mxfp8,
     "dynamic_per_group_scaled_quant": dynamic_per_group_scaled_quant,
     "dynamic_per_group_scaled_quant_fp4": dynamic_per_group_scaled_quant_fp4,
     "dynamic_per_tensor_quant": _OPS.dynamic_per_tensor_quant.default,
