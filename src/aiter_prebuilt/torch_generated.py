@@ -34,7 +34,6 @@ from aiter_prebuilt.ops.generated.batch_prefill import refuse_mha_batch_prefill,
 from aiter_prebuilt.ops.generated.batched_gemm import refuse_batched_gemm_a8w8, refuse_batched_gemm_bf16
 from aiter_prebuilt.ops.generated.binary import refuse_binary_mixed
 from aiter_prebuilt.ops.generated.conv1d_update import refuse_causal_conv1d_update_in_place
-from aiter_prebuilt.ops.generated.delta_rule import refuse_fused_recurrent_gated_delta_rule
 from aiter_prebuilt.ops.generated.delta_update import (
     refuse_fused_recurrent_gated_delta_rule_update,
     refuse_fused_sigmoid_gating_delta_rule_update,
@@ -1655,9 +1654,19 @@ def fused_recurrent_gated_delta_rule(
     cu_seqlens: Any = None,
 ) -> Any:
     """Traced ``aiter_prebuilt.fused_recurrent_gated_delta_rule``."""
-    refuse_fused_recurrent_gated_delta_rule(gk, gv, beta)
     return torch_calls.fused_recurrent_gated_delta_rule(
-        q, k, v, g, beta, scale, initial_state, output_final_state, use_qk_l2norm_in_kernel, cu_seqlens
+        q,
+        k,
+        v,
+        g,
+        gk,
+        gv,
+        beta,
+        scale,
+        initial_state,
+        output_final_state,
+        use_qk_l2norm_in_kernel,
+        cu_seqlens,
     )
 
 
