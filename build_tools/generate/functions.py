@@ -203,11 +203,22 @@ def refusals(operator: Operator) -> list[str]:
             wrong = f'{wrong} is not False and (hasattr({wrong}, "shape") or {wrong})'
         lines.append(f"    if {wrong}:")
         for kind, other in operator.served_by.items() if _of_result(operator, parameter) else ():
-            lines.append(f'        if is_type({parameter.name}, "{kind}"):')
+            alike, so = _same(operator, parameter)
+            # The tensor says whose element types are meant: of torch, a text names none.
+            own = next(value.argument for value in values if isinstance(value, ArgumentType))
+            lines.append(f'        if {parameter.name} == element_type({own}, "{kind}"){alike}:')
             lines += fitted(f"return {other}(", _theirs(operator), ")", 12)
+            said += so
         call = [f'"{operator.name}"', f'"{parameter.name}"', parameter.name, literal(said)]
         lines += fitted("raise refuse(", call, ")", 8)
     return lines
+
+
+def _same(operator: Operator, parameter: Parameter) -> tuple[str, str]:
+    """That other options of the result's element type say the same, or nothing: as code, and in words."""
+    others = [each.name for each in refused(operator) if _of_result(operator, each) and each != parameter]
+    code = "".join(f" and {other} in (None, {parameter.name})" for other in others)
+    return code, f", with {' and '.join(others)} the same or None" if others else ""
 
 
 def _of_result(operator: Operator, parameter: Parameter) -> bool:

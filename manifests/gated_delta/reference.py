@@ -85,12 +85,77 @@ def _rule(
     return near(out, absolute=safe[0] + _LOST), near(last, absolute=safe[1] + _LOST)
 
 
+def _token_of_vectors(
+    qk: tuple[Values, Values], v: Values, decays: Values, beta: float, h: Values, off: Values
+) -> tuple[Values, Values, Values, Values]:
+    """(out, its errors, the state, the length of each column's error) of one token: ``decays`` are logarithms, of each number of
+    the state three that are added.
+    """
+    q, k = qk
+    decay = np.exp(decays.sum(axis=0))
+    of_decay = (12 + 3 * np.abs(decays).sum(axis=0)) * _ROUNDING
+    kept = decay * h
+    sums, lost = np.abs(k) @ np.abs(kept), np.abs(k) @ (np.abs(kept) * of_decay)
+    u = beta * (v - k @ kept)
+    u_off = abs(beta) * (sums * 2 * _SUM + lost + 4 * _ROUNDING * (np.abs(v) + sums))
+    found = kept + np.outer(k, u)
+    grown = decay.max(axis=0) * max(1.0, abs(1 - beta * (k @ k))) * off
+    of_q = np.sqrt(q @ q)
+    along = np.abs(q) @ np.abs(k)
+    wrong = (
+        of_q * grown
+        + np.abs(q) @ (np.abs(kept) * (2 * _SUM + of_decay))
+        + along * (np.abs(u) * 3 * _SUM + u_off)
+    )
+    more = _length(kept * (of_decay + 2 * _ROUNDING)) + np.sqrt(k @ k) * (u_off + np.abs(u) * 2 * _SUM)
+    return q @ found, wrong, found, grown + more
+
+
+def _rule_of_vectors(
+    q: Values, k: Values, v: Values, gates: tuple[Values | None, Values | None, Values | None], beta: Values,
+    initial_state: Values | None, cu_seqlens: Values | None,
+) -> tuple[Near, Near]:  # fmt: skip
+    """:func:`_rule` with decays of heads, rows and columns; q has its scale, and both are normed."""
+    batch, tokens, heads, depth = q.shape
+    value_heads, width = v.shape[2:]
+    shape = (batch, tokens, value_heads, depth, width)
+    g, gk, gv = (np.zeros(1) if each is None else each for each in gates)
+    lifted = (
+        g.reshape(*g.shape, 1, 1) if g.ndim > 1 else g,
+        gk[..., None] if gk.ndim > 1 else gk,
+        gv[..., None, :] if gv.ndim > 1 else gv,
+    )
+    decays = np.stack([np.broadcast_to(each, shape) for each in lifted])
+    places = [(b, range(tokens)) for b in range(batch)]
+    if cu_seqlens is not None:
+        places = [(0, range(int(a), int(b))) for a, b in itertools.pairwise(cu_seqlens)]
+    out = np.ma.array(np.zeros(v.shape), mask=np.ones(v.shape, bool))
+    wrong = np.zeros(v.shape)
+    last = np.zeros((len(places), value_heads, depth, width))
+    off = np.zeros(last.shape)
+    for n, (b, own) in enumerate(places):
+        for head in range(value_heads):
+            group, column = head // (value_heads // heads), np.zeros(width)
+            h = last[n, head] if initial_state is None else initial_state[n, head]
+            for t in own:
+                at = (b, t, head)
+                rows = (q[b, t, group], k[b, t, group])
+                out[at], wrong[at], h, column = _token_of_vectors(
+                    rows, v[at], decays[:, b, t, head], float(beta[at]), h, column
+                )
+            last[n, head], off[n, head] = h, np.broadcast_to(column, h.shape)
+    safe = [np.where(np.isfinite(each), each, 0.0) for each in (wrong, off)]
+    return near(out, absolute=safe[0] + _LOST), near(last, absolute=safe[1] + _LOST)
+
+
 def fused_recurrent_gated_delta_rule(
     q: Values,
     k: Values,
     v: Values,
     g: Values | None,
-    beta: Values,
+    gk: Values | None,
+    gv: Values | None,
+    beta: Values | None,
     scale: float | None,
     initial_state: Values | None,
     output_final_state: bool,
@@ -99,7 +164,14 @@ def fused_recurrent_gated_delta_rule(
 ) -> dict[str, Near | None]:
     """q, k [batch, tokens, heads, K], v [batch, tokens, value heads, V], states [sequences, value heads, K, V]."""
     norm = use_qk_l2norm_in_kernel
-    out, last = _rule(q, k, v, g, beta, scale, initial_state, norm, cu_seqlens)
+    each = np.ones(v.shape[:3]) if beta is None else beta
+    if gk is None and gv is None:
+        out, last = _rule(q, k, v, g, each, scale, initial_state, norm, cu_seqlens)
+    else:
+        if norm:
+            q, k = _normed(q), _normed(k)
+        q = q * (q.shape[-1] ** -0.5 if scale is None else float(np.float32(scale)))
+        out, last = _rule_of_vectors(q, k, v, (g, gk, gv), each, initial_state, cu_seqlens)
     return {"out": out, "final_state": last if output_final_state else None}
 
 

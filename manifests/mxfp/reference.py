@@ -54,6 +54,68 @@ def draw_powers(rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping
     return values
 
 
+def downcast_to_mxfp(src_tensor: Values, DEQUANT_SCALE_ROUNDING_MODE: int) -> tuple[Values, Values]:
+    """Pairs of fp4, rounded halfway away from zero; a group with NaN or an infinity is lost: 255, and codes of 0."""
+    groups = _padded(src_tensor)
+    lost: Values = np.logical_not(np.isfinite(groups).all(axis=-1))
+    powers = _power_to(_top(groups), 6.0, DEQUANT_SCALE_ROUNDING_MODE)
+    scaled = np.where(lost[..., None], 0.0, _inverse(groups, powers))
+    edges = (_FP4[1:] + _FP4[:-1]) / 2
+    codes = (np.abs(scaled)[..., None] >= edges).sum(axis=-1) + 8 * np.signbit(scaled)
+    return _pairs(_cut(codes, src_tensor)), np.where(lost, 255, powers)
+
+
+def downcast_to_mxfp8(
+    src_tensor: Values,
+    DEQUANT_SCALE_ROUNDING_MODE: int,
+    kinds: Mapping[str, str],
+) -> tuple[Values, Values]:
+    """Numbers of fp8 before their rounding; NaN counts for nothing and stays, a group with an infinity is lost: 255, and NaN."""
+    most = _OCP[kinds["out"]]
+    groups = _padded(src_tensor)
+    lost: Values = np.asarray(np.isinf(groups).any(axis=-1))
+    powers = _power_to(_top(np.nan_to_num(groups)), most, DEQUANT_SCALE_ROUNDING_MODE)
+    scaled = np.where(lost[..., None], np.nan, np.clip(_inverse(groups, powers), -most, most))
+    return _cut(scaled, src_tensor), np.where(lost, 255, powers)
+
+
+_OCP = {"e4m3fn": 448.0, "e5m2": 57344.0}
+
+
+def _padded(rows: Values) -> Values:
+    """[M, groups, 32], with zeros behind the last column."""
+    groups = -(-rows.shape[1] // 32)
+    return np.pad(rows, ((0, 0), (0, groups * 32 - rows.shape[1]))).reshape(len(rows), groups, 32)
+
+
+def _cut(groups: Values, rows: Values) -> Values:
+    found: Values = groups.reshape(len(rows), groups.shape[1] * 32)[:, : rows.shape[1]]
+    return found
+
+
+def _power_to(top: Values, most: float, down: int) -> Values:
+    """e8m0 of the power of two next to top / most: not less, or not more; 0 for what is below all."""
+    if not down:
+        return _power_up(top / most, 1)
+    _, exponent = np.frexp(top / most)
+    found: Values = np.where(top > 0, np.maximum(exponent - 1 + 127, 0), 0)
+    return found
+
+
+def _inverse(groups: Values, powers: Values) -> Values:
+    """Each number over its group's power; 0 where there is none, but for NaN."""
+    with np.errstate(invalid="ignore"):
+        found: Values = groups * np.where(powers == 0, 0.0, np.exp2(127.0 - powers))[..., None]
+    return found
+
+
+def draw_far_apart(rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int]) -> Values:
+    """Numbers next to others that are up to 2^60 times as large."""
+    del sizes
+    found: Values = rng.normal(size=shape) * np.exp2(rng.integers(-60, 1, shape))
+    return found
+
+
 #: The largest code, and half a unit of the last place of fp32.
 _QMAX = {"i8": 127.0, "e4m3fnuz": 240.0, "e4m3fn": 448.0, "u8": 6.0}
 _ROUNDING = 2.0**-24

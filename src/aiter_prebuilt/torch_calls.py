@@ -57,6 +57,7 @@ silu_and_mul_quant_fp4 = torch_group_quant.silu_and_mul_quant_fp4
 dynamic_per_group_scaled_quant = torch_group_quant.dynamic_per_group_scaled_quant
 quant_mxfp4 = torch_group_quant.quant_mxfp4
 upcast_from_mxfp, upcast_from_mxfp8 = torch_group_quant.upcast_from_mxfp, torch_group_quant.upcast_from_mxfp8
+downcast_to_mxfp, downcast_to_mxfp8 = torch_group_quant.downcast_to_mxfp, torch_group_quant.downcast_to_mxfp8
 fused_rms_fp8_group_quant = torch_group_quant.fused_rms_fp8_group_quant
 fused_rms_fp8_per_tensor_static_quant = torch_group_quant.fused_rms_fp8_per_tensor_static_quant
 fused_add_rmsnorm_pad = torch_group_quant.fused_add_rmsnorm_pad

@@ -12,6 +12,7 @@ import torch
 from aiter_prebuilt.ops._common import codes, like
 from aiter_prebuilt.ops._delta import (
     as_it_lies,
+    beta_of_vectors,
     channels_of_tokens,
     gates,
     longest,
@@ -47,12 +48,13 @@ def causal_conv1d_fn(
 
 
 def fused_recurrent_gated_delta_rule(
-    q: Any, k: Any, v: Any, g: Any, beta: Any, scale: float | None, initial_state: Any, output_final_state: bool,
-    use_qk_l2norm_in_kernel: bool, cu_seqlens: Any,
+    q: Any, k: Any, v: Any, g: Any, gk: Any, gv: Any, beta: Any, scale: float | None, initial_state: Any,
+    output_final_state: bool, use_qk_l2norm_in_kernel: bool, cu_seqlens: Any,
 ) -> Any:  # fmt: skip
     """Of ``aiter_prebuilt.fused_recurrent_gated_delta_rule``."""
+    beta = beta_of_vectors(gk, gv, beta, initial_state)
     out, last = results(q, v, cu_seqlens, output_final_state)
-    tensors = (q, k, v, g, beta, initial_state, cu_seqlens, out, last)
+    tensors = (q, k, v, g, gk, gv, beta, initial_state, cu_seqlens, out, last)
     factor = q.shape[3] ** -0.5 if scale is None else scale
     _OPS.fused_recurrent_gated_delta_rule.default(*tensors, factor, use_qk_l2norm_in_kernel)
     return out, last

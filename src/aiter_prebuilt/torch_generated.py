@@ -11,7 +11,7 @@ from typing import Any, Final
 import torch
 
 from aiter_prebuilt import torch_calls
-from aiter_prebuilt.ops._common import is_type, number, refuse, refuse_shuffled
+from aiter_prebuilt.ops._common import element_type, is_type, number, refuse, refuse_shuffled
 from aiter_prebuilt.ops.generated.activation_f4 import (
     refuse_act_mul_and_mxfp4_quant,
     refuse_silu_and_mul_quant,
@@ -34,7 +34,6 @@ from aiter_prebuilt.ops.generated.batch_prefill import refuse_mha_batch_prefill,
 from aiter_prebuilt.ops.generated.batched_gemm import refuse_batched_gemm_a8w8, refuse_batched_gemm_bf16
 from aiter_prebuilt.ops.generated.binary import refuse_binary_mixed
 from aiter_prebuilt.ops.generated.conv1d_update import refuse_causal_conv1d_update_in_place
-from aiter_prebuilt.ops.generated.delta_rule import refuse_fused_recurrent_gated_delta_rule
 from aiter_prebuilt.ops.generated.delta_update import (
     refuse_fused_recurrent_gated_delta_rule_update,
     refuse_fused_sigmoid_gating_delta_rule_update,
@@ -62,6 +61,7 @@ from aiter_prebuilt.ops.generated.moe_cktile import refuse_moe_cktile2stages_gem
 from aiter_prebuilt.ops.generated.moe_gate import refuse_moe_fused_gate
 from aiter_prebuilt.ops.generated.moe_stage1 import refuse_moe_stage1_g1u1
 from aiter_prebuilt.ops.generated.mx_quant import refuse_dynamic_per_group_scaled_quant, refuse_quant_mxfp4
+from aiter_prebuilt.ops.generated.mxfp_down import refuse_downcast_to_mxfp, refuse_downcast_to_mxfp8
 from aiter_prebuilt.ops.generated.paged_attention import (
     refuse_paged_attention_ragged,
     refuse_paged_attention_v1,
@@ -435,6 +435,24 @@ def div(input: Any, other: Any) -> Any:
 def div_(input: Any, other: Any) -> Any:
     """Traced ``aiter_prebuilt.div_``."""
     return torch_calls.div_(input, other)
+
+
+def downcast_to_mxfp(
+    src_tensor: Any, out_quant_type: torch.dtype | None, axis: int, DEQUANT_SCALE_ROUNDING_MODE: Any = 0
+) -> Any:
+    """Traced ``aiter_prebuilt.downcast_to_mxfp``."""
+    DEQUANT_SCALE_ROUNDING_MODE = number(DEQUANT_SCALE_ROUNDING_MODE)
+    refuse_downcast_to_mxfp(DEQUANT_SCALE_ROUNDING_MODE)
+    return torch_calls.downcast_to_mxfp(src_tensor, out_quant_type, axis, DEQUANT_SCALE_ROUNDING_MODE)
+
+
+def downcast_to_mxfp8(
+    src_tensor: Any, out_quant_type: torch.dtype | None, axis: int, DEQUANT_SCALE_ROUNDING_MODE: Any = 0
+) -> Any:
+    """Traced ``aiter_prebuilt.downcast_to_mxfp8``."""
+    DEQUANT_SCALE_ROUNDING_MODE = number(DEQUANT_SCALE_ROUNDING_MODE)
+    refuse_downcast_to_mxfp8(DEQUANT_SCALE_ROUNDING_MODE)
+    return torch_calls.downcast_to_mxfp8(src_tensor, out_quant_type, axis, DEQUANT_SCALE_ROUNDING_MODE)
 
 
 def dynamic_per_group_scaled_quant(
@@ -1636,9 +1654,19 @@ def fused_recurrent_gated_delta_rule(
     cu_seqlens: Any = None,
 ) -> Any:
     """Traced ``aiter_prebuilt.fused_recurrent_gated_delta_rule``."""
-    refuse_fused_recurrent_gated_delta_rule(gk, gv, beta)
     return torch_calls.fused_recurrent_gated_delta_rule(
-        q, k, v, g, beta, scale, initial_state, output_final_state, use_qk_l2norm_in_kernel, cu_seqlens
+        q,
+        k,
+        v,
+        g,
+        gk,
+        gv,
+        beta,
+        scale,
+        initial_state,
+        output_final_state,
+        use_qk_l2norm_in_kernel,
+        cu_seqlens,
     )
 
 
@@ -1806,13 +1834,13 @@ def gemm_a16w16(
     if skip_reduce is not False and (hasattr(skip_reduce, "shape") or skip_reduce):
         raise refuse("gemm_a16w16", "skip_reduce", skip_reduce, "False")
     if otype is not None and otype != A.dtype:
-        if is_type(otype, "f32"):
+        if otype == element_type(A, "f32") and dtype in (None, otype):
             return gemm_a16w16_fp32(A=A, B=B, bias=bias, y=y)
-        raise refuse("gemm_a16w16", "otype", otype, "None or A.dtype or fp32")
+        raise refuse("gemm_a16w16", "otype", otype, "None or A.dtype or fp32, with dtype the same or None")
     if dtype is not None and dtype != A.dtype:
-        if is_type(dtype, "f32"):
+        if dtype == element_type(A, "f32") and otype in (None, dtype):
             return gemm_a16w16_fp32(A=A, B=B, bias=bias, y=y)
-        raise refuse("gemm_a16w16", "dtype", dtype, "None or A.dtype or fp32")
+        raise refuse("gemm_a16w16", "dtype", dtype, "None or A.dtype or fp32, with otype the same or None")
     del config, kernel_type, backend
     if y is not None and is_type(getattr(y, "dtype", None), "f32"):
         return gemm_a16w16_fp32(A=A, B=B, bias=bias, y=y)
@@ -4315,6 +4343,8 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "deepgemm_fp8_paged_mqa_logits": deepgemm_fp8_paged_mqa_logits,
     "div": div,
     "div_": div_,
+    "downcast_to_mxfp": downcast_to_mxfp,
+    "downcast_to_mxfp8": downcast_to_mxfp8,
     "dynamic_per_group_scaled_quant": dynamic_per_group_scaled_quant,
     "dynamic_per_group_scaled_quant_fp4": dynamic_per_group_scaled_quant_fp4,
     "dynamic_per_tensor_quant": _OPS.dynamic_per_tensor_quant.default,

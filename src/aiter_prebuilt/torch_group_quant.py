@@ -11,7 +11,7 @@ import torch
 from aiter_prebuilt.contract.dtype import BY_NAME
 from aiter_prebuilt.ops._common import codes, like
 from aiter_prebuilt.ops._current import fp8_name
-from aiter_prebuilt.ops._mxfp import is_fp8, rows
+from aiter_prebuilt.ops._mxfp import is_fp8, of_rows, rows, wants_fp8
 from aiter_prebuilt.ops._pairs import of_pairs, scale_sizes
 from aiter_prebuilt.torch_library import NAMESPACE
 
@@ -144,3 +144,18 @@ def upcast_from_mxfp8(tensor: Any, scale: Any, dtype: Any, axis: int) -> Any:
     """Of ``aiter_prebuilt.upcast_from_mxfp8``."""
     given, scales, back = rows(tensor, scale, axis)
     return back(_OPS.upcast_from_mxfp8.default(given, scales, dtype))
+
+
+def downcast_to_mxfp(tensor: Any, kind: Any, axis: int, mode: int) -> Any:
+    """Of ``aiter_prebuilt.downcast_to_mxfp``."""
+    given, back = of_rows(tensor, axis)
+    called = _OPS.downcast_to_mxfp8 if wants_fp8(tensor, kind) else _OPS.downcast_to_mxfp
+    out, scale = called.default(given, mode, kind)
+    return back(out), back(scale)
+
+
+def downcast_to_mxfp8(tensor: Any, kind: Any, axis: int, mode: int) -> Any:
+    """Of ``aiter_prebuilt.downcast_to_mxfp8``."""
+    given, back = of_rows(tensor, axis)
+    out, scale = _OPS.downcast_to_mxfp8.default(given, mode, kind)
+    return back(out), back(scale)

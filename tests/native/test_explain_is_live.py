@@ -496,6 +496,8 @@ FITTING: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
     "top_k_per_row_prefill": lambda s: TOP,
     "upcast_from_mxfp": lambda s: {"M": "8", "KB": "64"},
     "upcast_from_mxfp8": lambda s: {"M": "8", "K": "128"},
+    "downcast_to_mxfp": lambda s: {"M": "8", "K": "128"},
+    "downcast_to_mxfp8": lambda s: {"M": "8", "K": "128"},
     "dynamic_per_group_scaled_quant": lambda s: {
         "M": "8", "N": "128", "W": "128", "Q": "i8", "S": "f32", "scale_rows": "8", "scale_columns": "4", "num_rows": "none",
     },

@@ -48,14 +48,29 @@ def test_every_call_has_a_row_and_what_is_launched_is_proved(model: str) -> None
     assert {row["form"] for row in rows} == set(found["forms"])
     for row in rows:
         assert row["have"] or row["reason"], row["form"]
-        # What several GPUs choose together is not asked of one.
-        together = row["operator"].startswith("CustomAllreduce.")
-        assert (row["proved"] is None) == (not row["have"] or row["kernel"] == "on the host" or together), row
+        assert (row["proved"] is None) == (not row["have"] or row["kernel"] == "on the host"), row
         assert row["proved"] is not False, row
         assert "DriverError" not in row["reason"], row  # the bundles say what cards have
     kernels = {row["form"]: row["backend"] for row in rows if row["target"] == "gfx950"}
     assert kernels["sglang_greedy"] == "hip"
-    assert {row["have"] for row in rows if row["form"] == "vllm_all_reduce"} == {True}
+    sums = [row for row in rows if row["form"] == "vllm_all_reduce"]
+    assert {(row["have"], row["proved"], *row["within"]) for row in sums} == {(True, True, "peer_all_reduce")}
+
+
+def test_collectives_say_how_many_ranks_they_serve() -> None:
+    """Each rank's launch is a call of its own, by as many ranks: which kernel of which types, executed or not."""
+    rows = [row for row in document("--model", "llama3")["calls"] if row["operator"].startswith("peer_")]
+    served = {
+        (row["operator"], world)
+        for row in rows
+        for world in (2, 4, 6, 8)
+        if row["form"].startswith(f"rank_of_{world}_")
+        and f"WORLD{world}" in row["variant"].split("-")
+        and row["backend"] == "hip"
+    }
+    assert len(served) == 16 and all(row["have"] and row["proved"] for row in rows)
+    exchanges = {(row["tokens"], row["variant"]) for row in rows if row["form"] == "rank_of_8_all_reduce"}
+    assert exchanges == {(1, "WORLD8-OPreduce1"), (64, "WORLD8-OPreduce2"), (4096, "WORLD8-OPreduce2")}
 
 
 def test_it_is_the_live_choice() -> None:

@@ -69,7 +69,8 @@ def check_written(operator: Any, args: tuple[Any, ...]) -> None:
             assert torch.equal(before.contiguous().view(torch.uint8), after.contiguous().view(torch.uint8)), (
                 f"{spec.name} is written and not marked"
             )
-            assert result is None or result.data_ptr() != after.data_ptr() or not result.numel()
+            for made in result if isinstance(result, tuple) else () if result is None else (result,):
+                assert made.data_ptr() != after.data_ptr() or not made.numel()
 
 
 #: One call: the operator, a label, its arguments in the order of the schema.

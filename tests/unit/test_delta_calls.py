@@ -167,11 +167,22 @@ def test_a_decode_step_with_gates_hands_on_what_makes_them() -> None:
         call(of_head, a, of_head, 1.0, 20.0, q, q, v, b, pool, slots, state_layout="kv")
 
 
-@pytest.mark.parametrize("option", ["gk", "gv"])
-def test_gates_of_rows_and_columns_are_refused(option: str) -> None:
-    q = torch.zeros(1, 2, 1, 8)
-    with pytest.raises(UnsupportedError, match=option):
-        ap.fused_recurrent_gated_delta_rule(q, q, q, beta=torch.zeros(1, 2, 1), **{option: q})
+@pytest.mark.parametrize(
+    "words",
+    [
+        {"gk": torch.zeros(1, 2, 1, 8)}, {"gv": torch.zeros(1, 2, 1, 8)},
+        {"initial_state": torch.zeros(1, 1, 8, 8, dtype=torch.bfloat16)}, {"initial_state": torch.zeros(1, 1, 8, 8)}, {},
+    ],
+)  # fmt: skip
+def test_decays_of_rows_and_columns_have_beta_in_fp32(words: dict[str, Any]) -> None:
+    q, beta = torch.zeros(1, 2, 1, 8, dtype=torch.bfloat16), torch.rand(1, 2, 1).bfloat16()
+    names = {"gk": 4, "gv": 5, "initial_state": 7}
+    _, tensors, _ = handed(ap.fused_recurrent_gated_delta_rule, q, q, q, beta=beta, **words)
+    wide = not words or words.get("initial_state", q).dtype == torch.float32
+    assert tensors[6] is beta if wide else torch.equal(tensors[6], beta.float())
+    assert all(tensors[place] is words.get(name) for name, place in names.items())
+    _, tensors, _ = handed(ap.fused_recurrent_gated_delta_rule, q, q, q, **words)
+    assert tensors[6] is None
 
 
 class Layer:

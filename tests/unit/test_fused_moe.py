@@ -271,12 +271,37 @@ def test_which_calls_aiters_assembly_takes(call: dict[str, Any], assembled: bool
         ("a1_scale", {"hidden_states": torch.zeros(TOKENS, WIDTH).to(FP8)}),
         ("dtype", {"hidden_states": torch.zeros(TOKENS, WIDTH).to(FP8), "a1_scale": torch.ones(TOKENS, 1)}),
         ("quant_dtype_a", {"quant_dtype_a": INT8}),
+        ("block_size_M", {"block_size_M": "32"}),
+        ("block_size_M", {"block_size_M": -2}),
+        ("moe_sorting_dispatch_policy", {"moe_sorting_dispatch_policy": 1.5}),
+        ("splitk", {"splitk": "all"}),
+        ("swiglu_limit", {"swiglu_limit": -1.0}),
+        ("swiglu_limit", {"swiglu_limit": float("nan")}),
+        ("swiglu_limit", {"swiglu_limit": "7"}),
+        ("beta", {"beta": "1"}),
+        ("linear_beta", {"linear_beta": torch.ones(1)}),
+        ("hidden_pad", {"hidden_pad": -32}),
+        ("hidden_pad", {"hidden_pad": WIDTH}),
+        ("intermediate_pad", {"intermediate_pad": COLUMNS}),
+        ("intermediate_pad", {"intermediate_pad": 0.5}),
     ],
 )
 def test_what_is_not_covered_is_refused_by_name(option: str, given: dict[str, Any]) -> None:
     arguments, _ = _call(FP8, 2)
-    with pytest.raises(UnsupportedError, match=option):
+    with pytest.raises(UnsupportedError, match=rf"fused_moe\({option}="):
         ap.fused_moe(**(arguments | given))
+
+
+def test_how_work_is_divided_changes_nothing(compiled: Any) -> None:
+    arguments, _ = _call(FP8, 2)
+    wanted = compiled(lambda given: ap.fused_moe(**given))(arguments)
+    more = {
+        "block_size_M": -1, "moe_sorting_dispatch_policy": 2, "splitk": None, "beta": 4.0, "linear_beta": float("nan"),
+        "swiglu_limit": float("inf"), "hidden_pad": WIDTH - 1, "intermediate_pad": 5,
+    }  # fmt: skip
+    for option, value in more.items():
+        found = compiled(lambda given, own: ap.fused_moe(**given, **own))(arguments, {option: value})
+        assert torch.equal(found, wanted), option
 
 
 @pytest.mark.parametrize(

@@ -1013,6 +1013,9 @@ TURNED = {
     "dynamic_per_group_scaled_quant_fp4": {"group_size"},
     "dynamic_per_group_scaled_quant": {"group_size"},
     "quant_mxfp4": {"round_mode"},
+    **{
+        name: {"DEQUANT_SCALE_ROUNDING_MODE"} for name in ("downcast_to_mxfp", "downcast_to_mxfp8")
+    },  # test_mxfp_downcast.py
     "binary_mixed": {"op"},  # tests/unit/test_broadcast.py
     "moe_fused_gate": {"num_expert_group"},
     "chunk_gated_delta_rule": {"scale"},

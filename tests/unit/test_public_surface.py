@@ -388,6 +388,8 @@ SIGNATURES = {
     "rotate_style reuse_freqs_front_part nope_first transpose_output",
     "upcast_from_mxfp": "tensor scale dtype axis",
     "upcast_from_mxfp8": "tensor scale dtype axis",
+    "downcast_to_mxfp": "src_tensor out_quant_type axis DEQUANT_SCALE_ROUNDING_MODE",
+    "downcast_to_mxfp8": "src_tensor out_quant_type axis DEQUANT_SCALE_ROUNDING_MODE",
     "copy_blocks": "key_caches value_caches block_mapping",
     "swap_blocks": "src dst block_mapping",
     "init_custom_qr": "rank world_size qr_max_size",

@@ -137,7 +137,7 @@ def _rows(forms: CallForms, calls: Iterable[Asked], target: str) -> Iterator[Row
         if form.missing:
             yield replace(row, reason=form.missing)
         elif form.through:
-            yield from _several_gpus(row, target, form.through)
+            yield replace(row, within=form.through)
         elif form.host:
             yield replace(row, have=True, kernel=_HOST)
         else:
@@ -161,19 +161,6 @@ def _lacking(name: str, target: str) -> str:
         return ""
     missing = dispatch.absent(f"call {name}", name, target, {bundle.profile for bundle in bundles})
     return "" if missing is None else f"{type(missing).__name__}: {missing}"
-
-
-def _several_gpus(row: Row, target: str, through: tuple[str, ...]) -> Iterator[Row]:
-    """Collectives: a model's calls are those of one GPU, so that none asks for what several launch; are they in the bundles?"""
-    if not row.operator.startswith("CustomAllreduce."):
-        yield replace(row, within=through)
-        return
-    names = {name for bundle in dispatch.bundles_of(target, target) for name in bundle.names}
-    lacking = [name for name in through if name not in names]
-    if lacking:
-        yield replace(row, reason=f"the bundles have no {', '.join(lacking)}")
-    else:
-        yield replace(row, have=True, kernel=", ".join(through), reason="chosen by several GPUs together")
 
 
 def _joined(rows: Sequence[Row]) -> Iterator[Row]:

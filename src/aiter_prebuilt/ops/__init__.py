@@ -207,6 +207,7 @@ if TYPE_CHECKING:
     from aiter_prebuilt.ops.moe_stage1 import moe_stage1_g1u1
     from aiter_prebuilt.ops.mx_quant import dynamic_per_group_scaled_quant, quant_mxfp4
     from aiter_prebuilt.ops.mxfp import upcast_from_mxfp, upcast_from_mxfp8
+    from aiter_prebuilt.ops.mxfp_down import downcast_to_mxfp, downcast_to_mxfp8
     from aiter_prebuilt.ops.paged_attention import paged_attention_ragged, paged_attention_v1
     from aiter_prebuilt.ops.plain_topk import topk_plain
     from aiter_prebuilt.ops.prompt_works import get_ps_metadata_v1
@@ -252,6 +253,8 @@ __all__ = [
     "deepgemm_fp8_paged_mqa_logits",
     "div",
     "div_",
+    "downcast_to_mxfp",
+    "downcast_to_mxfp8",
     "dynamic_per_group_scaled_quant",
     "dynamic_per_group_scaled_quant_fp4",
     "dynamic_per_tensor_quant",
@@ -628,6 +631,8 @@ HOMES: Final = {
     "quant_mxfp4": "mx_quant",
     "upcast_from_mxfp": "mxfp",
     "upcast_from_mxfp8": "mxfp",
+    "downcast_to_mxfp": "mxfp_down",
+    "downcast_to_mxfp8": "mxfp_down",
     "paged_attention_ragged": "paged_attention",
     "paged_attention_v1": "paged_attention",
     "topk_plain": "plain_topk",

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from math import prod
+from numbers import Real
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from aiter_prebuilt.dispatch import operator
-from aiter_prebuilt.ops._common import NOT_A_TENSOR, like, no_output, refuse
+from aiter_prebuilt.ops._common import NOT_A_TENSOR, like, no_output, number, refuse
 from aiter_prebuilt.ops._plans import Plan, plan_of
 from aiter_prebuilt.ops.generated.moe_gemm import fused_experts
 
@@ -20,6 +21,8 @@ _fused_experts = operator("fused_experts")
 #: Its number among activations, and the limit that it has where none is said.
 _SWIGLU: Final = 2
 _LIMIT: Final = 7.0
+#: AITER's ``QuantType.per_1x32``, of which two columns are a byte.
+_MXFP4: Final = 3
 
 
 class Asked(NamedTuple):
@@ -72,6 +75,32 @@ def apart(asked: Asked, serve: Callable[[Asked], torch.Tensor]) -> torch.Tensor:
         raise no_output(NAME, error) from error
     rows = serve(each)
     return rows.reshape(tokens, topk, rows.shape[-1])
+
+
+def meant(asked: Asked) -> None:
+    """Refuses values of options that mean nothing: of these AITER would make something else, or nothing.
+
+    Raises:
+        UnsupportedError: such a value.
+    """
+    if not (asked.swiglu_limit is asked.beta is asked.linear_beta is None):
+        for option in ("swiglu_limit", "beta", "linear_beta"):
+            value = getattr(asked, option)
+            if value is not None and not isinstance(value, Real):
+                raise refuse(NAME, option, value, "None or a number")
+        if not (asked.swiglu_limit is None or asked.swiglu_limit >= 0):
+            raise refuse(NAME, "swiglu_limit", asked.swiglu_limit, "None or a number of 0 and more")
+    if (asked.hidden_pad, asked.intermediate_pad) == (0, 0):
+        return
+    try:
+        _, width, columns = asked.w2.shape
+    except NOT_A_TENSOR as error:
+        raise no_output(NAME, error) from error
+    most = {"hidden_pad": width, "intermediate_pad": columns * (2 if asked.quant_type == _MXFP4 else 1)}
+    for option, size in most.items():
+        found = number(getattr(asked, option))
+        if not isinstance(found, int) or not 0 <= found < size:
+            raise refuse(NAME, option, getattr(asked, option), f"a whole number from 0 to {size - 1}")
 
 
 def own_type(asked: Asked, kind: torch.dtype | None, said: str) -> None:

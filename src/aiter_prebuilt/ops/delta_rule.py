@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 from aiter_prebuilt.dispatch import operator
 from aiter_prebuilt.ops._common import NOT_A_TENSOR, no_output
-from aiter_prebuilt.ops._delta import gates, results
+from aiter_prebuilt.ops._delta import beta_of_vectors, gates, results
 from aiter_prebuilt.ops._traced import traced
-from aiter_prebuilt.ops.generated.delta_rule import refuse_fused_recurrent_gated_delta_rule
 
 if TYPE_CHECKING:
     import torch
@@ -35,17 +34,20 @@ def fused_recurrent_gated_delta_rule(
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
     """The gated delta rule, token by token, with a state h [K, V] in fp32 for each head of values.
 
-    ``h = exp(g) * h``, ``u = beta * (v - h.T @ k)``, ``h = h + outer(k, u)``, ``out = h.T @ q * scale``.
+    ``h = exp(g) * h``, ``u = beta * (v - h.T @ k)``, ``h = h + outer(k, u)``, ``out = h.T @ q * scale``; with gk and gv
+    ``h = exp(g) * outer(exp(gk), exp(gv)) * h`` first.
 
     Args:
         q, k: [batch, tokens, heads, K] bf16 or fp16, K a multiple of 8 and at most 256. Rows begin at multiples of 16 bytes; the
             last dim must be contiguous.
         v: [batch, tokens, value heads, V]; value heads are a multiple of the heads, and each group of them has one of q and k.
         g: [batch, tokens, value heads] fp32, the logarithm of the decay; None is 0.
-        gk, gv: None.
-        beta: [batch, tokens, value heads], fp32, bf16 or fp16.
+        gk, gv: [batch, tokens, value heads, K] and [batch, tokens, value heads, V] fp32, logarithms of decays of the rows and of
+            the columns of the state, contiguous; None is 0.
+        beta: [batch, tokens, value heads], fp32, bf16 or fp16 (made fp32 first with gk, gv, or states in bf16); None is 1. One
+            for each column (AITER's form of four dims) is refused.
         scale: of q, K**-0.5 when None.
-        initial_state: [sequences, value heads, K, V] fp32; None is 0.
+        initial_state: [sequences, value heads, K, V] fp32 or bf16; None is 0.
         output_final_state: return the states behind the last tokens, too.
         use_qk_l2norm_in_kernel: rows of q and k are over ``sqrt(sum(x**2) + 1e-6)`` first.
         cu_seqlens: [sequences + 1] int64 or int32: where each sequence of a batch of one begins, and where the last ends; None:
@@ -60,13 +62,13 @@ def fused_recurrent_gated_delta_rule(
 
     Source: AITER's Triton ``fused_recurrent_gated_delta_rule``; Yang, Kautz, Hatamizadeh, Gated Delta Networks.
     """
-    refuse_fused_recurrent_gated_delta_rule(gk, gv, beta)
     try:
         out, last = results(q, v, cu_seqlens, output_final_state)
         factor = q.shape[3] ** -0.5 if scale is None else scale
+        beta = beta_of_vectors(gk, gv, beta, initial_state)
     except (*NOT_A_TENSOR, KeyError) as error:
         raise no_output("fused_recurrent_gated_delta_rule", error) from error
-    tensors = (q, k, v, g, beta, initial_state, cu_seqlens, out, last)
+    tensors = (q, k, v, g, gk, gv, beta, initial_state, cu_seqlens, out, last)
     _fused_recurrent_gated_delta_rule(*tensors, factor, use_qk_l2norm_in_kernel)
     return out, last
 

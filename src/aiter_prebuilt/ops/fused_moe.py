@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from aiter_prebuilt.ops._common import NOT_A_TENSOR, no_output, number, refuse
-from aiter_prebuilt.ops._fused_moe import NAME, Asked, apart, plan_unquantised, unquantised
+from aiter_prebuilt.ops._fused_moe import NAME, Asked, apart, meant, plan_unquantised, unquantised
 from aiter_prebuilt.ops._fused_moe_8bit import plan_quantised, quantised
 from aiter_prebuilt.ops._fused_moe_f4 import mxfp4, plan_mxfp4
 from aiter_prebuilt.ops._plans import Plan, planned
@@ -101,7 +101,7 @@ def fused_moe(
         expert_mask: int32, of all devices' experts 1 where one is here: the weights are those of these, in their order.
         activation: AITER's ``ActivationType`` or its number: 0 is SiLU, 1 GELU in its erf form, 2 gpt-oss's SwiGLU,
             ``g * sigmoid(1.702 * g) * (u + 1)``. swiglu_limit: before it gate is at most that, up too, or its negative; 0, None:
-            7 for SwiGLU, else as they are.
+            7 for SwiGLU, else as they are. Not negative, and not NaN.
         quant_type: AITER's ``QuantType`` or its number: 0 (No), or of weights in 8 bits 1 (per_Tensor), 2 (per_Token), 4
             (per_1x128) or 5 (per_128x128), which mean the same here, fp8 alone; or 3 (per_1x32): MXFP4. Rows become fp4 for that,
             as AITER has them (gfx950), with SwiGLU from 256 tokens on (environment: GPTOSS_SWIGLU_MXFP4_BF16_BOUND); where gate
@@ -122,14 +122,16 @@ def fused_moe(
             ``shuffle_weight_a16w4`` and ``shuffle_scale_a16w4`` have them with gate_up. Of other weights it means nothing, as in
             AITER; SGLang always says it.
         shared_w1, shared_w2, shared_w1_scale, shared_w2_scale, stage2_scatter: None. shared_expert_id: -1.
-        hidden_pad, intermediate_pad: columns behind those that count, where the weights are zero; of MXFP4 whole 32 of them are
-            left out.
+        hidden_pad, intermediate_pad: columns behind those that count, where the weights are zero, less than H and EI; of MXFP4
+            whole 32 of them are left out.
         quant_dtype_a: what rows become before the products; None: what AITER would have. Of MXFP4 that of hidden_states, which
             leaves them as they are, e4m3fn or fp4 (gfx950); of other weights what they have anyway.
         no_combine: what each choice adds, with its weight, in a row of its own; a choice of no expert, and one of a token that is
             not there, has zeros.
         output: the result is written there, too, and it is returned: of its shape and type.
-        block_size_M, moe_sorting_dispatch_policy, splitk, beta, linear_beta: any; they change nothing here.
+        block_size_M, moe_sorting_dispatch_policy, splitk: whole numbers (block_size_M of at least -1), or None: how AITER divides
+            the work; they change no result, and nothing here. beta, linear_beta: numbers, or None, of an activation that is not
+            here; of the others they change nothing, as in AITER.
 
     Returns:
         [M, H], with no_combine [M, topk, H].
@@ -140,7 +142,8 @@ def fused_moe(
 
     Source: AITER ``fused_moe``.
     """
-    del block_size_M, moe_sorting_dispatch_policy, splitk
+    if not (block_size_M is None and type(moe_sorting_dispatch_policy) is type(splitk) is int):
+        _how(block_size_M, moe_sorting_dispatch_policy, splitk)
     if (
         no_combine
         or output is not None
@@ -169,13 +172,15 @@ def _read(*given: Any) -> tuple[Callable[[Asked], torch.Tensor], Asked]:
     """What serves the arguments, and them.
 
     Raises:
-        UnsupportedError: weights of a kind that nothing serves.
+        UnsupportedError: weights of a kind that nothing serves, or a value that means nothing.
     """
     kind = number(given[8])
     serve = _KINDS.get(kind)
     if serve is None:
         raise refuse(NAME, "quant_type", given[8], _SERVED)
-    return serve, Asked._make((*given[:7], number(given[7]), kind, bool(given[9]), *given[10:], 1))
+    asked = Asked._make((*given[:7], number(given[7]), kind, bool(given[9]), *given[10:], 1))
+    meant(asked)
+    return serve, asked
 
 
 def _served(*given: Any) -> torch.Tensor:
@@ -193,6 +198,20 @@ def _plan(*given: Any) -> Plan | None:
 #: Tensors whose types and shapes are read are told whole, by their places in :class:`Asked`: tokens, weights, and the choices.
 _TOLD: Final = "tttptpp" + "vvv" + "pppppp" + "v" * 8 + "vv"
 _planned: Callable[..., Any] = planned(_served, _plan, _TOLD)
+
+
+def _how(block_size_M: Any, moe_sorting_dispatch_policy: Any, splitk: Any) -> None:
+    """Refuses what is no whole number; how work is divided changes no result."""
+    least = {"block_size_M": -1}
+    words = {
+        "block_size_M": block_size_M, "moe_sorting_dispatch_policy": moe_sorting_dispatch_policy, "splitk": splitk,
+    }  # fmt: skip
+    for option, value in words.items():
+        found = 0 if value is None else number(value)
+        if not isinstance(found, int) or found < least.get(option, found):
+            raise refuse(
+                NAME, option, value, "None or a whole number" + (", -1 and more" if option in least else "")
+            )
 
 
 def _no_shared(*given: Any) -> None:

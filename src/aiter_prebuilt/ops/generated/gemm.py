@@ -90,13 +90,13 @@ def gemm_a16w16(
     if skip_reduce is not False and (hasattr(skip_reduce, "shape") or skip_reduce):
         raise refuse("gemm_a16w16", "skip_reduce", skip_reduce, "False")
     if otype is not None and otype != A.dtype:
-        if is_type(otype, "f32"):
+        if otype == element_type(A, "f32") and dtype in (None, otype):
             return gemm_a16w16_fp32(A=A, B=B, bias=bias, y=y)
-        raise refuse("gemm_a16w16", "otype", otype, "None or A.dtype or fp32")
+        raise refuse("gemm_a16w16", "otype", otype, "None or A.dtype or fp32, with dtype the same or None")
     if dtype is not None and dtype != A.dtype:
-        if is_type(dtype, "f32"):
+        if dtype == element_type(A, "f32") and otype in (None, dtype):
             return gemm_a16w16_fp32(A=A, B=B, bias=bias, y=y)
-        raise refuse("gemm_a16w16", "dtype", dtype, "None or A.dtype or fp32")
+        raise refuse("gemm_a16w16", "dtype", dtype, "None or A.dtype or fp32, with otype the same or None")
     del config, kernel_type, backend
     if y is not None and is_type(getattr(y, "dtype", None), "f32"):
         return gemm_a16w16_fp32(A=A, B=B, bias=bias, y=y)
