@@ -16,7 +16,14 @@ if TYPE_CHECKING:
 VARIABLE = "AITER_PREBUILT_BRIDGE"
 #: Modules that are AITER's, or that AITER finds through folders of its own on the path.
 _PREFIXES = ("aiter.", "module_aiter_")
-_NAMES = ("aiter", "chip_info", "cpp_extension", "torch_guard", "csrc.cpp_itfs.utils")
+_NAMES = (
+    "aiter",
+    "chip_info",
+    "cpp_extension",
+    "torch_guard",
+    "csrc.cpp_itfs.utils",
+    "csrc.cpp_itfs.torch_utils",
+)
 
 
 class Finder:

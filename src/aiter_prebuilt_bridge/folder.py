@@ -15,7 +15,7 @@ from inspect import Parameter, Signature
 from pathlib import Path
 from typing import Any, Final
 
-from aiter_prebuilt_bridge import serving
+from aiter_prebuilt_bridge import drifts, serving
 from aiter_prebuilt_bridge.loader import CORE_MODULES
 
 _TEXT: Final = '''"""A module of AITER's JIT with functions of aiter-prebuilt; `aiter-prebuilt bridge folder` wrote this."""
@@ -46,7 +46,7 @@ def write(package: Path, place: Path) -> tuple[list[str], dict[str, str]]:
     (place / "build").mkdir(exist_ok=True)  # AITER makes it otherwise
     written, left = [], {}
     for name, stubs in sorted(by_module(package).items()):
-        why = next((why for why in map(_why, stubs) if why), "")
+        why = next((why for why in (_why(stub, package) for stub in stubs) if why), "")
         if name in CORE_MODULES:
             text = _TEXT.format(home="core", names="")
         elif why:
@@ -60,11 +60,14 @@ def write(package: Path, place: Path) -> tuple[list[str], dict[str, str]]:
     return written, left
 
 
-def _why(stub: Stub) -> str:
+def _why(stub: Stub, package: Path) -> str:
     if stub.ctypes:
         return f"{stub.name} is called through ctypes, which takes no Python"
     if stub.varies:
         return f"AITER names another module for each kind of call of {stub.name}"
+    other = drifts.other(stub.name, package)
+    if other:
+        return f"{stub.name}: {other}"
     mine, cover = serving.decide("", (stub.name,), stub.signature)
     if mine is None:
         return f"{stub.name}: {cover.why}"

@@ -19,8 +19,9 @@ _AFTER: Final[Mapping[str, Callable[[ModuleType], None]]] = {
     "aiter.jit.core": stubs.wrap_core,
     "torch_guard": stubs.wrap_guard,
     "csrc.cpp_itfs.utils": stubs.wrap_templates,
+    "csrc.cpp_itfs.torch_utils": stubs.wrap_registration,
 }
-_PUBLIC: Final = ("aiter.ops.", "aiter.fused_moe", "aiter.mla", "aiter.tuned_gemm")
+_PUBLIC: Final = ("aiter.ops.", "aiter.fused_moe", "aiter.mla", "aiter.tuned_gemm", "aiter.utility.fp4_utils")
 
 
 def spec_of(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from aiter_prebuilt_bridge.covers import Words
@@ -55,6 +55,12 @@ def keep(name: Name) -> None:
     NAMES.setdefault((name.module, name.name), name)
 
 
+def withdraw(module: str, name: str, why: str) -> None:
+    """A name is AITER's again."""
+    before = NAMES[module, name]
+    NAMES[module, name] = replace(before, why=why, ours="", words=None)
+
+
 def answered(function: str) -> None:
     """Remember that ``function`` is answered."""
     ANSWERED.add(function)
@@ -68,25 +74,30 @@ def once(name: str, text: str) -> None:
 
 
 class asking:  # noqa: N801  # used as a statement
-    """``with asking(name):`` around a call of AITER's own ``name``: what is compiled meanwhile is compiled for it."""
+    """``with asking(name):`` around a call of AITER's own ``name``: what is compiled meanwhile is compiled for it. ``wrong``: the
+    error that is raised in place of a compile, since the call is one.
+    """
 
-    def __init__(self, name: str) -> None:
-        self._name = name
+    def __init__(self, name: str, wrong: Exception | None = None) -> None:
+        self._name, self._wrong = name, wrong
 
     def __enter__(self) -> None:
-        self._before = getattr(_ASKED, "name", "")
-        _ASKED.name = self._name
+        self._before = getattr(_ASKED, "name", ""), getattr(_ASKED, "wrong", None)
+        _ASKED.name, _ASKED.wrong = self._name, self._before[1] or self._wrong
 
     def __exit__(self, *_: object) -> None:
-        _ASKED.name = self._before
+        _ASKED.name, _ASKED.wrong = self._before
 
 
 def compiling(module: str) -> None:
     """AITER's JIT is about to compile ``module``.
 
     Raises:
-        CompileRefusedError: the bridge is strict.
+        CompileRefusedError: the bridge is strict. The error of ours that says what is wrong with the call which asks for it.
     """
+    wrong: Exception | None = getattr(_ASKED, "wrong", None)
+    if wrong is not None:
+        raise wrong
     name = getattr(_ASKED, "name", "") or "a function of AITER"
     whys = [row.why for row in NAMES.values() if row.name == name and row.why]
     why = whys[0] if whys else "it is not served from prebuilt kernels"

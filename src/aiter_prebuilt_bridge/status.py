@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from aiter_prebuilt.contract.version import VERSION
-from aiter_prebuilt_bridge import folder, record
+from aiter_prebuilt_bridge import drifts, folder, record
 from aiter_prebuilt_bridge.errors import NoAiterError
 from aiter_prebuilt_bridge_hook import VARIABLE, install, installed
 
@@ -55,12 +55,13 @@ def examine() -> dict[str, Any]:
     rows = sorted(record.NAMES.values(), key=lambda row: (row.module, row.name))
     said = [
         {"module": row.module, "name": row.name, "way": row.way, "needs": row.compiles, "why": row.why}
-        | ({"only": _only(row)} if row.words else {})
+        | ({"only": _only(row)} if row.words and row.words.limits else {})
         for row in rows
     ]
     return {
         **told,
         "answered": sorted(record.ANSWERED),
+        "rules": drifts.told(),
         "replaced": [row for row in said if not row["why"] and row["way"] not in _STUBS],
         "stub": [row for row in said if not row["why"] and row["way"] in _STUBS],
         "left": [row for row in said if row["why"]],
@@ -132,6 +133,7 @@ def lines(report: dict[str, Any]) -> list[str]:
     return [
         f"bridge {report['bridge']}: {report['mode']}, AITER {report['aiter']}",
         f"answered without a program: {', '.join(report['answered']) or 'nothing'}",
+        *(f"{what} {rule or 'by no rule that is known here'}" for what, rule in report["rules"].items()),
         f"public names that are ours: {len(report['replaced'])}",
         f"stubs of the JIT that are ours: {len(report['stub'])}",
         *(

@@ -71,6 +71,28 @@ def marking(compile_ops: Callable[..., Any]) -> Callable[..., Any]:
     return marked
 
 
+def wrap_registration(utils: ModuleType) -> None:
+    """After ``csrc.cpp_itfs.torch_utils`` was executed, by which functions around templates become operators of torch's."""
+    original = getattr(utils, "direct_register_custom_op", None)
+    if original is None:
+        return
+
+    @wraps(original)
+    def register(op_name: str, op_func: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
+        module, signature = op_func.__module__, serving.signature_of(op_func)
+        mine, cover = serving.decide(module, (op_name,), signature)
+        own = mine.__name__ if mine else ""
+        record.keep(record.Name(module, op_name, "torch", cover.why, ours=own, words=cover.words))
+        if mine is not None:
+            # torch reads a schema off it, so that it has AITER's signature and annotations.
+            made: Any = wraps(op_func)(serving.through(mine, op_func, module, cover.omitted, cover.words))
+            made.__signature__ = signature
+            return original(op_name, made, *args, **keywords)
+        return original(op_name, op_func, *args, **keywords)
+
+    utils.direct_register_custom_op = register  # type: ignore[attr-defined]
+
+
 def wrap_guard(module: ModuleType) -> None:
     """After ``torch_guard`` was executed: there are two copies of it."""
     original = getattr(module, "torch_compile_guard", None)
