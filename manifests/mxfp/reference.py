@@ -119,6 +119,7 @@ def draw_far_apart(rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapp
 #: The largest code, and half a unit of the last place of fp32.
 _QMAX = {"i8": 127.0, "e4m3fnuz": 240.0, "e4m3fn": 448.0, "u8": 6.0}
 _ROUNDING = 2.0**-24
+_LEAST = np.float64(np.float32(1e-10))
 
 
 def dynamic_per_group_scaled_quant(
@@ -132,15 +133,14 @@ def dynamic_per_group_scaled_quant(
 ) -> tuple[Near, Near]:
     """Codes of the first num_rows * num_rows_factor rows, each group_size columns with a scale; what is behind stays as it is.
 
-    fp32: amax / qmax, of fp8 amax 1e-10 at least, of int8 2^-126 at least and 1 for zeros; NaN is left out, and its code is NaN,
-    or 0. A byte: the smallest power of two of which amax is at most qmax, 2^-126 at least; 0 for zeros; NaN for a group with NaN
-    or an infinity.
+    amax is 1e-10 at least. fp32: amax / qmax; NaN is left out, and its code is NaN, or 0. A byte: the smallest power of two of
+    which amax is at most qmax; NaN for a group with NaN or an infinity.
     """
     rows, kind = sizes["M"], kinds["out"]
     groups = input.reshape(rows, input.shape[-1] // group_size, group_size)
     done = rows if num_rows is None else min(int(num_rows.reshape(())) * num_rows_factor, rows)
     if kinds["scales"] == "u8":
-        codes, made = _with_powers(groups, _smallest_power(groups, _QMAX[kind]), kind)
+        codes, made = _with_powers(groups, _power_up(np.maximum(_top(groups), _LEAST) / _QMAX[kind], 1), kind)
     else:
         codes, made = _with_floats(groups, kind)
     found = (_pairs(codes) if kind == "u8" else codes).reshape(rows, sizes["W"])
@@ -225,12 +225,8 @@ def _power_up(top: Values, least: int) -> Values:
     return found
 
 
-def _smallest_power(groups: Values, most: float) -> Values:
-    return _power_up(_top(groups) / most, 1)
-
-
 def _sixth_up(groups: Values) -> Values:
-    return _smallest_power(groups, 6.0)
+    return _power_up(_top(groups) / 6.0, 1)
 
 
 def _quarter_up(groups: Values) -> Values:
@@ -265,10 +261,7 @@ def _with_powers(groups: Values, powers: Values, kind: str) -> tuple[Values, Val
 def _with_floats(groups: Values, kind: str) -> tuple[Values, Values]:
     most = _QMAX[kind]
     amax = np.fmax.reduce(np.abs(groups), axis=-1, initial=0.0)
-    if kind == "i8":
-        scales = np.where(amax > 0, np.maximum(amax / most, 2.0**-126), 1.0)
-    else:
-        scales = np.maximum(amax, np.float64(np.float32(1e-10))) / most
+    scales = np.maximum(amax, _LEAST) / most
     with np.errstate(invalid="ignore"):
         codes = np.clip(groups / scales[..., None], -most, most)
     return (np.nan_to_num(codes, nan=0.0) if kind == "i8" else codes), scales

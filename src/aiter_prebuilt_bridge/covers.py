@@ -37,7 +37,8 @@ class Limit:
 @dataclass(frozen=True, slots=True)
 class Words:
     """How a call of AITER's is put to ours, by name: ``order``: what its places are; ``names``: AITER's parameter -> ours, where
-    that differs; ``limits``: options that ours lack; ``differs``: of both, the values that AITER's reads otherwise.
+    that differs; ``limits``: options that ours lack; ``differs``: of both, the values that AITER's reads otherwise; ``fixed``:
+    what ours is told and AITER's need not be; ``returns``: those of ours that the call gives back, where ours gives nothing.
     """
 
     theirs: Signature
@@ -45,6 +46,8 @@ class Words:
     names: tuple[tuple[str, str], ...]
     limits: tuple[Limit, ...]
     differs: tuple[tuple[str, tuple[Any, ...]], ...]
+    fixed: tuple[tuple[str, Any], ...] = ()
+    returns: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +66,15 @@ def compare(theirs: Signature, ours: Signature, reading: Reading = PLAIN) -> Cov
 
     Each parameter of theirs must be one of ours under its name, those that may be given by position in the same places; what ours
     has beyond that must have a default. One that may be left out of theirs and means something else in ours is handed to it.
-    ``reading`` explains other names, and options that ours lack; then places need not be the same, since ours is called by name.
+    ``reading`` explains other names, places, and options that ours lack; where it does, ours is called by name.
     """
     mine = ours.parameters
     omitted: list[Omitted] = []
     limits: list[Limit] = []
-    by_name = bool(reading.ours or reading.differs or reading.names.keys() & theirs.parameters.keys())
+    renamed = bool(reading.names.keys() & theirs.parameters.keys())
+    fixed = {name: value for name, value in reading.fixed.items() if name not in theirs.parameters}
+    explained = bool(reading.ours or reading.differs or reading.places or fixed or renamed)
+    moved = False
     for place, (name, each) in enumerate(theirs.parameters.items()):
         called = reading.names.get(name, name)
         if each.kind in _REST:
@@ -78,20 +84,24 @@ def compare(theirs: Signature, ours: Signature, reading: Reading = PLAIN) -> Cov
                 return Cover(_lacks(place, name, ours, reading))
             limits.append(Limit(name, each.default, reading.nothing[name]))
             continue
-        by_place = each.kind in _POSITIONAL and not by_name
-        if by_place and _moved(place - len(limits), mine[called], ours):
-            return Cover(f"{name} is parameter {place + 1} of AITER's, and not of ours")
+        if each.kind in _POSITIONAL and _moved(place - len(limits), mine[called], ours):
+            if not explained:
+                return Cover(f"{name} is parameter {place + 1} of AITER's, and not of ours")
+            moved = True
         if each.default is not Parameter.empty and not same(each.default, mine[called].default):
             omitted.append(Omitted(place, name, each.default))
-    taken = {reading.names.get(name, name) for name in theirs.parameters}
+    taken = {reading.names.get(name, name) for name in theirs.parameters} | fixed.keys()
     for name, each in mine.items():
         if name not in taken and each.default is Parameter.empty and each.kind not in _REST:
             return Cover(f"ours needs {name}, which AITER's has not")
-    words = _words(theirs, reading, tuple(limits)) if limits or by_name else None
+    by_name = limits or moved or renamed or reading.differs or fixed or reading.returns
+    words = _words(theirs, reading, tuple(limits), tuple(fixed.items())) if by_name else None
     return Cover("", tuple(omitted), words)
 
 
-def _words(theirs: Signature, reading: Reading, limits: tuple[Limit, ...]) -> Words:
+def _words(
+    theirs: Signature, reading: Reading, limits: tuple[Limit, ...], fixed: tuple[tuple[str, Any], ...]
+) -> Words:
     there = theirs.parameters
     return Words(
         theirs,
@@ -99,6 +109,8 @@ def _words(theirs: Signature, reading: Reading, limits: tuple[Limit, ...]) -> Wo
         tuple((name, ours) for name, ours in reading.names.items() if name in there),
         limits,
         tuple((name, values) for name, values in reading.differs.items() if name in there),
+        fixed,
+        reading.returns,
     )
 
 

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from aiter_prebuilt.contract.version import VERSION
 from aiter_prebuilt.errors import ArgumentError
-from aiter_prebuilt_bridge import installed, record, serving
+from aiter_prebuilt_bridge import drifts, installed, record, serving
 from aiter_prebuilt_bridge.errors import ForeignFileError
 from aiter_prebuilt_bridge.loader import CORE_MODULES
 from aiter_prebuilt_bridge.sources import Stub, by_module
@@ -59,7 +59,7 @@ def plan(package: Path, choice: Choice) -> Plan:
     stubs = by_module(package)
     texts, left = {}, {}
     for name in sorted(_chosen(stubs, choice)):
-        why = next((why for why in map(_why, stubs[name]) if why), "")
+        why = next((why for why in (_why(stub, package) for stub in stubs[name]) if why), "")
         if name in CORE_MODULES:
             texts[name] = _text("core", "")
         elif why:
@@ -152,11 +152,14 @@ def _stale(wanted: Plan, place: Path) -> list[str]:
     return [name for name in there if wanted.whole and name not in wanted.texts]
 
 
-def _why(stub: Stub) -> str:
+def _why(stub: Stub, package: Path) -> str:
     if stub.ctypes:
         return f"{stub.name} is called through ctypes, which takes no Python"
     if stub.varies:
         return f"AITER names another module for each kind of call of {stub.name}"
+    other = drifts.other(stub.name, package)
+    if other:
+        return f"{stub.name}: {other}"
     mine, cover = serving.decide("", (stub.name,), stub.signature)
     if mine is None:
         return f"{stub.name}: {cover.why}"

@@ -24,7 +24,7 @@ _AFTER: Final[Mapping[str, Callable[[ModuleType], None]]] = {
     "csrc.cpp_itfs.gluon_aot_tools.compile_gluon": stubs.wrap_ahead,
 }
 _KERNELS: Final = "aiter.ops.triton."
-_PUBLIC: Final = ("aiter.ops.", "aiter.fused_moe", "aiter.mla", "aiter.tuned_gemm")
+_PUBLIC: Final = ("aiter.ops.", "aiter.fused_moe", "aiter.mla", "aiter.tuned_gemm", "aiter.utility.fp4_utils")
 _FLYDSL: Final = "flydsl.compiler.jit_function"
 
 

@@ -9,7 +9,7 @@ import sys
 from types import ModuleType
 from typing import Any
 
-from aiter_prebuilt_bridge import readings, record, serving
+from aiter_prebuilt_bridge import record, serving
 from aiter_prebuilt_bridge.covers import compare
 
 
@@ -17,9 +17,8 @@ def replace(module: ModuleType) -> None:
     """After ``module`` was executed: the functions that it defines under names of ours."""
     names = vars(module)
     for name, value in [*names.items()]:
-        if (
-            not _is_own(module, value)
-            or serving.ours(readings.of(module.__name__, name).ours or name)[0] is None
+        if not _is_own(module, value) or not any(
+            serving.ours(way.ours or name)[0] for way in serving.ways_of(module.__name__, name)[0]
         ):
             continue
         mine, cover = serving.decide(module.__name__, (name,), serving.signature_of(value))
@@ -27,8 +26,19 @@ def replace(module: ModuleType) -> None:
         record.keep(record.Name(module.__name__, name, "public", cover.why, ours=own, words=cover.words))
         if mine is not None:
             names[name] = serving.through(mine, value, module.__name__, cover.omitted, cover.words)
+    _together(names)
     if module.__name__ == "aiter.tuned_gemm":
         _replace_method(names.get("tgemm"))
+
+
+def _together(names: dict[str, Any]) -> None:
+    """Functions that share a state are AITER's again where one of them is."""
+    there = [name for name in names if name in serving.TOGETHER]
+    stays = [name for name in there if not serving.is_replacement(names[name])]
+    for name in there:
+        if stays and name not in stays:
+            names[name] = getattr(names[name], serving.MARK)
+            record.withdraw(names[name].__module__, name, f"{stays[0]} stays AITER's, and they share a state")
 
 
 def _is_own(module: ModuleType, value: object) -> bool:

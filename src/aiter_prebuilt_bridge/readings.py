@@ -1,4 +1,4 @@
-"""What a function of AITER's says in other words than ours: names of parameters, and options that ours lack.
+"""What a function of AITER's says in other words than ours: names and places of parameters, and options that ours lack.
 
 Every row was read in AITER's source, of August 2026 and where it has the name of November 2025. The guard (``covers``) still
 reads both signatures: a row explains the parameters that it names, and what a later AITER adds beside them stays unexplained.
@@ -25,13 +25,18 @@ ANY: Final = _Any()
 class Reading:
     """How ours reads a call. ``ours``: our function, when it has another name. ``names``: AITER's parameter -> ours. ``nothing``:
     an option that ours lack -> the values with which AITER's does what ours does. ``differs``: an option of both -> the values
-    that AITER's reads otherwise than ours.
+    that AITER's reads otherwise than ours. ``places``: parameters of one name mean the same in both, and places may differ.
+    ``fixed``: a parameter of ours -> what AITER's does where it lacks that. ``returns``: those of ours that AITER's
+    gives back, where ours gives nothing.
     """
 
     ours: str = ""
     names: Mapping[str, str] = field(default_factory=dict)
     nothing: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     differs: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    places: bool = False
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+    returns: tuple[str, ...] = ()
 
 
 PLAIN: Final = Reading()
@@ -43,6 +48,10 @@ _CACHED: Final = {"use_non_temporal_load": (ANY,)}
 #: ``dst_type`` counts with a ``splitk`` above 1 only, which leaves sums of parts in fp32.
 _ONE_PART: Final = {"splitk": (None, 0, 1), "dst_type": (ANY,)}
 _PRODUCT: Final = {"config": (ANY,), "kernel_type": (ANY,), "backend": (ANY,)}
+#: Triton's functions take it and do nothing with it.
+_LAID_OUT: Final = {"transpose_output": (ANY,)}
+_LAID_OUT_OURS: Final = {"transpose_output": (True,)}
+_ROPE: Final = ("aiter.ops.triton.rope.rope", "aiter.ops.triton.rope")
 #: Given as None, AITER's Triton kernels make bf16 of it, or torch's own type.
 _TYPED: Final = {"dtype": (None,)}
 
@@ -73,8 +82,6 @@ _ROWS: Final[tuple[tuple[tuple[str, ...], str, Reading], ...]] = (
         "smooth_per_token_scaled_quant",
         Reading(nothing={"smooth_scale_map_hash": (None,), "enable_ps": (ANY,)}),
     ),
-    # AITER rounds a scale up above 6 * 2 ** n, or above 7 * 2 ** n; ours does at 6 * 2 ** n, as AITER did.
-    (("aiter.ops.quant",), "per_1x32_f4_quant", Reading(nothing={"pack_dim": (-1,), "round_mode": ()})),
     (
         ("aiter.ops.sample",),
         "mixed_sample_outer_exponential",
@@ -87,12 +94,20 @@ _ROWS: Final[tuple[tuple[tuple[str, ...], str, Reading], ...]] = (
         Reading(names={"x": "A", "w": "B"}, differs=_TYPED),
     ),
     (
-        ("aiter.ops.triton.gemm.basic.gemm_a8w8_blockscale", "aiter.ops.triton.gemm_a8w8_blockscale"),
+        (
+            "aiter.ops.triton.gemm.basic.gemm_a8w8_blockscale",
+            "aiter.ops.triton.gemm_a8w8_blockscale",
+            "aiter.ops.triton.gluon.gemm_a8w8_blockscale",
+        ),
         "gemm_a8w8_blockscale",
         Reading(names={"x": "XQ", "w": "WQ"}, differs=_TYPED),
     ),
     (
-        ("aiter.ops.triton.gemm.basic.gemm_a8w8", "aiter.ops.triton.gemm_a8w8"),
+        (
+            "aiter.ops.triton.gemm.basic.gemm_a8w8",
+            "aiter.ops.triton.gemm_a8w8",
+            "aiter.ops.triton.gluon.gemm_a8w8",
+        ),
         "gemm_a8w8",
         Reading(names={"x": "XQ", "w": "WQ"}, differs=_TYPED),
     ),
@@ -101,6 +116,75 @@ _ROWS: Final[tuple[tuple[tuple[str, ...], str, Reading], ...]] = (
         "batched_gemm_bf16",
         Reading(ours="batched_gemm_bf16_CK", nothing=_PRODUCT | {"YQ": (None,)}, differs=_TYPED),
     ),
+    (
+        ("aiter.ops.triton.gemm.batched.batched_gemm_a8w8", "aiter.ops.triton.batched_gemm_a8w8"),
+        "batched_gemm_a8w8",
+        Reading(ours="batched_gemm_a8w8_CK", nothing=_PRODUCT | {"YQ": (None,)}, differs=_TYPED),
+    ),
+    (
+        ("aiter.ops.triton.moe.moe_op_gemm_a4w4",),
+        "mxfp4_quant",
+        Reading(ours="dynamic_mxfp4_quant", nothing={"block_size_m": (ANY,), "block_size_n": (ANY,)}),
+    ),
+    (
+        ("aiter.ops.triton.utils.shuffle",),
+        "shuffle_weight",
+        Reading(nothing={"arch": (None, "gfx942", "gfx950")}),
+    ),
+    (("aiter.utility.fp4_utils",), "dynamic_mxfp4_quant", Reading(ours="adapted.dynamic_mxfp4_quant")),
+    # Its cache is not taken apart by contexts, which was a number of parts.
+    (
+        ("aiter.ops.triton.pa_mqa_logits",),
+        "deepgemm_fp8_paged_mqa_logits",
+        Reading(names={"kv_cache_fp8": "kv_cache"}, nothing={"SplitKV": (ANY,)}),
+    ),
+    (("aiter.ops.triton.unified_attention",), "unified_attention", Reading(places=True)),
+    (("aiter.ops.triton.moe_op_gemm_a8w4",), "moe_gemm_a8w4", Reading(places=True)),
+    (
+        _ROPE[:1],
+        "rope_cached_thd_positions_offsets_2c_fwd_inplace",
+        Reading(ours="adapted.rope_cached_thd_positions_offsets_2c_fwd_inplace", nothing=_LAID_OUT),
+    ),
+    *(
+        (_ROPE, name, Reading(names={"x": "input"}, differs=_LAID_OUT_OURS))
+        for name in (
+            "rope_fwd",
+            "rope_cached_fwd",
+            "rope_cached_positions_fwd",
+            "rope_cached_positions_offsets_fwd",
+        )
+    ),
+    (_ROPE, "rope_thd_fwd", Reading(names={"x": "input"}, nothing=_LAID_OUT)),
+    *(
+        (_ROPE, f"{name}_inplace", Reading(names={"x": "input"}, nothing=_LAID_OUT, returns=("input",)))
+        for name in (
+            "rope_fwd",
+            "rope_thd_fwd",
+            "rope_cached_fwd",
+            "rope_cached_positions_fwd",
+            "rope_cached_positions_offsets_fwd",
+        )
+    ),
+    *(
+        (_ROPE, name, Reading(names={"x": "output_grads"}, differs=_LAID_OUT_OURS))
+        for name in ("rope_bwd", "rope_cached_bwd")
+    ),
+    (_ROPE, "rope_thd_bwd", Reading(names={"x": "output_grads"}, nothing=_LAID_OUT)),
+    # Of November 2025.
+    (("aiter.mla",), "mla_decode_fwd", Reading(places=True)),
+    (("aiter.ops.attention",), "mla_reduce_v1", Reading(places=True, fixed={"max_seqlen_q": 0})),
+    (
+        ("aiter.ops.attention",),
+        "mla_decode_stage1_asm_fwd",
+        Reading(names={"work_metadata": "work_meta_data"}, fixed={"page_size": 1, "nhead_kv": 1}),
+    ),
+    (("aiter.ops.attention",), "get_mla_metadata_v1", Reading(ours="adapted.get_mla_metadata_v1")),
+    (("aiter.ops.mha",), "mha_batch_prefill", Reading(places=True, fixed={"sink_size": 0})),
+    (("aiter.ops.rmsnorm",), "rmsnorm2d_fwd_with_add", Reading(places=True)),
+    (("aiter.ops.gemm_op_a16w16",), "gemm_a16w16", Reading(ours="gemm_a16w16_asm")),
+    (("aiter.ops.gemm_op_a4w4",), "gemm_a4w4", Reading(ours="gemm_a4w4_asm", fixed={"kernelName": ""})),
+    (("aiter.ops.quick_all_reduce",), "qr_get_handle", Reading(ours="adapted.qr_get_handle")),
+    (("aiter.ops.quick_all_reduce",), "qr_open_handles", Reading(ours="adapted.qr_open_handles")),
 )
 
 
@@ -109,6 +193,6 @@ def rows() -> tuple[tuple[tuple[str, ...], str, Reading], ...]:
     return _ROWS
 
 
-def of(module: str, name: str) -> Reading:
-    """How ours reads a call of ``name`` in ``module``; PLAIN: word by word."""
-    return next((row for places, known, row in _ROWS if known == name and module in places), PLAIN)
+def of(module: str, name: str) -> tuple[Reading, ...]:
+    """The ways in which ours may read a call of ``name`` in ``module``, the first first; PLAIN, the last: word by word."""
+    return (*(row for places, known, row in _ROWS if known == name and module in places), PLAIN)

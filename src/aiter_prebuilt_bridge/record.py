@@ -5,9 +5,8 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Final
+from dataclasses import dataclass, replace
+from typing import Final
 
 from aiter_prebuilt_bridge.covers import Words
 from aiter_prebuilt_bridge.errors import CompileRefusedError
@@ -42,8 +41,6 @@ class Name:
 NAMES: Final[dict[tuple[str, str], Name]] = {}
 #: Functions of AITER that ask the machine and were answered.
 ANSWERED: Final[set[str]] = set()
-#: Operators of AITER's templates that are ours in ``torch.ops.aiter`` -> what is registered.
-REGISTERED: Final[dict[str, Callable[..., Any]]] = {}
 _LOGGED: Final[set[tuple[str, str]]] = set()
 _ASKED: Final = threading.local()
 
@@ -56,6 +53,12 @@ def strict() -> bool:
 def keep(name: Name) -> None:
     """Remember what became of a name; the first word counts."""
     NAMES.setdefault((name.module, name.name), name)
+
+
+def withdraw(module: str, name: str, why: str) -> None:
+    """A name is AITER's again."""
+    before = NAMES[module, name]
+    NAMES[module, name] = replace(before, why=why, ours="", words=None)
 
 
 def answered(function: str) -> None:
@@ -71,17 +74,19 @@ def once(name: str, text: str) -> None:
 
 
 class asking:  # noqa: N801  # used as a statement
-    """``with asking(name):`` around a call of AITER's own ``name``: what is compiled meanwhile is compiled for it."""
+    """``with asking(name):`` around a call of AITER's own ``name``: what is compiled meanwhile is compiled for it. ``wrong``: the
+    error that is raised in place of a compile, since the call is one.
+    """
 
-    def __init__(self, name: str) -> None:
-        self._name = name
+    def __init__(self, name: str, wrong: Exception | None = None) -> None:
+        self._name, self._wrong = name, wrong
 
     def __enter__(self) -> None:
-        self._before = getattr(_ASKED, "name", "")
-        _ASKED.name = self._name
+        self._before = getattr(_ASKED, "name", ""), getattr(_ASKED, "wrong", None)
+        _ASKED.name, _ASKED.wrong = self._name, self._before[1] or self._wrong
 
     def __exit__(self, *_: object) -> None:
-        _ASKED.name = self._before
+        _ASKED.name, _ASKED.wrong = self._before
 
 
 def asked() -> str:
@@ -93,8 +98,11 @@ def compiling(module: str) -> None:
     """AITER's JIT is about to compile ``module``.
 
     Raises:
-        CompileRefusedError: the bridge is strict.
+        CompileRefusedError: the bridge is strict. The error of ours that says what is wrong with the call which asks for it.
     """
+    wrong: Exception | None = getattr(_ASKED, "wrong", None)
+    if wrong is not None:
+        raise wrong
     name = asked() or "a function of AITER"
     whys = [row.why for row in NAMES.values() if row.name == name and row.why]
     why = whys[0] if whys else "it is not served from prebuilt kernels"

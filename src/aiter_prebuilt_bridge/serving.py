@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, Final
@@ -10,18 +11,43 @@ from typing import Any, Final
 import aiter_prebuilt
 from aiter_prebuilt.errors import (
     AiterPrebuiltError,
+    ArgumentAlignmentError,
+    ArgumentDTypeError,
     ArgumentError,
+    ArgumentShapeError,
+    ArgumentStrideError,
     NoBundleError,
     NoKernelError,
     NoOperatorError,
     UnsupportedError,
 )
 from aiter_prebuilt.signatures import load
-from aiter_prebuilt_bridge import machine, readings, record, wording
+from aiter_prebuilt_bridge import adapted, drifts, machine, readings, record, wording
 from aiter_prebuilt_bridge.covers import Cover, Omitted, Words, compare
 
-#: Raised before anything is launched: the call can still go to AITER's own function.
-REFUSALS: Final = (UnsupportedError, NoKernelError, NoOperatorError, NoBundleError, ArgumentError)
+#: Raised before anything is launched, of calls that ours do not serve and AITER's may: they go to AITER's own function.
+FORMS: Final = (
+    UnsupportedError, NoKernelError, NoOperatorError, NoBundleError, ArgumentDTypeError, ArgumentStrideError,
+    ArgumentAlignmentError,
+)  # fmt: skip
+#: These, and calls that are wrong by all that ours know (sizes that contradict each other, no tensor, memory of the host):
+#: AITER's own function is asked as far as it is compiled.
+REFUSALS: Final = (*FORMS, ArgumentError)
+#: What the native call says of a tensor whose shape is none of ours by itself: its rank, and a dim that the signature has as a
+#: number.
+_RANK: Final = re.compile(r" has -?\d+ dims, the signature says ")
+_NUMBER: Final = re.compile(r"the signature says [^\[]*\[(.*?)\]: dim (\d+) must be ")
+#: What these hand each other is a number of ours: none of them can be AITER's where one is ours.
+TOGETHER: Final = frozenset(
+    {
+        "init_custom_qr",
+        "qr_destroy",
+        "qr_all_reduce",
+        "qr_all_reduce_rmsnorm",
+        "qr_get_handle",
+        "qr_open_handles",
+    }
+)
 #: Names that mean something else there than here: module (and all below it) and name -> what.
 OTHERS: Final[Mapping[tuple[str, str], str]] = {}
 MARK: Final = "_aiter_prebuilt_bridge"
@@ -37,6 +63,10 @@ def is_replacement(value: object) -> bool:
 @cache
 def ours(name: str) -> tuple[Any, str]:
     """Our function ``name``, or why there is none."""
+    if name.startswith(adapted.PREFIX):
+        return getattr(adapted, name.removeprefix(adapted.PREFIX)), _elsewhere(
+            name.removeprefix(adapted.PREFIX)
+        )
     if name not in aiter_prebuilt.__all__:
         return None, "there is no function of ours with this name"
     try:
@@ -73,8 +103,23 @@ def decide(module: str, names: tuple[str, ...], signature: inspect.Signature | N
     return next((each for each in covers if each[0] is not None), covers[0])
 
 
+def ways_of(module: str, name: str) -> tuple[tuple[readings.Reading, ...], str]:
+    """How ours may read a call of ``name`` in the AITER that is here; why it cannot be said."""
+    found = drifts.of(module, name)
+    return (readings.of(module, name), "") if found is None else ((found[0],), found[1])
+
+
 def _decided(module: str, name: str, signature: inspect.Signature | None) -> tuple[Any, Cover]:
-    reading = readings.of(module, name)
+    ways, why = ways_of(module, name)
+    if why:
+        return None, Cover(why)
+    decided = [_read(module, name, signature, reading) for reading in ways]
+    return next((each for each in decided if each[0] is not None), decided[0])
+
+
+def _read(
+    module: str, name: str, signature: inspect.Signature | None, reading: readings.Reading
+) -> tuple[Any, Cover]:
     function, why = ours(reading.ours or name)
     if why:
         return None, Cover(why)
@@ -87,6 +132,15 @@ def _decided(module: str, name: str, signature: inspect.Signature | None) -> tup
     return (None if cover.why else function), cover
 
 
+def is_form(error: AiterPrebuiltError) -> bool:
+    """Is it a call that ours do not serve and AITER's may, or is the call wrong?"""
+    if not isinstance(error, ArgumentShapeError):
+        return isinstance(error, FORMS)
+    told = _NUMBER.search(error.found)
+    number = told is not None and told[1].split(", ")[int(told[2])].isdigit()
+    return number or _RANK.search(error.found) is not None
+
+
 def through(
     function: Any,
     theirs: Callable[..., Any],
@@ -94,18 +148,21 @@ def through(
     omitted: tuple[Omitted, ...] = (),
     words: Words | None = None,
 ) -> Callable[..., Any]:
-    """``function``, which is ours; a call that it refuses goes to ``theirs``, and is logged once, unless the bridge is strict."""
+    """``function``, which is ours; a call that it refuses goes to ``theirs``, and is logged once, unless the bridge is strict. A
+    wrong call is our error where ``theirs`` would have to be compiled to find that out.
+    """
     name = function.__name__
     called = _put(function, omitted, words, None)
+    refusals = () if name in TOGETHER else REFUSALS
 
     def replacement(*args: Any, **keywords: Any) -> Any:
         try:
             return called(*args, **keywords)
-        except REFUSALS as error:
+        except refusals as error:
             if record.strict():
                 raise
             record.once(name, f"a call goes to AITER's own function: {error.asked}: {error.found}")
-            with record.asking(name):
+            with record.asking(name, None if is_form(error) else error):
                 return theirs(*args, **keywords)
 
     replacement.__name__ = replacement.__qualname__ = name

@@ -10,7 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from aiter_prebuilt.contract.version import VERSION
-from aiter_prebuilt_bridge import cache_data, flydsl_cache, folder, installed, models, record, triton_cache
+from aiter_prebuilt_bridge import (
+    cache_data,
+    drifts,
+    flydsl_cache,
+    folder,
+    installed,
+    models,
+    record,
+    triton_cache,
+)
 from aiter_prebuilt_bridge.errors import NoAiterError
 from aiter_prebuilt_bridge_hook import VARIABLE, install
 from aiter_prebuilt_bridge_hook import installed as is_active
@@ -57,12 +66,13 @@ def examine() -> dict[str, Any]:
     rows = sorted(record.NAMES.values(), key=lambda row: (row.module, row.name))
     said = [
         {"module": row.module, "name": row.name, "way": row.way, "needs": row.compiles, "why": row.why}
-        | ({"only": _only(row)} if row.words else {})
+        | ({"only": _only(row)} if row.words and row.words.limits else {})
         for row in rows
     ]
     return {
         **told,
         "answered": sorted(record.ANSWERED),
+        "rules": drifts.told(),
         "replaced": [row for row in said if not row["why"] and row["way"] not in _STUBS],
         "stub": [row for row in said if not row["why"] and row["way"] in _STUBS],
         "left": [row for row in said if row["why"]],
@@ -169,6 +179,7 @@ def lines(report: dict[str, Any]) -> list[str]:
         f"bridge {report['bridge']}: {report['mode']}, AITER {report['aiter']}",
         f"answered without a program: {', '.join(report['answered']) or 'nothing'}",
         *cache_lines(report),
+        *(f"{what} {rule or 'by no rule that is known here'}" for what, rule in report["rules"].items()),
         f"public names that are ours: {len(report['replaced'])}",
         f"stubs of the JIT that are ours: {len(report['stub'])}",
         *(

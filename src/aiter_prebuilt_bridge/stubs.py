@@ -90,33 +90,34 @@ def _telling(
     return telling
 
 
-def wrap_register(torch_utils: ModuleType) -> None:
-    """After ``csrc.cpp_itfs.torch_utils`` was executed, which registers templates' functions as ``torch.ops.aiter``."""
-    original = getattr(torch_utils, "direct_register_custom_op", None)
+def wrap_register(utils: ModuleType) -> None:
+    """After ``csrc.cpp_itfs.torch_utils`` was executed, by which functions around templates become operators of torch."""
+    original = getattr(utils, "direct_register_custom_op", None)
     if original is None:
         return
 
     @wraps(original)
     def register(op_name: str, op_func: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
-        return original(op_name, _registered_as(op_name, op_func), *args, **keywords)
+        return original(op_name, _operator(op_name, op_func), *args, **keywords)
 
-    torch_utils.direct_register_custom_op = register  # type: ignore[attr-defined]
+    utils.direct_register_custom_op = register  # type: ignore[attr-defined]
 
 
-def _registered_as(op_name: str, theirs: Callable[..., Any]) -> Callable[..., Any]:
-    """Ours under AITER's signature, which is what torch makes the schema of; else AITER's."""
-    asked = _asked(op_name, theirs)
-    mine, cover = serving.decide(theirs.__module__, (op_name,), serving.signature_of(theirs))
+def _operator(name: str, theirs: Callable[..., Any]) -> Callable[..., Any]:
+    """What torch calls for an operator that is ``theirs``: with its signature, of which torch makes the schema."""
+    module, asked = theirs.__module__, _asked(name, theirs)
+    mine, cover = serving.decide(module, (name,), serving.signature_of(theirs))
+    own = mine.__name__ if mine else ""
+    record.keep(record.Name(module, name, "torch", cover.why, ours=own, words=cover.words))
     if mine is None:
         return asked
-    made = serving.through(mine, asked, theirs.__module__, cover.omitted, cover.words)
+    made = serving.through(mine, asked, module, cover.omitted, cover.words)
 
     @wraps(theirs)
-    def registered(*args: Any, **keywords: Any) -> Any:
+    def operator(*args: Any, **keywords: Any) -> Any:
         return made(*args, **keywords)
 
-    record.REGISTERED[op_name] = registered
-    return registered
+    return operator
 
 
 def marking(compile_ops: Callable[..., Any]) -> Callable[..., Any]:

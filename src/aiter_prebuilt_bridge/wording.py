@@ -16,7 +16,7 @@ def put(
     """``function``, which is ours, with AITER's parameters. ``theirs``: what takes a call that ours cannot; None: that is a
     refusal, an UnsupportedError.
     """
-    order, renamed, differs = words.order, words.names, words.differs
+    order, renamed, differs, fixed = words.order, words.names, words.differs, dict(words.fixed)
     limits = [(each.name, each.default, each.values) for each in words.limits]
     defaults = [(each.name, each.value) for each in omitted]
 
@@ -37,7 +37,9 @@ def put(
             if among(given.get(name), values):
                 return _beyond(name, given.get(name), (), args, keywords)
         _rename(given, renamed)
-        return function(**given)
+        given.update(fixed)
+        result = function(**given)
+        return result if not words.returns else _returned(given, words.returns)
 
     def _beyond(name: str, value: Any, values: tuple[Any, ...], args: Any, keywords: Any) -> Any:
         if theirs is not None:
@@ -64,6 +66,10 @@ def _refusal(function: str, name: str, value: Any, values: tuple[Any, ...]) -> U
         f"ours does not do what AITER's does with it{served}",
         f"Leave {name} to AITER's own function",
     )
+
+
+def _returned(given: dict[str, Any], names: tuple[str, ...]) -> Any:
+    return given[names[0]] if len(names) == 1 else tuple(given[name] for name in names)
 
 
 def _rename(given: dict[str, Any], names: tuple[tuple[str, str], ...]) -> None:

@@ -79,16 +79,76 @@ def test_a_scale_that_is_given_is_used(compiled: Any) -> None:
     assert torch.equal(codes.float(), ap.per_tensor_quant(x, scale, quant_dtype=FP8)[0].float())
 
 
+@pytest.mark.parametrize("mode", [1, 5])
 @pytest.mark.parametrize("shuffle", [False, True])
-def test_mxfp4_is_that_of_torch(compiled: Any, shuffle: bool) -> None:
+def test_mxfp4_is_that_of_torch(compiled: Any, shuffle: bool, mode: int) -> None:
+    """But for groups of zeros: there 1e-10 is the largest size of the operator's, and 0 of torch's, as in AITER."""
     x = _values(40, 512)
-    codes, scales = compiled(lambda x: ap.per_1x32_f4_quant_hip(x, shuffle=shuffle))(x)
-    wanted_codes, wanted_scales = ap.per_1x32_f4_quant(x, shuffle=shuffle)
+    x[1, :32] = torch.tensor([6.0, *[0.5] * 31])  # where the two ways part
+    codes, scales = compiled(lambda x: ap.per_1x32_f4_quant_hip(x, shuffle=shuffle, round_mode=mode))(x)
+    wanted_codes, wanted_scales = ap.per_1x32_f4_quant(x, shuffle=shuffle, round_mode=mode)
     assert codes.dtype == torch.float4_e2m1fn_x2 and scales.dtype == torch.float8_e8m0fnu
     assert torch.equal(codes.view(torch.uint8), wanted_codes.view(torch.uint8))
     assert scales.shape == wanted_scales.shape == ((256, 16) if shuffle else (40, 16))
     of_rows = ap.e8m0_shuffle(torch.ones(40, 16, dtype=torch.uint8)) == 1 if shuffle else slice(None)
-    assert torch.equal(scales.view(torch.uint8)[of_rows], wanted_scales.view(torch.uint8)[of_rows])
+    found, wanted = scales.view(torch.uint8)[of_rows], wanted_scales.view(torch.uint8)[of_rows]
+    assert torch.equal(torch.where(wanted == 0, 92, wanted), found) and (wanted == 0).any()
+    if not shuffle:
+        assert found[1, 0] == {1: 127, 5: 128}[mode]
+
+
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_mxfp8_has_the_smallest_power_without_a_cut(compiled: Any, shuffle: bool) -> None:
+    x = _values(40, 512)
+    options = {"quant_dtype": FP8, "scale_type": torch.float8_e8m0fnu, "shuffle": shuffle}
+    codes, scales = compiled(lambda x: ap.per_1x32_mx_quant_hip(x, **options))(x)
+    assert codes.dtype == FP8 and scales.dtype == torch.float8_e8m0fnu
+    groups = x.double().unflatten(-1, (-1, 32))
+    amax = groups.abs().amax(-1).clamp_min(1e-10)
+    power = torch.ceil(torch.log2(amax / torch.finfo(FP8).max)).to(torch.int32)
+    made = (power + 127).to(torch.uint8)
+    laid = ap.e8m0_shuffle(made) if shuffle else made
+    of_rows = ap.e8m0_shuffle(torch.ones(40, 16, dtype=torch.uint8)) == 1 if shuffle else slice(None)
+    assert laid is not None and torch.equal(scales.view(torch.uint8)[of_rows], laid[of_rows])
+    wanted = (groups / torch.exp2(power.double()).unsqueeze(-1)).flatten(-2).float().to(FP8)
+    assert torch.equal(codes.float(), wanted.float())
+
+
+def test_triton_s_scales_of_a_kind_are_its_own(compiled: Any) -> None:
+    x = _values(40, 512)
+    codes, scales = compiled(ap.get_triton_quant(ap.QuantType.per_1x32))(x)
+    assert codes.dtype == torch.float4_e2m1fn_x2 and scales.dtype == torch.float8_e8m0fnu
+    for found, wanted in zip((codes, scales), compiled(ap.dynamic_mxfp4_quant)(x), strict=True):
+        assert torch.equal(found.view(torch.uint8), wanted)
+
+
+@pytest.mark.parametrize("getter", ["get_hip_quant", "get_torch_quant"])
+def test_a_kind_may_be_of_the_older_way(compiled: Any, getter: str) -> None:
+    x = torch.tensor([[6.0, *[0.5] * 31]], dtype=torch.bfloat16)
+    modes: tuple[dict[str, int], ...] = ({}, {"round_mode": 1}, {"round_mode": 5})
+    functions = [getattr(ap, getter)(ap.QuantType.per_1x32, **mode) for mode in modes]
+    scales = [int(compiled(function)(x)[1].view(torch.uint8)[0, 0]) for function in functions]
+    assert scales == [127, 127, 128]
+    with pytest.raises(UnsupportedError, match="round_mode"):
+        getattr(ap, getter)(ap.QuantType.per_1x32, round_mode=2)
+
+
+@pytest.mark.parametrize(("mode", "scale"), [(0, 127), (1, 128), (2, 127), (3, 128), (5, 128)])
+def test_each_way_to_a_scale_in_torch(mode: int, scale: int) -> None:
+    x = torch.tensor([[6.5, *[0.5] * 31]])
+    codes, scales = ap.per_1x32_f4_quant(x, round_mode=mode)
+    assert scales.view(torch.uint8).tolist() == [[scale]] and codes.view(torch.uint8)[0, 0] & 15 == (
+        7 if scale == 127 else 5
+    )
+    turned = ap.per_1x32_f4_quant(x.T.contiguous(), pack_dim=0, round_mode=mode)
+    for one, other in zip(turned, (codes, scales), strict=True):
+        assert torch.equal(one.view(torch.uint8), other.view(torch.uint8).T)
+
+
+@pytest.mark.parametrize("options", [{"pack_dim": 1}, {"round_mode": 4}])
+def test_other_ways_in_torch_are_refused(options: dict[str, int]) -> None:
+    with pytest.raises(UnsupportedError, match=next(iter(options))):
+        ap.per_1x32_f4_quant(torch.ones(2, 32), **options)
 
 
 def test_mxfp4_of_torch_rounds_to_even() -> None:

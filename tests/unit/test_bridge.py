@@ -15,7 +15,7 @@ import pytest
 
 import aiter_prebuilt
 import aiter_prebuilt_bridge_hook as hook
-from aiter_prebuilt import device
+from aiter_prebuilt import device, errors
 from aiter_prebuilt.errors import UnsupportedError
 from aiter_prebuilt_bridge import answers, core, machine, public, record, serving, stubs
 from aiter_prebuilt_bridge.covers import Omitted, compare
@@ -29,7 +29,7 @@ ROOT = Path(__file__).resolve().parents[2]
 def forgotten(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Each test has its own record, machine and setting."""
     monkeypatch.delenv(VARIABLE, raising=False)
-    for kept in (record.NAMES, record.ANSWERED, record.REGISTERED, record._LOGGED):
+    for kept in (record.NAMES, record.ANSWERED, record._LOGGED):
         kept.clear()
     gpus, ours = machine.gpus, serving.ours
     gpus.cache_clear()
@@ -114,6 +114,105 @@ def test_a_refused_call_goes_to_aiters_function_once_logged(
     monkeypatch.setenv(VARIABLE, "strict")
     with pytest.raises(UnsupportedError):
         made(-1)
+
+
+SAYS = "its shape is [2, 8], the signature says T[*M, {dim}]: dim 1 must be 576"
+
+
+@pytest.mark.parametrize(
+    ("error", "form"),
+    [
+        (UnsupportedError, True), (errors.NoKernelError, True), (errors.NoBundleError, True), (errors.ArgumentDTypeError, True),
+        (errors.ArgumentStrideError, True), (errors.ArgumentAlignmentError, True), (errors.ArgumentKindError, False),
+        (errors.ArgumentCountError, False), (errors.ArgumentDeviceError, False), (errors.ArgumentShapeError, False),
+    ],
+)  # fmt: skip
+def test_a_form_may_be_aiters_and_a_wrong_call_is_not(
+    error: type[errors.AiterPrebuiltError], form: bool
+) -> None:
+    assert serving.is_form(error("f(x)", "K is 4 already, not 5", "do not")) is form
+
+
+@pytest.mark.parametrize(
+    ("found", "form"),
+    [
+        ("its shape [8] has 1 dims, the signature says T[M, N]", True),
+        (SAYS.format(dim="576"), True), (SAYS.format(dim="2 * I"), False), (SAYS.format(dim="N // 576"), False),
+        ("its shape is [2, 8], the signature says T[M, N], and N is 4 already, not 8", False),
+    ],
+)  # fmt: skip
+def test_a_shape_that_is_none_of_ours_by_itself_is_a_form(found: str, form: bool) -> None:
+    """As the native call says it: ``csrc/runtime/bind.cpp``."""
+    assert serving.is_form(errors.ArgumentShapeError("f(x)", found, "Reshape it")) is form
+
+
+def test_a_wrong_call_starts_no_compile(caplog: pytest.LogCaptureFixture) -> None:
+    """AITER's own function is asked, and what is wrong is said where it would compile, around other functions of ours, too."""
+    wrong = errors.ArgumentShapeError("pair(a, b)", "K is 4 already, not 5", "Pass tensors whose sizes agree")
+
+    def pair(compiled: bool) -> None:
+        raise wrong
+
+    def theirs(compiled: bool) -> str:
+        if not compiled:
+            record.compiling("module_pair")
+        return "theirs"
+
+    made = serving.through(pair, theirs, "aiter.ops.pair")
+    assert made(True) == "theirs"
+    for _ in range(2):
+        with pytest.raises(errors.ArgumentShapeError) as raised:
+            made(False)
+        assert raised.value is wrong
+    record.compiling("module_other")
+    assert [line for line in caplog.messages if "compiles" in line] == [
+        "a function of AITER: AITER compiles module_other, because it is not served from prebuilt kernels"
+    ]
+
+
+def test_a_form_inside_of_a_wrong_call_starts_no_compile() -> None:
+    wrong = errors.ArgumentShapeError("outer(x)", "M is 4 already, not 5", "Pass tensors whose sizes agree")
+    with (
+        record.asking("outer", wrong),
+        record.asking("inner", None),
+        pytest.raises(errors.ArgumentShapeError),
+    ):
+        record.compiling("module_inner")
+
+
+def test_what_hands_on_a_number_of_ours_is_never_aiters() -> None:
+    """AITER's would take it for an address."""
+
+    def qr_all_reduce() -> None:
+        raise UnsupportedError("qr_all_reduce(quant_level=9)", "no such level", "use 0 to 4")
+
+    assert qr_all_reduce.__name__ in serving.TOGETHER
+    with pytest.raises(UnsupportedError):
+        serving.through(qr_all_reduce, lambda: pytest.fail("theirs"), "aiter.ops.quick_all_reduce")()
+
+
+def test_functions_that_share_a_state_are_all_ours_or_none() -> None:
+    module = ModuleType("aiter.ops.quick_all_reduce")
+    names = {
+        "init_custom_qr": "rank: int, world_size: int, qr_max_size=None",
+        "qr_destroy": "fa: int",
+        "qr_get_handle": "fa, to",
+    }
+    for name, takes in names.items():
+        exec(f"def {name}({takes}): return 'theirs'", module.__dict__)
+    public.replace(module)
+    found: Any = module
+    assert not any(serving.is_replacement(getattr(found, name)) for name in names)
+    assert found.qr_destroy(1) == "theirs"
+    row = record.NAMES[module.__name__, "qr_destroy"]
+    assert row.why == "qr_get_handle stays AITER's, and they share a state"
+    exec("def qr_get_handle(fa, out_ptr): ...", module.__dict__)
+    exec(
+        "def init_custom_qr(rank, world_size, qr_max_size=None): ...\ndef qr_destroy(fa): ...",
+        module.__dict__,
+    )
+    public.replace(module)
+    assert all(serving.is_replacement(getattr(found, name)) for name in names)
 
 
 def test_an_error_of_ours_is_no_refusal() -> None:
@@ -338,7 +437,11 @@ def test_what_a_template_registers_with_torch_is_ours_under_aiters_signature(
     utils.direct_register_custom_op("other", paged, mutates_args=[])
     assert inspect.signature(kept["paged"]) == inspect.signature(paged)
     assert kept["paged"](3) == "ours 3" and kept["paged"](3, scale=-1.0) == "theirs 3"
-    assert kept["other"](3) == "theirs 3" and [*record.REGISTERED] == ["paged"]
+    assert kept["other"](3) == "theirs 3"
+    assert [(row.name, row.why) for row in record.NAMES.values()] == [
+        ("paged", ""),
+        ("other", "none of ours"),
+    ]
 
 
 def test_the_core_module_has_aiters_numbers_and_tells_enumerations() -> None:

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-import aiter_prebuilt
 from aiter_prebuilt.errors import UnsupportedError
 from aiter_prebuilt_bridge import readings, record, serving
 from aiter_prebuilt_bridge.covers import Cover, among, compare
@@ -34,12 +33,13 @@ def signature(text: str) -> inspect.Signature:
 @pytest.mark.parametrize(("places", "name", "row"), readings.rows())
 def test_each_row_explains_what_ours_is(places: tuple[str, ...], name: str, row: Reading) -> None:
     """Else it is no longer needed, or explains a function that we do not have."""
-    ours = inspect.signature(getattr(aiter_prebuilt, row.ours or name)).parameters
+    ours = inspect.signature(serving.ours(row.ours or name)[0]).parameters
     assert {*row.names.values()} <= ours.keys() and not row.names.keys() & ours.keys()
     assert not row.nothing.keys() & ours.keys()
     assert {row.names.get(each, each) for each in row.differs} <= ours.keys()
-    assert all(readings.of(place, name) is row for place in places)
-    assert readings.of("aiter.other", name) is readings.PLAIN
+    assert {*row.fixed, *row.returns} <= ours.keys()
+    assert all(readings.of(place, name) == (row, readings.PLAIN) for place in places)
+    assert readings.of("aiter.other", name) == (readings.PLAIN,)
 
 
 READ = Reading(names={"w": "B"}, nothing={"sink": (0, None), "how": (ANY,)}, differs={"dtype": (None,)})
@@ -70,6 +70,31 @@ def test_places_are_kept_where_no_name_is_another() -> None:
     )
     none = compare(signature("x, y=1, z=2, sink=0"), ours, Reading(nothing={"sink": ()}))
     assert none.why == "ours has no parameter sink, and no value of it makes AITER's do what ours does"
+
+
+def test_places_may_be_others_where_a_row_says_so() -> None:
+    """Then ours is called by name; where they are the same it is not, which is faster."""
+    ours, row = signature("x, y=1, z=2"), Reading(places=True, fixed={"z": 7})
+    assert compare(signature("y, x"), ours).why == "y is parameter 1 of AITER's, and not of ours"
+    other = compare(signature("y, x, z"), ours, row).words
+    assert other is not None and other.order == ("y", "x", "z") and not other.fixed
+    assert compare(signature("x, y, z"), ours, row).words is None
+    lacks = compare(signature("x, y"), ours, row).words
+    assert lacks is not None and lacks.fixed == (("z", 7),)
+
+
+def test_what_aiters_lacks_is_told_to_ours_and_what_it_returns_is_returned() -> None:
+    def turn(x: list[int], by: int, way: int) -> None:
+        x.append(by * way)
+
+    there = signature("y, by")
+    row = Reading(names={"y": "x"}, fixed={"way": 3}, returns=("x",))
+    cover = compare(there, inspect.signature(turn), row)
+    given: Any = serving.through(
+        turn, lambda *_: pytest.fail("theirs"), "aiter.ops.x", cover.omitted, cover.words
+    )
+    turned = [1]
+    assert given(turned, 2) is turned == [1, 6] and given.__signature__ == there
 
 
 class Kind(Enum):

@@ -88,7 +88,9 @@ def test_the_runtime_imports_nothing_outside_the_standard_library() -> None:
         if name.startswith("aiter_prebuilt"):
             # A function that was handed a torch tensor may import torch: it is loaded already. The torch_* modules are for torch,
             # and only a trace or a user imports them (test_torch_library.py).
-            torch_side = name.startswith(("aiter_prebuilt.ops.", "aiter_prebuilt.torch_"))
+            torch_side = name.startswith(
+                ("aiter_prebuilt.ops.", "aiter_prebuilt.torch_", "aiter_prebuilt_bridge.adapted")
+            )
             allowed = {"torch"} if torch_side else set()
             # The bridge stands on the runtime, never the other way round, and one of its commands imports AITER.
             bridge = {"aiter_prebuilt", "aiter_prebuilt_bridge", "aiter_prebuilt_bridge_hook", "aiter"}

@@ -416,7 +416,7 @@ SIGNATURES = {
     "per_1x32_f4_quant_hip": "x scale quant_dtype shuffle num_rows num_rows_factor",
     "pertoken_quant": "x scale x_scale scale_dtype quant_dtype dtypeMax",
     "per_tensor_quant": "x scale scale_dtype quant_dtype dtypeMax",
-    "per_1x32_f4_quant": "x scale quant_dtype shuffle",
+    "per_1x32_f4_quant": "x scale quant_dtype shuffle pack_dim round_mode",
     "e8m0_shuffle": "scale",
     "shuffle_scale": "src experts_cnt is_guinterleave gate_up",
     "shuffle_scale_a16w4": "src experts_cnt gate_up",

@@ -47,7 +47,7 @@ pytest.importorskip("aiter_prebuilt._native", reason="operators are objects of t
         ("CustomAllreduce", {
             "peer_all_reduce", "peer_all_reduce_rmsnorm", "peer_all_gather", "peer_reduce_scatter", "fused_add_rmsnorm_pad",
             "rmsnorm2d_fwd_with_add", "add_rmsnorm_quant", "rmsnorm_quant", "dynamic_per_token_scaled_quant",
-            "dynamic_per_group_scaled_quant_fp4",
+            "quant_mxfp4",
         }),
     ],
 )  # fmt: skip

@@ -12,8 +12,9 @@
 //
 // Powers of two, by `mode`: 0 a quarter of the largest size (fp4), its power rounded down; 1 the smallest of which the largest size is at
 // most the largest code; 2 a quarter, rounded to a power from 1.75 of one on to the next; 3 a quarter, rounded up; 4 as 2, but from
-// 1.5 on, where 1e-10 counts for less; 5 as 2, and codes are rounded away from zero halfway. A group of zeros has the byte 0 but with 4. Where a number is infinite or NaN, the scale is NaN,
-// and so are codes of fp8; those of fp4 are 0. With floats NaN counts for nothing, and its code is fp8's NaN, or 0.
+// 1.5 on; 5 as 2, and codes are rounded away from zero halfway; 6 as 1. For 4, 6 and floats 1e-10 counts for less, with the others a
+// group of zeros has the byte 0. Where a number is infinite or NaN, the scale is NaN, and so are codes of fp8; those of fp4 are 0. With
+// floats NaN counts for nothing, and its code is fp8's NaN, or 0.
 #include "common.hpp"
 
 namespace ap {
@@ -46,11 +47,11 @@ AP_INLINE u32 group_max(u32 x, i32 group) {
 
 // e8m0 of a group from the bits of its largest size.
 AP_INLINE u32 power_of(u32 top, i32 mode) {
+  if (mode == 4 || mode == 6) top = larger(top, bits(1e-10f));
   if constexpr (kFp8) {
     return (bits(number(top) * (1.0f / kMost)) + 0x7FFFFF) >> 23;
   } else {
-    if (mode == 1) return (bits(number(top) * (1.0f / 6.0f)) + 0x7FFFFF) >> 23;
-    if (mode == 4) top = larger(top, bits(1e-10f));
+    if (mode == 1 || mode == 6) return (bits(number(top) * (1.0f / 6.0f)) + 0x7FFFFF) >> 23;
     u32 up = mode == 0 ? 0 : mode == 2 || mode == 5 ? 0x200000 : mode == 3 ? 0x7FFFFF : 0x400000;
     u32 power = (top + up) >> 23;
     return power == 255 && (mode == 2 || mode == 5) ? 254 : larger(power, 2) - 2;
@@ -171,12 +172,7 @@ void mx_quant(ap::u8* __restrict__ out, const ap::elem* __restrict__ input, ap::
 #pragma unroll
     for (u32 i = 0; i < kVec; ++i) v[i] = number(bits(v[i]) + more);
   } else {
-    float amax = number(top), most = 1.0f / kMost;
-    if constexpr (kFp8) {
-      scale = max_num(amax, 1e-10f) * most;
-    } else {
-      scale = amax > 0.0f ? max_num(amax * most, 0x1p-126f) : 1.0f;
-    }
+    scale = max_num(number(top), 1e-10f) * (1.0f / kMost);
     inverse = 1.0f / scale;
 #pragma unroll
     for (u32 i = 0; i < kVec; ++i) v[i] *= inverse;

@@ -154,15 +154,15 @@ class RankNorms:
 
         Source: AITER ``CustomAllreduce.fused_ar_rms_mxfp4_quant``.
         """
-        import torch
-
-        from aiter_prebuilt.ops.quantize import per_1x32_mx_quant_hip
+        from aiter_prebuilt.ops.quantize import dynamic_mxfp4_quant
 
         del registered
         inp = checks.matrix(checks.plain(inp, res_inp, w, eps))
         norm, res_out = made(inp), made(inp)
         chain.norm(self._blocks, Layer(packed(res_inp), w, eps, False, use_1stage), inp, norm, res_out)
-        codes, scale = (each.view(torch.uint8) for each in per_1x32_mx_quant_hip(norm))
+        codes, scale = dynamic_mxfp4_quant(
+            norm
+        )  # AITER's rounds a scale and a code halfway as its Triton kernels
         return (codes, res_out, scale, norm) if emit_bf16 else (codes, res_out, scale)
 
     def custom_fused_ar_rms(

@@ -16,7 +16,7 @@ from aiter_prebuilt.ops.generated.quant import (
     dynamic_per_token_scaled_quant,
     static_per_tensor_quant,
 )
-from aiter_prebuilt.ops.mx_quant import quant_mxfp4
+from aiter_prebuilt.ops.mx_quant import dynamic_per_group_scaled_quant, quant_mxfp4
 from aiter_prebuilt.ops.quant_f4 import dynamic_per_group_scaled_quant_fp4
 
 if TYPE_CHECKING:
@@ -29,6 +29,10 @@ _ROWS: Final = 256
 _COLUMNS: Final = 8
 #: The way of quant_mxfp4 that AITER's Triton kernels go.
 _AS_TRITON: Final = 4
+#: Ways to a scale of MXFP4: the smallest power of which the largest size is at most 6, as AITER's own of August 2026; from 1.5 of
+#: a power on the next, as those of November 2025.
+UP: Final = 1
+OLDER: Final = 5
 
 
 def per_tensor_quant_hip(
@@ -156,23 +160,25 @@ def per_1x32_mx_quant_hip(
     num_rows_factor: int = 1,
     scale_type: torch.dtype | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Codes of ``x`` with a scale for each 32 elements of a row: MXFP4, or fp8 with fp32 scales.
+    """Codes of ``x`` with a scale for each 32 elements of a row: MXFP4, MXFP8, or fp8 with fp32 scales.
+
+    Scales of MXFP4 and MXFP8 are the smallest power of two of which the largest size is at most the largest code.
 
     Args:
-        x: [M, N] bf16 or fp16, N a multiple of 32, of 256 with ``shuffle``.
+        x: [M, N] bf16 or fp16, N a multiple of 32.
         scale: None only, as in AITER.
         quant_dtype: torch.float4_e2m1fn_x2 (None), or the target's own e4m3.
-        shuffle: MXFP4's scales in the layout of :func:`e8m0_shuffle`.
+        shuffle: e8m0 scales in the layout of :func:`e8m0_shuffle`.
         num_rows: one int32 on the device; only ``num_rows * num_rows_factor`` rows are written.
-        scale_type: e8m0 for MXFP4, float32 for fp8 (None: that).
+        scale_type: e8m0 for MXFP4, float32 (None) or e8m0 for fp8.
 
     Returns:
-        codes [M, N / 2] pairs of fp4 or [M, N] fp8, and scales [M, N / 32]; shuffled: M up to a multiple of 256, with values of
-        no meaning behind M.
+        codes [M, N / 2] pairs of fp4 or [M, N] fp8, and scales [M, N / 32]; shuffled: M up to a multiple of 256 and N / 32 of 8,
+        with values of no meaning behind them.
 
     Raises:
-        UnsupportedError: fp8 with e8m0 scales, or shuffled. ArgumentError, NoKernelError: as
-            ``dynamic_per_group_scaled_quant_fp4`` and ``dynamic_per_token_scaled_quant``.
+        UnsupportedError: fp32 scales shuffled. ArgumentError, NoKernelError: as ``dynamic_per_group_scaled_quant`` and
+            ``dynamic_per_token_scaled_quant``.
 
     Source: AITER ``per_1x32_mx_quant_hip``.
     """
@@ -181,10 +187,12 @@ def per_1x32_mx_quant_hip(
     function = "per_1x32_mx_quant_hip"
     _own(function, scale)
     if quant_dtype in (torch.float8_e4m3fn, torch.float8_e4m3fnuz):
+        if scale_type == torch.float8_e8m0fnu:
+            return _with_powers(function, x, quant_dtype, shuffle, num_rows, num_rows_factor, UP)
         if shuffle:
-            raise refuse(function, "shuffle", shuffle, "False for fp8")
+            raise refuse(function, "shuffle", shuffle, "False for fp8 with fp32 scales")
         if scale_type not in (None, torch.float32):
-            raise refuse(function, "scale_type", scale_type, "torch.float32 for fp8")
+            raise refuse(function, "scale_type", scale_type, "torch.float32 or torch.float8_e8m0fnu for fp8")
         codes, made = _made_groups(x, _MX, quant_dtype)
         quantise_groups(codes, x, made, _MX, False, num_rows, num_rows_factor)
         return codes, made
@@ -192,13 +200,31 @@ def per_1x32_mx_quant_hip(
         raise refuse(function, "quant_dtype", quant_dtype, "torch.float4_e2m1fn_x2 or the target's own e4m3")
     if scale_type not in (None, torch.float8_e8m0fnu):
         raise refuse(function, "scale_type", scale_type, "torch.float8_e8m0fnu for fp4")
+    return _with_powers(function, x, None, shuffle, num_rows, num_rows_factor, UP)
+
+
+def _with_powers(
+    function: str,
+    x: torch.Tensor,
+    kind: torch.dtype | None,
+    shuffle: bool,
+    num_rows: Any,
+    factor: int,
+    mode: int,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """MXFP4 (``kind`` None) or MXFP8."""
+    import torch
+
     rows, columns = x.shape
-    groups = _whole("per_1x32_mx_quant_hip", columns, _MX)
-    codes = torch.empty((rows, columns // 2), dtype=torch.uint8, device=x.device)
+    groups = _whole(function, columns, _MX)
+    codes = torch.empty(
+        (rows, columns // 2 if kind is None else columns), dtype=kind or torch.uint8, device=x.device
+    )
     shape = (-(-rows // _ROWS) * _ROWS, -(-groups // _COLUMNS) * _COLUMNS) if shuffle else (rows, groups)
     made = torch.empty(shape, dtype=torch.uint8, device=x.device)
-    dynamic_per_group_scaled_quant_fp4(codes, x, made, _MX, shuffle, num_rows, num_rows_factor)
-    return codes.view(torch.float4_e2m1fn_x2), made.view(torch.float8_e8m0fnu)
+    fill = dynamic_per_group_scaled_quant_fp4 if mode == OLDER else dynamic_per_group_scaled_quant
+    fill(codes, x, made, _MX, shuffle, num_rows, factor)
+    return codes if kind else codes.view(torch.float4_e2m1fn_x2), made.view(torch.float8_e8m0fnu)
 
 
 def per_1x32_f4_quant_hip(
@@ -208,12 +234,16 @@ def per_1x32_f4_quant_hip(
     shuffle: bool = False,
     num_rows: torch.Tensor | None = None,
     num_rows_factor: int = 1,
+    *,
+    round_mode: int = UP,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """MXFP4 of ``x``: :func:`per_1x32_mx_quant_hip` with its other ``quant_dtype`` refused.
 
     Args:
         x: [M, N] bf16 or fp16. scale, shuffle, num_rows, num_rows_factor: as there.
         quant_dtype: torch.float4_e2m1fn_x2 (None).
+        round_mode: ours. 1: scales as there; 5: as ``dynamic_per_group_scaled_quant_fp4`` makes them, which AITER's function of
+            this name did in November 2025 (N a multiple of 256 with ``shuffle``).
 
     Returns:
         codes [M, N / 2] pairs of fp4, and e8m0 scales, as there.
@@ -227,7 +257,10 @@ def per_1x32_f4_quant_hip(
 
     if quant_dtype not in (None, torch.float4_e2m1fn_x2):
         raise refuse("per_1x32_f4_quant_hip", "quant_dtype", quant_dtype, "torch.float4_e2m1fn_x2")
-    return per_1x32_mx_quant_hip(x, scale, None, shuffle, num_rows, num_rows_factor)
+    if round_mode not in (UP, OLDER):
+        raise refuse("per_1x32_f4_quant_hip", "round_mode", round_mode, "1 or 5")
+    _own("per_1x32_f4_quant_hip", scale)
+    return _with_powers("per_1x32_f4_quant_hip", x, None, shuffle, num_rows, num_rows_factor, round_mode)
 
 
 def dynamic_mxfp4_quant(
@@ -236,7 +269,7 @@ def dynamic_mxfp4_quant(
     """MXFP4 of ``x``, as bytes without ``shuffle`` and as torch's types with it, as AITER's two functions of this name give it.
 
     Scales and codes are those of its Triton kernels (``round_mode`` 4 of :func:`quant_mxfp4`), which
-    :func:`per_1x32_f4_quant_hip` is not: there a scale goes up from 1.5 of a power on, and codes halfway to even.
+    :func:`per_1x32_f4_quant_hip` is not: there a scale goes up above 1.5 of a power, and codes halfway to even.
 
     Args:
         x: [M, N] bf16 or fp16, N a multiple of 32.
@@ -301,6 +334,21 @@ def _as_it_is(x: torch.Tensor, *_others: Any, **_options: Any) -> tuple[torch.Te
     return x, None
 
 
+def _per_1x32_triton(
+    x: torch.Tensor,
+    scale: torch.Tensor | None = None,
+    quant_dtype: torch.dtype | None = None,
+    shuffle: bool = False,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    import torch
+
+    _own("get_triton_quant", scale)
+    if quant_dtype not in (None, torch.float4_e2m1fn_x2):
+        raise refuse("get_triton_quant", "quant_dtype", quant_dtype, "torch.float4_e2m1fn_x2")
+    codes, made = dynamic_mxfp4_quant(x, shuffle=shuffle)
+    return codes.view(torch.float4_e2m1fn_x2), made.view(torch.float8_e8m0fnu)
+
+
 _KINDS: Final[dict[int, Callable[..., Any]]] = {
     QuantType.No: _as_it_is,
     QuantType.per_Tensor: per_tensor_quant_hip,
@@ -308,6 +356,8 @@ _KINDS: Final[dict[int, Callable[..., Any]]] = {
     QuantType.per_1x32: per_1x32_mx_quant_hip,
     QuantType.per_1x128: partial(per_group_quant_hip, group_size=128),
 }
+_OLDER_KINDS: Final = _KINDS | {QuantType.per_1x32: partial(per_1x32_f4_quant_hip, round_mode=OLDER)}
+_TRITON_KINDS: Final = _KINDS | {QuantType.per_1x32: _per_1x32_triton}
 
 
 def _function_of(asked: str, kind: Any, kinds: dict[int, Callable[..., Any]]) -> Callable[..., Any]:
@@ -318,26 +368,30 @@ def _function_of(asked: str, kind: Any, kinds: dict[int, Callable[..., Any]]) ->
     return kinds[found]
 
 
-def get_hip_quant(qType: Any) -> Callable[..., Any]:
+def get_hip_quant(qType: Any, *, round_mode: int = UP) -> Callable[..., Any]:
     """The function that quantises so: ``get_hip_quant(QuantType.per_1x128)(x, quant_dtype=..., transpose_scale=...)``.
 
     Args:
         qType: a ``QuantType`` of ours or of AITER, or its number: No, per_Tensor, per_Token, per_1x32 or per_1x128.
+        round_mode: ours, of per_1x32: 1, or 5 for :func:`per_1x32_f4_quant_hip` with it.
 
     Returns:
         one of ``per_tensor_quant_hip``, ``per_token_quant_hip``, ``per_1x32_mx_quant_hip``, ``per_group_quant_hip``; for No what
         gives back its first argument, and None.
 
     Raises:
-        UnsupportedError: a kind for which AITER has none.
+        UnsupportedError: a kind for which AITER has none, or another round_mode.
 
     Source: AITER ``get_hip_quant``.
     """
-    return _function_of("get_hip_quant", qType, _KINDS)
+    if round_mode not in (UP, OLDER):
+        raise refuse("get_hip_quant", "round_mode", round_mode, "1 or 5")
+    return _function_of("get_hip_quant", qType, _OLDER_KINDS if round_mode == OLDER else _KINDS)
 
 
 def get_triton_quant(qType: Any) -> Callable[..., Any]:
-    """The same functions as :func:`get_hip_quant`'s, whichever language their kernels are written in.
+    """The same functions as :func:`get_hip_quant`'s, whichever language their kernels are written in, but for per_1x32: scales
+    and codes of :func:`dynamic_mxfp4_quant`, of torch's types.
 
     Args:
         qType: as there.
@@ -350,4 +404,4 @@ def get_triton_quant(qType: Any) -> Callable[..., Any]:
 
     Source: AITER ``get_triton_quant``.
     """
-    return _function_of("get_triton_quant", qType, _KINDS)
+    return _function_of("get_triton_quant", qType, _TRITON_KINDS)

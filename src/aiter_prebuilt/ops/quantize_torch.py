@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from aiter_prebuilt.ops._common import refuse
+from aiter_prebuilt.ops._common import number, refuse
 from aiter_prebuilt.ops.enumerations import QuantType
-from aiter_prebuilt.ops.quantize import _as_it_is, _function_of
+from aiter_prebuilt.ops.quantize import OLDER, UP, _as_it_is, _function_of
 from aiter_prebuilt.ops.shuffle_scales import e8m0_shuffle
 
 if TYPE_CHECKING:
@@ -83,16 +84,22 @@ def per_1x32_f4_quant(
     scale: torch.Tensor | None = None,
     quant_dtype: torch.dtype | None = None,
     shuffle: bool = False,
+    pack_dim: int = -1,
+    round_mode: Any = UP,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """MXFP4 with the scales of ``dynamic_per_group_scaled_quant_fp4``: ``2 ** (e - 2)``, where ``2 ** e`` is the largest size of
-    32 elements rounded to a power of two, from 1.5 on upwards.
+    """MXFP4: codes rounded to nearest even with a power of two for each 32 elements of a row.
 
     Args:
         x: [..., N] any float type, N a multiple of 32; two dims with ``shuffle``. scale: None only, as in AITER.
         quant_dtype: torch.float4_e2m1fn_x2 (None). shuffle: the scales in the layout of ``e8m0_shuffle``.
+        pack_dim: -1; 0: of two dims, whose first has groups and pairs.
+        round_mode: how a scale follows from the largest size, a number or a member of AITER's ``MxScaleRoundMode``: 0 to 3 as of
+            :func:`quant_mxfp4`. 5, ours: a quarter, rounded to a power, from 1.5 of one on to the next, as AITER's function of
+            this name did in November 2025.
 
     Returns:
-        codes [..., N / 2] pairs of fp4, and e8m0 scales [..., N / 32].
+        codes [..., N / 2] pairs of fp4, and e8m0 scales [..., N / 32], the byte 0 for zeros; with pack_dim 0 [N / 2, M] and
+        [N / 32, M].
 
     Raises:
         ValueError: N is no multiple of 32. UnsupportedError: an option that is not covered.
@@ -105,23 +112,54 @@ def per_1x32_f4_quant(
         raise refuse("per_1x32_f4_quant", "scale", scale, "None")
     if quant_dtype not in (None, torch.float4_e2m1fn_x2):
         raise refuse("per_1x32_f4_quant", "quant_dtype", quant_dtype, "torch.float4_e2m1fn_x2")
+    if pack_dim not in (-1, 0) or (pack_dim == 0 and x.dim() != 2):
+        raise refuse("per_1x32_f4_quant", "pack_dim", pack_dim, "-1, or 0 for two dims")
+    if pack_dim == 0:
+        codes, scales = per_1x32_f4_quant(x.T.contiguous(), None, None, shuffle, -1, round_mode)
+        return codes.view(torch.uint8).T.contiguous().view(codes.dtype), scales.view(
+            torch.uint8
+        ).T.contiguous().view(scales.dtype)
     if x.shape[-1] % 32:
         raise ValueError(f"per_1x32_f4_quant: x has {x.shape[-1]} columns, which is not a multiple of 32")
     groups = x.to(torch.float32).unflatten(-1, (-1, 32))
-    # Half of the mantissa's last place but one is added: from 1.5 on the exponent is the next.
-    bits = groups.abs().amax(-1).clamp_min(1e-10).view(torch.int32) + (1 << 22)
-    scales = (bits >> 23) - 2
-    sizes = torch.ldexp(groups.abs(), (127 - scales).unsqueeze(-1))
+    made = _powers(groups.abs().amax(-1), number(round_mode))
+    packed = _pairs(groups, made)
+    laid = e8m0_shuffle(made) if shuffle else made
+    assert laid is not None  # it gives back None for None alone
+    return packed, laid.view(torch.float8_e8m0fnu)
+
+
+def _powers(amax: torch.Tensor, mode: int) -> torch.Tensor:
+    """e8m0 as bytes: fp32's own exponent, one more by the mode; what is infinite or NaN stays 255."""
+    import torch
+
+    if mode not in (0, 1, 2, 3, OLDER):
+        raise refuse("per_1x32_f4_quant", "round_mode", mode, "0 to 3, or 5")
+    # Of AITER's ways only that to the nearest rounds before it divides.
+    if mode == 2:
+        amax = ((amax.view(torch.int32) + (1 << 21)) & 0x7F800000).view(torch.float32)
+    bits = (amax / (6.0 if mode == UP else 4.0)).view(torch.int32)
+    exponent = bits >> 23 & 0xFF
+    fraction = bits & 0x7FFFFF
+    more = torch.zeros_like(exponent)
+    if mode in (UP, 3):
+        more = (fraction > 0).int()
+    elif mode == OLDER:
+        more = ((fraction >= 1 << 22) & ((fraction > 1 << 22) | (exponent > 0))).int()
+    return torch.where(exponent == 0xFF, exponent, exponent + more).to(torch.uint8)
+
+
+def _pairs(groups: torch.Tensor, made: torch.Tensor) -> torch.Tensor:
+    import torch
+
+    # The byte 0 is 2^-127.
+    sizes = torch.ldexp(groups.abs().double(), (127 - made.to(torch.int32)).unsqueeze(-1))
     codes = torch.zeros_like(sizes, dtype=torch.uint8)
     for place, bound in enumerate(_HALFWAY):
         codes += (sizes >= bound) if place % 2 else (sizes > bound)
     codes |= torch.signbit(groups).to(torch.uint8) << 3
     flat = codes.flatten(-2)
-    made = scales.to(torch.uint8)
-    packed = (flat[..., 1::2] << 4 | flat[..., ::2]).view(torch.float4_e2m1fn_x2)
-    laid = e8m0_shuffle(made) if shuffle else made
-    assert laid is not None  # it gives back None for None alone
-    return packed, laid.view(torch.float8_e8m0fnu)
+    return (flat[..., 1::2] << 4 | flat[..., ::2]).view(torch.float4_e2m1fn_x2)
 
 
 def _per_1x128(
@@ -153,13 +191,15 @@ _KINDS: Final[dict[int, Callable[..., Any]]] = {
     QuantType.per_1x32: per_1x32_f4_quant,
     QuantType.per_1x128: _per_1x128,
 }
+_OLDER_KINDS: Final = _KINDS | {QuantType.per_1x32: partial(per_1x32_f4_quant, round_mode=OLDER)}
 
 
-def get_torch_quant(qType: Any) -> Callable[..., Any]:
+def get_torch_quant(qType: Any, *, round_mode: int = UP) -> Callable[..., Any]:
     """The function that quantises so in torch, for any device: ``get_torch_quant(QuantType.per_Token)(x, quant_dtype=...)``.
 
     Args:
         qType: a ``QuantType`` of ours or of AITER, or its number: No, per_Tensor, per_Token, per_1x32 or per_1x128.
+        round_mode: ours, of per_1x32: 1, or 5 for :func:`per_1x32_f4_quant` with it.
 
     Returns:
         ``per_tensor_quant``, ``pertoken_quant``, ``per_1x32_f4_quant``, or for per_1x128 what takes x, scale and quant_dtype; for
@@ -170,4 +210,6 @@ def get_torch_quant(qType: Any) -> Callable[..., Any]:
 
     Source: AITER ``get_torch_quant``.
     """
-    return _function_of("get_torch_quant", qType, _KINDS)
+    if round_mode not in (UP, OLDER):
+        raise refuse("get_torch_quant", "round_mode", round_mode, "1 or 5")
+    return _function_of("get_torch_quant", qType, _OLDER_KINDS if round_mode == OLDER else _KINDS)

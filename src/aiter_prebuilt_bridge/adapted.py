@@ -1,0 +1,114 @@
+"""Functions of ours as AITER's are called, where no table of words is enough: a result that is returned and not written, a list
+that has to be made, other types of the same bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    import torch
+
+#: What their names begin with in ``readings``.
+PREFIX: Final = "adapted."
+_HANDLE: Final = 64
+
+
+def qr_get_handle(fa: int) -> torch.Tensor:
+    """The handle of this rank's memory: 64 bytes of the host."""
+    import torch
+
+    from aiter_prebuilt import qr_get_handle as ours
+
+    made = torch.empty(_HANDLE, dtype=torch.uint8)
+    ours(fa, made.data_ptr())
+    return made
+
+
+def qr_open_handles(fa: int, handles: Sequence[torch.Tensor]) -> None:
+    """Map the memory of all ranks, whose handles lie in the host's memory."""
+    from aiter_prebuilt import qr_open_handles as ours
+
+    kept = [each.contiguous() for each in handles]
+    ours(fa, [each.data_ptr() for each in kept])
+
+
+def get_mla_metadata_v1(
+    seqlens_qo_indptr: torch.Tensor,
+    seqlens_kv_indptr: torch.Tensor,
+    num_heads_per_head_k: int,
+    num_heads_k: int,
+    is_causal: bool,
+    work_metadata_ptrs: torch.Tensor,
+    work_indptr: torch.Tensor,
+    work_info: torch.Tensor,
+    reduce_indptr: torch.Tensor,
+    reduce_final_map: torch.Tensor,
+    reduce_partial_map: torch.Tensor,
+    kv_granularity: int = 16,
+    max_seqlen_qo: int = -1,
+    uni_seqlen_qo: int = -1,
+    fast_mode: bool = True,
+    topk: int = -1,
+    max_split_per_batch: int = -1,
+) -> None:
+    """The lists of works of contexts whose pages have one key, so that each last page has one."""
+    import torch
+
+    from aiter_prebuilt import get_mla_metadata_v1 as ours
+
+    last = torch.ones(seqlens_kv_indptr.shape[0] - 1, dtype=torch.int32, device=seqlens_kv_indptr.device)
+    ours(
+        seqlens_qo_indptr, seqlens_kv_indptr, last, num_heads_per_head_k, num_heads_k, is_causal, work_metadata_ptrs, work_info,
+        work_indptr, reduce_indptr, reduce_final_map, reduce_partial_map, 1, kv_granularity, max_seqlen_qo, uni_seqlen_qo,
+        fast_mode, topk, max_split_per_batch,
+    )  # fmt: skip
+
+
+def dynamic_mxfp4_quant(
+    x: torch.Tensor, scaling_mode: str = "even", shuffle: bool = False
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """That of ``fp4_utils``: codes and scales of torch's types, shuffled or not."""
+    import torch
+
+    from aiter_prebuilt import dynamic_mxfp4_quant as ours
+
+    codes, scales = ours(x, scaling_mode, shuffle)
+    return codes.view(torch.float4_e2m1fn_x2), scales.view(torch.float8_e8m0fnu)
+
+
+def rope_cached_thd_positions_offsets_2c_fwd_inplace(
+    x: torch.Tensor,
+    y: torch.Tensor,
+    cos: torch.Tensor,
+    sin: torch.Tensor,
+    positions: torch.Tensor,
+    offsets: torch.Tensor | None,
+    rotate_style: int,
+    reuse_freqs_front_part: bool,
+    nope_first: bool,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Tokens of one batch behind each other, of which each has its place, and more where ``offsets`` are given."""
+    from aiter_prebuilt import (
+        rope_cached_positions_2c_fwd_inplace,
+        rope_cached_positions_offsets_2c_fwd_inplace,
+    )
+
+    batches = x.unsqueeze(1), y.unsqueeze(1)
+    tables = _table(cos), _table(sin)
+    places = positions.unsqueeze(1)
+    if offsets is None:
+        rope_cached_positions_2c_fwd_inplace(
+            *batches, *tables, places, rotate_style, reuse_freqs_front_part, nope_first
+        )
+    else:
+        more = offsets.unsqueeze(1)
+        rope_cached_positions_offsets_2c_fwd_inplace(
+            *batches, *tables, places, more, rotate_style, reuse_freqs_front_part, nope_first
+        )
+    return x, y
+
+
+def _table(each: torch.Tensor) -> torch.Tensor:
+    return each if each.dim() == 4 else each[:, None, None]

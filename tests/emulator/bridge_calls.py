@@ -1,0 +1,310 @@
+"""Calls of AITER's public functions that have no golden calls of their own: functions of ours around operators, and spellings of
+an older tree. Each is judged by float64 or by AITER's own torch; where neither is at hand, by the bits of ours in its own words.
+
+``bridge_program.py`` calls this in its process, where AITER is imported through the bridge.
+"""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+import sys
+from collections.abc import Callable
+from typing import Any
+
+#: The edges of both rules for a scale of MXFP4, in units of a power of two, and numbers beside them.
+_EDGES = (1.0, 1.4921875, 1.5, 1.5078125, 1.75, 1.9921875)
+_FP4 = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
+
+
+def _torch() -> Any:
+    return importlib.import_module("torch")
+
+
+def _there(module: str, name: str) -> Any:
+    """A name of AITER's that is ours, or None where this tree has none."""
+    from aiter_prebuilt_bridge import serving
+
+    try:
+        found = getattr(importlib.import_module(module), name, None)
+    except ModuleNotFoundError:
+        return None
+    assert found is None or serving.is_replacement(found), f"{module}.{name} is not ours"
+    return found
+
+
+def rope(given: dict[str, Any], row: Any) -> dict[str, Any]:
+    """A golden call of an operator that writes, for a function that returns."""
+    kept = {name: value for name, value in given.items() if not name.startswith(("output", "input_grads"))}
+    if "output_grads" in given:
+        kept["output_grads"] = given["output_grads"]
+    theirs = {ours: name for name, ours in row.words.names} if row.words else {}
+    return {theirs.get(name, name): value for name, value in kept.items()}
+
+
+def rope_of_tokens(given: dict[str, Any], row: Any) -> dict[str, Any]:
+    """Batches behind each other: tokens of [tokens, heads, dim]."""
+    del row
+    flat = {name: given[f"input_{name}"].flatten(0, 1) for name in ("x", "y")}
+    places = {name: given[name].flatten() for name in ("positions", "offsets")}
+    tables = {name: given[name].flatten(0, 2) for name in ("cos", "sin")}
+    options = {name: given[name] for name in ("rotate_style", "reuse_freqs_front_part", "nope_first")}
+    return flat | tables | places | options
+
+
+def metadata(given: dict[str, Any], row: Any) -> dict[str, Any] | None:
+    """Without pages, and with one list under another name."""
+    del row
+    if given.get("page_size", 1) != 1:
+        return None
+    kept = {
+        name: value
+        for name, value in given.items()
+        if name not in ("kv_last_page_lens", "page_size", "work_info_set")
+    }
+    return kept | {"work_info": given["work_info_set"]}
+
+
+def results(result: Any, arguments: dict[str, Any], wants: Any) -> dict[str, Any]:
+    """What an operator would have written: what was returned, else what was turned in place."""
+    turned = [arguments[name] for name in ("x", "y", "input") if name in arguments]
+    found = turned if result is None else [*result] if isinstance(result, tuple) else [result]
+    return {want.name: each.reshape(want.shape) for want, each in zip(wants, found, strict=False)}
+
+
+#: By the name of ours: how a golden call of it, or of the operator that it calls, is made one of AITER's function.
+WAYS: dict[str, Callable[[dict[str, Any], Any], dict[str, Any] | None]] = {
+    **{f"rope_{kind}fwd{end}": rope for kind in ("", "thd_", "cached_", "cached_positions_", "cached_positions_offsets_")
+       for end in ("", "_inplace")},
+    **{f"rope_{kind}bwd": rope for kind in ("", "thd_", "cached_")},
+    "rope_cached_thd_positions_offsets_2c_fwd_inplace": rope_of_tokens,
+}  # fmt: skip
+
+
+def words(rule: str) -> list[dict[str, Any]]:
+    """What is wrong with each of them. ``rule``: that of scales of MXFP4 in this tree, ``above`` or ``half``."""
+    found = []
+    for name, check in _CHECKS.items():
+        try:
+            problems = check(rule)
+        except Exception as error:  # noqa: BLE001  # whatever it is, it is told
+            problems = [f"{type(error).__name__}: {error}"[:600]]
+        if problems is not None:
+            found.append({"operator": name, "problems": problems})
+    return found
+
+
+def _inputs() -> Any:
+    """[32, 256] bf16: groups whose largest size lies on each edge and beside it, zeros, small and large numbers."""
+    torch = _torch()
+    made = torch.randn(32, 8, 32, generator=torch.Generator().manual_seed(5))
+    made = made / made.abs().amax(-1, keepdim=True)
+    tops = torch.tensor([edge * 2.0**power for power in range(-8, 9) for edge in _EDGES])
+    made = made * tops.repeat(3)[: 32 * 8].view(32, 8, 1)
+    made[3, 2] = 0
+    made[5, 1] = 1e-12
+    return made.flatten(1).to(torch.bfloat16)
+
+
+def _expected(x: Any, rule: str, least: float = 1e-10) -> tuple[Any, Any]:
+    """Codes and bytes of scales by a rule, in float64."""
+    torch = _torch()
+    groups = x.double().unflatten(-1, (-1, 32))
+    fraction, exponent = torch.frexp(groups.abs().amax(-1).clamp_min(least))
+    above = fraction > 0.75 if rule == "above" else fraction >= 0.75
+    power = exponent - 3 + above.int()
+    sizes = groups.abs() / torch.exp2(power.double()).unsqueeze(-1)
+    codes = torch.zeros_like(sizes, dtype=torch.uint8)
+    for place, (low, high) in enumerate(itertools.pairwise(_FP4)):
+        middle = (low + high) / 2
+        codes += (sizes >= middle) if place % 2 else (sizes > middle)
+    codes |= torch.signbit(groups).to(torch.uint8) << 3
+    flat = codes.flatten(-2)
+    return flat[..., 1::2] << 4 | flat[..., ::2], (power + 127).to(torch.uint8)
+
+
+def _differs(found: Any, wanted: Any, what: str) -> list[str]:
+    torch = _torch()
+    pairs = zip(found, wanted, ("codes", "scales"), strict=False)
+    return [
+        f"{what}: {name}: {int((one.view(torch.uint8) != other.view(torch.uint8)).sum())} of {other.numel()} differ"
+        for one, other, name in pairs
+        if not torch.equal(one.view(torch.uint8), other.view(torch.uint8))
+    ]
+
+
+def scales_written(rule: str) -> list[str]:
+    """The operator that writes tensors of its caller, by its public name and as one of torch's."""
+    torch = _torch()
+    x = _inputs()
+    wanted = _expected(x, rule)
+    problems = []
+    functions = {
+        "public": _there("aiter.ops.quant", "dynamic_per_group_scaled_quant_fp4"),
+        "torch": getattr(torch.ops.aiter, "dynamic_per_group_scaled_quant_fp4", None),
+    }
+    for way, function in functions.items():
+        if way == "torch" and function is None:  # a tree that does not register it
+            continue
+        out, scales = torch.empty(32, 128, dtype=torch.uint8), torch.empty(32, 8, dtype=torch.uint8)
+        function(out, x, scales, 32, False)
+        problems += _differs((out, scales), wanted, way)
+    return problems
+
+
+def scales_made(rule: str) -> list[str]:
+    """The functions that make tensors."""
+    x = _inputs()
+    wanted = _expected(x, rule)
+    problems = []
+    for name in ("per_1x32_f4_quant_hip", "per_1x32_mx_quant_hip"):
+        function = _there("aiter.ops.quant", name)
+        if function is not None:
+            problems += _differs(function(x), wanted, name)
+    kinds: Any = importlib.import_module("aiter").QuantType
+    given = _there("aiter.ops.quant", "get_hip_quant")(kinds.per_1x32)
+    return problems + _differs(given(x), wanted, "get_hip_quant")
+
+
+def scales_of_torch(rule: str) -> list[str]:
+    """AITER's own torch is there to compare with."""
+    from aiter_prebuilt_bridge import serving
+
+    x = _inputs()
+    function = _there("aiter.ops.quant", "per_1x32_f4_quant")
+    theirs = getattr(function, serving.MARK)
+    kinds: Any = importlib.import_module("aiter").QuantType
+    given = _there("aiter.ops.quant", "get_torch_quant")(kinds.per_1x32)
+    problems = _differs(function(x), theirs(x), "per_1x32_f4_quant") + _differs(
+        given(x), theirs(x), "get_torch_quant"
+    )
+    if rule == "above":
+        for mode in range(4):
+            problems += _differs(
+                function(x, round_mode=mode), theirs(x, round_mode=mode), f"round_mode {mode}"
+            )
+        turned = [each.view(_torch().uint8).T for each in theirs(x.T.contiguous())]
+        problems += _differs(function(x, pack_dim=0), turned, "pack_dim 0")
+    return problems + _differs(function(x, shuffle=True), theirs(x, shuffle=True), "shuffled")
+
+
+def layouts(rule: str) -> list[str]:
+    """Functions of torch alone, against AITER's own."""
+    from aiter_prebuilt_bridge import serving
+
+    del rule
+    torch = _torch()
+    shuffle = _there("aiter.utility.fp4_utils", "e8m0_shuffle")
+    scales = torch.arange(256 * 16, dtype=torch.int32).to(torch.uint8).view(256, 16)
+    problems = _differs((shuffle(scales),), (getattr(shuffle, serving.MARK)(scales),), "e8m0_shuffle")
+    weight = _there("aiter.ops.triton.utils.shuffle", "shuffle_weight")
+    if weight is not None:
+        x = torch.arange(32 * 64, dtype=torch.int32).to(torch.uint8).view(32, 64)
+        problems += _differs((weight(x),), (getattr(weight, serving.MARK)(x),), "shuffle_weight")
+    return problems
+
+
+def as_triton(rule: str) -> list[str]:
+    """Scales from 1.75 of a power on, codes halfway to the larger one: the rule of AITER's Triton kernels in both trees."""
+    del rule
+    import aiter_prebuilt
+
+    torch = _torch()
+    x = _inputs()
+    codes, scales = torch.empty(32, 128, dtype=torch.uint8), torch.empty(32, 8, dtype=torch.uint8)
+    aiter_prebuilt.quant_mxfp4(x, codes, scales, 32, 4)
+    made = _there("aiter.utility.fp4_utils", "dynamic_mxfp4_quant")(x)
+    problems = _differs(made, (codes, scales), "fp4_utils")
+    if (made[0].dtype, made[1].dtype) != (torch.float4_e2m1fn_x2, torch.float8_e8m0fnu):
+        problems.append(f"types {made[0].dtype} and {made[1].dtype}")
+    other = _there("aiter.ops.triton.moe.moe_op_gemm_a4w4", "mxfp4_quant")
+    return problems + (_differs(other(x, 16, 64), (codes, scales), "mxfp4_quant") if other else [])
+
+
+def norm(rule: str) -> list[str]:
+    """By AITER's places, of which the seventh was another."""
+    del rule
+    torch = _torch()
+    x, residual, weight = (torch.randn(3, 40, dtype=torch.bfloat16) for _ in range(3))
+    out, written = torch.empty_like(x), torch.empty_like(x)
+    _there("aiter.ops.rmsnorm", "rmsnorm2d_fwd_with_add")(out, x, residual, written, weight[0], 1e-5, 0)
+    total = x.double() + residual.double()
+    wanted = total * torch.rsqrt(total.square().mean(-1, keepdim=True) + 1e-5) * weight[0].double()
+    problems = [] if torch.equal(written, total.to(x.dtype)) else ["the sum is wrong"]
+    far = ((out.double() - wanted).abs() > 0.02 * wanted.abs() + 0.02).sum()
+    return problems + ([f"{int(far)} elements are far off"] if far else [])
+
+
+def handles(rule: str) -> list[str] | None:
+    """A communicator of ours goes to functions of ours alone, however they are spelled."""
+    del rule
+    from aiter_prebuilt.errors import AiterPrebuiltError
+
+    _torch().cuda.current_device = lambda: 0  # which asks for a torch with GPUs
+    get, opened = (
+        _there("aiter.ops.quick_all_reduce", name) for name in ("qr_get_handle", "qr_open_handles")
+    )
+    made = _there("aiter.ops.quick_all_reduce", "init_custom_qr")(0, 2, 1 << 20)
+    problems = []
+    if len(get.__signature__.parameters) == 1:
+        handle = get(made)
+        if tuple(handle.shape) != (64,) or not handle.any():
+            problems.append(f"a handle of {tuple(handle.shape)}")
+        wrong: Any = [handle]
+    else:
+        wrong = [0]
+    try:
+        opened(made, wrong)
+        problems.append("handles of one rank of two were opened")
+    except AiterPrebuiltError:
+        pass
+    _there("aiter.ops.quick_all_reduce", "qr_destroy")(made)
+    return problems
+
+
+def paged_logits(rule: str) -> list[str] | None:
+    """The older tree's spelling against ours."""
+    if rule != "half":
+        return None
+    import aiter_prebuilt
+
+    torch = _torch()
+    kind = torch.float8_e4m3fnuz if sys.argv[3] == "gfx942" else torch.float8_e4m3fn
+    q = torch.randn(2, 1, 64, 128).to(kind)
+    cache = torch.zeros(40, 1, 1, 132, dtype=torch.uint8)
+    cache[..., :128] = torch.randn(40, 1, 1, 128).to(kind).view(torch.uint8)
+    cache[..., 128:] = torch.rand(40, 1, 1, 1).view(torch.uint8)
+    weights, lengths = torch.rand(2, 64), torch.tensor([11, 16], dtype=torch.int32)
+    lists = torch.randperm(40, dtype=torch.int32)[:32].view(2, 16)
+    results = [torch.full((2, 16), 7.0) for _ in range(2)]
+    _there("aiter.ops.triton.pa_mqa_logits", "deepgemm_fp8_paged_mqa_logits")(
+        q, cache, weights, results[0], lengths, lists, 16, 64, 5
+    )
+    aiter_prebuilt.deepgemm_fp8_paged_mqa_logits(q, cache, weights, results[1], lengths, lists, 16)
+    return [] if torch.equal(*results) and not (results[0] == 7).all() else ["other bits than ours"]
+
+
+def batch_prefill(rule: str) -> list[str]:
+    """By AITER's places, with and without those that the older tree has not."""
+    torch = _torch()
+    q = torch.randn(7, 2, 128, dtype=torch.bfloat16)
+    k, v = torch.randn(2, 9, 1, 128).to(torch.bfloat16)
+    begins, ends = torch.tensor([0, 7], dtype=torch.int32), torch.tensor([0, 9], dtype=torch.int32)
+    pages = torch.randperm(9, dtype=torch.int32)
+    sink = () if rule == "half" else (0,)
+    given = (q, k, v, begins, ends, pages, 7, 9, 0.0, 0.1, 0.0, False, True, -1, -1, *sink, False, False)
+    out = _there("aiter.ops.mha", "mha_batch_prefill")(*given)[0]
+    keys, values = (each.double()[pages.long(), 0] for each in (k, v))
+    scores = torch.einsum("qhd,kd->hqk", q.double(), keys) * 0.1
+    mask = torch.arange(9)[None] > torch.arange(7)[:, None] + 2
+    wanted = torch.einsum("hqk,kd->qhd", scores.masked_fill(mask, -torch.inf).softmax(-1), values)
+    worst = float((out.double() - wanted).abs().max())
+    return [] if worst < 0.03 else [f"off by {worst}"]
+
+
+_CHECKS: dict[str, Callable[[str], list[str] | None]] = {
+    each.__name__: each
+    for each in (
+        scales_written, scales_made, scales_of_torch, layouts, as_triton, norm, handles, paged_logits, batch_prefill,
+    )
+}  # fmt: skip
