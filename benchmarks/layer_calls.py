@@ -15,23 +15,13 @@ from types import ModuleType
 from typing import Any, Final
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.profiler import ProfilerActivity, profile
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / part) for part in ("examples", "src")]
 
 MODELS: Final = ("llama3", "qwen3moe", "gptoss", "deepseek_v3")
 TARGETS: Final = ("gfx942", "gfx950")
-#: Operators of torch that make memory.
-_ALLOCATE: Final = (
-    "empty",
-    "empty_like",
-    "empty_strided",
-    "new_empty",
-    "new_empty_strided",
-    "zeros",
-    "clone",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,27 +80,27 @@ def recorded(model: str) -> list[Call]:
     return calls
 
 
-class _Watch(TorchDispatchMode):
-    """Keeps the tensors that torch makes for Python, not those that the native side asks it for."""
+def allocated(call: Call, machine: Any) -> list[int]:
+    """Bytes of each tensor that a call has torch allocate, as torch's profiler sees it, but for workspaces, which the native side
+    asks torch for: ``machine`` says how many those are so far, and how large the last.
+    """
+    before = machine.workspaces()
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as watch:
+        result = call.function(*call.args, **call.keywords)
+    events = [
+        event.nbytes() for event in watch.profiler.kineto_results.events() if event.name() == "[memory]"
+    ]
+    made = [bytes_ for bytes_ in events if bytes_ > 0]
+    for _ in range(machine.workspaces() - before):
+        made.remove(machine.workspace_bytes())
+    del result
+    return made
 
-    def __init__(self, workspaces: Callable[[], int]) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]  # torch says no types
-        self._workspaces, self._before = workspaces, workspaces()
-        self.made: list[torch.Tensor] = []
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        del types
-        result = func(*args, **(kwargs or {}))
-        count = self._workspaces()
-        if count == self._before and str(func.__name__).split(".")[0] in _ALLOCATE:
-            self.made.append(result)
-        self._before = count
-        return result
-
-
-def allocated(call: Call, workspaces: Callable[[], int]) -> list[torch.Tensor]:
-    """What a call has torch allocate from Python; ``workspaces`` says how many the native side has asked torch for so far."""
-    watch = _Watch(workspaces)
-    with watch:
-        call.function(*call.args, **call.keywords)
-    return watch.made
+def allocation(size: int) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    """A function that has torch allocate so many bytes as a tensor, as the runtime does it, and its arguments."""
+    guards: Any = getattr(getattr(vars(torch)["_C"], "_dynamo", None), "guards", None)
+    near = getattr(guards, "_empty_strided_cpu", None)
+    if near is None:
+        return torch.empty_like, (torch.empty(size, dtype=torch.uint8),)
+    return near, ((size,), (1,), torch.uint8)

@@ -93,6 +93,10 @@ class Machine:
         """So far."""
         return int(self._torch.workspaces_made())
 
+    def workspace_bytes(self) -> int:
+        """What torch allocates for one like the last."""
+        return int(self._torch.last_workspace()) + 256  # as rebadge.c does
+
     def workspace_cost(self) -> float:
         """Nanoseconds of one like the last, made and given back by torch's allocator from C."""
         size = self._torch.last_workspace()
@@ -105,9 +109,9 @@ def ours(call: Call, machine: Machine) -> dict[str, Any]:
     before = machine.counts()
     call.function(*call.args, **call.keywords)
     launches, workspaces = (now - then for now, then in zip(machine.counts(), before, strict=True))
-    made = layer_calls.allocated(call, machine.workspaces)
+    made = layer_calls.allocated(call, machine)
     loops = {"empty": empty(call.args, call.keywords), "ours": loop(call.function, call.args, call.keywords)}
-    loops |= {f"made {place}": loop(torch.empty_like, (each,), {}) for place, each in enumerate(made)}
+    loops |= {f"made {place}": loop(*layer_calls.allocation(size), {}) for place, size in enumerate(made)}
     found = medians(loops)
     allocations = sum(ns for name, ns in found.items() if name.startswith("made"))
     if workspaces:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from build_tools.generate.docstring import docstring, served, tensors
-from build_tools.generate.makers import lines_of, makers_of
+from build_tools.generate.makers import arguments_of, lines_of, maker_of
 from build_tools.generate.python_text import WIDTH, fitted, imported
 from build_tools.manifest.model import Family, Operator
 from build_tools.manifest.operators import GIVEN, ArgumentType
@@ -33,7 +33,7 @@ def functions(family: Family) -> str | None:
         "",
         "from __future__ import annotations",
         "",
-        "from typing import TYPE_CHECKING",
+        f"from typing import TYPE_CHECKING{', Any' if any(': Any' in line for line in made) else ''}",
         "",
         "from aiter_prebuilt.dispatch import operator",
         *_common([*bodies, *made]),
@@ -75,18 +75,19 @@ def _common(bodies: Sequence[str]) -> list[str]:
     used = [
         name
         for name in (
-            "NOT_A_TENSOR",
             "element_type",
             "integers",
             "is_type",
             "like",
-            "no_output",
+            "new_results",
             "number",
-            "outputs",
             "refuse",
             "refuse_shuffled",
         )
-        if any(f"{name}(" in line or f" {name} " in line or f"({name})" in line for line in bodies)
+        if any(
+            f"{name}(" in line or f"({name})" in line or f", {name}," in line or line == f"    {name},"
+            for line in bodies
+        )
     ]
     return imported("aiter_prebuilt.ops._common", used) if used else []
 
@@ -102,25 +103,29 @@ def function(operator: Operator) -> list[str]:
     parameters = [parameter.text for parameter in operator.python.parameters]
     lines = ["@traced", *fitted(f"def {operator.name}(", parameters, f") -> {result}:"), *docstring(operator)]
     lines += [*numbers(operator), *refusals(operator), *unread(operator), *elsewhere(operator)]
-    if operator.returns:
-        lines += _results(operator)
     held = [operator.into.get(name, name) for name in specs if name not in operator.arguments]
-    lines += fitted(f"_{operator.name}(", [*operator.arguments, *held, *operator.attributes], ")", 4)
-    return [*lines, f"    return {', '.join(held)}"] if held else lines
+    return [*lines, *(_returned(operator, held, result) if held else _launch(operator, held))]
 
 
-def _results(operator: Operator) -> list[str]:
-    """The tensors that are returned: what the caller gave for one, else new ones."""
-    lines = ["    try:"]
-    for maker in makers_of(operator):
-        annotated = ": torch.Tensor" if len(maker.results) == 1 and not maker.unless else ""
-        call = f"{', '.join(maker.results)}{annotated} = {maker.name}({', '.join(maker.given)})"
-        if maker.unless:
-            lines += [f"        if {maker.unless} is None:", f"            {call}"]
-        else:
-            lines.append(f"        {call}")
-    lines.append("    except NOT_A_TENSOR as error:")
-    return [*lines, f'        raise no_output("{operator.name}", error) from error']
+def _returned(operator: Operator, held: Sequence[str], result: str) -> list[str]:
+    """The launch with new tensors, and where the caller gave one: with that."""
+    new = fitted(
+        f"made: {result} = _new_{operator.name}(", [*arguments_of(operator), f"_{operator.name}"], ")", 4
+    )
+    new.append("    return made")
+    unless = maker_of(operator).unless
+    if not unless:
+        return new
+    return [
+        f"    if {unless} is None:",
+        *(f"    {line}" for line in new),
+        *_launch(operator, held),
+        f"    return {unless}",
+    ]
+
+
+def _launch(operator: Operator, held: Sequence[str]) -> list[str]:
+    return fitted(f"_{operator.name}(", [*operator.arguments, *held, *operator.attributes], ")", 4)
 
 
 def elsewhere(operator: Operator) -> list[str]:

@@ -1,6 +1,6 @@
-"""What makes the tensors that a generated function returns: a line of the module for each, which the function calls.
+"""What makes the tensors that a generated function returns, and launches with them: ``ops/_common.py``, ``new_results``.
 
-The runtime remembers for which shapes and types it made what (``ops/_common.py``, ``outputs``).
+The runtime remembers for which calls it made and launched what.
 """
 
 from __future__ import annotations
@@ -10,73 +10,85 @@ import re
 
 from build_tools.errors import ManifestError
 from build_tools.generate.docstring import tensors
-from build_tools.generate.python_text import WIDTH, fitted, substituted
+from build_tools.generate.python_text import fitted, substituted
 from build_tools.manifest.grammar import TensorSpec, is_symbol
 from build_tools.manifest.model import Operator
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Maker:
-    """What makes results: its name in the module, what it is given, the results and their expressions.
+    """What makes results: the names that it is given, and the results' expressions.
 
     ``unless``: the parameter by which the caller may give the result.
     """
 
-    name: str
     given: tuple[str, ...]
-    results: tuple[str, ...]
     expressions: tuple[str, ...]
     unless: str = ""
 
 
-def makers_of(operator: Operator) -> list[Maker]:
-    """One maker for all results that are always new, and one for each that the caller may give."""
+def maker_of(operator: Operator) -> Maker:
+    """The maker of all results: they are new, or there is one and the caller may give it.
+
+    Raises:
+        ManifestError: some are new, and some may be given.
+    """
+    if operator.into and len(operator.returns) > 1:
+        raise ManifestError(
+            [
+                f"operators.{operator.name}.into: one of several results cannot be given: make all of them, or none"
+            ]
+        )
     specs = tensors(operator)
-    texts = {}
-    for name in operator.returns:
-        function, given = _allocation(operator, specs, specs[name])
-        texts[name] = f"{function}({', '.join(given)})"
-    new = tuple(name for name in texts if name not in operator.into)
-    makers = [_maker(operator, f"_made_{operator.name}", new, texts)] if new else []
-    for name, into in operator.into.items():
-        if name in texts:
-            one = _maker(operator, f"_made_{operator.name}_{into}", (name,), texts)
-            makers.append(dataclasses.replace(one, results=(into,), unless=into))
-    return makers
-
-
-def _maker(operator: Operator, name: str, results: tuple[str, ...], texts: dict[str, str]) -> Maker:
-    expressions = tuple(texts[each] for each in results)
+    calls = [_allocation(operator, specs, specs[name]) for name in operator.returns]
+    expressions = tuple(f"{function}({', '.join(given)})" for function, given in calls)
     words = set(re.findall(r"(?<![.\w])\w+", " ".join(expressions)))
     given = tuple(each for each in operator.python.names if each in words)
-    return Maker(name, given, results, expressions)
+    return Maker(given, expressions, next(iter(operator.into.values()), ""))
+
+
+def arguments_of(operator: Operator) -> list[str]:
+    """What ``_new_NAME`` is given before the operator: a native call without its results, and options that decide about those."""
+    options = [name for name in maker_of(operator).given if name not in operator.arguments]
+    others = [name for name in operator.attributes if name not in options]
+    return [*operator.arguments, *options, *others]
 
 
 def lines_of(operator: Operator) -> list[str]:
-    """The lines that define them."""
-    lines: list[str] = []
-    for maker in makers_of(operator) if operator.returns else ():
-        head = f"lambda {', '.join(maker.given)}: "
-        several = len(maker.expressions) > 1
-        whole = head + (f"({', '.join(maker.expressions)})" if several else maker.expressions[0])
-        if maker.expressions == (f"like({maker.given[0]})",):
-            whole = "like"
-        if len(whole) + 4 <= WIDTH:
-            lines += fitted(f"{maker.name} = outputs(", [whole], ")")
-            continue
-        parts = maker.expressions
-        if not several:
-            call, _, given = maker.expressions[0].partition("(")
-            shape, kind, element = given.removesuffix(")").partition(", dtype=")
-            head, parts = f"{head}{call}", (shape, f"{kind.removeprefix(', ')}{element}")
-        lines += [
-            f"{maker.name} = outputs(",
-            f"    {head}(",
-            *(f"        {each}," for each in parts),
-            "    )",
-            ")",
-        ]
-    return lines
+    """The lines that define ``_new_NAME``."""
+    if not operator.returns:
+        return []
+    maker = maker_of(operator)
+    make, lines = "like", [""]
+    if maker.expressions != (f"like({maker.given[0]})",):
+        make = f"_make_{operator.name}"
+        parameters = [f"{name}: Any" for name in maker.given]
+        lines = ["", "", *fitted(f"def {make}(", parameters, ") -> Any:"), *_body(maker), "", ""]
+    given = arguments_of(operator)
+    names = tensors(operator)
+    kinds = "".join("v" if name not in names else "t" if name in maker.given else "p" for name in given)
+    results = [name for name in names if name not in operator.arguments]
+    order = [*operator.arguments, *results, *operator.attributes]
+    places = [
+        -1 - list(operator.returns).index(name) if name in results else given.index(name) for name in order
+    ]
+    told = [given.index(name) for name in maker.given]
+    words = [f'"{operator.name}"', make, f'"{kinds}v"', _numbers(told), _numbers(places)]
+    return [*lines, *fitted(f"_new_{operator.name} = new_results(", [*words, str(len(results))], ")")]
+
+
+def _numbers(values: list[int]) -> str:
+    return f"({values[0]},)" if len(values) == 1 else f"({', '.join(map(str, values))})"
+
+
+def _body(maker: Maker) -> list[str]:
+    if len(maker.expressions) > 1:
+        return fitted("return (", maker.expressions, ")", 4)
+    call, _, given = maker.expressions[0].partition("(")
+    shape, kind, element = given.removesuffix(")").partition(", dtype=")
+    return fitted(
+        f"return {call}(", [shape, f"{kind.removeprefix(', ')}{element}"] if kind else [shape], ")", 4
+    )
 
 
 def _allocation(

@@ -70,6 +70,35 @@ bool ArgumentParser::parse_fast(PyObject* const* args, std::size_t count, Call& 
   return !call.asks_gradient || !gradients_recorded();
 }
 
+bool ArgumentParser::fix(PyObject* const* args, std::size_t count, FixedArguments& out) const {
+  out.forget();
+  if (count < required_ || count > tensors_ + attributes_.size()) return false;
+  out.integers.clear();
+  out.reals.clear();
+  out.texts.clear();
+  for (std::size_t i = 0; i < attributes_.size(); ++i) {
+    const AttributeSpec& spec = attributes_[i];
+    std::int64_t integer = spec.integer;
+    double real = spec.real;
+    std::string_view text;
+    if (tensors_ + i < count) {
+      PyObject* object = args[tensors_ + i];
+      const PyTypeObject* type = py::type_of(object);
+      const bool constant = py::is_none(object) || object == py::true_object() || object == py::false_object() ||
+                            type == &PyLong_Type || type == &PyFloat_Type || type == &PyUnicode_Type;
+      integer = 0;
+      Error unused;
+      if (!constant || !read_attribute(spec, object, integer, real, text, unused)) return false;
+    }
+    out.integers.push_back(integer);
+    out.reals.push_back(real);
+    out.texts.push_back(text);
+  }
+  out.tensors = tensors_;
+  out.parser = this;
+  return true;
+}
+
 bool ArgumentParser::parse(PyObject* const* args, std::size_t count, Call& call, CallStorage& storage,
                            Error& error) const {
   if (count < required_ || count > tensors_ + attributes_.size()) {

@@ -22,6 +22,10 @@ class ArgumentParser {
   // wrong; a Python exception may be set and has to be cleared.
   [[nodiscard]] bool parse_fast(PyObject* const* args, std::size_t count, Call& call) const;
 
+  // The attributes alone, of objects of exact types that never change. False: there are others among them, or too many or few
+  // arguments; nothing is set.
+  [[nodiscard]] bool fix(PyObject* const* args, std::size_t count, FixedArguments& out) const;
+
   // Everything; an Argument* error otherwise.
   [[nodiscard]] bool parse(PyObject* const* args, std::size_t count, Call& call, CallStorage& storage,
                            Error& error) const;

@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "bundle_layout.h"
 #include "operator_block.h"
@@ -80,6 +81,31 @@ struct Call : CallContext {
 
   std::span<const TensorArg> given_tensors() const { return {tensors.data(), tensor_count}; }
 };
+
+// The attributes of calls that repeat, as a parser of a device's bundles read them once.
+struct FixedArguments {
+  const void* parser = nullptr;  // null: nothing is known
+  std::size_t tensors = 0;
+  std::vector<std::int64_t> integers;
+  std::vector<double> reals;
+  std::vector<std::string_view> texts;  // in objects that whoever keeps this keeps alive
+
+  bool known() const { return parser != nullptr; }
+  void forget() { parser = nullptr; }
+};
+
+struct Prepared;
+
+// A launch of an operator as it was found once.
+struct KnownLaunch {
+  const void* on = nullptr;  // what served it
+  Prepared* prepared = nullptr;
+  std::uint64_t generation = 0;  // of the memo that has it: later ones may have dropped it
+  std::uint64_t alignment = 0;   // the most that decides about an address; the greatest number: all of it does
+};
+
+// What became of a call whose tensors were read before.
+enum class Done : std::uint8_t { Launched, Unknown, Raised };
 
 // A call's place for one call. `spare` is kept for the next one; while a call that is being read holds it (its tensors may
 // call the operator again, or let other threads run), the others get a new one. The GIL is held.

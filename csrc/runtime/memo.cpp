@@ -48,7 +48,10 @@ Prepared* Memo::insert(const MemoKey& key, std::unique_ptr<Prepared> prepared) {
   const std::size_t set = hash % kSets;
   const std::size_t slot = set * kWays + table_->victims[set]++ % kWays;
   Prepared* old = table_->entries[slot];
-  if (old == nullptr) ++size_;
+  if (old == nullptr)
+    ++size_;
+  else
+    ++generation_;
   Prepared::drop(old);
   table_->hashes[slot] = hash;
   table_->entries[slot] = prepared.release();

@@ -101,6 +101,8 @@ class Memo {
   Prepared* insert(const MemoKey& key, std::unique_ptr<Prepared> prepared);
 
   std::size_t size() const { return size_; }
+  // Another one after each launch that it forgot: pointers to them are good as long as it stays.
+  std::uint64_t generation() const { return generation_; }
 
  private:
   // 128 sets of 8: eviction touches one set, and no chain can grow.
@@ -125,6 +127,7 @@ class Memo {
   std::unique_ptr<Table> table_;
   std::size_t last_ = 0;  // slot
   std::size_t size_ = 0;
+  std::uint64_t generation_ = 0;
 };
 
 }  // namespace apb

@@ -1,5 +1,7 @@
 #include "operator.h"
 
+#include <algorithm>
+
 #include "bundle_type.h"
 #include "trace.h"
 
@@ -57,13 +59,51 @@ PyObject* Operator::call(PyObject* const* args, std::size_t count, PyObject* str
 // once it is found.
 Prepared* Operator::find_fast(OnDevice& on, PyObject* const* args, std::size_t count, Viewing* viewing, Call& call,
                               void*& stream) {
-  if (!on.served.parser.parse_fast(args, count, call) || call.api == nullptr) return nullptr;
+  return on.served.parser.parse_fast(args, count, call) ? find_parsed(on, viewing, call, nullptr, stream) : nullptr;
+}
+
+Prepared* Operator::find_parsed(OnDevice& on, Viewing* viewing, Call& call, Prepared* known, void*& stream) {
+  if (call.api == nullptr) return nullptr;
   if (viewing != nullptr) viewing->apply(call);
   if (call.api->current_work_stream(on.where.device_type, on.where.device_id, &stream) != 0) [[unlikely]]
     return nullptr;
+  if (known != nullptr) return known;
   // The key has the device of every tensor in it, and this memo only has keys of its own device.
   Prepared* prepared = on.memo.find_next(call, on.served.address_use);
   return prepared != nullptr ? prepared : find_remembered(on, call);
+}
+
+void Operator::fix(PyObject* const* args, std::size_t count, FixedArguments& out) const {
+  if (current_ == nullptr || !current_->served.parser.fix(args, count, out)) out.forget();
+}
+
+Done Operator::call_read(std::span<const TensorArg* const> tensors, const FixedArguments& fixed,
+                         const DLPackExchangeAPI* api, Viewing* viewing, KnownLaunch* known) {
+  OnDevice* on = current_;
+  if (on == nullptr || fixed.parser != &on->served.parser) return Done::Unknown;
+  const AddressUse& use = on->served.address_use;
+  const CallPlace place(spare_call_);
+  Call& call = place.get();
+  call.api = api;
+  call.tensor_count = tensors.size();
+  call.attribute_count = fixed.integers.size();
+  for (std::size_t i = 0; i < tensors.size(); ++i) call.tensors[i] = *tensors[i];
+  std::copy(fixed.integers.begin(), fixed.integers.end(), call.integers.begin());
+  std::copy(fixed.reals.begin(), fixed.reals.end(), call.reals.begin());
+  std::copy(fixed.texts.begin(), fixed.texts.end(), call.texts.begin());
+  const bool holds = known != nullptr && known->on == on && known->generation == on->memo.generation();
+  void* stream = nullptr;
+  Prepared* prepared = find_parsed(*on, viewing, call, holds ? known->prepared : nullptr, stream);
+  if (prepared == nullptr || find_overlap(prepared->pairs, call) != nullptr) {
+    py::clear_ordinary();  // of the framework's stream; the other way meets it again
+    return py::interrupted() ? Done::Raised : Done::Unknown;
+  }
+  ++stats_.calls;
+  ++stats_.memo_hits;
+  if (known != nullptr && !holds)
+    *known = {on, prepared, on->memo.generation(), use.exact ? ~std::uint64_t{0} : use.alignment};
+  const py::Ref done(launch_known(*on->device, *prepared, call, stream));
+  return done ? Done::Launched : Done::Raised;
 }
 
 PyObject* Operator::launch_known(Device& device, Prepared& prepared, const Call& call, void* stream) {

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -46,6 +47,16 @@ class Operator {
   // exception set.
   PyObject* call(PyObject* const* args, std::size_t count, PyObject* stream, Viewing* viewing = nullptr);
 
+  // The attributes of a call with these arguments, which it was just called with, for call_read. `out` stays unknown where some
+  // may be others the next time, or nothing is served yet.
+  void fix(PyObject* const* args, std::size_t count, FixedArguments& out) const;
+
+  // A call whose tensors were read before, with `fixed` of fix(): launched where a call like it was launched before, on the
+  // device of the last one. Tensors that ask for a gradient are not among them. `known`: null, or where the launch is noted; the
+  // one that stands there is launched while it holds, of a call in which nothing else is than when it was noted.
+  Done call_read(std::span<const TensorArg* const> tensors, const FixedArguments& fixed, const DLPackExchangeAPI* api,
+                 Viewing* viewing, KnownLaunch* known);
+
   // The decisions for these arguments with these bundles and the user's tuned tables (null: none); nothing is opened or
   // launched.
   PyObject* explain(PyObject* bundle_tuple, std::int64_t compute_units, PyObject* tables, PyObject* const* args,
@@ -66,6 +77,8 @@ class Operator {
 
   Prepared* find_fast(OnDevice& on, PyObject* const* args, std::size_t count, Viewing* viewing, Call& call,
                       void*& stream);
+  // The same of one whose arguments are in `call`.
+  Prepared* find_parsed(OnDevice& on, Viewing* viewing, Call& call, Prepared* known, void*& stream);
   Prepared* find_remembered(OnDevice& on, const Call& call);
   PyObject* launch_known(Device& device, Prepared& prepared, const Call& call, void* stream);
   PyObject* call_slow(PyObject* const* args, std::size_t count, PyObject* stream, Viewing* viewing);

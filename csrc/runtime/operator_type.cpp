@@ -244,4 +244,16 @@ PyObject* call_operator(PyObject* op, PyObject* const* args, std::size_t count) 
   return vectorcall(op, args, count, nullptr);
 }
 
+void fix_arguments(PyObject* op, PyObject* const* args, std::size_t count, FixedArguments& out) {
+  self_operator(op).fix(args, count, out);
+}
+
+Done call_operator_read(PyObject* op, std::span<const TensorArg* const> tensors, const FixedArguments& fixed,
+                        const DLPackExchangeAPI* api, KnownLaunch* known) {
+  const std::vector<View>* views = views_of(op);
+  if (views == nullptr) return self_operator(op).call_read(tensors, fixed, api, nullptr, known);
+  Viewing viewing(*views);
+  return self_operator(op).call_read(tensors, fixed, api, &viewing, known);
+}
+
 }  // namespace apb

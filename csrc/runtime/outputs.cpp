@@ -1,17 +1,16 @@
 #include "outputs.h"
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <vector>
 
 #include "call_words.h"
+#include "making.h"
 
 namespace apb {
 namespace {
 
-constexpr std::size_t kEntries = 64;  // a model's layers need a few; a stream of new shapes replaces them in turn
 constexpr std::size_t kMostWords = 96;
 constexpr std::size_t kMostArguments = 8;
 
@@ -32,16 +31,49 @@ bool add(PyObject* object, Key& key) {
   const DLPackExchangeAPI* api = tensor_type(type).api;
   if (api == nullptr) return key.put(number_of(object));
   TensorArg read;
-  return api->dltensor_from_py_object_no_sync != nullptr && tell_tensor(object, api, false, key, read);
+  CallContext unused;
+  if (read_for_words(object, read, unused)) return tell_tensor(read, false, key);
+  py::clear_ordinary();
+  return false;
 }
+
+// A making, or what stays as it is.
+struct Output {
+  Making making;
+  py::Ref same;
+
+  py::Ref again() const { return same ? py::Ref::borrow(same.get()) : making.make(); }
+};
+
+struct Made {
+  std::vector<Output> outputs;
+  bool single = false;  // one output, in no tuple
+
+  PyObject* again() const {
+    if (single) return outputs.front().again().release();
+    return py::tuple(outputs.size(), [&](std::size_t i) { return outputs[i].again(); }).release();
+  }
+};
 
 struct Entry {
   std::vector<std::uint64_t> key;
   std::vector<py::Ref> objects;  // whose addresses stand in the key
-  py::Ref function;
-  py::Ref arguments;    // a tuple with a tuple of arguments for each output, or with what stays as it is
-  bool single = false;  // one output, in no tuple
+  std::shared_ptr<const Made> made;
 };
+
+// ((function, arguments), or what stays, ...): a tuple of two and more that begins with a function is a making.
+bool read_made(PyObject* said, Made& made) {
+  if (!py::has_flag(said, py::kFlagTuple)) return false;
+  made.outputs.resize(static_cast<std::size_t>(PyTuple_Size(said)));
+  for (std::size_t i = 0; i < made.outputs.size(); ++i) {
+    PyObject* item = PyTuple_GetItem(said, static_cast<Py_ssize_t>(i));
+    if (!py::has_flag(item, py::kFlagTuple))
+      made.outputs[i].same = py::Ref::borrow(item);
+    else if (!read_making(item, made.outputs[i].making))
+      return false;
+  }
+  return !made.outputs.empty() || !made.single;
+}
 
 class Outputs {
  public:
@@ -49,33 +81,26 @@ class Outputs {
 
   PyObject* call(PyObject* const* args, std::size_t count) {
     Key key;
+    key.count = 0;
     bool known = count <= kMostArguments;
     for (std::size_t i = 0; known && i < count; ++i) known = add(args[i], key);
     if (py::interrupted()) return nullptr;
     if (!known) return learn(args, count, nullptr, nullptr);
-    std::unique_ptr<Entry>& entry = entries_[key.hash() >> 58];
+    // Another thread may replace an entry while Python runs.
+    const std::unique_ptr<Entry>& guess = entries_.guess();
+    if (guess != nullptr && key.are(guess->key)) {
+      entries_.guessed();
+      const std::shared_ptr<const Made> made = guess->made;
+      return made->again();
+    }
+    std::unique_ptr<Entry>& entry = entries_.place(key);
     if (entry == nullptr || !key.are(entry->key)) return learn(args, count, &key, &entry);
-    // Another thread may replace the entry while Python runs.
-    const py::Ref function = py::Ref::borrow(entry->function.get());
-    const py::Ref arguments = py::Ref::borrow(entry->arguments.get());
-    if (entry->single) return PyObject_Call(function.get(), PyTuple_GetItem(arguments.get(), 0), nullptr);
-    return fresh(function.get(), arguments.get());
+    const std::shared_ptr<const Made> made = entry->made;
+    return made->again();
   }
 
  private:
-  // The items again: those that are tuples by calling `function` with what is in them, all others as they are.
-  static PyObject* fresh(PyObject* function, PyObject* items) {
-    return py::tuple(static_cast<std::size_t>(PyTuple_Size(items)),
-                     [&](std::size_t i) {
-                       PyObject* item = PyTuple_GetItem(items, static_cast<Py_ssize_t>(i));
-                       return py::has_flag(item, py::kFlagTuple) ? py::Ref(PyObject_Call(function, item, nullptr))
-                                                                 : py::Ref::borrow(item);
-                     })
-        .release();
-  }
-
-  // Asks Python: make(*args) -> the outputs; keep(outputs) -> None, or (function, ((its arguments for an output) or what is
-  // no output, ...)).
+  // Asks Python: make(*args) -> the outputs; keep(outputs) -> None, or for each what makes it again, or what stays.
   PyObject* learn(PyObject* const* args, std::size_t count, const Key* key, std::unique_ptr<Entry>* place) {
     const py::Ref given = py::tuple(count, [&](std::size_t i) { return py::Ref::borrow(args[i]); });
     py::Ref made(given ? PyObject_CallObject(make_.get(), given.get()) : nullptr);
@@ -83,23 +108,23 @@ class Outputs {
     const py::Ref one = py::tuple(1, [&](std::size_t) { return py::Ref::borrow(made.get()); });
     const py::Ref kept(one ? PyObject_CallObject(keep_.get(), one.get()) : nullptr);
     if (!kept) return nullptr;
-    if (!py::has_flag(kept.get(), py::kFlagTuple) || PyTuple_Size(kept.get()) != 2) return made.release();
+    const auto again = std::make_shared<Made>();
+    again->single = !py::has_flag(made.get(), py::kFlagTuple);
+    if (!read_made(kept.get(), *again)) return py::interrupted() ? nullptr : made.release();
     auto entry = std::make_unique<Entry>();
     entry->key = key->copy();
     for (std::size_t i = 0; i < count; ++i) {
       entry->objects.push_back(py::Ref::borrow(reinterpret_cast<PyObject*>(py::type_of(args[i]))));
       if (tensor_type(py::type_of(args[i])).api == nullptr) entry->objects.push_back(py::Ref::borrow(args[i]));
     }
-    entry->function = py::Ref::borrow(PyTuple_GetItem(kept.get(), 0));
-    entry->arguments = py::Ref::borrow(PyTuple_GetItem(kept.get(), 1));
-    entry->single = !py::has_flag(made.get(), py::kFlagTuple);
+    entry->made = again;
     std::swap(*place, entry);  // the old one goes when the new one is there: its end may run Python
     return made.release();
   }
 
   py::Ref make_;
   py::Ref keep_;
-  std::array<std::unique_ptr<Entry>, kEntries> entries_;
+  Remembered<std::unique_ptr<Entry>> entries_;
 };
 
 struct OutputsObject {

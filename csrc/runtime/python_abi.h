@@ -105,6 +105,7 @@ extern struct _longobject _Py_FalseStruct;
 extern PyTypeObject PyLong_Type;
 extern PyTypeObject PyFloat_Type;
 extern PyTypeObject PyTuple_Type;
+extern PyTypeObject PyUnicode_Type;
 extern PyObject* PyExc_AttributeError;
 extern PyObject* PyExc_Exception;
 extern PyObject* PyExc_MemoryError;

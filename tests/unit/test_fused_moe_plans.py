@@ -92,7 +92,9 @@ class Noted:
 def planned(plan: Any, given: list[Any]) -> tuple[Any, list[Any]]:
     """The same as a plan says it."""
     makings, launches, answer = plan
-    made = [function(*arguments) for function, arguments in makings]
+    made = [function(*arguments) for function, arguments, *_ in makings]
+    for (_, _, *soon), slow in zip(makings, made, strict=True):
+        assert not soon or same(soon[0](*soon[1]), slow)
 
     def item(said: Any) -> Any:
         return said if not isinstance(said, tuple) else given[said[0]] if said[0] >= 0 else made[-1 - said[0]]

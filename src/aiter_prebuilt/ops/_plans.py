@@ -21,9 +21,13 @@ Launch = tuple[Any, tuple[Any, ...]]
 Plan = tuple[tuple[Any, ...], tuple[Launch, ...], Any]
 
 
-def planned(function: Callable[..., Any], plan: Callable[..., Plan | None], kinds: str) -> Callable[..., Any]:
-    """``function``, which is called by position; ``plan`` gets its arguments and says what it would do, or None; ``kinds`` has a
-    letter for each argument, as ``_native.Plans`` says. A call that ``plan`` refuses is refused by ``function``, in its words.
+def remembered(
+    function: Callable[..., Any], plan: Callable[..., Plan | None], kinds: str
+) -> Callable[..., Any]:
+    """``function``, which is called by position, where torch.compile sees no call of it.
+
+    ``plan`` gets its arguments and says what it would do, or None; ``kinds`` has a letter for each argument, as ``_native.Plans``
+    says. A call that ``plan`` refuses is refused by ``function``, in its words.
     """
 
     def asked(*given: Any) -> Plan | None:
@@ -32,10 +36,16 @@ def planned(function: Callable[..., Any], plan: Callable[..., Plan | None], kind
         except (AiterPrebuiltError, *NOT_A_TENSOR):
             return None
 
-    remembered: Callable[..., Any] = native.module().Plans(function, asked, kinds)
+    made: Callable[..., Any] = native.module().Plans(function, asked, kinds)
+    return made
+
+
+def planned(function: Callable[..., Any], plan: Callable[..., Plan | None], kinds: str) -> Callable[..., Any]:
+    """The same where torch.compile traces what calls it."""
+    quick = remembered(function, plan, kinds)
 
     def made(*given: Any) -> Any:
-        return remembered(*given)
+        return quick(*given)
 
     # torch.compile sees the function itself, whose operators it knows; an eager call pays a frame of Python.
     setattr(made, "_torchdynamo_inline", function)  # noqa: B010  # as ``_traced.py`` does
@@ -48,4 +58,4 @@ def plan_of(made: tuple[Any, ...], launches: tuple[Launch, ...], answer: Any) ->
     operator = native.module().Operator
     if kept is None or not all(isinstance(called, operator) for called, _ in launches):
         return None
-    return tuple((kept[0], arguments) for arguments in kept[1]), launches, answer
+    return kept, launches, answer

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from aiter_prebuilt.ops._common import traced_outputs
+from aiter_prebuilt.ops._plans import Plan, plan_of, remembered
 from aiter_prebuilt.ops.generated.moe_tokens import biased_grouped_topk_hip
-from aiter_prebuilt.ops.generated.topk import topk_softmax
+from aiter_prebuilt.ops.generated.topk import _topk_softmax, topk_softmax
 
 if TYPE_CHECKING:
     import torch
@@ -64,14 +64,46 @@ def fused_topk(
 
     Source: AITER ``fused_topk``.
     """
-    made = _chosen(hidden_states, gating_output, topk, topk_weights is None, topk_ids is None)
-    choices = made[0]
+    if topk_ids is topk_weights is None:
+        found: tuple[torch.Tensor, torch.Tensor] = _planned(
+            hidden_states, gating_output, topk, renormalize, _topk_softmax
+        )
+        return found
+    return _chosen(hidden_states, gating_output, topk, renormalize, topk_ids, topk_weights)
+
+
+def _chosen(
+    hidden_states: torch.Tensor,
+    gating_output: torch.Tensor,
+    topk: int,
+    renormalize: bool,
+    topk_ids: torch.Tensor | None = None,
+    topk_weights: torch.Tensor | None = None,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """All of it, which torch.compile sees."""
+    made = _new_choices(hidden_states, gating_output, topk, topk_weights is None, topk_ids is None)
     if topk_weights is None:
         topk_weights = made[1]
     if topk_ids is None:
         topk_ids = made[-1]
-    topk_softmax(topk_weights, topk_ids, choices, gating_output, renormalize)
+    topk_softmax(topk_weights, topk_ids, made[0], gating_output, renormalize)
     return topk_weights, topk_ids
+
+
+setattr(fused_topk, "_torchdynamo_inline", _chosen)  # noqa: B010  # as ``_traced.py`` does
+
+
+def _run(hidden_states: Any, gating_output: Any, topk: Any, renormalize: Any, _: Any) -> Any:
+    return _chosen(hidden_states, gating_output, topk, renormalize)
+
+
+def _plan(hidden_states: Any, gating_output: Any, topk: Any, renormalize: Any, called: Any) -> Plan | None:
+    made = _new_choices(hidden_states, gating_output, topk, True, True)
+    given = ((-2,), (-3,), (-1,), (1,), renormalize, 0, "")
+    return plan_of(made, ((called, given),), ((-2,), (-3,)))
+
+
+_planned = remembered(_run, _plan, "ttvvv")
 
 
 def _new_choices(
@@ -91,6 +123,3 @@ def _new_choices(
         )
     kinds = [torch.int32, *([torch.float32] if weights else []), *([torch.int32] if ids else [])]
     return tuple(torch.empty((tokens, topk), dtype=kind, device=hidden_states.device) for kind in kinds)
-
-
-_chosen = traced_outputs(_new_choices)

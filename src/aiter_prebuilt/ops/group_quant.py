@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from aiter_prebuilt.dispatch import operator
-from aiter_prebuilt.ops._common import NOT_A_TENSOR, element_type, like, no_output, outputs
+from aiter_prebuilt.ops._common import NOT_A_TENSOR, element_type, like, new_results, no_output
 from aiter_prebuilt.ops._current import fp8_of
 from aiter_prebuilt.ops._traced import traced
 from aiter_prebuilt.ops.generated.group_quant import (
@@ -52,9 +52,12 @@ def _new_padded(x: torch.Tensor, multiple: int, total: bool) -> tuple[Any, ...]:
     return x.new_empty((rows, columns)), like(x) if total else None
 
 
-_made_gated = outputs(_new_gated)
-_made_normed = outputs(_new_normed)
-_made_padded = outputs(_new_padded)
+_gated = new_results("act_mul_and_fp8_group_quant", _new_gated, "tvvvv", (0, 2, 3), (-1, -2, 0, 1, 2), 2)
+_normed = new_results(
+    "fused_rms_fp8_group_quant", _new_normed, "tptppvvvvvvvv", (0, 2, 7, 9, 10, 11),
+    (-1, -2, -3, -4, -5, 0, 1, 2, 3, 4, 5, 6, 7, 8), 5,
+)  # fmt: skip
+_padded = new_results("fused_add_rmsnorm_pad", _new_padded, "tppvvvv", (0, 4, 5), (-1, -2, 0, 1, 2, 3), 2)
 
 
 @traced
@@ -82,12 +85,10 @@ def act_mul_and_fp8_group_quant(
     Source: AITER ``act_mul_and_fp8_group_quant``.
     """
     refuse_act_mul_and_fp8_group_quant(activation, group_size)
-    try:
-        codes, scales = _made_gated(x, group_size, dtype_quant)
-    except (*NOT_A_TENSOR, KeyError) as error:
-        raise no_output("act_mul_and_fp8_group_quant", error) from error
-    _act_mul_and_fp8_group_quant(codes, scales, x, activation, group_size)
-    return codes, scales
+    made: tuple[torch.Tensor, torch.Tensor] = _gated(
+        x, activation, group_size, dtype_quant, _act_mul_and_fp8_group_quant
+    )
+    return made
 
 
 @traced
@@ -129,15 +130,10 @@ def fused_rms_fp8_group_quant(
     Source: AITER ``fused_rms_fp8_group_quant``.
     """
     refuse_fused_rms_fp8_group_quant(group_size)
-    try:
-        codes, scales, normed, second, total = _made_normed(
-            inp1, inp2, group_size, dtype_quant, bool(output_unquantized_inp1), res1 is not None
-        )
-    except (*NOT_A_TENSOR, KeyError) as error:
-        raise no_output("fused_rms_fp8_group_quant", error) from error
-    _fused_rms_fp8_group_quant(
-        codes, scales, normed, second, total, inp1, inp1_weight, inp2, inp2_weight, res1,
-        inp1_epsilon, 0.0 if inp2_epsilon is None else inp2_epsilon, group_size, transpose_scale,
+    codes, scales, normed, second, total = _normed(
+        inp1, inp1_weight, inp2, inp2_weight, res1, inp1_epsilon, 0.0 if inp2_epsilon is None else inp2_epsilon,
+        group_size, transpose_scale, dtype_quant, bool(output_unquantized_inp1), res1 is not None,
+        _fused_rms_fp8_group_quant,
     )  # fmt: skip
     plain: object = scales
     if isinstance(plain, tuple):  # it has no framework, and no views: what was made, one behind the other
@@ -218,9 +214,5 @@ def fused_add_rmsnorm_pad(
 
     Source: AITER ``fused_add_rmsnorm_pad``.
     """
-    try:
-        out, total = _made_padded(x, x_pad_to_multiple, res is not None)
-    except NOT_A_TENSOR as error:
-        raise no_output("fused_add_rmsnorm_pad", error) from error
-    _fused_add_rmsnorm_pad(out, total, x, weight, res, epsilon)
+    out, total = _padded(x, weight, res, epsilon, x_pad_to_multiple, res is not None, _fused_add_rmsnorm_pad)
     return out if total is None else (out, total)

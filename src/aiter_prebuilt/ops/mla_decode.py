@@ -8,7 +8,7 @@ from aiter_prebuilt.dispatch import operator
 from aiter_prebuilt.errors import AiterPrebuiltError
 from aiter_prebuilt.ops._common import NOT_A_TENSOR, element_type, no_output, outputs, refuse, scale_of
 from aiter_prebuilt.ops._mla import Made, compute_units, of_parts, of_works
-from aiter_prebuilt.ops._plans import Plan, plan_of, planned
+from aiter_prebuilt.ops._plans import Plan, plan_of, remembered
 from aiter_prebuilt.ops._traced import traced
 from aiter_prebuilt.ops.generated.mla_decode import refuse_mla_decode_fwd
 
@@ -171,4 +171,4 @@ def _plan(
 
 #: The operator is among them, so that a call of another one is not that of a plan.
 _KINDS: Final = "tttt" + "ptp" + "v" * 6 + "p" * 7 + "v" * 4
-_planned = planned(_decoded, _plan, _KINDS)
+_planned = remembered(_decoded, _plan, _KINDS)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from aiter_prebuilt.dispatch import operator
 from aiter_prebuilt.ops._common import NOT_A_TENSOR, no_output
+from aiter_prebuilt.ops._plans import Plan, plan_of, remembered
 from aiter_prebuilt.ops._ragged import tokens_first
 from aiter_prebuilt.ops._traced import traced
 from aiter_prebuilt.ops.generated.paged_attention import (
@@ -72,15 +73,33 @@ def paged_attention_v1(
     Source: AITER ``paged_attention_v1``; vLLM.
     """
     del workspace_buffer, partition_size
-    refuse_paged_attention_v1(alibi_slopes, kv_cache_dtype, kv_cache_layout, fp8_out_scale, mtp)
-    keys, values = key_cache, value_cache
-    if kv_cache_layout == "HND":
-        keys, values = _tokens_first("paged_attention_v1", key_cache, value_cache)
-    _paged_attention_v1(
-        query, keys, values, out, block_tables, cu_query_lens, context_lens, k_scale, v_scale, scale, max_context_len,
-        kv_cache_dtype, kv_cache_layout, logits_soft_cap, sliding_window - 1 if sliding_window > 0 else -1,
+    _planned(
+        query, key_cache, value_cache, out, block_tables, cu_query_lens, context_lens, k_scale, v_scale, scale,
+        max_context_len, kv_cache_dtype, kv_cache_layout, logits_soft_cap, sliding_window, alibi_slopes, fp8_out_scale, mtp,
+        _paged_attention_v1,
     )  # fmt: skip
     return out
+
+
+def _run(*given: Any) -> None:
+    """The arguments of ``_planned``."""
+    *tensors, scale, most, dtype, layout, cap, window, alibi_slopes, fp8_out_scale, mtp, called = given
+    refuse_paged_attention_v1(alibi_slopes, dtype, layout, fp8_out_scale, mtp)
+    if layout == "HND":
+        tensors[1:3] = _tokens_first("paged_attention_v1", *tensors[1:3])
+    called(*tensors, scale, most, dtype, layout, cap, window - 1 if window > 0 else -1)
+
+
+def _plan(*given: Any) -> Plan | None:
+    *tensors, scale, most, dtype, layout, cap, window, alibi_slopes, fp8_out_scale, mtp, called = given
+    refuse_paged_attention_v1(alibi_slopes, dtype, layout, fp8_out_scale, mtp)
+    if layout == "HND":
+        return None
+    places = ((place,) for place in range(len(tensors)))
+    return plan_of((), ((called, (*places, scale, most, dtype, layout, cap, max(window, 0) - 1)),), None)
+
+
+_planned = remembered(_run, _plan, "p" * 9 + "v" * 10)
 
 
 @traced
@@ -133,19 +152,37 @@ def paged_attention_ragged(
     Source: AITER ``paged_attention_ragged``; SGLang.
     """
     del workspace_buffer, block_size
-    refuse_paged_attention_ragged(alibi_slopes, kv_cache_dtype, kv_cache_layout, fp8_out_scale, mtp)
-    try:
-        most = max_num_partitions * partition_size
-    except NOT_A_TENSOR as error:
-        raise no_output("paged_attention_ragged", error) from error
-    keys, values = key_cache, value_cache
-    if kv_cache_layout == "HND":
-        keys, values = _tokens_first("paged_attention_ragged", key_cache, value_cache)
-    _paged_attention_ragged(
-        query, keys, values, out, kv_indptr, kv_page_indices, kv_last_page_lens, k_scale, v_scale, scale, most,
-        kv_cache_dtype, kv_cache_layout, logits_soft_cap,
+    _planned_ragged(
+        query, key_cache, value_cache, out, kv_indptr, kv_page_indices, kv_last_page_lens, k_scale, v_scale, scale,
+        max_num_partitions, partition_size, kv_cache_dtype, kv_cache_layout, logits_soft_cap, alibi_slopes, fp8_out_scale,
+        mtp, _paged_attention_ragged,
     )  # fmt: skip
     return out
+
+
+def _run_ragged(*given: Any) -> None:
+    """The arguments of ``_planned_ragged``."""
+    *tensors, scale, partitions, size, dtype, layout, cap, alibi_slopes, fp8_out_scale, mtp, called = given
+    refuse_paged_attention_ragged(alibi_slopes, dtype, layout, fp8_out_scale, mtp)
+    try:
+        most = partitions * size
+    except NOT_A_TENSOR as error:
+        raise no_output("paged_attention_ragged", error) from error
+    if layout == "HND":
+        tensors[1:3] = _tokens_first("paged_attention_ragged", *tensors[1:3])
+    called(*tensors, scale, most, dtype, layout, cap)
+
+
+def _plan_ragged(*given: Any) -> Plan | None:
+    *tensors, scale, partitions, size, dtype, layout, cap, alibi_slopes, fp8_out_scale, mtp, called = given
+    refuse_paged_attention_ragged(alibi_slopes, dtype, layout, fp8_out_scale, mtp)
+    if layout == "HND":
+        return None
+    places = ((place,) for place in range(len(tensors)))
+    return plan_of((), ((called, (*places, scale, partitions * size, dtype, layout, cap)),), None)
+
+
+_planned_ragged = remembered(_run_ragged, _plan_ragged, "p" * 9 + "v" * 10)
 
 
 def _tokens_first(function: str, *caches: torch.Tensor) -> tuple[Any, ...]:

@@ -9,7 +9,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from aiter_prebuilt.ops._common import number, refuse, traced_outputs
-from aiter_prebuilt.ops._group_codes import quantise_groups
+from aiter_prebuilt.ops._group_codes import _IN_GROUPS, quantise_groups
+from aiter_prebuilt.ops._plans import Plan, plan_of, remembered
 from aiter_prebuilt.ops.enumerations import QuantType
 from aiter_prebuilt.ops.generated.quant import (
     dynamic_per_tensor_quant,
@@ -140,15 +141,55 @@ def per_group_quant_hip(
 
     Source: AITER ``per_group_quant_hip``.
     """
+    if scale is scale_type is None and group_size in (32, 64, 128):
+        found: tuple[torch.Tensor, torch.Tensor] = _planned_groups(
+            x, num_rows, quant_dtype, group_size, transpose_scale, num_rows_factor, _IN_GROUPS[group_size]
+        )
+        return found
+    return _in_groups(
+        x, scale, quant_dtype, group_size, transpose_scale, num_rows, num_rows_factor, scale_type
+    )
+
+
+def _in_groups(
+    x: torch.Tensor,
+    scale: torch.Tensor | None = None,
+    quant_dtype: torch.dtype | None = None,
+    group_size: int = 128,
+    transpose_scale: bool = False,
+    num_rows: torch.Tensor | None = None,
+    num_rows_factor: int = 1,
+    scale_type: torch.dtype | None = None,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """All of it, which torch.compile sees."""
     if scale is not None:
         _own("per_group_quant_hip", scale)
     if scale_type is not None:
         _fp32_scales("per_group_quant_hip", scale_type)
     if group_size not in (32, 64, 128):
         raise refuse("per_group_quant_hip", "group_size", group_size, "32, 64 or 128")
-    codes, made = _made_groups(x, group_size, quant_dtype)
+    codes, made = _new_groups(x, group_size, quant_dtype)
     quantise_groups(codes, x, made, group_size, transpose_scale, num_rows, num_rows_factor)
     return codes, made
+
+
+setattr(per_group_quant_hip, "_torchdynamo_inline", _in_groups)  # noqa: B010  # as ``_traced.py`` does
+
+
+def _run_groups(x: Any, num_rows: Any, kind: Any, size: int, transposed: Any, factor: Any, _: Any) -> Any:
+    return _in_groups(x, None, kind, size, transposed, num_rows, factor)
+
+
+def _plan_groups(
+    x: Any, _num_rows: Any, kind: Any, size: int, transposed: Any, factor: Any, called: Any
+) -> Plan | None:
+    if not x.is_contiguous():
+        return None
+    given = ((-1,), (0,), (-2,), None, (1,), transposed, factor)
+    return plan_of(_new_groups(x, size, kind), ((called, given),), ((-1,), (-2,)))
+
+
+_planned_groups = remembered(_run_groups, _plan_groups, "tp" + "v" * 5)
 
 
 def per_1x32_mx_quant_hip(

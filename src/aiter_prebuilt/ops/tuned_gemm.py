@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from aiter_prebuilt.ops._common import NOT_A_TENSOR, no_output
-from aiter_prebuilt.ops.generated.gemm import _gemm_a16w16, _made_gemm_a16w16_y, gemm_a16w16
+from aiter_prebuilt.ops.generated.gemm import _gemm_a16w16, _new_gemm_a16w16, gemm_a16w16
 
 if TYPE_CHECKING:
     import torch
@@ -44,11 +43,7 @@ class TunedGemm:
         if not plain or getattr(weights, "is_shuffled", False):
             return gemm_a16w16(inp, weights, bias, otype, scale_a, scale_b, scale_c)
         # Most calls by far: what ``gemm_a16w16`` does with no option, without the questions for the others.
-        try:
-            out: torch.Tensor = _made_gemm_a16w16_y(inp, weights)
-        except NOT_A_TENSOR as error:
-            raise no_output("gemm_a16w16", error) from error
-        _gemm_a16w16(inp, weights, bias, out)
+        out: torch.Tensor = _new_gemm_a16w16(inp, weights, bias, _gemm_a16w16)
         return out
 
 

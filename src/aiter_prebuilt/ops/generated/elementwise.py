@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aiter_prebuilt.dispatch import operator
-from aiter_prebuilt.ops._common import NOT_A_TENSOR, like, no_output, outputs
+from aiter_prebuilt.ops._common import like, new_results
 from aiter_prebuilt.ops._traced import traced
 
 if TYPE_CHECKING:
@@ -14,8 +14,10 @@ if TYPE_CHECKING:
 
 _sigmoid = operator("sigmoid")
 _tanh = operator("tanh")
-_made_sigmoid = outputs(like)
-_made_tanh = outputs(like)
+
+_new_sigmoid = new_results("sigmoid", like, "tv", (0,), (0, -1), 1)
+
+_new_tanh = new_results("tanh", like, "tv", (0,), (0, -1), 1)
 
 
 @traced
@@ -34,12 +36,8 @@ def sigmoid(input: torch.Tensor) -> torch.Tensor:
 
     Source: AITER ``sigmoid``.
     """
-    try:
-        out: torch.Tensor = _made_sigmoid(input)
-    except NOT_A_TENSOR as error:
-        raise no_output("sigmoid", error) from error
-    _sigmoid(input, out)
-    return out
+    made: torch.Tensor = _new_sigmoid(input, _sigmoid)
+    return made
 
 
 @traced
@@ -58,9 +56,5 @@ def tanh(input: torch.Tensor) -> torch.Tensor:
 
     Source: AITER ``tanh``.
     """
-    try:
-        out: torch.Tensor = _made_tanh(input)
-    except NOT_A_TENSOR as error:
-        raise no_output("tanh", error) from error
-    _tanh(input, out)
-    return out
+    made: torch.Tensor = _new_tanh(input, _tanh)
+    return made

@@ -3,18 +3,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from aiter_prebuilt.dispatch import operator
-from aiter_prebuilt.ops._common import (
-    NOT_A_TENSOR,
-    element_type,
-    is_type,
-    no_output,
-    outputs,
-    refuse,
-    refuse_shuffled,
-)
+from aiter_prebuilt.ops._common import element_type, is_type, new_results, refuse, refuse_shuffled
 from aiter_prebuilt.ops._traced import traced
 
 if TYPE_CHECKING:
@@ -23,12 +15,30 @@ if TYPE_CHECKING:
 _gemm_a16w16 = operator("gemm_a16w16")
 _gemm_a16w16_fp32 = operator("gemm_a16w16_fp32")
 _gemm_a8w8_bpreshuffle = operator("gemm_a8w8_bpreshuffle")
-_made_gemm_a16w16_y = outputs(lambda A, B: A.new_empty((*A.shape[:-1], B.shape[0])))
-_made_gemm_a16w16_fp32_y = outputs(
-    lambda A, B: A.new_empty((*A.shape[:-1], B.shape[0]), dtype=element_type(A, "f32"))
+
+
+def _make_gemm_a16w16(A: Any, B: Any) -> Any:
+    return A.new_empty((*A.shape[:-1], B.shape[0]))
+
+
+_new_gemm_a16w16 = new_results("gemm_a16w16", _make_gemm_a16w16, "ttpv", (0, 1), (0, 1, 2, -1), 1)
+
+
+def _make_gemm_a16w16_fp32(A: Any, B: Any) -> Any:
+    return A.new_empty((*A.shape[:-1], B.shape[0]), dtype=element_type(A, "f32"))
+
+
+_new_gemm_a16w16_fp32 = new_results(
+    "gemm_a16w16_fp32", _make_gemm_a16w16_fp32, "ttpv", (0, 1), (0, 1, 2, -1), 1
 )
-_made_gemm_a8w8_bpreshuffle = outputs(
-    lambda XQ, WQ, dtype: XQ.new_empty((XQ.shape[0], WQ.shape[0]), dtype=dtype or element_type(XQ, "bf16"))
+
+
+def _make_gemm_a8w8_bpreshuffle(XQ: Any, WQ: Any, dtype: Any) -> Any:
+    return XQ.new_empty((XQ.shape[0], WQ.shape[0]), dtype=dtype or element_type(XQ, "bf16"))
+
+
+_new_gemm_a8w8_bpreshuffle = new_results(
+    "gemm_a8w8_bpreshuffle", _make_gemm_a8w8_bpreshuffle, "ttppvv", (0, 1, 4), (0, 1, 2, 3, -1), 1
 )
 
 
@@ -100,11 +110,9 @@ def gemm_a16w16(
     del config, kernel_type, backend
     if y is not None and is_type(getattr(y, "dtype", None), "f32"):
         return gemm_a16w16_fp32(A=A, B=B, bias=bias, y=y)
-    try:
-        if y is None:
-            y = _made_gemm_a16w16_y(A, B)
-    except NOT_A_TENSOR as error:
-        raise no_output("gemm_a16w16", error) from error
+    if y is None:
+        made: torch.Tensor = _new_gemm_a16w16(A, B, bias, _gemm_a16w16)
+        return made
     _gemm_a16w16(A, B, bias, y)
     return y
 
@@ -132,11 +140,9 @@ def gemm_a16w16_fp32(
     """
     if getattr(B, "is_shuffled", False):
         raise refuse_shuffled("gemm_a16w16_fp32", "B")
-    try:
-        if y is None:
-            y = _made_gemm_a16w16_fp32_y(A, B)
-    except NOT_A_TENSOR as error:
-        raise no_output("gemm_a16w16_fp32", error) from error
+    if y is None:
+        made: torch.Tensor = _new_gemm_a16w16_fp32(A, B, bias, _gemm_a16w16_fp32)
+        return made
     _gemm_a16w16_fp32(A, B, bias, y)
     return y
 
@@ -175,9 +181,5 @@ def gemm_a8w8_bpreshuffle(
         raise refuse("gemm_a8w8_bpreshuffle", "bias", bias, "None")
     if check:
         raise refuse("gemm_a8w8_bpreshuffle", "check", check, "False")
-    try:
-        out: torch.Tensor = _made_gemm_a8w8_bpreshuffle(XQ, WQ, dtype)
-    except NOT_A_TENSOR as error:
-        raise no_output("gemm_a8w8_bpreshuffle", error) from error
-    _gemm_a8w8_bpreshuffle(XQ, WQ, x_scale, w_scale, out)
-    return out
+    made: torch.Tensor = _new_gemm_a8w8_bpreshuffle(XQ, WQ, x_scale, w_scale, dtype, _gemm_a8w8_bpreshuffle)
+    return made

@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from aiter_prebuilt.dispatch import operator
-from aiter_prebuilt.ops._common import NOT_A_TENSOR, element_type, no_output, outputs
+from aiter_prebuilt.ops._common import element_type, new_results
 from aiter_prebuilt.ops._traced import traced
 
 if TYPE_CHECKING:
@@ -14,11 +14,23 @@ if TYPE_CHECKING:
 
 _gemm_a8w8_ASM = operator("gemm_a8w8_ASM")
 _flatmm_a8w8_blockscale_ASM = operator("flatmm_a8w8_blockscale_ASM")
-_made_gemm_a8w8_ASM = outputs(
-    lambda XQ, WQ, dtype: XQ.new_empty((XQ.shape[0], WQ.shape[0]), dtype=dtype or element_type(XQ, "bf16"))
+
+
+def _make_gemm_a8w8_ASM(XQ: Any, WQ: Any, dtype: Any) -> Any:
+    return XQ.new_empty((XQ.shape[0], WQ.shape[0]), dtype=dtype or element_type(XQ, "bf16"))
+
+
+_new_gemm_a8w8_ASM = new_results(
+    "gemm_a8w8_ASM", _make_gemm_a8w8_ASM, "ttpppvv", (0, 1, 5), (0, 1, 2, 3, 4, -1), 1
 )
-_made_flatmm_a8w8_blockscale_ASM = outputs(
-    lambda XQ, WQ, dtype: XQ.new_empty((XQ.shape[0], WQ.shape[0]), dtype=dtype or element_type(XQ, "f16"))
+
+
+def _make_flatmm_a8w8_blockscale_ASM(XQ: Any, WQ: Any, dtype: Any) -> Any:
+    return XQ.new_empty((XQ.shape[0], WQ.shape[0]), dtype=dtype or element_type(XQ, "f16"))
+
+
+_new_flatmm_a8w8_blockscale_ASM = new_results(
+    "flatmm_a8w8_blockscale_ASM", _make_flatmm_a8w8_blockscale_ASM, "ttppvv", (0, 1, 4), (0, 1, 2, 3, -1), 1
 )
 
 
@@ -55,12 +67,8 @@ def gemm_a8w8_ASM(
     Source: AITER ``gemm_a8w8_ASM``.
     """
     del check
-    try:
-        out: torch.Tensor = _made_gemm_a8w8_ASM(XQ, WQ, dtype)
-    except NOT_A_TENSOR as error:
-        raise no_output("gemm_a8w8_ASM", error) from error
-    _gemm_a8w8_ASM(XQ, WQ, x_scale, w_scale, bias, out)
-    return out
+    made: torch.Tensor = _new_gemm_a8w8_ASM(XQ, WQ, x_scale, w_scale, bias, dtype, _gemm_a8w8_ASM)
+    return made
 
 
 @traced
@@ -93,9 +101,7 @@ def flatmm_a8w8_blockscale_ASM(
 
     Source: AITER ``flatmm_a8w8_blockscale_ASM``.
     """
-    try:
-        out: torch.Tensor = _made_flatmm_a8w8_blockscale_ASM(XQ, WQ, dtype)
-    except NOT_A_TENSOR as error:
-        raise no_output("flatmm_a8w8_blockscale_ASM", error) from error
-    _flatmm_a8w8_blockscale_ASM(XQ, WQ, x_scale, w_scale, out)
-    return out
+    made: torch.Tensor = _new_flatmm_a8w8_blockscale_ASM(
+        XQ, WQ, x_scale, w_scale, dtype, _flatmm_a8w8_blockscale_ASM
+    )
+    return made

@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from aiter_prebuilt.dispatch import operator
-from aiter_prebuilt.ops._common import NOT_A_TENSOR, element_type, no_output, outputs, refuse
+from aiter_prebuilt.ops._common import element_type, new_results, refuse
 from aiter_prebuilt.ops._traced import traced
 
 if TYPE_CHECKING:
@@ -18,29 +18,62 @@ _gemm_a8w8_blockscale = operator("gemm_a8w8_blockscale")
 _batched_gemm_a8w8_CK = operator("batched_gemm_a8w8_CK")
 _batched_gemm_bf16_CK = operator("batched_gemm_bf16_CK")
 _gemm_a8w8_blockscale_bpreshuffle = operator("gemm_a8w8_blockscale_bpreshuffle")
-_made_gemm_a8w8_CK = outputs(
-    lambda XQ, WQ, dtype: XQ.new_empty((XQ.shape[0], WQ.shape[0]), dtype=dtype or element_type(XQ, "bf16"))
+
+
+def _make_gemm_a8w8_CK(XQ: Any, WQ: Any, dtype: Any) -> Any:
+    return XQ.new_empty((XQ.shape[0], WQ.shape[0]), dtype=dtype or element_type(XQ, "bf16"))
+
+
+_new_gemm_a8w8_CK = new_results(
+    "gemm_a8w8_CK", _make_gemm_a8w8_CK, "ttpppvv", (0, 1, 5), (0, 1, 2, 3, 4, -1), 1
 )
-_made_gemm_a8w8_y = outputs(
-    lambda XQ, WQ, dtype: XQ.new_empty((XQ.shape[0], WQ.shape[0]), dtype=dtype or element_type(XQ, "bf16"))
+
+
+def _make_gemm_a8w8(XQ: Any, WQ: Any, dtype: Any) -> Any:
+    return XQ.new_empty((XQ.shape[0], WQ.shape[0]), dtype=dtype or element_type(XQ, "bf16"))
+
+
+_new_gemm_a8w8 = new_results("gemm_a8w8", _make_gemm_a8w8, "ttpppvv", (0, 1, 5), (0, 1, 2, 3, 4, -1), 1)
+
+
+def _make_gemm_a8w8_blockscale(XQ: Any, WQ: Any, dtype: Any) -> Any:
+    return XQ.new_empty((XQ.shape[0], WQ.shape[0]), dtype=dtype or element_type(XQ, "bf16"))
+
+
+_new_gemm_a8w8_blockscale = new_results(
+    "gemm_a8w8_blockscale", _make_gemm_a8w8_blockscale, "ttppvv", (0, 1, 4), (0, 1, 2, 3, -1), 1
 )
-_made_gemm_a8w8_blockscale_y = outputs(
-    lambda XQ, WQ, dtype: XQ.new_empty((XQ.shape[0], WQ.shape[0]), dtype=dtype or element_type(XQ, "bf16"))
+
+
+def _make_batched_gemm_a8w8_CK(XQ: Any, WQ: Any, dtype: Any) -> Any:
+    return XQ.new_empty((XQ.shape[0], XQ.shape[1], WQ.shape[1]), dtype=dtype or element_type(XQ, "bf16"))
+
+
+_new_batched_gemm_a8w8_CK = new_results(
+    "batched_gemm_a8w8_CK", _make_batched_gemm_a8w8_CK, "ttppvv", (0, 1, 4), (0, 1, 2, 3, -1), 1
 )
-_made_batched_gemm_a8w8_CK = outputs(
-    lambda XQ, WQ, dtype: XQ.new_empty(
-        (XQ.shape[0], XQ.shape[1], WQ.shape[1]),
-        dtype=dtype or element_type(XQ, "bf16"),
-    )
+
+
+def _make_batched_gemm_bf16_CK(XQ: Any, WQ: Any, dtype: Any) -> Any:
+    return XQ.new_empty((XQ.shape[0], XQ.shape[1], WQ.shape[1]), dtype=dtype or element_type(XQ, "bf16"))
+
+
+_new_batched_gemm_bf16_CK = new_results(
+    "batched_gemm_bf16_CK", _make_batched_gemm_bf16_CK, "ttvv", (0, 1, 2), (0, 1, -1), 1
 )
-_made_batched_gemm_bf16_CK = outputs(
-    lambda XQ, WQ, dtype: XQ.new_empty(
-        (XQ.shape[0], XQ.shape[1], WQ.shape[1]),
-        dtype=dtype or element_type(XQ, "bf16"),
-    )
-)
-_made_gemm_a8w8_blockscale_bpreshuffle_out = outputs(
-    lambda XQ, WQ, dtype: XQ.new_empty((XQ.shape[0], WQ.shape[0]), dtype=dtype or element_type(XQ, "bf16"))
+
+
+def _make_gemm_a8w8_blockscale_bpreshuffle(XQ: Any, WQ: Any, dtype: Any) -> Any:
+    return XQ.new_empty((XQ.shape[0], WQ.shape[0]), dtype=dtype or element_type(XQ, "bf16"))
+
+
+_new_gemm_a8w8_blockscale_bpreshuffle = new_results(
+    "gemm_a8w8_blockscale_bpreshuffle",
+    _make_gemm_a8w8_blockscale_bpreshuffle,
+    "ttppvv",
+    (0, 1, 4),
+    (0, 1, 2, 3, -1),
+    1,
 )
 
 
@@ -76,12 +109,8 @@ def gemm_a8w8_CK(
     Source: AITER ``gemm_a8w8_CK``.
     """
     del splitK
-    try:
-        out: torch.Tensor = _made_gemm_a8w8_CK(XQ, WQ, dtype)
-    except NOT_A_TENSOR as error:
-        raise no_output("gemm_a8w8_CK", error) from error
-    _gemm_a8w8_CK(XQ, WQ, x_scale, w_scale, bias, out)
-    return out
+    made: torch.Tensor = _new_gemm_a8w8_CK(XQ, WQ, x_scale, w_scale, bias, dtype, _gemm_a8w8_CK)
+    return made
 
 
 @traced
@@ -124,11 +153,9 @@ def gemm_a8w8(
     if skip_reduce is not False and (hasattr(skip_reduce, "shape") or skip_reduce):
         raise refuse("gemm_a8w8", "skip_reduce", skip_reduce, "False")
     del splitK, config
-    try:
-        if y is None:
-            y = _made_gemm_a8w8_y(XQ, WQ, dtype)
-    except NOT_A_TENSOR as error:
-        raise no_output("gemm_a8w8", error) from error
+    if y is None:
+        made: torch.Tensor = _new_gemm_a8w8(XQ, WQ, x_scale, w_scale, bias, dtype, _gemm_a8w8)
+        return made
     _gemm_a8w8(XQ, WQ, x_scale, w_scale, bias, y)
     return y
 
@@ -178,11 +205,9 @@ def gemm_a8w8_blockscale(
     if skip_reduce is not False and (hasattr(skip_reduce, "shape") or skip_reduce):
         raise refuse("gemm_a8w8_blockscale", "skip_reduce", skip_reduce, "False")
     del config, kernel_type, backend
-    try:
-        if y is None:
-            y = _made_gemm_a8w8_blockscale_y(XQ, WQ, dtype)
-    except NOT_A_TENSOR as error:
-        raise no_output("gemm_a8w8_blockscale", error) from error
+    if y is None:
+        made: torch.Tensor = _new_gemm_a8w8_blockscale(XQ, WQ, x_scale, w_scale, dtype, _gemm_a8w8_blockscale)
+        return made
     _gemm_a8w8_blockscale(XQ, WQ, x_scale, w_scale, y)
     return y
 
@@ -221,12 +246,8 @@ def batched_gemm_a8w8_CK(
     if bias is not None:
         raise refuse("batched_gemm_a8w8_CK", "bias", bias, "None")
     del splitK
-    try:
-        out: torch.Tensor = _made_batched_gemm_a8w8_CK(XQ, WQ, dtype)
-    except NOT_A_TENSOR as error:
-        raise no_output("batched_gemm_a8w8_CK", error) from error
-    _batched_gemm_a8w8_CK(XQ, WQ, x_scale, w_scale, out)
-    return out
+    made: torch.Tensor = _new_batched_gemm_a8w8_CK(XQ, WQ, x_scale, w_scale, dtype, _batched_gemm_a8w8_CK)
+    return made
 
 
 @traced
@@ -258,12 +279,8 @@ def batched_gemm_bf16_CK(
     if bias is not None:
         raise refuse("batched_gemm_bf16_CK", "bias", bias, "None")
     del splitK
-    try:
-        out: torch.Tensor = _made_batched_gemm_bf16_CK(XQ, WQ, dtype)
-    except NOT_A_TENSOR as error:
-        raise no_output("batched_gemm_bf16_CK", error) from error
-    _batched_gemm_bf16_CK(XQ, WQ, out)
-    return out
+    made: torch.Tensor = _new_batched_gemm_bf16_CK(XQ, WQ, dtype, _batched_gemm_bf16_CK)
+    return made
 
 
 @traced
@@ -296,10 +313,10 @@ def gemm_a8w8_blockscale_bpreshuffle(
 
     Source: AITER ``gemm_a8w8_blockscale_bpreshuffle``.
     """
-    try:
-        if out is None:
-            out = _made_gemm_a8w8_blockscale_bpreshuffle_out(XQ, WQ, dtype)
-    except NOT_A_TENSOR as error:
-        raise no_output("gemm_a8w8_blockscale_bpreshuffle", error) from error
+    if out is None:
+        made: torch.Tensor = _new_gemm_a8w8_blockscale_bpreshuffle(
+            XQ, WQ, x_scale, w_scale, dtype, _gemm_a8w8_blockscale_bpreshuffle
+        )
+        return made
     _gemm_a8w8_blockscale_bpreshuffle(XQ, WQ, x_scale, w_scale, out)
     return out

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aiter_prebuilt.dispatch import operator
-from aiter_prebuilt.ops._common import NOT_A_TENSOR, like, no_output, number, outputs, refuse
+from aiter_prebuilt.ops._common import like, new_results, number, refuse
 from aiter_prebuilt.ops._traced import traced
 
 if TYPE_CHECKING:
@@ -15,7 +15,10 @@ if TYPE_CHECKING:
     import torch
 
 _fused_experts = operator("fused_experts")
-_made_fused_experts = outputs(like)
+
+_new_fused_experts = new_results(
+    "fused_experts", like, "tppppppppvvvvvv", (0,), (0, 1, 2, 3, 4, 5, 6, 7, 8, -1, 9, 10, 11, 12, 13), 1
+)
 
 
 @traced
@@ -69,11 +72,7 @@ def fused_experts(
     activation = number(activation)
     if activation not in (0, 1, 2):
         raise refuse("fused_experts", "activation", activation, "0 or 1 or 2")
-    try:
-        out: torch.Tensor = _made_fused_experts(hidden_states)
-    except NOT_A_TENSOR as error:
-        raise no_output("fused_experts", error) from error
-    _fused_experts(
+    made: torch.Tensor = _new_fused_experts(
         hidden_states,
         w1,
         w2,
@@ -83,11 +82,11 @@ def fused_experts(
         num_local_tokens,
         bias1,
         bias2,
-        out,
         activation,
         doweight_stage1,
         w1_shuffled,
         w2_shuffled,
         swiglu_limit,
+        _fused_experts,
     )
-    return out
+    return made

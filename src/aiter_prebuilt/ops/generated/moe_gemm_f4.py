@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aiter_prebuilt.dispatch import operator
-from aiter_prebuilt.ops._common import NOT_A_TENSOR, like, no_output, number, outputs, refuse
+from aiter_prebuilt.ops._common import like, new_results, number, refuse
 from aiter_prebuilt.ops._traced import traced
 
 if TYPE_CHECKING:
@@ -16,8 +16,24 @@ if TYPE_CHECKING:
 
 _fused_experts_a16w4 = operator("fused_experts_a16w4")
 _fused_experts_mxfp4 = operator("fused_experts_mxfp4")
-_made_fused_experts_a16w4 = outputs(like)
-_made_fused_experts_mxfp4 = outputs(like)
+
+_new_fused_experts_a16w4 = new_results(
+    "fused_experts_a16w4",
+    like,
+    "tppppppppppvvvvvvvvv",
+    (0,),
+    (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, -1, 11, 12, 13, 14, 15, 16, 17, 18),
+    1,
+)
+
+_new_fused_experts_mxfp4 = new_results(
+    "fused_experts_mxfp4",
+    like,
+    "tppppppppppvvvvvvvvvv",
+    (0,),
+    (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, -1, 11, 12, 13, 14, 15, 16, 17, 18, 19),
+    1,
+)
 
 
 @traced
@@ -84,11 +100,7 @@ def fused_experts_a16w4(
     activation = number(activation)
     if activation not in (0, 1, 2):
         raise refuse("fused_experts_a16w4", "activation", activation, "0 or 1 or 2")
-    try:
-        out: torch.Tensor = _made_fused_experts_a16w4(hidden_states)
-    except NOT_A_TENSOR as error:
-        raise no_output("fused_experts_a16w4", error) from error
-    _fused_experts_a16w4(
+    made: torch.Tensor = _new_fused_experts_a16w4(
         hidden_states,
         w1,
         w2,
@@ -100,7 +112,6 @@ def fused_experts_a16w4(
         num_local_tokens,
         bias1,
         bias2,
-        out,
         activation,
         doweight_stage1,
         w1_shuffled,
@@ -109,8 +120,9 @@ def fused_experts_a16w4(
         swiglu_limit,
         hidden_pads,
         intermediate_pads,
+        _fused_experts_a16w4,
     )
-    return out
+    return made
 
 
 @traced
@@ -174,11 +186,7 @@ def fused_experts_mxfp4(
     activation = number(activation)
     if activation_bits not in (8, 4):
         raise refuse("fused_experts_mxfp4", "activation_bits", activation_bits, "8 or 4")
-    try:
-        out: torch.Tensor = _made_fused_experts_mxfp4(hidden_states)
-    except NOT_A_TENSOR as error:
-        raise no_output("fused_experts_mxfp4", error) from error
-    _fused_experts_mxfp4(
+    made: torch.Tensor = _new_fused_experts_mxfp4(
         hidden_states,
         w1,
         w2,
@@ -190,7 +198,6 @@ def fused_experts_mxfp4(
         num_local_tokens,
         bias1,
         bias2,
-        out,
         activation,
         activation_bits,
         doweight_stage1,
@@ -200,5 +207,6 @@ def fused_experts_mxfp4(
         swiglu_limit,
         hidden_pads,
         intermediate_pads,
+        _fused_experts_mxfp4,
     )
-    return out
+    return made

@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from aiter_prebuilt.dispatch import operator
-from aiter_prebuilt.ops._common import NOT_A_TENSOR, element_type, no_output, number, outputs, refuse
+from aiter_prebuilt.ops._common import element_type, new_results, number, refuse
 from aiter_prebuilt.ops._traced import traced
 
 if TYPE_CHECKING:
@@ -15,11 +15,21 @@ if TYPE_CHECKING:
     import torch
 
 _fused_experts_a8w8 = operator("fused_experts_a8w8")
-_made_fused_experts_a8w8 = outputs(
-    lambda hidden_states, dtype: hidden_states.new_empty(
-        (hidden_states.shape[0], hidden_states.shape[1]),
-        dtype=dtype or element_type(hidden_states, "bf16"),
+
+
+def _make_fused_experts_a8w8(hidden_states: Any, dtype: Any) -> Any:
+    return hidden_states.new_empty(
+        (hidden_states.shape[0], hidden_states.shape[1]), dtype=dtype or element_type(hidden_states, "bf16")
     )
+
+
+_new_fused_experts_a8w8 = new_results(
+    "fused_experts_a8w8",
+    _make_fused_experts_a8w8,
+    "tppppppppppppvvvvvvvv",
+    (0, 13),
+    (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, -1, 14, 15, 16, 17, 18, 19),
+    1,
 )
 
 
@@ -89,11 +99,7 @@ def fused_experts_a8w8(
     activation = number(activation)
     if activation not in (0, 1, 2):
         raise refuse("fused_experts_a8w8", "activation", activation, "0 or 1 or 2")
-    try:
-        out: torch.Tensor = _made_fused_experts_a8w8(hidden_states, dtype)
-    except NOT_A_TENSOR as error:
-        raise no_output("fused_experts_a8w8", error) from error
-    _fused_experts_a8w8(
+    made: torch.Tensor = _new_fused_experts_a8w8(
         hidden_states,
         w1,
         w2,
@@ -107,12 +113,13 @@ def fused_experts_a8w8(
         num_local_tokens,
         bias1,
         bias2,
-        out,
+        dtype,
         activation,
         doweight_stage1,
         w1_shuffled,
         w2_shuffled,
         block_scaled,
         swiglu_limit,
+        _fused_experts_a8w8,
     )
-    return out
+    return made

@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from aiter_prebuilt.dispatch import operator
-from aiter_prebuilt.ops._common import NOT_A_TENSOR, no_output, outputs
+from aiter_prebuilt.ops._common import new_results
 from aiter_prebuilt.ops._traced import traced
 
 if TYPE_CHECKING:
@@ -14,7 +14,15 @@ if TYPE_CHECKING:
 
 _fp8_mqa_logits = operator("fp8_mqa_logits")
 _deepgemm_fp8_paged_mqa_logits = operator("deepgemm_fp8_paged_mqa_logits")
-_made_fp8_mqa_logits = outputs(lambda Q, KV, kv_scales: kv_scales.new_empty((Q.shape[0], KV.shape[0])))
+
+
+def _make_fp8_mqa_logits(Q: Any, KV: Any, kv_scales: Any) -> Any:
+    return kv_scales.new_empty((Q.shape[0], KV.shape[0]))
+
+
+_new_fp8_mqa_logits = new_results(
+    "fp8_mqa_logits", _make_fp8_mqa_logits, "tttpppvv", (0, 1, 2), (0, 1, 2, 3, 4, 5, -1, 6), 1
+)
 
 
 @traced
@@ -49,12 +57,10 @@ def fp8_mqa_logits(
 
     Source: AITER ``fp8_mqa_logits``; DeepSeek-AI, DeepSeek-V3.2.
     """
-    try:
-        logits: torch.Tensor = _made_fp8_mqa_logits(Q, KV, kv_scales)
-    except NOT_A_TENSOR as error:
-        raise no_output("fp8_mqa_logits", error) from error
-    _fp8_mqa_logits(Q, KV, kv_scales, weights, cu_starts, cu_ends, logits, clean_logits)
-    return logits
+    made: torch.Tensor = _new_fp8_mqa_logits(
+        Q, KV, kv_scales, weights, cu_starts, cu_ends, clean_logits, _fp8_mqa_logits
+    )
+    return made
 
 
 @traced

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aiter_prebuilt.dispatch import operator
-from aiter_prebuilt.ops._common import NOT_A_TENSOR, like, no_output, outputs, refuse
+from aiter_prebuilt.ops._common import like, new_results, refuse
 from aiter_prebuilt.ops._traced import traced
 
 if TYPE_CHECKING:
@@ -18,9 +18,12 @@ _rmsnorm2d_fwd_with_add = operator("rmsnorm2d_fwd_with_add")
 _layernorm2d_fwd = operator("layernorm2d_fwd")
 _rms_norm_cu = operator("rms_norm_cu")
 _fused_add_rms_norm_cu = operator("fused_add_rms_norm_cu")
-_made_rms_norm = outputs(like)
-_made_rmsnorm2d_fwd = outputs(like)
-_made_layernorm2d_fwd = outputs(like)
+
+_new_rms_norm = new_results("rms_norm", like, "tpvv", (0,), (0, 1, -1, 2), 1)
+
+_new_rmsnorm2d_fwd = new_results("rmsnorm2d_fwd", like, "tpvv", (0,), (0, 1, -1, 2), 1)
+
+_new_layernorm2d_fwd = new_results("layernorm2d_fwd", like, "tpppvv", (0,), (0, 1, 2, 3, -1, 4), 1)
 
 
 @traced
@@ -46,12 +49,8 @@ def rms_norm(
     """
     if use_model_sensitive_rmsnorm:
         raise refuse("rms_norm", "use_model_sensitive_rmsnorm", use_model_sensitive_rmsnorm, "0")
-    try:
-        out: torch.Tensor = _made_rms_norm(input)
-    except NOT_A_TENSOR as error:
-        raise no_output("rms_norm", error) from error
-    _rms_norm(input, weight, out, epsilon)
-    return out
+    made: torch.Tensor = _new_rms_norm(input, weight, epsilon, _rms_norm)
+    return made
 
 
 @traced
@@ -77,12 +76,8 @@ def rmsnorm2d_fwd(
     """
     if use_model_sensitive_rmsnorm:
         raise refuse("rmsnorm2d_fwd", "use_model_sensitive_rmsnorm", use_model_sensitive_rmsnorm, "0")
-    try:
-        out: torch.Tensor = _made_rmsnorm2d_fwd(input)
-    except NOT_A_TENSOR as error:
-        raise no_output("rmsnorm2d_fwd", error) from error
-    _rmsnorm2d_fwd(input, weight, out, epsilon)
-    return out
+    made: torch.Tensor = _new_rmsnorm2d_fwd(input, weight, epsilon, _rmsnorm2d_fwd)
+    return made
 
 
 @traced
@@ -147,12 +142,8 @@ def layernorm2d_fwd(
 
     Source: Ba, Kiros and Hinton, Layer Normalization; AITER ``layernorm2d_fwd``.
     """
-    try:
-        out: torch.Tensor = _made_layernorm2d_fwd(input)
-    except NOT_A_TENSOR as error:
-        raise no_output("layernorm2d_fwd", error) from error
-    _layernorm2d_fwd(input, weight, bias, x_bias, out, epsilon)
-    return out
+    made: torch.Tensor = _new_layernorm2d_fwd(input, weight, bias, x_bias, epsilon, _layernorm2d_fwd)
+    return made
 
 
 @traced

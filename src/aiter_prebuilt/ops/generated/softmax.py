@@ -6,14 +6,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aiter_prebuilt.dispatch import operator
-from aiter_prebuilt.ops._common import NOT_A_TENSOR, like, no_output, outputs
+from aiter_prebuilt.ops._common import like, new_results
 from aiter_prebuilt.ops._traced import traced
 
 if TYPE_CHECKING:
     import torch
 
 _softmax = operator("softmax")
-_made_softmax = outputs(like)
+
+_new_softmax = new_results("softmax", like, "tv", (0,), (0, -1), 1)
 
 
 @traced
@@ -32,9 +33,5 @@ def softmax(x: torch.Tensor) -> torch.Tensor:
 
     Source: AITER's Triton ``softmax``.
     """
-    try:
-        out: torch.Tensor = _made_softmax(x)
-    except NOT_A_TENSOR as error:
-        raise no_output("softmax", error) from error
-    _softmax(x, out)
-    return out
+    made: torch.Tensor = _new_softmax(x, _softmax)
+    return made
