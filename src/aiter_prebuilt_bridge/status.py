@@ -134,7 +134,9 @@ def cache_lines(report: dict[str, Any]) -> list[str]:
     ]
     triton = report.get("triton")
     if triton is not None:
-        state = triton["why"] or ("looked up here" if triton["active"] else "not looked up: Triton is not loaded")
+        state = triton["why"] or (
+            "looked up here" if triton["active"] else "not looked up: Triton is not loaded"
+        )
         told.append(f"Triton's cache: {state}")
         told += [f"  {name}: {count} times found" for name, count in triton["hits"].items()]
         told += [f"  {name}: {count} times not found" for name, count in triton["misses"].items()]
