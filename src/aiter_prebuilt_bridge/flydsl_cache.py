@@ -27,7 +27,7 @@ from aiter_prebuilt.contract.flydsl_key import Asked, build_of, cache_key, diffe
 from aiter_prebuilt.contract.kernel_cache import INDEX, CacheEntry
 from aiter_prebuilt_bridge import cache_data, record
 from aiter_prebuilt_bridge.cache_data import Data
-from aiter_prebuilt_bridge.errors import CompileRefusedError
+from aiter_prebuilt_bridge.errors import CacheDamagedError, CompileRefusedError
 from aiter_prebuilt_bridge_hook import VARIABLE
 
 TOOL: Final = "flydsl"
@@ -211,13 +211,20 @@ def _nearest(asked: Asked, jit: Any) -> str:
     return f"the nearest of {len(same)} entries of it differs: {'; '.join(told[:_PARTS_TOLD])}{more}"
 
 
+def _unanswered(jit: Any) -> str:
+    try:
+        return _entries(jit)[1]
+    except CacheDamagedError as error:
+        return f"{error.asked}: {error.found}"
+
+
 def report() -> dict[str, Any]:
     """What became of the lookups of this process. ``why``: why none of them can be answered, or ""."""
     jit = sys.modules.get(MODULE)
     active = hasattr(getattr(jit, "JitCacheManager", None), _MARK)
     return {
         "active": active,
-        "why": _entries(jit)[1] if active else "",
+        "why": _unanswered(jit) if active else "",
         "hits": dict(sorted(HITS.items())),
         "misses": dict(sorted(MISSES.items())),
     }

@@ -244,6 +244,7 @@ def test_a_wheel_without_its_index_is_an_error(jit: Any, wheel: Path) -> None:
     (wheel / INDEX).unlink()
     with pytest.raises(CacheDamagedError, match=r"index\.json"):
         jit.JitFunction(launch)(8)
+    assert "index.json" in flydsl_cache.report()["why"]
 
 
 def test_what_the_index_does_not_name_is_never_opened(jit: Any, wheel: Path) -> None:
@@ -263,12 +264,13 @@ def test_a_wheel_that_others_may_write_is_not_read(
     place = wheel / name
     place.chmod(place.stat().st_mode | 0o002)
     assert jit.JitFunction(launch)(8) == "made module"
-    assert (
-        f"its data wheel is not read: the {'folder' if not name else 'bundle'} {place} may be written by"
-        in caplog.text
-    )
+    says = f"the {'folder' if not name else 'bundle'} {place} may be written by everybody"
+    assert f"its data wheel is not read: {says}" in caplog.text
+    assert flydsl_cache.report()["why"].startswith("its data wheel is not read")
+    assert says in cache_data.summary()[0]["problem"]
     place.chmod(place.stat().st_mode & ~0o002)
     flydsl_cache.forget()
+    assert cache_data.summary()[0]["problem"] == ""
     assert isinstance(jit.JitFunction(launch)(8), Artifact)
 
 
