@@ -33,7 +33,7 @@ def lint(operators: tuple[str, ...], as_json: bool) -> None:
     from build_tools.manifest.problems import Problems
     from build_tools.plan.plan import plan_into
     from build_tools.report import adopted, left_out, missing_problems, module_problems, module_reasons
-    from build_tools.seed import triton_calls
+    from build_tools.seed import flydsl_calls, triton_calls
     from build_tools.shapes import problems as shapes
 
     problems = Problems()
@@ -66,6 +66,7 @@ def lint(operators: tuple[str, ...], as_json: bool) -> None:
         problems.lines += shapes.of_repository(manifest, options.ROOT)
         amd = {name: row.fp8 for name, row in manifest.targets.items() if row.vendor == "amd"}
         problems.lines += triton_calls.problems(options.ROOT, amd)
+        problems.lines += flydsl_calls.problems(options.ROOT, amd)
     if problems.lines or plan is None or manifest is None:
         raise ManifestError(problems.lines)
     outputs.check(manifest, options.ROOT)
