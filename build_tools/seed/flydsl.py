@@ -99,5 +99,5 @@ def seeds_of(told: Mapping[str, Any], target: str, store: Store, version: str) -
             found.append(Seed(key, parts["function"], {TEXT: entry.path.read_bytes()}, parts))
     return Seeds(
         TOOL, target, (told["flydsl"],), (version,), tuple(found), ("flydsl", "aiter"),
-        {"flydsl": told["flydsl"]["version"]}, (flydsl_calls.FILE,),
+        {"flydsl": told["flydsl"]["version"], "aiter": version}, (flydsl_calls.FILE,),
     )  # fmt: skip

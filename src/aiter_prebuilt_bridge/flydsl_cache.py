@@ -3,8 +3,8 @@ is said with the parts of its key that differ.
 
 FlyDSL's own cache unpickles what lies in its folder, all of it. Nothing of a data wheel goes that way: an entry is the text of
 the lowered module, read when its SHA-256 is that of the index, and the object that FlyDSL keeps is made of it here. A wheel whose
-index others may write is left alone. The user's own cache (``FLYDSL_RUNTIME_CACHE_DIR``) stays where it is, and is asked after
-the wheels; kernels of other packages are none of the bridge's business.
+index others may write is left alone. The user's own cache (``FLYDSL_RUNTIME_CACHE_DIR``) stays where it is, and is read where no
+wheel answers; kernels of other packages are none of the bridge's business.
 
 ``AITER_PREBUILT_BRIDGE=strict``: a kernel of AITER's that would be compiled is an error with its name.
 """
@@ -77,6 +77,10 @@ def _manager(jit: Any) -> type:
     original: Any = jit.JitCacheManager
 
     class Manager(original):  # type: ignore[misc]
+        def load_all(self) -> int:
+            """How many entries of the user's cache there are. FlyDSL unpickles them all to count them."""
+            return len([*self.cache_dir.glob("*.pkl")])
+
         def get(self, cache_key: str) -> Any:
             if cache_key not in self.memory_cache:
                 found = _found(jit, self.cache_dir, cache_key, asked(jit))
