@@ -22,6 +22,8 @@ from build_tools.tools.tree import digest, exists, located
 _BINARY: Final = (".co", ".hsaco")
 #: They ask what bundles would do, and are in none.
 _QUESTIONS: Final = ("manifests/clients.toml", "manifests/models.toml")
+#: Calls whose kernels the bridge's data wheels hold, which are no bundles.
+_BRIDGE: Final = "manifests/bridge/"
 _PROOFS: Final = ("/cases.toml", "/reference.py", "manifests/unasked.toml", f"/{receipts.NAME}")
 
 
@@ -50,7 +52,7 @@ def manifest_files(root: Path) -> set[str]:
     """
     tables = [path for path in (root / "manifests").rglob("*") if path.suffix in (".toml", ".csv", ".py")]
     names = {path.relative_to(root).as_posix() for path in tables} - set(_QUESTIONS)
-    return names | set(receipts.files(root))
+    return {name for name in names if not name.startswith(_BRIDGE)} | set(receipts.files(root))
 
 
 def hashes(root: Path, names: Iterable[str]) -> dict[str, str]:

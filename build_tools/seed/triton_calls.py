@@ -91,6 +91,24 @@ def _problems(name: str, call: SeededCall, models: Models) -> Iterator[str]:
         yield f"{at}: {error}"
 
 
+def problems(root: Path, targets: Mapping[str, str]) -> list[str]:
+    """What is wrong with the file, of the targets (name -> its own fp8) too; nothing where there is none."""
+    try:
+        file = read(root)
+        for target, fp8 in targets.items():
+            requests(root, target, fp8)
+    except ManifestError as error:
+        return list(error.problems)
+    unknown = {
+        (name, each) for name, call in file.calls.items() for each in call.targets if each not in targets
+    }
+    called = {parse(call.call).function for call in file.calls.values()}
+    return [
+        *(f"{FILE}: {name}: there is no target {each!r}" for name, each in sorted(unknown)),
+        *(f"{FILE}: left: {name} is called, too" for name in sorted(called & file.left.keys())),
+    ]
+
+
 def requests(root: Path, target: str, fp8: str) -> list[dict[str, Any]]:
     """The calls for ``target``, whose own fp8 is ``fp8``, as the child takes them, equal ones once.
 

@@ -20,7 +20,8 @@ def lint(operators: tuple[str, ...], as_json: bool) -> None:
     """Check every manifest: structure, names, signatures, expressions, assumptions; that no part of an operator is missing, that
     its cases would notice a wrong kernel, that every code object of a pinned tree is launched or left out with a reason, that
     every module of AITER's list for its JIT is served or has one, as has every operator that a target's ck-free bundle lacks,
-    that every call of a model's step fits our function or says why not, and that generated files are what the manifests say.
+    that every call of a model's step fits our function or says why not, that calls of AITER's own functions whose kernels are
+    compiled ahead of time can be made, and that generated files are what the manifests say.
     """
     from build_tools.cases import parts, sensitivity, table
     from build_tools.cases.subject import subjects
@@ -32,6 +33,7 @@ def lint(operators: tuple[str, ...], as_json: bool) -> None:
     from build_tools.manifest.problems import Problems
     from build_tools.plan.plan import plan_into
     from build_tools.report import adopted, left_out, missing_problems, module_problems, module_reasons
+    from build_tools.seed import flydsl_calls, triton_calls
     from build_tools.shapes import problems as shapes
 
     problems = Problems()
@@ -62,6 +64,9 @@ def lint(operators: tuple[str, ...], as_json: bool) -> None:
         problems.lines += module_problems.of_repository(manifest, options.ROOT)
     if manifest is not None and not problems.lines:
         problems.lines += shapes.of_repository(manifest, options.ROOT)
+        amd = {name: row.fp8 for name, row in manifest.targets.items() if row.vendor == "amd"}
+        problems.lines += triton_calls.problems(options.ROOT, amd)
+        problems.lines += flydsl_calls.problems(options.ROOT, amd)
     if problems.lines or plan is None or manifest is None:
         raise ManifestError(problems.lines)
     outputs.check(manifest, options.ROOT)

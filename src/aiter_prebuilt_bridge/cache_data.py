@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from aiter_prebuilt import ownership
 from aiter_prebuilt.contract.kernel_cache import (
     INDEX,
     PREFIX,
@@ -177,8 +178,7 @@ def summary() -> list[dict[str, Any]]:
             for tool, builds in sorted(index.compilers.items())
             for build in builds
         ]
-        rows.append(
-            row
-            | {"trees": [*index.trees], "compilers": compilers, "entries": len(index.entries), "problem": ""}
-        )
+        writable = "; ".join(ownership.problems(str(folder / INDEX)))
+        told = {"trees": [*index.trees], "compilers": compilers, "entries": len(index.entries)}
+        rows.append(row | told | {"problem": writable})
     return rows

@@ -3,8 +3,8 @@ is said with the parts of its key that differ.
 
 FlyDSL's own cache unpickles what lies in its folder, all of it. Nothing of a data wheel goes that way: an entry is the text of
 the lowered module, read when its SHA-256 is that of the index, and the object that FlyDSL keeps is made of it here. A wheel whose
-index others may write is left alone. The user's own cache (``FLYDSL_RUNTIME_CACHE_DIR``) stays where it is, and is asked after
-the wheels; kernels of other packages are none of the bridge's business.
+index others may write is left alone. The user's own cache (``FLYDSL_RUNTIME_CACHE_DIR``) stays where it is, and is read where no
+wheel answers; kernels of other packages are none of the bridge's business.
 
 ``AITER_PREBUILT_BRIDGE=strict``: a kernel of AITER's that would be compiled is an error with its name.
 """
@@ -27,7 +27,7 @@ from aiter_prebuilt.contract.flydsl_key import Asked, build_of, cache_key, diffe
 from aiter_prebuilt.contract.kernel_cache import INDEX, CacheEntry
 from aiter_prebuilt_bridge import cache_data, record
 from aiter_prebuilt_bridge.cache_data import Data
-from aiter_prebuilt_bridge.errors import CompileRefusedError
+from aiter_prebuilt_bridge.errors import CacheDamagedError, CompileRefusedError
 from aiter_prebuilt_bridge_hook import VARIABLE
 
 TOOL: Final = "flydsl"
@@ -77,6 +77,10 @@ def _manager(jit: Any) -> type:
     original: Any = jit.JitCacheManager
 
     class Manager(original):  # type: ignore[misc]
+        def load_all(self) -> int:
+            """How many entries of the user's cache there are. FlyDSL unpickles them all to count them."""
+            return len([*self.cache_dir.glob("*.pkl")])
+
         def get(self, cache_key: str) -> Any:
             if cache_key not in self.memory_cache:
                 found = _found(jit, self.cache_dir, cache_key, asked(jit))
@@ -211,13 +215,20 @@ def _nearest(asked: Asked, jit: Any) -> str:
     return f"the nearest of {len(same)} entries of it differs: {'; '.join(told[:_PARTS_TOLD])}{more}"
 
 
+def _unanswered(jit: Any) -> str:
+    try:
+        return _entries(jit)[1]
+    except CacheDamagedError as error:
+        return f"{error.asked}: {error.found}"
+
+
 def report() -> dict[str, Any]:
     """What became of the lookups of this process. ``why``: why none of them can be answered, or ""."""
     jit = sys.modules.get(MODULE)
     active = hasattr(getattr(jit, "JitCacheManager", None), _MARK)
     return {
         "active": active,
-        "why": _entries(jit)[1] if active else "",
+        "why": _unanswered(jit) if active else "",
         "hits": dict(sorted(HITS.items())),
         "misses": dict(sorted(MISSES.items())),
     }

@@ -155,9 +155,11 @@ def _asked() -> Asked | None:
 def _missed(asked: Asked) -> None:
     """Triton is about to compile a kernel of AITER's."""
     MISSES[asked.function] += 1
-    if not record.strict() and MISSES[asked.function] > 1:
+    none = _entries()[1]
+    # Where nothing can be found, that was said, or no wheel is wanted: not once more for each kernel.
+    if not record.strict() and (none or MISSES[asked.function] > 1):
         return
-    why = _entries()[1] or _nearest(asked)
+    why = none or _nearest(asked)
     if record.strict():
         raise CompileRefusedError(
             f"launch {asked.function}",

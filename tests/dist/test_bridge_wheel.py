@@ -79,3 +79,26 @@ def test_it_is_gone_without_a_trace(dist: Path, tmp_path: Path) -> None:
     assert (done.stdout.strip(), done.stderr) == ("[]", "") and not list(
         made.site.glob("aiter_prebuilt_bridge*")
     )
+
+
+#: Every file of every entry, compared with the index.
+CHECKED = (
+    "from aiter_prebuilt_bridge import cache_data; (data,) = cache_data.installed(); "
+    "print(sum(len(data.files(entry)) == 2 for entry in data.index.entries), len(data.index.entries))"
+)
+
+
+@pytest.mark.parametrize("target", ["gfx942", "gfx950"])
+def test_the_extra_of_a_target_brings_kernels_inside_aiter(dist: Path, tmp_path: Path, target: str) -> None:
+    if not list(dist.glob(f"aiter_prebuilt_bridge_{target}-*.whl")):
+        pytest.skip(
+            f"no data wheel of the bridge in {dist}: run python -m build_tools wheels with torch installed"
+        )
+    made = make_environment(tmp_path / "data")
+    made.install(f"aiter-prebuilt[bridge-{target}]", places=(dist,))
+    assert made.python(FINDERS).stdout.strip() == "['Finder']"
+    (row,) = json.loads(made.command("doctor", "--json").stdout)["bridge"]["caches"]
+    assert row["target"] == target and not row["problem"] and row["trees"][0].startswith("amd-aiter ")
+    assert row["entries"] == sum(build["entries"] for build in row["compilers"]) > 50
+    right, entries = map(int, made.python(CHECKED).stdout.split())
+    assert right == entries == row["entries"]

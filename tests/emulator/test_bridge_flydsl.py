@@ -177,7 +177,7 @@ def test_aiters_own_kernel_runs_without_a_compile(world: World, target: str, tmp
         ROOT, Target(target, wanted.fp8, wanted.cus[0]), Path(checkout), "checkout",
         Compiler(sys.executable, os.environ.get("PYTHONPATH", "")), (sys.executable, "-m", "ziglang", "ld.lld"), "tests",
     )  # fmt: skip
-    made = flydsl.make(work, tmp_path / "store", ["calls.index_scores_few", "calls.index_scores_many"])
+    made = flydsl.make(work, tmp_path / "store", ["index_scores_few", "index_scores_many"])
     assert made.compiled == len(made.seeds.seeds) == 2 and not made.failed
     assert [row["error"] for row in made.rows] == ["", ""]
     for name, data in contents(target, [made.seeds]).items():

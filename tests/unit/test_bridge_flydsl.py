@@ -34,6 +34,9 @@ class JitCacheManager:
     def get(self, cache_key):
         return self.memory_cache.get(cache_key) or USERS.get(cache_key)
 
+    def load_all(self):
+        raise AssertionError("all that lies there is unpickled")
+
     def compile_lock(self, cache_key, *, accept_cached=None):
         return "locked"
 
@@ -49,6 +52,7 @@ class JitFunction:
     def __init__(self, func, cached=True):
         self.func, self._manager_owner_cls = func, None
         self.manager = JitCacheManager(FOLDER / f"{func.__name__}_0123") if cached else None
+        self.there = self.manager.load_all() if cached else 0
 
     def __call__(self, width):
         cache_key = (("_env_", (("FLYDSL_COMPILE_OPT_LEVEL", LEVEL),)), ("_target_", "gfx942"), ("width", width))
@@ -161,6 +165,13 @@ def test_a_wheels_kernel_comes_before_what_lies_in_the_users_cache(jit: Any, whe
     assert isinstance(jit.JitFunction(launch)(8), Artifact)
 
 
+def test_what_lies_in_the_users_cache_is_counted_and_not_read(jit: Any, wheel: Path, tmp_path: Path) -> None:
+    (tmp_path / "launch_0123").mkdir()
+    (tmp_path / "launch_0123" / "0.pkl").write_bytes(b"anything")
+    launcher = jit.JitFunction(launch)
+    assert launcher.there == 1 and isinstance(launcher(8), Artifact)
+
+
 def test_what_no_wheel_has_is_looked_up_in_the_users_cache(
     jit: Any, wheel: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -244,6 +255,7 @@ def test_a_wheel_without_its_index_is_an_error(jit: Any, wheel: Path) -> None:
     (wheel / INDEX).unlink()
     with pytest.raises(CacheDamagedError, match=r"index\.json"):
         jit.JitFunction(launch)(8)
+    assert "index.json" in flydsl_cache.report()["why"]
 
 
 def test_what_the_index_does_not_name_is_never_opened(jit: Any, wheel: Path) -> None:
@@ -263,12 +275,13 @@ def test_a_wheel_that_others_may_write_is_not_read(
     place = wheel / name
     place.chmod(place.stat().st_mode | 0o002)
     assert jit.JitFunction(launch)(8) == "made module"
-    assert (
-        f"its data wheel is not read: the {'folder' if not name else 'bundle'} {place} may be written by"
-        in caplog.text
-    )
+    says = f"the {'folder' if not name else 'bundle'} {place} may be written by everybody"
+    assert f"its data wheel is not read: {says}" in caplog.text
+    assert flydsl_cache.report()["why"].startswith("its data wheel is not read")
+    assert says in cache_data.summary()[0]["problem"]
     place.chmod(place.stat().st_mode & ~0o002)
     flydsl_cache.forget()
+    assert cache_data.summary()[0]["problem"] == ""
     assert isinstance(jit.JitFunction(launch)(8), Artifact)
 
 

@@ -177,6 +177,7 @@ def test_another_build_of_triton_is_said_once_and_finds_nothing(
         sum(says in row.getMessage() and row.getMessage().startswith("triton:") for row in caplog.records)
         == 1
     )
+    assert len(caplog.records) == 1 and triton_cache.MISSES == {KERNEL: 2}
     assert says in triton_cache.report()["why"] or not triton_cache.report()["active"]
     monkeypatch.setenv("AITER_PREBUILT_BRIDGE", "strict")
     with pytest.raises(CompileRefusedError, match="is not one of those"):
@@ -191,8 +192,12 @@ def test_a_damaged_file_is_an_error_and_no_compile(compile: Any, tmp_path: Path)
     assert not Own.made
 
 
-def test_without_a_wheel_strict_says_which_to_install(compile: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_wheel_strict_says_which_to_install(
+    compile: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     monkeypatch.delenv(cache_data.VARIABLE)
+    _forget()
+    assert compile(source(), "KEY") is None and not caplog.records
     monkeypatch.setenv("AITER_PREBUILT_BRIDGE", "strict")
     _forget()
     with pytest.raises(CompileRefusedError, match="no data wheel with kernels of Triton's is installed"):

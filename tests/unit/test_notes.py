@@ -195,3 +195,10 @@ def test_a_bundle_is_made_again_when_anything_that_makes_it_changes(tmp_path: Pa
     assert {"bundle.py", "records.py", "audit.py"} <= names and all(
         path.is_file() for path in pipeline.MAKERS
     )
+
+
+def test_calls_that_fill_the_bridges_data_wheels_make_no_bundle_stale(root: Path) -> None:
+    (root / "manifests" / "bridge").mkdir()
+    (root / "manifests" / "bridge" / "triton.toml").write_text("edition = 1\n")
+    found = notes.manifest_files(root)
+    assert "manifests/norm.toml" in found and "manifests/bridge/triton.toml" not in found

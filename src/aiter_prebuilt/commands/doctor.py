@@ -242,7 +242,9 @@ def _print(report: dict[str, Any]) -> None:
         facts = report["bridge"]
         print(f"bridge {facts['bridge']}: {facts['mode']}, AITER {facts['aiter']}")
         for row in facts["caches"]:
-            builds = ", ".join(f"{each['entries']} for {each['tool']} {each['version']}" for each in row["compilers"])
+            builds = ", ".join(
+                f"{each['entries']} for {each['tool']} {each['version']}" for each in row["compilers"]
+            )
             print(f"kernels inside AITER for {row['target']}: {builds or 'none'}")
     for table in report["tuned_tables"]:
         print(
