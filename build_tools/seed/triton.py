@@ -109,7 +109,7 @@ def seeds(
     _refuse_unknown(root, target, answers)
     found = Store(store)
     rows = {seed.key: seed for answer in answers for seed in _seeds(answer, found)}
-    builds = {json.dumps(answer["triton"], sort_keys=True) for answer in answers}
+    builds = {json.dumps(build, sort_keys=True) for answer in answers for build in answer["builds"]}
     return Seeded(
         Seeds(
             tool="triton",
@@ -129,7 +129,7 @@ def seeds(
 
 def _refuse_unknown(root: Path, target: Target, answers: Sequence[Mapping[str, Any]]) -> None:
     wanted = triton_calls.read(root).versions
-    for version in (answer["triton"]["version"] for answer in answers):
+    for version in (answer["builds"][0]["version"] for answer in answers):
         if version not in wanted:
             raise ToolchainError(
                 f"fill Triton's cache for {target.name}",
@@ -162,6 +162,7 @@ def _asked(work: Work, compiler: Compiler, tree: Tree) -> dict[str, Any]:
                     "store": str(work.store.resolve()),
                     "salt": _salt(toolchain),
                     "environments": triton_calls.read(work.root).environments,
+                    "same": [group.libraries for group in triton_calls.read(work.root).same],
                     "calls": triton_calls.requests(work.root, target.name, target.fp8),
                 }
             ),

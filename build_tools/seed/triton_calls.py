@@ -46,6 +46,15 @@ class SeededCall(BaseModel):
     device: str = _WITHOUT_MEMORY
 
 
+class Same(BaseModel):
+    """Builds of one release of Triton that compile the same bytes: SHA-256 of each one's libtriton."""
+
+    model_config = STRICT
+
+    version: str
+    libraries: list[str] = Field(min_length=2)
+
+
 class File(Table):
     """``versions``: of Triton; ``environments``: what Triton may say of its variables, and compiles the same; ``tokens``: by
     phase of models.toml; ``left``: functions whose kernels are not in here, and why.
@@ -55,6 +64,7 @@ class File(Table):
 
     versions: list[str] = Field(default_factory=list)
     environments: list[dict[str, str]] = Field(default_factory=list)
+    same: list[Same] = Field(default_factory=list)
     tokens: dict[str, list[int]] = Field(default_factory=dict)
     calls: dict[str, SeededCall] = Field(default_factory=dict)
     left: dict[str, str] = Field(default_factory=dict)

@@ -74,11 +74,11 @@ class _Driver:
 class Launched:
     """The kernels that were launched, each once, in the place of Triton's compiler."""
 
-    def __init__(self, environments: list[dict[str, str]]) -> None:
+    def __init__(self, environments: list[dict[str, str]], builds: list[str]) -> None:
         self.found: dict[str, tuple[Any, Any, dict[str, Any], dict[str, Any]]] = {}
         self.aliases: dict[str, list[str]] = {}
         self.now: list[str] = []
-        self._environments = environments
+        self._environments, self._builds = environments, builds
 
     def compile(self, src: Any, target: Any = None, options: Any = None, _env_vars: Any = None) -> Any:
         """As ``triton.compiler.compile`` is called; what it returns is launched, and that is all."""
@@ -86,9 +86,12 @@ class Launched:
         cache: Any = importlib.import_module("triton.runtime.cache")
         backend: Any = importlib.import_module("triton.compiler.compiler").make_backend(target)
         parsed = backend.parse_options(dict(options or {}, **src.parse_options()))
+        texts = [cache.get_cache_key(src, backend, parsed, each) for each in ({}, *self._environments)]
+        own = cache.triton_key()
         key, *aliases = (
-            base32(hashlib.sha256(cache.get_cache_key(src, backend, parsed, each).encode()).hexdigest())
-            for each in ({}, *self._environments)
+            base32(hashlib.sha256(text.replace(own, build, 1).encode()).hexdigest())
+            for build in self._builds
+            for text in texts
         )
         self.aliases[key] = aliases
         if key not in self.found:
@@ -102,6 +105,19 @@ class Launched:
         return SimpleNamespace(
             run=lambda *_: None, function=None, packed_metadata=None, launch_metadata=lambda *_: None
         )
+
+
+def builds_of(own: str, same: list[list[str]]) -> list[str]:
+    """What Triton says of all its files, ``own`` first, then as other builds say it whose kernels are the same: they differ in
+    the hash of one library. ``same``: groups of such hashes.
+    """
+    others = [own.replace(here, other) for group in same for here in group if here in own for other in group]
+    return list(dict.fromkeys([own, *others]))
+
+
+def number(build: str) -> str:
+    """As the index names a build."""
+    return hashlib.sha256(build.encode()).hexdigest()
 
 
 def prepare(tree: str, target: str, fp8: str, compute_units: int) -> None:
@@ -207,11 +223,16 @@ def main(argv: list[str]) -> int:
     target = importlib.import_module("triton.backends.compiler").GPUTarget("hip", request["target"], 64)
     triton.runtime.driver.set_active(_Driver(target))
     prepare(request["tree"], request["target"], request["fp8"], request["compute_units"])
-    store, own, launched = Store(Path(request["store"])), compiler.compile, Launched(request["environments"])
+    cache: Any = importlib.import_module("triton.runtime.cache")
+    builds = builds_of(cache.triton_key(), request["same"])
+    store, own, launched = (
+        Store(Path(request["store"])),
+        compiler.compile,
+        Launched(request["environments"], builds),
+    )
     compiler.compile = launched.compile
     rows = call_each(request["calls"], launched)
     compiler.compile = own
-    cache: Any = importlib.import_module("triton.runtime.cache")
     salt = request["salt"]
 
     def stored(key: str) -> str:
@@ -234,10 +255,10 @@ def main(argv: list[str]) -> int:
     answer.write_text(
         json.dumps(
             {
-                "triton": {
-                    "version": triton.__version__,
-                    "key": hashlib.sha256(cache.triton_key().encode()).hexdigest(),
-                },
+                "builds": [
+                    {"version": triton.__version__, "key": number(build), "as": number(builds[0])}
+                    for build in builds
+                ],
                 "calls": rows,
                 "kernels": {key: stored(key) for key in launched.found if key not in failed},
                 "aliases": launched.aliases,

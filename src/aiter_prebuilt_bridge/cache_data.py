@@ -171,7 +171,8 @@ def summary() -> list[dict[str, Any]]:
                 "version": build["version"],
                 "key": build["key"],
                 "entries": sum(
-                    entry.tool == tool and entry.parts.get(tool, build["key"]) == build["key"]
+                    entry.tool == tool
+                    and entry.parts.get(tool, build["key"]) == build.get("as", build["key"])
                     for entry in index.entries
                 ),
             }

@@ -121,13 +121,14 @@ def _read() -> tuple[Mapping[str, tuple[Data, CacheEntry]], str]:
         )
     key = triton_key(importlib.import_module(_CACHE))
     builds = [build for data in cache_data.installed() for build in data.index.compilers.get(TOOL, ())]
-    if all(build["key"] != key for build in builds):
+    mine = {build.get("as", key) for build in builds if build["key"] == key}
+    if not mine:
         named = ", ".join(sorted({f"{build['version']} ({build['key'][:12]})" for build in builds}))
         version = getattr(sys.modules.get("triton"), "__version__", "")
         why = f"Triton {version} ({key[:12]}) is not one of those that kernels were compiled with: {named}"
         record.once(TOOL, why)
         return {}, why
-    return known, ""
+    return {name: row for name, row in known.items() if row[1].parts.get(TOOL) in mine}, ""
 
 
 def forget() -> None:
@@ -172,10 +173,11 @@ def _missed(asked: Asked) -> None:
 def _nearest(asked: Asked) -> str:
     """How the key differs from that of the entry that is nearest."""
     mine = parts_of(asked, importlib.import_module(_CACHE))
-    same = [entry for _, entry in _entries()[0].values() if entry.name == asked.function]
+    same = {entry.key: entry for _, entry in _entries()[0].values() if entry.name == asked.function}
     if not same:
         return "no entry is of this kernel"
-    told = min((differences(mine, entry.parts) for entry in same), key=len)
+    # All are of this Triton, or of a build that compiles the same.
+    told = min((differences(mine, {**entry.parts, TOOL: mine[TOOL]}) for entry in same.values()), key=len)
     if not told:
         return "its key has a part that this version does not know"
     more = f"; and {len(told) - _PARTS_TOLD} more" if len(told) > _PARTS_TOLD else ""

@@ -1,7 +1,8 @@
-"""Kernels of AITER's own Triton functions, compiled ahead of time from a file of calls: the same bytes each time, and only once."""
+"""Kernels of AITER's own Triton functions, compiled ahead of time from a file of calls: the same bytes each time, once only."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 from importlib.util import find_spec
@@ -80,6 +81,20 @@ def test_a_call_is_compiled_once_and_gives_the_same_bytes(root: Path, tmp_path: 
     assert json.loads(told)["target"]["arch"] == "gfx942" and json.loads(told)["hash"] == seed.key
     (build,) = first.seeds.builds
     assert build["version"] == "3.9.0" and build["key"] == seed.parts["triton"]
+
+
+def test_builds_that_compile_the_same_find_it_by_their_own_keys(root: Path, tmp_path: Path) -> None:
+    spec = find_spec("triton")
+    assert spec is not None and spec.origin is not None
+    library = hashlib.sha256((Path(spec.origin).parent / "_C" / "libtriton.so").read_bytes()).hexdigest()
+    plain = seeds(root, tmp_path / "store").seeds
+    told = f'[[same]]\nversion = "3.9.0"\nlibraries = ["{"0" * 64}", "{library}"]\n[tokens]'
+    (root / triton_calls.FILE).write_text(CALLS.replace("[tokens]", told))
+    found = seeds(root, tmp_path / "store").seeds
+    assert len(found.builds) == 2 and {*map(str, plain.builds)} < {*map(str, found.builds)}
+    (before,), (after,) = plain.seeds, found.seeds
+    assert (after.key, after.files) == (before.key, before.files)
+    assert len({after.key, *after.aliases}) == 4 and set(before.aliases) < set(after.aliases)
 
 
 def test_a_call_that_cannot_be_made_is_told_and_ends_nothing(root: Path, tmp_path: Path) -> None:

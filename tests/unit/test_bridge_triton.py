@@ -184,6 +184,29 @@ def test_another_build_of_triton_is_said_once_and_finds_nothing(
         compile(source(), "KEY")
 
 
+def test_a_build_that_compiles_the_same_finds_what_the_other_compiled(
+    compile: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A miss does not name Triton among the parts that differ, and an entry of another build is none."""
+    builds = ({"version": "3.9.0", "key": KEY, "as": "f" * 64}, {"version": "3.8.0", "key": "e" * 64})
+    made = [
+        Seed(key, KERNEL, SEED.files, parts(source(block)) | {"triton": build}, (f"{key}2",))
+        for key, block, build in (("A", 64, "f" * 64), ("B", 32, "e" * 64))
+    ]
+    monkeypatch.setenv(
+        cache_data.VARIABLE, str(unpacked(tmp_path / "other", seeds("triton", *made, builds=builds)))
+    )
+    _forget()
+    assert compile(source(), "A2") is not None and compile(source(32), "B2") is None
+    (told,) = [row.getMessage() for row in caplog.records]
+    assert told.endswith("because of 1 entries of it the nearest differs: constexprs BLOCK: 32, there 64")
+    (row,) = cache_data.summary()
+    assert [(build["version"], build["entries"]) for build in row["compilers"]] == [
+        ("3.9.0", 1),
+        ("3.8.0", 1),
+    ]
+
+
 def test_a_damaged_file_is_an_error_and_no_compile(compile: Any, tmp_path: Path) -> None:
     for path in tmp_path.rglob("*.hsaco"):
         path.write_bytes(path.read_bytes()[:-1] + b"?")

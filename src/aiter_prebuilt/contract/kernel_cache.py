@@ -54,8 +54,8 @@ class CacheEntry:
 
 @dataclass(frozen=True, slots=True)
 class CacheIndex:
-    """A wheel's index. ``compilers``: tool -> the builds of it whose keys are in here, as ``version`` and ``key``; ``trees``: the
-    versions of AITER whose kernels these are.
+    """A wheel's index. ``compilers``: tool -> the builds of it whose keys are in here, as ``version`` and ``key`` (``as``: the
+    key of the build whose kernels they are, where that is another); ``trees``: the versions of AITER whose kernels these are.
     """
 
     target: str
