@@ -18,7 +18,8 @@ char* apb_emulator_coverage(const void* image, size_t bytes);
 /* What the loader reads of a code object, without a device: {"version": 1, "isa", "code_object", "kernels": [...]} or
  * {"version": 1, "error": ...} */
 char* apb_emulator_metadata(const void* image, size_t bytes);
-/* Counters since the start or the last reset, {"version": 1, "kernels": [...], "launches": [...]} */
+/* Counters since the start or the last reset, {"version": 1, "kernels": [...], "launches": [...], "findings": [{"kernel", "finding",
+ * "offset", "count"}]} */
 char* apb_emulator_counters(void);
 void apb_emulator_reset_counters(void);
 /* The message of the last kernel that faulted in this process, null before the first. Valid for ever: do not free. */

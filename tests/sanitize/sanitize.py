@@ -39,6 +39,7 @@ TESTS: Final = (
     "tests/emulator/test_hip_memory.py", "tests/emulator/test_hip_modules.py", "tests/emulator/test_scheduling.py",
     "tests/emulator/test_shared_memory.py", "tests/emulator/test_shared_handles.py", "tests/emulator/test_shared_flags.py",
     "tests/emulator/test_loader_limits.py", "tests/emulator/test_bad_input.py", "tests/emulator/test_interrupt.py",
+    "tests/emulator/test_forward_progress.py", "tests/emulator/test_levels.py",
 )  # fmt: skip
 #: Tests that measure what the process holds: AddressSanitizer keeps freed memory to find who uses it.
 LEFT_OUT: Final = {

@@ -13,6 +13,7 @@ constexpr std::uint64_t kMostMemory = 4ull << 30;  // of registers, LDS and scra
 // A launch that only waits looks again at once for a while, because what it waits for is mostly near; then it rests in between.
 constexpr std::chrono::microseconds kNoRest{300}, kFewRests{2000};
 constexpr std::chrono::microseconds kShortRest{50}, kLongRest{200};
+constexpr unsigned kMostPolls = 4;  // doublings of the time between looks at what is parked while others run
 constexpr std::uint64_t kInstructionsPerMicrosecond = 64;  // of a wave that spins
 constexpr std::uint64_t kLooksSure = 64,
                         kLooksLikely = 16;  // after which one that is known to wait is run all the same
@@ -122,7 +123,7 @@ void Scheduler::rest(Lock& lock) {
   }
   looking_ = true;
   if (running_ != 0)
-    changed_.wait_for(lock, kShortRest);  // what they store may let one of these go on
+    changed_.wait_for(lock, kShortRest * (1u << std::min(polls_++, kMostPolls)));  // their stores may let one go on
   else
     look(lock);
   looking_ = false;

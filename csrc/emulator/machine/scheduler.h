@@ -43,7 +43,10 @@ class Scheduler {
   void rest(Lock& lock);
   void look(Lock& lock);
   void interrupt();
-  void progress() { idle_since_ = {}; }
+  void progress() {
+    idle_since_ = {};
+    polls_ = 0;
+  }
 
   const Dispatch& dispatch_;
   Interruption& interruption_;
@@ -54,6 +57,7 @@ class Scheduler {
   std::uint64_t parked_ = 0, running_ = 0;  // of the resident ones: known to wait; in a turn
   std::uint64_t look_ = 1;                  // counts times at which all waited
   bool looking_ = false;                    // a thread of this launch rests for all of them
+  unsigned polls_ = 0;                      // of parked ones in vain, while others run
   Clock::time_point idle_since_;            // zero: somebody gets on
   std::deque<Slot> aside_;
   std::vector<Slot> idle_;

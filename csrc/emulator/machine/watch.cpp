@@ -4,6 +4,8 @@
 #include <bit>
 #include <cstring>
 
+#include "../execute/memory_lanes.h"
+
 namespace apb::emu {
 namespace {
 
@@ -18,6 +20,19 @@ constexpr std::uint64_t kNoAddress = 1ull << 20;  // below lie offsets in scratc
 bool is_poll(const Instruction& i) {
   if (i.category == Category::Atomic) return true;
   return (i.category == Category::VmemLoad || i.category == Category::Smem) && (i.sc0 || i.sc1 || i.glc);
+}
+
+// Device memory, as waves read it: others may store there meanwhile.
+bool same(std::uint64_t address, const std::uint8_t* before, std::uint32_t bytes) {
+  std::uint32_t i = 0;
+  for (; i + 4 <= bytes; i += 4) {
+    std::uint32_t was = 0;
+    std::memcpy(&was, before + i, sizeof was);
+    if (read_host<std::uint32_t>(address + i) != was) return false;
+  }
+  for (; i < bytes; ++i)
+    if (read_host<std::uint8_t>(address + i) != before[i]) return false;
+  return true;
 }
 
 }  // namespace
@@ -71,9 +86,8 @@ Watch::Finding Watch::round(std::uint64_t stored, bool seems) {
 }
 
 bool Watch::changed() const {
-  return std::ranges::any_of(bytes_, [this](const Bytes& one) {
-    return std::memcmp(reinterpret_cast<const void*>(one.address), copy_.data() + one.at, one.count) != 0;
-  });
+  return std::ranges::any_of(bytes_,
+                             [this](const Bytes& one) { return !same(one.address, copy_.data() + one.at, one.count); });
 }
 
 void Watch::note(std::uint64_t address, std::uint32_t bytes) {
@@ -81,8 +95,7 @@ void Watch::note(std::uint64_t address, std::uint32_t bytes) {
   ++reads_;
   for (const Bytes& one : bytes_) {
     if (address < one.address || address + bytes > one.end()) continue;
-    const std::uint8_t* before = copy_.data() + one.at + (address - one.address);
-    if (std::memcmp(reinterpret_cast<const void*>(address), before, bytes) != 0) full_ = true;  // it moves: no waiting
+    if (!same(address, copy_.data() + one.at + (address - one.address), bytes)) full_ = true;  // it moves: no waiting
     return;
   }
   fresh_ = true;
@@ -90,9 +103,8 @@ void Watch::note(std::uint64_t address, std::uint32_t bytes) {
     full_ = true;
     return;
   }
-  const auto* from = reinterpret_cast<const std::uint8_t*>(address);
   const auto at = static_cast<std::uint32_t>(copy_.size());
-  copy_.insert(copy_.end(), from, from + bytes);
+  for (std::uint32_t i = 0; i < bytes; ++i) copy_.push_back(read_host<std::uint8_t>(address + i));
   if (!bytes_.empty() && bytes_.back().end() == address)
     bytes_.back().count += bytes;
   else
