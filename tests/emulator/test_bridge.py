@@ -40,8 +40,16 @@ PARTS = ("aiter/", "aiter_meta/csrc/include/", "aiter_meta/csrc/cpp_itfs/")
 PARTS_OF_CHECKOUT = ("aiter", "csrc/include", "csrc/cpp_itfs", "csrc/opus_gemm", "csrc/opus_moe")
 #: How many of each client's names are found, and are ours, in each tree: what a change of either side moves.
 FOUND = {
-    "wheel": {"vllm 0.33.0": (169, 70, 43), "sglang 0.5.23": (149, 74, 41)},
-    "checkout": {"vllm 0.33.0": (169, 134, 68), "sglang 0.5.23": (149, 124, 68)},
+    "wheel": {
+        "vllm 0.33.0": (169, 70, 43),
+        "sglang 0.5.23": (149, 74, 41),
+        "ATOM 2026-08-22": (222, 102, 44),
+    },
+    "checkout": {
+        "vllm 0.33.0": (169, 134, 68),
+        "sglang 0.5.23": (149, 124, 68),
+        "ATOM 2026-08-22": (222, 183, 73),
+    },
 }
 
 #: Of those whose calls are put to ours in other words, what has golden calls here.
