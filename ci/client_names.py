@@ -1,4 +1,4 @@
-"""Which names vLLM, SGLang and ATOM take from AITER, read from their wheels and sources: the list that the bridge's test resolves.
+"""Which names vLLM, SGLang and ATOM take from AITER, read from wheels and sources: the list that the bridge's test resolves.
 
     python ci/client_names.py [--wheels FOLDER] [--atom FOLDER]     writes tests/data/client_names.json
 
