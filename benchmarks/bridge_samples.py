@@ -43,7 +43,8 @@ def sample_folder(place: str) -> dict[str, Any]:
     for name in ("core", "enum"):
         Path(place, f"module_aiter_{name}.py").write_text(text)
     activation = (
-        "from aiter_prebuilt_bridge.folder import fill\nfill(globals(), {'silu_and_mul': 'silu_and_mul'})\n"
+        "from aiter_prebuilt_bridge.folder import fill\n"
+        "fill(globals(), {'silu_and_mul': 'silu_and_mul'}, '')\n"
     )
     Path(place, "module_activation.py").write_text(activation)
     return {}

@@ -1,8 +1,9 @@
-"""Which names vLLM and SGLang take from AITER, read from their wheels: the list that the bridge's test resolves.
+"""Which names vLLM, SGLang and ATOM take from AITER, read from wheels and sources: the list that the bridge's test resolves.
 
-    python ci/client_names.py [--wheels FOLDER]     writes tests/data/client_names.json
+    python ci/client_names.py [--wheels FOLDER] [--atom FOLDER]     writes tests/data/client_names.json
 
-Wheels that FOLDER lacks are downloaded by pip into it. Of a wheel only its Python files are read; nothing of it is executed.
+Wheels that FOLDER lacks are downloaded by pip into it. ATOM has no wheel: FOLDER is a checkout; its names stay as they are when
+none is named. Only Python files are read; nothing of them is executed.
 """
 
 from __future__ import annotations
@@ -14,12 +15,14 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
 CLIENTS: Final = {"vllm": "0.33.0", "sglang": "0.5.23"}
 OUTPUT: Final = Path(__file__).resolve().parents[1] / "tests" / "data" / "client_names.json"
+#: The day of the checkout whose names stand in the list.
+ATOM: Final = "ATOM 2026-08-22"
 #: One name: the module that it is taken from, and the name, "" where the module itself is what is wanted.
 Name = tuple[str, str]
 #: What ``torch.ops.aiter`` is called in the list.
@@ -58,12 +61,24 @@ def _attribute(value: str, name: str, modules: dict[str, str]) -> Iterator[Name]
 
 def names_of(wheel: Path) -> list[Name]:
     """The names that a wheel's Python files take, each once. AITER's own attributes that are modules stand as such."""
-    found: set[Name] = set()
     with zipfile.ZipFile(wheel) as archive:
-        for member in archive.namelist():
-            text = archive.read(member).decode("utf-8", "replace") if member.endswith(".py") else ""
-            if "aiter" in text:
-                found.update(names_in(text))
+        members = [member for member in archive.namelist() if member.endswith(".py")]
+        return _together(archive.read(member).decode("utf-8", "replace") for member in members)
+
+
+def names_below(checkout: Path) -> list[Name]:
+    """That of a checkout's package, its tests and tools left out."""
+    package = checkout / "atom"
+    if not package.is_dir():
+        raise SystemExit(f"{checkout} is no checkout of ATOM: it has no folder atom")
+    return _together(path.read_text(encoding="utf-8", errors="replace") for path in package.rglob("*.py"))
+
+
+def _together(texts: Iterable[str]) -> list[Name]:
+    found: set[Name] = set()
+    for text in texts:
+        if "aiter" in text:
+            found.update(names_in(text))
     return sorted(each for each in found if not each[1].startswith("__"))
 
 
@@ -90,6 +105,7 @@ def wheel_of(name: str, version: str, folder: Path) -> Path:
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--wheels", type=Path, help="a folder with the clients' wheels")
+    parser.add_argument("--atom", type=Path, help="a checkout of ROCm/ATOM")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as made:
         folder = options.wheels or Path(made)
@@ -97,6 +113,11 @@ def main() -> int:
             f"{name} {version}": [list(each) for each in names_of(wheel_of(name, version, folder))]
             for name, version in CLIENTS.items()
         }
+    known = json.loads(OUTPUT.read_text(encoding="utf-8")) if OUTPUT.is_file() else {}
+    if options.atom is not None:
+        known[ATOM] = [list(each) for each in names_below(options.atom)]
+    if ATOM in known:
+        table[ATOM] = known[ATOM]
     lines = [
         f" {json.dumps(client)}: [\n" + ",\n".join(f"  {json.dumps(each)}" for each in rows) + "\n ]"
         for client, rows in table.items()

@@ -98,6 +98,10 @@ _ANSWERS: Final[Mapping[str, Mapping[str, tuple[Any, str]]]] = {
     },
     "csrc.cpp_itfs.utils": {"get_git_commit_id_short": (get_git_commit_id_short, "git")},
 }
+#: Functions that write where all users of a machine do, the constants that say it, and what says where instead.
+_PLACES: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
+    "aiter.jit.core": {"update_config_files": ("/tmp/", "/tmp/aiter_configs/")}  # noqa: S108  # AITER's
+}
 #: It makes a folder below this one, or below the user's home, when it is imported.
 _TEMPLATES: Final = "csrc.cpp_itfs.utils"
 _ROOT: Final = "AITER_ROOT_DIR"
@@ -129,6 +133,24 @@ def answered(code: CodeType, answers: Mapping[str, FunctionType]) -> CodeType:
     """The code of a module whose functions named in ``answers`` do what those do."""
     words = {name: word for functions in _ANSWERS.values() for name, (_, word) in functions.items()}
     return code.replace(co_consts=tuple(_exchanged(each, answers, words) for each in code.co_consts))
+
+
+def placed(code: CodeType, module: str) -> CodeType:
+    """The code of a module whose tables of tuned rows are merged where this user may write, and another user's are not."""
+    places = _PLACES.get(module, {})
+    return _placed(code, places) if places else code
+
+
+def _placed(code: CodeType, places: Mapping[str, tuple[str, ...]], here: tuple[str, ...] = ()) -> CodeType:
+    from aiter_prebuilt_bridge.machine import tables_folder
+
+    made: list[Any] = []
+    for each in code.co_consts:
+        if isinstance(each, CodeType):
+            made.append(_placed(each, places, places.get(each.co_name, ())))
+        else:
+            made.append(tables_folder(each) if isinstance(each, str) and each in here else each)
+    return code.replace(co_consts=tuple(made))
 
 
 def _exchanged(found: object, answers: Mapping[str, FunctionType], words: Mapping[str, str]) -> object:

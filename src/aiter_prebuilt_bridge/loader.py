@@ -124,7 +124,8 @@ class Executed:
         code = self._loader.get_code(module.__name__) if self._before else None
         with answers.surroundings(module.__name__):
             if isinstance(code, CodeType):
-                exec(answers.answered(code, self._before), module.__dict__)  # noqa: S102  # as a loader does
+                code = answers.placed(answers.answered(code, self._before), module.__name__)
+                exec(code, module.__dict__)  # noqa: S102  # as a loader does
             else:
                 self._loader.exec_module(module)
         if self._after is not None:

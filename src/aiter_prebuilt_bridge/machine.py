@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -128,6 +129,25 @@ def jit_folder(own: str) -> str:
         sys.path.insert(0, named)
         return named
     return own if os.access(own, os.W_OK) else str(_FOLDER)
+
+
+def tables_folder(own: str) -> str:
+    """Where AITER's import merges its tables of tuned rows: ``own``, with its slash, unless another user did so before; then a
+    folder of this user's. AITER's import would end there.
+    """
+    place, user = Path(own), os.geteuid()
+    nearest = next(each for each in (place, *place.parents) if each.exists())
+    others = [each for each in place.glob("*tuned*.csv") if each.lstat().st_uid != user]
+    if os.access(nearest, os.W_OK) and not others:
+        return own
+    try:
+        mine = Path(tempfile.gettempdir()) / f"aiter-prebuilt-{user}"
+        mine.mkdir(mode=0o700, exist_ok=True)
+        if mine.is_symlink() or mine.stat().st_uid != user:
+            mine = Path(tempfile.mkdtemp(prefix="aiter-prebuilt-"))
+    except OSError:
+        return own
+    return f"{mine}/"
 
 
 def unwritten(wanted: Path) -> str:

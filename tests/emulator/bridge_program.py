@@ -11,6 +11,7 @@ line of JSON that this prints.
     python bridge_program.py TREE SITE TARGET refused                call every stub and template that stays AITER's
     python bridge_program.py TREE SITE TARGET model MODEL ...        what it says of the calls of models' steps
     python bridge_program.py TREE SITE TARGET templates              what AITER compiles from templates, through torch.ops.aiter
+    python bridge_program.py TREE SITE TARGET sglang FOLDER          SGLang's layers, of its Python files in FOLDER
     python bridge_program.py TREE SITE TARGET vllm FOLDER [NAME ...] vLLM's wrappers, of its Python files in FOLDER
 """
 
@@ -472,6 +473,8 @@ def main() -> None:
         tools = importlib.import_module("emulator.client_tools").Tools(target)
         made = importlib.import_module("emulator.template_calls").templates(tools)
         report = {name: call(None) for name, call in made.items()}
+    elif what == "sglang":
+        report = importlib.import_module("emulator.sglang_program").report(words[0], target)
     elif what == "vllm":
         report = importlib.import_module("emulator.vllm_program").report(words[0], target, tuple(words[1:]))
     else:

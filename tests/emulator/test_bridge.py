@@ -53,8 +53,16 @@ PARTS_OF_CHECKOUT = (
 )
 #: How many of each client's names are found, and are ours, in each tree: what a change of either side moves.
 FOUND = {
-    "wheel": {"vllm 0.33.0": (169, 70, 53), "sglang 0.5.23": (149, 74, 50)},
-    "checkout": {"vllm 0.33.0": (169, 134, 71), "sglang 0.5.23": (149, 124, 70)},
+    "wheel": {
+        "vllm 0.33.0": (169, 70, 53),
+        "sglang 0.5.23": (149, 74, 50),
+        "ATOM 2026-08-22": (222, 102, 44),
+    },
+    "checkout": {
+        "vllm 0.33.0": (169, 134, 71),
+        "sglang 0.5.23": (149, 124, 70),
+        "ATOM 2026-08-22": (222, 183, 73),
+    },
 }
 
 #: How scales of MXFP4 are rounded in each.
