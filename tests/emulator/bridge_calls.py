@@ -302,9 +302,30 @@ def batch_prefill(rule: str) -> list[str]:
     return [] if worst < 0.03 else [f"off by {worst}"]
 
 
+def enumerations(rule: str) -> list[str]:
+    """AITER's classes stay AITER's: their members are ours by name and value, and options of ours take them."""
+    import aiter_prebuilt
+    from aiter_prebuilt.ops._common import number
+
+    aiter: Any = importlib.import_module("aiter")
+    kinds: list[Any] = [aiter.ActivationType, aiter.QuantType]
+    if rule == "above":
+        kinds.append(importlib.import_module("aiter.ops.flydsl.moe_common").GateMode)
+    problems = []
+    for kind in kinds:
+        members = dict(getattr(kind, "__members__", {}))
+        mine = getattr(aiter_prebuilt, kind.__name__).__members__
+        if not members or any(mine.get(name) != member.value for name, member in members.items()):
+            problems.append(f"{kind.__name__}: {members}")
+        if any(number(member) != mine[name] for name, member in members.items()):
+            problems.append(f"{kind.__name__}: no number of ours")
+    return problems
+
+
 _CHECKS: dict[str, Callable[[str], list[str] | None]] = {
     each.__name__: each
     for each in (
-        scales_written, scales_made, scales_of_torch, layouts, as_triton, norm, handles, paged_logits, batch_prefill,
+        scales_written, scales_made, scales_of_torch, layouts, as_triton, enumerations, norm, handles, paged_logits,
+        batch_prefill,
     )
 }  # fmt: skip
