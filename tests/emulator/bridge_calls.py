@@ -344,6 +344,35 @@ def experts(rule: str) -> list[str] | None:
     return [] if torch.equal(found, wanted) else ["other bits than ours"]
 
 
+def flattened(rule: str) -> list[str]:
+    """Two dims made one, of rows that lie apart: groups of fp8 near float64, MXFP4 as of a matrix."""
+    torch = _torch()
+    place = "aiter.ops.triton.quant." if rule == "above" else "aiter.ops.triton."
+    fp8 = _there(f"{place}fused_fp8_quant", "fused_flatten_fp8_group_quant")
+    fp4 = _there(f"{place}fused_mxfp4_quant", "fused_flatten_mxfp4_quant")
+    x = torch.randn(3, 5, 256, dtype=torch.bfloat16).transpose(0, 1)
+    flat = x.reshape(5, 768)
+    problems = []
+    for options in ({}, {"transpose_scale": True})[: 2 if rule == "above" else 1]:
+        codes, scales = fp8(x, 128, **options)
+        wanted = flat.double().unflatten(1, (-1, 128)).abs().amax(-1) / torch.finfo(codes.dtype).max
+        if (
+            scales.stride() != ((1, 5) if options else (6, 1))
+            or ((scales - wanted) / wanted).abs().max() > 1e-6
+        ):
+            problems.append(f"scales of fp8 {scales.stride()}")
+        found = codes.double().unflatten(1, (-1, 128)) * scales.double().unsqueeze(-1)
+        if (
+            codes.shape != (5, 768)
+            or (found.flatten(1) - flat.double()).abs().max() > 0.07 * flat.abs().max()
+        ):
+            problems.append("codes of fp8")
+    matrix = _there("aiter.utility.fp4_utils", "dynamic_mxfp4_quant")(flat)
+    made = fp4(x)
+    strides = [] if made[1].stride() == (1, 5) else [f"scales of fp4 {made[1].stride()}"]
+    return problems + strides + _differs((made[0], made[1].contiguous()), matrix, "fp4")
+
+
 def enumerations(rule: str) -> list[str]:
     """AITER's classes stay AITER's: their members are ours by name and value, and options of ours take them."""
     import aiter_prebuilt
@@ -368,6 +397,6 @@ _CHECKS: dict[str, Callable[[str], list[str] | None]] = {
     each.__name__: each
     for each in (
         scales_written, scales_made, scales_of_torch, layouts, as_triton, enumerations, norm, handles, paged_logits,
-        batch_prefill, experts,
+        batch_prefill, experts, flattened,
     )
 }  # fmt: skip
