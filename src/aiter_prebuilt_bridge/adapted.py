@@ -7,6 +7,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from aiter_prebuilt.errors import UnsupportedError
+
 if TYPE_CHECKING:
     import torch
 
@@ -112,3 +114,34 @@ def rope_cached_thd_positions_offsets_2c_fwd_inplace(
 
 def _table(each: torch.Tensor) -> torch.Tensor:
     return each if each.dim() == 4 else each[:, None, None]
+
+
+def fused_flatten_fp8_group_quant(
+    x: torch.Tensor, group_size: int, dtype_quant: torch.dtype | None = None, transpose_scale: bool = False
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The last two dims as one, quantised by groups; scales that are transposed are a view of that memory."""
+    from aiter_prebuilt import per_group_quant_hip as ours
+
+    rows, _, columns = x.shape
+    if columns % group_size:
+        raise UnsupportedError(
+            f"fused_flatten_fp8_group_quant(x of {columns} columns, group_size={group_size})",
+            "a group of ours does not end with a row of the last dim",
+            "Leave it to AITER's own function",
+        )
+    codes, scales = ours(x.flatten(1), None, dtype_quant, group_size, transpose_scale)
+    return codes, scales.view(-1, rows).T if transpose_scale else scales
+
+
+def fused_flatten_mxfp4_quant(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """The last two dims as one in MXFP4; scales lie by columns."""
+    from aiter_prebuilt import dynamic_mxfp4_quant as ours
+
+    columns = x.shape[2]
+    if columns < 32 or columns & (columns - 1):
+        # AITER writes others at places that overlap.
+        raise UnsupportedError(
+            f"fused_flatten_mxfp4_quant(x of {columns} columns)", "it is no power of two from 32 on", "Pad it"
+        )
+    codes, scales = ours(x.flatten(1))
+    return codes, scales.T.contiguous().T

@@ -34,6 +34,9 @@ FROM_HALF: Final = "from 1.5 of a power of two on"
 ABOVE_HALF: Final = "above 1.5 of a power of two"
 _OLDER: Final = Reading(fixed={"round_mode": 5})
 _QUANT: Final = "aiter.ops.quant"
+#: A token's head of zeros in a cache of fp8 with a scale of its own: 0 / 0 was NaN, which is as ours; August 2026 stores 0.
+NOT_A_NUMBER: Final = "as NaN"
+ZERO: Final = "as 0"
 DRIFTS: Final = (
     Drift(
         "a scale of MXFP4 is the next power",
@@ -54,6 +57,15 @@ DRIFTS: Final = (
             (_QUANT, "per_1x32_f4_quant"): {FROM_HALF: _OLDER, ABOVE_HALF: PLAIN},
             (_QUANT, "get_torch_quant"): {FROM_HALF: _OLDER, ABOVE_HALF: PLAIN},
         },
+    ),
+    Drift(
+        "a head of zeros is stored by reshape_and_cache_with_pertoken_quant",
+        "kernels/cache_kernels.cu",
+        {
+            NOT_A_NUMBER: ("float k_token_scale_inverted = 1.0 / k_token_scale;",),
+            ZERO: ("float k_token_scale_inverted = 1.0f / fmaxf(k_token_scale,",),
+        },
+        {("aiter.ops.cache", "reshape_and_cache_with_pertoken_quant"): {NOT_A_NUMBER: PLAIN}},
     ),
 )
 

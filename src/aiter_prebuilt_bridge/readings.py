@@ -132,6 +132,16 @@ _ROWS: Final[tuple[tuple[tuple[str, ...], str, Reading], ...]] = (
         Reading(nothing={"arch": (None, "gfx942", "gfx950")}),
     ),
     (("aiter.utility.fp4_utils",), "dynamic_mxfp4_quant", Reading(ours="adapted.dynamic_mxfp4_quant")),
+    (
+        ("aiter.ops.triton.quant.fused_fp8_quant", "aiter.ops.triton.fused_fp8_quant"),
+        "fused_flatten_fp8_group_quant",
+        Reading(ours="adapted.fused_flatten_fp8_group_quant"),
+    ),
+    (
+        ("aiter.ops.triton.quant.fused_mxfp4_quant", "aiter.ops.triton.fused_mxfp4_quant"),
+        "fused_flatten_mxfp4_quant",
+        Reading(ours="adapted.fused_flatten_mxfp4_quant"),
+    ),
     # Its cache is not taken apart by contexts, which was a number of parts.
     (
         ("aiter.ops.triton.pa_mqa_logits",),

@@ -102,6 +102,10 @@ def compiling(module: str) -> None:
     """
     wrong: Exception | None = getattr(_ASKED, "wrong", None)
     if wrong is not None:
+        once(
+            module,
+            f"AITER does not compile it for a call that is wrong; {VARIABLE}=0 leaves the call to AITER",
+        )
         raise wrong
     name = asked() or "a function of AITER"
     whys = [row.why for row in NAMES.values() if row.name == name and row.why]

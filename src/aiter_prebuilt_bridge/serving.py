@@ -37,6 +37,8 @@ REFUSALS: Final = (*FORMS, ArgumentError)
 #: number.
 _RANK: Final = re.compile(r" has -?\d+ dims, the signature says ")
 _NUMBER: Final = re.compile(r"the signature says [^\[]*\[(.*?)\]: dim (\d+) must be ")
+#: AITER's take a weight of more columns than the rows have.
+_UNEQUAL: Final = frozenset({"gemm_a8w8_bpreshuffle"})
 #: What these hand each other is a number of ours: none of them can be AITER's where one is ours.
 TOGETHER: Final = frozenset(
     {
@@ -132,10 +134,10 @@ def _read(
     return (None if cover.why else function), cover
 
 
-def is_form(error: AiterPrebuiltError) -> bool:
-    """Is it a call that ours do not serve and AITER's may, or is the call wrong?"""
-    if not isinstance(error, ArgumentShapeError):
-        return isinstance(error, FORMS)
+def is_form(error: AiterPrebuiltError, name: str = "") -> bool:
+    """Is it a call of ``name`` that ours do not serve and AITER's may, or is the call wrong?"""
+    if not isinstance(error, ArgumentShapeError) or name in _UNEQUAL:
+        return isinstance(error, (*FORMS, ArgumentShapeError))
     told = _NUMBER.search(error.found)
     number = told is not None and told[1].split(", ")[int(told[2])].isdigit()
     return number or _RANK.search(error.found) is not None
@@ -162,7 +164,7 @@ def through(
             if record.strict():
                 raise
             record.once(name, f"a call goes to AITER's own function: {error.asked}: {error.found}")
-            with record.asking(name, None if is_form(error) else error):
+            with record.asking(name, None if is_form(error, name) else error):
                 return theirs(*args, **keywords)
 
     replacement.__name__ = replacement.__qualname__ = name

@@ -302,9 +302,101 @@ def batch_prefill(rule: str) -> list[str]:
     return [] if worst < 0.03 else [f"off by {worst}"]
 
 
+def experts(rule: str) -> list[str] | None:
+    """By AITER's places, of which the last two are behind others in August 2026, against ours by name. gfx942 has none."""
+    import aiter_prebuilt
+
+    if sys.argv[3] == "gfx942":
+        return None
+
+    torch = _torch()
+    place = "aiter.ops.triton.moe." if rule == "above" else "aiter.ops.triton."
+    function = _there(f"{place}moe_op_gemm_a8w4", "moe_gemm_a8w4")
+    x = torch.randn(5, 128).to(torch.float8_e4m3fn)
+    pairs = torch.randint(0, 256, (4, 64, 64), dtype=torch.uint8).transpose(1, 2)
+    scales = torch.randint(120, 125, (4, 64, 4), dtype=torch.uint8).transpose(1, 2)
+    one = torch.ones(1)
+    bias = torch.randn(4, 64)
+    data, gather, _ = aiter_prebuilt.routing(torch.randn(5, 4, dtype=torch.bfloat16), 2)
+    given = (
+        x,
+        pairs,
+        None,
+        scales,
+        one,
+        None,
+        bias,
+        data,
+        gather,
+        None,
+        None,
+        None,
+        torch.bfloat16,
+        True,
+        1.7,
+        7.0,
+    )
+    more = (60, 100) if rule == "half" else ()
+    named = {} if rule == "half" else {"unpadded_N": 60, "unpadded_K": 100}
+    wanted = aiter_prebuilt.moe_gemm_a8w4(*given, unpadded_N=60, unpadded_K=100)
+    found = function(*given, *more, **named)
+    assert found.shape == (10, 32) and not found.isnan().any()
+    return [] if torch.equal(found, wanted) else ["other bits than ours"]
+
+
+def flattened(rule: str) -> list[str]:
+    """Two dims made one, of rows that lie apart: groups of fp8 near float64, MXFP4 as of a matrix."""
+    torch = _torch()
+    place = "aiter.ops.triton.quant." if rule == "above" else "aiter.ops.triton."
+    fp8 = _there(f"{place}fused_fp8_quant", "fused_flatten_fp8_group_quant")
+    fp4 = _there(f"{place}fused_mxfp4_quant", "fused_flatten_mxfp4_quant")
+    x = torch.randn(3, 5, 256, dtype=torch.bfloat16).transpose(0, 1)
+    flat = x.reshape(5, 768)
+    problems = []
+    for options in ({}, {"transpose_scale": True})[: 2 if rule == "above" else 1]:
+        codes, scales = fp8(x, 128, **options)
+        wanted = flat.double().unflatten(1, (-1, 128)).abs().amax(-1) / torch.finfo(codes.dtype).max
+        if (
+            scales.stride() != ((1, 5) if options else (6, 1))
+            or ((scales - wanted) / wanted).abs().max() > 1e-6
+        ):
+            problems.append(f"scales of fp8 {scales.stride()}")
+        found = codes.double().unflatten(1, (-1, 128)) * scales.double().unsqueeze(-1)
+        if (
+            codes.shape != (5, 768)
+            or (found.flatten(1) - flat.double()).abs().max() > 0.07 * flat.abs().max()
+        ):
+            problems.append("codes of fp8")
+    matrix = _there("aiter.utility.fp4_utils", "dynamic_mxfp4_quant")(flat)
+    made = fp4(x)
+    strides = [] if made[1].stride() == (1, 5) else [f"scales of fp4 {made[1].stride()}"]
+    return problems + strides + _differs((made[0], made[1].contiguous()), matrix, "fp4")
+
+
+def enumerations(rule: str) -> list[str]:
+    """AITER's classes stay AITER's: their members are ours by name and value, and options of ours take them."""
+    import aiter_prebuilt
+    from aiter_prebuilt.ops._common import number
+
+    aiter: Any = importlib.import_module("aiter")
+    kinds: list[Any] = [aiter.ActivationType, aiter.QuantType]
+    if rule == "above":
+        kinds.append(importlib.import_module("aiter.ops.flydsl.moe_common").GateMode)
+    problems = []
+    for kind in kinds:
+        members = dict(getattr(kind, "__members__", {}))
+        mine = getattr(aiter_prebuilt, kind.__name__).__members__
+        if not members or any(mine.get(name) != member.value for name, member in members.items()):
+            problems.append(f"{kind.__name__}: {members}")
+        if any(number(member) != mine[name] for name, member in members.items()):
+            problems.append(f"{kind.__name__}: no number of ours")
+    return problems
+
+
 _CHECKS: dict[str, Callable[[str], list[str] | None]] = {
     each.__name__: each
     for each in (
-        scales_written, scales_made, scales_of_torch, layouts, as_triton, norm, handles, paged_logits, batch_prefill,
+        scales_written, scales_made, scales_of_torch, layouts, as_triton, enumerations, norm, handles, paged_logits,
+        batch_prefill, experts, flattened,
     )
 }  # fmt: skip

@@ -146,6 +146,15 @@ def test_a_shape_that_is_none_of_ours_by_itself_is_a_form(found: str, form: bool
     assert serving.is_form(errors.ArgumentShapeError("f(x)", found, "Reshape it")) is form
 
 
+def test_a_weight_may_have_more_columns_than_the_rows() -> None:
+    """So AITER's bpreshuffle of August 2026 pads them."""
+    error = errors.ArgumentShapeError("f(x)", "K is 4 already, not 8", "Pass tensors whose sizes agree")
+    assert serving.is_form(error, "gemm_a8w8_bpreshuffle") and not serving.is_form(error, "gemm_a8w8")
+    assert not serving.is_form(
+        errors.ArgumentKindError("f(x)", "no tensor", "do not"), "gemm_a8w8_bpreshuffle"
+    )
+
+
 def test_a_wrong_call_starts_no_compile(caplog: pytest.LogCaptureFixture) -> None:
     """AITER's own function is asked, and what is wrong is said where it would compile, around other functions of ours, too."""
     wrong = errors.ArgumentShapeError("pair(a, b)", "K is 4 already, not 5", "Pass tensors whose sizes agree")
@@ -165,6 +174,8 @@ def test_a_wrong_call_starts_no_compile(caplog: pytest.LogCaptureFixture) -> Non
             made(False)
         assert raised.value is wrong
     record.compiling("module_other")
+    told = f"module_pair: AITER does not compile it for a call that is wrong; {VARIABLE}=0 leaves the call to AITER"
+    assert caplog.messages.count(told) == 1
     assert [line for line in caplog.messages if "compiles" in line] == [
         "a function of AITER: AITER compiles module_other, because it is not served from prebuilt kernels"
     ]

@@ -16,7 +16,7 @@ from aiter_prebuilt_bridge.drifts import ABOVE_HALF, FROM_HALF
 from aiter_prebuilt_bridge.readings import PLAIN
 
 FP4 = "dynamic_per_group_scaled_quant_fp4"
-(SCALES,) = drifts.DRIFTS
+SCALES, ZEROS = drifts.DRIFTS
 
 
 def tree(place: Path, text: str | None, parts: tuple[str, ...] = ("csrc",)) -> Path:
@@ -48,7 +48,7 @@ def test_the_rule_is_read_from_a_checkout_and_from_a_wheel(
     rule: str, parts: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(str(tree(tmp_path, text_of(rule), parts)))
-    assert drifts.told() == {SCALES.what: rule}
+    assert drifts.told() == {SCALES.what: rule, ZEROS.what: ""}
     assert drifts.of("aiter.ops.quant", FP4) == (SCALES.readings["aiter.ops.quant", FP4][rule], "")
     assert (
         drifts.of("aiter.ops.quant", "per_tensor_quant") is None and drifts.of("aiter.ops.other", FP4) is None
@@ -63,7 +63,7 @@ def test_where_the_sources_do_not_say_it_aiters_stay(
     reading, why = drifts.of("aiter.ops.quant", FP4) or (PLAIN, "")
     assert reading is PLAIN and why == f"csrc/{SCALES.file} does not say how {SCALES.what}"
     mine, cover = serving.decide("aiter.ops.quant", (FP4,), inspect.signature(getattr(aiter_prebuilt, FP4)))
-    assert mine is None and cover.why == why and drifts.told() == {SCALES.what: ""}
+    assert mine is None and cover.why == why and not any(drifts.told().values())
 
 
 def test_each_rule_has_its_function(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,11 +79,30 @@ def test_each_rule_has_its_function(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert chosen == {ABOVE_HALF: "dynamic_per_group_scaled_quant", FROM_HALF: FP4}
 
 
-@pytest.mark.parametrize(("place", "name"), SCALES.readings)
-def test_each_reading_is_of_a_function_of_ours(place: str, name: str) -> None:
+def test_what_ours_do_not_do_stays_aiters(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    name = "reshape_and_cache_with_pertoken_quant"
+    monkeypatch.setattr(drifts, "sources", partial(Path, tmp_path))
+    file = tmp_path / ZEROS.file
+    file.parent.mkdir()
+    found = {}
+    for rule, words in ZEROS.rules.items():
+        file.write_text("\n".join(words))
+        drifts.rule_of.cache_clear()
+        mine, cover = serving.decide(
+            "aiter.ops.cache", (name,), inspect.signature(getattr(aiter_prebuilt, name))
+        )
+        found[rule] = cover.why
+        assert (mine is None) is bool(cover.why)
+    assert found == {drifts.NOT_A_NUMBER: "", drifts.ZERO: f"{ZEROS.what} {drifts.ZERO}, not as ours"}
+
+
+@pytest.mark.parametrize(
+    ("drift", "place", "name"), [(drift, *key) for drift in drifts.DRIFTS for key in drift.readings]
+)
+def test_each_reading_is_of_a_function_of_ours(drift: drifts.Drift, place: str, name: str) -> None:
     assert place.startswith("aiter.")
-    for rule, reading in SCALES.readings[place, name].items():
-        assert rule in SCALES.rules
+    for rule, reading in drift.readings[place, name].items():
+        assert rule in drift.rules
         ours: Any = serving.ours(reading.ours or name)[0]
         assert reading.fixed.keys() <= inspect.signature(ours).parameters.keys()
 

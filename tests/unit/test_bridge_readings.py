@@ -182,3 +182,19 @@ def test_a_wrong_call_is_wrong(call: tuple[tuple[Any, ...], dict[str, Any]]) -> 
     with pytest.raises(TypeError):
         product(*call[0], **call[1])
     assert not went
+
+
+class Columns:
+    """A tensor of so many columns."""
+
+    def __init__(self, columns: int) -> None:
+        self.shape = (3, 5, columns)
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [("fused_flatten_fp8_group_quant", (Columns(192), 128)), ("fused_flatten_mxfp4_quant", (Columns(96),))],
+)
+def test_groups_that_would_cross_a_row_are_aiters(name: str, options: tuple[Any, ...]) -> None:
+    with pytest.raises(UnsupportedError):
+        serving.ours(f"adapted.{name}")[0](*options)
