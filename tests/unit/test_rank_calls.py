@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ctypes
 from typing import Any
 
 import pytest
 
+import aiter_prebuilt
 from aiter_prebuilt import CustomAllreduce
 from aiter_prebuilt.errors import ArgumentShapeError
+from aiter_prebuilt.ops import quick_all_reduce
 
 torch: Any = pytest.importorskip("torch")
 BF16 = torch.bfloat16
@@ -88,3 +91,35 @@ def test_what_does_not_fit_is_left_or_refused(ranks: CustomAllreduce) -> None:
         ranks.reduce_scatter(x, torch.zeros(64, 2, dtype=BF16))
     with pytest.raises(ArgumentShapeError, match="not contiguous"):
         ranks.reduce_scatter(x, torch.zeros(64, 2, dtype=BF16).t())
+
+
+class _Exported:
+    """Blocks of two ranks of which nothing but handles is asked."""
+
+    world = 2
+
+    def __init__(self) -> None:
+        self.opened: list[bytes] = []
+
+    def handle(self) -> bytes:
+        return bytes(range(64))
+
+    def open(self, handles: list[bytes]) -> None:
+        self.opened = handles
+
+
+def test_handles_of_quick_reduce_are_addresses_or_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As AITER has them, and as vLLM exchanges them."""
+    blocks: Any = _Exported()
+    monkeypatch.setitem(quick_all_reduce._COMMUNICATORS, 7, quick_all_reduce._Made(blocks, 1 << 20))
+    written = ctypes.create_string_buffer(64)
+    assert aiter_prebuilt.qr_get_handle(7, ctypes.addressof(written)) is None
+    handle = aiter_prebuilt.qr_get_handle(7)
+    assert handle is not None and handle.dtype == torch.uint8 and handle.shape == (64,)
+    assert bytes(handle.tolist()) == written.raw == bytes(range(64))
+    aiter_prebuilt.qr_open_handles(7, [handle, ctypes.addressof(written)])
+    assert blocks.opened == [bytes(range(64))] * 2
+    with pytest.raises(ArgumentShapeError, match="a handle of 32 bytes"):
+        aiter_prebuilt.qr_open_handles(7, [handle, handle[:32]])
+    with pytest.raises(ArgumentShapeError, match="the communicator has 2"):
+        aiter_prebuilt.qr_open_handles(7, [handle])

@@ -88,7 +88,8 @@ def chunk_gated_delta_rule(
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
     """:func:`fused_recurrent_gated_delta_rule` of whole prompts, 64 tokens at once by matrix products.
 
-    That is where K is 64 or 128, beta fp32, and sequences have 64 tokens and more on average; else it goes from token to token.
+    That is where K is 64 or 128, beta fp32, q and k lie at multiples of 16 elements, and sequences have 64 tokens and more on
+    average; else it goes from token to token.
     The results are those of single tokens, but for roundings: all is in fp32 here, norms, states and products. What is not finite
     in a token makes its results and those behind it NaN where 64 are taken at once.
 

@@ -88,40 +88,64 @@ def qr_max_size() -> int:
     return _LARGEST
 
 
-def qr_get_handle(fa: int, out_ptr: int) -> None:
-    """Write the handle of this rank's memory, 64 bytes.
+def qr_get_handle(fa: int, out_ptr: int | None = None) -> torch.Tensor | None:
+    """The handle of this rank's memory, 64 bytes: written to an address, or returned, as clients of older trees want it.
 
     Args:
-        fa: the communicator. out_ptr: an address on the host.
+        fa: the communicator. out_ptr: an address on the host; None: as a tensor.
+
+    Returns:
+        None, or [64] uint8 on the host.
 
     Raises:
         ArgumentKindError: no such communicator. DriverError: the driver exports no memory.
 
-    Source: AITER ``qr_get_handle``.
+    Source: AITER ``qr_get_handle``; vLLM calls it without an address.
     """
-    ctypes.memmove(out_ptr, _made("qr_get_handle", fa).blocks.handle(), HANDLE_BYTES)
+    handle = _made("qr_get_handle", fa).blocks.handle()
+    if out_ptr is not None:
+        ctypes.memmove(out_ptr, handle, HANDLE_BYTES)
+        return None
+    import torch
+
+    return torch.frombuffer(bytearray(handle), dtype=torch.uint8)
 
 
-def qr_open_handles(fa: int, handle_ptrs: Sequence[int]) -> None:
+def qr_open_handles(fa: int, handle_ptrs: Sequence[int | torch.Tensor]) -> None:
     """Map the memory of all ranks. The exchange of handles before it has all ranks wait for all.
 
     Args:
-        fa: the communicator. handle_ptrs: addresses on the host of all ranks' handles, by rank, this one's among them.
+        fa: the communicator. handle_ptrs: all ranks' handles, by rank, this one's among them: addresses on the host, or tensors
+            of 64 bytes.
 
     Raises:
-        ArgumentKindError: no such communicator. ArgumentShapeError: handles of more or fewer ranks.
+        ArgumentKindError: no such communicator. ArgumentShapeError: handles of more or fewer ranks, or of another size.
         UnsupportedError: devices that cannot reach each other. DriverError: a handle of memory that is gone.
 
-    Source: AITER ``qr_open_handles``.
+    Source: AITER ``qr_open_handles``; vLLM gives tensors.
     """
     blocks = _made("qr_open_handles", fa).blocks
     if len(handle_ptrs) != blocks.world:
         raise ArgumentShapeError(
             f"qr_open_handles(handle_ptrs of {len(handle_ptrs)} ranks)",
             f"the communicator has {blocks.world}",
-            "pass one address for each rank, in their order",
+            "pass one address or tensor for each rank, in their order",
         )
-    blocks.open([ctypes.string_at(each, HANDLE_BYTES) for each in handle_ptrs])
+    blocks.open([_handle(each) for each in handle_ptrs])
+
+
+def _handle(told: Any) -> bytes:
+    """What an address on the host, or a tensor, has of a handle."""
+    if isinstance(told, int):
+        return ctypes.string_at(told, HANDLE_BYTES)
+    found = bytes(told.flatten().tolist())
+    if len(found) != HANDLE_BYTES:
+        raise ArgumentShapeError(
+            f"qr_open_handles(a handle of {len(found)} bytes)",
+            f"one has {HANDLE_BYTES}",
+            "pass what qr_get_handle gave",
+        )
+    return found
 
 
 def qr_all_reduce(
