@@ -161,8 +161,8 @@ def tests(session: nox.Session) -> None:
 
 @shared
 def wheels(session: nox.Session) -> None:
-    """All wheels of both profiles and all targets, in ``dist`` (``-- --stored-only``: of what is compiled already). With torch AITER's
-    functions are called whose kernels the bridge's data wheels hold.
+    """All wheels of both profiles and all targets, in ``dist`` (``-- --stored-only``: of what is compiled already). With torch
+    AITER's functions are called whose kernels the bridge's data wheels hold.
     """
     install_torch(session)
     build_tools(session, "build", "--host", *session.posargs)

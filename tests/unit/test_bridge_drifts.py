@@ -14,6 +14,7 @@ import aiter_prebuilt
 from aiter_prebuilt_bridge import drifts, folder, record, serving
 from aiter_prebuilt_bridge.drifts import ABOVE_HALF, FROM_HALF
 from aiter_prebuilt_bridge.readings import PLAIN
+from aiter_prebuilt_bridge.sources import Stub
 
 FP4 = "dynamic_per_group_scaled_quant_fp4"
 SCALES, ZEROS = drifts.DRIFTS
@@ -109,9 +110,7 @@ def test_each_reading_is_of_a_function_of_ours(drift: drifts.Drift, place: str, 
 
 def test_a_folder_of_modules_has_what_its_aiter_means(tmp_path: Path) -> None:
     """There a module's functions are those of ours under their own names."""
-    stub = folder.Stub(
-        "module_quant", FP4, FP4, False, False, inspect.signature(getattr(aiter_prebuilt, FP4))
-    )
+    stub = Stub("module_quant", FP4, FP4, False, False, inspect.signature(getattr(aiter_prebuilt, FP4)))
     found = {
         rule: folder._why(stub, tree(tmp_path / place, text) / "aiter")
         for rule, place, text in (
