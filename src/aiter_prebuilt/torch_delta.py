@@ -12,15 +12,14 @@ import torch
 from aiter_prebuilt.ops._common import codes, like
 from aiter_prebuilt.ops._delta import (
     as_it_lies,
-    beta_of_vectors,
     channels_of_tokens,
     gates,
-    l2norm_input,
     longest,
     results,
     rows_of_slots,
     with_silu,
 )
+from aiter_prebuilt.ops._delta_types import beta_of_vectors, l2norm_input
 from aiter_prebuilt.torch_library import NAMESPACE
 
 _OPS: Final[Any] = getattr(torch.ops, NAMESPACE)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from aiter_prebuilt.dispatch import operator
 from aiter_prebuilt.ops._common import NOT_A_TENSOR, element_type, like, no_output
-from aiter_prebuilt.ops._delta import l2norm_input
+from aiter_prebuilt.ops._delta_types import l2norm_input
 from aiter_prebuilt.ops._traced import traced
 
 if TYPE_CHECKING:
