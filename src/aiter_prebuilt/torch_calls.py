@@ -79,6 +79,7 @@ causal_conv1d_update_in_place = torch_delta.causal_conv1d_update_in_place
 fused_gdn_gating_and_sigmoid = torch_delta.fused_gdn_gating_and_sigmoid
 chunk_gated_delta_rule = torch_delta.chunk_gated_delta_rule
 fused_recurrent_gated_delta_rule = torch_delta.fused_recurrent_gated_delta_rule
+l2norm_fwd = torch_delta.l2norm_fwd
 fused_recurrent_gated_delta_rule_update = torch_delta.fused_recurrent_gated_delta_rule_update
 fused_sigmoid_gating_delta_rule_update = torch_delta.fused_sigmoid_gating_delta_rule_update
 

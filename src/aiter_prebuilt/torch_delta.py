@@ -12,7 +12,6 @@ import torch
 from aiter_prebuilt.ops._common import codes, like
 from aiter_prebuilt.ops._delta import (
     as_it_lies,
-    beta_of_vectors,
     channels_of_tokens,
     gates,
     longest,
@@ -20,6 +19,7 @@ from aiter_prebuilt.ops._delta import (
     rows_of_slots,
     with_silu,
 )
+from aiter_prebuilt.ops._delta_types import beta_of_vectors, l2norm_input
 from aiter_prebuilt.torch_library import NAMESPACE
 
 _OPS: Final[Any] = getattr(torch.ops, NAMESPACE)
@@ -121,3 +121,11 @@ def causal_conv1d_update_in_place(
     options = (intermediate_conv_window, query_start_loc, silu, pad_slot_id)
     _OPS.causal_conv1d_update_in_place.default(*tensors, *options)
     return x
+
+
+def l2norm_fwd(x: Any, eps: float, output_dtype: Any, need_rstd: bool) -> Any:
+    """Of ``aiter_prebuilt.l2norm_fwd``."""
+    given, wanted = l2norm_input(x, output_dtype)
+    y, rstd = like(given), x.new_empty(x.shape[:-1], dtype=torch.float32) if need_rstd else None
+    _OPS.l2norm_fwd.default(given, y, rstd, eps)
+    return (y if wanted is None else y.to(wanted)), rstd

@@ -2194,6 +2194,13 @@ def indexer_k_quant_and_cache(
     _OPS.indexer_k_quant_and_cache.default(k, kv_cache, slot_mapping, scale_fmt, preshuffle)
 
 
+def l2norm_fwd(
+    x: Any, eps: float = 1e-06, output_dtype: torch.dtype | None = None, need_rstd: bool = False
+) -> Any:
+    """Traced ``aiter_prebuilt.l2norm_fwd``."""
+    return torch_calls.l2norm_fwd(x, eps, output_dtype, need_rstd)
+
+
 def layernorm2d_fwd(input: Any, weight: Any, bias: Any, epsilon: float = 1e-05, x_bias: Any = None) -> Any:
     """Traced ``aiter_prebuilt.layernorm2d_fwd``."""
     return _OPS.layernorm2d_fwd.default(input, weight, bias, x_bias, epsilon)
@@ -4415,6 +4422,7 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "greedy_sample": _OPS.greedy_sample.default,
     "grouped_topk": _OPS.grouped_topk.default,
     "indexer_k_quant_and_cache": indexer_k_quant_and_cache,
+    "l2norm_fwd": l2norm_fwd,
     "layernorm2d_fwd": layernorm2d_fwd,
     "layernorm2d_fwd_with_add": layernorm2d_fwd_with_add,
     "layernorm2d_fwd_with_add_smoothquant": layernorm2d_fwd_with_add_smoothquant,

@@ -498,6 +498,7 @@ FITTING: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
     "upcast_from_mxfp8": lambda s: {"M": "8", "K": "128"},
     "downcast_to_mxfp": lambda s: {"M": "8", "K": "128"},
     "downcast_to_mxfp8": lambda s: {"M": "8", "K": "128"},
+    "l2norm_fwd": lambda s: {"M": "8", "N": "128"},
     "dynamic_per_group_scaled_quant": lambda s: {
         "M": "8", "N": "128", "W": "128", "Q": "i8", "S": "f32", "scale_rows": "8", "scale_columns": "4", "num_rows": "none",
     },

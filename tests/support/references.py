@@ -87,7 +87,7 @@ def results(signature: signatures.Signature, given: Mapping[str, Any]) -> dict[s
     known |= {
         f"{kind}{each.name}": given[each.name] is not None
         for each in signature.arguments
-        for kind in ("return_", "return_softmax_", "output_")
+        for kind in ("return_", "return_softmax_", "output_", "need_")
         if each.optional
     }
     known |= {"kinds": kinds, "sizes": sizes(signature, given)}

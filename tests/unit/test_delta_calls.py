@@ -15,7 +15,7 @@ pytest.importorskip("aiter_prebuilt._native", reason="the native extension is no
 from support import torch_kernels  # noqa: E402
 
 import aiter_prebuilt as ap  # noqa: E402
-from aiter_prebuilt.errors import ArgumentKindError, UnsupportedError  # noqa: E402
+from aiter_prebuilt.errors import ArgumentDTypeError, ArgumentKindError, UnsupportedError  # noqa: E402
 from aiter_prebuilt.execute.record import instead  # noqa: E402
 
 
@@ -183,6 +183,21 @@ def test_decays_of_rows_and_columns_have_beta_in_fp32(words: dict[str, Any]) -> 
     assert all(tensors[place] is words.get(name) for name, place in names.items())
     _, tensors, _ = handed(ap.fused_recurrent_gated_delta_rule, q, q, q, **words)
     assert tensors[6] is None
+
+
+def test_norms_of_rows_have_the_type_that_is_asked_for() -> None:
+    x = torch.ones(2, 3, 8, dtype=torch.bfloat16)
+    (y, factors), tensors, attributes = handed(ap.l2norm_fwd, x)
+    assert tensors[0] is x and tensors[1] is y and tensors[2] is factors is None and attributes == [1e-6]
+    assert (y.shape, y.dtype) == (x.shape, x.dtype)
+    (y, factors), tensors, attributes = handed(ap.l2norm_fwd, x, 0.5, torch.float16, need_rstd=True)
+    assert tensors[0].dtype == tensors[1].dtype == torch.float32 and torch.equal(tensors[0], x.float())
+    assert y.dtype == torch.float16 and tensors[2] is factors and attributes == [0.5]
+    assert (factors.shape, factors.dtype) == ((2, 3), torch.float32)
+    with pytest.raises(ArgumentDTypeError, match="output_dtype"):
+        ap.l2norm_fwd(x, output_dtype=torch.int8)
+    with pytest.raises(ArgumentKindError, match="l2norm_fwd"):
+        handed(ap.l2norm_fwd, None)
 
 
 class Layer:

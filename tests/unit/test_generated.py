@@ -173,7 +173,7 @@ def test_nothing_that_a_hand_written_function_takes_is_left_unsaid() -> None:
         "max_num_partitions", "partition_size", "page_size", "logit_cap", "apply_scale", "flash_layout", "output_zeros",
         "q_out_dtype", "max_seqlen_qo", "dtype", "dtype_quant", "output_unquantized_inp1",
         "is_x_scale_strided", "x_pad_to_multiple", "transpose_bm", "transpose_bm_in", "scale_shuffle_padding", "axis",
-        "activation", "seq_lens_cpu", "output_final_state", "out_quant_type",
+        "activation", "seq_lens_cpu", "output_final_state", "out_quant_type", "output_dtype", "need_rstd",
     }  # fmt: skip
 
 

@@ -389,6 +389,7 @@ SIGNATURES = {
     "upcast_from_mxfp": "tensor scale dtype axis",
     "upcast_from_mxfp8": "tensor scale dtype axis",
     "downcast_to_mxfp": "src_tensor out_quant_type axis DEQUANT_SCALE_ROUNDING_MODE",
+    "l2norm_fwd": "x eps output_dtype need_rstd",
     "downcast_to_mxfp8": "src_tensor out_quant_type axis DEQUANT_SCALE_ROUNDING_MODE",
     "copy_blocks": "key_caches value_caches block_mapping",
     "swap_blocks": "src dst block_mapping",

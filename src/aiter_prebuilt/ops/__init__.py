@@ -193,6 +193,7 @@ if TYPE_CHECKING:
         fused_rms_fp8_per_tensor_static_quant,
     )
     from aiter_prebuilt.ops.grouped_gemm import deepgemm
+    from aiter_prebuilt.ops.l2norm import l2norm_fwd
     from aiter_prebuilt.ops.mla import (
         mla_decode_stage1_asm_fwd,
         mla_prefill_asm_fwd,
@@ -325,6 +326,7 @@ __all__ = [
     "greedy_sample",
     "grouped_topk",
     "indexer_k_quant_and_cache",
+    "l2norm_fwd",
     "layernorm2d_fwd",
     "layernorm2d_fwd_with_add",
     "layernorm2d_fwd_with_add_smoothquant",
@@ -616,6 +618,7 @@ HOMES: Final = {
     "fused_rms_fp8_group_quant": "group_quant",
     "fused_rms_fp8_per_tensor_static_quant": "group_quant",
     "deepgemm": "grouped_gemm",
+    "l2norm_fwd": "l2norm",
     "mla_decode_stage1_asm_fwd": "mla",
     "mla_prefill_asm_fwd": "mla",
     "mla_prefill_fwd": "mla",

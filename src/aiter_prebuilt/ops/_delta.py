@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from aiter_prebuilt.ops._common import as_type, element_type, integers, is_type, like, refuse
+from aiter_prebuilt.ops._common import element_type, integers, like, refuse
 
 
 def with_silu(activation: str | bool | None, function: str = "causal_conv1d_fn") -> bool:
@@ -54,12 +54,6 @@ def results(q: Any, v: Any, cu_seqlens: Any, with_states: bool) -> tuple[Any, An
     sequences = q.shape[0] if cu_seqlens is None else cu_seqlens.shape[0] - 1
     shape = (sequences, v.shape[2], q.shape[3], v.shape[3])
     return out, q.new_empty(shape, dtype=element_type(q, "f32"))
-
-
-def beta_of_vectors(gk: Any, gv: Any, beta: Any, initial_state: Any) -> Any:
-    """Beta in fp32 where a kernel takes the call that has no other: with decays of rows or columns, or states in bf16."""
-    plain = gk is None and gv is None and not is_type(getattr(initial_state, "dtype", None), "bf16")
-    return beta if plain or isinstance(beta, tuple) else as_type(beta, "f32")
 
 
 def rows_of_slots(indices: Any) -> Any:

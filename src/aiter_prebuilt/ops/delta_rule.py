@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from aiter_prebuilt.dispatch import operator
 from aiter_prebuilt.ops._common import NOT_A_TENSOR, no_output
-from aiter_prebuilt.ops._delta import beta_of_vectors, gates, results
+from aiter_prebuilt.ops._delta import gates, results
+from aiter_prebuilt.ops._delta_types import beta_of_vectors
 from aiter_prebuilt.ops._traced import traced
 
 if TYPE_CHECKING:
