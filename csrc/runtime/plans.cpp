@@ -131,7 +131,8 @@ bool read_plan(PyObject* said, const Given& given, Plan& plan) {
   PyObject* launches = PyTuple_GetItem(said, 1);
   plan.launches.resize(static_cast<std::size_t>(PyTuple_Size(launches)));
   for (std::size_t i = 0; i < plan.launches.size(); ++i) {
-    if (!read_launch(PyTuple_GetItem(launches, static_cast<Py_ssize_t>(i)), given, made, plan.launches[i])) return false;
+    if (!read_launch(PyTuple_GetItem(launches, static_cast<Py_ssize_t>(i)), given, made, plan.launches[i]))
+      return false;
   }
   return read_answers(PyTuple_GetItem(said, 2), given.kinds.size(), made, plan);
 }
