@@ -141,10 +141,11 @@ class Plans:
         kinds: str,
         /,
     ) -> Plans:
-        """``plan(*args)``, which gets True for a tensor of ``p``, says what is made, ``(function, its arguments)`` of each, or beside
-        them ``near, its arguments, device``: what is called where ``device``, ``("amd", 0)`` or None for any, is current; what
-        is launched, ``(operator, its arguments)``, and what is returned; among those ``(place,)`` is an argument of the call,
-        ``(-1 - place,)`` what was made; several are returned as a tuple of two and more. None: ``function`` serves such calls.
+        """``plan(*args)``, which gets True for a tensor of ``p``, says what is made, ``(function, its arguments)`` of each, or
+        beside them ``near, its arguments, device``: what is called where ``device``, ``("amd", 0)`` or None for any, is current;
+        what is launched, ``(operator, its arguments)``, and what is returned. Among those ``(place,)`` is an argument of the
+        call, ``(-1 - place,)`` what was made; several are returned as a tuple of two and more. None: ``function`` serves such
+        calls.
         """
 
     def __call__(self, *args: Any) -> Any: ...
