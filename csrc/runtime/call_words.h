@@ -11,13 +11,13 @@
 
 namespace apb {
 
-template <std::size_t kMost>
+template <std::size_t Most>
 struct CallWords {
-  std::array<std::uint64_t, kMost> words;  // left uninitialised beyond `count`
+  std::array<std::uint64_t, Most> words;  // left uninitialised beyond `count`
   std::size_t count;
 
   bool put(std::uint64_t word) {
-    if (count == kMost) return false;
+    if (count == Most) return false;
     words[count++] = word;
     return true;
   }

@@ -131,7 +131,8 @@ bool read_plan(PyObject* said, const Given& given, Plan& plan) {
   PyObject* launches = PyTuple_GetItem(said, 1);
   plan.launches.resize(static_cast<std::size_t>(PyTuple_Size(launches)));
   for (std::size_t i = 0; i < plan.launches.size(); ++i) {
-    if (!read_launch(PyTuple_GetItem(launches, static_cast<Py_ssize_t>(i)), given, made, plan.launches[i])) return false;
+    if (!read_launch(PyTuple_GetItem(launches, static_cast<Py_ssize_t>(i)), given, made, plan.launches[i]))
+      return false;
   }
   return read_answers(PyTuple_GetItem(said, 2), given.kinds.size(), made, plan);
 }
@@ -146,7 +147,11 @@ class Comparing {
  public:
   explicit Comparing(const std::vector<std::uint64_t>& key) : at_(key.data()), end_(key.data() + key.size()) {}
 
-  bool put(std::uint64_t word) { return at_ != end_ && *at_++ == word; }
+  bool put(std::uint64_t word) {
+    if (at_ == end_ || *at_ != word) return false;
+    ++at_;
+    return true;
+  }
   bool done() const { return at_ == end_; }
 
   // The dims of a tensor, sizes and strides, which then are those of the key: whatever becomes of the tensor, they stay.
@@ -440,7 +445,7 @@ class Plans {
   // With what was read of the tensors already. Unknown: nothing is set, and nothing was launched.
   static Done launch_read(const Launch& launch, const Read& read, KnownLaunch* known) {
     if (!launch.fixed.known()) return Done::Unknown;
-    static const TensorArg absent{};
+    static const TensorArg absent{0, nullptr, nullptr, 0, 0, {kDLCPU, 0}, false};
     std::array<const TensorArg*, kMostArguments> tensors;
     const std::size_t count = launch.fixed.tensors;
     for (std::size_t i = 0; i < count; ++i) {

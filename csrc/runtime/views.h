@@ -36,6 +36,7 @@ class Viewing {
   explicit Viewing(const std::vector<View>& views) : views_(views) {}
   Viewing(const Viewing&) = delete;
   Viewing& operator=(const Viewing&) = delete;
+  ~Viewing() = default;
 
   void apply(Call& call);
 

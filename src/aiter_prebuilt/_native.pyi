@@ -122,11 +122,11 @@ class Outputs:
     def __new__(
         cls,
         make: Callable[..., Any],
-        keep: Callable[[Any], tuple[Callable[..., Any], tuple[Any, ...]] | None],
+        keep: Callable[[Any], tuple[Any, ...] | None],
         /,
     ) -> Outputs:
-        """``keep`` says what makes the like of what ``make`` made: a function, and for each tensor a tuple with its
-        arguments, for what stays that itself; or None.
+        """``keep`` says for each of what ``make`` made how the like of it is made, as a plan says it, or what stays as it is; or
+        None.
         """
 
     def __call__(self, *args: Any) -> Any: ...
@@ -145,9 +145,11 @@ class Plans:
         kinds: str,
         /,
     ) -> Plans:
-        """``plan(*args)``, which gets True for a tensor of ``p``, says what is made, ``(function, its arguments)`` of each, what
-        is launched, ``(operator, its arguments)``, and what is returned; among those ``(place,)`` is an argument of the call,
-        ``(-1 - place,)`` what was made; several are returned as a tuple of two and more. None: ``function`` serves such calls.
+        """``plan(*args)``, which gets True for a tensor of ``p``, says what is made, ``(function, its arguments)`` of each, or
+        beside them ``near, its arguments, device``: what is called where ``device``, ``("amd", 0)`` or None for any, is current;
+        what is launched, ``(operator, its arguments)``, and what is returned. Among those ``(place,)`` is an argument of the
+        call, ``(-1 - place,)`` what was made; several are returned as a tuple of two and more. None: ``function`` serves such
+        calls.
         """
 
     def __call__(self, *args: Any) -> Any: ...

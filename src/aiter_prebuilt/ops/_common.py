@@ -195,7 +195,7 @@ def _prototype(torch: Any, tensor: Any) -> tuple[Any, ...]:
     kept.untyped_storage().resize_(0)
     always = (torch.empty_like, (kept,))
     guards: Any = getattr(getattr(vars(torch)["_C"], "_dynamo", None), "guards", None)
-    near = getattr(guards, f"_empty_strided_{tensor.device.type}", None)
+    near: Any = getattr(guards, f"_empty_strided_{tensor.device.type}", None)
     given = (tuple(tensor.shape), tensor.stride(), tensor.dtype)
     try:
         made = near(*given)

@@ -141,7 +141,7 @@ def per_group_quant_hip(
 
     Source: AITER ``per_group_quant_hip``.
     """
-    if scale is scale_type is None and group_size in (32, 64, 128):
+    if scale is None and scale_type is None and group_size in (32, 64, 128):
         found: tuple[torch.Tensor, torch.Tensor] = _planned_groups(
             x, num_rows, quant_dtype, group_size, transpose_scale, num_rows_factor, _IN_GROUPS[group_size]
         )
