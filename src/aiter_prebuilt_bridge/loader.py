@@ -9,7 +9,7 @@ from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, Final
 
-from aiter_prebuilt_bridge import answers, core, public, stubs, triton_cache
+from aiter_prebuilt_bridge import answers, collectives, core, public, stubs, triton_cache
 
 #: AITER's enumerations and its tensor: a module that its JIT compiles first of all. It was named otherwise in older trees.
 CORE_MODULES: Final = ("module_aiter_core", "module_aiter_enum")
@@ -18,6 +18,7 @@ _TOOLS: Final = ("chip_info", "cpp_extension", "torch_guard")
 _AFTER: Final[Mapping[str, Callable[[ModuleType], None]]] = {
     "aiter.jit.core": stubs.wrap_core,
     "torch_guard": stubs.wrap_guard,
+    collectives.MODULE: collectives.replace,
     "csrc.cpp_itfs.utils": stubs.wrap_templates,
     "csrc.cpp_itfs.torch_utils": stubs.wrap_register,
     "csrc.cpp_itfs.gluon_aot_tools.compile": stubs.wrap_ahead,

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 #: How manifests/clients.toml says where a client takes a function from. ``in fused_moe``: AITER calls it, the client does not.
 _TORCH: Final = re.compile(r"as torch\.ops\.aiter\.(\w+)")
 _FROM: Final = re.compile(r"from (aiter[\w.]*\w)")
-_WITHIN: Final = re.compile(r"\bin [a-z]\w*[_\w]*\b(?! a model)")
+_WITHIN: Final = re.compile(r"\bin (?:[a-z]\w*|[A-Z]\w*\.\w+)\b(?! a model)")
 _OPERATORS: Final = "torch.ops.aiter"
 #: Imported where its operators are asked for: AITER does not.
 _OF_SAMPLERS: Final = "aiter.ops.sampling"

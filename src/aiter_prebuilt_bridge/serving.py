@@ -150,8 +150,8 @@ def through(
     omitted: tuple[Omitted, ...] = (),
     words: Words | None = None,
 ) -> Callable[..., Any]:
-    """``function``, which is ours; a call that it refuses goes to ``theirs``, and is logged once, unless the bridge is strict. A
-    wrong call is our error where ``theirs`` would have to be compiled to find that out.
+    """``function``, which is ours; a call that it refuses goes to ``theirs``, and is logged once. Ours is the error where
+    ``theirs`` would have to be compiled for it, of a wrong call, and of each when the bridge is strict.
     """
     name = function.__name__
     called = _put(function, omitted, words, None)
@@ -161,10 +161,10 @@ def through(
         try:
             return called(*args, **keywords)
         except refusals as error:
-            if record.strict():
-                raise
             record.once(name, f"a call goes to AITER's own function: {error.asked}: {error.found}")
-            with record.asking(name, None if is_form(error, name) else error):
+            # Strict is about compiles: AITER's may have this kernel ready, from a data wheel.
+            wrong = error if record.strict() or not is_form(error, name) else None
+            with record.asking(name, wrong):
                 return theirs(*args, **keywords)
 
     replacement.__name__ = replacement.__qualname__ = name

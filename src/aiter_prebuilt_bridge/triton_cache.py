@@ -115,10 +115,7 @@ def _entries() -> tuple[Mapping[str, tuple[Data, CacheEntry]], str]:
 def _read() -> tuple[Mapping[str, tuple[Data, CacheEntry]], str]:
     known = cache_data.entries(TOOL)
     if not known:
-        return (
-            {},
-            "no data wheel with kernels of Triton's is installed (pip install 'aiter-prebuilt[bridge-gfx942]')",
-        )
+        return {}, "no data wheel with kernels of Triton's is installed (extras bridge-gfx942, bridge-gfx950)"
     key = triton_key(importlib.import_module(_CACHE))
     builds = [build for data in cache_data.installed() for build in data.index.compilers.get(TOOL, ())]
     mine = {build.get("as", key) for build in builds if build["key"] == key}

@@ -112,8 +112,24 @@ def test_a_refused_call_goes_to_aiters_function_once_logged(
     (line,) = caplog.messages
     assert line.startswith("silu_and_mul: a call goes to AITER's own function: silu_and_mul(x=-1)")
     monkeypatch.setenv(VARIABLE, "strict")
-    with pytest.raises(UnsupportedError):
-        made(-1)
+    assert made(-1) == "theirs -1", "nothing was compiled"
+
+
+def test_under_strict_a_refused_call_is_our_error_where_aiters_would_compile(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def ours(x: int) -> str:
+        raise UnsupportedError("ours(x)", "no prebuilt kernel covers it", "do not")
+
+    def theirs(x: int) -> str:
+        record.compiling("module_x")
+        return "compiled"
+
+    made = serving.through(ours, theirs, "aiter.ops.activation")
+    assert made(1) == "compiled"
+    monkeypatch.setenv(VARIABLE, "strict")
+    with pytest.raises(UnsupportedError, match="no prebuilt kernel covers it"):
+        made(1)
 
 
 SAYS = "its shape is [2, 8], the signature says T[*M, {dim}]: dim 1 must be 576"
