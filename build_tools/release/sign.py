@@ -1,6 +1,7 @@
 """Sign a folder of wheels: each bundle's header inside of its wheel, and the list of all files.
 
-What is signed of a bundle is its header, whose hashes cover all else of it, so that a runtime can check it where it lies. Wheels
+What is signed of a bundle is its header, whose hashes cover all else of it, so that a runtime can check it where it lies; of its
+golden calls, which have no such header, their file. Wheels
 are written again with the signatures in them; the same keys give the same bytes. Then the list, ``SHA256SUMS``, is written and
 signed. The first key signs as ``NAME.minisig``, which minisign looks for; each further one as ``NAME.<its number>.minisig``:
 while keys change, users trust the old or the new one.
@@ -19,7 +20,7 @@ from zipfile import BadZipFile, ZipFile
 
 from aiter_prebuilt.contract.bundle import SUFFIX
 from aiter_prebuilt.contract.header import HEADER_SIZE, FormatError, check
-from aiter_prebuilt.contract.version import VERSION
+from aiter_prebuilt.contract.version import CALLS_SUFFIX, VERSION
 from build_tools.errors import SigningError
 from build_tools.files.filehash import sha256_file
 from build_tools.files.reproducible import epoch, write_atomic
@@ -178,8 +179,15 @@ def _sign_bundles(wheel: Path, keys: Sequence[Signer]) -> bool:
             raise SigningError(
                 f"sign {name} of {wheel.name}", str(error), "Run python -m build_tools wheels"
             ) from error
-        place, _, file = name.rpartition("/")
-        signed = _named(file, members[name][:HEADER_SIZE], keys)
-        kept |= {f"{place}/{signature}": data for signature, data in signed.items()}
+        kept |= _beside(name, members[name][:HEADER_SIZE], keys)
+    for name in members:
+        if name.endswith(CALLS_SUFFIX):
+            kept |= _beside(name, members[name], keys)
     write_members(wheel, kept)
     return True
+
+
+def _beside(name: str, data: bytes, keys: Sequence[Signer]) -> dict[str, bytes]:
+    """Signatures of the member ``name``, of which ``data`` is signed, as members."""
+    place, _, file = name.rpartition("/")
+    return {f"{place}/{signature}": signed for signature, signed in _named(file, data, keys).items()}

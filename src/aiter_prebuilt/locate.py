@@ -165,13 +165,18 @@ def read_bundle(bundle: InstalledBundle) -> FormatBundle:
 
     Raises:
         BundleDamagedError, BundleVersionError: the file is not a bundle that this runtime reads.
+        KeyFileError, UnsignedError, WrongKeyError, SignatureError: keys are set, and none vouches for it.
     """
     # Not needed for a launch, and hashlib's OpenSSL alone is 4 MB of memory and 10 ms.
     from aiter_prebuilt.contract.bundle import Bundle as FormatBundle
     from aiter_prebuilt.contract.bundle import FormatError
+    from aiter_prebuilt.contract.header import HEADER_SIZE
 
     try:
-        read = FormatBundle(contents(bundle.path), decompress)
+        data = contents(bundle.path)
+        if KEYS in os.environ:
+            _check_signer(bundle, data[:HEADER_SIZE])
+        read = FormatBundle(data, decompress)
     except (OSError, FormatError) as error:
         raise damaged(bundle, error) from error
     _check_name(bundle, read.root.target, read.root.profile)
@@ -217,12 +222,16 @@ def open_bundle(bundle: InstalledBundle) -> Bundle:
     except BundleVersionError as error:
         raise BundleVersionError(error.asked, error.found, _match(bundle)) from error
     if KEYS in os.environ:
-        from aiter_prebuilt import trust  # hashlib is for those who ask
-
         # What the reader itself read: the file may be another by now.
-        trust.check_header(bundle.path, opened.header, trust.keys_from(os.environ[KEYS].split(os.pathsep)))
+        _check_signer(bundle, opened.header)
     _check_name(bundle, opened.target, opened.profile)
     return opened
+
+
+def _check_signer(bundle: InstalledBundle, header: bytes) -> None:
+    from aiter_prebuilt import trust  # hashlib is for those who ask
+
+    trust.check_header(bundle.path, header, trust.keys_from(os.environ[KEYS].split(os.pathsep)))
 
 
 def _check_name(bundle: InstalledBundle, target: str, profile: str) -> None:

@@ -1,7 +1,8 @@
 """Is what is here what somebody released? Signatures beside bundles and in a release's folder, by keys that the user names.
 
 A bundle's signature is over its header, whose hashes cover all else of the file: ``<bundle>.minisig`` beside it, or, made with
-further keys, ``<bundle>.<number of the key>.minisig``. A release's folder has ``SHA256SUMS`` and signatures of it, named alike.
+further keys, ``<bundle>.<number of the key>.minisig``; that of its golden calls is over their file. A release's folder has
+``SHA256SUMS`` and signatures of it, named alike.
 
 Whoever may replace a bundle in ``site-packages`` may replace this file too. These checks are for what comes from elsewhere: a
 folder that was carried in, a mount that many machines share.
@@ -10,21 +11,27 @@ folder that was carried in, a mount that many machines share.
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from aiter_prebuilt import minisign
 from aiter_prebuilt.contract.header import HEADER_SIZE
 from aiter_prebuilt.errors import AiterPrebuiltError, SignatureError, UnsignedError, WrongKeyError
-from aiter_prebuilt.files import is_folder, open_file
+from aiter_prebuilt.files import contents, is_folder, open_file
 from aiter_prebuilt.minisign import PublicKey, Signature
+
+if TYPE_CHECKING:
+    from aiter_prebuilt.locate import InstalledBundle
 
 SUFFIX: Final = ".minisig"
 SUMS: Final = "SHA256SUMS"
 _LINE: Final = re.compile(r"([0-9a-f]{64}) [ *]([^\\\0]+)")
+#: The list itself, and signatures of it.
+_OF_LIST: Final = re.compile(rf"{SUMS}(\.[0-9A-F]{{16}})?({re.escape(SUFFIX)})?")
 _CHUNK: Final = 1 << 20
 
 
@@ -68,6 +75,18 @@ def seal_of(path: str, keys: tuple[PublicKey, ...]) -> Seal:
         return Seal(path, "", "", str(error))
 
 
+def seals_of(bundle: InstalledBundle, keys: tuple[PublicKey, ...]) -> list[Seal]:
+    """Of a bundle, and of its golden calls where they are there: what is executed is compared with them."""
+    seals, calls = [seal_of(bundle.path, keys)], Path(bundle.calls)
+    if os.path.lexists(calls):
+        try:
+            found = _signed(calls, contents(calls), f"the golden calls {calls}", keys)
+            seals.append(Seal(str(calls), found.number, found.comment))
+        except (OSError, AiterPrebuiltError) as error:
+            seals.append(Seal(str(calls), "", "", str(error)))
+    return seals
+
+
 def check_release(folder: Path, keys: tuple[PublicKey, ...]) -> tuple[Seal, list[str]]:
     """The list of a release's files, and what of the folder is not as it says, a line each.
 
@@ -97,8 +116,10 @@ def _compared(folder: Path, sums: bytes) -> list[str]:
                 f"{SUMS}:{number}: not a SHA-256 and a name below the folder, or a name for the second time"
             ]
         wanted[match[2]] = match[1]
-    found = (path.relative_to(folder) for path in folder.rglob("*") if not is_folder(path))
-    here = {path.as_posix() for path in found if not str(path).startswith(SUMS)}
+    # A link to a folder is a file here: what it leads to is no part of the release.
+    found = (path for path in folder.rglob("*") if path.is_symlink() or not is_folder(path))
+    here = {path.relative_to(folder).as_posix() for path in found}
+    here = {name for name in here if not _OF_LIST.fullmatch(name)}
     problems = [f"{name}: it is not in {SUMS}" for name in sorted(here - wanted.keys())]
     for name, digest in sorted(wanted.items()):
         try:

@@ -112,7 +112,7 @@ def open_folder(folder: Path) -> Data:
         index = read(json.loads((folder / INDEX).read_bytes()))
         if index.target != target:
             raise CacheIndexError(f"it is for {index.target}")
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise CacheDamagedError(f"read {folder / INDEX}", str(error), _AGAIN.format(target=target)) from error
     return Data(folder, index)
 

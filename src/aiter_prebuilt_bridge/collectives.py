@@ -60,6 +60,8 @@ def _made(mine: type[Any], theirs: type[Any], lacking: list[str]) -> type[Any]:
     def init(self: Any, *args: Any, **keywords: Any) -> None:
         self.__dict__[_OWN] = lambda: theirs(*args, **keywords)
         mine.__init__(self, *args, **keywords)
+        if self._pool is not None:
+            self._pool.__class__ = _pool_of(type(self._pool))
 
     def close(self: Any) -> None:
         own = self.__dict__.get(_OWN)
@@ -67,11 +69,28 @@ def _made(mine: type[Any], theirs: type[Any], lacking: list[str]) -> type[Any]:
             own.close()
         mine.close(self)
 
-    body: dict[str, Any] = {"__init__": wraps(mine.__init__)(init), "close": wraps(mine.close)(close)}
+    # AITER's own methods find constants and helpers of their class by its name, which is ours now.
+    body: dict[str, Any] = {
+        name: value
+        for name, value in vars(theirs).items()
+        if not inspect.isfunction(inspect.unwrap(value)) and not hasattr(mine, name)
+    }
+    body |= {"__init__": wraps(mine.__init__)(init), "close": wraps(mine.close)(close)}
     body |= {name: _own(name, getattr(theirs, name), theirs) for name in lacking}
     made = type(NAME, (mine,), {"__module__": theirs.__module__, "__doc__": mine.__doc__, **body})
     setattr(made, serving.MARK, theirs)
     return made
+
+
+class _Buffer:
+    """Memory of AITER's communicator that others keep and nobody reads."""
+
+    tensor, data_ptr, max_size = None, 0, 0
+
+
+def _pool_of(blocks: type[Any]) -> type[Any]:
+    """Our memory, which AITER's ``init_dist_env`` also asks for a buffer by its name, as it does its own."""
+    return type(blocks.__name__, (blocks,), {"__getitem__": lambda _self, _name: _Buffer()})
 
 
 def _own(name: str, method: Callable[..., Any], theirs: type[Any]) -> Callable[..., Any]:

@@ -139,12 +139,13 @@ def problems(wanted: Plan, place: Path) -> list[str]:
 def _foreign(place: Path, name: str) -> Path | None:
     """A file that Python would take for the module ``name`` and that is not ours: compiled ones come first."""
     compiled = [each for each in sorted(place.glob(f"{name}.*so")) if each.is_file()]
-    own = place / f"{name}.py"
-    return next(iter(compiled), own if own.is_file() and not _is_ours(own) else None)
+    package, own = place / name, place / f"{name}.py"
+    others = [*([package] if package.is_dir() else []), *compiled]
+    return next(iter(others), own if own.exists() and not _is_ours(own) else None)
 
 
 def _is_ours(path: Path) -> bool:
-    return path.read_bytes().startswith(_OURS.encode())
+    return path.is_file() and path.read_bytes().startswith(_OURS.encode())
 
 
 def _stale(wanted: Plan, place: Path) -> list[str]:

@@ -63,6 +63,9 @@ def architecture() -> str:
     """
     for gpu in gpus():
         return gpu.target
+    named = os.environ.get("GPU_ARCHS", "native").rpartition(";")[2]
+    if named not in ("", "native"):
+        return named
     driver = device.probe("amd")
     raise MachineError(
         "say for which GPU AITER is imported",

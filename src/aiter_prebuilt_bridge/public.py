@@ -5,12 +5,14 @@ copy them (``from .ops.x import *``).
 from __future__ import annotations
 
 import inspect
+import os
 import sys
 from types import ModuleType
 from typing import Any
 
 from aiter_prebuilt_bridge import record, serving
 from aiter_prebuilt_bridge.covers import compare
+from aiter_prebuilt_bridge_hook import VARIABLE
 
 
 def replace(module: ModuleType) -> None:
@@ -88,6 +90,11 @@ def finish(package: ModuleType) -> None:
             for key, value in [*vars(module).items()]:
                 if id(value) in made:
                     vars(module)[key] = made[id(value)]
+    said = os.environ.get(VARIABLE, "")
+    if said not in ("", "1", "strict"):
+        record.LOGGER.warning(
+            "%s=%s is no setting of the bridge, which is on: 0 and strict are", VARIABLE, said
+        )
     replaced = sum(row.replaced for row in record.NAMES.values())
     record.LOGGER.info(
         "%s: %d names are ours, %d stay AITER's", package.__name__, replaced, len(record.NAMES) - replaced

@@ -20,7 +20,7 @@ from aiter_prebuilt_bridge import (
     record,
     triton_cache,
 )
-from aiter_prebuilt_bridge.errors import NoAiterError
+from aiter_prebuilt_bridge.errors import ForeignFileError, NoAiterError
 from aiter_prebuilt_bridge_hook import VARIABLE, install
 from aiter_prebuilt_bridge_hook import installed as is_active
 
@@ -131,10 +131,19 @@ def write_folder(place: Path | None, choice: folder.Choice, *, check: bool) -> d
             "no folder is named" if place is None else "there is no package aiter",
             "Type: aiter-prebuilt bridge folder FOLDER, where the amd-aiter that your client pins is installed",
         )
-    plan = folder.plan(Path(spec.origin).parent, choice)
+    plan, place = folder.plan(Path(spec.origin).parent, choice), place.absolute()
     problems = folder.problems(plan, place) if check else []
     if not check:
-        folder.write(plan, place)
+        try:
+            folder.write(plan, place)
+        except ForeignFileError:
+            raise
+        except OSError as error:
+            raise ForeignFileError(
+                f"write modules into {place}",
+                str(error),
+                "Name a folder that can be written, or an empty one",
+            ) from error
     return {
         "folder": str(place),
         "aiter": installed.told(),

@@ -19,7 +19,8 @@ from collections.abc import Mapping
 from types import FrameType
 from typing import Any, Final
 
-from aiter_prebuilt.contract.kernel_cache import CacheEntry
+from aiter_prebuilt import ownership
+from aiter_prebuilt.contract.kernel_cache import INDEX, CacheEntry
 from aiter_prebuilt.contract.triton_key import Asked, differences, parts_of, triton_key
 from aiter_prebuilt_bridge import cache_data, record
 from aiter_prebuilt_bridge.cache_data import Data
@@ -114,6 +115,11 @@ def _entries() -> tuple[Mapping[str, tuple[Data, CacheEntry]], str]:
 
 def _read() -> tuple[Mapping[str, tuple[Data, CacheEntry]], str]:
     known = cache_data.entries(TOOL)
+    problems = {data.folder: ownership.problems(str(data.folder / INDEX)) for data in cache_data.installed()}
+    if any(problems.values()):
+        # Who may write the index may write the hashes.
+        known = {key: each for key, each in known.items() if not problems[each[0].folder]}
+        record.once(TOOL, "; ".join(line for lines in problems.values() for line in lines))
     if not known:
         return {}, "no data wheel with kernels of Triton's is installed (extras bridge-gfx942, bridge-gfx950)"
     key = triton_key(importlib.import_module(_CACHE))

@@ -66,7 +66,13 @@ class World:
             for name, value in os.environ.items()
             if not name.startswith(("AITER_", "GPU_", "CU_", "FLYDSL_"))
         }
-        path = [str(ROOT / "src"), str(ROOT / "examples"), str(ROOT), os.environ.get("PYTHONPATH", "")]
+        path = [
+            str(ROOT / "src"),
+            str(ROOT / "examples"),
+            str(ROOT / "tests"),
+            str(ROOT),
+            os.environ.get("PYTHONPATH", ""),
+        ]
         files = ":".join(str(each) for each in bundles(target, "ck-full"))
         done = subprocess.run(
             [sys.executable, str(PROGRAM), str(tree), str(self.folder / "site"), target, *words],

@@ -232,7 +232,7 @@ def test_memory_is_made_near_on_the_current_device_alone(
         said = (say, ("slow",), say, ("near",), device)
         return native.Plans(lambda *given: given, lambda *_: ((said,), (), (-1,)), "t")
 
-    wanted = {None: "near", ("amd", 0): "near", ("amd", 7): "slow", ("nvidia", 0): "slow"}
+    wanted = {None: "near", ("amd", 0): "near", ("amd", 7): "slow", ("nvidia", 7): "slow"}
     for device, word in wanted.items():
         plans = making(device)
         for _ in range(3):

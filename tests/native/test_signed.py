@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 from minisign import KeyPair, SecretKey
 
-from aiter_prebuilt import locate, minisign
+from aiter_prebuilt import locate, minisign, trust
 from aiter_prebuilt.__main__ import main as command
 from aiter_prebuilt.errors import KeyFileError, SignatureError, UnsignedError, WrongKeyError
 from native import synthetic
@@ -92,6 +92,38 @@ def test_a_setting_that_names_no_key_opens_nothing(
     monkeypatch.setenv(locate.KEYS, setting)
     with pytest.raises(KeyFileError, match="read the public key"):
         locate.open_bundle(bundle)
+
+
+def test_the_python_reader_asks_too(
+    bundle: locate.InstalledBundle,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """list and explain read with it; verify takes the setting's keys where it is given none."""
+    key, public = _key(tmp_path, "mine")
+    monkeypatch.setenv(locate.VARIABLE, bundle.path)
+    monkeypatch.setenv(locate.KEYS, public)
+    with pytest.raises(UnsignedError):
+        locate.read_bundle(bundle)
+    assert command(["list"]) == 1 and "UnsignedError" in capsys.readouterr().err
+    assert command(["verify"]) == 1 and "there is no signature" in capsys.readouterr().out
+    _sign(bundle, key)
+    assert locate.read_bundle(bundle).root.target == bundle.target and command(["list"]) == 0
+
+
+def test_golden_calls_are_signed_too(bundle: locate.InstalledBundle, tmp_path: Path) -> None:
+    key, public = _key(tmp_path, "mine")
+    keys = minisign.keys_of(public)
+    _sign(bundle, key)
+    assert [seal.ok for seal in trust.seals_of(bundle, keys)] == [True]
+    calls = Path(bundle.calls)
+    calls.write_bytes(b"calls")
+    assert [seal.ok for seal in trust.seals_of(bundle, keys)] == [True, False]
+    Path(f"{calls}.minisig").write_bytes(bytes(key.sign(b"calls", trusted_comment="x")) + b"\n")
+    assert [seal.ok for seal in trust.seals_of(bundle, keys)] == [True, True]
+    calls.write_bytes(b"others")
+    assert "one of the two was changed" in trust.seals_of(bundle, keys)[1].problem
 
 
 def test_the_command_says_who_signed(

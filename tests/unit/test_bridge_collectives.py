@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 from aiter_prebuilt import CustomAllreduce
+from aiter_prebuilt.ops._rank_blocks import RankBlocks
 from aiter_prebuilt_bridge import collectives, record, serving
 from aiter_prebuilt_bridge.errors import CompileRefusedError
 from aiter_prebuilt_bridge_hook import VARIABLE
@@ -105,6 +107,32 @@ def test_a_method_that_ours_lacks_is_of_a_communicator_of_aiters_that_is_made_on
     assert "a call goes to a communicator of AITER's own" in caplog.text
     communicator.close()
     assert made[1:] == ["closed"]
+
+
+def test_aiters_own_methods_find_what_their_class_has_besides() -> None:
+    module, _ = module_of(_SPLIT=7, helper=staticmethod(lambda: "helped"))
+    theirs = module.CustomAllreduce
+    theirs._private_constant = "kept"
+    collectives.replace(module)
+    ours = module.CustomAllreduce
+    assert (ours._SPLIT, ours._private_constant) == (7, "kept")
+    assert ours.defers_capture_registration is False, "ours, not AITER's"
+
+
+def test_the_memory_may_be_asked_for_a_buffer_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As AITER's init_dist_env does, which keeps what it gets and reads it nowhere."""
+
+    def init(self: Any, *_: Any, **__: Any) -> None:
+        self._pool = object.__new__(RankBlocks)
+
+    monkeypatch.setattr(CustomAllreduce, "__init__", init)
+    module, _ = module_of()
+    theirs = inspect.signature(module.CustomAllreduce.__init__)
+    init.__signature__ = theirs  # type: ignore[attr-defined]
+    collectives.replace(module)
+    communicator = module.CustomAllreduce(One(), 0)
+    assert communicator._pool["input"].tensor is None and isinstance(communicator._pool, RankBlocks)
+    communicator._pool = None
 
 
 def test_under_strict_such_a_call_is_refused_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -66,7 +66,7 @@ def test_a_plan_launches_what_the_function_does(
         given = asked(heads, kind, present, **more)
         makings, launches, answers = plan_of(given)
         values = list(given.values())
-        made = [function(*arguments) for function, arguments in makings]
+        made = [function(*arguments) for function, arguments, *_ in makings]
 
         def item(said: Any, values: Any = values, made: Any = made) -> Any:
             if not isinstance(said, tuple):

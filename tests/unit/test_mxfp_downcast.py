@@ -14,6 +14,7 @@ from support import torch_kernels  # noqa: E402
 import aiter_prebuilt as ap  # noqa: E402
 from aiter_prebuilt.errors import ArgumentKindError, UnsupportedError  # noqa: E402
 from aiter_prebuilt.execute.record import instead  # noqa: E402
+from aiter_prebuilt.ops import _mxfp  # noqa: E402
 
 KINDS = (torch.uint8, torch.float8_e4m3fn, torch.float8_e5m2)
 #: Of a code: its largest number, and how far off a number in its range may be, of the power of two below it.
@@ -93,3 +94,11 @@ def test_another_way_to_a_scale_is_refused(mode: Any) -> None:
 def test_no_such_axis_is_refused(axis: int) -> None:
     with pytest.raises(ArgumentKindError, match=f"axis {axis} of 2 dims"):
         ap.downcast_to_mxfp(torch.zeros(3, 16), torch.uint8, axis)
+
+
+@pytest.mark.parametrize("view", [torch.randn(64, 32).T, torch.randn(64, 64)[:, :32]])
+def test_a_matrix_whose_rows_do_not_follow_each_other_is_copied(view: Any) -> None:
+    found, back = _mxfp.of_rows(view, -1)
+    assert found.is_contiguous() and torch.equal(found, view) and back(found) is found
+    codes, scales, _ = _mxfp.rows(view, view, 1)
+    assert codes.is_contiguous() and scales.is_contiguous()

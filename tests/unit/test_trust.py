@@ -129,6 +129,20 @@ def test_a_release_with_folders(one: Signer, tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+def test_what_is_only_called_like_the_list_is_named_and_so_is_a_link_to_a_folder(
+    one: Signer, tmp_path: Path
+) -> None:
+    folder = _release(tmp_path / "r", one)
+    (folder / "SHA256SUMS_evil-1.0-py3-none-any.whl").write_bytes(b"")
+    (folder / "SHA256SUMS.d").mkdir()
+    (folder / "SHA256SUMS.d" / "b.whl").write_bytes(b"b")
+    (folder / "extra").symlink_to(tmp_path)
+    assert trust.check_release(folder, one.keys)[1] == [
+        f"{name}: it is not in SHA256SUMS"
+        for name in ("SHA256SUMS.d/b.whl", "SHA256SUMS_evil-1.0-py3-none-any.whl", "extra")
+    ]
+
+
 @pytest.mark.parametrize(
     "line", ["../a.whl", "x/../../a.whl", "/etc/passwd", "a//b", "a.whl\n" + "0" * 64 + "  a.whl"]
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import os
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -65,13 +66,14 @@ def execute_cases(target: str | None) -> Iterator[Execution]:
 
 def execute(options: argparse.Namespace) -> int:
     """Print verdicts; 0 when all is right, 1 when something is not or nothing is installed, 2 without a device to execute on."""
-    keys = trust.keys_from(options.keys)
+    setting = os.environ.get(locate.KEYS)
+    keys = trust.keys_from(options.keys or ([] if setting is None else setting.split(os.pathsep)))
     if options.release is not None:
         return _release(options, keys)
     installed = locate.installed()
     bundles = [bundle for bundle in installed if options.target in (None, bundle.target)]
     verdicts = [verify(bundle) for bundle in bundles]
-    seals = [trust.seal_of(bundle.path, keys) for bundle in bundles] if keys else None
+    seals = [seal for bundle in bundles for seal in trust.seals_of(bundle, keys)] if keys else None
     ok = bool(verdicts) and all(each.ok for each in (*verdicts, *(seals or ())))
     # Nothing of a bundle that is damaged is launched.
     runs = list(execute_cases(options.target)) if options.run and ok else []

@@ -30,7 +30,7 @@ def of_rows(tensor: Any, axis: int) -> tuple[Any, Callable[[Any], Any]]:
     if not -tensor.ndim <= axis <= last:
         raise ValueError(f"axis {axis} of {tensor.ndim} dims")
     if last == 1 and axis in (1, -1):
-        return tensor, _same
+        return _dense(tensor), _same
     turned = tensor.transpose(axis, last).contiguous()
     shape = turned.shape[:-1]
 
@@ -38,6 +38,11 @@ def of_rows(tensor: Any, axis: int) -> tuple[Any, Callable[[Any], Any]]:
         return out.reshape(*shape, out.shape[-1]).transpose(axis, last)
 
     return (turned.flatten(0, -2) if last else turned[None]), back
+
+
+def _dense(tensor: Any) -> Any:
+    """A framework's tensor, copied if its elements do not follow each other."""
+    return tensor.contiguous() if hasattr(tensor, "contiguous") else tensor
 
 
 def rows(tensor: Any, scale: Any, axis: int) -> tuple[Any, Any, Callable[[Any], Any]]:
@@ -50,7 +55,7 @@ def rows(tensor: Any, scale: Any, axis: int) -> tuple[Any, Any, Callable[[Any], 
     if not -tensor.ndim <= axis <= last or scale.ndim != tensor.ndim:
         raise ValueError(f"axis {axis} of {tensor.ndim} dims, and scales of {scale.ndim}")
     if last == 1 and axis in (1, -1):
-        return tensor, scale, _same
+        return _dense(tensor), _dense(scale), _same
     codes, scales = tensor.transpose(axis, last).contiguous(), scale.transpose(axis, last).contiguous()
     shape = codes.shape[:-1]
 

@@ -96,7 +96,7 @@ def chunk_gated_delta_rule(
 
     Args:
         q, k, v, scale, initial_state, output_final_state, use_qk_l2norm_in_kernel, cu_seqlens: as of
-            :func:`fused_recurrent_gated_delta_rule`.
+            :func:`fused_recurrent_gated_delta_rule`, but states are fp32.
         g: [batch, tokens, value heads] fp32, the logarithm of each token's decay.
         beta: [batch, tokens, value heads], fp32, bf16 or fp16.
 
