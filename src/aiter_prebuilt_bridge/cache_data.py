@@ -138,6 +138,19 @@ def forget() -> None:
         _OPENED.clear()
 
 
+def trusted(tool: str) -> tuple[list[Data], list[str]]:
+    """The wheels with something for ``tool`` whose index nobody else may write, and what is wrong with the others: who may write
+    the index may write the hashes.
+
+    Raises:
+        CacheDamagedError: see :func:`open_folder`.
+    """
+    filled = [data for data in installed() if data.index.compilers.get(tool)]
+    problems = [ownership.problems(str(data.folder / INDEX)) for data in filled]
+    safe = [data for data, lines in zip(filled, problems, strict=True) if not lines]
+    return safe, [line for lines in problems for line in lines]
+
+
 def entries(tool: str) -> Mapping[str, tuple[Data, CacheEntry]]:
     """The entries of a tool, by each of their keys.
 

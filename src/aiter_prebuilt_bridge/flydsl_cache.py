@@ -22,9 +22,8 @@ from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any, Final
 
-from aiter_prebuilt import ownership
-from aiter_prebuilt.contract.flydsl_key import Asked, build_of, cache_key, differences, parts_of
-from aiter_prebuilt.contract.kernel_cache import INDEX, CacheEntry
+from aiter_prebuilt.contract.flydsl_key import PARTS, Asked, build_of, cache_key, parts_of
+from aiter_prebuilt.contract.kernel_cache import CacheEntry, differences
 from aiter_prebuilt_bridge import cache_data, record
 from aiter_prebuilt_bridge.cache_data import Data
 from aiter_prebuilt_bridge.errors import CacheDamagedError, CompileRefusedError
@@ -156,13 +155,14 @@ def _entries(jit: Any) -> tuple[Mapping[str, tuple[Data, CacheEntry]], str]:
 
 
 def _read(jit: Any) -> tuple[Mapping[str, tuple[Data, CacheEntry]], str]:
-    filled = [data for data in cache_data.installed() if data.index.compilers.get(TOOL)]
-    if not filled:
-        return {}, "no data wheel with kernels of FlyDSL's is installed"
-    problems = {data.folder: ownership.problems(str(data.folder / INDEX)) for data in filled}
-    safe = [data for data in filled if not problems[data.folder]]
+    safe, problems = cache_data.trusted(TOOL)
     if not safe:
-        return {}, f"its data wheel is not read: {next(iter(problems.values()))[0]}"
+        why = (
+            f"its data wheel is not read: {problems[0]}"
+            if problems
+            else "no data wheel with kernels of FlyDSL's is installed"
+        )
+        return {}, why
     mine = build_of(jit)
     builds = [build for data in safe for build in data.index.compilers[TOOL]]
     if all(build["key"] != mine["flydsl"] for build in builds):
@@ -208,7 +208,7 @@ def _nearest(asked: Asked, jit: Any) -> str:
     same = [entry for _, entry in _entries(jit)[0].values() if entry.name == asked.function]
     if not same:
         return "no entry is of this kernel"
-    told = min((differences(mine, entry.parts) for entry in same), key=len)
+    told = min((differences(PARTS, mine, entry.parts) for entry in same), key=len)
     if not told:
         return "its key has a part that this version does not know"
     more = f"; and {len(told) - _PARTS_TOLD} more" if len(told) > _PARTS_TOLD else ""

@@ -19,9 +19,8 @@ from collections.abc import Mapping
 from types import FrameType
 from typing import Any, Final
 
-from aiter_prebuilt import ownership
-from aiter_prebuilt.contract.kernel_cache import INDEX, CacheEntry
-from aiter_prebuilt.contract.triton_key import Asked, differences, parts_of, triton_key
+from aiter_prebuilt.contract.kernel_cache import CacheEntry, differences
+from aiter_prebuilt.contract.triton_key import PARTS, Asked, parts_of, triton_key
 from aiter_prebuilt_bridge import cache_data, record
 from aiter_prebuilt_bridge.cache_data import Data
 from aiter_prebuilt_bridge.errors import CacheDamagedError, CompileRefusedError
@@ -114,16 +113,14 @@ def _entries() -> tuple[Mapping[str, tuple[Data, CacheEntry]], str]:
 
 
 def _read() -> tuple[Mapping[str, tuple[Data, CacheEntry]], str]:
-    known = cache_data.entries(TOOL)
-    problems = {data.folder: ownership.problems(str(data.folder / INDEX)) for data in cache_data.installed()}
-    if any(problems.values()):
-        # Who may write the index may write the hashes.
-        known = {key: each for key, each in known.items() if not problems[each[0].folder]}
-        record.once(TOOL, "; ".join(line for lines in problems.values() for line in lines))
+    safe, problems = cache_data.trusted(TOOL)
+    if problems:
+        record.once(TOOL, "; ".join(problems))
+    known = {key: each for key, each in cache_data.entries(TOOL).items() if each[0] in safe}
     if not known:
         return {}, "no data wheel with kernels of Triton's is installed (extras bridge-gfx942, bridge-gfx950)"
     key = triton_key(importlib.import_module(_CACHE))
-    builds = [build for data in cache_data.installed() for build in data.index.compilers.get(TOOL, ())]
+    builds = [build for data in safe for build in data.index.compilers[TOOL]]
     mine = {build.get("as", key) for build in builds if build["key"] == key}
     if not mine:
         named = ", ".join(sorted({f"{build['version']} ({build['key'][:12]})" for build in builds}))
@@ -180,7 +177,9 @@ def _nearest(asked: Asked) -> str:
     if not same:
         return "no entry is of this kernel"
     # All are of this Triton, or of a build that compiles the same.
-    told = min((differences(mine, {**entry.parts, TOOL: mine[TOOL]}) for entry in same.values()), key=len)
+    told = min(
+        (differences(PARTS, mine, {**entry.parts, TOOL: mine[TOOL]}) for entry in same.values()), key=len
+    )
     if not told:
         return "its key has a part that this version does not know"
     more = f"; and {len(told) - _PARTS_TOLD} more" if len(told) > _PARTS_TOLD else ""

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from aiter_prebuilt.contract import flydsl_key
-from aiter_prebuilt.contract.kernel_cache import INDEX, folder_of
+from aiter_prebuilt.contract.kernel_cache import INDEX, differences, folder_of
 from aiter_prebuilt_bridge import cache_data, flydsl_cache, record
 from aiter_prebuilt_bridge.errors import CacheDamagedError, CompileRefusedError
 from aiter_prebuilt_bridge_hook import VARIABLE
@@ -313,7 +313,7 @@ def test_parts_of_a_key(jit: Any) -> None:
     jit._collect_dependency_sources = lambda *_, **__: ["helper:def helper(): pass,closure:['n=4']"]
     assert parts(jit)["source"] == found["source"]
     jit._collect_dependency_sources = lambda *_, **__: ["helper:def helper(): return,closure:['n=3']"]
-    assert flydsl_key.differences(parts(jit), found)[0].startswith("source: ")
+    assert differences(flydsl_key.PARTS, parts(jit), found)[0].startswith("source: ")
 
 
 def test_globals_that_are_known_by_name_are_one_number() -> None:
@@ -333,5 +333,5 @@ def test_globals_that_are_known_by_name_are_one_number() -> None:
     one = of((("WIDE", "m"), ("scalar", 4)), (("helper", "m"), ("callable", "m", "helper")))
     assert one["globals"] == {"m.WIDE": "('scalar', 4)"}
     other = of((("WIDE", "m"), ("scalar", 5)), (("helper", "m"), ("callable", "m", "helpers")))
-    told = flydsl_key.differences(other, one)
+    told = differences(flydsl_key.PARTS, other, one)
     assert told[0] == "globals m.WIDE: ('scalar', 5), there ('scalar', 4)" and told[1].startswith("named: ")

@@ -14,7 +14,8 @@ from typing import Any, ClassVar
 import pytest
 from unit.test_bridge_cache import SEED, TARGET, seeds, unpacked
 
-from aiter_prebuilt.contract.triton_key import Asked, base32, differences, parts_of
+from aiter_prebuilt.contract.kernel_cache import differences
+from aiter_prebuilt.contract.triton_key import PARTS, Asked, base32, parts_of
 from aiter_prebuilt_bridge import cache_data, record, triton_cache
 from aiter_prebuilt_bridge.errors import CacheDamagedError, CompileRefusedError
 from build_tools.pack.cache_wheel import Seed
@@ -260,8 +261,8 @@ def test_each_part_that_differs_is_named(compile: Any, change: dict[str, Any], s
     other = source()
     for name, value in change.items():
         setattr(other, name, value)
-    assert differences(parts(other), parts(source())) == [says]
-    assert differences(parts(source()), parts(source())) == []
+    assert differences(PARTS, parts(other), parts(source())) == [says]
+    assert differences(PARTS, parts(source()), parts(source())) == []
 
 
 def test_parts_hold_no_path_of_this_machine(compile: Any) -> None:
@@ -271,3 +272,13 @@ def test_parts_hold_no_path_of_this_machine(compile: Any) -> None:
 
 def test_a_hash_is_written_as_triton_writes_it() -> None:
     assert base32("00" * 32) == "A" * 52
+
+
+def test_an_index_that_others_may_write_is_not_read(compile: Any, caplog: pytest.LogCaptureFixture) -> None:
+    """Who may write the index may write the hashes."""
+    assert compile(source(), "KEY")
+    (folder,) = cache_data.folders()
+    (folder / "index.json").chmod(0o666)
+    _forget()
+    assert compile(source(), "KEY") is None and Own.made == ["KEY"]
+    assert "may be written by" in caplog.text and not triton_cache.HITS

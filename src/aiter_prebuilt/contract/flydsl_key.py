@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -114,26 +114,3 @@ def _pairs(value: Any) -> dict[str, str]:
 
 def _digest(words: Iterable[str]) -> str:
     return hashlib.sha256("\n".join(words).encode()).hexdigest()
-
-
-def differences(asked: Mapping[str, Any], known: Mapping[str, Any]) -> list[str]:
-    """What differs between the parts of two keys, in words: name, what was asked, what is there."""
-    found = []
-    for part in PARTS:
-        mine, theirs = asked.get(part, ""), known.get(part, "")
-        if mine == theirs:
-            continue
-        if isinstance(mine, Mapping) and isinstance(theirs, Mapping):
-            found += [
-                f"{part} {name}: {_short(mine.get(name, 'none'))}, there {_short(theirs.get(name, 'none'))}"
-                for name in sorted({*mine, *theirs})
-                if mine.get(name) != theirs.get(name)
-            ]
-        else:
-            found.append(f"{part}: {_short(mine)}, there {_short(theirs)}")
-    return found
-
-
-def _short(found: Any) -> str:
-    text = str(found)
-    return text[:12] if len(text) == 64 else text[:80]  # a hash

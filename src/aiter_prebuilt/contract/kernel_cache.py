@@ -14,7 +14,7 @@ the index names lies in the folder of the entry's tool.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -133,3 +133,26 @@ def _file(tool: str, row: Any) -> CacheFile:
     if not _SHA256.fullmatch(sha256) or not isinstance(size, int):
         raise CacheIndexError(f"{path} has no SHA-256 or no size")
     return CacheFile(path, sha256, size)
+
+
+def differences(parts: Iterable[str], asked: Mapping[str, Any], known: Mapping[str, Any]) -> list[str]:
+    """What differs between two keys, in words: of each of ``parts`` its name, what was asked, what is there."""
+    found = []
+    for part in parts:
+        mine, theirs = asked.get(part, ""), known.get(part, "")
+        if mine == theirs:
+            continue
+        if isinstance(mine, Mapping) and isinstance(theirs, Mapping):
+            found += [
+                f"{part} {name}: {_short(mine.get(name, 'none'))}, there {_short(theirs.get(name, 'none'))}"
+                for name in sorted({*mine, *theirs})
+                if mine.get(name) != theirs.get(name)
+            ]
+        else:
+            found.append(f"{part}: {_short(mine)}, there {_short(theirs)}")
+    return found
+
+
+def _short(found: Any) -> str:
+    text = str(found)
+    return text[:12] if len(text) == 64 else text[:80]  # a hash

@@ -75,26 +75,3 @@ def triton_key(cache: Any) -> str:
 
 def _constant(found: Any) -> str:
     return str(getattr(found, "cache_key", found))
-
-
-def differences(asked: Mapping[str, Any], known: Mapping[str, Any]) -> list[str]:
-    """What differs between the parts of two keys, in words: name, what was asked, what is there."""
-    found = []
-    for part in PARTS:
-        mine, theirs = asked.get(part), known.get(part)
-        if mine == theirs:
-            continue
-        if isinstance(mine, Mapping) and isinstance(theirs, Mapping):
-            found += [
-                f"{part} {name}: {mine.get(name, 'none')}, there {theirs.get(name, 'none')}"
-                for name in sorted({*mine, *theirs})
-                if mine.get(name) != theirs.get(name)
-            ]
-        else:
-            found.append(f"{part}: {_short(mine)}, there {_short(theirs)}")
-    return found
-
-
-def _short(found: Any) -> str:
-    text = str(found)
-    return text[:12] if len(text) == 64 else text  # a hash
