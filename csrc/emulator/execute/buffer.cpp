@@ -12,10 +12,10 @@
 namespace apb::emu {
 namespace {
 
-// Reaches one dword (or less) of one lane, with the checker.
+// Reaches one dword (or less) of one lane, with the observer.
 bool reach_piece(Wave& wave, int lane, std::uint64_t address, std::uint32_t bytes) {
   if (!reachable(wave, lane, address, bytes)) return false;
-  if (wave.checker) wave.checker->global(wave, lane, address, bytes);
+  if (wave.observer) wave.observer->global(wave, lane, address, bytes);
   return wave.stop != Stop::Fault;
 }
 

@@ -36,7 +36,7 @@ bool typed(Wave& wave, const Instruction& instruction, const BufferResource& res
 
 bool reach_element(Wave& wave, int lane, std::uint64_t address, std::uint32_t bytes) {
   if (!reachable(wave, lane, address, bytes)) return false;
-  if (wave.checker) wave.checker->global(wave, lane, address, bytes);
+  if (wave.observer) wave.observer->global(wave, lane, address, bytes);
   return wave.stop != Stop::Fault;
 }
 

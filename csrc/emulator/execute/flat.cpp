@@ -47,7 +47,7 @@ bool resolve(Wave& wave, const Instruction& instruction, std::uint32_t bytes, Ld
             static_cast<unsigned long long>(inside), wave.scratch_bytes);
       return false;
     }
-    if (wave.checker) wave.checker->global(wave, l, inside, bytes);
+    if (wave.observer) wave.observer->global(wave, l, inside, bytes);
     if (wave.stop == Stop::Fault) return false;
     out.at[l] =
         reinterpret_cast<std::uint64_t>(wave.scratch) + static_cast<std::uint64_t>(l) * wave.scratch_bytes + inside;

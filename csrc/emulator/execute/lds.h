@@ -14,7 +14,7 @@ bool bind_lds_transpose(Instruction& instruction);  // ds_read_*_tr_*, gfx950
 inline std::uint32_t lds_offset(const Instruction& i) { return i.offset0 | static_cast<std::uint32_t>(i.offset1) << 8; }
 
 // Host addresses of the active lanes' `bytes` at VGPR + offset (32-bit sum). M0 does not limit the range on gfx9.
-// False: a lane is out of bounds or the checker objected; the wave has stopped.
+// False: a lane is out of bounds or the observer objected; the wave has stopped.
 inline bool lds_lanes(Wave& wave, const std::uint32_t* row, std::uint32_t offset, std::uint32_t bytes, LdsAccess access,
                       std::uint64_t* out) {
   const std::uint64_t active = wave.exec();
@@ -27,11 +27,11 @@ inline bool lds_lanes(Wave& wave, const std::uint32_t* row, std::uint32_t offset
   }
   const bool inside = !active || std::uint64_t{highest} + bytes <= wave.group->lds_bytes;
   if (inside) [[likely]] {
-    if (!wave.checker) [[likely]]
+    if (!wave.observer) [[likely]]
       return true;
     std::uint32_t at[kLanes];
     for (int l = 0; l < kLanes; ++l) at[l] = row[l] + offset;
-    wave.checker->lds_lanes(wave, access, at, active, bytes);
+    wave.observer->lds_lanes(wave, access, at, active, bytes);
     return wave.stop != Stop::Fault;
   }
   for (std::uint64_t rest = active; rest; rest &= rest - 1) {

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "checker.h"
+#include "observer.h"
 #include "reach.h"
 #include "wave.h"
 
@@ -128,7 +128,7 @@ inline bool is_contiguous(const std::uint64_t* address, std::uint32_t bytes) {
 }
 
 // Are `bytes` at the address of every active lane inside live allocations? One look at the whole range when it is in
-// the allocation of the last access, lane by lane otherwise. False: the wave has stopped. Asks the checker too.
+// the allocation of the last access, lane by lane otherwise. False: the wave has stopped. Asks the observer too.
 inline bool reach_lanes(Wave& wave, const std::uint64_t* address, std::uint64_t active, bool contiguous,
                         std::uint32_t bytes) {
   if (!active) return true;
@@ -153,8 +153,8 @@ inline bool reach_lanes(Wave& wave, const std::uint64_t* address, std::uint64_t 
       }
     }
   }
-  if (wave.checker) [[unlikely]] {
-    wave.checker->global_lanes(wave, address, active, bytes);
+  if (wave.observer) [[unlikely]] {
+    wave.observer->global_lanes(wave, address, active, bytes);
     if (wave.stop == Stop::Fault) return false;
   }
   return true;
@@ -168,7 +168,7 @@ inline void count_written(Wave& wave, std::uint64_t active, std::uint32_t bytes)
   if (wave.counters) wave.counters->global_written += static_cast<std::uint64_t>(std::popcount(active)) * bytes;
 }
 
-// LDS accesses: bounds (a card reads 0 and drops writes outside the allocation; we check, so we stop), checker,
+// LDS accesses: bounds (a card reads 0 and drops writes outside the allocation; we check, so we stop), observer,
 // counters.
 inline bool reach_lds(Wave& wave, int lane, std::uint64_t address, std::uint32_t bytes, LdsAccess access) {
   if (address + bytes > wave.group->lds_bytes) [[unlikely]] {
@@ -180,11 +180,11 @@ inline bool reach_lds(Wave& wave, int lane, std::uint64_t address, std::uint32_t
           bytes, static_cast<unsigned long long>(address), wave.group->lds_bytes);
     return false;
   }
-  if (wave.checker) [[unlikely]] {
+  if (wave.observer) [[unlikely]] {
     const auto at = static_cast<std::uint32_t>(address);
-    if (access == LdsAccess::Read) wave.checker->lds_read(wave, lane, at, bytes);
-    if (access == LdsAccess::Write) wave.checker->lds_write(wave, lane, at, bytes);
-    if (access == LdsAccess::Atomic) wave.checker->lds_atomic(wave, lane, at, bytes);
+    if (access == LdsAccess::Read) wave.observer->lds_read(wave, lane, at, bytes);
+    if (access == LdsAccess::Write) wave.observer->lds_write(wave, lane, at, bytes);
+    if (access == LdsAccess::Atomic) wave.observer->lds_atomic(wave, lane, at, bytes);
     return wave.stop != Stop::Fault;
   }
   return true;

@@ -11,7 +11,7 @@ namespace apb::emu {
 [[gnu::cold]] bool reach_other(Wave& wave, int lane, std::uint64_t address, std::uint32_t bytes);
 
 // True when [address, address + bytes) lies in one live allocation. False: the wave has stopped with a fault that names `lane`
-// (-1 for scalar accesses). Does not call the checker: handlers do, `if (wave.checker) wave.checker->global(...)`.
+// (-1 for scalar accesses). Does not call the observer: handlers do, `if (wave.observer) wave.observer->global(...)`.
 [[nodiscard]] inline bool reachable(Wave& wave, int lane, std::uint64_t address, std::uint32_t bytes) {
   if (wave.recent.holds(address, bytes)) [[likely]]
     return true;

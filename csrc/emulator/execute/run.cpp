@@ -2,7 +2,7 @@
 #include <xmmintrin.h>
 
 #include "bind.h"
-#include "checker.h"
+#include "observer.h"
 #include "tolerate.h"
 #include "wave.h"
 
@@ -86,7 +86,7 @@ bool add_index(Wave& wave, Instruction& instruction) {
   return add(instruction.destination[0], kIndexDestination);
 }
 
-// One instruction with everything that is not usual: checks, VSKIP, GPR indexing. Kept out of the hot loop.
+// One instruction with everything that is not usual: observers, VSKIP, GPR indexing. Kept out of the hot loop.
 [[gnu::noinline]] void step(Wave& wave, const Instruction& instruction, Counters& counters) {
   if ((wave.mode.bits & kModeSkipVector) != 0 && !is_scalar(instruction.encoding)) return;  // VSKIP: not even issued
   Instruction moved;
@@ -100,10 +100,11 @@ bool add_index(Wave& wave, Instruction& instruction) {
     }
     current = &moved;
   }
-  if (wave.checker != nullptr) wave.checker->before(wave, *current);
+  if (wave.observer != nullptr) wave.observer->before(wave, *current);
   if (wave.stop == Stop::None) {
     counters.instructions[static_cast<int>(instruction.category)]++;
     current->execute(wave, *current);
+    if (wave.observer != nullptr) wave.observer->after(wave, *current);
   }
   wave.current = &instruction;
 }
@@ -155,7 +156,7 @@ void run(Wave& wave, const Instruction* code, std::uint64_t budget) {
   Counters nobody;
   Counters& counters = wave.counters != nullptr ? *wave.counters : nobody;
   while (wave.stop == Stop::None && budget != 0) {
-    const bool careful = wave.checker != nullptr || (wave.mode.bits & (kModeIndexEnabled | kModeSkipVector)) != 0;
+    const bool careful = wave.observer != nullptr || (wave.mode.bits & (kModeIndexEnabled | kModeSkipVector)) != 0;
     const std::uint64_t done =
         careful ? loop<true>(wave, code, budget, counters) : loop<false>(wave, code, budget, counters);
     wave.executed += done;

@@ -86,7 +86,7 @@ void join(Wave& wave, const Instruction& i) {
 
 template <Stop What> void stop(Wave& wave, const Instruction&) { wave.stop = What; }
 
-// Waits are no work here: every access is done when its handler returns. What a missing one would do is the checker's business.
+// Waits are no work here: every access is done when its handler returns. What a missing one would do is the observer's business.
 void nothing(Wave&, const Instruction&) {}
 
 void kill(Wave& wave, const Instruction& i) {

@@ -5,7 +5,7 @@
 #include <chrono>
 #include <cstddef>
 
-#include "checker.h"
+#include "observer.h"
 #include "operands.h"
 #include "reach.h"
 
@@ -37,7 +37,7 @@ u64 address_of(const Wave& wave, const Instruction& i, const Parts& parts) {
 
 bool touch(Wave& wave, u64 address, u32 bytes) {
   if (!reachable(wave, -1, address, bytes)) return false;
-  if (wave.checker != nullptr) wave.checker->global(wave, -1, address, bytes);
+  if (wave.observer != nullptr) wave.observer->global(wave, -1, address, bytes);
   return wave.stop != Stop::Fault;
 }
 

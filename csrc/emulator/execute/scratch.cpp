@@ -30,7 +30,7 @@ bool addresses(Wave& wave, const Instruction& instruction, const Operand& scalar
             static_cast<long long>(out[l]), wave.scratch_bytes);
       return false;
     }
-    if (wave.checker) wave.checker->global(wave, l, out[l], bytes);
+    if (wave.observer) wave.observer->global(wave, l, out[l], bytes);
     if (wave.stop == Stop::Fault) return false;
   }
   const auto memory = reinterpret_cast<std::uint64_t>(wave.scratch);

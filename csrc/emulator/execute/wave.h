@@ -52,7 +52,7 @@ class Memory {
   virtual void describe(std::uint64_t address, std::uint64_t bytes, char* text, std::size_t size) const = 0;
 };
 
-class Checker;  // machine/checks: hazards, races, uninitialised LDS. Null when checks are off.
+class Observer;  // whoever looks at each instruction: checks, counters, a debugger. Null: nobody does.
 
 struct Wave;
 
@@ -103,7 +103,7 @@ struct Wave {
   std::uint8_t* scratch =
       nullptr;  // of this wave: 64 lanes x scratch_bytes, lane-major (lane l at scratch + l * scratch_bytes)
   std::uint32_t scratch_bytes = 0;  // per lane
-  Checker* checker = nullptr;
+  Observer* observer = nullptr;
   Counters* counters = nullptr;
   std::uint64_t executed = 0;                 // instructions, against the limit
   std::uint32_t status = 0, trap_status = 0;  // for s_getreg

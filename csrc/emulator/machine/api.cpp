@@ -66,7 +66,7 @@ struct LoneWave {
   std::vector<Instruction> program;
   std::vector<std::uint8_t> scratch;
   std::shared_ptr<const Memory> memory;
-  std::unique_ptr<WorkgroupChecks> checks;
+  std::unique_ptr<GroupObserver> checks;
 
   LoneWave(Target target, std::span<const std::uint32_t> words, const apb_wave_state& state)
       : code(words.begin(), words.end()),
@@ -89,7 +89,7 @@ struct LoneWave {
     wave.scratch = scratch.data();
     wave.scratch_bytes = kScratchPerLane;
     wave.counters = &counters;
-    wave.checker = checks ? checks->of_wave(0) : nullptr;
+    wave.observer = checks ? checks->of_wave(0) : nullptr;
   }
 };
 

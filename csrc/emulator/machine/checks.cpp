@@ -1,4 +1,4 @@
-// The checker that each wave of a workgroup calls, and what its waves share.
+// The observer that each wave of a workgroup calls, and what its waves share.
 #include "checks.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace {
 
 class Group;
 
-class WaveChecks final : public Checker {
+class WaveChecks final : public Observer {
  public:
   WaveChecks(Group& group, std::uint8_t number) : group_(&group), mark_(static_cast<std::uint8_t>(number + 1)) {}
   void before(Wave& wave, const Instruction& instruction) override;
@@ -59,7 +59,7 @@ class WaveChecks final : public Checker {
   std::vector<Doubtful> doubtful_;  // of the instruction before
 };
 
-class Group final : public WorkgroupChecks {
+class Group final : public GroupObserver {
  public:
   Group(const CheckSwitches& on, std::uint32_t waves, std::uint32_t lds_bytes)
       : switches(on), shadow(on.lds, on.races && waves > 1, lds_bytes), direct_(on.hazards ? lds_bytes / 4 + 1 : 0) {
@@ -67,9 +67,9 @@ class Group final : public WorkgroupChecks {
       waves_.emplace_back(*this, static_cast<std::uint8_t>(number));
   }
 
-  Checker* of_wave(std::uint32_t number) override { return &waves_[number]; }
+  Observer* of_wave(std::uint32_t number) override { return &waves_[number]; }
   void barrier() override { shadow.barrier(); }
-  void reset() override {
+  void begin(const Workgroup& /*group*/) override {
     shadow.reset();
     if (any_direct) std::fill(direct_.begin(), direct_.end(), Direct{});
     any_direct = false;
@@ -201,8 +201,8 @@ void WaveChecks::global_lanes(Wave& wave, const std::uint64_t* address, std::uin
 
 }  // namespace
 
-std::unique_ptr<WorkgroupChecks> make_workgroup_checks(const CheckSwitches& switches, std::uint32_t waves,
-                                                       std::uint32_t lds_bytes) {
+std::unique_ptr<GroupObserver> make_workgroup_checks(const CheckSwitches& switches, std::uint32_t waves,
+                                                     std::uint32_t lds_bytes) {
   if (!switches.any()) return nullptr;
   return std::make_unique<Group>(switches, waves, lds_bytes);
 }

@@ -7,6 +7,7 @@
 
 #include "../execute/wave.h"
 #include "launch.h"
+#include "observers.h"
 
 namespace apb::emu {
 
@@ -57,6 +58,7 @@ struct Dispatch {
   std::uint64_t workgroups = 0, waves = 0;                   // of the whole launch
   DispatchMemory memory;
   std::vector<std::uint8_t> kernarg_storage, printf_buffer;
+  LaunchObservers observers;            // beside the checks
   std::unique_ptr<GridSync> grid_sync;  // null: no kernel that waits for its whole grid
   std::uint8_t* kernarg = nullptr;      // 64-byte aligned
   std::uint32_t kernarg_bytes = 0;

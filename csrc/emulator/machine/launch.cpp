@@ -137,7 +137,7 @@ void fill_packet(const LaunchRequest& r, Dispatch& d) {
   d.memory.add("dispatch packet", reinterpret_cast<std::uint64_t>(&p), sizeof p);
 }
 
-void record(const LaunchRequest& r, const Dispatch& d, const Counters& counters, double seconds) {
+LaunchRecord record(const LaunchRequest& r, const Dispatch& d, const Counters& counters, double seconds) {
   LaunchRecord out;
   out.kernel = r.kernel->name;
   out.device = r.device;
@@ -157,6 +157,7 @@ void record(const LaunchRequest& r, const Dispatch& d, const Counters& counters,
       r.kernel->name.c_str(), r.device, text_of(r.grid).c_str(), text_of(r.block).c_str(),
       static_cast<unsigned long long>(d.waves), static_cast<unsigned long long>(instructions), seconds * 1e3);
   record_launch(out);
+  return out;
 }
 
 LaunchResult fault_of(const LaunchRequest& r, const Fault& found, Fault& fault, std::string& text) {
@@ -176,6 +177,7 @@ LaunchResult run_launch(const LaunchRequest& r, Fault& fault, std::string& text)
   describe_dispatch(r, dispatch);
   fill_kernarg(r, dispatch);
   fill_packet(r, dispatch);
+  dispatch.observers = make_observers(r);
   const auto threads =
       static_cast<unsigned>(std::min<std::uint64_t>(std::max(configuration().threads, 1u), dispatch.workgroups));
   Interruption interruption;
@@ -187,7 +189,8 @@ LaunchResult run_launch(const LaunchRequest& r, Fault& fault, std::string& text)
     text = "no host memory for a workgroup's registers";
     return LaunchResult::OutOfMemory;
   }
-  record(r, dispatch, scheduler.counters(), seconds.count());
+  const LaunchRecord done = record(r, dispatch, scheduler.counters(), seconds.count());
+  for (const auto& each : dispatch.observers) each->finish(done);
   if (scheduler.fault().kind != FaultKind::None) return fault_of(r, scheduler.fault(), fault, text);
   return LaunchResult::Done;
 }

@@ -113,26 +113,30 @@ void Watch::note(std::uint64_t address, std::uint32_t bytes) {
 
 void Watch::before(Wave& wave, const Instruction& instruction) {
   if (is_poll(instruction)) polls_ = true;
-  if (Checker* other = under(wave)) other->before(wave, instruction);
+  if (Observer* other = under(wave)) other->before(wave, instruction);
+}
+
+void Watch::after(Wave& wave, const Instruction& instruction) {
+  if (Observer* other = under(wave)) other->after(wave, instruction);
 }
 
 void Watch::lds_read(Wave& wave, int lane, std::uint32_t address, std::uint32_t bytes) {
-  if (Checker* other = under(wave)) other->lds_read(wave, lane, address, bytes);
+  if (Observer* other = under(wave)) other->lds_read(wave, lane, address, bytes);
 }
 void Watch::lds_write(Wave& wave, int lane, std::uint32_t address, std::uint32_t bytes) {
-  if (Checker* other = under(wave)) other->lds_write(wave, lane, address, bytes);
+  if (Observer* other = under(wave)) other->lds_write(wave, lane, address, bytes);
 }
 void Watch::lds_atomic(Wave& wave, int lane, std::uint32_t address, std::uint32_t bytes) {
-  if (Checker* other = under(wave)) other->lds_atomic(wave, lane, address, bytes);
+  if (Observer* other = under(wave)) other->lds_atomic(wave, lane, address, bytes);
 }
 void Watch::lds_lanes(Wave& wave, LdsAccess access, const std::uint32_t* address, std::uint64_t active,
                       std::uint32_t bytes) {
-  if (Checker* other = under(wave)) other->lds_lanes(wave, access, address, active, bytes);
+  if (Observer* other = under(wave)) other->lds_lanes(wave, access, address, active, bytes);
 }
 
 void Watch::global(Wave& wave, int lane, std::uint64_t address, std::uint32_t bytes) {
   note(address, bytes);
-  if (Checker* other = under(wave)) other->global(wave, lane, address, bytes);
+  if (Observer* other = under(wave)) other->global(wave, lane, address, bytes);
 }
 
 void Watch::global_lanes(Wave& wave, const std::uint64_t* address, std::uint64_t active, std::uint32_t bytes) {
@@ -149,7 +153,7 @@ void Watch::global_lanes(Wave& wave, const std::uint64_t* address, std::uint64_t
     for (std::uint64_t rest = active; rest != 0 && !full_; rest &= rest - 1)
       note(address[std::countr_zero(rest)], bytes);
   }
-  if (Checker* other = under(wave)) other->global_lanes(wave, address, active, bytes);
+  if (Observer* other = under(wave)) other->global_lanes(wave, address, active, bytes);
 }
 
 }  // namespace apb::emu

@@ -9,13 +9,13 @@
 #include <cstdint>
 #include <vector>
 
-#include "checks.h"
+#include "observers.h"
 
 namespace apb::emu {
 
-class Watch final : public Checker {
+class Watch final : public Observer {
  public:
-  explicit Watch(WorkgroupChecks* under) : under_(under) {}
+  explicit Watch(GroupObserver& under) : under_(under) {}
 
   enum class Finding : std::uint8_t { Nothing, Waits, Fails };
   // After a round of the waves. `stored`: bytes that the workgroup has stored outside itself so far. `seems`: its waves sleep or come
@@ -23,7 +23,7 @@ class Watch final : public Checker {
   Finding round(std::uint64_t stored, bool seems);
   // A wave has ended.
   void moved() { still_ = 0; }
-  // Between begin and end of a window the waves' checker is this object.
+  // Between begin and end of a window the waves' observer is this object.
   bool records() const { return left_ != 0; }
 
   // Has one of the bytes changed since they were read? May be called while others store.
@@ -32,6 +32,7 @@ class Watch final : public Checker {
   void forget(bool in_vain);
 
   void before(Wave& wave, const Instruction& instruction) override;
+  void after(Wave& wave, const Instruction& instruction) override;
   void lds_read(Wave& wave, int lane, std::uint32_t address, std::uint32_t bytes) override;
   void lds_write(Wave& wave, int lane, std::uint32_t address, std::uint32_t bytes) override;
   void lds_atomic(Wave& wave, int lane, std::uint32_t address, std::uint32_t bytes) override;
@@ -46,12 +47,12 @@ class Watch final : public Checker {
     std::uint32_t count, at;  // in copy_
     std::uint64_t end() const { return address + count; }
   };
-  Checker* under(const Wave& wave) const { return under_ != nullptr ? under_->of_wave(wave.number) : nullptr; }
+  Observer* under(const Wave& wave) const { return under_.of_wave(wave.number); }
   void open();
   void close(std::uint64_t next);
   void note(std::uint64_t address, std::uint32_t bytes);
 
-  WorkgroupChecks* under_;
+  GroupObserver& under_;
   std::vector<Bytes> bytes_;
   std::vector<std::uint8_t> copy_;                   // taken before the load, so that no store is missed
   std::uint32_t length_ = 0, left_ = 0, reads_ = 0;  // of a window, in rounds

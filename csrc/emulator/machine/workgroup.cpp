@@ -7,6 +7,7 @@
 
 #include "../execute/bind.h"
 #include "../isa/decode.h"
+#include "checks.h"
 #include "configuration.h"
 #include "findings.h"
 #include "program.h"
@@ -61,15 +62,17 @@ ResidentWorkgroup::ResidentWorkgroup(const Dispatch& dispatch)
       scratch_(dispatch.waves_per_workgroup() * scratch_per_wave(dispatch)),
       waves_(dispatch.waves_per_workgroup()),
       waiting_(waves_.size()),
-      checks_(make_workgroup_checks(configuration().checks, dispatch.waves_per_workgroup(), dispatch.lds_end)),
       spin_(*dispatch.kernel),
-      watch_(checks_.get()) {
+      watch_(observers_) {
+  const std::uint32_t waves = dispatch.waves_per_workgroup();
+  observers_.add(make_workgroup_checks(configuration().checks, waves, dispatch.lds_end), waves);
+  for (const auto& each : dispatch.observers) observers_.add(each->of_group(dispatch), waves);
   for (std::size_t i = 0; i < waves_.size(); ++i) {
     waves_[i].vector = reinterpret_cast<std::uint32_t*>(registers_.data() + i * kFileBytes);
     waves_[i].scratch = scratch_.data() ? scratch_.data() + i * scratch_per_wave(dispatch) : nullptr;
     waves_[i].counters = &counters_;
   }
-  use_checkers(false);
+  use_observers(false);
   group_.kernel = dispatch.kernel->name.c_str();
   group_.lds = lds_.data();
   group_.lds_bytes = dispatch.lds_end;
@@ -87,7 +90,7 @@ void ResidentWorkgroup::begin(std::uint64_t linear) {
   group_.waves = (block.x * block.y * block.z + kLanes - 1) / kLanes;
   group_.waiting = group_.ended = 0;
   forget_watch(false);
-  if (checks_) checks_->reset();
+  observers_.begin(group_);
   std::fill_n(reinterpret_cast<std::uint32_t*>(lds_.data()), (group_.lds_bytes + 3) / 4, kPoison);
   const std::uint64_t scratch_dwords = scratch_per_wave(dispatch_) * group_.waves / 4;
   std::fill_n(reinterpret_cast<std::uint32_t*>(scratch_.data()), scratch_dwords, kPoison);
@@ -96,7 +99,7 @@ void ResidentWorkgroup::begin(std::uint64_t linear) {
 }
 
 void ResidentWorkgroup::release_barrier() {
-  if (checks_) checks_->barrier();
+  observers_.barrier();
   group_.waiting = 0;
   for (std::uint32_t i = 0; i < group_.waves; ++i) {
     if (!waiting_[i]) continue;
@@ -125,13 +128,13 @@ void ResidentWorkgroup::rested(std::uint64_t instructions) {
     if (!waiting_[i] && waves_[i].stop != Stop::Ended) waves_[i].executed += instructions;
 }
 
-void ResidentWorkgroup::use_checkers(bool recording) {
+void ResidentWorkgroup::use_observers(bool recording) {
   for (std::size_t i = 0; i < waves_.size(); ++i)
-    waves_[i].checker = recording ? &watch_ : checks_ ? checks_->of_wave(static_cast<std::uint32_t>(i)) : nullptr;
+    waves_[i].observer = recording ? &watch_ : observers_.of_wave(static_cast<std::uint32_t>(i));
 }
 
 void ResidentWorkgroup::forget_watch(bool in_vain) {
-  if (watch_.records()) use_checkers(false);
+  if (watch_.records()) use_observers(false);
   watch_.forget(in_vain);
   watched_ = surely_ = false;
   sleeping_ = 0;
@@ -143,7 +146,7 @@ bool ResidentWorkgroup::waits(bool all_sleep) {
   const bool recorded = watch_.records();
   const Watch::Finding found =
       watch_.round(counters_.global_written - counters_.written_as_it_was, all_sleep || comes_back);
-  if (watch_.records() != recorded) use_checkers(!recorded);
+  if (watch_.records() != recorded) use_observers(!recorded);
   watched_ = found == Watch::Finding::Waits;
   surely_ = watched_ && comes_back;
   // Without a finding those that come back or sleep give way all the same: a few looks for nothing are cheap.
@@ -175,6 +178,7 @@ Turn ResidentWorkgroup::rounds(const std::atomic<bool>& stop, Interruption& inte
       spin_.moved();
       if (wave.stop == Stop::Ended) {
         watch_.moved();
+        observers_.ended(wave);
         ++group_.ended;
       }
       if (wave.stop == Stop::Barrier) {

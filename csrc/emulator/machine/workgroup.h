@@ -6,9 +6,9 @@
 #include <memory>
 #include <vector>
 
-#include "checks.h"
 #include "dispatch.h"
 #include "interrupt.h"
+#include "observers.h"
 #include "spin.h"
 #include "watch.h"
 
@@ -68,7 +68,7 @@ class ResidentWorkgroup {
   void release_barrier();
   // After a round: has it come to where only others can help?
   bool waits(bool all_sleep);
-  void use_checkers(bool recording);
+  void use_observers(bool recording);
   void forget_watch(bool in_vain);
 
   const Dispatch& dispatch_;
@@ -76,7 +76,7 @@ class ResidentWorkgroup {
   Workgroup group_;
   std::vector<Wave> waves_;
   std::vector<std::uint8_t> waiting_;  // per wave: stands at the barrier
-  std::unique_ptr<WorkgroupChecks> checks_;
+  GroupObservers observers_;
   SpinWatch spin_;
   Watch watch_;
   Turn last_ = Turn::Paused;

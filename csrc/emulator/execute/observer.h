@@ -1,4 +1,5 @@
-// Checks that a card does not make. One object per wave; the memory handlers and the run loop call it when it is there.
+// Who looks at a wave while it runs: checks that a card does not make, counters, a trace, a debugger. The run loop and the memory
+// handlers call a wave's observer when there is one; without one the usual loop runs and nothing here costs anything.
 #pragma once
 
 #include <cstdint>
@@ -9,19 +10,18 @@ namespace apb::emu {
 
 enum class LdsAccess : std::uint8_t { Read, Write, Atomic };
 
-class Checker {
+class Observer {
  public:
-  virtual ~Checker() = default;
-  // Before each instruction: does it read or write a register whose load has not been waited for? Counts vmcnt, lgkmcnt
-  // and expcnt as the hardware does; s_waitcnt forgets what has arrived. Raises `hazard`.
+  virtual ~Observer() = default;
+  // Before each instruction; wave.pc already points behind it. Whoever stops the wave here (`raise`) keeps it from being executed.
   virtual void before(Wave& wave, const Instruction& instruction) = 0;
-  // Every LDS access of an active lane, after its bounds are known to hold. A read of bytes that nobody wrote raises
-  // lds_uninitialised; two waves on the same bytes since the last barrier, one of them writing without an atomic, lds_race.
+  // When it was executed, or has stopped the wave: wave.stop says.
+  virtual void after(Wave& /*wave*/, const Instruction& /*instruction*/) {}
+  // Every LDS access of an active lane, after its bounds are known to hold.
   virtual void lds_read(Wave& wave, int lane, std::uint32_t address, std::uint32_t bytes) = 0;
   virtual void lds_write(Wave& wave, int lane, std::uint32_t address, std::uint32_t bytes) = 0;
   virtual void lds_atomic(Wave& wave, int lane, std::uint32_t address, std::uint32_t bytes) = 0;
-  // Every access to global, flat or scratch memory of an active lane. Raises `misaligned` when `address` is no multiple of
-  // min(bytes, 4) (1 for byte accesses).
+  // Every access to global, flat or scratch memory of an active lane; lane -1: a scalar load.
   virtual void global(Wave& wave, int lane, std::uint64_t address, std::uint32_t bytes) = 0;
 
   // The same for all active lanes of one instruction, in the order of lanes: one call instead of 64. `address` is an LDS byte address
