@@ -2,64 +2,28 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include "call_words.h"
-#include "making.h"
-#include "operator_type.h"
+#include "call_told.h"
+#include "function_plan.h"
 
 namespace apb {
 namespace {
 
 constexpr std::size_t kMostWords = 256;
-constexpr std::size_t kMostArguments = 64;
-constexpr std::size_t kMostMade = 8;
 constexpr std::size_t kMostLaunches = 8;  // of a plan whose calls are known whole
-constexpr std::size_t kMostWholeWords = 512;
-// As much as anything asks of an address where a call is known whole.
-constexpr std::uint64_t kMostAlignment = 256;
-
 using Key = CallWords<kMostWords>;
-
-// What a call of an operator is given, or what the function returns: an argument, something made, or always the same object.
-struct Item {
-  enum class Kind { Argument, Made, Same } kind = Kind::Same;
-  std::size_t place = 0;
-  py::Ref object;
-};
-
-struct Launch {
-  py::Ref op;
-  std::vector<Item> items;
-  // What of the call is the same each time, in the terms of the device that it was last on. Written with the GIL held.
-  mutable FixedArguments fixed;
-};
-
-struct Plan {
-  std::vector<Making> makings;
-  std::vector<Launch> launches;
-  std::vector<Item> answers;  // of several a tuple
-  bool single = true;
-};
 
 struct Entry {
   std::vector<std::uint64_t> key;
   std::vector<py::Ref> objects;      // whose addresses stand in the key
   std::shared_ptr<const Plan> plan;  // null: the function itself is called
-};
-
-// What the arguments of the call that is planned were, and what they are called with.
-struct Given {
-  PyObject* const* args;
-  std::string_view kinds;
 };
 
 // A call that is known whole, by everything that decides anything: which plan it follows, and what each launch was. No bundle
@@ -70,130 +34,6 @@ struct Whole {
   std::vector<py::Ref> objects;  // whose addresses stand in the key
   std::vector<KnownLaunch> launches;
   std::array<std::uint64_t, kMostMade> made;  // how the memory that was made is aligned
-};
-
-// (place,) of an argument, (-1 - place,) of what was made; all else is itself.
-bool read_item(PyObject* object, std::size_t arguments, std::size_t made, Item& item) {
-  if (!py::has_flag(object, py::kFlagTuple)) {
-    item.object = py::Ref::borrow(object);
-    return true;
-  }
-  std::int64_t place = 0;
-  if (PyTuple_Size(object) != 1 || !py::read_integer(PyTuple_GetItem(object, 0), place)) return false;
-  item.kind = place < 0 ? Item::Kind::Made : Item::Kind::Argument;
-  item.place = static_cast<std::size_t>(place < 0 ? -1 - place : place);
-  return item.place < (place < 0 ? made : arguments);
-}
-
-bool is_tuple(PyObject* object, Py_ssize_t size) {
-  return py::has_flag(object, py::kFlagTuple) && (size < 0 || PyTuple_Size(object) == size);
-}
-
-bool read_launch(PyObject* said, const Given& given, std::size_t made, Launch& launch) {
-  if (!is_tuple(said, 2) || !is_operator(PyTuple_GetItem(said, 0)) || !is_tuple(PyTuple_GetItem(said, 1), -1))
-    return false;
-  launch.op = py::Ref::borrow(PyTuple_GetItem(said, 0));
-  PyObject* items = PyTuple_GetItem(said, 1);
-  launch.items.resize(static_cast<std::size_t>(PyTuple_Size(items)));
-  for (std::size_t i = 0; i < launch.items.size(); ++i) {
-    Item& item = launch.items[i];
-    if (!read_item(PyTuple_GetItem(items, static_cast<Py_ssize_t>(i)), given.kinds.size(), made, item)) return false;
-    if (item.kind != Item::Kind::Argument || given.kinds[item.place] != 'v') continue;
-    // Its value, or which object it is, stands in the key.
-    item.kind = Item::Kind::Same;
-    item.object = py::Ref::borrow(given.args[item.place]);
-  }
-  return launch.items.size() <= kMostArguments;
-}
-
-// An item, or a tuple of items.
-bool read_answers(PyObject* said, std::size_t arguments, std::size_t made, Plan& plan) {
-  plan.single = !is_tuple(said, -1) || PyTuple_Size(said) == 1;
-  plan.answers.resize(plan.single ? 1 : static_cast<std::size_t>(PyTuple_Size(said)));
-  if (plan.single) return read_item(said, arguments, made, plan.answers[0]);
-  for (std::size_t i = 0; i < plan.answers.size(); ++i) {
-    if (!read_item(PyTuple_GetItem(said, static_cast<Py_ssize_t>(i)), arguments, made, plan.answers[i])) return false;
-  }
-  return true;
-}
-
-// ((function, arguments) of what is made, ...), ((operator, items), ...), what is returned.
-bool read_plan(PyObject* said, const Given& given, Plan& plan) {
-  if (!is_tuple(said, 3) || !is_tuple(PyTuple_GetItem(said, 0), -1) || !is_tuple(PyTuple_GetItem(said, 1), -1))
-    return false;
-  PyObject* makings = PyTuple_GetItem(said, 0);
-  const auto made = static_cast<std::size_t>(PyTuple_Size(makings));
-  if (made > kMostMade) return false;
-  plan.makings.resize(made);
-  for (std::size_t i = 0; i < made; ++i) {
-    if (!read_making(PyTuple_GetItem(makings, static_cast<Py_ssize_t>(i)), plan.makings[i])) return false;
-  }
-  PyObject* launches = PyTuple_GetItem(said, 1);
-  plan.launches.resize(static_cast<std::size_t>(PyTuple_Size(launches)));
-  for (std::size_t i = 0; i < plan.launches.size(); ++i) {
-    if (!read_launch(PyTuple_GetItem(launches, static_cast<Py_ssize_t>(i)), given, made, plan.launches[i]))
-      return false;
-  }
-  return read_answers(PyTuple_GetItem(said, 2), given.kinds.size(), made, plan);
-}
-
-// Which powers of two divide an address; null is a class of its own, as to a memo.
-std::uint64_t alignment_of(std::uint64_t address) {
-  return address == 0 ? 63 : static_cast<std::uint64_t>(__builtin_ctzll(address | kMostAlignment));
-}
-
-// Compares the words of a call with a key as they are made: nothing is stored. False at the first that differs.
-class Comparing {
- public:
-  explicit Comparing(const std::vector<std::uint64_t>& key) : at_(key.data()), end_(key.data() + key.size()) {}
-
-  bool put(std::uint64_t word) {
-    if (at_ == end_ || *at_ != word) return false;
-    ++at_;
-    return true;
-  }
-  bool done() const { return at_ == end_; }
-
-  // The dims of a tensor, sizes and strides, which then are those of the key: whatever becomes of the tensor, they stay.
-  bool put_dims(TensorArg& tensor) {
-    const auto rank = static_cast<std::size_t>(tensor.ndim);
-    if (static_cast<std::size_t>(end_ - at_) < 2 * rank) return false;
-    const auto* kept = reinterpret_cast<const std::int64_t*>(at_);
-    std::int64_t difference = 0;
-    for (std::size_t d = 0; d < rank; ++d)
-      difference |= (kept[d] ^ tensor.shape[d]) | (kept[rank + d] ^ tensor.strides[d]);
-    tensor.shape = kept;
-    tensor.strides = kept + rank;
-    at_ += 2 * rank;
-    return difference == 0;
-  }
-
- private:
-  const std::uint64_t* at_;
-  const std::uint64_t* end_;
-};
-
-// Stores them.
-class Storing {
- public:
-  explicit Storing(CallWords<kMostWholeWords>& words) : words_(words) { words_.count = 0; }
-
-  bool put(std::uint64_t word) { return words_.put(word); }
-
-  bool put_dims(TensorArg& tensor) {
-    const auto rank = static_cast<std::size_t>(tensor.ndim);
-    if (words_.count + 2 * rank > kMostWholeWords) return false;
-    auto* kept = reinterpret_cast<std::int64_t*>(words_.words.data() + words_.count);
-    std::copy_n(tensor.shape, rank, kept);
-    std::copy_n(tensor.strides, rank, kept + rank);
-    tensor.shape = kept;
-    tensor.strides = kept + rank;
-    words_.count += 2 * rank;
-    return true;
-  }
-
- private:
-  CallWords<kMostWholeWords>& words_;
 };
 
 // What is read of one call, each tensor once. On the heap: a thread's stack may be small, and a tensor may call again while it is
@@ -277,49 +117,6 @@ class Plans {
       if (tell(args[i], kinds_[i], storing, read.tensors[i], read.context)) continue;
       py::clear_ordinary();
       return false;
-    }
-    return true;
-  }
-
-  // Everything that is read of an argument. False: it is another one, or cannot be told; an exception may be set.
-  template <class Sink>
-  static bool tell(PyObject* object, char kind, Sink& sink, TensorArg& tensor, CallContext& context) {
-    if (py::is_none(object)) {
-      tensor.given = false;
-      return sink.put(number_of(object));
-    }
-    PyTypeObject* type = py::type_of(object);
-    if (!sink.put(number_of(type))) return false;
-    if (kind == 'v') return tell_value(object, type, sink);
-    if (!read_for_words(object, tensor, context)) return false;
-    return sink.put(tensor.dtype | (std::uint64_t{static_cast<std::uint32_t>(tensor.ndim)} << 32) |
-                    (alignment_of(tensor.address) << 40) |
-                    (static_cast<std::uint64_t>(tensor.device.device_type) << 48) |
-                    (static_cast<std::uint64_t>(tensor.device.device_id) << 56)) &&
-           sink.put_dims(tensor);
-  }
-
-  template <class Sink>
-  static bool tell_value(PyObject* object, PyTypeObject* type, Sink& sink) {
-    if (object == py::true_object() || object == py::false_object()) return sink.put(number_of(object));
-    if (type == &PyFloat_Type) return sink.put(std::bit_cast<std::uint64_t>(PyFloat_AsDouble(object)));
-    if (type == &PyLong_Type) {
-      std::int64_t value = 0;
-      return py::read_integer(object, value) && sink.put(static_cast<std::uint64_t>(value));
-    }
-    if (type == &PyUnicode_Type) return tell_text(object, sink);
-    return !py::has_flag(object, py::kFlagTuple) && tensor_type(type).api == nullptr && sink.put(number_of(object));
-  }
-
-  // What it says: two texts that are equal are one to a plan.
-  template <class Sink>
-  static bool tell_text(PyObject* object, Sink& sink) {
-    std::string_view text;
-    if (!py::read_text(object, text) || !sink.put(text.size())) return false;
-    for (std::size_t at = 0; at < text.size(); at += sizeof(std::uint64_t)) {
-      std::uint64_t word = 0;
-      std::memcpy(&word, text.data() + at, std::min(sizeof word, text.size() - at));
-      if (!sink.put(word)) return false;
     }
     return true;
   }
