@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from aiter_prebuilt_emulator import LIBRARY, VERSION, library, native
+from aiter_prebuilt_emulator import LIBRARY, VERSION, library, native, profiling
 
 JSON_VERSION: Final = 1
 
@@ -39,8 +39,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         help="all, or some of lds,races,hazards,alignment; and what a finding does: strict (it ends the launch), report, "
         "permissive (as a card lets it pass) or continue",
     )
+    profiling.add_options(verb)
     verb.add_argument("command", nargs=argparse.REMAINDER, metavar="-- COMMAND")
     verb.set_defaults(execute=_run)
+    profiling.register(verbs)
     options = parser.parse_args(arguments)
     try:
         return int(options.execute(options))
@@ -61,7 +63,13 @@ def _run(options: argparse.Namespace) -> int:
         print("error: no command; write: aiter-prebuilt-emulator run -- python serve.py", file=sys.stderr)
         return 2
     given = {"AITER_PREBUILT_EMULATOR": options.devices, "AITER_PREBUILT_EMULATOR_CHECKS": options.checks}
+    given |= profiling.environment(options)
     os.environ.update({name: value for name, value in given.items() if value})
+    try:
+        profiling.check()
+    except profiling.ProfileError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
     path = library()
     os.environ.update(AITER_PREBUILT_HIP=path, TRITON_LIBHIP_PATH=path)
     # By path for those that ask; loaded already, as libamdhip64.so.7, for those that link it; by folder for the others.

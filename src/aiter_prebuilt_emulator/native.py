@@ -18,7 +18,7 @@ class UnreadableCodeObjectError(ValueError):
 def opened() -> ctypes.CDLL:
     """The library in this process; the environment (see the README) is read at its first HIP call."""
     handle = ctypes.CDLL(library())
-    for name in ("apb_emulator_coverage", "apb_emulator_counters"):
+    for name in ("apb_emulator_coverage", "apb_emulator_counters", "apb_emulator_pmc"):
         getattr(handle, name).restype = ctypes.c_void_p
     handle.apb_emulator_coverage.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
     handle.apb_emulator_free.argtypes = [ctypes.c_void_p]
@@ -54,6 +54,13 @@ def counters() -> dict[str, Any]:
     was passed over, by place, with how often.
     """
     return _document(opened().apb_emulator_counters())
+
+
+def pmc() -> dict[str, Any]:
+    """rocprofv3's counters that the device has (``counters``: name, exactness, targets, meaning), and those that it lacks
+    (``absent``: how the names begin, reason).
+    """
+    return _document(opened().apb_emulator_pmc())
 
 
 def reset_counters() -> None:

@@ -176,6 +176,7 @@ hipError_t run_kernel(const KernelOperation& operation, Stream& stream) {
   request.dynamic_lds = operation.lds;
   request.arguments = operation.arguments;
   request.device = stream.device;
+  request.queue = stream.id;
   request.cooperative = operation.cooperative;
   request.grids = operation.grids;
   Fault fault;

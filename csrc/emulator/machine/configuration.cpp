@@ -10,6 +10,8 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "profile_configuration.h"
+
 namespace apb::emu {
 namespace {
 
@@ -91,6 +93,7 @@ class Reader {
     fill();
     log_level();
     counters();
+    profile();
     return std::move(configuration_);
   }
 
@@ -253,6 +256,11 @@ class Reader {
   }
 
   void counters() { configuration_.counters_file = std::string(variable("AITER_PREBUILT_EMULATOR_COUNTERS")); }
+
+  void profile() {
+    std::string found = read_profile(lookup_, configuration_.devices, configuration_.profile);
+    if (configuration_.problem.empty()) configuration_.problem = std::move(found);
+  }
 
   const char* (*lookup_)(const char*);
   Configuration configuration_;

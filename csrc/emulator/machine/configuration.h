@@ -11,6 +11,10 @@
 //                                      0xff makes NaN of what a kernel reads of its workspace and nobody wrote
 //   AITER_PREBUILT_EMULATOR_LOG        error (default) | warning | info | trace, or off; trace prints every instruction
 //   AITER_PREBUILT_EMULATOR_COUNTERS   a file: counters as JSON at exit
+//   AITER_PREBUILT_EMULATOR_PMC        rocprofv3's counters, comma separated, for each launch
+//   AITER_PREBUILT_EMULATOR_PMC_OUTPUT where their files begin: DIR/NAME; "%pid%" becomes the process's number
+//   AITER_PREBUILT_EMULATOR_PMC_FORMAT csv (default) | json | csv,json
+//   AITER_PREBUILT_EMULATOR_PERFETTO   a file: the waves' timeline, for Perfetto, at exit; "%pid%" as above
 #pragma once
 
 #include <cstdint>
@@ -49,6 +53,13 @@ struct KnownFinding {
   std::string kernel;
 };
 
+struct ProfileConfiguration {
+  std::vector<std::string> counters;  // all of them known, each on one of the devices
+  std::string output, timeline;       // beginnings of files, empty: none
+  bool csv = true, json = false;
+  bool on() const { return !counters.empty() || !timeline.empty(); }
+};
+
 enum class LogLevel : std::uint8_t { Off, Error, Warning, Info, Trace };
 
 struct Configuration {
@@ -60,6 +71,7 @@ struct Configuration {
   std::uint8_t fill = 0;  // of memory that is allocated on a stream
   LogLevel log = LogLevel::Error;
   std::string counters_file;
+  ProfileConfiguration profile;
   std::string problem;  // not empty: the environment is wrong; hipInit returns hipErrorInvalidValue... and logs it once
 };
 

@@ -149,6 +149,7 @@ LaunchRecord record(const LaunchRequest& r, const Dispatch& d, const Counters& c
     to[2] = sizes[i].z;
   }
   out.waves = d.waves;
+  out.occupancy = occupancy(*r.kernel, volume(r.block), r.dynamic_lds);
   out.seconds = seconds;
   out.counters = counters;
   std::uint64_t instructions = 0;

@@ -22,6 +22,7 @@ struct LaunchRequest {
   std::span<const std::uint8_t>
       arguments;  // explicit arguments, laid out as the metadata says; hidden ones are filled in
   int device = 0;
+  std::uint64_t queue = 0;           // the stream, by its number
   bool cooperative = false;          // all workgroups resident at once
   const MultiGrid* grids = nullptr;  // of a cooperative launch over several devices
 };

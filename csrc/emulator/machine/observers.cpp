@@ -2,12 +2,15 @@
 
 #include <algorithm>
 
+#include "configuration.h"
 #include "launch.h"
+#include "profile.h"
 
 namespace apb::emu {
 
-LaunchObservers make_observers(const LaunchRequest& /*request*/) {
+LaunchObservers make_observers(const LaunchRequest& request) {
   LaunchObservers all;
+  if (configuration().profile.on()) all.push_back(std::make_unique<LaunchProfiler>(request));
   return all;
 }
 
