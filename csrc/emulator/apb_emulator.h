@@ -19,7 +19,7 @@ char* apb_emulator_coverage(const void* image, size_t bytes);
  * {"version": 1, "error": ...} */
 char* apb_emulator_metadata(const void* image, size_t bytes);
 /* Counters since the start or the last reset, {"version": 2, "kernels": [...], "launches": [...], "findings": [{"kernel", "finding",
- * "offset", "count"}]}, and when some of rocprofv3's were asked for "pmc": {"counters", "dispatches", "dropped"} */
+ * "offset", "count"}]}, and when some of rocprofv3's were asked for "pmc": {"counters", "dispatches", "dropped", "kernels"} */
 char* apb_emulator_counters(void);
 void apb_emulator_reset_counters(void);
 /* rocprofv3's counters that there are, and why the others are not: {"version": 1, "counters": [{"name", "exactness", "targets",

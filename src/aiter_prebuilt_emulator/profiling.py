@@ -43,6 +43,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help=f"how their names begin (default: {_PROCESS}, the process's number)",
     )
     parser.add_argument("--output-format", default="csv", help="csv (default), json or csv,json")
+    parser.add_argument(
+        "--kernel-include-regex", default="", help="only kernels that it is found in, as grep -E reads it"
+    )
+    parser.add_argument("--kernel-exclude-regex", default="", help="no kernels that it is found in")
     parser.add_argument("--perfetto", type=Path, help="a file for the waves' timeline, for ui.perfetto.dev")
 
 
@@ -62,6 +66,11 @@ def environment(options: argparse.Namespace) -> dict[str, str]:
         }
     if options.perfetto is not None:
         variables[f"{_VARIABLE}_PERFETTO"] = str(options.perfetto.resolve())
+    if variables:
+        variables |= {
+            f"{_VARIABLE}_PMC_INCLUDE": options.kernel_include_regex,
+            f"{_VARIABLE}_PMC_EXCLUDE": options.kernel_exclude_regex,
+        }
     return variables
 
 

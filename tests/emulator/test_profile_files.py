@@ -80,6 +80,60 @@ def test_a_counter_of_one_target_has_rows_of_its_devices_only(tmp_path: Path) ->
     assert document["pmc"]["dispatches"][0]["counters"] == {"SQ_WAVES": 1}
 
 
+_SITES = """
+  s_load_dwordx2 s[4:5], s[0:1], 0x0
+  v_lshlrev_b32_e32 v1, 7, v0
+  s_waitcnt lgkmcnt(0)
+  ds_write_b32 v1, v0
+  v_nop
+  global_load_dword v2, v1, s[4:5]
+  s_waitcnt vmcnt(0)
+  s_endpgm
+"""
+
+
+def test_sites_say_where_in_the_code(tmp_path: Path) -> None:
+    """The write's 62 conflicts, the load's bytes and the wait for it, each at its offset, over two launches."""
+    image = code_object("gfx942", _SITES, lds=65536)
+    names = ("SQ_LDS_BANK_CONFLICT", "EMU_BYTES_TOUCHED", "EMU_WAIT_VMCNT_CYCLES", "EMU_WAIT_LGKMCNT_CYCLES")
+    (document,) = counters("gfx942", tmp_path, [[Launch(image, 2), Launch(image)]], pmc=",".join(names))
+    totals = {name: sum(one["counters"][name] for one in document["pmc"]["dispatches"]) for name in names}
+    (kernel,) = document["pmc"]["kernels"]
+    assert kernel["kernel"] == "kernel" and kernel["kernel_id"] == 1
+    sites = {site["instruction"].split()[0]: site for site in kernel["sites"] if site["offset"] > 12}
+    assert [site["offset"] for site in kernel["sites"]] == sorted(site["offset"] for site in kernel["sites"])
+    assert set(sites) == {"ds_write_b32", "global_load_dword", "s_waitcnt"}
+    assert all(site["executed"] == 3 for site in sites.values())
+    assert sites["ds_write_b32"]["lds_conflicts"] == 3 * 62 == totals["SQ_LDS_BANK_CONFLICT"]
+    assert sites["ds_write_b32"]["offset"] == 16
+    assert sites["global_load_dword"]["bytes_wanted"] == 3 * 256
+    assert sites["global_load_dword"]["bytes_touched"] == 3 * 64 * 64 == totals["EMU_BYTES_TOUCHED"]
+    assert sites["s_waitcnt"]["wait_cycles"] == totals["EMU_WAIT_VMCNT_CYCLES"] > 0
+    waits = sum(site["wait_cycles"] for site in kernel["sites"])
+    assert waits == totals["EMU_WAIT_VMCNT_CYCLES"] + totals["EMU_WAIT_LGKMCNT_CYCLES"]
+
+
+@pytest.mark.parametrize(
+    ("expressions", "count"),
+    [
+        ({"pmc_include": "^kernel$"}, 1), ({"pmc_include": "ern"}, 1), ({"pmc_include": "^ern"}, 0),
+        ({"pmc_exclude": "k(e|x)r"}, 0),
+        ({"pmc_exclude": "gemm"}, 1), ({"pmc_include": "kernel", "pmc_exclude": "kernel"}, 0),
+    ],
+)  # fmt: skip
+def test_kernels_are_chosen_by_name(expressions: dict[str, str], count: int, tmp_path: Path) -> None:
+    image = code_object("gfx942", "s_endpgm")
+    file = tmp_path / "timeline.json"
+    (document,) = counters(
+        "gfx942", tmp_path, [[Launch(image)]], pmc="SQ_WAVES", perfetto=str(file), **expressions
+    )
+    assert len(document["pmc"]["dispatches"]) == count and len(document["launches"]) == 1
+    slices = [
+        event for event in json.loads(file.read_text(encoding="utf-8"))["traceEvents"] if event["ph"] == "X"
+    ]
+    assert len(slices) == 2 * count
+
+
 def test_nothing_is_profiled_unless_asked(tmp_path: Path) -> None:
     (document,) = counters("gfx942", tmp_path, [[Launch(code_object("gfx942", "s_endpgm"))]])
     assert "pmc" not in document
@@ -116,6 +170,8 @@ print(ctypes.string_at(lib.apb_emulator_counters()).decode())
         ({"pmc": "SQ_INSTS_LDS_LOAD"}, ("'SQ_INSTS_LDS_LOAD'", "gfx950")),
         ({"pmc": "SQ_WAVES", "pmc_format": "xml"}, ("EMULATOR_PMC_FORMAT", "'xml'", "csv, json or csv,json")),
         ({"pmc": "SQ_WAVES", "pmc_format": "csv,"}, ("EMULATOR_PMC_FORMAT", "''")),
+        ({"pmc": "SQ_WAVES", "pmc_include": "a(b"}, ("EMULATOR_PMC_INCLUDE", "'a(b'", "regular expression")),
+        ({"perfetto": "file", "pmc_exclude": "["}, ("EMULATOR_PMC_EXCLUDE", "'['")),
         ({"pmc": "X" * 100_000}, ("EMULATOR_PMC",)),
     ],
 )
@@ -150,6 +206,10 @@ def _command(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
 def test_run_takes_rocprofv3s_options(tmp_path: Path) -> None:
     init = [sys.executable, "-c", _INIT, str(library_path())]
     pmc = (
+        "--kernel-include-regex",
+        "gemm|norm",
+        "--kernel-exclude-regex",
+        "attention",
         "--pmc",
         "SQ_WAVES,TCC_HIT",
         "SQ_INSTS_VALU",

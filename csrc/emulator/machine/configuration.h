@@ -14,6 +14,7 @@
 //   AITER_PREBUILT_EMULATOR_PMC        rocprofv3's counters, comma separated, for each launch
 //   AITER_PREBUILT_EMULATOR_PMC_OUTPUT where their files begin: DIR/NAME; "%pid%" becomes the process's number
 //   AITER_PREBUILT_EMULATOR_PMC_FORMAT csv (default) | json | csv,json
+//   AITER_PREBUILT_EMULATOR_PMC_INCLUDE, _EXCLUDE   extended regular expressions (POSIX): of which kernels, for the timeline too
 //   AITER_PREBUILT_EMULATOR_PERFETTO   a file: the waves' timeline, for Perfetto, at exit; "%pid%" as above
 #pragma once
 
@@ -56,6 +57,7 @@ struct KnownFinding {
 struct ProfileConfiguration {
   std::vector<std::string> counters;  // all of them known, each on one of the devices
   std::string output, timeline;       // beginnings of files, empty: none
+  std::string include, exclude;       // regular expressions for kernels' names, empty: all, none
   bool csv = true, json = false;
   bool on() const { return !counters.empty() || !timeline.empty(); }
 };

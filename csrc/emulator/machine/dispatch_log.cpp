@@ -11,6 +11,7 @@
 #include <deque>
 #include <map>
 #include <mutex>
+#include <tuple>
 #include <vector>
 
 #include "configuration.h"
@@ -38,7 +39,12 @@ struct Row {
 struct State {
   std::mutex mutex;
   std::deque<Row> rows;
-  std::map<std::string, std::uint64_t> kernels;
+  struct Known {
+    std::uint64_t id = 0;
+    KernelSites sites;
+  };
+  // Two modules may have a kernel of one name: where its code is and how long tell them apart.
+  std::map<std::tuple<std::string, std::uint32_t, std::uint32_t>, Known> kernels;
   std::uint64_t next = 0, dropped = 0;
 };
 
@@ -50,6 +56,7 @@ State& state() {
     pthread_atfork([] { state().mutex.lock(); }, [] { state().mutex.unlock(); },
                    [] {
                      state().rows.clear();  // the parent writes them
+                     state().kernels.clear();
                      state().mutex.unlock();
                    });
     if (!configuration().profile.output.empty()) std::atexit(write_files);
@@ -130,9 +137,10 @@ std::string json_row(const Row& row) {
   };
   std::string out = "{\"dispatch\": " + std::to_string(row.id) + ", \"kernel\": " + json_text(row.kernel);
   out += field("device", static_cast<std::uint64_t>(row.device)) + field("queue", row.queue) +
-         field("work_items", row.grid) + field("workgroups", row.groups) + field("workgroup_size", row.workgroup) +
-         field("lds_bytes", row.lds) + field("scratch_bytes", row.scratch) + field("vgprs", row.vgprs) +
-         field("agprs", row.agprs) + field("sgprs", row.sgprs) + field("cycles", row.cycles);
+         field("kernel_id", row.kernel_id) + field("work_items", row.grid) + field("workgroups", row.groups) +
+         field("workgroup_size", row.workgroup) + field("lds_bytes", row.lds) + field("scratch_bytes", row.scratch) +
+         field("vgprs", row.vgprs) + field("agprs", row.agprs) + field("sgprs", row.sgprs) +
+         field("cycles", row.cycles);
   out += ", \"cycles_from\": " + json_text(row.timing) + ", \"occupancy_limiter\": " + json_text(row.limiter);
   out += ", \"counters\": {";
   const auto& names = configuration().profile.counters;
@@ -158,7 +166,14 @@ std::string document(State& all) {
     out += separator + json_row(row);
     separator = ", ";
   }
-  return out + "], \"dropped\": " + std::to_string(all.dropped) + "}";
+  out += "], \"dropped\": " + std::to_string(all.dropped) + ", \"kernels\": [";
+  separator = "";
+  for (const auto& [key, known] : all.kernels) {
+    out += separator + ("{\"kernel\": " + json_text(std::get<0>(key))) +
+           ", \"kernel_id\": " + std::to_string(known.id) + ", \"sites\": " + known.sites.json() + "}";
+    separator = ", ";
+  }
+  return out + "]}";
 }
 
 void write_files() {
@@ -203,7 +218,11 @@ void log_dispatch(const LaunchRequest& request, const LaunchRecord& /*record*/, 
   State& all = state();
   const std::lock_guard guard(all.mutex);
   row.id = ++all.next;
-  row.kernel_id = all.kernels.try_emplace(row.kernel, all.kernels.size() + 1).first->second;
+  const std::uint64_t next_kernel = all.kernels.size() + 1;
+  State::Known& kernel = all.kernels[{row.kernel, request.kernel->entry, request.kernel->code_bytes}];
+  if (kernel.id == 0) kernel.id = next_kernel;
+  kernel.sites.add(*request.kernel, profile.sites);
+  row.kernel_id = kernel.id;
   all.rows.push_back(std::move(row));
   if (all.rows.size() <= kMostDispatches) return;
   all.rows.pop_front();
@@ -222,6 +241,7 @@ void reset_dispatches() {
   State& all = state();
   const std::lock_guard guard(all.mutex);
   all.rows.clear();
+  all.kernels.clear();
   all.dropped = 0;
 }
 

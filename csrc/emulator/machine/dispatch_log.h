@@ -13,7 +13,7 @@ namespace apb::emu {
 // `start`: nanoseconds of the host's clock. On the thread that launched.
 void log_dispatch(const LaunchRequest& request, const LaunchRecord& record, const LaunchProfile& profile,
                   std::uint64_t start);
-// For the document of counters: {"counters": [names], "dispatches": [...], "dropped": N}; "" when none was asked for.
+// For the document of counters: {"counters": [names], "dispatches": [...], "dropped": N, "kernels": [{"kernel", "sites"}]}; "" when none was asked for.
 std::string dispatches_json();
 void reset_dispatches();
 void write_dispatches_at_exit();  // when the configuration names a file: without a launch too

@@ -30,7 +30,8 @@ GroupProfiler::GroupProfiler(LaunchProfiler& launch, const Dispatch& dispatch, b
       dispatch_(dispatch),
       target_(dispatch.kernel->object->target),
       timeline_(timeline),
-      sums_(launch.new_sums()),
+      tally_(launch.new_tally()),
+      sums_(&tally_->sums),
       waves_(dispatch.waves_per_workgroup()) {}
 
 const OpcodeClass& GroupProfiler::class_of(const Instruction& i) {
@@ -104,8 +105,23 @@ void GroupProfiler::after(Wave& wave, const Instruction& instruction) {
   state.issue += opcode.cycles;
   const bool kept = timeline_ && state.times.waits.size() < kMostWaits;
   state.times.cut = state.times.cut || (timeline_ && !kept);
+  const std::uint64_t before = state.clock.now();
   state.clock.issue(instruction, opcode, matrix, cost, *sums_, kept ? &state.times.waits : nullptr);
+  count_site(instruction, cost, state.clock.now() - before - opcode.cycles);
   state.at_barrier = wave.stop == Stop::Barrier;
+  state.barrier = instruction.address;
+}
+
+void GroupProfiler::count_site(const Instruction& instruction, const AccessCost& cost, std::uint64_t waited) {
+  constexpr std::uint64_t kHalf = 64;
+  const bool waits = instruction.category == Category::Wait;
+  if (cost.halves == 0 && cost.lds_cycles == 0 && waited == 0 && !waits) return;
+  Site& site = tally_->sites[instruction.address];
+  ++site.executed;
+  site.wait_cycles += waited;
+  site.lds_conflicts += banks_.conflicts + banks_.same;
+  site.bytes_wanted += wanted_ + scratch_;
+  site.bytes_touched += kHalf * cost.halves;
 }
 
 void GroupProfiler::lds_lane(int lane, LdsAccess access, std::uint32_t address, std::uint32_t bytes) {
@@ -225,6 +241,7 @@ void GroupProfiler::barrier() {
   for (WaveState& wave : waves_) {
     if (!wave.at_barrier) continue;
     const bool kept = timeline_ && wave.times.waits.size() < kMostWaits;
+    if (last > wave.clock.now()) tally_->sites[wave.barrier].wait_cycles += last - wave.clock.now();
     wave.clock.release(last, *sums_, kept ? &wave.times.waits : nullptr);
     wave.at_barrier = false;
   }

@@ -40,6 +40,7 @@ class GroupProfiler final : public GroupObserver, private Observer {
     WaveClock clock;
     bool at_barrier = false, running = false;
     std::uint64_t issue = 0, matrix = 0;  // cycles
+    std::uint32_t barrier = 0;            // the offset of the one that it stands at
     WaveTimes times;
   };
 
@@ -49,13 +50,15 @@ class GroupProfiler final : public GroupObserver, private Observer {
   void touch(std::uint64_t address, std::uint32_t bytes);
   void memory_done(const Instruction& instruction, AccessCost& cost);
   void lds_done(const Instruction& instruction, const OpcodeClass& opcode, AccessCost& cost);
+  void count_site(const Instruction& instruction, const AccessCost& cost, std::uint64_t waited);
   void finish_group();
 
   LaunchProfiler& launch_;
   const Dispatch& dispatch_;
   const Target target_;
   const bool timeline_;
-  std::shared_ptr<Sums> sums_;
+  std::shared_ptr<LaunchProfiler::Tally> tally_;
+  Sums* const sums_;                  // the tally's
   std::vector<OpcodeClass> classes_;  // by opcode, and whether it loads to LDS or returns
   std::vector<WaveState> waves_;
   std::uint32_t group_waves_ = 0, ended_ = 0;

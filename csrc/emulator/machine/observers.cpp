@@ -5,12 +5,14 @@
 #include "configuration.h"
 #include "launch.h"
 #include "profile.h"
+#include "profile_configuration.h"
 
 namespace apb::emu {
 
 LaunchObservers make_observers(const LaunchRequest& request) {
   LaunchObservers all;
-  if (configuration().profile.on()) all.push_back(std::make_unique<LaunchProfiler>(request));
+  const ProfileConfiguration& profile = configuration().profile;
+  if (profile.on() && profiles(profile, request.kernel->name)) all.push_back(std::make_unique<LaunchProfiler>(request));
   return all;
 }
 

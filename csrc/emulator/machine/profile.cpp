@@ -36,10 +36,10 @@ std::unique_ptr<GroupObserver> LaunchProfiler::of_group(const Dispatch& dispatch
   return std::make_unique<GroupProfiler>(*this, dispatch, !configuration().profile.timeline.empty());
 }
 
-std::shared_ptr<Sums> LaunchProfiler::new_sums() {
-  auto made = std::make_shared<Sums>();
+std::shared_ptr<LaunchProfiler::Tally> LaunchProfiler::new_tally() {
+  auto made = std::make_shared<Tally>();
   const std::lock_guard guard(mutex_);
-  sums_.push_back(made);
+  tallies_.push_back(made);
   return made;
 }
 
@@ -63,7 +63,10 @@ LaunchProfile LaunchProfiler::profile() {
   LaunchProfile out;
   out.target = request_.kernel->object->target;
   out.compute_units = static_cast<std::uint32_t>(units_.size());
-  for (const auto& each : sums_) out.sums.add(*each);
+  for (const auto& each : tallies_) {
+    out.sums.add(each->sums);
+    for (const auto& [offset, site] : each->sites) out.sites[offset].add(site);
+  }
   PieceSet all_read, all_written;
   for (std::size_t xcc = 0; xcc < read_.size(); ++xcc) {
     out.xcd_read.add(read_[xcc].count());

@@ -11,6 +11,7 @@
 #include "observers.h"
 #include "occupancy.h"
 #include "pieces.h"
+#include "sites.h"
 #include "wave_setup.h"
 
 namespace apb::emu {
@@ -32,6 +33,7 @@ struct LaunchProfile {
   Target target{};
   std::uint32_t compute_units = 1;
   Sums sums;
+  Sites sites;
   PieceCount xcd_read, xcd_written;  // distinct for each XCD, summed over them: what its L2 must fetch and write back
   PieceCount launch_read, launch_written;  // distinct in the launch
   Timing timing;
@@ -56,15 +58,19 @@ class LaunchProfiler final : public LaunchObserver {
     GroupTimes* times = nullptr;  // null: no timeline
   };
   void ended(const GroupResult& group);
-  // Sums of an observer's workgroups, those that never ended too; stays alive here.
-  std::shared_ptr<Sums> new_sums();
+  // Of an observer's workgroups, those that never ended too; stays alive here.
+  struct Tally {
+    Sums sums;
+    Sites sites;
+  };
+  std::shared_ptr<Tally> new_tally();
 
  private:
   LaunchProfile profile();
 
   const LaunchRequest& request_;
   std::mutex mutex_;
-  std::vector<std::shared_ptr<Sums>> sums_;
+  std::vector<std::shared_ptr<Tally>> tallies_;
   std::vector<UnitLoad> units_;
   std::vector<PieceSet> read_, written_;  // by XCD
   std::vector<GroupTimes> groups_;

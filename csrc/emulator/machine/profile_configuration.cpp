@@ -1,7 +1,10 @@
 #include "profile_configuration.h"
 
+#include <regex.h>
+
 #include <algorithm>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "pmc.h"
@@ -46,7 +49,30 @@ std::string read_names(std::string_view text, unsigned targets, std::vector<std:
   return {};
 }
 
+class Expression {
+ public:
+  explicit Expression(const std::string& text)
+      : valid_(::regcomp(&compiled_, text.c_str(), REG_EXTENDED | REG_NOSUB) == 0) {}
+  Expression(const Expression&) = delete;
+  Expression& operator=(const Expression&) = delete;
+  ~Expression() {
+    if (valid_) ::regfree(&compiled_);
+  }
+  bool valid() const { return valid_; }
+  bool fits(const std::string& text) const { return valid_ && ::regexec(&compiled_, text.c_str(), 0, nullptr, 0) == 0; }
+
+ private:
+  regex_t compiled_{};
+  bool valid_;
+};
+
 }  // namespace
+
+bool profiles(const ProfileConfiguration& profile, const std::string& kernel) {
+  // Compiled for each launch: it costs nothing beside a launch that is profiled.
+  if (!profile.include.empty() && !Expression(profile.include).fits(kernel)) return false;
+  return profile.exclude.empty() || !Expression(profile.exclude).fits(kernel);
+}
 
 std::string read_profile(const char* (*lookup)(const char*), std::span<const DeviceConfiguration> devices,
                          ProfileConfiguration& out) {
@@ -63,6 +89,12 @@ std::string read_profile(const char* (*lookup)(const char*), std::span<const Dev
       if (word != "csv" && word != "json") return problem(kFormat, word, "csv, json or csv,json");
       (word == "csv" ? out.csv : out.json) = true;
     }
+  }
+  for (const auto& [name, text] : {std::pair{"AITER_PREBUILT_EMULATOR_PMC_INCLUDE", &out.include},
+                                   std::pair{"AITER_PREBUILT_EMULATOR_PMC_EXCLUDE", &out.exclude}}) {
+    *text = std::string(variable(name));
+    if (!text->empty() && !Expression(*text).valid())
+      return problem(name, *text, "an extended regular expression, as grep -E has them");
   }
   unsigned targets = 0;
   for (const DeviceConfiguration& device : devices) targets |= target_bit(device.target);

@@ -12,4 +12,7 @@ namespace apb::emu {
 std::string read_profile(const char* (*lookup)(const char*), std::span<const DeviceConfiguration> devices,
                          ProfileConfiguration& out);
 
+// Do its expressions let this kernel be profiled?
+bool profiles(const ProfileConfiguration& profile, const std::string& kernel);
+
 }  // namespace apb::emu
