@@ -54,7 +54,8 @@ def test_instructions_and_waves(target: str, tmp_path: Path) -> None:
     per_wave = {
         "SQ_WAVES": 1, "SQ_INSTS": 14 + 12 * n, "SQ_INSTS_VALU": 3 + 6 * n, "SQ_INSTS_VALU_ADD_F32": n,
         "SQ_INSTS_VALU_FMA_F32": n,
-        "SQ_INSTS_VALU_TRANS_F32": n, "SQ_INSTS_VALU_MUL_F64": n, "SQ_INSTS_VALU_CVT": n, "SQ_INSTS_VALU_INT32": n,
+        "SQ_INSTS_VALU_TRANS_F32": n, "SQ_INSTS_VALU_MUL_F64": n, "SQ_INSTS_VALU_CVT": n,
+        "SQ_INSTS_VALU_INT32": n, "SQ_INSTS_SENDMSG": 1,
         "SQ_INSTS_VALU_ADD_F16": 0, "SQ_INSTS_SALU": 1 + 2 * n, "SQ_INSTS_SMEM": 2, "SQC_DCACHE_REQ_READ_2": 1,
         "SQC_DCACHE_REQ_READ_16": 1, "SQ_INSTS_BRANCH": n, "SQ_INSTS_LDS": 3, "SQ_INSTS_FLAT": 3 + 2 * n,
         "SQ_INSTS_VMEM": 3 + 2 * n,
@@ -90,7 +91,8 @@ def _kind(text: str) -> str:
 #: Cycles by AMD's matrix instruction calculator and ISA documents, four for each pass.
 _CYCLES = {
     "v_mfma_f32_32x32x1_2b_f32": 64, "v_mfma_f32_16x16x4_f32": 32, "v_mfma_f32_4x4x1_16b_f32": 8, "v_mfma_f32_32x32x8_f16": 32,
-    "v_mfma_f32_16x16x16_f16": 16, "v_mfma_f32_32x32x4_2b_f16": 64, "v_mfma_f32_4x4x4_16b_f16": 8, "v_mfma_f32_32x32x16_bf16": 32,
+    "v_mfma_f32_16x16x16_f16": 16, "v_mfma_f32_32x32x4_2b_f16": 64, "v_mfma_f32_4x4x4_16b_f16": 8,
+    "v_mfma_f32_32x32x16_bf16": 32,
     "v_mfma_f32_16x16x32_bf16": 16, "v_mfma_i32_32x32x16_i8": 32, "v_mfma_i32_16x16x32_i8": 16, "v_mfma_f32_32x32x4_xf32": 32,
     "v_mfma_f32_16x16x32_fp8_fp8": 16, "v_mfma_f32_32x32x16_bf8_fp8": 32, "v_smfmac_f32_16x16x32_f16": 16,
     "v_mfma_f32_16x16x128_f8f6f4": 32, "v_mfma_f32_32x32x64_f8f6f4": 64,

@@ -10,17 +10,24 @@ constexpr std::uint64_t kNoAddress = 1ull << 20;  // below lie offsets in scratc
 constexpr std::size_t kMostWaits = 256;           // of a wave, on the timeline
 constexpr std::size_t kVariants = 4;              // of an opcode: loads to LDS, returns
 
-Event unit_event(Unit unit) {
-  switch (unit) {
+// As on a card: FLAT is the encoding, and s_waitcnt and the like are no work.
+Event unit_event(const OpcodeClass& opcode) {
+  if (opcode.has(Event::FlatEncoded)) return Event::CyclesFlat;
+  switch (opcode.unit) {
     case Unit::Vector:
     case Unit::Matrix: return Event::CyclesValu;
     case Unit::Scalar: return Event::CyclesSalu;
     case Unit::ScalarMemory: return Event::CyclesSmem;
     case Unit::Memory: return Event::CyclesVmem;
     case Unit::Lds: return Event::CyclesLds;
-    case Unit::Flat: return Event::CyclesFlat;
     default: return Event::CyclesBranch;
   }
+}
+
+Event lanes_event(const Instruction& i) {
+  if (i.category == Category::VmemLoad) return Event::LanesRead;
+  if (i.category == Category::VmemStore) return Event::LanesWritten;
+  return i.sc0 ? Event::LanesAtomicReturning : Event::LanesAtomic;
 }
 
 }  // namespace
@@ -73,7 +80,8 @@ void GroupProfiler::before(Wave& wave, const Instruction& instruction) {
     count_wave(wave);
   }
   pieces_.clear();
-  wanted_ = scratch_ = scratch_halves_ = 0;
+  quads_.clear();
+  wanted_ = scratch_ = 0;
   flat_.lanes = 0;
   banks_ = {};
   touched_lds_ = false;
@@ -81,8 +89,9 @@ void GroupProfiler::before(Wave& wave, const Instruction& instruction) {
   Sums& sums = *sums_;
   for (std::uint8_t e = 0; e < opcode.events; ++e) ++sums[opcode.event[e]];
   // EXEC here, not behind the instruction: it may be what it writes.
-  if (opcode.unit == Unit::Vector || opcode.unit == Unit::Matrix)
-    sums[Event::ThreadCycles] += static_cast<std::uint64_t>(std::popcount(wave.exec())) * opcode.cycles;
+  const auto lanes = static_cast<std::uint64_t>(std::popcount(wave.exec()));
+  if (opcode.unit == Unit::Vector || opcode.unit == Unit::Matrix) sums[Event::ThreadCycles] += lanes * opcode.cycles;
+  if (opcode.unit == Unit::Memory || opcode.unit == Unit::Flat) sums[lanes_event(instruction)] += lanes;
 }
 
 void GroupProfiler::after(Wave& wave, const Instruction& instruction) {
@@ -101,7 +110,7 @@ void GroupProfiler::after(Wave& wave, const Instruction& instruction) {
     (*sums_)[Event::MatrixBusy] += work.cycles;
     state.matrix += work.cycles;
   }
-  (*sums_)[unit_event(opcode.unit)] += opcode.cycles;
+  if (opcode.unit != Unit::None) (*sums_)[unit_event(opcode)] += opcode.cycles;
   state.issue += opcode.cycles;
   const bool kept = timeline_ && state.times.waits.size() < kMostWaits;
   state.times.cut = state.times.cut || (timeline_ && !kept);
@@ -173,7 +182,13 @@ void GroupProfiler::lds_done(const Instruction& instruction, const OpcodeClass& 
   lds_cycles_ += cost.lds_cycles;
 }
 
-void GroupProfiler::touch(std::uint64_t address, std::uint32_t bytes) {
+void GroupProfiler::touch(int lane, std::uint64_t address, std::uint32_t bytes) {
+  // Four lanes go through the vector cache's tags together, a line at a time.
+  constexpr unsigned kLineShift = 7, kQuads = 16;
+  for (std::uint64_t line = address >> kLineShift; line <= (address + bytes - 1) >> kLineShift; ++line) {
+    const std::uint64_t quad = line * kQuads + static_cast<unsigned>(lane) / 4;
+    if (quads_.empty() || quads_.back() != quad) quads_.push_back(quad);
+  }
   const std::uint64_t last = (address + bytes - 1) >> kPieceShift;
   for (std::uint64_t piece = address >> kPieceShift; piece <= last; ++piece) {
     if (pieces_.empty() || pieces_.back() != piece) pieces_.push_back(piece);
@@ -191,13 +206,16 @@ void GroupProfiler::global(Wave& /*wave*/, int lane, std::uint64_t address, std:
     return;
   }
   wanted_ += bytes;
-  touch(address, bytes);
+  touch(lane, address, bytes);
 }
 
 void GroupProfiler::global_lanes(Wave& /*wave*/, const std::uint64_t* address, std::uint64_t active,
                                  std::uint32_t bytes) {
   wanted_ += static_cast<std::uint32_t>(std::popcount(active)) * bytes;
-  for (std::uint64_t rest = active; rest != 0; rest &= rest - 1) touch(address[std::countr_zero(rest)], bytes);
+  for (std::uint64_t rest = active; rest != 0; rest &= rest - 1) {
+    const int lane = std::countr_zero(rest);
+    touch(lane, address[lane], bytes);
+  }
 }
 
 // The address unit takes a wave's lanes together: each piece of 64 bytes goes through the vector cache once.
@@ -223,6 +241,10 @@ void GroupProfiler::memory_done(const Instruction& instruction, AccessCost& cost
   constexpr std::uint32_t kHalf = 64;
   cost.halves = halves + (scratch_ + kHalf - 1) / kHalf;
   memory_cycles_ += cost.halves;
+  std::ranges::sort(quads_);
+  const auto quads = static_cast<std::uint64_t>(std::ranges::unique(quads_).begin() - quads_.begin());
+  constexpr std::uint32_t kQuadBytes = 16;
+  sums[Event::QuadLines] += quads + (scratch_ + kQuadBytes - 1) / kQuadBytes;
   sums[Event::Lines] += lines;
   sums[Event::Halves] += halves;
   sums[Event::ScratchBytes] += scratch_;
@@ -277,9 +299,8 @@ void GroupProfiler::finish_group() {
   Sums& sums = *sums_;
   sums[Event::GroupLinesRead] += read_.count().lines;
   sums[Event::GroupHalvesWritten] += written_.count().halves;
-  sums[Event::GroupScalarHalves] += scalar_.count().halves;
-  read_.merge(scalar_);
   result.read = &read_;
+  result.scalar = &scalar_;
   result.written = &written_;
   result.times = timeline_ ? &times : nullptr;
   launch_.ended(result);

@@ -47,7 +47,7 @@ class GroupProfiler final : public GroupObserver, private Observer {
   const OpcodeClass& class_of(const Instruction& instruction);
   void count_wave(const Wave& wave);
   void lds_lane(int lane, LdsAccess access, std::uint32_t address, std::uint32_t bytes);
-  void touch(std::uint64_t address, std::uint32_t bytes);
+  void touch(int lane, std::uint64_t address, std::uint32_t bytes);
   void memory_done(const Instruction& instruction, AccessCost& cost);
   void lds_done(const Instruction& instruction, const OpcodeClass& opcode, AccessCost& cost);
   void count_site(const Instruction& instruction, const AccessCost& cost, std::uint64_t waited);
@@ -68,8 +68,8 @@ class GroupProfiler final : public GroupObserver, private Observer {
   std::uint64_t lds_cycles_ = 0, memory_cycles_ = 0;
 
   // Of the instruction that is being executed.
-  std::vector<std::uint64_t> pieces_;
-  std::uint32_t wanted_ = 0, scratch_ = 0, scratch_halves_ = 0;
+  std::vector<std::uint64_t> pieces_, quads_;  // of 32 bytes; lines, each with four lanes that touch it
+  std::uint32_t wanted_ = 0, scratch_ = 0;
   FlatLds flat_;
   BankCost banks_;
   bool touched_lds_ = false;

@@ -39,7 +39,6 @@ void classify_valu(string_view name, OpcodeClass& out) {
   out.add(Event::Valu);
   const auto [verb, type] = words_of(name);
   if (verb == "cvt") return out.add(Event::Convert);
-  if (verb == "cmp" || verb == "cmpx" || verb == "cndmask") return;
   if (const int kind = float_of(type); kind >= 0) {
     if (one_of(verb, {"exp", "log", "rcp", "rsq", "sqrt", "sin", "cos"})) {
       out.cycles = kQuarterRate;
@@ -62,6 +61,7 @@ void classify_smem(const Instruction& i, string_view name, OpcodeClass& out) {
   out.unit = Unit::ScalarMemory;
   out.add(Event::Smem);
   if (i.category == Category::Atomic) return out.add(Event::ScalarAtomic);
+  if (name.starts_with("s_dcache")) return out.add(Event::ScalarCacheControl);
   if (!name.starts_with("s_load") && !name.starts_with("s_buffer_load")) return;
   const auto ends = [&](string_view end) { return name.ends_with(end); };
   out.add(ends("x16")  ? Event::ScalarRead16
@@ -110,7 +110,9 @@ void classify_scalar(const Instruction& i, OpcodeClass& out) {
   } else if (i.category == Category::Salu) {
     out.unit = Unit::Scalar;
     out.add(Event::Salu);
-  } else if (i.opcode == Opcode::S_SENDMSG) {
+  } else if (i.opcode == Opcode::S_SENDMSG || i.opcode == Opcode::S_ENDPGM) {
+    // A card counts one for each wave of a kernel without s_sendmsg: its end is a message, too.
+    out.unit = Unit::Branch;
     out.add(Event::SendMessage);
   }
 }

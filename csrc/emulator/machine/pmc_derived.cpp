@@ -45,12 +45,12 @@ constexpr PmcCounter kTable[] = {
        return operations<Event::FmaF16, Event::AddF16, Event::MulF16, Event::TransF16>(l) +
               sum<Event::OperationsF16, Event::OperationsBf16>(l);
      }},
-    {"TOTAL_32_OPS", Modelled, kOnBoth, "operations on 32 bits; those on integers as SQ_INSTS_VALU_INT32",
+    {"TOTAL_32_OPS", Exact, kOnBoth, "operations on 32 bits",
      [](const LaunchProfile& l) {
        return operations<Event::FmaF32, Event::AddF32, Event::MulF32, Event::TransF32, Event::Int32>(l) +
               sum<Event::OperationsF32>(l);
      }},
-    {"TOTAL_64_OPS", Modelled, kOnBoth, "operations on 64 bits; those on integers as SQ_INSTS_VALU_INT64",
+    {"TOTAL_64_OPS", Exact, kOnBoth, "operations on 64 bits",
      [](const LaunchProfile& l) {
        return operations<Event::FmaF64, Event::AddF64, Event::MulF64, Event::Int64>(l) + sum<Event::OperationsF64>(l);
      }},

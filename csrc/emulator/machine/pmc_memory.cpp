@@ -11,11 +11,13 @@ template <Event... E> double sum(const LaunchProfile& l) { return static_cast<do
 double number(std::uint64_t value) { return static_cast<double>(value); }
 
 // What asks L2: the vector caches' misses, stores and atomics, and the scalar cache's misses.
-double reads(const LaunchProfile& l) { return sum<Event::GroupLinesRead, Event::GroupScalarHalves>(l); }
+double scalar(const LaunchProfile& l) { return number(l.scalar_halves); }
+double reads(const LaunchProfile& l) { return sum<Event::GroupLinesRead>(l) + scalar(l); }
 double writes(const LaunchProfile& l) { return sum<Event::HalvesWritten>(l); }
 double atomics(const LaunchProfile& l) { return sum<Event::HalvesAtomic, Event::HalvesAtomicReturning>(l); }
 double requests(const LaunchProfile& l) { return reads(l) + writes(l) + atomics(l); }
-double misses(const LaunchProfile& l) { return number(l.xcd_read.lines); }
+double fetches(const LaunchProfile& l) { return number(l.xcd_read.lines); }
+double misses(const LaunchProfile& l) { return number(l.xcd_lines); }
 double hits(const LaunchProfile& l) {
   const double more = requests(l) - misses(l);
   return more > 0 ? more : 0;
@@ -26,8 +28,7 @@ double fetched(const LaunchProfile& l) { return number(l.xcd_read.lines) * 128 /
 double written(const LaunchProfile& l) { return ((write_requests(l) - write_64(l)) * 32 + write_64(l) * 64) / 1024; }
 double none(const LaunchProfile&) { return 0; }
 
-constexpr std::string_view kAccesses =
-    "different 64 bytes of each vector memory instruction, summed: what is left after coalescing";
+constexpr std::string_view kAccesses = "lanes that were on, of all vector memory instructions";
 constexpr std::string_view kFetch =
     "KiB that L2 fetches: different lines of 128 bytes that each XCD reads in the launch, its L2 "
     "taken as empty at first and large enough";
@@ -54,30 +55,40 @@ constexpr PmcCounter kTable[] = {
      sum<Event::VmemRead, Event::VmemWrite>},
     {"TD_STORE_WAVEFRONT", Exact, kOnBoth, "stores", sum<Event::BufferWrite, Event::FlatWrite>},
     {"TD_ATOMIC_WAVEFRONT", Exact, kOnBoth, "atomics", sum<Event::BufferAtomic, Event::FlatAtomic>},
-    {"TCP_TOTAL_ACCESSES", Modelled, kOnBoth, kAccesses, sum<Event::Halves>},
-    {"TCP_TOTAL_READ", Modelled, kOnBoth, "those of loads", sum<Event::HalvesRead>},
-    {"TCP_TOTAL_WRITE", Modelled, kOnBoth, "those of stores", sum<Event::HalvesWritten>},
-    {"TCP_TOTAL_ATOMIC_WITH_RET", Modelled, kOnBoth, "those of atomics that return", sum<Event::HalvesAtomicReturning>},
+    {"TCP_TA_TCP_STATE_READ", Exact, kOnBoth, "vector memory instructions", sum<Event::VmemRead, Event::VmemWrite>},
+    {"SQC_TC_DATA_READ_REQ", Modelled, kOnBoth,
+     "different 64 bytes that scalar loads of each two compute units touch: a scalar cache that starts empty and loses "
+     "nothing",
+     scalar},
+    {"TCP_TOTAL_ACCESSES", Modelled, kOnBoth, kAccesses,
+     sum<Event::LanesRead, Event::LanesWritten, Event::LanesAtomic, Event::LanesAtomicReturning>},
+    {"TCP_TOTAL_READ", Modelled, kOnBoth, "those of loads", sum<Event::LanesRead>},
+    {"TCP_TOTAL_WRITE", Modelled, kOnBoth, "those of stores", sum<Event::LanesWritten>},
+    {"TCP_TOTAL_ATOMIC_WITH_RET", Modelled, kOnBoth, "those of atomics that return", sum<Event::LanesAtomicReturning>},
     {"TCP_TOTAL_ATOMIC_WITHOUT_RET", Modelled, kOnBoth, "those of atomics that return nothing",
-     sum<Event::HalvesAtomic>},
-    {"TCP_TOTAL_CACHE_ACCESSES", Modelled, kOnBoth,
-     "different lines of 128 bytes of each vector memory instruction, summed", sum<Event::Lines>},
+     sum<Event::LanesAtomic>},
+    {"TCP_TOTAL_CACHE_ACCESSES", Modelled, kOnBoth, "different lines of 128 bytes of each four lanes, summed",
+     sum<Event::QuadLines>},
     {"TCP_TCC_READ_REQ", Modelled, kOnBoth,
      "different lines that vector loads and atomics of a workgroup touch, summed over workgroups: a vector cache that "
      "starts empty and loses nothing",
      sum<Event::GroupLinesRead>},
-    {"TCP_TCC_WRITE_REQ", Modelled, kOnBoth, "as TCP_TOTAL_WRITE: the vector cache writes through", writes},
-    {"TCP_TCC_ATOMIC_WITH_RET_REQ", Modelled, kOnBoth, "as TCP_TOTAL_ATOMIC_WITH_RET",
+    {"TCP_TCC_WRITE_REQ", Modelled, kOnBoth,
+     "different 64 bytes of each store, summed: the vector cache writes through", writes},
+    {"TCP_TCC_ATOMIC_WITH_RET_REQ", Modelled, kOnBoth, "different 64 bytes of each atomic that returns",
      sum<Event::HalvesAtomicReturning>},
-    {"TCP_TCC_ATOMIC_WITHOUT_RET_REQ", Modelled, kOnBoth, "as TCP_TOTAL_ATOMIC_WITHOUT_RET", sum<Event::HalvesAtomic>},
+    {"TCP_TCC_ATOMIC_WITHOUT_RET_REQ", Modelled, kOnBoth, "different 64 bytes of each atomic that returns nothing",
+     sum<Event::HalvesAtomic>},
     {"TCC_REQ", Modelled, kOnBoth, "TCC_READ, TCC_WRITE and TCC_ATOMIC", requests},
     {"TCC_READ", Modelled, kOnBoth, "TCP_TCC_READ_REQ and SQC_TC_DATA_READ_REQ", reads},
     {"TCC_WRITE", Modelled, kOnBoth, "TCP_TCC_WRITE_REQ", writes},
     {"TCC_ATOMIC", Modelled, kOnBoth, "atomics that reach L2", atomics},
-    {"TCC_MISS", Modelled, kOnBoth, "different lines that each XCD reads: the misses that no cache avoids", misses},
+    {"TCC_MISS", Modelled, kOnBoth, "different lines that each XCD reads or writes: the first touch of each", misses},
     {"TCC_HIT", Modelled, kOnBoth, "TCC_REQ without TCC_MISS", hits},
-    {"TCC_EA0_RDREQ", Modelled, kOnBoth, "as TCC_MISS", misses},
-    {"TCC_BUBBLE", Modelled, kOnBoth, "as TCC_MISS: lines are fetched whole", misses},
+    {"TCC_EA0_RDREQ", Modelled, kOnBoth, "different lines that each XCD reads", fetches},
+    {"TCC_BUBBLE", Modelled, kOnGfx942, "as TCC_EA0_RDREQ: lines are fetched whole", fetches},
+    {"TCC_EA0_RDREQ_128B", Modelled, kOnGfx950, "as TCC_EA0_RDREQ: lines are fetched whole", fetches},
+    {"TCC_EA0_RDREQ_64B", Modelled, kOnGfx950, "0: lines are fetched whole", none},
     {"TCC_EA0_RDREQ_32B", Modelled, kOnBoth, "0: lines are fetched whole", none},
     {"TCC_EA0_WRREQ", Modelled, kOnBoth, "different 64 bytes that each XCD writes", write_requests},
     {"TCC_EA0_WRREQ_64B", Modelled, kOnBoth, "those of them that are written in both halves", write_64},

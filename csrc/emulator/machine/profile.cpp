@@ -18,6 +18,9 @@ std::uint64_t host_nanoseconds() {
   return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(now.tv_nsec);
 }
 
+// Two compute units share a scalar cache (AMD's white paper of CDNA3).
+constexpr std::size_t kUnitsOfScalarCache = 2;
+
 }  // namespace
 
 LaunchProfiler::LaunchProfiler(const LaunchRequest& request)
@@ -25,6 +28,7 @@ LaunchProfiler::LaunchProfiler(const LaunchRequest& request)
       units_(configuration().devices[static_cast<std::size_t>(request.device)].compute_units),
       read_(xccs_of(static_cast<std::uint32_t>(units_.size()))),
       written_(read_.size()),
+      scalar_(units_.size() / kUnitsOfScalarCache + 1),
       start_(host_nanoseconds()) {}
 
 std::unique_ptr<GroupObserver> LaunchProfiler::of_group(const Dispatch& dispatch) {
@@ -46,8 +50,11 @@ std::shared_ptr<LaunchProfiler::Tally> LaunchProfiler::new_tally() {
 void LaunchProfiler::ended(const GroupResult& group) {
   const std::lock_guard guard(mutex_);
   const std::size_t in_xcc = std::max<std::size_t>(units_.size() / read_.size(), 1);
-  units_[std::min(group.place.xcc * in_xcc + group.place.unit, units_.size() - 1)].add(group.load);
+  const std::size_t unit = std::min(group.place.xcc * in_xcc + group.place.unit, units_.size() - 1);
+  units_[unit].add(group.load);
   read_[group.place.xcc].merge(*group.read);
+  read_[group.place.xcc].merge(*group.scalar);
+  scalar_[unit / kUnitsOfScalarCache].merge(*group.scalar);
   written_[group.place.xcc].merge(*group.written);
   if (group.times == nullptr) return;
   std::uint64_t slices = group.times->waves.size();
@@ -73,7 +80,10 @@ LaunchProfile LaunchProfiler::profile() {
     out.xcd_written.add(written_[xcc].count());
     all_read.merge(read_[xcc]);
     all_written.merge(written_[xcc]);
+    read_[xcc].merge(written_[xcc]);
+    out.xcd_lines += read_[xcc].count().lines;
   }
+  for (const PieceSet& each : scalar_) out.scalar_halves += each.count().halves;
   out.launch_read = all_read.count();
   out.launch_written = all_written.count();
   constexpr std::uint64_t kLine = 128, kPiece = 1u << kPieceShift;
