@@ -57,7 +57,7 @@ def test_instructions_and_waves(target: str, tmp_path: Path) -> None:
         "SQ_INSTS_VALU_TRANS_F32": n, "SQ_INSTS_VALU_MUL_F64": n, "SQ_INSTS_VALU_CVT": n,
         "SQ_INSTS_VALU_INT32": n, "SQ_INSTS_SENDMSG": 1,
         "SQ_INSTS_VALU_ADD_F16": 0, "SQ_INSTS_SALU": 1 + 2 * n, "SQ_INSTS_SMEM": 2, "SQC_DCACHE_REQ_READ_2": 1,
-        "SQC_DCACHE_REQ_READ_16": 1, "SQ_INSTS_BRANCH": n, "SQ_INSTS_LDS": 3, "SQ_INSTS_FLAT": 3 + 2 * n,
+        "SQC_DCACHE_REQ_READ_16": 1, "SQ_INSTS_BRANCH": n, "SQ_INSTS_LDS": 2, "SQ_INSTS_FLAT": 3 + 2 * n,
         "SQ_INSTS_VMEM": 3 + 2 * n,
         "SQ_INSTS_VMEM_RD": 2 + n, "SQ_INSTS_VMEM_WR": 1 + n, "TA_FLAT_ATOMIC_WAVEFRONTS": 2, "TA_BUFFER_WAVEFRONTS": 0,
         "SQ_INSTS_MFMA": 0, "SQ_INSTS_GDS": 0,

@@ -94,6 +94,8 @@ def _expected(target: str, reads: bool, size: int, addresses: list[int], mask: i
     """Conflicts and all cycles."""
     halves, banks = _ports(target, reads, size)
     conflicts = cycles = 0
+    if not mask:
+        return 0, 0
     for phase in halves + [[lane + 32 for lane in half] for half in halves]:
         dwords = {
             dword
@@ -102,6 +104,7 @@ def _expected(target: str, reads: bool, size: int, addresses: list[int], mask: i
             for dword in range(addresses[lane] // 4, (addresses[lane] + size - 1) // 4 + 1)
         }
         if not dwords:
+            cycles += 1
             continue
         depth = max(sum(dword % banks == bank for dword in dwords) for bank in range(banks))
         conflicts += depth - 1

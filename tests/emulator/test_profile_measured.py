@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from support.assembly import code_object
+from support.counted import Launch, profiled
 from support.hip_process import program
 
 _ITEMS = 1 << 20
@@ -104,3 +105,68 @@ def test_a_copy_that_was_measured(target: str, tmp_path: Path) -> None:
     assert found["VALUUtilization"] == 100
     if target == "gfx942":
         assert found["TCC_BUBBLE"] == pytest.approx(65536, rel=0.001)
+
+
+#: ROCm Compute Profiler's documentation, "Profiling by example", on MI200, whose LDS is gfx942's: work items read dwords that are
+#: 32 dwords apart; a flat access into LDS, into memory, and an atomic into both.
+_LDS = """
+  v_lshlrev_b32_e32 v1, 7, v0
+  ds_read_b32 v2, v1
+  s_waitcnt lgkmcnt(0)
+  s_endpgm
+"""
+_FLAT = """
+  s_load_dwordx2 s[4:5], s[0:1], 0x0
+  s_mov_b64 s[6:7], src_shared_base
+  v_lshlrev_b32_e32 v2, 2, v0
+  s_waitcnt lgkmcnt(0)
+  {address}
+  {what}
+  s_waitcnt vmcnt(0) lgkmcnt(0)
+  s_endpgm
+"""
+_INTO_LDS = "v_mov_b32_e32 v3, s7"
+_INTO_MEMORY = "v_mov_b32_e32 v3, s5\n v_add_u32_e32 v2, s4, v2"
+_INTO_BOTH = """
+  v_mov_b32_e32 v4, s5
+  v_add_u32_e32 v5, s4, v2
+  v_mov_b32_e32 v3, s7
+  v_and_b32_e32 v6, 1, v0
+  v_cmp_eq_u32_e32 vcc, 1, v6
+  v_cndmask_b32_e32 v3, v3, v4, vcc
+  v_cndmask_b32_e32 v2, v2, v5, vcc
+"""
+
+
+def test_index_accesses_and_conflicts_of_a_growing_block(tmp_path: Path) -> None:
+    image = code_object("gfx942", _LDS, lds=65536)
+    blocks = range(1, 65)
+    launches = [Launch(image, 1, block) for block in blocks]
+    rows = profiled("gfx942", tmp_path, launches, "SQ_LDS_IDX_ACTIVE", "SQ_LDS_BANK_CONFLICT")
+    for block, found in zip(blocks, rows, strict=True):
+        conflicts = min(block, 32) - 1 + max(block - 32 - 1, 0)
+        assert list(found.values()) == [2 + conflicts, conflicts], block
+
+
+@pytest.mark.parametrize(
+    ("address", "what", "expected"),
+    [
+        (_INTO_LDS, "flat_store_dword v[2:3], v0", {"SQ_INSTS_LDS": 1, "TA_FLAT_WRITE_WAVEFRONTS": 1}),
+        (
+            _INTO_MEMORY,
+            "flat_load_dword v4, v[2:3]",
+            {"SQ_INSTS_LDS": 0, "TA_FLAT_READ_WAVEFRONTS": 1, "TCP_TCC_READ_REQ": 1},
+        ),
+        (
+            _INTO_BOTH,
+            "flat_atomic_add v[2:3], v0",
+            {"SQ_INSTS_LDS": 1, "TA_FLAT_ATOMIC_WAVEFRONTS": 1, "TCP_TCC_ATOMIC_WITHOUT_RET_REQ": 1},
+        ),
+    ],
+)
+def test_flat_instructions(address: str, what: str, expected: dict[str, int], tmp_path: Path) -> None:
+    """The atomic has work items 0 and 1, one for each place; the others one work item."""
+    block = 2 if "atomic" in what else 1
+    image = code_object("gfx942", _FLAT.format(address=address, what=what), lds=1024)
+    (found,) = profiled("gfx942", tmp_path, [Launch(image, 1, block)], *expected, "SQ_INSTS_FLAT")
+    assert found == expected | {"SQ_INSTS_FLAT": 1}

@@ -100,6 +100,7 @@ void GroupProfiler::after(Wave& wave, const Instruction& instruction) {
   AccessCost cost;
   std::uint32_t matrix = 0;
   if (flat_.lanes != 0) lds_lanes(wave, flat_.access, flat_.address, flat_.lanes, flat_.bytes);
+  if (flat_.lanes != 0 && opcode.unit == Unit::Flat) ++(*sums_)[Event::Lds];
   if (touched_lds_) lds_done(instruction, opcode, cost);
   if (wanted_ != 0 || scratch_ != 0) memory_done(instruction, cost);
   if (opcode.unit == Unit::Matrix) {

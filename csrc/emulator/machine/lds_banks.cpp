@@ -2,6 +2,7 @@
 // (gfx950: ds_read_b64, b96, b128, ds_write_b64; gfx942: ds_read_b64) and AMD's Composable Kernel documentation, "LDS bank conflicts"
 // (ds_read_b128 of 32 banks, ds_write_b128). Accesses of 4 bytes and less go by halves of the wave, as AMD's OpenCL guide says; that
 // gfx950 has all 64 banks for them when it reads, as for ds_read_b64, is assumed. Atomics go as writes do.
+// A lane alone takes as many phases as all: ROCm Compute Profiler's documentation, "Profiling by example", LDS.
 #include "lds_banks.h"
 
 #include <algorithm>
@@ -80,7 +81,9 @@ std::uint32_t most_alike(const Phase& phase) {
 BankCost bank_cost(Target target, LdsAccess access, const std::uint32_t* address, std::uint64_t active,
                    std::uint32_t bytes) {
   BankCost cost;
+  if (active == 0) return cost;
   const Ports ports = ports_of(target, access == LdsAccess::Read, bytes);
+  cost.phases = static_cast<std::uint32_t>(ports.phases.size());
   for (const std::uint64_t together : ports.phases) {
     Phase phase;
     for (std::uint64_t rest = active & together; rest != 0; rest &= rest - 1) {
@@ -88,7 +91,6 @@ BankCost bank_cost(Target target, LdsAccess access, const std::uint32_t* address
       phase.add(at / 4, (at + bytes - 1) / 4);
     }
     if (phase.count == 0) continue;
-    ++cost.phases;
     cost.conflicts += deepest(phase, ports.banks) - 1;
     if (access == LdsAccess::Atomic) cost.same += most_alike(phase) - 1;
   }

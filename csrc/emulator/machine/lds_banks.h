@@ -8,8 +8,7 @@
 namespace apb::emu {
 
 struct BankCost {
-  std::uint32_t phases =
-      0;  // groups of lanes that are served one after the other, those without an active lane left out
+  std::uint32_t phases = 0;     // groups of lanes that are served one after the other, also where none of a group is on
   std::uint32_t conflicts = 0;  // cycles beyond one for each phase
   std::uint32_t same = 0;       // atomics only: cycles beyond those because lanes of a phase change the same dword
   std::uint32_t cycles() const { return phases + conflicts + same; }

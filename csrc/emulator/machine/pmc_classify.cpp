@@ -87,8 +87,7 @@ void classify_memory(const Instruction& i, OpcodeClass& out) {
   out.unit = i.encoding == Encoding::Flat ? Unit::Flat : Unit::Memory;
   if (flat) out.add(Event::FlatEncoded);
   if (i.encoding == Encoding::Flat) {
-    out.add(Event::FlatSegment);
-    out.add(Event::Lds);  // "including FLAT": it may reach LDS
+    out.add(Event::FlatSegment);  // among LDS's when a lane's address is there
   }
   if (i.category == Category::Atomic) {
     out.add(i.sc0 ? Event::VmemRead : Event::VmemWrite);

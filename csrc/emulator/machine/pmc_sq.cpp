@@ -70,7 +70,7 @@ constexpr PmcCounter kTable[] = {
     {"SQ_INSTS_SENDMSG", Exact, kOnBoth, "s_sendmsg and s_endpgm, as on a card", sum<Event::SendMessage>},
     {"SQ_INSTS_GDS", Exact, kOnBoth, "0: neither target has global data share", none},
     {"SQ_INSTS_EXP_GDS", Exact, kOnBoth, "0: neither target exports or has global data share", none},
-    {"SQ_INSTS_LDS", Exact, kOnBoth, "ds_* and flat_*, which may reach LDS", sum<Event::Lds>},
+    {"SQ_INSTS_LDS", Exact, kOnBoth, "ds_*, and flat_* of which a lane reaches LDS", sum<Event::Lds>},
     {"SQ_INSTS_LDS_LOAD", Exact, kOnGfx950, "ds_read_*", sum<Event::LdsLoad>},
     {"SQ_INSTS_LDS_STORE", Exact, kOnGfx950, "ds_write_*", sum<Event::LdsStore>},
     {"SQ_INSTS_LDS_ATOMIC", Exact, kOnGfx950, "all other ds_* that change LDS", sum<Event::LdsAtomic>},
