@@ -9,6 +9,7 @@
     python3 -m nox -s reproduce compile the host's wheels twice, in two folders: the same bytes
     python3 -m nox -s airgap    fill a mirror with all that a build needs, and build from it without a network
     python3 -m nox -s sanitize  the native parts under the sanitizers of the system's gcc
+    python3 -m nox -s browser   the page of `python -m build_tools site` in a headless browser from npm, with screenshots
     python3 -m nox -s fuzz      the readers of a bundle under libFuzzer
     python3 -m nox -s mutate    would the tests notice a wrong program?
     python3 -m nox              lint and tests
@@ -221,6 +222,19 @@ def airgap(session: nox.Session) -> None:
     """Fill a mirror to build from, and compile a job of each backend from it without a network, with an empty home."""
     install(session, *groups("test", "release"))
     run(session, "python", "-m", "pytest", "-q", "-m", "airgap", "tests/dist/test_offline.py")
+
+
+@shared
+def browser(session: nox.Session) -> None:
+    """The page of ``site`` in a real headless browser, which npm's packages bring: its screenshots are kept below ``build``."""
+    install(session, *groups("test", "browser"))
+    folder = BUILD / "browser"
+    run(session, "python", "ci/browser.py", str(folder))
+    environment = {
+        "AITER_PREBUILT_BROWSER": str(folder),
+        "AITER_PREBUILT_SCREENSHOTS": str(BUILD / "screenshots"),
+    }
+    run(session, "python", "-m", "pytest", "-q", "tests/browser", *session.posargs, env=environment)
 
 
 @shared
