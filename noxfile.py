@@ -212,8 +212,11 @@ def same_runtime(session: nox.Session) -> None:
 
 @shared
 def release(session: nox.Session) -> None:
-    """Sign the wheels in ``dist``: ``-- --key FILE``; AITER_PREBUILT_KEY_PASSWORD has the password of the secret key."""
+    """Record what the wheels in ``dist`` hold, and sign them: ``-- --key FILE``; AITER_PREBUILT_KEY_PASSWORD has the password of
+    the secret key.
+    """
     install(session, *groups("release"))
+    build_tools(session, "release", "record")
     build_tools(session, "release", "sign", *session.posargs)
 
 

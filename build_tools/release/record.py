@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
+from zipfile import BadZipFile, ZipFile
 
 from aiter_prebuilt.contract.bundle import SUFFIX, Bundle, FormatError
 from aiter_prebuilt.contract.version import VERSION
@@ -21,21 +22,28 @@ from build_tools.files.reproducible import table_text, timestamp
 from build_tools.objects.entries import BuiltEntry, entries_of, tools_of
 from build_tools.objects.unpack import open_bundle
 from build_tools.pack import notes
+from build_tools.release.changes import sources_of
 from build_tools.release.provenance import commit_of
 
 EDITION: Final = 1
-#: How the file is called in a release's folder.
-NAME: Final = "aiter-prebuilt.release.json"
+#: How the file is called in a release's folder; channels hold those of several.
+NAME: Final = f"aiter_prebuilt-{VERSION}.release.json"
+PATTERN: Final = "aiter_prebuilt-*.release.json"
 #: Digits of a hash that tell contents apart in a record; whole hashes are in the bundles.
 _DIGITS: Final = 16
-_MEANT: Final = "--json of release record, or its file in a release's folder"
+_AGAIN: Final = "Run python -m build_tools wheels"
+_MEANT: Final = "a file that release record wrote, or the folder of a release"
 
 
-def record(root: Path, bundles: Path, wheels: Sequence[Path]) -> dict[str, Any]:
+#: Operator -> its family and the sources of its kernels, as the manifests have them.
+Places = Mapping[str, tuple[str, Sequence[str]]]
+
+
+def record(root: Path, bundles: Path, wheels: Sequence[Path], places: Places) -> dict[str, Any]:
     """What the bundles in ``bundles`` hold, and the sizes of ``wheels``.
 
     Raises:
-        ReleaseError: there is no bundle, or one cannot be read.
+        ReleaseError: there is no bundle, one cannot be read, or a wheel holds another one.
     """
     files = sorted(bundles.glob(f"*{SUFFIX}"))
     if not files:
@@ -53,7 +61,8 @@ def record(root: Path, bundles: Path, wheels: Sequence[Path]) -> dict[str, Any]:
             raise ReleaseError(
                 f"record what is in {path}", str(error), "Run python -m build_tools build"
             ) from error
-        operators += _operators(bundle, entries)
+        operators += _operators(bundle, entries, places)
+    _same(wheels, {row["sha256"] for row in rows})
     return {
         "edition": EDITION,
         "release": VERSION,
@@ -86,7 +95,24 @@ def _bundle(path: Path, bundle: Bundle, entries: Sequence[BuiltEntry]) -> dict[s
     }
 
 
-def _operators(bundle: Bundle, entries: Iterable[BuiltEntry]) -> list[dict[str, Any]]:
+def _same(wheels: Sequence[Path], known: Collection[str]) -> None:
+    """Do the wheels hold the bundles that are recorded? A record of others would tell of a release that is none."""
+    for wheel in wheels:
+        try:
+            with ZipFile(wheel) as archive:
+                held = [name for name in archive.namelist() if name.endswith(SUFFIX)]
+                strange = [
+                    name for name in held if hashlib.sha256(archive.read(name)).hexdigest() not in known
+                ]
+        except (OSError, BadZipFile) as error:
+            raise ReleaseError(f"record {wheel}", f"it is no wheel: {error}", _AGAIN) from error
+        if strange:
+            raise ReleaseError(
+                f"record {wheel}", f"its {strange[0]} is not the bundle that is recorded", _AGAIN
+            )
+
+
+def _operators(bundle: Bundle, entries: Iterable[BuiltEntry], places: Places) -> list[dict[str, Any]]:
     found: dict[str, dict[str, list[Any]]] = {name: {} for name in bundle.names}
     for entry in entries:
         recipes = hashlib.sha256("\n".join(entry.recipes).encode()).hexdigest()
@@ -102,6 +128,7 @@ def _operators(bundle: Bundle, entries: Iterable[BuiltEntry]) -> list[dict[str, 
             "target": bundle.root.target,
             "profile": bundle.root.profile,
             "signature": bundle.operator(name).signature,
+            "sources": sources_of(*places[name]) if name in places else [],
             "entries": dict(sorted(rows.items())),
         }
         for name, rows in found.items()
@@ -119,11 +146,12 @@ def read(path: Path) -> dict[str, Any]:
     Raises:
         ReleaseError: it cannot be read, or is of another edition.
     """
-    file = path / NAME if path.is_dir() else path
+    file = next(iter(sorted(path.glob(PATTERN))), path / NAME) if path.is_dir() else path
     try:
         told = json.loads(file.read_text(encoding="utf-8"))
         edition, _ = told["edition"], [(row["operator"], row["entries"]) for row in told["operators"]]
         _ = [(row["bytes"], row["sources"], row["tools"]) for row in told["bundles"]]
+        _ = told["release"], told["commit"], told["date"], told["wheels"]
     except (OSError, ValueError, LookupError, TypeError) as error:
         raise ReleaseError(
             f"read the record {file}", f"{type(error).__name__}: {error}", f"Name {_MEANT}"

@@ -9,6 +9,7 @@ import click
 
 from build_tools.verbs import coverage, modules, options, receipts, shapes, status
 from build_tools.verbs.output import JSON_VERSION
+from build_tools.verbs.release import record_of
 
 _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 
@@ -46,7 +47,7 @@ def site(
     told = _ask(bundles) if documents is None else sources.read(documents)
     past = [record.read(path) for path in records]
     if documents is None or any(bundles.glob("*.apb")):
-        past.append(record.record(options.ROOT, bundles, sorted(wheels.glob("*.whl")) if wheels else ()))
+        past.append(record_of(bundles, sorted(wheels.glob("*.whl")) if wheels else []))
     measured = sources.times(sorted(times.glob("*.json"))) if times else []
     count = write(folder, Content(told, past, measured))
     click.echo(f"{count} files in {folder}: open {folder / 'index.html'}")
