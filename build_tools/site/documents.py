@@ -13,6 +13,8 @@ from build_tools.errors import SiteError
 NEEDED: Final = {"coverage": "rows", "status": "kernels", "receipts": "receipts"}
 #: Documents whose part of the page says that it is not there.
 MORE: Final = {"modules": "modules", "shapes": "shapes", "compatibility": "runs"}
+#: Where a document is not called by its verb.
+_VERBS: Final = {"compatibility": "release compatibility"}
 #: Of verbs' documents, as ``build_tools/verbs/output.py`` has it.
 VERSION: Final = 1
 #: What ``aiter-prebuilt bench --json`` says of itself.
@@ -35,18 +37,17 @@ def read(folder: Path) -> dict[str, dict[str, Any]]:
 
 
 def _document(path: Path, field: str) -> dict[str, Any]:
-    asked = f"read {path}"
+    verb = _VERBS.get(path.stem, path.stem)
+    asked, fix = f"read {path}", f"Write it: python -m build_tools {verb} --json > {path}"
     try:
         told = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise SiteError(
-            asked, str(error), f"Write it: python -m build_tools {path.stem} --json > {path}"
-        ) from error
+        raise SiteError(asked, str(error), fix) from error
     if not isinstance(told, dict) or told.get("version") != VERSION or not isinstance(told.get(field), list):
         raise SiteError(
             asked,
-            f"it is no document of the verb {path.stem} of version {VERSION}",
-            f"Write it: python -m build_tools {path.stem} --json > {path}",
+            f"it is no document of the verb {verb} of version {VERSION}",
+            fix,
         )
     return told
 

@@ -98,6 +98,26 @@ def sign(folder: Path, keys: tuple[Path, ...], builder: str) -> None:
 
 
 @release.command()
+@click.argument("files", nargs=-1, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@options.json
+def compatibility(files: tuple[Path, ...], as_json: bool) -> None:
+    """With what this was run, and what came out. FILES, which tests wrote (AITER_PREBUILT_RAN; build/ran.json of the session
+    tests), are joined with docs/compatibility.json, and docs/compatibility.md is written from that.
+    """
+    from build_tools.release import compatibility as runs
+
+    known = runs.read(options.ROOT / runs.DATA)
+    if files:
+        known = runs.joined(known, [run for path in files for run in runs.read(path)])
+        for written in runs.write(options.ROOT, known):
+            click.echo(written, err=as_json)
+    if as_json:
+        print_json(runs.document(known))
+    elif not files:
+        click.echo(runs.render(known), nl=False)
+
+
+@release.command()
 @click.argument("channels", type=click.Path(file_okay=False, path_type=Path))
 @click.argument("version")
 @click.option(

@@ -56,6 +56,7 @@ def site(
 def _ask(bundles: Path) -> dict[str, dict[str, Any]]:
     """The documents as the verbs would print them now."""
     from build_tools.errors import FetchError
+    from build_tools.release import compatibility
 
     found: dict[str, dict[str, Any]] = {
         "status": status.compute(bundles)[1],
@@ -63,6 +64,9 @@ def _ask(bundles: Path) -> dict[str, dict[str, Any]]:
         "receipts": receipts.compute((), ()),
         "shapes": shapes.compute((), (), (), (), bundles).as_json(),
     }
+    runs = compatibility.read(options.ROOT / compatibility.DATA)
+    if runs:
+        found["compatibility"] = compatibility.document(runs)
     try:
         found["modules"] = modules.compute((), "", bundles)[1]
     except FetchError as error:

@@ -29,6 +29,7 @@ VIEWS = (
     "models/A-Model",
     "sizes",
     "times",
+    "compatibility",
 )
 
 
@@ -184,10 +185,10 @@ def test_keys_alone_lead_to_an_operator_and_back(tab: Tab) -> None:
 def test_the_focus_goes_in_the_order_of_the_page(tab: Tab) -> None:
     page = tab.go("operators")
     seen = []
-    for _ in range(9):
+    for _ in range(10):
         page.keyboard.press("Tab")
         seen.append(page.evaluate("document.activeElement.textContent.trim() || document.activeElement.id"))
-    assert seen[:8] == [
+    assert seen[:9] == [
         "Skip to the content",
         "aiter-prebuilt",
         "Operators",
@@ -195,9 +196,10 @@ def test_the_focus_goes_in_the_order_of_the_page(tab: Tab) -> None:
         "Models",
         "Sizes",
         "Times",
+        "Compatibility",
         "Dark",
     ]
-    assert seen[8] == "search"
+    assert seen[9] == "search"
     assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
 
 
@@ -361,3 +363,15 @@ def test_the_policy_is_in_force(browser: Any, site: str) -> None:
     assert page.evaluate("window.ran") is None
     assert sum("Content Security Policy" in words for words in tab.said) == 2
     context.close()
+
+
+def test_what_was_run_is_told(tab: Tab) -> None:
+    page = tab.go("compatibility")
+    told = page.inner_text("main tbody")
+    for words in (
+        "tests/unit",
+        "python 3.12.1, torch 2.13.0",
+        "a stub",
+        "5 passed, 1 failed, 2 skipped (of 1 of 3 files)",
+    ):
+        assert words in told

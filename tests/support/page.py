@@ -12,6 +12,11 @@ from build_tools.site.write import Content
 
 HOSTILE: Final = "</script><img src=x onerror=alert(1)>\"'&"
 TARGETS: Final = ("gfx942", "gfx950")
+#: A run of tests, of a part of them.
+COMPATIBLE: Final = {
+    "what": "tests/unit", "with": {"python": "3.12.1", "torch": "2.13.0"}, "device": "a stub", "passed": 5, "failed": 1,
+    "skipped": 2, "files": 1, "of": 3, "commit": "c" * 40, "date": "2026-11-26",
+}  # fmt: skip
 #: Why no kernel takes a call.
 REFUSED: Final = "made for M > 4"
 #: More than one page of a table holds.
@@ -97,6 +102,7 @@ def documents() -> dict[str, dict[str, Any]]:
         "status": {"kernels": kernels, "unproved_entries": 2, "stale": [HOSTILE], "ck": {"gfx942-ck-full.apb": "sample"}},
         "receipts": {"receipts": [receipt("operator_000", place) for place in range(RECEIPTS)] + [receipt(HOSTILE)]},
         "shapes": {"shapes": shapes},
+        "compatibility": {"runs": [COMPATIBLE]},
         "modules": {
             "tree": {"name": "aiter", "version": "0.1", "pinned": True}, "total": {}, "modules": [module],
             "functions": {"all": 2, "served": 1},

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 from click.testing import CliRunner
 from support import releases
@@ -25,8 +26,20 @@ ONE = {"a": ["triton", "11", "21", True], "b": ["hip", "12", "22", True]}
 SAME = releases.record("1", [bundle()], [operator("norm", ONE)])
 
 
+SCHEMAS = Path(record.__file__).with_name("schemas")
+
+
+def valid(name: str, document: dict[str, Any]) -> None:
+    schema = json.loads((SCHEMAS / f"{name}.json").read_text())
+    jsonschema.Draft202012Validator.check_schema(schema)
+    jsonschema.validate(document, schema)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({**document, "surprise": 1}, schema)
+
+
 def told(old: dict[str, Any], new: dict[str, Any]) -> tuple[dict[str, Any], str]:
     found = changes.compute(old, new)
+    valid("notes", {"version": 1, **found.as_json()})
     return found.as_json(), changes_view.render(found)
 
 
@@ -165,6 +178,7 @@ def test_a_record_is_of_the_bundles(bundles: Path, tmp_path: Path) -> None:
         entry.name: entry.sha256.hex()[:16] for entry in built_operator().entries
     }
     assert found["wheels"][0]["bytes"] == wheels[0].stat().st_size
+    valid("record", found)
     path = tmp_path / record.NAME
     path.write_bytes(record.text(found))
     assert record.read(path) == record.read(tmp_path) == json.loads(json.dumps(found))

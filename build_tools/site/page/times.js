@@ -5,7 +5,7 @@
 
   site.views.push({ name: "times", title: "Times", show: async () => {
     const rows = await site.need("times");
-    if (!rows.length) return [site.heading("Times"), site.absent("No times were given to this page. On a machine with a card: "),
+    if (!rows.length) return [site.heading("Times"), site.absent("No times were given to this page, and none are predicted yet. On a machine with a card: "),
       site.el("pre", { tabindex: "0" }, "aiter-prebuilt bench rms_norm M=1024 N=8192 T=bf16 --json > times/rms_norm.json\npython -m build_tools site DIR --times times")];
     const call = ({ call: { types, symbols } }) => Object.entries({ ...types, ...symbols }).map(([name, value]) => `${name}=${value}`).join(" ");
     const table = site.table({ caption: "Measured calls", columns: [
@@ -21,6 +21,6 @@
     };
     const filters = site.filters({ label: "Search times", placeholder: "Operator, device or size", changed, groups: [] });
     changed(filters.settings());
-    return [site.heading("Times"), site.el("p", {}, "As aiter-prebuilt bench printed them, on the device that each row names. The embedded device's say nothing of a card's."), filters.bar, table.node];
+    return [site.heading("Times"), site.el("p", {}, "As aiter-prebuilt bench printed them, on the device that each row names. The embedded device's say nothing of a card's. Predicted times are not shown: there are none yet."), filters.bar, table.node];
   } });
 }
