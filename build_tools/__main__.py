@@ -28,6 +28,7 @@ from build_tools.verbs.receipts import receipts
 from build_tools.verbs.release import release
 from build_tools.verbs.same_runtime import same_runtime
 from build_tools.verbs.shapes import shapes
+from build_tools.verbs.site import site
 from build_tools.verbs.status import status
 from build_tools.verbs.toolchain import toolchain
 from build_tools.verbs.tune_request import tune_request
@@ -69,6 +70,7 @@ for verb in (
     tuned,
     fetch,
     matrix,
+    site,
 ):
     cli.add_command(verb)
 

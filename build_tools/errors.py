@@ -183,6 +183,20 @@ class SigningError(BuildToolsError):
     exit_code = 22
 
 
+class ReleaseError(BuildToolsError):
+    """A step of a release that cannot be taken: a record that cannot be read, a release that is not what was signed, a channel
+    that takes none such.
+    """
+
+    exit_code = 24
+
+
+class SiteError(BuildToolsError):
+    """The page cannot be written: a document is none of a verb's, or a vendored file is not the one that is pinned."""
+
+    exit_code = 25
+
+
 class MirrorError(BuildToolsError):
     """A mirror for a site without a network cannot be made, or would replace what was released."""
 

@@ -146,7 +146,8 @@ STAGES: dict[str, set[str]] = {
     "report": {"manifest", "modules", "plan", "objects", "tools"},
     "shapes": {"manifest", "report"},
     "generate": {"files", "manifest", "tools", "plan", "compile", "shapes"},
-    "release": {"files", "pack", "tools"},
+    "release": {"files", "objects", "pack", "tools"},
+    "site": {"files"},
     "prove": {"files", "manifest", "cases", "objects", "judge", "pack"},
     "seed": {"files", "tools", "compile", "report", "shapes", "pack"},
 }
