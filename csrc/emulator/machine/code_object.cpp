@@ -6,6 +6,7 @@
 #include "allocations.h"
 #include "arena.h"
 #include "configuration.h"
+#include "debug_sections.h"
 #include "elf.h"
 #include "fatbin.h"
 #include "functions.h"
@@ -31,6 +32,8 @@ class Loader {
     globals();
     if (!relocate(file_, object_.base, image_, problem_) || !kernels()) return false;
     decode_code();
+    if (DebugSections sections = debug_sections(file_.bytes); code_ && !sections.line.empty())
+      object_.lines = std::make_unique<SourceLines>(std::move(sections), code_->address, code_->file_bytes);
     return true;
   }
 

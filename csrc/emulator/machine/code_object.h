@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "../execute/bind.h"
+#include "source_lines.h"
 
 namespace apb::emu {
 
@@ -59,6 +60,7 @@ struct CodeObject {
     std::uint64_t address = 0, bytes = 0;
   };
   std::map<std::string, Global, std::less<>> globals;
+  std::unique_ptr<SourceLines> lines;  // null: the file has no line tables
 };
 
 // Reads, loads and decodes. Null with `problem` (what was asked, what was found). Accepts an ELF, an uncompressed clang

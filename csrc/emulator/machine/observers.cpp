@@ -85,4 +85,8 @@ void GroupObservers::ended(const Wave& wave) {
   for (const auto& each : all_) each->ended(wave);
 }
 
+void GroupObservers::faulted(Wave& wave) {
+  for (const auto& each : all_) each->faulted(wave);
+}
+
 }  // namespace apb::emu

@@ -25,6 +25,8 @@ class GroupObserver {
   // Every wave that has not ended stands at its s_barrier, and will be let go.
   virtual void barrier() {}
   virtual void ended(const Wave& /*wave*/) {}
+  // Its launch ends because of the wave: nothing has been taken apart yet.
+  virtual void faulted(Wave& /*wave*/) {}
 };
 
 // Looks at one launch. Its GroupObservers are made on any host thread, several at a time, and hand over what they found themselves:
@@ -46,6 +48,7 @@ class GroupObservers final : public GroupObserver {
   void begin(const Workgroup& group) override;
   void barrier() override;
   void ended(const Wave& wave) override;
+  void faulted(Wave& wave) override;
 
  private:
   class Chain;
