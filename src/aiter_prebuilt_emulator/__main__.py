@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from aiter_prebuilt_emulator import LIBRARY, VERSION, library, native
+from aiter_prebuilt_emulator import LIBRARY, VERSION, library, native, trace
 
 JSON_VERSION: Final = 1
 
@@ -39,6 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         help="all, or some of lds,races,hazards,alignment; and what a finding does: strict (it ends the launch), report, "
         "permissive (as a card lets it pass) or continue",
     )
+    trace.add_options(verb)
     verb.add_argument("command", nargs=argparse.REMAINDER, metavar="-- COMMAND")
     verb.set_defaults(execute=_run)
     options = parser.parse_args(arguments)
@@ -61,6 +62,11 @@ def _run(options: argparse.Namespace) -> int:
         print("error: no command; write: aiter-prebuilt-emulator run -- python serve.py", file=sys.stderr)
         return 2
     given = {"AITER_PREBUILT_EMULATOR": options.devices, "AITER_PREBUILT_EMULATOR_CHECKS": options.checks}
+    try:
+        given |= trace.environment(options)
+    except trace.TraceFilterError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
     os.environ.update({name: value for name, value in given.items() if value})
     path = library()
     os.environ.update(AITER_PREBUILT_HIP=path, TRITON_LIBHIP_PATH=path)

@@ -91,6 +91,7 @@ class Reader {
     fill();
     log_level();
     counters();
+    trace();
     return std::move(configuration_);
   }
 
@@ -253,6 +254,15 @@ class Reader {
   }
 
   void counters() { configuration_.counters_file = std::string(variable("AITER_PREBUILT_EMULATOR_COUNTERS")); }
+
+  void trace() {
+    constexpr const char* kName = "AITER_PREBUILT_EMULATOR_TRACE";
+    const std::string_view text = variable(kName);
+    configuration_.trace_file = std::string(variable("AITER_PREBUILT_EMULATOR_TRACE_FILE"));
+    if (text.empty()) return;
+    const std::string found = read_trace_filter(text, configuration_.trace);
+    if (!found.empty() && configuration_.problem.empty()) configuration_.problem = std::string(kName) + ": " + found;
+  }
 
   const char* (*lookup_)(const char*);
   Configuration configuration_;

@@ -10,6 +10,8 @@
 //   AITER_PREBUILT_EMULATOR_FILL       a byte, 0x00 to 0xff, that memory allocated on a stream is full of at first (default: zeros, as all else);
 //                                      0xff makes NaN of what a kernel reads of its workspace and nobody wrote
 //   AITER_PREBUILT_EMULATOR_LOG        error (default) | warning | info | trace, or off; trace prints every instruction
+//   AITER_PREBUILT_EMULATOR_TRACE      which instructions are printed with their registers' values: trace_filter.h has its grammar
+//   AITER_PREBUILT_EMULATOR_TRACE_FILE where to; %p is the process. Default: standard error
 //   AITER_PREBUILT_EMULATOR_COUNTERS   a file: counters as JSON at exit
 #pragma once
 
@@ -18,6 +20,7 @@
 #include <vector>
 
 #include "../isa/instruction.h"
+#include "trace_filter.h"
 
 namespace apb::emu {
 
@@ -60,6 +63,8 @@ struct Configuration {
   std::uint8_t fill = 0;  // of memory that is allocated on a stream
   LogLevel log = LogLevel::Error;
   std::string counters_file;
+  TraceFilter trace;
+  std::string trace_file;
   std::string problem;  // not empty: the environment is wrong; hipInit returns hipErrorInvalidValue... and logs it once
 };
 

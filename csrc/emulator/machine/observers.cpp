@@ -3,11 +3,16 @@
 #include <algorithm>
 
 #include "launch.h"
+#include "trace.h"
 
 namespace apb::emu {
 
-LaunchObservers make_observers(const LaunchRequest& /*request*/) {
+LaunchObservers make_observers(const LaunchRequest& request) {
   LaunchObservers all;
+  const auto add = [&all](std::unique_ptr<LaunchObserver> one) {
+    if (one) all.push_back(std::move(one));
+  };
+  add(make_trace(request));
   return all;
 }
 
