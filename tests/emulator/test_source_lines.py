@@ -275,3 +275,62 @@ def test_a_fault_of_a_triton_kernel_names_its_line(target: str, tmp_path: Path) 
     )  # fmt: skip
     assert done.stdout == "right\n", done.stderr
     assert done.returncode != 0 and f"({client}:{number}), workgroup" in done.stderr, done.stderr
+
+
+#: What is inlined lies in several pieces: the compiler mixes the three calls.
+PIECES = """
+#line 300 "pieces.hip"
+__device__ inline __attribute__((always_inline)) float part(float a, float b) {
+  float c = a * b;
+  c += __builtin_sqrtf(a);
+  return c / b;
+}
+extern "C" __global__ void kernel(float* data, u32 at) {
+  u32 item = __builtin_amdgcn_workitem_id_x();
+  float x = data[item], y = data[item + at];
+  float p = part(x, y), q = part(y, x), r = part(p, q);
+  data[item] = p + q * r;
+}
+"""
+
+
+def pieces(image: bytes) -> set[tuple[int, int]]:
+    """Begin and end in the file of what is inlined, as pyelftools reads DWARF 4."""
+    elffile = pytest.importorskip("elftools.elf.elffile")
+    dwarf = elffile.ELFFile(BytesIO(image)).get_dwarf_info()
+    lists, found = dwarf.range_lists(), set()
+    for unit in dwarf.iter_CUs():
+        low = unit.get_top_DIE().attributes["DW_AT_low_pc"].value
+        for entry in unit.iter_DIEs():
+            if entry.tag != "DW_TAG_inlined_subroutine" or "DW_AT_ranges" not in entry.attributes:
+                continue
+            for piece in lists.get_range_list_at_offset(entry.attributes["DW_AT_ranges"].value, unit):
+                found.add((low + piece.begin_offset, low + piece.end_offset))
+    return found
+
+
+def calls(image: bytes) -> dict[int, tuple[tuple[str, int], ...]]:
+    """By offset of a dword, functions and lines from the line to the kernel."""
+    document, found = lines(image), {}
+    size = reference(image)[1]
+    bounds = [row["offset"] for row in document["lines"]] + [size]
+    for row, end in zip(document["lines"], bounds[1:], strict=True):
+        for offset in range(row["offset"], end, 4):
+            found[offset] = tuple((frame["function"], frame["line"]) for frame in row["frames"])
+    return found
+
+
+@pytest.mark.parametrize("target", ["gfx942", "gfx950"])
+def test_what_is_inlined_in_several_pieces(target: str) -> None:
+    image = hip_object(target, PIECES, *FORMS["all of 4"])
+    elffile = pytest.importorskip("elftools.elf.elffile")
+    elf = elffile.ELFFile(BytesIO(image))
+    (code,) = [s["p_vaddr"] for s in elf.iter_segments() if s["p_type"] == "PT_LOAD" and s["p_flags"] & 1]
+    wanted = pieces(image)
+    assert len(wanted) >= 6
+    inlined = {offset for first, last in wanted for offset in range(first - code, last - code, 4)}
+    found = calls(image)
+    assert {offset for offset, chain in found.items() if len(chain) > 1} == inlined
+    assert {chain[1] for chain in found.values() if len(chain) > 1} == {("kernel", 308)}
+    for form, flags in FORMS.items():
+        assert calls(hip_object(target, PIECES, *flags)) == found, form

@@ -2,6 +2,7 @@
 #include "code_object.h"
 
 #include <algorithm>
+#include <atomic>
 
 #include "allocations.h"
 #include "arena.h"
@@ -133,6 +134,8 @@ std::unique_ptr<CodeObject> load_code_object(std::span<const std::uint8_t> image
   Bytes bytes;
   ElfFile file;
   auto object = std::make_unique<CodeObject>();
+  static std::atomic<std::uint64_t> loaded{0};
+  object->number = ++loaded;
   object->target = target;
   object->device = device;
   if (!unwrap(image, target, bytes, problem) || !read_elf(bytes, file, problem) ||

@@ -48,6 +48,7 @@ struct CodeObject {
   CodeObject& operator=(const CodeObject&) = delete;
   ~CodeObject();  // gives the image's memory back
 
+  std::uint64_t number = 0;  // of the process, 1, 2, 3 ...: unlike its address it is nobody else's later
   Target target{};
   std::string isa;  // "amdgcn-amd-amdhsa--gfx942:sramecc+:xnack-"
   int device = 0;

@@ -92,6 +92,7 @@ class Reader {
     log_level();
     counters();
     trace();
+    configuration_.debug_socket = std::string(variable("AITER_PREBUILT_EMULATOR_DEBUG"));
     return std::move(configuration_);
   }
 

@@ -12,6 +12,7 @@
 //   AITER_PREBUILT_EMULATOR_LOG        error (default) | warning | info | trace, or off; trace prints every instruction
 //   AITER_PREBUILT_EMULATOR_TRACE      which instructions are printed with their registers' values: trace_filter.h has its grammar
 //   AITER_PREBUILT_EMULATOR_TRACE_FILE where to; %p is the process. Default: standard error
+//   AITER_PREBUILT_EMULATOR_DEBUG      a Unix socket at which a debugger waits (aiter-prebuilt-emulator debug sets it)
 //   AITER_PREBUILT_EMULATOR_COUNTERS   a file: counters as JSON at exit
 #pragma once
 
@@ -65,6 +66,7 @@ struct Configuration {
   std::string counters_file;
   TraceFilter trace;
   std::string trace_file;
+  std::string debug_socket;
   std::string problem;  // not empty: the environment is wrong; hipInit returns hipErrorInvalidValue... and logs it once
 };
 

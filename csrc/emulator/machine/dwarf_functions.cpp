@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 
+#include "dwarf_ranges.h"
+
 namespace apb::emu {
 namespace {
 
@@ -17,11 +19,6 @@ constexpr std::uint64_t kName = 0x03, kStatements = 0x10, kLow = 0x11, kHigh = 0
 namespace unit_type {
 constexpr std::uint8_t kType = 2, kSkeleton = 4, kSplit = 5, kSplitType = 6;
 }
-namespace range_list {
-constexpr std::uint8_t kBasex = 1, kStartxEndx = 2, kStartxLength = 3, kOffsetPair = 4, kBase = 5, kStartEnd = 6,
-                       kStartLength = 7;
-}
-
 constexpr std::uint64_t kImplicit = 0x21;  // DW_FORM_implicit_const: its value stands in the abbreviation
 constexpr std::uint32_t kMostDepth = 4096;
 constexpr int kMostOrigins = 8;  // abstract origin, specification, ...
@@ -207,7 +204,9 @@ class InfoReader {
     span.call_line = static_cast<std::uint32_t>(entry.call_line.number);
     span.call_column = static_cast<std::uint32_t>(entry.call_column.number);
     span.unit = static_cast<std::uint32_t>(out_.units.size() - 1);
-    if (entry.ranges.kind != ValueKind::None) return ranges(entry.ranges, span);
+    if (entry.ranges.kind != ValueKind::None)
+      return each_range(entry.ranges, unit_, sections_, work_left_,
+                        [&](std::uint64_t begin, std::uint64_t end) { add(span, begin, end); });
     if (entry.low.kind != ValueKind::Address) return;
     const bool length = entry.high.kind != ValueKind::Address;
     add(span, entry.low.number, length ? entry.low.number + entry.high.number : entry.high.number);
@@ -218,71 +217,6 @@ class InfoReader {
     span.begin = begin;
     span.end = end;
     out_.spans.push_back(span);
-  }
-
-  void ranges(const DwarfValue& where, FunctionSpan& span) {
-    if (unit_.version < 5) return old_ranges(where.number, span);
-    std::uint64_t at = where.number;
-    if (where.kind == ValueKind::Index) {
-      if (at > sections_.rnglists.size()) return;
-      DwarfCursor offsets(sections_.rnglists, unit_.rnglists_base + at * (unit_.wide ? 8 : 4));
-      at = unit_.rnglists_base + offsets.offset(unit_.wide);
-      if (!offsets.good()) return;
-    }
-    DwarfCursor c(sections_.rnglists, at);
-    std::uint64_t base = unit_.low;
-    while (c.good() && spend()) {
-      switch (c.fixed<std::uint8_t>()) {
-        case range_list::kBasex: base = address(c.uleb()); break;
-        case range_list::kBase: base = c.sized(unit_.address_bytes); break;
-        case range_list::kOffsetPair: {
-          const std::uint64_t begin = c.uleb();
-          add(span, base + begin, base + c.uleb());
-          break;
-        }
-        case range_list::kStartxEndx: {
-          const std::uint64_t begin = address(c.uleb());
-          add(span, begin, address(c.uleb()));
-          break;
-        }
-        case range_list::kStartxLength: {
-          const std::uint64_t begin = address(c.uleb());
-          add(span, begin, begin + c.uleb());
-          break;
-        }
-        case range_list::kStartEnd: {
-          const std::uint64_t begin = c.sized(unit_.address_bytes);
-          add(span, begin, c.sized(unit_.address_bytes));
-          break;
-        }
-        case range_list::kStartLength: {
-          const std::uint64_t begin = c.sized(unit_.address_bytes);
-          add(span, begin, begin + c.uleb());
-          break;
-        }
-        default: return;  // its end, or unknown
-      }
-    }
-  }
-
-  std::uint64_t address(std::uint64_t index) const {
-    if (index > sections_.addr.size()) return 0;
-    DwarfCursor c(sections_.addr, unit_.addr_base + index * unit_.address_bytes);
-    return c.sized(unit_.address_bytes);
-  }
-
-  void old_ranges(std::uint64_t at, FunctionSpan& span) {
-    DwarfCursor c(sections_.ranges, at);
-    const std::uint64_t all_ones = unit_.address_bytes == 8 ? ~std::uint64_t{0} : (1ull << 8 * unit_.address_bytes) - 1;
-    std::uint64_t base = unit_.low;
-    while (c.good() && spend()) {
-      const std::uint64_t begin = c.sized(unit_.address_bytes), end = c.sized(unit_.address_bytes);
-      if (!c.good() || (begin == 0 && end == 0)) return;
-      if (begin == all_ones)
-        base = end;
-      else
-        add(span, base + begin, base + end);
-    }
   }
 
   const DebugSections& sections_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "debugger.h"
 #include "launch.h"
 #include "trace.h"
 
@@ -13,6 +14,7 @@ LaunchObservers make_observers(const LaunchRequest& request) {
     if (one) all.push_back(std::move(one));
   };
   add(make_trace(request));
+  add(make_debugger(request));
   return all;
 }
 

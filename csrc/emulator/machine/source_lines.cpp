@@ -201,13 +201,22 @@ bool SourceLines::within(std::uint32_t offset, std::string_view file, std::uint3
   });
 }
 
-std::uint64_t SourceLines::line_number(std::uint32_t offset) const {
+std::vector<std::uint64_t> SourceLines::levels(std::uint32_t offset) const {
   const Read& all = read();
   const Place* place = all.at(offset);
-  if (place == nullptr || place->line == 0) return 0;
-  const auto around = all.around(offset);
-  const std::uint64_t entry = around.empty() ? 0 : around.front()->entry;
-  return (std::uint64_t{place->file} * 0x9e3779b97f4a7c15ull ^ place->line) + entry * 0xff51afd7ed558ccdull;
+  if (place == nullptr || place->line == 0) return {};
+  const auto number = [](std::uint64_t entry, std::uint64_t file, std::uint64_t line) {
+    return ((entry * 0x9e3779b97f4a7c15ull ^ file) * 0xff51afd7ed558ccdull ^ line) * 0xc4ceb9fe1a85ec53ull;
+  };
+  std::vector<std::uint64_t> out;
+  std::uint64_t file = place->file, line = place->line;
+  for (const FunctionSpan* span : all.around(offset)) {
+    out.insert(out.begin(), number(span->entry, file, line));
+    file = span->call_file;
+    line = span->call_line;
+  }
+  if (out.empty()) out.push_back(number(0, file, line));
+  return out;
 }
 
 std::vector<std::string> SourceLines::files() const {

@@ -34,8 +34,9 @@ class SourceLines final : public Lines {
   std::vector<std::uint32_t> places(std::string_view file, std::uint32_t line, std::uint32_t& found) const;
   // Is it of one of the lines first to last of `file`, or inlined from there?
   bool within(std::uint32_t offset, std::string_view file, std::uint32_t first, std::uint32_t last) const;
-  // Any two instructions with the same number come from the same line and the same inlined call.
-  std::uint64_t line_number(std::uint32_t offset) const;
+  // A number for the line in the function, and one for each that is inlined there, the outermost first: equal for instructions that
+  // come from the same line of the same call. Empty: code of no line.
+  std::vector<std::uint64_t> levels(std::uint32_t offset) const;
   std::vector<std::string> files() const;
 
  private:
