@@ -209,6 +209,43 @@ def test_steps(image: Path) -> None:
         finish(adapter)
 
 
+def test_a_step_goes_before_the_breakpoints_of_others_and_loses_none(image: Path) -> None:
+    with Adapter(words(image, groups=1), AITER_PREBUILT_EMULATOR_CHECKS="all") as adapter:
+        client = adapter.begin()
+        client.ask("setBreakpoints", **source(209))
+        client.ask("configurationDone")
+        thread = client.stopped("breakpoint")
+        (other,) = {0, 1} - {place(client, thread)[1]}
+        for _ in range(2):
+            client.ask("stepIn", threadId=thread, granularity="instruction")
+            assert client.stopped("step") == thread
+        client.ask("continue", threadId=thread)
+        assert place(client, client.stopped("breakpoint")) == (0, other)
+        client.ask("continue", threadId=thread)
+        assert "status 0" in finish(adapter)
+
+
+def test_a_step_that_needs_the_others_ends_at_their_breakpoint(image: Path) -> None:
+    """A barrier lets the wave that is stepped through only when the one that stands at the breakpoint has come, too."""
+    with Adapter(words(image, groups=1)) as adapter:
+        client = adapter.begin()
+        client.ask("setBreakpoints", **source(207))
+        client.ask("configurationDone")
+        thread = client.stopped("breakpoint")
+        (other,) = {0, 1} - {place(client, thread)[1]}
+        for _ in range(20):
+            client.ask("next", threadId=thread)
+            body = client.event("stopped")
+            if body["threadId"] != thread:
+                break
+            assert body["reason"] == "step"
+        assert body["reason"] == "breakpoint" and place(client, body["threadId"]) == (0, other)
+        names = {one["id"]: one["name"] for one in client.ask("threads")["threads"]}
+        assert names[thread].endswith("at a barrier")
+        client.ask("continue", threadId=thread)
+        assert "status 0" in finish(adapter)
+
+
 def test_step_into_and_out_of_what_is_inlined(image: Path) -> None:
     with Adapter(words(image, groups=1)) as adapter:
         client = adapter.begin()

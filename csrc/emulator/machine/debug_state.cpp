@@ -11,7 +11,10 @@ namespace apb::emu {
 namespace {
 
 constexpr std::chrono::milliseconds kLook{20};  // between looks for Ctrl-C while everything stands
-constexpr std::size_t kMostCodes = 4096;        // of objects that were launched: those of unloaded ones are stale
+constexpr std::chrono::milliseconds kStill{1};  // between looks whether everything stands
+// A step goes first: a wave at a breakpoint waits for it, unless the wave that is stepped seems to wait itself, at a barrier.
+constexpr std::chrono::milliseconds kPatience{250};
+constexpr std::size_t kMostCodes = 4096;  // of objects that were launched: those of unloaded ones are stale
 
 }  // namespace
 
@@ -57,7 +60,7 @@ void DebugState::end(LiveGroup& group) {
 void DebugState::wave_ended(LiveGroup& group, std::uint32_t number) {
   const Lock lock(mutex_);
   group.seats[number].wave = nullptr;
-  if (step_.on && step_.group == &group && step_.serial == group.serial && step_.wave == number) {
+  if (step_.of(group, number)) {
     step_ = {};
     update_attention();
   }
@@ -82,8 +85,7 @@ std::string DebugState::breakpoints_at(const LiveGroup& group, std::uint32_t num
 // began belongs to the same line as long as the line that it was inlined at is the same.
 bool DebugState::step_is_done(const LiveGroup& group, std::uint32_t number) const {
   const LiveGroup::Seat& seat = group.seats[number];
-  if (step_.group != &group || step_.serial != group.serial || step_.wave != number || seat.count <= step_.after)
-    return false;
+  if (seat.count <= step_.after) return false;
   const SourceLines* lines = group.code->object->lines.get();
   if (step_.kind == StepKind::Instruction || lines == nullptr || step_.levels.empty()) return true;
   const std::vector<std::uint64_t> now = lines->levels(seat.next->address);
@@ -94,14 +96,19 @@ bool DebugState::step_is_done(const LiveGroup& group, std::uint32_t number) cons
   return now.size() < depth || now[depth - 1] != step_.levels[depth - 1];
 }
 
-std::string DebugState::reason(const LiveGroup& group, std::uint32_t number, std::string& extra) {
-  if (pause_) return "pause";
-  if (entry_) return "entry";
-  if (step_.on) return step_is_done(group, number) ? "step" : "";  // the others pass their breakpoints meanwhile
+DebugState::Reason DebugState::reason(const LiveGroup& group, std::uint32_t number) {
+  if (pause_) return {"pause", {}};
+  if (entry_) return {"entry", {}};
+  const bool stepped = step_.of(group, number);
+  if (stepped) {
+    step_.seen = Clock::now();
+    if (step_is_done(group, number)) return {"step", {}};
+    if (group.seats[number].count <= step_.after) return {};  // where the step began
+  }
   const std::string ids = breakpoints_at(group, number);
   if (ids.empty()) return {};
-  extra = R"(, "ids": [)" + ids + "]";
-  return "breakpoint";
+  if (step_.on && !stepped && Clock::now() - step_.seen < kPatience) return {{}, {}, true};
+  return {"breakpoint", R"(, "ids": [)" + ids + "]"};
 }
 
 void DebugState::halt(LiveGroup& group, std::uint32_t number, const std::string& reason, const std::string& extra) {
@@ -128,19 +135,21 @@ void DebugState::park(Lock& lock, LiveGroup& group) {
   group.executing.store(true, std::memory_order_seq_cst);
 }
 
-void DebugState::look(LiveGroup& group, std::uint32_t number) {
+bool DebugState::look(LiveGroup& group, std::uint32_t number) {
   Lock lock(mutex_);
   while (attached()) {
     if (halted_) {
       park(lock, group);
       continue;
     }
-    std::string extra;
-    const std::string why = reason(group, number, extra);
-    if (why.empty()) return;
-    halt(group, number, why, extra);
-    return park(lock, group);
+    const Reason found = reason(group, number);
+    if (found.waits) return false;
+    if (found.why.empty()) return true;
+    halt(group, number, found.why, found.extra);
+    park(lock, group);
+    return true;
   }
+  return true;
 }
 
 void DebugState::fault(LiveGroup& group, std::uint32_t number) {
@@ -154,9 +163,13 @@ void DebugState::fault(LiveGroup& group, std::uint32_t number) {
 }
 
 bool DebugState::wait_until_still(Lock& lock) {
-  return changed_.wait_for(lock, std::chrono::seconds(5), [this] {
-    return std::ranges::none_of(live_, [](const LiveGroup* group) { return group->executing.load(); });
-  });
+  const auto runs = [](const LiveGroup* group) { return group->executing.load(); };
+  for (const Clock::time_point end = Clock::now() + std::chrono::seconds(10); halted_;
+       changed_.wait_for(lock, kStill)) {
+    if (std::ranges::none_of(live_, runs)) return true;
+    if (Clock::now() > end) return false;
+  }
+  return false;
 }
 
 void DebugState::update_attention() { attention_.store(halted_ || pause_ || entry_ || step_.on); }
@@ -220,7 +233,7 @@ bool DebugState::step(std::uint64_t group, std::uint32_t wave, StepKind kind) {
   const auto found = std::ranges::find(live_, group, &LiveGroup::serial);
   if (found == live_.end() || wave >= (*found)->seats.size() || (*found)->seats[wave].wave == nullptr) return false;
   const LiveGroup::Seat& seat = (*found)->seats[wave];
-  step_ = {true, *found, group, wave, seat.count + (seat.inside ? 0 : 1), kind, {}};
+  step_ = {true, *found, group, wave, seat.count + (seat.inside ? 0 : 1), kind, {}, Clock::now()};
   if (const SourceLines* lines = (*found)->code->object->lines.get())
     step_.levels = lines->levels((*found)->offset(seat));
   go_on();

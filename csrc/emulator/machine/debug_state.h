@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <map>
@@ -47,8 +48,9 @@ class DebugState {
   void begin(LiveGroup& group);
   void end(LiveGroup& group);
   void wave_ended(LiveGroup& group, std::uint32_t number);
-  // The wave is about to execute seats[number].next, or has stopped with a fault; returns when it goes on.
-  void look(LiveGroup& group, std::uint32_t number);
+  // The wave is about to execute seats[number].next; returns when it goes on. False: not yet, others shall run first.
+  [[nodiscard]] bool look(LiveGroup& group, std::uint32_t number);
+  // It has stopped with a fault.
   void fault(LiveGroup& group, std::uint32_t number);
 
   // ---- of whoever debugs, on the thread that reads the socket
@@ -70,6 +72,7 @@ class DebugState {
   }
 
  private:
+  using Clock = std::chrono::steady_clock;
   struct Step {
     bool on = false;
     const LiveGroup* group = nullptr;
@@ -78,10 +81,17 @@ class DebugState {
     std::uint64_t after = 0;  // its count
     StepKind kind{};
     std::vector<std::uint64_t> levels;  // of the line that it began at
+    Clock::time_point seen;             // when its wave was about to execute something
+    bool of(const LiveGroup& other, std::uint32_t number) const {
+      return on && group == &other && serial == other.serial && wave == number;
+    }
   };
   using Lock = std::unique_lock<std::mutex>;
-  // Empty: none.
-  std::string reason(const LiveGroup& group, std::uint32_t number, std::string& extra);
+  struct Reason {
+    std::string why, extra;  // empty: none
+    bool waits = false;      // for the wave that is stepped
+  };
+  Reason reason(const LiveGroup& group, std::uint32_t number);
   std::string breakpoints_at(const LiveGroup& group, std::uint32_t number) const;
   bool step_is_done(const LiveGroup& group, std::uint32_t number) const;
   void halt(LiveGroup& group, std::uint32_t number, const std::string& reason, const std::string& extra);

@@ -26,7 +26,7 @@ class WaveDebugger final : public InstructionObserver {
     seat.inside = true;
     ++seat.count;
     const bool marked = group_->code->flags[instruction.address / 4].load(std::memory_order_relaxed) != 0;
-    if (marked || state.attention()) state.look(*group_, number_);
+    if ((marked || state.attention()) && !state.look(*group_, number_)) come_back(wave, instruction, seat);
   }
   void after(Wave& /*wave*/, const Instruction& /*instruction*/) override {
     group_->seats[number_].inside = false;
@@ -34,6 +34,15 @@ class WaveDebugger final : public InstructionObserver {
   }
 
  private:
+  // As if it slept before the instruction.
+  void come_back(Wave& wave, const Instruction& instruction, LiveGroup::Seat& seat) {
+    wave.pc -= instruction.dwords;
+    wave.stop = Stop::Yield;
+    seat.inside = false;
+    --seat.count;
+    group_->executing.store(false, std::memory_order_seq_cst);
+  }
+
   LiveGroup* group_;
   std::uint32_t number_;
 };
@@ -74,6 +83,7 @@ class GroupDebugger final : public GroupObserver {
 class LaunchDebugger final : public LaunchObserver {
  public:
   explicit LaunchDebugger(std::shared_ptr<DebuggedCode> code) : code_(std::move(code)) {}
+  bool goes_first() const override { return true; }
   std::unique_ptr<GroupObserver> of_group(const Dispatch& dispatch) override {
     return std::make_unique<GroupDebugger>(dispatch, *code_);
   }

@@ -53,7 +53,7 @@ class GroupObservers::Chain final : public Observer {
   template <typename Ask> void until_stop(const Wave& wave, Ask ask) {
     for (Observer* each : all_) {
       ask(*each);
-      if (wave.stop == Stop::Fault) return;
+      if (wave.stop != Stop::None) return;
     }
   }
   std::vector<Observer*> all_;

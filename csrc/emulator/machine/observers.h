@@ -1,5 +1,5 @@
-// Who looks at the waves of a launch: checks first, then counters, traces and the like, as the configuration asks. One list, in
-// observers.cpp; a launch without an entry runs in the usual loop.
+// Who looks at the waves of a launch: checks first (but for who lets waves come back to an instruction), then counters, traces and
+// the like, as the configuration asks. One list, in observers.cpp; a launch without an entry runs in the usual loop.
 #pragma once
 
 #include <cstdint>
@@ -36,6 +36,8 @@ class LaunchObserver {
   virtual ~LaunchObserver() = default;
   virtual std::unique_ptr<GroupObserver> of_group(const Dispatch& dispatch) = 0;  // null: does not look at this launch
   virtual void finish(const LaunchRecord& /*record*/) {}
+  // Does it let waves come back to an instruction? Then the others, the checks too, must not have seen it yet.
+  virtual bool goes_first() const { return false; }
 };
 using LaunchObservers = std::vector<std::unique_ptr<LaunchObserver>>;
 LaunchObservers make_observers(const LaunchRequest& request);

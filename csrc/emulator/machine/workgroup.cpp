@@ -67,8 +67,13 @@ ResidentWorkgroup::ResidentWorkgroup(const Dispatch& dispatch)
       spin_(*dispatch.kernel),
       watch_(observers_) {
   const std::uint32_t waves = dispatch.waves_per_workgroup();
+  const auto add = [&](bool first) {
+    for (const auto& each : dispatch.observers)
+      if (each->goes_first() == first) observers_.add(each->of_group(dispatch), waves);
+  };
+  add(true);
   observers_.add(make_workgroup_checks(configuration().checks, waves, dispatch.lds_end), waves);
-  for (const auto& each : dispatch.observers) observers_.add(each->of_group(dispatch), waves);
+  add(false);
   for (std::size_t i = 0; i < waves_.size(); ++i) {
     waves_[i].vector = reinterpret_cast<std::uint32_t*>(registers_.data() + i * kFileBytes);
     waves_[i].scratch = scratch_.data() ? scratch_.data() + i * scratch_per_wave(dispatch) : nullptr;
