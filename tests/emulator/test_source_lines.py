@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from emulator.test_clients import run
 from support.assembly import code_object
 from support.emulator import library_path
 from support.hip_process import SUCCESS, Launch, launch, program
@@ -334,3 +335,23 @@ def test_what_is_inlined_in_several_pieces(target: str) -> None:
     assert {chain[1] for chain in found.values() if len(chain) > 1} == {("kernel", 308)}
     for form, flags in FORMS.items():
         assert calls(hip_object(target, PIECES, *flags)) == found, form
+
+
+@pytest.mark.slow
+def test_flydsls_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With ``FLYDSL_DEBUG_ENABLE_DEBUG_INFO=1``: stores come from the lines that store."""
+    pytest.importorskip("flydsl")
+    kernels = Path(__file__).resolve().parents[2] / "csrc" / "kernels" / "flydsl" / "softmax.py"
+    trace = tmp_path / "trace"
+    for name, value in {
+        "FLYDSL_DEBUG_ENABLE_DEBUG_INFO": "1", "AITER_PREBUILT_EMULATOR_TRACE_FILE": str(trace),
+        "AITER_PREBUILT_EMULATOR_TRACE": "class=vmem_store,registers=no,format=json,workgroup=0:0:0",
+    }.items():  # fmt: skip
+        monkeypatch.setenv(name, value)
+    client = Path(__file__).parent / "clients" / "flydsl_client.py"
+    assert run([str(client), str(kernels), "gfx942"], "gfx942", tmp_path).split()[-1] == "right"
+    sources = {json.loads(line)["source"] for line in trace.read_text().splitlines()}
+    assert sources
+    for source in sources:
+        match = re.fullmatch(rf"{re.escape(str(kernels))}:(\d+) in softmax_rows", source)
+        assert match and "store" in kernels.read_text().splitlines()[int(match[1]) - 1], source
