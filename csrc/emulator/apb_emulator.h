@@ -18,6 +18,11 @@ char* apb_emulator_coverage(const void* image, size_t bytes);
 /* What the loader reads of a code object, without a device: {"version": 1, "isa", "code_object", "kernels": [...]} or
  * {"version": 1, "error": ...} */
 char* apb_emulator_metadata(const void* image, size_t bytes);
+/* Source lines of a code object: {"version": 1, "files": [...], "lines": [{"offset", "frames": [{"function", "file", "line",
+ * "column"}]}]}, offsets in the code at which the line changes; frames from the line to what it was inlined into. */
+char* apb_emulator_lines(const void* image, size_t bytes);
+/* What is wrong with a filter of AITER_PREBUILT_EMULATOR_TRACE, in words; empty when it is right. */
+char* apb_emulator_trace_problem(const char* filter);
 /* Counters since the start or the last reset, {"version": 2, "kernels": [...], "launches": [...], "findings": [{"kernel", "finding",
  * "offset", "count"}]}, and when some of rocprofv3's were asked for "pmc": {"counters", "dispatches", "dropped", "kernels"} */
 char* apb_emulator_counters(void);

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from aiter_prebuilt_emulator import LIBRARY, VERSION, library, native, profiling
+from aiter_prebuilt_emulator import VERSION, debug, library, native, profiling, trace
+from aiter_prebuilt_emulator.surroundings import with_library
 
 JSON_VERSION: Final = 1
 
@@ -39,9 +40,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         help="all, or some of lds,races,hazards,alignment; and what a finding does: strict (it ends the launch), report, "
         "permissive (as a card lets it pass) or continue",
     )
+    trace.add_options(verb)
     profiling.add_options(verb)
     verb.add_argument("command", nargs=argparse.REMAINDER, metavar="-- COMMAND")
     verb.set_defaults(execute=_run)
+    debug.add_verb(verbs)
     profiling.register(verbs)
     options = parser.parse_args(arguments)
     try:
@@ -63,18 +66,14 @@ def _run(options: argparse.Namespace) -> int:
         print("error: no command; write: aiter-prebuilt-emulator run -- python serve.py", file=sys.stderr)
         return 2
     given = {"AITER_PREBUILT_EMULATOR": options.devices, "AITER_PREBUILT_EMULATOR_CHECKS": options.checks}
-    given |= profiling.environment(options)
-    os.environ.update({name: value for name, value in given.items() if value})
     try:
+        given |= trace.environment(options) | profiling.environment(options)
+        os.environ.update({name: value for name, value in given.items() if value})
         profiling.check()
-    except profiling.ProfileError as error:
+    except (trace.TraceFilterError, profiling.ProfileError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    path = library()
-    os.environ.update(AITER_PREBUILT_HIP=path, TRITON_LIBHIP_PATH=path)
-    # By path for those that ask; loaded already, as libamdhip64.so.7, for those that link it; by folder for the others.
-    for name, value, separator in (("LD_PRELOAD", path, " "), ("LD_LIBRARY_PATH", str(LIBRARY.parent), ":")):
-        os.environ[name] = separator.join(filter(None, (value, os.environ.get(name))))
+    os.environ.update(with_library(os.environ))
     try:
         os.execvp(command[0], command)  # noqa: S606  # this verb's purpose
     except OSError as error:

@@ -94,6 +94,8 @@ class Reader {
     log_level();
     counters();
     profile();
+    trace();
+    configuration_.debug_socket = std::string(variable("AITER_PREBUILT_EMULATOR_DEBUG"));
     return std::move(configuration_);
   }
 
@@ -260,6 +262,15 @@ class Reader {
   void profile() {
     std::string found = read_profile(lookup_, configuration_.devices, configuration_.profile);
     if (configuration_.problem.empty()) configuration_.problem = std::move(found);
+  }
+
+  void trace() {
+    constexpr const char* kName = "AITER_PREBUILT_EMULATOR_TRACE";
+    const std::string_view text = variable(kName);
+    configuration_.trace_file = std::string(variable("AITER_PREBUILT_EMULATOR_TRACE_FILE"));
+    if (text.empty()) return;
+    const std::string found = read_trace_filter(text, configuration_.trace);
+    if (!found.empty() && configuration_.problem.empty()) configuration_.problem = std::string(kName) + ": " + found;
   }
 
   const char* (*lookup_)(const char*);

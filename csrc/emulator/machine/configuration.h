@@ -10,6 +10,9 @@
 //   AITER_PREBUILT_EMULATOR_FILL       a byte, 0x00 to 0xff, that memory allocated on a stream is full of at first (default: zeros, as all else);
 //                                      0xff makes NaN of what a kernel reads of its workspace and nobody wrote
 //   AITER_PREBUILT_EMULATOR_LOG        error (default) | warning | info | trace, or off; trace prints every instruction
+//   AITER_PREBUILT_EMULATOR_TRACE      which instructions are printed with their registers' values: trace_filter.h has its grammar
+//   AITER_PREBUILT_EMULATOR_TRACE_FILE where to; %p is the process. Default: standard error
+//   AITER_PREBUILT_EMULATOR_DEBUG      a Unix socket at which a debugger waits (aiter-prebuilt-emulator debug sets it)
 //   AITER_PREBUILT_EMULATOR_COUNTERS   a file: counters as JSON at exit
 //   AITER_PREBUILT_EMULATOR_PMC        rocprofv3's counters, comma separated, for each launch
 //   AITER_PREBUILT_EMULATOR_PMC_OUTPUT where their files begin: DIR/NAME; "%pid%" becomes the process's number
@@ -23,6 +26,7 @@
 #include <vector>
 
 #include "../isa/instruction.h"
+#include "trace_filter.h"
 
 namespace apb::emu {
 
@@ -74,6 +78,9 @@ struct Configuration {
   LogLevel log = LogLevel::Error;
   std::string counters_file;
   ProfileConfiguration profile;
+  TraceFilter trace;
+  std::string trace_file;
+  std::string debug_socket;
   std::string problem;  // not empty: the environment is wrong; hipInit returns hipErrorInvalidValue... and logs it once
 };
 

@@ -96,6 +96,8 @@ unsigned begin() {
 
 }  // namespace
 
+unsigned interrupts_seen() { return signals.load(std::memory_order_relaxed); }
+
 Interruption::Interruption() : outer_(outermost) {
   if (outer_) return;
   outermost = this;

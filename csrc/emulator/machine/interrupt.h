@@ -28,4 +28,7 @@ class Interruption {
   std::atomic<std::int64_t> seen_{0};  // when one of its threads saw the signal; nanoseconds
 };
 
+// Signals that came while a call like that ran.
+unsigned interrupts_seen();
+
 }  // namespace apb::emu

@@ -3,9 +3,11 @@
 #include <algorithm>
 
 #include "configuration.h"
+#include "debugger.h"
 #include "launch.h"
 #include "profile.h"
 #include "profile_configuration.h"
+#include "trace.h"
 
 namespace apb::emu {
 
@@ -13,6 +15,11 @@ LaunchObservers make_observers(const LaunchRequest& request) {
   LaunchObservers all;
   const ProfileConfiguration& profile = configuration().profile;
   if (profile.on() && profiles(profile, request.kernel->name)) all.push_back(std::make_unique<LaunchProfiler>(request));
+  const auto add = [&all](std::unique_ptr<LaunchObserver> one) {
+    if (one) all.push_back(std::move(one));
+  };
+  add(make_trace(request));
+  add(make_debugger(request));
   return all;
 }
 
@@ -51,7 +58,7 @@ class GroupObservers::Chain final : public Observer {
   template <typename Ask> void until_stop(const Wave& wave, Ask ask) {
     for (Observer* each : all_) {
       ask(*each);
-      if (wave.stop == Stop::Fault) return;
+      if (wave.stop != Stop::None) return;
     }
   }
   std::vector<Observer*> all_;
@@ -88,6 +95,10 @@ void GroupObservers::barrier() {
 
 void GroupObservers::ended(const Wave& wave) {
   for (const auto& each : all_) each->ended(wave);
+}
+
+void GroupObservers::faulted(Wave& wave) {
+  for (const auto& each : all_) each->faulted(wave);
 }
 
 }  // namespace apb::emu
