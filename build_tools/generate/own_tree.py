@@ -7,6 +7,7 @@ whose copies are of another time is refused, since its bundles would not be what
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Final
 
@@ -25,6 +26,8 @@ CATALOGUE: Final = "manifests/catalogue.toml"
 _EMPTY: Final = "edition = 1\n\n[categories]\n"
 #: Where the Python functions of a tree's operators are written: a module a family, and a program that executes their calls.
 FUNCTIONS: Final = "build/functions"
+#: What the program or its imports use.
+_TAKEN: Final = frozenset(sys.stdlib_module_names) | {"aiter_prebuilt", "numpy", "torch"}
 _PROGRAM: Final = """\
 # Written by `python -m build_tools`. Do not edit.
 \"\"\"Executes calls of this tree's operators, as ``python -m aiter_prebuilt.execute`` does those of the package.\"\"\"
@@ -83,10 +86,17 @@ def write_functions(manifest: Manifest, folder: Path) -> Path:
     """Write the Python functions of the operators of a tree; the folder in which they are.
 
     Raises:
-        UsageError: an operator whose function is written by hand, which has no place in a tree.
+        UsageError: an operator whose function is written by hand, which has no place in a tree, or a family whose module would
+            stand before another one of that name.
     """
     texts = {}
     for name, family in manifest.families.items():
+        if name in _TAKEN:
+            raise UsageError(
+                f"write the functions of {folder}",
+                f"manifests/{name} would become a module {name!r}, and there is another one of that name",
+                "Give the family another name",
+            )
         by_hand = [operator.name for operator in family.operators if operator.function is not None]
         if by_hand:
             raise UsageError(

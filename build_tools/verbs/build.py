@@ -66,6 +66,8 @@ def build(
         told = known = None if own else unchanged(settings)
         if told is None:
             told = report(run_build(settings))
+    if own:
+        options.functions_of(root)
     if known is None:
         cached = sum(job["cached"] for job in told["jobs"])
         done = f"{len(told['jobs'])} jobs, {cached} from the store, {told['seconds']:.2f} s"

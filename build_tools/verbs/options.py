@@ -66,6 +66,18 @@ def own_tree(root: Path) -> bool:
     return root.resolve() != ROOT
 
 
+def functions_of(root: Path) -> Path:
+    """The folder of the Python functions of the tree ``root``, written where they are not what its manifests say.
+
+    Raises:
+        ManifestError, UsageError: its manifests have problems, or functions that are written by hand.
+    """
+    from build_tools.generate import own_tree
+    from build_tools.manifest.parse import load
+
+    return own_tree.write_functions(load(root.resolve() / "manifests"), root.resolve())
+
+
 def signers_of(stack: ExitStack, keys: tuple[Path, ...]) -> list[Signer]:
     """The keys that can sign, until ``stack`` ends."""
     if not keys:

@@ -43,10 +43,7 @@ def prove(
     own = options.own_tree(root)
     program: tuple[str, ...] = ()
     if own:
-        from build_tools.generate import own_tree
-        from build_tools.manifest.parse import load
-
-        program = (str(own_tree.write_functions(load(root.resolve() / "manifests"), root.resolve())),)
+        program = (str(options.functions_of(root)),)
         bundles = root.resolve() / "build" / "bundles" if bundles == options.BUNDLES else bundles
     few = operators and bundles == options.BUNDLES
     folders = (
@@ -75,7 +72,8 @@ def prove(
         click.echo(name)
     _refuse(proof)
     if proof.changed:
-        click.echo("now: python -m build_tools build puts the receipts into the bundles")
+        where = f" --root {root}" if own else ""
+        click.echo(f"now: python -m build_tools build{where} puts the receipts into the bundles")
 
 
 def _refuse(proof: Proof) -> None:

@@ -110,6 +110,14 @@ def test_a_function_by_hand_has_no_place_there(tmp_path: Path) -> None:
         own_tree.write_functions(load(folder / "manifests"), folder)
 
 
+@pytest.mark.parametrize("name", ["random", "numpy"])
+def test_a_family_hides_no_other_module(tmp_path: Path, name: str) -> None:
+    folder = tree(tmp_path)
+    (folder / "manifests" / "own").rename(folder / "manifests" / name)
+    with pytest.raises(UsageError, match=f"manifests/{name} would become a module '{name}'"):
+        own_tree.write_functions(load(folder / "manifests"), folder)
+
+
 @pytest.mark.parametrize("verb", ["build", "prove"])
 def test_verbs_refuse_a_folder_that_is_none(
     tmp_path: Path, verb: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
