@@ -22,6 +22,7 @@ from build_tools.verbs.matrix import matrix
 from build_tools.verbs.mirror import mirror
 from build_tools.verbs.modules import modules
 from build_tools.verbs.new_operator import new_operator
+from build_tools.verbs.new_tree import new_tree
 from build_tools.verbs.plan import plan
 from build_tools.verbs.prove import prove
 from build_tools.verbs.receipts import receipts
@@ -49,6 +50,7 @@ for verb in (
     lint,
     generate,
     new_operator,
+    new_tree,
     plan,
     build,
     audit,

@@ -22,6 +22,8 @@ from build_tools.tools.tree import digest
 FORMAT: Final = 2
 _BACKENDS: Final = Path(__file__).resolve().parent / "backends"
 _SHARED: Final = ("built.py", "device.py", "prelude.py")
+#: Of one backend alone.
+_MORE: Final = {"flydsl": ("flydsl_guard.py", "flydsl_sources.py", "flydsl_torch.py")}
 
 
 def job_key(job: CompileJob, toolchain: Toolchain, root: Path) -> str:
@@ -68,6 +70,7 @@ def file_of(job: CompileJob) -> CompileJob | None:
 def _backend_code(backend: str, of_tree: bool) -> str:
     """Digest of the files that turn a job into a command, byte by byte: a parsed form would depend on the Python that parses."""
     names = [*_SHARED, f"{backend}.py", f"{backend}_compile.py", f"{backend}_heap.c"]
+    names += _MORE.get(backend, ())
     if backend == HIP_NVIDIA:
         names = ["built.py", "hip_nvidia.py", "../../../csrc/kernels/hip/nvidia.hpp"]
     elif of_tree and backend == "hip":

@@ -12,6 +12,7 @@ from build_tools.verbs.output import print_json, print_table
 
 
 @click.command()
+@options.root
 @options.profiles
 @options.targets
 @options.json
@@ -45,7 +46,7 @@ from build_tools.verbs.output import print_json, print_table
     help="Compile the runtime and the emulator beside the kernels, so that wheels finds them.",
 )
 def build(
-    profiles: tuple[str, ...], targets: tuple[str, ...], as_json: bool, toolchain: str, store: Path, bundles: Path,
+    root: Path, profiles: tuple[str, ...], targets: tuple[str, ...], as_json: bool, toolchain: str, store: Path, bundles: Path,
     ck: str, workers: int, shard: str, operators: tuple[str, ...], stored_only: bool, host: bool,
 ) -> None:  # fmt: skip
     """Compile, audit and bundle. Writes build/report.json."""
@@ -54,15 +55,19 @@ def build(
     from build_tools.pipeline import build as run_build
     from build_tools.report import narrow_loops, unpinned
 
-    if operators and bundles == options.BUNDLES:
-        bundles = options.OPERATOR_BUNDLES
+    own = options.own_tree(root)
+    if bundles == options.BUNDLES and (operators or own):
+        bundles = root.resolve() / "build" / "bundles" if own else options.OPERATOR_BUNDLES
     settings = Settings(
-        options.ROOT, store, bundles, toolchain, profiles, targets, workers, shard, operators, ck, stored_only
+        root.resolve(), store, bundles, toolchain, profiles, targets, workers, shard, operators, ck, stored_only
     )  # fmt: skip
     with _host_ahead() if host else nullcontext():
-        told = known = unchanged(settings)
+        # What says that nothing has changed looks at the code of these tools, which lies in no other tree.
+        told = known = None if own else unchanged(settings)
         if told is None:
             told = report(run_build(settings))
+    if own:
+        options.functions_of(root)
     if known is None:
         cached = sum(job["cached"] for job in told["jobs"])
         done = f"{len(told['jobs'])} jobs, {cached} from the store, {told['seconds']:.2f} s"

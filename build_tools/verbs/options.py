@@ -20,6 +20,10 @@ OPERATOR_BUNDLES: Final = ROOT / "build" / "operators" / "bundles"
 #: Held by what reads all receipts, executes and writes them again.
 RECEIPTS_LOCK: Final = ROOT / "build" / "receipts.lock"
 
+root = click.option(
+    "--root", type=click.Path(exists=True, file_okay=False, path_type=Path), default=ROOT, show_default="this repository",
+    help="A tree of kernels of one's own, as new-tree makes it: its manifests, bundles below its build, its receipts.",
+)  # fmt: skip
 profiles = click.option("--profile", "profiles", multiple=True, help="ck-free or ck-full; all when left out.")
 targets = click.option("--target", "targets", multiple=True, help="gfx942, gfx950, sm_90; all when left out.")
 json = click.option("--json", "as_json", is_flag=True, help="Machine output with a version.")
@@ -46,6 +50,32 @@ signing_keys = click.option(
     "--key", "keys", multiple=True, type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="A secret minisign key; twice, while keys change: users may trust either.",
 )  # fmt: skip
+
+
+def own_tree(root: Path) -> bool:
+    """Is ``root`` a tree of somebody's own? Then it is one that these tools can build.
+
+    Raises:
+        UsageError: it lacks what a tree has of this repository.
+    """
+    if root == ROOT:
+        return False
+    from build_tools.generate import own_tree
+
+    own_tree.check(root, ROOT)
+    return root.resolve() != ROOT
+
+
+def functions_of(root: Path) -> Path:
+    """The folder of the Python functions of the tree ``root``, written where they are not what its manifests say.
+
+    Raises:
+        ManifestError, UsageError: its manifests have problems, or functions that are written by hand.
+    """
+    from build_tools.generate import own_tree
+    from build_tools.manifest.parse import load
+
+    return own_tree.write_functions(load(root.resolve() / "manifests"), root.resolve())
 
 
 def signers_of(stack: ExitStack, keys: tuple[Path, ...]) -> list[Signer]:
