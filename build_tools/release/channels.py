@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from aiter_prebuilt.contract.signature import SUFFIX, SUMS
+from aiter_prebuilt.contract.signature import SUFFIX, SUMS, is_of_list
 from build_tools.errors import ReleaseError
 from build_tools.files.filehash import sha256_file
 from build_tools.release import mirror
@@ -91,11 +91,13 @@ def verified(folder: Path, trusted: Sequence[Path], asked: str) -> dict[str, str
             "Name the public key of who signed it with --trust, or have it signed",
         )
     wanted = {match[2]: match[1] for line in data.decode().splitlines() if (match := _LINE.fullmatch(line))}
-    here = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+    # A link to a folder is a file here: what it leads to is no part of the release.
+    found = (path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir())
+    here = {path.relative_to(folder).as_posix() for path in found}
     wrong = [
         name for name, digest in wanted.items() if name not in here or sha256_file(folder / name) != digest
     ]
-    wrong += sorted(name for name in here - wanted.keys() if not name.startswith(SUMS))
+    wrong += sorted(name for name in here - wanted.keys() if not is_of_list(name))
     if wrong:
         raise ReleaseError(
             asked,
