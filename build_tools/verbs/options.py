@@ -21,7 +21,8 @@ OPERATOR_BUNDLES: Final = ROOT / "build" / "operators" / "bundles"
 RECEIPTS_LOCK: Final = ROOT / "build" / "receipts.lock"
 
 root = click.option(
-    "--root", type=click.Path(exists=True, file_okay=False, path_type=Path), default=ROOT, show_default="this repository",
+    "--root", type=click.Path(exists=True, file_okay=False, path_type=Path), show_default="this repository",
+    callback=lambda _context, _option, given: given or ROOT,
     help="A tree of kernels of one's own, as new-tree makes it: its manifests, bundles below its build, its receipts.",
 )  # fmt: skip
 profiles = click.option("--profile", "profiles", multiple=True, help="ck-free or ck-full; all when left out.")

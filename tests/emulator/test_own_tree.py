@@ -86,6 +86,15 @@ def test_the_page_is_built_proved_and_keyed_by_all_that_it_reads(tree: Path) -> 
     assert done.returncode != 0 and "own_gelu" in done.stderr and "calls are wrong" in done.stderr
 
 
+def test_lint_asks_a_tree_for_its_own_operators_alone(tree: Path) -> None:
+    done = run("lint", "--root", tree)
+    assert done.returncode == 0 and "manifests are right: 1 operators" in done.stdout, done.stderr
+    cases = tree / "manifests" / "own" / "cases.toml"
+    cases.write_text('[own_gelu]\ngolden = "B=2 M=3 N=5 T=f32 x~zeros"\ncalls = ["B=2 M=3 N=5 x~zeros"]\n')
+    done = run("lint", "--root", tree)
+    assert done.returncode != 0 and "own_gelu" in done.stderr and "notice" in done.stderr, done.stderr
+
+
 def test_a_link_out_of_the_tree_is_refused_by_name(tree: Path) -> None:
     helper = tree / "parts" / "elements.py"
     secret = helper.rename(tree.parent / "secret.py")
