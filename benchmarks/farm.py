@@ -21,7 +21,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 
-from build_tools.compile.compile import Batch, Elsewhere, compile_jobs
+from build_tools.compile.backends.table import COMPILE_MANY
+from build_tools.compile.compile import Batch, Elsewhere, compile_jobs, compile_of
 from build_tools.compile.inputs import inputs_of
 from build_tools.compile.place import place_at
 from build_tools.compile.shards import even_batches, seconds_of
@@ -39,10 +40,13 @@ from build_tools.tools.toolchain import Toolchain, find
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Seconds of one way to build: ``cold`` into an empty store, ``warm`` from it, ``shared`` through an empty folder."""
+    """Seconds of one way to build: ``cold`` into an empty store, ``warm`` from it, ``shared`` through an empty folder. ``core``:
+    that a core was busy with the compiles, which other programs of the machine change less.
+    """
 
     how: str
     cold: float
+    core: float
     warm: float
     shared: float
 
@@ -72,7 +76,13 @@ def measured(
         shared = timed(jobs, toolchain, behind, elsewhere)
         results = compile_jobs(jobs, toolchain, store, root=ROOT, stored_only=True)
         made = {result.job.id: result.path.name for result in results if result.path is not None}
-    return Row(how, cold, warm, shared), made
+        core = {unit_of(result.job): result.seconds for result in results}
+    return Row(how, cold, sum(core.values()), warm, shared), made
+
+
+def unit_of(job: CompileJob) -> object:
+    """What jobs of one compile have in common."""
+    return job.id if job.backend in COMPILE_MANY else compile_of(job)
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,9 +196,9 @@ def main() -> None:
         print(
             f"{len(mine)} jobs, {seconds_of(mine):.0f} recorded seconds of a core, {cores()} cores, the same bytes; seconds:"
         )
-        print(f"{'':16} {'cold':>8} {'warm':>8} {'shared':>8}")
+        print(f"{'':16} {'cold':>8} {'core':>8} {'warm':>8} {'shared':>8}")
     for row in rows:
-        print(f"{row.how:16} {row.cold:8.1f} {row.warm:8.2f} {row.shared:8.2f}")
+        print(f"{row.how:16} {row.cold:8.1f} {row.core:8.1f} {row.warm:8.2f} {row.shared:8.2f}")
     print_simulation(simulated, planning)
 
 

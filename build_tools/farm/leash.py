@@ -11,6 +11,7 @@ from build_tools.files.filehash import sha256_file
 from build_tools.files.run import run
 from build_tools.tools.fetch import cache_folder
 from build_tools.tools.hermetic import package_folder
+from build_tools.tools.host import GLIBC
 from build_tools.tools.pins import Pins
 
 SOURCE: Final = Path(__file__).resolve().with_name("leash.c")
@@ -30,17 +31,10 @@ def leash(pins: Pins) -> Path:
     program.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".leash.", dir=program.parent) as folder:
         made = Path(folder) / "leash"
-        words: list[str | Path] = [
-            "cc",
-            "-target",
-            "x86_64-linux-musl",
-            "-static",
-            "-s",
-            "-O2",
-            "-o",
-            made,
-            SOURCE,
-        ]
+        target = (
+            f"x86_64-linux-gnu.{GLIBC[0]}.{GLIBC[1]}"  # as what else runs here: zig has its parts already
+        )
+        words: list[str | Path] = ["cc", "-target", target, "-s", "-O2", "-o", made, SOURCE]
         outcome = run([package_folder(pin) / "zig", *words], env=zig)
         if not outcome.ok:
             raise ToolchainError(

@@ -177,6 +177,31 @@ def test_a_worker_that_is_killed_in_the_middle_of_a_compile(
     assert [result.ok for result in results] == [True] * 3
 
 
+def test_a_job_that_ends_its_workers(
+    make_job: MakeJob, toolchain: Toolchain, root: Path, store: Store, tmp_path: Path
+) -> None:
+    """As one does that the system ends for its memory: after the fourth worker it is to blame, and the others are done."""
+    source, count = root / "k/add.py", tmp_path / "count"
+    code = f"""
+        import os, pathlib, signal
+        def above(process):
+            return int(pathlib.Path(f"/proc/{{process}}/stat").read_text().rpartition(")")[2].split()[1])
+        with open({str(count)!r}, "a") as file:
+            file.write("once ")
+        process = os.getpid()
+        while b"farm" not in pathlib.Path(f"/proc/{{process}}/cmdline").read_bytes().split(b"\\0"):
+            process = above(process)
+        os.kill(process, signal.SIGKILL)
+    """
+    source.write_text(textwrap.dedent(code) + source.read_text())
+    jobs = [make_job("triton", "gfx942"), make_job("hip", "gfx942")]
+    deadly, good = compile_jobs(jobs, toolchain, store, root=root, elsewhere=LOCAL)
+    assert good.ok and not deadly.ok and count.read_text() == "once " * 4
+    assert deadly.log.startswith(
+        f"WorkerLostError: compile {jobs[0].id}: 4 workers ended, one after the other"
+    )
+
+
 def test_a_compile_that_takes_too_much_memory(
     make_job: MakeJob, toolchain: Toolchain, root: Path, store: Store, tmp_path: Path
 ) -> None:
