@@ -14,6 +14,8 @@ from build_tools.errors import FarmError, OpenFarmError
 
 LOOPBACK: Final = "127.0.0.1"
 PORT: Final = 8786
+#: Dask serves pages about each of its processes, to whoever asks: here to nobody.
+NO_PAGE: Final = f"{LOOPBACK}:0"
 #: In the folder that ``--tls`` names: who is trusted, and who this side is.
 AUTHORITY, CERTIFICATE, KEY = "ca.pem", "cert.pem", "key.pem"
 _LOCAL: Final = re.compile(r"local:([1-9]\d{0,3})")
@@ -94,10 +96,12 @@ def host_of(url: str) -> str:
 
 
 def quiet() -> None:
-    """Let Dask say nothing of its own: what goes wrong is said in our words, once."""
+    """Let Dask say nothing of its own, to no visitor either: what goes wrong is said in our words, once."""
     # Importing it sets what it says: before that there is nothing to change.
+    import dask
     import distributed
 
+    dask.config.set({f"distributed.{side}.http.routes": [] for side in ("scheduler", "worker")})
     logging.getLogger(distributed.__name__).setLevel(logging.CRITICAL)
 
 

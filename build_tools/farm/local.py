@@ -36,7 +36,7 @@ class LocalFarm:
         scheme = "tcp" if tls is None else "tls"
         cluster: Any = LocalCluster(
             n_workers=0, threads_per_worker=1, processes=True, host=address.LOOPBACK, protocol=f"{scheme}://",
-            dashboard_address=None, security=trusted, scheduler_kwargs={"allowed_failures": LOST},
+            dashboard_address=address.NO_PAGE, security=trusted, scheduler_kwargs={"allowed_failures": LOST},
         )  # fmt: skip
         stack.callback(cluster.close, timeout=10)
         self.url: str = cluster.scheduler_address

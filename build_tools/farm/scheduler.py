@@ -37,6 +37,7 @@ async def _serve(host: str, port: int, trusted: Any, scheme: str, said: Callable
             security=trusted,
             protocol=f"{scheme}://",
             dashboard=False,
+            dashboard_address=address.NO_PAGE,
             allowed_failures=LOST,
         )
     except OSError as error:

@@ -19,7 +19,7 @@ from build_tools.farm import address
 from build_tools.farm.leash import leash
 from build_tools.farm.perform import Bench
 from build_tools.farm.unit import Answer, Unit
-from build_tools.files.run import kill_all, tie
+from build_tools.files.run import kill_all, stopping, tie
 from build_tools.tools import pins
 
 #: What Dask counts of a worker, and of a task: MiB of memory.
@@ -31,7 +31,14 @@ _bench: list[Bench] = []
 
 def perform(unit: Unit) -> Answer:
     """What the scheduler has this process do: the one function that travels, by its name."""
-    return _bench[0].perform(unit, _wanted())
+    from distributed import Reschedule
+
+    wanted = _wanted()
+    answer = _bench[0].perform(unit, wanted)
+    if stopping() or not wanted():
+        # A compile that was ended with its worker has not failed: another worker does it.
+        raise Reschedule
+    return answer
 
 
 def _wanted() -> Callable[[], bool]:
@@ -44,9 +51,8 @@ def _wanted() -> Callable[[], bool]:
 
 def _is_wanted(worker: Any, key: Any) -> bool:
     task = worker.state.tasks.get(key)
-    return (
-        worker.status.name == "running" and task is not None and task.state not in ("cancelled", "released")
-    )
+    ended = worker.status.name in ("closing", "closed", "failed")
+    return not ended and task is not None and task.state not in ("cancelled", "released")
 
 
 def work(
@@ -96,7 +102,8 @@ async def _serve(
         worker: Any = await asyncio.wait_for(
             Worker(
                 url, nthreads=threads, resources={RESOURCE: memory}, memory_limit=0, local_directory=folder,
-                security=trusted, host=address.LOOPBACK if local else None, dashboard=False, death_timeout=PATIENCE,
+                security=trusted, host=address.LOOPBACK if local else None, dashboard=False,
+                dashboard_address=address.NO_PAGE, death_timeout=PATIENCE,
             ),
             PATIENCE + 5,
         )  # fmt: skip

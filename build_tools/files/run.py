@@ -239,6 +239,11 @@ def kill_all() -> None:
             _kill(process)
 
 
+def stopping() -> bool:
+    """Has :func:`kill_all` ended what ran? What a thread found since then says nothing of its work."""
+    return _stopping.is_set()
+
+
 def allow() -> None:
     """Let children start again, once the threads that :func:`kill_all` was meant for have ended."""
     with _lock:

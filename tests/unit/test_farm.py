@@ -30,7 +30,7 @@ from build_tools.errors import (
     OpenFarmError,
     ToolsDifferError,
 )
-from build_tools.farm import address, guard, lead
+from build_tools.farm import address, guard, lead, worker
 from build_tools.farm.address import Address
 from build_tools.farm.guard import Guard
 from build_tools.farm.perform import Bench
@@ -333,6 +333,30 @@ def test_a_build_without_a_farm_imports_nothing_of_one() -> None:
         "build_tools.release.sign",
     }
     assert not loaded & {"dask", "distributed", "obstore", "minisign", "cryptography", *late}
+
+
+@pytest.mark.parametrize(
+    ("stopping", "wanted", "answers"), [(False, True, True), (True, True, False), (False, False, False)]
+)
+def test_what_was_ended_with_its_worker_is_no_answer(
+    monkeypatch: pytest.MonkeyPatch, stopping: bool, wanted: bool, answers: bool
+) -> None:
+    """A compile that was killed looks as one that failed, which nobody would try again."""
+    from distributed import Reschedule
+
+    class OfOne:
+        def perform(self, unit: Any, _wanted: Callable[[], bool]) -> Answer:
+            return Answer(unit)
+
+    monkeypatch.setattr(worker, "_bench", [OfOne()])
+    monkeypatch.setattr(worker, "_wanted", lambda: lambda: wanted)
+    monkeypatch.setattr(worker, "stopping", lambda: stopping)
+    unit: Any = "a unit"
+    if answers:
+        assert worker.perform(unit) == Answer("a unit")
+    else:
+        with pytest.raises(Reschedule):
+            worker.perform(unit)
 
 
 class Once:
