@@ -97,6 +97,12 @@ def folder_of(session: nox.Session) -> Path:
     return Path(session.cache_dir).resolve().parent / TOOLCHAIN / "bin"
 
 
+def install_for(session: nox.Session) -> None:
+    """What a build on a farm, or from a store that machines share, needs beside the toolchain."""
+    if any(word.startswith(("--farm", "--shared")) for word in session.posargs):
+        install(session, *groups("farm", "release"))
+
+
 def run(session: nox.Session, program: str, *words: str, **options: Any) -> None:
     """Run a program of the shared environment, with ``src`` to import from unless ``env`` says otherwise."""
     folder = folder_of(session)
@@ -171,6 +177,7 @@ def wheels(session: nox.Session) -> None:
     hold, as a record. With torch AITER's functions are called whose kernels the bridge's data wheels hold.
     """
     install_torch(session)
+    install_for(session)
     build_tools(session, "build", "--host", *session.posargs)
     build_tools(session, "wheels", "--output", str(DIST))
     build_tools(session, "release", "record", str(DIST))
@@ -179,6 +186,7 @@ def wheels(session: nox.Session) -> None:
 @shared
 def compile(session: nox.Session) -> None:
     """Compile a part of the jobs into build/store, for CI: ``-- --target T --profile P --shard I/N``."""
+    install_for(session)
     build_tools(session, "build", *session.posargs)
 
 

@@ -15,6 +15,7 @@ from build_tools.verbs.cases import cases
 from build_tools.verbs.coverage import coverage
 from build_tools.verbs.develop import develop
 from build_tools.verbs.emulator import emulator
+from build_tools.verbs.farm import farm
 from build_tools.verbs.fetch import fetch
 from build_tools.verbs.generate import generate
 from build_tools.verbs.lint import lint
@@ -38,6 +39,8 @@ from build_tools.verbs.wheels import wheels
 
 #: Exit code when the machine, not the input, is in the way: a missing package, a path that cannot be written.
 UNUSABLE: Final = 13
+#: Packages that only some verbs and options need, and the dependency group that has each.
+GROUPS: Final = {"distributed": "farm", "obstore": "farm", "minisign": "release"}
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
@@ -53,6 +56,7 @@ for verb in (
     new_tree,
     plan,
     build,
+    farm,
     audit,
     coverage,
     adopted,
@@ -92,6 +96,8 @@ def main() -> None:
         if error.name is None or error.name.startswith(("build_tools", "aiter_prebuilt")):
             raise
         fix = "run: pip install --require-hashes --no-deps -r build_tools/requirements.txt and pip install --group build"
+        if error.name in GROUPS:
+            fix = f"run: pip install --group {GROUPS[error.name]}"
         click.echo(
             f"error: the build needs the Python package {error.name!r}, which is not installed. {fix}",
             err=True,

@@ -47,13 +47,18 @@ def job_key(job: CompileJob, toolchain: Toolchain, root: Path) -> str:
         "kernarg_size": job.kernarg_size,
         "block": job.block,
         "inputs": inputs,
-        "code": _backend_code(_compiler(job), in_tree(job.source)),
-        "tools": toolchain.identity_of(_compiler(job)),
+        "code": code_of(job),
+        "tools": toolchain.identity_of(compiler_of(job)),
     }
     return hashlib.sha256(json.dumps(facts, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
-def _compiler(job: CompileJob) -> str:
+def code_of(job: CompileJob) -> str:
+    """Digest of the code that turns ``job`` into a command."""
+    return _backend_code(compiler_of(job), in_tree(job.source))
+
+
+def compiler_of(job: CompileJob) -> str:
     """The job's backend, or what its targets have in its place."""
     return HIP_NVIDIA if (job.backend, job.target.vendor) == ("hip", "nvidia") else job.backend
 

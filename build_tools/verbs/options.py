@@ -11,6 +11,7 @@ import click
 
 if TYPE_CHECKING:
     from build_tools.release.sign import Signer
+    from build_tools.release.trusted import Behind
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 
@@ -45,12 +46,38 @@ bundles = click.option(
     default=BUNDLES,
     show_default="build/bundles",
 )
+tls = click.option(
+    "--tls", type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="A folder with ca.pem, cert.pem and key.pem: of this side, and of whom it trusts.",
+)  # fmt: skip
 #: The password of secret keys: of no option, since all users of a machine may see those.
 KEY_VARIABLE: Final = "AITER_PREBUILT_KEY_PASSWORD"
 signing_keys = click.option(
     "--key", "keys", multiple=True, type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="A secret minisign key; twice, while keys change: users may trust either.",
 )  # fmt: skip
+
+shared = click.option(
+    "--shared", default="", metavar="URL",
+    help="A store that several machines share, read through: file:///FOLDER or s3://BUCKET/FOLDER (docs/farm.md).",
+)  # fmt: skip
+trust = click.option(
+    "--trust", "trusted", multiple=True, type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A public minisign key: of the shared store only what this one signed is taken; may be repeated.",
+)  # fmt: skip
+sign = click.option(
+    "--sign", "sign", type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A secret minisign key: what is compiled is signed and written to the shared store.",
+)  # fmt: skip
+
+
+def behind(stack: ExitStack, url: str, trusted: tuple[Path, ...], sign: Path | None) -> Behind | None:
+    """The shared store of these options, until ``stack`` ends; None without any."""
+    if not (url or trusted or sign):
+        return None
+    from build_tools.release.trusted import Behind
+
+    return Behind(url, trusted, signers_of(stack, (sign,) if sign else ()))
 
 
 def own_tree(root: Path) -> bool:
