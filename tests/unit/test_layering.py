@@ -89,7 +89,12 @@ def test_the_runtime_imports_nothing_outside_the_standard_library() -> None:
             # A function that was handed a torch tensor may import torch: it is loaded already. The torch_* modules are for torch,
             # and only a trace or a user imports them (test_torch_library.py).
             torch_side = name.startswith(
-                ("aiter_prebuilt.ops.", "aiter_prebuilt.torch_", "aiter_prebuilt_bridge.adapted")
+                (
+                    "aiter_prebuilt.ops.",
+                    "aiter_prebuilt.torch_",
+                    "aiter_prebuilt_bridge.adapted",
+                    "aiter_prebuilt_emulator.torch",
+                )
             )
             allowed = {"torch"} if torch_side else set()
             # The bridge stands on the runtime, never the other way round, and one of its commands imports AITER.

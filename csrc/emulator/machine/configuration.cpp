@@ -90,6 +90,7 @@ class Reader {
     checks();
     known();
     limit();
+    patience();
     fill();
     log_level();
     counters();
@@ -230,6 +231,18 @@ class Reader {
       problem(kName, text, "a number of instructions per wave, 0 for no limit");
     else
       configuration_.instruction_limit = value;
+  }
+
+  void patience() {
+    constexpr const char* kName = "AITER_PREBUILT_EMULATOR_PATIENCE";
+    const std::string_view text = variable(kName);
+    std::uint64_t value = 0;
+    if (!text.empty() && !read_number(text, value))
+      problem(kName, text, "a number of seconds");
+    else if (!text.empty())
+      configuration_.patience = value;
+    // HIP's own variable: any number but 0.
+    configuration_.launch_blocking = read_number(variable("HIP_LAUNCH_BLOCKING"), value) && value != 0;
   }
 
   void fill() {
