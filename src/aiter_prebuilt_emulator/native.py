@@ -18,7 +18,12 @@ class UnreadableCodeObjectError(ValueError):
 def opened() -> ctypes.CDLL:
     """The library in this process; the environment (see the README) is read at its first HIP call."""
     handle = ctypes.CDLL(library())
-    for name in ("apb_emulator_coverage", "apb_emulator_counters", "apb_emulator_pmc", "apb_emulator_trace_problem"):
+    for name in (
+        "apb_emulator_coverage",
+        "apb_emulator_counters",
+        "apb_emulator_pmc",
+        "apb_emulator_trace_problem",
+    ):
         getattr(handle, name).restype = ctypes.c_void_p
     handle.apb_emulator_coverage.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
     handle.apb_emulator_trace_problem.argtypes = [ctypes.c_char_p]
