@@ -357,7 +357,7 @@ def test_pause_and_an_answer_before_the_stop(image: Path) -> None:
         assert adapter.process.wait(30) == 0 and gone(process)
 
 
-@pytest.mark.parametrize("how", ["disconnect", "drop", "terminate", "SIGTERM", "SIGINT"])
+@pytest.mark.parametrize("how", ["disconnect", "drop", "terminate", "SIGTERM", "SIGINT", "SIGHUP"])
 @pytest.mark.parametrize("stands", [True, False])
 def test_nothing_is_left(image: Path, how: str, stands: bool) -> None:
     with Adapter(words(image, "endless", groups=2)) as adapter:
