@@ -41,7 +41,7 @@ class Session:
         self._folder: str | None = None
         self._entry = False
         self._faults = True
-        self._over = False
+        self._over = self._keep = False
 
     def serve(self) -> None:
         """Answer requests until the client goes; then nothing that was started is left."""
@@ -63,11 +63,16 @@ class Session:
             self._program.interrupt()
 
     def close(self) -> None:
-        """End the program and the socket."""
+        """End the program and the socket; a program that the client has let go first goes on to its own end."""
         self._over = True
-        if self._program:
-            self._program.end()
-        self._link.close()
+        try:
+            if self._program and self._keep:
+                self._link.close()
+                self._program.wait()
+        finally:
+            if self._program:
+                self._program.end()
+            self._link.close()
 
     # ---- what the emulator and the program say
 
@@ -284,5 +289,5 @@ class Session:
             threading.Thread(target=self._program.end, daemon=True).start()
 
     def _on_disconnect(self, arguments: Message) -> None:
-        del arguments
+        self._keep = arguments.get("terminateDebuggee") is False
         self._over = True

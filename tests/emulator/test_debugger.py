@@ -381,6 +381,18 @@ def test_nothing_is_left(image: Path, how: str, stands: bool) -> None:
         assert gone(process)
 
 
+def test_a_program_that_is_let_go_ends_by_itself(image: Path) -> None:
+    with Adapter(words(image)) as adapter:
+        client = adapter.begin()
+        client.ask("setFunctionBreakpoints", breakpoints=[{"name": "kernel"}])
+        client.ask("configurationDone")
+        client.stopped("function breakpoint")
+        client.ask("disconnect", terminateDebuggee=False)
+        assert adapter.process.wait(60) == 0
+        assert adapter.process.stdout
+        assert "status 0" in adapter.process.stdout.read().decode()
+
+
 @pytest.mark.parametrize("stands", [True, False])
 def test_ctrl_c_of_the_program_ends_its_kernel(image: Path, stands: bool) -> None:
     """Also while it stands at a breakpoint: it goes on, and its launch ends as it would have."""
