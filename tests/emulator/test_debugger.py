@@ -322,16 +322,18 @@ def test_addresses_entry_and_all_threads_stand(image: Path) -> None:
         client.ask("continue", threadId=thread)
         thread = client.stopped("instruction breakpoint")
         assert client.top(thread)["instructionPointerReference"] == barrier["address"]
-        # All stand: what every wave shows is the same when it is asked again.
         client.ask("setInstructionBreakpoints", breakpoints=[{"instructionReference": store["address"]}])
-        threads = [each["id"] for each in client.ask("threads")["threads"]]
-        assert thread in threads and len(threads) > 1
-        first = {each: client.top(each)["instructionPointerReference"] for each in threads}
-        assert first == {each: client.top(each)["instructionPointerReference"] for each in threads}
-        for _ in range(16):
+        for stop in range(16):
             client.ask("continue", threadId=thread)
             thread = client.stopped("instruction breakpoint")
             assert client.top(thread)["instructionPointerReference"] == store["address"]
+            if stop:
+                continue
+            # All stand: what every wave shows is the same when it is asked again. Both waves of the group are through the barrier.
+            threads = [each["id"] for each in client.ask("threads")["threads"]]
+            assert thread in threads and len(threads) > 1
+            first = {each: client.top(each)["instructionPointerReference"] for each in threads}
+            assert first == {each: client.top(each)["instructionPointerReference"] for each in threads}
         client.ask("continue", threadId=thread)
         assert "status 0" in finish(adapter)
 
@@ -391,6 +393,36 @@ def test_a_program_that_is_let_go_ends_by_itself(image: Path) -> None:
         assert adapter.process.wait(60) == 0
         assert adapter.process.stdout
         assert "status 0" in adapter.process.stdout.read().decode()
+
+
+_FAMILY = """
+import os, subprocess, sys
+sys.path.insert(0, os.path.dirname(sys.argv[1]))
+import debug_program
+command = sys.argv[1:]
+sys.argv[:] = command
+debug_program.main()
+child = os.fork()
+if child == 0:
+    debug_program.main()
+    os._exit(7)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+assert subprocess.run([sys.executable, *command], timeout=60).returncode == 0
+print("family", flush=True)
+"""
+
+
+def test_other_processes_of_the_program_are_let_go(image: Path) -> None:
+    """A fork, and a program that it starts: neither stops, and both end."""
+    with Adapter([sys.executable, "-c", _FAMILY, *words(image, groups=1)[1:]]) as adapter:
+        client = adapter.begin()
+        client.ask("setFunctionBreakpoints", breakpoints=[{"name": "kernel", "condition": "wave=0"}])
+        client.ask("configurationDone")
+        client.ask("continue", threadId=client.stopped("function breakpoint"))
+        assert "another process" in client.event("output")["output"]
+        printed = finish(adapter)
+        assert printed.count("status 0") == 3 and printed.endswith("family\n")
+        assert len([m for m in client.timeline if m.get("event") == "stopped"]) == 1
 
 
 @pytest.mark.parametrize("stands", [True, False])
