@@ -329,7 +329,7 @@ def test_addresses_entry_and_all_threads_stand(image: Path) -> None:
             assert client.top(thread)["instructionPointerReference"] == store["address"]
             if stop:
                 continue
-            # All stand: what every wave shows is the same when it is asked again. Both waves of the group are through the barrier.
+            # All stand: every wave shows the same when it is asked again. Both waves of the group are through the barrier.
             threads = [each["id"] for each in client.ask("threads")["threads"]]
             assert thread in threads and len(threads) > 1
             first = {each: client.top(each)["instructionPointerReference"] for each in threads}
