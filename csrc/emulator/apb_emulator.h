@@ -24,7 +24,7 @@ char* apb_emulator_lines(const void* image, size_t bytes);
 /* What is wrong with a filter of AITER_PREBUILT_EMULATOR_TRACE, in words; empty when it is right. */
 char* apb_emulator_trace_problem(const char* filter);
 /* Counters since the start or the last reset, {"version": 1, "kernels": [...], "launches": [...], "findings": [{"kernel", "finding",
- * "offset", "count"}]} */
+ * "offset", "source" (where the code says it), "count"}]} */
 char* apb_emulator_counters(void);
 void apb_emulator_reset_counters(void);
 /* The message of the last kernel that faulted in this process, null before the first. Valid for ever: do not free. */
