@@ -24,7 +24,7 @@ char* apb_emulator_lines(const void* image, size_t bytes);
 /* What is wrong with a filter of AITER_PREBUILT_EMULATOR_TRACE, in words; empty when it is right. */
 char* apb_emulator_trace_problem(const char* filter);
 /* Counters since the start or the last reset, {"version": 2, "kernels": [...], "launches": [...], "findings": [{"kernel", "finding",
- * "offset", "count"}]}, and when some of rocprofv3's were asked for "pmc": {"counters", "dispatches", "dropped", "kernels"} */
+ * "offset", "source" (where the code says it), "count"}]}, and when some of rocprofv3's were asked for "pmc": {"counters", "dispatches", "dropped", "kernels"} */
 char* apb_emulator_counters(void);
 void apb_emulator_reset_counters(void);
 /* rocprofv3's counters that there are, and why the others are not: {"version": 1, "counters": [{"name", "exactness", "targets",

@@ -49,7 +49,8 @@ def execute(options: argparse.Namespace) -> int:
         return 2
     given = {"AITER_PREBUILT_EMULATOR": options.devices, "AITER_PREBUILT_EMULATOR_CHECKS": options.checks}
     environment = with_library(os.environ | {name: value for name, value in given.items() if value})
-    signal.signal(signal.SIGTERM, _terminated)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _terminated)
     try:
         if options.console:
             from aiter_prebuilt_emulator.debug_console import Console

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import sys
 import threading
 from collections.abc import Mapping, Sequence
@@ -66,6 +68,8 @@ class Console:
     def run(self) -> int:
         """Read commands until the program or the person is done."""
         self._session.start()
+        with contextlib.suppress(ImportError):
+            importlib.import_module("readline")  # input() has a history then
         print("help tells the commands; set breakpoints, then run")
         try:
             self._ask("launch")

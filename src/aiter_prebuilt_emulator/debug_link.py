@@ -15,9 +15,10 @@ import tempfile
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 Answer = dict[str, Any]
+_LONGEST_FOLDER: Final = 64
 
 
 class DeviceError(RuntimeError):
@@ -28,7 +29,9 @@ class Link:
     """A listening Unix socket that only this user reaches, and the process that has connected to it."""
 
     def __init__(self, on_event: Callable[[Answer], None]) -> None:
-        self._folder = Path(tempfile.mkdtemp(prefix="aiter-prebuilt-debug-"))  # 0700
+        # A folder that is this user's alone; a socket's name may have 107 bytes.
+        place = None if len(tempfile.gettempdir()) <= _LONGEST_FOLDER else "/tmp"  # noqa: S108
+        self._folder = Path(tempfile.mkdtemp(prefix="aiter-prebuilt-debug-", dir=place))
         self.path = str(self._folder / "socket")
         self._on_event = on_event
         self._answers: dict[int, Answer] = {}

@@ -56,6 +56,10 @@ class Program:
             reader.join(_PATIENCE)  # a child of the child may hold the pipe
         on_exit(code)
 
+    def wait(self) -> None:
+        """Until it has ended by itself."""
+        self._child.wait()
+
     def interrupt(self) -> None:
         """Ctrl-C."""
         self._signal(signal.SIGINT)

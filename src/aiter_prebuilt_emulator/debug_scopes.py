@@ -11,6 +11,9 @@ from aiter_prebuilt_emulator.debug_link import DeviceError
 from aiter_prebuilt_emulator.debug_values import LANES, Ask, Evaluator, Value, dword
 
 Variables = list[dict[str, Any]]
+#: Of a wave: its workgroup's number times this, plus its own, plus 1. The host's threads are one, number 1.
+_WAVES: Final = 64
+HOST: Final = 1
 _LDS_ROW: Final = 64
 _SCALARS: Final = 102
 _BIGGEST: Final = 1 << 20
@@ -205,3 +208,15 @@ def _row(one: dict[str, Any]) -> dict[str, Any]:
             "line": one["line"],
         }
     return row
+
+
+def number_of(group: int, wave: int) -> int:
+    """A wave's number as a thread."""
+    return group * _WAVES + wave + 1
+
+
+def wave_of(number: int) -> tuple[int, int]:
+    """The workgroup and the wave of a thread."""
+    if number == HOST:
+        raise DeviceError("no wave stands still: pause first")
+    return divmod(number - 1, _WAVES)

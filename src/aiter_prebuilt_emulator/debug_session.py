@@ -10,17 +10,12 @@ import contextlib
 import queue
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
 
 from aiter_prebuilt_emulator.debug_link import Answer, DeviceError, Link
 from aiter_prebuilt_emulator.debug_places import Place, Places
 from aiter_prebuilt_emulator.debug_program import Program
 from aiter_prebuilt_emulator.debug_protocol import CAPABILITIES, Message, Messages
-from aiter_prebuilt_emulator.debug_scopes import Scopes
-
-#: Of a wave: its workgroup's number times this, plus its own, plus 1. The host's threads are one, number 1.
-_WAVES: Final = 64
-HOST: Final = 1
+from aiter_prebuilt_emulator.debug_scopes import HOST, Scopes, number_of, wave_of
 
 
 class Session:
@@ -46,7 +41,7 @@ class Session:
         self._folder: str | None = None
         self._entry = False
         self._faults = True
-        self._over = False
+        self._over = self._keep = False
 
     def serve(self) -> None:
         """Answer requests until the client goes; then nothing that was started is left."""
@@ -68,11 +63,16 @@ class Session:
             self._program.interrupt()
 
     def close(self) -> None:
-        """End the program and the socket."""
+        """End the program and the socket; a program that the client has let go first goes on to its own end."""
         self._over = True
-        if self._program:
-            self._program.end()
-        self._link.close()
+        try:
+            if self._program and self._keep:
+                self._link.close()
+                self._program.wait()
+        finally:
+            if self._program:
+                self._program.end()
+            self._link.close()
 
     # ---- what the emulator and the program say
 
@@ -102,7 +102,7 @@ class Session:
 
     def _event_stopped(self, event: Answer) -> None:
         self._scopes.forget()
-        body: Message = {"threadId": _number(event["group"], event["wave"]), "allThreadsStopped": True}
+        body: Message = {"threadId": number_of(event["group"], event["wave"]), "allThreadsStopped": True}
         body["reason"] = event["reason"]
         if event["reason"] == "breakpoint":
             body |= {"reason": self._places.reason(event["ids"]), "hitBreakpointIds": event["ids"]}
@@ -122,8 +122,10 @@ class Session:
 
     def _event_other(self, event: Answer) -> None:
         del event
-        text = "another process of the program launches kernels; it is not debugged\n"
-        self._messages.event("output", {"category": "console", "output": text})
+        self._messages.event(
+            "output",
+            {"category": "console", "output": "another process launches kernels; it is not debugged\n"},
+        )
 
     def _event_output(self, event: Answer) -> None:
         self._messages.event("output", {"category": event["category"], "output": event["text"]})
@@ -226,12 +228,12 @@ class Session:
         with contextlib.suppress(DeviceError):
             waves = self._link.ask("waves")["waves"]
         threads = [
-            {"id": _number(one["group"], one["wave"]), "name": self._scopes.name(one)} for one in waves
+            {"id": number_of(one["group"], one["wave"]), "name": self._scopes.name(one)} for one in waves
         ]
         return {"threads": threads or [{"id": HOST, "name": "host (no wave stands still)"}]}
 
     def _on_stackTrace(self, arguments: Message) -> Message:  # noqa: N802
-        return self._scopes.stack(*_wave(arguments["threadId"]))
+        return self._scopes.stack(*wave_of(arguments["threadId"]))
 
     def _on_scopes(self, arguments: Message) -> Message:
         return {"scopes": self._scopes.of_frame(arguments["frameId"])}
@@ -266,7 +268,7 @@ class Session:
 
     def _step(self, arguments: Message, kind: str) -> None:
         by_instruction = arguments.get("granularity") == "instruction" and kind != "out"
-        self._link.ask("step", *_wave(arguments["threadId"]), "instruction" if by_instruction else kind)
+        self._link.ask("step", *wave_of(arguments["threadId"]), "instruction" if by_instruction else kind)
 
     def _on_next(self, arguments: Message) -> None:
         self._step(arguments, "over")
@@ -287,15 +289,5 @@ class Session:
             threading.Thread(target=self._program.end, daemon=True).start()
 
     def _on_disconnect(self, arguments: Message) -> None:
-        del arguments
+        self._keep = arguments.get("terminateDebuggee") is False
         self._over = True
-
-
-def _number(group: int, wave: int) -> int:
-    return group * _WAVES + wave + 1
-
-
-def _wave(number: int) -> tuple[int, int]:
-    if number == HOST:
-        raise DeviceError("no wave stands still: pause first")
-    return divmod(number - 1, _WAVES)

@@ -1,99 +1,17 @@
-"""``aiter-prebuilt-emulator debug``: sessions of the Debug Adapter Protocol, as an editor would have them."""
+"""``aiter-prebuilt-emulator debug``: what an editor sees and how waves go on, in sessions of the Debug Adapter Protocol."""
 
 from __future__ import annotations
 
 import base64
 import itertools
-import os
-import re
-import signal
-import stat
 import struct
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from support.dap_client import Adapter, DapClient, DapError, alive, connected, gone
-from support.emulator import library_path
-from support.hip_source import hip_object
+from support.dap_client import Adapter, DapError, gone
+from support.debugged import WITH, finish, image, place, source, words
 
-KERNELS = """
-#line 200 "debugged.hip"
-__device__ inline __attribute__((always_inline)) u32 mixed(u32 value, u32 with) {
-  u32 more = value * 2654435761u;
-  return more ^ with;
-}
-extern "C" __global__ void kernel(u32* data, u32 with) {
-  __shared__ volatile u32 shared[256];
-  u32 item = __builtin_amdgcn_workitem_id_x(), group = __builtin_amdgcn_workgroup_id_x();
-  shared[item] = item * 3 + with;
-  __builtin_amdgcn_s_barrier();
-  u32 found = shared[item];
-  u32 result = mixed(data[group * 128 + item], found);
-  data[group * 128 + item] = result;
-}
-extern "C" __global__ void beyond(u32* data, u32 with) {
-  u32 item = __builtin_amdgcn_workitem_id_x();
-  data[item + with] = item;
-}
-extern "C" __global__ void unwritten(u32* data, u32 with) {
-  __shared__ volatile u32 shared[256];
-  u32 item = __builtin_amdgcn_workitem_id_x();
-  if (with == 1) shared[item] = item;
-  data[item] = shared[item];
-}
-extern "C" __global__ void endless(u32* data, u32 with) {
-  while (__hip_atomic_load(data, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT) != with) __builtin_amdgcn_s_sleep(1);
-}
-"""
-FILE = "/somewhere/else/debugged.hip"
-WITH = 77
-
-
-@pytest.fixture(scope="module")
-def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("debugged") / "kernels.co"
-    path.write_bytes(hip_object("gfx942", KERNELS, "-gline-tables-only"))
-    return path
-
-
-def words(image: Path, kernel: str = "kernel", groups: int = 3, number: int = WITH) -> list[str]:
-    program = Path(__file__).with_name("debug_program.py")
-    return [
-        sys.executable,
-        str(program),
-        str(library_path()),
-        str(image),
-        kernel,
-        str(groups),
-        "128",
-        str(number),
-    ]
-
-
-def source(line: int, condition: str = "") -> dict[str, object]:
-    return {
-        "source": {"path": "debugged.hip"},
-        "breakpoints": [{"line": line} | ({"condition": condition} if condition else {})],
-    }
-
-
-def place(client: DapClient, thread: int) -> tuple[int, int]:
-    """The workgroup and the wave of a thread."""
-    (name,) = [one["name"] for one in client.ask("threads")["threads"] if one["id"] == thread]
-    match = re.fullmatch(r"kernel workgroup \((\d), 0, 0\) wave (\d), device 0.*", name)
-    assert match, name
-    return int(match[1]), int(match[2])
-
-
-def finish(adapter: Adapter) -> str:
-    """Let it run to its end; what the program printed."""
-    adapter.client.event("terminated")
-    adapter.client.ask("disconnect")
-    assert adapter.process.wait(30) == 0
-    assert adapter.process.stdout
-    return adapter.process.stdout.read().decode()
+__all__ = ["image"]
 
 
 def test_a_line_is_hit_by_each_wave_of_each_workgroup(image: Path) -> None:
@@ -322,16 +240,18 @@ def test_addresses_entry_and_all_threads_stand(image: Path) -> None:
         client.ask("continue", threadId=thread)
         thread = client.stopped("instruction breakpoint")
         assert client.top(thread)["instructionPointerReference"] == barrier["address"]
-        # All stand: what every wave shows is the same when it is asked again.
         client.ask("setInstructionBreakpoints", breakpoints=[{"instructionReference": store["address"]}])
-        threads = [each["id"] for each in client.ask("threads")["threads"]]
-        assert thread in threads and len(threads) > 1
-        first = {each: client.top(each)["instructionPointerReference"] for each in threads}
-        assert first == {each: client.top(each)["instructionPointerReference"] for each in threads}
-        for _ in range(16):
+        for stop in range(16):
             client.ask("continue", threadId=thread)
             thread = client.stopped("instruction breakpoint")
             assert client.top(thread)["instructionPointerReference"] == store["address"]
+            if stop:
+                continue
+            # All stand: every wave shows the same when it is asked again. Both waves of the group are through the barrier.
+            threads = [each["id"] for each in client.ask("threads")["threads"]]
+            assert thread in threads and len(threads) > 1
+            first = {each: client.top(each)["instructionPointerReference"] for each in threads}
+            assert first == {each: client.top(each)["instructionPointerReference"] for each in threads}
         client.ask("continue", threadId=thread)
         assert "status 0" in finish(adapter)
 
@@ -355,151 +275,3 @@ def test_pause_and_an_answer_before_the_stop(image: Path) -> None:
             client.ask("stackTrace", threadId=thread)
         client.ask("disconnect")
         assert adapter.process.wait(30) == 0 and gone(process)
-
-
-@pytest.mark.parametrize("how", ["disconnect", "drop", "terminate", "SIGTERM", "SIGINT"])
-@pytest.mark.parametrize("stands", [True, False])
-def test_nothing_is_left(image: Path, how: str, stands: bool) -> None:
-    with Adapter(words(image, "endless", groups=2)) as adapter:
-        client = adapter.begin()
-        client.ask("configurationDone")
-        process = client.event("process")["systemProcessId"]
-        if stands:
-            client.ask("pause", threadId=1)
-            client.stopped("pause")
-        assert alive(process)
-        if how == "drop":
-            adapter.drop()
-        elif how.startswith("SIG"):
-            adapter.process.send_signal(getattr(signal, how))
-        else:
-            client.ask(how)
-        if how == "terminate":
-            client.event("terminated")
-            client.ask("disconnect")
-        adapter.process.wait(30)
-        assert gone(process)
-
-
-@pytest.mark.parametrize("stands", [True, False])
-def test_ctrl_c_of_the_program_ends_its_kernel(image: Path, stands: bool) -> None:
-    """Also while it stands at a breakpoint: it goes on, and its launch ends as it would have."""
-    with Adapter(words(image, "endless", groups=2)) as adapter:
-        client = adapter.begin()
-        client.ask("configurationDone")
-        process = client.event("process")["systemProcessId"]
-        if stands:
-            client.ask("pause", threadId=1)
-            client.stopped("pause")
-        os.kill(process, signal.SIGINT)
-        if stands:
-            client.event("continued")
-        assert client.event("exited")["exitCode"] != 0
-        finish(adapter)
-
-
-def test_the_program_goes_on_when_the_debugger_dies(image: Path) -> None:
-    with Adapter(words(image)) as adapter:
-        client = adapter.begin()
-        client.ask("setFunctionBreakpoints", breakpoints=[{"name": "kernel"}])
-        client.ask("configurationDone")
-        process = client.event("process")["systemProcessId"]
-        client.stopped("function breakpoint")
-        adapter.process.kill()
-        assert gone(process)
-        assert adapter.process.stdout
-        assert "status 0" in adapter.process.stdout.read().decode()
-
-
-def test_standard_streams_and_a_program_of_the_clients(image: Path) -> None:
-    command = words(image)
-    with Adapter([], listen="") as adapter:
-        client = adapter.begin(program=command[0], args=command[1:], env={"SOME": "thing"})
-        client.ask("configurationDone")
-        assert client.event("exited")["exitCode"] == 0
-        client.event("terminated")
-        printed = "".join(m["body"]["output"] for m in client.timeline if m.get("event") == "output")
-        assert "data 0x" in printed and "status 0" in printed
-        client.ask("disconnect")
-        assert adapter.process.wait(30) == 0
-
-
-def test_who_reaches_a_socket_may_not_name_the_program(image: Path, tmp_path: Path) -> None:
-    path = tmp_path / "editor"
-    with Adapter(words(image), listen=str(path)) as adapter:
-        adapter.begin(program="/bin/false")
-        adapter.client.ask("configurationDone")
-        assert "status 0" in finish(adapter)
-    assert not path.exists()
-
-
-def test_sockets_are_this_users_and_this_machines(image: Path, tmp_path: Path) -> None:
-    path = tmp_path / "editor"
-    command = [sys.executable, "-m", "aiter_prebuilt_emulator", "debug", "--listen", str(path), "--", "true"]
-    environment = os.environ | {"PYTHONPATH": str(Path(__file__).resolve().parents[2] / "src")}
-    with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE) as process:
-        assert process.stderr and process.stderr.readline()
-        assert stat.S_IMODE(path.stat().st_mode) == 0o600
-        connected(str(path)).close()
-        assert process.wait(30) == 0 and not path.exists()
-    with Adapter(words(image)) as adapter:
-        host, port = adapter.place.split(":")
-        assert host == "127.0.0.1"
-        addresses = Path("/proc/net/tcp").read_text()
-        listening = [
-            line.split()[1]
-            for line in addresses.splitlines()
-            if line.split()[1].endswith(f":{int(port):04X}")
-        ]
-        assert all(one.startswith("0100007F:") for one in listening)
-
-
-def test_wrong_requests_are_refused_and_the_session_goes_on(image: Path) -> None:
-    with Adapter(words(image)) as adapter:
-        client = adapter.begin()
-        for command, arguments in (
-            ("stackTrace", {"threadId": 1}), ("continue", {}), ("nonsense", {}), ("setBreakpoints", {}),
-            ("variables", {"variablesReference": 7}), ("evaluate", {"expression": "v0"}), ("scopes", {"frameId": 3}),
-            ("setBreakpoints", source(211, "wvae=2")), ("setBreakpoints", source(211, "class=mfma")),
-        ):  # fmt: skip
-            with pytest.raises(DapError):
-                client.ask(command, **arguments)
-        client.ask("configurationDone")
-        assert "status 0" in finish(adapter)
-
-
-def test_usage() -> None:
-    environment = os.environ | {"PYTHONPATH": str(Path(__file__).resolve().parents[2] / "src")}
-    for words_, says in (
-        (["--listen", "0"], "no command; write: aiter-prebuilt-emulator debug --listen 4711"),
-        (["--listen", "0", "--console", "--", "true"], "write one of them"),
-    ):
-        done = subprocess.run(
-            [sys.executable, "-m", "aiter_prebuilt_emulator", "debug", *words_],
-            env=environment, capture_output=True, text=True, check=False, timeout=60,
-        )  # fmt: skip
-        assert done.returncode == 2 and says in done.stderr, done.stderr
-
-
-def test_the_console(image: Path) -> None:
-    first = (
-        "break debugged.hip:211 if workgroup=1:0:0,wave=1",
-        "run",
-        "bt",
-        "p lds[0:8],u",
-        "p s[0:1]",
-        "dis 2",
-        "nonsense",
-    )
-    script = "\n".join((*first, "ni", "waves", "delete", "c", ""))
-    done = subprocess.run(
-        [sys.executable, "-m", "aiter_prebuilt_emulator", "debug", "--console", "--", *words(image)],
-        env=os.environ | {"PYTHONPATH": str(Path(__file__).resolve().parents[2] / "src")},
-        input=script, capture_output=True, text=True, check=False, timeout=120,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert (
-        "breakpoint: kernel workgroup (1, 0, 0) wave 1" in done.stdout and "debugged.hip:211" in done.stdout
-    )
-    assert f"{WITH} {WITH + 3}\n" in done.stdout and "step: kernel workgroup (1, 0, 0) wave 1" in done.stdout
-    assert "status 0" in done.stdout and "found 'nonsense'" in done.stderr

@@ -14,6 +14,7 @@ constexpr std::chrono::milliseconds kLook{20};  // between looks for Ctrl-C whil
 constexpr std::chrono::milliseconds kStill{1};  // between looks whether everything stands
 // A step goes first: a wave at a breakpoint waits for it, unless the wave that is stepped seems to wait itself, at a barrier.
 constexpr std::chrono::milliseconds kPatience{250};
+constexpr std::uint64_t kTurns = 64;      // and its wave had as many: a busy machine is no barrier
 constexpr std::size_t kMostCodes = 4096;  // of objects that were launched: those of unloaded ones are stale
 
 }  // namespace
@@ -102,12 +103,14 @@ DebugState::Reason DebugState::reason(const LiveGroup& group, std::uint32_t numb
   const bool stepped = step_.of(group, number);
   if (stepped) {
     step_.seen = Clock::now();
+    step_.waited = 0;
     if (step_is_done(group, number)) return {"step", {}};
     if (group.seats[number].count <= step_.after) return {};  // where the step began
   }
   const std::string ids = breakpoints_at(group, number);
   if (ids.empty()) return {};
-  if (step_.on && !stepped && Clock::now() - step_.seen < kPatience) return {{}, {}, true};
+  const bool first = step_.on && !stepped && (++step_.waited < kTurns || Clock::now() - step_.seen < kPatience);
+  if (first) return {{}, {}, true};
   return {"breakpoint", R"(, "ids": [)" + ids + "]"};
 }
 

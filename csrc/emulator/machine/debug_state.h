@@ -82,6 +82,7 @@ class DebugState {
     StepKind kind{};
     std::vector<std::uint64_t> levels;  // of the line that it began at
     Clock::time_point seen;             // when its wave was about to execute something
+    std::uint64_t waited = 0;           // how often others have come for nothing since then
     bool of(const LiveGroup& other, std::uint32_t number) const {
       return on && group == &other && serial == other.serial && wave == number;
     }
