@@ -34,8 +34,7 @@ def install() -> None:
         import torch
     except ImportError as error:
         raise ImportError(
-            "aiter_prebuilt_emulator.torch needs torch, which is not installed; "
-            "write: pip install torch --index-url https://download.pytorch.org/whl/cpu"
+            "aiter_prebuilt_emulator.torch needs torch, which is not installed; write: pip install torch, its CPU build"
         ) from error
     if torch.version.cuda or torch.version.hip:
         raise ImportError(
