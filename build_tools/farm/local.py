@@ -72,8 +72,10 @@ class LocalFarm:
             sys.executable, "-m", "build_tools", "farm", "worker", self.url, "--shared", self._place,
             "--memory", str(self._memory), *(("--tls", self._tls) if self._tls is not None else ()),
         ]  # fmt: skip
-        # All of this environment: pip's settings and caches are this build's own.
-        return self._stack.enter_context(converse(words, env={**os.environ, **CHILD_PATH}))
+        # All of this environment: pip's settings, caches and packages are this build's own.
+        places = [CHILD_PATH["PYTHONPATH"], *filter(None, [os.environ.get("PYTHONPATH")])]
+        env = {**os.environ, **CHILD_PATH, "PYTHONPATH": os.pathsep.join(places)}
+        return self._stack.enter_context(converse(words, env=env))
 
     def _ready(self, worker: Conversation) -> None:
         if worker.ask(b"") is None:

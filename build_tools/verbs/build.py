@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -74,10 +75,8 @@ def build(
     sign: Path | None, host: bool,
 ) -> None:  # fmt: skip
     """Compile, audit and bundle. Writes build/report.json."""
-    from build_tools.compile.cost import large
     from build_tools.pipeline import Settings, report, unchanged
     from build_tools.pipeline import build as run_build
-    from build_tools.report import narrow_loops, unpinned
 
     own = options.own_tree(root)
     if bundles == options.BUNDLES and (operators or own):
@@ -95,22 +94,34 @@ def build(
                 told = report(run_build(settings))
     if own:
         options.functions_of(root)
-    if known is None:
-        cached = sum(job["cached"] for job in told["jobs"])
-        done = f"{len(told['jobs'])} jobs, {cached} from the store, {told['seconds']:.2f} s"
-    else:
-        done = f"{len(told['jobs'])} jobs: nothing has changed since the last build"
     if as_json:
         print_json(told)
         return
-    click.echo(done)
+    click.echo(
+        _done(told)
+        if known is None
+        else f"{len(told['jobs'])} jobs: nothing has changed since the last build"
+    )
     if behind is not None:
         click.echo(behind.told())
+    _tell(told, bundles)
+
+
+def _done(told: Mapping[str, Any]) -> str:
+    """What a build did, in lines."""
+    cached = sum(job["cached"] for job in told["jobs"])
+    lines = [f"{len(told['jobs'])} jobs, {cached} from the store, {told['seconds']:.2f} s"]
     if again := told.get("rechecked"):
-        count = len(again["jobs"])
-        click.echo(
-            f"{count} results of the store compiled again, the same bytes (--recheck {again['part']} --seed {again['seed']})"
-        )
+        how = f"--recheck {again['part']} --seed {again['seed']}"
+        lines.append(f"{len(again['jobs'])} results of the store compiled again, the same bytes ({how})")
+    return "\n".join(lines)
+
+
+def _tell(told: Mapping[str, Any], bundles: Path) -> None:
+    """The bundles of a build, and what of them deserves a line."""
+    from build_tools.compile.cost import large
+    from build_tools.report import narrow_loops, unpinned
+
     if any(row["profile"] == "ck-full" for row in told["bundles"]) and told["ck"] != "tuned":
         click.echo(f"Composable Kernel: the {told['ck']} set of instances; --ck tuned compiles all")
     rows = (

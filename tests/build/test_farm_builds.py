@@ -154,9 +154,15 @@ def _meanwhile(what: Callable[[], Any]) -> Iterator[list[Any]]:
     assert not thread.is_alive()
 
 
-def _asked(flag: Path) -> int:
-    """The process that compiles, once it does."""
-    assert _within(60, lambda: flag.is_file() and flag.read_text())
+def _asked(flag: Path, leading: subprocess.Popen[str] | None = None) -> int:
+    """The process that compiles, once it does, for the build that ``leading`` leads."""
+
+    def begun() -> bool:
+        if leading is not None and leading.poll() is not None:
+            raise AssertionError(f"the build ended before it compiled: {leading.communicate()[0]}")
+        return flag.is_file() and flag.read_text() != ""
+
+    assert _within(120, begun)
     return int(flag.read_text())
 
 
@@ -253,7 +259,7 @@ def test_whatever_ends_a_build_ends_its_farm(
     _slow(root, flag)
     jobs = [make_job("hip", "gfx942"), make_job("triton", "gfx942")]
     with _building(tmp_path, jobs, toolchain, root, LOCAL) as child:
-        compiler = _asked(flag)
+        compiler = _asked(flag, child)
         started = time.monotonic()
         child.send_signal(number)
         output, _ = child.communicate(timeout=30)
@@ -342,7 +348,7 @@ def test_a_farm_elsewhere(
             _slow(root, tmp_path / "compiling")
             slow = [make_job("triton", "gfx942")]
             with _building(tmp_path, slow, toolchain, root, Farm(Address(url), None, place)) as child:
-                compiler = _asked(tmp_path / "compiling")
+                compiler = _asked(tmp_path / "compiling", child)
                 child.kill()
                 assert _within(10, lambda: not _running(compiler)), "nobody waits for it any more"
             (result,) = compile_jobs(
