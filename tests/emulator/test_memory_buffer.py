@@ -159,10 +159,12 @@ def test_contiguous_lanes(kind: str, rng: random.Random) -> None:
 def test_structured_and_swizzled_addresses(
     idxen: bool, add_tid: bool, swizzle: bool, rng: random.Random
 ) -> None:
-    """Swizzled, with the lane number added alone: index_stride records are interleaved by 4 bytes. Linear accesses with an index of
-    their own do not add it. idxen: num_records counts records and is compared with the VGPR; without it bytes, or nothing."""
+    """Swizzled, with the lane number added alone: index_stride records are interleaved by 4 bytes. Linear accesses with an index
+    of their own do not add it. idxen: num_records counts records and is compared with the VGPR; without it bytes, or nothing."""
     contents = rng.randbytes(1 << 17)
-    source = "buffer_load_dword v8, {}, s[4:7], s2 {} offen".format(*(("v[2:3]", "idxen") if idxen else ("v3", "")))
+    source = "buffer_load_dword v8, {}, s[4:7], s2 {} offen".format(
+        *(("v[2:3]", "idxen") if idxen else ("v3", ""))
+    )
     adds = add_tid and (swizzle or not idxen)
     with region(contents) as memory:
         for code in range(4):
