@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import struct
 
 import pytest
 from support.assembly import code_object
@@ -64,6 +65,19 @@ def test_random_images() -> None:
     assert len(rows) == 60
     failed = [codes for codes in rows if codes[-1] != 0]
     assert len(log.splitlines()) == len(failed), log
+
+
+def test_notes_behind_all_that_is_loaded() -> None:
+    """An image without a size ends with its loadable segments: what is in memory behind them is somebody else's."""
+    image = bytearray(_small(code_object("gfx942", ADD_ONE)))
+    table, count = struct.unpack_from("<Q", image, 32)[0], struct.unpack_from("<H", image, 56)[0]
+    (at,) = (table + 56 * n for n in range(count) if struct.unpack_from("<I", image, table + 56 * n)[0] == 4)
+    offset = struct.unpack_from("<Q", image, at + 8)[0]
+    struct.pack_into("<Q", image, at + 32, len(image) - offset + 4)
+    # What stands behind it would be the header of a note that goes on far away.
+    out, log = program(_RANDOM.replace("bytes(64)", "b'\\xff' * 64"), image.hex())
+    assert json.loads(out) == [[INVALID_IMAGE]]
+    assert "truncated: segment" in log
 
 
 def _small(image: bytes) -> bytes:

@@ -72,6 +72,49 @@ def test_lds_beyond_the_allocation(form: str, target: str, granule: int) -> None
         assert f"outside the workgroup's {granule} bytes" in log and "lane 32" in log
 
 
+#: Two values of each lane to LDS and back, one of them 512 bytes further.
+_HALVES = """
+    v_lshlrev_b32_e32 v3, {shift}, v0
+    v_add_u32_e32 v2, 7, v0
+    v_add_u32_e32 v4, 1000, v0
+    v_mov_b32_e32 v5, v2
+    v_mov_b32_e32 v6, v4
+    {write}
+    s_waitcnt lgkmcnt(0)
+    v_mov_b32_e32 v8, -1
+    v_mov_b32_e32 v9, -1
+    v_mov_b32_e32 v10, -1
+    v_mov_b32_e32 v11, -1
+    {read}
+    s_waitcnt lgkmcnt(0)
+    global_store_dword v1, v8, s[4:5]
+    global_store_dword v1, {second}, s[4:5] offset:256
+"""
+
+
+@pytest.mark.parametrize(("bits", "second"), [(32, "v9"), (64, "v10")])
+def test_two_addresses_are_looked_at_apart(bits: int, second: str) -> None:
+    """ds_write2 and ds_read2: the first address is inside for all lanes, the second one for none, then the other way round."""
+    data = "v2, v4" if bits == 32 else "v[2:3], v[4:5]"
+    end = "v[8:9]" if bits == 32 else "v[8:11]"
+    beyond = {32: 2, 64: 1}[bits]  # 512 bytes, which a card gives out at once
+    for offsets, inside in ((f"offset1:{beyond}", 0), (f"offset0:{beyond}", 1)):
+        body = _HALVES.format(
+            shift={32: 2, 64: 3}[bits],
+            write=f"ds_write2st64_b{bits} v3, {data} {offsets}",
+            read=f"ds_read2st64_b{bits} {end}, v3 {offsets}",
+            second=second,
+        )
+        assert run(body, lds=512)[0].status == LAUNCH_FAILURE
+        answer, log = run(body, lds=512, checks="permissive")
+        assert answer.status == SUCCESS, log
+        words = answer.words()
+        halves = words[:64], words[64:128]
+        assert halves[inside] == [(7, 1000)[inside] + n for n in range(64)]
+        assert halves[1 - inside] == [0] * 64
+        assert len(log.splitlines()) == 2 and log.count("LDS access out of bounds") == 2
+
+
 def test_accumulation_registers_are_cleared_too() -> None:
     body = """
         v_mov_b32_e32 v3, 0x10000

@@ -153,30 +153,41 @@ def test_contiguous_lanes(kind: str, rng: random.Random) -> None:
             assert [done.row(8 + i % dwords)[i // dwords] for i in range(64 * dwords)] == list(words)
 
 
-def test_structured_and_swizzled_addresses(rng: random.Random) -> None:
-    """idxen: num_records counts records. Swizzled: index_stride records are interleaved by 4 bytes."""
-    contents = rng.randbytes(1 << 16)
+@pytest.mark.parametrize("swizzle", [False, True])
+@pytest.mark.parametrize("add_tid", [False, True])
+@pytest.mark.parametrize("idxen", [False, True])
+def test_structured_and_swizzled_addresses(
+    idxen: bool, add_tid: bool, swizzle: bool, rng: random.Random
+) -> None:
+    """Swizzled, with the lane number added alone: index_stride records are interleaved by 4 bytes. Linear accesses with an index
+    of their own do not add it. idxen: num_records counts records and is compared with the VGPR; without it bytes, or nothing."""
+    contents = rng.randbytes(1 << 17)
+    source = "buffer_load_dword v8, {}, s[4:7], s2 {} offen".format(
+        *(("v[2:3]", "idxen") if idxen else ("v3", ""))
+    )
+    adds = add_tid and (swizzle or not idxen)
     with region(contents) as memory:
-        for swizzle in (False, True):
-            for code in range(4):
-                stride, records = 4 * rng.randrange(4, 12), 256
-                index = [rng.randrange(records + 40) for _ in range(LANES)]
-                offset = [4 * rng.randrange(stride // 4) for _ in range(LANES)]
-                done = run_wave(
-                    "gfx942", "buffer_load_dword v8, v[2:3], s[4:7], s2 idxen offen" + END, vector={2: index, 3: offset},
-                    scalar=Descriptor(memory.address, records, stride, swizzle, index_stride=code).scalars() | {2: 64},
-                )  # fmt: skip
-                assert done.message == ""
-                group = 8 << code
-                for lane in range(LANES):
-                    i, o = index[lane], offset[lane]
-                    at = (
-                        (i // group * stride + o // 4 * 4) * group + i % group * 4 + o % 4
-                        if swizzle
-                        else i * stride + o
-                    )
-                    want = struct.unpack_from("<I", contents, 64 + at)[0] if i < records else 0
-                    assert done.row(8)[lane] == want
+        for code in range(4):
+            stride = 4 * rng.randrange(4, 12)
+            records = 256 if idxen else stride + 40
+            index = [rng.randrange(records + 40) for _ in range(LANES)]
+            offset = [4 * rng.randrange(stride // 4) for _ in range(LANES)]
+            descriptor = Descriptor(
+                memory.address, records, stride, swizzle, index_stride=code, add_tid=add_tid,
+                data_format=0 if adds else FORMAT_32,
+            )  # fmt: skip
+            scalar = descriptor.scalars() | {2: 64}
+            done = run_wave("gfx942", source + END, vector={2: index, 3: offset}, scalar=scalar)
+            assert done.message == ""
+            group = 8 << code
+            for lane in range(LANES):
+                i, o = (index[lane] if idxen else 0) + (lane if adds else 0), offset[lane]
+                at = i * stride + o
+                if swizzle and add_tid:
+                    at = (i // group * stride + o // 4 * 4) * group + i % group * 4 + o % 4
+                inside = index[lane] < records if idxen else add_tid or o + 64 + 4 <= records
+                want = struct.unpack_from("<I", contents, 64 + at)[0] if inside else 0
+                assert done.row(8)[lane] == want
 
 
 def test_lane_number_as_index(rng: random.Random) -> None:

@@ -15,8 +15,6 @@ BufferResource BufferResource::decode(const std::uint32_t* words, bool typed) {
   r.data_format = words[3] >> 15 & 15;
   r.index_stride = 8u << (words[3] >> 21 & 3);
   r.add_thread = words[3] >> 23 & 1;
-  // With the thread number added, untyped accesses take four more bits of stride from the data format.
-  if (r.add_thread && !typed) r.stride |= static_cast<std::uint32_t>(r.data_format) << 14;
   // Data format 0 means "not bound", for instructions too that bring their own format (9.1.4). So does a resource of
   // zeros.
   r.bound = r.data_format != 0 || (r.add_thread && !typed);
@@ -28,6 +26,13 @@ BufferAccess::BufferAccess(const Wave& wave, const Instruction& instruction, con
       scalar_offset_(read32(wave, *operands.scalar)),
       start_(resource_.base + scalar_offset_) {
   const bool indexed = instruction.idxen, vector_offset = instruction.offen;
+  // The ISA documents give one formula for all. AMD's simulator, changed to what gfx950 was measured to do (rocm-systems pull
+  // request 10928), swizzles only where the lane number is added, and a linear access with an index of its own does not add it.
+  // HipKittens' GEMMs, right on MI355X, set the bit for raw accesses.
+  resource_.swizzle = resource_.swizzle && resource_.add_thread;
+  adds_lane_ = resource_.add_thread && (resource_.swizzle || !indexed);
+  // With it, untyped accesses take four more bits of stride from the data format.
+  if (adds_lane_ && !typed) resource_.stride |= static_cast<std::uint32_t>(resource_.data_format) << 14;
   // Raw: SGPR, VGPR and instruction offset together against num_records in bytes. The ISA document says it as
   // "buffer_offset >= num_records - sgpr_offset"; AITER's attention kernels step through K and V with the SGPR offset
   // and count on it, and AMD's own simulator was changed to it after measurements on gfx950 (rocm-systems pull request
@@ -42,12 +47,12 @@ BufferAccess::BufferAccess(const Wave& wave, const Instruction& instruction, con
   for (std::uint64_t& offset : offset_) offset = constant;
   if (offsets)  // these two are added in 32 bits, the SGPR offset in more
     for (int l = 0; l < kLanes; ++l) offset_[l] = constant + offsets[l];
-  if (!indexed && !resource_.add_thread && !resource_.swizzle) {
+  if (!indexed && !resource_.add_thread) {
     for (int l = 0; l < kLanes; ++l) linear_[l] = start_ + offset_[l];
     return;  // the usual case, in which nobody asks for the index
   }
   for (int l = 0; l < kLanes; ++l)
-    index_[l] = (indexed ? rows[l] : 0) + (resource_.add_thread ? static_cast<std::uint32_t>(l) : 0);
+    index_[l] = (indexed ? rows[l] : 0) + (adds_lane_ ? static_cast<std::uint32_t>(l) : 0);
   for (int l = 0; l < kLanes; ++l)
     linear_[l] = start_ + offset_[l] + static_cast<std::uint64_t>(index_[l]) * resource_.stride;
 }

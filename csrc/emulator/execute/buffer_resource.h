@@ -11,9 +11,9 @@ namespace apb::emu {
 
 struct BufferResource {
   std::uint64_t base;                  // 48 bits
-  std::uint32_t stride;                // bytes of a record: 14 bits, or 18 (see decode)
+  std::uint32_t stride;                // bytes of a record: 14 bits, or 18 where the lane number is added
   std::uint32_t records;               // bytes, or records when the access has an index
-  bool swizzle, add_thread;            // add_thread: the lane number is part of the index
+  bool swizzle, add_thread;            // add_thread: the lane number is part of the index; then swizzle counts
   std::uint32_t index_stride;          // 8, 16, 32, 64: so many records lie interleaved
   std::array<std::uint8_t, 4> select;  // of x, y, z, w: 0 zero, 1 one, 4..7 component x..w of the format
   std::uint8_t number_format, data_format;
@@ -33,7 +33,8 @@ class BufferAccess {
   // itself.
   bool in_range(int lane, std::uint32_t piece, std::uint32_t bytes) const {
     if (!resource_.bound) return false;
-    if (check_ == Check::Index) return index_[lane] < resource_.records;
+    if (check_ == Check::Index)  // the index of the VGPR alone
+      return index_[lane] - (adds_lane_ ? static_cast<std::uint32_t>(lane) : 0) < resource_.records;
     return check_ == Check::None || offset_[lane] + scalar_offset_ + piece + bytes <= resource_.records;
   }
   std::uint64_t address(int lane, std::uint32_t piece) const {
@@ -50,6 +51,7 @@ class BufferAccess {
 
   BufferResource resource_;
   Check check_;
+  bool adds_lane_;
   std::uint64_t scalar_offset_;
   std::uint64_t start_;                       // base + SGPR offset
   alignas(64) std::uint64_t offset_[kLanes];  // VGPR offset + instruction offset, in 32 bits

@@ -21,9 +21,13 @@ inline bool lds_lanes(Wave& wave, const std::uint32_t* row, std::uint32_t offset
   const auto base = reinterpret_cast<std::uint64_t>(wave.group->lds);
   std::uint32_t highest = 0;
   for (int l = 0; l < kLanes; ++l) {
-    const std::uint32_t at = row[l] + offset, counted = active >> l & 1 ? at : 0;
-    highest = counted > highest ? counted : highest;
+    const std::uint32_t at = row[l] + offset;
+    highest = at > highest ? at : highest;
     out[l] = base + at;
+  }
+  if (active != kAllLanes) {
+    highest = 0;
+    for_lanes(active, [&](int l) { highest = row[l] + offset > highest ? row[l] + offset : highest; });
   }
   const bool inside = !active || std::uint64_t{highest} + bytes <= wave.group->lds_bytes;
   if (inside) [[likely]] {

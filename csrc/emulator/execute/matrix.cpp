@@ -1,13 +1,12 @@
 // Execution of matrix instructions, from operands to counters.
 #include "matrix.h"
 
-#include <xmmintrin.h>
-
 #include <algorithm>
 
 #include "bind.h"
 #include "lanes.h"
 #include "operands.h"
+#include "processor.h"
 #include "small_float.h"
 
 namespace apb::emu {
@@ -15,25 +14,6 @@ namespace {
 
 using enum Element;
 constexpr Element kFormatElements[kMatrixFormats] = {Fp8, Bf8, Fp6, Bf6, Fp4};  // CBSZ and BLGP of f8f6f4
-
-// MFMA rounds to nearest even and keeps denormals whatever MODE says; the lane functions may have set MXCSR otherwise.
-class DefaultArithmetic {
- public:
-  DefaultArithmetic() : saved_(_mm_getcsr()) {
-    if ((saved_ & kChanged) != 0) [[unlikely]]
-      _mm_setcsr(saved_ & ~kChanged);
-  }
-  ~DefaultArithmetic() {
-    if ((saved_ & kChanged) != 0) [[unlikely]]
-      _mm_setcsr(saved_);
-  }
-  DefaultArithmetic(const DefaultArithmetic&) = delete;
-  DefaultArithmetic& operator=(const DefaultArithmetic&) = delete;
-
- private:
-  static constexpr unsigned kChanged = 0xe040;  // flush to zero, rounding, denormals are zero
-  unsigned saved_;
-};
 
 // Everything one execution needs. Big: the constructor leaves the arrays as they are.
 struct Work {
@@ -199,9 +179,26 @@ FusedKind fused_kind(Element element) {
   }
 }
 
+using RowsFunction = u32 (*)(const BlockCall&, FusedKind);
+RowsFunction multiply_rows() { return widest_vectors() == Vectors::Avx512 ? multiply_rows_avx512 : multiply_rows_avx2; }
+
+// The rows that matrix_rows.h could not do: all of them when the block's numbers are not for it.
+u32 fast_rows(Work& w, int block, const BlockSource& a, const BlockSource& b) {
+  constexpr u32 kAll = 0xffffffff;
+  if (a.size < 16 || w.shape.sparse || w.instruction.scale[0].used()) return kAll;
+  MatrixScratch& s = w.scratch;
+  const ExponentRange in_a = unpack_pairs(w.a, w.wave.target, a, s.a, s.a_exponent, s.a_pairs);
+  const ExponentRange in_b = unpack_pairs(w.b, w.wave.target, b, s.b, s.b_exponent, s.b_pairs);
+  if (in_a.smallest + in_b.smallest < -70 || in_a.largest + in_b.largest > 30) return kAll;
+  return multiply_rows()(block_call(w, block), fused_kind(w.a));
+}
+
 void fused_block(Work& w, int block) {
   MatrixScratch& s = w.scratch;
   const BlockSource a = source_a(w, block), b = source_b(w, block);
+  const u32 rows = fast_rows(w, block, a, b);
+  if (rows == 0) [[likely]]
+    return;
   ExponentRange range_a = unpack_float(w.a, w.wave.target, a, s.a, s.a_exponent);
   ExponentRange range_b = unpack_float(w.b, w.wave.target, b, s.b, s.b_exponent);
   const bool scaled = w.instruction.scale[0].used();
@@ -216,7 +213,7 @@ void fused_block(Work& w, int block) {
     range_b.largest = apply_scale(w, 1, s.b, s.b_exponent, range_b.largest);
   }
   s.special = range_a.largest >= 128 || range_b.largest >= 128 || range_a.largest + range_b.largest >= 127;
-  multiply_fused(block_call(w, block), fused_kind(w.a), w.shape.sparse);
+  multiply_fused(block_call(w, block), fused_kind(w.a), w.shape.sparse, rows);
 }
 
 void f32_block(Work& w, int block) {
@@ -255,9 +252,9 @@ void count_flops(Wave& wave, const MatrixShape& shape) {
   if (wave.counters) wave.counters->flops += 2ull * shape.m * shape.n * shape.k * shape.blocks;
 }
 
+// MFMA rounds to nearest even and keeps denormals whatever MODE says, as the processor does here: run() sets it so.
 void matrix(Wave& wave, const Instruction& instruction) {
   const auto& shape = *static_cast<const MatrixShape*>(instruction.function);
-  const DefaultArithmetic arithmetic;
   Work work(wave, instruction, shape);
   fetch_operands(work);
   if (shape.sparse) select_sparse(work);

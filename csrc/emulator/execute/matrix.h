@@ -44,6 +44,7 @@ struct alignas(64) MatrixScratch {
       b_exponent[kMatrixElements];          // unbiased, not normalised below the format's smallest
   std::int32_t dense[kMatrixElements];      // a sparse i8 A, spread out
   std::int32_t selection[kMatrixElements];  // sparse: row of B for [i][compressed k]
+  std::uint32_t a_pairs[kMatrixElements / 2], b_pairs[kMatrixElements / 2];  // exponents for matrix_rows.h: [k / 2][i]
   bool special;       // an infinity or NaN, or products of 2^127 and more: the vector path does not do these
   bool significands;  // a and b are significands in [1, 2), their exponents apart: products may leave f32's range
 };
@@ -64,6 +65,12 @@ struct ExponentRange {
 // Unpacks one block to values (f32, exact) and exponents. `target` chooses the eight-bit flavour.
 ExponentRange unpack_float(Element element, Target target, const BlockSource& source, float* values,
                            std::int32_t* exponents);
+// The same with 128 times the exponents of k and k + 1 in one dword of `pairs`. Of 16-bit formats `exponents` stays as it
+// was.
+ExponentRange unpack_pairs(Element element, Target target, const BlockSource& source, float* values,
+                           std::int32_t* exponents, std::uint32_t* pairs);
+ExponentRange unpack_16_avx2(Element element, const BlockSource& source, float* values, std::uint32_t* pairs);
+ExponentRange unpack_16_avx512(Element element, const BlockSource& source, float* values, std::uint32_t* pairs);
 // [k/2][i], two 16-bit numbers per dword.
 void unpack_i8(const BlockSource& source, std::int32_t* pairs);
 
@@ -71,7 +78,7 @@ void unpack_i8(const BlockSource& source, std::int32_t* pairs);
 struct RowPlace {
   int size, blocks, block;
   bool wide;  // f64
-  int offset(int i) const {
+  [[gnu::always_inline]] int offset(int i) const {
     const int height = wide ? 1 : 4, across = 64 / size, per_register = (64 * height + size * size - 1) / (size * size);
     const int step = height * across;
     const int row = block * (size * size / 64) + i / step * height + i % height;
@@ -90,7 +97,12 @@ struct BlockCall {
   std::uint32_t* d;
 };
 enum class FusedKind : std::uint8_t { GroupsOf4, GroupsOf8, GroupsOf16InTwo };
-void multiply_fused(const BlockCall& call, FusedKind kind, bool sparse);
+// `rows`: a bit for each row that is wanted.
+void multiply_fused(const BlockCall& call, FusedKind kind, bool sparse, std::uint32_t rows);
+// The same for dense blocks of 16 and more columns whose exponents lie in the range that matrix_rows.h names; says which
+// rows it could not do, and leaves these alone.
+std::uint32_t multiply_rows_avx2(const BlockCall& call, FusedKind kind);
+std::uint32_t multiply_rows_avx512(const BlockCall& call, FusedKind kind);
 void multiply_f32(const BlockCall& call);
 void multiply_i8(const BlockCall& call, const std::int32_t* a, const std::int32_t* b);
 // f64 operands are read in place; `negate` has a bit for each of A, B, C.

@@ -178,12 +178,13 @@ template <bool Sparse>
 // --- one block ---
 
 template <int N, int Group, bool InTwo, bool Direct, bool Sparse>
-void block(const BlockCall& call) {
+void block(const BlockCall& call, u32 rows) {
   constexpr int kW = Columns<N>::kWidth, kV = Columns<N>::kVectors;
   constexpr int kH = kW < 4 ? kW : 4, kParts = kW / kH;  // doubles are half as many per register
   const MatrixScratch& s = *call.scratch;
   const int count = call.k < Group ? call.k : Group;
   for (int i = 0; i < N; ++i) {
+    if ((rows >> i & 1) == 0) continue;
     const int at = call.place.offset(i);
     alignas(64) float c[N];
     __builtin_memcpy(c, call.c + at, sizeof c);
@@ -228,29 +229,33 @@ void block(const BlockCall& call) {
 }
 
 template <int N, int Group, bool InTwo, bool Sparse>
-void choose_range(const BlockCall& call) {
+void choose_range(const BlockCall& call, u32 rows) {
   if (call.scratch->significands)
-    block<N, Group, InTwo, false, Sparse>(call);
+    block<N, Group, InTwo, false, Sparse>(call, rows);
   else
-    block<N, Group, InTwo, true, Sparse>(call);
+    block<N, Group, InTwo, true, Sparse>(call, rows);
 }
 
 template <int Group, bool InTwo>
-void choose_shape(const BlockCall& call, bool sparse) {
+void choose_shape(const BlockCall& call, bool sparse, u32 rows) {
   switch (call.place.size) {
-    case 4: return choose_range<4, Group, InTwo, false>(call);
-    case 16: return sparse ? choose_range<16, Group, InTwo, true>(call) : choose_range<16, Group, InTwo, false>(call);
-    default: return sparse ? choose_range<32, Group, InTwo, true>(call) : choose_range<32, Group, InTwo, false>(call);
+    case 4: return choose_range<4, Group, InTwo, false>(call, rows);
+    case 16:
+      return sparse ? choose_range<16, Group, InTwo, true>(call, rows)
+                    : choose_range<16, Group, InTwo, false>(call, rows);
+    default:
+      return sparse ? choose_range<32, Group, InTwo, true>(call, rows)
+                    : choose_range<32, Group, InTwo, false>(call, rows);
   }
 }
 
 }  // namespace
 
-void multiply_fused(const BlockCall& call, FusedKind kind, bool sparse) {
+void multiply_fused(const BlockCall& call, FusedKind kind, bool sparse, u32 rows) {
   switch (kind) {
-    case FusedKind::GroupsOf4: return choose_shape<4, false>(call, sparse);
-    case FusedKind::GroupsOf8: return choose_shape<8, false>(call, sparse);
-    case FusedKind::GroupsOf16InTwo: return choose_shape<16, true>(call, sparse);
+    case FusedKind::GroupsOf4: return choose_shape<4, false>(call, sparse, rows);
+    case FusedKind::GroupsOf8: return choose_shape<8, false>(call, sparse, rows);
+    case FusedKind::GroupsOf16InTwo: return choose_shape<16, true>(call, sparse, rows);
   }
 }
 

@@ -1,6 +1,8 @@
 // Moving data between the rows of a vector register and 64 host addresses. Whoever calls has checked the addresses.
 #pragma once
 
+#include <emmintrin.h>
+
 #include <bit>
 #include <cstdint>
 #include <cstring>
@@ -89,9 +91,54 @@ inline void store_lane(std::uint64_t address, const std::uint32_t* at) {
   }
 }
 
+// Four lanes of four dwords each, to four dwords of four lanes each; it is its own inverse.
+inline void transpose(__m128i (&rows)[4]) {
+  const __m128i low = _mm_unpacklo_epi32(rows[0], rows[1]), high = _mm_unpackhi_epi32(rows[0], rows[1]);
+  const __m128i other_low = _mm_unpacklo_epi32(rows[2], rows[3]), other_high = _mm_unpackhi_epi32(rows[2], rows[3]);
+  rows[0] = _mm_unpacklo_epi64(low, other_low);
+  rows[1] = _mm_unpackhi_epi64(low, other_low);
+  rows[2] = _mm_unpacklo_epi64(high, other_high);
+  rows[3] = _mm_unpackhi_epi64(high, other_high);
+}
+
+inline __m128i* vector_at(std::uint32_t* p) { return reinterpret_cast<__m128i*>(p); }
+inline const __m128i* vector_at(const std::uint32_t* p) { return reinterpret_cast<const __m128i*>(p); }
+
+// All 64 lanes of 8 or 16 bytes, four at a time.
+template <Shape S>
+inline void load_wide(const std::uint64_t* address, std::uint32_t* row) {
+  for (int l = 0; l < kLanes; l += 4) {
+    __m128i four[4];
+    for (int i = 0; i < 4; ++i) {
+      const auto* from = reinterpret_cast<const __m128i*>(address[l + i]);
+      four[i] = S.bytes == 16 ? _mm_loadu_si128(from) : _mm_loadl_epi64(from);
+    }
+    transpose(four);
+    for (int d = 0; d < S.dwords(); ++d) _mm_storeu_si128(vector_at(row + d * kLanes + l), four[d]);
+  }
+}
+template <Shape S>
+inline void store_wide(const std::uint64_t* address, const std::uint32_t* row) {
+  for (int l = 0; l < kLanes; l += 4) {
+    __m128i four[4] = {};
+    for (int d = 0; d < S.dwords(); ++d) four[d] = _mm_loadu_si128(vector_at(row + d * kLanes + l));
+    transpose(four);
+    for (int i = 0; i < 4; ++i) {  // in order: the highest lane wins
+      auto* to = reinterpret_cast<__m128i*>(address[l + i]);
+      if constexpr (S.bytes == 16)
+        _mm_storeu_si128(to, four[i]);
+      else
+        _mm_storel_epi64(to, four[i]);
+    }
+  }
+}
+
 // `contiguous`: the address of lane l is address[0] + l * bytes for all 64 lanes, all active.
 template <Shape S>
 inline void load_lanes(const std::uint64_t* address, std::uint64_t active, bool contiguous, std::uint32_t* row) {
+  if constexpr (S.bytes == 8 || S.bytes == 16) {
+    if (active == kAllLanes) return load_wide<S>(address, row);
+  }
   if (contiguous) {
     const std::uint64_t first = address[0];
     if constexpr (S.bytes == 4) {
@@ -108,6 +155,9 @@ inline void load_lanes(const std::uint64_t* address, std::uint64_t active, bool 
 
 template <Shape S>
 inline void store_lanes(const std::uint64_t* address, std::uint64_t active, bool contiguous, const std::uint32_t* row) {
+  if constexpr (S.bytes == 8 || S.bytes == 16) {
+    if (active == kAllLanes) return store_wide<S>(address, row);
+  }
   if (contiguous) {
     const std::uint64_t first = address[0];
     if constexpr (S.bytes == 4) {

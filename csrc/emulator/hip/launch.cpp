@@ -1,7 +1,8 @@
 // Kernel launches.
 #include <algorithm>
-#include <cstring>
+#include <span>
 
+#include "../machine/untrusted.h"
 #include "launch_api.h"
 #include "module.h"
 #include "stream.h"
@@ -71,41 +72,62 @@ hipError_t check_shape(const KernelOperation& k, const Device& device) {
   return k.cooperative ? check_resident(k, device, items) : hipSuccess;
 }
 
+hipError_t not_there(const Function& function, const char* what, std::size_t number, const void* address) {
+  return fail(hipErrorInvalidValue, "%s: %s %zu at %p is not mapped", function.name.c_str(), what, number, address);
+}
+
 // kernelParams: one pointer for each explicit argument of the metadata.
 hipError_t gather(const Function& function, void** params, std::vector<std::uint8_t>& out) {
   out.assign(function.argument_bytes, 0);
-  std::size_t index = 0;
-  for (const KernelArgument& argument : function.kernel->arguments) {
-    if (argument.kind == ArgumentKind::Hidden) continue;
-    const void* from = params[index];
-    if (!from)
-      return fail(hipErrorInvalidValue, "%s: the pointer to argument %zu is null", function.name.c_str(), index);
-    std::memcpy(out.data() + argument.offset, from, argument.size);
-    ++index;
+  std::vector<const KernelArgument*> arguments;
+  for (const KernelArgument& argument : function.kernel->arguments)
+    if (argument.kind != ArgumentKind::Hidden) arguments.push_back(&argument);
+  std::vector<const void*> from(arguments.size());
+  std::vector<Piece> pieces;
+  for (std::size_t i = 0; i < arguments.size(); ++i) pieces.push_back({&from[i], params + i, sizeof from[i]});
+  if (const std::size_t wrong = read_untrusted(pieces); wrong != kAllRead)
+    return not_there(function, "kernelParams, entry", wrong, params + wrong);
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    if (!from[i])
+      return fail(hipErrorInvalidValue, "%s: the pointer to argument %zu is null", function.name.c_str(), i);
+    pieces[i] = {out.data() + arguments[i]->offset, from[i], arguments[i]->size};
   }
-  return hipSuccess;
+  const std::size_t wrong = read_untrusted(pieces);
+  return wrong == kAllRead ? hipSuccess : not_there(function, "argument", wrong, from[wrong]);
 }
 
-// extra: the arguments as the kernel sees them, in a list of names and values that an end mark closes.
-hipError_t unpack(const Function& function, void** extra, std::vector<std::uint8_t>& out) {
+struct Extra {
   const std::uint8_t* buffer = nullptr;
   const std::size_t* size = nullptr;
-  constexpr int kLongest = 16;  // a list without an end is not followed into the unknown
-  bool ended = false;
-  for (int i = 0; i < kLongest && !ended; ++i) {
-    const auto name = reinterpret_cast<std::uintptr_t>(extra[0]);
+};
+
+// extra: a list of names and values that an end mark closes.
+hipError_t read_extra(const Function& function, void** extra, Extra& out) {
+  constexpr std::size_t kLongest = 16;  // a list without an end is not followed into the unknown
+  for (std::size_t i = 0; i < kLongest; ++i, extra += 2) {
+    std::uintptr_t name = 0;
+    const void* value = nullptr;
+    if (!read_untrusted(extra, name)) return not_there(function, "`extra`, name", i, extra);
     if (name == hipLaunchParamEnd)
-      ended = true;
-    else if (name == hipLaunchParamBufferPointer)
-      buffer = static_cast<const std::uint8_t*>(extra[1]);
+      return out.size ? hipSuccess : fail(hipErrorInvalidValue, "%s: `extra` has no size", function.name.c_str());
+    if (!read_untrusted(extra + 1, value)) return not_there(function, "`extra`, value", i, extra + 1);
+    if (name == hipLaunchParamBufferPointer)
+      out.buffer = static_cast<const std::uint8_t*>(value);
     else if (name == hipLaunchParamBufferSize)
-      size = static_cast<const std::size_t*>(extra[1]);
+      out.size = static_cast<const std::size_t*>(value);
     else
-      return fail(hipErrorInvalidValue, "%s: %p in `extra`", function.name.c_str(), extra[0]);
-    extra += 2;
+      return fail(hipErrorInvalidValue, "%s: %#zx in `extra`", function.name.c_str(), std::size_t{name});
   }
-  if (!ended || !size || (!buffer && *size != 0))
-    return fail(hipErrorInvalidValue, "%s: `extra` has no buffer, no size or no end", function.name.c_str());
+  return fail(hipErrorInvalidValue, "%s: `extra` has no end", function.name.c_str());
+}
+
+// The arguments as the kernel sees them.
+hipError_t unpack(const Function& function, void** extra, std::vector<std::uint8_t>& out) {
+  Extra from;
+  if (const hipError_t error = read_extra(function, extra, from); error != hipSuccess) return error;
+  std::size_t size = 0;
+  if (!read_untrusted(from.size, size)) return not_there(function, "`extra`, size", 0, from.size);
+  if (!from.buffer && size != 0) return fail(hipErrorInvalidValue, "%s: `extra` has no buffer", function.name.c_str());
   // Without metadata of arguments all that is known is the size of the whole segment.
   const std::size_t least =
       function.kernel->arguments.empty() ? function.kernel->kernarg_bytes : function.argument_bytes;
@@ -114,13 +136,15 @@ hipError_t unpack(const Function& function, void** extra, std::vector<std::uint8
   // behind the explicit ones, so a kernel with those needs all of them.
   const bool all_explicit = std::ranges::none_of(
       function.kernel->arguments, [](const KernelArgument& a) { return a.kind == ArgumentKind::Hidden; });
-  if (*size < least && !all_explicit)
-    return fail(hipErrorInvalidValue, "%s: %zu bytes of arguments, the kernel reads %zu", function.name.c_str(), *size,
+  if (size < least && !all_explicit)
+    return fail(hipErrorInvalidValue, "%s: %zu bytes of arguments, the kernel reads %zu", function.name.c_str(), size,
                 least);
-  if (*size < least)
-    log(LogLevel::Warning, "%s: %zu bytes of arguments, the kernel declares %zu", function.name.c_str(), *size, least);
-  out.assign(buffer, buffer + std::min(*size, least));
-  return hipSuccess;
+  if (size < least)
+    log(LogLevel::Warning, "%s: %zu bytes of arguments, the kernel declares %zu", function.name.c_str(), size, least);
+  out.resize(std::min(size, least));
+  const Piece piece{out.data(), from.buffer, out.size()};
+  return read_untrusted(std::span(&piece, 1)) == kAllRead ? hipSuccess
+                                                          : not_there(function, "`extra`, buffer", 0, from.buffer);
 }
 
 hipError_t pack(const Function& function, void** params, void** extra, std::vector<std::uint8_t>& out) {

@@ -2,6 +2,7 @@
 #include "checks.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <vector>
 
@@ -14,6 +15,12 @@ namespace apb::emu {
 namespace {
 
 class Group;
+
+bool follow_each_other(const std::uint32_t* address, std::uint32_t bytes) {
+  std::uint32_t difference = 0;
+  for (std::uint32_t l = 0; l < kLanes; ++l) difference |= address[l] - address[0] - l * bytes;
+  return difference == 0;
+}
 
 class WaveChecks final : public Observer {
  public:
@@ -82,6 +89,21 @@ class Group final : public GroupObserver {
     const std::uint32_t number = waves_[wave.number].hazards.last_vector_memory();
     for (std::uint32_t d = address / 4; d <= (address + bytes - 1) / 4; ++d)
       direct_[d] = {number, wave.current->address, wave.number};
+  }
+  // The lanes for which direct_arrived() has something to say.
+  std::uint64_t early_lanes(const std::uint32_t* address, std::uint64_t active, std::uint32_t bytes) const {
+    if (!any_direct) return 0;
+    std::uint32_t done[256];  // a wave's number has eight bits
+    for (std::size_t wave = 0; wave < waves_.size(); ++wave) done[wave] = waves_[wave].hazards.vector_memory_done();
+    std::uint64_t early = 0;
+    for (std::uint64_t rest = active; rest != 0; rest &= rest - 1) {
+      const int lane = std::countr_zero(rest);
+      const Direct *load = &direct_[address[lane] / 4], *last = &direct_[(address[lane] + bytes - 1) / 4];
+      bool waits = false;
+      for (; load <= last; ++load) waits |= load->number > done[load->wave];
+      early |= static_cast<std::uint64_t>(waits) << lane;
+    }
+    return early;
   }
   bool direct_arrived(Wave& wave, int lane, std::uint32_t address, std::uint32_t bytes) const {
     for (std::uint32_t d = address / 4; any_direct && d <= (address + bytes - 1) / 4; ++d) {
@@ -158,25 +180,28 @@ void WaveChecks::lds(Wave& wave, LdsAccess access, int lane, std::uint32_t addre
   group_->shadow.explain(wave, lane, address, bytes, mark_, kVerbs[static_cast<int>(access)]);
 }
 
-// Lanes whose bytes follow each other are looked at as one range; only when something is wrong there, lane by lane.
+// Lanes whose bytes all follow each other are looked at as one range; those with which something is wrong, lane by lane.
 void WaveChecks::lds_lanes(Wave& wave, LdsAccess access, const std::uint32_t* address, std::uint64_t active,
                            std::uint32_t bytes) {
-  // Loads straight to LDS are remembered by dword, and looked for while there are any.
-  const bool direct = access == LdsAccess::Write && group_->switches.hazards && wave.current != nullptr &&
-                      Hazards::loads_to_lds(*wave.current);
-  const bool slow = group_->any_direct || direct;
-  for (std::uint64_t rest = active; rest != 0;) {
-    const int first = std::countr_zero(rest);
-    int behind = first;
-    do {
-      rest &= ~(std::uint64_t{1} << behind);
-      ++behind;
-    } while (behind < kLanes && (rest >> behind & 1) != 0 && address[behind] == address[behind - 1] + bytes);
-    const auto count = static_cast<std::uint32_t>(behind - first);
-    if (!slow && noted(access, address[first], count * bytes)) continue;
-    for (int lane = first; lane < behind && wave.stop != Stop::Fault; ++lane)
-      lds(wave, access, lane, address[lane], bytes);
-    if (wave.stop == Stop::Fault) return;
+  if (bytes == 0) return;
+  std::uint64_t early = 0;  // lanes whose bytes a load to LDS has not brought yet
+  if (group_->switches.hazards) {
+    if (access == LdsAccess::Write && wave.current != nullptr && Hazards::loads_to_lds(*wave.current)) {
+      for (std::uint64_t lanes = active; lanes != 0; lanes &= lanes - 1)
+        group_->direct_issued(wave, address[std::countr_zero(lanes)], bytes);
+    } else {
+      early = group_->early_lanes(address, active, bytes);
+    }
+  }
+  std::uint64_t rest = active & ~early;
+  if (rest == ~std::uint64_t{0} && follow_each_other(address, bytes)) {
+    if (noted(access, address[0], kLanes * bytes)) return;
+  } else {
+    rest = group_->shadow.lanes(access, address, rest, bytes, mark_) | early;
+  }
+  for (; rest != 0 && wave.stop != Stop::Fault; rest &= rest - 1) {
+    const int lane = std::countr_zero(rest);
+    lds(wave, access, lane, address[lane], bytes);
   }
 }
 

@@ -97,6 +97,7 @@ class Reader {
     profile();
     trace();
     configuration_.debug_socket = std::string(variable("AITER_PREBUILT_EMULATOR_DEBUG"));
+    vectors();
     return std::move(configuration_);
   }
 
@@ -270,6 +271,13 @@ class Reader {
     problem(kName, text, "off, error, warning, info or trace");
   }
 
+  void vectors() {
+    constexpr const char* kName = "AITER_PREBUILT_EMULATOR_VECTORS";
+    const std::string_view text = variable(kName);
+    if (!text.empty() && !read_vectors(text, configuration_.vectors))
+      problem(kName, text, "avx2, or avx512 where the processor has it");
+  }
+
   void counters() { configuration_.counters_file = std::string(variable("AITER_PREBUILT_EMULATOR_COUNTERS")); }
 
   void profile() {
@@ -296,8 +304,12 @@ Configuration read_configuration(const char* (*lookup)(const char* name)) { retu
 
 const Configuration& configuration() {
   // Never destroyed: worker threads read it until the process is gone.
-  static const Configuration* const read =
-      new Configuration(read_configuration([](const char* name) -> const char* { return std::getenv(name); }));
+  static const Configuration* const read = [] {
+    auto* made =
+        new Configuration(read_configuration([](const char* name) -> const char* { return std::getenv(name); }));
+    use_vectors(made->vectors);
+    return made;
+  }();
   return *read;
 }
 

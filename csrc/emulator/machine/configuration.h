@@ -19,12 +19,14 @@
 //   AITER_PREBUILT_EMULATOR_PMC_FORMAT csv (default) | json | csv,json
 //   AITER_PREBUILT_EMULATOR_PMC_INCLUDE, _EXCLUDE   extended regular expressions (POSIX): of which kernels, for the timeline too
 //   AITER_PREBUILT_EMULATOR_PERFETTO   a file: the waves' timeline, for Perfetto, at exit; "%pid%" as above
+//   AITER_PREBUILT_EMULATOR_VECTORS    avx2 | avx512: the processor's vectors that matrix instructions use (default: the widest that it has)
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "../execute/processor.h"
 #include "../isa/instruction.h"
 #include "trace_filter.h"
 
@@ -83,6 +85,7 @@ struct Configuration {
   TraceFilter trace;
   std::string trace_file;
   std::string debug_socket;
+  Vectors vectors = processor_vectors();
   std::string problem;  // not empty: the environment is wrong; hipInit returns hipErrorInvalidValue... and logs it once
 };
 

@@ -92,10 +92,15 @@ std::uint64_t claimed_by_elf(Bytes image) {
   };
   include(programs, std::uint64_t{program_bytes} * programs_count);
   include(sections, std::uint64_t{section_bytes} * sections_count);
+  // Loadable segments alone: what the others name lies in these, and where it does not nobody says that it is there.
   for (std::uint64_t i = 0; i < programs_count; ++i) {
     std::uint64_t offset = 0, bytes = 0;
+    std::uint32_t type = 0;
+    constexpr std::uint32_t kLoad = 1;
     const std::uint64_t at = programs + i * program_bytes;
-    if (at >= programs && get(image, at + 8, offset) && get(image, at + 32, bytes)) include(offset, bytes);
+    if (at >= programs && get(image, at, type) && type == kLoad && get(image, at + 8, offset) &&
+        get(image, at + 32, bytes))
+      include(offset, bytes);
   }
   for (std::uint64_t i = 0; i < sections_count; ++i) {
     std::uint64_t offset = 0, bytes = 0;

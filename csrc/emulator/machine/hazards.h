@@ -19,6 +19,7 @@ class Hazards {
 
   // The vector memory instruction issued last, as a number for arrived().
   std::uint32_t last_vector_memory() const { return vector_issued_; }
+  std::uint32_t vector_memory_done() const { return vector_done_; }  // all up to this one have arrived
   bool arrived(std::uint32_t number) const { return number <= vector_done_; }
   static bool loads_to_lds(const Instruction& instruction);
 

@@ -2,6 +2,7 @@
 #include "shadow.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <string>
 
@@ -92,8 +93,12 @@ void Shadow::note_read(std::uint32_t address, std::uint32_t bytes, std::uint8_t 
     case 16: add_mark<16>(first, bytes, mark); break;
     default: add_mark<0>(first, bytes, mark);
   }
-  low_ = std::min(low_, address);
-  high_ = std::max(high_, address + bytes);
+  note_range(address, address + bytes);
+}
+
+void Shadow::note_range(std::uint32_t first, std::uint32_t end) {
+  low_ = std::min(low_, first);
+  high_ = std::max(high_, end);
 }
 
 bool Shadow::read(std::uint32_t address, std::uint32_t bytes, std::uint8_t mark) {
@@ -108,8 +113,7 @@ bool Shadow::write(std::uint32_t address, std::uint32_t bytes, std::uint8_t mark
   if (races_) {
     if (!own(writer_.data() + address, bytes, mark) || !own(reader_.data() + address, bytes, mark)) return false;
     fill(writer_.data() + address, bytes, mark);
-    low_ = std::min(low_, address);
-    high_ = std::max(high_, address + bytes);
+    note_range(address, address + bytes);
   }
   if (initialised_) fill(written_.data() + address, bytes, 1);
   return true;
@@ -117,13 +121,93 @@ bool Shadow::write(std::uint32_t address, std::uint32_t bytes, std::uint8_t mark
 
 void Shadow::share(std::uint32_t address, std::uint32_t bytes, std::uint8_t mark) {
   add_mark<0>(writer_.data() + address, bytes, mark);
-  low_ = std::min(low_, address);
-  high_ = std::max(high_, address + bytes);
+  note_range(address, address + bytes);
   if (initialised_) fill(written_.data() + address, bytes, 1);
 }
 
 bool Shadow::atomic(std::uint32_t address, std::uint32_t bytes, std::uint8_t mark) {
   return read(address, bytes, mark);
+}
+
+bool Shadow::noted(LdsAccess access, std::uint32_t address, std::uint32_t bytes, std::uint8_t mark) {
+  switch (access) {
+    case LdsAccess::Read: return read(address, bytes, mark);
+    case LdsAccess::Write: return write(address, bytes, mark);
+    case LdsAccess::Atomic: return atomic(address, bytes, mark);
+  }
+  return true;
+}
+
+// Count words of a lane at once where all bytes of each are alike, which is nearly always; others byte by byte.
+template <typename Word, int Count, bool Writes>
+std::uint64_t Shadow::words(LdsAccess access, const std::uint32_t* address, std::uint64_t active, std::uint8_t mark) {
+  constexpr Word kOnes = static_cast<Word>(0x0101010101010101u), kAll = static_cast<Word>(~Word{0});
+  constexpr auto kBytes = static_cast<std::uint32_t>(sizeof(Word) * Count);
+  const Word own_mark = static_cast<Word>(kOnes * mark);
+  std::uint32_t low = ~0u, high = 0;
+  std::uint64_t refused = 0;
+  for (std::uint64_t rest = active; rest != 0; rest &= rest - 1) {
+    const int lane = std::countr_zero(rest);
+    const std::uint32_t at = address[lane];
+    Word writer[Count] = {}, reader[Count] = {}, written[Count], marks[Count];
+    std::memcpy(writer, writer_.data() + at, sizeof writer);
+    std::memcpy(reader, reader_.data() + at, sizeof reader);
+    bool plain = true;
+    if constexpr (Writes) {
+      for (int w = 0; w < Count; ++w) {
+        plain &= (writer[w] == 0 || writer[w] == own_mark) && (reader[w] == 0 || reader[w] == own_mark);
+        marks[w] = own_mark;
+        written[w] = kOnes;
+      }
+      if (plain) {
+        std::memcpy(writer_.data() + at, marks, sizeof marks);
+        if (initialised_) std::memcpy(written_.data() + at, written, sizeof written);
+      }
+    } else {
+      if (initialised_) std::memcpy(written, written_.data() + at, sizeof written);
+      for (int w = 0; w < Count; ++w) {
+        const bool alone = reader[w] == 0 || reader[w] == own_mark;
+        plain &= (writer[w] == 0 || writer[w] == own_mark || writer[w] == kAll) &&
+                 (alone || reader[w] == static_cast<Word>((reader[w] & 0xff) * kOnes)) &&
+                 (!initialised_ || written[w] == kOnes);
+        marks[w] = alone ? own_mark : kAll;
+      }
+      if (plain) std::memcpy(reader_.data() + at, marks, sizeof marks);
+    }
+    if (!plain && !noted(access, at, kBytes, mark)) {
+      refused |= std::uint64_t{1} << lane;
+      continue;
+    }
+    low = std::min(low, at);
+    high = std::max(high, at + kBytes);
+  }
+  note_range(low, high);
+  return refused;
+}
+
+std::uint64_t Shadow::lanes(LdsAccess access, const std::uint32_t* address, std::uint64_t active, std::uint32_t bytes,
+                            std::uint8_t mark) {
+  const bool writes = access == LdsAccess::Write;
+  if (races_) {
+    switch (bytes) {
+      case 4:
+        return writes ? words<std::uint32_t, 1, true>(access, address, active, mark)
+                      : words<std::uint32_t, 1, false>(access, address, active, mark);
+      case 8:
+        return writes ? words<std::uint64_t, 1, true>(access, address, active, mark)
+                      : words<std::uint64_t, 1, false>(access, address, active, mark);
+      case 16:
+        return writes ? words<std::uint64_t, 2, true>(access, address, active, mark)
+                      : words<std::uint64_t, 2, false>(access, address, active, mark);
+      default: break;
+    }
+  }
+  std::uint64_t refused = 0;
+  for (std::uint64_t rest = active; rest != 0; rest &= rest - 1) {
+    const int lane = std::countr_zero(rest);
+    if (!noted(access, address[lane], bytes, mark)) refused |= std::uint64_t{1} << lane;
+  }
+  return refused;
 }
 
 void Shadow::explain(Wave& wave, int lane, std::uint32_t address, std::uint32_t bytes, std::uint8_t mark,

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "../execute/wave.h"
+#include "../execute/observer.h"
 
 namespace apb::emu {
 
@@ -19,6 +19,10 @@ class Shadow {
   // Atomics do not race with each other, nor with plain reads: to the others they are a read, which a plain write races with.
   bool atomic(std::uint32_t address, std::uint32_t bytes, std::uint8_t mark);
 
+  // The same for each lane of one instruction, `bytes` each; says for which of them it was false.
+  std::uint64_t lanes(LdsAccess access, const std::uint32_t* address, std::uint64_t active, std::uint32_t bytes,
+                      std::uint8_t mark);
+
   // A write that write() has refused left the bytes as they were: several waves have written the same there, and that is no race.
   void share(std::uint32_t address, std::uint32_t bytes, std::uint8_t mark);
 
@@ -32,6 +36,10 @@ class Shadow {
  private:
   bool initialised(std::uint32_t address, std::uint32_t bytes) const;
   void note_read(std::uint32_t address, std::uint32_t bytes, std::uint8_t mark);
+  void note_range(std::uint32_t first, std::uint32_t end);
+  bool noted(LdsAccess access, std::uint32_t address, std::uint32_t bytes, std::uint8_t mark);
+  template <typename Word, int Count, bool Writes>
+  std::uint64_t words(LdsAccess access, const std::uint32_t* address, std::uint64_t active, std::uint8_t mark);
 
   bool initialised_, races_;
   std::vector<std::uint8_t> written_, writer_, reader_;  // per byte
