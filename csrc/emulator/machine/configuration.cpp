@@ -91,6 +91,7 @@ class Reader {
     fill();
     log_level();
     counters();
+    timing();
     return std::move(configuration_);
   }
 
@@ -253,6 +254,15 @@ class Reader {
   }
 
   void counters() { configuration_.counters_file = std::string(variable("AITER_PREBUILT_EMULATOR_COUNTERS")); }
+
+  void timing() {
+    constexpr const char* kSample = "AITER_PREBUILT_EMULATOR_SAMPLE";
+    configuration_.timing_file = std::string(variable("AITER_PREBUILT_EMULATOR_TIMING"));
+    const std::string_view text = variable(kSample);
+    if (text.empty()) return;
+    if (!read_number(text, configuration_.timing_sample) || configuration_.timing_file.empty())
+      problem(kSample, text, "a number of workgroups, beside AITER_PREBUILT_EMULATOR_TIMING");
+  }
 
   const char* (*lookup_)(const char*);
   Configuration configuration_;

@@ -11,6 +11,8 @@
 //                                      0xff makes NaN of what a kernel reads of its workspace and nobody wrote
 //   AITER_PREBUILT_EMULATOR_LOG        error (default) | warning | info | trace, or off; trace prints every instruction
 //   AITER_PREBUILT_EMULATOR_COUNTERS   a file: counters as JSON at exit
+//   AITER_PREBUILT_EMULATOR_TIMING     a file: what the timing model says of each launch, as JSON at exit
+//   AITER_PREBUILT_EMULATOR_SAMPLE     with it: only so many workgroups of each launch are executed, so that results are wrong
 #pragma once
 
 #include <cstdint>
@@ -60,6 +62,8 @@ struct Configuration {
   std::uint8_t fill = 0;  // of memory that is allocated on a stream
   LogLevel log = LogLevel::Error;
   std::string counters_file;
+  std::string timing_file;          // not empty: launches are timed by the model
+  std::uint64_t timing_sample = 0;  // workgroups of a launch that are executed at all; 0: all of them
   std::string problem;  // not empty: the environment is wrong; hipInit returns hipErrorInvalidValue... and logs it once
 };
 

@@ -3,11 +3,13 @@
 #include <algorithm>
 
 #include "launch.h"
+#include "timing.h"
 
 namespace apb::emu {
 
-LaunchObservers make_observers(const LaunchRequest& /*request*/) {
+LaunchObservers make_observers(const LaunchRequest& request) {
   LaunchObservers all;
+  if (auto timing = make_timing(request)) all.push_back(std::move(timing));
   return all;
 }
 
