@@ -22,8 +22,11 @@ from build_tools.timing.rows import Shape
 from build_tools.timing.simulate import Cycles
 
 Floats: TypeAlias = npt.NDArray[np.float64]
-#: XCDs of a card by its compute units: 38 or 32 units each, 20 on the card with 80.
-XCDS: Final = {304: 8, 256: 8, 80: 4}
+
+
+def xcds(cus: int) -> int:
+    """Of a card with so many compute units, as the embedded device deals workgroups out."""
+    return 8 if cus >= 128 else 4 if cus >= 64 else 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +86,7 @@ def work_of(family: Family, kernel: Kernel, parts: int, shape: Shape, cycles: Cy
     groups = across * down * deep
     resident = min(groups, shape.cus)
     # Workgroups go round the XCDs in their order: which panels of both operands the first one asks for in a full round.
-    ids = np.arange(0, resident, XCDS[shape.cus])
+    ids = np.arange(0, resident, xcds(shape.cus))
     rows, slabs = ids // across, ids // across // down
     panels_a = np.unique(rows).size * min(kernel.tile_m, shape.m)
     panels_b = np.unique(ids % across + across * slabs).size * kernel.tile_n

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from build_tools.verbs import options
 from build_tools.verbs.output import print_json, print_table
+
+if TYPE_CHECKING:
+    from build_tools.timing.calls import Predicted
+
+_FOLDER = "build/modelled"
 
 
 @click.command()
@@ -18,29 +24,57 @@ from build_tools.verbs.output import print_json, print_table
     help="Fit the model's constants to AITER's measured rows (AITER_DIR: a checkout's).",
 )
 @click.option(
-    "--seed", type=int, default=1, show_default=True, help="Which half of the rows is held out first."
+    "--seed", type=int, default=1, show_default=True, help="With --fit: how rows are dealt to two halves."
 )
 @click.option(
     "--older", type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="A folder of folders with earlier tables: pairs of variants that were both measured.",
+    help="With --fit: a folder of folders with earlier tables, for pairs of variants that were both measured.",
 )  # fmt: skip
 @click.option(
-    "--output",
-    type=click.Path(path_type=Path),
-    help="Where what was made goes; the usual place when left out.",
+    "--by-model", "by_model", is_flag=True, help="Write tuned rows for calls that no measured row decides."
 )
+@click.option(
+    "--call", "calls", multiple=True, metavar="'OPERATOR SYMBOL=VALUE...'",
+    help="With --by-model: a call as aiter-prebuilt explain takes it.",
+)  # fmt: skip
+@click.option("--target", default="gfx950", show_default=True, help="With --by-model.")
+@click.option(
+    "--cus",
+    type=click.IntRange(min=1),
+    help="With --by-model: compute units; the target's usual number when left out.",
+)
+@click.option(
+    "--output", type=click.Path(path_type=Path),
+    help=f"The file of --fit (build_tools/timing/fitted.json), or the folder of tables ({_FOLDER}).",
+)  # fmt: skip
+@options.bundles
 @options.json
-def tune(fit: bool, seed: int, older: Path | None, output: Path | None, as_json: bool) -> None:
-    """Times by the embedded device's model, where nobody measured."""
+def tune(
+    fit: bool, seed: int, older: Path | None, by_model: bool, calls: tuple[str, ...], target: str, cus: int | None,
+    output: Path | None, bundles: Path, as_json: bool,
+) -> None:  # fmt: skip
+    """Times by the embedded device's model, where nobody measured. Tables of --by-model are read by a runtime whose
+    AITER_PREBUILT_TUNED names them; `aiter-prebuilt explain` then shows their times.
+    """
     from build_tools.errors import UsageError
 
-    if not fit:
-        raise UsageError("tune", "nothing is asked for", "Say --fit")
-    document = _fitted(seed, older, output)
-    if as_json:
-        print_json(document)
+    if fit is by_model or (by_model and not calls):
+        raise UsageError("tune", "it takes one thing to do", "Say --fit, or --by-model with a --call or more")
+    if fit:
+        document = _fitted(seed, older, output)
+        if as_json:
+            print_json(document)
+        else:
+            _print_fit(document)
         return
-    _print_fit(document)
+    made = _modelled(calls, target, cus, bundles)
+    files = _written(made, output or options.ROOT / _FOLDER)
+    if as_json:
+        print_json({"files": [str(path) for path in files], "calls": [_as_json(each) for each in made]})
+        return
+    _print_modelled(made)
+    for path in files:
+        click.echo(f"wrote {path}")
 
 
 def _fitted(seed: int, older: Path | None, output: Path | None) -> dict[str, Any]:
@@ -71,3 +105,74 @@ def _print_fit(document: dict[str, Any]) -> None:
              family["winner_in_three"], family["heuristic_first"], left["median"] if left else "", pairs["apart"], pairs["right"])
         )  # fmt: skip
     print_table("predicted times of rows that had no say", columns, rows)
+
+
+def _modelled(calls: Iterable[str], target: str, cus: int | None, bundles: Path) -> list[Predicted]:
+    from aiter_prebuilt.contract.bundle import SUFFIX
+    from build_tools.errors import NotReadyError, UnknownTargetError
+    from build_tools.manifest.parse import load
+    from build_tools.prove import ready
+    from build_tools.timing import document as documents
+    from build_tools.timing.calls import Place, asked_of, predicted
+
+    targets = {
+        name: each for name, each in load(options.ROOT / "manifests").targets.items() if each.vendor == "amd"
+    }
+    if target not in targets:
+        raise UnknownTargetError(
+            f"predict times on {target}", f"the targets are {', '.join(targets)}", "Name one of them"
+        )
+    files = tuple(sorted(bundles.glob(f"{target}-*{SUFFIX}")))
+    if not files:
+        raise NotReadyError(
+            f"predict times on {target}",
+            f"{bundles} has no bundle of it",
+            "Run python -m build_tools build, and again",
+        )
+    units = cus or targets[target].cus[0]
+    constants = documents.card(documents.read(options.ROOT / documents.NAME), target, units)
+    place = Place(options.ROOT, files, ready.native_parts(options.ROOT))
+    return [predicted(place, asked_of(call, target, units), constants) for call in calls]
+
+
+def _written(made: Iterable[Predicted], folder: Path) -> list[Path]:
+    from build_tools.timing.calls import tables
+
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = []
+    for name, text in tables(made):
+        path = folder / name
+        path.write_text(text, encoding="utf-8")
+        paths.append(path)
+    return paths
+
+
+def _as_json(each: Predicted) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    return asdict(each)
+
+
+def _print_modelled(made: Iterable[Predicted]) -> None:
+    rows: list[tuple[Any, ...]] = []
+    for each in made:
+        call = " ".join([each.asked.operator, *each.asked.words])
+        if each.measured:
+            rows.append((call, "", "", "", "a tuned row decides it"))
+        for place, candidate in enumerate(each.candidates):
+            note = "the cost rule's" if candidate.chosen else ""
+            if place < 3 or candidate.chosen:
+                rows.append(
+                    (
+                        call if place == 0 else "",
+                        candidate.kernel,
+                        candidate.variant,
+                        f"{candidate.us:.1f}",
+                        note,
+                    )
+                )
+    print_table(
+        "predicted times: the first three, and what the cost rule takes",
+        ["call", "kernel", "variant", "us", ""],
+        rows,
+    )
