@@ -37,6 +37,10 @@ _FOLDER = "build/modelled"
     "--call", "calls", multiple=True, metavar="'OPERATOR SYMBOL=VALUE...'",
     help="With --by-model: a call as aiter-prebuilt explain takes it.",
 )  # fmt: skip
+@click.option(
+    "--model", "models", multiple=True, help="With --by-model: the calls of a model of manifests/models.toml."
+)
+@click.option("--operator", "functions", multiple=True, help="With --model: only calls of this function.")
 @click.option("--target", default="gfx950", show_default=True, help="With --by-model.")
 @click.option(
     "--cus",
@@ -50,16 +54,18 @@ _FOLDER = "build/modelled"
 @options.bundles
 @options.json
 def tune(
-    fit: bool, seed: int, older: Path | None, by_model: bool, calls: tuple[str, ...], target: str, cus: int | None,
-    output: Path | None, bundles: Path, as_json: bool,
+    fit: bool, seed: int, older: Path | None, by_model: bool, calls: tuple[str, ...], models: tuple[str, ...],
+    functions: tuple[str, ...], target: str, cus: int | None, output: Path | None, bundles: Path, as_json: bool,
 ) -> None:  # fmt: skip
     """Times by the embedded device's model, where nobody measured. Tables of --by-model are read by a runtime whose
     AITER_PREBUILT_TUNED names them; `aiter-prebuilt explain` then shows their times.
     """
     from build_tools.errors import UsageError
 
-    if fit is by_model or (by_model and not calls):
-        raise UsageError("tune", "it takes one thing to do", "Say --fit, or --by-model with a --call or more")
+    if fit is by_model or (by_model and not calls and not models):
+        raise UsageError(
+            "tune", "it takes one thing to do", "Say --fit, or --by-model with --call or --model"
+        )
     if fit:
         document = _fitted(seed, older, output)
         if as_json:
@@ -67,7 +73,7 @@ def tune(
         else:
             _print_fit(document)
         return
-    made = _modelled(calls, target, cus, bundles)
+    made = _modelled(calls, _of_models(models, functions, target), target, cus, bundles)
     files = _written(made, output or options.ROOT / _FOLDER)
     if as_json:
         print_json({"files": [str(path) for path in files], "calls": [_as_json(each) for each in made]})
@@ -107,9 +113,25 @@ def _print_fit(document: dict[str, Any]) -> None:
     print_table("predicted times of rows that had no say", columns, rows)
 
 
-def _modelled(calls: Iterable[str], target: str, cus: int | None, bundles: Path) -> list[Predicted]:
+def _of_models(models: tuple[str, ...], functions: tuple[str, ...], target: str) -> list[str]:
+    from build_tools.manifest.parse import load
+    from build_tools.shapes import ask, problems
+    from build_tools.shapes import models as told
+    from build_tools.timing.words import calls_of
+
+    if not models:
+        return []
+    every, only = told.read(options.ROOT), ask.Filter(models, functions)
+    problems.refuse(every, only)
+    return list(calls_of(every, load(options.ROOT / "manifests"), target, only))
+
+
+def _modelled(
+    calls: Iterable[str], of_models: Iterable[str], target: str, cus: int | None, bundles: Path
+) -> list[Predicted]:
+    """Calls of models that the runtime refuses, or whose words say too little, are left out and named."""
     from aiter_prebuilt.contract.bundle import SUFFIX
-    from build_tools.errors import NotReadyError, UnknownTargetError
+    from build_tools.errors import ExecutorError, NotReadyError, UnknownTargetError
     from build_tools.manifest.parse import load
     from build_tools.prove import ready
     from build_tools.timing import document as documents
@@ -132,7 +154,13 @@ def _modelled(calls: Iterable[str], target: str, cus: int | None, bundles: Path)
     units = cus or targets[target].cus[0]
     constants = documents.card(documents.read(options.ROOT / documents.NAME), target, units)
     place = Place(options.ROOT, files, ready.native_parts(options.ROOT))
-    return [predicted(place, asked_of(call, target, units), constants) for call in calls]
+    made = [predicted(place, asked_of(call, target, units), constants) for call in calls]
+    for call in of_models:
+        try:
+            made.append(predicted(place, asked_of(call, target, units), constants))
+        except ExecutorError as error:
+            click.echo(f"left out: {call}: {error}", err=True)
+    return made
 
 
 def _written(made: Iterable[Predicted], folder: Path) -> list[Path]:

@@ -14,9 +14,13 @@ from support.emulator import bundles, library_path
 
 from aiter_prebuilt.contract import tuned_grammar
 from build_tools.errors import ExecutorError, UsageError
+from build_tools.manifest.parse import load
+from build_tools.shapes import models as told
+from build_tools.shapes.ask import Filter
 from build_tools.timing import calls, document
 from build_tools.timing.calls import Asked, Candidate, Place, Predicted, asked_of, predicted, tables, time_of
 from build_tools.timing.model import USUAL
+from build_tools.timing.words import calls_of
 
 ROOT = Path(__file__).resolve().parents[2]
 FITTED = document.read(ROOT / document.NAME)
@@ -149,6 +153,25 @@ def test_a_measured_row_wins(place: Place) -> None:
     asked = asked_of(call, "gfx950", 256)
     found = predicted(place, asked, USUAL)
     assert found.measured and not found.candidates and not list(tables([found]))
+
+
+def test_calls_of_models_in_words() -> None:
+    """What tensors say of symbols and types; a starred dim, absent tensors and options too."""
+    manifest, models = load(ROOT / "manifests"), told.read(ROOT)
+    words = list(calls_of(models, manifest, "gfx950", Filter(models=("Llama-3.1-8B",))))
+    assert len(words) == len(set(words)) and "rms_norm M=8 N=4096 T=bf16" in words
+    assert "gemm_a16w16 M=8 K=4096 T=bf16 N=6144 ldb=4096 bias=none" in words
+    assert any(each.startswith("dynamic_per_tensor_quant M=1 N=4096 Q=e4m3fn T=bf16") for each in words)
+    only = Filter(models=("Llama-3.1-8B",), functions=("rms_norm",))
+    assert {each.split()[0] for each in calls_of(models, manifest, "gfx950", only)} == {"rms_norm"}
+
+
+def test_words_of_models_are_what_explain_takes(place: Place) -> None:
+    manifest, models = load(ROOT / "manifests"), told.read(ROOT)
+    for function in ("rms_norm", "gemm_a16w16", "silu_and_mul", "gemm_a8w8_bpreshuffle"):
+        only = Filter(models=("Llama-3.1-8B",), functions=(function,))
+        asked = asked_of(next(iter(calls_of(models, manifest, "gfx950", only))), "gfx950", 256)
+        assert any(each["chosen"] for each in explained(place, asked, None)), asked
 
 
 def test_a_refused_call_is_said(place: Place) -> None:

@@ -147,7 +147,7 @@ STAGES: dict[str, set[str]] = {
     "shapes": {"manifest", "report"},
     "generate": {"files", "manifest", "tools", "plan", "compile", "shapes"},
     "release": {"files", "pack", "tools"},
-    "timing": {"files", "tools"},
+    "timing": {"files", "manifest", "shapes", "tools"},
     "prove": {"files", "manifest", "cases", "objects", "judge", "pack"},
     "seed": {"files", "tools", "compile", "report", "shapes", "pack"},
 }
