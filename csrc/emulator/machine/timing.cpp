@@ -1,5 +1,7 @@
 #include "timing.h"
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
@@ -27,17 +29,20 @@ struct TimedLaunch {
   std::vector<TimedClass> classes;
 };
 
-void write_file();
-
 struct State {
   std::mutex mutex;
   std::deque<TimedLaunch> launches;
   std::uint64_t dropped = 0;
 };
 
+State& state();
+void write_file();
+
 State& state() {
   static State* const only = [] {
     auto* made = new State;  // never destroyed: the exit handler reads it
+    // A child of fork() must find the lock open.
+    pthread_atfork([] { state().mutex.lock(); }, [] { state().mutex.unlock(); }, [] { state().mutex.unlock(); });
     std::atexit(write_file);
     return made;
   }();
@@ -145,6 +150,10 @@ std::string launch_text(const TimedLaunch& launch) {
 std::unique_ptr<LaunchObserver> make_timing(const LaunchRequest& request) {
   if (configuration().timing_file.empty()) return nullptr;
   return std::make_unique<Timing>(request);
+}
+
+void write_timing_at_exit() {
+  if (!configuration().timing_file.empty()) state();
 }
 
 std::string timing_json() {

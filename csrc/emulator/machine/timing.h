@@ -13,5 +13,6 @@ namespace apb::emu {
 std::unique_ptr<LaunchObserver> make_timing(const LaunchRequest& request);
 // {"version": 1, "launches": [...]}: of each launch, its classes of workgroups and how many cycles they take.
 std::string timing_json();
+void write_timing_at_exit();  // when it is switched on: without a launch too
 
 }  // namespace apb::emu

@@ -7,7 +7,7 @@
 namespace apb::emu {
 namespace {
 
-constexpr std::size_t kMostSteps = 4'000'000;  // of a wave; 16 bytes each
+constexpr std::size_t kMostSteps = 1'000'000;  // of a wave; 20 bytes each, and up to 16 waves
 
 std::uint64_t mixed(std::uint64_t hash, std::uint64_t value) {
   hash ^= value + 0x9e3779b97f4a7c15ull + (hash << 12) + (hash >> 4);
