@@ -23,6 +23,10 @@ from build_tools.timing.model import Constants, Work, matrix, predict, xcds
 #: Workgroups of each launch that are executed: the model takes the longest class of them.
 SAMPLE: Final = 2
 MODELLED: Final = "modelled"
+#: Instructions of a wave: a workgroup that waits for one that is not executed would not end.
+_LIMIT: Final = 50_000_000
+_MEASURED: Final = "a tuned row decides it"
+_NO_TYPES: Final = "tuned rows name types, and it has none"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +74,16 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Predicted:
-    """``symbols`` and ``types`` of the call; its ``candidates``, the fastest first; none, and ``measured``: a row decides it."""
+    """``symbols`` and ``types`` of the call; its ``candidates``, the fastest first; none, and ``left``: why nothing is predicted.
+    ``failed``: those that did not come to an end, such as kernels whose workgroups wait for others.
+    """
 
     asked: Asked
     symbols: Mapping[str, int]
     types: str
-    measured: bool
+    left: str
     candidates: Sequence[Candidate]
+    failed: Sequence[str] = ()
 
     @property
     def rows(self) -> Iterator[tuple[str, ...]]:
@@ -101,18 +108,18 @@ def predicted(place: Place, asked: Asked, constants: Constants) -> Predicted:
     call, decisions = explained["call"], [each for each in explained["decisions"] if each["accepted"]]
     types = "_".join(call["types"].values())
     if any(each["tuned"] for each in decisions) or not types:
-        return Predicted(asked, call["symbols"], types, True, ())
-    candidates = []
+        why = _MEASURED if types else _NO_TYPES
+        return Predicted(asked, call["symbols"], types, why, ())
+    candidates, failed = [], []
     for each in decisions:
-        us = _time(place, asked, call["symbols"], types, each, constants)
+        try:
+            us = _time(place, asked, call["symbols"], types, each, constants)
+        except ExecutorError as error:
+            failed.append(f"{each['kernel']}[{each['variant']}]: {error.found}")
+            continue
         candidates.append(Candidate(each["kernel"], each["variant"], us, each["chosen"]))
-    return Predicted(
-        asked,
-        call["symbols"],
-        types,
-        False,
-        sorted(candidates, key=lambda each: (each.us, each.kernel, each.variant)),
-    )
+    candidates.sort(key=lambda each: (each.us, each.kernel, each.variant))
+    return Predicted(asked, call["symbols"], types, "", candidates, failed)
 
 
 def _time(
@@ -140,6 +147,7 @@ def _time(
             "AITER_PREBUILT_TUNED": str(table),
             "AITER_PREBUILT_EMULATOR": f"{asked.target}:cus={asked.cus}:memory=64G",
             "AITER_PREBUILT_EMULATOR_CHECKS": "permissive",
+            "AITER_PREBUILT_EMULATOR_LIMIT": str(_LIMIT),
             "AITER_PREBUILT_EMULATOR_THREADS": "1",
             "AITER_PREBUILT_EMULATOR_TIMING": str(timing),
             "AITER_PREBUILT_EMULATOR_SAMPLE": str(SAMPLE),

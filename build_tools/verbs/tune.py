@@ -185,8 +185,10 @@ def _print_modelled(made: Iterable[Predicted]) -> None:
     rows: list[tuple[Any, ...]] = []
     for each in made:
         call = " ".join([each.asked.operator, *each.asked.words])
-        if each.measured:
-            rows.append((call, "", "", "", "a tuned row decides it"))
+        if not each.candidates:
+            rows.append((call, "", "", "", each.left or "no candidate came to an end"))
+        for line in each.failed:
+            click.echo(f"left out of {call}: {line}", err=True)
         for place, candidate in enumerate(each.candidates):
             note = "the cost rule's" if candidate.chosen else ""
             if place < 3 or candidate.chosen:

@@ -75,19 +75,19 @@ def test_tables_are_tuned_tables() -> None:
     """The fastest of a call stands first and decides; the others are there for explain."""
     made = [
         Predicted(
-            Asked("op", "gfx950", 256, {}), {"M": m, "N": 8}, "bf16", False,
+            Asked("op", "gfx950", 256, {}), {"M": m, "N": 8}, "bf16", "",
             (Candidate("k", "a", 1.25, False), Candidate("k", "b", 2.0, True)),
         )
         for m in (1, 2)
     ]  # fmt: skip
-    ((name, text),) = tables([*made, made[0], Predicted(made[0].asked, {"M": 3}, "bf16", True, ())])
+    ((name, text),) = tables([*made, made[0], Predicted(made[0].asked, {"M": 3}, "bf16", "measured", ())])
     table = tuned_grammar.read(text)
     assert name == "op.csv" and not table.problems
     assert [(row.values, row.variant, row.us) for row in table.rows] == [
         ((1, 8), "a", "1.2"), ((1, 8), "b", "2.0"), ((2, 8), "a", "1.2"), ((2, 8), "b", "2.0"),
     ]  # fmt: skip
     assert [row.source for row in table.rows] == ["modelled", "modelled; the cost rule's"] * 2
-    other = Predicted(made[0].asked, {"M": 3}, "bf16", False, made[0].candidates)
+    other = Predicted(made[0].asked, {"M": 3}, "bf16", "", made[0].candidates)
     with pytest.raises(UsageError, match="different symbols"):
         list(tables([*made, other]))
 
@@ -152,7 +152,19 @@ def test_a_measured_row_wins(place: Place) -> None:
     call = "gemm_a4w4 M=1 N=800 KB=2560 SA=32 SK=160 SB=800 C=bf16 bias=none"
     asked = asked_of(call, "gfx950", 256)
     found = predicted(place, asked, USUAL)
-    assert found.measured and not found.candidates and not list(tables([found]))
+    assert found.left == "a tuned row decides it" and not found.candidates and not list(tables([found]))
+
+
+def test_a_candidate_that_does_not_end_is_left_out(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    def time(place: Place, asked: Asked, symbols: Any, types: str, decision: Any, constants: Any) -> float:
+        if decision["chosen"]:
+            raise ExecutorError("run it", "instruction limit", "Correct it")
+        return 2.0
+
+    monkeypatch.setattr(calls, "_time", time)
+    found = predicted(place, asked_of("rms_norm M=96 N=1024 T=bf16", "gfx942", 304), USUAL)
+    assert len(found.failed) == 1 and found.failed[0].endswith("]: instruction limit")
+    assert found.candidates and not any(each.chosen for each in found.candidates)
 
 
 def test_calls_of_models_in_words() -> None:
