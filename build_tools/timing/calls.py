@@ -94,18 +94,24 @@ class Predicted:
             yield (*head, each.kernel, each.variant, self.types, f"{each.us:.1f}", note)
 
 
+def explained(place: Place, asked: Asked) -> dict[str, Any]:
+    """What ``aiter-prebuilt explain`` says of a call.
+
+    Raises:
+        ExecutorError: the runtime refuses the call.
+    """
+    words = [asked.operator, *asked.words, "--target", asked.target, "--cus", str(asked.cus)]
+    return _said(place, ["explain", *words], {})
+
+
 def predicted(place: Place, asked: Asked, constants: Constants) -> Predicted:
     """Of one call.
 
     Raises:
         ExecutorError: the runtime refuses the call.
     """
-    explained = _said(
-        place,
-        ["explain", asked.operator, *asked.words, "--target", asked.target, "--cus", str(asked.cus)],
-        {},
-    )
-    call, decisions = explained["call"], [each for each in explained["decisions"] if each["accepted"]]
+    said = explained(place, asked)
+    call, decisions = said["call"], [each for each in said["decisions"] if each["accepted"]]
     types = "_".join(call["types"].values())
     if any(each["tuned"] for each in decisions) or not types:
         why = _MEASURED if types else _NO_TYPES

@@ -135,7 +135,7 @@ def _modelled(
     from build_tools.manifest.parse import load
     from build_tools.prove import ready
     from build_tools.timing import document as documents
-    from build_tools.timing.calls import Place, asked_of, predicted
+    from build_tools.timing.calls import Place, asked_of, explained, predicted
 
     targets = {
         name: each for name, each in load(options.ROOT / "manifests").targets.items() if each.vendor == "amd"
@@ -154,7 +154,10 @@ def _modelled(
     units = cus or targets[target].cus[0]
     constants = documents.card(documents.read(options.ROOT / documents.NAME), target, units)
     place = Place(options.ROOT, files, ready.native_parts(options.ROOT))
-    made = [predicted(place, asked_of(call, target, units), constants) for call in calls]
+    asked = [asked_of(call, target, units) for call in calls]
+    for each in asked:  # a word that is wrong is said before minutes are spent
+        explained(place, each)
+    made = [predicted(place, each, constants) for each in asked]
     for call in of_models:
         try:
             made.append(predicted(place, asked_of(call, target, units), constants))
