@@ -9,6 +9,8 @@
     python3 -m nox -s reproduce compile the host's wheels twice, in two folders: the same bytes
     python3 -m nox -s airgap    fill a mirror with all that a build needs, and build from it without a network
     python3 -m nox -s sanitize  the native parts under the sanitizers of the system's gcc
+    python3 -m nox -s site      a page of what is built: build/site/index.html
+    python3 -m nox -s browser   the page of `python -m build_tools site` in a headless browser from npm, with screenshots
     python3 -m nox -s fuzz      the readers of a bundle under libFuzzer
     python3 -m nox -s mutate    would the tests notice a wrong program?
     python3 -m nox              lint and tests
@@ -95,6 +97,12 @@ def folder_of(session: nox.Session) -> Path:
     return Path(session.cache_dir).resolve().parent / TOOLCHAIN / "bin"
 
 
+def install_for(session: nox.Session) -> None:
+    """What a build on a farm, or from a store that machines share, needs beside the toolchain."""
+    if any(word.startswith(("--farm", "--shared")) for word in session.posargs):
+        install(session, *groups("farm", "release"))
+
+
 def run(session: nox.Session, program: str, *words: str, **options: Any) -> None:
     """Run a program of the shared environment, with ``src`` to import from unless ``env`` says otherwise."""
     folder = folder_of(session)
@@ -155,23 +163,30 @@ def tests(session: nox.Session) -> None:
     build_tools(session, "build", "--host", "--ck", "sample")
     build_tools(session, "wheels", "--output", dist)
     run(session, "python", "-m", "build_tools.pack.runtime_wheel", "--unpack", dist)
-    environment = {"AITER_PREBUILT_DIST": dist, "ZIG_GLOBAL_CACHE_DIR": str(CACHE / "zig")}
+    environment = {
+        "AITER_PREBUILT_DIST": dist,
+        "AITER_PREBUILT_RAN": str(BUILD / "ran.json"),
+        "ZIG_GLOBAL_CACHE_DIR": str(CACHE / "zig"),
+    }
     run(session, "python", "-m", "pytest", "-q", *PROCESSES, *session.posargs, env=environment)
 
 
 @shared
 def wheels(session: nox.Session) -> None:
-    """All wheels of both profiles and all targets, in ``dist`` (``-- --stored-only``: of what is compiled already). With torch
-    AITER's functions are called whose kernels the bridge's data wheels hold.
+    """All wheels of both profiles and all targets, in ``dist`` (``-- --stored-only``: of what is compiled already), and what they
+    hold, as a record. With torch AITER's functions are called whose kernels the bridge's data wheels hold.
     """
     install_torch(session)
+    install_for(session)
     build_tools(session, "build", "--host", *session.posargs)
     build_tools(session, "wheels", "--output", str(DIST))
+    build_tools(session, "release", "record", str(DIST))
 
 
 @shared
 def compile(session: nox.Session) -> None:
     """Compile a part of the jobs into build/store, for CI: ``-- --target T --profile P --shard I/N``."""
+    install_for(session)
     build_tools(session, "build", *session.posargs)
 
 
@@ -221,6 +236,27 @@ def airgap(session: nox.Session) -> None:
     """Fill a mirror to build from, and compile a job of each backend from it without a network, with an empty home."""
     install(session, *groups("test", "release"))
     run(session, "python", "-m", "pytest", "-q", "-m", "airgap", "tests/dist/test_offline.py")
+
+
+@shared
+def site(session: nox.Session) -> None:
+    """The page of what is built, in ``build/site`` (``-- --record FILE``: with earlier releases); asks the live choice."""
+    build_tools(session, "develop")
+    wheels = ("--wheels", str(DIST)) if DIST.is_dir() else ()
+    build_tools(session, "site", str(BUILD / "site"), *wheels, *session.posargs)
+
+
+@shared
+def browser(session: nox.Session) -> None:
+    """The page of ``site`` in a real headless browser, which npm's packages bring: its screenshots are kept below ``build``."""
+    install(session, *groups("test", "browser"))
+    folder = BUILD / "browser"
+    run(session, "python", "ci/browser.py", str(folder))
+    environment = {
+        "AITER_PREBUILT_BROWSER": str(folder),
+        "AITER_PREBUILT_SCREENSHOTS": str(BUILD / "screenshots"),
+    }
+    run(session, "python", "-m", "pytest", "-q", "tests/browser", *session.posargs, env=environment)
 
 
 @shared
@@ -335,7 +371,8 @@ def servers(session: nox.Session) -> None:
         "tests/emulator/test_sglang.py",
         *session.posargs,
     )
-    run(session, "python", *words, env={"CLIENT_WHEELS": wheels})
+    environment = {"CLIENT_WHEELS": wheels, "AITER_PREBUILT_RAN": str(BUILD / "ran-servers.json")}
+    run(session, "python", *words, env=environment)
 
 
 @shared

@@ -15,6 +15,7 @@ from build_tools.verbs.cases import cases
 from build_tools.verbs.coverage import coverage
 from build_tools.verbs.develop import develop
 from build_tools.verbs.emulator import emulator
+from build_tools.verbs.farm import farm
 from build_tools.verbs.fetch import fetch
 from build_tools.verbs.generate import generate
 from build_tools.verbs.lint import lint
@@ -22,12 +23,14 @@ from build_tools.verbs.matrix import matrix
 from build_tools.verbs.mirror import mirror
 from build_tools.verbs.modules import modules
 from build_tools.verbs.new_operator import new_operator
+from build_tools.verbs.new_tree import new_tree
 from build_tools.verbs.plan import plan
 from build_tools.verbs.prove import prove
 from build_tools.verbs.receipts import receipts
 from build_tools.verbs.release import release
 from build_tools.verbs.same_runtime import same_runtime
 from build_tools.verbs.shapes import shapes
+from build_tools.verbs.site import site
 from build_tools.verbs.status import status
 from build_tools.verbs.toolchain import toolchain
 from build_tools.verbs.tune import tune
@@ -37,6 +40,8 @@ from build_tools.verbs.wheels import wheels
 
 #: Exit code when the machine, not the input, is in the way: a missing package, a path that cannot be written.
 UNUSABLE: Final = 13
+#: Packages that only some verbs and options need, and the dependency group that has each.
+GROUPS: Final = {"distributed": "farm", "obstore": "farm", "minisign": "release"}
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
@@ -49,8 +54,10 @@ for verb in (
     lint,
     generate,
     new_operator,
+    new_tree,
     plan,
     build,
+    farm,
     audit,
     coverage,
     adopted,
@@ -71,6 +78,7 @@ for verb in (
     tuned,
     fetch,
     matrix,
+    site,
 ):
     cli.add_command(verb)
 
@@ -90,6 +98,8 @@ def main() -> None:
         if error.name is None or error.name.startswith(("build_tools", "aiter_prebuilt")):
             raise
         fix = "run: pip install --require-hashes --no-deps -r build_tools/requirements.txt and pip install --group build"
+        if error.name in GROUPS:
+            fix = f"run: pip install --group {GROUPS[error.name]}"
         click.echo(
             f"error: the build needs the Python package {error.name!r}, which is not installed. {fix}",
             err=True,

@@ -124,6 +124,41 @@ class StoreError(BuildToolsError):
     exit_code = 8
 
 
+class SharedStoreError(StoreError):
+    """A shared store cannot be reached, or may not be written."""
+
+    exit_code = 22
+
+
+class UntrustedEntryError(BuildToolsError):
+    """An entry of a shared store was changed after it was signed, or is that of another key."""
+
+    exit_code = 23
+
+
+class StoreConflictError(BuildToolsError):
+    """A shared store has another result for a key than a compile just gave. One of the two is wrong, or was put there."""
+
+    exit_code = 24
+
+
+class RecheckError(BuildToolsError):
+    """Results of the store were compiled again, and gave other bytes. ``lines``: each of them."""
+
+    exit_code = 25
+
+    def __init__(self, lines: Sequence[str], store: Path, seed: int) -> None:
+        self.lines = tuple(lines)
+        super().__init__(
+            f"compile results of the store again (--seed {seed})",
+            f"{len(self.lines)} of them are other bytes than {store} holds",
+            "Trust nothing of that store: build with --store and an empty folder, and find out who wrote those entries",
+        )
+
+    def __str__(self) -> str:
+        return "\n".join([*self.lines, super().__str__()])
+
+
 class NotStoredError(BuildToolsError):
     """Nothing was to be compiled (``build --stored-only``), and results are missing from the store. ``jobs``: their names."""
 
@@ -183,6 +218,20 @@ class SigningError(BuildToolsError):
     exit_code = 22
 
 
+class ReleaseError(BuildToolsError):
+    """A step of a release that cannot be taken: a record that cannot be read, a release that is not what was signed, a channel
+    that takes none such.
+    """
+
+    exit_code = 24
+
+
+class SiteError(BuildToolsError):
+    """The page cannot be written: a document is none of a verb's, or a vendored file is not the one that is pinned."""
+
+    exit_code = 25
+
+
 class MirrorError(BuildToolsError):
     """A mirror for a site without a network cannot be made, or would replace what was released."""
 
@@ -230,3 +279,53 @@ class ShapesError(BuildToolsError):
     """Calls of models' steps have no entry (``shapes --strict``)."""
 
     exit_code = 20
+
+
+class FarmError(BuildToolsError):
+    """A build farm cannot do what it was asked for."""
+
+    exit_code = 26
+
+
+class OpenFarmError(FarmError):
+    """Off the loopback a farm is reached through TLS only: who can send it work can run any program there."""
+
+    exit_code = 27
+
+
+class FarmUnreachableError(FarmError):
+    """There is no scheduler at the address, or its certificate is not of the authority that this side trusts."""
+
+    exit_code = 28
+
+
+class FarmEmptyError(FarmError):
+    """No worker is there that could do what is left."""
+
+    exit_code = 29
+
+
+class ToolsDifferError(FarmError):
+    """A worker has other tools, or other code that calls them, than who leads the build."""
+
+    exit_code = 30
+
+
+class KeyDiffersError(FarmError):
+    """A worker finds another content key for a job than who leads the build."""
+
+    exit_code = 31
+
+
+class InputMissingError(FarmError):
+    """A file that a job reads is not in the shared store, or has other bytes there."""
+
+    exit_code = 32
+
+
+class WorkerLostError(JobFailedError):
+    """The workers that a job was given to ended, one after the other, before it was done."""
+
+
+class MemoryClassError(JobFailedError):
+    """The processes of a compile took more memory than its class has."""

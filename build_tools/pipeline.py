@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -26,11 +26,11 @@ from aiter_prebuilt.contract.bundle import SUFFIX
 from aiter_prebuilt.contract.version import BUNDLE_FORMAT, CALLS_SUFFIX, RECIPE, VERSION
 from build_tools import stamp
 from build_tools.cases import golden
-from build_tools.compile.compile import compile_jobs
+from build_tools.compile.compile import Elsewhere, compile_jobs
 from build_tools.compile.cost import cost_of
 from build_tools.compile.inputs import inputs_of
 from build_tools.compile.shards import shard_of
-from build_tools.compile.store import Store
+from build_tools.compile.store import Results, Store
 from build_tools.errors import AuditError, CodeObjectError, CompileFailedError, UsageError
 from build_tools.files.cores import side_by_side
 from build_tools.files.reproducible import table_text, write_atomic
@@ -67,6 +67,8 @@ _LONG: Final = 200
 class Settings:
     """Where things are and what is wanted. Empty ``profiles``/``targets``/``operators`` mean all; ``shard`` I/N compiles a part
     and bundles nothing. ``ck``: the set of Composable Kernel's instances (``plan/sets.py``). ``stored_only``: compiles nothing.
+    ``elsewhere`` compiles in the place of this process; ``behind`` is what the store is put before; ``again``: what of it is
+    compiled again.
     """
 
     root: Path
@@ -80,6 +82,9 @@ class Settings:
     operators: tuple[str, ...] = ()
     ck: str = CURATED
     stored_only: bool = False
+    elsewhere: Elsewhere | None = None
+    behind: Callable[[Store], Results] | None = None
+    again: Callable[..., Mapping[str, Any]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +97,7 @@ class Outcome:
     bundles: tuple[BuiltBundle, ...]
     seconds: float
     ck: str = CURATED
+    rechecked: Mapping[str, Any] | None = None
 
 
 def unchanged(settings: Settings) -> dict[str, Any] | None:
@@ -100,7 +106,7 @@ def unchanged(settings: Settings) -> dict[str, Any] | None:
     Raises:
         ManifestError, ToolchainError: as a build would.
     """
-    if settings.shard or not settings.store.is_dir():
+    if settings.shard or settings.again is not None or not settings.store.is_dir():
         return None
     found = stamp.state(settings.root, find(settings.toolchain, settings.root), asked(settings))
     if not stamp.holds(settings.bundles, asked(settings), found):
@@ -130,16 +136,19 @@ def build(settings: Settings) -> Outcome:
     whole = load(settings.root / "manifests")
     manifest = chosen(whole, settings.operators)
     plan = plan_of(manifest, settings)
-    store = Store(settings.store)
+    store = settings.behind(Store(settings.store)) if settings.behind else Store(settings.store)
     # Before anything compiles: a file that changes meanwhile makes the bundle stale, and not the record wrong.
     sources = [_sources(planned, plan, settings.root) for planned in plan.bundles]
     results = compile_jobs(
         plan.jobs, toolchain, store, root=settings.root, workers=settings.workers,
-        report=settings.bundles.parent / "compile.json", stored_only=settings.stored_only,
+        report=settings.bundles.parent / "compile.json", stored_only=settings.stored_only, elsewhere=settings.elsewhere,
     )  # fmt: skip
     failed = [result for result in results if not result.ok and not _of_checkout(result, settings.root)]
     if failed:
         raise CompileFailedError(failed)
+    rechecked = None if settings.again is None else settings.again(
+        results, toolchain, settings.store, settings.root, settings.workers, settings.elsewhere
+    )  # fmt: skip
     audits: dict[str, AuditReport] = {}
     plan = _fitting(plan, results, manifest, settings.root, audits)
     proved = known(settings.root)
@@ -157,7 +166,7 @@ def build(settings: Settings) -> Outcome:
         proof = proved, proofs, plan.left_out, pool
         bundles = [begin(partial(_with_calls, planned, *shared, read, *proof)) for planned, read in wanted]
         built = tuple(bundle.result() for bundle in bundles)
-    outcome = Outcome(plan, results, audits, built, time.perf_counter() - started, settings.ck)
+    outcome = Outcome(plan, results, audits, built, time.perf_counter() - started, settings.ck, rechecked)
     write_report(outcome, settings.bundles.parent / "report.json")
     stamp.write(settings.bundles, asked(settings), state, [bundle.path.name for bundle in built])
     return outcome
@@ -340,11 +349,8 @@ def _bundle(
 def _golden_calls(planned: PlannedBundle, bundle: BuiltBundle, calls: golden.Golden) -> None:
     """Write the golden calls beside a bundle, unless those that are there were made from the same."""
     names = [operator.operator.name for operator in planned.operators]
-    path, note, key = (
-        bundle.path.with_suffix(CALLS_SUFFIX),
-        notes.read(bundle.path),
-        golden.key(calls.folder, names),
-    )
+    path, note = bundle.path.with_suffix(CALLS_SUFFIX), notes.read(bundle.path)
+    key = golden.key(calls.folder, names)
     there = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
     if note.get("calls") == {"key": key, "sha256": there}:
         return
@@ -354,16 +360,8 @@ def _golden_calls(planned: PlannedBundle, bundle: BuiltBundle, calls: golden.Gol
 
 
 _NOTED = (
-    "target",
-    "profile",
-    "distribution",
-    "entries",
-    "code_objects",
-    "raw_bytes",
-    "size",
-    "sha256",
-    "unproved",
-)
+    "target", "profile", "distribution", "entries", "code_objects", "raw_bytes", "size", "sha256", "unproved",
+)  # fmt: skip
 
 
 #: The code that judges code objects and writes a bundle: another state of it may judge or write differently.
@@ -449,6 +447,7 @@ def report(outcome: Outcome) -> dict[str, Any]:
             for bundle in outcome.bundles
         ],
         **unpinned.as_json(outcome.plan),
+        **({"rechecked": outcome.rechecked} if outcome.rechecked else {}),
     }
 
 

@@ -53,7 +53,8 @@ class EmbeddedDevice:
         import aiter_prebuilt_emulator
 
         path = aiter_prebuilt_emulator.library()
-        os.environ.update(AITER_PREBUILT_EMULATOR=target, AITER_PREBUILT_HIP=path)
+        # torch's operators run at once, and do not ask the device whether a kernel still waits for another rank's.
+        os.environ.update(AITER_PREBUILT_EMULATOR=target, AITER_PREBUILT_HIP=path, HIP_LAUNCH_BLOCKING="1")
         self._hip = ctypes.CDLL(path)
         self._hip.hipHostRegister.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_uint]
         self._hip.hipHostUnregister.argtypes = [ctypes.c_void_p]

@@ -27,7 +27,11 @@ SHARED = "AITER_PREBUILT_TEST_SHARED"
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """One seed and one folder for all processes of this run, which inherit them."""
+    """One seed and one folder for all processes of this run, which inherit them; what was run is told where that is wanted."""
+    if not hasattr(config, "workerinput") and os.environ.get("AITER_PREBUILT_RAN"):
+        from support.ran import Ran
+
+        config.pluginmanager.register(Ran(Path(os.environ["AITER_PREBUILT_RAN"])))
     if not hasattr(config, "workerinput") and SHARED not in os.environ:
         os.environ.setdefault("AITER_PREBUILT_TEST_SEED", str(random.randrange(1 << 31)))
         os.environ[SHARED] = tempfile.mkdtemp(prefix="apb-calls-")

@@ -7,16 +7,18 @@ finished can be used. With nothing to do no process is started.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
+from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import Final
+from typing import Final, Protocol
 
 from build_tools.compile.backends.built import Built, built
 from build_tools.compile.backends.table import BACKENDS, COMPILE_MANY, NAMED, OF_VENDOR
 from build_tools.compile.fingerprint import file_of, job_key
-from build_tools.compile.store import Store, StoreEntry
+from build_tools.compile.store import Results, StoreEntry
 from build_tools.errors import BuildToolsError, JobFailedError, NotStoredError
 from build_tools.files import progress
 from build_tools.files.cores import cores
@@ -30,22 +32,36 @@ REPORT_VERSION: Final = 3
 #: Jobs of one source that share a child at most: starting Triton costs a second, and a batch is also what one thread holds.
 BATCH: Final = 48
 
-_Batch = list[tuple[CompileJob, str]]
+#: Jobs and their keys.
+Batch = list[tuple[CompileJob, str]]
+#: Compiles jobs, and hands back each result as it comes; closed before its end, it ends what it began.
+Compiled = Callable[[Batch, Toolchain, Results, Path], "Generator[CompileResult]"]
+
+
+class Elsewhere(Protocol):
+    """What compiles on other machines."""
+
+    def compiled(
+        self, missing: Batch, toolchain: Toolchain, store: Results, root: Path
+    ) -> Generator[CompileResult]:
+        """See :data:`Compiled`."""
 
 
 def compile_jobs(
     jobs: Sequence[CompileJob],
     toolchain: Toolchain,
-    store: Store,
+    store: Results,
     *,
     root: Path,
     workers: int = 0,
     report: Path | None = None,
     stored_only: bool = False,
+    elsewhere: Elsewhere | None = None,
 ) -> tuple[CompileResult, ...]:
     """One result per job, in the order of ``jobs``.
 
     ``workers``: compiles at once, 0 for one per core. ``report``: JSON file to write. ``stored_only``: nothing is compiled.
+    ``elsewhere``: what compiles in the place of threads here.
 
     Raises:
         NotStoredError: ``stored_only``, and the store lacks a result.
@@ -53,9 +69,8 @@ def compile_jobs(
         StoreError: the store cannot be written.
     """
     results: dict[str, CompileResult] = {}
-    missing: _Batch = []
-    for job in jobs:
-        found = _from_store(job, toolchain, store, root)
+    missing: Batch = []
+    for job, found in zip(jobs, _stored(jobs, toolchain, store, root), strict=True):
         if isinstance(found, CompileResult):
             results[job.id] = found
         else:
@@ -63,15 +78,32 @@ def compile_jobs(
     if stored_only and missing:
         raise NotStoredError([job.id for job, _ in missing], store.path)
     try:
-        _compile_missing(missing, results, toolchain, store, root, workers or cores())
+        with progress.show(len(missing)) as display:
+            compiled = elsewhere.compiled if elsewhere is not None and missing else _here(workers or cores())
+            # Closed here: an interrupted build's traceback would keep it, and what it began, alive.
+            with closing(compiled(missing, toolchain, store, root)) as done:
+                for result in done:
+                    results[result.job.id] = result
+                    display.done(Done(result.job.id, result.ok, result.seconds, result.cached))
     finally:
         if report is not None:
-            done = [results[job.id] for job in jobs if job.id in results]
-            write_atomic(report, table_text(as_report(done, toolchain, len(jobs))).encode())
+            known = [results[job.id] for job in jobs if job.id in results]
+            write_atomic(report, table_text(as_report(known, toolchain, len(jobs))).encode())
     return tuple(results[job.id] for job in jobs)
 
 
-def _from_store(job: CompileJob, toolchain: Toolchain, store: Store, root: Path) -> CompileResult | str:
+def _stored(
+    jobs: Sequence[CompileJob], toolchain: Toolchain, store: Results, root: Path
+) -> Iterable[CompileResult | str]:
+    """What the store has of each, many asked at once where an answer waits for a network."""
+    ask = partial(_from_store, toolchain=toolchain, store=store, root=root)
+    if store.readers == 1:
+        return map(ask, jobs)
+    with ThreadPoolExecutor(store.readers) as pool:
+        return list(pool.map(ask, jobs))
+
+
+def _from_store(job: CompileJob, toolchain: Toolchain, store: Results, root: Path) -> CompileResult | str:
     """The stored result, or the key under which to store one; a job that has no key has failed."""
     try:
         key = job_key(job, toolchain, root)
@@ -86,16 +118,16 @@ def _from_store(job: CompileJob, toolchain: Toolchain, store: Store, root: Path)
     )  # fmt: skip
 
 
-def batches(missing: _Batch, workers: int) -> list[_Batch]:
+def batches(missing: Batch, workers: int) -> list[Batch]:
     """Split into what one child does: several jobs of one source where a backend can, but not so many that a worker idles.
     Jobs that differ in the kernel that they name alone are one compile.
     """
-    alike: dict[tuple[object, ...], _Batch] = {}
+    alike: dict[tuple[object, ...], Batch] = {}
     for pair in missing:
         if pair[0].backend not in COMPILE_MANY:
             alike.setdefault(compile_of(pair[0]), []).append(pair)
     alone = list(alike.values())
-    together: dict[tuple[str, str], _Batch] = {}
+    together: dict[tuple[str, str], Batch] = {}
     for pair in missing:
         if pair[0].backend in COMPILE_MANY:
             together.setdefault((pair[0].backend, pair[0].source), []).append(pair)
@@ -110,9 +142,9 @@ def batches(missing: _Batch, workers: int) -> list[_Batch]:
     return sorted(split + alone, key=len, reverse=True)
 
 
-def _side_by_side(group: _Batch) -> _Batch:
+def _side_by_side(group: Batch) -> Batch:
     """Jobs that a child compiles once for all of them, since they differ in names alone, one behind the other."""
-    alike: dict[str, _Batch] = {}
+    alike: dict[str, Batch] = {}
     for job, key in group:
         values = [each for each in job.constants if not isinstance(each[1], str)]
         args = [(arg.kind, arg.dtype, arg.divisible) for arg in job.args]
@@ -125,23 +157,20 @@ def compile_of(job: CompileJob) -> tuple[object, ...]:
     return job.backend, job.target.name, job.source, job.constants, job.inputs
 
 
-def _compile_missing(
-    missing: _Batch,
-    results: dict[str, CompileResult],
-    toolchain: Toolchain,
-    store: Store,
-    root: Path,
-    workers: int,
-) -> None:
-    pool = ThreadPoolExecutor(max_workers=workers)
-    with progress.show(len(missing)) as display:
+def _here(workers: int) -> Compiled:
+    """What compiles on as many threads of this process, each with its child."""
+
+    def compiled(
+        missing: Batch, toolchain: Toolchain, store: Results, root: Path
+    ) -> Generator[CompileResult]:
+        pool = ThreadPoolExecutor(max_workers=workers)
         try:
-            futures = [
-                pool.submit(_one_batch, batch, toolchain, store, root) for batch in batches(missing, workers)
-            ]
-            for result in _as_completed(futures):
-                results[result.job.id] = result
-                display.done(Done(result.job.id, result.ok, result.seconds, result.cached))
+            yield from _as_completed(
+                [
+                    pool.submit(compile_batch, batch, toolchain, store, root)
+                    for batch in batches(missing, workers)
+                ]
+            )
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             kill_all()
@@ -149,6 +178,8 @@ def _compile_missing(
         finally:
             pool.shutdown()
             allow()
+
+    return compiled
 
 
 def _as_completed(futures: Iterable[Future[list[CompileResult]]]) -> Iterator[CompileResult]:
@@ -170,7 +201,8 @@ def _as_completed(futures: Iterable[Future[list[CompileResult]]]) -> Iterator[Co
         yield from future.result()
 
 
-def _one_batch(batch: _Batch, toolchain: Toolchain, store: Store, root: Path) -> list[CompileResult]:
+def compile_batch(batch: Batch, toolchain: Toolchain, store: Results, root: Path) -> list[CompileResult]:
+    """What one child does; one result per job, in order. A compile that fails is a result, too."""
     try:
         return _answers(batch, toolchain, store, root)
     except OSError as error:  # a full disk, or a file that another program took away: the other batches go on
@@ -182,7 +214,7 @@ def _one_batch(batch: _Batch, toolchain: Toolchain, store: Store, root: Path) ->
         ]
 
 
-def _answers(batch: _Batch, toolchain: Toolchain, store: Store, root: Path) -> list[CompileResult]:
+def _answers(batch: Batch, toolchain: Toolchain, store: Results, root: Path) -> list[CompileResult]:
     jobs = [job for job, _ in batch]
     many = COMPILE_MANY.get(jobs[0].backend)
     with tempfile.TemporaryDirectory(prefix="aiter-prebuilt-") as folder:
@@ -198,7 +230,9 @@ def _answers(batch: _Batch, toolchain: Toolchain, store: Store, root: Path) -> l
         return _once(batch, toolchain, store, root, Path(folder))
 
 
-def _once(batch: _Batch, toolchain: Toolchain, store: Store, root: Path, folder: Path) -> list[CompileResult]:
+def _once(
+    batch: Batch, toolchain: Toolchain, store: Results, root: Path, folder: Path
+) -> list[CompileResult]:
     """One compile for all jobs of the batch, each with its own kernel of the code object."""
     answers: list[Built | BuildToolsError] = []
     with watched() as watch:
@@ -234,7 +268,9 @@ def compile_alone(job: CompileJob, toolchain: Toolchain, root: Path, folder: Pat
     return (of_vendor or BACKENDS[job.backend].compile)(job, toolchain, root, folder)
 
 
-def _file(job: CompileJob, toolchain: Toolchain, store: Store, root: Path, folder: Path) -> StoreEntry | None:
+def _file(
+    job: CompileJob, toolchain: Toolchain, store: Results, root: Path, folder: Path
+) -> StoreEntry | None:
     """The object of the whole file that ``job`` names a kernel of, compiled once for all who ever will; None where there is no
     such thing.
     """
@@ -254,7 +290,7 @@ def _file(job: CompileJob, toolchain: Toolchain, store: Store, root: Path, folde
 
 
 def _result(
-    job: CompileJob, key: str, answer: Built | BuildToolsError, seconds: float, store: Store, peak: int = 0
+    job: CompileJob, key: str, answer: Built | BuildToolsError, seconds: float, store: Results, peak: int = 0
 ) -> CompileResult:
     if isinstance(answer, BuildToolsError):
         return _failed(job, key, answer, seconds)

@@ -22,6 +22,8 @@ from build_tools.tools.tree import digest
 FORMAT: Final = 2
 _BACKENDS: Final = Path(__file__).resolve().parent / "backends"
 _SHARED: Final = ("built.py", "device.py", "prelude.py")
+#: Of one backend alone.
+_MORE: Final = {"flydsl": ("flydsl_guard.py", "flydsl_sources.py", "flydsl_torch.py")}
 
 
 def job_key(job: CompileJob, toolchain: Toolchain, root: Path) -> str:
@@ -45,13 +47,18 @@ def job_key(job: CompileJob, toolchain: Toolchain, root: Path) -> str:
         "kernarg_size": job.kernarg_size,
         "block": job.block,
         "inputs": inputs,
-        "code": _backend_code(_compiler(job), in_tree(job.source)),
-        "tools": toolchain.identity_of(_compiler(job)),
+        "code": code_of(job),
+        "tools": toolchain.identity_of(compiler_of(job)),
     }
     return hashlib.sha256(json.dumps(facts, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
-def _compiler(job: CompileJob) -> str:
+def code_of(job: CompileJob) -> str:
+    """Digest of the code that turns ``job`` into a command."""
+    return _backend_code(compiler_of(job), in_tree(job.source))
+
+
+def compiler_of(job: CompileJob) -> str:
     """The job's backend, or what its targets have in its place."""
     return HIP_NVIDIA if (job.backend, job.target.vendor) == ("hip", "nvidia") else job.backend
 
@@ -68,6 +75,7 @@ def file_of(job: CompileJob) -> CompileJob | None:
 def _backend_code(backend: str, of_tree: bool) -> str:
     """Digest of the files that turn a job into a command, byte by byte: a parsed form would depend on the Python that parses."""
     names = [*_SHARED, f"{backend}.py", f"{backend}_compile.py", f"{backend}_heap.c"]
+    names += _MORE.get(backend, ())
     if backend == HIP_NVIDIA:
         names = ["built.py", "hip_nvidia.py", "../../../csrc/kernels/hip/nvidia.hpp"]
     elif of_tree and backend == "hip":

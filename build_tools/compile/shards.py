@@ -6,6 +6,7 @@ shard's choice of jobs must be the same on every machine, so it hangs on nothing
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from build_tools.compile.backends.table import COMPILE_MANY
-from build_tools.compile.compile import compile_of
+from build_tools.compile.compile import Batch, batches, compile_of
 from build_tools.compile.fingerprint import file_of
 from build_tools.errors import UsageError
 from build_tools.records import CompileJob, Plan
@@ -76,6 +77,26 @@ def _means(table: Mapping[str, Mapping[object, float]]) -> dict[str, float]:
 def seconds_of(jobs: Iterable[CompileJob], known: Recorded | None = None) -> float:
     """What compiling ``jobs`` is expected to take, in seconds of a core."""
     return sum(seconds for seconds, _ in _units(jobs, known or recorded()))
+
+
+def even_batches(missing: Batch, workers: int, known: Recorded | None = None) -> list[Batch]:
+    """As ``batches``, but no part of many jobs takes longer than what each worker has to do, and the longest comes first: with
+    hundreds of workers a few jobs of one source would be all that is left.
+    """
+    known = known or recorded()
+    split = batches(missing, workers)
+    seconds = [_expected(batch, known) for batch in split]
+    share = sum(seconds) / max(1, workers)
+    parts: list[Batch] = []
+    for batch, each in zip(split, seconds, strict=True):
+        many = batch[0][0].backend in COMPILE_MANY
+        count = min(len(batch), math.ceil(each / share)) if many and share else 1
+        parts += [batch[at::count] for at in range(count)]
+    return sorted(parts, key=lambda batch: _expected(batch, known), reverse=True)
+
+
+def _expected(batch: Batch, known: Recorded) -> float:
+    return seconds_of((job for job, _ in batch), known)
 
 
 def shard_of(plan: Plan, text: str, known: Recorded | None = None) -> Plan:

@@ -15,7 +15,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from build_tools.errors import StoreError
 from build_tools.files.reproducible import write_atomic
@@ -40,8 +40,39 @@ class StoreEntry:
     peak: int = 0
 
 
+class Results(Protocol):
+    """What the compile stage asks of a store: of a folder of this machine's, or of one before a place that several share."""
+
+    @property
+    def path(self) -> Path:
+        """Where the objects lie that it hands out."""
+
+    @property
+    def readers(self) -> int:
+        """How many may ask at once, to their profit: 1 where an answer does not wait for a network."""
+
+    def get(self, key: str) -> StoreEntry | None:
+        """The entry for ``key``, its object verified; None when there is none that can be trusted."""
+
+    def put(
+        self,
+        key: str,
+        data: bytes,
+        *,
+        job: str,
+        symbol: str,
+        threads: int,
+        seconds: float,
+        extra: Mapping[str, str],
+        peak: int = 0,
+    ) -> StoreEntry:
+        """Keep ``data`` for ``key``."""
+
+
 class Store:
     """The store in ``path``, which need not exist yet."""
+
+    readers: Final = 1
 
     def __init__(self, path: Path) -> None:
         self.path = path.resolve()
@@ -95,15 +126,12 @@ class Store:
         Raises:
             StoreError: the store cannot be written.
         """
-        digest = hashlib.sha256(data).hexdigest()
-        row = {
-            "version": VERSION, "key": key, "job": job, "sha256": digest, "size": len(data), "symbol": symbol, "threads": threads,
-            "seconds": round(seconds, 3), "peak": peak, "extra": dict(sorted(extra.items())),
-        }  # fmt: skip
+        row = row_of(key, data, job, symbol, threads, seconds, extra, peak)
+        digest = str(row["sha256"])
         try:
             if not self._holds(digest):
                 write_atomic(self.object_path(digest), data)
-            write_atomic(self.entry_path(key), (json.dumps(row, indent=1) + "\n").encode())
+            write_atomic(self.entry_path(key), text_of(row))
         except OSError as error:
             raise StoreError(
                 f"keep the code object of {job}",
@@ -117,3 +145,18 @@ class Store:
             return hashlib.sha256(self.object_path(digest).read_bytes()).hexdigest() == digest
         except OSError:
             return False
+
+
+def row_of(
+    key: str, data: bytes, job: str, symbol: str, threads: int, seconds: float, extra: Mapping[str, str], peak: int
+) -> dict[str, Any]:  # fmt: skip
+    """What an entry says."""
+    return {
+        "version": VERSION, "key": key, "job": job, "sha256": hashlib.sha256(data).hexdigest(), "size": len(data),
+        "symbol": symbol, "threads": threads, "seconds": round(seconds, 3), "peak": peak, "extra": dict(sorted(extra.items())),
+    }  # fmt: skip
+
+
+def text_of(row: Mapping[str, Any]) -> bytes:
+    """An entry as a file."""
+    return (json.dumps(row, indent=1) + "\n").encode()

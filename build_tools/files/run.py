@@ -3,7 +3,8 @@ for a child's end, :func:`converse` talks to one; :func:`watched` says what memo
 
 Each child leads a process group of its own, so that ending it ends what it started (a compiler driver starts a
 linker). :func:`kill_all` is what Ctrl-C does; until :func:`allow` nothing new starts, so that a thread whose child it ended
-does not go on with the next one. Nothing here raises for a failing child: an :class:`Outcome` is a value.
+does not go on with the next one. :func:`guarded` ends a child for what it does, :func:`tie` those of a process that was killed
+itself. Nothing here raises for a failing child: an :class:`Outcome` is a value.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from typing import IO, Final
 TAIL_BYTES: Final = 12_000
 NOT_STARTED: Final = 127
 TIMED_OUT: Final = 124
+GUARDED: Final = 125
 STOPPED: Final = 130
 
 # What a child may inherit. Everything else could change a compiler's output (CPATH, TRITON_*, LLVM_*, HIPCC_*, ...).
@@ -41,17 +43,21 @@ FIXED: Final = {
 _MAXRSS: Final = 1 if sys.platform == "darwin" else 1024
 #: Seconds between two looks at a child, where the system cannot tell of its end.
 _LOOK: Final = 0.02
+#: Seconds between two looks of who guards a child.
+_GUARD: Final = 0.1
 
 _lock = threading.Lock()
 _thread = threading.local()
 _running: set[subprocess.Popen[bytes]] = set()
 _stopping = threading.Event()  # set and read under _lock
+_before: list[str] = []  # the words before every command: of one program, which starts it
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a child ended. ``exit_code``: negative for a signal, 124 for the timeout, 127 when it could not be started,
-    130 when it was not started because of :func:`kill_all`. ``output``: the last bytes of stdout and stderr together, as text.
+    """How a child ended. ``exit_code``: negative for a signal, 124 for the timeout, 125 when its guard ended it, 127 when it
+    could not be started, 130 when it was not started because of :func:`kill_all`. ``output``: the last bytes of stdout and stderr
+    together, as text.
     """
 
     argv: tuple[str, ...]
@@ -76,6 +82,7 @@ class Outcome:
                 return f"ended by signal {signal.Signals(-self.exit_code).name}"
         return {
             TIMED_OUT: "was still running after its time limit",
+            GUARDED: "was ended by what watches over it",
             NOT_STARTED: "could not be started",
             STOPPED: "was not started, since the build is being interrupted",
         }.get(self.exit_code, f"exit code {self.exit_code}")
@@ -139,6 +146,14 @@ class Conversation:
         self.answered += 1
         return line.decode("utf-8", "replace")
 
+    @property
+    def running(self) -> bool:
+        """Has the child not ended yet?"""
+        if self._process is None or self._process.returncode is not None:
+            return False
+        # Not taken away: that is for who waits for it.
+        return os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
+
     def last_words(self) -> str:
         """The end of what the child wrote to standard error, or why it was not started."""
         size = self._log.seek(0, os.SEEK_END)
@@ -196,12 +211,37 @@ def watched() -> Iterator[Watch]:
             before.cpu += watch.cpu
 
 
+@contextmanager
+def guarded(look: Callable[[int], bool]) -> Iterator[None]:
+    """While the context lasts, ``look`` is asked again and again of the process group of each child that this thread runs; True
+    ends all of it.
+    """
+    before = getattr(_thread, "look", None)
+    _thread.look = look
+    try:
+        yield
+    finally:
+        _thread.look = before
+
+
+def tie(program: Path | None) -> None:
+    """From now on ``program`` starts every child of this process and ends with it, its whole group, too, when this process is
+    killed (``farm/leash.c``); None: no program does.
+    """
+    _before[:] = [] if program is None else [str(program), str(os.getpid())]
+
+
 def kill_all() -> None:
     """End every child that is still running, with all that it started, and start no other one until :func:`allow`."""
     with _lock:
         _stopping.set()
         for process in _running:
             _kill(process)
+
+
+def stopping() -> bool:
+    """Has :func:`kill_all` ended what ran? What a thread found since then says nothing of its work."""
+    return _stopping.is_set()
 
 
 def allow() -> None:
@@ -218,7 +258,7 @@ def _start(
         if _stopping.is_set():
             return None
         process = subprocess.Popen(
-            words, cwd=cwd, env=env, stdin=subprocess.PIPE if talks else subprocess.DEVNULL,
+            (*_before, *words), cwd=cwd, env=env, stdin=subprocess.PIPE if talks else subprocess.DEVNULL,
             stdout=subprocess.PIPE if talks else log, stderr=log, start_new_session=True,
         )  # fmt: skip
         _running.add(process)
@@ -226,42 +266,50 @@ def _start(
 
 
 def _wait(process: subprocess.Popen[bytes], timeout: float | None) -> int:
+    look: Callable[[int], bool] | None = getattr(_thread, "look", None)
     try:
-        in_time = _ended(process, timeout)
-        if not in_time:
+        ended = _ended(process, timeout, look)
+        if ended is not None:
             _kill(process)
-            _ended(process, None)
+            _ended(process, None, None)
     except BaseException:
         _kill(process)
-        _ended(process, None)
+        _ended(process, None, None)
         raise
     else:
-        return process.returncode if in_time else TIMED_OUT
+        return process.returncode if ended is None else ended
     finally:
         with _lock:
             _running.discard(process)
 
 
-def _ended(process: subprocess.Popen[bytes], timeout: float | None) -> bool:
-    """Waits for its end and takes it away, with what it used, which ``Popen.wait`` does not tell; False when time is up."""
+def _ended(
+    process: subprocess.Popen[bytes], timeout: float | None, look: Callable[[int], bool] | None
+) -> int | None:
+    """Waits for its end and takes it away, with what it used, which ``Popen.wait`` does not tell; when time is up, or its guard
+    wants it ended, what :class:`Outcome` calls that.
+    """
     if process.returncode is not None:
-        return True
+        return None
+    pause = 1.0 if look is None else _GUARD
     until = None if timeout is None else time.monotonic() + timeout
     with _told_of(process.pid) as tell:
         while True:
             pid, status, usage = os.wait4(process.pid, os.WNOHANG)
             if pid:
                 break
-            left = 1.0 if until is None else min(1.0, until - time.monotonic())
+            left = pause if until is None else min(pause, until - time.monotonic())
             if left <= 0:
-                return False
+                return TIMED_OUT
             tell(left)
+            if look is not None and look(process.pid):
+                return GUARDED
     process.returncode = os.waitstatus_to_exitcode(status)
     watch: Watch | None = getattr(_thread, "watch", None)
     if watch is not None:
         watch.peak = max(watch.peak, usage.ru_maxrss * _MAXRSS)
         watch.cpu += usage.ru_utime + usage.ru_stime
-    return True
+    return None
 
 
 @contextmanager

@@ -58,6 +58,30 @@ class Receipt:
         """Its name."""
         return self.kernel.partition(".")[0]
 
+    @property
+    def order(self) -> tuple[str, str, str, str]:
+        """In which receipts are listed."""
+        return (self.kernel, self.target, self.variant, self.digest)
+
+    def as_json(self) -> dict[str, Any]:
+        """Machine form."""
+        return {
+            "operator": self.operator,
+            "family": self.family,
+            "kernel": self.kernel,
+            "variant": self.variant,
+            "target": self.target,
+            "device": self.device,
+            "checks": self.checks,
+            "calls": self.calls,
+            "worst": self.worst,
+            "code_objects": sorted(self.code_objects),
+            "recipe": self.digest,
+            "reference": self.reference,
+            "cases": self.cases,
+            "tools": dict(sorted(self.tools.items())),
+        }
+
 
 def named(calls: Iterable[str]) -> str:
     """A short name for a set of calls, each by its own (``cases/bind.py``)."""

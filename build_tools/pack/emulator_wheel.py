@@ -81,8 +81,8 @@ def build_emulator_wheel(root: Path, output: Path) -> Path:
         sbom.file_hashes(root, source_files(root)),
     )
     inside = {
-        f"{PACKAGE}/{path.name}": path.read_bytes()
-        for path in package.iterdir()
+        f"{PACKAGE}/{path.relative_to(package).as_posix()}": path.read_bytes()
+        for path in package.rglob("*")
         if path.suffix in (".py", ".typed")
     }
     stem = dist_info.stem(bill)

@@ -16,7 +16,7 @@ from aiter_prebuilt.contract.records import (
     ARG_WORKSPACE,
     Arg,
 )
-from aiter_prebuilt.contract.structs import laid_out
+from aiter_prebuilt.contract.structs import laid_out, packed
 from build_tools.manifest.model import Step
 from build_tools.manifest.problems import Problems, suggestion
 from build_tools.plan import limits
@@ -28,14 +28,14 @@ from build_tools.records import Backend, KernelArg
 _SIZES: Final = {"ptr": 8, "u8": 1, "i32": 4, "i64": 8, "f32": 4, "f64": 8}
 _FORM: Final = f"{'|'.join(_SIZES)} WHAT"
 _ARG: Final = re.compile(r"^(?P<kind>\w+)\s+(?P<rest>.+)$")
-_STRUCT: Final = re.compile(r"^\{(?P<fields>.+)\}$")
+_STRUCT: Final = re.compile(r"^(?P<packed>packed\s*)?\{(?P<fields>.+)\}$")
 #: A pointer to nothing; what it would point to is said where a compile asks for it.
 _NULL: Final = re.compile(r"^null(?:\s+(?P<type>\w+))?$")
 _WORKSPACE: Final = re.compile(r"^workspace(?:\s*\+\s*(?P<offset>.+))?$")
 #: Pointers that a backend's compiler appends to every kernel (Triton: global and profile scratch); they are passed as null.
 TRAILING_POINTERS: Final = {"triton": 2}
 #: What the compiler of a backend has no word for.
-_UNKNOWN: Final = {"triton": ("u8", "f64", "{")}
+_UNKNOWN: Final = {"triton": ("u8", "f64", "{", "packed")}
 
 
 #: For the runtime, for the compile, and the bytes that they take.
@@ -90,7 +90,7 @@ def _made(
     types = variant.types, variant.target.fp8
     for place, text in enumerate(texts):
         assumed = not divisible.isdisjoint(names_of(text)) and divisible
-        pointed = text.startswith(("ptr", "{")) and types  # what is pointed to hangs on the types
+        pointed = text.startswith(("ptr", "{", "packed")) and types  # what is pointed to hangs on the types
         key = (end, backend, spec.slot, assumed, pointed, text, *meaning(text, scope))
         placed = _PLACED.get(key)
         if placed is None:
@@ -113,14 +113,16 @@ def _placed(
 ) -> _Arguments:  # fmt: skip
     """One argument behind ``end`` bytes of others, and where it ends; of a struct, its fields."""
     with problems.at("args", place):
-        fields = _fields(text, backend, problems)
+        struct = _STRUCT.match(text.strip())
+        fields = _fields(text, struct["fields"] if struct else None, backend, problems)
     if fields is None:
         return (), (), end
     sizes = [_SIZES[kind] for kind, _ in fields]
-    offsets, size = laid_out(sizes)
+    dense = struct is not None and struct["packed"] is not None
+    offsets, size = packed(sizes) if dense else laid_out(sizes)
     if spec.slot is not None and spec.slot < size:
         problems.add(f"a slot of {spec.slot} bytes is too small for {text!r}", "slot")
-    start = end + -end % (spec.slot or max(sizes))
+    start = end + -end % (spec.slot or (1 if dense else max(sizes)))
     args, kernel_args = [], []
     for (kind, rest), at in zip(fields, offsets, strict=True):
         index = slots.tensor_index(rest) if kind == "ptr" else None
@@ -133,13 +135,14 @@ def _placed(
     return tuple(args), tuple(kernel_args), start + (spec.slot or size)
 
 
-def _fields(text: str, backend: Backend, problems: Problems) -> list[tuple[str, str]] | None:
-    """Kind and value of an argument; of each field where it is a struct (``{ i64 seed, u8 0 }``)."""
+def _fields(
+    text: str, inside: str | None, backend: Backend, problems: Problems
+) -> list[tuple[str, str]] | None:
+    """Kind and value of an argument; of each field where it is a struct (``{ i64 seed, u8 0 }``), which is what is ``inside``."""
     if text.startswith(_UNKNOWN.get(backend, ())):
         problems.add(f"{text!r}: kernels of {backend} take none of {', '.join(_UNKNOWN[backend])}")
         return None
-    struct = _STRUCT.match(text.strip())
-    fields = [_ARG.match(field) for field in (_apart(struct["fields"]) if struct else [text])]
+    fields = [_ARG.match(field) for field in (_apart(inside) if inside is not None else [text])]
     said = [(field["kind"], field["rest"].strip()) for field in fields if field is not None]
     if len(said) < len(fields) or any(kind not in _SIZES for kind, _ in said):
         problems.add(f"{text!r} is not of the form {_FORM!r}, or several of it in braces")

@@ -35,6 +35,8 @@ from build_tools.prove.workers import Line, Place
 class Settings:
     """What to prove. ``folders`` of bundles: the first that has the operators as they are now. No operators or targets: all
     (targets: those that the embedded device can be). ``everything``: also what has a receipt. ``workers``: 0 is one per core.
+    ``house``: the repository whose runtime and embedded device execute; None: it is ``root``. ``program``: what Python starts
+    there instead of the package's executor.
     """
 
     root: Path
@@ -44,6 +46,8 @@ class Settings:
     everything: bool = False
     seed: int = 1
     workers: int = 0
+    house: Path | None = None
+    program: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +88,7 @@ def prove(settings: Settings) -> Proof:
     manifest = load(settings.root / "manifests")
     operators = _cases(settings, manifest)
     targets = _targets(settings, manifest)
-    library = ready.native_parts(settings.root)
+    library = ready.native_parts(settings.house or settings.root)
     built = [
         ready.open_target(manifest, settings.root, settings.folders, target, operators) for target in targets
     ]
@@ -164,7 +168,14 @@ def _prove_target(
 ) -> None:
     known = findings.words(book.findings, ((entry.symbol, entry.sha256) for entry in built.entries))
     places = {
-        profile: Place(settings.root, built.serving(profile), built.target, library, known)
+        profile: Place(
+            settings.house or settings.root,
+            built.serving(profile),
+            built.target,
+            library,
+            known,
+            settings.program,
+        )
         for profile in built.bundles
     }
     wanted = None if settings.everything else book.outdated

@@ -30,7 +30,8 @@ _AGAIN: Final = (
 @dataclass(frozen=True, slots=True)
 class Place:
     """Where calls are executed: which sources, bundles and target; ``library`` is the embedded device's, for those that run, and
-    ``known`` what it passes over (``judge/findings.py``).
+    ``known`` what it passes over (``judge/findings.py``). ``program``: what Python starts where operators are not the
+    package's own.
     """
 
     root: Path
@@ -38,6 +39,12 @@ class Place:
     target: str
     library: Path
     known: tuple[str, ...] = ()
+    program: tuple[str, ...] = ()
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        """What starts an executor."""
+        return (sys.executable, *self.program) if self.program else _COMMAND
 
     def environment(self) -> dict[str, str]:
         """What the children get: one thread each, since there is one child for every core; every check on, and NaN in workspaces:
@@ -61,7 +68,9 @@ def explained(place: Place, calls: Iterable[Call]) -> Iterator[Line]:
     Raises:
         ExecutorError: the child ended.
     """
-    with converse([*_COMMAND, "--explain", place.target], cwd=place.root, env=place.environment()) as child:
+    with converse(
+        [*place.command, "--explain", place.target], cwd=place.root, env=place.environment()
+    ) as child:
         for call in calls:
             yield _ask(child, call)
 
@@ -105,7 +114,7 @@ def _worker(
     done: SimpleQueue[tuple[int, Line, float] | BaseException | None],
 ) -> None:
     try:
-        with converse(_COMMAND, cwd=place.root, env=place.environment()) as child:
+        with converse(place.command, cwd=place.root, env=place.environment()) as child:
             while True:
                 with lock:
                     which, make = next(todo, (-1, None))

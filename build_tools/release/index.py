@@ -5,6 +5,7 @@ server. Names, hashes and Pythons are read from the wheels; what was yanked, and
 from __future__ import annotations
 
 import html
+import json
 import re
 import sys
 from collections import defaultdict
@@ -30,6 +31,8 @@ else:
 SIMPLE: Final = "simple"
 FILES: Final = "files"
 YANKED: Final = Path(__file__).with_name("yanked.toml")
+#: What no text of one line has, beside what stands before a space.
+_DELETE: Final = 0x7F
 _VERSION: Final = re.compile(r"\d+(\.\d+)*((a|b|rc)\d+)?(\.post\d+)?(\.dev\d+)?")
 
 
@@ -61,6 +64,28 @@ def yanked(path: Path = YANKED) -> dict[str, str]:
     except (OSError, ValueError, AttributeError) as error:
         raise MirrorError(f"read {path}", str(error), "Mend it") from error
     return dict(rows)
+
+
+def yank(version: str, reason: str, path: Path = YANKED) -> None:
+    """Write a version and why nobody should take it behind those that are there.
+
+    Raises:
+        MirrorError: that is no version, no reason, or it is yanked for another one.
+    """
+    asked, known = f"yank {version}", yanked(path)
+    if not _VERSION.fullmatch(version):
+        raise MirrorError(
+            asked, "that is no version", "Write it as the wheels' names have it: 0.1.0, 0.2.0rc1"
+        )
+    if not reason.strip() or any(ord(letter) < ord(" ") or ord(letter) == _DELETE for letter in reason):
+        raise MirrorError(
+            asked, "the reason is not one line of text", "Say what is wrong with it, for who has pinned it"
+        )
+    if known.get(version, reason) != reason:
+        raise MirrorError(asked, f"it was yanked: {known[version]}", f"Change the line in {path}")
+    if version not in known:
+        line = f'"{version}" = {json.dumps(reason, ensure_ascii=False)}\n'
+        write_atomic(path, f"{path.read_text(encoding='utf-8').rstrip()}\n{line}".encode())
 
 
 def listed(wheel: Path, reasons: Mapping[str, str]) -> Listed:

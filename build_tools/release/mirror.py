@@ -41,8 +41,11 @@ _SIGNED: Final = """, and
    is signed with the key {numbers}. Have KEY from elsewhere than this folder"""
 
 
-def deploy(wheels: Sequence[Path], folder: Path, keys: Sequence[Signer]) -> list[str]:
-    """Put ``wheels``, and what lies beside them of their release, into ``folder`` and write its index; the files of its wheels.
+def deploy(
+    wheels: Sequence[Path], folder: Path, keys: Sequence[Signer], more: Sequence[Path] = ()
+) -> list[str]:
+    """Put ``wheels``, what lies beside them of their release, and ``more`` into ``folder`` and write its index; the files of its
+    wheels.
 
     Raises:
         MirrorError: there is no wheel; one is none; or the folder has other bytes under the name of one.
@@ -57,6 +60,18 @@ def deploy(wheels: Sequence[Path], folder: Path, keys: Sequence[Signer]) -> list
     for wheel in wheels:
         for path in sorted(wheel.parent.glob(f"{wheel.name}*")):
             _put(path, folder / FILES / path.name)
+    for path in more:
+        _put(path, folder / FILES / path.name)
+    return write(folder, keys)
+
+
+def write(folder: Path, keys: Sequence[Signer]) -> list[str]:
+    """The index, the page and the list of a folder whose wheels are there, as what is yanked says now; the files of its wheels.
+
+    Raises:
+        MirrorError: a wheel is none.
+    """
+    reasons = yanked()
     rows = [listed(path, reasons) for path in sorted((folder / FILES).glob("*.whl"))]
     shutil.rmtree(folder / SIMPLE, ignore_errors=True)
     write_index(folder, rows)

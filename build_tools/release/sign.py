@@ -20,6 +20,8 @@ from zipfile import BadZipFile, ZipFile
 
 from aiter_prebuilt.contract.bundle import SUFFIX
 from aiter_prebuilt.contract.header import HEADER_SIZE, FormatError, check
+from aiter_prebuilt.contract.signature import SUFFIX as SIGNATURE
+from aiter_prebuilt.contract.signature import SUMS, name_of
 from aiter_prebuilt.contract.version import CALLS_SUFFIX, VERSION
 from build_tools.errors import SigningError
 from build_tools.files.filehash import sha256_file
@@ -31,9 +33,6 @@ from build_tools.tools import pins
 if TYPE_CHECKING:
     from minisign import PublicKey, SecretKey
 
-#: As the runtime's ``trust.py`` looks for them.
-SIGNATURE: Final = ".minisig"
-SUMS: Final = "SHA256SUMS"
 _UNTRUSTED: Final = "signature of aiter-prebuilt; check it with: aiter-prebuilt verify --key FILE"
 
 
@@ -152,7 +151,7 @@ def _signatures(file: Path, data: bytes, keys: Sequence[Signer]) -> list[Path]:
 def _named(name: str, data: bytes, keys: Sequence[Signer]) -> dict[str, bytes]:
     """Signature files by their names."""
     return {
-        f"{name}{f'.{signer.number}' if place else ''}{SIGNATURE}": signer.sign(data, name)
+        name_of(name, signer.number if place else ""): signer.sign(data, name)
         for place, signer in enumerate(keys)
     }
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from aiter_prebuilt.contract.bundle import SUFFIX, FormatError
 from aiter_prebuilt.contract.records import BACKENDS
-from build_tools.manifest.model import CatalogueEntry, Kernel, Manifest
+from build_tools.manifest.model import CatalogueEntry, Kernel, Manifest, Operator
 from build_tools.objects.entries import BuiltEntry, entries_of
 from build_tools.objects.unpack import open_bundle
 from build_tools.plan.plan import check_filters
@@ -33,7 +33,7 @@ class Cell:
 @dataclass(frozen=True, slots=True)
 class Row:
     """One operator of AITER's list. ``cells`` is keyed by (backend, target); ``reasons``: target -> why the ck-free bundle has no
-    kernel for it.
+    kernel for it; ``told``: what the manifests say of it, nothing where they do not have it.
     """
 
     category: str
@@ -42,6 +42,7 @@ class Row:
     aiter: tuple[str, ...]
     cells: dict[tuple[str, str], Cell]
     reasons: dict[str, str] = field(default_factory=dict)
+    told: Operator | None = None
 
     def status(self, targets: Iterable[str], built: bool) -> str:
         """``proved``, ``covered``, ``missing``, or which targets lack it. With bundles at hand only what was built counts; only
@@ -124,6 +125,7 @@ class Coverage:
                     },
                     "status": row.status(self.targets, self.built),
                     "reasons": row.reasons,
+                    **_told(row.told),
                 }
                 for row in self.rows
             ],
@@ -192,21 +194,32 @@ def _row(
     built: Mapping[tuple[str, str, str], Cell],
 ) -> Row:  # fmt: skip
     cells: dict[tuple[str, str], Cell] = {}
-    kernels = [
-        kernel
-        for family in manifest.families.values()
-        for operator in family.operators
-        if operator.name == name
-        for kernel in operator.kernels
-        if kernel.profile in profiles
-    ]
+    told = next(
+        (each for family in manifest.families.values() for each in family.operators if each.name == name),
+        None,
+    )
+    kernels = [kernel for kernel in (told.kernels if told else ()) if kernel.profile in profiles]
     for backend in BACKENDS:
         for target in targets:
             declared = sum(1 for kernel in kernels if _serves(kernel, backend, target))
             made = built.get((name, backend, target), Cell(0, 0))
             if declared or made.entries:
                 cells[backend, target] = Cell(declared, made.entries, made.proved)
-    return Row(category, entry.title, name, tuple(entry.aiter), cells, manifest.catalogue.why(name))
+    why = manifest.catalogue.why(name)
+    return Row(category, entry.title, name, tuple(entry.aiter), cells, why, told)
+
+
+def _told(operator: Operator | None) -> dict[str, str]:
+    """What a reader wants to know of an operator beside where it is."""
+    if operator is None:
+        return {"family": "", "module": "", "summary": "", "signature": ""}
+    parameters = ", ".join(each.text for each in operator.python.parameters)
+    return {
+        "family": operator.family,
+        "module": operator.module,
+        "summary": operator.summary,
+        "signature": f"{operator.name}({parameters})",
+    }
 
 
 def _serves(kernel: Kernel, backend: str, target: str) -> bool:

@@ -46,7 +46,7 @@ class Clang:
 
     ``hip_flags``: where the HIP headers are. ``libraries``: bitcode files to link into every HIP compile, in order; with them
     goes one file of control constants per target, which :mod:`build_tools.tools.hermetic` makes. Empty when the driver
-    finds its own.
+    finds its own. ``device_libraries``: ocml and ockl as files, for a compiler that links them itself.
     ``identity``: text that changes whenever the tools would give other bytes; it has no path in it.
     """
 
@@ -57,3 +57,4 @@ class Clang:
     identity: str
     rows: tuple[ToolRow, ...]
     env: Mapping[str, str] = field(default_factory=dict)
+    device_libraries: tuple[Path, ...] = ()

@@ -131,14 +131,16 @@ def find(pins: Pins, cache: Path, hashes: FileHashes) -> Clang:
     flags += [word for folder in includes for word in ("-isystem", str(folder))]
     pinned = "\n".join(f"{row.tool} {row.version} {row.sha256}" for row in rows)
     own = hashlib.sha256((pinned + repr(sorted(_LIBCXX.items())) + _CONSTANTS).encode()).hexdigest()
+    bitcode = (triton / "lib/ocml.bc", triton / "lib/ockl.bc")
     return Clang(
         driver=(str(zig), "clang"),
         lld=(str(zig), "ld.lld"),
         hip_flags=tuple(flags),
-        libraries=(triton / "lib/ocml.bc", triton / "lib/ockl.bc"),
+        libraries=bitcode,
         identity=f"hermetic {own}",
         rows=rows,
         env={"PATH": str(_linker_folder(zig, cache))},
+        device_libraries=bitcode,
     )
 
 

@@ -44,12 +44,13 @@ def find(hashes: FileHashes, environ: Mapping[str, str] = os.environ) -> Clang:
             "Mend that ROCm",
         )
     version = _version(root, banner.output)
+    bitcode = _device_libraries(root)
     # The driver's file names only the version's shared libraries; banner and release number tell apart what it hides.
     facts = [
         version,
         _without_paths(banner.output),
         hashes.sha256(driver.resolve()),
-        _device_libraries(root, hashes),
+        "".join(hashes.tree(folder) for folder in bitcode),
     ]
     identity = hashlib.sha256("\n".join(facts).encode()).hexdigest()
     hashes.save()
@@ -63,6 +64,7 @@ def find(hashes: FileHashes, environ: Mapping[str, str] = os.environ) -> Clang:
             ToolRow("ROCm", version, str(root)),
             ToolRow("amdclang++", version, str(driver), hashes.sha256(driver.resolve())),
         ),
+        device_libraries=tuple(folder / name for folder in bitcode for name in ("ocml.bc", "ockl.bc")),
     )
 
 
@@ -86,6 +88,7 @@ def _without_paths(banner: str) -> str:
     )
 
 
-def _device_libraries(root: Path, hashes: FileHashes) -> str:
+def _device_libraries(root: Path) -> list[Path]:
+    """The folder of the device libraries' bitcode, if there is one."""
     folders = [*root.glob("amdgcn/bitcode"), *root.glob("lib/llvm/lib/clang/*/lib/amdgcn/bitcode")]
-    return hashes.tree(folders[0].resolve()) if folders else ""
+    return [folders[0].resolve()] if folders else []

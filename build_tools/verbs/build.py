@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from build_tools.verbs import options
 from build_tools.verbs.output import print_json, print_table
 
+if TYPE_CHECKING:
+    from build_tools.compile.recheck import Recheck
+    from build_tools.farm.lead import Farm
+
 
 @click.command()
+@options.root
 @options.profiles
 @options.targets
 @options.json
@@ -40,13 +46,32 @@ from build_tools.verbs.output import print_json, print_table
     help="Compile nothing: what the store lacks is an error that names it. For the job that packs what shards compiled.",
 )
 @click.option(
+    "--recheck", default="", metavar="PART",
+    help="Compile a part (1/10) of what the store had again, chosen by chance, and compare the bytes. For a release.",
+)  # fmt: skip
+@click.option("--seed", type=int, help="Of --recheck: which jobs those are. It prints the one that it takes.")
+@click.option(
+    "--farm", default="", metavar="ADDRESS",
+    help="Compile on workers: local:N starts N here; tls://HOST:PORT is where a scheduler listens (docs/farm.md).",
+)  # fmt: skip
+@click.option(
+    "--farm-memory", type=click.IntRange(min=0), default=0,
+    help="MiB that every job may take there; 0: what was recorded.",
+)  # fmt: skip
+@options.tls
+@options.shared
+@options.trust
+@options.sign
+@click.option(
     "--host",
     is_flag=True,
     help="Compile the runtime and the emulator beside the kernels, so that wheels finds them.",
 )
 def build(
-    profiles: tuple[str, ...], targets: tuple[str, ...], as_json: bool, toolchain: str, store: Path, bundles: Path,
-    ck: str, workers: int, shard: str, operators: tuple[str, ...], stored_only: bool, host: bool,
+    root: Path, profiles: tuple[str, ...], targets: tuple[str, ...], as_json: bool, toolchain: str, store: Path, bundles: Path,
+    ck: str, workers: int, shard: str, operators: tuple[str, ...], stored_only: bool, recheck: str,
+    seed: int | None, farm: str, farm_memory: int, tls: Path | None, shared: str, trusted: tuple[Path, ...],
+    sign: Path | None, host: bool,
 ) -> None:  # fmt: skip
     """Compile, audit and bundle. Writes build/report.json."""
     from build_tools.compile.cost import large
@@ -54,15 +79,22 @@ def build(
     from build_tools.pipeline import build as run_build
     from build_tools.report import narrow_loops, unpinned
 
-    if operators and bundles == options.BUNDLES:
-        bundles = options.OPERATOR_BUNDLES
-    settings = Settings(
-        options.ROOT, store, bundles, toolchain, profiles, targets, workers, shard, operators, ck, stored_only
-    )  # fmt: skip
-    with _host_ahead() if host else nullcontext():
-        told = known = unchanged(settings)
-        if told is None:
-            told = report(run_build(settings))
+    own = options.own_tree(root)
+    if bundles == options.BUNDLES and (operators or own):
+        bundles = root.resolve() / "build" / "bundles" if own else options.OPERATOR_BUNDLES
+    with ExitStack() as stack:
+        behind = options.behind(stack, shared, trusted, sign)
+        settings = Settings(
+            root.resolve(), store, bundles, toolchain, profiles, targets, workers, shard, operators, ck, stored_only,
+            _farm(farm, tls, shared, farm_memory) if farm else None, behind, _again(recheck, seed) if recheck else None,
+        )  # fmt: skip
+        with _host_ahead() if host else nullcontext():
+            # What says that nothing has changed looks at the code of these tools, which lies in no other tree.
+            told = known = None if own else unchanged(settings)
+            if told is None:
+                told = report(run_build(settings))
+    if own:
+        options.functions_of(root)
     if known is None:
         cached = sum(job["cached"] for job in told["jobs"])
         done = f"{len(told['jobs'])} jobs, {cached} from the store, {told['seconds']:.2f} s"
@@ -72,6 +104,13 @@ def build(
         print_json(told)
         return
     click.echo(done)
+    if behind is not None:
+        click.echo(behind.told())
+    if again := told.get("rechecked"):
+        count = len(again["jobs"])
+        click.echo(
+            f"{count} results of the store compiled again, the same bytes (--recheck {again['part']} --seed {again['seed']})"
+        )
     if any(row["profile"] == "ck-full" for row in told["bundles"]) and told["ck"] != "tuned":
         click.echo(f"Composable Kernel: the {told['ck']} set of instances; --ck tuned compiles all")
     rows = (
@@ -105,6 +144,45 @@ def build(
         click.echo(
             f"{unproved} entries have no receipt: python -m build_tools prove executes them, status names them"
         )
+
+
+def _farm(text: str, tls: Path | None, shared: str, memory: int) -> Farm:
+    """Where ``--farm`` has a build compile; nothing is started before something is missing.
+
+    Raises:
+        FarmError: it is no address, or may not be reached so. UsageError: its workers would not find the store.
+    """
+    from build_tools.errors import UsageError
+    from build_tools.farm import address
+    from build_tools.farm.lead import Farm
+
+    where = address.parse(text)
+    if where.local:
+        return Farm(where, tls, least=memory)
+    address.security(where.url, tls)
+    if not shared:
+        raise UsageError(
+            f"build on the farm at {text}",
+            "its workers cannot see the folder of this build",
+            "Name a store that all of them reach: --shared s3://BUCKET/FOLDER or file:///MOUNT/FOLDER",
+        )
+    return Farm(where, tls, shared, memory)
+
+
+def _again(part: str, seed: int | None) -> Recheck:
+    """What ``--recheck`` asks for. The seed is told before anything can fail.
+
+    Raises:
+        UsageError: it is no part.
+    """
+    import secrets
+
+    from build_tools.compile.recheck import Recheck, part_of
+
+    chosen = secrets.randbelow(1 << 32) if seed is None else seed
+    asked = Recheck(part_of(part), chosen)
+    click.echo(f"compiling {asked.part} of what the store has again: --seed {chosen}", err=True)
+    return asked
 
 
 def _host_ahead() -> AbstractContextManager[None]:

@@ -3,11 +3,50 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from build_tools.verbs import options
 from build_tools.verbs.output import console, print_json, say_stale
+
+if TYPE_CHECKING:
+    from build_tools.report.coverage import Coverage
+    from build_tools.report.upstream import Beside
+
+#: Targets of the table where none is named: those that AITER's list is about.
+TARGETS = ("gfx942", "gfx950")
+
+
+def compute(
+    profile: str, targets: tuple[str, ...], bundles: Path
+) -> tuple[Coverage, Beside | None, dict[str, Any]]:
+    """The table, AITER's tree beside it where that can be had, and what ``--json`` prints of both."""
+    from build_tools.errors import FetchError
+    from build_tools.manifest.parse import load
+    from build_tools.modules.read import read
+    from build_tools.pack import notes
+    from build_tools.prove.known import known
+    from build_tools.report import coverage, ledger, module_reasons, modules, upstream
+
+    manifest = load(options.ROOT / "manifests")
+    proved = known(options.ROOT)
+    folder = bundles if bundles.is_dir() else None
+    table = coverage.compute(manifest, profile, targets or TARGETS, folder, proved)
+    stale = notes.stale_in(options.ROOT, folder) if folder is not None else []
+    beside = None
+    try:
+        reasons = module_reasons.read(options.ROOT)
+        served = modules.compute(read(options.ROOT), manifest, ledger.Ledger(()), reasons)
+        launched = {
+            (entry.target, entry.sha256)
+            for entry in coverage.built_entries(folder, coverage.included(manifest, profile), table.targets)
+        }
+        beside = upstream.compute(manifest, table, served, options.ROOT, launched)
+    except FetchError as error:
+        click.echo(f"without AITER's tree: {error}", err=True)
+    document = {**table.as_json(), "upstream": beside and beside.as_json(), "stale": stale}
+    return table, beside, document
 
 
 @click.command()
@@ -19,35 +58,14 @@ def coverage(profile: str, targets: tuple[str, ...], as_json: bool, bundles: Pat
     """The operator x backend x target table, from manifests and built bundles, with the gaps named; and AITER's tree beside it:
     assembled objects and modules of Composable Kernel, counted there, and how many of them are launched or served.
     """
-    from build_tools.errors import FetchError
-    from build_tools.manifest.parse import load
-    from build_tools.modules.read import read
-    from build_tools.pack import notes
-    from build_tools.prove.known import known
-    from build_tools.report import ledger, module_reasons, modules, upstream, upstream_view
-    from build_tools.report.coverage import built_entries, compute, included
+    from build_tools.report import upstream_view
     from build_tools.report.coverage_view import render
 
-    manifest = load(options.ROOT / "manifests")
-    proved = known(options.ROOT)
-    folder = bundles if bundles.is_dir() else None
-    table = compute(manifest, profile, targets or ("gfx942", "gfx950"), folder, proved)
-    stale = notes.stale_in(options.ROOT, folder) if folder is not None else []
-    beside = None
-    try:
-        reasons = module_reasons.read(options.ROOT)
-        served = modules.compute(read(options.ROOT), manifest, ledger.Ledger(()), reasons)
-        launched = {
-            (entry.target, entry.sha256)
-            for entry in built_entries(folder, included(manifest, profile), table.targets)
-        }
-        beside = upstream.compute(manifest, table, served, options.ROOT, launched)
-    except FetchError as error:
-        click.echo(f"without AITER's tree: {error}", err=True)
+    table, beside, document = compute(profile, targets, bundles)
     if as_json:
-        print_json({**table.as_json(), "upstream": beside and beside.as_json(), "stale": stale})
+        print_json(document)
         return
     render(table, console())
     if beside is not None:
         upstream_view.render(beside, console())
-    say_stale(stale)
+    say_stale(document["stale"])

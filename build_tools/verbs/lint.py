@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 import click
 
 from build_tools.verbs import options
 from build_tools.verbs.output import print_json
 
+if TYPE_CHECKING:
+    from build_tools.manifest.model import Manifest
+
 
 @click.command()
+@options.root
 @click.option(
     "--operator",
     "operators",
@@ -16,12 +23,13 @@ from build_tools.verbs.output import print_json
     help="Ask the cases of this operator alone what they would notice, which takes longest.",
 )
 @options.json
-def lint(operators: tuple[str, ...], as_json: bool) -> None:
+def lint(root: Path, operators: tuple[str, ...], as_json: bool) -> None:
     """Check every manifest: structure, names, signatures, expressions, assumptions; that no part of an operator is missing, that
     its cases would notice a wrong kernel, that every code object of a pinned tree is launched or left out with a reason, that
     every module of AITER's list for its JIT is served or has one, as has every operator that a target's ck-free bundle lacks,
     that every call of a model's step fits our function or says why not, that calls of AITER's own functions whose kernels are
-    compiled ahead of time can be made, and that generated files are what the manifests say.
+    compiled ahead of time can be made, and that generated files are what the manifests say. Of a tree of one's own only its own
+    operators are looked at.
     """
     from build_tools.cases import parts, sensitivity, table
     from build_tools.cases.subject import subjects
@@ -32,22 +40,21 @@ def lint(operators: tuple[str, ...], as_json: bool) -> None:
     from build_tools.manifest.parse import read
     from build_tools.manifest.problems import Problems
     from build_tools.plan.plan import plan_into
-    from build_tools.report import adopted, left_out, missing_problems, module_problems, module_reasons
-    from build_tools.seed import flydsl_calls, triton_calls
-    from build_tools.shapes import problems as shapes
+    from build_tools.report import adopted, left_out, missing_problems
 
+    own, root = options.own_tree(root), root.resolve()
     problems = Problems()
-    manifest = read(options.ROOT / "manifests", problems)
+    manifest = read(root / "manifests", problems)
     plan = None
     if manifest is not None:
-        plan = plan_into(manifest, options.ROOT, inputs_of(options.ROOT), problems)
+        plan = plan_into(manifest, root, inputs_of(root), problems)
     declared: dict[str, str] = {}
     if manifest is not None and not problems.lines:  # cases of an operator that cannot be read say nothing
-        problems.lines += parts.unreferenced(subjects(manifest), options.ROOT / "manifests")
-        problems.lines += parts.unknown(subjects(manifest), options.ROOT / "manifests")
+        problems.lines += parts.unreferenced(subjects(manifest), root / "manifests")
+        problems.lines += parts.unknown(subjects(manifest), root / "manifests")
     if manifest is not None and not problems.lines:
         try:
-            cases = table.load(options.ROOT / "manifests", subjects(manifest), manifest.targets)
+            cases = table.load(root / "manifests", subjects(manifest), manifest.targets)
             problems.lines += parts.uncalled(cases, manifest.targets)
             refuse_unknown("lint operators", operators, cases)
             blind, declared = sensitivity.check_all(cases, manifest.targets, operators)
@@ -56,20 +63,16 @@ def lint(operators: tuple[str, ...], as_json: bool) -> None:
         else:
             problems.lines += map(str, blind)
     # A repository that says of nothing why it is left out takes what it likes.
-    told = (options.ROOT / left_out.FILE).is_file()
+    told = (root / left_out.FILE).is_file()
     if told and plan is not None and manifest is not None and not problems.lines:
-        problems.lines += adopted.problems(plan, manifest, options.ROOT, left_out.read(options.ROOT))
+        problems.lines += adopted.problems(plan, manifest, root, left_out.read(root))
         problems.lines += missing_problems.problems(manifest)
-    if (options.ROOT / module_reasons.FILE).is_file() and manifest is not None and not problems.lines:
-        problems.lines += module_problems.of_repository(manifest, options.ROOT)
-    if manifest is not None and not problems.lines:
-        problems.lines += shapes.of_repository(manifest, options.ROOT)
-        amd = {name: row.fp8 for name, row in manifest.targets.items() if row.vendor == "amd"}
-        problems.lines += triton_calls.problems(options.ROOT, amd)
-        problems.lines += flydsl_calls.problems(options.ROOT, amd)
+    if manifest is not None and not problems.lines and not own:
+        problems.lines += _beside_operators(manifest, root)
     if problems.lines or plan is None or manifest is None:
         raise ManifestError(problems.lines)
-    outputs.check(manifest, options.ROOT)
+    if not own:
+        outputs.check(manifest, root)
     served = {planned.operator.name for bundle in plan.bundles for planned in bundle.operators}
     if as_json:
         counts = {"operators": len(served), "jobs": len(plan.jobs), "bundles": len(plan.bundles)}
@@ -80,3 +83,21 @@ def lint(operators: tuple[str, ...], as_json: bool) -> None:
     click.echo(
         f"manifests are right: {len(served)} operators, {len(plan.jobs)} jobs, {len(plan.bundles)} bundles"
     )
+
+
+def _beside_operators(manifest: Manifest, root: Path) -> list[str]:
+    """What is wrong with AITER's modules that are not served, or with calls: of clients, and of AITER's functions whose kernels
+    are compiled ahead of time.
+    """
+    from build_tools.report import module_problems, module_reasons
+    from build_tools.seed import flydsl_calls, triton_calls
+    from build_tools.shapes import problems as shapes
+
+    if (root / module_reasons.FILE).is_file() and (lines := module_problems.of_repository(manifest, root)):
+        return lines
+    amd = {name: row.fp8 for name, row in manifest.targets.items() if row.vendor == "amd"}
+    return [
+        *shapes.of_repository(manifest, root),
+        *triton_calls.problems(root, amd),
+        *flydsl_calls.problems(root, amd),
+    ]

@@ -13,7 +13,7 @@ from build_tools.verbs.output import print_json, print_table
 @click.option(
     "--record",
     is_flag=True,
-    help="First write down what the compiles of the last build took, by which shards are balanced.",
+    help="First write down what the compiles of the last build took: shards are balanced by it, farms know their memory.",
 )
 def matrix(as_json: bool, record: bool) -> None:
     """Print the matrix that a CI service runs: targets x profiles, with shards."""
@@ -29,14 +29,14 @@ def matrix(as_json: bool, record: bool) -> None:
 
 
 def _record() -> None:
-    """Write the record of seconds anew, from ``build/report.json``.
+    """Write the records of seconds and of memory anew, from ``build/report.json``.
 
     Raises:
         NotReadyError: there is no report of a build.
     """
     import json
 
-    from build_tools.compile import shards
+    from build_tools.compile import memory, shards
     from build_tools.compile.inputs import inputs_of
     from build_tools.errors import NotReadyError
     from build_tools.files.reproducible import write_atomic
@@ -47,6 +47,7 @@ def _record() -> None:
     try:
         told = json.loads(report.read_text(encoding="utf-8"))
         seconds = {job["id"]: float(job["seconds"]) for job in told["jobs"]}
+        peaks = {job["id"]: int(job["peak_bytes"]) for job in told["jobs"]}
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise NotReadyError(
             "read what the last build's compiles took",
@@ -55,6 +56,10 @@ def _record() -> None:
         ) from error
     manifest = load(options.ROOT / "manifests")
     jobs = make_plan(manifest, options.ROOT, inputs_of(options.ROOT), prove=False, ck=told["ck"]).jobs
-    text = json.dumps(shards.record_of(jobs, seconds), indent=1) + "\n"
-    write_atomic(shards.RECORD, text.encode())
+    for path, record in (
+        (shards.RECORD, shards.record_of(jobs, seconds)),
+        (memory.RECORD, memory.record_of(jobs, peaks)),
+    ):
+        write_atomic(path, (json.dumps(record, indent=1) + "\n").encode())
     shards.recorded.cache_clear()
+    memory.recorded.cache_clear()

@@ -3,11 +3,44 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from build_tools.verbs import options
 from build_tools.verbs.output import console, print_json
+
+if TYPE_CHECKING:
+    from build_tools.report.modules import ModuleLedger
+
+
+def compute(names: tuple[str, ...], checkout: str, bundles: Path) -> tuple[ModuleLedger, dict[str, Any]]:
+    """The modules, and what ``--json`` prints of them.
+
+    Raises:
+        UsageError: the tree has no module of one of ``names``.
+    """
+    from build_tools.errors import UsageError
+    from build_tools.manifest.parse import load
+    from build_tools.modules.read import read
+    from build_tools.prove.known import known
+    from build_tools.report import ledger, module_reasons, modules
+
+    tree = read(options.ROOT, checkout)
+    unknown = sorted(set(names) - {module.name for module in tree.modules})
+    if unknown:
+        raise UsageError(
+            f"list the functions of {', '.join(unknown)}",
+            f"AITER {tree.version} has no such module",
+            "Leave the names out to see all modules",
+        )
+    manifest = load(options.ROOT / "manifests")
+    built = ledger.compute(manifest, bundles, known(options.ROOT))
+    found = modules.compute(tree, manifest, built, module_reasons.read(options.ROOT))
+    document = found.as_json()
+    if names:
+        document["modules"] = [each for each in document["modules"] if each["name"] in names]
+    return found, document
 
 
 @click.command()
@@ -22,29 +55,10 @@ def modules(names: tuple[str, ...], checkout: str | None, as_json: bool, bundles
     """The modules of AITER's list for its JIT: class, functions, who serves them by which backend on which target, proved or
     not, and why not. With names: the functions of those modules, one by one.
     """
-    from build_tools.errors import UsageError
-    from build_tools.manifest.parse import load
-    from build_tools.modules.read import read
-    from build_tools.prove.known import known
-    from build_tools.report import ledger, module_reasons
-    from build_tools.report.modules import compute
     from build_tools.report.modules_view import render
 
-    tree = read(options.ROOT, checkout or "")
-    unknown = sorted(set(names) - {module.name for module in tree.modules})
-    if unknown:
-        raise UsageError(
-            f"list the functions of {', '.join(unknown)}",
-            f"AITER {tree.version} has no such module",
-            "Leave the names out to see all modules",
-        )
-    manifest = load(options.ROOT / "manifests")
-    built = ledger.compute(manifest, bundles, known(options.ROOT))
-    found = compute(tree, manifest, built, module_reasons.read(options.ROOT))
+    found, document = compute(names, checkout or "", bundles)
     if as_json:
-        document = found.as_json()
-        if names:
-            document["modules"] = [each for each in document["modules"] if each["name"] in names]
         print_json(document)
     else:
         render(found, console(), names)

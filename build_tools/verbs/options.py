@@ -11,6 +11,7 @@ import click
 
 if TYPE_CHECKING:
     from build_tools.release.sign import Signer
+    from build_tools.release.trusted import Behind
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 
@@ -20,6 +21,11 @@ OPERATOR_BUNDLES: Final = ROOT / "build" / "operators" / "bundles"
 #: Held by what reads all receipts, executes and writes them again.
 RECEIPTS_LOCK: Final = ROOT / "build" / "receipts.lock"
 
+root = click.option(
+    "--root", type=click.Path(exists=True, file_okay=False, path_type=Path), show_default="this repository",
+    callback=lambda _context, _option, given: given or ROOT,
+    help="A tree of kernels of one's own, as new-tree makes it: its manifests, bundles below its build, its receipts.",
+)  # fmt: skip
 profiles = click.option("--profile", "profiles", multiple=True, help="ck-free or ck-full; all when left out.")
 targets = click.option("--target", "targets", multiple=True, help="gfx942, gfx950, sm_90; all when left out.")
 json = click.option("--json", "as_json", is_flag=True, help="Machine output with a version.")
@@ -40,12 +46,64 @@ bundles = click.option(
     default=BUNDLES,
     show_default="build/bundles",
 )
+tls = click.option(
+    "--tls", type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="A folder with ca.pem, cert.pem and key.pem: of this side, and of whom it trusts.",
+)  # fmt: skip
 #: The password of secret keys: of no option, since all users of a machine may see those.
 KEY_VARIABLE: Final = "AITER_PREBUILT_KEY_PASSWORD"
 signing_keys = click.option(
     "--key", "keys", multiple=True, type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="A secret minisign key; twice, while keys change: users may trust either.",
 )  # fmt: skip
+
+shared = click.option(
+    "--shared", default="", metavar="URL",
+    help="A store that several machines share, read through: file:///FOLDER or s3://BUCKET/FOLDER (docs/farm.md).",
+)  # fmt: skip
+trust = click.option(
+    "--trust", "trusted", multiple=True, type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A public minisign key: of the shared store only what this one signed is taken; may be repeated.",
+)  # fmt: skip
+sign = click.option(
+    "--sign", "sign", type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A secret minisign key: what is compiled is signed and written to the shared store.",
+)  # fmt: skip
+
+
+def behind(stack: ExitStack, url: str, trusted: tuple[Path, ...], sign: Path | None) -> Behind | None:
+    """The shared store of these options, until ``stack`` ends; None without any."""
+    if not (url or trusted or sign):
+        return None
+    from build_tools.release.trusted import Behind
+
+    return Behind(url, trusted, signers_of(stack, (sign,) if sign else ()))
+
+
+def own_tree(root: Path) -> bool:
+    """Is ``root`` a tree of somebody's own? Then it is one that these tools can build.
+
+    Raises:
+        UsageError: it lacks what a tree has of this repository.
+    """
+    if root == ROOT:
+        return False
+    from build_tools.generate import own_tree
+
+    own_tree.check(root, ROOT)
+    return root.resolve() != ROOT
+
+
+def functions_of(root: Path) -> Path:
+    """The folder of the Python functions of the tree ``root``, written where they are not what its manifests say.
+
+    Raises:
+        ManifestError, UsageError: its manifests have problems, or functions that are written by hand.
+    """
+    from build_tools.generate import own_tree
+    from build_tools.manifest.parse import load
+
+    return own_tree.write_functions(load(root.resolve() / "manifests"), root.resolve())
 
 
 def signers_of(stack: ExitStack, keys: tuple[Path, ...]) -> list[Signer]:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
+@options.root
 @click.option(
     "--operator", "operators", multiple=True, help="Only this operator. May be given more than once."
 )
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 @click.option("--workers", type=click.IntRange(min=0), default=0, help="Calls at once; 0 is one per core.")
 @options.bundles
 def prove(
+    root: Path,
     operators: tuple[str, ...],
     targets: tuple[str, ...],
     everything: bool,
@@ -38,12 +40,22 @@ def prove(
     from build_tools.prove.prove import Settings
     from build_tools.prove.prove import prove as run_proof
 
+    own = options.own_tree(root)
+    program: tuple[str, ...] = ()
+    if own:
+        program = (str(options.functions_of(root)),)
+        bundles = root.resolve() / "build" / "bundles" if bundles == options.BUNDLES else bundles
     few = operators and bundles == options.BUNDLES
     folders = (
         (options.OPERATOR_BUNDLES, bundles) if few else (bundles,)
     )  # of `build --operator`, when they are there
-    with alone(options.RECEIPTS_LOCK, "prove what was built"):
-        proof = run_proof(Settings(options.ROOT, folders, operators, targets, everything, seed, workers))
+    lock = root / "build" / options.RECEIPTS_LOCK.name if own else options.RECEIPTS_LOCK
+    with alone(lock, "prove what was built"):
+        proof = run_proof(
+            Settings(
+                root.resolve(), folders, operators, targets, everything, seed, workers, options.ROOT, program
+            )
+        )
     rows = (
         (
             row.operator,
@@ -60,7 +72,8 @@ def prove(
         click.echo(name)
     _refuse(proof)
     if proof.changed:
-        click.echo("now: python -m build_tools build puts the receipts into the bundles")
+        where = f" --root {root}" if own else ""
+        click.echo(f"now: python -m build_tools build{where} puts the receipts into the bundles")
 
 
 def _refuse(proof: Proof) -> None:

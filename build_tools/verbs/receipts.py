@@ -1,20 +1,64 @@
-"""Takes what another machine executed."""
+"""What was executed and found right; and it takes what another machine executed."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
 from build_tools.verbs import options
+from build_tools.verbs.output import print_json, print_table
+
+
+def compute(operators: tuple[str, ...], targets: tuple[str, ...]) -> dict[str, Any]:
+    """Every receipt that holds as things are now, as ``--json`` prints them; of certain operators and targets, if they are named.
+
+    Raises:
+        UsageError: an operator that has none.
+    """
+    from build_tools.errors import UsageError
+    from build_tools.prove.known import known
+
+    every = known(options.ROOT).values()
+    strange = sorted(set(operators) - {each.operator for each in every})
+    if strange:
+        raise UsageError(
+            f"show the receipts of {', '.join(strange)}",
+            "no receipt of such an operator holds",
+            "Leave --operator out to see all, or run python -m build_tools prove",
+        )
+    chosen = [
+        each
+        for each in every
+        if (not operators or each.operator in operators) and (not targets or each.target in targets)
+    ]
+    return {"receipts": [each.as_json() for each in sorted(chosen, key=lambda each: each.order)]}
 
 
 @click.command()
-@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("files", nargs=-1, type=click.Path(path_type=Path))
 @click.option("--checks", default="results", show_default=True, help="What the device checked, in words.")
+@click.option("--operator", "operators", multiple=True, help="Without FILES: only those of this operator.")
+@options.targets
+@options.json
 @options.bundles
-def receipts(files: tuple[Path, ...], checks: str, bundles: Path) -> None:
-    """Join lines of python -m aiter_prebuilt.execute (ci/gpu_check.py --record FILE) with manifests/<family>/receipts.json."""
+def receipts(
+    files: tuple[Path, ...],
+    checks: str,
+    operators: tuple[str, ...],
+    targets: tuple[str, ...],
+    as_json: bool,
+    bundles: Path,
+) -> None:
+    """Without FILES: the receipts that hold. With: join their lines of python -m aiter_prebuilt.execute (ci/gpu_check.py --record
+    FILE) with manifests/<family>/receipts.json.
+    """
+    if not files:
+        _show(compute(operators, targets), as_json)
+        return
+    if operators or targets or as_json:
+        raise click.UsageError("--operator, --target and --json are for a list of receipts: name no files")
     from build_tools.files.lock import alone
     from build_tools.prove.recorded import join
 
@@ -27,3 +71,12 @@ def receipts(files: tuple[Path, ...], checks: str, bundles: Path) -> None:
     )
     for name in joined.changed:
         click.echo(name)
+
+
+def _show(document: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        print_json(document)
+        return
+    columns = ["kernel", "variant", "target", "device", "calls", "worst"]
+    rows = [[row[column] for column in columns] for row in document["receipts"]]
+    print_table(f"{len(rows)} receipts: worst is the largest share of the allowed error", columns, rows)

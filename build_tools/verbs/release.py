@@ -5,17 +5,68 @@ from __future__ import annotations
 import os
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import click
 
 from build_tools.verbs import options
+from build_tools.verbs.output import print_json
 
 _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 
 
+_RECORD = click.Path(exists=True, path_type=Path)
+
+
+def record_of(bundles: Path, wheels: list[Path]) -> dict[str, Any]:
+    """The record of the bundles in a folder."""
+    from build_tools.manifest.parse import load
+    from build_tools.release.record import record
+
+    places = {
+        operator.name: (family.family, sorted({kernel.source for kernel in operator.kernels}))
+        for family in load(options.ROOT / "manifests").families.values()
+        for operator in family.operators
+    }
+    return record(options.ROOT, bundles, wheels, places)
+
+
 @click.group()
 def release() -> None:
-    """Make a release of wheels: sign them, say where they come from. Needs what pyproject.toml's group release names."""
+    """Make a release of wheels: record what it holds, sign it, say where it comes from and what changed, promote or yank it.
+    What signs needs pyproject.toml's group release.
+    """
+
+
+@release.command()
+@click.argument("folder", type=_FOLDER, default=options.ROOT / "dist")
+@options.bundles
+def record(folder: Path, bundles: Path) -> None:
+    """Write into FOLDER (dist) what its wheels hold, entry by entry: what notes are made of. Before it is signed."""
+    from build_tools.files.reproducible import write_atomic
+    from build_tools.release.record import NAME, text
+
+    write_atomic(folder / NAME, text(record_of(bundles, sorted(folder.glob("*.whl")))))
+    click.echo(folder / NAME)
+
+
+@release.command()
+@click.argument("old", type=_RECORD)
+@click.argument("new", type=_RECORD, default=None, required=False)
+@options.json
+@options.bundles
+def notes(old: Path, new: Path | None, as_json: bool, bundles: Path) -> None:
+    """What changed from the release OLD to NEW: operators, entries and why, receipts, sizes. Each is a record or a folder that
+    has one; without NEW it is what is in the bundles here.
+    """
+    from build_tools.release import changes, changes_view
+    from build_tools.release.record import read
+
+    found = changes.compute(read(old), record_of(bundles, []) if new is None else read(new))
+    if as_json:
+        print_json(found.as_json())
+    else:
+        click.echo(changes_view.render(found), nl=False)
 
 
 @release.command()
@@ -44,3 +95,72 @@ def sign(folder: Path, keys: tuple[Path, ...], builder: str) -> None:
     with ExitStack() as stack:
         for path in sign_folder(options.ROOT, folder, options.signers_of(stack, keys), builder):
             click.echo(path)
+
+
+@release.command()
+@click.argument("files", nargs=-1, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@options.json
+def compatibility(files: tuple[Path, ...], as_json: bool) -> None:
+    """With what this was run, and what came out. FILES, which tests wrote (AITER_PREBUILT_RAN; build/ran.json of the session
+    tests), are joined with docs/compatibility.json, and docs/compatibility.md is written from that.
+    """
+    from build_tools.release import compatibility as runs
+
+    known = runs.read(options.ROOT / runs.DATA)
+    if files:
+        known = runs.joined(known, [run for path in files for run in runs.read(path)])
+        for written in runs.write(options.ROOT, known):
+            click.echo(written, err=as_json)
+    if as_json:
+        print_json(runs.document(known))
+    elif not files:
+        click.echo(runs.render(known), nl=False)
+
+
+@release.command()
+@click.argument("channels", type=click.Path(file_okay=False, path_type=Path))
+@click.argument("version")
+@click.option(
+    "--to", type=click.Choice(["nightly", "rc", "stable"]), required=True,
+    help="nightly takes from --wheels, rc from nightly, stable from rc.",
+)  # fmt: skip
+@click.option("--wheels", type=_FOLDER, default=options.ROOT / "dist", show_default="dist")
+@click.option(
+    "--trust", "trusted", multiple=True, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A public key: one of those must have signed what is promoted.",
+)  # fmt: skip
+@options.signing_keys
+def promote(
+    channels: Path, version: str, to: str, wheels: Path, trusted: tuple[Path, ...], keys: tuple[Path, ...]
+) -> None:
+    """Put the wheels of VERSION, byte for byte, into a channel of the folder CHANNELS, whose index and list are signed anew."""
+    from build_tools.release import channels as steps
+
+    if not keys:
+        raise click.UsageError("name a secret key for the channel's list: --key FILE")
+    with ExitStack() as stack:
+        for name in steps.promote(channels, version, to, wheels, trusted, options.signers_of(stack, keys)):
+            click.echo(channels / to / "files" / name)
+
+
+@release.command()
+@click.argument("version")
+@click.argument("reason")
+@click.option(
+    "--folder", "folders", multiple=True, type=_FOLDER,
+    help="A channel or mirror whose index is to say it at once; several times.",
+)  # fmt: skip
+@options.signing_keys
+def yank(version: str, reason: str, folders: tuple[Path, ...], keys: tuple[Path, ...]) -> None:
+    """Say that nobody should take VERSION any more, and why, in build_tools/release/yanked.toml; its files stay."""
+    from build_tools.release import index, mirror
+
+    if folders and not keys:
+        raise click.UsageError("name a secret key for the folders' lists: --key FILE")
+    index.yank(version, reason, index.YANKED)
+    click.echo(f"{index.YANKED}: commit it")
+    with ExitStack() as stack:
+        signing = options.signers_of(stack, keys)
+        for folder in folders:
+            mirror.write(folder, signing)
+            click.echo(folder)

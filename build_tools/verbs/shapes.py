@@ -14,6 +14,41 @@ from build_tools.verbs.output import console, print_json, say_stale
 if TYPE_CHECKING:
     from aiter_prebuilt.contract.calls import Call
     from build_tools.manifest.model import Manifest
+    from build_tools.report.shapes import Shapes
+
+
+def compute(
+    names: tuple[str, ...],
+    functions: tuple[str, ...],
+    targets: tuple[str, ...],
+    ranks: tuple[int, ...],
+    bundles: Path,
+) -> Shapes:
+    """Each call of the steps that are asked for, with what the bundles would launch.
+
+    Raises:
+        ManifestError: the models' file is wrong. NotReadyError: there is no bundle of a target.
+    """
+    from build_tools.errors import ManifestError
+    from build_tools.manifest.parse import load
+    from build_tools.pack import notes
+    from build_tools.report.shapes import Shapes
+    from build_tools.shapes import ask, models, problems
+
+    manifest = load(options.ROOT / "manifests")
+    told = models.read(options.ROOT)
+    if lines := problems.of_models(told, manifest):
+        raise ManifestError(lines)
+    only = ask.Filter(names, functions, ranks)
+    problems.refuse(told, only)
+    rows = []
+    sets: dict[str, str] = {}
+    for target in _targets(manifest, targets):
+        files = _files(manifest, bundles, target)
+        sets |= {path.name: notes.read(path).get("ck", "tuned") for path in files}
+        every = ask.asked(told, manifest, target, only)
+        rows += ask.answered(every, ask.operators_of(manifest), target, _explain(files))
+    return Shapes(tuple(rows), sets, tuple(notes.stale_in(options.ROOT, bundles)))
 
 
 @click.command()
@@ -39,38 +74,20 @@ def shapes(
     """What each call of each model's steps would launch on gfx942 and gfx950, chosen as a live call is, and why; or why nothing:
     manifests/models.toml and manifests/clients.toml.
     """
-    from build_tools.errors import ManifestError, ShapesError
-    from build_tools.manifest.parse import load
-    from build_tools.pack import notes
-    from build_tools.report.shapes import Shapes
+    from build_tools.errors import ShapesError
     from build_tools.report.shapes_view import render
-    from build_tools.shapes import ask, models, problems
 
-    manifest = load(options.ROOT / "manifests")
-    told = models.read(options.ROOT)
-    if lines := problems.of_models(told, manifest):
-        raise ManifestError(lines)
-    only = ask.Filter(names, functions, ranks)
-    problems.refuse(told, only)
-    rows = []
-    sets: dict[str, str] = {}
-    for target in _targets(manifest, targets):
-        files = _files(manifest, bundles, target)
-        sets |= {path.name: notes.read(path).get("ck", "tuned") for path in files}
-        every = ask.asked(told, manifest, target, only)
-        rows += ask.answered(every, ask.operators_of(manifest), target, _explain(files))
-    stale = notes.stale_in(options.ROOT, bundles)
-    found = Shapes(tuple(rows), sets, tuple(stale))
+    found = compute(names, functions, targets, ranks, bundles)
     if as_json:
         print_json(found.as_json())
     else:
         render(found, console())
-        say_stale(stale)
+        say_stale(found.stale)
     if strict and (left := found.without()):
         first = left[0]
         raise ShapesError(
             "find an entry for each call of each step",
-            f"{len(left)} of {len(rows)} have none, first {first.function} of {first.model}, TP {first.ranks}, "
+            f"{len(left)} of {len(found.rows)} have none, first {first.function} of {first.model}, TP {first.ranks}, "
             f"with {first.tokens} tokens on {first.target}: {first.state}: {first.reason}",
             "Leave --strict out to see all, or choose with --model and --operator",
         )

@@ -18,10 +18,18 @@ char* apb_emulator_coverage(const void* image, size_t bytes);
 /* What the loader reads of a code object, without a device: {"version": 1, "isa", "code_object", "kernels": [...]} or
  * {"version": 1, "error": ...} */
 char* apb_emulator_metadata(const void* image, size_t bytes);
-/* Counters since the start or the last reset, {"version": 1, "kernels": [...], "launches": [...], "findings": [{"kernel", "finding",
- * "offset", "count"}]} */
+/* Source lines of a code object: {"version": 1, "files": [...], "lines": [{"offset", "frames": [{"function", "file", "line",
+ * "column"}]}]}, offsets in the code at which the line changes; frames from the line to what it was inlined into. */
+char* apb_emulator_lines(const void* image, size_t bytes);
+/* What is wrong with a filter of AITER_PREBUILT_EMULATOR_TRACE, in words; empty when it is right. */
+char* apb_emulator_trace_problem(const char* filter);
+/* Counters since the start or the last reset, {"version": 2, "kernels": [...], "launches": [...], "findings": [{"kernel", "finding",
+ * "offset", "source" (where the code says it), "count"}]}, and when some of rocprofv3's were asked for "pmc": {"counters", "dispatches", "dropped", "kernels"} */
 char* apb_emulator_counters(void);
 void apb_emulator_reset_counters(void);
+/* rocprofv3's counters that there are, and why the others are not: {"version": 1, "counters": [{"name", "exactness", "targets",
+ * "meaning"}], "absent": [{"names", "reason"}]} */
+char* apb_emulator_pmc(void);
 /* The message of the last kernel that faulted in this process, null before the first. Valid for ever: do not free. */
 const char* apb_emulator_last_fault(void);
 /* "v_add_f32_e32 v0, s1, v2" of the instruction at `code`; its size in dwords in *dwords (0: unknown, text says so). target: 942 or 950. */

@@ -83,17 +83,16 @@ def absent(asked: str, name: str, target: str, profiles: Collection[str]) -> NoO
             f"it exists for {only} only{because}",
             f"call it on {only}: no wheel has it for {target}; what that has: aiter-prebuilt list",
         )
-    extra = locate.extra_of(target)
     if served[target] not in profiles:
         return NoOperatorError(
             asked,
             f"its kernels are in the bundle {target} ({served[target]}), which is not installed{because}",
-            f"run: pip install 'aiter-prebuilt[{extra}-ck]'",
+            f"run: {locate.pip_line(locate.extra_of(target, served[target]))}",
         )
     return NoOperatorError(
         asked,
         f"the installed bundles of {target} have it not",
-        f"run: pip install --upgrade 'aiter-prebuilt[{extra}]'",
+        f"run: {locate.pip_line(locate.extra_of(target, served[target]), upgrade=True)}",
     )
 
 

@@ -46,7 +46,7 @@ class InstalledBundle:
     @property
     def extra(self) -> str:
         """The pip extra that installs it: ``gfx950``, ``gfx950-ck``."""
-        return extra_of(self.target) + ("-ck" if self.profile == "ck-full" else "")
+        return extra_of(self.target, self.profile)
 
     @property
     def calls(self) -> str:
@@ -63,16 +63,28 @@ class InstalledBundle:
 EXTRAS: Final = ("gfx942", "gfx950", "sm90")
 
 
-def extra_of(target: str) -> str:
-    """The pip extra of a target's CK-free bundle."""
-    return target.partition(":")[0].replace("_", "")
+def extra_of(target: str, profile: str = "ck-free") -> str:
+    """The pip extra of a target's bundle of this profile."""
+    return target.partition(":")[0].replace("_", "") + ("-ck" if profile == "ck-full" else "")
+
+
+def pip_line(*extras: str, upgrade: bool = False) -> str:
+    """What installs the bundles of these extras beside this runtime, in one line: every message about one that is missing has it
+    from here.
+    """
+    return f"pip install {'--upgrade ' if upgrade else ''}'aiter-prebuilt[{','.join(extras)}]'"
+
+
+def nothing_installed() -> str:
+    """What to type where nothing says which bundle would serve."""
+    return f"{pip_line('gfx942')} or {pip_line('gfx950').removeprefix('pip install ')}"
 
 
 def to_install(target: str) -> str:
     """What to type for a target that no installed bundle serves."""
     extra = extra_of(target)
     if extra in EXTRAS:
-        return f"run: pip install 'aiter-prebuilt[{extra}]'"
+        return f"run: {pip_line(extra)}"
     return f"no wheel serves {target}: there are wheels for {', '.join(EXTRAS)}"
 
 
@@ -203,7 +215,7 @@ def _mend(bundle: InstalledBundle) -> str:
 
 
 def _match(bundle: InstalledBundle) -> str:
-    return f"run: pip install --upgrade 'aiter-prebuilt[{bundle.extra}]', which installs a runtime and a bundle that match"
+    return f"run: {pip_line(bundle.extra, upgrade=True)}, which installs a runtime and a bundle that match"
 
 
 def open_bundle(bundle: InstalledBundle) -> Bundle:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 from aiter_prebuilt import minisign
 from aiter_prebuilt.contract.header import HEADER_SIZE
+from aiter_prebuilt.contract.signature import SUMS, is_of_list, name_of
 from aiter_prebuilt.errors import AiterPrebuiltError, SignatureError, UnsignedError, WrongKeyError
 from aiter_prebuilt.files import contents, is_folder, open_file
 from aiter_prebuilt.minisign import PublicKey, Signature
@@ -27,11 +28,7 @@ from aiter_prebuilt.minisign import PublicKey, Signature
 if TYPE_CHECKING:
     from aiter_prebuilt.locate import InstalledBundle
 
-SUFFIX: Final = ".minisig"
-SUMS: Final = "SHA256SUMS"
 _LINE: Final = re.compile(r"([0-9a-f]{64}) [ *]([^\\\0]+)")
-#: The list itself, and signatures of it.
-_OF_LIST: Final = re.compile(rf"{SUMS}(\.[0-9A-F]{{16}})?({re.escape(SUFFIX)})?")
 _CHUNK: Final = 1 << 20
 
 
@@ -119,7 +116,7 @@ def _compared(folder: Path, sums: bytes) -> list[str]:
     # A link to a folder is a file here: what it leads to is no part of the release.
     found = (path for path in folder.rglob("*") if path.is_symlink() or not is_folder(path))
     here = {path.relative_to(folder).as_posix() for path in found}
-    here = {name for name in here if not _OF_LIST.fullmatch(name)}
+    here = {name for name in here if not is_of_list(name)}
     problems = [f"{name}: it is not in {SUMS}" for name in sorted(here - wanted.keys())]
     for name, digest in sorted(wanted.items()):
         try:
@@ -143,7 +140,7 @@ def _signed(file: Path, signed: bytes, what: str, keys: tuple[PublicKey, ...]) -
     while keys change, one of two is enough.
     """
     refused: list[AiterPrebuiltError] = []
-    for path in (_beside(file, ""), *(_beside(file, f".{key.number}") for key in keys)):
+    for path in (_beside(file, ""), *(_beside(file, key.number) for key in keys)):
         try:
             return minisign.check(path, signed, what, keys)
         except FileNotFoundError:
@@ -163,4 +160,4 @@ def _signed(file: Path, signed: bytes, what: str, keys: tuple[PublicKey, ...]) -
 
 
 def _beside(file: Path, number: str) -> Path:
-    return file.with_name(f"{file.name}{number}{SUFFIX}")
+    return file.with_name(name_of(file.name, number))

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from aiter_prebuilt_emulator import LIBRARY, VERSION, library, native
+from aiter_prebuilt_emulator import VERSION, debug, library, native, profiling, trace
+from aiter_prebuilt_emulator.surroundings import with_library
 
 JSON_VERSION: Final = 1
 
@@ -51,8 +52,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         metavar="N",
         help="with it: execute N workgroups of each launch, for their times alone",
     )
+    trace.add_options(verb)
+    profiling.add_options(verb)
     verb.add_argument("command", nargs=argparse.REMAINDER, metavar="-- COMMAND")
     verb.set_defaults(execute=_run)
+    debug.add_verb(verbs)
+    profiling.register(verbs)
     options = parser.parse_args(arguments)
     try:
         return int(options.execute(options))
@@ -78,12 +83,14 @@ def _run(options: argparse.Namespace) -> int:
         "AITER_PREBUILT_EMULATOR_TIMING": options.timing,
         "AITER_PREBUILT_EMULATOR_SAMPLE": options.sample,
     }
-    os.environ.update({name: value for name, value in given.items() if value})
-    path = library()
-    os.environ.update(AITER_PREBUILT_HIP=path, TRITON_LIBHIP_PATH=path)
-    # By path for those that ask; loaded already, as libamdhip64.so.7, for those that link it; by folder for the others.
-    for name, value, separator in (("LD_PRELOAD", path, " "), ("LD_LIBRARY_PATH", str(LIBRARY.parent), ":")):
-        os.environ[name] = separator.join(filter(None, (value, os.environ.get(name))))
+    try:
+        given |= trace.environment(options) | profiling.environment(options)
+        os.environ.update({name: value for name, value in given.items() if value})
+        profiling.check()
+    except (trace.TraceFilterError, profiling.ProfileError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    os.environ.update(with_library(os.environ))
     try:
         os.execvp(command[0], command)  # noqa: S606  # this verb's purpose
     except OSError as error:

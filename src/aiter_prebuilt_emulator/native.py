@@ -18,9 +18,15 @@ class UnreadableCodeObjectError(ValueError):
 def opened() -> ctypes.CDLL:
     """The library in this process; the environment (see the README) is read at its first HIP call."""
     handle = ctypes.CDLL(library())
-    for name in ("apb_emulator_coverage", "apb_emulator_counters"):
+    for name in (
+        "apb_emulator_coverage",
+        "apb_emulator_counters",
+        "apb_emulator_pmc",
+        "apb_emulator_trace_problem",
+    ):
         getattr(handle, name).restype = ctypes.c_void_p
     handle.apb_emulator_coverage.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
+    handle.apb_emulator_trace_problem.argtypes = [ctypes.c_char_p]
     handle.apb_emulator_free.argtypes = [ctypes.c_void_p]
     handle.apb_emulator_free.restype = None
     handle.apb_emulator_reset_counters.restype = None
@@ -56,6 +62,24 @@ def counters() -> dict[str, Any]:
     return _document(opened().apb_emulator_counters())
 
 
+def pmc() -> dict[str, Any]:
+    """rocprofv3's counters that the device has (``counters``: name, exactness, targets, meaning), and those that it lacks
+    (``absent``: how the names begin, reason).
+    """
+    return _document(opened().apb_emulator_pmc())
+
+
 def reset_counters() -> None:
     """Forget what was counted."""
     opened().apb_emulator_reset_counters()
+
+
+def trace_problem(text: str) -> str:
+    """What is wrong with a filter of ``AITER_PREBUILT_EMULATOR_TRACE``; empty when nothing is."""
+    pointer = opened().apb_emulator_trace_problem(text.encode())
+    if not pointer:
+        raise MemoryError
+    try:
+        return ctypes.string_at(pointer).decode(errors="replace")
+    finally:
+        opened().apb_emulator_free(pointer)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -17,8 +16,7 @@ from support.coverage import patched
 from support.emulator import bundles, library_path
 from support.hip_process import program
 from support.instructions import assemble
-
-from csrc.emulator.generate import isa_tables
+from support.matrix_assembly import matrix_instructions
 
 TARGETS = ("gfx942", "gfx950")
 CATEGORIES = (
@@ -178,28 +176,6 @@ def test_bytes_outside_a_buffer_are_not_moved(target: str, tmp_path: Path) -> No
     ]
     for (what, *expected), document in zip(_CUT, counters(target, tmp_path, groups), strict=True):
         assert [document["launches"][0][name] for name in BYTES] == expected, what
-
-
-def matrix_instructions(target: str) -> dict[str, int]:
-    """Every matrix instruction of a target in assembly, and 2 x M x N x K x blocks by its name (sparse ones: K of B)."""
-    bit = 1 << TARGETS.index(target)
-    found = {}
-    for row in isa_tables.rows():
-        shape = re.search(r"MFMA?C?_(?:SCALE_)?[FI]\d+_(\d+)X(\d+)X(\d+)(?:_(\d+)B)?_", row.opcode)
-        if not row.targets & bit or not shape:
-            continue
-        m, n, k, blocks = (int(number or 1) for number in shape.groups())
-        names = []
-        for operand in row.operands:
-            count = -(-operand.bits // 32)
-            kind, first = {
-                "d0": ("a", 0), "s0": ("v", 0), "s1": ("v", 16), "s2": ("a", 0), "x0": ("v", 40), "x1": ("v", 41),
-            }[operand.slot]  # fmt: skip
-            if operand.slot == "s2" and "SMFMAC" in row.opcode:
-                kind, first = "v", 40  # the index of what is not zero
-            names.append(f"{kind}[{first}:{first + count - 1}]" if count > 1 else f"{kind}{first}")
-        found[f"{isa_tables.mnemonic(row.opcode)} {', '.join(names)}"] = 2 * m * n * k * blocks
-    return found
 
 
 @pytest.mark.parametrize("target", TARGETS)

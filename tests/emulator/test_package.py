@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -132,6 +133,19 @@ def test_bench_counts_what_a_call_does() -> None:
     # A product of M x N x K takes 2 M N K operations, whatever the tile; padding of a tile may add more.
     assert sum(kernel["mfma_flops"] for kernel in kernels) >= 2 * 64 * 64 * 128
     assert all(kernel["instructions"]["valu"] > 0 for kernel in kernels)
+
+
+def test_bench_prints_the_counters_that_were_asked_for() -> None:
+    done = command(
+        "aiter_prebuilt",
+        *("bench", "rms_norm", "M=7", "N=512", "--repeat", 1, "--counters"),
+        AITER_PREBUILT_HIP=str(library_path()),
+        AITER_PREBUILT_EMULATOR="gfx950",
+        AITER_PREBUILT_EMULATOR_PMC="SQ_WAVES,SQ_INSTS_MFMA",
+        AITER_PREBUILT_BUNDLES=os.pathsep.join(map(str, bundles("gfx950", "ck-free"))),
+    )
+    assert "occupancy limited by" in done.stdout
+    assert re.search(r"SQ_WAVES +[1-9]", done.stdout) and re.search(r"SQ_INSTS_MFMA +0", done.stdout)
 
 
 def test_bench_without_a_device_says_how_to_get_one() -> None:

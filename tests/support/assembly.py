@@ -22,9 +22,9 @@ _TAIL = """
 .rodata
 .p2align 6
 .amdhsa_kernel kernel
-  .amdhsa_next_free_vgpr 128
+  .amdhsa_next_free_vgpr {vgprs}
   .amdhsa_next_free_sgpr 96
-  .amdhsa_accum_offset 64
+  .amdhsa_accum_offset {accum_offset}
   .amdhsa_group_segment_fixed_size {lds}
   .amdhsa_user_sgpr_kernarg_segment_ptr 1
   .amdhsa_system_sgpr_workgroup_id_x 1
@@ -81,14 +81,17 @@ def assemble(target: str, source: str) -> tuple[int, ...]:
 
 
 @cache
-def code_object(target: str, body: str, lds: int = 0) -> bytes:
+def code_object(target: str, body: str, lds: int = 0, vgprs: int = 128, accum_offset: int = 64) -> bytes:
     """A linked code object with one kernel, ``kernel(data: global pointer)``.
 
     On entry s[0:1] is the kernarg segment, s2 the workgroup number, v0 the work item. ``lds``: bytes of static LDS.
+    ``vgprs``: registers of both files together, those from ``accum_offset`` on accumulation VGPRs.
     """
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        source = _HEAD.format(target=target) + body + _TAIL.format(lds=lds)
+        source = (
+            _HEAD.format(target=target) + body + _TAIL.format(lds=lds, vgprs=vgprs, accum_offset=accum_offset)
+        )
         relocatable = _relocatable(target, source, folder)
         _run(
             [

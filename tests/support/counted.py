@@ -50,8 +50,10 @@ class Launch:
     block: int = 64
 
 
-def counters(target: str, folder: Path, groups: Sequence[Sequence[Launch]]) -> list[dict[str, Any]]:
-    """The counters of each group of launches, in one process."""
+def counters(
+    target: str, folder: Path, groups: Sequence[Sequence[Launch]], **environment: str
+) -> list[dict[str, Any]]:
+    """The counters of each group of launches, in one process. ``environment`` as in :mod:`support.hip_process`."""
     names: dict[bytes, str] = {}
     for launch in (launch for group in groups for launch in group):
         if launch.image not in names:
@@ -59,6 +61,14 @@ def counters(target: str, folder: Path, groups: Sequence[Sequence[Launch]]) -> l
             Path(names[launch.image]).write_bytes(launch.image)
     request = folder / "launches.json"
     request.write_text(json.dumps([[[names[x.image], x.grid, x.block] for x in group] for group in groups]))
-    found: list[dict[str, Any]] = json.loads(program(_RUN, str(request), devices=target)[0])
-    assert len(found) == len(groups) and all(document["version"] == 1 for document in found)
+    found: list[dict[str, Any]] = json.loads(program(_RUN, str(request), devices=target, **environment)[0])
+    assert len(found) == len(groups) and all(document["version"] == 2 for document in found)
     return found
+
+
+def profiled(
+    target: str, folder: Path, launches: Sequence[Launch], *names: str, **environment: str
+) -> list[dict[str, float]]:
+    """rocprofv3's counters of each launch."""
+    documents = counters(target, folder, [launches], pmc=",".join(names), **environment)
+    return [dispatch["counters"] for dispatch in documents[0]["pmc"]["dispatches"]]

@@ -95,15 +95,19 @@ class Peer:
         assert self.lib.hipModuleGetFunction(ctypes.byref(function), module, b"kernel") == 0
         return function.value or 0
 
-    def launch(self, function: int, grid: int, block: int, arguments: str) -> list[Any]:
-        """Launches with a packed block of arguments. HIP's code, seconds on a processor, how often it was left to others."""
+    def start(self, function: int, grid: int, block: int, arguments: str) -> int:
+        """Launches with a packed block of arguments."""
         data = bytes.fromhex(arguments)
         buffer, size = ctypes.create_string_buffer(data, len(data)), ctypes.c_size_t(len(data))
         at = [ctypes.cast(item, ctypes.c_void_p).value for item in (buffer, ctypes.pointer(size))]
         extra = (ctypes.c_void_p * 5)(1, at[0], 2, at[1], 3)
         dims = [ctypes.c_uint(value) for value in (grid, 1, 1, block, 1, 1, 0)]
+        return int(self.lib.hipModuleLaunchKernel(ctypes.c_void_p(function), *dims, None, None, extra))
+
+    def launch(self, function: int, grid: int, block: int, arguments: str) -> list[Any]:
+        """The same, to its end. HIP's code, seconds on a processor, how often it was left to others."""
         before = resource.getrusage(resource.RUSAGE_SELF)
-        status = self.lib.hipModuleLaunchKernel(ctypes.c_void_p(function), *dims, None, None, extra)
+        status = self.start(function, grid, block, arguments) or self.lib.hipDeviceSynchronize()
         after = resource.getrusage(resource.RUSAGE_SELF)
         seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
         return [int(status), seconds, after.ru_nvcsw - before.ru_nvcsw]

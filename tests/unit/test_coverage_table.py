@@ -94,7 +94,7 @@ def test_as_json() -> None:
             "triton/gfx950": {"kernels": 2, "entries": 3, "proved": 1},
         },
         "status": "covered, 2 not proved",
-        "reasons": {},
+        "reasons": {}, "family": "", "module": "", "summary": "", "signature": "",
     }  # fmt: skip
     assert list(rows[0]["cells"]) == sorted(rows[0]["cells"])
     assert (rows[1]["aiter_backends"], rows[1]["status"]) == (["hip", "ck"], "missing on gfx950")

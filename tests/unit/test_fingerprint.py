@@ -203,3 +203,22 @@ def test_another_python_gives_the_same_key(tmp_path: Path) -> None:
             [python, "-c", code, *words], env=environment, capture_output=True, text=True, check=True
         )
         assert done.stdout.strip() == KNOWN, python
+
+
+@pytest.mark.parametrize(
+    "name", ["flydsl_compile.py", "flydsl_guard.py", "flydsl_sources.py", "flydsl_torch.py"]
+)
+def test_the_child_of_flydsl_is_in_its_keys_alone(
+    root: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    jobs = [JOB, replace(JOB, backend="flydsl")]
+    fingerprint._backend_code.cache_clear()
+    before = [job_key(job, tools(), root) for job in jobs]
+    digest = sha256_file
+    monkeypatch.setattr(
+        fingerprint, "sha256_file", lambda path: "another" if path.name == name else digest(path)
+    )
+    fingerprint._backend_code.cache_clear()
+    now = [job_key(job, tools(), root) for job in jobs]
+    assert now[0] == before[0] and now[1] != before[1]
+    fingerprint._backend_code.cache_clear()

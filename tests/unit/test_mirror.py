@@ -8,26 +8,16 @@ from pathlib import Path
 
 import pytest
 from support.bundles import small_root
+from support.releases import wheel as _wheel
 from support.verified import IMAGE, operator
 
 from aiter_prebuilt import minisign, trust
 from build_tools.errors import MirrorError
 from build_tools.pack import writer
-from build_tools.pack.archive import write_members
 from build_tools.release import index, mirror
 from build_tools.release.sign import new_key, signers
 
 DATA = writer.encode(small_root(), (operator(),), writer.as_is([IMAGE]).frames)
-
-
-def _wheel(folder: Path, name: str, version: str, body: bytes = b"") -> Path:
-    stem = f"{name.replace('-', '_')}-{version}"
-    metadata = f"Metadata-Version: 2.4\nName: {name}\nVersion: {version}\nRequires-Python: >=3.10\n".encode()
-    path = folder / f"{stem}-py3-none-any.whl"
-    info = f"{stem}.dist-info"
-    head = b"Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
-    write_members(path, {f"{stem}.py": body, f"{info}/METADATA": metadata, f"{info}/WHEEL": head})
-    return path
 
 
 @pytest.fixture

@@ -91,3 +91,11 @@ def test_a_call_of_what_the_other_wheel_has_is_told_both(manifest: Manifest) -> 
     error = dispatch.absent("call ck_moe_stage1_fwd", "ck_moe_stage1_fwd", "gfx942", {"ck-free"})
     assert error is not None
     assert "which is not installed, because" in error.found and "gfx942-ck" in error.fix
+
+
+def test_an_older_wheel_of_the_other_profile_is_what_is_upgraded() -> None:
+    """An installed bundle that lacks the operator: the extra that is named is one whose wheel has it."""
+    error = dispatch.absent("call ck_moe_stage1_fwd", "ck_moe_stage1_fwd", "gfx942", {"ck-free", "ck-full"})
+    assert error is not None and error.fix == "run: pip install --upgrade 'aiter-prebuilt[gfx942-ck]'"
+    error = dispatch.absent("call rms_norm", "rms_norm", "gfx942", {"ck-free", "ck-full"})
+    assert error is not None and error.fix == "run: pip install --upgrade 'aiter-prebuilt[gfx942]'"

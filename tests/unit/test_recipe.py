@@ -140,9 +140,32 @@ def test_bytes_doubles_and_structs() -> None:
     ]
 
 
-@pytest.mark.parametrize("text", ["u8 N", "f64 epsilon", "{ i32 N, i32 M }"])
+def test_packed_structs_have_no_gaps_and_no_alignment() -> None:
+    """FlyDSL's ``fx.Tensor``: an address, then sizes and strides one behind the other; the next address is aligned again."""
+    made = good(
+        args=[
+            "ptr q",
+            "packed { i32 M, i32 N, i32 3, i64 M * N, i64 N }",
+            "i32 N",
+            "packed{i32 N, i64 M}",
+            "ptr out",
+        ]
+    )
+    args = made.recipe.steps[0].args
+    assert [(arg.offset, arg.size) for arg in args] == [
+        (0, 8), (8, 4), (12, 4), (16, 4), (20, 8), (28, 8), (36, 4), (40, 4), (44, 8), (56, 8),
+    ]  # fmt: skip
+    assert [value(arg.code) for arg in args if arg.kind == ARG_INT] == [M, N, 3, M * N, N, N, N, M]
+    assert made.jobs[0].kernarg_size == 64
+    assert good(args=["packed { i64 M, u8 0 }"]).jobs[0].kernarg_size == 9
+    assert said(args=["packed { i64 M, u8 0 }"], slot=8) == [
+        "slot: a slot of 8 bytes is too small for 'packed { i64 M, u8 0 }'"
+    ]
+
+
+@pytest.mark.parametrize("text", ["u8 N", "f64 epsilon", "{ i32 N, i32 M }", "packed { i32 N, i32 M }"])
 def test_what_triton_has_no_word_for(text: str) -> None:
-    words = f"args[1]: {text!r}: kernels of triton take none of u8, f64, {{"
+    words = f"args[1]: {text!r}: kernels of triton take none of u8, f64, {{, packed"
     assert said(backend="triton", args=["i32 N", text], block=None) == [words]
 
 
@@ -162,6 +185,8 @@ def test_slots_of_one_size() -> None:
         ("ptr", f"args[1]: 'ptr' {NO_FORM}"),
         ("u7 N", f"args[1]: 'u7 N' {NO_FORM}"),
         ("{}", f"args[1]: '{{}}' {NO_FORM}"),
+        ("packed", f"args[1]: 'packed' {NO_FORM}"),
+        ("packed {}", f"args[1]: 'packed {{}}' {NO_FORM}"),
         ("{ i64 N", f"args[1]: '{{ i64 N' {NO_FORM}"),
         ("{ i64 N, u8 }", f"args[1]: '{{ i64 N, u8 }}' {NO_FORM}"),
         ("{ i64 N,, u8 0 }", f"args[1]: '{{ i64 N,, u8 0 }}' {NO_FORM}"),

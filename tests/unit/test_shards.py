@@ -14,6 +14,7 @@ from build_tools.compile.shards import (
     RECORD,
     RECORD_VERSION,
     Recorded,
+    even_batches,
     record_of,
     recorded,
     seconds_of,
@@ -63,6 +64,22 @@ def test_jobs_of_one_compile_stay_together_and_count_once() -> None:
     parts = _parts([*alike, *tree], 2, known)
     assert sorted(parts) == [["f0", "f1", "f2"], ["k0", "k1", "k2", "k3"]]
     assert seconds_of([*alike, *tree], known) == 12.0
+
+
+def test_units_of_a_farm_are_no_longer_than_a_workers_part() -> None:
+    known = Recorded({"amd long.py": 9.0, "amd short.py": 1.0, "amd k.hip": 20.0})
+    jobs = [
+        *(triton(f"l{number}", "long.py") for number in range(6)),
+        *(triton(f"s{number}", "short.py") for number in range(6)),
+    ]
+    jobs += [job("k1"), job("k2")]  # one compile, however long it takes
+    units = even_batches([(each, each.id) for each in jobs], 4, known)
+    names = [[each.id for each, _ in unit] for unit in units]
+    assert sorted(name for unit in names for name in unit) == sorted(each.id for each in jobs)
+    assert names[0] == ["k1", "k2"] and all(len(unit) <= 2 for unit in names if unit[0].startswith("l"))
+    seconds = [seconds_of((each for each, _ in unit), known) for unit in units]
+    assert seconds == sorted(seconds, reverse=True) and max(seconds) == 20.0
+    assert even_batches([], 4, known) == [] and len(even_batches([(jobs[0], "")], 200, known)) == 1
 
 
 def test_a_source_that_nobody_recorded_costs_what_its_backend_does() -> None:

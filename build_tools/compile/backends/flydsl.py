@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from build_tools.compile.backends.built import CHILD_PATH, Built, closure, sibling_imports
+from build_tools.compile.backends.built import CHILD_PATH, Built
+from build_tools.compile.backends.flydsl_sources import sources_of
 from build_tools.compile.backends.many import Answer, compile_in_children, output_of
 from build_tools.errors import BuildToolsError
 from build_tools.files.run import Outcome, run
@@ -20,9 +21,9 @@ _SECONDS_PER_JOB: Final = 600.0
 
 
 def expand(source: str, symbol: str, root: Path) -> tuple[str, ...]:
-    """``source`` and the Python files beside it that it imports."""
+    """``source`` and the modules and packages beside it that it imports."""
     del symbol
-    return closure(source, root, sibling_imports)
+    return sources_of(source, root)
 
 
 def compile(job: CompileJob, toolchain: Toolchain, root: Path, workdir: Path) -> Built:
@@ -45,7 +46,11 @@ def compile_many(jobs: Sequence[CompileJob], toolchain: Toolchain, root: Path, w
 
         def requests(left: Sequence[CompileJob], into: Path, target: str = target) -> object:
             asked = [_request(job, output_of(into, place)) for place, job in enumerate(left)]
-            return {"target": target, "linker": list(toolchain.clang.lld), "jobs": asked}
+            libraries = list(map(str, toolchain.clang.device_libraries))
+            linker = list(toolchain.clang.lld)
+            return {
+                "target": target, "root": str(root), "linker": linker, "libraries": libraries, "jobs": asked,
+            }  # fmt: skip
 
         def child(request: Path, written: Path, count: int = len(these)) -> Outcome:
             argv: list[str | Path] = [toolchain.python, "-m", _CHILD, request, written]
@@ -57,7 +62,10 @@ def compile_many(jobs: Sequence[CompileJob], toolchain: Toolchain, root: Path, w
 
 
 def _request(job: CompileJob, output: str) -> dict[str, Any]:
-    return {"source": job.source, "symbol": job.symbol, "constants": dict(job.constants), "output": output}
+    return {
+        "source": job.source, "inputs": list(job.inputs), "symbol": job.symbol, "constants": dict(job.constants),
+        "output": output,
+    }  # fmt: skip
 
 
 def _launch(job: CompileJob, answer: dict[str, Any]) -> tuple[int, dict[str, str]]:

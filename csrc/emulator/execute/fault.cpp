@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "decode.h"
+#include "lines.h"
 #include "operands.h"
 #include "reach.h"
 #include "wave.h"
@@ -38,6 +39,9 @@ std::string place(const Wave& wave, FaultKind kind, int lane) {
     text += part;
     text += wave.current->dwords != 0 ? disassemble(wave.target, *wave.current) : std::string("undecodable");
     text += '`';
+    const Lines* lines = wave.group != nullptr ? wave.group->lines : nullptr;
+    const std::string source = lines != nullptr ? lines->text(wave.current->address) : std::string();
+    if (!source.empty()) text.append(" (").append(source).append(")");
   }
   if (wave.group != nullptr) {
     const Workgroup& group = *wave.group;

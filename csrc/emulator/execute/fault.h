@@ -31,7 +31,8 @@ struct Fault {
 const char* name(FaultKind kind);
 
 struct Wave;
-// "missing s_waitcnt at code+0x1c `v_add_f32_e32 v0, v1, v2`, workgroup (3, 0, 0), wave 1, lane 5": what the wave is at.
+// "missing s_waitcnt at code+0x1c `v_add_f32_e32 v0, v1, v2` (x.hip:12 in f), workgroup (3, 0, 0), wave 1, lane 5": what the wave is
+// at, with its source line where the code object says it.
 std::string place(const Wave& wave, FaultKind kind, int lane);
 
 }  // namespace apb::emu

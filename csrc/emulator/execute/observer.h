@@ -13,7 +13,8 @@ enum class LdsAccess : std::uint8_t { Read, Write, Atomic };
 class Observer {
  public:
   virtual ~Observer() = default;
-  // Before each instruction; wave.pc already points behind it. Whoever stops the wave here (`raise`) keeps it from being executed.
+  // Before each instruction; wave.pc already points behind it. Whoever stops the wave here (`raise`, or
+  // Stop::Yield with wave.pc set back) keeps it from being executed.
   virtual void before(Wave& wave, const Instruction& instruction) = 0;
   // When it was executed, or has stopped the wave: wave.stop says.
   virtual void after(Wave& /*wave*/, const Instruction& /*instruction*/) {}

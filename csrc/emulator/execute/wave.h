@@ -52,12 +52,14 @@ class Memory {
   virtual void describe(std::uint64_t address, std::uint64_t bytes, char* text, std::size_t size) const = 0;
 };
 
+class Lines;
 class Observer;  // whoever looks at each instruction: checks, counters, a debugger. Null: nobody does.
 
 struct Wave;
 
 struct Workgroup {
-  const char* kernel = "";  // its name, for messages
+  const char* kernel = "";       // its name, for messages
+  const Lines* lines = nullptr;  // where its code comes from, for messages; null: nobody knows
   std::uint8_t* lds = nullptr;
   std::uint32_t lds_bytes = 0;     // static and dynamic, what the launch asked for
   std::uint32_t id[3] = {};        // workgroup number

@@ -1,6 +1,7 @@
 // Contexts. A context is a name for a device: memory, modules and streams belong to the device, as in HIP on AMD.
 #include "../machine/allocations.h"
 #include "capture.h"
+#include "task.h"
 
 namespace apb::emu::hip {
 namespace {
@@ -136,7 +137,8 @@ APB_HIP hipError_t hipCtxSynchronize(void) {
   return entry(__func__, [&] {
     if (const hipError_t error = refuse_in_any_capture(hipErrorStreamCaptureUnsupported); error != hipSuccess)
       return error;
-    return current_device().fault.load();
+    Device& device = current_device();
+    return synchronize(device, tasks_of_device(device.ordinal));
   });
 }
 

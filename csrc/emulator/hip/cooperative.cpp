@@ -7,6 +7,7 @@
 #include "launch_api.h"
 #include "module.h"
 #include "stream.h"
+#include "task.h"
 
 namespace apb::emu::hip {
 namespace {
@@ -57,6 +58,7 @@ hipError_t run_all(std::vector<Part>& parts) {
   std::vector<hipError_t> answers(parts.size(), hipSuccess);
   const auto run_part = [&](std::size_t i) {
     const std::lock_guard guard(parts[i].stream->order);
+    wait_for(tasks_before(*parts[i].stream));
     const hipError_t fault = find_device(parts[i].stream->device)->fault;
     answers[i] = fault != hipSuccess ? fault : run(parts[i].kernel, *parts[i].stream);
   };
@@ -83,7 +85,7 @@ template <class AddPart> hipError_t launch_all(const void* list, unsigned count,
   std::vector<Part> parts;
   for (unsigned i = 0; i < count; ++i)
     if (const hipError_t error = part(i, parts); error != hipSuccess) return error;
-  const Interruption asked;
+  const InterruptionScope asked;
   return run_all(parts);
 }
 

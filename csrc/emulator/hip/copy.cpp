@@ -100,6 +100,12 @@ hipError_t move(void* to, const void* from, std::size_t bytes, bool trusted) {
 
 }  // namespace
 
+// Memory that HIP has not allocated and does not know: such a copy is done when its call returns.
+bool is_pageable(const CopyOperation& c) {
+  Allocation found;
+  return !live(c.to, found) || !live(c.from, found);
+}
+
 hipError_t check_copy(const CopyOperation& operation) {
   Sides sides;
   return check(operation, sides);

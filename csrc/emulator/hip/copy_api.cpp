@@ -7,14 +7,16 @@ namespace apb::emu::hip {
 namespace {
 
 // On the legacy stream.
-hipError_t copy_now(const CopyOperation& operation) { return submit(current_device().null_stream, operation); }
+hipError_t copy_now(const CopyOperation& operation) {
+  return submit(current_device().null_stream, operation, Until::Done);
+}
 
-hipError_t copy_on(hipStream_t handle, const CopyOperation& operation) {
+hipError_t copy_on(hipStream_t handle, const CopyOperation& operation, Until until = Until::Enqueued) {
   hipError_t error = hipSuccess;
   const auto stream = find_stream(handle, error);
   if (!stream) return error;
   if (const hipError_t wrong = check_copy(operation); wrong != hipSuccess) return wrong;
-  return submit(stream, operation);
+  return submit(stream, operation, is_pageable(operation) ? Until::Done : until);
 }
 
 CopyOperation rows(void* to, std::size_t to_pitch, const void* from, std::size_t from_pitch, std::size_t width,
@@ -85,7 +87,7 @@ APB_HIP hipError_t hipMemcpyAsync(void* to, const void* from, std::size_t bytes,
 }
 APB_HIP hipError_t hipMemcpyWithStream(void* to, const void* from, std::size_t bytes, hipMemcpyKind kind,
                                        hipStream_t stream) {
-  return entry(__func__, [&] { return copy_on(stream, flat_copy(to, from, bytes, kind)); });
+  return entry(__func__, [&] { return copy_on(stream, flat_copy(to, from, bytes, kind), Until::Done); });
 }
 APB_HIP hipError_t hipMemcpyHtoD(hipDeviceptr_t to, const void* from, std::size_t bytes) {
   return entry(__func__, [&] { return copy_now(flat_copy(to, from, bytes, hipMemcpyHostToDevice)); });

@@ -6,6 +6,7 @@
 #include "capture.h"
 #include "properties.h"
 #include "stream.h"
+#include "task.h"
 
 using namespace apb::emu;
 using namespace apb::emu::hip;
@@ -181,7 +182,8 @@ APB_HIP hipError_t hipDeviceSynchronize(void) {
   return entry(__func__, [&] {
     if (const hipError_t error = refuse_in_any_capture(hipErrorStreamCaptureUnsupported); error != hipSuccess)
       return error;
-    return current_device().fault.load();  // nothing is ever outstanding
+    Device& device = current_device();
+    return synchronize(device, tasks_of_device(device.ordinal));
   });
 }
 

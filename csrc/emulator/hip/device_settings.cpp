@@ -2,6 +2,7 @@
 #include "../machine/allocations.h"
 #include "pool.h"
 #include "stream.h"
+#include "task.h"
 
 namespace apb::emu::hip {
 namespace {
@@ -34,10 +35,14 @@ std::size_t* limit_of(Device& device, hipLimit_t limit) {
   }
 }
 
-// Forgets the device's fault and settings. Memory, modules, streams and events stay valid: a program that has met a
-// fault on purpose goes on.
+// Ends what runs and forgets the device's fault and settings. Memory, modules, streams and events stay valid: a program that has
+// met a fault on purpose goes on.
 hipError_t reset(Device& device) {
+  const TaskList open = tasks_of_device(device.ordinal);
+  cancel(open);
+  wait_for(open);
   device.fault = hipSuccess;
+  device.late = hipSuccess;
   const std::lock_guard guard(device.mutex);
   for (const int peer : device.peers) Allocations::instance().set_peer(device.ordinal, peer, false);
   device.peers.clear();

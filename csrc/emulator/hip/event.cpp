@@ -1,5 +1,14 @@
 // Events: a point in a stream, with the time at which it was passed.
+#include <signal.h>  // NOLINT(modernize-deprecated-headers): kill is POSIX, <csignal> need not have it
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <thread>
+
+#include "../machine/page.h"
 #include "capture.h"
+#include "task.h"
 
 namespace apb::emu::hip {
 namespace {
@@ -68,19 +77,29 @@ hipError_t outside_capture(const Event& event) {
   return fail(hipErrorCapturedEvent, "the event was last recorded in a capture");
 }
 
-hipError_t finished(hipEvent_t handle) {
+hipError_t finished(hipEvent_t handle, bool wait) {
   hipError_t error = hipSuccess;
   const auto event = find_event(handle, error);
   if (!event) return error;
   if (const hipError_t captured = outside_capture(*event); captured != hipSuccess) return captured;
-  return find_device(event->device)->fault.load();
+  std::uint64_t foreign = 0;
+  auto task = passing(*event, foreign);
+  if (!wait && (task || foreign != 0)) return hipErrorNotReady;
+  TaskList open;
+  if (task) open.push_back(std::move(task));
+  error = synchronize(*find_device(event->device), open);
+  return error == hipSuccess && foreign != 0 ? wait_foreign(*event, foreign) : error;
 }
 
-bool passed(Event& event, std::chrono::steady_clock::time_point& time) {
+// hipErrorNotReady while it is not, hipErrorInvalidHandle when it never was recorded.
+hipError_t passed(Event& event, std::chrono::steady_clock::time_point& time) {
   const std::lock_guard guard(event.mutex);
   time = event.time;
-  return event.recorded;
+  if (!event.recorded) return fail(hipErrorInvalidHandle, "an event was never recorded");
+  return event.task ? hipErrorNotReady : hipSuccess;
 }
+
+bool gone(std::int32_t process) { return process > 0 && ::kill(process, 0) != 0 && errno == ESRCH; }
 
 }  // namespace
 
@@ -90,10 +109,64 @@ std::shared_ptr<Event> find_event(hipEvent_t handle, hipError_t& error) {
   return event;
 }
 
-void record_now(Event& event) {
+Event::~Event() {
+  if (page) ::munmap(page, kPage);
+}
+
+bool map_page(Event& event) {
+  void* at = ::mmap(nullptr, kPage, PROT_READ | PROT_WRITE, MAP_SHARED, event.file.descriptor(), 0);
+  if (at == MAP_FAILED) return false;
+  event.page = static_cast<EventPage*>(at);  // zeros are an event that was never recorded
+  return true;
+}
+
+void begin_record(RecordOperation& record, const std::shared_ptr<Task>& task) {
+  Event& event = *record.event;
   const std::lock_guard guard(event.mutex);
+  record.task = task.get();
   event.recorded = true;
+  event.task = task;
+  if (!event.page) return;
+  event.page->recorder = ::getpid();
+  record.ticket = event.page->recorded.fetch_add(1) + 1;
+}
+
+void record_now(const RecordOperation& record) {
+  Event& event = *record.event;
+  const std::lock_guard guard(event.mutex);
+  const bool latest = event.task.get() == record.task;
+  if (event.page) {
+    // Shared since: hipIpcGetEventHandle has given the latest record the first ticket.
+    const std::uint64_t ticket = record.ticket ? record.ticket : latest ? 1 : 0;
+    std::uint64_t done = event.page->done;
+    while (done < ticket && !event.page->done.compare_exchange_weak(done, ticket)) {
+    }
+  }
+  if (!latest) return;
+  event.task.reset();
   event.time = std::chrono::steady_clock::now();
+}
+
+std::shared_ptr<Task> passing(Event& event, std::uint64_t& foreign) {
+  foreign = 0;
+  const std::lock_guard guard(event.mutex);
+  if (event.task && !event.task->done) return event.task;
+  if (!event.page) return nullptr;
+  const std::uint64_t last = event.page->recorded;
+  if (event.page->done < last && !gone(event.page->recorder)) foreign = last;
+  return nullptr;
+}
+
+hipError_t wait_foreign(const Event& event, std::uint64_t ticket) {
+  constexpr std::chrono::microseconds kRest{100};
+  constexpr unsigned kLook = 256;  // rests between looks whether that process lives
+  const InterruptionScope scope;
+  for (unsigned i = 1; event.page->done < ticket; ++i) {
+    if (scope.state()->due()) return fail(hipErrorLaunchFailure, "interrupted while it waited for another process");
+    if (i % kLook == 0 && gone(event.page->recorder)) return hipSuccess;  // its work has ended with it
+    std::this_thread::sleep_for(kRest);
+  }
+  return hipSuccess;
 }
 
 }  // namespace apb::emu::hip
@@ -130,10 +203,10 @@ APB_HIP hipError_t hipStreamWaitEvent(hipStream_t stream, hipEvent_t event, unsi
 
 // An event that was never recorded is complete.
 APB_HIP hipError_t hipEventQuery(hipEvent_t event) {
-  return entry(__func__, [&] { return finished(event); });
+  return entry(__func__, [&] { return finished(event, false); });
 }
 APB_HIP hipError_t hipEventSynchronize(hipEvent_t event) {
-  return entry(__func__, [&] { return finished(event); });
+  return entry(__func__, [&] { return finished(event, true); });
 }
 
 APB_HIP hipError_t hipEventElapsedTime(float* out, hipEvent_t first, hipEvent_t last) {
@@ -148,7 +221,8 @@ APB_HIP hipError_t hipEventElapsedTime(float* out, hipEvent_t first, hipEvent_t 
     if ((from->flags | to->flags) & hipEventDisableTiming)
       return fail(hipErrorInvalidHandle, "an event was created without timing");
     std::chrono::steady_clock::time_point begin, end;
-    if (!passed(*from, begin) || !passed(*to, end)) return fail(hipErrorInvalidHandle, "an event was never recorded");
+    if (const hipError_t open = passed(*from, begin); open != hipSuccess) return open;
+    if (const hipError_t open = passed(*to, end); open != hipSuccess) return open;
     *out = std::chrono::duration<float, std::milli>(end - begin).count();
     return hipSuccess;
   });

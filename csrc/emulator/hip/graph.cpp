@@ -68,11 +68,14 @@ bool sorted(const Graph& graph, std::vector<std::shared_ptr<Node>>& out) {
   return out.size() == graph.nodes.size();
 }
 
-hipError_t run_nodes(const std::vector<std::shared_ptr<Node>>& order, Stream& stream) {
-  for (const auto& node : order) {
-    if (!node->enabled) continue;
+hipError_t run_nodes(const std::vector<std::shared_ptr<Node>>& order, Stream& stream, Left* left) {
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    if (!order[i]->enabled) continue;
     if (const hipError_t fault = find_device(stream.device)->fault; fault != hipSuccess) return fault;
-    if (const hipError_t error = run(node->operation, stream); error != hipSuccess) return error;
+    if (const hipError_t error = run(order[i]->operation, stream, left); error != hipSuccess) return error;
+    if (!left || !left->rest) continue;
+    left->path.push_back(i);
+    return hipSuccess;
   }
   return hipSuccess;
 }

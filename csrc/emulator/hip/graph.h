@@ -37,7 +37,7 @@ std::shared_ptr<Node> add_node(const std::shared_ptr<Graph>& graph, Operation op
 std::shared_ptr<Graph> clone(const Graph& graph);
 // Every node after its dependencies; false when they go round in a circle.
 bool sorted(const Graph& graph, std::vector<std::shared_ptr<Node>>& out);
-hipError_t run_nodes(const std::vector<std::shared_ptr<Node>>& order, Stream& stream);
+hipError_t run_nodes(const std::vector<std::shared_ptr<Node>>& order, Stream& stream, Left* left);
 void forget_nodes(const Graph& graph);  // takes their handles out of the table
 hipGraphNodeType type_of(const Node& node);
 

@@ -8,6 +8,7 @@
 #include "../machine/page.h"
 #include "capture.h"
 #include "memory.h"
+#include "task.h"
 
 namespace apb::emu::hip {
 namespace {
@@ -91,8 +92,7 @@ hipError_t open_memory(void** out, const hipIpcMemHandle_t& in, unsigned flags) 
   return hipSuccess;
 }
 
-// Every work is done when the call that enqueues it returns, so an event of another process is complete whenever it is asked
-// for. The file, which holds nothing, is how a handle is told from one of an event that is gone.
+// The file holds the event's page (EventPage). Each record takes a ticket there, and the event is past when its last one is.
 hipError_t get_event(hipIpcEventHandle_t* out, hipEvent_t handle) {
   if (!out) return null_argument("the result");
   hipError_t error = hipSuccess;
@@ -103,6 +103,10 @@ hipError_t get_event(hipIpcEventHandle_t* out, hipEvent_t handle) {
   const std::lock_guard guard(event->mutex);
   std::string problem;
   if (!event->file.valid()) event->file = SharedFile::create(kEventKind, kPage, problem);
+  if (event->file.valid() && !event->page) {
+    if (!map_page(*event)) return fail(hipErrorOutOfMemory, "the event's page cannot be mapped");
+    if (event->task) event->page->recorded = 1, event->page->recorder = ::getpid();  // see record_now
+  }
   Handle made;
   made.mark = kEventMark;
   made.bytes = kPage;
@@ -118,9 +122,10 @@ hipError_t open_event(hipEvent_t* out, const hipIpcEventHandle_t& in) {
   Handle handle;
   if (const hipError_t error = read(in, kEventMark, handle); error != hipSuccess) return error;
   std::string problem;
-  if (!SharedFile::open(handle.place, kEventKind, kPage, problem).valid())
-    return fail(hipErrorInvalidValue, "the handle cannot be opened: %s", problem.c_str());
   auto event = std::make_shared<Event>();
+  event->file = SharedFile::open(handle.place, kEventKind, kPage, problem);
+  if (!event->file.valid()) return fail(hipErrorInvalidValue, "the handle cannot be opened: %s", problem.c_str());
+  if (!map_page(*event)) return fail(hipErrorOutOfMemory, "the event's page cannot be mapped");
   event->device = thread().device;
   event->flags = hipEventInterprocess | hipEventDisableTiming;
   *out = static_cast<hipEvent_t>(table<Event>().add(std::move(event)));
@@ -148,6 +153,7 @@ APB_HIP hipError_t hipIpcCloseMemHandle(void* address) {
   return entry(__func__, [&] {
     if (!address) return null_argument("the address");
     if (const hipError_t error = refuse_unsafe(); error != hipSuccess) return error;
+    settle(-1);
     if (Allocations::instance().close(reinterpret_cast<std::uint64_t>(address))) return hipSuccess;
     return fail(hipErrorInvalidHandle, "%p is in no memory that hipIpcOpenMemHandle opened (closed already?)", address);
   });

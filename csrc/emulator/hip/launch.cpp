@@ -29,7 +29,8 @@ hipError_t code_of(LaunchResult result) {
     case LaunchResult::InvalidConfiguration: return hipErrorInvalidConfiguration;
     case LaunchResult::TooMuchLds: return hipErrorInvalidValue;
     case LaunchResult::OutOfMemory: return hipErrorOutOfMemory;
-    case LaunchResult::Fault: break;
+    case LaunchResult::Fault:
+    case LaunchResult::Waits: break;
   }
   return hipErrorLaunchFailure;
 }
@@ -165,9 +166,23 @@ hipError_t launch_on(hipStream_t handle, const void* function, const LaunchShape
   return submit(stream, std::move(operation));
 }
 
-// The launch that faults answers the error itself, as HIP allows (a call may return errors of earlier work): here the
-// work is done when the call returns. The device then stays in error.
-hipError_t run_kernel(const KernelOperation& operation, Stream& stream) {
+namespace {
+
+// The launch that faults answers the error itself where its work is done when the call returns, as HIP allows (a call may return
+// errors of earlier work). The device then stays in error.
+hipError_t answer(LaunchResult result, const Fault& fault, const std::string& text, const Stream& stream) {
+  if (result == LaunchResult::Done) return hipSuccess;
+  if (result != LaunchResult::Fault) return fail(code_of(result), "%s", text.c_str());
+  const hipError_t code = code_of(fault.kind);
+  // Nobody's kernel is at fault when somebody lost patience: the device stays usable, as after a debugger's stop.
+  if (fault.kind != FaultKind::Interrupted) find_device(stream.device)->fault = code;
+  remember_fault(text);
+  return fail(code, "%s", text.c_str());
+}
+
+}  // namespace
+
+hipError_t run_kernel(const KernelOperation& operation, Stream& stream, Left* left) {
   LaunchRequest request;
   request.kernel = operation.function->kernel;
   request.grid = operation.grid;
@@ -176,18 +191,20 @@ hipError_t run_kernel(const KernelOperation& operation, Stream& stream) {
   request.dynamic_lds = operation.lds;
   request.arguments = operation.arguments;
   request.device = stream.device;
+  request.queue = stream.id;
   request.cooperative = operation.cooperative;
   request.grids = operation.grids;
   Fault fault;
   std::string text;
-  const LaunchResult result = launch(request, fault, text);
-  if (result == LaunchResult::Done) return hipSuccess;
-  if (result != LaunchResult::Fault) return fail(code_of(result), "%s", text.c_str());
-  const hipError_t code = code_of(fault.kind);
-  // Nobody's kernel is at fault when somebody lost patience: the device stays usable, as after a debugger's stop.
-  if (fault.kind != FaultKind::Interrupted) find_device(stream.device)->fault = code;
-  remember_fault(text);
-  return fail(code, "%s", text.c_str());
+  const LaunchResult result = launch(request, fault, text, left ? &left->rest : nullptr);
+  return result == LaunchResult::Waits ? hipSuccess : answer(result, fault, text, stream);
+}
+
+hipError_t finish_kernel(LaunchRest& rest, Stream& stream) {
+  Fault fault;
+  std::string text;
+  const LaunchResult result = rest.finish(fault, text);
+  return answer(result, fault, text, stream);
 }
 
 }  // namespace apb::emu::hip

@@ -8,6 +8,7 @@
 #include "../machine/mappings.h"
 #include "capture.h"
 #include "pool.h"
+#include "task.h"
 
 namespace apb::emu::hip {
 namespace {
@@ -47,8 +48,14 @@ hipError_t allocate_host(void** out, std::size_t bytes, unsigned flags) {
 
 hipError_t free_host(void* address) {
   if (const hipError_t error = refuse_unsafe(); error != hipSuccess) return error;
+  if (address) settle(-1);
   if (!address || memory().free(address, AllocationKind::Host)) return hipSuccess;
   return fail(hipErrorInvalidValue, "%p is not the start of memory of hipHostMalloc", address);
+}
+
+int device_of(const void* address) {
+  Allocation found;
+  return live(address, found) ? found.device : -1;
 }
 
 hipError_t allocate_rows(void** out, std::size_t* pitch, std::size_t width, std::size_t rows) {
@@ -96,7 +103,9 @@ APB_HIP hipError_t hipExtMallocWithFlags(void** out, std::size_t bytes, unsigned
 APB_HIP hipError_t hipFree(void* address) {
   return entry(__func__, [&] {
     if (const hipError_t error = refuse_unsafe(); error != hipSuccess) return error;
-    return address ? device_free(address) : hipSuccess;
+    if (!address) return hipSuccess;
+    settle(device_of(address));
+    return device_free(address);
   });
 }
 
@@ -168,6 +177,7 @@ APB_HIP hipError_t hipHostUnregister(void* address) {
   return entry(__func__, [&] {
     if (!address) return null_argument("the address");
     if (const hipError_t error = refuse_unsafe(); error != hipSuccess) return error;
+    settle(-1);
     return memory().abandon(address) ? hipSuccess
                                      : fail(hipErrorHostMemoryNotRegistered, "%p was not registered", address);
   });

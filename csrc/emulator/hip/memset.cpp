@@ -48,7 +48,9 @@ SetOperation box(const hipPitchedPtr& to, int value, const hipExtent& extent) {
   return out;
 }
 
-hipError_t set_now(const SetOperation& operation) { return submit(current_device().null_stream, operation); }
+hipError_t set_now(const SetOperation& operation) {
+  return submit(current_device().null_stream, operation, Until::Done);
+}
 
 hipError_t set_on(hipStream_t handle, const SetOperation& operation) {
   hipError_t error = hipSuccess;

@@ -14,6 +14,7 @@ struct Function;
 struct Event;
 struct Graph;
 struct Stream;
+struct Task;
 
 struct EmptyOperation {};
 
@@ -50,6 +51,8 @@ struct HostOperation {
 
 struct RecordOperation {
   std::shared_ptr<Event> event;
+  const Task* task = nullptr;  // that the event waits for; null: recorded when it runs
+  std::uint64_t ticket = 0;    // of an event that processes share
 };
 struct WaitOperation {
   std::shared_ptr<Event> event;
@@ -80,8 +83,16 @@ struct FreeOperation {
 using Operation = std::variant<EmptyOperation, KernelOperation, CopyOperation, SetOperation, HostOperation,
                                RecordOperation, WaitOperation, GraphOperation, AllocateOperation, FreeOperation>;
 
-// Checks and runs each kind; defined in launch.cpp, copy.cpp, memset.cpp.
-hipError_t run_kernel(const KernelOperation& operation, Stream& stream);
+// Where the thread that enqueued an operation has left it: its kernel waits for somebody else.
+struct Left {
+  std::unique_ptr<LaunchRest> rest;
+  std::vector<std::size_t> path;  // of a graph: which node, innermost first
+};
+
+// Checks and runs each kind; defined in launch.cpp, copy.cpp, memset.cpp. Without `left` the kernel is run to its end.
+hipError_t run_kernel(const KernelOperation& operation, Stream& stream, Left* left);
+hipError_t finish_kernel(LaunchRest& rest, Stream& stream);
+bool is_pageable(const CopyOperation& c);
 hipError_t check_copy(const CopyOperation& operation);
 hipError_t run_copy(const CopyOperation& c);
 hipError_t check_set(const SetOperation& set);

@@ -7,13 +7,17 @@ hipStream_t own(hipStream_t stream) { return stream ? stream : kPerThreadHandle;
 }  // namespace
 
 #define APB_DECLARE(NAME, ARGUMENTS) APB_HIP hipError_t NAME ARGUMENTS
+APB_DECLARE(hipStreamSynchronize, (hipStream_t));
 #define APB_SPT(NAME, ARGUMENTS, CALL) \
   APB_DECLARE(NAME, ARGUMENTS);        \
   APB_HIP hipError_t NAME##_spt ARGUMENTS { return CALL; }
 // Forms without a stream are their own stream's asynchronous form, and finished when that returns.
-#define APB_SPT_SYNC(NAME, ARGUMENTS, ASYNC_ARGUMENTS, CALL) \
-  APB_DECLARE(NAME##Async, ASYNC_ARGUMENTS);                 \
-  APB_HIP hipError_t NAME##_spt ARGUMENTS { return CALL; }
+#define APB_SPT_SYNC(NAME, ARGUMENTS, ASYNC_ARGUMENTS, CALL)                           \
+  APB_DECLARE(NAME##Async, ASYNC_ARGUMENTS);                                           \
+  APB_HIP hipError_t NAME##_spt ARGUMENTS {                                            \
+    const hipError_t enqueued = CALL;                                                  \
+    return enqueued == hipSuccess ? hipStreamSynchronize(kPerThreadHandle) : enqueued; \
+  }
 
 APB_SPT(hipMemcpyAsync, (void* to, const void* from, std::size_t bytes, hipMemcpyKind kind, hipStream_t s),
         hipMemcpyAsync(to, from, bytes, kind, own(s)))

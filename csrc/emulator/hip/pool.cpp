@@ -7,6 +7,7 @@
 #include "../machine/configuration.h"
 #include "capture.h"
 #include "memory.h"
+#include "task.h"
 
 namespace apb::emu::hip {
 namespace {
@@ -163,7 +164,14 @@ APB_HIP hipError_t hipFreeAsync(void* address, hipStream_t handle) {
     const std::lock_guard guard(capture_mutex());
     if (stream->capture) return capture_operation(stream, FreeOperation{address});
     if (const hipError_t refused = refuse_legacy(*stream, true); refused != hipSuccess) return refused;
-    return device_free(address);
+    TaskList before = tasks_before(*stream);
+    Allocation found;
+    if (before.empty() || !live(address, found)) return device_free(address);
+    auto task = std::make_shared<Task>(stream, EmptyOperation{});
+    task->action = [address] { return device_free(address); };
+    task->always = true;
+    enqueue(std::move(task), std::move(before));
+    return hipSuccess;
   });
 }
 

@@ -67,7 +67,7 @@ void add(std::unordered_map<const void*, Symbol>& map, void* handle, const void*
 }
 
 hipError_t copy_symbol(const void* symbol, const void* other, std::size_t bytes, std::size_t offset, hipMemcpyKind kind,
-                       hipStream_t handle, bool to_symbol) {
+                       hipStream_t handle, bool to_symbol, Until until = Until::Enqueued) {
   hipError_t error = hipSuccess;
   std::size_t size = 0;
   char* address = static_cast<char*>(registered_variable(symbol, size, error));
@@ -76,7 +76,7 @@ hipError_t copy_symbol(const void* symbol, const void* other, std::size_t bytes,
     return fail(hipErrorInvalidValue, "%zu bytes at offset %zu of a symbol of %zu", bytes, offset, size);
   const CopyOperation copy = to_symbol ? flat_copy(address + offset, other, bytes, kind)
                                        : flat_copy(const_cast<void*>(other), address + offset, bytes, kind);
-  return submit(handle, copy);
+  return submit(handle, copy, is_pageable(copy) ? Until::Done : until);
 }
 
 }  // namespace
@@ -184,7 +184,7 @@ APB_HIP hipError_t hipGetFuncBySymbol(hipFunction_t* out, const void* symbol) {
 
 APB_HIP hipError_t hipMemcpyToSymbol(const void* symbol, const void* from, std::size_t bytes, std::size_t offset,
                                      hipMemcpyKind kind) {
-  return entry(__func__, [&] { return copy_symbol(symbol, from, bytes, offset, kind, nullptr, true); });
+  return entry(__func__, [&] { return copy_symbol(symbol, from, bytes, offset, kind, nullptr, true, Until::Done); });
 }
 APB_HIP hipError_t hipMemcpyToSymbolAsync(const void* symbol, const void* from, std::size_t bytes, std::size_t offset,
                                           hipMemcpyKind kind, hipStream_t stream) {
@@ -192,7 +192,7 @@ APB_HIP hipError_t hipMemcpyToSymbolAsync(const void* symbol, const void* from, 
 }
 APB_HIP hipError_t hipMemcpyFromSymbol(void* to, const void* symbol, std::size_t bytes, std::size_t offset,
                                        hipMemcpyKind kind) {
-  return entry(__func__, [&] { return copy_symbol(symbol, to, bytes, offset, kind, nullptr, false); });
+  return entry(__func__, [&] { return copy_symbol(symbol, to, bytes, offset, kind, nullptr, false, Until::Done); });
 }
 APB_HIP hipError_t hipMemcpyFromSymbolAsync(void* to, const void* symbol, std::size_t bytes, std::size_t offset,
                                             hipMemcpyKind kind, hipStream_t stream) {

@@ -141,6 +141,8 @@ struct Device {
 
   // After a kernel's fault every launch and synchronisation answers this, until hipDeviceReset.
   std::atomic<hipError_t> fault{hipSuccess};
+  // What else went wrong in work whose call had returned: the next synchronisation answers it, once.
+  std::atomic<hipError_t> late{hipSuccess};
 
   std::uint32_t lds_bytes() const;
 };

@@ -6,6 +6,7 @@
 #include "../machine/interrupt.h"
 #include "capture.h"
 #include "graph.h"
+#include "task.h"
 
 namespace apb::emu::hip {
 namespace {
@@ -37,8 +38,8 @@ hipError_t create(hipStream_t* out, unsigned flags, int priority, std::vector<st
   return hipSuccess;
 }
 
-// For calls that wait for a stream: not while it captures.
-hipError_t finished(hipStream_t handle) {
+// For calls that ask for a stream's work: not while it captures.
+hipError_t finished(hipStream_t handle, bool wait) {
   hipError_t error = hipSuccess;
   const auto stream = find_stream(handle, error);
   if (!stream) return error;
@@ -50,8 +51,16 @@ hipError_t finished(hipStream_t handle) {
     }
     if (const hipError_t refused = refuse_legacy(*stream, true); refused != hipSuccess) return refused;
   }
-  const std::lock_guard guard(stream->order);  // another thread's call may be running on it
-  return find_device(stream->device)->fault.load();
+  // Another thread's call may be running on it.
+  std::unique_lock guard(stream->order, std::defer_lock);
+  if (wait)
+    guard.lock();
+  else if (!guard.try_lock())
+    return hipErrorNotReady;
+  const TaskList open = tasks_before(*stream);
+  guard.unlock();
+  if (!wait && !open.empty()) return hipErrorNotReady;
+  return synchronize(*find_device(stream->device), open);
 }
 
 template <class Value, class Read>
@@ -66,8 +75,9 @@ hipError_t get(hipStream_t handle, Value* out, Read&& read) {
 
 struct Runner {
   Stream& stream;
+  Left* left;
   hipError_t operator()(const EmptyOperation&) const { return hipSuccess; }
-  hipError_t operator()(const KernelOperation& kernel) const { return run_kernel(kernel, stream); }
+  hipError_t operator()(const KernelOperation& kernel) const { return run_kernel(kernel, stream, left); }
   hipError_t operator()(const CopyOperation& copy) const { return run_copy(copy); }
   hipError_t operator()(const SetOperation& set) const { return run_set(set); }
   hipError_t operator()(const HostOperation& host) const {
@@ -78,18 +88,63 @@ struct Runner {
     return hipSuccess;
   }
   hipError_t operator()(const RecordOperation& record) const {
-    record_now(*record.event);
+    RecordOperation begun = record;
+    if (!begun.task) begin_record(begun, nullptr);
+    record_now(begun);
     return hipSuccess;
   }
-  hipError_t operator()(const WaitOperation&) const { return hipSuccess; }  // whatever was recorded is done
+  // Of a graph's node; a call's is an order among tasks.
+  hipError_t operator()(const WaitOperation& wait) const {
+    std::uint64_t foreign = 0;
+    if (const auto task = passing(*wait.event, foreign)) wait_for({task});
+    return foreign ? wait_foreign(*wait.event, foreign) : hipSuccess;
+  }
   hipError_t operator()(const GraphOperation& child) const {
     std::vector<std::shared_ptr<Node>> order;
     sorted(*child.graph, order);
-    return run_nodes(order, stream);
+    return run_nodes(order, stream, left);
   }
   hipError_t operator()(const AllocateOperation&) const { return hipSuccess; }  // allocated with its node
   hipError_t operator()(const FreeOperation&) const { return hipSuccess; }      // freed with the node that allocated it
 };
+
+// Tasks for what cannot run now, or was left in the middle.
+std::shared_ptr<Task> enqueue_operation(const std::shared_ptr<Stream>& stream, Operation operation, Left left,
+                                        TaskList before) {
+  if (const auto* graph = std::get_if<GraphOperation>(&operation))
+    return enqueue_graph(stream, *graph->graph, std::move(left), before);
+  if (left.rest) return enqueue_rest(stream, std::move(operation), std::move(left.rest));
+  auto task = std::make_shared<Task>(stream, std::move(operation));
+  if (auto* record = std::get_if<RecordOperation>(&task->operation)) begin_record(*record, task);
+  return enqueue(std::move(task), std::move(before));
+}
+
+// The stream's next operation waits for what the event stands for now, and no longer when it is recorded again.
+std::shared_ptr<Task> enqueue_wait(const std::shared_ptr<Stream>& stream, const WaitOperation& wait, TaskList before) {
+  std::uint64_t foreign = 0;
+  if (auto task = passing(*wait.event, foreign)) before.push_back(std::move(task));
+  if (before.empty() && foreign == 0) return nullptr;
+  auto task = std::make_shared<Task>(stream, EmptyOperation{});
+  if (foreign != 0) task->action = [event = wait.event, foreign] { return wait_foreign(*event, foreign); };
+  return enqueue(std::move(task), std::move(before));
+}
+
+// Runs it, or what of it can run now; `task` passes when all of it has, and is null when that is so already.
+hipError_t begin(const std::shared_ptr<Stream>& stream, Operation operation, std::shared_ptr<Task>& task) {
+  TaskList before = tasks_before(*stream);
+  if (const auto* wait = std::get_if<WaitOperation>(&operation)) {
+    task = enqueue_wait(stream, *wait, std::move(before));
+    return hipSuccess;
+  }
+  Left left;
+  // A graph's nodes may wait for an event that somebody else's task passes.
+  if (before.empty() && !(outstanding() && std::holds_alternative<GraphOperation>(operation))) {
+    const hipError_t error = run(operation, *stream, configuration().launch_blocking ? nullptr : &left);
+    if (!left.rest) return error;
+  }
+  task = enqueue_operation(stream, std::move(operation), std::move(left), std::move(before));
+  return hipSuccess;
+}
 
 }  // namespace
 
@@ -107,24 +162,37 @@ std::shared_ptr<Stream> find_stream(hipStream_t handle, hipError_t& error) {
   return stream;
 }
 
-hipError_t run(const Operation& operation, Stream& stream) { return std::visit(Runner{stream}, operation); }
+hipError_t run(const Operation& operation, Stream& stream, Left* left) {
+  return std::visit(Runner{stream, left}, operation);
+}
 
-hipError_t submit(const std::shared_ptr<Stream>& stream, Operation operation) {
+void skip(const Operation& operation, hipError_t status) {
+  if (const auto* host = std::get_if<HostOperation>(&operation); host && host->callback)
+    host->callback(host->stream, status, host->data);
+  if (const auto* record = std::get_if<RecordOperation>(&operation); record && record->task) record_now(*record);
+}
+
+hipError_t submit(const std::shared_ptr<Stream>& stream, Operation operation, Until until) {
   {
     const std::lock_guard guard(capture_mutex());
     if (stream->capture) return capture_operation(stream, std::move(operation));
     if (const hipError_t error = refuse_legacy(*stream, true); error != hipSuccess) return error;
   }
-  const Interruption asked;  // a signal while it waits for another thread's kernel is one for this call, too
-  const std::lock_guard guard(stream->order);
+  const InterruptionScope asked;  // a signal while it waits for another thread's kernel is one for this call, too
+  std::unique_lock guard(stream->order);
   if (const hipError_t fault = find_device(stream->device)->fault; fault != hipSuccess) return fault;
-  return run(operation, *stream);
+  std::shared_ptr<Task> task;
+  const hipError_t error = begin(stream, std::move(operation), task);
+  guard.unlock();
+  if (!task || until == Until::Enqueued) return error;
+  wait_for({task});
+  return task->result;
 }
 
-hipError_t submit(hipStream_t handle, Operation operation) {
+hipError_t submit(hipStream_t handle, Operation operation, Until until) {
   hipError_t error = hipSuccess;
   const auto stream = find_stream(handle, error);
-  return stream ? submit(stream, std::move(operation)) : error;
+  return stream ? submit(stream, std::move(operation), until) : error;
 }
 
 }  // namespace apb::emu::hip
@@ -172,10 +240,10 @@ APB_HIP hipError_t hipStreamDestroy(hipStream_t handle) {
 }
 
 APB_HIP hipError_t hipStreamSynchronize(hipStream_t stream) {
-  return entry(__func__, [&] { return finished(stream); });
+  return entry(__func__, [&] { return finished(stream, true); });
 }
 APB_HIP hipError_t hipStreamQuery(hipStream_t stream) {
-  return entry(__func__, [&] { return finished(stream); });
+  return entry(__func__, [&] { return finished(stream, false); });
 }
 
 APB_HIP hipError_t hipStreamGetFlags(hipStream_t stream, unsigned* out) {

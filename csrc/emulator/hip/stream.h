@@ -12,9 +12,8 @@ namespace apb::emu::hip {
 struct Capture;
 struct Node;
 
-// Work runs at once, on the thread that enqueues it: when a call returns, its work is done and every earlier one on
-// every stream too. A stream's order is therefore the order of its calls; `order` keeps the calls of several threads
-// apart.
+// Work runs at once, on the thread that enqueues it, unless it must wait for some that is outstanding (task.h). A stream's order is
+// the order of its calls; `order` keeps the calls of several threads apart.
 struct Stream {
   int device = 0;
   unsigned flags = 0;
@@ -36,13 +35,27 @@ struct Stream {
   bool blocking() const { return (flags & hipStreamNonBlocking) == 0; }
 };
 
+// What processes that share an event see of it. Others write it, too: numbers that are compared, and nothing else.
+struct EventPage {
+  std::atomic<std::uint64_t> recorded{0}, done{0};  // tickets: the last one given out, the highest that is past
+  std::atomic<std::int32_t> recorder{0};            // process of the last one
+};
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free && std::atomic<std::int32_t>::is_always_lock_free);
+
 struct Event {
   int device = 0;
   unsigned flags = 0;
   std::mutex mutex;
   std::atomic<bool> recorded{false};
+  std::shared_ptr<Task> task;                  // that passes it; null: it is past
   std::chrono::steady_clock::time_point time;  // host clock: execution is on the host
   SharedFile file;                             // hipIpcGetEventHandle: what its handles name
+  EventPage* page = nullptr;                   // of that file
+
+  Event() = default;
+  Event(const Event&) = delete;
+  Event& operator=(const Event&) = delete;
+  ~Event();
 
   // Under capture_mutex(): recorded last in a capture.
   std::shared_ptr<Capture> capture;
@@ -55,12 +68,23 @@ unsigned long long next_stream_id();
 // hipErrorInvalidHandle in `error` when the handle is no stream.
 std::shared_ptr<Stream> find_stream(hipStream_t handle, hipError_t& error);
 std::shared_ptr<Event> find_event(hipEvent_t handle, hipError_t& error);
-void record_now(Event& event);
+// From now on the event stands for this record, which the task passes (null: it passes at once, in record_now).
+void begin_record(RecordOperation& record, const std::shared_ptr<Task>& task);
+void record_now(const RecordOperation& record);
+// The task that passes the event, or null; `foreign`: the ticket that is not past of a record of another process, or 0.
+std::shared_ptr<Task> passing(Event& event, std::uint64_t& foreign);
+// Until another process's record is past, or that process is gone.
+hipError_t wait_foreign(const Event& event, std::uint64_t ticket);
+// Maps the page of the event's file.
+bool map_page(Event& event);
 
-// Runs the operation, or makes it a node of the graph that the stream captures.
-hipError_t submit(hipStream_t handle, Operation operation);
-hipError_t submit(const std::shared_ptr<Stream>& stream, Operation operation);
-// Runs it now.
-hipError_t run(const Operation& operation, Stream& stream);
+enum class Until : std::uint8_t { Enqueued, Done };
+// Runs the operation, or enqueues it behind what it must wait for, or makes it a node of the graph that the stream captures.
+hipError_t submit(hipStream_t handle, Operation operation, Until until = Until::Enqueued);
+hipError_t submit(const std::shared_ptr<Stream>& stream, Operation operation, Until until = Until::Enqueued);
+// Runs it now, to its end unless it may be `left`.
+hipError_t run(const Operation& operation, Stream& stream, Left* left = nullptr);
+// What becomes of one that never runs, because its device has a fault or somebody ended it.
+void skip(const Operation& operation, hipError_t status);
 
 }  // namespace apb::emu::hip

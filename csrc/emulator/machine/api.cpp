@@ -20,6 +20,7 @@
 #include "counters.h"
 #include "json.h"
 #include "kernels.h"
+#include "pmc.h"
 #include "program.h"
 
 namespace apb::emu {
@@ -149,6 +150,11 @@ char* apb_emulator_metadata(const void* image, size_t bytes) try {
   return owned(metadata_json({static_cast<const std::uint8_t*>(image), bytes}));
 } catch (const std::exception& error) {
   log(LogLevel::Error, "apb_emulator_metadata: %s", error.what());
+  return nullptr;
+}
+
+char* apb_emulator_pmc(void) try { return owned(pmc_json()); } catch (const std::exception& error) {
+  log(LogLevel::Error, "apb_emulator_pmc: %s", error.what());
   return nullptr;
 }
 

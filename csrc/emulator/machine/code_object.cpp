@@ -2,10 +2,12 @@
 #include "code_object.h"
 
 #include <algorithm>
+#include <atomic>
 
 #include "allocations.h"
 #include "arena.h"
 #include "configuration.h"
+#include "debug_sections.h"
 #include "elf.h"
 #include "fatbin.h"
 #include "functions.h"
@@ -31,6 +33,8 @@ class Loader {
     globals();
     if (!relocate(file_, object_.base, image_, problem_) || !kernels()) return false;
     decode_code();
+    if (DebugSections sections = debug_sections(file_.bytes); code_ && !sections.line.empty())
+      object_.lines = std::make_unique<SourceLines>(std::move(sections), code_->address, code_->file_bytes);
     return true;
   }
 
@@ -130,6 +134,8 @@ std::unique_ptr<CodeObject> load_code_object(std::span<const std::uint8_t> image
   Bytes bytes;
   ElfFile file;
   auto object = std::make_unique<CodeObject>();
+  static std::atomic<std::uint64_t> loaded{0};
+  object->number = ++loaded;
   object->target = target;
   object->device = device;
   if (!unwrap(image, target, bytes, problem) || !read_elf(bytes, file, problem) ||

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "../execute/bind.h"
+#include "source_lines.h"
 
 namespace apb::emu {
 
@@ -47,6 +48,7 @@ struct CodeObject {
   CodeObject& operator=(const CodeObject&) = delete;
   ~CodeObject();  // gives the image's memory back
 
+  std::uint64_t number = 0;  // of the process, 1, 2, 3 ...: unlike its address it is nobody else's later
   Target target{};
   std::string isa;  // "amdgcn-amd-amdhsa--gfx942:sramecc+:xnack-"
   int device = 0;
@@ -59,6 +61,7 @@ struct CodeObject {
     std::uint64_t address = 0, bytes = 0;
   };
   std::map<std::string, Global, std::less<>> globals;
+  std::unique_ptr<SourceLines> lines;  // null: the file has no line tables
 };
 
 // Reads, loads and decodes. Null with `problem` (what was asked, what was found). Accepts an ELF, an uncompressed clang

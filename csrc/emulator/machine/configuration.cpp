@@ -10,6 +10,8 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "profile_configuration.h"
+
 namespace apb::emu {
 namespace {
 
@@ -88,10 +90,14 @@ class Reader {
     checks();
     known();
     limit();
+    patience();
     fill();
     log_level();
     counters();
     timing();
+    profile();
+    trace();
+    configuration_.debug_socket = std::string(variable("AITER_PREBUILT_EMULATOR_DEBUG"));
     return std::move(configuration_);
   }
 
@@ -228,6 +234,18 @@ class Reader {
       configuration_.instruction_limit = value;
   }
 
+  void patience() {
+    constexpr const char* kName = "AITER_PREBUILT_EMULATOR_PATIENCE";
+    const std::string_view text = variable(kName);
+    std::uint64_t value = 0;
+    if (!text.empty() && !read_number(text, value))
+      problem(kName, text, "a number of seconds");
+    else if (!text.empty())
+      configuration_.patience = value;
+    // HIP's own variable: any number but 0.
+    configuration_.launch_blocking = read_number(variable("HIP_LAUNCH_BLOCKING"), value) && value != 0;
+  }
+
   void fill() {
     constexpr const char* kName = "AITER_PREBUILT_EMULATOR_FILL";
     const std::string_view text = variable(kName);
@@ -254,6 +272,20 @@ class Reader {
   }
 
   void counters() { configuration_.counters_file = std::string(variable("AITER_PREBUILT_EMULATOR_COUNTERS")); }
+
+  void profile() {
+    std::string found = read_profile(lookup_, configuration_.devices, configuration_.profile);
+    if (configuration_.problem.empty()) configuration_.problem = std::move(found);
+  }
+
+  void trace() {
+    constexpr const char* kName = "AITER_PREBUILT_EMULATOR_TRACE";
+    const std::string_view text = variable(kName);
+    configuration_.trace_file = std::string(variable("AITER_PREBUILT_EMULATOR_TRACE_FILE"));
+    if (text.empty()) return;
+    const std::string found = read_trace_filter(text, configuration_.trace);
+    if (!found.empty() && configuration_.problem.empty()) configuration_.problem = std::string(kName) + ": " + found;
+  }
 
   void timing() {
     constexpr const char* kSample = "AITER_PREBUILT_EMULATOR_SAMPLE";

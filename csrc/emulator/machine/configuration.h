@@ -10,9 +10,17 @@
 //   AITER_PREBUILT_EMULATOR_FILL       a byte, 0x00 to 0xff, that memory allocated on a stream is full of at first (default: zeros, as all else);
 //                                      0xff makes NaN of what a kernel reads of its workspace and nobody wrote
 //   AITER_PREBUILT_EMULATOR_LOG        error (default) | warning | info | trace, or off; trace prints every instruction
+//   AITER_PREBUILT_EMULATOR_TRACE      which instructions are printed with their registers' values: trace_filter.h has its grammar
+//   AITER_PREBUILT_EMULATOR_TRACE_FILE where to; %p is the process. Default: standard error
+//   AITER_PREBUILT_EMULATOR_DEBUG      a Unix socket at which a debugger waits (aiter-prebuilt-emulator debug sets it)
 //   AITER_PREBUILT_EMULATOR_COUNTERS   a file: counters as JSON at exit
 //   AITER_PREBUILT_EMULATOR_TIMING     a file: what the timing model says of each launch, as JSON at exit
 //   AITER_PREBUILT_EMULATOR_SAMPLE     with it: only so many workgroups of each launch are executed, so that results are wrong
+//   AITER_PREBUILT_EMULATOR_PMC        rocprofv3's counters, comma separated, for each launch
+//   AITER_PREBUILT_EMULATOR_PMC_OUTPUT where their files begin: DIR/NAME; "%pid%" becomes the process's number
+//   AITER_PREBUILT_EMULATOR_PMC_FORMAT csv (default) | json | csv,json
+//   AITER_PREBUILT_EMULATOR_PMC_INCLUDE, _EXCLUDE   extended regular expressions (POSIX): of which kernels, for the timeline too
+//   AITER_PREBUILT_EMULATOR_PERFETTO   a file: the waves' timeline, for Perfetto, at exit; "%pid%" as above
 #pragma once
 
 #include <cstdint>
@@ -20,6 +28,7 @@
 #include <vector>
 
 #include "../isa/instruction.h"
+#include "trace_filter.h"
 
 namespace apb::emu {
 
@@ -51,6 +60,14 @@ struct KnownFinding {
   std::string kernel;
 };
 
+struct ProfileConfiguration {
+  std::vector<std::string> counters;  // all of them known, each on one of the devices
+  std::string output, timeline;       // beginnings of files, empty: none
+  std::string include, exclude;       // regular expressions for kernels' names, empty: all, none
+  bool csv = true, json = false;
+  bool on() const { return !counters.empty() || !timeline.empty(); }
+};
+
 enum class LogLevel : std::uint8_t { Off, Error, Warning, Info, Trace };
 
 struct Configuration {
@@ -59,11 +76,17 @@ struct Configuration {
   CheckSwitches checks;
   std::vector<KnownFinding> known;
   std::uint64_t instruction_limit = 1ull << 33;
-  std::uint8_t fill = 0;  // of memory that is allocated on a stream
+  std::uint64_t patience = 30;  // seconds after which a launch that is not at its end goes on beside the program
+  bool launch_blocking = false;  // HIP_LAUNCH_BLOCKING: every launch is at its end when its call returns
+  std::uint8_t fill = 0;         // of memory that is allocated on a stream
   LogLevel log = LogLevel::Error;
   std::string counters_file;
   std::string timing_file;          // not empty: launches are timed by the model
   std::uint64_t timing_sample = 0;  // workgroups of a launch that are executed at all; 0: all of them
+  ProfileConfiguration profile;
+  TraceFilter trace;
+  std::string trace_file;
+  std::string debug_socket;
   std::string problem;  // not empty: the environment is wrong; hipInit returns hipErrorInvalidValue... and logs it once
 };
 

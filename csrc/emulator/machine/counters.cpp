@@ -1,9 +1,7 @@
 // Totals per kernel and the last launches, behind one lock; a launch takes it once.
 #include "counters.h"
 
-#include <fcntl.h>
 #include <pthread.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -14,8 +12,11 @@
 #include <utility>
 
 #include "configuration.h"
+#include "dispatch_log.h"
 #include "findings.h"
 #include "json.h"
+#include "output_file.h"
+#include "timeline.h"
 
 namespace apb::emu {
 namespace {
@@ -40,14 +41,7 @@ struct State {
 State& state();
 
 void write_file() {
-  const std::string& path = configuration().counters_file;
-  // Not fopen: it would wait for the reader of a named pipe, at the end of the process.
-  const int handle = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0666);
-  std::FILE* file = handle < 0 ? nullptr : ::fdopen(handle, "wb");
-  const std::string text = counters_json() + "\n";
-  bool written = file && std::fwrite(text.data(), 1, text.size(), file) == text.size();
-  if (file && std::fclose(file) != 0) written = false;
-  if (!written) log(LogLevel::Error, "AITER_PREBUILT_EMULATOR_COUNTERS: cannot write '%s'", path.c_str());
+  write_output("AITER_PREBUILT_EMULATOR_COUNTERS", configuration().counters_file, counters_json() + "\n");
 }
 
 State& state() {
@@ -96,6 +90,17 @@ std::string triple(const std::uint32_t (&values)[3]) {
   return "[" + std::to_string(values[0]) + ", " + std::to_string(values[1]) + ", " + std::to_string(values[2]) + "]";
 }
 
+std::string occupancy_text(const Occupancy& occupancy) {
+  const auto limit = [](const char* what, std::uint32_t groups) {
+    return std::string(", \"") + what + "\": " + (groups == Occupancy::kNoLimit ? "null" : std::to_string(groups));
+  };
+  return ", \"occupancy\": {\"workgroups\": " + std::to_string(occupancy.workgroups) +
+         ", \"waves\": " + std::to_string(occupancy.workgroups * occupancy.waves) +
+         ", \"limiter\": " + json_text(occupancy.limiter()) + limit("by_waves", occupancy.by_waves) +
+         limit("by_registers", occupancy.by_registers) + limit("by_lds", occupancy.by_lds) +
+         limit("by_barriers", occupancy.by_barriers) + "}";
+}
+
 std::string device_text(int device) {
   const auto& devices = configuration().devices;
   const bool known = device >= 0 && static_cast<std::size_t>(device) < devices.size();
@@ -125,7 +130,7 @@ void record_launch(const LaunchRecord& record) {
 std::string counters_json() {
   State& all = state();
   const std::lock_guard guard(all.mutex);
-  std::string out = "{\"version\": 1, \"kernels\": [";
+  std::string out = "{\"version\": 2, \"kernels\": [";
   const char* separator = "";
   for (const auto& [key, totals] : all.kernels) {
     out += separator + ("{\"kernel\": " + json_text(key.second)) + ", " + device_text(key.first) +
@@ -138,14 +143,20 @@ std::string counters_json() {
   for (const LaunchRecord& launch : all.launches) {
     out += separator + ("{\"kernel\": " + json_text(launch.kernel)) + ", " + device_text(launch.device) +
            ", \"grid\": " + triple(launch.grid) + ", \"block\": " + triple(launch.block) +
-           ", \"waves\": " + std::to_string(launch.waves) + ", \"seconds\": " + seconds_text(launch.seconds) + ", " +
-           fields(launch.counters) + "}";
+           ", \"waves\": " + std::to_string(launch.waves) + occupancy_text(launch.occupancy) +
+           ", \"seconds\": " + seconds_text(launch.seconds) + ", " + fields(launch.counters) + "}";
     separator = ", ";
   }
-  return out + "], \"launches_dropped\": " + std::to_string(all.dropped) + ", \"findings\": " + findings_json() + "}";
+  out += "], \"launches_dropped\": " + std::to_string(all.dropped) + ", \"findings\": " + findings_json();
+  if (const std::string profiled = dispatches_json(); !profiled.empty()) out += ", \"pmc\": " + profiled;
+  return out + "}";
 }
 
-void write_counters_at_exit() { state(); }
+void write_counters_at_exit() {
+  state();
+  write_dispatches_at_exit();
+  write_timeline_at_exit();
+}
 
 void reset_counters() {
   State& all = state();
@@ -154,6 +165,7 @@ void reset_counters() {
   all.launches.clear();
   all.dropped = 0;
   reset_findings();
+  reset_dispatches();
 }
 
 }  // namespace apb::emu

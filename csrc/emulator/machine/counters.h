@@ -5,6 +5,7 @@
 #include <string>
 
 #include "../execute/wave.h"
+#include "occupancy.h"
 
 namespace apb::emu {
 
@@ -14,12 +15,13 @@ struct LaunchRecord {
   std::uint32_t grid[3] = {}, block[3] = {};
   std::uint64_t waves = 0;
   double seconds = 0;
+  Occupancy occupancy;
   Counters counters;
 };
 
 void record_launch(
     const LaunchRecord& record);  // adds to the totals of its kernel and remembers the last launches (bounded)
-std::string counters_json();      // {"version": 1, "kernels": [...], "launches": [...]}
+std::string counters_json();      // {"version": 2, "kernels": [...], "launches": [...]}
 void reset_counters();
 void write_counters_at_exit();  // when the configuration names a file: without a launch too
 

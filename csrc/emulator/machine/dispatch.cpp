@@ -3,6 +3,8 @@
 #include <cstdio>
 #include <string>
 
+#include "allocations.h"
+
 namespace apb::emu {
 
 bool DispatchMemory::find(std::uint64_t address, std::uint64_t bytes, Range& out) const {
@@ -11,7 +13,10 @@ bool DispatchMemory::find(std::uint64_t address, std::uint64_t bytes, Range& out
     out = own.range;
     return true;
   }
-  return device->find(address, bytes, out);
+  if (device->find(address, bytes, out)) return true;
+  // Memory that was allocated since: a kernel that waits for the host may be told of it.
+  const std::shared_ptr<const Memory> now = Allocations::instance().snapshot(ordinal);
+  return now != device && now->find(address, bytes, out);
 }
 
 void DispatchMemory::describe(std::uint64_t address, std::uint64_t bytes, char* text, std::size_t size) const {

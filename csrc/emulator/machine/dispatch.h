@@ -34,6 +34,7 @@ class DispatchMemory : public Memory {
   void describe(std::uint64_t address, std::uint64_t bytes, char* text, std::size_t size) const override;
 
   std::shared_ptr<const Memory> device;
+  int ordinal = 0;
   bool asks_host = false;  // the kernel names services of the host, and has null pointers for them
 
  private:

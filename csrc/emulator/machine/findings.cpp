@@ -9,6 +9,7 @@
 #include <mutex>
 #include <utility>
 
+#include "../execute/lines.h"
 #include "configuration.h"
 #include "json.h"
 
@@ -17,7 +18,7 @@ namespace apb::emu {
 namespace {
 
 struct Found {
-  std::string kernel;
+  std::string kernel, source;
   std::uint64_t offset = 0, count = 0;
 };
 
@@ -41,7 +42,11 @@ bool first_time(const Wave& wave, FaultKind kind) {
   State& all = state();
   const std::lock_guard lock(all.mutex);
   const auto [at, first] = all.found.try_emplace({wave.code_base + offset, kind});
-  if (first) at->second = {wave.group != nullptr ? wave.group->kernel : "", offset, 0};
+  if (first && wave.group != nullptr) {
+    at->second.kernel = wave.group->kernel;
+    if (wave.group->lines != nullptr) at->second.source = wave.group->lines->text(static_cast<std::uint32_t>(offset));
+  }
+  at->second.offset = offset;
   ++at->second.count;
   return first;
 }
@@ -98,6 +103,7 @@ std::string findings_json() {
     if (found.count == 0) continue;  // before the counters were reset
     out += (out.size() > 1 ? ", " : "") + ("{\"kernel\": " + json_text(found.kernel)) +
            ", \"finding\": " + json_text(name(key.second)) + ", \"offset\": " + std::to_string(found.offset) +
+           (found.source.empty() ? "" : ", \"source\": " + json_text(found.source)) +
            ", \"count\": " + std::to_string(found.count) + "}";
   }
   return out + "]";

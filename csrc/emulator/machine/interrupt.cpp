@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <chrono>
 #include <mutex>
+#include <utility>
 
 namespace apb::emu {
 namespace {
@@ -84,7 +85,7 @@ void watch_forks() {
   static_cast<void>(registered);
 }
 
-thread_local Interruption* outermost = nullptr;
+thread_local std::shared_ptr<Interruption> outermost;
 
 unsigned begin() {
   watch_forks();
@@ -96,22 +97,30 @@ unsigned begin() {
 
 }  // namespace
 
-Interruption::Interruption() : outer_(outermost) {
-  if (outer_) return;
-  outermost = this;
-  before_ = begin();
+unsigned interrupts_seen() { return signals.load(std::memory_order_relaxed); }
+
+InterruptionScope::InterruptionScope() : state_(outermost) {
+  if (state_) return;
+  state_ = outermost = std::make_shared<Interruption>(begin());
+  outermost_ = counts_ = true;
 }
 
-Interruption::~Interruption() {
-  if (outer_) return;
-  outermost = nullptr;
+InterruptionScope::InterruptionScope(std::shared_ptr<Interruption> other)
+    : state_(std::move(other)), outermost_(!outermost) {
+  if (outermost_) outermost = state_;
+}
+
+InterruptionScope::~InterruptionScope() {
+  if (outermost_) outermost.reset();
+  if (!counts_) return;
   const std::lock_guard guard(mutex());
   if (running != 0) --running;  // none in a child that was forked by a host function of the call
   if (running == 0) restore();
 }
 
 bool Interruption::due() {
-  if (outer_) return outer_->due();
+  if (asked_.load(std::memory_order_relaxed)) return true;
+  if (left()) return false;
   const unsigned since = signals.load(std::memory_order_relaxed) - before_;
   if (since != 1) return since > 1;
   const std::int64_t now =
@@ -119,6 +128,11 @@ bool Interruption::due() {
   std::int64_t first = 0;
   if (seen_.compare_exchange_strong(first, now)) return false;
   return now - first >= kGrace;
+}
+
+std::atomic<unsigned>& waiting_calls() {
+  static std::atomic<unsigned> count{0};
+  return count;
 }
 
 }  // namespace apb::emu

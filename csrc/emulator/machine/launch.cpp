@@ -3,7 +3,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <memory>
 #include <new>
+#include <optional>
+#include <utility>
 
 #include "../isa/decode.h"
 #include "allocations.h"
@@ -119,6 +122,7 @@ void describe_dispatch(const LaunchRequest& r, Dispatch& d) {
   d.waves = d.workgroups * d.waves_per_workgroup();
   d.memory.asks_host = names_service(*r.kernel);
   d.memory.device = Allocations::instance().snapshot(r.device);
+  d.memory.ordinal = r.device;
 }
 
 void fill_packet(const LaunchRequest& r, Dispatch& d) {
@@ -150,6 +154,7 @@ LaunchRecord record(const LaunchRequest& r, const Dispatch& d, const Counters& c
     to[2] = sizes[i].z;
   }
   out.waves = d.waves;
+  out.occupancy = occupancy(*r.kernel, volume(r.block), r.dynamic_lds);
   out.seconds = seconds;
   out.counters = counters;
   std::uint64_t instructions = 0;
@@ -168,37 +173,88 @@ LaunchResult fault_of(const LaunchRequest& r, const Fault& found, Fault& fault, 
   return LaunchResult::Fault;
 }
 
-LaunchResult run_launch(const LaunchRequest& r, Fault& fault, std::string& text) {
+LaunchResult no_memory(const LaunchRequest& r, std::string& text) {
+  text = "kernel " + r.kernel->name + ": out of host memory";
+  return LaunchResult::OutOfMemory;
+}
+
+// One launch while it runs. Waves see its dispatch, so it does not move.
+class RunningLaunch final : public LaunchRest {
+ public:
+  RunningLaunch(const LaunchRequest& request, std::shared_ptr<Interruption> interruption)
+      : request_(request), interruption_(std::move(interruption)) {
+    describe_dispatch(request_, dispatch_);
+    fill_kernarg(request_, dispatch_);
+    fill_packet(request_, dispatch_);
+    dispatch_.observers = make_observers(request_);
+    threads_ =
+        static_cast<unsigned>(std::min<std::uint64_t>(std::max(configuration().threads, 1u), dispatch_.workgroups));
+    scheduler_.emplace(dispatch_, *interruption_, threads_, request_.cooperative);
+  }
+
+  void run(bool patient) {
+    scheduler_->set_patient(patient);
+    run_on_pool(threads_ - 1, [this] { scheduler_->work(); });
+  }
+  bool over() { return scheduler_->over(); }
+  // What the caller's thread keeps for it is dead from now on.
+  void leave() {
+    request_.arguments = {};
+    interruption_->leave();
+  }
+
+  LaunchResult result(Fault& fault, std::string& text) {
+    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin_;
+    if (scheduler_->out_of_memory()) {
+      text = "no host memory for a workgroup's registers";
+      return LaunchResult::OutOfMemory;
+    }
+    const LaunchRecord done = record(request_, dispatch_, scheduler_->counters(), seconds.count());
+    for (const auto& each : dispatch_.observers) each->finish(done);
+    if (scheduler_->fault().kind != FaultKind::None) return fault_of(request_, scheduler_->fault(), fault, text);
+    return LaunchResult::Done;
+  }
+
+  // While all wait only this thread looks after them: the helpers are for others.
+  LaunchResult finish(Fault& fault, std::string& text) override {
+    try {
+      while (!over()) {
+        scheduler_->wait_for_change();
+        run(true);
+      }
+      return result(fault, text);
+    } catch (const std::bad_alloc&) {
+      return no_memory(request_, text);
+    }
+  }
+
+ private:
+  LaunchRequest request_;
+  std::shared_ptr<Interruption> interruption_;
+  Dispatch dispatch_;
+  unsigned threads_ = 1;
+  std::optional<Scheduler> scheduler_;
+  const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+};
+
+LaunchResult run_launch(const LaunchRequest& r, Fault& fault, std::string& text, std::unique_ptr<LaunchRest>* rest) {
   if (!r.kernel->register_problem.empty())
     return fault_of(
         r,
         {FaultKind::IllegalRegister, std::string(name(FaultKind::IllegalRegister)) + ": " + r.kernel->register_problem},
         fault, text);
-  Dispatch dispatch;
-  describe_dispatch(r, dispatch);
-  fill_kernarg(r, dispatch);
-  fill_packet(r, dispatch);
-  dispatch.observers = make_observers(r);
-  const auto threads =
-      static_cast<unsigned>(std::min<std::uint64_t>(std::max(configuration().threads, 1u), dispatch.workgroups));
-  Interruption interruption;
-  Scheduler scheduler(dispatch, interruption, threads, r.cooperative);
-  const auto begin = std::chrono::steady_clock::now();
-  run_on_pool(threads - 1, [&scheduler] { scheduler.work(); });
-  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
-  if (scheduler.out_of_memory()) {
-    text = "no host memory for a workgroup's registers";
-    return LaunchResult::OutOfMemory;
-  }
-  const LaunchRecord done = record(r, dispatch, scheduler.counters(), seconds.count());
-  for (const auto& each : dispatch.observers) each->finish(done);
-  if (scheduler.fault().kind != FaultKind::None) return fault_of(r, scheduler.fault(), fault, text);
-  return LaunchResult::Done;
+  const InterruptionScope scope;
+  auto running = std::make_unique<RunningLaunch>(r, scope.state());
+  running->run(rest == nullptr);
+  if (rest == nullptr || running->over()) return running->finish(fault, text);
+  running->leave();
+  *rest = std::move(running);
+  return LaunchResult::Waits;
 }
 
 }  // namespace
 
-LaunchResult launch(const LaunchRequest& request, Fault& fault, std::string& text) {
+LaunchResult launch(const LaunchRequest& request, Fault& fault, std::string& text, std::unique_ptr<LaunchRest>* rest) {
   fault = {};
   text.clear();
   const LaunchResult possible = check(request, text);
@@ -207,10 +263,9 @@ LaunchResult launch(const LaunchRequest& request, Fault& fault, std::string& tex
     return possible;
   }
   try {
-    return run_launch(request, fault, text);
+    return run_launch(request, fault, text, rest);
   } catch (const std::bad_alloc&) {
-    text = "kernel " + request.kernel->name + ": out of host memory";
-    return LaunchResult::OutOfMemory;
+    return no_memory(request, text);
   }
 }
 

@@ -2,14 +2,26 @@
 
 #include <algorithm>
 
+#include "configuration.h"
+#include "debugger.h"
 #include "launch.h"
+#include "profile.h"
+#include "profile_configuration.h"
 #include "timing.h"
+#include "trace.h"
 
 namespace apb::emu {
 
 LaunchObservers make_observers(const LaunchRequest& request) {
   LaunchObservers all;
-  if (auto timing = make_timing(request)) all.push_back(std::move(timing));
+  const ProfileConfiguration& profile = configuration().profile;
+  if (profile.on() && profiles(profile, request.kernel->name)) all.push_back(std::make_unique<LaunchProfiler>(request));
+  const auto add = [&all](std::unique_ptr<LaunchObserver> one) {
+    if (one) all.push_back(std::move(one));
+  };
+  add(make_timing(request));
+  add(make_trace(request));
+  add(make_debugger(request));
   return all;
 }
 
@@ -48,7 +60,7 @@ class GroupObservers::Chain final : public Observer {
   template <typename Ask> void until_stop(const Wave& wave, Ask ask) {
     for (Observer* each : all_) {
       ask(*each);
-      if (wave.stop == Stop::Fault) return;
+      if (wave.stop != Stop::None) return;
     }
   }
   std::vector<Observer*> all_;
@@ -85,6 +97,10 @@ void GroupObservers::barrier() {
 
 void GroupObservers::ended(const Wave& wave) {
   for (const auto& each : all_) each->ended(wave);
+}
+
+void GroupObservers::faulted(Wave& wave) {
+  for (const auto& each : all_) each->faulted(wave);
 }
 
 }  // namespace apb::emu

@@ -1,5 +1,5 @@
-// Who looks at the waves of a launch: checks first, then counters, traces and the like, as the configuration asks. One list, in
-// observers.cpp; a launch without an entry runs in the usual loop.
+// Who looks at the waves of a launch: checks first (but for who lets waves come back to an instruction), then counters, traces and
+// the like, as the configuration asks. One list, in observers.cpp; a launch without an entry runs in the usual loop.
 #pragma once
 
 #include <cstdint>
@@ -25,6 +25,8 @@ class GroupObserver {
   // Every wave that has not ended stands at its s_barrier, and will be let go.
   virtual void barrier() {}
   virtual void ended(const Wave& /*wave*/) {}
+  // Its launch ends because of the wave: nothing has been taken apart yet.
+  virtual void faulted(Wave& /*wave*/) {}
 };
 
 // Looks at one launch. Its GroupObservers are made on any host thread, several at a time, and hand over what they found themselves:
@@ -34,6 +36,8 @@ class LaunchObserver {
   virtual ~LaunchObserver() = default;
   virtual std::unique_ptr<GroupObserver> of_group(const Dispatch& dispatch) = 0;  // null: does not look at this launch
   virtual void finish(const LaunchRecord& /*record*/) {}
+  // Does it let waves come back to an instruction? Then the others, the checks too, must not have seen it yet.
+  virtual bool goes_first() const { return false; }
 };
 using LaunchObservers = std::vector<std::unique_ptr<LaunchObserver>>;
 LaunchObservers make_observers(const LaunchRequest& request);
@@ -46,6 +50,7 @@ class GroupObservers final : public GroupObserver {
   void begin(const Workgroup& group) override;
   void barrier() override;
   void ended(const Wave& wave) override;
+  void faulted(Wave& wave) override;
 
  private:
   class Chain;

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <new>
 
+#include "configuration.h"
+
 namespace apb::emu {
 namespace {
 
@@ -12,7 +14,8 @@ constexpr std::uint64_t kMostMemory = 4ull << 30;  // of registers, LDS and scra
 
 // A launch that only waits looks again at once for a while, because what it waits for is mostly near; then it rests in between.
 constexpr std::chrono::microseconds kNoRest{300}, kFewRests{2000};
-constexpr std::chrono::microseconds kShortRest{50}, kLongRest{200};
+constexpr std::chrono::microseconds kShortRest{50}, kLongRest{200}, kLongestRest{1000};
+constexpr std::chrono::milliseconds kLongWait{100};  // after which nobody expects an answer at once
 constexpr unsigned kMostPolls = 4;  // doublings of the time between looks at what is parked while others run
 constexpr std::uint64_t kInstructionsPerMicrosecond = 64;  // of a wave that spins
 constexpr std::uint64_t kLooksSure = 64,
@@ -100,7 +103,7 @@ bool Scheduler::next(Slot& mine) {
 
 bool Scheduler::take(Slot& mine) {
   Lock lock(mutex_);
-  while (!stop_ && !out_of_memory_) {
+  while (!stop_ && !out_of_memory_ && !leave_) {
     if (can_start()) {
       const std::uint64_t number = next_;
       if (!start(mine)) continue;
@@ -142,9 +145,35 @@ void Scheduler::look(Lock& lock) {
     lock.lock();
     return;
   }
-  const auto time = idle < kFewRests ? kShortRest : kLongRest;
+  // Nobody can end a wait without a look at memory: whoever launched such a thing shall see that it hangs.
+  const bool others_may_help = std::ranges::any_of(aside_, [](const Slot& one) { return one->reads(); });
+  if (idle >= kFewRests && others_may_help)
+    leave_ = true;
+  else
+    sleep(lock, idle < kFewRests ? kShortRest : kLongRest);
+}
+
+void Scheduler::sleep(Lock& lock, std::chrono::microseconds time) {
   changed_.wait_for(lock, time);
+  // Once the call that launched has gone on, a wait does no harm as long as nobody waits for it.
+  if (interruption_.left() && waiting_calls().load(std::memory_order_relaxed) == 0) return;
   for (const Slot& one : aside_) one->rested(static_cast<std::uint64_t>(time.count()) * kInstructionsPerMicrosecond);
+}
+
+bool Scheduler::over() {
+  const std::lock_guard guard(mutex_);
+  return at_end();
+}
+
+void Scheduler::wait_for_change() {
+  Lock lock(mutex_);
+  leave_ = false;
+  const Clock::time_point begin = Clock::now();
+  while (!at_end() && !can_start() && std::ranges::none_of(aside_, [this](const Slot& one) { return ready(*one); })) {
+    if (interruption_.due()) return interrupt();
+    ++look_;
+    sleep(lock, Clock::now() - begin < kLongWait ? kLongRest : kLongestRest);
+  }
 }
 
 void Scheduler::set_aside(Slot& mine, bool waits) {
@@ -170,7 +199,10 @@ void Scheduler::give(Slot& mine, Turn turn) {
       progress();
       changed_.notify_all();
       return;
-    case Turn::Paused: return set_aside(mine, false);
+    case Turn::Paused:
+      if (first_pause_ == Clock::time_point{}) first_pause_ = Clock::now();
+      if (!patient_ && Clock::now() - first_pause_ > std::chrono::seconds(configuration().patience)) leave_ = true;
+      return set_aside(mine, false);
     case Turn::Waiting: return set_aside(mine, true);
     case Turn::Fault:
       if (!stop_) fault_ = mine->fault();  // the first one is reported
@@ -184,7 +216,8 @@ void Scheduler::give(Slot& mine, Turn turn) {
 void Scheduler::interrupt() {
   const bool done = next_ == dispatch_.workgroups && resident_ == 0;
   if (stop_ || done) return;
-  fault_ = {FaultKind::Interrupted, std::string(name(FaultKind::Interrupted)) + ": SIGINT came while it ran"};
+  fault_ = {FaultKind::Interrupted,
+            std::string(name(FaultKind::Interrupted)) + ": SIGINT came while it ran, or its device was reset"};
   stop_ = true;
   changed_.notify_all();
 }

@@ -24,7 +24,14 @@ namespace apb::emu {
 class Scheduler {
  public:
   Scheduler(const Dispatch& dispatch, Interruption& interruption, unsigned threads, bool all_resident);
-  void work();                // what each thread does; returns when nothing is left for it
+  // What each thread does. All of them return when nothing is left to do, and when all workgroups have waited for a while for
+  // what only somebody else can store. One that is not `patient` leaves after a while, too: a kernel that does something
+  // while it waits does not look as if it waited.
+  void work();
+  void set_patient(bool patient) { patient_ = patient; }
+  bool over();  // after all threads have returned: nothing is left to do
+  void
+  wait_for_change();  // after all threads have returned: until one of the workgroups has reason to run, or all must end
   Counters counters() const;  // after all threads have returned
   const Fault& fault() const { return fault_; }
   bool out_of_memory() const { return out_of_memory_; }
@@ -42,6 +49,8 @@ class Scheduler {
   bool ready(const ResidentWorkgroup& one) const;
   void rest(Lock& lock);
   void look(Lock& lock);
+  void sleep(Lock& lock, std::chrono::microseconds time);
+  bool at_end() const { return stop_ || out_of_memory_ || (next_ == dispatch_.workgroups && resident_ == 0); }
   void interrupt();
   void progress() {
     idle_since_ = {};
@@ -57,8 +66,10 @@ class Scheduler {
   std::uint64_t parked_ = 0, running_ = 0;  // of the resident ones: known to wait; in a turn
   std::uint64_t look_ = 1;                  // counts times at which all waited
   bool looking_ = false;                    // a thread of this launch rests for all of them
+  bool leave_ = false, patient_ = false;    // all threads return
   unsigned polls_ = 0;                      // of parked ones in vain, while others run
   Clock::time_point idle_since_;            // zero: somebody gets on
+  Clock::time_point first_pause_;           // zero: no slice was used up yet
   std::deque<Slot> aside_;
   std::vector<Slot> idle_;
   Fault fault_;

@@ -26,6 +26,8 @@ class Watch final : public Observer {
   // Between begin and end of a window the waves' observer is this object.
   bool records() const { return left_ != 0; }
 
+  // Did it read memory in its last window, so that somebody else could end its wait?
+  bool reads() const { return reads_ != 0 || full_; }
   // Has one of the bytes changed since they were read? May be called while others store.
   bool changed() const;
   // A new turn begins. `in_vain`: nothing has changed, it is run to see whether it really waits, and longer each time.

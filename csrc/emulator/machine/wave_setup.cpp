@@ -78,24 +78,27 @@ void poison_registers(Wave& wave, const Kernel& kernel) {
 }
 
 // HW_ID as HIP's __smid() reads it: WAVE_ID [3:0] and SIMD_ID [5:4], the wave's slot; CU_ID [11:8] and SE_ID [15:13], its compute unit in
-// one of an XCC's four shader engines; TG_ID [19:16], the workgroup's slot there. Workgroups go round the XCCs, then round their units, then
-// take the next slot, as long as all end in order: a model, but no two that are resident then share a slot.
-void place(Wave& wave, const Dispatch& d, const Workgroup& group, std::uint32_t number) {
+// one of an XCC's four shader engines; TG_ID [19:16], the workgroup's slot there.
+void write_hardware_id(Wave& wave, const Dispatch& d, const Workgroup& group, std::uint32_t number) {
   constexpr std::uint32_t kEngines = 4, kSimds = 4;
-  const std::uint64_t linear =
-      group.id[0] + std::uint64_t{d.grid.x} * (group.id[1] + std::uint64_t{d.grid.y} * group.id[2]);
-  const std::uint32_t xccs = d.compute_units >= 128 ? 8 : d.compute_units >= 64 ? 4 : 1;
-  const std::uint32_t units = std::max(d.compute_units / xccs, 1u);
-  const std::uint64_t turn = linear / xccs;
-  const auto unit = static_cast<std::uint32_t>(turn % units);
-  const auto slot = static_cast<std::uint32_t>(turn / units % d.workgroups_per_unit);
-  const std::uint32_t at = slot * d.waves_per_workgroup() + number;
-  wave.xcc_id = static_cast<std::uint32_t>(linear % xccs);
-  wave.hardware_id = (at / kSimds & 15) | (at % kSimds) << 4 | (unit / kEngines & 15) << 8 | (unit % kEngines) << 13 |
-                     (slot & 15) << 16;
+  const Place at =
+      place_of(d, group.id[0] + std::uint64_t{d.grid.x} * (group.id[1] + std::uint64_t{d.grid.y} * group.id[2]));
+  const std::uint32_t slot = at.slot * d.waves_per_workgroup() + number;
+  wave.xcc_id = at.xcc;
+  wave.hardware_id = (slot / kSimds & 15) | (slot % kSimds) << 4 | (at.unit / kEngines & 15) << 8 |
+                     (at.unit % kEngines) << 13 | (at.slot & 15) << 16;
 }
 
 }  // namespace
+
+std::uint32_t xccs_of(std::uint32_t compute_units) { return compute_units >= 128 ? 8 : compute_units >= 64 ? 4 : 1; }
+
+Place place_of(const Dispatch& d, std::uint64_t linear) {
+  const std::uint32_t xccs = xccs_of(d.compute_units), units = std::max(d.compute_units / xccs, 1u);
+  const std::uint64_t turn = linear / xccs;
+  return {static_cast<std::uint32_t>(linear % xccs), static_cast<std::uint32_t>(turn % units),
+          static_cast<std::uint32_t>(turn / units % d.workgroups_per_unit)};
+}
 
 void start_wave(Wave& wave, const Dispatch& d, Workgroup& group, Dim3 block, std::uint32_t number) {
   const Kernel& kernel = *d.kernel;
@@ -130,7 +133,7 @@ void start_wave(Wave& wave, const Dispatch& d, Workgroup& group, Dim3 block, std
   wave.set_pair(sreg::kFlatScratch, reinterpret_cast<std::uint64_t>(wave.scratch));
   const std::uint32_t items = block.x * block.y * block.z - number * kLanes;
   wave.set_pair(sreg::kExec, items >= kLanes ? ~0ull : (1ull << items) - 1);
-  place(wave, d, group, number);
+  write_hardware_id(wave, d, group, number);
 }
 
 }  // namespace apb::emu

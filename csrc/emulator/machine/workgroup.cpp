@@ -29,10 +29,12 @@ std::uint64_t scratch_per_wave(const Dispatch& d) { return std::uint64_t{d.scrat
 // The same as run(), one instruction at a time, with its text.
 void run_traced(Wave& wave, const Instruction* code, std::uint64_t instructions) {
   while (instructions-- && wave.stop == Stop::None) {
-    if (wave.pc < wave.code_dwords && code[wave.pc].execute)
-      log(LogLevel::Trace, "workgroup (%u, %u, %u) wave %u code+0x%x exec 0x%016llx: %s", wave.group->id[0],
+    if (wave.pc < wave.code_dwords && code[wave.pc].execute) {
+      const std::string source = wave.group->lines != nullptr ? wave.group->lines->text(wave.pc * 4) : std::string();
+      log(LogLevel::Trace, "workgroup (%u, %u, %u) wave %u code+0x%x exec 0x%016llx: %s%s%s", wave.group->id[0],
           wave.group->id[1], wave.group->id[2], wave.number, wave.pc * 4, static_cast<unsigned long long>(wave.exec()),
-          disassemble(wave.target, code[wave.pc]).c_str());
+          disassemble(wave.target, code[wave.pc]).c_str(), source.empty() ? "" : "  ; ", source.c_str());
+    }
     run(wave, code, 1);
   }
 }
@@ -65,8 +67,13 @@ ResidentWorkgroup::ResidentWorkgroup(const Dispatch& dispatch)
       spin_(*dispatch.kernel),
       watch_(observers_) {
   const std::uint32_t waves = dispatch.waves_per_workgroup();
+  const auto add = [&](bool first) {
+    for (const auto& each : dispatch.observers)
+      if (each->goes_first() == first) observers_.add(each->of_group(dispatch), waves);
+  };
+  add(true);
   observers_.add(make_workgroup_checks(configuration().checks, waves, dispatch.lds_end), waves);
-  for (const auto& each : dispatch.observers) observers_.add(each->of_group(dispatch), waves);
+  add(false);
   for (std::size_t i = 0; i < waves_.size(); ++i) {
     waves_[i].vector = reinterpret_cast<std::uint32_t*>(registers_.data() + i * kFileBytes);
     waves_[i].scratch = scratch_.data() ? scratch_.data() + i * scratch_per_wave(dispatch) : nullptr;
@@ -74,6 +81,7 @@ ResidentWorkgroup::ResidentWorkgroup(const Dispatch& dispatch)
   }
   use_observers(false);
   group_.kernel = dispatch.kernel->name.c_str();
+  group_.lines = dispatch.kernel->object->lines.get();
   group_.lds = lds_.data();
   group_.lds_bytes = dispatch.lds_end;
   if (configuration().checks.level >= CheckLevel::Permissive) group_.tolerates = tolerates;
@@ -165,6 +173,7 @@ Turn ResidentWorkgroup::rounds(const std::atomic<bool>& stop, Interruption& inte
       if (stop.load(std::memory_order_relaxed)) return Turn::Stopped;
       const std::uint64_t before = wave.executed;
       if (!advance(wave)) {
+        observers_.faulted(wave);
         fault_ = wave.fault;
         return Turn::Fault;
       }

@@ -34,6 +34,7 @@ class ResidentWorkgroup {
   // After Waiting: is it known which bytes it waits for, and has one of them changed? Another thread may ask.
   bool waiting() const { return last_ == Turn::Waiting; }
   bool watched() const { return watched_; }
+  bool reads() const { return watch_.reads(); }  // memory, while it waits: somebody else may end that
   bool surely() const { return surely_; }  // every wave comes back to the same state: only such a change lets it go on
   bool changed() const { return watched_ && watch_.changed(); }
   // Time in which its waves would have gone on waiting, as instructions: a hang reaches the limit as soon as without rest.

@@ -74,3 +74,7 @@ def _print_counters(found: Benchmark) -> None:
         rows = [(name, value) for name, value in kernel["instructions"].items() if value]
         rows += [(name.replace("_", " "), kernel[name]) for name in _TOTALS if kernel.get(name)]
         print_table(["counted", "in one call"], rows)
+    # Under `aiter-prebuilt-emulator run --pmc`: those that were asked for.
+    for dispatch in (found.counters or {}).get("pmc", {}).get("dispatches", []):
+        print(f"{dispatch['kernel']}: occupancy limited by {dispatch['occupancy_limiter']}")
+        print_table(["counter", "of this launch"], list(dispatch["counters"].items()))

@@ -113,7 +113,7 @@ def _targets(asked: str | None) -> list[str]:
     if not found:
         raise NoBundleError(
             "coverage of every installed target", "no bundle for one of AMD's is installed",
-            "run: pip install 'aiter-prebuilt[gfx950]'",
+            f"run: {locate.nothing_installed()}",
         )  # fmt: skip
     return found
 

@@ -50,7 +50,10 @@ def examine() -> dict[str, Any]:
         drivers = [device.probe(vendor) for vendor in device.VENDORS]
     except AiterPrebuiltError as error:
         problems.append(str(error))
-    devices = _devices(drivers, bundles, problems)
+    devices, lacking = _devices(drivers, bundles, problems)
+    install = locate.pip_line(*lacking) if lacking else ""
+    if not bundles:
+        problems.append(f"no bundle is installed: {install or locate.nothing_installed()}")
     for row in bundles:
         users = [
             f"{facts['vendor']}:{facts['ordinal']}" for facts in devices if row["file"] in facts["bundles"]
@@ -77,6 +80,7 @@ def examine() -> dict[str, Any]:
             for driver in drivers
         ],
         "devices": devices,
+        "install": install,
         "bundles": bundles,
         "tuned_tables": tables,
         "problems": problems,
@@ -86,8 +90,10 @@ def examine() -> dict[str, Any]:
 
 def _devices(
     drivers: list[device.DriverFacts], bundles: list[dict[str, Any]], problems: list[str]
-) -> list[dict[str, Any]]:
-    devices = []
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """The devices, and the extras of bundles that they lack."""
+    devices: list[dict[str, Any]] = []
+    extras: list[str] = []
     for driver in drivers:
         problems += driver.problems
         variable = _LIBRARY[driver.vendor]
@@ -99,6 +105,8 @@ def _devices(
             # An NVIDIA card in a machine with AMD bundles is not what they were installed for.
             stray = facts.vendor == "nvidia" and any(row["target"].startswith("gfx") for row in bundles)
             if not complete and not stray:
+                extra = locate.extra_of(facts.target)
+                extras += [extra] if extra in locate.EXTRAS and extra not in extras else []
                 lacking = "what CK adds, but not its ck-free bundle" if serving else "no bundle"
                 problems.append(
                     f"{facts} has {lacking}: {locate.to_install(facts.target).removeprefix('run: ')}"
@@ -114,7 +122,7 @@ def _devices(
                     "why": why,
                 }
             )
-    return devices
+    return devices, extras
 
 
 def _why_driver(driver: device.DriverFacts) -> str:
@@ -184,10 +192,6 @@ def _bundles(problems: list[str]) -> list[dict[str, Any]]:
             row.update(ok=False, problem=str(error))
             problems.append(str(error))
         rows.append(row)
-    if not rows:
-        problems.append(
-            "no bundle is installed: pip install 'aiter-prebuilt[gfx942]' or 'aiter-prebuilt[gfx950]'"
-        )
     return rows
 
 
@@ -252,3 +256,5 @@ def _print(report: dict[str, Any]) -> None:
         )
     for problem in report["problems"]:
         print(f"problem: {problem}")
+    if report["install"]:
+        print(f"to type: {report['install']}")

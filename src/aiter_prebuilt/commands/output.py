@@ -6,6 +6,8 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from aiter_prebuilt import locate
+
 if TYPE_CHECKING:
     from aiter_prebuilt.locate import InstalledBundle
 
@@ -15,7 +17,7 @@ JSON_VERSION: Final = 1
 def nothing(installed: Sequence[InstalledBundle], target: str | None, operator: str | None) -> str:
     """Why there is nothing to show: nothing installed, or nothing of what was asked for."""
     if not installed:
-        return "nothing is installed here: pip install 'aiter-prebuilt[gfx942]' or 'aiter-prebuilt[gfx950]'"
+        return f"nothing is installed here: {locate.nothing_installed()}"
     have = ", ".join(f"{bundle.target} ({bundle.profile})" for bundle in installed)
     if target is not None and all(bundle.target != target for bundle in installed):
         return f"no installed bundle is for {target!r}; installed: {have}"

@@ -15,7 +15,7 @@ from typing import Any, Final
 from aiter_prebuilt import device, locate, trust
 from aiter_prebuilt.commands.output import not_executed, nothing, print_json, print_table
 from aiter_prebuilt.contract.provenance import left_out
-from aiter_prebuilt.errors import KeyFileError, NoKernelError
+from aiter_prebuilt.errors import ArgumentError, KeyFileError, NoKernelError
 from aiter_prebuilt.execute import golden
 from aiter_prebuilt.execute.run import EMBEDDED, Execution, embedded
 from aiter_prebuilt.integrity import Verdict, verify
@@ -112,6 +112,15 @@ def execute(options: argparse.Namespace) -> int:
 
 def _release(options: argparse.Namespace, keys: tuple[PublicKey, ...]) -> int:
     """A release's folder: who signed its list, and whether its files are those."""
+    strange = [f"--{name}" for name, given in (("target", options.target), ("execute", options.run)) if given]
+    if strange or not options.release:
+        raise ArgumentError(
+            f"check the release in {options.release!r}",
+            f"{' and '.join(strange)} ask about what is installed" if strange else "that is no folder",
+            "leave them out: a release's folder is checked as files, all of it; what is installed: aiter-prebuilt verify"
+            if strange
+            else "write --release . for this folder",
+        )
     if not keys:
         raise KeyFileError(
             f"check the release in {options.release}",

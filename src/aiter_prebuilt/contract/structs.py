@@ -1,12 +1,14 @@
 """Structs that a kernel takes by value, whose fields a recipe passes one by one.
 
 A code object says of such an argument where it lies and how long it is, and nothing of its fields. They are those of C: each at a
-multiple of its own size, the whole as long as a multiple of the largest.
+multiple of its own size, the whole as long as a multiple of the largest. Or they are packed, one behind the other, as FlyDSL
+passes a tensor's sizes and strides.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate
 
 #: Offset and size in bytes.
 Place = tuple[int, int]
@@ -20,8 +22,8 @@ def fields_of(whole: Place, passed: Sequence[Place]) -> tuple[Place, ...]:
     fields = tuple(sorted(place for place in passed if start <= place[0] < start + size))
     if len(fields) < 2:
         return ()
-    offsets, length = laid_out([size for _, size in fields])
-    return fields if (length, offsets) == (size, [at - start for at, _ in fields]) else ()
+    sizes, offsets = [size for _, size in fields], [at - start for at, _ in fields]
+    return fields if (offsets, size) in (laid_out(sizes), packed(sizes)) else ()
 
 
 def laid_out(sizes: Sequence[int]) -> tuple[list[int], int]:
@@ -31,3 +33,9 @@ def laid_out(sizes: Sequence[int]) -> tuple[list[int], int]:
         offsets.append(end + -end % size)
         end = offsets[-1] + size
     return offsets, end + -end % max(sizes)
+
+
+def packed(sizes: Sequence[int]) -> tuple[list[int], int]:
+    """Where fields of these sizes lie one behind the other, and how long they are together."""
+    ends = list(accumulate(sizes, initial=0))
+    return ends[:-1], ends[-1]

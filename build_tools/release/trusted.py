@@ -1,0 +1,111 @@
+"""Who may write a shared store: minisign keys, as those that sign a release, over each entry (``compile/shared.py``)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from build_tools.compile.place import place_at
+from build_tools.compile.shared import Counts, SharedStore
+from build_tools.compile.store import Store
+from build_tools.errors import SigningError, UsageError
+from build_tools.release.sign import Signer
+
+
+class Writers:
+    """Those whose entries are believed. Called with what is signed and a signature: did one of them make it?"""
+
+    def __init__(self, paths: Sequence[Path], signers: Sequence[Signer] = ()) -> None:
+        """``paths``: public keys. ``signers``: secret ones, whose own entries are believed, too.
+
+        Raises:
+            SigningError: a file is no public key of minisign's.
+        """
+        from minisign import Error, PublicKey
+
+        keys = [signer.key.get_public_key() for signer in signers]
+        for path in paths:
+            try:
+                keys.append(PublicKey.from_file(path))
+            except (OSError, ValueError, Error) as error:
+                raise SigningError(
+                    f"read the public key {path}",
+                    str(error) or "it is none of minisign's",
+                    "Name a file that minisign -G or release keygen wrote",
+                ) from error
+        self._keys = keys
+
+    def __call__(self, signed: bytes, signature: str) -> bool:
+        """See the class.
+
+        Raises:
+            ValueError: a trusted key is named in the signature, but did not make it of these bytes; or it is no signature.
+        """
+        from minisign import Error, Signature, VerifyError
+
+        try:
+            found = Signature.from_bytes(signature.encode())
+        except (ValueError, Error) as error:
+            raise ValueError(f"what stands there as its signature is none: {error}") from error
+        refused = False
+        for key in self._keys:
+            try:
+                key.verify(signed, found)
+            except VerifyError as error:
+                # Said of a key of another name, which may be right about another writer.
+                refused = refused or "identifiers" not in str(error)
+            else:
+                return True
+        if refused:
+            raise ValueError("it is not what its writer signed: the entry or its signature was changed")
+        return False
+
+
+class EntrySigner:
+    """Signs what an entry says, as text."""
+
+    def __init__(self, signer: Signer) -> None:
+        self._signer = signer
+
+    def __call__(self, signed: bytes, name: str) -> str:
+        """The signature file's text."""
+        return self._signer.sign(signed, name).decode()
+
+
+class Behind:
+    """What a build's own store is put before: the store at ``url``, believed as its writers are."""
+
+    def __init__(self, url: str, trusted: Sequence[Path], signers: Sequence[Signer]) -> None:
+        """Without ``trusted`` and ``signers`` all that lies there is believed, and nothing is written.
+
+        Raises:
+            SigningError: see :class:`Writers`. UsageError: no address, but keys. SharedStoreError: it is no such address.
+        """
+        if not url:
+            raise UsageError(
+                "trust or sign entries",
+                "no store is named that others write, too",
+                "Name one with --shared URL",
+            )
+        self._place = place_at(url)
+        self._verify = Writers(trusted, signers) if trusted or signers else None
+        # Of several keys one signs: while keys change, readers trust the old and the new one.
+        self._sign = EntrySigner(signers[0]) if signers else None
+        self.counts = Counts()
+
+    def __call__(self, local: Store) -> SharedStore:
+        """``local`` before it."""
+        return SharedStore(local, self._place, self._verify, self._sign, self.counts)
+
+    def told(self) -> str:
+        """What a build had from it, for people."""
+        counts = self.counts
+        words = [f"{counts.taken} results taken"]
+        if self._sign is not None:
+            words.append(f"{counts.written} signed and written")
+        if counts.strange:
+            words.append(f"{counts.strange} of writers that --trust does not name were left there")
+        how = (
+            "" if self._verify is not None else " (unsigned: believed as far as you know who may write there)"
+        )
+        return f"{self._place.name}: {', '.join(words)}{how}"

@@ -1,0 +1,79 @@
+"""What the page is made of: documents as verbs print them with ``--json``, and nothing else, so that it says what they say."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from build_tools.errors import SiteError
+
+#: Verb -> the field that its document is known by. A page without the first ones would say nothing.
+NEEDED: Final = {"coverage": "rows", "status": "kernels", "receipts": "receipts"}
+#: Documents whose part of the page says that it is not there.
+MORE: Final = {"modules": "modules", "shapes": "shapes", "compatibility": "runs"}
+#: Where a document is not called by its verb.
+_VERBS: Final = {"compatibility": "release compatibility"}
+#: Of verbs' documents, as ``build_tools/verbs/output.py`` has it.
+VERSION: Final = 1
+#: What ``aiter-prebuilt bench --json`` says of itself.
+BENCH: Final = "bench"
+
+Documents = Mapping[str, Mapping[str, Any]]
+
+
+def read(folder: Path) -> dict[str, dict[str, Any]]:
+    """The documents in ``folder``, each as ``<verb>.json``.
+
+    Raises:
+        SiteError: one that is needed is not there, or a file is no document of its verb.
+    """
+    return {
+        name: _document(folder / f"{name}.json", field)
+        for name, field in {**NEEDED, **MORE}.items()
+        if name in NEEDED or (folder / f"{name}.json").is_file()
+    }
+
+
+def _document(path: Path, field: str) -> dict[str, Any]:
+    verb = _VERBS.get(path.stem, path.stem)
+    asked, fix = f"read {path}", f"Write it: python -m build_tools {verb} --json > {path}"
+    try:
+        told = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise SiteError(asked, str(error), fix) from error
+    if not isinstance(told, dict) or told.get("version") != VERSION or not isinstance(told.get(field), list):
+        raise SiteError(
+            asked,
+            f"it is no document of the verb {verb} of version {VERSION}",
+            fix,
+        )
+    return told
+
+
+def times(paths: Iterable[Path]) -> list[dict[str, Any]]:
+    """What ``aiter-prebuilt bench --json`` measured, a document a file.
+
+    Raises:
+        SiteError: a file is no such document.
+    """
+    found = []
+    for path in paths:
+        try:
+            told = json.loads(path.read_text(encoding="utf-8"))
+            if told["verb"] != BENCH or told["version"] != VERSION:
+                raise ValueError("it is of another verb or version")
+            found.append(
+                {
+                    key: told[key]
+                    for key in ("operator", "device", "target", "call", "repeat", "host_seconds", "seconds")
+                }
+            )
+        except (OSError, ValueError, LookupError, TypeError) as error:
+            raise SiteError(
+                f"read the times in {path}",
+                f"{type(error).__name__}: {error}",
+                "Name files that aiter-prebuilt bench OPERATOR ... --json wrote",
+            ) from error
+    return found

@@ -1,0 +1,85 @@
+"use strict";
+// What all views share: making elements, loading tables, the address. Texts become text nodes only, so no name or note is markup.
+const site = { data: new Map(), waiting: new Map(), views: [] };
+
+// A table's file calls this.
+site.take = (name, value) => {
+  site.data.set(name, value);
+  const told = site.waiting.get(name);
+  if (told) told.resolve(value);
+};
+
+// A table, loaded as a program when it is first asked for.
+site.need = (name) => {
+  if (site.data.has(name)) return Promise.resolve(site.data.get(name));
+  if (!site.waiting.has(name)) {
+    const told = {};
+    told.promise = new Promise((resolve, reject) => Object.assign(told, { resolve, reject }));
+    const script = document.createElement("script");
+    script.src = `data/${name}.js`;
+    script.onerror = () => {
+      site.waiting.delete(name);
+      told.reject(new Error(`data/${name}.js cannot be loaded: copy the folder whole`));
+    };
+    site.waiting.set(name, told);
+    document.head.append(script);
+  }
+  return site.waiting.get(name).promise;
+};
+
+// el("a.name", {href: "#/x"}, "text", child, ...); null and false are left out.
+site.el = (what, attributes, ...children) => {
+  const [tag, ...classes] = what.split(".");
+  const node = document.createElement(tag);
+  if (classes.length) node.className = classes.join(" ");
+  for (const [name, value] of Object.entries(attributes || {})) {
+    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    else if (value !== null && value !== false) node.setAttribute(name, value === true ? "" : String(value));
+  }
+  node.append(...children.flat().filter((child) => child !== null && child !== false && child !== undefined));
+  return node;
+};
+
+site.link = (view, name, words = name, kind = "a") =>
+  site.el(kind, { href: `#/${view}/${encodeURIComponent(name)}` }, words);
+
+const MARKS = { proved: "●", built: "◐", declared: "○", missing: "–" };
+// A state by shape, word and colour: never by colour alone.
+site.state = (state, words = state) =>
+  site.el(`span.state.${state.replaceAll(" ", "-")}`, {}, site.el("span", { "aria-hidden": "true" }, MARKS[state] || "·"), " ", words);
+
+const NUMBERS = new Intl.NumberFormat("en");
+site.number = (value) => NUMBERS.format(value);
+site.bytes = (value) =>
+  value >= 1e6 ? `${(value / 1e6).toFixed(2)} MB` : value >= 1e3 ? `${(value / 1e3).toFixed(1)} kB` : `${value} B`;
+site.count = (value, one, several = `${one}s`) => `${site.number(value)} ${value === 1 ? one : several}`;
+
+// The address: #/view/name?key=value.
+site.address = () => {
+  const [path, query = ""] = location.hash.replace(/^#\/?/, "").split("?");
+  const [view = "", ...rest] = path.split("/");
+  let name = rest.join("/");
+  try { name = decodeURIComponent(name); } catch { /* a % that stands for nothing: as it is */ }
+  return { view, name, query: new URLSearchParams(query) };
+};
+
+// Keeps what is searched and filtered in the address, with no step of the history and no new view.
+site.remember = (settings) => {
+  const { view, name } = site.address();
+  const query = new URLSearchParams(Object.entries(settings).filter(([, value]) => value));
+  const text = query.toString();
+  const hash = `#/${view || "operators"}${name ? `/${encodeURIComponent(name)}` : ""}${text ? `?${text}` : ""}`;
+  if (hash !== location.hash) {
+    site.own = hash;
+    location.replace(hash);
+  }
+};
+
+// A sentence of the manifests: what stands between backticks is code.
+site.prose = (words) => words.split("`").map((part, place) => (place % 2 ? site.el("code", {}, part) : part));
+
+site.heading = (words, ...more) => site.el("h1", {}, words, ...more);
+site.facts = (rows) =>
+  site.el("dl.facts", {}, rows.filter(([, value]) => value !== "" && value !== null).map(([name, ...value]) =>
+    site.el("div", {}, site.el("dt", {}, name), site.el("dd", {}, ...value))));
+site.absent = (words) => site.el("p.note", {}, words);

@@ -1,0 +1,141 @@
+"""Writes the page: one HTML file, its style and programs, and the data as programs too, since a page that was opened from a disk
+may load programs and nothing else. No file names another machine.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import html
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from build_tools.errors import SiteError
+from build_tools.files.reproducible import write_atomic
+from build_tools.site import models, tables
+from build_tools.site.documents import Documents
+
+_HERE: Final = Path(__file__).resolve().parent
+PAGE: Final = _HERE / "page"
+VENDOR: Final = _HERE / "vendor"
+#: Of the files of others, by their bytes: what is served is what was read.
+PINS: Final = {
+    "uPlot.iife.min.js": "19c8d4c6ad88929a79f4ae49d6f7161566dfd0ba3d15cc495e974f787eb78f1f",
+    "uPlot.min.css": "df630c6a8d6f8eeaff264b50f73ce5b114f646ffd9a0bb74f049b0a00135fa04",
+    "THIRD_PARTY.txt": "",
+}
+#: In the order in which they are loaded: each uses those before it.
+SCRIPTS: Final = (
+    "core.js", "table.js", "operators.js", "operator.js", "modules.js", "models.js", "sizes.js", "times.js",
+    "compatibility.js", "main.js",
+)  # fmt: skip
+#: What is in a folder that this wrote, and in no other.
+MARK: Final = "data/index.js"
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """All of a page. ``records``: of releases, the oldest first; ``times``: what was measured."""
+
+    documents: Documents
+    records: Sequence[Mapping[str, Any]]
+    times: Sequence[Mapping[str, Any]]
+
+
+def write(folder: Path, content: Content) -> int:
+    """Write the page into ``folder``, in place of one that is there; how many files.
+
+    Raises:
+        SiteError: the folder holds something else, or a file of others is not the one that is pinned.
+    """
+    if folder.is_dir() and any(folder.iterdir()) and not (folder / MARK).is_file():
+        raise SiteError(f"write the page into {folder}", "it holds something else", "Name an empty folder")
+    for name, pin in PINS.items():
+        if pin and hashlib.sha256((VENDOR / name).read_bytes()).hexdigest() != pin:
+            raise SiteError(
+                f"take the vendored {name}", "it is not the file that is pinned", f"git checkout {VENDOR}"
+            )
+    shutil.rmtree(folder / "data", ignore_errors=True)
+    files = {name: (VENDOR / name).read_bytes() for name in PINS}
+    files |= {name: (PAGE / name).read_bytes() for name in ("site.css", *SCRIPTS)}
+    files |= {f"data/{name}.js": _script(name, value) for name, value in data(content).items()}
+    files["index.html"] = _html(content).encode()
+    for name, body in files.items():
+        write_atomic(folder / name, body)
+    return len(files)
+
+
+def data(content: Content) -> dict[str, Any]:
+    """Name -> table, as the programs of the page ask for them."""
+    documents = content.documents
+    operators = tables.operators(documents)
+    found: dict[str, Any] = {
+        "index": {
+            "operators": operators,
+            "targets": sorted({cell[0] for row in operators for cell in row["cells"]}),
+            "backends": sorted({cell[1] for row in operators for cell in row["cells"]}),
+            "release": _release(content.records),
+            "unproved": documents["status"]["unproved_entries"],
+            "receipts": len(documents["receipts"]["receipts"]),
+            "remarks": _remarks(documents),
+            "models": models.overview(documents) if "shapes" in documents else None,
+            "has": sorted(documents),
+        },
+        "sizes": [
+            {key: record[key] for key in ("release", "commit", "date", "wheels")}
+            | {"bundles": [_without(row, "sources", "tools") for row in record["bundles"]]}
+            for record in content.records
+        ],
+        "times": list(content.times),
+    }
+    if "modules" in documents:
+        found["modules"] = tables.modules(documents)
+    if "compatibility" in documents:
+        found["compatibility"] = documents["compatibility"]
+    if "shapes" in documents:
+        found |= {f"model/{tables.file_of(name)}": page for name, page in models.pages(documents).items()}
+    return found | {
+        f"operator/{tables.file_of(name)}": page for name, page in tables.pages(documents).items()
+    }
+
+
+def _release(records: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    return {key: str(records[-1][key]) for key in ("release", "commit", "date")} if records else {}
+
+
+def _without(row: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if name not in names}
+
+
+def _remarks(documents: Documents) -> list[str]:
+    """What a reader must know of these numbers: bundles that are older than their sources, or hold a set only."""
+    status = documents["status"]
+    sets = [
+        f"{name}: built with the {found} set of Composable Kernel's instances; the whole of it is tuned"
+        for name, found in status.get("ck", {}).items()
+        if found != "tuned"
+    ]
+    return [*(f"older than its sources: {words}" for words in status.get("stale", ())), *sets]
+
+
+def _script(name: str, value: Any) -> bytes:
+    """A table as a program that hands it over. ``<`` is written so that no text ends a script, wherever it is put."""
+    text = json.dumps(value, separators=(",", ":"), sort_keys=True).replace("<", "\\u003c")
+    return f"site.take({json.dumps(name)},{text});\n".encode()
+
+
+def _html(content: Content) -> str:
+    told = _release(content.records)
+    release = html.escape(told.get("release", ""))
+    at, _, dirty = told.get("commit", "").partition("-")
+    commit = html.escape(at[:12] + (f"-{dirty}" if dirty else ""))
+    scripts = "\n".join(
+        f'<script src="{name}"></script>' for name in ("uPlot.iife.min.js", SCRIPTS[0], MARK, *SCRIPTS[1:])
+    )
+    text = (PAGE / "index.html").read_text(encoding="utf-8")
+    for mark, words in (("{{release}}", release), ("{{commit}}", commit), ("{{scripts}}", scripts)):
+        text = text.replace(mark, words)
+    return text

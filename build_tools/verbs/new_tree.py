@@ -1,0 +1,23 @@
+"""Starts a tree of kernels of one's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from build_tools.verbs import options
+
+
+@click.command("new-tree")
+@click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
+def new_tree(folder: Path) -> None:
+    """Make FOLDER a tree that `build --root FOLDER` and `prove --root FOLDER` take: kernels that are not of this repository."""
+    from build_tools.generate import own_tree
+
+    for name in own_tree.make(folder, options.ROOT):
+        click.echo(f"{name}: copied")
+    click.echo(
+        f"next: {folder}/manifests/FAMILY/operators.toml, cases.toml and reference.py, as manifests/README.md has it, then "
+        f"python -m build_tools build --root {folder} && python -m build_tools prove --root {folder}"
+    )

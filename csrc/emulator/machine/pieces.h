@@ -1,0 +1,52 @@
+// Which bytes of memory were touched, as a set of pieces of 32 bytes: the smallest that L2 asks memory for.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <unordered_map>
+
+namespace apb::emu {
+
+inline constexpr unsigned kPieceShift = 5;
+
+// Of a set, or of what was new in it.
+struct PieceCount {
+  std::uint64_t pieces = 0;  // of 32 bytes
+  std::uint64_t halves = 0;  // of 64 bytes, with a piece in them
+  std::uint64_t whole = 0;   // of 64 bytes, with both pieces
+  std::uint64_t lines = 0;   // of 128 bytes, with a piece in them
+  void add(const PieceCount& more) {
+    pieces += more.pieces;
+    halves += more.halves;
+    whole += more.whole;
+    lines += more.lines;
+  }
+};
+
+class PieceSet {
+ public:
+  void add(std::uint64_t piece) {
+    const std::uint64_t page = piece >> kPageShift;
+    if (last_ == nullptr || page != last_page_) find(page);
+    (*last_)[piece / 64 % kWords] |= std::uint64_t{1} << (piece % 64);
+  }
+  // Is a piece of its line of 128 bytes in it?
+  bool has_line(std::uint64_t piece);
+  void merge(const PieceSet& more);
+  PieceCount count() const;
+  void clear();
+
+ private:
+  static constexpr unsigned kPageShift = 12;  // 128 KiB of memory
+  static constexpr std::size_t kWords = (std::size_t{1} << kPageShift) / 64;
+  using Page = std::array<std::uint64_t, kWords>;
+
+  void find(std::uint64_t page);
+
+  std::unordered_map<std::uint64_t, std::unique_ptr<Page>> pages_;
+  Page* last_ = nullptr;
+  std::uint64_t last_page_ = 0;
+};
+
+}  // namespace apb::emu

@@ -1,0 +1,118 @@
+"""``aiter-prebuilt-emulator debug``: a debugger for kernels, over the Debug Adapter Protocol or in the terminal."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import signal
+import socket
+import sys
+from pathlib import Path
+from typing import IO, NoReturn
+
+from aiter_prebuilt_emulator.debug_protocol import Messages
+from aiter_prebuilt_emulator.debug_session import Session
+from aiter_prebuilt_emulator.surroundings import with_library
+
+_EXAMPLE = "aiter-prebuilt-emulator debug --listen 4711 -- python prog.py"
+
+
+def add_verb(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Register the verb."""
+    verb = verbs.add_parser(
+        "debug",
+        help="debug the kernels of a program: an editor attaches by the Debug Adapter Protocol, or --console",
+        description="Without --listen or --console the protocol is spoken on standard input and output.",
+    )
+    verb.add_argument("--devices", default="", help="as for run")
+    verb.add_argument("--checks", default="", help="as for run")
+    verb.add_argument(
+        "--listen",
+        default="",
+        metavar="PORT|PATH",
+        help="wait for an editor on this port of 127.0.0.1 (0: any), or on a Unix socket",
+    )
+    verb.add_argument("--console", action="store_true", help="a prompt in this terminal")
+    verb.add_argument("command", nargs=argparse.REMAINDER, metavar="-- COMMAND")
+    verb.set_defaults(execute=execute)
+
+
+def execute(options: argparse.Namespace) -> int:
+    """Debug one program. Exit codes: 0 the client has left; 1 it cannot be listened for; 2 wrong usage; 130 interrupted."""
+    command = options.command[1:] if options.command[:1] == ["--"] else options.command
+    if (options.listen or options.console) and not command:
+        print(f"error: no command; write: {_EXAMPLE}", file=sys.stderr)
+        return 2
+    if options.listen and options.console:
+        print("error: both --listen and --console; write one of them", file=sys.stderr)
+        return 2
+    given = {"AITER_PREBUILT_EMULATOR": options.devices, "AITER_PREBUILT_EMULATOR_CHECKS": options.checks}
+    environment = with_library(os.environ | {name: value for name, value in given.items() if value})
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _terminated)
+    try:
+        if options.console:
+            from aiter_prebuilt_emulator.debug_console import Console
+
+            return Console(command, environment).run()
+        if options.listen:
+            return _listen(options.listen, command, environment)
+        Session(
+            Messages(sys.stdin.buffer, sys.stdout.buffer), command, environment, own_command=True, output=True
+        ).serve()
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+def _terminated(number: int, frame: object) -> NoReturn:
+    del frame
+    raise SystemExit(128 + number)
+
+
+def _listen(where: str, command: list[str], environment: dict[str, str]) -> int:
+    path = None if where.isdigit() else Path(where)
+    with _listening(where) as listening:
+        try:
+            place = f"127.0.0.1:{listening.getsockname()[1]}" if path is None else where
+            print(f"waiting for a debugger on {place}", file=sys.stderr, flush=True)
+            peer, _ = listening.accept()
+        finally:
+            if path:
+                with contextlib.suppress(OSError):
+                    path.unlink()
+    with peer, peer.makefile("rb") as source, peer.makefile("wb") as sink:
+        # Whoever reaches the socket may debug this command, and start no other.
+        _serve(source, sink, command, environment)
+    return 0
+
+
+def _serve(source: IO[bytes], sink: IO[bytes], command: list[str], environment: dict[str, str]) -> None:
+    with contextlib.suppress(OSError):  # the client went in the middle of a word
+        Session(Messages(source, sink), command, environment, own_command=False, output=False).serve()
+
+
+def _listening(where: str) -> socket.socket:
+    """A socket that only this machine (a port) or this user (a path, 0600) reaches."""
+    if where.isdigit():
+        if int(where) > 65535:
+            raise OSError(f"--listen {where}: ports go from 0 to 65535")
+        try:
+            made = socket.create_server(("127.0.0.1", int(where)))
+        except OSError as error:
+            raise OSError(
+                f"cannot listen on port {where}: {error.strerror}; --listen 0 takes a free one"
+            ) from None
+        return made
+    made = socket.socket(socket.AF_UNIX)
+    before = os.umask(0o177)
+    try:
+        made.bind(where)
+    except OSError as error:
+        made.close()
+        raise OSError(f"cannot listen on {where}: {error.strerror}; write another path, or a port") from None
+    finally:
+        os.umask(before)
+    made.listen(1)
+    return made

@@ -1,0 +1,21 @@
+"""What a program needs around it to find the emulator as its HIP library."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from aiter_prebuilt_emulator import LIBRARY, library
+
+
+def with_library(environment: Mapping[str, str]) -> dict[str, str]:
+    """``environment`` with the library in it: by path for those that ask; loaded already, as libamdhip64.so.7, for those that
+    link it; by folder for the others.
+
+    Raises:
+        FileNotFoundError: the library was not built.
+    """
+    path = library()
+    found = {**environment, "AITER_PREBUILT_HIP": path, "TRITON_LIBHIP_PATH": path}
+    for name, value, separator in (("LD_PRELOAD", path, " "), ("LD_LIBRARY_PATH", str(LIBRARY.parent), ":")):
+        found[name] = separator.join(filter(None, (value, found.get(name))))
+    return found

@@ -1,0 +1,1 @@
+"""What ``aiter_prebuilt_emulator.torch`` installs: torch's names and operators for the embedded device."""

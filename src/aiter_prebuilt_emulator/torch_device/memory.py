@@ -1,0 +1,144 @@
+"""Which tensors are on a device, and putting one there. A storage is all of one allocation, whose address names the device."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+import torch
+
+from aiter_prebuilt_emulator.torch_device import driver
+
+#: Address -> ordinal of a device; of pinned memory -1.
+BLOCKS: Final[dict[int, int]] = {}
+PINNED: Final = -1
+_DWORD: Final = 4
+
+
+class _State(threading.local):
+    """``inside``: torch's own code runs, for which all tensors are the processor's. ``streams``: of each device the one that is
+    current, where that is not the default one.
+    """
+
+    def __init__(self) -> None:
+        self.inside = False
+        self.device = 0
+        self.streams: dict[int, Any] = {}
+
+
+STATE: Final = _State()
+
+
+@contextmanager
+def inside(value: bool = True) -> Iterator[None]:
+    """While torch's own code runs, or (False) the program's again."""
+    before, STATE.inside = STATE.inside, value
+    try:
+        yield
+    finally:
+        STATE.inside = before
+
+
+@contextmanager
+def current(ordinal: int) -> Iterator[None]:
+    """With another current device."""
+    before = STATE.device
+    if before == ordinal:
+        yield
+        return
+    select(ordinal)
+    try:
+        yield
+    finally:
+        select(before)
+
+
+def select(ordinal: int) -> None:
+    """Make a device current for this thread, for HIP as for torch."""
+    driver.call("hipSetDevice", ordinal)
+    STATE.device = ordinal
+
+
+def place_of(tensor: torch.Tensor) -> int | None:
+    """The ordinal of its device, -1 for pinned memory; None: torch's own memory."""
+    with torch._C.DisableTorchFunction():
+        if tensor.layout is not torch.strided:
+            return None
+        try:
+            return BLOCKS.get(tensor.untyped_storage().data_ptr())
+        except (RuntimeError, NotImplementedError):
+            return None  # it has none
+
+
+def ordinal_of(tensor: torch.Tensor) -> int | None:
+    """The ordinal of its device; None: it is on none."""
+    place = place_of(tensor)
+    return None if place == PINNED else place
+
+
+def _release(address: int, ordinal: int, stream: Any) -> None:
+    del BLOCKS[address]
+    if ordinal == PINNED:
+        driver.status("hipHostFree", address)
+        return
+    with current(ordinal):
+        if driver.status("hipFreeAsync", address, 0 if stream is None else stream.cuda_stream):
+            driver.status("hipFree", address)
+
+
+def allocate(size: int, ordinal: int) -> torch.UntypedStorage:
+    """Memory of a device, or pinned memory, freed with its last tensor in the order of the stream that is current now."""
+    stream = None  # kept by the memory, so that it is there when that ends
+    # A tensor of no elements lies somewhere, too, and atomics of 16 bits touch the dword that they are in. Nothing more is given:
+    # an access beyond that is a fault here, where a card's allocator hides it.
+    size = max((size + _DWORD - 1) // _DWORD * _DWORD, _DWORD)
+    if ordinal == PINNED:
+        address = driver.made("hipHostMalloc", size, 0)
+    else:
+        with current(ordinal):
+            address = driver.made("hipMalloc", size)
+        stream = STATE.streams.get(ordinal)
+    block = (ctypes.c_ubyte * size).from_address(address)
+    BLOCKS[address] = ordinal
+    weakref.finalize(block, _release, address, ordinal, stream).atexit = False
+    with torch._C.DisableTorchFunction():
+        return torch.frombuffer(block, dtype=torch.uint8).untyped_storage()
+
+
+def span_of(sizes: tuple[int, ...], strides: tuple[int, ...]) -> int:
+    """Elements from the first to behind the last one."""
+    if 0 in sizes:
+        return 0
+    return 1 + sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True))
+
+
+def empty(like: torch.Tensor, ordinal: int, zeros: bool = False) -> torch.Tensor:
+    """A new tensor with the sizes, strides and type of ``like``, whose bytes are not looked at."""
+    with torch._C.DisableTorchFunction():
+        span = span_of(tuple(like.shape), like.stride())
+        storage = allocate(span * like.element_size(), ordinal)
+        out = torch.empty(0, dtype=like.dtype).set_(storage, 0, like.shape, like.stride())
+        if zeros:
+            ctypes.memset(storage.data_ptr(), 0, storage.nbytes())
+        return out
+
+
+def put(tensor: torch.Tensor, ordinal: int) -> torch.Tensor:
+    """Move its bytes to a device's memory (or to pinned memory); the object, and what autograd knows of it, stay."""
+    with torch._C.DisableTorchFunction(), torch.no_grad():
+        if tensor.layout is not torch.strided or tensor.device.type != "cpu":
+            return tensor
+        plain = tensor.detach()
+        if plain.is_complex() or plain.is_neg():
+            plain = plain.resolve_conj().resolve_neg()
+        out = empty(plain, ordinal)
+        span = span_of(tuple(plain.shape), plain.stride())
+        if span:
+            flat = plain.as_strided((span,), (1,), plain.storage_offset())
+            out.as_strided((span,), (1,), 0).copy_(flat)
+        tensor.data = out
+        return tensor

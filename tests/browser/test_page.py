@@ -1,0 +1,377 @@
+"""The page in a real headless browser, opened from the disk: search, filters, keys, links, widths, light and dark, and not one
+word on the console. ``nox -s browser`` brings a browser; pictures are kept where AITER_PREBUILT_SCREENSHOTS says.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import page as made
+
+from build_tools.site import write
+
+playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: nox -s browser")
+
+ROOT = Path(__file__).resolve().parents[2]
+NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
+PHONE = {"width": 390, "height": 844}
+VIEWS = (
+    "operators",
+    "operator/operator_000",
+    "modules",
+    "modules/module_norm",
+    "models",
+    "models/A-Model",
+    "sizes",
+    "times",
+    "compatibility",
+)
+
+
+def browser_folder() -> Path:
+    return Path(os.environ.get("AITER_PREBUILT_BROWSER", str(ROOT / "build" / "browser")))
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    folder = browser_folder()
+    path = next((str(folder / name) for name in NAMES if (folder / name).is_file()), None) or next(
+        (found for name in NAMES if (found := shutil.which(name))), None
+    )
+    if path is None:
+        pytest.skip(f"no browser in {folder} and none of {', '.join(NAMES)} on the path: nox -s browser")
+    environment = {**os.environ, "LD_LIBRARY_PATH": str(folder / "lib")}
+    with playwright.sync_playwright() as driver:
+        opened = driver.chromium.launch(executable_path=path, args=["--no-sandbox"], env=environment)
+        yield opened
+        opened.close()
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("a folder")
+    write.write(folder, made.content())
+    return (folder / "index.html").as_uri()
+
+
+class Tab:
+    """A page with what it said: any word of the console, any error, any address that is no file."""
+
+    def __init__(self, context: Any, site: str) -> None:
+        self.context, self.site, self.said = context, site, list[str]()
+        self.page = context.new_page()
+        self.page.on("console", lambda message: self.said.append(message.text))
+        self.page.on("pageerror", lambda error: self.said.append(str(error)))
+        self.page.on("request", self._asked)
+        self.page.on("dialog", self._dialog)
+
+    def _asked(self, sent: Any) -> None:
+        if not sent.url.startswith(("file:", "data:", "about:")):
+            self.said.append(sent.url)
+
+    def _dialog(self, dialog: Any) -> None:
+        self.said.append("a dialog")
+        dialog.dismiss()
+
+    def go(self, view: str) -> Any:
+        self.page.goto("about:blank")
+        self.page.goto(f"{self.site}#/{view}")
+        self.page.wait_for_selector("main h1")
+        return self.page
+
+    def rows(self) -> list[str]:
+        found: list[str] = self.page.locator("main tbody tr td.first a.name").all_inner_texts()
+        return found
+
+
+@pytest.fixture
+def tab(browser: Any, site: str) -> Iterator[Tab]:
+    # uPlot asks the browser's language, which a machine without one leaves strange
+    context = browser.new_context(viewport={"width": 1280, "height": 860}, locale="en-US")
+    one = Tab(context, site)
+    yield one
+    context.close()
+    assert one.said == []
+
+
+def picture(page: Any, name: str) -> None:
+    folder = os.environ.get("AITER_PREBUILT_SCREENSHOTS")
+    if folder:
+        page.screenshot(path=str(Path(folder) / f"{name}.png"))
+
+
+def test_search_and_the_address(tab: Tab) -> None:
+    page = tab.go("operators")
+    assert len(tab.rows()) == 100
+    page.keyboard.press("/")
+    page.keyboard.type("operator_20")
+    assert tab.rows() == [f"operator_20{digit}" for digit in range(10)]
+    assert "10 operators of 213" in page.inner_text(".said")
+    page.keyboard.type("9")
+    assert tab.rows() == ["operator_209"]
+    assert page.url.endswith("#/operators?q=operator_209")
+    page.reload()
+    page.wait_for_selector("main h1")
+    assert tab.rows() == ["operator_209"] and page.input_value("#search") == "operator_209"
+    page.focus("#search")
+    page.keyboard.press("Escape")
+    assert len(tab.rows()) == 100
+    page.fill("#search", "there is no such thing")
+    assert tab.rows() == [] and "No operator matches" in page.inner_text(".said")
+
+
+@pytest.mark.parametrize(
+    ("chosen", "expected"),
+    [
+        (["state=built"], [made.HOSTILE]),
+        (["state=declared"], ["only_declared"]),
+        (["state=missing"], [made.HOSTILE, "lacking", "only_declared"]),
+        (["state=missing", "target=gfx950"], [made.HOSTILE, "lacking"]),
+        (["backend=ck"], ["only_declared"]),
+        (["backend=ck", "target=gfx942"], []),
+        (["backend=ck", "backend=triton", "state=built"], [made.HOSTILE]),
+    ],
+)
+def test_filters(tab: Tab, chosen: list[str], expected: list[str]) -> None:
+    page = tab.go("operators")
+    for each in chosen:
+        page.click(f'[data-filter="{each}"]')
+        assert page.get_attribute(f'[data-filter="{each}"]', "aria-pressed") == "true"
+    assert tab.rows() == expected
+    address = page.url
+    for each in chosen:
+        page.click(f'[data-filter="{each}"]')
+    assert len(tab.rows()) == 100
+    page.goto("about:blank")
+    page.goto(address)
+    page.wait_for_selector("main h1")
+    assert tab.rows() == expected
+
+
+def test_one_category(tab: Tab) -> None:
+    page = tab.go("operators")
+    page.select_option('[data-filter="category"]', "gemm")
+    assert tab.rows() == ["lacking", "only_declared"]
+
+
+def test_keys_alone_lead_to_an_operator_and_back(tab: Tab) -> None:
+    page = tab.go("operators")
+    page.keyboard.press("/")
+    page.keyboard.type("operator_0")
+    for key in ("ArrowDown", "ArrowDown", "ArrowDown", "ArrowUp"):
+        page.keyboard.press(key)
+    assert page.evaluate("document.activeElement.textContent") == "operator_001"
+    page.keyboard.press("End")
+    assert page.evaluate("document.activeElement.textContent") == "operator_099"
+    page.keyboard.press("Home")
+    page.keyboard.press("ArrowUp")
+    assert page.evaluate("document.activeElement.id") == "search"
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("h1:has-text('operator_000')")
+    assert page.evaluate("document.activeElement.id") == "main"
+    assert page.title().startswith("operator_000")
+    page.keyboard.press("Escape")
+    page.wait_for_selector("h1:has-text('Operators')")
+    page.go_back()
+    page.wait_for_selector("h1:has-text('operator_000')")
+
+
+def test_the_focus_goes_in_the_order_of_the_page(tab: Tab) -> None:
+    page = tab.go("operators")
+    seen = []
+    for _ in range(10):
+        page.keyboard.press("Tab")
+        seen.append(page.evaluate("document.activeElement.textContent.trim() || document.activeElement.id"))
+    assert seen[:9] == [
+        "Skip to the content",
+        "aiter-prebuilt",
+        "Operators",
+        "Modules",
+        "Models",
+        "Sizes",
+        "Times",
+        "Compatibility",
+        "Dark",
+    ]
+    assert seen[9] == "search"
+    assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
+
+
+def test_pages_of_a_long_table(tab: Tab) -> None:
+    page = tab.go("operators")
+    page.click("button.more")
+    assert len(tab.rows()) == 200
+    assert page.evaluate("document.activeElement.textContent") == tab.rows()[100]
+    page.click("button.more")
+    assert len(tab.rows()) == 213 and not page.is_visible("button.more")
+
+
+def test_sorting(tab: Tab) -> None:
+    page = tab.go("operators")
+    page.click("button.sort:has-text('operator')")
+    page.click("button.sort:has-text('operator')")
+    assert tab.rows()[0] == "operator_209"
+    assert page.get_attribute("th:has-text('operator')", "aria-sort") == "descending"
+
+
+def test_thousands_of_receipts_cost_no_wait(tab: Tab) -> None:
+    page = tab.go("operator/operator_000")
+    assert f"{made.RECEIPTS:,} receipts" in page.inner_text("main")
+    spent = page.evaluate(
+        "() => { const field = document.getElementById('search'), from = performance.now();"
+        " for (const word of ['1', '12', '123', '1234']) { field.value = word; field.dispatchEvent(new Event('input')); }"
+        " return performance.now() - from; }"
+    )
+    assert spent < 4 * 250
+    page.fill("#search", f"{1234:064x}")
+    assert page.locator("details.receipt").count() == 1
+    page.focus("details.receipt summary")
+    page.keyboard.press("Enter")
+    told = page.inner_text("details.receipt")
+    for words in (
+        f"{1234:064x}",
+        f"{1234 + 10**6:064x}",
+        "gfx942 of a device",
+        "addresses, races",
+        "triton 3.9.0",
+        "ab" * 8,
+        "cd" * 8,
+    ):
+        assert words in told
+
+
+def test_markup_in_a_name_or_a_note_is_text(tab: Tab) -> None:
+    page = tab.go("operators?state=built")
+    page.click("main tbody a.name")
+    page.wait_for_selector("h1 code")
+    assert page.inner_text("h1 code") == made.HOSTILE
+    assert made.HOSTILE in page.inner_text("main > p:nth-of-type(2)")
+    assert page.locator("img").count() == 0
+    tab.go("modules/module_norm")
+    assert made.HOSTILE in page.inner_text("main") and page.locator("img").count() == 0
+    tab.go("models/A-Model")
+    assert tab.rows() == ["operator_000", made.HOSTILE] and page.locator("img").count() == 0
+
+
+def test_every_link_leads_somewhere(tab: Tab) -> None:
+    page = tab.page
+    tab.go("operators")
+    seen, left = set[str](), {f"#/{view}" for view in VIEWS}
+    while left and len(seen) < 40:
+        address = left.pop()
+        seen.add(address)
+        tab.go(address.removeprefix("#/"))
+        assert page.locator("h1:has-text('Not here'), h1:has-text('Not loaded')").count() == 0, address
+        assert page.locator("main p.note:has-text('has this name')").count() == 0, address
+        found = page.eval_on_selector_all(
+            "a[href^='#/']", "links => links.map((link) => link.getAttribute('href'))"
+        )
+        left |= set(found) - seen
+    assert len(seen) == 40
+    tab.go("nowhere")
+    assert page.inner_text("h1") == "Not here"
+    tab.go("operator/nobody")
+    assert "No operator has this name" in page.inner_text("main")
+
+
+def test_models_tell_ranges_and_reasons(tab: Tab) -> None:
+    page = tab.go("models/A-Model")
+    page.fill("#search", "operator_000")
+    runs = page.locator("details.run")
+    assert [text.strip() for text in runs.locator("summary").all_inner_texts()] == [
+        "● 1\N{EN DASH}8 operator_000_row triton", "● 64 other_row triton", "\N{EN DASH} 1 refused",
+    ]  # fmt: skip
+    runs.nth(2).locator("summary").click()
+    assert "made for M > 4" in runs.nth(2).inner_text()
+    page.click('[data-filter="serve=served"]')
+    assert tab.rows() == []
+
+
+def test_sizes_are_plotted_and_written(tab: Tab) -> None:
+    page = tab.go("sizes")
+    page.wait_for_selector(".plot canvas")
+    assert page.locator(".plot canvas").count() == 2
+    assert "gfx942 ck-free 3" in (page.get_attribute(".plot", "aria-label") or "")
+    assert "3.00 MB" in page.inner_text("main") and "12.3 kB" in page.inner_text("main")
+    painted = page.evaluate(
+        "() => { const canvas = document.querySelector('.plot canvas');"
+        " const data = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;"
+        " return data.some((value, at) => at % 4 === 3 && value > 0); }"
+    )
+    assert painted
+    picture(page, "sizes")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", ["desk", "phone"])
+def test_each_view_at_each_width_is_whole_and_accessible(
+    browser: Any, site: str, scheme: str, width: str
+) -> None:
+    size = PHONE if width == "phone" else {"width": 1280, "height": 860}
+    # axe-core is put into the page past its policy, which the other tests leave in force
+    context = browser.new_context(viewport=size, color_scheme=scheme, bypass_csp=True, locale="en-US")
+    tab = Tab(context, site)
+    axe = browser_folder() / "axe.min.js"
+    for view in VIEWS:
+        page = tab.go(view)
+        page.wait_for_timeout(50)
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), (view, width)
+        assert page.locator("h1").count() == 1
+        picture(page, f"{view.replace('/', '-')}-{width}-{scheme}")
+        if axe.is_file():
+            page.evaluate(axe.read_text())
+            found = page.evaluate(
+                "axe.run({preload: false}).then((told) => told.violations.map((each) => [each.id, each.nodes[0].html]))"
+            )
+            assert found == [], (view, scheme, width)
+    assert tab.said == []
+    context.close()
+
+
+def test_light_and_dark(browser: Any, site: str) -> None:
+    ground = "getComputedStyle(document.body).backgroundColor"
+    for scheme, expected in (("light", "rgb(255, 255, 255)"), ("dark", "rgb(16, 20, 24)")):
+        context = browser.new_context(color_scheme=scheme, locale="en-US")
+        page = Tab(context, site).go("operators")
+        assert page.evaluate(ground) == expected
+        page.click("#theme")
+        other = page.evaluate(ground)
+        assert other != expected
+        page.reload()
+        page.wait_for_selector("main h1")
+        assert page.evaluate(ground) == other
+        context.close()
+
+
+def test_the_policy_is_in_force(browser: Any, site: str) -> None:
+    context = browser.new_context(locale="en-US")
+    tab = Tab(context, site)
+    page = tab.go("operators")
+    page.evaluate(
+        "() => { const one = document.createElement('script'); one.textContent = 'window.ran = 1'; document.body.append(one); }"
+    )
+    page.evaluate(
+        "() => { const one = new Image(); one.src = 'https://example.invalid/x.png'; document.body.append(one); }"
+    )
+    page.wait_for_timeout(100)
+    assert page.evaluate("window.ran") is None
+    assert sum("Content Security Policy" in words for words in tab.said) == 2
+    context.close()
+
+
+def test_what_was_run_is_told(tab: Tab) -> None:
+    page = tab.go("compatibility")
+    told = page.inner_text("main tbody")
+    for words in (
+        "tests/unit",
+        "python 3.12.1, torch 2.13.0",
+        "a stub",
+        "5 passed, 1 failed, 2 skipped (of 1 of 3 files)",
+    ):
+        assert words in told
