@@ -25,12 +25,12 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 
 import experts
-from families import LATER, PINNED, Family, Kernel, Shape
 from rows import Row, middle, report
 
 from aiter_prebuilt.contract.bytecode import evaluate
 from aiter_prebuilt.contract.expression import Scope, compile_expression
 from build_tools.manifest.parse import load
+from build_tools.timing.heuristics import LATER, PINNED, Family, Kernel, Shape
 from build_tools.tools.tree import Tree, tree_of
 
 ORDERS: Final = 24

@@ -33,6 +33,7 @@ from build_tools.verbs.shapes import shapes
 from build_tools.verbs.site import site
 from build_tools.verbs.status import status
 from build_tools.verbs.toolchain import toolchain
+from build_tools.verbs.tune import tune
 from build_tools.verbs.tune_request import tune_request
 from build_tools.verbs.tuned import tuned
 from build_tools.verbs.wheels import wheels
@@ -72,6 +73,7 @@ for verb in (
     emulator,
     prove,
     receipts,
+    tune,
     tune_request,
     tuned,
     fetch,

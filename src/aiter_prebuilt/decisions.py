@@ -68,8 +68,13 @@ def explain(name: str, settings: Mapping[str, str], target: str, cus: int | None
     units = cus or usual
     mine = dispatch.tuned_tables(name, target, units, bundles)
     decisions = dispatch.operator(name).explain(bundles, units, list(tensors), list(attributes), mine)
-    tables = [user.path for user in user_tables.read(user_tables.setting()) if user.operator == name]
-    return Explanation(name, target, units, call, tuple(decisions), tuple(tables))
+    users = [user for user in user_tables.read(user_tables.setting()) if user.operator == name]
+    notes = {f"{user.path}:{row.line}": row for user in users for row in user.table.rows}
+    said = []
+    for decision in decisions:
+        row = notes.get(decision["row"])
+        said.append({**decision, "us": row.us if row else "", "source": row.source if row else ""})
+    return Explanation(name, target, units, call, tuple(said), tuple(user.path for user in users))
 
 
 def find_operator(name: str, serving: Sequence[locate.InstalledBundle]) -> tuple[Operator, int]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import math
 import random
 import struct
 import time
@@ -30,7 +31,7 @@ _FP8 = frozenset(("e4m3fn", "e4m3fnuz", "e5m2", "e5m2fnuz"))
 @dataclass(frozen=True, slots=True)
 class Benchmark:
     """``host_seconds``: until a call returned, median; ``seconds``: until the device was done, median of calls waited for alone.
-    ``counters``: of one call, or None where the driver does not count.
+    ``counters``: of one call, or None where the driver does not count. ``tensor_bytes``: of the call's tensors together.
     """
 
     operator: str
@@ -40,6 +41,7 @@ class Benchmark:
     repeat: int
     host_seconds: float
     seconds: float
+    tensor_bytes: int
     counters: dict[str, Any] | None
 
 
@@ -70,7 +72,14 @@ def bench(name: str, settings: Mapping[str, str], ordinal: int = 0, repeat: int 
     finally:
         memory.close()
     host, whole = (sorted(column)[len(runs) // 2] for column in zip(*runs, strict=True))
-    return Benchmark(name, str(facts), facts.target, call, repeat, host, whole, counters)
+    size = sum(tensor_bytes(tensor) for tensor in described if tensor)
+    return Benchmark(name, str(facts), facts.target, call, repeat, host, whole, size, counters)
+
+
+def tensor_bytes(described: tuple[Any, ...]) -> int:
+    """Of its elements, once each: what a call reads or writes at least."""
+    _, kind, shape, _, _ = described
+    return int(math.prod(shape)) * dtype.BY_NAME[kind].itemsize
 
 
 def _device(ordinal: int) -> tuple[device.DeviceFacts, str]:

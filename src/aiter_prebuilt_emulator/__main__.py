@@ -40,6 +40,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         help="all, or some of lds,races,hazards,alignment; and what a finding does: strict (it ends the launch), report, "
         "permissive (as a card lets it pass) or continue",
     )
+    verb.add_argument(
+        "--timing",
+        default="",
+        metavar="FILE",
+        help="time launches by the model; kernels' clocks are its clocks",
+    )
+    verb.add_argument(
+        "--sample",
+        default="",
+        metavar="N",
+        help="with it: execute N workgroups of each launch, for their times alone",
+    )
     trace.add_options(verb)
     profiling.add_options(verb)
     verb.add_argument("command", nargs=argparse.REMAINDER, metavar="-- COMMAND")
@@ -65,7 +77,12 @@ def _run(options: argparse.Namespace) -> int:
     if not command:
         print("error: no command; write: aiter-prebuilt-emulator run -- python serve.py", file=sys.stderr)
         return 2
-    given = {"AITER_PREBUILT_EMULATOR": options.devices, "AITER_PREBUILT_EMULATOR_CHECKS": options.checks}
+    given = {
+        "AITER_PREBUILT_EMULATOR": options.devices,
+        "AITER_PREBUILT_EMULATOR_CHECKS": options.checks,
+        "AITER_PREBUILT_EMULATOR_TIMING": options.timing,
+        "AITER_PREBUILT_EMULATOR_SAMPLE": options.sample,
+    }
     try:
         given |= trace.environment(options) | profiling.environment(options)
         os.environ.update({name: value for name, value in given.items() if value})

@@ -85,6 +85,26 @@ def test_coverage_says_what_is_missing_and_what_is_no_code_object(tmp_path: Path
     assert "MISSING" in done.stdout and f"unreadable: {junk}" in done.stdout
 
 
+def test_run_times_launches(tmp_path: Path) -> None:
+    """Without a launch the file is there, too; a sample is executed of a call that would take long."""
+    file, empty = tmp_path / "timing.json", tmp_path / "empty.json"
+    code = "import ctypes; ctypes.CDLL('libamdhip64.so').hipInit(0)"
+    command("aiter_prebuilt_emulator", "run", "--timing", empty, "--", sys.executable, "-c", code)
+    assert json.loads(empty.read_text()) == {"version": 1, "launches": [], "launches_dropped": 0}
+    options = ["--devices", "gfx942", "--timing", file, "--sample", 3]
+    words = ["bench", "rms_norm", "M=65536", "N=1024", "T=bf16", "--repeat", 1, "--json"]
+    command(
+        "aiter_prebuilt_emulator", "run", *options, "--", sys.executable, "-m", "aiter_prebuilt", *words,
+        AITER_PREBUILT_BUNDLES=os.pathsep.join(map(str, bundles("gfx942", "ck-free"))),
+    )  # fmt: skip
+    launches = json.loads(file.read_text())["launches"]
+    assert len(launches) == 2 and all(
+        sum(each["workgroups"] for each in one["classes"]) == 3 for one in launches
+    )
+    slots = launches[0]["compute_units"] * launches[0]["resident"]
+    assert launches[0]["cycles"] > 65536 // (4 * slots) * 100
+
+
 def test_bench_counts_what_a_call_does() -> None:
     files = os.pathsep.join(map(str, bundles("gfx942", "ck-free")))
     words = [
@@ -136,7 +156,7 @@ def test_bench_without_a_device_says_how_to_get_one() -> None:
 
 
 def test_counters_of_a_device_that_does_not_count_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    plain = Benchmark("rms_norm", "device 0", "gfx942", {"types": {}, "symbols": {}}, 1, 1e-6, 1e-6, None)
+    plain = Benchmark("rms_norm", "device 0", "gfx942", {"types": {}, "symbols": {}}, 1, 1e-6, 1e-6, 0, None)
     monkeypatch.setattr(bench, "bench", lambda *words: plain)
     options = argparse.Namespace(operator="rms_norm", call=[], device=0, repeat=1, counters=True, json=False)
     with pytest.raises(UnsupportedError, match="does not count"):

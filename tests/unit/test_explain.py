@@ -68,7 +68,8 @@ def test_a_type_has_the_words_of_the_documents_of_torch_and_of_the_tables(own: s
 def decision(place: int, near: int, reason: str) -> dict[str, object]:
     return {
         "kernel": "k", "backend": "hip", "variant": f"v{place}", "types": {}, "rank": 0, "accepted": False, "chosen": False,
-        "reason": reason, "near": near, "cost": None, "tuned": False, "row": "", "workspace": 0, "steps": [],
+        "reason": reason, "near": near, "cost": None, "tuned": False, "row": "", "us": "", "source": "",
+        "workspace": 0, "steps": [],
     }  # fmt: skip
 
 
@@ -91,6 +92,21 @@ def test_the_nearest_candidate_is_told_first(
         ]
     else:
         assert [line.split()[3] for line in lines[2:-1]] == [f"v{place}" for place in range(count)]
+
+
+def test_times_of_a_users_rows_stand_beside_the_verdict(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    call = {"types": {}, "symbols": {"M": 3}, "absent": []}
+    plain = {**decision(0, -1, "accepted"), "accepted": True}
+    timed = {**decision(1, -1, "named"), "accepted": True, "chosen": True, "us": "7.5", "source": "modelled"}
+    for decisions, column in (((plain, timed), True), ((plain, {**timed, "us": "", "source": ""}), False)):
+        found = Explanation("op", "gfx942", 304, call, decisions, ())
+        monkeypatch.setattr(verb, "explain", lambda *words, found=found: found)
+        assert command.main(["explain", "op", "M=3", "--target", "gfx942"]) == 0
+        header, first, second = capsys.readouterr().out.splitlines()[1:4]
+        assert ("us" in header.split()) is ("7.5 modelled" in second) is column
+        assert "modelled" not in first
 
 
 def test_enum_and_bool_attributes() -> None:

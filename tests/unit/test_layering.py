@@ -156,6 +156,7 @@ STAGES: dict[str, set[str]] = {
     "release": {"files", "objects", "pack", "tools", "compile"},
     "farm": {"files", "tools", "compile"},
     "site": {"files"},
+    "timing": {"files", "manifest", "shapes", "tools"},
     "prove": {"files", "manifest", "cases", "objects", "judge", "pack"},
     "seed": {"files", "tools", "compile", "report", "shapes", "pack"},
 }

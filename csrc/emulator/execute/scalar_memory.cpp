@@ -162,9 +162,15 @@ u64 nanoseconds() {
       std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
           .count());
 }
-// s_memtime counts shader cycles, here of a 2 GHz clock; s_memrealtime counts at 100 MHz, as on both cards.
-void shader_clock(Wave& wave, const Instruction& i) { write64(wave, i.destination[0], nanoseconds() * 2); }
-void constant_clock(Wave& wave, const Instruction& i) { write64(wave, i.destination[0], nanoseconds() / 10); }
+// s_memtime counts shader cycles, the timing model's or those of a 2 GHz clock; s_memrealtime counts at 100 MHz, as on both cards.
+u64 peak_megahertz(Target target) { return target == Target::Gfx950 ? 2400 : 2100; }
+void shader_clock(Wave& wave, const Instruction& i) {
+  write64(wave, i.destination[0], wave.cycles != nullptr ? *wave.cycles : nanoseconds() * 2);
+}
+void constant_clock(Wave& wave, const Instruction& i) {
+  const u64 modelled = wave.cycles != nullptr ? *wave.cycles * 100 / peak_megahertz(wave.target) : 0;
+  write64(wave, i.destination[0], wave.cycles != nullptr ? modelled : nanoseconds() / 10);
+}
 
 // Caches are not modelled: nothing to invalidate, write back or probe.
 void nothing(Wave&, const Instruction&) {}

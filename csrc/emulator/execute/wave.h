@@ -110,7 +110,8 @@ struct Wave {
   std::uint64_t executed = 0;                 // instructions, against the limit
   std::uint32_t status = 0, trap_status = 0;  // for s_getreg
   std::uint32_t hardware_id = 0, xcc_id = 0;
-  const Instruction* current = nullptr;  // for messages
+  const std::uint64_t* cycles = nullptr;  // the timing model's clock; null: clocks that a kernel reads are the host's
+  const Instruction* current = nullptr;   // for messages
   Fault fault;
 
   std::uint64_t exec() const { return pair(sreg::kExec); }

@@ -3,6 +3,7 @@
 
 #include "../machine/counters.h"
 #include "../machine/occupancy.h"
+#include "../machine/timing.h"
 #include "pool.h"
 #include "stream.h"
 
@@ -55,6 +56,7 @@ hipError_t start() {
   static const hipError_t result = [] {
     if (!configuration().problem.empty()) return fail(hipErrorInvalidValue, "%s", configuration().problem.c_str());
     write_counters_at_exit();
+    write_timing_at_exit();
     return devices().empty() ? hipErrorNoDevice : hipSuccess;
   }();
   return result;

@@ -94,6 +94,7 @@ class Reader {
     fill();
     log_level();
     counters();
+    timing();
     profile();
     trace();
     configuration_.debug_socket = std::string(variable("AITER_PREBUILT_EMULATOR_DEBUG"));
@@ -292,6 +293,15 @@ class Reader {
     if (text.empty()) return;
     const std::string found = read_trace_filter(text, configuration_.trace);
     if (!found.empty() && configuration_.problem.empty()) configuration_.problem = std::string(kName) + ": " + found;
+  }
+
+  void timing() {
+    constexpr const char* kSample = "AITER_PREBUILT_EMULATOR_SAMPLE";
+    configuration_.timing_file = std::string(variable("AITER_PREBUILT_EMULATOR_TIMING"));
+    const std::string_view text = variable(kSample);
+    if (text.empty()) return;
+    if (!read_number(text, configuration_.timing_sample) || configuration_.timing_file.empty())
+      problem(kSample, text, "a number of workgroups, beside AITER_PREBUILT_EMULATOR_TIMING");
   }
 
   const char* (*lookup_)(const char*);

@@ -14,6 +14,8 @@
 //   AITER_PREBUILT_EMULATOR_TRACE_FILE where to; %p is the process. Default: standard error
 //   AITER_PREBUILT_EMULATOR_DEBUG      a Unix socket at which a debugger waits (aiter-prebuilt-emulator debug sets it)
 //   AITER_PREBUILT_EMULATOR_COUNTERS   a file: counters as JSON at exit
+//   AITER_PREBUILT_EMULATOR_TIMING     a file: what the timing model says of each launch, as JSON at exit
+//   AITER_PREBUILT_EMULATOR_SAMPLE     with it: only so many workgroups of each launch are executed, so that results are wrong
 //   AITER_PREBUILT_EMULATOR_PMC        rocprofv3's counters, comma separated, for each launch
 //   AITER_PREBUILT_EMULATOR_PMC_OUTPUT where their files begin: DIR/NAME; "%pid%" becomes the process's number
 //   AITER_PREBUILT_EMULATOR_PMC_FORMAT csv (default) | json | csv,json
@@ -81,6 +83,8 @@ struct Configuration {
   std::uint8_t fill = 0;         // of memory that is allocated on a stream
   LogLevel log = LogLevel::Error;
   std::string counters_file;
+  std::string timing_file;          // not empty: launches are timed by the model
+  std::uint64_t timing_sample = 0;  // workgroups of a launch that are executed at all; 0: all of them
   ProfileConfiguration profile;
   TraceFilter trace;
   std::string trace_file;

@@ -118,6 +118,7 @@ void describe_dispatch(const LaunchRequest& r, Dispatch& d) {
   d.compute_units = configuration().devices[static_cast<std::size_t>(r.device)].compute_units;
   d.workgroups_per_unit = std::max(workgroups_per_unit(*r.kernel, volume(r.block), r.dynamic_lds), 1u);
   d.workgroups = volume(r.grid);
+  if (const std::uint64_t most = configuration().timing_sample) d.workgroups = std::min(d.workgroups, most);
   d.waves = d.workgroups * d.waves_per_workgroup();
   d.memory.asks_host = names_service(*r.kernel);
   d.memory.device = Allocations::instance().snapshot(r.device);

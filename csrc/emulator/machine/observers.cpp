@@ -7,6 +7,7 @@
 #include "launch.h"
 #include "profile.h"
 #include "profile_configuration.h"
+#include "timing.h"
 #include "trace.h"
 
 namespace apb::emu {
@@ -18,6 +19,7 @@ LaunchObservers make_observers(const LaunchRequest& request) {
   const auto add = [&all](std::unique_ptr<LaunchObserver> one) {
     if (one) all.push_back(std::move(one));
   };
+  add(make_timing(request));
   add(make_trace(request));
   add(make_debugger(request));
   return all;

@@ -78,7 +78,7 @@ def _print(found: Explanation, chosen: dict[str, Any] | None, everything: bool) 
     print(f"{found.operator} on {found.target} with {found.cus} compute units: {symbols}")
     for path in found.tables:
         print(f"tuned table: {path}")
-    rows = []
+    rows: list[tuple[Any, ...]] = []
     shown = [
         decision for decision in found.decisions
         if everything or not decision["reason"].startswith("made for other types")
@@ -92,6 +92,7 @@ def _print(found: Explanation, chosen: dict[str, Any] | None, everything: bool) 
             continue
         verdict = "chosen" if decision["chosen"] else ("accepted" if decision["accepted"] else "refused")
         cost = "" if decision["cost"] is None else decision["cost"]
+        time = " ".join(filter(None, (decision["us"], decision["source"])))
         rows.append(
             (
                 "" if decision["rank"] < 0 else decision["rank"],
@@ -100,10 +101,14 @@ def _print(found: Explanation, chosen: dict[str, Any] | None, everything: bool) 
                 decision["variant"],
                 verdict,
                 cost,
+                time,
                 decision["reason"],
             )
         )
-    print_table(["order", "kernel", "backend", "variant", "verdict", "cost", "reason"], rows)
+    columns = ["order", "kernel", "backend", "variant", "verdict", "cost", "us", "reason"]
+    if not any(decision["us"] or decision["source"] for decision in shown):
+        rows, columns = [(*row[:-2], row[-1]) for row in rows], [*columns[:-2], columns[-1]]
+    print_table(columns, rows)
     if grouped:
         print("refused, the nearest to serving this call first (--all shows each):")
         for line in by_reason([(f"{each['kernel']}[{each['variant']}]", each["reason"]) for each in refused]):

@@ -34,7 +34,9 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One row: which variant a call with exactly these ``values`` (of the table's symbols) takes on such a device."""
+    """One row: which variant a call with exactly these ``values`` (of the table's symbols) takes on such a device. ``us`` and
+    ``source``: its notes, for the reader.
+    """
 
     line: int
     target: str
@@ -44,6 +46,8 @@ class Row:
     variant: str
     types: str
     columns: Mapping[str, int]
+    us: str = ""
+    source: str = ""
 
     @property
     def place(self) -> str:
@@ -136,7 +140,8 @@ def _row(
         return None
     values = tuple(numbers[name] for name, _ in symbols)
     words = (named["kernel"], named["variant"], named["types"])
-    return Row(number, named["target"], numbers["cus"], values, *words, columns)
+    notes = (named.get(name, "") for name in NOTES)
+    return Row(number, named["target"], numbers["cus"], values, *words, columns, *notes)
 
 
 def _cells(line: str) -> list[tuple[int, str]]:
@@ -162,9 +167,14 @@ def _cells(line: str) -> list[tuple[int, str]]:
         at = end + 1
 
 
-def write(operator: str, symbols: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
-    """A table's text; ``rows`` are cells in the order target, cus, symbols, kernel, variant, types, source."""
-    header = ("target", "cus", *symbols, "kernel", "variant", "types", "source")
+def write(
+    operator: str,
+    symbols: tuple[str, ...],
+    rows: list[tuple[str, ...]],
+    notes: tuple[str, ...] = ("source",),
+) -> str:
+    """A table's text; ``rows`` are cells in the order target, cus, symbols, kernel, variant, types, ``notes``."""
+    header = ("target", "cus", *symbols, "kernel", "variant", "types", *notes)
     lines = [f"# {operator}", ",".join(header)]
     lines += [
         ",".join('"' + c.replace('"', '""') + '"' if set(c) & set(',"') else c for c in row) for row in rows
