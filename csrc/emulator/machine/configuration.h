@@ -78,7 +78,7 @@ struct Configuration {
   CheckSwitches checks;
   std::vector<KnownFinding> known;
   std::uint64_t instruction_limit = 1ull << 33;
-  std::uint64_t patience = 30;  // seconds after which a launch that is not at its end goes on beside the program
+  std::uint64_t patience = 30;   // seconds after which a launch that is not at its end goes on beside the program
   bool launch_blocking = false;  // HIP_LAUNCH_BLOCKING: every launch is at its end when its call returns
   std::uint8_t fill = 0;         // of memory that is allocated on a stream
   LogLevel log = LogLevel::Error;
