@@ -49,6 +49,8 @@ def execute(options: argparse.Namespace) -> int:
         return 2
     given = {"AITER_PREBUILT_EMULATOR": options.devices, "AITER_PREBUILT_EMULATOR_CHECKS": options.checks}
     environment = with_library(os.environ | {name: value for name, value in given.items() if value})
+    # A stop is no reason to let the program go on beside its kernel.
+    environment.setdefault("AITER_PREBUILT_EMULATOR_PATIENCE", str(10**9))
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _terminated)
     try:

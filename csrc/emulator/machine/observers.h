@@ -30,7 +30,8 @@ class GroupObserver {
 };
 
 // Looks at one launch. Its GroupObservers are made on any host thread, several at a time, and hand over what they found themselves:
-// at finish() none runs, and some may be gone. finish() comes on the thread that launched, after a fault, too.
+// at finish() none runs, and some may be gone. finish() comes after a fault, too, on the thread that
+// launched or, of a launch that outlived its call, on one of the library's.
 class LaunchObserver {
  public:
   virtual ~LaunchObserver() = default;
