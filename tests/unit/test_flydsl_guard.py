@@ -104,3 +104,20 @@ def test_bytecode_beside_a_source_is_not_believed(root: Path) -> None:
     os.utime(module, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
     (root / "rows.py").write_text("from parts.one import VALUE\n")
     assert told(root, "parts/__init__.py", "parts/one.py") == "9"
+
+
+def test_bytecode_of_pythons_own_library_may_be_kept_elsewhere(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PYTHONPYCACHEPREFIX, as the sessions of noxfile.py set it; nothing else there may be read."""
+    kept = tmp_path / "kept"
+    monkeypatch.setenv("PYTHONPYCACHEPREFIX", str(kept))
+    # The session may have been told to write none.
+    monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
+    subprocess.run([sys.executable, "-c", "import colorsys"], check=True)
+    assert list(kept.rglob("colorsys.*.pyc"))
+    (root / "rows.py").write_text("import colorsys\nVALUE = colorsys.ONE_THIRD > 0\n")
+    assert told(root) == "True"
+    (kept / "other.txt").write_text("1")
+    (root / "rows.py").write_text(f"VALUE = open({str(kept / 'other.txt')!r}).read()\n")
+    assert "NotInKeyError: the source would read" in told(root)
