@@ -113,7 +113,9 @@ def only(source: str, inputs: Sequence[str], root: Path, scratch: Path) -> Itera
         _watch.installed = True
     libraries = [os.path.realpath(sysconfig.get_path(name)) for name in _LIBRARIES]
     if sys.pycache_prefix is not None:  # their bytecode, which Python may keep elsewhere
-        libraries += [os.path.realpath(f"{sys.pycache_prefix}{os.sep}{each.lstrip(os.sep)}") for each in libraries]
+        libraries += [
+            os.path.realpath(f"{sys.pycache_prefix}{os.sep}{each.lstrip(os.sep)}") for each in libraries
+        ]
     _watch.folders = tuple(
         f"{os.path.realpath(each)}{os.sep}" for each in (*libraries, str(scratch), "/dev", "/proc")
     )
