@@ -128,7 +128,7 @@ def tidy(files: list[Path], fix: bool, jobs: int) -> bool:
 
     def one(path: Path) -> bool:
         flags = [word for word in commands[path][1:] if word not in ("-c", "-o", str(path))]
-        flags = [word.replace("x86_64_v3", "x86-64-v3") for word in flags if not word.endswith(".cpp.o")]
+        flags = [word.replace("x86_64_v", "x86-64-v") for word in flags if not word.endswith(".cpp.o")]
         options = ["--quiet", *(["--fix", "--format-style=file"] if fix else [])]
         command: list[str | Path] = [tool("clang-tidy"), *options, path, "--", *headers, *flags]
         done = subprocess.run(command, cwd=BUILD, capture_output=True, text=True, check=False)

@@ -21,7 +21,7 @@ std::uint32_t saved_registers() {
 
 }  // namespace
 
-Vectors processor_vectors() {
+Vectors processor_vectors() noexcept {
   unsigned a = 0, b = 0, c = 0, d = 0;
   if (__get_cpuid(1, &a, &b, &c, &d) == 0 || (c & kSaves) == 0) return Vectors::Avx2;
   if ((saved_registers() & kSaved) != kSaved) return Vectors::Avx2;

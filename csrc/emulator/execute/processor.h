@@ -9,7 +9,7 @@ namespace apb::emu {
 enum class Vectors : std::uint8_t { Avx2, Avx512 };
 
 // What the processor and its operating system have. Avx512: F, BW, CD, DQ and VL, as compilers' x86-64-v4.
-Vectors processor_vectors();
+Vectors processor_vectors() noexcept;
 // What is used: the same, unless use_vectors() said less. Results are the same bits.
 Vectors widest_vectors();
 void use_vectors(Vectors vectors);

@@ -84,6 +84,7 @@ hipError_t gather(const Function& function, void** params, std::vector<std::uint
     if (argument.kind != ArgumentKind::Hidden) arguments.push_back(&argument);
   std::vector<const void*> from(arguments.size());
   std::vector<Piece> pieces;
+  pieces.reserve(arguments.size());
   for (std::size_t i = 0; i < arguments.size(); ++i) pieces.push_back({&from[i], params + i, sizeof from[i]});
   if (const std::size_t wrong = read_untrusted(pieces); wrong != kAllRead)
     return not_there(function, "kernelParams, entry", wrong, params + wrong);
