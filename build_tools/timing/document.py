@@ -34,7 +34,7 @@ def read(path: Path) -> dict[str, Any]:
     Raises:
         NotReadyError: it is not there, or of another edition.
     """
-    again = "Write it again: python -m build_tools tune --fit"
+    again = f"Take {NAME} of this project's history, or write it again: AITER_DIR=CHECKOUT python -m build_tools tune --fit"
     try:
         document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from build_tools.errors import UsageError
 from build_tools.verbs import options
 from build_tools.verbs.output import print_json, print_table
 
@@ -93,8 +94,32 @@ def _fitted(seed: int, older: Path | None, output: Path | None) -> dict[str, Any
     folders = sorted(older.iterdir()) if older is not None else []
     cases = cases_of(tree, ready.native_parts(options.ROOT), folders)
     made = {"rows_of": f"{tree.pin.distribution} {tree.version}", **compute(cases, seed)}
+    _refuse_to_lose(made, output)
     documents.write(output or options.ROOT / documents.NAME, made)
     return made
+
+
+def _refuse_to_lose(made: dict[str, Any], output: Path | None) -> None:
+    """A tree without code objects, or an older one, has few families: the file that comes with the project keeps what it has."""
+    from build_tools.timing import document as documents
+
+    asked = f"fit times to the rows of {made['rows_of']}"
+    if not made["families"]:
+        raise UsageError(
+            asked,
+            "it has no family whose code objects and rows are both there",
+            "name a whole checkout: AITER_DIR=FOLDER",
+        )
+    place = options.ROOT / documents.NAME
+    if output is not None or not place.exists():
+        return
+    lost = sorted(set(documents.read(place)["families"]) - set(made["families"]))
+    if lost:
+        raise UsageError(
+            asked,
+            f"{documents.NAME} would lose {', '.join(lost)}",
+            "name a checkout that has their rows, AITER_DIR=FOLDER, or another file: --output FILE",
+        )
 
 
 def _print_fit(document: dict[str, Any]) -> None:

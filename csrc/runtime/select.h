@@ -39,8 +39,9 @@ struct MergedOperator {
 
 enum class Verdict : std::uint8_t { Accepted, OtherTypes, ConditionFalse, ConditionError, CostError, NotLaunchable };
 
-// Ranks of tuned rows: a user's rows by their order, then those of the bundles, then no row at all.
-inline constexpr std::uint32_t kBundleTuned = 0xfffffffe;
+// Ranks of tuned rows: a user's rows by their order, then those of the bundles, then a user's rows that nobody measured, then
+// no row at all.
+inline constexpr std::uint32_t kBundleTuned = 0x7fffffff;
 inline constexpr std::uint32_t kNotTuned = 0xffffffff;
 
 struct Decision {

@@ -9,7 +9,7 @@ namespace {
 bool malformed(Error& error) {
   PyErr_SetString(
       PyExc_TypeError,
-      "tuned tables are a tuple of (((name, place), ...), ((origin, cus, values, kernel, variant, types), ...))");
+      "tuned tables are a tuple of (((name, place), ...), ((origin, cus, values, kernel, variant, types), ...), modelled)");
   return error.set(ErrorKind::Raised, "", "", "");
 }
 
@@ -117,7 +117,8 @@ bool read_user_tables(PyObject* tables, MergedOperator& op, Error& error) {
   if (!items(tables, -1, each)) return malformed(error);
   for (PyObject* object : each) {
     UserTable table;
-    if (!items(object, 2, parts)) return malformed(error);
+    if (!items(object, 3, parts)) return malformed(error);
+    table.modelled = parts[2] == py::true_object();
     if (!read_columns(parts[0], op, table, error)) return false;
     if (!items(parts[1], -1, rows)) return malformed(error);
     for (PyObject* row : rows) {
@@ -137,9 +138,10 @@ void mark_user_rows(const MergedOperator& op, std::span<const Binding> bindings,
       for (Decision& decision : decisions) {
         const std::uint32_t b = decision.at.block;
         if (decision.user != nullptr || decision.verdict == Verdict::OtherTypes) continue;
+        if (table.modelled && decision.tuned()) continue;
         if (!matches(table, row, b, bindings[b], compute_units) || !names(op, row, decision.at)) continue;
         decision.user = &row;
-        decision.tuned_rank = rank;
+        decision.tuned_rank = table.modelled ? kBundleTuned + rank : rank;
       }
     }
   }

@@ -29,10 +29,11 @@ struct UserRow {
 struct UserTable {
   std::vector<std::vector<std::uint16_t>> slots;  // of the columns, by block
   std::vector<UserRow> rows;
+  bool modelled = false;  // times that a model predicted: measured rows, a bundle's too, go before
 };
 
-// Reads `tables`, a tuple of (columns, rows) that wins from front to back: a column is (name, "FILE:LINE:COLUMN"), a row
-// (origin, compute units, values, kernel, variant, types). False with TunedTable when the operator has no such symbol, or
+// Reads `tables`, a tuple of (columns, rows, modelled) that wins from front to back, modelled ones last: a column is
+// (name, "FILE:LINE:COLUMN"), a row (origin, compute units, values, kernel, variant, types). False with TunedTable when the operator has no such symbol, or
 // Raised.
 [[nodiscard]] bool read_user_tables(PyObject* tables, MergedOperator& op, Error& error);
 

@@ -3,9 +3,10 @@
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias, TypedDict, final
 
-#: One table of tuned rows: its columns with their places, and (origin, compute units, values, kernel, variant, types) a row.
+#: One table of tuned rows: its columns with their places, (origin, compute units, values, kernel, variant, types) a row, and
+#: whether nobody measured them.
 TunedTable: TypeAlias = tuple[
-    tuple[tuple[str, str], ...], tuple[tuple[str, int, tuple[int, ...], str, str, str], ...]
+    tuple[tuple[str, str], ...], tuple[tuple[str, int, tuple[int, ...], str, str, str], ...], bool
 ]
 
 #: (address, element type, shape, strides in elements or None for dense, (vendor, ordinal))

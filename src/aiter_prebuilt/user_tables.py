@@ -2,7 +2,8 @@
 
 They have the grammar of the manifests' tables (:mod:`aiter_prebuilt.contract.tuned_grammar`) and need no rebuild. For one key
 (target, compute units, symbols, types) the row of a later path goes before that of an earlier one, within a file the first row
-wins, and all go before the rows of the bundles. They are read once, and matched natively on the slow path of a call.
+wins, and all go before the rows of the bundles, but for those that nobody measured (``source`` says ``modelled``), which go
+behind. They are read once, and matched natively on the slow path of a call.
 """
 
 from __future__ import annotations
@@ -24,9 +25,12 @@ VARIABLE: Final = "AITER_PREBUILT_TUNED"
 SUFFIX: Final = ".csv"
 _TARGET: Final = re.compile(r"gfx[0-9a-f]{3,4}|sm_[0-9]{2,3}")
 
-#: ((name, "FILE:LINE:COLUMN"), ...), ((origin, compute units, values, kernel, variant, types), ...)
+#: What ``source`` begins with in a row whose time a model predicted.
+MODELLED: Final = "modelled"
+
+#: ((name, "FILE:LINE:COLUMN"), ...), ((origin, compute units, values, kernel, variant, types), ...), whether they are modelled
 NativeTable: TypeAlias = tuple[
-    tuple[tuple[str, str], ...], tuple[tuple[str, int, tuple[int, ...], str, str, str], ...]
+    tuple[tuple[str, str], ...], tuple[tuple[str, int, tuple[int, ...], str, str, str], ...], bool
 ]
 
 
@@ -75,9 +79,14 @@ def native_tables(operator: str, target: str, cus: int, known: Iterable[str]) ->
             columns = tuple(
                 (name, f"{user.path}:{user.table.line}:{column}") for name, column in user.table.symbols
             )
-            fitting = (row for row in rows if row.cus == cus)
-            found.append((columns, tuple(_native_row(user.path, row) for row in fitting)))
-    return tuple(reversed(found))
+            fitting = [row for row in rows if row.cus == cus]
+            for modelled in (False, True):
+                kept = [row for row in fitting if row.source.startswith(MODELLED) == modelled]
+                if kept or not modelled:
+                    found.append((columns, tuple(_native_row(user.path, row) for row in kept), modelled))
+    found.reverse()
+    found.sort(key=lambda table: table[2])  # stable
+    return tuple(found)
 
 
 def _native_row(path: str, row: tuned_grammar.Row) -> tuple[str, int, tuple[int, ...], str, str, str]:

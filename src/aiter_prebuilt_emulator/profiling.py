@@ -40,7 +40,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "-o",
         "--output-file",
         default=_PROCESS,
-        help=f"how their names begin (default: {_PROCESS}, the process's number)",
+        help=f"how their names begin (default: {_PROCESS.replace('%', '%%')}, the process's number)",
     )
     parser.add_argument("--output-format", default="csv", help="csv (default), json or csv,json")
     parser.add_argument(

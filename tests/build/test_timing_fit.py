@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from build_tools.errors import NotReadyError
+from build_tools.errors import NotReadyError, UsageError
 from build_tools.timing import document, winners
 from build_tools.timing.families import FAMILIES, Family, Kernel
 from build_tools.timing.fit import Rows, errors, fit, halves
@@ -18,6 +18,7 @@ from build_tools.timing.report import Case, cases_of, compute, rows_of
 from build_tools.timing.rows import Measured, Shape, measured, pairs
 from build_tools.timing.simulate import Cycles
 from build_tools.tools.tree import Tree, tree_of
+from build_tools.verbs import tune
 
 ROOT = Path(__file__).resolve().parents[2]
 FITTED = document.read(ROOT / document.NAME)
@@ -190,3 +191,14 @@ def test_other_editions_are_refused(tmp_path: Path) -> None:
     with pytest.raises(NotReadyError, match="gfx942 304"):
         document.card(FITTED, "gfx942", 228)
     assert as_document(constants_of(FITTED["cards"]["gfx942 304"])) == FITTED["cards"]["gfx942 304"]
+
+
+def test_a_fit_of_fewer_families_leaves_the_projects_file_alone(tmp_path: Path) -> None:
+    made = {"rows_of": "a tree", "families": {}}
+    with pytest.raises(UsageError, match="no family whose code objects and rows are both there"):
+        tune._refuse_to_lose(made, tmp_path / "other.json")
+    few = {**made, "families": {name: {} for name in list(FITTED["families"])[1:]}}
+    with pytest.raises(UsageError, match=next(iter(FITTED["families"]))):
+        tune._refuse_to_lose(few, None)
+    tune._refuse_to_lose(few, tmp_path / "other.json")
+    tune._refuse_to_lose({**made, "families": dict(FITTED["families"])}, None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from fractions import Fraction
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -82,6 +83,35 @@ def test_infinities_and_nans(target: str, rng: np.random.Generator) -> None:
         wanted = np.stack([expected(shape, target, a[n], b[n], c[n]) for n in range(shape.blocks)])
         assert np.isnan(wanted).any() and np.isinf(wanted).any()
         same(model.unpack_output(shape, file[D : D + shape.dwords("d")]), wanted)
+
+
+#: Codes of a NaN and, where there is one, of an infinity.
+UNUSUAL = {
+    "f32": (0x7FC00000, 0x7F800000), "xf32": (0x7FC00000, 0x7F800000), "f16": (0x7E00, 0x7C00), "bf16": (0x7FC0, 0x7F80),
+    "e4m3fnuz": (0x80,), "e5m2fnuz": (0x80,), "e4m3": (0x7F,), "e5m2": (0x7E, 0x7C),
+}  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore:overflow", "ignore:invalid")
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("other", ["zeros", "smallest"])
+def test_infinities_and_nans_beside_nothing(target: str, other: str, rng: np.random.Generator) -> None:
+    """0 * NaN is NaN: an operand of zeros, or of the smallest numbers, hides nothing of the other one."""
+    for shape, (unusual, quiet) in product(shapes(target, "float"), ("ab", "ba")):
+        codes = dict(zip("abc", inputs(rng, shape, target), strict=True))
+        codes[quiet][:] = 0 if other == "zeros" else rng.integers(0, 2, codes[quiet].shape)
+        for code in UNUSUAL[model.flavour(shape.a if unusual == "a" else shape.b, target)]:
+            codes[unusual][:, 1, 0] = code
+            a, b, c = codes["a"], codes["b"], codes["c"]
+            rows = {
+                A: model.pack(shape, "a", a),
+                B: model.pack(shape, "b", b),
+                C: model.pack_output(shape, c),
+            }
+            file = batch(target, "float").run(text(shape), rows)
+            wanted = np.stack([expected(shape, target, a[n], b[n], c[n]) for n in range(shape.blocks)])
+            assert not np.isfinite(wanted).all(), shape.mnemonic
+            same(model.unpack_output(shape, file[D : D + shape.dwords("d")]), wanted)
 
 
 @pytest.mark.parametrize("target", TARGETS)

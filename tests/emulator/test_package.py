@@ -48,6 +48,14 @@ def test_path_names_the_library() -> None:
     assert command("aiter_prebuilt_emulator", "path").stdout.strip() == str(library_path())
 
 
+def test_every_verb_has_its_help() -> None:
+    said = command("aiter_prebuilt_emulator", "--help").stdout
+    verbs = re.findall(r"^    ([a-z]+) ", said, re.MULTILINE)
+    assert {"run", "debug", "counters", "coverage"} <= set(verbs)
+    for verb in verbs:
+        assert f"{verb} [-h]" in command("aiter_prebuilt_emulator", verb, "--help").stdout
+
+
 def test_run_sets_what_programs_look_for() -> None:
     code = "import os; print(*(os.environ[n] for n in ('AITER_PREBUILT_HIP', 'TRITON_LIBHIP_PATH', 'AITER_PREBUILT_EMULATOR')))"
     words = ["--devices", "gfx950:cus=7", "--", sys.executable, "-c", code]

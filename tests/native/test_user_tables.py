@@ -28,8 +28,8 @@ def row(
     return f"t.csv:{line}", cus, values, kernel, variant, types
 
 
-def table(*rows: Row, columns: tuple[str, ...] = ("N",)) -> TunedTable:
-    return tuple((name, f"t.csv:1:{place}") for place, name in enumerate(columns)), tuple(rows)
+def table(*rows: Row, columns: tuple[str, ...] = ("N",), modelled: bool = False) -> TunedTable:
+    return tuple((name, f"t.csv:1:{place}") for place, name in enumerate(columns)), tuple(rows), modelled
 
 
 @pytest.fixture
@@ -87,6 +87,20 @@ def test_a_user_row_goes_before_rows_of_the_bundle_and_the_first_table_wins(
         decide(op, [X], tables=(table(row(2, 304, (64,), "b"), row(3, 304, (64,), "a")),))[1]["variant"]
         == "b"
     )
+
+
+def test_a_row_that_nobody_measured_goes_behind_measured_ones(decide: Decide, blob: Blob) -> None:
+    """Those of the bundle and the user's own; where there is none it goes before the cost."""
+    modelled = table(row(2, 304, (64,), "b"), modelled=True)
+    measured = operator(blob, tuned_on=["N"], tuned=[(304, 0, [64])])
+    rows, chosen = decide(measured, [X], tables=(modelled,))
+    assert (chosen["variant"], chosen["row"]) == ("a", "")
+    assert rows[1]["reason"] == "the user row t.csv:2 names it, but another row stands before it"
+    assert decide(measured, [X], tables=(table(row(3, 304, (64,), "c")), modelled))[1]["variant"] == "c"
+    same = table(row(2, 304, (64,), "a"), modelled=True)
+    assert decide(measured, [X], tables=(same,))[1]["variant"] == "a"
+    _, chosen = decide(operator(blob), [X], tables=(modelled,))
+    assert (chosen["variant"], chosen["row"], chosen["tuned"]) == ("b", "t.csv:2", True)
 
 
 @pytest.mark.parametrize(
@@ -185,8 +199,8 @@ def test_a_column_that_the_operator_lacks(
 
 @pytest.mark.parametrize(
     "tables",
-    [0, ((),), (((), (), ()),), (table(("t", 304, (64,), "k", "a")),), (table(row(2, 304, (64, 1), "a")),),  # type: ignore[arg-type]  # wrong
-     (table(row(2, "304", (64,), "a")),), (table(row(2, 304, ("64",), "a")),), (((("N",),), ()),)],  # type: ignore[arg-type]  # wrong
+    [0, ((),), (((), (), (), ()),), (((), ()),), (table(("t", 304, (64,), "k", "a")),), (table(row(2, 304, (64, 1), "a")),),  # type: ignore[arg-type]  # wrong
+     (table(row(2, "304", (64,), "a")),), (table(row(2, 304, ("64",), "a")),), (((("N",),), (), False),)],  # type: ignore[arg-type]  # wrong
 )  # fmt: skip
 def test_tables_of_another_form_are_a_type_error(
     native: ModuleType, tmp_path: Path, blob: Blob, tables: Any

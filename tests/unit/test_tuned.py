@@ -124,13 +124,23 @@ def test_a_users_tables_are_for_their_operator_target_and_device(write: Write) -
     names = {"gemm", "softmax"}
     found = user_tables.native_tables("gemm", "gfx950", 256, names)
     assert found == (
-        ((), ((f"{second}:3", 256, (), "k", "u", "bf16"),)),
-        ((("M", f"{first}:1:12"),), ((f"{first}:2", 256, (1,), "k", "v", "bf16"),)),
+        ((), ((f"{second}:3", 256, (), "k", "u", "bf16"),), False),
+        ((("M", f"{first}:1:12"),), ((f"{first}:2", 256, (1,), "k", "v", "bf16"),), False),
     ), "the later path wins"
     assert user_tables.native_tables("gemm", "gfx942", 304, {"gemm"})[0][1] == (
         (f"{first}:4", 304, (1,), "k", "w", "bf16"),
     )
     assert user_tables.native_tables("rms_norm", "gfx950", 256, names) == ()
+
+
+def test_rows_that_nobody_measured_go_behind_the_rest(write: Write) -> None:
+    header = HEADER.replace("types", "types,us,source")
+    write("a/gemm.csv", header + "gfx950,256,1,k,v,bf16,9.5,measured\n")
+    write("b/gemm.csv", header + "gfx950,256,1,k,w,bf16,2.5,modelled\ngfx950,256,1,k,x,bf16,3.5,\n")
+    found = user_tables.native_tables("gemm", "gfx950", 256, {"gemm"})
+    assert [([line[4] for line in rows], modelled) for _, rows, modelled in found] == [
+        (["x"], False), (["v"], False), (["w"], True),
+    ]  # fmt: skip
 
 
 def test_a_folder_is_all_its_tables_and_they_are_read_once(

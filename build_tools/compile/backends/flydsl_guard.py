@@ -23,8 +23,15 @@ from build_tools.compile.backends.flydsl_sources import ELSEWHERE, module_of
 
 #: What ends or begins something outside of this process.
 _STARTS: Final = frozenset(
-    {"subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "socket.connect", "socket.getaddrinfo"}
-)
+    {
+        "subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.fork", "os.forkpty", "socket.connect",
+        "socket.getaddrinfo",
+    }
+)  # fmt: skip
+#: What asks for a file or a folder by name; the first argument is the name.
+_LOOKS: Final = frozenset({"open", "os.listdir", "os.scandir"})
+#: Of the machine, but the same everywhere.
+_ANYWHERE: Final = ("/dev/null", "/dev/urandom", "/dev/zero")
 _LIBRARIES: Final = ("stdlib", "platstdlib", "purelib", "platlib")
 _WRITES: Final = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 
@@ -85,11 +92,13 @@ class _Watch:
         if self.files is None:
             return
         if event in _STARTS:
-            raise NotInKeyError(f"the source asks for {event} of {args[0]!r}, whose answer no key covers")
-        if event == "open" and isinstance(args[0], (str, bytes, os.PathLike)):
+            what = f" of {args[0]!r}" if args else ""
+            raise NotInKeyError(f"the source asks for {event}{what}, whose answer no key covers")
+        if event in _LOOKS and isinstance(args[0], (str, bytes, os.PathLike)):
             path = os.path.realpath(os.fsdecode(args[0]))
-            if path not in self.files and not path.startswith(self.folders):
-                how = "write" if isinstance(args[2], int) and args[2] & _WRITES else "read"
+            if path not in self.files and not f"{path}{os.sep}".startswith(self.folders):
+                writes = event == "open" and isinstance(args[2], int) and args[2] & _WRITES
+                how = "write" if writes else "read"
                 raise NotInKeyError(f"the source would {how} {path}, which is not among the files of its key")
 
 
@@ -117,7 +126,7 @@ def only(source: str, inputs: Sequence[str], root: Path, scratch: Path) -> Itera
             os.path.realpath(f"{sys.pycache_prefix}{os.sep}{each.lstrip(os.sep)}") for each in libraries
         ]
     _watch.folders = tuple(
-        f"{os.path.realpath(each)}{os.sep}" for each in (*libraries, str(scratch), "/dev", "/proc")
+        f"{os.path.realpath(each)}{os.sep}" for each in (*libraries, str(scratch), *_ANYWHERE)
     )
     hidden = {name: sys.modules.pop(name) for name in list(sys.modules) if _of_others(name)}
     path = list(sys.path)

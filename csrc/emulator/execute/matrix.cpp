@@ -189,6 +189,8 @@ u32 fast_rows(Work& w, int block, const BlockSource& a, const BlockSource& b) {
   MatrixScratch& s = w.scratch;
   const ExponentRange in_a = unpack_pairs(w.a, w.wave.target, a, s.a, s.a_exponent, s.a_pairs);
   const ExponentRange in_b = unpack_pairs(w.b, w.wave.target, b, s.b, s.b_exponent, s.b_pairs);
+  // An infinity or NaN counts beside zeros and the smallest numbers, too, which bring the sum of the exponents into the range.
+  if (in_a.largest >= 128 || in_b.largest >= 128) return kAll;
   if (in_a.smallest + in_b.smallest < -70 || in_a.largest + in_b.largest > 30) return kAll;
   return multiply_rows()(block_call(w, block), fused_kind(w.a));
 }
