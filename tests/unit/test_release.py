@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
+import os
+import subprocess
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -167,3 +170,36 @@ def test_what_is_no_release_is_refused(dist: Path, tmp_path: Path) -> None:
     write_members(dist / "no-1-py3-none-any.whl", {BUNDLE: b"no bundle"})
     with pytest.raises(SigningError, match=r"sign .*\.apb of no-1-py3-none-any\.whl: 9 bytes are too few"):
         _sign(dist, secret)
+
+
+def test_who_makes_a_key_is_told_whether_it_is_encrypted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runner = CliRunner()
+    assert KEY_VARIABLE in runner.invoke(release, ["keygen", "--help"]).output
+    monkeypatch.delenv(KEY_VARIABLE, raising=False)
+    bare = runner.invoke(release, ["keygen", str(tmp_path), "--name", "bare"])
+    assert bare.exit_code == 0 and "bare.key is not encrypted" in bare.stderr and KEY_VARIABLE in bare.stderr
+    monkeypatch.setenv(KEY_VARIABLE, "a password")
+    closed = runner.invoke(release, ["keygen", str(tmp_path), "--name", "closed"])
+    assert closed.exit_code == 0 and closed.stderr == ""
+
+
+@pytest.mark.parametrize("works", [True, False])
+def test_the_secret_key_of_ci_goes_whatever_signing_did(tmp_path: Path, works: bool) -> None:
+    lines = (Path(__file__).parents[2] / "ci" / "github-workflow.yml").read_text().splitlines()
+    first = next(number for number, line in enumerate(lines) if "release.key" in line)
+    script = "\n".join(itertools.takewhile(lambda line: line.startswith(" " * 10), lines[first:]))
+    tool = tmp_path / "python"
+    tool.write_text(
+        f'#!/bin/sh\ncp "$RUNNER_TEMP/release.key" "$RUNNER_TEMP/seen"\nexit {0 if works else 1}\n'
+    )
+    tool.chmod(0o755)
+    path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
+    ran = subprocess.run(
+        ["bash", "-e", "-c", script],
+        env={"PATH": path, "RUNNER_TEMP": str(tmp_path), "KEY": "a secret", "RUN": "x"},
+        check=False,
+    )
+    assert (ran.returncode == 0) is works and (tmp_path / "seen").read_text() == "a secret\n"
+    assert not (tmp_path / "release.key").exists()
