@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from build_tools.compile.place import place_at
-from build_tools.compile.shared import Counts, SharedStore
+from build_tools.compile.shared import Counts, SharedStore, damage
 from build_tools.compile.store import Store
 from build_tools.errors import SigningError, UsageError
 from build_tools.release.sign import Signer
@@ -108,4 +108,5 @@ class Behind:
         how = (
             "" if self._verify is not None else " (unsigned: believed as far as you know who may write there)"
         )
-        return f"{self._place.name}: {', '.join(words)}{how}"
+        lines = [f"{self._place.name}: {', '.join(words)}{how}", damage(self._place.name, self.counts)]
+        return "\n".join(line for line in lines if line)
