@@ -75,8 +75,10 @@ class EntrySigner:
 class Behind:
     """What a build's own store is put before: the store at ``url``, believed as its writers are."""
 
-    def __init__(self, url: str, trusted: Sequence[Path], signers: Sequence[Signer]) -> None:
-        """Without ``trusted`` and ``signers`` all that lies there is believed, and nothing is written.
+    def __init__(
+        self, url: str, trusted: Sequence[Path], signers: Sequence[Signer], *, farm: bool = False
+    ) -> None:
+        """Without ``trusted`` and ``signers`` all that lies there is believed, and nothing is written but by a ``farm``.
 
         Raises:
             SigningError: see :class:`Writers`. UsageError: no address, but keys. SharedStoreError: it is no such address.
@@ -87,7 +89,7 @@ class Behind:
                 "no store is named that others write, too",
                 "Name one with --shared URL",
             )
-        self._place = place_at(url)
+        self._place = place_at(url, make=farm or bool(signers))
         self._verify = Writers(trusted, signers) if trusted or signers else None
         # Of several keys one signs: while keys change, readers trust the old and the new one.
         self._sign = EntrySigner(signers[0]) if signers else None

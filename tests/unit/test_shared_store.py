@@ -351,6 +351,27 @@ def test_what_is_no_address(url: str) -> None:
         place_at(url)
 
 
+def test_a_folder_is_named_from_the_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for url in ("file://relative", "file://", "file://./x"):
+        with pytest.raises(SharedStoreError, match=r"Write three slashes: file:///FOLDER"):
+            place_at(url)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_who_only_reads_makes_no_folder(tmp_path: Path, keys: dict[str, tuple[Signer, Path]]) -> None:
+    signer, public = keys["ours"]
+    url = f"file://{tmp_path}/mount"
+    for trusted in ([], [public]):
+        with pytest.raises(SharedStoreError, match="there is no such folder, and this build only reads"):
+            Behind(url, trusted, [])
+    assert not (tmp_path / "mount").exists()
+    Behind(url, [], [signer])
+    assert (tmp_path / "mount").is_dir()
+    Behind(f"file://{tmp_path}/farm", [], [], farm=True)
+    assert (tmp_path / "farm").is_dir()
+
+
 def test_a_place_that_cannot_be_reached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("no folder")
     with pytest.raises(SharedStoreError, match="use the shared store"):
