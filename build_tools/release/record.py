@@ -22,7 +22,7 @@ from build_tools.files.reproducible import table_text, timestamp
 from build_tools.objects.entries import BuiltEntry, entries_of, tools_of
 from build_tools.objects.unpack import open_bundle
 from build_tools.pack import notes
-from build_tools.release import schema
+from build_tools.release import built, schema
 from build_tools.release.changes import sources_of
 from build_tools.release.provenance import commit_of
 
@@ -67,7 +67,7 @@ def record(root: Path, bundles: Path, wheels: Sequence[Path], places: Places) ->
     return {
         "edition": EDITION,
         "release": VERSION,
-        "commit": commit_of(root),
+        "commit": _commit(root, wheels),
         "date": timestamp(),
         "wheels": [
             {"file": path.name, "bytes": path.stat().st_size, "sha256": sha256_file(path)}
@@ -76,6 +76,19 @@ def record(root: Path, bundles: Path, wheels: Sequence[Path], places: Places) ->
         "bundles": rows,
         "operators": operators,
     }
+
+
+def _commit(root: Path, wheels: Sequence[Path]) -> str:
+    """At which the wheels were built, as is noted beside them; where nothing is, that of the checkout at ``root``."""
+    noted = built.commits(wheels)
+    found = sorted(set(noted.values()))
+    if len(found) > 1:
+        raise ReleaseError(
+            "record the commit of the wheels",
+            f"they were built at several: {', '.join(f'{name} at {commit}' for name, commit in sorted(noted.items()))}",
+            _AGAIN,
+        )
+    return found[0] if found else commit_of(root)
 
 
 def _bundle(path: Path, bundle: Bundle, entries: Sequence[BuiltEntry]) -> dict[str, Any]:

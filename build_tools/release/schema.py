@@ -1,5 +1,5 @@
-"""Is a document what its schema says? As much of JSON Schema as the schemas here use, so that who reads a release needs no package
-for that.
+"""Is a document what its schema says? As much of JSON Schema as the schemas here use, so that who reads a release needs no
+package for that.
 """
 
 from __future__ import annotations

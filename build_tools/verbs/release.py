@@ -95,6 +95,8 @@ def keygen(folder: Path, name: str) -> None:
 )
 def sign(folder: Path, keys: tuple[Path, ...], builder: str) -> None:
     """Sign the wheels in FOLDER (dist): each bundle inside of its wheel, SHA256SUMS, and a statement of provenance for each."""
+    from build_tools.release import built
+    from build_tools.release.provenance import commit_of
     from build_tools.release.sign import sign_folder
 
     if not keys:
@@ -102,6 +104,8 @@ def sign(folder: Path, keys: tuple[Path, ...], builder: str) -> None:
     with ExitStack() as stack:
         for path in sign_folder(options.ROOT, folder, options.signers_of(stack, keys), builder):
             click.echo(path)
+    for line in built.differences(sorted(folder.glob("*.whl")), commit_of(options.ROOT)):
+        click.echo(line, err=True)
 
 
 @release.command()

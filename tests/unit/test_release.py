@@ -17,10 +17,10 @@ from support.verified import IMAGE, operator
 
 from aiter_prebuilt import minisign, trust
 from aiter_prebuilt.contract.version import VERSION
-from build_tools.errors import SigningError
+from build_tools.errors import SigningError, WheelError
 from build_tools.pack import writer
 from build_tools.pack.archive import write_members
-from build_tools.release import provenance
+from build_tools.release import built, provenance
 from build_tools.release.sign import new_key
 from build_tools.verbs.options import KEY_VARIABLE
 from build_tools.verbs.release import release
@@ -117,6 +117,37 @@ def test_the_statement_beside_each_wheel(dist: Path, tmp_path: Path) -> None:
     names = {row["uri"].partition("@")[0] for row in definition["resolvedDependencies"]}
     assert {"pkg:pypi/triton", "pkg:pypi/amd-aiter"} <= names
     assert all(len(row["digest"]["sha256"]) == 64 for row in definition["resolvedDependencies"])
+
+
+def test_the_commit_is_that_of_the_wheels(
+    dist: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret, _ = new_key(tmp_path, "one", "")
+    wheel, other = sorted(dist.glob("*.whl"))[:2]
+    before = {path.name: path.read_bytes() for path in (wheel, other)}
+    built.write(dist, [wheel], "a" * 40)
+    built.write(dist, [other], "b" * 40)
+    assert {path.name: path.read_bytes() for path in (wheel, other)} == before, "it is in no wheel"
+
+    def told(path: Path) -> tuple[str, str]:
+        definition = json.loads((dist / f"{path.name}.provenance.json").read_text())["predicate"][
+            "buildDefinition"
+        ]
+        return definition["externalParameters"]["commit"], definition["internalParameters"]["signed_at"]
+
+    monkeypatch.setattr(provenance, "commit_of", lambda _root: "b" * 40)
+    for _ in range(2):  # what is signed is still the wheel that was noted
+        done = CliRunner().invoke(release, ["sign", str(dist), "--key", str(secret)], catch_exceptions=False)
+        assert (told(wheel), told(other)) == (("a" * 40, "b" * 40), ("b" * 40, "b" * 40))
+        assert f"{wheel.name}: built at {'a' * 40}" in done.stderr and f"{other.name}: " not in done.stderr
+    with ZipFile(wheel) as archive:
+        members = {name: archive.read(name) for name in archive.namelist() if not name.endswith("/RECORD")}
+    write_members(wheel, {**members, "more.py": b""})
+    done = CliRunner().invoke(release, ["sign", str(dist), "--key", str(secret)], catch_exceptions=False)
+    assert told(wheel) == ("", "b" * 40) and f"{wheel.name}: no {built.NAME} beside it says" in done.stderr
+    (dist / built.NAME).write_text("[]")
+    with pytest.raises(WheelError, match=r"read .*build\.json"):
+        built.commits([wheel])
 
 
 def test_a_commit_is_told_with_what_was_changed_since(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from build_tools.__main__ import cli
 from build_tools.errors import ReleaseError
 from build_tools.pack import writer
 from build_tools.pack.archive import write_members
-from build_tools.release import changes, changes_view, record
+from build_tools.release import built, changes, changes_view, record
 
 ONE = {"a": ["triton", "11", "21", True], "b": ["hip", "12", "22", True]}
 SAME = releases.record("1", [bundle()], [operator("norm", ONE)])
@@ -185,6 +185,17 @@ def test_a_record_is_of_the_bundles(bundles: Path, tmp_path: Path) -> None:
     assert record.text(found) == record.text(
         record.record(tmp_path, bundles, wheels, {name: ("family", ["csrc/x.hip"])})
     )
+
+
+def test_the_commit_of_a_record_is_that_of_its_wheels(bundles: Path, tmp_path: Path) -> None:
+    wheels = dist(tmp_path, (bundles / "gfx942-ck-free.apb").read_bytes())
+    assert record.record(tmp_path, bundles, wheels, {})["commit"] == ""
+    built.write(tmp_path, wheels, "a" * 40)
+    assert record.record(tmp_path, bundles, wheels, {})["commit"] == "a" * 40
+    more = releases.wheel(tmp_path, "aiter-prebuilt-x", "1")
+    built.write(tmp_path, [more], "b" * 40)
+    with pytest.raises(ReleaseError, match="they were built at several"):
+        record.record(tmp_path, bundles, [*wheels, more], {})
 
 
 def test_what_is_no_record_is_refused(bundles: Path, tmp_path: Path) -> None:
