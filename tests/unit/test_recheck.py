@@ -145,10 +145,10 @@ def test_what_is_no_part(text: str) -> None:
         (["--farm", "here"], "it is no address"),
         (["--farm", ""], "it is no address"),
         (
-            ["--farm", "local:1", "--shared", "file:///nowhere/at/all"],
+            ["--farm", "local:1", "--shared", f"file://{__file__}/below"],
             "there is no such folder, and this build only reads",
         ),
-        (["--shared", "file:///nowhere/at/all"], "there is no such folder, and this build only reads"),
+        (["--shared", f"file://{__file__}/below"], "there is no such folder, and this build only reads"),
         (["--shared", "/mnt"], "it is no such address"),
     ],
 )

@@ -270,7 +270,10 @@ def test_a_signature_that_is_none(
         SharedStore(Store(tmp_path / "two"), place_at(f"file://{mount}"), Writers([keys["ours"][1]])).get(KEY)
 
 
-@pytest.mark.parametrize("said", [{"version": 9}, {"sha256": "../../x"}, {"extra": []}, {"threads": None}])
+@pytest.mark.parametrize(
+    "said",
+    [{"version": 9}, {"sha256": "../../x"}, {"extra": []}, {"threads": None}, {"new": "x" * (2 << 20)}],
+)
 def test_an_entry_that_says_something_odd_is_none(mount: Path, tmp_path: Path, said: dict[str, Any]) -> None:
     _swap(mount, said)
     assert SharedStore(Store(tmp_path / "two"), place_at(f"file://{mount}")).get(KEY) is None
