@@ -187,17 +187,6 @@ def test_a_record_is_of_the_bundles(bundles: Path, tmp_path: Path) -> None:
     )
 
 
-def test_the_commit_of_a_record_is_that_of_its_wheels(bundles: Path, tmp_path: Path) -> None:
-    wheels = dist(tmp_path, (bundles / "gfx942-ck-free.apb").read_bytes())
-    assert record.record(tmp_path, bundles, wheels, {})["commit"] == ""
-    built.write(tmp_path, wheels, "a" * 40)
-    assert record.record(tmp_path, bundles, wheels, {})["commit"] == "a" * 40
-    more = releases.wheel(tmp_path, "aiter-prebuilt-x", "1")
-    built.write(tmp_path, [more], "b" * 40)
-    with pytest.raises(ReleaseError, match="they were built at several"):
-        record.record(tmp_path, bundles, [*wheels, more], {})
-
-
 def test_what_is_no_record_is_refused(bundles: Path, tmp_path: Path) -> None:
     with pytest.raises(ReleaseError, match="is not the bundle that is recorded"):
         record.record(tmp_path, bundles, dist(tmp_path, b"other"), {})
@@ -270,6 +259,17 @@ def test_a_record_is_read_as_its_schema_has_it(tmp_path: Path, what: str, said: 
         return
     done = CliRunner().invoke(cli, ["release", "notes", str(tmp_path / "x.json"), str(tmp_path / "x.json")])
     assert isinstance(done.exception, ReleaseError) and said in str(done.exception)
+
+
+def test_the_commit_of_a_record_is_that_of_its_wheels(bundles: Path, tmp_path: Path) -> None:
+    wheels = dist(tmp_path, (bundles / "gfx942-ck-free.apb").read_bytes())
+    assert record.record(tmp_path, bundles, wheels, {})["commit"] == ""
+    built.write(tmp_path, wheels, "a" * 40)
+    assert record.record(tmp_path, bundles, wheels, {})["commit"] == "a" * 40
+    more = releases.wheel(tmp_path, "aiter-prebuilt-x", "1")
+    built.write(tmp_path, [more], "b" * 40)
+    with pytest.raises(ReleaseError, match="they were built at several"):
+        record.record(tmp_path, bundles, [*wheels, more], {})
 
 
 def test_the_verbs(bundles: Path, tmp_path: Path) -> None:
