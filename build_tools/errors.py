@@ -160,16 +160,19 @@ class RecheckError(BuildToolsError):
 
 
 class NotStoredError(BuildToolsError):
-    """Nothing was to be compiled (``build --stored-only``), and results are missing from the store. ``jobs``: their names."""
+    """Nothing was to be compiled (``build --stored-only``), and results are missing from the store. ``jobs``: their names;
+    ``damaged``: what is damaged where several machines share it.
+    """
 
     exit_code = 21
 
-    def __init__(self, jobs: Sequence[str], store: Path) -> None:
+    def __init__(self, jobs: Sequence[str], store: Path, damaged: str = "") -> None:
         self.jobs = tuple(jobs)
+        lay = "Lay the stores of all shards over each other, made of the same sources and tools"
         super().__init__(
             "take every result from the store",
-            f"{len(self.jobs)} of them are not in {store}",
-            "Lay the stores of all shards over each other, made of the same sources and tools; or build without --stored-only",
+            f"{len(self.jobs)} of them are not in {store}" + (f"; {damaged}" if damaged else ""),
+            ("Or build" if damaged else f"{lay}; or build") + " without --stored-only",
         )
 
     def __str__(self) -> str:

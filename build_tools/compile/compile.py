@@ -76,7 +76,7 @@ def compile_jobs(
         else:
             missing.append((job, found))
     if stored_only and missing:
-        raise NotStoredError([job.id for job, _ in missing], store.path)
+        raise NotStoredError([job.id for job, _ in missing], store.path, store.damaged)
     try:
         with progress.show(len(missing)) as display:
             compiled = elsewhere.compiled if elsewhere is not None and missing else _here(workers or cores())

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final, Protocol
 
 from build_tools.errors import SharedStoreError
@@ -103,22 +104,31 @@ class ObjectPlace:
         )
 
 
-def place_at(url: str) -> ObjectPlace:
-    """The place of a URL. A folder is made when it is not there.
+def place_at(url: str, *, make: bool = True) -> ObjectPlace:
+    """The place of a URL. A folder that is not there is made, unless ``make`` is false: who only reads has misspelt its name.
 
     Raises:
-        SharedStoreError: it is no such URL.
+        SharedStoreError: it is no such URL, or there is no such folder.
     """
     asked, fix = f"use the shared store {url}", f"Write one of {', '.join(f'{name}://' for name in SCHEMES)}"
     scheme, found, _ = url.partition("://")
     if not found or scheme not in SCHEMES:
         raise SharedStoreError(asked, "it is no such address", fix)
+    folder = url.removeprefix("file://")
+    if scheme == "file" and not folder.startswith("/"):
+        raise SharedStoreError(
+            asked, "its folder is not named from the root", "Write three slashes: file:///FOLDER"
+        )
+    if scheme == "file" and not make and not Path(folder).is_dir():
+        raise SharedStoreError(
+            asked, "there is no such folder, and this build only reads", "Name the one that others write"
+        )
     from obstore.exceptions import BaseError
     from obstore.store import LocalStore, from_url
 
     try:
         # Without a percent sign's meaning in it: a folder's name is what it is.
-        store = LocalStore(url.removeprefix("file://"), mkdir=True) if scheme == "file" else from_url(url)
+        store = LocalStore(folder, mkdir=make) if scheme == "file" else from_url(url)
     except (BaseError, OSError, ValueError) as error:
         raise SharedStoreError(asked, str(error).strip().partition("\n")[0], fix) from error
     return ObjectPlace(url, store)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from build_tools.compile.place import Place, checked, entry_name, object_name
-from build_tools.compile.store import VERSION, Store, StoreEntry, row_of, text_of
+from build_tools.compile.store import ODD, VERSION, Store, StoreEntry, row_of, text_of
 from build_tools.errors import StoreConflictError, UntrustedEntryError
 
 #: In front of what is signed: a signature of anything else is none of an entry.
@@ -24,6 +24,8 @@ SEAL: Final = b"aiter-prebuilt store entry\n"
 #: Of an entry that has one: the text of a minisign signature.
 SIGNATURE: Final = "signature"
 READERS: Final = 16
+#: Bytes of an entry, and more than one ever has: what is larger is none, and is not read as one.
+MOST: Final = 1 << 20
 
 #: (what is signed, the signature) -> did a trusted writer make it? SignatureError's like is raised as UntrustedEntryError.
 Verify = Callable[[bytes, str], bool]
@@ -33,11 +35,14 @@ Sign = Callable[[bytes, str], str]
 
 @dataclass(slots=True)
 class Counts:
-    """What a build had from a shared place: ``taken``, and ``strange``, entries that no trusted writer signed."""
+    """What a build had from a shared place: ``taken``, ``strange``, entries that no trusted writer signed, and ``damaged``, names
+    of objects there that are lacking or have other bytes than their name says, with an entry that is to be believed.
+    """
 
     taken: int = 0
     strange: int = 0
     written: int = 0
+    damaged: set[str] = field(default_factory=set)
 
 
 def sealed(row: Mapping[str, Any]) -> bytes:
@@ -80,10 +85,14 @@ class SharedStore:
         if found is not None:
             return found
         row = self._row(key)
-        data = None if row is None else checked(self.place, object_name(row["sha256"]))
-        if row is None or data is None:
+        if row is None:
             return None
+        name = object_name(row["sha256"])
+        data = checked(self.place, name)
         with self._lock:
+            if data is None:
+                self.counts.damaged.add(name)
+                return None
             self.counts.taken += 1
         return self.local.put(key, data, **_said(row))
 
@@ -111,7 +120,15 @@ class SharedStore:
         return self.local.put(key, data, **_said(row))
 
     def _publish(self, key: str, row: dict[str, Any], data: bytes, sign: Sign) -> None:
-        self.place.create(object_name(row["sha256"]), data)
+        kept = object_name(row["sha256"])
+        if self.place.create(kept, data):
+            with self._lock:
+                self.counts.damaged.discard(kept)
+        elif checked(self.place, kept) is None:
+            # No error: the result is good here. Nothing can be written over it there, and no entry is to lead to it.
+            with self._lock:
+                self.counts.damaged.add(kept)
+            return
         name = entry_name(key)
         signed = {**row, SIGNATURE: sign(sealed(row), f"{key}.json")}
         if self.place.create(name, text_of(signed)):
@@ -127,47 +144,80 @@ class SharedStore:
                 "Compile it in two empty stores: where both give this one, remove that entry and find out who wrote it",
             )
 
+    @property
+    def damaged(self) -> str:
+        """See ``Results``."""
+        return damage(self.place.name, self.counts)
+
     def _row(self, key: str) -> dict[str, Any] | None:
-        """What the place's entry says, when it is to be believed."""
-        row = _parsed(self.place.read(entry_name(key)) or b"")
+        """What the place's entry says, when it is to be believed. Of what nobody signed no more is read than its parts."""
+        row = _table(self.place.read(entry_name(key)) or b"")
         if row is None:
             return None
-        trouble = ""
-        if row["key"] != key:
-            trouble = f"it is the entry of the key {row['key']}"
-        elif self.verify is None:
-            return row
-        elif SIGNATURE in row:
-            try:
-                if self.verify(sealed(row), str(row[SIGNATURE])):
-                    return row
-            except ValueError as error:
-                trouble = str(error)
-        if trouble:
-            raise UntrustedEntryError(
-                f"take {entry_name(key)} of {self.place.name}",
-                trouble,
-                "Somebody changed that store: remove the entry, and see who may write there",
-            )
+        if self.verify is not None and not self._vouched(key, row, self.verify):
+            return None
+        told = _whole(row)
+        if told is not None and told["key"] != key:
+            raise self._untrusted(key, f"it is the entry of the key {told['key']}")
+        return told
+
+    def _vouched(self, key: str, row: Mapping[str, Any], verify: Verify) -> bool:
+        """Did a trusted writer sign it?"""
+        try:
+            if SIGNATURE in row and verify(sealed(row), str(row[SIGNATURE])):
+                return True
+        except ODD as error:
+            raise self._untrusted(key, str(error)) from error
         with self._lock:
             self.counts.strange += 1
+        return False
+
+    def _untrusted(self, key: str, trouble: str) -> UntrustedEntryError:
+        return UntrustedEntryError(
+            f"take {entry_name(key)} of {self.place.name}",
+            trouble,
+            "Somebody changed that store: remove the entry, and see who may write there",
+        )
+
+
+def damage(place: str, counts: Counts) -> str:
+    """What is damaged in a place, and what to do; nothing where nothing is."""
+    if not counts.damaged:
+        return ""
+    first, *more = sorted(counts.damaged)
+    several = f" and {len(more)} more" if more else ""
+    return (
+        f"damaged in {place}: {first}{several} (not there, or other bytes than the name says). Nothing there is written over: "
+        "remove those objects, and build with --sign and an empty --store"
+    )
+
+
+def _table(data: bytes) -> dict[str, Any] | None:
+    """What an entry's text is, before anything of it is believed; None for what is no table."""
+    if len(data) > MOST:
         return None
+    try:
+        row = json.loads(data)
+    except ODD:
+        return None
+    return row if isinstance(row, dict) else None
+
+
+def _whole(row: dict[str, Any]) -> dict[str, Any] | None:
+    """An entry that says all that one has to say, of the right kinds; None for anything else."""
+    try:
+        digits = str(row["sha256"])
+        _ = str(row["key"]), _said(row)
+        right = row["version"] == VERSION and len(digits) == 64 and set(digits) <= set("0123456789abcdef")
+    except ODD:
+        return None
+    return row if right else None
 
 
 def _parsed(data: bytes) -> dict[str, Any] | None:
-    """An entry that says all that one has to say, of the right kinds; None for anything else."""
-    try:
-        row = json.loads(data)
-        if row["version"] != VERSION:
-            return None
-        made = {
-            "key": str(row["key"]), "sha256": str(row["sha256"]), "job": str(row["job"]), **_said(row),
-        }  # fmt: skip
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return None
-    digits = made["sha256"]
-    right = len(digits) == 64 and set(digits) <= set("0123456789abcdef")
-    return row if right and isinstance(row, dict) else None
+    """An entry, from its text."""
+    row = _table(data)
+    return None if row is None else _whole(row)
 
 
 def _said(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -22,6 +22,8 @@ from build_tools.files.reproducible import write_atomic
 
 VERSION: Final = 1
 DEFAULT: Final = Path("build/store")
+#: What reading an entry may raise: who else writes a store decides what stands in it.
+ODD: Final = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,10 @@ class Results(Protocol):
     def readers(self) -> int:
         """How many may ask at once, to their profit: 1 where an answer does not wait for a network."""
 
+    @property
+    def damaged(self) -> str:
+        """What is damaged where several machines share it, and what to do; nothing where nothing is."""
+
     def get(self, key: str) -> StoreEntry | None:
         """The entry for ``key``, its object verified; None when there is none that can be trusted."""
 
@@ -73,6 +79,7 @@ class Store:
     """The store in ``path``, which need not exist yet."""
 
     readers: Final = 1
+    damaged: Final = ""
 
     def __init__(self, path: Path) -> None:
         self.path = path.resolve()
@@ -91,7 +98,7 @@ class Store:
             row = json.loads(self.entry_path(key).read_text(encoding="utf-8"))
             entry = self._entry(row, key)
             data = entry.path.read_bytes()
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        except (OSError, *ODD):
             return None
         return entry if hashlib.sha256(data).hexdigest() == entry.sha256 else None
 

@@ -14,6 +14,7 @@ from build_tools.errors import FarmError, OpenFarmError
 
 LOOPBACK: Final = "127.0.0.1"
 PORT: Final = 8786
+_LAST_PORT: Final = 65535
 #: Dask serves pages about each of its processes, to whoever asks: here to nobody.
 NO_PAGE: Final = f"{LOOPBACK}:0"
 #: In the folder that ``--tls`` names: who is trusted, and who this side is.
@@ -38,7 +39,7 @@ def parse(text: str) -> Address:
     """
     if match := _LOCAL.fullmatch(text):
         return Address(local=int(match[1]))
-    if match := _PLACE.fullmatch(text):
+    if _place(text) is not None:
         return Address(text)
     raise FarmError(
         f"build on the farm {text!r}",
@@ -53,7 +54,7 @@ def security(url: str, tls: Path | None) -> Any:
     Raises:
         OpenFarmError: without TLS off the loopback. FarmError: the folder lacks one of its files.
     """
-    match = _PLACE.fullmatch(url)
+    match = _place(url)
     if match is None:
         raise FarmError(
             f"reach {url}",
@@ -87,6 +88,12 @@ def trusting(folder: Path) -> Any:
         for kind, name in (("cert", CERTIFICATE), ("key", KEY))
     }
     return Security(require_encryption=True, tls_ca_file=str(files[AUTHORITY]), **sides)
+
+
+def _place(url: str) -> re.Match[str] | None:
+    """The parts of a scheduler's address; None where it is none, or its port is one that no machine has."""
+    match = _PLACE.fullmatch(url)
+    return match if match is not None and int(match[3]) <= _LAST_PORT else None
 
 
 def host_of(url: str) -> str:

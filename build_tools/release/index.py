@@ -18,9 +18,11 @@ from zipfile import BadZipFile, ZipFile
 from packaging.metadata import parse_email
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 
+from aiter_prebuilt.contract.version import VERSION
 from build_tools.errors import MirrorError
 from build_tools.files.filehash import sha256_file
 from build_tools.files.reproducible import write_atomic
+from build_tools.files.run import run
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -86,6 +88,16 @@ def yank(version: str, reason: str, path: Path = YANKED) -> None:
     if version not in known:
         line = f'"{version}" = {json.dumps(reason, ensure_ascii=False)}\n'
         write_atomic(path, f"{path.read_text(encoding='utf-8').rstrip()}\n{line}".encode())
+
+
+def released(version: str, root: Path, folders: Iterable[Path]) -> bool:
+    """Does anything here know ``version``: the checkout at ``root``, a tag of it, or a wheel in one of ``folders``?"""
+    tags = run(["git", "-C", str(root), "tag", "--list", version, f"v{version}"], timeout=60)
+    return (
+        version == VERSION
+        or (tags.ok and bool(tags.output.strip()))
+        or any(True for folder in folders for _ in (folder / FILES).glob(f"*-{version}-*.whl"))
+    )
 
 
 def listed(wheel: Path, reasons: Mapping[str, str]) -> Listed:

@@ -4,11 +4,15 @@ page for the person who carries it. Wheels of earlier releases that are in it st
 
 from __future__ import annotations
 
+import html
+import re
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
+from zipfile import ZipFile
 
+from aiter_prebuilt.contract.signature import SUFFIX as SIGNATURE
 from aiter_prebuilt.contract.version import VERSION
 from build_tools.errors import MirrorError
 from build_tools.files.filehash import sha256_file
@@ -95,17 +99,33 @@ def _put(source: Path, target: Path) -> None:
 def _page(folder: Path, rows: Sequence[tuple[str, str | None]], keys: Sequence[Signer]) -> None:
     distributions = {name.split("-")[0].replace("_", "-") for name, _ in rows} - {RUNTIME}
     extras = sorted(name.removeprefix(f"{RUNTIME}-") for name in distributions)
+    # A bridge or a cache has no code objects of its own: who copies the line is to have some.
+    bundled = [name for name in extras if name.startswith("gfx")]
     numbers = " or ".join(signer.number for signer in keys)
     text = _TEXT.format(
         version=VERSION,
         simple=SIMPLE,
         signed=_SIGNED.format(numbers=numbers) if keys else "",
-        extras=extras[0] if extras else "",
+        extras=next(iter(bundled or extras), ""),
         all_extras=", ".join(f"`{name}`" for name in extras),
-        keys="; `--key KEY`, who signed them" if keys else "",
+        keys="; `--key KEY`, who signed them" if _signed(folder) else "",
         rows="\n".join(
-            f"| `{FILES}/{name}` | {(folder / FILES / name).stat().st_size} | {why or ''} |"
+            f"| `{FILES}/{name}` | {(folder / FILES / name).stat().st_size} | {_cell(why or '')} |"
             for name, why in rows
         ),
     )
     write_atomic(folder / PAGE, text.encode())
+
+
+def _signed(folder: Path) -> bool:
+    """Is there a signature inside of a wheel? The key of this folder's list signs nothing that is installed."""
+    for path in sorted((folder / FILES).glob("*.whl")):
+        with ZipFile(path) as archive:
+            if any(name.endswith(SIGNATURE) for name in archive.namelist()):
+                return True
+    return False
+
+
+def _cell(words: str) -> str:
+    """Words of people in a table: a bar would end the cell, and a tag or a mark would be read as one."""
+    return re.sub(r"([\\`*_\[\]|])", r"\\\1", html.escape(words, quote=False))

@@ -1,7 +1,7 @@
 """Where a wheel comes from, as machines read it: an in-toto statement with SLSA's provenance, beside each wheel.
 
-It says what the build knows: the commit, all that it may take from outside by the hashes that are pinned, and the bills of
-materials inside of the wheel. Who ran the build is what its caller says (``--builder``): this program cannot know.
+It says what the build knows: the commit (``built.py``), all that it may take from outside by the hashes that are pinned, and
+the bills of materials inside of the wheel. Who ran the build is what its caller says (``--builder``): this program cannot know.
 """
 
 from __future__ import annotations
@@ -36,8 +36,9 @@ def commit_of(root: Path) -> str:
     return head.output.strip() + ("-dirty" if changed.output.strip() else "")
 
 
-def statement(wheel: Path, commit: str, pinned: Pins, builder: str) -> dict[str, Any]:
-    """The statement about one wheel.
+def statement(wheel: Path, commit: str, signed_at: str, pinned: Pins, builder: str) -> dict[str, Any]:
+    """The statement about one wheel. ``commit``: at which it was built, nothing where nobody noted it; ``signed_at``: of the
+    checkout that signs it, which has the pins.
 
     Raises:
         WheelError: it is no wheel.
@@ -50,7 +51,7 @@ def statement(wheel: Path, commit: str, pinned: Pins, builder: str) -> dict[str,
             "buildDefinition": {
                 "buildType": BUILD_TYPE,
                 "externalParameters": {"commit": commit, "version": VERSION},
-                "internalParameters": {"bills": _bills(wheel)},
+                "internalParameters": {"bills": _bills(wheel), "signed_at": signed_at},
                 "resolvedDependencies": _dependencies(pinned),
             },
             "runDetails": {"builder": {"id": builder}, "metadata": {"finishedOn": timestamp()}},

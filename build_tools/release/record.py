@@ -22,6 +22,7 @@ from build_tools.files.reproducible import table_text, timestamp
 from build_tools.objects.entries import BuiltEntry, entries_of, tools_of
 from build_tools.objects.unpack import open_bundle
 from build_tools.pack import notes
+from build_tools.release import built, schema
 from build_tools.release.changes import sources_of
 from build_tools.release.provenance import commit_of
 
@@ -66,7 +67,7 @@ def record(root: Path, bundles: Path, wheels: Sequence[Path], places: Places) ->
     return {
         "edition": EDITION,
         "release": VERSION,
-        "commit": commit_of(root),
+        "commit": _commit(root, wheels),
         "date": timestamp(),
         "wheels": [
             {"file": path.name, "bytes": path.stat().st_size, "sha256": sha256_file(path)}
@@ -75,6 +76,19 @@ def record(root: Path, bundles: Path, wheels: Sequence[Path], places: Places) ->
         "bundles": rows,
         "operators": operators,
     }
+
+
+def _commit(root: Path, wheels: Sequence[Path]) -> str:
+    """At which the wheels were built, as is noted beside them; where nothing is, that of the checkout at ``root``."""
+    noted = built.commits(wheels)
+    found = sorted(set(noted.values()))
+    if len(found) > 1:
+        raise ReleaseError(
+            "record the commit of the wheels",
+            f"they were built at several: {', '.join(f'{name} at {commit}' for name, commit in sorted(noted.items()))}",
+            _AGAIN,
+        )
+    return found[0] if found else commit_of(root)
 
 
 def _bundle(path: Path, bundle: Bundle, entries: Sequence[BuiltEntry]) -> dict[str, Any]:
@@ -144,15 +158,13 @@ def read(path: Path) -> dict[str, Any]:
     """A record from its file, or from a release's folder.
 
     Raises:
-        ReleaseError: it cannot be read, or is of another edition.
+        ReleaseError: it cannot be read, is of another edition, or not what its schema says.
     """
     file = next(iter(sorted(path.glob(PATTERN))), path / NAME) if path.is_dir() else path
     try:
         told = json.loads(file.read_text(encoding="utf-8"))
-        edition, _ = told["edition"], [(row["operator"], row["entries"]) for row in told["operators"]]
-        _ = [(row["bytes"], row["sources"], row["tools"]) for row in told["bundles"]]
-        _ = told["release"], told["commit"], told["date"], told["wheels"]
-    except (OSError, ValueError, LookupError, TypeError) as error:
+        edition = told["edition"]
+    except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
         raise ReleaseError(
             f"read the record {file}", f"{type(error).__name__}: {error}", f"Name {_MEANT}"
         ) from error
@@ -162,4 +174,17 @@ def read(path: Path) -> dict[str, Any]:
             f"it is of edition {edition!r}, this reads {EDITION}",
             "Make it again with this checkout's release record",
         )
+    if found := schema.problem("record", told) or _unlisted(told):
+        raise ReleaseError(f"read the record {file}", found, f"Name {_MEANT}")
     return dict(told)
+
+
+def _unlisted(told: Mapping[str, Any]) -> str:
+    """An operator of a bundle that the record does not list; nothing where there is none."""
+    listed = {(row["target"], row["profile"]) for row in told["bundles"]}
+    for row in told["operators"]:
+        if (row["target"], row["profile"]) not in listed:
+            return (
+                f"{row['operator']} is of the bundle {row['target']} {row['profile']}, which it does not list"
+            )
+    return ""

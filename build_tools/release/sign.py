@@ -27,7 +27,7 @@ from build_tools.errors import SigningError
 from build_tools.files.filehash import sha256_file
 from build_tools.files.reproducible import epoch, write_atomic
 from build_tools.pack.archive import write_members
-from build_tools.release import provenance
+from build_tools.release import built, provenance
 from build_tools.tools import pins
 
 if TYPE_CHECKING:
@@ -122,10 +122,11 @@ def sign_folder(root: Path, folder: Path, keys: Sequence[Signer], builder: str) 
             f"list {folder}", f"{strange[0]} is no file", "Move away what is no part of the release"
         )
     written = [wheel for wheel in wheels if _sign_bundles(wheel, keys)]
-    pinned, commit = pins.load(root), provenance.commit_of(root)
+    pinned, here, commits = pins.load(root), provenance.commit_of(root), built.commits(wheels)
     for wheel in wheels:
         path = wheel.with_name(wheel.name + provenance.SUFFIX)
-        write_atomic(path, provenance.text(provenance.statement(wheel, commit, pinned, builder)))
+        told = provenance.statement(wheel, commits.get(wheel.name, ""), here, pinned, builder)
+        write_atomic(path, provenance.text(told))
         written.append(path)
     return written + write_sums(folder, keys)
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from build_tools.compile.place import place_at
-from build_tools.compile.shared import Counts, SharedStore
+from build_tools.compile.shared import Counts, SharedStore, damage
 from build_tools.compile.store import Store
 from build_tools.errors import SigningError, UsageError
 from build_tools.release.sign import Signer
@@ -75,8 +75,10 @@ class EntrySigner:
 class Behind:
     """What a build's own store is put before: the store at ``url``, believed as its writers are."""
 
-    def __init__(self, url: str, trusted: Sequence[Path], signers: Sequence[Signer]) -> None:
-        """Without ``trusted`` and ``signers`` all that lies there is believed, and nothing is written.
+    def __init__(
+        self, url: str, trusted: Sequence[Path], signers: Sequence[Signer], *, farm: bool = False
+    ) -> None:
+        """Without ``trusted`` and ``signers`` all that lies there is believed, and nothing is written but by a ``farm``.
 
         Raises:
             SigningError: see :class:`Writers`. UsageError: no address, but keys. SharedStoreError: it is no such address.
@@ -87,7 +89,7 @@ class Behind:
                 "no store is named that others write, too",
                 "Name one with --shared URL",
             )
-        self._place = place_at(url)
+        self._place = place_at(url, make=farm or bool(signers))
         self._verify = Writers(trusted, signers) if trusted or signers else None
         # Of several keys one signs: while keys change, readers trust the old and the new one.
         self._sign = EntrySigner(signers[0]) if signers else None
@@ -108,4 +110,5 @@ class Behind:
         how = (
             "" if self._verify is not None else " (unsigned: believed as far as you know who may write there)"
         )
-        return f"{self._place.name}: {', '.join(words)}{how}"
+        lines = [f"{self._place.name}: {', '.join(words)}{how}", damage(self._place.name, self.counts)]
+        return "\n".join(line for line in lines if line)

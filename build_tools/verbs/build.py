@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @click.option("--seed", type=int, help="Of --recheck: which jobs those are. It prints the one that it takes.")
 @click.option(
-    "--farm", default="", metavar="ADDRESS",
+    "--farm", default=None, metavar="ADDRESS",
     help="Compile on workers: local:N starts N here; tls://HOST:PORT is where a scheduler listens (docs/farm.md).",
 )  # fmt: skip
 @click.option(
@@ -71,7 +71,7 @@ if TYPE_CHECKING:
 def build(
     root: Path, profiles: tuple[str, ...], targets: tuple[str, ...], as_json: bool, toolchain: str, store: Path, bundles: Path,
     ck: str, workers: int, shard: str, operators: tuple[str, ...], stored_only: bool, recheck: str,
-    seed: int | None, farm: str, farm_memory: int, tls: Path | None, shared: str, trusted: tuple[Path, ...],
+    seed: int | None, farm: str | None, farm_memory: int, tls: Path | None, shared: str, trusted: tuple[Path, ...],
     sign: Path | None, host: bool,
 ) -> None:  # fmt: skip
     """Compile, audit and bundle. Writes build/report.json."""
@@ -82,10 +82,11 @@ def build(
     if bundles == options.BUNDLES and (operators or own):
         bundles = root.resolve() / "build" / "bundles" if own else options.OPERATOR_BUNDLES
     with ExitStack() as stack:
-        behind = options.behind(stack, shared, trusted, sign)
+        away = None if farm is None else _farm(farm, tls, shared, farm_memory)
+        behind = options.behind(stack, shared, trusted, sign, farm=away is not None and bool(away.place))
         settings = Settings(
             root.resolve(), store, bundles, toolchain, profiles, targets, workers, shard, operators, ck, stored_only,
-            _farm(farm, tls, shared, farm_memory) if farm else None, behind, _again(recheck, seed) if recheck else None,
+            away, behind, _again(recheck, seed) if recheck else None,
         )  # fmt: skip
         with _host_ahead() if host else nullcontext():
             # What says that nothing has changed looks at the code of these tools, which lies in no other tree.

@@ -71,13 +71,15 @@ sign = click.option(
 )  # fmt: skip
 
 
-def behind(stack: ExitStack, url: str, trusted: tuple[Path, ...], sign: Path | None) -> Behind | None:
-    """The shared store of these options, until ``stack`` ends; None without any."""
+def behind(
+    stack: ExitStack, url: str, trusted: tuple[Path, ...], sign: Path | None, *, farm: bool
+) -> Behind | None:
+    """The shared store of these options, until ``stack`` ends; None without any. ``farm``: others write there for this build."""
     if not (url or trusted or sign):
         return None
     from build_tools.release.trusted import Behind
 
-    return Behind(url, trusted, signers_of(stack, (sign,) if sign else ()))
+    return Behind(url, trusted, signers_of(stack, (sign,) if sign else ()), farm=farm)
 
 
 def own_tree(root: Path) -> bool:

@@ -73,11 +73,18 @@ def notes(old: Path, new: Path | None, as_json: bool, bundles: Path) -> None:
 @click.argument("folder", type=_FOLDER)
 @click.option("--name", default="aiter-prebuilt", show_default=True)
 def keygen(folder: Path, name: str) -> None:
-    """Make a pair of minisign keys in FOLDER; AITER_PREBUILT_KEY_VARIABLE encrypts the secret one."""
+    """Make a pair of minisign keys in FOLDER; AITER_PREBUILT_KEY_PASSWORD encrypts the secret one."""
     from build_tools.release.sign import new_key
 
-    for path in new_key(folder, name, os.environ.get(options.KEY_VARIABLE, "")):
+    password = os.environ.get(options.KEY_VARIABLE, "")
+    secret, public = new_key(folder, name, password)
+    for path in (secret, public):
         click.echo(path)
+    if not password:
+        click.echo(
+            f"{secret} is not encrypted: whoever reads that file can sign; with a password in {options.KEY_VARIABLE} it is",
+            err=True,
+        )
 
 
 @release.command()
@@ -88,6 +95,8 @@ def keygen(folder: Path, name: str) -> None:
 )
 def sign(folder: Path, keys: tuple[Path, ...], builder: str) -> None:
     """Sign the wheels in FOLDER (dist): each bundle inside of its wheel, SHA256SUMS, and a statement of provenance for each."""
+    from build_tools.release import built
+    from build_tools.release.provenance import commit_of
     from build_tools.release.sign import sign_folder
 
     if not keys:
@@ -95,6 +104,8 @@ def sign(folder: Path, keys: tuple[Path, ...], builder: str) -> None:
     with ExitStack() as stack:
         for path in sign_folder(options.ROOT, folder, options.signers_of(stack, keys), builder):
             click.echo(path)
+    for line in built.differences(sorted(folder.glob("*.whl")), commit_of(options.ROOT)):
+        click.echo(line, err=True)
 
 
 @release.command()
@@ -124,7 +135,10 @@ def compatibility(files: tuple[Path, ...], as_json: bool) -> None:
     "--to", type=click.Choice(["nightly", "rc", "stable"]), required=True,
     help="nightly takes from --wheels, rc from nightly, stable from rc.",
 )  # fmt: skip
-@click.option("--wheels", type=_FOLDER, default=options.ROOT / "dist", show_default="dist")
+@click.option(
+    "--wheels", type=click.Path(file_okay=False, path_type=Path), default=options.ROOT / "dist",
+    show_default="dist",
+)  # fmt: skip
 @click.option(
     "--trust", "trusted", multiple=True, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="A public key: one of those must have signed what is promoted.",
@@ -158,6 +172,11 @@ def yank(version: str, reason: str, folders: tuple[Path, ...], keys: tuple[Path,
     if folders and not keys:
         raise click.UsageError("name a secret key for the folders' lists: --key FILE")
     index.yank(version, reason, index.YANKED)
+    if not index.released(version, options.ROOT, folders):
+        click.echo(
+            f"{version} is no version of this checkout, its tags or the folders named: see whether it is the one that you mean",
+            err=True,
+        )
     click.echo(f"{index.YANKED}: commit it")
     with ExitStack() as stack:
         signing = options.signers_of(stack, keys)

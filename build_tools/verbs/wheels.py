@@ -55,6 +55,8 @@ def wheels(
     from build_tools.pack.unproved import ALL
     from build_tools.pack.wheel import write_wheels
     from build_tools.plan.plan import check_filters
+    from build_tools.release import built
+    from build_tools.release.provenance import commit_of
     from build_tools.seed.fill import filled
     from build_tools.seed.triton import Target
     from build_tools.tools.toolchain import find
@@ -72,9 +74,10 @@ def wheels(
         caches = filled(
             options.ROOT, targets, find(toolchain, options.ROOT), store, click.echo, tritons, flydsl_place
         )
-    for path in write_wheels(
-        options.ROOT, bundles, output, runtime=runtime, unproved=unproved, caches=caches
-    ):
+    commit = commit_of(options.ROOT)
+    written = write_wheels(options.ROOT, bundles, output, runtime=runtime, unproved=unproved, caches=caches)
+    built.write(output, written, commit)
+    for path in written:
         click.echo(f"{path.name}  {path.stat().st_size / 1024:.0f} KiB")
     if variants:
         from build_tools.pack.variant_wheels import write_variants

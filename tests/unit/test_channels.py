@@ -11,6 +11,7 @@ from click.testing import CliRunner
 from support.releases import wheel
 
 from aiter_prebuilt import minisign, trust
+from aiter_prebuilt.contract.version import VERSION
 from build_tools.__main__ import cli
 from build_tools.errors import MirrorError, ReleaseError
 from build_tools.release import channels, index, mirror
@@ -162,7 +163,7 @@ def test_a_yank_is_written_and_ends_the_way(
     words = ["release", "yank", "0.2", reason, "--folder", str(folder / "nightly"), "--key", str(keys[0])]
     for _ in range(2):
         done = CliRunner().invoke(cli, words, catch_exceptions=False)
-        assert done.exit_code == 0 and "commit it" in done.output
+        assert done.exit_code == 0 and "commit it" in done.output and done.stderr == ""
         assert index.yanked(yanked) == {"0.2": reason}
     assert yanked.read_text().startswith("# why\n[yanked]\n")
     page = (folder / "nightly/simple/aiter-prebuilt/index.html").read_text()
@@ -183,6 +184,22 @@ def test_a_yank_of_nothing_is_refused(version: str, reason: str, yanked: Path) -
     with pytest.raises(MirrorError, match="yank"):
         index.yank(version, reason, yanked)
     assert yanked.read_text() == "# why\n[yanked]\n"
+
+
+def test_a_yank_of_what_nobody_has_is_told(yanked: Path) -> None:
+    done = CliRunner().invoke(cli, ["release", "yank", "9.9.9", "why"], catch_exceptions=False)
+    assert done.exit_code == 0 and "9.9.9 is no version of this checkout" in done.stderr
+    assert index.yanked(yanked) == {"9.9.9": "why"}
+    assert CliRunner().invoke(cli, ["release", "yank", VERSION, "why"]).stderr == ""
+
+
+def test_only_nightly_takes_from_a_folder_of_wheels(
+    dist: Path, tmp_path: Path, keys: tuple[Path, Path], yanked: Path
+) -> None:
+    _promote(tmp_path / "channels", keys, "nightly", dist)
+    assert "aiter_prebuilt_gfx942" in _promote(tmp_path / "channels", keys, "rc", tmp_path / "none")
+    with pytest.raises(ReleaseError, match=r"promote 0\.2 to nightly"):
+        _promote(tmp_path / "more", keys, "nightly", tmp_path / "none")
 
 
 def test_secret_keys_are_asked_for(dist: Path, tmp_path: Path, keys: tuple[Path, Path], yanked: Path) -> None:

@@ -16,6 +16,8 @@ from support.compiling import TOOLS, Backend, Many, Work, apart, job, triton, wr
 from build_tools.compile import compile as stage
 from build_tools.compile.backends.built import Built
 from build_tools.compile.compile import compile_jobs
+from build_tools.compile.place import object_name, place_at
+from build_tools.compile.shared import SharedStore
 from build_tools.compile.store import Store
 from build_tools.errors import JobFailedError, NotStoredError, UsageError
 from build_tools.files import progress
@@ -114,6 +116,21 @@ def test_nothing_is_compiled_where_only_the_store_may_answer(root: Path, backend
     with pytest.raises(NotStoredError) as refused:
         compile_jobs(jobs[:2], TOOLS, store, root=root, stored_only=True)
     assert refused.value.jobs == ("b",)
+
+
+def test_what_is_damaged_where_several_share_it_is_told(root: Path, backend: Backend) -> None:
+    store = SharedStore(
+        Store(root / "store"), place_at(f"file://{root}/mount"), None, lambda _data, _name: "x"
+    )
+    (built,) = compile_jobs([apart("a")], TOOLS, store, root=root, workers=1)
+    assert built.path is not None
+    name = object_name(built.path.name)
+    (root / "mount" / name).write_bytes(b"other")
+    other = SharedStore(Store(root / "other"), store.place)
+    with pytest.raises(NotStoredError) as refused:
+        compile_jobs([apart("a")], TOOLS, other, root=root, stored_only=True)
+    assert f"damaged in file://{root}/mount: {name}" in str(refused.value)
+    assert "Lay the stores" not in str(refused.value)
 
 
 def test_a_job_without_its_source_fails_alone(root: Path, backend: Backend) -> None:

@@ -54,11 +54,17 @@ def test_addresses(text: str, found: Address) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "local", "local:0", "local:-1", "host:1", "http://host:1", "tls://host", "tls://a/b:1"]
-)
+    "text",
+    [
+        "", "local", "local:0", "local:-1", "host:1", "http://host:1", "tls://host", "tls://a/b:1", "tcp://127.0.0.1:99999",
+        "tcp://127.0.0.1:65536",
+    ],
+)  # fmt: skip
 def test_what_is_no_address(text: str) -> None:
     with pytest.raises(FarmError, match="it is no address"):
         address.parse(text)
+    with pytest.raises(FarmError, match="it is no address"):
+        address.security(text, None)
 
 
 @pytest.mark.parametrize(

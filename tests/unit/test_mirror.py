@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from support.verified import IMAGE, operator
 from aiter_prebuilt import minisign, trust
 from build_tools.errors import MirrorError
 from build_tools.pack import writer
+from build_tools.pack.archive import write_members
 from build_tools.release import index, mirror
 from build_tools.release.sign import new_key, signers
 
@@ -26,6 +28,12 @@ def dist(tmp_path: Path) -> Path:
     _wheel(folder, "aiter-prebuilt", "0.1")
     (_wheel(folder, "aiter-prebuilt-gfx942", "0.1").with_suffix(".whl.provenance.json")).write_text("{}")
     return folder
+
+
+def _info(stem: str, version: str) -> dict[str, bytes]:
+    """What makes members a wheel."""
+    told = f"Metadata-Version: 2.4\nName: {stem.replace('_', '-')}\nVersion: {version}\n".encode()
+    return {f"{stem}-{version}.dist-info/METADATA": told}
 
 
 def _deploy(dist: Path, folder: Path) -> list[str]:
@@ -75,7 +83,42 @@ def test_a_yanked_release_says_why(dist: Path, tmp_path: Path, monkeypatch: pyte
     _deploy(dist, folder)
     page = (folder / "simple/aiter-prebuilt/index.html").read_text()
     assert 'data-yanked="wrong &lt;results&gt; of &quot;x&quot;"' in page
-    assert 'wrong <results> of "x"' in (folder / "README.md").read_text()
+    assert 'wrong &lt;results&gt; of "x"' in (folder / "README.md").read_text()
+
+
+def test_the_page_names_an_extra_with_code_objects_and_keys_only_of_signed_wheels(
+    dist: Path, tmp_path: Path
+) -> None:
+    for name in ("bridge", "cache-gfx942", "gfx950-ck"):
+        _wheel(dist, f"aiter-prebuilt-{name}", "0.1")
+    secret, _ = new_key(tmp_path, "one", "")
+    with ExitStack() as stack:
+        signing = signers(stack, [secret], "")
+        mirror.deploy(sorted(dist.glob("*.whl")), tmp_path / "mirror", signing)
+        page = (tmp_path / "mirror" / mirror.PAGE).read_text()
+        assert (
+            "'aiter-prebuilt[gfx942]'" in page and "`bridge`, `cache-gfx942`, `gfx942`, `gfx950-ck`" in page
+        )
+        assert "who signed them" not in page, "the list is signed, what is in the wheels is not"
+        write_members(
+            dist / "aiter_prebuilt_gfx942-0.1-py3-none-any.whl",
+            {"x.bundle": b"", "x.bundle.minisig": b"", **_info("aiter_prebuilt_gfx942", "0.1")},
+        )
+        mirror.deploy(sorted(dist.glob("*gfx942*.whl")), tmp_path / "other", signing)
+    assert "`--key KEY`, who signed them" in (tmp_path / "other" / mirror.PAGE).read_text()
+
+
+def test_a_reason_stays_in_its_cell(dist: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mirror, "yanked", lambda: {"0.1": "a | b <b>c</b> `d` \\"})
+    _deploy(dist, tmp_path / "mirror")
+    rows = [
+        line
+        for line in (tmp_path / "mirror" / mirror.PAGE).read_text().splitlines()
+        if line.startswith("| `")
+    ]
+    assert len(rows) == len(list(dist.glob("*.whl")))
+    for row in rows:
+        assert row.endswith(r"| a \| b &lt;b&gt;c&lt;/b&gt; \`d\` \\ |")
 
 
 @pytest.mark.parametrize(
@@ -111,8 +154,6 @@ def test_what_is_no_wheel_of_its_name_is_refused_before_anything_is_written(
 
 
 def test_a_signed_mirror_is_a_release_that_can_be_checked(dist: Path, tmp_path: Path) -> None:
-    from contextlib import ExitStack
-
     secret, public = new_key(tmp_path, "one", "")
     folder = tmp_path / "mirror"
     with ExitStack() as stack:

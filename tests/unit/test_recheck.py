@@ -143,6 +143,12 @@ def test_what_is_no_part(text: str) -> None:
         (["--farm", "tcp://192.0.2.1:8786"], "whoever can send work there can run any program"),
         (["--farm", "tcp://127.0.0.1:8786"], "its workers cannot see the folder of this build"),
         (["--farm", "here"], "it is no address"),
+        (["--farm", ""], "it is no address"),
+        (
+            ["--farm", "local:1", "--shared", f"file://{__file__}/below"],
+            "there is no such folder, and this build only reads",
+        ),
+        (["--shared", f"file://{__file__}/below"], "there is no such folder, and this build only reads"),
         (["--shared", "/mnt"], "it is no such address"),
     ],
 )

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
+import os
+import subprocess
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -14,10 +17,10 @@ from support.verified import IMAGE, operator
 
 from aiter_prebuilt import minisign, trust
 from aiter_prebuilt.contract.version import VERSION
-from build_tools.errors import SigningError
+from build_tools.errors import SigningError, WheelError
 from build_tools.pack import writer
 from build_tools.pack.archive import write_members
-from build_tools.release import provenance
+from build_tools.release import built, provenance
 from build_tools.release.sign import new_key
 from build_tools.verbs.options import KEY_VARIABLE
 from build_tools.verbs.release import release
@@ -116,6 +119,37 @@ def test_the_statement_beside_each_wheel(dist: Path, tmp_path: Path) -> None:
     assert all(len(row["digest"]["sha256"]) == 64 for row in definition["resolvedDependencies"])
 
 
+def test_the_commit_is_that_of_the_wheels(
+    dist: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret, _ = new_key(tmp_path, "one", "")
+    wheel, other = sorted(dist.glob("*.whl"))[:2]
+    before = {path.name: path.read_bytes() for path in (wheel, other)}
+    built.write(dist, [wheel], "a" * 40)
+    built.write(dist, [other], "b" * 40)
+    assert {path.name: path.read_bytes() for path in (wheel, other)} == before, "it is in no wheel"
+
+    def told(path: Path) -> tuple[str, str]:
+        definition = json.loads((dist / f"{path.name}.provenance.json").read_text())["predicate"][
+            "buildDefinition"
+        ]
+        return definition["externalParameters"]["commit"], definition["internalParameters"]["signed_at"]
+
+    monkeypatch.setattr(provenance, "commit_of", lambda _root: "b" * 40)
+    for _ in range(2):  # what is signed is still the wheel that was noted
+        done = CliRunner().invoke(release, ["sign", str(dist), "--key", str(secret)], catch_exceptions=False)
+        assert (told(wheel), told(other)) == (("a" * 40, "b" * 40), ("b" * 40, "b" * 40))
+        assert f"{wheel.name}: built at {'a' * 40}" in done.stderr and f"{other.name}: " not in done.stderr
+    with ZipFile(wheel) as archive:
+        members = {name: archive.read(name) for name in archive.namelist() if not name.endswith("/RECORD")}
+    write_members(wheel, {**members, "more.py": b""})
+    done = CliRunner().invoke(release, ["sign", str(dist), "--key", str(secret)], catch_exceptions=False)
+    assert told(wheel) == ("", "b" * 40) and f"{wheel.name}: no {built.NAME} beside it says" in done.stderr
+    (dist / built.NAME).write_text("[]")
+    with pytest.raises(WheelError, match=r"read .*build\.json"):
+        built.commits([wheel])
+
+
 def test_a_commit_is_told_with_what_was_changed_since(tmp_path: Path) -> None:
     assert provenance.commit_of(tmp_path) == ""
     from build_tools.files.run import run
@@ -167,3 +201,36 @@ def test_what_is_no_release_is_refused(dist: Path, tmp_path: Path) -> None:
     write_members(dist / "no-1-py3-none-any.whl", {BUNDLE: b"no bundle"})
     with pytest.raises(SigningError, match=r"sign .*\.apb of no-1-py3-none-any\.whl: 9 bytes are too few"):
         _sign(dist, secret)
+
+
+def test_who_makes_a_key_is_told_whether_it_is_encrypted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runner = CliRunner()
+    assert KEY_VARIABLE in runner.invoke(release, ["keygen", "--help"]).output
+    monkeypatch.delenv(KEY_VARIABLE, raising=False)
+    bare = runner.invoke(release, ["keygen", str(tmp_path), "--name", "bare"])
+    assert bare.exit_code == 0 and "bare.key is not encrypted" in bare.stderr and KEY_VARIABLE in bare.stderr
+    monkeypatch.setenv(KEY_VARIABLE, "a password")
+    closed = runner.invoke(release, ["keygen", str(tmp_path), "--name", "closed"])
+    assert closed.exit_code == 0 and closed.stderr == ""
+
+
+@pytest.mark.parametrize("works", [True, False])
+def test_the_secret_key_of_ci_goes_whatever_signing_did(tmp_path: Path, works: bool) -> None:
+    lines = (Path(__file__).parents[2] / "ci" / "github-workflow.yml").read_text().splitlines()
+    first = next(number for number, line in enumerate(lines) if "release.key" in line)
+    script = "\n".join(itertools.takewhile(lambda line: line.startswith(" " * 10), lines[first:]))
+    tool = tmp_path / "python"
+    tool.write_text(
+        f'#!/bin/sh\ncp "$RUNNER_TEMP/release.key" "$RUNNER_TEMP/seen"\nexit {0 if works else 1}\n'
+    )
+    tool.chmod(0o755)
+    path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
+    ran = subprocess.run(
+        ["bash", "-e", "-c", script],
+        env={"PATH": path, "RUNNER_TEMP": str(tmp_path), "KEY": "a secret", "RUN": "x"},
+        check=False,
+    )
+    assert (ran.returncode == 0) is works and (tmp_path / "seen").read_text() == "a secret\n"
+    assert not (tmp_path / "release.key").exists()

@@ -20,7 +20,7 @@ from build_tools.__main__ import cli
 from build_tools.errors import ReleaseError
 from build_tools.pack import writer
 from build_tools.pack.archive import write_members
-from build_tools.release import changes, changes_view, record
+from build_tools.release import built, changes, changes_view, record
 
 ONE = {"a": ["triton", "11", "21", True], "b": ["hip", "12", "22", True]}
 SAME = releases.record("1", [bundle()], [operator("norm", ONE)])
@@ -205,6 +205,71 @@ def test_what_is_no_record_is_refused(bundles: Path, tmp_path: Path) -> None:
     (bundles / "gfx942-ck-free.apb").write_bytes(b"damaged")
     with pytest.raises(ReleaseError, match="record what is in"):
         record.record(tmp_path, bundles, [], {})
+
+
+def _spoilt(what: str) -> Any:
+    """A record that says one thing wrong."""
+    told = json.loads(
+        record.text(releases.record("1", [bundle()], [operator("norm", {"e": ["hip", "a", "b", True]})]))
+    )
+    row, entry = told["bundles"][0], told["operators"][0]
+    match what:
+        case "entries":
+            entry["entries"] = [["hip", "a", "b", True]]
+        case "entry":
+            entry["entries"]["e"] = ["hip", "a"]
+        case "bytes":
+            row["bytes"] = "x"
+        case "flag":
+            row["entries"] = True
+        case "target":
+            del entry["target"]
+        case "bundle":
+            told["bundles"] = []
+        case "less":
+            row["bytes"] = -1
+        case "more":
+            told["new"] = 1
+        case "digest":
+            row["sha256"] = "0"
+        case "list":
+            told["operators"] = {"norm": entry}
+    return told
+
+
+@pytest.mark.parametrize(
+    ("what", "said"),
+    [
+        ("", ""), ("entries", "record.operators[0].entries is no object"),
+        ("entry", "record.operators[0].entries.e has 2 parts"),
+        ("bytes", "record.bundles[0].bytes is no integer"), ("flag", "record.bundles[0].entries is no integer"),
+        ("target", "record.operators[0] has no target"),
+        ("bundle", "norm is of the bundle gfx942 ck-free, which it does not list"),
+        ("less", "record.bundles[0].bytes is -1"), ("more", "record has new, which nobody knows"),
+        ("digest", "record.bundles[0].sha256 is '0'"), ("list", "record.operators is no array"),
+    ],
+)  # fmt: skip
+def test_a_record_is_read_as_its_schema_has_it(tmp_path: Path, what: str, said: str) -> None:
+    told = _spoilt(what)
+    (tmp_path / "x.json").write_text(json.dumps(told))
+    validator = jsonschema.Draft202012Validator(json.loads((SCHEMAS / "record.json").read_text()))
+    assert validator.is_valid(told) is (what in ("", "bundle")), "jsonschema says the same"
+    if not what:
+        assert record.read(tmp_path / "x.json") == told
+        return
+    done = CliRunner().invoke(cli, ["release", "notes", str(tmp_path / "x.json"), str(tmp_path / "x.json")])
+    assert isinstance(done.exception, ReleaseError) and said in str(done.exception)
+
+
+def test_the_commit_of_a_record_is_that_of_its_wheels(bundles: Path, tmp_path: Path) -> None:
+    wheels = dist(tmp_path, (bundles / "gfx942-ck-free.apb").read_bytes())
+    assert record.record(tmp_path, bundles, wheels, {})["commit"] == ""
+    built.write(tmp_path, wheels, "a" * 40)
+    assert record.record(tmp_path, bundles, wheels, {})["commit"] == "a" * 40
+    more = releases.wheel(tmp_path, "aiter-prebuilt-x", "1")
+    built.write(tmp_path, [more], "b" * 40)
+    with pytest.raises(ReleaseError, match="they were built at several"):
+        record.record(tmp_path, bundles, [*wheels, more], {})
 
 
 def test_the_verbs(bundles: Path, tmp_path: Path) -> None:

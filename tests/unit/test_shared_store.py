@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -161,12 +162,38 @@ def test_what_one_machine_signs_another_takes_once(
 def test_an_object_with_other_bytes_is_no_entry(
     place: ObjectPlace, tmp_path: Path, keys: dict[str, tuple[Signer, Path]]
 ) -> None:
-    digest = hashlib.sha256(DATA).hexdigest()
-    place.create(object_name(digest), DATA[:-1])
+    name = object_name(hashlib.sha256(DATA).hexdigest())
+    place.create(name, DATA[:-1])
     signer, public = keys["ours"]
-    put(SharedStore(Store(tmp_path / "one"), place, None, EntrySigner(signer)))
+    whole = place_at(f"file://{tmp_path}/whole")
+    put(SharedStore(Store(tmp_path / "zero"), whole, None, EntrySigner(signer)))
+    writer = SharedStore(Store(tmp_path / "one"), place, None, EntrySigner(signer))
+    entry = put(writer)
+    assert entry.read_bytes() == DATA and writer.counts.damaged == {name} and writer.counts.written == 0
+    assert place.read(entry_name(KEY)) is None, "no entry leads to what is damaged"
+    place.create(entry_name(KEY), whole.read(entry_name(KEY)) or b"")
     for verify in (Writers([public]), None):
-        assert SharedStore(Store(tmp_path / "two"), place, verify).get(KEY) is None
+        store = SharedStore(Store(tmp_path / "two"), place, verify)
+        assert store.get(KEY) is None and store.counts.damaged == {name}
+        assert store.damaged.startswith(f"damaged in {place.name}: {name} (")
+
+
+def test_an_object_that_is_lacking_is_damage_until_it_is_written(
+    mount: Path, tmp_path: Path, keys: dict[str, tuple[Signer, Path]]
+) -> None:
+    name = object_name(hashlib.sha256(DATA).hexdigest())
+    (mount / name).write_bytes(b"")
+    behind = Behind(f"file://{mount}", [], [keys["ours"][0]])
+    store = behind(Store(tmp_path / "two"))
+    for _ in range(2):
+        assert store.get(KEY) is None
+    assert (
+        f"\ndamaged in file://{mount}: {name} (" in behind.told() and "remove those objects" in behind.told()
+    )
+    (mount / name).unlink()
+    put(store)
+    assert behind.counts.damaged == set() and "damaged" not in behind.told()
+    assert (mount / name).read_bytes() == DATA
 
 
 def _swap(folder: Path, said: dict[str, Any], key: str = KEY) -> None:
@@ -243,10 +270,42 @@ def test_a_signature_that_is_none(
         SharedStore(Store(tmp_path / "two"), place_at(f"file://{mount}"), Writers([keys["ours"][1]])).get(KEY)
 
 
-@pytest.mark.parametrize("said", [{"version": 9}, {"sha256": "../../x"}, {"extra": []}, {"threads": None}])
+@pytest.mark.parametrize(
+    "said",
+    [{"version": 9}, {"sha256": "../../x"}, {"extra": []}, {"threads": None}, {"new": "x" * (2 << 20)}],
+)
 def test_an_entry_that_says_something_odd_is_none(mount: Path, tmp_path: Path, said: dict[str, Any]) -> None:
     _swap(mount, said)
     assert SharedStore(Store(tmp_path / "two"), place_at(f"file://{mount}")).get(KEY) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"[" * 200_000, b'{"version": 1, "extra": ' + b"[" * 200_000, b'"a text"', b"\xff",
+        b'{"version": 1, "key": "%s"}' % (b"k" * (2 << 20)),
+    ],
+)  # fmt: skip
+def test_what_a_stranger_leaves_there_is_no_entry(
+    mount: Path, tmp_path: Path, keys: dict[str, tuple[Signer, Path]], text: bytes
+) -> None:
+    (mount / entry_name(KEY)).write_bytes(text)
+    for verify in (Writers([keys["ours"][1]]), None):
+        store = SharedStore(Store(tmp_path / "two"), place_at(f"file://{mount}"), verify)
+        assert store.get(KEY) is None and store.counts.strange == 0
+        assert store.get(OTHER) is not None
+        shutil.rmtree(tmp_path / "two")
+
+
+def test_numbers_that_are_none(mount: Path, tmp_path: Path, keys: dict[str, tuple[Signer, Path]]) -> None:
+    _swap(mount, {"threads": float("inf")})
+    place = place_at(f"file://{mount}")
+    assert SharedStore(Store(tmp_path / "two"), place).get(KEY) is None
+    with pytest.raises(UntrustedEntryError, match="it is not what its writer signed"):
+        SharedStore(Store(tmp_path / "two"), place, Writers([keys["ours"][1]])).get(KEY)
+    local = Store(tmp_path / "one")
+    local.entry_path(KEY).write_bytes((mount / entry_name(KEY)).read_bytes())
+    assert local.get(KEY) is None
 
 
 def test_two_results_of_one_key_are_told(
@@ -293,6 +352,27 @@ def test_what_is_no_address(url: str) -> None:
         SharedStoreError, match=r"it is no such address\. Write one of file://, memory://, s3://"
     ):
         place_at(url)
+
+
+def test_a_folder_is_named_from_the_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for url in ("file://relative", "file://", "file://./x"):
+        with pytest.raises(SharedStoreError, match=r"Write three slashes: file:///FOLDER"):
+            place_at(url)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_who_only_reads_makes_no_folder(tmp_path: Path, keys: dict[str, tuple[Signer, Path]]) -> None:
+    signer, public = keys["ours"]
+    url = f"file://{tmp_path}/mount"
+    for trusted in ([], [public]):
+        with pytest.raises(SharedStoreError, match="there is no such folder, and this build only reads"):
+            Behind(url, trusted, [])
+    assert not (tmp_path / "mount").exists()
+    Behind(url, [], [signer])
+    assert (tmp_path / "mount").is_dir()
+    Behind(f"file://{tmp_path}/farm", [], [], farm=True)
+    assert (tmp_path / "farm").is_dir()
 
 
 def test_a_place_that_cannot_be_reached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

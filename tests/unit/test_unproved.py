@@ -22,6 +22,8 @@ from build_tools.objects.unpack import open_bundle
 from build_tools.pack import notes, writer
 from build_tools.pack.unproved import refuse_unproved
 from build_tools.pack.wheel import write_wheels
+from build_tools.release import built
+from build_tools.release.provenance import commit_of
 
 ROOT = Path(__file__).resolve().parents[2]
 PROVED = '{"executed": true, "device": "d", "checks": "c", "cases": 1, "worst": 0.5}'
@@ -128,6 +130,10 @@ def test_the_verb_has_an_exit_code_of_its_own(
     assert code("--unproved", "sm_90") == 18
     assert code("--unproved", "sm_90", "--unproved", "gfx942") == 0
     assert code("--unproved", "all") == 0
+    made = sorted((tmp_path / "dist").glob("*.whl"))
+    assert built.commits(made) == {path.name: commit_of(ROOT) for path in made} != {}, (
+        "what signs asks for it"
+    )
 
 
 @pytest.mark.parametrize(
