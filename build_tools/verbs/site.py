@@ -46,10 +46,11 @@ def site(
 
     told = _ask(bundles) if documents is None else sources.read(documents)
     past = [record.read(path) for path in records]
-    if documents is None or any(bundles.glob("*.apb")):
+    here = documents is None or any(bundles.glob("*.apb"))
+    if here:
         past.append(record_of(bundles, sorted(wheels.glob("*.whl")) if wheels else []))
     measured = sources.times(sorted(times.glob("*.json"))) if times else []
-    count = write(folder, Content(told, past, measured))
+    count = write(folder, Content(told, past, measured, here))
     click.echo(f"{count} files in {folder}: open {folder / 'index.html'}")
 
 

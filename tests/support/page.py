@@ -43,6 +43,15 @@ def row(operator: str, category: str = "norm", **more: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def counted(rows: list[dict[str, Any]], kernels: list[dict[str, Any]]) -> None:
+    """Give each row the cells of its operator's kernels, which have an entry of their own each."""
+    for told in rows:
+        for one in kernels:
+            if one["operator"] == told["operator"]:
+                cell = {"kernels": 1, "entries": one["entries"], "proved": one["proved"]}
+                told["cells"] = {**told["cells"], f"{one['backend']}/{one['target']}": cell}
+
+
 def receipt(operator: str, place: int = 0, target: str = "gfx942") -> dict[str, Any]:
     """A receipt of a recipe."""
     return {
@@ -68,12 +77,18 @@ def documents() -> dict[str, dict[str, Any]]:
     names = [f"operator_{place:03}" for place in range(MANY)]
     kernels = [kernel(name, target) for name in names for target in TARGETS]
     kernels += [kernel(HOSTILE, "gfx942", "compiled"), kernel("only_declared", "gfx950", "source only", "ck")]
+    kernels += [kernel("half", "gfx942")]
     rows = [row(name) for name in names]
     rows += [
         row(HOSTILE, HOSTILE, summary=HOSTILE, title=HOSTILE, reasons={"gfx950": HOSTILE}),
         row("only_declared", "gemm"),
         row("lacking", "gemm", reasons={"gfx942": "nobody wrote it", "gfx950": "nobody wrote it"}),
+        row("half", status="missing on gfx950", reasons={"gfx950": "nobody wrote it"}),
+        row("half", "gemm", title="Another title of half", status="missing on gfx950"),
     ]
+    counted(rows, kernels)
+    # Of two kernels that one entry serves, the ledger has a line each, and the coverage counts the entry once.
+    kernels += [kernel("half", "gfx942")]
     shapes = [
         shape("A-Model", "operator_000", 1, "gfx942"),
         shape("A-Model", "operator_000", 8, "gfx942", variant="8192"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -41,13 +42,12 @@ def table(folder: Path, name: str) -> Any:
 
 def test_the_counts_are_the_documents(folder: Path) -> None:
     told, index = page.documents(), table(folder, "index")
-    assert [row["name"] for row in index["operators"]] == sorted(
-        row["operator"] for row in told["coverage"]["rows"]
-    )
-    assert sum(cell[3] for row in index["operators"] for cell in row["cells"]) == sum(
-        row["entries"] for row in told["status"]["kernels"]
-    )
-    assert index["unproved"] == 2 and index["receipts"] == page.RECEIPTS + 1
+    rows = {row["operator"]: row for row in told["coverage"]["rows"]}
+    assert [row["name"] for row in index["operators"]] == sorted(rows)
+    entries = sum(cell["entries"] for row in rows.values() for cell in row["cells"].values())
+    assert entries == sum(cell[3] for row in index["operators"] for cell in row["cells"])
+    assert entries == sum(row["entries"] for row in told["status"]["kernels"]) - 2
+    assert index["built"] == [entries, entries - 2] and index["receipts"] == page.RECEIPTS + 1
     assert index["targets"] == list(page.TARGETS) and index["backends"] == ["ck", "triton"]
     assert index["release"]["release"] == "0.2.0"
     assert [record["release"] for record in table(folder, "sizes")] == ["0.1.0", "0.2.0"]
@@ -61,6 +61,7 @@ def test_the_counts_are_the_documents(folder: Path) -> None:
         (page.HOSTILE, "built"),
         ("only_declared", "declared"),
         ("lacking", "missing"),
+        ("half", "missing on gfx950"),
     ],
 )
 def test_states(folder: Path, name: str, state: str) -> None:
@@ -70,10 +71,42 @@ def test_states(folder: Path, name: str, state: str) -> None:
 
 def test_one_kernel_without_a_receipt_makes_its_operator_built() -> None:
     told = page.documents()
-    told["status"]["kernels"].append(page.kernel("operator_000", "gfx942", "compiled"))
+    (one,) = (row for row in told["coverage"]["rows"] if row["operator"] == "operator_000")
+    one["cells"]["triton/gfx942"] |= {"entries": 4}
+    one["status"] = "covered, 2 not proved"
     (row,) = (row for row in tables.operators(told) if row["name"] == "operator_000")
     assert row["state"] == "built"
     assert [cell[2:] for cell in row["cells"]] == [["built", 4, 2], ["proved", 2, 2]]
+
+
+@pytest.mark.parametrize(
+    ("status", "state"),
+    [
+        ("proved", "proved"),
+        ("missing on gfx950", "missing on gfx950"),
+        ("missing", "missing"),
+        ("covered, 1 not proved", "covered, 1 not proved"),
+    ],
+)
+def test_an_operator_is_proved_where_the_coverage_says_so(status: str, state: str) -> None:
+    told = page.documents()
+    (one,) = (row for row in told["coverage"]["rows"] if row["operator"] == "operator_000")
+    one["status"] = status
+    (row,) = (row for row in tables.operators(told) if row["name"] == "operator_000")
+    assert row["state"] == state and [cell[2] for cell in row["cells"]] == ["proved", "proved"]
+
+
+def test_a_target_that_the_coverage_lacks_is_the_ledgers() -> None:
+    told = page.documents()
+    told["status"]["kernels"] += [page.kernel("operator_000", "sm_90"), page.kernel("operator_000", "sm_90")]
+    (row,) = (row for row in tables.operators(told) if row["name"] == "operator_000")
+    assert [cell[0] for cell in row["cells"]] == ["gfx942", "gfx950", "sm_90"]
+    assert row["cells"][2] == ["sm_90", "triton", "proved", 4, 4]
+
+
+def test_the_bundles_say_how_much_is_built() -> None:
+    told = page.content()
+    assert write.data(replace(told, here=True))["index"]["built"] == [3000, 2]
 
 
 def test_each_receipt_is_there_in_full(folder: Path) -> None:

@@ -43,10 +43,12 @@ site.el = (what, attributes, ...children) => {
 site.link = (view, name, words = name, kind = "a") =>
   site.el(kind, { href: `#/${view}/${encodeURIComponent(name)}` }, words);
 
-const MARKS = { proved: "●", built: "◐", declared: "○", missing: "–" };
+const MARKS = { proved: "●", built: "◐", partly: "◔", declared: "○", missing: "–" };
+// One of the words above; the coverage's own sentence, such as "missing on gfx950", is of what is served in part.
+site.kind = (state) => (state in MARKS ? state : "partly");
 // A state by shape, word and colour: never by colour alone.
 site.state = (state, words = state) =>
-  site.el(`span.state.${state.replaceAll(" ", "-")}`, {}, site.el("span", { "aria-hidden": "true" }, MARKS[state] || "·"), " ", words);
+  site.el(`span.state.${site.kind(state)}`, {}, site.el("span", { "aria-hidden": "true" }, MARKS[site.kind(state)]), " ", words);
 
 const NUMBERS = new Intl.NumberFormat("en");
 site.number = (value) => NUMBERS.format(value);
