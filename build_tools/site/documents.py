@@ -67,7 +67,16 @@ def times(paths: Iterable[Path]) -> list[dict[str, Any]]:
             found.append(
                 {
                     key: told[key]
-                    for key in ("operator", "device", "target", "call", "repeat", "host_seconds", "seconds")
+                    for key in (
+                        "operator",
+                        "device",
+                        "embedded",
+                        "target",
+                        "call",
+                        "repeat",
+                        "host_seconds",
+                        "seconds",
+                    )
                 }
             )
         except (OSError, ValueError, LookupError, TypeError) as error:

@@ -138,18 +138,20 @@ def release(version: str, size: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def time() -> dict[str, Any]:
+def time(embedded: bool = False) -> dict[str, Any]:
     """What bench measured."""
     call = {"types": {"T": "bf16"}, "symbols": {"M": 4}, "absent": []}
     return {
-        "operator": "operator_000", "device": "an MI300X", "target": "gfx942", "call": call, "repeat": 10,
+        "operator": "operator_000", "device": "an MI300X", "embedded": embedded, "target": "gfx942", "call": call, "repeat": 10,
         "host_seconds": 1e-6, "seconds": 5e-6,
     }  # fmt: skip
 
 
 def content() -> Content:
     """All of a page."""
-    return Content(documents(), [release("0.1.0", 1_000_000), release("0.2.0", 3_000_000)], [time()])
+    return Content(
+        documents(), [release("0.1.0", 1_000_000), release("0.2.0", 3_000_000)], [time(), time(True)]
+    )
 
 
 def written(folder: Path) -> Path:

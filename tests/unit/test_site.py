@@ -51,7 +51,7 @@ def test_the_counts_are_the_documents(folder: Path) -> None:
     assert index["targets"] == list(page.TARGETS) and index["backends"] == ["ck", "triton"]
     assert index["release"]["release"] == "0.2.0"
     assert [record["release"] for record in table(folder, "sizes")] == ["0.1.0", "0.2.0"]
-    assert table(folder, "times") == [page.time()]
+    assert table(folder, "times") == [page.time(), page.time(True)]
 
 
 @pytest.mark.parametrize(
@@ -280,9 +280,11 @@ def test_the_verb_from_files(tmp_path: Path) -> None:
     assert index["models"] is None and "shapes" not in index["has"] and not (out / "data" / "model").exists()
     assert [each["release"] for each in table(out, "sizes")] == ["0.0.9"]
     assert table(out, "times") == [page.time()]
-    (times / "one.json").write_text('{"version": 1, "verb": "explain"}')
-    with pytest.raises(SiteError, match="aiter-prebuilt bench"):
-        CliRunner().invoke(cli, words, catch_exceptions=False)
+    silent = {key: value for key, value in page.time().items() if key != "embedded"}
+    for broken in ({"version": 1, "verb": "explain"}, {"version": 1, "verb": "bench", **silent}):
+        (times / "one.json").write_text(json.dumps(broken))
+        with pytest.raises(SiteError, match="aiter-prebuilt bench"):
+            CliRunner().invoke(cli, words, catch_exceptions=False)
 
 
 def test_the_receipts_that_hold_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 // What was measured. Nothing is shown that nobody measured.
 {
   const micro = (seconds) => `${(seconds * 1e6).toFixed(1)} µs`;
+  const device = (row) => row.embedded ? `embedded device in place of ${row.device}` : row.device;
 
   site.views.push({ name: "times", title: "Times", show: async () => {
     const rows = await site.need("times");
@@ -10,13 +11,13 @@
     const call = ({ call: { types, symbols } }) => Object.entries({ ...types, ...symbols }).map(([name, value]) => `${name}=${value}`).join(" ");
     const table = site.table({ caption: "Measured calls", columns: [
       { name: "operator", kind: "first", value: (row) => row.operator, cell: (row) => [site.link("operator", row.operator, row.operator, "a.name"), site.el("span.quiet.what", {}, call(row))] },
-      { name: "device", value: (row) => row.device, cell: (row) => row.device },
+      { name: "device", value: device, cell: (row) => row.embedded ? [site.el("strong", {}, "embedded device"), site.el("span.quiet.what", {}, `in place of ${row.device}`)] : row.device },
       { name: "until done", kind: "number", value: (row) => row.seconds, cell: (row) => micro(row.seconds) },
       { name: "on the host", kind: "number", value: (row) => row.host_seconds, cell: (row) => micro(row.host_seconds) },
       { name: "median of", kind: "number aside", cell: (row) => row.repeat },
     ] });
     const changed = ({ words }) => {
-      const found = rows.filter((row) => site.matches([row.operator, row.device, row.target, call(row)].join(" ").toLowerCase(), words));
+      const found = rows.filter((row) => site.matches([row.operator, device(row), row.target, call(row)].join(" ").toLowerCase(), words));
       table.show(found, `${site.count(found.length, "measured call")} of ${site.number(rows.length)}`);
     };
     const filters = site.filters({ label: "Search times", placeholder: "Operator, device or size", changed, groups: [] });
