@@ -85,6 +85,9 @@ def data(content: Content) -> dict[str, Any]:
             "receipts": len(documents["receipts"]["receipts"]),
             "remarks": _remarks(documents),
             "models": models.overview(documents) if "shapes" in documents else None,
+            "modules": [row["name"] for row in documents["modules"]["modules"]]
+            if "modules" in documents
+            else [],
             "has": sorted(documents),
         },
         "sizes": [

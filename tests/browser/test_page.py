@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -302,12 +303,43 @@ def test_every_link_leads_somewhere(tab: Tab) -> None:
     assert "No operator has this name" in page.inner_text("main")
 
 
+def test_a_name_that_no_view_has_is_no_link(tab: Tab) -> None:
+    page = tab.go("models/A-Model")
+    assert "tgemm.mm" in page.inner_text("main tbody") and "tgemm.mm" not in tab.rows()
+    assert page.locator("main tbody a").count() == 2
+    page.fill("#search", "tgemm")
+    assert page.inner_text("details.run summary").strip().startswith("◇")
+
+
+def test_without_modules_nothing_links_to_them(browser: Any, tmp_path: Path) -> None:
+    told = made.content()
+    given = {name: each for name, each in told.documents.items() if name not in ("modules", "shapes")}
+    write.write(tmp_path, replace(told, documents=given))
+    context = browser.new_context(locale="en-US")
+    tab = Tab(context, (tmp_path / "index.html").as_uri())
+    page = tab.go("operator/operator_000")
+    assert "module_norm" in page.inner_text("main")
+    assert page.locator("a[href*='modules'], a[href*='models']").count() == 0
+    context.close()
+    assert tab.said == []
+
+
+def test_the_way_past_the_head_keeps_the_address(tab: Tab) -> None:
+    page = tab.go("operator/operator_000")
+    address = page.url
+    page.focus(".skip")
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "main" and page.url == address
+    page.reload()
+    page.wait_for_selector("h1:has-text('operator_000')")
+
+
 def test_models_tell_ranges_and_reasons(tab: Tab) -> None:
     page = tab.go("models/A-Model")
     page.fill("#search", "operator_000")
     runs = page.locator("details.run")
     assert [text.strip() for text in runs.locator("summary").all_inner_texts()] == [
-        "● 1\N{EN DASH}8 operator_000_row triton", "● 64 other_row triton", "\N{EN DASH} 1 refused",
+        "● 1\N{EN DASH}8 operator_000_row triton", "◐ 64 other_row triton", "\N{EN DASH} 1 refused",
     ]  # fmt: skip
     runs.nth(2).locator("summary").click()
     assert "made for M > 4" in runs.nth(2).inner_text()

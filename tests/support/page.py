@@ -95,6 +95,7 @@ def documents() -> dict[str, dict[str, Any]]:
         shape("A-Model", "operator_000", 64, "gfx942", kernel="other_row"),
         shape("A-Model", "operator_000", 1, "gfx950", state="refused", kernel="", variant="", backend="", reason=REFUSED),
         shape("A-Model", HOSTILE, 1, "gfx942"),
+        shape("A-Model", "tgemm.mm", 1, "gfx942", state="on the host", kernel="", variant="", backend=""),
     ]  # fmt: skip
     by = {"operator": "operator_000", "through": False, "lacks": [], "limited": []}
     place: dict[str, Any] = {

@@ -119,18 +119,30 @@ def test_each_receipt_is_there_in_full(folder: Path) -> None:
     assert row[5:11] == [3, 0.25, one["code_objects"], one["recipe"], one["reference"], one["cases"]]
 
 
+def test_a_kernel_is_proved_where_all_that_was_built_of_it_is() -> None:
+    told = page.documents()
+    declared = page.kernel("operator_000", "gfx942", "source only")
+    told["status"]["kernels"].append(declared)
+    first = models.pages(told)["A-Model"]["calls"][0][6][0]
+    assert first[9] is True
+    declared["state"] = "compiled"
+    assert models.pages(told)["A-Model"]["calls"][0][6][0][9] is False
+
+
 def test_sizes_that_choose_alike_are_one_run() -> None:
     (model,) = models.overview(page.documents())
-    assert model["targets"] == {"gfx942": {"chosen": 4}, "gfx950": {"refused": 1}}
+    assert model["targets"] == {"gfx942": {"chosen": 4, "on the host": 1}, "gfx950": {"refused": 1}}
     found = models.pages(page.documents())["A-Model"]
     said = found["said"]
-    first, _ = found["calls"]
+    first, other, host = found["calls"]
     runs = [(said[run[0]], run[1], run[2], said[run[5]], said[run[6]]) for run in first[6]]
     assert runs == [
         ("gfx942", 1, 8, "operator_000_row", "4096 · 8192"),
         ("gfx942", 64, 64, "other_row", "4096"),
         ("gfx950", 1, 1, "", ""),
     ]
+    # other_row has no line in the ledger, HOSTILE's kernel was compiled and not proved
+    assert [run[9] for call in (first, other, host) for run in call[6]] == [True, False, False, False, False]
     assert tables.pages(page.documents())["operator_000"]["models"] == [["A-Model", 4, 3]]
 
 
@@ -277,7 +289,12 @@ def test_the_verb_from_files(tmp_path: Path) -> None:
     done = CliRunner().invoke(cli, words, catch_exceptions=False)
     assert done.exit_code == 0 and str(out / "index.html") in done.output
     index = table(out, "index")
-    assert index["models"] is None and "shapes" not in index["has"] and not (out / "data" / "model").exists()
+    assert (
+        index["models"] is None
+        and index["modules"] == ["module_norm"]
+        and "shapes" not in index["has"]
+        and not (out / "data" / "model").exists()
+    )
     assert [each["release"] for each in table(out, "sizes")] == ["0.0.9"]
     assert table(out, "times") == [page.time()]
     silent = {key: value for key, value in page.time().items() if key != "embedded"}
