@@ -39,13 +39,15 @@ MARK: Final = "data/index.js"
 @dataclass(frozen=True, slots=True)
 class Content:
     """All of a page. ``records``: of releases, the oldest first; ``times``: what was measured; ``here``: is the last record of
-    the bundles that the documents tell of?
+    the bundles that the documents tell of? ``predicted``: times of a model, and ``errors``: how far it was off.
     """
 
     documents: Documents
     records: Sequence[Mapping[str, Any]]
     times: Sequence[Mapping[str, Any]]
     here: bool = False
+    predicted: Sequence[Mapping[str, Any]] = ()
+    errors: Sequence[Mapping[str, Any]] = ()
 
 
 def write(folder: Path, content: Content) -> int:
@@ -96,6 +98,7 @@ def data(content: Content) -> dict[str, Any]:
             for record in content.records
         ],
         "times": list(content.times),
+        "predicted": {"rows": list(content.predicted), "errors": list(content.errors)},
     }
     if "modules" in documents:
         found["modules"] = tables.modules(documents)

@@ -170,10 +170,23 @@ def test_figures_count_what_was_built(tab: Tab) -> None:
 
 def test_a_time_of_the_embedded_device_says_so(tab: Tab) -> None:
     page = tab.go("times")
-    rows = page.locator("main tbody tr")
+    rows = page.locator("main .table").first.locator("tbody tr")
     assert ["embedded device" in text for text in rows.all_inner_texts()] == [False, True]
     page.fill("#search", "embedded")
     assert rows.count() == 1 and "in place of an MI300X" in rows.inner_text()
+
+
+def test_predicted_times_stand_apart(tab: Tab, browser: Any, tmp_path: Path) -> None:
+    page = tab.go("times")
+    tables = page.locator("main .table")
+    assert tables.count() == 3 and "7.3 µs" not in tables.first.inner_text()
+    assert "7.3 µs" in tables.nth(1).inner_text() and "gfx950, 256 CUs" in tables.nth(1).inner_text()
+    assert "6.1 %" in tables.nth(2).inner_text()
+    write.write(tmp_path, replace(made.content(), times=[], predicted=[], errors=[]))
+    context = browser.new_context(locale="en-US")
+    none = Tab(context, (tmp_path / "index.html").as_uri()).go("times").inner_text("main")
+    assert "No times were given" in none and "tune --by-model" in none and "yet" not in none
+    context.close()
 
 
 def test_one_category(tab: Tab) -> None:

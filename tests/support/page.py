@@ -148,10 +148,23 @@ def time(embedded: bool = False) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def predicted() -> dict[str, Any]:
+    """What a table of tune --by-model says of a call."""
+    return {
+        "operator": "operator_000", "target": "gfx950", "cus": 256, "call": {"types": "bf16", "symbols": {"M": 4, "N": 64}},
+        "kernel": "operator_000_row", "variant": "4096", "us": 7.25,
+    }  # fmt: skip
+
+
 def content() -> Content:
     """All of a page."""
     return Content(
-        documents(), [release("0.1.0", 1_000_000), release("0.2.0", 3_000_000)], [time(), time(True)]
+        documents(),
+        [release("0.1.0", 1_000_000), release("0.2.0", 3_000_000)],
+        [time(), time(True)],
+        False,
+        [predicted()],
+        [{"family": "f4gemm gfx950 256", "rows": 1414, "median": 6.1, "p90": 22.1}],
     )
 
 

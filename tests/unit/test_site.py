@@ -20,6 +20,7 @@ from build_tools.manifest.parse import load
 from build_tools.release import record
 from build_tools.report.coverage import compute
 from build_tools.site import documents, models, tables, write
+from build_tools.timing import calls
 
 ROOT = Path(__file__).resolve().parents[2]
 VOID = {"meta", "link", "br", "img", "input"}
@@ -302,6 +303,34 @@ def test_the_verb_from_files(tmp_path: Path) -> None:
         (times / "one.json").write_text(json.dumps(broken))
         with pytest.raises(SiteError, match="aiter-prebuilt bench"):
             CliRunner().invoke(cli, words, catch_exceptions=False)
+
+
+def test_predicted_times_are_the_models(tmp_path: Path) -> None:
+    text = "target,cus,M,N,kernel,variant,types,us,source\n"
+    text += "gfx950,256,4,64,operator_000_row,4096,bf16,7.25,modelled; the cost rule's\n"
+    text += "gfx950,256,8,64,operator_000_row,4096,bf16,1.0,measured\n"
+    path = tmp_path / "operator_000.csv"
+    path.write_text(text)
+    assert documents.predicted([path]) == [page.predicted()]
+    for broken in ("target,cus\n", text + "gfx950,x\n"):
+        path.write_text(broken)
+        with pytest.raises(SiteError, match="tune --by-model"):
+            documents.predicted([path])
+    told, out = page.written(tmp_path / "documents"), tmp_path / "out"
+    path.write_text(text)
+    words = ["site", str(out), "--documents", str(told), "--predicted", str(tmp_path)]
+    words += ["--bundles", str(tmp_path / "none")]
+    assert CliRunner().invoke(cli, words, catch_exceptions=False).exit_code == 0
+    found = table(out, "predicted")
+    assert found["rows"] == [page.predicted()]
+    fitted = json.loads((ROOT / "build_tools/timing/fitted.json").read_text())["families"]
+    assert {row["family"]: row["median"] for row in found["errors"]} == {
+        name: family["held_out"]["median"] for name, family in fitted.items()
+    }
+
+
+def test_a_prediction_is_marked_as_the_tables_are() -> None:
+    assert documents.MODELLED == calls.MODELLED
 
 
 def test_the_receipts_that_hold_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
