@@ -84,6 +84,7 @@ def data(content: Content) -> dict[str, Any]:
             "backends": sorted({cell[1] for row in operators for cell in row["cells"]}),
             "release": _release(content.records),
             "built": _built(content, operators),
+            "here": content.here,
             "receipts": len(documents["receipts"]["receipts"]),
             "remarks": _remarks(documents),
             "models": models.overview(documents) if "shapes" in documents else None,

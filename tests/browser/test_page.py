@@ -189,6 +189,38 @@ def test_predicted_times_stand_apart(tab: Tab, browser: Any, tmp_path: Path) -> 
     context.close()
 
 
+def test_a_filter_that_no_button_shows_is_none(tab: Tab) -> None:
+    tab.go("operators?state=bogus&backend=nobody&category=none")
+    assert len(tab.rows()) == 100
+    tab.go("operators?state=bogus,declared")
+    assert tab.rows() == ["only_declared"]
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_the_narrowest_phone(browser: Any, site: str, view: str) -> None:
+    context = browser.new_context(viewport={"width": 320, "height": 640}, locale="en-US")
+    page = Tab(context, site).go(view)
+    page.wait_for_timeout(50)
+    wide = page.evaluate(
+        "[...document.querySelectorAll('main *')].filter((each) => each.getBoundingClientRect().right > innerWidth)"
+        ".map((each) => each.outerHTML.slice(0, 80))"
+    )
+    assert page.evaluate("document.documentElement.scrollWidth") <= 320, wide
+    context.close()
+
+
+@pytest.mark.parametrize("here", [True, False])
+def test_sizes_are_of_this_checkout_where_its_bundles_are_here(
+    browser: Any, tmp_path: Path, here: bool
+) -> None:
+    write.write(tmp_path, replace(made.content(), here=here))
+    context = browser.new_context(locale="en-US")
+    page = Tab(context, (tmp_path / "index.html").as_uri()).go("sizes")
+    told = page.inner_text("main")
+    assert ("this checkout" in told) is here and "2 releases" in told and "tuned" not in told
+    context.close()
+
+
 def test_one_category(tab: Tab) -> None:
     page = tab.go("operators")
     page.select_option('[data-filter="category"]', "gemm")

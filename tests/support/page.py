@@ -17,6 +17,8 @@ COMPATIBLE: Final = {
     "what": "tests/unit", "with": {"python": "3.12.1", "torch": "2.13.0"}, "device": "a stub", "passed": 5, "failed": 1,
     "skipped": 2, "files": 1, "of": 3, "commit": "c" * 40, "date": "2026-11-26",
 }  # fmt: skip
+#: Longer than a line of a small phone.
+LONG: Final = "a_function_whose_name_has_many_words_and_no_space"
 #: Why no kernel takes a call.
 REFUSED: Final = "made for M > 4"
 #: More than one page of a table holds.
@@ -110,6 +112,7 @@ def documents() -> dict[str, dict[str, Any]]:
         "types": [], "functions": [
             {"name": "operator_000", "exported": True, "python": [], "by": [by], "reason": None},
             {"name": "nobody", "exported": True, "python": [], "by": [], "reason": HOSTILE},
+            {"name": "long", "exported": True, "python": [], "by": [{**by, "operator": LONG}], "reason": None},
         ],
         "served_by": [place],
     }  # fmt: skip
@@ -131,7 +134,7 @@ def release(version: str, size: int) -> dict[str, Any]:
     """The record of a release with one bundle."""
     bundle = {
         "target": "gfx942", "profile": "ck-free", "sha256": "0" * 64, "bytes": size, "raw_bytes": 20 * size, "code_objects": 3,
-        "entries": size // 1000, "proved": 2, "ck": "tuned", "tools": {}, "sources": {},
+        "entries": size // 1000, "proved": 2, "ck": None, "tools": {}, "sources": {},
     }  # fmt: skip
     return {
         "edition": record.EDITION, "release": version, "commit": "c" * 40, "date": "2026-01-01T00:00:00Z", "bundles": [bundle],

@@ -108,6 +108,7 @@ def test_a_target_that_the_coverage_lacks_is_the_ledgers() -> None:
 def test_the_bundles_say_how_much_is_built() -> None:
     told = page.content()
     assert write.data(replace(told, here=True))["index"]["built"] == [3000, 2]
+    assert write.data(told)["index"]["here"] is False
 
 
 def test_each_receipt_is_there_in_full(folder: Path) -> None:
