@@ -103,7 +103,8 @@ def _bundle(path: Path, bundle: Bundle, entries: Sequence[BuiltEntry]) -> dict[s
         "code_objects": bundle.root.code_object_count,
         "entries": len(entries),
         "proved": sum(entry.executed for entry in entries),
-        "ck": note.get("ck", "tuned"),
+        # Of a bundle without Composable Kernel there is no set.
+        "ck": note.get("ck", "tuned" if bundle.root.profile == "ck-full" else None),
         "tools": tools_of(bundle),
         "sources": {name: digest[:_DIGITS] for name, digest in sorted(sources.items())},
     }

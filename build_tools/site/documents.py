@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from aiter_prebuilt.contract import tuned_grammar
 from build_tools.errors import SiteError
 
 #: Verb -> the field that its document is known by. A page without the first ones would say nothing.
@@ -19,6 +21,9 @@ _VERBS: Final = {"compatibility": "release compatibility"}
 VERSION: Final = 1
 #: What ``aiter-prebuilt bench --json`` says of itself.
 BENCH: Final = "bench"
+#: What ``tune --by-model`` says where its rows come from (``build_tools/timing/calls.py``).
+MODELLED: Final = "modelled"
+_NUMBER: Final = re.compile(r"[0-9]+(\.[0-9]+)?(e[-+]?[0-9]+)?")
 
 Documents = Mapping[str, Mapping[str, Any]]
 
@@ -67,7 +72,16 @@ def times(paths: Iterable[Path]) -> list[dict[str, Any]]:
             found.append(
                 {
                     key: told[key]
-                    for key in ("operator", "device", "target", "call", "repeat", "host_seconds", "seconds")
+                    for key in (
+                        "operator",
+                        "device",
+                        "embedded",
+                        "target",
+                        "call",
+                        "repeat",
+                        "host_seconds",
+                        "seconds",
+                    )
                 }
             )
         except (OSError, ValueError, LookupError, TypeError) as error:
@@ -77,3 +91,41 @@ def times(paths: Iterable[Path]) -> list[dict[str, Any]]:
                 "Name files that aiter-prebuilt bench OPERATOR ... --json wrote",
             ) from error
     return found
+
+
+def predicted(paths: Iterable[Path]) -> list[dict[str, Any]]:
+    """The rows that ``tune --by-model`` wrote, whose times are a model's, a table an operator; a row of another source is none.
+
+    Raises:
+        SiteError: a file is no table of tuned rows.
+    """
+    found: list[dict[str, Any]] = []
+    for path in paths:
+        asked, fix = f"read the predicted times in {path}", "Name a folder that tune --by-model wrote"
+        try:
+            table = tuned_grammar.read(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise SiteError(asked, str(error), fix) from error
+        for problem in table.problems:
+            raise SiteError(asked, f"{problem.place}: {problem.text}", fix)
+        names = [name for name, _ in table.symbols]
+        for row in table.rows:
+            if row.source.partition(";")[0] == MODELLED and _NUMBER.fullmatch(row.us):
+                call = {"types": row.types, "symbols": dict(zip(names, row.values, strict=True))}
+                said = {"kernel": row.kernel, "variant": row.variant, "us": float(row.us)}
+                found.append(
+                    {"operator": path.stem, "target": row.target, "cus": row.cus, "call": call, **said}
+                )
+    return found
+
+
+def prediction_errors(fitted: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Of a family on a card: how far predictions were from measured rows that had no say, in percent."""
+    return [
+        {
+            "family": name,
+            "rows": family["rows"],
+            **{key: family["held_out"][key] for key in ("median", "p90")},
+        }
+        for name, family in fitted["families"].items()
+    ]

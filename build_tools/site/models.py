@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from build_tools.site.documents import Documents
@@ -23,16 +23,24 @@ def overview(documents: Documents) -> list[dict[str, Any]]:
 
 def pages(documents: Documents) -> dict[str, dict[str, Any]]:
     """Model -> its calls: [client, call, function, layer, phase, ranks, runs], where a run is
-    [target, first tokens, last tokens, state, backend, kernel, variants, reason, arguments]; texts are places in ``said``.
+    [target, first tokens, last tokens, state, backend, kernel, variants, reason, arguments, proved]. Texts are places in
+    ``said``; proved: every entry of the kernel on the target has a receipt, as the status says.
     """
+    states: dict[tuple[str, str], set[str]] = {}
+    for kernel in documents["status"]["kernels"]:
+        states.setdefault((kernel["kernel"], kernel["target"]), set()).add(kernel["state"])
+    # A kernel may stand there once for each operator and profile: what was not built was not chosen either.
+    proved = {place for place, found in states.items() if found - {"source only"} == {"tested"}}
     models: dict[str, dict[tuple[Any, ...], list[Mapping[str, Any]]]] = {}
     for row in documents["shapes"]["shapes"]:
         key = tuple(row[name] for name in _CALL)
         models.setdefault(row["model"], {}).setdefault(key, []).append(row)
-    return {name: _page(calls) for name, calls in models.items()}
+    return {name: _page(calls, proved) for name, calls in models.items()}
 
 
-def _page(calls: Mapping[tuple[Any, ...], Sequence[Mapping[str, Any]]]) -> dict[str, Any]:
+def _page(
+    calls: Mapping[tuple[Any, ...], Sequence[Mapping[str, Any]]], proved: Collection[tuple[str, str]]
+) -> dict[str, Any]:
     said: dict[str, int] = {}
 
     def place(words: str) -> int:
@@ -41,7 +49,7 @@ def _page(calls: Mapping[tuple[Any, ...], Sequence[Mapping[str, Any]]]) -> dict[
     rows = []
     for (client, call, function, layer, phase, ranks), mine in calls.items():
         texts = [place(words) for words in (client, call, function, layer, phase)]
-        rows.append([*texts, ranks, [_run(run, place) for run in _runs(mine)]])
+        rows.append([*texts, ranks, [_run(run, place, proved) for run in _runs(mine)]])
     return {"calls": rows, "said": list(said)}
 
 
@@ -61,7 +69,7 @@ def _alike(row: Mapping[str, Any]) -> tuple[Any, ...]:
     return (row["target"], row["state"], row["backend"], row["kernel"], why)
 
 
-def _run(rows: Sequence[Mapping[str, Any]], place: Any) -> list[Any]:
+def _run(rows: Sequence[Mapping[str, Any]], place: Any, proved: Collection[tuple[str, str]]) -> list[Any]:
     first, last = rows[0], rows[-1]
     variants = " · ".join(dict.fromkeys(row["variant"] for row in rows if row["variant"]))
     return [
@@ -74,4 +82,5 @@ def _run(rows: Sequence[Mapping[str, Any]], place: Any) -> list[Any]:
         place(variants),
         place(first["reason"]),
         place(first["arguments"]),
+        (first["kernel"], first["target"]) in proved,
     ]

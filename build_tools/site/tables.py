@@ -21,16 +21,21 @@ def file_of(name: str) -> str:
 
 
 def operators(documents: Documents) -> list[dict[str, Any]]:
-    """A row an operator. ``cells``: [target, backend, state, entries, proved], of all profiles together."""
-    cells: dict[str, dict[tuple[str, str], list[Mapping[str, Any]]]] = {}
+    """A row an operator, the first of those that AITER's list has of it. ``cells``: [target, backend, state, entries, proved]:
+    the coverage's, which has an entry once; of a place that it does not count, such as another target, the status's, where an
+    entry stands once for each kernel that it serves.
+    """
+    ledger: dict[str, dict[tuple[str, str], list[Mapping[str, Any]]]] = {}
     for row in documents["status"]["kernels"]:
-        mine = cells.setdefault(row["operator"], {})
+        mine = ledger.setdefault(row["operator"], {})
         mine.setdefault((row["target"], row["backend"]), []).append(row)
-    found = []
+    found: dict[str, dict[str, Any]] = {}
     for row in documents["coverage"]["rows"]:
-        mine = cells.get(row["operator"], {})
-        every = [_cell(*place, kernels) for place, kernels in sorted(mine.items())]
-        found.append(
+        cells = {place: _cell(*place, rows) for place, rows in ledger.get(row["operator"], {}).items()}
+        cells |= {tuple(cell[:2]): cell for cell in _counted(row)}
+        every = [cells[place] for place in sorted(cells)]
+        found.setdefault(
+            row["operator"],
             {
                 "name": row["operator"],
                 "file": file_of(row["operator"]),
@@ -43,10 +48,18 @@ def operators(documents: Documents) -> list[dict[str, Any]]:
                 "aiter": row["aiter_backends"],
                 "reasons": row["reasons"],
                 "cells": every,
-                "state": _worst(every),
-            }
+                "state": _state(every, row["status"]),
+            },
         )
-    return sorted(found, key=lambda each: each["name"])
+    return [found[name] for name in sorted(found)]
+
+
+def _counted(row: Mapping[str, Any]) -> Iterable[list[Any]]:
+    for place, cell in row["cells"].items():
+        backend, _, target = place.partition("/")
+        entries, proved = cell["entries"], cell["proved"]
+        state = _ORDER[-1] if not entries else _ORDER[0] if proved == entries else _ORDER[1]
+        yield [target, backend, state, entries, proved]
 
 
 def _cell(target: str, backend: str, kernels: Sequence[Mapping[str, Any]]) -> list[Any]:
@@ -63,10 +76,14 @@ def _cell(target: str, backend: str, kernels: Sequence[Mapping[str, Any]]) -> li
     ]
 
 
-def _worst(cells: Sequence[Sequence[Any]]) -> str:
+def _state(cells: Sequence[Sequence[Any]], status: str) -> str:
+    """The worst of what was built; the coverage's own words where these know more: a target without it, an unproved entry."""
     found = {cell[2] for cell in cells}
     built = [state for state in _ORDER[:2] if state in found]
-    return built[-1] if built else ("declared" if found else "missing")
+    if not built:
+        return _ORDER[-1] if found else "missing"
+    more = status.startswith("missing") or (built[-1] == _ORDER[0] and status != _ORDER[0])
+    return status if more else built[-1]
 
 
 def pages(documents: Documents) -> dict[str, dict[str, Any]]:

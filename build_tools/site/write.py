@@ -38,11 +38,16 @@ MARK: Final = "data/index.js"
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """All of a page. ``records``: of releases, the oldest first; ``times``: what was measured."""
+    """All of a page. ``records``: of releases, the oldest first; ``times``: what was measured; ``here``: is the last record of
+    the bundles that the documents tell of? ``predicted``: times of a model, and ``errors``: how far it was off.
+    """
 
     documents: Documents
     records: Sequence[Mapping[str, Any]]
     times: Sequence[Mapping[str, Any]]
+    here: bool = False
+    predicted: Sequence[Mapping[str, Any]] = ()
+    errors: Sequence[Mapping[str, Any]] = ()
 
 
 def write(folder: Path, content: Content) -> int:
@@ -78,10 +83,14 @@ def data(content: Content) -> dict[str, Any]:
             "targets": sorted({cell[0] for row in operators for cell in row["cells"]}),
             "backends": sorted({cell[1] for row in operators for cell in row["cells"]}),
             "release": _release(content.records),
-            "unproved": documents["status"]["unproved_entries"],
+            "built": _built(content, operators),
+            "here": content.here,
             "receipts": len(documents["receipts"]["receipts"]),
             "remarks": _remarks(documents),
             "models": models.overview(documents) if "shapes" in documents else None,
+            "modules": [row["name"] for row in documents["modules"]["modules"]]
+            if "modules" in documents
+            else [],
             "has": sorted(documents),
         },
         "sizes": [
@@ -90,6 +99,7 @@ def data(content: Content) -> dict[str, Any]:
             for record in content.records
         ],
         "times": list(content.times),
+        "predicted": {"rows": list(content.predicted), "errors": list(content.errors)},
     }
     if "modules" in documents:
         found["modules"] = tables.modules(documents)
@@ -100,6 +110,15 @@ def data(content: Content) -> dict[str, Any]:
     return found | {
         f"operator/{tables.file_of(name)}": page for name, page in tables.pages(documents).items()
     }
+
+
+def _built(content: Content, operators: Sequence[Mapping[str, Any]]) -> list[int]:
+    """Entries, and of them those with a receipt: as the bundles have them, which know of no kernels that share an entry."""
+    if content.here:
+        bundles = content.records[-1]["bundles"]
+        return [sum(row[name] for row in bundles) for name in ("entries", "proved")]
+    cells = [cell for row in operators for cell in row["cells"]]
+    return [sum(cell[place] for cell in cells) for place in (3, 4)]
 
 
 def _release(records: Sequence[Mapping[str, Any]]) -> dict[str, str]:

@@ -27,6 +27,12 @@ _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 @click.option(
     "--times", type=_FOLDER, default=None, help="A folder of what aiter-prebuilt bench --json wrote."
 )
+@click.option(
+    "--predicted",
+    type=_FOLDER,
+    default=None,
+    help="A folder of what tune --by-model wrote, such as build/modelled.",
+)
 @click.option("--wheels", type=_FOLDER, default=None, help="A folder of wheels, whose sizes are shown.")
 @options.bundles
 def site(
@@ -34,6 +40,7 @@ def site(
     documents: Path | None,
     records: tuple[Path, ...],
     times: Path | None,
+    predicted: Path | None,
     wheels: Path | None,
     bundles: Path,
 ) -> None:
@@ -46,11 +53,21 @@ def site(
 
     told = _ask(bundles) if documents is None else sources.read(documents)
     past = [record.read(path) for path in records]
-    if documents is None or any(bundles.glob("*.apb")):
+    here = documents is None or any(bundles.glob("*.apb"))
+    if here:
         past.append(record_of(bundles, sorted(wheels.glob("*.whl")) if wheels else []))
     measured = sources.times(sorted(times.glob("*.json"))) if times else []
-    count = write(folder, Content(told, past, measured))
+    modelled = sources.predicted(sorted(predicted.glob("*.csv"))) if predicted else []
+    errors = sources.prediction_errors(_fitted()) if modelled else []
+    count = write(folder, Content(told, past, measured, here, modelled, errors))
     click.echo(f"{count} files in {folder}: open {folder / 'index.html'}")
+
+
+def _fitted() -> dict[str, Any]:
+    """What the model's constants were fitted to, and how well."""
+    from build_tools.timing import document
+
+    return document.read(options.ROOT / document.NAME)
 
 
 def _ask(bundles: Path) -> dict[str, dict[str, Any]]:

@@ -21,6 +21,7 @@ from aiter_prebuilt.contract import dtype
 from aiter_prebuilt.decisions import describe, find_operator
 from aiter_prebuilt.device_memory import DeviceMemory
 from aiter_prebuilt.errors import ArgumentError, NoDeviceError
+from aiter_prebuilt.execute.run import embedded
 
 _BLOCK = 4096
 #: Letters of :mod:`struct`.
@@ -32,6 +33,7 @@ _FP8 = frozenset(("e4m3fn", "e4m3fnuz", "e5m2", "e5m2fnuz"))
 class Benchmark:
     """``host_seconds``: until a call returned, median; ``seconds``: until the device was done, median of calls waited for alone.
     ``counters``: of one call, or None where the driver does not count. ``tensor_bytes``: of the call's tensors together.
+    ``embedded``: the device is the embedded one, whose times say nothing of the card that it stands for.
     """
 
     operator: str
@@ -43,6 +45,7 @@ class Benchmark:
     seconds: float
     tensor_bytes: int
     counters: dict[str, Any] | None
+    embedded: bool = False
 
 
 def bench(name: str, settings: Mapping[str, str], ordinal: int = 0, repeat: int = 10) -> Benchmark:
@@ -73,7 +76,9 @@ def bench(name: str, settings: Mapping[str, str], ordinal: int = 0, repeat: int 
         memory.close()
     host, whole = (sorted(column)[len(runs) // 2] for column in zip(*runs, strict=True))
     size = sum(tensor_bytes(tensor) for tensor in described if tensor)
-    return Benchmark(name, str(facts), facts.target, call, repeat, host, whole, size, counters)
+    return Benchmark(
+        name, str(facts), facts.target, call, repeat, host, whole, size, counters, embedded(path)
+    )
 
 
 def tensor_bytes(described: tuple[Any, ...]) -> int:

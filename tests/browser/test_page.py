@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -111,7 +112,7 @@ def test_search_and_the_address(tab: Tab) -> None:
     page.keyboard.press("/")
     page.keyboard.type("operator_20")
     assert tab.rows() == [f"operator_20{digit}" for digit in range(10)]
-    assert "10 operators of 213" in page.inner_text(".said")
+    assert "10 operators of 214" in page.inner_text(".said")
     page.keyboard.type("9")
     assert tab.rows() == ["operator_209"]
     assert page.url.endswith("#/operators?q=operator_209")
@@ -130,8 +131,8 @@ def test_search_and_the_address(tab: Tab) -> None:
     [
         (["state=built"], [made.HOSTILE]),
         (["state=declared"], ["only_declared"]),
-        (["state=missing"], [made.HOSTILE, "lacking", "only_declared"]),
-        (["state=missing", "target=gfx950"], [made.HOSTILE, "lacking"]),
+        (["state=missing"], [made.HOSTILE, "half", "lacking", "only_declared"]),
+        (["state=missing", "target=gfx950"], [made.HOSTILE, "half", "lacking"]),
         (["backend=ck"], ["only_declared"]),
         (["backend=ck", "target=gfx942"], []),
         (["backend=ck", "backend=triton", "state=built"], [made.HOSTILE]),
@@ -151,6 +152,73 @@ def test_filters(tab: Tab, chosen: list[str], expected: list[str]) -> None:
     page.goto(address)
     page.wait_for_selector("main h1")
     assert tab.rows() == expected
+
+
+def test_figures_count_what_was_built(tab: Tab) -> None:
+    page = tab.go("operators")
+    # only_declared is declared on gfx950, half is built on gfx942 only
+    told = page.locator(".figures li").all_inner_texts()
+    assert told[:3] == ["214 operators", "212 on gfx942", "210 on gfx950"]
+    page.fill("#search", "half")
+    assert page.inner_text("td.last").split() == [
+        "\N{CIRCLE WITH UPPER RIGHT QUADRANT BLACK}",
+        "missing",
+        "on",
+        "gfx950",
+    ]
+
+
+def test_a_time_of_the_embedded_device_says_so(tab: Tab) -> None:
+    page = tab.go("times")
+    rows = page.locator("main .table").first.locator("tbody tr")
+    assert ["embedded device" in text for text in rows.all_inner_texts()] == [False, True]
+    page.fill("#search", "embedded")
+    assert rows.count() == 1 and "in place of an MI300X" in rows.inner_text()
+
+
+def test_predicted_times_stand_apart(tab: Tab, browser: Any, tmp_path: Path) -> None:
+    page = tab.go("times")
+    tables = page.locator("main .table")
+    assert tables.count() == 3 and "7.3 µs" not in tables.first.inner_text()
+    assert "7.3 µs" in tables.nth(1).inner_text() and "gfx950, 256 CUs" in tables.nth(1).inner_text()
+    assert "6.1 %" in tables.nth(2).inner_text()
+    write.write(tmp_path, replace(made.content(), times=[], predicted=[], errors=[]))
+    context = browser.new_context(locale="en-US")
+    none = Tab(context, (tmp_path / "index.html").as_uri()).go("times").inner_text("main")
+    assert "No times were given" in none and "tune --by-model" in none and "yet" not in none
+    context.close()
+
+
+def test_a_filter_that_no_button_shows_is_none(tab: Tab) -> None:
+    tab.go("operators?state=bogus&backend=nobody&category=none")
+    assert len(tab.rows()) == 100
+    tab.go("operators?state=bogus,declared")
+    assert tab.rows() == ["only_declared"]
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_the_narrowest_phone(browser: Any, site: str, view: str) -> None:
+    context = browser.new_context(viewport={"width": 320, "height": 640}, locale="en-US")
+    page = Tab(context, site).go(view)
+    page.wait_for_timeout(50)
+    wide = page.evaluate(
+        "[...document.querySelectorAll('main *')].filter((each) => each.getBoundingClientRect().right > innerWidth)"
+        ".map((each) => each.outerHTML.slice(0, 80))"
+    )
+    assert page.evaluate("document.documentElement.scrollWidth") <= 320, wide
+    context.close()
+
+
+@pytest.mark.parametrize("here", [True, False])
+def test_sizes_are_of_this_checkout_where_its_bundles_are_here(
+    browser: Any, tmp_path: Path, here: bool
+) -> None:
+    write.write(tmp_path, replace(made.content(), here=here))
+    context = browser.new_context(locale="en-US")
+    page = Tab(context, (tmp_path / "index.html").as_uri()).go("sizes")
+    told = page.inner_text("main")
+    assert ("this checkout" in told) is here and "2 releases" in told and "tuned" not in told
+    context.close()
 
 
 def test_one_category(tab: Tab) -> None:
@@ -209,7 +277,7 @@ def test_pages_of_a_long_table(tab: Tab) -> None:
     assert len(tab.rows()) == 200
     assert page.evaluate("document.activeElement.textContent") == tab.rows()[100]
     page.click("button.more")
-    assert len(tab.rows()) == 213 and not page.is_visible("button.more")
+    assert len(tab.rows()) == 214 and not page.is_visible("button.more")
 
 
 def test_sorting(tab: Tab) -> None:
@@ -280,12 +348,43 @@ def test_every_link_leads_somewhere(tab: Tab) -> None:
     assert "No operator has this name" in page.inner_text("main")
 
 
+def test_a_name_that_no_view_has_is_no_link(tab: Tab) -> None:
+    page = tab.go("models/A-Model")
+    assert "tgemm.mm" in page.inner_text("main tbody") and "tgemm.mm" not in tab.rows()
+    assert page.locator("main tbody a").count() == 2
+    page.fill("#search", "tgemm")
+    assert page.inner_text("details.run summary").strip().startswith("◇")
+
+
+def test_without_modules_nothing_links_to_them(browser: Any, tmp_path: Path) -> None:
+    told = made.content()
+    given = {name: each for name, each in told.documents.items() if name not in ("modules", "shapes")}
+    write.write(tmp_path, replace(told, documents=given))
+    context = browser.new_context(locale="en-US")
+    tab = Tab(context, (tmp_path / "index.html").as_uri())
+    page = tab.go("operator/operator_000")
+    assert "module_norm" in page.inner_text("main")
+    assert page.locator("a[href*='modules'], a[href*='models']").count() == 0
+    context.close()
+    assert tab.said == []
+
+
+def test_the_way_past_the_head_keeps_the_address(tab: Tab) -> None:
+    page = tab.go("operator/operator_000")
+    address = page.url
+    page.focus(".skip")
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "main" and page.url == address
+    page.reload()
+    page.wait_for_selector("h1:has-text('operator_000')")
+
+
 def test_models_tell_ranges_and_reasons(tab: Tab) -> None:
     page = tab.go("models/A-Model")
     page.fill("#search", "operator_000")
     runs = page.locator("details.run")
     assert [text.strip() for text in runs.locator("summary").all_inner_texts()] == [
-        "● 1\N{EN DASH}8 operator_000_row triton", "● 64 other_row triton", "\N{EN DASH} 1 refused",
+        "● 1\N{EN DASH}8 operator_000_row triton", "◐ 64 other_row triton", "\N{EN DASH} 1 refused",
     ]  # fmt: skip
     runs.nth(2).locator("summary").click()
     assert "made for M > 4" in runs.nth(2).inner_text()

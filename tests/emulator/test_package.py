@@ -136,6 +136,7 @@ def test_bench_counts_what_a_call_does() -> None:
     )
     found = json.loads(done.stdout)
     assert found["verb"] == "bench" and found["target"] == "gfx942" and found["seconds"] > 0
+    assert found["embedded"] is True
     assert found["call"]["symbols"]["K"] == 128
     kernels = found["counters"]["kernels"]
     # A product of M x N x K takes 2 M N K operations, whatever the tile; padding of a tile may add more.

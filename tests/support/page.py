@@ -17,6 +17,8 @@ COMPATIBLE: Final = {
     "what": "tests/unit", "with": {"python": "3.12.1", "torch": "2.13.0"}, "device": "a stub", "passed": 5, "failed": 1,
     "skipped": 2, "files": 1, "of": 3, "commit": "c" * 40, "date": "2026-11-26",
 }  # fmt: skip
+#: Longer than a line of a small phone.
+LONG: Final = "a_function_whose_name_has_many_words_and_no_space"
 #: Why no kernel takes a call.
 REFUSED: Final = "made for M > 4"
 #: More than one page of a table holds.
@@ -41,6 +43,15 @@ def row(operator: str, category: str = "norm", **more: Any) -> dict[str, Any]:
         "cells": {}, "status": "proved", "reasons": {}, "family": "norm", "module": "module_norm",
         "summary": f"`{operator}` of rows", "signature": f"{operator}(x: torch.Tensor)", **more,
     }  # fmt: skip
+
+
+def counted(rows: list[dict[str, Any]], kernels: list[dict[str, Any]]) -> None:
+    """Give each row the cells of its operator's kernels, which have an entry of their own each."""
+    for told in rows:
+        for one in kernels:
+            if one["operator"] == told["operator"]:
+                cell = {"kernels": 1, "entries": one["entries"], "proved": one["proved"]}
+                told["cells"] = {**told["cells"], f"{one['backend']}/{one['target']}": cell}
 
 
 def receipt(operator: str, place: int = 0, target: str = "gfx942") -> dict[str, Any]:
@@ -68,18 +79,25 @@ def documents() -> dict[str, dict[str, Any]]:
     names = [f"operator_{place:03}" for place in range(MANY)]
     kernels = [kernel(name, target) for name in names for target in TARGETS]
     kernels += [kernel(HOSTILE, "gfx942", "compiled"), kernel("only_declared", "gfx950", "source only", "ck")]
+    kernels += [kernel("half", "gfx942")]
     rows = [row(name) for name in names]
     rows += [
         row(HOSTILE, HOSTILE, summary=HOSTILE, title=HOSTILE, reasons={"gfx950": HOSTILE}),
         row("only_declared", "gemm"),
         row("lacking", "gemm", reasons={"gfx942": "nobody wrote it", "gfx950": "nobody wrote it"}),
+        row("half", status="missing on gfx950", reasons={"gfx950": "nobody wrote it"}),
+        row("half", "gemm", title="Another title of half", status="missing on gfx950"),
     ]
+    counted(rows, kernels)
+    # Of two kernels that one entry serves, the ledger has a line each, and the coverage counts the entry once.
+    kernels += [kernel("half", "gfx942")]
     shapes = [
         shape("A-Model", "operator_000", 1, "gfx942"),
         shape("A-Model", "operator_000", 8, "gfx942", variant="8192"),
         shape("A-Model", "operator_000", 64, "gfx942", kernel="other_row"),
         shape("A-Model", "operator_000", 1, "gfx950", state="refused", kernel="", variant="", backend="", reason=REFUSED),
         shape("A-Model", HOSTILE, 1, "gfx942"),
+        shape("A-Model", "tgemm.mm", 1, "gfx942", state="on the host", kernel="", variant="", backend=""),
     ]  # fmt: skip
     by = {"operator": "operator_000", "through": False, "lacks": [], "limited": []}
     place: dict[str, Any] = {
@@ -94,6 +112,7 @@ def documents() -> dict[str, dict[str, Any]]:
         "types": [], "functions": [
             {"name": "operator_000", "exported": True, "python": [], "by": [by], "reason": None},
             {"name": "nobody", "exported": True, "python": [], "by": [], "reason": HOSTILE},
+            {"name": "long", "exported": True, "python": [], "by": [{**by, "operator": LONG}], "reason": None},
         ],
         "served_by": [place],
     }  # fmt: skip
@@ -115,7 +134,7 @@ def release(version: str, size: int) -> dict[str, Any]:
     """The record of a release with one bundle."""
     bundle = {
         "target": "gfx942", "profile": "ck-free", "sha256": "0" * 64, "bytes": size, "raw_bytes": 20 * size, "code_objects": 3,
-        "entries": size // 1000, "proved": 2, "ck": "tuned", "tools": {}, "sources": {},
+        "entries": size // 1000, "proved": 2, "ck": None, "tools": {}, "sources": {},
     }  # fmt: skip
     return {
         "edition": record.EDITION, "release": version, "commit": "c" * 40, "date": "2026-01-01T00:00:00Z", "bundles": [bundle],
@@ -123,18 +142,33 @@ def release(version: str, size: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def time() -> dict[str, Any]:
+def time(embedded: bool = False) -> dict[str, Any]:
     """What bench measured."""
     call = {"types": {"T": "bf16"}, "symbols": {"M": 4}, "absent": []}
     return {
-        "operator": "operator_000", "device": "an MI300X", "target": "gfx942", "call": call, "repeat": 10,
+        "operator": "operator_000", "device": "an MI300X", "embedded": embedded, "target": "gfx942", "call": call, "repeat": 10,
         "host_seconds": 1e-6, "seconds": 5e-6,
+    }  # fmt: skip
+
+
+def predicted() -> dict[str, Any]:
+    """What a table of tune --by-model says of a call."""
+    return {
+        "operator": "operator_000", "target": "gfx950", "cus": 256, "call": {"types": "bf16", "symbols": {"M": 4, "N": 64}},
+        "kernel": "operator_000_row", "variant": "4096", "us": 7.25,
     }  # fmt: skip
 
 
 def content() -> Content:
     """All of a page."""
-    return Content(documents(), [release("0.1.0", 1_000_000), release("0.2.0", 3_000_000)], [time()])
+    return Content(
+        documents(),
+        [release("0.1.0", 1_000_000), release("0.2.0", 3_000_000)],
+        [time(), time(True)],
+        False,
+        [predicted()],
+        [{"family": "f4gemm gfx950 256", "rows": 1414, "median": 6.1, "p90": 22.1}],
+    )
 
 
 def written(folder: Path) -> Path:

@@ -187,6 +187,13 @@ def test_a_record_is_of_the_bundles(bundles: Path, tmp_path: Path) -> None:
     )
 
 
+def test_a_bundle_without_composable_kernel_has_no_set_of_it(bundles: Path, tmp_path: Path) -> None:
+    (bundles / "gfx942-ck-free.json").write_text("{}")
+    found = record.record(tmp_path, bundles, [], {built_operator().name: ("family", ["csrc/x.hip"])})
+    assert found["bundles"][0]["ck"] is None
+    valid("record", found)
+
+
 def test_what_is_no_record_is_refused(bundles: Path, tmp_path: Path) -> None:
     with pytest.raises(ReleaseError, match="is not the bundle that is recorded"):
         record.record(tmp_path, bundles, dist(tmp_path, b"other"), {})

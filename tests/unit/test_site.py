@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from build_tools.manifest.parse import load
 from build_tools.release import record
 from build_tools.report.coverage import compute
 from build_tools.site import documents, models, tables, write
+from build_tools.timing import calls
 
 ROOT = Path(__file__).resolve().parents[2]
 VOID = {"meta", "link", "br", "img", "input"}
@@ -41,17 +43,16 @@ def table(folder: Path, name: str) -> Any:
 
 def test_the_counts_are_the_documents(folder: Path) -> None:
     told, index = page.documents(), table(folder, "index")
-    assert [row["name"] for row in index["operators"]] == sorted(
-        row["operator"] for row in told["coverage"]["rows"]
-    )
-    assert sum(cell[3] for row in index["operators"] for cell in row["cells"]) == sum(
-        row["entries"] for row in told["status"]["kernels"]
-    )
-    assert index["unproved"] == 2 and index["receipts"] == page.RECEIPTS + 1
+    rows = {row["operator"]: row for row in told["coverage"]["rows"]}
+    assert [row["name"] for row in index["operators"]] == sorted(rows)
+    entries = sum(cell["entries"] for row in rows.values() for cell in row["cells"].values())
+    assert entries == sum(cell[3] for row in index["operators"] for cell in row["cells"])
+    assert entries == sum(row["entries"] for row in told["status"]["kernels"]) - 2
+    assert index["built"] == [entries, entries - 2] and index["receipts"] == page.RECEIPTS + 1
     assert index["targets"] == list(page.TARGETS) and index["backends"] == ["ck", "triton"]
     assert index["release"]["release"] == "0.2.0"
     assert [record["release"] for record in table(folder, "sizes")] == ["0.1.0", "0.2.0"]
-    assert table(folder, "times") == [page.time()]
+    assert table(folder, "times") == [page.time(), page.time(True)]
 
 
 @pytest.mark.parametrize(
@@ -61,6 +62,7 @@ def test_the_counts_are_the_documents(folder: Path) -> None:
         (page.HOSTILE, "built"),
         ("only_declared", "declared"),
         ("lacking", "missing"),
+        ("half", "missing on gfx950"),
     ],
 )
 def test_states(folder: Path, name: str, state: str) -> None:
@@ -70,10 +72,43 @@ def test_states(folder: Path, name: str, state: str) -> None:
 
 def test_one_kernel_without_a_receipt_makes_its_operator_built() -> None:
     told = page.documents()
-    told["status"]["kernels"].append(page.kernel("operator_000", "gfx942", "compiled"))
+    (one,) = (row for row in told["coverage"]["rows"] if row["operator"] == "operator_000")
+    one["cells"]["triton/gfx942"] |= {"entries": 4}
+    one["status"] = "covered, 2 not proved"
     (row,) = (row for row in tables.operators(told) if row["name"] == "operator_000")
     assert row["state"] == "built"
     assert [cell[2:] for cell in row["cells"]] == [["built", 4, 2], ["proved", 2, 2]]
+
+
+@pytest.mark.parametrize(
+    ("status", "state"),
+    [
+        ("proved", "proved"),
+        ("missing on gfx950", "missing on gfx950"),
+        ("missing", "missing"),
+        ("covered, 1 not proved", "covered, 1 not proved"),
+    ],
+)
+def test_an_operator_is_proved_where_the_coverage_says_so(status: str, state: str) -> None:
+    told = page.documents()
+    (one,) = (row for row in told["coverage"]["rows"] if row["operator"] == "operator_000")
+    one["status"] = status
+    (row,) = (row for row in tables.operators(told) if row["name"] == "operator_000")
+    assert row["state"] == state and [cell[2] for cell in row["cells"]] == ["proved", "proved"]
+
+
+def test_a_target_that_the_coverage_lacks_is_the_ledgers() -> None:
+    told = page.documents()
+    told["status"]["kernels"] += [page.kernel("operator_000", "sm_90"), page.kernel("operator_000", "sm_90")]
+    (row,) = (row for row in tables.operators(told) if row["name"] == "operator_000")
+    assert [cell[0] for cell in row["cells"]] == ["gfx942", "gfx950", "sm_90"]
+    assert row["cells"][2] == ["sm_90", "triton", "proved", 4, 4]
+
+
+def test_the_bundles_say_how_much_is_built() -> None:
+    told = page.content()
+    assert write.data(replace(told, here=True))["index"]["built"] == [3000, 2]
+    assert write.data(told)["index"]["here"] is False
 
 
 def test_each_receipt_is_there_in_full(folder: Path) -> None:
@@ -86,18 +121,30 @@ def test_each_receipt_is_there_in_full(folder: Path) -> None:
     assert row[5:11] == [3, 0.25, one["code_objects"], one["recipe"], one["reference"], one["cases"]]
 
 
+def test_a_kernel_is_proved_where_all_that_was_built_of_it_is() -> None:
+    told = page.documents()
+    declared = page.kernel("operator_000", "gfx942", "source only")
+    told["status"]["kernels"].append(declared)
+    first = models.pages(told)["A-Model"]["calls"][0][6][0]
+    assert first[9] is True
+    declared["state"] = "compiled"
+    assert models.pages(told)["A-Model"]["calls"][0][6][0][9] is False
+
+
 def test_sizes_that_choose_alike_are_one_run() -> None:
     (model,) = models.overview(page.documents())
-    assert model["targets"] == {"gfx942": {"chosen": 4}, "gfx950": {"refused": 1}}
+    assert model["targets"] == {"gfx942": {"chosen": 4, "on the host": 1}, "gfx950": {"refused": 1}}
     found = models.pages(page.documents())["A-Model"]
     said = found["said"]
-    first, _ = found["calls"]
+    first, other, host = found["calls"]
     runs = [(said[run[0]], run[1], run[2], said[run[5]], said[run[6]]) for run in first[6]]
     assert runs == [
         ("gfx942", 1, 8, "operator_000_row", "4096 · 8192"),
         ("gfx942", 64, 64, "other_row", "4096"),
         ("gfx950", 1, 1, "", ""),
     ]
+    # other_row has no line in the ledger, HOSTILE's kernel was compiled and not proved
+    assert [run[9] for call in (first, other, host) for run in call[6]] == [True, False, False, False, False]
     assert tables.pages(page.documents())["operator_000"]["models"] == [["A-Model", 4, 3]]
 
 
@@ -244,12 +291,47 @@ def test_the_verb_from_files(tmp_path: Path) -> None:
     done = CliRunner().invoke(cli, words, catch_exceptions=False)
     assert done.exit_code == 0 and str(out / "index.html") in done.output
     index = table(out, "index")
-    assert index["models"] is None and "shapes" not in index["has"] and not (out / "data" / "model").exists()
+    assert (
+        index["models"] is None
+        and index["modules"] == ["module_norm"]
+        and "shapes" not in index["has"]
+        and not (out / "data" / "model").exists()
+    )
     assert [each["release"] for each in table(out, "sizes")] == ["0.0.9"]
     assert table(out, "times") == [page.time()]
-    (times / "one.json").write_text('{"version": 1, "verb": "explain"}')
-    with pytest.raises(SiteError, match="aiter-prebuilt bench"):
-        CliRunner().invoke(cli, words, catch_exceptions=False)
+    silent = {key: value for key, value in page.time().items() if key != "embedded"}
+    for broken in ({"version": 1, "verb": "explain"}, {"version": 1, "verb": "bench", **silent}):
+        (times / "one.json").write_text(json.dumps(broken))
+        with pytest.raises(SiteError, match="aiter-prebuilt bench"):
+            CliRunner().invoke(cli, words, catch_exceptions=False)
+
+
+def test_predicted_times_are_the_models(tmp_path: Path) -> None:
+    text = "target,cus,M,N,kernel,variant,types,us,source\n"
+    text += "gfx950,256,4,64,operator_000_row,4096,bf16,7.25,modelled; the cost rule's\n"
+    text += "gfx950,256,8,64,operator_000_row,4096,bf16,1.0,measured\n"
+    path = tmp_path / "operator_000.csv"
+    path.write_text(text)
+    assert documents.predicted([path]) == [page.predicted()]
+    for broken in ("target,cus\n", text + "gfx950,x\n"):
+        path.write_text(broken)
+        with pytest.raises(SiteError, match="tune --by-model"):
+            documents.predicted([path])
+    told, out = page.written(tmp_path / "documents"), tmp_path / "out"
+    path.write_text(text)
+    words = ["site", str(out), "--documents", str(told), "--predicted", str(tmp_path)]
+    words += ["--bundles", str(tmp_path / "none")]
+    assert CliRunner().invoke(cli, words, catch_exceptions=False).exit_code == 0
+    found = table(out, "predicted")
+    assert found["rows"] == [page.predicted()]
+    fitted = json.loads((ROOT / "build_tools/timing/fitted.json").read_text())["families"]
+    assert {row["family"]: row["median"] for row in found["errors"]} == {
+        name: family["held_out"]["median"] for name, family in fitted.items()
+    }
+
+
+def test_a_prediction_is_marked_as_the_tables_are() -> None:
+    assert documents.MODELLED == calls.MODELLED
 
 
 def test_the_receipts_that_hold_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import argparse
 import ctypes
+import json
 import random
 import struct
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import jsonschema
 import pytest
 
 from aiter_prebuilt import timing
+from aiter_prebuilt.commands import bench
 from aiter_prebuilt.contract.dtype import BY_NAME, DTYPES
 from aiter_prebuilt.errors import ArgumentError, NoDeviceError
 from aiter_prebuilt.execute.values import decode
+
+SCHEMA = Path(timing.__file__).parent / "schemas" / "bench.json"
 
 
 @pytest.mark.parametrize("kind", [kind.name for kind in DTYPES])
@@ -152,7 +159,32 @@ def test_medians_of_calls_that_were_waited_for(
     monkeypatch.setattr("time.perf_counter", lambda: ticks.pop(0))
     found = timing.bench("op", {}, repeat=len(host))
     assert (found.host_seconds, found.seconds, found.repeat, found.counters) == (*medians, len(host), None)
+    assert found.embedded is False
     assert found.operator == "op" and found.target == "gfx942" and not ticks
     assert len(calls) == memory.synchronized == len(host) + 1 and memory.closed == 1
     assert calls[0] == (((1 << 20, "f32", (2,), (1,), ("amd", 0)), None, 0.5), 0)
     assert len(memory.uploads[0]) == 8 and struct.unpack("<2f", memory.uploads[0])
+
+
+@pytest.mark.parametrize("embedded", [True, False])
+def test_a_time_says_whether_it_is_the_embedded_devices(
+    embedded: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    facts: Any = SimpleNamespace(vendor="amd", ordinal=0, arch="gfx942", target="gfx942")
+    call = {"types": {}, "symbols": {"M": 4}, "absent": []}
+    monkeypatch.setattr(timing, "_device", lambda _ordinal: (facts, "the driver"))
+    monkeypatch.setattr(timing, "embedded", lambda path: embedded and path == "the driver")
+    monkeypatch.setattr("aiter_prebuilt.locate.installed", lambda: ())
+    monkeypatch.setattr("aiter_prebuilt.locate.for_target", lambda *_: ())
+    monkeypatch.setattr(timing, "find_operator", lambda *_: ("block", 304))
+    monkeypatch.setattr(timing, "describe", lambda *_: ([], [], call))
+    monkeypatch.setattr(timing, "DeviceMemory", lambda *_: Memory())
+    monkeypatch.setattr("aiter_prebuilt.dispatch.operator", lambda _name: lambda *, stream: None)
+    options = argparse.Namespace(operator="op", call=[], device=0, repeat=1, counters=False, json=True)
+    bench.execute(options)
+    told = json.loads(capsys.readouterr().out)
+    assert told["embedded"] is embedded
+    jsonschema.validate(told, json.loads(SCHEMA.read_text()))
+    options.json = False
+    bench.execute(options)
+    assert ("the embedded device" in capsys.readouterr().out) is embedded

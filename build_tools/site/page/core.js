@@ -40,13 +40,27 @@ site.el = (what, attributes, ...children) => {
   return node;
 };
 
-site.link = (view, name, words = name, kind = "a") =>
-  site.el(kind, { href: `#/${view}/${encodeURIComponent(name)}` }, words);
+// The names that a view has; of a view whose documents were not given, none.
+const known = new Map();
+site.knows = (view, name) => {
+  if (!known.has(view)) {
+    const { operators, models, modules } = site.data.get("index");
+    const names = { operator: operators.map((row) => row.name), models: models?.map((row) => row.name), modules }[view];
+    known.set(view, new Set(names || []));
+  }
+  return known.get(view).has(name);
+};
 
-const MARKS = { proved: "●", built: "◐", declared: "○", missing: "–" };
+// A name that no view has stays a name.
+site.link = (view, name, words = name, kind = "a") =>
+  site.knows(view, name) ? site.el(kind, { href: `#/${view}/${encodeURIComponent(name)}` }, words) : site.el(kind.replace(/^a/, "span"), {}, words);
+
+const MARKS = { proved: "●", built: "◐", partly: "◔", declared: "○", missing: "–", host: "◇" };
+// One of the words above; the coverage's own sentence, such as "missing on gfx950", is of what is served in part.
+site.kind = (state) => (state in MARKS ? state : "partly");
 // A state by shape, word and colour: never by colour alone.
 site.state = (state, words = state) =>
-  site.el(`span.state.${state.replaceAll(" ", "-")}`, {}, site.el("span", { "aria-hidden": "true" }, MARKS[state] || "·"), " ", words);
+  site.el(`span.state.${site.kind(state)}`, {}, site.el("span", { "aria-hidden": "true" }, MARKS[site.kind(state)]), " ", words);
 
 const NUMBERS = new Intl.NumberFormat("en");
 site.number = (value) => NUMBERS.format(value);

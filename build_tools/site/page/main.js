@@ -24,8 +24,12 @@
     if (!first) { main.focus({ preventScroll: true }); scrollTo(0, 0); }
   }
 
+  // The address is the view's: a jump in the page leaves it.
+  document.querySelector(".skip").addEventListener("click", (event) => {
+    event.preventDefault();
+    main.focus();
+  });
   addEventListener("hashchange", () => {
-    if (location.hash === "#main") return main.focus();
     if (location.hash === site.own) return;
     site.own = null;
     show(false);

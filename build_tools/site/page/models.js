@@ -1,9 +1,11 @@
 "use strict";
 // Models: what each calls in its steps, and which kernel serves it.
 {
+  // A chosen kernel is proved by receipts of all of its entries, by nothing else.
+  const kind = (state, proved) => state === "chosen" ? (proved ? "proved" : "built") : KINDS[state] || "missing";
   const SERVED = new Set(["chosen", "on the host"]);
   const total = (counts, only) => Object.entries(counts).reduce((all, [state, count]) => all + (!only || only.has(state) ? count : 0), 0);
-  const KINDS = { chosen: "proved", "on the host": "proved", refused: "missing", "not in the bundles": "declared", unbound: "missing", "not served": "missing" };
+  const KINDS = { "on the host": "host", refused: "missing", "not in the bundles": "declared", unbound: "missing", "not served": "missing" };
 
   site.views.push({ name: "models", title: "Models", needs: "shapes", show: async (name) => {
     const models = site.data.get("index").models;
@@ -62,9 +64,9 @@
 
   function runs(found, word) {
     if (!found.length) return "–";
-    return found.map(([, first, last, state, backend, kernel, variants, reason, call]) => site.el("details.run", {},
-      site.el("summary", {}, site.state(KINDS[word(state)] || "missing", first === last ? site.number(first) : `${site.number(first)}–${site.number(last)}`), " ",
+    return found.map(([, first, last, state, backend, kernel, variants, reason, call, proved]) => site.el("details.run", {},
+      site.el("summary", {}, site.state(kind(word(state), proved), first === last ? site.number(first) : `${site.number(first)}–${site.number(last)}`), " ",
         word(kernel) ? [site.el("code", {}, word(kernel)), site.el("span.quiet", {}, ` ${word(backend)}`)] : word(state)),
-      site.facts([["state", word(state)], ["variants", word(variants)], ["why", word(reason)], ["first call", site.el("code", {}, word(call))]])));
+      site.facts([["state", word(state)], ["receipts", word(kernel) ? (proved ? "all of its entries have one" : "not all of its entries have one") : ""], ["variants", word(variants)], ["why", word(reason)], ["first call", site.el("code", {}, word(call))]])));
   }
 }

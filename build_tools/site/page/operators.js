@@ -1,7 +1,7 @@
 "use strict";
 // All operators: by category, backend, target and state.
 {
-  const STATES = ["proved", "built", "declared", "missing"];
+  const STATES = ["proved", "built", "declared", "missing"], ORDER = ["proved", "partly", ...STATES.slice(1)];
 
   // A cell that all of the choices are about; missing: a chosen target without any.
   const fits = (row, { backend, target, state }, targets) => {
@@ -29,7 +29,7 @@
       { name: "operator", kind: "first", value: (row) => row.name, cell: (row) => site.link("operator", row.name, row.name, "a.name") },
       { name: "what", kind: "about quiet", value: (row) => `${row.category} ${row.title}`, cell: (row) => row.title },
       ...targets.map((target) => ({ name: target, kind: "target", cell: (row) => badges(row, target) })),
-      { name: "state", kind: "last", value: (row) => STATES.indexOf(row.state), cell: (row) => site.state(row.state) },
+      { name: "state", kind: "last", value: (row) => ORDER.indexOf(site.kind(row.state)), cell: (row) => site.state(row.state) },
     ] });
     const changed = (settings) => {
       const found = rows.filter((row) => (!settings.category.size || settings.category.has(row.category))
@@ -44,14 +44,13 @@
   } });
 
   function summary(told) {
-    const entries = told.operators.flatMap((row) => row.cells);
-    const of = (target) => told.operators.filter((row) => row.cells.some(([place]) => place === target)).length;
-    const built = entries.reduce((all, cell) => all + cell[3], 0);
+    const of = (target) => told.operators.filter((row) => row.cells.some(([place, , , entries]) => place === target && entries > 0)).length;
+    const [built, proved] = told.built;
     const figures = [
       [site.number(told.operators.length), "operators"],
       ...told.targets.map((target) => [site.number(of(target)), `on ${target}`]),
       [site.number(built), "entries built"],
-      [site.number(built - told.unproved), told.unproved ? `proved, ${site.number(told.unproved)} not` : "proved"],
+      [site.number(proved), proved < built ? `proved, ${site.number(built - proved)} not` : "proved"],
     ];
     const means = "Proved: executed on the target, or on an emulated one, with known answers, and right. Built: compiled, without such a receipt. Declared: the manifests name it, these bundles lack it.";
     return site.el("ul.figures", { title: means }, figures.map(([value, words]) => site.el("li", {}, site.el("strong", {}, value), " ", words)));

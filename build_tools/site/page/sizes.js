@@ -13,18 +13,19 @@
       { name: "code objects", kind: "number", value: (row) => row.code_objects, cell: (row) => site.number(row.code_objects) },
       { name: "entries", kind: "number", value: (row) => row.entries, cell: (row) => site.number(row.entries) },
       { name: "proved", kind: "number", value: (row) => row.proved, cell: (row) => site.number(row.proved) },
-      { name: "instances of CK", kind: "aside", cell: (row) => row.ck },
+      { name: "instances of CK", kind: "aside", cell: (row) => row.ck || "–" },
     ] });
     table.show(last.bundles, `${site.count(last.bundles.length, "bundle")} of ${last.release}`);
-    return [site.heading("Sizes"), growth(records.length),
+    return [site.heading("Sizes"), growth(records, site.data.get("index").here),
       site.el("h2", {}, "Size of bundles, MB"), plot(records, (row) => row.bytes / 1e6, "MB"),
       site.el("h2", {}, "Entries"), plot(records, (row) => row.entries, "entries"),
       site.el("h2", {}, `Bundles of ${last.release}`), table.node, ...wheels(last)];
   } });
 
   const key = (row) => `${row.target} ${row.profile}`;
-  const growth = (count) => site.el("p", {}, count === 1 ? "The first point: this checkout. Each release adds one, from the record that is in its folder."
-    : `${count} releases, the last one as it is in this checkout.`);
+  // `here`: the last record is of the bundles that are here; without bundles it is the last one that was given.
+  const growth = ({ length: count }, here) => site.el("p", {}, count === 1 ? `The first point: ${here ? "this checkout" : "the release that was given"}. Each release adds one, from the record that is in its folder.`
+    : `${count} releases${here ? ", the last one as it is in this checkout" : ""}.`);
 
   function wheels({ wheels: files }) {
     if (!files.length) return [];

@@ -5,7 +5,12 @@ const ROWS = 100;
 // A search field and groups of choices. `groups`: [{key, label, values}], of which one or several may be chosen in each (`one`).
 site.filters = ({ groups, placeholder, changed, label }) => {
   const query = site.address().query;
-  const chosen = Object.fromEntries(groups.map(({ key }) => [key, new Set((query.get(key) || "").split(",").filter(Boolean))]));
+  // What the address asks for and no button shows would filter unseen.
+  const asked = ({ key, values, one }) => {
+    const found = query.get(key) || "";
+    return (one ? [found] : found.split(",")).filter((each) => values.length > 1 && values.includes(each));
+  };
+  const chosen = Object.fromEntries(groups.map((group) => [group.key, new Set(asked(group))]));
   const search = site.el("input", { type: "search", id: "search", placeholder, "aria-label": label, autocomplete: "off", spellcheck: "false", value: query.get("q") || "" });
   const tell = () => {
     site.remember({ q: search.value.trim(), ...Object.fromEntries(groups.map(({ key }) => [key, [...chosen[key]].join(",")])) });

@@ -58,7 +58,8 @@ def execute(options: argparse.Namespace) -> int:
     symbols = " ".join(
         f"{name}={value}" for name, value in {**found.call["types"], **found.call["symbols"]}.items()
     )
-    print(f"{found.operator} on {found.device}: {symbols}")
+    where = f"{found.device}, the embedded device" if found.embedded else found.device
+    print(f"{found.operator} on {where}: {symbols}")
     print(
         f"host {found.host_seconds * 1e6:.1f} us, until done {found.seconds * 1e6:.1f} us (medians of {found.repeat})"
     )
