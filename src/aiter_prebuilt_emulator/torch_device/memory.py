@@ -21,12 +21,13 @@ _DWORD: Final = 4
 
 class _State(threading.local):
     """``inside``: torch's own code runs, for which all tensors are the processor's. ``streams``: of each device the one that is
-    current, where that is not the default one.
+    current, where that is not the default one. ``default``: the GPU of ``torch.set_default_device``.
     """
 
     def __init__(self) -> None:
         self.inside = False
         self.device = 0
+        self.default: torch.device | None = None
         self.streams: dict[int, Any] = {}
 
 

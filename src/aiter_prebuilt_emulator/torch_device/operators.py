@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import torch
 from torch.overrides import TorchFunctionMode
+from torch.utils._device import _device_constructors
 
 from aiter_prebuilt_emulator.torch_device import memory, streams
 
@@ -85,6 +86,9 @@ def _without_gpus(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[
 def run(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Any function of torch's."""
     name = getattr(func, "__name__", "")
+    default = memory.STATE.default
+    if default is not None and kwargs.get("device") is None and func in _device_constructors():
+        kwargs["device"] = default
     args, target, named = _without_gpus(args, kwargs)
     given = [*tensors_in(args), *tensors_in(kwargs)]
     places = {place for place in map(memory.ordinal_of, given) if place is not None}

@@ -1,0 +1,52 @@
+"""A child of ``test_torch_bridge.py``, written for a GPU: what training scripts do besides kernels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+DEVICE = "cuda"
+
+
+@pytest.mark.parametrize("name", ["Adam", "AdamW", "RMSprop", "Adagrad", "SGD"])
+def test_an_optimizer(name: str) -> None:
+    weights = []
+    for device in ("cpu", DEVICE):
+        weight = torch.nn.Parameter(torch.tensor([1.0, -2.0, 3.0], device=device))
+        optimizer: Any = getattr(torch.optim, name)([weight], lr=0.1)
+        for _ in range(3):
+            optimizer.zero_grad()
+            weight.square().sum().backward()
+            optimizer.step()
+        weights.append(weight)
+    assert weights[1].is_cuda and torch.equal(weights[0], weights[1].cpu())
+    assert not torch.cuda.current_stream().is_capturing() and not torch.cuda.Stream().is_capturing()
+
+
+def test_a_stream_says_that_it_captures() -> None:
+    stream = torch.cuda.Stream()
+    with torch.cuda.graph(torch.cuda.CUDAGraph(), stream=stream):
+        assert stream.is_capturing() and torch.cuda.is_current_stream_capturing()
+    assert not stream.is_capturing()
+
+
+def test_the_default_device() -> None:
+    makers: list[Any] = [
+        lambda: torch.zeros(3), lambda: torch.empty(3), lambda: torch.ones(3), lambda: torch.randn(3), lambda: torch.arange(3),
+        lambda: torch.empty_strided((2,), (1,)), lambda: torch.tensor([1.0]), lambda: torch.nn.Linear(2, 2).weight,
+        lambda: torch.as_tensor([1, 2]), lambda: torch.full((2,), 3),
+    ]  # fmt: skip
+    for device in (torch.device("cuda", 0), torch.device("cuda", 1)):
+        torch.set_default_device(device)
+        try:
+            assert [each().device for each in makers] == [device] * len(makers)
+            assert torch.get_default_device() == device
+            assert not torch.zeros(3, device="cpu").is_cuda and repr(torch.ones(2))
+            with torch.device("cpu"):
+                assert not torch.zeros(3).is_cuda and torch.get_default_device() == torch.device("cpu")
+        finally:
+            torch.set_default_device(None)
+        assert not any(each().is_cuda for each in makers)
+        assert torch.get_default_device() == torch.device("cpu")
