@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 import torch
+import triton
+import triton.language as tl
 
 DEVICE = "cuda"
 
@@ -50,3 +52,28 @@ def test_the_default_device() -> None:
             torch.set_default_device(None)
         assert not any(each().is_cuda for each in makers)
         assert torch.get_default_device() == torch.device("cpu")
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def late_kernel(flag, out) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001
+    while tl.atomic_add(flag, 0) == 0:
+        pass
+    tl.store(out, 7)
+
+
+def test_memory_that_another_stream_uses() -> None:
+    """It is there until that stream is done, which the default stream does not wait for."""
+    stream, flag = torch.cuda.Stream(), torch.zeros(1, dtype=torch.int32, device=DEVICE)
+    before = torch.cuda.mem_get_info()[0]
+    out = torch.zeros(1 << 20, device=DEVICE)
+    with torch.cuda.stream(stream):
+        late_kernel[(1,)](flag, out)
+    out.record_stream(stream)
+    del out
+    assert torch.cuda.mem_get_info()[0] <= before - (4 << 20)
+    torch.ones(3, device=DEVICE).sum()
+    assert not stream.query()
+    flag.fill_(1)
+    stream.synchronize()
+    torch.cuda.synchronize()
+    assert torch.cuda.mem_get_info()[0] > before - (1 << 20)  # the kernel's code is there, too

@@ -1,4 +1,4 @@
-"""``torch.set_default_device("cuda")``: torch's own mode for it lies below ours, and would ask torch for a device that it has not."""
+"""``torch.set_default_device("cuda")``: torch's own mode for it lies below ours, and would ask torch for CUDA."""
 
 from __future__ import annotations
 

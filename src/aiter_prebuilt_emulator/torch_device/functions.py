@@ -122,5 +122,7 @@ def install() -> None:
         torch.Tensor.get_device: _get_device,
         torch.Tensor.__repr__: _text,
     }
+    kind: Any = torch.Tensor
+    kind.record_stream = memory.record_stream  # torch's own reads its arguments before it asks a mode
     for func, ours in special.items():
         operators.add_special(func, ours)

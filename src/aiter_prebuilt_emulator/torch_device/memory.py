@@ -7,6 +7,7 @@ import threading
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Any, Final
 
 import torch
@@ -16,6 +17,10 @@ from aiter_prebuilt_emulator.torch_device import driver
 #: Address -> ordinal of a device; of pinned memory -1.
 BLOCKS: Final[dict[int, int]] = {}
 PINNED: Final = -1
+#: Address -> the streams of record_stream().
+_USERS: Final[dict[int, list[Any]]] = {}
+_NON_BLOCKING: Final = 1
+_NO_TIMING: Final = 2
 _DWORD: Final = 4
 
 
@@ -81,13 +86,46 @@ def ordinal_of(tensor: torch.Tensor) -> int | None:
     return None if place == PINNED else place
 
 
+def record_stream(tensor: torch.Tensor, stream: Any) -> None:
+    """The stream uses it, too: its memory is not given back before what the stream has when the last tensor ends."""
+    with torch._C.DisableTorchFunction():
+        address = tensor.untyped_storage().data_ptr()
+    if address in BLOCKS:
+        _USERS.setdefault(address, []).append(stream)
+
+
+@cache
+def _release_stream(ordinal: int) -> int:
+    """Frees that wait for several streams are enqueued here, so that none of those waits for another."""
+    with current(ordinal):
+        return driver.made("hipStreamCreateWithPriority", _NON_BLOCKING, 0)
+
+
+def _behind(handles: list[int], ordinal: int) -> int:
+    """A stream that waits for all that these have now."""
+    out = _release_stream(ordinal)
+    for handle in handles:
+        if handle and driver.number_of_capture(handle):
+            continue  # its graph holds an address, and keeps nothing alive
+        event = driver.made("hipEventCreateWithFlags", _NO_TIMING)
+        driver.status("hipEventRecord", event, handle)
+        driver.status("hipStreamWaitEvent", out, event, 0)
+        driver.status("hipEventDestroy", event)
+    return out
+
+
 def _release(address: int, ordinal: int, stream: Any) -> None:
     del BLOCKS[address]
+    kept = _USERS.pop(address, [])
+    users = sorted({each.cuda_stream for each in kept})
     if ordinal == PINNED:
         driver.status("hipHostFree", address)
         return
     with current(ordinal):
-        if driver.status("hipFreeAsync", address, 0 if stream is None else stream.cuda_stream):
+        handle = 0 if stream is None else stream.cuda_stream
+        if users and users != [handle]:
+            handle = _behind([handle, *users], ordinal)
+        if driver.status("hipFreeAsync", address, handle):
             driver.status("hipFree", address)
 
 
