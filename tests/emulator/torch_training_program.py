@@ -77,3 +77,35 @@ def test_memory_that_another_stream_uses() -> None:
     stream.synchronize()
     torch.cuda.synchronize()
     assert torch.cuda.mem_get_info()[0] > before - (1 << 20)  # the kernel's code is there, too
+
+
+def test_tensors_that_grow() -> None:
+    x = torch.arange(5.0, device=DEVICE)
+    address = x.data_ptr()
+    assert x.resize_(3) is x and x.data_ptr() == address and x.tolist() == [0, 1, 2]
+    assert x.resize_(20, 30) is x and x.is_cuda and x.shape == (20, 30) and x.data_ptr() != address
+    assert x.untyped_storage().nbytes() >= 4 * 600 and x.view(-1)[:5].tolist() == [0, 1, 2, 3, 4]
+    assert x[1:].resize_([40, 30]).shape == (40, 30)
+    like = torch.randn(2, 3, 40, 50, device=DEVICE).to(memory_format=torch.channels_last)
+    y = torch.zeros(1, device=DEVICE).resize_as_(like, memory_format=torch.preserve_format)
+    assert y.stride() == like.stride() and y.is_cuda and torch.equal(y.copy_(like), like)
+    assert torch.zeros(1, device=DEVICE).resize_as_(like).is_contiguous()
+    leaf = torch.zeros(2, device=DEVICE, requires_grad=True)
+    with pytest.raises(RuntimeError, match="require grad"):
+        leaf.resize_(9)
+    assert leaf.shape == (2,)
+
+
+def test_outputs_that_grow() -> None:
+    x = torch.randn(50, 7, device=DEVICE)
+    out = torch.empty(0, device=DEVICE)
+    assert torch.add(x, 1, out=out) is out and out.is_cuda and torch.equal(out, x + 1)
+    address = out.data_ptr()
+    assert torch.mul(x, 2, out=out).data_ptr() == address and torch.equal(out, x * 2)
+    values, places = torch.empty(0, device=DEVICE), torch.empty(0, dtype=torch.int64, device=DEVICE)
+    found = torch.max(x, 1, out=(values, places))
+    assert found.values is values and found.indices is places and values.is_cuda and places.is_cuda
+    assert torch.equal(values, x.max(1).values) and torch.equal(places, x.max(1).indices)
+    with pytest.raises(RuntimeError):
+        torch.mm(x, x, out=values)
+    assert values.shape == (50,)

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import torch
 
-from aiter_prebuilt_emulator.torch_device import memory, operators, streams
+from aiter_prebuilt_emulator.torch_device import growth, memory, operators, streams
 
 _ARRAY: Final[Any] = torch.Tensor.__array__
 _TO_CPU: Final = "can't convert cuda device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first."
@@ -120,6 +120,9 @@ def install() -> None:
         torch.Tensor.pin_memory: _pin,
         torch.Tensor.is_pinned: _is_pinned,
         torch.Tensor.get_device: _get_device,
+        torch.Tensor.resize_: growth.resize,
+        torch.Tensor.resize_as_: growth.resize_as,
+        torch.resize_as_: growth.resize_as,
         torch.Tensor.__repr__: _text,
     }
     kind: Any = torch.Tensor

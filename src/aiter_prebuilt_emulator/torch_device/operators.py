@@ -15,7 +15,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._device import _device_constructors
 
-from aiter_prebuilt_emulator.torch_device import memory, streams
+from aiter_prebuilt_emulator.torch_device import growth, memory, streams
 
 #: Functions that look at a tensor and not at its elements: nothing is waited for, and nothing moves.
 _LOOKS: Final = frozenset(
@@ -103,7 +103,8 @@ def run(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any])
     if name in _EMPTY and target is not None:
         return _make_empty(func, args, kwargs, target)
     with memory.inside():
-        out = func(*args, **kwargs)
+        grows = kwargs.get("out") is not None
+        out = growth.called(func, args, kwargs) if grows else func(*args, **kwargs)
     if target is None:
         return out
     # What is the caller's own stays where it is: a tensor of the processor that a copy went to, or a view of one.
