@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import io
+import pickle
 from typing import Any
 
 import pytest
@@ -109,3 +112,61 @@ def test_outputs_that_grow() -> None:
     with pytest.raises(RuntimeError):
         torch.mm(x, x, out=values)
     assert values.shape == (50,)
+
+
+def saved(value: Any, **form: Any) -> Any:
+    file = io.BytesIO()
+    torch.save(value, file, **form)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("zipped", [True, False])
+def test_saved_tensors_come_back_where_they_were(zipped: bool) -> None:
+    kinds = [torch.float32, torch.float16, torch.int64, torch.uint8, torch.complex64]
+    made = [torch.arange(count, device=DEVICE).to(kind) for kind in kinds for count in (0, 1, 3, 70)]
+    state = {"all": made, "other": torch.ones(3, device="cuda:1"), "host": torch.ones(3), "view": made[3][2:5]}
+    file = saved(state, _use_new_zipfile_serialization=zipped)
+    back = torch.load(io.BytesIO(file))
+    for each, same in zip(made, back["all"], strict=True):
+        assert same.device == each.device and same.dtype == each.dtype and torch.equal(each, same)
+    assert back["other"].device == torch.device("cuda", 1) and not back["host"].is_cuda
+    assert back["view"].tolist() == [2, 3, 4]
+    back["view"].zero_()
+    assert back["all"][3].sum().item() == made[3].sum().item() - 9
+    there = torch.load(io.BytesIO(file), map_location="cpu")
+    assert not any(each.is_cuda for each in [*there["all"], there["other"]])
+    moved = torch.load(io.BytesIO(file), map_location="cuda:1")
+    assert {each.device for each in [*moved["all"], moved["host"]]} == {torch.device("cuda", 1)}
+    assert torch.equal(moved["all"][3].cpu(), made[3].cpu())
+    with pytest.raises(RuntimeError, match="device_count"):
+        torch.load(io.BytesIO(file), map_location="cuda:2")
+
+
+@pytest.mark.parametrize("count", [0, 3, 5])
+def test_a_storage_is_of_the_size_asked_for(count: int) -> None:
+    """Though its memory ends with a dword; and it ends with its last tensor."""
+    before = torch.cuda.mem_get_info()[0]
+    x = torch.ones(count, dtype=torch.uint8, device=DEVICE)
+    view = x[1:]
+    assert x.untyped_storage().nbytes() == count and view.is_cuda
+    del x
+    assert torch.cuda.mem_get_info()[0] < before and view.tolist() == [1] * max(count - 1, 0)
+    del view
+    assert torch.cuda.mem_get_info()[0] == before
+
+
+def test_pickled_tensors_and_modules() -> None:
+    for each in (torch.randn(7, device=DEVICE), torch.zeros(0, device=DEVICE, dtype=torch.int64)):
+        back = pickle.loads(pickle.dumps(each))
+        assert back.device == each.device and torch.equal(back, each)
+        copied = copy.deepcopy(each)
+        assert copied.device == each.device and torch.equal(copied, each)
+    model = torch.nn.Linear(3, 2).to(DEVICE)
+    optimizer = torch.optim.Adam(model.parameters())
+    model(torch.ones(1, 3, device=DEVICE)).sum().backward()
+    optimizer.step()
+    back = torch.load(io.BytesIO(saved([model.state_dict(), optimizer.state_dict()])))
+    assert back[0]["weight"].is_cuda and torch.equal(back[0]["weight"], model.weight)
+    assert back[1]["state"][0]["exp_avg"].is_cuda
+    whole = torch.load(io.BytesIO(saved(model)), weights_only=False)
+    assert isinstance(whole.weight, torch.nn.Parameter) and whole.weight.is_cuda

@@ -45,7 +45,15 @@ def install() -> None:
     path = library()
     for name in ("AITER_PREBUILT_HIP", "TRITON_LIBHIP_PATH"):
         os.environ[name] = path
-    from aiter_prebuilt_emulator.torch_device import autograd, cuda, defaults, exchange, functions, operators
+    from aiter_prebuilt_emulator.torch_device import (
+        autograd,
+        cuda,
+        defaults,
+        exchange,
+        files,
+        functions,
+        operators,
+    )
 
     cuda.install()
     defaults.install()
@@ -53,6 +61,7 @@ def install() -> None:
     operators.install()
     autograd.install()
     exchange.install()
+    files.install()
     _INSTALLED.set()
 
 

@@ -134,7 +134,7 @@ def allocate(size: int, ordinal: int) -> torch.UntypedStorage:
     stream = None  # kept by the memory, so that it is there when that ends
     # A tensor of no elements lies somewhere, too, and atomics of 16 bits touch the dword that they are in. Nothing more is given:
     # an access beyond that is a fault here, where a card's allocator hides it.
-    size = max((size + _DWORD - 1) // _DWORD * _DWORD, _DWORD)
+    asked, size = size, max((size + _DWORD - 1) // _DWORD * _DWORD, _DWORD)
     if ordinal == PINNED:
         address = driver.made("hipHostMalloc", size, 0)
     else:
@@ -145,7 +145,8 @@ def allocate(size: int, ordinal: int) -> torch.UntypedStorage:
     BLOCKS[address] = ordinal
     weakref.finalize(block, _release, address, ordinal, stream).atexit = False
     with torch._C.DisableTorchFunction():
-        return torch.frombuffer(block, dtype=torch.uint8).untyped_storage()
+        out = torch.frombuffer(block, dtype=torch.uint8).untyped_storage()
+        return out if asked == size else out[:asked]  # files of torch's are read and written by the size
 
 
 def span_of(sizes: tuple[int, ...], strides: tuple[int, ...]) -> int:
