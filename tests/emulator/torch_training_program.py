@@ -170,3 +170,33 @@ def test_pickled_tensors_and_modules() -> None:
     assert back[1]["state"][0]["exp_avg"].is_cuda
     whole = torch.load(io.BytesIO(saved(model)), weights_only=False)
     assert isinstance(whole.weight, torch.nn.Parameter) and whole.weight.is_cuda
+
+
+def test_hooks_see_gradients_on_the_device() -> None:
+    seen: list[Any] = []
+
+    def hook(gradient: torch.Tensor) -> torch.Tensor:
+        seen.append((gradient.device, torch.zeros(2, device=DEVICE).device))
+        return gradient * 3
+
+    x = torch.ones(3, device=DEVICE, requires_grad=True)
+    y = x * 2
+    handle = y.register_hook(hook)
+    x.register_post_accumulate_grad_hook(lambda leaf: seen.append((leaf.device, leaf.grad.device)))
+    y.sum().backward()
+    assert seen == [(x.device, x.device)] * 2 and x.grad is not None and x.grad.tolist() == [6] * 3
+    handle.remove()
+    seen.clear()
+    plain = torch.ones(3, requires_grad=True)
+    plain.register_hook(lambda gradient: seen.append(gradient.device))
+    plain.sum().backward()
+    assert seen == [torch.device("cpu")]
+
+
+def test_hooks_of_a_module_do() -> None:
+    model, seen = torch.nn.Linear(3, 2).to(DEVICE), []
+    model.register_full_backward_hook(lambda _, ins, outs: seen.extend([ins[0].device, outs[0].device]))
+    model.register_full_backward_pre_hook(lambda _, outs: seen.append(outs[0].device))
+    x = torch.ones(4, 3, device=DEVICE, requires_grad=True)
+    model(x).square().sum().backward()
+    assert seen == [x.device] * 3 and x.grad is not None and x.grad.is_cuda

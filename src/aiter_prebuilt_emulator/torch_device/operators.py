@@ -24,8 +24,8 @@ _LOOKS: Final = frozenset(
         "typed_storage",
         "size", "stride", "dim", "ndimension", "numel", "nelement", "element_size", "storage_offset", "is_contiguous",
         "is_complex", "is_floating_point", "is_signed", "is_inference", "is_neg", "is_conj", "is_same_size", "is_storage",
-        "requires_grad_", "retain_grad", "register_hook", "detach_", "has_names", "result_type", "is_tensor", "can_cast",
-        "get_default_dtype", "is_set_to", "numpy_T", "register_post_accumulate_grad_hook", "dense_dim",
+        "requires_grad_", "retain_grad", "detach_", "has_names", "result_type", "is_tensor", "can_cast",
+        "get_default_dtype", "is_set_to", "numpy_T", "dense_dim",
         "promote_types", "set_default_dtype", "is_grad_enabled", "_is_view", "_version",
     )
 )  # fmt: skip
