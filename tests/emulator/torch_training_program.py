@@ -165,9 +165,9 @@ def test_pickled_tensors_and_modules() -> None:
     optimizer = torch.optim.Adam(model.parameters())
     model(torch.ones(1, 3, device=DEVICE)).sum().backward()
     optimizer.step()
-    back = torch.load(io.BytesIO(saved([model.state_dict(), optimizer.state_dict()])))
-    assert back[0]["weight"].is_cuda and torch.equal(back[0]["weight"], model.weight)
-    assert back[1]["state"][0]["exp_avg"].is_cuda
+    states = torch.load(io.BytesIO(saved([model.state_dict(), optimizer.state_dict()])))
+    assert states[0]["weight"].is_cuda and torch.equal(states[0]["weight"], model.weight)
+    assert states[1]["state"][0]["exp_avg"].is_cuda
     whole = torch.load(io.BytesIO(saved(model)), weights_only=False)
     assert isinstance(whole.weight, torch.nn.Parameter) and whole.weight.is_cuda
 
@@ -194,9 +194,32 @@ def test_hooks_see_gradients_on_the_device() -> None:
 
 
 def test_hooks_of_a_module_do() -> None:
-    model, seen = torch.nn.Linear(3, 2).to(DEVICE), []
-    model.register_full_backward_hook(lambda _, ins, outs: seen.extend([ins[0].device, outs[0].device]))
-    model.register_full_backward_pre_hook(lambda _, outs: seen.append(outs[0].device))
+    model: Any = torch.nn.Linear(3, 2).to(DEVICE)
+    seen: list[torch.device] = []
+
+    def after(_: Any, ins: Any, outs: Any) -> None:
+        seen.extend([ins[0].device, outs[0].device])
+
+    def before(_: Any, outs: Any) -> None:
+        seen.append(outs[0].device)
+
+    model.register_full_backward_hook(after)
+    model.register_full_backward_pre_hook(before)
     x = torch.ones(4, 3, device=DEVICE, requires_grad=True)
     model(x).square().sum().backward()
     assert seen == [x.device] * 3 and x.grad is not None and x.grad.is_cuda
+
+
+def test_names_of_kinds_and_of_memory() -> None:
+    x, host = torch.ones(3, device=DEVICE), torch.ones(3)
+    assert (x.type(), host.type(), x.long().type()) == (
+        "torch.cuda.FloatTensor", "torch.FloatTensor", "torch.cuda.LongTensor",
+    )  # fmt: skip
+    moved = host.type("torch.cuda.HalfTensor")
+    assert moved.is_cuda and moved.dtype == torch.float16 and moved.tolist() == [1] * 3
+    back = x.type("torch.IntTensor")
+    assert not back.is_cuda and back.dtype == torch.int32
+    assert x.type(torch.float64).is_cuda and x.type(torch.float64).dtype == torch.float64
+    assert x.type("torch.cuda.FloatTensor") is x
+    assert "bytes in use" in torch.cuda.memory_summary()
+    assert len(torch.cuda.default_generators) == 2

@@ -8,7 +8,7 @@ import torch
 from torch.overrides import _get_current_function_mode_stack
 from torch.utils import _device
 
-from aiter_prebuilt_emulator.torch_device import memory, operators
+from aiter_prebuilt_emulator.torch_device import memory, operators, streams
 
 _SET: Final[Any] = torch.set_default_device
 _GET: Final[Any] = torch.get_default_device
@@ -28,7 +28,7 @@ def get_default_device() -> torch.device:
     if within or default is None:
         found: torch.device = _GET()
         return found
-    return torch.device("cuda", operators.gpu_of(default))
+    return torch.device("cuda", streams.index_of(default))
 
 
 def install() -> None:

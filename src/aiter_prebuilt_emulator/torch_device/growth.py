@@ -20,12 +20,12 @@ def _take(tensor: torch.Tensor, target: torch.Tensor, ordinal: int) -> None:
     """Memory for the shape of ``target``, which begins with what the tensor's storage has now."""
     old = tensor.untyped_storage()
     span = memory.span_of(tuple(target.shape), target.stride())
-    offset = tensor.storage_offset()
+    offset = int(tensor.storage_offset())
     new = memory.allocate((offset + span) * tensor.element_size(), ordinal)
     if ordinal != memory.PINNED:
         streams.settle(ordinal)
     ctypes.memmove(new.data_ptr(), old.data_ptr(), min(old.nbytes(), new.nbytes()))
-    tensor.set_(new, offset, target.shape, target.stride())  # type: ignore[call-overload]
+    tensor.set_(new, offset, target.shape, target.stride())
 
 
 def resize(tensor: torch.Tensor, *sizes: Any, **form: Any) -> torch.Tensor:
@@ -70,7 +70,7 @@ def called(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
     except RuntimeError as error:
         for each, form in zip(outs, before, strict=True):
             if each.shape != form[2]:
-                each.set_(*form)  # type: ignore[call-overload]
+                each.set_(*form)
         if _REFUSAL not in str(error):
             raise
     return _grown(func, args, kwargs)
