@@ -26,8 +26,9 @@ def python(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
-def test_a_file_of_tests_for_a_gpu(tmp_path: Path) -> None:
-    program = Path(__file__).with_name("torch_bridge_program.py")
+@pytest.mark.parametrize("name", ["torch_bridge_program.py", "torch_training_program.py"])
+def test_a_file_of_tests_for_a_gpu(tmp_path: Path, name: str) -> None:
+    program = Path(__file__).with_name(name)
     done = python(
         "-m", "pytest", "-p", "aiter_prebuilt_emulator.torch", "-q", "-p", "no:cacheprovider", "--noconftest", "-rs",
         "-c", os.devnull, "--rootdir", str(tmp_path), str(program), TRITON_CACHE_DIR=str(tmp_path), TRITON_DEFAULT_FP_FUSION="1",

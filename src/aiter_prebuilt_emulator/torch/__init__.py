@@ -45,13 +45,23 @@ def install() -> None:
     path = library()
     for name in ("AITER_PREBUILT_HIP", "TRITON_LIBHIP_PATH"):
         os.environ[name] = path
-    from aiter_prebuilt_emulator.torch_device import autograd, cuda, exchange, functions, operators
+    from aiter_prebuilt_emulator.torch_device import (
+        autograd,
+        cuda,
+        defaults,
+        exchange,
+        files,
+        functions,
+        operators,
+    )
 
     cuda.install()
+    defaults.install()
     functions.install()
     operators.install()
     autograd.install()
     exchange.install()
+    files.install()
     _INSTALLED.set()
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import torch
 from torch.autograd.function import BackwardCFunction
+from torch.utils.hooks import BackwardHook
 
 from aiter_prebuilt_emulator.torch_device import memory, operators
 
@@ -27,19 +29,59 @@ def _place(node: Any) -> int | None:
 
 def _wrapped(own: Any) -> Any:
     def apply(node: Any, *gradients: Any) -> Any:
-        with operators.program():
-            place = _place(node)
-            if place is not None:
-                for each in operators.tensors_in(gradients):
-                    if memory.place_of(each) is None:
-                        memory.put(each, place)
-            return own(node, *gradients)
+        return _called(own, _place(node), node, *gradients)
 
     return apply
 
 
+def _called(own: Any, place: int | None, *words: Any) -> Any:
+    """The program's function, whose arguments lie where it has to find them."""
+    with operators.program():
+        if place is not None:
+            for each in operators.tensors_in(words):
+                if memory.place_of(each) is None:
+                    memory.put(each, place)
+        return own(*words)
+
+
+def _hook(own: Any) -> Any:
+    """``Tensor.register_hook`` and its kin: the hook gets gradients where the tensor is."""
+
+    def register(tensor: torch.Tensor, hook: Any) -> Any:
+        return own(tensor, partial(_called, hook, memory.ordinal_of(tensor)))
+
+    return register
+
+
+class _Node:
+    """A node of autograd's graph, for hooks of a module."""
+
+    def __init__(self, node: Any, place: int) -> None:
+        self._node, self._place = node, place
+
+    def register_hook(self, hook: Any) -> Any:
+        """As the node has it."""
+        return self._node.register_hook(partial(_called, hook, self._place))
+
+
+def _install_modules() -> None:
+    kind: Any = BackwardHook
+    own: Any = kind._apply_on_tensors
+
+    def apply(hook: Any, fn: Any, args: Any) -> Any:
+        places = (memory.ordinal_of(each) for each in operators.tensors_in(args))
+        place = next((each for each in places if each is not None), None)
+        return own(hook, fn if place is None else lambda node: fn(_Node(node, place)), args)
+
+    kind._apply_on_tensors = apply
+
+
 def install() -> None:
-    """For every subclass of ``torch.autograd.Function``."""
+    """For every subclass of ``torch.autograd.Function``, and for hooks."""
+    tensor: Any = torch.Tensor
+    for each in (tensor.register_hook, tensor.register_post_accumulate_grad_hook):
+        operators.add_special(each, _hook(each))
+    _install_modules()
     kind: Any = BackwardCFunction
     for name in ("apply", "apply_boxed"):
         if hasattr(kind, name):

@@ -143,6 +143,12 @@ def _stats(device: Any = None) -> dict[str, int]:
     }
 
 
+def _summary(device: Any = None, abbreviated: bool = False) -> str:
+    del abbreviated
+    free, total = _memory(device)
+    return f"{get_device_name(device)}: {total - free} of {total} bytes in use; the embedded device keeps no pools"
+
+
 def _names() -> dict[str, Any]:
     return {
         "is_available": lambda: device_count() > 0,
@@ -179,6 +185,8 @@ def _names() -> dict[str, Any]:
         "max_memory_allocated": memory_allocated,
         "max_memory_reserved": memory_allocated,
         "memory_stats": _stats,
+        "memory_summary": _summary,
+        "default_generators": (torch.default_generator,) * device_count(),
         "reset_peak_memory_stats": lambda *_: None,
         "reset_accumulated_memory_stats": lambda *_: None,
         "empty_cache": lambda: None,

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import torch
 
-from aiter_prebuilt_emulator.torch_device import memory, operators, streams
+from aiter_prebuilt_emulator.torch_device import growth, memory, operators, streams
 
 _ARRAY: Final[Any] = torch.Tensor.__array__
 _TO_CPU: Final = "can't convert cuda device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first."
@@ -90,6 +90,23 @@ def _text(tensor: torch.Tensor, **kwargs: Any) -> str:
     return text if place is None else f"{text[:-1]}, device='cuda:{place}')"
 
 
+def _type(tensor: torch.Tensor, dtype: Any = None, non_blocking: bool = False, **form: Any) -> Any:
+    """The name of its kind, or a conversion to what is named."""
+    del non_blocking
+    place = memory.ordinal_of(tensor)
+    if dtype is None:
+        with torch._C.DisableTorchFunction():
+            name: str = tensor.type(**form)
+        return name if place is None else name.replace("torch.", "torch.cuda.", 1)
+    if not isinstance(dtype, torch.dtype):
+        name = dtype if isinstance(dtype, str) else torch.typename(dtype)
+        on_gpu = name.startswith("torch.cuda.")
+        place = (memory.STATE.device if place is None else place) if on_gpu else None
+        with torch._C.DisableTorchFunction():
+            dtype = torch.empty(0).type(name.replace("torch.cuda.", "torch.")).dtype
+    return _move(tensor, place, dtype=dtype)
+
+
 def _get_device(tensor: torch.Tensor) -> int:
     place = memory.ordinal_of(tensor)
     return -1 if place is None else place
@@ -120,7 +137,13 @@ def install() -> None:
         torch.Tensor.pin_memory: _pin,
         torch.Tensor.is_pinned: _is_pinned,
         torch.Tensor.get_device: _get_device,
+        torch.Tensor.type: _type,
+        torch.Tensor.resize_: growth.resize,
+        torch.Tensor.resize_as_: growth.resize_as,
+        torch.resize_as_: growth.resize_as,
         torch.Tensor.__repr__: _text,
     }
+    kind: Any = torch.Tensor
+    kind.record_stream = memory.record_stream  # torch's own reads its arguments before it asks a mode
     for func, ours in special.items():
         operators.add_special(func, ours)

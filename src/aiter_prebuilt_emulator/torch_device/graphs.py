@@ -13,8 +13,7 @@ _MODES: Final = {"global": 0, "thread_local": 1, "relaxed": 2}
 
 def captures() -> bool:
     """Does this thread's stream?"""
-    handle = streams.current_stream().cuda_stream
-    return bool(handle) and driver.number_of_capture(handle) != 0
+    return streams.current_stream().is_capturing()
 
 
 class CUDAGraph:

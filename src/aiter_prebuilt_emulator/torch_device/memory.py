@@ -7,6 +7,7 @@ import threading
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Any, Final
 
 import torch
@@ -16,17 +17,22 @@ from aiter_prebuilt_emulator.torch_device import driver
 #: Address -> ordinal of a device; of pinned memory -1.
 BLOCKS: Final[dict[int, int]] = {}
 PINNED: Final = -1
+#: Address -> the streams of record_stream().
+_USERS: Final[dict[int, list[Any]]] = {}
+_NON_BLOCKING: Final = 1
+_NO_TIMING: Final = 2
 _DWORD: Final = 4
 
 
 class _State(threading.local):
     """``inside``: torch's own code runs, for which all tensors are the processor's. ``streams``: of each device the one that is
-    current, where that is not the default one.
+    current, where that is not the default one. ``default``: the GPU of ``torch.set_default_device``.
     """
 
     def __init__(self) -> None:
         self.inside = False
         self.device = 0
+        self.default: torch.device | None = None
         self.streams: dict[int, Any] = {}
 
 
@@ -80,13 +86,46 @@ def ordinal_of(tensor: torch.Tensor) -> int | None:
     return None if place == PINNED else place
 
 
+def record_stream(tensor: torch.Tensor, stream: Any) -> None:
+    """The stream uses it, too: its memory is not given back before what the stream has when the last tensor ends."""
+    with torch._C.DisableTorchFunction():
+        address = tensor.untyped_storage().data_ptr()
+    if address in BLOCKS:
+        _USERS.setdefault(address, []).append(stream)
+
+
+@cache
+def _release_stream(ordinal: int) -> int:
+    """Frees that wait for several streams are enqueued here, so that none of those waits for another."""
+    with current(ordinal):
+        return driver.made("hipStreamCreateWithPriority", _NON_BLOCKING, 0)
+
+
+def _behind(handles: list[int], ordinal: int) -> int:
+    """A stream that waits for all that these have now."""
+    out = _release_stream(ordinal)
+    for handle in handles:
+        if handle and driver.number_of_capture(handle):
+            continue  # its graph holds an address, and keeps nothing alive
+        event = driver.made("hipEventCreateWithFlags", _NO_TIMING)
+        driver.status("hipEventRecord", event, handle)
+        driver.status("hipStreamWaitEvent", out, event, 0)
+        driver.status("hipEventDestroy", event)
+    return out
+
+
 def _release(address: int, ordinal: int, stream: Any) -> None:
     del BLOCKS[address]
+    kept = _USERS.pop(address, [])
+    users = sorted({each.cuda_stream for each in kept})
     if ordinal == PINNED:
         driver.status("hipHostFree", address)
         return
     with current(ordinal):
-        if driver.status("hipFreeAsync", address, 0 if stream is None else stream.cuda_stream):
+        handle = 0 if stream is None else stream.cuda_stream
+        if users and users != [handle]:
+            handle = _behind([handle, *users], ordinal)
+        if driver.status("hipFreeAsync", address, handle):
             driver.status("hipFree", address)
 
 
@@ -95,7 +134,7 @@ def allocate(size: int, ordinal: int) -> torch.UntypedStorage:
     stream = None  # kept by the memory, so that it is there when that ends
     # A tensor of no elements lies somewhere, too, and atomics of 16 bits touch the dword that they are in. Nothing more is given:
     # an access beyond that is a fault here, where a card's allocator hides it.
-    size = max((size + _DWORD - 1) // _DWORD * _DWORD, _DWORD)
+    asked, size = size, max((size + _DWORD - 1) // _DWORD * _DWORD, _DWORD)
     if ordinal == PINNED:
         address = driver.made("hipHostMalloc", size, 0)
     else:
@@ -106,7 +145,8 @@ def allocate(size: int, ordinal: int) -> torch.UntypedStorage:
     BLOCKS[address] = ordinal
     weakref.finalize(block, _release, address, ordinal, stream).atexit = False
     with torch._C.DisableTorchFunction():
-        return torch.frombuffer(block, dtype=torch.uint8).untyped_storage()
+        out = torch.frombuffer(block, dtype=torch.uint8).untyped_storage()
+        return out if asked == size else out[:asked]  # files of torch's are read and written by the size
 
 
 def span_of(sizes: tuple[int, ...], strides: tuple[int, ...]) -> int:

@@ -13,8 +13,9 @@ from typing import Any, Final
 
 import torch
 from torch.overrides import TorchFunctionMode
+from torch.utils._device import _device_constructors
 
-from aiter_prebuilt_emulator.torch_device import memory, streams
+from aiter_prebuilt_emulator.torch_device import growth, memory, streams
 
 #: Functions that look at a tensor and not at its elements: nothing is waited for, and nothing moves.
 _LOOKS: Final = frozenset(
@@ -23,8 +24,8 @@ _LOOKS: Final = frozenset(
         "typed_storage",
         "size", "stride", "dim", "ndimension", "numel", "nelement", "element_size", "storage_offset", "is_contiguous",
         "is_complex", "is_floating_point", "is_signed", "is_inference", "is_neg", "is_conj", "is_same_size", "is_storage",
-        "requires_grad_", "retain_grad", "register_hook", "detach_", "has_names", "result_type", "is_tensor", "can_cast",
-        "get_default_dtype", "is_set_to", "numpy_T", "record_stream", "register_post_accumulate_grad_hook", "dense_dim",
+        "requires_grad_", "retain_grad", "detach_", "has_names", "result_type", "is_tensor", "can_cast",
+        "get_default_dtype", "is_set_to", "numpy_T", "dense_dim",
         "promote_types", "set_default_dtype", "is_grad_enabled", "_is_view", "_version",
     )
 )  # fmt: skip
@@ -85,6 +86,9 @@ def _without_gpus(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[
 def run(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Any function of torch's."""
     name = getattr(func, "__name__", "")
+    default = memory.STATE.default
+    if default is not None and kwargs.get("device") is None and func in _device_constructors():
+        kwargs["device"] = default
     args, target, named = _without_gpus(args, kwargs)
     given = [*tensors_in(args), *tensors_in(kwargs)]
     places = {place for place in map(memory.ordinal_of, given) if place is not None}
@@ -99,7 +103,8 @@ def run(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any])
     if name in _EMPTY and target is not None:
         return _make_empty(func, args, kwargs, target)
     with memory.inside():
-        out = func(*args, **kwargs)
+        grows = kwargs.get("out") is not None
+        out = growth.called(func, args, kwargs) if grows else func(*args, **kwargs)
     if target is None:
         return out
     # What is the caller's own stays where it is: a tensor of the processor that a copy went to, or a view of one.

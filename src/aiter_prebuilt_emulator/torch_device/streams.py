@@ -61,6 +61,10 @@ class Stream:
         """Is all done that was enqueued?"""
         return _ready("hipStreamQuery", self.cuda_stream)
 
+    def is_capturing(self) -> bool:
+        """Is what it gets kept for a graph? The default stream captures nothing."""
+        return bool(self.cuda_stream) and driver.number_of_capture(self.cuda_stream) != 0
+
     def synchronize(self) -> None:
         """Wait until it is."""
         with memory.current(self.device_index):
@@ -209,9 +213,9 @@ def settle(ordinal: int) -> None:
         RuntimeError: the stream captures, and what the processor does would not be captured.
     """
     with memory.current(ordinal):
-        handle = current_stream(ordinal).cuda_stream
-        if handle and driver.number_of_capture(handle):
+        found = current_stream(ordinal)
+        if found.is_capturing():
             raise RuntimeError(
                 "torch's own operators run on the processor, and are in no graph of the embedded device: capture kernels only"
             )
-        driver.call("hipStreamSynchronize", handle)
+        driver.call("hipStreamSynchronize", found.cuda_stream)
