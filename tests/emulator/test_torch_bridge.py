@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -34,7 +35,8 @@ def test_a_file_of_tests_for_a_gpu(tmp_path: Path, name: str) -> None:
         "-c", os.devnull, "--rootdir", str(tmp_path), str(program), TRITON_CACHE_DIR=str(tmp_path), TRITON_DEFAULT_FP_FUSION="1",
     )  # fmt: skip
     count = program.read_text(encoding="utf-8").count("\ndef test_")
-    assert done.returncode == 0 and f"{count} passed" in done.stdout, (
+    passed = re.search(r"(\d+) passed", done.stdout)
+    assert done.returncode == 0 and passed and int(passed[1]) >= count and "skipped" not in done.stdout, (
         done.stdout[-6000:] + done.stderr[-2000:]
     )
 
