@@ -23,7 +23,34 @@ VERSION: Final = 1
 BENCH: Final = "bench"
 #: What ``tune --by-model`` says where its rows come from (``build_tools/timing/calls.py``).
 MODELLED: Final = "modelled"
+#: Types as JSON calls them.
+_CALLED: Final = {str: "text", int: "number", list: "list", dict: "object"}
 _NUMBER: Final = re.compile(r"[0-9]+(\.[0-9]+)?(e[-+]?[0-9]+)?")
+
+#: Of each row of those, what the page takes, and what it is.
+_ROWS: Final[Mapping[str, Mapping[type, tuple[str, ...]]]] = {
+    "coverage": {
+        str: ("operator", "category", "title", "status"), list: ("aiter_backends",), dict: ("cells", "reasons"),
+    },
+    "status": {
+        str: ("operator", "kernel", "backend", "profile", "target", "state"), int: ("entries", "proved"), list: ("unproved",),
+    },
+    "receipts": {
+        str: ("operator", "kernel", "variant", "target", "device", "checks", "recipe", "reference", "cases"),
+        int: ("calls",), list: ("code_objects",), dict: ("tools",),
+    },
+    "modules": {str: ("name", "class", "status"), list: ("functions", "served_by")},
+    "shapes": {
+        str: (
+            "model", "phase", "call", "client", "function", "layer", "arguments", "target", "state", "reason", "kernel",
+            "variant", "backend",
+        ),
+        int: ("ranks", "tokens"),
+    },
+    "compatibility": {
+        str: ("what", "device", "date"), int: ("passed", "failed", "skipped", "files", "of"), dict: ("with",),
+    },
+}  # fmt: skip
 
 Documents = Mapping[str, Mapping[str, Any]]
 
@@ -54,7 +81,22 @@ def _document(path: Path, field: str) -> dict[str, Any]:
             f"it is no document of the verb {verb} of version {VERSION}",
             fix,
         )
+    for place, row in enumerate(told[field]):
+        wrong = _wrong(row, _ROWS[path.stem])
+        if wrong:
+            raise SiteError(asked, f"{field}[{place}] {wrong}", fix)
     return told
+
+
+def _wrong(row: Any, wanted: Mapping[type, tuple[str, ...]]) -> str:
+    """What keeps a row from the page; nothing where it is a row."""
+    if not isinstance(row, dict):
+        return f"is {json.dumps(row)[:40]}, no row"
+    for kind, names in wanted.items():
+        for name in names:
+            if not isinstance(row.get(name), kind):
+                return f"has no {name} that is a {_CALLED[kind]}"
+    return ""
 
 
 def times(paths: Iterable[Path]) -> list[dict[str, Any]]:

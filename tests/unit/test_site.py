@@ -255,6 +255,18 @@ def test_vendored_files_are_the_pinned_ones(tmp_path: Path, monkeypatch: pytest.
         write.write(tmp_path / "site", page.content())
 
 
+@pytest.mark.parametrize("name", sorted({**documents.NEEDED, **documents.MORE}))
+def test_a_row_that_is_none_is_refused_by_its_place(tmp_path: Path, name: str) -> None:
+    folder, field = page.written(tmp_path), {**documents.NEEDED, **documents.MORE}[name]
+    told = page.documents()[name]
+    good = told[field][0]
+    assert documents.read(folder)[name] == told
+    for broken in (1, None, [], {}, {**good, "target": 1, "status": 1, "what": None}):
+        (folder / f"{name}.json").write_text(json.dumps({**told, field: [good, broken]}))
+        with pytest.raises(SiteError, match=rf"{field}\[1\] (is|has no)"):
+            documents.read(folder)
+
+
 @pytest.mark.parametrize("name", sorted(documents.NEEDED))
 def test_what_is_no_document_is_refused_by_name(tmp_path: Path, name: str) -> None:
     folder = page.written(tmp_path)
