@@ -261,7 +261,8 @@ def test_a_row_that_is_none_is_refused_by_its_place(tmp_path: Path, name: str) -
     told = page.documents()[name]
     good = told[field][0]
     assert documents.read(folder)[name] == told
-    for broken in (1, None, [], {}, {**good, "target": 1, "status": 1, "what": None}):
+    rows: list[Any] = [1, None, [], {}, {**good, "target": 1, "status": 1, "what": None}]
+    for broken in rows:
         (folder / f"{name}.json").write_text(json.dumps({**told, field: [good, broken]}))
         with pytest.raises(SiteError, match=rf"{field}\[1\] (is|has no)"):
             documents.read(folder)
