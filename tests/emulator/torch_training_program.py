@@ -124,7 +124,12 @@ def saved(value: Any, **form: Any) -> Any:
 def test_saved_tensors_come_back_where_they_were(zipped: bool) -> None:
     kinds = [torch.float32, torch.float16, torch.int64, torch.uint8, torch.complex64]
     made = [torch.arange(count, device=DEVICE).to(kind) for kind in kinds for count in (0, 1, 3, 70)]
-    state = {"all": made, "other": torch.ones(3, device="cuda:1"), "host": torch.ones(3), "view": made[3][2:5]}
+    state = {
+        "all": made,
+        "other": torch.ones(3, device="cuda:1"),
+        "host": torch.ones(3),
+        "view": made[3][2:5],
+    }
     file = saved(state, _use_new_zipfile_serialization=zipped)
     back = torch.load(io.BytesIO(file))
     for each, same in zip(made, back["all"], strict=True):
