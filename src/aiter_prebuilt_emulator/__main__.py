@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import json
 import os
+import shutil
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -77,6 +79,9 @@ def _run(options: argparse.Namespace) -> int:
     if not command:
         print("error: no command; write: aiter-prebuilt-emulator run -- python serve.py", file=sys.stderr)
         return 2
+    if shutil.which(command[0]) is None:  # seen before a file of an earlier run is replaced
+        reason = errno.EACCES if Path(command[0]).exists() else errno.ENOENT
+        raise OSError(f"cannot run {command[0]}: {os.strerror(reason)}")
     given = {
         "AITER_PREBUILT_EMULATOR": options.devices,
         "AITER_PREBUILT_EMULATOR_CHECKS": options.checks,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import re
 import signal
 import socket
 import sys
@@ -74,7 +75,7 @@ def _terminated(number: int, frame: object) -> NoReturn:
 
 
 def _listen(where: str, command: list[str], environment: dict[str, str]) -> int:
-    path = None if where.isdigit() else Path(where)
+    path = None if _is_port(where) else Path(where)
     with _listening(where) as listening:
         try:
             place = f"127.0.0.1:{listening.getsockname()[1]}" if path is None else where
@@ -95,9 +96,20 @@ def _serve(source: IO[bytes], sink: IO[bytes], command: list[str], environment: 
         Session(Messages(source, sink), command, environment, own_command=False, output=False).serve()
 
 
+def _is_port(where: str) -> bool:
+    """A number, as against the path of a socket."""
+    if where.isascii() and where.isdigit():
+        return True
+    if re.fullmatch(r"[-+]?\d\w*", where):
+        raise OSError(
+            f"--listen {where}: found neither a port (0 to 65535) nor a path; a path may begin with ./"
+        )
+    return False
+
+
 def _listening(where: str) -> socket.socket:
     """A socket that only this machine (a port) or this user (a path, 0600) reaches."""
-    if where.isdigit():
+    if _is_port(where):
         if int(where) > 65535:
             raise OSError(f"--listen {where}: ports go from 0 to 65535")
         try:
@@ -113,7 +125,9 @@ def _listening(where: str) -> socket.socket:
         made.bind(where)
     except OSError as error:
         made.close()
-        raise OSError(f"cannot listen on {where}: {error.strerror}; write another path, or a port") from None
+        raise OSError(
+            f"cannot listen on {where}: {error.strerror or error}; write another path, or a port"
+        ) from None
     finally:
         os.umask(before)
     made.listen(1)

@@ -49,6 +49,8 @@ class _Terminal(Messages):
             self.stands.set()
         elif message["event"] == "exited":
             print(f"the program ended with {body['exitCode']}")
+        elif message["event"] == "output":
+            print(body["output"], end="")
         elif message["event"] == "breakpoint":
             one = body["breakpoint"]
             where = f", {one['source']['path']}:{one['line']}" if "line" in one else ""
@@ -174,7 +176,13 @@ class Console:
     def _set(self, command: str, path: str, one: dict[str, Any]) -> None:
         key = f"{command} {path}"
         asked = [*self._asked.get(key, []), one]
-        if self._ask(command, breakpoints=asked, **({"source": {"path": path}} if path else {})) is not None:
+        found = self._ask(command, breakpoints=asked, **({"source": {"path": path}} if path else {}))
+        if found is None:
+            return
+        new = found["breakpoints"][-1]
+        if new.get("reason") == "failed":
+            print(f"error: {new['message']}")
+        else:
             self._asked[key] = asked
 
     def _delete(self) -> None:

@@ -25,6 +25,16 @@ class DeviceError(RuntimeError):
     """The emulator answered a command with an error, or is gone."""
 
 
+def check_word(text: str) -> None:
+    """Raise DeviceError where a text cannot be an argument of a command."""
+    if any(letter in text for letter in "\t\n\r\0"):
+        raise DeviceError(f"found a tab, a zero or the end of a line in {text!r}")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise DeviceError(f"found half of a character in {text!r}, expected text") from None
+
+
 class Link:
     """A listening Unix socket that only this user reaches, and the process that has connected to it."""
 
@@ -95,8 +105,8 @@ class Link:
         if peer is None:
             raise DeviceError("no kernel has been launched yet, or the program has ended")
         words = [str(number), *map(str, fields)]
-        if any("\t" in word or "\n" in word for word in words):
-            raise DeviceError("a tab or the end of a line in a name")
+        for word in words:
+            check_word(word)
         try:
             peer.sendall("\t".join(words).encode() + b"\n")
         except OSError as error:

@@ -9,21 +9,27 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from aiter_prebuilt_emulator import native
-from aiter_prebuilt_emulator.debug_link import DeviceError
+from aiter_prebuilt_emulator.debug_link import DeviceError, check_word
 
 _KERNEL: Final = re.compile(r"(?P<name>.+?)(?:\+(?P<offset>0x[0-9a-fA-F]+|\d+))?")
+_LINES: Final = range(1, 1 << 32)
+_ADDRESSES: Final = range(1 << 64)
 _NOT_YET: Final = "no kernel with it has been launched yet"
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """One breakpoint. ``kind``: line, kernel or address; ``name``: the file or the kernel."""
+    """One breakpoint. ``kind``: line, kernel or address; ``name``: the file or the kernel.
+
+    One with a ``problem`` is never told to the emulator, and keeps none of the others from being told.
+    """
 
     id: int
     kind: str
     name: str
     number: int
     condition: str = ""
+    problem: str = ""
 
 
 class Places:
@@ -40,7 +46,7 @@ class Places:
     def set_lines(self, path: str, asked: Iterable[dict[str, Any]]) -> list[Place]:
         """All breakpoints of a file."""
         self._lines[path] = [
-            Place(next(self._ids), "line", path, int(one["line"]), _condition(one)) for one in asked
+            _place(next(self._ids), "line", path, int(one["line"]), one, _LINES) for one in asked
         ]
         return self._lines[path]
 
@@ -50,17 +56,16 @@ class Places:
         for one in asked:
             match = _KERNEL.fullmatch(one["name"])
             name, offset = (match["name"], match["offset"]) if match else (one["name"], None)
-            self._kernels.append(
-                Place(next(self._ids), "kernel", name, int(offset or "0", 0), _condition(one))
-            )
+            number = int(offset or "0", 16 if (offset or "").startswith("0x") else 10)
+            self._kernels.append(_place(next(self._ids), "kernel", name, number, one, _ADDRESSES))
         return self._kernels
 
     def set_addresses(self, asked: Iterable[dict[str, Any]]) -> list[Place]:
         """Those at an instruction."""
         self._addresses = [
-            Place(
+            _place(
                 next(self._ids), "address", "", int(one["instructionReference"], 0) + int(one.get("offset") or 0),
-                _condition(one),
+                one, _ADDRESSES,
             )
             for one in asked
         ]  # fmt: skip
@@ -69,7 +74,12 @@ class Places:
     def fields(self) -> list[object]:
         """All of them as arguments of the emulator's command."""
         places = [*itertools.chain(*self._lines.values()), *self._kernels, *self._addresses]
-        return [word for one in places for word in (one.id, one.kind, one.name, one.number, one.condition)]
+        return [
+            word
+            for one in places
+            if not one.problem
+            for word in (one.id, one.kind, one.name, one.number, one.condition)
+        ]
 
     def reason(self, ids: Iterable[int]) -> str:
         """What the protocol calls a stop at these."""
@@ -80,8 +90,11 @@ class Places:
 
     def described(self, one: Place) -> dict[str, Any]:
         """A breakpoint as the protocol has it."""
-        if one.id not in self.placed:
-            found: dict[str, Any] = {"id": one.id, "verified": False, "message": _NOT_YET}
+        found: dict[str, Any]
+        if one.problem:
+            found = {"id": one.id, "verified": False, "reason": "failed", "message": one.problem}
+        elif one.id not in self.placed:
+            found = {"id": one.id, "verified": False, "reason": "pending", "message": _NOT_YET}
         else:
             found = {"id": one.id, "verified": True}
         if one.kind == "line":
@@ -97,8 +110,21 @@ class Places:
         return next((one for one in every if one.id == number), None)
 
 
-def _condition(asked: dict[str, Any]) -> str:
-    text = str(asked.get("condition") or "").strip()
+def _place(id_: int, kind: str, name: str, number: int, asked: dict[str, Any], numbers: range) -> Place:
+    """A breakpoint, with what is wrong with it."""
+    condition = str(asked.get("condition") or "").strip()
+    try:
+        if number not in numbers:
+            raise DeviceError(f"found the number {number}, expected one from {numbers[0]} to {numbers[-1]}")
+        check_word(name)
+        _check_condition(condition)
+    except DeviceError as error:
+        return Place(id_, kind, name, number, condition, str(error))
+    return Place(id_, kind, name, number, condition)
+
+
+def _check_condition(text: str) -> None:
+    check_word(text)
     keys = {part.partition("=")[0].strip() for part in text.split(",") if text}
     if strange := sorted(keys - {"workgroup", "wave"}):
         raise DeviceError(
@@ -106,4 +132,3 @@ def _condition(asked: dict[str, Any]) -> str:
         )
     if problem := native.trace_problem(text) if text else "":
         raise DeviceError(f"condition {text}: {problem}")
-    return text

@@ -40,7 +40,7 @@ class Messages:
                 return None
             body = self._source.read(length)
             found = json.loads(body) if len(body) == length else None
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):  # the last one: brackets without an end
             return None
         return found if isinstance(found, dict) else None
 

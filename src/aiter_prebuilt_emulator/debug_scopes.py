@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 from aiter_prebuilt_emulator.debug_link import DeviceError
@@ -34,6 +35,12 @@ class Scopes:
         self._ask = ask
         self._frames: list[Frame] = []
         self._lists: list[Callable[[bool], Variables]] = []
+        #: Where the program was started: a compiler that was given a relative path wrote one.
+        self.folder = Path()
+
+    def _source(self, file: str) -> dict[str, Any]:
+        here = self.folder.absolute() / file
+        return {"name": file.rsplit("/", 1)[-1], "path": str(here) if here.is_file() else file}
 
     def forget(self) -> None:
         """Somebody ran: all numbers are void."""
@@ -61,7 +68,7 @@ class Scopes:
             if depth == 0:
                 frame["name"] += f" (code+0x{place['offset']:x}: {place['instruction']})"
             if one["file"]:
-                frame["source"] = {"name": one["file"].rsplit("/", 1)[-1], "path": one["file"]}
+                frame["source"] = self._source(one["file"])
             frames.append(frame)
         return {"stackFrames": frames, "totalFrames": len(frames)}
 
@@ -171,9 +178,21 @@ class Scopes:
         before, after = max(-skipped, 0), max(skipped, 0)
         found = self._ask("code", address, before, count + after)
         missing = [{"address": "0x0", "instruction": "(outside the code)", "presentationHint": "invalid"}]
-        rows = missing * found["missing_before"] + [_row(one) for one in found["instructions"]]
+        rows = missing * found["missing_before"] + [self._row(one) for one in found["instructions"]]
         rows = rows[after : after + count]
         return {"instructions": rows + missing * (count - len(rows))}
+
+    def _row(self, one: dict[str, Any]) -> dict[str, Any]:
+        text = " ".join(one["bytes"][i : i + 8] for i in range(0, len(one["bytes"]), 8))
+        row = {
+            "address": hex(one["address"]),
+            "instruction": one["text"],
+            "instructionBytes": text,
+            "symbol": f"code+0x{one['offset']:x}",
+        }
+        if one.get("line"):
+            row |= {"location": self._source(one["file"]), "line": one["line"]}
+        return row
 
 
 def _variable(name: str, text: str) -> dict[str, Any]:
@@ -192,22 +211,6 @@ def _texts(name: str, value: Value) -> Callable[[bool], Variables]:
         _variable(f"[{lane}]", text) | {"evaluateName": f"{name}[{lane}]"}
         for lane, text in enumerate(value.lanes)
     ]
-
-
-def _row(one: dict[str, Any]) -> dict[str, Any]:
-    text = " ".join(one["bytes"][i : i + 8] for i in range(0, len(one["bytes"]), 8))
-    row = {
-        "address": hex(one["address"]),
-        "instruction": one["text"],
-        "instructionBytes": text,
-        "symbol": f"code+0x{one['offset']:x}",
-    }
-    if one.get("line"):
-        row |= {
-            "location": {"path": one["file"], "name": one["file"].rsplit("/", 1)[-1]},
-            "line": one["line"],
-        }
-    return row
 
 
 def number_of(group: int, wave: int) -> int:

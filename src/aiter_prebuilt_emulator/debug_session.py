@@ -10,6 +10,7 @@ import contextlib
 import queue
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 from aiter_prebuilt_emulator.debug_link import Answer, DeviceError, Link
 from aiter_prebuilt_emulator.debug_places import Place, Places
@@ -94,11 +95,19 @@ class Session:
             "process",
             {"name": " ".join(self._command), "systemProcessId": event["process"], "startMethod": "launch"},
         )
-        self._link.ask("breakpoints", *self._places.fields())
-        self._link.ask("faults", int(self._faults))
-        if self._entry:
-            self._link.ask("entry")
-        self._link.ask("go")
+        try:
+            self._try("breakpoints", *self._places.fields())
+            self._try("faults", int(self._faults))
+            if self._entry:
+                self._try("entry")
+        finally:
+            self._link.ask("go")  # the process waits for it
+
+    def _try(self, *words: object) -> None:
+        try:
+            self._link.ask(*words)
+        except (DeviceError, ValueError) as error:
+            self._event_output({"category": "important", "text": f"the device refuses {words[0]}: {error}\n"})
 
     def _event_stopped(self, event: Answer) -> None:
         self._scopes.forget()
@@ -122,10 +131,8 @@ class Session:
 
     def _event_other(self, event: Answer) -> None:
         del event
-        self._messages.event(
-            "output",
-            {"category": "console", "output": "another process launches kernels; it is not debugged\n"},
-        )
+        text = "another process launches kernels; it is not debugged\n"
+        self._event_output({"category": "console", "text": text})
 
     def _event_output(self, event: Answer) -> None:
         self._messages.event("output", {"category": event["category"], "output": event["text"]})
@@ -178,6 +185,7 @@ class Session:
             self._command = [str(word) for word in (*given, *(arguments.get("args") or []))]
             self._environment |= {str(key): str(value) for key, value in (arguments.get("env") or {}).items()}
             self._folder = arguments.get("cwd")
+            self._scopes.folder = Path(self._folder or "")
         if not self._command:
             raise DeviceError(
                 'no program: write aiter-prebuilt-emulator debug -- COMMAND, or "program" and "args" in the launch request'
@@ -242,9 +250,8 @@ class Session:
         found = self._scopes.variables(
             arguments["variablesReference"], bool((arguments.get("format") or {}).get("hex"))
         )
-        first = int(arguments.get("start") or 0)
-        count = int(arguments.get("count") or len(found))
-        return {"variables": found[first : first + count]}
+        found = found[int(arguments.get("start") or 0) :]
+        return {"variables": found[: int(arguments.get("count") or len(found))]}
 
     def _on_evaluate(self, arguments: Message) -> Message:
         return self._scopes.evaluate(arguments["expression"], arguments.get("frameId"))

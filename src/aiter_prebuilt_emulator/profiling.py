@@ -42,7 +42,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         default=_PROCESS,
         help=f"how their names begin (default: {_PROCESS.replace('%', '%%')}, the process's number)",
     )
-    parser.add_argument("--output-format", default="csv", help="csv (default), json or csv,json")
+    parser.add_argument(
+        "--output-format",
+        nargs="+",
+        default=["csv"],
+        metavar="csv|json",
+        help="csv (default), json, or both with a comma or a space between",
+    )
     parser.add_argument(
         "--kernel-include-regex", default="", help="only kernels that it is found in, as grep -E reads it"
     )
@@ -54,7 +60,7 @@ def environment(options: argparse.Namespace) -> dict[str, str]:
     """Variables for the library in the command.
 
     Raises:
-        OSError: the folder cannot be made.
+        OSError: a folder is not there and cannot be made.
     """
     variables: dict[str, str] = {}
     if options.pmc:
@@ -62,10 +68,13 @@ def environment(options: argparse.Namespace) -> dict[str, str]:
         variables |= {
             f"{_VARIABLE}_PMC": ",".join(options.pmc),
             f"{_VARIABLE}_PMC_OUTPUT": str(options.output_directory.resolve() / options.output_file),
-            f"{_VARIABLE}_PMC_FORMAT": options.output_format,
+            f"{_VARIABLE}_PMC_FORMAT": ",".join(options.output_format),
         }
     if options.perfetto is not None:
-        variables[f"{_VARIABLE}_PERFETTO"] = str(options.perfetto.resolve())
+        path = options.perfetto.resolve()
+        if path.is_dir() or not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
+            raise OSError(f"--perfetto {options.perfetto}: no file can be written there")
+        variables[f"{_VARIABLE}_PERFETTO"] = str(path)
     if variables:
         variables |= {
             f"{_VARIABLE}_PMC_INCLUDE": options.kernel_include_regex,

@@ -161,10 +161,12 @@ def test_wrong_requests_are_refused_and_the_session_goes_on(image: Path) -> None
         for command, arguments in (
             ("stackTrace", {"threadId": 1}), ("continue", {}), ("nonsense", {}), ("setBreakpoints", {}),
             ("variables", {"variablesReference": 7}), ("evaluate", {"expression": "v0"}), ("scopes", {"frameId": 3}),
-            ("setBreakpoints", source(211, "wvae=2")), ("setBreakpoints", source(211, "class=mfma")),
         ):  # fmt: skip
             with pytest.raises(DapError):
                 client.ask(command, **arguments)
+        for condition in ("wvae=2", "class=mfma"):
+            (one,) = client.ask("setBreakpoints", **source(211, condition))["breakpoints"]
+            assert one["verified"] is False and condition in one["message"]
         client.ask("configurationDone")
         assert "status 0" in finish(adapter)
 

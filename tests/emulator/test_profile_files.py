@@ -230,6 +230,32 @@ def test_run_takes_rocprofv3s_options(tmp_path: Path) -> None:
     assert len(list(tmp_path.glob("*_counter_collection.csv"))) == 1
 
 
+def test_formats_with_a_space_between(tmp_path: Path) -> None:
+    init = [sys.executable, "-c", _INIT, str(library_path())]
+    words = ("--pmc", "SQ_WAVES", "-o", "name", "--output-format", "csv", "json", "--", *init)
+    done = _command("run", *words, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "0\n"), done.stderr
+    assert {one.name for one in tmp_path.iterdir()} == {"name_counter_collection.csv", "name_results.json"}
+
+
+def test_a_command_that_is_not_there_replaces_no_file(tmp_path: Path) -> None:
+    kept = tmp_path / "name_counter_collection.csv"
+    kept.write_text("of yesterday", encoding="utf-8")
+    done = _command("run", "--pmc", "SQ_WAVES", "-o", "name", "--", "/no/such/command", cwd=tmp_path)
+    assert (
+        done.returncode == 1
+        and done.stderr == "error: cannot run /no/such/command: No such file or directory\n"
+    )
+    assert kept.read_text(encoding="utf-8") == "of yesterday"
+
+
+def test_a_timeline_that_cannot_be_written_is_said_first(tmp_path: Path) -> None:
+    for place in (tmp_path / "absent" / "wave.json", tmp_path):
+        done = _command("run", "--perfetto", str(place), "--", "touch", str(tmp_path / "ran"), cwd=tmp_path)
+        assert done.returncode == 1 and f"--perfetto {place}: no file can be written there" in done.stderr
+    assert not (tmp_path / "ran").exists()
+
+
 def test_run_starts_nothing_when_a_counter_is_absent(tmp_path: Path) -> None:
     done = _command("run", "--pmc", "SQC_ICACHE_HITS", "--", "touch", str(tmp_path / "ran"), cwd=tmp_path)
     assert done.returncode == 2 and "fetches no instructions through a cache" in done.stderr

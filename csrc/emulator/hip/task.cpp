@@ -250,6 +250,7 @@ void wait_for(const TaskList& list) {
   ++waiting_calls();
   bool ended = false;
   while (!all.changed.wait_for(lock, kLook, done)) {
+    look_for_handlers();
     if (ended || !asked.state()->due()) continue;
     ended = true;
     lock.unlock();

@@ -53,6 +53,9 @@ class InterruptionScope {
 // instructions (AITER_PREBUILT_EMULATOR_LIMIT) only while somebody would hang with it.
 std::atomic<unsigned>& waiting_calls();
 
+// For a call that waits, at each look: the program may have another handler by now. Any lock may be held.
+void look_for_handlers();
+
 // Signals that came while a call like that ran.
 unsigned interrupts_seen();
 

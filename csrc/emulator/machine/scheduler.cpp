@@ -170,6 +170,7 @@ void Scheduler::wait_for_change() {
   leave_ = false;
   const Clock::time_point begin = Clock::now();
   while (!at_end() && !can_start() && std::ranges::none_of(aside_, [this](const Slot& one) { return ready(*one); })) {
+    look_for_handlers();
     if (interruption_.due()) return interrupt();
     ++look_;
     sleep(lock, Clock::now() - begin < kLongWait ? kLongRest : kLongestRest);
@@ -216,8 +217,8 @@ void Scheduler::give(Slot& mine, Turn turn) {
 void Scheduler::interrupt() {
   const bool done = next_ == dispatch_.workgroups && resident_ == 0;
   if (stop_ || done) return;
-  fault_ = {FaultKind::Interrupted,
-            std::string(name(FaultKind::Interrupted)) + ": SIGINT came while it ran, or its device was reset"};
+  fault_ = {FaultKind::Interrupted, std::string(name(FaultKind::Interrupted)) +
+                                        ": SIGINT came while it ran, its device was reset, or the process ended"};
   stop_ = true;
   changed_.notify_all();
 }
