@@ -371,7 +371,7 @@ def test_counters(tmp_path: Path) -> None:
     source = _FORK[: _FORK.index("child = ")] + "run()\n"
     program(source, str(path), counters=str(file))
     document = json.loads(file.read_text())
-    assert document["version"] == 1 and len(document["launches"]) == 2
+    assert document["version"] == 2 and len(document["launches"]) == 2
     (kernel,) = document["kernels"]
     assert kernel["kernel"] == "kernel" and kernel["launches"] == 2 and kernel["waves"] == 600
     assert kernel["target"] == "gfx942" and document["launches"][0]["grid"] == [300, 1, 1]

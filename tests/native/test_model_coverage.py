@@ -164,7 +164,7 @@ def test_nothing_installed(tmp_path: Path) -> None:
         "NoBundleError: coverage of every installed target: no bundle for one of AMD's is installed"
         in done.stderr
     )
-    assert "pip install 'aiter-prebuilt[gfx950]'" in done.stderr
+    assert "run: pip install 'aiter-prebuilt[gfx942]' or 'aiter-prebuilt[gfx950]'" in done.stderr
 
 
 def test_arguments_are_what_the_file_says() -> None:
