@@ -32,7 +32,7 @@ op = Op(
 Path(bundle).write_bytes(bundle_bytes([op]))
 native.open_driver("amd", driver)
 bundles = (native.Bundle(bundle),)
-tables = (((("N", "t.csv:1:1"),), ((origin, 304, (65,), "k", "small", "bf16"),)),) if origin else ()
+tables = (((("N", "t.csv:1:1"),), ((origin, 304, (65,), "k", "small", "bf16"),), False),) if origin else ()
 made = native.Operator("o", lambda vendor, ordinal: (bundles, 304, tables))
 for size in map(int, sizes):
     x, out = (raw(address, "bf16", (2, 3, size)) for address in (0x7F0000000100, 0x7F0000200000))

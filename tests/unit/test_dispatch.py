@@ -217,8 +217,8 @@ def test_a_table_for_what_only_the_second_bundle_has(monkeypatch: pytest.MonkeyP
     table.write_text("target,cus,M,kernel,variant,types\ngfx942,304,1,k,v,bf16\n")
     monkeypatch.setenv(user_tables.VARIABLE, str(table))
     bundles = cast("Any", tuple(SimpleNamespace(names=names) for names in (("both",), ("both", "only_ck"))))
-    ((_, rows),) = dispatch.tuned_tables("only_ck", "gfx942", 304, bundles)
-    assert rows == ((f"{table}:2", 304, (1,), "k", "v", "bf16"),)
+    ((_, rows, modelled),) = dispatch.tuned_tables("only_ck", "gfx942", 304, bundles)
+    assert not modelled and rows == ((f"{table}:2", 304, (1,), "k", "v", "bf16"),)
     assert dispatch.tuned_tables("both", "gfx942", 304, bundles) == ()
     with pytest.raises(TunedTableError, match="operator 'only_ck'"):
         dispatch.tuned_tables("both", "gfx942", 304, bundles[:1])
