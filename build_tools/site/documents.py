@@ -21,8 +21,6 @@ _VERBS: Final = {"compatibility": "release compatibility"}
 VERSION: Final = 1
 #: What ``aiter-prebuilt bench --json`` says of itself.
 BENCH: Final = "bench"
-#: What ``tune --by-model`` says where its rows come from (``build_tools/timing/calls.py``).
-MODELLED: Final = "modelled"
 #: Types as JSON calls them.
 _CALLED: Final = {str: "text", int: "number", list: "list", dict: "object"}
 _NUMBER: Final = re.compile(r"[0-9]+(\.[0-9]+)?(e[-+]?[0-9]+)?")
@@ -152,7 +150,7 @@ def predicted(paths: Iterable[Path]) -> list[dict[str, Any]]:
             raise SiteError(asked, f"{problem.place}: {problem.text}", fix)
         names = [name for name, _ in table.symbols]
         for row in table.rows:
-            if row.source.partition(";")[0] == MODELLED and _NUMBER.fullmatch(row.us):
+            if row.modelled and _NUMBER.fullmatch(row.us):
                 call = {"types": row.types, "symbols": dict(zip(names, row.values, strict=True))}
                 said = {"kernel": row.kernel, "variant": row.variant, "us": float(row.us)}
                 found.append(

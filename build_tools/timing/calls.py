@@ -22,7 +22,6 @@ from build_tools.timing.model import Constants, Work, matrix, predict, xcds
 
 #: Workgroups of each launch that are executed: the model takes the longest class of them.
 SAMPLE: Final = 2
-MODELLED: Final = "modelled"
 #: Instructions of a wave: a workgroup that waits for one that is not executed would not end.
 _LIMIT: Final = 50_000_000
 _MEASURED: Final = "a tuned row decides it"
@@ -90,7 +89,7 @@ class Predicted:
         """Of a tuned table; the first one decides, the others are there for the reader."""
         head = (self.asked.target, str(self.asked.cus), *map(str, self.symbols.values()))
         for each in self.candidates:
-            note = f"{MODELLED}; the cost rule's" if each.chosen else MODELLED
+            note = f"{tuned_grammar.MODELLED}; the cost rule's" if each.chosen else tuned_grammar.MODELLED
             yield (*head, each.kernel, each.variant, self.types, f"{each.us:.1f}", note)
 
 

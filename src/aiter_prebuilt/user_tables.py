@@ -25,9 +25,6 @@ VARIABLE: Final = "AITER_PREBUILT_TUNED"
 SUFFIX: Final = ".csv"
 _TARGET: Final = re.compile(r"gfx[0-9a-f]{3,4}|sm_[0-9]{2,3}")
 
-#: What ``source`` begins with in a row whose time a model predicted.
-MODELLED: Final = "modelled"
-
 #: ((name, "FILE:LINE:COLUMN"), ...), ((origin, compute units, values, kernel, variant, types), ...), whether they are modelled
 NativeTable: TypeAlias = tuple[
     tuple[tuple[str, str], ...], tuple[tuple[str, int, tuple[int, ...], str, str, str], ...], bool
@@ -81,7 +78,7 @@ def native_tables(operator: str, target: str, cus: int, known: Iterable[str]) ->
             )
             fitting = [row for row in rows if row.cus == cus]
             for modelled in (False, True):
-                kept = [row for row in fitting if row.source.startswith(MODELLED) == modelled]
+                kept = [row for row in fitting if row.modelled == modelled]
                 if kept or not modelled:
                     found.append((columns, tuple(_native_row(user.path, row) for row in kept), modelled))
     found.reverse()

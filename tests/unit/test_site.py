@@ -20,7 +20,6 @@ from build_tools.manifest.parse import load
 from build_tools.release import record
 from build_tools.report.coverage import compute
 from build_tools.site import documents, models, tables, write
-from build_tools.timing import calls
 
 ROOT = Path(__file__).resolve().parents[2]
 VOID = {"meta", "link", "br", "img", "input"}
@@ -341,10 +340,6 @@ def test_predicted_times_are_the_models(tmp_path: Path) -> None:
     assert {row["family"]: row["median"] for row in found["errors"]} == {
         name: family["held_out"]["median"] for name, family in fitted.items()
     }
-
-
-def test_a_prediction_is_marked_as_the_tables_are() -> None:
-    assert documents.MODELLED == calls.MODELLED
 
 
 def test_the_receipts_that_hold_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:

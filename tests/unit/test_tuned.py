@@ -141,6 +141,10 @@ def test_rows_that_nobody_measured_go_behind_the_rest(write: Write) -> None:
     assert [([line[4] for line in rows], modelled) for _, rows, modelled in found] == [
         (["x"], False), (["v"], False), (["w"], True),
     ]  # fmt: skip
+    words = ("modelled", "modelled; the cost rule's", "measured", "modelled once")
+    lines = [f"gfx950,256,{size},k,v,bf16,1,{word}\n" for size, word in enumerate(words, 1)]
+    noted = tuned_grammar.read(header + "".join(lines))
+    assert [row.modelled for row in noted.rows] == [True, True, False, False]
 
 
 def test_a_folder_is_all_its_tables_and_they_are_read_once(

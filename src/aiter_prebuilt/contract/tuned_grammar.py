@@ -15,6 +15,8 @@ from aiter_prebuilt.contract.bytecode import INT64_MAX
 
 REQUIRED: Final = ("target", "cus", "kernel", "variant", "types")
 NOTES: Final = ("us", "source")
+#: What ``source`` says, up to a semicolon, of a time that a model predicted.
+MODELLED: Final = "modelled"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,11 @@ class Row:
     columns: Mapping[str, int]
     us: str = ""
     source: str = ""
+
+    @property
+    def modelled(self) -> bool:
+        """Whether nobody measured it."""
+        return self.source.partition(";")[0].strip() == MODELLED
 
     @property
     def place(self) -> str:
