@@ -66,16 +66,19 @@ def checked(place: Place, name: str) -> bytes | None:
 
 @dataclass(frozen=True, slots=True)
 class ObjectPlace:
-    """A place that obstore reaches."""
+    """A place that obstore reaches. ``folder``: where it lies on this machine; None for memory and buckets."""
 
     name: str
     store: Any
+    folder: Path | None = None
 
     def read(self, name: str) -> bytes | None:
         """See :class:`Place`."""
         import obstore
         from obstore.exceptions import BaseError
 
+        if self.folder is not None and (self.folder / name).exists() and not (self.folder / name).is_file():
+            return None  # opening a named pipe waits for a writer who never comes
         try:
             return bytes(obstore.get(self.store, name).bytes())
         except FileNotFoundError:
@@ -131,4 +134,4 @@ def place_at(url: str, *, make: bool = True) -> ObjectPlace:
         store = LocalStore(folder, mkdir=make) if scheme == "file" else from_url(url)
     except (BaseError, OSError, ValueError) as error:
         raise SharedStoreError(asked, str(error).strip().partition("\n")[0], fix) from error
-    return ObjectPlace(url, store)
+    return ObjectPlace(url, store, Path(folder) if scheme == "file" else None)

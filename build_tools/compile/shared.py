@@ -9,6 +9,8 @@ writer whom the reader names. Unsigned ones are believed where somebody else see
 from __future__ import annotations
 
 import json
+import math
+import re
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -26,6 +28,10 @@ SIGNATURE: Final = "signature"
 READERS: Final = 16
 #: Bytes of an entry, and more than one ever has: what is larger is none, and is not read as one.
 MOST: Final = 1 << 20
+#: The largest workgroup of any target, and more memory than a compile can have used.
+MOST_THREADS: Final = 1024
+MOST_PEAK: Final = 1 << 48
+_SHA256: Final = re.compile(r"[0-9a-f]{64}")
 
 #: (what is signed, the signature) -> did a trusted writer make it? SignatureError's like is raised as UntrustedEntryError.
 Verify = Callable[[bytes, str], bool]
@@ -206,9 +212,18 @@ def _table(data: bytes) -> dict[str, Any] | None:
 def _whole(row: dict[str, Any]) -> dict[str, Any] | None:
     """An entry that says all that one has to say, of the right kinds; None for anything else."""
     try:
-        digits = str(row["sha256"])
-        _ = str(row["key"]), _said(row)
-        right = row["version"] == VERSION and len(digits) == 64 and set(digits) <= set("0123456789abcdef")
+        texts = (row["sha256"], row["key"], row["job"], row["symbol"], *row["extra"], *row["extra"].values())
+        counts = (row["threads"], row["seconds"], row.get("peak", 0))
+        right = (
+            row["version"] == VERSION
+            and all(isinstance(text, str) for text in texts)
+            and _SHA256.fullmatch(row["sha256"]) is not None
+            and all(type(count) in (int, float) for count in counts)
+            and type(row["threads"]) is int
+            and 0 <= row["threads"] <= MOST_THREADS
+            and 0 <= row["seconds"] < math.inf
+            and 0 <= row.get("peak", 0) <= MOST_PEAK
+        )
     except ODD:
         return None
     return row if right else None

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from build_tools.errors import StoreError
+from build_tools.files.regular import read_regular
 from build_tools.files.reproducible import write_atomic
 
 VERSION: Final = 1
@@ -95,9 +96,9 @@ class Store:
     def get(self, key: str) -> StoreEntry | None:
         """The entry for ``key``, its object verified; None when there is none that can be trusted."""
         try:
-            row = json.loads(self.entry_path(key).read_text(encoding="utf-8"))
+            row = json.loads(read_regular(self.entry_path(key)))
             entry = self._entry(row, key)
-            data = entry.path.read_bytes()
+            data = read_regular(entry.path)
         except (OSError, *ODD):
             return None
         return entry if hashlib.sha256(data).hexdigest() == entry.sha256 else None

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from build_tools.errors import ManifestError
+from build_tools.files.regular import read_regular
 from build_tools.manifest.model import Catalogue, Family, FamilyText, Manifest, Profile, Target
 from build_tools.manifest.names import family_problem
 from build_tools.manifest.operators import family_of
@@ -25,6 +26,10 @@ M = TypeVar("M", bound=BaseModel)
 Context = dict[str, set[str]]
 #: The file of a family's folder that says its operators.
 OPERATORS: Final = "operators.toml"
+#: Bytes of a manifest; the largest here has a fifth of that.
+MOST: Final = 1 << 20
+#: Characters of a line. A key with a hundred thousand dots stands on one line and takes tomllib gigabytes.
+MOST_LINE: Final = 8192
 
 
 def load(folder: Path) -> Manifest:
@@ -74,7 +79,12 @@ def read(folder: Path, problems: Problems) -> Manifest | None:
 def document(path: Path, problems: Problems) -> dict[str, Any] | None:
     """The tables of a TOML file; None, and why in ``problems``, when it is missing or none."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        text = read_regular(path, MOST).decode("utf-8")
+        number, longest = max(enumerate(map(len, text.split("\n")), start=1), key=lambda line: line[1])
+        if longest > MOST_LINE:
+            problems.add(f"line {number} has {longest} characters; at most {MOST_LINE} are read. Break it up")
+            return None
+        return tomllib.loads(text)
     except FileNotFoundError:
         problems.add("the file is missing")
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:

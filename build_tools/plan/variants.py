@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -16,6 +17,8 @@ from build_tools.plan.programs import names_of
 from build_tools.plan.slots import Slots
 from build_tools.records import Constant, TargetFacts
 
+#: Combinations of one kernel on one target: more is a slip in an axis, and would take minutes and gigabytes to refuse one by one.
+MOST_VARIANTS: Final = 1 << 14
 #: Whether a condition holds, by its text and what its names mean: a kernel asks the same few of hundreds of variants.
 _HOLDS: Final[dict[tuple[object, ...], bool]] = {}
 
@@ -82,6 +85,14 @@ class Variant:
 def expand(kernel: Kernel, slots: Slots, target: TargetFacts, problems: Problems) -> list[Variant]:
     """All combinations of ``kernel`` on ``target`` that ``except`` leaves in, in the order they are written."""
     _check_types(kernel, slots, problems)
+    count = math.prod(len(values) for values in kernel.variants.values())
+    count *= math.prod(len(_allowed(kernel, slots, name)) for name in slots.types)
+    if count > MOST_VARIANTS:
+        problems.add(
+            f"{count} combinations of types and variants on {target.name}; at most {MOST_VARIANTS} are planned",
+            "variants",
+        )
+        return []
     result = []
     facts: dict[str, Constant] = {
         "{wave}": target.wave,

@@ -12,11 +12,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from aiter_prebuilt.contract.signature import SUFFIX, SUMS, is_of_list
+from packaging.version import InvalidVersion
+
+from aiter_prebuilt.contract.signature import SUFFIX, SUMS, ListError, is_of_list, read_sums
 from build_tools.errors import ReleaseError
 from build_tools.files.filehash import sha256_file
 from build_tools.release import mirror
-from build_tools.release.index import FILES, yanked
+from build_tools.release.index import FILES, reason_for, yanked
 from build_tools.release.sign import Signer
 
 if TYPE_CHECKING:
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
 
 #: Each after the one that it takes from.
 CHANNELS: Final = ("nightly", "rc", "stable")
-_LINE: Final = re.compile(r"([0-9a-f]{64})  (.+)")
 _WHEEL: Final = re.compile(r"aiter_prebuilt(?:_[a-z0-9_]+)?-(?P<version>[^-/]+)-[^/]+\.whl")
 _RECORD: Final = "aiter_prebuilt-{version}.release.json"
 
@@ -39,7 +40,7 @@ def promote(
         MirrorError: the channel has other bytes under a name.
     """
     asked = f"promote {version} to {to}"
-    if why := yanked().get(version):
+    if why := _yanked(version, asked):
         raise ReleaseError(asked, f"it was yanked: {why}", "Promote the version that mends it")
     place = CHANNELS.index(to)
     source = channels / CHANNELS[place - 1] if place else dist
@@ -66,6 +67,15 @@ def promote(
     return sorted(Path(name).name for name in chosen)
 
 
+def _yanked(version: str, asked: str) -> str | None:
+    try:
+        return reason_for(version, yanked())
+    except InvalidVersion as error:
+        raise ReleaseError(
+            asked, "that is no version", "Write it as the wheels' names have it: 0.1.0"
+        ) from error
+
+
 def _version_of(name: str) -> str:
     """The version of a wheel's name; nothing of another file's."""
     match = _WHEEL.fullmatch(Path(name).name)
@@ -90,7 +100,12 @@ def verified(folder: Path, trusted: Sequence[Path], asked: str) -> dict[str, str
             f"no key that is trusted signed {folder / SUMS}",
             "Name the public key of who signed it with --trust, or have it signed",
         )
-    wanted = {match[2]: match[1] for line in data.decode().splitlines() if (match := _LINE.fullmatch(line))}
+    try:
+        wanted = read_sums(data)
+    except ListError as error:
+        raise ReleaseError(
+            asked, f"{folder}: {error}", "Sign the folder again, or copy the list again"
+        ) from error
     # A link to a folder is a file here: what it leads to is no part of the release.
     found = (path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir())
     here = {path.relative_to(folder).as_posix() for path in found}

@@ -13,10 +13,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+from urllib.parse import quote
 from zipfile import BadZipFile, ZipFile
 
 from packaging.metadata import parse_email
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
+from packaging.version import Version
 
 from aiter_prebuilt.contract.version import VERSION
 from build_tools.errors import MirrorError
@@ -35,6 +37,7 @@ FILES: Final = "files"
 YANKED: Final = Path(__file__).with_name("yanked.toml")
 #: What no text of one line has, beside what stands before a space.
 _DELETE: Final = 0x7F
+_FILE: Final = re.compile(r"[A-Za-z0-9._+!-]+\.whl")
 _VERSION: Final = re.compile(r"\d+(\.\d+)*((a|b|rc)\d+)?(\.post\d+)?(\.dev\d+)?")
 
 
@@ -68,6 +71,19 @@ def yanked(path: Path = YANKED) -> dict[str, str]:
     return dict(rows)
 
 
+def reason_for(version: str, reasons: Mapping[str, str]) -> str | None:
+    """Return why ``version`` was yanked; None when it was not.
+
+    Versions are compared as PEP 440 does: 1.0 is 1.0.0. A yank of a public version covers its local builds (1.0+cu1) too.
+    """
+    asked = Version(version)
+    for each, reason in reasons.items():
+        yanked_version = Version(each)
+        if yanked_version in (asked, Version(asked.public)):
+            return reason
+    return None
+
+
 def yank(version: str, reason: str, path: Path = YANKED) -> None:
     """Write a version and why nobody should take it behind those that are there.
 
@@ -83,9 +99,10 @@ def yank(version: str, reason: str, path: Path = YANKED) -> None:
         raise MirrorError(
             asked, "the reason is not one line of text", "Say what is wrong with it, for who has pinned it"
         )
-    if known.get(version, reason) != reason:
-        raise MirrorError(asked, f"it was yanked: {known[version]}", f"Change the line in {path}")
-    if version not in known:
+    before = reason_for(version, known)
+    if before not in (None, reason):
+        raise MirrorError(asked, f"it was yanked: {before}", f"Change the line in {path}")
+    if before is None:
         line = f'"{version}" = {json.dumps(reason, ensure_ascii=False)}\n'
         write_atomic(path, f"{path.read_text(encoding='utf-8').rstrip()}\n{line}".encode())
 
@@ -107,6 +124,9 @@ def listed(wheel: Path, reasons: Mapping[str, str]) -> Listed:
         MirrorError: it is no wheel, or its name says another distribution or version than it does.
     """
     asked, fix = f"list {wheel}", "Run python -m build_tools wheels, or copy the file again"
+    if not _FILE.fullmatch(wheel.name):
+        # The page and the links have names as they are.
+        raise MirrorError(asked, "its name has letters that no wheel of a release has", fix)
     try:
         name, version, _, _ = parse_wheel_filename(wheel.name)
         with ZipFile(wheel) as archive:
@@ -117,7 +137,11 @@ def listed(wheel: Path, reasons: Mapping[str, str]) -> Listed:
     except (OSError, BadZipFile, InvalidWheelFilename, ValueError, KeyError) as error:
         raise MirrorError(asked, f"it is no wheel of what its name says: {error}", fix) from error
     return Listed(
-        name, wheel.name, sha256_file(wheel), told.get("requires_python", ""), reasons.get(str(version))
+        name,
+        wheel.name,
+        sha256_file(wheel),
+        told.get("requires_python", ""),
+        reason_for(str(version), reasons),
     )
 
 
@@ -140,7 +164,7 @@ def _link(wheel: Listed) -> str:
     more = f' data-requires-python="{html.escape(wheel.requires)}"' if wheel.requires else ""
     if wheel.yanked is not None:
         more += f' data-yanked="{html.escape(wheel.yanked)}"'
-    address = f"../../{FILES}/{html.escape(wheel.file)}#sha256={wheel.sha256}"
+    address = f"../../{FILES}/{quote(wheel.file)}#sha256={wheel.sha256}"
     return f'<a href="{address}"{more}>{html.escape(wheel.file)}</a>'
 
 

@@ -8,7 +8,6 @@ then a comment that is signed too, and base64 of the signature over signature an
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,7 +57,7 @@ def keys_of(path: str | Path) -> tuple[PublicKey, ...]:
     words = [line for line in lines if line and not line.startswith(_UNTRUSTED)]
     try:
         rows = [base64.b64decode(word, validate=True) for word in words]
-    except binascii.Error as error:
+    except ValueError as error:  # binascii's is one; letters outside ASCII raise a plain one
         raise KeyFileError(asked, f"a line is not base64: {error}", fix) from error
     if not rows or any(len(row) != 42 or row[:2] != _PLAIN for row in rows):
         raise KeyFileError(asked, "it holds no Ed25519 key of minisign's, or something else beside it", fix)
@@ -120,7 +119,7 @@ def _text(path: str | Path) -> str:
     data = contents(path)
     if len(data) > _MOST:
         raise ValueError(f"it has {len(data)} bytes, which no such file has")
-    return data.decode("utf-8")
+    return data.decode("utf-8-sig")  # editors on Windows begin a file with a byte order mark
 
 
 def _number(data: bytes) -> str:

@@ -12,15 +12,24 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from aiter_prebuilt import minisign
 from aiter_prebuilt.contract.header import HEADER_SIZE
-from aiter_prebuilt.contract.signature import SUMS, is_of_list, name_of
+from aiter_prebuilt.contract.signature import (
+    SUMS,
+    ListError,
+    fields_of,
+    is_of_list,
+    name_of,
+    order_of,
+    read_sums,
+    release_of,
+)
+from aiter_prebuilt.contract.version import VERSION
 from aiter_prebuilt.errors import AiterPrebuiltError, SignatureError, UnsignedError, WrongKeyError
 from aiter_prebuilt.files import contents, is_folder, open_file
 from aiter_prebuilt.minisign import PublicKey, Signature
@@ -28,7 +37,6 @@ from aiter_prebuilt.minisign import PublicKey, Signature
 if TYPE_CHECKING:
     from aiter_prebuilt.locate import InstalledBundle
 
-_LINE: Final = re.compile(r"([0-9a-f]{64}) [ *]([^\\\0]+)")
 _CHUNK: Final = 1 << 20
 
 
@@ -73,19 +81,45 @@ def seal_of(path: str, keys: tuple[PublicKey, ...]) -> Seal:
 
 
 def seals_of(bundle: InstalledBundle, keys: tuple[PublicKey, ...]) -> list[Seal]:
-    """Of a bundle, and of its golden calls where they are there: what is executed is compared with them."""
+    """Of a bundle, and of its golden calls where they are there: what is executed is compared with them.
+
+    The calls name no bundle themselves. Their signed comment does: another target's calls, or those of another release, are as
+    wrong as changed ones.
+    """
     seals, calls = [seal_of(bundle.path, keys)], Path(bundle.calls)
     if os.path.lexists(calls):
         try:
-            found = _signed(calls, contents(calls), f"the golden calls {calls}", keys)
+            what = f"the golden calls {calls}"
+            found = _signed(calls, contents(calls), what, keys)
+            _same_bundle(what, calls.name, fields_of(found.comment), fields_of(seals[0].comment))
             seals.append(Seal(str(calls), found.number, found.comment))
         except (OSError, AiterPrebuiltError) as error:
             seals.append(Seal(str(calls), "", "", str(error)))
     return seals
 
 
-def check_release(folder: Path, keys: tuple[PublicKey, ...]) -> tuple[Seal, list[str]]:
-    """The list of a release's files, and what of the folder is not as it says, a line each.
+def _same_bundle(what: str, name: str, calls: Mapping[str, str], bundle: Mapping[str, str]) -> None:
+    """Refuse golden calls that were signed beside another bundle, or with another release of it."""
+    found = ""
+    if calls.get("file") != name:
+        found = f"they were signed as {calls.get('file', 'a file without a name')!r}"
+    elif "version" in bundle and calls.get("version") != bundle["version"]:
+        found = f"they are of version {calls.get('version', 'unknown')}, the bundle is of {bundle['version']}"
+    if found:
+        raise SignatureError(f"trust {what}", found, "install the wheel again from who released it")
+
+
+def check_release(folder: Path, keys: tuple[PublicKey, ...], version: str = "") -> tuple[Seal, list[str]]:
+    """Compare a release's folder with its signed list.
+
+    Args:
+        folder: what was released, whole.
+        keys: whose signature of the list counts.
+        version: the release that it must hold; "" is any that is not older than this package. An old release is rightly signed,
+            too: whoever can replace the folder could bring back its faults.
+
+    Returns:
+        The list's signature, and a line for everything that is wrong.
 
     Raises:
         UnsignedError, WrongKeyError, SignatureError: none of the keys vouches for the list.
@@ -101,30 +135,56 @@ def check_release(folder: Path, keys: tuple[PublicKey, ...]) -> tuple[Seal, list
             "name the folder that was released, whole",
         ) from error
     found = _signed(sums, data, str(sums), keys)
-    return Seal(str(sums), found.number, found.comment), _compared(folder, data)
+    seal = Seal(str(sums), found.number, found.comment)
+    try:
+        wanted = read_sums(data)
+    except ListError as error:
+        return seal, [str(error)]
+    return seal, [*_other_release(wanted, version), *_compared(folder, wanted)]
 
 
-def _compared(folder: Path, sums: bytes) -> list[str]:
-    wanted: dict[str, str] = {}
-    for number, line in enumerate(sums.decode("utf-8", "replace").splitlines(), start=1):
-        match = _LINE.fullmatch(line)
-        if match is None or match[2] in wanted or not {"", ".", ".."}.isdisjoint(match[2].split("/")):
-            return [
-                f"{SUMS}:{number}: not a SHA-256 and a name below the folder, or a name for the second time"
-            ]
-        wanted[match[2]] = match[1]
+def _other_release(names: Iterable[str], version: str) -> list[str]:
+    """Is it another release than the one asked for, or an older one than this package?"""
+    have = sorted({found for name in names if (found := release_of(name))}, key=order_of)
+    if version:
+        missing = version not in have
+        return (
+            [f"release {version} is not in it: it has {', '.join(have) or 'no runtime wheel'}"]
+            if missing
+            else []
+        )
+    if have and order_of(have[-1]) < order_of(VERSION):
+        older = f"its newest release is {have[-1]}, and {VERSION} is installed here"
+        return [f"{older}: if you want the older one, add --version {have[-1]}"]
+    return []
+
+
+def _compared(folder: Path, wanted: Mapping[str, str]) -> list[str]:
     # A link to a folder is a file here: what it leads to is no part of the release.
     found = (path for path in folder.rglob("*") if path.is_symlink() or not is_folder(path))
     here = {path.relative_to(folder).as_posix() for path in found}
     here = {name for name in here if not is_of_list(name)}
     problems = [f"{name}: it is not in {SUMS}" for name in sorted(here - wanted.keys())]
     for name, digest in sorted(wanted.items()):
+        if link := _link_in(folder, name):
+            problems.append(f"{name}: {link} is a link, which leads out of what was released")
+            continue
         try:
             if _sha256(folder / name) != digest:
                 problems.append(f"{name}: its bytes are not those that were released")
         except OSError as error:
             problems.append(f"{name}: it cannot be read: {error.strerror or error}")
     return problems
+
+
+def _link_in(folder: Path, name: str) -> str:
+    """The first part of a name below ``folder`` that is a link; "" when none is."""
+    place = folder
+    for part in name.split("/"):
+        place /= part
+        if place.is_symlink():
+            return place.relative_to(folder).as_posix()
+    return ""
 
 
 def _sha256(path: Path) -> str:

@@ -120,7 +120,9 @@ def test_golden_calls_are_signed_too(bundle: locate.InstalledBundle, tmp_path: P
     calls = Path(bundle.calls)
     calls.write_bytes(b"calls")
     assert [seal.ok for seal in trust.seals_of(bundle, keys)] == [True, False]
-    Path(f"{calls}.minisig").write_bytes(bytes(key.sign(b"calls", trusted_comment="x")) + b"\n")
+    Path(f"{calls}.minisig").write_bytes(
+        bytes(key.sign(b"calls", trusted_comment=f"file:{calls.name}\tversion:1")) + b"\n"
+    )
     assert [seal.ok for seal in trust.seals_of(bundle, keys)] == [True, True]
     calls.write_bytes(b"others")
     assert "one of the two was changed" in trust.seals_of(bundle, keys)[1].problem

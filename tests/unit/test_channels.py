@@ -218,3 +218,35 @@ def test_secret_keys_are_asked_for(dist: Path, tmp_path: Path, keys: tuple[Path,
     assert CliRunner().invoke(cli, words).exit_code == 2
     assert CliRunner().invoke(cli, ["release", "yank", "0.2", "why", "--folder", str(dist)]).exit_code == 2
     assert index.yanked(yanked) == {}
+
+
+@pytest.mark.parametrize("line", [b"a note that nobody compares\n", b"\xff\n"])
+def test_refuses_a_signed_list_with_a_line_that_it_cannot_read(
+    line: bytes, dist: Path, tmp_path: Path, keys: tuple[Path, Path], yanked: Path
+) -> None:
+    from contextlib import ExitStack
+
+    from build_tools.release.sign import signers
+
+    data = (dist / "SHA256SUMS").read_bytes() + line
+    (dist / "SHA256SUMS").write_bytes(data)
+    with ExitStack() as stack:
+        (signer,) = signers(stack, [keys[0]], "")
+        (dist / "SHA256SUMS.minisig").write_bytes(signer.sign(data, "SHA256SUMS"))
+    with pytest.raises(ReleaseError, match=r"SHA256SUMS(:[0-9]+: not a SHA-256| is not UTF-8)"):
+        channels.verified(dist, [keys[1]], "promote 0.2 to nightly")
+
+
+@pytest.mark.parametrize("version", ["0.2", "0.2.0", "0.2.0.0", "0.2+local.1"])
+def test_a_yank_covers_equal_versions_and_local_builds(version: str) -> None:
+    assert index.reason_for(version, {"0.2": "wrong numbers"}) == "wrong numbers"
+    assert index.reason_for(f"{version}", {"0.2.1": "no", "0.3": "no"}) is None
+    assert index.reason_for("0.2.post1", {"0.2": "wrong numbers"}) is None
+
+
+def test_promoting_another_spelling_of_a_yanked_version_is_refused(
+    dist: Path, tmp_path: Path, keys: tuple[Path, Path], yanked: Path
+) -> None:
+    yanked.write_text('[yanked]\n"0.2.0" = "wrong numbers"\n')
+    with pytest.raises(ReleaseError, match="it was yanked: wrong numbers"):
+        channels.promote(tmp_path / "channels", "0.2", "nightly", dist, [keys[1]], [])

@@ -158,3 +158,14 @@ def test_every_damage_of_a_signature_file_is_a_signature_error(signer: Signer, t
         path.write_bytes(whole[:cut])
         with pytest.raises(SignatureError, match="check the signature"):
             minisign.check(path, DATA, "the file", signer.keys)
+
+
+def test_reads_a_key_file_with_a_byte_order_mark(signer: Signer) -> None:
+    signer.public.write_bytes(b"\xef\xbb\xbf" + signer.public.read_bytes())
+    assert minisign.keys_of(signer.public) == signer.keys
+
+
+def test_refuses_a_key_file_with_letters_outside_ascii(signer: Signer) -> None:
+    signer.public.write_text(signer.public.read_text() + "R\u0174schl\u00fcssel\n", encoding="utf-8")
+    with pytest.raises(KeyFileError, match="a line is not base64"):
+        minisign.keys_of(signer.public)

@@ -165,3 +165,11 @@ def test_a_signed_mirror_is_a_release_that_can_be_checked(dist: Path, tmp_path: 
     assert trust.check_release(folder, keys)[1] == [
         "simple/aiter-prebuilt/index.html: its bytes are not those that were released"
     ]
+
+
+def test_refuses_a_wheel_whose_name_would_be_markup(tmp_path: Path) -> None:
+    _wheel(tmp_path, "aiter-prebuilt", "0.2", b"x")
+    made = tmp_path / "aiter_prebuilt-0.2-py3-none-any.whl"
+    odd = made.rename(made.with_name("aiter_prebuilt-0.2-py3-none-any](x)|.whl"))
+    with pytest.raises(MirrorError, match="its name has letters that no wheel of a release has"):
+        index.listed(odd, {})

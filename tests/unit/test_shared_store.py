@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
 import threading
 from collections.abc import Iterator
@@ -383,3 +384,33 @@ def test_a_place_that_cannot_be_reached(tmp_path: Path, monkeypatch: pytest.Monk
     (tmp_path / "mount" / "objects").write_text("no folder")
     with pytest.raises(SharedStoreError, match="write objects/ab/x in the shared store"):
         place.create("objects/ab/x", b"")
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"sha256": int("1" * 64)}, {"threads": -1}, {"threads": 1 << 70}, {"threads": "64"}, {"threads": True},
+        {"seconds": -1.0}, {"seconds": float("nan")}, {"seconds": float("inf")}, {"peak": -1}, {"peak": 1 << 70},
+        {"symbol": 7}, {"job": None}, {"extra": {"lds": 8}},
+    ],
+)  # fmt: skip
+def test_an_entry_with_a_value_that_no_build_writes_is_none(said: dict[str, Any]) -> None:
+    from build_tools.compile.shared import _parsed
+    from build_tools.compile.store import row_of, text_of
+
+    row = row_of(KEY, DATA, "a job", "k", 64, 1.5, {"lds": "8"}, 9)
+    assert _parsed(text_of(row)) is not None
+    assert _parsed(text_of({**row, **said})) is None
+
+
+def test_a_named_pipe_in_the_place_of_an_entry_is_no_entry(tmp_path: Path) -> None:
+    place = place_at(f"file://{tmp_path}/mount")
+    name = entry_name(KEY)
+    path = tmp_path / "mount" / name
+    path.parent.mkdir(parents=True)
+    os.mkfifo(path)
+    assert place.read(name) is None
+    local = Store(tmp_path / "store")
+    local.entry_path(KEY).parent.mkdir(parents=True)
+    os.mkfifo(local.entry_path(KEY))
+    assert local.get(KEY) is None

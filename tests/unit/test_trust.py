@@ -6,11 +6,14 @@ import hashlib
 from pathlib import Path
 
 import pytest
+from packaging.version import Version
 from unit.test_minisign import Signer
 
 from aiter_prebuilt import trust
 from aiter_prebuilt.contract.header import HEADER_SIZE
+from aiter_prebuilt.contract.signature import order_of
 from aiter_prebuilt.errors import SignatureError, UnsignedError, WrongKeyError
+from aiter_prebuilt.locate import InstalledBundle
 
 HEADER = bytes(range(HEADER_SIZE))
 
@@ -152,4 +155,100 @@ def test_names_that_lead_elsewhere_or_stand_twice_are_refused(one: Signer, tmp_p
     (folder / "SHA256SUMS").write_bytes(data)
     one.sign(folder / "SHA256SUMS.minisig", data)
     _, (problem,) = trust.check_release(folder, one.keys)
-    assert "not a SHA-256 and a name below the folder, or a name for the second time" in problem
+    assert "is not a name below the folder" in problem or "is listed for the second time" in problem
+
+
+def _resigned(folder: Path, signer: Signer, names: dict[str, str]) -> None:
+    data = "".join(f"{digest}  {name}\n" for name, digest in names.items()).encode()
+    (folder / "SHA256SUMS").write_bytes(data)
+    signer.sign(folder / "SHA256SUMS.minisig", data)
+
+
+def test_refuses_a_listed_file_that_is_a_link_or_lies_behind_one(one: Signer, tmp_path: Path) -> None:
+    folder = _release(tmp_path / "r", one)
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "a.whl").write_bytes(b"a")
+    digest = hashlib.sha256(b"a").hexdigest()
+    (folder / "a.whl").unlink()
+    (folder / "a.whl").symlink_to(tmp_path / "outside" / "a.whl")
+    (folder / "files").symlink_to(tmp_path / "outside")
+    (folder / "b.whl").unlink()
+    _resigned(folder, one, {"a.whl": digest, "files/a.whl": digest})
+    assert trust.check_release(folder, one.keys)[1] == [
+        "files: it is not in SHA256SUMS",
+        "a.whl: a.whl is a link, which leads out of what was released",
+        "files/a.whl: files is a link, which leads out of what was released",
+    ]
+
+
+@pytest.mark.parametrize("data", [b"\xff\xfe\n", b"0" * 63 + b"  a.whl\n", b"a note\n", b"\n"])
+def test_refuses_a_signed_list_with_a_line_that_it_cannot_read(
+    one: Signer, tmp_path: Path, data: bytes
+) -> None:
+    folder = _release(tmp_path / "r", one)
+    data = (folder / "SHA256SUMS").read_bytes() + data
+    (folder / "SHA256SUMS").write_bytes(data)
+    one.sign(folder / "SHA256SUMS.minisig", data)
+    _, (problem,) = trust.check_release(folder, one.keys)
+    assert "SHA256SUMS:3: not a SHA-256" in problem or "SHA256SUMS is not UTF-8" in problem
+
+
+def test_refuses_an_older_release_unless_it_is_asked_for(
+    one: Signer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "r"
+    folder.mkdir()
+    names = {}
+    for version in ("0.9", "1.0rc1"):
+        name = f"aiter_prebuilt-{version}-py3-none-any.whl"
+        (folder / name).write_bytes(version.encode())
+        names[name] = hashlib.sha256(version.encode()).hexdigest()
+    _resigned(folder, one, names)
+    for installed in ("0.1.0", "0.9", "1.0rc1", "1.0.dev3"):
+        monkeypatch.setattr(trust, "VERSION", installed)
+        assert trust.check_release(folder, one.keys)[1] == []
+    monkeypatch.setattr(trust, "VERSION", "1.0")
+    _, (problem,) = trust.check_release(folder, one.keys)
+    assert problem.startswith("its newest release is 1.0rc1, and 1.0 is installed here")
+    assert trust.check_release(folder, one.keys, "1.0rc1")[1] == []
+    assert trust.check_release(folder, one.keys, "1.0")[1] == ["release 1.0 is not in it: it has 0.9, 1.0rc1"]
+
+
+def test_versions_are_ordered_as_packaging_orders_them() -> None:
+    versions = [
+        "0.1",
+        "0.1.0",
+        "0.1.post1",
+        "0.1.1",
+        "0.2.dev1",
+        "0.2a1",
+        "0.2a1.dev2",
+        "0.2b3",
+        "0.2rc1",
+        "0.2",
+        "0.10",
+        "1",
+    ]
+    pairs = [(one, two) for one in versions for two in versions]
+    for one, two in pairs:
+        wanted = Version(one) < Version(two), Version(one) == Version(two)
+        assert (order_of(one) < order_of(two), order_of(one) == order_of(two)) == wanted, (one, two)
+
+
+def test_golden_calls_of_another_bundle_or_release_are_refused(one: Signer, tmp_path: Path) -> None:
+    bundle = tmp_path / "gfx942-ck-free.apb"
+    bundle.write_bytes(HEADER + b"all else")
+    one.sign(_beside(bundle), HEADER, f"timestamp:1\tfile:{bundle.name}\tversion:2")
+    calls = bundle.with_suffix(".calls")
+    calls.write_bytes(b"calls")
+    installed = InstalledBundle(str(bundle), "gfx942", "ck-free")
+    for comment, words in (
+        ("timestamp:1\tfile:gfx950-ck-free.calls\tversion:2", "they were signed as 'gfx950-ck-free.calls'"),
+        ("timestamp:1\tfile:gfx942-ck-free.calls\tversion:1", "they are of version 1, the bundle is of 2"),
+        ("made by hand", "they were signed as 'a file without a name'"),
+    ):
+        one.sign(_beside(calls), b"calls", comment)
+        right, wrong = trust.seals_of(installed, one.keys)
+        assert right.ok and words in wrong.problem
+    one.sign(_beside(calls), b"calls", "timestamp:1\tfile:gfx942-ck-free.calls\tversion:2")
+    assert all(seal.ok for seal in trust.seals_of(installed, one.keys))

@@ -45,6 +45,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="check the files of a release's folder instead: SHA256SUMS, signed with --key, and all that it lists",
     )
     parser.add_argument(
+        "--version",
+        default="",
+        metavar="VERSION",
+        help="with --release: the release that the folder must hold; without, one that is older than this package is refused",
+    )
+    parser.add_argument(
         "--execute",
         action="store_true",
         dest="run",
@@ -70,6 +76,12 @@ def execute(options: argparse.Namespace) -> int:
     keys = trust.keys_from(options.keys or ([] if setting is None else setting.split(os.pathsep)))
     if options.release is not None:
         return _release(options, keys)
+    if options.version:
+        raise ArgumentError(
+            f"verify version {options.version}",
+            "--version is about a release's folder",
+            "add --release FOLDER, or leave --version out",
+        )
     installed = locate.installed()
     bundles = [bundle for bundle in installed if options.target in (None, bundle.target)]
     verdicts = [verify(bundle) for bundle in bundles]
@@ -127,7 +139,7 @@ def _release(options: argparse.Namespace, keys: tuple[PublicKey, ...]) -> int:
             "no key is named",
             "add --key FILE, the public key of who released it",
         )
-    seal, problems = trust.check_release(Path(options.release), keys)
+    seal, problems = trust.check_release(Path(options.release), keys, options.version)
     if options.json:
         row = {**asdict(seal), "ok": seal.ok}
         told = {"bundles": [], "executions": None, "signatures": [row], "problems": problems}

@@ -15,6 +15,12 @@ from aiter_prebuilt.contract.bytecode import INT64_MAX
 
 REQUIRED: Final = ("target", "cus", "kernel", "variant", "types")
 NOTES: Final = ("us", "source")
+#: Far more than an operator has dims and integer attributes.
+MOST_COLUMNS: Final = 64
+#: Digits of the largest number that a cell may hold.
+_DIGITS: Final = len(str(INT64_MAX))
+#: Characters of a wrong cell that a message repeats.
+_SHOWN: Final = 40
 #: What ``source`` says, up to a semicolon, of a time that a model predicted.
 MODELLED: Final = "modelled"
 
@@ -106,6 +112,10 @@ def read(text: str) -> Table:
 def _check_header(header: list[tuple[int, str]], number: int, problems: list[Problem]) -> None:
     names = [name for _, name in header]
     wanted = "the first line names the columns: target,cus,M,N,K,kernel,variant,types"
+    if len(header) > MOST_COLUMNS:
+        text = f"the header names {len(header)} columns; at most {MOST_COLUMNS} can be right"
+        problems.append(Problem(number, 0, text, wanted))
+        return
     problems += [
         Problem(number, 0, f"column {name!r} is missing", wanted) for name in REQUIRED if name not in names
     ]
@@ -134,11 +144,14 @@ def _row(
     numbers = {}
     for name in ("cus", *(symbol for symbol, _ in symbols)):
         text = named[name]
-        if not (text.isascii() and text.isdecimal()) or int(text) > INT64_MAX:
+        digits = text.lstrip("0") or text[-1:]
+        # Python's int() refuses thousands of digits with an error of its own.
+        if not (text.isascii() and text.isdecimal()) or len(digits) > _DIGITS or int(digits) > INT64_MAX:
             fix = "write a number of 0 or more, 304 for example"
-            problems.append(Problem(number, columns[name], f"{name} is {text!r}, not a number", fix))
+            shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+            problems.append(Problem(number, columns[name], f"{name} is {shown!r}, not a number", fix))
             continue
-        numbers[name] = int(text)
+        numbers[name] = int(digits)
     for name in ("target", "kernel", "variant", "types"):
         if not named[name]:
             fix = f"write the {name} that `aiter-prebuilt explain` lists for this shape"
