@@ -4,8 +4,8 @@ that has to be made, other types of the same bytes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 from aiter_prebuilt.errors import UnsupportedError
 
@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 #: What their names begin with in ``readings``.
 PREFIX: Final = "adapted."
 _HANDLE: Final = 64
+#: MXFP4: columns of a scale, and rows and columns that scales are padded to a multiple of.
+_GROUP, _ROWS, _COLUMNS = 32, 256, 8
+#: ``round_mode`` of ``quant_mxfp4``: scales of AITER's Triton kernels, codes to nearest even.
+_TO_EVEN: Final = 2
 
 
 def qr_get_handle(fa: int) -> torch.Tensor:
@@ -68,16 +72,96 @@ def get_mla_metadata_v1(
     )  # fmt: skip
 
 
-def dynamic_mxfp4_quant(
+def dynamic_mxfp4_quant_padded(
     x: torch.Tensor, scaling_mode: str = "even", shuffle: bool = False
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """That of ``fp4_utils``: codes and scales of torch's types, shuffled or not."""
+    """That of ``fp4_utils`` in November 2025: torch's types, and room behind the scales, shuffled or not."""
     import torch
 
     from aiter_prebuilt import dynamic_mxfp4_quant as ours
 
     codes, scales = ours(x, scaling_mode, shuffle)
+    if not shuffle:
+        rows, groups = scales.shape
+        padded = torch.empty(_padded(rows, groups), dtype=torch.uint8, device=x.device)
+        padded[:rows, :groups] = scales
+        scales = padded
     return codes.view(torch.float4_e2m1fn_x2), scales.view(torch.float8_e8m0fnu)
+
+
+def dynamic_mxfp4_quant_to_even(
+    x: torch.Tensor, scaling_mode: str = "even", shuffle: bool = False
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """``dynamic_mxfp4_quant`` whose codes are rounded to the even one halfway, as bytes."""
+    import torch
+
+    from aiter_prebuilt import quant_mxfp4
+
+    rows, columns = x.shape
+    if scaling_mode != "even" or columns % _GROUP:
+        raise UnsupportedError(
+            f"dynamic_mxfp4_quant(x of {columns} columns, scaling_mode={scaling_mode!r})",
+            'ours takes a multiple of 32 columns, and "even"',
+            "Leave it to AITER's own function",
+        )
+    groups = columns // _GROUP
+    codes = torch.empty((rows, columns // 2), dtype=torch.uint8, device=x.device)
+    shape = _padded(rows, groups) if shuffle else (rows, groups)
+    scales = torch.empty(shape, dtype=torch.uint8, device=x.device)
+    quant_mxfp4(x.contiguous(), codes, scales, _GROUP, _TO_EVEN, shuffle)
+    return codes, scales
+
+
+def dynamic_mxfp4_quant_typed(
+    x: torch.Tensor, scaling_mode: str = "even", shuffle: bool = False
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """That of ``fp4_utils`` in August 2026: torch's types, shuffled or not."""
+    import torch
+
+    codes, scales = dynamic_mxfp4_quant_to_even(x, scaling_mode, shuffle)
+    return codes.view(torch.float4_e2m1fn_x2), scales.view(torch.float8_e8m0fnu)
+
+
+def get_triton_quant_padded(qType: Any) -> Callable[..., Any]:  # noqa: N803  # AITER's name
+    """``get_triton_quant`` of November 2025."""
+    return _triton_quant(qType, dynamic_mxfp4_quant_padded)
+
+
+def get_triton_quant_to_even(qType: Any) -> Callable[..., Any]:  # noqa: N803  # AITER's name
+    """``get_triton_quant`` of August 2026."""
+    return _triton_quant(qType, dynamic_mxfp4_quant_typed)
+
+
+def _triton_quant(kind: Any, mxfp4: Callable[..., Any]) -> Callable[..., Any]:
+    from aiter_prebuilt import QuantType, get_triton_quant
+    from aiter_prebuilt.ops._common import number
+
+    if number(kind) != QuantType.per_1x32:
+        found: Callable[..., Any] = get_triton_quant(kind)
+        return found
+
+    def per_1x32_f4_quant_triton(
+        x: torch.Tensor,
+        scale: torch.Tensor | None = None,
+        quant_dtype: torch.dtype | None = None,
+        shuffle: bool = False,
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        import torch
+
+        if scale is not None or quant_dtype not in (None, torch.float4_e2m1fn_x2):
+            raise UnsupportedError(
+                f"get_triton_quant(QuantType.per_1x32)(scale={scale}, quant_dtype={quant_dtype})",
+                "ours makes the scales, and pairs of fp4",
+                "Leave out both",
+            )
+        codes, scales = mxfp4(x, shuffle=shuffle)
+        return codes, scales
+
+    return per_1x32_f4_quant_triton
+
+
+def _padded(rows: int, groups: int) -> tuple[int, int]:
+    return -(-rows // _ROWS) * _ROWS, -(-groups // _COLUMNS) * _COLUMNS
 
 
 def rope_cached_thd_positions_offsets_2c_fwd_inplace(
@@ -134,14 +218,23 @@ def fused_flatten_fp8_group_quant(
 
 
 def fused_flatten_mxfp4_quant(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """The last two dims as one in MXFP4; scales lie by columns."""
+    """The last two dims as one in MXFP4, codes away from zero halfway; scales lie by columns."""
     from aiter_prebuilt import dynamic_mxfp4_quant as ours
 
+    return _flattened(x, ours)
+
+
+def fused_flatten_mxfp4_quant_to_even(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """The last two dims as one in MXFP4, codes to the even one halfway; scales lie by columns."""
+    return _flattened(x, dynamic_mxfp4_quant_to_even)
+
+
+def _flattened(x: torch.Tensor, mxfp4: Callable[..., Any]) -> tuple[torch.Tensor, torch.Tensor]:
     columns = x.shape[2]
-    if columns < 32 or columns & (columns - 1):
+    if columns < _GROUP or columns & (columns - 1):
         # AITER writes others at places that overlap.
         raise UnsupportedError(
             f"fused_flatten_mxfp4_quant(x of {columns} columns)", "it is no power of two from 32 on", "Pad it"
         )
-    codes, scales = ours(x.flatten(1))
+    codes, scales = mxfp4(x.flatten(1))
     return codes, scales.T.contiguous().T

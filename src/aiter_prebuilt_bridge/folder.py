@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from aiter_prebuilt.contract.version import VERSION
 from aiter_prebuilt.errors import ArgumentError
-from aiter_prebuilt_bridge import drifts, installed, record, serving
+from aiter_prebuilt_bridge import installed, record, semantic_changes, serving
 from aiter_prebuilt_bridge.errors import ForeignFileError
 from aiter_prebuilt_bridge.loader import CORE_MODULES
 from aiter_prebuilt_bridge.sources import Stub, by_module
@@ -158,7 +158,7 @@ def _why(stub: Stub, package: Path) -> str:
         return f"{stub.name} is called through ctypes, which takes no Python"
     if stub.varies:
         return f"AITER names another module for each kind of call of {stub.name}"
-    other = drifts.other(stub.name, package)
+    other = semantic_changes.why_other(stub.name, package)
     if other:
         return f"{stub.name}: {other}"
     mine, cover = serving.decide("", (stub.name,), stub.signature)

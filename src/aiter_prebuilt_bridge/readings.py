@@ -2,6 +2,7 @@
 
 Every row was read in AITER's source, of August 2026 and where it has the name of November 2025. The guard (``covers``) still
 reads both signatures: a row explains the parameters that it names, and what a later AITER adds beside them stays unexplained.
+Names whose meaning depends on the AITER that is installed are in ``semantic_changes``.
 """
 
 from __future__ import annotations
@@ -78,11 +79,6 @@ _ROWS: Final[tuple[tuple[tuple[str, ...], str, Reading], ...]] = (
     # The ids are sorted in blocks of 32 for ours, and the call must say that.
     (("aiter.ops.moe_op",), "fmoe_fp8_blockscale_g1u1", Reading(nothing={"block_size_M": (32,)})),
     (
-        ("aiter.ops.quant",),
-        "smooth_per_token_scaled_quant",
-        Reading(nothing={"smooth_scale_map_hash": (None,), "enable_ps": (ANY,)}),
-    ),
-    (
         ("aiter.ops.sample",),
         "mixed_sample_outer_exponential",
         Reading(names={"temperature": "temperatures"}),
@@ -122,25 +118,14 @@ _ROWS: Final[tuple[tuple[tuple[str, ...], str, Reading], ...]] = (
         Reading(ours="batched_gemm_a8w8_CK", nothing=_PRODUCT | {"YQ": (None,)}, differs=_TYPED),
     ),
     (
-        ("aiter.ops.triton.moe.moe_op_gemm_a4w4",),
-        "mxfp4_quant",
-        Reading(ours="dynamic_mxfp4_quant", nothing={"block_size_m": (ANY,), "block_size_n": (ANY,)}),
-    ),
-    (
         ("aiter.ops.triton.utils.shuffle",),
         "shuffle_weight",
         Reading(nothing={"arch": (None, "gfx942", "gfx950")}),
     ),
-    (("aiter.utility.fp4_utils",), "dynamic_mxfp4_quant", Reading(ours="adapted.dynamic_mxfp4_quant")),
     (
         ("aiter.ops.triton.quant.fused_fp8_quant", "aiter.ops.triton.fused_fp8_quant"),
         "fused_flatten_fp8_group_quant",
         Reading(ours="adapted.fused_flatten_fp8_group_quant"),
-    ),
-    (
-        ("aiter.ops.triton.quant.fused_mxfp4_quant", "aiter.ops.triton.fused_mxfp4_quant"),
-        "fused_flatten_mxfp4_quant",
-        Reading(ours="adapted.fused_flatten_mxfp4_quant"),
     ),
     # Its cache is not taken apart by contexts, which was a number of parts.
     (

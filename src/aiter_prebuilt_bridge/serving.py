@@ -22,7 +22,7 @@ from aiter_prebuilt.errors import (
     UnsupportedError,
 )
 from aiter_prebuilt.signatures import load
-from aiter_prebuilt_bridge import adapted, drifts, machine, readings, record, wording
+from aiter_prebuilt_bridge import adapted, machine, readings, record, semantic_changes, wording
 from aiter_prebuilt_bridge.covers import Cover, Omitted, Words, compare
 
 #: Raised before anything is launched, of calls that ours do not serve and AITER's may: they go to AITER's own function.
@@ -107,7 +107,7 @@ def decide(module: str, names: tuple[str, ...], signature: inspect.Signature | N
 
 def ways_of(module: str, name: str) -> tuple[tuple[readings.Reading, ...], str]:
     """How ours may read a call of ``name`` in the AITER that is here; why it cannot be said."""
-    found = drifts.of(module, name)
+    found = semantic_changes.of(module, name)
     return (readings.of(module, name), "") if found is None else ((found[0],), found[1])
 
 

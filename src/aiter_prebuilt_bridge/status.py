@@ -12,12 +12,12 @@ from typing import Any
 from aiter_prebuilt.contract.version import VERSION
 from aiter_prebuilt_bridge import (
     cache_data,
-    drifts,
     flydsl_cache,
     folder,
     installed,
     models,
     record,
+    semantic_changes,
     triton_cache,
 )
 from aiter_prebuilt_bridge.errors import ForeignFileError, NoAiterError
@@ -72,7 +72,7 @@ def examine() -> dict[str, Any]:
     return {
         **told,
         "answered": sorted(record.ANSWERED),
-        "rules": drifts.told(),
+        "rules": semantic_changes.rules(),
         "replaced": [row for row in said if not row["why"] and row["way"] not in _STUBS],
         "stub": [row for row in said if not row["why"] and row["way"] in _STUBS],
         "left": [row for row in said if row["why"]],

@@ -205,20 +205,36 @@ def layouts(rule: str) -> list[str]:
 
 
 def as_triton(rule: str) -> list[str]:
-    """Scales from 1.75 of a power on, codes halfway to the larger one: the rule of AITER's Triton kernels in both trees."""
-    del rule
+    """Scales from 1.75 of a power on, as AITER's Triton kernels make them in both trees.
+
+    Codes halfway are the larger one, and the even one since 2026. The utility's scales have room behind them, and none since then.
+    """
     import aiter_prebuilt
 
     torch = _torch()
     x = _inputs()
     codes, scales = torch.empty(32, 128, dtype=torch.uint8), torch.empty(32, 8, dtype=torch.uint8)
-    aiter_prebuilt.quant_mxfp4(x, codes, scales, 32, 4)
-    made = _there("aiter.utility.fp4_utils", "dynamic_mxfp4_quant")(x)
-    problems = _differs(made, (codes, scales), "fp4_utils")
-    if (made[0].dtype, made[1].dtype) != (torch.float4_e2m1fn_x2, torch.float8_e8m0fnu):
-        problems.append(f"types {made[0].dtype} and {made[1].dtype}")
-    other = _there("aiter.ops.triton.moe.moe_op_gemm_a4w4", "mxfp4_quant")
-    return problems + (_differs(other(x, 16, 64), (codes, scales), "mxfp4_quant") if other else [])
+    aiter_prebuilt.quant_mxfp4(x, codes, scales, 32, 2 if rule == "above" else 4)
+    utility = _there("aiter.utility.fp4_utils", "dynamic_mxfp4_quant")
+    problems = []
+    aiter: Any = importlib.import_module("aiter")
+    makers = utility, _there("aiter.ops.quant", "get_triton_quant")(aiter.QuantType.per_1x32)
+    for maker in makers:
+        made = maker(x)
+        if (made[0].dtype, made[1].dtype) != (torch.float4_e2m1fn_x2, torch.float8_e8m0fnu):
+            problems.append(f"types {made[0].dtype} and {made[1].dtype}")
+        if made[1].shape != ((32, 8) if rule == "above" else (256, 8)):
+            problems.append(f"scales of {tuple(made[1].shape)}")
+        problems += _differs((made[0], made[1][:32]), (codes, scales), maker.__name__)
+    place = "aiter.ops.triton.quant.quant" if rule == "above" else "aiter.ops.triton.quant"
+    others = {"Triton": _there(place, "dynamic_mxfp4_quant")}
+    given = _there("aiter.ops.triton.moe.moe_op_gemm_a4w4", "mxfp4_quant")
+    if given:
+        others["mxfp4_quant"] = lambda each: given(each, 16, 64)
+    assert None not in others.values()
+    return problems + [
+        text for name, each in others.items() for text in _differs(each(x), (codes, scales), name)
+    ]
 
 
 def norm(rule: str) -> list[str]:
@@ -367,7 +383,8 @@ def flattened(rule: str) -> list[str]:
             or (found.flatten(1) - flat.double()).abs().max() > 0.07 * flat.abs().max()
         ):
             problems.append("codes of fp8")
-    matrix = _there("aiter.utility.fp4_utils", "dynamic_mxfp4_quant")(flat)
+    codes, scales = _there("aiter.utility.fp4_utils", "dynamic_mxfp4_quant")(flat)
+    matrix = codes, scales[:5]
     made = fp4(x)
     strides = [] if made[1].stride() == (1, 5) else [f"scales of fp4 {made[1].stride()}"]
     return problems + strides + _differs((made[0], made[1].contiguous()), matrix, "fp4")
