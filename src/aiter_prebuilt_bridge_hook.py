@@ -21,23 +21,70 @@ _NAMES = ("aiter", "chip_info", "cpp_extension", "torch_guard")
 _FLYDSL = ("flydsl.compiler.jit_function", "flydsl.runtime.device")
 
 
+#: Why AITER is left alone in this process, once that was said.
+_LEFT: "list[str]" = []
+
+
 class Finder:
     """Hands AITER's modules to :mod:`aiter_prebuilt_bridge.loader`; all others are somebody else's."""
 
     def find_spec(
         self, name: str, path: "Sequence[str] | None" = None, target: "ModuleType | None" = None
     ) -> "ModuleSpec | None":
-        """As the import system asks."""
-        if name in _NAMES or name.startswith(_PREFIXES) or (name in _FLYDSL and "aiter" in sys.modules):
+        """As the import system asks.
+
+        Raises:
+            ImportError: the bridge is strict, and the runtime is missing or of another version.
+        """
+        mine = name in _NAMES or name.startswith(_PREFIXES) or (name in _FLYDSL and "aiter" in sys.modules)
+        if mine and ready():
             from aiter_prebuilt_bridge.loader import spec_of
 
             return spec_of(self, name, path, target)
         return None
 
 
+def ready() -> bool:
+    """Can the bridge serve AITER? If its runtime is missing AITER is left alone, which is logged once.
+
+    Raises:
+        ImportError: the bridge is strict, and the runtime is missing or of another version.
+    """
+    if _LEFT:
+        return False
+    try:
+        import aiter_prebuilt_bridge.loader  # noqa: F401  # with all that it needs
+    except ImportError as error:
+        why = f"the bridge cannot load its runtime ({error}). {_mend()}"
+        if os.environ.get(VARIABLE) == "strict":
+            raise ImportError(f"import aiter: {why}") from error
+        _LEFT.append(why)
+        import logging
+
+        logging.getLogger("aiter_prebuilt_bridge").warning("aiter: it is left as it is, because %s", why)
+        return False
+    return True
+
+
+def _mend() -> str:
+    from importlib import metadata
+
+    try:
+        version = f"=={metadata.version('aiter-prebuilt-bridge')}"
+    except metadata.PackageNotFoundError:
+        version = ""
+    return f"Type: pip install aiter-prebuilt{version}, or pip uninstall aiter-prebuilt-bridge"
+
+
+def is_finder(each: object) -> bool:
+    """Is ``each`` a finder of the bridge? Also one of this module's earlier or other copies (a reload, a purge)."""
+    kind = type(each)
+    return kind.__module__ == __name__ and kind.__qualname__ == Finder.__qualname__
+
+
 def installed() -> bool:
     """Is the finder on the path?"""
-    return any(type(each) is Finder for each in sys.meta_path)
+    return any(is_finder(each) for each in sys.meta_path)
 
 
 def install() -> bool:

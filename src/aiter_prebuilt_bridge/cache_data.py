@@ -1,13 +1,18 @@
 """The data wheels of the bridge in this environment: caches of Triton's and FlyDSL's kernels inside AITER, one wheel for each
 target. Nothing of theirs is imported; a file is handed on when its SHA-256 is that of the index, and never before.
+
+Nothing here is locked: a fork would leave a lock with a thread that the child does not have. Two threads may do the same work,
+and the first result stays.
 """
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import json
 import os
-import threading
+import shutil
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +28,7 @@ from aiter_prebuilt.contract.kernel_cache import (
     CacheIndexError,
     read,
 )
+from aiter_prebuilt_bridge import record
 from aiter_prebuilt_bridge.errors import CacheDamagedError
 
 #: Folders of data wheels that are not beside this package, as a path list.
@@ -30,31 +36,38 @@ VARIABLE: Final = "AITER_PREBUILT_BRIDGE_CACHE"
 _AGAIN: Final = (
     "Install the wheel again: pip install --force-reinstall --no-deps aiter-prebuilt-bridge-{target}"
 )
-_LOCK: Final = threading.Lock()
+#: Process -> a folder that nobody else may enter, for copies of files that others may change.
+_PRIVATE: Final[dict[int, Path]] = {}
 
 
 @dataclass(frozen=True)
 class Data:
-    """One data wheel: its folder, its index, and the files that were found right in this process."""
+    """One data wheel: its folder, its index, and the files that were found right in a process, by its number."""
 
     folder: Path
     index: CacheIndex
-    right: dict[str, Path] = field(default_factory=dict)
+    right: dict[tuple[int, str], Path] = field(default_factory=dict)
 
     def file(self, wanted: CacheFile) -> Path:
         """The path of a file of the index, checked the first time that it is asked for.
 
+        Whoever is given the path reads the file later. So if others may change it, the path is that of a private copy of the
+        bytes that were checked.
+
         Raises:
             CacheDamagedError: it is missing, or has other bytes, or is a link.
         """
-        with _LOCK:
-            if wanted.path not in self.right:
-                self.right[wanted.path] = self._checked(wanted)
-            return self.right[wanted.path]
-
-    def _checked(self, wanted: CacheFile) -> Path:
-        self.content(wanted)
-        return self.folder / wanted.path
+        key = os.getpid(), wanted.path
+        if key not in self.right:
+            data, path = self.content(wanted), self.folder / wanted.path
+            writable = ownership.problems(str(path))
+            if writable:
+                record.once(
+                    str(path.parent), f"kernels are copied before they are loaded, since {writable[0]}"
+                )
+                path = _copied(wanted, data)
+            self.right.setdefault(key, path)
+        return self.right[key]
 
     def content(self, wanted: CacheFile) -> bytes:
         """The bytes of a file of the index: those that were checked.
@@ -80,6 +93,23 @@ class Data:
             CacheDamagedError: see :meth:`file`.
         """
         return {name: str(self.file(each)) for name, each in entry.files.items()}
+
+
+def _copied(wanted: CacheFile, data: bytes) -> Path:
+    """A copy of ``data`` in a folder of this process, under the file's own name."""
+    process = os.getpid()
+    if process not in _PRIVATE:
+        made = Path(tempfile.mkdtemp(prefix="aiter-prebuilt-bridge-"))  # which makes it for this user alone
+        atexit.register(_remove, made, process)
+        _PRIVATE.setdefault(process, made)
+    place = Path(tempfile.mkdtemp(dir=_PRIVATE[process])) / Path(wanted.path).name
+    place.write_bytes(data)
+    return place
+
+
+def _remove(folder: Path, process: int) -> None:
+    if os.getpid() == process:  # a child that was forked leaves its parent's
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _difference(data: bytes, wanted: CacheFile) -> str:
@@ -126,16 +156,14 @@ def installed() -> tuple[Data, ...]:
     Raises:
         CacheDamagedError: see :func:`open_folder`.
     """
-    with _LOCK:
-        if not _OPENED:
-            _OPENED.append(tuple(open_folder(folder) for folder in folders()))
-        return _OPENED[0]
+    if not _OPENED:
+        _OPENED.append(tuple(open_folder(folder) for folder in folders()))
+    return _OPENED[0]
 
 
 def forget() -> None:
     """Read the wheels again when they are asked for next."""
-    with _LOCK:
-        _OPENED.clear()
+    _OPENED.clear()
 
 
 def trusted(tool: str) -> tuple[list[Data], list[str]]:

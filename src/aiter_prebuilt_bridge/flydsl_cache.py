@@ -40,7 +40,6 @@ _SERVED: Final = ("JitCacheManager", "_flydsl_key", "_get_func_source", "_collec
 #: A report of a miss names so many parts at most.
 _PARTS_TOLD: Final = 6
 _MARK: Final = "_aiter_prebuilt_bridge"
-_LOCK: Final = threading.Lock()
 _NO_CACHE: Final = "FlyDSL's cache is off (FLYDSL_RUNTIME_ENABLE_CACHE, FLYDSL_DUMP_IR and the like)"
 
 #: Launcher -> lookups that a data wheel answered, and that none did, in this process.
@@ -146,12 +145,11 @@ def artifact(text: str, launched: Asked) -> Any:
 
 def _entries(jit: Any) -> tuple[Mapping[str, tuple[Data, CacheEntry]], str]:
     """The entries for the FlyDSL that runs, and why there are none of them, or ""."""
-    with _LOCK:
-        if not _ENTRIES:
-            _ENTRIES.append(_read(jit))
-            if _ENTRIES[0][1]:
-                record.once(TOOL, _ENTRIES[0][1])
-        return _ENTRIES[0]
+    if not _ENTRIES:  # without a lock: see cache_data
+        _ENTRIES.append(_read(jit))
+        if _ENTRIES[0][1]:
+            record.once(TOOL, _ENTRIES[0][1])
+    return _ENTRIES[0]
 
 
 def _read(jit: Any) -> tuple[Mapping[str, tuple[Data, CacheEntry]], str]:
@@ -182,8 +180,7 @@ def _read(jit: Any) -> tuple[Mapping[str, tuple[Data, CacheEntry]], str]:
 
 def forget() -> None:
     """Read the wheels again at the next lookup."""
-    with _LOCK:
-        _ENTRIES.clear()
+    _ENTRIES.clear()
 
 
 def _missed(asked: Asked, jit: Any, off: str) -> None:

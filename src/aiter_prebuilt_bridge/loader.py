@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from importlib.machinery import ModuleSpec
 from pathlib import Path
@@ -10,6 +11,7 @@ from types import CodeType, FunctionType, ModuleType
 from typing import Any, Final
 
 from aiter_prebuilt_bridge import answers, collectives, core, public, stubs, triton_cache
+from aiter_prebuilt_bridge_hook import is_finder
 
 #: AITER's enumerations and its tensor: a module that its JIT compiles first of all. It was named otherwise in older trees.
 CORE_MODULES: Final = ("module_aiter_core", "module_aiter_enum")
@@ -27,17 +29,26 @@ _AFTER: Final[Mapping[str, Callable[[ModuleType], None]]] = {
 _KERNELS: Final = "aiter.ops.triton."
 _PUBLIC: Final = ("aiter.ops.", "aiter.fused_moe", "aiter.mla", "aiter.tuned_gemm", "aiter.utility.fp4_utils")
 _FLYDSL: Final = "flydsl.compiler.jit_function"
+#: Names that this thread asks the other finders for. One of them may ask all finders in its turn, so ours again.
+_ASKING: Final = threading.local()
 
 
 def spec_of(
     finder: object, name: str, path: Sequence[str] | None, target: ModuleType | None
 ) -> ModuleSpec | None:
     """The spec of one of AITER's modules, as the other finders have it, with what is ours around its loader."""
+    asking = vars(_ASKING).setdefault("names", set())
+    if name in asking:
+        return None
+    asking.add(name)
+    try:
+        spec = _others(finder, name, path, target)
+    finally:
+        asking.discard(name)
     last = name.rpartition(".")[2]
-    spec = _others(finder, name, path, target)
     if last in CORE_MODULES:
         return spec or core.spec(name)
-    if spec is None or spec.loader is None:
+    if spec is None or spec.loader is None or isinstance(spec.loader, Executed):
         return spec
     if name == "aiter" and _FLYDSL in sys.modules:
         _wrap_flydsl(sys.modules[_FLYDSL])
@@ -54,9 +65,9 @@ def spec_of(
 def _others(
     finder: object, name: str, path: Sequence[str] | None, target: ModuleType | None
 ) -> ModuleSpec | None:
-    for other in sys.meta_path:
+    for other in [*sys.meta_path]:
         find = getattr(other, "find_spec", None)
-        if other is not finder and find is not None:
+        if other is not finder and not is_finder(other) and find is not None:
             found: ModuleSpec | None = find(name, path, target)
             if found is not None:
                 return found

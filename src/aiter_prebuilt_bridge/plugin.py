@@ -12,7 +12,7 @@ import aiter_prebuilt_bridge_hook as hook
 def register() -> None:
     """Put the finder on the path. Of an AITER that was imported before, public names become ours; its stubs stay."""
     late = "aiter" in sys.modules and not hook.installed()
-    if hook.install() and late:
+    if hook.install() and late and hook.ready():
         from aiter_prebuilt_bridge import public, record, triton_cache
 
         record.once(

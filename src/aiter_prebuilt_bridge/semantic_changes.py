@@ -159,7 +159,9 @@ UTILITY: Final = Change(
     "an MXFP4 code of fp4_utils is rounded halfway",
     ("aiter/utility/fp4_utils.py",),
     {
-        PADDED: Marks(_HALF_UP.has, (SCALES_CUT,)),  # codes of its torch functions were always rounded to even
+        PADDED: Marks(
+            _HALF_UP.has, (SCALES_CUT,)
+        ),  # codes of its torch functions were always rounded to even
         CUT: Marks((*_HALF_EVEN.has, SCALES_CUT), _HALF_EVEN.lacks),
     },
     {

@@ -17,6 +17,8 @@ from typing import Any, Final
 from aiter_prebuilt_bridge import record, serving
 
 _STUB: Final = "_aiter_prebuilt_stub"
+#: Where AITER's guard keeps its library of torch's operators, None before the first.
+_LIBRARY: Final = "aiter_lib"
 #: The JIT's functions that start a compile; the second starts compilers to ask them for their flags.
 _COMPILES: Final = ("build_module", "get_args_of_build")
 #: And those of its templates: which argument says what is compiled, by place and by name.
@@ -151,11 +153,28 @@ def wrap_guard(module: ModuleType) -> None:
         stub = told.get("calling_func_")
 
         def decorator(function: Callable[..., Any]) -> Any:
+            if vars(module).get(_LIBRARY, module) is None:
+                setattr(module, _LIBRARY, _library())
             return _registered(original, (args, keywords), stub, function)
 
         return decorator
 
     module.torch_compile_guard = guard  # type: ignore[attr-defined]
+
+
+def _library() -> Any:
+    """The library that AITER's guard would make, whose names never have the namespace in front.
+
+    AITER of November 2025 defines ``aiter::NAME`` in the library ``aiter``. torch before 2.13 took that as ``NAME``; since then it
+    keeps ``aiter::aiter::NAME``, and its own clean-up ends each process with a ValueError for each copy of the guard.
+    """
+    from torch.library import Library
+
+    class Named(Library):  # type: ignore[misc]  # torch's is Any where it is not installed
+        def define(self, schema: str, *args: Any, **keywords: Any) -> Any:
+            return super().define(schema.removeprefix(f"{self.ns}::"), *args, **keywords)
+
+    return Named("aiter", "FRAGMENT")
 
 
 def _registered(

@@ -13,7 +13,6 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-import threading
 from collections import Counter
 from collections.abc import Mapping
 from types import FrameType
@@ -33,7 +32,6 @@ TOOL: Final = "triton"
 _PARTS_TOLD: Final = 6
 _CACHE: Final = "triton.runtime.cache"
 _COMPILE: Final = ("triton.compiler.compiler", "compile")
-_LOCK: Final = threading.Lock()
 
 #: Kernel -> lookups that a data wheel answered, and that none did, in this process.
 HITS: Final[Counter[str]] = Counter()
@@ -106,10 +104,9 @@ def install() -> bool:
 
 def _entries() -> tuple[Mapping[str, tuple[Data, CacheEntry]], str]:
     """The entries for the Triton that runs, and why there are none of them, or ""."""
-    with _LOCK:
-        if not _ENTRIES:
-            _ENTRIES.append(_read())
-        return _ENTRIES[0]
+    if not _ENTRIES:  # without a lock: see cache_data
+        _ENTRIES.append(_read())
+    return _ENTRIES[0]
 
 
 def _read() -> tuple[Mapping[str, tuple[Data, CacheEntry]], str]:
@@ -133,8 +130,7 @@ def _read() -> tuple[Mapping[str, tuple[Data, CacheEntry]], str]:
 
 def forget() -> None:
     """Read the wheels again at the next lookup."""
-    with _LOCK:
-        _ENTRIES.clear()
+    _ENTRIES.clear()
 
 
 def _asked() -> Asked | None:

@@ -207,7 +207,7 @@ def layouts(rule: str) -> list[str]:
 def as_triton(rule: str) -> list[str]:
     """Scales from 1.75 of a power on, as AITER's Triton kernels make them in both trees.
 
-    Codes halfway are the larger one, and the even one since 2026. The utility's scales have room behind them, and none since then.
+    Codes halfway are the larger one, and the even one since 2026. The utility's scales had room behind them before that.
     """
     import aiter_prebuilt
 

@@ -26,7 +26,6 @@ import os
 import site
 import sys
 import time
-import traceback
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -485,13 +484,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main()
-        status = 0
-    except BaseException:  # noqa: BLE001  # it is printed
-        traceback.print_exc()
-        status = 1
-    # Registrations of trees before torch 2.13 break torch's own cleaning up, after everything that counts was said.
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(status)
+    main()

@@ -113,6 +113,24 @@ def test_a_file_is_checked_once(place: Path) -> None:
     assert data.files(entry) == first
 
 
+@pytest.mark.parametrize("opened", ["triton", "file"])
+def test_a_file_that_others_may_swap_after_its_check_is_handed_on_as_it_was_checked(
+    opened: str, place: Path
+) -> None:
+    """The index is safe, and the folder of its files, or a file, is not."""
+    data, entry = cache_data.entries("triton")["KEY"]
+    named = place / entry.files["_kernel.hsaco"].path
+    (place / "triton" if opened == "triton" else named).chmod(0o777)
+    files = data.files(entry)
+    named.unlink()
+    named.write_bytes(b"swapped")
+    handed = Path(files["_kernel.hsaco"])
+    assert handed.read_bytes() == dict(SEED.files)["_kernel.hsaco"] and handed.suffix == ".hsaco"
+    assert handed != named and handed.parent.stat().st_mode & 0o777 == 0o700
+    assert Path(files["_kernel.json"]).read_bytes() == dict(SEED.files)["_kernel.json"]
+    assert data.files(entry) == files  # made once
+
+
 @pytest.mark.parametrize(
     "path",
     ["../x", "triton/../../x", "/etc/passwd", "triton//x", "flydsl/x", "triton", "triton/", "triton/.x", "triton/a b",
