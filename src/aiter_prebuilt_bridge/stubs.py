@@ -8,6 +8,7 @@ compiled from templates (``csrc.cpp_itfs``) is registered by ``direct_register_c
 
 from __future__ import annotations
 
+import importlib
 import inspect
 from collections.abc import Callable
 from functools import wraps
@@ -165,16 +166,17 @@ def wrap_guard(module: ModuleType) -> None:
 def _library() -> Any:
     """The library that AITER's guard would make, whose names never have the namespace in front.
 
-    AITER of November 2025 defines ``aiter::NAME`` in the library ``aiter``. torch before 2.13 took that as ``NAME``; since then it
-    keeps ``aiter::aiter::NAME``, and its own clean-up ends each process with a ValueError for each copy of the guard.
+    AITER of November 2025 defines ``aiter::NAME`` in the library ``aiter``. torch before 2.13 took that as ``NAME``. Since then
+    it keeps ``aiter::aiter::NAME``, and its own clean-up ends each process with a ValueError for each copy of the guard.
     """
-    from torch.library import Library
+    base: Any = importlib.import_module("torch.library").Library
 
-    class Named(Library):  # type: ignore[misc]  # torch's is Any where it is not installed
+    class Named(base):  # type: ignore[misc]
         def define(self, schema: str, *args: Any, **keywords: Any) -> Any:
             return super().define(schema.removeprefix(f"{self.ns}::"), *args, **keywords)
 
-    return Named("aiter", "FRAGMENT")
+    made: Any = Named
+    return made("aiter", "FRAGMENT")
 
 
 def _registered(
