@@ -8,8 +8,8 @@ compiled from templates (``csrc.cpp_itfs``) is registered by ``direct_register_c
 
 from __future__ import annotations
 
-import importlib
 import inspect
+import sys
 from collections.abc import Callable
 from functools import wraps
 from types import ModuleType
@@ -154,7 +154,7 @@ def wrap_guard(module: ModuleType) -> None:
         stub = told.get("calling_func_")
 
         def decorator(function: Callable[..., Any]) -> Any:
-            if vars(module).get(_LIBRARY, module) is None:
+            if vars(module).get(_LIBRARY, module) is None and "torch.library" in sys.modules:
                 setattr(module, _LIBRARY, _library())
             return _registered(original, (args, keywords), stub, function)
 
@@ -169,7 +169,7 @@ def _library() -> Any:
     AITER of November 2025 defines ``aiter::NAME`` in the library ``aiter``. torch before 2.13 took that as ``NAME``. Since then
     it keeps ``aiter::aiter::NAME``, and its own clean-up ends each process with a ValueError for each copy of the guard.
     """
-    base: Any = importlib.import_module("torch.library").Library
+    base: Any = vars(sys.modules["torch.library"])["Library"]
 
     class Named(base):  # type: ignore[misc]
         def define(self, schema: str, *args: Any, **keywords: Any) -> Any:
