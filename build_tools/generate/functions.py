@@ -37,6 +37,11 @@ def functions(family: Family) -> str | None:
         "",
         "from aiter_prebuilt.dispatch import operator",
         *_common([*bodies, *made]),
+        *(
+            ["from aiter_prebuilt.ops._named_errors import blame"]
+            if any("blame(" in line for line in bodies)
+            else []
+        ),
         "from aiter_prebuilt.ops._traced import traced",
         *(_ENUM if any(each.enum for operator in mine for each in operator.python.parameters) else _TORCH),
         "",
@@ -102,9 +107,25 @@ def function(operator: Operator) -> list[str]:
     )
     parameters = [parameter.text for parameter in operator.python.parameters]
     lines = ["@traced", *fitted(f"def {operator.name}(", parameters, f") -> {result}:"), *docstring(operator)]
-    lines += [*numbers(operator), *refusals(operator), *unread(operator), *elsewhere(operator)]
+    looks = [*numbers(operator, 4), *refusals(operator, 4), *elsewhere(operator, 4)]
+    lines += [*blaming(operator, looks), *unread(operator)]
     held = [operator.into.get(name, name) for name in specs if name not in operator.arguments]
     return [*lines, *(_returned(operator, held, result) if held else _launch(operator, held))]
+
+
+def blaming(operator: Operator, lines: Sequence[str]) -> list[str]:
+    """``lines``, indented once more, which look at arguments as a caller gave them, with a raw error named. A call without one
+    pays nothing.
+    """
+    if not lines:
+        return []
+    return [
+        "    try:",
+        *lines,
+        "    except Exception as error:",
+        f"        blame({operator.name}, error, locals())",
+        "        raise",
+    ]
 
 
 def _returned(operator: Operator, held: Sequence[str], result: str) -> list[str]:
@@ -128,13 +149,16 @@ def _launch(operator: Operator, held: Sequence[str]) -> list[str]:
     return fitted(f"_{operator.name}(", [*operator.arguments, *held, *operator.attributes], ")", 4)
 
 
-def elsewhere(operator: Operator) -> list[str]:
+def elsewhere(operator: Operator, deeper: int = 0) -> list[str]:
     """Memory for a result of a type that another operator has: the call is one of that operator."""
     lines: list[str] = []
+    margin = " " * deeper
     for name in operator.into.values():
         for kind, other in operator.served_by.items():
-            lines.append(f'    if {name} is not None and is_type(getattr({name}, "dtype", None), "{kind}"):')
-            lines += fitted(f"return {other}(", _theirs(operator), ")", 8)
+            lines.append(
+                f'{margin}    if {name} is not None and is_type(getattr({name}, "dtype", None), "{kind}"):'
+            )
+            lines += fitted(f"return {other}(", _theirs(operator), ")", 8 + deeper)
     return lines
 
 
@@ -178,10 +202,10 @@ def refused(operator: Operator) -> list[Parameter]:
     ]
 
 
-def numbers(operator: Operator) -> list[str]:
+def numbers(operator: Operator, deeper: int = 0) -> list[str]:
     """Members of enumerations become numbers."""
     names = [parameter.name for parameter in operator.python.parameters if parameter.enum]
-    return [f"    {name} = number({name})" for name in names]
+    return [f"{' ' * deeper}    {name} = number({name})" for name in names]
 
 
 def unread(operator: Operator) -> list[str]:
@@ -192,12 +216,13 @@ def unread(operator: Operator) -> list[str]:
     return ["    del (", *(f"        {name}," for name in operator.ignored), "    )"]
 
 
-def refusals(operator: Operator) -> list[str]:
+def refusals(operator: Operator, deeper: int = 0) -> list[str]:
     """A check for every tensor that may not be shuffled, and for every option of which not all values are served."""
     lines: list[str] = []
+    margin = " " * deeper
     for name in operator.plain:
-        lines.append(f'    if getattr({name}, "is_shuffled", False):')
-        lines.append(f'        raise refuse_shuffled("{operator.name}", "{name}")')
+        lines.append(f'{margin}    if getattr({name}, "is_shuffled", False):')
+        lines.append(f'{margin}        raise refuse_shuffled("{operator.name}", "{name}")')
     # What another operator serves comes last: everything else was looked at then.
     for parameter in sorted(refused(operator), key=lambda each: _of_result(operator, each)):
         values = operator.covered[parameter.name]
@@ -206,16 +231,16 @@ def refusals(operator: Operator) -> list[str]:
         # Memory for the result may land here, given by position.
         if operator.into and wrong == parameter.name:
             wrong = f'{wrong} is not False and (hasattr({wrong}, "shape") or {wrong})'
-        lines.append(f"    if {wrong}:")
+        lines.append(f"{margin}    if {wrong}:")
         for kind, other in operator.served_by.items() if _of_result(operator, parameter) else ():
             alike, so = _same(operator, parameter)
             # The tensor says whose element types are meant: of torch, a text names none.
             own = next(value.argument for value in values if isinstance(value, ArgumentType))
-            lines.append(f'        if {parameter.name} == element_type({own}, "{kind}"){alike}:')
-            lines += fitted(f"return {other}(", _theirs(operator), ")", 12)
+            lines.append(f'{margin}        if {parameter.name} == element_type({own}, "{kind}"){alike}:')
+            lines += fitted(f"return {other}(", _theirs(operator), ")", 12 + deeper)
             said += so
         call = [f'"{operator.name}"', f'"{parameter.name}"', parameter.name, literal(said)]
-        lines += fitted("raise refuse(", call, ")", 8)
+        lines += fitted("raise refuse(", call, ")", 8 + deeper)
     return lines
 
 

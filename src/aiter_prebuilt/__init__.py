@@ -10,6 +10,7 @@ An operator is found on first use, its kernel loaded on first launch.
 from __future__ import annotations
 
 from importlib import import_module
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from aiter_prebuilt import ops
@@ -239,6 +240,8 @@ _AROUND = {
     "ops.tuned_gemm": ("tgemm",),
 }  # fmt: skip
 _HOMES = {name: home for home, names in _AROUND.items() for name in names}
+#: Modules whose functions take no tensors and name all that they refuse.
+_PLAIN = ("loading",)
 
 
 def __getattr__(name: str) -> Any:
@@ -246,7 +249,17 @@ def __getattr__(name: str) -> Any:
     if home is None:
         raise AttributeError(f"module 'aiter_prebuilt' has no attribute {name!r}")
     with importing:
-        function = getattr(import_module(f"aiter_prebuilt.{home}"), name)
+        module = import_module(f"aiter_prebuilt.{home}")
+        function = getattr(module, name)
+        if (
+            home not in _PLAIN
+            and not home.startswith("ops.generated.")
+            and isinstance(function, FunctionType)
+        ):
+            # Generated functions name their errors themselves, at no cost to a call.
+            guarded = import_module("aiter_prebuilt.ops._named_errors").guarded
+            function = function if hasattr(function, "__wrapped__") else guarded(function)
+            setattr(module, name, function)  # one object under both names: pickle looks it up by its module
     globals()[name] = function
     return function
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from enum import EnumMeta
 from functools import partial
 from importlib import import_module
+from inspect import unwrap
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, Final
 
@@ -82,6 +83,7 @@ def _of_function(function: FunctionType) -> Iterator[Any]:
     """What its code names: globals, what it imports or takes of a module of ours, methods of its arguments' classes, and
     operators that it looks up by name.
     """
+    function = unwrap(function)
     code, known = function.__code__, function.__globals__
     names = list(_names(code))
     yield from (known[name] for name in names if name in known)

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     import torch
 
 #: What Python raises when an argument is no tensor, or has too few dims.
-NOT_A_TENSOR: Final = (AttributeError, IndexError, TypeError, ValueError, RuntimeError, ZeroDivisionError)
+NOT_A_TENSOR: Final = (
+    AttributeError, IndexError, TypeError, ValueError, RuntimeError, ZeroDivisionError, OverflowError,
+)  # fmt: skip
 
 
 def refuse(function: str, option: str, value: object, covered: str) -> UnsupportedError:
@@ -105,7 +107,13 @@ def integers(value: Any) -> tuple[int, ...] | None:
 
 
 def no_output(function: str, error: Exception) -> ArgumentKindError:
-    """The error for arguments from which the output's shape cannot be taken: not tensors, or of too few dims."""
+    """The error for arguments from which the output's shape cannot be taken: not tensors, or of too few dims.
+
+    Raises:
+        torch.OutOfMemoryError: ``error`` is that; servers catch it by its class.
+    """
+    if type(error).__name__ == "OutOfMemoryError":
+        raise error
     return ArgumentKindError(
         f"{function}: allocate its output",
         f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else 'no reason given'}",

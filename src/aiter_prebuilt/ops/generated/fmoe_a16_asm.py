@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from aiter_prebuilt.dispatch import operator
 from aiter_prebuilt.ops._common import number, refuse
+from aiter_prebuilt.ops._named_errors import blame
 from aiter_prebuilt.ops._traced import traced
 
 if TYPE_CHECKING:
@@ -64,9 +65,13 @@ def fmoe_g1u1_a16(
 
     Source: AITER ``fmoe_g1u1_a16``.
     """
-    activation = number(activation)
-    if activation not in (0, 1):
-        raise refuse("fmoe_g1u1_a16", "activation", activation, "0 or 1")
+    try:
+        activation = number(activation)
+        if activation not in (0, 1):
+            raise refuse("fmoe_g1u1_a16", "activation", activation, "0 or 1")
+    except Exception as error:
+        blame(fmoe_g1u1_a16, error, locals())
+        raise
     _fmoe_g1u1_a16(
         out,
         input,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from aiter_prebuilt.dispatch import operator
 from aiter_prebuilt.ops._common import number, refuse
+from aiter_prebuilt.ops._named_errors import blame
 from aiter_prebuilt.ops._traced import traced
 
 if TYPE_CHECKING:
@@ -65,9 +66,13 @@ def fmoe_g1u1(
 
     Source: AITER ``fmoe_g1u1``.
     """
-    activation = number(activation)
-    if activation not in (0, 1):
-        raise refuse("fmoe_g1u1", "activation", activation, "0 or 1")
+    try:
+        activation = number(activation)
+        if activation not in (0, 1):
+            raise refuse("fmoe_g1u1", "activation", activation, "0 or 1")
+    except Exception as error:
+        blame(fmoe_g1u1, error, locals())
+        raise
     _fmoe_g1u1(
         out,
         input,
@@ -131,11 +136,15 @@ def fmoe_g1u1_tkw1(
 
     Source: AITER ``fmoe_g1u1_tkw1``.
     """
-    activation = number(activation)
-    if fc2_smooth_scale is not None:
-        raise refuse("fmoe_g1u1_tkw1", "fc2_smooth_scale", fc2_smooth_scale, "None")
-    if activation not in (0, 1):
-        raise refuse("fmoe_g1u1_tkw1", "activation", activation, "0 or 1")
+    try:
+        activation = number(activation)
+        if fc2_smooth_scale is not None:
+            raise refuse("fmoe_g1u1_tkw1", "fc2_smooth_scale", fc2_smooth_scale, "None")
+        if activation not in (0, 1):
+            raise refuse("fmoe_g1u1_tkw1", "activation", activation, "0 or 1")
+    except Exception as error:
+        blame(fmoe_g1u1_tkw1, error, locals())
+        raise
     _fmoe_g1u1_tkw1(
         out,
         input,
@@ -197,9 +206,13 @@ def fmoe_int8_g1u0(
 
     Source: AITER ``fmoe_int8_g1u0``.
     """
-    activation = number(activation)
-    if activation not in (0, 1):
-        raise refuse("fmoe_int8_g1u0", "activation", activation, "0 or 1")
+    try:
+        activation = number(activation)
+        if activation not in (0, 1):
+            raise refuse("fmoe_int8_g1u0", "activation", activation, "0 or 1")
+    except Exception as error:
+        blame(fmoe_int8_g1u0, error, locals())
+        raise
     _fmoe_int8_g1u0(
         out,
         input,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from aiter_prebuilt.dispatch import operator
 from aiter_prebuilt.ops._common import number, refuse
+from aiter_prebuilt.ops._named_errors import blame
 from aiter_prebuilt.ops._traced import traced
 
 if TYPE_CHECKING:
@@ -68,15 +69,19 @@ def fmoe_fp8_blockscale_g1u1(
 
     Source: AITER ``fmoe_fp8_blockscale_g1u1``.
     """
-    activation = number(activation)
-    if fc_scale_blkn != 128:
-        raise refuse("fmoe_fp8_blockscale_g1u1", "fc_scale_blkn", fc_scale_blkn, "128")
-    if fc_scale_blkk != 128:
-        raise refuse("fmoe_fp8_blockscale_g1u1", "fc_scale_blkk", fc_scale_blkk, "128")
-    if fc2_smooth_scale is not None:
-        raise refuse("fmoe_fp8_blockscale_g1u1", "fc2_smooth_scale", fc2_smooth_scale, "None")
-    if activation not in (0, 1):
-        raise refuse("fmoe_fp8_blockscale_g1u1", "activation", activation, "0 or 1")
+    try:
+        activation = number(activation)
+        if fc_scale_blkn != 128:
+            raise refuse("fmoe_fp8_blockscale_g1u1", "fc_scale_blkn", fc_scale_blkn, "128")
+        if fc_scale_blkk != 128:
+            raise refuse("fmoe_fp8_blockscale_g1u1", "fc_scale_blkk", fc_scale_blkk, "128")
+        if fc2_smooth_scale is not None:
+            raise refuse("fmoe_fp8_blockscale_g1u1", "fc2_smooth_scale", fc2_smooth_scale, "None")
+        if activation not in (0, 1):
+            raise refuse("fmoe_fp8_blockscale_g1u1", "activation", activation, "0 or 1")
+    except Exception as error:
+        blame(fmoe_fp8_blockscale_g1u1, error, locals())
+        raise
     _fmoe_fp8_blockscale_g1u1(
         out,
         input,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from aiter_prebuilt.dispatch import operator
 from aiter_prebuilt.ops._common import element_type, is_type, new_results, refuse, refuse_shuffled
+from aiter_prebuilt.ops._named_errors import blame
 from aiter_prebuilt.ops._traced import traced
 
 if TYPE_CHECKING:
@@ -87,29 +88,37 @@ def gemm_a16w16(
 
     Source: AITER ``gemm_a16w16`` (``tuned_gemm``).
     """
-    if getattr(B, "is_shuffled", False):
-        raise refuse_shuffled("gemm_a16w16", "B")
-    if scale_a is not None:
-        raise refuse("gemm_a16w16", "scale_a", scale_a, "None")
-    if scale_b is not None:
-        raise refuse("gemm_a16w16", "scale_b", scale_b, "None")
-    if scale_c is not None:
-        raise refuse("gemm_a16w16", "scale_c", scale_c, "None")
-    if activation is not None:
-        raise refuse("gemm_a16w16", "activation", activation, "None")
-    if skip_reduce is not False and (hasattr(skip_reduce, "shape") or skip_reduce):
-        raise refuse("gemm_a16w16", "skip_reduce", skip_reduce, "False")
-    if otype is not None and otype != A.dtype:
-        if otype == element_type(A, "f32") and dtype in (None, otype):
+    try:
+        if getattr(B, "is_shuffled", False):
+            raise refuse_shuffled("gemm_a16w16", "B")
+        if scale_a is not None:
+            raise refuse("gemm_a16w16", "scale_a", scale_a, "None")
+        if scale_b is not None:
+            raise refuse("gemm_a16w16", "scale_b", scale_b, "None")
+        if scale_c is not None:
+            raise refuse("gemm_a16w16", "scale_c", scale_c, "None")
+        if activation is not None:
+            raise refuse("gemm_a16w16", "activation", activation, "None")
+        if skip_reduce is not False and (hasattr(skip_reduce, "shape") or skip_reduce):
+            raise refuse("gemm_a16w16", "skip_reduce", skip_reduce, "False")
+        if otype is not None and otype != A.dtype:
+            if otype == element_type(A, "f32") and dtype in (None, otype):
+                return gemm_a16w16_fp32(A=A, B=B, bias=bias, y=y)
+            raise refuse(
+                "gemm_a16w16", "otype", otype, "None or A.dtype or fp32, with dtype the same or None"
+            )
+        if dtype is not None and dtype != A.dtype:
+            if dtype == element_type(A, "f32") and otype in (None, dtype):
+                return gemm_a16w16_fp32(A=A, B=B, bias=bias, y=y)
+            raise refuse(
+                "gemm_a16w16", "dtype", dtype, "None or A.dtype or fp32, with otype the same or None"
+            )
+        if y is not None and is_type(getattr(y, "dtype", None), "f32"):
             return gemm_a16w16_fp32(A=A, B=B, bias=bias, y=y)
-        raise refuse("gemm_a16w16", "otype", otype, "None or A.dtype or fp32, with dtype the same or None")
-    if dtype is not None and dtype != A.dtype:
-        if dtype == element_type(A, "f32") and otype in (None, dtype):
-            return gemm_a16w16_fp32(A=A, B=B, bias=bias, y=y)
-        raise refuse("gemm_a16w16", "dtype", dtype, "None or A.dtype or fp32, with otype the same or None")
+    except Exception as error:
+        blame(gemm_a16w16, error, locals())
+        raise
     del config, kernel_type, backend
-    if y is not None and is_type(getattr(y, "dtype", None), "f32"):
-        return gemm_a16w16_fp32(A=A, B=B, bias=bias, y=y)
     if y is None:
         made: torch.Tensor = _new_gemm_a16w16(A, B, bias, _gemm_a16w16)
         return made
@@ -138,8 +147,12 @@ def gemm_a16w16_fp32(
 
     Source: AITER ``gemm_a16w16`` with ``otype=torch.float32``.
     """
-    if getattr(B, "is_shuffled", False):
-        raise refuse_shuffled("gemm_a16w16_fp32", "B")
+    try:
+        if getattr(B, "is_shuffled", False):
+            raise refuse_shuffled("gemm_a16w16_fp32", "B")
+    except Exception as error:
+        blame(gemm_a16w16_fp32, error, locals())
+        raise
     if y is None:
         made: torch.Tensor = _new_gemm_a16w16_fp32(A, B, bias, _gemm_a16w16_fp32)
         return made
@@ -177,9 +190,13 @@ def gemm_a8w8_bpreshuffle(
 
     Source: AITER ``gemm_a8w8_bpreshuffle``.
     """
-    if bias is not None:
-        raise refuse("gemm_a8w8_bpreshuffle", "bias", bias, "None")
-    if check:
-        raise refuse("gemm_a8w8_bpreshuffle", "check", check, "False")
+    try:
+        if bias is not None:
+            raise refuse("gemm_a8w8_bpreshuffle", "bias", bias, "None")
+        if check:
+            raise refuse("gemm_a8w8_bpreshuffle", "check", check, "False")
+    except Exception as error:
+        blame(gemm_a8w8_bpreshuffle, error, locals())
+        raise
     made: torch.Tensor = _new_gemm_a8w8_bpreshuffle(XQ, WQ, x_scale, w_scale, dtype, _gemm_a8w8_bpreshuffle)
     return made

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from aiter_prebuilt.dispatch import operator
 from aiter_prebuilt.ops._common import element_type, new_results, refuse
+from aiter_prebuilt.ops._named_errors import blame
 from aiter_prebuilt.ops._traced import traced
 
 if TYPE_CHECKING:
@@ -150,8 +151,12 @@ def gemm_a8w8(
 
     Source: AITER ``gemm_a8w8``, which calls ``gemm_a8w8_CK``, and the Triton function of this name.
     """
-    if skip_reduce is not False and (hasattr(skip_reduce, "shape") or skip_reduce):
-        raise refuse("gemm_a8w8", "skip_reduce", skip_reduce, "False")
+    try:
+        if skip_reduce is not False and (hasattr(skip_reduce, "shape") or skip_reduce):
+            raise refuse("gemm_a8w8", "skip_reduce", skip_reduce, "False")
+    except Exception as error:
+        blame(gemm_a8w8, error, locals())
+        raise
     del splitK, config
     if y is None:
         made: torch.Tensor = _new_gemm_a8w8(XQ, WQ, x_scale, w_scale, bias, dtype, _gemm_a8w8)
@@ -200,10 +205,14 @@ def gemm_a8w8_blockscale(
 
     Source: AITER ``gemm_a8w8_blockscale``.
     """
-    if isBpreshuffled is not False and (hasattr(isBpreshuffled, "shape") or isBpreshuffled):
-        raise refuse("gemm_a8w8_blockscale", "isBpreshuffled", isBpreshuffled, "False")
-    if skip_reduce is not False and (hasattr(skip_reduce, "shape") or skip_reduce):
-        raise refuse("gemm_a8w8_blockscale", "skip_reduce", skip_reduce, "False")
+    try:
+        if isBpreshuffled is not False and (hasattr(isBpreshuffled, "shape") or isBpreshuffled):
+            raise refuse("gemm_a8w8_blockscale", "isBpreshuffled", isBpreshuffled, "False")
+        if skip_reduce is not False and (hasattr(skip_reduce, "shape") or skip_reduce):
+            raise refuse("gemm_a8w8_blockscale", "skip_reduce", skip_reduce, "False")
+    except Exception as error:
+        blame(gemm_a8w8_blockscale, error, locals())
+        raise
     del config, kernel_type, backend
     if y is None:
         made: torch.Tensor = _new_gemm_a8w8_blockscale(XQ, WQ, x_scale, w_scale, dtype, _gemm_a8w8_blockscale)
@@ -243,8 +252,12 @@ def batched_gemm_a8w8_CK(
 
     Source: AITER ``batched_gemm_a8w8_CK``.
     """
-    if bias is not None:
-        raise refuse("batched_gemm_a8w8_CK", "bias", bias, "None")
+    try:
+        if bias is not None:
+            raise refuse("batched_gemm_a8w8_CK", "bias", bias, "None")
+    except Exception as error:
+        blame(batched_gemm_a8w8_CK, error, locals())
+        raise
     del splitK
     made: torch.Tensor = _new_batched_gemm_a8w8_CK(XQ, WQ, x_scale, w_scale, dtype, _batched_gemm_a8w8_CK)
     return made
@@ -276,8 +289,12 @@ def batched_gemm_bf16_CK(
 
     Source: AITER ``batched_gemm_bf16_CK``.
     """
-    if bias is not None:
-        raise refuse("batched_gemm_bf16_CK", "bias", bias, "None")
+    try:
+        if bias is not None:
+            raise refuse("batched_gemm_bf16_CK", "bias", bias, "None")
+    except Exception as error:
+        blame(batched_gemm_bf16_CK, error, locals())
+        raise
     del splitK
     made: torch.Tensor = _new_batched_gemm_bf16_CK(XQ, WQ, dtype, _batched_gemm_bf16_CK)
     return made

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from aiter_prebuilt.dispatch import operator
 from aiter_prebuilt.ops._common import refuse
+from aiter_prebuilt.ops._named_errors import blame
 from aiter_prebuilt.ops._traced import traced
 
 if TYPE_CHECKING:
@@ -193,8 +194,12 @@ def indexer_k_quant_and_cache(
 
     Source: AITER ``indexer_k_quant_and_cache``.
     """
-    if quant_block_size != 128:
-        raise refuse("indexer_k_quant_and_cache", "quant_block_size", quant_block_size, "128")
+    try:
+        if quant_block_size != 128:
+            raise refuse("indexer_k_quant_and_cache", "quant_block_size", quant_block_size, "128")
+    except Exception as error:
+        blame(indexer_k_quant_and_cache, error, locals())
+        raise
     _indexer_k_quant_and_cache(k, kv_cache, slot_mapping, scale_fmt, preshuffle)
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from aiter_prebuilt.dispatch import operator
 from aiter_prebuilt.ops._common import refuse
+from aiter_prebuilt.ops._named_errors import blame
 from aiter_prebuilt.ops._traced import traced
 
 if TYPE_CHECKING:
@@ -46,8 +47,12 @@ def topk_gating(
 
     Source: AITER ``topk_gating``.
     """
-    if num_shared_experts:
-        raise refuse("topk_gating", "num_shared_experts", num_shared_experts, "0")
+    try:
+        if num_shared_experts:
+            raise refuse("topk_gating", "num_shared_experts", num_shared_experts, "0")
+    except Exception as error:
+        blame(topk_gating, error, locals())
+        raise
     _topk_gating(
         topk_weights,
         topk_indices,

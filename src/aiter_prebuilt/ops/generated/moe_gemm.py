@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from aiter_prebuilt.dispatch import operator
 from aiter_prebuilt.ops._common import like, new_results, number, refuse
+from aiter_prebuilt.ops._named_errors import blame
 from aiter_prebuilt.ops._traced import traced
 
 if TYPE_CHECKING:
@@ -69,9 +70,13 @@ def fused_experts(
 
     Source: AITER ``fused_moe`` without quantisation, which is a function around this one here.
     """
-    activation = number(activation)
-    if activation not in (0, 1, 2):
-        raise refuse("fused_experts", "activation", activation, "0 or 1 or 2")
+    try:
+        activation = number(activation)
+        if activation not in (0, 1, 2):
+            raise refuse("fused_experts", "activation", activation, "0 or 1 or 2")
+    except Exception as error:
+        blame(fused_experts, error, locals())
+        raise
     made: torch.Tensor = _new_fused_experts(
         hidden_states,
         w1,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from aiter_prebuilt.dispatch import operator
 from aiter_prebuilt.ops._common import like, new_results, number, refuse
+from aiter_prebuilt.ops._named_errors import blame
 from aiter_prebuilt.ops._traced import traced
 
 if TYPE_CHECKING:
@@ -97,9 +98,13 @@ def fused_experts_a16w4(
 
     Source: AITER ``fused_moe`` with ``QuantType.per_1x32``, which is a function around this one here.
     """
-    activation = number(activation)
-    if activation not in (0, 1, 2):
-        raise refuse("fused_experts_a16w4", "activation", activation, "0 or 1 or 2")
+    try:
+        activation = number(activation)
+        if activation not in (0, 1, 2):
+            raise refuse("fused_experts_a16w4", "activation", activation, "0 or 1 or 2")
+    except Exception as error:
+        blame(fused_experts_a16w4, error, locals())
+        raise
     made: torch.Tensor = _new_fused_experts_a16w4(
         hidden_states,
         w1,
@@ -183,9 +188,13 @@ def fused_experts_mxfp4(
 
     Source: AITER ``fused_moe`` with ``QuantType.per_1x32``, which is a function around this one here.
     """
-    activation = number(activation)
-    if activation_bits not in (8, 4):
-        raise refuse("fused_experts_mxfp4", "activation_bits", activation_bits, "8 or 4")
+    try:
+        activation = number(activation)
+        if activation_bits not in (8, 4):
+            raise refuse("fused_experts_mxfp4", "activation_bits", activation_bits, "8 or 4")
+    except Exception as error:
+        blame(fused_experts_mxfp4, error, locals())
+        raise
     made: torch.Tensor = _new_fused_experts_mxfp4(
         hidden_states,
         w1,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from aiter_prebuilt.dispatch import operator
 from aiter_prebuilt.ops._common import element_type, new_results, number, refuse
+from aiter_prebuilt.ops._named_errors import blame
 from aiter_prebuilt.ops._traced import traced
 
 if TYPE_CHECKING:
@@ -96,9 +97,13 @@ def fused_experts_a8w8(
     Source: AITER ``fused_moe`` with 8-bit weights, which is a function around this one here. What the activation gives is made
     codes again, with a scale for each 128 columns, at least 1e-10 / qmax; one that has an infinity or NaN gives NaN.
     """
-    activation = number(activation)
-    if activation not in (0, 1, 2):
-        raise refuse("fused_experts_a8w8", "activation", activation, "0 or 1 or 2")
+    try:
+        activation = number(activation)
+        if activation not in (0, 1, 2):
+            raise refuse("fused_experts_a8w8", "activation", activation, "0 or 1 or 2")
+    except Exception as error:
+        blame(fused_experts_a8w8, error, locals())
+        raise
     made: torch.Tensor = _new_fused_experts_a8w8(
         hidden_states,
         w1,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from aiter_prebuilt.dispatch import operator
 from aiter_prebuilt.ops._common import like, new_results, refuse
+from aiter_prebuilt.ops._named_errors import blame
 from aiter_prebuilt.ops._traced import traced
 
 if TYPE_CHECKING:
@@ -47,8 +48,12 @@ def rms_norm(
 
     Source: Zhang and Sennrich, Root Mean Square Layer Normalization; AITER ``rms_norm``.
     """
-    if use_model_sensitive_rmsnorm:
-        raise refuse("rms_norm", "use_model_sensitive_rmsnorm", use_model_sensitive_rmsnorm, "0")
+    try:
+        if use_model_sensitive_rmsnorm:
+            raise refuse("rms_norm", "use_model_sensitive_rmsnorm", use_model_sensitive_rmsnorm, "0")
+    except Exception as error:
+        blame(rms_norm, error, locals())
+        raise
     made: torch.Tensor = _new_rms_norm(input, weight, epsilon, _rms_norm)
     return made
 
@@ -74,8 +79,12 @@ def rmsnorm2d_fwd(
 
     Source: AITER ``rmsnorm2d_fwd``.
     """
-    if use_model_sensitive_rmsnorm:
-        raise refuse("rmsnorm2d_fwd", "use_model_sensitive_rmsnorm", use_model_sensitive_rmsnorm, "0")
+    try:
+        if use_model_sensitive_rmsnorm:
+            raise refuse("rmsnorm2d_fwd", "use_model_sensitive_rmsnorm", use_model_sensitive_rmsnorm, "0")
+    except Exception as error:
+        blame(rmsnorm2d_fwd, error, locals())
+        raise
     made: torch.Tensor = _new_rmsnorm2d_fwd(input, weight, epsilon, _rmsnorm2d_fwd)
     return made
 
@@ -109,10 +118,14 @@ def rmsnorm2d_fwd_with_add(
 
     Source: AITER ``rmsnorm2d_fwd_with_add``.
     """
-    if use_model_sensitive_rmsnorm:
-        raise refuse(
-            "rmsnorm2d_fwd_with_add", "use_model_sensitive_rmsnorm", use_model_sensitive_rmsnorm, "0"
-        )
+    try:
+        if use_model_sensitive_rmsnorm:
+            raise refuse(
+                "rmsnorm2d_fwd_with_add", "use_model_sensitive_rmsnorm", use_model_sensitive_rmsnorm, "0"
+            )
+    except Exception as error:
+        blame(rmsnorm2d_fwd_with_add, error, locals())
+        raise
     _rmsnorm2d_fwd_with_add(out, input, residual_in, residual_out, weight, epsilon, gemma_norm)
 
 

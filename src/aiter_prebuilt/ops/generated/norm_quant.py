@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from aiter_prebuilt.dispatch import operator
 from aiter_prebuilt.ops._common import refuse
+from aiter_prebuilt.ops._named_errors import blame
 from aiter_prebuilt.ops._traced import traced
 
 if TYPE_CHECKING:
@@ -53,10 +54,17 @@ def rmsnorm2d_fwd_with_dynamicquant(
 
     Source: AITER ``rmsnorm2d_fwd_with_dynamicquant``.
     """
-    if use_model_sensitive_rmsnorm:
-        raise refuse(
-            "rmsnorm2d_fwd_with_dynamicquant", "use_model_sensitive_rmsnorm", use_model_sensitive_rmsnorm, "0"
-        )
+    try:
+        if use_model_sensitive_rmsnorm:
+            raise refuse(
+                "rmsnorm2d_fwd_with_dynamicquant",
+                "use_model_sensitive_rmsnorm",
+                use_model_sensitive_rmsnorm,
+                "0",
+            )
+    except Exception as error:
+        blame(rmsnorm2d_fwd_with_dynamicquant, error, locals())
+        raise
     _rmsnorm2d_fwd_with_dynamicquant(out, input, yscale, weight, epsilon, group_size, shuffle_scale)
 
 
@@ -97,13 +105,17 @@ def rmsnorm2d_fwd_with_add_dynamicquant(
 
     Source: AITER ``rmsnorm2d_fwd_with_add_dynamicquant``.
     """
-    if use_model_sensitive_rmsnorm:
-        raise refuse(
-            "rmsnorm2d_fwd_with_add_dynamicquant",
-            "use_model_sensitive_rmsnorm",
-            use_model_sensitive_rmsnorm,
-            "0",
-        )
+    try:
+        if use_model_sensitive_rmsnorm:
+            raise refuse(
+                "rmsnorm2d_fwd_with_add_dynamicquant",
+                "use_model_sensitive_rmsnorm",
+                use_model_sensitive_rmsnorm,
+                "0",
+            )
+    except Exception as error:
+        blame(rmsnorm2d_fwd_with_add_dynamicquant, error, locals())
+        raise
     _rmsnorm2d_fwd_with_add_dynamicquant(
         out, input, residual_in, residual_out, yscale, weight, epsilon, group_size, shuffle_scale
     )
@@ -171,10 +183,17 @@ def rmsnorm2d_fwd_with_smoothquant(
 
     Source: AITER ``rmsnorm2d_fwd_with_smoothquant``.
     """
-    if use_model_sensitive_rmsnorm:
-        raise refuse(
-            "rmsnorm2d_fwd_with_smoothquant", "use_model_sensitive_rmsnorm", use_model_sensitive_rmsnorm, "0"
-        )
+    try:
+        if use_model_sensitive_rmsnorm:
+            raise refuse(
+                "rmsnorm2d_fwd_with_smoothquant",
+                "use_model_sensitive_rmsnorm",
+                use_model_sensitive_rmsnorm,
+                "0",
+            )
+    except Exception as error:
+        blame(rmsnorm2d_fwd_with_smoothquant, error, locals())
+        raise
     _rmsnorm2d_fwd_with_smoothquant(out, input, xscale, yscale, weight, epsilon)
 
 
@@ -214,13 +233,17 @@ def rmsnorm2d_fwd_with_add_smoothquant(
 
     Source: AITER ``rmsnorm2d_fwd_with_add_smoothquant``.
     """
-    if use_model_sensitive_rmsnorm:
-        raise refuse(
-            "rmsnorm2d_fwd_with_add_smoothquant",
-            "use_model_sensitive_rmsnorm",
-            use_model_sensitive_rmsnorm,
-            "0",
-        )
+    try:
+        if use_model_sensitive_rmsnorm:
+            raise refuse(
+                "rmsnorm2d_fwd_with_add_smoothquant",
+                "use_model_sensitive_rmsnorm",
+                use_model_sensitive_rmsnorm,
+                "0",
+            )
+    except Exception as error:
+        blame(rmsnorm2d_fwd_with_add_smoothquant, error, locals())
+        raise
     _rmsnorm2d_fwd_with_add_smoothquant(
         out, input, residual_in, residual_out, xscale, yscale, weight, out_before_quant, epsilon
     )

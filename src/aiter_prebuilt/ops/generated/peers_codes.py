@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from aiter_prebuilt.dispatch import operator
 from aiter_prebuilt.ops._common import refuse
+from aiter_prebuilt.ops._named_errors import blame
 from aiter_prebuilt.ops._traced import traced
 
 if TYPE_CHECKING:
@@ -72,8 +73,12 @@ def peer_all_reduce_codes(
 
     Source: AITER ``qr_all_reduce``, with the addresses of the ranks' blocks as tensors and codes of its own.
     """
-    if bits not in (8, 6, 4, 3):
-        raise refuse("peer_all_reduce_codes", "bits", bits, "8 or 6 or 4 or 3")
+    try:
+        if bits not in (8, 6, 4, 3):
+            raise refuse("peer_all_reduce_codes", "bits", bits, "8 or 6 or 4 or 3")
+    except Exception as error:
+        blame(peer_all_reduce_codes, error, locals())
+        raise
     _peer_all_reduce_codes(
         out,
         input,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from aiter_prebuilt.dispatch import operator
 from aiter_prebuilt.ops._common import refuse
+from aiter_prebuilt.ops._named_errors import blame
 from aiter_prebuilt.ops._traced import traced
 
 if TYPE_CHECKING:
@@ -146,8 +147,12 @@ def smooth_per_token_scaled_quant(
 
     Source: AITER ``smooth_per_token_scaled_quant``.
     """
-    if shuffle_scale:
-        raise refuse("smooth_per_token_scaled_quant", "shuffle_scale", shuffle_scale, "False")
+    try:
+        if shuffle_scale:
+            raise refuse("smooth_per_token_scaled_quant", "shuffle_scale", shuffle_scale, "False")
+    except Exception as error:
+        blame(smooth_per_token_scaled_quant, error, locals())
+        raise
     _smooth_per_token_scaled_quant(
         out, input, scales, smooth_scale, smooth_scale_map, num_rows, num_rows_factor
     )

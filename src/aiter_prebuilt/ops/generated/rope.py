@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from aiter_prebuilt.dispatch import operator
 from aiter_prebuilt.ops._common import refuse
+from aiter_prebuilt.ops._named_errors import blame
 from aiter_prebuilt.ops._traced import traced
 
 if TYPE_CHECKING:
@@ -56,8 +57,12 @@ def rope_fwd_impl(
 
     Source: AITER ``rope_fwd_impl``.
     """
-    if rotate_style not in (0, 1):
-        raise refuse("rope_fwd_impl", "rotate_style", rotate_style, "0 or 1")
+    try:
+        if rotate_style not in (0, 1):
+            raise refuse("rope_fwd_impl", "rotate_style", rotate_style, "0 or 1")
+    except Exception as error:
+        blame(rope_fwd_impl, error, locals())
+        raise
     _rope_fwd_impl(output, input, freqs, rotate_style, reuse_freqs_front_part, nope_first)
 
 
@@ -88,8 +93,12 @@ def rope_cached_fwd_impl(
 
     Source: AITER ``rope_cached_fwd_impl``.
     """
-    if rotate_style not in (0, 1):
-        raise refuse("rope_cached_fwd_impl", "rotate_style", rotate_style, "0 or 1")
+    try:
+        if rotate_style not in (0, 1):
+            raise refuse("rope_cached_fwd_impl", "rotate_style", rotate_style, "0 or 1")
+    except Exception as error:
+        blame(rope_cached_fwd_impl, error, locals())
+        raise
     _rope_cached_fwd_impl(output, input, cos, sin, rotate_style, reuse_freqs_front_part, nope_first)
 
 
@@ -123,8 +132,12 @@ def rope_cached_positions_fwd_impl(
 
     Source: AITER ``rope_cached_positions_fwd_impl``.
     """
-    if rotate_style not in (0, 1):
-        raise refuse("rope_cached_positions_fwd_impl", "rotate_style", rotate_style, "0 or 1")
+    try:
+        if rotate_style not in (0, 1):
+            raise refuse("rope_cached_positions_fwd_impl", "rotate_style", rotate_style, "0 or 1")
+    except Exception as error:
+        blame(rope_cached_positions_fwd_impl, error, locals())
+        raise
     _rope_cached_positions_fwd_impl(
         output, input, cos, sin, positions, rotate_style, reuse_freqs_front_part, nope_first
     )
@@ -161,8 +174,12 @@ def rope_cached_positions_offsets_fwd_impl(
 
     Source: AITER ``rope_cached_positions_offsets_fwd_impl``.
     """
-    if rotate_style not in (0, 1):
-        raise refuse("rope_cached_positions_offsets_fwd_impl", "rotate_style", rotate_style, "0 or 1")
+    try:
+        if rotate_style not in (0, 1):
+            raise refuse("rope_cached_positions_offsets_fwd_impl", "rotate_style", rotate_style, "0 or 1")
+    except Exception as error:
+        blame(rope_cached_positions_offsets_fwd_impl, error, locals())
+        raise
     _rope_cached_positions_offsets_fwd_impl(
         output, input, cos, sin, positions, offsets, rotate_style, reuse_freqs_front_part, nope_first
     )
@@ -198,8 +215,12 @@ def rope_2c_fwd_impl(
 
     Source: AITER ``rope_2c_fwd_impl``.
     """
-    if rotate_style not in (0, 1):
-        raise refuse("rope_2c_fwd_impl", "rotate_style", rotate_style, "0 or 1")
+    try:
+        if rotate_style not in (0, 1):
+            raise refuse("rope_2c_fwd_impl", "rotate_style", rotate_style, "0 or 1")
+    except Exception as error:
+        blame(rope_2c_fwd_impl, error, locals())
+        raise
     _rope_2c_fwd_impl(
         output_x, output_y, input_x, input_y, freqs, rotate_style, reuse_freqs_front_part, nope_first
     )
@@ -236,8 +257,12 @@ def rope_cached_2c_fwd_impl(
 
     Source: AITER ``rope_cached_2c_fwd_impl``.
     """
-    if rotate_style not in (0, 1):
-        raise refuse("rope_cached_2c_fwd_impl", "rotate_style", rotate_style, "0 or 1")
+    try:
+        if rotate_style not in (0, 1):
+            raise refuse("rope_cached_2c_fwd_impl", "rotate_style", rotate_style, "0 or 1")
+    except Exception as error:
+        blame(rope_cached_2c_fwd_impl, error, locals())
+        raise
     _rope_cached_2c_fwd_impl(
         output_x, output_y, input_x, input_y, cos, sin, rotate_style, reuse_freqs_front_part, nope_first
     )
@@ -277,8 +302,12 @@ def rope_cached_positions_2c_fwd_impl(
 
     Source: AITER ``rope_cached_positions_2c_fwd_impl``.
     """
-    if rotate_style not in (0, 1):
-        raise refuse("rope_cached_positions_2c_fwd_impl", "rotate_style", rotate_style, "0 or 1")
+    try:
+        if rotate_style not in (0, 1):
+            raise refuse("rope_cached_positions_2c_fwd_impl", "rotate_style", rotate_style, "0 or 1")
+    except Exception as error:
+        blame(rope_cached_positions_2c_fwd_impl, error, locals())
+        raise
     _rope_cached_positions_2c_fwd_impl(
         output_x,
         output_y,
@@ -328,8 +357,12 @@ def rope_cached_positions_offsets_2c_fwd_impl(
 
     Source: AITER ``rope_cached_positions_offsets_2c_fwd_impl``.
     """
-    if rotate_style not in (0, 1):
-        raise refuse("rope_cached_positions_offsets_2c_fwd_impl", "rotate_style", rotate_style, "0 or 1")
+    try:
+        if rotate_style not in (0, 1):
+            raise refuse("rope_cached_positions_offsets_2c_fwd_impl", "rotate_style", rotate_style, "0 or 1")
+    except Exception as error:
+        blame(rope_cached_positions_offsets_2c_fwd_impl, error, locals())
+        raise
     _rope_cached_positions_offsets_2c_fwd_impl(
         output_x,
         output_y,
@@ -373,8 +406,12 @@ def rope_thd_fwd_impl(
 
     Source: AITER ``rope_thd_fwd_impl``.
     """
-    if rotate_style not in (0, 1):
-        raise refuse("rope_thd_fwd_impl", "rotate_style", rotate_style, "0 or 1")
+    try:
+        if rotate_style not in (0, 1):
+            raise refuse("rope_thd_fwd_impl", "rotate_style", rotate_style, "0 or 1")
+    except Exception as error:
+        blame(rope_thd_fwd_impl, error, locals())
+        raise
     _rope_thd_fwd_impl(output, input, cu_seqlens, freqs, rotate_style, reuse_freqs_front_part, nope_first)
 
 
@@ -414,8 +451,12 @@ def rope_2d_fwd_impl(
 
     Source: AITER ``rope_2d_fwd_impl``.
     """
-    if rotate_style not in (0, 1):
-        raise refuse("rope_2d_fwd_impl", "rotate_style", rotate_style, "0 or 1")
+    try:
+        if rotate_style not in (0, 1):
+            raise refuse("rope_2d_fwd_impl", "rotate_style", rotate_style, "0 or 1")
+    except Exception as error:
+        blame(rope_2d_fwd_impl, error, locals())
+        raise
     _rope_2d_fwd_impl(
         output,
         input,
@@ -456,8 +497,12 @@ def rope_bwd_impl(
 
     Source: AITER ``rope_bwd_impl``.
     """
-    if rotate_style not in (0, 1):
-        raise refuse("rope_bwd_impl", "rotate_style", rotate_style, "0 or 1")
+    try:
+        if rotate_style not in (0, 1):
+            raise refuse("rope_bwd_impl", "rotate_style", rotate_style, "0 or 1")
+    except Exception as error:
+        blame(rope_bwd_impl, error, locals())
+        raise
     _rope_bwd_impl(input_grads, output_grads, freqs, rotate_style, reuse_freqs_front_part, nope_first)
 
 
@@ -488,8 +533,12 @@ def rope_cached_bwd_impl(
 
     Source: AITER ``rope_cached_bwd_impl``.
     """
-    if rotate_style not in (0, 1):
-        raise refuse("rope_cached_bwd_impl", "rotate_style", rotate_style, "0 or 1")
+    try:
+        if rotate_style not in (0, 1):
+            raise refuse("rope_cached_bwd_impl", "rotate_style", rotate_style, "0 or 1")
+    except Exception as error:
+        blame(rope_cached_bwd_impl, error, locals())
+        raise
     _rope_cached_bwd_impl(
         input_grads, output_grads, cos, sin, rotate_style, reuse_freqs_front_part, nope_first
     )
@@ -524,8 +573,12 @@ def rope_2c_bwd_impl(
 
     Source: AITER ``rope_2c_bwd_impl``.
     """
-    if rotate_style not in (0, 1):
-        raise refuse("rope_2c_bwd_impl", "rotate_style", rotate_style, "0 or 1")
+    try:
+        if rotate_style not in (0, 1):
+            raise refuse("rope_2c_bwd_impl", "rotate_style", rotate_style, "0 or 1")
+    except Exception as error:
+        blame(rope_2c_bwd_impl, error, locals())
+        raise
     _rope_2c_bwd_impl(
         input_grads_x,
         input_grads_y,
@@ -569,8 +622,12 @@ def rope_cached_2c_bwd_impl(
 
     Source: AITER ``rope_cached_2c_bwd_impl``.
     """
-    if rotate_style not in (0, 1):
-        raise refuse("rope_cached_2c_bwd_impl", "rotate_style", rotate_style, "0 or 1")
+    try:
+        if rotate_style not in (0, 1):
+            raise refuse("rope_cached_2c_bwd_impl", "rotate_style", rotate_style, "0 or 1")
+    except Exception as error:
+        blame(rope_cached_2c_bwd_impl, error, locals())
+        raise
     _rope_cached_2c_bwd_impl(
         input_grads_x,
         input_grads_y,
@@ -611,8 +668,12 @@ def rope_thd_bwd_impl(
 
     Source: AITER ``rope_thd_bwd_impl``.
     """
-    if rotate_style not in (0, 1):
-        raise refuse("rope_thd_bwd_impl", "rotate_style", rotate_style, "0 or 1")
+    try:
+        if rotate_style not in (0, 1):
+            raise refuse("rope_thd_bwd_impl", "rotate_style", rotate_style, "0 or 1")
+    except Exception as error:
+        blame(rope_thd_bwd_impl, error, locals())
+        raise
     _rope_thd_bwd_impl(
         input_grads, output_grads, cu_seqlens, freqs, rotate_style, reuse_freqs_front_part, nope_first
     )
@@ -653,8 +714,12 @@ def rope_2d_bwd_impl(
 
     Source: AITER ``rope_2d_bwd_impl``.
     """
-    if rotate_style not in (0, 1):
-        raise refuse("rope_2d_bwd_impl", "rotate_style", rotate_style, "0 or 1")
+    try:
+        if rotate_style not in (0, 1):
+            raise refuse("rope_2d_bwd_impl", "rotate_style", rotate_style, "0 or 1")
+    except Exception as error:
+        blame(rope_2d_bwd_impl, error, locals())
+        raise
     _rope_2d_bwd_impl(
         input_grads,
         output_grads,

@@ -1,0 +1,201 @@
+"""Name the argument behind a raw Python error, so that every refused call ends in an error of :mod:`aiter_prebuilt.errors`.
+
+Nothing here runs before an error was raised. A generated function calls :func:`blame` where its options are checked. A function
+that is written by hand gets :func:`guarded` around it when it becomes an attribute of the package.
+"""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable, Mapping
+from numbers import Integral, Real
+from operator import index
+from types import FunctionType
+from typing import Any, Final
+
+from aiter_prebuilt.errors import AiterPrebuiltError, ArgumentError, ArgumentKindError
+
+#: Errors that only say that some argument was of another kind.
+_OF_ARGUMENTS: Final = (TypeError, ValueError, AttributeError, LookupError, ArithmeticError, AssertionError)
+#: How the text of a RuntimeError of older torch begins where the device failed; newer torch has classes of their own for that.
+_OF_DEVICES: Final = ("CUDA", "HIP", "NCCL")
+#: Longest value that a message shows.
+_LONGEST: Final = 60
+_INT64: Final = range(-(2**63), 2**63)
+
+
+def guarded(function: FunctionType) -> FunctionType:
+    """Wrap ``function``: a raw error that it raises is named after the argument that caused it.
+
+    The wrapper has the globals of ``function``, where a test or ``verify --execute`` replaces native operators.
+    """
+
+    def call(*given: Any, **words: Any) -> Any:
+        try:
+            return function(*given, **words)
+        except Exception as error:
+            blame_call(function, error, given, words)
+            raise
+
+    blame_call = _blame_call  # a closure: the globals are those of ``function``
+    made = FunctionType(call.__code__, function.__globals__, function.__name__, None, call.__closure__)
+    made.__dict__.update(function.__dict__)
+    for name in ("__module__", "__qualname__", "__doc__", "__annotations__"):
+        setattr(made, name, getattr(function, name))
+    setattr(made, "__wrapped__", function)  # noqa: B010  # inspect.signature reads it
+    # Dynamo traces the function itself, or what that has for it.
+    made.__dict__.setdefault("_torchdynamo_inline", function)
+    return made
+
+
+def _blame_call(
+    function: Callable[..., Any], error: Exception, given: tuple[Any, ...], words: Mapping[str, Any]
+) -> None:
+    """:func:`blame` for the arguments of one call; a call that Python itself could not bind stays as it is."""
+    if isinstance(error, AiterPrebuiltError):
+        return
+    trace = error.__traceback__
+    if trace is None or trace.tb_next is None:
+        return
+    from inspect import signature  # late: a call without an error does not need it
+
+    blame(function, error, signature(function).bind(*given, **words).arguments)
+
+
+def blame(function: Callable[..., Any], error: Exception, given: Mapping[str, Any]) -> None:
+    """Raise the named error for a raw ``error``; return if it is named already, or not about the arguments.
+
+    Args:
+        function: the public function; its annotations say what each argument may be.
+        error: what was raised.
+        given: arguments by name. Other names are ignored.
+
+    Raises:
+        ArgumentKindError: an argument is not what its annotation says, or the error itself says no more than that.
+        ArgumentError: the arguments ask for more memory than the host has.
+    """
+    if isinstance(error, AiterPrebuiltError):
+        return
+    from inspect import unwrap  # late, as above
+
+    inner: Any = unwrap(function)
+    name = inner.__name__
+    fix = f"help(aiter_prebuilt.{name}) says what each argument may be"
+    for key, kinds in inner.__annotations__.items():
+        if key != "return" and key in given and isinstance(kinds, str):
+            expected = _unlike(given[key], kinds)
+            if expected:
+                raise ArgumentKindError(
+                    name, f"{key} must be {expected}, got {_said(given[key])}", fix
+                ) from error
+    if isinstance(error, MemoryError):  # of the host: torch has a class of its own for devices
+        raise ArgumentError(
+            name, "the host has not enough memory for what its arguments ask for", fix
+        ) from error
+    text = (str(error).splitlines() or ["no reason given"])[0]
+    if isinstance(error, _OF_ARGUMENTS) or (type(error) is RuntimeError and not text.startswith(_OF_DEVICES)):
+        raise ArgumentKindError(
+            name, f"an argument does not fit ({type(error).__name__}: {text})", fix
+        ) from error
+
+
+def _unlike(value: Any, kinds: str) -> str:
+    """What ``value`` must be, in words, or "" if it is one of ``kinds`` (an annotation) or that cannot be told."""
+    words = []
+    for kind in _alternatives(kinds):
+        known = _KINDS.get(kind)
+        if known is None:
+            return ""
+        fits, said = known
+        if fits(value):
+            return ""
+        words.append(said)
+    return " or ".join(words)
+
+
+def _alternatives(kinds: str) -> list[str]:
+    """The parts of an annotation between bars that stand in no brackets."""
+    parts, depth, start = [], 0, 0
+    for place, letter in enumerate(kinds):
+        depth += (letter == "[") - (letter == "]")
+        if letter == "|" and not depth:
+            parts.append(kinds[start:place].strip())
+            start = place + 1
+    return [*parts, kinds[start:].strip()]
+
+
+def _is_integer(value: Any) -> bool:
+    """Accept what fits 64 bits: integers, members of enumerations, tensors of one integer."""
+    value = getattr(value, "value", value)
+    try:
+        return index(value) in _INT64
+    except Exception:  # noqa: BLE001  # whatever a stranger's object raises
+        return isinstance(value, Integral) and int(value) in _INT64
+
+
+def _is_real(value: Any) -> bool:
+    if not isinstance(value, Real):
+        return False
+    try:
+        float(value)
+    except OverflowError:
+        return False
+    return True
+
+
+def _is_bool(value: Any) -> bool:
+    return isinstance(value, bool) or type(value).__name__ in ("bool_", "bool") or _is_integer(value)
+
+
+def _is_tensor(value: Any) -> bool:
+    """Accept tensors of a framework, and (address, type, shape, strides, device)."""
+    return (type(value) is tuple and len(value) == 5) or all(
+        hasattr(value, part) for part in ("dtype", "shape", "stride", "device")
+    )
+
+
+def _is_type(value: Any) -> bool:
+    """Accept element types: torch's, or a name."""
+    return isinstance(value, str) or type(value).__name__ == "dtype"
+
+
+def _is_none(value: Any) -> bool:
+    return value is None
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_integers(value: Any) -> bool:
+    try:
+        return not isinstance(value, (str, bytes)) and all(map(_is_integer, value))
+    except Exception:  # noqa: BLE001  # whatever a stranger's object raises
+        return False
+
+
+_KINDS: Final[dict[str, tuple[Callable[[Any], bool], str]]] = {
+    "None": (_is_none, "None"),
+    "int": (_is_integer, "an int of 64 bits"),
+    "float": (_is_real, "a float"),
+    "bool": (_is_bool, "a bool"),
+    "str": (_is_text, "a str"),
+    "Enum": (_is_integer, "a member of the enumeration"),
+    "torch.Tensor": (_is_tensor, "a torch.Tensor"),
+    "torch.dtype": (_is_type, "a torch.dtype"),
+    "tuple[int, ...]": (_is_integers, "a tuple of ints"),
+    "tuple[int, int]": (_is_integers, "a tuple of ints"),
+    "list[int]": (_is_integers, "a list of ints"),
+}
+
+
+def _said(value: Any) -> str:
+    """A value as a message shows it; of an array or a tensor, which may lie on a device, only the type."""
+    kind = type(value)
+    if hasattr(value, "shape"):
+        return f"a {kind.__module__}.{kind.__qualname__}"
+    try:
+        text = builtins.repr(value)
+    except Exception:  # noqa: BLE001  # whatever a stranger's object raises
+        text = f"a {kind.__qualname__}"
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."

@@ -1,0 +1,227 @@
+"""Whatever a caller gives for an argument, a public function ends in a named error or serves the call.
+
+No kernel runs: a stand-in takes what would go to the native operators. What those say of attributes is asked in
+``tests/native/test_arguments.py``.
+"""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from functools import cache
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("aiter_prebuilt._native", reason="the native extension is not built")
+
+from support.call_tensors import arguments, small  # noqa: E402
+
+import aiter_prebuilt  # noqa: E402
+from aiter_prebuilt import signatures  # noqa: E402
+from aiter_prebuilt.errors import AiterPrebuiltError, ArgumentError, ArgumentKindError  # noqa: E402
+from aiter_prebuilt.execute.record import instead  # noqa: E402
+
+BF16, F32, I32, U8 = torch.bfloat16, torch.float32, torch.int32, torch.uint8
+
+
+class Hostile:
+    """Raise whatever is asked of it."""
+
+    def __bool__(self) -> bool:
+        raise ZeroDivisionError("no truth")
+
+    def __repr__(self) -> str:
+        raise ZeroDivisionError("no text")
+
+    __index__ = __float__ = __len__ = __iter__ = __eq__ = __bool__  # type: ignore[assignment]
+    __hash__ = object.__hash__
+
+
+#: What no argument should be, or only some may be.
+VALUES: tuple[Any, ...] = (
+    "a", "", None, 2**31, 2**63, 2**70, 2**2000, -1, 0, -(2**31), float("nan"), float("inf"), 1e300, 1.5, True, 1j, b"x", (), [],
+    {}, (1, 2), [1, "a"], object(), Hostile(), np.arange(3), np.zeros(()), np.float32(2), np.int64(3), np.bool_(True),
+    torch.zeros(3), torch.zeros(()), torch.zeros(0), torch.bfloat16, int, len,
+)  # fmt: skip
+#: Functions that wait for other processes, or load kernels of a device.
+ELSEWHERE = {"init_custom_qr", "preload", "qr_max_size"}
+FUNCTIONS = sorted(
+    name
+    for name in aiter_prebuilt.__all__
+    if isinstance(getattr(aiter_prebuilt, name), FunctionType) and name not in ELSEWHERE
+)
+
+
+def _matrix(*shape: int, dtype: Any = BF16) -> Any:
+    return torch.ones(*shape, dtype=dtype)
+
+
+#: Arguments of functions that are no operators, where those below will not do.
+BASES: dict[str, Callable[[], dict[str, Any]]] = {
+    "fused_moe": lambda: {
+        "hidden_states": _matrix(4, 64), "w1": _matrix(8, 64, 64), "w2": _matrix(8, 64, 32),
+        "topk_weight": _matrix(4, 2, dtype=F32), "topk_ids": _matrix(4, 2, dtype=I32),
+    },
+    "fused_topk": lambda: {"hidden_states": _matrix(4, 64), "gating_output": _matrix(4, 8), "topk": 2, "renormalize": True},
+    "biased_grouped_topk": lambda: {
+        "gating_output": _matrix(4, 8), "correction_bias": _matrix(8), "topk_weights": _matrix(4, 2, dtype=F32),
+        "topk_ids": _matrix(4, 2, dtype=I32), "num_expert_group": 2, "topk_group": 1, "need_renorm": True,
+    },
+    "moe_sorting": lambda: {
+        "topk_ids": _matrix(4, 2, dtype=I32), "topk_weights": _matrix(4, 2, dtype=F32), "num_experts": 8, "model_dim": 64,
+        "moebuf_dtype": BF16,
+    },
+    "routing": lambda: {"logits": _matrix(4, 8), "n_expts_act": 2},
+    "get_hip_quant": lambda: {"qType": 1},
+    "get_torch_quant": lambda: {"qType": 1},
+    "get_triton_quant": lambda: {"qType": 1},
+    "get_mla_metadata_info_v1": lambda: {
+        "batch_size": 2, "max_seqlen_qo": 1, "num_head_qo": 16, "q_dtype": BF16, "kv_dtype": BF16, "is_sparse": 0,
+    },
+    "get_ps_metadata_info_v1": lambda: {"batch_size": 2, "num_head_k": 1, "max_qlen": 8},
+    "swap_blocks": lambda: {"src": _matrix(4, 8), "dst": _matrix(4, 8), "block_mapping": _matrix(2, 2, dtype=torch.int64)},
+    "topk": lambda: {"x": _matrix(4, 64), "k": 2},
+    "shuffle_weight": lambda: {"x": _matrix(32, 64)},
+    "shuffle_weight_a16w4": lambda: {"src": _matrix(2, 32, 64, dtype=U8), "NLane": 16, "gate_up": False},
+    "shuffle_scale_a16w4": lambda: {"src": _matrix(64, 16, dtype=U8), "experts_cnt": 2, "gate_up": False},
+    "moe_shuffle_weight": lambda: {"src": _matrix(2, 32, 64, dtype=U8), "experts_cnt": 2},
+    "moe_shuffle_scale": lambda: {"src": _matrix(64, 16, dtype=U8), "experts_cnt": 2},
+    "shuffle_scale": lambda: {"src": _matrix(64, 16, dtype=U8), "experts_cnt": 2},
+    "e8m0_shuffle": lambda: {"scale": _matrix(64, 16, dtype=U8)},
+}  # fmt: skip
+_USUAL: dict[str, Any] = {
+    "int": 1,
+    "float": 1e-6,
+    "bool": False,
+    "int | Enum": 0,
+    "str": "auto",
+    "torch.dtype": BF16,
+}
+
+
+@cache
+def _calls() -> dict[str, Any]:
+    """A small call of each operator."""
+    found: dict[str, Any] = {}
+    for target in ("gfx942", "gfx950"):
+        for call in small(target):
+            found.setdefault(call.operator, call)
+    return found
+
+
+def base(name: str) -> dict[str, Any]:
+    """Arguments of a call that nothing is wrong with, as far as the function says."""
+    if name in signatures.load():
+        return arguments(_calls()[name])
+    if name in BASES:
+        return BASES[name]()
+    parameters = inspect.signature(getattr(aiter_prebuilt, name)).parameters.values()
+    required = [each for each in parameters if each.default is each.empty]
+    return {
+        each.name: _matrix(32, 64) if "Tensor" in str(each.annotation) else _USUAL[str(each.annotation)]
+        for each in required
+    }
+
+
+@pytest.fixture(scope="module")
+def nothing_runs() -> Iterator[None]:
+    """Every native operator of every function is a stand-in."""
+    for name in FUNCTIONS:
+        getattr(aiter_prebuilt, name)
+    modules = [module for name, module in sys.modules.items() if name.startswith("aiter_prebuilt.ops")]
+    with ExitStack() as stack:
+        for module in modules:
+            function = FunctionType((lambda: None).__code__, vars(module))
+            stack.enter_context(instead(function, lambda *_: None))
+        yield
+
+
+@pytest.mark.usefixtures("nothing_runs")
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_every_refusal_is_a_named_error(name: str) -> None:
+    function = getattr(aiter_prebuilt, name)
+    raw = []
+    for parameter in inspect.signature(function).parameters:
+        for value in VALUES:
+            try:
+                function(**{**base(name), parameter: value})
+            except AiterPrebuiltError:
+                continue
+            except Exception as error:  # noqa: BLE001  # that is the question
+                raw.append(f"{parameter}={type(value).__name__}: {type(error).__name__}: {error}")
+    assert not raw
+
+
+@pytest.mark.usefixtures("nothing_runs")
+@pytest.mark.parametrize(
+    ("name", "argument", "value", "says"),
+    [
+        ("rms_norm", "use_model_sensitive_rmsnorm", np.arange(3), "rms_norm: use_model_sensitive_rmsnorm must be an int of"),
+        ("flash_attn_func", "softmax_scale", "a", "flash_attn_func: softmax_scale must be a float or None, got 'a'"),
+        ("flash_attn_func", "sink_ptr", np.arange(3), "sink_ptr must be a torch.Tensor or None, got a numpy.ndarray"),
+        ("flash_attn_varlen_func", "max_seqlen_q", "a", "max_seqlen_q must be an int of 64 bits, got 'a'"),
+        ("gemm_a4w4_asm", "bpreshuffle", np.arange(3), "gemm_a4w4_asm: bpreshuffle must be a bool"),
+        ("fused_add_rmsnorm_pad", "x_pad_to_multiple", 2**70, "fused_add_rmsnorm_pad: allocate its output"),
+    ],
+)  # fmt: skip
+def test_the_error_names_function_argument_and_value(name: str, argument: str, value: Any, says: str) -> None:
+    with pytest.raises(ArgumentKindError) as caught:
+        getattr(aiter_prebuilt, name)(**{**base(name), argument: value})
+    assert says in str(caught.value) and f"help(aiter_prebuilt.{name})" in str(caught.value)
+
+
+def test_a_call_that_python_cannot_bind_is_told_by_python() -> None:
+    with pytest.raises(TypeError, match="no_such_argument") as caught:
+        aiter_prebuilt.flash_attn_func(no_such_argument=1)  # type: ignore[call-arg]
+    assert not isinstance(caught.value, AiterPrebuiltError)
+
+
+def test_errors_of_the_device_stay_what_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = torch.ones(2, 8)
+    for error in (
+        torch.OutOfMemoryError("no memory"),
+        RuntimeError("HIP error: illegal address"),
+    ):
+
+        def failing(*_: Any, error: Exception = error) -> Any:
+            raise error
+
+        monkeypatch.setitem(aiter_prebuilt.topk.__globals__, "topk_plain", failing)
+        with pytest.raises(type(error)) as caught:
+            aiter_prebuilt.topk(x, 1)
+        assert caught.value is error
+
+
+def test_a_device_without_memory_is_told_by_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Servers catch torch's own class where an output cannot be allocated, and try again with less."""
+
+    class Full(torch.Tensor):
+        def new_empty(self, *_: Any, **__: Any) -> Any:  # type: ignore[override]
+            raise torch.OutOfMemoryError("HIP out of memory")
+
+    x = torch.ones(1, 4, 2, 64, dtype=BF16).as_subclass(Full)
+    with pytest.raises(torch.OutOfMemoryError, match="HIP out of memory"):
+        aiter_prebuilt.flash_attn_func(x, x, x)
+
+
+def test_a_host_without_memory_is_a_named_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(*_: Any) -> Any:
+        raise MemoryError
+
+    monkeypatch.setitem(aiter_prebuilt.topk.__globals__, "topk_plain", failing)
+    with pytest.raises(ArgumentError, match="topk: the host has not enough memory"):
+        aiter_prebuilt.topk(torch.ones(2, 8), 1)
+
+
+def test_guarded_functions_look_like_functions() -> None:
+    for name in FUNCTIONS:
+        function = getattr(aiter_prebuilt, name)
+        assert pickle.loads(pickle.dumps(function)) is function
+        assert function.__name__ == name and function.__doc__
