@@ -144,3 +144,96 @@ def _again(hidden: Values, off: Values, options: _Options) -> tuple[Values, Valu
             moved if options.static is None else 2 * ROUNDING
         )
     return made, error
+
+
+def fused_experts_a8w8_tensor(
+    hidden_states: Values,
+    w1: Values,
+    w2: Values,
+    topk_weight: Values,
+    topk_ids: Values,
+    a1_scale: Values,
+    w1_scale: Values,
+    w2_scale: Values,
+    expert_mask: Values | None,
+    num_local_tokens: Values | None,
+    bias1: Values | None,
+    bias2: Values | None,
+    activation: int,
+    doweight_stage1: bool,
+    w1_shuffled: bool,
+    w2_shuffled: bool,
+    swiglu_limit: float,
+    kinds: Mapping[str, str],
+) -> Near:
+    """The same where all that the activation gives, rounded to the type of the result, has one scale."""
+    half, smallest = HALF[kinds["out"]]
+    first = _scaled(usual(w1) if w1_shuffled else w1, w1_scale, False)
+    down = _scaled(usual(w2) if w2_shuffled else w2, w2_scale, False)
+    tokens, width = hidden_states.shape
+    rows = hidden_states * a1_scale.reshape(-1, 1)
+    options = _Options(kinds["w1"], activation, swiglu_limit, None)
+    count = tokens if num_local_tokens is None else min(max(int(num_local_tokens[0]), 0), tokens)
+    # Of each choice that counts: its token, its expert's matrix, its weight behind it, what the activation gives, how far that is off.
+    given: list[tuple[int, int, float, Values, Values]] = []
+    for token in range(count):
+        for weight, expert in zip(topk_weight[token], topk_ids[token], strict=True):
+            own = here(len(w1), expert_mask, int(expert))
+            if own is None:
+                continue
+            early, late = (weight, 1.0) if doweight_stage1 else (1.0, weight)
+            sums = (first[own] @ rows[token]) * early
+            off = 2 * width * ROUNDING * (np.abs(first[own]) @ np.abs(rows[token])) * abs(early)
+            if bias1 is not None:
+                sums = sums + bias1[own]
+                off += (np.abs(sums) + np.abs(bias1[own])) * ROUNDING
+            exact, off = _gated(sums, off, options)
+            hidden = rounded(exact, kinds["out"])
+            off = np.maximum(*(np.abs(rounded(exact + way * off, kinds["out"]) - hidden) for way in (-1, 1)))
+            given.append((token, own, late, hidden, off))
+    scale, moved = _one_scale([each[3:] for each in given], kinds["w1"])
+    result, error = np.zeros((2, tokens, width))
+    for token, own, late, hidden, off in given:
+        again, again_off = _codes_of(hidden, off, scale, moved, kinds["w1"])
+        part = down[own] @ again
+        part_off = np.abs(down[own]) @ (again_off + 2 * len(again) * ROUNDING * np.abs(again))
+        if bias2 is not None:
+            part = part + bias2[own]
+            part_off += (np.abs(part) + np.abs(bias2[own])) * ROUNDING
+        part, part_off = part * late, part_off * abs(late)
+        part_off += (np.abs(part) + part_off) * (half + 2 * ROUNDING) + smallest
+        result[token] += part
+        error[token] += part_off + np.abs(part) * topk_ids.shape[1] * ROUNDING
+    return near(result, absolute=np.where(np.isnan(error), 0.0, error))
+
+
+def _one_scale(given: list[tuple[Values, Values]], code: str) -> tuple[float, float]:
+    """(The scale of all rows, by how much of itself it may be off); groups with an infinity or NaN do not count."""
+    largest, reached = 1e-10, 0.0
+    for hidden, off in given:
+        for at in range(0, len(hidden), _GROUP):
+            sizes, wrong = np.abs(hidden[at : at + _GROUP]), off[at : at + _GROUP]
+            if np.isfinite(sizes).all():
+                largest, reached = max(largest, sizes.max()), max(reached, (sizes + wrong).max())
+    return largest / CODES[code][0], max(reached - largest, 0.0) / largest + 8 * ROUNDING
+
+
+def _codes_of(hidden: Values, off: Values, scale: float, moved: float, code: str) -> tuple[Values, Values]:
+    """(Codes of a row times one scale, how far each may be off)."""
+    qmax = CODES[code][0]
+    made, error = np.full(len(hidden), np.nan), np.zeros(len(hidden))
+    for at in range(0, len(hidden), _GROUP):
+        part = slice(at, at + _GROUP)
+        v, wrong = hidden[part], off[part]
+        if not np.isfinite(v).all():
+            continue
+        exact = v / scale
+        codes = rounded(np.clip(exact, -qmax, qmax), code, saturate=True)
+        reach = wrong / scale + np.abs(exact) * moved
+        neighbours = [
+            rounded(np.clip(exact + way * reach, -qmax, qmax), code, saturate=True) for way in (-1, 1)
+        ]
+        steps = np.maximum(*(np.abs(other - codes) for other in neighbours))
+        made[part] = codes * scale
+        error[part] = steps * scale * (1 + moved) + np.abs(codes) * scale * moved
+    return made, error

@@ -7,7 +7,8 @@ device. A call that was seen before never comes back to Python.
 from __future__ import annotations
 
 from functools import cache, lru_cache, partial
-from typing import TYPE_CHECKING
+from os import environ
+from typing import TYPE_CHECKING, Final, cast
 
 from aiter_prebuilt import device, locate, native, user_tables
 from aiter_prebuilt.errors import NoOperatorError
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 
     from aiter_prebuilt._native import Bundle, Operator
 
+#: Asks for checks of values (``value_checks.py``). Read when an operator is made: a later change has no effect.
+CHECK: Final = "AITER_PREBUILT_CHECK"
+
 
 @cache
 def operator(name: str) -> Operator:
@@ -27,7 +31,18 @@ def operator(name: str) -> Operator:
         NativeError: the native extension is missing or of another version.
     """
     made: Operator = native.module().Operator(name, partial(_served, name), partial(_names, name))
-    return made
+    return _checked(name, made) if environ.get(CHECK) else made
+
+
+def _checked(name: str, made: Operator) -> Operator:
+    """The operator that looks at values before each launch, if it has a contract about them."""
+    with importing:
+        from aiter_prebuilt import value_checks
+        from aiter_prebuilt.value_contracts import CONTRACTS
+
+    if not value_checks.enabled() or name not in CONTRACTS:
+        return made
+    return cast("Operator", value_checks.Checked(name, made))
 
 
 @cache

@@ -110,6 +110,10 @@ class ArgumentDeviceError(ArgumentError):
     """Tensors on the CPU, on different devices, or without memory (meta and fake tensors)."""
 
 
+class ArgumentValueError(ArgumentError):
+    """A value on the device that the operator's contract does not allow; ``AITER_PREBUILT_CHECK=1`` looked for it."""
+
+
 class UnsupportedError(AiterPrebuiltError, NotImplementedError):
     """An option of the AITER signature that no kernel here covers; never silently ignored."""
 

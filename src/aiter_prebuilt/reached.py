@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from aiter_prebuilt import dispatch, native
 from aiter_prebuilt.forks import importing
+from aiter_prebuilt.value_checks import Checked
 
 _PACKAGE: Final = "aiter_prebuilt"
 _FUNCTIONS: Final = f"{_PACKAGE}.ops"
@@ -44,7 +45,7 @@ def operators_of(value: Any) -> tuple[str, ...]:
     """The operators that the code of ``value`` names, with that of all functions and tables of this package that it names: all
     that a call may launch, whatever its arguments are. Sorted.
     """
-    operator = native.module().Operator
+    operators = native.module().Operator, Checked
     found: set[str] = set()
     seen: set[int] = set()
     pending = [value]
@@ -53,7 +54,7 @@ def operators_of(value: Any) -> tuple[str, ...]:
         if id(one) in seen:
             continue
         seen.add(id(one))
-        if isinstance(one, operator):
+        if isinstance(one, operators):
             found.add(one.name)
         else:
             pending += _named(one)

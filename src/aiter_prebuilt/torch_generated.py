@@ -1310,6 +1310,52 @@ def fused_experts_a8w8(
     )
 
 
+def fused_experts_a8w8_tensor(
+    hidden_states: Any,
+    w1: Any,
+    w2: Any,
+    topk_weight: Any,
+    topk_ids: Any,
+    a1_scale: Any,
+    w1_scale: Any,
+    w2_scale: Any,
+    expert_mask: Any = None,
+    num_local_tokens: Any = None,
+    bias1: Any = None,
+    bias2: Any = None,
+    activation: Any = 0,
+    doweight_stage1: bool = False,
+    w1_shuffled: bool = False,
+    w2_shuffled: bool = False,
+    swiglu_limit: float = 0.0,
+    dtype: torch.dtype | None = None,
+) -> Any:
+    """Traced ``aiter_prebuilt.fused_experts_a8w8_tensor``."""
+    activation = number(activation)
+    if activation not in (0, 1, 2):
+        raise refuse("fused_experts_a8w8_tensor", "activation", activation, "0 or 1 or 2")
+    return _OPS.fused_experts_a8w8_tensor.default(
+        hidden_states,
+        w1,
+        w2,
+        topk_weight,
+        topk_ids,
+        a1_scale,
+        w1_scale,
+        w2_scale,
+        expert_mask,
+        num_local_tokens,
+        bias1,
+        bias2,
+        activation,
+        doweight_stage1,
+        w1_shuffled,
+        w2_shuffled,
+        swiglu_limit,
+        dtype,
+    )
+
+
 def fused_experts_mxfp4(
     hidden_states: Any,
     w1: Any,
@@ -4381,6 +4427,7 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "fused_experts": fused_experts,
     "fused_experts_a16w4": fused_experts_a16w4,
     "fused_experts_a8w8": fused_experts_a8w8,
+    "fused_experts_a8w8_tensor": fused_experts_a8w8_tensor,
     "fused_experts_mxfp4": fused_experts_mxfp4,
     "fused_gdn_gating_and_sigmoid": fused_gdn_gating_and_sigmoid,
     "fused_qk_norm_rope_cache_pts_quant_shuffle": fused_qk_norm_rope_cache_pts_quant_shuffle,

@@ -79,6 +79,57 @@ def test_every_kind_of_scales(compiled: Any, kind: Any, quant_type: int) -> None
     _near(found, exact(arguments["hidden_states"]))
 
 
+def _in_codes(values: Any, rows: bool = False) -> Any:
+    """Values as fp8 codes times a scale for all, or for each row, in float64."""
+    scale = values.float().abs().amax(-1, keepdim=True) if rows else values.float().abs().max()
+    scale = scale / 448
+    return (values.float() / scale).to(FP8).double() * scale.double()
+
+
+def _logits_diff(found: Any, wanted: Any) -> float:
+    """As AITER's tests have it: they allow 1e-3."""
+    x, y = found.double(), wanted.double()
+    return float(1 - 2 * (x * y).sum() / (x * x + y * y).sum())
+
+
+@pytest.mark.parametrize("early", [False, True])
+def test_per_tensor_quantises_twice_with_one_scale(compiled: Any, early: bool) -> None:
+    """As AITER's ``fused_moe``: one scale for all tokens, and one for what the activation gives, as bf16, of all choices."""
+    torch.manual_seed(35)
+    arguments, _ = _call(FP8, 1, 16, 256)
+    x, ids, weights = (arguments[name] for name in ("hidden_states", "topk_ids", "topk_weight"))
+    first, second = (
+        arguments[name].double() * arguments[f"{name}_scale"].double()[:, None, None] for name in ("w1", "w2")
+    )
+    choices = weights[..., None].double()
+    sums = torch.einsum("th,tcnh->tcn", _in_codes(x), first[ids.long()]) * (choices if early else 1)
+    gate, up = sums.chunk(2, -1)
+    hidden = _in_codes((torch.nn.functional.silu(gate) * up).to(BF16))
+    parts = torch.einsum("tcn,tchn->tch", hidden, second[ids.long()])
+    wanted = (parts * (1 if early else choices)).sum(1)
+    found = compiled(lambda given: ap.fused_moe(**given, doweight_stage1=early))(arguments)
+    assert _logits_diff(found, wanted) < 2e-5
+    # With scales of rows, as it was, the same call is 1e-3 and more away.
+    rows = arguments | {
+        "quant_type": 2,
+        **{
+            f"{name}_scale": arguments[f"{name}_scale"][:, None].expand(-1, arguments[name].shape[1]).contiguous()
+            for name in ("w1", "w2")
+        },
+    }
+    found = compiled(lambda given: ap.fused_moe(**given, doweight_stage1=early))(rows)
+    assert _logits_diff(found, wanted) > 1e-3
+
+
+def test_per_tensor_keeps_tokens_that_are_not_there_out_of_scales(compiled: Any) -> None:
+    arguments, exact = _call(FP8, 1)
+    arguments["hidden_states"][-1] = 1e30
+    arguments["num_local_tokens"] = torch.tensor([TOKENS - 1], dtype=torch.int32)
+    found = compiled(lambda given: ap.fused_moe(**given))(arguments)
+    _near(found[:-1], exact(arguments["hidden_states"])[:-1])
+    assert not found[-1].any()
+
+
 @pytest.mark.parametrize("columns", [192, 96, 160])
 def test_the_last_block_of_scales_may_be_a_part(compiled: Any, columns: int) -> None:
     """As vLLM has them: gate's and up's blocks begin anew."""
@@ -107,7 +158,7 @@ def test_the_last_block_of_scales_may_be_a_part(compiled: Any, columns: int) -> 
 @pytest.mark.parametrize(
     ("kind", "quant_type", "static", "nan", "infinity"),
     [
-        (FP8, 1, False, None, None), (FP8, 2, False, None, None), (INT8, 2, False, "0", None), (FP8, 5, False, "-block", None),
+        (FP8, 2, False, None, None), (INT8, 2, False, "0", None), (FP8, 5, False, "-block", None),
         (FP8, 2, True, "none", "most"),
     ],
 )  # fmt: skip
@@ -130,6 +181,19 @@ def test_what_becomes_of_tokens_that_are_not_finite(
         else:
             assert torch.equal(found[row], wanted[row]) and wanted[row].isfinite().all()
     assert torch.equal(found[2:], wanted[2:]) and found[2:].isfinite().all()
+
+
+def test_nan_stays_in_its_row_and_infinity_does_not_where_all_have_one_scale(compiled: Any) -> None:
+    """AITER's scale of the whole tensor leaves NaN out, and is infinite where a token is."""
+    arguments, exact = _call(FP8, 1)
+    layer = compiled(lambda x, given: ap.fused_moe(**(given | {"hidden_states": x})))
+    x = arguments["hidden_states"].clone()
+    x[0, 3] = torch.nan
+    found = layer(x, arguments)
+    assert found[0].isnan().all()
+    _near(found[1:], exact(x)[1:])
+    x[1, 100] = torch.inf
+    assert layer(x, arguments).isnan().all()
 
 
 @pytest.mark.parametrize("quant_type", [1, 2, 5])

@@ -23,6 +23,7 @@ BF16, F16, F32 = torch.bfloat16, torch.float16, torch.float32
 #: Of kinds of weights: their type, and columns of one that are one in memory.
 KINDS = {
     0: (BF16, 1),
+    1: (torch.float8_e4m3fn, 1),
     2: (torch.float8_e4m3fn, 1),
     3: (torch.float4_e2m1fn_x2, 2),
     4: (torch.float8_e4m3fn, 1),
@@ -66,7 +67,10 @@ def launched(given: list[Any]) -> tuple[Any, list[Any]]:
     """What the function returns, and the operators that it calls, each with what it is given."""
     seen: list[Any] = []
     keep = lambda operator, *more: seen.append((operator.name, operator.views, *more))  # noqa: E731
-    functions = (ap.fused_experts, ap.fused_experts_a8w8, _fused_moe_f4._run, _group_codes.quantise_groups)
+    functions = (
+        ap.fused_experts, ap.fused_experts_a8w8, ap.fused_experts_a8w8_tensor, _fused_moe_f4._run,
+        _group_codes.quantise_groups, ap.dynamic_per_tensor_quant,
+    )  # fmt: skip
     groups = _group_codes._IN_GROUPS.copy()
     with ExitStack() as stack:
         for function in (*functions, ap.dynamic_per_token_scaled_quant):
@@ -122,7 +126,7 @@ OPTIONS: tuple[dict[str, Any], ...] = (
 )
 
 
-@pytest.mark.parametrize(("kind", "tokens"), [(0, 5), (0, 300), (2, 5), (3, 5), (3, 300), (4, 5), (4, 300)])
+@pytest.mark.parametrize(("kind", "tokens"), [(0, 5), (0, 300), (1, 5), (2, 5), (3, 5), (3, 300), (4, 5), (4, 300)])
 def test_a_plan_launches_what_the_function_does(
     kind: int, tokens: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,12 +14,13 @@ from aiter_prebuilt import device, locate, native, ownership, user_tables
 from aiter_prebuilt.commands import bridge
 from aiter_prebuilt.commands.output import print_json
 from aiter_prebuilt.contract.version import BUNDLE_FORMAT, NATIVE_ABI, RECIPE, VERSION
+from aiter_prebuilt.dispatch import CHECK
 from aiter_prebuilt.errors import AiterPrebuiltError
 
 HELP = "devices, drivers, bundles and versions: what would be used, and why"
 _LIBRARY = {"amd": "AITER_PREBUILT_HIP", "nvidia": "AITER_PREBUILT_CUDA"}
 _MISS_LOG = "AITER_PREBUILT_MISS_LOG"
-_VARIABLES = (locate.VARIABLE, *_LIBRARY.values(), user_tables.VARIABLE, "AITER_PREBUILT_TRACE", _MISS_LOG)
+_VARIABLES = (locate.VARIABLE, *_LIBRARY.values(), user_tables.VARIABLE, "AITER_PREBUILT_TRACE", _MISS_LOG, CHECK)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -103,7 +103,7 @@ if TYPE_CHECKING:
     from aiter_prebuilt.ops.generated.moe_gating import topk_gating
     from aiter_prebuilt.ops.generated.moe_gemm import fused_experts
     from aiter_prebuilt.ops.generated.moe_gemm_f4 import fused_experts_a16w4, fused_experts_mxfp4
-    from aiter_prebuilt.ops.generated.moe_gemm_scaled import fused_experts_a8w8
+    from aiter_prebuilt.ops.generated.moe_gemm_scaled import fused_experts_a8w8, fused_experts_a8w8_tensor
     from aiter_prebuilt.ops.generated.moe_quant import moe_smoothquant_fwd
     from aiter_prebuilt.ops.generated.moe_routing import (
         moe_gemm_gathered,
@@ -284,6 +284,7 @@ __all__ = [
     "fused_add_rmsnorm_pad",
     "fused_experts",
     "fused_experts_a8w8",
+    "fused_experts_a8w8_tensor",
     "fused_experts_a16w4",
     "fused_experts_mxfp4",
     "fused_gdn_gating_and_sigmoid",
@@ -542,6 +543,7 @@ HOMES: Final = {
     "fused_experts_a16w4": "generated.moe_gemm_f4",
     "fused_experts_mxfp4": "generated.moe_gemm_f4",
     "fused_experts_a8w8": "generated.moe_gemm_scaled",
+    "fused_experts_a8w8_tensor": "generated.moe_gemm_scaled",
     "moe_smoothquant_fwd": "generated.moe_quant",
     "moe_gemm_gathered": "generated.moe_routing",
     "moe_gemm_gathered_fp4": "generated.moe_routing",

@@ -13,8 +13,9 @@ from aiter_prebuilt.ops._group_codes import _IN_GROUPS, _quant, quantise_groups
 from aiter_prebuilt.ops._plans import Plan, plan_of
 from aiter_prebuilt.ops.generated.fmoe_asm import fmoe_g1u1, fmoe_g1u1_tkw1
 from aiter_prebuilt.ops.generated.fmoe_blockscale_asm import fmoe_fp8_blockscale_g1u1
-from aiter_prebuilt.ops.generated.moe_gemm_scaled import fused_experts_a8w8
+from aiter_prebuilt.ops.generated.moe_gemm_scaled import fused_experts_a8w8, fused_experts_a8w8_tensor
 from aiter_prebuilt.ops.generated.quant import (
+    dynamic_per_tensor_quant,
     dynamic_per_token_scaled_quant,
     partial_transpose,
     static_per_tensor_quant,
@@ -24,6 +25,8 @@ from aiter_prebuilt.ops.sorting import moe_sorting
 if TYPE_CHECKING:
     import torch
 
+#: AITER's ``QuantType.per_Tensor``.
+_TENSOR: Final = 1
 #: AITER's ``QuantType.per_1x128`` and ``per_128x128``, which mean the same: tokens have the first, weights the second.
 _BLOCKS: Final = (4, 5)
 #: Rows and columns of a block.
@@ -33,6 +36,8 @@ _ROWS: Final = 32
 #: It counts bytes of a tensor in 32 bits.
 _MOST: Final = 1 << 32
 _fused_experts_a8w8 = operator("fused_experts_a8w8")
+_fused_experts_a8w8_tensor = operator("fused_experts_a8w8_tensor")
+_tensor_quant = operator("dynamic_per_tensor_quant")
 
 
 def quantised(asked: Asked) -> torch.Tensor:
@@ -56,16 +61,22 @@ def plan_quantised(asked: Asked) -> Plan | None:
         return None
     if blocks and (x.shape[1] % _BLOCK or not x.is_contiguous()):
         return None
-    quant = _IN_GROUPS[_BLOCK] if blocks else _quant
     hidden, rows = places("hidden_states", "num_local_tokens")
+    whole, whole_again = _one_scale(asked), _one_scale_again(asked)
+    scales = ("w1_scale", "w2_scale") if whole_again else ("w1_scale", "w2_scale", "a2_scale")
     given = (
         (-1,), *places("w1", "w2", "topk_weight", "topk_ids"), (-2,),
-        *places("w1_scale", "w2_scale", "a2_scale", "expert_mask", "num_local_tokens", "bias1", "bias2"), (-3,),
-        active, asked.doweight_stage1, shuffled(asked.w1), shuffled(asked.w2), blocks, limit(asked),
+        *places(*scales, "expert_mask", "num_local_tokens", "bias1", "bias2"), (-3,),
+        active, asked.doweight_stage1, shuffled(asked.w1), shuffled(asked.w2), *(() if whole_again else (blocks,)), limit(asked),
     )  # fmt: skip
-    made = (*_new_codes(x, asked.w1.dtype, blocks), x.new_empty(tuple(x.shape), dtype=asked.dtype or x.dtype))
-    launches = (quant, ((-1,), hidden, (-2,), None, rows, False, 1)), (_fused_experts_a8w8, given)
-    return plan_of(made, launches, (-3,))
+    made = (
+        *_new_codes(x, asked.w1.dtype, blocks, whole),
+        x.new_empty(tuple(x.shape), dtype=asked.dtype or x.dtype),
+    )
+    in_rows = (_IN_GROUPS[_BLOCK] if blocks else _quant, ((-1,), hidden, (-2,), None, rows, False, 1))
+    quantise = (_tensor_quant, ((-1,), hidden, (-2,))) if whole else in_rows
+    experts = _fused_experts_a8w8_tensor if whole_again else _fused_experts_a8w8
+    return plan_of(made, (quantise, (experts, given)), (-3,))
 
 
 def _active(asked: Asked) -> int:
@@ -87,6 +98,16 @@ def _active(asked: Asked) -> int:
     return active
 
 
+def _one_scale(asked: Asked) -> bool:
+    """Whether all tokens get one scale. Where some are not there the others must not depend on them: each row gets its own."""
+    return asked.quant_type == _TENSOR and asked.num_local_tokens is None
+
+
+def _one_scale_again(asked: Asked) -> bool:
+    """Whether what the activation gives gets one scale, from all that counts of it."""
+    return asked.quant_type == _TENSOR and asked.a2_scale is None
+
+
 def weighted_first(asked: Asked) -> torch.Tensor:
     """Shuffled weights with scales of rows, tokens weighted first: AITER's assembly, for fp8, wherever its objects fit."""
     codes, scales = _codes(asked, False)
@@ -99,6 +120,27 @@ def _ours(
     asked: Asked, codes: torch.Tensor, scales: torch.Tensor, shuffled1: bool, shuffled2: bool
 ) -> torch.Tensor:
     assert asked.w1_scale is not None and asked.w2_scale is not None  # refused before
+    if _one_scale_again(asked):
+        return fused_experts_a8w8_tensor(
+            codes,
+            asked.w1,
+            asked.w2,
+            asked.topk_weight,
+            asked.topk_ids,
+            scales,
+            asked.w1_scale,
+            asked.w2_scale,
+            asked.expert_mask,
+            asked.num_local_tokens,
+            asked.bias1,
+            asked.bias2,
+            asked.activation,
+            asked.doweight_stage1,
+            shuffled1,
+            shuffled2,
+            limit(asked),
+            asked.dtype or asked.hidden_states.dtype,
+        )
     return fused_experts_a8w8(
         codes,
         asked.w1,
@@ -143,17 +185,23 @@ def _codes(asked: Asked, transposed: bool) -> tuple[torch.Tensor, torch.Tensor]:
         codes = x.new_empty((tokens, width), dtype=kind)
         static_per_tensor_quant(codes, x, scale)
         return codes, scale
-    codes, scales = _made_codes(x, kind, blocks)
-    if blocks:
+    whole = _one_scale(asked)
+    codes, scales = _made_codes(x, kind, blocks, whole)
+    if whole:
+        dynamic_per_tensor_quant(codes, x, scales)
+    elif blocks:
         quantise_groups(codes, x, scales, _BLOCK, transposed, asked.num_local_tokens, 1)
     else:
         dynamic_per_token_scaled_quant(codes, x, scales, None, transposed, asked.num_local_tokens)
     return codes, scales
 
 
-def _new_codes(x: torch.Tensor, kind: torch.dtype, blocks: bool) -> tuple[torch.Tensor, torch.Tensor]:
+def _new_codes(
+    x: torch.Tensor, kind: torch.dtype, blocks: bool, whole: bool
+) -> tuple[torch.Tensor, torch.Tensor]:
     tokens, width = x.shape
-    scales = x.new_empty((tokens, width // _BLOCK if blocks else 1), dtype=element_type(x, "f32"))
+    shape = (1,) if whole else (tokens, width // _BLOCK if blocks else 1)
+    scales = x.new_empty(shape, dtype=element_type(x, "f32"))
     return x.new_empty((tokens, width), dtype=kind), scales
 
 

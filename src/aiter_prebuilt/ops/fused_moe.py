@@ -80,6 +80,9 @@ def fused_moe(
     the result is the same each time. What the activation gives is rounded to the type of hidden_states, or with weights in 8 bits
     to codes again, with a scale for each 128 columns.
 
+    per_Tensor quantises twice, as AITER does: all tokens get one scale. What the activation gives is rounded to the type of the
+    result, and gets one scale, too. With num_local_tokens, which AITER refuses there, each token gets its own.
+
     Where AITER takes its assembly without measured rows, and its objects fit, it is taken here, too: bf16, SiLU, both weights
     shuffled; on gfx942 fp8 by rows above 16 tokens, int8 above 32, fp8 by blocks above 32; on gfx950 fp8 by rows with
     doweight_stage1 above 16. It adds a token's choices in bf16 and in any order, and of int8 it cuts what is between the products
@@ -87,7 +90,7 @@ def fused_moe(
 
     Of weights in 8 bits a token that is not finite gets the codes that AITER's quantisation gives it. With a scale of its own for
     each row NaN makes the row NaN in fp8, and counts as 0 in int8; with one for each 128 columns it counts as the largest of the
-    block's other numbers, negative. An infinity makes the row NaN in all three. With a1_scale an infinity is cut at 448 times
+    block's other numbers, negative. An infinity makes the row NaN in all three, and with one scale for all tokens every row. With a1_scale an infinity is cut at 448 times
     that, and NaN is as ``static_per_tensor_quant`` has it. Where what the activation gives is not finite, the row is NaN.
 
     Args:
@@ -98,7 +101,9 @@ def fused_moe(
             Of MXFP4 pairs of fp4 (torch's, or bytes), H and EI multiples of 64, in that layout where either says so, or gate_mode
             is "interleave".
         topk_weight: [M, topk] fp32. topk_ids: [M, topk] int32; a number that is no expert's adds nothing.
-        expert_mask: int32, of all devices' experts 1 where one is here: the weights are those of these, in their order.
+        expert_mask: int32, 0 or 1 for each of all devices' experts. 1: the expert is here; the weights are those of these experts, in
+            their order, so there are E ones. It is no map of indices (-1, 0, 1, ...), as vLLM's ``expert_map`` is: pass
+            ``(expert_map >= 0).int()``. The GPU alone reads the values; AITER_PREBUILT_CHECK=1 checks them before each launch.
         activation: AITER's ``ActivationType`` or its number: 0 is SiLU, 1 GELU in its erf form, 2 gpt-oss's SwiGLU,
             ``g * sigmoid(1.702 * g) * (u + 1)``. swiglu_limit: before it gate is at most that, up too, or its negative; 0, None:
             7 for SwiGLU, else as they are. Not negative, and not NaN.
@@ -111,8 +116,8 @@ def fused_moe(
             (torch's, or bytes) of each 32 columns, in the layout of ``e8m0_shuffle`` of all experts' rows. None where quant_type
             is 0.
         a1_scale: of codes one fp32 number for each token, or one for all; of blocks [M, H / 128]. Of 16-bit tokens None, or of
-            fp8 by rows one number, with which they are quantised; None: each row, or each 128 columns of it, gets its own, also
-            of per_Tensor. a2_scale: one number, with which what the activation gives is quantised, or None.
+            fp8 by rows one number, with which they are quantised; None: each row, or each 128 columns of it, gets its own, of
+            per_Tensor all get one. a2_scale: one number, with which what the activation gives is quantised, or None.
         doweight_stage1: the weight multiplies what the activation gets, and not the result.
         num_local_tokens: [1] int32: so many of the tokens are there; the rows of the others become 0.
         bias1: [E, 2 * EI] fp32, added to the sums of gate and up, after the weight of ``doweight_stage1``. bias2: [E, H] fp32,

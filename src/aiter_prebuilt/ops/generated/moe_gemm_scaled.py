@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import torch
 
 _fused_experts_a8w8 = operator("fused_experts_a8w8")
+_fused_experts_a8w8_tensor = operator("fused_experts_a8w8_tensor")
 
 
 def _make_fused_experts_a8w8(hidden_states: Any, dtype: Any) -> Any:
@@ -30,6 +31,22 @@ _new_fused_experts_a8w8 = new_results(
     "tppppppppppppvvvvvvvv",
     (0, 13),
     (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, -1, 14, 15, 16, 17, 18, 19),
+    1,
+)
+
+
+def _make_fused_experts_a8w8_tensor(hidden_states: Any, dtype: Any) -> Any:
+    return hidden_states.new_empty(
+        (hidden_states.shape[0], hidden_states.shape[1]), dtype=dtype or element_type(hidden_states, "bf16")
+    )
+
+
+_new_fused_experts_a8w8_tensor = new_results(
+    "fused_experts_a8w8_tensor",
+    _make_fused_experts_a8w8_tensor,
+    "tpppppppppppvvvvvvv",
+    (0, 12),
+    (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, -1, 13, 14, 15, 16, 17),
     1,
 )
 
@@ -126,5 +143,90 @@ def fused_experts_a8w8(
         block_scaled,
         swiglu_limit,
         _fused_experts_a8w8,
+    )
+    return made
+
+
+@traced
+def fused_experts_a8w8_tensor(
+    hidden_states: torch.Tensor,
+    w1: torch.Tensor,
+    w2: torch.Tensor,
+    topk_weight: torch.Tensor,
+    topk_ids: torch.Tensor,
+    a1_scale: torch.Tensor,
+    w1_scale: torch.Tensor,
+    w2_scale: torch.Tensor,
+    expert_mask: torch.Tensor | None = None,
+    num_local_tokens: torch.Tensor | None = None,
+    bias1: torch.Tensor | None = None,
+    bias2: torch.Tensor | None = None,
+    activation: int | Enum = 0,
+    doweight_stage1: bool = False,
+    w1_shuffled: bool = False,
+    w2_shuffled: bool = False,
+    swiglu_limit: float = 0.0,
+    dtype: torch.dtype | None = None,
+) -> torch.Tensor:
+    """``out[t] = sum over c of weight[t, c] * (act(x[t] @ gate.T) * (x[t] @ up.T)) @ down.T`` of each choice's expert, of fp8 or
+    int8 codes times their scales, with one scale for all that the activation gives; the same bits each time.
+
+    Args:
+        hidden_states: [M, H] the target's own e4m3 or int8, codes, one row a token; H a multiple of 32, at an address that is a
+            multiple of 16, as those of the weights.
+        w1: [E, 2 * EI, H] the target's own e4m3 or int8, of each expert rows of gate, then rows of up; EI a multiple of 32.
+        w2: [E, H, EI] the target's own e4m3 or int8.
+        topk_weight: [M, topk] fp32.
+        topk_ids: [M, topk] int32, experts of each token; one that is not there, or that ``expert_mask`` leaves out, adds nothing.
+        a1_scale: a1_scales elements, fp32, one for all tokens, or one for each; in any shape, as the next two.
+        w1_scale: w1_scales elements, fp32, one for each expert, or 2 * EI.
+        w2_scale: w2_scales elements, fp32, one for each expert, or H.
+        expert_mask: [masks] int32, or None; 0 or 1 for each of all devices' experts, 1 where one is here: the weights are those
+            of these, in their order. No map of indices.
+        num_local_tokens: [1] int32, or None; one number: so many of the tokens are there, the rows of the others become 0.
+        bias1: [E, 2 * EI] fp32, or None; added to the sums of gate and up, after ``doweight_stage1``'s weight.
+        bias2: [E, H] fp32, or None; added to each choice's sums, before its weight.
+        activation: AITER's ``ActivationType`` or its number: 0 is SiLU, 1 is GELU in its erf form; 2 is gpt-oss's SwiGLU, ``g *
+            sigmoid(1.702 * g) * (u + 1)`` of gate and up; only 0 and 1 and 2 are covered.
+        doweight_stage1: the weight multiplies what the activation gets, and not the result.
+        w1_shuffled: w1 lies as ``shuffle_weight``, (16, 16), has it.
+        w2_shuffled: w2 does.
+        swiglu_limit: before the activation gate is at most that, up that or its negative; 0: as they are.
+        dtype: that of the result, and of what the activation gives; bf16 when None; the type of the result: bf16 or fp16.
+
+    Returns:
+        New, contiguous: [M, H] bf16 or fp16.
+
+    Raises:
+        UnsupportedError: an option that is not covered, or a tensor that requires grad. ArgumentError: types, shapes, strides or
+            device do not fit. NoKernelError: no kernel takes the call.
+
+    Source: AITER ``fused_moe`` with ``QuantType.per_Tensor``, which is a function around this one here. What the activation gives
+    is rounded to the type of the result and made codes again with one scale, its largest finite size, at least 1e-10, / qmax. A
+    row that has an infinity or NaN there is NaN, and does not count in the scale.
+    """
+    activation = number(activation)
+    if activation not in (0, 1, 2):
+        raise refuse("fused_experts_a8w8_tensor", "activation", activation, "0 or 1 or 2")
+    made: torch.Tensor = _new_fused_experts_a8w8_tensor(
+        hidden_states,
+        w1,
+        w2,
+        topk_weight,
+        topk_ids,
+        a1_scale,
+        w1_scale,
+        w2_scale,
+        expert_mask,
+        num_local_tokens,
+        bias1,
+        bias2,
+        dtype,
+        activation,
+        doweight_stage1,
+        w1_shuffled,
+        w2_shuffled,
+        swiglu_limit,
+        _fused_experts_a8w8_tensor,
     )
     return made
