@@ -174,7 +174,7 @@ def fused_experts_a8w8_tensor(
     rows = hidden_states * a1_scale.reshape(-1, 1)
     options = _Options(kinds["w1"], activation, swiglu_limit, None)
     count = tokens if num_local_tokens is None else min(max(int(num_local_tokens[0]), 0), tokens)
-    # Of each choice that counts: its token, its expert's matrix, its weight behind it, what the activation gives, how far that is off.
+    # Of each choice that counts: token, expert's matrix, late weight, what the activation gives, how far that is off.
     given: list[tuple[int, int, float, Values, Values]] = []
     for token in range(count):
         for weight, expert in zip(topk_weight[token], topk_ids[token], strict=True):

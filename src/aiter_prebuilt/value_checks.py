@@ -1,10 +1,11 @@
 """``AITER_PREBUILT_CHECK=1``: look at the values of a call's masks, lists, lengths, page tables and slots before its launch.
 
-Each checked call waits for the GPU and copies these tensors to the host. Without the variable no code of this module runs in a call.
+Each checked call waits for the GPU and copies these tensors to the host. Without the variable no call runs code of this module.
 """
 
 from __future__ import annotations
 
+import inspect
 import os
 import sys
 from functools import cache
@@ -35,7 +36,9 @@ def enabled() -> bool:
     """
     value = os.environ.get(VARIABLE, "").strip()
     if value not in ("", "0", "1"):
-        raise UnsupportedError(f"{VARIABLE}={value}", "it is neither 0 nor 1", f"set {VARIABLE}=1, or unset it")
+        raise UnsupportedError(
+            f"{VARIABLE}={value}", "it is neither 0 nor 1", f"set {VARIABLE}=1, or unset it"
+        )
     return value == "1"
 
 
@@ -86,9 +89,7 @@ def check(name: str, args: Sequence[Any], views: Any = ()) -> None:
             continue  # the call gives the tensor another rank, and is refused, or is served another way
         if problem:
             raise ArgumentValueError(
-                f"{_caller(name)}({tensor}=...)",
-                problem,
-                f"give {wanted}; {VARIABLE}=1 looked at it",
+                f"{_caller(name)}({tensor}=...)", problem, f"It must be {wanted} (found by {VARIABLE}=1)"
             )
 
 
@@ -109,7 +110,9 @@ class _Call:
 
     def __init__(self, signature: Signature, tensors: Sequence[Any], views: Any) -> None:
         self._given = {
-            spec.name: given for spec, given in zip(signature.tensors, tensors, strict=False) if given is not None
+            spec.name: given
+            for spec, given in zip(signature.tensors, tensors, strict=False)
+            if given is not None
         }
         self._values: dict[str, list[int] | None] = {}
         self.tensor = ""
@@ -195,12 +198,10 @@ def _capturing() -> bool:
 
 def _caller(name: str) -> str:
     """The function that the user called: the outermost one of ours with a public name, else the operator."""
-    frame = sys._getframe(1)
+    frame = inspect.currentframe()
     while frame is not None:
         module, function = str(frame.f_globals.get("__name__", "")), frame.f_code.co_name
         if module.startswith(_FUNCTIONS) and not function.startswith(("_", "<")):
             name = function
-        if frame.f_back is None:
-            break
         frame = frame.f_back
     return name

@@ -1,6 +1,6 @@
 """What the values of masks, lists, lengths, page tables and slots must be, by operator and tensor.
 
-The device reads these tensors, so an ordinary call cannot look at them. ``value_checks.py`` does, where ``AITER_PREBUILT_CHECK=1``.
+The device reads these tensors, so an ordinary call cannot look at them. ``value_checks.py`` does with ``AITER_PREBUILT_CHECK=1``.
 """
 
 from __future__ import annotations
@@ -185,6 +185,7 @@ def _kernel_slots(sizes: Any) -> int:
 
 _PAGES: Final[Bound] = lambda sizes: sizes.NB  # noqa: E731
 _PAGE: Final[Bound] = lambda sizes: sizes.PS  # noqa: E731
+_ONE: Final[Bound] = lambda _: 1  # noqa: E731
 #: The rules of mixtures of experts, whose weights are those of the experts that the mask names.
 _EXPERTS: Final[dict[str, Rule]] = {
     "expert_mask": Mask(lambda sizes: sizes.E),
@@ -266,9 +267,9 @@ CONTRACTS: Final[Mapping[str, Mapping[str, Rule]]] = {
         "b_seq_len": Within(0, lambda sizes: sizes.SQ),
     },
     "mla_decode_fwd": _latent("T", "kv_indices", _PAGE),
-    "mla_decode_stage1_asm_fwd": _latent("T", "kv_page_indices", lambda sizes: 1),
-    "mla_prefill_fwd": _latent("T", "kv_indices", lambda sizes: 1),
-    "mla_prefill_asm_fwd": _latent("T", "kv_page_indices", lambda sizes: 1),
+    "mla_decode_stage1_asm_fwd": _latent("T", "kv_page_indices", _ONE),
+    "mla_prefill_fwd": _latent("T", "kv_indices", _ONE),
+    "mla_prefill_asm_fwd": _latent("T", "kv_page_indices", _ONE),
     "mla_prefill_ps_asm_fwd": {
         "qo_indptr": Starts(lambda sizes: sizes.TOK),
         "kv_indptr": Starts(lambda sizes: sizes.N),

@@ -113,7 +113,9 @@ def test_per_tensor_quantises_twice_with_one_scale(compiled: Any, early: bool) -
     rows = arguments | {
         "quant_type": 2,
         **{
-            f"{name}_scale": arguments[f"{name}_scale"][:, None].expand(-1, arguments[name].shape[1]).contiguous()
+            f"{name}_scale": arguments[f"{name}_scale"][:, None]
+            .expand(-1, arguments[name].shape[1])
+            .contiguous()
             for name in ("w1", "w2")
         },
     }

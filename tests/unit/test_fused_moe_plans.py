@@ -126,7 +126,9 @@ OPTIONS: tuple[dict[str, Any], ...] = (
 )
 
 
-@pytest.mark.parametrize(("kind", "tokens"), [(0, 5), (0, 300), (1, 5), (2, 5), (3, 5), (3, 300), (4, 5), (4, 300)])
+@pytest.mark.parametrize(
+    ("kind", "tokens"), [(0, 5), (0, 300), (1, 5), (2, 5), (3, 5), (3, 300), (4, 5), (4, 300)]
+)
 def test_a_plan_launches_what_the_function_does(
     kind: int, tokens: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

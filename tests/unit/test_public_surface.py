@@ -290,6 +290,8 @@ SIGNATURES = {
     "w1_shuffled w2_shuffled bias1 bias2 swiglu_limit",
     "fused_experts_a8w8": "hidden_states w1 w2 topk_weight topk_ids a1_scale w1_scale w2_scale a2_scale expert_mask "
     "num_local_tokens bias1 bias2 activation doweight_stage1 w1_shuffled w2_shuffled block_scaled swiglu_limit dtype",
+    "fused_experts_a8w8_tensor": "hidden_states w1 w2 topk_weight topk_ids a1_scale w1_scale w2_scale expert_mask "
+    "num_local_tokens bias1 bias2 activation doweight_stage1 w1_shuffled w2_shuffled swiglu_limit dtype",
     "asm_moe_tkw1": "hidden_states w1 w2 topk_weight topk_ids fc1_scale fc2_scale fc1_smooth_scale fc2_smooth_scale a16 "
     "per_tensor_quant_scale expert_mask activation",
     "moe_sorting": "topk_ids topk_weights num_experts model_dim moebuf_dtype block_size expert_mask num_local_tokens "

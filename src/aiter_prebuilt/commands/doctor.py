@@ -20,7 +20,14 @@ from aiter_prebuilt.errors import AiterPrebuiltError
 HELP = "devices, drivers, bundles and versions: what would be used, and why"
 _LIBRARY = {"amd": "AITER_PREBUILT_HIP", "nvidia": "AITER_PREBUILT_CUDA"}
 _MISS_LOG = "AITER_PREBUILT_MISS_LOG"
-_VARIABLES = (locate.VARIABLE, *_LIBRARY.values(), user_tables.VARIABLE, "AITER_PREBUILT_TRACE", _MISS_LOG, CHECK)
+_VARIABLES = (
+    locate.VARIABLE,
+    *_LIBRARY.values(),
+    user_tables.VARIABLE,
+    "AITER_PREBUILT_TRACE",
+    _MISS_LOG,
+    CHECK,
+)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

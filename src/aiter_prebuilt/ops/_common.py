@@ -200,7 +200,9 @@ def _prototype(torch: Any, tensor: Any) -> tuple[Any, ...]:
     makes it on the current device.
     """
     kept = torch.empty_like(tensor)
-    kept.untyped_storage().resize_(0)
+    storage = kept.untyped_storage()
+    if storage.resizable():  # memory that a device lends, as the embedded one does, is kept
+        storage.resize_(0)
     always = (torch.empty_like, (kept,))
     guards: Any = getattr(getattr(vars(torch)["_C"], "_dynamo", None), "guards", None)
     near: Any = getattr(guards, f"_empty_strided_{tensor.device.type}", None)

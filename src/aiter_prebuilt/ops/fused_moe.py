@@ -90,8 +90,9 @@ def fused_moe(
 
     Of weights in 8 bits a token that is not finite gets the codes that AITER's quantisation gives it. With a scale of its own for
     each row NaN makes the row NaN in fp8, and counts as 0 in int8; with one for each 128 columns it counts as the largest of the
-    block's other numbers, negative. An infinity makes the row NaN in all three, and with one scale for all tokens every row. With a1_scale an infinity is cut at 448 times
-    that, and NaN is as ``static_per_tensor_quant`` has it. Where what the activation gives is not finite, the row is NaN.
+    block's other numbers, negative. An infinity makes the row NaN in all three, and with one scale for all tokens every row. With
+    a1_scale an infinity is cut at 448 times that, and NaN is as ``static_per_tensor_quant`` has it.
+    Where what the activation gives is not finite, the row is NaN.
 
     Args:
         hidden_states: [M, H] bf16 or fp16, H a multiple of 32; of 128 with blocks. Or codes of the type of the weights.
@@ -101,7 +102,7 @@ def fused_moe(
             Of MXFP4 pairs of fp4 (torch's, or bytes), H and EI multiples of 64, in that layout where either says so, or gate_mode
             is "interleave".
         topk_weight: [M, topk] fp32. topk_ids: [M, topk] int32; a number that is no expert's adds nothing.
-        expert_mask: int32, 0 or 1 for each of all devices' experts. 1: the expert is here; the weights are those of these experts, in
+        expert_mask: int32, 0 or 1 for each of all devices' experts. 1: the expert is here. The weights are those of these, in
             their order, so there are E ones. It is no map of indices (-1, 0, 1, ...), as vLLM's ``expert_map`` is: pass
             ``(expert_map >= 0).int()``. The GPU alone reads the values; AITER_PREBUILT_CHECK=1 checks them before each launch.
         activation: AITER's ``ActivationType`` or its number: 0 is SiLU, 1 GELU in its erf form, 2 gpt-oss's SwiGLU,

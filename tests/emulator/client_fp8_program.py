@@ -1,0 +1,178 @@
+"""A child of ``test_client_fp8.py``: the calls that vLLM's ``--quantization fp8`` makes, each beside float64 with the same codes.
+
+Written for GPUs, one of gfx942 and one of gfx950. A product is judged with the codes that the call before it made, and
+those codes by their definition.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+import aiter_prebuilt as ap
+
+TOKENS, EXPERTS, TOPK, WIDTH, COLUMNS = 21, 5, 2, 256, 192
+#: The type of codes of each device, and its largest.
+KINDS = {0: (torch.float8_e4m3fnuz, 240.0), 1: (torch.float8_e4m3fn, 448.0)}
+
+
+@pytest.fixture(params=[0, 1], ids=["gfx942", "gfx950"], autouse=True)
+def device(request: pytest.FixtureRequest) -> Any:
+    torch.manual_seed(11)
+    with torch.cuda.device(request.param):
+        yield torch.device("cuda", request.param)
+
+
+def coded(values: Any, device: Any, dim: Any = None) -> tuple[Any, Any]:
+    """(Codes of host values on the device, their scales), one for all or one along ``dim``."""
+    kind, largest = KINDS[device.index]
+    amax = values.abs().max() if dim is None else values.abs().amax(dim, keepdim=True)
+    scale = (amax / largest).float()
+    return (values / scale).to(kind).to(device), scale.to(device)
+
+
+def near(found: Any, wanted: Any, relative: float) -> None:
+    assert found.shape == wanted.shape
+    found = found.cpu().double()
+    assert (found - wanted).norm() <= relative * wanted.norm()
+    assert (found - wanted).abs().max() <= 4 * relative * wanted.abs().max()
+
+
+def decoded(codes: Any, scale: Any) -> Any:
+    return codes.cpu().double() * scale.cpu().double()
+
+
+# What bf16 can be off after one rounding.
+BF16 = 2.0**-8
+
+
+@pytest.mark.parametrize("static", [False, True])
+def test_codes_of_a_tensor(device: Any, static: bool) -> None:
+    kind, largest = KINDS[device.index]
+    x = torch.randn(TOKENS, WIDTH).bfloat16()
+    out = torch.empty(TOKENS, WIDTH, dtype=kind, device=device)
+    scale = torch.full((1,), 0.005 if static else float("nan"), device=device)
+    (ap.static_per_tensor_quant if static else ap.dynamic_per_tensor_quant)(out, x.to(device), scale)
+    exact = x.double()
+    if static:
+        exact = exact.clamp(-largest * 0.005, largest * 0.005)
+    else:
+        near(scale, (x.double().abs().max() / largest).reshape(1), 2.0**-22)
+    step = exact.abs() * 2.0**-4 + scale.cpu().double() * 2.0**-9
+    assert ((decoded(out, scale) - exact).abs() <= step * 1.001).all()
+
+
+def test_codes_of_rows(device: Any) -> None:
+    kind, largest = KINDS[device.index]
+    x = torch.randn(TOKENS, WIDTH).bfloat16()
+    out = torch.empty(TOKENS, WIDTH, dtype=kind, device=device)
+    scale = torch.full((TOKENS, 1), float("nan"), device=device)
+    ap.dynamic_per_token_scaled_quant(out, x.to(device), scale, None, False, None, 1)
+    near(scale, x.double().abs().amax(1, keepdim=True) / largest, 2.0**-22)
+    step = x.double().abs() * 2.0**-4 + scale.cpu().double() * 2.0**-9
+    assert ((decoded(out, scale) - x.double()).abs() <= step * 1.001).all()
+
+
+@pytest.mark.parametrize("shuffled", [False, True])
+@pytest.mark.parametrize("rows", [1, 21, 130])
+def test_a_dense_layer(device: Any, shuffled: bool, rows: int) -> None:
+    """``gemm_a8w8_CK`` and ``gemm_a8w8_bpreshuffle`` with a scale for each token and for each channel."""
+    x, x_scale = coded(torch.randn(rows, 512), device, 1)
+    w, w_scale = coded(torch.randn(256, 512), device, 1)
+    wanted = decoded(x, x_scale) @ decoded(w, w_scale).T
+    if shuffled:
+        found = ap.gemm_a8w8_bpreshuffle(x, ap.shuffle_weight(w), x_scale, w_scale, None, torch.bfloat16)
+    else:
+        found = ap.gemm_a8w8_CK(x, w, x_scale, w_scale, None, torch.bfloat16)
+    near(found, wanted, BF16)
+
+
+def experts(device: Any, rows: bool) -> tuple[dict[str, Any], Any, Any]:
+    """(Arguments of ``fused_moe``, the matrices that its codes stand for)."""
+    w1, w1_scale = coded(torch.randn(EXPERTS, 2 * COLUMNS, WIDTH), device, 2 if rows else (1, 2))
+    w2, w2_scale = coded(torch.randn(EXPERTS, WIDTH, COLUMNS), device, 2 if rows else (1, 2))
+    arguments = {
+        "w1": ap.shuffle_weight(w1), "w2": ap.shuffle_weight(w2), "topk_weight": torch.rand(TOKENS, TOPK).to(device),
+        "topk_ids": torch.rand(TOKENS, EXPERTS).argsort(1)[:, :TOPK].int().to(device), "quant_type": 2 if rows else 1,
+        "w1_scale": w1_scale if rows else w1_scale.reshape(-1), "w2_scale": w2_scale if rows else w2_scale.reshape(-1),
+        "dtype": torch.bfloat16,
+    }  # fmt: skip
+    return arguments, decoded(w1, w1_scale), decoded(w2, w2_scale)
+
+
+def exact(arguments: dict[str, Any], first: Any, second: Any, x: Any, again: Any) -> Any:
+    """The float64 result for tokens ``x``; ``again`` quantises what the activation gives, [tokens, topk, columns]."""
+    ids = arguments["topk_ids"].cpu().long()
+    gate, up = torch.einsum("th,tcnh->tcn", x, first[ids]).chunk(2, -1)
+    hidden = again(torch.nn.functional.silu(gate) * up)
+    parts = torch.einsum("tcn,tchn->tch", hidden, second[ids])
+    return (parts * arguments["topk_weight"].cpu().double()[..., None]).sum(1)
+
+
+def quantised(values: Any, device: Any, dim: Any = None, scale: float | None = None) -> Any:
+    """Values as codes times their scales, in float64."""
+    kind, largest = KINDS[device.index]
+    amax = values.abs().max() if dim is None else values.abs().amax(dim, keepdim=True)
+    step = (amax / largest if scale is None else torch.tensor(scale, dtype=torch.float64)).float().double()
+    return (values / step).clamp(-largest, largest).float().to(kind).double() * step
+
+
+def logits_diff(found: Any, wanted: Any) -> float:
+    x, y = found.cpu().double(), wanted.double()
+    return float(1 - 2 * (x * y).sum() / (x * x + y * y).sum())
+
+
+def test_a_mixture_with_dynamic_scales_of_tensors(device: Any) -> None:
+    """As AITER: one scale for the tokens, one for what the activation gives, as bf16."""
+    arguments, first, second = experts(device, False)
+    x = torch.randn(TOKENS, WIDTH).bfloat16()
+    found = ap.fused_moe(x.to(device), **arguments)
+    out = torch.empty(TOKENS, WIDTH, dtype=KINDS[device.index][0], device=device)
+    scale = torch.empty(1, device=device)
+    ap.dynamic_per_tensor_quant(out, x.to(device), scale)
+    wanted = exact(
+        arguments,
+        first,
+        second,
+        decoded(out, scale),
+        lambda hidden: quantised(hidden.bfloat16().double(), device),
+    )
+    assert logits_diff(found, wanted) < 1e-5
+
+
+def test_a_mixture_with_static_scales_of_tensors(device: Any) -> None:
+    """Scales of 0 and of 1 dim, as a checkpoint has them."""
+    arguments, first, second = experts(device, False)
+    x = torch.randn(TOKENS, WIDTH).bfloat16()
+    given: dict[str, Any] = {
+        "a1_scale": torch.tensor(0.02).to(device),
+        "a2_scale": torch.tensor([8.0]).to(device),
+    }
+    found = ap.fused_moe(x.to(device), **arguments, **given)
+    wanted = exact(
+        arguments, first, second, quantised(x.double(), device, scale=0.02),
+        lambda hidden: quantised(hidden, device, scale=8.0),
+    )  # fmt: skip
+    assert logits_diff(found, wanted) < 1e-5
+
+
+def test_a_mixture_with_scales_of_rows(device: Any) -> None:
+    """The activation's codes have a scale for each 128 columns here: AITER's have one a row, which is no closer to float64."""
+    arguments, first, second = experts(device, True)
+    x = torch.randn(TOKENS, WIDTH).bfloat16()
+    found = ap.fused_moe(x.to(device), **arguments)
+    out = torch.empty(TOKENS, WIDTH, dtype=KINDS[device.index][0], device=device)
+    scale = torch.empty(TOKENS, 1, device=device)
+    ap.dynamic_per_token_scaled_quant(out, x.to(device), scale, None, False, None, 1)
+    rows = decoded(out, scale)
+
+    def groups(hidden: Any) -> Any:
+        return torch.cat([quantised(part, device, 2) for part in hidden.split(128, 2)], 2)
+
+    assert logits_diff(found, exact(arguments, first, second, rows, groups)) < 1e-5
+    whole = exact(
+        arguments, first, second, rows, lambda hidden: quantised(hidden.bfloat16().double(), device, 2)
+    )
+    assert logits_diff(found, whole) < 1e-3
