@@ -4,7 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
+#include <utility>
 #include <vector>
 
 #include "tensor.h"
@@ -40,31 +40,81 @@ struct CallWords {
   }
 };
 
-// A few entries by their keys; a stream of new calls replaces them in turn. `Holder` points to an entry, which has `key`.
+// At most 64 entries by their keys: 8 sets of 8. In a full set the entry used longest ago goes, so that calls whose keys fall
+// into one set keep their entries while they are at most 8, and a hot call stays in a stream of new ones. `Holder` points to an
+// entry, which has `key`.
 template <class Holder>
 class Remembered {
  public:
   // The one that followed the last one when that was last asked for: the layers of a model repeat their calls in the same order,
   // so that this finds most without hashing. It holds what it holds, or nothing.
   Holder& guess() { return entries_[next_[last_]]; }
-  void guessed() { last_ = next_[last_]; }
+  void guessed() { use(next_[last_]); }
 
-  // The place of `key`: what it holds is of this key, of another, or nothing.
+  // What holds the entry of `key`, or null.
   template <class Key>
-  Holder& place(const Key& key) {
-    const auto slot = static_cast<std::size_t>(key.hash() >> (64 - kBits));
-    next_[last_] = static_cast<std::uint8_t>(slot);
-    last_ = slot;
-    return entries_[slot];
+  Holder* find(const Key& key) {
+    const std::uint64_t hash = key.hash();
+    const std::size_t first = first_of(hash);
+    for (std::size_t slot = first; slot < first + kWays; ++slot) {
+      if (!is_of(key, hash, slot)) continue;
+      use(slot);
+      return &entries_[slot];
+    }
+    return nullptr;
+  }
+
+  // Holds `entry` from now on. Returns what it replaces, whose end may run Python.
+  template <class Key>
+  [[nodiscard]] Holder keep(const Key& key, Holder entry) {
+    const std::uint64_t hash = key.hash();
+    const std::size_t slot = place(key, hash);
+    hashes_[slot] = hash;
+    std::swap(entries_[slot], entry);
+    use(slot);
+    return entry;
   }
 
  private:
-  static constexpr int kBits = 6;
-  static constexpr std::size_t kEntries = std::size_t{1} << kBits;
+  static constexpr int kSetBits = 3;
+  static constexpr std::size_t kWays = 8;
+  static constexpr std::size_t kEntries = kWays << kSetBits;
+
+  static std::size_t first_of(std::uint64_t hash) { return static_cast<std::size_t>(hash >> (64 - kSetBits)) * kWays; }
+
+  template <class Key>
+  bool is_of(const Key& key, std::uint64_t hash, std::size_t slot) const {
+    return hashes_[slot] == hash && entries_[slot] != nullptr && key.are(entries_[slot]->key);
+  }
+
+  // Where the entry of `key` goes: in place of one of the same key, which another thread may have kept, else of none, else of
+  // the one used longest ago.
+  template <class Key>
+  std::size_t place(const Key& key, std::uint64_t hash) const {
+    const std::size_t first = first_of(hash);
+    std::size_t oldest = first;
+    for (std::size_t slot = first; slot < first + kWays; ++slot) {
+      if (is_of(key, hash, slot)) return slot;
+      if (entries_[oldest] != nullptr && (entries_[slot] == nullptr || age(slot) > age(oldest))) oldest = slot;
+    }
+    return oldest;
+  }
+
+  // In uses of the table, modulo 2^32.
+  std::uint32_t age(std::size_t slot) const { return clock_ - used_[slot]; }
+
+  void use(std::size_t slot) {
+    next_[last_] = static_cast<std::uint8_t>(slot);
+    last_ = slot;
+    used_[slot] = ++clock_;
+  }
 
   std::array<Holder, kEntries> entries_;
-  std::array<std::uint8_t, kEntries> next_{};  // by slot: the one that was used after it
+  std::array<std::uint64_t, kEntries> hashes_{};
+  std::array<std::uint32_t, kEntries> used_{};  // by slot: the clock when it was last used
+  std::array<std::uint8_t, kEntries> next_{};   // by slot: the one that was used after it
   std::size_t last_ = 0;
+  std::uint32_t clock_ = 0;
 };
 
 inline std::uint64_t number_of(const void* object) { return reinterpret_cast<std::uintptr_t>(object); }

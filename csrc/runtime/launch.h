@@ -46,6 +46,7 @@ struct Prepared {
   std::vector<std::vector<std::uint8_t>> reals;
   std::vector<std::uint8_t> kernargs;  // of all steps; patched in place, which the GIL makes safe
   std::uint64_t workspace = 0;
+  std::uint32_t used = 0;   // the memo's clock when it was last used
   std::uint32_t users = 0;  // calls until their launch has ended, during which other Python code may run
   bool dropped = false;
 

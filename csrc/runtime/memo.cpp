@@ -41,12 +41,20 @@ Prepared* Memo::find(const MemoKey& key) {
   return nullptr;
 }
 
+std::size_t Memo::oldest(std::size_t first) const {
+  std::size_t oldest = first;
+  for (std::size_t slot = first; slot < first + kWays; ++slot) {
+    if (table_->entries[slot] == nullptr) return slot;
+    if (clock_ - table_->entries[slot]->used > clock_ - table_->entries[oldest]->used) oldest = slot;
+  }
+  return oldest;
+}
+
 Prepared* Memo::insert(const MemoKey& key, std::unique_ptr<Prepared> prepared) {
   if (table_ == nullptr) table_ = std::make_unique<Table>();
   prepared->key.assign(key.words.data(), key.words.data() + key.count);
   const std::uint64_t hash = hash_words(key.words.data(), key.count);
-  const std::size_t set = hash % kSets;
-  const std::size_t slot = set * kWays + table_->victims[set]++ % kWays;
+  const std::size_t slot = oldest(hash % kSets * kWays);
   Prepared* old = table_->entries[slot];
   if (old == nullptr)
     ++size_;

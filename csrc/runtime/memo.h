@@ -91,14 +91,18 @@ class Memo {
     Prepared* entry = table_->entries[slot];
     if (entry == nullptr || !is_key_of(entry->key, call, use)) return nullptr;
     last_ = slot;
+    touch(*entry);
     return entry;
   }
 
   // The launch of an equal key, or null.
   Prepared* find(const MemoKey& key);
 
-  // Remembers `prepared`, in place of an older one when its set is full.
+  // Remembers `prepared`, in place of the one used longest ago when its set is full.
   Prepared* insert(const MemoKey& key, std::unique_ptr<Prepared> prepared);
+
+  // Counts a use of an entry that was found without this memo being asked.
+  void touch(Prepared& entry) { entry.used = ++clock_; }
 
   std::size_t size() const { return size_; }
   // Another one after each launch that it forgot: pointers to them are good as long as it stays.
@@ -115,19 +119,23 @@ class Memo {
     std::array<std::uint64_t, kSlots> hashes{};
     // By slot: the slot that was used after it. Only a guess: what is there now is compared before it is used.
     std::array<std::uint16_t, kSlots> next{};
-    std::array<std::uint8_t, kSets> victims{};
   };
 
   Prepared* use(std::size_t slot) {
     table_->next[last_] = static_cast<std::uint16_t>(slot);
     last_ = slot;
+    touch(*table_->entries[slot]);
     return table_->entries[slot];
   }
+
+  // The slot of the set that begins at `first` which is free, or was used longest ago.
+  std::size_t oldest(std::size_t first) const;
 
   std::unique_ptr<Table> table_;
   std::size_t last_ = 0;  // slot
   std::size_t size_ = 0;
   std::uint64_t generation_ = 0;
+  std::uint32_t clock_ = 0;  // uses, modulo 2^32: only differences count
 };
 
 }  // namespace apb

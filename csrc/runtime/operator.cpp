@@ -62,12 +62,16 @@ Prepared* Operator::find_fast(OnDevice& on, PyObject* const* args, std::size_t c
   return on.served.parser.parse_fast(args, count, call) ? find_parsed(on, viewing, call, nullptr, stream) : nullptr;
 }
 
-Prepared* Operator::find_parsed(OnDevice& on, Viewing* viewing, Call& call, Prepared* known, void*& stream) {
+Prepared* Operator::find_parsed(OnDevice& on, Viewing* viewing, Call& call, const KnownLaunch* known, void*& stream) {
   if (call.api == nullptr) return nullptr;
   if (viewing != nullptr) viewing->apply(call);
   if (call.api->current_work_stream(on.where.device_type, on.where.device_id, &stream) != 0) [[unlikely]]
     return nullptr;
-  if (known != nullptr) return known;
+  // Looked at now: the framework may have run Python, and another call may have taken its place in the memo.
+  if (known != nullptr && known->on == &on && known->generation == on.memo.generation()) {
+    on.memo.touch(*known->prepared);
+    return known->prepared;
+  }
   // The key has the device of every tensor in it, and this memo only has keys of its own device.
   Prepared* prepared = on.memo.find_next(call, on.served.address_use);
   return prepared != nullptr ? prepared : find_remembered(on, call);
@@ -91,17 +95,15 @@ Done Operator::call_read(std::span<const TensorArg* const> tensors, const FixedA
   std::copy(fixed.integers.begin(), fixed.integers.end(), call.integers.begin());
   std::copy(fixed.reals.begin(), fixed.reals.end(), call.reals.begin());
   std::copy(fixed.texts.begin(), fixed.texts.end(), call.texts.begin());
-  const bool holds = known != nullptr && known->on == on && known->generation == on->memo.generation();
   void* stream = nullptr;
-  Prepared* prepared = find_parsed(*on, viewing, call, holds ? known->prepared : nullptr, stream);
+  Prepared* prepared = find_parsed(*on, viewing, call, known, stream);
   if (prepared == nullptr || find_overlap(prepared->pairs, call) != nullptr) {
     py::clear_ordinary();  // of the framework's stream; the other way meets it again
     return py::interrupted() ? Done::Raised : Done::Unknown;
   }
   ++stats_.calls;
   ++stats_.memo_hits;
-  if (known != nullptr && !holds)
-    *known = {on, prepared, on->memo.generation(), use.exact ? ~std::uint64_t{0} : use.alignment};
+  if (known != nullptr) *known = {on, prepared, on->memo.generation(), use.exact ? ~std::uint64_t{0} : use.alignment};
   const py::Ref done(launch_known(*on->device, *prepared, call, stream));
   return done ? Done::Launched : Done::Raised;
 }

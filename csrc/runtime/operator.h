@@ -78,7 +78,7 @@ class Operator {
   Prepared* find_fast(OnDevice& on, PyObject* const* args, std::size_t count, Viewing* viewing, Call& call,
                       void*& stream);
   // The same of one whose arguments are in `call`.
-  Prepared* find_parsed(OnDevice& on, Viewing* viewing, Call& call, Prepared* known, void*& stream);
+  Prepared* find_parsed(OnDevice& on, Viewing* viewing, Call& call, const KnownLaunch* known, void*& stream);
   Prepared* find_remembered(OnDevice& on, const Call& call);
   PyObject* launch_known(Device& device, Prepared& prepared, const Call& call, void* stream);
   PyObject* call_slow(PyObject* const* args, std::size_t count, PyObject* stream, Viewing* viewing);

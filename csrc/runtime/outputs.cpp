@@ -85,7 +85,7 @@ class Outputs {
     bool known = count <= kMostArguments;
     for (std::size_t i = 0; known && i < count; ++i) known = add(args[i], key);
     if (py::interrupted()) return nullptr;
-    if (!known) return learn(args, count, nullptr, nullptr);
+    if (!known) return learn(args, count, nullptr);
     // Another thread may replace an entry while Python runs.
     const std::unique_ptr<Entry>& guess = entries_.guess();
     if (guess != nullptr && key.are(guess->key)) {
@@ -93,15 +93,15 @@ class Outputs {
       const std::shared_ptr<const Made> made = guess->made;
       return made->again();
     }
-    std::unique_ptr<Entry>& entry = entries_.place(key);
-    if (entry == nullptr || !key.are(entry->key)) return learn(args, count, &key, &entry);
-    const std::shared_ptr<const Made> made = entry->made;
+    const std::unique_ptr<Entry>* found = entries_.find(key);
+    if (found == nullptr) return learn(args, count, &key);
+    const std::shared_ptr<const Made> made = (*found)->made;
     return made->again();
   }
 
  private:
   // Asks Python: make(*args) -> the outputs; keep(outputs) -> None, or for each what makes it again, or what stays.
-  PyObject* learn(PyObject* const* args, std::size_t count, const Key* key, std::unique_ptr<Entry>* place) {
+  PyObject* learn(PyObject* const* args, std::size_t count, const Key* key) {
     const py::Ref given = py::tuple(count, [&](std::size_t i) { return py::Ref::borrow(args[i]); });
     py::Ref made(given ? PyObject_CallObject(make_.get(), given.get()) : nullptr);
     if (!made || key == nullptr) return made.release();
@@ -118,7 +118,7 @@ class Outputs {
       if (tensor_type(py::type_of(args[i])).api == nullptr) entry->objects.push_back(py::Ref::borrow(args[i]));
     }
     entry->made = again;
-    std::swap(*place, entry);  // the old one goes when the new one is there: its end may run Python
+    const std::unique_ptr<Entry> replaced = entries_.keep(*key, std::move(entry));  // goes when the new one is there
     return made.release();
   }
 

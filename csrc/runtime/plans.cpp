@@ -88,9 +88,10 @@ class Plans {
     const bool known = read_all(args, read);
     if (py::interrupted()) return nullptr;
     if (!known) return itself(args, count);
-    const std::shared_ptr<const Whole> whole = wholes_.place(read.whole);
-    if (whole != nullptr && read.whole.are(whole->key) && !read.context.asks_gradient)
+    if (const auto* found = wholes_.find(read.whole); found != nullptr && !read.context.asks_gradient) {
+      const std::shared_ptr<const Whole> whole = *found;
       return follow(*whole->plan, whole.get(), args, read);
+    }
     return call_planned(args, count, read);
   }
 
@@ -126,11 +127,10 @@ class Plans {
     bool known = true;
     for (std::size_t i = 0; known && i < count; ++i) known = add(args[i], kinds_[i], read.tensors[i], read.key);
     if (!known) return itself(args, count);
-    std::unique_ptr<Entry>& entry = entries_.place(read.key);
     std::shared_ptr<const Plan> plan;
-    if (entry != nullptr && read.key.are(entry->key))
-      plan = entry->plan;
-    else if (!learn(args, count, read.key, entry, plan))
+    if (const std::unique_ptr<Entry>* found = entries_.find(read.key))
+      plan = (*found)->plan;
+    else if (!learn(args, count, read.key, plan))
       return nullptr;
     if (plan == nullptr) return itself(args, count);
     py::Ref result(follow(*plan, nullptr, args, read));
@@ -163,8 +163,8 @@ class Plans {
     }
     whole->launches.assign(read.launches.begin(), read.launches.begin() + static_cast<std::ptrdiff_t>(launches));
     for (std::size_t i = 0; i < plan->makings.size(); ++i) whole->made[i] = alignment_of(read.made[i].address);
-    std::shared_ptr<const Whole> kept = std::move(whole);
-    std::swap(wholes_.place(read.whole), kept);  // the old one goes when the new one is there: its end may run Python
+    const std::shared_ptr<const Whole> replaced =
+        wholes_.keep(read.whole, std::move(whole));  // goes when the new one is there
   }
 
   PyObject* itself(PyObject* const* args, std::size_t count) const {
@@ -173,8 +173,7 @@ class Plans {
   }
 
   // Asks Python, which sees of a tensor whose presence alone is in the key no more than that. False: it raised.
-  bool learn(PyObject* const* args, std::size_t count, const Key& key, std::unique_ptr<Entry>& place,
-             std::shared_ptr<const Plan>& learnt) {
+  bool learn(PyObject* const* args, std::size_t count, const Key& key, std::shared_ptr<const Plan>& learnt) {
     auto entry = std::make_unique<Entry>();
     entry->key = key.copy();
     const py::Ref told = py::tuple(count, [&](std::size_t i) {
@@ -195,7 +194,7 @@ class Plans {
       entry->objects.push_back(py::Ref::borrow(reinterpret_cast<PyObject*>(py::type_of(args[i]))));
       if (kinds_[i] == 'v') entry->objects.push_back(py::Ref::borrow(args[i]));
     }
-    std::swap(place, entry);  // the old one goes when the new one is there: its end may run Python
+    const std::unique_ptr<Entry> replaced = entries_.keep(key, std::move(entry));  // goes when the new one is there
     return true;
   }
 

@@ -206,6 +206,18 @@ def test_a_stream_of_new_shapes_costs_the_slow_path_once_each_and_nothing_more(
     assert stub.loads() == 1
 
 
+def test_a_hot_call_stays_in_a_stream_of_others(serve: Serve, stub: Stub, blob: Blob) -> None:
+    """A full set forgets what was used longest ago: a call between each of 8,000 new ones is judged once."""
+    op = serve(spec(blob()))
+    hot = GpuTensor(X, "f32", (9000, 8))
+    for n in range(1, 8001):
+        op(hot, None)
+        op(GpuTensor(X, "f32", (n, 8)), None)
+    stats = op.stats()
+    assert stats["selections"] == 8001 and stats["memo_hits"] == 7999
+    assert stats["memo_size"] == 1024 and stub.loads() == 1
+
+
 def memo_set(words: list[int]) -> int:
     """The set that memo.cpp puts a key into."""
 

@@ -150,6 +150,24 @@ def test_another_device_asks_again(planned: Planned, stub: Stub) -> None:
     assert len(planned.planned) == 2 and stub.launches() == 2
 
 
+def test_few_calls_never_push_each_other_out(planned: Planned, stub: Stub) -> None:
+    """Whichever sets their keys fall into, which depends on addresses: eight calls in turn are planned once each."""
+    for first in range(8, 1608, 8):
+        for _ in range(3):
+            for option in range(first, first + 8):
+                planned.check(stub, rows(2), None, option, False)
+    assert [each[2] for each in planned.planned] == list(range(8, 1608)) and not planned.called
+
+
+def test_a_hot_call_stays_in_a_stream_of_others(planned: Planned, stub: Stub) -> None:
+    """It is planned once, and its launch chosen once: neither the plans nor the memo behind them forget it."""
+    for number in range(3, 3000):
+        planned.check(stub, rows(2), None, None, False)
+        planned.check(stub, rows(number), None, None, False)
+    assert len(planned.planned) == 2998
+    assert planned.op.stats()["selections"] == 2998
+
+
 def test_what_has_no_plan_is_served_by_the_function(planned: Planned, stub: Stub) -> None:
     """Where the plan says None, once; without a framework, on the processor, no tensor or another count, each time unasked."""
     for _ in range(3):
