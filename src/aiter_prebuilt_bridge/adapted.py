@@ -238,3 +238,90 @@ def _flattened(x: torch.Tensor, mxfp4: Callable[..., Any]) -> tuple[torch.Tensor
         )
     codes, scales = mxfp4(x.flatten(1))
     return codes, scales.T.contiguous().T
+
+
+def gemm_a8w8_blockscale_preshuffle(
+    x: torch.Tensor,
+    w: torch.Tensor,
+    x_scale: torch.Tensor,
+    w_scale: torch.Tensor,
+    dtype: torch.dtype | None = None,
+    y: torch.Tensor | None = None,
+    config: object | None = None,
+    skip_reduce: bool | None = False,
+    is_x_scale_tranposed: bool | None = True,
+    kernel_type: str = "bandwidth_bound",
+    backend: str | None = None,
+) -> torch.Tensor:
+    """Triton's product with a shuffled weight, whose 16 rows lie in one: [N / 16, 16 K].
+
+    Scales of ``x`` are [K / 128, M] in memory, or as their strides say.
+    """
+    from aiter_prebuilt import gemm_a8w8_blockscale_bpreshuffle as ours
+
+    del config, kernel_type, backend
+    if skip_reduce or w.shape[1] % 16 or (is_x_scale_tranposed and not x_scale.is_contiguous()):
+        raise UnsupportedError(
+            f"gemm_a8w8_blockscale_preshuffle(w of {w.shape[1]} columns, skip_reduce={skip_reduce})",
+            "ours takes a weight of 16 rows in one, contiguous scales, and adds up all parts",
+            "Leave it to AITER's own function",
+        )
+    scale = x_scale if is_x_scale_tranposed else x_scale.T.contiguous().T
+    weight = w.view(x.dtype).view(w.shape[0] * 16, w.shape[1] // 16)
+    return ours(x, weight, scale, w_scale, dtype, y)
+
+
+def gemm_a8w8_blockscale_ck(
+    XQ: torch.Tensor,  # noqa: N803  # AITER's names
+    WQ: torch.Tensor,  # noqa: N803
+    x_scale: torch.Tensor,
+    w_scale: torch.Tensor,
+    Out: torch.Tensor,  # noqa: N803
+    splitK: int = 0,  # noqa: N803
+    kernelName: str = "",  # noqa: N803
+) -> torch.Tensor:
+    """``gemm_a8w8_blockscale`` into a tensor; which instance of Composable Kernel, and in how many parts, is ours to say."""
+    from aiter_prebuilt import gemm_a8w8_blockscale as ours
+
+    del splitK, kernelName
+    return ours(XQ, WQ, x_scale, w_scale, Out.dtype, y=Out)
+
+
+def gemm_a8w8_blockscale_bpreshuffle_ck(
+    XQ: torch.Tensor,  # noqa: N803
+    WQ: torch.Tensor,  # noqa: N803
+    x_scale: torch.Tensor,
+    w_scale: torch.Tensor,
+    Out: torch.Tensor,  # noqa: N803
+    kernelName: str = "",  # noqa: N803
+) -> torch.Tensor:
+    """``gemm_a8w8_blockscale_bpreshuffle`` into a tensor."""
+    from aiter_prebuilt import gemm_a8w8_blockscale_bpreshuffle as ours
+
+    del kernelName
+    return ours(XQ, WQ, x_scale, w_scale, Out.dtype, Out)
+
+
+def gemm_a8w8_blockscale_bpreshuffle_asm(
+    A: torch.Tensor,  # noqa: N803
+    B: torch.Tensor,  # noqa: N803
+    out: torch.Tensor,
+    A_scale: torch.Tensor,  # noqa: N803
+    B_scale: torch.Tensor,  # noqa: N803
+    bias: torch.Tensor | None = None,
+    splitK: int | None = None,  # noqa: N803
+    kernelName: str | None = None,  # noqa: N803
+    bpreshuffle: bool | None = True,
+    zero_bias_buf: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """``gemm_a8w8_blockscale_bpreshuffle`` into a tensor, without a bias."""
+    from aiter_prebuilt import gemm_a8w8_blockscale_bpreshuffle as ours
+
+    del splitK, kernelName, zero_bias_buf
+    if bias is not None or bpreshuffle not in (True, None):
+        raise UnsupportedError(
+            f"gemm_a8w8_blockscale_bpreshuffle_asm(bias={'given' if bias is not None else None}, bpreshuffle={bpreshuffle})",
+            "ours has no bias, and takes a shuffled weight",
+            "Leave it to AITER's own function",
+        )
+    return ours(A, B, A_scale, B_scale, out.dtype, out)

@@ -84,6 +84,19 @@ _ROWS: Final[tuple[tuple[tuple[str, ...], str, Reading], ...]] = (
         Reading(names={"temperature": "temperatures"}),
     ),
     (("aiter.ops.gemm_op_a4w4",), "gemm_a4w4_blockscale", Reading(nothing={"kernelName": ("",)})),
+    *(
+        (("aiter.ops.gemm_op_a8w8",), name, Reading(ours=f"adapted.{name}"))
+        for name in (
+            "gemm_a8w8_blockscale_ck",
+            "gemm_a8w8_blockscale_bpreshuffle_ck",
+            "gemm_a8w8_blockscale_bpreshuffle_asm",
+        )
+    ),
+    (
+        ("aiter.ops.triton.gemm.basic.gemm_a8w8_blockscale",),
+        "gemm_a8w8_blockscale_preshuffle",
+        Reading(ours="adapted.gemm_a8w8_blockscale_preshuffle", differs=_TYPED),
+    ),
     (
         ("aiter.ops.triton.gemm.basic.gemm_a16w16", "aiter.ops.triton.gemm_a16w16"),
         "gemm_a16w16",

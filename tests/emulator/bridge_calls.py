@@ -390,6 +390,41 @@ def flattened(rule: str) -> list[str]:
     return problems + strides + _differs((made[0], made[1].contiguous()), matrix, "fp4")
 
 
+def block_scales(rule: str) -> list[str]:
+    """Products with block scales that are written into a tensor, or whose weight has 16 rows in one, beside float64."""
+    torch = _torch()
+    kind = torch.float8_e4m3fnuz if sys.argv[3] == "gfx942" else torch.float8_e4m3fn
+    rows, n, k = 5, 256, 512
+    x, w = (torch.randn(each, k).to(kind) for each in (rows, n))
+    xs, ws = torch.rand(rows, k // 128), torch.rand(n // 128, k // 128)
+    wanted = (x.double().unflatten(1, (-1, 128)) * xs.double().unsqueeze(-1)).flatten(1) @ (
+        w.double().unflatten(1, (-1, 128)) * ws.double().repeat_interleave(128, 0).unsqueeze(-1)
+    ).flatten(1).T
+    shuffled = w.view(torch.uint8).view(n // 16, 16, k // 32, 2, 16).permute(0, 2, 3, 1, 4).contiguous()
+    weight = shuffled.view(n, k).view(kind)
+    turned = xs.T.contiguous().view(rows, -1)
+    place = "aiter.ops.gemm_op_a8w8"
+    out = [torch.full((rows, n), torch.nan, dtype=torch.bfloat16) for _ in range(3)]
+    plain, other = (
+        _there(place, name) for name in ("gemm_a8w8_blockscale_ck", "gemm_a8w8_blockscale_bpreshuffle_ck")
+    )
+    made = {"ck": plain(x, w, xs, ws, out[0]), "bpreshuffle_ck": other(x, weight, turned, ws, out[1])}
+    if rule == "above":
+        asm = _there(place, "gemm_a8w8_blockscale_bpreshuffle_asm")
+        made["asm"] = asm(x, weight, out[2], turned, ws, splitK=2)
+        triton = _there("aiter.ops.triton.gemm.basic.gemm_a8w8_blockscale", "gemm_a8w8_blockscale_preshuffle")
+        rowed = weight.view(torch.uint8).view(n // 16, k * 16)
+        made["turned"] = triton(x, rowed, turned, ws)
+        made["strided"] = triton(x, rowed.view(kind), xs, ws, is_x_scale_tranposed=False, y=out[0].clone())
+    far = {
+        name: float((each.double() - wanted).abs().max() / wanted.abs().max()) for name, each in made.items()
+    }
+    kept = [
+        f"out {place} is not written" for place, each in enumerate(out[: len(made)]) if each.isnan().any()
+    ]
+    return [f"{name} is off by {each}" for name, each in far.items() if not each < 0.01] + kept
+
+
 def enumerations(rule: str) -> list[str]:
     """AITER's classes stay AITER's: their members are ours by name and value, and options of ours take them."""
     import aiter_prebuilt
@@ -414,6 +449,6 @@ _CHECKS: dict[str, Callable[[str], list[str] | None]] = {
     each.__name__: each
     for each in (
         scales_written, scales_made, scales_of_torch, layouts, as_triton, enumerations, norm, handles, paged_logits,
-        batch_prefill, experts, flattened,
+        batch_prefill, experts, flattened, block_scales,
     )
 }  # fmt: skip
