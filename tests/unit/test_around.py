@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -143,6 +144,32 @@ def test_each_way_to_a_scale_in_torch(mode: int, scale: int) -> None:
     turned = ap.per_1x32_f4_quant(x.T.contiguous(), pack_dim=0, round_mode=mode)
     for one, other in zip(turned, (codes, scales), strict=True):
         assert torch.equal(one.view(torch.uint8), other.view(torch.uint8).T)
+
+
+@pytest.mark.parametrize("shape", [(64,), (3, 64), (2, 3, 64), (8, 64, 128), (2, 3, 5, 96)])
+def test_mxfp4_scales_have_two_dims_whatever_the_input_has(shape: tuple[int, ...]) -> None:
+    """As AITER's: codes keep the leading dims, scales are rows by groups, and what sorts them next asks for two dims."""
+    x = _values(math.prod(shape[:-1]), shape[-1]).reshape(shape)
+    rows, groups = math.prod(shape[:-1]), shape[-1] // 32
+    flat = ap.per_1x32_f4_quant(x.reshape(rows, -1))
+    for quantise in (ap.per_1x32_f4_quant, ap.get_torch_quant(ap.QuantType.per_1x32)):
+        codes, scales = quantise(x)
+        assert codes.shape == (*shape[:-1], shape[-1] // 2) and scales.shape == (rows, groups)
+        assert torch.equal(codes.view(torch.uint8).reshape(rows, -1), flat[0].view(torch.uint8))
+        assert torch.equal(scales.view(torch.uint8), flat[1].view(torch.uint8))
+        _, laid = quantise(x, shuffle=True)
+        assert torch.equal(laid.view(torch.uint8), ap.e8m0_shuffle(flat[1].view(torch.uint8)))
+
+
+#: Of an input [2, 3, N]: what AITER's functions in torch give, shape by shape.
+@pytest.mark.parametrize(
+    ("kind", "scales"),
+    [("per_Tensor", (1,)), ("per_Token", (2, 3, 1)), ("per_1x32", (6, 8)), ("per_1x128", (2, 3, 2))],
+)
+def test_shapes_of_scales_for_three_dims(kind: str, scales: tuple[int, ...]) -> None:
+    x = _values(6, 256).reshape(2, 3, 256)
+    codes, made = ap.get_torch_quant(getattr(ap.QuantType, kind))(x)
+    assert codes.shape == ((2, 3, 128) if kind == "per_1x32" else (2, 3, 256)) and made.shape == scales
 
 
 @pytest.mark.parametrize("options", [{"pack_dim": 1}, {"round_mode": 4}])

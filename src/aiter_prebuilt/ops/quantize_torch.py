@@ -90,7 +90,7 @@ def per_1x32_f4_quant(
     """MXFP4: codes rounded to nearest even with a power of two for each 32 elements of a row.
 
     Args:
-        x: [..., N] any float type, N a multiple of 32; two dims with ``shuffle``. scale: None only, as in AITER.
+        x: [..., N] any float type, N a multiple of 32. scale: None only, as in AITER.
         quant_dtype: torch.float4_e2m1fn_x2 (None). shuffle: the scales in the layout of ``e8m0_shuffle``.
         pack_dim: -1; 0: of two dims, whose first has groups and pairs.
         round_mode: how a scale follows from the largest size, a number or a member of AITER's ``MxScaleRoundMode``: 0 to 3 as of
@@ -98,8 +98,8 @@ def per_1x32_f4_quant(
             this name did in November 2025.
 
     Returns:
-        codes [..., N / 2] pairs of fp4, and e8m0 scales [..., N / 32], the byte 0 for zeros; with pack_dim 0 [N / 2, M] and
-        [N / 32, M].
+        codes [..., N / 2] pairs of fp4, and e8m0 scales [M, N / 32] for the M rows of all leading dims, the byte 0 for zeros;
+        with pack_dim 0 [N / 2, M] and [N / 32, M].
 
     Raises:
         ValueError: N is no multiple of 32. UnsupportedError: an option that is not covered.
@@ -124,6 +124,9 @@ def per_1x32_f4_quant(
     groups = x.to(torch.float32).unflatten(-1, (-1, 32))
     made = _powers(groups.abs().amax(-1), number(round_mode))
     packed = _pairs(groups, made)
+    made = made.reshape(
+        -1, made.shape[-1]
+    )  # AITER's scales have two dims whatever x has, and what sorts them asks for two
     laid = e8m0_shuffle(made) if shuffle else made
     assert laid is not None  # it gives back None for None alone
     return packed, laid.view(torch.float8_e8m0fnu)
