@@ -18,9 +18,12 @@ def topk_gating(
     need_renorm: bool,
     routed_scaling_factor: float,
     score_func: str,
+    num_shared_experts: int,
     sizes: Mapping[str, int],
 ) -> tuple[Near, Values]:
     """(weights, experts). Without a bias logits are compared, which scores grow with; NaN stands above all."""
+    experts = gating_output.shape[1] - num_shared_experts
+    gating_output, shared = gating_output[:, :experts], gating_output[:, experts:]
     scores = _scores(gating_output, score_func)
     chosen_by = gating_output if correction_bias is None else scores + correction_bias
     nan = np.isnan(chosen_by)
@@ -28,7 +31,7 @@ def topk_gating(
     weights = np.take_along_axis(scores, order, axis=-1)
     if need_renorm:
         weights = weights / np.maximum(weights.sum(axis=-1, keepdims=True), 1e-20)
-    wanted = weights * routed_scaling_factor
+    wanted = np.concatenate([weights * routed_scaling_factor, _scores(shared, "sigmoid")], axis=1)
     # A softmax far below the largest: each power of two of the argument is a place less.
     return near(
         wanted, relative=_RELATIVE * (2 + need_renorm), absolute=2.0**-120 * abs(routed_scaling_factor)

@@ -138,6 +138,24 @@ def copy_blocks(key_caches: Any, value_caches: Any, block_mapping: Any) -> None:
         _OPS.copy_blocks.default(keys, values, block_mapping)
 
 
+def topk_gating(
+    topk_weights: Any, topk_indices: Any, gating_output: Any, correction_bias: Any, need_renorm: bool,
+    routed_scaling_factor: float, score_func: str, num_shared_experts: int,
+) -> None:  # fmt: skip
+    """Of ``aiter_prebuilt.topk_gating``."""
+    bias = None if correction_bias is not None and correction_bias.shape == (0,) else correction_bias
+    _OPS.topk_gating.default(
+        topk_weights,
+        topk_indices,
+        gating_output,
+        bias,
+        need_renorm,
+        routed_scaling_factor,
+        score_func,
+        num_shared_experts,
+    )
+
+
 def topk_plain(
     x: Any, topk_ids: Any, topk_out: Any, topk: int, largest: bool, stride0: int, stride1: int
 ) -> None:

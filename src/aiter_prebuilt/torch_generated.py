@@ -40,6 +40,7 @@ from aiter_prebuilt.ops.generated.delta_update import (
 )
 from aiter_prebuilt.ops.generated.fmoe_f4 import refuse_fmoe_g1u1_mxfp4
 from aiter_prebuilt.ops.generated.fused_norms import refuse_fused_qk_rmsnorm_group_quant
+from aiter_prebuilt.ops.generated.gating import refuse_topk_gating
 from aiter_prebuilt.ops.generated.gemm_f4 import refuse_gemm_a4w4, refuse_gemm_a4w4_asm
 from aiter_prebuilt.ops.generated.gemm_f4_ck import refuse_gemm_a4w4_blockscale
 from aiter_prebuilt.ops.generated.gemm_f4_rows import (
@@ -4219,9 +4220,8 @@ def topk_gating(
     num_shared_experts: int = 0,
 ) -> None:
     """Traced ``aiter_prebuilt.topk_gating``."""
-    if num_shared_experts:
-        raise refuse("topk_gating", "num_shared_experts", num_shared_experts, "0")
-    _OPS.topk_gating.default(
+    refuse_topk_gating(score_func)
+    torch_calls.topk_gating(
         topk_weights,
         topk_indices,
         gating_output,
@@ -4229,6 +4229,7 @@ def topk_gating(
         need_renorm,
         routed_scaling_factor,
         score_func,
+        num_shared_experts,
     )
 
 

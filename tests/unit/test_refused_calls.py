@@ -73,7 +73,7 @@ def test_no_output_can_be_made(call: Callable[[], Any]) -> None:
         lambda: aiter_prebuilt.flash_attn_func(Q.clone().requires_grad_(), Q, Q),
         lambda: aiter_prebuilt.rms_norm(W[None].clone().requires_grad_(), W, 1e-6),
         lambda: aiter_prebuilt.silu_and_mul(W[None], W[None].clone().requires_grad_()),
-        lambda: aiter_prebuilt.topk_gating(W, W, W, num_shared_experts=1),
+        lambda: aiter_prebuilt.topk_gating(W, W, W, score_func="tanh"),
     ],
 )
 def test_an_option_that_nothing_covers_is_never_ignored(call: Callable[[], Any]) -> None:

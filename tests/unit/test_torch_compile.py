@@ -204,7 +204,7 @@ REFUSED: list[tuple[str, dict[str, Any]]] = [
     ("gemm_a16w16", {"otype": torch.float64}),
     ("gemm_a8w8_bpreshuffle", {"bias": 1}),
     ("gemm_a8w8_bpreshuffle", {"check": True}),
-    ("topk_gating", {"num_shared_experts": 1}),
+    ("topk_gating", {"score_func": "tanh"}),
     *(
         ("flash_attn_func", {option: value})
         for option, value in {

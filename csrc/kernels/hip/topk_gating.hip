@@ -9,11 +9,12 @@
 //         TOKENS   waves of a block
 //         SHARED   1: softmax alone, without a bias (and B); the logits of experts that every token takes stand behind those of
 //                  the others, and their sigmoids are written behind the k weights; choices are numbered
+//                  2: the same of shared experts with any function and a bias; choices are not numbered
 // Launch: grid x = tokens / TOKENS, block x = 64 * TOKENS, no dynamic LDS.
 #include "experts.hpp"
 
 AP_KERNEL(64 * TOKENS)
-#ifdef SHARED
+#if defined(SHARED) && SHARED == 1
 void topk_gating(float* weights, ap::i32* ids, ap::i32* choices, const ap::T* logits, ap::i32 tokens, ap::i32 experts,
                  ap::i32 k, ap::i64 w_row, ap::i64 i_row, ap::i64 c_row, ap::i64 g_row, ap::i32 renorm,
                  ap::i32 shared) {
@@ -24,7 +25,11 @@ void topk_gating(float* weights, ap::i32* ids, ap::i32* choices, const ap::T* lo
 #else
 void topk_gating(float* weights, ap::i32* ids, const ap::T* logits, const ap::B* bias, ap::i32 tokens, ap::i32 experts,
                  ap::i32 k, ap::i64 w_row, ap::i64 i_row, ap::i64 g_row, ap::i32 function, ap::i32 renorm,
+#ifdef SHARED
+                 float factor, ap::i32 shared) {
+#else
                  float factor) {
+#endif
   using namespace ap;
 #endif
   i32 lane = static_cast<i32>(thread_x()) % kWave;
@@ -64,7 +69,7 @@ void topk_gating(float* weights, ap::i32* ids, const ap::T* logits, const ap::B*
     if (renorm) factor /= own.total < smallest ? smallest : own.total;
     weights[token * w_row + lane] = own.weight * factor;
     ids[token * i_row + lane] = own.id;
-#ifdef SHARED
+#if defined(SHARED) && SHARED == 1
     choices[token * c_row + lane] = lane * tokens + token;
 #endif
   }

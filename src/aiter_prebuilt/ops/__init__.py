@@ -52,6 +52,7 @@ if TYPE_CHECKING:
         fused_qk_rmsnorm_per_token_quant,
         fused_qk_rmsnorm_plain,
     )
+    from aiter_prebuilt.ops.gating import topk_gating
     from aiter_prebuilt.ops.gemm_f4 import gemm_a4w4, gemm_a4w4_asm
     from aiter_prebuilt.ops.gemm_f4_ck import gemm_a4w4_blockscale
     from aiter_prebuilt.ops.gemm_f4_rows import (
@@ -100,7 +101,6 @@ if TYPE_CHECKING:
     )
     from aiter_prebuilt.ops.generated.mla_prefill import mla_prefill_ps_asm_fwd
     from aiter_prebuilt.ops.generated.mla_sparse import unified_attention_sparse_mla
-    from aiter_prebuilt.ops.generated.moe_gating import topk_gating
     from aiter_prebuilt.ops.generated.moe_gemm import fused_experts
     from aiter_prebuilt.ops.generated.moe_gemm_f4 import fused_experts_a16w4, fused_experts_mxfp4
     from aiter_prebuilt.ops.generated.moe_gemm_scaled import fused_experts_a8w8, fused_experts_a8w8_tensor
@@ -485,6 +485,7 @@ HOMES: Final = {
     "fused_qk_rmsnorm_group_quant": "fused_norms",
     "fused_qk_rmsnorm_per_token_quant": "fused_norms",
     "fused_qk_rmsnorm_plain": "fused_norms",
+    "topk_gating": "gating",
     "gemm_a4w4": "gemm_f4",
     "gemm_a4w4_asm": "gemm_f4",
     "gemm_a4w4_blockscale": "gemm_f4_ck",
@@ -538,7 +539,6 @@ HOMES: Final = {
     "reshape_and_cache_with_pertoken_quant": "generated.kv_cache",
     "mla_prefill_ps_asm_fwd": "generated.mla_prefill",
     "unified_attention_sparse_mla": "generated.mla_sparse",
-    "topk_gating": "generated.moe_gating",
     "fused_experts": "generated.moe_gemm",
     "fused_experts_a16w4": "generated.moe_gemm_f4",
     "fused_experts_mxfp4": "generated.moe_gemm_f4",

@@ -205,9 +205,13 @@ def fused_experts_a8w8_tensor(
     is rounded to the type of the result and made codes again with one scale, its largest finite size, at least 1e-10, / qmax. A
     row that has an infinity or NaN there is NaN, and does not count in the scale.
     """
-    activation = number(activation)
-    if activation not in (0, 1, 2):
-        raise refuse("fused_experts_a8w8_tensor", "activation", activation, "0 or 1 or 2")
+    try:
+        activation = number(activation)
+        if activation not in (0, 1, 2):
+            raise refuse("fused_experts_a8w8_tensor", "activation", activation, "0 or 1 or 2")
+    except Exception as error:
+        blame(fused_experts_a8w8_tensor, error, locals())
+        raise
     made: torch.Tensor = _new_fused_experts_a8w8_tensor(
         hidden_states,
         w1,
