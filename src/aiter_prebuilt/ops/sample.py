@@ -37,8 +37,7 @@ def random_sample(
 
     Args:
         out: [M] int32, written.
-        input: [M, N] bf16, fp16 or fp32, the first dim may be strided; N is a multiple of 4, 4096 at least (rows of no element
-            leave ``out`` as it is), and each row begins at a multiple of 4 bytes.
+        input: [M, N] bf16, fp16 or fp32, the first dim may be strided. Rows of no element leave ``out`` as it is.
         temperatures: [M] fp32, below 1e-5 it is 1e-5.
         lambd: the rate.
         generator: torch's generator of the device, whose offset is moved on by 4 for each 4096 columns that a row has or begins;
@@ -87,8 +86,7 @@ def exponential(out: torch.Tensor, lambd: float = 1.0, generator: Any = None, ep
     result is negative, and in :func:`random_sample` that column cannot win.
 
     Args:
-        out: [M, N] bf16, fp16 or fp32, written; the first dim may be strided, N is a multiple of 4, and each row begins at a
-            multiple of 4 bytes.
+        out: [M, N] bf16, fp16 or fp32, written; the first dim may be strided.
         lambd, generator, eps: as of :func:`random_sample`.
 
     Raises:

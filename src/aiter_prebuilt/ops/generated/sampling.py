@@ -22,8 +22,9 @@ def greedy_sample(out: torch.Tensor, input: torch.Tensor) -> None:
 
     Args:
         out: [M] int32, written.
-        input: [M, N] bf16 or fp16 or fp32, rows may be strided; rows of 16384 elements at least, a multiple of 16 (rows of none
-            leave ``out`` as it is); NaN never wins; a row with nothing above the lowest fp32 value gives 0.
+        input: [M, N] bf16 or fp16 or fp32, rows may be strided; rows of no element leave ``out`` as it is; AITER's own kernel has
+            rows of 16384 elements and more, a multiple of 16; NaN never wins; a row with nothing above the lowest fp32 value
+            gives 0.
 
     Raises:
         UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
@@ -46,8 +47,8 @@ def random_sample_outer_exponential(
 
     Args:
         out: [M] int32, written.
-        input: [M, N] bf16 or fp16 or fp32, rows may be strided; rows of 4096 elements at least, a multiple of 4, each of which
-            begins at a multiple of 4 bytes; rows of no element leave ``out`` as it is.
+        input: [M, N] bf16 or fp16 or fp32, rows may be strided; rows of no element leave ``out`` as it is; AITER's own kernel has
+            rows of 4096 elements and more, a multiple of 4, that begin at multiples of 4 bytes.
         exponentials: [M, N] fp32, rows may be strided; drawn from an exponential distribution by the caller.
         temperatures: [M] fp32, below 1e-5 it is 1e-5.
         eps: a float.
@@ -74,8 +75,8 @@ def mixed_sample_outer_exponential(
 
     Args:
         out: [M] int32, written.
-        input: [M, N] bf16 or fp16 or fp32, rows may be strided; rows of 4096 elements at least, a multiple of 4, each of which
-            begins at a multiple of 4 bytes; rows of no element leave ``out`` as it is.
+        input: [M, N] bf16 or fp16 or fp32, rows may be strided; rows of no element leave ``out`` as it is; AITER's own kernel has
+            rows of 4096 elements and more, a multiple of 4, that begin at multiples of 4 bytes.
         exponentials: [M, N] fp32, rows may be strided; drawn from an exponential distribution by the caller.
         temperatures: [M] fp32, 0 is greedy; else below 1e-5 it is 1e-5.
         eps: a float.
