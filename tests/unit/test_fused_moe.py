@@ -449,5 +449,13 @@ def test_moe_sorting_makes_what_moe_sorting_fwd_writes(compiled: Any) -> None:
         torch.stack([weights[0, 0], weights[2, 1], weights[1, 1], weights[0, 1]]),
     )
     assert buffer.shape == (3, 64) and buffer.dtype == BF16 and not buffer.any()
+    # Ids padded beyond the weights: what is behind the tokens that are there is not looked at.
+    padded = torch.cat([ids, torch.full((2, 2), 0x7F7F7F7F, dtype=torch.int32)])
+    more = compiled(lambda i, w, n: ap.moe_sorting(i, w, 4, 64, BF16, 4, None, n))(
+        padded, weights, torch.tensor([3], dtype=torch.int32)
+    )
+    assert more[0].shape == (5 * 2 + 4 * 4 - 2,) and more[4].shape == (5, 64) and not more[4][:3].any()
+    assert all(torch.equal(more[place][:12], found[place][:12]) for place in (0, 1, 3))
+    assert more[2][:3].tolist() == [0, 1, 2]
     with pytest.raises(UnsupportedError, match="flat"):
         ap.moe_sorting(ids, weights, 4, 64, BF16, flat=True)

@@ -57,3 +57,17 @@ def test_a_bias_of_no_element_is_none(compiled: Any) -> None:
         _gate(compiled, logits, K, torch.empty(0)), _gate(compiled, logits, K, None), strict=True
     ):
         assert torch.equal(found, wanted)
+
+
+def test_fused_topk_fills_the_first_rows_of_larger_buffers(compiled: Any) -> None:
+    """AITER allocates whole groups of four tokens."""
+    hidden, logits = torch.randn(TOKENS, 8), torch.randn(TOKENS, EXPERTS)
+    weights, ids = torch.full((8, K), torch.nan), torch.full((8, K), -1, dtype=torch.int32)
+    found = compiled(lambda h, g, i, w: ap.fused_topk(h, g, K, True, topk_ids=i, topk_weights=w))(
+        hidden, logits, ids, weights
+    )
+    wanted = compiled(lambda h, g: ap.fused_topk(h, g, K, True))(hidden, logits)
+    for given, one, other in zip((weights, ids), found, wanted, strict=True):
+        assert torch.equal(one, other) and torch.equal(given[:TOKENS], other)
+        assert one.data_ptr() == given.data_ptr()
+    assert weights[TOKENS:].isnan().all() and (ids[TOKENS:] == -1).all()

@@ -53,10 +53,11 @@ def fused_topk(
         hidden_states: [M, H]; its rows and its device count.
         gating_output: [M, E] bf16, fp16 or fp32.
         topk: experts of a token. renormalize: make their weights sum to 1.
-        topk_ids: [M, topk] int32, written, or None. topk_weights: [M, topk] fp32, written, or None.
+        topk_ids: [M, topk] int32, written, or None. topk_weights: [M, topk] fp32, written, or None. Of a buffer with more rows
+            the first M are written.
 
     Returns:
-        the weights [M, topk] fp32 and the ids [M, topk] int32: those given, or new ones.
+        the weights [M, topk] fp32 and the ids [M, topk] int32: those given, their first M rows, or new ones.
 
     Raises:
         ValueError: another number of tokens in ``gating_output``. UnsupportedError, ArgumentError, NoKernelError: as
@@ -86,6 +87,11 @@ def _chosen(
         topk_weights = made[1]
     if topk_ids is None:
         topk_ids = made[-1]
+    tokens = hidden_states.shape[0]
+    if topk_weights.shape[0] > tokens:
+        topk_weights = topk_weights[:tokens]
+    if topk_ids.shape[0] > tokens:
+        topk_ids = topk_ids[:tokens]
     topk_softmax(topk_weights, topk_ids, made[0], gating_output, renormalize)
     return topk_weights, topk_ids
 

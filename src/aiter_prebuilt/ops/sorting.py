@@ -32,7 +32,7 @@ def moe_sorting(
 
     Args:
         topk_ids: [T, topk] int32, experts of each token; ids that are none of ``num_experts`` are left out. topk_weights:
-            [T, topk] fp32.
+            [T, topk] fp32. With ``num_local_tokens`` they may have fewer rows than ids, at least as many as tokens are there.
         num_experts: of all devices, where ``expert_mask`` is given. model_dim: columns of a token.
         moebuf_dtype: bf16, fp16 or fp32, the type of a result. block_size: rows of a block.
         expert_mask: [num_experts] int32, 1 where an expert is here, or None. num_local_tokens: [1] int32, so many of the tokens
@@ -63,8 +63,13 @@ def moe_sorting(
     experts = topk_ids.new_empty((-(-most // block_size),))
     valid = topk_ids.new_empty((2,))
     buffer = topk_ids.new_empty((tokens, model_dim), dtype=moebuf_dtype)
+    rows, written = topk_weights.shape[0], buffer
+    if (
+        num_local_tokens is not None and rows < tokens
+    ):  # ids padded beyond the weights, as a server's dispatch leaves them
+        topk_ids, written = topk_ids[:rows], buffer[:rows]
     moe_sorting_fwd(
-        topk_ids, topk_weights, ids, weights, experts, valid, buffer, num_experts, block_size, expert_mask, num_local_tokens,
+        topk_ids, topk_weights, ids, weights, experts, valid, written, num_experts, block_size, expert_mask, num_local_tokens,
         dispatch_policy,
     )  # fmt: skip
     return ids, weights, experts, valid, buffer
