@@ -77,7 +77,13 @@ def served(operator: Operator, values: tuple[Any, ...]) -> tuple[Any, ...]:
     """The covered values of an option, with the element types that another operator has where it is one of a result."""
     if not any(isinstance(value, ArgumentType) for value in values):
         return values
-    return (*values, *(Named(TITLES.get(kind, kind)) for kind in operator.served_by))
+    kinds = [*operator.served_by, *(result_types(operator) if operator.served_by else ())]
+    return (*values, *(Named(TITLES.get(kind, kind)) for kind in kinds))
+
+
+def result_types(operator: Operator) -> tuple[str, ...]:
+    """The element types that the operator's own result may have."""
+    return operator.types[next(iter(operator.types))]
 
 
 def given(operator: Operator, parameter: str) -> list[str]:

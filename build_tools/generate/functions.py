@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from build_tools.generate.docstring import docstring, served, tensors
+from build_tools.generate.docstring import docstring, result_types, served, tensors
 from build_tools.generate.makers import arguments_of, lines_of, maker_of
 from build_tools.generate.python_text import WIDTH, fitted, imported
 from build_tools.manifest.model import Family, Operator
@@ -82,12 +82,14 @@ def _common(bodies: Sequence[str]) -> list[str]:
         for name in (
             "element_type",
             "integers",
+            "is_result",
             "is_type",
             "like",
             "new_results",
             "number",
             "refuse",
             "refuse_shuffled",
+            "result_of",
         )
         if any(
             f"{name}(" in line or f"({name})" in line or f", {name}," in line or line == f"    {name},"
@@ -236,8 +238,11 @@ def refusals(operator: Operator, deeper: int = 0) -> list[str]:
             alike, so = _same(operator, parameter)
             # The tensor says whose element types are meant: of torch, a text names none.
             own = next(value.argument for value in values if isinstance(value, ArgumentType))
-            lines.append(f'{margin}        if {parameter.name} == element_type({own}, "{kind}"){alike}:')
-            lines += fitted(f"return {other}(", _theirs(operator), ")", 12 + deeper)
+            kinds = literal(" ".join((kind, *result_types(operator))))
+            lines.append(f"{margin}        if is_result({parameter.name}, {own}, {kinds}){alike}:")
+            memory = next(iter(operator.into.values()), "None")
+            given = [f"{name}={name}" for name in operator.python.names if name in operator.arguments]
+            lines += fitted("return result_of(", [other, parameter.name, memory, *given], ")", 12 + deeper)
             said += so
         call = [f'"{operator.name}"', f'"{parameter.name}"', parameter.name, literal(said)]
         lines += fitted("raise refuse(", call, ")", 8 + deeper)

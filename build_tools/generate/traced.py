@@ -22,7 +22,14 @@ from typing import Any, Final
 import torch
 
 from aiter_prebuilt import torch_calls
-from aiter_prebuilt.ops._common import element_type, is_type, number, refuse, refuse_shuffled
+from aiter_prebuilt.ops._common import (
+    is_result,
+    is_type,
+    number,
+    refuse,
+    refuse_shuffled,
+    result_of,
+)
 '''
 _REST = """\
 from aiter_prebuilt.torch_library import NAMESPACE

@@ -11,7 +11,14 @@ from typing import Any, Final
 import torch
 
 from aiter_prebuilt import torch_calls
-from aiter_prebuilt.ops._common import element_type, is_type, number, refuse, refuse_shuffled
+from aiter_prebuilt.ops._common import (
+    is_result,
+    is_type,
+    number,
+    refuse,
+    refuse_shuffled,
+    result_of,
+)
 from aiter_prebuilt.ops.generated.activation_f4 import (
     refuse_act_mul_and_mxfp4_quant,
     refuse_silu_and_mul_quant,
@@ -1881,13 +1888,23 @@ def gemm_a16w16(
     if skip_reduce is not False and (hasattr(skip_reduce, "shape") or skip_reduce):
         raise refuse("gemm_a16w16", "skip_reduce", skip_reduce, "False")
     if otype is not None and otype != A.dtype:
-        if otype == element_type(A, "f32") and dtype in (None, otype):
-            return gemm_a16w16_fp32(A=A, B=B, bias=bias, y=y)
-        raise refuse("gemm_a16w16", "otype", otype, "None or A.dtype or fp32, with dtype the same or None")
+        if is_result(otype, A, "f32 bf16 f16") and dtype in (None, otype):
+            return result_of(gemm_a16w16_fp32, otype, y, A=A, B=B, bias=bias)
+        raise refuse(
+            "gemm_a16w16",
+            "otype",
+            otype,
+            "None or A.dtype or fp32 or bf16 or fp16, with dtype the same or None",
+        )
     if dtype is not None and dtype != A.dtype:
-        if dtype == element_type(A, "f32") and otype in (None, dtype):
-            return gemm_a16w16_fp32(A=A, B=B, bias=bias, y=y)
-        raise refuse("gemm_a16w16", "dtype", dtype, "None or A.dtype or fp32, with otype the same or None")
+        if is_result(dtype, A, "f32 bf16 f16") and otype in (None, dtype):
+            return result_of(gemm_a16w16_fp32, dtype, y, A=A, B=B, bias=bias)
+        raise refuse(
+            "gemm_a16w16",
+            "dtype",
+            dtype,
+            "None or A.dtype or fp32 or bf16 or fp16, with otype the same or None",
+        )
     del config, kernel_type, backend
     if y is not None and is_type(getattr(y, "dtype", None), "f32"):
         return gemm_a16w16_fp32(A=A, B=B, bias=bias, y=y)

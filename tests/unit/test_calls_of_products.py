@@ -13,7 +13,13 @@ import pytest
 from support.handed import BF16, F16, F32, handed, zeros
 
 import aiter_prebuilt
-from aiter_prebuilt.errors import ArgumentKindError, UnsupportedError
+from aiter_prebuilt.errors import (
+    ArgumentDTypeError,
+    ArgumentKindError,
+    ArgumentShapeError,
+    UnsupportedError,
+)
+from aiter_prebuilt.execute.record import instead
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("aiter_prebuilt._native", reason="the native extension is not built")
@@ -59,7 +65,34 @@ def test_a_gemm_of_fp32_refuses_what_it_has_not(option: dict[str, Any]) -> None:
             function(zeros(5, 64), zeros(16, 64), **asked, **option)
 
 
-@pytest.mark.parametrize("wrong", [F16, torch.float64, torch.int8])
+@pytest.mark.parametrize("option", ["otype", "dtype"])
+@pytest.mark.parametrize(("kind", "other"), [(BF16, F16), (F16, BF16)])
+def test_a_gemm_rounds_its_fp32_result_once_to_the_other_type(option: str, kind: Any, other: Any) -> None:
+    """AITER's own test asks for each pair of types; sums are what fp32 holds, not what the input's type does."""
+    a, b, bias = zeros(5, 64, dtype=kind), zeros(16, 64, dtype=kind), zeros(16, dtype=kind)
+    sums = torch.randn(5, 16) * 1.001
+    function: Any = aiter_prebuilt.gemm_a16w16
+    seen: list[Any] = []
+
+    def deed(operator: Any, tensors: list[Any], attributes: list[Any]) -> None:
+        seen.append((operator.name, tensors[:3]))
+        tensors[3].copy_(sums)
+
+    with instead(function, deed):
+        out = function(a, b, bias, **{option: other})
+        memory = torch.full((5, 16), float("nan"), dtype=other)
+        assert function(a, b, bias, y=memory, **{option: other}) is memory
+        with pytest.raises(ArgumentDTypeError, match="Pass memory of that type for y"):
+            function(a, b, bias, y=zeros(5, 16, dtype=kind), **{option: other})
+        with pytest.raises(ArgumentShapeError, match="Pass memory of that shape for y"):
+            function(a, b, bias, y=zeros(4, 16, dtype=other), **{option: other})
+    assert out.dtype is other and torch.equal(out, sums.to(other)) and torch.equal(memory, out)
+    assert seen[0][0] == "gemm_a16w16_fp32" and all(
+        one is two for one, two in zip(seen[0][1], (a, b, bias), strict=True)
+    )
+
+
+@pytest.mark.parametrize("wrong", [torch.float64, torch.int8])
 def test_a_gemm_refuses_other_types_of_its_result_by_name(wrong: Any) -> None:
     for option in ("otype", "dtype"):
         function: Any = aiter_prebuilt.gemm_a16w16

@@ -60,7 +60,7 @@ def test_no_output_can_be_made(call: Callable[[], Any]) -> None:
         lambda: aiter_prebuilt.gemm_a16w16(W[None], shuffled(), dtype=torch.float32),
         lambda: aiter_prebuilt.gemm_a16w16_fp32(W[None], shuffled()),
         lambda: aiter_prebuilt.tgemm.mm(W[None], shuffled()),
-        lambda: aiter_prebuilt.gemm_a16w16(W[None], W[None], otype=torch.float16),
+        lambda: aiter_prebuilt.gemm_a16w16(W[None], W[None], otype=torch.float64),
         lambda: aiter_prebuilt.gemm_a16w16(W[None], W[None], otype=wrong("f32")),
         lambda: aiter_prebuilt.gemm_a16w16(W[None], W[None], dtype=wrong("f32")),
         lambda: aiter_prebuilt.tgemm.mm(W[None], W[None], otype=wrong("f32")),

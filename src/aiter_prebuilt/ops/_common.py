@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from aiter_prebuilt import native
 from aiter_prebuilt.contract.dtype import BY_NAME
-from aiter_prebuilt.errors import AiterPrebuiltError, ArgumentKindError, UnsupportedError
+from aiter_prebuilt.errors import (
+    AiterPrebuiltError,
+    ArgumentDTypeError,
+    ArgumentKindError,
+    ArgumentShapeError,
+    UnsupportedError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -244,6 +250,40 @@ def is_type(kind: Any, name: str) -> bool:
         if isinstance(kind, str)
         else kind is not None and kind is getattr(torch, BY_NAME[name].torch, None)
     )
+
+
+def is_result(kind: Any, tensor: Any, names: str) -> bool:
+    """Is ``kind`` one of the element types ``names`` ("f32 bf16"), as ``tensor`` calls them?"""
+    return any(kind == element_type(tensor, name) for name in names.split())
+
+
+def result_of(product: Callable[..., Any], kind: Any, memory: Any, **given: Any) -> Any:
+    """Return the result of ``product``, which is fp32, in the element type ``kind``: rounded once, or as it is.
+
+    Args:
+        product: takes ``given`` and memory for its result, ``y``.
+        kind: fp32 or a 16-bit type.
+        memory: where a caller wants the result, or None.
+
+    Raises:
+        ArgumentDTypeError, ArgumentShapeError: ``memory`` is of another type or shape.
+    """
+    if is_type(kind, "f32"):
+        return product(**given, y=memory)
+    made = product(**given)
+    if memory is None:
+        return made.to(kind)
+    if memory.dtype != kind:
+        raise ArgumentDTypeError(
+            product.__name__, f"y is {memory.dtype} and the result {kind}", "Pass memory of that type for y"
+        )
+    if memory.shape != made.shape:
+        raise ArgumentShapeError(
+            product.__name__,
+            f"the shape of y is {tuple(memory.shape)}, that of the result {tuple(made.shape)}",
+            "Pass memory of that shape for y",
+        )
+    return memory.copy_(made)
 
 
 def as_type(tensor: Any, name: str) -> Any:

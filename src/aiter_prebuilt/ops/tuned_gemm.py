@@ -29,7 +29,8 @@ class TunedGemm:
 
         Args:
             inp: [..., K] bf16 or fp16. weights: [N, K] of the same type. bias: [N], or None.
-            otype: type of the result: that of ``inp`` (None), or fp32. scale_a, scale_b, scale_c: None only.
+            otype: type of the result: that of ``inp`` (None), fp32, or the other 16-bit type, rounded once from fp32.
+            scale_a, scale_b, scale_c: None only.
 
         Returns:
             [..., N].

@@ -6,7 +6,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from aiter_prebuilt.dispatch import operator
-from aiter_prebuilt.ops._common import element_type, is_type, new_results, refuse, refuse_shuffled
+from aiter_prebuilt.ops._common import (
+    element_type,
+    is_result,
+    is_type,
+    new_results,
+    refuse,
+    refuse_shuffled,
+    result_of,
+)
 from aiter_prebuilt.ops._named_errors import blame
 from aiter_prebuilt.ops._traced import traced
 
@@ -66,12 +74,12 @@ def gemm_a16w16(
         A: [..., K] bf16 or fp16, rows may be strided.
         B: [N, K] bf16 or fp16, rows may be strided; as it is: one that ``shuffle_weight`` marked is refused.
         bias: [N] bf16 or fp16, or None.
-        otype: the type of the result, that of A when None; fp32 is ``gemm_a16w16_fp32``; only None and A.dtype and fp32 are
-            covered.
+        otype: the type of the result, that of A when None; fp32 is ``gemm_a16w16_fp32``, and the other 16-bit type is its result,
+            rounded once; only None and A.dtype and fp32 and bf16 and fp16 are covered.
         scale_a: only None is covered.
         scale_b: only None is covered.
         scale_c: only None is covered.
-        dtype: otype, as AITER's Triton function calls it; only None and A.dtype and fp32 are covered.
+        dtype: otype, as AITER's Triton function calls it; only None and A.dtype and fp32 and bf16 and fp16 are covered.
         y: [..., N] bf16 or fp16 or fp32, contiguous, written and returned; made when None.
         config: how AITER's kernel divides the product: ours is chosen by its sizes; any value; it changes nothing.
         activation: only None is covered.
@@ -102,16 +110,22 @@ def gemm_a16w16(
         if skip_reduce is not False and (hasattr(skip_reduce, "shape") or skip_reduce):
             raise refuse("gemm_a16w16", "skip_reduce", skip_reduce, "False")
         if otype is not None and otype != A.dtype:
-            if otype == element_type(A, "f32") and dtype in (None, otype):
-                return gemm_a16w16_fp32(A=A, B=B, bias=bias, y=y)
+            if is_result(otype, A, "f32 bf16 f16") and dtype in (None, otype):
+                return result_of(gemm_a16w16_fp32, otype, y, A=A, B=B, bias=bias)
             raise refuse(
-                "gemm_a16w16", "otype", otype, "None or A.dtype or fp32, with dtype the same or None"
+                "gemm_a16w16",
+                "otype",
+                otype,
+                "None or A.dtype or fp32 or bf16 or fp16, with dtype the same or None",
             )
         if dtype is not None and dtype != A.dtype:
-            if dtype == element_type(A, "f32") and otype in (None, dtype):
-                return gemm_a16w16_fp32(A=A, B=B, bias=bias, y=y)
+            if is_result(dtype, A, "f32 bf16 f16") and otype in (None, dtype):
+                return result_of(gemm_a16w16_fp32, dtype, y, A=A, B=B, bias=bias)
             raise refuse(
-                "gemm_a16w16", "dtype", dtype, "None or A.dtype or fp32, with otype the same or None"
+                "gemm_a16w16",
+                "dtype",
+                dtype,
+                "None or A.dtype or fp32 or bf16 or fp16, with otype the same or None",
             )
         if y is not None and is_type(getattr(y, "dtype", None), "f32"):
             return gemm_a16w16_fp32(A=A, B=B, bias=bias, y=y)
