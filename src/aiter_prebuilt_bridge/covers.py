@@ -38,7 +38,8 @@ class Limit:
 class Words:
     """How a call of AITER's is put to ours, by name: ``order``: what its places are; ``names``: AITER's parameter -> ours, where
     that differs; ``limits``: options that ours lack; ``differs``: of both, the values that AITER's reads otherwise; ``fixed``:
-    what ours is told and AITER's need not be; ``returns``: those of ours that the call gives back, where ours gives nothing.
+    what ours is told and AITER's need not be; ``returns``: those of ours that the call gives back, where ours gives nothing;
+    ``into``: a tensor that takes the result, and ours has no such parameter.
     """
 
     theirs: Signature
@@ -48,6 +49,7 @@ class Words:
     differs: tuple[tuple[str, tuple[Any, ...]], ...]
     fixed: tuple[tuple[str, Any], ...] = ()
     returns: tuple[str, ...] = ()
+    into: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,17 +76,20 @@ def compare(theirs: Signature, ours: Signature, reading: Reading = PLAIN) -> Cov
     renamed = bool(reading.names.keys() & theirs.parameters.keys())
     fixed = {name: value for name, value in reading.fixed.items() if name not in theirs.parameters}
     explained = bool(reading.ours or reading.differs or reading.places or fixed or renamed)
-    moved = False
+    moved, absent = False, 0
     for place, (name, each) in enumerate(theirs.parameters.items()):
         called = reading.names.get(name, name)
         if each.kind in _REST:
             return Cover(f"it takes *{name}, which says nothing of its parameters")
         if called not in mine:
+            absent += 1
+            if name == reading.into:
+                continue
             if not reading.nothing.get(name):
                 return Cover(_lacks(place, name, ours, reading))
             limits.append(Limit(name, each.default, reading.nothing[name]))
             continue
-        if each.kind in _POSITIONAL and _moved(place - len(limits), mine[called], ours):
+        if each.kind in _POSITIONAL and _moved(place - absent, mine[called], ours):
             if not explained:
                 return Cover(f"{name} is parameter {place + 1} of AITER's, and not of ours")
             moved = True
@@ -94,7 +99,7 @@ def compare(theirs: Signature, ours: Signature, reading: Reading = PLAIN) -> Cov
     for name, each in mine.items():
         if name not in taken and each.default is Parameter.empty and each.kind not in _REST:
             return Cover(f"ours needs {name}, which AITER's has not")
-    by_name = limits or moved or renamed or reading.differs or fixed or reading.returns
+    by_name = limits or moved or renamed or reading.differs or fixed or reading.returns or reading.into
     words = _words(theirs, reading, tuple(limits), tuple(fixed.items())) if by_name else None
     return Cover("", tuple(omitted), words)
 
@@ -111,6 +116,7 @@ def _words(
         tuple((name, values) for name, values in reading.differs.items() if name in there),
         fixed,
         reading.returns,
+        reading.into,
     )
 
 

@@ -28,7 +28,7 @@ class Reading:
     an option that ours lack -> the values with which AITER's does what ours does. ``differs``: an option of both -> the values
     that AITER's reads otherwise than ours. ``places``: parameters of one name mean the same in both, and places may differ.
     ``fixed``: a parameter of ours -> what AITER's does where it lacks that. ``returns``: those of ours that AITER's
-    gives back, where ours gives nothing.
+    gives back, where ours gives nothing. ``into``: a tensor of AITER's that takes the result, where ours always makes one.
     """
 
     ours: str = ""
@@ -38,6 +38,7 @@ class Reading:
     places: bool = False
     fixed: Mapping[str, Any] = field(default_factory=dict)
     returns: tuple[str, ...] = ()
+    into: str = ""
 
 
 PLAIN: Final = Reading()
@@ -123,12 +124,12 @@ _ROWS: Final[tuple[tuple[tuple[str, ...], str, Reading], ...]] = (
     (
         ("aiter.ops.triton.gemm.batched.batched_gemm_bf16", "aiter.ops.triton.batched_gemm_bf16"),
         "batched_gemm_bf16",
-        Reading(ours="batched_gemm_bf16_CK", nothing=_PRODUCT | {"YQ": (None,)}, differs=_TYPED),
+        Reading(ours="batched_gemm_bf16_CK", nothing=_PRODUCT, differs=_TYPED, into="YQ"),
     ),
     (
         ("aiter.ops.triton.gemm.batched.batched_gemm_a8w8", "aiter.ops.triton.batched_gemm_a8w8"),
         "batched_gemm_a8w8",
-        Reading(ours="batched_gemm_a8w8_CK", nothing=_PRODUCT | {"YQ": (None,)}, differs=_TYPED),
+        Reading(ours="batched_gemm_a8w8_CK", nothing=_PRODUCT, differs=_TYPED, into="YQ"),
     ),
     (
         ("aiter.ops.triton.utils.shuffle",),

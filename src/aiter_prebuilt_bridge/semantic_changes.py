@@ -114,7 +114,7 @@ ZERO_ROWS: Final = Change(
     ("csrc/kernels/quant_kernels.cu",),
     {
         NO_CODES: Marks(("    float absMax   = 0.f;\n    if(vec_idx < num_vecs)",)),
-        ZERO_CODES: Marks(("    float absMax   = 1e-10f;\n    smscale_cur",)),
+        ZERO_CODES: Marks(("    float absMax   = 1e-10f;",)),
     },
     {(_QUANT, "smooth_per_token_scaled_quant"): {NO_CODES: Reading(nothing=_ENABLED)}},
 )

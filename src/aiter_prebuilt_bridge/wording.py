@@ -36,9 +36,12 @@ def put(
         for name, values in differs:
             if among(given.get(name), values):
                 return _beyond(name, given.get(name), (), args, keywords)
+        into = given.pop(words.into, None) if words.into else None
         _rename(given, renamed)
         given.update(fixed)
         result = function(**given)
+        if into is not None:
+            return _written(function.__name__, words.into, into, result)
         return result if not words.returns else _returned(given, words.returns)
 
     def _beyond(name: str, value: Any, values: tuple[Any, ...], args: Any, keywords: Any) -> Any:
@@ -66,6 +69,18 @@ def _refusal(function: str, name: str, value: Any, values: tuple[Any, ...]) -> U
         f"ours does not do what AITER's does with it{served}",
         f"Leave {name} to AITER's own function",
     )
+
+
+def _written(function: str, name: str, into: Any, result: Any) -> Any:
+    """``into``, with the result in it. It may have other strides, and neither another shape nor another type."""
+    if into.shape != result.shape or into.dtype != result.dtype:
+        raise UnsupportedError(
+            f"{function}({name} of {tuple(into.shape)} {into.dtype})",
+            f"the result is of {tuple(result.shape)} {result.dtype}",
+            f"Leave {name} to AITER's own function, or leave it out",
+        )
+    into.copy_(result)
+    return into
 
 
 def _returned(given: dict[str, Any], names: tuple[str, ...]) -> Any:

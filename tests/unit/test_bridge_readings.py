@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from aiter_prebuilt.errors import UnsupportedError
-from aiter_prebuilt_bridge import readings, record, serving
+from aiter_prebuilt_bridge import readings, record, serving, wording
 from aiter_prebuilt_bridge.covers import Cover, among, compare
 from aiter_prebuilt_bridge.readings import ANY, Reading
 from aiter_prebuilt_bridge_hook import VARIABLE
@@ -37,7 +37,7 @@ def test_each_row_explains_what_ours_is(places: tuple[str, ...], name: str, row:
     assert {*row.names.values()} <= ours.keys() and not row.names.keys() & ours.keys()
     assert not row.nothing.keys() & ours.keys()
     assert {row.names.get(each, each) for each in row.differs} <= ours.keys()
-    assert {*row.fixed, *row.returns} <= ours.keys()
+    assert {*row.fixed, *row.returns} <= ours.keys() and row.into not in ours
     assert all(readings.of(place, name) == (row, readings.PLAIN) for place in places)
     assert readings.of("aiter.other", name) == (readings.PLAIN,)
 
@@ -197,3 +197,20 @@ class Columns:
 def test_groups_that_would_cross_a_row_are_aiters(name: str, options: tuple[Any, ...]) -> None:
     with pytest.raises(UnsupportedError):
         serving.ours(f"adapted.{name}")[0](*options)
+
+
+def test_a_result_is_written_where_aiters_caller_wants_it() -> None:
+    """Ours makes a tensor; it is copied, if the caller's has that shape and type, and the caller's is returned."""
+    torch = pytest.importorskip("torch")
+
+    def ours(x: Any, dtype: Any = None) -> Any:
+        return x * 2
+
+    cover = compare(signature("x, y=None, dtype=None"), inspect.signature(ours), Reading(into="y"))
+    assert not cover.why and cover.words is not None
+    called = wording.put(ours, cover.omitted, cover.words, None)
+    x, turned = torch.arange(6.0).view(2, 3), torch.full((3, 2), 7.0).T
+    assert called(x).equal(x * 2) and called(x, turned) is turned and turned.equal(x * 2)
+    for wrong in (torch.empty(3, 2), torch.empty(2, 3, dtype=torch.float64)):
+        with pytest.raises(UnsupportedError, match="the result is of"):
+            called(x, y=wrong)
