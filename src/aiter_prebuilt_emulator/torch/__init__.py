@@ -52,12 +52,14 @@ def install() -> None:
         exchange,
         files,
         functions,
+        growth,
         operators,
     )
 
     cuda.install()
     defaults.install()
     functions.install()
+    growth.install()
     operators.install()
     autograd.install()
     exchange.install()

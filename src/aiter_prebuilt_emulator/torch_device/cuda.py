@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import re
-from contextlib import contextmanager
 from functools import cache
 from types import SimpleNamespace
 from typing import Any, Final
 
 import torch
 
-from aiter_prebuilt_emulator.torch_device import driver, graphs, memory, streams
+from aiter_prebuilt_emulator.torch_device import driver, generators, graphs, memory, streams
 
 HIP_VERSION: Final = "7.2.0"
 #: Members of the properties -> numbers of HIP's attributes.
@@ -125,13 +124,6 @@ class device_of(device):  # noqa: N801 - torch's name
         super().__init__(memory.ordinal_of(obj))
 
 
-def _seed(seed: int) -> None:
-    torch.default_generator.manual_seed(seed)
-
-
-@contextmanager
-def _nothing(*_: Any, **__: Any) -> Any:
-    yield
 
 
 def _stats(device: Any = None) -> dict[str, int]:
@@ -186,20 +178,10 @@ def _names() -> dict[str, Any]:
         "max_memory_reserved": memory_allocated,
         "memory_stats": _stats,
         "memory_summary": _summary,
-        "default_generators": (torch.default_generator,) * device_count(),
         "reset_peak_memory_stats": lambda *_: None,
         "reset_accumulated_memory_stats": lambda *_: None,
         "empty_cache": lambda: None,
         "ipc_collect": lambda: None,
-        "manual_seed": _seed,
-        "manual_seed_all": _seed,
-        "seed": lambda: None,
-        "seed_all": lambda: None,
-        "initial_seed": torch.default_generator.initial_seed,
-        "get_rng_state": lambda *_: torch.default_generator.get_state(),
-        "get_rng_state_all": lambda: [torch.default_generator.get_state()],
-        "set_rng_state": lambda state, *_: torch.default_generator.set_state(state),
-        "set_rng_state_all": lambda states: torch.default_generator.set_state(states[0]),
         "can_device_access_peer": lambda first, second: streams.index_of(first) != streams.index_of(second),
         "utilization": lambda *_: 0,
         "_device_count_nvml": device_count,
@@ -211,6 +193,7 @@ def install() -> None:
     driver.call("hipInit", 0)
     for name, value in _names().items():
         setattr(torch.cuda, name, value)
+    generators.install(device_count())
     torch.version.hip = HIP_VERSION
     native: Any = torch._C
     native._cuda_getCurrentRawStream = lambda ordinal: streams.current_stream(ordinal).cuda_stream

@@ -25,6 +25,8 @@ _SIGNATURES: Final[dict[str, tuple[Any, ...]]] = {
     "hipStreamSynchronize": (_POINTER,),
     "hipStreamWaitEvent": (_POINTER, _POINTER, ctypes.c_uint),
     "hipStreamGetPriority": (_POINTER, ctypes.POINTER(ctypes.c_int)),
+    "hipThreadExchangeStreamCaptureMode": (ctypes.POINTER(ctypes.c_int),),
+    "hipMemsetD8Async": (_POINTER, ctypes.c_ubyte, ctypes.c_size_t, _POINTER),
     "hipStreamIsCapturing": (_POINTER, ctypes.POINTER(ctypes.c_int)),
     "hipStreamBeginCapture": (_POINTER, ctypes.c_int),
     "hipStreamEndCapture": (_POINTER, ctypes.POINTER(_POINTER)),

@@ -22,6 +22,7 @@ class CUDAGraph:
     def __init__(self, keep_graph: bool = False) -> None:
         del keep_graph
         self._ready = 0
+        self._kept: list[Any] = []
         self._stream: streams.Stream | None = None
 
     def __del__(self) -> None:
@@ -37,8 +38,10 @@ class CUDAGraph:
         """It can be launched from here on."""
         if self._stream is None:
             raise RuntimeError("capture_end() without capture_begin()")
+        kept = memory.CAPTURED.pop(self._stream.cuda_stream, [])
         graph = driver.made_last("hipStreamEndCapture", self._stream.cuda_stream)
         self.reset()
+        self._kept = kept
         self._ready = driver.made("hipGraphInstantiate", graph, None, None, 0)
         driver.call("hipGraphDestroy", graph)
 
@@ -53,6 +56,7 @@ class CUDAGraph:
         if self._ready:
             driver.status("hipGraphExecDestroy", self._ready)
             self._ready = 0
+        self._kept = []
 
     def pool(self) -> tuple[int, int]:
         """There are no pools."""

@@ -28,6 +28,43 @@ def _take(tensor: torch.Tensor, target: torch.Tensor, ordinal: int) -> None:
     tensor.set_(new, offset, target.shape, target.stride())
 
 
+_RESIZE: Final[Any] = torch.UntypedStorage.resize_
+_RESIZABLE: Final[Any] = torch.UntypedStorage.resizable
+
+
+def resize_storage(storage: torch.UntypedStorage, size: int) -> torch.UntypedStorage:
+    """``UntypedStorage.resize_``: all tensors on it see the new memory, which begins with the old bytes."""
+    ordinal = memory.BLOCKS.get(storage.data_ptr())
+    if ordinal is None:
+        _RESIZE(storage, size)
+        return storage
+    size = int(size)
+    if size == storage.nbytes():
+        return storage
+    if ordinal != memory.PINNED:
+        streams.settle(ordinal)
+    native: Any = storage
+    with torch._C.DisableTorchFunction():
+        old = memory.allocate(0, ordinal)
+        native._swap_data_ptr_(old)
+        if size:
+            new = memory.allocate(size, ordinal)
+            ctypes.memmove(new.data_ptr(), old.data_ptr(), min(old.nbytes(), size))
+            native._swap_data_ptr_(new)
+    return storage
+
+
+def _resizable(storage: torch.UntypedStorage) -> bool:
+    return storage.data_ptr() in memory.BLOCKS or bool(_RESIZABLE(storage))
+
+
+def install() -> None:
+    """Let storages of a device be resized in place, where this torch can give a storage other memory."""
+    kind: Any = torch.UntypedStorage
+    if hasattr(kind, "_swap_data_ptr_"):
+        kind.resize_, kind.resizable = resize_storage, _resizable
+
+
 def resize(tensor: torch.Tensor, *sizes: Any, **form: Any) -> torch.Tensor:
     """``Tensor.resize_``."""
     place = memory.place_of(tensor)

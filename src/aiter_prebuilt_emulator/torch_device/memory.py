@@ -6,7 +6,7 @@ import ctypes
 import threading
 import weakref
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import cache
 from typing import Any, Final
 
@@ -22,6 +22,9 @@ _USERS: Final[dict[int, list[Any]]] = {}
 _NON_BLOCKING: Final = 1
 _NO_TIMING: Final = 2
 _DWORD: Final = 4
+_RELAXED: Final = 2
+#: Stream that captures -> the memory that was allocated for what it captures. The graph keeps it.
+CAPTURED: Final[dict[int, list[Any]]] = {}
 
 
 class _State(threading.local):
@@ -129,6 +132,17 @@ def _release(address: int, ordinal: int, stream: Any) -> None:
             driver.status("hipFree", address)
 
 
+@contextmanager
+def _relaxed() -> Iterator[None]:
+    """Let this thread allocate while one of its streams captures: memory is no part of a graph."""
+    mode = ctypes.c_int(_RELAXED)
+    driver.call("hipThreadExchangeStreamCaptureMode", ctypes.byref(mode))
+    try:
+        yield
+    finally:
+        driver.call("hipThreadExchangeStreamCaptureMode", ctypes.byref(mode))
+
+
 def allocate(size: int, ordinal: int) -> torch.UntypedStorage:
     """Memory of a device, or pinned memory, freed with its last tensor in the order of the stream that is current now."""
     stream = None  # kept by the memory, so that it is there when that ends
@@ -138,12 +152,14 @@ def allocate(size: int, ordinal: int) -> torch.UntypedStorage:
     if ordinal == PINNED:
         address = driver.made("hipHostMalloc", size, 0)
     else:
-        with current(ordinal):
-            address = driver.made("hipMalloc", size)
         stream = STATE.streams.get(ordinal)
+        with current(ordinal), _relaxed() if stream is not None else nullcontext():
+            address = driver.made("hipMalloc", size)
     block = (ctypes.c_ubyte * size).from_address(address)
     BLOCKS[address] = ordinal
     weakref.finalize(block, _release, address, ordinal, stream).atexit = False
+    if stream is not None and stream.is_capturing():
+        CAPTURED.setdefault(stream.cuda_stream, []).append(block)
     with torch._C.DisableTorchFunction():
         out = torch.frombuffer(block, dtype=torch.uint8).untyped_storage()
         return out if asked == size else out[:asked]  # files of torch's are read and written by the size
@@ -162,7 +178,10 @@ def empty(like: torch.Tensor, ordinal: int, zeros: bool = False) -> torch.Tensor
         span = span_of(tuple(like.shape), like.stride())
         storage = allocate(span * like.element_size(), ordinal)
         out = torch.empty(0, dtype=like.dtype).set_(storage, 0, like.shape, like.stride())
-        if zeros:
+        stream = STATE.streams.get(ordinal)
+        if zeros and stream is not None and stream.is_capturing():
+            driver.call("hipMemsetD8Async", storage.data_ptr(), 0, storage.nbytes(), stream.cuda_stream)
+        elif zeros:
             ctypes.memset(storage.data_ptr(), 0, storage.nbytes())
         return out
 

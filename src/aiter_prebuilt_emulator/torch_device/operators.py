@@ -15,7 +15,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._device import _device_constructors
 
-from aiter_prebuilt_emulator.torch_device import growth, memory, streams
+from aiter_prebuilt_emulator.torch_device import generators, growth, memory, streams
 
 #: Functions that look at a tensor and not at its elements: nothing is waited for, and nothing moves.
 _LOOKS: Final = frozenset(
@@ -97,12 +97,13 @@ def run(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any])
     if target is None and not places:
         return _pinned(func, args, kwargs)
     kwargs.pop("pin_memory", None)
-    if name not in _VIEWS:
+    if name not in _VIEWS and name not in _EMPTY and not _is_view(name, args):
         for place in places:
             streams.settle(place)
     if name in _EMPTY and target is not None:
         return _make_empty(func, args, kwargs, target)
-    with memory.inside():
+    drawn = next(iter(places), target) if target is None else target
+    with generators.drawing(name, _generator(args, kwargs), drawn or 0), memory.inside():
         grows = kwargs.get("out") is not None
         out = growth.called(func, args, kwargs) if grows else func(*args, **kwargs)
     if target is None:
@@ -113,6 +114,23 @@ def run(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any])
         if id(each) not in kept and _address(each) not in kept and memory.place_of(each) is None:
             memory.put(each, target)
     return out
+
+
+def _is_view(name: str, args: tuple[Any, ...]) -> bool:
+    """Whether one of the functions that copy only where they must has nothing to copy here."""
+    if not args or not isinstance(args[0], torch.Tensor):
+        return False
+    if name not in {"reshape", "flatten"} and not (name == "contiguous" and len(args) == 1):
+        return False
+    with torch._C.DisableTorchFunction():
+        return args[0].is_contiguous()
+
+
+def _generator(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The generator among arguments; None: there is none."""
+    return kwargs.get("generator") or next(
+        (each for each in args if isinstance(each, generators.Generator)), None
+    )
 
 
 def _address(tensor: torch.Tensor) -> int:
@@ -201,32 +219,9 @@ def _install_properties() -> None:
     kind.is_cpu = property(lambda tensor: device(tensor).type == "cpu")
 
 
-def _install_generator() -> None:
-    plain: Any = torch.Generator
-
-    class Generator(plain):  # type: ignore[misc]
-        """One of the processor's, which says of itself that it is a device's."""
-
-        def __new__(cls, device: Any = "cpu") -> Any:
-            """Numbers are the processor's."""
-            ordinal = gpu_of(device)
-            out = plain.__new__(cls, "cpu" if ordinal is not None else device)
-            out.ordinal = ordinal
-            return out
-
-        @property
-        def device(self) -> torch.device:
-            """Where the program asked for it."""
-            ordinal = getattr(self, "ordinal", None)
-            return torch.device("cpu") if ordinal is None else torch.device("cuda", ordinal)
-
-    torch.Generator = Generator  # type: ignore[misc]
-
-
 def install() -> None:
     """In this thread, and in each that starts from now on."""
     _install_properties()
-    _install_generator()
     mode: Any = MODE
     mode.__enter__()
     begin: Any = threading.Thread._bootstrap_inner  # type: ignore[attr-defined]
