@@ -25,13 +25,14 @@ def topk_softmax_asm(
     """Softmax over experts in fp32, then the k largest, best first; AITER's assembly, or a kernel of ours.
 
     Args:
-        topk_weights: [M, K] fp32, written.
-        topk_indices: [M, K] int32, written.
+        topk_weights: [WM, K] fp32, read and written; rows may be strided; the first M rows are written.
+        topk_indices: [IM, K] int32, read and written; rows may be strided; the first M rows are written.
         token_expert_indices: [M, K] int32, left as it is.
-        gating_output: [M, E] fp32, up to 1024 experts, of which up to 64 are chosen. On gfx942, where M is a multiple of 4, E 128
-            or 256 and K 6 or 8, AITER's object takes exp of the logits as they are (hsa/findings.toml): where a token's
-            exponentials sum to more than 2^126 (a logit past 87, or many near 85), or its logits are all below -84, weights are
-            wrong, and mostly indices; with fewer than K finite logits an index stands twice. ``topk_softmax`` does not.
+        gating_output: [M, E] fp32 or bf16, rows may be strided; up to 1024 experts, of which up to 64 are chosen. On gfx942,
+            where M is a multiple of 4, E 128 or 256 and K 6 or 8, AITER's object takes exp of the logits as they are
+            (hsa/findings.toml): where a token's exponentials sum to more than 2^126 (a logit past 87, or many near 85), or its
+            logits are all below -84, weights are wrong, and mostly indices; with fewer than K finite logits an index stands
+            twice. ``topk_softmax`` does not.
         need_renorm: make the k weights of a token sum to 1.
 
     Raises:
