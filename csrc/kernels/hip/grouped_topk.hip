@@ -63,16 +63,16 @@ AP_INLINE void keep_best(u32 (&rank)[COUNT], i32 groups, i32 kept, i32 count, bo
 
 }  // namespace ap
 
-// logits[tokens, experts] and bias[experts] dense, bias null: none. weights and ids have rows `row` apart.
+// logits[tokens, experts], weights and ids have rows that lie apart; bias[experts] dense, null: none.
 AP_KERNEL(64 * TOKENS)
 void grouped_topk(float* weights, ap::i32* ids, const ap::T* logits, const ap::T* bias, ap::i32 tokens, ap::i32 experts,
-                  ap::i32 k, ap::i64 row, ap::i32 groups, ap::i32 kept, ap::i32 function, ap::i32 renorm,
-                  float factor) {
+                  ap::i32 k, ap::i64 w_row, ap::i64 i_row, ap::i64 g_row, ap::i32 groups, ap::i32 kept,
+                  ap::i32 function, ap::i32 renorm, float factor) {
   using namespace ap;
   i32 lane = static_cast<i32>(thread_x()) % kWave;
   i32 token = __builtin_amdgcn_readfirstlane(static_cast<i32>(block_x() * TOKENS + thread_x() / kWave));
   if (token >= tokens) return;
-  logits += static_cast<i64>(token) * experts;
+  logits += token * g_row;
   float score[PER];
   u32 rank[PER];
   u32 best = 0;
@@ -105,7 +105,7 @@ void grouped_topk(float* weights, ap::i32* ids, const ap::T* logits, const ap::T
   chosen own = choose(rank, score, k, lane);
   if (lane < k) {
     if (renorm) factor /= own.total;
-    weights[token * row + lane] = own.weight * factor;
-    ids[token * row + lane] = own.id;
+    weights[token * w_row + lane] = own.weight * factor;
+    ids[token * i_row + lane] = own.id;
   }
 }

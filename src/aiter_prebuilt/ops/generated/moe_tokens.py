@@ -82,10 +82,10 @@ def biased_grouped_topk_hip(
     """The K best experts of a token's best groups, by ``sigmoid(gating) + bias``, best first; the weights are without the bias.
 
     Args:
-        gating_output: [M, E] bf16 or fp16 or fp32, of at least 2 experts in each group, at most 2048 in all.
+        gating_output: [M, E] bf16 or fp16 or fp32, rows may be strided; of at least 2 experts in each group, at most 2048 in all.
         correction_bias: [E] bf16 or fp16 or fp32, of the type of ``gating_output``; an expert at -infinity is chosen after all
             others that are no NaN.
-        topk_weights: [M, K] fp32, written; rows may be strided; with rows as far apart as those of ``topk_ids``.
+        topk_weights: [M, K] fp32, written; rows may be strided.
         topk_ids: [M, K] int32, written; rows may be strided; of experts with the same score the lowest is first, NaN last.
         num_expert_group: up to 64 groups; a group counts as the sum of its two best.
         topk_grp: a int.
@@ -125,8 +125,8 @@ def grouped_topk(
     """The K best experts of a token's best groups, by softmax or sigmoid, best first.
 
     Args:
-        gating_output: [M, E] bf16 or fp16 or fp32, at most 2048 experts.
-        topk_weights: [M, K] fp32, written; rows may be strided; with rows as far apart as those of ``topk_ids``.
+        gating_output: [M, E] bf16 or fp16 or fp32, rows may be strided; at most 2048 experts.
+        topk_weights: [M, K] fp32, written; rows may be strided.
         topk_ids: [M, K] int32, written; rows may be strided; of experts with the same score the lowest is first, NaN last.
         num_expert_group: up to 64 groups; a group counts as its best.
         topk_group: a int.
