@@ -76,7 +76,9 @@ def judged(call: Call, arguments: dict[str, Any], before: dict[str, bytes], resu
             problems += judge.kept(want, data, before[want.name])
     written = {want.name for want in call.wants}
     return problems + [
-        f"{name}: an input was written" for name in before.keys() - written if dense(arguments[name]) != before[name]
+        f"{name}: an input was written"
+        for name in before.keys() - written
+        if dense(arguments[name]) != before[name]
     ]
 
 
@@ -91,9 +93,7 @@ def called(call: Call, device: str, captured: bool) -> list[str]:
     with torch.cuda.graph(graph):
         result = function(**arguments)
     changed = [
-        f"{name}: written while it was captured"
-        for name in before
-        if dense(arguments[name]) != before[name]
+        f"{name}: written while it was captured" for name in before if dense(arguments[name]) != before[name]
     ]
     graph.replay()
     torch.cuda.synchronize()

@@ -169,6 +169,122 @@ def test_a_graph_of_kernels() -> None:
     assert out.tolist() == [5] * 300
 
 
+def test_a_graph_keeps_what_was_made_while_it_captured() -> None:
+    """And clears it on each replay, where it was made as zeros."""
+    x, out = torch.ones(300, device=DEVICE), torch.zeros(300, device=DEVICE)
+    added(x, x)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        part = torch.empty(300, device=DEVICE)
+        total = torch.zeros(300, device=DEVICE)
+        add_kernel[(3,)](x, x, part, 300, BLOCK=128)
+        add_kernel[(3,)](total, part, total, 300, BLOCK=128)
+        add_kernel[(3,)](total, part, out, 300, BLOCK=128)
+        address = part.data_ptr()
+        del part
+    torch.cuda.synchronize()
+    assert all(torch.empty(300, device=DEVICE).data_ptr() != address for _ in range(4))
+    for value in (3, 5):
+        x.fill_(value)
+        graph.replay()
+        torch.cuda.synchronize()
+        assert out.tolist() == [4 * value] * 300 and total.tolist() == [2 * value] * 300
+
+
+def test_a_generator_of_the_device_has_seed_and_offset() -> None:
+    chosen = torch.Generator(device=DEVICE).manual_seed(7)
+    assert (chosen.initial_seed(), chosen.get_offset(), chosen.device.type) == (7, 0, "cuda")
+    first = torch.rand(6, generator=chosen, device=DEVICE)
+    assert chosen.get_offset() > 0 and chosen.get_offset() % 4 == 0
+    state = chosen.get_state()
+    assert state.shape == (16,) and state.dtype == torch.uint8 and not state.is_cuda
+    second = torch.rand(6, generator=chosen, device=DEVICE)
+    chosen.set_state(state)
+    assert torch.equal(torch.rand(6, generator=chosen, device=DEVICE), second) and not torch.equal(
+        first, second
+    )
+    chosen.set_offset(0)
+    assert torch.equal(torch.rand(6, generator=chosen, device=DEVICE), first)
+    with pytest.raises(RuntimeError, match="multiple of 4"):
+        chosen.set_offset(3)
+    with pytest.raises(RuntimeError):
+        torch.Generator().get_offset()
+
+
+def test_default_generators_of_devices_are_their_own() -> None:
+    """``torch.manual_seed`` seeds all; what a device draws moves neither the processor's numbers nor another device's."""
+    torch.manual_seed(11)
+    mine = torch.cuda.default_generators[0]
+    assert (
+        len(torch.cuda.default_generators) == 2 and torch.cuda.initial_seed() == 11 and mine.get_offset() == 0
+    )
+    host = torch.rand(3)
+    torch.manual_seed(11)
+    x = torch.randn(5, device=DEVICE)
+    assert torch.equal(torch.rand(3), host) and mine.get_offset() > 0
+    assert torch.cuda.default_generators[1].get_offset() == 0
+    saved = torch.cuda.get_rng_state()
+    y = torch.empty(5, device=DEVICE).exponential_()
+    torch.cuda.set_rng_state(saved)
+    assert torch.equal(torch.empty(5, device=DEVICE).exponential_(), y)
+    with torch.random.fork_rng(devices=[0]):
+        torch.randn(5, device=DEVICE)
+        moved = mine.get_offset()
+    assert mine.get_offset() != moved
+    torch.cuda.manual_seed(11)
+    assert torch.equal(torch.randn(5, device=DEVICE), x)
+
+
+def test_bodies_of_registered_operators_are_program_code() -> None:
+    seen: list[torch.device] = []
+
+    @torch.library.custom_op("bridge_program::scaled", mutates_args=())  # type: ignore[untyped-decorator]
+    def scaled(x: torch.Tensor, by: float) -> torch.Tensor:
+        seen.append(x.device)
+        out = torch.empty(x.shape, dtype=x.dtype, device="cuda")
+        assert out.is_cuda
+        return added(x, x) * (by / 2) + out.zero_()
+
+    @scaled.register_fake  # type: ignore[untyped-decorator]
+    def _(x: torch.Tensor, by: float) -> torch.Tensor:
+        return torch.empty_like(x)
+
+    x = torch.ones(200, device=DEVICE)
+    for call in (scaled, torch.ops.bridge_program.scaled, torch.ops.bridge_program.scaled.default):
+        out = call(x, 3.0)
+        assert out.is_cuda and out.tolist() == [3.0] * 200
+    assert seen == [torch.device("cuda", 0)] * 3
+
+    @torch.library.custom_op("bridge_program::counted", mutates_args=("x",))  # type: ignore[untyped-decorator]
+    def counted(x: torch.Tensor) -> torch.Tensor:
+        x.add_(1)
+        return torch.tensor([x.numel()])
+
+    count = counted(x)
+    assert x.tolist() == [2.0] * 200 and not count.is_cuda and count.item() == 200
+
+
+def test_operators_of_the_key_cuda_alone() -> None:
+    library = torch.library.Library("bridge_program_keys", "FRAGMENT")
+    library.define("where(Tensor x) -> Tensor")
+    library.define("both(Tensor x) -> Tensor")
+    library.define("made(int n, Device device) -> Tensor")
+    library.impl("where", lambda x: torch.full((2,), x.device.index, device=x.device), "CUDA")
+    library.impl("both", lambda x: x + 1, "CPU")
+    library.impl("both", lambda x: x + 2, "CUDA")
+    library.impl("made", lambda n, device: torch.ones(n, device=device), "CompositeExplicitAutograd")
+    there = torch.zeros(3, device="cuda:1")
+    assert torch.ops.bridge_program_keys.where(there).tolist() == [1, 1]
+    assert torch.ops.bridge_program_keys.where(there).device == torch.device("cuda", 1)
+    assert torch.ops.bridge_program_keys.both(there).tolist() == [2] * 3
+    assert torch.ops.bridge_program_keys.both(torch.zeros(3)).tolist() == [1] * 3
+    with pytest.raises(NotImplementedError, match="CPU"):
+        torch.ops.bridge_program_keys.where(torch.zeros(3))
+    made = torch.ops.bridge_program_keys.made(4, torch.device("cuda", 1))
+    assert made.device == torch.device("cuda", 1) and made.tolist() == [1] * 4
+    assert not torch.ops.bridge_program_keys.made(4, torch.device("cpu")).is_cuda
+
+
 def test_generators_threads_and_exchange() -> None:
     numbers = [
         torch.randn(4, generator=torch.Generator(device=DEVICE).manual_seed(5), device=DEVICE)

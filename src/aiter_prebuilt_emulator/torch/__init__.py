@@ -53,6 +53,7 @@ def install() -> None:
         files,
         functions,
         growth,
+        libraries,
         operators,
     )
 
@@ -61,6 +62,7 @@ def install() -> None:
     functions.install()
     growth.install()
     operators.install()
+    libraries.install()
     autograd.install()
     exchange.install()
     files.install()

@@ -124,8 +124,6 @@ class device_of(device):  # noqa: N801 - torch's name
         super().__init__(memory.ordinal_of(obj))
 
 
-
-
 def _stats(device: Any = None) -> dict[str, int]:
     used = memory_allocated(device)
     return {

@@ -155,9 +155,8 @@ def of(device: Any = None) -> Generator:
     """Return the default generator of a device."""
     from aiter_prebuilt_emulator.torch_device import streams
 
-    found: Generator = torch.cuda.default_generators[
-        memory.STATE.device if device is None else streams.index_of(device)
-    ]
+    known: Any = torch.cuda.default_generators
+    found: Generator = known[memory.STATE.device if device is None else streams.index_of(device)]
     return found
 
 

@@ -36,6 +36,8 @@ class _State(threading.local):
         self.inside = False
         self.device = 0
         self.default: torch.device | None = None
+        #: The GPU that an operator of ``torch.library`` is called for, by a device among its arguments.
+        self.asked: int | None = None
         self.streams: dict[int, Any] = {}
 
 

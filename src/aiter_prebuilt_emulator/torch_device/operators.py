@@ -89,6 +89,8 @@ def run(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any])
     default = memory.STATE.default
     if default is not None and kwargs.get("device") is None and func in _device_constructors():
         kwargs["device"] = default
+    if _operator_of(func) in PROGRAMS:
+        return _programs(func, args, kwargs)
     args, target, named = _without_gpus(args, kwargs)
     given = [*tensors_in(args), *tensors_in(kwargs)]
     places = {place for place in map(memory.ordinal_of, given) if place is not None}
@@ -131,6 +133,41 @@ def _generator(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return kwargs.get("generator") or next(
         (each for each in args if isinstance(each, generators.Generator)), None
     )
+
+
+#: Operators whose kernels a program has registered: ``namespace::name``, see ``libraries.py``.
+PROGRAMS: Final[set[str]] = set()
+
+
+def _operator_of(func: Any) -> str:
+    """Return the qualified name of an operator of torch's dispatcher; "" of other functions."""
+    packet = getattr(func, "overloadpacket", func)
+    name: str = getattr(packet, "_qualified_op_name", "")
+    return name
+
+
+def _programs(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Call an operator whose kernel is the program's: what it gives back lies where the program put it."""
+    words = dict(kwargs)
+    args, target, _ = _without_gpus(args, words)
+    before, memory.STATE.asked = memory.STATE.asked, target
+    try:
+        with memory.inside():
+            return func(*args, **words)
+    finally:
+        memory.STATE.asked = before
+
+
+def as_asked(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return a kernel's arguments with the GPU that the program named, which the dispatcher got as the processor."""
+    target = memory.STATE.asked
+    if target is None:
+        return args, dict(kwargs)
+    cpu, gpu = torch.device("cpu"), torch.device("cuda", target)
+    swapped = tuple(gpu if isinstance(each, torch.device) and each == cpu else each for each in args)
+    return swapped, {
+        name: gpu if isinstance(each, torch.device) and each == cpu else each for name, each in kwargs.items()
+    }
 
 
 def _address(tensor: torch.Tensor) -> int:
