@@ -10,7 +10,7 @@ from aiter_prebuilt.ops.generated.rope import (
     rope_cached_positions_2c_fwd_impl,
     rope_cached_positions_offsets_2c_fwd_impl,
 )
-from aiter_prebuilt.ops.rope_out import made
+from aiter_prebuilt.ops.rope_out import made, plain
 
 if TYPE_CHECKING:
     import torch
@@ -42,7 +42,14 @@ def rope_2c_fwd(
     """
     output_x, output_y = made(input_x, transpose_output), made(input_y, transpose_output)
     rope_2c_fwd_impl(
-        output_x, output_y, input_x, input_y, freqs, rotate_style, reuse_freqs_front_part, nope_first
+        output_x,
+        output_y,
+        plain(input_x),
+        plain(input_y),
+        freqs,
+        rotate_style,
+        reuse_freqs_front_part,
+        nope_first,
     )
     return output_x, output_y
 
@@ -74,7 +81,15 @@ def rope_cached_2c_fwd(
     """
     output_x, output_y = made(input_x, transpose_output), made(input_y, transpose_output)
     rope_cached_2c_fwd_impl(
-        output_x, output_y, input_x, input_y, cos, sin, rotate_style, reuse_freqs_front_part, nope_first
+        output_x,
+        output_y,
+        plain(input_x),
+        plain(input_y),
+        cos,
+        sin,
+        rotate_style,
+        reuse_freqs_front_part,
+        nope_first,
     )
     return output_x, output_y
 
@@ -110,8 +125,8 @@ def rope_cached_positions_2c_fwd(
     rope_cached_positions_2c_fwd_impl(
         output_x,
         output_y,
-        input_x,
-        input_y,
+        plain(input_x),
+        plain(input_y),
         cos,
         sin,
         positions,
@@ -154,8 +169,8 @@ def rope_cached_positions_offsets_2c_fwd(
     rope_cached_positions_offsets_2c_fwd_impl(
         output_x,
         output_y,
-        input_x,
-        input_y,
+        plain(input_x),
+        plain(input_y),
         cos,
         sin,
         positions,

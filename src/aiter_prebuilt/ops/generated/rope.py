@@ -119,8 +119,8 @@ def rope_cached_positions_fwd_impl(
     Args:
         output: [S, B, H, D] bf16 or fp16 or fp32, written; may be ``input`` itself; may be strided.
         input: [S, B, H, D] bf16 or fp16 or fp32, may be strided.
-        cos: [P, 1, 1, f] bf16 or fp16 or fp32.
-        sin: [P, 1, 1, f] bf16 or fp16 or fp32.
+        cos: [P, 1, 1, f] bf16 or fp16 or fp32, the first dim may be strided, the others are dense.
+        sin: [P, 1, 1, f] bf16 or fp16 or fp32, the first dim may be strided, the others are dense.
         positions: [S, B] int64.
         rotate_style: 0: pairs are element i and i + half; 1: neighbours; only 0 and 1 are covered.
         reuse_freqs_front_part: a row of the table has half of what is turned, one for each pair.
@@ -160,8 +160,8 @@ def rope_cached_positions_offsets_fwd_impl(
     Args:
         output: [S, B, H, D] bf16 or fp16 or fp32, written; may be ``input`` itself; may be strided.
         input: [S, B, H, D] bf16 or fp16 or fp32, may be strided.
-        cos: [P, 1, 1, f] bf16 or fp16 or fp32.
-        sin: [P, 1, 1, f] bf16 or fp16 or fp32.
+        cos: [P, 1, 1, f] bf16 or fp16 or fp32, the first dim may be strided, the others are dense.
+        sin: [P, 1, 1, f] bf16 or fp16 or fp32, the first dim may be strided, the others are dense.
         positions: [S, B] int64.
         offsets: [S, B] int64.
         rotate_style: 0: pairs are element i and i + half; 1: neighbours; only 0 and 1 are covered.
@@ -289,8 +289,8 @@ def rope_cached_positions_2c_fwd_impl(
         output_y: [S, B, HY, D] bf16 or fp16 or fp32, written; may be ``input_y`` itself; may be strided.
         input_x: [S, B, HX, D] bf16 or fp16 or fp32, may be strided.
         input_y: [S, B, HY, D] bf16 or fp16 or fp32, may be strided.
-        cos: [P, 1, 1, f] bf16 or fp16 or fp32.
-        sin: [P, 1, 1, f] bf16 or fp16 or fp32.
+        cos: [P, 1, 1, f] bf16 or fp16 or fp32, the first dim may be strided, the others are dense.
+        sin: [P, 1, 1, f] bf16 or fp16 or fp32, the first dim may be strided, the others are dense.
         positions: [S, B] int64.
         rotate_style: 0: pairs are element i and i + half; 1: neighbours; only 0 and 1 are covered.
         reuse_freqs_front_part: a row of the table has half of what is turned, one for each pair.
@@ -343,8 +343,8 @@ def rope_cached_positions_offsets_2c_fwd_impl(
         output_y: [S, B, HY, D] bf16 or fp16 or fp32, written; may be ``input_y`` itself; may be strided.
         input_x: [S, B, HX, D] bf16 or fp16 or fp32, may be strided.
         input_y: [S, B, HY, D] bf16 or fp16 or fp32, may be strided.
-        cos: [P, 1, 1, f] bf16 or fp16 or fp32.
-        sin: [P, 1, 1, f] bf16 or fp16 or fp32.
+        cos: [P, 1, 1, f] bf16 or fp16 or fp32, the first dim may be strided, the others are dense.
+        sin: [P, 1, 1, f] bf16 or fp16 or fp32, the first dim may be strided, the others are dense.
         positions: [S, B] int64.
         offsets: [S, B] int64.
         rotate_style: 0: pairs are element i and i + half; 1: neighbours; only 0 and 1 are covered.
