@@ -236,3 +236,17 @@ def test_a_mixture_of_mxfp4_whose_gate_and_up_take_turns(device: Any, rows: str)
     )
     wanted, other = (coded_rows, kept) if rows == "fp8" else (kept, coded_rows)
     assert logits_diff(found, wanted) < 3e-5 < 5e-4 < logits_diff(found, other)
+
+
+@pytest.mark.parametrize("columns", [176, 48])
+def test_a_mixture_in_bf16_of_an_odd_number_of_16_columns(device: Any, columns: int) -> None:
+    """DeepSeek-V2-Lite's 1408 columns on eight GPUs: ``shuffle_weight`` takes the first matrix of them, and not the second."""
+    w1, w2 = (torch.randn(EXPERTS, *size).bfloat16() for size in ((2 * columns, WIDTH), (WIDTH, columns)))
+    x = torch.randn(TOKENS, WIDTH).bfloat16()
+    arguments = {
+        "topk_weight": torch.rand(TOKENS, TOPK).to(device),
+        "topk_ids": torch.rand(TOKENS, EXPERTS).argsort(1)[:, :TOPK].int().to(device),
+    }
+    found = ap.fused_moe(x.to(device), ap.shuffle_weight(w1.to(device)), w2.to(device), **arguments)
+    wanted = exact(arguments, w1.double(), w2.double(), x.double(), lambda hidden: hidden.bfloat16().double())
+    assert logits_diff(found, wanted) < 1e-5

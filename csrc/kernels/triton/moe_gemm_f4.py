@@ -34,7 +34,7 @@ last two kernels.  Sums are fp32 on the matrix units; what is stored is T, round
   The scale is the smallest power of two with which no code is above the largest (448 or 6); codes are rounded to nearest even.
   A group with an infinity or NaN has a scale of NaN.
 
-guarantee   x and w at 16 bytes; K and N multiples of 32, KP and NP of 64; rows * row, rows * N and NP * KP below 2^30
+guarantee   x and w at 16 bytes; K, N, KP and NP multiples of 32; rows * row, rows * N and NP * KP below 2^30
 """
 
 import triton
@@ -178,7 +178,7 @@ def _stage(
 
     # What is known of an argument is lost on the way to the loads; what is computed is not.
     N = N // 32 * 32
-    NP = NP // 64 * 64
+    NP = NP // 32 * 32
     groups = K // 32
     row = row // 32 * 32
     width = N if GATED else NP
@@ -203,7 +203,7 @@ def _stage(
     rn = n0 + tl.arange(0, BN)
     column = tl.minimum(rn, N - 1)
     rows = tl.where(interleaved != 0, column // 16 * 32 + column % 16, column) if GATED else column
-    KB = KP // 64 * 32
+    KB = KP // 32 * 16
     SC = tl.cdiv(KP, 256) * 8
     PACK: tl.constexpr = 2 if BITS == 4 else 1
     rk = tl.arange(0, BK // PACK)

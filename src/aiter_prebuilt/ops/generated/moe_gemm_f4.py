@@ -63,10 +63,10 @@ def fused_experts_a16w4(
     rows with weights in MXFP4: sorting, both products and the sum in one call; the same bits each time.
 
     Args:
-        hidden_states: [M, H] bf16 or fp16, one row a token; H a multiple of 64, at an address that is a multiple of 16, as those
-            of the weights.
+        hidden_states: [M, H] bf16 or fp16, one row a token; H a multiple of 64, without w1_shuffled of 32, at an address that is
+            a multiple of 16, as those of the weights.
         w1: [E, 4 * EB, H // 2] uint8, pairs of fp4, the lower half of a byte first: of each expert rows of gate, then rows of up;
-            EI, twice EB, a multiple of 64.
+            EI, twice EB, a multiple of 64, without w2_shuffled of 32.
         w2: [E, H, EB] uint8, the same of down.
         topk_weight: [M, topk] fp32.
         topk_ids: [M, topk] int32, experts of each token; one that is not there, or that ``expert_mask`` leaves out, adds nothing.
