@@ -79,6 +79,11 @@ _ROWS: Final[tuple[tuple[tuple[str, ...], str, Reading], ...]] = (
     ),
     # The ids are sorted in blocks of 32 for ours, and the call must say that.
     (("aiter.ops.moe_op",), "fmoe_fp8_blockscale_g1u1", Reading(nothing={"block_size_M": (32,)})),
+    # AITER's assembly for 2048 of a row, which is what ours takes when nothing else is said.
+    *(
+        (("aiter.ops.topk",), f"{name}_fast", Reading(ours=name))
+        for name in ("top_k_per_row_decode", "top_k_per_row_prefill")
+    ),
     (
         ("aiter.ops.sample",),
         "mixed_sample_outer_exponential",
