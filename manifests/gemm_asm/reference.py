@@ -28,6 +28,15 @@ def gemm_a16w16_asm(A: Values, B: Values) -> Near:
     return near(product, relative=_ROUNDING, absolute=_sum_error(A, B, product))
 
 
+def gemm_a16w16_shuffled(A: Values, B: Values, bias: Values | None) -> Near:
+    """A [M, K] @ W^T + bias [N]; B [N, K] is W stored as [N / 16][K / 8][16 rows][8 columns]."""
+    rows, columns = B.shape
+    w = B.reshape(rows // 16, columns // 8, 16, 8).transpose(0, 2, 1, 3).reshape(rows, columns)
+    product = A @ w.T
+    out = product if bias is None else product + bias
+    return near(out, relative=_ROUNDING, absolute=_sum_error(A, w, product) + _ROUNDING * np.abs(out))
+
+
 def gemm_a8w8_ASM(XQ: Values, WQ: Values, x_scale: Values, w_scale: Values, bias: Values) -> Near:
     """(XQ [M, K] @ W^T) * x_scale [M, 1] * w_scale [N, 1]^T + bias [N]; WQ [N, K] is W in shuffle_weight's (32, 16) layout, in
     which each block of 32 rows and 32 columns is stored as [2][32][16].

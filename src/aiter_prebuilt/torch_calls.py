@@ -25,7 +25,7 @@ from aiter_prebuilt import (
 from aiter_prebuilt.errors import ArgumentKindError
 from aiter_prebuilt.ops import _mla, _moe
 from aiter_prebuilt.ops._blocks import layers
-from aiter_prebuilt.ops._common import codes, scale_of, splits, window_of
+from aiter_prebuilt.ops._common import WITHOUT_ASSEMBLY, codes, refuse, scale_of, splits, window_of
 from aiter_prebuilt.torch_library import NAMESPACE
 
 _OPS: Final[Any] = getattr(torch.ops, NAMESPACE)
@@ -99,9 +99,22 @@ def written(function: str, held: Any, made: Any) -> Any:
     return held.copy_(made)
 
 
-def gemm_a16w16_asm(A: Any, B: Any, out: Any, splitK: int | None, kernelName: str | None) -> Any:
+def gemm_a16w16_asm(
+    A: Any, B: Any, out: Any, bias: Any, splitK: int | None, kernelName: str | None, bpreshuffle: bool
+) -> Any:
     """Of ``aiter_prebuilt.gemm_a16w16_asm``."""
-    _OPS.gemm_a16w16_asm.default(A, B, out, splits("gemm_a16w16_asm", splitK), kernelName)
+    parts = splits("gemm_a16w16_asm", splitK)
+    kind = getattr(out, "dtype", None)
+    if not bpreshuffle and bias is None and kind != torch.bfloat16:
+        _OPS.gemm_a16w16_asm.default(A, B, out, None, parts, kernelName)
+        return out
+    if kernelName:
+        raise refuse("gemm_a16w16_asm", "kernelName", kernelName, WITHOUT_ASSEMBLY)
+    if bpreshuffle:
+        _OPS.gemm_a16w16_shuffled.default(A, B, out, bias)
+        return out
+    product = _OPS.gemm_a16w16 if kind == torch.bfloat16 else _OPS.gemm_a16w16_fp32
+    written("gemm_a16w16_asm", out, product.default(A, B, bias))
     return out
 
 

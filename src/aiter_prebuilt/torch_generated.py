@@ -56,7 +56,6 @@ from aiter_prebuilt.ops.generated.gemm_f4_rows import (
     refuse_gemm_afp4wfp4_pre_quant,
     refuse_gemm_afp4wfp4_preshuffle,
 )
-from aiter_prebuilt.ops.generated.gemm_out import refuse_gemm_a16w16_asm
 from aiter_prebuilt.ops.generated.group_quant import (
     refuse_act_mul_and_fp8_group_quant,
     refuse_fused_rms_fp8_group_quant,
@@ -1922,8 +1921,7 @@ def gemm_a16w16_asm(
     bpreshuffle: bool = False,
 ) -> Any:
     """Traced ``aiter_prebuilt.gemm_a16w16_asm``."""
-    refuse_gemm_a16w16_asm(bias, bpreshuffle)
-    return torch_calls.gemm_a16w16_asm(A, B, out, splitK, kernelName)
+    return torch_calls.gemm_a16w16_asm(A, B, out, bias, splitK, kernelName, bpreshuffle)
 
 
 def gemm_a16w16_fp32(A: Any, B: Any, bias: Any = None, y: Any = None) -> Any:
@@ -4468,6 +4466,7 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "gemm_a16w16": gemm_a16w16,
     "gemm_a16w16_asm": gemm_a16w16_asm,
     "gemm_a16w16_fp32": gemm_a16w16_fp32,
+    "gemm_a16w16_shuffled": _OPS.gemm_a16w16_shuffled.default,
     "gemm_a16w8_blockscale": gemm_a16w8_blockscale,
     "gemm_a16wfp4": gemm_a16wfp4,
     "gemm_a4w4": gemm_a4w4,

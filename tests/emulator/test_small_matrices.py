@@ -21,7 +21,7 @@ def test_a_matrix_of_fewer_than_192_elements_is_refused(target: str, rows: int, 
     device = ("amd", 0)
     tensors = [
         (0x1000000, "bf16", (rows, k), (k, 1), device), (0x2000000, "bf16", (64, k), (k, 1), device),
-        (0x3000000, "f32", (rows, 64), (64, 1), device),
+        (0x3000000, "f32", (rows, 64), (64, 1), device), None,
     ]  # fmt: skip
     decisions = operator.explain(opened, 256, tensors, [0])
     assert any(decision["chosen"] for decision in decisions) is served

@@ -92,6 +92,30 @@ def test_a_gemm_rounds_its_fp32_result_once_to_the_other_type(option: str, kind:
     )
 
 
+@pytest.mark.parametrize(
+    ("kind", "bias", "is_shuffled", "served"),
+    [
+        (F32, False, False, "gemm_a16w16_asm"), (F32, True, False, "gemm_a16w16_fp32"), (BF16, False, False, "gemm_a16w16"),
+        (BF16, True, False, "gemm_a16w16"), (F32, False, True, "gemm_a16w16_shuffled"),
+        (BF16, True, True, "gemm_a16w16_shuffled"),
+    ],
+)  # fmt: skip
+def test_calls_without_an_object_of_aiters_are_ours(
+    kind: Any, bias: bool, is_shuffled: bool, served: str
+) -> None:
+    a, b, out = zeros(5, 64), zeros(32, 64), zeros(5, 32, dtype=kind)
+    added = zeros(32) if bias else None
+    function: Any = aiter_prebuilt.gemm_a16w16_asm
+    call = partial(function, a, b, out, added, bpreshuffle=is_shuffled)
+    made, (name, tensors, _) = handed(call, "gemm_a16w16_asm")
+    assert made is out and name == served
+    given = {id(each) for each in tensors if each is not None}
+    assert given == {id(each) for each in (a, b, out, added) if each is not None}
+    if served != "gemm_a16w16_asm":
+        with pytest.raises(UnsupportedError, match=r"gemm_a16w16_asm\(kernelName='x'\).*use kernelName=None"):
+            call(kernelName="x")
+
+
 @pytest.mark.parametrize("wrong", [torch.float64, torch.int8])
 def test_a_gemm_refuses_other_types_of_its_result_by_name(wrong: Any) -> None:
     for option in ("otype", "dtype"):
@@ -124,7 +148,7 @@ def test_an_assembly_gemm_gives_back_what_it_wrote(asked: int | None, found: int
         lambda: aiter_prebuilt.gemm_a16w16_asm(a, b, out, splitK=asked), "gemm_a16w16_asm"
     )
     assert back is out and attributes == [found, None]
-    assert all(one is other for one, other in zip(tensors, (a, b, out), strict=True))
+    assert all(one is other for one, other in zip(tensors, (a, b, out, None), strict=True))
 
 
 def test_a_product_of_many_pairs_gives_back_what_it_wrote() -> None:

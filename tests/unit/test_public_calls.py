@@ -127,6 +127,7 @@ SERVED: dict[str, dict[str, Any]] = {
         "how_v3_bf16_cvt": 1,
     },
     "act_mul_and_fp8_group_quant": {"group_size": 64},
+    "gemm_a16w16_asm": {"out": zeros(4, 4, dtype=torch.float32)},
     "peer_all_reduce_codes": {"bits": 4},
     "silu_and_mul_quant": {"group_size": 64},
     "silu_and_mul_quant_fp4": {"group_size": 64},

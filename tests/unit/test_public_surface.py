@@ -162,6 +162,7 @@ SIGNATURES = {
         "A B bias otype scale_a scale_b scale_c dtype y config activation skip_reduce kernel_type backend"
     ),
     "gemm_a16w16_fp32": "A B bias y",
+    "gemm_a16w16_shuffled": "A B out bias",
     "fmha_v3_fwd": "q k v dropout_p softmax_scale is_causal window_size_left window_size_right return_softmax_lse "
     "return_dropout_randval how_v3_bf16_cvt out bias alibi_slopes gen",
     "fmha_v3_bwd": "dout q k v out softmax_lse dropout_p softmax_scale is_causal window_size_left window_size_right "

@@ -82,7 +82,11 @@ if TYPE_CHECKING:
     from aiter_prebuilt.ops.generated.fmoe_asm import fmoe_g1u1, fmoe_g1u1_tkw1, fmoe_int8_g1u0
     from aiter_prebuilt.ops.generated.fmoe_blockscale_asm import fmoe_fp8_blockscale_g1u1
     from aiter_prebuilt.ops.generated.gemm import gemm_a8w8_bpreshuffle, gemm_a16w16, gemm_a16w16_fp32
-    from aiter_prebuilt.ops.generated.gemm_asm import flatmm_a8w8_blockscale_ASM, gemm_a8w8_ASM
+    from aiter_prebuilt.ops.generated.gemm_asm import (
+        flatmm_a8w8_blockscale_ASM,
+        gemm_a8w8_ASM,
+        gemm_a16w16_shuffled,
+    )
     from aiter_prebuilt.ops.generated.gemm_ck import (
         batched_gemm_a8w8_CK,
         batched_gemm_bf16_CK,
@@ -318,6 +322,7 @@ __all__ = [
     "gemm_a16w16",
     "gemm_a16w16_asm",
     "gemm_a16w16_fp32",
+    "gemm_a16w16_shuffled",
     "gemm_a16wfp4",
     "gemm_afp4wfp4",
     "gemm_afp4wfp4_pre_quant",
@@ -525,6 +530,7 @@ HOMES: Final = {
     "gemm_a16w16_fp32": "generated.gemm",
     "flatmm_a8w8_blockscale_ASM": "generated.gemm_asm",
     "gemm_a8w8_ASM": "generated.gemm_asm",
+    "gemm_a16w16_shuffled": "generated.gemm_asm",
     "batched_gemm_a8w8_CK": "generated.gemm_ck",
     "batched_gemm_bf16_CK": "generated.gemm_ck",
     "gemm_a8w8": "generated.gemm_ck",

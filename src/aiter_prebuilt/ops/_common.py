@@ -27,6 +27,9 @@ NOT_A_TENSOR: Final = (
     AttributeError, IndexError, TypeError, ValueError, RuntimeError, ZeroDivisionError, OverflowError,
 )  # fmt: skip
 
+#: What ``kernelName`` of ``gemm_a16w16_asm`` may be where AITER's pinned tree has no object for the call.
+WITHOUT_ASSEMBLY: Final = "None where out is bf16, or with a bias or bpreshuffle"
+
 
 def refuse(function: str, option: str, value: object, covered: str) -> UnsupportedError:
     """The error for an option of AITER's signature that no kernel here covers. A tensor's values are not read for it."""

@@ -5,14 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aiter_prebuilt.dispatch import operator
-from aiter_prebuilt.ops._common import splits
+from aiter_prebuilt.ops._common import WITHOUT_ASSEMBLY, is_type, refuse, splits
 from aiter_prebuilt.ops._traced import traced
-from aiter_prebuilt.ops.generated.gemm_out import refuse_gemm_a16w16_asm
 
 if TYPE_CHECKING:
     import torch
 
 _gemm_a16w16_asm = operator("gemm_a16w16_asm")
+_gemm_a16w16_shuffled = operator("gemm_a16w16_shuffled")
+_gemm_a16w16 = operator("gemm_a16w16")
+_gemm_a16w16_fp32 = operator("gemm_a16w16_fp32")
 _mi350_a8w8_blockscale_asm = operator("mi350_a8w8_blockscale_asm")
 
 
@@ -26,14 +28,17 @@ def gemm_a16w16_asm(
     kernelName: str | None = None,
     bpreshuffle: bool = False,
 ) -> torch.Tensor:
-    """``out = A @ B.T``, bf16 in, fp32 out, accumulated in fp32 on the matrix cores; ``out`` is returned.
+    """``out = A @ B.T + bias``, bf16 in, accumulated in fp32 on the matrix cores; ``out`` is returned.
 
     Args:
-        A: [m, k] bf16, k a multiple of 64. B: [n, k] bf16, n a multiple of 64. out: [m, n] fp32, written. All contiguous, A and
-            B at multiples of 4 bytes.
+        A: [m, k] bf16. B: [n, k] bf16. out: [m, n] fp32 or bf16, written. All contiguous, A and B at multiples of 4 bytes.
+            AITER's objects take k and n of multiples of 64, fp32 for out and no bias; kernels of ours take the rest.
+        bias: [n] bf16, or None.
         splitK: parts of k, each added to ``out`` (which is zeroed first); chosen from the shape when None, 1 with a kernelName.
+            Kernels of ours choose for themselves.
         kernelName: symbol of AITER's object to take; chosen from the shape when None.
-        bias, bpreshuffle: None and False only.
+        bpreshuffle: B is in the layout of ``shuffle_weight`` (16, 16); k is a multiple of 32, n of 16, and all are at multiples
+            of 16 bytes.
 
     Returns:
         ``out``.
@@ -44,8 +49,19 @@ def gemm_a16w16_asm(
 
     Source: AITER ``gemm_a16w16_asm``.
     """
-    refuse_gemm_a16w16_asm(bias, bpreshuffle)
-    _gemm_a16w16_asm(A, B, out, splits("gemm_a16w16_asm", splitK), kernelName)
+    parts = splits("gemm_a16w16_asm", splitK)
+    kind = getattr(out, "dtype", None)
+    if not bpreshuffle and bias is None and not is_type(kind, "bf16"):
+        _gemm_a16w16_asm(A, B, out, None, parts, kernelName)
+        return out
+    if kernelName:
+        raise refuse("gemm_a16w16_asm", "kernelName", kernelName, WITHOUT_ASSEMBLY)
+    if bpreshuffle:
+        _gemm_a16w16_shuffled(A, B, out, bias)
+    elif is_type(kind, "bf16"):
+        _gemm_a16w16(A, B, bias, out)
+    else:
+        _gemm_a16w16_fp32(A, B, bias, out)
     return out
 
 

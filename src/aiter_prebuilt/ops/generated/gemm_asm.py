@@ -12,6 +12,7 @@ from aiter_prebuilt.ops._traced import traced
 if TYPE_CHECKING:
     import torch
 
+_gemm_a16w16_shuffled = operator("gemm_a16w16_shuffled")
 _gemm_a8w8_ASM = operator("gemm_a8w8_ASM")
 _flatmm_a8w8_blockscale_ASM = operator("flatmm_a8w8_blockscale_ASM")
 
@@ -32,6 +33,27 @@ def _make_flatmm_a8w8_blockscale_ASM(XQ: Any, WQ: Any, dtype: Any) -> Any:
 _new_flatmm_a8w8_blockscale_ASM = new_results(
     "flatmm_a8w8_blockscale_ASM", _make_flatmm_a8w8_blockscale_ASM, "ttppvv", (0, 1, 4), (0, 1, 2, 3, -1), 1
 )
+
+
+@traced
+def gemm_a16w16_shuffled(
+    A: torch.Tensor, B: torch.Tensor, out: torch.Tensor, bias: torch.Tensor | None = None
+) -> None:
+    """``out = A @ unshuffle(B).T + bias``, bf16 in, accumulated in fp32 on the matrix cores.
+
+    Args:
+        A: [M, K] bf16, rows may be strided; at a multiple of 16 bytes; K is a multiple of 32.
+        B: [N, K] bf16, in the layout of ``shuffle_weight`` (16, 16), at a multiple of 16 bytes; N is a multiple of 16.
+        out: [M, N] fp32 or bf16, written; at a multiple of 16 bytes.
+        bias: [N] bf16, or None.
+
+    Raises:
+        UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
+            no kernel takes the call.
+
+    Source: AITER ``gemm_a16w16_asm`` with ``bpreshuffle=True``.
+    """
+    _gemm_a16w16_shuffled(A, B, out, bias)
 
 
 @traced
