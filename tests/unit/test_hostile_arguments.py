@@ -177,6 +177,19 @@ def test_the_error_names_function_argument_and_value(name: str, argument: str, v
     assert says in str(caught.value) and f"help(aiter_prebuilt.{name})" in str(caught.value)
 
 
+@pytest.mark.usefixtures("nothing_runs")
+def test_the_method_of_an_object_names_its_errors_too() -> None:
+    given = {"inp": _matrix(4, 64), "weights": _matrix(8, 64), "otype": BF16}
+    for parameter in inspect.signature(aiter_prebuilt.tgemm.mm).parameters:
+        for value in VALUES:
+            try:
+                aiter_prebuilt.tgemm.mm(**{**given, parameter: value})
+            except AiterPrebuiltError:
+                continue
+    with pytest.raises(ArgumentKindError, match=r"tgemm.mm: inp must be a torch.Tensor, got None"):
+        aiter_prebuilt.tgemm.mm(**{**given, "inp": None})
+
+
 def test_a_call_that_python_cannot_bind_is_told_by_python() -> None:
     with pytest.raises(TypeError, match="no_such_argument") as caught:
         aiter_prebuilt.flash_attn_func(no_such_argument=1)  # type: ignore[call-arg]

@@ -62,13 +62,14 @@ def _blame_call(
     blame(function, error, signature(function).bind(*given, **words).arguments)
 
 
-def blame(function: Callable[..., Any], error: Exception, given: Mapping[str, Any]) -> None:
+def blame(function: Callable[..., Any], error: Exception, given: Mapping[str, Any], name: str = "") -> None:
     """Raise the named error for a raw ``error``; return if it is named already, or not about the arguments.
 
     Args:
         function: the public function; its annotations say what each argument may be.
         error: what was raised.
         given: arguments by name. Other names are ignored.
+        name: of the function, where a user calls it otherwise than it was defined.
 
     Raises:
         ArgumentKindError: an argument is not what its annotation says, or the error itself says no more than that.
@@ -79,7 +80,7 @@ def blame(function: Callable[..., Any], error: Exception, given: Mapping[str, An
     from inspect import unwrap  # late, as above
 
     inner: Any = unwrap(function)
-    name = inner.__name__
+    name = name or inner.__name__
     fix = f"help(aiter_prebuilt.{name}) says what each argument may be"
     for key, kinds in inner.__annotations__.items():
         if key != "return" and key in given and isinstance(kinds, str):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from aiter_prebuilt.ops._named_errors import blame
 from aiter_prebuilt.ops.generated.gemm import _gemm_a16w16, _new_gemm_a16w16, gemm_a16w16
 
 if TYPE_CHECKING:
@@ -40,7 +41,11 @@ class TunedGemm:
 
         Source: AITER ``tgemm.mm``.
         """
-        plain = scale_a is scale_b is scale_c is None and (otype is None or otype is inp.dtype)
+        try:
+            plain = scale_a is scale_b is scale_c is None and (otype is None or otype is inp.dtype)
+        except Exception as error:
+            blame(TunedGemm.mm, error, locals(), "tgemm.mm")
+            raise
         if not plain or getattr(weights, "is_shuffled", False):
             return gemm_a16w16(inp, weights, bias, otype, scale_a, scale_b, scale_c)
         # Most calls by far: what ``gemm_a16w16`` does with no option, without the questions for the others.
