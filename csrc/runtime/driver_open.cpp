@@ -23,17 +23,20 @@ struct VendorNames {
   const char* environment;  // a path in here goes before the system's library
   std::array<const char*, 3> system;
   const char* fix;
+  const char* user;  // a library of torch's that calls it; null: one driver is all that there can be
 };
 
 constexpr std::array<VendorNames, 2> kNames{{
     {"libamdhip64",
      "AITER_PREBUILT_HIP",
      {"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so"},
-     "Install ROCm's HIP runtime or a ROCm build of torch, or set AITER_PREBUILT_HIP to the path of libamdhip64.so"},
+     "Install ROCm's HIP runtime or a ROCm build of torch, or set AITER_PREBUILT_HIP to the path of libamdhip64.so",
+     "libc10_hip"},
     {"libcuda.",
      "AITER_PREBUILT_CUDA",
      {"libcuda.so.1", "libcuda.so", nullptr},
-     "Install the NVIDIA driver, or set AITER_PREBUILT_CUDA to the path of libcuda.so.1"},
+     "Install the NVIDIA driver, or set AITER_PREBUILT_CUDA to the path of libcuda.so.1",
+     nullptr},
 }};
 
 std::mutex open_mutex;
@@ -47,7 +50,7 @@ std::atomic<bool> is_forked_child{false};
 
 struct LoadedSearch {
   std::string_view stem;
-  std::string path;
+  std::vector<std::string> paths;
 };
 
 int look_at_library(dl_phdr_info* info, std::size_t, void* context) {
@@ -56,16 +59,39 @@ int look_at_library(dl_phdr_info* info, std::size_t, void* context) {
   const std::size_t slash = path.rfind('/');
   const std::string_view base = slash == std::string_view::npos ? path : path.substr(slash + 1);
   if (base.starts_with(search.stem) && base.find(".so") != std::string_view::npos) {
-    search.path = std::string(path);
-    return 1;
+    search.paths.emplace_back(path);
   }
   return 0;
 }
 
-std::string loaded_library(const char* stem) {
+std::vector<std::string> loaded_libraries(const char* stem) {
   LoadedSearch search{stem, {}};
   ::dl_iterate_phdr(look_at_library, &search);
-  return search.path;
+  return std::move(search.paths);
+}
+
+// The file that a library's own calls of `symbol` go to; "" when it is not loaded, or has no such call.
+std::string used_by(const char* stem, const char* symbol) {
+  for (const std::string& path : loaded_libraries(stem)) {
+    void* handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_NOLOAD);
+    if (handle == nullptr) continue;
+    void* address = ::dlsym(handle, symbol);  // in the library and what it is linked with, in that order
+    Dl_info facts = {};
+    const bool known = address != nullptr && ::dladdr(address, &facts) != 0 && facts.dli_fname != nullptr;
+    ::dlclose(handle);
+    if (known) return facts.dli_fname;
+  }
+  return {};
+}
+
+// The driver library in this process. Of several HIP runtimes the one that torch is linked with, whose memory its tensors have.
+std::string loaded_library(const VendorNames& names) {
+  const std::vector<std::string> paths = loaded_libraries(names.stem);
+  if (paths.size() > 1 && names.user != nullptr) {
+    std::string used = used_by(names.user, "hipInit");
+    if (!used.empty()) return used;
+  }
+  return paths.empty() ? std::string() : paths.front();
 }
 
 std::string real_path(const std::string& path) {
@@ -88,7 +114,7 @@ bool is_other_than_a_file(const std::string& path) {
 bool open_library(std::size_t vendor, const std::string& path, Error& error) {
   const VendorNames& names = kNames[vendor];
   const std::string asked = cat("opening the ", kVendors[vendor], " driver");
-  const std::string loaded = loaded_library(names.stem);
+  const std::string loaded = loaded_library(names);
   if (!loaded.empty() && !path.empty() && real_path(loaded) != real_path(path)) {
     return error.set(ErrorKind::Driver, asked,
                      cat("this process uses ", loaded, " already, and ", path, " is another one"),

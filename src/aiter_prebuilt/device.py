@@ -7,8 +7,9 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import Any
 
-from aiter_prebuilt import native
+from aiter_prebuilt import hip_library, native
 from aiter_prebuilt.errors import DriverError
 
 VENDORS = ("amd", "nvidia")
@@ -75,10 +76,35 @@ def described(card: DeviceFacts) -> Iterator[None]:
         _DESCRIBED.reset(before)
 
 
+def opened(vendor: str) -> dict[str, Any]:
+    """Open a vendor's driver, once per process: for AMD, the HIP runtime that pip installed goes before the system's.
+
+    Returns:
+        ``path``, ``version`` and the number of ``devices``.
+
+    Raises:
+        DriverError: there is none, or it does not start.
+    """
+    runtime = native.module()
+    path = hip_library.to_open() if vendor == "amd" else None
+    found: dict[str, Any]
+    if path is None:
+        found = runtime.open_driver(vendor, None)
+        return found
+    try:
+        found = runtime.open_driver(vendor, path)
+    except DriverError as error:
+        try:
+            found = runtime.open_driver(vendor, None)
+        except DriverError:
+            raise error from None
+    return found
+
+
 @lru_cache(maxsize=64)
 def _facts(vendor: str, ordinal: int) -> DeviceFacts:
     runtime = native.module()
-    runtime.open_driver(vendor, None)
+    opened(vendor)
     raw = runtime.device(vendor, ordinal)
     target, features = split_arch(raw["arch"])
     return DeviceFacts(
@@ -100,14 +126,14 @@ def probe(vendor: str) -> DriverFacts:
     One device that cannot be read hides no other: its error stands in ``problems``.
     """
     try:
-        opened = native.module().open_driver(vendor, None)
+        found = opened(vendor)
     except DriverError as error:
         return DriverFacts(vendor, error=str(error))
     devices: list[DeviceFacts] = []
     problems: list[str] = []
-    for ordinal in range(opened["devices"]):
+    for ordinal in range(found["devices"]):
         try:
             devices.append(facts(vendor, ordinal))
         except DriverError as error:
             problems.append(f"device {ordinal}: {error}")
-    return DriverFacts(vendor, opened["path"], opened["version"], tuple(devices), "", tuple(problems))
+    return DriverFacts(vendor, found["path"], found["version"], tuple(devices), "", tuple(problems))

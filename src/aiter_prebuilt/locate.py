@@ -88,30 +88,55 @@ def to_install(target: str) -> str:
     return f"no wheel serves {target}: there are wheels for {', '.join(EXTRAS)}"
 
 
+@dataclass(frozen=True, slots=True)
+class Shadowed:
+    """A bundle that is not used: ``by`` is for the same target and profile, and comes first on ``sys.path``."""
+
+    bundle: InstalledBundle
+    by: InstalledBundle
+
+
 def installed(
     environment: str | None = None, folders: Sequence[str] | None = None
 ) -> tuple[InstalledBundle, ...]:
-    """All bundles, by target and profile.
+    """All bundles, by target and profile. Of two on ``sys.path`` the first is used, as of two modules.
 
     Raises:
-        BundleConflictError: two files are for the same target and profile.
+        BundleConflictError: two files that ``AITER_PREBUILT_BUNDLES`` names are for the same target and profile.
         BundleTargetError: a file's name is not ``<target>-<profile>.apb``.
         BundleDamagedError: what has such a name is no file, or a link to none.
         NoBundleError: a folder or file of the setting is not there, or a folder cannot be listed.
     """
+    used, _ = _search(environment, folders)
+    return used
+
+
+def shadowed(environment: str | None = None, folders: Sequence[str] | None = None) -> tuple[Shadowed, ...]:
+    """Bundles on ``sys.path`` that an earlier one of the same target and profile hides. Raises what :func:`installed` does."""
+    _, hidden = _search(environment, folders)
+    return hidden
+
+
+def _search(
+    environment: str | None, folders: Sequence[str] | None
+) -> tuple[tuple[InstalledBundle, ...], tuple[Shadowed, ...]]:
     setting = os.environ.get(VARIABLE, "") if environment is None else environment
     files = _from_setting(setting) if setting else _from_folders(sys.path if folders is None else folders)
     found: dict[tuple[str, str], InstalledBundle] = {}
+    hidden: list[Shadowed] = []
     for file in files:
         bundle = _named(file)
         known = found.setdefault((bundle.target, bundle.profile), bundle)
-        if known is not bundle:
+        if known is bundle:
+            continue
+        if setting:
             raise BundleConflictError(
                 f"find the bundle of {bundle.target} ({bundle.profile})",
                 f"two files claim it: {known.path} and {bundle.path}",
-                "keep one: pip uninstall the older wheel, or set " + VARIABLE,
+                f"name one of them in {VARIABLE}",
             )
-    return tuple(found[key] for key in sorted(found))
+        hidden.append(Shadowed(bundle, known))
+    return tuple(found[key] for key in sorted(found)), tuple(hidden)
 
 
 def _from_setting(setting: str) -> list[Path]:

@@ -177,6 +177,54 @@ def test_the_library_in_the_process_goes_first_and_a_second_is_refused(
     )
 
 
+def test_of_two_runtimes_in_the_process_torchs_own_is_used(
+    child: Child, stub_path: Path, tmp_path: Path
+) -> None:
+    """The one that libc10_hip is linked with, whichever was loaded first."""
+    for folder in ("system", "torch"):
+        (tmp_path / folder).mkdir()
+        shutil.copy(stub_path, tmp_path / folder / "libamdhip64.so")
+    (tmp_path / "user.c").write_text(
+        "int hipInit(unsigned);\nint torch_begins(void) { return hipInit(0); }\n"
+    )
+    torchs, system = tmp_path / "torch" / "libamdhip64.so", tmp_path / "system" / "libamdhip64.so"
+    user = tmp_path / "torch" / "libc10_hip.so"
+    link = [*host_compiler("C"), "-shared", "-fPIC", str(tmp_path / "user.c"), "-o", str(user), str(torchs)]
+    subprocess.run(link, check=True)
+    for first, second in ((system, torchs), (torchs, system)):
+        lines = child(
+            f"""
+            from aiter_prebuilt import hip_library
+            for path in ({str(first)!r}, {str(second)!r}):
+                ctypes.CDLL(path)
+            ctypes.CDLL({str(user)!r})
+            print(native.open_driver("amd", None)["path"])
+            print(sorted(hip_library.mapped()))
+            """
+        )
+        assert lines == [str(torchs), str(sorted([str(system), str(torchs)]))]
+
+
+def test_a_runtime_that_pip_installed_is_opened_before_the_systems(
+    child: Child, stub_path: Path, tmp_path: Path
+) -> None:
+    library = tmp_path / "site" / "_rocm_sdk_core" / "lib" / "libamdhip64.so.7"
+    library.parent.mkdir(parents=True)
+    shutil.copy(stub_path, library)
+    lines = child(
+        f"""
+        sys.path.append({str(tmp_path / "site")!r})
+        sys.modules["aiter_prebuilt._native"] = native
+        import aiter_prebuilt
+        aiter_prebuilt._native = native
+        from aiter_prebuilt import device
+        facts = device.probe("amd")
+        print(facts.path, len(facts.devices), facts.error)
+        """
+    )
+    assert lines == [f"{library} 1 "]
+
+
 def test_no_device_and_a_driver_that_does_not_start(child: Child) -> None:
     lines = child("""
         stub = conftest.Stub(Path(stub_path))

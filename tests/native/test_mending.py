@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -87,5 +88,10 @@ def test_two_versions_installed(tmp_path: Path) -> None:
         place = tmp_path / folder / locate.FOLDER
         place.mkdir(parents=True)
         shutil.copyfile(__file__, place / NAME)
-    with pytest.raises(errors.BundleConflictError, match=r"two files claim it.*pip uninstall"):
-        locate.installed("", [str(tmp_path / "old"), str(tmp_path / "new")])
+    (found,) = locate.installed("", [str(tmp_path / "new"), str(tmp_path / "old")])
+    assert found.path == str(tmp_path / "new" / locate.FOLDER / NAME)
+    both = os.pathsep.join(str(tmp_path / folder / locate.FOLDER) for folder in ("old", "new"))
+    with pytest.raises(
+        errors.BundleConflictError, match=r"two files claim it.*name one of them in AITER_PREBUILT_BUNDLES"
+    ):
+        locate.installed(both, [])

@@ -55,10 +55,21 @@ def test_a_folder_and_a_link_to_it_hold_one_bundle(tmp_path: Path) -> None:
         assert found.target == "gfx942"
 
 
-def test_two_bundles_for_one_target_are_a_conflict(tmp_path: Path) -> None:
+def test_of_two_bundles_on_the_path_the_first_is_used(tmp_path: Path) -> None:
+    """A user's folder over the image's site-packages, as of two modules."""
+    folders = [_install(tmp_path / name, "gfx942-ck-free.apb") for name in ("a", "b")]
+    for order in (folders, folders[::-1]):
+        (found,) = locate.installed("", order)
+        (hidden,) = locate.shadowed("", order)
+        first, second = (f"{place}/{locate.FOLDER}/gfx942-ck-free.apb" for place in order)
+        assert (found.path, hidden.bundle.path, hidden.by.path) == (first, second, first)
+    assert locate.shadowed("", folders[:1]) == ()
+
+
+def test_two_bundles_that_the_variable_names_are_a_conflict(tmp_path: Path) -> None:
     folders = [_install(tmp_path / name, "gfx942-ck-free.apb") for name in ("a", "b")]
     with pytest.raises(BundleConflictError, match="two files claim it") as caught:
-        locate.installed("", folders)
+        locate.installed(os.pathsep.join(f"{place}/{locate.FOLDER}" for place in folders), [])
     assert str(tmp_path / "a") in caught.value.found and str(tmp_path / "b") in caught.value.found
 
 

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from aiter_prebuilt import device, locate, native, ownership, user_tables
+from aiter_prebuilt import device, hip_library, locate, native, ownership, user_tables
 from aiter_prebuilt.commands import bridge
 from aiter_prebuilt.commands.output import print_json
 from aiter_prebuilt.contract.version import BUNDLE_FORMAT, NATIVE_ABI, RECIPE, VERSION
@@ -52,15 +52,19 @@ def examine() -> dict[str, Any]:
     problems: list[str] = []
     drivers: list[device.DriverFacts] = []
     bundles: list[dict[str, Any]] = []
+    shadowed: list[dict[str, str]] = []
+    searched = False
     try:
         native.module()
         bundles = _bundles(problems)
+        shadowed = [{"file": each.bundle.path, "by": each.by.path} for each in locate.shadowed()]
+        searched = True
         drivers = [device.probe(vendor) for vendor in device.VENDORS]
     except AiterPrebuiltError as error:
         problems.append(str(error))
     devices, lacking = _devices(drivers, bundles, problems)
     install = locate.pip_line(*lacking) if lacking else ""
-    if not bundles:
+    if searched and not bundles:
         problems.append(f"no bundle is installed: {install or locate.nothing_installed()}")
     for row in bundles:
         users = [
@@ -84,12 +88,14 @@ def examine() -> dict[str, Any]:
                 "version": driver.version,
                 "why": _why_driver(driver),
                 "error": driver.error,
+                "others": _others(driver),
             }
             for driver in drivers
         ],
         "devices": devices,
         "install": install,
         "bundles": bundles,
+        "shadowed": shadowed,
         "tuned_tables": tables,
         "problems": problems,
         "exit_code": 1 if problems else (0 if devices else 2),
@@ -139,7 +145,17 @@ def _why_driver(driver: device.DriverFacts) -> str:
     named = os.environ.get(_LIBRARY[driver.vendor], "")
     if named and Path(named).resolve() == Path(driver.path).resolve():
         return f"{_LIBRARY[driver.vendor]} names it"
+    if driver.path == hip_library.installed():
+        return "it is the one that pip installed"
     return "it is the first that the system's loader finds"
+
+
+def _others(driver: device.DriverFacts) -> list[str]:
+    """HIP runtimes in this process beside the one that is used."""
+    if driver.vendor != "amd" or not driver.path:
+        return []
+    mine = Path(driver.path).resolve()
+    return [path for path in hip_library.mapped() if Path(path).resolve() != mine]
 
 
 def _why_bundle(row: dict[str, Any], users: list[str]) -> str:
@@ -225,6 +241,16 @@ def _torch() -> str:
         return "not installed"
 
 
+def _print_drivers(drivers: list[dict[str, Any]]) -> None:
+    for driver in drivers:
+        state = driver["error"] or f"{driver['path']}, version {driver['version']}: {driver['why']}"
+        print(f"driver {driver['vendor']}: {state}")
+        for path in driver["others"]:
+            print(
+                f"not used: {path}: a second HIP runtime in this process; tensors of its memory cannot be launched on"
+            )
+
+
 def _print(report: dict[str, Any]) -> None:
     contract = report["contract"]
     print(f"aiter-prebuilt {report['runtime']}, Python {report['python']}, torch {report['torch']}")
@@ -232,9 +258,7 @@ def _print(report: dict[str, Any]) -> None:
     print(f"contract: {numbers}")
     for name, value in report["environment"].items():
         print(f"{name}={value}")
-    for driver in report["drivers"]:
-        state = driver["error"] or f"{driver['path']}, version {driver['version']}: {driver['why']}"
-        print(f"driver {driver['vendor']}: {state}")
+    _print_drivers(report["drivers"])
     for facts in report["devices"]:
         serving = ", ".join(facts["bundles"]) or "no bundle"
         print(
@@ -250,6 +274,8 @@ def _print(report: dict[str, Any]) -> None:
             else bundle["problem"]
         )
         print(f"bundle {bundle['target']} ({bundle['profile']}): {state}: {bundle['why']}")
+    for each in report["shadowed"]:
+        print(f"not used: {each['file']}: {each['by']} comes first on sys.path")
     if report["bridge"] is not None:
         facts = report["bridge"]
         print(f"bridge {facts['bridge']}: {facts['mode']}, AITER {facts['aiter']}")
