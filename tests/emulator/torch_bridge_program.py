@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from typing import Any
 
 import numpy as np
@@ -262,6 +263,24 @@ def test_bodies_of_registered_operators_are_program_code() -> None:
 
     count = counted(x)
     assert x.tolist() == [2.0] * 200 and not count.is_cuda and count.item() == 200
+
+
+def test_a_profile_of_the_device_is_quick_and_quiet(capfd: pytest.CaptureFixture[str]) -> None:
+    """Of the processor's side: AITER's timers ask for both activities, with a hundred calls in a profile."""
+    both = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
+    assert set(both) <= torch.profiler.supported_activities()
+    x = torch.ones(300, device=DEVICE)
+    begun = time.monotonic()
+    with torch.profiler.profile(activities=both, with_modules=True) as found:
+        for _ in range(100):
+            x = x + 1
+        torch.cuda.synchronize()
+    assert time.monotonic() - begun < 30 and x[0].item() == 101
+    assert sum(each.name == "aten::add" for each in found.events()) == 100
+    assert "Failed to record" not in capfd.readouterr().err
+    with torch.autograd.profiler.profile(use_device="cuda") as older:
+        x + 1
+    assert any(each.name == "aten::add" for each in older.function_events)
 
 
 def test_operators_of_the_key_cuda_alone() -> None:

@@ -55,6 +55,7 @@ def install() -> None:
         growth,
         libraries,
         operators,
+        profiler,
     )
 
     cuda.install()
@@ -63,6 +64,7 @@ def install() -> None:
     growth.install()
     operators.install()
     libraries.install()
+    profiler.install()
     autograd.install()
     exchange.install()
     files.install()

@@ -1,0 +1,203 @@
+"""A child of ``peers.py``: runs one of AITER's ``op_tests`` files, and writes a line of JSON for each of its cases.
+
+    python -m aiter_prebuilt_emulator.torch ci/peer_program.py RESULTS SECONDS FILE ARGUMENTS...
+
+No assertion of the file is changed. Its timer calls a function once; its ``checkAllclose`` is AITER's own, and its result is
+written down; an exception ends one case. A case is one outermost call of a ``test_*``, ``run_*`` or ``bench_*`` function.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+CASE = "__peer_case__"
+PREFIXES = ("test_", "run_", "bench_")
+
+
+class TimeUp(BaseException):
+    """A case took longer than a case may. No ``except Exception`` of a test stops it."""
+
+
+class Gone(dict):  # type: ignore[type-arg]
+    """What a case that raised returns, so that the file's summary goes on."""
+
+    def __missing__(self, key: str) -> float:
+        """Any figure."""
+        return float("nan")
+
+
+class Cases:
+    """The cases of one file."""
+
+    def __init__(self, results: Path, seconds: float) -> None:
+        self.file = results.open("a", encoding="utf-8")
+        self.seconds = seconds
+        self.depth = 0
+        self.checks: list[float] = []
+
+    def write(self, **row: Any) -> None:
+        """Write one line, which survives a process that dies."""
+        self.file.write(json.dumps(row) + "\n")
+        self.file.flush()
+
+    def case(self, name: str) -> Callable[..., Any]:
+        """Decorate the file's function ``name``."""
+        return lambda function: self._case(name, function)
+
+    def _case(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(function)
+        def called(*args: Any, **kwargs: Any) -> Any:
+            if self.depth:
+                return function(*args, **kwargs)
+            self.depth, self.checks = 1, []
+            began = time.monotonic()
+            outcome, why, out = "right", "", None
+            try:
+                signal.setitimer(signal.ITIMER_REAL, self.seconds)
+                out = function(*args, **kwargs)
+            except (Exception, SystemExit, TimeUp) as error:  # noqa: BLE001 - whatever it is, it is this case's
+                outcome, why = kind_of(error)
+                out = Gone()
+            finally:
+                signal.setitimer(signal.ITIMER_REAL, 0)
+                self.depth = 0
+            worst = max(self.checks, default=0.0)
+            if outcome == "right" and worst > 0:
+                outcome, why = "failed", f"checkAllclose: {worst:.2%} outside"
+            self.write(
+                case=name, outcome=outcome, why=why, checks=len(self.checks),
+                seconds=round(time.monotonic() - began, 2), arguments=words(args, kwargs),
+            )  # fmt: skip
+            return out
+
+        return called
+
+    def check(self, own: Callable[..., Any], limit: float) -> Callable[..., Any]:
+        """Decorate AITER's ``checkAllclose``: a ratio above its limit counts."""
+
+        @wraps(own)
+        def checked(*args: Any, **kwargs: Any) -> Any:
+            ratio = own(*args, **kwargs)
+            allowed = kwargs.get("tol_err_ratio", args[4] if len(args) > 4 else limit)
+            self.checks.append(float(ratio) if float(ratio) > allowed else 0.0)
+            return ratio
+
+        return checked
+
+
+def words(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    """The arguments of a case, short."""
+    said = [str(getattr(each, "shape", each))[:40] for each in args]
+    return ", ".join([*said, *(f"{name}={str(getattr(each, 'shape', each))[:40]}" for name, each in kwargs.items())])[:300]
+
+
+def kind_of(error: BaseException) -> tuple[str, str]:
+    """The outcome that an exception means, and its first line with the place in the file."""
+    from aiter_prebuilt.errors import AiterPrebuiltError
+    from aiter_prebuilt_bridge.errors import CompileRefusedError
+
+    chain: list[BaseException] = []
+    at: BaseException | None = error
+    while at is not None and at not in chain:
+        chain.append(at)
+        at = at.__cause__ or at.__context__
+    text = f"{type(error).__name__}: {str(error).strip()}".splitlines()[0][:240]
+    for each in chain:
+        if isinstance(each, CompileRefusedError):
+            first = f"{type(each).__name__}: {each}".splitlines()[0][:240]
+            return ("triton" if "riton" in str(each) else "not replaced"), first
+    for each in chain:
+        if isinstance(each, AiterPrebuiltError):
+            return "refused", f"{type(each).__name__}: {each}".splitlines()[0][:240]
+    if isinstance(error, TimeUp):
+        return "slow", text
+    if isinstance(error, AssertionError):
+        return "failed", text
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    return "other", f"{text} ({Path(last.filename).name}:{last.lineno})"
+
+
+def once(func: Callable[..., Any]) -> Callable[..., Any]:
+    """What the timer makes of a function: one call, and a time of one microsecond."""
+
+    @wraps(func)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        return func(*args, **kwargs), 1.0
+
+    return called
+
+
+def instead_of_the_timer(common: Any, cases: Cases) -> None:
+    """Replace AITER's timers, and watch its comparison."""
+    import inspect
+
+    def perftest(*_: Any, **__: Any) -> Callable[..., Any]:
+        return once
+
+    timing = {name for name in inspect.signature(common.run_perftest).parameters if name not in ("func", "args", "kwargs")}
+
+    def run_perftest(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        return once(func)(*args, **{name: value for name, value in kwargs.items() if name not in timing})
+
+    common.perftest, common.run_perftest = perftest, run_perftest
+    limit = inspect.signature(common.checkAllclose).parameters["tol_err_ratio"].default
+    common.checkAllclose = cases.check(common.checkAllclose, limit)
+
+
+def decorated(source: str) -> ast.Module:
+    """The file with each function that is a case decorated, outside of its own decorators."""
+    tree = ast.parse(source)
+    for each in tree.body:
+        marks = [ast.unparse(mark) for mark in getattr(each, "decorator_list", [])]
+        timed = any(mark.startswith(("perftest", "pytest", "torch_compile")) for mark in marks)
+        if isinstance(each, ast.FunctionDef) and not timed and (each.name.startswith(PREFIXES) or any("benchmark" in mark for mark in marks)):
+            each.decorator_list.insert(0, ast.Call(ast.Name(CASE, ast.Load()), [ast.Constant(each.name)], []))
+    return ast.fix_missing_locations(tree)
+
+
+def main() -> None:
+    """Run the file as a program."""
+    results, seconds, file, *rest = sys.argv[1:]
+    cases = Cases(Path(results), float(seconds))
+
+    def up(*_: Any) -> None:
+        raise TimeUp(f"longer than {seconds} s")
+
+    signal.signal(signal.SIGALRM, up)
+    sys.modules["flydsl"] = None  # type: ignore[assignment]  # AITER knows how to do without
+    sys.path[:0] = [os.environ["AITER_DIR"], str(Path(file).parent)]
+    import aiter_prebuilt_bridge_hook
+
+    aiter_prebuilt_bridge_hook.install()
+    try:
+        from aiter import test_common
+
+        instead_of_the_timer(test_common, cases)
+        sys.argv = [file, *rest]
+        module: Any = ModuleType("__main__")
+        module.__file__ = file
+        sys.modules["__main__"] = module
+        vars(module)[CASE] = cases.case
+        code = compile(decorated(Path(file).read_text(encoding="utf-8")), file, "exec")
+        exec(code, vars(module))  # noqa: S102 - the file is the program
+    except (Exception, SystemExit) as error:  # noqa: BLE001
+        if not (isinstance(error, SystemExit) and error.code in (None, 0)):
+            outcome, why = kind_of(error)
+            cases.write(case="", outcome=outcome, why=why)
+            return
+    cases.write(case="", outcome="ended", why="")
+
+
+if __name__ == "__main__":
+    main()
