@@ -99,7 +99,9 @@ class Cases:
 def words(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
     """The arguments of a case, short."""
     said = [str(getattr(each, "shape", each))[:40] for each in args]
-    return ", ".join([*said, *(f"{name}={str(getattr(each, 'shape', each))[:40]}" for name, each in kwargs.items())])[:300]
+    return ", ".join(
+        [*said, *(f"{name}={str(getattr(each, 'shape', each))[:40]}" for name, each in kwargs.items())]
+    )[:300]
 
 
 def kind_of(error: BaseException) -> tuple[str, str]:
@@ -145,7 +147,11 @@ def instead_of_the_timer(common: Any, cases: Cases) -> None:
     def perftest(*_: Any, **__: Any) -> Callable[..., Any]:
         return once
 
-    timing = {name for name in inspect.signature(common.run_perftest).parameters if name not in ("func", "args", "kwargs")}
+    timing = {
+        name
+        for name in inspect.signature(common.run_perftest).parameters
+        if name not in ("func", "args", "kwargs")
+    }
 
     def run_perftest(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         return once(func)(*args, **{name: value for name, value in kwargs.items() if name not in timing})
@@ -161,7 +167,11 @@ def decorated(source: str) -> ast.Module:
     for each in tree.body:
         marks = [ast.unparse(mark) for mark in getattr(each, "decorator_list", [])]
         timed = any(mark.startswith(("perftest", "pytest", "torch_compile")) for mark in marks)
-        if isinstance(each, ast.FunctionDef) and not timed and (each.name.startswith(PREFIXES) or any("benchmark" in mark for mark in marks)):
+        if (
+            isinstance(each, ast.FunctionDef)
+            and not timed
+            and (each.name.startswith(PREFIXES) or any("benchmark" in mark for mark in marks))
+        ):
             each.decorator_list.insert(0, ast.Call(ast.Name(CASE, ast.Load()), [ast.Constant(each.name)], []))
     return ast.fix_missing_locations(tree)
 

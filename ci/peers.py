@@ -53,7 +53,9 @@ def chosen(names: list[str], known: dict[str, list[str]]) -> list[str]:
     """
     for name in names:
         if name not in known and f"{name}.gfx942" not in known and f"{name}.gfx950" not in known:
-            raise SystemExit(f"peers: there is no row {name!r} in ci/peers.toml; its rows are: {', '.join(known)}")
+            raise SystemExit(
+                f"peers: there is no row {name!r} in ci/peers.toml; its rows are: {', '.join(known)}"
+            )
     return [row for row in known if not names or row in names or row.rpartition(".")[0] in names]
 
 
@@ -83,7 +85,8 @@ def run(row: str, arguments: list[str], tree: Path, limits: tuple[float, float])
                 [sys.executable, "-m", "aiter_prebuilt_emulator.torch", *words], env=environment, cwd=folder,
                 capture_output=True, text=True, errors="replace", check=False, timeout=limits[1],
             )  # fmt: skip
-            end = "" if done.returncode == 0 else f"exit code {done.returncode}: {(done.stderr.strip().splitlines() or [''])[-1][:160]}"
+            last = (done.stderr.strip().splitlines() or [""])[-1][:160]
+            end = f"exit code {done.returncode}: {last}" if done.returncode else ""
         except subprocess.TimeoutExpired:
             end = f"cut off after {limits[1]:.0f} s"
         lines = results.read_text(encoding="utf-8").splitlines() if results.is_file() else []
@@ -114,8 +117,8 @@ def page(table: dict[str, Any]) -> str:
     lines = [
         "# AITER's own tests",
         "",
-        "`nox -s peers` runs AITER's `op_tests` under the bridge, in strict mode, on the embedded device. It fails when a row has",
-        "fewer right cases than this table. `AITER_DIR` names the checkout. Shapes are small (`ci/peers.toml`).",
+        "`nox -s peers` runs AITER's `op_tests` under the bridge, in strict mode, on the embedded device. It fails when a",
+        "row has fewer right cases than this table. `AITER_DIR` names the checkout. Shapes are small (`ci/peers.toml`).",
         "",
         "- **right**: no exception, and every comparison of the test within its own tolerance.",
         "- **failed**: a comparison or an assertion of the test does not hold.",
@@ -129,21 +132,28 @@ def page(table: dict[str, Any]) -> str:
         "|---|" + "---:|" * (len(OUTCOMES) + 1) + "---|",
     ]
     for name, row in table["rows"].items():
-        why = "<br>".join([*row["why"], *([f"ended early: {row['end']}"] if row["end"] else [])]).replace("|", "\\|")
+        why = "<br>".join([*row["why"], *([f"ended early: {row['end']}"] if row["end"] else [])]).replace(
+            "|", "\\|"
+        )
         figures = " | ".join(str(row.get(each, "")) for each in OUTCOMES)
         lines.append(f"| {name} | {row['cases']} | {figures} | {why} |")
     return "\n".join([*lines, ""])
 
 
 def commit_of(tree: Path) -> str:
-    """The name of a checkout: its commit where git knows it, else its version file or the folder's name."""
-    done = subprocess.run(["git", "-C", str(tree), "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
-    return done.stdout.strip()[:10] if done.returncode == 0 else os.environ.get("AITER_COMMIT", tree.name)
+    """The name of a checkout: ``AITER_COMMIT``, else its commit where git knows it, else the folder's name."""
+    if "AITER_COMMIT" in os.environ:
+        return os.environ["AITER_COMMIT"]
+    words = ["git", "-C", str(tree), "rev-parse", "HEAD"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    return done.stdout.strip()[:10] if done.returncode == 0 else tree.name
 
 
 def main() -> int:
     """Run the rows and compare."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("rows", nargs="*")
     parser.add_argument("--record", action="store_true")
     parser.add_argument("--jobs", type=int, default=1)

@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from emulator import composed_calls
 
 import aiter_prebuilt
 from aiter_prebuilt.contract import dtype
 from aiter_prebuilt.contract.calls import Argument, Array, Call, ElementType, Want, read
-from aiter_prebuilt.errors import CaptureError
+from aiter_prebuilt.errors import CaptureError, NoOperatorError
 from aiter_prebuilt.execute import judge
 from aiter_prebuilt.locate import decompress
 
@@ -100,6 +101,31 @@ def called(call: Call, device: str, captured: bool) -> list[str]:
     return changed + judged(call, arguments, before, result)
 
 
+def composed(target: str, device: str, only: set[str]) -> list[dict[str, Any]]:
+    """A row for each function that has no golden call."""
+    rows: list[dict[str, Any]] = []
+    torch.cuda.set_device(device)
+    for seed, (name, call) in enumerate(composed_calls.CALLS.items()):
+        if only and name not in only:
+            continue
+        begun = time.monotonic()
+        problems = []
+        try:
+            call(composed_calls.Place(device, target, seed))
+        except NoOperatorError as error:
+            if composed_calls.ONLY.get(name, target) == target:
+                problems = [f"{error}"[:600]]
+        except Exception as error:  # noqa: BLE001 - it is what the row reports
+            problems = [f"{type(error).__name__}: {error}"[:600]]
+        rows.append(
+            {
+                "target": target, "operator": name, "label": "composed", "way": "first", "problems": problems,
+                "seconds": round(time.monotonic() - begun, 2),
+            }
+        )  # fmt: skip
+    return rows
+
+
 def main() -> None:
     """Print a row for each call."""
     rows: list[dict[str, Any]] = []
@@ -128,6 +154,8 @@ def main() -> None:
                         "seconds": round(time.monotonic() - begun, 2),
                     }
                 )  # fmt: skip
+    for target in order:
+        rows += composed(target, f"cuda:{order.index(target)}", only)
     print(json.dumps(rows))
 
 

@@ -13,8 +13,26 @@ from support.emulator import bundles, library_path
 
 pytest.importorskip("torch")
 
+from emulator import composed_calls
+
+import aiter_prebuilt
+from build_tools.manifest.parse import load
+
 ROOT = Path(__file__).resolve().parents[2]
 TARGETS = ("gfx942", "gfx950")
+#: Every public function.
+PUBLIC = {
+    name
+    for name in aiter_prebuilt.__all__
+    if callable(getattr(aiter_prebuilt, name)) and not isinstance(getattr(aiter_prebuilt, name), type)
+}
+#: Of Composable Kernel alone, and with no instance in the sample that tests have.
+NOT_SAMPLED = {
+    operator.name
+    for family in load(ROOT / "manifests").families.values()
+    for operator in family.operators
+    if all(kernel.sets.get("sample") == [] for kernel in operator.kernels)
+}
 
 
 def test_every_function_runs_and_is_right() -> None:
@@ -34,7 +52,12 @@ def test_every_function_runs_and_is_right() -> None:
         capture_output=True, text=True, check=False, timeout=900,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-4000:]
-    rows = json.loads(done.stdout)
+    rows = json.loads(done.stdout.splitlines()[-1])
     wrong = [row for row in rows if row["problems"]]
     assert not wrong, wrong[:8]
+    called = {row["operator"] for row in rows}
+    assert PUBLIC - called == {*composed_calls.ELSEWHERE} | NOT_SAMPLED, "each of the others has its reason"
+    assert not called - PUBLIC
+    for name, file in composed_calls.ELSEWHERE.items():
+        assert f"ap.{name}(" in (ROOT / file).read_text(encoding="utf-8"), name
     assert {row["way"] for row in rows} == {"first", "again", "captured"}

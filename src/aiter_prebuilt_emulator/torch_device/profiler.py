@@ -1,4 +1,4 @@
-"""``torch.profiler`` with the activity CUDA: torch's own CPU build raises and warns inside for each operator, which takes minutes.
+"""``torch.profiler`` with the activity CUDA: torch's CPU build raises and warns at each operator, which takes minutes.
 
 The profile has the processor's events. It lists no kernels: time on the embedded device says nothing of a card.
 """
