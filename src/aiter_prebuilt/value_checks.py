@@ -198,10 +198,11 @@ def _capturing() -> bool:
 
 def _caller(name: str) -> str:
     """The function that the user called: the outermost one of ours with a public name, else the operator."""
+    public = sys.modules["aiter_prebuilt"].__all__
     frame = inspect.currentframe()
     while frame is not None:
         module, function = str(frame.f_globals.get("__name__", "")), frame.f_code.co_name
-        if module.startswith(_FUNCTIONS) and not function.startswith(("_", "<")):
+        if module.startswith(_FUNCTIONS) and function in public:
             name = function
         frame = frame.f_back
     return name
