@@ -83,7 +83,7 @@ def served(operator: Operator, values: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def result_types(operator: Operator) -> tuple[str, ...]:
     """The element types that the operator's own result may have."""
-    return operator.types[next(iter(operator.types))]
+    return tuple(operator.types[next(iter(operator.types))])
 
 
 def given(operator: Operator, parameter: str) -> list[str]:

@@ -212,14 +212,14 @@ def test_errors_of_the_device_stay_what_they_are(monkeypatch: pytest.MonkeyPatch
         assert caught.value is error
 
 
-def test_a_device_without_memory_is_told_by_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_device_without_memory_is_told_by_torch() -> None:
     """Servers catch torch's own class where an output cannot be allocated, and try again with less."""
 
-    class Full(torch.Tensor):
-        def new_empty(self, *_: Any, **__: Any) -> Any:  # type: ignore[override]
-            raise torch.OutOfMemoryError("HIP out of memory")
+    def no_memory(*_: Any, **__: Any) -> Any:
+        raise torch.OutOfMemoryError("HIP out of memory")
 
-    x = torch.ones(1, 4, 2, 64, dtype=BF16).as_subclass(Full)
+    full: Any = type("Full", (torch.Tensor,), {"new_empty": no_memory})
+    x = torch.ones(1, 4, 2, 64, dtype=BF16).as_subclass(full)
     with pytest.raises(torch.OutOfMemoryError, match="HIP out of memory"):
         aiter_prebuilt.flash_attn_func(x, x, x)
 
