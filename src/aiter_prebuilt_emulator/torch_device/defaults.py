@@ -8,7 +8,7 @@ import torch
 from torch.overrides import _get_current_function_mode_stack
 from torch.utils import _device
 
-from aiter_prebuilt_emulator.torch_device import memory, operators, streams
+from aiter_prebuilt_emulator.torch_device import memory, streams
 
 _SET: Final[Any] = torch.set_default_device
 _GET: Final[Any] = torch.get_default_device
@@ -16,7 +16,7 @@ _GET: Final[Any] = torch.get_default_device
 
 def set_default_device(device: Any) -> None:
     """Of this thread, as torch has it."""
-    ordinal = None if device is None else operators.gpu_of(device)
+    ordinal = None if device is None else streams.gpu_of(device)
     _SET(None if ordinal is not None else device)
     memory.STATE.default = None if ordinal is None else torch.device(device)
 

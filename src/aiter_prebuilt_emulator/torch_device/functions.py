@@ -48,7 +48,7 @@ def _to(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
     if isinstance(other, torch.Tensor):
         form["dtype"], target = other.dtype, memory.ordinal_of(other)
     elif device is not None:
-        target = operators.gpu_of(device)
+        target = streams.gpu_of(device)
         if target is None and torch.device(device).type != "cpu":
             return operators.run(torch.Tensor.to, (tensor, *args), kwargs)
     return _move(tensor, target, copy, **form)

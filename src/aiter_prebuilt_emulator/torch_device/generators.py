@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import torch
 
-from aiter_prebuilt_emulator.torch_device import memory
+from aiter_prebuilt_emulator.torch_device import memory, streams
 
 _PLAIN: Final[Any] = torch.Generator
 #: Seed of a generator that nobody has seeded, as torch has it.
@@ -36,9 +36,7 @@ class Generator(_PLAIN):  # type: ignore[misc]
 
     def __new__(cls, device: Any = "cpu") -> Any:
         """Make one for ``device``."""
-        from aiter_prebuilt_emulator.torch_device.operators import gpu_of
-
-        ordinal = gpu_of(device)
+        ordinal = streams.gpu_of(device)
         out = _PLAIN.__new__(cls, "cpu" if ordinal is not None else device)
         out.ordinal, out.started, out.offset = ordinal, _DEFAULT_SEED, 0
         return out
@@ -153,8 +151,6 @@ def drawing(name: str, given: Any, ordinal: int) -> Iterator[None]:
 
 def of(device: Any = None) -> Generator:
     """Return the default generator of a device."""
-    from aiter_prebuilt_emulator.torch_device import streams
-
     known: Any = torch.cuda.default_generators
     found: Generator = known[memory.STATE.device if device is None else streams.index_of(device)]
     return found

@@ -39,19 +39,6 @@ _VIEWS: Final = frozenset(
 )  # fmt: skip
 
 
-def gpu_of(value: Any) -> int | None:
-    """The ordinal that a device argument names; None: it names the processor, or is none."""
-    if isinstance(value, bool):
-        return None
-    if isinstance(value, int):
-        return value
-    if isinstance(value, str):
-        value = torch.device(value)
-    if isinstance(value, torch.device) and value.type == "cuda":
-        return streams.index_of(value)
-    return None
-
-
 def tensors_in(value: Any) -> Iterator[torch.Tensor]:
     """Those among arguments or results."""
     if isinstance(value, torch.Tensor):
@@ -68,14 +55,14 @@ def _without_gpus(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[
     """Arguments in which the processor is named in the place of a device; which device that was, and was any named at all."""
     target, named = None, False
     if kwargs.get("device") is not None:
-        named, target = True, gpu_of(kwargs["device"])
+        named, target = True, streams.gpu_of(kwargs["device"])
         if target is not None:
             kwargs["device"] = "cpu"
     if any(isinstance(each, torch.device) for each in args):
         named = True
         for each in args:
             if isinstance(each, torch.device) and each.type == "cuda":
-                target = gpu_of(each)
+                target = streams.gpu_of(each)
         args = tuple(
             torch.device("cpu") if isinstance(each, torch.device) and each.type == "cuda" else each
             for each in args

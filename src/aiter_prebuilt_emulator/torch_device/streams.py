@@ -30,6 +30,19 @@ def index_of(device: Any) -> int:
     return memory.STATE.device if found.index is None else int(found.index)
 
 
+def gpu_of(value: Any) -> int | None:
+    """The ordinal that a device argument names; None: it names the processor, or is none."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int):
+        return value
+    if isinstance(value, str):
+        value = torch.device(value)
+    if isinstance(value, torch.device) and value.type == "cuda":
+        return index_of(value)
+    return None
+
+
 class Stream:
     """A stream that does not wait for the default one, as torch makes them."""
 
