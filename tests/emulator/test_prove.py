@@ -72,10 +72,10 @@ def test_a_call_that_no_kernel_takes_is_told() -> None:
     """Though nothing of it would be executed. That each call of the cases is taken stands with the receipts, below."""
     manifest = load(proof.ROOT / "manifests")
     paths, facts = bundles(TARGET, "ck-free"), manifest.targets[TARGET]
-    (subject,) = (subject for subject in subjects(manifest) if subject.name == "greedy_sample")
+    (subject,) = (subject for subject in subjects(manifest) if subject.name == "gemm_a16w16_asm")
     problems = Problems()
-    short = words.read("M=2 N=5 T=f32", subject, draw.BUILT_IN, manifest.targets, problems)
-    long = words.read("M=2 N=16384 T=f32", subject, draw.BUILT_IN, manifest.targets, problems)
+    short = words.read("M=1 N=64 K=64 bias=none", subject, draw.BUILT_IN, manifest.targets, problems)
+    long = words.read("M=5 N=64 K=64 bias=none", subject, draw.BUILT_IN, manifest.targets, problems)
     outlines = [
         make.outline(bound) for made in (long, short) for bound in bind.bind(subject, made, facts.fp8)
     ]
