@@ -20,9 +20,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 
-try:
+if sys.version_info >= (3, 11):
     import tomllib
-except ModuleNotFoundError:  # Python 3.10
+else:
     import tomli as tomllib
 
 ROOT: Final = Path(__file__).resolve().parents[1]
@@ -111,7 +111,7 @@ def summary(lines: list[dict[str, Any]], end: str) -> dict[str, Any]:
 
 def page(table: dict[str, Any]) -> str:
     """The page of the table."""
-    total = Counter()
+    total: Counter[str] = Counter()
     for row in table["rows"].values():
         total.update({name: row.get(name, 0) for name in ("cases", *OUTCOMES)})
     lines = [
@@ -167,7 +167,7 @@ def main() -> int:
     if not (tree / "op_tests").is_dir():
         raise SystemExit(f"peers: {tree} has no folder op_tests; set AITER_DIR to a checkout of AITER")
     known = rows()
-    table = json.loads(TABLE.read_text(encoding="utf-8")) if TABLE.is_file() else {"commit": "", "rows": {}}
+    table = read()
     fewer: list[str] = []
 
     def one(row: str) -> None:
@@ -190,6 +190,14 @@ def main() -> int:
     for line in fewer:
         print(f"fewer: {line}", file=sys.stderr)
     return 1 if fewer else 0
+
+
+def read() -> dict[str, Any]:
+    """Return the table that is kept; one without rows where there is none."""
+    if not TABLE.is_file():
+        return {"commit": "", "rows": {}}
+    found: dict[str, Any] = json.loads(TABLE.read_text(encoding="utf-8"))
+    return found
 
 
 def write(table: dict[str, Any], known: dict[str, list[str]]) -> None:
