@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from aiter_prebuilt.contract.gradients import WITHOUT_GRADIENT
 from build_tools.generate.python_text import wrapped
 from build_tools.manifest.grammar import TensorSpec, is_symbol, parse_tensor
 from build_tools.manifest.model import Operator
@@ -135,8 +136,11 @@ def docstring(operator: Operator) -> list[str]:
             text = describe_return(operator, specs[name], operator.notes.get(name, ""))
             lines += wrapped(f"{text}.", 8, 130, 4)
     lines += ["", "    Raises:"]
-    option = "an option that is not covered, or " if operator.covered else ""
-    lines += wrapped(f"UnsupportedError: {option}a tensor that requires grad. {_FIT}", 8, 130, 4)
+    refused = ["an option that is not covered"] if operator.covered else []
+    if operator.name not in WITHOUT_GRADIENT:
+        refused.append("a tensor that requires grad")
+    unsupported = f"UnsupportedError: {', or '.join(refused)}. " if refused else ""
+    lines += wrapped(f"{unsupported}{_FIT}", 8, 130, 4)
     lines += ["", *wrapped(f"Source: {quoted[1]}", 4, 130), '    """']
     return lines
 

@@ -131,9 +131,36 @@ PyObject* Operator::call_slow(PyObject* const* args, std::size_t count, PyObject
   if (!deeper || py::interrupted()) return nullptr;
   PyErr_Clear();  // the fast path may have left one; whatever is wrong is found again, and worded, below
   Error error;
-  if (!run_slow(args, count, stream, viewing, error)) return py::raise(error);
+  const bool done = run_slow(args, count, stream, viewing, error) ||
+                    // Of a stream that is not torch's own, what copies would not be part.
+                    (stream == nullptr && run_restated(args, count, viewing, error));
+  if (!done) return py::raise(error);
   Py_IncRef(py::none());
   return py::none();
+}
+
+bool Operator::run_restated(PyObject* const* args, std::size_t count, Viewing* viewing, Error& error) {
+  const bool about = error.kind == ErrorKind::ArgumentShape || error.kind == ErrorKind::ArgumentStride ||
+                     error.kind == ErrorKind::Unsupported;
+  if (!restated_ || !about) return false;
+  const py::Ref given = py::tuple(count, [&](std::size_t i) { return py::Ref::borrow(args[i]); });
+  const py::Ref answer(given ? PyObject_CallObject(restated_.get(), given.get()) : nullptr);
+  if (!answer) return error.set(ErrorKind::Raised, "", "", "");
+  if (py::is_none(answer.get())) return false;
+  const auto is_tuple = [](PyObject* object, std::size_t size) {
+    return py::has_flag(object, py::kFlagTuple) && static_cast<std::size_t>(PyTuple_Size(object)) == size;
+  };
+  if (!is_tuple(answer.get(), 2) || !is_tuple(PyTuple_GetItem(answer.get(), 0), count)) {
+    PyErr_SetString(PyExc_TypeError, "restated must return (arguments, what to call after them or None), or None");
+    return error.set(ErrorKind::Raised, "", "", "");
+  }
+  PyObject* others = PyTuple_GetItem(answer.get(), 0);
+  PyObject* after = PyTuple_GetItem(answer.get(), 1);
+  std::vector<PyObject*> items(count);
+  for (std::size_t i = 0; i < count; ++i) items[i] = PyTuple_GetItem(others, static_cast<Py_ssize_t>(i));
+  if (!run_slow(items.data(), count, nullptr, viewing, error)) return false;
+  const py::Ref finished(py::is_none(after) ? py::Ref::borrow(after).release() : PyObject_CallObject(after, nullptr));
+  return finished ? true : error.set(ErrorKind::Raised, "", "", "");
 }
 
 bool Operator::run_slow(PyObject* const* args, std::size_t count, PyObject* stream, Viewing* viewing, Error& error) {

@@ -38,8 +38,13 @@ struct OperatorStats {
 class Operator {
  public:
   // `names`: called without arguments for the names of the tensors, when no bundle is there to say them; or null.
-  Operator(std::string name, py::Ref resolve, py::Ref names)
-      : name_(std::move(name)), resolve_(std::move(resolve)), names_(std::move(names)) {}
+  // `restated`: called with the arguments of a call that was refused for shapes, strides or a gradient, for the arguments to call with
+  // instead and what to call after that, or None; or null.
+  Operator(std::string name, py::Ref resolve, py::Ref names, py::Ref restated)
+      : name_(std::move(name)),
+        resolve_(std::move(resolve)),
+        names_(std::move(names)),
+        restated_(std::move(restated)) {}
 
   const std::string& name() const { return name_; }
 
@@ -83,6 +88,8 @@ class Operator {
   PyObject* launch_known(Device& device, Prepared& prepared, const Call& call, void* stream);
   PyObject* call_slow(PyObject* const* args, std::size_t count, PyObject* stream, Viewing* viewing);
   bool run_slow(PyObject* const* args, std::size_t count, PyObject* stream, Viewing* viewing, Error& error);
+  // A call that was refused with `error`, once more with other arguments. False where there are none, with the error as it was.
+  bool run_restated(PyObject* const* args, std::size_t count, Viewing* viewing, Error& error);
   // False when an argument asks for a gradient that torch would record.
   bool check_gradients(PyObject* const* args, std::size_t count, Error& error);
   std::string name_of_tensor(std::size_t i) const;
@@ -101,6 +108,7 @@ class Operator {
   std::string name_;
   py::Ref resolve_;
   py::Ref names_;
+  py::Ref restated_;
   std::map<std::pair<Vendor, int>, std::unique_ptr<OnDevice>> devices_;
   OnDevice* current_ = nullptr;  // that of the last call
   OperatorStats stats_;

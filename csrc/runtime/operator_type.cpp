@@ -91,14 +91,16 @@ PyObject* operator_new(PyTypeObject* type, PyObject* args, PyObject* keywords) {
   std::string_view name;
   const bool named = keywords != nullptr && PyDict_Size(keywords) != 0;
   const Py_ssize_t count = PyTuple_Size(args);
-  if (named || count < 2 || count > 3 || !py::read_text(PyTuple_GetItem(args, 0), name)) {
-    return type_error("Operator(name: str, resolve: Callable, names: Callable = None) takes two or three arguments");
+  if (named || count < 2 || count > 4 || !py::read_text(PyTuple_GetItem(args, 0), name)) {
+    return type_error(
+        "Operator(name: str, resolve: Callable, names: Callable, restated: Callable) takes two to four arguments");
   }
   PyObject* self = PyType_GenericAlloc(type, 0);
   if (self == nullptr) return nullptr;
   auto* object = reinterpret_cast<OperatorObject*>(self);
   object->op = new Operator(std::string(name), py::Ref::borrow(PyTuple_GetItem(args, 1)),
-                            count == 3 ? py::Ref::borrow(PyTuple_GetItem(args, 2)) : py::Ref());
+                            count > 2 ? py::Ref::borrow(PyTuple_GetItem(args, 2)) : py::Ref(),
+                            count > 3 ? py::Ref::borrow(PyTuple_GetItem(args, 3)) : py::Ref());
   object->vectorcall = vectorcall;
   return self;
 }
@@ -223,7 +225,8 @@ PyType_Slot operator_slots[] = {
     {py::kSlotMembers, operator_members},
     {py::kSlotGetSet, operator_getset},
     {py::kSlotDoc,
-     const_cast<char*>("Operator(name, resolve, names=None): call it with tensors, then attributes, by position.")},
+     const_cast<char*>(
+         "Operator(name, resolve, names, restated): call it with tensors, then attributes, by position.")},
     {0, nullptr},
 };
 

@@ -167,8 +167,12 @@ class Operator:
             tuple[tuple[Bundle, ...], int] | tuple[tuple[Bundle, ...], int, tuple[TunedTable, ...]],
         ],
         names: Callable[[], tuple[str, ...]] = ...,
+        restated: Callable[..., tuple[tuple[Any, ...], Callable[[], None] | None] | None] = ...,
         /,
-    ) -> Operator: ...
+    ) -> Operator:
+        """``restated`` gets the arguments of a call that was refused for shapes, strides or a gradient: those to call with
+        instead, and what to call after that, or None.
+        """
     @property
     def name(self) -> str: ...
     @property

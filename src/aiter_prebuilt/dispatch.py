@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import cache, lru_cache, partial
 from os import environ
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from aiter_prebuilt import device, locate, native, user_tables
 from aiter_prebuilt.errors import NoOperatorError
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from aiter_prebuilt._native import Bundle, Operator
+    from aiter_prebuilt.restated import Restated
 
 #: Asks for checks of values (``value_checks.py``). Read when an operator is made: a later change has no effect.
 CHECK: Final = "AITER_PREBUILT_CHECK"
@@ -30,7 +31,9 @@ def operator(name: str) -> Operator:
     Raises:
         NativeError: the native extension is missing or of another version.
     """
-    made: Operator = native.module().Operator(name, partial(_served, name), partial(_names, name))
+    made: Operator = native.module().Operator(
+        name, partial(_served, name), partial(_names, name), partial(_restated, name)
+    )
     return _checked(name, made) if environ.get(CHECK) else made
 
 
@@ -60,6 +63,14 @@ def _names(name: str) -> tuple[str, ...]:
         from aiter_prebuilt.signatures import load
 
     return tuple(tensor.name for tensor in load()[name].tensors)
+
+
+def _restated(name: str, *arguments: Any) -> Restated | None:
+    """A call that was refused, said with other tensors."""
+    with importing:
+        from aiter_prebuilt.restated import restated
+
+    return restated(name, *arguments)
 
 
 def _served(

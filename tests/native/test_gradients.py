@@ -10,6 +10,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+import aiter_prebuilt  # noqa: E402
 from aiter_prebuilt import dispatch, errors, signatures  # noqa: E402
 from native import exchange  # noqa: E402
 from native.conftest import Blob, Serve, Stub  # noqa: E402
@@ -187,3 +188,42 @@ def test_an_interrupt_while_the_names_are_asked_for_goes_through(native: ModuleT
     op = native.Operator("o", lambda vendor, ordinal: ((), 304), names)
     with pytest.raises(KeyboardInterrupt):
         op(torch.zeros(8, requires_grad=True))
+
+
+def test_a_refused_call_is_said_otherwise(native: ModuleType, stub: Stub) -> None:
+    """By what the package says of it: nothing, other arguments, or what is no answer."""
+    asked: list[tuple[Any, ...]] = []
+    answers: list[Any] = []
+
+    def restated(*arguments: Any) -> Any:
+        asked.append(arguments)
+        return answers.pop()
+
+    op = native.Operator("o", lambda vendor, ordinal: ((), 304), lambda: ("x",), restated)
+    x = torch.zeros(8, requires_grad=True)
+    answers.append(None)
+    refused(op, [x], "x")
+    assert [each is x for each in asked.pop()] == [True]
+    for wrong in (1, (x,), ([x], None), ((x, x), None)):
+        answers.append(wrong)
+        with pytest.raises(TypeError, match="restated must return"):
+            op(x)
+    answers.append(((x.detach(),), lambda: pytest.fail("the call was refused")))
+    with pytest.raises(errors.ArgumentDeviceError):  # not for its gradient any more
+        op(x)
+    asked.clear()
+    with pytest.raises(errors.UnsupportedError):  # a stream of the caller's: copies would be made on another
+        op(x, stream=0)
+    assert not asked
+    with pytest.raises(IndexError):  # its own error goes through
+        op(x)
+
+
+def test_rope_reads_what_asks_for_a_gradient(native: ModuleType, stub: Stub) -> None:
+    """As AITER's functions do: it is refused for its device, where every other operator names the gradient."""
+    x = torch.zeros(2, 1, 2, 16, requires_grad=True)
+    with pytest.raises(errors.AiterPrebuiltError) as refusal:
+        aiter_prebuilt.rope_fwd(x, torch.zeros(2, 1, 1, 8), 0, True, False)
+    assert "gradient" not in str(refusal.value)
+    with pytest.raises(errors.UnsupportedError, match="gradient"):
+        aiter_prebuilt.rms_norm(x, torch.zeros(16), 1e-6)

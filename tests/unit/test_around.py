@@ -233,9 +233,16 @@ def test_what_is_not_covered_is_refused_by_name(function: str, options: dict[str
 def test_kinds_of_quantisation(getter: str) -> None:
     x = _values(2, 128)
     assert getattr(ap, getter)(ap.QuantType.No)(x) == (x, None)
-    for kind in (ap.QuantType.per_128x128, 99, "per_Token"):
+    for kind in (99, "per_Token"):
         with pytest.raises(UnsupportedError, match="qType"):
             getattr(ap, getter)(kind)
+    for kind in (
+        ap.QuantType.per_128x128,
+        ap.QuantType.per_256x128,
+    ):  # asked for, and refused when it is called, as in AITER
+        function = getattr(ap, getter)(kind)
+        with pytest.raises(UnsupportedError, match="qType"):
+            function(x, quant_dtype=FP8)
 
 
 @pytest.mark.parametrize("function", ["per_group_quant_hip", "per_1x32_mx_quant_hip", "per_1x32_f4_quant"])

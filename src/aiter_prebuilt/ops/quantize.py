@@ -403,10 +403,18 @@ _TRITON_KINDS: Final = _KINDS | {QuantType.per_1x32: _per_1x32_triton}
 
 def _function_of(asked: str, kind: Any, kinds: dict[int, Callable[..., Any]]) -> Callable[..., Any]:
     found = number(kind)
-    if not isinstance(found, int) or found not in kinds:
-        covered = ", ".join(f"QuantType.{QuantType(each).name}" for each in kinds)
-        raise refuse(asked, "qType", kind, f"one of {covered}")
-    return kinds[found]
+    if isinstance(found, int) and found in kinds:
+        return kinds[found]
+    covered = ", ".join(f"QuantType.{QuantType(each).name}" for each in kinds)
+    refusal = refuse(asked, "qType", kind, f"one of {covered}")
+    if not isinstance(found, int) or found not in frozenset(QuantType):
+        raise refusal
+    return partial(_none_covers, refusal)
+
+
+def _none_covers(refusal: Exception, *_arguments: Any, **_options: Any) -> Any:
+    """In the place of a function that AITER has not either: programs ask for it and never call it."""
+    raise refusal
 
 
 def get_hip_quant(qType: Any, *, round_mode: int = UP) -> Callable[..., Any]:
@@ -418,10 +426,10 @@ def get_hip_quant(qType: Any, *, round_mode: int = UP) -> Callable[..., Any]:
 
     Returns:
         one of ``per_tensor_quant_hip``, ``per_token_quant_hip``, ``per_1x32_mx_quant_hip``, ``per_group_quant_hip``; for No what
-        gives back its first argument, and None.
+        gives back its first argument, and None; for another ``QuantType`` what raises UnsupportedError when it is called.
 
     Raises:
-        UnsupportedError: a kind for which AITER has none, or another round_mode.
+        UnsupportedError: no ``QuantType``, or another round_mode.
 
     Source: AITER ``get_hip_quant``.
     """

@@ -206,10 +206,11 @@ def get_torch_quant(qType: Any, *, round_mode: int = UP) -> Callable[..., Any]:
 
     Returns:
         ``per_tensor_quant``, ``pertoken_quant``, ``per_1x32_f4_quant``, or for per_1x128 what takes x, scale and quant_dtype; for
-        No what gives back its first argument, and None.
+        No what gives back its first argument, and None; for another ``QuantType`` what raises UnsupportedError when it is
+        called (AITER's per_256x128 and per_1024x128 end in an assertion then).
 
     Raises:
-        UnsupportedError: another kind; AITER's per_256x128 and per_1024x128 end in an assertion.
+        UnsupportedError: no ``QuantType``, or another round_mode.
 
     Source: AITER ``get_torch_quant``.
     """

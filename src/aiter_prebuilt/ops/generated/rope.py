@@ -52,8 +52,8 @@ def rope_fwd_impl(
         nope_first: the end of a head is turned, else its start; the rest is copied.
 
     Raises:
-        UnsupportedError: an option that is not covered, or a tensor that requires grad. ArgumentError: types, shapes, strides or
-            device do not fit. NoKernelError: no kernel takes the call.
+        UnsupportedError: an option that is not covered. ArgumentError: types, shapes, strides or device do not fit.
+            NoKernelError: no kernel takes the call.
 
     Source: AITER ``rope_fwd_impl``.
     """
@@ -88,8 +88,8 @@ def rope_cached_fwd_impl(
         nope_first: the end of a head is turned, else its start; the rest is copied.
 
     Raises:
-        UnsupportedError: an option that is not covered, or a tensor that requires grad. ArgumentError: types, shapes, strides or
-            device do not fit. NoKernelError: no kernel takes the call.
+        UnsupportedError: an option that is not covered. ArgumentError: types, shapes, strides or device do not fit.
+            NoKernelError: no kernel takes the call.
 
     Source: AITER ``rope_cached_fwd_impl``.
     """
@@ -127,8 +127,8 @@ def rope_cached_positions_fwd_impl(
         nope_first: the end of a head is turned, else its start; the rest is copied.
 
     Raises:
-        UnsupportedError: an option that is not covered, or a tensor that requires grad. ArgumentError: types, shapes, strides or
-            device do not fit. NoKernelError: no kernel takes the call.
+        UnsupportedError: an option that is not covered. ArgumentError: types, shapes, strides or device do not fit.
+            NoKernelError: no kernel takes the call.
 
     Source: AITER ``rope_cached_positions_fwd_impl``.
     """
@@ -169,8 +169,8 @@ def rope_cached_positions_offsets_fwd_impl(
         nope_first: the end of a head is turned, else its start; the rest is copied.
 
     Raises:
-        UnsupportedError: an option that is not covered, or a tensor that requires grad. ArgumentError: types, shapes, strides or
-            device do not fit. NoKernelError: no kernel takes the call.
+        UnsupportedError: an option that is not covered. ArgumentError: types, shapes, strides or device do not fit.
+            NoKernelError: no kernel takes the call.
 
     Source: AITER ``rope_cached_positions_offsets_fwd_impl``.
     """
@@ -210,8 +210,8 @@ def rope_2c_fwd_impl(
         nope_first: the end of a head is turned, else its start; the rest is copied.
 
     Raises:
-        UnsupportedError: an option that is not covered, or a tensor that requires grad. ArgumentError: types, shapes, strides or
-            device do not fit. NoKernelError: no kernel takes the call.
+        UnsupportedError: an option that is not covered. ArgumentError: types, shapes, strides or device do not fit.
+            NoKernelError: no kernel takes the call.
 
     Source: AITER ``rope_2c_fwd_impl``.
     """
@@ -252,8 +252,8 @@ def rope_cached_2c_fwd_impl(
         nope_first: the end of a head is turned, else its start; the rest is copied.
 
     Raises:
-        UnsupportedError: an option that is not covered, or a tensor that requires grad. ArgumentError: types, shapes, strides or
-            device do not fit. NoKernelError: no kernel takes the call.
+        UnsupportedError: an option that is not covered. ArgumentError: types, shapes, strides or device do not fit.
+            NoKernelError: no kernel takes the call.
 
     Source: AITER ``rope_cached_2c_fwd_impl``.
     """
@@ -297,8 +297,8 @@ def rope_cached_positions_2c_fwd_impl(
         nope_first: the end of a head is turned, else its start; the rest is copied.
 
     Raises:
-        UnsupportedError: an option that is not covered, or a tensor that requires grad. ArgumentError: types, shapes, strides or
-            device do not fit. NoKernelError: no kernel takes the call.
+        UnsupportedError: an option that is not covered. ArgumentError: types, shapes, strides or device do not fit.
+            NoKernelError: no kernel takes the call.
 
     Source: AITER ``rope_cached_positions_2c_fwd_impl``.
     """
@@ -352,8 +352,8 @@ def rope_cached_positions_offsets_2c_fwd_impl(
         nope_first: the end of a head is turned, else its start; the rest is copied.
 
     Raises:
-        UnsupportedError: an option that is not covered, or a tensor that requires grad. ArgumentError: types, shapes, strides or
-            device do not fit. NoKernelError: no kernel takes the call.
+        UnsupportedError: an option that is not covered. ArgumentError: types, shapes, strides or device do not fit.
+            NoKernelError: no kernel takes the call.
 
     Source: AITER ``rope_cached_positions_offsets_2c_fwd_impl``.
     """
@@ -401,8 +401,8 @@ def rope_thd_fwd_impl(
         nope_first: the end of a head is turned, else its start; the rest is copied.
 
     Raises:
-        UnsupportedError: an option that is not covered, or a tensor that requires grad. ArgumentError: types, shapes, strides or
-            device do not fit. NoKernelError: no kernel takes the call.
+        UnsupportedError: an option that is not covered. ArgumentError: types, shapes, strides or device do not fit.
+            NoKernelError: no kernel takes the call.
 
     Source: AITER ``rope_thd_fwd_impl``.
     """
@@ -446,8 +446,8 @@ def rope_2d_fwd_impl(
         nope_first: nothing here: each half is turned whole.
 
     Raises:
-        UnsupportedError: an option that is not covered, or a tensor that requires grad. ArgumentError: types, shapes, strides or
-            device do not fit. NoKernelError: no kernel takes the call.
+        UnsupportedError: an option that is not covered. ArgumentError: types, shapes, strides or device do not fit.
+            NoKernelError: no kernel takes the call.
 
     Source: AITER ``rope_2d_fwd_impl``.
     """
@@ -492,8 +492,8 @@ def rope_bwd_impl(
         nope_first: the end of a head is turned, else its start; the rest is copied.
 
     Raises:
-        UnsupportedError: an option that is not covered, or a tensor that requires grad. ArgumentError: types, shapes, strides or
-            device do not fit. NoKernelError: no kernel takes the call.
+        UnsupportedError: an option that is not covered. ArgumentError: types, shapes, strides or device do not fit.
+            NoKernelError: no kernel takes the call.
 
     Source: AITER ``rope_bwd_impl``.
     """
@@ -528,8 +528,8 @@ def rope_cached_bwd_impl(
         nope_first: the end of a head is turned, else its start; the rest is copied.
 
     Raises:
-        UnsupportedError: an option that is not covered, or a tensor that requires grad. ArgumentError: types, shapes, strides or
-            device do not fit. NoKernelError: no kernel takes the call.
+        UnsupportedError: an option that is not covered. ArgumentError: types, shapes, strides or device do not fit.
+            NoKernelError: no kernel takes the call.
 
     Source: AITER ``rope_cached_bwd_impl``.
     """
@@ -568,8 +568,8 @@ def rope_2c_bwd_impl(
         nope_first: the end of a head is turned, else its start; the rest is copied.
 
     Raises:
-        UnsupportedError: an option that is not covered, or a tensor that requires grad. ArgumentError: types, shapes, strides or
-            device do not fit. NoKernelError: no kernel takes the call.
+        UnsupportedError: an option that is not covered. ArgumentError: types, shapes, strides or device do not fit.
+            NoKernelError: no kernel takes the call.
 
     Source: AITER ``rope_2c_bwd_impl``.
     """
@@ -617,8 +617,8 @@ def rope_cached_2c_bwd_impl(
         nope_first: the end of a head is turned, else its start; the rest is copied.
 
     Raises:
-        UnsupportedError: an option that is not covered, or a tensor that requires grad. ArgumentError: types, shapes, strides or
-            device do not fit. NoKernelError: no kernel takes the call.
+        UnsupportedError: an option that is not covered. ArgumentError: types, shapes, strides or device do not fit.
+            NoKernelError: no kernel takes the call.
 
     Source: AITER ``rope_cached_2c_bwd_impl``.
     """
@@ -663,8 +663,8 @@ def rope_thd_bwd_impl(
         nope_first: the end of a head is turned, else its start; the rest is copied.
 
     Raises:
-        UnsupportedError: an option that is not covered, or a tensor that requires grad. ArgumentError: types, shapes, strides or
-            device do not fit. NoKernelError: no kernel takes the call.
+        UnsupportedError: an option that is not covered. ArgumentError: types, shapes, strides or device do not fit.
+            NoKernelError: no kernel takes the call.
 
     Source: AITER ``rope_thd_bwd_impl``.
     """
@@ -709,8 +709,8 @@ def rope_2d_bwd_impl(
         nope_first: nothing here: each half is turned whole.
 
     Raises:
-        UnsupportedError: an option that is not covered, or a tensor that requires grad. ArgumentError: types, shapes, strides or
-            device do not fit. NoKernelError: no kernel takes the call.
+        UnsupportedError: an option that is not covered. ArgumentError: types, shapes, strides or device do not fit.
+            NoKernelError: no kernel takes the call.
 
     Source: AITER ``rope_2d_bwd_impl``.
     """
