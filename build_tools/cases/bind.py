@@ -248,8 +248,8 @@ def _layout(
     strides = _strides(spec, shape, places, scope, *((Words(), {}) if returned else (words, gaps)))
     if math.prod(shape) > MAX_ELEMENTS:
         raise BindError(f"{spec.name} would have {math.prod(shape)} elements")
-    if _overlaps(shape, strides, same=spec.role == "in"):
-        how = "only read, and no stride of 0 is why" if spec.role == "in" else "written, and"
+    if overlaps(shape, strides) and not (spec.role == "in" and _stated(spec, words)):
+        how = "only read, and no word says so:" if spec.role == "in" else "written, and"
         raise BindError(
             f"{spec.name} is {how} strides {strides} of {tuple(shape)} put two elements in one place"
         )
@@ -273,7 +273,7 @@ def _strides(
         first, second = said.swapped
         if all(is_symbol(texts[dim]) and texts[dim] not in said.symbols for dim in (first, second)):
             order[first], order[second] = second, first
-    step = 1
+    step = dense = 1
     for dim in reversed(order):
         text = texts[dim]
         if text != "_" and (text in said.symbols or not text.isidentifier() or text in scope.constants):
@@ -281,7 +281,9 @@ def _strides(
         else:
             step += gaps.get(text, 0)
         strides[dim] = step
-        step *= max(shape[dim], 1)
+        if step:  # a dim of stride 0 takes no place: what lies around it is as if it were not there
+            dense = step * max(shape[dim], 1)
+        step = dense
     return strides
 
 
@@ -293,15 +295,15 @@ def _gaps(subject: Subject, words: Words, sizes: Mapping[str, int]) -> dict[str,
     return {name: words.gaps * place for place, name in enumerate(left, 1)} if words.gaps else {}
 
 
-def _overlaps(shape: Sequence[int], strides: Sequence[int], *, same: bool = False) -> bool:
-    """Could two elements share a place? Sorted by stride, each step must pass all that lies below it. ``same``: what is only read
-    may be the same along a dim, whose stride is 0.
-    """
+def _stated(spec: TensorSpec, words: Words) -> bool:
+    """Does a word say a stride of this tensor? Only then do its elements share places for a reason."""
+    return any(text in words.symbols for text in spec.strides or ())
+
+
+def overlaps(shape: Sequence[int], strides: Sequence[int]) -> bool:
+    """Could two elements share a place? Sorted by stride, each step must pass all that lies below it."""
     reach = 0
-    dims = [
-        (step, size) for step, size in zip(strides, shape, strict=True) if size > 1 and (step or not same)
-    ]
-    for step, size in sorted(dims):
+    for step, size in sorted((step, size) for step, size in zip(strides, shape, strict=True) if size > 1):
         if step <= reach:
             return True
         reach += (size - 1) * step

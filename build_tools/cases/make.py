@@ -109,11 +109,24 @@ def drawn(cases: Cases, bound: Bound, layout: Layout, seed: int) -> Values:
     rng = draw.generator(seed, cases.subject.name, bound.label, layout.name)
     how = bound.words.draws.get(layout.name)
     try:
-        return draw.draw(how, cases.reference.draws, rng, layout.shape, layout.dtype, bound.sizes)
+        values = draw.draw(how, cases.reference.draws, rng, layout.shape, layout.dtype, bound.sizes)
+        return _shared(layout, values)
     except ValueError as error:
         raise ManifestError(
             [f"{cases.file}: {cases.subject.name}: {bound.label!r}: {layout.name}: {error}"]
         ) from error
+
+
+def _shared(layout: Layout, values: Values) -> Values:
+    """What elements hold that share places: one of the values that are written there."""
+    if not bind.overlaps(layout.shape, layout.strides):
+        return values
+    flat = np.zeros(Array(layout.dtype, layout.shape, layout.strides, 0, None).span, values.dtype)
+    place = np.lib.stride_tricks.as_strided(
+        flat, layout.shape, tuple(step * flat.itemsize for step in layout.strides)
+    )
+    place[...] = values
+    return place.copy()
 
 
 def answer(cases: Cases, question: Question) -> dict[str, Near]:

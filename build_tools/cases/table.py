@@ -26,7 +26,8 @@ _UNASKED: Final = "unasked.toml"
 class Cases:
     """What proves one operator. ``calls`` and ``golden`` have the words of ``default`` in them already; ``insensitive``: what the
     cases need not notice, with the reason, of the operator or of one kernel (``kernel.name``); ``states``: target -> a name for
-    all that is asked there (``meaning.py``); ``unasked``: why sizes need not have two values yet, nothing where they must.
+    all that is asked there (``meaning.py``); ``unasked``: why sizes need not have two values yet, nothing where they must;
+    ``unshared``: why strides that let elements share memory need no call yet.
     """
 
     subject: Subject
@@ -37,6 +38,7 @@ class Cases:
     file: str
     states: Mapping[str, str] = field(default_factory=dict)
     unasked: str = ""
+    unshared: str = ""
 
 
 def load(folder: Path, subjects: Iterable[Subject], targets: Mapping[str, Target]) -> dict[str, Cases]:
@@ -52,6 +54,7 @@ def load(folder: Path, subjects: Iterable[Subject], targets: Mapping[str, Target
     found: dict[str, Cases] = {}
     states = meanings(folder)
     why = unasked(folder, problems)
+    alone = unasked(folder, problems, "shared")
     for family, members in families.items():
         place = folder / family
         name = f"{folder.name}/{family}"
@@ -75,23 +78,29 @@ def load(folder: Path, subjects: Iterable[Subject], targets: Mapping[str, Target
                     )
                     if cases is not None:
                         mine = {target: states.get((family, member.name, target), "") for target in targets}
-                        left = why.get(member.name, "")
-                        found[member.name] = replace(cases, states=mine, unasked=left)
+                        found[member.name] = replace(
+                            cases,
+                            states=mine,
+                            unasked=why.get(member.name, ""),
+                            unshared=alone.get(member.name, ""),
+                        )
     if problems.lines:
         raise ManifestError(problems.lines)
     return found
 
 
-def unasked(folder: Path, problems: Problems) -> dict[str, str]:
-    """Operator -> why two values of each size are not asked of its calls yet."""
+def unasked(folder: Path, problems: Problems, what: str = "sizes") -> dict[str, str]:
+    """Operator -> why ``what`` is not asked of its calls yet: two values of each size (``sizes``), or a call with each stride
+    that lets elements share memory (``shared``).
+    """
     if not (folder / _UNASKED).is_file():
         return {}
     with problems.file(f"{folder.name}/{_UNASKED}"):
-        sizes = (document(folder / _UNASKED, problems) or {}).get("sizes", {})
-        for name, reason in sizes.items():
+        rows = (document(folder / _UNASKED, problems) or {}).get(what, {})
+        for name, reason in rows.items():
             if not isinstance(reason, str) or not reason:
-                problems.add("is not a reason", "sizes", name)
-        return {name: str(reason) for name, reason in sizes.items()}
+                problems.add("is not a reason", what, name)
+        return {name: str(reason) for name, reason in rows.items()}
 
 
 def _cases(

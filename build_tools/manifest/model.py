@@ -246,8 +246,11 @@ class KernelText(KernelPart):
 
 
 class Use(KernelPart):
-    """A shared kernel in an operator's list, with what differs there; ``FAMILY/NAME`` is a kernel of another family."""
+    """A shared kernel in an operator's list, with what differs there; ``FAMILY/NAME`` is a kernel of another family. ``targets``:
+    those of its targets where this operator takes it.
+    """
 
+    targets: Annotated[list[TargetName], Field(min_length=1)] | None = None
     use: Annotated[str, Field(pattern=r"^([a-z][a-z0-9_]*/)?[A-Za-z_][A-Za-z0-9_]*$")]
 
 

@@ -58,9 +58,16 @@ def _one(
     name: str, entry: str | Use, shared: Mapping[str, KernelText], tensors: set[str], problems: Problems
 ) -> list[Kernel]:
     keys = _inherited(name, shared, (), problems)
+    taken: list[str] | None = None
     if isinstance(entry, Use):
+        taken = entry.targets
+        for target in taken or ():
+            if target not in (keys.get("targets") or ()):
+                problems.add(f"{target!r} is not one of the targets of {name!r}", "targets")
         keys = _over(keys, _given(entry, {"use"}))
     per_target: dict[str, _Keys] = keys.pop("on", {})
+    if taken is not None:
+        per_target = {target: part for target, part in per_target.items() if target in taken}
     targets: list[str] = keys.get("targets", [])
     for target in per_target:
         if target not in targets:

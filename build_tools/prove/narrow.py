@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Final
 
+from aiter_prebuilt.contract.records import BACKENDS, Operator, Recipe
 from build_tools.cases.bind import Bound
 from build_tools.cases.make import Question
 from build_tools.cases.noticing import Noticing, dropped, given, with_value
@@ -84,6 +85,34 @@ class Walked:
                 found[digest] = f"{recipe.named}: {'; '.join(told)}"
         return found
 
+    def unshared(self) -> dict[str, str]:
+        """Recipes of assembly that lets elements of a tensor share memory in a way that no call of its kernel has, each in words.
+
+        What is only read may be expanded: its stride is 0. Assembly that bounds its loads by a stride reads zeros then. One call
+        of a kernel is enough: its variants have the conditions and the arguments in common.
+        """
+        found = self._unshared()
+        return {digest: words for digest, words in found.items() if not self._cases[digest].unshared}
+
+    def _unshared(self) -> dict[str, str]:
+        kernels: dict[str, list[str]] = {}
+        for digest in self._recipes.keys() & self._cases.keys():
+            recipe = self._recipes[digest]
+            if recipe.built and _backend(*recipe.built) == "asm":
+                kernels.setdefault(recipe.kernel, []).append(digest)
+        found: dict[str, str] = {}
+        for digests in kernels.values():
+            ways = [strides.shared(bound).items() for digest in digests for bound in self._bounds[digest]]
+            seen = {way for each in ways for way in each}
+            for digest in digests:
+                recipe = self._recipes[digest]
+                assert recipe.built is not None  # it is assembly
+                left = sorted(strides.admitted(*recipe.built, self._bounds[digest]) - seen)
+                if left:
+                    told = "; ".join(f"{name} may be {how}" for name, how in left)
+                    found[digest] = f"{recipe.named}: {told}, and no call of the kernel has it so"
+        return found
+
     def _held(self, digest: str, name: str) -> bool:
         """Do conditions refuse every other size, or stride, of this name?"""
         recipe = self._recipes[digest]
@@ -108,7 +137,7 @@ class Walked:
                 yield name
 
     def needless(self) -> Iterator[str]:
-        """Operators of which two values of sizes need not be asked, and whose recipes all have them."""
+        """Operators of which two values of sizes, or shared strides, need not be asked, and whose recipes all have them."""
         lone: dict[str, bool] = {}
         for digest in self._recipes.keys() & self._cases.keys():
             cases = self._cases[digest]
@@ -118,6 +147,10 @@ class Walked:
         for name in sorted(lone):
             if not lone[name]:
                 yield f"{name}: all its sizes have two values: take it out of manifests/unasked.toml"
+        spare = {cases.subject.name for cases in self._cases.values() if cases.unshared}
+        spare -= {self._cases[digest].subject.name for digest in self._unshared()} if spare else set()
+        for name in sorted(spare):
+            yield f"{name}: each stride that may be shared has a call: take it out of manifests/unasked.toml"
 
     def _lone(self, digest: str, *, needed: bool = False) -> Iterator[tuple[str, int]]:
         """Sizes that a kernel is given, that are the same in all calls, and that no condition holds there. ``needed``: also
@@ -156,6 +189,10 @@ class Walked:
                 words = f"no two calls that choose it notice another value of {', '.join(left)}"
                 found[digest] = f"{self._recipes[digest].named}: {words}"
         return found
+
+
+def _backend(operator: Operator, recipe: Recipe) -> str:
+    return BACKENDS[operator.kernels[recipe.kernel].backend]
 
 
 def _value(bound: Bound, name: str) -> Any:

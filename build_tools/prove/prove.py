@@ -242,7 +242,7 @@ class _Book:
     def note(self, lines: Sequence[Line], choice: Choice, built: Built) -> None:
         """What lines say, but for recipes that calls which did not come to their end choose, too, or whose calls show little."""
         found = receipts.collect(lines, EMBEDDED_CHECKS, built.recipes, choice.names)
-        narrow = choice.walked.narrow()
+        narrow = choice.walked.unshared() | choice.walked.narrow()
         narrow |= choice.walked.unnoticed(found.receipts.keys() - narrow.keys())
         self.narrow += [f"{built.target} {words}" for words in sorted(narrow.values())]
         self.narrow += [f"{built.target} {words}" for words in choice.walked.needless()]

@@ -38,6 +38,58 @@ def shown(bound: Bound) -> frozenset[str]:
     )
 
 
+#: How elements of what is only read may share memory: all indices of a dim at one place, or each over a part of the last.
+ZERO: Final = "0"
+OVERLAPPING: Final = "less than a row"
+
+
+def shared(bound: Bound) -> dict[str, str]:
+    """Stride symbols of tensors that are only read -> how elements share memory there."""
+    return {
+        name: ZERO if step == 0 else OVERLAPPING
+        for name, step, row in _rows(bound)
+        if step == 0 or 0 < step < row
+    }
+
+
+def admitted(operator: Operator, recipe: Recipe, bounds: Iterable[Bound]) -> frozenset[tuple[str, str]]:
+    """(stride symbol, how elements share memory) that the conditions of a recipe let pass in a tensor that is only read.
+
+    Each of its calls is tried with that stride changed, alone and together with its equals.
+    """
+    codes = [each.code for each in recipe.conditions]
+    found: set[tuple[str, str]] = set()
+    for bound in bounds:
+        values = _values(operator, bound, _settled(bound))
+        minding = [code for code in codes if _true(code, values)]
+        rows = list(_rows(bound))
+        for name, step, row in rows:
+            equal = {other for other, same, _ in rows if same == step}
+            for how, value in ((ZERO, 0), (OVERLAPPING, row // 2)):
+                if (name, how) in found or (how == OVERLAPPING and not value):
+                    continue
+                for names in ({name}, equal):
+                    moved = [
+                        value if slot in names else now
+                        for slot, now in zip(operator.slots, values, strict=True)
+                    ]
+                    if all(_true(code, moved) for code in minding):
+                        found.add((name, how))
+    return frozenset(found)
+
+
+def _rows(bound: Bound) -> Iterator[tuple[str, int, int]]:
+    """(symbol, stride, elements of the last dim) of each dim but the last of what is only read, where it has two indices."""
+    for spec in bound.subject.arguments:
+        layout = bound.tensors.get(spec.name)
+        if layout is None or layout.returned or spec.role != "in" or spec.strides is None:
+            continue
+        if math.prod(layout.shape):
+            for text, dim, size in _placed(spec, layout):
+                if is_symbol(text) and size > 1 and dim < len(layout.shape) - 1:
+                    yield text, layout.strides[dim], layout.shape[-1]
+
+
 def _steps(bound: Bound) -> Iterator[tuple[str, int, int, int]]:
     """(symbol, stride, what the sizes inside come to, what the next stride and its size come to)."""
     for spec in bound.subject.arguments:
@@ -115,9 +167,26 @@ def _true(code: bytes, values: list[int]) -> bool:
         return False
 
 
-def _values(operator: Operator, bound: Bound) -> list[int]:
+def _settled(bound: Bound) -> dict[str, int]:
+    """Strides of dims without a step to take: what the runtime binds is what sizes give."""
+    found = {}
+    for spec in bound.subject.arguments:
+        layout = bound.tensors.get(spec.name)
+        if layout is not None and spec.strides is not None:
+            for text, dim, size in _placed(spec, layout):
+                if is_symbol(text) and size <= 1:
+                    found[text] = math.prod(max(each, 1) for each in layout.shape[dim + 1 :])
+    return found
+
+
+def _values(operator: Operator, bound: Bound, settled: Mapping[str, int] | None = None) -> list[int]:
     """What the slots hold in a call, as far as its words say."""
-    known: dict[str, int] = {**strides_of(bound), **bound.sizes, "CUS": bound.words.compute_units}
+    known: dict[str, int] = {
+        **(settled or {}),
+        **strides_of(bound),
+        **bound.sizes,
+        "CUS": bound.words.compute_units,
+    }
     for name, layout in bound.tensors.items():
         known[f"?{name}"] = int(layout is not None)
         known[f"&{name}"] = layout.offset * BY_NAME[layout.dtype].itemsize if layout is not None else 0

@@ -107,12 +107,29 @@ def test_what_cannot_be_bound(text: str, problem: str) -> None:
         _bind(text)
 
 
-def test_inputs_may_be_the_same_along_a_dim() -> None:
+def test_inputs_may_share_places_where_a_word_says_so() -> None:
     assert _one(FULL + "in_row=0", "input").strides == (0, 1)
-    with pytest.raises(
-        BindError, match=r"input is only read, .* strides \[5, 1\] of \(2, 6\) put two elements"
-    ):
-        _bind(FULL + "in_row=5")
+    assert _one(FULL + "in_row=5", "input").strides == (5, 1)
+    with pytest.raises(BindError, match=r"out is written, and strides \[0, 1\] of \(2, 6\)"):
+        _bind(FULL + "out_row=0")
+
+
+def test_a_dim_of_stride_0_takes_no_place() -> None:
+    """What no word says lies dense around it, as around a dim that torch expands."""
+    spec = parse_tensor("input", "T[B, S, H, N] strides [in_b, in_s, in_h, 1]", {"T": ["bf16"]})
+    toy = toy_operator.subject()
+    own = tuple(each for each in toy.parameters if each.kind != "Tensor" or each.name == "input")
+    subject = replace(toy, parameters=own, arguments=(spec,), returns=(), type_of={}, types={"T": ("bf16",)})
+    words_of = {
+        "in_s=0": (12, 0, 6, 1),
+        "in_h=0": (18, 6, 0, 1),
+        "in_s=0 in_h=0": (6, 0, 0, 1),
+        "in_b=0": (0, 12, 6, 1),
+    }
+    for text, strides in words_of.items():
+        found = _bind(f"B=2 S=3 H=2 N=6 epsilon=0.5 T=bf16 {text}", subject=subject)[0].tensors["input"]
+        assert found is not None
+        assert found.strides == strides, text
 
 
 def test_gaps_and_swapped_dims() -> None:

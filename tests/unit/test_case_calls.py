@@ -65,6 +65,22 @@ def test_a_tensor_is_its_whole_allocation(tmp_path: Path) -> None:
     assert isinstance(out, Array) and out.data is None
 
 
+def test_elements_in_one_place_have_one_value(tmp_path: Path) -> None:
+    """What is asked is what the device has: planted, each index drawn for itself, and the last one stored."""
+    text = """
+[toy]
+default = "index~permutation N=6 M=3 T=bf16 Q=i8 O=f32 epsilon=0.5 bias=none"
+golden = "M=1 N=4"
+calls = ["in_row=0", "in_row=2"]
+"""
+    cases = toy_operator.cases(tmp_path, text)
+    bounds = make.bounds(cases, "gfx942", toy_operator.targets()["gfx942"])
+    same, over = (make.asked(cases, bound, 1).inputs["input"] for bound in bounds)
+    assert same is not None and over is not None
+    assert (same == same[0]).all() and len(np.unique(same)) > 1
+    assert (over[1:, :4] == over[:-1, 2:]).all() and len(np.unique(over)) > 6
+
+
 def test_wants_name_what_is_written_and_returned(tmp_path: Path) -> None:
     call = _calls(tmp_path)[0]
     assert [(want.name, want.dtype, want.returned) for want in call.wants] == [

@@ -144,4 +144,4 @@ def test_what_is_blind_says_where() -> None:
     ],
 )  # fmt: skip
 def test_elements_in_one_place(shape: tuple[int, ...], strides: tuple[int, ...], meet: bool) -> None:
-    assert bind._overlaps(shape, strides) is meet
+    assert bind.overlaps(shape, strides) is meet

@@ -149,6 +149,23 @@ def test_a_kernel_of_another_family(folder: Path) -> None:
     assert "serves its own family alone" in other("norm/scale", "slack = { input = 16 }\n")[0]
 
 
+def test_a_kernel_on_some_of_its_targets(folder: Path) -> None:
+    path = folder / "norm" / "operators.toml"
+    text = path.read_text()
+
+    def kernels(targets: str) -> tuple[list[str], list[str]]:
+        path.write_text(text.replace('"scale"]', f'{{ use = "scale", targets = ["{targets}"] }}]'))
+        problems = Problems()
+        manifest = read(folder, problems)
+        if manifest is None or problems.lines:
+            return [], problems.lines
+        made = manifest.families["norm"].operators[0].kernels
+        return [target for kernel in made for target in kernel.targets], []
+
+    assert kernels("gfx942") == (["gfx942"], [])
+    assert "'gfx940' is not" in " ".join(kernels("gfx940")[1])
+
+
 @pytest.mark.parametrize("taken", ["Q", "N", "in_row", "mode"])
 def test_a_constant_cannot_shadow_what_a_call_has(folder: Path, taken: str) -> None:
     """A type variable, a dim, a stride, an attribute: a kernel would be compiled with one and told the other."""

@@ -12,10 +12,12 @@ from support import toy_operator
 
 from aiter_prebuilt.contract.expression import Scope, compile_expression
 from aiter_prebuilt.contract.records import (
+    BACKENDS,
     DIM_BIND,
     Attribute,
     Condition,
     Dim,
+    Kernel,
     Operator,
     Recipe,
     Tensor,
@@ -134,3 +136,42 @@ def test_lint_asks_for_names_of_operators_in_the_list(tmp_path: Path) -> None:
     problems = Problems()
     assert table.unasked(tmp_path, problems).keys() == {"toj", "toy"}
     assert problems.lines == [f"{tmp_path.name}/unasked.toml: sizes.toy: is not a reason"]
+
+
+def shared_ways(
+    tmp_path: Path, chosen: list[str], *conditions: str, backend: str = "asm", left: str = ""
+) -> str:
+    """What is said of strides that let elements share memory, of a recipe of assembly that these calls choose."""
+    calls = CALLS.replace('"M=3 N=7 shift=1"]', '"M=3 N=7 shift=1", "M=3 in_row=0", "M=3 in_row=2"]')
+    cases = replace(toy_operator.cases(tmp_path, calls), unshared=left)
+    operator, recipe = built(*conditions)
+    kernel = Kernel("row", BACKENDS.index(backend), 0, 0)
+    none: frozenset[str] = frozenset()
+    known = Provable(
+        "toys", "toy.row", "v", "gfx942", none, "now", "it", {}, built=(replace(operator, kernels=(kernel,)), recipe),
+    )  # fmt: skip
+    walked = Walked({"a": known})
+    bounds = {bound.label: bound for bound in make.bounds(cases, "gfx942", toy_operator.targets()["gfx942"])}
+    for label in chosen:
+        walked.note(cases, bounds[label], ["a"])
+    return "; ".join([*walked.unshared().values(), *walked.needless()])
+
+
+def test_strides_that_share_memory_are_asked_of_assembly(tmp_path: Path) -> None:
+    """Planted: an object that ends what it reads at its rows times their stride is right in dense calls alone."""
+    both = "toy.row[v]: in_row may be 0; in_row may be less than a row, and no call of the kernel has it so"
+    assert shared_ways(tmp_path, ["M=2"]) == both
+    assert shared_ways(tmp_path, ["M=2"], "in_row % 3 == 0") == both, "0 is a multiple of everything"
+    assert "may be 0" not in shared_ways(tmp_path, ["M=2", "M=3 in_row=0"])
+    assert shared_ways(tmp_path, ["M=2", "M=3 in_row=0", "M=3 in_row=2"]) == ""
+    assert shared_ways(tmp_path, ["M=2"], "in_row >= N") == "", "conditions refuse both"
+    assert shared_ways(tmp_path, ["M=2", "M=1 gaps=8"], "in_row >= N") == "", (
+        "one row has the stride that sizes give"
+    )
+    assert shared_ways(tmp_path, ["M=2"], backend="triton") == "", "not asked of kernels of ours yet"
+
+
+def test_what_is_not_asked_yet_is_said_and_needed(tmp_path: Path) -> None:
+    assert shared_ways(tmp_path, ["M=2"], left="its calls take minutes") == ""
+    spare = shared_ways(tmp_path, ["M=2"], "in_row >= N", left="its calls take minutes")
+    assert spare == "toy: each stride that may be shared has a call: take it out of manifests/unasked.toml"

@@ -44,12 +44,13 @@ def fmha_v3_bwd(
     Args:
         dout: [b, sq, hq, dv], the gradient of ``out``. out: what the forward pass gave. softmax_lse: [b, hq, sq] fp32, the
             log-sum-exp (natural log) of its scaled scores.
-        q: [b, sq, hq, d] bf16 or fp16, d from 64 to 192, a multiple of 8. k: [b, sk, hk, d], hq a multiple of hk. v: [b, sk, hk,
-            dv], dv is d, or 128 beside a d of 192 on gfx950. The last dim of each must be contiguous.
+        q: [b, sq, hq, d] bf16 or fp16. k: [b, sk, hk, d], hq a multiple of hk. v: [b, sk, hk, dv]. d and dv are 1 to 256; what
+            AITER's assembly does not take, expanded tensors among it, a kernel of ours does. The last dim of each must be
+            contiguous.
         softmax_scale: what scores are multiplied with, more than 0. is_causal: aligned bottom-right: query i sees keys up
             to i + sk - sq.
         window_size_left, window_size_right: query i sees keys from i + sk - sq - left to i + sk - sq + right; -1 is no bound.
-        is_v3_atomic_fp32: add ``dq`` up in fp32, else in its own type, for which fewer shapes are served.
+        is_v3_atomic_fp32: add ``dq`` up in fp32, else in its own type where AITER's assembly does.
         how_v3_bf16_cvt: bf16 by rounding to nearest even (0), away from zero (1) or towards zero (2), where there is a choice.
         dq, dk, dv: as q, k, v, written; made when None.
         dropout_p, deterministic, alibi_slopes, gen: no dropout, defaults only. rng_state: any, there is no dropout.
@@ -125,16 +126,17 @@ def fmha_v3_varlen_bwd(
     """The gradients of ``softmax(q @ k.T * softmax_scale) @ v`` per head, of sequences of different lengths; AITER's assembly.
 
     Args:
-        dout: [sq, hq, d], the gradient of ``out``. out: what the forward pass gave. softmax_lse: [hq, sq] fp32, the log-sum-exp
+        dout: [sq, hq, dv], the gradient of ``out``. out: what the forward pass gave. softmax_lse: [hq, sq] fp32, the log-sum-exp
             (natural log) of its scaled scores.
-        q: [sq, hq, d] bf16 or fp16, d from 64 to 192, a multiple of 8: the queries of all sequences. k, v: [sk, hk, d], hq a
-            multiple of hk. The last dim of each must be contiguous.
+        q: [sq, hq, d] bf16 or fp16: the queries of all sequences. k: [sk, hk, d], hq a multiple of hk. v: [sk, hk, dv]. d and dv
+            are 1 to 256; what AITER's assembly does not take, expanded tensors among it, a kernel of ours does. The last dim of
+            each must be contiguous.
         cu_seqlens_q: [n + 1] int32: sequence i has the queries from cu_seqlens_q[i] to cu_seqlens_q[i + 1]; it begins with 0
             and ends with sq. cu_seqlens_k: the same for keys.
         max_seqlen_q, max_seqlen_k: no sequence has more queries, more keys.
         softmax_scale: what scores are multiplied with, more than 0. is_causal: aligned bottom-right: of n queries and m keys
             query i sees keys up to i + m - n.
-        is_v3_atomic_fp32: add ``dq`` up in fp32, else in its own type, which gfx950 serves for d from 72 to 128.
+        is_v3_atomic_fp32: add ``dq`` up in fp32, else in its own type where AITER's assembly does.
         how_v3_bf16_cvt: bf16 by rounding to nearest even (0), away from zero (1) or towards zero (2), where there is a choice.
         dq, dk, dv: as q, k, v, written; made when None.
         zero_tensors: any value: keys that meet no query, and queries that meet no key, have gradients of 0 either way.
