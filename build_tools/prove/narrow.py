@@ -97,9 +97,8 @@ class Walked:
     def _unshared(self) -> dict[str, str]:
         kernels: dict[str, list[str]] = {}
         for digest in self._recipes.keys() & self._cases.keys():
-            recipe = self._recipes[digest]
-            if recipe.built and _backend(*recipe.built) == "asm":
-                kernels.setdefault(recipe.kernel, []).append(digest)
+            if self._assembly(digest):
+                kernels.setdefault(self._recipes[digest].kernel, []).append(digest)
         found: dict[str, str] = {}
         for digests in kernels.values():
             ways = [strides.shared(bound).items() for digest in digests for bound in self._bounds[digest]]
@@ -112,6 +111,11 @@ class Walked:
                     told = "; ".join(f"{name} may be {how}" for name, how in left)
                     found[digest] = f"{recipe.named}: {told}, and no call of the kernel has it so"
         return found
+
+    def _assembly(self, digest: str) -> bool:
+        """Does this recipe launch AITER's assembly?"""
+        built = self._recipes[digest].built if digest in self._recipes else None
+        return built is not None and _backend(*built) == "asm"
 
     def _held(self, digest: str, name: str) -> bool:
         """Do conditions refuse every other size, or stride, of this name?"""
@@ -147,7 +151,11 @@ class Walked:
         for name in sorted(lone):
             if not lone[name]:
                 yield f"{name}: all its sizes have two values: take it out of manifests/unasked.toml"
-        spare = {cases.subject.name for cases in self._cases.values() if cases.unshared}
+        spare = {
+            cases.subject.name
+            for digest, cases in self._cases.items()
+            if cases.unshared and self._assembly(digest)
+        }
         spare -= {self._cases[digest].subject.name for digest in self._unshared()} if spare else set()
         for name in sorted(spare):
             yield f"{name}: each stride that may be shared has a call: take it out of manifests/unasked.toml"
