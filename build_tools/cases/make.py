@@ -126,7 +126,8 @@ def _shared(layout: Layout, values: Values) -> Values:
         flat, layout.shape, tuple(step * flat.itemsize for step in layout.strides)
     )
     place[...] = values
-    return place.copy()
+    held: Values = place.copy()
+    return held
 
 
 def answer(cases: Cases, question: Question) -> dict[str, Near]:
