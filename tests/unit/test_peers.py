@@ -23,7 +23,9 @@ def test_table_has_rows_of_the_session_alone() -> None:
     assert rows and not rows.keys() - peers.rows().keys()
     for name, row in rows.items():
         assert sum(row.get(each, 0) for each in peers.OUTCOMES) == row["cases"], name
-        assert row["why"] or row["end"] or row.get("right", 0) == row["cases"], f"{name}: not all, and no reason"
+        assert row["why"] or row["end"] or row.get("right", 0) == row["cases"], (
+            f"{name}: not all, and no reason"
+        )
 
 
 def test_a_row_that_does_not_exist_is_named() -> None:
@@ -41,6 +43,9 @@ def test_summary_counts_each_outcome() -> None:
         {"case": "test_a", "outcome": "refused", "why": "X"},
         {"case": "", "outcome": "other", "why": "SystemExit: 2"},
     ]
+    found = peers.summary(lines, "")
+    assert (found["cases"], found.get("right"), found["failed"], found["refused"]) == (3, None, 1, 2)
+    lines[0]["checks"] = 1
     found = peers.summary(lines, "")
     assert (found["cases"], found["right"], found["refused"]) == (3, 1, 2)
     assert found["why"] == ["2 x refused: X"] and found["end"] == "other: SystemExit: 2"
