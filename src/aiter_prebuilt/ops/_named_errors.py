@@ -27,18 +27,41 @@ _INT64: Final = range(-(2**63), 2**63)
 def guarded(function: FunctionType) -> FunctionType:
     """Wrap ``function``: a raw error that it raises is named after the argument that caused it.
 
-    The wrapper has the globals of ``function``, where a test or ``verify --execute`` replaces native operators.
+    The wrapper has the parameters of ``function`` one by one: a call through ``*given, **words`` would cost several times as
+    much. It has its globals, too, where a test or ``verify --execute`` replaces native operators.
     """
+    from inspect import Parameter, signature
 
-    def call(*given: Any, **words: Any) -> Any:
-        try:
-            return function(*given, **words)
-        except Exception as error:
-            blame_call(function, error, given, words)
-            raise
-
-    blame_call = _blame_call  # a closure: the globals are those of ``function``
-    made = FunctionType(call.__code__, function.__globals__, function.__name__, None, call.__closure__)
+    parameters = signature(function).parameters.values()
+    declared: list[str] = []
+    handed: list[str] = []
+    starred = False
+    for each in parameters:
+        default = "" if each.default is Parameter.empty else "=None"
+        if each.kind is Parameter.VAR_POSITIONAL:
+            starred = True
+            declared.append(f"*{each.name}")
+            handed.append(f"*{each.name}")
+        elif each.kind is Parameter.VAR_KEYWORD:
+            declared.append(f"**{each.name}")
+            handed.append(f"**{each.name}")
+        elif each.kind is Parameter.KEYWORD_ONLY:
+            if not starred:
+                declared.append("*")
+                starred = True
+            declared.append(f"{each.name}{default}")
+            handed.append(f"{each.name}={each.name}")
+        else:
+            declared.append(f"{each.name}{default}")
+            handed.append(each.name)
+    given = ", ".join(f"{each.name!r}: {each.name}" for each in parameters)
+    text = _WRAPPER.format(
+        name=function.__name__, declared=", ".join(declared), handed=", ".join(handed), given=given
+    )
+    namespace: dict[str, Any] = {}
+    exec(compile(text, __file__, "exec"), function.__globals__, namespace)  # noqa: S102  # names of parameters alone
+    made: FunctionType = namespace["_make"](function, blame)
+    made.__defaults__, made.__kwdefaults__ = function.__defaults__, function.__kwdefaults__
     made.__dict__.update(function.__dict__)
     for name in ("__module__", "__qualname__", "__doc__", "__annotations__"):
         setattr(made, name, getattr(function, name))
@@ -48,18 +71,16 @@ def guarded(function: FunctionType) -> FunctionType:
     return made
 
 
-def _blame_call(
-    function: Callable[..., Any], error: Exception, given: tuple[Any, ...], words: Mapping[str, Any]
-) -> None:
-    """:func:`blame` for the arguments of one call; a call that Python itself could not bind stays as it is."""
-    if isinstance(error, AiterPrebuiltError):
-        return
-    trace = error.__traceback__
-    if trace is None or trace.tb_next is None:
-        return
-    from inspect import signature  # late: a call without an error does not need it
-
-    blame(function, error, signature(function).bind(*given, **words).arguments)
+#: Two names that no parameter has are the closure's: the globals are those of the function.
+_WRAPPER: Final = """def _make(_function_, _blame_):
+    def {name}({declared}):
+        try:
+            return _function_({handed})
+        except Exception as _error_:
+            _blame_(_function_, _error_, {{{given}}})
+            raise
+    return {name}
+"""
 
 
 def blame(function: Callable[..., Any], error: Exception, given: Mapping[str, Any], name: str = "") -> None:
