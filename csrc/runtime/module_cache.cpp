@@ -17,6 +17,16 @@ constexpr std::uint32_t kCudaPlainLds = 48 * 1024;
 constexpr int kFirstCaptureError = 900;
 constexpr int kLastCaptureError = 908;
 
+// Not the code object's fault, and may be over at the next call: OUT_OF_MEMORY and NOT_READY, which HIP and CUDA number alike,
+// and what HIP answers when its loader has no memory for an image.
+constexpr int kOutOfMemory = 2;
+constexpr int kNotReady = 600;
+constexpr int kHipSharedObjectInitFailed = 303;
+
+bool is_transient(const Driver& driver, int code) {
+  return code == kOutOfMemory || code == kNotReady || (driver.is_hip() && code == kHipSharedObjectInitFailed);
+}
+
 // hipStreamCaptureStatusNone and CU_STREAM_CAPTURE_STATUS_NONE.
 constexpr int kNotCapturing = 0;
 
@@ -70,22 +80,22 @@ bool Device::refuse_in_capture(const OperatorBlock& block, const layout::Entry& 
 
 bool Device::load(const OperatorBlock& block, const layout::Entry& entry, Module& module, Error& error) const {
   Bytes image;
-  module.failed = !block.bundle().read_code_object(block, entry, image, error);
-  if (!module.failed) {
-    const int code = driver_.table.module_load_data(&module.handle, image.data());
-    if (code == 0) {
-      loaded_count.fetch_add(1, std::memory_order_relaxed);
-      return true;
-    }
-    module.handle = nullptr;
-    if (code >= kFirstCaptureError && code <= kLastCaptureError) {
-      return capture_error(block, entry, cat("another stream is capturing a graph: ", driver_.code_text(code)), error);
-    }
-    module.failed = true;
-    driver_.fail(ErrorKind::Load, loading(block, entry), "ModuleLoadData", code, error);
-    const Bundle& bundle = block.bundle();
-    error.found += cat(" for a code object of ", image.size(), " bytes for ", bundle.text(bundle.root().target));
+  // Read again at the next call: there may have been no memory, and a file that stays damaged says so again.
+  if (!block.bundle().read_code_object(block, entry, image, error)) return false;
+  const int code = driver_.table.module_load_data(&module.handle, image.data());
+  if (code == 0) {
+    loaded_count.fetch_add(1, std::memory_order_relaxed);
+    return true;
   }
+  module.handle = nullptr;
+  if (code >= kFirstCaptureError && code <= kLastCaptureError) {
+    return capture_error(block, entry, cat("another stream is capturing a graph: ", driver_.code_text(code)), error);
+  }
+  driver_.fail(ErrorKind::Load, loading(block, entry), "ModuleLoadData", code, error);
+  const Bundle& bundle = block.bundle();
+  error.found += cat(" for a code object of ", image.size(), " bytes for ", bundle.text(bundle.root().target));
+  if (is_transient(driver_, code)) return false;
+  module.failed = true;
   module.error = error;
   return false;
 }

@@ -1,5 +1,6 @@
 // Code objects loaded into one device, each once: bundle bytes -> module -> function. Any thread may ask; the first
-// does the work, the others wait, and a failure stays the first failure.
+// does the work, the others wait. What the driver refuses stays refused with its first cause, unless the cause may pass: no
+// memory, a capture.
 #pragma once
 
 #include <array>

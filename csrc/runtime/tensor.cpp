@@ -38,9 +38,20 @@ const DLPackExchangeAPI* look_up(PyTypeObject* type) {
   return usable ? api : nullptr;
 }
 
-// The exporter raised: meta tensors do, and so do sparse ones.
+// What the tensor's __dlpack__ says of an exporter that failed without an exception, or "succeeded" and described nothing: a
+// callback of Python's that raises looks so to C.
+std::string export_text(PyObject* object) {
+  constexpr const char* kSilent = "its exporter described nothing and does not say why";
+  const py::Ref method(PyObject_GetAttrString(object, "__dlpack__"));
+  const py::Ref capsule(method ? PyObject_CallObject(method.get(), nullptr) : nullptr);
+  if (method && !capsule) return py::take_exception_text();
+  if (!method) py::clear_ordinary();
+  return kSilent;
+}
+
+// The exporter refused: it does for meta tensors, and for sparse ones.
 bool refuse_export(PyObject* object, Error& error) {
-  const std::string text = py::take_exception_text();
+  const std::string text = PyErr_Occurred() != nullptr ? py::take_exception_text() : export_text(object);
   if (attribute_is_true(object, "is_meta")) {
     return error.set(ErrorKind::ArgumentDevice, "", cat("a meta tensor has no memory (", text, ")"),
                      "Pass a tensor with storage");
@@ -73,9 +84,10 @@ bool read_managed(PyObject* object, const DLPackExchangeAPI* api, DLTensor& tens
 
 bool read_through_api(PyObject* object, const DLPackExchangeAPI* api, TensorArg& out, CallContext& call,
                       CallStorage& storage, Error& error) {
-  DLTensor tensor;
+  DLTensor tensor = untouched_tensor();
   if (api->dltensor_from_py_object_no_sync != nullptr) {
-    if (api->dltensor_from_py_object_no_sync(object, &tensor) != 0) return refuse_export(object, error);
+    if (api->dltensor_from_py_object_no_sync(object, &tensor) != 0 || tensor.ndim == kUntouched)
+      return refuse_export(object, error);
     if (!check_dlpack(tensor, error)) return false;
   } else if (!read_managed(object, api, tensor, storage, error)) {
     return false;

@@ -69,6 +69,17 @@ inline bool fill_from_dlpack(const DLTensor& tensor, TensorArg& out) {
   return out.address >= data && ((out.shape != nullptr && out.strides != nullptr) || out.ndim == 0);
 }
 
+// The rank of a tensor that an exporter has not described.
+inline constexpr std::int32_t kUntouched = -1;
+
+// What an exporter is given to fill in. One that says it succeeded and fills in nothing is seen by it, and no other tensor's
+// memory is taken for this one's.
+inline DLTensor untouched_tensor() {
+  DLTensor tensor = {};
+  tensor.ndim = kUntouched;
+  return tensor;
+}
+
 // The fast way alone: None, or a tensor whose type has the exchange API with explicit strides. False: take the other
 // (a Python exception may be set; read_tensor meets it again).
 inline bool read_tensor_fast(PyObject* object, TensorArg& out, CallContext& call) {
@@ -83,7 +94,7 @@ inline bool read_tensor_fast(PyObject* object, TensorArg& out, CallContext& call
     if (PyErr_Occurred() != nullptr) return false;
     call.asks_gradient = true;
   }
-  DLTensor tensor;
+  DLTensor tensor = untouched_tensor();  // without a shape and of a rank that is not 0: not taken as it is
   if (api->dltensor_from_py_object_no_sync(object, &tensor) != 0) return false;
   if (call.api == nullptr) call.api = api;
   return fill_from_dlpack(tensor, out);

@@ -11,7 +11,7 @@ import pytest
 from support.hip_process import INVALID_VALUE, SUCCESS, Launch, launch, program
 from support.linked import kernel_source, link, metadata
 
-OUT_OF_MEMORY = 2
+OUT_OF_MEMORY, NO_DEVICE = 2, 100
 
 _FACTS = r"""
 import ctypes, json, sys
@@ -277,3 +277,32 @@ def test_scalar_loads_reach_the_end_of_a_dword(size: int, fits: bool) -> None:
     image = link("gfx942", kernel_source(body) + metadata([(0, 8, "global_buffer")]))
     answer, log = launch(Launch(image, [("buffer", bytes(size))]))
     assert (answer.status == SUCCESS) is fits, log
+
+
+#: The machine's four devices, told apart by their compute units.
+_FOUR = "gfx942:cus=10,gfx942:cus=20,gfx950:cus=30,gfx942:cus=40"
+
+
+@pytest.mark.parametrize(
+    ("environment", "seen"),
+    [
+        ({}, [10, 20, 30, 40]),
+        ({"ROCR_VISIBLE_DEVICES": "2,0"}, [30, 10]),
+        ({"ROCR_VISIBLE_DEVICES": " 3 , 1 "}, [40, 20]),
+        ({"ROCR_VISIBLE_DEVICES": ""}, []),
+        ({"ROCR_VISIBLE_DEVICES": "1,9,2"}, [20]),
+        ({"ROCR_VISIBLE_DEVICES": "GPU-emulator00000002"}, [30]),
+        ({"HIP_VISIBLE_DEVICES": "3,1"}, [40, 20]),
+        ({"HIP_VISIBLE_DEVICES": ""}, [10, 20, 30, 40]),
+        ({"HIP_VISIBLE_DEVICES": "-1"}, []),
+        ({"HIP_VISIBLE_DEVICES": "0,x,1"}, [10]),
+        ({"CUDA_VISIBLE_DEVICES": "2"}, [30]),
+        ({"HIP_VISIBLE_DEVICES": "1", "CUDA_VISIBLE_DEVICES": "2"}, [20]),
+        ({"ROCR_VISIBLE_DEVICES": "3,2,1", "HIP_VISIBLE_DEVICES": "1,0"}, [30, 40]),
+        ({"ROCR_VISIBLE_DEVICES": "3", "HIP_VISIBLE_DEVICES": "1"}, []),
+    ],
+)
+def test_visible_devices_mean_what_they_mean_to_rocm(environment: dict[str, str], seen: list[int]) -> None:
+    status, rows, _ = facts(devices=_FOUR, **environment)
+    assert [units for _, units, _ in rows] == seen
+    assert status == (SUCCESS if seen else NO_DEVICE)

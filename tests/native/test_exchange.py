@@ -231,6 +231,29 @@ def test_torch_without_the_exchange_api(op: Operator, stub: Stub, monkeypatch: p
     assert stub.launches() == 1
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("says", ["raises", "nothing", "minus one"])
+def test_a_tensor_that_is_not_exported_is_never_the_one_before(op: Operator, stub: Stub, says: str) -> None:
+    """An exporter in Python that raises looks like success to C, and has filled in nothing; one that answers -1 may set no
+    exception. Both are refused with what ``__dlpack__`` says, cold and after a call that left its tensor on the stack.
+    """
+
+    def borrow(tensor: Any, out: Any) -> int:
+        if tensor.tensor.data == X:
+            return exchange.fill_borrow(tensor, out)
+        if says == "raises":
+            raise RuntimeError("Cannot pack a sparse tensor")
+        return 0 if says == "nothing" else -1
+
+    kind = exchange.exposing(exchange.table(borrow))
+    kind.__dlpack__ = lambda self, **_: (_ for _ in ()).throw(BufferError("can't export a sparse tensor"))
+    for count in range(3):
+        with pytest.raises(errors.ArgumentKindError, match="can't export a sparse tensor"):
+            op(kind(X + 64, "bf16", (4, 8)))
+        assert stub.launches() == count
+        op(kind(X, "bf16", (4, 8)))
+
+
 def test_real_torch_tensors(op: Operator, stub: Stub) -> None:
     pytest.importorskip("torch")
     import torch

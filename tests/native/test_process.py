@@ -78,6 +78,21 @@ def test_a_failed_load_stays_failed_with_its_first_cause(serve: Serve, stub: Stu
     assert stub.load_attempts() == 1 and stub.launches() == 0
 
 
+@pytest.mark.parametrize("code", [2, 600, 900])
+def test_a_load_that_failed_for_a_passing_cause_is_tried_again(
+    serve: Serve, stub: Stub, blob: Blob, code: int
+) -> None:
+    """No memory, a device that is not ready, a capture: nothing is wrong with the code object."""
+    op = serve(simple(blob()))
+    stub.fault("load", code)
+    for _ in range(2):
+        with pytest.raises((errors.LoadError, errors.CaptureError)):
+            op(X)
+    stub.fault("load", 0)
+    op(X)
+    assert stub.load_attempts() == 3 and stub.launches() == 1
+
+
 def test_a_missing_symbol(serve: Serve, stub: Stub, blob: Blob) -> None:
     op = serve(simple(blob()))
     stub.fault("symbol", 500)

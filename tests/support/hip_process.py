@@ -103,9 +103,14 @@ def launch(request: Launch, **environment: str) -> tuple[Answer, str]:
 
 
 def program(source: str, *arguments: str, **environment: str) -> tuple[str, str]:
-    """Runs Python source with the library's path as its first argument; a crash or an exception fails the test."""
+    """Run Python source with the library's path as its first argument; a crash or an exception fails the test.
+
+    A name in capitals is a variable as it is; another one is a setting of the embedded device.
+    """
     variables = {
-        "AITER_PREBUILT_EMULATOR" + ("" if key == "devices" else f"_{key.upper()}"): value
+        key
+        if key.isupper()
+        else "AITER_PREBUILT_EMULATOR" + ("" if key == "devices" else f"_{key.upper()}"): value
         for key, value in environment.items()
     }
     return _python(["-c", source, str(library_path()), *arguments], variables, "")

@@ -126,7 +126,9 @@ Module::~Module() {
 hipError_t load(std::span<const std::uint8_t> image, int device, std::shared_ptr<Module>& out) {
   const Target target = find_device(device)->configuration.target;
   std::string problem;
-  std::unique_ptr<CodeObject> code = load_code_object(image, target, device, problem);
+  bool no_memory = false;
+  std::unique_ptr<CodeObject> code = load_code_object(image, target, device, problem, no_memory);
+  if (!code && no_memory) return fail(hipErrorOutOfMemory, "%s", problem.c_str());
   if (!code)
     return fail(for_other_devices(image, target) ? hipErrorNoBinaryForGpu : hipErrorInvalidImage, "%s",
                 problem.c_str());

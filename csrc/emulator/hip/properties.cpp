@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "../isa/decode.h"
+#include "../machine/visible.h"
 
 namespace apb::emu::hip {
 namespace {
@@ -69,7 +70,7 @@ void fill_common(Properties& out, const Device& device) {
   out.cooperativeLaunch = out.cooperativeMultiDeviceLaunch = out.cooperativeMultiDeviceUnmatchedFunc = 1;
   out.cooperativeMultiDeviceUnmatchedGridDim = out.cooperativeMultiDeviceUnmatchedBlockDim = 1;
   out.cooperativeMultiDeviceUnmatchedSharedMem = 1;
-  out.pciBusID = pci_bus(device.ordinal);
+  out.pciBusID = pci_bus(device);
   out.asicRevision = 1;
   out.managedMemory = out.directManagedMemAccessFromHost = out.concurrentManagedAccess = 1;
 }
@@ -86,15 +87,14 @@ const Card& card(const Device& device) {
 
 hipUUID uuid(const Device& device) {
   hipUUID out{};
-  char text[17];
-  std::snprintf(text, sizeof text, "emulator%08x", static_cast<unsigned>(device.ordinal));
-  std::memcpy(out.bytes, text, sizeof out.bytes);
+  const std::string text = uuid_text(device.configuration);
+  std::memcpy(out.bytes, text.data(), sizeof out.bytes);
   return out;
 }
 
 std::string pci_bus_id(const Device& device) {
   char text[32];
-  std::snprintf(text, sizeof text, "0000:%02x:00.0", static_cast<unsigned>(pci_bus(device.ordinal)) & 0xff);
+  std::snprintf(text, sizeof text, "0000:%02x:00.0", static_cast<unsigned>(pci_bus(device)) & 0xff);
   return text;
 }
 

@@ -15,6 +15,6 @@ hipDeviceProp_tR0000 old_properties(const Device& device);
 hipUUID uuid(const Device& device);
 // "0000:05:00.0"
 std::string pci_bus_id(const Device& device);
-constexpr int pci_bus(int ordinal) { return 0x05 + 0x10 * ordinal; }
+inline int pci_bus(const Device& device) { return 0x05 + 0x10 * static_cast<int>(device.configuration.number); }
 
 }  // namespace apb::emu::hip

@@ -27,6 +27,8 @@ class Loader {
   Loader(const ElfFile& file, CodeObject& object, std::string& problem)
       : file_(file), object_(object), problem_(problem) {}
 
+  bool no_memory() const { return no_memory_; }
+
   bool load() {
     code_ = executable_segment(file_);
     if (!place()) return false;
@@ -43,6 +45,7 @@ class Loader {
     object_.bytes = std::max(file_.image_bytes, kLeastImage);
     void* memory = Allocations::instance().allocate(object_.device, object_.bytes, AllocationKind::Code, 0);
     if (!memory) {
+      no_memory_ = true;
       problem_ = "out of device memory: the image has " + std::to_string(object_.bytes) + " bytes";
       object_.bytes = 0;
       return false;
@@ -121,6 +124,7 @@ class Loader {
   const ElfSegment* code_ = nullptr;
   std::span<std::uint8_t> image_;
   std::uint64_t code_bytes_left_ = 0;
+  bool no_memory_ = false;
 };
 
 }  // namespace
@@ -130,7 +134,8 @@ CodeObject::~CodeObject() {
 }
 
 std::unique_ptr<CodeObject> load_code_object(std::span<const std::uint8_t> image, Target target, int device,
-                                             std::string& problem) {
+                                             std::string& problem, bool& no_memory) {
+  no_memory = false;
   Bytes bytes;
   ElfFile file;
   auto object = std::make_unique<CodeObject>();
@@ -141,7 +146,11 @@ std::unique_ptr<CodeObject> load_code_object(std::span<const std::uint8_t> image
   if (!unwrap(image, target, bytes, problem) || !read_elf(bytes, file, problem) ||
       !target_fits(file.flags, target, object->isa, problem))
     return nullptr;
-  if (!Loader(file, *object, problem).load()) return nullptr;
+  Loader loader(file, *object, problem);
+  if (!loader.load()) {
+    no_memory = loader.no_memory();
+    return nullptr;
+  }
   log(LogLevel::Info, "loaded %s for device %d: %zu bytes, %zu kernels, %zu dwords of code", object->isa.c_str(),
       device, bytes.size(), object->kernels.size(), object->instructions.size());
   return object;

@@ -67,9 +67,10 @@ struct CodeObject {
 // Reads, loads and decodes. Null with `problem` (what was asked, what was found). Accepts an ELF, an uncompressed clang
 // offload bundle
 // (__CLANG_OFFLOAD_BUNDLE__) or a CUDA-style fat binary wrapper's payload, and picks the image for `target`.
-// `image` may start anywhere in a file; it is copied. The object's memory is freed with it.
+// `image` may start anywhere in a file; it is copied. The object's memory is freed with it. `no_memory`: the device is full, and
+// nothing is wrong with the image.
 std::unique_ptr<CodeObject> load_code_object(std::span<const std::uint8_t> image, Target target, int device,
-                                             std::string& problem);
+                                             std::string& problem, bool& no_memory);
 
 // hipModuleLoadData gives an address without a length: the bytes from `image` that its own headers claim, cut at the
 // end of the readable mapping it lies in. Empty with `problem` when there is no readable memory or no known header.

@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "profile_configuration.h"
+#include "visible.h"
 
 namespace apb::emu {
 namespace {
@@ -126,6 +127,7 @@ class Reader {
     if (configuration_.devices.size() > kMostDevices)
       problem(kName, std::to_string(configuration_.devices.size()), "at most 64 devices");
     if (!configuration_.problem.empty()) configuration_.devices.clear();
+    configuration_.devices = visible_devices(configuration_.devices, lookup_);
   }
 
   void device(const char* variable_name, std::string_view text) {
@@ -142,6 +144,7 @@ class Reader {
       return;
     }
     while (!text.empty()) option(variable_name, next_part(text, ':'), device);
+    device.number = static_cast<std::uint32_t>(configuration_.devices.size());
     configuration_.devices.push_back(device);
   }
 

@@ -1,6 +1,7 @@
 // What the emulated machine is: read once from the environment, at the first call of the library.
 //   AITER_PREBUILT_EMULATOR            devices, comma separated: gfx942 | gfx950, each with options: gfx942:cus=80:memory=8G
 //                                      (default: one gfx942). cus: 304 for gfx942, 256 for gfx950 unless said.
+//   ROCR_VISIBLE_DEVICES, HIP_VISIBLE_DEVICES, CUDA_VISIBLE_DEVICES   which of them a program sees, and in which order (visible.h)
 //   AITER_PREBUILT_EMULATOR_THREADS    host threads for workgroups (default: the cores this process may use)
 //   AITER_PREBUILT_EMULATOR_CHECKS     comma separated: all | none | lds | races | hazards | alignment (default none; addresses are always checked)
 //                                      and a level, strict | report | permissive | continue: see CheckLevel
@@ -35,6 +36,7 @@
 namespace apb::emu {
 
 struct DeviceConfiguration {
+  std::uint32_t number = 0;  // of the machine, whatever of it is visible: what its UUID and bus are made of
   Target target = Target::Gfx942;
   std::uint32_t compute_units = 304;
   std::uint64_t memory = 16ull << 30;

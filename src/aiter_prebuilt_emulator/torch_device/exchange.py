@@ -10,6 +10,7 @@ import torch
 from aiter_prebuilt_emulator.torch_device import memory, operators, streams
 
 _CPU, _ROCM = 1, 10
+_FAILED: Final = -1
 #: Name of a capsule -> where its tensor's device lies behind its pointer, in bytes.
 _CAPSULES: Final = {b"dltensor": 8, b"dltensor_versioned": 40}
 _TABLE: Final = b"dlpack_exchange_api"
@@ -100,15 +101,23 @@ def _install_table() -> None:
     table = _Table.from_address(pointer(kind.__dlpack_c_exchange_api__, _TABLE))
     own: Any = table.borrow
 
+    # An exception that leaves a callback is printed, and C sees 0, which means success.
     def borrow(tensor: torch.Tensor, out: Any) -> int:
-        status: int = own(tensor, out)
-        place = memory.ordinal_of(tensor) if status == 0 else None
+        try:
+            if own(tensor, out) != 0:
+                return _FAILED
+            place = memory.ordinal_of(tensor)
+        except Exception:  # torch refuses sparse, mkldnn and quantised tensors; `__dlpack__` says so to who asks
+            return _FAILED
         if place is not None:
             out.contents.device_type, out.contents.device_id = _ROCM, place
-        return status
+        return 0
 
     def stream(kind: int, ordinal: int, out: Any) -> int:
-        out[0] = streams.current_stream(ordinal).cuda_stream or None if kind == _ROCM else None
+        try:
+            out[0] = streams.current_stream(ordinal).cuda_stream or None if kind == _ROCM else None
+        except Exception:
+            return _FAILED
         return 0
 
     ours = _Table(
