@@ -65,6 +65,7 @@ gemm_a16w8_blockscale = torch_gemm.gemm_a16w8_blockscale
 gemm_afp4wfp4, gemm_afp4wfp4_preshuffle = torch_gemm.gemm_afp4wfp4, torch_gemm.gemm_afp4wfp4_preshuffle
 gemm_a16wfp4, gemm_afp4wfp4_pre_quant = torch_gemm.gemm_a16wfp4, torch_gemm.gemm_afp4wfp4_pre_quant
 gemm_a4w4, gemm_a4w4_asm = torch_gemm.gemm_a4w4, torch_gemm.gemm_a4w4_asm
+batched_gemm_a8w8, batched_gemm_bf16 = torch_gemm.batched_gemm_a8w8, torch_gemm.batched_gemm_bf16
 batched_gemm_a8w8_a_per_token_group_prequant_w_per_batched_tensor_quant = (
     torch_gemm.batched_gemm_a8w8_a_per_token_group_prequant_w_per_batched_tensor_quant
 )
@@ -73,6 +74,7 @@ exponential, top_k_renorm_probs = torch_sampling.exponential, torch_sampling.top
 top_p_sampling_from_probs = torch_sampling.top_p_sampling_from_probs
 top_k_top_p_sampling_from_probs = torch_sampling.top_k_top_p_sampling_from_probs
 deepgemm, moe_cktile2stages_gemm1 = torch_ck.deepgemm, torch_ck.moe_cktile2stages_gemm1
+ck_moe_stage1_fwd, ck_moe_stage2_fwd = torch_ck.ck_moe_stage1_fwd, torch_ck.ck_moe_stage2_fwd
 
 causal_conv1d_fn = torch_delta.causal_conv1d_fn
 causal_conv1d_update_in_place = torch_delta.causal_conv1d_update_in_place
@@ -449,35 +451,3 @@ def moe_stage1_g1u1(
         input, w1, w2, *lists, _moe.result(out, input), a1_scale, w1_scale, sorted_weights, inter_dim, block_m,
         activation, kind, kernelName,
     )  # fmt: skip
-
-
-def ck_moe_stage1_fwd(
-    hidden_states: Any, w1: Any, w2: Any, ids: Any, experts: Any, valid: Any, out: Any,
-    topk: int, w_scale: Any, a_scale: Any, block_m: int | None, weights: Any, quant_type: int, activation: int,
-) -> Any:  # fmt: skip
-    """Of ``aiter_prebuilt.ck_moe_stage1_fwd``."""
-    given = (hidden_states, w1, w2, ids, experts, valid, out, w_scale, a_scale, weights)
-    _OPS.ck_moe_stage1_fwd.default(*given, topk, block_m, quant_type, activation)
-    return out
-
-
-def ck_moe_stage2_fwd(
-    inter_states: Any, w1: Any, w2: Any, ids: Any, experts: Any, valid: Any, out: Any,
-    topk: int, w_scale: Any, a_scale: Any, block_m: int | None, weights: Any, quant_type: int,
-) -> Any:  # fmt: skip
-    """Of ``aiter_prebuilt.ck_moe_stage2_fwd``."""
-    given = (inter_states, w1, w2, ids, experts, valid, out, w_scale, a_scale, weights)
-    _OPS.ck_moe_stage2_fwd.default(*given, topk, block_m, quant_type)
-    return out
-
-
-def batched_gemm_a8w8(XQ: Any, WQ: Any, x_scale: Any, w_scale: Any, out: Any) -> Any:
-    """Of ``aiter_prebuilt.batched_gemm_a8w8``."""
-    _OPS.batched_gemm_a8w8.default(XQ, WQ, x_scale, w_scale, out)
-    return out
-
-
-def batched_gemm_bf16(XQ: Any, WQ: Any, out: Any) -> Any:
-    """Of ``aiter_prebuilt.batched_gemm_bf16``."""
-    _OPS.batched_gemm_bf16.default(XQ, WQ, out)
-    return out

@@ -106,3 +106,15 @@ def gemm_a4w4(
     given = (codes(A, "fp4x2"), codes(B, "fp4x2"), codes(A_scale, "e8m0"), codes(B_scale, "e8m0"))
     plain = bpreshuffle is not None and not bpreshuffle
     return _OPS.gemm_a4w4.default(*given, added, not plain, factor, dtype)
+
+
+def batched_gemm_a8w8(XQ: Any, WQ: Any, x_scale: Any, w_scale: Any, out: Any) -> Any:
+    """Of ``aiter_prebuilt.batched_gemm_a8w8``."""
+    _OPS.batched_gemm_a8w8.default(XQ, WQ, x_scale, w_scale, out)
+    return out
+
+
+def batched_gemm_bf16(XQ: Any, WQ: Any, out: Any) -> Any:
+    """Of ``aiter_prebuilt.batched_gemm_bf16``."""
+    _OPS.batched_gemm_bf16.default(XQ, WQ, out)
+    return out

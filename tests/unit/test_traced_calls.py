@@ -24,7 +24,7 @@ from aiter_prebuilt.execute.record import instead  # noqa: E402
 #: Where such functions stand.
 MODULES = [
     import_module(f"aiter_prebuilt.torch_{name}")
-    for name in ("calls", "attention", "gemm", "prefill", "rope")
+    for name in ("calls", "attention", "ck", "gemm", "prefill", "rope")
 ]
 WRITTEN = sorted(
     name

@@ -260,7 +260,7 @@ def is_result(kind: Any, tensor: Any, names: str) -> bool:
     return any(kind == element_type(tensor, name) for name in names.split())
 
 
-def result_of(product: Callable[..., Any], kind: Any, memory: Any, **given: Any) -> Any:
+def result_of(product: Callable[..., Any], kind: Any, memory: Any, **given: Any) -> torch.Tensor:
     """Return the result of ``product``, which is fp32, in the element type ``kind``: rounded once, or as it is.
 
     Args:
@@ -272,10 +272,12 @@ def result_of(product: Callable[..., Any], kind: Any, memory: Any, **given: Any)
         ArgumentDTypeError, ArgumentShapeError: ``memory`` is of another type or shape.
     """
     if is_type(kind, "f32"):
-        return product(**given, y=memory)
-    made = product(**given)
+        found: torch.Tensor = product(**given, y=memory)
+        return found
+    made: Any = product(**given)
     if memory is None:
-        return made.to(kind)
+        found = made.to(kind)
+        return found
     if memory.dtype != kind:
         raise ArgumentDTypeError(
             product.__name__, f"y is {memory.dtype} and the result {kind}", "Pass memory of that type for y"
@@ -286,7 +288,8 @@ def result_of(product: Callable[..., Any], kind: Any, memory: Any, **given: Any)
             f"the shape of y is {tuple(memory.shape)}, that of the result {tuple(made.shape)}",
             "Pass memory of that shape for y",
         )
-    return memory.copy_(made)
+    found = memory.copy_(made)
+    return found
 
 
 def as_type(tensor: Any, name: str) -> Any:

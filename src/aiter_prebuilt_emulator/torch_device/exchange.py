@@ -107,7 +107,7 @@ def _install_table() -> None:
             if own(tensor, out) != 0:
                 return _FAILED
             place = memory.ordinal_of(tensor)
-        except Exception:  # torch refuses sparse, mkldnn and quantised tensors; `__dlpack__` says so to who asks
+        except Exception:  # noqa: BLE001  # torch refuses sparse and quantised tensors; `__dlpack__` says so to who asks
             return _FAILED
         if place is not None:
             out.contents.device_type, out.contents.device_id = _ROCM, place
@@ -116,7 +116,7 @@ def _install_table() -> None:
     def stream(kind: int, ordinal: int, out: Any) -> int:
         try:
             out[0] = streams.current_stream(ordinal).cuda_stream or None if kind == _ROCM else None
-        except Exception:
+        except Exception:  # noqa: BLE001  # C has no other way to hear of it
             return _FAILED
         return 0
 

@@ -34,13 +34,13 @@ def rms_norm(
     """``input / sqrt(mean(input**2) + epsilon) * weight`` over the last dim, accumulated in fp32.
 
     Args:
-        input: [..., N] bf16 or fp16, rows may be strided.
-        weight: [N] bf16 or fp16.
+        input: [..., N] bf16 or fp16 or fp32, rows may be strided.
+        weight: [N] bf16 or fp16 or fp32.
         epsilon: a float.
         use_model_sensitive_rmsnorm: only 0 is covered.
 
     Returns:
-        New, contiguous: [..., N] bf16 or fp16.
+        New, contiguous: [..., N] bf16 or fp16 or fp32.
 
     Raises:
         UnsupportedError: an option that is not covered, or a tensor that requires grad. ArgumentError: types, shapes, strides or
@@ -65,13 +65,13 @@ def rmsnorm2d_fwd(
     """As ``rms_norm``; Composable Kernel's kernel comes first where its bundle is installed.
 
     Args:
-        input: [..., N] bf16 or fp16, rows may be strided.
-        weight: [N] bf16 or fp16.
+        input: [..., N] bf16 or fp16 or fp32, rows may be strided.
+        weight: [N] bf16 or fp16 or fp32.
         epsilon: a float.
         use_model_sensitive_rmsnorm: only 0 is covered.
 
     Returns:
-        New, contiguous: [..., N] bf16 or fp16.
+        New, contiguous: [..., N] bf16 or fp16 or fp32.
 
     Raises:
         UnsupportedError: an option that is not covered, or a tensor that requires grad. ArgumentError: types, shapes, strides or
@@ -103,11 +103,11 @@ def rmsnorm2d_fwd_with_add(
     """``residual_out = input + residual_in`` (rounded to the input type); ``out = rms_norm(residual_out)``. Out of place.
 
     Args:
-        out: [..., N] bf16 or fp16, written; rows may be strided.
-        input: [..., N] bf16 or fp16, rows may be strided.
-        residual_in: [..., N] bf16 or fp16, rows may be strided.
-        residual_out: [..., N] bf16 or fp16, written; rows may be strided.
-        weight: [N] bf16 or fp16.
+        out: [..., N] bf16 or fp16 or fp32, written; rows may be strided.
+        input: [..., N] bf16 or fp16 or fp32, rows may be strided.
+        residual_in: [..., N] bf16 or fp16 or fp32, rows may be strided.
+        residual_out: [..., N] bf16 or fp16 or fp32, written; rows may be strided.
+        weight: [N] bf16 or fp16 or fp32.
         epsilon: added to the mean square.
         gemma_norm: multiply by ``weight + 1``.
         use_model_sensitive_rmsnorm: only 0 is covered.
