@@ -1,6 +1,7 @@
 """The grammar of a client's call: ``"rms_norm(bf16[M, H], bf16[H], eps)"`` -> :class:`Form`.
 
 bf16[M, H]              a tensor: its type (``fp8``: the target's own e4m3) and its dims, expressions of the model's sizes
+f32[()]                 a tensor without dims: one number
 strided(bf16[M, H], row, 1)     one whose elements lie so far apart
 bf16                    an argument that is an element type
 eps, (-1, 0), "auto", 0.5, None, True       a real of the model, or a value as Python writes it

@@ -45,6 +45,7 @@ class Binder {
   bool check_layout(std::size_t i);
   bool check_own_overlap(std::size_t i);
   bool check_memory(std::size_t i);
+  bool is_scalar_for_one(std::size_t i) const;
   bool check_shape(std::size_t i);
   bool bind_dims(std::size_t i);
   bool check_dim_expressions(std::size_t i);
@@ -230,8 +231,13 @@ bool Binder::check_own_overlap(std::size_t i) {
       "Pass a tensor that is not expanded, or call contiguous() on it and copy back");
 }
 
+// vLLM and others pass one number, such as a scale, as a 0-dim tensor where a signature says [1].
+bool Binder::is_scalar_for_one(std::size_t i) const {
+  return arg(i).ndim == 0 && dims(i).size() == 1 && static_cast<DimKind>(dims(i)[0].kind) == DimKind::Expression;
+}
+
 bool Binder::check_shape(std::size_t i) {
-  switch (shape_tensor(arg(i), dims(i).size(), spec(i).star != 0, shaped_[i])) {
+  switch (shape_tensor(arg(i), dims(i).size(), spec(i).star != 0 || is_scalar_for_one(i), shaped_[i])) {
     case ShapeProblem::None: break;
     case ShapeProblem::Rank:
       return refuse(

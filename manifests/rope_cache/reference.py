@@ -62,12 +62,12 @@ def fused_qk_rope_concat_and_cache_mla(
         order = slice(None) if is_nope_first else slice(None, None, -1)
         return np.concatenate(parts[order], axis=-1), np.concatenate(errors[order], axis=-1)
 
-    keys = joined(
-        kv_c.reshape(-1, width - 2 * half)[:tokens], k_pe.reshape(-1, 2 * half)[:tokens], (cos, sin)
-    )
-    queries = joined(q_nope[:tokens], q_pe[:tokens], (cos[:, None], sin[:, None]))
+    angles = cos[:, None], sin[:, None]
+    keys = joined(kv_c[:tokens], k_pe[:tokens], angles)
+    queries = joined(q_nope[:tokens], q_pe[:tokens], angles)
     stored, error = _stored(*keys, k_scale, kinds["kv_cache"])
-    cache = np.ma.array(kv_cache.reshape(-1, width), mask=np.ones((kv_cache.size // width, width), bool))
+    rows = kv_cache.reshape(-1, kv_c.shape[1], width)
+    cache = np.ma.array(rows, mask=np.ones(rows.shape, bool))
     errors = np.zeros(cache.shape)
     shape = (*q_nope.shape[:2], width)
     out = np.ma.array(np.zeros(shape), mask=np.ones(shape, bool))

@@ -8,7 +8,7 @@ from typing import Any, Final
 import torch
 
 from aiter_prebuilt import device
-from aiter_prebuilt.ops._common import refuse, scale_of, window_of
+from aiter_prebuilt.ops._common import refuse, same_shape, scale_of, window_of
 from aiter_prebuilt.ops._mla import of_parts, of_works
 from aiter_prebuilt.ops._prompts import beside
 from aiter_prebuilt.ops._ragged import (
@@ -220,7 +220,8 @@ def paged_attention_v1(
 ) -> Any:
     """Of ``aiter_prebuilt.paged_attention_v1``."""
     keys, values = (tokens_first(each, kv_cache_layout) for each in (key_cache, value_cache))
-    tensors = (query, keys, values, out, block_tables, cu_query_lens, context_lens, k_scale, v_scale)
+    starts = None if same_shape(cu_query_lens, context_lens) else cu_query_lens
+    tensors = (query, keys, values, out, block_tables, starts, context_lens, k_scale, v_scale)
     left = sliding_window - 1 if sliding_window > 0 else -1
     how = (scale, max_context_len, kv_cache_dtype, kv_cache_layout, logits_soft_cap, left)
     _OPS.paged_attention_v1.default(*tensors, *how)

@@ -1645,6 +1645,43 @@ def fused_qk_rope_cat_and_cache_mla(
     )
 
 
+def fused_qk_rope_concat_and_cache_mla(
+    q_nope: Any,
+    q_pe: Any,
+    kv_c: Any,
+    k_pe: Any,
+    kv_cache: Any,
+    q_out: Any,
+    slot_mapping: Any,
+    k_scale: Any,
+    q_scale: Any,
+    positions: Any,
+    cos_cache: Any,
+    sin_cache: Any,
+    is_neox: bool,
+    is_nope_first: bool,
+    compute_all_q_rope: bool = False,
+) -> None:
+    """Traced ``aiter_prebuilt.fused_qk_rope_concat_and_cache_mla``."""
+    torch_calls.fused_qk_rope_concat_and_cache_mla(
+        q_nope,
+        q_pe,
+        kv_c,
+        k_pe,
+        kv_cache,
+        q_out,
+        slot_mapping,
+        k_scale,
+        q_scale,
+        positions,
+        cos_cache,
+        sin_cache,
+        is_neox,
+        is_nope_first,
+        compute_all_q_rope,
+    )
+
+
 def fused_qk_rope_reshape_and_cache(
     q: Any,
     k: Any,
@@ -4452,7 +4489,7 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "fused_qk_rmsnorm_per_token_quant": fused_qk_rmsnorm_per_token_quant,
     "fused_qk_rmsnorm_plain": fused_qk_rmsnorm_plain,
     "fused_qk_rope_cat_and_cache_mla": fused_qk_rope_cat_and_cache_mla,
-    "fused_qk_rope_concat_and_cache_mla": _OPS.fused_qk_rope_concat_and_cache_mla.default,
+    "fused_qk_rope_concat_and_cache_mla": fused_qk_rope_concat_and_cache_mla,
     "fused_qk_rope_reshape_and_cache": fused_qk_rope_reshape_and_cache,
     "fused_recurrent_gated_delta_rule": fused_recurrent_gated_delta_rule,
     "fused_recurrent_gated_delta_rule_update": fused_recurrent_gated_delta_rule_update,

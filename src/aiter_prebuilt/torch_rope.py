@@ -31,6 +31,15 @@ def fused_qk_rope_reshape_and_cache(
     return back if zeros_out is None else (*back, zeros_out)
 
 
+def fused_qk_rope_concat_and_cache_mla(
+    q_nope: Any, q_pe: Any, kv_c: Any, k_pe: Any, kv_cache: Any, *more: Any
+) -> None:
+    """Of ``aiter_prebuilt.fused_qk_rope_concat_and_cache_mla``."""
+    keys = (each.unsqueeze(1) if each.dim() == 2 else each for each in (kv_c, k_pe))
+    cache = kv_cache.unsqueeze(2) if kv_cache.dim() == 3 else kv_cache
+    _OPS.fused_qk_rope_concat_and_cache_mla.default(q_nope, q_pe, *keys, cache, *more)
+
+
 def fused_qk_rope_cat_and_cache_mla(
     q_nope: Any, q_pe: Any, k_nope: Any, k_pe: Any, kv_cache: Any, slot_mapping: Any, pos: Any, cos: Any, sin: Any, k_scale: Any,
     is_neox: bool, num_decode_toks_for_zeros: int, apply_scale: bool, q_out: Any, decode_q_pe_out: Any, k_pe_out: Any,

@@ -18,12 +18,13 @@ def templates(t: Tools) -> Calls:
     def decode(_: Any) -> list[str]:
         seqs, few, heads, size, block = 2, 2, 8, 128, 16
         q = t.bf16(seqs, heads, size)
-        keys, values = t.bf16(8, block, few, size), t.bf16(8, block, few, size)
+        # As vLLM 0.33 has them: keys and values of a head side by side, the starts of queries without the end, scales without dims.
+        keys, values = t.bf16(8, few, block, 2 * size).transpose(1, 2).split(size, dim=-1)
         tables = t.torch.tensor([[3, 1], [0, 5]], dtype=t.torch.int32)
         lengths = t.torch.tensor([20, 31], dtype=t.torch.int32)
-        starts = t.torch.arange(seqs + 1, dtype=t.torch.int32)
+        starts = t.torch.arange(seqs + 1, dtype=t.torch.int32)[:seqs]
         out, workspace = t.torch.full_like(q, float("nan")), t.torch.empty(1 << 20, dtype=t.torch.uint8)
-        one = t.torch.ones(1)
+        one = t.torch.tensor(1.0)
         operators.paged_attention_v1(
             out, workspace, q, keys, values, size**-0.5, tables, starts, lengths, 31, None, "auto", "NHD", 0.0, one, one,
             None, 256, 1, 0,

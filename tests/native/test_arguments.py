@@ -204,6 +204,30 @@ def test_accepted(serve: Serve, stub: Stub, blob: Blob, changed: dict[str, objec
     assert stub.launches() == 1
 
 
+@pytest.mark.parametrize("dim", ["1", "k - 2"])
+def test_a_tensor_without_dims_is_one_number(serve: Serve, stub: Stub, blob: Blob, dim: str) -> None:
+    """vLLM's scales have no dims where AITER's signature says [1]; no dims are not any number of them."""
+    op = serve(
+        Op(
+            "scaled",
+            [T("x", "f32", ["N"]), T("scale", "f32", [dim], optional=True)],
+            [A("k", "int", "3")],
+            recipes=[R(blob=blob())],
+            signature="scaled(x, scale, k)",
+        )
+    )
+    for shape in ((), (1,)):
+        op(raw(X, "f32", (4,)), raw(OUT, "f32", shape))
+    assert stub.launches() == 2
+    if dim != "1":
+        with pytest.raises(errors.ArgumentShapeError, match=r"its shape is \[\].*dim 0 must be 3"):
+            op(raw(X, "f32", (4,)), raw(OUT, "f32", ()), 5)
+    with pytest.raises(errors.ArgumentShapeError, match=r"argument x: its shape \[\] has 0 dims"):
+        op(raw(X, "f32", ()), None)
+    with pytest.raises(errors.ArgumentShapeError, match=r"argument scale: its shape \[1, 1\] has 2 dims"):
+        op(raw(X, "f32", (4,)), raw(OUT, "f32", (1, 1)))
+
+
 def test_a_stride_that_two_tensors_share(serve: Serve, stub: Stub, blob: Blob) -> None:
     op = serve(
         Op(

@@ -127,6 +127,21 @@ def test_paged_decoding_reads_each_layout(layout: str) -> None:
         assert result is out and [x.shape for x in tensors[1:3]] == [(7, 5, 2, 64)] * 2 and attributes == said
 
 
+@pytest.mark.parametrize("layout", ["NHD", "HND"])
+def test_starts_without_an_end_mean_one_query_each(layout: str) -> None:
+    """vLLM 0.33 passes query_start_loc[:num_decodes]."""
+    q, out = zeros(3, 4, 64), zeros(3, 4, 64)
+    cache = zeros(7, 5, 2, 64) if layout == "NHD" else zeros(7, 2, 5, 64)
+    table, counts, scale = zeros(3, 2, dtype=torch.int32), zeros(3, dtype=torch.int32), torch.tensor(1.0)
+    for rows, kept in ((3, False), (4, True)):
+        starts = zeros(rows, dtype=torch.int32)
+        call = lambda starts=starts: aiter_prebuilt.paged_attention_v1(  # noqa: E731
+            out, None, q, cache, cache, 0.5, table, starts, counts, 99, None, "auto", layout, 0.0, scale, scale
+        )
+        _, (_, tensors, _) = handed(call, "paged_attention_v1")
+        assert tensors[5] is (starts if kept else None) and tensors[6] is counts
+
+
 @pytest.mark.parametrize("rows", [True, False])
 def test_a_cache_of_rows_and_one_of_tiles_have_one_view(rows: bool) -> None:
     q, k, slots, table = zeros(3, 4, 64), zeros(3, 2, 64), zeros(3, dtype=torch.int64), zeros(9, 32)

@@ -178,7 +178,6 @@ if TYPE_CHECKING:
     from aiter_prebuilt.ops.generated.rope_cache import (
         fused_qk_norm_rope_cache_pts_quant_shuffle,
         fused_qk_norm_rope_cache_quant_shuffle,
-        fused_qk_rope_concat_and_cache_mla,
     )
     from aiter_prebuilt.ops.generated.rotary import batched_rotary_embedding, rotary_embedding_fwd
     from aiter_prebuilt.ops.generated.sampling import (
@@ -221,6 +220,7 @@ if TYPE_CHECKING:
         batched_gemm_a8w8_a_per_token_group_prequant_w_per_batched_tensor_quant,
         gemm_a16w8_blockscale,
     )
+    from aiter_prebuilt.ops.rope_concat_cache import fused_qk_rope_concat_and_cache_mla
     from aiter_prebuilt.ops.sample import exponential, mixed_sample, random_sample
     from aiter_prebuilt.ops.top_sampling import (
         top_k_renorm_probs,
@@ -609,7 +609,6 @@ HOMES: Final = {
     "rope_thd_fwd_impl": "generated.rope",
     "fused_qk_norm_rope_cache_pts_quant_shuffle": "generated.rope_cache",
     "fused_qk_norm_rope_cache_quant_shuffle": "generated.rope_cache",
-    "fused_qk_rope_concat_and_cache_mla": "generated.rope_cache",
     "batched_rotary_embedding": "generated.rotary",
     "rotary_embedding_fwd": "generated.rotary",
     "greedy_sample": "generated.sampling",
@@ -651,6 +650,7 @@ HOMES: Final = {
     "dynamic_per_group_scaled_quant_fp4": "quant_f4",
     "batched_gemm_a8w8_a_per_token_group_prequant_w_per_batched_tensor_quant": "quantising_gemm",
     "gemm_a16w8_blockscale": "quantising_gemm",
+    "fused_qk_rope_concat_and_cache_mla": "rope_concat_cache",
     "exponential": "sample",
     "mixed_sample": "sample",
     "random_sample": "sample",

@@ -300,6 +300,12 @@ def as_type(tensor: Any, name: str) -> Any:
     return tensor if tensor.dtype == wanted else tensor.to(wanted)
 
 
+def same_shape(a: Any, b: Any) -> bool:
+    """Have two tensors the same dims? False where one is None, or no tensor."""
+    found, other = getattr(a, "shape", None), getattr(b, "shape", None)
+    return found is not None and other is not None and tuple(found) == tuple(other)
+
+
 def codes(tensor: Any, kind: str) -> Any:
     """A tensor of ``kind`` as the bytes that it has; anything else as it is: the native call says what is wrong with it."""
     found = getattr(tensor, "dtype", None)

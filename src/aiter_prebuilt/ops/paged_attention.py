@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from aiter_prebuilt.dispatch import operator
-from aiter_prebuilt.ops._common import NOT_A_TENSOR, no_output
+from aiter_prebuilt.ops._common import NOT_A_TENSOR, no_output, same_shape
 from aiter_prebuilt.ops._plans import Plan, plan_of, remembered
 from aiter_prebuilt.ops._ragged import tokens_first
 from aiter_prebuilt.ops._traced import traced
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 _paged_attention_v1 = operator("paged_attention_v1")
 _paged_attention_ragged = operator("paged_attention_ragged")
+#: The place of cu_query_lens among the tensors of ``_planned``; context_lens is the next.
+_STARTS: Final = 5
 
 
 @traced
@@ -54,7 +56,8 @@ def paged_attention_v1(
         scale: what scores are multiplied with. logits_soft_cap: above 0, a score x becomes cap * tanh(x / cap).
         block_tables: [n, most pages] int32, the pages of each sequence in order.
         cu_query_lens: [n + 1] int32, where the queries of each sequence start: the row of one with more than one query, or none,
-            stays as it is. Sequence i has row i when None.
+            stays as it is. Sequence i has row i when None. [n] means one query each, from row 0 on, and its values are not read:
+            vLLM passes its list without the end.
         context_lens: [n] int32, the keys of each sequence, that of its query among them.
         max_context_len: the most of them, about: by it the keys of a sequence are divided among workgroups, and no result depends
             on it.
@@ -85,6 +88,8 @@ def _run(*given: Any) -> None:
     """The arguments of ``_planned``."""
     *tensors, scale, most, dtype, layout, cap, window, alibi_slopes, fp8_out_scale, mtp, called = given
     refuse_paged_attention_v1(alibi_slopes, dtype, layout, fp8_out_scale, mtp)
+    if same_shape(*tensors[_STARTS : _STARTS + 2]):
+        tensors[_STARTS] = None
     if layout == "HND":
         tensors[1:3] = _tokens_first("paged_attention_v1", *tensors[1:3])
     called(*tensors, scale, most, dtype, layout, cap, window - 1 if window > 0 else -1)
@@ -95,11 +100,12 @@ def _plan(*given: Any) -> Plan | None:
     refuse_paged_attention_v1(alibi_slopes, dtype, layout, fp8_out_scale, mtp)
     if layout == "HND":
         return None
-    places = ((place,) for place in range(len(tensors)))
+    left_out = _STARTS if same_shape(*tensors[_STARTS : _STARTS + 2]) else -1
+    places = (None if place == left_out else (place,) for place in range(len(tensors)))
     return plan_of((), ((called, (*places, scale, most, dtype, layout, cap, max(window, 0) - 1)),), None)
 
 
-_planned = remembered(_run, _plan, "p" * 9 + "v" * 10)
+_planned = remembered(_run, _plan, "ppppp" + "tt" + "pp" + "v" * 10)
 
 
 @traced

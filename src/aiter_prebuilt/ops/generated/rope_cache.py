@@ -11,75 +11,8 @@ from aiter_prebuilt.ops._traced import traced
 if TYPE_CHECKING:
     import torch
 
-_fused_qk_rope_concat_and_cache_mla = operator("fused_qk_rope_concat_and_cache_mla")
 _fused_qk_norm_rope_cache_quant_shuffle = operator("fused_qk_norm_rope_cache_quant_shuffle")
 _fused_qk_norm_rope_cache_pts_quant_shuffle = operator("fused_qk_norm_rope_cache_pts_quant_shuffle")
-
-
-@traced
-def fused_qk_rope_concat_and_cache_mla(
-    q_nope: torch.Tensor,
-    q_pe: torch.Tensor,
-    kv_c: torch.Tensor,
-    k_pe: torch.Tensor,
-    kv_cache: torch.Tensor,
-    q_out: torch.Tensor,
-    slot_mapping: torch.Tensor,
-    k_scale: torch.Tensor,
-    q_scale: torch.Tensor,
-    positions: torch.Tensor,
-    cos_cache: torch.Tensor,
-    sin_cache: torch.Tensor,
-    is_neox: bool,
-    is_nope_first: bool,
-    compute_all_q_rope: bool = False,
-) -> None:
-    """Turn ``q_pe`` and ``k_pe`` by the angles of their positions; write queries side by side with ``q_nope`` into ``q_out``,
-    keys with ``kv_c`` into the latent cache.
-
-    Args:
-        q_nope: [rows, H, R] bf16 or fp16, may be strided, the last dim contiguous; may have more rows than there are slots, as
-            ``q_pe``, ``kv_c``, ``k_pe`` and ``positions``.
-        q_pe: [rows, H, 2 * half] bf16 or fp16, may be strided, the last dim contiguous.
-        kv_c: [..., R] bf16 or fp16, rows may be strided; [tokens, R] or [tokens, 1, R]; ``k_pe`` the same.
-        k_pe: [..., 2 * half] bf16 or fp16, rows may be strided.
-        kv_cache: [..., R + 2 * half] bf16 or fp16 or the target's own e4m3, read and written; rows may be strided; [blocks,
-            block_size, R + pe], or with a dim of 1 head before the last; its rows lie evenly.
-        q_out: [rows, H, R + 2 * half] bf16 or fp16 or the target's own e4m3, written; may be strided, the last dim contiguous;
-            written; fp8 where the cache is: value / q_scale, saturating.
-        slot_mapping: [tokens] int64, block * block_size + offset; a token whose slot is not in the cache is skipped.
-        k_scale: k_scales elements, fp32, one value, which a cache of 16 bits does not read; stored = value / scale, saturating.
-        q_scale: q_scales elements, fp32, one value, which a ``q_out`` of 16 bits does not read.
-        positions: positions_given elements, int64, cut to the rows of ``cos_cache``.
-        cos_cache: [..., half] bf16 or fp16.
-        sin_cache: [..., half] bf16 or fp16.
-        is_neox: pairs are element i and i + half; else neighbours.
-        is_nope_first: what is turned lies behind the rest, else before it.
-        compute_all_q_rope: writes queries of tokens whose slot is not in the cache, too.
-
-    Raises:
-        UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
-            no kernel takes the call.
-
-    Source: AITER ``fused_qk_rope_concat_and_cache_mla``.
-    """
-    _fused_qk_rope_concat_and_cache_mla(
-        q_nope,
-        q_pe,
-        kv_c,
-        k_pe,
-        kv_cache,
-        q_out,
-        slot_mapping,
-        k_scale,
-        q_scale,
-        positions,
-        cos_cache,
-        sin_cache,
-        is_neox,
-        is_nope_first,
-        compute_all_q_rope,
-    )
 
 
 @traced
