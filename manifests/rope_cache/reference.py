@@ -220,9 +220,7 @@ def fused_qk_norm_rope_cache_pts_quant_shuffle(
     per_tensor_k_scale: float,
     per_tensor_v_scale: float,
     return_kv: bool,
-    use_shuffle_layout: bool,
     block_size: int,
-    x: int,
     rotary_dim: int,
     kinds: Mapping[str, str],
     sizes: Mapping[str, int],
@@ -241,8 +239,7 @@ def fused_qk_norm_rope_cache_pts_quant_shuffle(
         ("v", (values, np.zeros(values.shape)), v_cache, per_tensor_v_scale),
     ):
         stored = _stored(part[0], part[1], np.array(scale), kind)
-        layout = (max(block_size, 1), x if use_shuffle_layout else 0)
-        found[f"{name}_cache"] = _cached(stored, cache, layout, slot_mapping[:num_tokens], keys=name == "k")
+        found[f"{name}_cache"] = _in_tiles(stored, cache, max(block_size, 1), slot_mapping[:num_tokens], keys=name == "k")
         out = None
         if f"{name}_out" in kinds:
             kept = slot_mapping[:num_tokens] < 0 if return_kv else np.ones(num_tokens, bool)
@@ -289,6 +286,23 @@ def _cached(
             else:
                 into[block, :, offset // x, :, offset % x] = cells
     return near(after.reshape(cache.shape), absolute=errors.reshape(cache.shape))
+
+
+def _in_tiles(part: tuple[Values, Values], cache: Values, page: int, slots: Values, *, keys: bool) -> Near:
+    """Keys [blocks, heads, tiles, page, width] or values [blocks, heads, tiles, size, width] after the write."""
+    after = np.ma.array(cache, mask=np.ones(cache.shape, bool))
+    errors = np.zeros(cache.shape)
+    width = cache.shape[-1]
+    for token, slot in enumerate(slots.tolist()):
+        if slot < 0:
+            continue
+        block, offset = divmod(slot, page)
+        for into, cells in ((after, part[0][token]), (errors, part[1][token])):
+            if keys:
+                into[block, :, :, offset] = cells.reshape(len(cells), -1, width)
+            else:
+                into[block, :, offset // width, :, offset % width] = cells
+    return near(after, absolute=errors)
 
 
 def draw_slots(

@@ -8,6 +8,7 @@ import torch
 
 from aiter_prebuilt.ops._caches import blocks_of, keys_of, values_of
 from aiter_prebuilt.ops._common import like
+from aiter_prebuilt.ops.norm_rope_cache import cache_of, codes_in
 from aiter_prebuilt.torch_library import NAMESPACE
 
 _OPS: Final[Any] = getattr(torch.ops, NAMESPACE)
@@ -29,6 +30,25 @@ def fused_qk_rope_reshape_and_cache(
     _OPS.fused_qk_rope_reshape_and_cache.default(*given, pos, cos, sin, *scales, offs, *made, is_neox)
     back = (q_out, k_out, key_cache, value_cache)
     return back if zeros_out is None else (*back, zeros_out)
+
+
+def fused_qk_norm_rope_cache_pts_quant_shuffle(
+    qkv: Any, qw: Any, kw: Any, cos_sin: Any, positions: Any, num_tokens: int, num_heads_q: int, num_heads_k: int,
+    num_heads_v: int, head_size: int, is_neox_style: bool, eps: float, q_out: Any, k_cache: Any, v_cache: Any,
+    slot_mapping: Any, per_tensor_k_scale: float, per_tensor_v_scale: float, k_out: Any, v_out: Any, return_kv: bool,
+    use_shuffle_layout: bool, block_size: int, x: int, rotary_dim: int,
+) -> None:  # fmt: skip
+    """Of ``aiter_prebuilt.fused_qk_norm_rope_cache_pts_quant_shuffle``."""
+    layout = (max(block_size, 1), x if use_shuffle_layout else 0)
+    keys = keys_of(cache_of(k_cache, (num_heads_k, head_size), layout, keys=True), True)
+    values = values_of(cache_of(v_cache, (num_heads_v, head_size), layout, keys=False), True)
+    k_out = codes_in(k_out, keys) if k_out is not None and k_out.dtype != keys.dtype else k_out
+    v_out = codes_in(v_out, values) if v_out is not None and v_out.dtype != values.dtype else v_out
+    _OPS.fused_qk_norm_rope_cache_pts_quant_shuffle.default(
+        qkv, qw, kw, cos_sin, positions, q_out, keys, values, slot_mapping, k_out, v_out, num_tokens, num_heads_q,
+        num_heads_k, num_heads_v, head_size, is_neox_style, eps, per_tensor_k_scale, per_tensor_v_scale, return_kv,
+        use_shuffle_layout, block_size, x, rotary_dim,
+    )  # fmt: skip
 
 
 def fused_qk_rope_concat_and_cache_mla(

@@ -175,10 +175,7 @@ if TYPE_CHECKING:
         rope_thd_bwd_impl,
         rope_thd_fwd_impl,
     )
-    from aiter_prebuilt.ops.generated.rope_cache import (
-        fused_qk_norm_rope_cache_pts_quant_shuffle,
-        fused_qk_norm_rope_cache_quant_shuffle,
-    )
+    from aiter_prebuilt.ops.generated.rope_cache import fused_qk_norm_rope_cache_quant_shuffle
     from aiter_prebuilt.ops.generated.rotary import batched_rotary_embedding, rotary_embedding_fwd
     from aiter_prebuilt.ops.generated.sampling import (
         greedy_sample,
@@ -212,6 +209,7 @@ if TYPE_CHECKING:
     from aiter_prebuilt.ops.mx_quant import dynamic_per_group_scaled_quant, quant_mxfp4
     from aiter_prebuilt.ops.mxfp import upcast_from_mxfp, upcast_from_mxfp8
     from aiter_prebuilt.ops.mxfp_down import downcast_to_mxfp, downcast_to_mxfp8
+    from aiter_prebuilt.ops.norm_rope_cache import fused_qk_norm_rope_cache_pts_quant_shuffle
     from aiter_prebuilt.ops.paged_attention import paged_attention_ragged, paged_attention_v1
     from aiter_prebuilt.ops.plain_topk import topk_plain
     from aiter_prebuilt.ops.prompt_works import get_ps_metadata_v1
@@ -607,7 +605,6 @@ HOMES: Final = {
     "rope_fwd_impl": "generated.rope",
     "rope_thd_bwd_impl": "generated.rope",
     "rope_thd_fwd_impl": "generated.rope",
-    "fused_qk_norm_rope_cache_pts_quant_shuffle": "generated.rope_cache",
     "fused_qk_norm_rope_cache_quant_shuffle": "generated.rope_cache",
     "batched_rotary_embedding": "generated.rotary",
     "rotary_embedding_fwd": "generated.rotary",
@@ -643,6 +640,7 @@ HOMES: Final = {
     "upcast_from_mxfp8": "mxfp",
     "downcast_to_mxfp": "mxfp_down",
     "downcast_to_mxfp8": "mxfp_down",
+    "fused_qk_norm_rope_cache_pts_quant_shuffle": "norm_rope_cache",
     "paged_attention_ragged": "paged_attention",
     "paged_attention_v1": "paged_attention",
     "topk_plain": "plain_topk",

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     import torch
 
 _fused_qk_norm_rope_cache_quant_shuffle = operator("fused_qk_norm_rope_cache_quant_shuffle")
-_fused_qk_norm_rope_cache_pts_quant_shuffle = operator("fused_qk_norm_rope_cache_pts_quant_shuffle")
 
 
 @traced
@@ -91,102 +90,4 @@ def fused_qk_norm_rope_cache_quant_shuffle(
         eps,
         is_neox_style,
         kv_cache_dtype,
-    )
-
-
-@traced
-def fused_qk_norm_rope_cache_pts_quant_shuffle(
-    qkv: torch.Tensor,
-    qw: torch.Tensor,
-    kw: torch.Tensor,
-    cos_sin: torch.Tensor,
-    positions: torch.Tensor,
-    num_tokens: int,
-    num_heads_q: int,
-    num_heads_k: int,
-    num_heads_v: int,
-    head_size: int,
-    is_neox_style: bool,
-    eps: float,
-    q_out: torch.Tensor,
-    k_cache: torch.Tensor,
-    v_cache: torch.Tensor,
-    slot_mapping: torch.Tensor,
-    per_tensor_k_scale: float,
-    per_tensor_v_scale: float,
-    k_out: torch.Tensor | None,
-    v_out: torch.Tensor | None,
-    return_kv: bool,
-    use_shuffle_layout: bool,
-    block_size: int,
-    x: int,
-    rotary_dim: int = 0,
-) -> None:
-    """RMSNorm of each head of the queries and keys in ``qkv``, and rotary embedding; queries into ``q_out``, keys and values into
-    a cache.
-
-    Args:
-        qkv: [..., last] bf16 or fp16, of each token the heads of queries, then keys, then values.
-        qw: [WD] bf16 or fp16.
-        kw: [WD] bf16 or fp16.
-        cos_sin: [P, rot] bf16 or fp16, rows of cosines, then sines.
-        positions: [positions_given] int64, cut to the rows of ``cos_sin``.
-        num_tokens: a int.
-        num_heads_q: a int.
-        num_heads_k: a int.
-        num_heads_v: a int.
-        head_size: even, at most 512; of 64, 128 and 256 aligned calls are the fast ones.
-        is_neox_style: pairs are element i and i + half; else neighbours.
-        eps: a float.
-        q_out: [..., o_last] bf16 or fp16, written; [num_tokens, num_heads_q, head_size], written.
-        k_cache: [..., k_last] bf16 or fp16 or the target's own e4m3, read and written; rows of a head, [blocks, block_size,
-            num_heads_k, head_size]; with use_shuffle_layout [blocks, num_heads_k, head_size / x, block_size, x].
-        v_cache: [..., v_last] bf16 or fp16 or the target's own e4m3, read and written; the same; with use_shuffle_layout [blocks,
-            num_heads_v, block_size / x, head_size, x].
-        slot_mapping: [slots_given] int64, block * block_size + offset; a slot that is not in the cache is skipped.
-        per_tensor_k_scale: a number, or a tensor of the host with one: stored = value / scale, saturating; a cache of 16 bits
-            does not use it.
-        per_tensor_v_scale: the same of values.
-        k_out: [..., ko_last] bf16 or fp16 or the target's own e4m3, written; or None; what is stored of the tokens' keys, too,
-            [num_tokens, num_heads_k, head_size].
-        v_out: [..., vo_last] bf16 or fp16 or the target's own e4m3, written; or None; the same of values.
-        return_kv: whether ``k_out`` and ``v_out`` are written; those of a token without a slot (a negative one) stay as they are,
-            as in AITER.
-        use_shuffle_layout: a bool.
-        block_size: 0: a cache without blocks.
-        x: with use_shuffle_layout the width of a tile.
-        rotary_dim: how many elements of a head are turned; 0 is all.
-
-    Raises:
-        UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
-            no kernel takes the call.
-
-    Source: AITER ``fused_qk_norm_rope_cache_pts_quant_shuffle``.
-    """
-    _fused_qk_norm_rope_cache_pts_quant_shuffle(
-        qkv,
-        qw,
-        kw,
-        cos_sin,
-        positions,
-        q_out,
-        k_cache,
-        v_cache,
-        slot_mapping,
-        k_out,
-        v_out,
-        num_tokens,
-        num_heads_q,
-        num_heads_k,
-        num_heads_v,
-        head_size,
-        is_neox_style,
-        eps,
-        per_tensor_k_scale,
-        per_tensor_v_scale,
-        return_kv,
-        use_shuffle_layout,
-        block_size,
-        x,
-        rotary_dim,
     )

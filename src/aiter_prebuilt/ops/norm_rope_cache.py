@@ -1,0 +1,141 @@
+"""Norm and rotary embedding of one tensor of queries, keys and values, and the write of keys and values into a cache."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+from aiter_prebuilt.dispatch import operator
+from aiter_prebuilt.ops._caches import viewing
+from aiter_prebuilt.ops._common import NOT_A_TENSOR, no_output
+from aiter_prebuilt.ops._mla import shaped
+from aiter_prebuilt.ops._traced import traced
+
+if TYPE_CHECKING:
+    import torch
+
+_fused_qk_norm_rope_cache_pts_quant_shuffle = operator("fused_qk_norm_rope_cache_pts_quant_shuffle")
+# k_cache and v_cache are its tensors 6 and 7.
+_with_rows = viewing(_fused_qk_norm_rope_cache_pts_quant_shuffle, 6, 7, True)
+_TILES, _PAGES = 5, 4
+
+
+@traced
+def fused_qk_norm_rope_cache_pts_quant_shuffle(
+    qkv: torch.Tensor,
+    qw: torch.Tensor,
+    kw: torch.Tensor,
+    cos_sin: torch.Tensor,
+    positions: torch.Tensor,
+    num_tokens: int,
+    num_heads_q: int,
+    num_heads_k: int,
+    num_heads_v: int,
+    head_size: int,
+    is_neox_style: bool,
+    eps: float,
+    q_out: torch.Tensor,
+    k_cache: torch.Tensor,
+    v_cache: torch.Tensor,
+    slot_mapping: torch.Tensor,
+    per_tensor_k_scale: float,
+    per_tensor_v_scale: float,
+    k_out: torch.Tensor | None,
+    v_out: torch.Tensor | None,
+    return_kv: bool,
+    use_shuffle_layout: bool,
+    block_size: int,
+    x: int,
+    rotary_dim: int = 0,
+) -> None:
+    """RMSNorm of each head of the queries and keys in ``qkv``, and rotary embedding; queries into ``q_out``, keys and values into
+    a cache.
+
+    Args:
+        qkv: [..., last] bf16 or fp16, contiguous, of each token the heads of queries, then keys, then values.
+        qw, kw: [head_size], the weights of the norms, of the type of qkv.
+        cos_sin: [P, rot], rows of cosines, then sines. positions: int64, one for each token or more, cut to the rows of cos_sin.
+        num_tokens: how many tokens there are. num_heads_q, num_heads_k, num_heads_v: how many heads a token has.
+        head_size: even, at most 512; of 64, 128 and 256 aligned calls are the fast ones.
+        is_neox_style: pairs are element i and i + half; else neighbours. eps: what the norms add to the mean of squares.
+        q_out: [num_tokens, num_heads_q, head_size], written.
+        k_cache: [blocks, block_size, num_heads_k, head_size], or without blocks [slots, num_heads_k, head_size]; of the type of
+            qkv, or the target's fp8. Blocks, tokens and heads may lie apart. With use_shuffle_layout [blocks, num_heads_k,
+            head_size / x, block_size, x], strided, or memory of that order in another shape whose blocks may lie apart.
+        v_cache: as k_cache with num_heads_v; with use_shuffle_layout [blocks, num_heads_v, block_size / x, head_size, x].
+        slot_mapping: int64, block * block_size + offset; a slot that is not in the cache is skipped.
+        per_tensor_k_scale, per_tensor_v_scale: numbers, or tensors with one: stored = value / scale, saturating; a cache of 16
+            bits does not use them.
+        k_out, v_out: [num_tokens, heads, head_size], written with what is stored, of the type of the cache; or None. Of one of 16
+            bits beside an fp8 cache the first half of the bytes gets the codes, as in AITER.
+        return_kv: whether k_out and v_out are written; those of a token without a slot (a negative one) stay as they are.
+        block_size: 0: a cache without blocks. x: with use_shuffle_layout the width of a tile.
+        rotary_dim: how many elements of a head are turned; 0 is all.
+
+    Raises:
+        UnsupportedError: a tensor that requires grad. ArgumentError, NoKernelError: the call does not fit.
+
+    Source: AITER ``fused_qk_norm_rope_cache_pts_quant_shuffle``.
+    """
+    try:
+        if len(k_cache.shape) != _TILES or len(v_cache.shape) != _TILES:
+            sizes = (block_size if block_size > 0 else 1, x if use_shuffle_layout else 0)
+            k_cache = cache_of(k_cache, (num_heads_k, head_size), sizes, keys=True)
+            v_cache = cache_of(v_cache, (num_heads_v, head_size), sizes, keys=False)
+        if k_out is not None and k_out.dtype != k_cache.dtype:
+            k_out = codes_in(k_out, k_cache)
+        if v_out is not None and v_out.dtype != v_cache.dtype:
+            v_out = codes_in(v_out, v_cache)
+    except (*NOT_A_TENSOR, KeyError) as error:
+        raise no_output("fused_qk_norm_rope_cache_pts_quant_shuffle", error) from error
+    _with_rows(
+        qkv, qw, kw, cos_sin, positions, q_out, k_cache, v_cache, slot_mapping, k_out, v_out, num_tokens, num_heads_q,
+        num_heads_k, num_heads_v, head_size, is_neox_style, eps, per_tensor_k_scale, per_tensor_v_scale, return_kv,
+        use_shuffle_layout, block_size, x, rotary_dim,
+    )  # fmt: skip
+
+
+def cache_of(cache: Any, head: tuple[int, int], layout: tuple[int, int], *, keys: bool) -> Any:
+    """A cache in a shape that the operator takes, the same memory; ``layout``: keys of a page, width of a tile, or 0 for rows.
+
+    Raises:
+        ArgumentStrideError: only a copy would have that shape.
+    """
+    heads, size = head
+    page, width = layout
+    shape = tuple(cache.shape)
+    if len(shape) == _TILES or (not width and shape[1:] == (page, heads, size)):
+        return cache
+    if width and heads * size * page * width > 0:
+        tiles = (size // width, page) if keys else (page // width, size)
+        wanted: tuple[int, ...] = (heads, *tiles, width)
+    else:
+        wanted = (page, heads, size)
+    blocks = shape[0] if prod(shape[1:]) == prod(wanted) else prod(shape) // max(prod(wanted), 1)
+    return split(cache, (blocks, *wanted))
+
+
+def split(cache: Any, shape: tuple[int, ...]) -> Any:
+    """``cache`` in another shape, the same memory: the dims inside a block as contiguous ones, blocks as far apart as they are.
+
+    Raises:
+        ArgumentStrideError: only a copy would have that shape.
+    """
+    found = tuple(cache.shape)
+    if len(found) > 1 and found[0] == shape[0] and isinstance(cache, tuple):
+        address, kind, _, strides, device = cache
+        inner = shaped((address, kind, found[1:], strides[1:], device), shape[1:])
+        return (address, kind, shape, (strides[0], *inner[3]), device)
+    if prod(found) > prod(shape) and not isinstance(cache, tuple):  # keys behind the last whole block are not reached
+        cache = shaped(cache, (prod(found),))[: prod(shape)]
+    return shaped(cache, shape)
+
+
+def codes_in(out: Any, cache: Any) -> Any:
+    """The first half of the bytes of a tensor of 16 bits as the codes of an 8-bit cache; anything else as it is."""
+    if isinstance(out, tuple):
+        address, kind, shape, strides, device = out
+        return (address, cache[1], shape, strides, device) if cache[1].startswith("e4m3") and "16" in kind else out
+    if out.dtype.itemsize != 2 or cache.dtype.itemsize != 1 or not out.is_contiguous():
+        return out
+    return out.view(-1).view(cache.dtype)[: out.numel()].view(out.shape)
