@@ -1,0 +1,129 @@
+"""A child of ``test_cache_layouts.py``: caches as clients lay them out, on torch of the embedded device."""
+
+# ruff: noqa: PT017  # not run by pytest: this is its child
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import torch
+
+import aiter_prebuilt
+
+BLOCKS, BLOCK, HEADS, SIZE, TOKENS = 4, 16, 2, 64, 5
+FP8 = torch.float8_e4m3fnuz
+
+
+def split(layout: str, kind: Any) -> tuple[Any, Any, Any]:
+    """One allocation of keys and values, and both as [blocks, block size, heads, size]."""
+    if layout == "blocks":
+        both = torch.zeros(BLOCKS, 2, BLOCK, HEADS, SIZE, device="cuda").to(kind)
+        return both, both[:, 0], both[:, 1]
+    both = torch.zeros(BLOCKS, HEADS, BLOCK, 2 * SIZE, device="cuda").to(kind)
+    keys, values = both.transpose(1, 2).split(SIZE, dim=-1)
+    return both, keys, values
+
+
+def norm_and_cache(layout: str, kind: Any, tiles: bool, copies: Any) -> None:
+    """What is written into parts of one allocation is what is written into two of their own."""
+    torch.manual_seed(7)
+    qkv = torch.randn(TOKENS, 4 * HEADS * SIZE, dtype=torch.bfloat16).cuda()
+    weight = torch.randn(SIZE, dtype=torch.bfloat16).cuda()
+    angles = torch.randn(32, SIZE, dtype=torch.bfloat16).cuda()
+    positions = torch.randint(0, 32, (TOKENS,)).cuda()
+    slots = torch.randperm(BLOCKS * BLOCK)[:TOKENS].cuda()
+    width = 8 if kind is torch.bfloat16 else 16
+
+    def write(keys: Any, values: Any, out_kind: Any) -> tuple[Any, ...]:
+        q_out = torch.zeros(TOKENS, 2 * HEADS, SIZE, dtype=torch.bfloat16, device="cuda")
+        k_out, v_out = (torch.zeros(TOKENS, HEADS, SIZE, device="cuda").to(out_kind) for _ in range(2))
+        aiter_prebuilt.fused_qk_norm_rope_cache_pts_quant_shuffle(
+            qkv, weight, weight, angles, positions, TOKENS, 2 * HEADS, HEADS, HEADS, SIZE, True, 1e-6, q_out, keys, values,
+            slots, 0.5, 0.25, k_out, v_out, True, tiles, BLOCK, width,
+        )  # fmt: skip
+        return q_out.cpu(), k_out.cpu(), v_out.cpu(), keys.cpu().contiguous(), values.cpu().contiguous()
+
+    own = [torch.zeros(BLOCKS, BLOCK, HEADS, SIZE, device="cuda").to(kind) for _ in range(2)]
+    if tiles:
+        own[0] = own[0].view(BLOCKS, HEADS, SIZE // width, BLOCK, width)
+        own[1] = own[1].view(BLOCKS, HEADS, BLOCK // width, SIZE, width)
+    want = write(*own, kind)
+    _, keys, values = split(layout, kind)
+    found = write(keys, values, copies)
+    same = [each.view(torch.uint8).reshape(-1) for each in want]
+    parts = [each.view(torch.uint8).reshape(-1) for each in found]
+    for name, a, b in zip(("q", "k_out", "v_out", "keys", "values"), same, parts, strict=True):
+        assert bool(a.any()), name
+        assert torch.equal(a, b[: a.numel()]), (layout, kind, tiles, name)
+        assert not bool(b[a.numel() :].any()), name
+
+
+def several_heads() -> None:
+    """``fused_qk_rope_concat_and_cache_mla`` with two heads of keys, and with one in each of the shapes that it has."""
+    torch.manual_seed(9)
+    rank, turned = 32, 16
+    make = lambda *shape: torch.randn(*shape, dtype=torch.bfloat16).cuda()  # noqa: E731
+    q_nope, q_pe = make(TOKENS, 3, rank), make(TOKENS, 3, turned)
+    cos, sin = make(9, turned // 2), make(9, turned // 2)
+    positions, slots = torch.arange(TOKENS).cuda(), torch.randperm(BLOCKS * BLOCK)[:TOKENS].cuda()
+    one = torch.tensor(1.0).cuda()
+
+    def write(nope: Any, pe: Any, cache: Any) -> Any:
+        q_out = torch.zeros(TOKENS, 3, rank + turned, dtype=torch.bfloat16, device="cuda")
+        aiter_prebuilt.fused_qk_rope_concat_and_cache_mla(
+            q_nope, q_pe, nope, pe, cache, q_out, slots, one, one, positions, cos, sin, True, True
+        )
+        return cache.cpu()
+
+    nope, pe = make(TOKENS, 2, rank), make(TOKENS, 2, turned)
+    empty = lambda *heads: torch.zeros(BLOCKS, BLOCK, *heads, rank + turned, dtype=torch.bfloat16, device="cuda")  # noqa: E731
+    both = write(nope, pe, empty(2))
+    for head in range(2):
+        single, other = nope[:, head].contiguous(), pe[:, head].contiguous()
+        assert torch.equal(write(single, other, empty()), both[:, :, head]), head
+        assert torch.equal(write(single[:, None], other[:, None], empty(1))[:, :, 0], both[:, :, head]), head
+        assert torch.equal(write(single, other, empty(1))[:, :, 0], both[:, :, head]), head
+    for keys, cache in ((nope, empty()), (nope[:, 0].contiguous(), empty(2))):
+        try:
+            write(keys, pe[:, : keys.shape[1]] if keys.dim() == 3 else pe[:, 0].contiguous(), cache)
+        except aiter_prebuilt.errors.ArgumentShapeError as error:
+            assert "HK is" in str(error), error
+        else:
+            raise AssertionError("heads of keys and of a cache that differ were accepted")
+
+
+def numbers_without_dims() -> None:
+    """``mla_decode_fwd`` with scales as vLLM has them: tensors without dims."""
+    torch.manual_seed(11)
+    lengths = torch.tensor([3, 20])
+    starts = torch.tensor([0, 3, 23], dtype=torch.int32).cuda()
+    found = []
+    for shape in ((), (1,)):
+        torch.manual_seed(12)
+        q = torch.randn(2, 16, 576, dtype=torch.bfloat16).cuda()
+        cache = torch.randn(32, 1, 1, 576, dtype=torch.bfloat16).cuda()
+        out = torch.zeros(2, 16, 512, dtype=torch.bfloat16, device="cuda")
+        scale = torch.full(shape, 1.0).cuda()
+        aiter_prebuilt.mla_decode_fwd(
+            q, cache, out, torch.arange(3, dtype=torch.int32).cuda(), starts, torch.arange(23, dtype=torch.int32).cuda(),
+            torch.ones(len(lengths), dtype=torch.int32).cuda(), 1, sm_scale=0.05, q_scale=scale, kv_scale=scale,
+        )  # fmt: skip
+        found.append(out.cpu())
+    assert bool(found[0].any())
+    assert torch.equal(*found)
+
+
+def main() -> None:
+    """Run all of them."""
+    for layout, kind in itertools.product(("blocks", "heads"), (torch.bfloat16, FP8)):
+        norm_and_cache(layout, kind, False, kind)
+    for kind in (torch.bfloat16, FP8):
+        norm_and_cache("blocks", kind, True, kind)
+    norm_and_cache("blocks", FP8, True, torch.bfloat16)
+    several_heads()
+    numbers_without_dims()
+    print("done")
+
+
+main()
